@@ -1,0 +1,25 @@
+// Measured ceilings of a device: what its memory and its arithmetic reach at
+// best, measured here and not read from a data sheet.
+#ifndef ASSAY_KERNELS_BENCH_CEILINGS_H_
+#define ASSAY_KERNELS_BENCH_CEILINGS_H_
+
+#include <optional>
+
+#include "kernels/numerics/dtype.h"
+
+namespace assay {
+
+class Ceilings {
+ public:
+  virtual ~Ceilings() = default;
+  // Multiply-add throughput for inputs of `dtype`, two operations a multiply-add
+  // [operations/s]; nothing where the device has no arithmetic for it. Measured
+  // at the first call, then kept.
+  virtual std::optional<double> FlopsPerSecond(DType dtype) = 0;
+  // Copy bandwidth, read and written bytes both counted [bytes/s].
+  virtual std::optional<double> BytesPerSecond() = 0;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_BENCH_CEILINGS_H_

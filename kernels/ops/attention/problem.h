@@ -1,0 +1,46 @@
+// attention: O = softmax(scale·Q·Kᵀ + mask)·V.
+//
+// Operands: q [batch, heads, seq, dim], k and v [batch, kv_heads, kv_seq, dim],
+// mask int8 [seq, kv_seq] (1 keeps) only where 0 < mask_density < 1, output
+// o [batch, heads, seq, dim]; all row-major. Query head h reads kv head
+// h / (heads / kv_heads). Causal: query i sees key j where j <= i + kv_seq − seq.
+// FLOPs: 4·batch·heads·dim·(visible pairs of query and key).
+#ifndef ASSAY_KERNELS_OPS_ATTENTION_PROBLEM_H_
+#define ASSAY_KERNELS_OPS_ATTENTION_PROBLEM_H_
+
+#include <cmath>
+
+#include "kernels/ops/field.h"
+
+namespace assay {
+
+struct AttentionProblem {
+  std::int64_t batch = 1;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;  // 0: heads
+  std::int64_t seq = 0;
+  std::int64_t kv_seq = 0;  // 0: seq
+  std::int64_t dim = 0;
+  bool causal = false;
+  double scale = 0.0;                // 0: 1/sqrt(dim)
+  double mask_density = 0.0;         // 0: no mask
+  std::string masked_rows = "zero";  // or "nan": what a row without a visible key gives
+
+  static constexpr std::string_view kOp = "attention";
+  static std::span<const Field<AttentionProblem>> Fields();
+  std::vector<FieldError> Check() const;
+  std::string Describe() const;  // "1x16x2048x64 causal"
+
+  std::int64_t KvHeads() const { return kv_heads == 0 ? heads : kv_heads; }
+  std::int64_t KvSeq() const { return kv_seq == 0 ? seq : kv_seq; }
+  // In fp32, as a kernel gets it.
+  float Scale() const {
+    return scale == 0.0 ? static_cast<float>(1.0 / std::sqrt(static_cast<double>(dim)))
+                        : static_cast<float>(scale);
+  }
+  bool masked() const { return mask_density > 0.0; }
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_ATTENTION_PROBLEM_H_

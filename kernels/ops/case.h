@@ -1,0 +1,82 @@
+// A case: one kernel on one problem with one set of data; plain values, checked
+// before anything is allocated.
+#ifndef ASSAY_KERNELS_OPS_CASE_H_
+#define ASSAY_KERNELS_OPS_CASE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "kernels/numerics/dtype.h"
+#include "kernels/numerics/pattern.h"
+#include "kernels/ops/attention/problem.h"
+#include "kernels/ops/conv/problem.h"
+#include "kernels/ops/copy/problem.h"
+#include "kernels/ops/gemm/problem.h"
+#include "kernels/ops/layer_norm/problem.h"
+#include "kernels/ops/softmax/problem.h"
+
+namespace assay {
+
+using Problem = std::variant<GemmProblem, ConvProblem, AttentionProblem, SoftmaxProblem,
+                             LayerNormProblem, CopyProblem>;
+
+// Values equal assay.v1's; a test holds them together.
+enum class Criterion : std::uint8_t {
+  kUnspecified = 0,
+  kBound = 1,
+  kDerived = 2,
+  kAllClose = 3,
+  kUlp = 4,
+  kBitwise = 5,
+  kLegacy = 6,
+};
+
+enum class Mode : std::uint8_t { kUnspecified = 0, kValidate = 1, kBenchmark = 2, kBoth = 3 };
+
+struct Case {
+  Problem problem;
+  std::string name;
+  DType dtype = DType::kUnspecified;      // inputs
+  DType out_dtype = DType::kUnspecified;  // unspecified: DefaultOutput(dtype)
+  std::string provider;                   // "onednn", "planted/wrong-tile", or "all" in suites
+  std::string pattern;                    // text form; empty: the op's own
+  std::optional<std::uint64_t> seed;
+  Criterion criterion = Criterion::kUnspecified;  // unspecified: bound
+  std::optional<double> atol;
+  std::optional<double> rtol;
+  std::optional<double> max_abs_error;
+  std::optional<double> max_rel_error;
+  std::optional<double> max_ulp;
+  std::optional<double> min_efficiency;
+  int repeats = 0;                 // 0: the job's, or 1
+  Mode mode = Mode::kUnspecified;  // unspecified: the job's, or validate
+  std::optional<double> deadline_seconds;
+};
+
+// "gemm", "conv", …
+std::string_view OpName(const Problem& problem);
+
+// int32 for int8, else the input's format.
+constexpr DType DefaultOutput(DType input) { return input == DType::kI8 ? DType::kI32 : input; }
+
+// The pattern of each operand, in the plan's order of operands: one pattern
+// serves all, else there must be one an operand, "/" between.
+std::optional<std::vector<Pattern>> ParsePatterns(std::string_view text, std::string* error);
+
+// Everything wrong with a case that needs no device: shape, formats, pattern,
+// tolerances, repeats. Field names are paths inside the case: "gemm.m", "dtype".
+std::vector<FieldError> Check(const Case& c);
+
+// "gemm 1024x1024x1024 bf16 onednn", with the output's format and the pattern
+// where they are not the default.
+std::string DefaultName(const Case& c);
+
+// The command line that runs the case: "assay run gemm --m 1024 … --seed 1".
+std::string ReproLine(const Case& c, std::string_view device);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_CASE_H_

@@ -1,0 +1,40 @@
+// gemm: D = alpha·op(A)·op(B) + beta·C, row-major, batched.
+//
+// Operands: a [batch, m, k] ([batch, k, m] where trans_a), b [batch, k, n]
+// ([batch, n, k] where trans_b), c [batch, m, n] only where beta != 0, output
+// d [batch, m, n]; leading dimensions may exceed the extents.
+// FLOPs: 2·batch·m·n·k. Accumulations: k.
+#ifndef ASSAY_KERNELS_OPS_GEMM_PROBLEM_H_
+#define ASSAY_KERNELS_OPS_GEMM_PROBLEM_H_
+
+#include "kernels/ops/field.h"
+
+namespace assay {
+
+struct GemmProblem {
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  std::int64_t batch = 1;
+  bool trans_a = false;
+  bool trans_b = false;
+  double alpha = 1.0;
+  double beta = 0.0;
+  std::int64_t lda = 0;       // [elements]; 0: tight
+  std::int64_t ldb = 0;       // [elements]; 0: tight
+  std::int64_t ldc = 0;       // [elements] of C and D; 0: tight
+  std::int64_t stride_a = 0;  // [elements] between batches; 0: tight
+  std::int64_t stride_b = 0;
+  std::int64_t stride_c = 0;
+
+  static constexpr std::string_view kOp = "gemm";
+  static std::span<const Field<GemmProblem>> Fields();
+  // Everything wrong with the shape; the field names are relative ("m").
+  std::vector<FieldError> Check() const;
+  // "1024x1024x1024", "64x64x64 nt batch 4 beta 1".
+  std::string Describe() const;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_GEMM_PROBLEM_H_

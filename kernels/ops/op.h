@@ -1,0 +1,98 @@
+// An operator: from a checked case it makes the plan (operands, work, bounds),
+// and knows what the right output is.
+//
+// One stateless object an operator, found by name. Ops never include one another.
+#ifndef ASSAY_KERNELS_OPS_OP_H_
+#define ASSAY_KERNELS_OPS_OP_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kernels/ops/case.h"
+#include "kernels/runtime/device.h"
+#include "kernels/runtime/tensor.h"
+
+namespace assay {
+
+struct Operand {
+  std::string_view name;  // "a", "q", "weight"
+  DType dtype = DType::kUnspecified;
+  Extents extents;                 // flattened to batch, rows, cols
+  std::vector<std::int64_t> dims;  // the op's own axes, outermost first, for coordinates
+  Pattern pattern;                 // what an input is filled with
+};
+
+struct Plan {
+  std::vector<Operand> inputs;  // in the kernel's order
+  Operand output;
+  double flops = 0;                 // useful operations of one launch
+  double bytes = 0;                 // each operand moved once [bytes]
+  std::int64_t accumulations = 1;   // length of the longest sum behind an element
+  double accumulator_roundoff = 0;  // u_a: 2^-24, 2^-53 for fp64, 0 for integers
+  double proven_factor = 1;         // κ: proven allowance over the probabilistic one, >= 1
+  bool exact = false;               // no allowance at all: integers, copies
+  bool elementwise = false;         // one output a "row" element: max_ulp means something
+  bool zero_mean_random = false;    // the probabilistic bound gates
+};
+
+// Reference value and error allowance of every output element, logical order.
+struct ReferenceBuffers {
+  double* value = nullptr;      // r, [output.count()]
+  double* allowance = nullptr;  // E, [output.count()]; untouched where plan.exact
+  double max_abs_score = 0;     // attention: largest |score|, set by the reference
+};
+
+// Inputs on the host, regenerated from seed and pattern by code that shares
+// nothing with the device's fill but the specification.
+class HostInputs {
+ public:
+  virtual ~HostInputs() = default;
+  // Quantised values of `count` elements of input `operand`, logical order from `begin`.
+  virtual void Read(int operand, std::int64_t begin, std::int64_t count, double* out) const = 0;
+};
+
+class Op {
+ public:
+  virtual ~Op() = default;
+  virtual std::string_view name() const = 0;
+
+  // The plan of a case for which Check found nothing. The problem alternative is
+  // this op's. INVALID_ARGUMENT where pattern and operands do not fit.
+  virtual absl::StatusOr<Plan> MakePlan(const Case& c) const = 0;
+
+  // FP64 reference on the device from the same quantised inputs.
+  // inputs in plan order. UNIMPLEMENTED where this backend has none.
+  virtual absl::Status Reference(const Case& c, const Plan& plan, Device& device,
+                                 std::span<const TensorView> inputs,
+                                 ReferenceBuffers& out) const = 0;
+
+  // Logical output indices, sorted, to recompute on the host: at least `at_least`
+  // (all, where there are fewer), placed so that regenerating their inputs is cheap.
+  virtual std::vector<std::int64_t> Samples(const Case& c, const Plan& plan, std::uint64_t seed,
+                                            std::int64_t at_least) const = 0;
+
+  // The plain-loop reference at some indices: r and E of each.
+  virtual void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
+                           std::span<const std::int64_t> indices, double* value,
+                           double* allowance) const = 0;
+};
+
+// The op of a name, or nullptr. All of them, in the order of the proto's oneof.
+const Op* FindOp(std::string_view name);
+std::span<const Op* const> AllOps();
+
+// Each op's object; its definition is in ops/<op>/.
+const Op& GemmOp();
+const Op& ConvOp();
+const Op& AttentionOp();
+const Op& SoftmaxOp();
+const Op& LayerNormOp();
+const Op& CopyOp();
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_OP_H_

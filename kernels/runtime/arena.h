@@ -1,0 +1,52 @@
+// A device's memory for cases: one reservation, handed out in blocks with guard
+// bands, taken when work comes and given back on request.
+//
+// Layout of a block: [guard band][payload, 256-byte aligned][guard band]. Bands
+// hold a known byte; a kernel that writes past its operand changes one.
+#ifndef ASSAY_KERNELS_RUNTIME_ARENA_H_
+#define ASSAY_KERNELS_RUNTIME_ARENA_H_
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace assay {
+
+inline constexpr std::int64_t kGuardBytes = 4096;     // [bytes] on each side of a block
+inline constexpr std::int64_t kBlockAlignment = 256;  // [bytes] of a payload
+inline constexpr unsigned char kGuardByte = 0xA5;
+
+struct ArenaOptions {
+  std::int64_t max_bytes = 0;  // [bytes] most it may take; 0: half of the device's memory
+};
+
+// Payload and its bands.
+struct Block {
+  void* data = nullptr;
+  std::int64_t bytes = 0;  // payload, as asked for
+  bool guarded = false;    // with bands that WriteGuards and CheckGuards cover
+};
+
+class Arena {
+ public:
+  virtual ~Arena() = default;
+  // A block of `bytes` payload. RESOURCE_EXHAUSTED with both sizes in the
+  // message where it does not fit.
+  virtual absl::StatusOr<Block> Allocate(std::int64_t bytes, bool guarded) = 0;
+  // All blocks are free again; the memory stays taken.
+  virtual void Reset() = 0;
+  // Gives the memory back to the system; returns how much that was [bytes].
+  virtual std::int64_t Release() = 0;
+  virtual std::int64_t capacity_bytes() const = 0;
+  virtual std::int64_t used_bytes() const = 0;        // in blocks now, bands included
+  virtual std::int64_t leased_bytes() const = 0;      // taken from the system now
+  virtual std::span<const Block> blocks() const = 0;  // in use, in order of allocation
+  // Payload bytes that would still fit in `n` further blocks.
+  virtual std::int64_t available_bytes(int n) const = 0;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_RUNTIME_ARENA_H_

@@ -1,0 +1,106 @@
+// A device: its memory, its one stream of work, and the data-parallel primitives
+// that validation needs of it. Everything above (ops, providers, validate, bench)
+// is written against this interface; a backend implements it.
+//
+// Ownership: a Device owns its arena; views and blocks are valid until
+// Arena::Reset or Release. Thread-safety: none, one thread drives a device.
+//
+// Errors: RESOURCE_EXHAUSTED where memory does not suffice, UNIMPLEMENTED where
+// the backend lacks a primitive for a format, INTERNAL for a fault of the device.
+#ifndef ASSAY_KERNELS_RUNTIME_DEVICE_H_
+#define ASSAY_KERNELS_RUNTIME_DEVICE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/numerics/pattern.h"
+#include "kernels/runtime/arena.h"
+#include "kernels/runtime/compare.h"
+#include "kernels/runtime/tensor.h"
+
+namespace assay {
+
+struct DeviceInfo {
+  std::string id;                                 // "cpu:0"
+  std::string backend;                            // "cpu"
+  std::string model;                              // "AMD EPYC 9755"
+  std::int64_t memory_bytes = 0;                  // installed
+  int compute_units = 0;                          // cores or multiprocessors this process may use
+  std::map<std::string, std::string> properties;  // "simd" -> "avx512", "l3_bytes" -> "33554432"
+};
+
+// What to fill a tensor with.
+struct FillSpec {
+  Pattern pattern;
+  std::uint64_t seed = 1;
+  std::uint32_t tensor_id = 0;  // Philox counter word 2: operands differ
+  std::uint32_t epoch = 0;      // Philox counter word 3: repeats differ
+};
+
+// Two 64-bit sums each; see kernels/numerics/digest.h.
+struct TensorDigest {
+  std::uint64_t raw[2] = {0, 0};
+  std::uint64_t canonical[2] = {0, 0};
+
+  friend bool operator==(const TensorDigest&, const TensorDigest&) = default;
+};
+
+// Which of two complementary poisons; formats without a NaN payload to spare
+// (integers, fp8 without payload, fp4) are launched twice and unwritten is what
+// still holds both.
+enum class Poison : std::uint8_t { kFirst, kSecond };
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual const DeviceInfo& info() const = 0;
+  virtual Arena& arena() = 0;
+
+  // Fills the logical elements of `dst`, quantised to its format by
+  // round-to-nearest-even; subnormal results become 0 except for kDenormal.
+  virtual absl::Status Fill(const FillSpec& spec, const TensorView& dst) = 0;
+
+  // Sets every logical element of `dst` to the poison of its format.
+  virtual absl::Status PoisonTensor(Poison poison, const TensorView& dst) = 0;
+
+  // Sets padding elements (between cols and ld, and between batches) to the
+  // guard byte; CheckPadding counts the bytes that changed since.
+  virtual absl::Status GuardPadding(const TensorView& dst) = 0;
+  virtual absl::StatusOr<std::int64_t> CheckPadding(const TensorView& dst) = 0;
+
+  // Writes the guard bands of all blocks of the arena that are in use, and
+  // counts bytes of them that changed since.
+  virtual absl::Status WriteGuards() = 0;
+  virtual absl::StatusOr<std::int64_t> CheckGuards() = 0;
+
+  // One pass over output, reference and error allowance: every statistic.
+  virtual absl::StatusOr<CompareResult> Compare(const CompareRequest& request) = 0;
+
+  // Digest of the logical elements.
+  virtual absl::StatusOr<TensorDigest> Digest(const TensorView& view) = 0;
+
+  // dst and src have the same extents' count and format.
+  virtual absl::Status Copy(const TensorView& src, const TensorView& dst) = 0;
+  // Moves `count` elements of the logical order, from `begin`, to or from host memory.
+  virtual absl::Status ToHost(const TensorView& src, std::int64_t begin, std::int64_t count,
+                              void* dst) = 0;
+
+  // Waits until all work that was enqueued is done; returns its error.
+  virtual absl::Status Synchronize() = 0;
+  // Seconds of a launch are measured between two of these marks [seconds].
+  virtual double Now() = 0;
+};
+
+// The CPU as a device: all cores this process may use. Never fails.
+std::unique_ptr<Device> MakeCpuDevice(int ordinal, const ArenaOptions& options);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_RUNTIME_DEVICE_H_

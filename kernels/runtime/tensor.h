@@ -1,0 +1,57 @@
+// A view of a tensor in device memory: three logical extents with strides. Every
+// operand of every op is seen so by fills, guards and comparisons; an op's own
+// axes (heads, channels, …) are flattened into rows.
+//
+// Logical order is batch-major, then row-major; element (b, r, c) lies at
+// data + b*batch_stride + r*ld + c, in elements. Elements between cols and ld
+// are padding: no logical element, guarded.
+//
+// Views own nothing; the arena does.
+#ifndef ASSAY_KERNELS_RUNTIME_TENSOR_H_
+#define ASSAY_KERNELS_RUNTIME_TENSOR_H_
+
+#include <cstdint>
+
+#include "kernels/numerics/dtype.h"
+
+namespace assay {
+
+struct Extents {
+  std::int64_t batch = 1;
+  std::int64_t rows = 1;
+  std::int64_t cols = 1;
+  std::int64_t ld = 1;            // [elements] row stride, >= cols
+  std::int64_t batch_stride = 1;  // [elements] >= rows * ld where batch > 1
+
+  // Logical elements.
+  std::int64_t count() const { return batch * rows * cols; }
+  // Elements from the first to one behind the last, padding between included.
+  std::int64_t span() const {
+    return count() == 0 ? 0 : (batch - 1) * batch_stride + (rows - 1) * ld + cols;
+  }
+  // No padding at all: storage order is logical order.
+  bool dense() const {
+    return (rows == 1 || ld == cols) && (batch == 1 || batch_stride == rows * cols);
+  }
+  static Extents Dense(std::int64_t batch, std::int64_t rows, std::int64_t cols) {
+    return Extents{batch, rows, cols, cols, rows * cols};
+  }
+};
+
+struct TensorView {
+  void* data = nullptr;
+  DType dtype = DType::kUnspecified;
+  Extents extents;
+
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+  std::int64_t count() const { return extents.count(); }
+  // Bytes from the first element to the end of the last.
+  std::int64_t bytes() const { return StorageBytes(dtype, extents.span()); }
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_RUNTIME_TENSOR_H_

@@ -1,0 +1,44 @@
+// Suites: files of cases. A suite is TOML; docs of the schema are in suites/README.md.
+#ifndef ASSAY_KERNELS_SUITES_SUITE_H_
+#define ASSAY_KERNELS_SUITES_SUITE_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/ops/case.h"
+
+namespace assay {
+
+// A kernel without which a suite's run is not a pass.
+struct Requirement {
+  std::string op;
+  std::string provider;
+  std::vector<DType> dtypes;
+  std::string backend;
+};
+
+struct Suite {
+  std::string name;
+  std::string title;
+  std::string version;
+  std::vector<Requirement> requirements;
+  std::vector<Case> cases;  // expanded for one backend; provider may be "all"
+  std::string text;         // as read
+};
+
+// Reads a suite for a backend ("cpu", "cuda", "hip"). INVALID_ARGUMENT names
+// file, line and column: "kernel-lab.toml:12:7: unknown key \"dtyp\"; did you mean \"dtype\"?".
+absl::StatusOr<Suite> ParseSuite(std::string_view text, std::string_view file_name,
+                                 std::string_view backend);
+
+// Names of the suites (*.toml) in a folder, sorted; empty where there is none.
+std::vector<std::string> ListSuiteNames(const std::string& folder);
+
+// The text of folder/name.toml. NOT_FOUND with a near name where there is none.
+absl::StatusOr<std::string> ReadSuiteText(const std::string& folder, std::string_view name);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_SUITES_SUITE_H_

@@ -1,0 +1,59 @@
+// Runs a case on a device: fill → poison → launch → guards → reference → compare
+// → recheck on the host → verdict.
+//
+// A runner keeps nothing between cases. One thread.
+#ifndef ASSAY_KERNELS_VALIDATE_RUNNER_H_
+#define ASSAY_KERNELS_VALIDATE_RUNNER_H_
+
+#include <cstdint>
+
+#include "kernels/bench/ceilings.h"
+#include "kernels/ops/case.h"
+#include "kernels/providers/provider.h"
+#include "kernels/runtime/device.h"
+#include "kernels/validate/outcome.h"
+
+namespace assay {
+
+// Where a case stands; told before each step, so that a process that dies can be
+// reported with what it was doing.
+enum class Phase : std::uint8_t {
+  kIdle = 0,
+  kPlan,
+  kFill,
+  kPrepare,  // the provider makes its kernel
+  kKernel,   // the kernel under test runs
+  kGuards,
+  kReference,
+  kCompare,
+  kRecheck,
+  kBench,
+};
+
+std::string_view PhaseName(Phase phase);
+
+class PhaseObserver {
+ public:
+  virtual ~PhaseObserver() = default;
+  virtual void Enter(Phase phase) = 0;
+};
+
+class CaseRunner {
+ public:
+  // All three must outlive the runner; `ceilings` may be nullptr: no efficiency.
+  CaseRunner(Device& device, const Registry& registry, Ceilings* ceilings)
+      : device_(device), registry_(registry), ceilings_(ceilings) {}
+
+  // Never fails: what goes wrong is in the outcome. The case must be one for
+  // which Check found nothing, with a provider and a seed.
+  CaseOutcome Run(const Case& c, PhaseObserver& observer);
+
+ private:
+  Device& device_;
+  const Registry& registry_;
+  Ceilings* ceilings_;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_VALIDATE_RUNNER_H_

@@ -1,0 +1,41 @@
+// Every metric family of the daemon, declared once, and the calls that feed it.
+//
+// Labels are bounded: devices, ops, providers and types are names the daemon
+// knows; anything else is counted as "other". Planted kernels (provider
+// "planted/…") count only under assay_selftest_*. Thread-safe.
+#ifndef ASSAY_SERVER_METRICS_METRICS_H_
+#define ASSAY_SERVER_METRICS_METRICS_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "assay/v1/case.pb.h"
+#include "assay/v1/device.pb.h"
+
+namespace assay {
+
+class Metrics {
+ public:
+  virtual ~Metrics() = default;
+
+  // Declares a device and its kernels, so that its counters exist at 0 before
+  // the first event.
+  virtual void AddDevice(const v1::Device& device, const std::vector<v1::Kernel>& kernels) = 0;
+  virtual void DeviceChanged(const v1::Device& device) = 0;  // memory, ceilings, quarantine
+  virtual void CaseFinished(const v1::CaseResult& result) = 0;
+  virtual void JobFinished(v1::Verdict verdict) = 0;
+  virtual void QueueDepth(std::string_view device, int cases) = 0;
+  virtual void WorkerRestarted(std::string_view device, std::string_view reason) = 0;
+  virtual void RpcFinished(std::string_view method, std::string_view code, double seconds) = 0;
+
+  // The text exposition, format version 0.0.4.
+  virtual std::string Exposition() = 0;
+};
+
+std::unique_ptr<Metrics> MakeMetrics(std::string_view version);
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_METRICS_METRICS_H_

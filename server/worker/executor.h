@@ -1,0 +1,72 @@
+// What the job queue needs of a device: run one case to a result, whatever
+// happens to the process that runs it.
+#ifndef ASSAY_SERVER_WORKER_EXECUTOR_H_
+#define ASSAY_SERVER_WORKER_EXECUTOR_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "assay/v1/case.pb.h"
+#include "assay/v1/device.pb.h"
+
+namespace assay {
+
+// Set once, by any thread; a running case is then ended by killing its worker
+// after a short grace. Executors poll it at least every 20 ms or are woken.
+class CancelToken {
+ public:
+  void Cancel() { cancelled_.store(true, std::memory_order_release); }
+  bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<bool> cancelled_{false};
+};
+
+class CaseExecutor {
+ public:
+  virtual ~CaseExecutor() = default;
+
+  // "cpu:0".
+  virtual const std::string& device_id() const = 0;
+
+  // Blocks until the case has a result; called by one thread at a time. A
+  // worker that crashes, hangs past `deadline` or runs out of memory gives ERROR
+  // with findings crash, timeout, fault or memory that name the phase; a
+  // cancelled case gives SKIPPED with finding cancelled; a quarantined device
+  // gives ERROR with finding fault. start_time, duration, index are set.
+  virtual v1::CaseResult Execute(const v1::CaseSpec& spec, int index, absl::Time deadline,
+                                 const CancelToken& cancel) = 0;
+
+  // Snapshot for ListDevices; any thread.
+  virtual v1::Device Describe() = 0;
+
+  // Kernels of the device's backend, planted ones too; any thread.
+  virtual std::vector<v1::Kernel> Kernels() = 0;
+
+  // Gives the arena back. FAILED_PRECONDITION while a case runs.
+  virtual absl::Status Release() = 0;
+
+  // Measures the ceilings if they have not been. FAILED_PRECONDITION while a
+  // case runs.
+  virtual absl::Status MeasureCeilings() = 0;
+};
+
+// The devices of this daemon, in the order of --devices, and the backends that
+// could not be loaded (state UNAVAILABLE, no executor).
+struct DeviceSet {
+  std::vector<std::unique_ptr<CaseExecutor>> executors;
+  std::vector<v1::Device> unavailable;
+
+  // The executors a selector names: an id, a glob ("cuda:*", "*"), or empty for
+  // the first. Empty result where none matches.
+  std::vector<CaseExecutor*> Select(std::string_view selector) const;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_WORKER_EXECUTOR_H_
