@@ -74,6 +74,7 @@ struct CaseOutcome {
   std::optional<BenchStats> bench;
   std::string implementation;
   std::vector<PhaseTime> phases;
+  bool reports_ulp = false;  // the criterion asked for units in the last place
 };
 
 }  // namespace assay

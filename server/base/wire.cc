@@ -1,1 +1,356 @@
-// filled below
+#include "server/base/wire.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
+
+namespace assay {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+template <class... Fs>
+struct Overloaded : Fs... {
+  using Fs::operator()...;
+};
+template <class... Fs>
+Overloaded(Fs...) -> Overloaded<Fs...>;
+
+// A field that the message leaves unsaid keeps the struct's default.
+bool Said(const Message& message, const FieldDescriptor* field) {
+  const Reflection* reflection = message.GetReflection();
+  if (field->is_repeated()) return reflection->FieldSize(message, field) > 0;
+  return reflection->HasField(message, field);
+}
+
+template <class P>
+void ReadProblem(const Message& message, P& problem) {
+  const Reflection* reflection = message.GetReflection();
+  for (const Field<P>& f : P::Fields()) {
+    const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(std::string(f.name));
+    if (field == nullptr || !Said(message, field)) continue;
+    std::visit(
+        Overloaded{[&](std::int64_t P::*m) { problem.*m = reflection->GetInt64(message, field); },
+                   [&](double P::*m) { problem.*m = reflection->GetDouble(message, field); },
+                   [&](bool P::*m) { problem.*m = reflection->GetBool(message, field); },
+                   [&](std::string P::*m) { problem.*m = reflection->GetString(message, field); },
+                   [&](IntList P::*m) {
+                     const int size = reflection->FieldSize(message, field);
+                     (problem.*m).clear();
+                     for (int i = 0; i < size; ++i) {
+                       (problem.*m).push_back(reflection->GetRepeatedInt64(message, field, i));
+                     }
+                   }},
+        f.member);
+  }
+}
+
+template <class P>
+void WriteProblem(const P& problem, Message* message) {
+  const P defaults;
+  const Reflection* reflection = message->GetReflection();
+  for (const Field<P>& f : P::Fields()) {
+    const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(std::string(f.name));
+    if (field == nullptr) continue;
+    std::visit(
+        [&](auto member) {
+          if (problem.*member == defaults.*member) return;
+          using T = std::decay_t<decltype(problem.*member)>;
+          if constexpr (std::is_same_v<T, std::int64_t>) {
+            reflection->SetInt64(message, field, problem.*member);
+          } else if constexpr (std::is_same_v<T, double>) {
+            reflection->SetDouble(message, field, problem.*member);
+          } else if constexpr (std::is_same_v<T, bool>) {
+            reflection->SetBool(message, field, problem.*member);
+          } else if constexpr (std::is_same_v<T, std::string>) {
+            reflection->SetString(message, field, problem.*member);
+          } else {
+            for (const std::int64_t v : problem.*member) reflection->AddInt64(message, field, v);
+          }
+        },
+        f.member);
+  }
+}
+
+void ReadProblemOf(const v1::CaseSpec& spec, Case& c, std::vector<FieldError>& errors) {
+  const auto read = [&](auto problem, const Message& message) {
+    ReadProblem(message, problem);
+    c.problem = std::move(problem);
+  };
+  switch (spec.problem_case()) {
+    case v1::CaseSpec::kGemm:
+      return read(GemmProblem{}, spec.gemm());
+    case v1::CaseSpec::kConv:
+      return read(ConvProblem{}, spec.conv());
+    case v1::CaseSpec::kAttention:
+      return read(AttentionProblem{}, spec.attention());
+    case v1::CaseSpec::kSoftmax:
+      return read(SoftmaxProblem{}, spec.softmax());
+    case v1::CaseSpec::kLayerNorm:
+      return read(LayerNormProblem{}, spec.layer_norm());
+    case v1::CaseSpec::kCopy:
+      return read(CopyProblem{}, spec.copy());
+    case v1::CaseSpec::PROBLEM_NOT_SET:
+      break;
+  }
+  errors.push_back(
+      {"problem", "is not set; set one of gemm, conv, attention, softmax, layer_norm, copy"});
+}
+
+Message* MutableProblem(const Problem& problem, v1::CaseSpec& spec) {
+  return std::visit(
+      Overloaded{[&](const GemmProblem&) -> Message* { return spec.mutable_gemm(); },
+                 [&](const ConvProblem&) -> Message* { return spec.mutable_conv(); },
+                 [&](const AttentionProblem&) -> Message* { return spec.mutable_attention(); },
+                 [&](const SoftmaxProblem&) -> Message* { return spec.mutable_softmax(); },
+                 [&](const LayerNormProblem&) -> Message* { return spec.mutable_layer_norm(); },
+                 [&](const CopyProblem&) -> Message* { return spec.mutable_copy(); }},
+      problem);
+}
+
+// An enum value of the wire as the struct's, or an error that names the field.
+template <class To>
+To ReadEnum(int value, bool known, std::string_view field, std::vector<FieldError>& errors) {
+  if (known) return static_cast<To>(value);
+  errors.push_back({std::string(field), absl::StrCat("unknown value ", value)});
+  return To{};
+}
+
+std::optional<double> Seconds(const google::protobuf::Duration& d) {
+  return static_cast<double>(d.seconds()) + static_cast<double>(d.nanos()) * 1e-9;
+}
+
+void SetSeconds(double seconds, google::protobuf::Duration* d) {
+  const double whole = std::floor(seconds);
+  d->set_seconds(static_cast<std::int64_t>(whole));
+  d->set_nanos(static_cast<std::int32_t>((seconds - whole) * 1e9));
+}
+
+std::string Bits(std::uint64_t bits, DType dtype) {
+  return absl::StrFormat("0x%0*x", Info(dtype).storage_bits / 4, bits);
+}
+
+void Coordinates(std::int64_t index, const std::vector<std::int64_t>& dims,
+                 google::protobuf::RepeatedField<std::int64_t>* out) {
+  std::vector<std::int64_t> reversed;
+  for (auto d = dims.rbegin(); d != dims.rend(); ++d) {
+    reversed.push_back(*d > 0 ? index % *d : 0);
+    index = *d > 0 ? index / *d : 0;
+  }
+  for (auto i = reversed.rbegin(); i != reversed.rend(); ++i) out->Add(*i);
+}
+
+void ToMismatch(const ElementSample& sample, const Operand& output, v1::Mismatch* out) {
+  Coordinates(sample.index, output.dims, out->mutable_index());
+  out->set_actual(sample.actual);
+  out->set_expected(sample.expected);
+  out->set_bound(sample.bound);
+  out->set_actual_bits(Bits(sample.actual_bits, output.dtype));
+  out->set_expected_bits(Bits(sample.expected_bits, output.dtype));
+}
+
+void ToStats(const CaseOutcome& outcome, v1::ErrorStats* out) {
+  const CompareResult& r = *outcome.compare;
+  const Plan& plan = *outcome.plan;
+  out->set_count(r.count);
+  out->set_mismatches(r.mismatches);
+  out->set_nan_count(r.nan_count);
+  out->set_inf_count(r.inf_count);
+  out->set_reference_nan_count(r.reference_nan_count);
+  out->set_reference_inf_count(r.reference_inf_count);
+  out->set_class_mismatches(r.class_mismatches);
+  out->set_unwritten(outcome.unwritten.value_or(r.unwritten));
+  out->set_guard_hits(outcome.guard_hits);
+  out->set_zero_count(r.zero_count);
+  if (r.finite_pairs > 0) {
+    const auto n = static_cast<double>(r.finite_pairs);
+    out->set_rho(r.rho);
+    out->set_rho_proven(r.rho_proven);
+    out->set_max_abs_error(r.max_abs_error);
+    out->set_mean_abs_error(r.sum_abs_error / n);
+    out->set_rms_error(std::sqrt(r.sum_squared_error / n));
+    out->set_max_abs_reference(r.max_abs_expected);
+    if (r.max_abs_expected > 0) out->set_max_rel_error(r.max_rel_error);
+    if (plan.elementwise || outcome.reports_ulp) out->set_max_ulp(r.max_ulp);
+    const double norms = std::sqrt(r.sum_squared_actual) * std::sqrt(r.sum_squared_expected);
+    if (norms > 0) out->set_cosine(std::clamp(r.dot / norms, -1.0, 1.0));
+  }
+  if (outcome.bias_z) out->set_bias_z(*outcome.bias_z);
+  if (outcome.max_abs_score) out->set_max_abs_score(*outcome.max_abs_score);
+  for (const ElementSample& sample : r.samples) {
+    ToMismatch(sample, plan.output, out->add_mismatch_samples());
+  }
+  if (r.worst.index >= 0) ToMismatch(r.worst, plan.output, out->mutable_worst());
+}
+
+void ToBench(const BenchStats& b, v1::BenchStats* out) {
+  const auto set = [](const std::optional<double>& v, auto setter) {
+    if (v) setter(*v);
+  };
+  out->set_samples(b.samples);
+  out->set_roof(std::string(b.roof));
+  set(b.median_seconds, [&](double v) { out->set_median_seconds(v); });
+  set(b.p10_seconds, [&](double v) { out->set_p10_seconds(v); });
+  set(b.p90_seconds, [&](double v) { out->set_p90_seconds(v); });
+  set(b.noise, [&](double v) { out->set_noise(v); });
+  set(b.flops_per_second, [&](double v) { out->set_flops_per_second(v); });
+  set(b.bytes_per_second, [&](double v) { out->set_bytes_per_second(v); });
+  set(b.efficiency, [&](double v) { out->set_efficiency(v); });
+  set(b.ceiling_flops_per_second, [&](double v) { out->set_ceiling_flops_per_second(v); });
+  set(b.ceiling_bytes_per_second, [&](double v) { out->set_ceiling_bytes_per_second(v); });
+}
+
+std::string Hex128(const std::uint64_t (&words)[2]) {
+  return absl::StrFormat("%016x%016x", words[0], words[1]);
+}
+
+}  // namespace
+
+Case FromProto(const v1::CaseSpec& spec, std::vector<FieldError>& errors) {
+  Case c;
+  ReadProblemOf(spec, c, errors);
+  c.name = spec.name();
+  c.dtype = ReadEnum<DType>(spec.dtype(), v1::DType_IsValid(spec.dtype()), "dtype", errors);
+  c.out_dtype =
+      ReadEnum<DType>(spec.out_dtype(), v1::DType_IsValid(spec.out_dtype()), "out_dtype", errors);
+  c.provider = spec.provider();
+  c.pattern = spec.pattern();
+  if (spec.has_seed()) c.seed = spec.seed();
+  c.criterion = ReadEnum<Criterion>(spec.criterion(), v1::Criterion_IsValid(spec.criterion()),
+                                    "criterion", errors);
+  if (spec.has_atol()) c.atol = spec.atol();
+  if (spec.has_rtol()) c.rtol = spec.rtol();
+  if (spec.has_max_abs_error()) c.max_abs_error = spec.max_abs_error();
+  if (spec.has_max_rel_error()) c.max_rel_error = spec.max_rel_error();
+  if (spec.has_max_ulp()) c.max_ulp = spec.max_ulp();
+  if (spec.has_min_efficiency()) c.min_efficiency = spec.min_efficiency();
+  c.repeats = spec.repeats();
+  if (spec.has_deadline()) c.deadline_seconds = Seconds(spec.deadline());
+  c.mode = ReadEnum<Mode>(spec.mode(), v1::Mode_IsValid(spec.mode()), "mode", errors);
+  if (spec.problem_case() != v1::CaseSpec::PROBLEM_NOT_SET) {
+    std::vector<FieldError> found = Check(c);
+    errors.insert(errors.end(), std::make_move_iterator(found.begin()),
+                  std::make_move_iterator(found.end()));
+  }
+  return c;
+}
+
+v1::CaseSpec ToProto(const Case& c) {
+  v1::CaseSpec spec;
+  Message* problem = MutableProblem(c.problem, spec);
+  std::visit([&](const auto& p) { WriteProblem(p, problem); }, c.problem);
+  spec.set_name(c.name);
+  spec.set_dtype(static_cast<v1::DType>(c.dtype));
+  spec.set_out_dtype(static_cast<v1::DType>(c.out_dtype));
+  spec.set_provider(c.provider);
+  spec.set_pattern(c.pattern);
+  if (c.seed) spec.set_seed(*c.seed);
+  spec.set_criterion(static_cast<v1::Criterion>(c.criterion));
+  if (c.atol) spec.set_atol(*c.atol);
+  if (c.rtol) spec.set_rtol(*c.rtol);
+  if (c.max_abs_error) spec.set_max_abs_error(*c.max_abs_error);
+  if (c.max_rel_error) spec.set_max_rel_error(*c.max_rel_error);
+  if (c.max_ulp) spec.set_max_ulp(*c.max_ulp);
+  if (c.min_efficiency) spec.set_min_efficiency(*c.min_efficiency);
+  spec.set_repeats(c.repeats);
+  if (c.deadline_seconds) SetSeconds(*c.deadline_seconds, spec.mutable_deadline());
+  spec.set_mode(static_cast<v1::Mode>(c.mode));
+  return spec;
+}
+
+v1::CaseResult ToResult(const Case& c, const CaseOutcome& outcome, std::string_view device) {
+  v1::CaseResult result;
+  *result.mutable_spec() = ToProto(c);
+  result.set_name(c.name.empty() ? DefaultName(c) : c.name);
+  result.set_device(std::string(device));
+  result.set_verdict(static_cast<v1::Verdict>(outcome.verdict));
+  result.set_criterion(static_cast<v1::Criterion>(
+      c.criterion == Criterion::kUnspecified ? Criterion::kBound : c.criterion));
+  result.set_implementation(outcome.implementation);
+  result.set_repro(ReproLine(c, device));
+  for (const Finding& f : outcome.findings) {
+    v1::Finding* finding = result.add_findings();
+    finding->set_reason(f.reason);
+    finding->set_message(f.message);
+  }
+  if (outcome.deterministic) result.set_deterministic(*outcome.deterministic);
+  if (outcome.compare && outcome.plan) {
+    ToStats(outcome, result.mutable_stats());
+    result.mutable_digests()->set_raw(Hex128(outcome.compare->digest_raw));
+    result.mutable_digests()->set_canonical(Hex128(outcome.compare->digest_canonical));
+    for (const Provenance& p : outcome.provenance) {
+      v1::Provenance* provenance = result.add_provenance();
+      provenance->set_kind(std::string(p.kind));
+      provenance->set_origin(std::string(p.origin));
+      provenance->set_expected(p.expected);
+      provenance->set_count(p.count);
+      if (p.first >= 0) {
+        Coordinates(p.first, outcome.plan->output.dims, provenance->mutable_first_index());
+      }
+    }
+  }
+  if (outcome.bench) ToBench(*outcome.bench, result.mutable_bench());
+  for (const PhaseTime& p : outcome.phases) {
+    v1::PhaseTime* phase = result.add_phases();
+    phase->set_phase(std::string(p.phase));
+    phase->set_seconds(p.seconds);
+  }
+  return result;
+}
+
+v1::CaseResult ResultWithoutRun(const v1::CaseSpec& spec, std::string_view device,
+                                v1::Verdict verdict, std::string_view reason,
+                                std::string_view message) {
+  v1::CaseResult result;
+  *result.mutable_spec() = spec;
+  result.set_name(spec.name());
+  if (spec.name().empty()) {
+    std::vector<FieldError> ignored;  // a spec that was accepted has none
+    result.set_name(DefaultName(FromProto(spec, ignored)));
+  }
+  result.set_device(std::string(device));
+  result.set_verdict(verdict);
+  v1::Finding* finding = result.add_findings();
+  finding->set_reason(std::string(reason));
+  finding->set_message(std::string(message));
+  result.set_criterion(spec.criterion() == v1::CRITERION_UNSPECIFIED ? v1::CRITERION_BOUND
+                                                                     : spec.criterion());
+  result.set_repro(ReproLine(spec, device));
+  return result;
+}
+
+std::string ReproLine(const v1::CaseSpec& spec, std::string_view device) {
+  std::vector<FieldError> ignored;
+  return ReproLine(FromProto(spec, ignored), device);
+}
+
+std::vector<v1::Kernel> ListKernels(const Registry& registry) {
+  std::vector<v1::Kernel> kernels;
+  for (const KernelEntry& entry : registry.entries()) {
+    v1::Kernel& kernel = kernels.emplace_back();
+    kernel.set_op(std::string(entry.op));
+    kernel.set_provider(std::string(entry.provider));
+    kernel.set_backend(std::string(entry.backend));
+    kernel.set_version(entry.version);
+    kernel.set_available(entry.unavailable_reason.empty());
+    kernel.set_unavailable_reason(entry.unavailable_reason);
+    for (const DType t : entry.dtypes) kernel.add_dtypes(static_cast<v1::DType>(t));
+  }
+  std::sort(kernels.begin(), kernels.end(), [](const v1::Kernel& a, const v1::Kernel& b) {
+    return std::tie(a.op(), a.provider()) < std::tie(b.op(), b.provider());
+  });
+  return kernels;
+}
+
+}  // namespace assay
