@@ -1,0 +1,84 @@
+// The public service: each handler parses its request, calls the core, maps the
+// answer. Errors are mapped in error_mapping.h only.
+//
+// Thread-safe, as gRPC requires. What it is given must outlive it. Streams of
+// WatchJob are read by one pump thread and written by gRPC's threads; before the
+// server shuts down, call Stop(), which ends them.
+#ifndef ASSAY_SERVER_RPC_VALIDATION_SERVICE_H_
+#define ASSAY_SERVER_RPC_VALIDATION_SERVICE_H_
+
+#include <memory>
+
+#include "assay/v1/service.grpc.pb.h"
+#include "server/jobs/job_manager.h"
+#include "server/metrics/metrics.h"
+#include "server/worker/executor.h"
+
+namespace assay {
+
+struct ServiceOptions {
+  // What GetServerInfo answers; draining, default_case_deadline and
+  // max_cases_per_job are filled in from the manager.
+  v1::ServerInfo info;
+};
+
+class ValidationService : public v1::ValidationService::CallbackService {
+ public:
+  // `metrics` may be null.
+  ValidationService(JobManager& jobs, DeviceSet& devices, Metrics* metrics, ServiceOptions options);
+  ~ValidationService() override;
+
+  // The addresses, once they are known. Call before the server takes requests.
+  void SetAddresses(const std::string& address, const std::string& metrics_address);
+
+  // Ends open streams with UNAVAILABLE and refuses new ones.
+  void Stop();
+
+  grpc::ServerUnaryReactor* CreateJob(grpc::CallbackServerContext*, const v1::CreateJobRequest*,
+                                      v1::Job*) override;
+  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext*, const v1::GetJobRequest*,
+                                   v1::Job*) override;
+  grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext*, const v1::ListJobsRequest*,
+                                     v1::ListJobsResponse*) override;
+  grpc::ServerUnaryReactor* CancelJob(grpc::CallbackServerContext*, const v1::CancelJobRequest*,
+                                      v1::Job*) override;
+  grpc::ServerUnaryReactor* DeleteJob(grpc::CallbackServerContext*, const v1::DeleteJobRequest*,
+                                      google::protobuf::Empty*) override;
+  grpc::ServerWriteReactor<v1::JobEvent>* WatchJob(grpc::CallbackServerContext*,
+                                                   const v1::WatchJobRequest*) override;
+  grpc::ServerUnaryReactor* ListCaseResults(grpc::CallbackServerContext*,
+                                            const v1::ListCaseResultsRequest*,
+                                            v1::ListCaseResultsResponse*) override;
+  grpc::ServerReadReactor<v1::CompareTensorsRequest>* CompareTensors(grpc::CallbackServerContext*,
+                                                                     v1::CaseResult*) override;
+  grpc::ServerUnaryReactor* ListDevices(grpc::CallbackServerContext*, const v1::ListDevicesRequest*,
+                                        v1::ListDevicesResponse*) override;
+  grpc::ServerUnaryReactor* ReleaseDevice(grpc::CallbackServerContext*,
+                                          const v1::ReleaseDeviceRequest*, v1::Device*) override;
+  grpc::ServerUnaryReactor* ListKernels(grpc::CallbackServerContext*, const v1::ListKernelsRequest*,
+                                        v1::ListKernelsResponse*) override;
+  grpc::ServerUnaryReactor* ListSuites(grpc::CallbackServerContext*, const v1::ListSuitesRequest*,
+                                       v1::ListSuitesResponse*) override;
+  grpc::ServerUnaryReactor* GetServerInfo(grpc::CallbackServerContext*,
+                                          const v1::GetServerInfoRequest*,
+                                          v1::ServerInfo*) override;
+  grpc::ServerUnaryReactor* CreateBaseline(grpc::CallbackServerContext*,
+                                           const v1::CreateBaselineRequest*,
+                                           v1::Baseline*) override;
+  grpc::ServerUnaryReactor* GetBaseline(grpc::CallbackServerContext*, const v1::GetBaselineRequest*,
+                                        v1::Baseline*) override;
+  grpc::ServerUnaryReactor* ListBaselines(grpc::CallbackServerContext*,
+                                          const v1::ListBaselinesRequest*,
+                                          v1::ListBaselinesResponse*) override;
+  grpc::ServerUnaryReactor* DeleteBaseline(grpc::CallbackServerContext*,
+                                           const v1::DeleteBaselineRequest*,
+                                           google::protobuf::Empty*) override;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_RPC_VALIDATION_SERVICE_H_

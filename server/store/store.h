@@ -1,0 +1,128 @@
+// The store: jobs, their results and their events, in one SQLite file that
+// survives the daemon.
+//
+// One folder holds `assay.db` (WAL mode) and `assay.lock`; a Store owns the folder
+// while it lives, and a second daemon on it is refused. Writes go through one
+// writer thread that commits all that has gathered as one transaction, in the
+// order of submission, so a write costs a share of an fsync. What a caller is told
+// is written (a call that returned, a Done that was called with OK) is durable.
+// Events get their sequence numbers when they are committed: from 1, without gaps,
+// in the order of submission.
+//
+// Thread-safe. Errors: NOT_FOUND (no such job), ALREADY_EXISTS (id or request_id
+// taken), RESOURCE_EXHAUSTED (disk or max_bytes full), INTERNAL (input/output,
+// corruption), FAILED_PRECONDITION and PERMISSION_DENIED at opening; every message
+// names the path.
+#ifndef ASSAY_SERVER_STORE_STORE_H_
+#define ASSAY_SERVER_STORE_STORE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "assay/v1/job.pb.h"
+
+namespace assay {
+
+enum class StoreSync {
+  kFull,    // a commit survives loss of power
+  kNormal,  // a commit survives the daemon's death; loss of power may take the newest
+};
+
+struct StoreOptions {
+  std::string folder;  // made if absent
+  StoreSync sync = StoreSync::kFull;
+  std::int64_t max_bytes = 0;  // [bytes] of assay.db; 0: as the disk allows
+};
+
+// A job's cases on one device, all defaults filled in, kept while the job has not
+// ended. Indices of a job run through its devices' plans one after the other.
+struct DevicePlan {
+  std::string device;
+  std::int32_t first_index = 0;
+  std::vector<v1::CaseSpec> cases;
+  std::vector<std::string> required;  // "gemm onednn fp32": must not be UNSUPPORTED
+};
+
+struct NewJob {
+  v1::Job job;             // name, spec, state, counts.total, create_time, devices, findings, suite
+  std::string request_id;  // empty: none
+  std::vector<DevicePlan> plans;
+};
+
+// What happened to a job: applied as a whole or not at all.
+struct JobUpdate {
+  std::string name;            // "jobs/{id}"
+  std::optional<v1::Job> job;  // new state, verdict, start_time, end_time, findings; rest ignored
+  // In order; sequence and job are set by the store. A case_result is kept as a
+  // result and counted; a finished event's job is read back from the jobs' table.
+  std::vector<v1::JobEvent> events;
+};
+
+struct JobQuery {
+  std::optional<v1::JobState> state;
+  std::optional<v1::Verdict> verdict;
+  std::optional<std::string> suite;
+  std::vector<std::pair<std::string, std::string>> labels;
+  std::int64_t before = 0;  // position; 0: from the newest
+  int limit = 100;
+};
+
+struct JobPage {
+  std::vector<v1::Job> jobs;  // newest first, without spec.cases and spec.suite_text
+  std::int64_t next = 0;      // `before` of the next page; 0: this was the last
+};
+
+class Store {
+ public:
+  // Called on the writer thread after the commit, in order; must be short and
+  // must not call a waiting method of the store. `last_sequence` is the job's.
+  using Done = std::function<void(const absl::Status& status, std::int64_t last_sequence)>;
+
+  // Opens or makes the store of a folder. A damaged file is moved aside (see
+  // notices()) and an empty store begun; a file of a newer version is refused with
+  // FAILED_PRECONDITION, as is a folder that another daemon holds.
+  static absl::StatusOr<std::unique_ptr<Store>> Open(const StoreOptions& options);
+
+  virtual ~Store() = default;  // writes what was submitted, then closes
+
+  // What the operator must be told of the opening, a sentence each; logged too.
+  virtual const std::vector<std::string>& notices() const = 0;
+
+  // Waits until it is durable.
+  virtual absl::Status CreateJob(const NewJob& job) = 0;
+  virtual absl::Status DeleteJob(std::string_view name) = 0;
+  virtual absl::Status Apply(JobUpdate update) = 0;
+
+  // Queues the update; waits only while the queue is full (back-pressure).
+  virtual void Submit(JobUpdate update, Done done) = 0;
+
+  // Reads; they see what is committed.
+  virtual absl::StatusOr<v1::Job> GetJob(std::string_view name) = 0;
+  // The job a request made, NOT_FOUND where there is none.
+  virtual absl::StatusOr<v1::Job> FindRequest(std::string_view request_id) = 0;
+  virtual absl::StatusOr<JobPage> ListJobs(const JobQuery& query) = 0;
+  // Events with sequence > after, at most `limit` of them and about 1 MiB.
+  virtual absl::StatusOr<std::vector<v1::JobEvent>> Events(std::string_view name,
+                                                           std::int64_t after, int limit) = 0;
+  // Results with index >= from, at most `limit` of them and about 2 MiB.
+  virtual absl::StatusOr<std::vector<v1::CaseResult>> Results(std::string_view name,
+                                                              std::int32_t from, int limit) = 0;
+
+  // For a daemon that starts: jobs that have not ended, oldest first, and what is
+  // left of one: plans without the cases' results.
+  virtual absl::StatusOr<std::vector<v1::Job>> UnfinishedJobs() = 0;
+  virtual absl::StatusOr<std::vector<DevicePlan>> Plans(std::string_view name) = 0;
+  virtual absl::StatusOr<std::vector<std::int32_t>> ResultIndices(std::string_view name) = 0;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_STORE_STORE_H_
