@@ -1,0 +1,138 @@
+// gemm by oneDNN's matmul: strides carry transposes, leading dimensions and batches,
+// alpha is an output scale, beta the sum post-op over a copy of C in D.
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "kernels/providers/onednn/onednn.h"
+#include "kernels/providers/onednn/primitives.h"
+
+namespace assay {
+namespace {
+
+using onednn::Compiled;
+using onednn::Desc;
+using onednn::Dims;
+
+// op(X) as the library sees it: two axes, three where there is a batch.
+Desc MatrixDesc(dnnl::memory::data_type type, const Extents& e, bool transposed) {
+  const std::int64_t rows = transposed ? e.cols : e.rows;
+  const std::int64_t cols = transposed ? e.rows : e.cols;
+  const std::int64_t row_stride = transposed ? 1 : e.ld;
+  const std::int64_t col_stride = transposed ? e.ld : 1;
+  if (e.batch == 1) return Desc({rows, cols}, type, Dims{row_stride, col_stride});
+  return Desc({e.batch, rows, cols}, type, Dims{e.batch_stride, row_stride, col_stride});
+}
+
+std::string ExtentsKey(const Extents& e) {
+  return internal::Cat(e.batch, ",", e.rows, ",", e.cols, ",", e.ld, ",", e.batch_stride, ";");
+}
+
+class GemmKernel : public Kernel {
+ public:
+  GemmKernel(onednn::Step matmul, std::optional<onednn::Step> copy_c)
+      : matmul_(std::move(matmul)), copy_c_(std::move(copy_c)) {}
+
+  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
+    return onednn::Guarded("matmul", [&] {
+      if (copy_c_.has_value()) {
+        copy_c_->Set(DNNL_ARG_FROM, inputs[2].data);
+        copy_c_->Set(DNNL_ARG_TO, output.data);
+        copy_c_->Run();
+      }
+      matmul_.Set(DNNL_ARG_SRC, inputs[0].data);
+      matmul_.Set(DNNL_ARG_WEIGHTS, inputs[1].data);
+      matmul_.Set(DNNL_ARG_DST, output.data);
+      matmul_.Run();
+      return absl::OkStatus();
+    });
+  }
+
+  std::string implementation() const override { return matmul_.compiled().implementation; }
+
+ private:
+  onednn::Step matmul_;
+  std::optional<onednn::Step> copy_c_;
+};
+
+absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, Device& device) {
+  const auto& p = std::get<GemmProblem>(c.problem);
+  const Operand& a = plan.inputs[0];
+  const Operand& b = plan.inputs[1];
+  const Operand& d = plan.output;
+  const auto in_type = onednn::TypeOf(a.dtype);
+  const auto out_type = onednn::TypeOf(d.dtype);
+  if (!in_type.ok()) return in_type.status();
+  if (!out_type.ok()) return out_type.status();
+  if (a.dtype == DType::kI8) {
+    if (!onednn::HasExactInt8()) {
+      return absl::UnimplementedError("oneDNN sums int8 products exactly only with VNNI");
+    }
+    if (p.alpha != 1.0 || p.beta != 0.0) {
+      return absl::UnimplementedError(
+          internal::Cat("oneDNN applies alpha and beta to int8 products in fp32, which is not "
+                        "exact; got alpha ",
+                        p.alpha, ", beta ", p.beta));
+    }
+  }
+  const std::string what = internal::Cat(Name(a.dtype), " matmul to ", Name(d.dtype));
+  return onednn::Guarded(what, [&]() -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    const Desc a_desc = MatrixDesc(*in_type, a.extents, p.trans_a);
+    const Desc b_desc = MatrixDesc(*in_type, b.extents, p.trans_b);
+    const Desc d_desc = MatrixDesc(*out_type, d.extents, false);
+    const std::string key =
+        internal::Cat(what, ";", ExtentsKey(a.extents), ExtentsKey(b.extents),
+                      ExtentsKey(d.extents), p.trans_a, p.trans_b, ";", p.alpha, ";", p.beta);
+    onednn::Step matmul(onednn::Compile(key, [&] {
+      dnnl::primitive_attr attr = onednn::UserScratchpad();
+      if (p.alpha != 1.0) attr.set_output_scales(0, {static_cast<float>(p.alpha)});
+      if (p.beta != 0.0) {
+        dnnl::post_ops ops;
+        ops.append_sum(static_cast<float>(p.beta));
+        attr.set_post_ops(ops);
+      }
+      return onednn::Finish<dnnl::matmul>(dnnl::matmul::primitive_desc(
+          dnnl::matmul::desc(a_desc, b_desc, d_desc), attr, onednn::CpuEngine()));
+    }));
+    matmul.Bind(DNNL_ARG_SRC, a_desc);
+    matmul.Bind(DNNL_ARG_WEIGHTS, b_desc);
+    matmul.Bind(DNNL_ARG_DST, d_desc);
+
+    std::optional<onednn::Step> copy_c;
+    if (p.beta != 0.0) {
+      const Operand& c_in = plan.inputs[2];
+      const auto c_type = onednn::TypeOf(c_in.dtype);
+      if (!c_type.ok()) return c_type.status();
+      const Desc c_desc = MatrixDesc(*c_type, c_in.extents, false);
+      copy_c.emplace(onednn::Compile(internal::Cat("c;", Name(c_in.dtype), Name(d.dtype),
+                                                   ExtentsKey(c_in.extents), ExtentsKey(d.extents)),
+                                     [&] {
+                                       return onednn::Finish<dnnl::reorder>(
+                                           dnnl::reorder::primitive_desc(
+                                               onednn::CpuEngine(), c_desc, onednn::CpuEngine(),
+                                               d_desc, onednn::UserScratchpad()));
+                                     }));
+      copy_c->Bind(DNNL_ARG_FROM, c_desc);
+      copy_c->Bind(DNNL_ARG_TO, d_desc);
+    }
+    const absl::Status scratch =
+        onednn::AllocateScratchpad(device, {&matmul, copy_c.has_value() ? &*copy_c : nullptr});
+    if (!scratch.ok()) return scratch;
+    return std::make_unique<GemmKernel>(std::move(matmul), std::move(copy_c));
+  });
+}
+
+}  // namespace
+
+KernelEntry OnednnGemm() {
+  return KernelEntry{.op = "gemm",
+                     .provider = "onednn",
+                     .backend = "cpu",
+                     .dtypes = {DType::kF32, DType::kBF16, DType::kI8},
+                     .make = &Make,
+                     .version = onednn::Version(),
+                     .unavailable_reason = {}};
+}
+
+}  // namespace assay

@@ -1,0 +1,113 @@
+// What the oneDNN kernels share: the engine, names of formats, errors, and
+// compiled primitives kept for problems that come again.
+//
+// oneDNN reports errors by exceptions; none leaves this folder. Thread-safety:
+// Compile may be called by any thread, the rest by the device's.
+#ifndef ASSAY_KERNELS_PROVIDERS_ONEDNN_PRIMITIVES_H_
+#define ASSAY_KERNELS_PROVIDERS_ONEDNN_PRIMITIVES_H_
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <new>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/providers/provider.h"
+#include "kernels/providers/text.h"
+#include "kernels/runtime/tensor.h"
+
+namespace assay::onednn {
+
+using Desc = dnnl::memory::desc;
+using Dims = dnnl::memory::dims;
+
+const dnnl::engine& CpuEngine();
+dnnl::stream& CpuStream();
+
+// "2.6.3".
+const std::string& Version();
+
+// The library's type of a format. UNIMPLEMENTED where it has none.
+absl::StatusOr<dnnl::memory::data_type> TypeOf(DType format);
+
+// Whether products of int8 are summed exactly: without VNNI the library halves
+// weights or saturates 16-bit partial sums.
+bool HasExactInt8();
+
+// UNIMPLEMENTED, RESOURCE_EXHAUSTED or INTERNAL, with `what` the primitive was for:
+// "fp16 matmul to fp16".
+absl::Status StatusOf(const dnnl::error& error, std::string_view what);
+
+// {batch, rows, cols} with the strides of `e`, as the library takes it.
+Desc DescOf(dnnl::memory::data_type type, const Extents& e);
+
+// A primitive, made for one problem.
+struct Compiled {
+  dnnl::primitive primitive;
+  std::string implementation;  // impl_info_str()
+  Desc scratchpad;
+  std::vector<Desc> layouts;  // the ones the primitive chose, where it was asked to
+};
+
+// Scratchpads come from the arena, not from the library's own allocations.
+dnnl::primitive_attr UserScratchpad();
+
+template <class Primitive>
+Compiled Finish(const typename Primitive::primitive_desc& pd) {
+  return Compiled{Primitive(pd), pd.impl_info_str(), pd.scratchpad_desc(), {}};
+}
+
+// The primitive of `key`, made by `make` unless it is kept from an earlier call; the
+// last 256 are. `key` must say everything `make` depends on.
+std::shared_ptr<const Compiled> Compile(const std::string& key, absl::FunctionRef<Compiled()> make);
+
+// A primitive with its arguments bound.
+class Step {
+ public:
+  explicit Step(std::shared_ptr<const Compiled> compiled) : compiled_(std::move(compiled)) {}
+
+  // Declares argument `arg` (DNNL_ARG_…) of layout `desc`; its data is set later.
+  void Bind(int arg, const Desc& desc);
+  void Bind(int arg, const Desc& desc, void* data);
+  void Set(int arg, void* data);
+  // Bytes of scratchpad, and where it is.
+  std::int64_t scratchpad_bytes() const;
+  void SetScratchpad(void* data);
+  // Enqueues; oneDNN's CPU stream is done when this returns. May throw dnnl::error.
+  void Run();
+
+  const Compiled& compiled() const { return *compiled_; }
+
+ private:
+  std::shared_ptr<const Compiled> compiled_;
+  std::unordered_map<int, dnnl::memory> args_;
+};
+
+// Gives every step the same scratchpad, taken from the arena.
+absl::Status AllocateScratchpad(Device& device, std::initializer_list<Step*> steps);
+
+// `body()`, a Status or StatusOr, with exceptions turned into statuses.
+template <class F>
+auto Guarded(std::string_view what, F body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const dnnl::error& e) {
+    return StatusOf(e, what);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(internal::Cat("no memory for a primitive: ", what));
+  } catch (const std::exception& e) {
+    return absl::InternalError(internal::Cat("oneDNN, ", what, ": ", e.what()));
+  }
+}
+
+}  // namespace assay::onednn
+
+#endif  // ASSAY_KERNELS_PROVIDERS_ONEDNN_PRIMITIVES_H_
