@@ -70,6 +70,8 @@ struct CaseOutcome {
   std::optional<double> bias_z;
   std::optional<double> max_abs_score;
   std::optional<bool> deterministic;
+  std::optional<double> atol;  // tolerances that gated, where any did
+  std::optional<double> rtol;
   std::vector<Provenance> provenance;
   std::optional<BenchStats> bench;
   std::string implementation;

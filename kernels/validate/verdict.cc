@@ -1,0 +1,332 @@
+#include "kernels/validate/verdict.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "kernels/numerics/cat.h"
+
+namespace assay {
+namespace {
+
+// Customary tolerances of validation labs, used where a tolerance criterion is
+// asked for without figures.
+struct Tolerance {
+  DType dtype;
+  double atol;
+  double rtol;
+};
+constexpr Tolerance kCustomary[] = {
+    {DType::kF64, 1e-7, 1e-5},
+    {DType::kF32, 1e-4, 1e-4},
+    {DType::kF16, 1e-2, 1e-3},
+    {DType::kBF16, 1e-1, 1e-2},
+};
+constexpr Tolerance kCustomaryElse = {DType::kUnspecified, 1e-2, 1e-2};
+
+Tolerance Customary(DType dtype) {
+  for (const Tolerance& t : kCustomary) {
+    if (t.dtype == dtype) return t;
+  }
+  return kCustomaryElse;
+}
+
+// A sample's mean signed error must be this many of its own standard errors, and
+// this large in units in the last place, before it is called a bias: round to
+// nearest gives 0 ± 0.29/√n, truncation −0.5.
+constexpr double kBiasZ = 8.0;
+constexpr double kBiasUlp = 0.2;
+constexpr std::int64_t kBiasSamples = 256;
+
+// Share of zeros in an output beyond which it proves nothing, for ops whose
+// outputs are not legitimately sparse.
+constexpr double kMostlyZero = 0.99;
+
+struct Bias {
+  double mean = 0;  // [ulp]
+  double z = 0;
+};
+
+std::optional<Bias> MeasureBias(const CompareResult& r) {
+  if (r.bias_count < kBiasSamples) return std::nullopt;
+  const auto n = static_cast<double>(r.bias_count);
+  const double mean = r.bias_sum / n;
+  const double variance = std::max(0.0, r.bias_sum_squared / n - mean * mean);
+  // An error that is the same everywhere has no deviation of its own; the
+  // uniform rounding error's is then the honest one.
+  const double deviation = variance > 0 ? std::sqrt(variance) : 1.0 / std::sqrt(12.0);
+  return Bias{mean, mean / (deviation / std::sqrt(n))};
+}
+
+std::string Element(const ElementSample& s, const Plan& plan) {
+  const int digits = std::max(1, Info(plan.output.dtype).storage_bits / 4);
+  return absl::StrFormat("%s got %.6g (0x%0*x), expected %.6g (0x%0*x) ± %.3g",
+                         Coordinates(s.index, plan.output.dims), s.actual, digits, s.actual_bits,
+                         s.expected, digits, s.expected_bits, s.bound);
+}
+
+class Jury {
+ public:
+  Jury(const Case& c, const Plan& plan, const Evidence& e)
+      : case_(c), plan_(plan), e_(e), r_(*e.compare) {}
+
+  Judgement Run() {
+    if (!e_.recheck_fault.empty()) {
+      Add(Verdict::kError, "fault", e_.recheck_fault);
+      return std::move(judgement_);
+    }
+    Memory();
+    Classes();
+    Criteria();
+    Thresholds();
+    Repeats();
+    if (judgement_.verdict != Verdict::kFailed) Proof();
+    if (judgement_.verdict == Verdict::kUnspecified) judgement_.verdict = Verdict::kPassed;
+    return std::move(judgement_);
+  }
+
+ private:
+  void Add(Verdict verdict, std::string_view reason, std::string message) {
+    // FAILED and ERROR outrank INCONCLUSIVE, whatever the order of the checks.
+    const bool decided = judgement_.verdict == Verdict::kFailed;
+    if (!decided) judgement_.verdict = verdict;
+    judgement_.findings.push_back({std::string(reason), std::move(message)});
+  }
+
+  void Memory() {
+    if (e_.guard_hits > 0) {
+      Add(Verdict::kFailed, "guard",
+          Cat(Grouped(e_.guard_hits),
+              " bytes outside the operands were written: guard bands or padding changed"));
+    }
+    if (!e_.changed_inputs.empty()) {
+      Add(Verdict::kFailed, "guard",
+          Cat("the kernel changed its input ", Join(e_.changed_inputs, ", ")));
+    }
+    if (e_.unwritten > 0) {
+      std::string where;
+      if (r_.first_unwritten >= 0) {
+        where = Cat(", first ", Coordinates(r_.first_unwritten, plan_.output.dims));
+      }
+      Add(Verdict::kFailed, "unwritten",
+          Cat(Grouped(e_.unwritten), " of ", Grouped(r_.count), " elements still hold the poison",
+              where));
+    }
+  }
+
+  void Classes() {
+    const std::int64_t wrong = r_.class_mismatches - std::min(r_.class_mismatches, r_.unwritten);
+    if (wrong <= 0) return;
+    std::string message =
+        Cat(Grouped(wrong), " of ", Grouped(r_.count),
+            " elements are of another class (NaN, +Inf, -Inf, finite) than the reference: ",
+            Grouped(r_.nan_count - std::min(r_.nan_count, r_.unwritten)), " NaN where ",
+            Grouped(r_.reference_nan_count), " were expected, ", Grouped(r_.inf_count),
+            " Inf where ", Grouped(r_.reference_inf_count), " were");
+    if (r_.worst.index >= 0) message += Cat("; worst ", Element(r_.worst, plan_));
+    Add(Verdict::kFailed, "class", std::move(message));
+  }
+
+  void Criteria() {
+    switch (case_.criterion) {
+      case Criterion::kUnspecified:
+      case Criterion::kBound:
+        Bound();
+        BiasTest();
+        return;
+      case Criterion::kDerived:
+      case Criterion::kAllClose: {
+        const std::int64_t beyond = r_.mismatches - r_.class_mismatches;
+        if (beyond > 0) {
+          Add(Verdict::kFailed, "threshold",
+              absl::StrFormat("%s of %s elements beyond atol %.3g + rtol %.3g·|expected|; worst %s",
+                              Grouped(beyond), Grouped(r_.count), e_.gating.atol, e_.gating.rtol,
+                              Element(r_.worst, plan_)));
+        }
+        return;
+      }
+      case Criterion::kUlp:
+        if (!(r_.max_ulp <= e_.gating.max_ulp)) {
+          Add(Verdict::kFailed, "threshold",
+              absl::StrFormat("largest distance is %.4g ulp, at most %.4g allowed; worst %s",
+                              r_.max_ulp, e_.gating.max_ulp, Element(r_.worst, plan_)));
+        }
+        return;
+      case Criterion::kBitwise: {
+        const std::int64_t beyond = r_.mismatches - r_.class_mismatches;
+        if (beyond > 0) {
+          Add(Verdict::kFailed, "exact",
+              absl::StrFormat("%s of %s elements differ from the rounded reference; worst %s",
+                              Grouped(beyond), Grouped(r_.count), Element(r_.worst, plan_)));
+        }
+        return;
+      }
+      case Criterion::kLegacy:
+        if (!(r_.max_abs_error <= e_.gating.atol) || !(r_.max_rel_error <= e_.gating.rtol)) {
+          Add(Verdict::kFailed, "threshold",
+              absl::StrFormat(
+                  "max abs error %.3g (at most %.3g), max rel error %.3g (at most %.3g)",
+                  r_.max_abs_error, e_.gating.atol, r_.max_rel_error, e_.gating.rtol));
+        }
+        return;
+    }
+  }
+
+  void Bound() {
+    if (r_.beyond_proven > 0) {
+      Add(Verdict::kFailed, plan_.exact ? "exact" : "bound",
+          absl::StrFormat("%s of %s elements beyond %s (error/bound %.4g); worst %s",
+                          Grouped(r_.beyond_proven), Grouped(r_.count),
+                          plan_.exact ? "the exact result" : "their proven bound", r_.rho_proven,
+                          Element(r_.worst, plan_)));
+      return;
+    }
+    if (r_.beyond_probable == 0) return;
+    const std::string message = absl::StrFormat(
+        "%s of %s elements beyond their probabilistic bound (error/bound %.4g), within the proven "
+        "one; worst %s",
+        Grouped(r_.beyond_probable), Grouped(r_.count), r_.rho, Element(r_.worst, plan_));
+    if (plan_.zero_mean_random) {
+      Add(Verdict::kFailed, "bound", message);
+    } else {
+      Add(Verdict::kInconclusive, "suspect", message);
+    }
+  }
+
+  void BiasTest() {
+    if (plan_.exact) return;
+    const std::optional<Bias> bias = MeasureBias(r_);
+    if (!bias) return;
+    judgement_.bias_z = bias->z;
+    if (!plan_.zero_mean_random) return;
+    if (std::abs(bias->z) > kBiasZ && std::abs(bias->mean) > kBiasUlp) {
+      Add(Verdict::kFailed, "bias",
+          absl::StrFormat("rounding is biased: mean signed error %.3f ulp over %s elements "
+                          "(z = %.1f); round to nearest gives 0, truncation -0.5",
+                          bias->mean, Grouped(r_.bias_count), bias->z));
+    }
+  }
+
+  void Thresholds() {
+    const auto limit = [&](const std::optional<double>& most, double value, std::string_view what) {
+      if (most && !(value <= *most)) {
+        Add(Verdict::kFailed, "threshold",
+            absl::StrFormat("%s is %.4g, at most %.4g allowed", what, value, *most));
+      }
+    };
+    limit(case_.max_abs_error, r_.max_abs_error, "max abs error");
+    limit(case_.max_rel_error, r_.max_rel_error, "max rel error");
+    if (case_.criterion != Criterion::kUlp) limit(case_.max_ulp, r_.max_ulp, "max ulp");
+    if (case_.min_efficiency && e_.efficiency && !(*e_.efficiency >= *case_.min_efficiency)) {
+      Add(Verdict::kFailed, "efficiency",
+          absl::StrFormat("reached %.1f %% of the roof, at least %.1f %% asked for",
+                          100 * *e_.efficiency, 100 * *case_.min_efficiency));
+    }
+    if (case_.min_efficiency && !e_.efficiency) {
+      Add(Verdict::kInconclusive, "efficiency",
+          "an efficiency was asked for and no roof could be measured");
+    }
+  }
+
+  void Repeats() {
+    if (e_.variants > 1) {
+      Add(Verdict::kFailed, "nondeterministic",
+          Cat(e_.variants, " different outputs in ", e_.launches, " launches on the same data"));
+    }
+  }
+
+  // A pass that proves nothing is none.
+  void Proof() {
+    if (r_.count == 0) {
+      Add(Verdict::kInconclusive, "empty", "the output has no elements: nothing was compared");
+      return;
+    }
+    const bool sparse_by_nature = OpName(case_.problem) == SoftmaxProblem::kOp;
+    const double zeros = static_cast<double>(r_.zero_count) / static_cast<double>(r_.count);
+    if (r_.zero_count == r_.count) {
+      Add(Verdict::kInconclusive, "zeros",
+          "every output element is 0 and so is the reference: nothing was proven");
+    } else if (zeros > kMostlyZero && !sparse_by_nature) {
+      Add(Verdict::kInconclusive, "zeros",
+          absl::StrFormat("%.1f %% of the output is 0 as it should be: too little was proven",
+                          100 * zeros));
+    }
+  }
+
+  const Case& case_;
+  const Plan& plan_;
+  const Evidence& e_;
+  const CompareResult& r_;
+  Judgement judgement_;
+};
+
+}  // namespace
+
+Gating MakeGating(const Case& c, const Plan& plan, double max_abs_expected) {
+  Gating g;
+  switch (c.criterion) {
+    case Criterion::kUnspecified:
+    case Criterion::kBound:
+      g.gate = plan.zero_mean_random ? Gate::kBoundProbable : Gate::kBound;
+      break;
+    case Criterion::kDerived: {
+      // Relative: the coarsest of input, output and accumulated rounding.
+      // Absolute: the same share of the largest magnitude.
+      const double accumulated =
+          static_cast<double>(plan.accumulations) * plan.accumulator_roundoff;
+      g.gate = Gate::kAllClose;
+      g.rtol = plan.exact ? 0.0
+                          : std::max({Info(c.dtype).unit_roundoff,
+                                      Info(plan.output.dtype).unit_roundoff, accumulated});
+      g.atol =
+          max_abs_expected > 0 ? g.rtol * std::exp2(std::floor(std::log2(max_abs_expected))) : 0.0;
+      g.uses_tolerances = true;
+      break;
+    }
+    case Criterion::kAllClose:
+    case Criterion::kLegacy: {
+      const Tolerance customary = Customary(c.dtype);
+      g.gate = Gate::kAllClose;
+      g.atol = c.atol.value_or(customary.atol);
+      g.rtol = c.rtol.value_or(customary.rtol);
+      g.uses_tolerances = true;
+      break;
+    }
+    case Criterion::kUlp:
+      g.gate = Gate::kUlp;
+      g.max_ulp = c.max_ulp.value_or(1.0);
+      break;
+    case Criterion::kBitwise:
+      g.gate = Gate::kBitwise;
+      break;
+  }
+  return g;
+}
+
+Judgement Judge(const Case& c, const Plan& plan, const Evidence& evidence) {
+  return Jury(c, plan, evidence).Run();
+}
+
+std::string Grouped(std::int64_t n) {
+  std::string digits = Cat(n < 0 ? -n : n);
+  for (auto at = static_cast<std::int64_t>(digits.size()) - 3; at > 0; at -= 3) {
+    digits.insert(static_cast<std::size_t>(at), ",");
+  }
+  return n < 0 ? "-" + digits : digits;
+}
+
+std::string Coordinates(std::int64_t index, const std::vector<std::int64_t>& dims) {
+  std::vector<std::string> parts;
+  for (auto d = dims.rbegin(); d != dims.rend(); ++d) {
+    parts.push_back(Cat(*d > 0 ? index % *d : 0));
+    index = *d > 0 ? index / *d : 0;
+  }
+  std::string out = "[";
+  for (auto p = parts.rbegin(); p != parts.rend(); ++p) {
+    if (p != parts.rbegin()) out += ",";
+    out += *p;
+  }
+  return out + "]";
+}
+
+}  // namespace assay

@@ -1,0 +1,71 @@
+// The verdict: from what was measured to what it means. Pure functions, no device.
+//
+// The policy (a correct kernel never fails, a broken one never passes):
+//   beyond the proven bound            → FAILED, always
+//   beyond the probabilistic bound     → FAILED on zero-mean random data that this
+//                                        product generated, else INCONCLUSIVE (suspect)
+//   wrong class, guard, unwritten      → FAILED, always
+//   a biased rounding error            → FAILED on zero-mean random data
+//   launches that differ bit by bit    → FAILED
+//   nothing proven (all zeros, empty)  → INCONCLUSIVE
+//   host and device reference disagree → ERROR, the device's fault and not a kernel's
+#ifndef ASSAY_KERNELS_VALIDATE_VERDICT_H_
+#define ASSAY_KERNELS_VALIDATE_VERDICT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/ops/case.h"
+#include "kernels/ops/op.h"
+#include "kernels/runtime/compare.h"
+#include "kernels/validate/outcome.h"
+
+namespace assay {
+
+// How the compare pass shall gate a case.
+struct Gating {
+  Gate gate = Gate::kBoundProbable;
+  double atol = 0;
+  double rtol = 0;
+  double max_ulp = 0;
+  bool uses_tolerances = false;  // atol and rtol belong in the result
+};
+
+// The gating of a case's criterion. `max_abs_expected` scales the derived
+// criterion's absolute tolerance; the others do not read it. Tolerances not said
+// are the customary ones a format (fp32 1e-4/1e-4, fp16 1e-2/1e-3, …).
+Gating MakeGating(const Case& c, const Plan& plan, double max_abs_expected);
+
+// Everything a verdict rests on.
+struct Evidence {
+  const CompareResult* compare = nullptr;
+  Gating gating;
+  std::int64_t guard_hits = 0;  // [bytes]
+  std::int64_t unwritten = 0;   // [elements]
+  int launches = 1;
+  int variants = 1;                         // distinct digests among the launches
+  std::int64_t rechecked = 0;               // [elements] recomputed on the host
+  std::string recheck_fault;                // not empty: host and device disagree, and how
+  std::vector<std::string> changed_inputs;  // operands the kernel wrote into
+  std::optional<double> efficiency;
+};
+
+struct Judgement {
+  Verdict verdict = Verdict::kUnspecified;
+  std::vector<Finding> findings;  // most important first
+  std::optional<double> bias_z;
+};
+
+Judgement Judge(const Case& c, const Plan& plan, const Evidence& evidence);
+
+// "2,097,152".
+std::string Grouped(std::int64_t n);
+
+// "[0,7,1983,12]" of a logical index.
+std::string Coordinates(std::int64_t index, const std::vector<std::int64_t>& dims);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_VALIDATE_VERDICT_H_
