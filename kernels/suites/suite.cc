@@ -1,1 +1,449 @@
-// filled below
+#include "kernels/suites/suite.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <sstream>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#define TOML_EXCEPTIONS 0
+#include <toml++/toml.h>
+
+#include "absl/status/status.h"
+#include "kernels/numerics/cat.h"
+#include "kernels/numerics/near_name.h"
+
+namespace assay {
+namespace {
+
+// Where a node stands: "kernel-lab.toml:12:7".
+class Location {
+ public:
+  Location(std::string_view file, const toml::source_region& region)
+      : text_(Cat(file, ":", region.begin.line, ":", region.begin.column)) {}
+  absl::Status Error(std::string_view message) const {
+    return absl::InvalidArgumentError(Cat(text_, ": ", message));
+  }
+
+ private:
+  std::string text_;
+};
+
+constexpr std::string_view kSuiteKeys[] = {"name", "title", "version", "require", "case"};
+constexpr std::string_view kRequireKeys[] = {"op", "provider", "dtype", "backend"};
+constexpr std::string_view kCaseKeys[] = {
+    "op",       "backend",       "shape",         "dtype",     "out_dtype",
+    "provider", "pattern",       "seed",          "criterion", "atol",
+    "rtol",     "max_abs_error", "max_rel_error", "max_ulp",   "min_efficiency",
+    "repeats",  "mode",          "deadline",      "name"};
+constexpr std::string_view kBackends[] = {"cpu", "cuda", "hip"};
+constexpr std::string_view kCriteria[] = {"bound", "derived", "allclose",
+                                          "ulp",   "bitwise", "legacy"};
+constexpr std::string_view kModes[] = {"validate", "benchmark", "both"};
+
+template <class Names>
+bool Contains(const Names& names, std::string_view name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+// A key or word that is none of `known`.
+template <class Names>
+std::string Unknown(std::string_view what, std::string_view word, const Names& known) {
+  const std::vector<std::string_view> names(std::begin(known), std::end(known));
+  const std::string_view near = NearestName(word, names);
+  std::string message = Cat("unknown ", what, " \"", word, "\"");
+  if (near.empty()) return Cat(message, "; known: ", Join(names, ", "));
+  return Cat(message, "; did you mean \"", near, "\"?");
+}
+
+// The default problem of an op, or nothing where there is none of that name.
+std::optional<Problem> ProblemOf(std::string_view op) {
+  std::optional<Problem> found;
+  const auto consider = [&](auto problem) {
+    if (decltype(problem)::kOp == op) found = std::move(problem);
+  };
+  consider(GemmProblem{});
+  consider(ConvProblem{});
+  consider(AttentionProblem{});
+  consider(SoftmaxProblem{});
+  consider(LayerNormProblem{});
+  consider(CopyProblem{});
+  return found;
+}
+
+std::vector<std::string_view> FieldNames(const Problem& problem) {
+  return std::visit(
+      [](const auto& p) {
+        std::vector<std::string_view> names;
+        for (const auto& f : std::decay_t<decltype(p)>::Fields()) names.push_back(f.name);
+        return names;
+      },
+      problem);
+}
+
+// One value from a node, or an error that says which type was wanted.
+template <class T>
+absl::Status Get(const Location& at, std::string_view key, const toml::node& node, T* out) {
+  if constexpr (std::is_same_v<T, IntList>) {
+    const toml::array* array = node.as_array();
+    if (array == nullptr) return at.Error(Cat(key, ": must be a list of integers"));
+    out->clear();
+    for (const toml::node& element : *array) {
+      const std::optional<std::int64_t> v = element.value_exact<std::int64_t>();
+      if (!v) return at.Error(Cat(key, ": must be a list of integers"));
+      out->push_back(*v);
+    }
+    return absl::OkStatus();
+  } else if constexpr (std::is_same_v<T, double>) {
+    const std::optional<double> v = node.value<double>();
+    if (!v) return at.Error(Cat(key, ": must be a number"));
+    *out = *v;
+    return absl::OkStatus();
+  } else {
+    const std::optional<T> v = node.value_exact<T>();
+    if (!v) {
+      return at.Error(Cat(key, ": must be ",
+                          std::is_same_v<T, std::string>    ? "a string"
+                          : std::is_same_v<T, std::int64_t> ? "an integer"
+                                                            : "true or false"));
+    }
+    *out = *v;
+    return absl::OkStatus();
+  }
+}
+
+// Reads one suite file for one backend.
+class Reader {
+ public:
+  Reader(std::string_view file, std::string_view backend) : file_(file), backend_(backend) {}
+
+  absl::StatusOr<Suite> Read(std::string_view text) {
+    const toml::parse_result parsed = toml::parse(text);
+    if (!parsed) {
+      return Location(file_, parsed.error().source()).Error(parsed.error().description());
+    }
+    suite_.text = std::string(text);
+    const toml::table& root = parsed.table();
+    for (const auto& [key, node] : root) {
+      if (!Contains(kSuiteKeys, key.str()))
+        return At(key).Error(Unknown("key", key.str(), kSuiteKeys));
+    }
+    for (const auto& [key, member] :
+         {std::pair{"name", &suite_.name}, std::pair{"title", &suite_.title},
+          std::pair{"version", &suite_.version}}) {
+      const toml::node* node = root.get(key);
+      if (node == nullptr) return At(root).Error(Cat("\"", key, "\" is missing"));
+      if (absl::Status s = Get(At(*node), key, *node, member); !s.ok()) return s;
+    }
+    if (absl::Status s = Tables(root, "require", [&](const toml::table& t) { return Require(t); });
+        !s.ok()) {
+      return s;
+    }
+    if (absl::Status s = Tables(root, "case", [&](const toml::table& t) { return Cases(t); });
+        !s.ok()) {
+      return s;
+    }
+    return std::move(suite_);
+  }
+
+ private:
+  Location At(const toml::node& node) const { return Location(file_, node.source()); }
+  Location At(const toml::key& key) const { return Location(file_, key.source()); }
+
+  absl::Status Tables(const toml::table& root, std::string_view key,
+                      const std::function<absl::Status(const toml::table&)>& read) {
+    const toml::node* node = root.get(key);
+    if (node == nullptr) return absl::OkStatus();
+    const toml::array* array = node->as_array();
+    if (array == nullptr || !array->is_array_of_tables()) {
+      return At(*node).Error(Cat("\"", key, "\" must be tables: [[", key, "]]"));
+    }
+    for (const toml::node& element : *array) {
+      if (absl::Status s = read(*element.as_table()); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  // A string or a list of strings.
+  absl::StatusOr<std::vector<std::string>> Words(const toml::table& table, std::string_view key) {
+    const toml::node* node = table.get(key);
+    std::vector<std::string> words;
+    if (node == nullptr) return words;
+    const toml::array* array = node->as_array();
+    std::string word;
+    if (array == nullptr) {
+      if (absl::Status s = Get(At(*node), key, *node, &word); !s.ok()) return s;
+      return std::vector<std::string>{word};
+    }
+    for (const toml::node& element : *array) {
+      if (absl::Status s = Get(At(element), key, element, &word); !s.ok()) return s;
+      words.push_back(word);
+    }
+    return words;
+  }
+
+  absl::StatusOr<DType> ReadDType(const Location& at, std::string_view word) {
+    const DType t = ParseDType(word);
+    if (t != DType::kUnspecified) return t;
+    std::vector<std::string_view> names;
+    for (const FormatInfo& f : kFormats) {
+      if (f.dtype != DType::kUnspecified) names.push_back(f.name);
+    }
+    return at.Error(Unknown("type", word, names));
+  }
+
+  // False where a table is for other backends only.
+  absl::StatusOr<bool> ForThisBackend(const toml::table& table) {
+    absl::StatusOr<std::vector<std::string>> backends = Words(table, "backend");
+    if (!backends.ok()) return backends.status();
+    for (const std::string& b : *backends) {
+      if (!Contains(kBackends, b)) {
+        return At(*table.get("backend")).Error(Unknown("backend", b, kBackends));
+      }
+    }
+    return backends->empty() || Contains(*backends, backend_);
+  }
+
+  absl::Status Require(const toml::table& table) {
+    for (const auto& [key, node] : table) {
+      if (!Contains(kRequireKeys, key.str())) {
+        return At(key).Error(Unknown("key", key.str(), kRequireKeys));
+      }
+    }
+    absl::StatusOr<bool> ours = ForThisBackend(table);
+    if (!ours.ok()) return ours.status();
+    absl::StatusOr<std::vector<std::string>> ops = Words(table, "op");
+    if (!ops.ok()) return ops.status();
+    absl::StatusOr<std::vector<std::string>> providers = Words(table, "provider");
+    if (!providers.ok()) return providers.status();
+    absl::StatusOr<std::vector<std::string>> dtypes = Words(table, "dtype");
+    if (!dtypes.ok()) return dtypes.status();
+    if (ops->empty() || providers->empty() || dtypes->empty()) {
+      return At(table).Error("a requirement names op, provider and dtype");
+    }
+    for (const std::string& op : *ops) {
+      if (!ProblemOf(op)) return At(*table.get("op")).Error(Cat("unknown op \"", op, "\""));
+      for (const std::string& provider : *providers) {
+        Requirement requirement{op, provider, {}, std::string(backend_)};
+        for (const std::string& word : *dtypes) {
+          absl::StatusOr<DType> t = ReadDType(At(*table.get("dtype")), word);
+          if (!t.ok()) return t.status();
+          requirement.dtypes.push_back(*t);
+        }
+        if (*ours) suite_.requirements.push_back(std::move(requirement));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // A key with more than one value, and where each value came from.
+  struct Sweep {
+    std::string key;
+    std::vector<const toml::node*> values;
+  };
+
+  absl::Status Cases(const toml::table& table) {
+    const toml::node* op_node = table.get("op");
+    if (op_node == nullptr) return At(table).Error("\"op\" is missing");
+    std::string op;
+    if (absl::Status s = Get(At(*op_node), "op", *op_node, &op); !s.ok()) return s;
+    const std::optional<Problem> problem = ProblemOf(op);
+    if (!problem) return At(*op_node).Error(Cat("unknown op \"", op, "\""));
+    const std::vector<std::string_view> fields = FieldNames(*problem);
+    std::vector<std::string_view> known(std::begin(kCaseKeys), std::end(kCaseKeys));
+    known.insert(known.end(), fields.begin(), fields.end());
+    absl::StatusOr<bool> ours = ForThisBackend(table);
+    if (!ours.ok()) return ours.status();
+
+    std::vector<Sweep> sweeps;
+    for (const auto& [key, node] : table) {
+      if (!Contains(known, key.str())) return At(key).Error(Unknown("key", key.str(), known));
+      if (key.str() == "op" || key.str() == "backend") continue;
+      sweeps.push_back(MakeSweep(*problem, key.str(), node));
+    }
+    // Shapes vary slowest and providers fastest, so that neighbours in a report
+    // are the same problem.
+    const auto rank = [](const Sweep& s) {
+      if (s.key == "shape") return 0;
+      if (s.key == "provider") return 3;
+      return s.key == "dtype" ? 2 : 1;
+    };
+    std::stable_sort(sweeps.begin(), sweeps.end(),
+                     [&](const Sweep& a, const Sweep& b) { return rank(a) < rank(b); });
+    Case c;
+    c.problem = *problem;
+    c.provider = "all";
+    return Expand(table, sweeps, 0, c, *ours);
+  }
+
+  static Sweep MakeSweep(const Problem& problem, std::string_view key, const toml::node& node) {
+    Sweep sweep{std::string(key), {}};
+    const toml::array* array = node.as_array();
+    // A list is a sweep, but for the fields that are lists themselves: theirs is
+    // a list of lists.
+    const bool list_field = std::visit(
+        [&](const auto& p) {
+          using P = std::decay_t<decltype(p)>;
+          for (const Field<P>& f : P::Fields()) {
+            if (f.name == key) return std::holds_alternative<IntList P::*>(f.member);
+          }
+          return false;
+        },
+        problem);
+    const bool is_sweep =
+        array != nullptr && (!list_field || (!array->empty() && array->get(0)->is_array()));
+    if (!is_sweep) {
+      sweep.values.push_back(&node);
+      return sweep;
+    }
+    for (const toml::node& element : *array) sweep.values.push_back(&element);
+    return sweep;
+  }
+
+  absl::Status Expand(const toml::table& table, const std::vector<Sweep>& sweeps, std::size_t at,
+                      const Case& so_far, bool ours) {
+    if (at == sweeps.size()) {
+      const std::vector<FieldError> errors = Check(so_far);
+      if (!errors.empty()) {
+        return At(table).Error(Cat(errors[0].field, ": ", errors[0].message));
+      }
+      if (ours) suite_.cases.push_back(so_far);
+      return absl::OkStatus();
+    }
+    for (const toml::node* value : sweeps[at].values) {
+      Case next = so_far;
+      absl::Status s = Set(sweeps[at].key, *value, next);
+      if (s.ok()) s = Expand(table, sweeps, at + 1, next, ours);
+      if (!s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Set(std::string_view key, const toml::node& node, Case& c) {
+    const Location at = At(node);
+    if (key == "shape") return SetShape(node, c);
+    const auto number = [&](std::optional<double>& out) {
+      double v = 0;
+      absl::Status s = Get(at, key, node, &v);
+      if (s.ok()) out = v;
+      return s;
+    };
+    if (key == "dtype" || key == "out_dtype") {
+      std::string word;
+      if (absl::Status s = Get(at, key, node, &word); !s.ok()) return s;
+      absl::StatusOr<DType> t = ReadDType(at, word);
+      if (!t.ok()) return t.status();
+      (key == "dtype" ? c.dtype : c.out_dtype) = *t;
+      return absl::OkStatus();
+    }
+    if (key == "provider") return Get(at, key, node, &c.provider);
+    if (key == "pattern") return Get(at, key, node, &c.pattern);
+    if (key == "name") return Get(at, key, node, &c.name);
+    if (key == "atol") return number(c.atol);
+    if (key == "rtol") return number(c.rtol);
+    if (key == "max_abs_error") return number(c.max_abs_error);
+    if (key == "max_rel_error") return number(c.max_rel_error);
+    if (key == "max_ulp") return number(c.max_ulp);
+    if (key == "min_efficiency") return number(c.min_efficiency);
+    if (key == "deadline") return number(c.deadline_seconds);
+    if (key == "criterion") return Word(at, key, node, kCriteria, c.criterion);
+    if (key == "mode") return Word(at, key, node, kModes, c.mode);
+    if (key == "seed" || key == "repeats") {
+      std::int64_t v = 0;
+      if (absl::Status s = Get(at, key, node, &v); !s.ok()) return s;
+      if (v < 0 || (key == "repeats" && v > INT32_MAX)) {
+        return at.Error(Cat(key, ": must not be negative, got ", v));
+      }
+      if (key == "seed") c.seed = static_cast<std::uint64_t>(v);
+      if (key == "repeats") c.repeats = static_cast<int>(v);
+      return absl::OkStatus();
+    }
+    return SetField(key, node, c);
+  }
+
+  // An enum whose values are the words' positions, from 1.
+  template <class Enum, std::size_t N>
+  absl::Status Word(const Location& at, std::string_view key, const toml::node& node,
+                    const std::string_view (&words)[N], Enum& out) {
+    std::string word;
+    if (absl::Status s = Get(at, key, node, &word); !s.ok()) return s;
+    for (std::size_t i = 0; i < N; ++i) {
+      if (words[i] == word) {
+        out = static_cast<Enum>(i + 1);
+        return absl::OkStatus();
+      }
+    }
+    return at.Error(Unknown(key, word, words));
+  }
+
+  absl::Status SetShape(const toml::node& node, Case& c) {
+    const toml::table* shape = node.as_table();
+    if (shape == nullptr)
+      return At(node).Error("shape: must be a table such as { m = 64, n = 64 }");
+    const std::vector<std::string_view> fields = FieldNames(c.problem);
+    for (const auto& [key, value] : *shape) {
+      if (!Contains(fields, key.str())) return At(key).Error(Unknown("key", key.str(), fields));
+      if (absl::Status s = SetField(key.str(), value, c); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status SetField(std::string_view key, const toml::node& node, Case& c) {
+    return std::visit(
+        [&](auto& problem) -> absl::Status {
+          using P = std::decay_t<decltype(problem)>;
+          for (const Field<P>& f : P::Fields()) {
+            if (f.name != key) continue;
+            return std::visit(
+                [&](auto member) { return Get(At(node), key, node, &(problem.*member)); },
+                f.member);
+          }
+          return absl::InternalError(Cat("field ", key, " is not in its table"));
+        },
+        c.problem);
+  }
+
+  std::string file_;
+  std::string_view backend_;
+  Suite suite_;
+};
+
+}  // namespace
+
+absl::StatusOr<Suite> ParseSuite(std::string_view text, std::string_view file_name,
+                                 std::string_view backend) {
+  return Reader(file_name, backend).Read(text);
+}
+
+std::vector<std::string> ListSuiteNames(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".toml") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::StatusOr<std::string> ReadSuiteText(const std::string& folder, std::string_view name) {
+  const std::vector<std::string> names = ListSuiteNames(folder);
+  if (!Contains(names, name)) {
+    const std::vector<std::string_view> views(names.begin(), names.end());
+    const std::string_view near = NearestName(name, views);
+    return absl::NotFoundError(
+        Cat("no suite \"", name, "\"", near.empty() ? "" : Cat("; did you mean \"", near, "\"?")));
+  }
+  std::ifstream file(std::filesystem::path(folder) / Cat(name, ".toml"));
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return absl::InternalError(Cat("cannot read suite \"", name, "\""));
+  return text.str();
+}
+
+}  // namespace assay

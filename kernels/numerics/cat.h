@@ -1,0 +1,57 @@
+// Concatenation into a string. Debian's Abseil is built without std::string_view,
+// so its StrCat takes none of ours. std-only.
+#ifndef ASSAY_KERNELS_NUMERICS_CAT_H_
+#define ASSAY_KERNELS_NUMERICS_CAT_H_
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace assay {
+namespace internal {
+
+template <class T>
+void AppendPart(std::string& out, const T& part) {
+  if constexpr (std::is_convertible_v<const T&, std::string_view>) {
+    out += std::string_view(part);
+  } else if constexpr (std::is_same_v<T, char>) {
+    out += part;
+  } else if constexpr (std::is_integral_v<T>) {
+    out += std::to_string(part);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%g", static_cast<double>(part));
+    out += digits;
+  } else {
+    out.append(part.data(), part.size());  // other libraries' string views
+  }
+}
+
+}  // namespace internal
+
+// The parts one behind the other: strings and views of any kind, characters,
+// integers, and floating-point numbers with six significant digits.
+template <class... Parts>
+std::string Cat(const Parts&... parts) {
+  std::string out;
+  (internal::AppendPart(out, parts), ...);
+  return out;
+}
+
+// The items of a range, `separator` between.
+template <class Range>
+std::string Join(const Range& range, std::string_view separator) {
+  std::string out;
+  bool first = true;
+  for (const auto& item : range) {
+    if (!first) out += separator;
+    first = false;
+    internal::AppendPart(out, item);
+  }
+  return out;
+}
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_NUMERICS_CAT_H_
