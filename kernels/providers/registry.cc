@@ -29,8 +29,15 @@ const KernelEntry* Registry::Find(std::string_view op, std::string_view provider
 
 void RegisterAll(Registry& r) {
   r.Add(OnednnGemm());
+  r.Add(OnednnConv());
+  r.Add(OnednnAttention());
   r.Add(OnednnSoftmax());
+  r.Add(OnednnLayerNorm());
+  r.Add(OnednnCopy());
   r.Add(OpenblasGemm());
+  r.Add(OpenblasConv());
+  r.Add(OpenblasAttention());
+  r.Add(OpenblasCopy());
 }
 
 }  // namespace assay

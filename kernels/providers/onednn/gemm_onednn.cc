@@ -26,7 +26,7 @@ Desc MatrixDesc(dnnl::memory::data_type type, const Extents& e, bool transposed)
 }
 
 std::string ExtentsKey(const Extents& e) {
-  return internal::Cat(e.batch, ",", e.rows, ",", e.cols, ",", e.ld, ",", e.batch_stride, ";");
+  return Cat(e.batch, ",", e.rows, ",", e.cols, ",", e.ld, ",", e.batch_stride, ";");
 }
 
 class GemmKernel : public Kernel {
@@ -71,19 +71,19 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
     }
     if (p.alpha != 1.0 || p.beta != 0.0) {
       return absl::UnimplementedError(
-          internal::Cat("oneDNN applies alpha and beta to int8 products in fp32, which is not "
-                        "exact; got alpha ",
-                        p.alpha, ", beta ", p.beta));
+          Cat("oneDNN applies alpha and beta to int8 products in fp32, which is not "
+              "exact; got alpha ",
+              p.alpha, ", beta ", p.beta));
     }
   }
-  const std::string what = internal::Cat(Name(a.dtype), " matmul to ", Name(d.dtype));
+  const std::string what = Cat(Name(a.dtype), " matmul to ", Name(d.dtype));
   return onednn::Guarded(what, [&]() -> absl::StatusOr<std::unique_ptr<Kernel>> {
     const Desc a_desc = MatrixDesc(*in_type, a.extents, p.trans_a);
     const Desc b_desc = MatrixDesc(*in_type, b.extents, p.trans_b);
     const Desc d_desc = MatrixDesc(*out_type, d.extents, false);
     const std::string key =
-        internal::Cat(what, ";", ExtentsKey(a.extents), ExtentsKey(b.extents),
-                      ExtentsKey(d.extents), p.trans_a, p.trans_b, ";", p.alpha, ";", p.beta);
+        Cat(what, ";", ExtentsKey(a.extents), ExtentsKey(b.extents), ExtentsKey(d.extents),
+            p.trans_a, p.trans_b, ";", onednn::Bits(p.alpha), ";", onednn::Bits(p.beta));
     onednn::Step matmul(onednn::Compile(key, [&] {
       dnnl::primitive_attr attr = onednn::UserScratchpad();
       if (p.alpha != 1.0) attr.set_output_scales(0, {static_cast<float>(p.alpha)});
@@ -105,8 +105,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
       const auto c_type = onednn::TypeOf(c_in.dtype);
       if (!c_type.ok()) return c_type.status();
       const Desc c_desc = MatrixDesc(*c_type, c_in.extents, false);
-      copy_c.emplace(onednn::Compile(internal::Cat("c;", Name(c_in.dtype), Name(d.dtype),
-                                                   ExtentsKey(c_in.extents), ExtentsKey(d.extents)),
+      copy_c.emplace(onednn::Compile(Cat("c;", Name(c_in.dtype), Name(d.dtype),
+                                         ExtentsKey(c_in.extents), ExtentsKey(d.extents)),
                                      [&] {
                                        return onednn::Finish<dnnl::reorder>(
                                            dnnl::reorder::primitive_desc(

@@ -61,7 +61,7 @@ dnnl::stream& CpuStream() {
 const std::string& Version() {
   static const std::string* const version = [] {
     const dnnl_version_t* v = dnnl_version();
-    return new std::string(internal::Cat(v->major, ".", v->minor, ".", v->patch));
+    return new std::string(Cat(v->major, ".", v->minor, ".", v->patch));
   }();
   return *version;
 }
@@ -80,7 +80,7 @@ absl::StatusOr<dnnl::memory::data_type> TypeOf(DType format) {
       return dnnl::memory::data_type::s32;
     default:
       return absl::UnimplementedError(
-          internal::Cat("oneDNN ", Version(), " has no data type ", Name(format)));
+          Cat("oneDNN ", Version(), " has no data type ", Name(format)));
   }
 }
 
@@ -102,14 +102,14 @@ absl::Status StatusOf(const dnnl::error& error, std::string_view what) {
     // A descriptor of operands that do not go together is refused as invalid; the
     // shapes were checked before, so it is the combination that does not exist.
     case dnnl_invalid_arguments:
-      return absl::UnimplementedError(internal::Cat("oneDNN ", Version(), " has no primitive for ",
-                                                    what, " on this CPU (", error.what(), ")"));
+      return absl::UnimplementedError(Cat("oneDNN ", Version(), " has no primitive for ", what,
+                                          " on this CPU (", error.what(), ")"));
     case dnnl_out_of_memory:
       return absl::ResourceExhaustedError(
-          internal::Cat("oneDNN, ", what, ": out of memory (", error.what(), ")"));
+          Cat("oneDNN, ", what, ": out of memory (", error.what(), ")"));
     default:
-      return absl::InternalError(internal::Cat("oneDNN, ", what, ": ", error.what(), ", status ",
-                                               static_cast<int>(error.status)));
+      return absl::InternalError(
+          Cat("oneDNN, ", what, ": ", error.what(), ", status ", static_cast<int>(error.status)));
   }
 }
 
@@ -152,7 +152,7 @@ void Step::Run() {
   CpuStream().wait();
 }
 
-absl::Status AllocateScratchpad(Device& device, std::initializer_list<Step*> steps) {
+absl::Status AllocateScratchpad(Device& device, const std::vector<Step*>& steps) {
   std::int64_t bytes = 0;
   for (const Step* s : steps) {
     if (s != nullptr) bytes = std::max(bytes, s->scratchpad_bytes());

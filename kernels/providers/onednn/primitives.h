@@ -6,6 +6,7 @@
 #ifndef ASSAY_KERNELS_PROVIDERS_ONEDNN_PRIMITIVES_H_
 #define ASSAY_KERNELS_PROVIDERS_ONEDNN_PRIMITIVES_H_
 
+#include <bit>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -20,8 +21,8 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/numerics/cat.h"
 #include "kernels/providers/provider.h"
-#include "kernels/providers/text.h"
 #include "kernels/runtime/tensor.h"
 
 namespace assay::onednn {
@@ -56,6 +57,9 @@ struct Compiled {
   Desc scratchpad;
   std::vector<Desc> layouts;  // the ones the primitive chose, where it was asked to
 };
+
+// A number in a key: all of its digits.
+inline std::uint64_t Bits(double v) { return std::bit_cast<std::uint64_t>(v); }
 
 // Scratchpads come from the arena, not from the library's own allocations.
 dnnl::primitive_attr UserScratchpad();
@@ -92,7 +96,7 @@ class Step {
 };
 
 // Gives every step the same scratchpad, taken from the arena.
-absl::Status AllocateScratchpad(Device& device, std::initializer_list<Step*> steps);
+absl::Status AllocateScratchpad(Device& device, const std::vector<Step*>& steps);
 
 // `body()`, a Status or StatusOr, with exceptions turned into statuses.
 template <class F>
@@ -102,9 +106,9 @@ auto Guarded(std::string_view what, F body) -> decltype(body()) {
   } catch (const dnnl::error& e) {
     return StatusOf(e, what);
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(internal::Cat("no memory for a primitive: ", what));
+    return absl::ResourceExhaustedError(Cat("no memory for a primitive: ", what));
   } catch (const std::exception& e) {
-    return absl::InternalError(internal::Cat("oneDNN, ", what, ": ", e.what()));
+    return absl::InternalError(Cat("oneDNN, ", what, ": ", e.what()));
   }
 }
 

@@ -37,13 +37,13 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case&, const Plan& plan, Devi
   const auto out_type = onednn::TypeOf(y.dtype);
   if (!in_type.ok()) return in_type.status();
   if (!out_type.ok()) return out_type.status();
-  const std::string what = internal::Cat(Name(x.dtype), " softmax to ", Name(y.dtype));
+  const std::string what = Cat(Name(x.dtype), " softmax to ", Name(y.dtype));
   return onednn::Guarded(what, [&]() -> absl::StatusOr<std::unique_ptr<Kernel>> {
     const Extents& e = x.extents;
     const Desc x_desc({e.rows, e.cols}, *in_type, onednn::Dims{e.ld, 1});
     const Desc y_desc({e.rows, e.cols}, *out_type, onednn::Dims{y.extents.ld, 1});
-    onednn::Step softmax(onednn::Compile(
-        internal::Cat(what, ";", e.rows, ",", e.cols, ",", e.ld, ",", y.extents.ld), [&] {
+    onednn::Step softmax(
+        onednn::Compile(Cat(what, ";", e.rows, ",", e.cols, ",", e.ld, ",", y.extents.ld), [&] {
           return onednn::Finish<dnnl::softmax_v2_forward>(dnnl::softmax_v2_forward::primitive_desc(
               dnnl::softmax_v2_forward::desc(dnnl::prop_kind::forward_inference,
                                              dnnl::algorithm::softmax_accurate, x_desc, y_desc,

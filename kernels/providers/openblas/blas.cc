@@ -8,7 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
-#include "kernels/providers/text.h"
+#include "kernels/numerics/cat.h"
 
 namespace assay::blas {
 namespace {
@@ -27,9 +27,9 @@ std::string Version() {
 
 std::string Implementation() {
   const int parallel = openblas_get_parallel();
-  return internal::Cat(openblas_get_corename(), parallel == OPENBLAS_OPENMP   ? ", openmp"
-                                                : parallel == OPENBLAS_THREAD ? ", pthread"
-                                                                              : ", sequential");
+  return Cat(openblas_get_corename(), parallel == OPENBLAS_OPENMP   ? ", openmp"
+                                      : parallel == OPENBLAS_THREAD ? ", pthread"
+                                                                    : ", sequential");
 }
 
 absl::Status CheckFormats(DType in, DType out) {
@@ -38,12 +38,11 @@ absl::Status CheckFormats(DType in, DType out) {
         "this OpenBLAS exports no sbgemm; it computes fp32 and fp64, got bf16");
   }
   if (in != DType::kF32 && in != DType::kF64) {
-    return absl::UnimplementedError(
-        internal::Cat("OpenBLAS computes fp32 and fp64, got ", Name(in)));
+    return absl::UnimplementedError(Cat("OpenBLAS computes fp32 and fp64, got ", Name(in)));
   }
   if (in != out) {
     return absl::UnimplementedError(
-        internal::Cat("OpenBLAS writes the format it reads, ", Name(in), "; got ", Name(out)));
+        Cat("OpenBLAS writes the format it reads, ", Name(in), "; got ", Name(out)));
   }
   return absl::OkStatus();
 }
@@ -52,7 +51,7 @@ absl::Status CheckExtents(std::initializer_list<std::int64_t> extents) {
   for (const std::int64_t e : extents) {
     if (e > std::numeric_limits<blasint>::max()) {
       return absl::UnimplementedError(
-          internal::Cat("this OpenBLAS takes 32-bit extents and leading dimensions, got ", e));
+          Cat("this OpenBLAS takes 32-bit extents and leading dimensions, got ", e));
     }
   }
   return absl::OkStatus();

@@ -1,0 +1,72 @@
+// copy by oneDNN's reorder between equal layouts. The elements move as bits: the
+// operand is passed as the words or bytes it consists of.
+#include <memory>
+#include <string>
+
+#include "kernels/providers/onednn/onednn.h"
+#include "kernels/providers/onednn/primitives.h"
+
+namespace assay {
+namespace {
+
+using dnnl::memory;
+
+class CopyKernel : public Kernel {
+ public:
+  explicit CopyKernel(onednn::Step move) : move_(std::move(move)) {}
+
+  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
+    return onednn::Guarded("reorder", [&] {
+      move_.Set(DNNL_ARG_FROM, inputs[0].data);
+      move_.Set(DNNL_ARG_TO, output.data);
+      move_.Run();
+      return absl::OkStatus();
+    });
+  }
+
+  std::string implementation() const override { return move_.compiled().implementation; }
+
+ private:
+  onednn::Step move_;
+};
+
+absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case&, const Plan& plan, Device& device) {
+  const Operand& x = plan.inputs[0];
+  if (plan.output.dtype != x.dtype) {
+    return absl::UnimplementedError(
+        Cat("copy keeps the format, ", Name(x.dtype), "; got ", Name(plan.output.dtype)));
+  }
+  return onednn::Guarded("reorder", [&]() -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    // s32 and s8 have no bit pattern that a move could change, unlike f32 and bf16.
+    const std::int64_t bytes = StorageBytes(x.dtype, x.extents.span());
+    const bool words = bytes % 4 == 0;
+    const onednn::Desc desc({words ? bytes / 4 : bytes},
+                            words ? memory::data_type::s32 : memory::data_type::s8,
+                            onednn::Dims{1});
+    onednn::Step move(onednn::Compile(Cat("copy;", bytes), [&] {
+      return onednn::Finish<dnnl::reorder>(dnnl::reorder::primitive_desc(
+          onednn::CpuEngine(), desc, onednn::CpuEngine(), desc, onednn::UserScratchpad()));
+    }));
+    move.Bind(DNNL_ARG_FROM, desc);
+    move.Bind(DNNL_ARG_TO, desc);
+    const absl::Status scratch = onednn::AllocateScratchpad(device, {&move});
+    if (!scratch.ok()) return scratch;
+    return std::make_unique<CopyKernel>(std::move(move));
+  });
+}
+
+}  // namespace
+
+KernelEntry OnednnCopy() {
+  return KernelEntry{.op = "copy",
+                     .provider = "onednn",
+                     .backend = "cpu",
+                     .dtypes = {DType::kF64, DType::kF32, DType::kTF32, DType::kF16, DType::kBF16,
+                                DType::kE4M3FN, DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ,
+                                DType::kE2M1, DType::kI8, DType::kI32},
+                     .make = &Make,
+                     .version = onednn::Version(),
+                     .unavailable_reason = {}};
+}
+
+}  // namespace assay
