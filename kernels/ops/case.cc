@@ -1,1 +1,174 @@
-// filled below
+#include "kernels/ops/case.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "kernels/ops/common/text.h"
+
+namespace assay {
+namespace {
+
+// The shortest decimal that reads back as the same double.
+std::string Number(double value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  return std::string(text, end);
+}
+
+// A word a POSIX shell reads back as it is.
+std::string Quoted(std::string_view word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+.,:/=@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos) {
+    return std::string(word);
+  }
+  std::string quoted = "'";
+  for (char c : word) {
+    if (c == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "'";
+}
+
+std::string Text(std::int64_t value) { return Concat(value); }
+std::string Text(double value) { return Number(value); }
+std::string Text(const IntList& value) { return absl::StrJoin(value, "x"); }
+std::string Text(const std::string& value) { return Quoted(value); }
+
+std::string Option(std::string_view name) {
+  std::string option = Concat("--", name);
+  std::replace(option.begin(), option.end(), '_', '-');
+  return option;
+}
+
+// " --m 64" for each field that is not at its default.
+template <class P>
+void AppendFields(const P& problem, std::string* line) {
+  const P fallback;
+  for (const Field<P>& field : P::Fields()) {
+    std::visit(
+        [&](auto member) {
+          const auto& value = problem.*member;
+          if (value == fallback.*member) return;
+          AppendTo(line, " ", Option(field.name));
+          if constexpr (!std::is_same_v<decltype(member), bool P::*>) {
+            AppendTo(line, " ", Text(value));
+          }
+        },
+        field.member);
+  }
+}
+
+void AppendOption(std::string_view option, const std::optional<double>& value, std::string* line) {
+  if (value.has_value()) AppendTo(line, " ", option, " ", Number(*value));
+}
+
+std::string_view CriterionName(Criterion criterion) {
+  switch (criterion) {
+    case Criterion::kDerived:
+      return "derived";
+    case Criterion::kAllClose:
+      return "allclose";
+    case Criterion::kUlp:
+      return "ulp";
+    case Criterion::kBitwise:
+      return "bitwise";
+    case Criterion::kLegacy:
+      return "legacy";
+    case Criterion::kBound:
+    case Criterion::kUnspecified:
+      break;
+  }
+  return "bound";
+}
+
+template <std::size_t... I>
+std::optional<Problem> DefaultOf(std::string_view op, std::index_sequence<I...>) {
+  std::optional<Problem> problem;
+  ((std::variant_alternative_t<I, Problem>::kOp == op
+        ? static_cast<void>(problem.emplace(std::in_place_index<I>))
+        : static_cast<void>(0)),
+   ...);
+  return problem;
+}
+
+}  // namespace
+
+DType OutputType(const Case& c) {
+  if (c.out_dtype != DType::kUnspecified) return c.out_dtype;
+  return std::holds_alternative<CopyProblem>(c.problem) ? c.dtype : DefaultOutput(c.dtype);
+}
+
+std::optional<Problem> DefaultProblem(std::string_view op) {
+  return DefaultOf(op, std::make_index_sequence<std::variant_size_v<Problem>>());
+}
+
+int DataOperands(const Problem& problem) {
+  if (const auto* gemm = std::get_if<GemmProblem>(&problem)) return gemm->beta != 0.0 ? 3 : 2;
+  if (std::holds_alternative<ConvProblem>(problem)) return 2;
+  if (std::holds_alternative<AttentionProblem>(problem)) return 3;
+  if (const auto* norm = std::get_if<LayerNormProblem>(&problem)) {
+    return 1 + (norm->affine ? (norm->rms ? 1 : 2) : 0);
+  }
+  return 1;
+}
+
+std::string_view OpName(const Problem& problem) {
+  return std::visit([](const auto& p) { return std::decay_t<decltype(p)>::kOp; }, problem);
+}
+
+std::optional<std::vector<Pattern>> ParsePatterns(std::string_view text, std::string* error) {
+  std::vector<Pattern> patterns;
+  for (absl::string_view part : absl::StrSplit(AbslView(text), '/')) {
+    const std::optional<Pattern> pattern = ParsePattern({part.data(), part.size()}, error);
+    if (!pattern.has_value()) return std::nullopt;
+    patterns.push_back(*pattern);
+  }
+  return patterns;
+}
+
+std::string DefaultName(const Case& c) {
+  std::string name =
+      Concat(OpName(c.problem), " ",
+             std::visit([](const auto& p) { return p.Describe(); }, c.problem), " ", Name(c.dtype));
+  Case plain = c;
+  plain.out_dtype = DType::kUnspecified;
+  if (OutputType(c) != OutputType(plain)) AppendTo(&name, "->", Name(OutputType(c)));
+  if (!c.provider.empty()) AppendTo(&name, " ", c.provider);
+  if (!c.pattern.empty()) AppendTo(&name, " ", c.pattern);
+  return name;
+}
+
+std::string ReproLine(const Case& c, std::string_view device) {
+  const bool timed = c.mode == Mode::kBenchmark || c.mode == Mode::kBoth;
+  std::string line = Concat("assay ", timed ? "bench " : "run ", OpName(c.problem));
+  std::visit([&](const auto& p) { AppendFields(p, &line); }, c.problem);
+  AppendTo(&line, " --dtype ", Name(c.dtype));
+  Case plain = c;
+  plain.out_dtype = DType::kUnspecified;
+  if (OutputType(c) != OutputType(plain)) {
+    AppendTo(&line, " --out-dtype ", Name(OutputType(c)));
+  }
+  if (!c.provider.empty()) AppendTo(&line, " --provider ", Quoted(c.provider));
+  if (!device.empty()) AppendTo(&line, " --device ", Quoted(device));
+  AppendTo(&line, " --seed ", c.seed.value_or(1));
+  if (!c.pattern.empty()) AppendTo(&line, " --pattern ", Quoted(c.pattern));
+  if (c.criterion != Criterion::kUnspecified && c.criterion != Criterion::kBound) {
+    AppendTo(&line, " --criterion ", CriterionName(c.criterion));
+  }
+  AppendOption("--atol", c.atol, &line);
+  AppendOption("--rtol", c.rtol, &line);
+  AppendOption("--max-abs-error", c.max_abs_error, &line);
+  AppendOption("--max-rel-error", c.max_rel_error, &line);
+  AppendOption("--max-ulp", c.max_ulp, &line);
+  AppendOption("--min-efficiency", c.min_efficiency, &line);
+  if (c.repeats > 1) AppendTo(&line, " --repeat ", c.repeats);
+  return line;
+}
+
+}  // namespace assay

@@ -56,6 +56,15 @@ struct Case {
   std::optional<double> deadline_seconds;
 };
 
+// Format of the case's output: out_dtype, or its default; a copy's is its input's.
+DType OutputType(const Case& c);
+
+// A problem of the named operator with every field at its default, or nothing.
+std::optional<Problem> DefaultProblem(std::string_view op);
+
+// Inputs that --pattern fills: every operand but attention's mask.
+int DataOperands(const Problem& problem);
+
 // "gemm", "conv", …
 std::string_view OpName(const Problem& problem);
 

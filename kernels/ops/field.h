@@ -4,9 +4,11 @@
 #define ASSAY_KERNELS_OPS_FIELD_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -38,9 +40,24 @@ constexpr std::int64_t SaturatingMul(std::int64_t a, std::int64_t b) {
   return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
 }
 
+// Calls visit(name, value) for each field of a problem in the table's order; value
+// is a reference to the member, const where the problem is.
+template <class P, class Visitor>
+void VisitFields(P& problem, Visitor&& visit) {
+  using Plain = std::remove_const_t<P>;
+  for (const Field<Plain>& field : Plain::Fields()) {
+    std::visit([&](auto member) { visit(field.name, problem.*member); }, field.member);
+  }
+}
+
 // Appends "must be at least <low>, got <value>" (or at most) where it is not.
 void CheckRange(std::string_view field, std::int64_t value, std::int64_t low, std::int64_t high,
                 std::vector<FieldError>& errors);
+
+// Appends "makes <operand> larger than …" to `field` where the product of the
+// extents is above kMaxElements; says nothing where an extent is below 1.
+void CheckCount(std::string_view field, std::string_view operand,
+                std::initializer_list<std::int64_t> extents, std::vector<FieldError>& errors);
 
 }  // namespace assay
 

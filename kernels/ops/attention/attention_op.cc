@@ -1,0 +1,104 @@
+// attention as an operator: operands, work and bounds of a case, and its
+// references.
+#include "kernels/ops/attention/attention_reference.h"
+#include "kernels/ops/attention/attention_reference_cpu.h"
+#include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/sampling.h"
+#include "kernels/ops/common/view_inputs.h"
+#include "kernels/ops/op.h"
+
+namespace assay {
+namespace {
+
+class Attention final : public Op {
+ public:
+  std::string_view name() const override { return AttentionProblem::kOp; }
+
+  absl::StatusOr<Plan> MakePlan(const Case& c) const override {
+    const auto& p = std::get<AttentionProblem>(c.problem);
+    const auto operand = [&](std::string_view name, DType dtype, std::int64_t heads,
+                             std::int64_t seq) {
+      return Operand{name,
+                     dtype,
+                     Extents::Dense(p.batch * heads, seq, p.dim),
+                     {p.batch, heads, seq, p.dim},
+                     Pattern{PatternKind::kNormal, 1, 0}};
+    };
+    Plan plan;
+    plan.inputs.push_back(operand("q", c.dtype, p.heads, p.seq));
+    plan.inputs.push_back(operand("k", c.dtype, p.KvHeads(), p.KvSeq()));
+    plan.inputs.push_back(operand("v", c.dtype, p.KvHeads(), p.KvSeq()));
+    if (p.masked()) {
+      plan.inputs.push_back({"mask",
+                             DType::kI8,
+                             Extents::Dense(1, p.seq, p.KvSeq()),
+                             {p.seq, p.KvSeq()},
+                             Pattern{PatternKind::kBernoulli, p.mask_density, 0}});
+    }
+    plan.output = operand("o", OutputType(c), p.heads, p.seq);
+    plan.flops = 4.0 * static_cast<double>(p.batch) * static_cast<double>(p.heads) *
+                 static_cast<double>(p.dim) * VisiblePairs(p);
+    plan.accumulations = std::max(p.KvSeq(), p.dim);
+    plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
+    plan.proven_factor = AttentionProvenFactor(p, c.dtype);
+    if (absl::Status s = ApplyPatterns(c, 3, plan); !s.ok()) return s;
+    plan.bytes = BytesMoved(plan);
+    return plan;
+  }
+
+  absl::Status Reference(const Case& c, const Plan&, Device& device,
+                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
+    if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
+    out.max_abs_score = AttentionReferenceCpu(std::get<AttentionProblem>(c.problem), c.dtype,
+                                              inputs, out.value, out.allowance);
+    return absl::OkStatus();
+  }
+
+  std::vector<std::int64_t> Samples(const Case& c, const Plan& plan, std::uint64_t seed,
+                                    std::int64_t at_least) const override {
+    const auto& p = std::get<AttentionProblem>(c.problem);
+    if (plan.output.extents.count() <= at_least) return AllIndices(plan.output.extents.count());
+    // A head costs its keys and values once: two heads, one where they are long.
+    constexpr std::int64_t kLongHead = std::int64_t{1} << 20;
+    const std::int64_t rows = (at_least + p.dim - 1) / p.dim;
+    std::int64_t heads = p.KvSeq() * p.dim > kLongHead ? 1 : 2;
+    heads = std::max(heads, (rows + p.seq - 1) / p.seq);
+    std::vector<std::int64_t> indices;
+    for (std::int64_t head : SpreadIndices(p.batch * p.heads, heads, 1, seed)) {
+      for (std::int64_t query : SpreadIndices(p.seq, (rows + heads - 1) / heads, 1, seed + 1)) {
+        for (std::int64_t d = 0; d < p.dim; ++d) {
+          indices.push_back((head * p.seq + query) * p.dim + d);
+        }
+      }
+    }
+    return indices;
+  }
+
+  void ReferenceAt(const Case& c, const Plan&, const HostInputs& inputs,
+                   std::span<const std::int64_t> indices, double* value,
+                   double* allowance) const override {
+    AttentionReferenceAt(std::get<AttentionProblem>(c.problem), c.dtype, inputs, indices, value,
+                         allowance);
+  }
+
+ private:
+  // Pairs of query and key that causality leaves; a random mask spares a kernel
+  // no work.
+  static double VisiblePairs(const AttentionProblem& p) {
+    const double all = static_cast<double>(p.seq) * static_cast<double>(p.KvSeq());
+    if (!p.causal) return all;
+    // Queries see first, first + 1, … keys, cut at 0 below.
+    const double last = static_cast<double>(p.KvSeq());
+    const double first = std::max(1.0, last - static_cast<double>(p.seq) + 1.0);
+    return (first + last) / 2 * (last - first + 1.0);
+  }
+};
+
+}  // namespace
+
+const Op& AttentionOp() {
+  static const Attention op;
+  return op;
+}
+
+}  // namespace assay

@@ -1,0 +1,136 @@
+#include "kernels/ops/attention/attention_reference.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "kernels/ops/common/planning.h"
+
+namespace assay {
+namespace {
+
+// One head's keys and values, as far as its queries see them.
+struct Head {
+  std::int64_t id = -1;  // batch·kv_heads + head
+  std::int64_t keys = 0;
+  std::vector<double> k, v;  // [keys, dim]
+};
+
+// One query: r and E of its `dim` outputs.
+void AttentionRow(const AttentionProblem& problem, const AttentionBound& bound, const double* q,
+                  const Head& head, std::span<const std::int64_t> visible, double* value,
+                  double* allowance) {
+  const std::int64_t dim = problem.dim;
+  if (visible.empty()) {
+    const bool zero = problem.masked_rows == "zero";
+    std::fill_n(value, dim, zero ? 0.0 : std::numeric_limits<double>::quiet_NaN());
+    std::fill_n(allowance, dim, 0.0);
+    return;
+  }
+  const std::size_t n = visible.size();
+  std::vector<double> score(n), delta(n), p(n), epsilon(n);
+  double max = -std::numeric_limits<double>::infinity();
+  double delta_max = 0.0;
+  for (std::size_t j = 0; j < n; ++j) {
+    const double* k = head.k.data() + visible[j] * dim;
+    double sum = 0.0, absolute = 0.0;
+    for (std::int64_t d = 0; d < dim; ++d) {
+      sum += q[d] * k[d];
+      absolute += std::abs(q[d] * k[d]);
+    }
+    score[j] = bound.scale * sum;
+    delta[j] = bound.ScoreError(score[j], absolute);
+    if (score[j] > max) {
+      max = score[j];
+      delta_max = delta[j];
+    }
+  }
+  double l = 0.0;
+  for (std::size_t j = 0; j < n; ++j) {
+    p[j] = std::exp(score[j] - max);
+    l += p[j];
+  }
+  const double common = bound.KeysFactor(static_cast<std::int64_t>(n)) + 8 * bound.u + delta_max;
+  double row_error = 0.0;  // Σ (p/l)·(ε − u_P)
+  for (std::size_t j = 0; j < n; ++j) {
+    epsilon[j] = common + 2 * bound.u * std::abs(score[j] - max) + delta[j];
+    // A score of -inf has weight 0 whatever its error.
+    if (p[j] == 0.0) epsilon[j] = 0.0;
+    row_error += p[j] / l * epsilon[j];
+  }
+  for (std::int64_t d = 0; d < dim; ++d) {
+    double sum = 0.0, error = 0.0;
+    for (std::size_t j = 0; j < n; ++j) {
+      const double v = head.v[static_cast<std::size_t>(visible[j] * dim + d)];
+      sum += p[j] / l * v;
+      error += (p[j] / l * (epsilon[j] + bound.p_roundoff) + bound.p_flush / l) * std::abs(v);
+    }
+    value[d] = sum;
+    allowance[d] = std::isfinite(sum) ? bound.times * (error + std::abs(sum) * row_error) : 0.0;
+  }
+}
+
+}  // namespace
+
+double AttentionBound::KeysFactor(std::int64_t visible) const { return ProbableFactor(visible, u); }
+
+AttentionBound MakeAttentionBound(const AttentionProblem& problem, DType input) {
+  const Arithmetic arithmetic = ArithmeticOf(input);
+  const FormatInfo& p = Info(input);
+  AttentionBound bound;
+  bound.u = arithmetic.u;
+  bound.times = arithmetic.times;
+  bound.dim_factor = ProbableFactor(problem.dim, arithmetic.u);
+  bound.p_roundoff = p.unit_roundoff;
+  bound.p_flush = std::max(0.5 * p.min_subnormal, arithmetic.min_normal);
+  bound.scale = input == DType::kF64 && problem.scale != 0.0 ? problem.scale
+                                                             : static_cast<double>(problem.Scale());
+  return bound;
+}
+
+double AttentionProvenFactor(const AttentionProblem& problem, DType input) {
+  const double u = ArithmeticOf(input).u;
+  return std::max(ProvenOverProbable(problem.dim, u), ProvenOverProbable(problem.KvSeq(), u));
+}
+
+void AttentionReferenceAt(const AttentionProblem& problem, DType input, const HostInputs& inputs,
+                          std::span<const std::int64_t> indices, double* value, double* allowance) {
+  const std::int64_t dim = problem.dim, keys = problem.KvSeq();
+  const std::int64_t kv_heads = problem.KvHeads();
+  const AttentionBound bound = MakeAttentionBound(problem, input);
+  const std::size_t width = static_cast<std::size_t>(dim);
+  std::vector<double> q(width), row_value(width), row_allowance(width);
+  std::vector<double> mask(static_cast<std::size_t>(problem.masked() ? keys : 0));
+  std::vector<std::int64_t> visible;
+  Head head;
+  for (std::size_t i = 0; i < indices.size();) {
+    // A row of the output is a query of a head; its samples lie behind one another.
+    const std::int64_t row = indices[i] / dim;
+    const std::int64_t query = row % problem.seq;
+    const std::int64_t kv = row / problem.seq / problem.heads * kv_heads +
+                            row / problem.seq % problem.heads / (problem.heads / kv_heads);
+    const std::int64_t seen = VisibleKeys(problem, query);
+    if (head.id != kv || head.keys < keys) {
+      // All keys, though this query may see fewer: a later one of the head sees more.
+      head.id = kv;
+      head.keys = keys;
+      head.k.resize(static_cast<std::size_t>(keys * dim));
+      head.v.resize(head.k.size());
+      inputs.Read(1, kv * keys * dim, keys * dim, head.k.data());
+      inputs.Read(2, kv * keys * dim, keys * dim, head.v.data());
+    }
+    inputs.Read(0, row * dim, dim, q.data());
+    if (problem.masked()) inputs.Read(3, query * keys, seen, mask.data());
+    visible.clear();
+    for (std::int64_t j = 0; j < seen; ++j) {
+      if (!problem.masked() || mask[static_cast<std::size_t>(j)] != 0.0) visible.push_back(j);
+    }
+    AttentionRow(problem, bound, q.data(), head, visible, row_value.data(), row_allowance.data());
+    for (; i < indices.size() && indices[i] / dim == row; ++i) {
+      value[i] = row_value[static_cast<std::size_t>(indices[i] % dim)];
+      allowance[i] = row_allowance[static_cast<std::size_t>(indices[i] % dim)];
+    }
+  }
+}
+
+}  // namespace assay

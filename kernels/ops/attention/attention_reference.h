@@ -1,0 +1,65 @@
+// The right output of an attention, and how far a right kernel may be from it.
+//
+// For one query, over its visible keys j, with s = scale·q·k, m = max s, p =
+// exp(s − m), l = Σp:
+//   r   = Σ p·v / l
+//   ε_j = u_P + c_n + u·(8 + 2|s − m|) + δ_j + δ_max
+//   δ_j = c_d·(|q|·|k|)·scale + u·|s|,   δ_max that of the largest score
+//   E   = Σ (p/l)·ε·|v| + |r|·Σ (p/l)·(ε − u_P) + w·Σ|v| / l
+// c_n = min(8·√n·u, γ_(n+8)) for n visible keys, c_d likewise for dim; u_P the
+// unit roundoff of the format P is held in, which is the input's, since kernels
+// round P to it before the second product; w the most that P loses to underflow:
+// half its smallest subnormal, or the accumulator's smallest normal, which fast
+// exponentials flush below. Counted twice for fp64, and 0 where r is not finite.
+//
+// A query without a visible key gives 0 or NaN, as the problem says. An infinite
+// or NaN score makes its row NaN, as IEEE arithmetic has it (inf − inf).
+#ifndef ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_REFERENCE_H_
+#define ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_REFERENCE_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <span>
+
+#include "kernels/ops/attention/problem.h"
+#include "kernels/ops/op.h"
+
+namespace assay {
+
+// Keys a query sees before the mask: [0, result).
+inline std::int64_t VisibleKeys(const AttentionProblem& p, std::int64_t query) {
+  if (!p.causal) return p.KvSeq();
+  return std::clamp<std::int64_t>(query + 1 + p.KvSeq() - p.seq, 0, p.KvSeq());
+}
+
+// What ε is made of.
+struct AttentionBound {
+  double u = 0;
+  double times = 1;
+  double dim_factor = 0;  // c_d
+  double p_roundoff = 0;  // u_P
+  double p_flush = 0;     // w
+  double scale = 0;
+
+  // c_n
+  double KeysFactor(std::int64_t visible) const;
+  // δ of a score s = scale·q·k with the absolute product |q|·|k|.
+  double ScoreError(double score, double absolute) const {
+    return dim_factor * absolute * std::abs(scale) + u * std::abs(score);
+  }
+};
+
+AttentionBound MakeAttentionBound(const AttentionProblem& problem, DType input);
+
+// An upper bound of proven over probabilistic E, both of whose sums are longer
+// than their roots.
+double AttentionProvenFactor(const AttentionProblem& problem, DType input);
+
+// r and E of some output elements, by plain loops; `indices` sorted.
+void AttentionReferenceAt(const AttentionProblem& problem, DType input, const HostInputs& inputs,
+                          std::span<const std::int64_t> indices, double* value, double* allowance);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_REFERENCE_H_

@@ -1,0 +1,20 @@
+// The attention reference on all cores of the CPU: blocks of queries against the
+// keys they see, both products in FP64. Held to AttentionReferenceAt by tests.
+#ifndef ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_REFERENCE_CPU_H_
+#define ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_REFERENCE_CPU_H_
+
+#include <span>
+
+#include "kernels/ops/attention/problem.h"
+#include "kernels/runtime/tensor.h"
+
+namespace assay {
+
+// Views in plan order, in this process's memory. value and allowance are
+// [batch, heads, seq, dim]. Returns the largest |score| of a visible pair.
+double AttentionReferenceCpu(const AttentionProblem& problem, DType input,
+                             std::span<const TensorView> inputs, double* value, double* allowance);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_REFERENCE_CPU_H_

@@ -1,0 +1,50 @@
+#include "kernels/ops/common/planning.h"
+
+#include <algorithm>
+
+#include "kernels/ops/common/text.h"
+
+namespace assay {
+
+Arithmetic ArithmeticOf(DType input) {
+  if (Info(input).is_integer) return {};
+  const bool wide = input == DType::kF64;
+  const FormatInfo& accumulator = Info(wide ? DType::kF64 : DType::kF32);
+  return {AccumulatorRoundoff(input), wide ? 2.0 : 1.0, accumulator.min_normal,
+          wide ? 0.0 : accumulator.min_subnormal};
+}
+
+ProductBound MakeProductBound(DType input, std::int64_t k) {
+  const Arithmetic a = ArithmeticOf(input);
+  return {ProbableFactor(k, a.u), UnderflowAllowance(k, a.quantum), a.times};
+}
+
+absl::Status ApplyPatterns(const Case& c, int judged, Plan& plan) {
+  if (!c.pattern.empty()) {
+    const std::size_t operands = static_cast<std::size_t>(DataOperands(c.problem));
+    std::string error;
+    const auto patterns = ParsePatterns(c.pattern, &error);
+    if (!patterns.has_value()) return absl::InvalidArgumentError(Concat("pattern: ", error));
+    if (patterns->size() != 1 && patterns->size() != operands) {
+      return absl::InvalidArgumentError(Concat("pattern: must be one pattern or ", operands,
+                                               " with / between, got ", patterns->size()));
+    }
+    for (std::size_t i = 0; i < operands; ++i) {
+      plan.inputs[i].pattern = patterns->size() == 1 ? patterns->front() : (*patterns)[i];
+    }
+  }
+  plan.zero_mean_random = std::all_of(
+      plan.inputs.begin(), plan.inputs.begin() + judged,
+      [](const Operand& operand) { return Info(operand.pattern.kind).zero_mean_random; });
+  return absl::OkStatus();
+}
+
+double BytesMoved(const Plan& plan) {
+  double bytes = static_cast<double>(StorageBytes(plan.output.dtype, plan.output.extents.count()));
+  for (const Operand& input : plan.inputs) {
+    bytes += static_cast<double>(StorageBytes(input.dtype, input.extents.count()));
+  }
+  return bytes;
+}
+
+}  // namespace assay

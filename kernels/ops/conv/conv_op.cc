@@ -1,0 +1,94 @@
+// conv as an operator: operands, work and bounds of a case, and its references.
+#include <algorithm>
+
+#include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/sampling.h"
+#include "kernels/ops/common/view_inputs.h"
+#include "kernels/ops/conv/conv_reference.h"
+#include "kernels/ops/conv/conv_reference_cpu.h"
+#include "kernels/ops/op.h"
+
+namespace assay {
+namespace {
+
+// [lead, channels, spatial…] or [lead, spatial…, channels].
+std::vector<std::int64_t> Axes(std::int64_t lead, std::int64_t channels, const IntList& spatial,
+                               bool channels_last) {
+  std::vector<std::int64_t> axes = {lead};
+  if (!channels_last) axes.push_back(channels);
+  axes.insert(axes.end(), spatial.begin(), spatial.end());
+  if (channels_last) axes.push_back(channels);
+  return axes;
+}
+
+class Conv final : public Op {
+ public:
+  std::string_view name() const override { return ConvProblem::kOp; }
+
+  absl::StatusOr<Plan> MakePlan(const Case& c) const override {
+    const auto& p = std::get<ConvProblem>(c.problem);
+    const ConvShape s = MakeConvShape(p);
+    const Pattern data = c.dtype == DType::kI8 ? Pattern{PatternKind::kIntegers, -8, 8}
+                                               : Pattern{PatternKind::kNormal, 1, 0};
+    IntList out;
+    for (int d = 0; d < p.spatial(); ++d) out.push_back(p.Output(d));
+    Plan plan;
+    plan.inputs.push_back({"x", c.dtype, Extents::Dense(1, s.batch, s.channels * s.inputs()),
+                           Axes(s.batch, s.channels, p.input, s.channels_last), data});
+    plan.inputs.push_back({"w", c.dtype, Extents::Dense(1, s.filters, s.terms()),
+                           Axes(s.filters, s.group_channels(), p.kernel, s.channels_last), data});
+    plan.output = {"y", OutputType(c), Extents::Dense(1, s.batch, s.filters * s.positions()),
+                   Axes(s.batch, s.filters, out, s.channels_last), data};
+    plan.flops =
+        2.0 * static_cast<double>(plan.output.extents.count()) * static_cast<double>(s.terms());
+    plan.accumulations = s.terms();
+    plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
+    plan.proven_factor = ProvenOverProbable(s.terms(), plan.accumulator_roundoff);
+    plan.exact = c.dtype == DType::kI8;
+    if (absl::Status status = ApplyPatterns(c, 2, plan); !status.ok()) return status;
+    plan.bytes = BytesMoved(plan);
+    return plan;
+  }
+
+  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
+                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
+    if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
+    ConvReferenceCpu(std::get<ConvProblem>(c.problem), c.dtype, inputs, out.value,
+                     plan.exact ? nullptr : out.allowance);
+    return absl::OkStatus();
+  }
+
+  std::vector<std::int64_t> Samples(const Case& c, const Plan& plan, std::uint64_t seed,
+                                    std::int64_t at_least) const override {
+    const ConvShape s = MakeConvShape(std::get<ConvProblem>(c.problem));
+    if (plan.output.extents.count() <= at_least) return AllIndices(plan.output.extents.count());
+    // Filters by positions, image after image behind one another.
+    const Grid grid = SpreadGrid(s.batch * s.positions(), s.filters, at_least, seed);
+    std::vector<std::int64_t> indices;
+    for (std::int64_t at : grid.rows) {
+      const std::int64_t image = at / s.positions(), position = at % s.positions();
+      for (std::int64_t filter : grid.cols) {
+        indices.push_back(s.channels_last
+                              ? at * s.filters + filter
+                              : (image * s.filters + filter) * s.positions() + position);
+      }
+    }
+    std::sort(indices.begin(), indices.end());
+    return indices;
+  }
+
+  void ReferenceAt(const Case& c, const Plan&, const HostInputs& inputs,
+                   std::span<const std::int64_t> indices, double* value,
+                   double* allowance) const override {
+    ConvReferenceAt(std::get<ConvProblem>(c.problem), c.dtype, inputs, indices, value, allowance);
+  }
+};
+
+}  // namespace
+
+const Op& ConvOp() {
+  static const Conv op;
+  return op;
+}
+
+}  // namespace assay

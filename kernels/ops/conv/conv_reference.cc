@@ -1,0 +1,127 @@
+#include "kernels/ops/conv/conv_reference.h"
+
+#include <cmath>
+
+#include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/vector_cache.h"
+
+namespace assay {
+namespace {
+
+// Where an output element lies.
+struct Place {
+  std::int64_t image, filter, position;
+};
+
+Place PlaceOf(const ConvShape& s, std::int64_t index) {
+  const std::int64_t image = index / (s.filters * s.positions());
+  const std::int64_t rest = index % (s.filters * s.positions());
+  if (s.channels_last) return {image, rest % s.filters, rest / s.filters};
+  return {image, rest / s.positions(), rest % s.positions()};
+}
+
+// The input pixel under a tap of an output position, or -1 outside the input.
+std::int64_t PixelUnder(const ConvShape& s, std::int64_t position, std::int64_t tap) {
+  const std::array<std::int64_t, 3> at = {position / (s.output[1] * s.output[2]),
+                                          position / s.output[2] % s.output[1],
+                                          position % s.output[2]};
+  const std::array<std::int64_t, 3> k = {tap / (s.kernel[1] * s.kernel[2]),
+                                         tap / s.kernel[2] % s.kernel[1], tap % s.kernel[2]};
+  std::int64_t pixel = 0;
+  for (std::size_t d = 0; d < 3; ++d) {
+    const std::int64_t i = at[d] * s.stride[d] - s.padding[d] + k[d] * s.dilation[d];
+    if (i < 0 || i >= s.input[d]) return -1;
+    pixel = pixel * s.input[d] + i;
+  }
+  return pixel;
+}
+
+// The inputs under the taps of one output position of one group, in the order of
+// a filter's weights; 0 outside the input.
+void ReadPatch(const ConvShape& s, const HostInputs& inputs, std::int64_t image,
+               std::int64_t position, std::int64_t group, double* patch) {
+  const std::int64_t channels = s.group_channels();
+  for (std::int64_t tap = 0; tap < s.taps(); ++tap) {
+    const std::int64_t pixel = PixelUnder(s, position, tap);
+    for (std::int64_t c = 0; c < channels; ++c) {
+      double* to = s.channels_last ? patch + tap * channels + c : patch + c * s.taps() + tap;
+      *to = 0.0;
+      if (pixel < 0) continue;
+      const std::int64_t channel = group * channels + c;
+      if (s.channels_last) {
+        inputs.Read(0, (image * s.inputs() + pixel) * s.channels + channel, channels, to);
+        break;
+      }
+      inputs.Read(0, (image * s.channels + channel) * s.inputs() + pixel, 1, to);
+    }
+  }
+}
+
+}  // namespace
+
+ConvShape MakeConvShape(const ConvProblem& problem) {
+  ConvShape s{};
+  s.batch = problem.batch;
+  s.channels = problem.channels;
+  s.filters = problem.filters;
+  s.groups = problem.groups;
+  s.input = s.kernel = s.stride = s.dilation = s.output = {1, 1, 1};
+  s.padding = {0, 0, 0};
+  s.channels_last = problem.layout == "nhwc";
+  const int first = 3 - problem.spatial();
+  for (int d = 0; d < problem.spatial(); ++d) {
+    const std::size_t to = static_cast<std::size_t>(first + d);
+    const std::size_t from = static_cast<std::size_t>(d);
+    s.input[to] = problem.input[from];
+    s.kernel[to] = problem.kernel[from];
+    s.stride[to] = problem.Stride(d);
+    s.padding[to] = problem.Padding(d);
+    s.dilation[to] = problem.Dilation(d);
+    s.output[to] = problem.Output(d);
+  }
+  return s;
+}
+
+void ConvReferenceAt(const ConvProblem& problem, DType input, const HostInputs& inputs,
+                     std::span<const std::int64_t> indices, double* value, double* allowance) {
+  const ConvShape s = MakeConvShape(problem);
+  const std::int64_t terms = s.terms();
+  const auto patch_id = [&](const Place& p) {
+    return (p.image * s.positions() + p.position) * s.groups + p.filter / s.group_filters();
+  };
+  std::vector<std::int64_t> patch_ids, filter_ids;
+  for (std::int64_t index : indices) {
+    const Place place = PlaceOf(s, index);
+    patch_ids.push_back(patch_id(place));
+    filter_ids.push_back(place.filter);
+  }
+  VectorCache patches(std::move(patch_ids), terms);
+  VectorCache filters(std::move(filter_ids), terms);
+  for (std::int64_t id : patches.ids()) {
+    ReadPatch(s, inputs, id / s.groups / s.positions(), id / s.groups % s.positions(),
+              id % s.groups, patches[id]);
+  }
+  for (std::int64_t id : filters.ids()) inputs.Read(1, id * terms, terms, filters[id]);
+
+  const auto tap_of = [&](std::int64_t term) {
+    return s.channels_last ? term / s.group_channels() : term % s.taps();
+  };
+  const ProductBound bound = MakeProductBound(input, terms);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const Place place = PlaceOf(s, indices[i]);
+    const double* x = patches[patch_id(place)];
+    const double* w = filters[place.filter];
+    double sum = 0.0, absolute = 0.0;
+    for (std::int64_t t = 0; t < terms; ++t) {
+      // Padding is no element of x: an infinite weight there makes no NaN.
+      if (!std::isfinite(w[t]) && PixelUnder(s, place.position, tap_of(t)) < 0) continue;
+      const double product = x[t] * w[t];
+      sum += product;
+      absolute += std::abs(product);
+    }
+    value[i] = sum;
+    if (input != DType::kI8) allowance[i] = std::isfinite(sum) ? bound.Allowance(absolute) : 0.0;
+  }
+}
+
+}  // namespace assay

@@ -1,0 +1,20 @@
+// The convolution reference on all cores of the CPU, as a blocked FP64 product of
+// weights and patches. Held to ConvReferenceAt by tests.
+#ifndef ASSAY_KERNELS_OPS_CONV_CONV_REFERENCE_CPU_H_
+#define ASSAY_KERNELS_OPS_CONV_CONV_REFERENCE_CPU_H_
+
+#include <span>
+
+#include "kernels/ops/conv/problem.h"
+#include "kernels/runtime/tensor.h"
+
+namespace assay {
+
+// Views in plan order, in this process's memory. value and allowance have the
+// output's logical order; allowance nullptr: only values.
+void ConvReferenceCpu(const ConvProblem& problem, DType input, std::span<const TensorView> inputs,
+                      double* value, double* allowance);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_CONV_CONV_REFERENCE_CPU_H_

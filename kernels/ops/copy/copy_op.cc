@@ -1,0 +1,66 @@
+// copy as an operator. Its reference is the input itself, so there is no file for
+// it: values go through FP64, which holds every format's.
+#include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/sampling.h"
+#include "kernels/ops/common/view_inputs.h"
+#include "kernels/ops/op.h"
+#include "kernels/runtime/cpu/parallel.h"
+
+namespace assay {
+namespace {
+
+class Copy final : public Op {
+ public:
+  std::string_view name() const override { return CopyProblem::kOp; }
+
+  absl::StatusOr<Plan> MakePlan(const Case& c) const override {
+    const std::int64_t count = std::get<CopyProblem>(c.problem).count;
+    const Pattern data = Info(c.dtype).is_integer ? Pattern{PatternKind::kIntegers, -127, 127}
+                                                  : Pattern{PatternKind::kNormal, 1, 0};
+    const Operand x = {"x", c.dtype, Extents::Dense(1, 1, count), {count}, data};
+    Plan plan;
+    plan.inputs = {x};
+    plan.output = x;
+    plan.output.name = "y";
+    plan.exact = true;
+    plan.elementwise = true;
+    if (absl::Status s = ApplyPatterns(c, 1, plan); !s.ok()) return s;
+    plan.bytes = BytesMoved(plan);
+    return plan;
+  }
+
+  absl::Status Reference(const Case&, const Plan&, Device& device,
+                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
+    if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
+    constexpr std::int64_t kGrain = 1 << 14;
+    ParallelFor(inputs[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      ViewInputs(inputs).Read(0, begin, end - begin, out.value + begin);
+    });
+    return absl::OkStatus();
+  }
+
+  std::vector<std::int64_t> Samples(const Case& c, const Plan&, std::uint64_t seed,
+                                    std::int64_t at_least) const override {
+    constexpr std::int64_t kRun = 16;
+    return SpreadIndices(std::get<CopyProblem>(c.problem).count, at_least, kRun, seed);
+  }
+
+  void ReferenceAt(const Case&, const Plan&, const HostInputs& inputs,
+                   std::span<const std::int64_t> indices, double* value, double*) const override {
+    for (std::size_t i = 0; i < indices.size();) {
+      std::size_t last = i + 1;
+      while (last < indices.size() && indices[last] == indices[last - 1] + 1) ++last;
+      inputs.Read(0, indices[i], static_cast<std::int64_t>(last - i), value + i);
+      i = last;
+    }
+  }
+};
+
+}  // namespace
+
+const Op& CopyOp() {
+  static const Copy op;
+  return op;
+}
+
+}  // namespace assay

@@ -1,0 +1,22 @@
+#include "kernels/ops/copy/problem.h"
+
+#include "kernels/ops/common/text.h"
+
+namespace assay {
+namespace {
+
+constexpr Field<CopyProblem> kFields[] = {{"count", &CopyProblem::count}};
+
+}  // namespace
+
+std::span<const Field<CopyProblem>> CopyProblem::Fields() { return kFields; }
+
+std::vector<FieldError> CopyProblem::Check() const {
+  std::vector<FieldError> errors;
+  CheckRange("count", count, 1, kMaxElements, errors);
+  return errors;
+}
+
+std::string CopyProblem::Describe() const { return Concat(count); }
+
+}  // namespace assay

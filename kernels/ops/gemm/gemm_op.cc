@@ -1,0 +1,99 @@
+// gemm as an operator: operands, work and bounds of a case, and its references.
+#include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/sampling.h"
+#include "kernels/ops/common/view_inputs.h"
+#include "kernels/ops/gemm/gemm_reference.h"
+#include "kernels/ops/gemm/gemm_reference_cpu.h"
+#include "kernels/ops/op.h"
+
+namespace assay {
+namespace {
+
+Extents StoredExtents(std::int64_t batch, std::int64_t rows, std::int64_t cols, std::int64_t ld,
+                      std::int64_t stride) {
+  Extents e{batch, rows, cols, ld == 0 ? cols : ld, stride};
+  if (e.batch_stride == 0) e.batch_stride = e.rows * e.ld;
+  return e;
+}
+
+std::vector<std::int64_t> Axes(const Extents& e) {
+  if (e.batch == 1) return {e.rows, e.cols};
+  return {e.batch, e.rows, e.cols};
+}
+
+class Gemm final : public Op {
+ public:
+  std::string_view name() const override { return GemmProblem::kOp; }
+
+  absl::StatusOr<Plan> MakePlan(const Case& c) const override {
+    const auto& p = std::get<GemmProblem>(c.problem);
+    // Integers small enough that sums are not all the same few values, and exact.
+    const Pattern data = c.dtype == DType::kI8 ? Pattern{PatternKind::kIntegers, -8, 8}
+                                               : Pattern{PatternKind::kNormal, 1, 0};
+    const auto operand = [&](std::string_view name, DType dtype, const Extents& extents) {
+      return Operand{name, dtype, extents, Axes(extents), data};
+    };
+    Plan plan;
+    plan.inputs.push_back(operand(
+        "a", c.dtype,
+        StoredExtents(p.batch, p.trans_a ? p.k : p.m, p.trans_a ? p.m : p.k, p.lda, p.stride_a)));
+    plan.inputs.push_back(operand(
+        "b", c.dtype,
+        StoredExtents(p.batch, p.trans_b ? p.n : p.k, p.trans_b ? p.k : p.n, p.ldb, p.stride_b)));
+    const Extents out = StoredExtents(p.batch, p.m, p.n, p.ldc, p.stride_c);
+    if (p.beta != 0.0) plan.inputs.push_back(operand("c", OutputType(c), out));
+    plan.output = operand("d", OutputType(c), out);
+    plan.flops = 2.0 * static_cast<double>(p.batch) * static_cast<double>(p.m) *
+                 static_cast<double>(p.n) * static_cast<double>(p.k);
+    plan.accumulations = p.k;
+    plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
+    plan.proven_factor = ProvenOverProbable(p.k, plan.accumulator_roundoff);
+    plan.exact = c.dtype == DType::kI8;
+    // C is read once and its rounding is in both bounds: A and B decide.
+    if (absl::Status s = ApplyPatterns(c, 2, plan); !s.ok()) return s;
+    plan.bytes = BytesMoved(plan);
+    return plan;
+  }
+
+  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
+                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
+    if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
+    GemmReferenceCpu(std::get<GemmProblem>(c.problem), c.dtype, inputs, out.value,
+                     plan.exact ? nullptr : out.allowance);
+    return absl::OkStatus();
+  }
+
+  std::vector<std::int64_t> Samples(const Case& c, const Plan& plan, std::uint64_t seed,
+                                    std::int64_t at_least) const override {
+    const auto& p = std::get<GemmProblem>(c.problem);
+    const std::int64_t matrix = p.m * p.n;
+    if (plan.output.extents.count() <= at_least) return AllIndices(plan.output.extents.count());
+    // Two products where there are several, more where one is small.
+    const std::vector<std::int64_t> batches = SpreadIndices(
+        p.batch, std::max<std::int64_t>(2, (at_least + matrix - 1) / matrix), 1, seed);
+    const std::int64_t each = static_cast<std::int64_t>(batches.size());
+    const Grid grid = SpreadGrid(p.m, p.n, (at_least + each - 1) / each, seed);
+    std::vector<std::int64_t> indices;
+    for (std::int64_t b : batches) {
+      for (std::int64_t row : grid.rows) {
+        for (std::int64_t col : grid.cols) indices.push_back((b * p.m + row) * p.n + col);
+      }
+    }
+    return indices;
+  }
+
+  void ReferenceAt(const Case& c, const Plan&, const HostInputs& inputs,
+                   std::span<const std::int64_t> indices, double* value,
+                   double* allowance) const override {
+    GemmReferenceAt(std::get<GemmProblem>(c.problem), c.dtype, inputs, indices, value, allowance);
+  }
+};
+
+}  // namespace
+
+const Op& GemmOp() {
+  static const Gemm op;
+  return op;
+}
+
+}  // namespace assay

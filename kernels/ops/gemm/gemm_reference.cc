@@ -1,0 +1,76 @@
+#include "kernels/ops/gemm/gemm_reference.h"
+
+#include "kernels/ops/common/vector_cache.h"
+
+namespace assay {
+namespace {
+
+// Reads, for each id = batch·extent + index, the k elements of one row of op(A) or
+// one column of op(B). `along` is true where those lie behind one another.
+void ReadVectors(const HostInputs& inputs, int operand, std::int64_t extent, std::int64_t k,
+                 bool along, VectorCache& vectors) {
+  const std::vector<std::int64_t>& ids = vectors.ids();
+  if (along) {
+    for (std::int64_t id : ids) inputs.Read(operand, id * k, k, vectors[id]);
+    return;
+  }
+  std::vector<double> run;
+  for (std::size_t first = 0; first < ids.size();) {
+    std::size_t last = first + 1;
+    while (last < ids.size() && ids[last] == ids[last - 1] + 1 &&
+           ids[last] / extent == ids[first] / extent) {
+      ++last;
+    }
+    const std::int64_t count = static_cast<std::int64_t>(last - first);
+    const std::int64_t batch = ids[first] / extent;
+    const std::int64_t index = ids[first] % extent;
+    double* dst = vectors[ids[first]];  // neighbours in the list are neighbours in the cache
+    run.resize(static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < k; ++i) {
+      inputs.Read(operand, (batch * k + i) * extent + index, count, run.data());
+      for (std::int64_t j = 0; j < count; ++j) dst[j * k + i] = run[static_cast<std::size_t>(j)];
+    }
+    first = last;
+  }
+}
+
+}  // namespace
+
+GemmEpilogue MakeGemmEpilogue(const GemmProblem& problem, DType input) {
+  const Arithmetic arithmetic = ArithmeticOf(input);
+  return {MakeProductBound(input, problem.k), KernelScalar(input, problem.alpha),
+          KernelScalar(input, problem.beta), arithmetic.u, arithmetic.times};
+}
+
+void GemmReferenceAt(const GemmProblem& problem, DType input, const HostInputs& inputs,
+                     std::span<const std::int64_t> indices, double* value, double* allowance) {
+  const std::int64_t m = problem.m, n = problem.n, k = problem.k;
+  std::vector<std::int64_t> row_ids, col_ids;
+  for (std::int64_t index : indices) {
+    row_ids.push_back(index / n);
+    col_ids.push_back(index / (m * n) * n + index % n);
+  }
+  VectorCache a(std::move(row_ids), k);
+  VectorCache b(std::move(col_ids), k);
+  ReadVectors(inputs, 0, m, k, !problem.trans_a, a);
+  ReadVectors(inputs, 1, n, k, problem.trans_b, b);
+
+  const GemmEpilogue epilogue = MakeGemmEpilogue(problem, input);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const std::int64_t index = indices[i];
+    const double* row = a[index / n];
+    const double* col = b[index / (m * n) * n + index % n];
+    double sum = 0.0, absolute = 0.0;
+    for (std::int64_t t = 0; t < k; ++t) {
+      const double product = row[t] * col[t];
+      sum += product;
+      absolute += std::abs(product);
+    }
+    double c0 = 0.0;
+    if (problem.beta != 0.0) inputs.Read(2, index, 1, &c0);
+    value[i] = epilogue.Value(sum, c0);
+    if (input != DType::kI8) allowance[i] = epilogue.Allowance(sum, absolute, c0);
+  }
+}
+
+}  // namespace assay

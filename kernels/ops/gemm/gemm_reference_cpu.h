@@ -1,0 +1,20 @@
+// The gemm reference on all cores of the CPU: both sums of an element in one
+// blocked FP64 product. Held to GemmReferenceAt by tests.
+#ifndef ASSAY_KERNELS_OPS_GEMM_GEMM_REFERENCE_CPU_H_
+#define ASSAY_KERNELS_OPS_GEMM_GEMM_REFERENCE_CPU_H_
+
+#include <span>
+
+#include "kernels/ops/gemm/problem.h"
+#include "kernels/runtime/tensor.h"
+
+namespace assay {
+
+// Views in plan order, in this process's memory. value and allowance are
+// [batch, m, n] dense; allowance nullptr: only values.
+void GemmReferenceCpu(const GemmProblem& problem, DType input, std::span<const TensorView> inputs,
+                      double* value, double* allowance);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_GEMM_GEMM_REFERENCE_CPU_H_

@@ -1,0 +1,74 @@
+// layer_norm as an operator: operands, work and bounds of a case, and its
+// references.
+#include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/sampling.h"
+#include "kernels/ops/common/view_inputs.h"
+#include "kernels/ops/layer_norm/layer_norm_reference.h"
+#include "kernels/ops/layer_norm/layer_norm_reference_cpu.h"
+#include "kernels/ops/op.h"
+
+namespace assay {
+namespace {
+
+class LayerNorm final : public Op {
+ public:
+  std::string_view name() const override { return LayerNormProblem::kOp; }
+
+  absl::StatusOr<Plan> MakePlan(const Case& c) const override {
+    const auto& p = std::get<LayerNormProblem>(c.problem);
+    const Operand x = {"x",
+                       c.dtype,
+                       Extents::Dense(1, p.rows, p.cols),
+                       {p.rows, p.cols},
+                       Pattern{PatternKind::kNormal, 1, 0}};
+    const auto column = [&](std::string_view name, Pattern pattern) {
+      return Operand{name, DType::kF32, Extents::Dense(1, 1, p.cols), {p.cols}, pattern};
+    };
+    Plan plan;
+    plan.inputs = {x};
+    if (p.affine) {
+      plan.inputs.push_back(column("weight", Pattern{PatternKind::kUniform, 0.5, 1.5}));
+      if (!p.rms) plan.inputs.push_back(column("bias", Pattern{PatternKind::kNormal, 1, 0}));
+    }
+    plan.output = x;
+    plan.output.name = "y";
+    plan.output.dtype = OutputType(c);
+    plan.flops = 8.0 * static_cast<double>(x.extents.count());
+    plan.accumulations = p.cols;
+    plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
+    plan.elementwise = true;
+    if (absl::Status s = ApplyPatterns(c, 1, plan); !s.ok()) return s;
+    plan.bytes = BytesMoved(plan);
+    return plan;
+  }
+
+  absl::Status Reference(const Case& c, const Plan&, Device& device,
+                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
+    if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
+    LayerNormReferenceCpu(std::get<LayerNormProblem>(c.problem), c.dtype, inputs, out.value,
+                          out.allowance);
+    return absl::OkStatus();
+  }
+
+  std::vector<std::int64_t> Samples(const Case& c, const Plan&, std::uint64_t seed,
+                                    std::int64_t at_least) const override {
+    const auto& p = std::get<LayerNormProblem>(c.problem);
+    return SpreadRows(p.rows, p.cols, at_least, seed);
+  }
+
+  void ReferenceAt(const Case& c, const Plan&, const HostInputs& inputs,
+                   std::span<const std::int64_t> indices, double* value,
+                   double* allowance) const override {
+    LayerNormReferenceAt(std::get<LayerNormProblem>(c.problem), c.dtype, inputs, indices, value,
+                         allowance);
+  }
+};
+
+}  // namespace
+
+const Op& LayerNormOp() {
+  static const LayerNorm op;
+  return op;
+}
+
+}  // namespace assay

@@ -1,0 +1,36 @@
+#include "kernels/ops/layer_norm/layer_norm_reference.h"
+
+#include <vector>
+
+namespace assay {
+
+void LayerNormReferenceAt(const LayerNormProblem& problem, DType input, const HostInputs& inputs,
+                          std::span<const std::int64_t> indices, double* value, double* allowance) {
+  const Arithmetic arithmetic = ArithmeticOf(input);
+  const std::int64_t cols = problem.cols;
+  const std::size_t width = static_cast<std::size_t>(cols);
+  std::vector<double> x(width), weight(width, 1.0), bias(width, 0.0);
+  if (problem.affine) inputs.Read(1, 0, cols, weight.data());
+  if (problem.affine && !problem.rms) inputs.Read(2, 0, cols, bias.data());
+  for (std::size_t i = 0; i < indices.size();) {
+    const std::int64_t first = indices[i] / cols;
+    inputs.Read(0, first * cols, cols, x.data());
+    double sum = 0.0, absolute = 0.0, squares = 0.0;
+    for (double v : x) {
+      sum += v;
+      absolute += std::abs(v);
+    }
+    const double center = problem.rms ? 0.0 : sum / static_cast<double>(cols);
+    for (double v : x) squares += (v - center) * (v - center);
+    const LayerNormRow row = MakeLayerNormRow(problem, input, sum, absolute, squares);
+    for (; i < indices.size() && indices[i] / cols == first; ++i) {
+      const std::size_t col = static_cast<std::size_t>(indices[i] % cols);
+      const LayerNormElement element =
+          MakeLayerNormElement(problem, arithmetic, row, x[col], weight[col], bias[col]);
+      value[i] = element.value;
+      allowance[i] = element.allowance;
+    }
+  }
+}
+
+}  // namespace assay

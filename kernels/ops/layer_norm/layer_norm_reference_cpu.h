@@ -1,0 +1,20 @@
+// The layer norm reference on all cores of the CPU, in FP64. Held to
+// LayerNormReferenceAt by tests.
+#ifndef ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_REFERENCE_CPU_H_
+#define ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_REFERENCE_CPU_H_
+
+#include <span>
+
+#include "kernels/ops/layer_norm/problem.h"
+#include "kernels/runtime/tensor.h"
+
+namespace assay {
+
+// Views in plan order, in this process's memory. value and allowance are
+// [rows, cols].
+void LayerNormReferenceCpu(const LayerNormProblem& problem, DType input,
+                           std::span<const TensorView> inputs, double* value, double* allowance);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_REFERENCE_CPU_H_

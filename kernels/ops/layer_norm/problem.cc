@@ -1,0 +1,39 @@
+#include "kernels/ops/layer_norm/problem.h"
+
+#include <limits>
+
+#include "kernels/ops/common/text.h"
+
+namespace assay {
+namespace {
+
+constexpr Field<LayerNormProblem> kFields[] = {
+    {"rows", &LayerNormProblem::rows}, {"cols", &LayerNormProblem::cols},
+    {"eps", &LayerNormProblem::eps},   {"affine", &LayerNormProblem::affine},
+    {"rms", &LayerNormProblem::rms},
+};
+
+}  // namespace
+
+std::span<const Field<LayerNormProblem>> LayerNormProblem::Fields() { return kFields; }
+
+std::vector<FieldError> LayerNormProblem::Check() const {
+  std::vector<FieldError> errors;
+  CheckRange("rows", rows, 1, kMaxExtent, errors);
+  CheckRange("cols", cols, 1, kMaxExtent, errors);
+  if (!(eps >= 0.0 && eps <= static_cast<double>(std::numeric_limits<float>::max()))) {
+    errors.push_back({"eps", Concat("must be a finite fp32 number, not negative, got ", eps)});
+  }
+  if (errors.empty()) CheckCount("rows", "x", {rows, cols}, errors);
+  return errors;
+}
+
+std::string LayerNormProblem::Describe() const {
+  std::string text = Concat(rows, "x", cols);
+  if (rms) AppendTo(&text, " rms");
+  if (affine) AppendTo(&text, " affine");
+  if (eps != 1e-5) AppendTo(&text, " eps ", eps);
+  return text;
+}
+
+}  // namespace assay

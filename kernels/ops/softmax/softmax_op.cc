@@ -1,0 +1,66 @@
+// softmax as an operator: operands, work and bounds of a case, and its references.
+#include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/sampling.h"
+#include "kernels/ops/common/view_inputs.h"
+#include "kernels/ops/op.h"
+#include "kernels/ops/softmax/softmax_reference.h"
+#include "kernels/ops/softmax/softmax_reference_cpu.h"
+
+namespace assay {
+namespace {
+
+class Softmax final : public Op {
+ public:
+  std::string_view name() const override { return SoftmaxProblem::kOp; }
+
+  absl::StatusOr<Plan> MakePlan(const Case& c) const override {
+    const auto& p = std::get<SoftmaxProblem>(c.problem);
+    const Operand x = {"x",
+                       c.dtype,
+                       Extents::Dense(1, p.rows, p.cols),
+                       {p.rows, p.cols},
+                       Pattern{PatternKind::kNormal, 1, 0}};
+    Plan plan;
+    plan.inputs = {x};
+    plan.output = x;
+    plan.output.name = "y";
+    plan.output.dtype = OutputType(c);
+    plan.flops = 5.0 * static_cast<double>(x.extents.count());
+    plan.accumulations = p.cols;
+    plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
+    plan.elementwise = true;
+    if (absl::Status s = ApplyPatterns(c, 1, plan); !s.ok()) return s;
+    plan.bytes = BytesMoved(plan);
+    return plan;
+  }
+
+  absl::Status Reference(const Case& c, const Plan&, Device& device,
+                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
+    if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
+    SoftmaxReferenceCpu(std::get<SoftmaxProblem>(c.problem), c.dtype, inputs, out.value,
+                        out.allowance);
+    return absl::OkStatus();
+  }
+
+  std::vector<std::int64_t> Samples(const Case& c, const Plan&, std::uint64_t seed,
+                                    std::int64_t at_least) const override {
+    const auto& p = std::get<SoftmaxProblem>(c.problem);
+    return SpreadRows(p.rows, p.cols, at_least, seed);
+  }
+
+  void ReferenceAt(const Case& c, const Plan&, const HostInputs& inputs,
+                   std::span<const std::int64_t> indices, double* value,
+                   double* allowance) const override {
+    SoftmaxReferenceAt(std::get<SoftmaxProblem>(c.problem), c.dtype, inputs, indices, value,
+                       allowance);
+  }
+};
+
+}  // namespace
+
+const Op& SoftmaxOp() {
+  static const Softmax op;
+  return op;
+}
+
+}  // namespace assay
