@@ -1,0 +1,663 @@
+// How a block of 512 elements is compared.
+//
+// One pass (Main) takes the sums and extremes that need no division, and holds
+// every error against thresholds that would change a result: f·T with f the
+// largest ratio so far, but at most 1, and likewise for the proven bound, the
+// relative error and the ulps. In ordinary data no element reaches one, and the
+// block is done. Where one does, a second pass (Extremes) takes the exact ratios
+// and counts; where an element is not finite or beyond the format's range, the
+// block is left to the scalar specification, and its sums with it.
+//
+// A threshold is checked without a branch or a mask: t·threshold − error is taken
+// as an unsigned number, which is beyond Inf's exactly where the difference is
+// negative or NaN, and the largest of a block is kept.
+#include "kernels/runtime/cpu/compare_simd.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "kernels/numerics/convert.h"
+#include "kernels/numerics/digest.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/runtime/cpu/compare_simd.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace assay::internal {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<double>;
+using DU = hn::ScalableTag<std::uint64_t>;
+using V = hn::Vec<D>;
+using VU = hn::Vec<DU>;
+
+// How elements lie in a block.
+enum class Storage { kF64, kF32, kF16, kBF16, kI8, kI32 };
+
+// N elements from `at` as doubles.
+template <Storage kStorage>
+HWY_INLINE V LoadElements(const void* block, std::int64_t at) {
+  const D d;
+  const hn::Rebind<float, D> df;
+  const hn::Rebind<std::int32_t, D> di;
+  if constexpr (kStorage == Storage::kF64) {
+    return hn::LoadU(d, static_cast<const double*>(block) + at);
+  } else if constexpr (kStorage == Storage::kF32) {
+    return hn::PromoteTo(d, hn::LoadU(df, static_cast<const float*>(block) + at));
+  } else if constexpr (kStorage == Storage::kF16) {
+    const hn::Rebind<hwy::float16_t, D> dh;
+    const auto* p = static_cast<const hwy::float16_t*>(block) + at;
+    return hn::PromoteTo(d, hn::PromoteTo(df, hn::LoadU(dh, p)));
+  } else if constexpr (kStorage == Storage::kBF16) {
+    const hn::Rebind<std::uint16_t, D> dh;
+    const hn::Rebind<std::uint32_t, D> dw;
+    const auto* p = static_cast<const std::uint16_t*>(block) + at;
+    const auto wide = hn::ShiftLeft<16>(hn::PromoteTo(dw, hn::LoadU(dh, p)));
+    return hn::PromoteTo(d, hn::BitCast(df, wide));
+  } else if constexpr (kStorage == Storage::kI8) {
+    const hn::Rebind<std::int8_t, D> db;
+    const auto* p = static_cast<const std::int8_t*>(block) + at;
+    return hn::PromoteTo(d, hn::PromoteTo(di, hn::LoadU(db, p)));
+  } else {
+    return hn::PromoteTo(d, hn::LoadU(di, static_cast<const std::int32_t*>(block) + at));
+  }
+}
+
+// Whether any of the differences seen was negative or NaN.
+struct Flags {
+#if HWY_TARGET <= HWY_AVX3
+  VU largest;
+  Flags() : largest(hn::Zero(DU())) {}
+  HWY_INLINE void See(V difference) { largest = hn::Max(largest, hn::BitCast(DU(), difference)); }
+  bool Any() const {
+    const VU infinity = hn::Set(DU(), std::uint64_t{0x7ff0000000000000});
+    return !hn::AllFalse(DU(), hn::Gt(largest, infinity));
+  }
+#else
+  // Where there is no 64-bit maximum: NaN compares false, and so does a negative.
+  hn::Mask<D> fine;
+  Flags() : fine(hn::Eq(hn::Zero(D()), hn::Zero(D()))) {}
+  HWY_INLINE void See(V difference) { fine = hn::And(fine, hn::Ge(difference, hn::Zero(D()))); }
+  bool Any() const { return !hn::AllTrue(D(), fine); }
+#endif
+};
+
+// Sums of a chunk, a lane each.
+struct LaneSums {
+  V abs_error, squared_error, dot, squared_actual, squared_expected, bias, bias_squared;
+
+  LaneSums() { Clear(); }
+  HWY_INLINE void Clear() {
+    abs_error = squared_error = dot = squared_actual = squared_expected = bias = bias_squared =
+        hn::Zero(D());
+  }
+  HWY_INLINE void Add(const LaneSums& s) {
+    abs_error = hn::Add(abs_error, s.abs_error);
+    squared_error = hn::Add(squared_error, s.squared_error);
+    dot = hn::Add(dot, s.dot);
+    squared_actual = hn::Add(squared_actual, s.squared_actual);
+    squared_expected = hn::Add(squared_expected, s.squared_expected);
+    bias = hn::Add(bias, s.bias);
+    bias_squared = hn::Add(bias_squared, s.bias_squared);
+  }
+};
+
+double Largest(V v) { return hn::GetLane(hn::MaxOfLanes(D(), v)); }
+double Smallest(V v) { return hn::GetLane(hn::MinOfLanes(D(), v)); }
+double Total(V v) { return hn::GetLane(hn::SumOfLanes(D(), v)); }
+
+// The thresholds of Main; they follow the results so far.
+struct Thresholds {
+  double rho, rho_proven, rel, ulps;
+};
+
+// |o − r| in ulps of r that an element must reach to be more than `ulps` away from
+// r rounded. Values of a format are half an ulp of r apart at the least just below
+// r's binade; far below it, and in formats of few bits, they are closer.
+double UlpThreshold(int mantissa_bits, double ulps) {
+  const bool near = mantissa_bits >= 7 && ulps < std::ldexp(1.0, mantissa_bits - 2);
+  const double reach = near ? std::floor(2.0 * ulps) / 2.0 : ulps - 0.5;
+  return std::max(0.5, reach) * (1.0 - 0x1p-48);  // reaching it counts
+}
+
+Thresholds ThresholdsFor(const CompareRule& rule, const CompareResult& c) {
+  Thresholds t;
+  t.rho = std::min(c.rho, 1.0);
+  t.rho_proven = std::min(c.rho_proven, 1.0);
+  t.rel = c.max_rel_error;
+  double ulps = c.max_ulp;
+  if (rule.gate == Gate::kUlp) ulps = std::min(ulps, rule.max_ulp);
+  if (rule.gate == Gate::kBitwise) ulps = 0.0;
+  t.ulps = UlpThreshold(rule.mantissa_bits, ulps);
+  return t;
+}
+
+// r rounded to the format's lattice: adding 1.5·2^52 quanta leaves room for no
+// fraction of one. Requires |r| within the format's range.
+template <Storage kStorage>
+HWY_INLINE V RoundToLattice(const CompareRule& rule, V r) {
+  const D d;
+  if constexpr (kStorage == Storage::kF64) {
+    return r;
+  } else {
+    V magic;
+    if (rule.is_integer) {
+      magic = hn::Set(d, 0x1.8p52);
+    } else {
+      const V exponent = hn::Max(hn::And(r, hn::BitCast(d, hn::Set(DU(), kDoubleInf))),
+                                 hn::Set(d, rule.min_normal));
+      magic = hn::Mul(exponent, hn::Set(d, std::ldexp(1.5, 52 - rule.mantissa_bits)));
+    }
+    const V rounded = hn::Sub(hn::Add(r, magic), magic);
+    // Formats without a negative zero have the positive one instead.
+    const bool signed_zero = !rule.is_integer && !LayoutOf(rule.dtype).fnuz;
+    return signed_zero ? hn::CopySign(rounded, r) : hn::Add(rounded, hn::Zero(d));
+  }
+}
+
+struct MainOut {
+  LaneSums sums;
+  double max_abs_error, max_abs_expected, min_abs_expected, min_abs_actual;
+  std::int64_t bias_count;
+  bool flagged;
+};
+
+// n is a multiple of the vector's length.
+template <Storage kStorage>
+HWY_NOINLINE void Main(const CompareRule& rule, const Thresholds& thresholds, const void* block,
+                       const double* HWY_RESTRICT reference, const double* HWY_RESTRICT allowance,
+                       std::int64_t n, MainOut* out) {
+  const D d;
+  const DU du;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const V u = hn::Set(d, rule.u);
+  const V eta_half = hn::Set(d, rule.eta_half);
+  const V e_factor = hn::Set(d, rule.e_factor);
+  const V proven_factor = hn::Set(d, rule.proven_factor);
+  const V rho = hn::Set(d, thresholds.rho);
+  const V rho_proven = hn::Set(d, thresholds.rho_proven);
+  const V rel = hn::Set(d, thresholds.rel);
+  const V ulps = hn::Set(d, std::ldexp(thresholds.ulps, -rule.mantissa_bits));
+  const V rtol = hn::Set(d, rule.rtol);
+  const V atol = hn::Set(d, rule.atol);
+  const V quarter_u = hn::Set(d, rule.u / 4);
+  const V min_normal = hn::Set(d, rule.min_normal);
+  const V exponent_mask = hn::BitCast(d, hn::Set(du, kDoubleInf));
+  const V sign_mask = hn::BitCast(d, hn::Set(du, kDoubleSign));
+  const V one_ulp = hn::Set(d, std::ldexp(1.0, -rule.mantissa_bits));
+  const VU ulp_inverse = hn::Set(du, static_cast<std::uint64_t>(2046 + rule.mantissa_bits) << 52);
+  const bool all_close = rule.gate == Gate::kAllClose;
+  const bool exact = rule.exact;
+  const bool floats = !rule.is_integer;
+
+  LaneSums s;
+  V max_error = hn::Zero(d), max_expected = hn::Zero(d);
+  V min_expected = hn::Set(d, std::numeric_limits<double>::infinity());
+  V min_actual = min_expected;
+  Flags flags;
+  std::int64_t bias_count = 0;
+  for (std::int64_t i = 0; i < n; i += lanes) {
+    const V o = LoadElements<kStorage>(block, i);
+    V r = hn::LoadU(d, reference + i);
+    const V e = hn::LoadU(d, allowance + i);
+    // Every |r| of the block, before rounding, is within the format's range, or
+    // the scalar code takes the block.
+    if (exact) r = RoundToLattice<kStorage>(rule, r);
+    const V diff = hn::Sub(o, r);
+    const V error = hn::Abs(diff);
+    const V magnitude = hn::Abs(r);
+
+    const V rounding = hn::MulAdd(u, magnitude, eta_half);
+    const V bound = hn::MulAdd(e_factor, e, rounding);
+    const V bound_proven = hn::MulAdd(proven_factor, e, rounding);
+    flags.See(hn::MulSub(rho, bound, error));
+    flags.See(hn::MulSub(rho_proven, bound_proven, error));
+    flags.See(hn::MulSub(rel, magnitude, error));
+    if (all_close) flags.See(hn::Sub(hn::MulAdd(rtol, magnitude, atol), error));
+
+    s.abs_error = hn::Add(s.abs_error, error);
+    s.squared_error = hn::MulAdd(error, error, s.squared_error);
+    s.dot = hn::MulAdd(o, r, s.dot);
+    s.squared_actual = hn::MulAdd(o, o, s.squared_actual);
+    s.squared_expected = hn::MulAdd(r, r, s.squared_expected);
+    max_error = hn::Max(max_error, error);
+    max_expected = hn::Max(max_expected, magnitude);
+    min_expected = hn::Min(min_expected, magnitude);
+    min_actual = hn::Min(min_actual, hn::Abs(o));
+
+    if (!floats) continue;
+    const V exponent = hn::And(r, exponent_mask);
+    flags.See(hn::MulSub(ulps, hn::Max(exponent, min_normal), error));
+    if (exact) continue;
+    const auto biased =
+        hn::And(hn::Ge(hn::Mul(quarter_u, magnitude), e), hn::Ge(magnitude, min_normal));
+    if (hn::AllFalse(d, biased)) continue;
+    const V signed_error = hn::Xor(diff, hn::And(r, sign_mask));
+    V t;
+    if constexpr (kStorage == Storage::kF64) {
+      t = hn::Div(signed_error, hn::Mul(exponent, one_ulp));
+    } else {
+      t = hn::Mul(signed_error, hn::BitCast(d, hn::Sub(ulp_inverse, hn::BitCast(du, exponent))));
+    }
+    t = hn::IfThenElseZero(biased, t);
+    s.bias = hn::Add(s.bias, t);
+    s.bias_squared = hn::MulAdd(t, t, s.bias_squared);
+    bias_count += static_cast<std::int64_t>(hn::CountTrue(d, biased));
+  }
+  out->sums = s;
+  out->max_abs_error = Largest(max_error);
+  out->max_abs_expected = Largest(max_expected);
+  out->min_abs_expected = Smallest(min_expected);
+  out->min_abs_actual = Smallest(min_actual);
+  out->bias_count = bias_count;
+  out->flagged = flags.Any();
+}
+
+struct ExtremesOut {
+  double rho, rho_proven, rel, ulps;
+  std::int64_t beyond_probable, beyond_proven, mismatches;
+};
+
+HWY_INLINE V Ratio(V error, V bound) {
+  const D d;
+  const V one = hn::Set(d, 1.0);
+  const V infinity = hn::Set(d, std::numeric_limits<double>::infinity());
+  const V ratio = hn::Div(error, bound);
+  const V equal = hn::IfThenElse(hn::Eq(error, hn::Zero(d)), hn::Zero(d), one);
+  const V inside = hn::IfThenElse(hn::Eq(error, bound), equal, ratio);
+  const V outside = hn::IfThenElse(hn::Ge(ratio, one), ratio, infinity);
+  return hn::IfThenElse(hn::Le(error, bound), inside, outside);
+}
+
+// The exact ratios and counts of a block in which everything is finite.
+template <Storage kStorage>
+HWY_NOINLINE void Extremes(const CompareRule& rule, const void* block,
+                           const double* HWY_RESTRICT reference,
+                           const double* HWY_RESTRICT allowance, std::int64_t n, ExtremesOut* out) {
+  const D d;
+  const DU du;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const V exponent_mask = hn::BitCast(d, hn::Set(du, kDoubleInf));
+  const V one_ulp = hn::Set(d, std::ldexp(1.0, -rule.mantissa_bits));
+  const V max_ulp = hn::Set(d, rule.max_ulp);
+  V max_rho = hn::Zero(d), max_rho_proven = max_rho, max_rel = max_rho, max_ulps = max_rho;
+  std::int64_t probable = 0, proven = 0, mismatches = 0;
+  for (std::int64_t i = 0; i < n; i += lanes) {
+    const V o = LoadElements<kStorage>(block, i);
+    V r = hn::LoadU(d, reference + i);
+    const V e = hn::LoadU(d, allowance + i);
+    const V rounded = RoundToLattice<kStorage>(rule, r);
+    if (rule.exact) r = rounded;
+    const V error = hn::Abs(hn::Sub(o, r));
+    const V magnitude = hn::Abs(r);
+    const V rounding = hn::MulAdd(hn::Set(d, rule.u), magnitude, hn::Set(d, rule.eta_half));
+    const V bound = hn::MulAdd(hn::Set(d, rule.e_factor), e, rounding);
+    const V bound_proven = hn::MulAdd(hn::Set(d, rule.proven_factor), e, rounding);
+    const auto within = hn::Le(error, bound);
+    const auto within_proven = hn::Le(error, bound_proven);
+    max_rho = hn::Max(max_rho, Ratio(error, bound));
+    max_rho_proven = hn::Max(max_rho_proven, Ratio(error, bound_proven));
+    const auto nonzero = hn::Gt(magnitude, hn::Zero(d));
+    max_rel = hn::Max(max_rel, hn::IfThenElseZero(nonzero, hn::Div(error, magnitude)));
+    V distance = hn::Abs(hn::Sub(o, rounded));
+    if (!rule.is_integer) {
+      const V exponent = hn::Max(hn::And(rounded, exponent_mask), hn::Set(d, rule.min_normal));
+      distance = hn::Div(distance, hn::Mul(exponent, one_ulp));
+      max_ulps = hn::Max(max_ulps, distance);
+    }
+    auto accepted = within_proven;
+    switch (rule.gate) {
+      case Gate::kBound:
+        break;
+      case Gate::kBoundProbable:
+        accepted = within;
+        break;
+      case Gate::kAllClose:
+        accepted =
+            hn::Le(error, hn::MulAdd(hn::Set(d, rule.rtol), magnitude, hn::Set(d, rule.atol)));
+        break;
+      case Gate::kUlp:
+        accepted = hn::Le(distance, max_ulp);
+        break;
+      case Gate::kBitwise:
+        accepted = hn::RebindMask(d, hn::Eq(hn::BitCast(du, o), hn::BitCast(du, rounded)));
+        break;
+    }
+    probable += lanes - static_cast<std::int64_t>(hn::CountTrue(d, within));
+    proven += lanes - static_cast<std::int64_t>(hn::CountTrue(d, within_proven));
+    mismatches += lanes - static_cast<std::int64_t>(hn::CountTrue(d, accepted));
+  }
+  out->rho = Largest(max_rho);
+  out->rho_proven = Largest(max_rho_proven);
+  out->rel = Largest(max_rel);
+  out->ulps = Largest(max_ulps);
+  out->beyond_probable = probable;
+  out->beyond_proven = proven;
+  out->mismatches = mismatches;
+}
+
+// Zeros of output and rounded reference.
+template <Storage kStorage>
+HWY_NOINLINE void CountZeros(const CompareRule& rule, const void* block, const double* reference,
+                             std::int64_t n, CompareResult* c) {
+  const D d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const V half = hn::Set(d, rule.is_integer ? 0.5 : rule.min_subnormal / 2);
+  std::int64_t actual = 0, expected = 0;
+  for (std::int64_t i = 0; i < n; i += lanes) {
+    const V o = LoadElements<kStorage>(block, i);
+    const V r = hn::LoadU(d, reference + i);
+    actual += static_cast<std::int64_t>(hn::CountTrue(d, hn::Eq(o, hn::Zero(d))));
+    expected += static_cast<std::int64_t>(hn::CountTrue(d, hn::Le(hn::Abs(r), half)));
+  }
+  c->zero_count += actual;
+  c->reference_zero_count += expected;
+}
+
+HWY_INLINE VU Finalise(VU z) {
+  const DU du;
+  z = hn::Mul(hn::Xor(z, hn::ShiftRight<30>(z)), hn::Set(du, 0xbf58476d1ce4e5b9));
+  z = hn::Mul(hn::Xor(z, hn::ShiftRight<27>(z)), hn::Set(du, 0x94d049bb133111eb));
+  return hn::Xor(z, hn::ShiftRight<31>(z));
+}
+
+// Adds `words` whole words, of which the first is word `first` of the tensor.
+HWY_NOINLINE void DigestWords(const unsigned char* data, std::int64_t first, std::int64_t words,
+                              std::uint64_t* digest) {
+  const DU du;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(du));
+  const VU second = hn::Set(du, kDigestSeeds[1]);
+  const VU step = hn::Set(du, static_cast<std::uint64_t>(lanes) * kDigestStep);
+  // Seed 0 is 0.
+  VU position =
+      hn::Mul(hn::Iota(du, static_cast<std::uint64_t>(first) + 1), hn::Set(du, kDigestStep));
+  VU sum0 = hn::Zero(du), sum1 = hn::Zero(du);
+  std::int64_t i = 0;
+  for (; i + lanes <= words; i += lanes) {
+    const VU w = hn::LoadU(du, reinterpret_cast<const std::uint64_t*>(data) + i);
+    const VU z = hn::Add(w, position);
+    sum0 = hn::Add(sum0, Finalise(z));
+    sum1 = hn::Add(sum1, Finalise(hn::Add(z, second)));
+    position = hn::Add(position, step);
+  }
+  HWY_ALIGN std::uint64_t lane0[8], lane1[8];
+  hn::Store(sum0, du, lane0);
+  hn::Store(sum1, du, lane1);
+  for (std::int64_t k = 0; k < lanes; ++k) {
+    digest[0] += lane0[k];
+    digest[1] += lane1[k];
+  }
+  for (; i < words; ++i) {
+    std::uint64_t w;
+    std::memcpy(&w, data + 8 * i, 8);
+    for (int k = 0; k < 2; ++k) {
+      digest[k] += DigestTerm(w, static_cast<std::uint64_t>(first + i), kDigestSeeds[k]);
+    }
+  }
+}
+
+// A thread's walk over its chunks.
+template <Storage kStorage>
+class Walk {
+ public:
+  Walk(const CompareRequest& request, const CompareRule& rule, CompareResult* result)
+      : request_(request), rule_(rule), c_(*result) {
+    width_ = Info(rule.dtype).storage_bits;
+    staged_ = width_ < 8 || (width_ == 8 && !rule.is_integer);
+    if (staged_) {
+      for (std::size_t code = 0; code < values_.size(); ++code) {
+        values_[code] = ToFloat(rule.dtype, code);
+      }
+    }
+    zeros_.fill(0.0);
+    thresholds_ = ThresholdsFor(rule_, c_);
+  }
+
+  void Chunk(std::int64_t chunk, ChunkSums* sums) {
+    const std::int64_t begin = chunk * kCompareChunk;
+    const std::int64_t end = std::min(begin + kCompareChunk, request_.output.count());
+    lanes_.Clear();
+    for (std::int64_t at = begin; at < end; at += kCompareBlock) {
+      Block(at, std::min(kCompareBlock, end - at));
+    }
+    // What the scalar code added, and the lanes' sums.
+    sums->abs_error = c_.sum_abs_error + Total(lanes_.abs_error);
+    sums->squared_error = c_.sum_squared_error + Total(lanes_.squared_error);
+    sums->dot = c_.dot + Total(lanes_.dot);
+    sums->squared_actual = c_.sum_squared_actual + Total(lanes_.squared_actual);
+    sums->squared_expected = c_.sum_squared_expected + Total(lanes_.squared_expected);
+    sums->bias = c_.bias_sum + Total(lanes_.bias);
+    sums->bias_squared = c_.bias_sum_squared + Total(lanes_.bias_squared);
+    c_.sum_abs_error = c_.sum_squared_error = c_.dot = c_.sum_squared_actual =
+        c_.sum_squared_expected = c_.bias_sum = c_.bias_sum_squared = 0.0;
+  }
+
+ private:
+  void Block(std::int64_t at, std::int64_t n) {
+    const unsigned char* raw = Raw(at, n);
+    const void* elements = raw;
+    if (staged_) {
+      for (std::int64_t i = 0; i < n; ++i) floats_[i] = values_[raw_code(raw, i)];
+      elements = floats_.data();
+    }
+    const double* reference = request_.reference + at;
+    const double* allowance =
+        rule_.exact || request_.allowance == nullptr ? zeros_.data() : request_.allowance + at;
+    const std::int64_t whole = n - n % static_cast<std::int64_t>(hn::Lanes(D()));
+
+    const std::int64_t nan_before = c_.nan_count;
+    const std::int64_t zeros_before = c_.zero_count;
+    MainOut main;
+    bool clean = whole > 0;
+    if (clean) {
+      Main<kStorage>(rule_, thresholds_, elements, reference, allowance, whole, &main);
+      // NaN and Inf leave no finite sum.
+      clean =
+          std::isfinite(Total(main.sums.abs_error)) && main.max_abs_expected <= rule_.max_finite;
+    }
+    if (clean) {
+      Take(main, at, raw, elements, reference, allowance, whole);
+      Scalar(at, raw, whole, n);
+    } else {
+      Scalar(at, raw, 0, n);
+    }
+    if (!clean || whole < n) thresholds_ = ThresholdsFor(rule_, c_);
+    if (request_.digests) {
+      Digest(at, n, raw, c_.nan_count != nan_before || c_.zero_count != zeros_before);
+    }
+  }
+
+  // Statistics of the clean part of a block, [at, at + n).
+  void Take(const MainOut& main, std::int64_t at, const unsigned char* raw, const void* elements,
+            const double* reference, const double* allowance, std::int64_t n) {
+    lanes_.Add(main.sums);
+    c_.count += n;
+    c_.finite_pairs += n;
+    c_.bias_count += main.bias_count;
+    c_.max_abs_error = std::max(c_.max_abs_error, main.max_abs_error);
+    c_.max_abs_expected = std::max(c_.max_abs_expected, main.max_abs_expected);
+    const bool zeros = main.min_abs_actual == 0.0 ||
+                       main.min_abs_expected <= (rule_.is_integer ? 0.5 : rule_.min_subnormal);
+    if (zeros) CountZeros<kStorage>(rule_, elements, reference, n, &c_);
+    if (c_.worst.index < 0) c_.worst = Sample(at, raw, 0);
+    // The sign of a zero is no error, but a difference in bits.
+    if (!main.flagged && !(zeros && rule_.gate == Gate::kBitwise)) return;
+
+    ExtremesOut x;
+    Extremes<kStorage>(rule_, elements, reference, allowance, n, &x);
+    if (x.mismatches > 0 && c_.mismatches < kMismatchSamples) TakeSamples(at, raw, n);
+    if (x.rho > c_.rho && c_.class_mismatches == 0) TakeWorst(at, raw, n);
+    c_.mismatches += x.mismatches;
+    c_.beyond_probable += x.beyond_probable;
+    c_.beyond_proven += x.beyond_proven;
+    c_.rho = std::max(c_.rho, x.rho);
+    c_.rho_proven = std::max(c_.rho_proven, x.rho_proven);
+    c_.max_rel_error = std::max(c_.max_rel_error, x.rel);
+    c_.max_ulp = std::max(c_.max_ulp, x.ulps);
+    thresholds_ = ThresholdsFor(rule_, c_);
+  }
+
+  void Scalar(std::int64_t at, const unsigned char* raw, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      AddElement(rule_, at + i, LoadBits(rule_.dtype, raw, i), request_.reference[at + i],
+                 Allowance(at + i), &c_);
+    }
+  }
+
+  double Allowance(std::int64_t i) const {
+    return request_.allowance == nullptr ? 0.0 : request_.allowance[i];
+  }
+
+  Judgement Judge(std::int64_t at, const unsigned char* raw, std::int64_t i) const {
+    return JudgeElement(rule_, LoadBits(rule_.dtype, raw, i), request_.reference[at + i],
+                        Allowance(at + i));
+  }
+
+  ElementSample Sample(std::int64_t at, const unsigned char* raw, std::int64_t i) const {
+    const Judgement j = Judge(at, raw, i);
+    return ElementSample{
+        at + i, j.actual, j.expected, j.gate_bound, LoadBits(rule_.dtype, raw, i), j.expected_bits};
+  }
+
+  void TakeSamples(std::int64_t at, const unsigned char* raw, std::int64_t n) {
+    for (std::int64_t i = 0; i < n && c_.samples.size() < kMismatchSamples; ++i) {
+      if (Judge(at, raw, i).mismatch) c_.samples.push_back(Sample(at, raw, i));
+    }
+  }
+
+  void TakeWorst(std::int64_t at, const unsigned char* raw, std::int64_t n) {
+    std::int64_t worst = 0;
+    double rho = -1.0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double candidate = Judge(at, raw, i).rho;
+      if (candidate > rho) {
+        rho = candidate;
+        worst = i;
+      }
+    }
+    c_.worst = Sample(at, raw, worst);
+  }
+
+  // `special`: the block holds zeros or NaNs, so that the canonical form may differ.
+  void Digest(std::int64_t at, std::int64_t n, const unsigned char* raw, bool special) {
+    const std::int64_t first = at * width_ / 64;
+    const std::int64_t words = n * width_ / 64;
+    std::uint64_t digest[2] = {0, 0};
+    DigestWords(raw, first, words, digest);
+    std::uint64_t rest = 0;
+    const std::int64_t rest_bits = n * width_ % 64;
+    if (rest_bits > 0) {
+      for (std::int64_t i = 0; i * width_ < rest_bits; ++i) {
+        rest |= LoadBits(rule_.dtype, raw, words * 64 / width_ + i) << (i * width_);
+      }
+      for (int k = 0; k < 2; ++k) {
+        digest[k] += DigestTerm(rest, static_cast<std::uint64_t>(first + words), kDigestSeeds[k]);
+      }
+    }
+    for (int k = 0; k < 2; ++k) c_.digest_raw[k] += digest[k];
+    if (special && !rule_.is_integer) {
+      digest[0] = digest[1] = 0;
+      for (std::int64_t i = 0; i < words + (rest_bits > 0 ? 1 : 0); ++i) {
+        std::uint64_t w = rest;
+        if (i < words) std::memcpy(&w, raw + 8 * i, 8);
+        w = CanonicalWord(rule_.dtype, w);
+        for (int k = 0; k < 2; ++k) {
+          digest[k] += DigestTerm(w, static_cast<std::uint64_t>(first + i), kDigestSeeds[k]);
+        }
+      }
+    }
+    for (int k = 0; k < 2; ++k) c_.digest_canonical[k] += digest[k];
+  }
+
+  std::size_t raw_code(const unsigned char* raw, std::int64_t i) const {
+    if (width_ == 8) return raw[i];
+    return (raw[i >> 1] >> ((i & 1) * 4)) & 0xfu;
+  }
+
+  // Elements [at, at + n) one behind the other: in place where the tensor is dense.
+  const unsigned char* Raw(std::int64_t at, std::int64_t n) {
+    const auto* data = static_cast<const unsigned char*>(request_.output.data);
+    const Extents& x = request_.output.extents;
+    if (x.dense()) return data + at * width_ / 8;
+    if (width_ == 4) packed_.fill(0);
+    for (std::int64_t i = 0; i < n;) {
+      const std::int64_t column = (at + i) % x.cols;
+      const std::int64_t run = std::min(n - i, x.cols - column);
+      const std::int64_t source = StorageIndex(x, at + i);
+      if (width_ == 4) {
+        for (std::int64_t k = 0; k < run; ++k) {
+          StoreBits(rule_.dtype, packed_.data(), i + k, LoadBits(rule_.dtype, data, source + k));
+        }
+      } else {
+        const std::int64_t size = width_ / 8;
+        std::memcpy(packed_.data() + i * size, data + source * size,
+                    static_cast<std::size_t>(run * size));
+      }
+      i += run;
+    }
+    return packed_.data();
+  }
+
+  const CompareRequest& request_;
+  const CompareRule& rule_;
+  CompareResult& c_;
+  int width_;
+  bool staged_;
+  Thresholds thresholds_;
+  LaneSums lanes_;
+  alignas(64) std::array<unsigned char, kCompareBlock * 8> packed_;
+  alignas(64) std::array<double, kCompareBlock> zeros_;
+  alignas(64) std::array<float, kCompareBlock> floats_;
+  std::array<float, 256> values_;  // of every 8-bit code
+};
+
+template <Storage kStorage>
+void WalkChunks(const CompareRequest& request, const CompareRule& rule, std::int64_t begin,
+                std::int64_t end, ChunkSums* sums, CompareResult* result) {
+  Walk<kStorage> walk(request, rule, result);
+  for (std::int64_t chunk = begin; chunk < end; ++chunk) walk.Chunk(chunk, sums + chunk);
+}
+
+void CompareChunks(const CompareRequest& request, const CompareRule& rule, std::int64_t begin,
+                   std::int64_t end, ChunkSums* sums, CompareResult* result) {
+  switch (rule.dtype) {
+    case DType::kF64:
+      return WalkChunks<Storage::kF64>(request, rule, begin, end, sums, result);
+    case DType::kF16:
+      return WalkChunks<Storage::kF16>(request, rule, begin, end, sums, result);
+    case DType::kBF16:
+      return WalkChunks<Storage::kBF16>(request, rule, begin, end, sums, result);
+    case DType::kI8:
+      return WalkChunks<Storage::kI8>(request, rule, begin, end, sums, result);
+    case DType::kI32:
+      return WalkChunks<Storage::kI32>(request, rule, begin, end, sums, result);
+    default:  // fp32, tf32, and the formats that are staged as floats
+      return WalkChunks<Storage::kF32>(request, rule, begin, end, sums, result);
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace assay::internal
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace assay::internal {
+
+HWY_EXPORT(CompareChunks);
+
+void CompareChunks(const CompareRequest& request, const CompareRule& rule, std::int64_t begin,
+                   std::int64_t end, ChunkSums* sums, CompareResult* result) {
+  HWY_DYNAMIC_DISPATCH(CompareChunks)(request, rule, begin, end, sums, result);
+}
+
+}  // namespace assay::internal
+#endif  // HWY_ONCE

@@ -1,0 +1,449 @@
+// The comparison pass: the plain loops against results worked out by hand, and
+// the SIMD pass against the plain loops over formats, gates, sizes, strides and
+// special values.
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/numerics/convert.h"
+#include "kernels/numerics/digest.h"
+#include "kernels/numerics/poison.h"
+#include "kernels/runtime/cpu/compare_cpu.h"
+
+namespace assay {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+constexpr DType kFormatsUnderTest[] = {
+    DType::kF64,      DType::kF32,  DType::kTF32,     DType::kF16,  DType::kBF16, DType::kE4M3FN,
+    DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ, DType::kE2M1, DType::kI8,   DType::kI32};
+constexpr Gate kGates[] = {Gate::kBound, Gate::kBoundProbable, Gate::kAllClose, Gate::kUlp,
+                           Gate::kBitwise};
+
+// A comparison and the memory it looks at.
+struct Data {
+  explicit Data(DType dtype, const Extents& extents)
+      : storage(static_cast<std::size_t>(StorageBytes(dtype, extents.span()) + 8)),
+        reference(static_cast<std::size_t>(extents.count())),
+        allowance(static_cast<std::size_t>(extents.count())) {
+    request.output = TensorView{storage.data(), dtype, extents};
+    request.reference = reference.data();
+    request.allowance = allowance.data();
+    request.proven_factor = 3.0;
+  }
+  Data(const Data&) = delete;
+
+  std::int64_t Position(std::int64_t i) const {
+    const Extents& x = request.output.extents;
+    const std::int64_t row = i / x.cols;
+    return row / x.rows * x.batch_stride + row % x.rows * x.ld + i % x.cols;
+  }
+  void SetBits(std::int64_t i, std::uint64_t bits) {
+    StoreBits(request.output.dtype, storage.data(), Position(i), bits);
+  }
+  void Set(std::int64_t i, double v) { SetBits(i, RoundToFormat(v, request.output.dtype)); }
+  double& R(std::int64_t i) { return reference[static_cast<std::size_t>(i)]; }
+  double& E(std::int64_t i) { return allowance[static_cast<std::size_t>(i)]; }
+
+  std::vector<unsigned char> storage;
+  std::vector<double> reference;
+  std::vector<double> allowance;
+  CompareRequest request;
+};
+
+CompareResult Fast(const Data& data) { return CompareCpu(data.request).value(); }
+CompareResult Plain(const Data& data) { return ComparePlain(data.request).value(); }
+
+void ExpectClose(double a, double b, double scale, const char* what) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return;
+  EXPECT_LE(std::abs(a - b), 1e-12 * scale) << what << ": " << a << " and " << b;
+}
+
+void ExpectSample(const ElementSample& a, const ElementSample& b, const char* what) {
+  EXPECT_EQ(a.index, b.index) << what;
+  EXPECT_EQ(a.actual_bits, b.actual_bits) << what;
+  EXPECT_EQ(a.expected_bits, b.expected_bits) << what;
+  EXPECT_TRUE(a.bound == b.bound || (std::isnan(a.bound) && std::isnan(b.bound))) << what;
+}
+
+void ExpectSame(const CompareResult& fast, const CompareResult& plain) {
+#define ASSAY_SAME(field) EXPECT_EQ(fast.field, plain.field) << #field
+  ASSAY_SAME(count);
+  ASSAY_SAME(mismatches);
+  ASSAY_SAME(beyond_probable);
+  ASSAY_SAME(beyond_proven);
+  ASSAY_SAME(max_abs_error);
+  ASSAY_SAME(max_abs_expected);
+  ASSAY_SAME(finite_pairs);
+  ASSAY_SAME(bias_count);
+  ASSAY_SAME(nan_count);
+  ASSAY_SAME(inf_count);
+  ASSAY_SAME(reference_nan_count);
+  ASSAY_SAME(reference_inf_count);
+  ASSAY_SAME(class_mismatches);
+  ASSAY_SAME(unwritten);
+  ASSAY_SAME(zero_count);
+  ASSAY_SAME(reference_zero_count);
+  ASSAY_SAME(first_nan);
+  ASSAY_SAME(first_inf);
+  ASSAY_SAME(first_unexpected_nan);
+  ASSAY_SAME(first_unexpected_inf);
+  ASSAY_SAME(unexpected_nan);
+  ASSAY_SAME(unexpected_inf);
+  ASSAY_SAME(first_unwritten);
+  ASSAY_SAME(digest_raw[0]);
+  ASSAY_SAME(digest_raw[1]);
+  ASSAY_SAME(digest_canonical[0]);
+  ASSAY_SAME(digest_canonical[1]);
+#undef ASSAY_SAME
+  ExpectClose(fast.rho, plain.rho, plain.rho, "rho");
+  ExpectClose(fast.rho_proven, plain.rho_proven, plain.rho_proven, "rho_proven");
+  ExpectClose(fast.max_rel_error, plain.max_rel_error, plain.max_rel_error, "max_rel_error");
+  ExpectClose(fast.max_ulp, plain.max_ulp, plain.max_ulp, "max_ulp");
+  ExpectClose(fast.sum_abs_error, plain.sum_abs_error, plain.sum_abs_error, "sum_abs_error");
+  ExpectClose(fast.sum_squared_error, plain.sum_squared_error, plain.sum_squared_error,
+              "sum_squared_error");
+  ExpectClose(fast.sum_squared_actual, plain.sum_squared_actual, plain.sum_squared_actual,
+              "sum_squared_actual");
+  ExpectClose(fast.sum_squared_expected, plain.sum_squared_expected, plain.sum_squared_expected,
+              "sum_squared_expected");
+  ExpectClose(fast.dot, plain.dot, plain.sum_squared_actual + plain.sum_squared_expected, "dot");
+  ExpectClose(fast.bias_sum_squared, plain.bias_sum_squared, plain.bias_sum_squared,
+              "bias_sum_squared");
+  ExpectClose(fast.bias_sum, plain.bias_sum,
+              plain.bias_sum_squared + static_cast<double>(plain.bias_count), "bias_sum");
+  ASSERT_EQ(fast.samples.size(), plain.samples.size());
+  for (std::size_t i = 0; i < plain.samples.size(); ++i) {
+    ExpectSample(fast.samples[i], plain.samples[i], "sample");
+  }
+  ExpectSample(fast.worst, plain.worst, "worst");
+}
+
+// Kinds of data, each of which takes another path.
+enum class Kind { kClean, kWrong, kSparse, kSpecial, kExact, kNoAllowance };
+
+void Fill(Kind kind, std::uint64_t seed, Data* data) {
+  const DType t = data->request.output.dtype;
+  const FormatInfo& f = Info(t);
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  std::uniform_real_distribution<double> uniform(0.0, 1.0);
+  const double scale = f.is_integer ? 20.0 : (t == DType::kE2M1 ? 1.5 : 1.0);
+  const double specials[] = {kNaN,
+                             kInf,
+                             -kInf,
+                             0.0,
+                             -0.0,
+                             f.max_finite,
+                             -f.max_finite,
+                             f.max_finite * (1.0 + 0.25 * f.machine_epsilon),
+                             -f.max_finite * (1.0 + 0.5 * f.machine_epsilon),
+                             f.max_finite * 1.5,
+                             f.min_normal,
+                             f.min_subnormal,
+                             -f.min_subnormal,
+                             f.min_subnormal * 0.5,
+                             f.min_subnormal * 0.51,
+                             f.min_normal * (1.0 - 0.25 * f.machine_epsilon)};
+  const std::uint64_t codes =
+      std::min(f.storage_bits, 32) == 32 ? 0xffffffffu : (std::uint64_t{1} << f.storage_bits) - 1;
+  for (std::int64_t i = 0; i < data->request.output.count(); ++i) {
+    double r = normal(random) * scale;
+    double e = std::abs(normal(random)) * 1e-3 * f.unit_roundoff;
+    double o = r + 0.9 * e * (2.0 * uniform(random) - 1.0);
+    if (kind == Kind::kExact || f.is_integer)
+      r = o = std::nearbyint(4 * r) * (f.is_integer ? 1 : 0.25);
+    if (kind == Kind::kWrong && uniform(random) < 0.01) o += normal(random);
+    if (kind == Kind::kSparse && uniform(random) < 0.5) r = o = 0.0;
+    if (kind == Kind::kSparse && uniform(random) < 0.1) o = -0.0;
+    std::uint64_t bits = RoundToFormat(o, t);
+    if (kind == Kind::kSpecial && uniform(random) < 0.02) {
+      r = specials[random() % std::size(specials)];
+      bits = RoundToFormat(r, t);
+      if (uniform(random) < 0.3) bits = RoundToFormat(specials[random() % std::size(specials)], t);
+      if (uniform(random) < 0.2) bits = random() & codes;
+      if (uniform(random) < 0.2) bits = PoisonBits(t, false);
+      if (uniform(random) < 0.2) e = 2.0 * f.max_finite * f.unit_roundoff;
+      if (uniform(random) < 0.05) e = kNaN;
+    }
+    data->R(i) = r;
+    data->E(i) = e;
+    data->SetBits(i, bits);
+  }
+  if (kind == Kind::kNoAllowance) data->request.allowance = nullptr;
+  data->request.exact = kind == Kind::kExact;
+  data->request.atol = 1e-3;
+  data->request.rtol = 1e-3;
+  data->request.max_ulp = 1.0;
+}
+
+class CompareFormat : public testing::TestWithParam<DType> {};
+
+TEST_P(CompareFormat, SimdEqualsPlainForEveryGateKindSizeAndStride) {
+  const Extents shapes[] = {Extents::Dense(1, 1, 1),        Extents::Dense(1, 1, 7),
+                            Extents::Dense(1, 3, 171),      Extents::Dense(1, 1, 512),
+                            Extents::Dense(2, 5, 333),      Extents{3, 7, 95, 101, 7 * 101 + 13},
+                            Extents{1, 700, 3, 4, 2800},    Extents::Dense(1, 41, 1000),
+                            Extents{2, 1, 2049, 2049, 2051}};
+  std::uint64_t seed = 1;
+  for (const Extents& shape : shapes) {
+    for (Kind kind : {Kind::kClean, Kind::kWrong, Kind::kSparse, Kind::kSpecial, Kind::kExact,
+                      Kind::kNoAllowance}) {
+      Data data(GetParam(), shape);
+      Fill(kind, ++seed, &data);
+      for (Gate gate : kGates) {
+        SCOPED_TRACE(testing::Message()
+                     << Name(GetParam()) << " gate " << static_cast<int>(gate) << " kind "
+                     << static_cast<int>(kind) << " count " << shape.count() << " ld " << shape.ld);
+        data.request.gate = gate;
+        data.request.flushes_subnormals = seed % 2 == 0;
+        ExpectSame(Fast(data), Plain(data));
+        if (HasFatalFailure() || HasNonfatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(CompareFormat, OneWrongElementIsFoundAtEveryLane) {
+  const std::int64_t n = 1100;
+  Data data(GetParam(), Extents::Dense(1, 1, n));
+  for (std::int64_t i = 0; i < n; ++i) {
+    data.R(i) = 1.0;
+    data.E(i) = 0.0;
+    data.Set(i, 1.0);
+  }
+  const std::uint64_t right = RoundToFormat(1.0, GetParam());
+  const std::uint64_t wrong = RoundToFormat(2.0, GetParam());
+  for (std::int64_t i = 0; i < n; ++i) {
+    data.SetBits(i, wrong);
+    const CompareResult c = Fast(data);
+    ASSERT_EQ(c.mismatches, 1) << i;
+    ASSERT_EQ(c.worst.index, i);
+    ASSERT_EQ(c.samples.size(), 1u);
+    ASSERT_EQ(c.samples[0].index, i);
+    ASSERT_EQ(c.max_abs_error, 1.0);
+    ASSERT_EQ(c.samples[0].actual_bits, wrong);
+    ASSERT_EQ(c.samples[0].expected_bits, right);
+    data.SetBits(i, right);
+  }
+  EXPECT_EQ(Fast(data).mismatches, 0);
+}
+
+// In the output, or, where the format has none, in the reference.
+TEST_P(CompareFormat, NaNIsNeverAcceptedAnywhere) {
+  const FormatInfo& f = Info(GetParam());
+  const std::int64_t n = 600;
+  Data data(GetParam(), Extents::Dense(1, 1, n));
+  for (std::int64_t i = 0; i < n; ++i) {
+    data.R(i) = 1.0;
+    data.E(i) = f.max_finite / 4;  // any number would do, but for the overflow rule
+    data.Set(i, 1.0);
+  }
+  for (Gate gate : kGates) {
+    data.request.gate = gate;
+    data.request.atol = data.request.rtol = data.request.max_ulp = 1e300;
+    for (std::int64_t i = 0; i < n; i += 37) {
+      f.has_nan ? data.Set(i, kNaN) : void(data.R(i) = kNaN);
+      for (const CompareResult& c : {Fast(data), Plain(data)}) {
+        EXPECT_EQ(c.mismatches, 1) << "gate " << static_cast<int>(gate) << " at " << i;
+        EXPECT_EQ(c.first_unexpected_nan, f.has_nan ? i : -1);
+        EXPECT_EQ(c.class_mismatches, 1);
+      }
+      data.R(i) = 1.0;
+      data.Set(i, 1.0);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, CompareFormat, testing::ValuesIn(kFormatsUnderTest),
+                         [](const auto& format) { return std::string(Name(format.param)); });
+
+TEST(Compare, NaNInTheReferenceOrTheAllowanceRejects) {
+  Data data(DType::kF32, Extents::Dense(1, 1, 64));
+  for (std::int64_t i = 0; i < 64; ++i) data.Set(i, 0.0);
+  data.E(9) = kNaN;
+  EXPECT_EQ(Fast(data).mismatches, 1);
+  EXPECT_EQ(Fast(data).rho, kInf);
+  data.E(9) = 0.0;
+  data.R(9) = kNaN;
+  EXPECT_EQ(Fast(data).class_mismatches, 1);
+  // An integer 0 is what NaN would round to.
+  Data integers(DType::kI32, Extents::Dense(1, 1, 64));
+  integers.R(3) = kNaN;
+  EXPECT_EQ(Fast(integers).mismatches, 1);
+  EXPECT_EQ(Plain(integers).mismatches, 1);
+}
+
+// T = u|r| + η/2 + (1 + u)E, and what lies on either side of it.
+TEST(Compare, BoundIsTheDocumentsFormula) {
+  Data data(DType::kF16, Extents::Dense(1, 1, 1));
+  data.R(0) = 1.0;
+  data.E(0) = 0x1p-9;
+  data.request.proven_factor = 2.0;
+  data.Set(0, 1.0 + 0x1p-9);
+  const double u = 0x1p-11;
+  const double bound = u + 0x1p-25 + (1 + u) * 0x1p-9;
+  const double proven = u + 0x1p-25 + (1 + u) * 0x1p-8;
+  const CompareResult c = Plain(data);
+  EXPECT_DOUBLE_EQ(c.worst.bound, bound);
+  EXPECT_DOUBLE_EQ(c.rho, 0x1p-9 / bound);
+  EXPECT_DOUBLE_EQ(c.rho_proven, 0x1p-9 / proven);
+  data.Set(0, 1.0 + 3 * 0x1p-10);  // between the two
+  EXPECT_EQ(Plain(data).beyond_probable, 1);
+  EXPECT_EQ(Plain(data).beyond_proven, 0);
+  data.request.gate = Gate::kBound;
+  EXPECT_EQ(Plain(data).mismatches, 0);
+  EXPECT_EQ(Plain(data).max_ulp, 3.0);
+  data.request.flushes_subnormals = true;
+  EXPECT_DOUBLE_EQ(Plain(data).worst.bound, u + 0x1p-14 + (1 + u) * 0x1p-8);
+}
+
+TEST(Compare, NoBoundAndNoErrorIsRhoZeroAndAnyErrorIsInfinite) {
+  Data data(DType::kI32, Extents::Dense(1, 1, 3));
+  for (std::int64_t i = 0; i < 3; ++i) {
+    data.R(i) = static_cast<double>(i);
+    data.Set(i, static_cast<double>(i));
+  }
+  EXPECT_EQ(Plain(data).rho, 0.0);
+  EXPECT_EQ(Plain(data).mismatches, 0);
+  data.Set(1, 2.0);
+  EXPECT_EQ(Plain(data).rho, kInf);
+  EXPECT_EQ(Plain(data).mismatches, 1);
+}
+
+// An exact sum past the format's integers must come out as round-to-nearest-even
+// makes it, and no other way.
+TEST(Compare, ExactModeExpectsTheRoundedReference) {
+  Data data(DType::kF16, Extents::Dense(1, 1, 2));
+  data.request.exact = true;
+  data.R(0) = data.R(1) = 2049.0;
+  data.Set(0, 2048.0);
+  data.Set(1, 2050.0);  // the other neighbour: rounded away from the even one
+  for (const CompareResult& c : {Plain(data), Fast(data)}) {
+    EXPECT_EQ(c.mismatches, 1);
+    EXPECT_EQ(c.worst.index, 1);
+  }
+}
+
+// The class is that of the rounded reference; across the threshold both will do.
+TEST(Compare, OverflowIsAcceptedOnBothSidesOnlyWhereTheBoundStraddlesIt) {
+  Data data(DType::kF16, Extents::Dense(1, 1, 4));
+  const double values[] = {65519.0, 65521.0, 65000.0, 70000.0};
+  for (std::int64_t i = 0; i < 4; ++i) data.R(i) = values[i];
+  data.Set(0, kInf);     // rounds to 65504, but Inf is an ulp away
+  data.Set(1, 65504.0);  // rounds to Inf, but 65504 is an ulp away
+  data.Set(2, kInf);
+  data.Set(3, 65504.0);
+  for (const CompareResult& c : {Plain(data), Fast(data)}) {
+    EXPECT_EQ(c.class_mismatches, 2);
+    EXPECT_EQ(c.mismatches, 2);
+    EXPECT_EQ(c.worst.index, 2);
+    EXPECT_EQ(c.reference_inf_count, 2);
+    EXPECT_EQ(c.unexpected_inf, 2);
+  }
+  data.Set(0, -kInf);
+  EXPECT_EQ(Plain(data).class_mismatches, 3) << "Inf of the wrong sign";
+}
+
+TEST(Compare, UnwrittenElementsAreTheFirstPoisonAndNoKernelsNaN) {
+  Data data(DType::kBF16, Extents::Dense(1, 1, 1000));
+  for (std::int64_t i = 0; i < 1000; ++i) data.Set(i, 0.0);
+  data.SetBits(700, PoisonBits(DType::kBF16, false));
+  data.SetBits(701, PoisonBits(DType::kBF16, false));
+  data.Set(800, kNaN);
+  const CompareResult c = Fast(data);
+  EXPECT_EQ(c.unwritten, 2);
+  EXPECT_EQ(c.first_unwritten, 700);
+  EXPECT_EQ(c.nan_count, 3);
+  EXPECT_EQ(c.unexpected_nan, 1);
+  EXPECT_EQ(c.first_unexpected_nan, 800);
+  EXPECT_EQ(c.mismatches, 3);
+}
+
+// A truncating kernel passes every tolerance; its mean error in ulps does not.
+TEST(Compare, BiasSumsShowTruncation) {
+  const std::int64_t n = 20000;
+  std::mt19937_64 random(3);
+  std::normal_distribution<double> normal;
+  for (bool truncate : {false, true}) {
+    Data data(DType::kF16, Extents::Dense(1, 1, n));
+    for (std::int64_t i = 0; i < n; ++i) {
+      data.R(i) = normal(random);
+      double o = Quantise(data.R(i), DType::kF16);
+      if (truncate && std::abs(o) > std::abs(data.R(i))) {
+        o = ToDouble(DType::kF16, RoundToFormat(o, DType::kF16) - 1);
+      }
+      data.Set(i, o);
+    }
+    const CompareResult c = Fast(data);
+    EXPECT_GT(c.bias_count, n * 9 / 10);
+    EXPECT_NEAR(c.bias_sum / static_cast<double>(c.bias_count), truncate ? -0.5 : 0.0, 0.02);
+  }
+}
+
+// The digest of the golden table: u32 arange(16), seed 0.
+TEST(Compare, DigestIsThatOfTheLogicalWords) {
+  Data dense(DType::kI32, Extents::Dense(1, 1, 16));
+  Data padded(DType::kI32, Extents{1, 4, 4, 7, 28});
+  for (std::int64_t i = 0; i < 16; ++i) {
+    dense.SetBits(i, static_cast<std::uint64_t>(i));
+    padded.SetBits(i, static_cast<std::uint64_t>(i));
+  }
+  for (Data* data : {&dense, &padded}) {
+    EXPECT_EQ(Fast(*data).digest_raw[0], 0x3855237651ebaee5u);
+    EXPECT_EQ(Plain(*data).digest_raw[0], 0x3855237651ebaee5u);
+  }
+  dense.request.digests = false;
+  EXPECT_EQ(Fast(dense).digest_raw[0], 0u);
+}
+
+TEST(Compare, ResultsDoNotDependOnTheNumberOfThreads) {
+  for (DType t : {DType::kF32, DType::kBF16}) {
+    Data data(t, Extents::Dense(1, 300, 1001));
+    Fill(Kind::kSpecial, 5, &data);
+    const int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    const CompareResult one = Fast(data);
+    for (int n : {2, 3, 7}) {
+      omp_set_num_threads(n);
+      const CompareResult many = Fast(data);
+      ExpectSame(many, one);
+      EXPECT_EQ(many.sum_abs_error, one.sum_abs_error);
+      EXPECT_EQ(many.dot, one.dot);
+      EXPECT_EQ(many.bias_sum, one.bias_sum);
+      EXPECT_EQ(many.rho, one.rho);
+    }
+    omp_set_num_threads(threads);
+  }
+}
+
+TEST(Compare, NothingToCompareIsAnEmptyResult) {
+  Data data(DType::kF32, Extents::Dense(1, 0, 5));
+  const CompareResult c = Fast(data);
+  EXPECT_EQ(c.count, 0);
+  EXPECT_EQ(c.worst.index, -1);
+}
+
+TEST(Compare, RefusesARequestThatCannotBeMeant) {
+  Data data(DType::kF32, Extents::Dense(1, 1, 4));
+  CompareRequest no_reference = data.request;
+  no_reference.reference = nullptr;
+  EXPECT_EQ(CompareCpu(no_reference).status().code(), absl::StatusCode::kInvalidArgument);
+  CompareRequest no_type = data.request;
+  no_type.output.dtype = DType::kUnspecified;
+  EXPECT_EQ(CompareCpu(no_type).status().code(), absl::StatusCode::kInvalidArgument);
+  CompareRequest factor = data.request;
+  factor.proven_factor = kNaN;
+  EXPECT_EQ(CompareCpu(factor).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace assay
