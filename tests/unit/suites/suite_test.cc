@@ -1,0 +1,122 @@
+#include "kernels/suites/suite.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace assay {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kHead[] = "name = \"t\"\ntitle = \"a test\"\nversion = \"1\"\n";
+
+std::string ErrorOf(const std::string& body) {
+  const absl::StatusOr<Suite> suite = ParseSuite(kHead + body, "t.toml", "cpu");
+  EXPECT_FALSE(suite.ok()) << body;
+  return suite.ok() ? "" : std::string(suite.status().message());
+}
+
+TEST(Suite, ExpandsSweepsWithShapesSlowestAndProvidersFastest) {
+  const absl::StatusOr<Suite> suite = ParseSuite(std::string(kHead) + R"(
+[[case]]
+op = "gemm"
+dtype = ["fp32", "bf16"]
+provider = ["onednn", "builtin"]
+shape = [{ m = 1, n = 2, k = 3 }, { m = 4, n = 5, k = 6, trans_b = true }]
+)",
+                                                 "t.toml", "cpu");
+  ASSERT_TRUE(suite.ok()) << suite.status();
+  std::vector<std::string> names;
+  for (const Case& c : suite->cases) names.push_back(DefaultName(c));
+  EXPECT_THAT(names, ElementsAre("gemm 1x2x3 fp32 onednn", "gemm 1x2x3 fp32 builtin",
+                                 "gemm 1x2x3 bf16 onednn", "gemm 1x2x3 bf16 builtin",
+                                 "gemm 4x5x6 nt fp32 onednn", "gemm 4x5x6 nt fp32 builtin",
+                                 "gemm 4x5x6 nt bf16 onednn", "gemm 4x5x6 nt bf16 builtin"));
+}
+
+TEST(Suite, ChoosesCasesAndRequirementsByBackend) {
+  const std::string text = std::string(kHead) + R"(
+[[require]]
+backend = "cuda"
+op = "copy"
+provider = "builtin"
+dtype = "fp32"
+[[case]]
+op = "copy"
+backend = ["cuda", "hip"]
+dtype = "fp32"
+count = [10, 20]
+)";
+  EXPECT_EQ(ParseSuite(text, "t.toml", "cpu")->cases.size(), 0u);
+  EXPECT_EQ(ParseSuite(text, "t.toml", "cpu")->requirements.size(), 0u);
+  EXPECT_EQ(ParseSuite(text, "t.toml", "cuda")->cases.size(), 2u);
+  EXPECT_EQ(ParseSuite(text, "t.toml", "cuda")->requirements.size(), 1u);
+}
+
+TEST(Suite, ListFieldsAreValuesAndListsOfListsAreSweeps) {
+  const absl::StatusOr<Suite> suite = ParseSuite(std::string(kHead) + R"(
+[[case]]
+op = "conv"
+dtype = "fp32"
+channels = 4
+filters = 4
+input = [8, 8]
+kernel = [[1, 1], [3, 3]]
+)",
+                                                 "t.toml", "cpu");
+  ASSERT_TRUE(suite.ok()) << suite.status();
+  EXPECT_EQ(suite->cases.size(), 2u);
+}
+
+TEST(Suite, MistakesAreAnsweredWithLineColumnAndTheNearestName) {
+  EXPECT_EQ(ErrorOf("[[case]]\nop = \"gemm\"\ndtyp = \"fp32\"\n"),
+            "t.toml:6:1: unknown key \"dtyp\"; did you mean \"dtype\"?");
+  EXPECT_THAT(ErrorOf("[[case]]\nop = \"gemm\"\ndtype = \"fp23\"\n"),
+              HasSubstr("t.toml:6:9: unknown type \"fp23\""));
+  EXPECT_THAT(ErrorOf("[[case]]\nop = \"gem\"\n"), HasSubstr("t.toml:5:6: unknown op \"gem\""));
+  EXPECT_THAT(ErrorOf("[[case]]\nop = \"gemm\"\ndtype = \"fp32\"\nshape = { m = 1, q = 2 }\n"),
+              HasSubstr("t.toml:7:18: unknown key \"q\""));
+  EXPECT_THAT(ErrorOf("[[case]]\nop = \"gemm\"\ndtype = \"fp32\"\nm = \"one\"\n"),
+              HasSubstr("t.toml:7:5: m: must be an integer"));
+  EXPECT_THAT(ErrorOf("[[case]]\nop = \"gemm\"\ndtype = \"fp32\"\nm = 0\nn = 1\nk = 1\n"),
+              HasSubstr("gemm.m: must be at least 1, got 0"));
+  EXPECT_THAT(ErrorOf("[[case]\n"), HasSubstr("t.toml:4:"));
+  EXPECT_THAT(ErrorOf("[[case]]\nop = \"copy\"\ndtype = \"fp32\"\ncount = 4\nmode = \"bench\"\n"),
+              HasSubstr("unknown mode \"bench\""));
+}
+
+TEST(Suite, NamesWhatIsMissing) {
+  const absl::StatusOr<Suite> suite =
+      ParseSuite("title = \"x\"\nversion = \"1\"\n", "t.toml", "cpu");
+  ASSERT_FALSE(suite.ok());
+  EXPECT_THAT(std::string(suite.status().message()), HasSubstr("\"name\" is missing"));
+}
+
+// Every suite that ships is read for every backend.
+TEST(Suite, ShippedSuitesParse) {
+  const std::vector<std::string> names = ListSuiteNames(ASSAY_SUITES_DIR);
+  EXPECT_THAT(names, ::testing::IsSupersetOf({"kernel-lab", "precision-softmax", "smoke"}));
+  for (const std::string& name : names) {
+    const absl::StatusOr<std::string> text = ReadSuiteText(ASSAY_SUITES_DIR, name);
+    ASSERT_TRUE(text.ok()) << text.status();
+    for (const char* backend : {"cpu", "cuda", "hip"}) {
+      const absl::StatusOr<Suite> suite = ParseSuite(*text, name + ".toml", backend);
+      ASSERT_TRUE(suite.ok()) << suite.status();
+      EXPECT_EQ(suite->name, name);
+      EXPECT_GT(suite->cases.size(), 0u) << name << " on " << backend;
+    }
+  }
+}
+
+TEST(Suite, UnknownNamesAreAnsweredWithTheNearest) {
+  const absl::StatusOr<std::string> text = ReadSuiteText(ASSAY_SUITES_DIR, "kernel-lap");
+  ASSERT_FALSE(text.ok());
+  EXPECT_EQ(text.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(text.status().message()), HasSubstr("did you mean \"kernel-lab\"?"));
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,209 @@
+#include "kernels/validate/verdict.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace assay {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A case whose compare pass found nothing wrong, to be spoiled by each test.
+class Verdicts : public ::testing::Test {
+ protected:
+  Verdicts() {
+    GemmProblem gemm;
+    gemm.m = 64;
+    gemm.n = 64;
+    gemm.k = 64;
+    case_.problem = gemm;
+    case_.dtype = DType::kF16;
+    plan_.output.name = "d";
+    plan_.output.dtype = DType::kF16;
+    plan_.output.dims = {1, 64, 64};
+    plan_.accumulations = 64;
+    plan_.accumulator_roundoff = 0x1p-24;
+    plan_.zero_mean_random = true;
+    result_.count = 4096;
+    result_.finite_pairs = 4096;
+    result_.rho = 0.8;
+    result_.rho_proven = 0.7;
+    result_.max_abs_expected = 30.0;
+  }
+
+  Judgement Judged() {
+    Evidence evidence;
+    evidence.compare = &result_;
+    evidence.gating = MakeGating(case_, plan_, result_.max_abs_expected);
+    evidence.guard_hits = guard_hits_;
+    evidence.unwritten = result_.unwritten;
+    evidence.variants = variants_;
+    evidence.launches = 10;
+    evidence.recheck_fault = fault_;
+    evidence.changed_inputs = changed_inputs_;
+    return Judge(case_, plan_, evidence);
+  }
+
+  void ExpectOne(Verdict verdict, const std::string& reason) {
+    const Judgement j = Judged();
+    EXPECT_EQ(j.verdict, verdict);
+    ASSERT_EQ(j.findings.size(), 1u);
+    EXPECT_EQ(j.findings[0].reason, reason);
+  }
+
+  Case case_;
+  Plan plan_;
+  CompareResult result_;
+  std::int64_t guard_hits_ = 0;
+  int variants_ = 1;
+  std::string fault_;
+  std::vector<std::string> changed_inputs_;
+};
+
+TEST_F(Verdicts, NothingWrongPasses) {
+  const Judgement j = Judged();
+  EXPECT_EQ(j.verdict, Verdict::kPassed);
+  EXPECT_TRUE(j.findings.empty());
+}
+
+TEST_F(Verdicts, BeyondTheProvenBoundFailsOnAnyData) {
+  result_.beyond_proven = result_.beyond_probable = 1;
+  for (const bool random : {true, false}) {
+    plan_.zero_mean_random = random;
+    ExpectOne(Verdict::kFailed, "bound");
+  }
+}
+
+// Constant data summed in sequence exceeds the probabilistic bound rightly.
+TEST_F(Verdicts, BeyondTheProbabilisticBoundFailsOnlyOnZeroMeanRandomData) {
+  result_.beyond_probable = 3;
+  ExpectOne(Verdict::kFailed, "bound");
+  plan_.zero_mean_random = false;
+  ExpectOne(Verdict::kInconclusive, "suspect");
+}
+
+TEST_F(Verdicts, AWrongClassFails) {
+  result_.class_mismatches = 1;
+  result_.nan_count = 1;
+  ExpectOne(Verdict::kFailed, "class");
+}
+
+TEST_F(Verdicts, AGuardHitFailsThoughEveryElementIsRight) {
+  guard_hits_ = 64;
+  ExpectOne(Verdict::kFailed, "guard");
+}
+
+TEST_F(Verdicts, AChangedInputFails) {
+  changed_inputs_ = {"a"};
+  ExpectOne(Verdict::kFailed, "guard");
+}
+
+// Poison is NaN: the class rule must not report the same elements a second time.
+TEST_F(Verdicts, UnwrittenElementsAreNamedOnce) {
+  result_.unwritten = result_.class_mismatches = result_.nan_count = 512;
+  result_.first_unwritten = 56;
+  ExpectOne(Verdict::kFailed, "unwritten");
+  EXPECT_THAT(Judged().findings[0].message, HasSubstr("512 of 4,096"));
+  EXPECT_THAT(Judged().findings[0].message, HasSubstr("[0,0,56]"));
+}
+
+TEST_F(Verdicts, LaunchesThatDifferFail) {
+  variants_ = 2;
+  ExpectOne(Verdict::kFailed, "nondeterministic");
+}
+
+TEST_F(Verdicts, ADisagreementOfHostAndDeviceIsNotTheKernelsFault) {
+  fault_ = "host and device disagree";
+  result_.beyond_proven = 7;
+  ExpectOne(Verdict::kError, "fault");
+}
+
+// Truncation: mean error of half a unit in the last place, which every tolerance
+// lets through.
+TEST_F(Verdicts, TruncationIsCaughtByItsBias) {
+  result_.bias_count = 4000;
+  result_.bias_sum = -0.5 * 4000;
+  result_.bias_sum_squared = 4000 * (0.25 + 1.0 / 12);
+  ExpectOne(Verdict::kFailed, "bias");
+  plan_.zero_mean_random = false;
+  EXPECT_EQ(Judged().verdict, Verdict::kPassed);
+}
+
+TEST_F(Verdicts, RoundToNearestShowsNoBias) {
+  result_.bias_count = 4000;
+  result_.bias_sum = 0.01 * 4000;
+  result_.bias_sum_squared = 4000.0 / 12;
+  EXPECT_EQ(Judged().verdict, Verdict::kPassed);
+}
+
+TEST_F(Verdicts, APassThatProvesNothingIsNone) {
+  result_.zero_count = 4096;
+  ExpectOne(Verdict::kInconclusive, "zeros");
+  result_.zero_count = 4090;
+  ExpectOne(Verdict::kInconclusive, "zeros");
+  result_.zero_count = 2000;
+  EXPECT_EQ(Judged().verdict, Verdict::kPassed);
+  result_.count = 0;
+  result_.zero_count = 0;
+  EXPECT_EQ(Judged().verdict, Verdict::kInconclusive);
+}
+
+// A softmax with one dominating element is zero elsewhere, and rightly so.
+TEST_F(Verdicts, ASoftmaxMayBeMostlyZero) {
+  SoftmaxProblem softmax;
+  softmax.cols = 4096;
+  case_.problem = softmax;
+  result_.zero_count = 4095;
+  EXPECT_EQ(Judged().verdict, Verdict::kPassed);
+}
+
+// NaN fails every threshold, because only a value that is <= the limit passes.
+TEST_F(Verdicts, ThresholdsRejectNaN) {
+  case_.max_abs_error = 1.0;
+  result_.max_abs_error = std::nan("");
+  ExpectOne(Verdict::kFailed, "threshold");
+}
+
+TEST_F(Verdicts, AZeroToleranceIsATolerance) {
+  case_.criterion = Criterion::kLegacy;
+  case_.atol = 0.0;
+  case_.rtol = 0.0;
+  EXPECT_EQ(Judged().verdict, Verdict::kPassed);
+  result_.max_abs_error = 1e-30;
+  ExpectOne(Verdict::kFailed, "threshold");
+}
+
+TEST_F(Verdicts, TheDerivedToleranceIsTheCoarsestRoundingOfTheCase) {
+  case_.criterion = Criterion::kDerived;
+  const Gating g = MakeGating(case_, plan_, 30.0);
+  EXPECT_EQ(g.rtol, 0x1p-11);
+  EXPECT_EQ(g.atol, 0x1p-11 * 16);
+  plan_.accumulations = 1 << 20;
+  EXPECT_EQ(MakeGating(case_, plan_, 30.0).rtol, 0x1p-4);
+}
+
+TEST_F(Verdicts, AMissingRoofIsNoEfficiency) {
+  case_.min_efficiency = 0.5;
+  ExpectOne(Verdict::kInconclusive, "efficiency");
+}
+
+TEST_F(Verdicts, FailedOutranksInconclusive) {
+  case_.min_efficiency = 0.5;
+  result_.class_mismatches = 1;
+  const Judgement j = Judged();
+  EXPECT_EQ(j.verdict, Verdict::kFailed);
+  EXPECT_EQ(j.findings[0].reason, "class");
+}
+
+TEST(Text, GroupsThousandsAndNamesCoordinates) {
+  EXPECT_EQ(Grouped(0), "0");
+  EXPECT_EQ(Grouped(999), "999");
+  EXPECT_EQ(Grouped(2097152), "2,097,152");
+  EXPECT_EQ(Grouped(-1000), "-1,000");
+  EXPECT_EQ(Coordinates(7 * 20 + 13, {2, 10, 20}), "[0,7,13]");
+}
+
+}  // namespace
+}  // namespace assay
