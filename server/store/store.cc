@@ -1,1 +1,233 @@
-// filled below
+#include "server/store/store.h"
+
+#include <condition_variable>
+#include <deque>
+#include <filesystem>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <variant>
+
+#include "server/base/cat.h"
+#include "server/base/log.h"
+#include "server/store/store_file.h"
+#include "server/store/store_reader.h"
+#include "server/store/store_writer.h"
+
+namespace assay {
+namespace {
+
+// Writes that may wait: enough to fill a commit, few enough that a disk that
+// stalls is felt by the runners and not by the memory.
+constexpr std::size_t kQueueLimit = 64;
+
+// A write that waits, and who wants to know.
+struct Write {
+  // A new job (the caller waits, so a pointer is enough), a name to delete, an update.
+  std::variant<const NewJob*, std::string, JobUpdate> what;
+  Store::Done done;
+};
+
+// Failures that say nothing about the next write of the same commit.
+bool OwnFault(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsAlreadyExists(status);
+}
+
+class SqliteStore final : public Store {
+ public:
+  SqliteStore(std::unique_ptr<FolderLock> lock, std::unique_ptr<StoreWriter> writer,
+              std::unique_ptr<StoreReader> reader, std::vector<std::string> notices)
+      : lock_(std::move(lock)),
+        writer_(std::move(writer)),
+        reader_(std::move(reader)),
+        notices_(std::move(notices)),
+        thread_([this] { WriteLoop(); }) {}
+
+  ~SqliteStore() override {
+    {
+      const std::lock_guard guard(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  const std::vector<std::string>& notices() const override { return notices_; }
+
+  absl::Status CreateJob(const NewJob& job) override { return Wait(&job); }
+  absl::Status DeleteJob(std::string_view name) override { return Wait(std::string(name)); }
+  absl::Status Apply(JobUpdate update) override { return Wait(std::move(update)); }
+
+  void Submit(JobUpdate update, Done done) override {
+    Enqueue(Write{std::move(update), std::move(done)});
+  }
+
+  absl::StatusOr<v1::Job> GetJob(std::string_view name) override {
+    const std::lock_guard guard(reader_mutex_);
+    return reader_->GetJob(name);
+  }
+  absl::StatusOr<v1::Job> FindRequest(std::string_view request_id) override {
+    const std::lock_guard guard(reader_mutex_);
+    return reader_->FindRequest(request_id);
+  }
+  absl::StatusOr<JobPage> ListJobs(const JobQuery& query) override {
+    const std::lock_guard guard(reader_mutex_);
+    return reader_->ListJobs(query);
+  }
+  absl::StatusOr<std::vector<v1::JobEvent>> Events(std::string_view name, std::int64_t after,
+                                                   int limit) override {
+    const std::lock_guard guard(reader_mutex_);
+    return reader_->Events(name, after, limit);
+  }
+  absl::StatusOr<std::vector<v1::CaseResult>> Results(std::string_view name, std::int32_t from,
+                                                      int limit) override {
+    const std::lock_guard guard(reader_mutex_);
+    return reader_->Results(name, from, limit);
+  }
+  absl::StatusOr<std::vector<v1::Job>> UnfinishedJobs() override {
+    const std::lock_guard guard(reader_mutex_);
+    return reader_->UnfinishedJobs();
+  }
+  absl::StatusOr<std::vector<DevicePlan>> Plans(std::string_view name) override {
+    const std::lock_guard guard(reader_mutex_);
+    return reader_->Plans(name);
+  }
+  absl::StatusOr<std::vector<std::int32_t>> ResultIndices(std::string_view name) override {
+    const std::lock_guard guard(reader_mutex_);
+    return reader_->ResultIndices(name);
+  }
+
+ private:
+  void Enqueue(Write write) {
+    std::unique_lock guard(mutex_);
+    drained_.wait(guard, [this] { return queue_.size() < kQueueLimit; });
+    queue_.push_back(std::move(write));
+    guard.unlock();
+    changed_.notify_one();
+  }
+
+  absl::Status Wait(std::variant<const NewJob*, std::string, JobUpdate> what) {
+    std::mutex mutex;
+    std::condition_variable told;
+    std::optional<absl::Status> answer;
+    Enqueue(Write{std::move(what), [&](const absl::Status& status, std::int64_t) {
+                    const std::lock_guard guard(mutex);
+                    answer = status;
+                    told.notify_one();
+                  }});
+    std::unique_lock guard(mutex);
+    told.wait(guard, [&] { return answer.has_value(); });
+    return *answer;
+  }
+
+  void WriteLoop() {
+    std::deque<Write> batch;
+    while (true) {
+      {
+        std::unique_lock guard(mutex_);
+        changed_.wait(guard, [this] { return stopping_ || !queue_.empty(); });
+        if (queue_.empty()) return;
+        batch.swap(queue_);
+      }
+      drained_.notify_all();
+      Commit(batch);
+      batch.clear();
+    }
+  }
+
+  absl::StatusOr<std::int64_t> ApplyOne(const Write& write) {
+    Database& database = writer_->database();
+    if (absl::Status s = database.Exec("SAVEPOINT one"); !s.ok()) return s;
+    absl::StatusOr<std::int64_t> outcome = 0;
+    if (const auto* job = std::get_if<const NewJob*>(&write.what)) {
+      if (absl::Status s = writer_->Insert(**job); !s.ok()) outcome = s;
+    } else if (const auto* name = std::get_if<std::string>(&write.what)) {
+      if (absl::Status s = writer_->Delete(*name); !s.ok()) outcome = s;
+    } else {
+      outcome = writer_->Apply(std::get<JobUpdate>(write.what));
+    }
+    // After a full disk SQLite may have rolled back by itself; the savepoint is gone then.
+    if (!outcome.ok() && database.in_transaction()) {
+      if (absl::Status s = database.Exec("ROLLBACK TO one"); !s.ok()) return s;
+    }
+    if (database.in_transaction()) {
+      if (absl::Status s = database.Exec("RELEASE one"); !s.ok()) return s;
+    }
+    return outcome;
+  }
+
+  // One transaction of writes[begin, end). Returns the failure of the transaction
+  // itself; then nothing of it is kept.
+  absl::Status Transaction(const std::deque<Write>& writes, std::size_t begin, std::size_t end,
+                           std::vector<absl::StatusOr<std::int64_t>>& outcomes) {
+    Database& database = writer_->database();
+    absl::Status status = database.Exec("BEGIN IMMEDIATE");
+    for (std::size_t n = begin; n < end && status.ok(); ++n) {
+      outcomes[n] = ApplyOne(writes[n]);
+      if (!outcomes[n].ok() && !OwnFault(outcomes[n].status())) status = outcomes[n].status();
+    }
+    if (status.ok()) status = database.Exec("COMMIT");
+    if (!status.ok() && database.in_transaction()) {
+      if (absl::Status s = database.Exec("ROLLBACK"); !s.ok()) {
+        Log(LogLevel::kError, "store.cannot_roll_back", {{"reason", std::string(s.message())}});
+      }
+    }
+    return status;
+  }
+
+  void Commit(const std::deque<Write>& writes) {
+    std::vector<absl::StatusOr<std::int64_t>> outcomes(writes.size(), 0);
+    absl::Status status = Transaction(writes, 0, writes.size(), outcomes);
+    if (!status.ok() && writes.size() > 1) {
+      // One that is too large for the disk must not take the others with it.
+      for (std::size_t n = 0; n < writes.size(); ++n) {
+        const absl::Status alone = Transaction(writes, n, n + 1, outcomes);
+        if (!alone.ok()) outcomes[n] = alone;
+      }
+    } else if (!status.ok()) {
+      outcomes[0] = status;
+    }
+    for (std::size_t n = 0; n < writes.size(); ++n) {
+      if (writes[n].done) writes[n].done(outcomes[n].status(), outcomes[n].value_or(0));
+    }
+  }
+
+  const std::unique_ptr<FolderLock> lock_;
+  const std::unique_ptr<StoreWriter> writer_;  // writer thread
+  std::mutex reader_mutex_;
+  const std::unique_ptr<StoreReader> reader_;  // reader_mutex_
+  const std::vector<std::string> notices_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;  // queue_ or stopping_
+  std::condition_variable drained_;  // queue_ has room
+  std::deque<Write> queue_;          // mutex_
+  bool stopping_ = false;            // mutex_
+  std::thread thread_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Store>> Store::Open(const StoreOptions& options) {
+  std::error_code error;
+  std::filesystem::create_directories(options.folder, error);
+  if (error) {
+    return absl::PermissionDeniedError(
+        Cat("cannot make the state folder ", options.folder, ": ", error.message()));
+  }
+  absl::StatusOr<std::unique_ptr<FolderLock>> lock = FolderLock::Take(options.folder);
+  if (!lock.ok()) return lock.status();
+  std::vector<std::string> notices;
+  absl::StatusOr<std::unique_ptr<Database>> file = OpenStoreFile(options, notices);
+  if (!file.ok()) return file.status();
+  absl::StatusOr<std::unique_ptr<StoreWriter>> writer = StoreWriter::Make(*std::move(file));
+  if (!writer.ok()) return writer.status();
+  absl::StatusOr<std::unique_ptr<Database>> reading = OpenStoreReader(options.folder);
+  if (!reading.ok()) return reading.status();
+  absl::StatusOr<std::unique_ptr<StoreReader>> reader = StoreReader::Make(*std::move(reading));
+  if (!reader.ok()) return reader.status();
+  return std::make_unique<SqliteStore>(*std::move(lock), *std::move(writer), *std::move(reader),
+                                       std::move(notices));
+}
+
+}  // namespace assay

@@ -37,7 +37,7 @@ enum class StoreSync {
 };
 
 struct StoreOptions {
-  std::string folder;  // made if absent
+  std::string folder{};  // made if absent
   StoreSync sync = StoreSync::kFull;
   std::int64_t max_bytes = 0;  // [bytes] of assay.db; 0: as the disk allows
 };
@@ -45,10 +45,10 @@ struct StoreOptions {
 // A job's cases on one device, all defaults filled in, kept while the job has not
 // ended. Indices of a job run through its devices' plans one after the other.
 struct DevicePlan {
-  std::string device;
+  std::string device{};
   std::int32_t first_index = 0;
-  std::vector<v1::CaseSpec> cases;
-  std::vector<std::string> required;  // "gemm onednn fp32": must not be UNSUPPORTED
+  std::vector<v1::CaseSpec> cases{};
+  std::vector<std::string> required{};  // "gemm onednn fp32": must not be UNSUPPORTED
 };
 
 struct NewJob {
@@ -59,18 +59,18 @@ struct NewJob {
 
 // What happened to a job: applied as a whole or not at all.
 struct JobUpdate {
-  std::string name;            // "jobs/{id}"
-  std::optional<v1::Job> job;  // new state, verdict, start_time, end_time, findings; rest ignored
+  std::string name{};            // "jobs/{id}"
+  std::optional<v1::Job> job{};  // new state, verdict, start_time, end_time, findings; rest ignored
   // In order; sequence and job are set by the store. A case_result is kept as a
   // result and counted; a finished event's job is read back from the jobs' table.
-  std::vector<v1::JobEvent> events;
+  std::vector<v1::JobEvent> events{};
 };
 
 struct JobQuery {
-  std::optional<v1::JobState> state;
-  std::optional<v1::Verdict> verdict;
-  std::optional<std::string> suite;
-  std::vector<std::pair<std::string, std::string>> labels;
+  std::optional<v1::JobState> state{};
+  std::optional<v1::Verdict> verdict{};
+  std::optional<std::string> suite{};
+  std::vector<std::pair<std::string, std::string>> labels{};
   std::int64_t before = 0;  // position; 0: from the newest
   int limit = 100;
 };

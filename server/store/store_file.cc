@@ -1,0 +1,184 @@
+#include "server/store/store_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/numbers.h"
+#include "absl/time/clock.h"
+#include "server/base/cat.h"
+#include "server/base/log.h"
+
+namespace assay {
+namespace {
+
+// A job's results and events are keyed by row << 24 | index or sequence: one
+// B-tree each, appended in order, read in ranges.
+constexpr char kSchema[] = R"sql(
+CREATE TABLE jobs(
+  row INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL UNIQUE,
+  request_id TEXT UNIQUE,
+  suite TEXT NOT NULL,
+  state INTEGER NOT NULL,
+  verdict INTEGER NOT NULL,
+  start_time INTEGER,
+  end_time INTEGER,
+  last_sequence INTEGER NOT NULL DEFAULT 0,
+  total INTEGER NOT NULL,
+  passed INTEGER NOT NULL DEFAULT 0,
+  failed INTEGER NOT NULL DEFAULT 0,
+  inconclusive INTEGER NOT NULL DEFAULT 0,
+  unsupported INTEGER NOT NULL DEFAULT 0,
+  errors INTEGER NOT NULL DEFAULT 0,
+  skipped INTEGER NOT NULL DEFAULT 0,
+  findings BLOB NOT NULL,
+  summary BLOB NOT NULL,
+  spec BLOB);
+CREATE INDEX jobs_by_state ON jobs(state);
+CREATE TABLE labels(job INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,
+  PRIMARY KEY(job, key)) WITHOUT ROWID;
+CREATE TABLE plans(key INTEGER PRIMARY KEY, device TEXT NOT NULL, first_index INTEGER NOT NULL,
+  required TEXT NOT NULL, cases BLOB NOT NULL);
+CREATE TABLE results(key INTEGER PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE events(key INTEGER PRIMARY KEY, time INTEGER NOT NULL, result INTEGER,
+  data BLOB NOT NULL);
+CREATE TABLE openings(only INTEGER PRIMARY KEY CHECK(only = 1), time INTEGER NOT NULL);
+PRAGMA user_version = 1;
+)sql";
+
+// Above this a full check at every start would be felt; then only what is read is
+// checked, as it is read.
+constexpr std::uintmax_t kCheckedBytes = std::uintmax_t{256} << 20;
+
+std::string DatabasePath(const std::string& folder) { return folder + "/assay.db"; }
+
+absl::Status CheckWhole(Database& database, const std::string& path) {
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  if (error || size > kCheckedBytes) return absl::OkStatus();
+  absl::StatusOr<Statement> check = database.Prepare("PRAGMA quick_check(1)");
+  if (!check.ok()) return check.status();
+  const absl::StatusOr<bool> row = check->Step();
+  if (!row.ok()) return row.status();
+  if (*row && check->Bytes(0) == "ok") return absl::OkStatus();
+  return absl::DataLossError(Cat(path, ": ", *row ? check->Bytes(0) : "no answer"));
+}
+
+absl::Status BringUpToDate(Database& database, const std::string& path) {
+  const absl::StatusOr<std::int64_t> version = database.Number("PRAGMA user_version");
+  if (!version.ok()) return version.status();
+  if (*version == kSchemaVersion) return absl::OkStatus();
+  if (*version > kSchemaVersion) {
+    return absl::FailedPreconditionError(
+        Cat(path, " was written by a newer version (schema ", *version, ", this one knows up to ",
+            kSchemaVersion, "): run the newer assayd, or choose another --state-dir"));
+  }
+  const absl::StatusOr<std::int64_t> tables = database.Number("SELECT count(*) FROM sqlite_master");
+  if (!tables.ok()) return tables.status();
+  if (*version != 0 || *tables != 0) {
+    return absl::FailedPreconditionError(
+        Cat(path, " is a database, but no store of assayd: choose another --state-dir"));
+  }
+  if (absl::Status s = database.Exec("BEGIN IMMEDIATE"); !s.ok()) return s;
+  if (absl::Status s = database.Exec(kSchema); !s.ok()) return s;
+  return database.Exec("COMMIT");
+}
+
+absl::StatusOr<std::unique_ptr<Database>> OpenOnce(const StoreOptions& options,
+                                                   const std::string& path) {
+  absl::StatusOr<std::unique_ptr<Database>> opened =
+      Database::Open(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX);
+  if (!opened.ok()) return opened.status();
+  Database& database = **opened;
+  const std::string settings =
+      Cat("PRAGMA journal_mode = WAL; PRAGMA journal_size_limit = 67108864; PRAGMA synchronous = ",
+          options.sync == StoreSync::kFull ? "FULL" : "NORMAL", ";",
+          options.max_bytes > 0
+              ? Cat("PRAGMA max_page_count = ", std::max<std::int64_t>(1, options.max_bytes / 4096))
+              : "");
+  // The version first: a newer file must not be touched, not even its journal mode.
+  const absl::StatusOr<std::int64_t> version = database.Number("PRAGMA user_version");
+  if (!version.ok()) return version.status();
+  if (*version <= kSchemaVersion) {
+    if (absl::Status s = database.Exec(settings.c_str()); !s.ok()) return s;
+    if (absl::Status s = CheckWhole(database, path); !s.ok()) return s;
+  }
+  if (absl::Status s = BringUpToDate(database, path); !s.ok()) return s;
+  absl::StatusOr<Statement> probe =
+      database.Prepare("INSERT OR REPLACE INTO openings(only, time) VALUES(1, ?1)");
+  if (!probe.ok()) return probe.status();
+  if (absl::Status s = probe->Bind(1, absl::GetCurrentTimeNanos()).Run(); !s.ok()) return s;
+  return opened;
+}
+
+// Renames the file and its journal; returns the new name.
+absl::StatusOr<std::string> MoveAside(const std::string& path) {
+  const std::string stem =
+      Cat(path, ".corrupt-", absl::FormatTime("%Y%m%dT%H%M%SZ", absl::Now(), absl::UTCTimeZone()));
+  std::string target = stem;
+  for (int n = 2; std::filesystem::exists(target); ++n) target = Cat(stem, "-", n);
+  for (const char* suffix : {"-wal", "-shm", ""}) {
+    std::error_code error;
+    std::filesystem::rename(path + suffix, target + suffix, error);
+    if (error && error != std::errc::no_such_file_or_directory) {
+      return absl::PermissionDeniedError(Cat("cannot move the damaged ", path, suffix, " aside to ",
+                                             target, suffix, ": ", error.message()));
+    }
+  }
+  return target;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& folder) {
+  const std::string path = folder + "/assay.lock";
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) {
+    return absl::PermissionDeniedError(
+        Cat("cannot write in the state folder ", folder, ": ", std::strerror(errno)));
+  }
+  std::unique_ptr<FolderLock> lock(new FolderLock(fd));
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    char text[32] = {};
+    const ssize_t size = pread(fd, text, sizeof text - 1, 0);
+    std::int64_t pid = 0;
+    const bool known = size > 0 && absl::SimpleAtoi(text, &pid);
+    return absl::FailedPreconditionError(Cat("the state folder ", folder,
+                                             " is in use by another assayd (pid ",
+                                             known ? Cat(pid) : "unknown", ")"));
+  }
+  // For the message above only: the lock is flock's, and a failure here changes nothing.
+  const std::string pid = Cat(getpid(), "\n");
+  if (ftruncate(fd, 0) != 0 || pwrite(fd, pid.data(), pid.size(), 0) < 0) {
+    Log(LogLevel::kWarn, "store.lock_unsigned", {{"path", path}, {"reason", std::strerror(errno)}});
+  }
+  return lock;
+}
+
+FolderLock::~FolderLock() { close(fd_); }
+
+absl::StatusOr<std::unique_ptr<Database>> OpenStoreFile(const StoreOptions& options,
+                                                        std::vector<std::string>& notices) {
+  const std::string path = DatabasePath(options.folder);
+  absl::StatusOr<std::unique_ptr<Database>> opened = OpenOnce(options, path);
+  if (opened.ok() || !absl::IsDataLoss(opened.status())) return opened;
+  const std::string damage(opened.status().message());
+  absl::StatusOr<std::string> aside = MoveAside(path);
+  if (!aside.ok()) return aside.status();
+  notices.push_back(Cat("the store was damaged (", damage, "); it was moved to ", *aside,
+                        " and an empty one begun: earlier jobs are only in that file"));
+  Log(LogLevel::kError, "store.damaged", {{"message", notices.back()}});
+  return OpenOnce(options, path);
+}
+
+absl::StatusOr<std::unique_ptr<Database>> OpenStoreReader(const std::string& folder) {
+  return Database::Open(DatabasePath(folder), SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX);
+}
+
+}  // namespace assay
