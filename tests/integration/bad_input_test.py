@@ -1,0 +1,176 @@
+"""Bad input gets a clear error that names the field, the value and what would be
+right; nothing hangs and nothing is lost."""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import unittest
+
+import harness
+
+GEMM = ["gemm", "--m", "8", "--n", "8", "--k", "8", "--dtype", "fp32", "--provider", "builtin"]
+
+
+def gemm(**changed):
+    fields = {"m": "8", "n": "8", "k": "8", "dtype": "fp32", "provider": "builtin", **changed}
+    words = ["run", "gemm"]
+    for name, value in fields.items():
+        words += ["--" + name.replace("_", "-"), value]
+    return words
+
+
+class Requests(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = harness.Daemon()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.stop()
+
+    def refused(self, words, code, *said):
+        run = self.daemon.run(*words)
+        self.assertEqual(run.code, code, (words, run))
+        for word in said:
+            self.assertIn(word, run.err, (words, run))
+        self.assertEqual(run.out, "", (words, run))
+
+    def test_shapes(self):
+        self.refused(gemm(m="0"), 2, "gemm.m: must be at least 1, got 0")
+        self.refused(gemm(m="-4"), 2, "gemm.m: must be at least 1, got -4")
+        self.refused(gemm(m="9223372036854775807"), 2, "gemm.m")
+        self.refused(gemm(m="99999999999999999999"), 2, "m")
+        self.refused(gemm(m="eight"), 2, "m", "eight")
+        self.refused(gemm(lda="4"), 2, "gemm.lda")
+        self.refused(gemm(batch="0"), 2, "gemm.batch")
+
+    def test_all_bad_fields_at_once(self):
+        self.refused(gemm(m="0", n="-1", pattern="nrmal"), 2, "gemm.m", "gemm.n", "nrmal")
+
+    def test_more_bytes_than_the_device_has(self):
+        self.refused(gemm(m="1048576", n="1048576"), 3, "bytes")
+
+    def test_unknown_words(self):
+        self.refused(gemm(dtype="fp15"), 2, "fp15", "bf16")
+        self.refused(gemm(provider="onednm"), 2, "onednm", "onednn")
+        self.refused(gemm(pattern="normall"), 2, "normall", "normal")
+        self.refused(["run", "gem", "--m", "8"], 2, "gem")
+        self.refused(["run", "--suite", "nightlyy"], 2, "nightlyy")
+        self.refused(["run", "--suite", "kernel-lap"], 2, "did you mean", "kernel-lab")
+        self.refused(gemm(device="cuda:7"), 2, "cuda:7")
+        self.refused(["show", "jobs/zzzzzzzz"], 2, "zzzzzzzz")
+        self.refused(["watch", "jobs/../etc"], 2, "jobs/")
+
+    def test_a_case_no_provider_supports(self):
+        run = self.daemon.run(*gemm(dtype="fp16", provider="openblas"), "--format", "json")
+        self.assertEqual(run.code, 4, run)
+        self.assertEqual(run.json()["tests"][0]["verdict"], "UNSUPPORTED")
+
+    def test_tolerances(self):
+        self.refused(gemm(atol="-1"), 2, "atol")
+        self.refused(gemm(rtol="nan"), 2, "rtol")
+        run = self.daemon.run(*gemm(criterion="allclose", atol="0", rtol="0"), "--format", "json")
+        self.assertEqual(run.json()["tests"][0]["atol"], 0)
+        self.assertEqual(run.code, 1, "an explicit zero tolerance is a tolerance")
+
+    def test_too_many_cases(self):
+        seeds = ",".join(str(s) for s in range(10001))
+        self.refused(gemm(seed=seeds), 2, "10,0")
+
+    def test_deadlines_of_zero(self):
+        self.refused(gemm(deadline="0s"), 2, "deadline")
+        self.refused(gemm(job_deadline="0s"), 2, "deadline")
+
+    def test_a_suite_file_with_a_typo(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write('name = "t"\ntitle = "t"\nversion = "1"\n[[case]]\nop = "gemm"\ndtyp = "fp32"\n')
+            file.flush()
+            self.refused(["run", "--suite-file", file.name], 2, ":6:1", "dtyp", "dtype")
+        self.refused(["run", "--suite-file", "/nowhere/x.toml"], 2, "/nowhere/x.toml")
+
+    def test_nobody_there(self):
+        run = harness.run_client("devices", environment={"ASSAY_TARGET": "127.0.0.1:1"})
+        self.assertEqual(run.code, 3, run)
+        self.assertIn("127.0.0.1:1", run.err)
+        self.assertIn("ASSAY_TARGET", run.err)
+
+    def test_the_daemon_still_works(self):
+        self.assertEqual(self.daemon.run("run", *GEMM).code, 0)
+
+
+class Starting(unittest.TestCase):
+    """A daemon that cannot start says why in one line, and which environment it wants."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="assay-start-")
+
+    def tearDown(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def refused(self, code, flags, *said):
+        base = ["--metrics-listen", "127.0.0.1:0"]
+        if "--listen" not in flags:
+            base += ["--listen", "127.0.0.1:0"]
+        if "--state-dir" not in flags:
+            base += ["--state-dir", os.path.join(self.folder, "state")]
+        done = subprocess.run([harness.ASSAYD, *base, *flags], capture_output=True, text=True,
+                              timeout=30, check=False)
+        self.assertEqual(done.returncode, code, done)
+        for word in said:
+            self.assertIn(word, done.stderr, done)
+        self.assertEqual(done.stdout, "", done)
+
+    def test_config_with_an_unknown_key(self):
+        path = os.path.join(self.folder, "assayd.toml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write('listen = "127.0.0.1:0"\nmetrcs-listen = "127.0.0.1:0"\n')
+        self.refused(2, ["--config", path], "assayd.toml:2", "metrcs-listen", "metrics-listen")
+        self.refused(2, ["--config", "/nowhere.toml"], "/nowhere.toml")
+
+    def test_a_port_in_use(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            self.refused(3, ["--listen", address], address)
+
+    def test_a_state_folder_that_cannot_be_written(self):
+        path = os.path.join(self.folder, "file")
+        with open(path, "w", encoding="utf-8"):
+            pass
+        self.refused(3, ["--state-dir", path], path)
+        self.refused(3, ["--state-dir", "/proc/assay"], "/proc/assay")
+
+    def test_a_state_folder_that_is_taken(self):
+        with harness.Daemon() as daemon:
+            self.refused(3, ["--state-dir", daemon.state], daemon.state)
+
+    def test_plaintext_beyond_loopback_must_be_said(self):
+        self.refused(2, ["--listen", "0.0.0.0:0"], "--insecure")
+
+    def test_unknown_flags_and_devices(self):
+        self.refused(2, ["--lisen", "127.0.0.1:0"], "--lisen")
+        self.refused(2, ["--devices", "tpu:0"], "tpu:0")
+
+    def test_a_full_disk(self):
+        if os.geteuid() != 0:
+            self.skipTest("mounting a small file system needs root")
+        disk = os.path.join(self.folder, "disk")
+        os.mkdir(disk)
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk],
+                                 capture_output=True, check=False)
+        if mounted.returncode != 0:
+            self.skipTest("no tmpfs can be mounted here")
+        try:
+            with harness.Daemon(os.path.join(disk, "state")) as daemon:
+                seeds = ",".join(str(s) for s in range(3000))
+                run = daemon.run(*gemm(seed=seeds), "--format", "json", timeout=120)
+                self.assertNotEqual(run.code, 0, "results that cannot be stored are no pass")
+                self.assertIsNone(daemon.process.poll(), "the daemon outlives a full disk")
+                self.assertEqual(daemon.run("devices").code, 0)
+        finally:
+            subprocess.run(["umount", disk], check=False)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,90 @@
+"""TLS and mutual TLS, with certificates made on the spot."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+import harness
+
+
+def openssl(folder, *words):
+    subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+
+
+def make_certificates(folder, name="server"):
+    """A CA (once), and a certificate `name` for localhost that it signed."""
+    if not os.path.exists(os.path.join(folder, "ca.pem")):
+        openssl(folder, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=test-ca")
+    openssl(folder, "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+            "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+    with open(os.path.join(folder, "ext"), "w", encoding="utf-8") as file:
+        file.write("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+    openssl(folder, "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
+            "-CAcreateserial", "-out", f"{name}.pem", "-days", "2", "-extfile", "ext")
+
+
+class Tls(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="assay-tls-")
+        make_certificates(self.folder)
+        make_certificates(self.folder, "client")
+
+    def tearDown(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def test_tls(self):
+        flags = ["--tls-cert", self.path("server.pem"), "--tls-key", self.path("server.key")]
+        with harness.Daemon(flags=flags, listen="0.0.0.0:0") as daemon:
+            port = daemon.grpc.rsplit(":", 1)[1]
+            there = {"ASSAY_TARGET": f"127.0.0.1:{port}"}
+            ok = harness.run_client("devices", "--tls-ca", self.path("ca.pem"), environment=there)
+            self.assertEqual(ok.code, 0, ok)
+            plain = harness.run_client("devices", environment=there)
+            self.assertEqual(plain.code, 3, plain)
+            # A CA that did not sign the server.
+            other = tempfile.mkdtemp(prefix="assay-other-")
+            make_certificates(other)
+            wrong = harness.run_client("devices", "--tls-ca", os.path.join(other, "ca.pem"),
+                                       environment=there)
+            self.assertEqual(wrong.code, 3, wrong)
+            shutil.rmtree(other)
+
+    def test_mutual_tls(self):
+        flags = ["--tls-cert", self.path("server.pem"), "--tls-key", self.path("server.key"),
+                 "--tls-client-ca", self.path("ca.pem")]
+        with harness.Daemon(flags=flags) as daemon:
+            ca = ["--tls-ca", self.path("ca.pem")]
+            anonymous = daemon.run("devices", *ca)
+            self.assertEqual(anonymous.code, 3, anonymous)
+            known = daemon.run("devices", *ca, "--tls-cert", self.path("client.pem"), "--tls-key",
+                               self.path("client.key"))
+            self.assertEqual(known.code, 0, known)
+
+    def test_certificates_are_reloaded_and_a_bad_pair_is_not_published(self):
+        flags = ["--tls-cert", self.path("server.pem"), "--tls-key", self.path("server.key")]
+        with harness.Daemon(flags=flags) as daemon:
+            ca = ["--tls-ca", self.path("ca.pem")]
+            self.assertEqual(daemon.run("devices", *ca).code, 0)
+            with open(self.path("server.pem"), "w", encoding="utf-8") as file:
+                file.write("garbage")
+            time.sleep(3)  # longer than the watcher's interval
+            self.assertEqual(daemon.run("devices", *ca).code, 0, daemon.log_text())
+
+    def test_missing_files_are_named(self):
+        done = subprocess.run(
+            [harness.ASSAYD, "--listen", "127.0.0.1:0", "--state-dir", self.path("state"),
+             "--tls-cert", self.path("none.pem"), "--tls-key", self.path("server.key")],
+            capture_output=True, text=True, timeout=30, check=False)
+        self.assertEqual(done.returncode, 2, done)
+        self.assertIn("none.pem", done.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()
