@@ -1,0 +1,423 @@
+// attention: O = softmax(scale·Q·Kᵀ + mask)·V, without ever holding a row of
+// scores: blocks of keys are folded in with a running maximum m and sum l (Milakov
+// and Gimelshein 2018; Dao et al. 2022, FlashAttention):
+//
+//   m' = max(m, max_j s_j)   p_j = exp(s_j − m')   f = exp(m − m')
+//   l' = f·l + Σ p_j         O' = f·O + Σ p_j·v_j  and at the end O/l.
+//
+// Shapes: q [B·H][S][D], k and v [B·Hkv][T][D], query head h reads kv head
+// h/(H/Hkv); causal: query i sees keys j <= i + T − S; mask int8 [S][T], 1 keeps.
+// Arithmetic: FP32 fma for fp32, fp16 and bf16 inputs (P stays FP32), FP64 for
+// fp64; one rounding to the output's format. exp to 1.1 ulp (simd-inl.h).
+// Error: scores are one chain of D fmas, l and O chains of T terms with a rescaling
+// a block of keys: inside the bound with δs = 8·√D·u·(|Q||K|ᵀ)·scale + u·|s|.
+// Special values: as IEEE arithmetic over the visible keys has it: a NaN or +inf
+// among the scores, or none above −inf, makes the row NaN. A masked key contributes
+// nothing, whatever its V holds. A row without any visible key is 0 or NaN, as
+// masked_rows says.
+// Determinism: a block of queries is computed whole by one worker, keys ascending.
+//
+// Work: (head, block of up to 96 queries) are taken by workers as they get free,
+// since causal blocks differ in length. Both products run on the gemm's
+// micro-kernel, with K and V packed a block of 128 keys at a time: small enough
+// that scores, K and V stay in L2, large enough that packing costs some 10 %.
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "kernels/providers/builtin/blocking.h"
+#include "kernels/providers/builtin/builtin.h"
+#include "kernels/providers/builtin/common.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/providers/builtin/attention_builtin_cpu.cc"
+#include <hwy/foreach_target.h>
+// foreach_target.h comes first.
+#include <hwy/highway.h>
+
+#include "kernels/providers/builtin/simd-inl.h"
+#include "kernels/providers/builtin/tile-inl.h"
+
+#ifndef ASSAY_ATTENTION_BUILTIN_CPU_ONCE
+#define ASSAY_ATTENTION_BUILTIN_CPU_ONCE
+namespace assay::internal {
+
+inline constexpr std::int64_t kMaxQueries = 96;  // multiple of kRowStep
+inline constexpr std::int64_t kKeys = 128;       // multiple of kColStep, at most kBlockK
+
+struct AttentionLaunch {
+  std::int64_t heads;  // batch · heads
+  std::int64_t group;  // query heads that share a kv head
+  std::int64_t seq;
+  std::int64_t kv_seq;
+  std::int64_t dim;
+  bool causal;
+  bool masked_rows_nan;
+  double scale;
+  DType in;
+  DType out;
+  std::int64_t block;  // queries a task
+  std::int64_t workers;
+  const void* q;
+  const void* k;
+  const void* v;
+  const std::int8_t* mask;  // null: none
+  void* o;
+  std::byte* workspace;
+  std::int64_t pitch;  // [bytes] between workers' parts
+
+  std::int64_t padded_dim() const { return RoundUp(dim, kColStep); }
+};
+
+// A worker's memory in elements: packed Q or P (never both in use), K and V,
+// scores, O, a row in conversion, and m and l.
+inline std::int64_t AttentionWorkspace(const AttentionLaunch& a) {
+  return 2 * a.block * kPitchA + kBlockK * kKeys + kKeys * a.padded_dim() + a.block * kKeys +
+         a.block * a.padded_dim() + 4 * kBlockK + 2 * RoundUp(a.block, 16);
+}
+
+}  // namespace assay::internal
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace assay {
+namespace HWY_NAMESPACE {
+
+using internal::AttentionLaunch;
+using internal::kKeys;
+
+// What is known of a query so far.
+enum class Seen : std::uint8_t { kNothing, kKeys, kNaN };
+
+template <class Raw>
+struct Queries {
+  Raw* packed_q;
+  Raw* p;
+  Raw* packed_k;
+  Raw* packed_v;
+  Raw* scores;
+  Raw* o;
+  Raw* row;
+  Raw* max;
+  Raw* sum;
+  Seen seen[internal::kMaxQueries];
+
+  Queries(const AttentionLaunch& a, std::byte* memory) {
+    packed_k = reinterpret_cast<Raw*>(memory);
+    packed_v = packed_k + internal::kBlockK * kKeys;
+    scores = packed_v + kKeys * a.padded_dim();
+    o = scores + a.block * kKeys;
+    packed_q = o + a.block * a.padded_dim();
+    p = packed_q + a.block * internal::kPitchA;
+    row = p + a.block * internal::kPitchA;
+    max = row + 4 * internal::kBlockK;
+    sum = max + internal::RoundUp(a.block, 16);
+  }
+};
+
+// exp(x) for x <= 0, gradual underflow included.
+template <class D>
+HWY_INLINE VOf<D> Exp(D d, VOf<D> x) {
+  using C = ExpConstants<TOf<D>>;
+  constexpr TOf<D> kUnshift = TOf<D>{1} / static_cast<TOf<D>>(std::int64_t{1} << C::kShift);
+  const auto e = hn::Mul(ShiftedExp(d, x), hn::Set(d, kUnshift));
+  // Written so that NaN passes: a masked or infinitely small score gives exactly 0.
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, C::kFloor)), e);
+}
+
+template <class Raw>
+Raw ExpScalar(Raw x) {
+  const hn::ScalableTag<Raw> d;
+  return hn::GetLane(Exp(d, hn::Set(d, x)));
+}
+
+// Folds one query's scores s[0, keys) into m, l and O, and writes p. `visible` are
+// the keys not cut off by causality; `mask` is this query's part of the mask.
+template <class Raw>
+void FoldScores(Raw* HWY_RESTRICT s, std::int64_t keys, std::int64_t visible,
+                const std::int8_t* mask, Raw scale, Raw& max, Raw& sum, Seen& seen,
+                Raw* HWY_RESTRICT p, Raw* HWY_RESTRICT o, std::int64_t dim) {
+  const hn::ScalableTag<Raw> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  constexpr Raw kInf = std::numeric_limits<Raw>::infinity();
+  // Scores are padded to kKeys, a multiple of the vector.
+  const auto factor = hn::Set(d, scale);
+  for (std::int64_t j = 0; j < visible; j += lanes) {
+    hn::Store(hn::Mul(hn::Load(d, s + j), factor), d, s + j);
+  }
+  bool any = visible > 0;
+  if (mask != nullptr) {
+    any = false;
+    for (std::int64_t j = 0; j < visible; ++j) {
+      any |= mask[j] != 0;
+      s[j] = mask[j] != 0 ? s[j] : -kInf;
+    }
+  }
+  if (!any) {
+    std::memset(p, 0, static_cast<std::size_t>(keys) * sizeof(Raw));
+    return;
+  }
+  for (std::int64_t j = visible; j < kKeys; ++j) s[j] = -kInf;
+  if (seen == Seen::kNothing) seen = Seen::kKeys;
+
+  auto top = hn::Set(d, -kInf);
+  for (std::int64_t j = 0; j < visible; j += lanes) top = hn::Max(top, hn::Load(d, s + j));
+  const Raw block_max = hn::GetLane(hn::MaxOfLanes(d, top));
+  const Raw new_max = block_max > max ? block_max : max;
+  if (new_max == -kInf) {
+    // Nothing above −inf yet: no exponent to take. A NaN, which Max may drop, stays.
+    for (std::int64_t j = 0; j < visible; ++j) {
+      if (std::isnan(s[j])) seen = Seen::kNaN;
+    }
+    std::memset(p, 0, static_cast<std::size_t>(keys) * sizeof(Raw));
+    return;
+  }
+
+  const auto m = hn::Set(d, new_max);
+  auto total = hn::Zero(d);
+  for (std::int64_t j = 0; j < keys; j += lanes) {
+    const auto e = Exp(d, hn::Sub(hn::Load(d, s + j), m));
+    total = hn::Add(total, e);
+    hn::Store(e, d, p + j);  // rows of p are padded
+  }
+  const Raw block_sum = hn::GetLane(hn::SumOfLanes(d, total));
+  if (new_max != max) {
+    const Raw rescale = ExpScalar(max - new_max);
+    sum *= rescale;
+    const auto f = hn::Set(d, rescale);
+    for (std::int64_t c = 0; c < dim; c += lanes) {
+      hn::Store(hn::Mul(hn::Load(d, o + c), f), d, o + c);
+    }
+    max = new_max;
+  }
+  sum += block_sum;
+}
+
+// Whether a block of V holds an infinity or NaN: then 0·v is not 0 and masked keys
+// have to be left out of the product.
+template <class Raw>
+bool HasNonFinite(const Raw* v, std::int64_t n) {
+  const hn::ScalableTag<Raw> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  auto odd = hn::Zero(d);
+  for (std::int64_t i = 0; i < n; i += lanes) {
+    odd = hn::MulAdd(hn::Load(d, v + i), hn::Zero(d), odd);
+  }
+  return !(hn::GetLane(hn::SumOfLanes(d, odd)) == Raw{0});
+}
+
+// o += Σ p_j·v_j over the keys a query sees, one at a time, from packed V.
+template <class Raw>
+void AddVisible(const Raw* p, std::int64_t visible, const std::int8_t* mask, const Raw* packed_v,
+                std::int64_t keys, std::int64_t dim, Raw* o) {
+  const std::int64_t panel = PanelCols<FloatArithmetic<Raw>>();
+  for (std::int64_t j = 0; j < visible; ++j) {
+    if (mask != nullptr && mask[j] == 0) continue;
+    for (std::int64_t c = 0; c < dim; ++c) {
+      o[c] += p[j] * packed_v[(c / panel * keys + j) * panel + c % panel];
+    }
+  }
+}
+
+template <class Raw, class T>
+void ScoreBlock(const AttentionLaunch& a, const MatrixSource<T>& q, const MatrixSource<T>& k,
+                std::int64_t q0, std::int64_t rows, std::int64_t key0, std::int64_t keys,
+                const Queries<Raw>& w) {
+  using Arithmetic = FloatArithmetic<Raw>;
+  std::memset(w.scores, 0, static_cast<std::size_t>(rows * kKeys) * sizeof(Raw));
+  const std::int64_t cols = internal::RoundUp(keys, PanelCols<Arithmetic>());
+  for (std::int64_t c0 = 0; c0 < a.dim; c0 += internal::kBlockK) {
+    const std::int64_t count = std::min(internal::kBlockK, a.dim - c0);
+    // Packed Q serves all blocks of keys where it fits at once.
+    if (key0 == 0 || a.dim > internal::kBlockK) {
+      PackA<Arithmetic>(q, q0, rows, c0, count, w.row, w.packed_q);
+    }
+    PackB<Arithmetic>(k, key0, keys, c0, count, w.row, w.packed_k);
+    MultiplyBlock<Arithmetic>(w.packed_q, w.packed_k, rows, cols, count, w.scores, kKeys);
+  }
+}
+
+template <class Raw, class T, class TOut>
+void AttendBlock(const AttentionLaunch& a, std::int64_t head, std::int64_t q0, std::int64_t rows,
+                 Queries<Raw>& w) {
+  using Arithmetic = FloatArithmetic<Raw>;
+  constexpr Raw kNaN = std::numeric_limits<Raw>::quiet_NaN();
+  const std::int64_t kv_head = head / a.group;
+  const MatrixSource<T> q{static_cast<const T*>(a.q) + head * a.seq * a.dim, a.dim, true};
+  const MatrixSource<T> k{static_cast<const T*>(a.k) + kv_head * a.kv_seq * a.dim, a.dim, true};
+  const MatrixSource<T> v{static_cast<const T*>(a.v) + kv_head * a.kv_seq * a.dim, a.dim, false};
+  const std::int64_t ldo = a.padded_dim();
+  std::memset(w.o, 0, static_cast<std::size_t>(rows * ldo) * sizeof(Raw));
+  for (std::int64_t i = 0; i < rows; ++i) {
+    w.max[i] = -std::numeric_limits<Raw>::infinity();
+    w.sum[i] = 0;
+    w.seen[i] = Seen::kNothing;
+  }
+  // Keys that query i sees end here.
+  const auto limit = [&](std::int64_t i) {
+    return a.causal ? std::clamp<std::int64_t>(q0 + i + a.kv_seq - a.seq + 1, 0, a.kv_seq)
+                    : a.kv_seq;
+  };
+  const std::int64_t last = limit(rows - 1);
+  for (std::int64_t key0 = 0; key0 < last; key0 += kKeys) {
+    const std::int64_t keys = std::min(kKeys, last - key0);
+    ScoreBlock(a, q, k, q0, rows, key0, keys, w);
+    const auto mask_of = [&](std::int64_t i) {
+      return a.mask == nullptr ? nullptr : a.mask + (q0 + i) * a.kv_seq + key0;
+    };
+    const auto visible = [&](std::int64_t i) {
+      return std::clamp<std::int64_t>(limit(i) - key0, 0, keys);
+    };
+    for (std::int64_t i = 0; i < rows; ++i) {
+      FoldScores(w.scores + i * kKeys, keys, visible(i), mask_of(i), static_cast<Raw>(a.scale),
+                 w.max[i], w.sum[i], w.seen[i], w.p + i * internal::kPitchA, w.o + i * ldo, a.dim);
+    }
+    for (std::int64_t c = 0; c < a.dim; c += internal::kMaxTileCols) {
+      PackB<Arithmetic>(v, c, std::min(internal::kMaxTileCols, a.dim - c), key0, keys, w.row,
+                        w.packed_v + c * keys);
+    }
+    const std::int64_t cols = internal::RoundUp(a.dim, PanelCols<Arithmetic>());
+    if ((a.causal || a.mask != nullptr) && HasNonFinite(w.packed_v, cols * keys)) {
+      for (std::int64_t i = 0; i < rows; ++i) {
+        AddVisible(w.p + i * internal::kPitchA, visible(i), mask_of(i), w.packed_v, keys, a.dim,
+                   w.o + i * ldo);
+      }
+    } else {
+      MultiplyBlock<Arithmetic>(w.p, w.packed_v, rows, cols, keys, w.o, ldo);
+    }
+  }
+  const hn::ScalableTag<Raw> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t i = 0; i < rows; ++i) {
+    TOut* to = static_cast<TOut*>(a.o) + (head * a.seq + q0 + i) * a.dim;
+    const bool empty = w.seen[i] == Seen::kNothing;
+    // A sum of 0 means that every visible score was −inf: exp(−inf + inf) is NaN.
+    const bool nan = empty ? a.masked_rows_nan : w.seen[i] == Seen::kNaN || w.sum[i] == 0;
+    for (std::int64_t c = 0; c < a.dim; c += lanes) {
+      auto out = hn::Div(hn::Load(d, w.o + i * ldo + c), hn::Set(d, w.sum[i]));
+      if (nan) {
+        out = hn::Set(d, kNaN);
+      } else if (empty) {
+        out = hn::Zero(d);
+      }
+      const std::int64_t rest = a.dim - c;
+      if (rest >= lanes) {
+        StoreAs(d, out, to + c);
+      } else {
+        StoreFirst(d, out, to + c, static_cast<std::size_t>(rest));
+      }
+    }
+  }
+}
+
+template <class Raw, class T, class TOut>
+void AttentionAll(const AttentionLaunch& a) {
+  const std::int64_t blocks = internal::CeilDiv(a.seq, a.block);
+  internal::ForEachTile(a.heads * blocks, a.workers, [&](std::int64_t task, std::int64_t worker) {
+    Queries<Raw> w(a, a.workspace + worker * a.pitch);
+    // The longest rows of a causal head first, so that no long task comes last.
+    const std::int64_t q0 = (blocks - 1 - task % blocks) * a.block;
+    AttendBlock<Raw, T, TOut>(a, task / blocks, q0, std::min(a.block, a.seq - q0), w);
+  });
+}
+
+void RunAttention(const AttentionLaunch& a) {
+  const bool wide = a.out == DType::kF32;
+  switch (a.in) {
+    case DType::kF64:
+      return AttentionAll<double, double, double>(a);
+    case DType::kF32:
+      return AttentionAll<float, float, float>(a);
+    case DType::kF16:
+      return wide ? AttentionAll<float, F16, float>(a) : AttentionAll<float, F16, F16>(a);
+    case DType::kBF16:
+      return wide ? AttentionAll<float, BF16, float>(a) : AttentionAll<float, BF16, BF16>(a);
+    default:
+      return;  // the factory refused it
+  }
+}
+
+const char* AttentionTarget() { return hwy::TargetName(HWY_TARGET); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace assay
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace assay {
+namespace {
+
+HWY_EXPORT(RunAttention);
+HWY_EXPORT(AttentionTarget);
+
+class AttentionKernel : public Kernel {
+ public:
+  explicit AttentionKernel(const internal::AttentionLaunch& launch) : launch_(launch) {}
+
+  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
+    launch_.q = inputs[0].data;
+    launch_.k = inputs[1].data;
+    launch_.v = inputs[2].data;
+    launch_.mask = inputs.size() > 3 ? inputs[3].as<const std::int8_t>() : nullptr;
+    launch_.o = output.data;
+    HWY_DYNAMIC_DISPATCH(RunAttention)(launch_);
+    return absl::OkStatus();
+  }
+
+  std::string implementation() const override { return HWY_DYNAMIC_DISPATCH(AttentionTarget)(); }
+
+ private:
+  internal::AttentionLaunch launch_;
+};
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeAttention(const Case& c, const Plan& plan,
+                                                      Device& device) {
+  const auto& p = std::get<AttentionProblem>(c.problem);
+  const DType out = plan.output.dtype;
+  if (!internal::IsFloatForm(c.dtype, out)) {
+    return internal::NoSuchForm("attention", c.dtype, out,
+                                "fp64, fp32, fp16 and bf16, and fp32 from fp16 or bf16");
+  }
+  internal::AttentionLaunch launch{};
+  launch.heads = p.batch * p.heads;
+  launch.group = p.heads / p.KvHeads();
+  launch.seq = p.seq;
+  launch.kv_seq = p.KvSeq();
+  launch.dim = p.dim;
+  launch.causal = p.causal;
+  launch.masked_rows_nan = p.masked_rows == "nan";
+  launch.scale = p.Scale();
+  launch.in = c.dtype;
+  launch.out = out;
+  const double work = 2.0 * static_cast<double>(launch.heads) * static_cast<double>(p.seq) *
+                      static_cast<double>(launch.kv_seq) * static_cast<double>(p.dim);
+  const auto useful = static_cast<std::int64_t>(std::min(work / internal::kGrainProducts, 65536.0));
+  launch.workers = std::max<std::int64_t>(1, std::min<std::int64_t>(ParallelWidth(), useful));
+  launch.block = std::min(internal::kMaxQueries, internal::RoundUp(p.seq, internal::kRowStep));
+  const auto tasks = [&] { return launch.heads * internal::CeilDiv(p.seq, launch.block); };
+  while (tasks() < 3 * launch.workers && launch.workers > 1 &&
+         launch.block > 2 * internal::kRowStep) {
+    launch.block = internal::RoundUp(launch.block / 2, internal::kRowStep);
+  }
+  launch.workers = std::min(launch.workers, tasks());
+  launch.pitch = internal::RoundUp(
+      internal::AttentionWorkspace(launch) * (c.dtype == DType::kF64 ? 8 : 4), 256);
+  absl::StatusOr<Block> workspace = device.arena().Allocate(launch.pitch * launch.workers, false);
+  if (!workspace.ok()) return workspace.status();
+  launch.workspace = static_cast<std::byte*>(workspace->data);
+  return std::make_unique<AttentionKernel>(launch);
+}
+
+}  // namespace
+
+KernelEntry BuiltinAttentionCpu() {
+  return internal::BuiltinEntry("attention", {DType::kF64, DType::kF32, DType::kF16, DType::kBF16},
+                                &MakeAttention);
+}
+
+}  // namespace assay
+#endif  // HWY_ONCE

@@ -1,0 +1,277 @@
+// softmax along rows: y = exp(x − m)/Σ exp(x − m), m the row's maximum.
+//
+// Arithmetic: FP32 (FP64 for fp64) throughout; 16-bit inputs are widened, outputs
+// rounded once to nearest even. The terms are kept 2^30 (2^60) times too large, so
+// that none loses bits to underflow before the final product with 1/Σ.
+// Error: the subtraction, exp (1.1 ulp; simd-inl.h), a sum of depth
+// cols/(4·lanes) + 6, one division and one product: well inside
+// y·u·(2|x − m| + 8 + h).
+// Special values: as IEEE arithmetic has it. A row with a NaN or a +inf, or of
+// −inf only, is NaN everywhere; −inf beside finite values gives 0.
+// Determinism: a row is summed in one fixed order by one thread.
+//
+// Work: rows are split evenly over the threads. A row is read for its maximum,
+// read again (from L1) for the terms, which go to a scratch row, and scaled from
+// there: input and output each cross the memory bus once, and where both exceed
+// the last-level cache the output is stored around it, which saves reading its
+// lines first.
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "kernels/providers/builtin/builtin.h"
+#include "kernels/providers/builtin/common.h"
+#include "kernels/runtime/cpu/parallel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/providers/builtin/softmax_builtin_cpu.cc"
+#include <hwy/foreach_target.h>
+// foreach_target.h comes first.
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include "kernels/providers/builtin/simd-inl.h"
+
+#ifndef ASSAY_SOFTMAX_BUILTIN_CPU_ONCE
+#define ASSAY_SOFTMAX_BUILTIN_CPU_ONCE
+namespace assay::internal {
+
+struct SoftmaxLaunch {
+  const void* x;
+  void* y;
+  DType in;
+  DType out;
+  std::int64_t rows;
+  std::int64_t cols;
+  std::int64_t ld_x;     // [elements]
+  std::int64_t ld_y;     // [elements]
+  bool streaming;        // store around the caches
+  std::byte* scratch;    // a row a worker
+  std::int64_t pitch;    // [bytes] between workers' rows, a multiple of 256
+  std::int64_t workers;  // rows of scratch
+};
+
+// Fewer elements than this are not worth a second thread, which takes some 2 µs
+// to wake.
+inline constexpr std::int64_t kSoftmaxGrain = 16384;
+
+}  // namespace assay::internal
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace assay {
+namespace HWY_NAMESPACE {
+
+// Two vectors at a time would do for latency; four also hide the loads'.
+inline constexpr int kUnroll = 4;
+
+template <class Raw, class T>
+Raw RowMax(const T* HWY_RESTRICT x, std::int64_t n) {
+  const hn::ScalableTag<Raw> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto lowest = hn::Set(d, -std::numeric_limits<Raw>::infinity());
+  auto m0 = lowest, m1 = lowest, m2 = lowest, m3 = lowest;
+  std::int64_t i = 0;
+  for (; i + kUnroll * lanes <= n; i += kUnroll * lanes) {
+    m0 = hn::Max(m0, LoadAs(d, x + i));
+    m1 = hn::Max(m1, LoadAs(d, x + i + lanes));
+    m2 = hn::Max(m2, LoadAs(d, x + i + 2 * lanes));
+    m3 = hn::Max(m3, LoadAs(d, x + i + 3 * lanes));
+  }
+  for (; i + lanes <= n; i += lanes) m0 = hn::Max(m0, LoadAs(d, x + i));
+  if (i < n) {
+    const auto rest = static_cast<std::size_t>(n - i);
+    m1 = hn::Max(m1, hn::IfThenElse(hn::FirstN(d, rest), LoadFirst(d, x + i, rest), lowest));
+  }
+  const auto m = hn::Max(hn::Max(m0, m1), hn::Max(m2, m3));
+  return hn::GetLane(hn::MaxOfLanes(d, m));
+}
+
+// terms = exp(x − m), scaled; returns their sum.
+template <class Raw, class T>
+Raw RowTerms(const T* HWY_RESTRICT x, std::int64_t n, Raw max, Raw* HWY_RESTRICT terms) {
+  const hn::ScalableTag<Raw> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto m = hn::Set(d, max);
+  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
+  std::int64_t i = 0;
+  for (; i + kUnroll * lanes <= n; i += kUnroll * lanes) {
+    const auto e0 = ShiftedExp(d, hn::Sub(LoadAs(d, x + i), m));
+    const auto e1 = ShiftedExp(d, hn::Sub(LoadAs(d, x + i + lanes), m));
+    const auto e2 = ShiftedExp(d, hn::Sub(LoadAs(d, x + i + 2 * lanes), m));
+    const auto e3 = ShiftedExp(d, hn::Sub(LoadAs(d, x + i + 3 * lanes), m));
+    hn::Store(e0, d, terms + i);
+    hn::Store(e1, d, terms + i + lanes);
+    hn::Store(e2, d, terms + i + 2 * lanes);
+    hn::Store(e3, d, terms + i + 3 * lanes);
+    s0 = hn::Add(s0, e0);
+    s1 = hn::Add(s1, e1);
+    s2 = hn::Add(s2, e2);
+    s3 = hn::Add(s3, e3);
+  }
+  for (; i + lanes <= n; i += lanes) {
+    const auto e = ShiftedExp(d, hn::Sub(LoadAs(d, x + i), m));
+    hn::Store(e, d, terms + i);
+    s0 = hn::Add(s0, e);
+  }
+  if (i < n) {
+    const auto rest = static_cast<std::size_t>(n - i);
+    const auto e = hn::IfThenElseZero(hn::FirstN(d, rest),
+                                      ShiftedExp(d, hn::Sub(LoadFirst(d, x + i, rest), m)));
+    hn::Store(e, d, terms + i);  // the scratch row is padded
+    s1 = hn::Add(s1, e);
+  }
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+}
+
+// y = terms·factor.
+template <bool kStreaming, class Raw, class T>
+void RowScale(const Raw* HWY_RESTRICT terms, std::int64_t n, Raw factor, T* HWY_RESTRICT y) {
+  const hn::ScalableTag<Raw> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto f = hn::Set(d, factor);
+  std::int64_t i = 0;
+  if constexpr (kStreaming) {
+    const hn::ScalableTag<T> dt;
+    const auto wide = static_cast<std::int64_t>(hn::Lanes(dt));
+    HWY_ALIGN T staged[kMaxLanes];
+    // Up to the first aligned address, then whole vectors of the output's type.
+    const auto address = reinterpret_cast<std::uintptr_t>(y);
+    const auto vector_bytes = static_cast<std::uintptr_t>(wide) * sizeof(T);
+    const auto head = static_cast<std::int64_t>((0 - address) % vector_bytes / sizeof(T));
+    for (; i < std::min(head, n); ++i) {
+      StoreFirst(d, hn::Mul(hn::Set(d, terms[i]), f), y + i, 1);
+    }
+    for (; i + wide <= n; i += wide) {
+      if constexpr (sizeof(T) == sizeof(Raw)) {
+        hn::Stream(hn::Mul(hn::LoadU(d, terms + i), f), dt, y + i);
+      } else {
+        for (std::int64_t j = 0; j < wide; j += lanes) {
+          StoreAs(d, hn::Mul(hn::LoadU(d, terms + i + j), f), staged + j);
+        }
+        const hn::ScalableTag<std::uint16_t> d16;
+        hn::Stream(hn::Load(d16, reinterpret_cast<const std::uint16_t*>(staged)), d16,
+                   reinterpret_cast<std::uint16_t*>(y + i));
+      }
+    }
+  }
+  for (; i + lanes <= n; i += lanes) StoreAs(d, hn::Mul(hn::LoadU(d, terms + i), f), y + i);
+  if (i < n) {
+    const auto rest = static_cast<std::size_t>(n - i);
+    StoreFirst(d, hn::Mul(LoadFirst(d, terms + i, rest), f), y + i, rest);
+  }
+}
+
+template <class Raw, class TIn, class TOut>
+void SoftmaxRows(const internal::SoftmaxLaunch& a, std::int64_t begin, std::int64_t end,
+                 Raw* scratch) {
+  for (std::int64_t row = begin; row < end; ++row) {
+    const TIn* x = static_cast<const TIn*>(a.x) + row * a.ld_x;
+    TOut* y = static_cast<TOut*>(a.y) + row * a.ld_y;
+    const Raw sum = RowTerms(x, a.cols, RowMax<Raw>(x, a.cols), scratch);
+    if (a.streaming) {
+      RowScale<true>(scratch, a.cols, Raw{1} / sum, y);
+    } else {
+      RowScale<false>(scratch, a.cols, Raw{1} / sum, y);
+    }
+  }
+  if (a.streaming) hwy::FlushStream();
+}
+
+template <class Raw, class TIn, class TOut>
+void SoftmaxAll(const internal::SoftmaxLaunch& a) {
+  const std::int64_t useful = std::max<std::int64_t>(1, a.rows * a.cols / internal::kSoftmaxGrain);
+  const std::int64_t workers = std::min({a.workers, useful, a.rows});
+  ParallelFor(workers, 1, [&](std::int64_t begin, std::int64_t end) {
+    Raw* scratch = reinterpret_cast<Raw*>(a.scratch + begin * a.pitch);
+    SoftmaxRows<Raw, TIn, TOut>(a, a.rows * begin / workers, a.rows * end / workers, scratch);
+  });
+}
+
+void RunSoftmax(const internal::SoftmaxLaunch& a) {
+  const bool wide = a.out == DType::kF32;
+  switch (a.in) {
+    case DType::kF64:
+      return SoftmaxAll<double, double, double>(a);
+    case DType::kF32:
+      return SoftmaxAll<float, float, float>(a);
+    case DType::kF16:
+      return wide ? SoftmaxAll<float, F16, float>(a) : SoftmaxAll<float, F16, F16>(a);
+    case DType::kBF16:
+      return wide ? SoftmaxAll<float, BF16, float>(a) : SoftmaxAll<float, BF16, BF16>(a);
+    default:
+      return;  // the factory refused it
+  }
+}
+
+const char* SoftmaxTarget() { return hwy::TargetName(HWY_TARGET); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace assay
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace assay {
+namespace {
+
+HWY_EXPORT(RunSoftmax);
+HWY_EXPORT(SoftmaxTarget);
+
+class SoftmaxKernel : public Kernel {
+ public:
+  explicit SoftmaxKernel(const internal::SoftmaxLaunch& launch) : launch_(launch) {}
+
+  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
+    launch_.x = inputs[0].data;
+    launch_.y = output.data;
+    launch_.ld_x = inputs[0].extents.ld;
+    launch_.ld_y = output.extents.ld;
+    HWY_DYNAMIC_DISPATCH(RunSoftmax)(launch_);
+    return absl::OkStatus();
+  }
+
+  std::string implementation() const override { return HWY_DYNAMIC_DISPATCH(SoftmaxTarget)(); }
+
+ private:
+  internal::SoftmaxLaunch launch_;
+};
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeSoftmax(const Case& c, const Plan& plan,
+                                                    Device& device) {
+  const auto& problem = std::get<SoftmaxProblem>(c.problem);
+  const DType out = plan.output.dtype;
+  if (!internal::IsFloatForm(c.dtype, out)) {
+    return internal::NoSuchForm("softmax", c.dtype, out,
+                                "fp64, fp32, fp16 and bf16, and fp32 from fp16 or bf16");
+  }
+  internal::SoftmaxLaunch launch{};
+  launch.in = c.dtype;
+  launch.out = out;
+  launch.rows = problem.rows;
+  launch.cols = problem.cols;
+  launch.workers = std::max<std::int64_t>(1, std::min<std::int64_t>(ParallelWidth(), problem.rows));
+  const std::int64_t raw_bytes = c.dtype == DType::kF64 ? 8 : 4;
+  // A vector of padding, so that a row's last store may be whole.
+  launch.pitch = (problem.cols * raw_bytes + 64 + 255) / 256 * 256;
+  launch.streaming =
+      internal::StreamingPays(device, StorageBytes(c.dtype, problem.rows * problem.cols) +
+                                          StorageBytes(out, problem.rows * problem.cols));
+  absl::StatusOr<Block> scratch = device.arena().Allocate(launch.pitch * launch.workers, false);
+  if (!scratch.ok()) return scratch.status();
+  launch.scratch = static_cast<std::byte*>(scratch->data);
+  return std::make_unique<SoftmaxKernel>(launch);
+}
+
+}  // namespace
+
+KernelEntry BuiltinSoftmaxCpu() {
+  return internal::BuiltinEntry("softmax", {DType::kF64, DType::kF32, DType::kF16, DType::kBF16},
+                                &MakeSoftmax);
+}
+
+}  // namespace assay
+#endif  // HWY_ONCE
