@@ -1,1 +1,225 @@
-// filled below
+#include "kernels/numerics/pattern.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <system_error>
+#include <vector>
+
+namespace assay {
+namespace {
+
+using enum PatternKind;
+
+constexpr std::array kPatterns = {
+    PatternInfo{kNormal, "normal", 2, 1, 0, "normal:sigma[:mean]", true},
+    PatternInfo{kUniform, "uniform", 2, 0, 1, "uniform:lo:hi, in [lo, hi)", false},
+    PatternInfo{kIntegers, "integers", 2, -3, 3, "integers:lo:hi, both included", true},
+    PatternInfo{kConstant, "constant", 1, 1, 0, "constant:value", false},
+    PatternInfo{kZeros, "zeros", 0, 0, 0, "all 0", false},
+    PatternInfo{kOnes, "ones", 0, 0, 0, "all 1", false},
+    PatternInfo{kDiagonal, "diagonal", 0, 0, 0, "1 where row == column, else 0", false},
+    PatternInfo{kCheckerboard, "checkerboard", 0, 0, 0, "+1 and -1 by parity of row + column",
+                false},
+    PatternInfo{kSparse, "sparse", 2, 0.2, 1, "sparse:density[:sigma], normal where kept, else 0",
+                true},
+    PatternInfo{kOneHot, "one-hot", 1, 1, 0, "one-hot[:value] at column row mod columns, else 0",
+                false},
+    PatternInfo{kSequential, "sequential", 1, 1, 0, "sequential[:step], step * (i mod 1024) / 1024",
+                false},
+    PatternInfo{kAllPositive, "all-positive", 1, 1, 0, "all-positive[:sigma], |normal|", false},
+    PatternInfo{kRowVary, "row-vary", 1, 0.1, 0, "row-vary[:step], step * (row mod 64)", false},
+    PatternInfo{kColVary, "col-vary", 1, 0.1, 0, "col-vary[:step], step * (column mod 64)", false},
+    PatternInfo{kExtremes, "extremes", 2, 80, 1, "extremes:value[:jitter], ±value + jitter*normal",
+                true},
+    PatternInfo{kOneLarge, "one-large", 1, 1000, 0, "one-large:value in column 0, rest 0", false},
+    PatternInfo{kLargeSmall, "large-small", 1, 1000, 0,
+                "large-small:value, +value and -value in columns 0 and 1, rest normal", false},
+    PatternInfo{kAllInf, "all-inf", 0, 0, 0, "all +Inf", false},
+    PatternInfo{kAllNegInf, "all-neg-inf", 0, 0, 0, "all -Inf", false},
+    PatternInfo{kDenormal, "denormal", 0, 0, 0, "subnormal numbers of the format, not flushed",
+                false},
+    PatternInfo{kNearConstant, "near-constant", 2, 1, 1e-3,
+                "near-constant:value:spread, value + spread*normal", false},
+    PatternInfo{kBernoulli, "bernoulli", 1, 0.5, 0, "bernoulli:p, 1 with probability p, else 0",
+                false},
+    PatternInfo{kExactSparse, "exact-sparse", 1, 0.2, 0,
+                "exact-sparse:density, +1 or -1 where kept, else 0", true},
+    PatternInfo{kExactInts, "exact-ints", 0, 0, 0, "integers 1 to 4", false},
+};
+
+constexpr bool InEnumOrder() {
+  for (std::size_t i = 0; i < kPatterns.size(); ++i) {
+    if (static_cast<std::size_t>(kPatterns[i].kind) != i) return false;
+  }
+  return true;
+}
+static_assert(InEnumOrder());
+
+// Edits (insert, delete, replace) from one word to another.
+std::size_t EditDistance(std::string_view from, std::string_view to) {
+  std::vector<std::size_t> row(to.size() + 1);
+  for (std::size_t j = 0; j <= to.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= from.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= to.size(); ++j) {
+      const std::size_t replace = diagonal + (from[i - 1] == to[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replace});
+    }
+  }
+  return row[to.size()];
+}
+
+std::string UnknownName(std::string_view name) {
+  std::string message = "unknown pattern \"" + std::string(name) + "\"";
+  const PatternInfo* nearest = nullptr;
+  std::size_t least = 3;  // further than two edits is another word
+  for (const PatternInfo& info : kPatterns) {
+    const std::size_t d = EditDistance(name, info.name);
+    if (d < least) {
+      least = d;
+      nearest = &info;
+    }
+  }
+  if (nearest != nullptr) return message + "; did you mean \"" + std::string(nearest->name) + "\"?";
+  message += "; it is one of ";
+  for (const PatternInfo& info : kPatterns) {
+    if (&info != &kPatterns.front()) message += ", ";
+    message += info.name;
+  }
+  return message;
+}
+
+// A finite number that is the whole of `text`.
+std::optional<double> ParseNumber(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+std::string Shortest(double value) {
+  char buffer[32];
+  const auto [end, error] = std::to_chars(buffer, buffer + sizeof(buffer), value);
+  return error == std::errc() ? std::string(buffer, end) : std::string("?");
+}
+
+// What is wrong with the parameters of a kind, or an empty string.
+std::string ParameterFault(const Pattern& p) {
+  const auto outside = [](double v, double lo, double hi) { return !(v >= lo && v <= hi); };
+  // Generators compute in float, so a parameter must be one.
+  constexpr double kMax = std::numeric_limits<float>::max();
+  switch (p.kind) {
+    case kUniform:
+      if (!(p.a < p.b)) return "lo = " + Shortest(p.a) + " must be below hi = " + Shortest(p.b);
+      if (p.b - p.a > kMax) return "hi - lo = " + Shortest(p.b - p.a) + " is beyond float's range";
+      if (static_cast<float>(p.a) >= static_cast<float>(p.b)) {
+        return "lo = " + Shortest(p.a) + " and hi = " + Shortest(p.b) + " are the same float";
+      }
+      break;
+    case kIntegers:
+      if (outside(p.a, -2147483648.0, 2147483647.0) || outside(p.b, -2147483648.0, 2147483647.0) ||
+          std::trunc(p.a) != p.a || std::trunc(p.b) != p.b) {
+        return "lo = " + Shortest(p.a) + " and hi = " + Shortest(p.b) +
+               " must be whole numbers in [-2147483648, 2147483647]";
+      }
+      if (p.a > p.b) return "lo = " + Shortest(p.a) + " must not exceed hi = " + Shortest(p.b);
+      return "";
+    case kSparse:
+    case kBernoulli:
+    case kExactSparse:
+      if (outside(p.a, 0, 1)) {
+        return std::string(p.kind == kBernoulli ? "p" : "density") + " = " + Shortest(p.a) +
+               " must lie in [0, 1]";
+      }
+      break;
+    case kNormal:
+    case kAllPositive:
+      if (p.a < 0) return "sigma = " + Shortest(p.a) + " must not be negative";
+      break;
+    case kConstant:
+      return "";
+    default:
+      break;
+  }
+  if (p.kind == kSparse && p.b < 0) return "sigma = " + Shortest(p.b) + " must not be negative";
+  for (const double v : {p.a, p.b}) {
+    if (outside(v, -kMax, kMax)) return "parameter " + Shortest(v) + " is beyond float's range";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::span<const PatternInfo> Patterns() { return kPatterns; }
+
+const PatternInfo& Info(PatternKind kind) { return kPatterns[static_cast<std::size_t>(kind)]; }
+
+bool IsZeroMeanRandom(const Pattern& pattern) {
+  switch (pattern.kind) {
+    case kNormal:
+      return pattern.b == 0 && pattern.a > 0;
+    case kUniform:
+    case kIntegers:
+      return pattern.a == -pattern.b && pattern.b > 0;
+    default:
+      return Info(pattern.kind).zero_mean_random;
+  }
+}
+
+std::optional<Pattern> ParsePattern(std::string_view text, std::string* error) {
+  const auto fail = [error](std::string message) -> std::optional<Pattern> {
+    if (error != nullptr) *error = std::move(message);
+    return std::nullopt;
+  };
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0;;) {
+    const std::size_t colon = text.find(':', begin);
+    parts.push_back(text.substr(begin, colon - begin));
+    if (colon == std::string_view::npos) break;
+    begin = colon + 1;
+  }
+  const auto* info = std::find_if(kPatterns.begin(), kPatterns.end(),
+                                  [&](const PatternInfo& i) { return i.name == parts[0]; });
+  if (info == kPatterns.end()) return fail(UnknownName(parts[0]));
+  const int given = static_cast<int>(parts.size()) - 1;
+  if (given > info->parameters) {
+    return fail("pattern \"" + std::string(text) + "\" has " + std::to_string(given) +
+                " parameters; " + std::string(info->name) + " takes at most " +
+                std::to_string(info->parameters) + " (" + std::string(info->help) + ")");
+  }
+  Pattern pattern{info->kind, info->default_a, info->default_b};
+  for (int i = 0; i < given; ++i) {
+    const std::string_view part = parts[static_cast<std::size_t>(i) + 1];
+    const std::optional<double> value = ParseNumber(part);
+    if (!value) {
+      return fail("pattern \"" + std::string(text) + "\": \"" + std::string(part) +
+                  "\" is no finite number (" + std::string(info->help) + ")");
+    }
+    (i == 0 ? pattern.a : pattern.b) = *value;
+  }
+  if (const std::string fault = ParameterFault(pattern); !fault.empty()) {
+    return fail("pattern \"" + std::string(text) + "\": " + fault);
+  }
+  return pattern;
+}
+
+std::string ToString(const Pattern& pattern) {
+  const PatternInfo& info = Info(pattern.kind);
+  std::string text(info.name);
+  const bool b_given = info.parameters >= 2 && pattern.b != info.default_b;
+  if (info.parameters >= 1 && (b_given || pattern.a != info.default_a)) {
+    text += ':' + Shortest(pattern.a);
+  }
+  if (b_given) text += ':' + Shortest(pattern.b);
+  return text;
+}
+
+}  // namespace assay

@@ -76,6 +76,10 @@ std::string ToString(const Pattern& pattern);
 // The row of a kind.
 const PatternInfo& Info(PatternKind kind);
 
+// Whether these parameters give zero-mean random data: what PatternInfo says of
+// the kind's defaults, decided for a pattern (normal:1:5 is not, uniform:-1:1 is).
+bool IsZeroMeanRandom(const Pattern& pattern);
+
 }  // namespace assay
 
 #endif  // ASSAY_KERNELS_NUMERICS_PATTERN_H_

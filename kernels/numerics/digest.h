@@ -1,0 +1,60 @@
+// The digest of a tensor: an order-independent 64-bit sum, taken twice with two
+// seeds, that changes with every change of a single 8-byte word.
+//
+//   D = Σ mod 2^64 of Finalise(w_i + (i+1)·0x9e3779b97f4a7c15 + seed)
+//
+// over the little-endian 8-byte words w_i of the packed logical elements; padding
+// is no part of it, and the last word is filled up with zero bytes. Any reduction
+// tree gives the same value. Two kinds: raw bits, and canonical, where every NaN
+// is the format's canonical one and −0 is +0.
+//
+// Source of the finaliser: S. Vigna's splitmix64 (after D. Stafford's Mix13).
+// std-only, constexpr, for host and device.
+#ifndef ASSAY_KERNELS_NUMERICS_DIGEST_H_
+#define ASSAY_KERNELS_NUMERICS_DIGEST_H_
+
+#include <cstdint>
+
+#include "kernels/numerics/convert.h"
+#include "kernels/numerics/dtype.h"
+
+namespace assay {
+
+inline constexpr std::uint64_t kDigestStep = 0x9e3779b97f4a7c15;
+inline constexpr std::uint64_t kDigestSeeds[2] = {0, 0x6a09e667f3bcc909};
+
+constexpr std::uint64_t DigestFinalise(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+// What word i adds to the sum.
+constexpr std::uint64_t DigestTerm(std::uint64_t word, std::uint64_t i, std::uint64_t seed) {
+  return DigestFinalise(word + (i + 1) * kDigestStep + seed);
+}
+
+// The code a canonical digest sees in place of `bits`.
+constexpr std::uint64_t CanonicalBits(DType t, std::uint64_t bits) {
+  if (internal::IsInteger(t)) return bits;
+  const internal::Layout f = internal::LayoutOf(t);
+  if (IsNaNCode(t, bits)) return f.nan_code;
+  const std::uint64_t sign = std::uint64_t{1} << f.sign_bit;
+  return bits == sign ? 0 : bits;
+}
+
+// A word with each of its elements made canonical.
+constexpr std::uint64_t CanonicalWord(DType t, std::uint64_t word) {
+  const int width = Info(t).storage_bits;
+  if (width == 64) return CanonicalBits(t, word);
+  const std::uint64_t mask = (std::uint64_t{1} << width) - 1;
+  std::uint64_t out = 0;
+  for (int at = 0; at < 64; at += width) {
+    out |= CanonicalBits(t, (word >> at) & mask) << at;
+  }
+  return out;
+}
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_NUMERICS_DIGEST_H_

@@ -1,0 +1,282 @@
+// The specification of input data: element i of a tensor filled with a pattern,
+// as plain scalar code. Fast fills are held to these bits; the host regenerates
+// inputs from here.
+//
+// Words: element i takes x, its word of the Philox stream (seed, tensor, epoch),
+// and, where a kind needs a second draw, y, its word of the stream whose tensor
+// word has the top bit flipped. With n = the normal of x and u = the top 24 bits
+// of a word as U[0, 1):
+//   normal         fma(a, n, b)              uniform       fma(u, hi − lo, lo), below hi
+//   integers       lo + floor(x·(hi−lo+1)/2^32)
+//   sparse         u(y) < a ? b·n : 0        all-positive  |a·n|
+//   extremes       fma(b, n, y's top bit ? −a : a)
+//   near-constant  fma(b, n, a)              large-small   n in columns past the first two
+//   bernoulli      u < a                     exact-sparse  u < a ? (x odd ? −1 : 1) : 0
+//   exact-ints     1 + (x >> 30)
+//   denormal       magnitude code 1 + floor(x·(2^m − 1)/2^32), sign from x's lowest bit
+// The rest are functions of row, column and index. This arithmetic is in float,
+// but in double for fp64, where n and u also take 29 to 32 further bits from y, so
+// that all 53 bits of an element matter.
+//
+// The value is rounded to the format once, to nearest even. Finite values beyond
+// an 8- or 4-bit format saturate; wider formats overflow to Inf. Results that are
+// zero or subnormal in the format become +0, but for `denormal`.
+//
+// std-only. Thread-safety: a Generator is for one thread.
+#ifndef ASSAY_KERNELS_NUMERICS_GENERATE_H_
+#define ASSAY_KERNELS_NUMERICS_GENERATE_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/numerics/convert.h"
+#include "kernels/numerics/dtype.h"
+#include "kernels/numerics/normal.h"
+#include "kernels/numerics/pattern.h"
+#include "kernels/numerics/philox.h"
+
+namespace assay {
+
+// Flipped in the counter's tensor word for the second draw; tensor ids are small.
+inline constexpr std::uint32_t kSecondStream = 0x80000000;
+inline constexpr std::int64_t kSequentialPeriod = 1024;
+inline constexpr std::int64_t kVaryPeriod = 64;
+
+// How a fill treats values beyond the format.
+constexpr Overflow FillOverflow(DType t) {
+  return Info(t).storage_bits <= 8 ? Overflow::kSatInfKeep : Overflow::kNonSat;
+}
+
+// Rounds a generated value: the code, with zeros and subnormals as +0.
+constexpr std::uint64_t RoundForFill(double v, DType t) {
+  const std::uint64_t code = RoundToFormat(v, t, FillOverflow(t));
+  if (internal::IsInteger(t)) return code;
+  const double q = ToDouble(t, code);
+  const double magnitude = q < 0 ? -q : q;
+  return magnitude < Info(t).min_normal ? 0 : code;  // a NaN stays
+}
+
+// Whether a kind draws from the first stream, and from the second for formats
+// other than fp64.
+constexpr bool DrawsFirst(PatternKind kind) {
+  switch (kind) {
+    case PatternKind::kNormal:
+    case PatternKind::kUniform:
+    case PatternKind::kIntegers:
+    case PatternKind::kSparse:
+    case PatternKind::kAllPositive:
+    case PatternKind::kExtremes:
+    case PatternKind::kLargeSmall:
+    case PatternKind::kDenormal:
+    case PatternKind::kNearConstant:
+    case PatternKind::kBernoulli:
+    case PatternKind::kExactSparse:
+    case PatternKind::kExactInts:
+      return true;
+    default:
+      return false;
+  }
+}
+constexpr bool DrawsSecond(PatternKind kind) {
+  return kind == PatternKind::kSparse || kind == PatternKind::kExtremes;
+}
+
+namespace internal {
+
+inline float Fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+inline double Fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+
+// Draws of one element in the arithmetic of the kind: float, or double for fp64.
+template <class F>
+struct Draws;
+template <>
+struct Draws<float> {
+  static float Normal(std::uint32_t x, std::uint32_t) { return NormalFromWord(x); }
+  static float Uniform(std::uint32_t x, std::uint32_t) { return UniformFromWord(x); }
+};
+template <>
+struct Draws<double> {
+  // n·(1 + y·2^-56): the float's bits, with those below filled from y.
+  static double Normal(std::uint32_t x, std::uint32_t y) {
+    const double n = static_cast<double>(NormalFromWord(x));
+    return Fma(n, static_cast<double>(y) * 0x1p-56, n);
+  }
+  // 53 bits: 24 of x, 29 of y. Both terms and the sum are exact.
+  static double Uniform(std::uint32_t x, std::uint32_t y) {
+    return static_cast<double>(x >> 8) * 0x1p-24 + static_cast<double>(y >> 3) * 0x1p-53;
+  }
+};
+
+}  // namespace internal
+
+// lo and hi of kIntegers as integers, and how many there are (1 … 2^32).
+struct IntegerRange {
+  std::int64_t lo;
+  std::uint64_t count;
+};
+constexpr IntegerRange IntegersOf(const Pattern& p) {
+  const auto lo = static_cast<std::int64_t>(p.a);
+  const auto hi = static_cast<std::int64_t>(p.b);
+  return {lo, static_cast<std::uint64_t>(hi - lo) + 1};
+}
+
+// The value of a kind that draws, before rounding; `col` matters for large-small.
+// Not for kIntegers and kDenormal. F is float, or double for fp64.
+template <class F>
+F DrawnValue(const Pattern& p, std::uint32_t x, std::uint32_t y, std::int64_t col) {
+  using internal::Fma;
+  using D = internal::Draws<F>;
+  const F a = static_cast<F>(p.a);
+  const F b = static_cast<F>(p.b);
+  switch (p.kind) {
+    case PatternKind::kNormal:
+      return Fma(a, D::Normal(x, y), b);
+    case PatternKind::kUniform: {
+      const F v = Fma(D::Uniform(x, y), b - a, a);
+      return v < b ? v : std::nextafter(b, a);
+    }
+    case PatternKind::kSparse:
+      return UniformFromWord(y) < static_cast<float>(p.a) ? b * D::Normal(x, y) : F{0};
+    case PatternKind::kAllPositive:
+      return std::fabs(a * D::Normal(x, y));
+    case PatternKind::kExtremes:
+      return Fma(b, D::Normal(x, y), (y >> 31) != 0 ? -a : a);
+    case PatternKind::kNearConstant:
+      return Fma(b, D::Normal(x, y), a);
+    case PatternKind::kLargeSmall:
+      return col == 0 ? a : col == 1 ? -a : D::Normal(x, y);
+    case PatternKind::kBernoulli:
+      return UniformFromWord(x) < static_cast<float>(p.a) ? F{1} : F{0};
+    case PatternKind::kExactSparse:
+      if (!(UniformFromWord(x) < static_cast<float>(p.a))) return F{0};
+      return (x & 1) != 0 ? F{-1} : F{1};
+    case PatternKind::kExactInts:
+      return static_cast<F>(1 + (x >> 30));
+    default:
+      return F{0};
+  }
+}
+
+// Code of a subnormal of the format from the words of an element; 0 for integers.
+constexpr std::uint64_t DenormalBits(DType t, std::uint32_t x, std::uint32_t y) {
+  if (internal::IsInteger(t)) return 0;
+  const internal::Layout f = internal::LayoutOf(t);
+  std::uint64_t code = 0;
+  if (t == DType::kF64) {
+    code = (std::uint64_t{x} << 20) | (y >> 12);
+    if (code == 0) code = 1;
+  } else {
+    const std::uint64_t codes = (std::uint64_t{1} << f.mantissa_bits) - 1;
+    code = 1 + ((x * codes) >> 32);
+  }
+  return (code << f.shift) | (std::uint64_t{x & 1} << f.sign_bit);
+}
+
+// Value of a kind that does not draw, before rounding.
+inline double PlacedValue(const Pattern& p, std::int64_t index, std::int64_t row, std::int64_t col,
+                          std::int64_t cols) {
+  switch (p.kind) {
+    case PatternKind::kConstant:
+      return p.a;
+    case PatternKind::kOnes:
+      return 1.0;
+    case PatternKind::kDiagonal:
+      return row == col ? 1.0 : 0.0;
+    case PatternKind::kCheckerboard:
+      return ((row + col) & 1) != 0 ? -1.0 : 1.0;
+    case PatternKind::kOneHot:
+      return col == row % cols ? p.a : 0.0;
+    case PatternKind::kSequential:
+      return p.a * (static_cast<double>(index % kSequentialPeriod) /
+                    static_cast<double>(kSequentialPeriod));
+    case PatternKind::kRowVary:
+      return p.a * static_cast<double>(row % kVaryPeriod);
+    case PatternKind::kColVary:
+      return p.a * static_cast<double>(col % kVaryPeriod);
+    case PatternKind::kOneLarge:
+      return col == 0 ? p.a : 0.0;
+    case PatternKind::kAllInf:
+      return HUGE_VAL;
+    case PatternKind::kAllNegInf:
+      return -HUGE_VAL;
+    default:
+      return 0.0;
+  }
+}
+
+// Elements of one tensor in any order; fastest in ascending order, since the last
+// Philox block is kept. `rows` and `cols` are those of the tensor's Extents.
+class Generator {
+ public:
+  Generator(const Pattern& pattern, std::uint64_t seed, std::uint32_t tensor_id,
+            std::uint32_t epoch, std::int64_t rows, std::int64_t cols, DType dtype)
+      : pattern_(pattern),
+        seed_(seed),
+        tensor_id_(tensor_id),
+        epoch_(epoch),
+        rows_(rows),
+        cols_(cols),
+        dtype_(dtype),
+        first_(DrawsFirst(pattern.kind)),
+        second_(first_ && (DrawsSecond(pattern.kind) || dtype == DType::kF64)) {}
+
+  // Code of element `index` of the logical order.
+  std::uint64_t Bits(std::int64_t index) {
+    const std::int64_t col = index % cols_;
+    if (!first_) {
+      return RoundForFill(PlacedValue(pattern_, index, (index / cols_) % rows_, col, cols_),
+                          dtype_);
+    }
+    Fetch(index);
+    const std::uint32_t x = x_[index & 3];
+    const std::uint32_t y = y_[index & 3];
+    if (pattern_.kind == PatternKind::kDenormal) return DenormalBits(dtype_, x, y);
+    if (pattern_.kind == PatternKind::kIntegers) {
+      const IntegerRange r = IntegersOf(pattern_);
+      const auto step = static_cast<std::int64_t>((x * r.count) >> 32);
+      return RoundForFill(static_cast<double>(r.lo + step), dtype_);
+    }
+    if (dtype_ == DType::kF64) {
+      return RoundForFill(DrawnValue<double>(pattern_, x, y, col), dtype_);
+    }
+    return RoundForFill(static_cast<double>(DrawnValue<float>(pattern_, x, y, col)), dtype_);
+  }
+
+  double Value(std::int64_t index) { return ToDouble(dtype_, Bits(index)); }
+
+ private:
+  void Fetch(std::int64_t index) {
+    const std::int64_t block = index >> 2;
+    if (block == block_) return;
+    block_ = block;
+    x_ = PhiloxAt(seed_, tensor_id_, epoch_, static_cast<std::uint64_t>(block));
+    if (second_) {
+      y_ = PhiloxAt(seed_, tensor_id_ ^ kSecondStream, epoch_, static_cast<std::uint64_t>(block));
+    }
+  }
+
+  Pattern pattern_;
+  std::uint64_t seed_;
+  std::uint32_t tensor_id_;
+  std::uint32_t epoch_;
+  std::int64_t rows_;
+  std::int64_t cols_;
+  DType dtype_;
+  bool first_;
+  bool second_;
+  std::int64_t block_ = -1;
+  PhiloxBlock x_ = {};
+  PhiloxBlock y_ = {};
+};
+
+// Code of one element; a Generator is faster for many.
+inline std::uint64_t GenerateElement(const Pattern& pattern, std::uint64_t seed,
+                                     std::uint32_t tensor_id, std::uint32_t epoch,
+                                     std::int64_t index, std::int64_t rows, std::int64_t cols,
+                                     DType dtype) {
+  return Generator(pattern, seed, tensor_id, epoch, rows, cols, dtype).Bits(index);
+}
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_NUMERICS_GENERATE_H_

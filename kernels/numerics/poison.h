@@ -1,0 +1,63 @@
+// What an output holds before a launch, so that an element nobody wrote is known.
+//
+// Formats with a NaN payload to spare hold a signalling NaN: arithmetic and
+// conversions return quiet ones, so no kernel produces these bits. The others are
+// launched twice with complementary bits, and unwritten is what still holds both.
+//
+// std-only, constexpr, for host and device.
+#ifndef ASSAY_KERNELS_NUMERICS_POISON_H_
+#define ASSAY_KERNELS_NUMERICS_POISON_H_
+
+#include <cstdint>
+
+#include "kernels/numerics/dtype.h"
+
+namespace assay {
+
+// Whether one launch suffices: the first poison alone proves an element unwritten.
+constexpr bool HasPoisonPayload(DType t) {
+  switch (t) {
+    case DType::kF64:
+    case DType::kF32:
+    case DType::kTF32:
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kE5M2:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The code of the first or the second poison of a format.
+constexpr std::uint64_t PoisonBits(DType t, bool second) {
+  switch (t) {
+    case DType::kF64:
+      return second ? 0xfff25a5a5a5a5a5a : 0x7ff5a5a5a5a5a5a5;
+    case DType::kF32:
+    case DType::kTF32:
+      return second ? 0xff9a5a5a : 0x7fa5a5a5;
+    case DType::kF16:
+      return second ? 0xfca5 : 0x7d5a;
+    case DType::kBF16:
+      return second ? 0xff9a : 0x7fa5;
+    case DType::kE5M2:
+      return second ? 0xfd : 0x7d;
+    case DType::kE4M3FN:
+    case DType::kE4M3FNUZ:
+    case DType::kE5M2FNUZ:
+    case DType::kI8:
+      return second ? 0x5a : 0xa5;
+    case DType::kI32:
+      return second ? 0x5a5a5a5a : 0xa5a5a5a5;
+    case DType::kE2M1:
+      return second ? 0xa : 0x5;
+    case DType::kUnspecified:
+      break;
+  }
+  return 0;
+}
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_NUMERICS_POISON_H_

@@ -1,0 +1,78 @@
+// The text form of patterns: what it accepts, what it says otherwise.
+#include "kernels/numerics/pattern.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace assay {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string ErrorOf(std::string_view text) {
+  std::string error;
+  EXPECT_FALSE(ParsePattern(text, &error).has_value()) << text;
+  return error;
+}
+
+TEST(PatternText, EveryKindParsesByNameAndPrintsBack) {
+  for (const PatternInfo& info : Patterns()) {
+    std::string error;
+    const auto pattern = ParsePattern(info.name, &error);
+    ASSERT_TRUE(pattern.has_value()) << error;
+    EXPECT_EQ(*pattern, (Pattern{info.kind, info.default_a, info.default_b}));
+    EXPECT_EQ(ToString(*pattern), info.name);
+    EXPECT_EQ(&Info(info.kind), &info);
+  }
+}
+
+TEST(PatternText, ParametersRoundTrip) {
+  for (const char* text :
+       {"normal:0.5", "normal:1:5", "uniform:-1:1", "integers:-8:8", "extremes:1000",
+        "near-constant:100:0.001", "exact-sparse:0.05", "constant:1e+30", "constant:-0.1"}) {
+    std::string error;
+    const auto pattern = ParsePattern(text, &error);
+    ASSERT_TRUE(pattern.has_value()) << text << ": " << error;
+    EXPECT_EQ(ParsePattern(ToString(*pattern), &error), pattern) << text;
+  }
+  EXPECT_EQ(ToString(*ParsePattern("normal:1:5", nullptr)), "normal:1:5");
+  EXPECT_EQ(ToString(*ParsePattern("normal:+1:0", nullptr)), "normal");
+}
+
+TEST(PatternText, ErrorsNameTheValueAndWhatWouldBeRight) {
+  EXPECT_THAT(ErrorOf("norml"), HasSubstr("did you mean \"normal\"?"));
+  EXPECT_THAT(ErrorOf("onehot"), HasSubstr("one-hot"));
+  EXPECT_THAT(ErrorOf("gaussian-ish"), HasSubstr("it is one of normal, uniform"));
+  EXPECT_THAT(ErrorOf("normal:1:2:3"), HasSubstr("takes at most 2"));
+  EXPECT_THAT(ErrorOf("zeros:1"), HasSubstr("takes at most 0"));
+  EXPECT_THAT(ErrorOf("normal:x"), HasSubstr("\"x\" is no finite number"));
+  EXPECT_THAT(ErrorOf("normal:"), HasSubstr("is no finite number"));
+  EXPECT_THAT(ErrorOf("normal:nan"), HasSubstr("is no finite number"));
+  EXPECT_THAT(ErrorOf("normal:-1"), HasSubstr("sigma = -1"));
+  EXPECT_THAT(ErrorOf("uniform:1:1"), HasSubstr("must be below hi"));
+  EXPECT_THAT(ErrorOf("uniform:-3e38:3e38"), HasSubstr("beyond float's range"));
+  EXPECT_THAT(ErrorOf("integers:0.5:2"), HasSubstr("whole numbers"));
+  EXPECT_THAT(ErrorOf("integers:3:2"), HasSubstr("must not exceed"));
+  EXPECT_THAT(ErrorOf("bernoulli:1.5"), HasSubstr("p = 1.5 must lie in [0, 1]"));
+  EXPECT_THAT(ErrorOf("normal:1e39"), HasSubstr("beyond float's range"));
+  EXPECT_THAT(ErrorOf(""), HasSubstr("unknown pattern"));
+}
+
+TEST(PatternText, ZeroMeanDependsOnTheParameters) {
+  const auto zero_mean = [](const char* text) {
+    return IsZeroMeanRandom(*ParsePattern(text, nullptr));
+  };
+  EXPECT_TRUE(zero_mean("normal"));
+  EXPECT_FALSE(zero_mean("normal:1:5"));
+  EXPECT_FALSE(zero_mean("uniform"));
+  EXPECT_TRUE(zero_mean("uniform:-10:10"));
+  EXPECT_TRUE(zero_mean("integers"));
+  EXPECT_FALSE(zero_mean("integers:0:5"));
+  EXPECT_TRUE(zero_mean("exact-sparse"));
+  EXPECT_FALSE(zero_mean("ones"));
+}
+
+}  // namespace
+}  // namespace assay
