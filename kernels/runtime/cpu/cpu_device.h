@@ -1,0 +1,45 @@
+// The CPU as a device: see kernels/runtime/device.h for the interface. All work
+// is done before a call returns; there is nothing to wait for.
+//
+// Thread-safety: none; work inside a call is spread over the shared OpenMP pool,
+// small tensors stay on the calling thread.
+#ifndef ASSAY_KERNELS_RUNTIME_CPU_CPU_DEVICE_H_
+#define ASSAY_KERNELS_RUNTIME_CPU_CPU_DEVICE_H_
+
+#include "kernels/runtime/cpu/arena_cpu.h"
+#include "kernels/runtime/device.h"
+
+namespace assay {
+
+class CpuDevice final : public Device {
+ public:
+  CpuDevice(int ordinal, const ArenaOptions& options);
+
+  const DeviceInfo& info() const override { return info_; }
+  Arena& arena() override { return arena_; }
+  absl::Status Fill(const FillSpec& spec, const TensorView& dst) override;
+  absl::Status PoisonTensor(Poison poison, const TensorView& dst) override;
+  absl::Status GuardPadding(const TensorView& dst) override;
+  absl::StatusOr<std::int64_t> CheckPadding(const TensorView& dst) override;
+  absl::Status WriteGuards() override;
+  absl::StatusOr<std::int64_t> CheckGuards() override;
+  absl::StatusOr<CompareResult> Compare(const CompareRequest& request) override;
+  absl::StatusOr<TensorDigest> Digest(const TensorView& view) override;
+  absl::Status Copy(const TensorView& src, const TensorView& dst) override;
+  absl::Status ToHost(const TensorView& src, std::int64_t begin, std::int64_t count,
+                      void* dst) override;
+  absl::Status Synchronize() override;
+  double Now() override;
+
+ private:
+  DeviceInfo info_;
+  CpuArena arena_;
+};
+
+// Whether a view can be walked: a known format, extents >= 0, ld >= cols, batches
+// that do not overlap, and data where there are elements. Names what is wrong.
+absl::Status CheckView(const TensorView& view);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_RUNTIME_CPU_CPU_DEVICE_H_

@@ -1,0 +1,115 @@
+#include "kernels/runtime/cpu/cpu_info.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "hwy/targets.h"
+#include "kernels/runtime/cpu/parallel.h"
+
+namespace assay {
+namespace {
+
+constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
+
+// Model and vendor from the first processor of /proc/cpuinfo.
+void ReadProcessor(DeviceInfo& info) {
+  std::ifstream in("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(in, line) && !line.empty()) {
+    const std::pair<std::string, std::string> field = absl::StrSplit(line, absl::MaxSplits(':', 1));
+    const std::string key(absl::StripAsciiWhitespace(field.first));
+    const std::string value(absl::StripAsciiWhitespace(field.second));
+    if (key == "model name") info.model = value;
+    if (key == "vendor_id") info.properties["vendor"] = value;
+  }
+  if (info.model.empty()) info.model = "unknown processor";
+}
+
+// The number a one-line file holds; unlimited where it is absent, "max", or other text.
+std::int64_t ReadLimit(const std::string& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::int64_t value = 0;
+  if (!std::getline(in, line) || !absl::SimpleAtoi(line, &value) || value <= 0) return kUnlimited;
+  return value;
+}
+
+// Smallest limit of a control group and those above it. In a container the path of
+// /proc/self/cgroup may be the host's, of which only the root is visible.
+std::int64_t SmallestLimit(const std::string& root, std::string path, const char* file) {
+  std::int64_t limit = kUnlimited;
+  while (true) {
+    limit = std::min(limit, ReadLimit(absl::StrCat(root, path, "/", file)));
+    const std::size_t slash = path.find_last_of('/');
+    if (path.empty() || slash == std::string::npos) return limit;
+    path.resize(slash);
+  }
+}
+
+std::int64_t CgroupMemoryLimit() {
+  std::ifstream in("/proc/self/cgroup");
+  std::string line;
+  std::int64_t limit = kUnlimited;
+  while (std::getline(in, line)) {
+    const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (fields.size() != 3) continue;
+    if (fields[0] == "0" && fields[1].empty()) {  // version 2
+      limit = std::min(limit, SmallestLimit("/sys/fs/cgroup", fields[2], "memory.max"));
+    } else if (fields[1] == "memory") {  // version 1
+      limit = std::min(limit,
+                       SmallestLimit("/sys/fs/cgroup/memory", fields[2], "memory.limit_in_bytes"));
+    }
+  }
+  return limit;
+}
+
+// Cores this process may run on.
+int UsableCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
+  return ParallelWidth();  // more cores than cpu_set_t holds: what OpenMP counted
+}
+
+const char* SimdLevel() {
+  const std::int64_t targets = hwy::SupportedTargets();
+  if ((targets & HWY_AVX3) != 0) return "avx512";
+  if ((targets & HWY_AVX2) != 0) return "avx2";
+  if ((targets & HWY_SSE4) != 0) return "sse4";
+  return "baseline";
+}
+
+}  // namespace
+
+DeviceInfo ReadCpuInfo(int ordinal) {
+  DeviceInfo info;
+  info.id = absl::StrCat("cpu:", ordinal);
+  info.backend = "cpu";
+  ReadProcessor(info);
+  info.compute_units = UsableCores();
+  info.properties["simd"] = SimdLevel();
+  const long l3 = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  if (l3 > 0) info.properties["l3_bytes"] = absl::StrCat(l3);
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page = sysconf(_SC_PAGESIZE);
+  if (pages > 0 && page > 0) info.memory_bytes = std::int64_t{pages} * page;
+  const std::int64_t limit = CgroupMemoryLimit();
+  if (limit < info.memory_bytes) {
+    info.memory_bytes = limit;
+    info.properties["memory_limit"] = "cgroup";
+  }
+  return info;
+}
+
+}  // namespace assay

@@ -1,0 +1,21 @@
+// Digests on the CPU; see kernels/numerics/digest.h for what they are.
+#ifndef ASSAY_KERNELS_RUNTIME_CPU_DIGEST_CPU_H_
+#define ASSAY_KERNELS_RUNTIME_CPU_DIGEST_CPU_H_
+
+#include <cstdint>
+
+#include "kernels/runtime/device.h"
+#include "kernels/runtime/tensor.h"
+
+namespace assay {
+
+// Digest of the logical elements, on all cores.
+TensorDigest DigestCpu(const TensorView& view);
+
+// Adds words first_word … first_word + n − 1 of a tensor's packed bytes to a digest.
+void AccumulateDigest(DType dtype, const void* words, std::int64_t n, std::int64_t first_word,
+                      TensorDigest& digest);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_RUNTIME_CPU_DIGEST_CPU_H_

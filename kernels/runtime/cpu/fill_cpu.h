@@ -1,0 +1,18 @@
+// Fills of the CPU: patterns and poison, into any format and any strides.
+#ifndef ASSAY_KERNELS_RUNTIME_CPU_FILL_CPU_H_
+#define ASSAY_KERNELS_RUNTIME_CPU_FILL_CPU_H_
+
+#include "kernels/runtime/device.h"
+#include "kernels/runtime/tensor.h"
+
+namespace assay {
+
+// Fills the logical elements with the codes GenerateElement specifies.
+void FillCpu(const FillSpec& spec, const TensorView& dst);
+
+// Sets every logical element to one code.
+void FillCode(std::uint64_t code, const TensorView& dst);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_RUNTIME_CPU_FILL_CPU_H_
