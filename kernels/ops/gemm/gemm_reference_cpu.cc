@@ -1,16 +1,70 @@
 #include "kernels/ops/gemm/gemm_reference_cpu.h"
 
-#include "kernels/ops/common/sampling.h"
-#include "kernels/ops/common/view_inputs.h"
+#include <algorithm>
+
+#include "kernels/ops/common/load.h"
+#include "kernels/ops/common/packed_product.h"
 #include "kernels/ops/gemm/gemm_reference.h"
+#include "kernels/runtime/cpu/parallel.h"
 
 namespace assay {
+namespace {
+
+// From the two sums of a tile's rows to r and E, in place.
+void Finish(const GemmProblem& problem, const GemmEpilogue& epilogue, const TensorView* c,
+            std::int64_t batch, const ProductTile& tile, double* value, double* allowance) {
+  double c0[kTileCols] = {};
+  for (std::int64_t i = 0; i < tile.rows; ++i) {
+    if (c != nullptr) {
+      LoadDoubles(c->dtype, c->data,
+                  batch * c->extents.batch_stride + (tile.row0 + i) * c->extents.ld + tile.col0,
+                  tile.cols, c0);
+    }
+    double* r = value + i * problem.n;
+    double* e = allowance == nullptr ? nullptr : allowance + i * problem.n;
+    for (std::int64_t j = 0; j < tile.cols; ++j) {
+      const double sum = r[j];
+      r[j] = epilogue.Value(sum, c0[j]);
+      if (e != nullptr) e[j] = epilogue.Allowance(sum, e[j], c0[j]);
+    }
+  }
+}
+
+}  // namespace
 
 void GemmReferenceCpu(const GemmProblem& problem, DType input, std::span<const TensorView> inputs,
                       double* value, double* allowance) {
-  const ViewInputs views(inputs);
-  const std::vector<std::int64_t> all = AllIndices(problem.batch * problem.m * problem.n);
-  GemmReferenceAt(problem, input, views, all, value, allowance);
+  const GemmEpilogue epilogue = MakeGemmEpilogue(problem, input);
+  const Extents& ae = inputs[0].extents;
+  const Extents& be = inputs[1].extents;
+  const TensorView* c = problem.beta != 0.0 ? &inputs[2] : nullptr;
+
+  // Tiles of full height where that leaves every core several, else lower ones.
+  const std::int64_t col_tiles = (problem.n + kTileCols - 1) / kTileCols;
+  std::int64_t height = kTileRows;
+  while (height > kTileRows / 8 &&
+         problem.batch * col_tiles * ((problem.m + height - 1) / height) < 4 * ParallelWidth()) {
+    height /= 2;
+  }
+  const std::int64_t row_tiles = (problem.m + height - 1) / height;
+  ParallelForDynamic(
+      problem.batch * row_tiles * col_tiles, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t t = begin; t < end; ++t) {
+          const std::int64_t batch = t / (row_tiles * col_tiles);
+          const std::int64_t row0 = t / col_tiles % row_tiles * height;
+          const std::int64_t col0 = t % col_tiles * kTileCols;
+          const ProductTile tile = {row0, std::min(height, problem.m - row0), col0,
+                                    std::min(kTileCols, problem.n - col0)};
+          const StridedSource a(input, inputs[0].data, batch * ae.batch_stride,
+                                problem.trans_a ? 1 : ae.ld, problem.trans_a ? ae.ld : 1);
+          const StridedSource b(input, inputs[1].data, batch * be.batch_stride,
+                                problem.trans_b ? be.ld : 1, problem.trans_b ? 1 : be.ld);
+          const std::int64_t at = (batch * problem.m + row0) * problem.n + col0;
+          double* e = allowance == nullptr ? nullptr : allowance + at;
+          PackedProduct(a, b, problem.k, tile, value + at, e, problem.n);
+          Finish(problem, epilogue, c, batch, tile, value + at, e);
+        }
+      });
 }
 
 }  // namespace assay

@@ -1,0 +1,18 @@
+// Elements of any format as doubles, in bulk.
+#ifndef ASSAY_KERNELS_OPS_COMMON_LOAD_H_
+#define ASSAY_KERNELS_OPS_COMMON_LOAD_H_
+
+#include <cstdint>
+
+#include "kernels/numerics/dtype.h"
+
+namespace assay {
+
+// dst[i] = element begin + i of packed storage, i < count; exact. SIMD for fp64,
+// fp32, fp16, bf16 and int8.
+void LoadDoubles(DType dtype, const void* base, std::int64_t begin, std::int64_t count,
+                 double* dst);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_COMMON_LOAD_H_

@@ -1,0 +1,298 @@
+// Check names every bad field of a case, and accepts what is right.
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/ops/case.h"
+
+namespace assay {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+std::vector<std::string> BadFields(const Case& c) {
+  std::vector<std::string> fields;
+  for (const FieldError& e : Check(c)) {
+    fields.push_back(e.field);
+    EXPECT_FALSE(e.message.empty());
+  }
+  return fields;
+}
+
+Case Gemm() {
+  Case c;
+  c.problem = GemmProblem{.m = 64, .n = 48, .k = 32};
+  c.dtype = DType::kBF16;
+  return c;
+}
+
+Case Conv() {
+  ConvProblem p;
+  p.channels = 4;
+  p.filters = 8;
+  p.input = {9, 7};
+  p.kernel = {3, 3};
+  Case c;
+  c.problem = p;
+  c.dtype = DType::kF32;
+  return c;
+}
+
+Case Attention() {
+  AttentionProblem p;
+  p.heads = 4;
+  p.seq = 16;
+  p.dim = 8;
+  Case c;
+  c.problem = p;
+  c.dtype = DType::kF16;
+  return c;
+}
+
+template <class P>
+Case With(Case c, const std::function<void(P&)>& change) {
+  change(std::get<P>(c.problem));
+  return c;
+}
+
+Case WithGemm(const std::function<void(GemmProblem&)>& change) {
+  return With<GemmProblem>(Gemm(), change);
+}
+Case WithConv(const std::function<void(ConvProblem&)>& change) {
+  return With<ConvProblem>(Conv(), change);
+}
+Case WithAttention(const std::function<void(AttentionProblem&)>& change) {
+  return With<AttentionProblem>(Attention(), change);
+}
+
+TEST(CaseCheck, AcceptsWhatIsRight) {
+  EXPECT_THAT(BadFields(Gemm()), IsEmpty());
+  EXPECT_THAT(BadFields(Conv()), IsEmpty());
+  EXPECT_THAT(BadFields(Attention()), IsEmpty());
+  Case c = Gemm();
+  c.atol = 0.0;  // present and exact, not missing
+  c.rtol = 0.0;
+  c.criterion = Criterion::kAllClose;
+  c.out_dtype = DType::kF32;
+  c.min_efficiency = 1.0;
+  c.repeats = 10000;
+  c.deadline_seconds = 0.5;
+  EXPECT_THAT(BadFields(c), IsEmpty());
+}
+
+TEST(CaseCheck, NamesEveryBadExtentAtOnce) {
+  EXPECT_THAT(BadFields(WithGemm([](auto& p) {
+                p.m = 0;
+                p.n = -3;
+                p.k = std::int64_t{1} << 50;
+                p.batch = 0;
+              })),
+              ElementsAre("gemm.m", "gemm.n", "gemm.k", "gemm.batch"));
+  const auto errors = Check(WithGemm([](auto& p) { p.m = 0; }));
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_EQ(errors[0].message, "must be at least 1, got 0");
+}
+
+TEST(CaseCheck, RefusesShapesThatOverflow) {
+  const std::int64_t big = std::int64_t{1} << 39;
+  EXPECT_THAT(BadFields(WithGemm([&](auto& p) { p.m = p.n = big; })), Contains("gemm.m"));
+  EXPECT_THAT(BadFields(WithGemm([&](auto& p) { p.stride_a = INT64_MAX; })),
+              ElementsAre("gemm.stride_a"));
+  EXPECT_THAT(BadFields(WithConv([&](auto& p) { p.input = {big, big}; })), Contains("conv.input"));
+  EXPECT_THAT(BadFields(WithConv([&](auto& p) { p.dilation = {INT64_MAX}; })),
+              ElementsAre("conv.dilation"));
+  EXPECT_THAT(BadFields(WithAttention([&](auto& p) { p.batch = p.heads = big; })),
+              Contains("attention.seq"));
+  Case c;
+  c.dtype = DType::kF32;
+  c.problem = SoftmaxProblem{.rows = big, .cols = big};
+  EXPECT_THAT(BadFields(c), ElementsAre("softmax.rows"));
+  c.problem = LayerNormProblem{.rows = big, .cols = big};
+  EXPECT_THAT(BadFields(c), ElementsAre("layer_norm.rows"));
+  c.problem = CopyProblem{.count = INT64_MAX};
+  EXPECT_THAT(BadFields(c), ElementsAre("copy.count"));
+}
+
+TEST(CaseCheck, HoldsLeadingDimensionsAndStridesToTheExtents) {
+  EXPECT_THAT(BadFields(WithGemm([](auto& p) {
+                p.lda = 31;
+                p.ldb = 47;
+                p.ldc = 47;
+              })),
+              ElementsAre("gemm.lda", "gemm.ldb", "gemm.ldc"));
+  EXPECT_THAT(BadFields(WithGemm([](auto& p) {
+                p.trans_a = p.trans_b = true;
+                p.lda = 63;
+                p.ldb = 31;
+              })),
+              ElementsAre("gemm.lda", "gemm.ldb"));
+  EXPECT_THAT(BadFields(WithGemm([](auto& p) {
+                p.batch = 2;
+                p.lda = 40;
+                p.stride_a = 64 * 40 - 1;
+                p.stride_b = -1;
+                p.stride_c = 1;
+              })),
+              ElementsAre("gemm.stride_a", "gemm.stride_b", "gemm.stride_c"));
+  EXPECT_THAT(BadFields(WithGemm([](auto& p) {
+                p.alpha = kNaN;
+                p.beta = std::numeric_limits<double>::infinity();
+              })),
+              ElementsAre("gemm.alpha", "gemm.beta"));
+}
+
+TEST(CaseCheck, ConvListsAndGroups) {
+  EXPECT_THAT(BadFields(WithConv([](auto& p) {
+                p.kernel = {3};
+                p.stride = {1, 1, 1};
+                p.padding = {-1};
+                p.dilation = {0};
+                p.layout = "hwcn";
+                p.groups = 3;
+              })),
+              ElementsAre("conv.kernel", "conv.stride", "conv.padding", "conv.dilation",
+                          "conv.layout", "conv.groups", "conv.groups"));
+  EXPECT_THAT(BadFields(WithConv([](auto& p) { p.input = {1, 1, 1, 1}; })), Contains("conv.input"));
+  EXPECT_THAT(BadFields(WithConv([](auto& p) { p.input = {}; })), Contains("conv.input"));
+  // 7 + 2·0 − 4·(3 − 1) − 1 < 0: no output.
+  EXPECT_THAT(BadFields(WithConv([](auto& p) { p.dilation = {4}; })), ElementsAre("conv.kernel"));
+  EXPECT_THAT(BadFields(WithConv([](auto& p) { p.dilation = {3}; })), IsEmpty());
+}
+
+TEST(CaseCheck, AttentionHeadsAndWords) {
+  EXPECT_THAT(BadFields(WithAttention([](auto& p) {
+                p.kv_heads = 3;
+                p.scale = kNaN;
+                p.mask_density = 1.0;
+                p.masked_rows = "one";
+              })),
+              ElementsAre("attention.kv_heads", "attention.scale", "attention.mask_density",
+                          "attention.masked_rows"));
+  EXPECT_THAT(BadFields(WithAttention([](auto& p) {
+                p.heads = 0;
+                p.kv_heads = -1;
+                p.seq = 0;
+                p.kv_seq = -5;
+                p.dim = 0;
+              })),
+              ElementsAre("attention.heads", "attention.kv_heads", "attention.seq",
+                          "attention.kv_seq", "attention.dim"));
+}
+
+TEST(CaseCheck, LayerNormEpsilon) {
+  Case c;
+  c.dtype = DType::kF32;
+  c.problem = LayerNormProblem{.rows = 1, .cols = 8, .eps = -1e-5};
+  EXPECT_THAT(BadFields(c), ElementsAre("layer_norm.eps"));
+  c.problem = LayerNormProblem{.rows = 1, .cols = 8, .eps = kNaN};
+  EXPECT_THAT(BadFields(c), ElementsAre("layer_norm.eps"));
+  c.problem = LayerNormProblem{.rows = 1, .cols = 8, .eps = 0};
+  EXPECT_THAT(BadFields(c), IsEmpty());
+}
+
+TEST(CaseCheck, FormatsAnOperatorTakes) {
+  Case c = Gemm();
+  c.dtype = DType::kUnspecified;
+  EXPECT_THAT(BadFields(c), ElementsAre("dtype"));
+  for (DType t : {DType::kTF32, DType::kE4M3FN, DType::kE2M1, DType::kI32}) {
+    c.dtype = t;
+    EXPECT_THAT(BadFields(c), ElementsAre("dtype")) << Name(t);
+  }
+  for (DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kI8}) {
+    c.dtype = t;
+    EXPECT_THAT(BadFields(c), IsEmpty()) << Name(t);
+  }
+  c = Attention();
+  c.dtype = DType::kI8;
+  EXPECT_THAT(BadFields(c), ElementsAre("dtype"));
+  c.problem = CopyProblem{.count = 10};
+  for (const FormatInfo& f : kFormats) {
+    if (f.dtype == DType::kUnspecified) continue;
+    c.dtype = f.dtype;
+    EXPECT_THAT(BadFields(c), IsEmpty()) << f.name;
+  }
+}
+
+TEST(CaseCheck, FormatsAnOutputTakes) {
+  Case c = Gemm();
+  c.out_dtype = DType::kF16;
+  EXPECT_THAT(BadFields(c), ElementsAre("out_dtype"));
+  c.dtype = DType::kF32;
+  EXPECT_THAT(BadFields(c), ElementsAre("out_dtype"));
+  c.dtype = DType::kI8;
+  c.out_dtype = DType::kF32;
+  EXPECT_THAT(BadFields(c), ElementsAre("out_dtype"));
+  c.out_dtype = DType::kI32;
+  EXPECT_THAT(BadFields(c), IsEmpty());
+  c.problem = CopyProblem{.count = 10};
+  EXPECT_THAT(BadFields(c), ElementsAre("out_dtype"));
+}
+
+TEST(CaseCheck, SumsThatAFormatCanHold) {
+  Case c = WithGemm([](auto& p) { p.k = 131072; });
+  EXPECT_THAT(BadFields(c), IsEmpty());
+  c.dtype = DType::kI8;
+  EXPECT_THAT(BadFields(c), ElementsAre("gemm.k"));
+  c = WithGemm([](auto& p) { p.k = (std::int64_t{1} << 23) + 1; });
+  EXPECT_THAT(BadFields(c), ElementsAre("gemm.k"));
+  c.dtype = DType::kF64;
+  EXPECT_THAT(BadFields(c), IsEmpty());
+  c = WithGemm([](auto& p) {
+    p.alpha = 0.5;
+    p.beta = 2;
+  });
+  EXPECT_THAT(BadFields(c), IsEmpty());
+  c.dtype = DType::kI8;
+  EXPECT_THAT(BadFields(c), ElementsAre("gemm.alpha", "gemm.beta"));
+}
+
+TEST(CaseCheck, PatternsMatchTheOperands) {
+  Case c = Gemm();
+  c.pattern = "gaussian";
+  EXPECT_THAT(BadFields(c), ElementsAre("pattern"));
+  c.pattern = "normal:1/normal:2/normal:3";
+  EXPECT_THAT(BadFields(c), ElementsAre("pattern"));
+  std::get<GemmProblem>(c.problem).beta = 1;
+  EXPECT_THAT(BadFields(c), IsEmpty());
+  c = Attention();
+  c.pattern = "normal:1/ones/zeros";
+  EXPECT_THAT(BadFields(c), IsEmpty());
+  c.pattern = "ones/ones";
+  EXPECT_THAT(Check(c)[0].message, HasSubstr("3 operands"));
+}
+
+TEST(CaseCheck, TolerancesAndLimits) {
+  Case c = Gemm();
+  c.atol = -1e-3;
+  c.rtol = kNaN;
+  c.max_abs_error = kNaN;
+  c.max_rel_error = -1;
+  c.max_ulp = kNaN;
+  c.min_efficiency = 1.5;
+  c.repeats = -1;
+  c.deadline_seconds = 0;
+  EXPECT_THAT(BadFields(c), ElementsAre("atol", "rtol", "max_abs_error", "max_rel_error", "max_ulp",
+                                        "min_efficiency", "repeats", "deadline"));
+  c = Gemm();
+  c.criterion = Criterion::kAllClose;
+  EXPECT_THAT(BadFields(c), ElementsAre("criterion"));
+  c.criterion = Criterion::kUlp;
+  EXPECT_THAT(BadFields(c), ElementsAre("criterion"));
+  c = Gemm();
+  c.min_efficiency = kNaN;
+  c.repeats = 10001;
+  c.deadline_seconds = kNaN;
+  EXPECT_THAT(BadFields(c), ElementsAre("min_efficiency", "repeats", "deadline"));
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,129 @@
+// gemm: the plain reference against arithmetic by hand, the fast one against it.
+#include <cmath>
+#include <limits>
+
+#include "gtest/gtest.h"
+#include "kernels/numerics/bound.h"
+#include "kernels/ops/gemm/gemm_reference_cpu.h"
+#include "tests/unit/ops/tensors.h"
+
+namespace assay {
+namespace {
+
+void ExpectFastIsPlain(const Case& c, const std::function<double(int, std::int64_t)>& values = {}) {
+  SCOPED_TRACE(DefaultName(c));
+  const Plan plan = PlanOf(c);
+  const Tensors tensors(plan, values ? values : RandomValues(plan));
+  const PlainResult plain = PlainReference(GemmOp(), c, plan, tensors);
+  std::vector<double> value(plain.value.size(), -1), allowance(plain.value.size(), -1);
+  GemmReferenceCpu(std::get<GemmProblem>(c.problem), c.dtype, tensors.views(), value.data(),
+                   plan.exact ? nullptr : allowance.data());
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    // About √k·|A||B|; orders of FP64 sums differ by far less than 1e-12 of it.
+    const double scale = plan.exact ? 0.0 : plain.allowance[i] / (8 * plan.accumulator_roundoff);
+    ExpectClose(value[i], plain.value[i], 1e-12 * scale, static_cast<std::int64_t>(i));
+    if (!plan.exact) {
+      ExpectClose(allowance[i], plain.allowance[i], 1e-9 * plain.allowance[i],
+                  static_cast<std::int64_t>(i));
+    }
+  }
+}
+
+TEST(GemmReference, TwoByTwoByHand) {
+  const Case c = MakeCase(GemmProblem{.m = 2, .n = 2, .k = 2}, DType::kF32);
+  const Plan plan = PlanOf(c);
+  const double a[] = {1, -2, 3, 4}, b[] = {5, 6, 7, -8};
+  const Tensors tensors(plan, [&](int operand, std::int64_t i) { return (operand ? b : a)[i]; });
+  const PlainResult plain = PlainReference(GemmOp(), c, plan, tensors);
+  EXPECT_EQ(plain.value, (std::vector<double>{5 - 14, 6 + 16, 15 + 28, 18 - 32}));
+  const double u = 0x1p-24;
+  const double absolute[] = {5 + 14, 6 + 16, 15 + 28, 18 + 32};
+  for (std::size_t i = 0; i < 4; ++i) {
+    // k = 2: γ_10 is below 8·√2·u.
+    const double gamma = 10 * u / (1 - 10 * u);
+    EXPECT_NEAR(plain.allowance[i], gamma * absolute[i], 1e-12 * gamma * absolute[i]);
+  }
+  EXPECT_DOUBLE_EQ(plan.proven_factor, 1.0);
+}
+
+TEST(GemmReference, AlphaAndBetaAddTheirOwnRoundings) {
+  const Case c =
+      MakeCase(GemmProblem{.m = 1, .n = 1, .k = 1, .alpha = 0.5, .beta = -2}, DType::kF32);
+  const Plan plan = PlanOf(c);
+  ASSERT_EQ(plan.inputs.size(), 3u);
+  const double data[] = {3, 4, 5};
+  const Tensors tensors(plan, [&](int operand, std::int64_t) { return data[operand]; });
+  const PlainResult plain = PlainReference(GemmOp(), c, plan, tensors);
+  EXPECT_EQ(plain.value[0], 0.5 * 12 - 10);
+  const double u = 0x1p-24;
+  // k = 1: min(8·√1·u, γ_9) = 8u.
+  EXPECT_NEAR(plain.allowance[0], 0.5 * 8 * u * 12 + u * (6 + 10 + 4), 1e-12 * u);
+}
+
+TEST(GemmReference, Fp64CountsItsAllowanceTwice) {
+  const Plan plan32 = PlanOf(MakeCase(GemmProblem{.m = 1, .n = 1, .k = 100}, DType::kF32));
+  const Case c = MakeCase(GemmProblem{.m = 1, .n = 1, .k = 100}, DType::kF64);
+  const Plan plan = PlanOf(c);
+  const Tensors tensors(plan, [](int, std::int64_t) { return 1.0; });
+  const PlainResult plain = PlainReference(GemmOp(), c, plan, tensors);
+  EXPECT_DOUBLE_EQ(plain.allowance[0], 2 * 80 * 0x1p-53 * 100);
+  EXPECT_NEAR(plan32.proven_factor, 108.0 / 80.0, 1e-5);
+}
+
+TEST(GemmReference, FastIsPlainInEveryFormat) {
+  for (DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kI8}) {
+    ExpectFastIsPlain(MakeCase(GemmProblem{.m = 37, .n = 51, .k = 29}, t));
+  }
+}
+
+TEST(GemmReference, FastIsPlainOnAwkwardShapes) {
+  const std::int64_t shapes[][3] = {{1, 1, 1},     {1, 100, 7},    {100, 1, 7},  {13, 17, 193},
+                                    {12, 16, 384}, {97, 257, 200}, {385, 40, 5}, {3, 300, 400}};
+  for (const auto& s : shapes) {
+    for (bool trans_a : {false, true}) {
+      for (bool trans_b : {false, true}) {
+        ExpectFastIsPlain(MakeCase(
+            GemmProblem{.m = s[0], .n = s[1], .k = s[2], .trans_a = trans_a, .trans_b = trans_b},
+            DType::kBF16));
+      }
+    }
+  }
+}
+
+TEST(GemmReference, FastReadsNoPadding) {
+  GemmProblem p{.m = 23, .n = 19, .k = 31, .batch = 3};
+  p.beta = 1.5;
+  p.alpha = 0.3;
+  p.lda = 40;
+  p.ldb = 24;
+  p.ldc = 33;
+  p.stride_a = 40 * 25;
+  p.stride_c = 33 * 23 + 5;
+  ExpectFastIsPlain(MakeCase(p, DType::kF32));
+  p.trans_a = p.trans_b = true;
+  p.ldb = 37;
+  p.stride_a = 0;
+  ExpectFastIsPlain(MakeCase(p, DType::kF16));
+}
+
+TEST(GemmReference, NonFiniteInputsFollowIeeeAndHaveNoAllowance) {
+  const Case c = MakeCase(GemmProblem{.m = 20, .n = 20, .k = 20}, DType::kF32);
+  const double inf = std::numeric_limits<double>::infinity();
+  const auto values = [&](int operand, std::int64_t i) {
+    if (operand == 0 && i == 20 * 3 + 5) return inf;
+    if (operand == 0 && i == 20 * 7 + 5) return std::nan("");
+    if (operand == 1 && i == 20 * 5 + 9) return 0.0;  // inf·0 = NaN at (3, 9)
+    return static_cast<double>(i % 7) - 3.5;
+  };
+  ExpectFastIsPlain(c, values);
+  const Plan plan = PlanOf(c);
+  const PlainResult plain = PlainReference(GemmOp(), c, plan, Tensors(plan, values));
+  EXPECT_TRUE(std::isinf(plain.value[20 * 3]));
+  EXPECT_TRUE(std::isnan(plain.value[20 * 3 + 9]));
+  EXPECT_TRUE(std::isnan(plain.value[20 * 7]));
+  EXPECT_EQ(plain.allowance[20 * 3], 0.0);
+  EXPECT_EQ(plain.allowance[20 * 7], 0.0);
+}
+
+}  // namespace
+}  // namespace assay
