@@ -1,0 +1,453 @@
+#include "server/base/config.h"
+
+#include <toml++/toml.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <deque>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "server/base/cat.h"
+
+namespace assay {
+namespace {
+
+constexpr std::string_view kDefaultFile = "/etc/assay/assayd.toml";
+
+using Values = std::vector<std::string>;
+using Read = std::function<absl::Status(const Values& values, Config& config)>;
+
+enum class Kind { kText, kList, kSwitch };
+
+struct Option {
+  std::string_view name;  // --name, and the key
+  Kind kind = Kind::kText;
+  std::string_view placeholder;
+  std::string_view help;
+  Read read;
+};
+
+absl::Status Invalid(std::string message) { return absl::InvalidArgumentError(std::move(message)); }
+
+Read Text(std::string Config::*member) {
+  return [member](const Values& v, Config& c) {
+    c.*member = v.back();
+    return absl::OkStatus();
+  };
+}
+
+Read List(std::vector<std::string> Config::*member) {
+  return [member](const Values& v, Config& c) {
+    Values& out = c.*member;
+    out.clear();
+    for (const std::string& value : v) {
+      for (const auto& part : absl::StrSplit(value, ',', absl::SkipWhitespace())) {
+        out.emplace_back(absl::StripAsciiWhitespace(part));
+      }
+    }
+    return out.empty() ? Invalid("must name at least one, got none") : absl::OkStatus();
+  };
+}
+
+Read Switch(bool Config::*member) {
+  return [member](const Values& v, Config& c) {
+    if (v.back() != "true" && v.back() != "false") {
+      return Invalid(Cat("must be true or false, got \"", v.back(), "\""));
+    }
+    c.*member = v.back() == "true";
+    return absl::OkStatus();
+  };
+}
+
+Read Time(absl::Duration Config::*member, bool zero_allowed) {
+  return [=](const Values& v, Config& c) {
+    const absl::StatusOr<absl::Duration> d = ParseSeconds(v.back());
+    if (!d.ok()) return d.status();
+    if (!zero_allowed && *d == absl::ZeroDuration()) {
+      return Invalid(Cat("must be above 0, got \"", v.back(), "\""));
+    }
+    c.*member = *d;
+    return absl::OkStatus();
+  };
+}
+
+Read Bytes(std::int64_t Config::*member) {
+  return [member](const Values& v, Config& c) {
+    const absl::StatusOr<std::int64_t> bytes = ParseBytes(v.back());
+    if (!bytes.ok()) return bytes.status();
+    c.*member = *bytes;
+    return absl::OkStatus();
+  };
+}
+
+Read Count(std::int64_t Config::*member, std::int64_t low, std::int64_t high) {
+  return [=](const Values& v, Config& c) {
+    std::int64_t n = 0;
+    if (!absl::SimpleAtoi(v.back(), &n) || n < low || n > high) {
+      return Invalid(Cat("must be a number from ", low, " to ", high, ", got \"", v.back(), "\""));
+    }
+    c.*member = n;
+    return absl::OkStatus();
+  };
+}
+
+Read OneOf(std::string Config::*member, std::vector<std::string> words) {
+  return [member, words = std::move(words)](const Values& v, Config& c) {
+    if (std::find(words.begin(), words.end(), v.back()) == words.end()) {
+      return Invalid(
+          Cat("must be one of ", absl::StrJoin(words, ", "), ", got \"", v.back(), "\""));
+    }
+    c.*member = v.back();
+    return absl::OkStatus();
+  };
+}
+
+absl::Status ReadListen(const Values& values, Config& config) {
+  if (absl::Status status = List(&Config::listen)(values, config); !status.ok()) return status;
+  for (const std::string& address : config.listen) {
+    if (address.starts_with("unix:")) {
+      if (address.size() == 5) return Invalid("must be unix:/path, got \"unix:\"");
+    } else if (const auto parsed = ParseHostPort(address); !parsed.ok()) {
+      return parsed.status();
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadMetricsListen(const Values& values, Config& config) {
+  config.metrics_listen = values.back() == "off" ? "" : values.back();
+  return config.metrics_listen.empty() ? absl::OkStatus()
+                                       : ParseHostPort(config.metrics_listen).status();
+}
+
+// Every option, in the order of --help.
+const std::vector<Option>& Options() {
+  static const auto* options = new std::vector<Option>{
+      {"listen", Kind::kList, "ADDRESS",
+       "where to serve gRPC: HOST:PORT or unix:/PATH; port 0 is any free port; may be repeated "
+       "(default 127.0.0.1:7575)",
+       ReadListen},
+      {"metrics-listen", Kind::kText, "ADDRESS",
+       "where to serve /metrics and /healthz over HTTP: HOST:PORT, or off (default "
+       "127.0.0.1:9575)",
+       ReadMetricsListen},
+      {"state-dir", Kind::kText, "DIR",
+       "folder of the store, made if absent (default $STATE_DIRECTORY, else /var/lib/assay for "
+       "root, else ~/.local/state/assay)",
+       Text(&Config::state_dir)},
+      {"devices", Kind::kList, "LIST",
+       "devices to use, comma-separated, * for all of a backend (default cpu:0,cuda:*,hip:*)",
+       List(&Config::devices)},
+      {"tls-cert", Kind::kText, "FILE",
+       "certificate chain of the server, PEM; read again when it changes", Text(&Config::tls_cert)},
+      {"tls-key", Kind::kText, "FILE", "private key of the certificate, PEM",
+       Text(&Config::tls_key)},
+      {"tls-client-ca", Kind::kText, "FILE",
+       "authorities of clients, PEM; with it every client must show a certificate",
+       Text(&Config::tls_client_ca)},
+      {"insecure", Kind::kSwitch, "",
+       "serve without TLS on addresses other than loopback and unix sockets",
+       Switch(&Config::insecure)},
+      {"metrics-tls", Kind::kSwitch, "", "serve the metrics port with the same certificates",
+       Switch(&Config::metrics_tls)},
+      {"suites-dir", Kind::kText, "DIR",
+       "folder of the suites, *.toml (default ../share/assay/suites beside the program)",
+       Text(&Config::suites_dir)},
+      {"worker", Kind::kText, "FILE",
+       "the assay-worker program (default ../libexec/assay/assay-worker beside the program)",
+       Text(&Config::worker)},
+      {"store-sync", Kind::kText, "WORD",
+       "full: a result survives loss of power; normal: it survives the daemon's death (default "
+       "full)",
+       OneOf(&Config::store_sync, {"full", "normal"})},
+      {"store-max-bytes", Kind::kText, "BYTES",
+       "most the store's file may take, such as 10GiB; 0 is as the disk allows (default 0)",
+       Bytes(&Config::store_max_bytes)},
+      {"case-deadline", Kind::kText, "TIME",
+       "longest time of a case that does not say, such as 60s (default 60s)",
+       Time(&Config::case_deadline, false)},
+      {"arena-bytes", Kind::kText, "BYTES",
+       "most memory a device's cases may take, such as 8GiB; 0 is half of the device's (default "
+       "0)",
+       Bytes(&Config::arena_bytes)},
+      {"idle-release", Kind::kText, "TIME",
+       "give a device's memory back after so long without a case; 0 keeps it (default 60s)",
+       Time(&Config::idle_release, true)},
+      {"drain-timeout", Kind::kText, "TIME",
+       "how long running jobs may take to end after SIGTERM; 0 interrupts them (default 30s)",
+       Time(&Config::drain_timeout, true)},
+      {"max-cases", Kind::kText, "N", "most cases in a job (default 10000)",
+       Count(&Config::max_cases, 1, 1'000'000)},
+      {"max-waiting-jobs", Kind::kText, "N", "most jobs that wait; more are refused (default 1000)",
+       Count(&Config::max_waiting_jobs, 1, 1'000'000)},
+      {"log-level", Kind::kText, "WORD", "debug, info, warn or error (default info)",
+       OneOf(&Config::log_level, {"debug", "info", "warn", "error"})},
+  };
+  return *options;
+}
+
+// Changes of one letter (insertion, deletion, substitution) between two words.
+std::size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, substituted}));
+    }
+  }
+  return row.back();
+}
+
+// "; did you mean "listen"?", or nothing where no option is near.
+std::string NearName(std::string_view key) {
+  const Option* best = nullptr;
+  std::size_t best_distance = std::max<std::size_t>(3, key.size() / 3 + 1);
+  for (const Option& option : Options()) {
+    const std::size_t distance = EditDistance(key, option.name);
+    if (distance < best_distance) {
+      best = &option;
+      best_distance = distance;
+    }
+  }
+  return best == nullptr ? "" : Cat("; did you mean \"", best->name, "\"?");
+}
+
+const Option* FindOption(std::string_view name) {
+  for (const Option& option : Options()) {
+    if (option.name == name) return &option;
+  }
+  return nullptr;
+}
+
+// "FILE:3:7: ".
+std::string At(std::string_view file, const toml::source_region& where) {
+  return Cat(file, ":", where.begin.line, ":", where.begin.column, ": ");
+}
+
+// A scalar of the file as the text a flag would have; nothing for tables and arrays.
+std::optional<std::string> Scalar(const toml::node& node) {
+  if (const auto* s = node.as_string()) return s->get();
+  if (const auto* i = node.as_integer()) return std::to_string(i->get());
+  if (const auto* f = node.as_floating_point()) return Cat(f->get());
+  if (const auto* b = node.as_boolean()) return b->get() ? "true" : "false";
+  return std::nullopt;
+}
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string DefaultStateDir() {
+  // systemd's StateDirectory= may name several; the first is the main one.
+  if (const std::string dirs = Environment("STATE_DIRECTORY"); !dirs.empty()) {
+    return dirs.substr(0, dirs.find(':'));
+  }
+  if (geteuid() == 0) return "/var/lib/assay";
+  if (const std::string state = Environment("XDG_STATE_HOME"); !state.empty()) {
+    return state + "/assay";
+  }
+  const std::string home = Environment("HOME");
+  return home.empty() ? "/var/lib/assay" : home + "/.local/state/assay";
+}
+
+absl::Status ReadFile(const std::string& path, bool required, Config& config) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file.is_open() || !file) {
+    if (!required && access(path.c_str(), F_OK) != 0) return absl::OkStatus();
+    return absl::NotFoundError(Cat("cannot read the configuration file ", path));
+  }
+  config.config_file = path;
+  return ReadToml(text.str(), path, config);
+}
+
+absl::Status CheckTogether(const Config& config) {
+  if (config.tls_cert.empty() != config.tls_key.empty()) {
+    return Invalid(Cat("--tls-cert and --tls-key belong together; --tls-",
+                       config.tls_cert.empty() ? "cert" : "key", " is missing"));
+  }
+  if (config.tls_cert.empty() && !config.tls_client_ca.empty()) {
+    return Invalid("--tls-client-ca needs --tls-cert and --tls-key");
+  }
+  if (config.tls_cert.empty() && config.metrics_tls) {
+    return Invalid("--metrics-tls needs --tls-cert and --tls-key");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<absl::Duration> ParseSeconds(std::string_view text) {
+  const std::string word(text);
+  double seconds = 0;
+  absl::Duration d;
+  if (absl::SimpleAtod(word, &seconds)) {
+    d = absl::Seconds(seconds);
+  } else if (!absl::ParseDuration(word, &d)) {
+    return Invalid(Cat("must be a time such as 60s, 1m30s or 250ms, got \"", text, "\""));
+  }
+  // Phrased so that NaN is refused.
+  if (!(d >= absl::ZeroDuration() && d <= absl::Hours(24 * 365))) {
+    return Invalid(Cat("must be a time from 0s to a year, got \"", text, "\""));
+  }
+  return d;
+}
+
+absl::StatusOr<std::int64_t> ParseBytes(std::string_view text) {
+  static constexpr std::pair<std::string_view, std::int64_t> kUnits[] = {
+      {"KiB", std::int64_t{1} << 10},
+      {"MiB", std::int64_t{1} << 20},
+      {"GiB", std::int64_t{1} << 30},
+      {"TiB", std::int64_t{1} << 40},
+      {"kB", 1'000},
+      {"MB", 1'000'000},
+      {"GB", 1'000'000'000},
+      {"TB", 1'000'000'000'000}};
+  std::string_view digits = text;
+  std::int64_t unit = 1;
+  for (const auto& [suffix, bytes] : kUnits) {
+    if (!text.ends_with(suffix)) continue;
+    digits.remove_suffix(suffix.size());
+    unit = bytes;
+    break;
+  }
+  std::int64_t count = 0;
+  std::int64_t bytes = 0;
+  if (!absl::SimpleAtoi(std::string(digits), &count) || count < 0 ||
+      __builtin_mul_overflow(count, unit, &bytes)) {
+    return Invalid(Cat("must be a size such as 8GiB, 512MiB or 1000000, got \"", text, "\""));
+  }
+  return bytes;
+}
+
+absl::StatusOr<HostPort> ParseHostPort(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  HostPort parsed;
+  if (colon != std::string_view::npos) {
+    parsed.host = text.substr(0, colon);
+    const std::string port(text.substr(colon + 1));
+    const bool digits = !port.empty() && port.find_first_not_of("0123456789") == port.npos;
+    const bool bracketed = parsed.host.starts_with('[') && parsed.host.ends_with(']');
+    if (bracketed) parsed.host = parsed.host.substr(1, parsed.host.size() - 2);
+    const bool plain = bracketed || parsed.host.find(':') == std::string::npos;
+    if (digits && plain && absl::SimpleAtoi(port, &parsed.port) && parsed.port <= 65535) {
+      return parsed;
+    }
+  }
+  return Invalid(Cat("must be HOST:PORT with a port from 0 to 65535 ([HOST]:PORT for IPv6), got \"",
+                     text, "\""));
+}
+
+absl::Status ReadToml(std::string_view text, std::string_view name, Config& config) {
+  toml::table table;
+  try {
+    table = toml::parse(text, name);
+  } catch (const toml::parse_error& e) {
+    return Invalid(Cat(At(name, e.source()), e.description()));
+  }
+  for (const auto& [toml_key, node] : table) {
+    const std::string key(toml_key.str());
+    const Option* option = FindOption(key);
+    if (option == nullptr) {
+      return Invalid(Cat(At(name, toml_key.source()), "unknown key \"", key, "\"", NearName(key)));
+    }
+    Values values;
+    bool readable = true;
+    const auto add = [&](const toml::node& n) {
+      const std::optional<std::string> scalar = Scalar(n);
+      readable = readable && scalar.has_value();
+      if (scalar) values.push_back(*scalar);
+    };
+    if (const toml::array* array = node.as_array(); array != nullptr) {
+      readable = option->kind == Kind::kList;
+      for (const toml::node& element : *array) add(element);
+    } else {
+      add(node);
+    }
+    if (!readable || (values.empty() && option->kind != Kind::kList)) {
+      return Invalid(Cat(At(name, node.source()), key, " must be ",
+                         option->kind == Kind::kList ? "a string or an array of strings"
+                                                     : "one value, not a table or an array"));
+    }
+    if (const absl::Status status = option->read(values, config); !status.ok()) {
+      return Invalid(Cat(At(name, node.source()), key, " ", std::string(status.message())));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ParsedArguments> ParseArguments(int argc, const char* const* argv,
+                                               std::string_view version) {
+  CLI::App app("Validates and benchmarks compute kernels on the devices of this node.", "assayd");
+  app.set_version_flag("--version", Cat("assayd ", version));
+  std::string file;
+  app.add_option("--config", file,
+                 Cat("TOML file in which every option is a key without the dashes (default ",
+                     kDefaultFile, " where it exists)"))
+      ->type_name("FILE");
+  // Elements must not move: CLI11 writes into them.
+  std::deque<std::pair<const Option*, Values>> given;
+  std::deque<bool> switches;
+  std::vector<std::pair<const Option*, const CLI::Option*>> made;
+  for (const Option& option : Options()) {
+    const std::string flag = Cat("--", option.name);
+    if (option.kind == Kind::kSwitch) {
+      switches.push_back(false);
+      made.emplace_back(&option, app.add_flag(flag, switches.back(), std::string(option.help)));
+    } else {
+      given.emplace_back(&option, Values{});
+      CLI::Option* o = app.add_option(flag, given.back().second, std::string(option.help));
+      o->type_name(std::string(option.placeholder));
+      if (option.kind == Kind::kList) {
+        o->allow_extra_args(false);  // --listen A --listen B, never --listen A B
+      } else {
+        o->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      }
+      made.emplace_back(&option, o);
+    }
+  }
+  ParsedArguments parsed;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    parsed.print = app.help();
+    return parsed;
+  } catch (const CLI::CallForVersion& e) {
+    parsed.print = Cat(e.what(), "\n");
+    return parsed;
+  } catch (const CLI::ParseError& e) {
+    return Invalid(Cat(e.what(), "; see assayd --help"));
+  }
+
+  if (absl::Status status =
+          ReadFile(file.empty() ? std::string(kDefaultFile) : file, !file.empty(), parsed.config);
+      !status.ok()) {
+    return status;
+  }
+  for (const auto& [option, cli] : made) {
+    if (cli->count() == 0) continue;
+    const Values values = option->kind == Kind::kSwitch ? Values{"true"} : cli->results();
+    if (const absl::Status status = option->read(values, parsed.config); !status.ok()) {
+      return Invalid(Cat("--", option->name, " ", std::string(status.message())));
+    }
+  }
+  if (parsed.config.state_dir.empty()) parsed.config.state_dir = DefaultStateDir();
+  if (absl::Status status = CheckTogether(parsed.config); !status.ok()) return status;
+  return parsed;
+}
+
+}  // namespace assay

@@ -1,0 +1,81 @@
+// What assayd is told: flags, and a TOML file in which every flag is a key.
+//
+//   assayd --listen 0.0.0.0:7575 --tls-cert node.pem --tls-key node.key
+//
+//   # /etc/assay/assayd.toml
+//   listen = ["0.0.0.0:7575", "unix:/run/assay.sock"]
+//   tls-cert = "/etc/assay/node.pem"
+//
+// A flag beats the file, the file beats the default. One table in config.cc holds
+// every option once: name, help, default and reader serve both.
+#ifndef ASSAY_SERVER_BASE_CONFIG_H_
+#define ASSAY_SERVER_BASE_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace assay {
+
+struct Config {
+  std::vector<std::string> listen{"127.0.0.1:7575"};  // host:port or unix:/path
+  std::string metrics_listen = "127.0.0.1:9575";      // host:port; empty: no metrics port
+  std::string state_dir;                              // never empty once parsed
+  std::string config_file;                            // that was read; empty: none
+  std::vector<std::string> devices{"cpu:0", "cuda:*", "hip:*"};
+  std::string tls_cert;       // PEM file, chain of the server
+  std::string tls_key;        // PEM file
+  std::string tls_client_ca;  // PEM file; set: clients must show a certificate of it
+  bool insecure = false;      // plaintext on any address
+  bool metrics_tls = false;   // the metrics port uses the same certificates
+  std::string suites_dir;     // empty: beside the program
+  std::string worker;         // path of assay-worker; empty: beside the program
+  std::string store_sync = "full";
+  std::int64_t store_max_bytes = 0;  // [bytes] 0: as the disk allows
+  absl::Duration case_deadline = absl::Seconds(60);
+  std::int64_t arena_bytes = 0;                      // [bytes] 0: half of a device's memory
+  absl::Duration idle_release = absl::Seconds(60);   // 0: arenas are kept
+  absl::Duration drain_timeout = absl::Seconds(30);  // 0: running jobs are interrupted at once
+  std::int64_t max_cases = 10'000;                   // in a job
+  std::int64_t max_waiting_jobs = 1'000;             // queued and not begun
+  std::string log_level = "info";
+};
+
+// What a command line asks for.
+struct ParsedArguments {
+  Config config;
+  // Not empty: print this to stdout and end with success (--help, --version).
+  std::string print;
+};
+
+// INVALID_ARGUMENT with one line that says what is wrong and where: "assayd.toml:3:1:
+// unknown key \"listne\"; did you mean \"listen\"?". NOT_FOUND where a file that was
+// named cannot be read. The default file may be absent.
+absl::StatusOr<ParsedArguments> ParseArguments(int argc, const char* const* argv,
+                                               std::string_view version);
+
+// Reads the keys of a TOML text into `config`; `name` is for messages.
+absl::Status ReadToml(std::string_view text, std::string_view name, Config& config);
+
+// "60s", "1m30s", "250ms", or a number of seconds; not negative.
+absl::StatusOr<absl::Duration> ParseSeconds(std::string_view text);
+
+// "8GiB", "512MiB", "1000000"; not negative [bytes].
+absl::StatusOr<std::int64_t> ParseBytes(std::string_view text);
+
+// Splits "host:port", "[::1]:7575", ":7575" (any address). INVALID_ARGUMENT where
+// the port is missing or above 65535.
+struct HostPort {
+  std::string host;
+  int port = 0;
+};
+absl::StatusOr<HostPort> ParseHostPort(std::string_view text);
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_BASE_CONFIG_H_
