@@ -1,1 +1,550 @@
-// filled below
+#include "server/worker/supervisor.h"
+
+#include <grpcpp/create_channel_posix.h>
+#include <grpcpp/grpcpp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_format.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "assay/worker/v1/worker.grpc.pb.h"
+#include "google/protobuf/util/time_util.h"
+#include "kernels/providers/provider.h"
+#include "server/base/cat.h"
+#include "server/base/log.h"
+#include "server/base/wire.h"
+#include "server/worker/output_pump.h"
+#include "server/worker/process.h"
+
+namespace assay {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+using Stub = worker::v1::WorkerService::Stub;
+
+// A cancelled case and the job's deadline are looked for this often.
+constexpr absl::Duration kPoll = absl::Milliseconds(20);
+// The worker's memory is looked at this often.
+constexpr absl::Duration kMemoryPoll = absl::Milliseconds(100);
+// How long a killed worker may take to be gone.
+constexpr absl::Duration kReapDeadline = absl::Seconds(10);
+
+struct Worker {
+  std::unique_ptr<WorkerProcess> process;
+  std::unique_ptr<Stub> stub;
+};
+
+// The calls, as values: each sends a request and has the callback told the end.
+constexpr auto kDescribe = [](auto& stub, auto... args) { stub.Describe(args...); };
+constexpr auto kRunCase = [](auto& stub, auto... args) { stub.RunCase(args...); };
+constexpr auto kReleaseArena = [](auto& stub, auto... args) { stub.ReleaseArena(args...); };
+constexpr auto kMeasureCeilings = [](auto& stub, auto... args) { stub.MeasureCeilings(args...); };
+
+// How a call to a worker ended. In all cases but kAnswered the worker is dead or
+// has been killed.
+enum class CallEnd { kAnswered, kBroken, kDeadline, kCancelled, kMemory };
+
+struct Death {
+  std::string_view finding;         // of the result: crash, timeout, memory
+  std::string_view restart_reason;  // of the counter
+  std::string message;
+  bool counts = true;  // towards quarantine
+};
+
+std::string Seconds(absl::Duration d) {
+  return absl::StrFormat("%.4g s", absl::ToDoubleSeconds(d));
+}
+
+// " in the kernel under test"; nothing where no case had begun.
+std::string Where(const WorkerProcess& process) {
+  const std::uint32_t phase = process.page().phase.load();
+  return phase == 0 ? std::string() : Cat(" in ", PhaseText(phase));
+}
+
+class Supervisor final : public CaseExecutor {
+ public:
+  explicit Supervisor(SupervisorOptions options)
+      : options_(std::move(options)),
+        pump_(options_.device_id),
+        device_(options_.device),
+        wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    device_.set_state(v1::DEVICE_STATE_READY);
+    monitor_ = std::thread([this] { Monitor(); });
+  }
+
+  ~Supervisor() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    Wake();
+    monitor_.join();
+    SetWorker(nullptr);
+    close(wake_);
+  }
+
+  const std::string& device_id() const override { return options_.device_id; }
+
+  v1::CaseResult Execute(const v1::CaseSpec& spec, int index, absl::Time deadline,
+                         const CancelToken& cancel) override {
+    const absl::Time start = absl::Now();
+    const std::unique_lock run(run_mutex_);
+    v1::CaseResult result;
+    std::string quarantine;
+    {
+      const std::lock_guard lock(mutex_);
+      quarantine = device_.quarantine_reason();
+    }
+    if (!quarantine.empty()) {
+      result = ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR, "fault",
+                                Cat("device is quarantined: ", quarantine));
+    } else if (cancel.cancelled()) {
+      result = ResultWithoutRun(spec, device_id(), v1::VERDICT_SKIPPED, "cancelled",
+                                "cancelled before it began");
+    } else {
+      const Busy busy(*this);
+      result = RunInWorker(spec, index, start, deadline, cancel);
+    }
+    result.set_index(index);
+    *result.mutable_start_time() = TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(start));
+    *result.mutable_duration() =
+        TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(absl::Now() - start));
+    return result;
+  }
+
+  v1::Device Describe() override {
+    const std::lock_guard lock(mutex_);
+    return device_;
+  }
+
+  std::vector<v1::Kernel> Kernels() override {
+    const std::lock_guard lock(mutex_);
+    return options_.kernels;
+  }
+
+  absl::Status Release() override {
+    if (const absl::Status status = RefuseBusy(); !status.ok()) return status;
+    const std::unique_lock run(run_mutex_);
+    LiftQuarantine();
+    const Busy busy(*this);
+    return ReleaseArena();
+  }
+
+  absl::Status MeasureCeilings() override {
+    if (const absl::Status status = RefuseBusy(); !status.ok()) return status;
+    const std::unique_lock run(run_mutex_);
+    {
+      const std::lock_guard lock(mutex_);
+      if (device_.ceilings_size() > 0) return absl::OkStatus();
+    }
+    const Busy busy(*this);
+    if (absl::Status status = EnsureWorker(); !status.ok()) return status;
+    const worker::v1::MeasureCeilingsRequest request;
+    worker::v1::MeasureCeilingsResponse response;
+    const absl::Status status =
+        PlainCall(kMeasureCeilings, request, &response, absl::Minutes(2), "measuring the ceilings");
+    if (!status.ok()) return status;
+    const std::lock_guard lock(mutex_);
+    *device_.mutable_ceilings() = response.ceilings();
+    return absl::OkStatus();
+  }
+
+ private:
+  // While it lives the device is BUSY and the monitor leaves the worker alone.
+  class Busy {
+   public:
+    explicit Busy(Supervisor& s) : s_(s) { s_.SetBusy(true); }
+    ~Busy() { s_.SetBusy(false); }
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+
+   private:
+    Supervisor& s_;
+  };
+
+  void SetBusy(bool busy) {
+    {
+      const std::lock_guard lock(mutex_);
+      busy_ = busy;
+      last_used_ = absl::Now();
+      if (device_.quarantine_reason().empty()) {
+        device_.set_state(busy ? v1::DEVICE_STATE_BUSY : v1::DEVICE_STATE_READY);
+      }
+    }
+    if (!busy) {
+      Changed();
+      Wake();
+    }
+  }
+
+  void Wake() { eventfd_write(wake_, 1); }
+
+  void Changed() {
+    if (options_.on_change) options_.on_change(Describe());
+  }
+
+  absl::Status RefuseBusy() {
+    const std::lock_guard lock(mutex_);
+    if (!busy_) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        Cat("device ", options_.device_id, " is busy with a case"));
+  }
+
+  // The worker is swapped under mutex_ and used by the holder of run_mutex_.
+  void SetWorker(std::shared_ptr<Worker> worker) {
+    std::shared_ptr<Worker> old;
+    const std::lock_guard lock(mutex_);
+    old = std::exchange(worker_, std::move(worker));
+    if (worker_ == nullptr) device_.set_leased_bytes(0);
+  }
+
+  v1::CaseResult RunInWorker(const v1::CaseSpec& spec, int index, absl::Time start,
+                             absl::Time deadline, const CancelToken& cancel) {
+    if (absl::Status status = EnsureWorker(); !status.ok()) {
+      return ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR, "fault",
+                              std::string(status.message()));
+    }
+    worker::v1::RunCaseRequest request;
+    *request.mutable_spec() = spec;
+    request.set_index(index);
+    worker::v1::RunCaseResponse response;
+    grpc::Status status;
+    const CallEnd end = Call(kRunCase, request, &response, deadline, &cancel, &status);
+    if (end == CallEnd::kAnswered) {
+      const std::lock_guard lock(mutex_);
+      in_a_row_ = 0;
+      back_off_ = absl::ZeroDuration();
+      device_.set_leased_bytes(response.leased_bytes());
+      if (status.ok()) return std::move(*response.mutable_result());
+      return ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR, "fault",
+                              status.error_message());
+    }
+    Death death = Bury(end, deadline - start);
+    death.counts = end != CallEnd::kCancelled && !spec.provider().starts_with(kPlantedPrefix);
+    RecordDeath(death);
+    return ResultWithoutRun(spec, device_id(),
+                            end == CallEnd::kCancelled ? v1::VERDICT_SKIPPED : v1::VERDICT_ERROR,
+                            death.finding, Cat(death.message, "; worker replaced"));
+  }
+
+  // Sends a request and waits for its answer, looking after the worker meanwhile.
+  template <class Method, class Request, class Response>
+  CallEnd Call(Method method, const Request& request, Response* response, absl::Time deadline,
+               const CancelToken* cancel, grpc::Status* status) {
+    const std::shared_ptr<Worker> worker = worker_;
+    grpc::ClientContext context;
+    absl::Notification done;
+    const std::function<void(grpc::Status)> on_done = [&](grpc::Status s) {
+      *status = std::move(s);
+      done.Notify();
+    };
+    method(*worker->stub->async(), &context, &request, response, on_done);
+    std::optional<CallEnd> ended;
+    absl::Time kill_at = absl::InfiniteFuture();
+    absl::Time look_at = absl::Now() + kMemoryPoll;
+    while (!done.HasBeenNotified()) {
+      const absl::Time now = absl::Now();
+      if (!ended && cancel != nullptr && cancel->cancelled()) {
+        ended = CallEnd::kCancelled;
+        kill_at = now + options_.cancel_grace;
+      }
+      if (now >= deadline && kill_at > now) {
+        ended = ended.value_or(CallEnd::kDeadline);
+        kill_at = now;
+      }
+      if (now >= look_at) {
+        look_at = now + kMemoryPoll;
+        if (options_.resident_cap_bytes > 0 &&
+            worker->process->ResidentBytes() > options_.resident_cap_bytes) {
+          ended = CallEnd::kMemory;
+          kill_at = now;
+        }
+      }
+      if (now >= kill_at) {
+        worker->process->Kill();
+        context.TryCancel();
+        done.WaitForNotification();
+        return *ended;
+      }
+      done.WaitForNotificationWithTimeout(std::min({kPoll, deadline - now, kill_at - now}));
+    }
+    // A call that the worker refused it has answered; UNAVAILABLE is the transport's.
+    return status->error_code() == grpc::StatusCode::UNAVAILABLE ? CallEnd::kBroken
+                                                                 : CallEnd::kAnswered;
+  }
+
+  // A call outside of cases; its failure buries the worker.
+  template <class Method, class Request, class Response>
+  absl::Status PlainCall(Method method, const Request& request, Response* response,
+                         absl::Duration limit, std::string_view what) {
+    grpc::Status status;
+    const CallEnd end = Call(method, request, response, absl::Now() + limit, nullptr, &status);
+    if (end == CallEnd::kAnswered) {
+      if (status.ok()) return absl::OkStatus();
+      return absl::InternalError(Cat(what, ": ", status.error_message()));
+    }
+    const Death death = Bury(end, limit);
+    RecordDeath(death);
+    return absl::InternalError(Cat(what, ": ", death.message));
+  }
+
+  // Reaps the worker after a call that ended badly, and says what it died of.
+  Death Bury(CallEnd end, absl::Duration limit) {
+    const std::shared_ptr<Worker> worker = worker_;
+    // The transport is seen to break some time before the process has ended: give
+    // the cause a chance before it becomes our own SIGKILL.
+    std::optional<ExitCause> cause = worker->process->Wait(absl::Now() + absl::Milliseconds(500));
+    const bool alive = !cause;
+    if (alive) {
+      worker->process->Kill();
+      cause = worker->process->Wait(absl::Now() + kReapDeadline);
+    }
+    const std::string in = Where(*worker->process);
+    SetWorker(nullptr);
+    if (end == CallEnd::kDeadline) {
+      return {"timeout", "timeout", Cat("no answer within ", Seconds(limit), " (deadline)", in)};
+    }
+    if (end == CallEnd::kCancelled) {
+      return {"cancelled", "cancelled", Cat("cancelled", in)};
+    }
+    if (end == CallEnd::kMemory) {
+      return {"memory", "memory",
+              Cat("worker held more than its ", options_.resident_cap_bytes >> 20, " MiB of memory",
+                  in)};
+    }
+    if (!cause || alive) {
+      return {"crash", "crash", Cat("worker closed its channel", in)};
+    }
+    if (cause->last_words == LastWords::kOutOfMemory) {
+      return {"memory", "memory", Cat("worker ran out of memory", in)};
+    }
+    if (cause->signal == SIGKILL) {
+      // Not from here: an operator, or the kernel's out-of-memory killer.
+      return {"crash", "crash",
+              Cat("worker ", cause->Text(), " from outside (out of memory?)", in)};
+    }
+    return {"crash", cause->signal != 0 ? "crash" : "exit", Cat("worker ", cause->Text(), in)};
+  }
+
+  void RecordDeath(const Death& death) {
+    const absl::Time now = absl::Now();
+    std::string quarantine;
+    int restarts = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      restarts = device_.worker_restarts() + 1;
+      device_.set_worker_restarts(restarts);
+      next_start_ = now + back_off_;
+      back_off_ = std::clamp(back_off_ * 2, absl::Seconds(1), options_.longest_back_off);
+      if (death.counts) {
+        ++in_a_row_;
+        deaths_.push_back(now);
+        while (deaths_.front() < now - options_.window) deaths_.pop_front();
+        if (in_a_row_ >= options_.deaths_in_a_row) {
+          quarantine = Cat(in_a_row_, " deaths of its worker in a row, the last: ", death.message);
+        } else if (static_cast<int>(deaths_.size()) >= options_.deaths_in_window) {
+          quarantine = Cat(deaths_.size(), " deaths of its worker within ",
+                           absl::FormatDuration(options_.window), ", the last: ", death.message);
+        }
+        if (!quarantine.empty()) {
+          device_.set_quarantine_reason(quarantine);
+          device_.set_state(v1::DEVICE_STATE_QUARANTINED);
+        }
+      }
+    }
+    std::int64_t missing = 0;
+    if (death_log_.Admit(&missing)) {
+      Log(LogLevel::kWarn, "worker.died",
+          {{"device", options_.device_id},
+           {"reason", death.restart_reason},
+           {"message", death.message},
+           {"restarts", restarts},
+           {"lines_missing", missing}});
+    }
+    if (!quarantine.empty()) {
+      Log(LogLevel::kError, "device.quarantined",
+          {{"device", options_.device_id}, {"reason", quarantine}});
+    }
+    if (options_.on_restart) options_.on_restart(death.restart_reason);
+    Changed();
+    Wake();
+  }
+
+  void LiftQuarantine() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (device_.quarantine_reason().empty()) return;
+      device_.clear_quarantine_reason();
+      device_.set_state(v1::DEVICE_STATE_READY);
+      in_a_row_ = 0;
+      deaths_.clear();
+      back_off_ = absl::ZeroDuration();
+      next_start_ = absl::InfinitePast();
+    }
+    Log(LogLevel::kInfo, "device.quarantine_lifted", {{"device", options_.device_id}});
+    Changed();
+    Wake();
+  }
+
+  // Requires run_mutex_. A worker that answers, started where there is none.
+  absl::Status EnsureWorker() {
+    if (worker_ != nullptr) {
+      if (!worker_->process->Wait(absl::InfinitePast())) return absl::OkStatus();
+      BuryIdle();
+    }
+    ProcessOptions process_options;
+    process_options.path = options_.worker_path;
+    process_options.args = options_.worker_args;
+    process_options.args.push_back(Cat("--parent-pid=", getpid()));
+    process_options.environment = options_.environment;
+    process_options.output_fd = pump_.write_fd();
+    absl::StatusOr<std::unique_ptr<WorkerProcess>> process = WorkerProcess::Start(process_options);
+    if (!process.ok()) {
+      const Death death{"fault", "start", std::string(process.status().message())};
+      RecordDeath(death);
+      return process.status();
+    }
+    auto worker = std::make_shared<Worker>();
+    worker->process = *std::move(process);
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(-1);
+    arguments.SetMaxSendMessageSize(-1);
+    worker->stub = worker::v1::WorkerService::NewStub(grpc::CreateCustomInsecureChannelFromFd(
+        "assay-worker", worker->process->TakeSocket(), arguments));
+    const pid_t pid = worker->process->pid();
+    SetWorker(std::move(worker));
+
+    const worker::v1::DescribeRequest request;
+    worker::v1::DescribeResponse response;
+    if (absl::Status status =
+            PlainCall(kDescribe, request, &response, options_.start_deadline, "starting a worker");
+        !status.ok()) {
+      return status;
+    }
+    Log(LogLevel::kInfo, "worker.started", {{"device", options_.device_id}, {"pid", pid}});
+    return absl::OkStatus();
+  }
+
+  // Requires run_mutex_: a worker that has died between cases.
+  void BuryIdle() {
+    const std::optional<ExitCause> cause = worker_->process->Wait(absl::InfinitePast());
+    SetWorker(nullptr);
+    RecordDeath({"crash", "idle", Cat("worker ", cause->Text(), " between cases")});
+  }
+
+  // Requires run_mutex_.
+  absl::Status ReleaseArena() {
+    if (worker_ == nullptr) return absl::OkStatus();
+    const worker::v1::ReleaseArenaRequest request;
+    worker::v1::ReleaseArenaResponse response;
+    if (absl::Status status = PlainCall(kReleaseArena, request, &response, absl::Seconds(30),
+                                        "giving the arena back");
+        !status.ok()) {
+      return status;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      device_.set_leased_bytes(0);
+    }
+    Log(LogLevel::kInfo, "arena.released",
+        {{"device", options_.device_id}, {"bytes", response.released_bytes()}});
+    Changed();
+    return absl::OkStatus();
+  }
+
+  // What the monitor has to do next, and when.
+  struct Duty {
+    bool stop = false;
+    std::shared_ptr<Worker> watch;  // whose end matters now
+    absl::Time start_at = absl::InfiniteFuture();
+    absl::Time release_at = absl::InfiniteFuture();
+  };
+
+  Duty NextDuty() {
+    const std::lock_guard lock(mutex_);
+    Duty duty;
+    duty.stop = stopping_;
+    if (busy_) return duty;
+    duty.watch = worker_;
+    if (worker_ == nullptr && device_.quarantine_reason().empty()) duty.start_at = next_start_;
+    if (worker_ != nullptr && device_.leased_bytes() > 0 &&
+        options_.idle_release > absl::ZeroDuration()) {
+      duty.release_at = last_used_ + options_.idle_release;
+    }
+    return duty;
+  }
+
+  // Between cases: starts a worker where there is none, sees one die, gives the
+  // arena of an idle one back.
+  void Monitor() {
+    for (Duty duty = NextDuty(); !duty.stop; duty = NextDuty()) {
+      const absl::Duration left = std::min(duty.start_at, duty.release_at) - absl::Now();
+      pollfd fds[2] = {{wake_, POLLIN, 0},
+                       {duty.watch ? duty.watch->process->pidfd() : -1, POLLIN, 0}};
+      if (left > absl::ZeroDuration()) {
+        const absl::Duration slice = std::min(left + absl::Milliseconds(1), absl::Minutes(1));
+        poll(fds, 2, static_cast<int>(absl::ToInt64Milliseconds(slice)));
+      }
+      eventfd_t ignored = 0;
+      if ((fds[0].revents & POLLIN) != 0) eventfd_read(wake_, &ignored);
+
+      duty = NextDuty();
+      const absl::Time now = absl::Now();
+      const bool ended = (fds[1].revents & POLLIN) != 0 && duty.watch != nullptr;
+      if (duty.stop || (!ended && now < std::min(duty.start_at, duty.release_at))) continue;
+      // Whoever holds the lock is about to make the device busy, and will see to
+      // the worker itself.
+      const std::unique_lock run(run_mutex_, std::try_to_lock);
+      if (!run.owns_lock()) {
+        std::this_thread::yield();
+        continue;
+      }
+      if (ended && worker_ == duty.watch && worker_->process->Wait(absl::InfinitePast())) {
+        BuryIdle();
+      } else if (now >= duty.start_at && worker_ == nullptr) {
+        EnsureWorker().IgnoreError();  // has been logged and counted
+      } else if (now >= duty.release_at && worker_ != nullptr) {
+        ReleaseArena().IgnoreError();  // a worker that fails at it has been replaced
+      }
+    }
+  }
+
+  SupervisorOptions options_;
+  OutputPump pump_;
+  LogRateLimit death_log_{1, 10};
+
+  std::mutex run_mutex_;  // held by whoever drives the worker
+  std::mutex mutex_;      // guards what follows
+  v1::Device device_;
+  std::shared_ptr<Worker> worker_;
+  bool busy_ = false;
+  bool stopping_ = false;
+  int in_a_row_ = 0;
+  std::deque<absl::Time> deaths_;
+  absl::Duration back_off_ = absl::ZeroDuration();
+  absl::Time next_start_ = absl::InfinitePast();
+  absl::Time last_used_ = absl::Now();
+
+  const int wake_;
+  std::thread monitor_;
+};
+
+}  // namespace
+
+std::unique_ptr<CaseExecutor> MakeSupervisor(SupervisorOptions options) {
+  return std::make_unique<Supervisor>(std::move(options));
+}
+
+}  // namespace assay

@@ -1,1 +1,148 @@
-int main() { return 0; }
+// assay-worker: owns one device, runs the cases its daemon sends, and may be killed
+// at any time. Started by assayd; by hand only as
+//
+//   assay-worker --once CASE.json      one case in the foreground, for a debugger
+//   assay-worker --probe               what the device is, as a serialised message
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <new>
+#include <sstream>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "google/protobuf/util/json_util.h"
+#include "kernels/providers/provider.h"
+#include "kernels/runtime/device.h"
+#include "server/base/wire.h"
+#include "server/worker/phase_page.h"
+#include "server/worker/worker_service.h"
+
+namespace assay {
+namespace {
+
+struct Options {
+  std::string device = "cpu:0";
+  std::int64_t arena_bytes = 0;
+  std::int64_t memory_cap = 0;
+  int parent_pid = 0;
+  bool probe = false;
+  std::string once;
+};
+
+constexpr int kExitUsage = 2;
+
+// Where the new handler leaves its last words.
+PhasePage* g_page = nullptr;
+
+void SayOutOfMemory() {
+  if (g_page != nullptr) {
+    g_page->last_words.store(static_cast<std::uint32_t>(LastWords::kOutOfMemory));
+  }
+  _exit(kExitOutOfMemory);
+}
+
+// Dies with its daemon, leaves no core behind, and goes first when memory is short.
+bool TieToParent(int parent_pid) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // 1 and not 0: that also keeps a core_pattern that pipes to a program quiet.
+  const rlimit core{1, 1};
+  setrlimit(RLIMIT_CORE, &core);
+  if (std::FILE* adj = std::fopen("/proc/self/oom_score_adj", "we")) {
+    std::fputs("700", adj);
+    std::fclose(adj);
+  }
+  return getppid() == parent_pid;  // else it died before prctl
+}
+
+void CapMemory([[maybe_unused]] std::int64_t bytes) {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  if (bytes <= 0) return;
+  const rlimit cap{static_cast<rlim_t>(bytes), static_cast<rlim_t>(bytes)};
+  setrlimit(RLIMIT_DATA, &cap);
+#endif
+}
+
+int RunOnce(const std::string& path, Device& device, const Registry& registry) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file) {
+    std::cerr << "assay-worker: cannot read " << path << "\n";
+    return kExitUsage;
+  }
+  v1::CaseSpec spec;
+  if (const auto status = google::protobuf::util::JsonStringToMessage(text.str(), &spec);
+      !status.ok()) {
+    std::cerr << "assay-worker: " << path << ": " << status.ToString() << "\n";
+    return kExitUsage;
+  }
+  if (!spec.has_seed()) spec.set_seed(1);
+  const v1::CaseResult result = RunCaseSpec(spec, device, registry, nullptr, nullptr);
+  google::protobuf::util::JsonPrintOptions print;
+  print.add_whitespace = true;
+  print.preserve_proto_field_names = true;
+  std::string json;
+  if (!google::protobuf::util::MessageToJsonString(result, &json, print).ok()) return 1;
+  std::cout << json << std::endl;
+  return result.verdict() == v1::VERDICT_PASSED ? 0 : 1;
+}
+
+int Main(int argc, char** argv) {
+  Options options;
+  CLI::App app("Runs kernels on one device for assayd; may be killed at any time.");
+  app.add_option("--device", options.device, "the device (default cpu:0)");
+  app.add_option("--arena-bytes", options.arena_bytes,
+                 "most bytes the arena may take (default 0: half of the device's memory)");
+  app.add_option("--memory-cap", options.memory_cap,
+                 "most bytes of data the process may hold (default 0: no limit)");
+  app.add_option("--parent-pid", options.parent_pid, "the daemon's process id");
+  app.add_flag("--probe", options.probe, "print what the device is, serialised, and end");
+  app.add_option("--once", options.once,
+                 "run the case of this file (a CaseSpec as JSON), print its result, and end");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : kExitUsage;
+  }
+  int ordinal = 0;
+  if (!options.device.starts_with("cpu:") ||
+      !absl::SimpleAtoi(options.device.substr(4), &ordinal) || ordinal != 0) {
+    std::cerr << "assay-worker: unknown device " << options.device << "; this build has cpu:0\n";
+    return kExitUsage;
+  }
+  if (options.parent_pid != 0 && !TieToParent(options.parent_pid)) return 1;
+
+  Registry registry;
+  RegisterAll(registry);
+  const std::unique_ptr<Device> device =
+      MakeCpuDevice(ordinal, ArenaOptions{.max_bytes = options.arena_bytes});
+  if (options.probe) {
+    return DescribeDevice(*device, registry).SerializeToFileDescriptor(STDOUT_FILENO) ? 0 : 1;
+  }
+  if (!options.once.empty()) return RunOnce(options.once, *device, registry);
+
+  g_page = MapPhasePage(kWorkerPageFd);
+  if (g_page == nullptr || options.parent_pid == 0) {
+    std::cerr << "assay-worker is started by assayd; by hand use --once or --probe\n";
+    return kExitUsage;
+  }
+  std::set_new_handler(SayOutOfMemory);
+  CapMemory(options.memory_cap);
+  // What a kernel under test closes or writes to must not be the daemon's socket.
+  fcntl(kWorkerSocketFd, F_SETFD, FD_CLOEXEC);
+  fcntl(kWorkerPageFd, F_SETFD, FD_CLOEXEC);
+  ServeWorker(kWorkerSocketFd, *device, registry, nullptr, g_page);
+}
+
+}  // namespace
+}  // namespace assay
+
+int main(int argc, char** argv) { return assay::Main(argc, argv); }

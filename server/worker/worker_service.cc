@@ -1,1 +1,185 @@
-// filled below
+#include "server/worker/worker_service.h"
+
+#include <fcntl.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/server_posix.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <queue>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "assay/worker/v1/worker.grpc.pb.h"
+#include "kernels/validate/runner.h"
+#include "server/base/cat.h"
+#include "server/base/wire.h"
+
+namespace assay {
+namespace {
+
+// Work for the device's thread, in the order in which it came.
+class WorkQueue {
+ public:
+  void Push(std::function<void()> job) {
+    const std::lock_guard lock(mutex_);
+    jobs_.push(std::move(job));
+    changed_.notify_one();
+  }
+
+  std::function<void()> Pop() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !jobs_.empty(); });
+    std::function<void()> job = std::move(jobs_.front());
+    jobs_.pop();
+    return job;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::queue<std::function<void()>> jobs_;
+};
+
+class PageObserver final : public PhaseObserver {
+ public:
+  explicit PageObserver(PhasePage* page) : page_(page) {}
+  void Enter(Phase phase) override {
+    if (page_ != nullptr) page_->Enter(phase);
+  }
+
+ private:
+  PhasePage* page_;
+};
+
+class Service final : public worker::v1::WorkerService::CallbackService {
+ public:
+  Service(WorkQueue& queue, Device& device, const Registry& registry, Ceilings* ceilings,
+          PhasePage* page)
+      : queue_(queue), device_(device), registry_(registry), ceilings_(ceilings), page_(page) {}
+
+  grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context,
+                                     const worker::v1::DescribeRequest*,
+                                     worker::v1::DescribeResponse* response) override {
+    return OnDeviceThread(context,
+                          [this, response] { *response = DescribeDevice(device_, registry_); });
+  }
+
+  grpc::ServerUnaryReactor* RunCase(grpc::CallbackServerContext* context,
+                                    const worker::v1::RunCaseRequest* request,
+                                    worker::v1::RunCaseResponse* response) override {
+    return OnDeviceThread(context, [this, request, response] {
+      if (page_ != nullptr) page_->cases.fetch_add(1);
+      *response->mutable_result() =
+          RunCaseSpec(request->spec(), device_, registry_, ceilings_, page_);
+      response->set_leased_bytes(device_.arena().leased_bytes());
+      if (page_ != nullptr) page_->Enter(Phase::kIdle);
+    });
+  }
+
+  grpc::ServerUnaryReactor* ReleaseArena(grpc::CallbackServerContext* context,
+                                         const worker::v1::ReleaseArenaRequest*,
+                                         worker::v1::ReleaseArenaResponse* response) override {
+    return OnDeviceThread(context, [this, response] {
+      device_.arena().Reset();
+      response->set_released_bytes(device_.arena().Release());
+    });
+  }
+
+  grpc::ServerUnaryReactor* MeasureCeilings(
+      grpc::CallbackServerContext* context, const worker::v1::MeasureCeilingsRequest*,
+      worker::v1::MeasureCeilingsResponse* response) override {
+    return OnDeviceThread(context, [this, response] {
+      if (ceilings_ == nullptr) return;
+      if (const auto bytes = ceilings_->BytesPerSecond()) {
+        response->add_ceilings()->set_bytes_per_second(*bytes);
+      }
+      for (int d = v1::DType_MIN + 1; d <= v1::DType_MAX; ++d) {
+        const auto flops = ceilings_->FlopsPerSecond(static_cast<DType>(d));
+        if (!flops) continue;
+        v1::Ceiling* ceiling = response->add_ceilings();
+        ceiling->set_dtype(static_cast<v1::DType>(d));
+        ceiling->set_flops_per_second(*flops);
+      }
+    });
+  }
+
+ private:
+  grpc::ServerUnaryReactor* OnDeviceThread(grpc::CallbackServerContext* context,
+                                           std::function<void()> job) {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    queue_.Push([reactor, job = std::move(job)] {
+      // What a third party's code throws ends here, whichever module let it by.
+      try {
+        job();
+        reactor->Finish(grpc::Status::OK);
+      } catch (const std::exception& e) {
+        reactor->Finish({grpc::StatusCode::INTERNAL, Cat("exception: ", e.what())});
+      } catch (...) {
+        reactor->Finish({grpc::StatusCode::INTERNAL, "exception of an unknown type"});
+      }
+    });
+    return reactor;
+  }
+
+  WorkQueue& queue_;
+  Device& device_;
+  const Registry& registry_;
+  Ceilings* ceilings_;
+  PhasePage* page_;
+};
+
+}  // namespace
+
+worker::v1::DescribeResponse DescribeDevice(Device& device, const Registry& registry) {
+  const DeviceInfo& info = device.info();
+  worker::v1::DescribeResponse response;
+  response.set_pid(getpid());
+  v1::Device* out = response.mutable_device();
+  out->set_name(Cat("devices/", info.id));
+  out->set_id(info.id);
+  out->set_backend(info.backend);
+  out->set_model(info.model);
+  out->set_memory_bytes(info.memory_bytes);
+  out->set_arena_bytes(device.arena().capacity_bytes());
+  out->set_leased_bytes(device.arena().leased_bytes());
+  out->set_compute_units(info.compute_units);
+  out->mutable_properties()->insert(info.properties.begin(), info.properties.end());
+  for (v1::Kernel& kernel : ListKernels(registry)) {
+    if (kernel.backend() == info.backend) *response.add_kernels() = std::move(kernel);
+  }
+  return response;
+}
+
+v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Registry& registry,
+                           Ceilings* ceilings, PhasePage* page) {
+  std::vector<FieldError> errors;
+  const Case c = FromProto(spec, errors);
+  if (!errors.empty()) {
+    return ResultWithoutRun(spec, device.info().id, v1::VERDICT_ERROR, "fault",
+                            Cat("not a valid case: ", errors[0].field, " ", errors[0].message));
+  }
+  PageObserver observer(page);
+  CaseRunner runner(device, registry, ceilings);
+  return ToResult(c, runner.Run(c, observer), device.info().id);
+}
+
+void ServeWorker(int fd, Device& device, const Registry& registry, Ceilings* ceilings,
+                 PhasePage* page) {
+  WorkQueue queue;
+  Service service(queue, device, registry, ceilings, page);
+  grpc::ServerBuilder builder;
+  builder.RegisterService(&service);
+  builder.SetMaxReceiveMessageSize(-1);
+  builder.SetMaxSendMessageSize(-1);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+  grpc::AddInsecureChannelFromFd(server.get(), fd);
+  for (;;) queue.Pop()();
+}
+
+}  // namespace assay

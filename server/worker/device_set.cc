@@ -1,0 +1,210 @@
+#include "server/worker/device_set.h"
+
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "assay/worker/v1/worker.pb.h"
+#include "server/base/cat.h"
+#include "server/base/log.h"
+#include "server/worker/process.h"
+#include "server/worker/supervisor.h"
+
+namespace assay {
+namespace {
+
+constexpr absl::Duration kProbeDeadline = absl::Seconds(60);
+
+struct Backend {
+  std::string_view name;
+  std::string_view unavailable;  // why this build has none; empty: probe it
+};
+constexpr std::array<Backend, 3> kBackends = {{
+    {"cpu", ""},
+    {"cuda", "this build has no CUDA backend"},
+    {"hip", "this build has no HIP backend"},
+}};
+
+bool Matches(std::string_view pattern, std::string_view id) {
+  return fnmatch(std::string(pattern).c_str(), std::string(id).c_str(), 0) == 0;
+}
+
+// Everything up to the end of the file, or what came before the deadline.
+std::string ReadAll(int fd, absl::Time deadline) {
+  std::string all;
+  std::array<char, 65536> buffer;
+  for (;;) {
+    const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
+    pollfd poll_fd{fd, POLLIN, 0};
+    if (poll(&poll_fd, 1, static_cast<int>(absl::ToInt64Milliseconds(left))) <= 0) return all;
+    const ssize_t n = read(fd, buffer.data(), buffer.size());
+    if (n <= 0) return all;
+    all.append(buffer.data(), static_cast<std::size_t>(n));
+  }
+}
+
+std::vector<std::string> WorkerArgs(const DiscoverOptions& options, std::string_view device) {
+  return {Cat("--device=", device), Cat("--arena-bytes=", options.arena_bytes)};
+}
+
+absl::StatusOr<worker::v1::DescribeResponse> Probe(const DiscoverOptions& options,
+                                                   std::string_view device) {
+  int out[2], err[2];
+  if (pipe2(out, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe for a probe");
+  const absl::Cleanup close_out = [&] { close(out[0]); };
+  if (pipe2(err, O_CLOEXEC) != 0) {
+    close(out[1]);
+    return absl::ErrnoToStatus(errno, "pipe for a probe");
+  }
+  const absl::Cleanup close_err = [&] { close(err[0]); };
+  ProcessOptions process_options;
+  process_options.path = options.worker_path;
+  process_options.args = WorkerArgs(options, device);
+  process_options.args.emplace_back("--probe");
+  process_options.args.push_back(Cat("--parent-pid=", getpid()));
+  process_options.environment = WorkerEnvironment();
+  process_options.stdout_fd = out[1];
+  process_options.output_fd = err[1];
+  process_options.with_channel = false;
+  absl::StatusOr<std::unique_ptr<WorkerProcess>> process = WorkerProcess::Start(process_options);
+  close(out[1]);
+  close(err[1]);
+  if (!process.ok()) return process.status();
+
+  const absl::Time deadline = absl::Now() + kProbeDeadline;
+  const std::string answer = ReadAll(out[0], deadline);
+  const std::optional<ExitCause> cause = (*process)->Wait(deadline);
+  if (!cause) {
+    return absl::InternalError(
+        Cat("the probe of ", device, " did not end within ", absl::FormatDuration(kProbeDeadline)));
+  }
+  worker::v1::DescribeResponse response;
+  if (cause->signal != 0 || cause->status != 0 || !response.ParseFromString(answer)) {
+    const std::string said = ReadAll(err[0], absl::Now() + absl::Seconds(1));
+    const std::vector<std::string> lines = absl::StrSplit(said, '\n', absl::SkipWhitespace());
+    return absl::InternalError(Cat("the probe of ", device, " ", cause->Text(),
+                                   lines.empty() ? "" : ": ", lines.empty() ? "" : lines.back()));
+  }
+  return response;
+}
+
+v1::Device Unavailable(std::string_view id, std::string_view backend, std::string_view reason) {
+  v1::Device device;
+  device.set_name(Cat("devices/", id));
+  device.set_id(std::string(id));
+  device.set_backend(std::string(backend));
+  device.set_state(v1::DEVICE_STATE_UNAVAILABLE);
+  device.set_unavailable_reason(std::string(reason));
+  return device;
+}
+
+// Most that a worker may hold: its arena, and for code, threads and libraries a
+// quarter of the memory, at most 95 % of it.
+std::int64_t MemoryCap(const v1::Device& device) {
+  if (device.backend() != "cpu" || device.memory_bytes() <= 0) return 0;
+  const std::int64_t share =
+      std::max<std::int64_t>(device.memory_bytes() / 4, std::int64_t{1} << 30);
+  return std::min(device.arena_bytes() + share, device.memory_bytes() / 100 * 95);
+}
+
+std::unique_ptr<CaseExecutor> Supervise(const DiscoverOptions& options,
+                                        const worker::v1::DescribeResponse& found) {
+  const std::string id = found.device().id();
+  const std::int64_t cap = MemoryCap(found.device());
+  SupervisorOptions s;
+  s.device_id = id;
+  s.worker_path = options.worker_path;
+  s.worker_args = WorkerArgs(options, id);
+  s.worker_args.push_back(Cat("--memory-cap=", cap));
+  s.environment = WorkerEnvironment();
+  s.idle_release = options.idle_release;
+  s.resident_cap_bytes = cap;
+  s.device = found.device();
+  s.kernels.assign(found.kernels().begin(), found.kernels().end());
+  if (options.on_restart) {
+    s.on_restart = [id, tell = options.on_restart](std::string_view reason) { tell(id, reason); };
+  }
+  s.on_change = options.on_change;
+  return MakeSupervisor(std::move(s));
+}
+
+}  // namespace
+
+std::vector<CaseExecutor*> DeviceSet::Select(std::string_view selector) const {
+  std::vector<CaseExecutor*> selected;
+  for (const auto& executor : executors) {
+    if (!selector.empty() && !Matches(selector, executor->device_id())) continue;
+    selected.push_back(executor.get());
+    if (selector.empty()) break;
+  }
+  return selected;
+}
+
+std::vector<std::string> WorkerEnvironment() {
+  std::vector<std::string> environment;
+  const auto unless_set = [&](std::string_view name, std::string_view value) {
+    if (std::getenv(std::string(name).c_str()) == nullptr) {
+      environment.push_back(Cat(name, "=", value));
+    }
+  };
+  // OpenBLAS before 0.3.22 takes newer processors with AVX-512 for Haswell: half
+  // the speed, and other kernels than users of a current version get.
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
+    unless_set("OPENBLAS_CORETYPE", "SkylakeX");
+  }
+  return environment;
+}
+
+absl::StatusOr<DeviceSet> DiscoverDevices(const DiscoverOptions& options) {
+  DeviceSet set;
+  std::set<std::string> seen;
+  for (const std::string& wanted : options.devices) {
+    const std::string backend_name = wanted.substr(0, wanted.find(':'));
+    bool known = false;
+    for (const Backend& backend : kBackends) {
+      if (!Matches(backend_name, backend.name)) continue;
+      known = true;
+      if (!backend.unavailable.empty()) {
+        if (seen.emplace(backend.name).second) {
+          set.unavailable.push_back(Unavailable(backend.name, backend.name, backend.unavailable));
+        }
+        continue;
+      }
+      // The CPU is one device, all cores of it.
+      const std::string id = Cat(backend.name, ":0");
+      const bool whole_backend = backend_name == wanted;
+      if (!whole_backend && !Matches(wanted, id)) {
+        return absl::InvalidArgumentError(
+            Cat("--devices: there is no ", wanted, "; this node has ", id));
+      }
+      if (!seen.insert(id).second) continue;
+      absl::StatusOr<worker::v1::DescribeResponse> found = Probe(options, id);
+      if (!found.ok()) return found.status();
+      Log(LogLevel::kInfo, "device.found",
+          {{"device", id},
+           {"model", found->device().model()},
+           {"memory_bytes", found->device().memory_bytes()}});
+      set.executors.push_back(Supervise(options, *found));
+    }
+    if (!known) {
+      return absl::InvalidArgumentError(Cat("--devices: unknown backend in \"", wanted,
+                                            "\"; known are cpu, cuda, hip, as in cpu:0 or cuda:*"));
+    }
+  }
+  return set;
+}
+
+}  // namespace assay

@@ -1,0 +1,41 @@
+// Finds the devices of this node and gives each its supervisor.
+//
+// Devices are found by a probing worker that lives for a moment, so that the daemon
+// itself loads no driver and no compute library. A backend that is not there is
+// listed with the reason.
+#ifndef ASSAY_SERVER_WORKER_DEVICE_SET_H_
+#define ASSAY_SERVER_WORKER_DEVICE_SET_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "assay/v1/device.pb.h"
+#include "server/worker/executor.h"
+
+namespace assay {
+
+struct DiscoverOptions {
+  std::string worker_path;
+  std::vector<std::string> devices;                 // "cpu:0", "cuda:*"; in this order
+  std::int64_t arena_bytes = 0;                     // most for an arena; 0: half of the memory
+  absl::Duration idle_release = absl::Seconds(60);  // 0: arenas are kept
+  std::function<void(std::string_view device, std::string_view reason)> on_restart;
+  std::function<void(const v1::Device&)> on_change;
+};
+
+// INVALID_ARGUMENT where a name is no device's or a backend is unknown; INTERNAL or
+// NOT_FOUND where the worker cannot be run.
+absl::StatusOr<DeviceSet> DiscoverDevices(const DiscoverOptions& options);
+
+// Variables that workers are started with, each only where the daemon's own
+// environment does not say.
+std::vector<std::string> WorkerEnvironment();
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_WORKER_DEVICE_SET_H_

@@ -1,0 +1,54 @@
+// A device's worker, kept alive: runs cases in it, and turns every way in which it
+// can die into a result.
+//
+// One worker process a device. It is started before the first case, replaced when
+// it dies (at once where a case waits; else after a back-off that grows from 0 to
+// 30 s), and killed with the supervisor. A worker that keeps dying quarantines the
+// device: every case then is ERROR (fault) until Release is called or the daemon
+// starts anew. Planted kernels, which die on purpose, never count towards that.
+//
+// Thread-safety: as CaseExecutor says; the callbacks of the options are called by
+// any thread, never with a lock held that Describe needs.
+#ifndef ASSAY_SERVER_WORKER_SUPERVISOR_H_
+#define ASSAY_SERVER_WORKER_SUPERVISOR_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "assay/v1/device.pb.h"
+#include "server/worker/executor.h"
+
+namespace assay {
+
+struct SupervisorOptions {
+  std::string device_id;
+  std::string worker_path;
+  std::vector<std::string> worker_args;
+  std::vector<std::string> environment;               // added to the daemon's own
+  absl::Duration idle_release = absl::Seconds(60);    // 0: the arena is kept
+  absl::Duration start_deadline = absl::Seconds(60);  // for a new worker to answer
+  absl::Duration cancel_grace = absl::Milliseconds(200);
+  std::int64_t resident_cap_bytes = 0;  // a worker above this in RAM is killed; 0: never
+  int deaths_in_a_row = 5;              // without a case answered between: quarantine
+  int deaths_in_window = 20;            // within `window`: quarantine
+  absl::Duration window = absl::Minutes(10);
+  absl::Duration longest_back_off = absl::Seconds(30);
+  // What the probe found; state and counters are the supervisor's.
+  v1::Device device;
+  std::vector<v1::Kernel> kernels;
+  // A worker died or was killed: crash, exit, timeout, memory, cancelled, idle, start.
+  std::function<void(std::string_view reason)> on_restart;
+  // State, memory, ceilings or quarantine changed.
+  std::function<void(const v1::Device&)> on_change;
+};
+
+std::unique_ptr<CaseExecutor> MakeSupervisor(SupervisorOptions options);
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_WORKER_SUPERVISOR_H_
