@@ -1,1 +1,248 @@
-// filled below
+#include "server/auth/credentials.h"
+
+#include <arpa/inet.h>
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509_vfy.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "server/base/cat.h"
+#include "server/base/config.h"
+#include "server/base/log.h"
+
+namespace assay {
+namespace {
+
+template <auto Free>
+struct Freer {
+  template <class T>
+  void operator()(T* object) const {
+    Free(object);
+  }
+};
+using Bio = std::unique_ptr<BIO, Freer<BIO_free>>;
+using Certificate = std::unique_ptr<X509, Freer<X509_free>>;
+using PrivateKey = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
+
+Bio Read(const std::string& pem) {
+  return Bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+}
+
+std::vector<Certificate> Certificates(const std::string& pem) {
+  std::vector<Certificate> all;
+  const Bio bio = Read(pem);
+  while (Certificate one{PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)}) {
+    all.push_back(std::move(one));
+  }
+  ERR_clear_error();  // the end of the text is an error to OpenSSL
+  return all;
+}
+
+// A key with a passphrase is no key here: nobody is there to type it.
+PrivateKey Key(const std::string& pem) {
+  const Bio bio = Read(pem);
+  const auto no_passphrase = [](char*, int, int, void*) { return -1; };
+  PrivateKey key{PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr)};
+  ERR_clear_error();
+  return key;
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path, std::string_view flag) {
+  std::ifstream file(path);
+  std::stringstream text;
+  if (file) text << file.rdbuf();
+  if (!file.is_open() || !file) {
+    return absl::NotFoundError(Cat(flag, ": cannot read ", path));
+  }
+  return text.str();
+}
+
+absl::StatusOr<TlsMaterial> ReadMaterial(const TlsFiles& files) {
+  TlsMaterial material;
+  const auto read = [](const std::string& path, std::string_view flag, std::string* out) {
+    absl::StatusOr<std::string> text = ReadFile(path, flag);
+    if (text.ok()) *out = *std::move(text);
+    return text.status();
+  };
+  if (absl::Status s = read(files.cert, "--tls-cert", &material.cert); !s.ok()) return s;
+  if (absl::Status s = read(files.key, "--tls-key", &material.key); !s.ok()) return s;
+  if (!files.client_ca.empty()) {
+    if (absl::Status s = read(files.client_ca, "--tls-client-ca", &material.client_ca); !s.ok()) {
+      return s;
+    }
+  }
+  if (absl::Status s = CheckMaterial(material, files); !s.ok()) return s;
+  return material;
+}
+
+// Changes whenever one of the files does.
+std::string Stamp(const TlsFiles& files) {
+  std::string stamp;
+  for (const std::string* path : {&files.cert, &files.key, &files.client_ca}) {
+    struct stat s {};
+    if (path->empty() || stat(path->c_str(), &s) != 0) {
+      stamp += "-;";
+      continue;
+    }
+    Append(&stamp, s.st_ino, ",", s.st_size, ",", s.st_mtim.tv_sec, ",", s.st_mtim.tv_nsec, ";");
+  }
+  return stamp;
+}
+
+grpc_ssl_server_certificate_config* MakeConfig(const TlsMaterial& material) {
+  const grpc_ssl_pem_key_cert_pair pair{material.key.c_str(), material.cert.c_str()};
+  return grpc_ssl_server_certificate_config_create(
+      material.client_ca.empty() ? nullptr : material.client_ca.c_str(), &pair, 1);
+}
+
+// gRPC's C++ interface has no credentials that ask for their certificates at each
+// handshake; its C interface has, and this is the bridge.
+class FetchingCredentials final : public grpc::ServerCredentials {
+ public:
+  explicit FetchingCredentials(std::shared_ptr<CertificateStore> certificates)
+      : certificates_(std::move(certificates)) {
+    const bool mutual = !certificates_->files().client_ca.empty();
+    credentials_ = grpc_ssl_server_credentials_create_with_options(
+        grpc_ssl_server_credentials_create_options_using_config_fetcher(
+            mutual ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
+                   : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE,
+            &FetchingCredentials::Fetch, this));
+  }
+  ~FetchingCredentials() override { grpc_server_credentials_release(credentials_); }
+
+  void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
+
+ private:
+  int AddPortToServer(const std::string& address, grpc_server* server) override {
+    return grpc_server_add_http2_port(server, address.c_str(), credentials_);
+  }
+
+  static grpc_ssl_certificate_config_reload_status Fetch(
+      void* self, grpc_ssl_server_certificate_config** config) {
+    auto& credentials = *static_cast<FetchingCredentials*>(self);
+    std::shared_ptr<const TlsMaterial> now = credentials.certificates_->Current();
+    const std::lock_guard lock(credentials.mutex_);
+    if (now == credentials.given_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    *config = MakeConfig(*now);
+    credentials.given_ = std::move(now);
+    return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
+  }
+
+  const std::shared_ptr<CertificateStore> certificates_;
+  grpc_server_credentials* credentials_ = nullptr;
+  std::mutex mutex_;
+  std::shared_ptr<const TlsMaterial> given_;  // what gRPC has
+};
+
+}  // namespace
+
+absl::Status CheckMaterial(const TlsMaterial& material, const TlsFiles& files) {
+  const std::vector<Certificate> chain = Certificates(material.cert);
+  if (chain.empty()) {
+    return absl::InvalidArgumentError(Cat("--tls-cert: ", files.cert, " holds no PEM certificate"));
+  }
+  const PrivateKey key = Key(material.key);
+  if (key == nullptr) {
+    return absl::InvalidArgumentError(
+        Cat("--tls-key: ", files.key, " holds no PEM private key without a passphrase"));
+  }
+  const bool fits = X509_check_private_key(chain.front().get(), key.get()) == 1;
+  ERR_clear_error();
+  if (!fits) {
+    return absl::InvalidArgumentError(
+        Cat("--tls-key: ", files.key, " is not the key of the certificate in ", files.cert));
+  }
+  if (!files.client_ca.empty() && Certificates(material.client_ca).empty()) {
+    return absl::InvalidArgumentError(
+        Cat("--tls-client-ca: ", files.client_ca, " holds no PEM certificate"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<CertificateStore>> CertificateStore::Open(TlsFiles files) {
+  auto store = std::shared_ptr<CertificateStore>(new CertificateStore(std::move(files)));
+  store->stamp_ = Stamp(store->files_);
+  absl::StatusOr<TlsMaterial> material = ReadMaterial(store->files_);
+  if (!material.ok()) return material.status();
+  store->current_ = std::make_shared<const TlsMaterial>(*std::move(material));
+  store->looked_ = std::chrono::steady_clock::now();
+  return store;
+}
+
+std::shared_ptr<const TlsMaterial> CertificateStore::Current() {
+  const std::lock_guard lock(mutex_);
+  const auto now = std::chrono::steady_clock::now();
+  if (now - looked_ < std::chrono::seconds(1)) return current_;
+  looked_ = now;
+  std::string stamp = Stamp(files_);
+  if (stamp == stamp_) return current_;
+  absl::StatusOr<TlsMaterial> material = ReadMaterial(files_);
+  stamp_ = std::move(stamp);
+  if (material.ok()) {
+    current_ = std::make_shared<const TlsMaterial>(*std::move(material));
+    Log(LogLevel::kInfo, "tls.reloaded", {{"cert", files_.cert}});
+  } else {
+    Log(LogLevel::kError, "tls.reload_refused",
+        {{"reason", std::string(material.status().message())}, {"using", "the set before"}});
+  }
+  return current_;
+}
+
+bool IsLocalAddress(std::string_view address) {
+  if (address.starts_with("unix:")) return true;
+  const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
+  if (!parsed.ok()) return false;
+  const std::string& host = parsed->host;
+  if (host == "localhost" || host == "::1") return true;
+  in_addr ip{};
+  return inet_pton(AF_INET, host.c_str(), &ip) == 1 && (ntohl(ip.s_addr) >> 24) == 127;
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> PortCredentials(
+    std::string_view address, std::shared_ptr<CertificateStore> certificates, bool insecure) {
+  if (certificates != nullptr) {
+    return std::make_shared<FetchingCredentials>(std::move(certificates));
+  }
+  if (!insecure && !IsLocalAddress(address)) {
+    return absl::InvalidArgumentError(
+        Cat("--listen ", address,
+            " can be reached from other machines: give --tls-cert and --tls-key, or --insecure "
+            "to serve without encryption"));
+  }
+  return grpc::InsecureServerCredentials();
+}
+
+bool UseCertificates(CertificateStore& certificates, SSL_CTX* context) {
+  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  const auto use = [](SSL* ssl, void* store) -> int {
+    const std::shared_ptr<const TlsMaterial> now = static_cast<CertificateStore*>(store)->Current();
+    const std::vector<Certificate> chain = Certificates(now->cert);
+    const PrivateKey key = Key(now->key);
+    if (chain.empty() || key == nullptr) return 0;
+    if (SSL_use_certificate(ssl, chain.front().get()) != 1) return 0;
+    SSL_clear_chain_certs(ssl);
+    for (std::size_t i = 1; i < chain.size(); ++i) {
+      if (SSL_add1_chain_cert(ssl, chain[i].get()) != 1) return 0;
+    }
+    if (SSL_use_PrivateKey(ssl, key.get()) != 1) return 0;
+    if (now->client_ca.empty()) return 1;
+    X509_STORE* authorities = X509_STORE_new();
+    for (const Certificate& ca : Certificates(now->client_ca)) {
+      X509_STORE_add_cert(authorities, ca.get());
+    }
+    SSL_set0_verify_cert_store(ssl, authorities);  // takes it
+    SSL_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+    return 1;
+  };
+  SSL_CTX_set_cert_cb(context, use, &certificates);
+  return true;
+}
+
+}  // namespace assay
