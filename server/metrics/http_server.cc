@@ -1,0 +1,95 @@
+#include "server/metrics/http_server.h"
+
+#include <httplib.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "server/base/cat.h"
+
+namespace assay {
+namespace {
+
+constexpr std::size_t kThreads = 4;
+constexpr int kReadSeconds = 2;
+constexpr int kWriteSeconds = 5;
+constexpr std::size_t kRequestBytes = 8192;
+
+class Server final : public MetricsServer {
+ public:
+  Server(Metrics& metrics, MetricsServerOptions options)
+      : metrics_(metrics), options_(std::move(options)) {
+    if (options_.setup_tls) {
+      http_ = std::make_unique<httplib::SSLServer>(
+          [this](SSL_CTX& context) { return options_.setup_tls(&context); });
+    } else {
+      http_ = std::make_unique<httplib::Server>();
+    }
+  }
+
+  ~Server() override {
+    http_->stop();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  absl::Status Start() {
+    if (!http_->is_valid()) return absl::UnavailableError("cannot set up TLS");
+    http_->new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+    // Not SO_REUSEPORT, the library's own choice: a second daemon on the port must
+    // be an error and not take half of the scrapes.
+    http_->set_socket_options([](int fd) {
+      const int on = 1;
+      setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    });
+    http_->set_keep_alive_max_count(1);
+    http_->set_keep_alive_timeout(kReadSeconds);
+    http_->set_read_timeout(kReadSeconds);
+    http_->set_write_timeout(kWriteSeconds);
+    http_->set_payload_max_length(kRequestBytes);
+    http_->Get("/metrics", [this](const httplib::Request&, httplib::Response& response) {
+      response.set_content(metrics_.Exposition(), "text/plain; version=0.0.4; charset=utf-8");
+    });
+    http_->Get("/healthz", [this](const httplib::Request&, httplib::Response& response) {
+      const bool healthy = !options_.healthy || options_.healthy();
+      response.status = healthy ? 200 : 503;
+      response.set_content(healthy ? "ok\n" : "draining\n", "text/plain");
+    });
+    const std::string host = options_.host.empty() ? "0.0.0.0" : options_.host;
+    errno = 0;
+    port_ = options_.port;
+    const bool bound =
+        port_ == 0 ? (port_ = http_->bind_to_any_port(host)) > 0 : http_->bind_to_port(host, port_);
+    if (!bound) {
+      return absl::UnavailableError(Cat("cannot listen on ", host, ":", options_.port, ": ",
+                                        errno != 0 ? std::strerror(errno) : "no such address"));
+    }
+    thread_ = std::thread([this] { http_->listen_after_bind(); });
+    // stop() before the loop runs would be lost, and the thread with it.
+    while (!http_->is_running()) std::this_thread::yield();
+    return absl::OkStatus();
+  }
+
+  int port() const override { return port_; }
+
+ private:
+  Metrics& metrics_;
+  const MetricsServerOptions options_;
+  std::unique_ptr<httplib::Server> http_;
+  int port_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetricsServer(Metrics& metrics,
+                                                                  MetricsServerOptions options) {
+  auto server = std::make_unique<Server>(metrics, std::move(options));
+  if (absl::Status status = server->Start(); !status.ok()) return status;
+  return server;
+}
+
+}  // namespace assay
