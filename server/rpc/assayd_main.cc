@@ -1,1 +1,292 @@
-int main() { return 0; }
+// assayd: the daemon of a node. Configuration → log → store → devices → jobs →
+// gRPC → metrics → one line on stdout when it is ready → signals → drain.
+//
+// Exit codes: 0 asked to end and did; 2 usage or configuration; 3 the environment
+// (a port in use, a state folder that is locked or cannot be written, no worker);
+// 128 + n ended at once by a second signal n.
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "google/protobuf/util/time_util.h"
+#include "server/auth/credentials.h"
+#include "server/base/cat.h"
+#include "server/base/config.h"
+#include "server/base/log.h"
+#include "server/base/paths.h"
+#include "server/jobs/job_manager.h"
+#include "server/metrics/http_server.h"
+#include "server/metrics/metrics.h"
+#include "server/rpc/grpc_server.h"
+#include "server/rpc/validation_service.h"
+#include "server/store/store.h"
+#include "server/worker/device_set.h"
+
+namespace assay {
+namespace {
+
+constexpr int kExitUsage = 2;
+constexpr int kExitEnvironment = 3;
+
+// Signals come as bytes of a descriptor, so that waiting for one and for the end of
+// the drain is one poll. They are blocked before the first thread is made.
+int OpenSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+// The next signal, or nothing once `other` is readable.
+std::optional<int> WaitForSignal(int signals, int other) {
+  for (;;) {
+    pollfd fds[2] = {{signals, POLLIN, 0}, {other, POLLIN, 0}};
+    if (poll(fds, 2, -1) < 0) continue;  // EINTR: a stopped process that goes on
+    if ((fds[0].revents & POLLIN) != 0) {
+      signalfd_siginfo info{};
+      if (read(signals, &info, sizeof info) == sizeof info) {
+        return static_cast<int>(info.ssi_signo);
+      }
+    }
+    if ((fds[1].revents & POLLIN) != 0) return std::nullopt;
+  }
+}
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+// What a failure at the start prints and ends with.
+struct Failure {
+  int exit_code;
+  std::string message;
+};
+
+Failure Fail(const absl::Status& status, std::string_view context = "") {
+  const bool usage = status.code() == absl::StatusCode::kInvalidArgument;
+  return {usage ? kExitUsage : kExitEnvironment,
+          Cat(context, context.empty() ? "" : ": ", std::string(status.message()))};
+}
+
+// The parts of a running daemon, each outliving those after it.
+class Daemon {
+ public:
+  explicit Daemon(Config config) : config_(std::move(config)) {}
+
+  std::optional<Failure> Start();
+  // One line: where it serves.
+  std::string ReadyLine() const;
+  // Finishes what runs, within the drain's time.
+  void Drain() {
+    draining_.store(true);
+    grpc_.server->GetHealthCheckService()->SetServingStatus(false);
+    jobs_->Drain(config_.drain_timeout);
+    service_->Stop();
+    // Streams have been ended; what is still open is cut.
+    grpc_.server->Shutdown(absl::ToChronoTime(absl::Now() + absl::Milliseconds(500)));
+  }
+
+ private:
+  std::optional<Failure> CheckPorts();
+  std::optional<Failure> StartDevices();
+  std::optional<Failure> StartServing();
+  std::optional<Failure> StartMetrics();
+
+  const Config config_;
+  std::atomic<bool> draining_{false};
+  std::string metrics_address_ = "off";
+  std::shared_ptr<CertificateStore> certificates_;
+  std::unique_ptr<Metrics> metrics_;
+  std::unique_ptr<Store> store_;
+  DeviceSet devices_;
+  std::unique_ptr<JobManager> jobs_;
+  std::unique_ptr<ValidationService> service_;
+  GrpcServer grpc_;
+  std::unique_ptr<MetricsServer> metrics_server_;
+};
+
+std::optional<Failure> Daemon::CheckPorts() {
+  if (!config_.tls_cert.empty()) {
+    auto certificates =
+        CertificateStore::Open({config_.tls_cert, config_.tls_key, config_.tls_client_ca});
+    if (!certificates.ok())
+      return Failure{kExitUsage, std::string(certificates.status().message())};
+    certificates_ = *std::move(certificates);
+  }
+  for (const std::string& address : config_.listen) {
+    const auto credentials = PortCredentials(address, certificates_, config_.insecure);
+    if (!credentials.ok()) return Fail(credentials.status());
+    if (absl::Status s = CheckAddress(address); !s.ok()) return Fail(s, "--listen");
+  }
+  if (!config_.metrics_listen.empty()) {
+    if (absl::Status s = CheckAddress(config_.metrics_listen); !s.ok()) {
+      return Fail(s, "--metrics-listen");
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Failure> Daemon::StartDevices() {
+  DiscoverOptions options;
+  options.worker_path = config_.worker.empty() ? FindWorker() : config_.worker;
+  if (options.worker_path.empty()) {
+    return Failure{kExitEnvironment,
+                   "there is no assay-worker beside this program; name it with --worker"};
+  }
+  options.devices = config_.devices;
+  options.arena_bytes = config_.arena_bytes;
+  options.idle_release = config_.idle_release;
+  options.on_restart = [this](std::string_view device, std::string_view reason) {
+    metrics_->WorkerRestarted(device, reason);
+  };
+  options.on_change = [this](const v1::Device& device) { metrics_->DeviceChanged(device); };
+  absl::StatusOr<DeviceSet> found = DiscoverDevices(options);
+  if (!found.ok()) return Fail(found.status());
+  devices_ = *std::move(found);
+  for (const auto& executor : devices_.executors) {
+    metrics_->AddDevice(executor->Describe(), executor->Kernels());
+  }
+  return std::nullopt;
+}
+
+std::optional<Failure> Daemon::StartServing() {
+  JobOptions job_options;
+  job_options.suites_folder = config_.suites_dir.empty() ? FindSuites() : config_.suites_dir;
+  job_options.case_deadline = config_.case_deadline;
+  job_options.max_cases = static_cast<int>(config_.max_cases);
+  job_options.max_waiting_jobs = static_cast<int>(config_.max_waiting_jobs);
+  jobs_ = JobManager::Make(*store_, devices_, metrics_.get(), job_options);
+  if (absl::Status s = jobs_->Start(); !s.ok()) return Fail(s, "jobs of an earlier run");
+
+  ServiceOptions service_options;
+  v1::ServerInfo& info = service_options.info;
+  info.set_version(ASSAY_VERSION);
+  info.set_host(HostName());
+  *info.mutable_start_time() = google::protobuf::util::TimeUtil::GetCurrentTime();
+  for (const auto& executor : devices_.executors) {
+    const std::string backend = executor->Describe().backend();
+    if (std::find(info.backends().begin(), info.backends().end(), backend) ==
+        info.backends().end()) {
+      info.add_backends(backend);
+    }
+    for (const v1::Kernel& kernel : executor->Kernels()) {
+      if (!kernel.version().empty()) {
+        (*info.mutable_versions())[kernel.provider()] = kernel.version();
+      }
+    }
+  }
+  service_ = std::make_unique<ValidationService>(*jobs_, devices_, metrics_.get(), service_options);
+  absl::StatusOr<GrpcServer> started =
+      StartGrpcServer(*service_, {config_.listen, certificates_, config_.insecure});
+  if (!started.ok()) return Fail(started.status(), "--listen");
+  grpc_ = *std::move(started);
+  return std::nullopt;
+}
+
+std::optional<Failure> Daemon::StartMetrics() {
+  if (config_.metrics_listen.empty()) return std::nullopt;
+  const absl::StatusOr<HostPort> at = ParseHostPort(config_.metrics_listen);
+  if (!at.ok()) return Fail(at.status(), "--metrics-listen");
+  MetricsServerOptions options;
+  options.host = at->host;
+  options.port = at->port;
+  options.healthy = [this] { return !draining_.load(); };
+  if (config_.metrics_tls) {
+    options.setup_tls = [this](SSL_CTX* context) {
+      return UseCertificates(*certificates_, context);
+    };
+  }
+  absl::StatusOr<std::unique_ptr<MetricsServer>> server =
+      StartMetricsServer(*metrics_, std::move(options));
+  if (!server.ok()) return Fail(server.status(), "--metrics-listen");
+  metrics_server_ = *std::move(server);
+  const std::string& given = config_.metrics_listen;
+  metrics_address_ = Cat(given.substr(0, given.rfind(':')), ":", metrics_server_->port());
+  return std::nullopt;
+}
+
+std::optional<Failure> Daemon::Start() {
+  if (std::optional<Failure> failure = CheckPorts()) return failure;
+  metrics_ = MakeMetrics(ASSAY_VERSION);
+  StoreOptions store_options;
+  store_options.folder = config_.state_dir;
+  store_options.sync = config_.store_sync == "normal" ? StoreSync::kNormal : StoreSync::kFull;
+  store_options.max_bytes = config_.store_max_bytes;
+  absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(store_options);
+  if (!store.ok()) return Failure{kExitEnvironment, std::string(store.status().message())};
+  store_ = *std::move(store);
+  if (std::optional<Failure> failure = StartDevices()) return failure;
+  // The metrics port first: once a client can be answered, it is told both.
+  if (std::optional<Failure> failure = StartMetrics()) return failure;
+  if (std::optional<Failure> failure = StartServing()) return failure;
+  service_->SetAddresses(grpc_.addresses.front(), metrics_address_);
+  return std::nullopt;
+}
+
+std::string Daemon::ReadyLine() const {
+  return Cat("assayd ready: grpc ", absl::StrJoin(grpc_.addresses, ", "), ", metrics ",
+             metrics_address_, ", state in ", config_.state_dir);
+}
+
+int Main(int argc, char** argv) {
+  const int signals = OpenSignals();
+  absl::StatusOr<ParsedArguments> arguments = ParseArguments(argc, argv, ASSAY_VERSION);
+  if (!arguments.ok()) {
+    std::fprintf(stderr, "assayd: %s\n", std::string(arguments.status().message()).c_str());
+    return kExitUsage;
+  }
+  if (!arguments->print.empty()) {
+    std::fputs(arguments->print.c_str(), stdout);
+    return 0;
+  }
+  SetLogLevel(arguments->config.log_level);
+  RedirectGrpcLog();
+  umask(0077);  // the state is the daemon's own; so are unix sockets
+
+  Daemon daemon(arguments->config);
+  if (const std::optional<Failure> failure = daemon.Start()) {
+    std::fprintf(stderr, "assayd: %s\n", failure->message.c_str());
+    return failure->exit_code;
+  }
+  std::printf("%s\n", daemon.ReadyLine().c_str());
+  std::fflush(stdout);
+
+  const int drained = eventfd(0, EFD_CLOEXEC);
+  const std::optional<int> first = WaitForSignal(signals, -1);
+  Log(LogLevel::kInfo, "daemon.draining",
+      {{"signal", sigabbrev_np(*first)},
+       {"timeout", absl::FormatDuration(arguments->config.drain_timeout)}});
+  std::thread drain([&] {
+    daemon.Drain();
+    eventfd_write(drained, 1);
+  });
+  if (const std::optional<int> second = WaitForSignal(signals, drained)) {
+    Log(LogLevel::kWarn, "daemon.ended_at_once", {{"signal", sigabbrev_np(*second)}});
+    _exit(128 + *second);
+  }
+  drain.join();
+  Log(LogLevel::kInfo, "daemon.ended");
+  return 0;
+}
+
+}  // namespace
+}  // namespace assay
+
+int main(int argc, char** argv) { return assay::Main(argc, argv); }
