@@ -1,0 +1,133 @@
+// Flags, the file, and what is said where they are wrong.
+#include "server/base/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace assay {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::StatusOr<ParsedArguments> Parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "assayd");
+  return ParseArguments(static_cast<int>(arguments.size()), arguments.data(), "1.2.3");
+}
+
+std::string ParseError(std::vector<const char*> arguments) {
+  const auto parsed = Parse(std::move(arguments));
+  return parsed.ok() ? "" : std::string(parsed.status().message());
+}
+
+std::string TomlError(std::string_view text) {
+  Config config;
+  return std::string(ReadToml(text, "a.toml", config).message());
+}
+
+std::string WriteFile(const std::string& name, const std::string& text) {
+  const std::string path = ::testing::TempDir() + name;
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(ConfigTest, FlagsAreRead) {
+  const auto parsed =
+      Parse({"--listen", "127.0.0.1:0", "--listen=unix:/tmp/a.sock,[::1]:0", "--devices",
+             "cpu:0,cuda:*", "--case-deadline", "90", "--arena-bytes", "2GiB", "--insecure",
+             "--metrics-listen", "off", "--state-dir", "/tmp/state", "--idle-release", "0"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const Config& c = parsed->config;
+  EXPECT_THAT(c.listen, ElementsAre("127.0.0.1:0", "unix:/tmp/a.sock", "[::1]:0"));
+  EXPECT_THAT(c.devices, ElementsAre("cpu:0", "cuda:*"));
+  EXPECT_EQ(c.case_deadline, absl::Seconds(90));
+  EXPECT_EQ(c.arena_bytes, std::int64_t{2} << 30);
+  EXPECT_EQ(c.idle_release, absl::ZeroDuration());
+  EXPECT_TRUE(c.insecure);
+  EXPECT_EQ(c.metrics_listen, "");
+  EXPECT_EQ(c.state_dir, "/tmp/state");
+}
+
+TEST(ConfigTest, AFlagBeatsTheFileAndTheFileTheDefault) {
+  const std::string path = WriteFile("flag_beats_file.toml",
+                                     "listen = [\"127.0.0.1:1\", \"127.0.0.1:2\"]\n"
+                                     "case-deadline = \"5s\"\ndrain-timeout = 3\n"
+                                     "insecure = true\n");
+  const auto parsed = Parse({"--config", path.c_str(), "--case-deadline", "7s"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->config.case_deadline, absl::Seconds(7));
+  EXPECT_EQ(parsed->config.drain_timeout, absl::Seconds(3));
+  EXPECT_THAT(parsed->config.listen, ElementsAre("127.0.0.1:1", "127.0.0.1:2"));
+  EXPECT_TRUE(parsed->config.insecure);
+  EXPECT_EQ(parsed->config.metrics_listen, "127.0.0.1:9575");
+}
+
+TEST(ConfigTest, ErrorsOfTheFileSayWhereAndWhatIsNear) {
+  EXPECT_EQ(TomlError("# first\nlistne = \"127.0.0.1:1\"\n"),
+            "a.toml:2:1: unknown key \"listne\"; did you mean \"listen\"?");
+  EXPECT_EQ(TomlError("colour = 1\n"), "a.toml:1:1: unknown key \"colour\"");
+  EXPECT_THAT(TomlError("listen = \n"), HasSubstr("a.toml:1:"));
+  EXPECT_THAT(TomlError("insecure = \"yes\""),
+              HasSubstr("a.toml:1:12: insecure must be true or false, got \"yes\""));
+  EXPECT_THAT(TomlError("store-sync = [\"full\"]"), HasSubstr("store-sync must be one value"));
+  EXPECT_THAT(TomlError("[tls]\ncert = \"a\""), HasSubstr("unknown key \"tls\""));
+  EXPECT_THAT(TomlError("devices = []"), HasSubstr("must name at least one"));
+}
+
+TEST(ConfigTest, ErrorsOfFlagsNameTheFlagTheValueAndWhatIsRight) {
+  EXPECT_THAT(ParseError({"--listen", "7575"}),
+              HasSubstr("--listen must be HOST:PORT with a port from 0 to 65535"));
+  EXPECT_THAT(ParseError({"--listen", "::1:80"}), HasSubstr("[HOST]:PORT"));
+  EXPECT_THAT(ParseError({"--metrics-listen", "h:70000"}), HasSubstr("--metrics-listen must be"));
+  EXPECT_THAT(ParseError({"--case-deadline", "0"}), HasSubstr("must be above 0"));
+  EXPECT_THAT(ParseError({"--case-deadline", "nan"}), HasSubstr("--case-deadline must be a time"));
+  EXPECT_THAT(ParseError({"--arena-bytes", "-1"}), HasSubstr("must be a size"));
+  EXPECT_THAT(ParseError({"--store-sync", "fast"}), HasSubstr("one of full, normal"));
+  EXPECT_THAT(ParseError({"--tls-cert", "a"}), HasSubstr("--tls-key is missing"));
+  EXPECT_THAT(ParseError({"--tls-client-ca", "a"}), HasSubstr("needs --tls-cert"));
+  EXPECT_THAT(ParseError({"--bogus"}), HasSubstr("--bogus"));
+  EXPECT_THAT(ParseError({"--config", "/nowhere/a.toml"}), HasSubstr("/nowhere/a.toml"));
+  EXPECT_THAT(ParseError({"stray"}), HasSubstr("stray"));
+}
+
+TEST(ConfigTest, HelpNamesEveryOptionAndItsDefault) {
+  const auto parsed = Parse({"--help"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  for (const char* word :
+       {"--listen", "--metrics-listen", "--state-dir", "--config", "--devices", "--tls-cert",
+        "--tls-key", "--tls-client-ca", "--insecure", "--suites-dir", "--store-sync",
+        "--case-deadline", "--arena-bytes", "--idle-release", "--drain-timeout", "--log-level",
+        "127.0.0.1:7575", "127.0.0.1:9575", "/etc/assay/assayd.toml"}) {
+    EXPECT_THAT(parsed->print, HasSubstr(word));
+  }
+  EXPECT_EQ(Parse({"--version"})->print, "assayd 1.2.3\n");
+}
+
+TEST(ConfigTest, TimesAndSizes) {
+  EXPECT_EQ(*ParseSeconds("1m30s"), absl::Seconds(90));
+  EXPECT_EQ(*ParseSeconds("0.25"), absl::Milliseconds(250));
+  EXPECT_FALSE(ParseSeconds("-1s").ok());
+  EXPECT_FALSE(ParseSeconds("inf").ok());
+  EXPECT_FALSE(ParseSeconds("").ok());
+  EXPECT_EQ(*ParseBytes("3KiB"), 3072);
+  EXPECT_EQ(*ParseBytes("2GB"), 2'000'000'000);
+  EXPECT_FALSE(ParseBytes("9999999999TiB").ok());
+  EXPECT_FALSE(ParseBytes("GiB").ok());
+}
+
+TEST(ConfigTest, HostsAndPorts) {
+  EXPECT_EQ(ParseHostPort("[::1]:80")->host, "::1");
+  EXPECT_EQ(ParseHostPort(":80")->host, "");
+  EXPECT_EQ(ParseHostPort("a.b:0")->port, 0);
+  EXPECT_FALSE(ParseHostPort("a:").ok());
+  EXPECT_FALSE(ParseHostPort("a:65536").ok());
+  EXPECT_FALSE(ParseHostPort("a:+1").ok());
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,106 @@
+// A worker without kernels: does what the case's name says, so that the supervisor
+// can be tried against every way in which a worker can end.
+//
+//   answer   noisy   crash   exit   abort   hang   allocate   last-words   close   lease
+//
+// With FAKE_WORKER=die-at-start in its environment it ends before it answers.
+#include <fcntl.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/server_posix.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "assay/worker/v1/worker.grpc.pb.h"
+#include "server/worker/phase_page.h"
+
+namespace assay {
+namespace {
+
+class FakeService final : public worker::v1::WorkerService::Service {
+ public:
+  explicit FakeService(PhasePage* page) : page_(page) {}
+
+  grpc::Status Describe(grpc::ServerContext*, const worker::v1::DescribeRequest*,
+                        worker::v1::DescribeResponse* response) override {
+    response->mutable_device()->set_id("cpu:0");
+    response->set_pid(getpid());
+    return grpc::Status::OK;
+  }
+
+  grpc::Status RunCase(grpc::ServerContext*, const worker::v1::RunCaseRequest* request,
+                       worker::v1::RunCaseResponse* response) override {
+    const std::string& mode = request->spec().name();
+    page_->Enter(Phase::kKernel);
+    if (mode == "crash") raise(SIGSEGV);
+    if (mode == "abort") raise(SIGABRT);
+    if (mode == "exit") _exit(3);
+    if (mode == "hang") pause();
+    if (mode == "close") close(kWorkerSocketFd);
+    if (mode == "last-words") {
+      page_->last_words.store(static_cast<std::uint32_t>(LastWords::kOutOfMemory));
+      _exit(kExitOutOfMemory);
+    }
+    if (mode == "allocate") Allocate();
+    if (mode == "noisy") {
+      for (int i = 0; i < 100'000; ++i) std::fprintf(stderr, "line %d\n", i);
+    }
+    if (mode == "refuse") return {grpc::StatusCode::INTERNAL, "refused"};
+    page_->Enter(Phase::kIdle);
+    response->mutable_result()->set_verdict(v1::VERDICT_PASSED);
+    response->mutable_result()->set_implementation(std::to_string(getpid()));
+    response->set_leased_bytes(mode == "lease" ? 4096 : 0);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status ReleaseArena(grpc::ServerContext*, const worker::v1::ReleaseArenaRequest*,
+                            worker::v1::ReleaseArenaResponse* response) override {
+    response->set_released_bytes(4096);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status MeasureCeilings(grpc::ServerContext*, const worker::v1::MeasureCeilingsRequest*,
+                               worker::v1::MeasureCeilingsResponse* response) override {
+    response->add_ceilings()->set_bytes_per_second(1e9);
+    return grpc::Status::OK;
+  }
+
+ private:
+  // Until it is killed, but never so much that the machine is in danger.
+  static void Allocate() {
+    std::vector<char*> blocks;
+    for (int i = 0; i < 64; ++i) {
+      constexpr std::size_t kBytes = 16 << 20;
+      blocks.push_back(static_cast<char*>(std::malloc(kBytes)));
+      std::memset(blocks.back(), 1, kBytes);
+    }
+    pause();
+  }
+
+  PhasePage* page_;
+};
+
+int Main() {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const char* wish = std::getenv("FAKE_WORKER");
+  if (wish != nullptr && std::string(wish) == "die-at-start") return 9;
+  FakeService service(MapPhasePage(kWorkerPageFd));
+  grpc::ServerBuilder builder;
+  builder.RegisterService(&service);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  fcntl(kWorkerSocketFd, F_SETFL, fcntl(kWorkerSocketFd, F_GETFL) | O_NONBLOCK);
+  grpc::AddInsecureChannelFromFd(server.get(), kWorkerSocketFd);
+  server->Wait();
+  return 0;
+}
+
+}  // namespace
+}  // namespace assay
+
+int main() { return assay::Main(); }
