@@ -4,6 +4,7 @@
 
 #include "kernels/providers/onednn/onednn.h"
 #include "kernels/providers/openblas/openblas.h"
+#include "kernels/providers/planted/planted.h"
 #include "kernels/providers/provider.h"
 
 namespace assay {
@@ -38,6 +39,7 @@ void RegisterAll(Registry& r) {
   r.Add(OpenblasConv());
   r.Add(OpenblasAttention());
   r.Add(OpenblasCopy());
+  RegisterPlanted(r);
 }
 
 }  // namespace assay
