@@ -1,1 +1,30 @@
-int main() { return 0; }
+// assay: the command line of Assay.
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/cli/app.h"
+
+int main(int argc, char** argv) {
+  std::ios::sync_with_stdio(false);
+  assay::Streams streams{std::cout, std::cerr};
+  const char* term = std::getenv("TERM");
+  const bool dumb = term == nullptr || std::string_view(term) == "dumb";
+  if (isatty(STDOUT_FILENO) != 0) {
+    const char* no_color = std::getenv("NO_COLOR");
+    winsize size = {};
+    streams.live = !dumb;
+    streams.colour = !dumb && (no_color == nullptr || *no_color == '\0');
+    streams.width =
+        ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  }
+  const int code = assay::RunCommandLine(std::vector<std::string>(argv + 1, argv + argc), streams);
+  std::cout.flush();
+  std::cerr.flush();
+  return code;
+}

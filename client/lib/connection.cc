@@ -1,1 +1,191 @@
-// filled below
+#include "client/lib/connection.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "client/lib/targets_file.h"
+#include "client/lib/text.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
+
+namespace assay {
+namespace {
+
+constexpr char kDefaultTarget[] = "127.0.0.1:7575";
+constexpr char kDefaultPort[] = "7575";
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string DefaultFile() {
+  if (std::string file = Environment("ASSAY_TARGETS"); !file.empty()) return file;
+  std::string base = Environment("XDG_CONFIG_HOME");
+  if (base.empty()) {
+    const std::string home = Environment("HOME");
+    if (home.empty()) return "";
+    base = home + "/.config";
+  }
+  const std::string file = base + "/assay/targets.toml";
+  return std::ifstream(file).good() ? file : "";
+}
+
+absl::Status CheckPort(std::string_view target, std::string_view port) {
+  int number = 0;
+  if (absl::SimpleAtoi(View(port), &number) && number >= 1 && number <= 65535) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "target: \"", View(target), "\": the port must be 1 to 65535, got \"", View(port), "\""));
+}
+
+// "a07" -> "a07:7575"; "[::1]" -> "[::1]:7575"; others as they are.
+absl::StatusOr<std::string> WithPort(const std::string& text) {
+  if (absl::StartsWith(text, "unix:")) return text;
+  if (absl::StrContains(text, "://") || absl::StrContains(text, "/") || text.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("target: \"", text, "\" is no address; write HOST:PORT"));
+  }
+  const std::size_t bracket = text.rfind(']');
+  const std::size_t colon = text.rfind(':');
+  const bool many_colons = colon != std::string::npos && text.find(':') != colon;
+  if (many_colons && bracket == std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("target: \"", text, "\": write an IPv6 address as [", text, "]:PORT"));
+  }
+  if (colon == std::string::npos || (bracket != std::string::npos && colon < bracket)) {
+    return absl::StrCat(text, ":", kDefaultPort);
+  }
+  if (absl::Status status = CheckPort(text, std::string_view(text).substr(colon + 1));
+      !status.ok()) {
+    return status;
+  }
+  return text;
+}
+
+bool IsIpv4(std::string_view host) {
+  return !host.empty() && host.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+// gRPC's own name for an address. Literal addresses bypass its resolver: no
+// name lookup stands between the user and a daemon on this machine.
+std::string GrpcAddress(const std::string& address) {
+  if (absl::StartsWith(address, "unix:")) return address;
+  if (address.front() == '[') return absl::StrCat("ipv6:", address);
+  if (IsIpv4(std::string_view(address).substr(0, address.rfind(':')))) {
+    return absl::StrCat("ipv4:", address);
+  }
+  return absl::StrCat("dns:///", address);
+}
+
+absl::StatusOr<std::string> ReadPem(const char* flag, const std::string& path) {
+  if (path.empty()) return std::string();
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file || text.str().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, ": cannot read ", path));
+  }
+  return text.str();
+}
+
+void Override(const std::string& value, std::string& field) {
+  if (!value.empty()) field = value;
+}
+
+TlsOptions Merge(TlsOptions base, const TlsOptions& over) {
+  Override(over.ca, base.ca);
+  Override(over.cert, base.cert);
+  Override(over.key, base.key);
+  Override(over.server_name, base.server_name);
+  return base;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Target>> ResolveTargets(const TargetOptions& options) {
+  std::string list = options.targets;
+  if (list.empty()) list = Environment("ASSAY_TARGET");
+  if (list.empty()) list = kDefaultTarget;
+  const std::string path = options.file.empty() ? DefaultFile() : options.file;
+  TargetsFile named;
+  if (!path.empty()) {
+    auto read = ReadTargetsFile(path);
+    if (!read.ok()) return read.status();
+    named = *std::move(read);
+  }
+  std::vector<Target> targets;
+  for (absl::string_view word : absl::StrSplit(list, ',', absl::SkipWhitespace())) {
+    const std::string text(absl::StripAsciiWhitespace(word));
+    std::vector<Target> meant = {{text, {}}};
+    if (const auto it = named.find(text); it != named.end()) meant = it->second;
+    for (Target& target : meant) {
+      auto address = WithPort(target.address);
+      if (!address.ok()) return address.status();
+      targets.push_back({*std::move(address), Merge(target.tls, options.tls)});
+      const TlsOptions& tls = targets.back().tls;
+      if (tls.cert.empty() != tls.key.empty()) {
+        return absl::InvalidArgumentError(tls.key.empty() ? "--tls-cert also needs --tls-key"
+                                                          : "--tls-key also needs --tls-cert");
+      }
+    }
+  }
+  if (targets.empty()) return absl::InvalidArgumentError("target: the list is empty");
+  return targets;
+}
+
+Connection::Connection(std::string target, std::shared_ptr<grpc::Channel> channel)
+    : target_(std::move(target)),
+      channel_(std::move(channel)),
+      stub_(v1::ValidationService::NewStub(channel_)) {}
+
+absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const Target& target) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  // One attempt may take 5 s; a daemon that restarts is found again within one.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetMaxReceiveMessageSize(-1);
+  std::shared_ptr<grpc::ChannelCredentials> credentials;
+  if (target.tls.enabled()) {
+    grpc::SslCredentialsOptions ssl;
+    struct {
+      const char* flag;
+      const std::string& path;
+      std::string& pem;
+    } const files[] = {{"--tls-ca", target.tls.ca, ssl.pem_root_certs},
+                       {"--tls-cert", target.tls.cert, ssl.pem_cert_chain},
+                       {"--tls-key", target.tls.key, ssl.pem_private_key}};
+    for (const auto& file : files) {
+      auto pem = ReadPem(file.flag, file.path);
+      if (!pem.ok()) return pem.status();
+      file.pem = *std::move(pem);
+    }
+    credentials = grpc::SslCredentials(ssl);
+    if (!target.tls.server_name.empty()) {
+      arguments.SetSslTargetNameOverride(target.tls.server_name);
+    }
+  } else {
+    credentials = grpc::InsecureChannelCredentials();
+  }
+  return std::unique_ptr<Connection>(new Connection(
+      target.address,
+      grpc::CreateCustomChannel(GrpcAddress(target.address), credentials, arguments)));
+}
+
+void SetDeadline(grpc::ClientContext& context, absl::Duration wait) {
+  context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(wait));
+}
+
+}  // namespace assay

@@ -1,0 +1,108 @@
+#include "client/cli/app.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/context.h"
+#include "client/lib/words.h"
+
+namespace assay {
+namespace {
+
+void AddGlobalOptions(CLI::App& app, GlobalOptions& globals) {
+  const auto text = [&app](const char* names, std::string& value, const char* type,
+                           const char* help) {
+    app.add_option(names, value, help)->type_name(type)->group("Anywhere");
+  };
+  text("--target", globals.targets.targets, "LIST",
+       "HOST:PORT[,…] or names of the targets file (default: ASSAY_TARGET, else 127.0.0.1:7575)");
+  text("--targets-file", globals.targets.file, "FILE",
+       "named targets, TOML (default: ASSAY_TARGETS, else ~/.config/assay/targets.toml)");
+  text("--tls-ca", globals.targets.tls.ca, "FILE", "roots to trust; any --tls option turns TLS on");
+  text("--tls-cert", globals.targets.tls.cert, "FILE", "this client's certificate");
+  text("--tls-key", globals.targets.tls.key, "FILE", "its private key");
+  text("--tls-server-name", globals.targets.tls.server_name, "NAME",
+       "the name the daemon's certificate carries");
+  text("--format", globals.format, "WORD",
+       "table, jsonl, csv, json, junit, html, markdown (default: by --output's name, else table)");
+  text("--output", globals.output, "FILE", "write results there instead of to standard output");
+  text("--reconnect", globals.reconnect, "TIME",
+       "how long to resume a lost connection (default 30s)");
+  app.add_flag("--all", globals.every_row, "show every case, however many")->group("Anywhere");
+}
+
+// The application the words were meant for: the innermost one that was parsed.
+const CLI::App* Innermost(const CLI::App& app) {
+  const CLI::App* inner = &app;
+  while (!inner->get_subcommands().empty()) inner = inner->get_subcommands().front();
+  return inner;
+}
+
+// A line for a word nobody understood, with what is near.
+std::string UnknownWord(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> known;
+  for (const CLI::App* at = Innermost(app); at != nullptr; at = at->get_parent()) {
+    if (word.starts_with("-")) {
+      for (const CLI::Option* option : at->get_options()) {
+        for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+      }
+    } else if (at == Innermost(app)) {
+      for (const CLI::App* sub : at->get_subcommands({})) known.push_back(sub->get_name());
+    }
+  }
+  const std::string flag = word.substr(0, word.find('='));
+  std::string path;
+  for (const CLI::App* at = Innermost(app); at != nullptr; at = at->get_parent()) {
+    path = at->get_name() + (path.empty() ? "" : " " + path);
+  }
+  return absl::StrCat(word.starts_with("-") ? "unknown option " : "unknown word ", "\"", flag, "\"",
+                      DidYouMean(flag, known), " (", path, " --help)");
+}
+
+}  // namespace
+
+int RunCommandLine(const std::vector<std::string>& args, const Streams& streams) {
+  Context context{streams, {}, {}};
+  CLI::App app("Validates and benchmarks compute kernels on the devices of a fleet.", "assay");
+  app.allow_extras();  // told below, with what is near
+  app.set_version_flag("--version", "assay " ASSAY_VERSION);
+  app.require_subcommand(0, 1);
+  app.fallthrough();
+  AddGlobalOptions(app, context.globals);
+  AddRunCommands(app, context);
+  AddJobCommands(app, context);
+  AddInventoryCommands(app, context);
+  app.footer(
+      "Exit codes: 0 passed, 1 failed, 2 usage or a malformed request, 3 the daemon cannot be\n"
+      "reached or refused, 4 ended without a verdict.");
+  for (CLI::App* sub : app.get_subcommands({})) {
+    sub->fallthrough();
+    for (CLI::App* inner : sub->get_subcommands({})) inner->fallthrough();
+  }
+  std::vector<std::string> reversed(args.rbegin(), args.rend());
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    streams.out << app.help() << std::flush;
+    return static_cast<int>(ExitCode::kPassed);
+  } catch (const CLI::CallForVersion& version) {
+    streams.out << version.what() << '\n' << std::flush;
+    return static_cast<int>(ExitCode::kPassed);
+  } catch (const CLI::ParseError& error) {
+    return static_cast<int>(context.Fail(absl::InvalidArgumentError(error.what())));
+  }
+  if (const std::vector<std::string> rest = app.remaining(true); !rest.empty()) {
+    return static_cast<int>(
+        context.Fail(absl::InvalidArgumentError(UnknownWord(app, rest.front()))));
+  }
+  if (!context.action) {
+    streams.err << app.help() << std::flush;
+    return static_cast<int>(ExitCode::kUsage);
+  }
+  return static_cast<int>(context.action());
+}
+
+}  // namespace assay

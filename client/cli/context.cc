@@ -1,0 +1,61 @@
+#include "client/cli/context.h"
+
+#include <utility>
+
+#include "client/lib/parse.h"
+#include "client/report/output.h"
+
+namespace assay {
+
+ExitCode Context::Fail(const Failure& failure) const {
+  for (const std::string& line : failure.lines) streams.err << "assay: " << line << '\n';
+  streams.err << std::flush;
+  return failure.code;
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Connection>>> Context::Connect() const {
+  auto targets = ResolveTargets(globals.targets);
+  if (!targets.ok()) return targets.status();
+  std::vector<std::unique_ptr<Connection>> connections;
+  for (const Target& target : *targets) {
+    auto connection = Connection::Open(target);
+    if (!connection.ok()) return connection.status();
+    connections.push_back(*std::move(connection));
+  }
+  return connections;
+}
+
+absl::StatusOr<Format> Context::ChosenFormat() const {
+  return globals.format.empty() ? FormatOfFile(globals.output) : ParseFormat(globals.format);
+}
+
+absl::StatusOr<FollowOptions> Context::Reconnecting() const {
+  auto reconnect = ParseDuration("reconnect", globals.reconnect);
+  if (!reconnect.ok()) return reconnect.status();
+  FollowOptions options;
+  options.reconnect = absl::Seconds(Seconds(*reconnect));
+  return options;
+}
+
+ExitCode Context::WithOutput(const std::function<ExitCode(std::ostream&)>& write) const {
+  if (globals.output.empty() || globals.output == "-") return write(streams.out);
+  auto file = OutputFile::Create(globals.output);
+  if (!file.ok()) return Fail(file.status());
+  const ExitCode code = write((*file)->stream());
+  // A request that was refused wrote nothing worth a file.
+  if (code == ExitCode::kUsage || code == ExitCode::kRefused) return code;
+  if (absl::Status status = (*file)->Commit(); !status.ok()) return Fail(status);
+  return code;
+}
+
+Surface Context::SurfaceOn(std::ostream& out) const {
+  const bool terminal = &out == &streams.out;
+  return {out,
+          streams.err,
+          terminal && streams.live,
+          terminal && streams.colour,
+          terminal ? streams.width : 0,
+          globals.every_row};
+}
+
+}  // namespace assay

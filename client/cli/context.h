@@ -1,0 +1,67 @@
+// Context: what every command has at hand.
+#ifndef ASSAY_CLIENT_CLI_CONTEXT_H_
+#define ASSAY_CLIENT_CLI_CONTEXT_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/cli/app.h"
+#include "client/lib/connection.h"
+#include "client/lib/errors.h"
+#include "client/lib/follow.h"
+#include "client/report/report.h"
+
+namespace CLI {
+class App;
+}
+
+namespace assay {
+
+// Options that stand before or after any command.
+struct GlobalOptions {
+  TargetOptions targets;
+  std::string format;  // empty: by the output file's name, else table
+  std::string output;  // empty: standard output
+  std::string reconnect = "30s";
+  bool every_row = false;
+};
+
+// One command's run. The command sets `action` while the line is parsed; it is
+// called once afterwards.
+struct Context {
+  const Streams& streams;
+  GlobalOptions globals;
+  std::function<ExitCode()> action;
+
+  // Prints the lines, each after "assay: ", and gives the code.
+  ExitCode Fail(const Failure& failure) const;
+  ExitCode Fail(const absl::Status& usage) const { return Fail(Usage(usage)); }
+
+  // Connections to all targets. INVALID_ARGUMENT as ResolveTargets and Open.
+  absl::StatusOr<std::vector<std::unique_ptr<Connection>>> Connect() const;
+
+  // The format asked for. INVALID_ARGUMENT for an unknown one.
+  absl::StatusOr<Format> ChosenFormat() const;
+
+  // What to do about lost connections. INVALID_ARGUMENT for a bad duration.
+  absl::StatusOr<FollowOptions> Reconnecting() const;
+
+  // Runs `write` with the stream results go to: standard output, or --output's
+  // file, which is put in place afterwards.
+  ExitCode WithOutput(const std::function<ExitCode(std::ostream&)>& write) const;
+
+  // A surface for results written to `out`.
+  Surface SurfaceOn(std::ostream& out) const;
+};
+
+// The command families; each adds its commands to the application.
+void AddRunCommands(CLI::App& app, Context& context);        // run, submit
+void AddJobCommands(CLI::App& app, Context& context);        // watch, jobs, show, cancel, report
+void AddInventoryCommands(CLI::App& app, Context& context);  // devices, kernels, suites, version
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_CLI_CONTEXT_H_

@@ -1,0 +1,233 @@
+// devices, kernels, suites, version: what a daemon has.
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/context.h"
+#include "client/cli/listing.h"
+#include "client/lib/words.h"
+#include "client/report/units.h"
+
+namespace assay {
+namespace {
+
+std::string CeilingText(const v1::Ceiling& ceiling) {
+  if (ceiling.has_bytes_per_second()) return RateText(ceiling.bytes_per_second(), "B");
+  return absl::StrCat(
+      Word(ceiling.dtype()), " ",
+      RateText(ceiling.flops_per_second(), ceiling.dtype() == v1::DTYPE_INT8 ? "OP" : "FLOP"));
+}
+
+std::vector<std::string> DeviceRow(const v1::Device& device) {
+  std::vector<std::string> notes;
+  for (const std::string* reason : {&device.quarantine_reason(), &device.unavailable_reason()}) {
+    if (!reason->empty()) notes.push_back(*reason);
+  }
+  if (device.queue_depth() > 0) notes.push_back(absl::StrCat(device.queue_depth(), " waiting"));
+  if (device.worker_restarts() > 0) {
+    notes.push_back(absl::StrCat(device.worker_restarts(),
+                                 device.worker_restarts() == 1 ? " restart" : " restarts"));
+  }
+  for (const auto& ceiling : device.ceilings()) notes.push_back(CeilingText(ceiling));
+  return {device.id(),
+          absl::AsciiStrToLower(Word(device.state())),
+          device.model().empty() ? "–" : device.model(),
+          device.compute_units() > 0 ? absl::StrCat(device.compute_units()) : "–",
+          device.memory_bytes() > 0 ? BytesText(device.memory_bytes()) : "–",
+          BytesText(device.leased_bytes()),
+          absl::StrJoin(notes, "; ")};
+}
+
+ExitCode ListDevices(const Context& context, bool ceilings) {
+  return List(context, "devices", {"DEVICE", "STATE", "MODEL", "UNITS", "MEMORY", "HELD", ""},
+              [&](Connection& connection, Listed& listed) {
+                grpc::ClientContext call;
+                // Measuring ceilings keeps the devices busy for a while.
+                SetDeadline(call, ceilings ? absl::Minutes(10) : kCallDeadline);
+                v1::ListDevicesRequest request;
+                request.set_measure_ceilings(ceilings);
+                v1::ListDevicesResponse response;
+                const auto status = connection.stub().ListDevices(&call, request, &response);
+                for (const v1::Device& device : response.devices()) {
+                  listed.rows.push_back(DeviceRow(device));
+                  listed.items.push_back(MessageJson(device));
+                }
+                return status;
+              });
+}
+
+ExitCode ReleaseDevice(const Context& context, const std::string& device) {
+  return List(context, "devices", {"DEVICE", "STATE", "MODEL", "UNITS", "MEMORY", "HELD", ""},
+              [&](Connection& connection, Listed& listed) {
+                grpc::ClientContext call;
+                SetDeadline(call);
+                v1::ReleaseDeviceRequest request;
+                request.set_name(device.starts_with("devices/") ? device : "devices/" + device);
+                v1::Device released;
+                const auto status = connection.stub().ReleaseDevice(&call, request, &released);
+                if (status.ok()) {
+                  listed.rows.push_back(DeviceRow(released));
+                  listed.items.push_back(MessageJson(released));
+                }
+                return status;
+              });
+}
+
+ExitCode ListKernels(const Context& context, bool planted) {
+  return List(
+      context, "kernels", {"OP", "PROVIDER", "BACKEND", "TYPES", "AVAILABLE"},
+      [&](Connection& connection, Listed& listed) {
+        grpc::ClientContext call;
+        SetDeadline(call);
+        v1::ListKernelsRequest request;
+        request.set_show_planted(planted);
+        v1::ListKernelsResponse response;
+        const auto status = connection.stub().ListKernels(&call, request, &response);
+        for (const v1::Kernel& kernel : response.kernels()) {
+          std::vector<std::string> types;
+          for (int type : kernel.dtypes()) types.push_back(Word(static_cast<v1::DType>(type)));
+          const std::string provider = kernel.version().empty()
+                                           ? kernel.provider()
+                                           : absl::StrCat(kernel.provider(), " ", kernel.version());
+          listed.rows.push_back({kernel.op(), provider, kernel.backend(), absl::StrJoin(types, " "),
+                                 kernel.available() ? "yes"
+                                 : kernel.unavailable_reason().empty()
+                                     ? "no"
+                                     : "no: " + kernel.unavailable_reason()});
+          listed.items.push_back(MessageJson(kernel));
+        }
+        return status;
+      });
+}
+
+grpc::Status FetchSuites(Connection& connection, bool full, v1::ListSuitesResponse* response) {
+  grpc::ClientContext call;
+  SetDeadline(call);
+  v1::ListSuitesRequest request;
+  request.set_full(full);
+  return connection.stub().ListSuites(&call, request, response);
+}
+
+ExitCode ListSuites(const Context& context) {
+  return List(context, "suites", {"SUITE", "VERSION", "CASES", "WHAT IT IS FOR"},
+              [&](Connection& connection, Listed& listed) {
+                v1::ListSuitesResponse response;
+                const auto status = FetchSuites(connection, false, &response);
+                for (const v1::Suite& suite : response.suites()) {
+                  listed.rows.push_back(
+                      {suite.name(), suite.version(), absl::StrCat(suite.case_count()),
+                       suite.error().empty() ? suite.title() : "cannot be read: " + suite.error()});
+                  listed.items.push_back(MessageJson(suite));
+                }
+                return status;
+              });
+}
+
+ExitCode ShowSuite(const Context& context, const std::string& name) {
+  auto format = context.ChosenFormat();
+  if (!format.ok()) return context.Fail(format.status());
+  auto connections = context.Connect();
+  if (!connections.ok()) return context.Fail(connections.status());
+  Connection& connection = *connections->front();
+  v1::ListSuitesResponse response;
+  if (const auto status = FetchSuites(connection, true, &response); !status.ok()) {
+    return context.Fail(Describe(status, connection.target()));
+  }
+  std::vector<std::string> known;
+  for (const v1::Suite& suite : response.suites()) {
+    known.push_back(suite.name());
+    if (suite.name() != name) continue;
+    return context.WithOutput([&](std::ostream& out) {
+      if (*format == Format::kTable) {
+        out << suite.text() << (suite.text().ends_with('\n') ? "" : "\n");
+      } else {
+        out << Indented(MessageJson(suite)) << '\n';
+      }
+      return ExitCode::kPassed;
+    });
+  }
+  return context.Fail(
+      absl::InvalidArgumentError(absl::StrCat("no suite \"", name, "\" on ", connection.target(),
+                                              DidYouMean(name, known), " (assay suites)")));
+}
+
+ExitCode Version(const Context& context) {
+  auto format = context.ChosenFormat();
+  if (!format.ok()) return context.Fail(format.status());
+  auto connections = context.Connect();
+  if (!connections.ok()) return context.Fail(connections.status());
+  return context.WithOutput([&](std::ostream& out) {
+    Json document;
+    document["assay"] = ASSAY_VERSION;
+    document["daemons"] = Json::array();
+    if (*format == Format::kTable) out << "assay " << ASSAY_VERSION << '\n';
+    for (const auto& connection : *connections) {
+      grpc::ClientContext call;
+      SetDeadline(call, absl::Seconds(2));
+      v1::ServerInfo info;
+      const auto status = connection->stub().GetServerInfo(&call, {}, &info);
+      if (!status.ok()) {
+        // The client's own version is an answer, whoever else is silent.
+        context.Fail(Describe(status, connection->target()));
+        continue;
+      }
+      Json item = MessageJson(info);
+      item["target"] = connection->target();
+      document["daemons"].push_back(std::move(item));
+      if (*format != Format::kTable) continue;
+      out << "assayd " << info.version() << " at " << connection->target();
+      if (!info.host().empty()) out << " on " << info.host();
+      if (info.draining()) out << ", draining";
+      out << '\n';
+      for (const auto& [name, version] :
+           std::map<std::string, std::string>(info.versions().begin(), info.versions().end())) {
+        out << "  " << name << ' ' << version << '\n';
+      }
+    }
+    if (*format != Format::kTable) out << Indented(document) << '\n';
+    return ExitCode::kPassed;
+  });
+}
+
+}  // namespace
+
+void AddInventoryCommands(CLI::App& app, Context& context) {
+  auto* devices = app.add_subcommand("devices", "the devices, and why others cannot be used");
+  auto ceilings = std::make_shared<bool>(false);
+  devices->add_flag("--measure-ceilings", *ceilings, "measure what each device can reach");
+  auto* release = devices->add_subcommand("release", "give a device's memory back");
+  auto device = std::make_shared<std::string>();
+  release->add_option("device", *device, "cpu:0, cuda:1, …")->required();
+  devices->callback([&context, release, ceilings, device] {
+    context.action = [&context, release, ceilings, device] {
+      return release->parsed() ? ReleaseDevice(context, *device) : ListDevices(context, *ceilings);
+    };
+  });
+
+  auto* kernels = app.add_subcommand("kernels", "the kernels that can be put under test");
+  auto planted = std::make_shared<bool>(false);
+  kernels->add_flag("--planted", *planted, "those that are wrong on purpose, too");
+  kernels->callback([&context, planted] {
+    context.action = [&context, planted] { return ListKernels(context, *planted); };
+  });
+
+  auto* suites = app.add_subcommand("suites", "the suites the daemon has");
+  auto* show = suites->add_subcommand("show", "a suite's text");
+  auto name = std::make_shared<std::string>();
+  show->add_option("name", *name, "the suite")->required();
+  suites->callback([&context, show, name] {
+    context.action = [&context, show, name] {
+      return show->parsed() ? ShowSuite(context, *name) : ListSuites(context);
+    };
+  });
+
+  app.add_subcommand("version", "this client's version, and the daemon's")->callback([&context] {
+    context.action = [&context] { return Version(context); };
+  });
+}
+
+}  // namespace assay

@@ -1,0 +1,293 @@
+// watch, jobs, show, cancel, report: what came of jobs.
+#include <memory>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/context.h"
+#include "client/cli/listing.h"
+#include "client/cli/session.h"
+#include "client/lib/words.h"
+#include "client/report/row.h"
+#include "client/report/table.h"
+#include "client/report/units.h"
+
+namespace assay {
+namespace {
+
+std::string JobName(const std::string& name) {
+  return name.starts_with("jobs/") ? name : "jobs/" + name;
+}
+
+grpc::Status GetJob(Connection& connection, const std::string& name, v1::Job* job) {
+  grpc::ClientContext call;
+  SetDeadline(call);
+  v1::GetJobRequest request;
+  request.set_name(JobName(name));
+  return connection.stub().GetJob(&call, request, job);
+}
+
+// A job lives on one daemon: of several targets the one that knows it is meant.
+struct Found {
+  std::unique_ptr<Connection> connection;
+  Run run;
+};
+absl::StatusOr<Found> FindJob(const Context& context, const std::string& name, Failure* failure) {
+  auto connections = context.Connect();
+  if (!connections.ok()) {
+    *failure = Usage(connections.status());
+    return connections.status();
+  }
+  for (auto& connection : *connections) {
+    Found found;
+    found.run.target = connection->target();
+    const grpc::Status status = GetJob(*connection, name, &found.run.job);
+    if (status.ok()) {
+      found.connection = std::move(connection);
+      return found;
+    }
+    *failure = Describe(status, connection->target());
+  }
+  return absl::NotFoundError("no daemon has the job");
+}
+
+ExitCode WatchJob(const Context& context, const std::string& name) {
+  Failure failure;
+  auto found = FindJob(context, name, &failure);
+  if (!found.ok()) return context.Fail(failure);
+  std::vector<std::unique_ptr<Connection>> connections;
+  connections.push_back(std::move(found->connection));
+  return WatchJobs(context, std::move(connections), [&](Connection&, v1::Job* job) {
+    *job = found->run.job;
+    return grpc::Status::OK;
+  });
+}
+
+// Writes a job and its results, in the format asked for, as a finished run would.
+ExitCode ReportJob(const Context& context, const std::string& name) {
+  auto format = context.ChosenFormat();
+  if (!format.ok()) return context.Fail(format.status());
+  Failure failure;
+  auto found = FindJob(context, name, &failure);
+  if (!found.ok()) return context.Fail(failure);
+  Run& run = found->run;
+  Connection& connection = *found->connection;
+  grpc::Status status = FetchResults(connection, run.job.name(), &run.results);
+  if (!status.ok()) return context.Fail(Describe(status, connection.target()));
+  if (*format != Format::kCsv && *format != Format::kJsonl) {
+    grpc::ClientContext devices_call, server_call;
+    SetDeadline(devices_call);
+    SetDeadline(server_call);
+    v1::ListDevicesResponse devices;
+    // Names and versions adorn the report; without them it is still one.
+    if (connection.stub().ListDevices(&devices_call, {}, &devices).ok()) {
+      run.devices.assign(devices.devices().begin(), devices.devices().end());
+    }
+    if (!connection.stub().GetServerInfo(&server_call, {}, &run.server).ok()) run.server.Clear();
+  }
+  run.total = run.job.counts().total();
+  return context.WithOutput([&](std::ostream& out) {
+    Surface surface = context.SurfaceOn(out);
+    surface.every_row = true;
+    const auto sink = MakeSink(*format, surface);
+    sink->OnStart(run);
+    for (const auto& result : run.results) sink->OnResult(run, result);
+    Report report{absl::Now(), {}};
+    report.runs.push_back(std::move(run));
+    sink->OnEnd(report);
+    return ExitCode::kPassed;
+  });
+}
+
+// "12", or a case's name, or a part that only one name has.
+const v1::CaseResult* FindCase(const std::vector<v1::CaseResult>& results,
+                               const std::string& which) {
+  int index = 0;
+  const bool by_index = absl::SimpleAtoi(which, &index);
+  const v1::CaseResult* partial = nullptr;
+  int partials = 0;
+  for (const auto& result : results) {
+    if ((by_index && result.index() == index) || result.name() == which) return &result;
+    if (!by_index && result.name().find(which) != std::string::npos) {
+      partial = &result;
+      ++partials;
+    }
+  }
+  return partials == 1 ? partial : nullptr;
+}
+
+void PrintJson(const Json& value, const std::string& indent, std::ostream& out) {
+  for (const auto& [key, entry] : value.items()) {
+    if (entry.is_object()) {
+      out << indent << key << '\n';
+      PrintJson(entry, indent + "  ", out);
+    } else if (entry.is_array() && !entry.empty() && entry.front().is_object()) {
+      out << indent << key << '\n';
+      for (const auto& element : entry) {
+        std::vector<std::string> words;
+        for (const auto& [name, word] : element.items()) {
+          words.push_back(
+              absl::StrCat(name, " ", word.is_string() ? word.get<std::string>() : Compact(word)));
+        }
+        out << indent << "  " << absl::StrJoin(words, "  ") << '\n';
+      }
+    } else {
+      out << indent << PadRight(key, 22) << ' '
+          << (entry.is_string() ? entry.get<std::string>() : Compact(entry)) << '\n';
+    }
+  }
+}
+
+ExitCode ShowCase(const Context& context, const std::string& name, const std::string& which) {
+  auto format = context.ChosenFormat();
+  if (!format.ok()) return context.Fail(format.status());
+  Failure failure;
+  auto found = FindJob(context, name, &failure);
+  if (!found.ok()) return context.Fail(failure);
+  Run& run = found->run;
+  const auto status = FetchResults(*found->connection, run.job.name(), &run.results);
+  if (!status.ok()) return context.Fail(Describe(status, run.target));
+  const v1::CaseResult* result = FindCase(run.results, which);
+  if (result == nullptr) {
+    std::vector<std::string> names;
+    for (const auto& known : run.results) names.push_back(known.name());
+    return context.Fail(absl::InvalidArgumentError(
+        absl::StrCat("no case \"", which, "\" in ", run.job.name(), DidYouMean(which, names),
+                     " It has ", run.results.size(), " results, 0 to ",
+                     std::max<std::size_t>(run.results.size(), 1) - 1, ".")));
+  }
+  return context.WithOutput([&](std::ostream& out) {
+    const Json test = TestJson(run, *result);
+    if (*format == Format::kTable) {
+      out << RowLayout(0, &out == &context.streams.out && context.streams.colour).Block(*result);
+      PrintJson(test, "    ", out);
+    } else if (*format == Format::kJsonl) {
+      out << Compact(test) << '\n';
+    } else {
+      out << Indented(test) << '\n';
+    }
+    return ExitCode::kPassed;
+  });
+}
+
+std::vector<std::string> JobRow(const v1::Job& job) {
+  std::vector<std::string> labels;
+  for (const auto& [key, value] :
+       std::map<std::string, std::string>(job.spec().labels().begin(), job.spec().labels().end())) {
+    labels.push_back(absl::StrCat(key, "=", value));
+  }
+  std::vector<std::string> devices;
+  for (const std::string& device : job.devices())
+    devices.push_back(device.substr(device.rfind('/') + 1));
+  const v1::VerdictCounts& counts = job.counts();
+  return {job.name(),
+          absl::AsciiStrToLower(Word(job.state())),
+          job.verdict() == 0 ? "–" : Word(job.verdict()),
+          absl::StrCat(counts.passed(), "/", counts.total()),
+          absl::FormatTime("%Y-%m-%d %H:%M:%S", Time(job.create_time()), absl::LocalTimeZone()),
+          job.suite().empty() ? "–" : job.suite(),
+          absl::StrJoin(devices, ","),
+          absl::StrJoin(labels, " ")};
+}
+
+ExitCode ListJobs(const Context& context, const std::string& filter, int limit) {
+  return List(context, "jobs",
+              {"JOB", "STATE", "VERDICT", "PASSED", "CREATED", "SUITE", "DEVICE", "LABELS"},
+              [&](Connection& connection, Listed& listed) {
+                v1::ListJobsRequest request;
+                request.set_filter(filter);
+                int left = limit;
+                for (;;) {
+                  request.set_page_size(std::min(left, 1000));
+                  grpc::ClientContext call;
+                  SetDeadline(call);
+                  v1::ListJobsResponse page;
+                  const auto status = connection.stub().ListJobs(&call, request, &page);
+                  if (!status.ok()) return status;
+                  for (const v1::Job& job : page.jobs()) {
+                    listed.rows.push_back(JobRow(job));
+                    listed.items.push_back(JobJson(job));
+                  }
+                  left -= page.jobs_size();
+                  if (page.next_page_token().empty() || left <= 0) return grpc::Status::OK;
+                  request.set_page_token(page.next_page_token());
+                }
+              });
+}
+
+ExitCode Cancel(const Context& context, const std::vector<std::string>& names) {
+  ExitCode code = ExitCode::kPassed;
+  for (const std::string& name : names) {
+    Failure failure;
+    auto found = FindJob(context, name, &failure);
+    if (!found.ok()) {
+      code = context.Fail(failure);
+      continue;
+    }
+    grpc::ClientContext call;
+    SetDeadline(call);
+    v1::CancelJobRequest request;
+    request.set_name(found->run.job.name());
+    v1::Job job;
+    const auto status = found->connection->stub().CancelJob(&call, request, &job);
+    if (!status.ok()) {
+      code = context.Fail(Describe(status, found->run.target));
+      continue;
+    }
+    context.streams.out << job.name() << ' ' << absl::AsciiStrToLower(Word(job.state())) << '\n'
+                        << std::flush;
+  }
+  return code;
+}
+
+}  // namespace
+
+void AddJobCommands(CLI::App& app, Context& context) {
+  auto name = std::make_shared<std::string>();
+  auto* watch =
+      app.add_subcommand("watch", "follow a job to its end; its verdict is the exit code");
+  watch->add_option("job", *name, "jobs/4f2k, or 4f2k")->required();
+  watch->callback(
+      [&context, name] { context.action = [&context, name] { return WatchJob(context, *name); }; });
+
+  auto* jobs = app.add_subcommand("jobs", "the jobs, newest first");
+  auto filter = std::make_shared<std::string>();
+  auto limit = std::make_shared<int>(100);
+  jobs->add_option("--filter", *filter,
+                   "state=RUNNING, verdict=FAILED, suite=NAME, label.KEY=VALUE; AND between")
+      ->type_name("TEXT");
+  jobs->add_option("--limit", *limit, "at most so many (default 100)")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  jobs->callback([&context, filter, limit] {
+    context.action = [&context, filter, limit] { return ListJobs(context, *filter, *limit); };
+  });
+
+  auto which = std::make_shared<std::string>();
+  auto* show = app.add_subcommand("show", "a job's results, or everything about one case");
+  show->add_option("job", *name, "jobs/4f2k, or 4f2k")->required();
+  show->add_option("case", *which, "its number from 0, its name, or a part that only it has");
+  show->callback([&context, name, which] {
+    context.action = [&context, name, which] {
+      return which->empty() ? ReportJob(context, *name) : ShowCase(context, *name, *which);
+    };
+  });
+
+  auto* report = app.add_subcommand("report", "a job's report, in any --format");
+  report->add_option("job", *name, "jobs/4f2k, or 4f2k")->required();
+  report->callback([&context, name] {
+    context.action = [&context, name] { return ReportJob(context, *name); };
+  });
+
+  auto names = std::make_shared<std::vector<std::string>>();
+  auto* cancel = app.add_subcommand("cancel", "end jobs; what has finished stays");
+  cancel->add_option("job", *names, "jobs/4f2k, or 4f2k")->required();
+  cancel->callback([&context, names] {
+    context.action = [&context, names] { return Cancel(context, *names); };
+  });
+}
+
+}  // namespace assay

@@ -1,0 +1,79 @@
+#include "client/cli/listing.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/report/units.h"
+
+namespace assay {
+
+void PrintListing(std::ostream& out, const std::vector<std::string>& heading,
+                  const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const std::string& word : heading) widths.push_back(DisplayWidth(word));
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size() && i < widths.size(); ++i) {
+      widths[i] = std::max(widths[i], DisplayWidth(row[i]));
+    }
+  }
+  const auto print = [&](const std::vector<std::string>& row) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i)
+      absl::StrAppend(&line, PadRight(row[i], widths[i]), "  ");
+    line.erase(line.find_last_not_of(' ') + 1);
+    out << line << '\n';
+  };
+  print(heading);
+  for (const auto& row : rows) print(row);
+}
+
+ExitCode List(const Context& context, const std::string& key, std::vector<std::string> heading,
+              const std::function<grpc::Status(Connection&, Listed&)>& ask) {
+  auto format = context.ChosenFormat();
+  if (!format.ok()) return context.Fail(format.status());
+  if (*format != Format::kTable && *format != Format::kJson && *format != Format::kJsonl) {
+    return context.Fail(absl::InvalidArgumentError(
+        absl::StrCat("format: ", key, " can be had as table, json or jsonl")));
+  }
+  auto connections = context.Connect();
+  if (!connections.ok()) return context.Fail(connections.status());
+  const bool many = connections->size() > 1;
+  return context.WithOutput([&](std::ostream& out) {
+    ExitCode code = ExitCode::kPassed;
+    Listed all;
+    bool answered = false;
+    for (const auto& connection : *connections) {
+      Listed one;
+      const grpc::Status status = ask(*connection, one);
+      if (!status.ok()) {
+        code = context.Fail(Describe(status, connection->target()));
+        continue;
+      }
+      answered = true;
+      for (auto& row : one.rows) {
+        if (many) row.insert(row.begin(), connection->target());
+        all.rows.push_back(std::move(row));
+      }
+      for (Json& item : one.items) {
+        if (many) item["target"] = connection->target();
+        all.items.push_back(std::move(item));
+      }
+    }
+    if (!answered) return code;
+    if (*format == Format::kTable) {
+      if (many) heading.insert(heading.begin(), "TARGET");
+      PrintListing(out, heading, all.rows);
+    } else if (*format == Format::kJsonl) {
+      for (const Json& item : all.items) out << Compact(item) << '\n';
+    } else {
+      Json document;
+      document[key] = Json(all.items);
+      out << Indented(document) << '\n';
+    }
+    out << std::flush;
+    return code;
+  });
+}
+
+}  // namespace assay

@@ -1,0 +1,32 @@
+// Listing: rows of words in aligned columns, for the commands that list things.
+#ifndef ASSAY_CLIENT_CLI_LISTING_H_
+#define ASSAY_CLIENT_CLI_LISTING_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "client/cli/context.h"
+#include "client/report/json.h"
+
+namespace assay {
+
+// Writes a heading and rows, each column as wide as its widest word.
+void PrintListing(std::ostream& out, const std::vector<std::string>& heading,
+                  const std::vector<std::vector<std::string>>& rows);
+
+// What a listing command makes of one daemon's answer.
+struct Listed {
+  std::vector<std::vector<std::string>> rows;  // for the table
+  std::vector<Json> items;                     // for json and jsonl
+};
+
+// Asks every daemon and writes all answers as one listing: table, json
+// ({"<key>": [...]}) or jsonl. With several daemons each row begins with its
+// target, and each item has a "target".
+ExitCode List(const Context& context, const std::string& key, std::vector<std::string> heading,
+              const std::function<grpc::Status(Connection&, Listed&)>& ask);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_CLI_LISTING_H_

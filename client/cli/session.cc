@@ -1,0 +1,317 @@
+#include "client/cli/session.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/interrupt.h"
+
+namespace assay {
+namespace {
+
+// How long a second Ctrl-C is waited for.
+constexpr absl::Duration kPatience = absl::Seconds(2);
+// How long a heading may wait for the device's name, and a document for versions.
+constexpr absl::Duration kHeadingWait = absl::Milliseconds(150);
+constexpr absl::Duration kDocumentWait = absl::Seconds(2);
+
+// What the daemon says of itself, asked for beside the job so that it costs the
+// job nothing.
+class Background {
+ public:
+  explicit Background(Connection& connection) {
+    SetDeadline(device_context_, kDocumentWait);
+    SetDeadline(server_context_, kDocumentWait);
+    auto* async = connection.stub().async();
+    async->ListDevices(&device_context_, &device_request_, &devices_,
+                       [this](const grpc::Status& status) { Done(status.ok(), &have_devices_); });
+    async->GetServerInfo(&server_context_, &server_request_, &server_,
+                         [this](const grpc::Status& status) { Done(status.ok(), &have_server_); });
+  }
+  ~Background() {
+    device_context_.TryCancel();
+    server_context_.TryCancel();
+    Wait(absl::InfiniteDuration());
+  }
+
+  // Copies what has come within `wait` into the run.
+  void Fill(Run& run, absl::Duration wait) {
+    Wait(wait);
+    const std::lock_guard lock(mutex_);
+    if (have_devices_ && run.devices.empty()) {
+      run.devices.assign(devices_.devices().begin(), devices_.devices().end());
+    }
+    if (have_server_) run.server = server_;
+  }
+
+ private:
+  void Done(bool ok, bool* have) {
+    const std::lock_guard lock(mutex_);
+    *have = ok;
+    --pending_;
+    changed_.notify_all();
+  }
+  void Wait(absl::Duration wait) {
+    std::unique_lock lock(mutex_);
+    const auto done = [this] { return pending_ == 0; };
+    if (wait == absl::InfiniteDuration()) {
+      changed_.wait(lock, done);
+    } else {
+      changed_.wait_for(lock, absl::ToChronoMilliseconds(wait), done);
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int pending_ = 2;
+  bool have_devices_ = false;
+  bool have_server_ = false;
+  grpc::ClientContext device_context_, server_context_;
+  v1::ListDevicesRequest device_request_;
+  v1::ListDevicesResponse devices_;
+  v1::GetServerInfoRequest server_request_;
+  v1::ServerInfo server_;
+};
+
+// One daemon's share.
+struct Session {
+  Session(Connection& c, const FollowOptions& options) : connection(c), follower(c, options) {}
+
+  Connection& connection;
+  Follower follower;
+  std::optional<Background> background;
+  std::optional<Failure> failure;
+  ExitCode code = ExitCode::kNoVerdict;
+};
+
+// A failed kernel outweighs a daemon that could not be asked, and both outweigh
+// a job that proved nothing.
+ExitCode Worst(ExitCode a, ExitCode b) {
+  constexpr ExitCode kOrder[] = {ExitCode::kFailed, ExitCode::kUsage, ExitCode::kRefused,
+                                 ExitCode::kNoVerdict, ExitCode::kPassed};
+  return *std::find_if(std::begin(kOrder), std::end(kOrder),
+                       [&](ExitCode code) { return code == a || code == b; });
+}
+
+class Watch {
+ public:
+  Watch(const Context& context, std::vector<std::unique_ptr<Connection>> connections,
+        FollowOptions options, Format format, std::ostream& out)
+      : context_(context),
+        connections_(std::move(connections)),
+        surface_(context.SurfaceOn(out)),
+        live_(format == Format::kTable && surface_.live),
+        sink_(MakeSink(format, surface_)) {
+    report_.runs.resize(connections_.size());
+    const bool document = format == Format::kJson || format == Format::kHtml ||
+                          format == Format::kMarkdown || format == Format::kJunit;
+    for (std::size_t i = 0; i < connections_.size(); ++i) {
+      report_.runs[i].target = connections_[i]->target();
+      options.on_lost = [this, i](const grpc::Status& status) { NoteLoss(i, status); };
+      sessions_.emplace_back(*connections_[i], options);
+      if (document || live_) sessions_.back().background.emplace(*connections_[i]);
+    }
+    document_ = document;
+  }
+
+  ExitCode Run(const ObtainJob& obtain) {
+    std::vector<std::thread> threads;
+    for (std::size_t i = 1; i < sessions_.size(); ++i) {
+      threads.emplace_back([this, i, &obtain] { RunOne(i, obtain); });
+    }
+    RunOne(0, obtain);
+    for (std::thread& thread : threads) thread.join();
+    interrupt_.reset();
+    return Finish();
+  }
+
+ private:
+  void RunOne(std::size_t i, const ObtainJob& obtain) {
+    Session& session = sessions_[i];
+    assay::Run& run = report_.runs[i];
+    v1::Job job;
+    grpc::Status status = obtain(session.connection, &job);
+    if (status.ok()) {
+      {
+        const std::lock_guard lock(mutex_);
+        run.job = std::move(job);
+        run.total = run.job.counts().total();
+        if (live_) session.background->Fill(run, kHeadingWait);
+        sink_->OnStart(run);
+        // Before there is a job there is nothing to leave: Ctrl-C just ends.
+        if (!interrupt_) {
+          interrupt_.emplace(Interrupt::Callbacks{.first = [this] { OnFirstInterrupt(); },
+                                                  .second = [this] { CancelJobs(); },
+                                                  .none = [this] { Leave(); }},
+                             kPatience);
+        }
+      }
+      status = session.follower.Follow(run.job.name(), 0,
+                                       [&](const v1::JobEvent& event) { OnEvent(run, event); });
+    }
+    const std::lock_guard lock(mutex_);
+    if (status.ok()) {
+      session.code = ExitCodeOf(run.job);
+    } else if (left_) {
+      session.code = ExitCode::kNoVerdict;
+    } else {
+      session.failure = Describe(status, session.connection.target());
+      session.code = session.failure->code;
+    }
+  }
+
+  void OnEvent(assay::Run& run, const v1::JobEvent& event) {
+    const std::lock_guard lock(mutex_);
+    switch (event.event_case()) {
+      case v1::JobEvent::kStarted:
+        run.total = event.started().total();
+        if (!event.started().devices().empty()) {
+          *run.job.mutable_devices() = event.started().devices();
+        }
+        break;
+      case v1::JobEvent::kProgress:
+        sink_->OnProgress(run, event.progress());
+        break;
+      case v1::JobEvent::kCaseResult:
+        run.results.push_back(event.case_result());
+        sink_->OnResult(run, run.results.back());
+        break;
+      case v1::JobEvent::kStateChange:
+        run.job.set_state(event.state_change().to());
+        break;
+      case v1::JobEvent::kFinished:
+        run.job = event.finished().job();
+        break;
+      case v1::JobEvent::EVENT_NOT_SET:
+        break;
+    }
+  }
+
+  void NoteLoss(std::size_t i, const grpc::Status& status) {
+    const std::lock_guard lock(mutex_);
+    // One line a loss, not one an attempt.
+    if (NeverConnected(status)) return;
+    sink_->OnNote(absl::StrCat("assay: ", Describe(status, connections_[i]->target()).lines[0],
+                               "; trying again"));
+  }
+
+  std::string JobNames() const {
+    std::string names;
+    for (const assay::Run& run : report_.runs) {
+      if (!run.job.name().empty())
+        absl::StrAppend(&names, names.empty() ? "" : " ", run.job.name());
+    }
+    return names;
+  }
+
+  void OnFirstInterrupt() {
+    const std::lock_guard lock(mutex_);
+    sink_->OnNote(absl::StrCat("assay: leaving ", JobNames(),
+                               " running; come back with `assay watch ", JobNames(),
+                               "`. Ctrl-C again cancels it."));
+  }
+
+  void CancelJobs() {
+    for (std::size_t i = 0; i < sessions_.size(); ++i) {
+      v1::CancelJobRequest request;
+      {
+        const std::lock_guard lock(mutex_);
+        request.set_name(report_.runs[i].job.name());
+      }
+      if (request.name().empty()) continue;
+      grpc::ClientContext call;
+      SetDeadline(call, absl::Seconds(5));
+      v1::Job job;
+      const grpc::Status status = connections_[i]->stub().CancelJob(&call, request, &job);
+      const std::lock_guard lock(mutex_);
+      sink_->OnNote(
+          status.ok()
+              ? absl::StrCat("assay: cancelled ", request.name())
+              : absl::StrCat("assay: ", Describe(status, connections_[i]->target()).lines[0]));
+    }
+  }
+
+  void Leave() {
+    {
+      const std::lock_guard lock(mutex_);
+      left_ = true;
+    }
+    for (Session& session : sessions_) session.follower.Stop();
+  }
+
+  ExitCode Finish() {
+    if (document_) {
+      for (std::size_t i = 0; i < sessions_.size(); ++i) {
+        if (!sessions_[i].failure) {
+          sessions_[i].background->Fill(report_.runs[i], kDocumentWait);
+        }
+      }
+    }
+    const std::lock_guard lock(mutex_);
+    ExitCode code = ExitCode::kPassed;
+    bool anything = false;
+    for (std::size_t i = 0; i < sessions_.size(); ++i) {
+      code = i == 0 ? sessions_[i].code : Worst(code, sessions_[i].code);
+      anything |= !report_.runs[i].job.name().empty();
+    }
+    report_.generated_at = absl::Now();
+    if (left_) {
+      sink_->OnLeave();
+    } else if (anything) {
+      sink_->OnEnd(report_);
+    }
+    for (const Session& session : sessions_) {
+      if (session.failure) context_.Fail(*session.failure);
+    }
+    return code;
+  }
+
+  const Context& context_;
+  const std::vector<std::unique_ptr<Connection>> connections_;
+  Surface surface_;
+  bool live_;
+  bool document_ = false;
+  std::mutex mutex_;  // guards everything below, and the sink
+  std::unique_ptr<Sink> sink_;
+  Report report_;
+  std::deque<Session> sessions_;
+  bool left_ = false;
+  std::optional<Interrupt> interrupt_;
+};
+
+}  // namespace
+
+ExitCode WatchJobs(const Context& context, std::vector<std::unique_ptr<Connection>> connections,
+                   const ObtainJob& obtain) {
+  auto format = context.ChosenFormat();
+  if (!format.ok()) return context.Fail(format.status());
+  auto options = context.Reconnecting();
+  if (!options.ok()) return context.Fail(options.status());
+  return context.WithOutput([&](std::ostream& out) {
+    return Watch(context, std::move(connections), *options, *format, out).Run(obtain);
+  });
+}
+
+grpc::Status FetchResults(Connection& connection, const std::string& job,
+                          std::vector<v1::CaseResult>* results) {
+  v1::ListCaseResultsRequest request;
+  request.set_job(job);
+  request.set_page_size(1000);
+  for (;;) {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    v1::ListCaseResultsResponse page;
+    const grpc::Status status = connection.stub().ListCaseResults(&context, request, &page);
+    if (!status.ok()) return status;
+    for (auto& result : *page.mutable_results()) results->push_back(std::move(result));
+    if (page.next_page_token().empty()) return grpc::Status::OK;
+    request.set_page_token(page.next_page_token());
+  }
+}
+
+}  // namespace assay

@@ -1,0 +1,30 @@
+// Session: one job a daemon, seen through to the end and reported.
+#ifndef ASSAY_CLIENT_CLI_SESSION_H_
+#define ASSAY_CLIENT_CLI_SESSION_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "client/cli/context.h"
+#include "client/lib/connection.h"
+
+namespace assay {
+
+// Finds or makes the job on a daemon.
+using ObtainJob = std::function<grpc::Status(Connection&, v1::Job*)>;
+
+// Obtains a job on each daemon, watches all of them to their ends and writes the
+// report in the chosen format. Ctrl-C leaves the jobs running and says how to
+// come back; a second one cancels them. Returns the worst of: a daemon's
+// refusal, the jobs' verdicts, kNoVerdict where the user left.
+ExitCode WatchJobs(const Context& context, std::vector<std::unique_ptr<Connection>> connections,
+                   const ObtainJob& obtain);
+
+// All results of a job that may still be running, page by page.
+grpc::Status FetchResults(Connection& connection, const std::string& job,
+                          std::vector<v1::CaseResult>* results);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_CLI_SESSION_H_

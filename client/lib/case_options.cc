@@ -1,0 +1,261 @@
+#include "client/lib/case_options.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "client/lib/parse.h"
+#include "client/lib/text.h"
+#include "client/lib/words.h"
+
+namespace assay {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+std::string Dashes(std::string_view name) { return absl::StrReplaceAll(View(name), {{"_", "-"}}); }
+
+std::string ValueName(const FieldDescriptor& field) {
+  if (field.is_repeated()) return "N[xN…]";
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return "";
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return "X";
+    case FieldDescriptor::CPPTYPE_STRING:
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return "WORD";
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return "TIME";
+    default:
+      return "N";
+  }
+}
+
+// The fields of CaseSpec the command line sets, in the order a sweep nests
+// them: the provider varies fastest, so that rivals stand side by side.
+struct CommonField {
+  const char* field;
+  const char* flag;
+  const char* help;
+};
+constexpr CommonField kCommonFields[] = {
+    {"dtype", "dtype", "format of the inputs: fp64, fp32, tf32, fp16, bf16, e4m3fn, …, int8"},
+    {"out_dtype", "out-dtype", "format of the output (default: the inputs'; int32 for int8)"},
+    {"pattern", "pattern",
+     "data: normal:0.5, integers:-3:3, all-inf, …; one for all operands, or one each with / "
+     "between"},
+    {"criterion", "criterion",
+     "the rule that gates: bound, derived, allclose, ulp, bitwise, legacy (default bound)"},
+    {"atol", "atol", "absolute tolerance of allclose and legacy"},
+    {"rtol", "rtol", "relative tolerance of allclose and legacy"},
+    {"max_abs_error", "max-abs-error", "fail above this absolute error, whichever rule gates"},
+    {"max_rel_error", "max-rel-error", "fail above this relative error, whichever rule gates"},
+    {"max_ulp", "max-ulp",
+     "fail above so many units in the last place; also the limit of the ulp rule"},
+    {"min_efficiency", "min-efficiency", "fail below this share of the roof, 0 to 1"},
+    {"repeats", "repeat", "launches whose outputs must agree bit by bit (default 1)"},
+    {"seed", "seed", "seed of the data (default 1)"},
+    {"deadline", "deadline", "longest time for a case, references included: 10s, 500ms"},
+    {"provider", "provider", "whose kernel, or all (default all)"},
+};
+
+const FieldDescriptor* ProblemField(std::string_view op) {
+  const auto* field = v1::CaseSpec::descriptor()->FindFieldByName(std::string(op));
+  return field != nullptr && field->containing_oneof() != nullptr &&
+                 field->containing_oneof()->name() == "problem"
+             ? field
+             : nullptr;
+}
+
+// "3x3" -> {3, 3}.
+absl::Status AddIntegers(const std::string& path, std::string_view text,
+                         const FieldDescriptor* field, Message& message) {
+  for (absl::string_view word : absl::StrSplit(View(text), absl::ByAnyChar("xX"))) {
+    const auto value = ParseInt(path, {word.data(), word.size()});
+    if (!value.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ": must be whole numbers with x between, such as 3x3, got \"", View(text), "\""));
+    }
+    message.GetReflection()->AddInt64(&message, field, *value);
+  }
+  return absl::OkStatus();
+}
+
+// The wire cannot tell a zero from a field not said, so the daemon cannot refuse
+// `--batch 0`: it would run the default instead of what was asked for. Only
+// where zero is a meaning of its own (a tight leading dimension) may it pass.
+absl::Status CheckZero(const CaseOption& option, std::int64_t value) {
+  const std::string& help = option.help;
+  if (value != 0 || option.field->has_presence() || !absl::StrContains(help, "(default") ||
+      absl::StrContains(help, "default: tight")) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(option.path(), ": must be at least 1, got 0"));
+}
+
+}  // namespace
+
+std::string CaseOption::path() const {
+  if (!of_problem) return field->name();
+  const auto* spec = v1::CaseSpec::descriptor();
+  for (int i = 0; i < spec->field_count(); ++i) {
+    if (spec->field(i)->message_type() == field->containing_type()) {
+      return absl::StrCat(spec->field(i)->name(), ".", field->name());
+    }
+  }
+  return field->name();
+}
+
+std::vector<std::string> OperatorNames() {
+  std::vector<std::string> names;
+  const auto* oneof = v1::CaseSpec::descriptor()->FindOneofByName("problem");
+  for (int i = 0; i < oneof->field_count(); ++i) names.push_back(oneof->field(i)->name());
+  return names;
+}
+
+std::vector<CaseOption> ProblemOptions(std::string_view op) {
+  const FieldDescriptor* problem = ProblemField(op);
+  if (problem == nullptr) return {};
+  std::vector<CaseOption> options;
+  for (int i = 0; i < problem->message_type()->field_count(); ++i) {
+    const FieldDescriptor* field = problem->message_type()->field(i);
+    options.push_back({Dashes(field->name()), field->options().GetExtension(v1::help),
+                       ValueName(*field), field, true});
+  }
+  return options;
+}
+
+std::vector<CaseOption> CommonCaseOptions() {
+  std::vector<CaseOption> options;
+  for (const CommonField& common : kCommonFields) {
+    const FieldDescriptor* field = v1::CaseSpec::descriptor()->FindFieldByName(common.field);
+    options.push_back({common.flag, common.help, ValueName(*field), field, false});
+  }
+  return options;
+}
+
+absl::Status SetOption(const CaseOption& option, std::string_view text, v1::CaseSpec& spec) {
+  const FieldDescriptor* field = option.field;
+  const std::string path = option.path();
+  Message* message = &spec;
+  if (option.of_problem) {
+    const auto* oneof = spec.GetDescriptor()->FindOneofByName("problem");
+    const FieldDescriptor* problem = spec.GetReflection()->GetOneofFieldDescriptor(spec, oneof);
+    message = spec.GetReflection()->MutableMessage(&spec, problem);
+  }
+  const auto* reflection = message->GetReflection();
+  if (field->is_repeated()) return AddIntegers(path, text, field, *message);
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL: {
+      const auto value = ParseBool(path, text);
+      if (!value.ok()) return value.status();
+      reflection->SetBool(message, field, *value);
+      return absl::OkStatus();
+    }
+    case FieldDescriptor::CPPTYPE_INT64:
+    case FieldDescriptor::CPPTYPE_INT32: {
+      const auto value = ParseInt(path, text);
+      if (!value.ok()) return value.status();
+      if (absl::Status status = CheckZero(option, *value); !status.ok()) return status;
+      if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
+        reflection->SetInt64(message, field, *value);
+      } else if (*value < INT32_MIN || *value > INT32_MAX) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(path, ": must be at most ", INT32_MAX, ", got ", *value));
+      } else {
+        reflection->SetInt32(message, field, static_cast<std::int32_t>(*value));
+      }
+      return absl::OkStatus();
+    }
+    case FieldDescriptor::CPPTYPE_UINT64: {
+      const auto value = ParseSeed(path, text);
+      if (!value.ok()) return value.status();
+      reflection->SetUInt64(message, field, *value);
+      return absl::OkStatus();
+    }
+    case FieldDescriptor::CPPTYPE_DOUBLE: {
+      const auto value = ParseNumber(path, text);
+      if (!value.ok()) return value.status();
+      reflection->SetDouble(message, field, *value);
+      return absl::OkStatus();
+    }
+    case FieldDescriptor::CPPTYPE_ENUM: {
+      const auto value = ParseEnumWord(*field->enum_type(), path, text);
+      if (!value.ok()) return value.status();
+      reflection->SetEnumValue(message, field, *value);
+      return absl::OkStatus();
+    }
+    case FieldDescriptor::CPPTYPE_STRING:
+      reflection->SetString(message, field, std::string(text));
+      return absl::OkStatus();
+    case FieldDescriptor::CPPTYPE_MESSAGE: {
+      const auto value = ParseDuration(path, text);
+      if (!value.ok()) return value.status();
+      reflection->MutableMessage(message, field)->CopyFrom(*value);
+      return absl::OkStatus();
+    }
+    default:
+      return absl::InternalError(absl::StrCat(path, ": no way to say this field"));
+  }
+}
+
+absl::StatusOr<std::vector<v1::CaseSpec>> Expand(std::string_view op,
+                                                 const std::vector<GivenOption>& given) {
+  const FieldDescriptor* problem = ProblemField(op);
+  if (problem == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown operator \"", View(op), "\"", KnownWords(op, OperatorNames())));
+  }
+  v1::CaseSpec empty;
+  empty.GetReflection()->MutableMessage(&empty, problem);
+  std::vector<std::vector<std::string>> axes;
+  std::vector<std::string> wrong;
+  double total = 1;
+  for (const auto& [option, text] : given) {
+    std::vector<std::string> values = SplitList(text);
+    if (values.empty()) values.emplace_back();
+    for (const std::string& value : values) {
+      v1::CaseSpec scratch = empty;
+      if (absl::Status status = SetOption(option, value, scratch); !status.ok()) {
+        wrong.emplace_back(status.message());
+      }
+    }
+    total *= static_cast<double>(values.size());
+    axes.push_back(std::move(values));
+  }
+  if (!wrong.empty()) return absl::InvalidArgumentError(absl::StrJoin(wrong, "\n"));
+  if (total > static_cast<double>(kMostCases)) {
+    std::vector<std::string> factors;
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      if (axes[i].size() > 1) {
+        factors.push_back(absl::StrCat("--", given[i].first.flag, " has ", axes[i].size()));
+      }
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the sweep has ", static_cast<std::int64_t>(std::min(total, 9e18)), " cases (",
+        absl::StrJoin(factors, ", "), "); at most ", kMostCases, " may be asked for at once"));
+  }
+  std::vector<v1::CaseSpec> cases = {empty};
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    std::vector<v1::CaseSpec> wider;
+    wider.reserve(cases.size() * axes[i].size());
+    for (const v1::CaseSpec& base : cases) {
+      for (const std::string& value : axes[i]) {
+        wider.push_back(base);
+        if (absl::Status status = SetOption(given[i].first, value, wider.back()); !status.ok()) {
+          return status;
+        }
+      }
+    }
+    cases = std::move(wider);
+  }
+  return cases;
+}
+
+}  // namespace assay

@@ -1,0 +1,97 @@
+#include "client/lib/follow.h"
+
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "client/lib/errors.h"
+
+namespace assay {
+namespace {
+
+// How long an attempt to come back may wait for a connection before the next.
+constexpr absl::Duration kRetryPause = absl::Milliseconds(200);
+
+}  // namespace
+
+std::string NewRequestId() {
+  std::random_device random;
+  return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(), random());
+}
+
+grpc::Status CreateJob(Connection& connection, const v1::JobSpec& spec,
+                       const FollowOptions& options, v1::Job* job) {
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = spec;
+  request.set_request_id(NewRequestId());
+  const absl::Time give_up = absl::Now() + options.reconnect;
+  for (bool first = true;; first = false) {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    const grpc::Status status = connection.stub().CreateJob(&context, request, job);
+    const bool lost = ConnectionLost(status) || (!first && NeverConnected(status));
+    if (!lost || absl::Now() >= give_up) return status;
+    if (options.on_lost) options.on_lost(status);
+    std::this_thread::sleep_for(absl::ToChronoMilliseconds(kRetryPause));
+  }
+}
+
+Follower::Follower(Connection& connection, FollowOptions options)
+    : connection_(connection), options_(std::move(options)) {}
+
+void Follower::Stop() {
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
+  if (context_ != nullptr) context_->TryCancel();
+}
+
+grpc::Status Follower::Follow(const std::string& job, std::int64_t after_sequence,
+                              const std::function<void(const v1::JobEvent&)>& on_event) {
+  absl::Time last_alive = absl::Now();
+  for (;;) {
+    const absl::Time begin = absl::Now();
+    bool heard = false;
+    grpc::ClientContext context;
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopped_) return {grpc::StatusCode::CANCELLED, "left"};
+      context_ = &context;
+    }
+    v1::WatchJobRequest request;
+    request.set_name(job);
+    request.set_after_sequence(after_sequence);
+    auto stream = connection_.stub().WatchJob(&context, request);
+    bool finished = false;
+    v1::JobEvent event;
+    while (stream->Read(&event)) {
+      heard = true;
+      // Sequence 0 is progress, which is not stored; a stored event seen before
+      // the connection broke is not told twice.
+      if (event.sequence() != 0 && event.sequence() <= after_sequence) continue;
+      if (event.sequence() != 0) after_sequence = event.sequence();
+      finished = event.has_finished();
+      on_event(event);
+    }
+    grpc::Status status = stream->Finish();
+    bool stopped = false;
+    {
+      const std::lock_guard lock(mutex_);
+      context_ = nullptr;
+      stopped = stopped_;
+    }
+    if (finished) return grpc::Status::OK;
+    if (stopped) return {grpc::StatusCode::CANCELLED, "left"};
+    // A stream that ends well before the job did was cut by a daemon that stops.
+    if (status.ok()) status = {grpc::StatusCode::UNAVAILABLE, "Socket closed"};
+    // A stream may be silent for long and yet alive: the time allowed counts
+    // from its loss, not from its last event. One refused at once was never alive.
+    const absl::Time now = absl::Now();
+    if (heard || (!NeverConnected(status) && now - begin > absl::Seconds(1))) last_alive = now;
+    if (!IsTransient(status) || now - last_alive >= options_.reconnect) return status;
+    if (options_.on_lost) options_.on_lost(status);
+    std::this_thread::sleep_for(absl::ToChronoMilliseconds(kRetryPause));
+  }
+}
+
+}  // namespace assay

@@ -1,0 +1,58 @@
+// Follow: create a job and see it through to its end, over lost connections.
+#ifndef ASSAY_CLIENT_LIB_FOLLOW_H_
+#define ASSAY_CLIENT_LIB_FOLLOW_H_
+
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include "absl/time/time.h"
+#include "assay/v1/job.pb.h"
+#include "assay/v1/service.pb.h"
+#include "client/lib/connection.h"
+#include "grpcpp/support/status.h"
+
+namespace assay {
+
+// What to do about a lost connection.
+struct FollowOptions {
+  absl::Duration reconnect = absl::Seconds(30);  // how long to try again; zero: give up at once
+  // Told each time the connection is lost and tried again; may be empty.
+  std::function<void(const grpc::Status&)> on_lost;
+};
+
+// A request id no other request has: 128 random bits, hexadecimal.
+std::string NewRequestId();
+
+// CreateJob with a request id, so that it may be sent again after a connection
+// was lost in the middle: a second arrival gives the same job. A daemon that
+// cannot be reached in the first place is reported at once.
+grpc::Status CreateJob(Connection& connection, const v1::JobSpec& spec,
+                       const FollowOptions& options, v1::Job* job);
+
+// Watches one job. Follow blocks in one thread; Stop may be called from another.
+class Follower {
+ public:
+  Follower(Connection& connection, FollowOptions options);
+
+  // Calls `on_event` for each event of the job after `after_sequence`, each
+  // stored event exactly once and in order, until the job has finished (OK), the
+  // daemon answers an error, no connection came back within the time allowed
+  // (the last error), or Stop was called (CANCELLED).
+  grpc::Status Follow(const std::string& job, std::int64_t after_sequence,
+                      const std::function<void(const v1::JobEvent&)>& on_event);
+
+  // Ends Follow now.
+  void Stop();
+
+ private:
+  Connection& connection_;
+  const FollowOptions options_;
+  std::mutex mutex_;
+  grpc::ClientContext* context_ = nullptr;  // of the call in progress
+  bool stopped_ = false;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_LIB_FOLLOW_H_

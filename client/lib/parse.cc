@@ -1,0 +1,82 @@
+#include "client/lib/parse.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+#include "client/lib/text.h"
+
+namespace assay {
+namespace {
+
+absl::Status Wrong(std::string_view what, std::string_view should_be, std::string_view text) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(View(what), ": must be ", View(should_be), ", got \"", View(text), "\""));
+}
+
+}  // namespace
+
+absl::StatusOr<std::int64_t> ParseInt(std::string_view what, std::string_view text) {
+  std::int64_t value = 0;
+  if (!absl::SimpleAtoi(View(text), &value)) return Wrong(what, "a whole number", text);
+  return value;
+}
+
+absl::StatusOr<std::uint64_t> ParseSeed(std::string_view what, std::string_view text) {
+  const bool hex = text.starts_with("0x") || text.starts_with("0X");
+  const std::string_view digits = hex ? text.substr(2) : text;
+  std::uint64_t value = 0;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value, hex ? 16 : 10);
+  if (error != std::errc() || end != digits.data() + digits.size() || digits.empty()) {
+    return Wrong(what, "a whole number from 0 to 2^64-1", text);
+  }
+  return value;
+}
+
+absl::StatusOr<double> ParseNumber(std::string_view what, std::string_view text) {
+  double value = 0;
+  if (!absl::SimpleAtod(View(text), &value) || std::isnan(value)) {
+    return Wrong(what, "a number", text);
+  }
+  return value;
+}
+
+absl::StatusOr<bool> ParseBool(std::string_view what, std::string_view text) {
+  bool value = true;
+  if (!text.empty() && !absl::SimpleAtob(View(text), &value)) {
+    return Wrong(what, "true or false", text);
+  }
+  return value;
+}
+
+absl::StatusOr<google::protobuf::Duration> ParseDuration(std::string_view what,
+                                                         std::string_view text) {
+  absl::Duration value;
+  double seconds = 0;
+  if (absl::SimpleAtod(View(text), &seconds) && std::isfinite(seconds)) {
+    value = absl::Seconds(seconds);
+  } else if (!absl::ParseDuration(View(text), &value) || value == absl::InfiniteDuration() ||
+             value == -absl::InfiniteDuration()) {
+    return Wrong(what, "a duration such as 10s, 500ms or 1h30m", text);
+  }
+  google::protobuf::Duration duration;
+  duration.set_seconds(absl::IDivDuration(value, absl::Seconds(1), &value));
+  duration.set_nanos(static_cast<std::int32_t>(absl::ToInt64Nanoseconds(value)));
+  return duration;
+}
+
+std::vector<std::string> SplitList(std::string_view text) {
+  std::vector<std::string> words;
+  for (absl::string_view word : absl::StrSplit(View(text), ',')) {
+    word = absl::StripAsciiWhitespace(word);
+    if (!word.empty()) words.emplace_back(word);
+  }
+  return words;
+}
+
+}  // namespace assay

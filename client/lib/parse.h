@@ -1,0 +1,37 @@
+// Parsing of what people type: numbers, durations, lists. Pure functions;
+// INVALID_ARGUMENT begins with `what`, the option's path, and quotes the text.
+#ifndef ASSAY_CLIENT_LIB_PARSE_H_
+#define ASSAY_CLIENT_LIB_PARSE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "google/protobuf/duration.pb.h"
+
+namespace assay {
+
+// "4096", "-1".
+absl::StatusOr<std::int64_t> ParseInt(std::string_view what, std::string_view text);
+
+// "7", "0xcafe".
+absl::StatusOr<std::uint64_t> ParseSeed(std::string_view what, std::string_view text);
+
+// "0.5", "1e-3", "inf"; not NaN.
+absl::StatusOr<double> ParseNumber(std::string_view what, std::string_view text);
+
+// "true", "yes", "1" and their opposites; empty is true, as a bare flag says.
+absl::StatusOr<bool> ParseBool(std::string_view what, std::string_view text);
+
+// "10s", "500ms", "1h30m", "10" (seconds).
+absl::StatusOr<google::protobuf::Duration> ParseDuration(std::string_view what,
+                                                         std::string_view text);
+
+// "a,b" -> {"a", "b"}; empty words are dropped.
+std::vector<std::string> SplitList(std::string_view text);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_LIB_PARSE_H_

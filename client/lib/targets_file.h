@@ -1,0 +1,23 @@
+// The file of named targets: see connection.h for its form.
+#ifndef ASSAY_CLIENT_LIB_TARGETS_FILE_H_
+#define ASSAY_CLIENT_LIB_TARGETS_FILE_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace assay {
+
+struct Target;
+
+// Name -> the daemons it stands for.
+using TargetsFile = std::map<std::string, std::vector<Target>>;
+
+// Reads the file. INVALID_ARGUMENT names file, line and what is wrong.
+absl::StatusOr<TargetsFile> ReadTargetsFile(const std::string& path);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_LIB_TARGETS_FILE_H_

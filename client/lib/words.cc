@@ -1,0 +1,101 @@
+#include "client/lib/words.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "client/lib/text.h"
+
+namespace assay {
+namespace {
+
+// "Mode" -> "MODE_", "DType" -> "DTYPE_", "DeviceState" -> "DEVICE_STATE_": all
+// values of an enum begin with what its zero, PREFIX_UNSPECIFIED, begins with.
+std::string_view Prefix(const google::protobuf::EnumDescriptor& type) {
+  std::string_view zero = type.value(0)->name();
+  absl::string_view prefix = View(zero);
+  absl::ConsumeSuffix(&prefix, "UNSPECIFIED");
+  return {prefix.data(), prefix.size()};
+}
+
+bool SaidInUpperCase(const google::protobuf::EnumDescriptor& type) {
+  return type.name() == "Verdict" || type.name() == "JobState" || type.name() == "DeviceState";
+}
+
+// Levenshtein's distance.
+std::size_t Distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, change});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::string EnumWord(const google::protobuf::EnumDescriptor& type, int number) {
+  const auto* value = type.FindValueByNumber(number);
+  if (number == 0 || value == nullptr) return "";
+  std::string word = value->name().substr(Prefix(type).size());
+  if (!SaidInUpperCase(type)) absl::AsciiStrToLower(&word);
+  return word;
+}
+
+std::vector<std::string> EnumWords(const google::protobuf::EnumDescriptor& type) {
+  std::vector<std::string> words;
+  for (int i = 1; i < type.value_count(); ++i) {
+    words.push_back(EnumWord(type, type.value(i)->number()));
+  }
+  return words;
+}
+
+absl::StatusOr<int> ParseEnumWord(const google::protobuf::EnumDescriptor& type,
+                                  std::string_view what, std::string_view word) {
+  for (int i = 1; i < type.value_count(); ++i) {
+    const int number = type.value(i)->number();
+    const std::string known = EnumWord(type, number);
+    if (absl::AsciiStrToLower(known) == absl::AsciiStrToLower(View(word))) {
+      return number;
+    }
+  }
+  const std::vector<std::string> known = EnumWords(type);
+  const char* noun = type.name() == "DType" ? "type" : "word";
+  return absl::InvalidArgumentError(absl::StrCat(View(what), ": unknown ", noun, " \"", View(word),
+                                                 "\"", KnownWords(word, known)));
+}
+
+std::string NearWord(std::string_view word, const std::vector<std::string>& candidates) {
+  const std::string* best = nullptr;
+  std::size_t best_distance = word.size() / 3 + 2;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = Distance(word, candidate);
+    // A word that shares less than half its letters is a guess, not a near miss.
+    if (distance < best_distance && 2 * distance <= std::max(word.size(), candidate.size())) {
+      best = &candidate;
+      best_distance = distance;
+    }
+  }
+  return best == nullptr ? "" : *best;
+}
+
+std::string DidYouMean(std::string_view word, const std::vector<std::string>& candidates) {
+  const std::string near = NearWord(word, candidates);
+  return near.empty() ? "" : absl::StrCat("; did you mean \"", near, "\"?");
+}
+
+std::string KnownWords(std::string_view word, const std::vector<std::string>& known) {
+  const std::string near = DidYouMean(word, known);
+  return absl::StrCat(near, near.empty() ? "; known: " : " Known: ", absl::StrJoin(known, ", "));
+}
+
+}  // namespace assay

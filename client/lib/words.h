@@ -1,0 +1,56 @@
+// Words: the names people use for the API's enum values, and near misses.
+//
+// A value's word is its name without the enum's prefix; formats, criteria and
+// modes are said in lower case ("bf16"), verdicts and states in upper case
+// ("PASSED"). All functions are pure.
+#ifndef ASSAY_CLIENT_LIB_WORDS_H_
+#define ASSAY_CLIENT_LIB_WORDS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "assay/v1/types.pb.h"
+#include "google/protobuf/descriptor.h"
+
+namespace assay {
+
+// "DTYPE_BF16" -> "bf16", "VERDICT_PASSED" -> "PASSED", "DEVICE_STATE_READY" ->
+// "READY". Empty for the zero value and for numbers this client does not know.
+std::string EnumWord(const google::protobuf::EnumDescriptor& type, int number);
+
+// EnumWord of a generated enum.
+template <class Enum>
+std::string Word(Enum value) {
+  return EnumWord(*google::protobuf::GetEnumDescriptor<Enum>(), static_cast<int>(value));
+}
+
+// The words of all values but the zero, in the order of the proto.
+std::vector<std::string> EnumWords(const google::protobuf::EnumDescriptor& type);
+
+// The number a word stands for, in any case. INVALID_ARGUMENT says `what` is
+// unknown, names the near word and lists the known ones.
+absl::StatusOr<int> ParseEnumWord(const google::protobuf::EnumDescriptor& type,
+                                  std::string_view what, std::string_view word);
+
+// ParseEnumWord of a generated enum.
+template <class Enum>
+absl::StatusOr<Enum> ParseWord(std::string_view what, std::string_view word) {
+  auto number = ParseEnumWord(*google::protobuf::GetEnumDescriptor<Enum>(), what, word);
+  if (!number.ok()) return number.status();
+  return static_cast<Enum>(*number);
+}
+
+// The candidate a user most likely meant; empty where none is near.
+std::string NearWord(std::string_view word, const std::vector<std::string>& candidates);
+
+// `; did you mean "gemm"?`, or nothing where no candidate is near.
+std::string DidYouMean(std::string_view word, const std::vector<std::string>& candidates);
+
+// DidYouMean, and after it all the words there are.
+std::string KnownWords(std::string_view word, const std::vector<std::string>& known);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_LIB_WORDS_H_

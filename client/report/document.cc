@@ -1,0 +1,263 @@
+#include "client/report/document.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "client/lib/text.h"
+#include "client/lib/words.h"
+#include "client/report/row.h"
+#include "client/report/table.h"
+
+namespace assay {
+namespace {
+
+class DocumentSink : public Sink {
+ public:
+  DocumentSink(const Surface& surface, DocumentWriter writer)
+      : surface_(surface), writer_(writer) {}
+  void OnNote(std::string_view note) override { surface_.err << note << '\n' << std::flush; }
+  void OnEnd(const Report& report) override {
+    writer_(report, surface_.out);
+    surface_.out << std::flush;
+    surface_.err << Summary(report) << '\n' << std::flush;
+  }
+
+ private:
+  Surface surface_;
+  DocumentWriter writer_;
+};
+
+std::vector<const v1::CaseResult*> WorstFirst(const Run& run) {
+  std::vector<const v1::CaseResult*> results;
+  for (const auto& result : run.results) results.push_back(&result);
+  std::sort(results.begin(), results.end(),
+            [](const auto* a, const auto* b) { return WorseThan(*a, *b); });
+  return results;
+}
+
+std::string FindingsText(const v1::CaseResult& result) {
+  std::vector<std::string> lines;
+  for (const auto& finding : result.findings()) {
+    lines.push_back(absl::StrCat(finding.reason(), ": ", finding.message()));
+  }
+  return absl::StrJoin(lines, "\n");
+}
+
+// The element that says how a test case ended; none for a pass.
+void WriteOutcome(const v1::CaseResult& result, std::ostream& out) {
+  const std::string message =
+      EscapeXml(result.findings().empty() ? Word(result.verdict()) : result.findings(0).message());
+  const std::string reason =
+      EscapeXml(result.findings().empty() ? "" : result.findings(0).reason());
+  const std::string text = EscapeXml(FindingsText(result));
+  switch (result.verdict()) {
+    case v1::VERDICT_PASSED:
+      return;
+    case v1::VERDICT_FAILED:
+      out << "      <failure message=\"" << message << "\" type=\"" << reason << "\">" << text
+          << "</failure>\n";
+      return;
+    case v1::VERDICT_UNSUPPORTED:
+    case v1::VERDICT_SKIPPED:
+      out << "      <skipped message=\"" << message << "\"/>\n";
+      return;
+    default:
+      out << "      <error message=\"" << message << "\" type=\"" << reason << "\">" << text
+          << "</error>\n";
+  }
+}
+
+constexpr char kPageHead[] = R"(<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Assay report</title>
+<style>
+:root{color-scheme:light dark}
+body{font:14px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:90rem;padding:0 1rem}
+h1{font-size:1.3rem;margin:0}p.about{opacity:.75;margin:.2rem 0 1rem}
+.counts b{font-size:1.1rem}
+input,select{font:inherit;padding:.3rem .5rem;margin:0 .5rem .6rem 0}
+table{border-collapse:collapse;width:100%}
+th{text-align:left;position:sticky;top:0;background:Canvas;border-bottom:1px solid}
+th,td{padding:.25rem .6rem;vertical-align:top}
+tbody tr:nth-child(even){background:color-mix(in srgb,CanvasText 4%,Canvas)}
+td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+.passed{color:#1a7f37}.FAILED,.ERROR{color:#cf222e;font-weight:600}.inconclusive{color:#9a6700}
+.unsupported,.skipped{opacity:.6}
+pre{margin:.3rem 0 0;white-space:pre-wrap;font-size:12px}
+</style></head><body>
+)";
+
+constexpr char kPageScript[] = R"(<script>
+const text=document.getElementById('text'),verdict=document.getElementById('verdict');
+function filter(){
+  const words=text.value.toLowerCase().split(/\s+/).filter(Boolean);
+  for(const row of document.querySelectorAll('tbody tr')){
+    const t=row.textContent.toLowerCase();
+    row.hidden=(verdict.value&&row.dataset.verdict!==verdict.value)||!words.every(w=>t.includes(w));
+  }
+}
+text.addEventListener('input',filter);verdict.addEventListener('change',filter);
+</script></body></html>
+)";
+
+void WriteHtmlRow(const v1::CaseResult& result, std::ostream& out) {
+  const Row row = RowOf(result);
+  out << "<tr data-verdict=\"" << row.verdict << "\"><td class=\"" << row.verdict << "\">"
+      << row.verdict << "</td><td>" << EscapeXml(row.name) << "</td>";
+  for (const std::string* cell : {&row.ratio, &row.max_abs, &row.time, &row.rate, &row.of_roof}) {
+    out << "<td class=\"n\">" << EscapeXml(*cell) << "</td>";
+  }
+  out << "<td>" << EscapeXml(row.note);
+  const std::vector<Detail> details = DetailsOf(result);
+  if (!details.empty()) {
+    out << "<pre>";
+    for (const Detail& detail : details) {
+      out << EscapeXml(absl::StrFormat("%-10s %s\n", detail.label, detail.text));
+    }
+    out << "</pre>";
+  }
+  out << "</td></tr>\n";
+}
+
+std::string EscapeCell(std::string_view text) {
+  return absl::StrReplaceAll(View(text), {{"|", "\\|"}, {"\n", " "}});
+}
+
+}  // namespace
+
+std::unique_ptr<Sink> MakeDocumentSink(const Surface& surface, DocumentWriter writer) {
+  return std::make_unique<DocumentSink>(surface, writer);
+}
+
+void WriteJunit(const Report& report, std::ostream& out) {
+  const auto failures = [](const Counts& counts) { return counts.failed; };
+  const auto errors = [](const Counts& counts) { return counts.errors + counts.inconclusive; };
+  const auto skipped = [](const Counts& counts) { return counts.unsupported + counts.skipped; };
+  const Counts all = CountOf(report);
+  int required = 0;  // findings of the jobs themselves: a required kernel is missing
+  for (const Run& run : report.runs) required += run.job.findings_size();
+  out << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"assay\" tests=\""
+      << all.total + required << "\" failures=\"" << failures(all) + required << "\" errors=\""
+      << errors(all) << "\">\n";
+  for (const Run& run : report.runs) {
+    Counts counts;
+    for (const auto& result : run.results) counts.Add(result.verdict());
+    const std::string suite = run.job.suite().empty() ? run.job.name() : run.job.suite();
+    out << "  <testsuite name=\"" << EscapeXml(suite) << "\" tests=\""
+        << counts.total + run.job.findings_size() << "\" failures=\""
+        << failures(counts) + run.job.findings_size() << "\" errors=\"" << errors(counts)
+        << "\" skipped=\"" << skipped(counts) << "\" time=\""
+        << absl::StrFormat("%.6f", absl::ToDoubleSeconds(Elapsed(run.job))) << "\" timestamp=\""
+        << absl::FormatTime("%Y-%m-%dT%H:%M:%S", report.generated_at, absl::UTCTimeZone())
+        << "\" hostname=\"" << EscapeXml(run.target) << "\">\n";
+    out << "    <properties>\n      <property name=\"job\" value=\"" << EscapeXml(run.job.name())
+        << "\"/>\n    </properties>\n";
+    for (const auto& result : run.results) {
+      out << "    <testcase classname=\"assay." << OpOf(result.spec()) << "\" name=\""
+          << EscapeXml(result.name()) << "\" time=\""
+          << absl::StrFormat("%.6f", Seconds(result.duration())) << "\">\n";
+      WriteOutcome(result, out);
+      if (!result.repro().empty()) {
+        out << "      <system-out>" << EscapeXml(result.repro()) << "</system-out>\n";
+      }
+      out << "    </testcase>\n";
+    }
+    for (const auto& finding : run.job.findings()) {
+      out << "    <testcase classname=\"assay.job\" name=\"" << EscapeXml(finding.reason())
+          << "\" time=\"0\">\n      <failure message=\"" << EscapeXml(finding.message())
+          << "\" type=\"" << EscapeXml(finding.reason()) << "\"/>\n    </testcase>\n";
+    }
+    out << "  </testsuite>\n";
+  }
+  out << "</testsuites>\n";
+}
+
+void WriteHtml(const Report& report, std::ostream& out) {
+  out << kPageHead;
+  for (const Run& run : report.runs) {
+    out << "<h1>" << EscapeXml(Heading(run)) << "</h1><p class=\"about\">" << EscapeXml(run.target)
+        << " · "
+        << absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", report.generated_at, absl::UTCTimeZone());
+    if (!run.server.version().empty()) out << " · assayd " << EscapeXml(run.server.version());
+    out << "</p>\n";
+    for (const auto& finding : run.job.findings()) {
+      out << "<p class=\"FAILED\">" << EscapeXml(finding.reason()) << ": "
+          << EscapeXml(finding.message()) << "</p>\n";
+    }
+  }
+  out << "<p class=\"counts\"><b>" << EscapeXml(Summary(report)) << "</b></p>\n"
+      << "<input id=\"text\" placeholder=\"filter: gemm bf16 …\" aria-label=\"filter\">"
+         "<select id=\"verdict\" aria-label=\"verdict\"><option value=\"\">every verdict</option>";
+  for (const char* verdict :
+       {"FAILED", "ERROR", "inconclusive", "passed", "unsupported", "skipped"}) {
+    out << "<option>" << verdict << "</option>";
+  }
+  out << "</select>\n<table><thead><tr><th>Verdict</th><th>Case</th><th>Error/bound</th>"
+         "<th>Max abs</th><th>Time</th><th>Rate</th><th>Of "
+         "roof</th><th></th></tr></thead><tbody>\n";
+  for (const Run& run : report.runs) {
+    for (const v1::CaseResult* result : WorstFirst(run)) WriteHtmlRow(*result, out);
+  }
+  out << "</tbody></table>\n" << kPageScript;
+}
+
+void WriteMarkdown(const Report& report, std::ostream& out) {
+  for (const Run& run : report.runs) out << "## " << Heading(run) << "\n\n";
+  out << "**" << Summary(report) << "**\n\n";
+  out << "| Verdict | Case | Error/bound | Max abs | Time | Rate | Of roof | |\n"
+         "|---|---|--:|--:|--:|--:|--:|---|\n";
+  for (const Run& run : report.runs) {
+    for (const v1::CaseResult* result : WorstFirst(run)) {
+      const Row row = RowOf(*result);
+      out << "| " << row.verdict << " | " << EscapeCell(row.name);
+      for (const std::string* cell :
+           {&row.ratio, &row.max_abs, &row.time, &row.rate, &row.of_roof, &row.note}) {
+        out << " | " << EscapeCell(*cell);
+      }
+      out << " |\n";
+    }
+  }
+  for (const Run& run : report.runs) {
+    for (const v1::CaseResult* result : WorstFirst(run)) {
+      const std::vector<Detail> details = DetailsOf(*result);
+      if (details.empty()) continue;
+      out << "\n### " << result->name() << "\n\n```\n";
+      for (const Detail& detail : details) {
+        out << absl::StrFormat("%-10s %s\n", detail.label, detail.text);
+      }
+      out << "```\n";
+    }
+  }
+}
+
+std::string EscapeXml(std::string_view text) {
+  std::string escaped;
+  for (char c : text) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      default:
+        if (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' && c != '\r') {
+          escaped += "\xEF\xBF\xBD";
+        } else {
+          escaped += c;
+        }
+    }
+  }
+  return escaped;
+}
+
+}  // namespace assay

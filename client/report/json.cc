@@ -1,0 +1,367 @@
+#include "client/report/json.h"
+
+#include <cmath>
+#include <set>
+
+#include "absl/strings/str_join.h"
+#include "client/lib/words.h"
+#include "google/protobuf/duration.pb.h"
+#include "google/protobuf/timestamp.pb.h"
+
+namespace assay {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+std::string Rfc3339(absl::Time time) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", time, absl::UTCTimeZone());
+}
+
+// The value of one element of a repeated field (index >= 0) or of a singular one.
+Json ValueJson(const Message& message, const FieldDescriptor* field, int index) {
+  const auto* reflection = message.GetReflection();
+  const bool repeated = index >= 0;
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return repeated ? reflection->GetRepeatedInt32(message, field, index)
+                      : reflection->GetInt32(message, field);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return repeated ? reflection->GetRepeatedInt64(message, field, index)
+                      : reflection->GetInt64(message, field);
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return repeated ? reflection->GetRepeatedUInt32(message, field, index)
+                      : reflection->GetUInt32(message, field);
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return repeated ? reflection->GetRepeatedUInt64(message, field, index)
+                      : reflection->GetUInt64(message, field);
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return Number(repeated ? reflection->GetRepeatedDouble(message, field, index)
+                             : reflection->GetDouble(message, field));
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return Number(static_cast<double>(repeated
+                                            ? reflection->GetRepeatedFloat(message, field, index)
+                                            : reflection->GetFloat(message, field)));
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return repeated ? reflection->GetRepeatedBool(message, field, index)
+                      : reflection->GetBool(message, field);
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return EnumWord(*field->enum_type(),
+                      repeated ? reflection->GetRepeatedEnumValue(message, field, index)
+                               : reflection->GetEnumValue(message, field));
+    case FieldDescriptor::CPPTYPE_STRING:
+      return repeated ? reflection->GetRepeatedString(message, field, index)
+                      : reflection->GetString(message, field);
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return MessageJson(repeated ? reflection->GetRepeatedMessage(message, field, index)
+                                  : reflection->GetMessage(message, field));
+  }
+  return nullptr;
+}
+
+// A map field as an object; protobuf keeps its entries as messages (key, value).
+Json MapJson(const Message& message, const FieldDescriptor* field) {
+  std::map<std::string, Json> entries;
+  const auto* key = field->message_type()->map_key();
+  const auto* value = field->message_type()->map_value();
+  for (int i = 0; i < message.GetReflection()->FieldSize(message, field); ++i) {
+    const Message& entry = message.GetReflection()->GetRepeatedMessage(message, field, i);
+    entries[entry.GetReflection()->GetString(entry, key)] = ValueJson(entry, value, -1);
+  }
+  Json object = Json::object();
+  for (auto& [name, entry] : entries) object[name] = std::move(entry);
+  return object;
+}
+
+Json IndexJson(const google::protobuf::RepeatedField<std::int64_t>& index) {
+  Json list = Json::array();
+  for (std::int64_t i : index) list.push_back(i);
+  return list;
+}
+
+Json MismatchJson(const v1::Mismatch& mismatch) {
+  Json json;
+  json["index"] = IndexJson(mismatch.index());
+  json["actual"] = Number(mismatch.actual());
+  json["expected"] = Number(mismatch.expected());
+  json["bound"] = Number(mismatch.bound());
+  json["actual_bits"] = mismatch.actual_bits();
+  json["expected_bits"] = mismatch.expected_bits();
+  return json;
+}
+
+void AddStats(const v1::ErrorStats& stats, Json& json) {
+  const auto add = [&json](const char* name, bool present, double value) {
+    if (present) json[name] = Number(value);
+  };
+  add("rho", stats.has_rho(), stats.rho());
+  add("rho_proven", stats.has_rho_proven(), stats.rho_proven());
+  add("max_abs_error", stats.has_max_abs_error(), stats.max_abs_error());
+  add("max_rel_error", stats.has_max_rel_error(), stats.max_rel_error());
+  add("mean_abs_error", stats.has_mean_abs_error(), stats.mean_abs_error());
+  add("rms_error", stats.has_rms_error(), stats.rms_error());
+  add("max_ulp", stats.has_max_ulp(), stats.max_ulp());
+  add("cosine", stats.has_cosine(), stats.cosine());
+  add("bias_z", stats.has_bias_z(), stats.bias_z());
+  add("max_abs_reference", stats.has_max_abs_reference(), stats.max_abs_reference());
+  add("max_abs_score", stats.has_max_abs_score(), stats.max_abs_score());
+  json["count"] = stats.count();
+  json["mismatches"] = stats.mismatches();
+  json["nan"] = stats.nan_count() > 0;
+  json["inf"] = stats.inf_count() > 0;
+  json["nan_count"] = stats.nan_count();
+  json["inf_count"] = stats.inf_count();
+  json["reference_nan_count"] = stats.reference_nan_count();
+  json["reference_inf_count"] = stats.reference_inf_count();
+  json["class_mismatches"] = stats.class_mismatches();
+  json["zero_count"] = stats.zero_count();
+  json["unwritten"] = stats.unwritten();
+  json["guard_hits"] = stats.guard_hits();
+  Json samples = Json::array();
+  for (const auto& sample : stats.mismatch_samples()) samples.push_back(MismatchJson(sample));
+  if (!samples.empty()) json["first_mismatch"] = samples.front();
+  json["mismatch_samples"] = std::move(samples);
+  if (stats.has_worst()) json["worst_mismatch"] = MismatchJson(stats.worst());
+}
+
+Json BenchJson(const v1::BenchStats& bench) { return MessageJson(bench); }
+
+std::string Joined(const std::set<std::string>& words) { return absl::StrJoin(words, ","); }
+
+class JsonlSink : public Sink {
+ public:
+  explicit JsonlSink(const Surface& surface) : surface_(surface) {}
+  void OnResult(const Run& run, const v1::CaseResult& result) override {
+    surface_.out << Compact(TestJson(run, result)) << '\n' << std::flush;
+  }
+  void OnNote(std::string_view note) override { surface_.err << note << '\n' << std::flush; }
+  void OnEnd(const Report& /*report*/) override {}
+
+ private:
+  Surface surface_;
+};
+
+}  // namespace
+
+Json Number(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
+}
+
+Json MessageJson(const Message& message) {
+  if (const auto* time = dynamic_cast<const google::protobuf::Timestamp*>(&message)) {
+    return Rfc3339(Time(*time));
+  }
+  if (const auto* duration = dynamic_cast<const google::protobuf::Duration*>(&message)) {
+    return Seconds(*duration);
+  }
+  Json json = Json::object();
+  const auto* reflection = message.GetReflection();
+  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
+    const FieldDescriptor* field = message.GetDescriptor()->field(i);
+    if (field->is_map()) {
+      json[field->name()] = MapJson(message, field);
+    } else if (field->is_repeated()) {
+      Json list = Json::array();
+      for (int j = 0; j < reflection->FieldSize(message, field); ++j) {
+        list.push_back(ValueJson(message, field, j));
+      }
+      json[field->name()] = std::move(list);
+    } else if (!field->has_presence() || reflection->HasField(message, field)) {
+      Json value = ValueJson(message, field, -1);
+      if (value.is_string() && value.get_ref<const std::string&>().empty()) continue;
+      json[field->name()] = std::move(value);
+    }
+  }
+  return json;
+}
+
+Json ShapeOf(const v1::CaseSpec& spec) {
+  const auto* oneof = v1::CaseSpec::descriptor()->FindOneofByName("problem");
+  const auto* field = spec.GetReflection()->GetOneofFieldDescriptor(spec, oneof);
+  if (field == nullptr) return Json::object();
+  Json shape = Json::object();
+  for (const auto& [name, value] :
+       MessageJson(spec.GetReflection()->GetMessage(spec, field)).items()) {
+    if ((value.is_number_integer() && value == 0) || (value.is_array() && value.empty())) continue;
+    shape[name] = value;
+  }
+  return shape;
+}
+
+Json TestJson(const Run& run, const v1::CaseResult& result) {
+  const v1::CaseSpec& spec = result.spec();
+  Json json;
+  json["name"] = result.name();
+  json["index"] = result.index();
+  json["op"] = OpOf(spec);
+  json["provider"] = spec.provider();
+  json["dtype"] = Word(spec.dtype());
+  if (spec.out_dtype() != 0) json["out_dtype"] = Word(spec.out_dtype());
+  json["shape"] = ShapeOf(spec);
+  json["pattern"] = spec.pattern();
+  if (spec.has_seed()) {
+    json["seed"] = spec.seed();
+  } else if (run.job.spec().has_seed()) {
+    json["seed"] = run.job.spec().seed();
+  }
+  json["target"] = run.target;
+  json["device"] = result.device();
+  json["verdict"] = Word(result.verdict());
+  json["passed"] = result.verdict() == v1::VERDICT_PASSED;
+  json["reason"] = result.findings().empty() ? "" : result.findings(0).reason();
+  if (!result.findings().empty()) {
+    json["message"] = result.findings(0).message();
+    json["findings"] = Json::array();
+    for (const auto& finding : result.findings()) {
+      json["findings"].push_back({{"reason", finding.reason()}, {"message", finding.message()}});
+    }
+  }
+  const v1::Criterion criterion = result.criterion() != 0 ? result.criterion() : spec.criterion();
+  json["criterion"] = Word(criterion != 0 ? criterion : v1::CRITERION_BOUND);
+  if (spec.has_atol()) json["atol"] = Number(spec.atol());
+  if (spec.has_rtol()) json["rtol"] = Number(spec.rtol());
+  if (result.has_stats()) AddStats(result.stats(), json);
+  if (!result.provenance().empty()) {
+    json["provenance"] = Json::array();
+    for (const auto& origin : result.provenance())
+      json["provenance"].push_back(MessageJson(origin));
+  }
+  if (!result.digests().canonical().empty()) json["digest"] = result.digests().canonical();
+  if (!result.digests().raw().empty()) json["digest_raw"] = result.digests().raw();
+  if (result.has_deterministic()) json["deterministic"] = result.deterministic();
+  if (result.has_bench()) json["bench"] = BenchJson(result.bench());
+  if (!result.implementation().empty()) json["implementation"] = result.implementation();
+  if (result.has_start_time()) json["start_time"] = Rfc3339(Time(result.start_time()));
+  if (result.has_duration()) json["duration_seconds"] = Seconds(result.duration());
+  if (!result.phases().empty()) {
+    json["phases"] = Json::object();
+    for (const auto& phase : result.phases())
+      json["phases"][phase.phase()] = Number(phase.seconds());
+  }
+  json["repro"] = result.repro();
+  return json;
+}
+
+Json JobJson(const v1::Job& job) {
+  Json json;
+  json["name"] = job.name();
+  json["state"] = Word(job.state());
+  if (job.verdict() != 0) json["verdict"] = Word(job.verdict());
+  for (const auto& [name, time, present] :
+       {std::tuple{"create_time", &job.create_time(), job.has_create_time()},
+        std::tuple{"start_time", &job.start_time(), job.has_start_time()},
+        std::tuple{"end_time", &job.end_time(), job.has_end_time()}}) {
+    if (present) json[name] = Rfc3339(Time(*time));
+  }
+  if (!job.suite().empty()) json["suite"] = job.suite();
+  if (job.spec().has_seed()) json["seed"] = job.spec().seed();
+  json["devices"] = Json::array();
+  for (const auto& device : job.devices()) json["devices"].push_back(device);
+  json["total"] = job.counts().total();
+  json["passed"] = job.counts().passed();
+  json["failed"] = job.counts().failed();
+  json["inconclusive"] = job.counts().inconclusive();
+  json["unsupported"] = job.counts().unsupported();
+  json["errors"] = job.counts().errors();
+  json["skipped"] = job.counts().skipped();
+  json["priority"] = job.spec().priority();
+  json["labels"] = Json::object();
+  for (const auto& [key, value] :
+       std::map<std::string, std::string>(job.spec().labels().begin(), job.spec().labels().end())) {
+    json["labels"][key] = value;
+  }
+  if (!job.findings().empty()) {
+    json["findings"] = Json::array();
+    for (const auto& finding : job.findings()) {
+      json["findings"].push_back({{"reason", finding.reason()}, {"message", finding.message()}});
+    }
+  }
+  return json;
+}
+
+Json ReportJson(const Report& report) {
+  std::set<std::string> targets, jobs, suites, devices, models, backends;
+  Json versions = Json::object();
+  versions["assay"] = ASSAY_VERSION;
+  Json findings = Json::array();
+  const v1::Job* first = nullptr;
+  for (const Run& run : report.runs) {
+    if (first == nullptr) first = &run.job;
+    targets.insert(run.target);
+    if (!run.job.name().empty()) jobs.insert(run.job.name());
+    if (!run.job.suite().empty()) suites.insert(run.job.suite());
+    std::set<std::string> used(run.job.devices().begin(), run.job.devices().end());
+    for (const auto& result : run.results) {
+      if (!result.device().empty()) used.insert(result.device());
+    }
+    for (const auto& device : run.devices) {
+      if (!used.contains(device.id()) && !used.contains(device.name())) continue;
+      models.insert(device.model());
+      backends.insert(device.backend());
+    }
+    for (const std::string& device : used) {
+      // "devices/cpu:0" and "cpu:0" are the same device.
+      devices.insert(device.substr(device.rfind('/') + 1));
+      if (run.devices.empty()) {
+        backends.insert(device.substr(device.rfind('/') + 1, device.find(':')));
+      }
+    }
+    if (!run.server.version().empty()) versions["assayd"] = run.server.version();
+    for (const auto& [name, version] : std::map<std::string, std::string>(
+             run.server.versions().begin(), run.server.versions().end())) {
+      versions[name] = version;
+    }
+    for (const auto& finding : run.job.findings()) {
+      findings.push_back({{"reason", finding.reason()}, {"message", finding.message()}});
+    }
+  }
+  Json json;
+  json["schema"] = "assay.report/v1";
+  json["generated_at"] = Rfc3339(report.generated_at);
+  json["target"] = Joined(targets);
+  json["job"] = Joined(jobs);
+  json["suite"] = Joined(suites);
+  json["seed"] = first != nullptr && first->spec().has_seed() ? first->spec().seed() : 1;
+  json["device"] = Joined(devices);
+  json["gpu"] = Joined(models);
+  json["backend"] = Joined(backends);
+  json["versions"] = std::move(versions);
+  if (report.runs.size() == 1 && first != nullptr) {
+    json["state"] = Word(first->state());
+    if (first->verdict() != 0) json["verdict"] = Word(first->verdict());
+    if (first->has_end_time()) json["duration_seconds"] = absl::ToDoubleSeconds(Elapsed(*first));
+  }
+  if (!findings.empty()) json["findings"] = std::move(findings);
+  const Counts counts = CountOf(report);
+  json["total"] = counts.total;
+  json["passed"] = counts.passed;
+  json["failed"] = counts.failed;
+  json["inconclusive"] = counts.inconclusive;
+  json["unsupported"] = counts.unsupported;
+  json["errors"] = counts.errors;
+  json["skipped"] = counts.skipped;
+  json["tests"] = Json::array();
+  for (const Run& run : report.runs) {
+    for (const auto& result : run.results) json["tests"].push_back(TestJson(run, result));
+  }
+  return json;
+}
+
+void WriteJson(const Report& report, std::ostream& out) {
+  out << Indented(ReportJson(report)) << '\n';
+}
+
+std::unique_ptr<Sink> MakeJsonlSink(const Surface& surface) {
+  return std::make_unique<JsonlSink>(surface);
+}
+
+std::string Compact(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string Indented(const Json& value) {
+  return value.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace assay

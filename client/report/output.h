@@ -1,0 +1,41 @@
+// Output: where results are written: standard output, or a file that appears
+// whole or not at all.
+#ifndef ASSAY_CLIENT_REPORT_OUTPUT_H_
+#define ASSAY_CLIENT_REPORT_OUTPUT_H_
+
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace assay {
+
+// A file under construction. Not thread-safe.
+class OutputFile {
+ public:
+  // Opens a hidden file beside `path`. INVALID_ARGUMENT says why it cannot.
+  static absl::StatusOr<std::unique_ptr<OutputFile>> Create(const std::string& path);
+  // Removes what was not committed.
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  std::ostream& stream() { return stream_; }
+
+  // Puts the file in its place. INTERNAL where the disk was full or the name is taken.
+  absl::Status Commit();
+
+ private:
+  OutputFile(std::string path, std::string draft);
+
+  std::string path_;
+  std::string draft_;
+  std::ofstream stream_;
+  bool committed_ = false;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_REPORT_OUTPUT_H_

@@ -1,0 +1,116 @@
+// Report: what a job's results look like once they are here, whatever the format.
+//
+// A Report holds one Run for each daemon asked. Sinks receive it as it grows:
+// streaming formats (table, jsonl, csv) write a line a result, documents (json,
+// junit, html, markdown) are written at the end. Not thread-safe; the caller
+// serialises.
+#ifndef ASSAY_CLIENT_REPORT_REPORT_H_
+#define ASSAY_CLIENT_REPORT_REPORT_H_
+
+#include <memory>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "assay/v1/device.pb.h"
+#include "assay/v1/job.pb.h"
+
+namespace assay {
+
+// A job on one daemon.
+struct Run {
+  std::string target;               // the daemon's address
+  v1::Job job;                      // as it stands now
+  v1::ServerInfo server;            // empty where it was not asked for
+  std::vector<v1::Device> devices;  // those of the daemon; empty where not asked for
+  std::vector<v1::CaseResult> results;
+  int total = 0;  // cases the job has; 0 until known
+};
+
+struct Report {
+  absl::Time generated_at;
+  std::vector<Run> runs;
+};
+
+enum class Format { kTable, kJsonl, kCsv, kJson, kJunit, kHtml, kMarkdown };
+
+// "json" -> kJson. INVALID_ARGUMENT lists the formats and a near one.
+absl::StatusOr<Format> ParseFormat(std::string_view word);
+
+// The format a file's name asks for by its extension: .json, .jsonl, .csv, .xml,
+// .html, .md; kTable for others.
+Format FormatOfFile(std::string_view path);
+
+// Where a sink writes, and what a person sees there.
+struct Surface {
+  std::ostream& out;       // results
+  std::ostream& err;       // everything else
+  bool live = false;       // out is a terminal: progress may be redrawn there
+  bool colour = false;     // verdict words may be coloured
+  int width = 0;           // columns; 0: unlimited
+  bool every_row = false;  // show each passed case, however many there are
+};
+
+// Receives a report as it grows.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  // The run's job has been accepted or found; called once a run.
+  virtual void OnStart(const Run& /*run*/) {}
+  // A case is about to run.
+  virtual void OnProgress(const Run& /*run*/, const v1::CaseProgress& /*progress*/) {}
+  // A case has ended; it is already in run.results.
+  virtual void OnResult(const Run& /*run*/, const v1::CaseResult& /*result*/) {}
+  // A line for the person, to be put where it does not tear what is drawn.
+  virtual void OnNote(std::string_view note) = 0;
+  // Everything has ended; called once, and the last call.
+  virtual void OnEnd(const Report& report) = 0;
+  // The user left before the end; called instead of OnEnd.
+  virtual void OnLeave() {}
+};
+
+// The sink of a format.
+std::unique_ptr<Sink> MakeSink(Format format, const Surface& surface);
+
+// What is true of a result, as counted in summaries.
+struct Counts {
+  int total = 0;
+  int passed = 0;
+  int failed = 0;
+  int inconclusive = 0;
+  int unsupported = 0;
+  int errors = 0;
+  int skipped = 0;
+
+  void Add(v1::Verdict verdict);
+};
+
+// Counts of all results.
+Counts CountOf(const Report& report);
+
+// "142 passed, 0 failed, 6 unsupported".
+std::string Describe(const Counts& counts);
+
+// The operator's name: "gemm".
+std::string OpOf(const v1::CaseSpec& spec);
+
+// "m=1024 n=1024 k=1024 trans_a=true": the problem's fields that say something.
+std::string ShapeText(const v1::CaseSpec& spec);
+
+// A protobuf time in seconds.
+double Seconds(const google::protobuf::Duration& duration);
+absl::Time Time(const google::protobuf::Timestamp& timestamp);
+
+// From its creation to its end; 0 while it has not ended.
+absl::Duration Elapsed(const v1::Job& job);
+
+// Why the whole came out as it did where the counts do not say: a cancelled
+// job, nothing that ran. Empty otherwise.
+std::string Explain(const v1::Job& job, const Counts& counts);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_REPORT_REPORT_H_

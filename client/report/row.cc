@@ -1,0 +1,192 @@
+#include "client/report/row.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/lib/words.h"
+#include "client/report/units.h"
+
+namespace assay {
+namespace {
+
+// Below this share of the roof a passed benchmark is worth a look.
+constexpr double kLowEfficiency = 0.6;
+// Launches shorter than this are mostly launching.
+constexpr double kTooShortToJudge = 50e-6;
+
+std::string Coordinates(const google::protobuf::RepeatedField<std::int64_t>& index) {
+  return absl::StrCat("[", absl::StrJoin(index, ","), "]");
+}
+
+std::string RatioCell(const v1::ErrorStats& stats) {
+  const std::int64_t nan = stats.reference_nan_count();
+  const std::int64_t inf = stats.reference_inf_count();
+  const bool nothing_finite = stats.count() > 0 && nan + inf >= stats.count();
+  if (nothing_finite || (!stats.has_rho() && nan + inf > 0)) return nan > 0 ? "NaN map" : "Inf map";
+  if (stats.has_max_abs_error() && stats.max_abs_error() == 0 && stats.mismatches() == 0) {
+    return "exact";
+  }
+  return stats.has_rho() ? RatioText(stats.rho()) : "";
+}
+
+std::string MaxAbsCell(const v1::ErrorStats& stats) {
+  return stats.has_max_abs_error() ? ErrorText(stats.max_abs_error()) : "";
+}
+
+std::string KindWord(const std::string& kind) { return kind == "nan" ? "NaN" : "Inf"; }
+
+// "2,048 NaN, all expected; 3 Inf from the kernel, first at [0,1]".
+std::string ProvenanceNote(const v1::CaseResult& result) {
+  std::vector<std::string> notes;
+  for (const auto& origin : result.provenance()) {
+    if (origin.count() == 0) continue;
+    std::string note = absl::StrCat(CountText(origin.count()), " ", KindWord(origin.kind()), ", ");
+    if (origin.expected()) {
+      absl::StrAppend(&note, origin.count() == 1 ? "expected" : "all expected");
+    } else {
+      absl::StrAppend(&note,
+                      origin.origin() == "input"    ? "from an input"
+                      : origin.origin() == "kernel" ? "made by the kernel"
+                                                    : origin.origin(),
+                      ", first at ", Coordinates(origin.first_index()));
+    }
+    notes.push_back(std::move(note));
+  }
+  return absl::StrJoin(notes, "; ");
+}
+
+std::string VerdictWord(v1::Verdict verdict) {
+  switch (verdict) {
+    case v1::VERDICT_FAILED:
+    case v1::VERDICT_ERROR:
+      return Word(verdict);
+    default:
+      return absl::AsciiStrToLower(Word(verdict));
+  }
+}
+
+void FillBench(const v1::CaseResult& result, Row& row) {
+  const v1::BenchStats& bench = result.bench();
+  if (bench.has_median_seconds()) row.time = SecondsText(bench.median_seconds());
+  const bool integers =
+      result.spec().dtype() == v1::DTYPE_INT8 || result.spec().dtype() == v1::DTYPE_INT32;
+  const bool by_bytes = bench.roof() == "memory" || !bench.has_flops_per_second();
+  if (by_bytes && bench.has_bytes_per_second()) {
+    row.rate = RateText(bench.bytes_per_second(), "B");
+  } else if (bench.has_flops_per_second()) {
+    row.rate = RateText(bench.flops_per_second(), integers ? "OP" : "FLOP");
+  }
+  if (bench.has_efficiency()) row.of_roof = PercentText(bench.efficiency());
+}
+
+int Rank(v1::Verdict verdict) {
+  switch (verdict) {
+    case v1::VERDICT_FAILED:
+      return 0;
+    case v1::VERDICT_ERROR:
+    case v1::VERDICT_UNSPECIFIED:
+      return 1;
+    case v1::VERDICT_INCONCLUSIVE:
+      return 2;
+    case v1::VERDICT_PASSED:
+      return 3;
+    case v1::VERDICT_UNSUPPORTED:
+      return 4;
+    default:
+      return 5;
+  }
+}
+
+}  // namespace
+
+Row RowOf(const v1::CaseResult& result) {
+  Row row;
+  row.verdict = VerdictWord(result.verdict());
+  row.name = result.name();
+  const bool judged =
+      result.verdict() == v1::VERDICT_PASSED || result.verdict() == v1::VERDICT_FAILED;
+  row.measured = judged && result.has_stats();
+  if (!row.measured) {
+    if (!result.findings().empty()) {
+      row.note = result.findings(0).message();
+      if (judged) row.note = absl::StrCat(result.findings(0).reason(), ": ", row.note);
+    }
+    return row;
+  }
+  row.ratio = RatioCell(result.stats());
+  row.max_abs = MaxAbsCell(result.stats());
+  if (result.has_bench()) FillBench(result, row);
+  row.note = ProvenanceNote(result);
+  if (LookCloser(result)) {
+    absl::StrAppend(&row.note, row.note.empty() ? "" : "; ", "look closer: below ",
+                    PercentText(kLowEfficiency));
+  }
+  return row;
+}
+
+std::vector<Detail> DetailsOf(const v1::CaseResult& result) {
+  std::vector<Detail> details;
+  const bool failed = result.verdict() == v1::VERDICT_FAILED;
+  // A row without figures says its first finding itself.
+  const int first = failed && result.has_stats() ? 0 : 1;
+  for (int i = first; i < result.findings_size(); ++i) {
+    details.push_back({result.findings(i).reason(), result.findings(i).message()});
+  }
+  if (failed && result.stats().has_worst()) {
+    const v1::Mismatch& worst = result.stats().worst();
+    details.push_back(
+        {"worst",
+         absl::StrCat(Coordinates(worst.index()), "  got ", ValueText(worst.actual()), " (",
+                      worst.actual_bits(), ")  expected ", ValueText(worst.expected()), " ± ",
+                      ErrorText(worst.bound()), " (", worst.expected_bits(), ")")});
+  }
+  const bool repeatable = failed || result.verdict() == v1::VERDICT_ERROR;
+  if (repeatable && !result.repro().empty()) details.push_back({"repro", result.repro()});
+  return details;
+}
+
+bool WorseThan(const v1::CaseResult& a, const v1::CaseResult& b) {
+  if (Rank(a.verdict()) != Rank(b.verdict())) return Rank(a.verdict()) < Rank(b.verdict());
+  if (LookCloser(a) != LookCloser(b)) return LookCloser(a);
+  // NaN compares unequal to itself; as the worst of all it comes first.
+  const auto rho = [](const v1::CaseResult& r) {
+    return r.stats().has_rho() && !(r.stats().rho() >= 0) ? 1e300 : r.stats().rho();
+  };
+  if (rho(a) != rho(b)) return rho(a) > rho(b);
+  return a.index() < b.index();
+}
+
+bool LookCloser(const v1::CaseResult& result) {
+  const v1::BenchStats& bench = result.bench();
+  return result.verdict() == v1::VERDICT_PASSED && bench.samples() > 1 && bench.has_efficiency() &&
+         bench.efficiency() < kLowEfficiency && bench.median_seconds() >= kTooShortToJudge;
+}
+
+std::string Heading(const Run& run) {
+  std::vector<std::string> parts;
+  if (!run.job.suite().empty()) {
+    parts.push_back(run.job.suite());
+  } else if (run.job.spec().has_cases() && run.job.spec().cases().cases_size() > 0) {
+    parts.push_back(OpOf(run.job.spec().cases().cases(0)));
+  }
+  for (const std::string& device : run.job.devices()) {
+    std::string part = device.substr(device.rfind('/') + 1);
+    for (const v1::Device& known : run.devices) {
+      if (known.id() != part || known.model().empty()) continue;
+      absl::StrAppend(&part, " ", known.model());
+      // A processor is as fast as it has cores; a GPU's name says it all.
+      if (known.backend() == "cpu" && known.compute_units() > 0) {
+        absl::StrAppend(&part, " (", known.compute_units(),
+                        known.compute_units() == 1 ? " core)" : " cores)");
+      }
+    }
+    parts.push_back(std::move(part));
+  }
+  parts.push_back(absl::StrCat("seed ", run.job.spec().has_seed() ? run.job.spec().seed() : 1));
+  parts.push_back(run.job.name());
+  return absl::StrJoin(parts, " · ");
+}
+
+}  // namespace assay

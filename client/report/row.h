@@ -1,0 +1,46 @@
+// Row: one result as the words of a table, the same in every format for people.
+#ifndef ASSAY_CLIENT_REPORT_ROW_H_
+#define ASSAY_CLIENT_REPORT_ROW_H_
+
+#include <string>
+#include <vector>
+
+#include "client/report/report.h"
+
+namespace assay {
+
+struct Row {
+  std::string verdict;  // "passed", "FAILED", "ERROR", "inconclusive", …
+  std::string name;
+  std::string ratio;  // error/bound: "0.92", "exact", "NaN map"; empty: not measured
+  std::string max_abs;
+  std::string time;
+  std::string rate;
+  std::string of_roof;
+  std::string note;  // NaN that were expected, a low share of the roof; or why there is no figure
+  bool measured = false;  // an output was compared: the figures mean something
+};
+
+Row RowOf(const v1::CaseResult& result);
+
+// What a person needs to find the fault: a line a finding, the worst element,
+// the command that repeats it. {"bound", "2,048 of …"}.
+struct Detail {
+  std::string label;
+  std::string text;
+};
+std::vector<Detail> DetailsOf(const v1::CaseResult& result);
+
+// Order in which results deserve attention: FAILED first, PASSED late, skipped
+// last; among equals the larger error/bound first, then the order of the job.
+bool WorseThan(const v1::CaseResult& a, const v1::CaseResult& b);
+
+// Passed, but slow enough that someone should look.
+bool LookCloser(const v1::CaseResult& result);
+
+// "kernel-lab · cpu:0 AMD EPYC 9755 (2 cores) · seed 1 · jobs/4f2k"
+std::string Heading(const Run& run);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_REPORT_ROW_H_

@@ -1,0 +1,278 @@
+#include "client/report/table.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/report/units.h"
+
+namespace assay {
+namespace {
+
+constexpr std::size_t kVerdictWidth = 8;
+constexpr std::size_t kRatioWidth = 12;
+constexpr std::size_t kMaxAbsWidth = 9;
+constexpr std::size_t kTimeWidth = 10;
+constexpr std::size_t kRateWidth = 13;
+constexpr std::size_t kRoofWidth = 8;
+constexpr std::size_t kNameWidth = 40;   // in a pipe, and to begin with
+constexpr std::size_t kNarrowName = 24;  // narrower than this no name is of use
+constexpr std::size_t kFigures =         // the columns right of the case, with their gaps
+    kRatioWidth + kMaxAbsWidth + kTimeWidth + kRateWidth + kRoofWidth + 4 * 2 + 1;
+
+// A terminal shows this many passed cases; more are counted.
+constexpr std::size_t kMostPassedRows = 20;
+constexpr int kBarWidth = 20;
+// Redrawing more often than a screen does costs and shows nothing.
+constexpr absl::Duration kRedraw = absl::Milliseconds(33);
+
+std::string Cell(const std::string& text) { return text.empty() ? "–" : text; }
+
+class TableSink : public Sink {
+ public:
+  explicit TableSink(const Surface& surface)
+      : surface_(surface), layout_(surface.width, surface.colour) {}
+
+  void OnStart(const Run& run) override {
+    if (surface_.live) {
+      Print(absl::StrCat(Shorten(Heading(run), Width()), "\n"));
+    } else {
+      surface_.err << Heading(run) << '\n' << std::flush;
+    }
+  }
+
+  void OnProgress(const Run& run, const v1::CaseProgress& progress) override {
+    current_ = progress.name();
+    total_[run.target] = progress.total();
+    Redraw();
+  }
+
+  void OnResult(const Run& run, const v1::CaseResult& result) override {
+    if (run.total > 0) total_[run.target] = run.total;
+    ++done_;
+    ++ops_[OpOf(result.spec())].done;
+    const bool plain = result.verdict() == v1::VERDICT_PASSED && !LookCloser(result);
+    const bool quiet =
+        result.verdict() == v1::VERDICT_UNSUPPORTED || result.verdict() == v1::VERDICT_SKIPPED;
+    if (!plain && !quiet) ++ops_[OpOf(result.spec())].bad;
+    if (surface_.live && !surface_.every_row && TotalCases() > static_cast<int>(kMostPassedRows) &&
+        (plain || quiet)) {
+      held_.push_back(result);
+      Redraw();
+      return;
+    }
+    PrintRow(result);
+  }
+
+  void OnNote(std::string_view note) override {
+    if (surface_.live) {
+      Print(absl::StrCat(std::string(note), "\n"));
+    } else {
+      surface_.err << note << '\n' << std::flush;
+    }
+  }
+
+  void OnEnd(const Report& report) override {
+    Erase();
+    ShowHeld(report);
+    for (const Run& run : report.runs) {
+      for (const auto& finding : run.job.findings()) {
+        surface_.out << "  " << finding.reason() << "  " << finding.message() << '\n';
+      }
+    }
+    surface_.out << Summary(report) << '\n' << std::flush;
+  }
+
+  void OnLeave() override {
+    Erase();
+    surface_.out << std::flush;
+  }
+
+ private:
+  struct OpProgress {
+    int done = 0;
+    int bad = 0;
+  };
+
+  std::size_t Width() const {
+    return surface_.width > 0 ? static_cast<std::size_t>(surface_.width) : 10000;
+  }
+
+  int TotalCases() const {
+    int total = 0;
+    for (const auto& [target, cases] : total_) total += cases;
+    return total;
+  }
+
+  void PrintRow(const v1::CaseResult& result) {
+    Erase();
+    if (!header_shown_) surface_.out << '\n' << layout_.Header();
+    header_shown_ = true;
+    surface_.out << layout_.Block(result);
+    Draw();
+    surface_.out << std::flush;
+  }
+
+  // Passed cases that were held back: the ones nearest to their bound, and how
+  // many more there are; unsupported ones are in the summary's count.
+  void ShowHeld(const Report& report) {
+    std::vector<v1::CaseResult> passed;
+    for (const auto& result : held_) {
+      if (result.verdict() == v1::VERDICT_PASSED) passed.push_back(result);
+    }
+    if (passed.empty()) return;
+    std::sort(passed.begin(), passed.end(), WorseThan);
+    const std::size_t shown = std::min(passed.size(), kMostPassedRows);
+    if (!header_shown_) surface_.out << '\n' << layout_.Header();
+    for (std::size_t i = 0; i < shown; ++i) surface_.out << layout_.Block(passed[i]);
+    if (passed.size() > shown) {
+      surface_.out << "  … and " << CountText(static_cast<std::int64_t>(passed.size() - shown))
+                   << " more passed, further from their bounds";
+      if (report.runs.size() == 1)
+        surface_.out << " (assay show " << report.runs[0].job.name() << ")";
+      surface_.out << '\n';
+    }
+    held_.clear();
+  }
+
+  // Text above the progress line.
+  void Print(const std::string& text) {
+    Erase();
+    surface_.out << text;
+    Draw();
+    surface_.out << std::flush;
+  }
+
+  void Redraw() {
+    if (!surface_.live) return;
+    const absl::Time now = absl::Now();
+    if (now - drawn_at_ < kRedraw) return;
+    drawn_at_ = now;
+    Erase();
+    Draw();
+    surface_.out << std::flush;
+  }
+
+  void Erase() {
+    if (!drawn_) return;
+    surface_.out << "\r\x1b[J";
+    drawn_ = false;
+  }
+
+  // "████████░░░░ 102/117  gemm 72 · conv 18 · attention 12   attention 1x16…":
+  // one line that fits, so that one carriage return takes it back.
+  void Draw() {
+    if (!surface_.live) return;
+    const int total = TotalCases();
+    if (total == 0) return;
+    const int filled = static_cast<int>(static_cast<std::int64_t>(kBarWidth) * done_ / total);
+    std::string line;
+    for (int i = 0; i < kBarWidth; ++i) line += i < filled ? "█" : "░";
+    absl::StrAppend(&line, " ", done_, "/", total);
+    std::vector<std::string> ops;
+    for (const auto& [op, progress] : ops_) {
+      ops.push_back(absl::StrCat(op, " ", progress.done));
+      if (progress.bad > 0) absl::StrAppend(&ops.back(), " (", progress.bad, " to look at)");
+    }
+    if (!ops.empty()) absl::StrAppend(&line, "  ", absl::StrJoin(ops, " · "));
+    if (!current_.empty() && done_ < total) absl::StrAppend(&line, "   ", current_);
+    surface_.out << Shorten(line, Width() - 1);
+    drawn_ = true;
+  }
+
+  Surface surface_;
+  RowLayout layout_;
+  std::map<std::string, int> total_;  // target -> cases
+  std::map<std::string, OpProgress> ops_;
+  std::vector<v1::CaseResult> held_;
+  std::string current_;
+  int done_ = 0;
+  bool header_shown_ = false;
+  bool drawn_ = false;
+  absl::Time drawn_at_ = absl::InfinitePast();
+};
+
+}  // namespace
+
+std::unique_ptr<Sink> MakeTableSink(const Surface& surface) {
+  return std::make_unique<TableSink>(surface);
+}
+
+RowLayout::RowLayout(int width, bool colour)
+    : width_(width), colour_(colour), name_width_(kNameWidth) {
+  if (width_ <= 0) return;
+  const auto columns = static_cast<std::size_t>(width_);
+  const std::size_t others = 2 + kVerdictWidth + 1 + 1 + kFigures;
+  name_width_ = std::max(kNarrowName, columns > others ? columns - others : kNarrowName);
+  name_width_ = std::min(name_width_, kNameWidth);
+}
+
+std::string RowLayout::Header() const {
+  std::string line =
+      absl::StrCat("  ", PadRight("VERDICT", kVerdictWidth), " ", PadRight("CASE", name_width_),
+                   " ", PadLeft("ERROR/BOUND", kRatioWidth), "  ", PadLeft("MAX ABS", kMaxAbsWidth),
+                   "  ", PadLeft("TIME", kTimeWidth), "  ", PadLeft("RATE", kRateWidth), "  ",
+                   PadLeft("OF ROOF", kRoofWidth));
+  return absl::StrCat(width_ > 0 ? Shorten(line, static_cast<std::size_t>(width_)) : line, "\n");
+}
+
+std::string RowLayout::Line(const Row& row) {
+  if (width_ <= 0) name_width_ = std::max(name_width_, DisplayWidth(row.name));
+  const std::string verdict = PadRight(row.verdict, kVerdictWidth);
+  std::string rest;
+  if (row.measured) {
+    rest = absl::StrCat(
+        PadLeft(Cell(row.ratio), kRatioWidth), "  ", PadLeft(Cell(row.max_abs), kMaxAbsWidth), "  ",
+        PadLeft(Cell(row.time), kTimeWidth), "  ", PadLeft(Cell(row.rate), kRateWidth), "  ",
+        PadLeft(Cell(row.of_roof), kRoofWidth));
+    if (!row.note.empty()) absl::StrAppend(&rest, "   ", row.note);
+  } else {
+    rest = absl::StrCat("  ", row.note);
+  }
+  // A long verdict pushes into the name's column, not the figures out of theirs.
+  const std::size_t over = DisplayWidth(verdict) - kVerdictWidth;
+  std::string line = absl::StrCat(" ",
+                                  PadRight(Shorten(row.name, row.measured ? name_width_ : 10000),
+                                           name_width_ > over ? name_width_ - over : 0),
+                                  " ", rest);
+  if (width_ > 0 && row.measured) {
+    line = Shorten(line, static_cast<std::size_t>(width_) - 2 - DisplayWidth(verdict));
+  }
+  return absl::StrCat("  ", Coloured(verdict, colour_), line, "\n");
+}
+
+std::string RowLayout::Block(const v1::CaseResult& result) {
+  std::string block = Line(RowOf(result));
+  for (const Detail& detail : DetailsOf(result)) {
+    absl::StrAppend(&block, "    ", PadRight(detail.label, 9), " ", detail.text, "\n");
+  }
+  return block;
+}
+
+std::string Summary(const Report& report) {
+  const Counts counts = CountOf(report);
+  std::string line = Describe(counts);
+  absl::Duration elapsed;
+  std::string why;
+  for (const Run& run : report.runs) {
+    elapsed = std::max(elapsed, Elapsed(run.job));
+    if (why.empty()) why = Explain(run.job, counts);
+  }
+  if (elapsed > absl::ZeroDuration()) {
+    absl::StrAppend(&line, " in ", SecondsText(absl::ToDoubleSeconds(elapsed)));
+  }
+  if (!why.empty()) absl::StrAppend(&line, ": ", why);
+  return line;
+}
+
+std::string Coloured(const std::string& verdict, bool colour) {
+  if (!colour) return verdict;
+  const char* code = verdict.starts_with("passed")                                   ? "32"
+                     : verdict.starts_with("FAILED") || verdict.starts_with("ERROR") ? "31;1"
+                     : verdict.starts_with("inconclusive")                           ? "33"
+                                                                                     : "2";
+  return absl::StrCat("\x1b[", code, "m", verdict, "\x1b[0m");
+}
+
+}  // namespace assay
