@@ -52,9 +52,9 @@ struct DevicePlan {
 };
 
 struct NewJob {
-  v1::Job job;             // name, spec, state, counts.total, create_time, devices, findings, suite
-  std::string request_id;  // empty: none
-  std::vector<DevicePlan> plans;
+  v1::Job job{};  // name, spec, state, counts.total, create_time, devices, findings, suite
+  std::string request_id{};  // empty: none
+  std::vector<DevicePlan> plans{};
 };
 
 // What happened to a job: applied as a whole or not at all.

@@ -1,0 +1,73 @@
+// A job that has not ended, as the manager holds it: a fixed few hundred bytes,
+// whatever the number of its cases.
+#ifndef ASSAY_SERVER_JOBS_ACTIVE_JOB_H_
+#define ASSAY_SERVER_JOBS_ACTIVE_JOB_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "assay/v1/job.pb.h"
+#include "server/jobs/job_watch.h"
+#include "server/worker/executor.h"
+
+namespace assay {
+
+// Why a job ends before its cases do.
+enum class EarlyEnd {
+  kNone,
+  kCancelled,    // a user: the rest is SKIPPED
+  kDeadline,     // its deadline: the rest is SKIPPED
+  kInterrupted,  // the daemon stops: the rest has no result
+  kUnwritable,   // the store refuses: the rest has no result
+};
+
+struct ActiveJob {
+  ActiveJob(v1::Job job, std::int64_t position)
+      : name(job.name()),
+        order(position),
+        priority(job.spec().priority()),
+        resume(job.spec().resume()),
+        resumed(job.last_sequence() > 0),
+        hub(std::make_shared<WatchHub>(job.last_sequence())),
+        status(std::move(job)) {
+    // Only what the end of the job needs: the spec may be large and is in the store.
+    status.clear_spec();
+  }
+
+  const std::string name;
+  const std::int64_t order;  // of acceptance
+  const int priority;
+  const bool resume;
+  const bool resumed;  // some of its cases may have results
+  absl::Time deadline = absl::InfiniteFuture();
+  CancelToken cancel;  // set with `early`; ends the cases that run
+  const std::shared_ptr<WatchHub> hub;
+
+  std::mutex mutex;
+  v1::Job status;      // state, counts, findings, times, devices
+  int parts_left = 0;  // devices that have not ended theirs
+  EarlyEnd early = EarlyEnd::kNone;
+  absl::Status unwritable;  // why, for kUnwritable
+};
+
+// A job's share of one device.
+struct JobPart {
+  std::shared_ptr<ActiveJob> job;
+  CaseExecutor* device = nullptr;
+  int cases = 0;  // that wait
+
+  // Which runs first: higher priority, then the older job.
+  friend bool operator<(const JobPart& a, const JobPart& b) {
+    if (a.job->priority != b.job->priority) return a.job->priority > b.job->priority;
+    return a.job->order < b.job->order;
+  }
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_JOBS_ACTIVE_JOB_H_

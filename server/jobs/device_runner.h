@@ -1,0 +1,62 @@
+// The queue of one device and the thread that works it off.
+#ifndef ASSAY_SERVER_JOBS_DEVICE_RUNNER_H_
+#define ASSAY_SERVER_JOBS_DEVICE_RUNNER_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "server/jobs/active_job.h"
+#include "server/metrics/metrics.h"
+#include "server/worker/executor.h"
+
+namespace assay {
+
+// Thread-safe.
+class DeviceRunner {
+ public:
+  // `run` works a part off; called on the runner's thread. `metrics` may be null.
+  DeviceRunner(CaseExecutor& device, Metrics* metrics, std::function<void(JobPart)> run);
+  ~DeviceRunner();  // Stop()
+
+  CaseExecutor& device() { return device_; }
+
+  void Start();
+  void Push(JobPart part);
+  // Takes a job's part out of the queue, where it still waits.
+  std::optional<JobPart> Remove(const ActiveJob* job);
+
+  // Takes no more parts; the one that runs goes on.
+  void Close();
+  // Close, then wait until `deadline` for the running part. True: nothing runs.
+  bool WaitIdle(absl::Time deadline);
+  // Close, then wait for the thread.
+  void Stop();
+
+  // Cases that wait: queued parts' and the running part's.
+  int depth() const { return depth_.load(std::memory_order_relaxed); }
+  void AddDepth(int cases);
+
+ private:
+  void Loop();
+
+  CaseExecutor& device_;
+  Metrics* const metrics_;
+  const std::function<void(JobPart)> run_;
+  std::atomic<int> depth_{0};
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::set<JobPart> queue_;  // mutex_
+  bool busy_ = false;        // mutex_
+  bool closed_ = false;      // mutex_
+  std::thread thread_;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_JOBS_DEVICE_RUNNER_H_

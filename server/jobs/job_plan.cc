@@ -1,0 +1,430 @@
+#include "server/jobs/job_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "google/protobuf/util/time_util.h"
+#include "kernels/numerics/near_name.h"
+#include "kernels/ops/op.h"
+#include "kernels/suites/suite.h"
+#include "server/base/cat.h"
+#include "server/base/wire.h"
+#include "server/jobs/request_errors.h"
+
+namespace assay {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+
+constexpr int kMaxLabels = 64;
+constexpr std::size_t kMaxLabelBytes = 128;
+constexpr std::int64_t kReferenceBytes = 16;  // an output element: value and allowance, FP64
+
+// A case before its provider and its device are chosen.
+struct BaseCase {
+  std::string path;  // "spec.cases[3]", or the suite's case
+  Case value;
+};
+
+// A device of the job and what is known of it.
+struct Target {
+  CaseExecutor* executor = nullptr;
+  v1::Device device;
+  std::vector<v1::Kernel> kernels;
+};
+
+std::string Suggestion(std::string_view word, const std::vector<std::string>& known) {
+  const std::vector<std::string_view> views(known.begin(), known.end());
+  const std::string_view near = NearestName(word, views);
+  if (!near.empty()) return Cat("; did you mean \"", near, "\"?");
+  return known.empty() ? "" : Cat("; known: ", absl::StrJoin(known, ", "));
+}
+
+bool Contains(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void CheckPositive(std::string_view field, bool present, const google::protobuf::Duration& duration,
+                   std::vector<FieldError>& errors) {
+  if (!present) return;
+  const bool signs_differ = (duration.seconds() < 0 && duration.nanos() > 0) ||
+                            (duration.seconds() > 0 && duration.nanos() < 0);
+  if (duration.seconds() < TimeUtil::kDurationMinSeconds ||
+      duration.seconds() > TimeUtil::kDurationMaxSeconds || duration.nanos() < -999'999'999 ||
+      duration.nanos() > 999'999'999 || signs_differ) {
+    errors.push_back({std::string(field), Cat("is no valid duration: ", duration.seconds(), " s ",
+                                              duration.nanos(), " ns")});
+  } else if (duration.seconds() < 0 || duration.nanos() < 0 ||
+             (duration.seconds() == 0 && duration.nanos() == 0)) {
+    errors.push_back({std::string(field),
+                      Cat("must be more than 0 seconds, got ", TimeUtil::ToString(duration))});
+  }
+}
+
+std::vector<std::string> OpNames() {
+  std::vector<std::string> names;
+  for (const Op* op : AllOps()) names.emplace_back(op->name());
+  return names;
+}
+
+void CheckJob(const v1::JobSpec& spec, const std::vector<std::string>& providers,
+              const JobOptions& options, std::vector<FieldError>& errors) {
+  if (spec.source_case() == v1::JobSpec::SOURCE_NOT_SET) {
+    errors.push_back({"spec.source", "is required: a suite, a suite's text, or cases"});
+  }
+  if (spec.has_cases()) {
+    if (spec.cases().cases().empty()) {
+      errors.push_back({"spec.cases", "must hold at least 1 case, got 0"});
+    } else if (spec.cases().cases_size() > options.max_cases) {
+      errors.push_back({"spec.cases", Cat("may hold at most ", options.max_cases, " cases, got ",
+                                          spec.cases().cases_size())});
+    }
+  }
+  const std::vector<std::string> ops = OpNames();
+  for (int n = 0; n < spec.filter().ops_size(); ++n) {
+    const std::string& op = spec.filter().ops(n);
+    if (!Contains(ops, op)) {
+      errors.push_back({Cat("spec.filter.ops[", n, "]"),
+                        Cat("unknown operator \"", op, "\"", Suggestion(op, ops))});
+    }
+  }
+  for (int n = 0; n < spec.filter().providers_size(); ++n) {
+    const std::string& provider = spec.filter().providers(n);
+    if (!Contains(providers, provider)) {
+      errors.push_back(
+          {Cat("spec.filter.providers[", n, "]"),
+           Cat("unknown provider \"", provider, "\"", Suggestion(provider, providers))});
+    }
+  }
+  for (int n = 0; n < spec.filter().dtypes_size(); ++n) {
+    const int dtype = spec.filter().dtypes(n);
+    if (!v1::DType_IsValid(dtype) || dtype == v1::DTYPE_UNSPECIFIED) {
+      errors.push_back({Cat("spec.filter.dtypes[", n, "]"), Cat("unknown value ", dtype)});
+    }
+  }
+  if (!v1::Mode_IsValid(spec.mode())) {
+    errors.push_back({"spec.mode", Cat("unknown value ", static_cast<int>(spec.mode()))});
+  }
+  CheckRange("spec.repeats", spec.repeats(), 0, 1'000, errors);
+  CheckRange("spec.priority", spec.priority(), -100, 100, errors);
+  CheckPositive("spec.deadline", spec.has_deadline(), spec.deadline(), errors);
+  CheckPositive("spec.case_deadline", spec.has_case_deadline(), spec.case_deadline(), errors);
+  if (spec.labels_size() > kMaxLabels) {
+    errors.push_back(
+        {"spec.labels", Cat("may hold at most ", kMaxLabels, " labels, got ", spec.labels_size())});
+  }
+  const std::map<std::string, std::string> labels(spec.labels().begin(), spec.labels().end());
+  for (const auto& [key, value] : labels) {
+    if (key.empty() || key.size() > kMaxLabelBytes) {
+      errors.push_back({"spec.labels",
+                        Cat("a key must have 1 to ", kMaxLabelBytes, " bytes, got ", key.size())});
+    }
+    if (value.size() > kMaxLabelBytes) {
+      errors.push_back({Cat("spec.labels[\"", key, "\"]"),
+                        Cat("must have at most ", kMaxLabelBytes, " bytes, got ", value.size())});
+    }
+  }
+}
+
+// Reads explicit cases; they are the same on every device.
+std::vector<BaseCase> ReadCases(const v1::CaseList& list, std::vector<FieldError>& errors) {
+  std::vector<BaseCase> cases;
+  for (int n = 0; n < list.cases_size(); ++n) {
+    const v1::CaseSpec& spec = list.cases(n);
+    std::vector<FieldError> found;
+    // The plain struct holds seconds only: a duration's own form is checked here.
+    CheckPositive("deadline", spec.has_deadline(), spec.deadline(), found);
+    const bool deadline_is_bad = !found.empty();
+    BaseCase base{Cat("spec.cases[", n, "]"), {}};
+    std::vector<FieldError> converted;
+    base.value = FromProto(spec, converted);
+    for (FieldError& e : converted) {
+      if (!(deadline_is_bad && e.field == "deadline")) found.push_back(std::move(e));
+    }
+    for (FieldError& e : found) {
+      errors.push_back({Cat(base.path, ".", e.field), std::move(e.message)});
+    }
+    cases.push_back(std::move(base));
+  }
+  return cases;
+}
+
+std::string Key(std::string_view op, std::string_view provider, std::string_view dtype) {
+  return Cat(op, " ", provider, " ", dtype);
+}
+
+bool FilterTakes(const v1::CaseFilter& filter, std::string_view op, std::string_view provider,
+                 DType dtype) {
+  const auto in = [](const auto& list, const auto& value) {
+    return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
+  };
+  return in(filter.ops(), op) && in(filter.providers(), provider) &&
+         in(filter.dtypes(), static_cast<int>(dtype));
+}
+
+// A required kernel that the filter leaves in.
+struct Required {
+  std::string op, provider, key;
+  DType dtype = DType::kUnspecified;
+};
+
+std::vector<Required> RequiredOn(const Suite& suite, std::string_view backend,
+                                 const v1::CaseFilter& filter) {
+  std::vector<Required> all;
+  for (const Requirement& r : suite.requirements) {
+    if (!r.backend.empty() && r.backend != backend) continue;
+    for (const DType dtype : r.dtypes) {
+      if (!FilterTakes(filter, r.op, r.provider, dtype)) continue;
+      all.push_back({r.op, r.provider, Key(r.op, r.provider, Name(dtype)), dtype});
+    }
+  }
+  return all;
+}
+
+// Whose kernels a case runs on a device: one provider, or what "all" stands for.
+std::vector<std::string> ProvidersOf(const Case& c, const Target& target,
+                                     const std::vector<Required>& required) {
+  if (!c.provider.empty() && c.provider != "all") return {c.provider};
+  const std::string_view op = OpName(c.problem);
+  std::vector<std::string> available;
+  std::vector<std::string> unavailable;
+  for (const v1::Kernel& kernel : target.kernels) {
+    if (kernel.op() != op || kernel.backend() != target.device.backend()) continue;
+    if (kernel.provider().starts_with(kPlantedPrefix)) continue;
+    std::vector<std::string>& list = kernel.available() ? available : unavailable;
+    if (!Contains(list, kernel.provider())) list.push_back(kernel.provider());
+  }
+  for (const Required& r : required) {
+    if (r.op == op && r.dtype == c.dtype && !Contains(available, r.provider)) {
+      available.push_back(r.provider);
+    }
+  }
+  // With nothing available the case still gets a result that says so: UNSUPPORTED.
+  if (available.empty()) available = unavailable;
+  if (available.empty()) available = {"builtin"};
+  return available;
+}
+
+// Every default said: what the executor gets needs no job beside it.
+v1::CaseSpec Fill(const Case& base, const std::string& provider, bool name_provider,
+                  const v1::JobSpec& job, const JobOptions& options) {
+  Case c = base;
+  c.provider = provider;
+  if (c.name.empty()) {
+    c.name = DefaultName(c);
+  } else if (name_provider) {
+    c.name = Cat(c.name, " ", provider);
+  }
+  if (!c.seed) c.seed = job.has_seed() ? job.seed() : 1;
+  if (c.out_dtype == DType::kUnspecified) c.out_dtype = DefaultOutput(c.dtype);
+  if (c.criterion == Criterion::kUnspecified) c.criterion = Criterion::kBound;
+  if (c.repeats == 0) c.repeats = std::max(1, job.repeats());
+  if (c.mode == Mode::kUnspecified) {
+    c.mode = job.mode() == v1::MODE_UNSPECIFIED ? Mode::kValidate : static_cast<Mode>(job.mode());
+  }
+  v1::CaseSpec spec = ToProto(c);
+  if (!c.deadline_seconds) {
+    if (job.has_case_deadline()) {
+      *spec.mutable_deadline() = job.case_deadline();
+    } else {
+      *spec.mutable_deadline() =
+          TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(options.case_deadline));
+    }
+  }
+  return spec;
+}
+
+std::int64_t SaturatingAdd(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+std::int64_t BytesNeeded(const Plan& plan) {
+  std::int64_t bytes = SaturatingMul(kReferenceBytes, plan.output.extents.count());
+  bytes = SaturatingAdd(bytes, StorageBytes(plan.output.dtype, plan.output.extents.span()));
+  for (const Operand& input : plan.inputs) {
+    bytes = SaturatingAdd(bytes, StorageBytes(input.dtype, input.extents.span()));
+  }
+  return bytes;
+}
+
+// OK, or why the case can never run on the device.
+absl::Status CheckFits(const BaseCase& base, const Target& target,
+                       std::vector<FieldError>& errors) {
+  const Op* op = FindOp(OpName(base.value.problem));
+  if (op == nullptr) return absl::OkStatus();
+  const absl::StatusOr<Plan> plan = op->MakePlan(base.value);
+  if (!plan.ok()) {
+    errors.push_back({Cat(base.path, ".pattern"), std::string(plan.status().message())});
+    return absl::OkStatus();
+  }
+  const std::int64_t needed = BytesNeeded(*plan);
+  const std::int64_t there = target.device.arena_bytes();
+  if (there <= 0 || needed <= there) return absl::OkStatus();
+  return absl::ResourceExhaustedError(Cat(base.path, " (", DefaultName(base.value), ") needs ",
+                                          needed, " bytes (operands, and ", kReferenceBytes,
+                                          " an output element for its reference), ",
+                                          target.device.id(), " has at most ", there));
+}
+
+absl::StatusOr<std::vector<Target>> FindTargets(const v1::JobSpec& spec, const DeviceSet& devices) {
+  std::vector<Target> targets;
+  for (CaseExecutor* executor : devices.Select(spec.device())) {
+    targets.push_back({executor, executor->Describe(), executor->Kernels()});
+  }
+  if (!targets.empty()) return targets;
+  for (const v1::Device& device : devices.unavailable) {
+    if (device.id() == spec.device() || Cat(device.id(), ":*") == spec.device()) {
+      return absl::NotFoundError(Cat("spec.device: \"", spec.device(),
+                                     "\" cannot be used here: ", device.unavailable_reason()));
+    }
+  }
+  std::vector<std::string> known;
+  for (const auto& executor : devices.executors) known.push_back(executor->device_id());
+  return absl::NotFoundError(
+      Cat("spec.device: no device \"", spec.device(), "\"",
+          known.empty() ? "; this daemon has none" : Suggestion(spec.device(), known)));
+}
+
+// The suite as it is on a backend. Its errors go to `errors`; NOT_FOUND is returned.
+absl::StatusOr<Suite> ReadSuite(const v1::JobSpec& spec, std::string_view backend,
+                                const JobOptions& options, std::vector<FieldError>& errors) {
+  std::string text = spec.suite_text();
+  std::string file = "suite";
+  if (spec.source_case() == v1::JobSpec::kSuite) {
+    absl::StatusOr<std::string> read = ReadSuiteText(options.suites_folder, spec.suite());
+    if (!read.ok()) return read.status();
+    text = *std::move(read);
+    file = Cat(spec.suite(), ".toml");
+  }
+  absl::StatusOr<Suite> suite = ParseSuite(text, file, backend);
+  if (suite.ok() || !absl::IsInvalidArgument(suite.status())) return suite;
+  errors.push_back({spec.source_case() == v1::JobSpec::kSuite ? "spec.suite" : "spec.suite_text",
+                    std::string(suite.status().message())});
+  return Suite{};
+}
+
+void AddUnmet(const std::vector<Required>& required, const DevicePlan& plan,
+              std::vector<v1::Finding>& findings) {
+  std::set<std::string> run;
+  for (const v1::CaseSpec& c : plan.cases) run.insert(RequirementKey(c));
+  for (const Required& r : required) {
+    if (run.contains(r.key)) continue;
+    v1::Finding& finding = findings.emplace_back();
+    finding.set_reason("empty");
+    finding.set_message(Cat("the suite requires ", r.key, " on ", plan.device,
+                            ", and none of its cases runs that"));
+  }
+}
+
+}  // namespace
+
+std::string OpOf(const v1::CaseSpec& spec) {
+  const auto* field = v1::CaseSpec::descriptor()->FindFieldByNumber(spec.problem_case());
+  return field == nullptr ? "" : field->name();
+}
+
+std::string RequirementKey(const v1::CaseSpec& spec) {
+  return Key(OpOf(spec), spec.provider(), Name(static_cast<DType>(spec.dtype())));
+}
+
+absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DeviceSet& devices,
+                                const JobOptions& options) {
+  absl::StatusOr<std::vector<Target>> targets = FindTargets(spec, devices);
+  std::vector<std::string> providers;
+  for (const auto& executor : devices.executors) {
+    for (const v1::Kernel& kernel : executor->Kernels()) {
+      if (!Contains(providers, kernel.provider())) providers.push_back(kernel.provider());
+    }
+  }
+  std::sort(providers.begin(), providers.end());
+
+  std::vector<FieldError> errors;
+  CheckJob(spec, providers, options, errors);
+  std::vector<BaseCase> listed;
+  if (spec.has_cases() && spec.cases().cases_size() <= options.max_cases) {
+    listed = ReadCases(spec.cases(), errors);
+    for (const BaseCase& base : listed) {
+      const std::string& provider = base.value.provider;
+      if (provider.empty() || provider == "all" || providers.empty()) continue;
+      if (!Contains(providers, provider)) {
+        errors.push_back({Cat(base.path, ".provider"), Cat("unknown provider \"", provider, "\"",
+                                                           Suggestion(provider, providers))});
+      }
+    }
+  }
+  // What is wrong with the request itself comes first, whatever this node has.
+  if (!errors.empty()) return BadRequestError(errors);
+  if (!targets.ok()) return targets.status();
+
+  JobPlan plan;
+  absl::Status too_large;
+  int before_filter = 0;
+  for (const Target& target : *targets) {
+    if (target.kernels.empty()) {
+      const std::string& reason = target.device.quarantine_reason();
+      return WithRetry(
+          absl::UnavailableError(Cat("the kernels of ", target.device.id(), " are not known",
+                                     reason.empty() ? "" : ": ", reason)),
+          absl::Seconds(1));
+    }
+    std::vector<BaseCase> of_suite;
+    std::vector<Required> required;
+    if (!spec.has_cases()) {
+      absl::StatusOr<Suite> suite = ReadSuite(spec, target.device.backend(), options, errors);
+      if (!suite.ok()) return suite.status();
+      if (!errors.empty()) return BadRequestError(errors);
+      plan.suite = spec.source_case() == v1::JobSpec::kSuite ? spec.suite() : suite->name;
+      required = RequiredOn(*suite, target.device.backend(), spec.filter());
+      for (std::size_t n = 0; n < suite->cases.size(); ++n) {
+        of_suite.push_back({Cat("case ", n, " of the suite"), std::move(suite->cases[n])});
+      }
+    }
+    DevicePlan part{.device = target.device.id(), .first_index = plan.total};
+    for (const Required& r : required) part.required.push_back(r.key);
+    for (const BaseCase& base : spec.has_cases() ? listed : of_suite) {
+      bool taken = false;
+      const std::vector<std::string> whose = ProvidersOf(base.value, target, required);
+      for (const std::string& provider : whose) {
+        ++before_filter;
+        if (!FilterTakes(spec.filter(), OpName(base.value.problem), provider, base.value.dtype)) {
+          continue;
+        }
+        v1::CaseSpec filled = Fill(base.value, provider, whose.size() > 1, spec, options);
+        if (filled.name().find(spec.filter().name()) == std::string::npos) continue;
+        taken = true;
+        if (plan.total + static_cast<int>(part.cases.size()) >= options.max_cases) {
+          return BadRequestError({{spec.has_cases() ? "spec.cases" : "spec.suite",
+                                   Cat("makes more than ", options.max_cases,
+                                       " cases on its devices and providers; choose fewer by "
+                                       "filter, provider or device")}});
+        }
+        part.cases.push_back(std::move(filled));
+      }
+      if (taken) {
+        if (absl::Status s = CheckFits(base, target, errors); !s.ok() && too_large.ok()) {
+          too_large = std::move(s);
+        }
+      }
+    }
+    if (spec.filter().name().empty()) AddUnmet(required, part, plan.findings);
+    plan.total += static_cast<int>(part.cases.size());
+    plan.devices.push_back(std::move(part));
+  }
+  if (plan.total == 0) {
+    errors.push_back({before_filter > 0 ? "spec.filter" : "spec.suite",
+                      before_filter > 0 ? Cat("takes none of the ", before_filter, " cases")
+                                        : std::string("has no cases for this device")});
+  }
+  if (!errors.empty()) return BadRequestError(errors);
+  if (!too_large.ok()) return too_large;
+  return plan;
+}
+
+}  // namespace assay

@@ -1,0 +1,43 @@
+// From what was asked to what will run: a job's spec, checked field by field, its
+// cases expanded for each device with every default said.
+#ifndef ASSAY_SERVER_JOBS_JOB_PLAN_H_
+#define ASSAY_SERVER_JOBS_JOB_PLAN_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "assay/v1/job.pb.h"
+#include "server/jobs/job_manager.h"
+#include "server/store/store.h"
+#include "server/worker/executor.h"
+
+namespace assay {
+
+struct JobPlan {
+  std::string suite;  // its name, or empty
+  std::vector<DevicePlan> devices;
+  std::vector<v1::Finding> findings;  // required kernels that no case runs
+  int total = 0;
+};
+
+// Provider "all" becomes every provider that is available for the operator on the
+// device's backend (planted ones are asked for by name), and those a suite requires
+// even where they are not available, so that their absence shows.
+//
+// INVALID_ARGUMENT names every bad field; NOT_FOUND: suite or device, with a near
+// name; RESOURCE_EXHAUSTED: a case whose operands and references (16 bytes an
+// element of the output) can never fit the device; UNAVAILABLE: the device's
+// kernels are not known yet.
+absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DeviceSet& devices,
+                                const JobOptions& options);
+
+// "gemm", or empty where the spec has no problem.
+std::string OpOf(const v1::CaseSpec& spec);
+
+// "gemm onednn fp32": how DevicePlan::required names a kernel.
+std::string RequirementKey(const v1::CaseSpec& spec);
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_JOBS_JOB_PLAN_H_

@@ -1,0 +1,51 @@
+#include "server/jobs/job_verdict.h"
+
+#include <algorithm>
+
+namespace assay {
+
+void CountVerdict(v1::VerdictCounts& counts, v1::Verdict verdict) {
+  switch (verdict) {
+    case v1::VERDICT_PASSED:
+      return counts.set_passed(counts.passed() + 1);
+    case v1::VERDICT_FAILED:
+      return counts.set_failed(counts.failed() + 1);
+    case v1::VERDICT_INCONCLUSIVE:
+      return counts.set_inconclusive(counts.inconclusive() + 1);
+    case v1::VERDICT_UNSUPPORTED:
+      return counts.set_unsupported(counts.unsupported() + 1);
+    case v1::VERDICT_ERROR:
+      return counts.set_errors(counts.errors() + 1);
+    case v1::VERDICT_SKIPPED:
+      return counts.set_skipped(counts.skipped() + 1);
+    default:
+      return;
+  }
+}
+
+std::int32_t CasesDone(const v1::VerdictCounts& counts) {
+  return counts.passed() + counts.failed() + counts.inconclusive() + counts.unsupported() +
+         counts.errors() + counts.skipped();
+}
+
+bool HasFinding(const v1::Job& job, std::string_view message) {
+  return std::any_of(job.findings().begin(), job.findings().end(),
+                     [message](const v1::Finding& f) { return f.message() == message; });
+}
+
+v1::Verdict JobVerdict(const v1::Job& job, v1::JobState state) {
+  const v1::VerdictCounts& counts = job.counts();
+  const bool requirement_failed =
+      std::any_of(job.findings().begin(), job.findings().end(),
+                  [](const v1::Finding& f) { return f.reason() == "unsupported"; });
+  if (counts.failed() > 0 || counts.errors() > 0 || requirement_failed) return v1::VERDICT_FAILED;
+  // What is left as a finding of the job is a reason why it proves less than it was
+  // to: cancelled, deadline, interrupted, or a required kernel that no case runs.
+  if (state != v1::JOB_STATE_FINISHED || job.findings_size() > 0 || counts.inconclusive() > 0 ||
+      counts.passed() == 0) {
+    return v1::VERDICT_INCONCLUSIVE;
+  }
+  return v1::VERDICT_PASSED;
+}
+
+}  // namespace assay

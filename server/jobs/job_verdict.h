@@ -1,0 +1,24 @@
+// How a job's verdict follows from its cases'.
+#ifndef ASSAY_SERVER_JOBS_JOB_VERDICT_H_
+#define ASSAY_SERVER_JOBS_JOB_VERDICT_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "assay/v1/job.pb.h"
+
+namespace assay {
+
+void CountVerdict(v1::VerdictCounts& counts, v1::Verdict verdict);
+std::int32_t CasesDone(const v1::VerdictCounts& counts);
+bool HasFinding(const v1::Job& job, std::string_view message);
+
+// Any FAILED or ERROR, or a required kernel that is unsupported: FAILED. Else
+// anything INCONCLUSIVE, an end before all cases had run, or nothing that ran:
+// INCONCLUSIVE. Else PASSED. UNSUPPORTED and SKIPPED do not count by themselves.
+// Of the job, counts and findings are looked at; `state` is the one it ends in.
+v1::Verdict JobVerdict(const v1::Job& job, v1::JobState state);
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_JOBS_JOB_VERDICT_H_

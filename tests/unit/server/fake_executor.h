@@ -1,0 +1,135 @@
+// A device whose cases end as a test says, without a process or a kernel.
+#ifndef ASSAY_TESTS_UNIT_SERVER_FAKE_EXECUTOR_H_
+#define ASSAY_TESTS_UNIT_SERVER_FAKE_EXECUTOR_H_
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "server/base/wire.h"
+#include "server/worker/executor.h"
+
+namespace assay {
+
+// Lets cases through one by one, or all. Thread-safe.
+class CaseGate {
+ public:
+  // Waits for a pass or a cancellation; false for the latter.
+  bool Wait(const CancelToken& cancel) {
+    std::unique_lock guard(mutex_);
+    ++waiting_;
+    changed_.notify_all();
+    // The token has no way to wake: look again as executors do.
+    while (passes_ == 0 && !cancel.cancelled()) {
+      changed_.wait_for(guard, std::chrono::milliseconds(2));
+    }
+    --waiting_;
+    if (passes_ == 0) return false;
+    --passes_;
+    return true;
+  }
+  void Let(int cases) {
+    const std::lock_guard guard(mutex_);
+    passes_ += cases;
+    changed_.notify_all();
+  }
+  // Until a case waits; false after ten seconds.
+  bool AwaitArrival() {
+    std::unique_lock guard(mutex_);
+    return changed_.wait_for(guard, std::chrono::seconds(10),
+                             [this] { return waiting_ > 0 && passes_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int passes_ = 0;
+  int waiting_ = 0;
+};
+
+class FakeExecutor final : public CaseExecutor {
+ public:
+  using Run = std::function<v1::CaseResult(const v1::CaseSpec&, const CancelToken&)>;
+
+  explicit FakeExecutor(std::string id) : id_(std::move(id)) {
+    run = [this](const v1::CaseSpec& spec, const CancelToken&) { return Passed(spec); };
+  }
+
+  v1::CaseResult Passed(const v1::CaseSpec& spec) const {
+    v1::CaseResult result;
+    *result.mutable_spec() = spec;
+    result.set_name(spec.name());
+    result.set_device(id_);
+    result.set_verdict(v1::VERDICT_PASSED);
+    return result;
+  }
+  v1::CaseResult Without(const v1::CaseSpec& spec, v1::Verdict verdict,
+                         std::string_view reason) const {
+    return ResultWithoutRun(spec, id_, verdict, reason, "said by the test");
+  }
+  // Each case waits at the gate first.
+  void GateBy(CaseGate& gate) {
+    run = [this, &gate](const v1::CaseSpec& spec, const CancelToken& cancel) {
+      return gate.Wait(cancel) ? Passed(spec) : Without(spec, v1::VERDICT_SKIPPED, "cancelled");
+    };
+  }
+
+  const std::string& device_id() const override { return id_; }
+  v1::CaseResult Execute(const v1::CaseSpec& spec, int index, absl::Time deadline,
+                         const CancelToken& cancel) override {
+    {
+      const std::lock_guard guard(mutex_);
+      executed_.push_back(spec);
+      last_allowance_ = deadline - absl::Now();
+    }
+    v1::CaseResult result = run(spec, cancel);
+    result.set_index(index);
+    return result;
+  }
+  v1::Device Describe() override {
+    v1::Device device;
+    device.set_id(id_);
+    device.set_name("devices/" + id_);
+    device.set_backend(id_.substr(0, id_.find(':')));
+    device.set_state(v1::DEVICE_STATE_READY);
+    device.set_arena_bytes(arena_bytes);
+    return device;
+  }
+  std::vector<v1::Kernel> Kernels() override { return kernels; }
+  absl::Status Release() override { return absl::OkStatus(); }
+  absl::Status MeasureCeilings() override { return absl::OkStatus(); }
+
+  void AddKernel(std::string_view op, std::string_view provider, bool available = true) {
+    v1::Kernel& kernel = kernels.emplace_back();
+    kernel.set_op(std::string(op));
+    kernel.set_provider(std::string(provider));
+    kernel.set_backend(id_.substr(0, id_.find(':')));
+    kernel.set_available(available);
+  }
+  std::vector<v1::CaseSpec> executed() const {
+    const std::lock_guard guard(mutex_);
+    return executed_;
+  }
+  absl::Duration last_allowance() const {
+    const std::lock_guard guard(mutex_);
+    return last_allowance_;
+  }
+
+  Run run;  // set before the first job
+  std::int64_t arena_bytes = std::int64_t{1} << 30;
+  std::vector<v1::Kernel> kernels;
+
+ private:
+  const std::string id_;
+  mutable std::mutex mutex_;
+  std::vector<v1::CaseSpec> executed_;
+  absl::Duration last_allowance_;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_TESTS_UNIT_SERVER_FAKE_EXECUTOR_H_
