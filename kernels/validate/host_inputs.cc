@@ -7,10 +7,9 @@ namespace assay {
 void RegeneratedInputs::Read(int operand, std::int64_t begin, std::int64_t count,
                              double* out) const {
   const Operand& o = plan_.inputs[static_cast<std::size_t>(operand)];
-  for (std::int64_t i = 0; i < count; ++i) {
-    out[i] = GenerateElement(o.pattern, seed_, static_cast<std::uint32_t>(operand), 0, begin + i,
-                             o.extents.rows, o.extents.cols, o.dtype);
-  }
+  Generator generator(o.pattern, seed_, static_cast<std::uint32_t>(operand), /*epoch=*/0,
+                      o.extents.rows, o.extents.cols, o.dtype);
+  for (std::int64_t i = 0; i < count; ++i) out[i] = generator.Value(begin + i);
 }
 
 }  // namespace assay

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/bench/roofline.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/compare.h"
@@ -39,20 +40,6 @@ struct Provenance {
   bool expected = false;
   std::int64_t count = 0;
   std::int64_t first = -1;  // logical index
-};
-
-struct BenchStats {
-  std::optional<double> median_seconds;
-  std::optional<double> p10_seconds;
-  std::optional<double> p90_seconds;
-  int samples = 0;
-  std::optional<double> noise;
-  std::optional<double> flops_per_second;
-  std::optional<double> bytes_per_second;
-  std::optional<double> efficiency;
-  std::string_view roof;  // "compute", "memory"
-  std::optional<double> ceiling_flops_per_second;
-  std::optional<double> ceiling_bytes_per_second;
 };
 
 struct PhaseTime {

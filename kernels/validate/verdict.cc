@@ -308,11 +308,13 @@ Judgement Judge(const Case& c, const Plan& plan, const Evidence& evidence) {
 }
 
 std::string Grouped(std::int64_t n) {
-  std::string digits = Cat(n < 0 ? -n : n);
-  for (auto at = static_cast<std::int64_t>(digits.size()) - 3; at > 0; at -= 3) {
-    digits.insert(static_cast<std::size_t>(at), ",");
+  const std::string digits = std::to_string(n < 0 ? -n : n);
+  std::string out = n < 0 ? "-" : "";
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) out += ',';
+    out += digits[i];
   }
-  return n < 0 ? "-" + digits : digits;
+  return out;
 }
 
 std::string Coordinates(std::int64_t index, const std::vector<std::int64_t>& dims) {

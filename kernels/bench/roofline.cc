@@ -1,0 +1,42 @@
+#include "kernels/bench/roofline.h"
+
+#include <algorithm>
+
+namespace assay {
+
+BenchStats MakeBenchStats(const Plan& plan, DType input, const LaunchTimes& times,
+                          Ceilings* ceilings) {
+  BenchStats stats;
+  stats.samples = static_cast<int>(times.seconds.size());
+  if (times.seconds.empty()) return stats;
+  const double median = Quantile(times.seconds, 0.5);
+  stats.median_seconds = median;
+  if (stats.samples > 1) {
+    stats.p10_seconds = Quantile(times.seconds, 0.1);
+    stats.p90_seconds = Quantile(times.seconds, 0.9);
+    stats.noise = Noise(times.seconds);
+  }
+  if (!(median > 0)) return stats;
+  if (plan.flops > 0) stats.flops_per_second = plan.flops / median;
+  if (plan.bytes > 0) stats.bytes_per_second = plan.bytes / median;
+  if (ceilings == nullptr) return stats;
+
+  stats.ceiling_flops_per_second = ceilings->FlopsPerSecond(input);
+  stats.ceiling_bytes_per_second = ceilings->BytesPerSecond();
+  const double compute = stats.ceiling_flops_per_second && plan.flops > 0
+                             ? plan.flops / *stats.ceiling_flops_per_second
+                             : 0.0;
+  const double memory = stats.ceiling_bytes_per_second && plan.bytes > 0
+                            ? plan.bytes / *stats.ceiling_bytes_per_second
+                            : 0.0;
+  // Work without a measured compute ceiling may be bound by it: no memory roof is
+  // claimed then.
+  if (plan.flops > 0 && !stats.ceiling_flops_per_second) return stats;
+  const double bound = std::max(compute, memory);
+  if (!(bound > 0)) return stats;
+  stats.roof = compute >= memory ? "compute" : "memory";
+  stats.efficiency = bound / median;
+  return stats;
+}
+
+}  // namespace assay

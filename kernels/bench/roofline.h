@@ -1,0 +1,35 @@
+// What times mean: rates from the plan's work, and the share of the roof.
+//
+// The roofline model (Williams, Waterman, Patterson, 2009): a kernel of F useful
+// operations that must move B bytes cannot take less than max(F/peak, B/bandwidth).
+// Whichever is larger names the roof; efficiency is that time over the median.
+#ifndef ASSAY_KERNELS_BENCH_ROOFLINE_H_
+#define ASSAY_KERNELS_BENCH_ROOFLINE_H_
+
+#include "kernels/bench/ceilings.h"
+#include "kernels/bench/sampler.h"
+#include "kernels/ops/op.h"
+
+namespace assay {
+
+struct BenchStats {
+  std::optional<double> median_seconds;
+  std::optional<double> p10_seconds;  // absent with one sample, like p90 and noise
+  std::optional<double> p90_seconds;
+  int samples = 0;
+  std::optional<double> noise;
+  std::optional<double> flops_per_second;
+  std::optional<double> bytes_per_second;
+  std::optional<double> efficiency;  // absent without a roof
+  std::string_view roof;             // "compute", "memory", or empty
+  std::optional<double> ceiling_flops_per_second;
+  std::optional<double> ceiling_bytes_per_second;
+};
+
+// `input` is the format the arithmetic takes; `ceilings` may be nullptr.
+BenchStats MakeBenchStats(const Plan& plan, DType input, const LaunchTimes& times,
+                          Ceilings* ceilings);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_BENCH_ROOFLINE_H_
