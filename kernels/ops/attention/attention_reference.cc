@@ -40,10 +40,11 @@ void AttentionRow(const AttentionProblem& problem, const AttentionBound& bound, 
     }
     score[j] = bound.scale * sum;
     delta[j] = bound.ScoreError(score[j], absolute);
-    if (score[j] > max) {
-      max = score[j];
-      delta_max = delta[j];
-    }
+    max = std::max(max, score[j]);  // a NaN spreads through l
+  }
+  // Of several largest scores the least certain one.
+  for (std::size_t j = 0; j < n; ++j) {
+    if (score[j] == max) delta_max = std::max(delta_max, delta[j]);
   }
   double l = 0.0;
   for (std::size_t j = 0; j < n; ++j) {

@@ -1,18 +1,333 @@
-#include "kernels/ops/attention/attention_reference_cpu.h"
+// Work: a task is a block of queries of one head. Scores are taken transposed,
+// [key, query], so that a vector holds one key for several queries: maxima, sums
+// and causality need no work across lanes, and P lies as the second product reads
+// it. Keys that no query of the block sees are left out.
+//
+//   scores, absolute scores ← K·Qᵀ        PackedProduct
+//   P, W ← weights and their allowances   AttentionWeights, in place
+//   r, E ← Pᵀ·V, Wᵀ·|V|                   DirectProduct
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/ops/attention/attention_reference_cpu.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <mutex>
+#include <vector>
 
+#include "hwy/highway.h"
 #include "kernels/ops/attention/attention_reference.h"
-#include "kernels/ops/common/sampling.h"
-#include "kernels/ops/common/view_inputs.h"
+#include "kernels/ops/attention/attention_reference_cpu.h"
+#include "kernels/ops/common/exp-inl.h"
+#include "kernels/ops/common/load.h"
+#include "kernels/ops/common/packed_product.h"
+#include "kernels/ops/common/planning.h"
+#include "kernels/runtime/cpu/parallel.h"
 
+#ifndef ASSAY_ATTENTION_REFERENCE_BLOCK
+#define ASSAY_ATTENTION_REFERENCE_BLOCK
 namespace assay {
+namespace {
+
+// Queries of a task at most: many amortise the packing of K and V, few keep P and
+// W in cache. Whole vectors and whole panels of DirectProduct.
+constexpr std::int64_t kMaxQueries = 96;
+static_assert(kMaxQueries % 8 == 0 && kMaxQueries % kDirectRows == 0);
+
+// A block of queries against `keys` keys; the arrays are [keys, ld] or [ld].
+struct ScoreBlock {
+  std::int64_t keys = 0;
+  std::int64_t ld = 0;
+  double* score = nullptr;          // q·k in, P out
+  double* absolute = nullptr;       // |q|·|k| in, W out
+  const double* mask = nullptr;     // 1 where the query sees the key; nullptr: no mask
+  const double* seen = nullptr;     // keys each query sees before the mask
+  double* visible = nullptr;        // out: keys each query sees
+  double* row_error = nullptr;      // out: Σ (p/l)·(ε − u_P)
+  double* max_abs_score = nullptr;  // out
+};
+
+}  // namespace
+}  // namespace assay
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace assay {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// From scores to P and W: three passes over the block, for maxima, for l, for the
+// weights.
+void Weights(const AttentionBound& bound, const ScoreBlock& block) {
+  const hn::ScalableTag<double> d;
+  using V = hn::Vec<decltype(d)>;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const V scale = hn::Set(d, bound.scale), u = hn::Set(d, bound.u);
+  const V dim_factor = hn::Set(d, bound.dim_factor * std::abs(bound.scale));
+  const V two_u = hn::Set(d, 2 * bound.u);
+  const V zero = hn::Zero(d), one = hn::Set(d, 1.0);
+  const std::int64_t ld = block.ld;
+  // Statistics of each query: largest score, δ there, l.
+  alignas(64) double max[kMaxQueries], delta[kMaxQueries], sum[kMaxQueries];
+  alignas(64) double inverse[kMaxQueries], common[kMaxQueries];
+  for (std::int64_t i = 0; i < ld; ++i) {
+    max[i] = -std::numeric_limits<double>::infinity();
+    delta[i] = sum[i] = block.visible[i] = block.row_error[i] = block.max_abs_score[i] = 0.0;
+  }
+  const auto sees = [&](std::int64_t key, std::int64_t i) HWY_ATTR {
+    auto in = hn::Lt(hn::Set(d, static_cast<double>(key)), hn::LoadU(d, block.seen + i));
+    if (block.mask != nullptr) {
+      in = hn::And(in, hn::Ne(hn::LoadU(d, block.mask + key * ld + i), zero));
+    }
+    return in;
+  };
+
+  for (std::int64_t key = 0; key < block.keys; ++key) {
+    for (std::int64_t i = 0; i < ld; i += lanes) {
+      double* at = block.score + key * ld + i;
+      const auto in = sees(key, i);
+      const V s = hn::Mul(scale, hn::LoadU(d, at));
+      hn::StoreU(s, d, at);
+      const V old = hn::Load(d, max + i);
+      // A NaN leaves the maximum alone, and makes its row NaN through l.
+      hn::Store(hn::IfThenElse(hn::And(in, hn::Gt(s, old)), s, old), d, max + i);
+      const V largest = hn::LoadU(d, block.max_abs_score + i);
+      const V size = hn::Abs(s);
+      hn::StoreU(hn::IfThenElse(hn::And(in, hn::Gt(size, largest)), size, largest), d,
+                 block.max_abs_score + i);
+    }
+  }
+  for (std::int64_t key = 0; key < block.keys; ++key) {
+    for (std::int64_t i = 0; i < ld; i += lanes) {
+      const auto in = sees(key, i);
+      double* at = block.score + key * ld + i;
+      double* absolute = block.absolute + key * ld + i;
+      const V s = hn::LoadU(d, at);
+      const V distance = hn::Sub(s, hn::Load(d, max + i));
+      const V error = hn::MulAdd(dim_factor, hn::LoadU(d, absolute), hn::Mul(u, hn::Abs(s)));
+      const V known = hn::Load(d, delta + i);
+      const auto at_max = hn::And(in, hn::And(hn::Eq(distance, zero), hn::Gt(error, known)));
+      hn::Store(hn::IfThenElse(at_max, error, known), d, delta + i);
+      const V p = hn::IfThenElseZero(in, ExpOf(d, distance));
+      hn::Store(hn::Add(hn::Load(d, sum + i), p), d, sum + i);
+      hn::StoreU(hn::Add(hn::LoadU(d, block.visible + i), hn::IfThenElseZero(in, one)), d,
+                 block.visible + i);
+      hn::StoreU(p, d, at);
+      hn::StoreU(hn::MulAdd(two_u, hn::Abs(distance), error), d, absolute);
+    }
+  }
+  for (std::int64_t i = 0; i < ld; ++i) {
+    inverse[i] = 1.0 / sum[i];
+    common[i] =
+        bound.KeysFactor(static_cast<std::int64_t>(block.visible[i])) + 8 * bound.u + delta[i];
+  }
+  const V p_roundoff = hn::Set(d, bound.p_roundoff), p_flush = hn::Set(d, bound.p_flush);
+  for (std::int64_t key = 0; key < block.keys; ++key) {
+    for (std::int64_t i = 0; i < ld; i += lanes) {
+      const auto in = sees(key, i);
+      double* at = block.score + key * ld + i;
+      double* absolute = block.absolute + key * ld + i;
+      const V inv = hn::Load(d, inverse + i);
+      const V raw = hn::LoadU(d, at);
+      const V p = hn::Mul(raw, inv);
+      const V epsilon = hn::IfThenElseZero(
+          hn::Ne(raw, zero), hn::Add(hn::Load(d, common + i), hn::LoadU(d, absolute)));
+      const V weighted = hn::IfThenElseZero(in, hn::Mul(p, epsilon));
+      hn::StoreU(hn::Add(hn::LoadU(d, block.row_error + i), weighted), d, block.row_error + i);
+      const V w = hn::MulAdd(p, p_roundoff, hn::MulAdd(p_flush, inv, weighted));
+      hn::StoreU(hn::IfThenElseZero(in, p), d, at);
+      hn::StoreU(hn::IfThenElseZero(in, w), d, absolute);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace assay
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace assay {
+namespace {
+
+HWY_EXPORT(Weights);
+
+class Runner {
+ public:
+  Runner(const AttentionProblem& problem, DType input, std::span<const TensorView> inputs,
+         double* value, double* allowance)
+      : problem_(problem),
+        input_(input),
+        inputs_(inputs),
+        value_(value),
+        allowance_(allowance),
+        bound_(MakeAttentionBound(problem, input)) {
+    // P and W of a block take 16 bytes a pair: fewer queries where keys are many.
+    constexpr std::int64_t kManyKeys = 4096;
+    queries_ = problem.KvSeq() > kManyKeys ? kMaxQueries / 2 : kMaxQueries;
+    blocks_ = (problem.seq + queries_ - 1) / queries_;
+    FindNonFiniteValues();
+  }
+
+  double Run() {
+    const std::int64_t heads = problem_.batch * problem_.heads;
+    ParallelForDynamic(heads * blocks_, 1, [&](std::int64_t begin, std::int64_t end) {
+      // Late blocks of a causal head see most keys: they go first.
+      for (std::int64_t t = begin; t < end; ++t) Task(t % heads, blocks_ - 1 - t / heads);
+    });
+    return max_abs_score_;
+  }
+
+ private:
+  struct Scratch {
+    std::vector<double> score, absolute, mask, line;
+  };
+
+  // Heads of V with an Inf or NaN, which 0·v would carry to queries that do not
+  // see it.
+  void FindNonFiniteValues() {
+    const std::int64_t count = problem_.KvSeq() * problem_.dim;
+    non_finite_.assign(static_cast<std::size_t>(problem_.batch * problem_.KvHeads()), 0);
+    ParallelFor(static_cast<std::int64_t>(non_finite_.size()), 1,
+                [&](std::int64_t begin, std::int64_t end) {
+                  std::vector<double> v(static_cast<std::size_t>(problem_.dim));
+                  for (std::int64_t head = begin; head < end; ++head) {
+                    double sum = 0.0;  // of v·0: NaN if there is one
+                    for (std::int64_t at = 0; at < count; at += problem_.dim) {
+                      LoadDoubles(input_, inputs_[2].data, head * count + at, problem_.dim,
+                                  v.data());
+                      for (double x : v) sum += x * 0.0;
+                    }
+                    non_finite_[static_cast<std::size_t>(head)] = sum != 0.0 || std::isnan(sum);
+                  }
+                });
+  }
+
+  void Task(std::int64_t head, std::int64_t block_index) {
+    static thread_local Scratch scratch;
+    const std::int64_t dim = problem_.dim;
+    const std::int64_t query0 = block_index * queries_;
+    const std::int64_t rows = std::min(queries_, problem_.seq - query0);
+    const std::int64_t kv = head / problem_.heads * problem_.KvHeads() +
+                            head % problem_.heads / (problem_.heads / problem_.KvHeads());
+    const std::int64_t kv_origin = kv * problem_.KvSeq() * dim;
+
+    ScoreBlock block;
+    block.keys = VisibleKeys(problem_, query0 + rows - 1);
+    // A multiple of the vectors and of DirectProduct's panels.
+    block.ld = std::min(kMaxQueries, (rows + 23) / 24 * 24);
+    const std::size_t size = static_cast<std::size_t>(block.keys * block.ld);
+    if (scratch.score.size() < size) {
+      scratch.score.resize(size);
+      scratch.absolute.resize(size);
+    }
+    block.score = scratch.score.data();
+    block.absolute = scratch.absolute.data();
+    double seen[kMaxQueries] = {}, visible[kMaxQueries], row_error[kMaxQueries];
+    double max_abs_score[kMaxQueries];
+    for (std::int64_t i = 0; i < rows; ++i) {
+      seen[i] = static_cast<double>(VisibleKeys(problem_, query0 + i));
+    }
+    block.seen = seen;
+    block.visible = visible;
+    block.row_error = row_error;
+    block.max_abs_score = max_abs_score;
+    if (problem_.masked()) block.mask = LoadMask(query0, rows, block, scratch);
+
+    const StridedSource k(input_, inputs_[1].data, kv_origin, dim, 1);
+    const StridedSource q(input_, inputs_[0].data, (head * problem_.seq + query0) * dim, dim, 1);
+    PackedProduct(k, q, dim, {0, block.keys, 0, rows}, block.score, block.absolute, block.ld);
+    HWY_DYNAMIC_DISPATCH(Weights)(bound_, block);
+
+    double* r = value_ + (head * problem_.seq + query0) * dim;
+    double* e = allowance_ + (head * problem_.seq + query0) * dim;
+    if (non_finite_[static_cast<std::size_t>(kv)] != 0) {
+      MultiplyVisible(block, rows, kv_origin, r, e, scratch);
+    } else {
+      const StridedSource v(input_, inputs_[2].data, kv_origin, 1, dim);
+      DirectProduct(block.score, block.absolute, block.ld, rows, v, dim, block.keys, r, e, dim);
+    }
+    Finish(block, rows, r, e);
+  }
+
+  // The block's part of the mask, transposed.
+  const double* LoadMask(std::int64_t query0, std::int64_t rows, const ScoreBlock& block,
+                         Scratch& scratch) const {
+    scratch.mask.assign(static_cast<std::size_t>(block.keys * block.ld), 0.0);
+    scratch.line.resize(static_cast<std::size_t>(block.keys));
+    for (std::int64_t i = 0; i < rows; ++i) {
+      LoadDoubles(DType::kI8, inputs_[3].data, (query0 + i) * problem_.KvSeq(), block.keys,
+                  scratch.line.data());
+      for (std::int64_t key = 0; key < block.keys; ++key) {
+        scratch.mask[static_cast<std::size_t>(key * block.ld + i)] =
+            scratch.line[static_cast<std::size_t>(key)];
+      }
+    }
+    return scratch.mask.data();
+  }
+
+  // The second product with each query's visible keys alone.
+  void MultiplyVisible(const ScoreBlock& block, std::int64_t rows, std::int64_t kv_origin,
+                       double* r, double* e, Scratch& scratch) const {
+    const std::int64_t dim = problem_.dim;
+    scratch.line.resize(static_cast<std::size_t>(std::max(dim, block.keys)));
+    std::fill_n(r, rows * dim, 0.0);
+    std::fill_n(e, rows * dim, 0.0);
+    for (std::int64_t key = 0; key < block.keys; ++key) {
+      double* v = scratch.line.data();
+      LoadDoubles(input_, inputs_[2].data, kv_origin + key * dim, dim, v);
+      for (std::int64_t i = 0; i < rows; ++i) {
+        const bool masked = block.mask != nullptr && block.mask[key * block.ld + i] == 0.0;
+        if (masked || static_cast<double>(key) >= block.seen[i]) continue;
+        const double p = block.score[key * block.ld + i];
+        const double w = block.absolute[key * block.ld + i];
+        for (std::int64_t c = 0; c < dim; ++c) {
+          r[i * dim + c] += p * v[c];
+          e[i * dim + c] += w * std::abs(v[c]);
+        }
+      }
+    }
+  }
+
+  // From the two sums to r and E, in place.
+  void Finish(const ScoreBlock& block, std::int64_t rows, double* r, double* e) {
+    const double empty =
+        problem_.masked_rows == "zero" ? 0.0 : std::numeric_limits<double>::quiet_NaN();
+    double largest = 0.0;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      largest = std::max(largest, block.max_abs_score[i]);
+      for (std::int64_t c = i * problem_.dim; c < (i + 1) * problem_.dim; ++c) {
+        if (block.visible[i] == 0.0) r[c] = empty;
+        const bool judged = block.visible[i] != 0.0 && std::isfinite(r[c]);
+        e[c] = judged ? bound_.times * (e[c] + std::abs(r[c]) * block.row_error[i]) : 0.0;
+      }
+    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    max_abs_score_ = std::max(max_abs_score_, largest);
+  }
+
+  const AttentionProblem& problem_;
+  const DType input_;
+  const std::span<const TensorView> inputs_;
+  double* const value_;
+  double* const allowance_;
+  const AttentionBound bound_;
+  std::int64_t queries_ = 0;  // of a task
+  std::int64_t blocks_ = 0;   // of a head
+  std::vector<char> non_finite_;
+  std::mutex mutex_;
+  double max_abs_score_ = 0.0;
+};
+
+}  // namespace
 
 double AttentionReferenceCpu(const AttentionProblem& problem, DType input,
                              std::span<const TensorView> inputs, double* value, double* allowance) {
-  const ViewInputs views(inputs);
-  const std::vector<std::int64_t> all =
-      AllIndices(problem.batch * problem.heads * problem.seq * problem.dim);
-  AttentionReferenceAt(problem, input, views, all, value, allowance);
-  return 0.0;
+  return Runner(problem, input, inputs, value, allowance).Run();
 }
 
 }  // namespace assay
+#endif

@@ -116,7 +116,8 @@ void Block(std::int64_t kc, const double* a, std::int64_t panel, std::int64_t ld
 // Packed blocks of a thread.
 struct Buffers {
   static constexpr std::size_t kA = kDepth * (kRowBlock + kRows);
-  static constexpr std::size_t kB = kDepth * (kColBlock + 2 * static_cast<std::int64_t>(hn::MaxLanes(D())));
+  static constexpr std::size_t kB =
+      kDepth * (kColBlock + 2 * static_cast<std::int64_t>(hn::MaxLanes(D())));
   hwy::AlignedFreeUniquePtr<double[]> a = hwy::AllocateAligned<double>(kA);
   hwy::AlignedFreeUniquePtr<double[]> absolute_a = hwy::AllocateAligned<double>(kA);
   hwy::AlignedFreeUniquePtr<double[]> b = hwy::AllocateAligned<double>(kB);

@@ -1,16 +1,109 @@
-#include "kernels/ops/layer_norm/layer_norm_reference_cpu.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/ops/layer_norm/layer_norm_reference_cpu.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.
+#include <algorithm>
+#include <cmath>
+#include <vector>
 
-#include "kernels/ops/common/sampling.h"
-#include "kernels/ops/common/view_inputs.h"
+#include "hwy/highway.h"
+#include "kernels/ops/common/load.h"
 #include "kernels/ops/layer_norm/layer_norm_reference.h"
+#include "kernels/ops/layer_norm/layer_norm_reference_cpu.h"
+#include "kernels/runtime/cpu/parallel.h"
 
+HWY_BEFORE_NAMESPACE();
 namespace assay {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// One row; x is padded to whole vectors with zeros, weight, bias, value and
+// allowance are padded too.
+void Row(const LayerNormProblem& problem, DType input, const double* x, const double* weight,
+         const double* bias, double* value, double* allowance) {
+  const hn::ScalableTag<double> d;
+  using V = hn::Vec<decltype(d)>;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const std::int64_t n = problem.cols;
+  V sum = hn::Zero(d), absolute = hn::Zero(d);
+  for (std::int64_t i = 0; i < n; i += lanes) {
+    const V v = hn::LoadU(d, x + i);
+    sum = hn::Add(sum, v);
+    absolute = hn::Add(absolute, hn::Abs(v));
+  }
+  const double total = hn::GetLane(hn::SumOfLanes(d, sum));
+  const V center = hn::Set(d, problem.rms ? 0.0 : total / static_cast<double>(n));
+  V squares = hn::Zero(d);
+  for (std::int64_t i = 0; i < n; i += lanes) {
+    V v = hn::Sub(hn::LoadU(d, x + i), center);
+    if (i + lanes > n) v = hn::IfThenElseZero(hn::FirstN(d, static_cast<std::size_t>(n - i)), v);
+    squares = hn::MulAdd(v, v, squares);
+  }
+  const LayerNormRow row =
+      MakeLayerNormRow(problem, input, total, hn::GetLane(hn::SumOfLanes(d, absolute)),
+                       hn::GetLane(hn::SumOfLanes(d, squares)));
+
+  // As MakeLayerNormElement.
+  const Arithmetic arithmetic = ArithmeticOf(input);
+  const double length = static_cast<double>(n);
+  const V unit = hn::Set(d, arithmetic.times * arithmetic.u);
+  const V mean = hn::Set(d, row.mean), rstd = hn::Set(d, row.rstd);
+  const V spread =
+      hn::Set(d, problem.rms ? 0.0 : (length * row.mean_absolute + std::abs(row.mean)) * row.rstd);
+  const V depth = hn::Set(d, length + 8), one = hn::Set(d, 1.0), two = hn::Set(d, 2.0);
+  const V infinity = hn::Set(d, HUGE_VAL);
+  for (std::int64_t i = 0; i < n; i += lanes) {
+    const V y = hn::Mul(hn::Sub(hn::LoadU(d, x + i), mean), rstd);
+    const V size = hn::Abs(y);
+    V r = y;
+    V e = hn::MulAdd(spread, hn::Add(one, size), hn::Mul(depth, size));
+    if (problem.affine) {
+      const V w = hn::LoadU(d, weight + i);
+      const V scaled = hn::Mul(w, y);
+      r = hn::Add(scaled, hn::LoadU(d, bias + i));
+      e = hn::MulAdd(hn::Abs(w), e, hn::Mul(two, hn::Add(hn::Abs(scaled), hn::Abs(r))));
+    }
+    hn::StoreU(r, d, value + i);
+    hn::StoreU(hn::IfThenElseZero(hn::Lt(hn::Abs(r), infinity), hn::Mul(unit, e)), d,
+               allowance + i);
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace assay
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace assay {
+
+HWY_EXPORT(Row);
 
 void LayerNormReferenceCpu(const LayerNormProblem& problem, DType input,
                            std::span<const TensorView> inputs, double* value, double* allowance) {
-  const ViewInputs views(inputs);
-  const std::vector<std::int64_t> all = AllIndices(problem.rows * problem.cols);
-  LayerNormReferenceAt(problem, input, views, all, value, allowance);
+  const std::int64_t cols = problem.cols;
+  constexpr std::int64_t kMaxLanes = 8;
+  constexpr std::int64_t kGrain = 1 << 12;  // elements
+  const std::size_t padded = static_cast<std::size_t>(cols + kMaxLanes);
+  std::vector<double> weight(padded, 1.0), bias(padded, 0.0);
+  if (problem.affine) LoadDoubles(inputs[1].dtype, inputs[1].data, 0, cols, weight.data());
+  if (problem.affine && !problem.rms) {
+    LoadDoubles(inputs[2].dtype, inputs[2].data, 0, cols, bias.data());
+  }
+  ParallelFor(problem.rows, std::max<std::int64_t>(1, kGrain / cols),
+              [&](std::int64_t begin, std::int64_t end) {
+                std::vector<double> x(padded, 0.0), r(padded), e(padded);
+                for (std::int64_t row = begin; row < end; ++row) {
+                  LoadDoubles(input, inputs[0].data, row * inputs[0].extents.ld, cols, x.data());
+                  HWY_DYNAMIC_DISPATCH(Row)
+                  (problem, input, x.data(), weight.data(), bias.data(), r.data(), e.data());
+                  std::copy_n(r.data(), cols, value + row * cols);
+                  std::copy_n(e.data(), cols, allowance + row * cols);
+                }
+              });
 }
 
 }  // namespace assay
+#endif

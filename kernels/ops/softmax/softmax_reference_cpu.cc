@@ -1,16 +1,97 @@
-#include "kernels/ops/softmax/softmax_reference_cpu.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/ops/softmax/softmax_reference_cpu.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.
+#include <algorithm>
+#include <limits>
+#include <vector>
 
-#include "kernels/ops/common/sampling.h"
-#include "kernels/ops/common/view_inputs.h"
+#include "hwy/highway.h"
+#include "kernels/ops/common/exp-inl.h"
+#include "kernels/ops/common/load.h"
 #include "kernels/ops/softmax/softmax_reference.h"
+#include "kernels/ops/softmax/softmax_reference_cpu.h"
+#include "kernels/runtime/cpu/parallel.h"
 
+HWY_BEFORE_NAMESPACE();
 namespace assay {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// One row of n elements; x is padded to whole vectors with -inf, `value` and
+// `allowance` are padded too.
+void Row(const Arithmetic& arithmetic, std::int64_t n, const double* x, double* value,
+         double* allowance) {
+  const hn::ScalableTag<double> d;
+  using V = hn::Vec<decltype(d)>;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  V largest = hn::Set(d, -std::numeric_limits<double>::infinity());
+  for (std::int64_t i = 0; i < n; i += lanes) {
+    const V v = hn::LoadU(d, x + i);
+    largest = hn::IfThenElse(hn::Gt(v, largest), v, largest);  // a NaN spreads through l
+  }
+  const V max = hn::MaxOfLanes(d, largest);
+  V sum = hn::Zero(d);
+  const V infinity = hn::Set(d, std::numeric_limits<double>::infinity());
+  for (std::int64_t i = 0; i < n; i += lanes) {
+    const V p = ExpOf(d, hn::Sub(hn::LoadU(d, x + i), max));
+    hn::StoreU(p, d, value + i);
+    if (i + lanes <= n) {
+      sum = hn::Add(sum, p);
+    } else {
+      // Padding is no element: its -inf minus -inf would be NaN.
+      const auto in = hn::FirstN(d, static_cast<std::size_t>(n - i));
+      sum = hn::Add(sum, hn::IfThenElseZero(in, p));
+    }
+  }
+  const V l = hn::SumOfLanes(d, sum);
+  const V two = hn::Set(d, 2.0), u = hn::Set(d, arithmetic.u * arithmetic.times);
+  const V fixed = hn::Set(d, 8.0 + static_cast<double>(n));
+  const V flush = hn::Set(d, arithmetic.min_normal * arithmetic.times);
+  const V size = hn::Abs(max);
+  for (std::int64_t i = 0; i < n; i += lanes) {
+    const V v = hn::LoadU(d, x + i);
+    const V r = hn::Div(hn::LoadU(d, value + i), l);
+    const V distance = hn::Add(hn::Abs(hn::Sub(v, max)), hn::Add(hn::Abs(v), size));
+    const V e = hn::MulAdd(hn::Mul(r, u), hn::MulAdd(two, distance, fixed), flush);
+    hn::StoreU(r, d, value + i);
+    // As SoftmaxAllowance: nothing where r or x is not finite.
+    const auto finite = hn::And(hn::Eq(r, r), hn::Lt(hn::Abs(v), infinity));
+    hn::StoreU(hn::IfThenElseZero(finite, e), d, allowance + i);
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace assay
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace assay {
+
+HWY_EXPORT(Row);
 
 void SoftmaxReferenceCpu(const SoftmaxProblem& problem, DType input,
                          std::span<const TensorView> inputs, double* value, double* allowance) {
-  const ViewInputs views(inputs);
-  const std::vector<std::int64_t> all = AllIndices(problem.rows * problem.cols);
-  SoftmaxReferenceAt(problem, input, views, all, value, allowance);
+  const Arithmetic arithmetic = ArithmeticOf(input);
+  const std::int64_t cols = problem.cols;
+  constexpr std::int64_t kMaxLanes = 8;
+  constexpr std::int64_t kGrain = 1 << 12;  // elements
+  ParallelFor(problem.rows, std::max<std::int64_t>(1, kGrain / cols),
+              [&](std::int64_t begin, std::int64_t end) {
+                const std::size_t padded = static_cast<std::size_t>(cols + kMaxLanes);
+                std::vector<double> x(padded, -std::numeric_limits<double>::infinity());
+                std::vector<double> r(padded), e(padded);
+                for (std::int64_t row = begin; row < end; ++row) {
+                  LoadDoubles(input, inputs[0].data, row * inputs[0].extents.ld, cols, x.data());
+                  HWY_DYNAMIC_DISPATCH(Row)(arithmetic, cols, x.data(), r.data(), e.data());
+                  std::copy_n(r.data(), cols, value + row * cols);
+                  std::copy_n(e.data(), cols, allowance + row * cols);
+                }
+              });
 }
 
 }  // namespace assay
+#endif

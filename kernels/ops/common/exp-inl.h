@@ -1,0 +1,30 @@
+// exp for vectors of doubles, as the fast references of softmax and attention
+// take it. Included once for each target of foreach_target, after highway.h.
+#if defined(ASSAY_KERNELS_OPS_COMMON_EXP_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ASSAY_KERNELS_OPS_COMMON_EXP_INL_H_
+#undef ASSAY_KERNELS_OPS_COMMON_EXP_INL_H_
+#else
+#define ASSAY_KERNELS_OPS_COMMON_EXP_INL_H_
+#endif
+
+#include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace assay {
+namespace HWY_NAMESPACE {
+
+// exp(x) for x <= 0, within 2 ulp (a test holds it there), subnormal results
+// included; NaN for NaN, 0 for -inf. Far below every u in an allowance.
+template <class D>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> ExpOf(D d, hwy::HWY_NAMESPACE::Vec<D> x) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  // Highway's gives 0 for NaN.
+  return hn::IfThenElse(hn::Eq(x, x), hn::Exp(d, x), x);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace assay
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,218 @@
+// attention: the plain reference against arithmetic by hand and identities, the
+// fast one against it.
+#include <cmath>
+#include <limits>
+
+#include "gtest/gtest.h"
+#include "kernels/ops/attention/attention_reference_cpu.h"
+#include "tests/unit/ops/tensors.h"
+
+namespace assay {
+namespace {
+
+struct FastResult {
+  std::vector<double> value, allowance;
+  double max_abs_score;
+};
+
+FastResult Fast(const Case& c, const Plan& plan, const Tensors& tensors) {
+  const std::size_t count = static_cast<std::size_t>(plan.output.extents.count());
+  FastResult fast{std::vector<double>(count, -1), std::vector<double>(count, -1), 0};
+  fast.max_abs_score =
+      AttentionReferenceCpu(std::get<AttentionProblem>(c.problem), c.dtype, tensors.views(),
+                            fast.value.data(), fast.allowance.data());
+  return fast;
+}
+
+void ExpectFastIsPlain(const Case& c, const std::function<double(int, std::int64_t)>& values = {}) {
+  SCOPED_TRACE(DefaultName(c));
+  const Plan plan = PlanOf(c);
+  const Tensors tensors(plan, values ? values : RandomValues(plan));
+  const PlainResult plain = PlainReference(AttentionOp(), c, plan, tensors);
+  const FastResult fast = Fast(c, plan, tensors);
+  for (std::size_t i = 0; i < fast.value.size(); ++i) {
+    const std::int64_t index = static_cast<std::int64_t>(i);
+    ExpectClose(fast.value[i], plain.value[i],
+                1e-12 * plain.allowance[i] / (8 * plan.accumulator_roundoff), index);
+    ExpectClose(fast.allowance[i], plain.allowance[i], 1e-9 * plain.allowance[i], index);
+  }
+}
+
+AttentionProblem Small() {
+  AttentionProblem p;
+  p.batch = 2;
+  p.heads = 3;
+  p.seq = 21;
+  p.dim = 10;
+  return p;
+}
+
+TEST(AttentionReference, TwoKeysByHand) {
+  AttentionProblem p;
+  p.heads = 1;
+  p.seq = 1;
+  p.kv_seq = 2;
+  p.dim = 1;
+  p.scale = 2;
+  const Case c = MakeCase(p, DType::kBF16);
+  const Plan plan = PlanOf(c);
+  const double q = 0.5, k[] = {1, -1}, v[] = {3, 5};
+  const Tensors tensors(plan, [&](int operand, std::int64_t i) {
+    return operand == 0 ? q : (operand == 1 ? k : v)[i];
+  });
+  const PlainResult plain = PlainReference(AttentionOp(), c, plan, tensors);
+  // Scores 1 and -1: weights 1/(1 + e^-2) and its complement.
+  const double p0 = 1 / (1 + std::exp(-2.0)), p1 = 1 - p0;
+  const double r = p0 * 3 + p1 * 5;
+  EXPECT_NEAR(plain.value[0], r, 1e-14);
+  const double u = 0x1p-24, up = 0x1p-8;
+  const double c_d = 8 * u, c_n = 10 * u;  // 8·√1 < γ_9, but γ_10 < 8·√2
+  const double delta = c_d * 0.5 * 2 + u;  // |q||k|·scale = 1, |s| = 1, for both keys
+  const double e0 = up + c_n + 8 * u + 2 * delta, e1 = e0 + 2 * u * 2;
+  const double expected = p0 * e0 * 3 + p1 * e1 * 5 + r * (p0 * (e0 - up) + p1 * (e1 - up)) +
+                          0x1p-126 * 8 / (1 + std::exp(-2.0));
+  EXPECT_NEAR(plain.allowance[0], expected, 1e-6 * expected);
+  const FastResult fast = Fast(c, plan, tensors);
+  EXPECT_EQ(fast.max_abs_score, 1.0);
+}
+
+TEST(AttentionReference, FirstCausalRowIsTheFirstValue) {
+  AttentionProblem p = Small();
+  p.causal = true;
+  const Case c = MakeCase(p, DType::kF32);
+  const Plan plan = PlanOf(c);
+  const Tensors tensors(plan, RandomValues(plan));
+  const PlainResult plain = PlainReference(AttentionOp(), c, plan, tensors);
+  const FastResult fast = Fast(c, plan, tensors);
+  const float* v = tensors.views()[2].as<float>();
+  for (std::int64_t head = 0; head < 6; ++head) {
+    for (std::int64_t d = 0; d < p.dim; ++d) {
+      const std::size_t at = static_cast<std::size_t>(head * p.seq * p.dim + d);
+      EXPECT_EQ(plain.value[at], static_cast<double>(v[at]));
+      EXPECT_EQ(fast.value[at], static_cast<double>(v[at]));
+    }
+  }
+}
+
+TEST(AttentionReference, LastCausalRowIsTheLastRowWithoutCausality) {
+  AttentionProblem p = Small();
+  const Case full = MakeCase(p, DType::kF16);
+  p.causal = true;
+  const Case causal = MakeCase(p, DType::kF16);
+  const Plan plan = PlanOf(full);
+  const Tensors tensors(plan, RandomValues(plan));
+  const PlainResult a = PlainReference(AttentionOp(), full, plan, tensors);
+  const PlainResult b = PlainReference(AttentionOp(), causal, plan, tensors);
+  for (std::int64_t d = 0; d < p.dim; ++d) {
+    const std::size_t at = static_cast<std::size_t>((p.seq - 1) * p.dim + d);
+    EXPECT_EQ(a.value[at], b.value[at]);
+    EXPECT_EQ(a.allowance[at], b.allowance[at]);
+  }
+}
+
+TEST(AttentionReference, ConstantValuesComeBack) {
+  AttentionProblem p = Small();
+  p.mask_density = 0.5;
+  const Case c = MakeCase(p, DType::kF32);
+  const Plan plan = PlanOf(c);
+  auto random = RandomValues(plan);
+  const Tensors tensors(
+      plan, [&](int operand, std::int64_t i) { return operand == 2 ? 7.0 : random(operand, i); });
+  for (double v : Fast(c, plan, tensors).value) EXPECT_NEAR(v, 7.0, 1e-13);
+}
+
+TEST(AttentionReference, FastIsPlainInEveryFormat) {
+  for (DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16}) {
+    ExpectFastIsPlain(MakeCase(Small(), t));
+  }
+}
+
+TEST(AttentionReference, FastIsPlainOnAwkwardProblems) {
+  AttentionProblem p = Small();
+  p.causal = true;
+  ExpectFastIsPlain(MakeCase(p, DType::kBF16));
+  p.kv_seq = 33;  // later keys: all queries see the first twelve
+  ExpectFastIsPlain(MakeCase(p, DType::kF16));
+  p.heads = 6;
+  p.kv_heads = 2;
+  p.mask_density = 0.5;
+  ExpectFastIsPlain(MakeCase(p, DType::kF32));
+  p.causal = false;
+  p.scale = -0.37;
+  ExpectFastIsPlain(MakeCase(p, DType::kF32));
+  p = AttentionProblem{};
+  p.heads = 1;
+  p.seq = 230;  // three blocks of queries, two of keys
+  p.dim = 33;
+  p.causal = true;
+  ExpectFastIsPlain(MakeCase(p, DType::kF32));
+  p.seq = p.dim = 1;
+  ExpectFastIsPlain(MakeCase(p, DType::kF32));
+  p.seq = 2;
+  p.kv_seq = 4500;  // the smaller blocks
+  ExpectFastIsPlain(MakeCase(p, DType::kF32));
+}
+
+TEST(AttentionReference, QueriesWithoutAKeyFollowThePolicy) {
+  AttentionProblem p = Small();
+  p.causal = true;
+  p.kv_seq = 9;  // the first twelve queries see nothing
+  for (const char* policy : {"zero", "nan"}) {
+    p.masked_rows = policy;
+    const Case c = MakeCase(p, DType::kF32);
+    ExpectFastIsPlain(c);
+    const Plan plan = PlanOf(c);
+    const FastResult fast = Fast(c, plan, Tensors(plan, RandomValues(plan)));
+    for (std::int64_t i = 0; i < 12 * p.dim; ++i) {
+      const double v = fast.value[static_cast<std::size_t>(i)];
+      EXPECT_TRUE(p.masked_rows == "zero" ? v == 0.0 : std::isnan(v));
+      EXPECT_EQ(fast.allowance[static_cast<std::size_t>(i)], 0.0);
+    }
+  }
+}
+
+TEST(AttentionReference, NonFiniteScoresAndValuesFollowIeee) {
+  const double inf = std::numeric_limits<double>::infinity();
+  AttentionProblem p = Small();
+  p.causal = true;
+  const Case c = MakeCase(p, DType::kF32);
+  const Plan plan = PlanOf(c);
+  // A NaN and an Inf in V spread to the queries that see them and to no other.
+  auto random = RandomValues(plan);
+  const auto in_v = [&](int operand, std::int64_t i) {
+    if (operand == 2 && i == 5 * p.dim + 3) return inf;
+    if (operand == 2 && i == 8 * p.dim + 4) return std::nan("");
+    return random(operand, i);
+  };
+  {
+    const Tensors tensors(plan, in_v);
+    const FastResult fast = Fast(c, plan, tensors);
+    const PlainResult plain = PlainReference(AttentionOp(), c, plan, tensors);
+    for (std::size_t i = 0; i < fast.value.size(); ++i) {
+      ExpectClose(fast.value[i], plain.value[i], 1e-9, static_cast<std::int64_t>(i));
+    }
+    EXPECT_TRUE(std::isfinite(fast.value[static_cast<std::size_t>(4 * p.dim + 3)]));
+    EXPECT_EQ(fast.value[static_cast<std::size_t>(5 * p.dim + 3)], inf);
+    EXPECT_TRUE(std::isnan(fast.value[static_cast<std::size_t>(8 * p.dim + 4)]));
+  }
+  // An infinite key makes NaN of every query that sees it, or weighs nothing.
+  const auto in_k = [&](int operand, std::int64_t i) {
+    if (operand == 1 && i == 5 * p.dim) return inf;
+    return operand == 0 ? (i % p.dim == 0 && i / p.dim % 2 == 0 ? -1.0 : 1.0) : 0.5;
+  };
+  const Tensors tensors(plan, in_k);
+  const FastResult fast = Fast(c, plan, tensors);
+  EXPECT_NEAR(fast.value[static_cast<std::size_t>(6 * p.dim)], 0.5, 1e-13);  // score -inf
+  EXPECT_TRUE(std::isnan(fast.value[static_cast<std::size_t>(7 * p.dim)]));  // score +inf
+  EXPECT_EQ(fast.max_abs_score, inf);
+  ExpectFastIsPlain(c, in_k);
+}
+
+TEST(AttentionReference, LargeScoresUnderflowToNothing) {
+  AttentionProblem p = Small();
+  p.scale = 300;
+  ExpectFastIsPlain(MakeCase(p, DType::kF16));
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,167 @@
+// Plans and samples of every operator, and the references through a device.
+#include <algorithm>
+#include <set>
+
+#include "gtest/gtest.h"
+#include "tests/unit/ops/tensors.h"
+
+namespace assay {
+namespace {
+
+std::vector<Case> OneOfEach() {
+  ConvProblem conv;
+  conv.batch = 3;
+  conv.channels = 8;
+  conv.filters = 40;
+  conv.input = {40, 30};
+  conv.kernel = {3, 3};
+  AttentionProblem attention;
+  attention.batch = 2;
+  attention.heads = 4;
+  attention.kv_heads = 2;
+  attention.seq = 128;
+  attention.dim = 32;
+  attention.mask_density = 0.25;
+  return {MakeCase(GemmProblem{.m = 100, .n = 200, .k = 30, .batch = 2, .beta = 1}, DType::kBF16),
+          MakeCase(conv, DType::kI8),
+          MakeCase(attention, DType::kF16),
+          MakeCase(SoftmaxProblem{.rows = 30, .cols = 1000}, DType::kF32),
+          MakeCase(LayerNormProblem{.rows = 3000, .cols = 8, .affine = true}, DType::kF64),
+          MakeCase(CopyProblem{.count = 100000}, DType::kE2M1)};
+}
+
+TEST(Plan, OperandsAreThePatternsOperandsAndAMask) {
+  for (const Case& c : OneOfEach()) {
+    const Plan plan = PlanOf(c);
+    const std::size_t data = static_cast<std::size_t>(DataOperands(c.problem));
+    const bool mask = plan.inputs.back().name == "mask";
+    EXPECT_EQ(plan.inputs.size(), data + mask) << OpName(c.problem);
+    EXPECT_EQ(plan.output.dtype, OutputType(c));
+    EXPECT_GE(plan.proven_factor, 1.0);
+    EXPECT_GT(plan.bytes, 0.0);
+    for (const Operand& operand : plan.inputs) {
+      std::int64_t count = 1;
+      for (std::int64_t d : operand.dims) count *= d;
+      EXPECT_EQ(count, operand.extents.count()) << operand.name;
+    }
+  }
+}
+
+TEST(Plan, OnePatternGoesToEveryOperandButTheMask) {
+  Case c = OneOfEach()[2];
+  c.pattern = "uniform:-1:1";
+  Plan plan = PlanOf(c);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(plan.inputs[i].pattern.kind, PatternKind::kUniform);
+  }
+  EXPECT_EQ(plan.inputs[3].pattern, (Pattern{PatternKind::kBernoulli, 0.25, 0}));
+  c.pattern = "ones/zeros/normal:3";
+  plan = PlanOf(c);
+  EXPECT_EQ(plan.inputs[0].pattern.kind, PatternKind::kOnes);
+  EXPECT_EQ(plan.inputs[1].pattern.kind, PatternKind::kZeros);
+  EXPECT_EQ(plan.inputs[2].pattern, (Pattern{PatternKind::kNormal, 3, 0}));
+  EXPECT_FALSE(plan.zero_mean_random);
+  c.pattern.clear();
+  EXPECT_TRUE(PlanOf(c).zero_mean_random);
+}
+
+TEST(Plan, PatternsThatDoNotFitAreRefused) {
+  Case c = OneOfEach()[0];
+  c.pattern = "ones/ones";
+  EXPECT_EQ(GemmOp().MakePlan(c).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(Plan, WorkOfCausalAttentionCountsVisiblePairs) {
+  AttentionProblem p;
+  p.heads = 1;
+  p.dim = 1;
+  p.seq = 4;
+  p.causal = true;
+  EXPECT_EQ(PlanOf(MakeCase(p, DType::kF32)).flops, 4.0 * (1 + 2 + 3 + 4));
+  p.kv_seq = 6;
+  EXPECT_EQ(PlanOf(MakeCase(p, DType::kF32)).flops, 4.0 * (3 + 4 + 5 + 6));
+  p.kv_seq = 2;  // the first two queries see nothing
+  EXPECT_EQ(PlanOf(MakeCase(p, DType::kF32)).flops, 4.0 * (1 + 2));
+}
+
+TEST(Samples, AreSortedUniqueEnoughAndReachTheEnds) {
+  for (const Case& c : OneOfEach()) {
+    const Plan plan = PlanOf(c);
+    const Op& op = *FindOp(OpName(c.problem));
+    const std::int64_t count = plan.output.extents.count();
+    for (std::uint64_t seed : {1u, 2u, 77u}) {
+      const auto samples = op.Samples(c, plan, seed, 1024);
+      SCOPED_TRACE(DefaultName(c));
+      EXPECT_GE(samples.size(), 1024u);
+      EXPECT_LE(samples.size(), 8192u);
+      EXPECT_TRUE(std::is_sorted(samples.begin(), samples.end()));
+      EXPECT_EQ(std::set<std::int64_t>(samples.begin(), samples.end()).size(), samples.size());
+      EXPECT_EQ(samples.front(), 0);
+      EXPECT_EQ(samples.back(), count - 1);
+    }
+    EXPECT_EQ(op.Samples(c, plan, 1, count).size(), static_cast<std::size_t>(count));
+  }
+}
+
+TEST(Samples, CoverLongAndThinShapes) {
+  const auto count = [](const Problem& problem) {
+    const Case c = MakeCase(problem, DType::kF32);
+    return FindOp(OpName(problem))->Samples(c, PlanOf(c), 1, 1024).size();
+  };
+  EXPECT_GE(count(GemmProblem{.m = 1, .n = 5000, .k = 4}), 1024u);
+  EXPECT_GE(count(GemmProblem{.m = 5000, .n = 1, .k = 4}), 1024u);
+  EXPECT_GE(count(GemmProblem{.m = 3, .n = 5, .k = 4, .batch = 500}), 1024u);
+  EXPECT_EQ(count(GemmProblem{.m = 3, .n = 5, .k = 4}), 15u);
+  EXPECT_GE(count(SoftmaxProblem{.rows = 1, .cols = 100000}), 1024u);
+  EXPECT_LE(count(SoftmaxProblem{.rows = 1, .cols = 100000}), 2048u);
+  EXPECT_GE(count(SoftmaxProblem{.rows = 100000, .cols = 1}), 1024u);
+  AttentionProblem p;
+  p.heads = 64;
+  p.seq = 1;
+  p.kv_seq = 300;
+  p.dim = 64;
+  EXPECT_GE(count(p), 1024u);
+}
+
+TEST(Samples, OfAReferenceAreItsElements) {
+  for (const Case& c : OneOfEach()) {
+    const Plan plan = PlanOf(c);
+    const Op& op = *FindOp(OpName(c.problem));
+    const Tensors tensors(plan, RandomValues(plan));
+    const PlainResult all = PlainReference(op, c, plan, tensors);
+    const auto samples = op.Samples(c, plan, 5, 1024);
+    std::vector<double> value(samples.size()), allowance(samples.size());
+    op.ReferenceAt(c, plan, ViewInputs(tensors.views()), samples, value.data(), allowance.data());
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      EXPECT_EQ(value[i], all.value[static_cast<std::size_t>(samples[i])]);
+      EXPECT_EQ(allowance[i], all.allowance[static_cast<std::size_t>(samples[i])]);
+    }
+  }
+}
+
+TEST(Reference, RunsThroughACpuDevice) {
+  const auto device = MakeCpuDevice(0, ArenaOptions{.max_bytes = 1 << 20});
+  for (const Case& c : OneOfEach()) {
+    SCOPED_TRACE(DefaultName(c));
+    const Plan plan = PlanOf(c);
+    const Op& op = *FindOp(OpName(c.problem));
+    const Tensors tensors(plan, RandomValues(plan));
+    const PlainResult plain = PlainReference(op, c, plan, tensors);
+    std::vector<double> value(plain.value.size()), allowance(plain.value.size());
+    ReferenceBuffers out{value.data(), allowance.data()};
+    ASSERT_TRUE(op.Reference(c, plan, *device, tensors.views(), out).ok());
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      const std::int64_t index = static_cast<std::int64_t>(i);
+      // FP64's own allowance is all that two orders of FP64 sums can be held to.
+      const double share = c.dtype == DType::kF64 ? 1.0 : 1e-3;
+      ExpectClose(value[i], plain.value[i], plan.exact ? 0.0 : share * plain.allowance[i], index);
+      if (!plan.exact) {
+        ExpectClose(allowance[i], plain.allowance[i], 1e-9 * plain.allowance[i], index);
+      }
+    }
+    EXPECT_EQ(out.max_abs_score > 0, op.name() == "attention");
+  }
+}
+
+}  // namespace
+}  // namespace assay

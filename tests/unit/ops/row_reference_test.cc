@@ -1,0 +1,171 @@
+// softmax, layer_norm and copy: the plain references against arithmetic by hand
+// and identities, the fast ones against them.
+#include <cmath>
+#include <limits>
+
+#include "gtest/gtest.h"
+#include "kernels/ops/layer_norm/layer_norm_reference_cpu.h"
+#include "kernels/ops/softmax/softmax_reference_cpu.h"
+#include "tests/unit/ops/tensors.h"
+
+namespace assay {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kU = 0x1p-24;
+
+PlainResult Fast(const Case& c, const Plan& plan, const Tensors& tensors) {
+  const std::size_t count = static_cast<std::size_t>(plan.output.extents.count());
+  PlainResult fast{std::vector<double>(count, -1), std::vector<double>(count, -1)};
+  if (const auto* softmax = std::get_if<SoftmaxProblem>(&c.problem)) {
+    SoftmaxReferenceCpu(*softmax, c.dtype, tensors.views(), fast.value.data(),
+                        fast.allowance.data());
+  } else {
+    LayerNormReferenceCpu(std::get<LayerNormProblem>(c.problem), c.dtype, tensors.views(),
+                          fast.value.data(), fast.allowance.data());
+  }
+  return fast;
+}
+
+PlainResult ExpectFastIsPlain(const Case& c,
+                              const std::function<double(int, std::int64_t)>& values = {}) {
+  SCOPED_TRACE(DefaultName(c));
+  const Plan plan = PlanOf(c);
+  const Tensors tensors(plan, values ? values : RandomValues(plan));
+  const PlainResult plain = PlainReference(*FindOp(OpName(c.problem)), c, plan, tensors);
+  const PlainResult fast = Fast(c, plan, tensors);
+  for (std::size_t i = 0; i < fast.value.size(); ++i) {
+    const std::int64_t index = static_cast<std::int64_t>(i);
+    ExpectClose(fast.value[i], plain.value[i],
+                1e-12 * std::abs(plain.value[i]) +
+                    1e-8 * plain.allowance[i] * (c.dtype == DType::kF64 ? 1e6 : 1),
+                index);
+    ExpectClose(fast.allowance[i], plain.allowance[i], 1e-9 * plain.allowance[i], index);
+  }
+  return fast;
+}
+
+TEST(SoftmaxReference, ByHand) {
+  const Case c = MakeCase(SoftmaxProblem{.rows = 1, .cols = 2}, DType::kF32);
+  const Plan plan = PlanOf(c);
+  const Tensors tensors(plan, [](int, std::int64_t i) { return i == 0 ? 3.0 : 1.0; });
+  const PlainResult plain = PlainReference(SoftmaxOp(), c, plan, tensors);
+  const double y0 = 1 / (1 + std::exp(-2.0)), y1 = 1 - y0;
+  EXPECT_NEAR(plain.value[0], y0, 1e-15);
+  EXPECT_NEAR(plain.value[1], y1, 1e-15);
+  EXPECT_NEAR(plain.allowance[0], y0 * kU * (0 + 2 * 6 + 8 + 2), 1e-12 * kU);
+  EXPECT_NEAR(plain.allowance[1], y1 * kU * (4 + 2 * 4 + 8 + 2), 1e-12 * kU);
+}
+
+TEST(SoftmaxReference, FastIsPlain) {
+  for (DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16}) {
+    for (std::int64_t cols : {1, 7, 8, 33, 1000}) {
+      ExpectFastIsPlain(MakeCase(SoftmaxProblem{.rows = 5, .cols = cols}, t));
+    }
+  }
+}
+
+TEST(SoftmaxReference, RowsSumToOneAndLargeScoresHold) {
+  const Case c = MakeCase(SoftmaxProblem{.rows = 3, .cols = 129}, DType::kF32);
+  const PlainResult fast = ExpectFastIsPlain(c, [](int, std::int64_t i) {
+    return (i % 3 == 0 ? 1000.0 : i % 3 == 1 ? -1000.0 : 80.0) + static_cast<double>(i % 5);
+  });
+  for (std::size_t row = 0; row < 3; ++row) {
+    double sum = 0;
+    for (std::size_t i = 0; i < 129; ++i) sum += fast.value[row * 129 + i];
+    EXPECT_NEAR(sum, 1.0, 1e-13);
+  }
+}
+
+TEST(SoftmaxReference, NonFiniteRowsFollowIeee) {
+  const Case c = MakeCase(SoftmaxProblem{.rows = 5, .cols = 11}, DType::kF32);
+  const PlainResult fast = ExpectFastIsPlain(c, [](int, std::int64_t i) {
+    const std::int64_t row = i / 11, col = i % 11;
+    if (row == 0) return kInf;
+    if (row == 1) return -kInf;
+    if (row == 2 && col == 4) return std::nan("");
+    if (row == 3 && col == 10) return kInf;
+    if (row == 4 && col != 2) return -kInf;
+    return 1.0;
+  });
+  for (std::size_t i = 0; i < 44; ++i) {
+    EXPECT_TRUE(std::isnan(fast.value[i])) << i;
+    EXPECT_EQ(fast.allowance[i], 0.0) << i;
+  }
+  for (std::size_t col = 0; col < 11; ++col) EXPECT_EQ(fast.value[44 + col], col == 2 ? 1.0 : 0.0);
+}
+
+TEST(LayerNormReference, ByHand) {
+  const Case c =
+      MakeCase(LayerNormProblem{.rows = 1, .cols = 2, .eps = 0.0, .affine = true}, DType::kF32);
+  const Plan plan = PlanOf(c);
+  ASSERT_EQ(plan.inputs.size(), 3u);
+  // x = 1, 5: μ = 3, var = 4, ŷ = -1, 1.
+  const double data[3][2] = {{1, 5}, {2, 3}, {10, -1}};
+  const Tensors tensors(plan, [&](int operand, std::int64_t i) { return data[operand][i]; });
+  const PlainResult plain = PlainReference(LayerNormOp(), c, plan, tensors);
+  EXPECT_EQ(plain.value, (std::vector<double>{-2 + 10, 3 - 1}));
+  const double e = kU * ((2 * 3 + 3) * 0.5 * 2 + 10);
+  EXPECT_NEAR(plain.allowance[0], 2 * e + 2 * kU * (2 + 8), 1e-12 * kU);
+  EXPECT_NEAR(plain.allowance[1], 3 * e + 2 * kU * (3 + 2), 1e-12 * kU);
+}
+
+TEST(LayerNormReference, RmsByHand) {
+  const Case c =
+      MakeCase(LayerNormProblem{.rows = 1, .cols = 2, .eps = 0.0, .rms = true}, DType::kF32);
+  const Plan plan = PlanOf(c);
+  const Tensors tensors(plan, [](int, std::int64_t i) { return i == 0 ? 1.0 : 7.0; });
+  const PlainResult plain = PlainReference(LayerNormOp(), c, plan, tensors);
+  EXPECT_DOUBLE_EQ(plain.value[0], 0.2);
+  EXPECT_DOUBLE_EQ(plain.value[1], 1.4);
+  EXPECT_NEAR(plain.allowance[1], kU * 10 * 1.4, 1e-12 * kU);
+}
+
+TEST(LayerNormReference, FastIsPlain) {
+  for (DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16}) {
+    for (std::int64_t cols : {1, 7, 8, 33, 1000}) {
+      for (bool affine : {false, true}) {
+        for (bool rms : {false, true}) {
+          ExpectFastIsPlain(
+              MakeCase(LayerNormProblem{.rows = 5, .cols = cols, .affine = affine, .rms = rms}, t));
+        }
+      }
+    }
+  }
+}
+
+TEST(LayerNormReference, NearlyConstantRowsKeepTheirVariance) {
+  const Case c = MakeCase(LayerNormProblem{.rows = 2, .cols = 257}, DType::kF32);
+  const PlainResult fast = ExpectFastIsPlain(c, [](int, std::int64_t i) {
+    return 1e4 + static_cast<double>(i % 2) / 64;  // the mean square less μ² is noise in FP32
+  });
+  for (double v : fast.value) EXPECT_NEAR(std::abs(v), 0.93, 0.1);
+}
+
+TEST(LayerNormReference, NonFiniteRowsAreNan) {
+  const Case c = MakeCase(LayerNormProblem{.rows = 2, .cols = 9, .affine = true}, DType::kF32);
+  const PlainResult fast = ExpectFastIsPlain(c, [](int operand, std::int64_t i) {
+    return operand == 0 && i == 12 ? kInf : 1.0 + 0.1 * static_cast<double>(i);
+  });
+  for (std::size_t i = 0; i < 9; ++i) {
+    EXPECT_TRUE(std::isfinite(fast.value[i]));
+    EXPECT_TRUE(std::isnan(fast.value[9 + i]));
+    EXPECT_EQ(fast.allowance[9 + i], 0.0);
+  }
+}
+
+TEST(CopyReference, IsTheInputInEveryFormat) {
+  for (const FormatInfo& f : kFormats) {
+    if (f.dtype == DType::kUnspecified) continue;
+    const Case c = MakeCase(CopyProblem{.count = 100}, f.dtype);
+    const Plan plan = PlanOf(c);
+    EXPECT_TRUE(plan.exact);
+    EXPECT_EQ(plan.output.dtype, f.dtype);
+    const Tensors tensors(plan, [](int, std::int64_t i) { return static_cast<double>(i % 4); });
+    const PlainResult plain = PlainReference(CopyOp(), c, plan, tensors);
+    for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(plain.value[i], static_cast<double>(i % 4));
+  }
+}
+
+}  // namespace
+}  // namespace assay
