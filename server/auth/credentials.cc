@@ -96,24 +96,34 @@ std::string Stamp(const TlsFiles& files) {
   return stamp;
 }
 
+// Core asserts that there are authorities even where no client is asked for a
+// certificate; then it is given the server's own chain, and never looks at it.
 grpc_ssl_server_certificate_config* MakeConfig(const TlsMaterial& material) {
   const grpc_ssl_pem_key_cert_pair pair{material.key.c_str(), material.cert.c_str()};
-  return grpc_ssl_server_certificate_config_create(
-      material.client_ca.empty() ? nullptr : material.client_ca.c_str(), &pair, 1);
+  const std::string& roots = material.client_ca.empty() ? material.cert : material.client_ca;
+  return grpc_ssl_server_certificate_config_create(roots.c_str(), &pair, 1);
 }
+
+// What gRPC's core keeps of a port for as long as the server lives; the C++
+// credentials are gone once the server is built.
+struct Port {
+  CertificateStore* certificates;
+  int index;
+};
 
 // gRPC's C++ interface has no credentials that ask for their certificates at each
 // handshake; its C interface has, and this is the bridge.
 class FetchingCredentials final : public grpc::ServerCredentials {
  public:
-  explicit FetchingCredentials(std::shared_ptr<CertificateStore> certificates)
-      : certificates_(std::move(certificates)) {
-    const bool mutual = !certificates_->files().client_ca.empty();
+  explicit FetchingCredentials(CertificateStore& certificates) {
+    const bool mutual = !certificates.files().client_ca.empty();
+    // Never freed: core has no word for when it asks for the last time.
+    auto* port = new Port{&certificates, certificates.AddPort()};
     credentials_ = grpc_ssl_server_credentials_create_with_options(
         grpc_ssl_server_credentials_create_options_using_config_fetcher(
             mutual ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
                    : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE,
-            &FetchingCredentials::Fetch, this));
+            &FetchingCredentials::Fetch, port));
   }
   ~FetchingCredentials() override { grpc_server_credentials_release(credentials_); }
 
@@ -125,20 +135,15 @@ class FetchingCredentials final : public grpc::ServerCredentials {
   }
 
   static grpc_ssl_certificate_config_reload_status Fetch(
-      void* self, grpc_ssl_server_certificate_config** config) {
-    auto& credentials = *static_cast<FetchingCredentials*>(self);
-    std::shared_ptr<const TlsMaterial> now = credentials.certificates_->Current();
-    const std::lock_guard lock(credentials.mutex_);
-    if (now == credentials.given_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
-    *config = MakeConfig(*now);
-    credentials.given_ = std::move(now);
+      void* user, grpc_ssl_server_certificate_config** config) {
+    const auto& port = *static_cast<const Port*>(user);
+    const std::shared_ptr<const TlsMaterial> changed = port.certificates->NewFor(port.index);
+    if (changed == nullptr) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    *config = MakeConfig(*changed);
     return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
   }
 
-  const std::shared_ptr<CertificateStore> certificates_;
   grpc_server_credentials* credentials_ = nullptr;
-  std::mutex mutex_;
-  std::shared_ptr<const TlsMaterial> given_;  // what gRPC has
 };
 
 }  // namespace
@@ -195,6 +200,21 @@ std::shared_ptr<const TlsMaterial> CertificateStore::Current() {
   return current_;
 }
 
+int CertificateStore::AddPort() {
+  const std::lock_guard lock(mutex_);
+  given_.emplace_back();
+  return static_cast<int>(given_.size()) - 1;
+}
+
+std::shared_ptr<const TlsMaterial> CertificateStore::NewFor(int port) {
+  std::shared_ptr<const TlsMaterial> now = Current();
+  const std::lock_guard lock(mutex_);
+  auto& given = given_[static_cast<std::size_t>(port)];
+  if (given == now) return nullptr;
+  given = now;
+  return now;
+}
+
 bool IsLocalAddress(std::string_view address) {
   if (address.starts_with("unix:")) return true;
   const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
@@ -206,9 +226,10 @@ bool IsLocalAddress(std::string_view address) {
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> PortCredentials(
-    std::string_view address, std::shared_ptr<CertificateStore> certificates, bool insecure) {
+    std::string_view address, const std::shared_ptr<CertificateStore>& certificates,
+    bool insecure) {
   if (certificates != nullptr) {
-    return std::make_shared<FetchingCredentials>(std::move(certificates));
+    return std::make_shared<FetchingCredentials>(*certificates);
   }
   if (!insecure && !IsLocalAddress(address)) {
     return absl::InvalidArgumentError(

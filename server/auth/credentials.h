@@ -18,6 +18,8 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -49,6 +51,11 @@ class CertificateStore {
   std::shared_ptr<const TlsMaterial> Current();
   const TlsFiles& files() const { return files_; }
 
+  // For a port: the newest whole set if it is another than this returned before for
+  // `port`, else null. `port` is what AddPort gave.
+  int AddPort();
+  std::shared_ptr<const TlsMaterial> NewFor(int port);
+
  private:
   explicit CertificateStore(TlsFiles files) : files_(std::move(files)) {}
 
@@ -57,15 +64,17 @@ class CertificateStore {
   std::shared_ptr<const TlsMaterial> current_;
   std::string stamp_;  // of the files when they were last read
   std::chrono::steady_clock::time_point looked_{};
+  std::vector<std::shared_ptr<const TlsMaterial>> given_;  // to each port
 };
 
 // "127.0.0.1:7575", "[::1]:0", "localhost:1" and "unix:/…": reached from this node only.
 bool IsLocalAddress(std::string_view address);
 
 // Credentials of a gRPC port. `certificates` null: plaintext, and INVALID_ARGUMENT
-// where the address is not local and `insecure` is not set.
+// where the address is not local and `insecure` is not set. `certificates` must
+// outlive the server, which asks them at each handshake.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> PortCredentials(
-    std::string_view address, std::shared_ptr<CertificateStore> certificates, bool insecure);
+    std::string_view address, const std::shared_ptr<CertificateStore>& certificates, bool insecure);
 
 // Has an OpenSSL server (the metrics port) take its certificate from `certificates`
 // at each handshake, and ask for the client's where there are client authorities.

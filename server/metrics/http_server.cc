@@ -15,7 +15,7 @@ namespace assay {
 namespace {
 
 constexpr std::size_t kThreads = 4;
-constexpr int kReadSeconds = 2;
+constexpr int kReadSeconds = 1;
 constexpr int kWriteSeconds = 5;
 constexpr std::size_t kRequestBytes = 8192;
 

@@ -1,0 +1,201 @@
+// Which ports may be plain, and certificates that change under a serving daemon.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "server/auth/credentials.h"
+#include "server/base/log.h"
+#include "tests/unit/server/test_certificates.h"
+
+namespace assay {
+namespace {
+
+using ::testing::HasSubstr;
+
+class AuthTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    SetLogLevel("error");
+    gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
+  }
+
+  void SetUp() override {
+    const std::string folder = ::testing::TempDir() + "auth_test_";
+    const std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    files_ = {folder + name + ".cert", folder + name + ".key", folder + name + ".ca"};
+    Install(authority_.Issue(100));
+    Write(files_.client_ca, authority_.cert());
+  }
+
+  static void Write(const std::string& path, const std::string& text) {
+    std::ofstream(path, std::ios::trunc) << text;
+  }
+
+  void Install(const PemPair& pair) {
+    Write(files_.cert, pair.cert);
+    Write(files_.key, pair.key);
+  }
+
+  // A server on a free port, with the files.
+  void Serve() {
+    auto store = CertificateStore::Open(files_);
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = *store;
+    auto credentials = PortCredentials("127.0.0.1:0", store_, false);
+    ASSERT_TRUE(credentials.ok()) << credentials.status();
+    grpc::ServerBuilder builder;
+    service_ = std::make_unique<grpc::AsyncGenericService>();
+    builder.RegisterAsyncGenericService(service_.get());
+    queue_ = builder.AddCompletionQueue();
+    builder.AddListeningPort("127.0.0.1:0", *credentials, &port_);
+    server_ = builder.BuildAndStart();
+    ASSERT_NE(server_, nullptr);
+    // Handshakes are made by threads that wait for work.
+    poller_ = std::thread([this] {
+      void* tag = nullptr;
+      bool ok = false;
+      while (queue_->Next(&tag, &ok)) {
+      }
+    });
+  }
+
+  void TearDown() override {
+    if (server_ == nullptr) return;
+    server_->Shutdown(std::chrono::system_clock::now());
+    queue_->Shutdown();
+    poller_.join();
+  }
+
+  // Serial number of the certificate the server shows; -1: no handshake.
+  long ServedSerial() const {
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(static_cast<std::uint16_t>(port_));
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    long serial = -1;
+    SSL_CTX* context = SSL_CTX_new(TLS_client_method());
+    SSL* ssl = SSL_new(context);
+    if (connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0) {
+      SSL_set_fd(ssl, fd);
+      const unsigned char alpn[] = "\x02h2";
+      SSL_set_alpn_protos(ssl, alpn, 3);
+      if (SSL_connect(ssl) == 1) {
+        X509* cert = SSL_get1_peer_certificate(ssl);
+        serial = ASN1_INTEGER_get(X509_get0_serialNumber(cert));
+        X509_free(cert);
+      }
+    }
+    SSL_free(ssl);
+    SSL_CTX_free(context);
+    close(fd);
+    return serial;
+  }
+
+  // Whether a client with this certificate (or none) gets through.
+  bool Connects(const PemPair& own) const {
+    grpc::SslCredentialsOptions options;
+    options.pem_root_certs = authority_.cert();
+    options.pem_cert_chain = own.cert;
+    options.pem_private_key = own.key;
+    auto channel =
+        grpc::CreateChannel("localhost:" + std::to_string(port_), grpc::SslCredentials(options));
+    const auto deadline = std::chrono::system_clock::now() + std::chrono::seconds(1);
+    return channel->WaitForConnected(deadline);
+  }
+
+  TestAuthority authority_;
+  TlsFiles files_;
+  std::shared_ptr<CertificateStore> store_;
+  std::unique_ptr<grpc::AsyncGenericService> service_;
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  std::unique_ptr<grpc::Server> server_;
+  std::thread poller_;
+  int port_ = 0;
+};
+
+TEST_F(AuthTest, OnlyLoopbackAndUnixSocketsAreLocal) {
+  for (const char* local : {"127.0.0.1:1", "127.9.9.9:0", "localhost:7", "[::1]:7", "unix:/a"}) {
+    EXPECT_TRUE(IsLocalAddress(local)) << local;
+  }
+  for (const char* open :
+       {"0.0.0.0:1", ":1", "[::]:1", "10.0.0.1:1", "127.evil.example:1", "node7:1", "nonsense"}) {
+    EXPECT_FALSE(IsLocalAddress(open)) << open;
+  }
+}
+
+TEST_F(AuthTest, PlaintextBeyondTheNodeNeedsTheWordInsecure) {
+  EXPECT_TRUE(PortCredentials("127.0.0.1:0", nullptr, false).ok());
+  const absl::Status refused = PortCredentials("0.0.0.0:7575", nullptr, false).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("--listen 0.0.0.0:7575"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("--insecure"));
+  EXPECT_TRUE(PortCredentials("0.0.0.0:7575", nullptr, true).ok());
+}
+
+TEST_F(AuthTest, ASetThatIsNotWholeIsRefusedWithTheFile) {
+  const auto error = [&] { return std::string(CertificateStore::Open(files_).status().message()); };
+  EXPECT_EQ(error(), "");
+  Write(files_.key, authority_.Issue(7).key);
+  EXPECT_THAT(error(), HasSubstr("is not the key of the certificate in " + files_.cert));
+  Write(files_.key, "garbage");
+  EXPECT_THAT(error(), HasSubstr("--tls-key: " + files_.key));
+  Write(files_.cert, "");
+  EXPECT_THAT(error(), HasSubstr("--tls-cert: " + files_.cert + " holds no PEM certificate"));
+  Install(authority_.Issue(8));
+  Write(files_.client_ca, "garbage");
+  EXPECT_THAT(error(), HasSubstr("--tls-client-ca: " + files_.client_ca));
+  unlink(files_.cert.c_str());
+  EXPECT_THAT(error(), HasSubstr("--tls-cert: cannot read " + files_.cert));
+}
+
+TEST_F(AuthTest, WithAnAuthorityOnlyItsClientsGetThrough) {
+  Serve();
+  EXPECT_TRUE(Connects(authority_.Issue(200)));
+  EXPECT_FALSE(Connects({})) << "a client without a certificate was let in";
+  const TestAuthority stranger;
+  EXPECT_FALSE(Connects(stranger.Issue(201))) << "a stranger's client was let in";
+}
+
+TEST_F(AuthTest, WithoutAnAuthorityClientsNeedNoCertificate) {
+  files_.client_ca.clear();
+  Serve();
+  EXPECT_TRUE(Connects({}));
+}
+
+TEST_F(AuthTest, NewCertificatesAreServedAndBrokenOnesAreNot) {
+  files_.client_ca.clear();
+  Serve();
+  EXPECT_EQ(ServedSerial(), 100);
+  const auto await = [&](long serial) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(20);
+    long served = 0;
+    while (served != serial && absl::Now() < deadline) served = ServedSerial();
+    return served;
+  };
+  Install(authority_.Issue(101));
+  EXPECT_EQ(await(101), 101);
+  // Half of a new pair: the set before serves on.
+  Write(files_.cert, authority_.Issue(102).cert);
+  for (const absl::Time end = absl::Now() + absl::Milliseconds(1300); absl::Now() < end;) {
+    ASSERT_EQ(ServedSerial(), 101);
+  }
+  Install(authority_.Issue(103));
+  EXPECT_EQ(await(103), 103);
+}
+
+}  // namespace
+}  // namespace assay
