@@ -1,1 +1,389 @@
-// filled below
+#include "server/rpc/validation_service.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "google/protobuf/util/time_util.h"
+#include "kernels/providers/provider.h"
+#include "server/base/cat.h"
+#include "server/jobs/suite_list.h"
+#include "server/rpc/error_mapping.h"
+#include "server/rpc/request_parsing.h"
+#include "server/rpc/task_thread.h"
+#include "server/rpc/watch_stream.h"
+
+namespace assay {
+namespace {
+
+constexpr char kNoBaselines[] =
+    "baselines are not built into this daemon; keep a report of `assay run --format json` and "
+    "compare reports instead";
+constexpr char kNoComparison[] = "comparing your own tensors is not built into this daemon";
+
+// A call whose answer is known when it begins.
+template <class Request>
+class EndedRead final : public grpc::ServerReadReactor<Request> {
+ public:
+  explicit EndedRead(const grpc::Status& status) { this->Finish(status); }
+  void OnDone() override { delete this; }
+};
+
+}  // namespace
+
+class ValidationService::Impl {
+ public:
+  Impl(JobManager& jobs, DeviceSet& devices, Metrics* metrics, v1::ServerInfo info)
+      : jobs_(jobs), devices_(devices), metrics_(metrics), info_(std::move(info)) {}
+
+  // Answers a call with what `handler` returns, here and now, and counts it.
+  template <class Handler>
+  grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, std::string_view method,
+                                   Handler handler) {
+    const absl::Time begin = absl::Now();
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    End(reactor, method, begin, handler());
+    return reactor;
+  }
+
+  // The same on a thread for what takes long: writes() or long_work().
+  template <class Handler>
+  grpc::ServerUnaryReactor* AnswerOn(TaskThread& thread, grpc::CallbackServerContext* context,
+                                     std::string_view method, Handler handler) {
+    const absl::Time begin = absl::Now();
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    thread.Run([this, reactor, method, begin, handler = std::move(handler)] {
+      End(reactor, method, begin, handler());
+    });
+    return reactor;
+  }
+
+  void Count(std::string_view method, const grpc::Status& status, absl::Time begin) {
+    if (metrics_ == nullptr) return;
+    metrics_->RpcFinished(method, CodeName(status.error_code()),
+                          absl::ToDoubleSeconds(absl::Now() - begin));
+  }
+
+  std::shared_ptr<WatchStream> Watch(const v1::WatchJobRequest& request) {
+    const absl::Time begin = absl::Now();
+    const auto ended = [this, begin](const grpc::Status& status) {
+      Count("WatchJob", status, begin);
+    };
+    std::shared_ptr<WatchStream> stream =
+        WatchStream::Start(jobs_, pump_, request.name(), request.after_sequence(), ended);
+    const std::lock_guard guard(mutex_);
+    std::erase_if(streams_, [](const auto& s) { return s.expired(); });
+    if (stopped_) {
+      stream->Abort(absl::UnavailableError("assayd is stopping"));
+    } else {
+      streams_.push_back(stream);
+    }
+    return stream;
+  }
+
+  void Stop() {
+    std::vector<std::weak_ptr<WatchStream>> streams;
+    {
+      const std::lock_guard guard(mutex_);
+      stopped_ = true;
+      streams.swap(streams_);
+    }
+    for (const auto& weak : streams) {
+      if (const std::shared_ptr<WatchStream> stream = weak.lock()) {
+        stream->Abort(absl::UnavailableError("assayd is stopping"));
+      }
+    }
+  }
+
+  v1::Device Describe(CaseExecutor& executor) {
+    v1::Device device = executor.Describe();
+    device.set_queue_depth(jobs_.QueueDepth(executor.device_id()));
+    return device;
+  }
+
+  absl::Status ListJobs(const v1::ListJobsRequest& request, v1::ListJobsResponse& response) {
+    absl::StatusOr<JobQuery> query = ParseJobFilter(request.filter());
+    if (!query.ok()) return query.status();
+    const absl::StatusOr<int> size = ParsePageSize(request.page_size());
+    if (!size.ok()) return size.status();
+    const std::string scope = Cat("ListJobs\n", request.filter());
+    const absl::StatusOr<std::int64_t> position = ParsePageToken(scope, request.page_token());
+    if (!position.ok()) return position.status();
+    query->before = *position;
+    query->limit = *size;
+    absl::StatusOr<JobPage> page = jobs_.List(*query);
+    if (!page.ok()) return page.status();
+    for (v1::Job& job : page->jobs) *response.add_jobs() = std::move(job);
+    if (page->next != 0) response.set_next_page_token(MakePageToken(scope, page->next));
+    return absl::OkStatus();
+  }
+
+  absl::Status ListCaseResults(const v1::ListCaseResultsRequest& request,
+                               v1::ListCaseResultsResponse& response) {
+    if (absl::Status s = CheckJobName("job", request.job()); !s.ok()) return s;
+    const absl::StatusOr<int> size = ParsePageSize(request.page_size());
+    if (!size.ok()) return size.status();
+    const std::string scope = Cat("ListCaseResults\n", request.job());
+    const absl::StatusOr<std::int64_t> from = ParsePageToken(scope, request.page_token());
+    if (!from.ok()) return from.status();
+    absl::StatusOr<std::vector<v1::CaseResult>> results =
+        jobs_.Results(request.job(), static_cast<std::int32_t>(*from), *size);
+    if (!results.ok()) return results.status();
+    if (results->empty()) return absl::OkStatus();
+    // A page may end by its size in bytes: only the store knows whether there is more.
+    const std::int32_t next = results->back().index() + 1;
+    const auto more = jobs_.Results(request.job(), next, 1);
+    if (!more.ok()) return more.status();
+    if (!more->empty()) response.set_next_page_token(MakePageToken(scope, next));
+    for (v1::CaseResult& result : *results) *response.add_results() = std::move(result);
+    return absl::OkStatus();
+  }
+
+  absl::Status ListDevices(const v1::ListDevicesRequest& request,
+                           v1::ListDevicesResponse& response) {
+    for (const auto& executor : devices_.executors) {
+      // A device that is busy or cannot measure is listed without.
+      if (request.measure_ceilings()) executor->MeasureCeilings().IgnoreError();
+      *response.add_devices() = Describe(*executor);
+    }
+    for (const v1::Device& device : devices_.unavailable) *response.add_devices() = device;
+    return absl::OkStatus();
+  }
+
+  absl::Status ReleaseDevice(const v1::ReleaseDeviceRequest& request, v1::Device& device) {
+    const absl::StatusOr<std::string> id = ParseDeviceName("name", request.name());
+    if (!id.ok()) return id.status();
+    for (const auto& executor : devices_.executors) {
+      if (executor->device_id() != *id) continue;
+      if (absl::Status s = executor->Release(); !s.ok()) return s;
+      device = Describe(*executor);
+      return absl::OkStatus();
+    }
+    return absl::NotFoundError(Cat("no device \"", *id, "\" on this daemon"));
+  }
+
+  absl::Status ListKernels(const v1::ListKernelsRequest& request,
+                           v1::ListKernelsResponse& response) {
+    // Devices of one backend have the same kernels: each once, by operator and provider.
+    std::map<std::tuple<std::string, std::string, std::string>, v1::Kernel> kernels;
+    for (const auto& executor : devices_.executors) {
+      for (v1::Kernel& kernel : executor->Kernels()) {
+        if (!request.show_planted() && kernel.provider().starts_with(kPlantedPrefix)) continue;
+        auto key = std::make_tuple(kernel.op(), kernel.provider(), kernel.backend());
+        kernels.try_emplace(std::move(key), std::move(kernel));
+      }
+    }
+    for (auto& [key, kernel] : kernels) *response.add_kernels() = std::move(kernel);
+    return absl::OkStatus();
+  }
+
+  void GetServerInfo(v1::ServerInfo& info) {
+    {
+      const std::lock_guard guard(mutex_);
+      info = info_;
+    }
+    info.set_draining(jobs_.draining());
+    *info.mutable_default_case_deadline() = google::protobuf::util::TimeUtil::NanosecondsToDuration(
+        absl::ToInt64Nanoseconds(jobs_.options().case_deadline));
+    info.set_max_cases_per_job(jobs_.options().max_cases);
+  }
+
+  void SetAddresses(const std::string& address, const std::string& metrics_address) {
+    const std::lock_guard guard(mutex_);
+    info_.set_address(address);
+    info_.set_metrics_address(metrics_address);
+  }
+
+  JobManager& jobs() { return jobs_; }
+  DeviceSet& devices() { return devices_; }
+  TaskThread& writes() { return writes_; }
+  TaskThread& long_work() { return long_work_; }
+
+ private:
+  void End(grpc::ServerUnaryReactor* reactor, std::string_view method, absl::Time begin,
+           const absl::Status& status) {
+    const grpc::Status answer = ToGrpcStatus(status);
+    Count(method, answer, begin);
+    reactor->Finish(answer);
+  }
+
+  JobManager& jobs_;
+  DeviceSet& devices_;
+  Metrics* const metrics_;
+
+  std::mutex mutex_;
+  v1::ServerInfo info_;                              // mutex_
+  bool stopped_ = false;                             // mutex_
+  std::vector<std::weak_ptr<WatchStream>> streams_;  // mutex_; some have ended
+
+  TaskThread writes_;     // plans and commits
+  TaskThread long_work_;  // what waits for a device or reads many files
+  TaskThread pump_;       // of the streams
+};
+
+namespace {
+
+// What a handler with a job's answer returns: the job moved into the response.
+absl::Status Fill(absl::StatusOr<v1::Job> job, v1::Job& response) {
+  if (job.ok()) response = *std::move(job);
+  return job.status();
+}
+
+}  // namespace
+
+ValidationService::ValidationService(JobManager& jobs, DeviceSet& devices, Metrics* metrics,
+                                     ServiceOptions options)
+    : impl_(std::make_unique<Impl>(jobs, devices, metrics, std::move(options.info))) {}
+
+ValidationService::~ValidationService() = default;
+
+void ValidationService::SetAddresses(const std::string& address,
+                                     const std::string& metrics_address) {
+  impl_->SetAddresses(address, metrics_address);
+}
+
+void ValidationService::Stop() { impl_->Stop(); }
+
+grpc::ServerUnaryReactor* ValidationService::CreateJob(grpc::CallbackServerContext* context,
+                                                       const v1::CreateJobRequest* request,
+                                                       v1::Job* response) {
+  // Planning ten thousand cases and their commit take a while.
+  return impl_->AnswerOn(impl_->writes(), context, "CreateJob", [this, request, response] {
+    return Fill(impl_->jobs().Create(request->spec(), request->request_id()), *response);
+  });
+}
+
+grpc::ServerUnaryReactor* ValidationService::GetJob(grpc::CallbackServerContext* context,
+                                                    const v1::GetJobRequest* request,
+                                                    v1::Job* response) {
+  return impl_->Answer(context, "GetJob", [&] {
+    if (absl::Status s = CheckJobName("name", request->name()); !s.ok()) return s;
+    return Fill(impl_->jobs().Get(request->name()), *response);
+  });
+}
+
+grpc::ServerUnaryReactor* ValidationService::ListJobs(grpc::CallbackServerContext* context,
+                                                      const v1::ListJobsRequest* request,
+                                                      v1::ListJobsResponse* response) {
+  return impl_->Answer(context, "ListJobs", [&] { return impl_->ListJobs(*request, *response); });
+}
+
+grpc::ServerUnaryReactor* ValidationService::CancelJob(grpc::CallbackServerContext* context,
+                                                       const v1::CancelJobRequest* request,
+                                                       v1::Job* response) {
+  return impl_->Answer(context, "CancelJob", [&] {
+    if (absl::Status s = CheckJobName("name", request->name()); !s.ok()) return s;
+    return Fill(impl_->jobs().Cancel(request->name()), *response);
+  });
+}
+
+grpc::ServerUnaryReactor* ValidationService::DeleteJob(grpc::CallbackServerContext* context,
+                                                       const v1::DeleteJobRequest* request,
+                                                       google::protobuf::Empty*) {
+  return impl_->AnswerOn(impl_->writes(), context, "DeleteJob", [this, request] {
+    if (absl::Status s = CheckJobName("name", request->name()); !s.ok()) return s;
+    return impl_->jobs().Delete(request->name());
+  });
+}
+
+grpc::ServerWriteReactor<v1::JobEvent>* ValidationService::WatchJob(
+    grpc::CallbackServerContext*, const v1::WatchJobRequest* request) {
+  // The stream owns itself until gRPC is done with it, which is after this returns.
+  return impl_->Watch(*request).get();
+}
+
+grpc::ServerUnaryReactor* ValidationService::ListCaseResults(
+    grpc::CallbackServerContext* context, const v1::ListCaseResultsRequest* request,
+    v1::ListCaseResultsResponse* response) {
+  return impl_->Answer(context, "ListCaseResults",
+                       [&] { return impl_->ListCaseResults(*request, *response); });
+}
+
+grpc::ServerReadReactor<v1::CompareTensorsRequest>* ValidationService::CompareTensors(
+    grpc::CallbackServerContext*, v1::CaseResult*) {
+  const grpc::Status status = ToGrpcStatus(absl::UnimplementedError(kNoComparison));
+  impl_->Count("CompareTensors", status, absl::Now());
+  return new EndedRead<v1::CompareTensorsRequest>(status);
+}
+
+grpc::ServerUnaryReactor* ValidationService::ListDevices(grpc::CallbackServerContext* context,
+                                                         const v1::ListDevicesRequest* request,
+                                                         v1::ListDevicesResponse* response) {
+  const auto list = [this, request, response] { return impl_->ListDevices(*request, *response); };
+  // Measuring takes seconds; without it nothing waits.
+  return request->measure_ceilings()
+             ? impl_->AnswerOn(impl_->long_work(), context, "ListDevices", list)
+             : impl_->Answer(context, "ListDevices", list);
+}
+
+grpc::ServerUnaryReactor* ValidationService::ReleaseDevice(grpc::CallbackServerContext* context,
+                                                           const v1::ReleaseDeviceRequest* request,
+                                                           v1::Device* response) {
+  return impl_->AnswerOn(impl_->long_work(), context, "ReleaseDevice", [this, request, response] {
+    return impl_->ReleaseDevice(*request, *response);
+  });
+}
+
+grpc::ServerUnaryReactor* ValidationService::ListKernels(grpc::CallbackServerContext* context,
+                                                         const v1::ListKernelsRequest* request,
+                                                         v1::ListKernelsResponse* response) {
+  return impl_->Answer(context, "ListKernels",
+                       [&] { return impl_->ListKernels(*request, *response); });
+}
+
+grpc::ServerUnaryReactor* ValidationService::ListSuites(grpc::CallbackServerContext* context,
+                                                        const v1::ListSuitesRequest* request,
+                                                        v1::ListSuitesResponse* response) {
+  return impl_->AnswerOn(impl_->long_work(), context, "ListSuites", [this, request, response] {
+    for (v1::Suite& suite :
+         DescribeSuites(impl_->devices(), impl_->jobs().options(), request->full())) {
+      *response->add_suites() = std::move(suite);
+    }
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* ValidationService::GetServerInfo(grpc::CallbackServerContext* context,
+                                                           const v1::GetServerInfoRequest*,
+                                                           v1::ServerInfo* response) {
+  return impl_->Answer(context, "GetServerInfo", [&] {
+    impl_->GetServerInfo(*response);
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* ValidationService::CreateBaseline(grpc::CallbackServerContext* context,
+                                                            const v1::CreateBaselineRequest*,
+                                                            v1::Baseline*) {
+  return impl_->Answer(context, "CreateBaseline",
+                       [] { return absl::UnimplementedError(kNoBaselines); });
+}
+
+grpc::ServerUnaryReactor* ValidationService::GetBaseline(grpc::CallbackServerContext* context,
+                                                         const v1::GetBaselineRequest*,
+                                                         v1::Baseline*) {
+  return impl_->Answer(context, "GetBaseline",
+                       [] { return absl::UnimplementedError(kNoBaselines); });
+}
+
+grpc::ServerUnaryReactor* ValidationService::ListBaselines(grpc::CallbackServerContext* context,
+                                                           const v1::ListBaselinesRequest*,
+                                                           v1::ListBaselinesResponse*) {
+  return impl_->Answer(context, "ListBaselines",
+                       [] { return absl::UnimplementedError(kNoBaselines); });
+}
+
+grpc::ServerUnaryReactor* ValidationService::DeleteBaseline(grpc::CallbackServerContext* context,
+                                                            const v1::DeleteBaselineRequest*,
+                                                            google::protobuf::Empty*) {
+  return impl_->Answer(context, "DeleteBaseline",
+                       [] { return absl::UnimplementedError(kNoBaselines); });
+}
+
+}  // namespace assay

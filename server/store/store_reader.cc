@@ -15,6 +15,7 @@ namespace {
 using google::protobuf::util::TimeUtil;
 
 constexpr std::size_t kEventPageBytes = 1 << 20;
+constexpr std::size_t kJobPageBytes = 2 << 20;
 constexpr std::size_t kResultPageBytes = 2 << 20;
 
 // The columns ToJob reads, in its order; spec last, for GetJob alone.
@@ -154,17 +155,20 @@ absl::StatusOr<JobPage> StoreReader::ListJobs(const JobQuery& query) {
   }
   JobPage page;
   std::int64_t last = 0;
+  std::size_t bytes = 0;
   while (true) {
     const absl::StatusOr<bool> row = list->Step();
     if (!row.ok()) return row.status();
     if (!*row) return page;
-    if (page.jobs.size() == static_cast<std::size_t>(query.limit)) {
+    // By bytes, too: a message has a limit, and labels may be long.
+    if (page.jobs.size() == static_cast<std::size_t>(query.limit) || bytes > kJobPageBytes) {
       page.next = last;
       return page;
     }
     absl::StatusOr<v1::Job> job = ToJob(*list);
     if (!job.ok()) return job.status();
     last = list->Int(0);
+    bytes += job->ByteSizeLong();
     page.jobs.push_back(*std::move(job));
   }
 }

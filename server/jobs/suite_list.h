@@ -1,0 +1,20 @@
+// The suites a daemon has, described for a listing.
+#ifndef ASSAY_SERVER_JOBS_SUITE_LIST_H_
+#define ASSAY_SERVER_JOBS_SUITE_LIST_H_
+
+#include <vector>
+
+#include "assay/v1/device.pb.h"
+#include "server/jobs/job_manager.h"
+#include "server/worker/executor.h"
+
+namespace assay {
+
+// By name; `with_text` fills the text. A suite that cannot be read is listed with
+// its error. case_count is what a job of it would run on the first device.
+std::vector<v1::Suite> DescribeSuites(const DeviceSet& devices, const JobOptions& options,
+                                      bool with_text);
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_JOBS_SUITE_LIST_H_

@@ -1,0 +1,142 @@
+#include "server/rpc/request_parsing.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "google/protobuf/descriptor.h"
+#include "kernels/numerics/near_name.h"
+#include "server/base/cat.h"
+#include "server/jobs/request_errors.h"
+
+namespace assay {
+namespace {
+
+constexpr std::int32_t kDefaultPage = 100;
+constexpr std::int32_t kLargestPage = 1000;
+
+absl::string_view View(std::string_view s) { return {s.data(), s.size()}; }
+
+absl::Status Refuse(std::string_view field, std::string message) {
+  return BadRequestError({{std::string(field), std::move(message)}});
+}
+
+// FNV-1a, 64 bits: the same in every run of the daemon, unlike absl::Hash.
+std::uint64_t Fingerprint(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) {
+    hash ^= static_cast<unsigned char>(c);
+    hash *= 0x100000001b3u;
+  }
+  return hash;
+}
+
+// The number of an enum's value by its name without the prefix.
+absl::StatusOr<int> ParseEnum(const google::protobuf::EnumDescriptor& type, std::string_view prefix,
+                              std::string_view key, std::string_view word) {
+  std::vector<std::string> known;
+  for (int n = 0; n < type.value_count(); ++n) {
+    const std::string& name = type.value(n)->name();
+    if (type.value(n)->number() == 0) continue;
+    if (name == Cat(prefix, word)) return type.value(n)->number();
+    known.push_back(name.substr(prefix.size()));
+  }
+  const std::vector<std::string_view> views(known.begin(), known.end());
+  const std::string_view near = NearestName(word, views);
+  return Refuse("filter", Cat("unknown ", key, " \"", word, "\"",
+                              near.empty() ? Cat("; known: ", absl::StrJoin(known, ", "))
+                                           : Cat("; did you mean \"", near, "\"?")));
+}
+
+}  // namespace
+
+absl::Status CheckJobName(std::string_view field, std::string_view name) {
+  constexpr std::string_view kPrefix = "jobs/";
+  const auto in_id = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  if (name.empty()) return Refuse(field, "is required: jobs/ID");
+  if (!name.starts_with(kPrefix) || name.size() == kPrefix.size() || name.size() > 64 ||
+      !std::all_of(name.begin() + kPrefix.size(), name.end(), in_id)) {
+    return Refuse(field, Cat("must be jobs/ID with an id of letters and digits, such as "
+                             "jobs/k3v9x2mp, got \"",
+                             name.substr(0, 64), "\""));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ParseDeviceName(std::string_view field, std::string_view name) {
+  constexpr std::string_view kPrefix = "devices/";
+  if (!name.starts_with(kPrefix) || name.size() == kPrefix.size()) {
+    return Refuse(
+        field, Cat("must be devices/ID, such as devices/cpu:0, got \"", name.substr(0, 64), "\""));
+  }
+  return std::string(name.substr(kPrefix.size()));
+}
+
+absl::StatusOr<int> ParsePageSize(std::int32_t page_size) {
+  if (page_size < 0) return Refuse("page_size", Cat("must be 0 or more, got ", page_size));
+  return page_size == 0 ? kDefaultPage : std::min(page_size, kLargestPage);
+}
+
+absl::StatusOr<JobQuery> ParseJobFilter(std::string_view filter) {
+  JobQuery query;
+  if (filter.empty()) return query;
+  for (const absl::string_view term : absl::StrSplit(View(filter), " AND ")) {
+    const std::pair<std::string, std::string> parts = absl::StrSplit(term, absl::MaxSplits('=', 1));
+    const auto& [key, value] = parts;
+    if (term.find('=') == absl::string_view::npos || value.empty()) {
+      return Refuse("filter", Cat("\"", std::string(term),
+                                  "\" must be KEY=VALUE, with \" AND \" "
+                                  "between several"));
+    }
+    bool twice = false;
+    if (key == "state") {
+      const auto state = ParseEnum(*v1::JobState_descriptor(), "JOB_STATE_", key, value);
+      if (!state.ok()) return state.status();
+      twice = query.state.has_value();
+      query.state = static_cast<v1::JobState>(*state);
+    } else if (key == "verdict") {
+      const auto verdict = ParseEnum(*v1::Verdict_descriptor(), "VERDICT_", key, value);
+      if (!verdict.ok()) return verdict.status();
+      twice = query.verdict.has_value();
+      query.verdict = static_cast<v1::Verdict>(*verdict);
+    } else if (key == "suite") {
+      twice = query.suite.has_value();
+      query.suite = value;
+    } else if (key.starts_with("label.") && key.size() > 6) {
+      query.labels.emplace_back(key.substr(6), value);
+    } else {
+      return Refuse("filter",
+                    Cat("unknown key \"", key, "\"; known: state, verdict, suite, label.KEY"));
+    }
+    if (twice) return Refuse("filter", Cat(key, " is given twice"));
+  }
+  if (query.labels.size() > 64) {
+    return Refuse("filter", Cat("may name at most 64 labels, got ", query.labels.size()));
+  }
+  return query;
+}
+
+std::string MakePageToken(std::string_view scope, std::int64_t position) {
+  const std::uint64_t sum = Fingerprint(Cat(scope, "\n", position));
+  return absl::WebSafeBase64Escape(Cat(position, ".", absl::Hex(sum)));
+}
+
+absl::StatusOr<std::int64_t> ParsePageToken(std::string_view scope, std::string_view token) {
+  if (token.empty()) return 0;
+  std::string text;
+  std::int64_t position = 0;
+  if (!absl::WebSafeBase64Unescape(View(token), &text) ||
+      !absl::SimpleAtoi(text.substr(0, text.find('.')), &position) || position < 0 ||
+      MakePageToken(scope, position) != token) {
+    return Refuse("page_token",
+                  "is none that this listing gave: use the next_page_token of the page before, "
+                  "with the same filter");
+  }
+  return position;
+}
+
+}  // namespace assay

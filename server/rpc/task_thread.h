@@ -1,0 +1,61 @@
+// A thread that runs what it is given, one after the other: so that gRPC's few
+// threads never wait for a device or for the store's writer.
+#ifndef ASSAY_SERVER_RPC_TASK_THREAD_H_
+#define ASSAY_SERVER_RPC_TASK_THREAD_H_
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace assay {
+
+// Thread-safe. Tasks that are left when it is destroyed are run first.
+class TaskThread {
+ public:
+  TaskThread() : thread_([this] { Loop(); }) {}
+  ~TaskThread() {
+    {
+      const std::lock_guard guard(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+  TaskThread(const TaskThread&) = delete;
+  TaskThread& operator=(const TaskThread&) = delete;
+
+  void Run(std::function<void()> task) {
+    {
+      const std::lock_guard guard(mutex_);
+      tasks_.push_back(std::move(task));
+    }
+    changed_.notify_one();
+  }
+
+ private:
+  void Loop() {
+    std::unique_lock guard(mutex_);
+    while (true) {
+      changed_.wait(guard, [this] { return stopping_ || !tasks_.empty(); });
+      if (tasks_.empty()) return;
+      const std::function<void()> task = std::move(tasks_.front());
+      tasks_.pop_front();
+      guard.unlock();
+      task();
+      guard.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> tasks_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_RPC_TASK_THREAD_H_

@@ -1,0 +1,94 @@
+#include "server/rpc/watch_stream.h"
+
+#include <utility>
+
+#include "server/rpc/error_mapping.h"
+#include "server/rpc/request_parsing.h"
+
+namespace assay {
+
+std::shared_ptr<WatchStream> WatchStream::Start(JobManager& jobs, TaskThread& pump,
+                                                const std::string& name,
+                                                std::int64_t after_sequence, Ended ended) {
+  const std::shared_ptr<WatchStream> stream(new WatchStream(pump, std::move(ended)));
+  stream->self_ = stream;
+  const std::weak_ptr<WatchStream> weak = stream;
+  const auto wake = [&pump, weak] {
+    pump.Run([weak] {
+      if (const std::shared_ptr<WatchStream> woken = weak.lock()) woken->Pump();
+    });
+  };
+  const absl::Status bad_name = CheckJobName("name", name);
+  absl::StatusOr<std::unique_ptr<JobWatch>> watch =
+      bad_name.ok() ? jobs.Watch(name, after_sequence, wake) : bad_name;
+  const std::lock_guard guard(stream->mutex_);
+  if (!watch.ok()) {
+    stream->FinishLocked(ToGrpcStatus(watch.status()));
+  } else {
+    stream->watch_ = *std::move(watch);
+    stream->PumpLocked();
+  }
+  return stream;
+}
+
+void WatchStream::Abort(const absl::Status& status) {
+  const std::lock_guard guard(mutex_);
+  abort_ = ToGrpcStatus(status);
+  if (!writing_) FinishLocked(*abort_);
+}
+
+void WatchStream::Pump() {
+  const std::lock_guard guard(mutex_);
+  PumpLocked();
+}
+
+void WatchStream::PumpLocked() {
+  if (writing_ || finished_) return;
+  if (abort_) return FinishLocked(*abort_);
+  const absl::StatusOr<JobWatch::Next> next = watch_->Read(&event_);
+  if (!next.ok()) return FinishLocked(ToGrpcStatus(next.status()));
+  switch (*next) {
+    case JobWatch::Next::kEvent:
+      writing_ = true;
+      StartWrite(&event_);
+      return;
+    case JobWatch::Next::kWait:
+      return;  // the watch wakes us
+    case JobWatch::Next::kEnd:
+      return FinishLocked(grpc::Status::OK);
+  }
+}
+
+void WatchStream::FinishLocked(const grpc::Status& status) {
+  if (finished_) return;
+  finished_ = true;
+  status_ = status;
+  Finish(status);
+}
+
+void WatchStream::OnWriteDone(bool ok) {
+  const std::lock_guard guard(mutex_);
+  writing_ = false;
+  if (!ok) return FinishLocked(grpc::Status::CANCELLED);
+  PumpLocked();
+}
+
+void WatchStream::OnCancel() {
+  const std::lock_guard guard(mutex_);
+  abort_ = grpc::Status::CANCELLED;
+  if (!writing_) FinishLocked(*abort_);
+}
+
+void WatchStream::OnDone() {
+  std::shared_ptr<WatchStream> self;
+  grpc::Status status;
+  {
+    const std::lock_guard guard(mutex_);
+    watch_.reset();
+    self = std::move(self_);
+    status = status_;
+  }
+  ended_(status);
+}
+
+}  // namespace assay

@@ -1,0 +1,62 @@
+// One WatchJob call: reads the job's watch and writes what it says, one event at a
+// time, as fast as the client takes them.
+#ifndef ASSAY_SERVER_RPC_WATCH_STREAM_H_
+#define ASSAY_SERVER_RPC_WATCH_STREAM_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "assay/v1/job.pb.h"
+#include "server/jobs/job_manager.h"
+#include "server/rpc/task_thread.h"
+
+namespace assay {
+
+// Keeps itself alive until gRPC is done with it. Lock order: its own mutex, then
+// the watch's.
+class WatchStream final : public grpc::ServerWriteReactor<v1::JobEvent>,
+                          public std::enable_shared_from_this<WatchStream> {
+ public:
+  // Called once, with the status the client gets, when the call is over.
+  using Ended = std::function<void(const grpc::Status&)>;
+
+  // `pump` reads the watch when it is woken; it must outlive the stream.
+  static std::shared_ptr<WatchStream> Start(JobManager& jobs, TaskThread& pump,
+                                            const std::string& name, std::int64_t after_sequence,
+                                            Ended ended);
+
+  // Ends the call as soon as the event that is being written is out.
+  void Abort(const absl::Status& status);
+
+ private:
+  WatchStream(TaskThread& pump, Ended ended) : pump_(pump), ended_(std::move(ended)) {}
+
+  void Pump();
+  void PumpLocked();
+  void FinishLocked(const grpc::Status& status);
+
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+  TaskThread& pump_;
+  const Ended ended_;
+  std::shared_ptr<WatchStream> self_;  // until OnDone
+
+  std::mutex mutex_;
+  bool writing_ = false;
+  bool finished_ = false;
+  std::optional<grpc::Status> abort_;
+  grpc::Status status_;
+  v1::JobEvent event_;
+  std::unique_ptr<JobWatch> watch_;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_RPC_WATCH_STREAM_H_

@@ -1,0 +1,394 @@
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "assay/v1/service.grpc.pb.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "server/base/cat.h"
+#include "server/jobs/request_errors.h"
+#include "server/rpc/error_mapping.h"
+#include "server/rpc/request_parsing.h"
+#include "server/rpc/validation_service.h"
+#include "tests/unit/server/fake_executor.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ErrorMapping, PayloadsBecomeDetails) {
+  const absl::Status status =
+      WithRetry(BadRequestError({{"spec.cases[3].gemm.m", "must be at least 1, got 0"}}),
+                absl::Milliseconds(2500));
+  const grpc::Status mapped = ToGrpcStatus(status);
+  EXPECT_EQ(mapped.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(mapped.error_message(), "spec.cases[3].gemm.m: must be at least 1, got 0");
+  google::rpc::Status details;
+  ASSERT_TRUE(details.ParseFromString(mapped.error_details()));
+  google::rpc::BadRequest request;
+  google::rpc::RetryInfo retry;
+  for (const google::protobuf::Any& any : details.details()) {
+    if (any.Is<google::rpc::BadRequest>()) any.UnpackTo(&request);
+    if (any.Is<google::rpc::RetryInfo>()) any.UnpackTo(&retry);
+  }
+  ASSERT_EQ(request.field_violations_size(), 1);
+  EXPECT_EQ(request.field_violations(0).field(), "spec.cases[3].gemm.m");
+  EXPECT_EQ(retry.retry_delay().seconds(), 2);
+  EXPECT_EQ(retry.retry_delay().nanos(), 500'000'000);
+}
+
+TEST(ErrorMapping, DamageIsInternalAndOkIsOk) {
+  EXPECT_EQ(ToGrpcStatus(absl::DataLossError("x")).error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_TRUE(ToGrpcStatus(absl::OkStatus()).ok());
+  EXPECT_EQ(CodeName(grpc::StatusCode::UNAUTHENTICATED), "UNAUTHENTICATED");
+  EXPECT_EQ(CodeName(grpc::StatusCode::RESOURCE_EXHAUSTED), "RESOURCE_EXHAUSTED");
+}
+
+TEST(RequestParsing, NamesAreHeldToTheirForm) {
+  EXPECT_TRUE(CheckJobName("name", "jobs/k3v9x2mp").ok());
+  for (const char* bad : {"", "jobs", "jobs/", "k3v9", "jobs/A", "jobs/a/b", "jobs/a b"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckJobName("name", bad))) << bad;
+  }
+  EXPECT_EQ(*ParseDeviceName("name", "devices/cpu:0"), "cpu:0");
+  EXPECT_FALSE(ParseDeviceName("name", "cpu:0").ok());
+}
+
+TEST(RequestParsing, FilterGrammar) {
+  const auto query =
+      ParseJobFilter("state=RUNNING AND verdict=FAILED AND suite=smoke AND label.a.b=x=y");
+  ASSERT_TRUE(query.ok()) << query.status();
+  EXPECT_EQ(query->state, v1::JOB_STATE_RUNNING);
+  EXPECT_EQ(query->verdict, v1::VERDICT_FAILED);
+  EXPECT_EQ(query->suite, "smoke");
+  EXPECT_EQ(query->labels[0], std::make_pair(std::string("a.b"), std::string("x=y")));
+  EXPECT_TRUE(ParseJobFilter("").ok());
+  const auto message = [](std::string_view filter) {
+    return std::string(ParseJobFilter(filter).status().message());
+  };
+  EXPECT_THAT(message("state=RUNING"), HasSubstr("did you mean \"RUNNING\""));
+  EXPECT_THAT(message("stat=RUNNING"), HasSubstr("known: state, verdict"));
+  EXPECT_THAT(message("state"), HasSubstr("KEY=VALUE"));
+  EXPECT_THAT(message("state=QUEUED AND state=RUNNING"), HasSubstr("twice"));
+  EXPECT_THAT(message("label.=x"), HasSubstr("unknown key"));
+}
+
+TEST(RequestParsing, PageTokensBelongToTheirListing) {
+  const std::string token = MakePageToken("a", 42);
+  EXPECT_EQ(*ParsePageToken("a", token), 42);
+  EXPECT_EQ(*ParsePageToken("a", ""), 0);
+  EXPECT_FALSE(ParsePageToken("b", token).ok());
+  EXPECT_FALSE(ParsePageToken("a", token + "x").ok());
+  EXPECT_FALSE(ParsePageToken("a", "42").ok());
+  EXPECT_EQ(*ParsePageSize(0), 100);
+  EXPECT_EQ(*ParsePageSize(5000), 1000);
+  EXPECT_FALSE(ParsePageSize(-1).ok());
+}
+
+class CountingMetrics final : public Metrics {
+ public:
+  void AddDevice(const v1::Device&, const std::vector<v1::Kernel>&) override {}
+  void DeviceChanged(const v1::Device&) override {}
+  void CaseFinished(const v1::CaseResult&) override { ++cases; }
+  void JobFinished(v1::Verdict) override { ++jobs; }
+  void QueueDepth(std::string_view, int depth) override { queue = depth; }
+  void WorkerRestarted(std::string_view, std::string_view) override {}
+  void RpcFinished(std::string_view method, std::string_view code, double) override {
+    const std::lock_guard guard(mutex_);
+    ++calls_[Cat(method, " ", code)];
+  }
+  std::string Exposition() override { return ""; }
+  int calls(const std::string& key) {
+    const std::lock_guard guard(mutex_);
+    return calls_[key];
+  }
+
+  std::atomic<int> cases{0}, jobs{0}, queue{-1};
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, int> calls_;
+};
+
+// The service over a real server and channel, in this process.
+class ServiceTest : public testing::Test {
+ protected:
+  ServiceTest() {
+    char path[] = "/tmp/assay-rpc-XXXXXX";
+    folder_ = mkdtemp(path);
+    std::ofstream(folder_ + "/small.toml")
+        << "name = \"small\"\ntitle = \"One\"\nversion = \"3\"\n"
+           "[[case]]\nop = \"copy\"\ncount = 8\ndtype = \"fp32\"\n";
+    std::ofstream(folder_ + "/broken.toml") << "name = \n";
+    auto executor = std::make_unique<FakeExecutor>("cpu:0");
+    cpu_ = executor.get();
+    cpu_->AddKernel("copy", "builtin");
+    cpu_->AddKernel("copy", "other");
+    cpu_->AddKernel("copy", "planted/wrong");
+    devices_.executors.push_back(std::move(executor));
+    devices_.unavailable.emplace_back().set_id("cuda");
+    store_ = *Store::Open({.folder = folder_ + "/state"});
+    JobOptions options;
+    options.suites_folder = folder_;
+    jobs_ = JobManager::Make(*store_, devices_, &metrics_, options);
+    EXPECT_TRUE(jobs_->Start().ok());
+    ServiceOptions service_options;
+    service_options.info.set_version("1.2.3");
+    service_ = std::make_unique<ValidationService>(*jobs_, devices_, &metrics_, service_options);
+    grpc::ServerBuilder builder;
+    builder.RegisterService(service_.get());
+    server_ = builder.BuildAndStart();
+    stub_ = v1::ValidationService::NewStub(server_->InProcessChannel({}));
+  }
+  ~ServiceTest() override {
+    jobs_->Drain(absl::ZeroDuration());
+    service_->Stop();
+    server_->Shutdown();
+    server_->Wait();
+    service_.reset();
+    jobs_.reset();
+    store_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  template <class Request, class Response>
+  grpc::Status Call(grpc::Status (v1::ValidationService::Stub::*method)(grpc::ClientContext*,
+                                                                        const Request&, Response*),
+                    const Request& request, Response* response) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    return (stub_.get()->*method)(&context, request, response);
+  }
+  using Stub = v1::ValidationService::Stub;
+
+  static v1::CreateJobRequest Copies(int cases) {
+    v1::CreateJobRequest request;
+    for (int n = 0; n < cases; ++n) {
+      v1::CaseSpec& c = *request.mutable_spec()->mutable_cases()->add_cases();
+      c.mutable_copy()->set_count(8);
+      c.set_dtype(v1::DTYPE_FP32);
+      c.set_provider("builtin");
+    }
+    return request;
+  }
+  std::string Create(const v1::CreateJobRequest& request) {
+    v1::Job job;
+    const grpc::Status status = Call(&Stub::CreateJob, request, &job);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return job.name();
+  }
+  // All events and the status of the call.
+  std::pair<std::vector<v1::JobEvent>, grpc::Status> Watch(const std::string& name,
+                                                           std::int64_t after = 0) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    v1::WatchJobRequest request;
+    request.set_name(name);
+    request.set_after_sequence(after);
+    const auto reader = stub_->WatchJob(&context, request);
+    std::vector<v1::JobEvent> events;
+    for (v1::JobEvent event; reader->Read(&event);) {
+      if (event.sequence() > 0) events.push_back(event);
+    }
+    return {events, reader->Finish()};
+  }
+
+  std::string folder_;
+  CountingMetrics metrics_;
+  DeviceSet devices_;
+  FakeExecutor* cpu_ = nullptr;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<JobManager> jobs_;
+  std::unique_ptr<ValidationService> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<v1::ValidationService::Stub> stub_;
+};
+
+TEST_F(ServiceTest, AJobFromCreateToDelete) {
+  const std::string name = Create(Copies(250));
+  const auto [events, status] = Watch(name);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(events.size(), 254u);
+  for (std::size_t n = 0; n < events.size(); ++n) {
+    ASSERT_EQ(events[n].sequence(), static_cast<std::int64_t>(n) + 1);
+  }
+  EXPECT_EQ(events.back().finished().job().verdict(), v1::VERDICT_PASSED);
+  EXPECT_EQ(Watch(name, 200).first.size(), 54u);
+
+  v1::ListCaseResultsRequest list;
+  list.set_job(name);
+  int results = 0;
+  int pages = 0;
+  do {
+    v1::ListCaseResultsResponse page;
+    ASSERT_TRUE(Call(&Stub::ListCaseResults, list, &page).ok());
+    for (const v1::CaseResult& result : page.results()) EXPECT_EQ(result.index(), results++);
+    list.set_page_token(page.next_page_token());
+    ++pages;
+  } while (!list.page_token().empty());
+  EXPECT_EQ(results, 250);
+  EXPECT_EQ(pages, 3);
+
+  v1::Job job;
+  v1::GetJobRequest get;
+  get.set_name(name);
+  ASSERT_TRUE(Call(&Stub::GetJob, get, &job).ok());
+  EXPECT_EQ(job.counts().passed(), 250);
+  EXPECT_EQ(job.spec().cases().cases_size(), 250);
+  v1::DeleteJobRequest remove;
+  remove.set_name(name);
+  google::protobuf::Empty empty;
+  EXPECT_TRUE(Call(&Stub::DeleteJob, remove, &empty).ok());
+  EXPECT_EQ(Call(&Stub::GetJob, get, &job).error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(metrics_.cases, 250);
+  EXPECT_EQ(metrics_.jobs, 1);
+  EXPECT_EQ(metrics_.queue, 0);
+  EXPECT_EQ(metrics_.calls("CreateJob OK"), 1);
+  EXPECT_EQ(metrics_.calls("GetJob NOT_FOUND"), 1);
+}
+
+TEST_F(ServiceTest, RefusalsCarryTheirDetailsOverTheWire) {
+  v1::CreateJobRequest request = Copies(2);
+  request.mutable_spec()->mutable_cases()->mutable_cases(1)->mutable_copy()->set_count(0);
+  v1::Job job;
+  const grpc::Status status = Call(&Stub::CreateJob, request, &job);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  google::rpc::Status details;
+  google::rpc::BadRequest bad;
+  ASSERT_TRUE(details.ParseFromString(status.error_details()));
+  ASSERT_EQ(details.details_size(), 1);
+  ASSERT_TRUE(details.details(0).UnpackTo(&bad));
+  EXPECT_EQ(bad.field_violations(0).field(), "spec.cases[1].copy.count");
+
+  request = Copies(9000);
+  for (v1::CaseSpec& c : *request.mutable_spec()->mutable_cases()->mutable_cases()) {
+    c.set_provider("no such provider at all");
+  }
+  EXPECT_EQ(Call(&Stub::CreateJob, request, &job).error_code(), grpc::StatusCode::INVALID_ARGUMENT)
+      << "however many fields are wrong, the client gets the reason";
+}
+
+TEST_F(ServiceTest, WatchRefusesWhatItCannotFollow) {
+  EXPECT_EQ(Watch("job/x").second.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Watch("jobs/none").second.error_code(), grpc::StatusCode::NOT_FOUND);
+  const std::string name = Create(Copies(1));
+  Watch(name);
+  EXPECT_EQ(Watch(name, 1000).second.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(ServiceTest, ManyWatchersAndOneThatLeaves) {
+  CaseGate gate;
+  cpu_->GateBy(gate);
+  const std::string name = Create(Copies(100));
+  {
+    grpc::ClientContext context;
+    v1::WatchJobRequest request;
+    request.set_name(name);
+    const auto reader = stub_->WatchJob(&context, request);
+    v1::JobEvent event;
+    ASSERT_TRUE(reader->Read(&event));
+    context.TryCancel();
+    while (reader->Read(&event)) {
+    }
+    EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+  std::atomic<int> whole{0};
+  std::vector<std::jthread> watchers;
+  for (int n = 0; n < 8; ++n) {
+    watchers.emplace_back([&] { whole += Watch(name).first.size() == 104 ? 1 : 0; });
+  }
+  gate.Let(100);
+  watchers.clear();
+  EXPECT_EQ(whole, 8);
+}
+
+TEST_F(ServiceTest, DrainEndsOpenStreams) {
+  CaseGate gate;
+  cpu_->GateBy(gate);
+  v1::CreateJobRequest request = Copies(2);
+  request.mutable_spec()->set_resume(true);
+  const std::string name = Create(request);
+  ASSERT_TRUE(gate.AwaitArrival());
+  grpc::Status status;
+  std::jthread watcher([&] { status = Watch(name).second; });
+  jobs_->Drain(absl::ZeroDuration());
+  watcher.join();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+  v1::Job job;
+  EXPECT_EQ(Call(&Stub::CreateJob, Copies(1), &job).error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(ServiceTest, JobsAreListedByFilterAndPage) {
+  for (int n = 0; n < 5; ++n) {
+    v1::CreateJobRequest request = Copies(1);
+    (*request.mutable_spec()->mutable_labels())["n"] = Cat(n % 2);
+    Watch(Create(request));
+  }
+  v1::ListJobsRequest request;
+  request.set_filter("label.n=0 AND verdict=PASSED");
+  request.set_page_size(2);
+  v1::ListJobsResponse page;
+  ASSERT_TRUE(Call(&Stub::ListJobs, request, &page).ok());
+  EXPECT_EQ(page.jobs_size(), 2);
+  request.set_page_token(page.next_page_token());
+  v1::ListJobsResponse last;
+  ASSERT_TRUE(Call(&Stub::ListJobs, request, &last).ok());
+  EXPECT_EQ(last.jobs_size(), 1);
+  EXPECT_EQ(last.next_page_token(), "");
+  request.set_filter("label.n=1");
+  EXPECT_EQ(Call(&Stub::ListJobs, request, &last).error_code(), grpc::StatusCode::INVALID_ARGUMENT)
+      << "the token is another listing's";
+}
+
+TEST_F(ServiceTest, InventoryOfTheDaemon) {
+  v1::ListDevicesResponse devices;
+  ASSERT_TRUE(Call(&Stub::ListDevices, v1::ListDevicesRequest(), &devices).ok());
+  EXPECT_EQ(devices.devices_size(), 2);
+  v1::ListKernelsResponse kernels;
+  ASSERT_TRUE(Call(&Stub::ListKernels, v1::ListKernelsRequest(), &kernels).ok());
+  EXPECT_EQ(kernels.kernels_size(), 2);
+  v1::ListKernelsRequest planted;
+  planted.set_show_planted(true);
+  ASSERT_TRUE(Call(&Stub::ListKernels, planted, &kernels).ok());
+  EXPECT_EQ(kernels.kernels_size(), 3);
+  v1::ListSuitesResponse suites;
+  ASSERT_TRUE(Call(&Stub::ListSuites, v1::ListSuitesRequest(), &suites).ok());
+  ASSERT_EQ(suites.suites_size(), 2);
+  EXPECT_THAT(suites.suites(0).error(), HasSubstr("broken.toml"));
+  EXPECT_EQ(suites.suites(1).title(), "One");
+  EXPECT_EQ(suites.suites(1).case_count(), 2) << "two providers";
+  v1::ServerInfo info;
+  ASSERT_TRUE(Call(&Stub::GetServerInfo, v1::GetServerInfoRequest(), &info).ok());
+  EXPECT_EQ(info.version(), "1.2.3");
+  EXPECT_EQ(info.max_cases_per_job(), 10'000);
+  EXPECT_EQ(info.default_case_deadline().seconds(), 60);
+  EXPECT_FALSE(info.draining());
+  v1::ReleaseDeviceRequest release;
+  release.set_name("devices/cpu:0");
+  v1::Device device;
+  EXPECT_TRUE(Call(&Stub::ReleaseDevice, release, &device).ok());
+  release.set_name("devices/cpu:9");
+  EXPECT_EQ(Call(&Stub::ReleaseDevice, release, &device).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(ServiceTest, WhatIsNotBuiltInSaysSo) {
+  v1::Baseline baseline;
+  const grpc::Status status = Call(&Stub::CreateBaseline, v1::CreateBaselineRequest(), &baseline);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("baselines"));
+  grpc::ClientContext context;
+  v1::CaseResult result;
+  const auto writer = stub_->CompareTensors(&context, &result);
+  writer->WritesDone();
+  EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::UNIMPLEMENTED);
+}
+
+}  // namespace
+}  // namespace assay
