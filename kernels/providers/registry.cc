@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "kernels/providers/builtin/builtin.h"
 #include "kernels/providers/onednn/onednn.h"
 #include "kernels/providers/openblas/openblas.h"
 #include "kernels/providers/planted/planted.h"
@@ -29,6 +30,12 @@ const KernelEntry* Registry::Find(std::string_view op, std::string_view provider
 }
 
 void RegisterAll(Registry& r) {
+  r.Add(BuiltinGemmCpu());
+  r.Add(BuiltinConvCpu());
+  r.Add(BuiltinAttentionCpu());
+  r.Add(BuiltinSoftmaxCpu());
+  r.Add(BuiltinLayerNormCpu());
+  r.Add(BuiltinCopyCpu());
   r.Add(OnednnGemm());
   r.Add(OnednnConv());
   r.Add(OnednnAttention());
@@ -39,7 +46,7 @@ void RegisterAll(Registry& r) {
   r.Add(OpenblasConv());
   r.Add(OpenblasAttention());
   r.Add(OpenblasCopy());
-  RegisterPlanted(r);
+  for (KernelEntry& planted : PlantedKernels()) r.Add(std::move(planted));
 }
 
 }  // namespace assay

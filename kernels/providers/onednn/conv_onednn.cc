@@ -95,12 +95,14 @@ Compiled CompileConv(const ConvProblem& p, const Layouts& layouts) {
   return compiled;
 }
 
-// A move between the layout of the case and the one the primitive chose.
-std::optional<onednn::Step> Reorder(const Desc& from, const Desc& to) {
+// A move between the layout of the case and the one the primitive chose; none where
+// they are the same. `key` names the primitive and the operand.
+std::optional<onednn::Step> Reorder(const std::string& key, const Desc& from, const Desc& to) {
   if (from == to) return std::nullopt;
-  const dnnl::reorder::primitive_desc pd(onednn::CpuEngine(), from, onednn::CpuEngine(), to,
-                                         onednn::UserScratchpad());
-  onednn::Step step(std::make_shared<const Compiled>(onednn::Finish<dnnl::reorder>(pd)));
+  onednn::Step step(onednn::Compile(key, [&] {
+    return onednn::Finish<dnnl::reorder>(dnnl::reorder::primitive_desc(
+        onednn::CpuEngine(), from, onednn::CpuEngine(), to, onednn::UserScratchpad()));
+  }));
   step.Bind(DNNL_ARG_FROM, from);
   step.Bind(DNNL_ARG_TO, to);
   return step;
@@ -110,12 +112,12 @@ class ConvKernel : public Kernel {
  public:
   explicit ConvKernel(onednn::Step conv) : conv_(std::move(conv)) {}
 
-  // Makes the reorders that `layouts` needs, with their memory.
-  absl::Status Connect(const Layouts& layouts, Device& device) {
+  // Makes the reorders that `layouts` needs, with their memory. `key` is the convolution's.
+  absl::Status Connect(const std::string& key, const Layouts& layouts, Device& device) {
     const std::vector<Desc>& chosen = conv_.compiled().layouts;
-    move_x_ = Reorder(layouts.x, chosen[0]);
-    move_w_ = Reorder(layouts.w, chosen[1]);
-    move_y_ = Reorder(chosen[2], layouts.y);
+    move_x_ = Reorder(key + " x", layouts.x, chosen[0]);
+    move_w_ = Reorder(key + " w", layouts.w, chosen[1]);
+    move_y_ = Reorder(key + " y", chosen[2], layouts.y);
     absl::Status status = BindEnd(DNNL_ARG_SRC, chosen[0], move_x_, DNNL_ARG_TO, device);
     if (status.ok()) {
       status = BindEnd(DNNL_ARG_WEIGHTS, chosen[1], move_w_, DNNL_ARG_TO, device);
@@ -202,9 +204,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
   const std::string what = Cat(Name(in), " convolution to ", Name(out));
   return onednn::Guarded(what, [&]() -> absl::StatusOr<std::unique_ptr<Kernel>> {
     const Layouts layouts = CaseLayouts(p, *in_type, *out_type);
-    auto kernel = std::make_unique<ConvKernel>(onednn::Step(
-        onednn::Compile(Cat(what, ";", ProblemKey(p)), [&] { return CompileConv(p, layouts); })));
-    const absl::Status status = kernel->Connect(layouts, device);
+    const std::string key = Cat(what, ";", ProblemKey(p));
+    auto kernel = std::make_unique<ConvKernel>(
+        onednn::Step(onednn::Compile(key, [&] { return CompileConv(p, layouts); })));
+    const absl::Status status = kernel->Connect(key, layouts, device);
     if (!status.ok()) return status;
     return kernel;
   });

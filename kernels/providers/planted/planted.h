@@ -40,8 +40,8 @@ std::string_view ExpectedReason(const PlantedDefect& defect, DType dtype);
 // A small case that shows the defect, with provider, pattern, repeats and seed set.
 Case PlantedCase(const PlantedDefect& defect, DType dtype);
 
-// Registers every row of the table.
-void RegisterPlanted(Registry& registry);
+// A kernel for every row of the table.
+std::vector<KernelEntry> PlantedKernels();
 
 }  // namespace assay
 
