@@ -1,0 +1,147 @@
+// Runs one kernel on one case as the harness does, without its verdict: guarded
+// operands, poisoned output, one launch, the operator's own reference and bound.
+#ifndef ASSAY_TESTS_UNIT_PROVIDERS_PROVIDER_TESTING_H_
+#define ASSAY_TESTS_UNIT_PROVIDERS_PROVIDER_TESTING_H_
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kernels/numerics/cat.h"
+#include "kernels/ops/op.h"
+#include "kernels/providers/provider.h"
+#include "kernels/runtime/device.h"
+
+namespace assay::testing {
+
+inline const Registry& AllKernels() {
+  static const Registry* const registry = [] {
+    auto* r = new Registry;
+    RegisterAll(*r);
+    return r;
+  }();
+  return *registry;
+}
+
+// One device for a program; a case takes its arena from the start.
+inline Device& TestDevice() {
+  static Device* const device =
+      MakeCpuDevice(0, ArenaOptions{.max_bytes = std::int64_t{512} << 20}).release();
+  return *device;
+}
+
+struct Ran {
+  absl::Status status;  // of the first step that failed
+  CompareResult compare;
+  std::int64_t guard_hits = 0;
+  std::string implementation;
+
+  // Every element written, of the right class and within the proven bound.
+  bool right() const {
+    return status.ok() && compare.class_mismatches == 0 && compare.beyond_proven == 0 &&
+           compare.unwritten == 0 && guard_hits == 0;
+  }
+  std::string Describe() const {
+    if (!status.ok()) return status.ToString();
+    return Cat(implementation, ": rho ", compare.rho_proven, ", beyond ", compare.beyond_proven,
+               " of ", compare.count, ", class ", compare.class_mismatches, ", unwritten ",
+               compare.unwritten, ", guard bytes ", guard_hits, "; worst at ", compare.worst.index,
+               ": ", compare.worst.actual, " instead of ", compare.worst.expected);
+  }
+};
+
+class CaseRun {
+ public:
+  explicit CaseRun(Case c) : case_(std::move(c)) { ran_.status = Steps(); }
+  const Ran& ran() const { return ran_; }
+
+ private:
+  absl::StatusOr<TensorView> Allocate(const Operand& operand) {
+    TensorView view{nullptr, operand.dtype, operand.extents};
+    const auto block = TestDevice().arena().Allocate(view.bytes(), /*guarded=*/true);
+    if (!block.ok()) return block.status();
+    view.data = block->data;
+    return view;
+  }
+
+  absl::Status Steps() {
+    Device& device = TestDevice();
+    if (case_.out_dtype == DType::kUnspecified) case_.out_dtype = DefaultOutput(case_.dtype);
+    for (const FieldError& e : Check(case_)) {
+      return absl::InvalidArgumentError(Cat(e.field, ": ", e.message));
+    }
+    const Op& op = *FindOp(OpName(case_.problem));
+    const auto plan = op.MakePlan(case_);
+    if (!plan.ok()) return plan.status();
+    const KernelEntry* entry = AllKernels().Find(op.name(), case_.provider, "cpu");
+    if (entry == nullptr) return absl::NotFoundError(case_.provider);
+
+    device.arena().Reset();
+    auto kernel = entry->make(case_, *plan, device);
+    if (!kernel.ok()) return kernel.status();
+    ran_.implementation = (*kernel)->implementation();
+    std::vector<TensorView> inputs;
+    for (const Operand& o : plan->inputs) {
+      const auto view = Allocate(o);
+      if (!view.ok()) return view.status();
+      const FillSpec fill{o.pattern, case_.seed.value_or(1),
+                          static_cast<std::uint32_t>(inputs.size()), 0};
+      absl::Status status = device.Fill(fill, *view);
+      if (status.ok()) status = device.GuardPadding(*view);
+      if (!status.ok()) return status;
+      inputs.push_back(*view);
+    }
+    const auto output = Allocate(plan->output);
+    if (!output.ok()) return output.status();
+    const std::int64_t count = output->count();
+    std::vector<double> value(static_cast<std::size_t>(count));
+    std::vector<double> allowance(static_cast<std::size_t>(count));
+
+    // Twice: a kernel must not live on what the first launch left behind.
+    for (int launch = 0; launch < 2; ++launch) {
+      absl::Status status = device.PoisonTensor(Poison::kFirst, *output);
+      if (status.ok()) status = device.GuardPadding(*output);
+      if (status.ok()) status = device.WriteGuards();
+      if (status.ok()) status = (*kernel)->Launch(inputs, *output);
+      if (status.ok()) status = device.Synchronize();
+      if (!status.ok()) return status;
+    }
+    ran_.guard_hits += *device.CheckGuards() + *device.CheckPadding(*output);
+    for (const TensorView& in : inputs) ran_.guard_hits += *device.CheckPadding(in);
+
+    ReferenceBuffers reference{value.data(), allowance.data()};
+    absl::Status status = op.Reference(case_, *plan, device, inputs, reference);
+    if (!status.ok()) return status;
+    CompareRequest request;
+    request.output = *output;
+    request.reference = value.data();
+    request.allowance = plan->exact ? nullptr : allowance.data();
+    request.proven_factor = plan->proven_factor;
+    request.exact = plan->exact;
+    request.gate = Gate::kBound;
+    auto compare = device.Compare(request);
+    if (!compare.ok()) return compare.status();
+    ran_.compare = *std::move(compare);
+    return absl::OkStatus();
+  }
+
+  Case case_;
+  Ran ran_;
+};
+
+inline Ran RunCase(Problem problem, std::string provider, DType in, DType out = DType::kUnspecified,
+                   std::string pattern = {}) {
+  Case c;
+  c.problem = std::move(problem);
+  c.provider = std::move(provider);
+  c.dtype = in;
+  c.out_dtype = out;
+  c.pattern = std::move(pattern);
+  return CaseRun(std::move(c)).ran();
+}
+
+}  // namespace assay::testing
+
+#endif  // ASSAY_TESTS_UNIT_PROVIDERS_PROVIDER_TESTING_H_
