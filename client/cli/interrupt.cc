@@ -60,8 +60,8 @@ int Interrupt::Next(absl::Duration patience) {
 void Interrupt::Loop() {
   int signal = Next(absl::InfiniteDuration());
   if (signal < 0) return;
+  callbacks_.first();
   if (signal == SIGINT) {
-    callbacks_.first();
     signal = Next(patience_);
     if (signal < 0) return;
     if (signal == SIGINT) {

@@ -180,9 +180,9 @@ Json ShapeOf(const v1::CaseSpec& spec) {
   const auto* oneof = v1::CaseSpec::descriptor()->FindOneofByName("problem");
   const auto* field = spec.GetReflection()->GetOneofFieldDescriptor(spec, oneof);
   if (field == nullptr) return Json::object();
+  const Json fields = MessageJson(spec.GetReflection()->GetMessage(spec, field));
   Json shape = Json::object();
-  for (const auto& [name, value] :
-       MessageJson(spec.GetReflection()->GetMessage(spec, field)).items()) {
+  for (const auto& [name, value] : fields.items()) {
     if ((value.is_number_integer() && value == 0) || (value.is_array() && value.empty())) continue;
     shape[name] = value;
   }

@@ -115,7 +115,8 @@ std::string OpOf(const v1::CaseSpec& spec) {
 
 std::string ShapeText(const v1::CaseSpec& spec) {
   std::vector<std::string> words;
-  for (const auto& [name, value] : ShapeOf(spec).items()) {
+  const Json shape = ShapeOf(spec);
+  for (const auto& [name, value] : shape.items()) {
     if (value.is_array()) {
       std::vector<std::string> extents;
       for (const auto& extent : value) extents.push_back(extent.dump());

@@ -1,0 +1,175 @@
+// Words, options, sweeps, targets and error texts, without a daemon.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "client/lib/case_options.h"
+#include "client/lib/connection.h"
+#include "client/lib/errors.h"
+#include "client/lib/parse.h"
+#include "client/lib/words.h"
+#include "tests/unit/client/command.h"
+
+namespace assay::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(Words, AreTheEnumNamesWithoutPrefix) {
+  EXPECT_EQ(Word(v1::DTYPE_BF16), "bf16");
+  EXPECT_EQ(Word(v1::VERDICT_PASSED), "PASSED");
+  EXPECT_EQ(Word(v1::DEVICE_STATE_READY), "READY");
+  EXPECT_EQ(Word(v1::JOB_STATE_RUNNING), "RUNNING");
+  EXPECT_EQ(Word(v1::CRITERION_ALLCLOSE), "allclose");
+  EXPECT_EQ(Word(v1::MODE_BOTH), "both");
+  EXPECT_EQ(Word(v1::DTYPE_UNSPECIFIED), "");
+  EXPECT_EQ(*ParseWord<v1::DType>("dtype", "E4M3FN"), v1::DTYPE_E4M3FN);
+  EXPECT_FALSE(ParseWord<v1::DType>("dtype", "unspecified").ok());
+}
+
+TEST(Words, NearMeansNear) {
+  const std::vector<std::string> known = {"gemm", "conv", "attention", "softmax"};
+  EXPECT_EQ(NearWord("atention", known), "attention");
+  EXPECT_EQ(NearWord("gem", known), "gemm");
+  EXPECT_EQ(NearWord("quux", known), "");
+}
+
+// The options are made of the descriptors, so this holds for fields yet to come.
+TEST(Help, NamesEveryFieldOfEveryProblemWithItsMeaning) {
+  for (const std::string& op : OperatorNames()) {
+    const Output output = Assay({"run", op, "--help"});
+    EXPECT_EQ(output.code, 0);
+    EXPECT_THAT(output.out, HasSubstr("assay run " + op));
+    const auto options = ProblemOptions(op);
+    EXPECT_FALSE(options.empty());
+    for (const CaseOption& option : options) {
+      EXPECT_THAT(output.out, HasSubstr("--" + option.flag)) << op;
+      EXPECT_FALSE(option.help.empty()) << op << "." << option.flag;
+      EXPECT_THAT(output.out, HasSubstr(option.help)) << op;
+    }
+    EXPECT_THAT(output.out, HasSubstr("--min-efficiency"));
+  }
+  EXPECT_THAT(Assay({"--help"}).out, HasSubstr("Exit codes"));
+  EXPECT_THAT(Assay({"--version"}).out, HasSubstr("assay "));
+}
+
+std::vector<GivenOption> Given(const std::string& op,
+                               const std::vector<std::pair<std::string, std::string>>& words) {
+  std::vector<CaseOption> options = ProblemOptions(op);
+  for (const CaseOption& common : CommonCaseOptions()) options.push_back(common);
+  std::vector<GivenOption> given;
+  for (const auto& [flag, text] : words) {
+    for (const CaseOption& option : options) {
+      if (option.flag == flag) given.emplace_back(option, text);
+    }
+  }
+  return given;
+}
+
+TEST(Sweep, TheLastOptionVariesFastest) {
+  const auto cases = *Expand("gemm", Given("gemm", {{"m", "1,2"}, {"dtype", "fp32,bf16"}}));
+  ASSERT_EQ(cases.size(), 4U);
+  EXPECT_EQ(cases[1].gemm().m(), 1);
+  EXPECT_EQ(cases[1].dtype(), v1::DTYPE_BF16);
+  EXPECT_EQ(cases[2].gemm().m(), 2);
+}
+
+TEST(Sweep, ExtentsAreOneValue) {
+  const auto cases = *Expand("conv", Given("conv", {{"input", "8x9,16x16"}, {"kernel", "3x3"}}));
+  ASSERT_EQ(cases.size(), 2U);
+  EXPECT_THAT(cases[0].conv().input(), ElementsAre(8, 9));
+  EXPECT_FALSE(Expand("conv", Given("conv", {{"input", "8x"}})).ok());
+}
+
+TEST(Sweep, TooManyCasesAreCountedNotMade) {
+  std::string hundred = "1";
+  for (int i = 2; i <= 101; ++i) hundred += "," + std::to_string(i);
+  const auto cases = Expand("gemm", Given("gemm", {{"m", hundred}, {"n", hundred}}));
+  EXPECT_THAT(std::string(cases.status().message()),
+              HasSubstr("10201 cases (--m has 101, --n has 101); at most 10000"));
+}
+
+TEST(Sweep, AZeroTheWireCannotCarryIsRefusedHere) {
+  const auto refused =
+      Expand("attention", Given("attention", {{"kv-heads", "0"}, {"repeat", "0"}}));
+  EXPECT_EQ(std::string(refused.status().message()),
+            "attention.kv_heads: must be at least 1, got 0\n"
+            "repeats: must be at least 1, got 0");
+  // A zero the daemon sees, or one that means something, is the daemon's matter.
+  EXPECT_TRUE(
+      Expand("gemm", Given("gemm", {{"batch", "0"}, {"lda", "0"}, {"m", "0"}, {"beta", "0"}}))
+          .ok());
+}
+
+TEST(Parse, Durations) {
+  EXPECT_EQ(ParseDuration("d", "1h30m")->seconds(), 5400);
+  EXPECT_EQ(ParseDuration("d", "10")->seconds(), 10);
+  EXPECT_EQ(ParseDuration("d", "250ms")->nanos(), 250'000'000);
+  EXPECT_EQ(ParseDuration("d", "-1s")->seconds(), -1);  // the daemon says what is wrong with it
+  EXPECT_FALSE(ParseDuration("d", "soon").ok());
+  EXPECT_FALSE(ParseDuration("d", "inf").ok());
+}
+
+TEST(Parse, Seeds) {
+  EXPECT_EQ(*ParseSeed("s", "18446744073709551615"), UINT64_MAX);
+  EXPECT_EQ(*ParseSeed("s", "0xff"), 255U);
+  EXPECT_FALSE(ParseSeed("s", "-1").ok());
+  EXPECT_FALSE(ParseSeed("s", "0x").ok());
+}
+
+TEST(Targets, ListsPortsAndFamilies) {
+  const auto addresses = [](const std::string& list) {
+    std::vector<std::string> found;
+    auto targets = ResolveTargets({list, "/dev/null", {}});
+    if (!targets.ok()) return std::vector<std::string>{std::string(targets.status().message())};
+    for (const Target& target : *targets) found.push_back(target.address);
+    return found;
+  };
+  EXPECT_THAT(addresses("a07,b:1"), ElementsAre("a07:7575", "b:1"));
+  EXPECT_THAT(addresses("[::1]:9,[::1]"), ElementsAre("[::1]:9", "[::1]:7575"));
+  EXPECT_THAT(addresses("unix:/run/x"), ElementsAre("unix:/run/x"));
+  EXPECT_THAT(addresses("a:99999"), ElementsAre(HasSubstr("1 to 65535")));
+  EXPECT_THAT(addresses("::1"), ElementsAre(HasSubstr("[::1]:PORT")));
+  EXPECT_THAT(addresses("http://a"), ElementsAre(HasSubstr("HOST:PORT")));
+}
+
+TEST(Targets, NamesComeFromTheFile) {
+  const std::string path = ::testing::TempDir() + "/targets.toml";
+  std::ofstream(path) << "[targets]\nnear = \"127.0.0.1:1\"\n[targets.lab]\n"
+                         "address = [\"a:1\", \"b:2\"]\ntls-ca = \"ca.pem\"\n";
+  const auto targets = *ResolveTargets({"lab,near", path, {}});
+  ASSERT_EQ(targets.size(), 3U);
+  EXPECT_EQ(targets[1].address, "b:2");
+  EXPECT_EQ(targets[1].tls.ca, "ca.pem");
+  EXPECT_FALSE(targets[2].tls.enabled());
+  std::ofstream(path) << "[targets.lab]\naddres = \"a:1\"\n";
+  const auto wrong = ResolveTargets({"lab", path, {}});
+  EXPECT_THAT(std::string(wrong.status().message()),
+              HasSubstr("targets.toml:2:10: unknown key \"addres\"; did you mean \"address\"?"));
+}
+
+TEST(Targets, ACertificateNeedsItsKey) {
+  TargetOptions options{"a:1", "/dev/null", {}};
+  options.tls.cert = "c.pem";
+  EXPECT_THAT(std::string(ResolveTargets(options).status().message()), HasSubstr("--tls-key"));
+}
+
+TEST(Errors, PathsKeepTheUsersWords) {
+  EXPECT_EQ(ShortPath("spec.cases.cases[3].gemm.m"), "gemm.m");
+  EXPECT_EQ(ShortPath("spec.cases[3].dtype"), "dtype");
+  EXPECT_EQ(ShortPath("cases[0]"), "");
+  EXPECT_EQ(ShortPath("spec.device"), "device");
+  EXPECT_EQ(ShortPath("spec.suite_text"), "");
+}
+
+TEST(Errors, ADrainingDaemonIsNotAnUnreachableOne) {
+  const Failure failure =
+      Describe({grpc::StatusCode::UNAVAILABLE, "draining: takes no new jobs"}, "a:1");
+  EXPECT_EQ(failure.code, ExitCode::kRefused);
+  EXPECT_THAT(failure.lines, ElementsAre("assayd at a:1 refused: draining: takes no new jobs"));
+}
+
+}  // namespace
+}  // namespace assay::testing
