@@ -222,7 +222,7 @@ v1::CaseSpec Fill(const Case& base, const std::string& provider, bool name_provi
     c.name = Cat(c.name, " ", provider);
   }
   if (!c.seed) c.seed = job.has_seed() ? job.seed() : 1;
-  if (c.out_dtype == DType::kUnspecified) c.out_dtype = DefaultOutput(c.dtype);
+  if (c.out_dtype == DType::kUnspecified) c.out_dtype = OutputType(c);
   if (c.criterion == Criterion::kUnspecified) c.criterion = Criterion::kBound;
   if (c.repeats == 0) c.repeats = std::max(1, job.repeats());
   if (c.mode == Mode::kUnspecified) {

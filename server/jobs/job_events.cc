@@ -1,0 +1,45 @@
+#include "server/jobs/job_events.h"
+
+#include <string>
+
+#include "absl/time/clock.h"
+#include "google/protobuf/util/time_util.h"
+#include "server/base/cat.h"
+
+namespace assay {
+
+using google::protobuf::util::TimeUtil;
+
+google::protobuf::Timestamp TimestampNow() {
+  return TimeUtil::NanosecondsToTimestamp(absl::GetCurrentTimeNanos());
+}
+
+absl::Time ToTime(const google::protobuf::Timestamp& t) {
+  return absl::FromUnixNanos(TimeUtil::TimestampToNanoseconds(t));
+}
+
+absl::Duration ToDuration(const google::protobuf::Duration& d) {
+  return absl::Seconds(d.seconds()) + absl::Nanoseconds(d.nanos());
+}
+
+v1::JobEvent StateChange(v1::JobState from, v1::JobState to, std::string_view reason) {
+  v1::JobEvent event;
+  *event.mutable_create_time() = TimestampNow();
+  event.mutable_state_change()->set_from(from);
+  event.mutable_state_change()->set_to(to);
+  event.mutable_state_change()->set_reason(std::string(reason));
+  return event;
+}
+
+void AddFinding(v1::Job& job, std::string_view reason, std::string_view message) {
+  v1::Finding* finding = job.add_findings();
+  finding->set_reason(std::string(reason));
+  finding->set_message(std::string(message));
+}
+
+absl::Status StopsForNow(std::string_view name) {
+  return absl::UnavailableError(
+      Cat("assayd is stopping; ", name, " goes on when it is started again"));
+}
+
+}  // namespace assay

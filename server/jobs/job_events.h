@@ -1,0 +1,25 @@
+// Small pieces of jobs' records: times, state changes, findings.
+#ifndef ASSAY_SERVER_JOBS_JOB_EVENTS_H_
+#define ASSAY_SERVER_JOBS_JOB_EVENTS_H_
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "assay/v1/job.pb.h"
+
+namespace assay {
+
+google::protobuf::Timestamp TimestampNow();
+absl::Time ToTime(const google::protobuf::Timestamp& t);
+absl::Duration ToDuration(const google::protobuf::Duration& d);
+
+v1::JobEvent StateChange(v1::JobState from, v1::JobState to, std::string_view reason);
+void AddFinding(v1::Job& job, std::string_view reason, std::string_view message);
+
+// UNAVAILABLE: the daemon stops, and the job goes on with the next one.
+absl::Status StopsForNow(std::string_view name);
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_JOBS_JOB_EVENTS_H_

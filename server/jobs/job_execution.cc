@@ -1,0 +1,344 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "server/base/cat.h"
+#include "server/base/log.h"
+#include "server/base/wire.h"
+#include "server/jobs/job_events.h"
+#include "server/jobs/job_plan.h"
+#include "server/jobs/job_verdict.h"
+#include "server/jobs/manager.h"
+
+namespace assay {
+namespace {
+
+// How often an end that could not be written is tried again.
+constexpr absl::Duration kRetryUnwritten = absl::Seconds(1);
+
+v1::JobState EndState(EarlyEnd early) {
+  switch (early) {
+    case EarlyEnd::kNone:
+    case EarlyEnd::kDeadline:
+      return v1::JOB_STATE_FINISHED;
+    case EarlyEnd::kCancelled:
+      return v1::JOB_STATE_CANCELLED;
+    case EarlyEnd::kInterrupted:
+    case EarlyEnd::kUnwritable:
+      return v1::JOB_STATE_INTERRUPTED;
+  }
+  return v1::JOB_STATE_INTERRUPTED;
+}
+
+}  // namespace
+
+void Manager::RunPart(const JobPart& part) {
+  const std::shared_ptr<ActiveJob>& job = part.job;
+  if (!job->cancel.cancelled()) Begin(job);
+  absl::StatusOr<std::vector<DevicePlan>> plans = store_.Plans(job->name);
+  absl::StatusOr<std::vector<std::int32_t>> indices = std::vector<std::int32_t>{};
+  if (job->resumed) indices = store_.ResultIndices(job->name);
+  if (!plans.ok() || !indices.ok()) {
+    Unwritable(job, plans.ok() ? indices.status() : plans.status());
+    RunnerOf(part.device->device_id())->AddDepth(-part.cases);
+  } else {
+    const std::set<std::int32_t> done(indices->begin(), indices->end());
+    for (const DevicePlan& plan : *plans) {
+      if (plan.device != part.device->device_id()) continue;
+      SkipRest(part, plan, done, RunCases(part, plan, done));
+    }
+  }
+  EndPart(job);
+}
+
+void Manager::Begin(const std::shared_ptr<ActiveJob>& job) {
+  JobUpdate update{.name = job->name};
+  {
+    const std::lock_guard guard(job->mutex);
+    if (job->status.state() == v1::JOB_STATE_RUNNING) return;  // another device began
+    job->status.set_state(v1::JOB_STATE_RUNNING);
+    if (!job->status.has_start_time()) *job->status.mutable_start_time() = TimestampNow();
+    update.job = job->status;
+    update.events.push_back(StateChange(v1::JOB_STATE_QUEUED, v1::JOB_STATE_RUNNING, ""));
+    v1::JobEvent& started = update.events.emplace_back();
+    *started.mutable_create_time() = TimestampNow();
+    started.mutable_started()->set_total(job->status.counts().total());
+    *started.mutable_started()->mutable_devices() = job->status.devices();
+  }
+  {
+    const std::lock_guard guard(mutex_);
+    --waiting_;
+  }
+  Log(LogLevel::kInfo, "job.started", {{"job", job->name}});
+  SubmitEvents(job, std::move(update));
+}
+
+std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
+                              const std::set<std::int32_t>& done) {
+  const std::shared_ptr<ActiveJob>& job = part.job;
+  DeviceRunner& runner = *RunnerOf(plan.device);
+  for (std::size_t n = 0; n < plan.cases.size(); ++n) {
+    const std::int32_t index = plan.first_index + static_cast<std::int32_t>(n);
+    if (job->cancel.cancelled()) return n;
+    if (!done.contains(index)) {
+      const v1::CaseSpec& spec = plan.cases[n];
+      v1::JobEvent progress;
+      progress.set_job(job->name);
+      *progress.mutable_create_time() = TimestampNow();
+      progress.mutable_progress()->set_index(index);
+      progress.mutable_progress()->set_name(spec.name());
+      {
+        const std::lock_guard guard(job->mutex);
+        progress.mutable_progress()->set_done(CasesDone(job->status.counts()));
+        progress.mutable_progress()->set_total(job->status.counts().total());
+      }
+      job->hub->Progress(std::move(progress));
+      v1::CaseResult result =
+          part.device->Execute(spec, index, absl::Now() + ToDuration(spec.deadline()), job->cancel);
+      // Ended from outside: whether that was a user, the job's deadline or the
+      // daemon's end is the job's to know, so the rest's result serves it, too.
+      if (result.verdict() == v1::VERDICT_SKIPPED && job->cancel.cancelled()) return n;
+      result.set_index(index);
+      Record(job, plan, std::move(result));
+    }
+    runner.AddDepth(-1);
+  }
+  return plan.cases.size();
+}
+
+void Manager::SkipRest(const JobPart& part, const DevicePlan& plan,
+                       const std::set<std::int32_t>& done, std::size_t from) {
+  const std::shared_ptr<ActiveJob>& job = part.job;
+  RunnerOf(plan.device)->AddDepth(static_cast<int>(from) - static_cast<int>(plan.cases.size()));
+  EarlyEnd why = EarlyEnd::kNone;
+  {
+    const std::lock_guard guard(job->mutex);
+    why = job->early;
+  }
+  if (why != EarlyEnd::kCancelled && why != EarlyEnd::kDeadline) return;
+  for (std::size_t n = from; n < plan.cases.size(); ++n) {
+    const std::int32_t index = plan.first_index + static_cast<std::int32_t>(n);
+    if (done.contains(index)) continue;
+    v1::CaseResult result = ResultWithoutRun(
+        plan.cases[n], plan.device, v1::VERDICT_SKIPPED,
+        why == EarlyEnd::kCancelled ? "cancelled" : "deadline",
+        why == EarlyEnd::kCancelled ? "the job was cancelled before this case had a result"
+                                    : "the job's deadline passed before this case had a result");
+    result.set_index(index);
+    *result.mutable_start_time() = TimestampNow();
+    Record(job, plan, std::move(result));
+  }
+}
+
+void Manager::Record(const std::shared_ptr<ActiveJob>& job, const DevicePlan& plan,
+                     v1::CaseResult result) {
+  JobUpdate update{.name = job->name};
+  {
+    const std::lock_guard guard(job->mutex);
+    if (job->early == EarlyEnd::kUnwritable) return;
+    CountVerdict(*job->status.mutable_counts(), result.verdict());
+    if (result.verdict() == v1::VERDICT_UNSUPPORTED && !plan.required.empty()) {
+      const std::string key = RequirementKey(result.spec());
+      const bool required =
+          std::find(plan.required.begin(), plan.required.end(), key) != plan.required.end();
+      const std::string message =
+          Cat("the suite requires ", key, " on ", plan.device, ": ",
+              result.findings_size() > 0 ? result.findings(0).message() : "it is unsupported");
+      if (required && !HasFinding(job->status, message)) {
+        AddFinding(job->status, "unsupported", message);
+        update.job = job->status;  // with the result, so that a new daemon knows it, too
+      }
+    }
+  }
+  if (metrics_ != nullptr) metrics_->CaseFinished(result);
+  if (result.verdict() == v1::VERDICT_FAILED || result.verdict() == v1::VERDICT_ERROR) {
+    Log(LogLevel::kWarn, "case.failed",
+        {{"job", job->name},
+         {"case", result.index()},
+         {"device", result.device()},
+         {"verdict", v1::Verdict_Name(result.verdict())},
+         {"reason", result.findings_size() > 0 ? result.findings(0).message() : ""},
+         {"repro", result.repro()}});
+  }
+  v1::JobEvent& event = update.events.emplace_back();
+  *event.mutable_create_time() = TimestampNow();
+  *event.mutable_case_result() = std::move(result);
+  SubmitEvents(job, std::move(update));
+}
+
+void Manager::SubmitEvents(const std::shared_ptr<ActiveJob>& job, JobUpdate update) {
+  Submit(std::move(update), [this, job](const absl::Status& status, std::int64_t sequence) {
+    if (status.ok()) {
+      job->hub->Committed(sequence);
+    } else {
+      Unwritable(job, status);
+    }
+  });
+}
+
+// Sets why the job ends, ends its running cases and takes its waiting parts out of
+// their queues. The first reason stays.
+void Manager::EndEarly(const std::shared_ptr<ActiveJob>& job, EarlyEnd why, std::string_view reason,
+                       std::string_view message) {
+  {
+    const std::lock_guard guard(job->mutex);
+    if (job->early != EarlyEnd::kNone) return;
+    if (job->parts_left == 0) return;  // it has just ended by itself
+    job->early = why;
+    // A job that goes on later must not carry the reason why it stopped.
+    if (why != EarlyEnd::kInterrupted || !job->resume) AddFinding(job->status, reason, message);
+  }
+  Log(LogLevel::kInfo, "job.ends_early", {{"job", job->name}, {"reason", message}});
+  job->cancel.Cancel();
+  TakeOutOfQueues(job);
+}
+
+void Manager::TakeOutOfQueues(const std::shared_ptr<ActiveJob>& job) {
+  std::deque<JobPart> parts;
+  for (auto& runner : runners_) {
+    if (std::optional<JobPart> part = runner->Remove(job.get())) parts.push_back(*part);
+  }
+  if (parts.empty()) return;
+  {
+    const std::lock_guard guard(mutex_);
+    ended_parts_.insert(ended_parts_.end(), parts.begin(), parts.end());
+  }
+  changed_.notify_all();
+}
+
+// The store cannot keep the job's results: they are not shown, and the job ends.
+void Manager::Unwritable(const std::shared_ptr<ActiveJob>& job, const absl::Status& status) {
+  {
+    const std::lock_guard guard(job->mutex);
+    if (job->early == EarlyEnd::kUnwritable) return;
+    job->early = EarlyEnd::kUnwritable;
+    job->unwritable = absl::ResourceExhaustedError(
+        Cat("the job's results cannot be written: ", std::string(status.message())));
+    AddFinding(job->status, "fault", std::string(job->unwritable.message()));
+  }
+  Log(LogLevel::kError, "job.unwritable",
+      {{"job", job->name}, {"reason", std::string(status.message())}});
+  job->cancel.Cancel();
+  job->hub->Close(job->unwritable);
+}
+
+void Manager::EndPart(const std::shared_ptr<ActiveJob>& job) {
+  bool left_for_later = false;
+  {
+    const std::lock_guard guard(job->mutex);
+    if (--job->parts_left > 0) return;
+    left_for_later = job->early == EarlyEnd::kInterrupted && job->resume;
+  }
+  if (!left_for_later) {
+    WriteEnd(job);
+    return;
+  }
+  Forget(job);
+  job->hub->Close(StopsForNow(job->name));
+}
+
+// The last update of a job. In order behind its results, so the counts in memory
+// are those of the store, except where that refused some.
+void Manager::WriteEnd(const std::shared_ptr<ActiveJob>& job) {
+  JobUpdate update{.name = job->name};
+  v1::Verdict verdict = v1::VERDICT_UNSPECIFIED;
+  {
+    const std::lock_guard guard(job->mutex);
+    if (job->early == EarlyEnd::kUnwritable) {
+      const absl::StatusOr<v1::Job> stored = store_.GetJob(job->name);
+      if (stored.ok()) *job->status.mutable_counts() = stored->counts();
+    }
+    const v1::JobState was = job->status.state();
+    v1::Job ended = job->status;
+    ended.set_state(EndState(job->early));
+    ended.set_verdict(JobVerdict(ended, ended.state()));
+    *ended.mutable_end_time() = TimestampNow();
+    verdict = ended.verdict();
+    update.events.push_back(StateChange(
+        was, ended.state(),
+        job->early == EarlyEnd::kNone ? "" : ended.findings(ended.findings_size() - 1).message()));
+    update.events.emplace_back().mutable_finished();
+    *update.events.back().mutable_create_time() = ended.end_time();
+    update.job = std::move(ended);
+  }
+  Submit(std::move(update), [this, job, verdict](const absl::Status& status,
+                                                 std::int64_t sequence) {
+    if (!status.ok()) {
+      Unwritable(job, status);
+      const std::lock_guard guard(mutex_);
+      unwritten_.push_back(job);
+      return;
+    }
+    Log(LogLevel::kInfo, "job.ended", {{"job", job->name}, {"verdict", v1::Verdict_Name(verdict)}});
+    if (metrics_ != nullptr) metrics_->JobFinished(verdict);
+    Forget(job);
+    job->hub->Committed(sequence);
+    job->hub->Close(absl::OkStatus());
+  });
+}
+
+void Manager::Submit(JobUpdate update, Store::Done done) {
+  {
+    const std::lock_guard guard(mutex_);
+    ++pending_;
+  }
+  store_.Submit(std::move(update),
+                [this, done = std::move(done)](const absl::Status& status, std::int64_t sequence) {
+                  done(status, sequence);
+                  const std::lock_guard guard(mutex_);
+                  --pending_;
+                  changed_.notify_all();
+                });
+}
+
+// Deadlines of jobs, parts that ended in their queues, and ends to be written again.
+void Manager::ClockLoop() {
+  absl::Time retry = absl::InfiniteFuture();
+  std::unique_lock guard(mutex_);
+  while (true) {
+    if (!ended_parts_.empty()) {
+      const JobPart part = ended_parts_.front();
+      ended_parts_.pop_front();
+      guard.unlock();
+      RunPart(part);
+      guard.lock();
+      continue;
+    }
+    const absl::Time now = absl::Now();
+    absl::Time next = absl::InfiniteFuture();
+    std::shared_ptr<ActiveJob> late;
+    for (const auto& [name, job] : active_) {
+      if (job->cancel.cancelled()) continue;
+      next = std::min(next, job->deadline);
+      if (job->deadline <= now) late = job;
+    }
+    if (late != nullptr) {
+      late->deadline = absl::InfiniteFuture();  // said once; this thread alone reads it
+      guard.unlock();
+      EndEarly(late, EarlyEnd::kDeadline, "deadline",
+               "the job's deadline passed before all of its cases had run");
+      guard.lock();
+      continue;
+    }
+    if (!unwritten_.empty()) {
+      if (retry == absl::InfiniteFuture()) retry = now + kRetryUnwritten;
+      if (retry <= now && !clock_stops_) {
+        const std::vector<std::shared_ptr<ActiveJob>> again = std::exchange(unwritten_, {});
+        retry = absl::InfiniteFuture();
+        guard.unlock();
+        for (const auto& job : again) WriteEnd(job);
+        guard.lock();
+        continue;
+      }
+      next = std::min(next, retry);
+    }
+    if (clock_stops_) return;
+    if (next == absl::InfiniteFuture()) {
+      changed_.wait(guard);
+    } else {
+      changed_.wait_until(guard, absl::ToChronoTime(next));
+    }
+  }
+}
+
+}  // namespace assay
