@@ -45,6 +45,13 @@ inline bool StreamingPays(const Device& device, std::int64_t bytes) {
   return bytes > last_level;
 }
 
+// Whether every row starts at a vector border of any target, as streaming stores
+// need it.
+inline bool RowsAligned(const TensorView& v) {
+  return reinterpret_cast<std::uintptr_t>(v.data) % 64 == 0 &&
+         StorageBytes(v.dtype, v.extents.ld) % 64 == 0;
+}
+
 inline KernelEntry BuiltinEntry(std::string_view op, std::vector<DType> dtypes,
                                 KernelFactory make) {
   return KernelEntry{op, "builtin", "cpu", std::move(dtypes), make, ASSAY_VERSION, ""};

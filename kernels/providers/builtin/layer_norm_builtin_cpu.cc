@@ -13,15 +13,17 @@
 // an infinity makes the row 0 and itself NaN), as IEEE arithmetic has it.
 // Determinism: a row is summed in one fixed order by one thread.
 //
-// Work: rows are split evenly over the threads. The three passes over a row take
-// it from memory once and then from L1; where input and output together exceed
-// the last-level cache the output is stored around it.
+// Work: rows are split evenly over the threads, short rows taken a few together.
+// The three passes over a row take it from memory once and then from L1; where input and output
+// together exceed the last-level cache the output is stored around it.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <type_traits>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "kernels/providers/builtin/builtin.h"
@@ -54,12 +56,15 @@ struct LayerNormLaunch {
   std::int64_t ld_y;  // [elements]
   double eps;
   bool rms;
-  bool streaming;  // store around the caches
+  bool streaming;  // store around the caches; rows of y are 64-byte aligned
 };
 
 // Fewer elements than this are not worth a second thread, which takes some 2 µs
 // to wake.
-inline constexpr std::int64_t kLayerNormGrain = 32768;
+inline constexpr std::int64_t kLayerNormGrain = 8192;
+
+// Input of the rows that are taken together [bytes].
+inline constexpr std::int64_t kTogetherBytes = 16384;
 
 }  // namespace assay::internal
 #endif
@@ -68,178 +73,214 @@ HWY_BEFORE_NAMESPACE();
 namespace assay {
 namespace HWY_NAMESPACE {
 
-inline constexpr int kUnroll = 4;
+// kRows rows are taken together (r below counts them), so that their reductions,
+// square roots and divisions overlap and weight and bias are loaded once. Each row
+// is summed in two chains of its own, in the same order whatever kRows is.
 
-// Σ f(x) over a row in four chains; `f(v, first)` sees whole vectors, and zeroes
-// the lanes behind the row's end itself (`live` is the mask of lanes within).
-template <class Raw, class T>
-Raw RowSum(const T* HWY_RESTRICT x, std::int64_t n) {
-  const hn::ScalableTag<Raw> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-  std::int64_t i = 0;
-  for (; i + kUnroll * lanes <= n; i += kUnroll * lanes) {
-    s0 = hn::Add(s0, LoadAs(d, x + i));
-    s1 = hn::Add(s1, LoadAs(d, x + i + lanes));
-    s2 = hn::Add(s2, LoadAs(d, x + i + 2 * lanes));
-    s3 = hn::Add(s3, LoadAs(d, x + i + 3 * lanes));
-  }
-  for (; i + lanes <= n; i += lanes) s0 = hn::Add(s0, LoadAs(d, x + i));
-  if (i < n) s1 = hn::Add(s1, LoadFirst(d, x + i, static_cast<std::size_t>(n - i)));
-  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
-}
+template <class T>
+inline constexpr bool kSumEvenOdd = std::is_same_v<T, BF16>;  // sums take any order
 
-// Σ(x − c) and Σ(x − c)².
 template <class Raw>
-struct Moments {
-  Raw first;
-  Raw second;
-};
-
-template <class Raw, class T>
-Moments<Raw> RowMoments(const T* HWY_RESTRICT x, std::int64_t n, Raw center) {
-  const hn::ScalableTag<Raw> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto c = hn::Set(d, center);
-  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-  auto q0 = s0, q1 = s0, q2 = s0, q3 = s0;
-  std::int64_t i = 0;
-  for (; i + kUnroll * lanes <= n; i += kUnroll * lanes) {
-    const auto d0 = hn::Sub(LoadAs(d, x + i), c);
-    const auto d1 = hn::Sub(LoadAs(d, x + i + lanes), c);
-    const auto d2 = hn::Sub(LoadAs(d, x + i + 2 * lanes), c);
-    const auto d3 = hn::Sub(LoadAs(d, x + i + 3 * lanes), c);
-    s0 = hn::Add(s0, d0);
-    s1 = hn::Add(s1, d1);
-    s2 = hn::Add(s2, d2);
-    s3 = hn::Add(s3, d3);
-    q0 = hn::MulAdd(d0, d0, q0);
-    q1 = hn::MulAdd(d1, d1, q1);
-    q2 = hn::MulAdd(d2, d2, q2);
-    q3 = hn::MulAdd(d3, d3, q3);
-  }
-  for (; i + lanes <= n; i += lanes) {
-    const auto d0 = hn::Sub(LoadAs(d, x + i), c);
-    s0 = hn::Add(s0, d0);
-    q0 = hn::MulAdd(d0, d0, q0);
-  }
-  if (i < n) {
-    const auto rest = static_cast<std::size_t>(n - i);
-    const auto d1 = hn::IfThenElseZero(hn::FirstN(d, rest), hn::Sub(LoadFirst(d, x + i, rest), c));
-    s1 = hn::Add(s1, d1);
-    q1 = hn::MulAdd(d1, d1, q1);
-  }
-  return {hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)))),
-          hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(q0, q1), hn::Add(q2, q3))))};
-}
-
-// Weight and bias are fp32 whatever Raw is.
-template <class D>
-HWY_INLINE VOf<D> LoadParameter(D d, const float* p, std::size_t n) {
-  if constexpr (sizeof(TOf<D>) == sizeof(float)) {
-    return n == hn::Lanes(d) ? hn::LoadU(d, p) : LoadFirst(d, p, n);
-  } else {
-    const hn::Rebind<float, D> df;
-    return hn::PromoteTo(d, n == hn::Lanes(d) ? hn::LoadU(df, p) : LoadFirst(df, p, n));
-  }
-}
-
-// What turns deviations into outputs.
-template <class Raw>
-struct Normaliser {
-  Raw center;
+struct RowStatistics {
+  Raw center;  // subtracted first: the mean as summed
   Raw rstd;
-  Raw shift;  // −δ·rstd
-  const float* weight;
-  const float* bias;
+  Raw shift;  // −δ·rstd, the correction of the mean
 };
 
-template <bool kAffine, class D, class T>
-HWY_INLINE VOf<D> Normalise(D d, const T* x, std::int64_t i, std::size_t n,
-                            const Normaliser<TOf<D>>& by) {
-  const auto v = n == hn::Lanes(d) ? LoadAs(d, x + i) : LoadFirst(d, x + i, n);
-  auto y = hn::MulAdd(hn::Sub(v, hn::Set(d, by.center)), hn::Set(d, by.rstd), hn::Set(d, by.shift));
-  if constexpr (kAffine) {
-    const auto w = LoadParameter(d, by.weight + i, n);
-    y = by.bias == nullptr ? hn::Mul(y, w) : hn::MulAdd(y, w, LoadParameter(d, by.bias + i, n));
-  }
-  return y;
-}
-
-template <bool kStreaming, bool kAffine, class Raw, class TIn, class TOut>
-void RowNormalise(const TIn* HWY_RESTRICT x, std::int64_t n, const Normaliser<Raw>& by,
-                  TOut* HWY_RESTRICT y) {
+template <bool kNative, class Raw, class T, std::size_t... r>
+void SumRows(std::index_sequence<r...>, const T* x, std::int64_t ld, std::int64_t n, Raw* sums) {
   const hn::ScalableTag<Raw> d;
-  const std::size_t full = hn::Lanes(d);
-  const auto lanes = static_cast<std::int64_t>(full);
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  VOf<decltype(d)> s0[sizeof...(r)], s1[sizeof...(r)];
+  ((s0[r] = s1[r] = hn::Zero(d)), ...);
+  const auto add = [&](std::size_t row, std::int64_t i) __attribute__((always_inline)) {
+    const T* at = x + static_cast<std::int64_t>(row) * ld + i;
+    if constexpr (kNative) {
+      // Subnormals count as 0 here; what that does to the mean the second pass corrects.
+      s0[row] = AddNativePairs(at, s0[row]);
+    } else {
+      const auto v = LoadPair<kSumEvenOdd<T>>(d, at);
+      s0[row] = hn::Add(s0[row], v.first);
+      s1[row] = hn::Add(s1[row], v.second);
+    }
+  };
   std::int64_t i = 0;
-  if constexpr (kStreaming) {
-    const hn::ScalableTag<TOut> dt;
-    const auto wide = static_cast<std::int64_t>(hn::Lanes(dt));
-    HWY_ALIGN TOut staged[kMaxLanes];
-    // Up to the first aligned address, then whole vectors of the output's type.
-    const auto address = reinterpret_cast<std::uintptr_t>(y);
-    const auto vector_bytes = static_cast<std::uintptr_t>(wide) * sizeof(TOut);
-    const auto head = static_cast<std::int64_t>((0 - address) % vector_bytes / sizeof(TOut));
-    for (; i < std::min(head, n); ++i) {
-      StoreFirst(d, Normalise<kAffine>(d, x, i, 1, by), y + i, 1);
-    }
-    for (; i + wide <= n; i += wide) {
-      if constexpr (sizeof(TOut) == sizeof(Raw)) {
-        hn::Stream(Normalise<kAffine>(d, x, i, full, by), dt, y + i);
-      } else {
-        for (std::int64_t j = 0; j < wide; j += lanes) {
-          StoreAs(d, Normalise<kAffine>(d, x, i + j, full, by), staged + j);
-        }
-        const hn::ScalableTag<std::uint16_t> d16;
-        hn::Stream(hn::Load(d16, reinterpret_cast<const std::uint16_t*>(staged)), d16,
-                   reinterpret_cast<std::uint16_t*>(y + i));
-      }
-    }
+  for (; i + 2 * lanes <= n; i += 2 * lanes) (add(r, i), ...);
+  for (; i < n; i += lanes) {
+    const auto rest = static_cast<std::size_t>(std::min(lanes, n - i));
+    ((s0[r] = hn::Add(s0[r], LoadSome(d, x + static_cast<std::int64_t>(r) * ld + i, rest))), ...);
   }
-  for (; i + lanes <= n; i += lanes) StoreAs(d, Normalise<kAffine>(d, x, i, full, by), y + i);
-  if (i < n) {
-    const auto rest = static_cast<std::size_t>(n - i);
-    StoreFirst(d, Normalise<kAffine>(d, x, i, rest, by), y + i, rest);
+  ((sums[r] = hn::GetLane(hn::SumOfLanes(d, hn::Add(s0[r], s1[r])))), ...);
+}
+
+// Σ(x − c) and Σ(x − c)². Arithmetic is the limit here, so the next rows are fetched
+// meanwhile.
+template <class Raw, class T, std::size_t... r>
+void RowMoments(std::index_sequence<r...>, const T* x, std::int64_t ld, std::int64_t n,
+                const Raw* centers, Raw* sums, Raw* squares) {
+  const hn::ScalableTag<Raw> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  using Vector = VOf<decltype(d)>;
+  Vector c[sizeof...(r)], s0[sizeof...(r)], s1[sizeof...(r)], q0[sizeof...(r)], q1[sizeof...(r)];
+  ((c[r] = hn::Set(d, centers[r])), ...);
+  ((s0[r] = s1[r] = q0[r] = q1[r] = hn::Zero(d)), ...);
+  const auto add = [&](std::size_t row, std::int64_t i) __attribute__((always_inline)) {
+    const T* next = x + static_cast<std::int64_t>(sizeof...(r) + row) * ld + i;
+    hwy::Prefetch(next);
+    hwy::Prefetch(next + 2 * lanes - 1);
+    const auto v = LoadPair<kSumEvenOdd<T>>(d, x + static_cast<std::int64_t>(row) * ld + i);
+    const auto d0 = hn::Sub(v.first, c[row]);
+    const auto d1 = hn::Sub(v.second, c[row]);
+    s0[row] = hn::Add(s0[row], d0);
+    s1[row] = hn::Add(s1[row], d1);
+    q0[row] = hn::MulAdd(d0, d0, q0[row]);
+    q1[row] = hn::MulAdd(d1, d1, q1[row]);
+  };
+  const auto add_rest = [&](std::size_t row, std::int64_t i, std::size_t rest)
+      __attribute__((always_inline)) {
+    const auto v = LoadSome(d, x + static_cast<std::int64_t>(row) * ld + i, rest);
+    const auto d0 = hn::IfThenElseZero(hn::FirstN(d, rest), hn::Sub(v, c[row]));
+    s0[row] = hn::Add(s0[row], d0);
+    q0[row] = hn::MulAdd(d0, d0, q0[row]);
+  };
+  std::int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) (add(r, i), ...);
+  for (; i < n; i += lanes) {
+    (add_rest(r, i, static_cast<std::size_t>(std::min(lanes, n - i))), ...);
+  }
+  ((sums[r] = hn::GetLane(hn::SumOfLanes(d, hn::Add(s0[r], s1[r])))), ...);
+  ((squares[r] = hn::GetLane(hn::SumOfLanes(d, hn::Add(q0[r], q1[r])))), ...);
+}
+
+// y = (x − center)·rstd + shift, then ·weight + bias. kParameters: 0 none, 1 weight,
+// 2 weight and bias.
+template <int kParameters, bool kStreaming, bool kNative, class Raw, class TIn, class TOut,
+          std::size_t... r>
+void NormaliseRows(std::index_sequence<r...>, const internal::LayerNormLaunch& a, const TIn* x,
+                   const RowStatistics<Raw>* by, TOut* y) {
+  const hn::ScalableTag<Raw> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  using Vector = VOf<decltype(d)>;
+  constexpr bool kEvenOdd = !kNative && std::is_same_v<TIn, BF16> && std::is_same_v<TOut, BF16>;
+  const std::int64_t n = a.cols;
+  Vector center[sizeof...(r)], rstd[sizeof...(r)], shift[sizeof...(r)];
+  ((center[r] = hn::Set(d, by[r].center)), ...);
+  ((rstd[r] = hn::Set(d, by[r].rstd)), ...);
+  ((shift[r] = hn::Set(d, by[r].shift)), ...);
+  const auto normalise = [&](std::size_t row, Vector v, Vector w, Vector b)
+      __attribute__((always_inline)) {
+    v = hn::MulAdd(hn::Sub(v, center[row]), rstd[row], shift[row]);
+    if constexpr (kParameters == 1) v = hn::Mul(v, w);
+    if constexpr (kParameters == 2) v = hn::MulAdd(v, w, b);
+    return v;
+  };
+  Pair<Vector> w{hn::Zero(d), hn::Zero(d)};
+  Pair<Vector> b = w;
+  const auto put = [&](std::size_t row, std::int64_t i) __attribute__((always_inline)) {
+    const auto at = static_cast<std::int64_t>(row);
+    const auto v = LoadPair<kEvenOdd>(d, x + at * a.ld_x + i);
+    const Pair<Vector> out{normalise(row, v.first, w.first, b.first),
+                           normalise(row, v.second, w.second, b.second)};
+    if constexpr (kNative) {
+      StoreNativePair(d, out, kStreaming, y + at * a.ld_y + i);
+    } else {
+      StorePair<kEvenOdd, kStreaming>(d, out, y + at * a.ld_y + i);
+    }
+  };
+  const auto put_rest = [&](std::size_t row, std::int64_t i, std::size_t rest)
+      __attribute__((always_inline)) {
+    const auto at = static_cast<std::int64_t>(row);
+    const auto v = LoadSome(d, x + at * a.ld_x + i, rest);
+    StoreSome(d, normalise(row, v, w.first, b.first), y + at * a.ld_y + i, rest);
+  };
+  std::int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    if constexpr (kParameters >= 1) w = LoadPair<kEvenOdd>(d, a.weight + i);
+    if constexpr (kParameters >= 2) b = LoadPair<kEvenOdd>(d, a.bias + i);
+    (put(r, i), ...);
+  }
+  for (; i < n; i += lanes) {
+    const auto rest = static_cast<std::size_t>(std::min(lanes, n - i));
+    if constexpr (kParameters >= 1) w.first = LoadSome(d, a.weight + i, rest);
+    if constexpr (kParameters >= 2) b.first = LoadSome(d, a.bias + i, rest);
+    (put_rest(r, i, rest), ...);
   }
 }
 
-template <class Raw, class TIn, class TOut>
-void LayerNormRows(const internal::LayerNormLaunch& a, std::int64_t begin, std::int64_t end) {
+template <std::size_t kRows, bool kStreaming, bool kNative, class Raw, class TIn, class TOut>
+void LayerNormBlock(const internal::LayerNormLaunch& a, std::int64_t row) {
+  constexpr auto kEach = std::make_index_sequence<kRows>();
+  const TIn* x = static_cast<const TIn*>(a.x) + row * a.ld_x;
+  TOut* y = static_cast<TOut*>(a.y) + row * a.ld_y;
   const Raw count = static_cast<Raw>(a.cols);
-  const Raw eps = static_cast<Raw>(a.eps);
-  for (std::int64_t row = begin; row < end; ++row) {
-    const TIn* x = static_cast<const TIn*>(a.x) + row * a.ld_x;
-    TOut* y = static_cast<TOut*>(a.y) + row * a.ld_y;
-    Normaliser<Raw> by{Raw{0}, Raw{0}, Raw{0}, a.weight, a.bias};
-    if (a.rms) {
-      const Raw mean_square = RowMoments(x, a.cols, Raw{0}).second / count;
-      by.rstd = Raw{1} / std::sqrt(mean_square + eps);
-    } else {
-      by.center = RowSum<Raw>(x, a.cols) / count;
-      const Moments<Raw> m = RowMoments(x, a.cols, by.center);
-      const Raw correction = m.first / count;
-      // Rounding may leave the difference a little below zero; NaN passes through.
-      const Raw variance = m.second / count - correction * correction;
-      by.rstd = Raw{1} / std::sqrt((variance < Raw{0} ? Raw{0} : variance) + eps);
-      by.shift = -correction * by.rstd;
+  Raw centers[kRows] = {};
+  Raw sums[kRows];
+  Raw squares[kRows];
+  if (!a.rms) {
+    SumRows<kNative>(kEach, x, a.ld_x, a.cols, sums);
+    for (std::size_t r = 0; r < kRows; ++r) centers[r] = sums[r] / count;
+  }
+  RowMoments(kEach, x, a.ld_x, a.cols, centers, sums, squares);
+  RowStatistics<Raw> by[kRows];
+  for (std::size_t r = 0; r < kRows; ++r) {
+    const Raw correction = a.rms ? Raw{0} : sums[r] / count;
+    // Rounding may leave the difference a little below zero; NaN passes through.
+    Raw variance = squares[r] / count - correction * correction;
+    if (variance < Raw{0}) variance = Raw{0};
+    by[r].center = centers[r];
+    by[r].rstd = Raw{1} / std::sqrt(variance + static_cast<Raw>(a.eps));
+    by[r].shift = -correction * by[r].rstd;
+  }
+  if (a.weight == nullptr) {
+    NormaliseRows<0, kStreaming, kNative>(kEach, a, x, by, y);
+  } else if (a.bias == nullptr) {
+    NormaliseRows<1, kStreaming, kNative>(kEach, a, x, by, y);
+  } else {
+    NormaliseRows<2, kStreaming, kNative>(kEach, a, x, by, y);
+  }
+}
+
+// How many rows are taken together: as many as registers hold sums for while their
+// input stays in half of L1 for the second and third pass; fewer where rows lie about
+// 4 KiB apart, which puts all of them, and their outputs, into the same sets of L1. Where
+// memory is the limit single rows do.
+inline std::int64_t RowsTogether(const internal::LayerNormLaunch& a, std::int64_t element_bytes) {
+  if (a.streaming || 2 * a.cols * element_bytes > internal::kTogetherBytes) return 1;
+  const std::int64_t apart = a.ld_x * element_bytes % 4096;
+  const bool collide = apart < 256 || apart > 4096 - 256;
+  const bool fits = 4 * a.cols * element_bytes <= internal::kTogetherBytes;
+  return HWY_TARGET == HWY_AVX3 && fits && !collide ? 4 : 2;
+}
+
+template <bool kNative, class Raw, class TIn, class TOut>
+void LayerNormRows(const internal::LayerNormLaunch& a, std::int64_t begin, std::int64_t end) {
+  const std::int64_t together = RowsTogether(a, sizeof(TIn));
+  std::int64_t row = begin;
+  if constexpr (HWY_TARGET == HWY_AVX3) {
+    for (; together == 4 && row + 4 <= end; row += 4) {
+      LayerNormBlock<4, false, kNative, Raw, TIn, TOut>(a, row);
     }
-    if (a.weight != nullptr) {
-      a.streaming ? RowNormalise<true, true>(x, a.cols, by, y)
-                  : RowNormalise<false, true>(x, a.cols, by, y);
-    } else {
-      a.streaming ? RowNormalise<true, false>(x, a.cols, by, y)
-                  : RowNormalise<false, false>(x, a.cols, by, y);
-    }
+  }
+  for (; together >= 2 && row + 2 <= end; row += 2) {
+    LayerNormBlock<2, false, kNative, Raw, TIn, TOut>(a, row);
+  }
+  for (; row < end; ++row) {
+    a.streaming ? LayerNormBlock<1, true, kNative, Raw, TIn, TOut>(a, row)
+                : LayerNormBlock<1, false, kNative, Raw, TIn, TOut>(a, row);
   }
   if (a.streaming) hwy::FlushStream();
 }
 
 template <class Raw, class TIn, class TOut>
 void LayerNormAll(const internal::LayerNormLaunch& a) {
-  ParallelFor(
-      a.rows, std::max<std::int64_t>(1, internal::kLayerNormGrain / a.cols),
-      [&](std::int64_t begin, std::int64_t end) { LayerNormRows<Raw, TIn, TOut>(a, begin, end); });
+  [[maybe_unused]] const bool native = HasNativeBf16();
+  const std::int64_t grain = std::max<std::int64_t>(1, internal::kLayerNormGrain / a.cols);
+  ParallelFor(a.rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    if constexpr (kCanBeNative && std::is_same_v<TIn, BF16> && std::is_same_v<TOut, BF16>) {
+      if (native) return LayerNormRows<true, Raw, TIn, TOut>(a, begin, end);
+    }
+    LayerNormRows<false, Raw, TIn, TOut>(a, begin, end);
+  });
 }
 
 void RunLayerNorm(const internal::LayerNormLaunch& a) {
@@ -282,7 +323,9 @@ class LayerNormKernel : public Kernel {
     launch_.y = output.data;
     launch_.ld_x = inputs[0].extents.ld;
     launch_.ld_y = output.extents.ld;
-    HWY_DYNAMIC_DISPATCH(RunLayerNorm)(launch_);
+    internal::LayerNormLaunch launch = launch_;
+    launch.streaming = launch_.streaming && internal::RowsAligned(output);
+    HWY_DYNAMIC_DISPATCH(RunLayerNorm)(launch);
     return absl::OkStatus();
   }
 

@@ -2,8 +2,7 @@
 // type they are computed in, and exp; compiled once for each SIMD target.
 //
 // Conversions down round to nearest, ties to even, subnormals and infinities
-// included, by integer arithmetic (Highway 1.0.3's own bf16 demotion truncates);
-// NaNs stay NaNs. Conversions up are exact.
+// included (Highway 1.0.3's own bf16 demotion truncates); NaNs stay NaNs. Conversions up are exact.
 #if defined(ASSAY_BUILTIN_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ASSAY_BUILTIN_SIMD_INL_H_
 #undef ASSAY_BUILTIN_SIMD_INL_H_
@@ -16,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace assay {
@@ -33,126 +33,255 @@ using VOf = hn::Vec<D>;
 // Lanes of the widest vector of any type, for tail buffers.
 inline constexpr std::size_t kMaxLanes = 64;
 
-// ---- loads: Lanes(d) elements at p, unaligned ----
+// ---- 16-bit formats in registers ----
 
+template <class T>
+inline constexpr bool kIs16 = std::is_same_v<T, BF16> || std::is_same_v<T, F16>;
 template <class D>
-HWY_INLINE VOf<D> LoadAs(D d, const TOf<D>* p) {
-  return hn::LoadU(d, p);
-}
+using D16 = hn::Rebind<std::uint16_t, D>;
 
-template <class D>
-requires(hwy::IsFloat<hn::TFromD<D>>()) HWY_INLINE VOf<D> LoadAs(D d, const BF16* p) {
+// The values that 16-bit codes of format T stand for; exact.
+template <class T, class D>
+HWY_INLINE VOf<D> Widen(D d, VOf<D16<D>> half) {
   const hn::RebindToUnsigned<D> du;
-  const hn::Rebind<std::uint16_t, D> d16;
-  const auto half = hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(p));
-  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, half)));
-}
-
-template <class D>
-requires(hwy::IsFloat<hn::TFromD<D>>()) HWY_INLINE VOf<D> LoadAs(D d, const F16* p) {
+  if constexpr (std::is_same_v<T, BF16>) {
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, half)));
+  } else {
 #if HWY_TARGET == HWY_AVX3
-  (void)d;
-  return VOf<D>{_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+    return VOf<D>{_mm512_cvtph_ps(half.raw)};
 #elif HWY_TARGET == HWY_AVX2
-  (void)d;
-  return VOf<D>{_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+    return VOf<D>{_mm256_cvtph_ps(half.raw)};
 #else
-  // Exponent and mantissa moved into place read as a float 2^112 times too small;
-  // the product is exact, for subnormals too. What lands at 2^16 or above was
-  // infinite or NaN.
-  const hn::RebindToUnsigned<D> du;
-  const hn::Rebind<std::uint16_t, D> d16;
-  const auto half = hn::PromoteTo(du, hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(p)));
-  const auto sign = hn::ShiftLeft<16>(hn::And(half, hn::Set(du, 0x8000u)));
-  const auto moved = hn::ShiftLeft<13>(hn::And(half, hn::Set(du, 0x7fffu)));
-  const auto value = hn::Mul(hn::BitCast(d, moved), hn::Set(d, 0x1p112f));
-  const auto special = hn::RebindMask(du, hn::Ge(value, hn::Set(d, 65536.0f)));
-  const auto bits =
-      hn::Or(hn::BitCast(du, value), hn::IfThenElseZero(special, hn::Set(du, 0x7f800000u)));
-  return hn::BitCast(d, hn::Or(bits, sign));
+    // Exponent and mantissa moved into place read as a float 2^112 times too small;
+    // the product is exact, for subnormals too. What lands at 2^16 or above was
+    // infinite or NaN.
+    const auto bits = hn::PromoteTo(du, half);
+    const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000u)));
+    const auto moved = hn::ShiftLeft<13>(hn::And(bits, hn::Set(du, 0x7fffu)));
+    const auto value = hn::Mul(hn::BitCast(d, moved), hn::Set(d, 0x1p112f));
+    const auto special = hn::RebindMask(du, hn::Ge(value, hn::Set(d, 65536.0f)));
+    const auto magnitude =
+        hn::Or(hn::BitCast(du, value), hn::IfThenElseZero(special, hn::Set(du, 0x7f800000u)));
+    return hn::BitCast(d, hn::Or(magnitude, sign));
 #endif
+  }
 }
 
-// int8 to the int16 that integer kernels multiply.
+// The bits of v rounded to bf16's 8 of significand, in the upper half of each lane;
+// the lower half is garbage. A NaN is the result of arithmetic here, thus quiet,
+// and its upper half still says so.
 template <class D>
-requires(!hwy::IsFloat<hn::TFromD<D>>()) HWY_INLINE VOf<D> LoadAs(D d, const std::int8_t* p) {
-  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<std::int8_t, D>(), p));
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> RoundToUpperHalf(D /*d*/, VOf<D> v) {
+  const hn::RebindToUnsigned<D> du;
+  const auto bits = hn::BitCast(du, v);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+  const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7fffu)), odd);
+  return hn::IfThenElse(hn::RebindMask(du, hn::Ne(v, v)), bits, rounded);
+}
+
+// The 16-bit codes of format T nearest to v, ties to even.
+template <class T, class D>
+HWY_INLINE VOf<D16<D>> Narrow(D d, VOf<D> v) {
+  if constexpr (std::is_same_v<T, BF16>) {
+    return hn::TruncateTo(D16<D>(), hn::ShiftRight<16>(RoundToUpperHalf(d, v)));
+  } else {
+#if HWY_TARGET == HWY_AVX3
+    return VOf<D16<D>>{_mm512_cvtps_ph(v.raw, _MM_FROUND_TO_NEAREST_INT)};
+#elif HWY_TARGET == HWY_AVX2
+    return VOf<D16<D>>{_mm256_cvtps_ph(v.raw, _MM_FROUND_TO_NEAREST_INT)};
+#else
+    const hn::RebindToUnsigned<D> du;
+    const hn::RebindToSigned<D> di;
+    const auto bits = hn::BitCast(du, v);
+    const auto sign = hn::And(bits, hn::Set(du, 0x80000000u));
+    const auto magnitude = hn::Xor(bits, sign);
+    // Subnormal results: adding 2^-1 puts the fp16 subnormal's last bit at the
+    // float's, so the addition rounds where it should.
+    const auto shifted = hn::Add(hn::BitCast(d, magnitude), hn::Set(d, 0.5f));
+    const auto small = hn::Sub(hn::BitCast(du, shifted), hn::Set(du, 0x3f000000u));
+    // Normal results: the exponent rebiased, half of the last place less one added,
+    // one more where the place above is odd; a carry past the top gives infinity.
+    const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 1u));
+    const auto rebias = hn::Set(du, 0xfffu - (112u << 23));
+    const auto normal = hn::ShiftRight<13>(hn::Add(hn::Add(magnitude, rebias), odd));
+    const auto as_int = hn::BitCast(di, magnitude);
+    const auto is_small = hn::RebindMask(du, hn::Lt(as_int, hn::Set(di, 113 << 23)));
+    const auto is_large = hn::RebindMask(du, hn::Gt(as_int, hn::Set(di, (143 << 23) - 1)));
+    const auto is_nan = hn::RebindMask(du, hn::Ne(v, v));
+    auto half = hn::IfThenElse(is_small, small, normal);
+    half = hn::IfThenElse(is_large, hn::Set(du, 0x7c00u), half);
+    half = hn::IfThenElse(is_nan, hn::Set(du, 0x7e00u), half);
+    half = hn::Or(half, hn::ShiftRight<16>(sign));
+    return hn::TruncateTo(D16<D>(), half);
+#endif
+  }
+}
+
+// ---- loads and stores of a vector, and of a row's end ----
+
+// Lanes(d) elements at p, unaligned.
+template <class D, class T>
+HWY_INLINE VOf<D> LoadAs(D d, const T* p) {
+  if constexpr (kIs16<T>) {
+    return Widen<T>(d, hn::LoadU(D16<D>(), reinterpret_cast<const std::uint16_t*>(p)));
+  } else if constexpr (sizeof(T) == sizeof(TOf<D>)) {
+    return hn::LoadU(d, p);
+  } else {
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<T, D>(), p));
+  }
+}
+
+template <class D, class T>
+HWY_INLINE void StoreAs(D d, VOf<D> v, T* p) {
+  if constexpr (kIs16<T>) {
+    hn::StoreU(Narrow<T>(d, v), D16<D>(), reinterpret_cast<std::uint16_t*>(p));
+  } else {
+    hn::StoreU(v, d, p);
+  }
 }
 
 // The first n < Lanes(d) elements, zeros behind; reads nothing past them.
 template <class D, class T>
 HWY_INLINE VOf<D> LoadFirst(D d, const T* p, std::size_t n) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (kIs16<T>) {
+    const D16<D> d16;
+    return Widen<T>(
+        d, hn::MaskedLoad(hn::FirstN(d16, n), d16, reinterpret_cast<const std::uint16_t*>(p)));
+  } else if constexpr (sizeof(T) == sizeof(TOf<D>)) {
+    return hn::MaskedLoad(hn::FirstN(d, n), d, p);
+  }
+#endif
   T buffer[kMaxLanes] = {};
   std::memcpy(buffer, p, n * sizeof(T));
   return LoadAs(d, buffer);
 }
 
-// ---- stores ----
-
-template <class D>
-HWY_INLINE void StoreAs(D d, VOf<D> v, TOf<D>* p) {
-  hn::StoreU(v, d, p);
-}
-
-template <class D>
-HWY_INLINE void StoreAs(D d, VOf<D> v, BF16* p) {
-  const hn::RebindToUnsigned<D> du;
-  const hn::Rebind<std::uint16_t, D> d16;
-  const auto bits = hn::BitCast(du, v);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
-  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fffu)));
-  const auto quiet = hn::Or(bits, hn::Set(du, 0x400000u));
-  const auto is_nan = hn::RebindMask(du, hn::Ne(v, v));
-  const auto top = hn::ShiftRight<16>(hn::IfThenElse(is_nan, quiet, rounded));
-  (void)d;
-  hn::StoreU(hn::TruncateTo(d16, top), d16, reinterpret_cast<std::uint16_t*>(p));
-}
-
-template <class D>
-HWY_INLINE void StoreAs(D d, VOf<D> v, F16* p) {
-#if HWY_TARGET == HWY_AVX3
-  (void)d;
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
-                      _mm512_cvtps_ph(v.raw, _MM_FROUND_TO_NEAREST_INT));
-#elif HWY_TARGET == HWY_AVX2
-  (void)d;
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
-                   _mm256_cvtps_ph(v.raw, _MM_FROUND_TO_NEAREST_INT));
-#else
-  const hn::RebindToUnsigned<D> du;
-  const hn::Rebind<std::uint16_t, D> d16;
-  const auto bits = hn::BitCast(du, v);
-  const auto sign = hn::And(bits, hn::Set(du, 0x80000000u));
-  const auto magnitude = hn::Xor(bits, sign);
-  // Subnormal results: adding 2^-1 puts the fp16 subnormal's last bit at the
-  // float's, so the addition rounds where it should.
-  const auto shifted = hn::Add(hn::BitCast(d, magnitude), hn::Set(d, 0.5f));
-  const auto small = hn::Sub(hn::BitCast(du, shifted), hn::Set(du, 0x3f000000u));
-  // Normal results: the exponent rebiased, half of the last place less one added,
-  // one more where the place above is odd; a carry past the top gives infinity.
-  const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 1u));
-  const auto rebias = hn::Set(du, 0xfffu - (112u << 23));
-  const auto normal = hn::ShiftRight<13>(hn::Add(hn::Add(magnitude, rebias), odd));
-  const hn::RebindToSigned<D> di;
-  const auto as_int = hn::BitCast(di, magnitude);
-  const auto is_small = hn::RebindMask(du, hn::Lt(as_int, hn::Set(di, 113 << 23)));
-  const auto is_large = hn::RebindMask(du, hn::Gt(as_int, hn::Set(di, (143 << 23) - 1)));
-  const auto is_nan = hn::RebindMask(du, hn::Ne(v, v));
-  auto half = hn::IfThenElse(is_small, small, normal);
-  half = hn::IfThenElse(is_large, hn::Set(du, 0x7c00u), half);
-  half = hn::IfThenElse(is_nan, hn::Set(du, 0x7e00u), half);
-  half = hn::Or(half, hn::ShiftRight<16>(sign));
-  hn::StoreU(hn::TruncateTo(d16, half), d16, reinterpret_cast<std::uint16_t*>(p));
-#endif
-}
-
 // The first n < Lanes(d) lanes; writes nothing past them.
 template <class D, class T>
 HWY_INLINE void StoreFirst(D d, VOf<D> v, T* p, std::size_t n) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (kIs16<T>) {
+    const D16<D> d16;
+    hn::BlendedStore(Narrow<T>(d, v), hn::FirstN(d16, n), d16, reinterpret_cast<std::uint16_t*>(p));
+    return;
+  } else if constexpr (sizeof(T) == sizeof(TOf<D>)) {
+    hn::BlendedStore(v, hn::FirstN(d, n), d, p);
+    return;
+  }
+#endif
   T buffer[kMaxLanes];
   StoreAs(d, v, buffer);
   std::memcpy(p, buffer, n * sizeof(T));
 }
+
+// The same for n <= Lanes(d).
+template <class D, class T>
+HWY_INLINE VOf<D> LoadSome(D d, const T* p, std::size_t n) {
+  return n == hn::Lanes(d) ? LoadAs(d, p) : LoadFirst(d, p, n);
+}
+template <class D, class T>
+HWY_INLINE void StoreSome(D d, VOf<D> v, T* p, std::size_t n) {
+  n == hn::Lanes(d) ? StoreAs(d, v, p) : StoreFirst(d, v, p, n);
+}
+
+// ---- pairs: 2·Lanes(d) elements at once ----
+//
+// In memory's order, or, between bf16 and bf16, with the even elements in `first`
+// and the odd ones in `second`: bf16 is a float's upper half, so that order needs
+// no shuffles at all.
+
+template <class V>
+struct Pair {
+  V first;
+  V second;
+};
+
+template <bool kEvenOdd, class D, class T>
+HWY_INLINE Pair<VOf<D>> LoadPair(D d, const T* p) {
+  if constexpr (kEvenOdd && std::is_same_v<T, BF16>) {
+    const hn::RebindToUnsigned<D> du;
+    const auto both = hn::LoadU(du, reinterpret_cast<const std::uint32_t*>(p));
+    return {hn::BitCast(d, hn::ShiftLeft<16>(both)),
+            hn::BitCast(d, hn::And(both, hn::Set(du, 0xffff0000u)))};
+  } else {
+    const auto low = LoadAs(d, p);
+    const auto high = LoadAs(d, p + hn::Lanes(d));
+    if constexpr (kEvenOdd) {
+      return {hn::ConcatEven(d, high, low), hn::ConcatOdd(d, high, low)};
+    } else {
+      return {low, high};
+    }
+  }
+}
+
+// kStream: around the caches; p is then aligned to a vector.
+template <bool kEvenOdd, bool kStream, class D, class T>
+HWY_INLINE void StorePair(D d, Pair<VOf<D>> v, T* p) {
+  if constexpr (kIs16<T>) {
+    const hn::Repartition<std::uint16_t, D> dp;
+    VOf<decltype(dp)> codes;
+    if constexpr (kEvenOdd) {
+      static_assert(std::is_same_v<T, BF16>);
+      const hn::RebindToUnsigned<D> du;
+      const auto even = hn::ShiftRight<16>(RoundToUpperHalf(d, v.first));
+      const auto odd = hn::And(RoundToUpperHalf(d, v.second), hn::Set(du, 0xffff0000u));
+      codes = hn::BitCast(dp, hn::Or(even, odd));
+    } else {
+      codes = hn::Combine(dp, Narrow<T>(d, v.second), Narrow<T>(d, v.first));
+    }
+    auto* to = reinterpret_cast<std::uint16_t*>(p);
+    kStream ? hn::Stream(codes, dp, to) : hn::StoreU(codes, dp, to);
+  } else if constexpr (kStream) {
+    hn::Stream(v.first, d, p);
+    hn::Stream(v.second, d, p + hn::Lanes(d));
+  } else {
+    hn::StoreU(v.first, d, p);
+    hn::StoreU(v.second, d, p + hn::Lanes(d));
+  }
+}
+
+// ---- AVX512_BF16 ----
+//
+// Highway's AVX3 target is without it, so the two instructions are written out;
+// whether the processor has them is asked once, by HasNativeBf16. Both take and
+// give subnormals as zeros.
+
+#if HWY_TARGET == HWY_AVX3
+inline constexpr bool kCanBeNative = true;
+
+HWY_INLINE bool HasNativeBf16() { return __builtin_cpu_supports("avx512bf16") != 0; }
+
+// sum + x[2i] + x[2i + 1] in each lane i, from 32 elements.
+HWY_INLINE hn::Vec512<float> AddNativePairs(const BF16* x, hn::Vec512<float> sum) {
+  const __m512i ones = _mm512_set1_epi16(0x3f80);
+  const __m512i v = _mm512_loadu_si512(x);
+  asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(v), "v"(ones));
+  return sum;
+}
+
+// StorePair in memory's order, rounding in one instruction; subnormals, which it
+// would flush, take the other path.
+HWY_INLINE void StoreNativePair(hn::Full512<float> d, Pair<hn::Vec512<float>> v, bool stream,
+                                BF16* p) {
+  constexpr int kSubnormal = 0x20;
+  if (HWY_UNLIKELY((_mm512_fpclass_ps_mask(v.first.raw, kSubnormal) |
+                    _mm512_fpclass_ps_mask(v.second.raw, kSubnormal)) != 0)) {
+    stream ? StorePair<false, true>(d, v, p) : StorePair<false, false>(d, v, p);
+    return;
+  }
+  __m512i codes;
+  asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(codes) : "v"(v.second.raw), "v"(v.first.raw));
+  if (stream) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(p), codes);
+  } else {
+    _mm512_storeu_si512(p, codes);
+  }
+}
+#else
+inline constexpr bool kCanBeNative = false;
+HWY_INLINE bool HasNativeBf16() { return false; }
+#endif
 
 // n elements of any stored type, converted to Raw.
 template <class Raw, class T>

@@ -49,7 +49,7 @@ struct SoftmaxLaunch {
   std::int64_t cols;
   std::int64_t ld_x;     // [elements]
   std::int64_t ld_y;     // [elements]
-  bool streaming;        // store around the caches
+  bool streaming;        // store around the caches; rows of y are 64-byte aligned
   std::byte* scratch;    // a row a worker
   std::int64_t pitch;    // [bytes] between workers' rows, a multiple of 256
   std::int64_t workers;  // rows of scratch
@@ -135,31 +135,14 @@ void RowScale(const Raw* HWY_RESTRICT terms, std::int64_t n, Raw factor, T* HWY_
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto f = hn::Set(d, factor);
   std::int64_t i = 0;
-  if constexpr (kStreaming) {
-    const hn::ScalableTag<T> dt;
-    const auto wide = static_cast<std::int64_t>(hn::Lanes(dt));
-    HWY_ALIGN T staged[kMaxLanes];
-    // Up to the first aligned address, then whole vectors of the output's type.
-    const auto address = reinterpret_cast<std::uintptr_t>(y);
-    const auto vector_bytes = static_cast<std::uintptr_t>(wide) * sizeof(T);
-    const auto head = static_cast<std::int64_t>((0 - address) % vector_bytes / sizeof(T));
-    for (; i < std::min(head, n); ++i) {
-      StoreFirst(d, hn::Mul(hn::Set(d, terms[i]), f), y + i, 1);
-    }
-    for (; i + wide <= n; i += wide) {
-      if constexpr (sizeof(T) == sizeof(Raw)) {
-        hn::Stream(hn::Mul(hn::LoadU(d, terms + i), f), dt, y + i);
-      } else {
-        for (std::int64_t j = 0; j < wide; j += lanes) {
-          StoreAs(d, hn::Mul(hn::LoadU(d, terms + i + j), f), staged + j);
-        }
-        const hn::ScalableTag<std::uint16_t> d16;
-        hn::Stream(hn::Load(d16, reinterpret_cast<const std::uint16_t*>(staged)), d16,
-                   reinterpret_cast<std::uint16_t*>(y + i));
-      }
-    }
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const auto t = LoadPair<false>(d, terms + i);
+    StorePair<false, kStreaming>(d, {hn::Mul(t.first, f), hn::Mul(t.second, f)}, y + i);
   }
-  for (; i + lanes <= n; i += lanes) StoreAs(d, hn::Mul(hn::LoadU(d, terms + i), f), y + i);
+  if (i + lanes <= n) {
+    StoreAs(d, hn::Mul(hn::LoadU(d, terms + i), f), y + i);
+    i += lanes;
+  }
   if (i < n) {
     const auto rest = static_cast<std::size_t>(n - i);
     StoreFirst(d, hn::Mul(LoadFirst(d, terms + i, rest), f), y + i, rest);
@@ -230,7 +213,9 @@ class SoftmaxKernel : public Kernel {
     launch_.y = output.data;
     launch_.ld_x = inputs[0].extents.ld;
     launch_.ld_y = output.extents.ld;
-    HWY_DYNAMIC_DISPATCH(RunSoftmax)(launch_);
+    internal::SoftmaxLaunch launch = launch_;
+    launch.streaming = launch_.streaming && internal::RowsAligned(output);
+    HWY_DYNAMIC_DISPATCH(RunSoftmax)(launch);
     return absl::OkStatus();
   }
 

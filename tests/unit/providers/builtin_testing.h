@@ -74,34 +74,42 @@ class HeapDevice : public Device {
   HeapArena arena_;
 };
 
-// A tensor with 64 guard bytes on each side, stored in its format.
+// A tensor at a cache line, with 64 guard bytes on each side, stored in its format.
 class TestTensor {
  public:
   TestTensor() = default;
   TestTensor(DType dtype, const Extents& extents)
       : dtype_(dtype),
         extents_(extents),
-        bytes_(static_cast<std::size_t>(StorageBytes(dtype, extents.span())) + 128,
-               std::byte{kGuardByte}) {}
+        size_(static_cast<std::size_t>(StorageBytes(dtype, extents.span())) + 128),
+        lines_((size_ + 63) / 64) {
+    std::memset(data(), kGuardByte, size_);
+  }
   static TestTensor Dense(DType dtype, std::int64_t rows, std::int64_t cols,
                           std::int64_t batch = 1) {
     return TestTensor(dtype, Extents::Dense(batch, rows, cols));
   }
 
-  TensorView view() { return TensorView{bytes_.data() + 64, dtype_, extents_}; }
+  TensorView view() { return TensorView{data() + 64, dtype_, extents_}; }
   std::int64_t count() const { return extents_.count(); }
-  const std::vector<std::byte>& bytes() const { return bytes_; }
+  std::vector<std::byte> bytes() const { return {data(), data() + size_}; }
 
   // Element i of the logical order; Set rounds to nearest even.
   double Get(std::int64_t i) const { return At(Offset(i)); }
   void Set(std::int64_t i, double v) {
-    std::byte* p = bytes_.data() + 64 + StorageBytes(dtype_, Offset(i));
+    std::byte* p = data() + 64 + StorageBytes(dtype_, Offset(i));
     if (dtype_ == DType::kF64) Put(p, v);
     if (dtype_ == DType::kF32) Put(p, static_cast<float>(v));
     if (dtype_ == DType::kF16) Put(p, static_cast<_Float16>(v));
     if (dtype_ == DType::kBF16) Put(p, RoundBf16(static_cast<float>(v)));
     if (dtype_ == DType::kI8) Put(p, static_cast<std::int8_t>(v));
     if (dtype_ == DType::kI32) Put(p, static_cast<std::int32_t>(v));
+  }
+  // Every element, for loops that read them often.
+  std::vector<double> Values() const {
+    std::vector<double> all(static_cast<std::size_t>(count()));
+    for (std::int64_t i = 0; i < count(); ++i) all[static_cast<std::size_t>(i)] = Get(i);
+    return all;
   }
   void FillNormal(std::mt19937_64& rng, double sigma = 1.0, double mean = 0.0) {
     std::normal_distribution<double> normal(mean, sigma);
@@ -112,25 +120,31 @@ class TestTensor {
     for (std::int64_t i = 0; i < count(); ++i) Set(i, uniform(rng));
   }
   void FillBytes(unsigned char b) {
-    for (std::size_t i = 64; i < bytes_.size() - 64; ++i) bytes_[i] = std::byte{b};
+    for (std::size_t i = 64; i < size_ - 64; ++i) data()[i] = std::byte{b};
   }
   // Bytes outside the logical elements still hold what the tensor was made with.
   bool GuardsWhole() const {
     for (std::size_t i = 0; i < 64; ++i) {
-      if (bytes_[i] != std::byte{kGuardByte}) return false;
-      if (bytes_[bytes_.size() - 1 - i] != std::byte{kGuardByte}) return false;
+      if (data()[i] != std::byte{kGuardByte}) return false;
+      if (data()[size_ - 1 - i] != std::byte{kGuardByte}) return false;
     }
     return true;
   }
 
  private:
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::byte* data() { return reinterpret_cast<std::byte*>(lines_.data()); }
+  const std::byte* data() const { return reinterpret_cast<const std::byte*>(lines_.data()); }
+
   std::int64_t Offset(std::int64_t i) const {
     const std::int64_t plane = extents_.rows * extents_.cols;
     return i / plane * extents_.batch_stride + i % plane / extents_.cols * extents_.ld +
            i % extents_.cols;
   }
   double At(std::int64_t offset) const {
-    const std::byte* p = bytes_.data() + 64 + StorageBytes(dtype_, offset);
+    const std::byte* p = data() + 64 + StorageBytes(dtype_, offset);
     switch (dtype_) {
       case DType::kF64:
         return Take<double>(p);
@@ -165,7 +179,8 @@ class TestTensor {
 
   DType dtype_ = DType::kUnspecified;
   Extents extents_;
-  std::vector<std::byte> bytes_;
+  std::size_t size_ = 0;
+  std::vector<Line> lines_;
 };
 
 // Makes the kernel and launches it twice over different garbage in the output:
