@@ -85,6 +85,15 @@ HWY_INLINE V64 Canonical(DType t, V64 words) {
   }
 }
 
+// Sum of the lanes, modulo 2^64 in so many words: the intrinsic adds signed numbers.
+HWY_INLINE std::uint64_t Sum(V64 v) {
+  HWY_ALIGN std::uint64_t lane[hn::MaxLanes(D64())];
+  hn::Store(v, D64(), lane);
+  std::uint64_t sum = 0;
+  for (std::size_t k = 0; k < hn::Lanes(D64()); ++k) sum += lane[k];
+  return sum;
+}
+
 void AccumulateTarget(DType dtype, const void* words, std::int64_t n, std::int64_t first_word,
                       TensorDigest& digest) {
   const D64 d;
@@ -116,9 +125,7 @@ void AccumulateTarget(DType dtype, const void* words, std::int64_t n, std::int64
     }
     at = hn::Add(at, advance);
   }
-  const std::uint64_t sums[4] = {
-      hn::GetLane(hn::SumOfLanes(d, raw0)), hn::GetLane(hn::SumOfLanes(d, raw1)),
-      hn::GetLane(hn::SumOfLanes(d, change0)), hn::GetLane(hn::SumOfLanes(d, change1))};
+  const std::uint64_t sums[4] = {Sum(raw0), Sum(raw1), Sum(change0), Sum(change1)};
   for (int s = 0; s < 2; ++s) {
     digest.raw[s] += sums[s];
     digest.canonical[s] += sums[s] + sums[2 + s];
