@@ -33,10 +33,13 @@ struct Plan {
   double bytes = 0;                 // each operand moved once [bytes]
   std::int64_t accumulations = 1;   // length of the longest sum behind an element
   double accumulator_roundoff = 0;  // u_a: 2^-24, 2^-53 for fp64, 0 for integers
-  double proven_factor = 1;         // κ: proven allowance over the probabilistic one, >= 1
-  bool exact = false;               // no allowance at all: integers, copies
-  bool elementwise = false;         // one output a "row" element: max_ulp means something
-  bool zero_mean_random = false;    // the probabilistic bound gates
+  // Unit roundoff of a format narrower than the accumulator's that the kernel under
+  // test declares it holds intermediates in (Kernel::intermediate_roundoff); 0: none.
+  double intermediate_roundoff = 0;
+  double proven_factor = 1;       // κ: proven allowance over the probabilistic one, >= 1
+  bool exact = false;             // no allowance at all: integers, copies
+  bool elementwise = false;       // one output a "row" element: max_ulp means something
+  bool zero_mean_random = false;  // the probabilistic bound gates
 };
 
 // Reference value and error allowance of every output element, logical order.

@@ -27,6 +27,10 @@ class Kernel {
   virtual ~Kernel() = default;
   // Enqueues one launch. Called many times with the same views.
   virtual absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) = 0;
+  // Unit roundoff of a format narrower than the accumulator's that the kernel holds
+  // intermediate results in, where its library does so by design; 0: none. It widens
+  // the error bound, so it is declared with the evidence, and shown in implementation().
+  virtual double intermediate_roundoff() const { return 0.0; }
   // What the library chose, "brgemm:avx512_core_bf16"; may be empty.
   virtual std::string implementation() const { return {}; }
 };

@@ -62,21 +62,6 @@ std::string Unknown(std::string_view what, std::string_view word, const Names& k
   return Cat(message, "; did you mean \"", near, "\"?");
 }
 
-// The default problem of an op, or nothing where there is none of that name.
-std::optional<Problem> ProblemOf(std::string_view op) {
-  std::optional<Problem> found;
-  const auto consider = [&](auto problem) {
-    if (decltype(problem)::kOp == op) found = std::move(problem);
-  };
-  consider(GemmProblem{});
-  consider(ConvProblem{});
-  consider(AttentionProblem{});
-  consider(SoftmaxProblem{});
-  consider(LayerNormProblem{});
-  consider(CopyProblem{});
-  return found;
-}
-
 std::vector<std::string_view> FieldNames(const Problem& problem) {
   return std::visit(
       [](const auto& p) {
@@ -228,7 +213,7 @@ class Reader {
       return At(table).Error("a requirement names op, provider and dtype");
     }
     for (const std::string& op : *ops) {
-      if (!ProblemOf(op)) return At(*table.get("op")).Error(Cat("unknown op \"", op, "\""));
+      if (!DefaultProblem(op)) return At(*table.get("op")).Error(Cat("unknown op \"", op, "\""));
       for (const std::string& provider : *providers) {
         Requirement requirement{op, provider, {}, std::string(backend_)};
         for (const std::string& word : *dtypes) {
@@ -253,7 +238,7 @@ class Reader {
     if (op_node == nullptr) return At(table).Error("\"op\" is missing");
     std::string op;
     if (absl::Status s = Get(At(*op_node), "op", *op_node, &op); !s.ok()) return s;
-    const std::optional<Problem> problem = ProblemOf(op);
+    const std::optional<Problem> problem = DefaultProblem(op);
     if (!problem) return At(*op_node).Error(Cat("unknown op \"", op, "\""));
     const std::vector<std::string_view> fields = FieldNames(*problem);
     std::vector<std::string_view> known(std::begin(kCaseKeys), std::end(kCaseKeys));

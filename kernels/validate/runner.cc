@@ -150,6 +150,7 @@ class Run {
     if (!kernel.ok()) return EndedBy(kernel.status(), entry_->provider);
     kernel_ = *std::move(kernel);
     outcome_.implementation = kernel_->implementation();
+    outcome_.plan->intermediate_roundoff = kernel_->intermediate_roundoff();
     return std::nullopt;
   }
 

@@ -34,11 +34,11 @@ class Softmax final : public Op {
     return plan;
   }
 
-  absl::Status Reference(const Case& c, const Plan&, Device& device,
+  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
                          std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
     if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
-    SoftmaxReferenceCpu(std::get<SoftmaxProblem>(c.problem), c.dtype, inputs, out.value,
-                        out.allowance);
+    SoftmaxReferenceCpu(std::get<SoftmaxProblem>(c.problem), c.dtype, plan.intermediate_roundoff,
+                        inputs, out.value, out.allowance);
     return absl::OkStatus();
   }
 
@@ -48,11 +48,11 @@ class Softmax final : public Op {
     return SpreadRows(p.rows, p.cols, at_least, seed);
   }
 
-  void ReferenceAt(const Case& c, const Plan&, const HostInputs& inputs,
+  void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
                    std::span<const std::int64_t> indices, double* value,
                    double* allowance) const override {
-    SoftmaxReferenceAt(std::get<SoftmaxProblem>(c.problem), c.dtype, inputs, indices, value,
-                       allowance);
+    SoftmaxReferenceAt(std::get<SoftmaxProblem>(c.problem), c.dtype, plan.intermediate_roundoff,
+                       inputs, indices, value, allowance);
   }
 };
 

@@ -6,8 +6,9 @@
 
 namespace assay {
 
-void SoftmaxReferenceAt(const SoftmaxProblem& problem, DType input, const HostInputs& inputs,
-                        std::span<const std::int64_t> indices, double* value, double* allowance) {
+void SoftmaxReferenceAt(const SoftmaxProblem& problem, DType input, double intermediate,
+                        const HostInputs& inputs, std::span<const std::int64_t> indices,
+                        double* value, double* allowance) {
   const Arithmetic arithmetic = ArithmeticOf(input);
   const std::int64_t cols = problem.cols;
   std::vector<double> x(static_cast<std::size_t>(cols));
@@ -21,7 +22,7 @@ void SoftmaxReferenceAt(const SoftmaxProblem& problem, DType input, const HostIn
     for (; i < indices.size() && indices[i] / cols == row; ++i) {
       const double v = x[static_cast<std::size_t>(indices[i] % cols)];
       value[i] = std::exp(v - max) / sum;
-      allowance[i] = SoftmaxAllowance(arithmetic, value[i], v, max, cols);
+      allowance[i] = SoftmaxAllowance(arithmetic, intermediate, value[i], v, max, cols);
     }
   }
 }

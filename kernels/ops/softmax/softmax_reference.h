@@ -1,11 +1,13 @@
 // The right output of a softmax, and how far a right kernel may be from it.
 //
 //   r = exp(x − m)/l,   m = max x, l = Σ exp(x − m) of the row
-//   E = r·u·(2|x − m| + 2(|x| + |m|) + 8 + n) + the accumulator's smallest normal
+//   E = r·u·(2|x − m| + 2(|x| + |m|) + 8 + n) + r·u_i + the accumulator's smallest normal
 // n, the row's length, stands for the unknown depth of the sum; |x| + |m| is for
 // kernels that scale before they subtract; the last term for exponentials that
-// flush their subnormal results. Counted twice for fp64, 0 where r is not finite.
-// A row with a NaN, an Inf, or nothing but -Inf is NaN (IEEE: inf − inf).
+// flush their subnormal results. u_i is the roundoff of the format a kernel
+// declares it holds its exponentials in before it divides, 0 where it does not. Counted twice for
+// fp64, 0 where r is not finite. A row with a NaN, an Inf, or nothing but -Inf is NaN (IEEE: inf −
+// inf).
 #ifndef ASSAY_KERNELS_OPS_SOFTMAX_SOFTMAX_REFERENCE_H_
 #define ASSAY_KERNELS_OPS_SOFTMAX_SOFTMAX_REFERENCE_H_
 
@@ -20,18 +22,20 @@
 namespace assay {
 
 // E of an element, from r, x and the row's maximum and length.
-inline double SoftmaxAllowance(const Arithmetic& arithmetic, double r, double x, double max,
-                               std::int64_t n) {
+inline double SoftmaxAllowance(const Arithmetic& arithmetic, double intermediate, double r,
+                               double x, double max, std::int64_t n) {
   // -inf has weight 0 exactly; NaN is judged by class.
   if (!std::isfinite(r) || !std::isfinite(x)) return 0.0;
   const double roundings =
       2 * std::abs(x - max) + 2 * (std::abs(x) + std::abs(max)) + 8 + static_cast<double>(n);
-  return arithmetic.times * (r * arithmetic.u * roundings + arithmetic.min_normal);
+  return arithmetic.times * (r * arithmetic.u * roundings + arithmetic.min_normal) +
+         r * intermediate;
 }
 
 // r and E of some output elements, by plain loops; `indices` sorted.
-void SoftmaxReferenceAt(const SoftmaxProblem& problem, DType input, const HostInputs& inputs,
-                        std::span<const std::int64_t> indices, double* value, double* allowance);
+void SoftmaxReferenceAt(const SoftmaxProblem& problem, DType input, double intermediate,
+                        const HostInputs& inputs, std::span<const std::int64_t> indices,
+                        double* value, double* allowance);
 
 }  // namespace assay
 

@@ -22,8 +22,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // One row of n elements; x is padded to whole vectors with -inf, `value` and
 // `allowance` are padded too.
-void Row(const Arithmetic& arithmetic, std::int64_t n, const double* x, double* value,
-         double* allowance) {
+void Row(const Arithmetic& arithmetic, double intermediate, std::int64_t n, const double* x,
+         double* value, double* allowance) {
   const hn::ScalableTag<double> d;
   using V = hn::Vec<decltype(d)>;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -51,11 +51,12 @@ void Row(const Arithmetic& arithmetic, std::int64_t n, const double* x, double* 
   const V fixed = hn::Set(d, 8.0 + static_cast<double>(n));
   const V flush = hn::Set(d, arithmetic.min_normal * arithmetic.times);
   const V size = hn::Abs(max);
+  const V held = hn::Set(d, intermediate);
   for (std::int64_t i = 0; i < n; i += lanes) {
     const V v = hn::LoadU(d, x + i);
     const V r = hn::Div(hn::LoadU(d, value + i), l);
     const V distance = hn::Add(hn::Abs(hn::Sub(v, max)), hn::Add(hn::Abs(v), size));
-    const V e = hn::MulAdd(hn::Mul(r, u), hn::MulAdd(two, distance, fixed), flush);
+    const V e = hn::MulAdd(r, hn::MulAdd(u, hn::MulAdd(two, distance, fixed), held), flush);
     hn::StoreU(r, d, value + i);
     // As SoftmaxAllowance: nothing where r or x is not finite.
     const auto finite = hn::And(hn::Eq(r, r), hn::Lt(hn::Abs(v), infinity));
@@ -73,7 +74,7 @@ namespace assay {
 
 HWY_EXPORT(Row);
 
-void SoftmaxReferenceCpu(const SoftmaxProblem& problem, DType input,
+void SoftmaxReferenceCpu(const SoftmaxProblem& problem, DType input, double intermediate,
                          std::span<const TensorView> inputs, double* value, double* allowance) {
   const Arithmetic arithmetic = ArithmeticOf(input);
   const std::int64_t cols = problem.cols;
@@ -86,7 +87,8 @@ void SoftmaxReferenceCpu(const SoftmaxProblem& problem, DType input,
                 std::vector<double> r(padded), e(padded);
                 for (std::int64_t row = begin; row < end; ++row) {
                   LoadDoubles(input, inputs[0].data, row * inputs[0].extents.ld, cols, x.data());
-                  HWY_DYNAMIC_DISPATCH(Row)(arithmetic, cols, x.data(), r.data(), e.data());
+                  HWY_DYNAMIC_DISPATCH(Row)
+                  (arithmetic, intermediate, cols, x.data(), r.data(), e.data());
                   std::copy_n(r.data(), cols, value + row * cols);
                   std::copy_n(e.data(), cols, allowance + row * cols);
                 }

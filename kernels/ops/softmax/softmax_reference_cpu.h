@@ -12,7 +12,7 @@ namespace assay {
 
 // Views in plan order, in this process's memory. value and allowance are
 // [rows, cols].
-void SoftmaxReferenceCpu(const SoftmaxProblem& problem, DType input,
+void SoftmaxReferenceCpu(const SoftmaxProblem& problem, DType input, double intermediate,
                          std::span<const TensorView> inputs, double* value, double* allowance);
 
 }  // namespace assay

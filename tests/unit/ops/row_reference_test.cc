@@ -18,8 +18,8 @@ PlainResult Fast(const Case& c, const Plan& plan, const Tensors& tensors) {
   const std::size_t count = static_cast<std::size_t>(plan.output.extents.count());
   PlainResult fast{std::vector<double>(count, -1), std::vector<double>(count, -1)};
   if (const auto* softmax = std::get_if<SoftmaxProblem>(&c.problem)) {
-    SoftmaxReferenceCpu(*softmax, c.dtype, tensors.views(), fast.value.data(),
-                        fast.allowance.data());
+    SoftmaxReferenceCpu(*softmax, c.dtype, plan.intermediate_roundoff, tensors.views(),
+                        fast.value.data(), fast.allowance.data());
   } else {
     LayerNormReferenceCpu(std::get<LayerNormProblem>(c.problem), c.dtype, tensors.views(),
                           fast.value.data(), fast.allowance.data());
