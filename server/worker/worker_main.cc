@@ -13,12 +13,14 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <new>
 #include <sstream>
 #include <string>
 
 #include "absl/strings/numbers.h"
 #include "google/protobuf/util/json_util.h"
+#include "kernels/bench/ceilings.h"
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
 #include "server/base/wire.h"
@@ -62,15 +64,7 @@ bool TieToParent(int parent_pid) {
   return getppid() == parent_pid;  // else it died before prctl
 }
 
-void CapMemory([[maybe_unused]] std::int64_t bytes) {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  if (bytes <= 0) return;
-  const rlimit cap{static_cast<rlim_t>(bytes), static_cast<rlim_t>(bytes)};
-  setrlimit(RLIMIT_DATA, &cap);
-#endif
-}
-
-int RunOnce(const std::string& path, Device& device, const Registry& registry) {
+int RunOnce(const std::string& path, Device& device, const Registry& registry, Ceilings* ceilings) {
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
@@ -85,7 +79,8 @@ int RunOnce(const std::string& path, Device& device, const Registry& registry) {
     return kExitUsage;
   }
   if (!spec.has_seed()) spec.set_seed(1);
-  const v1::CaseResult result = RunCaseSpec(spec, device, registry, nullptr, nullptr);
+  MemoryLimit unlimited;
+  const v1::CaseResult result = RunCaseSpec(spec, device, registry, ceilings, nullptr, &unlimited);
   google::protobuf::util::JsonPrintOptions print;
   print.add_whitespace = true;
   print.preserve_proto_field_names = true;
@@ -127,7 +122,8 @@ int Main(int argc, char** argv) {
   if (options.probe) {
     return DescribeDevice(*device, registry).SerializeToFileDescriptor(STDOUT_FILENO) ? 0 : 1;
   }
-  if (!options.once.empty()) return RunOnce(options.once, *device, registry);
+  const std::unique_ptr<Ceilings> ceilings = MakeCpuCeilings(*device);
+  if (!options.once.empty()) return RunOnce(options.once, *device, registry, ceilings.get());
 
   g_page = MapPhasePage(kWorkerPageFd);
   if (g_page == nullptr || options.parent_pid == 0) {
@@ -135,11 +131,12 @@ int Main(int argc, char** argv) {
     return kExitUsage;
   }
   std::set_new_handler(SayOutOfMemory);
-  CapMemory(options.memory_cap);
+  MemoryLimit limit(options.memory_cap, MemoryLimit::KernelAllowance(device->info().memory_bytes,
+                                                                     device->info().compute_units));
   // What a kernel under test closes or writes to must not be the daemon's socket.
   fcntl(kWorkerSocketFd, F_SETFD, FD_CLOEXEC);
   fcntl(kWorkerPageFd, F_SETFD, FD_CLOEXEC);
-  ServeWorker(kWorkerSocketFd, *device, registry, nullptr, g_page);
+  ServeWorker(kWorkerSocketFd, *device, registry, ceilings.get(), g_page, &limit);
 }
 
 }  // namespace

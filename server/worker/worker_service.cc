@@ -47,20 +47,32 @@ class WorkQueue {
 
 class PageObserver final : public PhaseObserver {
  public:
-  explicit PageObserver(PhasePage* page) : page_(page) {}
+  PageObserver(PhasePage* page, MemoryLimit* limit) : page_(page), limit_(limit) {}
+  ~PageObserver() override { limit_->LeaveKernel(); }
   void Enter(Phase phase) override {
     if (page_ != nullptr) page_->Enter(phase);
+    if (phase == Phase::kPrepare || phase == Phase::kKernel || phase == Phase::kBench) {
+      limit_->EnterKernel();
+    } else {
+      limit_->LeaveKernel();
+    }
   }
 
  private:
   PhasePage* page_;
+  MemoryLimit* limit_;
 };
 
 class Service final : public worker::v1::WorkerService::CallbackService {
  public:
   Service(WorkQueue& queue, Device& device, const Registry& registry, Ceilings* ceilings,
-          PhasePage* page)
-      : queue_(queue), device_(device), registry_(registry), ceilings_(ceilings), page_(page) {}
+          PhasePage* page, MemoryLimit* limit)
+      : queue_(queue),
+        device_(device),
+        registry_(registry),
+        ceilings_(ceilings),
+        page_(page),
+        limit_(limit) {}
 
   grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context,
                                      const worker::v1::DescribeRequest*,
@@ -75,7 +87,7 @@ class Service final : public worker::v1::WorkerService::CallbackService {
     return OnDeviceThread(context, [this, request, response] {
       if (page_ != nullptr) page_->cases.fetch_add(1);
       *response->mutable_result() =
-          RunCaseSpec(request->spec(), device_, registry_, ceilings_, page_);
+          RunCaseSpec(request->spec(), device_, registry_, ceilings_, page_, limit_);
       response->set_leased_bytes(device_.arena().leased_bytes());
       if (page_ != nullptr) page_->Enter(Phase::kIdle);
     });
@@ -131,6 +143,7 @@ class Service final : public worker::v1::WorkerService::CallbackService {
   const Registry& registry_;
   Ceilings* ceilings_;
   PhasePage* page_;
+  MemoryLimit* limit_;
 };
 
 }  // namespace
@@ -156,22 +169,22 @@ worker::v1::DescribeResponse DescribeDevice(Device& device, const Registry& regi
 }
 
 v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Registry& registry,
-                           Ceilings* ceilings, PhasePage* page) {
+                           Ceilings* ceilings, PhasePage* page, MemoryLimit* limit) {
   std::vector<FieldError> errors;
   const Case c = FromProto(spec, errors);
   if (!errors.empty()) {
     return ResultWithoutRun(spec, device.info().id, v1::VERDICT_ERROR, "fault",
                             Cat("not a valid case: ", errors[0].field, " ", errors[0].message));
   }
-  PageObserver observer(page);
+  PageObserver observer(page, limit);
   CaseRunner runner(device, registry, ceilings);
   return ToResult(c, runner.Run(c, observer), device.info().id);
 }
 
 void ServeWorker(int fd, Device& device, const Registry& registry, Ceilings* ceilings,
-                 PhasePage* page) {
+                 PhasePage* page, MemoryLimit* limit) {
   WorkQueue queue;
-  Service service(queue, device, registry, ceilings, page);
+  Service service(queue, device, registry, ceilings, page, limit);
   grpc::ServerBuilder builder;
   builder.RegisterService(&service);
   builder.SetMaxReceiveMessageSize(-1);

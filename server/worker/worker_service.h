@@ -10,8 +10,10 @@
 
 #include "assay/v1/case.pb.h"
 #include "assay/worker/v1/worker.pb.h"
+#include "kernels/bench/ceilings.h"
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
+#include "server/worker/memory_limit.h"
 #include "server/worker/phase_page.h"
 
 namespace assay {
@@ -20,15 +22,15 @@ namespace assay {
 worker::v1::DescribeResponse DescribeDevice(Device& device, const Registry& registry);
 
 // A case from its spec to its result, on the calling thread. A spec that cannot be
-// run (the daemon checks them, so it is a mistake of ours) gives ERROR.
+// run (the daemon checks them, so it is a mistake of ours) gives ERROR. `page` may be null.
 v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Registry& registry,
-                           Ceilings* ceilings, PhasePage* page);
+                           Ceilings* ceilings, PhasePage* page, MemoryLimit* limit);
 
 // Serves the requests that come over the connected socket `fd`, on the calling
 // thread, until the process ends: the daemon kills its workers, and a worker dies
 // with its daemon.
 [[noreturn]] void ServeWorker(int fd, Device& device, const Registry& registry, Ceilings* ceilings,
-                              PhasePage* page);
+                              PhasePage* page, MemoryLimit* limit);
 
 }  // namespace assay
 

@@ -1,0 +1,62 @@
+#include "server/worker/memory_limit.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace assay {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+// Data of the process, as RLIMIT_DATA counts it; negative where that is unknown.
+std::int64_t DataBytes() {
+  std::FILE* file = std::fopen("/proc/self/statm", "re");
+  if (file == nullptr) return -1;
+  long long pages = -1;
+  const int n = std::fscanf(file, "%*d %*d %*d %*d %*d %lld", &pages);
+  std::fclose(file);
+  return n == 1 ? pages * sysconf(_SC_PAGESIZE) : -1;
+}
+
+}  // namespace
+
+MemoryLimit::MemoryLimit(std::int64_t hard_bytes, std::int64_t kernel_allowance_bytes)
+    : hard_bytes_(kSanitized ? 0 : hard_bytes), allowance_bytes_(kernel_allowance_bytes) {
+  Set(hard_bytes_);
+}
+
+std::int64_t MemoryLimit::KernelAllowance(std::int64_t memory_bytes, int cores) {
+  // Scratch space of libraries grows with the machine, stacks with the cores.
+  constexpr std::int64_t kLeast = std::int64_t{2} << 30;
+  constexpr std::int64_t kCore = std::int64_t{16} << 20;
+  return std::min(std::max(memory_bytes / 8, kLeast + kCore * cores), memory_bytes / 4);
+}
+
+void MemoryLimit::EnterKernel() {
+  if (hard_bytes_ <= 0 || in_kernel_) return;
+  const std::int64_t now = DataBytes();
+  if (now < 0) return;
+  in_kernel_ = true;
+  Set(std::min(hard_bytes_, now + allowance_bytes_));
+}
+
+void MemoryLimit::LeaveKernel() {
+  if (!in_kernel_) return;
+  in_kernel_ = false;
+  Set(hard_bytes_);
+}
+
+void MemoryLimit::Set(std::int64_t soft_bytes) const {
+  if (hard_bytes_ <= 0) return;
+  const rlimit limit{static_cast<rlim_t>(soft_bytes), static_cast<rlim_t>(hard_bytes_)};
+  setrlimit(RLIMIT_DATA, &limit);
+}
+
+}  // namespace assay
