@@ -261,6 +261,25 @@ absl::StatusOr<v1::JobSpec> MakeSpec(const RunOptions& options, const CLI::App& 
   return spec;
 }
 
+// CreateJob; where the daemon has no such suite, its answer with the near one.
+grpc::Status Create(Connection& connection, const v1::JobSpec& spec, const FollowOptions& options,
+                    v1::Job* job) {
+  const grpc::Status status = CreateJob(connection, spec, options, job);
+  if (status.error_code() != grpc::StatusCode::NOT_FOUND || spec.suite().empty()) return status;
+  grpc::ClientContext call;
+  SetDeadline(call);
+  v1::ListSuitesResponse response;
+  if (!connection.stub().ListSuites(&call, {}, &response).ok()) return status;
+  std::vector<std::string> known;
+  for (const v1::Suite& suite : response.suites()) {
+    if (suite.name() == spec.suite()) return status;  // it is something else that is missing
+    known.push_back(suite.name());
+  }
+  return {status.error_code(),
+          absl::StrCat("no suite \"", spec.suite(), "\" on ", connection.target(),
+                       DidYouMean(spec.suite(), known), " (assay suites)")};
+}
+
 ExitCode Submit(const Context& context, const v1::JobSpec& spec) {
   auto format = context.ChosenFormat();
   if (!format.ok()) return context.Fail(format.status());
@@ -272,7 +291,7 @@ ExitCode Submit(const Context& context, const v1::JobSpec& spec) {
     ExitCode code = ExitCode::kPassed;
     for (const auto& connection : *connections) {
       v1::Job job;
-      const grpc::Status status = CreateJob(*connection, spec, *options, &job);
+      const grpc::Status status = Create(*connection, spec, *options, &job);
       if (!status.ok()) {
         code = context.Fail(Describe(status, connection->target()));
       } else if (*format == Format::kJson || *format == Format::kJsonl) {
@@ -301,7 +320,7 @@ void AddRunCommand(CLI::App& app, Context& context, const char* name, const char
       auto reconnecting = context.Reconnecting();
       if (!reconnecting.ok()) return context.Fail(reconnecting.status());
       return WatchJobs(context, *std::move(connections), [&](Connection& connection, v1::Job* job) {
-        return CreateJob(connection, *spec, *reconnecting, job);
+        return Create(connection, *spec, *reconnecting, job);
       });
     };
   });

@@ -132,7 +132,11 @@ std::vector<Detail> DetailsOf(const v1::CaseResult& result) {
   // A row without figures says its first finding itself.
   const int first = failed && result.has_stats() ? 0 : 1;
   for (int i = first; i < result.findings_size(); ++i) {
-    details.push_back({result.findings(i).reason(), result.findings(i).message()});
+    // The worst element has a line of its own below.
+    const std::string& message = result.findings(i).message();
+    const std::size_t end =
+        failed && result.stats().has_worst() ? message.find("; worst [") : std::string::npos;
+    details.push_back({result.findings(i).reason(), message.substr(0, end)});
   }
   if (failed && result.stats().has_worst()) {
     const v1::Mismatch& worst = result.stats().worst();

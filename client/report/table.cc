@@ -17,6 +17,7 @@ constexpr std::size_t kTimeWidth = 10;
 constexpr std::size_t kRateWidth = 13;
 constexpr std::size_t kRoofWidth = 8;
 constexpr std::size_t kNameWidth = 40;   // in a pipe, and to begin with
+constexpr std::size_t kWideName = 60;    // wider than this the figures are far from it
 constexpr std::size_t kNarrowName = 24;  // narrower than this no name is of use
 constexpr std::size_t kFigures =         // the columns right of the case, with their gaps
     kRatioWidth + kMaxAbsWidth + kTimeWidth + kRateWidth + kRoofWidth + 4 * 2 + 1;
@@ -107,8 +108,7 @@ class TableSink : public Sink {
 
   void PrintRow(const v1::CaseResult& result) {
     Erase();
-    if (!header_shown_) surface_.out << '\n' << layout_.Header();
-    header_shown_ = true;
+    ShowHeader();
     surface_.out << layout_.Block(result);
     Draw();
     surface_.out << std::flush;
@@ -124,7 +124,7 @@ class TableSink : public Sink {
     if (passed.empty()) return;
     std::sort(passed.begin(), passed.end(), WorseThan);
     const std::size_t shown = std::min(passed.size(), kMostPassedRows);
-    if (!header_shown_) surface_.out << '\n' << layout_.Header();
+    ShowHeader();
     for (std::size_t i = 0; i < shown; ++i) surface_.out << layout_.Block(passed[i]);
     if (passed.size() > shown) {
       surface_.out << "  … and " << CountText(static_cast<std::int64_t>(passed.size() - shown))
@@ -134,6 +134,13 @@ class TableSink : public Sink {
       surface_.out << '\n';
     }
     held_.clear();
+  }
+
+  void ShowHeader() {
+    if (header_shown_) return;
+    header_shown_ = true;
+    if (surface_.live) surface_.out << '\n';
+    surface_.out << layout_.Header();
   }
 
   // Text above the progress line.
@@ -205,7 +212,7 @@ RowLayout::RowLayout(int width, bool colour)
   const auto columns = static_cast<std::size_t>(width_);
   const std::size_t others = 2 + kVerdictWidth + 1 + 1 + kFigures;
   name_width_ = std::max(kNarrowName, columns > others ? columns - others : kNarrowName);
-  name_width_ = std::min(name_width_, kNameWidth);
+  name_width_ = std::min(name_width_, kWideName);
 }
 
 std::string RowLayout::Header() const {
@@ -232,10 +239,11 @@ std::string RowLayout::Line(const Row& row) {
   }
   // A long verdict pushes into the name's column, not the figures out of theirs.
   const std::size_t over = DisplayWidth(verdict) - kVerdictWidth;
-  std::string line = absl::StrCat(" ",
-                                  PadRight(Shorten(row.name, row.measured ? name_width_ : 10000),
-                                           name_width_ > over ? name_width_ - over : 0),
-                                  " ", rest);
+  std::string line =
+      absl::StrCat(" ",
+                   PadRight(ShortenMiddle(row.name, row.measured ? name_width_ : 10000),
+                            name_width_ > over ? name_width_ - over : 0),
+                   " ", rest);
   if (width_ > 0 && row.measured) {
     line = Shorten(line, static_cast<std::size_t>(width_) - 2 - DisplayWidth(verdict));
   }

@@ -123,4 +123,15 @@ std::string Shorten(std::string_view text, std::size_t width) {
   return std::string(text.substr(0, end)) + "…";
 }
 
+std::string ShortenMiddle(std::string_view text, std::size_t width) {
+  const std::size_t have = DisplayWidth(text);
+  if (have <= width || width < 4) return Shorten(text, width);
+  const std::size_t tail = (width - 1) / 2;
+  std::size_t begin = text.size();
+  for (std::size_t columns = 0; columns < tail;) {
+    if (!IsContinuation(text[--begin])) ++columns;
+  }
+  return Shorten(text, width - tail) + std::string(text.substr(begin));
+}
+
 }  // namespace assay

@@ -42,6 +42,9 @@ std::string PadLeft(std::string_view text, std::size_t width);
 // At most `width` columns, the last one "…" where something was cut.
 std::string Shorten(std::string_view text, std::size_t width);
 
+// As Shorten, but the end stays too: what tells "… bf16 onednn" from its neighbour.
+std::string ShortenMiddle(std::string_view text, std::size_t width);
+
 }  // namespace assay
 
 #endif  // ASSAY_CLIENT_REPORT_UNITS_H_

@@ -97,6 +97,15 @@ TEST(Errors, UnknownWordsAnswerWithTheNearAndTheKnown) {
   EXPECT_EQ(Assay(std::vector<std::string>{}).code, 2);
 }
 
+TEST(Errors, AnUnknownSuiteAnswersWithTheNearOne) {
+  FakeService service;
+  service.create_status = {grpc::StatusCode::NOT_FOUND, "no suite \"nigthly\""};
+  const Output output = Assay(service, {"run", "--suite", "nigthly"});
+  EXPECT_EQ(output.code, 2);
+  EXPECT_EQ(output.err, "assay: no suite \"nigthly\" on " + service.target() +
+                            "; did you mean \"nightly\"? (assay suites)\n");
+}
+
 TEST(Errors, EverythingWrongIsSaidAtOnce) {
   const Output output =
       Assay({"run", "gemm", "--m", "x", "--dtype", "fp15,fp17", "--label", "nope"});

@@ -326,6 +326,8 @@ TEST(Units, AsPeopleSayThem) {
   EXPECT_EQ(BytesText(std::int64_t{24} << 30), "24.0 GiB");
   EXPECT_EQ(DisplayWidth("µs –"), 4U);
   EXPECT_EQ(Shorten("µµµµ", 3), "µµ…");
+  EXPECT_EQ(ShortenMiddle("abcdefghij", 7), "abc…hij");
+  EXPECT_EQ(ShortenMiddle("µbcdefghµ", 4), "µb…µ");
   EXPECT_EQ(EscapeXml("a<b>&\"\x01"), "a&lt;b&gt;&amp;&quot;\xEF\xBF\xBD");
 }
 
