@@ -62,6 +62,19 @@ TEST(Digest, EqualsTheDefinitionOnEveryTarget) {
   });
 }
 
+// Every 16-bit pattern: the edges between numbers, infinities and NaNs among them.
+TEST(Digest, CanonicalFormOfEveryCode) {
+  std::vector<std::uint16_t> codes(65536);
+  for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint16_t>(i);
+  ForEachTarget([&](const char* target) {
+    for (const DType dtype : kAll) {
+      const std::int64_t count = 65536 * 16 / Info(dtype).storage_bits;
+      const TensorView v{codes.data(), dtype, Extents::Dense(1, 1, count)};
+      EXPECT_EQ(DigestCpu(v), PlainDigest(v)) << target << " " << Name(dtype);
+    }
+  });
+}
+
 TEST(Digest, ManyThreadsGiveTheSameSum) {
   for (const Extents& e : {Extents::Dense(1, 1, 100001), Extents{1, 300, 333, 335, 300 * 335}}) {
     auto bytes = RandomBytes(e.span() * 4);
