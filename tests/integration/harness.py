@@ -91,6 +91,7 @@ class Daemon:
         self.process.kill()
         self.process.wait()
         self.process.stdout.close()
+        self.log.close()
 
     def stop(self, timeout=60):
         """Ends it politely; returns its exit code."""
