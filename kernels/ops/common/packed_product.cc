@@ -27,10 +27,11 @@ constexpr std::int64_t kRows = 12;
 constexpr std::int64_t kRows = 6;
 #endif
 
-// A panel of B, kDepth × 16 doubles, is 24 KiB: most of a first-level cache, read
-// once a row panel. The blocks of A (|A| beside it) and of B make 0.7 MiB.
-constexpr std::int64_t kDepth = 192;
-constexpr std::int64_t kRowBlock = 96;
+// A block of B, kDepth × kColBlock, is 768 KiB, one of A 144 KiB: together what a
+// second-level cache of 1 MiB holds. Deeper blocks visit C less often, lower ones of
+// A leave more for B.
+constexpr std::int64_t kDepth = 384;
+constexpr std::int64_t kRowBlock = 48;
 constexpr std::int64_t kColBlock = kTileCols;
 
 // Sums of a tile of R rows over kc terms, added to c where `add`, else stored.
@@ -41,6 +42,12 @@ void Tile(std::int64_t kc, const double* HWY_RESTRICT a, std::int64_t lda,
   const D d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   V sum0[R], sum1[R];
+  // Rows of c may be a power of two apart, where caches keep few of them.
+#pragma GCC unroll 12
+  for (std::int64_t r = 0; r < R; ++r) {
+    __builtin_prefetch(c + r * ldc, 1);
+    __builtin_prefetch(c + r * ldc + lanes, 1);
+  }
 #pragma GCC unroll 12
   for (std::int64_t r = 0; r < R; ++r) sum0[r] = sum1[r] = hn::Zero(d);
   for (std::int64_t i = 0; i < kc; ++i) {
@@ -119,7 +126,6 @@ struct Buffers {
   static constexpr std::size_t kB =
       kDepth * (kColBlock + 2 * static_cast<std::int64_t>(hn::MaxLanes(D())));
   hwy::AlignedFreeUniquePtr<double[]> a = hwy::AllocateAligned<double>(kA);
-  hwy::AlignedFreeUniquePtr<double[]> absolute_a = hwy::AllocateAligned<double>(kA);
   hwy::AlignedFreeUniquePtr<double[]> b = hwy::AllocateAligned<double>(kB);
 };
 
@@ -128,12 +134,13 @@ Buffers& ThreadBuffers() {
   return buffers;
 }
 
-void Absolute(const double* from, std::int64_t count, double* to) {
+void TakeAbsolute(double* x, std::int64_t count) {
   const D d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  // Blocks are rounded up to whole vectors; what is behind the end is never read.
+  // Up to a whole vector more: the buffer has room, and what is behind the end is
+  // never read.
   for (std::int64_t i = 0; i < count; i += lanes) {
-    hn::Store(hn::Abs(hn::Load(d, from + i)), d, to + i);
+    hn::Store(hn::Abs(hn::Load(d, x + i)), d, x + i);
   }
 }
 
@@ -153,10 +160,10 @@ void Packed(const PanelSource& a, const PanelSource& b, std::int64_t k, const Pr
         Block<false>(kc, buffers.a.get(), kc * kRows, kRows, buffers.b.get(), rows, cols, pc > 0,
                      value + at, ld);
         if (absolute == nullptr) continue;
-        Absolute(buffers.a.get(), (rows + kRows - 1) / kRows * kRows * kc,
-                 buffers.absolute_a.get());
-        Block<true>(kc, buffers.absolute_a.get(), kc * kRows, kRows, buffers.b.get(), rows, cols,
-                    pc > 0, absolute + at, ld);
+        // A is packed anew for the next block: its absolute values may replace it.
+        TakeAbsolute(buffers.a.get(), (rows + kRows - 1) / kRows * kRows * kc);
+        Block<true>(kc, buffers.a.get(), kc * kRows, kRows, buffers.b.get(), rows, cols, pc > 0,
+                    absolute + at, ld);
       }
     }
   }

@@ -6,6 +6,23 @@
 #include "kernels/ops/common/packed_product.h"
 
 namespace assay {
+namespace {
+
+// to[i·width + w] = lines[w·chunk + i], kStep rows at a time.
+template <std::int64_t kStep>
+void Transpose(const double* lines, std::int64_t chunk, std::int64_t count, std::int64_t width,
+               double* to) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    for (std::int64_t w = 0; w < width; w += kStep) {
+#pragma GCC unroll 4
+      for (std::int64_t j = 0; j < kStep; ++j) {
+        to[i * width + w + j] = lines[(w + j) * chunk + i];
+      }
+    }
+  }
+}
+
+}  // namespace
 
 void StridedSource::Pack(std::int64_t r0, std::int64_t rows, std::int64_t k0, std::int64_t kc,
                          std::int64_t width, double* dst) const {
@@ -23,36 +40,25 @@ void StridedSource::Pack(std::int64_t r0, std::int64_t rows, std::int64_t k0, st
     }
     return;
   }
-  // k lies behind one another: four rows at a time, so that a store fills half a
-  // cache line.
-  constexpr std::int64_t kLines = 4;
-  line.resize(static_cast<std::size_t>(kLines * kc));
+  // k lies behind one another: all rows of a panel, as much of k as keeps both the
+  // lines and the panel in the first-level cache.
+  constexpr std::int64_t kChunk = 128;
+  line.resize(static_cast<std::size_t>(width * kChunk));
   for (std::int64_t p = 0; p < panels; ++p) {
-    double* panel = dst + p * kc * width;
-    for (std::int64_t w = 0; w < width; w += kLines) {
-      const std::int64_t first = p * width + w;
-      for (std::int64_t j = 0; j < std::min(kLines, width - w); ++j) {
-        double* to = line.data() + j * kc;
-        if (first + j < rows) {
-          LoadDoubles(dtype_, base_, origin_ + (r0 + first + j) * row_stride_ + k0 * k_stride_, kc,
-                      to);
-        } else {
-          std::fill_n(to, kc, 0.0);
-        }
+    const std::int64_t here = std::min(width, rows - p * width);
+    for (std::int64_t i0 = 0; i0 < kc; i0 += kChunk) {
+      const std::int64_t count = std::min(kChunk, kc - i0);
+      for (std::int64_t w = 0; w < here; ++w) {
+        LoadDoubles(dtype_, base_,
+                    origin_ + (r0 + p * width + w) * row_stride_ + (k0 + i0) * k_stride_, count,
+                    line.data() + w * kChunk);
       }
-      const double* from = line.data();
-      if (width - w >= kLines) {
-        for (std::int64_t i = 0; i < kc; ++i) {
-          double* to = panel + i * width + w;
-          to[0] = from[i];
-          to[1] = from[kc + i];
-          to[2] = from[2 * kc + i];
-          to[3] = from[3 * kc + i];
-        }
-        continue;
-      }
-      for (std::int64_t j = 0; j < width - w; ++j) {
-        for (std::int64_t i = 0; i < kc; ++i) panel[i * width + w + j] = from[j * kc + i];
+      std::fill(line.data() + here * kChunk, line.data() + width * kChunk, 0.0);
+      double* to = dst + (p * kc + i0) * width;
+      if (width % 4 != 0) {
+        Transpose<2>(line.data(), kChunk, count, width, to);
+      } else {
+        Transpose<4>(line.data(), kChunk, count, width, to);
       }
     }
   }

@@ -1,7 +1,9 @@
 #include "kernels/ops/conv/conv_reference.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "kernels/ops/common/dot.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/vector_cache.h"
 
@@ -95,32 +97,41 @@ void ConvReferenceAt(const ConvProblem& problem, DType input, const HostInputs& 
     patch_ids.push_back(patch_id(place));
     filter_ids.push_back(place.filter);
   }
-  VectorCache patches(std::move(patch_ids), terms);
-  VectorCache filters(std::move(filter_ids), terms);
-  for (std::int64_t id : patches.ids()) {
+  VectorCache patches(patch_ids, terms);
+  VectorCache filters(filter_ids, terms);
+  for (std::size_t i = 0; i < patches.ids().size(); ++i) {
+    const std::int64_t id = patches.ids()[i];
     ReadPatch(s, inputs, id / s.groups / s.positions(), id / s.groups % s.positions(),
-              id % s.groups, patches[id]);
+              id % s.groups, patches.vector(i));
   }
-  for (std::int64_t id : filters.ids()) inputs.Read(1, id * terms, terms, filters[id]);
+  bool finite = true;
+  for (std::size_t i = 0; i < filters.ids().size(); ++i) {
+    inputs.Read(1, filters.ids()[i] * terms, terms, filters.vector(i));
+    finite = finite && std::all_of(filters.vector(i), filters.vector(i) + terms,
+                                   [](double w) { return std::isfinite(w); });
+  }
 
   const auto tap_of = [&](std::int64_t term) {
     return s.channels_last ? term / s.group_channels() : term % s.taps();
   };
   const ProductBound bound = MakeProductBound(input, terms);
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    const Place place = PlaceOf(s, indices[i]);
-    const double* x = patches[patch_id(place)];
-    const double* w = filters[place.filter];
-    double sum = 0.0, absolute = 0.0;
-    for (std::int64_t t = 0; t < terms; ++t) {
+    DotSums sums;
+    if (finite) {
+      sums = Dot(patches.of(i), filters.of(i), terms);
+    } else {
       // Padding is no element of x: an infinite weight there makes no NaN.
-      if (!std::isfinite(w[t]) && PixelUnder(s, place.position, tap_of(t)) < 0) continue;
-      const double product = x[t] * w[t];
-      sum += product;
-      absolute += std::abs(product);
+      const std::int64_t position = PlaceOf(s, indices[i]).position;
+      for (std::int64_t t = 0; t < terms; ++t) {
+        if (PixelUnder(s, position, tap_of(t)) < 0) continue;
+        const double product = patches.of(i)[t] * filters.of(i)[t];
+        sums.sum += product;
+        sums.absolute += std::abs(product);
+      }
     }
-    value[i] = sum;
-    if (input != DType::kI8) allowance[i] = std::isfinite(sum) ? bound.Allowance(absolute) : 0.0;
+    value[i] = sums.sum;
+    if (input != DType::kI8)
+      allowance[i] = std::isfinite(sums.sum) ? bound.Allowance(sums.absolute) : 0.0;
   }
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/ops/gemm/gemm_reference.h"
 
+#include "kernels/ops/common/dot.h"
 #include "kernels/ops/common/vector_cache.h"
 
 namespace assay {
@@ -11,7 +12,9 @@ void ReadVectors(const HostInputs& inputs, int operand, std::int64_t extent, std
                  bool along, VectorCache& vectors) {
   const std::vector<std::int64_t>& ids = vectors.ids();
   if (along) {
-    for (std::int64_t id : ids) inputs.Read(operand, id * k, k, vectors[id]);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      inputs.Read(operand, ids[i] * k, k, vectors.vector(i));
+    }
     return;
   }
   std::vector<double> run;
@@ -24,7 +27,7 @@ void ReadVectors(const HostInputs& inputs, int operand, std::int64_t extent, std
     const std::int64_t count = static_cast<std::int64_t>(last - first);
     const std::int64_t batch = ids[first] / extent;
     const std::int64_t index = ids[first] % extent;
-    double* dst = vectors[ids[first]];  // neighbours in the list are neighbours in the cache
+    double* dst = vectors.vector(first);  // neighbours in the list are neighbours in the cache
     run.resize(static_cast<std::size_t>(count));
     for (std::int64_t i = 0; i < k; ++i) {
       inputs.Read(operand, (batch * k + i) * extent + index, count, run.data());
@@ -50,26 +53,18 @@ void GemmReferenceAt(const GemmProblem& problem, DType input, const HostInputs& 
     row_ids.push_back(index / n);
     col_ids.push_back(index / (m * n) * n + index % n);
   }
-  VectorCache a(std::move(row_ids), k);
-  VectorCache b(std::move(col_ids), k);
+  VectorCache a(row_ids, k);
+  VectorCache b(col_ids, k);
   ReadVectors(inputs, 0, m, k, !problem.trans_a, a);
   ReadVectors(inputs, 1, n, k, problem.trans_b, b);
 
   const GemmEpilogue epilogue = MakeGemmEpilogue(problem, input);
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    const std::int64_t index = indices[i];
-    const double* row = a[index / n];
-    const double* col = b[index / (m * n) * n + index % n];
-    double sum = 0.0, absolute = 0.0;
-    for (std::int64_t t = 0; t < k; ++t) {
-      const double product = row[t] * col[t];
-      sum += product;
-      absolute += std::abs(product);
-    }
+    const DotSums sums = Dot(a.of(i), b.of(i), k);
     double c0 = 0.0;
-    if (problem.beta != 0.0) inputs.Read(2, index, 1, &c0);
-    value[i] = epilogue.Value(sum, c0);
-    if (input != DType::kI8) allowance[i] = epilogue.Allowance(sum, absolute, c0);
+    if (problem.beta != 0.0) inputs.Read(2, indices[i], 1, &c0);
+    value[i] = epilogue.Value(sums.sum, c0);
+    if (input != DType::kI8) allowance[i] = epilogue.Allowance(sums.sum, sums.absolute, c0);
   }
 }
 
