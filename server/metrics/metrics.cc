@@ -42,6 +42,8 @@ constexpr int kSeriesReserved = 250;
 constexpr std::size_t kKernelsPerDevice = (kSeriesPerDevice - kSeriesReserved) / kSeriesPerKernel;
 
 constexpr std::string_view kOther = "other";
+// The planted kernel without a defect.
+constexpr std::string_view kControl = "planted/correct";
 constexpr std::array<std::string_view, 7> kRestartReasons = {
     "crash", "exit", "timeout", "memory", "cancelled", "idle", "start"};
 
@@ -333,6 +335,11 @@ class MetricsImpl final : public Metrics {
     if (!ran) return;
     const bool found =
         result.verdict() == v1::VERDICT_FAILED || result.verdict() == v1::VERDICT_ERROR;
+    if (result.spec().provider() == kControl) {
+      Counter& alarms = families_.false_alarms.Add({{"device", device}});
+      if (result.verdict() != v1::VERDICT_PASSED) alarms.Increment();
+      return;
+    }
     const std::lock_guard lock(mutex_);
     auto& [detected, total] = planted_[device];
     detected += found ? 1 : 0;

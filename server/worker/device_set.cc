@@ -165,6 +165,10 @@ std::vector<std::string> WorkerEnvironment() {
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
     unless_set("OPENBLAS_CORETYPE", "SkylakeX");
   }
+  // Threads that spin between parallel regions are faster only on a machine that
+  // has nothing else to do: beside other work the smoke suite took 2 to 6 times as
+  // long with spinning (libgomp's default) as without, and small kernels twice.
+  unless_set("OMP_WAIT_POLICY", "passive");
   return environment;
 }
 

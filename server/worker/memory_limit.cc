@@ -34,9 +34,9 @@ MemoryLimit::MemoryLimit(std::int64_t hard_bytes, std::int64_t kernel_allowance_
 
 std::int64_t MemoryLimit::KernelAllowance(std::int64_t memory_bytes, int cores) {
   // Scratch space of libraries grows with the machine, stacks with the cores.
-  constexpr std::int64_t kLeast = std::int64_t{2} << 30;
+  constexpr std::int64_t kLeast = std::int64_t{1} << 30;
   constexpr std::int64_t kCore = std::int64_t{16} << 20;
-  return std::min(std::max(memory_bytes / 8, kLeast + kCore * cores), memory_bytes / 4);
+  return std::min(std::max(memory_bytes / 16, kLeast + kCore * cores), memory_bytes / 4);
 }
 
 void MemoryLimit::EnterKernel() {

@@ -155,6 +155,10 @@ TEST_F(MetricsTest, PlantedKernelsCountOnlyAsSelftest) {
   metrics_->CaseFinished(Result("planted/nan", v1::VERDICT_FAILED));
   metrics_->CaseFinished(Result("planted/nan", v1::VERDICT_PASSED));
   metrics_->CaseFinished(Result("planted/nan", v1::VERDICT_UNSUPPORTED));
+  metrics_->CaseFinished(Result("planted/correct", v1::VERDICT_PASSED));
+  ExpectLine(R"(assay_selftest_false_alarms_total{device="cpu:0"} 0)");
+  metrics_->CaseFinished(Result("planted/correct", v1::VERDICT_FAILED));
+  ExpectLine(R"(assay_selftest_false_alarms_total{device="cpu:0"} 1)");
   EXPECT_THAT(Text(), Not(HasSubstr("planted/")));
   ExpectLine(R"(assay_selftest_detected_ratio{device="cpu:0"} 0.5)");
 }
