@@ -3,11 +3,14 @@
 #ifndef ASSAY_KERNELS_BENCH_CEILINGS_H_
 #define ASSAY_KERNELS_BENCH_CEILINGS_H_
 
+#include <memory>
 #include <optional>
 
 #include "kernels/numerics/dtype.h"
 
 namespace assay {
+
+class Device;
 
 class Ceilings {
  public:
@@ -19,6 +22,12 @@ class Ceilings {
   // Copy bandwidth, read and written bytes both counted [bytes/s].
   virtual std::optional<double> BytesPerSecond() = 0;
 };
+
+// The ceilings of the cores and the memory this process may use, measured on the
+// threads of ParallelFor in at most 60 ms each; `device` gives the cache's size. No
+// flops for formats that a core converts but does not compute in (fp16, fp8, fp4,
+// tf32, bf16 without AVX512-BF16). One thread.
+std::unique_ptr<Ceilings> MakeCpuCeilings(Device& device);
 
 }  // namespace assay
 

@@ -1,0 +1,151 @@
+// Twelve chains side by side: enough to hide the latency of 4 cycles behind two
+// pipes, and few enough for 16 registers.
+#include "kernels/bench/multiply_add_cpu.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/bench/multiply_add_cpu.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+#ifndef ASSAY_MULTIPLY_ADD_SHARED_
+#define ASSAY_MULTIPLY_ADD_SHARED_
+namespace assay::internal {
+inline constexpr int kChains = 12;
+inline volatile double multiply_add_sink = 0;  // results go here, or nothing is computed
+}  // namespace assay::internal
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace assay::internal {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+void Chains(std::int64_t rounds) {
+  const hn::ScalableTag<T> d;
+  const auto a = hn::Set(d, static_cast<T>(0.999));
+  const auto b = hn::Set(d, static_cast<T>(0.001));
+  auto c0 = hn::Iota(d, static_cast<T>(0)), c1 = c0, c2 = c0, c3 = c0, c4 = c0, c5 = c0, c6 = c0,
+       c7 = c0, c8 = c0, c9 = c0, c10 = c0, c11 = c0;
+  for (std::int64_t i = 0; i < rounds; ++i) {
+    c0 = hn::MulAdd(c0, a, b);
+    c1 = hn::MulAdd(c1, a, b);
+    c2 = hn::MulAdd(c2, a, b);
+    c3 = hn::MulAdd(c3, a, b);
+    c4 = hn::MulAdd(c4, a, b);
+    c5 = hn::MulAdd(c5, a, b);
+    c6 = hn::MulAdd(c6, a, b);
+    c7 = hn::MulAdd(c7, a, b);
+    c8 = hn::MulAdd(c8, a, b);
+    c9 = hn::MulAdd(c9, a, b);
+    c10 = hn::MulAdd(c10, a, b);
+    c11 = hn::MulAdd(c11, a, b);
+    // Equal chains must stay twelve.
+    asm volatile(""
+                 : "+x"(c0.raw), "+x"(c1.raw), "+x"(c2.raw), "+x"(c3.raw), "+x"(c4.raw),
+                   "+x"(c5.raw), "+x"(c6.raw), "+x"(c7.raw), "+x"(c8.raw), "+x"(c9.raw),
+                   "+x"(c10.raw), "+x"(c11.raw));
+  }
+  const auto sum = hn::Add(hn::Add(hn::Add(c0, c1), hn::Add(c2, c3)),
+                           hn::Add(hn::Add(hn::Add(c4, c5), hn::Add(c6, c7)),
+                                   hn::Add(hn::Add(c8, c9), hn::Add(c10, c11))));
+  multiply_add_sink = static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
+}
+
+void ChainsF64(std::int64_t rounds) { Chains<double>(rounds); }
+void ChainsF32(std::int64_t rounds) { Chains<float>(rounds); }
+int VectorBytes() { return static_cast<int>(hn::Lanes(hn::ScalableTag<std::uint8_t>())); }
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace assay::internal
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <immintrin.h>
+
+namespace assay::internal {
+namespace {
+
+HWY_EXPORT(ChainsF64);
+HWY_EXPORT(ChainsF32);
+HWY_EXPORT(VectorBytes);
+
+void RunF64(std::int64_t rounds) { HWY_DYNAMIC_DISPATCH(ChainsF64)(rounds); }
+void RunF32(std::int64_t rounds) { HWY_DYNAMIC_DISPATCH(ChainsF32)(rounds); }
+
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) void RunBF16(std::int64_t rounds) {
+  const __m512bh a = (__m512bh)_mm512_set1_epi16(0x3f00);  // 0.5
+  __m512 c[kChains];
+  for (__m512& v : c) v = _mm512_setzero_ps();
+  for (std::int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 12
+    for (int k = 0; k < kChains; ++k) {
+      c[k] = _mm512_dpbf16_ps(c[k], a, a);
+      asm volatile("" : "+v"(c[k]));
+    }
+  }
+  float sum = 0;
+  for (const __m512& v : c) sum += _mm512_cvtss_f32(v);
+  multiply_add_sink = static_cast<double>(sum);
+}
+
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni"))) void RunI8(std::int64_t rounds) {
+  const __m512i a = _mm512_set1_epi8(3);
+  __m512i c[kChains];
+  for (__m512i& v : c) v = _mm512_setzero_si512();
+  for (std::int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 12
+    for (int k = 0; k < kChains; ++k) {
+      c[k] = _mm512_dpbusd_epi32(c[k], a, a);
+      asm volatile("" : "+v"(c[k]));
+    }
+  }
+  int sum = 0;
+  for (const __m512i& v : c) sum ^= _mm_cvtsi128_si32(_mm512_castsi512_si128(v));
+  multiply_add_sink = static_cast<double>(sum);
+}
+
+__attribute__((target("avx2"))) void RunI8Avx2(std::int64_t rounds) {
+  __m256i a = _mm256_set1_epi8(3);
+  const __m256i ones = _mm256_set1_epi16(1);
+  __m256i c[kChains];
+  for (__m256i& v : c) v = _mm256_setzero_si256();
+  for (std::int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 12
+    for (int k = 0; k < kChains; ++k) {
+      asm volatile("" : "+x"(a));  // so that the product is made every time
+      c[k] = _mm256_add_epi32(c[k], _mm256_madd_epi16(_mm256_maddubs_epi16(a, a), ones));
+      asm volatile("" : "+x"(c[k]));
+    }
+  }
+  int sum = 0;
+  for (const __m256i& v : c) sum ^= _mm_cvtsi128_si32(_mm256_castsi256_si128(v));
+  multiply_add_sink = static_cast<double>(sum);
+}
+
+}  // namespace
+
+MultiplyAddLoop MultiplyAddLoopOf(DType dtype) {
+  const int bytes = HWY_DYNAMIC_DISPATCH(VectorBytes)();
+  switch (dtype) {
+    case DType::kF64:
+      return {RunF64, 2.0 * kChains * bytes / 8};
+    case DType::kF32:
+      return {RunF32, 2.0 * kChains * bytes / 4};
+    case DType::kBF16:
+      if (__builtin_cpu_supports("avx512bf16")) return {RunBF16, 2.0 * kChains * 32};
+      return {};
+    case DType::kI8:
+      if (__builtin_cpu_supports("avx512vnni")) return {RunI8, 2.0 * kChains * 64};
+      if (__builtin_cpu_supports("avx2")) return {RunI8Avx2, 2.0 * kChains * 32};
+      return {};
+    default:
+      return {};
+  }
+}
+
+}  // namespace assay::internal
+#endif  // HWY_ONCE
