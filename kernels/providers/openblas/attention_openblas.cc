@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "kernels/providers/openblas/blas.h"
 #include "kernels/providers/openblas/openblas.h"
@@ -24,7 +25,10 @@ template <class T>
 class AttentionKernel : public Kernel {
  public:
   AttentionKernel(const AttentionProblem& p, std::int64_t row_block, T* scores)
-      : p_(p), row_block_(row_block), scores_(scores) {}
+      : p_(p),
+        row_block_(row_block),
+        scores_(scores),
+        empty_(static_cast<std::size_t>(row_block)) {}
 
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
     const std::int64_t keys = p_.KvSeq();
@@ -48,7 +52,10 @@ class AttentionKernel : public Kernel {
                                      .c = scores_,
                                      .ldc = keys});
         ParallelFor(rows, 4, [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t r = begin; r < end; ++r) SoftmaxRow(row + r, keep, scores_ + r * keys);
+          for (std::int64_t r = begin; r < end; ++r) {
+            empty_[static_cast<std::size_t>(r)] =
+                SoftmaxRow(row + r, keep, scores_ + r * keys) ? 1 : 0;
+          }
         });
         blas::Gemm(blas::GemmArgs<T>{.m = rows,
                                      .n = p_.dim,
@@ -59,6 +66,7 @@ class AttentionKernel : public Kernel {
                                      .ldb = p_.dim,
                                      .c = output.as<T>() + first,
                                      .ldc = p_.dim});
+        WriteEmptyRows(rows, output.as<T>() + first);
       }
     }
     return absl::OkStatus();
@@ -69,8 +77,18 @@ class AttentionKernel : public Kernel {
   }
 
  private:
-  // Scores of query `query` to probabilities, in place; a hidden key gets 0.
-  void SoftmaxRow(std::int64_t query, const std::int8_t* keep, T* s) const {
+  // Rows without a visible key, by the policy of the case and not by what V holds:
+  // 0·Inf is NaN.
+  void WriteEmptyRows(std::int64_t rows, T* out) const {
+    const T value = p_.masked_rows == "zero" ? T{0} : std::numeric_limits<T>::quiet_NaN();
+    for (std::int64_t r = 0; r < rows; ++r) {
+      if (empty_[static_cast<std::size_t>(r)] != 0) std::fill_n(out + r * p_.dim, p_.dim, value);
+    }
+  }
+
+  // Scores of query `query` to probabilities, in place; a hidden key gets 0. True where
+  // all are hidden.
+  bool SoftmaxRow(std::int64_t query, const std::int8_t* keep, T* s) const {
     const std::int64_t keys = p_.KvSeq();
     const std::int64_t visible =
         p_.causal ? std::clamp<std::int64_t>(query + keys - p_.seq + 1, 0, keys) : keys;
@@ -88,9 +106,8 @@ class AttentionKernel : public Kernel {
       max = std::max(max, s[j]);
     }
     if (empty || nan) {
-      const bool zero = empty && p_.masked_rows == "zero";
-      std::fill_n(s, keys, zero ? T{0} : std::numeric_limits<T>::quiet_NaN());
-      return;
+      std::fill_n(s, keys, empty ? T{0} : std::numeric_limits<T>::quiet_NaN());
+      return empty;
     }
     T sum = 0;
     for (std::int64_t j = 0; j < keys; ++j) {
@@ -99,11 +116,13 @@ class AttentionKernel : public Kernel {
     }
     const T scale = T{1} / sum;
     for (std::int64_t j = 0; j < keys; ++j) s[j] *= scale;
+    return false;
   }
 
   AttentionProblem p_;
   std::int64_t row_block_;
-  T* scores_;  // [row_block, keys]
+  T* scores_;                // [row_block, keys]
+  std::vector<char> empty_;  // [row_block]
 };
 
 template <class T>

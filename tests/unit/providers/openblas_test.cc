@@ -99,6 +99,14 @@ TEST(OpenblasAttention, MasksGroupsAndUnequalLengths) {
   }
 }
 
+// A row that sees nothing is the policy's, though 0·Inf is NaN.
+TEST(OpenblasAttention, EmptyRowsOfInfiniteValues) {
+  AttentionProblem p{.heads = 2, .seq = 8, .kv_seq = 4, .dim = 4, .causal = true};
+  const Ran ran = RunCase(p, "openblas", DType::kF32, DType::kF32, "normal/normal/all-inf");
+  ASSERT_TRUE(ran.status.ok()) << ran.status;
+  EXPECT_EQ(ran.compare.zero_count, 2 * 4 * 4) << ran.Describe();
+}
+
 TEST(OpenblasCopy, OddSizes) {
   for (const DType t : kFormats) {
     for (const std::int64_t count : {1, 7, 1000, 100003}) {
