@@ -58,7 +58,7 @@ struct Context {
 };
 
 // The command families; each adds its commands to the application.
-void AddRunCommands(CLI::App& app, Context& context);        // run, submit
+void AddRunCommands(CLI::App& app, Context& context);        // run, bench, submit
 void AddJobCommands(CLI::App& app, Context& context);        // watch, jobs, show, cancel, report
 void AddInventoryCommands(CLI::App& app, Context& context);  // devices, kernels, suites, version
 

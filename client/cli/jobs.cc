@@ -121,6 +121,7 @@ const v1::CaseResult* FindCase(const std::vector<v1::CaseResult>& results,
 
 void PrintJson(const Json& value, const std::string& indent, std::ostream& out) {
   for (const auto& [key, entry] : value.items()) {
+    if (entry.is_string() && entry.get_ref<const std::string&>().empty()) continue;
     if (entry.is_object()) {
       out << indent << key << '\n';
       PrintJson(entry, indent + "  ", out);

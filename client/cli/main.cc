@@ -12,6 +12,8 @@
 
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
+  // What gRPC would log reaches the user as a status, in words.
+  setenv("GRPC_VERBOSITY", "NONE", 0);
   assay::Streams streams{std::cout, std::cerr};
   const char* term = std::getenv("TERM");
   const bool dumb = term == nullptr || std::string_view(term) == "dumb";

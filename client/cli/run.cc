@@ -1,4 +1,4 @@
-// run, submit: make a job of the command line.
+// run, bench, submit: make a job of the command line.
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -31,6 +31,7 @@ struct RunOptions {
   std::string name;
   std::string device;
   std::string mode;
+  v1::Mode default_mode = v1::MODE_UNSPECIFIED;  // the command's own
   bool bench = false;
   std::string job_deadline;
   std::string case_deadline;
@@ -126,6 +127,7 @@ void FillJob(const RunOptions& options, v1::JobSpec& spec, Problems& problems) {
   spec.set_device(options.device);
   spec.set_priority(options.priority);
   spec.set_resume(options.resume);
+  spec.set_mode(options.default_mode);
   if (options.bench) spec.set_mode(v1::MODE_BENCHMARK);
   if (!options.mode.empty()) {
     v1::Mode mode = v1::MODE_UNSPECIFIED;
@@ -305,10 +307,11 @@ ExitCode Submit(const Context& context, const v1::JobSpec& spec) {
   });
 }
 
-void AddRunCommand(CLI::App& app, Context& context, const char* name, const char* help,
-                   bool watch) {
+void AddRunCommand(CLI::App& app, Context& context, const char* name, const char* help, bool watch,
+                   v1::Mode mode = v1::MODE_UNSPECIFIED) {
   CLI::App* run = app.add_subcommand(name, help);
   auto options = std::make_shared<RunOptions>();
+  options->default_mode = mode;
   AddOptions(*run, options);
   run->callback([&context, run, options, watch] {
     context.action = [&context, run, options, watch] {
@@ -330,6 +333,8 @@ void AddRunCommand(CLI::App& app, Context& context, const char* name, const char
 
 void AddRunCommands(CLI::App& app, Context& context) {
   AddRunCommand(app, context, "run", "run cases or a suite and watch the results come", true);
+  AddRunCommand(app, context, "bench", "as run --mode benchmark: timed, the last launch verified",
+                true, v1::MODE_BENCHMARK);
   AddRunCommand(app, context, "submit", "as run, but only print the job's name", false);
 }
 

@@ -23,32 +23,35 @@ constexpr std::size_t kMostFieldLines = 20;
 struct Cause {
   const char* text;
   const char* words;
+  bool is_it_running;  // the daemon may simply not be there
 };
 constexpr Cause kCauses[] = {
-    {"Connection refused", "connection refused"},
-    {"CERTIFICATE_VERIFY_FAILED", "its certificate is not trusted (--tls-ca)"},
-    {"WRONG_VERSION_NUMBER", "it does not speak TLS"},
-    {"andshake failed", "the TLS handshake failed"},
-    {"andshake read failed", "the TLS handshake failed"},
-    {"No match found for server name", "its certificate is for another name (--tls-server-name)"},
-    {"Peer name", "its certificate is for another name (--tls-server-name)"},
-    {"DNS resolution failed", "the host name is unknown"},
-    {"Domain name not found", "the host name is unknown"},
-    {"No route to host", "no route to the host"},
-    {"Network is unreachable", "the network is unreachable"},
-    {"No such file or directory", "the socket does not exist"},
-    {"onnection reset", "connection reset (does it ask for TLS?)"},
-    {"imed out", "no answer in time"},
-    {"imeout", "no answer in time"},
-    {"eadline", "no answer in time"},
-    {"Socket closed", "the connection was closed (does it ask for TLS?)"},
+    {"Connection refused", "connection refused", true},
+    {"CERTIFICATE_VERIFY_FAILED", "its certificate is not trusted (--tls-ca)", false},
+    {"WRONG_VERSION_NUMBER", "it does not speak TLS", false},
+    {"No match found for server name", "its certificate is for another name (--tls-server-name)",
+     false},
+    {"Peer name", "its certificate is for another name (--tls-server-name)", false},
+    {"andshake", "the TLS handshake failed: it does not speak TLS, or --tls-ca does not know it",
+     false},
+    {"DNS resolution failed", "the host name is unknown", true},
+    {"Domain name not found", "the host name is unknown", true},
+    {"No route to host", "no route to the host", true},
+    {"Network is unreachable", "the network is unreachable", true},
+    {"No such file or directory", "the socket does not exist", true},
+    {"onnection reset", "connection reset: does it ask for TLS, or for a certificate?", false},
+    {"Socket closed", "the connection was closed: does it ask for TLS, or for a certificate?",
+     false},
+    {"imed out", "no answer in time", true},
+    {"imeout", "no answer in time", true},
+    {"eadline", "no answer in time", true},
 };
 
-std::string CauseOf(const std::string& message) {
+Cause CauseOf(const std::string& message) {
   for (const Cause& cause : kCauses) {
-    if (absl::StrContains(message, cause.text)) return cause.words;
+    if (absl::StrContains(message, cause.text)) return cause;
   }
-  return absl::AsciiStrToLower(message);
+  return {message.c_str(), message.c_str(), true};
 }
 
 std::vector<std::string> FieldLines(const grpc::Status& status) {
@@ -133,13 +136,14 @@ Failure Describe(const grpc::Status& status, std::string_view target) {
       return failure;
     case grpc::StatusCode::UNAVAILABLE:
       if (NeverConnected(status)) {
-        failure.lines = {absl::StrCat("cannot reach assayd at ", View(target), ": ",
-                                      CauseOf(message),
-                                      ". Is it running? Set --target or ASSAY_TARGET.")};
+        const Cause cause = CauseOf(message);
+        failure.lines = {absl::StrCat(
+            "cannot reach assayd at ", View(target), ": ", cause.words,
+            cause.is_it_running ? ". Is it running? Set --target or ASSAY_TARGET." : "")};
         return failure;
       }
       if (ConnectionLost(status)) {
-        failure.lines = {absl::StrCat("lost assayd at ", View(target), ": ", CauseOf(message))};
+        failure.lines = {absl::StrCat("lost assayd at ", View(target), ": the connection broke")};
         return failure;
       }
       break;

@@ -181,6 +181,15 @@ TEST(Request, CarriesEveryOption) {
   EXPECT_EQ(spec.device(), "cpu:0");
 }
 
+// The daemon's reproducing lines of benchmarks begin with `assay bench`.
+TEST(Request, BenchIsARunInBenchmarkMode) {
+  FakeService service;
+  ASSERT_EQ(Assay(service, {"bench", "copy", "--count", "64", "--dtype", "fp32"}).code, 0);
+  EXPECT_EQ(service.created().at(0).spec().mode(), v1::MODE_BENCHMARK);
+  ASSERT_EQ(Assay(service, {"bench", "copy", "--count", "64", "--mode", "both"}).code, 0);
+  EXPECT_EQ(service.created().at(1).spec().mode(), v1::MODE_BOTH);
+}
+
 TEST(Request, SuitesTakeFilters) {
   FakeService service;
   ASSERT_EQ(Assay(service, {"run", "--suite", "nightly", "--op", "gemm,layer-norm", "--provider",
