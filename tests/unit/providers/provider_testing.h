@@ -54,7 +54,8 @@ struct Ran {
 
 class CaseRun {
  public:
-  explicit CaseRun(Case c) : case_(std::move(c)) { ran_.status = Steps(); }
+  // `believe`: what the kernel declares of its intermediates widens the bound.
+  CaseRun(Case c, bool believe) : case_(std::move(c)), believe_(believe) { ran_.status = Steps(); }
   const Ran& ran() const { return ran_; }
 
  private:
@@ -73,7 +74,7 @@ class CaseRun {
       return absl::InvalidArgumentError(Cat(e.field, ": ", e.message));
     }
     const Op& op = *FindOp(OpName(case_.problem));
-    const auto plan = op.MakePlan(case_);
+    auto plan = op.MakePlan(case_);
     if (!plan.ok()) return plan.status();
     const KernelEntry* entry = AllKernels().Find(op.name(), case_.provider, "cpu");
     if (entry == nullptr) return absl::NotFoundError(case_.provider);
@@ -82,6 +83,7 @@ class CaseRun {
     auto kernel = entry->make(case_, *plan, device);
     if (!kernel.ok()) return kernel.status();
     ran_.implementation = (*kernel)->implementation();
+    if (believe_) plan->intermediate_roundoff = (*kernel)->intermediate_roundoff();
     std::vector<TensorView> inputs;
     for (const Operand& o : plan->inputs) {
       const auto view = Allocate(o);
@@ -128,18 +130,19 @@ class CaseRun {
   }
 
   Case case_;
+  bool believe_;
   Ran ran_;
 };
 
 inline Ran RunCase(Problem problem, std::string provider, DType in, DType out = DType::kUnspecified,
-                   std::string pattern = {}) {
+                   std::string pattern = {}, bool believe = true) {
   Case c;
   c.problem = std::move(problem);
   c.provider = std::move(provider);
   c.dtype = in;
   c.out_dtype = out;
   c.pattern = std::move(pattern);
-  return CaseRun(std::move(c)).ran();
+  return CaseRun(std::move(c), believe).ran();
 }
 
 }  // namespace assay::testing
