@@ -78,52 +78,78 @@ void RunF32(std::int64_t rounds) { HWY_DYNAMIC_DISPATCH(ChainsF32)(rounds); }
 
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) void RunBF16(std::int64_t rounds) {
   const __m512bh a = (__m512bh)_mm512_set1_epi16(0x3f00);  // 0.5
-  __m512 c[kChains];
-  for (__m512& v : c) v = _mm512_setzero_ps();
+  __m512 c0 = _mm512_setzero_ps(), c1 = c0, c2 = c0, c3 = c0, c4 = c0, c5 = c0, c6 = c0, c7 = c0,
+         c8 = c0, c9 = c0, c10 = c0, c11 = c0;
   for (std::int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 12
-    for (int k = 0; k < kChains; ++k) {
-      c[k] = _mm512_dpbf16_ps(c[k], a, a);
-      asm volatile("" : "+v"(c[k]));
-    }
+    c0 = _mm512_dpbf16_ps(c0, a, a);
+    c1 = _mm512_dpbf16_ps(c1, a, a);
+    c2 = _mm512_dpbf16_ps(c2, a, a);
+    c3 = _mm512_dpbf16_ps(c3, a, a);
+    c4 = _mm512_dpbf16_ps(c4, a, a);
+    c5 = _mm512_dpbf16_ps(c5, a, a);
+    c6 = _mm512_dpbf16_ps(c6, a, a);
+    c7 = _mm512_dpbf16_ps(c7, a, a);
+    c8 = _mm512_dpbf16_ps(c8, a, a);
+    c9 = _mm512_dpbf16_ps(c9, a, a);
+    c10 = _mm512_dpbf16_ps(c10, a, a);
+    c11 = _mm512_dpbf16_ps(c11, a, a);
+    asm volatile(""
+                 : "+v"(c0), "+v"(c1), "+v"(c2), "+v"(c3), "+v"(c4), "+v"(c5), "+v"(c6), "+v"(c7),
+                   "+v"(c8), "+v"(c9), "+v"(c10), "+v"(c11));
   }
-  float sum = 0;
-  for (const __m512& v : c) sum += _mm512_cvtss_f32(v);
-  multiply_add_sink = static_cast<double>(sum);
+  multiply_add_sink = static_cast<double>(_mm512_cvtss_f32(
+      _mm512_add_ps(_mm512_add_ps(_mm512_add_ps(_mm512_add_ps(c0, c1), _mm512_add_ps(c2, c3)),
+                                  _mm512_add_ps(_mm512_add_ps(c4, c5), _mm512_add_ps(c6, c7))),
+                    _mm512_add_ps(_mm512_add_ps(c8, c9), _mm512_add_ps(c10, c11)))));
 }
 
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni"))) void RunI8(std::int64_t rounds) {
   const __m512i a = _mm512_set1_epi8(3);
-  __m512i c[kChains];
-  for (__m512i& v : c) v = _mm512_setzero_si512();
+  __m512i c0 = _mm512_setzero_si512(), c1 = c0, c2 = c0, c3 = c0, c4 = c0, c5 = c0, c6 = c0,
+          c7 = c0, c8 = c0, c9 = c0, c10 = c0, c11 = c0;
   for (std::int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 12
-    for (int k = 0; k < kChains; ++k) {
-      c[k] = _mm512_dpbusd_epi32(c[k], a, a);
-      asm volatile("" : "+v"(c[k]));
-    }
+    c0 = _mm512_dpbusd_epi32(c0, a, a);
+    c1 = _mm512_dpbusd_epi32(c1, a, a);
+    c2 = _mm512_dpbusd_epi32(c2, a, a);
+    c3 = _mm512_dpbusd_epi32(c3, a, a);
+    c4 = _mm512_dpbusd_epi32(c4, a, a);
+    c5 = _mm512_dpbusd_epi32(c5, a, a);
+    c6 = _mm512_dpbusd_epi32(c6, a, a);
+    c7 = _mm512_dpbusd_epi32(c7, a, a);
+    c8 = _mm512_dpbusd_epi32(c8, a, a);
+    c9 = _mm512_dpbusd_epi32(c9, a, a);
+    c10 = _mm512_dpbusd_epi32(c10, a, a);
+    c11 = _mm512_dpbusd_epi32(c11, a, a);
+    asm volatile(""
+                 : "+v"(c0), "+v"(c1), "+v"(c2), "+v"(c3), "+v"(c4), "+v"(c5), "+v"(c6), "+v"(c7),
+                   "+v"(c8), "+v"(c9), "+v"(c10), "+v"(c11));
   }
-  int sum = 0;
-  for (const __m512i& v : c) sum ^= _mm_cvtsi128_si32(_mm512_castsi512_si128(v));
-  multiply_add_sink = static_cast<double>(sum);
+  const __m512i sum = _mm512_add_epi32(
+      _mm512_add_epi32(_mm512_add_epi32(_mm512_add_epi32(c0, c1), _mm512_add_epi32(c2, c3)),
+                       _mm512_add_epi32(_mm512_add_epi32(c4, c5), _mm512_add_epi32(c6, c7))),
+      _mm512_add_epi32(_mm512_add_epi32(c8, c9), _mm512_add_epi32(c10, c11)));
+  multiply_add_sink = static_cast<double>(_mm_cvtsi128_si32(_mm512_castsi512_si128(sum)));
 }
 
 __attribute__((target("avx2"))) void RunI8Avx2(std::int64_t rounds) {
   __m256i a = _mm256_set1_epi8(3);
   const __m256i ones = _mm256_set1_epi16(1);
-  __m256i c[kChains];
-  for (__m256i& v : c) v = _mm256_setzero_si256();
+  __m256i c0 = _mm256_setzero_si256(), c1 = c0, c2 = c0, c3 = c0;
+  // The additions alone are chained, a cycle each: four chains and kChains products.
   for (std::int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 12
-    for (int k = 0; k < kChains; ++k) {
-      asm volatile("" : "+x"(a));  // so that the product is made every time
-      c[k] = _mm256_add_epi32(c[k], _mm256_madd_epi16(_mm256_maddubs_epi16(a, a), ones));
-      asm volatile("" : "+x"(c[k]));
+    for (int k = 0; k < kChains / 4; ++k) {
+      asm volatile("" : "+x"(a));  // so that each product is made
+      c0 = _mm256_add_epi32(c0, _mm256_madd_epi16(_mm256_maddubs_epi16(a, a), ones));
+      asm volatile("" : "+x"(a));
+      c1 = _mm256_add_epi32(c1, _mm256_madd_epi16(_mm256_maddubs_epi16(a, a), ones));
+      asm volatile("" : "+x"(a));
+      c2 = _mm256_add_epi32(c2, _mm256_madd_epi16(_mm256_maddubs_epi16(a, a), ones));
+      asm volatile("" : "+x"(a));
+      c3 = _mm256_add_epi32(c3, _mm256_madd_epi16(_mm256_maddubs_epi16(a, a), ones));
     }
   }
-  int sum = 0;
-  for (const __m256i& v : c) sum ^= _mm_cvtsi128_si32(_mm256_castsi256_si128(v));
-  multiply_add_sink = static_cast<double>(sum);
+  const __m256i sum = _mm256_add_epi32(_mm256_add_epi32(c0, c1), _mm256_add_epi32(c2, c3));
+  multiply_add_sink = static_cast<double>(_mm_cvtsi128_si32(_mm256_castsi256_si128(sum)));
 }
 
 }  // namespace
