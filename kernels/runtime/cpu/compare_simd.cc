@@ -1,16 +1,12 @@
 // How a block of 512 elements is compared.
 //
 // One pass (Main) takes the sums and extremes that need no division, and holds
-// every error against thresholds that would change a result: f·T with f the
-// largest ratio so far, but at most 1, and likewise for the proven bound, the
-// relative error and the ulps. In ordinary data no element reaches one, and the
-// block is done. Where one does, a second pass (Extremes) takes the exact ratios
-// and counts; where an element is not finite or beyond the format's range, the
-// block is left to the scalar specification, and its sums with it.
-//
-// A threshold is checked without a branch or a mask: t·threshold − error is taken
-// as an unsigned number, which is beyond Inf's exactly where the difference is
-// negative or NaN, and the largest of a block is kept.
+// every error against thresholds: the largest ratio to its bound so far, and
+// likewise for the proven bound, the relative error and the ulps. In ordinary data
+// hardly a block reaches one, and the block is done. Where one does, Records takes
+// the exact ratios; where a bound is exceeded, Counts counts; where an element is
+// not finite or beyond the format's range, the block is left to the scalar
+// specification, and its sums with it.
 #include "kernels/runtime/cpu/compare_simd.h"
 
 #include <algorithm>
@@ -71,25 +67,6 @@ HWY_INLINE V LoadElements(const void* block, std::int64_t at) {
   }
 }
 
-// Whether any of the differences seen was negative or NaN.
-struct Flags {
-#if HWY_TARGET <= HWY_AVX3
-  VU largest;
-  Flags() : largest(hn::Zero(DU())) {}
-  HWY_INLINE void See(V difference) { largest = hn::Max(largest, hn::BitCast(DU(), difference)); }
-  bool Any() const {
-    const VU infinity = hn::Set(DU(), std::uint64_t{0x7ff0000000000000});
-    return !hn::AllFalse(DU(), hn::Gt(largest, infinity));
-  }
-#else
-  // Where there is no 64-bit maximum: NaN compares false, and so does a negative.
-  hn::Mask<D> fine;
-  Flags() : fine(hn::Eq(hn::Zero(D()), hn::Zero(D()))) {}
-  HWY_INLINE void See(V difference) { fine = hn::And(fine, hn::Ge(difference, hn::Zero(D()))); }
-  bool Any() const { return !hn::AllTrue(D(), fine); }
-#endif
-};
-
 // Sums of a chunk, a lane each.
 struct LaneSums {
   V abs_error, squared_error, dot, squared_actual, squared_expected, bias, bias_squared;
@@ -117,26 +94,19 @@ double Total(V v) { return hn::GetLane(hn::SumOfLanes(D(), v)); }
 // The thresholds of Main; they follow the results so far.
 struct Thresholds {
   double rho, rho_proven, rel, ulps;
+  // An error beyond T sets a new largest ratio, until that is above 1.
+  bool watch_bound;
 };
-
-// |o − r| in ulps of r that an element must reach to be more than `ulps` away from
-// r rounded. Values of a format are half an ulp of r apart at the least just below
-// r's binade; far below it, and in formats of few bits, they are closer.
-double UlpThreshold(int mantissa_bits, double ulps) {
-  const bool near = mantissa_bits >= 7 && ulps < std::ldexp(1.0, mantissa_bits - 2);
-  const double reach = near ? std::floor(2.0 * ulps) / 2.0 : ulps - 0.5;
-  return std::max(0.5, reach) * (1.0 - 0x1p-48);  // reaching it counts
-}
 
 Thresholds ThresholdsFor(const CompareRule& rule, const CompareResult& c) {
   Thresholds t;
-  t.rho = std::min(c.rho, 1.0);
-  t.rho_proven = std::min(c.rho_proven, 1.0);
+  t.rho = std::min(c.rho, std::numeric_limits<double>::max());  // Inf would meet T = 0
+  t.rho_proven = std::min(c.rho_proven, std::numeric_limits<double>::max());
   t.rel = c.max_rel_error;
-  double ulps = c.max_ulp;
-  if (rule.gate == Gate::kUlp) ulps = std::min(ulps, rule.max_ulp);
-  if (rule.gate == Gate::kBitwise) ulps = 0.0;
-  t.ulps = UlpThreshold(rule.mantissa_bits, ulps);
+  t.ulps = c.max_ulp;
+  if (rule.gate == Gate::kUlp) t.ulps = std::min(t.ulps, rule.max_ulp);
+  if (rule.gate == Gate::kBitwise) t.ulps = 0.0;
+  t.watch_bound = c.rho > 1.0;
   return t;
 }
 
@@ -163,14 +133,52 @@ HWY_INLINE V RoundToLattice(const CompareRule& rule, V r) {
   }
 }
 
-struct MainOut {
-  LaneSums sums;
-  double max_abs_error, max_abs_expected, min_abs_expected, min_abs_actual;
-  std::int64_t bias_count;
-  bool flagged;
+// Whether the sign bit of any lane is set.
+HWY_INLINE bool AnySign(V v) { return !hn::AllFalse(D(), hn::MaskFromVec(v)); }
+
+// Largest and smallest of non-negative numbers; with AVX-512 as integers, which
+// leaves the multipliers' ports alone.
+HWY_INLINE V Larger(V a, V b) {
+#if HWY_TARGET <= HWY_AVX3
+  return hn::BitCast(D(), hn::Max(hn::BitCast(DU(), a), hn::BitCast(DU(), b)));
+#else
+  return hn::Max(a, b);
+#endif
+}
+
+HWY_INLINE V Smaller(V a, V b) {
+#if HWY_TARGET <= HWY_AVX3
+  return hn::BitCast(D(), hn::Min(hn::BitCast(DU(), a), hn::BitCast(DU(), b)));
+#else
+  return hn::Min(a, b);
+#endif
+}
+
+// A multiple of T, as the numbers that make it.
+struct ScaledBound {
+  V u, eta_half, e_factor;
+
+  ScaledBound(const CompareRule& rule, double factor, double scale)
+      : u(hn::Set(D(), scale * rule.u)),
+        eta_half(hn::Set(D(), scale * rule.eta_half)),
+        e_factor(hn::Set(D(), scale * factor)) {}
+  HWY_INLINE V Of(V magnitude, V e) const {
+    return hn::MulAdd(e_factor, e, hn::MulAdd(u, magnitude, eta_half));
+  }
 };
 
-// n is a multiple of the vector's length.
+struct MainOut {
+  LaneSums sums;  // but those of the bias, and the dot product where `direct_dot`
+  double max_abs_error, max_abs_expected, min_abs_expected, min_abs_actual;
+  bool finite;
+  bool direct_dot;  // errors are too large for the dot product to follow from the squares
+  bool record;      // a threshold was reached
+  bool exceeded;    // so was a bound, perhaps
+  bool bias;        // some element's rounding is well above its allowance
+};
+
+// n is a multiple of the vector's length. The products of 20 bytes of memory to an
+// element leave about 30 instructions: no divisions, no masks, signs collected by or.
 template <Storage kStorage>
 HWY_NOINLINE void Main(const CompareRule& rule, const Thresholds& thresholds, const void* block,
                        const double* HWY_RESTRICT reference, const double* HWY_RESTRICT allowance,
@@ -178,93 +186,154 @@ HWY_NOINLINE void Main(const CompareRule& rule, const Thresholds& thresholds, co
   const D d;
   const DU du;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const V u = hn::Set(d, rule.u);
-  const V eta_half = hn::Set(d, rule.eta_half);
-  const V e_factor = hn::Set(d, rule.e_factor);
-  const V proven_factor = hn::Set(d, rule.proven_factor);
-  const V rho = hn::Set(d, thresholds.rho);
-  const V rho_proven = hn::Set(d, thresholds.rho_proven);
+  // Scaled a little down, so that rounding makes the thresholds no larger.
+  constexpr double kDown = 1.0 - 0x1p-48;
+  const ScaledBound rho(rule, rule.e_factor, thresholds.rho * kDown);
+  const ScaledBound rho_proven(rule, rule.proven_factor, thresholds.rho_proven * kDown);
   const V rel = hn::Set(d, thresholds.rel);
   const V ulps = hn::Set(d, std::ldexp(thresholds.ulps, -rule.mantissa_bits));
-  const V rtol = hn::Set(d, rule.rtol);
-  const V atol = hn::Set(d, rule.atol);
+  const V quarter_u = hn::Set(d, rule.u / 4);
+  const V min_normal = hn::Set(d, rule.min_normal);
+  const V exponent_mask = hn::BitCast(d, hn::Set(du, kDoubleInf));
+  const V rounder = hn::Set(d, std::ldexp(1.5, 52 - rule.mantissa_bits));
+  const bool all_close = rule.gate == Gate::kAllClose;
+  const bool exact = rule.exact;
+  const bool watch_bound = thresholds.watch_bound;
+  const bool floats = !rule.is_integer;
+
+  V abs_error = hn::Zero(d), squared_error = abs_error, squared_actual = abs_error;
+  V squared_expected = abs_error, e_sum = abs_error;
+  V max_error = hn::Zero(d), max_expected = max_error;
+  V min_expected = hn::Set(d, std::numeric_limits<double>::infinity());
+  V min_actual = min_expected;
+  V records = hn::Zero(d), exceeded = records;
+  V no_bias = hn::BitCast(d, hn::Set(du, kDoubleSign));
+  for (std::int64_t i = 0; i < n; i += lanes) {
+    const V o = LoadElements<kStorage>(block, i);
+    V r = hn::LoadU(d, reference + i);
+    const V e = hn::LoadU(d, allowance + i);
+    // Where r is beyond the format's range the scalar code takes the block.
+    if (exact) r = RoundToLattice<kStorage>(rule, r);
+    const V error = hn::Abs(hn::Sub(o, r));
+    const V magnitude = hn::Abs(r);
+
+    const V below_rho = hn::Sub(rho.Of(magnitude, e), error);
+    const V below_rho_proven = hn::Sub(rho_proven.Of(magnitude, e), error);
+    const V below_rel = hn::MulSub(rel, magnitude, error);
+    records = hn::Or3(records, below_rho, below_rho_proven);
+    if (watch_bound) {
+      const ScaledBound bound(rule, rule.e_factor, 1.0);
+      exceeded = hn::Or(exceeded, hn::Sub(bound.Of(magnitude, e), error));
+    }
+    if (all_close) {
+      const V close = hn::MulAdd(hn::Set(d, rule.rtol), magnitude, hn::Set(d, rule.atol));
+      exceeded = hn::Or(exceeded, hn::Sub(close, error));
+    }
+    if (floats) {
+      const V quantum = hn::Max(hn::And(r, exponent_mask), min_normal);
+      V distance = error;
+      if constexpr (kStorage != Storage::kF64) {
+        const V magic = hn::Mul(quantum, rounder);
+        distance = hn::Abs(hn::Sub(o, hn::Sub(hn::Add(r, magic), magic)));
+      }
+      records = hn::Or3(records, below_rel, hn::MulSub(ulps, quantum, distance));
+      no_bias = hn::And(no_bias, hn::MulSub(quarter_u, magnitude, e));
+    } else {
+      records = hn::Or(records, below_rel);
+    }
+
+    abs_error = hn::Add(abs_error, error);
+    e_sum = hn::Add(e_sum, e);
+    squared_error = hn::MulAdd(error, error, squared_error);
+    squared_actual = hn::MulAdd(o, o, squared_actual);
+    squared_expected = hn::MulAdd(r, r, squared_expected);
+    max_error = Larger(max_error, error);
+    max_expected = Larger(max_expected, magnitude);
+    min_expected = Smaller(min_expected, magnitude);
+    min_actual = Smaller(min_actual, hn::Abs(o));
+  }
+
+  // NaN and Inf leave no finite sum.
+  out->finite = std::isfinite(Total(abs_error));
+  out->max_abs_error = Largest(max_error);
+  out->max_abs_expected = Largest(max_expected);
+  out->min_abs_expected = Smallest(min_expected);
+  out->min_abs_actual = Smallest(min_actual);
+  // A NaN's sign is any.
+  const bool odd_allowance = !std::isfinite(Total(e_sum));
+  out->record = odd_allowance || AnySign(records);
+  // Below 1, the largest ratio so far is the tighter threshold.
+  out->exceeded = odd_allowance || AnySign(exceeded) || (!watch_bound && out->record);
+  out->bias = floats && !exact && (odd_allowance || AnySign(hn::Not(no_bias)));
+  LaneSums& s = out->sums;
+  s.abs_error = abs_error;
+  s.squared_error = squared_error;
+  s.squared_actual = squared_actual;
+  s.squared_expected = squared_expected;
+  s.bias = s.bias_squared = hn::Zero(d);
+  // o·r = (o² + r² − (o − r)²)/2, as good as the product where o is close to r.
+  const double smaller_square = std::min(Total(squared_actual), Total(squared_expected));
+  out->direct_dot = !(64.0 * Total(squared_error) <= smaller_square && smaller_square > 0.0 &&
+                      std::isfinite(smaller_square));
+  s.dot =
+      hn::Mul(hn::Set(d, 0.5), hn::Add(squared_actual, hn::Sub(squared_expected, squared_error)));
+}
+
+template <Storage kStorage>
+HWY_NOINLINE V Dot(const CompareRule& rule, const void* block, const double* reference,
+                   std::int64_t n) {
+  const D d;
+  V dot = hn::Zero(d);
+  for (std::int64_t i = 0; i < n; i += static_cast<std::int64_t>(hn::Lanes(d))) {
+    V r = hn::LoadU(d, reference + i);
+    if (rule.exact) r = RoundToLattice<kStorage>(rule, r);
+    dot = hn::MulAdd(LoadElements<kStorage>(block, i), r, dot);
+  }
+  return dot;
+}
+
+// Sums of sign(r)·(o − r)/ulp(r); returns how many elements they are of.
+template <Storage kStorage>
+HWY_NOINLINE std::int64_t Bias(const CompareRule& rule, const void* block,
+                               const double* HWY_RESTRICT reference,
+                               const double* HWY_RESTRICT allowance, std::int64_t n,
+                               LaneSums* sums) {
+  const D d;
+  const DU du;
   const V quarter_u = hn::Set(d, rule.u / 4);
   const V min_normal = hn::Set(d, rule.min_normal);
   const V exponent_mask = hn::BitCast(d, hn::Set(du, kDoubleInf));
   const V sign_mask = hn::BitCast(d, hn::Set(du, kDoubleSign));
   const V one_ulp = hn::Set(d, std::ldexp(1.0, -rule.mantissa_bits));
   const VU ulp_inverse = hn::Set(du, static_cast<std::uint64_t>(2046 + rule.mantissa_bits) << 52);
-  const bool all_close = rule.gate == Gate::kAllClose;
-  const bool exact = rule.exact;
-  const bool floats = !rule.is_integer;
-
-  LaneSums s;
-  V max_error = hn::Zero(d), max_expected = hn::Zero(d);
-  V min_expected = hn::Set(d, std::numeric_limits<double>::infinity());
-  V min_actual = min_expected;
-  Flags flags;
-  std::int64_t bias_count = 0;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  V sum = hn::Zero(d), squares = sum;
+  std::int64_t count = 0;
   for (std::int64_t i = 0; i < n; i += lanes) {
     const V o = LoadElements<kStorage>(block, i);
-    V r = hn::LoadU(d, reference + i);
+    const V r = hn::LoadU(d, reference + i);
     const V e = hn::LoadU(d, allowance + i);
-    // Every |r| of the block, before rounding, is within the format's range, or
-    // the scalar code takes the block.
-    if (exact) r = RoundToLattice<kStorage>(rule, r);
-    const V diff = hn::Sub(o, r);
-    const V error = hn::Abs(diff);
     const V magnitude = hn::Abs(r);
-
-    const V rounding = hn::MulAdd(u, magnitude, eta_half);
-    const V bound = hn::MulAdd(e_factor, e, rounding);
-    const V bound_proven = hn::MulAdd(proven_factor, e, rounding);
-    flags.See(hn::MulSub(rho, bound, error));
-    flags.See(hn::MulSub(rho_proven, bound_proven, error));
-    flags.See(hn::MulSub(rel, magnitude, error));
-    if (all_close) flags.See(hn::Sub(hn::MulAdd(rtol, magnitude, atol), error));
-
-    s.abs_error = hn::Add(s.abs_error, error);
-    s.squared_error = hn::MulAdd(error, error, s.squared_error);
-    s.dot = hn::MulAdd(o, r, s.dot);
-    s.squared_actual = hn::MulAdd(o, o, s.squared_actual);
-    s.squared_expected = hn::MulAdd(r, r, s.squared_expected);
-    max_error = hn::Max(max_error, error);
-    max_expected = hn::Max(max_expected, magnitude);
-    min_expected = hn::Min(min_expected, magnitude);
-    min_actual = hn::Min(min_actual, hn::Abs(o));
-
-    if (!floats) continue;
-    const V exponent = hn::And(r, exponent_mask);
-    flags.See(hn::MulSub(ulps, hn::Max(exponent, min_normal), error));
-    if (exact) continue;
-    const auto biased =
+    const auto counted =
         hn::And(hn::Ge(hn::Mul(quarter_u, magnitude), e), hn::Ge(magnitude, min_normal));
-    if (hn::AllFalse(d, biased)) continue;
-    const V signed_error = hn::Xor(diff, hn::And(r, sign_mask));
+    const V exponent = hn::And(r, exponent_mask);
+    const V signed_error = hn::Xor(hn::Sub(o, r), hn::And(r, sign_mask));
     V t;
     if constexpr (kStorage == Storage::kF64) {
       t = hn::Div(signed_error, hn::Mul(exponent, one_ulp));
     } else {
+      // 1 / ulp is a power of two, made from the exponent's bits.
       t = hn::Mul(signed_error, hn::BitCast(d, hn::Sub(ulp_inverse, hn::BitCast(du, exponent))));
     }
-    t = hn::IfThenElseZero(biased, t);
-    s.bias = hn::Add(s.bias, t);
-    s.bias_squared = hn::MulAdd(t, t, s.bias_squared);
-    bias_count += static_cast<std::int64_t>(hn::CountTrue(d, biased));
+    t = hn::IfThenElseZero(counted, t);
+    sum = hn::Add(sum, t);
+    squares = hn::MulAdd(t, t, squares);
+    count += static_cast<std::int64_t>(hn::CountTrue(d, counted));
   }
-  out->sums = s;
-  out->max_abs_error = Largest(max_error);
-  out->max_abs_expected = Largest(max_expected);
-  out->min_abs_expected = Smallest(min_expected);
-  out->min_abs_actual = Smallest(min_actual);
-  out->bias_count = bias_count;
-  out->flagged = flags.Any();
+  sums->bias = sum;
+  sums->bias_squared = squares;
+  return count;
 }
-
-struct ExtremesOut {
-  double rho, rho_proven, rel, ulps;
-  std::int64_t beyond_probable, beyond_proven, mismatches;
-};
 
 HWY_INLINE V Ratio(V error, V bound) {
   const D d;
@@ -277,71 +346,118 @@ HWY_INLINE V Ratio(V error, V bound) {
   return hn::IfThenElse(hn::Le(error, bound), inside, outside);
 }
 
-// The exact ratios and counts of a block in which everything is finite.
+// What the passes over a finite block with something to see in it share.
 template <Storage kStorage>
-HWY_NOINLINE void Extremes(const CompareRule& rule, const void* block,
-                           const double* HWY_RESTRICT reference,
-                           const double* HWY_RESTRICT allowance, std::int64_t n, ExtremesOut* out) {
-  const D d;
-  const DU du;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const V exponent_mask = hn::BitCast(d, hn::Set(du, kDoubleInf));
-  const V one_ulp = hn::Set(d, std::ldexp(1.0, -rule.mantissa_bits));
-  const V max_ulp = hn::Set(d, rule.max_ulp);
-  V max_rho = hn::Zero(d), max_rho_proven = max_rho, max_rel = max_rho, max_ulps = max_rho;
-  std::int64_t probable = 0, proven = 0, mismatches = 0;
-  for (std::int64_t i = 0; i < n; i += lanes) {
-    const V o = LoadElements<kStorage>(block, i);
-    V r = hn::LoadU(d, reference + i);
+struct Finite {
+  V actual, expected, rounded, error, magnitude, bound, bound_proven;
+
+  HWY_INLINE Finite(const CompareRule& rule, const void* block, const double* reference,
+                    const double* allowance, std::int64_t i) {
+    const D d;
+    actual = LoadElements<kStorage>(block, i);
+    expected = hn::LoadU(d, reference + i);
     const V e = hn::LoadU(d, allowance + i);
-    const V rounded = RoundToLattice<kStorage>(rule, r);
-    if (rule.exact) r = rounded;
-    const V error = hn::Abs(hn::Sub(o, r));
-    const V magnitude = hn::Abs(r);
+    rounded = RoundToLattice<kStorage>(rule, expected);
+    if (rule.exact) expected = rounded;
+    error = hn::Abs(hn::Sub(actual, expected));
+    magnitude = hn::Abs(expected);
     const V rounding = hn::MulAdd(hn::Set(d, rule.u), magnitude, hn::Set(d, rule.eta_half));
-    const V bound = hn::MulAdd(hn::Set(d, rule.e_factor), e, rounding);
-    const V bound_proven = hn::MulAdd(hn::Set(d, rule.proven_factor), e, rounding);
-    const auto within = hn::Le(error, bound);
-    const auto within_proven = hn::Le(error, bound_proven);
-    max_rho = hn::Max(max_rho, Ratio(error, bound));
-    max_rho_proven = hn::Max(max_rho_proven, Ratio(error, bound_proven));
-    const auto nonzero = hn::Gt(magnitude, hn::Zero(d));
-    max_rel = hn::Max(max_rel, hn::IfThenElseZero(nonzero, hn::Div(error, magnitude)));
-    V distance = hn::Abs(hn::Sub(o, rounded));
-    if (!rule.is_integer) {
-      const V exponent = hn::Max(hn::And(rounded, exponent_mask), hn::Set(d, rule.min_normal));
-      distance = hn::Div(distance, hn::Mul(exponent, one_ulp));
-      max_ulps = hn::Max(max_ulps, distance);
-    }
-    auto accepted = within_proven;
+    bound = hn::MulAdd(hn::Set(d, rule.e_factor), e, rounding);
+    bound_proven = hn::MulAdd(hn::Set(d, rule.proven_factor), e, rounding);
+  }
+
+  HWY_INLINE V Ulps(const CompareRule& rule) const {
+    const D d;
+    const V exponent_mask = hn::BitCast(d, hn::Set(DU(), kDoubleInf));
+    const V exponent = hn::Max(hn::And(rounded, exponent_mask), hn::Set(d, rule.min_normal));
+    const V ulp = hn::Mul(exponent, hn::Set(d, std::ldexp(1.0, -rule.mantissa_bits)));
+    return hn::Div(hn::Abs(hn::Sub(actual, rounded)), ulp);
+  }
+};
+
+struct RecordsOut {
+  double rho, rho_proven, rel, ulps;
+};
+
+// The exact ratios of a block in which everything is finite.
+template <Storage kStorage>
+HWY_NOINLINE void Records(const CompareRule& rule, const void* block, const double* reference,
+                          const double* allowance, std::int64_t n, RecordsOut* out) {
+  const D d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  V rho = hn::Zero(d), rho_proven = rho, rel = rho, ulps = rho;
+  for (std::int64_t i = 0; i < n; i += lanes) {
+    const Finite<kStorage> x(rule, block, reference, allowance, i);
+    rho = hn::Max(rho, Ratio(x.error, x.bound));
+    rho_proven = hn::Max(rho_proven, Ratio(x.error, x.bound_proven));
+    const auto nonzero = hn::Gt(x.magnitude, hn::Zero(d));
+    rel = hn::Max(rel, hn::IfThenElseZero(nonzero, hn::Div(x.error, x.magnitude)));
+    if (!rule.is_integer) ulps = hn::Max(ulps, x.Ulps(rule));
+  }
+  out->rho = Largest(rho);
+  out->rho_proven = Largest(rho_proven);
+  out->rel = Largest(rel);
+  out->ulps = Largest(ulps);
+}
+
+// First element whose ratio to its bound is `rho`, of those that Records saw.
+template <Storage kStorage>
+HWY_NOINLINE std::int64_t FindRatio(const CompareRule& rule, const void* block,
+                                    const double* reference, const double* allowance,
+                                    std::int64_t n, double rho) {
+  const D d;
+  for (std::int64_t i = 0; i < n; i += static_cast<std::int64_t>(hn::Lanes(d))) {
+    const Finite<kStorage> x(rule, block, reference, allowance, i);
+    const auto found = hn::Eq(Ratio(x.error, x.bound), hn::Set(d, rho));
+    if (!hn::AllFalse(d, found)) return i + static_cast<std::int64_t>(hn::FindFirstTrue(d, found));
+  }
+  return 0;
+}
+
+struct CountsOut {
+  std::int64_t beyond_probable, beyond_proven, mismatches;
+};
+
+template <Storage kStorage>
+HWY_NOINLINE void Counts(const CompareRule& rule, const void* block, const double* reference,
+                         const double* allowance, std::int64_t n, CountsOut* out) {
+  const D d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t within = 0, within_proven = 0, accepted = 0;
+  for (std::int64_t i = 0; i < n; i += lanes) {
+    const Finite<kStorage> x(rule, block, reference, allowance, i);
+    const auto probable = hn::Le(x.error, x.bound);
+    const auto proven = hn::Le(x.error, x.bound_proven);
+    within += static_cast<std::int64_t>(hn::CountTrue(d, probable));
+    within_proven += static_cast<std::int64_t>(hn::CountTrue(d, proven));
+    auto gate = proven;
     switch (rule.gate) {
       case Gate::kBound:
         break;
       case Gate::kBoundProbable:
-        accepted = within;
+        gate = probable;
         break;
-      case Gate::kAllClose:
-        accepted =
-            hn::Le(error, hn::MulAdd(hn::Set(d, rule.rtol), magnitude, hn::Set(d, rule.atol)));
+      case Gate::kAllClose: {
+        const V rtol = hn::Set(d, rule.rtol);
+        gate = hn::Le(x.error, hn::MulAdd(rtol, x.magnitude, hn::Set(d, rule.atol)));
         break;
+      }
       case Gate::kUlp:
-        accepted = hn::Le(distance, max_ulp);
+        gate = rule.is_integer
+                   ? hn::Le(hn::Abs(hn::Sub(x.actual, x.rounded)), hn::Set(d, rule.max_ulp))
+                   : hn::Le(x.Ulps(rule), hn::Set(d, rule.max_ulp));
         break;
-      case Gate::kBitwise:
-        accepted = hn::RebindMask(d, hn::Eq(hn::BitCast(du, o), hn::BitCast(du, rounded)));
+      case Gate::kBitwise: {
+        const DU du;
+        gate = hn::RebindMask(d, hn::Eq(hn::BitCast(du, x.actual), hn::BitCast(du, x.rounded)));
         break;
+      }
     }
-    probable += lanes - static_cast<std::int64_t>(hn::CountTrue(d, within));
-    proven += lanes - static_cast<std::int64_t>(hn::CountTrue(d, within_proven));
-    mismatches += lanes - static_cast<std::int64_t>(hn::CountTrue(d, accepted));
+    accepted += static_cast<std::int64_t>(hn::CountTrue(d, gate));
   }
-  out->rho = Largest(max_rho);
-  out->rho_proven = Largest(max_rho_proven);
-  out->rel = Largest(max_rel);
-  out->ulps = Largest(max_ulps);
-  out->beyond_probable = probable;
-  out->beyond_proven = proven;
-  out->mismatches = mismatches;
+  out->beyond_probable = n - within;
+  out->beyond_proven = n - within_proven;
+  out->mismatches = n - accepted;
 }
 
 // Zeros of output and rounded reference.
@@ -459,9 +575,7 @@ class Walk {
     bool clean = whole > 0;
     if (clean) {
       Main<kStorage>(rule_, thresholds_, elements, reference, allowance, whole, &main);
-      // NaN and Inf leave no finite sum.
-      clean =
-          std::isfinite(Total(main.sums.abs_error)) && main.max_abs_expected <= rule_.max_finite;
+      clean = main.finite && main.max_abs_expected <= rule_.max_finite;
     }
     if (clean) {
       Take(main, at, raw, elements, reference, allowance, whole);
@@ -476,33 +590,48 @@ class Walk {
   }
 
   // Statistics of the clean part of a block, [at, at + n).
-  void Take(const MainOut& main, std::int64_t at, const unsigned char* raw, const void* elements,
+  void Take(MainOut& main, std::int64_t at, const unsigned char* raw, const void* elements,
             const double* reference, const double* allowance, std::int64_t n) {
+    if (main.direct_dot) main.sums.dot = Dot<kStorage>(rule_, elements, reference, n);
+    if (main.bias) {
+      c_.bias_count += Bias<kStorage>(rule_, elements, reference, allowance, n, &main.sums);
+    }
     lanes_.Add(main.sums);
     c_.count += n;
     c_.finite_pairs += n;
-    c_.bias_count += main.bias_count;
     c_.max_abs_error = std::max(c_.max_abs_error, main.max_abs_error);
     c_.max_abs_expected = std::max(c_.max_abs_expected, main.max_abs_expected);
     const bool zeros = main.min_abs_actual == 0.0 ||
                        main.min_abs_expected <= (rule_.is_integer ? 0.5 : rule_.min_subnormal);
     if (zeros) CountZeros<kStorage>(rule_, elements, reference, n, &c_);
     if (c_.worst.index < 0) c_.worst = Sample(at, raw, 0);
-    // The sign of a zero is no error, but a difference in bits.
-    if (!main.flagged && !(zeros && rule_.gate == Gate::kBitwise)) return;
-
-    ExtremesOut x;
-    Extremes<kStorage>(rule_, elements, reference, allowance, n, &x);
-    if (x.mismatches > 0 && c_.mismatches < kMismatchSamples) TakeSamples(at, raw, n);
-    if (x.rho > c_.rho && c_.class_mismatches == 0) TakeWorst(at, raw, n);
-    c_.mismatches += x.mismatches;
-    c_.beyond_probable += x.beyond_probable;
-    c_.beyond_proven += x.beyond_proven;
-    c_.rho = std::max(c_.rho, x.rho);
-    c_.rho_proven = std::max(c_.rho_proven, x.rho_proven);
-    c_.max_rel_error = std::max(c_.max_rel_error, x.rel);
-    c_.max_ulp = std::max(c_.max_ulp, x.ulps);
-    thresholds_ = ThresholdsFor(rule_, c_);
+    // The gates that Main has no threshold for: those of ulps have theirs among the
+    // records, and the sign of a zero is no error, but a difference in bits.
+    const bool by_ulps = rule_.gate == Gate::kUlp || rule_.gate == Gate::kBitwise;
+    const bool exceeded =
+        main.exceeded || (by_ulps && main.record) || (zeros && rule_.gate == Gate::kBitwise);
+    if (exceeded) {
+      CountsOut x;
+      Counts<kStorage>(rule_, elements, reference, allowance, n, &x);
+      if (x.mismatches > 0 && c_.mismatches < kMismatchSamples) TakeSamples(at, raw, n);
+      c_.mismatches += x.mismatches;
+      c_.beyond_probable += x.beyond_probable;
+      c_.beyond_proven += x.beyond_proven;
+    }
+    if (main.record) {
+      RecordsOut x;
+      Records<kStorage>(rule_, elements, reference, allowance, n, &x);
+      if (x.rho > c_.rho && c_.class_mismatches == 0) {
+        const std::int64_t worst =
+            FindRatio<kStorage>(rule_, elements, reference, allowance, n, x.rho);
+        c_.worst = Sample(at, raw, worst);
+      }
+      c_.rho = std::max(c_.rho, x.rho);
+      c_.rho_proven = std::max(c_.rho_proven, x.rho_proven);
+      c_.max_rel_error = std::max(c_.max_rel_error, x.rel);
+      c_.max_ulp = std::max(c_.max_ulp, x.ulps);
+      thresholds_ = ThresholdsFor(rule_, c_);
+    }
   }
 
   void Scalar(std::int64_t at, const unsigned char* raw, std::int64_t begin, std::int64_t end) {
@@ -531,19 +660,6 @@ class Walk {
     for (std::int64_t i = 0; i < n && c_.samples.size() < kMismatchSamples; ++i) {
       if (Judge(at, raw, i).mismatch) c_.samples.push_back(Sample(at, raw, i));
     }
-  }
-
-  void TakeWorst(std::int64_t at, const unsigned char* raw, std::int64_t n) {
-    std::int64_t worst = 0;
-    double rho = -1.0;
-    for (std::int64_t i = 0; i < n; ++i) {
-      const double candidate = Judge(at, raw, i).rho;
-      if (candidate > rho) {
-        rho = candidate;
-        worst = i;
-      }
-    }
-    c_.worst = Sample(at, raw, worst);
   }
 
   // `special`: the block holds zeros or NaNs, so that the canonical form may differ.
