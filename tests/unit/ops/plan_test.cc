@@ -3,6 +3,7 @@
 #include <set>
 
 #include "gtest/gtest.h"
+#include "hwy/targets.h"
 #include "tests/unit/ops/tensors.h"
 
 namespace assay {
@@ -139,8 +140,7 @@ TEST(Samples, OfAReferenceAreItsElements) {
   }
 }
 
-TEST(Reference, RunsThroughACpuDevice) {
-  const auto device = MakeCpuDevice(0, ArenaOptions{.max_bytes = 1 << 20});
+void ExpectReferencesArePlain(Device& device) {
   for (const Case& c : OneOfEach()) {
     SCOPED_TRACE(DefaultName(c));
     const Plan plan = PlanOf(c);
@@ -149,7 +149,7 @@ TEST(Reference, RunsThroughACpuDevice) {
     const PlainResult plain = PlainReference(op, c, plan, tensors);
     std::vector<double> value(plain.value.size()), allowance(plain.value.size());
     ReferenceBuffers out{value.data(), allowance.data()};
-    ASSERT_TRUE(op.Reference(c, plan, *device, tensors.views(), out).ok());
+    ASSERT_TRUE(op.Reference(c, plan, device, tensors.views(), out).ok());
     for (std::size_t i = 0; i < value.size(); ++i) {
       const std::int64_t index = static_cast<std::int64_t>(i);
       // FP64's own allowance is all that two orders of FP64 sums can be held to.
@@ -161,6 +161,25 @@ TEST(Reference, RunsThroughACpuDevice) {
     }
     EXPECT_EQ(out.max_abs_score > 0, op.name() == "attention");
   }
+}
+
+TEST(Reference, RunsThroughACpuDevice) {
+  const auto device = MakeCpuDevice(0, ArenaOptions{.max_bytes = 1 << 20});
+  ExpectReferencesArePlain(*device);
+}
+
+TEST(Reference, HoldsOnEveryInstructionSetOfThisProcessor) {
+  const auto device = MakeCpuDevice(0, ArenaOptions{.max_bytes = 1 << 20});
+  const std::int64_t supported = hwy::SupportedTargets();
+  for (std::int64_t target : {HWY_SSE4, HWY_AVX2, HWY_AVX3}) {
+    if ((supported & target) == 0) continue;
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(target);
+    ExpectReferencesArePlain(*device);
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().DeInit();
 }
 
 }  // namespace
