@@ -240,6 +240,7 @@ int Main(int argc, char** argv) {
     for (const auto& s : kShapes) bench.Softmax(s[0], s[1], t);
     for (const auto& s : kShapes) bench.LayerNorm(s[0], s[1], t);
   }
+  bench.Gemm(16, DType::kF32);
   bench.Gemm(256, DType::kF32);
   bench.Gemm(1024, DType::kF32);
   bench.Gemm(1024, DType::kBF16);

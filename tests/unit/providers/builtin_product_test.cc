@@ -145,6 +145,64 @@ TEST_P(BuiltinProductTest, GemmPassesSpecialValuesThrough) {
   }
 }
 
+// Ties, subnormals and the overflow threshold of 16-bit outputs, in every lane of a
+// vector and in the tail: sums of two exact terms, rounded to nearest even.
+TEST_P(BuiltinProductTest, OutputsRoundToNearestEven) {
+  struct Sum {
+    double first, second, rounded;
+  };
+  const auto check = [&](DType t, const std::vector<Sum>& sums) {
+    const auto n = static_cast<std::int64_t>(7 * sums.size());
+    TestTensor a = TestTensor::Dense(t, 1, 2);
+    TestTensor b = TestTensor::Dense(t, 2, n);
+    TestTensor d = TestTensor::Dense(t, 1, n);
+    const double one = t == DType::kF16 ? 0x1p-12 : 1;
+    a.Set(0, one);
+    a.Set(1, one);
+    for (std::int64_t j = 0; j < n; ++j) {
+      const Sum& sum = sums[static_cast<std::size_t>(j) % sums.size()];
+      b.Set(j, sum.first);
+      b.Set(n + j, sum.second);
+    }
+    GemmProblem p{.m = 1, .n = n, .k = 2};
+    LaunchTwice(BuiltinGemmCpu(), CaseOf(p, {t, t}), device_, {&a, &b}, d);
+    for (std::int64_t j = 0; j < n; ++j) {
+      EXPECT_EQ(d.Get(j), sums[static_cast<std::size_t>(j) % sums.size()].rounded)
+          << Name(t) << " " << j;
+    }
+  };
+  check(DType::kBF16, {{1, 0x1p-8, 1},
+                       {1 + 0x1p-7, 0x1p-8, 1 + 0x1p-6},
+                       {-1, -0x1p-8, -1},
+                       {0x1.fep127, 0x1p119, INFINITY},
+                       {0x1.fep127, 0x1.fep118, 0x1.fep127},
+                       {0x1p-133, 0x1p-133, 0x1p-132},
+                       {-INFINITY, 1, -INFINITY}});
+  // Scaled by 2^-12 in a: subnormals of fp16 from normal factors.
+  check(DType::kF16, {{0x1p-12, 0x1p-13, 0x1p-23},
+                      {0x1p-13, 0, 0},
+                      {0x1p-11, 0x1p-13, 0x1p-23},
+                      {0x1.8p-13, 0, 0x1p-24},
+                      {1, 0x1p-11, 0x1p-12},
+                      {1 + 0x1p-10, 0x1p-11, 0x1p-12 + 0x1p-21},
+                      {-INFINITY, 1, -INFINITY}});
+}
+
+TEST_P(BuiltinProductTest, Fp16OverflowsWhereRoundingSaysSo) {
+  TestTensor a = TestTensor::Dense(DType::kF16, 1, 2);
+  TestTensor b = TestTensor::Dense(DType::kF16, 2, 33);
+  TestTensor d = TestTensor::Dense(DType::kF16, 1, 33);
+  a.Set(0, 1);
+  a.Set(1, 1);
+  for (std::int64_t j = 0; j < 33; ++j) {
+    b.Set(j, 65504);
+    b.Set(33 + j, j % 2 == 0 ? 16 : 15.9921875);
+  }
+  LaunchTwice(BuiltinGemmCpu(), CaseOf(GemmProblem{.m = 1, .n = 33, .k = 2}, kProductForms[2]),
+              device_, {&a, &b}, d);
+  for (std::int64_t j = 0; j < 33; ++j) EXPECT_EQ(d.Get(j), j % 2 == 0 ? INFINITY : 65504.0);
+}
+
 // int8 gemm has no fraction to scale by.
 TEST_P(BuiltinProductTest, IntegerGemmRefusesAFractionalAlpha) {
   Plan plan;

@@ -179,6 +179,49 @@ TEST_P(BuiltinTest, LayerNormIsWithinItsBound) {
   }
 }
 
+// The second pass repairs the mean: on a long row far from 0 the error is some units
+// of |μ|, not of n·|μ|, which is what the bound would let through.
+TEST_P(BuiltinTest, LayerNormMeanDoesNotLoseBitsToLength) {
+  const std::int64_t cols = 100001;
+  TestTensor x = TestTensor::Dense(DType::kF32, 1, cols);
+  TestTensor y = TestTensor::Dense(DType::kF32, 1, cols);
+  x.FillNormal(rng_, 0.25, 1000.0);
+  LaunchTwice(BuiltinLayerNormCpu(), CaseOf(LayerNormProblem{1, cols}, DType::kF32, DType::kF32),
+              device_, {&x}, y);
+  const std::vector<double> values = x.Values();
+  double mean = 0, var = 0;
+  for (const double v : values) mean += v / static_cast<double>(cols);
+  for (const double v : values) var += (v - mean) * (v - mean) / static_cast<double>(cols);
+  const double rstd = 1 / std::sqrt(var + 1e-5);
+  for (std::int64_t j = 0; j < cols; ++j) {
+    const double right = (values[static_cast<std::size_t>(j)] - mean) * rstd;
+    ASSERT_LE(std::abs(y.Get(j) - right), 0x1p-24 * (0.02 * mean * rstd + 200)) << j;
+  }
+}
+
+// With squares that vanish beside eps = 1 the RMS form is x·w exactly, rounded once:
+// ties go to even and subnormals survive, in vectors and in the tail.
+TEST_P(BuiltinTest, LayerNormRoundsBf16ToNearestEven) {
+  for (const std::int64_t cols : {3, 40, 100}) {
+    TestTensor x = TestTensor::Dense(DType::kBF16, 5, cols);
+    TestTensor w = TestTensor::Dense(DType::kF32, 1, cols);
+    TestTensor y = TestTensor::Dense(DType::kBF16, 5, cols);
+    for (std::int64_t j = 0; j < cols; ++j) {
+      w.Set(j, j % 3 == 0 ? 1 + 0x1p-8 : j % 3 == 1 ? 1 + 0x1.8p-7 : 1);
+      for (std::int64_t r = 0; r < 5; ++r) {
+        // Some rows hold subnormals: 3·2^-133.
+        x.Set(r * cols + j, j % 3 == 2 && r > 1 ? 0x1.8p-132 : -0x1p-100);
+      }
+    }
+    const LayerNormProblem p{5, cols, 1.0, true, true};
+    LaunchTwice(BuiltinLayerNormCpu(), CaseOf(p, DType::kBF16, DType::kBF16), device_, {&x, &w}, y);
+    for (std::int64_t i = 0; i < 5 * cols; ++i) {
+      const double scale = i % cols % 3 == 1 ? 1 + 0x1p-6 : 1;
+      EXPECT_EQ(y.Get(i), x.Get(i) * scale) << i;
+    }
+  }
+}
+
 // A NaN or an infinity makes its row NaN and no other.
 TEST_P(BuiltinTest, LayerNormKeepsNonFiniteRowsApart) {
   TestTensor x = TestTensor::Dense(DType::kF32, 3, 100);
