@@ -284,6 +284,12 @@ v1::CaseResult ToResult(const Case& c, const CaseOutcome& outcome, std::string_v
     finding->set_reason(f.reason);
     finding->set_message(f.message);
   }
+  if (c.pattern.empty() && outcome.plan && !outcome.plan->inputs.empty()) {
+    // The op's own pattern, which all its data operands share.
+    result.mutable_spec()->set_pattern(ToString(outcome.plan->inputs[0].pattern));
+  }
+  if (outcome.atol) result.mutable_spec()->set_atol(*outcome.atol);
+  if (outcome.rtol) result.mutable_spec()->set_rtol(*outcome.rtol);
   if (outcome.deterministic) result.set_deterministic(*outcome.deterministic);
   if (outcome.compare && outcome.plan) {
     ToStats(outcome, result.mutable_stats());

@@ -35,7 +35,7 @@ absl::Status ApplyPatterns(const Case& c, int judged, Plan& plan) {
   }
   plan.zero_mean_random = std::all_of(
       plan.inputs.begin(), plan.inputs.begin() + judged,
-      [](const Operand& operand) { return Info(operand.pattern.kind).zero_mean_random; });
+      [](const Operand& operand) { return IsZeroMeanRandom(operand.pattern); });
   return absl::OkStatus();
 }
 

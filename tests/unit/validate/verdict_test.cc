@@ -131,6 +131,28 @@ TEST_F(Verdicts, TruncationIsCaughtByItsBias) {
   EXPECT_EQ(Judged().verdict, Verdict::kPassed);
 }
 
+// One value that most elements share has one rounding error: no sample of many.
+TEST_F(Verdicts, RepeatedValuesAreNoBias) {
+  result_.bias_count = 4000;
+  result_.bias_sum = -0.5 * 4000;
+  result_.bias_sum_squared = 0.25 * 4000;
+  for (const PatternKind kind :
+       {PatternKind::kSparse, PatternKind::kExtremes, PatternKind::kIntegers}) {
+    plan_.inputs = {Operand{}};
+    plan_.inputs[0].dtype = DType::kBF16;
+    plan_.inputs[0].pattern.kind = kind;
+    EXPECT_EQ(Judged().verdict, Verdict::kPassed);
+  }
+}
+
+TEST_F(Verdicts, FlushedSubnormalsAreReportedAndNotFailed) {
+  plan_.inputs = {Operand{}};
+  plan_.inputs[0].dtype = DType::kBF16;
+  plan_.inputs[0].pattern.kind = PatternKind::kDenormal;
+  result_.beyond_proven = 3;
+  ExpectOne(Verdict::kInconclusive, "suspect");
+}
+
 TEST_F(Verdicts, RoundToNearestShowsNoBias) {
   result_.bias_count = 4000;
   result_.bias_sum = 0.01 * 4000;
