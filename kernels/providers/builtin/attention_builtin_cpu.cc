@@ -8,7 +8,7 @@
 // Shapes: q [B·H][S][D], k and v [B·Hkv][T][D], query head h reads kv head
 // h/(H/Hkv); causal: query i sees keys j <= i + T − S; mask int8 [S][T], 1 keeps.
 // Arithmetic: FP32 fma for fp32, fp16 and bf16 inputs (P stays FP32), FP64 for
-// fp64; one rounding to the output's format. exp to 1.1 ulp (simd-inl.h).
+// fp64; one rounding to the output's format. exp to 1.2 ulp (simd-inl.h).
 // Error: scores are one chain of D fmas, l and O chains of T terms with a rescaling
 // a block of keys: inside the bound with δs = 8·√D·u·(|Q||K|ᵀ)·scale + u·|s|.
 // Special values: as IEEE arithmetic over the visible keys has it: a NaN or +inf

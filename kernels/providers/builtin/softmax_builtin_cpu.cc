@@ -3,7 +3,7 @@
 // Arithmetic: FP32 (FP64 for fp64) throughout; 16-bit inputs are widened, outputs
 // rounded once to nearest even. The terms are kept 2^30 (2^60) times too large, so
 // that none loses bits to underflow before the final product with 1/Σ.
-// Error: the subtraction, exp (1.1 ulp; simd-inl.h), a sum of depth
+// Error: the subtraction, exp (1.2 ulp; simd-inl.h), a sum of depth
 // cols/(4·lanes) + 6, one division and one product: well inside
 // y·u·(2|x − m| + 8 + h).
 // Special values: as IEEE arithmetic has it. A row with a NaN or a +inf, or of
