@@ -17,7 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "assay/worker/v1/worker.pb.h"
-#include "server/base/cat.h"
+#include "kernels/numerics/cat.h"
 #include "server/base/log.h"
 #include "server/worker/process.h"
 #include "server/worker/supervisor.h"

@@ -1,78 +1,32 @@
 #include "server/worker/supervisor.h"
 
-#include <grpcpp/create_channel_posix.h>
-#include <grpcpp/grpcpp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <deque>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
-#include "absl/strings/str_format.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "assay/worker/v1/worker.grpc.pb.h"
+#include "assay/worker/v1/worker.pb.h"
 #include "google/protobuf/util/time_util.h"
+#include "kernels/numerics/cat.h"
 #include "kernels/providers/provider.h"
-#include "server/base/cat.h"
 #include "server/base/log.h"
 #include "server/base/wire.h"
 #include "server/worker/output_pump.h"
 #include "server/worker/process.h"
+#include "server/worker/worker_link.h"
 
 namespace assay {
 namespace {
 
 using google::protobuf::util::TimeUtil;
-using Stub = worker::v1::WorkerService::Stub;
-
-// A cancelled case and the job's deadline are looked for this often.
-constexpr absl::Duration kPoll = absl::Milliseconds(20);
-// The worker's memory is looked at this often.
-constexpr absl::Duration kMemoryPoll = absl::Milliseconds(100);
-// How long a killed worker may take to be gone.
-constexpr absl::Duration kReapDeadline = absl::Seconds(10);
-
-struct Worker {
-  std::unique_ptr<WorkerProcess> process;
-  std::unique_ptr<Stub> stub;
-};
-
-// The calls, as values: each sends a request and has the callback told the end.
-constexpr auto kDescribe = [](auto& stub, auto... args) { stub.Describe(args...); };
-constexpr auto kRunCase = [](auto& stub, auto... args) { stub.RunCase(args...); };
-constexpr auto kReleaseArena = [](auto& stub, auto... args) { stub.ReleaseArena(args...); };
-constexpr auto kMeasureCeilings = [](auto& stub, auto... args) { stub.MeasureCeilings(args...); };
-
-// How a call to a worker ended. In all cases but kAnswered the worker is dead or
-// has been killed.
-enum class CallEnd { kAnswered, kBroken, kDeadline, kCancelled, kMemory };
-
-struct Death {
-  std::string_view finding;         // of the result: crash, timeout, memory
-  std::string_view restart_reason;  // of the counter
-  std::string message;
-  bool counts = true;  // towards quarantine
-};
-
-std::string Seconds(absl::Duration d) {
-  return absl::StrFormat("%.4g s", absl::ToDoubleSeconds(d));
-}
-
-// " in the kernel under test"; nothing where no case had begun.
-std::string Where(const WorkerProcess& process) {
-  const std::uint32_t phase = process.page().phase.load();
-  return phase == 0 ? std::string() : Cat(" in ", PhaseText(phase));
-}
-
 class Supervisor final : public CaseExecutor {
  public:
   explicit Supervisor(SupervisorOptions options)
@@ -151,10 +105,10 @@ class Supervisor final : public CaseExecutor {
     }
     const Busy busy(*this);
     if (absl::Status status = EnsureWorker(); !status.ok()) return status;
-    const worker::v1::MeasureCeilingsRequest request;
     worker::v1::MeasureCeilingsResponse response;
-    const absl::Status status =
-        PlainCall(kMeasureCeilings, request, &response, absl::Minutes(2), "measuring the ceilings");
+    const absl::Status status = PlainCall(
+        absl::Minutes(2), "measuring the ceilings",
+        [&](WorkerLink& w, const CallLimits& l) { return w.MeasureCeilings(l, &response); });
     if (!status.ok()) return status;
     const std::lock_guard lock(mutex_);
     *device_.mutable_ceilings() = response.ceilings();
@@ -203,8 +157,8 @@ class Supervisor final : public CaseExecutor {
   }
 
   // The worker is swapped under mutex_ and used by the holder of run_mutex_.
-  void SetWorker(std::shared_ptr<Worker> worker) {
-    std::shared_ptr<Worker> old;
+  void SetWorker(std::shared_ptr<WorkerLink> worker) {
+    std::shared_ptr<WorkerLink> old;
     const std::lock_guard lock(mutex_);
     old = std::exchange(worker_, std::move(worker));
     if (worker_ == nullptr) device_.set_leased_bytes(0);
@@ -220,8 +174,7 @@ class Supervisor final : public CaseExecutor {
     *request.mutable_spec() = spec;
     request.set_index(index);
     worker::v1::RunCaseResponse response;
-    grpc::Status status;
-    const CallEnd end = Call(kRunCase, request, &response, deadline, &cancel, &status);
+    const auto [end, status] = worker_->RunCase(Limits(deadline, &cancel), request, &response);
     if (end == CallEnd::kAnswered) {
       const std::lock_guard lock(mutex_);
       in_a_row_ = 0;
@@ -232,110 +185,35 @@ class Supervisor final : public CaseExecutor {
                               status.error_message());
     }
     Death death = Bury(end, deadline - start);
-    death.counts = end != CallEnd::kCancelled && !spec.provider().starts_with(kPlantedPrefix);
+    death.counts = death.counts && !spec.provider().starts_with(kPlantedPrefix);
     RecordDeath(death);
     return ResultWithoutRun(spec, device_id(),
                             end == CallEnd::kCancelled ? v1::VERDICT_SKIPPED : v1::VERDICT_ERROR,
                             death.finding, Cat(death.message, "; worker replaced"));
   }
 
-  // Sends a request and waits for its answer, looking after the worker meanwhile.
-  template <class Method, class Request, class Response>
-  CallEnd Call(Method method, const Request& request, Response* response, absl::Time deadline,
-               const CancelToken* cancel, grpc::Status* status) {
-    const std::shared_ptr<Worker> worker = worker_;
-    grpc::ClientContext context;
-    absl::Notification done;
-    const std::function<void(grpc::Status)> on_done = [&](grpc::Status s) {
-      *status = std::move(s);
-      done.Notify();
-    };
-    method(*worker->stub->async(), &context, &request, response, on_done);
-    std::optional<CallEnd> ended;
-    absl::Time kill_at = absl::InfiniteFuture();
-    absl::Time look_at = absl::Now() + kMemoryPoll;
-    while (!done.HasBeenNotified()) {
-      const absl::Time now = absl::Now();
-      if (!ended && cancel != nullptr && cancel->cancelled()) {
-        ended = CallEnd::kCancelled;
-        kill_at = now + options_.cancel_grace;
-      }
-      if (now >= deadline && kill_at > now) {
-        ended = ended.value_or(CallEnd::kDeadline);
-        kill_at = now;
-      }
-      if (now >= look_at) {
-        look_at = now + kMemoryPoll;
-        if (options_.resident_cap_bytes > 0 &&
-            worker->process->ResidentBytes() > options_.resident_cap_bytes) {
-          ended = CallEnd::kMemory;
-          kill_at = now;
-        }
-      }
-      if (now >= kill_at) {
-        worker->process->Kill();
-        context.TryCancel();
-        done.WaitForNotification();
-        return *ended;
-      }
-      done.WaitForNotificationWithTimeout(std::min({kPoll, deadline - now, kill_at - now}));
-    }
-    // A call that the worker refused it has answered; UNAVAILABLE is the transport's.
-    return status->error_code() == grpc::StatusCode::UNAVAILABLE ? CallEnd::kBroken
-                                                                 : CallEnd::kAnswered;
+  CallLimits Limits(absl::Time deadline, const CancelToken* cancel = nullptr) const {
+    return {deadline, cancel, options_.cancel_grace, options_.resident_cap_bytes};
   }
 
-  // A call outside of cases; its failure buries the worker.
-  template <class Method, class Request, class Response>
-  absl::Status PlainCall(Method method, const Request& request, Response* response,
-                         absl::Duration limit, std::string_view what) {
-    grpc::Status status;
-    const CallEnd end = Call(method, request, response, absl::Now() + limit, nullptr, &status);
-    if (end == CallEnd::kAnswered) {
-      if (status.ok()) return absl::OkStatus();
-      return absl::InternalError(Cat(what, ": ", status.error_message()));
+  // Requires run_mutex_. Buries the worker after a call that was not answered.
+  Death Bury(CallEnd end, absl::Duration limit) {
+    const Death death = worker_->Bury(end, limit, Limits(absl::InfiniteFuture()));
+    SetWorker(nullptr);
+    return death;
+  }
+
+  // A call outside of cases: `call` takes the worker and the limits.
+  template <class Call>
+  absl::Status PlainCall(absl::Duration limit, std::string_view what, Call call) {
+    const CallResult result = call(*worker_, Limits(absl::Now() + limit));
+    if (result.end == CallEnd::kAnswered) {
+      if (result.status.ok()) return absl::OkStatus();
+      return absl::InternalError(Cat(what, ": ", result.status.error_message()));
     }
-    const Death death = Bury(end, limit);
+    const Death death = Bury(result.end, limit);
     RecordDeath(death);
     return absl::InternalError(Cat(what, ": ", death.message));
-  }
-
-  // Reaps the worker after a call that ended badly, and says what it died of.
-  Death Bury(CallEnd end, absl::Duration limit) {
-    const std::shared_ptr<Worker> worker = worker_;
-    // The transport is seen to break some time before the process has ended: give
-    // the cause a chance before it becomes our own SIGKILL.
-    std::optional<ExitCause> cause = worker->process->Wait(absl::Now() + absl::Milliseconds(500));
-    const bool alive = !cause;
-    if (alive) {
-      worker->process->Kill();
-      cause = worker->process->Wait(absl::Now() + kReapDeadline);
-    }
-    const std::string in = Where(*worker->process);
-    SetWorker(nullptr);
-    if (end == CallEnd::kDeadline) {
-      return {"timeout", "timeout", Cat("no answer within ", Seconds(limit), " (deadline)", in)};
-    }
-    if (end == CallEnd::kCancelled) {
-      return {"cancelled", "cancelled", Cat("cancelled", in)};
-    }
-    if (end == CallEnd::kMemory) {
-      return {"memory", "memory",
-              Cat("worker held more than its ", options_.resident_cap_bytes >> 20, " MiB of memory",
-                  in)};
-    }
-    if (!cause || alive) {
-      return {"crash", "crash", Cat("worker closed its channel", in)};
-    }
-    if (cause->last_words == LastWords::kOutOfMemory) {
-      return {"memory", "memory", Cat("worker ran out of memory", in)};
-    }
-    if (cause->signal == SIGKILL) {
-      // Not from here: an operator, or the kernel's out-of-memory killer.
-      return {"crash", "crash",
-              Cat("worker ", cause->Text(), " from outside (out of memory?)", in)};
-    }
-    return {"crash", cause->signal != 0 ? "crash" : "exit", Cat("worker ", cause->Text(), in)};
   }
 
   void RecordDeath(const Death& death) {
@@ -401,7 +279,7 @@ class Supervisor final : public CaseExecutor {
   // Requires run_mutex_. A worker that answers, started where there is none.
   absl::Status EnsureWorker() {
     if (worker_ != nullptr) {
-      if (!worker_->process->Wait(absl::InfinitePast())) return absl::OkStatus();
+      if (!worker_->Ended()) return absl::OkStatus();
       BuryIdle();
     }
     ProcessOptions process_options;
@@ -410,26 +288,18 @@ class Supervisor final : public CaseExecutor {
     process_options.args.push_back(Cat("--parent-pid=", getpid()));
     process_options.environment = options_.environment;
     process_options.output_fd = pump_.write_fd();
-    absl::StatusOr<std::unique_ptr<WorkerProcess>> process = WorkerProcess::Start(process_options);
-    if (!process.ok()) {
-      const Death death{"fault", "start", std::string(process.status().message())};
-      RecordDeath(death);
-      return process.status();
+    absl::StatusOr<std::unique_ptr<WorkerLink>> started = WorkerLink::Start(process_options);
+    if (!started.ok()) {
+      RecordDeath({"fault", "start", std::string(started.status().message())});
+      return started.status();
     }
-    auto worker = std::make_shared<Worker>();
-    worker->process = *std::move(process);
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(-1);
-    arguments.SetMaxSendMessageSize(-1);
-    worker->stub = worker::v1::WorkerService::NewStub(grpc::CreateCustomInsecureChannelFromFd(
-        "assay-worker", worker->process->TakeSocket(), arguments));
-    const pid_t pid = worker->process->pid();
-    SetWorker(std::move(worker));
+    const pid_t pid = (*started)->process().pid();
+    SetWorker(*std::move(started));
 
-    const worker::v1::DescribeRequest request;
     worker::v1::DescribeResponse response;
     if (absl::Status status =
-            PlainCall(kDescribe, request, &response, options_.start_deadline, "starting a worker");
+            PlainCall(options_.start_deadline, "starting a worker",
+                      [&](WorkerLink& w, const CallLimits& l) { return w.Describe(l, &response); });
         !status.ok()) {
       return status;
     }
@@ -439,18 +309,18 @@ class Supervisor final : public CaseExecutor {
 
   // Requires run_mutex_: a worker that has died between cases.
   void BuryIdle() {
-    const std::optional<ExitCause> cause = worker_->process->Wait(absl::InfinitePast());
+    const Death death = worker_->BuryIdle();
     SetWorker(nullptr);
-    RecordDeath({"crash", "idle", Cat("worker ", cause->Text(), " between cases")});
+    RecordDeath(death);
   }
 
   // Requires run_mutex_.
   absl::Status ReleaseArena() {
     if (worker_ == nullptr) return absl::OkStatus();
-    const worker::v1::ReleaseArenaRequest request;
     worker::v1::ReleaseArenaResponse response;
-    if (absl::Status status = PlainCall(kReleaseArena, request, &response, absl::Seconds(30),
-                                        "giving the arena back");
+    if (absl::Status status = PlainCall(
+            absl::Seconds(30), "giving the arena back",
+            [&](WorkerLink& w, const CallLimits& l) { return w.ReleaseArena(l, &response); });
         !status.ok()) {
       return status;
     }
@@ -467,7 +337,7 @@ class Supervisor final : public CaseExecutor {
   // What the monitor has to do next, and when.
   struct Duty {
     bool stop = false;
-    std::shared_ptr<Worker> watch;  // whose end matters now
+    std::shared_ptr<WorkerLink> watch;  // whose end matters now
     absl::Time start_at = absl::InfiniteFuture();
     absl::Time release_at = absl::InfiniteFuture();
   };
@@ -492,7 +362,7 @@ class Supervisor final : public CaseExecutor {
     for (Duty duty = NextDuty(); !duty.stop; duty = NextDuty()) {
       const absl::Duration left = std::min(duty.start_at, duty.release_at) - absl::Now();
       pollfd fds[2] = {{wake_, POLLIN, 0},
-                       {duty.watch ? duty.watch->process->pidfd() : -1, POLLIN, 0}};
+                       {duty.watch ? duty.watch->process().pidfd() : -1, POLLIN, 0}};
       if (left > absl::ZeroDuration()) {
         const absl::Duration slice = std::min(left + absl::Milliseconds(1), absl::Minutes(1));
         poll(fds, 2, static_cast<int>(absl::ToInt64Milliseconds(slice)));
@@ -511,7 +381,7 @@ class Supervisor final : public CaseExecutor {
         std::this_thread::yield();
         continue;
       }
-      if (ended && worker_ == duty.watch && worker_->process->Wait(absl::InfinitePast())) {
+      if (ended && worker_ == duty.watch && worker_->Ended()) {
         BuryIdle();
       } else if (now >= duty.start_at && worker_ == nullptr) {
         EnsureWorker().IgnoreError();  // has been logged and counted
@@ -528,7 +398,7 @@ class Supervisor final : public CaseExecutor {
   std::mutex run_mutex_;  // held by whoever drives the worker
   std::mutex mutex_;      // guards what follows
   v1::Device device_;
-  std::shared_ptr<Worker> worker_;
+  std::shared_ptr<WorkerLink> worker_;
   bool busy_ = false;
   bool stopping_ = false;
   int in_a_row_ = 0;

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "assay/worker/v1/worker.grpc.pb.h"
+#include "kernels/numerics/cat.h"
 #include "kernels/validate/runner.h"
-#include "server/base/cat.h"
 #include "server/base/wire.h"
 
 namespace assay {

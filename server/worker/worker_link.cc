@@ -1,0 +1,154 @@
+#include "server/worker/worker_link.h"
+
+#include <grpcpp/create_channel_posix.h>
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <csignal>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "kernels/numerics/cat.h"
+
+namespace assay {
+namespace {
+
+// A cancelled case is looked for this often.
+constexpr absl::Duration kPoll = absl::Milliseconds(20);
+// The worker's memory is looked at this often.
+constexpr absl::Duration kMemoryPoll = absl::Milliseconds(100);
+// The transport is seen to break some time before the process has ended: its own
+// cause gets this long before it becomes our SIGKILL.
+constexpr absl::Duration kCauseDeadline = absl::Milliseconds(500);
+// How long a killed worker may take to be gone.
+constexpr absl::Duration kReapDeadline = absl::Seconds(10);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Start(const ProcessOptions& options) {
+  absl::StatusOr<std::unique_ptr<WorkerProcess>> process = WorkerProcess::Start(options);
+  if (!process.ok()) return process.status();
+  auto link = std::unique_ptr<WorkerLink>(new WorkerLink);
+  link->process_ = *std::move(process);
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxSendMessageSize(-1);
+  link->stub_ = worker::v1::WorkerService::NewStub(grpc::CreateCustomInsecureChannelFromFd(
+      "assay-worker", link->process_->TakeSocket(), arguments));
+  return link;
+}
+
+template <class Send>
+CallResult WorkerLink::Call(const CallLimits& limits, Send send) {
+  CallResult result;
+  grpc::ClientContext context;
+  absl::Notification done;
+  send(&context, std::function<void(grpc::Status)>([&](grpc::Status status) {
+    result.status = std::move(status);
+    done.Notify();
+  }));
+  absl::Time kill_at = absl::InfiniteFuture();
+  absl::Time look_at = absl::Now() + kMemoryPoll;
+  CallEnd ended = CallEnd::kDeadline;
+  while (!done.HasBeenNotified()) {
+    const absl::Time now = absl::Now();
+    if (ended != CallEnd::kCancelled && limits.cancel != nullptr && limits.cancel->cancelled()) {
+      ended = CallEnd::kCancelled;
+      kill_at = now + limits.cancel_grace;
+    }
+    if (now >= limits.deadline) kill_at = now;
+    if (now >= look_at) {
+      look_at = now + kMemoryPoll;
+      if (limits.resident_cap_bytes > 0 && process_->ResidentBytes() > limits.resident_cap_bytes) {
+        ended = CallEnd::kMemory;
+        kill_at = now;
+      }
+    }
+    if (now >= kill_at) {
+      process_->Kill();
+      context.TryCancel();
+      done.WaitForNotification();
+      result.end = ended;
+      return result;
+    }
+    done.WaitForNotificationWithTimeout(std::min({kPoll, limits.deadline - now, kill_at - now}));
+  }
+  // A worker that refuses a call has answered; UNAVAILABLE is the transport's.
+  const bool broken = result.status.error_code() == grpc::StatusCode::UNAVAILABLE;
+  result.end = broken ? CallEnd::kBroken : CallEnd::kAnswered;
+  return result;
+}
+
+CallResult WorkerLink::Describe(const CallLimits& limits, worker::v1::DescribeResponse* response) {
+  const worker::v1::DescribeRequest request;
+  return Call(limits, [&](grpc::ClientContext* context, std::function<void(grpc::Status)> done) {
+    stub_->async()->Describe(context, &request, response, std::move(done));
+  });
+}
+
+CallResult WorkerLink::RunCase(const CallLimits& limits, const worker::v1::RunCaseRequest& request,
+                               worker::v1::RunCaseResponse* response) {
+  return Call(limits, [&](grpc::ClientContext* context, std::function<void(grpc::Status)> done) {
+    stub_->async()->RunCase(context, &request, response, std::move(done));
+  });
+}
+
+CallResult WorkerLink::ReleaseArena(const CallLimits& limits,
+                                    worker::v1::ReleaseArenaResponse* response) {
+  const worker::v1::ReleaseArenaRequest request;
+  return Call(limits, [&](grpc::ClientContext* context, std::function<void(grpc::Status)> done) {
+    stub_->async()->ReleaseArena(context, &request, response, std::move(done));
+  });
+}
+
+CallResult WorkerLink::MeasureCeilings(const CallLimits& limits,
+                                       worker::v1::MeasureCeilingsResponse* response) {
+  const worker::v1::MeasureCeilingsRequest request;
+  return Call(limits, [&](grpc::ClientContext* context, std::function<void(grpc::Status)> done) {
+    stub_->async()->MeasureCeilings(context, &request, response, std::move(done));
+  });
+}
+
+std::string WorkerLink::Where() const {
+  const std::uint32_t phase = process_->page().phase.load();
+  return phase == 0 ? std::string() : Cat(" in ", PhaseText(phase));
+}
+
+Death WorkerLink::Bury(CallEnd end, absl::Duration limit, const CallLimits& limits) {
+  std::optional<ExitCause> cause = process_->Wait(absl::Now() + kCauseDeadline);
+  const bool alive = !cause;
+  if (alive) {
+    process_->Kill();
+    cause = process_->Wait(absl::Now() + kReapDeadline);
+  }
+  const std::string in = Where();
+  if (end == CallEnd::kDeadline) {
+    const std::string seconds = absl::StrFormat("%.4g s", absl::ToDoubleSeconds(limit));
+    return {"timeout", "timeout", Cat("no answer within ", seconds, " (deadline)", in)};
+  }
+  if (end == CallEnd::kCancelled) return {"cancelled", "cancelled", Cat("cancelled", in), false};
+  if (end == CallEnd::kMemory) {
+    return {
+        "memory", "memory",
+        Cat("worker held more than its ", limits.resident_cap_bytes >> 20, " MiB of memory", in)};
+  }
+  if (alive) return {"crash", "crash", Cat("worker closed its channel", in)};
+  if (cause->last_words == LastWords::kOutOfMemory) {
+    return {"memory", "memory", Cat("worker ran out of memory", in)};
+  }
+  // SIGKILL is not from here: an operator's, or the kernel's out-of-memory killer.
+  const char* whence = cause->signal == SIGKILL ? " from outside (out of memory?)" : "";
+  return {"crash", cause->signal != 0 ? "crash" : "exit",
+          Cat("worker ", cause->Text(), whence, in)};
+}
+
+Death WorkerLink::BuryIdle() {
+  const std::optional<ExitCause> cause = process_->Wait(absl::InfinitePast());
+  return {"crash", "idle", Cat("worker ", cause ? cause->Text() : "ended", " between cases")};
+}
+
+}  // namespace assay
