@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "server/base/cat.h"
+#include "kernels/numerics/cat.h"
 
 namespace assay {
 namespace {

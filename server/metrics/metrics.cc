@@ -375,6 +375,14 @@ class MetricsImpl final : public Metrics {
     if (bench.samples() < 2 || (result.verdict() != v1::VERDICT_PASSED && !slow_only)) return;
     if (bench.has_flops_per_second()) families_.flops.Add(labels).Set(bench.flops_per_second());
     if (bench.has_bytes_per_second()) families_.bytes.Add(labels).Set(bench.bytes_per_second());
+    const std::string& device = labels.at("device");
+    if (bench.has_ceiling_flops_per_second() && labels.at("dtype") != kOther) {
+      families_.ceiling_flops.Add({{"device", device}, {"dtype", labels.at("dtype")}})
+          .Set(bench.ceiling_flops_per_second());
+    }
+    if (bench.has_ceiling_bytes_per_second()) {
+      families_.ceiling_bytes.Add({{"device", device}}).Set(bench.ceiling_bytes_per_second());
+    }
     if (bench.has_efficiency() && (bench.roof() == "compute" || bench.roof() == "memory")) {
       families_.efficiency.Add(With(labels, "roof", bench.roof())).Set(bench.efficiency());
     }

@@ -145,7 +145,9 @@ TEST_F(MetricsTest, SpeedIsThatOfRightBenchmarksOnly) {
   result.set_verdict(v1::VERDICT_PASSED);
   result.mutable_bench()->set_efficiency(0.25);
   result.mutable_bench()->set_roof("compute");
+  result.mutable_bench()->set_ceiling_flops_per_second(4e9);
   metrics_->CaseFinished(result);
+  ExpectLine(R"(assay_ceiling_flops_per_second{device="cpu:0",dtype="bf16"} 4000000000)");
   ExpectLine(std::string("assay_kernel_flops_per_second{") + kBf16 + "} 1000000000");
   ExpectLine(
       R"(assay_kernel_efficiency_ratio{device="cpu:0",dtype="bf16",op="gemm",provider="onednn",roof="compute"} 0.25)");
