@@ -39,6 +39,12 @@ std::string Cat(const Parts&... parts) {
   return out;
 }
 
+// The same behind what `out` holds.
+template <class... Parts>
+void Append(std::string* out, const Parts&... parts) {
+  (internal::AppendPart(*out, parts), ...);
+}
+
 // The items of a range, `separator` between.
 template <class Range>
 std::string Join(const Range& range, std::string_view separator) {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "kernels/ops/common/text.h"
+#include "kernels/numerics/cat.h"
 
 namespace assay {
 namespace {
@@ -35,13 +35,13 @@ std::string Quoted(std::string_view word) {
   return quoted + "'";
 }
 
-std::string Text(std::int64_t value) { return Concat(value); }
+std::string Text(std::int64_t value) { return Cat(value); }
 std::string Text(double value) { return Number(value); }
 std::string Text(const IntList& value) { return absl::StrJoin(value, "x"); }
 std::string Text(const std::string& value) { return Quoted(value); }
 
 std::string Option(std::string_view name) {
-  std::string option = Concat("--", name);
+  std::string option = Cat("--", name);
   std::replace(option.begin(), option.end(), '_', '-');
   return option;
 }
@@ -55,9 +55,9 @@ void AppendFields(const P& problem, std::string* line) {
         [&](auto member) {
           const auto& value = problem.*member;
           if (value == fallback.*member) return;
-          AppendTo(line, " ", Option(field.name));
+          Append(line, " ", Option(field.name));
           if constexpr (!std::is_same_v<decltype(member), bool P::*>) {
-            AppendTo(line, " ", Text(value));
+            Append(line, " ", Text(value));
           }
         },
         field.member);
@@ -65,7 +65,7 @@ void AppendFields(const P& problem, std::string* line) {
 }
 
 void AppendOption(std::string_view option, const std::optional<double>& value, std::string* line) {
-  if (value.has_value()) AppendTo(line, " ", option, " ", Number(*value));
+  if (value.has_value()) Append(line, " ", option, " ", Number(*value));
 }
 
 std::string_view CriterionName(Criterion criterion) {
@@ -124,7 +124,7 @@ std::string_view OpName(const Problem& problem) {
 
 std::optional<std::vector<Pattern>> ParsePatterns(std::string_view text, std::string* error) {
   std::vector<Pattern> patterns;
-  for (absl::string_view part : absl::StrSplit(AbslView(text), '/')) {
+  for (absl::string_view part : absl::StrSplit(absl::string_view(text.data(), text.size()), '/')) {
     const std::optional<Pattern> pattern = ParsePattern({part.data(), part.size()}, error);
     if (!pattern.has_value()) return std::nullopt;
     patterns.push_back(*pattern);
@@ -134,32 +134,32 @@ std::optional<std::vector<Pattern>> ParsePatterns(std::string_view text, std::st
 
 std::string DefaultName(const Case& c) {
   std::string name =
-      Concat(OpName(c.problem), " ",
-             std::visit([](const auto& p) { return p.Describe(); }, c.problem), " ", Name(c.dtype));
+      Cat(OpName(c.problem), " ", std::visit([](const auto& p) { return p.Describe(); }, c.problem),
+          " ", Name(c.dtype));
   Case plain = c;
   plain.out_dtype = DType::kUnspecified;
-  if (OutputType(c) != OutputType(plain)) AppendTo(&name, "->", Name(OutputType(c)));
-  if (!c.provider.empty()) AppendTo(&name, " ", c.provider);
-  if (!c.pattern.empty()) AppendTo(&name, " ", c.pattern);
+  if (OutputType(c) != OutputType(plain)) Append(&name, "->", Name(OutputType(c)));
+  if (!c.provider.empty()) Append(&name, " ", c.provider);
+  if (!c.pattern.empty()) Append(&name, " ", c.pattern);
   return name;
 }
 
 std::string ReproLine(const Case& c, std::string_view device) {
   const bool timed = c.mode == Mode::kBenchmark || c.mode == Mode::kBoth;
-  std::string line = Concat("assay ", timed ? "bench " : "run ", OpName(c.problem));
+  std::string line = Cat("assay ", timed ? "bench " : "run ", OpName(c.problem));
   std::visit([&](const auto& p) { AppendFields(p, &line); }, c.problem);
-  AppendTo(&line, " --dtype ", Name(c.dtype));
+  Append(&line, " --dtype ", Name(c.dtype));
   Case plain = c;
   plain.out_dtype = DType::kUnspecified;
   if (OutputType(c) != OutputType(plain)) {
-    AppendTo(&line, " --out-dtype ", Name(OutputType(c)));
+    Append(&line, " --out-dtype ", Name(OutputType(c)));
   }
-  if (!c.provider.empty()) AppendTo(&line, " --provider ", Quoted(c.provider));
-  if (!device.empty()) AppendTo(&line, " --device ", Quoted(device));
-  AppendTo(&line, " --seed ", c.seed.value_or(1));
-  if (!c.pattern.empty()) AppendTo(&line, " --pattern ", Quoted(c.pattern));
+  if (!c.provider.empty()) Append(&line, " --provider ", Quoted(c.provider));
+  if (!device.empty()) Append(&line, " --device ", Quoted(device));
+  Append(&line, " --seed ", c.seed.value_or(1));
+  if (!c.pattern.empty()) Append(&line, " --pattern ", Quoted(c.pattern));
   if (c.criterion != Criterion::kUnspecified && c.criterion != Criterion::kBound) {
-    AppendTo(&line, " --criterion ", CriterionName(c.criterion));
+    Append(&line, " --criterion ", CriterionName(c.criterion));
   }
   AppendOption("--atol", c.atol, &line);
   AppendOption("--rtol", c.rtol, &line);
@@ -167,7 +167,7 @@ std::string ReproLine(const Case& c, std::string_view device) {
   AppendOption("--max-rel-error", c.max_rel_error, &line);
   AppendOption("--max-ulp", c.max_ulp, &line);
   AppendOption("--min-efficiency", c.min_efficiency, &line);
-  if (c.repeats > 1) AppendTo(&line, " --repeat ", c.repeats);
+  if (c.repeats > 1) Append(&line, " --repeat ", c.repeats);
   return line;
 }
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_join.h"
 #include "kernels/numerics/bound.h"
+#include "kernels/numerics/cat.h"
 #include "kernels/ops/case.h"
-#include "kernels/ops/common/text.h"
 
 namespace assay {
 namespace {
@@ -29,7 +29,7 @@ bool Contains(std::span<const DType> list, DType dtype) {
 }
 
 std::string Names(std::span<const DType> list) {
-  return absl::StrJoin(list, ", ", [](std::string* out, DType t) { AppendTo(out, Name(t)); });
+  return absl::StrJoin(list, ", ", [](std::string* out, DType t) { Append(out, Name(t)); });
 }
 
 // Formats of the inputs an operator takes; empty for any.
@@ -53,19 +53,19 @@ void CheckFormats(const Case& c, std::vector<FieldError>& errors) {
   const std::span<const DType> inputs = InputFormats(c.problem);
   if (c.dtype == DType::kUnspecified) {
     errors.push_back(
-        {"dtype", Concat("is required: ", inputs.empty() ? "a format" : "one of ", Names(inputs))});
+        {"dtype", Cat("is required: ", inputs.empty() ? "a format" : "one of ", Names(inputs))});
     return;
   }
   if (!inputs.empty() && !Contains(inputs, c.dtype)) {
-    errors.push_back({"dtype", Concat(OpName(c.problem), " takes one of ", Names(inputs), ", got ",
-                                      Name(c.dtype))});
+    errors.push_back({"dtype", Cat(OpName(c.problem), " takes one of ", Names(inputs), ", got ",
+                                   Name(c.dtype))});
     return;
   }
   const std::vector<DType> outputs = OutputFormats(c);
   if (c.out_dtype != DType::kUnspecified && !Contains(outputs, c.out_dtype)) {
     errors.push_back(
-        {"out_dtype", Concat("must be ", outputs.size() > 1 ? "one of " : "", Names(outputs),
-                             " for ", Name(c.dtype), " inputs, got ", Name(c.out_dtype))});
+        {"out_dtype", Cat("must be ", outputs.size() > 1 ? "one of " : "", Names(outputs), " for ",
+                          Name(c.dtype), " inputs, got ", Name(c.out_dtype))});
   }
 }
 
@@ -86,18 +86,18 @@ void CheckSums(const Case& c, std::vector<FieldError>& errors) {
   }
   const std::int64_t most = c.dtype == DType::kI8 ? kMaxInt8Terms : kMaxTerms;
   if (c.dtype != DType::kF64 && terms > most) {
-    errors.push_back({field, Concat("makes sums of ", terms, " terms; ",
-                                    c.dtype == DType::kI8 ? "int32 holds at most "
-                                                          : "an error bound exists up to ",
-                                    most)});
+    errors.push_back(
+        {field, Cat("makes sums of ", terms, " terms; ",
+                    c.dtype == DType::kI8 ? "int32 holds at most " : "an error bound exists up to ",
+                    most)});
   }
   const auto* gemm = std::get_if<GemmProblem>(&c.problem);
   if (gemm == nullptr || c.dtype != DType::kI8) return;
   if (gemm->alpha != 1.0) {
-    errors.push_back({"gemm.alpha", Concat("must be 1 for int8, got ", gemm->alpha)});
+    errors.push_back({"gemm.alpha", Cat("must be 1 for int8, got ", gemm->alpha)});
   }
   if (gemm->beta != 0.0 && gemm->beta != 1.0) {
-    errors.push_back({"gemm.beta", Concat("must be 0 or 1 for int8, got ", gemm->beta)});
+    errors.push_back({"gemm.beta", Cat("must be 0 or 1 for int8, got ", gemm->beta)});
   }
 }
 
@@ -111,15 +111,15 @@ void CheckPattern(const Case& c, std::vector<FieldError>& errors) {
   }
   const int operands = DataOperands(c.problem);
   if (patterns->size() != 1 && patterns->size() != static_cast<std::size_t>(operands)) {
-    errors.push_back({"pattern", Concat("must be one pattern, or one for each of the ", operands,
-                                        " operands with / between, got ", patterns->size())});
+    errors.push_back({"pattern", Cat("must be one pattern, or one for each of the ", operands,
+                                     " operands with / between, got ", patterns->size())});
   }
 }
 
 void CheckTolerance(std::string_view field, const std::optional<double>& value,
                     std::vector<FieldError>& errors) {
   if (value.has_value() && !(*value >= 0.0)) {
-    errors.push_back({std::string(field), Concat("must be 0 (exact) or more, got ", *value)});
+    errors.push_back({std::string(field), Cat("must be 0 (exact) or more, got ", *value)});
   }
 }
 
@@ -130,7 +130,7 @@ void CheckJudgement(const Case& c, std::vector<FieldError>& errors) {
   CheckTolerance("max_rel_error", c.max_rel_error, errors);
   CheckTolerance("max_ulp", c.max_ulp, errors);
   if (c.min_efficiency.has_value() && !(*c.min_efficiency >= 0.0 && *c.min_efficiency <= 1.0)) {
-    errors.push_back({"min_efficiency", Concat("must be from 0 to 1, got ", *c.min_efficiency)});
+    errors.push_back({"min_efficiency", Cat("must be from 0 to 1, got ", *c.min_efficiency)});
   }
   if (c.criterion == Criterion::kAllClose && !c.atol.has_value() && !c.rtol.has_value()) {
     errors.push_back({"criterion", "allclose needs atol or rtol; 0 is exact"});
@@ -146,7 +146,7 @@ std::vector<FieldError> Check(const Case& c) {
   std::vector<FieldError> errors;
   const std::string op(OpName(c.problem));
   for (FieldError& e : std::visit([](const auto& p) { return p.Check(); }, c.problem)) {
-    errors.push_back({Concat(op, ".", e.field), std::move(e.message)});
+    errors.push_back({Cat(op, ".", e.field), std::move(e.message)});
   }
   const bool shape_holds = errors.empty();
   CheckFormats(c, errors);
@@ -156,8 +156,7 @@ std::vector<FieldError> Check(const Case& c) {
   CheckRange("repeats", c.repeats, 0, kMaxRepeats, errors);
   if (c.deadline_seconds.has_value() &&
       !(*c.deadline_seconds > 0.0 && std::isfinite(*c.deadline_seconds))) {
-    errors.push_back(
-        {"deadline", Concat("must be more than 0 seconds, got ", *c.deadline_seconds)});
+    errors.push_back({"deadline", Cat("must be more than 0 seconds, got ", *c.deadline_seconds)});
   }
   return errors;
 }

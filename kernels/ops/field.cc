@@ -1,15 +1,15 @@
 #include "kernels/ops/field.h"
 
-#include "kernels/ops/common/text.h"
+#include "kernels/numerics/cat.h"
 
 namespace assay {
 
 void CheckRange(std::string_view field, std::int64_t value, std::int64_t low, std::int64_t high,
                 std::vector<FieldError>& errors) {
   if (value < low) {
-    errors.push_back({std::string(field), Concat("must be at least ", low, ", got ", value)});
+    errors.push_back({std::string(field), Cat("must be at least ", low, ", got ", value)});
   } else if (value > high) {
-    errors.push_back({std::string(field), Concat("must be at most ", high, ", got ", value)});
+    errors.push_back({std::string(field), Cat("must be at most ", high, ", got ", value)});
   }
 }
 
@@ -21,8 +21,8 @@ void CheckCount(std::string_view field, std::string_view operand,
     count = SaturatingMul(count, extent);
   }
   if (count > kMaxElements) {
-    errors.push_back({std::string(field),
-                      Concat("makes ", operand, " larger than ", kMaxElements, " elements")});
+    errors.push_back(
+        {std::string(field), Cat("makes ", operand, " larger than ", kMaxElements, " elements")});
   }
 }
 

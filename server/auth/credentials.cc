@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/base/cat.h"
+#include "kernels/numerics/cat.h"
 #include "server/base/config.h"
 #include "server/base/log.h"
 

@@ -17,7 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "server/base/cat.h"
+#include "kernels/numerics/cat.h"
 
 namespace assay {
 namespace {

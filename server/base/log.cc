@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
-#include "server/base/cat.h"
+#include "kernels/numerics/cat.h"
 #include "spdlog/pattern_formatter.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"

@@ -4,7 +4,7 @@
 
 #include "absl/time/clock.h"
 #include "google/protobuf/util/time_util.h"
-#include "server/base/cat.h"
+#include "kernels/numerics/cat.h"
 
 namespace assay {
 

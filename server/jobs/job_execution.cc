@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "server/base/cat.h"
+#include "kernels/numerics/cat.h"
 #include "server/base/log.h"
 #include "server/base/wire.h"
 #include "server/jobs/job_events.h"

@@ -6,7 +6,7 @@
 
 #include "absl/time/clock.h"
 #include "google/protobuf/util/message_differencer.h"
-#include "server/base/cat.h"
+#include "kernels/numerics/cat.h"
 #include "server/base/log.h"
 #include "server/jobs/job_events.h"
 #include "server/jobs/job_plan.h"

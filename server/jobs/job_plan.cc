@@ -10,10 +10,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "google/protobuf/util/time_util.h"
+#include "kernels/numerics/cat.h"
 #include "kernels/numerics/near_name.h"
 #include "kernels/ops/op.h"
 #include "kernels/suites/suite.h"
-#include "server/base/cat.h"
 #include "server/base/wire.h"
 #include "server/jobs/request_errors.h"
 

@@ -5,7 +5,7 @@
 
 #include "absl/strings/cord.h"
 #include "google/rpc/error_details.pb.h"
-#include "server/base/cat.h"
+#include "kernels/numerics/cat.h"
 
 namespace assay {
 namespace {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "kernels/numerics/cat.h"
 #include "kernels/suites/suite.h"
-#include "server/base/cat.h"
 #include "server/jobs/job_plan.h"
 
 namespace assay {

@@ -9,8 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "google/protobuf/descriptor.h"
+#include "kernels/numerics/cat.h"
 #include "kernels/numerics/near_name.h"
-#include "server/base/cat.h"
 #include "server/jobs/request_errors.h"
 
 namespace assay {
@@ -122,7 +122,7 @@ absl::StatusOr<JobQuery> ParseJobFilter(std::string_view filter) {
 
 std::string MakePageToken(std::string_view scope, std::int64_t position) {
   const std::uint64_t sum = Fingerprint(Cat(scope, "\n", position));
-  return absl::WebSafeBase64Escape(Cat(position, ".", absl::Hex(sum)));
+  return absl::WebSafeBase64Escape(Cat(position, ".", absl::StrCat(absl::Hex(sum))));
 }
 
 absl::StatusOr<std::int64_t> ParsePageToken(std::string_view scope, std::string_view token) {

@@ -11,8 +11,8 @@
 
 #include "absl/time/clock.h"
 #include "google/protobuf/util/time_util.h"
+#include "kernels/numerics/cat.h"
 #include "kernels/providers/provider.h"
-#include "server/base/cat.h"
 #include "server/jobs/suite_list.h"
 #include "server/rpc/error_mapping.h"
 #include "server/rpc/request_parsing.h"

@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
-#include "server/base/cat.h"
+#include "kernels/numerics/cat.h"
 
 namespace assay {
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <variant>
 
-#include "server/base/cat.h"
+#include "kernels/numerics/cat.h"
 #include "server/base/log.h"
 #include "server/store/store_file.h"
 #include "server/store/store_reader.h"

@@ -11,7 +11,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/time/clock.h"
-#include "server/base/cat.h"
+#include "kernels/numerics/cat.h"
 #include "server/base/log.h"
 
 namespace assay {

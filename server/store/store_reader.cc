@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_split.h"
 #include "google/protobuf/util/time_util.h"
-#include "server/base/cat.h"
+#include "kernels/numerics/cat.h"
 #include "server/store/store_writer.h"
 
 namespace assay {

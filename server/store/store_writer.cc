@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_join.h"
 #include "google/protobuf/util/time_util.h"
-#include "server/base/cat.h"
+#include "kernels/numerics/cat.h"
 
 namespace assay {
 namespace {

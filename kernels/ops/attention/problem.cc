@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "kernels/ops/common/text.h"
+#include "kernels/numerics/cat.h"
 
 namespace assay {
 namespace {
@@ -33,17 +33,17 @@ std::vector<FieldError> AttentionProblem::Check() const {
   CheckRange("kv_seq", kv_seq, 0, kMaxExtent, errors);
   CheckRange("dim", dim, 1, kMaxExtent, errors);
   if (heads >= 1 && kv_heads >= 1 && heads % kv_heads != 0) {
-    errors.push_back({"kv_heads", Concat("must divide heads, ", heads, ", got ", kv_heads)});
+    errors.push_back({"kv_heads", Cat("must divide heads, ", heads, ", got ", kv_heads)});
   }
   if (!(std::abs(scale) <= static_cast<double>(std::numeric_limits<float>::max()))) {
-    errors.push_back({"scale", Concat("must be a finite fp32 number, got ", scale)});
+    errors.push_back({"scale", Cat("must be a finite fp32 number, got ", scale)});
   }
   if (!(mask_density >= 0.0 && mask_density < 1.0)) {
     errors.push_back(
-        {"mask_density", Concat("must be from 0 (no mask) to below 1, got ", mask_density)});
+        {"mask_density", Cat("must be from 0 (no mask) to below 1, got ", mask_density)});
   }
   if (masked_rows != "zero" && masked_rows != "nan") {
-    errors.push_back({"masked_rows", Concat("must be zero or nan, got \"", masked_rows, "\"")});
+    errors.push_back({"masked_rows", Cat("must be zero or nan, got \"", masked_rows, "\"")});
   }
   if (!errors.empty()) return errors;
   CheckCount("seq", "q", {batch, heads, seq, dim}, errors);
@@ -53,13 +53,13 @@ std::vector<FieldError> AttentionProblem::Check() const {
 }
 
 std::string AttentionProblem::Describe() const {
-  std::string text = Concat(batch, "x", heads, "x", seq, "x", dim);
-  if (KvHeads() != heads) AppendTo(&text, " kv-heads ", kv_heads);
-  if (KvSeq() != seq) AppendTo(&text, " kv-seq ", kv_seq);
-  if (causal) AppendTo(&text, " causal");
-  if (scale != 0.0) AppendTo(&text, " scale ", scale);
-  if (masked()) AppendTo(&text, " mask ", mask_density);
-  if (masked_rows != "zero") AppendTo(&text, " masked-rows ", masked_rows);
+  std::string text = Cat(batch, "x", heads, "x", seq, "x", dim);
+  if (KvHeads() != heads) Append(&text, " kv-heads ", kv_heads);
+  if (KvSeq() != seq) Append(&text, " kv-seq ", kv_seq);
+  if (causal) Append(&text, " causal");
+  if (scale != 0.0) Append(&text, " scale ", scale);
+  if (masked()) Append(&text, " mask ", mask_density);
+  if (masked_rows != "zero") Append(&text, " masked-rows ", masked_rows);
   return text;
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/ops/common/text.h"
+#include "kernels/numerics/cat.h"
 
 namespace assay {
 
@@ -24,18 +24,18 @@ absl::Status ApplyPatterns(const Case& c, int judged, Plan& plan) {
     const std::size_t operands = static_cast<std::size_t>(DataOperands(c.problem));
     std::string error;
     const auto patterns = ParsePatterns(c.pattern, &error);
-    if (!patterns.has_value()) return absl::InvalidArgumentError(Concat("pattern: ", error));
+    if (!patterns.has_value()) return absl::InvalidArgumentError(Cat("pattern: ", error));
     if (patterns->size() != 1 && patterns->size() != operands) {
-      return absl::InvalidArgumentError(Concat("pattern: must be one pattern or ", operands,
-                                               " with / between, got ", patterns->size()));
+      return absl::InvalidArgumentError(Cat("pattern: must be one pattern or ", operands,
+                                            " with / between, got ", patterns->size()));
     }
     for (std::size_t i = 0; i < operands; ++i) {
       plan.inputs[i].pattern = patterns->size() == 1 ? patterns->front() : (*patterns)[i];
     }
   }
-  plan.zero_mean_random = std::all_of(
-      plan.inputs.begin(), plan.inputs.begin() + judged,
-      [](const Operand& operand) { return IsZeroMeanRandom(operand.pattern); });
+  plan.zero_mean_random =
+      std::all_of(plan.inputs.begin(), plan.inputs.begin() + judged,
+                  [](const Operand& operand) { return IsZeroMeanRandom(operand.pattern); });
   return absl::OkStatus();
 }
 

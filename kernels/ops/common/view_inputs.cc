@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/numerics/cat.h"
 #include "kernels/numerics/convert.h"
-#include "kernels/ops/common/text.h"
 
 namespace assay {
 
@@ -25,7 +25,7 @@ void ViewInputs::Read(int operand, std::int64_t begin, std::int64_t count, doubl
 absl::Status RequireCpu(const Device& device, std::string_view op) {
   if (device.info().backend == "cpu") return absl::OkStatus();
   return absl::UnimplementedError(
-      Concat("there is no ", op, " reference for backend ", device.info().backend));
+      Cat("there is no ", op, " reference for backend ", device.info().backend));
 }
 
 }  // namespace assay

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
-#include "kernels/ops/common/text.h"
+#include "kernels/numerics/cat.h"
 
 namespace assay {
 namespace {
@@ -29,8 +29,8 @@ void CheckList(std::string_view field, const IntList& list, std::int64_t low,
 void CheckLength(std::string_view field, const IntList& list, std::size_t spatial,
                  std::vector<FieldError>& errors) {
   if (list.size() <= 1 || list.size() == spatial) return;
-  errors.push_back({std::string(field),
-                    Concat("must have none, one or ", spatial, " numbers, got ", list.size())});
+  errors.push_back(
+      {std::string(field), Cat("must have none, one or ", spatial, " numbers, got ", list.size())});
 }
 
 bool AllSame(const IntList& list) {
@@ -41,7 +41,7 @@ bool AllSame(const IntList& list) {
 void AppendList(std::string_view word, const IntList& list, std::int64_t fallback,
                 std::string* text) {
   if (list.empty() || (AllSame(list) && list[0] == fallback)) return;
-  AppendTo(text, " ", word, " ", AllSame(list) ? Concat(list[0]) : absl::StrJoin(list, "x"));
+  Append(text, " ", word, " ", AllSame(list) ? Cat(list[0]) : absl::StrJoin(list, "x"));
 }
 
 }  // namespace
@@ -56,11 +56,11 @@ std::vector<FieldError> ConvProblem::Check() const {
   CheckRange("groups", groups, 1, kMaxExtent, errors);
   const std::size_t dims = input.size();
   if (dims < 1 || dims > 3) {
-    errors.push_back({"input", Concat("must have 1 to 3 numbers, got ", dims)});
+    errors.push_back({"input", Cat("must have 1 to 3 numbers, got ", dims)});
   }
   if (kernel.size() != dims) {
     errors.push_back(
-        {"kernel", Concat("must have as many numbers as input, ", dims, ", got ", kernel.size())});
+        {"kernel", Cat("must have as many numbers as input, ", dims, ", got ", kernel.size())});
   }
   CheckLength("stride", stride, dims, errors);
   CheckLength("padding", padding, dims, errors);
@@ -71,13 +71,13 @@ std::vector<FieldError> ConvProblem::Check() const {
   CheckList("padding", padding, 0, errors);
   CheckList("dilation", dilation, 1, errors);
   if (layout != "nchw" && layout != "nhwc") {
-    errors.push_back({"layout", Concat("must be nchw or nhwc, got \"", layout, "\"")});
+    errors.push_back({"layout", Cat("must be nchw or nhwc, got \"", layout, "\"")});
   }
   if (groups >= 1 && channels >= 1 && channels % groups != 0) {
-    errors.push_back({"groups", Concat("must divide channels, ", channels, ", got ", groups)});
+    errors.push_back({"groups", Cat("must divide channels, ", channels, ", got ", groups)});
   }
   if (groups >= 1 && filters >= 1 && filters % groups != 0) {
-    errors.push_back({"groups", Concat("must divide filters, ", filters, ", got ", groups)});
+    errors.push_back({"groups", Cat("must divide filters, ", filters, ", got ", groups)});
   }
   if (!errors.empty()) return errors;
 
@@ -87,9 +87,8 @@ std::vector<FieldError> ConvProblem::Check() const {
     const std::int64_t reach = SaturatingMul(Dilation(d), kernel[i] - 1);
     const std::int64_t padded = input[i] + 2 * Padding(d);
     if (reach >= padded) {
-      errors.push_back(
-          {"kernel", Concat("reaches over ", reach, " + 1 elements in dimension ", d,
-                            ", more than the padded input's ", padded, ": no output")});
+      errors.push_back({"kernel", Cat("reaches over ", reach, " + 1 elements in dimension ", d,
+                                      ", more than the padded input's ", padded, ": no output")});
       return errors;
     }
     in = SaturatingMul(in, input[i]);
@@ -103,13 +102,13 @@ std::vector<FieldError> ConvProblem::Check() const {
 }
 
 std::string ConvProblem::Describe() const {
-  std::string text = Concat(batch, "x", channels, "x", absl::StrJoin(input, "x"), " ", filters, "x",
-                            absl::StrJoin(kernel, "x"));
+  std::string text = Cat(batch, "x", channels, "x", absl::StrJoin(input, "x"), " ", filters, "x",
+                         absl::StrJoin(kernel, "x"));
   AppendList("stride", stride, 1, &text);
   AppendList("pad", padding, 0, &text);
   AppendList("dilation", dilation, 1, &text);
-  if (groups != 1) AppendTo(&text, " groups ", groups);
-  if (layout != "nchw") AppendTo(&text, " ", layout);
+  if (groups != 1) Append(&text, " groups ", groups);
+  if (layout != "nchw") Append(&text, " ", layout);
   return text;
 }
 

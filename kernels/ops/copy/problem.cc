@@ -1,6 +1,6 @@
 #include "kernels/ops/copy/problem.h"
 
-#include "kernels/ops/common/text.h"
+#include "kernels/numerics/cat.h"
 
 namespace assay {
 namespace {
@@ -17,6 +17,6 @@ std::vector<FieldError> CopyProblem::Check() const {
   return errors;
 }
 
-std::string CopyProblem::Describe() const { return Concat(count); }
+std::string CopyProblem::Describe() const { return Cat(count); }
 
 }  // namespace assay

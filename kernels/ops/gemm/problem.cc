@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/ops/common/text.h"
+#include "kernels/numerics/cat.h"
 
 namespace assay {
 namespace {
@@ -35,15 +35,15 @@ void CheckStored(const Stored& s, std::int64_t batch, std::vector<FieldError>& e
   if (s.rows < 1 || s.cols < 1 || batch < 1) return;
   if (s.ld != 0 && (s.ld < s.cols || s.ld > kMaxExtent)) {
     errors.push_back({std::string(s.ld_field),
-                      Concat("must be 0 (tight) or from ", s.cols, ", the stored columns of ",
-                             s.name, ", to ", kMaxExtent, ", got ", s.ld)});
+                      Cat("must be 0 (tight) or from ", s.cols, ", the stored columns of ", s.name,
+                          ", to ", kMaxExtent, ", got ", s.ld)});
     return;
   }
   const std::int64_t tight = SaturatingMul(s.rows, s.ld == 0 ? s.cols : s.ld);
   if (s.stride != 0 && s.stride < tight) {
     errors.push_back(
-        {std::string(s.stride_field), Concat("must be 0 (tight) or at least ", tight,
-                                             ", the size of one ", s.name, ", got ", s.stride)});
+        {std::string(s.stride_field), Cat("must be 0 (tight) or at least ", tight,
+                                          ", the size of one ", s.name, ", got ", s.stride)});
     return;
   }
   const bool strided = s.stride > tight;
@@ -53,7 +53,7 @@ void CheckStored(const Stored& s, std::int64_t batch, std::vector<FieldError>& e
 
 void CheckFinite(std::string_view field, double value, std::vector<FieldError>& errors) {
   if (!std::isfinite(value)) {
-    errors.push_back({std::string(field), Concat("must be a finite number, got ", value)});
+    errors.push_back({std::string(field), Cat("must be a finite number, got ", value)});
   }
 }
 
@@ -79,17 +79,17 @@ std::vector<FieldError> GemmProblem::Check() const {
 }
 
 std::string GemmProblem::Describe() const {
-  std::string text = Concat(m, "x", n, "x", k);
-  if (trans_a || trans_b) AppendTo(&text, " ", trans_a ? "t" : "n", trans_b ? "t" : "n");
-  if (batch != 1) AppendTo(&text, " batch ", batch);
-  if (alpha != 1.0) AppendTo(&text, " alpha ", alpha);
-  if (beta != 0.0) AppendTo(&text, " beta ", beta);
-  if (lda != 0) AppendTo(&text, " lda ", lda);
-  if (ldb != 0) AppendTo(&text, " ldb ", ldb);
-  if (ldc != 0) AppendTo(&text, " ldc ", ldc);
-  if (stride_a != 0) AppendTo(&text, " stride-a ", stride_a);
-  if (stride_b != 0) AppendTo(&text, " stride-b ", stride_b);
-  if (stride_c != 0) AppendTo(&text, " stride-c ", stride_c);
+  std::string text = Cat(m, "x", n, "x", k);
+  if (trans_a || trans_b) Append(&text, " ", trans_a ? "t" : "n", trans_b ? "t" : "n");
+  if (batch != 1) Append(&text, " batch ", batch);
+  if (alpha != 1.0) Append(&text, " alpha ", alpha);
+  if (beta != 0.0) Append(&text, " beta ", beta);
+  if (lda != 0) Append(&text, " lda ", lda);
+  if (ldb != 0) Append(&text, " ldb ", ldb);
+  if (ldc != 0) Append(&text, " ldc ", ldc);
+  if (stride_a != 0) Append(&text, " stride-a ", stride_a);
+  if (stride_b != 0) Append(&text, " stride-b ", stride_b);
+  if (stride_c != 0) Append(&text, " stride-c ", stride_c);
   return text;
 }
 

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "kernels/ops/common/text.h"
+#include "kernels/numerics/cat.h"
 
 namespace assay {
 namespace {
@@ -22,17 +22,17 @@ std::vector<FieldError> LayerNormProblem::Check() const {
   CheckRange("rows", rows, 1, kMaxExtent, errors);
   CheckRange("cols", cols, 1, kMaxExtent, errors);
   if (!(eps >= 0.0 && eps <= static_cast<double>(std::numeric_limits<float>::max()))) {
-    errors.push_back({"eps", Concat("must be a finite fp32 number, not negative, got ", eps)});
+    errors.push_back({"eps", Cat("must be a finite fp32 number, not negative, got ", eps)});
   }
   if (errors.empty()) CheckCount("rows", "x", {rows, cols}, errors);
   return errors;
 }
 
 std::string LayerNormProblem::Describe() const {
-  std::string text = Concat(rows, "x", cols);
-  if (rms) AppendTo(&text, " rms");
-  if (affine) AppendTo(&text, " affine");
-  if (eps != 1e-5) AppendTo(&text, " eps ", eps);
+  std::string text = Cat(rows, "x", cols);
+  if (rms) Append(&text, " rms");
+  if (affine) Append(&text, " affine");
+  if (eps != 1e-5) Append(&text, " eps ", eps);
   return text;
 }
 

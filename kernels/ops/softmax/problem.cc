@@ -1,6 +1,6 @@
 #include "kernels/ops/softmax/problem.h"
 
-#include "kernels/ops/common/text.h"
+#include "kernels/numerics/cat.h"
 
 namespace assay {
 namespace {
@@ -22,6 +22,6 @@ std::vector<FieldError> SoftmaxProblem::Check() const {
   return errors;
 }
 
-std::string SoftmaxProblem::Describe() const { return Concat(rows, "x", cols); }
+std::string SoftmaxProblem::Describe() const { return Cat(rows, "x", cols); }
 
 }  // namespace assay

@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "google/rpc/error_details.pb.h"
-#include "server/base/cat.h"
+#include "kernels/numerics/cat.h"
 #include "server/jobs/job_manager.h"
 #include "server/store/store.h"
 #include "tests/unit/server/fake_executor.h"

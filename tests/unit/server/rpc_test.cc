@@ -12,7 +12,7 @@
 #include "assay/v1/service.grpc.pb.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
-#include "server/base/cat.h"
+#include "kernels/numerics/cat.h"
 #include "server/jobs/request_errors.h"
 #include "server/rpc/error_mapping.h"
 #include "server/rpc/request_parsing.h"
