@@ -16,6 +16,9 @@ import harness
 # How often the daemon is killed during one job; the long form is for a release.
 KILLS = int(os.environ.get("ASSAY_TEST_KILLS", "8"))
 
+# Long enough that the job outlasts all kills.
+LONG_CASES = ["gemm", "--m", "512", "--n", "512", "--k", "512", "--dtype", "fp32", "--provider",
+              "builtin", "--seed", ",".join(str(s) for s in range(1, 501))]
 CASES = ["gemm", "--m", "24", "--n", "24", "--k", "24", "--dtype", "fp32", "--provider", "builtin",
          "--seed", ",".join(str(s) for s in range(1, 501))]
 
@@ -53,13 +56,15 @@ class Durability(unittest.TestCase):
     def test_sigkill_of_the_daemon_loses_nothing_a_client_had_seen(self):
         chance = random.Random(5)
         daemon = harness.Daemon(self.state)
-        submitted = daemon.run("submit", *CASES, "--resume", "--format", "json")
+        submitted = daemon.run("submit", *LONG_CASES, "--resume", "--format", "json")
         self.assertEqual(submitted.code, 0, submitted)
         job = json.loads(submitted.out)["name"]
         seen = {}
         for _ in range(KILLS):
             viewer = Viewer(daemon, job)
             time.sleep(chance.uniform(0.02, 0.12))
+            state = daemon.run("jobs", "--format", "json").json()["jobs"][0]["state"]
+            self.assertIn(state, ("QUEUED", "RUNNING"), "the job must outlast the kills")
             daemon.kill()
             for test in viewer.end():
                 seen[test["name"], test["seed"]] = test["digest"]
