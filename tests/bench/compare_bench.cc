@@ -133,8 +133,9 @@ void FillRange(const CompareRequest& request, double* reference, double* allowan
     const double noise = Noise(static_cast<std::uint64_t>(i));
     const double r = Info(t).is_integer ? std::nearbyint(noise * 30.0) : noise;
     reference[i] = r;
-    allowance[i] = std::abs(noise) * 0x1p-18 + 0x1p-20;
-    StoreBits(t, request.output.data, i, RoundToFormat(r + noise * 0x1p-22, t));
+    allowance[i] = std::abs(noise) * 0x1p-22 + 0x1p-20;
+    const double error = Noise(~static_cast<std::uint64_t>(i)) * 0x1p-24;
+    StoreBits(t, request.output.data, i, RoundToFormat(r + error, t));
   }
 }
 

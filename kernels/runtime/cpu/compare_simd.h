@@ -11,10 +11,10 @@ namespace assay::internal {
 
 // Elements judged at once: output, reference and allowance of a block stay in the
 // first-level cache. A multiple of every vector length and of e2m1's 16 to a word.
-inline constexpr std::int64_t kCompareBlock = 512;
+inline constexpr std::int64_t kCompareBlock = 1024;
 // Elements whose sums are kept together, so that the order in which they are
 // added does not depend on the number of threads.
-inline constexpr std::int64_t kCompareChunk = 32 * kCompareBlock;
+inline constexpr std::int64_t kCompareChunk = 16 * kCompareBlock;
 
 // Sums of one chunk.
 struct ChunkSums {
