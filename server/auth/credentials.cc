@@ -240,6 +240,14 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> PortCredentials(
   return grpc::InsecureServerCredentials();
 }
 
+absl::Status CheckMetricsPort(std::string_view address, bool tls, bool insecure) {
+  if (tls || insecure || IsLocalAddress(address)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat("--metrics-listen ", address,
+          " can be reached from other machines: give --metrics-tls with --tls-cert and --tls-key, "
+          "or --insecure to serve without encryption"));
+}
+
 bool UseCertificates(CertificateStore& certificates, SSL_CTX* context) {
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   const auto use = [](SSL* ssl, void* store) -> int {

@@ -76,6 +76,10 @@ bool IsLocalAddress(std::string_view address);
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> PortCredentials(
     std::string_view address, const std::shared_ptr<CertificateStore>& certificates, bool insecure);
 
+// Whether the metrics port may serve on `address`: INVALID_ARGUMENT where it is not
+// local and neither `tls` nor `insecure` is set.
+absl::Status CheckMetricsPort(std::string_view address, bool tls, bool insecure);
+
 // Has an OpenSSL server (the metrics port) take its certificate from `certificates`
 // at each handshake, and ask for the client's where there are client authorities.
 // `certificates` must outlive the context. False where OpenSSL refuses.

@@ -18,6 +18,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "kernels/numerics/cat.h"
+#include "kernels/numerics/near_name.h"
 
 namespace assay {
 namespace {
@@ -138,8 +139,8 @@ const std::vector<Option>& Options() {
        "(default 127.0.0.1:7575)",
        ReadListen},
       {"metrics-listen", Kind::kText, "ADDRESS",
-       "where to serve /metrics and /healthz over HTTP: HOST:PORT, or off (default "
-       "127.0.0.1:9575)",
+       "where to serve /metrics and /healthz: HOST:PORT, or off; over plain HTTP on loopback only, "
+       "unless --metrics-tls or --insecure (default 127.0.0.1:9575)",
        ReadMetricsListen},
       {"state-dir", Kind::kText, "DIR",
        "folder of the store, made if absent (default $STATE_DIRECTORY, else /var/lib/assay for "
@@ -156,7 +157,7 @@ const std::vector<Option>& Options() {
        "authorities of clients, PEM; with it every client must show a certificate",
        Text(&Config::tls_client_ca)},
       {"insecure", Kind::kSwitch, "",
-       "serve without TLS on addresses other than loopback and unix sockets",
+       "serve gRPC and metrics without TLS on addresses other than loopback and unix sockets",
        Switch(&Config::insecure)},
       {"metrics-tls", Kind::kSwitch, "", "serve the metrics port with the same certificates",
        Switch(&Config::metrics_tls)},
@@ -196,32 +197,12 @@ const std::vector<Option>& Options() {
   return *options;
 }
 
-// Changes of one letter (insertion, deletion, substitution) between two words.
-std::size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, substituted}));
-    }
-  }
-  return row.back();
-}
-
 // "; did you mean "listen"?", or nothing where no option is near.
 std::string NearName(std::string_view key) {
-  const Option* best = nullptr;
-  std::size_t best_distance = std::max<std::size_t>(3, key.size() / 3 + 1);
-  for (const Option& option : Options()) {
-    const std::size_t distance = EditDistance(key, option.name);
-    if (distance < best_distance) {
-      best = &option;
-      best_distance = distance;
-    }
-  }
-  return best == nullptr ? "" : Cat("; did you mean \"", best->name, "\"?");
+  std::vector<std::string_view> known;
+  for (const Option& option : Options()) known.push_back(option.name);
+  const std::string_view near = NearestName(key, known);
+  return near.empty() ? "" : Cat("; did you mean \"", near, "\"?");
 }
 
 const Option* FindOption(std::string_view name) {

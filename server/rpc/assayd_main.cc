@@ -136,6 +136,11 @@ std::optional<Failure> Daemon::CheckPorts() {
     if (absl::Status s = CheckAddress(address); !s.ok()) return Fail(s, "--listen");
   }
   if (!config_.metrics_listen.empty()) {
+    if (absl::Status s =
+            CheckMetricsPort(config_.metrics_listen, config_.metrics_tls, config_.insecure);
+        !s.ok()) {
+      return Fail(s);
+    }
     if (absl::Status s = CheckAddress(config_.metrics_listen); !s.ok()) {
       return Fail(s, "--metrics-listen");
     }

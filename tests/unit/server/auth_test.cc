@@ -197,5 +197,16 @@ TEST_F(AuthTest, NewCertificatesAreServedAndBrokenOnesAreNot) {
   EXPECT_EQ(await(103), 103);
 }
 
+TEST(CredentialsTest, MetricsArePlainOnLocalAddressesOnly) {
+  EXPECT_TRUE(CheckMetricsPort("127.0.0.1:9575", false, false).ok());
+  EXPECT_TRUE(CheckMetricsPort("0.0.0.0:9575", true, false).ok());
+  EXPECT_TRUE(CheckMetricsPort("0.0.0.0:9575", false, true).ok());
+  for (const char* address : {"0.0.0.0:9575", ":9575", "[::]:9575", "node7:9575"}) {
+    const absl::Status refused = CheckMetricsPort(address, false, false);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << address;
+    EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("--metrics-tls")) << address;
+  }
+}
+
 }  // namespace
 }  // namespace assay
