@@ -14,6 +14,7 @@
 #include "kernels/numerics/near_name.h"
 #include "kernels/ops/op.h"
 #include "kernels/suites/suite.h"
+#include "server/base/case_spec.h"
 #include "server/base/wire.h"
 #include "server/jobs/request_errors.h"
 
@@ -24,6 +25,7 @@ using google::protobuf::util::TimeUtil;
 
 constexpr int kMaxLabels = 64;
 constexpr std::size_t kMaxLabelBytes = 128;
+constexpr std::size_t kMaxNameBytes = 256;    // of a case or a suite
 constexpr std::int64_t kReferenceBytes = 16;  // an output element: value and allowance, FP64
 
 // A case before its provider and its device are chosen.
@@ -48,6 +50,12 @@ std::string Suggestion(std::string_view word, const std::vector<std::string>& kn
 
 bool Contains(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void CheckName(std::string_view field, std::string_view name, std::vector<FieldError>& errors) {
+  if (name.size() <= kMaxNameBytes) return;
+  errors.push_back(
+      {std::string(field), Cat("must have at most ", kMaxNameBytes, " bytes, got ", name.size())});
 }
 
 void CheckPositive(std::string_view field, bool present, const google::protobuf::Duration& duration,
@@ -86,6 +94,7 @@ void CheckJob(const v1::JobSpec& spec, const std::vector<std::string>& providers
                                           spec.cases().cases_size())});
     }
   }
+  CheckName("spec.suite", spec.suite(), errors);
   const std::vector<std::string> ops = OpNames();
   for (int n = 0; n < spec.filter().ops_size(); ++n) {
     const std::string& op = spec.filter().ops(n);
@@ -141,6 +150,7 @@ std::vector<BaseCase> ReadCases(const v1::CaseList& list, std::vector<FieldError
     // The plain struct holds seconds only: a duration's own form is checked here.
     CheckPositive("deadline", spec.has_deadline(), spec.deadline(), found);
     const bool deadline_is_bad = !found.empty();
+    CheckName("name", spec.name(), found);
     BaseCase base{Cat("spec.cases[", n, "]"), {}};
     std::vector<FieldError> converted;
     base.value = FromProto(spec, converted);
@@ -196,7 +206,7 @@ std::vector<std::string> ProvidersOf(const Case& c, const Target& target,
   std::vector<std::string> unavailable;
   for (const v1::Kernel& kernel : target.kernels) {
     if (kernel.op() != op || kernel.backend() != target.device.backend()) continue;
-    if (kernel.provider().starts_with(kPlantedPrefix)) continue;
+    if (IsPlanted(kernel.provider())) continue;
     std::vector<std::string>& list = kernel.available() ? available : unavailable;
     if (!Contains(list, kernel.provider())) list.push_back(kernel.provider());
   }
@@ -304,9 +314,16 @@ absl::StatusOr<Suite> ReadSuite(const v1::JobSpec& spec, std::string_view backen
     file = Cat(spec.suite(), ".toml");
   }
   absl::StatusOr<Suite> suite = ParseSuite(text, file, backend);
-  if (suite.ok() || !absl::IsInvalidArgument(suite.status())) return suite;
-  errors.push_back({spec.source_case() == v1::JobSpec::kSuite ? "spec.suite" : "spec.suite_text",
-                    std::string(suite.status().message())});
+  const char* field = spec.source_case() == v1::JobSpec::kSuite ? "spec.suite" : "spec.suite_text";
+  if (suite.ok()) {
+    CheckName(Cat(field, ": name"), suite->name, errors);
+    for (std::size_t n = 0; n < suite->cases.size(); ++n) {
+      CheckName(Cat(field, ": name of case ", n), suite->cases[n].name, errors);
+    }
+    return suite;
+  }
+  if (!absl::IsInvalidArgument(suite.status())) return suite;
+  errors.push_back({field, std::string(suite.status().message())});
   return Suite{};
 }
 
@@ -324,11 +341,6 @@ void AddUnmet(const std::vector<Required>& required, const DevicePlan& plan,
 }
 
 }  // namespace
-
-std::string OpOf(const v1::CaseSpec& spec) {
-  const auto* field = v1::CaseSpec::descriptor()->FindFieldByNumber(spec.problem_case());
-  return field == nullptr ? "" : field->name();
-}
 
 std::string RequirementKey(const v1::CaseSpec& spec) {
   return Key(OpOf(spec), spec.provider(), Name(static_cast<DType>(spec.dtype())));

@@ -32,9 +32,6 @@ struct JobPlan {
 absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DeviceSet& devices,
                                 const JobOptions& options);
 
-// "gemm", or empty where the spec has no problem.
-std::string OpOf(const v1::CaseSpec& spec);
-
 // "gemm onednn fp32": how DevicePlan::required names a kernel.
 std::string RequirementKey(const v1::CaseSpec& spec);
 

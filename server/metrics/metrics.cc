@@ -20,7 +20,7 @@
 #include "assay/v1/service.pb.h"
 #include "assay/v1/types.pb.h"
 #include "google/protobuf/util/time_util.h"
-#include "kernels/providers/provider.h"
+#include "server/base/case_spec.h"
 
 namespace assay {
 namespace {
@@ -38,8 +38,12 @@ constexpr int kSeriesPerDevice = 2'000;
 // counters of defects, 5 gauges.
 constexpr int kSeriesPerKernel = 25;
 // Histograms of ρ, memory, ceilings, restarts, quarantine and the like of a device.
-constexpr int kSeriesReserved = 250;
-constexpr std::size_t kKernelsPerDevice = (kSeriesPerDevice - kSeriesReserved) / kSeriesPerKernel;
+constexpr int kSeriesReserved = 160;
+// What no kernel computes has one series, its UNSUPPORTED results: room for six
+// operators, three providers and twelve formats where a third is computed.
+constexpr int kUnsupportedPerDevice = 150;
+constexpr std::size_t kKernelsPerDevice =
+    (kSeriesPerDevice - kSeriesReserved - kUnsupportedPerDevice) / kSeriesPerKernel;
 
 constexpr std::string_view kOther = "other";
 // The planted kernel without a defect.
@@ -61,15 +65,6 @@ std::string DTypeName(v1::DType dtype) {
   if (name.starts_with("DTYPE_")) name.erase(0, std::string_view("DTYPE_").size());
   return absl::AsciiStrToLower(name);
 }
-
-// "gemm": the oneof's member is named as the operator.
-std::string OpOf(const v1::CaseSpec& spec) {
-  const auto* oneof = v1::CaseSpec::descriptor()->FindOneofByName("problem");
-  const auto* field = spec.GetReflection()->GetOneofFieldDescriptor(spec, oneof);
-  return field == nullptr ? std::string(kOther) : field->name();
-}
-
-bool IsPlanted(std::string_view provider) { return provider.starts_with(kPlantedPrefix); }
 
 // Every family, declared here and nowhere else. Names and labels: see the design's
 // list of metrics; base units.
@@ -155,6 +150,13 @@ struct KernelId {
   friend auto operator<=>(const KernelId&, const KernelId&) = default;
 };
 
+// The names that a device's series may carry.
+struct KnownNames {
+  std::set<KernelId> kernels;
+  std::set<std::string> providers;
+  std::set<KernelId> unsupported;  // that no kernel computes, and a result said so
+};
+
 class MetricsImpl final : public Metrics {
  public:
   explicit MetricsImpl(std::string_view version) : families_(registry_) {
@@ -179,9 +181,11 @@ class MetricsImpl final : public Metrics {
   void AddDevice(const v1::Device& device, const std::vector<v1::Kernel>& kernels) override {
     {
       const std::lock_guard lock(mutex_);
-      std::set<KernelId>& known = devices_[device.id()];
+      auto& [known, providers, unsupported] = devices_[device.id()];
       for (const v1::Kernel& kernel : kernels) {
-        if (IsPlanted(kernel.provider()) || !kernel.available()) continue;
+        if (IsPlanted(kernel.provider())) continue;
+        providers.insert(kernel.provider());
+        if (!kernel.available()) continue;
         for (const int dtype : kernel.dtypes()) {
           if (known.size() >= kKernelsPerDevice) break;
           KernelId id{kernel.op(), kernel.provider(), DTypeName(static_cast<v1::DType>(dtype))};
@@ -242,6 +246,7 @@ class MetricsImpl final : public Metrics {
         .Observe(static_cast<double>(
                      google::protobuf::util::TimeUtil::DurationToNanoseconds(result.duration())) *
                  1e-9);
+    if (result.verdict() == v1::VERDICT_UNSUPPORTED) return;  // nothing ran
     CountDefects(labels, result);
     if (result.stats().has_rho()) {
       const double rho = result.stats().rho();
@@ -325,7 +330,18 @@ class MetricsImpl final : public Metrics {
     KernelId id{OpOf(result.spec()), result.spec().provider(), DTypeName(result.spec().dtype())};
     const std::lock_guard lock(mutex_);
     const auto it = devices_.find(device);
-    if (it != devices_.end() && it->second.contains(id)) return id;
+    if (it != devices_.end()) {
+      auto& [known, providers, unsupported] = it->second;
+      if (known.contains(id)) return id;
+      // Every name is the daemon's own, though no kernel has all three.
+      if (result.verdict() == v1::VERDICT_UNSUPPORTED && !id.op.empty() &&
+          providers.contains(id.provider) && v1::DType_IsValid(result.spec().dtype()) &&
+          result.spec().dtype() != v1::DTYPE_UNSPECIFIED &&
+          (unsupported.contains(id) || unsupported.size() < kUnsupportedPerDevice)) {
+        unsupported.insert(id);
+        return id;
+      }
+    }
     return {std::string(kOther), std::string(kOther), std::string(kOther)};
   }
 
@@ -394,7 +410,7 @@ class MetricsImpl final : public Metrics {
   std::set<std::string> methods_;
 
   std::mutex mutex_;  // guards what follows
-  std::map<std::string, std::set<KernelId>> devices_;
+  std::map<std::string, KnownNames> devices_;
   std::map<std::string, std::pair<double, double>> planted_;  // detected, total
 };
 

@@ -1,7 +1,8 @@
 // Every metric family of the daemon, declared once, and the calls that feed it.
 //
 // Labels are bounded: devices, ops, providers and types are names the daemon
-// knows; anything else is counted as "other". Planted kernels (provider
+// knows; anything else is counted as "other", also a type that its kernel does not
+// have, unless the result is UNSUPPORTED and so says just that. Planted kernels (provider
 // "planted/…") count only under assay_selftest_*. Thread-safe.
 #ifndef ASSAY_SERVER_METRICS_METRICS_H_
 #define ASSAY_SERVER_METRICS_METRICS_H_
@@ -25,6 +26,7 @@ class Metrics {
   virtual void AddDevice(const v1::Device& device, const std::vector<v1::Kernel>& kernels) = 0;
   virtual void DeviceChanged(const v1::Device& device) = 0;  // memory, ceilings, quarantine
   virtual void CaseFinished(const v1::CaseResult& result) = 0;
+  // Not called for jobs all of whose cases are planted.
   virtual void JobFinished(v1::Verdict verdict) = 0;
   virtual void QueueDepth(std::string_view device, int cases) = 0;
   virtual void WorkerRestarted(std::string_view device, std::string_view reason) = 0;

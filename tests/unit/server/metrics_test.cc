@@ -180,6 +180,26 @@ TEST_F(MetricsTest, NamesAClientCouldChooseBecomeOther) {
   ExpectLine(R"(assay_worker_restarts_total{device="cpu:0",reason="other"} 1)");
 }
 
+TEST_F(MetricsTest, UnsupportedIsCountedUnderItsOwnNames) {
+  v1::CaseResult result = Result("openblas", v1::VERDICT_UNSUPPORTED);
+  result.mutable_spec()->set_dtype(v1::DTYPE_INT8);
+  metrics_->CaseFinished(result);
+  ExpectLine(
+      R"(assay_cases_total{device="cpu:0",dtype="int8",op="gemm",provider="openblas",verdict="UNSUPPORTED"} 1)");
+  result.mutable_spec()->set_provider("made-up");
+  metrics_->CaseFinished(result);
+  EXPECT_THAT(Text(), Not(HasSubstr("made-up")));
+}
+
+// Series of a device in the text.
+int SeriesOf(const std::string& text, const std::string& device) {
+  int series = 0;
+  for (std::size_t at = text.find(device); at != text.npos; at = text.find(device, at + 1)) {
+    ++series;
+  }
+  return series;
+}
+
 TEST_F(MetricsTest, ADeviceHasLessThanTwoThousandSeriesHoweverManyKernelsThereAre) {
   std::vector<v1::Kernel> many;
   for (int i = 0; i < 500; ++i) {
@@ -196,13 +216,16 @@ TEST_F(MetricsTest, ADeviceHasLessThanTwoThousandSeriesHoweverManyKernelsThereAr
     result.mutable_stats()->set_rho(0.1);
     metrics_->CaseFinished(result);
   }
-  const std::string text = Text();
-  std::size_t series = 0;
-  for (std::size_t at = text.find("cuda:0"); at != text.npos; at = text.find("cuda:0", at + 1)) {
-    ++series;
+  for (int i = 0; i < 500; ++i) {
+    v1::CaseResult result = Result("p" + std::to_string(i), v1::VERDICT_UNSUPPORTED);
+    result.set_device("cuda:0");
+    for (int dtype = v1::DType_MIN; dtype <= v1::DType_MAX; ++dtype) {
+      result.mutable_spec()->set_dtype(static_cast<v1::DType>(dtype));
+      metrics_->CaseFinished(result);
+    }
   }
-  EXPECT_GT(series, 1000u);
-  EXPECT_LT(series, 2000u);
+  EXPECT_GT(SeriesOf(Text(), "cuda:0"), 1000);
+  EXPECT_LT(SeriesOf(Text(), "cuda:0"), 2000);
 }
 
 // Feeds everything once, so that every family is in the text.

@@ -1,0 +1,14 @@
+#include "server/base/case_spec.h"
+
+#include "kernels/providers/provider.h"
+
+namespace assay {
+
+std::string OpOf(const v1::CaseSpec& spec) {
+  const auto* field = v1::CaseSpec::descriptor()->FindFieldByNumber(spec.problem_case());
+  return field == nullptr ? "" : field->name();
+}
+
+bool IsPlanted(std::string_view provider) { return provider.starts_with(kPlantedPrefix); }
+
+}  // namespace assay
