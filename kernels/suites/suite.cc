@@ -47,6 +47,10 @@ constexpr std::string_view kCriteria[] = {"bound", "derived", "allclose",
                                           "ulp",   "bitwise", "legacy"};
 constexpr std::string_view kModes[] = {"validate", "benchmark", "both"};
 
+// An empty list would sweep over nothing: its cases would vanish in silence.
+constexpr std::string_view kEmptyList =
+    ": must not be an empty list; without the key it is the default";
+
 template <class Names>
 bool Contains(const Names& names, std::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
@@ -78,6 +82,7 @@ absl::Status Get(const Location& at, std::string_view key, const toml::node& nod
   if constexpr (std::is_same_v<T, IntList>) {
     const toml::array* array = node.as_array();
     if (array == nullptr) return at.Error(Cat(key, ": must be a list of integers"));
+    if (array->empty()) return at.Error(Cat(key, kEmptyList));
     out->clear();
     for (const toml::node& element : *array) {
       const std::optional<std::int64_t> v = element.value_exact<std::int64_t>();
@@ -166,6 +171,7 @@ class Reader {
       if (absl::Status s = Get(At(*node), key, *node, &word); !s.ok()) return s;
       return std::vector<std::string>{word};
     }
+    if (array->empty()) return At(*node).Error(Cat(key, kEmptyList));
     for (const toml::node& element : *array) {
       if (absl::Status s = Get(At(element), key, element, &word); !s.ok()) return s;
       words.push_back(word);
@@ -247,11 +253,22 @@ class Reader {
     if (!ours.ok()) return ours.status();
 
     std::vector<Sweep> sweeps;
+    std::int64_t count = 1;
     for (const auto& [key, node] : table) {
       if (!Contains(known, key.str())) return At(key).Error(Unknown("key", key.str(), known));
       if (key.str() == "op" || key.str() == "backend") continue;
       sweeps.push_back(MakeSweep(*problem, key.str(), node));
+      const auto values = static_cast<std::int64_t>(sweeps.back().values.size());
+      if (values == 0) return At(node).Error(Cat(key.str(), kEmptyList));
+      count = SaturatingMul(count, values);
     }
+    // Counted before anything is expanded.
+    if (count > kMaxSuiteCases - count_) {
+      return At(table).Error(Cat("makes ", count, " cases", count_ > 0 ? " beside the " : "",
+                                 count_ > 0 ? Cat(count_, " before it") : std::string(),
+                                 "; a suite has at most ", kMaxSuiteCases));
+    }
+    count_ += count;
     // Shapes vary slowest and providers fastest, so that neighbours in a report
     // are the same problem.
     const auto rank = [](const Sweep& s) {
@@ -396,6 +413,7 @@ class Reader {
 
   std::string file_;
   std::string_view backend_;
+  std::int64_t count_ = 0;  // cases so far, those of other backends included
   Suite suite_;
 };
 

@@ -2,6 +2,7 @@
 #ifndef ASSAY_KERNELS_SUITES_SUITE_H_
 #define ASSAY_KERNELS_SUITES_SUITE_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,9 @@ struct Suite {
   std::vector<Case> cases;  // expanded for one backend; provider may be "all"
   std::string text;         // as read
 };
+
+// Most cases a suite expands to, those of other backends included.
+inline constexpr std::int64_t kMaxSuiteCases = 100'000;
 
 // Reads a suite for a backend ("cpu", "cuda", "hip"). INVALID_ARGUMENT names
 // file, line and column: "kernel-lab.toml:12:7: unknown key \"dtyp\"; did you mean \"dtype\"?".

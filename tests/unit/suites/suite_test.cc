@@ -88,6 +88,34 @@ TEST(Suite, MistakesAreAnsweredWithLineColumnAndTheNearestName) {
               HasSubstr("unknown mode \"bench\""));
 }
 
+// Four short lists make 10^8 cases: counted, not expanded.
+TEST(Suite, RefusesMoreCasesThanItsLimit) {
+  const auto list = [](const char* key, int n) {
+    std::string text = std::string(key) + " = [1";
+    for (int i = 2; i <= n; ++i) text += ", " + std::to_string(i);
+    return text + "]\n";
+  };
+  const std::string head = "[[case]]\nop = \"gemm\"\ndtype = \"fp32\"\n";
+  EXPECT_EQ(ErrorOf(head + list("m", 100) + list("n", 100) + list("k", 100) + list("batch", 100)),
+            "t.toml:4:1: makes 100000000 cases; a suite has at most 100000");
+  // The limit is the suite's, not a table's.
+  EXPECT_EQ(ErrorOf("[[case]]\nop = \"copy\"\ndtype = \"fp32\"\n" + list("count", 10) + head +
+                    list("m", 100) + list("n", 100) + list("k", 10)),
+            "t.toml:8:1: makes 100000 cases beside the 10 before it; a suite has at most 100000");
+}
+
+// A sweep over nothing would drop its cases without a word.
+TEST(Suite, RefusesEmptyLists) {
+  EXPECT_THAT(ErrorOf("[[case]]\nop = \"gemm\"\nm = 1\nn = 1\nk = 1\ndtype = []\n"),
+              HasSubstr("t.toml:9:9: dtype: must not be an empty list"));
+  EXPECT_THAT(ErrorOf("[[case]]\nop = \"copy\"\ncount = 1\ndtype = \"fp32\"\nbackend = []\n"),
+              HasSubstr("t.toml:8:11: backend: must not be an empty list"));
+  EXPECT_THAT(ErrorOf("[[case]]\nop = \"conv\"\ndtype = \"fp32\"\nstride = []\n"),
+              HasSubstr("t.toml:7:10: stride: must not be an empty list"));
+  EXPECT_THAT(ErrorOf("[[require]]\nop = \"copy\"\nprovider = []\ndtype = \"fp32\"\n"),
+              HasSubstr("t.toml:6:12: provider: must not be an empty list"));
+}
+
 TEST(Suite, NamesWhatIsMissing) {
   const absl::StatusOr<Suite> suite =
       ParseSuite("title = \"x\"\nversion = \"1\"\n", "t.toml", "cpu");
