@@ -3,6 +3,7 @@
 #ifndef ASSAY_KERNELS_NUMERICS_CAT_H_
 #define ASSAY_KERNELS_NUMERICS_CAT_H_
 
+#include <charconv>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -43,6 +44,13 @@ std::string Cat(const Parts&... parts) {
 template <class... Parts>
 void Append(std::string* out, const Parts&... parts) {
   (internal::AppendPart(*out, parts), ...);
+}
+
+// The shortest decimal that reads back as the same double.
+inline std::string Shortest(double value) {
+  char digits[32];
+  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+  return std::string(digits, end);
 }
 
 // The items of a range, `separator` between.

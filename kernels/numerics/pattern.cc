@@ -8,6 +8,9 @@
 #include <system_error>
 #include <vector>
 
+#include "kernels/numerics/cat.h"
+#include "kernels/numerics/near_name.h"
+
 namespace assay {
 namespace {
 
@@ -58,40 +61,14 @@ constexpr bool InEnumOrder() {
 }
 static_assert(InEnumOrder());
 
-// Edits (insert, delete, replace) from one word to another.
-std::size_t EditDistance(std::string_view from, std::string_view to) {
-  std::vector<std::size_t> row(to.size() + 1);
-  for (std::size_t j = 0; j <= to.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= from.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= to.size(); ++j) {
-      const std::size_t replace = diagonal + (from[i - 1] == to[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replace});
-    }
-  }
-  return row[to.size()];
-}
-
 std::string UnknownName(std::string_view name) {
-  std::string message = "unknown pattern \"" + std::string(name) + "\"";
-  const PatternInfo* nearest = nullptr;
-  std::size_t least = 3;  // further than two edits is another word
-  for (const PatternInfo& info : kPatterns) {
-    const std::size_t d = EditDistance(name, info.name);
-    if (d < least) {
-      least = d;
-      nearest = &info;
-    }
+  std::vector<std::string_view> names;
+  for (const PatternInfo& info : kPatterns) names.push_back(info.name);
+  const std::string_view nearest = NearestName(name, names);
+  if (!nearest.empty()) {
+    return Cat("unknown pattern \"", name, "\"; did you mean \"", nearest, "\"?");
   }
-  if (nearest != nullptr) return message + "; did you mean \"" + std::string(nearest->name) + "\"?";
-  message += "; it is one of ";
-  for (const PatternInfo& info : kPatterns) {
-    if (&info != &kPatterns.front()) message += ", ";
-    message += info.name;
-  }
-  return message;
+  return Cat("unknown pattern \"", name, "\"; it is one of ", Join(names, ", "));
 }
 
 // A finite number that is the whole of `text`.
@@ -103,12 +80,6 @@ std::optional<double> ParseNumber(std::string_view text) {
     return std::nullopt;
   }
   return value;
-}
-
-std::string Shortest(double value) {
-  char buffer[32];
-  const auto [end, error] = std::to_chars(buffer, buffer + sizeof(buffer), value);
-  return error == std::errc() ? std::string(buffer, end) : std::string("?");
 }
 
 // What is wrong with the parameters of a kind, or an empty string.
@@ -172,6 +143,50 @@ bool IsZeroMeanRandom(const Pattern& pattern) {
     default:
       return Info(pattern.kind).zero_mean_random;
   }
+}
+
+double LargestMagnitude(const Pattern& pattern) {
+  constexpr double kNormalMax = 6.34;  // of the generated normal numbers
+  const double a = std::abs(pattern.a), b = std::abs(pattern.b);
+  switch (pattern.kind) {
+    case kZeros:
+      return 0;
+    case kOnes:
+    case kDiagonal:
+    case kCheckerboard:
+    case kBernoulli:
+    case kExactSparse:
+    case kDenormal:  // below every format's 1
+      return 1;
+    case kExactInts:
+      return 4;
+    case kUniform:
+    case kIntegers:
+      return std::max(a, b);
+    case kConstant:
+    case kOneHot:
+    case kSequential:
+    case kOneLarge:
+      return a;
+    case kRowVary:
+    case kColVary:
+      return 63 * a;
+    case kNormal:
+      return kNormalMax * a + b;
+    case kAllPositive:
+      return kNormalMax * a;
+    case kSparse:
+      return kNormalMax * b;
+    case kExtremes:
+    case kNearConstant:
+      return a + kNormalMax * b;
+    case kLargeSmall:
+      return std::max(a, kNormalMax);
+    case kAllInf:
+    case kAllNegInf:
+      break;
+  }
+  return std::numeric_limits<double>::infinity();
 }
 
 std::optional<Pattern> ParsePattern(std::string_view text, std::string* error) {

@@ -80,6 +80,10 @@ const PatternInfo& Info(PatternKind kind);
 // the kind's defaults, decided for a pattern (normal:1:5 is not, uniform:-1:1 is).
 bool IsZeroMeanRandom(const Pattern& pattern);
 
+// A magnitude no element of the pattern exceeds, before it is rounded to its format;
+// infinite for the infinities.
+double LargestMagnitude(const Pattern& pattern);
+
 }  // namespace assay
 
 #endif  // ASSAY_KERNELS_NUMERICS_PATTERN_H_

@@ -1,7 +1,6 @@
 #include "kernels/ops/case.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -9,13 +8,6 @@
 
 namespace assay {
 namespace {
-
-// The shortest decimal that reads back as the same double.
-std::string Number(double value) {
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
-  return std::string(text, end);
-}
 
 // A word a POSIX shell reads back as it is.
 std::string Quoted(std::string_view word) {
@@ -36,7 +28,7 @@ std::string Quoted(std::string_view word) {
 }
 
 std::string Text(std::int64_t value) { return Cat(value); }
-std::string Text(double value) { return Number(value); }
+std::string Text(double value) { return Shortest(value); }
 std::string Text(const IntList& value) { return absl::StrJoin(value, "x"); }
 std::string Text(const std::string& value) { return Quoted(value); }
 
@@ -65,7 +57,7 @@ void AppendFields(const P& problem, std::string* line) {
 }
 
 void AppendOption(std::string_view option, const std::optional<double>& value, std::string* line) {
-  if (value.has_value()) Append(line, " ", option, " ", Number(*value));
+  if (value.has_value()) Append(line, " ", option, " ", Shortest(*value));
 }
 
 std::string_view CriterionName(Criterion criterion) {

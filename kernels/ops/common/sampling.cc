@@ -4,16 +4,13 @@
 #include <cmath>
 #include <numeric>
 
+#include "kernels/numerics/digest.h"
+
 namespace assay {
 namespace {
 
-// splitmix64: any good mixer does, samples need no compatible bits.
-std::uint64_t Mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
+// Any good mixer does, samples need no compatible bits.
+std::uint64_t Mix(std::uint64_t x) { return DigestFinalise(x + kDigestStep); }
 
 }  // namespace
 
