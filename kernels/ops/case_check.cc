@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <limits>
 
 #include "absl/strings/str_join.h"
 #include "kernels/numerics/bound.h"
@@ -116,6 +117,23 @@ void CheckPattern(const Case& c, std::vector<FieldError>& errors) {
   }
 }
 
+// int8 with beta = 1: k·2^14 and the largest |C| together must fit an int32, else the
+// sum has no right answer. C's own default does beside every k that CheckSums takes.
+void CheckAddend(const Case& c, std::vector<FieldError>& errors) {
+  const auto* gemm = std::get_if<GemmProblem>(&c.problem);
+  if (gemm == nullptr || c.dtype != DType::kI8 || gemm->beta == 0.0 || c.pattern.empty()) return;
+  const auto patterns = ParsePatterns(c.pattern, nullptr);
+  if (!patterns.has_value() || gemm->k < 1 || gemm->k > kMaxInt8Terms) return;  // said elsewhere
+  const Pattern& addend = patterns->back();
+  const std::int64_t most =
+      std::numeric_limits<std::int32_t>::max() - gemm->k * (std::int64_t{1} << 14);
+  if (LargestMagnitude(addend) <= static_cast<double>(most)) return;
+  errors.push_back(
+      {"pattern", Cat("gives c values of magnitude ", Shortest(LargestMagnitude(addend)), " (",
+                      ToString(addend), "); with int8 and k = ", gemm->k,
+                      " their sums fit int32 only up to ", most)});
+}
+
 void CheckTolerance(std::string_view field, const std::optional<double>& value,
                     std::vector<FieldError>& errors) {
   if (value.has_value() && !(*value >= 0.0)) {
@@ -152,6 +170,7 @@ std::vector<FieldError> Check(const Case& c) {
   CheckFormats(c, errors);
   if (shape_holds) CheckSums(c, errors);
   CheckPattern(c, errors);
+  CheckAddend(c, errors);
   CheckJudgement(c, errors);
   CheckRange("repeats", c.repeats, 0, kMaxRepeats, errors);
   if (c.deadline_seconds.has_value() &&

@@ -255,6 +255,28 @@ TEST(CaseCheck, SumsThatAFormatCanHold) {
   EXPECT_THAT(BadFields(c), ElementsAre("gemm.alpha", "gemm.beta"));
 }
 
+// An int32 that overflows has no right answer: products and addend must fit together.
+TEST(CaseCheck, Int8SumsWithAnAddendFitInt32) {
+  Case c = WithGemm([](auto& p) {
+    p.k = 1024;
+    p.beta = 1;
+  });
+  c.dtype = DType::kI8;
+  EXPECT_THAT(BadFields(c), IsEmpty());
+  const std::int64_t most = 2147483647 - 1024 * 16384;
+  c.pattern = "integers/integers/constant:" + std::to_string(most);
+  EXPECT_THAT(BadFields(c), IsEmpty());
+  for (const std::string& addend :
+       {"constant:" + std::to_string(most + 1), std::string("integers:-2147483648:0"),
+        std::string("all-neg-inf"), std::string("normal:1e9")}) {
+    c.pattern = "integers/integers/" + addend;
+    EXPECT_THAT(BadFields(c), ElementsAre("pattern")) << addend;
+    EXPECT_THAT(Check(c)[0].message, HasSubstr("only up to 2130706431"));
+  }
+  c.dtype = DType::kF32;
+  EXPECT_THAT(BadFields(c), IsEmpty());
+}
+
 TEST(CaseCheck, PatternsMatchTheOperands) {
   Case c = Gemm();
   c.pattern = "gaussian";
