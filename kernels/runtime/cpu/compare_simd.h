@@ -9,8 +9,9 @@
 
 namespace assay::internal {
 
-// Elements judged at once: output, reference and allowance of a block stay in the
-// first-level cache. A multiple of every vector length and of e2m1's 16 to a word.
+// Elements judged at once: few enough that a block is still in the first-level cache
+// when it must be looked at again, enough that its own costs do not count. A
+// multiple of every vector length and of e2m1's 16 to a word.
 inline constexpr std::int64_t kCompareBlock = 1024;
 // Elements whose sums are kept together, so that the order in which they are
 // added does not depend on the number of threads.

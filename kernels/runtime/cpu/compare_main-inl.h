@@ -1,0 +1,295 @@
+// The pass every block goes through, and the two that sum what it leaves out.
+//
+// Main takes the sums and extremes that need no division, and holds every error
+// against thresholds: the largest ratio to its bound so far, and likewise for the
+// proven bound, the relative error and the ulps. In ordinary data hardly a block
+// reaches one.
+//
+// Included by compare_simd.cc, once for each SIMD target.
+#if defined(ASSAY_KERNELS_RUNTIME_CPU_COMPARE_MAIN_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ASSAY_KERNELS_RUNTIME_CPU_COMPARE_MAIN_INL_H_
+#undef ASSAY_KERNELS_RUNTIME_CPU_COMPARE_MAIN_INL_H_
+#else
+#define ASSAY_KERNELS_RUNTIME_CPU_COMPARE_MAIN_INL_H_
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "hwy/highway.h"
+#include "kernels/runtime/cpu/compare_element.h"
+#include "kernels/runtime/cpu/compare_lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace assay::internal {
+namespace HWY_NAMESPACE {
+namespace {
+
+// Sums of a chunk, a lane each.
+struct LaneSums {
+  V abs_error, squared_error, dot, squared_actual, squared_expected, bias, bias_squared;
+
+  LaneSums() { Clear(); }
+  HWY_INLINE void Clear() {
+    abs_error = squared_error = dot = squared_actual = squared_expected = bias = bias_squared =
+        hn::Zero(D());
+  }
+  HWY_INLINE void Add(const LaneSums& s) {
+    abs_error = hn::Add(abs_error, s.abs_error);
+    squared_error = hn::Add(squared_error, s.squared_error);
+    dot = hn::Add(dot, s.dot);
+    squared_actual = hn::Add(squared_actual, s.squared_actual);
+    squared_expected = hn::Add(squared_expected, s.squared_expected);
+    bias = hn::Add(bias, s.bias);
+    bias_squared = hn::Add(bias_squared, s.bias_squared);
+  }
+};
+
+// The thresholds of Main; they follow the results so far.
+struct Thresholds {
+  double rho, rho_proven;
+  double rel;  // below 1, so that an output of zero reaches it, but for small formats
+  double ulps;
+  bool ulps_by_error;  // `ulps` is of |o − r|, half an ulp more or less than |o − r rounded|
+  // One threshold below both ratios' instead of two.
+  bool joint;
+  // An error beyond T sets a new largest ratio, until that is above 1.
+  bool watch_bound;
+};
+
+// Ulps from which it does not matter that half of one is not looked at: few elements
+// are that close to the largest.
+constexpr double kManyUlps = 16.0;
+
+Thresholds ThresholdsFor(const CompareRule& rule, const CompareResult& c, bool joint) {
+  Thresholds t;
+  t.rho = std::min(c.rho, std::numeric_limits<double>::max());  // Inf would meet T = 0
+  t.rho_proven = std::min(c.rho_proven, std::numeric_limits<double>::max());
+  // Outputs of zero are common in the small formats; those are looked for beforehand.
+  const bool small = Info(rule.dtype).storage_bits <= 8 && !rule.is_integer;
+  t.rel = small ? c.max_rel_error : std::min(c.max_rel_error, 1.0 - 0x1p-48);
+  t.ulps = c.max_ulp;
+  if (rule.gate == Gate::kUlp) t.ulps = std::min(t.ulps, rule.max_ulp);
+  if (rule.gate == Gate::kBitwise) t.ulps = 0.0;
+  t.ulps_by_error = t.ulps >= kManyUlps && rule.dtype != DType::kF64;
+  if (t.ulps_by_error) t.ulps = (t.ulps - 0.5) * (1.0 - 0x1p-48);
+  t.joint = joint;
+  t.watch_bound = c.rho > 1.0;
+  return t;
+}
+
+// A multiple of T, as the numbers that make it.
+struct ScaledBound {
+  V u, eta_half, e_factor;
+
+  ScaledBound(const CompareRule& rule, double factor, double scale)
+      : u(hn::Set(D(), scale * rule.u)),
+        eta_half(hn::Set(D(), scale * rule.eta_half)),
+        e_factor(hn::Set(D(), scale * factor)) {}
+  // A bound no larger than this one or the other.
+  void TakeSmaller(const ScaledBound& other) {
+    u = hn::Min(u, other.u);
+    eta_half = hn::Min(eta_half, other.eta_half);
+    e_factor = hn::Min(e_factor, other.e_factor);
+  }
+  HWY_INLINE V Of(V magnitude, V e) const {
+    return hn::MulAdd(e_factor, e, hn::MulAdd(u, magnitude, eta_half));
+  }
+};
+
+struct MainOut {
+  LaneSums sums;  // but those of the bias, and the dot product where `direct_dot`
+  double max_abs_error, max_abs_expected, min_abs_expected;
+  bool finite;
+  bool direct_dot;  // errors are too large for the dot product to follow from the squares
+  bool record;      // a threshold was reached
+  bool exceeded;    // so was a bound, perhaps
+  std::uint64_t digest[2];
+  std::int64_t digested;  // elements, from the first on, that the digest is of
+  bool bias;              // some element's rounding may be well above its allowance
+};
+
+// n is a multiple of the vector's length; `raw` (null: no digest) is the block's
+// words, of which the first is word `first_word` of the tensor. Memory brings eight
+// elements in the time of about 40 instructions, so there are no divisions and no
+// masks: a threshold minus an error leaves a sign bit where it was reached, and the
+// signs are collected by or.
+template <Storage kStorage>
+HWY_NOINLINE void Main(const CompareRule& rule, const Thresholds& thresholds, const void* block,
+                       const double* HWY_RESTRICT reference, const double* HWY_RESTRICT allowance,
+                       std::int64_t n, const unsigned char* raw, std::int64_t first_word,
+                       MainOut* out) {
+  const D d;
+  const DU du;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  // Scaled a little down, so that rounding makes the thresholds no larger.
+  constexpr double kDown = 1.0 - 0x1p-48;
+  ScaledBound rho(rule, rule.e_factor, thresholds.rho * kDown);
+  const ScaledBound rho_proven(rule, rule.proven_factor, thresholds.rho_proven * kDown);
+  const bool joint = thresholds.joint;
+  if (joint) rho.TakeSmaller(rho_proven);
+  const bool ulps_by_error = thresholds.ulps_by_error;
+  const V rel = hn::Set(d, thresholds.rel);
+  const V ulps = hn::Set(d, std::ldexp(thresholds.ulps, -rule.mantissa_bits));
+  const V min_normal = hn::Set(d, rule.min_normal);
+  const V exponent_mask = hn::BitCast(d, hn::Set(du, kDoubleInf));
+  // Added to the bits of a power of two 2^k: those of 1.5·2^(k + 52 - mantissa bits).
+  const VU rounder = hn::Set(
+      du, (static_cast<std::uint64_t>(52 - rule.mantissa_bits) << 52) | (std::uint64_t{1} << 51));
+  const bool all_close = rule.gate == Gate::kAllClose;
+  const bool exact = rule.exact;
+  const bool watch_bound = thresholds.watch_bound;
+  const bool floats = !rule.is_integer;
+
+  V abs_error = hn::Zero(d), squared_error = abs_error, squared_actual = abs_error;
+  V squared_expected = abs_error, e_sum = abs_error;
+  V max_error = hn::Zero(d), max_expected = max_error;
+  V min_expected = hn::Set(d, std::numeric_limits<double>::infinity());
+  V min_e = min_expected;
+  V records = hn::Zero(d), exceeded = records;
+  const auto element = [&](std::int64_t i) HWY_ATTR __attribute__((always_inline)) {
+    const V o = LoadElements<kStorage>(block, i);
+    V r = hn::LoadU(d, reference + i);
+    const V e = hn::LoadU(d, allowance + i);
+    // Where r is beyond the format's range the scalar code takes the block.
+    if (exact) r = RoundToLattice<kStorage>(rule, r);
+    const V error = hn::Abs(hn::Sub(o, r));
+    const V magnitude = hn::Abs(r);
+
+    const V below_rho = hn::Sub(rho.Of(magnitude, e), error);
+    const V below_rel = hn::MulSub(rel, magnitude, error);
+    records = hn::Or3(records, below_rho, below_rel);
+    if (!joint) records = hn::Or(records, hn::Sub(rho_proven.Of(magnitude, e), error));
+    if (watch_bound) {
+      const ScaledBound bound(rule, rule.e_factor, 1.0);
+      exceeded = hn::Or(exceeded, hn::Sub(bound.Of(magnitude, e), error));
+    }
+    if (all_close) {
+      const V close = hn::MulAdd(hn::Set(d, rule.rtol), magnitude, hn::Set(d, rule.atol));
+      exceeded = hn::Or(exceeded, hn::Sub(close, error));
+    }
+    if (floats) {
+      const V quantum = Larger(hn::And(r, exponent_mask), min_normal);
+      V distance = error;
+      if (kStorage != Storage::kF64 && !ulps_by_error) {
+        const V magic = hn::BitCast(d, hn::Add(hn::BitCast(du, quantum), rounder));
+        distance = hn::Abs(hn::Sub(o, hn::Sub(hn::Add(r, magic), magic)));
+      }
+      records = hn::Or(records, hn::MulSub(ulps, quantum, distance));
+    }
+
+    abs_error = hn::Add(abs_error, error);
+    e_sum = hn::Add(e_sum, e);
+    squared_error = hn::MulAdd(error, error, squared_error);
+    squared_actual = hn::MulAdd(o, o, squared_actual);
+    squared_expected = hn::MulAdd(r, r, squared_expected);
+    max_error = Larger(max_error, error);
+    max_expected = Larger(max_expected, magnitude);
+    min_expected = Smaller(min_expected, magnitude);
+    min_e = Smaller(min_e, e);
+  };
+  // Elements of a vector of the digest's words; the words are looked at in between,
+  // so that the memory is never left waiting.
+  constexpr std::int64_t kWord = sizeof(double) / sizeof(Element<kStorage>);
+  std::int64_t i = 0;
+  if (raw != nullptr) {
+    LaneDigest digest(first_word);
+    for (; i + kWord * lanes <= n; i += kWord * lanes) {
+      digest.Add(raw + i * static_cast<std::int64_t>(sizeof(Element<kStorage>)));
+      for (std::int64_t k = 0; k < kWord; ++k) element(i + k * lanes);
+    }
+    digest.AddTo(out->digest);
+  }
+  out->digested = i;
+  for (; i < n; i += lanes) element(i);
+
+  // NaN and Inf leave no finite sum.
+  out->finite = std::isfinite(Total(abs_error));
+  out->max_abs_error = Largest(max_error);
+  out->max_abs_expected = Largest(max_expected);
+  out->min_abs_expected = Smallest(min_expected);
+  // A NaN's sign is any.
+  const bool odd_allowance = !std::isfinite(Total(e_sum));
+  out->record = odd_allowance || AnySign(records);
+  // Below 1, the largest ratio so far is the tighter threshold.
+  out->exceeded = odd_allowance || AnySign(exceeded) || (!watch_bound && out->record);
+  out->bias =
+      floats && !exact && (odd_allowance || rule.u / 4 * out->max_abs_expected >= Smallest(min_e));
+  LaneSums& s = out->sums;
+  s.abs_error = abs_error;
+  s.squared_error = squared_error;
+  s.squared_actual = squared_actual;
+  s.squared_expected = squared_expected;
+  s.bias = s.bias_squared = hn::Zero(d);
+  // o·r = (o² + r² − (o − r)²)/2, as good as the product where o is close to r.
+  const double smaller_square = std::min(Total(squared_actual), Total(squared_expected));
+  out->direct_dot = !(64.0 * Total(squared_error) <= smaller_square && smaller_square > 0.0 &&
+                      std::isfinite(smaller_square));
+  s.dot =
+      hn::Mul(hn::Set(d, 0.5), hn::Add(squared_actual, hn::Sub(squared_expected, squared_error)));
+}
+
+template <Storage kStorage>
+HWY_NOINLINE V Dot(const CompareRule& rule, const void* block, const double* reference,
+                   std::int64_t n) {
+  const D d;
+  V dot = hn::Zero(d);
+  for (std::int64_t i = 0; i < n; i += static_cast<std::int64_t>(hn::Lanes(d))) {
+    V r = hn::LoadU(d, reference + i);
+    if (rule.exact) r = RoundToLattice<kStorage>(rule, r);
+    dot = hn::MulAdd(LoadElements<kStorage>(block, i), r, dot);
+  }
+  return dot;
+}
+
+// Sums of sign(r)·(o − r)/ulp(r); returns how many elements they are of.
+template <Storage kStorage>
+HWY_NOINLINE std::int64_t Bias(const CompareRule& rule, const void* block,
+                               const double* HWY_RESTRICT reference,
+                               const double* HWY_RESTRICT allowance, std::int64_t n,
+                               LaneSums* sums) {
+  const D d;
+  const DU du;
+  const V quarter_u = hn::Set(d, rule.u / 4);
+  const V min_normal = hn::Set(d, rule.min_normal);
+  const V exponent_mask = hn::BitCast(d, hn::Set(du, kDoubleInf));
+  const V sign_mask = hn::BitCast(d, hn::Set(du, kDoubleSign));
+  const V one_ulp = hn::Set(d, std::ldexp(1.0, -rule.mantissa_bits));
+  const VU ulp_inverse = hn::Set(du, static_cast<std::uint64_t>(2046 + rule.mantissa_bits) << 52);
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  V sum = hn::Zero(d), squares = sum;
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < n; i += lanes) {
+    const V o = LoadElements<kStorage>(block, i);
+    const V r = hn::LoadU(d, reference + i);
+    const V e = hn::LoadU(d, allowance + i);
+    const V magnitude = hn::Abs(r);
+    const auto counted =
+        hn::And(hn::Ge(hn::Mul(quarter_u, magnitude), e), hn::Ge(magnitude, min_normal));
+    const V exponent = hn::And(r, exponent_mask);
+    const V signed_error = hn::Xor(hn::Sub(o, r), hn::And(r, sign_mask));
+    V t;
+    if constexpr (kStorage == Storage::kF64) {
+      t = hn::Div(signed_error, hn::Mul(exponent, one_ulp));
+    } else {
+      // 1 / ulp is a power of two, made from the exponent's bits.
+      t = hn::Mul(signed_error, hn::BitCast(d, hn::Sub(ulp_inverse, hn::BitCast(du, exponent))));
+    }
+    t = hn::IfThenElseZero(counted, t);
+    sum = hn::Add(sum, t);
+    squares = hn::MulAdd(t, t, squares);
+    count += static_cast<std::int64_t>(hn::CountTrue(d, counted));
+  }
+  sums->bias = sum;
+  sums->bias_squared = squares;
+  return count;
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace assay::internal
+HWY_AFTER_NAMESPACE();
+
+#endif
