@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "hwy/targets.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/digest.h"
 #include "kernels/numerics/poison.h"
@@ -271,8 +272,15 @@ TEST(Compare, NaNInTheReferenceOrTheAllowanceRejects) {
   Data data(DType::kF32, Extents::Dense(1, 1, 64));
   for (std::int64_t i = 0; i < 64; ++i) data.Set(i, 0.0);
   data.E(9) = kNaN;
-  EXPECT_EQ(Fast(data).mismatches, 1);
-  EXPECT_EQ(Fast(data).rho, kInf);
+  for (Gate gate : {Gate::kBound, Gate::kBoundProbable}) {
+    data.request.gate = gate;
+    for (const CompareResult& c : {Fast(data), Plain(data)}) {
+      EXPECT_EQ(c.mismatches, 1);
+      EXPECT_EQ(c.beyond_probable, 1);
+      EXPECT_EQ(c.beyond_proven, 1);
+      EXPECT_EQ(c.rho, kInf);
+    }
+  }
   data.E(9) = 0.0;
   data.R(9) = kNaN;
   EXPECT_EQ(Fast(data).class_mismatches, 1);
@@ -281,6 +289,49 @@ TEST(Compare, NaNInTheReferenceOrTheAllowanceRejects) {
   integers.R(3) = kNaN;
   EXPECT_EQ(Fast(integers).mismatches, 1);
   EXPECT_EQ(Plain(integers).mismatches, 1);
+}
+
+// The SIMD pass looks closer only where one of four thresholds is reached: each must
+// be enough alone. One element in a block sets a new record of one statistic, and
+// of no other.
+TEST(Compare, EachStatisticsRecordIsSeenAlone) {
+  constexpr std::int64_t kStride = 1024;
+  constexpr std::int64_t kRecords = 40;
+  constexpr double kUlp = 0x1p-23;
+  for (const std::string statistic : {"rho", "rho_proven", "rel", "ulp"}) {
+    Data data(DType::kF32, Extents::Dense(1, 1, kStride * (kRecords + 1)));
+    for (std::int64_t i = 0; i < data.request.output.count(); ++i) {
+      data.R(i) = 1.0;
+      data.E(i) = 0.0;
+      data.Set(i, 1.0);
+    }
+    const auto plant = [&](std::int64_t i, double r, double error, double e) {
+      data.R(i) = r;
+      data.E(i) = e;
+      data.Set(i, r + error);
+      if (error == 0.0) data.Set(i, 1.0);  // r is no fp32 number: o is what it rounds to
+    };
+    const double e0 = 4096 * kUlp;
+    const double below2 = 2.0 - kUlp;
+    // What the others must not exceed: much of rel and ulps, or of what is not to
+    // follow, and of rho.
+    if (statistic == "rho_proven") {
+      plant(0, 1.0, e0, e0 / 0.99);
+    } else {
+      plant(0, statistic == "rel" ? below2 : 1.0, e0, 1.0);
+      plant(1, 1.0 + 0.49 * kUlp, 0.0, 0.0);  // 0.98 of both bounds
+    }
+    for (std::int64_t k = 1; k <= kRecords; ++k) {
+      const double step = static_cast<double>(k) / (kRecords + 1);
+      const std::int64_t i = k * kStride + 37 * k % kStride;
+      if (statistic == "rho") plant(i, 1.0, e0 / 2, e0 / 2 / (0.981 + 0.018 * step));
+      if (statistic == "rho_proven") plant(i, 1.0 + (0.18 + 0.3 * step) * kUlp, 0.0, 0.0);
+      if (statistic == "rel") plant(i, 1.0, std::round((0.5 + 0.5 * step) * 4096) * kUlp, 1.0);
+      if (statistic == "ulp") plant(i, below2, -std::round((1 + 0.9 * step) * 4096) * kUlp, 1.0);
+    }
+    SCOPED_TRACE(statistic);
+    ExpectSame(Fast(data), Plain(data));
+  }
 }
 
 // T = u|r| + η/2 + (1 + u)E, and what lies on either side of it.
@@ -404,6 +455,32 @@ TEST(Compare, DigestIsThatOfTheLogicalWords) {
   }
   dense.request.digests = false;
   EXPECT_EQ(Fast(dense).digest_raw[0], 0u);
+}
+
+// Not only the best instructions of the machine the tests run on.
+TEST(Compare, EverySimdTargetEqualsPlain) {
+  const auto supported = hwy::SupportedTargets();
+  const decltype(supported) without[] = {HWY_AVX3 | HWY_AVX3_DL, HWY_AVX3 | HWY_AVX3_DL | HWY_AVX2};
+  std::uint64_t seed = 1000;
+  for (const auto mask : without) {
+    hwy::SetSupportedTargetsForTest(supported & ~mask);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    for (DType t : kFormatsUnderTest) {
+      for (Kind kind : {Kind::kClean, Kind::kWrong, Kind::kSparse, Kind::kSpecial, Kind::kExact,
+                        Kind::kNoAllowance}) {
+        Data data(t, Extents{2, 3, 700, 705, 3 * 705});
+        Fill(kind, ++seed, &data);
+        for (Gate gate : kGates) {
+          SCOPED_TRACE(testing::Message() << Name(t) << " gate " << static_cast<int>(gate)
+                                          << " kind " << static_cast<int>(kind));
+          data.request.gate = gate;
+          ExpectSame(Fast(data), Plain(data));
+        }
+      }
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
 TEST(Compare, ResultsDoNotDependOnTheNumberOfThreads) {
