@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -46,6 +47,60 @@ class Viewer:
         return self.seen
 
 
+class Relay:
+    """Passes bytes between one address and another until the host behind it "vanishes":
+    then it takes what comes, answers nothing and closes nothing."""
+
+    def __init__(self, target):
+        self.host, port = target.rsplit(":", 1)
+        self.port = int(port)
+        self.gone = False
+        self.answered = 0
+        self.last_answer = time.monotonic()
+        self.sockets = []
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.sockets.append(self.server)
+        self.address = f"127.0.0.1:{self.server.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        try:
+            while True:
+                near, _ = self.server.accept()
+                far = socket.create_connection((self.host, self.port))
+                self.sockets += [near, far]
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=self._pass_on, args=(*pair, pair[0] is far),
+                                     daemon=True).start()
+        except OSError:
+            pass  # closed
+
+    def _pass_on(self, source, sink, answers):
+        try:
+            while data := source.recv(65536):
+                if self.gone:
+                    continue
+                sink.sendall(data)
+                if answers:
+                    self.answered += len(data)
+                    self.last_answer = time.monotonic()
+        except OSError:
+            pass  # closed
+
+    def quiet_for(self, seconds):
+        return self.answered > 0 and time.monotonic() - self.last_answer > seconds
+
+    def vanish(self):
+        self.gone = True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for each in self.sockets:
+            each.close()
+
+
 class Durability(unittest.TestCase):
     def setUp(self):
         self.state = tempfile.mkdtemp(prefix="assay-state-")
@@ -62,7 +117,9 @@ class Durability(unittest.TestCase):
         seen = {}
         for _ in range(KILLS):
             viewer = Viewer(daemon, job)
-            time.sleep(chance.uniform(0.02, 0.12))
+            # A kill proves something only after results were seen; then at any moment.
+            harness.wait_until(lambda: viewer.seen, 20, "a first result")
+            time.sleep(chance.uniform(0, 0.1))
             state = daemon.run("jobs", "--format", "json").json()["jobs"][0]["state"]
             self.assertIn(state, ("QUEUED", "RUNNING"), "the job must outlast the kills")
             daemon.kill()
@@ -75,6 +132,8 @@ class Durability(unittest.TestCase):
             report = final.json()
             self.assertEqual(report["passed"], 500)
             stored = {(t["name"], t["seed"]): t["digest"] for t in report["tests"]}
+            self.assertEqual(len(stored), len(report["tests"]), "a case is there twice")
+            self.assertGreater(len(seen), 0)
             for key, digest in seen.items():
                 self.assertEqual(stored.get(key), digest, key)
         print(f"{KILLS} kills, {len(seen)} results had been seen, none lost")
@@ -114,6 +173,23 @@ class Durability(unittest.TestCase):
             viewer.process.kill()
             viewer.end()
             self.assertEqual(daemon.run("watch", job).code, 0)
+
+    def test_a_host_that_vanished_is_noticed_while_watching(self):
+        """No packet comes any more and no connection is closed: keepalive must tell."""
+        with harness.Daemon(self.state) as daemon, Relay(daemon.grpc) as relay:
+            job = json.loads(daemon.run(
+                "submit", "gemm", "--m", "8", "--n", "8", "--k", "8", "--dtype", "fp32",
+                "--provider", "planted/hang", "--deadline", "60s", "--format", "json").out)["name"]
+            viewer = subprocess.Popen(
+                [harness.ASSAY, "watch", job, "--reconnect", "0s", "--target", relay.address],
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            harness.wait_until(lambda: relay.quiet_for(1), 20, "the stream is open")
+            relay.vanish()
+            begin = time.monotonic()
+            said = viewer.communicate(timeout=50)[1]
+            self.assertEqual(viewer.returncode, 3, said)
+            self.assertLess(time.monotonic() - begin, 30)
+            self.assertEqual(daemon.run("cancel", job).code, 0)
 
     def test_sigterm_drains(self):
         daemon = harness.Daemon(self.state)
