@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 import unittest
 
 import harness
@@ -15,7 +14,7 @@ def openssl(folder, *words):
 
 
 def make_certificates(folder, name="server"):
-    """A CA (once), and a certificate `name` for localhost that it signed."""
+    """A CA (once), and a certificate `name` for localhost that it signed; the folder."""
     if not os.path.exists(os.path.join(folder, "ca.pem")):
         openssl(folder, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
                 "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=test-ca")
@@ -25,6 +24,7 @@ def make_certificates(folder, name="server"):
         file.write("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
     openssl(folder, "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
             "-CAcreateserial", "-out", f"{name}.pem", "-days", "2", "-extfile", "ext")
+    return folder
 
 
 class Tls(unittest.TestCase):
@@ -32,9 +32,12 @@ class Tls(unittest.TestCase):
         self.folder = tempfile.mkdtemp(prefix="assay-tls-")
         make_certificates(self.folder)
         make_certificates(self.folder, "client")
+        self.other = make_certificates(tempfile.mkdtemp(prefix="assay-other-"))
+        make_certificates(self.other, "client")
 
     def tearDown(self):
         shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.other, ignore_errors=True)
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -49,12 +52,9 @@ class Tls(unittest.TestCase):
             plain = harness.run_client("devices", environment=there)
             self.assertEqual(plain.code, 3, plain)
             # A CA that did not sign the server.
-            other = tempfile.mkdtemp(prefix="assay-other-")
-            make_certificates(other)
-            wrong = harness.run_client("devices", "--tls-ca", os.path.join(other, "ca.pem"),
+            wrong = harness.run_client("devices", "--tls-ca", os.path.join(self.other, "ca.pem"),
                                        environment=there)
             self.assertEqual(wrong.code, 3, wrong)
-            shutil.rmtree(other)
 
     def test_mutual_tls(self):
         flags = ["--tls-cert", self.path("server.pem"), "--tls-key", self.path("server.key"),
@@ -66,16 +66,37 @@ class Tls(unittest.TestCase):
             known = daemon.run("devices", *ca, "--tls-cert", self.path("client.pem"), "--tls-key",
                                self.path("client.key"))
             self.assertEqual(known.code, 0, known)
+            foreign = daemon.run("devices", *ca, "--tls-cert",
+                                 os.path.join(self.other, "client.pem"), "--tls-key",
+                                 os.path.join(self.other, "client.key"))
+            self.assertEqual(foreign.code, 3, foreign)
 
     def test_certificates_are_reloaded_and_a_bad_pair_is_not_published(self):
         flags = ["--tls-cert", self.path("server.pem"), "--tls-key", self.path("server.key")]
         with harness.Daemon(flags=flags) as daemon:
-            ca = ["--tls-ca", self.path("ca.pem")]
-            self.assertEqual(daemon.run("devices", *ca).code, 0)
+            old = ["--tls-ca", self.path("ca.pem")]
+            new = ["--tls-ca", os.path.join(self.other, "ca.pem")]
+            self.assertEqual(daemon.run("devices", *old).code, 0)
+            self.assertEqual(daemon.run("devices", *new).code, 3)
+            for name in ("server.key", "server.pem"):
+                shutil.copy(os.path.join(self.other, name), self.path(name))
+            harness.wait_until(lambda: daemon.run("devices", *new).code == 0, 20,
+                               "the new certificate is shown")
+            self.assertEqual(daemon.run("devices", *old).code, 3, "the old one is shown no more")
+
+            # While the new pair was half copied it may have been refused, too.
+            before = len(daemon.log_text())
             with open(self.path("server.pem"), "w", encoding="utf-8") as file:
                 file.write("garbage")
-            time.sleep(3)  # longer than the watcher's interval
-            self.assertEqual(daemon.run("devices", *ca).code, 0, daemon.log_text())
+
+            def refused():
+                # Looking for new files is a handshake's work: connecting goes on all the while.
+                run = daemon.run("devices", *new)
+                self.assertEqual(run.code, 0, run)
+                return "event=tls.reload_refused reason=" in daemon.log_text()[before:]
+
+            harness.wait_until(refused, 20, "the log says that the bad pair was refused")
+            self.assertEqual(daemon.run("devices", *new).code, 0, daemon.log_text())
 
     def test_missing_files_are_named(self):
         done = subprocess.run(
