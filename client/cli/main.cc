@@ -2,13 +2,16 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "client/cli/app.h"
+#include "client/lib/errors.h"
 
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
@@ -27,6 +30,14 @@ int main(int argc, char** argv) {
   }
   const int code = assay::RunCommandLine(std::vector<std::string>(argv + 1, argv + argc), streams);
   std::cout.flush();
+  if (!std::cout) {
+    // The write that failed may be long ago, and its errno with it: another tells why.
+    const bool lasts = write(STDOUT_FILENO, "\n", 1) < 0;
+    std::cerr << "assay: cannot write standard output: "
+              << (lasts ? std::strerror(errno) : "some of it was lost") << '\n'
+              << std::flush;
+    return code != 0 ? code : static_cast<int>(assay::ExitCode::kRefused);
+  }
   std::cerr.flush();
   return code;
 }

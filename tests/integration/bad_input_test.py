@@ -96,6 +96,15 @@ class Requests(unittest.TestCase):
         self.assertIn("127.0.0.1:1", run.err)
         self.assertIn("ASSAY_TARGET", run.err)
 
+    def test_standard_output_that_takes_nothing(self):
+        for words, code in (["suites"], 3), (["run", *GEMM, "--format", "jsonl"], 3), \
+                (gemm(atol="0", rtol="0", criterion="allclose"), 1):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                done = subprocess.run([harness.ASSAY, *words, "--target", self.daemon.grpc],
+                                      stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+            self.assertEqual(done.returncode, code, (words, done))
+            self.assertIn("cannot write standard output: No space left on device", done.stderr)
+
     def test_the_daemon_still_works(self):
         self.assertEqual(self.daemon.run("run", *GEMM).code, 0)
 
