@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -87,13 +86,16 @@ absl::Status AddIntegers(const std::string& path, std::string_view text,
   return absl::OkStatus();
 }
 
-// The wire cannot tell a zero from a field not said, so the daemon cannot refuse
-// `--batch 0`: it would run the default instead of what was asked for. Only
-// where zero is a meaning of its own (a tight leading dimension) may it pass.
+// Fields whose zero the wire cannot tell from a field not said, and whose default
+// is some other number: the daemon cannot refuse `--kv-heads 0`, it would run the
+// default instead of what was asked for. Fields with presence, those that must be
+// said, and those whose zero has a meaning (a tight leading dimension) go through.
+constexpr std::string_view kZeroIsDefault[] = {"attention.kv_heads", "attention.kv_seq", "repeats"};
+
 absl::Status CheckZero(const CaseOption& option, std::int64_t value) {
-  const std::string& help = option.help;
-  if (value != 0 || option.field->has_presence() || !absl::StrContains(help, "(default") ||
-      absl::StrContains(help, "default: tight")) {
+  if (value != 0 || option.field->has_presence() ||
+      std::find(std::begin(kZeroIsDefault), std::end(kZeroIsDefault), option.path()) ==
+          std::end(kZeroIsDefault)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(option.path(), ": must be at least 1, got 0"));

@@ -103,6 +103,25 @@ TEST(Sweep, AZeroTheWireCannotCarryIsRefusedHere) {
           .ok());
 }
 
+// The help is where a field says what its default is: no field that says one may be
+// forgotten, whoever adds it.
+TEST(Sweep, EveryDefaultThatZeroWouldBecomeIsGuarded) {
+  for (const std::string& op : OperatorNames()) {
+    std::vector<CaseOption> options = ProblemOptions(op);
+    for (const CaseOption& common : CommonCaseOptions()) options.push_back(common);
+    for (const CaseOption& option : options) {
+      const bool integer =
+          option.field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_INT64 ||
+          option.field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_INT32;
+      if (!integer || option.field->is_repeated()) continue;
+      const bool becomes_another = !option.field->has_presence() &&
+                                   option.help.find("(default") != std::string::npos &&
+                                   option.help.find("default: tight") == std::string::npos;
+      EXPECT_EQ(Expand(op, {{option, "0"}}).ok(), !becomes_another) << option.path();
+    }
+  }
+}
+
 TEST(Parse, Durations) {
   EXPECT_EQ(ParseDuration("d", "1h30m")->seconds(), 5400);
   EXPECT_EQ(ParseDuration("d", "10")->seconds(), 10);
