@@ -4,6 +4,7 @@
 #define ASSAY_SERVER_JOBS_ACTIVE_JOB_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -47,6 +48,13 @@ struct ActiveJob {
   absl::Time deadline = absl::InfiniteFuture();
   CancelToken cancel;  // set with `early`; ends the cases that run
   const std::shared_ptr<WatchHub> hub;
+  std::map<std::string, int> op_counts;  // cases of each operator; set before it is queued
+  bool selftest = false;                 // all of its cases run planted kernels; likewise
+
+  // Held from a change of `status` until the update that tells of it is submitted, so
+  // that devices that run the job at once cannot submit in another order. Taken before
+  // `mutex` and the manager's.
+  std::mutex submit_mutex;
 
   std::mutex mutex;
   v1::Job status;      // state, counts, findings, times, devices

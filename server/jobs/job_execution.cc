@@ -52,6 +52,7 @@ void Manager::RunPart(const JobPart& part) {
 }
 
 void Manager::Begin(const std::shared_ptr<ActiveJob>& job) {
+  const std::lock_guard order(job->submit_mutex);
   JobUpdate update{.name = job->name};
   {
     const std::lock_guard guard(job->mutex);
@@ -64,6 +65,8 @@ void Manager::Begin(const std::shared_ptr<ActiveJob>& job) {
     *started.mutable_create_time() = TimestampNow();
     started.mutable_started()->set_total(job->status.counts().total());
     *started.mutable_started()->mutable_devices() = job->status.devices();
+    started.mutable_started()->mutable_op_counts()->insert(job->op_counts.begin(),
+                                                           job->op_counts.end());
   }
   {
     const std::lock_guard guard(mutex_);
@@ -94,7 +97,7 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
       }
       job->hub->Progress(std::move(progress));
       v1::CaseResult result =
-          part.device->Execute(spec, index, absl::Now() + ToDuration(spec.deadline()), job->cancel);
+          part.device->Execute(spec, index, ToDuration(spec.deadline()), job->cancel);
       // Ended from outside: whether that was a user, the job's deadline or the
       // daemon's end is the job's to know, so the rest's result serves it, too.
       if (result.verdict() == v1::VERDICT_SKIPPED && job->cancel.cancelled()) return n;
@@ -132,6 +135,7 @@ void Manager::SkipRest(const JobPart& part, const DevicePlan& plan,
 
 void Manager::Record(const std::shared_ptr<ActiveJob>& job, const DevicePlan& plan,
                      v1::CaseResult result) {
+  const std::lock_guard order(job->submit_mutex);
   JobUpdate update{.name = job->name};
   {
     const std::lock_guard guard(job->mutex);
@@ -150,7 +154,6 @@ void Manager::Record(const std::shared_ptr<ActiveJob>& job, const DevicePlan& pl
       }
     }
   }
-  if (metrics_ != nullptr) metrics_->CaseFinished(result);
   if (result.verdict() == v1::VERDICT_FAILED || result.verdict() == v1::VERDICT_ERROR) {
     Log(LogLevel::kWarn, "case.failed",
         {{"job", job->name},
@@ -162,13 +165,22 @@ void Manager::Record(const std::shared_ptr<ActiveJob>& job, const DevicePlan& pl
   }
   v1::JobEvent& event = update.events.emplace_back();
   *event.mutable_create_time() = TimestampNow();
-  *event.mutable_case_result() = std::move(result);
-  SubmitEvents(job, std::move(update));
+  if (metrics_ == nullptr) {
+    *event.mutable_case_result() = std::move(result);
+    SubmitEvents(job, std::move(update));
+    return;
+  }
+  *event.mutable_case_result() = result;
+  SubmitEvents(job, std::move(update),
+               [this, result = std::move(result)] { metrics_->CaseFinished(result); });
 }
 
-void Manager::SubmitEvents(const std::shared_ptr<ActiveJob>& job, JobUpdate update) {
-  Submit(std::move(update), [this, job](const absl::Status& status, std::int64_t sequence) {
+void Manager::SubmitEvents(const std::shared_ptr<ActiveJob>& job, JobUpdate update,
+                           std::function<void()> stored) {
+  Submit(std::move(update), [this, job, stored = std::move(stored)](const absl::Status& status,
+                                                                    std::int64_t sequence) {
     if (status.ok()) {
+      if (stored) stored();
       job->hub->Committed(sequence);
     } else {
       Unwritable(job, status);
@@ -219,6 +231,7 @@ void Manager::Unwritable(const std::shared_ptr<ActiveJob>& job, const absl::Stat
   Log(LogLevel::kError, "job.unwritable",
       {{"job", job->name}, {"reason", std::string(status.message())}});
   job->cancel.Cancel();
+  TakeOutOfQueues(job);
   job->hub->Close(job->unwritable);
 }
 
@@ -240,6 +253,7 @@ void Manager::EndPart(const std::shared_ptr<ActiveJob>& job) {
 // The last update of a job. In order behind its results, so the counts in memory
 // are those of the store, except where that refused some.
 void Manager::WriteEnd(const std::shared_ptr<ActiveJob>& job) {
+  const std::lock_guard order(job->submit_mutex);
   JobUpdate update{.name = job->name};
   v1::Verdict verdict = v1::VERDICT_UNSPECIFIED;
   {
@@ -270,7 +284,7 @@ void Manager::WriteEnd(const std::shared_ptr<ActiveJob>& job) {
       return;
     }
     Log(LogLevel::kInfo, "job.ended", {{"job", job->name}, {"verdict", v1::Verdict_Name(verdict)}});
-    if (metrics_ != nullptr) metrics_->JobFinished(verdict);
+    if (metrics_ != nullptr && !job->selftest) metrics_->JobFinished(verdict);
     Forget(job);
     job->hub->Committed(sequence);
     job->hub->Close(absl::OkStatus());

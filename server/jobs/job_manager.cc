@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "kernels/numerics/cat.h"
+#include "server/base/case_spec.h"
 #include "server/base/log.h"
 #include "server/jobs/job_events.h"
 #include "server/jobs/job_plan.h"
@@ -165,7 +166,7 @@ absl::StatusOr<v1::Job> Manager::Create(const v1::JobSpec& spec, std::string_vie
       job.job.set_name(RandomName());
     } while (Find(job.job.name()) != nullptr);
     // Known before it is stored: a retry of the request may ask for it at once.
-    active = MakeActive(job.job, order, job.plans.size());
+    active = MakeActive(job.job, order, job.plans);
     written = store_.CreateJob(job);
     if (written.ok()) break;
     Forget(active);
@@ -186,9 +187,16 @@ absl::StatusOr<v1::Job> Manager::Create(const v1::JobSpec& spec, std::string_vie
 }
 
 std::shared_ptr<ActiveJob> Manager::MakeActive(const v1::Job& job, std::int64_t order,
-                                               std::size_t parts) {
+                                               const std::vector<DevicePlan>& plans) {
   auto active = std::make_shared<ActiveJob>(job, order);
-  active->parts_left = static_cast<int>(parts);
+  active->parts_left = static_cast<int>(plans.size());
+  active->selftest = true;
+  for (const DevicePlan& plan : plans) {
+    for (const v1::CaseSpec& spec : plan.cases) {
+      ++active->op_counts[OpOf(spec)];
+      active->selftest = active->selftest && IsPlanted(spec.provider());
+    }
+  }
   if (job.spec().has_deadline()) {
     active->deadline = ToTime(job.create_time()) + ToDuration(job.spec().deadline());
   }
@@ -238,7 +246,7 @@ absl::Status Manager::TakeUp(v1::Job job) {
     job.set_last_sequence(job.last_sequence() + 1);
   }
   Log(LogLevel::kInfo, "job.resumed", {{"job", job.name()}, {"left", c.total() - done}});
-  Enqueue(MakeActive(job, next_order_++, plans->size()), *plans);
+  Enqueue(MakeActive(job, next_order_++, *plans), *plans);
   return absl::OkStatus();
 }
 

@@ -2,7 +2,8 @@
 // runs, ends and is written is in job_execution.cc.
 //
 // Locks: a job's mutex may be taken under the manager's, never the other way; the
-// store and the hubs are called with neither, except for reads. The writer thread
+// store and the hubs are called with neither, except for reads. A job's submit_mutex
+// comes before both, and the store's Submit is called with it. The writer thread
 // of the store comes in through the callbacks of Submit.
 #ifndef ASSAY_SERVER_JOBS_MANAGER_H_
 #define ASSAY_SERVER_JOBS_MANAGER_H_
@@ -11,6 +12,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -60,7 +62,8 @@ class Manager final : public JobManager {
 
  private:
   absl::Status TakeUp(v1::Job job);
-  std::shared_ptr<ActiveJob> MakeActive(const v1::Job& job, std::int64_t order, std::size_t parts);
+  std::shared_ptr<ActiveJob> MakeActive(const v1::Job& job, std::int64_t order,
+                                        const std::vector<DevicePlan>& plans);
   void Enqueue(const std::shared_ptr<ActiveJob>& job, const std::vector<DevicePlan>& plans);
   void RunPart(const JobPart& part);
   // Runs the cases of a plan that have no result; returns where it stopped.
@@ -77,7 +80,9 @@ class Manager final : public JobManager {
   void WriteEnd(const std::shared_ptr<ActiveJob>& job);
   void Unwritable(const std::shared_ptr<ActiveJob>& job, const absl::Status& status);
   void Submit(JobUpdate update, Store::Done done);
-  void SubmitEvents(const std::shared_ptr<ActiveJob>& job, JobUpdate update);
+  // `stored`: called once the events are in the store, before watchers are told.
+  void SubmitEvents(const std::shared_ptr<ActiveJob>& job, JobUpdate update,
+                    std::function<void()> stored = nullptr);
   void Forget(const std::shared_ptr<ActiveJob>& job);
   void ClockLoop();
   std::shared_ptr<ActiveJob> Find(std::string_view name);

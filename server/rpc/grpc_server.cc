@@ -22,6 +22,10 @@ namespace {
 
 // A job of 10,000 cases is some 3 MB.
 constexpr int kMaxRequestBytes = 32 << 20;
+// What gRPC may hold for all connections together, and calls on one of them: many
+// clients with large requests must not take the memory that cases need.
+constexpr std::size_t kMostTransportBytes = std::size_t{512} << 20;
+constexpr int kMostStreams = 256;
 
 absl::Status Unavailable(const std::string& address, std::string_view reason) {
   return absl::UnavailableError(Cat("cannot listen on ", address, ": ", reason));
@@ -80,6 +84,8 @@ absl::StatusOr<GrpcServer> StartGrpcServer(grpc::Service& service,
   builder.RegisterService(&service);
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
   builder.SetMaxSendMessageSize(-1);
+  builder.SetResourceQuota(grpc::ResourceQuota("assayd").Resize(kMostTransportBytes));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostStreams);
   // A second daemon on the port must be an error.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Clients of silent streams ping as often as they like; clients that are gone are

@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::int32_t kDefaultPage = 100;
 constexpr std::int32_t kLargestPage = 1000;
+// Of a case in its job, which is the store's bound, too; no daemon had as many jobs.
+constexpr std::int64_t kLargestPosition = (std::int64_t{1} << 24) - 1;
 
 absl::string_view View(std::string_view s) { return {s.data(), s.size()}; }
 
@@ -131,7 +133,7 @@ absl::StatusOr<std::int64_t> ParsePageToken(std::string_view scope, std::string_
   std::int64_t position = 0;
   if (!absl::WebSafeBase64Unescape(View(token), &text) ||
       !absl::SimpleAtoi(text.substr(0, text.find('.')), &position) || position < 0 ||
-      MakePageToken(scope, position) != token) {
+      position > kLargestPosition || MakePageToken(scope, position) != token) {
     return Refuse("page_token",
                   "is none that this listing gave: use the next_page_token of the page before, "
                   "with the same filter");

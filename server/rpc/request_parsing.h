@@ -26,7 +26,9 @@ absl::StatusOr<int> ParsePageSize(std::int32_t page_size);
 absl::StatusOr<JobQuery> ParseJobFilter(std::string_view filter);
 
 // A token says where the next page begins and belongs to one listing (`scope`: the
-// method and what it was asked); another's, or one that was changed, is refused.
+// method and what it was asked). Another listing's is refused, and one that was damaged
+// by accident; whoever makes up a token that fits can begin at any position from 0 to
+// 2^24 - 1, which gives nothing that paging would not.
 std::string MakePageToken(std::string_view scope, std::int64_t position);
 absl::StatusOr<std::int64_t> ParsePageToken(std::string_view scope, std::string_view token);
 

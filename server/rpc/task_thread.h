@@ -4,6 +4,8 @@
 #define ASSAY_SERVER_RPC_TASK_THREAD_H_
 
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -15,7 +17,9 @@ namespace assay {
 // Thread-safe. Tasks that are left when it is destroyed are run first.
 class TaskThread {
  public:
-  TaskThread() : thread_([this] { Loop(); }) {}
+  // `most_waiting`: of tasks, for TryRun.
+  explicit TaskThread(std::size_t most_waiting = SIZE_MAX)
+      : most_waiting_(most_waiting), thread_([this] { Loop(); }) {}
   ~TaskThread() {
     {
       const std::lock_guard guard(mutex_);
@@ -35,6 +39,17 @@ class TaskThread {
     changed_.notify_one();
   }
 
+  // False, and nothing is done, where as many tasks wait as may.
+  bool TryRun(std::function<void()> task) {
+    {
+      const std::lock_guard guard(mutex_);
+      if (tasks_.size() >= most_waiting_) return false;
+      tasks_.push_back(std::move(task));
+    }
+    changed_.notify_one();
+    return true;
+  }
+
  private:
   void Loop() {
     std::unique_lock guard(mutex_);
@@ -49,6 +64,7 @@ class TaskThread {
     }
   }
 
+  const std::size_t most_waiting_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;

@@ -12,7 +12,8 @@
 #include "absl/time/clock.h"
 #include "google/protobuf/util/time_util.h"
 #include "kernels/numerics/cat.h"
-#include "kernels/providers/provider.h"
+#include "server/base/case_spec.h"
+#include "server/jobs/request_errors.h"
 #include "server/jobs/suite_list.h"
 #include "server/rpc/error_mapping.h"
 #include "server/rpc/request_parsing.h"
@@ -26,6 +27,9 @@ constexpr char kNoBaselines[] =
     "baselines are not built into this daemon; keep a report of `assay run --format json` and "
     "compare reports instead";
 constexpr char kNoComparison[] = "comparing your own tensors is not built into this daemon";
+
+// Calls that wait for a thread hold their requests in memory: more are refused.
+constexpr std::size_t kMostCallsWaiting = 64;
 
 // A call whose answer is known when it begins.
 template <class Request>
@@ -58,9 +62,15 @@ class ValidationService::Impl {
                                      std::string_view method, Handler handler) {
     const absl::Time begin = absl::Now();
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    thread.Run([this, reactor, method, begin, handler = std::move(handler)] {
+    const bool taken = thread.TryRun([this, reactor, method, begin, handler = std::move(handler)] {
       End(reactor, method, begin, handler());
     });
+    if (!taken) {
+      End(reactor, method, begin,
+          WithRetry(absl::ResourceExhaustedError(
+                        Cat(kMostCallsWaiting, " calls wait before this one; call again later")),
+                    absl::Seconds(1)));
+    }
     return reactor;
   }
 
@@ -174,7 +184,7 @@ class ValidationService::Impl {
     std::map<std::tuple<std::string, std::string, std::string>, v1::Kernel> kernels;
     for (const auto& executor : devices_.executors) {
       for (v1::Kernel& kernel : executor->Kernels()) {
-        if (!request.show_planted() && kernel.provider().starts_with(kPlantedPrefix)) continue;
+        if (!request.show_planted() && IsPlanted(kernel.provider())) continue;
         auto key = std::make_tuple(kernel.op(), kernel.provider(), kernel.backend());
         kernels.try_emplace(std::move(key), std::move(kernel));
       }
@@ -222,9 +232,9 @@ class ValidationService::Impl {
   bool stopped_ = false;                             // mutex_
   std::vector<std::weak_ptr<WatchStream>> streams_;  // mutex_; some have ended
 
-  TaskThread writes_;     // plans and commits
-  TaskThread long_work_;  // what waits for a device or reads many files
-  TaskThread pump_;       // of the streams
+  TaskThread writes_{kMostCallsWaiting};     // plans and commits
+  TaskThread long_work_{kMostCallsWaiting};  // what waits for a device or reads many files
+  TaskThread pump_;                          // of the streams
 };
 
 namespace {

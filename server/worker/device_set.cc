@@ -110,13 +110,17 @@ v1::Device Unavailable(std::string_view id, std::string_view backend, std::strin
   return device;
 }
 
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+
+// Most of a node's memory that one worker may hold.
+std::int64_t LargestCap(const v1::Device& device) { return device.memory_bytes() / 100 * 95; }
+
 // Most that a worker may hold: its arena, and for code, threads and libraries a
 // quarter of the memory, at most 95 % of it.
 std::int64_t MemoryCap(const v1::Device& device) {
   if (device.backend() != "cpu" || device.memory_bytes() <= 0) return 0;
-  const std::int64_t share =
-      std::max<std::int64_t>(device.memory_bytes() / 4, std::int64_t{1} << 30);
-  return std::min(device.arena_bytes() + share, device.memory_bytes() / 100 * 95);
+  const std::int64_t share = std::max(device.memory_bytes() / 4, kGiB);
+  return std::min(device.arena_bytes() + share, LargestCap(device));
 }
 
 std::unique_ptr<CaseExecutor> Supervise(const DiscoverOptions& options,
@@ -150,6 +154,18 @@ std::vector<CaseExecutor*> DeviceSet::Select(std::string_view selector) const {
     if (selector.empty()) break;
   }
   return selected;
+}
+
+absl::Status CheckArenaBytes(const v1::Device& device, std::int64_t arena_bytes) {
+  if (device.backend() != "cpu" || device.memory_bytes() <= 0) return absl::OkStatus();
+  // The least a worker needs beside its arena, a gibibyte on any but a tiny node.
+  const std::int64_t beside = std::min(device.memory_bytes() / 4, kGiB);
+  const std::int64_t most = LargestCap(device) - beside;
+  if (arena_bytes <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(Cat("--arena-bytes must be at most ", most, " on ", device.id(),
+                                        ", got ", arena_bytes, ": of its ", device.memory_bytes(),
+                                        " bytes of memory a worker may hold ", LargestCap(device),
+                                        ", ", beside, " of them beside the arena; 0 takes half"));
 }
 
 std::vector<std::string> WorkerEnvironment() {
@@ -197,6 +213,7 @@ absl::StatusOr<DeviceSet> DiscoverDevices(const DiscoverOptions& options) {
       if (!seen.insert(id).second) continue;
       absl::StatusOr<worker::v1::DescribeResponse> found = Probe(options, id);
       if (!found.ok()) return found.status();
+      if (absl::Status s = CheckArenaBytes(found->device(), options.arena_bytes); !s.ok()) return s;
       Log(LogLevel::kInfo, "device.found",
           {{"device", id},
            {"model", found->device().model()},

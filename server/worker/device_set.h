@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "assay/v1/device.pb.h"
@@ -31,6 +32,10 @@ struct DiscoverOptions {
 // INVALID_ARGUMENT where a name is no device's or a backend is unknown; INTERNAL or
 // NOT_FOUND where the worker cannot be run.
 absl::StatusOr<DeviceSet> DiscoverDevices(const DiscoverOptions& options);
+
+// Whether a worker on `device` can hold an arena of so many bytes beside its code and
+// libraries: INVALID_ARGUMENT names the flag, the value and the most there may be.
+absl::Status CheckArenaBytes(const v1::Device& device, std::int64_t arena_bytes);
 
 // Variables that workers are started with, each only where the daemon's own
 // environment does not say.

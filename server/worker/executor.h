@@ -34,12 +34,13 @@ class CaseExecutor {
   // "cpu:0".
   virtual const std::string& device_id() const = 0;
 
-  // Blocks until the case has a result; called by one thread at a time. A
-  // worker that crashes, hangs past `deadline` or runs out of memory gives ERROR
-  // with findings crash, timeout, fault or memory that name the phase; a
-  // cancelled case gives SKIPPED with finding cancelled; a quarantined device
-  // gives ERROR with finding fault. start_time, duration, index are set.
-  virtual v1::CaseResult Execute(const v1::CaseSpec& spec, int index, absl::Time deadline,
+  // Blocks until the case has a result; called by one thread at a time. `limit` is
+  // how long a worker may take, from when it begins: waiting for the device or for a
+  // worker to start is not part of it, and is ended by `cancel`. A worker that
+  // crashes, exceeds `limit` or runs out of memory gives ERROR with findings crash, timeout, fault
+  // or memory that name the phase; a cancelled case gives SKIPPED with finding cancelled; a
+  // quarantined device gives ERROR with finding fault. start_time, duration, index are set.
+  virtual v1::CaseResult Execute(const v1::CaseSpec& spec, int index, absl::Duration limit,
                                  const CancelToken& cancel) = 0;
 
   // Snapshot for ListDevices; any thread.

@@ -13,6 +13,9 @@ namespace assay {
 namespace {
 
 constexpr std::size_t kLineBytes = 500;
+// What is still read once the pump is to end: as much as a pipe holds. A process that
+// outlived its worker could write for ever.
+constexpr ssize_t kLastBytes = 64 << 10;
 
 }  // namespace
 
@@ -38,14 +41,15 @@ OutputPump::~OutputPump() {
 
 void OutputPump::Loop() {
   std::array<char, 4096> buffer;
-  for (;;) {
+  ssize_t left = kLastBytes;
+  while (left > 0) {
     std::array<pollfd, 2> fds = {{{pipe_[0], POLLIN, 0}, {wake_, POLLIN, 0}}};
     if (poll(fds.data(), fds.size(), -1) < 0 && errno != EINTR) return;
-    ssize_t n = 0;
-    while ((n = read(pipe_[0], buffer.data(), buffer.size())) > 0) {
-      Take({buffer.data(), static_cast<std::size_t>(n)});
-    }
-    if ((fds[1].revents & POLLIN) != 0) break;
+    const ssize_t n = read(pipe_[0], buffer.data(), buffer.size());
+    if (n > 0) Take({buffer.data(), static_cast<std::size_t>(n)});
+    if ((fds[1].revents & POLLIN) == 0) continue;
+    if (n <= 0) break;
+    left -= n;
   }
   if (!partial_.empty()) Line(partial_);
 }

@@ -218,6 +218,9 @@ int WorkerProcess::TakeSocket() {
 }
 
 void WorkerProcess::Kill() {
+  // All that a kernel forked is in the worker's group, whose number is nobody else's
+  // before the worker is reaped.
+  if (pid_ > 0 && !cause_) kill(-pid_, SIGKILL);
   // Through the pidfd no other process can be hit, even if the worker was reaped.
   if (pidfd_ >= 0) {
     syscall(SYS_pidfd_send_signal, pidfd_, SIGKILL, nullptr, 0);
@@ -238,6 +241,8 @@ std::optional<ExitCause> WorkerProcess::Wait(absl::Time deadline) {
     if (n < 0 && errno != EINTR) break;
     if (n == 0 && absl::Now() >= deadline) return std::nullopt;
   }
+  // It has ended; what it leaves behind in its group must not outlive it.
+  kill(-pid_, SIGKILL);
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0) {
     if (errno != EINTR) break;  // cannot be: the child is ours alone to reap

@@ -59,6 +59,7 @@ class WorkerProcess {
   int TakeSocket();
   const PhasePage& page() const { return *page_; }
 
+  // Its whole process group: what it forked dies with it.
   void Kill();
   // How it ended, reaping it; nothing if it still runs at `deadline`.
   std::optional<ExitCause> Wait(absl::Time deadline);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -16,7 +17,7 @@
 #include "assay/worker/v1/worker.pb.h"
 #include "google/protobuf/util/time_util.h"
 #include "kernels/numerics/cat.h"
-#include "kernels/providers/provider.h"
+#include "server/base/case_spec.h"
 #include "server/base/log.h"
 #include "server/base/wire.h"
 #include "server/worker/output_pump.h"
@@ -27,6 +28,10 @@ namespace assay {
 namespace {
 
 using google::protobuf::util::TimeUtil;
+
+// Who waits for the device looks this often whether the case was cancelled.
+constexpr std::chrono::milliseconds kCancelPoll{20};
+
 class Supervisor final : public CaseExecutor {
  public:
   explicit Supervisor(SupervisorOptions options)
@@ -51,25 +56,26 @@ class Supervisor final : public CaseExecutor {
 
   const std::string& device_id() const override { return options_.device_id; }
 
-  v1::CaseResult Execute(const v1::CaseSpec& spec, int index, absl::Time deadline,
+  v1::CaseResult Execute(const v1::CaseSpec& spec, int index, absl::Duration limit,
                          const CancelToken& cancel) override {
-    const absl::Time start = absl::Now();
-    const std::unique_lock run(run_mutex_);
+    std::unique_lock run(run_mutex_, std::defer_lock);
+    while (!run.try_lock_for(kCancelPoll) && !cancel.cancelled()) {
+    }
+    absl::Time start = absl::Now();
     v1::CaseResult result;
     std::string quarantine;
     {
       const std::lock_guard lock(mutex_);
       quarantine = device_.quarantine_reason();
     }
-    if (!quarantine.empty()) {
+    if (cancel.cancelled()) {
+      result = CancelledBefore(spec);
+    } else if (!quarantine.empty()) {
       result = ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR, "fault",
                                 Cat("device is quarantined: ", quarantine));
-    } else if (cancel.cancelled()) {
-      result = ResultWithoutRun(spec, device_id(), v1::VERDICT_SKIPPED, "cancelled",
-                                "cancelled before it began");
     } else {
       const Busy busy(*this);
-      result = RunInWorker(spec, index, start, deadline, cancel);
+      result = RunInWorker(spec, index, limit, cancel, &start);
     }
     result.set_index(index);
     *result.mutable_start_time() = TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(start));
@@ -164,9 +170,16 @@ class Supervisor final : public CaseExecutor {
     if (worker_ == nullptr) device_.set_leased_bytes(0);
   }
 
-  v1::CaseResult RunInWorker(const v1::CaseSpec& spec, int index, absl::Time start,
-                             absl::Time deadline, const CancelToken& cancel) {
-    if (absl::Status status = EnsureWorker(); !status.ok()) {
+  v1::CaseResult CancelledBefore(const v1::CaseSpec& spec) const {
+    return ResultWithoutRun(spec, options_.device_id, v1::VERDICT_SKIPPED, "cancelled",
+                            "cancelled before it began");
+  }
+
+  // Sets `start` to when the worker began.
+  v1::CaseResult RunInWorker(const v1::CaseSpec& spec, int index, absl::Duration limit,
+                             const CancelToken& cancel, absl::Time* start) {
+    if (absl::Status status = EnsureWorker(&cancel); !status.ok()) {
+      if (cancel.cancelled()) return CancelledBefore(spec);
       return ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR, "fault",
                               std::string(status.message()));
     }
@@ -174,7 +187,9 @@ class Supervisor final : public CaseExecutor {
     *request.mutable_spec() = spec;
     request.set_index(index);
     worker::v1::RunCaseResponse response;
-    const auto [end, status] = worker_->RunCase(Limits(deadline, &cancel), request, &response);
+    *start = absl::Now();
+    const auto [end, status] =
+        worker_->RunCase(Limits(*start + limit, &cancel), request, &response);
     if (end == CallEnd::kAnswered) {
       const std::lock_guard lock(mutex_);
       in_a_row_ = 0;
@@ -184,8 +199,11 @@ class Supervisor final : public CaseExecutor {
       return ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR, "fault",
                               status.error_message());
     }
-    Death death = Bury(end, deadline - start);
-    death.counts = death.counts && !spec.provider().starts_with(kPlantedPrefix);
+    Death death = Bury(end, limit);
+    death.planted = IsPlanted(spec.provider());
+    // How long a case may take is its client's word, and says nothing of the device:
+    // one that hangs by itself fails at starting the next worker.
+    death.counts = death.counts && !death.planted && end != CallEnd::kDeadline;
     RecordDeath(death);
     return ResultWithoutRun(spec, device_id(),
                             end == CallEnd::kCancelled ? v1::VERDICT_SKIPPED : v1::VERDICT_ERROR,
@@ -205,8 +223,9 @@ class Supervisor final : public CaseExecutor {
 
   // A call outside of cases: `call` takes the worker and the limits.
   template <class Call>
-  absl::Status PlainCall(absl::Duration limit, std::string_view what, Call call) {
-    const CallResult result = call(*worker_, Limits(absl::Now() + limit));
+  absl::Status PlainCall(absl::Duration limit, std::string_view what, Call call,
+                         const CancelToken* cancel = nullptr) {
+    const CallResult result = call(*worker_, Limits(absl::Now() + limit, cancel));
     if (result.end == CallEnd::kAnswered) {
       if (result.status.ok()) return absl::OkStatus();
       return absl::InternalError(Cat(what, ": ", result.status.error_message()));
@@ -255,7 +274,7 @@ class Supervisor final : public CaseExecutor {
       Log(LogLevel::kError, "device.quarantined",
           {{"device", options_.device_id}, {"reason", quarantine}});
     }
-    if (options_.on_restart) options_.on_restart(death.restart_reason);
+    if (options_.on_restart && !death.planted) options_.on_restart(death.restart_reason);
     Changed();
     Wake();
   }
@@ -276,8 +295,9 @@ class Supervisor final : public CaseExecutor {
     Wake();
   }
 
-  // Requires run_mutex_. A worker that answers, started where there is none.
-  absl::Status EnsureWorker() {
+  // Requires run_mutex_. A worker that answers, started where there is none; a start
+  // that is cancelled is an error. `cancel` may be null.
+  absl::Status EnsureWorker(const CancelToken* cancel = nullptr) {
     if (worker_ != nullptr) {
       if (!worker_->Ended()) return absl::OkStatus();
       BuryIdle();
@@ -297,9 +317,9 @@ class Supervisor final : public CaseExecutor {
     SetWorker(*std::move(started));
 
     worker::v1::DescribeResponse response;
-    if (absl::Status status =
-            PlainCall(options_.start_deadline, "starting a worker",
-                      [&](WorkerLink& w, const CallLimits& l) { return w.Describe(l, &response); });
+    if (absl::Status status = PlainCall(
+            options_.start_deadline, "starting a worker",
+            [&](WorkerLink& w, const CallLimits& l) { return w.Describe(l, &response); }, cancel);
         !status.ok()) {
       return status;
     }
@@ -395,8 +415,8 @@ class Supervisor final : public CaseExecutor {
   OutputPump pump_;
   LogRateLimit death_log_{1, 10};
 
-  std::mutex run_mutex_;  // held by whoever drives the worker
-  std::mutex mutex_;      // guards what follows
+  std::timed_mutex run_mutex_;  // held by whoever drives the worker
+  std::mutex mutex_;            // guards what follows
   v1::Device device_;
   std::shared_ptr<WorkerLink> worker_;
   bool busy_ = false;

@@ -41,7 +41,8 @@ struct SupervisorOptions {
   // What the probe found; state and counters are the supervisor's.
   v1::Device device;
   std::vector<v1::Kernel> kernels;
-  // A worker died or was killed: crash, exit, timeout, memory, cancelled, idle, start.
+  // A worker died or was killed, though not by a planted kernel: crash, exit, timeout, memory,
+  // cancelled, idle, start.
   std::function<void(std::string_view reason)> on_restart;
   // State, memory, ceilings or quarantine changed.
   std::function<void(const v1::Device&)> on_change;

@@ -43,6 +43,7 @@ struct Death {
   std::string_view restart_reason;  // of the counter: those, exit, idle, start
   std::string message;              // "worker killed by SIGSEGV (…) in the kernel under test"
   bool counts = true;               // towards quarantine
+  bool planted = false;             // a kernel under test that dies on purpose
 };
 
 class WorkerLink {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "server/base/wire.h"
 #include "server/worker/executor.h"
 
@@ -79,12 +79,12 @@ class FakeExecutor final : public CaseExecutor {
   }
 
   const std::string& device_id() const override { return id_; }
-  v1::CaseResult Execute(const v1::CaseSpec& spec, int index, absl::Time deadline,
+  v1::CaseResult Execute(const v1::CaseSpec& spec, int index, absl::Duration limit,
                          const CancelToken& cancel) override {
     {
       const std::lock_guard guard(mutex_);
       if (remember) executed_.push_back(spec);
-      last_allowance_ = deadline - absl::Now();
+      last_limit_ = limit;
     }
     v1::CaseResult result = run(spec, cancel);
     result.set_index(index);
@@ -99,7 +99,10 @@ class FakeExecutor final : public CaseExecutor {
     device.set_arena_bytes(arena_bytes);
     return device;
   }
-  std::vector<v1::Kernel> Kernels() override { return kernels; }
+  std::vector<v1::Kernel> Kernels() override {
+    if (on_kernels) on_kernels();
+    return kernels;
+  }
   absl::Status Release() override { return absl::OkStatus(); }
   absl::Status MeasureCeilings() override { return absl::OkStatus(); }
 
@@ -114,13 +117,14 @@ class FakeExecutor final : public CaseExecutor {
     const std::lock_guard guard(mutex_);
     return executed_;
   }
-  absl::Duration last_allowance() const {
+  absl::Duration last_limit() const {
     const std::lock_guard guard(mutex_);
-    return last_allowance_;
+    return last_limit_;
   }
 
-  Run run;               // set before the first job
-  bool remember = true;  // what was executed
+  Run run;                           // set before the first job
+  bool remember = true;              // what was executed
+  std::function<void()> on_kernels;  // called by Kernels
   std::int64_t arena_bytes = std::int64_t{1} << 30;
   std::vector<v1::Kernel> kernels;
 
@@ -128,7 +132,7 @@ class FakeExecutor final : public CaseExecutor {
   const std::string id_;
   mutable std::mutex mutex_;
   std::vector<v1::CaseSpec> executed_;
-  absl::Duration last_allowance_;
+  absl::Duration last_limit_;
 };
 
 }  // namespace assay

@@ -2,8 +2,10 @@
 // can be tried against every way in which a worker can end.
 //
 //   answer   noisy   crash   exit   abort   hang   allocate   last-words   close   lease
+//   fork (answers with the process id of a child that stays)
 //
-// With FAKE_WORKER=die-at-start in its environment it ends before it answers.
+// FAKE_WORKER in its environment: die-at-start ends before it answers, slow-start
+// takes half a second to begin, hang-ceilings never has them measured.
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/server_posix.h>
@@ -22,6 +24,11 @@
 
 namespace assay {
 namespace {
+
+std::string Wish() {
+  const char* wish = std::getenv("FAKE_WORKER");
+  return wish == nullptr ? "" : wish;
+}
 
 class FakeService final : public worker::v1::WorkerService::Service {
  public:
@@ -55,6 +62,11 @@ class FakeService final : public worker::v1::WorkerService::Service {
     page_->Enter(Phase::kIdle);
     response->mutable_result()->set_verdict(v1::VERDICT_PASSED);
     response->mutable_result()->set_implementation(std::to_string(getpid()));
+    if (mode == "fork") {
+      const pid_t child = fork();
+      while (child == 0) pause();
+      response->mutable_result()->set_implementation(std::to_string(child));
+    }
     response->set_leased_bytes(mode == "lease" ? 4096 : 0);
     return grpc::Status::OK;
   }
@@ -67,6 +79,7 @@ class FakeService final : public worker::v1::WorkerService::Service {
 
   grpc::Status MeasureCeilings(grpc::ServerContext*, const worker::v1::MeasureCeilingsRequest*,
                                worker::v1::MeasureCeilingsResponse* response) override {
+    if (Wish() == "hang-ceilings") pause();
     response->add_ceilings()->set_bytes_per_second(1e9);
     return grpc::Status::OK;
   }
@@ -88,8 +101,8 @@ class FakeService final : public worker::v1::WorkerService::Service {
 
 int Main() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const char* wish = std::getenv("FAKE_WORKER");
-  if (wish != nullptr && std::string(wish) == "die-at-start") return 9;
+  if (Wish() == "die-at-start") return 9;
+  if (Wish() == "slow-start") usleep(500'000);
   FakeService service(MapPhasePage(kWorkerPageFd));
   grpc::ServerBuilder builder;
   builder.RegisterService(&service);

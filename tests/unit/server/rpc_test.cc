@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <map>
+#include <latch>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include "assay/v1/service.grpc.pb.h"
 #include "google/rpc/error_details.pb.h"
@@ -17,6 +20,7 @@
 #include "server/rpc/error_mapping.h"
 #include "server/rpc/request_parsing.h"
 #include "server/rpc/validation_service.h"
+#include "tests/unit/server/counting_metrics.h"
 #include "tests/unit/server/fake_executor.h"
 
 namespace assay {
@@ -87,35 +91,14 @@ TEST(RequestParsing, PageTokensBelongToTheirListing) {
   EXPECT_FALSE(ParsePageToken("b", token).ok());
   EXPECT_FALSE(ParsePageToken("a", token + "x").ok());
   EXPECT_FALSE(ParsePageToken("a", "42").ok());
+  EXPECT_EQ(*ParsePageToken("a", MakePageToken("a", 0xFFFFFF)), 0xFFFFFF);
+  for (const std::int64_t forged : {std::int64_t{-1}, std::int64_t{1} << 24, INT64_MAX}) {
+    EXPECT_FALSE(ParsePageToken("a", MakePageToken("a", forged)).ok()) << forged;
+  }
   EXPECT_EQ(*ParsePageSize(0), 100);
   EXPECT_EQ(*ParsePageSize(5000), 1000);
   EXPECT_FALSE(ParsePageSize(-1).ok());
 }
-
-class CountingMetrics final : public Metrics {
- public:
-  void AddDevice(const v1::Device&, const std::vector<v1::Kernel>&) override {}
-  void DeviceChanged(const v1::Device&) override {}
-  void CaseFinished(const v1::CaseResult&) override { ++cases; }
-  void JobFinished(v1::Verdict) override { ++jobs; }
-  void QueueDepth(std::string_view, int depth) override { queue = depth; }
-  void WorkerRestarted(std::string_view, std::string_view) override {}
-  void RpcFinished(std::string_view method, std::string_view code, double) override {
-    const std::lock_guard guard(mutex_);
-    ++calls_[Cat(method, " ", code)];
-  }
-  std::string Exposition() override { return ""; }
-  int calls(const std::string& key) {
-    const std::lock_guard guard(mutex_);
-    return calls_[key];
-  }
-
-  std::atomic<int> cases{0}, jobs{0}, queue{-1};
-
- private:
-  std::mutex mutex_;
-  std::map<std::string, int> calls_;
-};
 
 // The service over a real server and channel, in this process.
 class ServiceTest : public testing::Test {
@@ -252,6 +235,58 @@ TEST_F(ServiceTest, AJobFromCreateToDelete) {
   EXPECT_EQ(metrics_.queue, 0);
   EXPECT_EQ(metrics_.calls("CreateJob OK"), 1);
   EXPECT_EQ(metrics_.calls("GetJob NOT_FOUND"), 1);
+}
+
+TEST_F(ServiceTest, AJobOfPlantedKernelsIsNoJobToTheMetrics) {
+  v1::CreateJobRequest request = Copies(2);
+  for (v1::CaseSpec& c : *request.mutable_spec()->mutable_cases()->mutable_cases()) {
+    c.set_provider("planted/wrong");
+  }
+  Watch(Create(request));
+  EXPECT_EQ(metrics_.jobs, 0);
+  request.mutable_spec()->mutable_cases()->mutable_cases(0)->set_provider("builtin");
+  Watch(Create(request));
+  EXPECT_EQ(metrics_.jobs, 1);
+}
+
+TEST_F(ServiceTest, CallsThatWaitAreBoundedAndTheRestAskedToRetry) {
+  // The manager's plan asks the device for its kernels: held there, nothing moves.
+  std::latch released(1);
+  cpu_->on_kernels = [&] { released.wait(); };
+  constexpr int kCalls = 100;
+  constexpr int kHeld = 65;  // one in work, the others waiting
+  std::mutex mutex;
+  std::condition_variable changed;
+  int refused = 0;
+  int answered = 0;
+  struct Call {
+    grpc::ClientContext context;
+    v1::CreateJobRequest request;
+    v1::Job job;
+  };
+  std::vector<Call> calls(kCalls);
+  for (Call& call : calls) {
+    call.request = Copies(1);
+    stub_->async()->CreateJob(&call.context, &call.request, &call.job, [&](grpc::Status status) {
+      google::rpc::Status details;
+      details.ParseFromString(status.error_details());
+      const std::lock_guard guard(mutex);
+      refused += status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
+                         details.details_size() == 1 &&
+                         details.details(0).Is<google::rpc::RetryInfo>()
+                     ? 1
+                     : 0;
+      ++answered;
+      changed.notify_all();
+    });
+  }
+  std::unique_lock guard(mutex);
+  EXPECT_TRUE(changed.wait_for(guard, std::chrono::seconds(20),
+                               [&] { return answered >= kCalls - kHeld; }));
+  released.count_down();
+  changed.wait(guard, [&] { return answered == kCalls; });
+  EXPECT_GE(refused, kCalls - kHeld);
+  EXPECT_LT(refused, kCalls);
 }
 
 TEST_F(ServiceTest, RefusalsCarryTheirDetailsOverTheWire) {

@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <condition_variable>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,6 +19,7 @@
 #include "google/protobuf/util/time_util.h"
 #include "server/base/log.h"
 #include "server/worker/device_set.h"
+#include "server/worker/output_pump.h"
 #include "server/worker/process.h"
 #include "server/worker/supervisor.h"
 
@@ -55,7 +59,7 @@ class SupervisorTest : public ::testing::Test {
     spec.set_name(mode);
     spec.set_provider(provider);
     spec.mutable_copy()->set_count(1);
-    return executor_->Execute(spec, 7, absl::Now() + limit, cancel_);
+    return executor_->Execute(spec, 7, limit, cancel_);
   }
 
   // Waits until `holds` does, looking at each callback.
@@ -162,6 +166,83 @@ TEST_F(SupervisorTest, FiveDeathsInARowQuarantineUntilReleased) {
   EXPECT_EQ(executor_->Describe().state(), v1::DEVICE_STATE_READY);
 }
 
+TEST_F(SupervisorTest, ShortDeadlinesReplaceTheWorkerAndNeverQuarantine) {
+  Make();
+  for (int i = 0; i < 6; ++i) {
+    ExpectFinding(Run("hang", absl::Milliseconds(50)), v1::VERDICT_ERROR, "timeout", "0.05 s");
+  }
+  EXPECT_EQ(Run("answer").verdict(), v1::VERDICT_PASSED);
+  EXPECT_EQ(restarts().size(), 6u);
+}
+
+TEST_F(SupervisorTest, ACaseHasItsWholeTimeOnceItsWorkerIsThere) {
+  SupervisorOptions options;
+  options.environment = {"FAKE_WORKER=slow-start"};
+  Make(std::move(options));
+  const v1::CaseResult result = Run("answer", absl::Milliseconds(400));
+  EXPECT_EQ(result.verdict(), v1::VERDICT_PASSED) << result.ShortDebugString();
+  EXPECT_LT(google::protobuf::util::TimeUtil::DurationToMilliseconds(result.duration()), 400);
+}
+
+TEST_F(SupervisorTest, ACaseThatWaitsForTheCeilingsCanBeCancelled) {
+  SupervisorOptions options;
+  options.environment = {"FAKE_WORKER=hang-ceilings"};
+  Make(std::move(options));
+  const pid_t pid = std::stoi(Run("answer").implementation());
+  std::thread measuring([this] { EXPECT_FALSE(executor_->MeasureCeilings().ok()); });
+  while (executor_->Describe().state() != v1::DEVICE_STATE_BUSY) std::this_thread::yield();
+  std::thread canceller([this] { cancel_.Cancel(); });
+  ExpectFinding(Run("answer"), v1::VERDICT_SKIPPED, "cancelled", "before it began");
+  canceller.join();
+  kill(pid, SIGKILL);
+  measuring.join();
+}
+
+TEST_F(SupervisorTest, AWorkerThatTakesLongToStartCanBeCancelled) {
+  SupervisorOptions options;
+  options.environment = {"FAKE_WORKER=slow-start"};
+  options.cancel_grace = absl::Milliseconds(20);
+  Make(std::move(options));
+  cancel_.Cancel();
+  ExpectFinding(Run("answer"), v1::VERDICT_SKIPPED, "cancelled", "before it began");
+}
+
+// Whether a process runs: one that nobody has reaped does not.
+bool Runs(pid_t pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string text((std::istreambuf_iterator<char>(stat)), {});
+  const std::size_t end = text.rfind(')');
+  return end != text.npos && text.substr(end + 2, 1) != "Z" && text.substr(end + 2, 1) != "X";
+}
+
+TEST_F(SupervisorTest, WhatAKernelForkedDiesWithItsWorker) {
+  Make();
+  for (const char* end : {"crash", "hang"}) {
+    const pid_t child = std::stoi(Run("fork").implementation());
+    EXPECT_TRUE(Runs(child));
+    Run(end, absl::Milliseconds(100));
+    const absl::Time deadline = absl::Now() + kSoon;
+    while (Runs(child) && absl::Now() < deadline) std::this_thread::yield();
+    EXPECT_FALSE(Runs(child)) << end;
+    kill(child, SIGKILL);
+  }
+}
+
+TEST(OutputPumpTest, EndsThoughSomebodyWritesForEver) {
+  SetLogLevel("error");
+  signal(SIGPIPE, SIG_IGN);
+  auto pump = std::make_unique<OutputPump>("cpu:0");
+  const int fd = dup(pump->write_fd());
+  std::thread writer([fd] {
+    const std::string lines(1024, '\n');
+    while (write(fd, lines.data(), lines.size()) > 0) {
+    }
+  });
+  pump.reset();
+  writer.join();
+  close(fd);
+}
+
 TEST_F(SupervisorTest, DeathsInAWindowQuarantineThoughCasesAreAnsweredBetween) {
   SupervisorOptions options;
   options.deaths_in_window = 3;
@@ -179,6 +260,7 @@ TEST_F(SupervisorTest, PlantedKernelsNeverQuarantine) {
     ExpectFinding(Run("exit", kSoon, "planted/crash"), v1::VERDICT_ERROR, "crash", "status 3");
   }
   EXPECT_EQ(Run("answer").verdict(), v1::VERDICT_PASSED);
+  EXPECT_THAT(restarts(), ElementsAre()) << "counted only as self-test";
 }
 
 TEST_F(SupervisorTest, ADeathBetweenCasesIsReplacedAndCounted) {
@@ -297,6 +379,19 @@ TEST(DeviceSetTest, AnUnknownDeviceIsTheConfigurationsFault) {
   options.devices = {"cpu:7"};
   EXPECT_THAT(std::string(DiscoverDevices(options).status().message()),
               HasSubstr("there is no cpu:7; this node has cpu:0"));
+}
+
+TEST(DeviceSetTest, AnArenaThatAWorkerCannotHoldIsRefusedWithTheMostItMayBe) {
+  v1::Device device;
+  device.set_id("cpu:0");
+  device.set_backend("cpu");
+  device.set_memory_bytes(std::int64_t{100} << 30);
+  EXPECT_TRUE(CheckArenaBytes(device, 0).ok());
+  EXPECT_TRUE(CheckArenaBytes(device, std::int64_t{93} << 30).ok());
+  const absl::Status refused = CheckArenaBytes(device, std::int64_t{95} << 30);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), AllOf(HasSubstr("--arena-bytes must be at most 1009"),
+                                                    HasSubstr("102005473280"), HasSubstr("cpu:0")));
 }
 
 TEST(DeviceSetTest, AProbeThatFailsSaysHow) {

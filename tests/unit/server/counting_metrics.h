@@ -1,0 +1,43 @@
+// Metrics that only count, for tests of what feeds them.
+#ifndef ASSAY_TESTS_UNIT_SERVER_COUNTING_METRICS_H_
+#define ASSAY_TESTS_UNIT_SERVER_COUNTING_METRICS_H_
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kernels/numerics/cat.h"
+#include "server/metrics/metrics.h"
+
+namespace assay {
+
+class CountingMetrics final : public Metrics {
+ public:
+  void AddDevice(const v1::Device&, const std::vector<v1::Kernel>&) override {}
+  void DeviceChanged(const v1::Device&) override {}
+  void CaseFinished(const v1::CaseResult&) override { ++cases; }
+  void JobFinished(v1::Verdict) override { ++jobs; }
+  void QueueDepth(std::string_view, int depth) override { queue = depth; }
+  void WorkerRestarted(std::string_view, std::string_view) override {}
+  void RpcFinished(std::string_view method, std::string_view code, double) override {
+    const std::lock_guard guard(mutex_);
+    ++calls_[Cat(method, " ", code)];
+  }
+  std::string Exposition() override { return ""; }
+  int calls(const std::string& key) {
+    const std::lock_guard guard(mutex_);
+    return calls_[key];
+  }
+
+  std::atomic<int> cases{0}, jobs{0}, queue{-1};
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, int> calls_;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_TESTS_UNIT_SERVER_COUNTING_METRICS_H_
