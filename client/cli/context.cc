@@ -42,8 +42,9 @@ ExitCode Context::WithOutput(const std::function<ExitCode(std::ostream&)>& write
   auto file = OutputFile::Create(globals.output);
   if (!file.ok()) return Fail(file.status());
   const ExitCode code = write((*file)->stream());
-  // A request that was refused wrote nothing worth a file.
-  if (code == ExitCode::kUsage || code == ExitCode::kRefused) return code;
+  // What was seen is kept, whatever it ended with; where nothing was written, a
+  // report from before stays. Only a success may be empty: a list without entries.
+  if (!(*file)->written() && code != ExitCode::kPassed) return code;
   if (absl::Status status = (*file)->Commit(); !status.ok()) return Fail(status);
   return code;
 }

@@ -50,7 +50,7 @@ struct Context {
   absl::StatusOr<FollowOptions> Reconnecting() const;
 
   // Runs `write` with the stream results go to: standard output, or --output's
-  // file, which is put in place afterwards.
+  // file, which is put in place afterwards if anything was written to it.
   ExitCode WithOutput(const std::function<ExitCode(std::ostream&)>& write) const;
 
   // A surface for results written to `out`.

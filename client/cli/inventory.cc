@@ -38,8 +38,20 @@ std::vector<std::string> DeviceRow(const v1::Device& device) {
           device.model().empty() ? "–" : device.model(),
           device.compute_units() > 0 ? absl::StrCat(device.compute_units()) : "–",
           device.memory_bytes() > 0 ? BytesText(device.memory_bytes()) : "–",
-          BytesText(device.leased_bytes()),
+          device.state() == v1::DEVICE_STATE_UNAVAILABLE ? "–" : BytesText(device.leased_bytes()),
           absl::StrJoin(notes, "; ")};
+}
+
+// What nobody could look at has no value, not even 0.
+Json DeviceJson(const v1::Device& device) {
+  Json json = MessageJson(device);
+  if (device.state() == v1::DEVICE_STATE_UNAVAILABLE) {
+    for (const char* key : {"memory_bytes", "arena_bytes", "leased_bytes", "compute_units",
+                            "queue_depth", "worker_restarts"}) {
+      json.erase(key);
+    }
+  }
+  return json;
 }
 
 ExitCode ListDevices(const Context& context, bool ceilings) {
@@ -54,7 +66,7 @@ ExitCode ListDevices(const Context& context, bool ceilings) {
                 const auto status = connection.stub().ListDevices(&call, request, &response);
                 for (const v1::Device& device : response.devices()) {
                   listed.rows.push_back(DeviceRow(device));
-                  listed.items.push_back(MessageJson(device));
+                  listed.items.push_back(DeviceJson(device));
                 }
                 return status;
               });
@@ -71,7 +83,7 @@ ExitCode ReleaseDevice(const Context& context, const std::string& device) {
                 const auto status = connection.stub().ReleaseDevice(&call, request, &released);
                 if (status.ok()) {
                   listed.rows.push_back(DeviceRow(released));
-                  listed.items.push_back(MessageJson(released));
+                  listed.items.push_back(DeviceJson(released));
                 }
                 return status;
               });
@@ -112,6 +124,13 @@ grpc::Status FetchSuites(Connection& connection, bool full, v1::ListSuitesRespon
   return connection.stub().ListSuites(&call, request, response);
 }
 
+Json SuiteJson(const v1::Suite& suite) {
+  Json json = MessageJson(suite);
+  // A suite that cannot be read has an unknown number of cases, not none.
+  if (!suite.error().empty()) json.erase("case_count");
+  return json;
+}
+
 ExitCode ListSuites(const Context& context) {
   return List(context, "suites", {"SUITE", "VERSION", "CASES", "WHAT IT IS FOR"},
               [&](Connection& connection, Listed& listed) {
@@ -119,9 +138,10 @@ ExitCode ListSuites(const Context& context) {
                 const auto status = FetchSuites(connection, false, &response);
                 for (const v1::Suite& suite : response.suites()) {
                   listed.rows.push_back(
-                      {suite.name(), suite.version(), absl::StrCat(suite.case_count()),
+                      {suite.name(), suite.version(),
+                       suite.error().empty() ? absl::StrCat(suite.case_count()) : "–",
                        suite.error().empty() ? suite.title() : "cannot be read: " + suite.error()});
-                  listed.items.push_back(MessageJson(suite));
+                  listed.items.push_back(SuiteJson(suite));
                 }
                 return status;
               });
@@ -145,7 +165,7 @@ ExitCode ShowSuite(const Context& context, const std::string& name) {
       if (*format == Format::kTable) {
         out << suite.text() << (suite.text().ends_with('\n') ? "" : "\n");
       } else {
-        out << Indented(MessageJson(suite)) << '\n';
+        out << Indented(SuiteJson(suite)) << '\n';
       }
       return ExitCode::kPassed;
     });

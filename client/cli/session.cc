@@ -86,6 +86,7 @@ struct Session {
   Follower follower;
   std::optional<Background> background;
   std::optional<Failure> failure;
+  bool left = false;  // by the user, before the job's end
   ExitCode code = ExitCode::kNoVerdict;
 };
 
@@ -158,6 +159,7 @@ class Watch {
     if (status.ok()) {
       session.code = ExitCodeOf(run.job);
     } else if (left_) {
+      session.left = true;
       session.code = ExitCode::kNoVerdict;
     } else {
       session.failure = Describe(status, session.connection.target());
@@ -254,16 +256,18 @@ class Watch {
     }
     const std::lock_guard lock(mutex_);
     ExitCode code = ExitCode::kPassed;
-    bool anything = false;
+    bool left = false;
+    bool anything = false;  // to report: a job's end, or results before a daemon was lost
     for (std::size_t i = 0; i < sessions_.size(); ++i) {
       code = i == 0 ? sessions_[i].code : Worst(code, sessions_[i].code);
-      anything |= !report_.runs[i].job.name().empty();
+      left |= sessions_[i].left;
+      anything |= sessions_[i].failure ? !report_.runs[i].results.empty() : !sessions_[i].left;
     }
     report_.generated_at = absl::Now();
-    if (left_) {
-      sink_->OnLeave();
-    } else if (anything) {
+    if (anything && !left) {
       sink_->OnEnd(report_);
+    } else {
+      sink_->OnLeave();
     }
     for (const Session& session : sessions_) {
       if (session.failure) context_.Fail(*session.failure);

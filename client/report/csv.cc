@@ -69,8 +69,6 @@ class CsvSink : public Sink {
  public:
   explicit CsvSink(const Surface& surface) : surface_(surface) {}
 
-  void OnStart(const Run& /*run*/) override { Header(); }
-
   void OnResult(const Run& run, const v1::CaseResult& result) override {
     Header();
     const Json test = TestJson(run, result);

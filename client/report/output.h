@@ -15,7 +15,10 @@ namespace assay {
 // A file under construction. Not thread-safe.
 class OutputFile {
  public:
-  // Opens a hidden file beside `path`. INVALID_ARGUMENT says why it cannot.
+  // Opens a hidden file beside the one `path` leads to, symbolic links
+  // followed. What exists and is no regular file (a device, a pipe) is written
+  // as it is: there is nothing to put in its place. INVALID_ARGUMENT says why it
+  // cannot.
   static absl::StatusOr<std::unique_ptr<OutputFile>> Create(const std::string& path);
   // Removes what was not committed.
   ~OutputFile();
@@ -24,6 +27,9 @@ class OutputFile {
 
   std::ostream& stream() { return stream_; }
 
+  // Whether anything was written, or tried to be.
+  bool written() { return stream_.tellp() != std::streampos(0); }
+
   // Puts the file in its place. INTERNAL where the disk was full or the name is taken.
   absl::Status Commit();
 
@@ -31,7 +37,7 @@ class OutputFile {
   OutputFile(std::string path, std::string draft);
 
   std::string path_;
-  std::string draft_;
+  std::string draft_;  // empty: path_ itself is written
   std::ofstream stream_;
   bool committed_ = false;
 };

@@ -7,6 +7,7 @@
 #ifndef ASSAY_CLIENT_REPORT_REPORT_H_
 #define ASSAY_CLIENT_REPORT_REPORT_H_
 
+#include <map>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -27,7 +28,8 @@ struct Run {
   v1::ServerInfo server;            // empty where it was not asked for
   std::vector<v1::Device> devices;  // those of the daemon; empty where not asked for
   std::vector<v1::CaseResult> results;
-  int total = 0;  // cases the job has; 0 until known
+  int total = 0;                         // cases the job has; 0 until known
+  std::map<std::string, int> op_totals;  // the same by operator; empty until known
 };
 
 struct Report {
@@ -68,7 +70,8 @@ class Sink {
   virtual void OnNote(std::string_view note) = 0;
   // Everything has ended; called once, and the last call.
   virtual void OnEnd(const Report& report) = 0;
-  // The user left before the end; called instead of OnEnd.
+  // There is no end to report: the user left before it, or no daemon gave any
+  // result. Called instead of OnEnd.
   virtual void OnLeave() {}
 };
 

@@ -2,8 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -13,6 +17,7 @@
 namespace assay::testing {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -337,6 +342,23 @@ TEST(Listings, DevicesKernelsSuitesAndJobsAsTableAndJson) {
   EXPECT_FALSE(device["ceilings"][0].contains("bytes_per_second"));
 }
 
+TEST(Listings, WhatIsNotKnownIsNotZero) {
+  FakeService service;
+  const auto device =
+      nlohmann::json::parse(Assay(service, {"devices", "--format", "json"}).out)["devices"][1];
+  EXPECT_EQ(device["state"], "UNAVAILABLE");
+  for (const char* key : {"memory_bytes", "arena_bytes", "leased_bytes", "compute_units",
+                          "queue_depth", "worker_restarts"}) {
+    EXPECT_FALSE(device.contains(key)) << key;
+  }
+  EXPECT_THAT(Assay(service, {"devices"}).out, ContainsRegex("unavailable +– +– +– +– +no driver"));
+  const auto suite =
+      nlohmann::json::parse(Assay(service, {"suites", "--format", "json"}).out)["suites"][1];
+  EXPECT_EQ(suite["name"], "broken");
+  EXPECT_FALSE(suite.contains("case_count"));
+  EXPECT_THAT(Assay(service, {"suites"}).out, ContainsRegex("broken +– +cannot be read"));
+}
+
 TEST(Devices, ReleaseTakesTheShortName) {
   FakeService service;
   EXPECT_EQ(Assay(service, {"devices", "release", "cpu:0"}).code, 0);
@@ -373,6 +395,89 @@ TEST(Output, AFileAppearsWholeAndOnlyForWhatRan) {
   // The extension chose the format.
   EXPECT_EQ(nlohmann::json::parse(std::ifstream(path))["schema"], "assay.report/v1");
   EXPECT_EQ(RunGemm(service, {"--output", "/nonexistent/x.json"}).code, 2);
+}
+
+std::string Content(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A path in a folder of the test's own with the content "from before".
+std::string ReportFromBefore(const std::string& name) {
+  const std::string folder = ::testing::TempDir() + "/assay-output-" + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  const std::string path = folder + "/" + name;
+  std::ofstream(path) << "from before";
+  return path;
+}
+
+TEST(Output, ADeviceStaysOneAndALinkToo) {
+  FakeService service;
+  service.results = {MakeResult(0, v1::VERDICT_PASSED)};
+  const std::string pipe = ReportFromBefore("pipe");
+  std::remove(pipe.c_str());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::string read;
+  std::thread reader([&] { read = Content(pipe); });
+  EXPECT_EQ(RunGemm(service, {"--format", "jsonl", "--output", pipe}).code, 0);
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  reader.join();
+  EXPECT_THAT(read, HasSubstr("\"verdict\":\"PASSED\""));
+  // A link to a file that is there, and one to a file that is not yet.
+  const std::string target = ReportFromBefore("target.json");
+  const std::string link = ReportFromBefore("link.json");
+  for (int i = 0; i < 2; ++i) {
+    std::remove(link.c_str());
+    std::filesystem::create_symlink("target.json", link);
+    EXPECT_EQ(RunGemm(service, {"--output", link}).code, 0);
+    EXPECT_TRUE(std::filesystem::is_symlink(link));
+    EXPECT_THAT(Content(target), HasSubstr("assay.report/v1"));
+    std::remove(target.c_str());
+  }
+}
+
+TEST(Output, LeavingKeepsTheReportFromBefore) {
+  for (const char* name : {"r.json", "r.xml", "r.html"}) {
+    FakeService service;
+    service.results = {MakeResult(0, v1::VERDICT_PASSED)};
+    service.hang = true;
+    const std::string path = ReportFromBefore(name);
+    std::thread user([&service] {
+      while (service.watched_after().empty()) std::this_thread::yield();
+      std::raise(SIGTERM);
+    });
+    EXPECT_EQ(RunGemm(service, {"--output", path}).code, 4);
+    user.join();
+    EXPECT_EQ(Content(path), "from before") << name;
+  }
+}
+
+TEST(Output, WhatWasSeenIsWrittenThoughTheDaemonDied) {
+  for (const char* name : {"d.json", "d.jsonl", "d.csv"}) {
+    FakeService service;
+    service.results = {MakeResult(0, v1::VERDICT_PASSED), MakeResult(1, v1::VERDICT_PASSED)};
+    service.die_after = 2;  // the start and one result
+    const std::string path = ReportFromBefore(name);
+    EXPECT_EQ(RunGemm(service, {"--output", path, "--reconnect", "0s"}).code, 3);
+    EXPECT_THAT(Content(path), HasSubstr("onednn #0")) << name;
+    // Nothing was seen: nothing is put in its place.
+    service.always_drop = true;
+    const std::string kept = ReportFromBefore(name);
+    EXPECT_EQ(RunGemm(service, {"--output", kept, "--reconnect", "0s"}).code, 3);
+    EXPECT_EQ(Content(kept), "from before") << name;
+  }
+}
+
+TEST(Output, OneOfSeveralTargetsMayBeDown) {
+  FakeService up, down;
+  up.results = {MakeResult(0, v1::VERDICT_PASSED)};
+  down.create_status = {grpc::StatusCode::UNAVAILABLE, "draining"};
+  const std::string path = ReportFromBefore("targets.json");
+  EXPECT_EQ(Assay({"run", "gemm", "--m", "4", "--output", path, "--target",
+                   up.target() + "," + down.target()})
+                .code,
+            3);
+  EXPECT_EQ(nlohmann::json::parse(Content(path))["passed"], 1);
 }
 
 }  // namespace

@@ -234,6 +234,7 @@ grpc::Status FakeService::WatchJob(grpc::ServerContext* context, const v1::Watch
   if (always_drop) return {grpc::StatusCode::UNAVAILABLE, "Socket closed"};
   int sent = 0;
   for (const auto& event : events) {
+    if (die_after > 0 && request->after_sequence() >= die_after) break;
     if (event.sequence() <= request->after_sequence()) continue;
     if (hang && event.has_state_change()) {
       // Until the client has gone or asked for the end.
@@ -248,8 +249,10 @@ grpc::Status FakeService::WatchJob(grpc::ServerContext* context, const v1::Watch
       return grpc::Status::OK;
     }
     writer->Write(event);
-    if (first && ++sent == drop_after) return {grpc::StatusCode::UNAVAILABLE, "Socket closed"};
+    if (request->after_sequence() + ++sent == die_after || (first && sent == drop_after))
+      return {grpc::StatusCode::UNAVAILABLE, "Socket closed"};
   }
+  if (die_after > 0) return {grpc::StatusCode::UNAVAILABLE, "Socket closed"};
   return grpc::Status::OK;
 }
 
@@ -309,6 +312,9 @@ grpc::Status FakeService::ListSuites(grpc::ServerContext*, const v1::ListSuitesR
   suite.set_title("what runs at night");
   suite.set_case_count(3);
   if (request->full()) suite.set_text("title = \"what runs at night\"\n");
+  v1::Suite& broken = *response->add_suites();
+  broken.set_name("broken");
+  broken.set_error("broken.toml:3:1: unknown key");
   return grpc::Status::OK;
 }
 

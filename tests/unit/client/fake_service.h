@@ -39,6 +39,7 @@ class FakeService : public v1::ValidationService::Service {
   int drop_after = 0;  // end the first WatchJob with UNAVAILABLE after so many events; 0: never
   bool always_drop = false;  // every WatchJob ends without an event
   bool hang = false;         // WatchJob sends its results but never finishes, until cancelled
+  int die_after = 0;         // end every WatchJob with UNAVAILABLE after so many events; 0: never
   int lose_creates = 0;      // so many CreateJob are carried out, but answered "Socket closed"
   std::vector<v1::Finding> job_findings;
 
