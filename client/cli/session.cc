@@ -172,6 +172,7 @@ class Watch {
     switch (event.event_case()) {
       case v1::JobEvent::kStarted:
         run.total = event.started().total();
+        for (const auto& [op, total] : event.started().op_counts()) run.op_totals[op] = total;
         if (!event.started().devices().empty()) {
           *run.job.mutable_devices() = event.started().devices();
         }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -25,6 +27,7 @@ constexpr std::size_t kFigures =         // the columns right of the case, with 
 // A terminal shows this many passed cases; more are counted.
 constexpr std::size_t kMostPassedRows = 20;
 constexpr int kBarWidth = 20;
+constexpr std::size_t kNarrowBar = 6;  // narrower than this a bar shows nothing
 // Redrawing more often than a screen does costs and shows nothing.
 constexpr absl::Duration kRedraw = absl::Milliseconds(33);
 
@@ -46,11 +49,13 @@ class TableSink : public Sink {
   void OnProgress(const Run& run, const v1::CaseProgress& progress) override {
     current_ = progress.name();
     total_[run.target] = progress.total();
+    op_totals_[run.target] = run.op_totals;
     Redraw();
   }
 
   void OnResult(const Run& run, const v1::CaseResult& result) override {
     if (run.total > 0) total_[run.target] = run.total;
+    op_totals_[run.target] = run.op_totals;
     ++done_;
     ++ops_[OpOf(result.spec())].done;
     const bool plain = result.verdict() == v1::VERDICT_PASSED && !LookCloser(result);
@@ -167,22 +172,67 @@ class TableSink : public Sink {
     drawn_ = false;
   }
 
-  // "████████░░░░ 102/117  gemm 72 · conv 18 · attention 12   attention 1x16…":
-  // one line that fits, so that one carriage return takes it back.
-  void Draw() {
-    if (!surface_.live) return;
-    const int total = TotalCases();
-    if (total == 0) return;
-    const int filled = static_cast<int>(static_cast<std::int64_t>(kBarWidth) * done_ / total);
-    std::string line;
-    for (int i = 0; i < kBarWidth; ++i) line += i < filled ? "█" : "░";
-    absl::StrAppend(&line, " ", done_, "/", total);
+  static std::string Bar(int width, int done, int total) {
+    const auto filled =
+        static_cast<int>(static_cast<std::int64_t>(width) * std::min(done, total) / total);
+    std::string bar;
+    for (int i = 0; i < width; ++i) bar += i < filled ? "█" : "░";
+    return bar;
+  }
+
+  // "gemm ████████ 72/72   conv ████████ 18/18   attention ███░░░░░ 12/27": a bar
+  // an operator. Empty where the totals are not known or the line has no room.
+  std::string OpBars() const {
+    std::map<std::string, int> totals;
+    for (const auto& [target, ops] : op_totals_) {
+      for (const auto& [op, total] : ops) totals[op] += total;
+    }
+    std::erase_if(totals, [](const auto& entry) { return entry.second <= 0; });
+    if (totals.empty()) return "";
+    std::vector<std::pair<std::string, std::string>> texts;  // left and right of the bar
+    std::vector<std::pair<int, int>> counts;
+    std::size_t fixed = 3 * (totals.size() - 1);
+    for (const auto& [op, total] : totals) {
+      const auto it = ops_.find(op);
+      const OpProgress progress = it == ops_.end() ? OpProgress{} : it->second;
+      std::string right = absl::StrCat(" ", progress.done, "/", total);
+      if (progress.bad > 0) absl::StrAppend(&right, " (", progress.bad, " to look at)");
+      texts.emplace_back(absl::StrCat(op, " "), std::move(right));
+      counts.emplace_back(progress.done, total);
+      fixed += texts.back().first.size() + texts.back().second.size();
+    }
+    const std::size_t room = Width() - 1;
+    if (room < fixed + totals.size() * kNarrowBar) return "";
+    const int width =
+        static_cast<int>(std::min<std::size_t>(kBarWidth, (room - fixed) / totals.size()));
+    std::vector<std::string> bars;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      bars.push_back(absl::StrCat(texts[i].first, Bar(width, counts[i].first, counts[i].second),
+                                  texts[i].second));
+    }
+    return absl::StrJoin(bars, "   ");
+  }
+
+  // "████████░░░░ 102/117  gemm 72 · conv 18 · attention 12".
+  std::string OneBar(int total) const {
+    std::string line = absl::StrCat(Bar(kBarWidth, done_, total), " ", done_, "/", total);
     std::vector<std::string> ops;
     for (const auto& [op, progress] : ops_) {
       ops.push_back(absl::StrCat(op, " ", progress.done));
       if (progress.bad > 0) absl::StrAppend(&ops.back(), " (", progress.bad, " to look at)");
     }
     if (!ops.empty()) absl::StrAppend(&line, "  ", absl::StrJoin(ops, " · "));
+    return line;
+  }
+
+  // One line that fits, so that one carriage return takes it back; the case that
+  // runs stands at its end, as far as there is room.
+  void Draw() {
+    if (!surface_.live) return;
+    const int total = TotalCases();
+    if (total == 0) return;
+    std::string line = OpBars();
+    if (line.empty()) line = OneBar(total);
     if (!current_.empty() && done_ < total) absl::StrAppend(&line, "   ", current_);
     surface_.out << Shorten(line, Width() - 1);
     drawn_ = true;
@@ -190,7 +240,8 @@ class TableSink : public Sink {
 
   Surface surface_;
   RowLayout layout_;
-  std::map<std::string, int> total_;  // target -> cases
+  std::map<std::string, int> total_;                             // target -> cases
+  std::map<std::string, std::map<std::string, int>> op_totals_;  // target -> operator -> cases
   std::map<std::string, OpProgress> ops_;
   std::vector<v1::CaseResult> held_;
   std::string current_;

@@ -168,7 +168,10 @@ v1::Job FakeService::Job(bool ended) const {
 
 std::vector<v1::JobEvent> FakeService::Events() const {
   std::vector<v1::JobEvent> events(1);
-  events[0].mutable_started()->set_total(static_cast<int>(results.size()));
+  auto& started = *events[0].mutable_started();
+  started.set_total(static_cast<int>(results.size()));
+  for (const auto& result : results)
+    ++(*started.mutable_op_counts())[result.spec().has_gemm() ? "gemm" : "copy"];
   for (const auto& result : results) *events.emplace_back().mutable_case_result() = result;
   auto* change = events.emplace_back().mutable_state_change();
   change->set_from(v1::JOB_STATE_RUNNING);

@@ -300,7 +300,7 @@ TEST(Table, OnATerminalNamesTheDeviceAndDrawsProgress) {
   service.results[30] = MakeResult(30, v1::VERDICT_FAILED);
   const Output output = RunGemm(service, {}, true);
   EXPECT_THAT(output.out, HasSubstr("gemm · cpu:0 EPYC 9755 (2 cores) · seed 1 · jobs/4f2k\n"));
-  EXPECT_THAT(output.out, HasSubstr("█"));
+  EXPECT_THAT(output.out, HasSubstr("gemm ██████████░░░░░░░░░░ 31/60 (1 to look at)"));
   EXPECT_THAT(output.out, HasSubstr("FAILED"));
   EXPECT_THAT(output.out, HasSubstr("… and 39 more passed"));
   // Streams were not told to colour.
