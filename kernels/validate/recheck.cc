@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "kernels/numerics/bound.h"
 #include "kernels/numerics/cat.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/validate/verdict.h"
@@ -47,7 +48,7 @@ bool SameClass(double a, double b) {
 absl::StatusOr<Recheck> RecheckOnHost(const Case& c, const Op& op, const Plan& plan, Device& device,
                                       const TensorView& output, double* reference,
                                       double* allowance, const HostInputs& inputs,
-                                      const CompareResult& compare) {
+                                      const CompareResult& compare, bool flushes) {
   std::vector<std::int64_t> at =
       op.Samples(c, plan, c.seed.value_or(1), std::min(kRecheckSamples, output.count()));
   if (compare.worst.index >= 0) at.push_back(compare.worst.index);
@@ -80,14 +81,13 @@ absl::StatusOr<Recheck> RecheckOnHost(const Case& c, const Op& op, const Plan& p
   Recheck result;
   result.elements = static_cast<std::int64_t>(n);
   const FormatInfo& format = Info(plan.output.dtype);
+  const OutputRounding output_rounding = OutputRoundingOf(plan.output.dtype, flushes);
   const bool clean = compare.beyond_proven == 0 && compare.class_mismatches == 0;
   std::int64_t disagreements = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    const double rounding =
-        plan.exact ? 0.0 : format.unit_roundoff * std::abs(value[i]) + format.min_subnormal / 2;
     const double bound =
         plan.exact ? 0.0
-                   : rounding + (1 + format.unit_roundoff) * plan.proven_factor * host_allowance[i];
+                   : TBound(output_rounding, value[i], plan.proven_factor * host_allowance[i]);
     std::string_view what;
     double got = device_value[i];
     if (!SameClass(device_value[i], value[i]) ||
@@ -97,10 +97,14 @@ absl::StatusOr<Recheck> RecheckOnHost(const Case& c, const Op& op, const Plan& p
                !(device_allowance[i] <= kAllowanceSlack * host_allowance[i] + 1e-300)) {
       what = "the device's error allowance is";
       got = device_allowance[i];
-    } else if (check_output && clean && std::isfinite(value[i])) {
+    } else if (check_output && clean) {
       const double o = LoadDouble(plan.output.dtype, actual.data(), static_cast<std::int64_t>(i));
-      // An output that overflowed where it may is the compare pass's to judge.
-      if (std::isfinite(o) && !(std::abs(o - value[i]) <= bound)) {
+      const double rounded = Quantise(value[i], plan.output.dtype);
+      const bool may_overflow = std::abs(value[i]) + bound >= format.max_finite;
+      const bool accepted = std::isfinite(o) && std::isfinite(rounded)
+                                ? std::abs(o - value[i]) <= bound
+                                : SameClass(o, rounded) || (may_overflow && !std::isnan(o));
+      if (!accepted) {
         what = "the device accepted an output of";
         got = o;
       }

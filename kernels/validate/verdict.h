@@ -1,7 +1,8 @@
 // The verdict: from what was measured to what it means. Pure functions, no device.
 //
 // The policy (a correct kernel never fails, a broken one never passes):
-//   beyond the proven bound            → FAILED, always
+//   beyond the proven bound            → FAILED (subnormal inputs: INCONCLUSIVE, for
+//                                        whether they are flushed is a property)
 //   beyond the probabilistic bound     → FAILED on zero-mean random data that this
 //                                        product generated, else INCONCLUSIVE (suspect)
 //   wrong class, guard, unwritten      → FAILED, always
@@ -50,6 +51,7 @@ struct Evidence {
   std::string recheck_fault;                // not empty: host and device disagree, and how
   std::vector<std::string> changed_inputs;  // operands the kernel wrote into
   std::optional<double> efficiency;
+  bool efficiency_due = true;  // false while the timed launches are still to come
 };
 
 struct Judgement {

@@ -188,6 +188,28 @@ TEST_F(Verdicts, ThresholdsRejectNaN) {
   ExpectOne(Verdict::kFailed, "threshold");
 }
 
+// Integers have no units in the last place to measure: the mismatches speak.
+TEST_F(Verdicts, TheUlpCriterionJudgesIntegersToo) {
+  case_.criterion = Criterion::kUlp;
+  result_.mismatches = 3;
+  ExpectOne(Verdict::kFailed, "threshold");
+}
+
+// What a kernel wrote outside its operands may be the reference it is judged by.
+TEST_F(Verdicts, AGuardHitExplainsADisagreement) {
+  fault_ = "host and device disagree";
+  guard_hits_ = 4096;
+  ExpectOne(Verdict::kFailed, "guard");
+}
+
+// A softmax of nearly equal inputs is one value everywhere, rounded one way.
+TEST_F(Verdicts, OneValueSeenManyTimesIsNoBias) {
+  result_.bias_count = 4000;
+  result_.bias_sum = -0.45 * 4000;
+  result_.bias_sum_squared = 4000 * (0.45 * 0.45 + 0.0001);
+  EXPECT_EQ(Judged().verdict, Verdict::kPassed);
+}
+
 TEST_F(Verdicts, AZeroToleranceIsATolerance) {
   case_.criterion = Criterion::kLegacy;
   case_.atol = 0.0;

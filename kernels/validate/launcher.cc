@@ -1,0 +1,166 @@
+#include "kernels/validate/launcher.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "kernels/numerics/cat.h"
+#include "kernels/numerics/convert.h"
+#include "kernels/numerics/poison.h"
+
+namespace assay {
+
+Ended EndedBy(const absl::Status& status, std::string_view what) {
+  const bool memory = status.code() == absl::StatusCode::kResourceExhausted;
+  return {memory ? Verdict::kInconclusive : Verdict::kError,
+          {memory ? "memory" : "fault", Cat(what, ": ", status.message())}};
+}
+
+Ended RefusedBy(const absl::Status& status, std::string_view what) {
+  if (status.code() == absl::StatusCode::kUnimplemented) {
+    return {Verdict::kUnsupported, {"unsupported", Cat(status.message())}};
+  }
+  return EndedBy(status, what);
+}
+
+End Launcher::Prepare(const KernelEntry& entry, Plan& plan) {
+  plan_ = &plan;
+  provider_ = entry.provider;
+  device_.arena().Reset();
+  absl::StatusOr<std::unique_ptr<Kernel>> kernel = entry.make(case_, plan, device_);
+  if (!kernel.ok()) return RefusedBy(kernel.status(), entry.provider);
+  kernel_ = *std::move(kernel);
+  plan.intermediate_roundoff = kernel_->intermediate_roundoff();
+  for (const Operand& operand : plan.inputs) {
+    absl::StatusOr<TensorView> view = Allocate(operand);
+    if (!view.ok()) return EndedBy(view.status(), operand.name);
+    inputs_.push_back(*view);
+  }
+  absl::StatusOr<TensorView> output = Allocate(plan.output);
+  if (!output.ok()) return EndedBy(output.status(), "output");
+  output_ = *output;
+  absl::StatusOr<double*> value = AllocateDoubles(output_.count());
+  if (!value.ok()) return EndedBy(value.status(), "reference");
+  reference_.value = *value;
+  if (plan.exact) return std::nullopt;
+  absl::StatusOr<double*> allowance = AllocateDoubles(output_.count());
+  if (!allowance.ok()) return EndedBy(allowance.status(), "error bounds");
+  reference_.allowance = *allowance;
+  return std::nullopt;
+}
+
+absl::StatusOr<TensorView> Launcher::Allocate(const Operand& operand) {
+  TensorView view{nullptr, operand.dtype, operand.extents};
+  absl::StatusOr<Block> block = device_.arena().Allocate(view.bytes(), /*guarded=*/true);
+  if (!block.ok()) return block.status();
+  view.data = block->data;
+  return view;
+}
+
+absl::StatusOr<double*> Launcher::AllocateDoubles(std::int64_t count) {
+  absl::StatusOr<Block> block = device_.arena().Allocate(
+      count * static_cast<std::int64_t>(sizeof(double)), /*guarded=*/false);
+  if (!block.ok()) return block.status();
+  return static_cast<double*>(block->data);
+}
+
+End Launcher::Fill() {
+  clock_.Enter(Phase::kFill);
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const FillSpec spec{plan_->inputs[i].pattern, case_.seed.value_or(1),
+                        static_cast<std::uint32_t>(i), /*epoch=*/0};
+    absl::Status status = device_.Fill(spec, inputs_[i]);
+    if (status.ok()) status = device_.GuardPadding(inputs_[i]);
+    if (!status.ok()) return EndedBy(status, plan_->inputs[i].name);
+  }
+  return Digests(input_digests_);
+}
+
+End Launcher::Digests(std::vector<TensorDigest>& out) {
+  out.clear();
+  for (const TensorView& view : inputs_) {
+    absl::StatusOr<TensorDigest> digest = device_.Digest(view);
+    if (!digest.ok()) return EndedBy(digest.status(), "digest");
+    out.push_back(*digest);
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<double> Launcher::Launch(Poison poison) {
+  clock_.Enter(Phase::kFill);
+  absl::Status status = device_.PoisonTensor(poison, output_);
+  if (status.ok()) status = device_.GuardPadding(output_);
+  if (status.ok()) status = device_.WriteGuards();
+  if (status.ok()) status = device_.Synchronize();
+  if (!status.ok()) return status;
+  clock_.Enter(Phase::kKernel);
+  const double begin = device_.Now();
+  status = kernel_->Launch(inputs_, output_);
+  if (status.ok()) status = device_.Synchronize();
+  const double seconds = device_.Now() - begin;
+  if (!status.ok()) return status;
+  clock_.Enter(Phase::kGuards);
+  status = CountGuards();
+  if (!status.ok()) return status;
+  return seconds;
+}
+
+absl::Status Launcher::CountGuards() {
+  absl::StatusOr<std::int64_t> bands = device_.CheckGuards();
+  if (!bands.ok()) return bands.status();
+  std::int64_t hits = *bands;
+  std::vector<TensorView> views = inputs_;
+  views.push_back(output_);
+  for (const TensorView& view : views) {
+    absl::StatusOr<std::int64_t> changed = device_.CheckPadding(view);
+    if (!changed.ok()) return changed.status();
+    hits += *changed;
+  }
+  guard_hits_ = std::max(guard_hits_, hits);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::int64_t> Launcher::CountUnwritten() {
+  absl::StatusOr<TensorDigest> first = OutputDigest();
+  if (!first.ok()) return first.status();
+  absl::StatusOr<double> seconds = Launch(Poison::kSecond);
+  if (!seconds.ok()) return seconds.status();
+  absl::StatusOr<TensorDigest> second = OutputDigest();
+  if (!second.ok()) return second.status();
+  if (*first == *second) return 0;
+
+  const DType dtype = output_.dtype;
+  const std::int64_t count = output_.count();
+  const auto bytes = static_cast<std::size_t>(StorageBytes(dtype, count));
+  std::vector<unsigned char> with_second(bytes), with_first(bytes);
+  absl::Status status = device_.ToHost(output_, 0, count, with_second.data());
+  if (!status.ok()) return status;
+  seconds = Launch(Poison::kFirst);
+  if (!seconds.ok()) return seconds.status();
+  status = device_.ToHost(output_, 0, count, with_first.data());
+  if (!status.ok()) return status;
+  std::int64_t unwritten = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const bool both =
+        LoadBits(dtype, with_first.data(), i) == PoisonBits(dtype, /*second=*/false) &&
+        LoadBits(dtype, with_second.data(), i) == PoisonBits(dtype, /*second=*/true);
+    unwritten += both ? 1 : 0;
+  }
+  return unwritten;
+}
+
+End Launcher::RestoreInputs() {
+  clock_.Enter(Phase::kGuards);
+  std::vector<TensorDigest> now;
+  if (End end = Digests(now)) return end;
+  bool changed = false;
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (now[i] == input_digests_[i]) continue;
+    changed_inputs_.insert(std::string(plan_->inputs[i].name));
+    changed = true;
+  }
+  if (!changed) return std::nullopt;
+  return Fill();
+}
+
+}  // namespace assay

@@ -1,0 +1,100 @@
+// The kernel under test and its operands on the device: allocated with guard bands,
+// filled, and launched with a poisoned output.
+//
+// Owns the kernel; operands live in the device's arena until its next Reset. One thread.
+#ifndef ASSAY_KERNELS_VALIDATE_LAUNCHER_H_
+#define ASSAY_KERNELS_VALIDATE_LAUNCHER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/ops/case.h"
+#include "kernels/ops/op.h"
+#include "kernels/providers/provider.h"
+#include "kernels/runtime/device.h"
+#include "kernels/validate/outcome.h"
+#include "kernels/validate/phase_clock.h"
+
+namespace assay {
+
+// A step that cannot go on ends the case with a verdict of its own; none: go on.
+struct Ended {
+  Verdict verdict = Verdict::kUnspecified;
+  Finding finding;
+};
+using End = std::optional<Ended>;
+
+// The end that a status of the device or of a launch means: memory INCONCLUSIVE,
+// anything else ERROR. `what` names the step or the operand.
+Ended EndedBy(const absl::Status& status, std::string_view what);
+
+// The same for a plan, a factory or a reference, which alone may say that they
+// cannot: UNIMPLEMENTED is UNSUPPORTED. A launch that says so has failed.
+Ended RefusedBy(const absl::Status& status, std::string_view what);
+
+class Launcher {
+ public:
+  // All must outlive the launcher.
+  Launcher(const Case& c, Device& device, PhaseClock& clock)
+      : case_(c), device_(device), clock_(clock) {}
+
+  // Resets the arena, has the kernel made, allocates operands and reference
+  // buffers. `plan` must outlive the launcher; what the kernel declares of its
+  // arithmetic is written into it.
+  End Prepare(const KernelEntry& entry, Plan& plan);
+
+  // Fills the inputs and remembers their digests.
+  End Fill();
+
+  // One poisoned and guarded launch; the seconds it took alone.
+  absl::StatusOr<double> Launch(Poison poison);
+
+  // For formats that have no value to spare for a poison: counts the elements that
+  // hold either poison after a launch with each. The output must be that of a launch
+  // with the first. Equal outputs of two launches prove that there are none; only
+  // otherwise are the outputs read.
+  absl::StatusOr<std::int64_t> CountUnwritten();
+
+  // Finds inputs the kernel wrote into and fills them again, so that nothing is
+  // judged against what it wrote.
+  End RestoreInputs();
+
+  absl::StatusOr<TensorDigest> OutputDigest() { return device_.Digest(output_); }
+
+  const std::vector<TensorView>& inputs() const { return inputs_; }
+  const TensorView& output() const { return output_; }
+  ReferenceBuffers& reference() { return reference_; }
+  const Kernel& kernel() const { return *kernel_; }
+  std::string_view provider() const { return provider_; }
+  std::int64_t guard_hits() const { return guard_hits_; }  // [bytes], the most of any launch
+  const std::set<std::string>& changed_inputs() const { return changed_inputs_; }
+
+ private:
+  absl::StatusOr<TensorView> Allocate(const Operand& operand);
+  absl::StatusOr<double*> AllocateDoubles(std::int64_t count);
+  End Digests(std::vector<TensorDigest>& out);
+  absl::Status CountGuards();
+
+  const Case& case_;
+  Device& device_;
+  PhaseClock& clock_;
+  const Plan* plan_ = nullptr;
+  std::string_view provider_;
+  std::unique_ptr<Kernel> kernel_;
+  std::vector<TensorView> inputs_;
+  std::vector<TensorDigest> input_digests_;
+  TensorView output_;
+  ReferenceBuffers reference_;
+  std::int64_t guard_hits_ = 0;
+  std::set<std::string> changed_inputs_;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_VALIDATE_LAUNCHER_H_

@@ -1,0 +1,56 @@
+// Which step a case is in, and what each step has taken.
+#ifndef ASSAY_KERNELS_VALIDATE_PHASE_CLOCK_H_
+#define ASSAY_KERNELS_VALIDATE_PHASE_CLOCK_H_
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "kernels/runtime/device.h"
+#include "kernels/validate/outcome.h"
+#include "kernels/validate/runner.h"
+
+namespace assay {
+
+// Tells the observer before each step and adds up the device's clock. Phases may be
+// entered again; their times add. One thread.
+class PhaseClock {
+ public:
+  PhaseClock(Device& device, PhaseObserver& observer) : device_(device), observer_(observer) {}
+
+  // Ends the phase before it.
+  void Enter(Phase phase) {
+    const double now = device_.Now();
+    if (phase_ != Phase::kIdle) Add(now - begin_);
+    phase_ = phase;
+    begin_ = now;
+    observer_.Enter(phase);
+  }
+
+  // Ends the last phase; the times, in the order the phases were first entered.
+  std::vector<PhaseTime> Finish() {
+    Enter(Phase::kIdle);
+    return std::move(times_);
+  }
+
+ private:
+  void Add(double seconds) {
+    const auto at = std::find_if(times_.begin(), times_.end(),
+                                 [&](const PhaseTime& t) { return t.phase == PhaseName(phase_); });
+    if (at != times_.end()) {
+      at->seconds += seconds;
+    } else {
+      times_.push_back({PhaseName(phase_), seconds});
+    }
+  }
+
+  Device& device_;
+  PhaseObserver& observer_;
+  Phase phase_ = Phase::kIdle;
+  double begin_ = 0;
+  std::vector<PhaseTime> times_;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_VALIDATE_PHASE_CLOCK_H_
