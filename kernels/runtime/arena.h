@@ -2,7 +2,8 @@
 // bands, taken when work comes and given back on request.
 //
 // Layout of a block: [guard band][payload, 256-byte aligned][guard band]. Bands
-// hold a known byte; a kernel that writes past its operand changes one.
+// hold a known byte; a kernel that writes past its operand changes one, and one that
+// reads there gets what shows in its result.
 #ifndef ASSAY_KERNELS_RUNTIME_ARENA_H_
 #define ASSAY_KERNELS_RUNTIME_ARENA_H_
 
@@ -16,7 +17,9 @@ namespace assay {
 
 inline constexpr std::int64_t kGuardBytes = 4096;     // [bytes] on each side of a block
 inline constexpr std::int64_t kBlockAlignment = 256;  // [bytes] of a payload
-inline constexpr unsigned char kGuardByte = 0xA5;
+// All ones: NaN in fp64, fp32, fp16, bf16, e4m3fn and e5m2, -1 in the integers, the
+// largest negative number in the fnuz formats and e2m1.
+inline constexpr unsigned char kGuardByte = 0xFF;
 
 struct ArenaOptions {
   std::int64_t max_bytes = 0;  // [bytes] most it may take; 0: half of the device's memory

@@ -30,6 +30,7 @@ enum class Defect : std::uint8_t {
   kPastTheEnd,
   kBeforeTheStart,
   kWritesPadding,
+  kReadsPadding,
   kChangesInput,
   kNondeterministic,
   kHang,
@@ -39,7 +40,7 @@ enum class Defect : std::uint8_t {
   kAlloc,
 };
 
-constexpr std::array<std::pair<std::string_view, Defect>, 19> kDefects = {{
+constexpr std::array<std::pair<std::string_view, Defect>, 20> kDefects = {{
     {"correct", Defect::kCorrect},
     {"wrong-tile", Defect::kWrongTile},
     {"dropped-k", Defect::kDroppedK},
@@ -52,6 +53,7 @@ constexpr std::array<std::pair<std::string_view, Defect>, 19> kDefects = {{
     {"past-the-end", Defect::kPastTheEnd},
     {"before-the-start", Defect::kBeforeTheStart},
     {"writes-padding", Defect::kWritesPadding},
+    {"reads-padding", Defect::kReadsPadding},
     {"changes-input", Defect::kChangesInput},
     {"nondeterministic", Defect::kNondeterministic},
     {"hang", Defect::kHang},
@@ -143,7 +145,7 @@ class GemmKernel : public Kernel {
     if (defect_ == Defect::kZeroOutput) return 0.0;
     Accumulator sum(inputs[0].dtype);
     double fp16_sum = 0;
-    const std::int64_t terms = defect_ == Defect::kDroppedK ? p_.k - 1 : p_.k;
+    const std::int64_t terms = Terms(inputs);
     const bool backwards = defect_ == Defect::kNondeterministic && launches_ % 2 == 0;
     for (std::int64_t t = 0; t < terms; ++t) {
       const std::int64_t k = backwards ? terms - 1 - t : t;
@@ -157,6 +159,13 @@ class GemmKernel : public Kernel {
     double value = p_.alpha * (defect_ == Defect::kFp16Accumulate ? fp16_sum : sum.sum());
     if (p_.beta != 0.0) value += p_.beta * Get(inputs[2], b, i, j);
     return value;
+  }
+
+  std::int64_t Terms(std::span<const TensorView> inputs) const {
+    if (defect_ == Defect::kDroppedK) return p_.k - 1;
+    const bool rows = !p_.trans_a && p_.trans_b;  // k lies along the rows of both
+    if (defect_ != Defect::kReadsPadding || !rows) return p_.k;
+    return std::min(inputs[0].extents.ld, inputs[1].extents.ld);
   }
 
   double B(std::int64_t b, std::int64_t k, std::int64_t j, const TensorView& view) const {

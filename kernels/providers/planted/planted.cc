@@ -33,6 +33,7 @@ std::vector<PlantedDefect> MakeTable() {
       {"gemm", "past-the-end", kAll, "guard", "", 1, "64 bytes behind the output are written"},
       {"gemm", "before-the-start", kAll, "guard", "", 1, "64 bytes before the output are written"},
       {"gemm", "writes-padding", kAll, "guard", "", 1, "a row is written beyond its last column"},
+      {"gemm", "reads-padding", kAll, "class", "", 1, "sums run over the leading dimension"},
       {"gemm", "changes-input", kAll, "guard", "", 1, "an element of A is overwritten"},
       {"gemm", "nondeterministic", kWide, "nondeterministic", "", 3,
        "every other launch sums in the other order"},
@@ -98,6 +99,10 @@ Problem ProblemOf(const PlantedDefect& d) {
   // Sums long enough for a 16-bit accumulator to show behind a 16-bit output.
   p.k = d.name == "fp16-accumulate" ? 1024 : 256;
   if (d.name == "writes-padding") p.ldc = p.n + 8;
+  if (d.name == "reads-padding") {
+    p.trans_b = true;  // so that both operands have their k along the row
+    p.lda = p.ldb = p.k + 8;
+  }
   return p;
 }
 
@@ -119,7 +124,8 @@ std::string_view PlantedProvider(const PlantedDefect& defect) {
 }
 
 std::string_view ExpectedReason(const PlantedDefect& defect, DType dtype) {
-  return defect.reason == "bound" && Info(dtype).is_integer ? "exact" : defect.reason;
+  const bool of_values = defect.reason == "bound" || defect.reason == "class";
+  return of_values && Info(dtype).is_integer ? "exact" : defect.reason;
 }
 
 Case PlantedCase(const PlantedDefect& defect, DType dtype) {
