@@ -55,8 +55,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
     const Desc data({x.extents.rows, x.extents.cols}, *type, onednn::Dims{x.extents.ld, 1});
     const Desc row({x.extents.cols}, dnnl::memory::data_type::f32, onednn::Dims{1});
     onednn::Step norm(onednn::Compile(
-        Cat(what, ";", x.extents.rows, ",", x.extents.cols, ",", x.extents.ld, ",", p.eps, ",",
-            p.affine),
+        Cat(what, ";", x.extents.rows, ",", x.extents.cols, ",", x.extents.ld, ",",
+            onednn::Bits(p.eps), ",", p.affine),
         [&] {
           const auto flags =
               p.affine ? dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift
