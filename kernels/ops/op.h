@@ -36,10 +36,16 @@ struct Plan {
   // Unit roundoff of a format narrower than the accumulator's that the kernel under
   // test declares it holds intermediates in (Kernel::intermediate_roundoff); 0: none.
   double intermediate_roundoff = 0;
+  // The kernel under test declares that it takes subnormal intermediate results for 0
+  // (Kernel::flushes_subnormals): each operation may lose a smallest normal number.
+  bool flushes_subnormals = false;
   double proven_factor = 1;       // κ: proven allowance over the probabilistic one, >= 1
   bool exact = false;             // no allowance at all: integers, copies
   bool elementwise = false;       // one output a "row" element: max_ulp means something
   bool zero_mean_random = false;  // the probabilistic bound gates
+  // Sums so long that the bound every pass is held to is above kVacuousFactor of their
+  // terms: being within it proves nothing.
+  bool vacuous = false;
 };
 
 // Reference value and error allowance of every output element, logical order.

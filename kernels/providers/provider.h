@@ -31,6 +31,10 @@ class Kernel {
   // intermediate results in, where its library does so by design; 0: none. It widens
   // the error bound, so it is declared with the evidence, and shown in implementation().
   virtual double intermediate_roundoff() const { return 0.0; }
+  // Whether the kernel takes subnormal intermediate results for 0, where its
+  // instructions do so by definition. It widens the bound's allowance for underflow, so
+  // it is declared with the evidence.
+  virtual bool flushes_subnormals() const { return false; }
   // What the library chose, "brgemm:avx512_core_bf16"; may be empty.
   virtual std::string implementation() const { return {}; }
 };

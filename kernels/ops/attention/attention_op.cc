@@ -41,16 +41,18 @@ class Attention final : public Op {
     plan.accumulations = std::max(p.KvSeq(), p.dim);
     plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
     plan.proven_factor = AttentionProvenFactor(p, c.dtype);
+    plan.vacuous = ProbableFactor(plan.accumulations, plan.accumulator_roundoff) > kVacuousFactor;
     if (absl::Status s = ApplyPatterns(c, 3, plan); !s.ok()) return s;
     plan.bytes = BytesMoved(plan);
     return plan;
   }
 
-  absl::Status Reference(const Case& c, const Plan&, Device& device,
+  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
                          std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
     if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
-    out.max_abs_score = AttentionReferenceCpu(std::get<AttentionProblem>(c.problem), c.dtype,
-                                              inputs, out.value, out.allowance);
+    out.max_abs_score =
+        AttentionReferenceCpu(std::get<AttentionProblem>(c.problem), c.dtype,
+                              plan.flushes_subnormals, inputs, out.value, out.allowance);
     return absl::OkStatus();
   }
 
@@ -62,7 +64,7 @@ class Attention final : public Op {
     constexpr std::int64_t kLongHead = std::int64_t{1} << 20;
     const std::int64_t rows = (at_least + p.dim - 1) / p.dim;
     std::int64_t heads = p.KvSeq() * p.dim > kLongHead ? 1 : 2;
-    heads = std::max(heads, (rows + p.seq - 1) / p.seq);
+    heads = std::min(std::max(heads, (rows + p.seq - 1) / p.seq), p.batch * p.heads);
     std::vector<std::int64_t> indices;
     for (std::int64_t head : SpreadIndices(p.batch * p.heads, heads, 1, seed)) {
       for (std::int64_t query : SpreadIndices(p.seq, (rows + heads - 1) / heads, 1, seed + 1)) {
@@ -74,11 +76,11 @@ class Attention final : public Op {
     return indices;
   }
 
-  void ReferenceAt(const Case& c, const Plan&, const HostInputs& inputs,
+  void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
                    std::span<const std::int64_t> indices, double* value,
                    double* allowance) const override {
-    AttentionReferenceAt(std::get<AttentionProblem>(c.problem), c.dtype, inputs, indices, value,
-                         allowance);
+    AttentionReferenceAt(std::get<AttentionProblem>(c.problem), c.dtype, plan.flushes_subnormals,
+                         inputs, indices, value, allowance);
   }
 
  private:

@@ -67,7 +67,8 @@ void AttentionRow(const AttentionProblem& problem, const AttentionBound& bound, 
       error += (p[j] / l * (epsilon[j] + bound.p_roundoff) + bound.p_flush / l) * std::abs(v);
     }
     value[d] = sum;
-    allowance[d] = std::isfinite(sum) ? bound.times * (error + std::abs(sum) * row_error) : 0.0;
+    allowance[d] =
+        std::isfinite(sum) ? bound.times * (error + std::abs(sum) * row_error + bound.flush) : 0.0;
   }
 }
 
@@ -75,7 +76,8 @@ void AttentionRow(const AttentionProblem& problem, const AttentionBound& bound, 
 
 double AttentionBound::KeysFactor(std::int64_t visible) const { return ProbableFactor(visible, u); }
 
-AttentionBound MakeAttentionBound(const AttentionProblem& problem, DType input) {
+AttentionBound MakeAttentionBound(const AttentionProblem& problem, DType input,
+                                  bool flushes_subnormals) {
   const Arithmetic arithmetic = ArithmeticOf(input);
   const FormatInfo& p = Info(input);
   AttentionBound bound;
@@ -84,8 +86,11 @@ AttentionBound MakeAttentionBound(const AttentionProblem& problem, DType input) 
   bound.dim_factor = ProbableFactor(problem.dim, arithmetic.u);
   bound.p_roundoff = p.unit_roundoff;
   bound.p_flush = std::max(0.5 * p.min_subnormal, arithmetic.min_normal);
-  bound.scale = input == DType::kF64 && problem.scale != 0.0 ? problem.scale
-                                                             : static_cast<double>(problem.Scale());
+  // Scores lose as little, which is nothing beside their exponential's own roundoff.
+  if (flushes_subnormals) {
+    bound.flush = static_cast<double>(problem.KvSeq()) * arithmetic.min_normal;
+  }
+  bound.scale = problem.Scale(input);
   return bound;
 }
 
@@ -94,11 +99,12 @@ double AttentionProvenFactor(const AttentionProblem& problem, DType input) {
   return std::max(ProvenOverProbable(problem.dim, u), ProvenOverProbable(problem.KvSeq(), u));
 }
 
-void AttentionReferenceAt(const AttentionProblem& problem, DType input, const HostInputs& inputs,
-                          std::span<const std::int64_t> indices, double* value, double* allowance) {
+void AttentionReferenceAt(const AttentionProblem& problem, DType input, bool flushes_subnormals,
+                          const HostInputs& inputs, std::span<const std::int64_t> indices,
+                          double* value, double* allowance) {
   const std::int64_t dim = problem.dim, keys = problem.KvSeq();
   const std::int64_t kv_heads = problem.KvHeads();
-  const AttentionBound bound = MakeAttentionBound(problem, input);
+  const AttentionBound bound = MakeAttentionBound(problem, input, flushes_subnormals);
   const std::size_t width = static_cast<std::size_t>(dim);
   std::vector<double> q(width), row_value(width), row_allowance(width);
   std::vector<double> mask(static_cast<std::size_t>(problem.masked() ? keys : 0));

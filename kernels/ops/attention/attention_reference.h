@@ -40,6 +40,7 @@ struct AttentionBound {
   double dim_factor = 0;  // c_d
   double p_roundoff = 0;  // u_P
   double p_flush = 0;     // w
+  double flush = 0;       // what sums of P·V lose where the kernel flushes subnormals
   double scale = 0;
 
   // c_n
@@ -50,15 +51,17 @@ struct AttentionBound {
   }
 };
 
-AttentionBound MakeAttentionBound(const AttentionProblem& problem, DType input);
+AttentionBound MakeAttentionBound(const AttentionProblem& problem, DType input,
+                                  bool flushes_subnormals);
 
 // An upper bound of proven over probabilistic E, both of whose sums are longer
 // than their roots.
 double AttentionProvenFactor(const AttentionProblem& problem, DType input);
 
 // r and E of some output elements, by plain loops; `indices` sorted.
-void AttentionReferenceAt(const AttentionProblem& problem, DType input, const HostInputs& inputs,
-                          std::span<const std::int64_t> indices, double* value, double* allowance);
+void AttentionReferenceAt(const AttentionProblem& problem, DType input, bool flushes_subnormals,
+                          const HostInputs& inputs, std::span<const std::int64_t> indices,
+                          double* value, double* allowance);
 
 }  // namespace assay
 

@@ -157,14 +157,14 @@ HWY_EXPORT(Weights);
 
 class Runner {
  public:
-  Runner(const AttentionProblem& problem, DType input, std::span<const TensorView> inputs,
-         double* value, double* allowance)
+  Runner(const AttentionProblem& problem, DType input, bool flushes_subnormals,
+         std::span<const TensorView> inputs, double* value, double* allowance)
       : problem_(problem),
         input_(input),
         inputs_(inputs),
         value_(value),
         allowance_(allowance),
-        bound_(MakeAttentionBound(problem, input)) {
+        bound_(MakeAttentionBound(problem, input, flushes_subnormals)) {
     // P and W of a block take 16 bytes a pair: fewer queries where keys are many.
     constexpr std::int64_t kManyKeys = 4096;
     queries_ = problem.KvSeq() > kManyKeys ? kMaxQueries / 2 : kMaxQueries;
@@ -302,7 +302,8 @@ class Runner {
       for (std::int64_t c = i * problem_.dim; c < (i + 1) * problem_.dim; ++c) {
         if (block.visible[i] == 0.0) r[c] = empty;
         const bool judged = block.visible[i] != 0.0 && std::isfinite(r[c]);
-        e[c] = judged ? bound_.times * (e[c] + std::abs(r[c]) * block.row_error[i]) : 0.0;
+        e[c] = judged ? bound_.times * (e[c] + std::abs(r[c]) * block.row_error[i] + bound_.flush)
+                      : 0.0;
       }
     }
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -324,9 +325,9 @@ class Runner {
 
 }  // namespace
 
-double AttentionReferenceCpu(const AttentionProblem& problem, DType input,
+double AttentionReferenceCpu(const AttentionProblem& problem, DType input, bool flushes_subnormals,
                              std::span<const TensorView> inputs, double* value, double* allowance) {
-  return Runner(problem, input, inputs, value, allowance).Run();
+  return Runner(problem, input, flushes_subnormals, inputs, value, allowance).Run();
 }
 
 }  // namespace assay

@@ -12,7 +12,7 @@ namespace assay {
 
 // Views in plan order, in this process's memory. value and allowance are
 // [batch, heads, seq, dim]. Returns the largest |score| of a visible pair.
-double AttentionReferenceCpu(const AttentionProblem& problem, DType input,
+double AttentionReferenceCpu(const AttentionProblem& problem, DType input, bool flushes_subnormals,
                              std::span<const TensorView> inputs, double* value, double* allowance);
 
 }  // namespace assay

@@ -10,6 +10,7 @@
 
 #include <cmath>
 
+#include "kernels/numerics/dtype.h"
 #include "kernels/ops/field.h"
 
 namespace assay {
@@ -33,10 +34,10 @@ struct AttentionProblem {
 
   std::int64_t KvHeads() const { return kv_heads == 0 ? heads : kv_heads; }
   std::int64_t KvSeq() const { return kv_seq == 0 ? seq : kv_seq; }
-  // In fp32, as a kernel gets it.
-  float Scale() const {
-    return scale == 0.0 ? static_cast<float>(1.0 / std::sqrt(static_cast<double>(dim)))
-                        : static_cast<float>(scale);
+  // As a kernel for inputs of a format gets it: rounded to fp32 but for fp64.
+  double Scale(DType input) const {
+    const double exact = scale == 0.0 ? 1.0 / std::sqrt(static_cast<double>(dim)) : scale;
+    return input == DType::kF64 ? exact : static_cast<double>(static_cast<float>(exact));
   }
   bool masked() const { return mask_density > 0.0; }
 };

@@ -14,9 +14,11 @@ Arithmetic ArithmeticOf(DType input) {
           wide ? 0.0 : accumulator.min_subnormal};
 }
 
-ProductBound MakeProductBound(DType input, std::int64_t k) {
+ProductBound MakeProductBound(DType input, std::int64_t k, bool flushes_subnormals) {
   const Arithmetic a = ArithmeticOf(input);
-  return {ProbableFactor(k, a.u), UnderflowAllowance(k, a.quantum), a.times};
+  const double underflow =
+      flushes_subnormals ? static_cast<double>(k) * a.min_normal : UnderflowAllowance(k, a.quantum);
+  return {ProbableFactor(k, a.u), underflow, a.times};
 }
 
 absl::Status ApplyPatterns(const Case& c, int judged, Plan& plan) {

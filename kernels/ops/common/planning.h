@@ -28,7 +28,11 @@ inline double KernelScalar(DType input, double value) {
   return input == DType::kF64 ? value : static_cast<double>(static_cast<float>(value));
 }
 
-// Allowance of sums of k products, from S = Σ|a||b|: min(8·√k·u, γ_(k+8))·S + k·η/2.
+// A bound above this share of its terms says nothing; see Plan::vacuous.
+inline constexpr double kVacuousFactor = 0x1p-4;
+
+// Allowance of sums of k products, from S = Σ|a||b|: min(8·√k·u, γ_(k+8))·S + k·η/2,
+// with the smallest normal number for η/2 where the kernel flushes subnormals.
 struct ProductBound {
   double factor = 0;
   double underflow = 0;
@@ -37,7 +41,7 @@ struct ProductBound {
   double Allowance(double absolute) const { return times * (factor * absolute + underflow); }
 };
 
-ProductBound MakeProductBound(DType input, std::int64_t k);
+ProductBound MakeProductBound(DType input, std::int64_t k, bool flushes_subnormals);
 
 // Replaces the patterns of the first DataOperands inputs by the case's, if it has
 // one, and sets zero_mean_random from the first `judged` of them.

@@ -45,6 +45,7 @@ class Conv final : public Op {
     plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
     plan.proven_factor = ProvenOverProbable(s.terms(), plan.accumulator_roundoff);
     plan.exact = c.dtype == DType::kI8;
+    plan.vacuous = ProbableFactor(s.terms(), plan.accumulator_roundoff) > kVacuousFactor;
     if (absl::Status status = ApplyPatterns(c, 2, plan); !status.ok()) return status;
     plan.bytes = BytesMoved(plan);
     return plan;
@@ -53,8 +54,8 @@ class Conv final : public Op {
   absl::Status Reference(const Case& c, const Plan& plan, Device& device,
                          std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
     if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
-    ConvReferenceCpu(std::get<ConvProblem>(c.problem), c.dtype, inputs, out.value,
-                     plan.exact ? nullptr : out.allowance);
+    ConvReferenceCpu(std::get<ConvProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
+                     out.value, plan.exact ? nullptr : out.allowance);
     return absl::OkStatus();
   }
 
@@ -77,10 +78,11 @@ class Conv final : public Op {
     return indices;
   }
 
-  void ReferenceAt(const Case& c, const Plan&, const HostInputs& inputs,
+  void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
                    std::span<const std::int64_t> indices, double* value,
                    double* allowance) const override {
-    ConvReferenceAt(std::get<ConvProblem>(c.problem), c.dtype, inputs, indices, value, allowance);
+    ConvReferenceAt(std::get<ConvProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
+                    indices, value, allowance);
   }
 };
 

@@ -84,8 +84,9 @@ ConvShape MakeConvShape(const ConvProblem& problem) {
   return s;
 }
 
-void ConvReferenceAt(const ConvProblem& problem, DType input, const HostInputs& inputs,
-                     std::span<const std::int64_t> indices, double* value, double* allowance) {
+void ConvReferenceAt(const ConvProblem& problem, DType input, bool flushes_subnormals,
+                     const HostInputs& inputs, std::span<const std::int64_t> indices, double* value,
+                     double* allowance) {
   const ConvShape s = MakeConvShape(problem);
   const std::int64_t terms = s.terms();
   const auto patch_id = [&](const Place& p) {
@@ -114,7 +115,7 @@ void ConvReferenceAt(const ConvProblem& problem, DType input, const HostInputs& 
   const auto tap_of = [&](std::int64_t term) {
     return s.channels_last ? term / s.group_channels() : term % s.taps();
   };
-  const ProductBound bound = MakeProductBound(input, terms);
+  const ProductBound bound = MakeProductBound(input, terms, flushes_subnormals);
   for (std::size_t i = 0; i < indices.size(); ++i) {
     DotSums sums;
     if (finite) {

@@ -34,8 +34,9 @@ ConvShape MakeConvShape(const ConvProblem& problem);
 
 // r and E of some output elements, by plain loops; allowance is left alone for
 // integers.
-void ConvReferenceAt(const ConvProblem& problem, DType input, const HostInputs& inputs,
-                     std::span<const std::int64_t> indices, double* value, double* allowance);
+void ConvReferenceAt(const ConvProblem& problem, DType input, bool flushes_subnormals,
+                     const HostInputs& inputs, std::span<const std::int64_t> indices, double* value,
+                     double* allowance);
 
 }  // namespace assay
 

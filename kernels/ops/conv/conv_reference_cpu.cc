@@ -127,16 +127,16 @@ bool AllFinite(const TensorView& view) {
 
 }  // namespace
 
-void ConvReferenceCpu(const ConvProblem& problem, DType input, std::span<const TensorView> inputs,
-                      double* value, double* allowance) {
+void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subnormals,
+                      std::span<const TensorView> inputs, double* value, double* allowance) {
   const ConvShape s = MakeConvShape(problem);
-  const ProductBound bound = MakeProductBound(input, s.terms());
+  const ProductBound bound = MakeProductBound(input, s.terms(), flushes_subnormals);
   if (!AllFinite(inputs[1])) {
     // A product would take 0·inf where a tap lies in the padding; the plain loops
     // know better, and such data are for tests.
     const ViewInputs views(inputs);
     const std::vector<std::int64_t> all = AllIndices(s.batch * s.filters * s.positions());
-    ConvReferenceAt(problem, input, views, all, value, allowance);
+    ConvReferenceAt(problem, input, flushes_subnormals, views, all, value, allowance);
     return;
   }
   const std::int64_t filters = s.group_filters(), positions = s.positions();

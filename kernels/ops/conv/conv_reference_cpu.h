@@ -12,8 +12,8 @@ namespace assay {
 
 // Views in plan order, in this process's memory. value and allowance have the
 // output's logical order; allowance nullptr: only values.
-void ConvReferenceCpu(const ConvProblem& problem, DType input, std::span<const TensorView> inputs,
-                      double* value, double* allowance);
+void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subnormals,
+                      std::span<const TensorView> inputs, double* value, double* allowance);
 
 }  // namespace assay
 

@@ -49,6 +49,7 @@ class Gemm final : public Op {
     plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
     plan.proven_factor = ProvenOverProbable(p.k, plan.accumulator_roundoff);
     plan.exact = c.dtype == DType::kI8;
+    plan.vacuous = ProbableFactor(p.k, plan.accumulator_roundoff) > kVacuousFactor;
     // C is read once and its rounding is in both bounds: A and B decide.
     if (absl::Status s = ApplyPatterns(c, 2, plan); !s.ok()) return s;
     plan.bytes = BytesMoved(plan);
@@ -58,8 +59,8 @@ class Gemm final : public Op {
   absl::Status Reference(const Case& c, const Plan& plan, Device& device,
                          std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
     if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
-    GemmReferenceCpu(std::get<GemmProblem>(c.problem), c.dtype, inputs, out.value,
-                     plan.exact ? nullptr : out.allowance);
+    GemmReferenceCpu(std::get<GemmProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
+                     out.value, plan.exact ? nullptr : out.allowance);
     return absl::OkStatus();
   }
 
@@ -82,10 +83,11 @@ class Gemm final : public Op {
     return indices;
   }
 
-  void ReferenceAt(const Case& c, const Plan&, const HostInputs& inputs,
+  void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
                    std::span<const std::int64_t> indices, double* value,
                    double* allowance) const override {
-    GemmReferenceAt(std::get<GemmProblem>(c.problem), c.dtype, inputs, indices, value, allowance);
+    GemmReferenceAt(std::get<GemmProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
+                    indices, value, allowance);
   }
 };
 

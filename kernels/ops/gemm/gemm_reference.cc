@@ -39,14 +39,16 @@ void ReadVectors(const HostInputs& inputs, int operand, std::int64_t extent, std
 
 }  // namespace
 
-GemmEpilogue MakeGemmEpilogue(const GemmProblem& problem, DType input) {
+GemmEpilogue MakeGemmEpilogue(const GemmProblem& problem, DType input, bool flushes_subnormals) {
   const Arithmetic arithmetic = ArithmeticOf(input);
-  return {MakeProductBound(input, problem.k), KernelScalar(input, problem.alpha),
-          KernelScalar(input, problem.beta), arithmetic.u, arithmetic.times};
+  return {MakeProductBound(input, problem.k, flushes_subnormals),
+          KernelScalar(input, problem.alpha), KernelScalar(input, problem.beta), arithmetic.u,
+          arithmetic.times};
 }
 
-void GemmReferenceAt(const GemmProblem& problem, DType input, const HostInputs& inputs,
-                     std::span<const std::int64_t> indices, double* value, double* allowance) {
+void GemmReferenceAt(const GemmProblem& problem, DType input, bool flushes_subnormals,
+                     const HostInputs& inputs, std::span<const std::int64_t> indices, double* value,
+                     double* allowance) {
   const std::int64_t m = problem.m, n = problem.n, k = problem.k;
   std::vector<std::int64_t> row_ids, col_ids;
   for (std::int64_t index : indices) {
@@ -58,7 +60,7 @@ void GemmReferenceAt(const GemmProblem& problem, DType input, const HostInputs& 
   ReadVectors(inputs, 0, m, k, !problem.trans_a, a);
   ReadVectors(inputs, 1, n, k, problem.trans_b, b);
 
-  const GemmEpilogue epilogue = MakeGemmEpilogue(problem, input);
+  const GemmEpilogue epilogue = MakeGemmEpilogue(problem, input, flushes_subnormals);
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const DotSums sums = Dot(a.of(i), b.of(i), k);
     double c0 = 0.0;

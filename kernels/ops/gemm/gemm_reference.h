@@ -41,12 +41,13 @@ struct GemmEpilogue {
   }
 };
 
-GemmEpilogue MakeGemmEpilogue(const GemmProblem& problem, DType input);
+GemmEpilogue MakeGemmEpilogue(const GemmProblem& problem, DType input, bool flushes_subnormals);
 
 // r and E of some output elements, by plain loops; `indices` sorted. allowance is
 // left alone for integers.
-void GemmReferenceAt(const GemmProblem& problem, DType input, const HostInputs& inputs,
-                     std::span<const std::int64_t> indices, double* value, double* allowance);
+void GemmReferenceAt(const GemmProblem& problem, DType input, bool flushes_subnormals,
+                     const HostInputs& inputs, std::span<const std::int64_t> indices, double* value,
+                     double* allowance);
 
 }  // namespace assay
 

@@ -32,9 +32,9 @@ void Finish(const GemmProblem& problem, const GemmEpilogue& epilogue, const Tens
 
 }  // namespace
 
-void GemmReferenceCpu(const GemmProblem& problem, DType input, std::span<const TensorView> inputs,
-                      double* value, double* allowance) {
-  const GemmEpilogue epilogue = MakeGemmEpilogue(problem, input);
+void GemmReferenceCpu(const GemmProblem& problem, DType input, bool flushes_subnormals,
+                      std::span<const TensorView> inputs, double* value, double* allowance) {
+  const GemmEpilogue epilogue = MakeGemmEpilogue(problem, input, flushes_subnormals);
   const Extents& ae = inputs[0].extents;
   const Extents& be = inputs[1].extents;
   const TensorView* c = problem.beta != 0.0 ? &inputs[2] : nullptr;

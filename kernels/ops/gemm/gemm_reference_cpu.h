@@ -12,8 +12,8 @@ namespace assay {
 
 // Views in plan order, in this process's memory. value and allowance are
 // [batch, m, n] dense; allowance nullptr: only values.
-void GemmReferenceCpu(const GemmProblem& problem, DType input, std::span<const TensorView> inputs,
-                      double* value, double* allowance);
+void GemmReferenceCpu(const GemmProblem& problem, DType input, bool flushes_subnormals,
+                      std::span<const TensorView> inputs, double* value, double* allowance);
 
 }  // namespace assay
 

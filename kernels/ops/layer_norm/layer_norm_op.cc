@@ -36,6 +36,8 @@ class LayerNorm final : public Op {
     plan.flops = 8.0 * static_cast<double>(x.extents.count());
     plan.accumulations = p.cols;
     plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
+    // The one bound of a row grows with its length.
+    plan.vacuous = static_cast<double>(p.cols) * plan.accumulator_roundoff > kVacuousFactor;
     plan.elementwise = true;
     if (absl::Status s = ApplyPatterns(c, 1, plan); !s.ok()) return s;
     plan.bytes = BytesMoved(plan);

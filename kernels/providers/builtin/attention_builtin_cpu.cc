@@ -390,7 +390,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeAttention(const Case& c, const Plan&
   launch.dim = p.dim;
   launch.causal = p.causal;
   launch.masked_rows_nan = p.masked_rows == "nan";
-  launch.scale = p.Scale();
+  launch.scale = p.Scale(c.dtype);
   launch.in = c.dtype;
   launch.out = out;
   const double work = 2.0 * static_cast<double>(launch.heads) * static_cast<double>(p.seq) *

@@ -84,9 +84,10 @@ Stage MakeStage(const AttentionProblem& p, const Blocking& b, const Formats& f, 
   const std::int64_t keys = p.KvSeq();
   const std::int64_t queries = group * rows;
   constexpr auto kF32 = memory::data_type::f32;
+  const auto score_scale = static_cast<float>(p.Scale(f.in_dtype));
   const std::string key =
       Cat("attention;", Name(f.in_dtype), ",", Name(f.out_dtype), ";", units, ",", group, ",", rows,
-          ",", keys, ",", p.dim, ",", onednn::Bits(p.Scale()));
+          ",", keys, ",", p.dim, ",", onednn::Bits(score_scale));
 
   const Desc q = Dense3(f.in, units, queries, p.dim);
   const Desc k_t({units, p.dim, keys}, f.in, Dims{keys * p.dim, 1, p.dim});
@@ -105,7 +106,7 @@ Stage MakeStage(const AttentionProblem& p, const Blocking& b, const Formats& f, 
       .units = units,
       .rows = rows,
       .scores =
-          Step(onednn::Compile(key + " scores", [&] { return matmul(q, k_t, s, p.Scale()); })),
+          Step(onednn::Compile(key + " scores", [&] { return matmul(q, k_t, s, score_scale); })),
       .mask = std::nullopt,
       .softmax = Step(onednn::Compile(key + " softmax",
                                       [&] {
@@ -227,6 +228,8 @@ class AttentionKernel : public Kernel {
       return absl::OkStatus();
     });
   }
+
+  bool flushes_subnormals() const override { return onednn::FlushesSubnormals(formats_.in_dtype); }
 
   std::string implementation() const override {
     const Stage& s = stages_.front();

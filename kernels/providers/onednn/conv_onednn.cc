@@ -110,7 +110,8 @@ std::optional<onednn::Step> Reorder(const std::string& key, const Desc& from, co
 
 class ConvKernel : public Kernel {
  public:
-  explicit ConvKernel(onednn::Step conv) : conv_(std::move(conv)) {}
+  ConvKernel(DType input, onednn::Step conv)
+      : flushes_subnormals_(onednn::FlushesSubnormals(input)), conv_(std::move(conv)) {}
 
   // Makes the reorders that `layouts` needs, with their memory. `key` is the convolution's.
   absl::Status Connect(const std::string& key, const Layouts& layouts, Device& device) {
@@ -141,6 +142,8 @@ class ConvKernel : public Kernel {
       return absl::OkStatus();
     });
   }
+
+  bool flushes_subnormals() const override { return flushes_subnormals_; }
 
   std::string implementation() const override {
     return Cat(conv_.compiled().implementation, move_x_.has_value() ? " +reorder x" : "",
@@ -176,6 +179,7 @@ class ConvKernel : public Kernel {
     move->Run();
   }
 
+  bool flushes_subnormals_;
   onednn::Step conv_;
   std::optional<onednn::Step> move_x_, move_w_, move_y_;
 };
@@ -206,7 +210,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
     const Layouts layouts = CaseLayouts(p, *in_type, *out_type);
     const std::string key = Cat(what, ";", ProblemKey(p));
     auto kernel = std::make_unique<ConvKernel>(
-        onednn::Step(onednn::Compile(key, [&] { return CompileConv(p, layouts); })));
+        in, onednn::Step(onednn::Compile(key, [&] { return CompileConv(p, layouts); })));
     const absl::Status status = kernel->Connect(key, layouts, device);
     if (!status.ok()) return status;
     return kernel;

@@ -31,8 +31,10 @@ std::string ExtentsKey(const Extents& e) {
 
 class GemmKernel : public Kernel {
  public:
-  GemmKernel(onednn::Step matmul, std::optional<onednn::Step> copy_c)
-      : matmul_(std::move(matmul)), copy_c_(std::move(copy_c)) {}
+  GemmKernel(DType input, onednn::Step matmul, std::optional<onednn::Step> copy_c)
+      : flushes_subnormals_(onednn::FlushesSubnormals(input)),
+        matmul_(std::move(matmul)),
+        copy_c_(std::move(copy_c)) {}
 
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
     return onednn::Guarded("matmul", [&] {
@@ -49,9 +51,12 @@ class GemmKernel : public Kernel {
     });
   }
 
+  bool flushes_subnormals() const override { return flushes_subnormals_; }
+
   std::string implementation() const override { return matmul_.compiled().implementation; }
 
  private:
+  bool flushes_subnormals_;
   onednn::Step matmul_;
   std::optional<onednn::Step> copy_c_;
 };
@@ -119,7 +124,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
     const absl::Status scratch =
         onednn::AllocateScratchpad(device, {&matmul, copy_c.has_value() ? &*copy_c : nullptr});
     if (!scratch.ok()) return scratch;
-    return std::make_unique<GemmKernel>(std::move(matmul), std::move(copy_c));
+    return std::make_unique<GemmKernel>(a.dtype, std::move(matmul), std::move(copy_c));
   });
 }
 

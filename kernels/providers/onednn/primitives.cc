@@ -96,6 +96,12 @@ bool HasExactInt8() {
   }
 }
 
+bool FlushesSubnormals(DType input) {
+  if (input != DType::kBF16) return false;
+  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+  return isa == dnnl::cpu_isa::avx512_core_bf16 || isa == dnnl::cpu_isa::avx512_core_amx;
+}
+
 absl::Status StatusOf(const dnnl::error& error, std::string_view what) {
   switch (error.status) {
     case dnnl_unimplemented:

@@ -44,7 +44,7 @@ class AttentionKernel : public Kernel {
                                      .m = rows,
                                      .n = keys,
                                      .k = p_.dim,
-                                     .alpha = static_cast<T>(p_.Scale()),
+                                     .alpha = static_cast<T>(p_.Scale(inputs[0].dtype)),
                                      .a = inputs[0].as<const T>() + first,
                                      .lda = p_.dim,
                                      .b = k,

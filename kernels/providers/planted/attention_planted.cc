@@ -57,7 +57,7 @@ class AttentionKernel : public Kernel {
       s += static_cast<T>(Get(inputs[0], head, query, d)) *
            static_cast<T>(Get(inputs[1], kv, key, d));
     }
-    return s * static_cast<T>(p_.Scale());
+    return s * static_cast<T>(p_.Scale(inputs[0].dtype));
   }
 
   void Row(std::int64_t head, std::int64_t query, std::span<const TensorView> inputs,

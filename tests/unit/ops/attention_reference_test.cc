@@ -19,8 +19,8 @@ FastResult Fast(const Case& c, const Plan& plan, const Tensors& tensors) {
   const std::size_t count = static_cast<std::size_t>(plan.output.extents.count());
   FastResult fast{std::vector<double>(count, -1), std::vector<double>(count, -1), 0};
   fast.max_abs_score =
-      AttentionReferenceCpu(std::get<AttentionProblem>(c.problem), c.dtype, tensors.views(),
-                            fast.value.data(), fast.allowance.data());
+      AttentionReferenceCpu(std::get<AttentionProblem>(c.problem), c.dtype, plan.flushes_subnormals,
+                            tensors.views(), fast.value.data(), fast.allowance.data());
   return fast;
 }
 

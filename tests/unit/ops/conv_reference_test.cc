@@ -14,8 +14,8 @@ void ExpectFastIsPlain(const Case& c, const std::function<double(int, std::int64
   const Tensors tensors(plan, values ? values : RandomValues(plan));
   const PlainResult plain = PlainReference(ConvOp(), c, plan, tensors);
   std::vector<double> value(plain.value.size(), -1), allowance(plain.value.size(), -1);
-  ConvReferenceCpu(std::get<ConvProblem>(c.problem), c.dtype, tensors.views(), value.data(),
-                   plan.exact ? nullptr : allowance.data());
+  ConvReferenceCpu(std::get<ConvProblem>(c.problem), c.dtype, plan.flushes_subnormals,
+                   tensors.views(), value.data(), plan.exact ? nullptr : allowance.data());
   for (std::size_t i = 0; i < value.size(); ++i) {
     const double scale = plan.exact ? 0.0 : plain.allowance[i] / (8 * plan.accumulator_roundoff);
     ExpectClose(value[i], plain.value[i], 1e-12 * scale, static_cast<std::int64_t>(i));

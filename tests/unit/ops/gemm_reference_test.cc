@@ -16,8 +16,8 @@ void ExpectFastIsPlain(const Case& c, const std::function<double(int, std::int64
   const Tensors tensors(plan, values ? values : RandomValues(plan));
   const PlainResult plain = PlainReference(GemmOp(), c, plan, tensors);
   std::vector<double> value(plain.value.size(), -1), allowance(plain.value.size(), -1);
-  GemmReferenceCpu(std::get<GemmProblem>(c.problem), c.dtype, tensors.views(), value.data(),
-                   plan.exact ? nullptr : allowance.data());
+  GemmReferenceCpu(std::get<GemmProblem>(c.problem), c.dtype, plan.flushes_subnormals,
+                   tensors.views(), value.data(), plan.exact ? nullptr : allowance.data());
   for (std::size_t i = 0; i < value.size(); ++i) {
     // About √k·|A||B|; orders of FP64 sums differ by far less than 1e-12 of it.
     const double scale = plan.exact ? 0.0 : plain.allowance[i] / (8 * plan.accumulator_roundoff);

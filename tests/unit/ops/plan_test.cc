@@ -85,6 +85,34 @@ TEST(Plan, WorkOfCausalAttentionCountsVisiblePairs) {
   EXPECT_EQ(PlanOf(MakeCase(p, DType::kF32)).flops, 4.0 * (1 + 2));
 }
 
+// A row's bound grows with its length; sums of products are held to the root's.
+TEST(Plan, SaysWhereItsBoundProvesNothing) {
+  const auto vacuous = [](const Problem& p, DType t) { return PlanOf(MakeCase(p, t)).vacuous; };
+  constexpr std::int64_t kMost = std::int64_t{1} << 20;  // · 2^-24 = 2^-4
+  for (const DType t : {DType::kF32, DType::kF16}) {
+    EXPECT_FALSE(vacuous(SoftmaxProblem{.cols = kMost}, t));
+    EXPECT_TRUE(vacuous(SoftmaxProblem{.cols = kMost + 1}, t));
+    EXPECT_FALSE(vacuous(LayerNormProblem{.cols = kMost}, t));
+    EXPECT_TRUE(vacuous(LayerNormProblem{.cols = kMost + 1}, t));
+  }
+  EXPECT_FALSE(vacuous(SoftmaxProblem{.cols = kMost + 1}, DType::kF64));
+  EXPECT_FALSE(vacuous(GemmProblem{.m = 1, .n = 1, .k = 8 * kMost}, DType::kF32));
+  EXPECT_FALSE(vacuous(CopyProblem{.count = 8 * kMost}, DType::kF32));
+}
+
+// Flushed subnormals widen the allowance by k smallest normal numbers, no more.
+TEST(Plan, FlushedSubnormalsWidenTheAllowance) {
+  const Case c = MakeCase(GemmProblem{.m = 2, .n = 2, .k = 64}, DType::kBF16);
+  Plan plan = PlanOf(c);
+  const Tensors tensors(plan, [](int, std::int64_t) { return 0x1p-70; });
+  const double exact = PlainReference(GemmOp(), c, plan, tensors).allowance[0];
+  plan.flushes_subnormals = true;
+  const double flushed = PlainReference(GemmOp(), c, plan, tensors).allowance[0];
+  EXPECT_LT(exact, 64 * 0x1p-140);
+  EXPECT_GE(flushed, 64 * 0x1p-126);
+  EXPECT_LT(flushed, 65 * 0x1p-126);
+}
+
 TEST(Samples, AreSortedUniqueEnoughAndReachTheEnds) {
   for (const Case& c : OneOfEach()) {
     const Plan plan = PlanOf(c);
@@ -122,6 +150,8 @@ TEST(Samples, CoverLongAndThinShapes) {
   p.kv_seq = 300;
   p.dim = 64;
   EXPECT_GE(count(p), 1024u);
+  // One head: its queries make up for the second.
+  EXPECT_GE(count(AttentionProblem{.heads = 1, .seq = 64, .dim = 64}), 1024u);
 }
 
 TEST(Samples, OfAReferenceAreItsElements) {

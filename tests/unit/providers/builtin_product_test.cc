@@ -350,8 +350,8 @@ void CheckAttention(const AttentionProblem& p, const Form& f, TestTensor& q, Tes
         dot += t;
         absolute += std::abs(t);
       }
-      s[at] = dot * p.Scale();
-      ds[at] = 8 * std::sqrt(static_cast<double>(p.dim)) * u * absolute * p.Scale() +
+      s[at] = dot * p.Scale(f.in);
+      ds[at] = 8 * std::sqrt(static_cast<double>(p.dim)) * u * absolute * p.Scale(f.in) +
                u * std::abs(s[at]);
       if (!Visible(p, mask, i, j)) continue;
       ++visible;

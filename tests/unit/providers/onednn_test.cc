@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kernels/providers/onednn/primitives.h"
 #include "tests/unit/providers/provider_testing.h"
 
 namespace assay::testing {
@@ -60,6 +61,38 @@ TEST(OnednnGemm, KeepsPrimitivesOfNearlyEqualProblemsApart) {
     p.alpha = alpha;
     const Ran ran = RunCase(p, "onednn", DType::kF32, DType::kF32, "ones");
     EXPECT_TRUE(ran.right()) << alpha << ": " << ran.Describe();
+  }
+}
+
+// … nor those that differ beyond the sixth digit of eps.
+TEST(OnednnLayerNorm, KeepsPrimitivesOfNearlyEqualProblemsApart) {
+  for (const double eps : {999999.6, 1000004.9}) {
+    const LayerNormProblem p{.rows = 4, .cols = 2, .eps = eps};
+    const Ran ran = RunCase(p, "onednn", DType::kF32, DType::kF32, "checkerboard");
+    EXPECT_TRUE(ran.right()) << eps << ": " << ran.Describe();
+  }
+}
+
+// Products of bf16 flush subnormals by instruction: right with the kernel's own word
+// for it, and beyond the bound without, so that the word is not given for nothing.
+TEST(Onednn, Bf16ProductsFlushSubnormalsAsDeclared) {
+  ConvProblem conv;
+  conv.channels = conv.filters = 32;
+  conv.input = {9, 9};
+  conv.kernel = {3, 3};
+  const std::pair<Problem, const char*> cases[] = {
+      {GemmProblem{.m = 64, .n = 64, .k = 64}, "normal:1e-20"},
+      {conv, "normal:1e-20"},
+      {AttentionProblem{.heads = 2, .seq = 64, .dim = 32}, "normal:1/normal:1/normal:1e-37"}};
+  const bool declared = onednn::FlushesSubnormals(DType::kBF16);
+  for (const auto& [problem, pattern] : cases) {
+    const auto run = [&](DType in, bool believe) {
+      return RunCase(problem, "onednn", in, in, pattern, believe);
+    };
+    const Ran bf16 = run(DType::kBF16, true);
+    EXPECT_TRUE(bf16.right()) << OpName(problem) << ": " << bf16.Describe();
+    EXPECT_EQ(run(DType::kBF16, false).right(), !declared) << OpName(problem);
+    EXPECT_TRUE(run(DType::kF32, false).right()) << OpName(problem);
   }
 }
 

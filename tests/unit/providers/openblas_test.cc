@@ -107,6 +107,17 @@ TEST(OpenblasAttention, EmptyRowsOfInfiniteValues) {
   EXPECT_EQ(ran.compare.zero_count, 2 * 4 * 4) << ran.Describe();
 }
 
+// An fp64 kernel is given the scale as it was asked for, not fp32's nearest.
+TEST(Attention, Fp64ScaleKeepsItsDigits) {
+  for (const double scale : {0.3, 0.0}) {
+    const AttentionProblem p{.heads = 2, .seq = 33, .dim = 20, .scale = scale};
+    for (const char* provider : {"builtin", "openblas"}) {
+      const Ran ran = RunCase(p, provider, DType::kF64);
+      EXPECT_TRUE(ran.right()) << provider << " scale " << scale << ": " << ran.Describe();
+    }
+  }
+}
+
 TEST(OpenblasCopy, OddSizes) {
   for (const DType t : kFormats) {
     for (const std::int64_t count : {1, 7, 1000, 100003}) {

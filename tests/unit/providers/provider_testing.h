@@ -83,7 +83,10 @@ class CaseRun {
     auto kernel = entry->make(case_, *plan, device);
     if (!kernel.ok()) return kernel.status();
     ran_.implementation = (*kernel)->implementation();
-    if (believe_) plan->intermediate_roundoff = (*kernel)->intermediate_roundoff();
+    if (believe_) {
+      plan->intermediate_roundoff = (*kernel)->intermediate_roundoff();
+      plan->flushes_subnormals = (*kernel)->flushes_subnormals();
+    }
     std::vector<TensorView> inputs;
     for (const Operand& o : plan->inputs) {
       const auto view = Allocate(o);
