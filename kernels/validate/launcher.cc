@@ -31,6 +31,7 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan) {
   if (!kernel.ok()) return RefusedBy(kernel.status(), entry.provider);
   kernel_ = *std::move(kernel);
   plan.intermediate_roundoff = kernel_->intermediate_roundoff();
+  plan.flushes_subnormals = kernel_->flushes_subnormals();
   for (const Operand& operand : plan.inputs) {
     absl::StatusOr<TensorView> view = Allocate(operand);
     if (!view.ok()) return EndedBy(view.status(), operand.name);

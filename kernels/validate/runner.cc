@@ -262,11 +262,13 @@ class Run {
     return std::nullopt;
   }
 
-  // Outputs made of subnormal inputs may be flushed: a property, not a fault.
+  // Outputs made of subnormal inputs, and those of kernels that say so, may be flushed:
+  // a property, not a fault.
   bool MayFlush() const {
-    return std::any_of(plan().inputs.begin(), plan().inputs.end(), [](const Operand& operand) {
-      return operand.pattern.kind == PatternKind::kDenormal;
-    });
+    return plan().flushes_subnormals ||
+           std::any_of(plan().inputs.begin(), plan().inputs.end(), [](const Operand& operand) {
+             return operand.pattern.kind == PatternKind::kDenormal;
+           });
   }
 
   const Plan& plan() const { return *outcome_.plan; }
