@@ -60,6 +60,8 @@ struct ActiveJob {
   v1::Job status;      // state, counts, findings, times, devices
   int parts_left = 0;  // devices that have not ended theirs
   EarlyEnd early = EarlyEnd::kNone;
+  int unanswered = 0;       // updates submitted that the store has neither kept nor refused
+  bool end_due = false;     // all parts have ended; the end waits for those answers
   absl::Status unwritable;  // why, for kUnwritable
 };
 

@@ -177,6 +177,10 @@ void Manager::Record(const std::shared_ptr<ActiveJob>& job, const DevicePlan& pl
 
 void Manager::SubmitEvents(const std::shared_ptr<ActiveJob>& job, JobUpdate update,
                            std::function<void()> stored) {
+  {
+    const std::lock_guard guard(job->mutex);
+    ++job->unanswered;
+  }
   Submit(std::move(update), [this, job, stored = std::move(stored)](const absl::Status& status,
                                                                     std::int64_t sequence) {
     if (status.ok()) {
@@ -185,6 +189,13 @@ void Manager::SubmitEvents(const std::shared_ptr<ActiveJob>& job, JobUpdate upda
     } else {
       Unwritable(job, status);
     }
+    {
+      const std::lock_guard guard(job->mutex);
+      if (--job->unanswered > 0 || !job->end_due) return;
+      job->end_due = false;
+    }
+    const std::lock_guard guard(mutex_);
+    ends_due_.push_back(job);
   });
 }
 
@@ -241,6 +252,9 @@ void Manager::EndPart(const std::shared_ptr<ActiveJob>& job) {
     const std::lock_guard guard(job->mutex);
     if (--job->parts_left > 0) return;
     left_for_later = job->early == EarlyEnd::kInterrupted && job->resume;
+    // Whether all results were kept decides how the job ended.
+    job->end_due = !left_for_later && job->unanswered > 0;
+    if (job->end_due) return;
   }
   if (!left_for_later) {
     WriteEnd(job);
@@ -250,8 +264,8 @@ void Manager::EndPart(const std::shared_ptr<ActiveJob>& job) {
   job->hub->Close(StopsForNow(job->name));
 }
 
-// The last update of a job. In order behind its results, so the counts in memory
-// are those of the store, except where that refused some.
+// The last update of a job, once the store has answered all others: the counts in
+// memory are those of the store, except where that refused some.
 void Manager::WriteEnd(const std::shared_ptr<ActiveJob>& job) {
   const std::lock_guard order(job->submit_mutex);
   JobUpdate update{.name = job->name};
@@ -315,6 +329,14 @@ void Manager::ClockLoop() {
       ended_parts_.pop_front();
       guard.unlock();
       RunPart(part);
+      guard.lock();
+      continue;
+    }
+    if (!ends_due_.empty()) {
+      const std::shared_ptr<ActiveJob> job = ends_due_.front();
+      ends_due_.pop_front();
+      guard.unlock();
+      WriteEnd(job);
       guard.lock();
       continue;
     }

@@ -101,10 +101,11 @@ class Manager final : public JobManager {
   std::mutex mutex_;
   std::condition_variable changed_;  // any of the below
   std::map<std::string, std::shared_ptr<ActiveJob>, std::less<>> active_;
-  int waiting_ = 0;                                    // jobs not begun
-  std::int64_t next_order_ = 0;                        // of acceptance
-  int pending_ = 0;                                    // submitted, not yet answered
-  std::deque<JobPart> ended_parts_;                    // left their queues; the clock ends them
+  int waiting_ = 0;                                  // jobs not begun
+  std::int64_t next_order_ = 0;                      // of acceptance
+  int pending_ = 0;                                  // submitted, not yet answered
+  std::deque<JobPart> ended_parts_;                  // left their queues; the clock ends them
+  std::deque<std::shared_ptr<ActiveJob>> ends_due_;  // whose last answer came; the clock ends them
   std::vector<std::shared_ptr<ActiveJob>> unwritten_;  // ends that could not be written
   bool clock_stops_ = false;
   std::thread clock_;
