@@ -117,13 +117,14 @@ class FetchingCredentials final : public grpc::ServerCredentials {
  public:
   explicit FetchingCredentials(CertificateStore& certificates) {
     const bool mutual = !certificates.files().client_ca.empty();
-    // Never freed: core has no word for when it asks for the last time.
-    auto* port = new Port{&certificates, certificates.AddPort()};
+    // The store keeps it: core has no word for when it asks for the last time.
+    const auto port = std::make_shared<Port>(Port{&certificates, certificates.AddPort()});
+    certificates.Keep(port);
     credentials_ = grpc_ssl_server_credentials_create_with_options(
         grpc_ssl_server_credentials_create_options_using_config_fetcher(
             mutual ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
                    : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE,
-            &FetchingCredentials::Fetch, port));
+            &FetchingCredentials::Fetch, port.get()));
   }
   ~FetchingCredentials() override { grpc_server_credentials_release(credentials_); }
 
@@ -204,6 +205,11 @@ int CertificateStore::AddPort() {
   const std::lock_guard lock(mutex_);
   given_.emplace_back();
   return static_cast<int>(given_.size()) - 1;
+}
+
+void CertificateStore::Keep(std::shared_ptr<void> what) {
+  const std::lock_guard lock(mutex_);
+  kept_.push_back(std::move(what));
 }
 
 std::shared_ptr<const TlsMaterial> CertificateStore::NewFor(int port) {

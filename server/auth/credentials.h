@@ -54,6 +54,8 @@ class CertificateStore {
   // For a port: the newest whole set if it is another than this returned before for
   // `port`, else null. `port` is what AddPort gave.
   int AddPort();
+  // Holds something for as long as the store lives.
+  void Keep(std::shared_ptr<void> what);
   std::shared_ptr<const TlsMaterial> NewFor(int port);
 
  private:
@@ -65,6 +67,7 @@ class CertificateStore {
   std::string stamp_;  // of the files when they were last read
   std::chrono::steady_clock::time_point looked_{};
   std::vector<std::shared_ptr<const TlsMaterial>> given_;  // to each port
+  std::vector<std::shared_ptr<void>> kept_;                // by mutex_
 };
 
 // "127.0.0.1:7575", "[::1]:0", "localhost:1" and "unix:/…": reached from this node only.

@@ -802,19 +802,5 @@ TEST_F(JobsTest, EndedCasesAndJobsLeaveNothingInMemory) {
   EXPECT_LT(last - first, 64 << 10) << "12,000 cases, a kilobyte each, were kept";
 }
 
-// The bar is the product's; sanitizers are an order slower and are not held to it.
-TEST_F(JobsTest, ThousandTinyCasesASecond) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "timing means nothing under a sanitizer";
-#endif
-  Start();
-  const absl::Time begin = absl::Now();
-  const std::string name = Create(Copies(10'000));
-  EXPECT_EQ(EventReader(*manager_, name).Rest().size(), 10'004u);
-  const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
-  RecordProperty("cases_per_second", static_cast<int>(10'000 / seconds));
-  EXPECT_GT(10'000 / seconds, 1'000);
-}
-
 }  // namespace
 }  // namespace assay
