@@ -60,6 +60,12 @@ constexpr CommonField kCommonFields[] = {
     {"min_efficiency", "min-efficiency", "fail below this share of the roof, 0 to 1"},
     {"repeats", "repeat", "launches whose outputs must agree bit by bit (default 1)"},
     {"seed", "seed", "seed of the data (default 1)"},
+    {"verify", "verify",
+     "full, or checksum: gemm by randomised row and column sums, for screening (default full)"},
+    {"probes", "probes", "exact probes and identities beside the data (default true)"},
+    {"accumulations", "accumulations",
+     "products summed in each element, for the derived rule (default: the operator's own)"},
+    {"split_k", "split-k", "partial sums added up at the end, for the derived rule (default 1)"},
     {"deadline", "deadline", "longest time for a case, references included: 10s, 500ms"},
     {"provider", "provider", "whose kernel, or all (default all)"},
 };
@@ -90,7 +96,8 @@ absl::Status AddIntegers(const std::string& path, std::string_view text,
 // is some other number: the daemon cannot refuse `--kv-heads 0`, it would run the
 // default instead of what was asked for. Fields with presence, those that must be
 // said, and those whose zero has a meaning (a tight leading dimension) go through.
-constexpr std::string_view kZeroIsDefault[] = {"attention.kv_heads", "attention.kv_seq", "repeats"};
+constexpr std::string_view kZeroIsDefault[] = {"attention.kv_heads", "attention.kv_seq", "repeats",
+                                               "accumulations", "split_k"};
 
 absl::Status CheckZero(const CaseOption& option, std::int64_t value) {
   if (value != 0 || option.field->has_presence() ||

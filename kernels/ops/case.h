@@ -4,6 +4,7 @@
 #define ASSAY_KERNELS_OPS_CASE_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -36,6 +37,9 @@ enum class Criterion : std::uint8_t {
 
 enum class Mode : std::uint8_t { kUnspecified = 0, kValidate = 1, kBenchmark = 2, kBoth = 3 };
 
+// Values equal assay.v1.Verification's; a test holds them together.
+enum class Verification : std::uint8_t { kUnspecified = 0, kFull = 1, kChecksum = 2 };
+
 struct Case {
   Problem problem;
   std::string name;
@@ -54,6 +58,17 @@ struct Case {
   int repeats = 0;                 // 0: the job's, or 1
   Mode mode = Mode::kUnspecified;  // unspecified: the job's, or validate
   std::optional<double> deadline_seconds;
+  Verification verify = Verification::kUnspecified;  // unspecified: full
+  bool probes = true;              // exact probes and identities beside the data
+  std::int64_t accumulations = 0;  // of the derived criterion; 0: the op's own
+  int split_k = 0;                 // partial sums, of the derived criterion; 0: 1
+  bool all_criteria = false;       // say what the other criteria make of the output
+  // Canonical digests that exact probes must give, by the probe's name.
+  std::map<std::string, std::string> golden;
+  std::vector<std::string> slices;  // elements to show: "actual[0:8,0:8]"
+  // The data make every sum exact: no allowance, the correctly rounded result only.
+  // Set for probes (Op::Probes), never by a user.
+  bool exact = false;
 };
 
 // Format of the case's output: out_dtype, or its default; a copy's is its input's.

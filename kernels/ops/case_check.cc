@@ -173,6 +173,11 @@ std::vector<FieldError> Check(const Case& c) {
   CheckAddend(c, errors);
   CheckJudgement(c, errors);
   CheckRange("repeats", c.repeats, 0, kMaxRepeats, errors);
+  CheckRange("accumulations", c.accumulations, 0, kMaxExtent, errors);
+  CheckRange("split_k", c.split_k, 0, kMaxExtent, errors);
+  if (c.verify == Verification::kChecksum && !std::holds_alternative<GemmProblem>(c.problem)) {
+    errors.push_back({"verify", Cat("checksum verifies gemm, not ", op)});
+  }
   if (c.deadline_seconds.has_value() &&
       !(*c.deadline_seconds > 0.0 && std::isfinite(*c.deadline_seconds))) {
     errors.push_back({"deadline", Cat("must be more than 0 seconds, got ", *c.deadline_seconds)});

@@ -42,6 +42,58 @@ struct Provenance {
   std::int64_t first = -1;  // logical index
 };
 
+// Content of one input, where it explains a result.
+struct OperandStats {
+  std::string_view name;
+  std::int64_t count = 0;
+  std::int64_t nan_count = 0;
+  std::int64_t inf_count = 0;
+  std::int64_t zero_count = 0;
+  // Of the finite elements; absent where there are none.
+  std::optional<double> min;
+  std::optional<double> max;
+  std::optional<double> mean;
+  std::optional<double> rms;
+};
+
+// An exact probe or an identity: see Op::Probes.
+struct ProbeOutcome {
+  std::string name;
+  Verdict verdict = Verdict::kUnspecified;  // PASSED, FAILED, or SKIPPED with the reason
+  std::string message;
+  std::int64_t count = 0;
+  std::int64_t mismatches = 0;
+  std::string digest;          // canonical, hexadecimal; empty for identities
+  std::optional<bool> golden;  // whether it is the golden digest, where there is one
+  std::optional<ElementSample> first;
+};
+
+// What a criterion makes of the output, whichever gated.
+struct CriterionOutcome {
+  Criterion criterion = Criterion::kUnspecified;
+  bool passed = false;
+  std::optional<std::int64_t> mismatches;
+  std::optional<double> atol;
+  std::optional<double> rtol;
+};
+
+struct ChecksumOutcome {
+  int probes = 0;
+  std::optional<double> max_row_ratio;  // |residual| / rigorous threshold
+  std::optional<double> max_column_ratio;
+  std::int64_t screened_rows = 0;
+  std::int64_t wrong_elements = 0;
+  std::vector<std::int64_t> located;  // where row and column checksums meet
+};
+
+// Elements that were asked for: "actual[0:8,0:8]".
+struct Slice {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::vector<double> values;
+  std::vector<std::string> bits;  // of stored tensors
+};
+
 struct PhaseTime {
   std::string_view phase;
   double seconds = 0;
@@ -64,6 +116,14 @@ struct CaseOutcome {
   std::string implementation;
   std::vector<PhaseTime> phases;
   bool reports_ulp = false;  // the criterion asked for units in the last place
+  std::vector<ProbeOutcome> probes;
+  std::vector<CriterionOutcome> criteria;
+  std::vector<OperandStats> inputs;
+  std::optional<ChecksumOutcome> checksum;
+  std::string pattern_of_errors;  // how the errors lie; empty where nothing is wrong
+  std::string reads_as;           // the likely cause; empty where none is known
+  std::string next_step;
+  std::vector<Slice> slices;
 };
 
 }  // namespace assay

@@ -211,6 +211,53 @@ void ToBench(const BenchStats& b, v1::BenchStats* out) {
   set(b.ceiling_bytes_per_second, [&](double v) { out->set_ceiling_bytes_per_second(v); });
 }
 
+void ToProbe(const ProbeOutcome& p, const Operand& output, v1::ProbeResult* out) {
+  out->set_name(p.name);
+  out->set_verdict(static_cast<v1::Verdict>(p.verdict));
+  out->set_message(p.message);
+  out->set_count(p.count);
+  out->set_mismatches(p.mismatches);
+  out->set_digest(p.digest);
+  if (p.golden) out->set_golden(*p.golden);
+  if (p.first) ToMismatch(*p.first, output, out->mutable_first_mismatch());
+}
+
+void ToCriterion(const CriterionOutcome& c, v1::CriterionResult* out) {
+  out->set_criterion(static_cast<v1::Criterion>(c.criterion));
+  out->set_passed(c.passed);
+  if (c.mismatches) out->set_mismatches(*c.mismatches);
+  if (c.atol) out->set_atol(*c.atol);
+  if (c.rtol) out->set_rtol(*c.rtol);
+}
+
+void ToOperandStats(const OperandStats& s, v1::OperandStats* out) {
+  out->set_name(std::string(s.name));
+  out->set_count(s.count);
+  out->set_nan_count(s.nan_count);
+  out->set_inf_count(s.inf_count);
+  out->set_zero_count(s.zero_count);
+  if (s.min) out->set_min(*s.min);
+  if (s.max) out->set_max(*s.max);
+  if (s.mean) out->set_mean(*s.mean);
+  if (s.rms) out->set_rms(*s.rms);
+}
+
+void ToChecksum(const ChecksumOutcome& c, v1::ChecksumStats* out) {
+  out->set_probes(c.probes);
+  if (c.max_row_ratio) out->set_max_row_ratio(*c.max_row_ratio);
+  if (c.max_column_ratio) out->set_max_column_ratio(*c.max_column_ratio);
+  out->set_screened_rows(c.screened_rows);
+  out->set_wrong_elements(c.wrong_elements);
+  for (const std::int64_t i : c.located) out->add_located(i);
+}
+
+void ToSlice(const Slice& s, v1::Slice* out) {
+  out->set_name(s.name);
+  for (const std::int64_t extent : s.shape) out->add_shape(extent);
+  for (const double v : s.values) out->add_values(v);
+  for (const std::string& bits : s.bits) out->add_bits(bits);
+}
+
 std::string Hex128(const std::uint64_t (&words)[2]) {
   return absl::StrFormat("%016x%016x", words[0], words[1]);
 }
@@ -238,6 +285,14 @@ Case FromProto(const v1::CaseSpec& spec, std::vector<FieldError>& errors) {
   c.repeats = spec.repeats();
   if (spec.has_deadline()) c.deadline_seconds = Seconds(spec.deadline());
   c.mode = ReadEnum<Mode>(spec.mode(), v1::Mode_IsValid(spec.mode()), "mode", errors);
+  c.verify = ReadEnum<Verification>(spec.verify(), v1::Verification_IsValid(spec.verify()),
+                                    "verify", errors);
+  if (spec.has_probes()) c.probes = spec.probes();
+  c.accumulations = spec.accumulations();
+  c.split_k = spec.split_k();
+  c.all_criteria = spec.all_criteria();
+  c.golden.insert(spec.golden().begin(), spec.golden().end());
+  c.slices.assign(spec.slices().begin(), spec.slices().end());
   if (spec.problem_case() != v1::CaseSpec::PROBLEM_NOT_SET) {
     std::vector<FieldError> found = Check(c);
     errors.insert(errors.end(), std::make_move_iterator(found.begin()),
@@ -266,6 +321,13 @@ v1::CaseSpec ToProto(const Case& c) {
   spec.set_repeats(c.repeats);
   if (c.deadline_seconds) SetSeconds(*c.deadline_seconds, spec.mutable_deadline());
   spec.set_mode(static_cast<v1::Mode>(c.mode));
+  spec.set_verify(static_cast<v1::Verification>(c.verify));
+  if (!c.probes) spec.set_probes(false);
+  spec.set_accumulations(c.accumulations);
+  spec.set_split_k(c.split_k);
+  spec.set_all_criteria(c.all_criteria);
+  spec.mutable_golden()->insert(c.golden.begin(), c.golden.end());
+  for (const std::string& slice : c.slices) spec.add_slices(slice);
   return spec;
 }
 
@@ -306,6 +368,18 @@ v1::CaseResult ToResult(const Case& c, const CaseOutcome& outcome, std::string_v
       }
     }
   }
+  if (outcome.plan) {
+    for (const ProbeOutcome& p : outcome.probes) {
+      ToProbe(p, outcome.plan->output, result.add_probes());
+    }
+  }
+  for (const CriterionOutcome& o : outcome.criteria) ToCriterion(o, result.add_criteria());
+  for (const OperandStats& s : outcome.inputs) ToOperandStats(s, result.add_inputs());
+  if (outcome.checksum) ToChecksum(*outcome.checksum, result.mutable_checksum());
+  for (const Slice& s : outcome.slices) ToSlice(s, result.add_slices());
+  result.set_pattern_of_errors(outcome.pattern_of_errors);
+  result.set_reads_as(outcome.reads_as);
+  result.set_next_step(outcome.next_step);
   if (outcome.bench) ToBench(*outcome.bench, result.mutable_bench());
   for (const PhaseTime& p : outcome.phases) {
     v1::PhaseTime* phase = result.add_phases();

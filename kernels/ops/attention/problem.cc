@@ -1,6 +1,7 @@
 #include "kernels/ops/attention/problem.h"
 
 #include <limits>
+#include <utility>
 
 #include "kernels/numerics/cat.h"
 
@@ -18,6 +19,9 @@ constexpr Field<AttentionProblem> kFields[] = {
     {"scale", &AttentionProblem::scale},
     {"mask_density", &AttentionProblem::mask_density},
     {"masked_rows", &AttentionProblem::masked_rows},
+    {"scale_q", &AttentionProblem::scale_q},
+    {"scale_k", &AttentionProblem::scale_k},
+    {"scale_v", &AttentionProblem::scale_v},
 };
 
 }  // namespace
@@ -37,6 +41,12 @@ std::vector<FieldError> AttentionProblem::Check() const {
   }
   if (!(std::abs(scale) <= static_cast<double>(std::numeric_limits<float>::max()))) {
     errors.push_back({"scale", Cat("must be a finite fp32 number, got ", scale)});
+  }
+  for (const auto& [field, value] :
+       {std::pair{"scale_q", scale_q}, {"scale_k", scale_k}, {"scale_v", scale_v}}) {
+    if (!(std::abs(value) <= static_cast<double>(std::numeric_limits<float>::max()))) {
+      errors.push_back({field, Cat("must be a finite fp32 number, got ", value)});
+    }
   }
   if (!(mask_density >= 0.0 && mask_density < 1.0)) {
     errors.push_back(
@@ -60,6 +70,9 @@ std::string AttentionProblem::Describe() const {
   if (scale != 0.0) Append(&text, " scale ", scale);
   if (masked()) Append(&text, " mask ", mask_density);
   if (masked_rows != "zero") Append(&text, " masked-rows ", masked_rows);
+  if (scale_q != 1.0) Append(&text, " scale-q ", scale_q);
+  if (scale_k != 1.0) Append(&text, " scale-k ", scale_k);
+  if (scale_v != 1.0) Append(&text, " scale-v ", scale_v);
   return text;
 }
 

@@ -1,4 +1,4 @@
-// attention: O = softmax(scale·Q·Kᵀ + mask)·V.
+// attention: O = softmax(scale·(scale_q·Q)·(scale_k·K)ᵀ + mask)·(scale_v·V).
 //
 // Operands: q [batch, heads, seq, dim], k and v [batch, kv_heads, kv_seq, dim],
 // mask int8 [seq, kv_seq] (1 keeps) only where 0 < mask_density < 1, output
@@ -26,6 +26,9 @@ struct AttentionProblem {
   double scale = 0.0;                // 0: 1/sqrt(dim)
   double mask_density = 0.0;         // 0: no mask
   std::string masked_rows = "zero";  // or "nan": what a row without a visible key gives
+  double scale_q = 1.0;              // what Q's stored values are multiplied by
+  double scale_k = 1.0;
+  double scale_v = 1.0;
 
   static constexpr std::string_view kOp = "attention";
   static std::span<const Field<AttentionProblem>> Fields();

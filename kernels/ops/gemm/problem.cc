@@ -22,6 +22,11 @@ constexpr Field<GemmProblem> kFields[] = {
     {"stride_a", &GemmProblem::stride_a},
     {"stride_b", &GemmProblem::stride_b},
     {"stride_c", &GemmProblem::stride_c},
+    {"scale_a", &GemmProblem::scale_a},
+    {"scale_b", &GemmProblem::scale_b},
+    {"channel_scale", &GemmProblem::channel_scale},
+    {"bias", &GemmProblem::bias},
+    {"activation", &GemmProblem::activation},
 };
 
 // One stored matrix: its extents, and the fields its layout comes from.
@@ -69,6 +74,13 @@ std::vector<FieldError> GemmProblem::Check() const {
   CheckRange("batch", batch, 1, kMaxExtent, errors);
   CheckFinite("alpha", alpha, errors);
   CheckFinite("beta", beta, errors);
+  CheckFinite("scale_a", scale_a, errors);
+  CheckFinite("scale_b", scale_b, errors);
+  if (activation != "none" && activation != "relu" && activation != "gelu" &&
+      activation != "gelu_tanh") {
+    errors.push_back({"activation", Cat("must be none, relu, gelu or gelu_tanh, got \"",
+                                        activation, "\"")});
+  }
   if (!errors.empty()) return errors;
   CheckStored({"A", trans_a ? k : m, trans_a ? m : k, lda, stride_a, "lda", "stride_a", "k"}, batch,
               errors);
@@ -90,6 +102,11 @@ std::string GemmProblem::Describe() const {
   if (stride_a != 0) Append(&text, " stride-a ", stride_a);
   if (stride_b != 0) Append(&text, " stride-b ", stride_b);
   if (stride_c != 0) Append(&text, " stride-c ", stride_c);
+  if (scale_a != 1.0) Append(&text, " scale-a ", scale_a);
+  if (scale_b != 1.0) Append(&text, " scale-b ", scale_b);
+  if (channel_scale) Append(&text, " channel-scale");
+  if (bias) Append(&text, " bias");
+  if (activation != "none") Append(&text, " ", activation);
   return text;
 }
 

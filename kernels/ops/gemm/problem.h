@@ -1,8 +1,11 @@
-// gemm: D = alpha·op(A)·op(B) + beta·C, row-major, batched.
+// gemm: D = act(alpha·scale_a·scale_b·s_j·(op(A)·op(B)) + beta·C + bias_j), row-major,
+// batched; j is the column.
 //
 // Operands: a [batch, m, k] ([batch, k, m] where trans_a), b [batch, k, n]
-// ([batch, n, k] where trans_b), c [batch, m, n] only where beta != 0, output
-// d [batch, m, n]; leading dimensions may exceed the extents.
+// ([batch, n, k] where trans_b), c [batch, m, n] only where beta != 0,
+// channel_scale [n] only where said, bias [n] only where said, in this order; output
+// d [batch, m, n]; leading dimensions may exceed the extents. channel_scale and bias
+// are fp32, fp64 where A is.
 // FLOPs: 2·batch·m·n·k. Accumulations: k.
 #ifndef ASSAY_KERNELS_OPS_GEMM_PROBLEM_H_
 #define ASSAY_KERNELS_OPS_GEMM_PROBLEM_H_
@@ -26,6 +29,11 @@ struct GemmProblem {
   std::int64_t stride_a = 0;  // [elements] between batches; 0: tight
   std::int64_t stride_b = 0;
   std::int64_t stride_c = 0;
+  double scale_a = 1.0;  // what A's stored values are multiplied by
+  double scale_b = 1.0;
+  bool channel_scale = false;
+  bool bias = false;
+  std::string activation = "none";  // "relu", "gelu" (erf), "gelu_tanh"
 
   static constexpr std::string_view kOp = "gemm";
   static std::span<const Field<GemmProblem>> Fields();
