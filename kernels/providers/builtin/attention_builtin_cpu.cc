@@ -32,6 +32,7 @@
 #include "kernels/providers/builtin/blocking.h"
 #include "kernels/providers/builtin/builtin.h"
 #include "kernels/providers/builtin/common.h"
+#include "kernels/providers/refusals.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/providers/builtin/attention_builtin_cpu.cc"
@@ -377,6 +378,7 @@ class AttentionKernel : public Kernel {
 absl::StatusOr<std::unique_ptr<Kernel>> MakeAttention(const Case& c, const Plan& plan,
                                                       Device& device) {
   const auto& p = std::get<AttentionProblem>(c.problem);
+  if (absl::Status s = RefuseAttentionScales(p, "the built-in attention"); !s.ok()) return s;
   const DType out = plan.output.dtype;
   if (!internal::IsFloatForm(c.dtype, out)) {
     return internal::NoSuchForm("attention", c.dtype, out,

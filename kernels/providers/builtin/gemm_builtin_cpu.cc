@@ -23,6 +23,7 @@
 #include "kernels/providers/builtin/blocking.h"
 #include "kernels/providers/builtin/builtin.h"
 #include "kernels/providers/builtin/common.h"
+#include "kernels/providers/refusals.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/providers/builtin/gemm_builtin_cpu.cc"
@@ -165,6 +166,8 @@ bool IsWhole32(double v) { return v == std::nearbyint(v) && std::abs(v) < 0x1p31
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeGemm(const Case& c, const Plan& plan, Device& device) {
   const auto& problem = std::get<GemmProblem>(c.problem);
+  if (absl::Status s = RefuseGemmEpilogue(problem, "the built-in gemm"); !s.ok()) return s;
+  if (absl::Status s = RefuseGemmScales(problem, "the built-in gemm"); !s.ok()) return s;
   const DType out = plan.output.dtype;
   const bool integer = c.dtype == DType::kI8 && out == DType::kI32;
   if (!integer && !internal::IsFloatForm(c.dtype, out)) {

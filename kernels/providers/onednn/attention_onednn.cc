@@ -19,6 +19,7 @@
 
 #include "kernels/providers/onednn/onednn.h"
 #include "kernels/providers/onednn/primitives.h"
+#include "kernels/providers/refusals.h"
 #include "kernels/runtime/cpu/parallel.h"
 
 namespace assay {
@@ -299,6 +300,8 @@ class AttentionKernel : public Kernel {
 };
 
 absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, Device& device) {
+  const auto& p = std::get<AttentionProblem>(c.problem);
+  if (absl::Status s = RefuseAttentionScales(p, "oneDNN attention"); !s.ok()) return s;
   const DType in = plan.inputs[0].dtype;
   const DType out = plan.output.dtype;
   const auto in_type = onednn::TypeOf(in);
@@ -310,8 +313,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
   }
   return onednn::Guarded(
       Cat(Name(in), " attention to ", Name(out)), [&]() -> absl::StatusOr<std::unique_ptr<Kernel>> {
-        auto kernel = std::make_unique<AttentionKernel>(std::get<AttentionProblem>(c.problem),
-                                                        Formats{in, out, *in_type, *out_type});
+        auto kernel = std::make_unique<AttentionKernel>(
+            p, Formats{in, out, *in_type, *out_type});
         const absl::Status status = kernel->Prepare(device);
         if (!status.ok()) return status;
         return kernel;

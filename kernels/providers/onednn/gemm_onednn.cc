@@ -7,6 +7,7 @@
 
 #include "kernels/providers/onednn/onednn.h"
 #include "kernels/providers/onednn/primitives.h"
+#include "kernels/providers/refusals.h"
 
 namespace assay {
 namespace {
@@ -63,6 +64,8 @@ class GemmKernel : public Kernel {
 
 absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, Device& device) {
   const auto& p = std::get<GemmProblem>(c.problem);
+  if (absl::Status s = RefuseGemmEpilogue(p, "oneDNN gemm"); !s.ok()) return s;
+  if (absl::Status s = RefuseGemmScales(p, "oneDNN gemm"); !s.ok()) return s;
   const Operand& a = plan.inputs[0];
   const Operand& b = plan.inputs[1];
   const Operand& d = plan.output;

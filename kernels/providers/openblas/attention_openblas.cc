@@ -14,6 +14,7 @@
 
 #include "kernels/providers/openblas/blas.h"
 #include "kernels/providers/openblas/openblas.h"
+#include "kernels/providers/refusals.h"
 #include "kernels/runtime/cpu/parallel.h"
 
 namespace assay {
@@ -136,6 +137,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeAs(const AttentionProblem& p, Device
 
 absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, Device& device) {
   const auto& p = std::get<AttentionProblem>(c.problem);
+  if (absl::Status s = RefuseAttentionScales(p, "OpenBLAS attention"); !s.ok()) return s;
   const DType format = plan.inputs[0].dtype;
   absl::Status ok = blas::CheckFormats(format, plan.output.dtype);
   if (ok.ok()) ok = blas::CheckExtents({p.seq, p.KvSeq(), p.dim});

@@ -7,6 +7,7 @@
 
 #include "kernels/providers/openblas/blas.h"
 #include "kernels/providers/openblas/openblas.h"
+#include "kernels/providers/refusals.h"
 #include "kernels/runtime/cpu/parallel.h"
 
 namespace assay {
@@ -67,6 +68,8 @@ class GemmKernel : public Kernel {
 
 absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, Device&) {
   const auto& p = std::get<GemmProblem>(c.problem);
+  if (absl::Status s = RefuseGemmEpilogue(p, "OpenBLAS gemm"); !s.ok()) return s;
+  if (absl::Status s = RefuseGemmScales(p, "OpenBLAS gemm"); !s.ok()) return s;
   const DType format = plan.inputs[0].dtype;
   absl::Status ok = blas::CheckFormats(format, plan.output.dtype);
   if (ok.ok()) {

@@ -1,127 +1,275 @@
-// attention with an online softmax, right but for one defect: for each query, keys in
-// tiles; m is the running maximum of the scores, l the running sum, o the running
-// output, the last two rescaled whenever m grows.
+// attention with an online softmax, right but for one defect; see the table.
+//
+// A tile of queries goes over the keys in tiles: m is the running maximum of each
+// query's scores, l its running sum, o its running output; l and o are rescaled by
+// exp(m − new m) whenever m grows.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "kernels/providers/planted/factories.h"
+#include "kernels/providers/planted/site.h"
 #include "kernels/runtime/cpu/parallel.h"
 
 namespace assay::planted {
 namespace {
 
-constexpr std::int64_t kTile = 16;  // keys
-
-struct Defects {
-  bool mask_off_by_one = false;
-  bool no_max = false;
-  bool missing_rescale = false;
+enum class Defect : std::uint8_t {
+  kMaskOffByOne,
+  kMaskOneShort,
+  kNoMax,
+  kMissingRescale,
+  kMissingRescaleOfSum,
+  kWrongAxis,
+  kWrongHead,
+  kDroppedTile,
+  kStaleTile,
+  kDuplicatedTile,
+  kScaleOff,
+  kSumInFp16,
+  kOutputInFp16,
+  kNoDivide,
+  kNanInTail,
+  kZeroOutput,
 };
+
+constexpr std::array<std::pair<std::string_view, Defect>, 16> kDefects = {{
+    {"mask-off-by-one", Defect::kMaskOffByOne},
+    {"mask-one-short", Defect::kMaskOneShort},
+    {"no-max", Defect::kNoMax},
+    {"missing-rescale", Defect::kMissingRescale},
+    {"missing-rescale-of-sum", Defect::kMissingRescaleOfSum},
+    {"wrong-axis", Defect::kWrongAxis},
+    {"wrong-head", Defect::kWrongHead},
+    {"dropped-tile", Defect::kDroppedTile},
+    {"stale-tile", Defect::kStaleTile},
+    {"duplicated-tile", Defect::kDuplicatedTile},
+    {"scale-off", Defect::kScaleOff},
+    {"sum-in-fp16", Defect::kSumInFp16},
+    {"output-in-fp16", Defect::kOutputInFp16},
+    {"no-divide", Defect::kNoDivide},
+    {"nan-in-tail", Defect::kNanInTail},
+    {"zero-output", Defect::kZeroOutput},
+}};
+
+constexpr std::int64_t kQueries = 32;  // in a tile
+constexpr std::int64_t kKeys = 16;     // in a tile
+constexpr double kScaleError = 1.01;
+
+enum SiteDraw : std::uint32_t { kTileDraw };
 
 // T: what scores and sums are held in.
 template <class T>
 class AttentionKernel : public Kernel {
  public:
-  AttentionKernel(const AttentionProblem& p, Defects defects) : p_(p), defects_(defects) {}
+  AttentionKernel(const AttentionProblem& p, DType dtype, Defect defect, const Site& site)
+      : p_(p),
+        defect_(defect),
+        scale_(Scalar(p.Scale(dtype)) * Scalar(p.scale_q) * Scalar(p.scale_k)),
+        // Not the first, whose place no other tile can have taken.
+        tile_(1 + site.Draw(kTileDraw, std::max<std::int64_t>(1, KeyTiles() - 1))) {
+    if (defect == Defect::kScaleOff) scale_ *= static_cast<T>(kScaleError);
+  }
 
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
+    const std::int64_t tiles = (p_.seq + kQueries - 1) / kQueries;
     ParallelFor(p_.batch * p_.heads, 1, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<T> o(static_cast<std::size_t>(p_.dim));
       for (std::int64_t head = begin; head < end; ++head) {
-        for (std::int64_t query = 0; query < p_.seq; ++query) {
-          Row(head, query, inputs, o);
-          for (std::int64_t d = 0; d < p_.dim; ++d) {
-            Put(output, head, query, d, static_cast<double>(o[static_cast<std::size_t>(d)]));
-          }
-        }
+        const Head h(*this, head, inputs);
+        for (std::int64_t t = 0; t < tiles; ++t) h.Tile(t * kQueries, output);
       }
     });
     return absl::OkStatus();
   }
 
  private:
-  bool Sees(std::int64_t query, std::int64_t key, std::span<const TensorView> inputs) const {
-    const std::int64_t extra = defects_.mask_off_by_one ? 1 : 0;
-    if (p_.causal && key > query + p_.KvSeq() - p_.seq + extra) return false;
-    return !p_.masked() || Get(inputs[3], query * p_.KvSeq() + key) != 0.0;
-  }
-
-  T Score(std::int64_t head, std::int64_t kv, std::int64_t query, std::int64_t key,
-          std::span<const TensorView> inputs) const {
-    T s = 0;
-    for (std::int64_t d = 0; d < p_.dim; ++d) {
-      s += static_cast<T>(Get(inputs[0], head, query, d)) *
-           static_cast<T>(Get(inputs[1], kv, key, d));
+  // One head of the output and its operands, loaded.
+  class Head {
+   public:
+    Head(const AttentionKernel& kernel, std::int64_t head, std::span<const TensorView> inputs)
+        : k_(kernel), p_(kernel.p_), head_(head), inputs_(inputs) {
+      const std::int64_t group = p_.heads / p_.KvHeads();
+      std::int64_t kv = head / group;
+      if (k_.Is(Defect::kWrongHead)) {
+        kv = head / p_.heads * p_.KvHeads() + head % p_.heads % p_.KvHeads();
+      }
+      query_ = Load(inputs[0], head);
+      key_ = Load(inputs[1], kv);
+      value_ = Load(inputs[2], kv);
     }
-    return s * static_cast<T>(p_.Scale(inputs[0].dtype));
-  }
 
-  void Row(std::int64_t head, std::int64_t query, std::span<const TensorView> inputs,
-           std::vector<T>& o) const {
-    const std::int64_t kv = head / (p_.heads / p_.KvHeads());
-    constexpr T kNone = -std::numeric_limits<T>::infinity();
-    std::fill(o.begin(), o.end(), T{0});
-    T m = defects_.no_max ? T{0} : kNone;
-    T l = 0;
-    bool empty = true;
-    T scores[kTile];
-    for (std::int64_t first = 0; first < p_.KvSeq(); first += kTile) {
-      const std::int64_t count = std::min(kTile, p_.KvSeq() - first);
-      T tile_max = kNone;
-      for (std::int64_t j = 0; j < count; ++j) {
-        const bool sees = Sees(query, first + j, inputs);
-        empty = empty && !sees;
-        scores[j] = sees ? Score(head, kv, query, first + j, inputs) : kNone;
-        tile_max = std::max(tile_max, scores[j]);
+    void Tile(std::int64_t first, const TensorView& output) const {
+      const std::int64_t rows = std::min(kQueries, p_.seq - first);
+      State s(rows, p_.dim);
+      if (k_.Is(Defect::kNoMax)) std::fill(s.m.begin(), s.m.end(), T{0});
+      for (std::int64_t tile = 0; tile < k_.KeyTiles(); ++tile) {
+        if (tile == k_.tile_ && k_.Is(Defect::kDroppedTile)) continue;
+        Keys(first, tile, s);
+        if (tile == k_.tile_ && k_.Is(Defect::kDuplicatedTile)) Keys(first, tile, s);
       }
-      if (tile_max == kNone) continue;
-      if (!defects_.no_max && tile_max > m) {
-        const T rescale = std::exp(m - tile_max);
-        l *= rescale;
-        if (!defects_.missing_rescale) {
-          for (T& v : o) v *= rescale;
+      for (std::int64_t r = 0; r < rows; ++r) Finish(first + r, r, s, output);
+    }
+
+   private:
+    struct State {
+      State(std::int64_t rows_in, std::int64_t dim)
+          : rows(rows_in),
+            m(Size(rows), -std::numeric_limits<T>::infinity()),
+            l(Size(rows), T{0}),
+            rescale(Size(rows), T{1}),
+            p(Size(rows * kKeys), T{0}),
+            o(Size(rows * dim), T{0}) {}
+
+      std::int64_t rows;
+      std::vector<T> m, l, rescale;
+      std::vector<T> p;  // [rows, kKeys]
+      std::vector<T> o;  // [rows, dim]
+    };
+
+    static std::size_t Size(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+    static std::vector<T> Load(const TensorView& v, std::int64_t head) {
+      std::vector<T> out;
+      out.reserve(Size(v.extents.rows * v.extents.cols));
+      for (std::int64_t r = 0; r < v.extents.rows; ++r) {
+        for (std::int64_t c = 0; c < v.extents.cols; ++c) {
+          out.push_back(static_cast<T>(Get(v, head, r, c)));
         }
-        m = tile_max;
       }
-      for (std::int64_t j = 0; j < count; ++j) {
-        const T e = std::exp(scores[j] - m);
-        l += e;
+      return out;
+    }
+
+    bool Sees(std::int64_t query, std::int64_t key) const {
+      std::int64_t last = query + p_.KvSeq() - p_.seq;
+      if (k_.Is(Defect::kMaskOffByOne)) ++last;
+      if (k_.Is(Defect::kMaskOneShort)) --last;
+      if (p_.causal && key > last) return false;
+      return !p_.masked() || Get(inputs_[3], query * p_.KvSeq() + key) != 0.0;
+    }
+
+    T Score(std::int64_t query, std::int64_t key) const {
+      const T* q = &query_[Size(query * p_.dim)];
+      const T* k = &key_[Size(key * p_.dim)];
+      T s = 0;
+      for (std::int64_t d = 0; d < p_.dim; ++d) s += q[d] * k[d];
+      return s * k_.scale_;
+    }
+
+    // One tile of keys for one tile of queries.
+    void Keys(std::int64_t first, std::int64_t tile, State& s) const {
+      const std::int64_t key = tile * kKeys;
+      const std::int64_t count = std::min(kKeys, p_.KvSeq() - key);
+      for (std::int64_t r = 0; r < s.rows; ++r) Scores(first + r, key, count, r, s);
+      for (std::int64_t r = 0; r < s.rows; ++r) Add(tile, count, r, s);
+    }
+
+    // P of a row, its maximum and its sum; rescale[r] is what o must be multiplied by.
+    void Scores(std::int64_t query, std::int64_t key, std::int64_t count, std::int64_t r,
+                State& s) const {
+      constexpr T kNone = -std::numeric_limits<T>::infinity();
+      T* p = &s.p[Size(r * kKeys)];
+      T& m = s.m[Size(r)];
+      T& l = s.l[Size(r)];
+      T& rescale = s.rescale[Size(r)];
+      T most = kNone;
+      for (std::int64_t j = 0; j < kKeys; ++j) {
+        const bool sees = j < count && Sees(query, key + j);
+        p[j] = sees ? Score(query, key + j) : kNone;
+        most = std::max(most, p[j]);
+      }
+      rescale = T{1};
+      if (most == kNone) {
+        std::fill(p, p + kKeys, T{0});
+        return;
+      }
+      if (!k_.Is(Defect::kNoMax) && most > m) {
+        rescale = std::exp(m - most);
+        if (!k_.Is(Defect::kMissingRescaleOfSum)) l *= rescale;
+        m = most;
+      }
+      for (std::int64_t j = 0; j < kKeys; ++j) {
+        p[j] = std::exp(p[j] - m);
+        l += p[j];
+        if (k_.Is(Defect::kSumInFp16)) l = Fp16(l);
+      }
+    }
+
+    // o = rescale·o + P·V.
+    void Add(std::int64_t tile, std::int64_t count, std::int64_t r, State& s) const {
+      T* o = &s.o[Size(r * p_.dim)];
+      if (!k_.Is(Defect::kMissingRescale)) {
         for (std::int64_t d = 0; d < p_.dim; ++d) {
-          o[static_cast<std::size_t>(d)] += e * static_cast<T>(Get(inputs[2], kv, first + j, d));
+          // The defect: the factor of the query that has the column's number.
+          o[d] *= s.rescale[Size(k_.Is(Defect::kWrongAxis) ? d % s.rows : r)];
         }
       }
+      const bool stale = tile == k_.tile_ && k_.Is(Defect::kStaleTile);
+      const std::int64_t from = (stale ? tile - 1 : tile) * kKeys;
+      for (std::int64_t j = 0; j < count; ++j) {
+        const T p = s.p[Size(r * kKeys + j)];
+        const T* v = &value_[Size((from + j) * p_.dim)];
+        for (std::int64_t d = 0; d < p_.dim; ++d) {
+          o[d] += p * v[d];
+          if (k_.Is(Defect::kOutputInFp16)) o[d] = Fp16(o[d]);
+        }
+      }
+      if (k_.Is(Defect::kNanInTail) && count < kKeys) {
+        // Lanes beyond the last key: their P is 0, what lies in V's place is not.
+        const T p = s.p[Size(r * kKeys + count)];
+        for (std::int64_t d = 0; d < p_.dim; ++d) o[d] += p * std::numeric_limits<T>::quiet_NaN();
+      }
     }
-    if (empty) {
-      const bool zero = p_.masked_rows == "zero";
-      std::fill(o.begin(), o.end(), zero ? T{0} : std::numeric_limits<T>::quiet_NaN());
-      return;
+
+    void Finish(std::int64_t query, std::int64_t r, const State& s,
+                const TensorView& output) const {
+      const T* o = &s.o[Size(r * p_.dim)];
+      const T l = s.l[Size(r)];
+      for (std::int64_t d = 0; d < p_.dim; ++d) {
+        T v = k_.Is(Defect::kNoDivide) ? o[d] : o[d] / l;
+        if (l == T{0}) v = p_.masked_rows == "zero" ? T{0} : std::numeric_limits<T>::quiet_NaN();
+        if (k_.Is(Defect::kZeroOutput)) v = T{0};
+        Put(output, head_, query, d, static_cast<double>(v * k_.Scalar(p_.scale_v)));
+      }
     }
-    for (T& v : o) v /= l;
-  }
+
+    static T Fp16(T v) { return static_cast<T>(Quantise(static_cast<double>(v), DType::kF16)); }
+
+    const AttentionKernel& k_;
+    const AttentionProblem& p_;
+    std::int64_t head_;
+    std::span<const TensorView> inputs_;
+    std::vector<T> query_, key_, value_;  // [seq, dim], [kv_seq, dim] twice
+  };
+
+  static T Scalar(double v) { return static_cast<T>(v); }
+  bool Is(Defect defect) const { return defect_ == defect; }
+  std::int64_t KeyTiles() const { return (p_.KvSeq() + kKeys - 1) / kKeys; }
 
   AttentionProblem p_;
-  Defects defects_;
+  Defect defect_;
+  T scale_;
+  std::int64_t tile_;
 };
 
 }  // namespace
 
 Made MakeAttention(const Case& c, const Plan& plan, Device&) {
-  const std::string_view name = DefectOf(c);
-  const Defects defects{.mask_off_by_one = name == "mask-off-by-one",
-                        .no_max = name == "no-max",
-                        .missing_rescale = name == "missing-rescale"};
-  if (!defects.mask_off_by_one && !defects.no_max && !defects.missing_rescale) {
-    return NoSuchDefect(c);
+  const std::string_view wanted = DefectOf(c);
+  for (const auto& [name, defect] : kDefects) {
+    if (name != wanted) continue;
+    const auto& p = std::get<AttentionProblem>(c.problem);
+    const DType dtype = plan.inputs[0].dtype;
+    if (dtype == DType::kF64) {
+      return std::make_unique<AttentionKernel<double>>(p, dtype, defect, Site(c));
+    }
+    return std::make_unique<AttentionKernel<float>>(p, dtype, defect, Site(c));
   }
-  const auto& p = std::get<AttentionProblem>(c.problem);
-  if (plan.inputs[0].dtype == DType::kF64) {
-    return std::make_unique<AttentionKernel<double>>(p, defects);
-  }
-  return std::make_unique<AttentionKernel<float>>(p, defects);
+  return NoSuchDefect(c);
 }
 
 }  // namespace assay::planted

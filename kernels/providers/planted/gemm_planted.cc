@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "kernels/providers/planted/factories.h"
+#include "kernels/providers/refusals.h"
 #include "kernels/runtime/cpu/parallel.h"
 
 namespace assay::planted {
@@ -198,10 +199,13 @@ class GemmKernel : public Kernel {
 }  // namespace
 
 Made MakeGemm(const Case& c, const Plan&, Device&) {
+  const auto& p = std::get<GemmProblem>(c.problem);
+  if (absl::Status s = RefuseGemmEpilogue(p, "a planted gemm"); !s.ok()) return s;
+  if (absl::Status s = RefuseGemmScales(p, "a planted gemm"); !s.ok()) return s;
   const std::string_view wanted = DefectOf(c);
   for (const auto& [name, defect] : kDefects) {
     if (name == wanted) {
-      return std::make_unique<GemmKernel>(std::get<GemmProblem>(c.problem), defect);
+      return std::make_unique<GemmKernel>(p, defect);
     }
   }
   return NoSuchDefect(c);

@@ -1,0 +1,43 @@
+// Refusals that several providers make alike: fields of a problem that a kernel does
+// not implement are never ignored.
+//
+// Free functions; thread-safe. OK, or UNIMPLEMENTED with the field and its value.
+#ifndef ASSAY_KERNELS_PROVIDERS_REFUSALS_H_
+#define ASSAY_KERNELS_PROVIDERS_REFUSALS_H_
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "kernels/numerics/cat.h"
+#include "kernels/ops/attention/problem.h"
+#include "kernels/ops/gemm/problem.h"
+
+namespace assay {
+
+// `who`: "OpenBLAS gemm".
+inline absl::Status RefuseGemmEpilogue(const GemmProblem& p, std::string_view who) {
+  const auto missing = [&](std::string_view what) {
+    return absl::UnimplementedError(Cat(who, " has no ", what));
+  };
+  if (p.channel_scale) return missing("scale a column (gemm.channel_scale)");
+  if (p.bias) return missing("bias (gemm.bias)");
+  if (p.activation != "none")
+    return missing(Cat("activation (gemm.activation ", p.activation, ")"));
+  return absl::OkStatus();
+}
+
+inline absl::Status RefuseGemmScales(const GemmProblem& p, std::string_view who) {
+  if (p.scale_a == 1.0 && p.scale_b == 1.0) return absl::OkStatus();
+  return absl::UnimplementedError(Cat(who, " has no scales of A and B; got gemm.scale_a ",
+                                      p.scale_a, ", gemm.scale_b ", p.scale_b));
+}
+
+inline absl::Status RefuseAttentionScales(const AttentionProblem& p, std::string_view who) {
+  if (p.scale_q == 1.0 && p.scale_k == 1.0 && p.scale_v == 1.0) return absl::OkStatus();
+  return absl::UnimplementedError(Cat(who, " has no scales of Q, K and V; got attention.scale_q ",
+                                      p.scale_q, ", scale_k ", p.scale_k, ", scale_v ", p.scale_v));
+}
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_PROVIDERS_REFUSALS_H_
