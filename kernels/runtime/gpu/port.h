@@ -1,0 +1,196 @@
+// What a GPU kernel is written in: one source, compiled as CUDA (nvcc), as HIP
+// (hipcc), and as plain C++ under the SIMT emulator of tests/simt, which is what any
+// other compiler gets. This is the one place where the preprocessor chooses.
+//
+// A kernel is a function marked ASSAY_GLOBAL; helpers are marked ASSAY_DEVICE.
+//   Thread(), Block(), BlockExtent(), GridExtent()   indices and extents, in x y z
+//   Lane(), WaveWidth()                              32 on NVIDIA and RDNA, 64 on CDNA
+//   SyncBlock()                                      all threads of the block
+//   ShuffleXor, ShuffleDown, ShuffleFrom             all lanes of the wave must take part
+//   Ballot(p)                                        lanes of the wave whose p holds
+//   ASSAY_SHARED(type, name, count)                  memory of the block
+//   AtomicAdd                                        order-independent sums only: integers
+//   Fma, Exp, …                                      exactly rounded where the name says so
+// Launch(kernel, grid, block, shared bytes, stream, arguments…) starts one.
+//
+// Include it from kernels only, never from a header that host code sees.
+#ifndef ASSAY_KERNELS_RUNTIME_GPU_PORT_H_
+#define ASSAY_KERNELS_RUNTIME_GPU_PORT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__HIPCC__) || defined(__HIP__)
+#define ASSAY_GPU_HIP 1
+#include <hip/hip_runtime.h>
+#elif defined(__CUDACC__)
+#define ASSAY_GPU_CUDA 1
+#include <cuda_runtime.h>
+#else
+#define ASSAY_GPU_EMULATED 1
+#include <simt/engine.h>
+#include <cmath>
+#endif
+
+#if defined(ASSAY_GPU_EMULATED)
+#define ASSAY_GLOBAL
+#define ASSAY_DEVICE inline
+#define ASSAY_SHARED(type, name, count) \
+  const ::assay::simt::SharedArray<type, count> name {}
+#else
+#define ASSAY_GLOBAL __global__
+#define ASSAY_DEVICE __device__ __forceinline__
+#define ASSAY_SHARED(type, name, count) __shared__ type name[count]
+#endif
+
+namespace assay::gpu {
+
+#if defined(ASSAY_GPU_CUDA)
+
+using Stream = cudaStream_t;
+using ErrorCode = cudaError_t;
+inline constexpr ErrorCode kOk = cudaSuccess;
+using Extent = dim3;
+
+#elif defined(ASSAY_GPU_HIP)
+
+using Stream = hipStream_t;
+using ErrorCode = hipError_t;
+inline constexpr ErrorCode kOk = hipSuccess;
+using Extent = dim3;
+
+#else
+
+using Stream = void*;
+enum class ErrorCode : int { kOk = 0, kLaunchFailure = 719 };
+inline constexpr ErrorCode kOk = ErrorCode::kOk;
+using Extent = simt::Dim3;
+
+#endif
+
+#if defined(ASSAY_GPU_EMULATED)
+
+ASSAY_DEVICE Extent Thread() { return simt::Here().thread; }
+ASSAY_DEVICE Extent Block() { return simt::Here().block; }
+ASSAY_DEVICE Extent BlockExtent() { return simt::Here().block_extent; }
+ASSAY_DEVICE Extent GridExtent() { return simt::Here().grid_extent; }
+ASSAY_DEVICE int WaveWidth() { return simt::WaveWidth(); }
+ASSAY_DEVICE int Lane() { return simt::Here().lane; }
+ASSAY_DEVICE void SyncBlock(simt::Where where = simt::Where::current()) { simt::SyncBlock(where); }
+
+template <class T>
+ASSAY_DEVICE T ShuffleFrom(T value, int lane, simt::Where where = simt::Where::current()) {
+  return simt::Shuffle(value, lane, simt::kFullWave, where);
+}
+template <class T>
+ASSAY_DEVICE T ShuffleXor(T value, int bits, simt::Where where = simt::Where::current()) {
+  return simt::Shuffle(value, Lane() ^ bits, simt::kFullWave, where);
+}
+template <class T>
+ASSAY_DEVICE T ShuffleDown(T value, int by, simt::Where where = simt::Where::current()) {
+  return simt::Shuffle(value, Lane() + by, simt::kFullWave, where);
+}
+ASSAY_DEVICE std::uint64_t Ballot(bool predicate, simt::Where where = simt::Where::current()) {
+  return simt::Ballot(predicate, simt::kFullWave, where);
+}
+
+ASSAY_DEVICE void AtomicAdd(unsigned long long* sum, unsigned long long value) {
+  __atomic_fetch_add(sum, value, __ATOMIC_RELAXED);
+}
+ASSAY_DEVICE void AtomicMin(unsigned long long* least, unsigned long long value) {
+  unsigned long long seen = __atomic_load_n(least, __ATOMIC_RELAXED);
+  while (value < seen && !__atomic_compare_exchange_n(least, &seen, value, true, __ATOMIC_RELAXED,
+                                                      __ATOMIC_RELAXED)) {
+  }
+}
+
+ASSAY_DEVICE float Fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+ASSAY_DEVICE double Fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+ASSAY_DEVICE int LeadingZeros(std::uint32_t v) { return v == 0 ? 32 : __builtin_clz(v); }
+
+template <class Kernel, class... Arguments>
+ErrorCode Launch(Kernel kernel, Extent grid, Extent block, std::size_t shared_bytes, Stream,
+                 Arguments... arguments) {
+  return simt::Launch(grid, block, shared_bytes, [&] { kernel(arguments...); })
+             ? kOk
+             : ErrorCode::kLaunchFailure;
+}
+
+#else  // a real device
+
+struct Index {
+  unsigned x, y, z;
+};
+ASSAY_DEVICE Index Thread() { return {threadIdx.x, threadIdx.y, threadIdx.z}; }
+ASSAY_DEVICE Index Block() { return {blockIdx.x, blockIdx.y, blockIdx.z}; }
+ASSAY_DEVICE Index BlockExtent() { return {blockDim.x, blockDim.y, blockDim.z}; }
+ASSAY_DEVICE Index GridExtent() { return {gridDim.x, gridDim.y, gridDim.z}; }
+ASSAY_DEVICE void SyncBlock() { __syncthreads(); }
+
+#if defined(ASSAY_GPU_CUDA)
+ASSAY_DEVICE int WaveWidth() { return 32; }
+inline constexpr unsigned kAllLanes = 0xffffffffU;
+template <class T>
+ASSAY_DEVICE T ShuffleFrom(T value, int lane) {
+  return __shfl_sync(kAllLanes, value, lane);
+}
+template <class T>
+ASSAY_DEVICE T ShuffleXor(T value, int bits) {
+  return __shfl_xor_sync(kAllLanes, value, bits);
+}
+template <class T>
+ASSAY_DEVICE T ShuffleDown(T value, int by) {
+  return __shfl_down_sync(kAllLanes, value, static_cast<unsigned>(by));
+}
+ASSAY_DEVICE std::uint64_t Ballot(bool predicate) { return __ballot_sync(kAllLanes, predicate); }
+#else
+ASSAY_DEVICE int WaveWidth() { return warpSize; }
+template <class T>
+ASSAY_DEVICE T ShuffleFrom(T value, int lane) {
+  return __shfl(value, lane);
+}
+template <class T>
+ASSAY_DEVICE T ShuffleXor(T value, int bits) {
+  return __shfl_xor(value, bits);
+}
+template <class T>
+ASSAY_DEVICE T ShuffleDown(T value, int by) {
+  return __shfl_down(value, static_cast<unsigned>(by));
+}
+ASSAY_DEVICE std::uint64_t Ballot(bool predicate) { return __ballot(predicate); }
+#endif
+
+ASSAY_DEVICE int Lane() {
+  const unsigned linear = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  return static_cast<int>(linear % static_cast<unsigned>(WaveWidth()));
+}
+
+ASSAY_DEVICE void AtomicAdd(unsigned long long* sum, unsigned long long value) {
+  atomicAdd(sum, value);
+}
+ASSAY_DEVICE void AtomicMin(unsigned long long* least, unsigned long long value) {
+  atomicMin(least, value);
+}
+
+ASSAY_DEVICE float Fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+ASSAY_DEVICE double Fma(double a, double b, double c) { return __fma_rn(a, b, c); }
+ASSAY_DEVICE int LeadingZeros(std::uint32_t v) { return __clz(static_cast<int>(v)); }
+
+// Starts a kernel; errors of the launch itself only, those of its execution come with
+// the stream's synchronisation.
+template <class Kernel, class... Arguments>
+ErrorCode Launch(Kernel kernel, Extent grid, Extent block, std::size_t shared_bytes, Stream stream,
+                 Arguments... arguments) {
+  kernel<<<grid, block, shared_bytes, stream> > >(arguments...);
+#if defined(ASSAY_GPU_CUDA)
+  return cudaGetLastError();
+#else
+  return hipGetLastError();
+#endif
+}
+
+#endif
+
+}  // namespace assay::gpu
+
+#endif  // ASSAY_KERNELS_RUNTIME_GPU_PORT_H_

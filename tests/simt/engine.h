@@ -1,0 +1,133 @@
+// A SIMT emulator: runs GPU kernels, compiled as plain C++, on the host, so that a
+// kernel's bug is found on a machine without a GPU.
+//
+// Blocks run in turn; each device thread is a fiber. A wave's lanes run until all of
+// them wait or have ended, a block's waves one after the other, each as far as it gets
+// (depth first), in random order: a missing barrier then shows, because the wave that
+// reads has usually run before the one that writes. Reported, with file and line:
+// barriers and wave operations that some threads do not reach, masks that leave out a
+// caller, indices outside shared arrays. Shared memory starts each block as NaN.
+//
+// Under the address sanitizer what lies between shared arrays is poisoned; under the
+// thread sanitizer each device thread is a thread of its own, and only barriers order
+// them, so that two unordered accesses are a race whatever the order here.
+//
+// Not thread-safe: one launch at a time a host thread.
+#ifndef ASSAY_TESTS_SIMT_ENGINE_H_
+#define ASSAY_TESTS_SIMT_ENGINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <source_location>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace assay::simt {
+
+struct Dim3 {
+  unsigned x = 1;
+  unsigned y = 1;
+  unsigned z = 1;
+
+  std::uint64_t count() const { return std::uint64_t{x} * y * z; }
+};
+
+enum class WaveOrder : std::uint8_t { kRandom, kAscending, kDescending };
+
+struct Config {
+  int wave_width = 32;                   // lanes: 32 or 64
+  WaveOrder order = WaveOrder::kRandom;  // of waves and of lanes
+  std::uint64_t seed = 1;                // of the random order
+  std::size_t shared_bytes = 99 << 10;   // most shared memory a block may take [bytes]
+};
+
+// The configuration of the launches to come.
+Config& CurrentConfig();
+
+struct Fault {
+  std::string message;  // with file and line
+  Dim3 block;           // indices
+  Dim3 thread;
+};
+
+// What launches found since the last call.
+std::vector<Fault> TakeFaults();
+
+// Runs `kernel` once for each thread of the grid. False where a fault ended it.
+bool Launch(Dim3 grid, Dim3 block, std::size_t dynamic_shared_bytes,
+            const std::function<void()>& kernel);
+
+// ---- inside a kernel ----
+
+struct Place {
+  Dim3 thread;  // index in its block
+  Dim3 block;   // index in the grid
+  Dim3 block_extent;
+  Dim3 grid_extent;
+  int lane = 0;
+};
+const Place& Here();
+int WaveWidth();
+
+using Where = std::source_location;
+inline constexpr std::uint64_t kFullWave = ~std::uint64_t{0};
+
+// Waits for every thread of the block.
+void SyncBlock(Where where = Where::current());
+
+// Waits for the lanes of `mask`.
+void SyncWave(std::uint64_t mask = kFullWave, Where where = Where::current());
+
+// Lanes of `mask` whose predicate holds.
+std::uint64_t Ballot(bool predicate, std::uint64_t mask = kFullWave,
+                     Where where = Where::current());
+
+inline constexpr std::size_t kMaxExchange = 16;  // [bytes]
+void Exchange(const void* value, void* result, std::size_t bytes, int source_lane,
+              std::uint64_t mask, Where where);
+
+// The value of lane `source`; a source outside the wave or the mask gives the caller's own.
+template <class T>
+T Shuffle(T value, int source, std::uint64_t mask = kFullWave, Where where = Where::current()) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kMaxExchange);
+  T result;
+  Exchange(&value, &result, sizeof(T), source, mask, where);
+  return result;
+}
+
+// Ends the launch with a fault.
+[[noreturn]] void Fail(std::string message, Where where);
+
+// Memory of the block that all its threads that ask at one place share.
+void* SharedBytes(std::size_t bytes, Where where);
+void* DynamicShared();
+
+template <class T, std::size_t N>
+class SharedArray {
+ public:
+  explicit SharedArray(Where where = Where::current())
+      : data_(static_cast<T*>(SharedBytes(N * sizeof(T), where))), where_(where) {}
+
+  template <class I>
+  T& operator[](I index) const {
+    if (static_cast<std::uint64_t>(index) >= N) {
+      Fail("index " + std::to_string(index) + " outside a shared array of " + std::to_string(N),
+           where_);
+    }
+    return data_[index];
+  }
+  // Unchecked; for vector accesses.
+  T* data() const { return data_; }
+  static constexpr std::size_t size() { return N; }
+
+ private:
+  T* data_;
+  Where where_;
+};
+
+}  // namespace assay::simt
+
+#endif  // ASSAY_TESTS_SIMT_ENGINE_H_
