@@ -50,8 +50,19 @@ constexpr std::array kPatterns = {
                 false},
     PatternInfo{kExactSparse, "exact-sparse", 1, 0.2, 0,
                 "exact-sparse:density, +1 or -1 where kept, else 0", true},
-    PatternInfo{kExactInts, "exact-ints", 0, 0, 0, "integers 1 to 4", false},
+    PatternInfo{kExactInts, "exact-ints", 1, 1, 0,
+                "exact-ints[:density], 1 to 4 where kept, else 0", false},
+    PatternInfo{kKeyCodes, "key-codes", 2, 1, 0, "codes of groups of keys", false, true},
+    PatternInfo{kQueryCodes, "query-codes", 2, 1, 0, "codes of chosen groups", false, true},
+    PatternInfo{kKeyMask, "key-mask", 1, 0, 0, "1 where a query sees a key", false, true},
 };
+
+// Second names, as published tests of kernels use them.
+struct Alias {
+  std::string_view name;
+  PatternKind kind;
+};
+constexpr Alias kAliases[] = {{"random", kNormal}, {"column-vary", kColVary}};
 
 constexpr bool InEnumOrder() {
   for (std::size_t i = 0; i < kPatterns.size(); ++i) {
@@ -63,7 +74,9 @@ static_assert(InEnumOrder());
 
 std::string UnknownName(std::string_view name) {
   std::vector<std::string_view> names;
-  for (const PatternInfo& info : kPatterns) names.push_back(info.name);
+  for (const PatternInfo& info : kPatterns) {
+    if (!info.for_probes) names.push_back(info.name);
+  }
   const std::string_view nearest = NearestName(name, names);
   if (!nearest.empty()) {
     return Cat("unknown pattern \"", name, "\"; did you mean \"", nearest, "\"?");
@@ -106,6 +119,7 @@ std::string ParameterFault(const Pattern& p) {
     case kSparse:
     case kBernoulli:
     case kExactSparse:
+    case kExactInts:
       if (outside(p.a, 0, 1)) {
         return std::string(p.kind == kBernoulli ? "p" : "density") + " = " + Shortest(p.a) +
                " must lie in [0, 1]";
@@ -133,6 +147,22 @@ std::span<const PatternInfo> Patterns() { return kPatterns; }
 
 const PatternInfo& Info(PatternKind kind) { return kPatterns[static_cast<std::size_t>(kind)]; }
 
+std::string FormatFault(const Pattern& pattern, DType dtype) {
+  const FormatInfo& f = assay::Info(dtype);
+  switch (pattern.kind) {
+    case kAllInf:
+    case kAllNegInf:
+      // A format with NaN only holds NaN for an infinity.
+      if (f.has_inf || f.has_nan) return "";
+      return Cat(Info(pattern.kind).name, ": ", f.name, " has neither infinities nor NaN");
+    case kDenormal:
+      if (!f.is_integer) return "";
+      return Cat(Info(pattern.kind).name, ": ", f.name, " has no subnormal numbers");
+    default:
+      return "";
+  }
+}
+
 bool IsZeroMeanRandom(const Pattern& pattern) {
   switch (pattern.kind) {
     case kNormal:
@@ -156,6 +186,7 @@ double LargestMagnitude(const Pattern& pattern) {
     case kCheckerboard:
     case kBernoulli:
     case kExactSparse:
+    case kKeyMask:
     case kDenormal:  // below every format's 1
       return 1;
     case kExactInts:
@@ -167,6 +198,8 @@ double LargestMagnitude(const Pattern& pattern) {
     case kOneHot:
     case kSequential:
     case kOneLarge:
+    case kKeyCodes:
+    case kQueryCodes:
       return a;
     case kRowVary:
     case kColVary:
@@ -201,8 +234,12 @@ std::optional<Pattern> ParsePattern(std::string_view text, std::string* error) {
     if (colon == std::string_view::npos) break;
     begin = colon + 1;
   }
-  const auto* info = std::find_if(kPatterns.begin(), kPatterns.end(),
-                                  [&](const PatternInfo& i) { return i.name == parts[0]; });
+  const auto* info = std::find_if(kPatterns.begin(), kPatterns.end(), [&](const PatternInfo& i) {
+    return i.name == parts[0] && !i.for_probes;
+  });
+  for (const Alias& alias : kAliases) {
+    if (alias.name == parts[0]) info = &Info(alias.kind);
+  }
   if (info == kPatterns.end()) return fail(UnknownName(parts[0]));
   const int given = static_cast<int>(parts.size()) - 1;
   if (given > info->parameters) {

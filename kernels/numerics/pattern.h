@@ -3,7 +3,9 @@
 // same bits on every backend.
 //
 // Text form, as the command line takes it: name[:parameter[:parameter]], for
-// example "normal:0.5", "uniform:-1:1", "integers:-3:3", "constant:1000".
+// example "normal:0.5", "uniform:-1:1", "integers:-3:3", "constant:1000". Two kinds
+// have a second name: "random" is normal, "column-vary" is col-vary. What tests of
+// attention kernels call uniform, one value everywhere, is "constant".
 #ifndef ASSAY_KERNELS_NUMERICS_PATTERN_H_
 #define ASSAY_KERNELS_NUMERICS_PATTERN_H_
 
@@ -12,6 +14,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "kernels/numerics/dtype.h"
 
 namespace assay {
 
@@ -39,7 +43,11 @@ enum class PatternKind : std::uint8_t {
   kNearConstant,  // near-constant:value:spread     default 1, 1e-3: value + spread * normal
   kBernoulli,     // bernoulli:p                    1 with probability p, else 0
   kExactSparse,   // exact-sparse:density           ±1 where kept, else 0 (probe I1)
-  kExactInts,     // exact-ints: 1..4               (probe I2)
+  kExactInts,     // exact-ints[:density]           default 1: 1..4 where kept (probe I2)
+  // Operands of attention's exact probe; see key_groups.h. No text form.
+  kKeyCodes,
+  kQueryCodes,
+  kKeyMask,
 };
 
 // Pattern and its parameters, defaults filled in.
@@ -61,6 +69,7 @@ struct PatternInfo {
   std::string_view help;
   // Zero-mean random data this product generates: the probabilistic bound gates.
   bool zero_mean_random;
+  bool for_probes = false;  // made by operators for their probes; nobody may ask for it
 };
 
 // All kinds, in the enum's order.
@@ -72,6 +81,11 @@ std::optional<Pattern> ParsePattern(std::string_view text, std::string* error);
 
 // The text form, parameters that are the defaults left out.
 std::string ToString(const Pattern& pattern);
+
+// Why a format cannot hold a pattern at all (infinities of an integer), and what is
+// wrong; empty where it can. Values beyond a format's range saturate or overflow,
+// which is no fault.
+std::string FormatFault(const Pattern& pattern, DType dtype);
 
 // The row of a kind.
 const PatternInfo& Info(PatternKind kind);

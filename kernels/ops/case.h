@@ -40,6 +40,15 @@ enum class Mode : std::uint8_t { kUnspecified = 0, kValidate = 1, kBenchmark = 2
 // Values equal assay.v1.Verification's; a test holds them together.
 enum class Verification : std::uint8_t { kUnspecified = 0, kFull = 1, kChecksum = 2 };
 
+// What a published table says of a case; reports show it beside what was measured.
+struct Published {
+  std::string name;                     // the row's, "One-hot pattern"
+  std::optional<double> max_abs_error;  // none where the source gives a limit only
+  std::optional<double> limit;          // the largest |error| the source lets pass
+  bool passed = false;
+  std::string source;  // "FP8 attention lessons"
+};
+
 struct Case {
   Problem problem;
   std::string name;
@@ -66,6 +75,7 @@ struct Case {
   // Canonical digests that exact probes must give, by the probe's name.
   std::map<std::string, std::string> golden;
   std::vector<std::string> slices;  // elements to show: "actual[0:8,0:8]"
+  std::optional<Published> published;
   // The data make every sum exact: no allowance, the correctly rounded result only.
   // Set for probes (Op::Probes), never by a user.
   bool exact = false;
@@ -83,8 +93,13 @@ int DataOperands(const Problem& problem);
 // "gemm", "conv", …
 std::string_view OpName(const Problem& problem);
 
-// int32 for int8, else the input's format.
-constexpr DType DefaultOutput(DType input) { return input == DType::kI8 ? DType::kI32 : input; }
+// int32 for int8; fp32 for tf32 and the 8- and 4-bit floats, which results are seldom
+// kept in; else the input's format.
+constexpr DType DefaultOutput(DType input) {
+  if (input == DType::kI8) return DType::kI32;
+  const FormatInfo& f = Info(input);
+  return input == DType::kTF32 || (!f.is_integer && f.storage_bits < 16) ? DType::kF32 : input;
+}
 
 // The pattern of each operand, in the plan's order of operands: one pattern
 // serves all, else there must be one an operand, "/" between.
@@ -93,6 +108,9 @@ std::optional<std::vector<Pattern>> ParsePatterns(std::string_view text, std::st
 // Everything wrong with a case that needs no device: shape, formats, pattern,
 // tolerances, repeats. Field names are paths inside the case: "gemm.m", "dtype".
 std::vector<FieldError> Check(const Case& c);
+
+// Why a criterion cannot judge an output of a format, and what can; empty where it can.
+std::string CriterionFault(Criterion criterion, DType output);
 
 // "gemm 1024x1024x1024 bf16 onednn", with the output's format and the pattern
 // where they are not the default.

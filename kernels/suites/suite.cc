@@ -12,102 +12,28 @@
 #include <utility>
 #include <variant>
 
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
-
 #include "absl/status/status.h"
 #include "kernels/numerics/cat.h"
 #include "kernels/numerics/near_name.h"
+#include "kernels/suites/case_values.h"
+#include "kernels/suites/toml_values.h"
 
 namespace assay {
 namespace {
 
-// Where a node stands: "kernel-lab.toml:12:7".
-class Location {
- public:
-  Location(std::string_view file, const toml::source_region& region)
-      : text_(Cat(file, ":", region.begin.line, ":", region.begin.column)) {}
-  absl::Status Error(std::string_view message) const {
-    return absl::InvalidArgumentError(Cat(text_, ": ", message));
-  }
-
- private:
-  std::string text_;
-};
+using suites::CaseKeys;
+using suites::Contains;
+using suites::FieldNames;
+using suites::Get;
+using suites::kEmptyList;
+using suites::Location;
+using suites::ReadDType;
+using suites::SetCaseValue;
+using suites::Unknown;
 
 constexpr std::string_view kSuiteKeys[] = {"name", "title", "version", "require", "case"};
 constexpr std::string_view kRequireKeys[] = {"op", "provider", "dtype", "backend"};
-constexpr std::string_view kCaseKeys[] = {
-    "op",       "backend",       "shape",         "dtype",     "out_dtype",
-    "provider", "pattern",       "seed",          "criterion", "atol",
-    "rtol",     "max_abs_error", "max_rel_error", "max_ulp",   "min_efficiency",
-    "repeats",  "mode",          "deadline",      "name"};
 constexpr std::string_view kBackends[] = {"cpu", "cuda", "hip"};
-constexpr std::string_view kCriteria[] = {"bound", "derived", "allclose",
-                                          "ulp",   "bitwise", "legacy"};
-constexpr std::string_view kModes[] = {"validate", "benchmark", "both"};
-
-// An empty list would sweep over nothing: its cases would vanish in silence.
-constexpr std::string_view kEmptyList =
-    ": must not be an empty list; without the key it is the default";
-
-template <class Names>
-bool Contains(const Names& names, std::string_view name) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
-
-// A key or word that is none of `known`.
-template <class Names>
-std::string Unknown(std::string_view what, std::string_view word, const Names& known) {
-  const std::vector<std::string_view> names(std::begin(known), std::end(known));
-  const std::string_view near = NearestName(word, names);
-  std::string message = Cat("unknown ", what, " \"", word, "\"");
-  if (near.empty()) return Cat(message, "; known: ", Join(names, ", "));
-  return Cat(message, "; did you mean \"", near, "\"?");
-}
-
-std::vector<std::string_view> FieldNames(const Problem& problem) {
-  return std::visit(
-      [](const auto& p) {
-        std::vector<std::string_view> names;
-        for (const auto& f : std::decay_t<decltype(p)>::Fields()) names.push_back(f.name);
-        return names;
-      },
-      problem);
-}
-
-// One value from a node, or an error that says which type was wanted.
-template <class T>
-absl::Status Get(const Location& at, std::string_view key, const toml::node& node, T* out) {
-  if constexpr (std::is_same_v<T, IntList>) {
-    const toml::array* array = node.as_array();
-    if (array == nullptr) return at.Error(Cat(key, ": must be a list of integers"));
-    if (array->empty()) return at.Error(Cat(key, kEmptyList));
-    out->clear();
-    for (const toml::node& element : *array) {
-      const std::optional<std::int64_t> v = element.value_exact<std::int64_t>();
-      if (!v) return at.Error(Cat(key, ": must be a list of integers"));
-      out->push_back(*v);
-    }
-    return absl::OkStatus();
-  } else if constexpr (std::is_same_v<T, double>) {
-    const std::optional<double> v = node.value<double>();
-    if (!v) return at.Error(Cat(key, ": must be a number"));
-    *out = *v;
-    return absl::OkStatus();
-  } else {
-    const std::optional<T> v = node.value_exact<T>();
-    if (!v) {
-      return at.Error(Cat(key, ": must be ",
-                          std::is_same_v<T, std::string>    ? "a string"
-                          : std::is_same_v<T, std::int64_t> ? "an integer"
-                                                            : "true or false"));
-    }
-    *out = *v;
-    return absl::OkStatus();
-  }
-}
-
 // Reads one suite file for one backend.
 class Reader {
  public:
@@ -179,16 +105,6 @@ class Reader {
     return words;
   }
 
-  absl::StatusOr<DType> ReadDType(const Location& at, std::string_view word) {
-    const DType t = ParseDType(word);
-    if (t != DType::kUnspecified) return t;
-    std::vector<std::string_view> names;
-    for (const FormatInfo& f : kFormats) {
-      if (f.dtype != DType::kUnspecified) names.push_back(f.name);
-    }
-    return at.Error(Unknown("type", word, names));
-  }
-
   // False where a table is for other backends only.
   absl::StatusOr<bool> ForThisBackend(const toml::table& table) {
     absl::StatusOr<std::vector<std::string>> backends = Words(table, "backend");
@@ -247,7 +163,7 @@ class Reader {
     const std::optional<Problem> problem = DefaultProblem(op);
     if (!problem) return At(*op_node).Error(Cat("unknown op \"", op, "\""));
     const std::vector<std::string_view> fields = FieldNames(*problem);
-    std::vector<std::string_view> known(std::begin(kCaseKeys), std::end(kCaseKeys));
+    std::vector<std::string_view> known(CaseKeys().begin(), CaseKeys().end());
     known.insert(known.end(), fields.begin(), fields.end());
     absl::StatusOr<bool> ours = ForThisBackend(table);
     if (!ours.ok()) return ours.status();
@@ -320,95 +236,11 @@ class Reader {
     }
     for (const toml::node* value : sweeps[at].values) {
       Case next = so_far;
-      absl::Status s = Set(sweeps[at].key, *value, next);
+      absl::Status s = SetCaseValue(file_, sweeps[at].key, *value, next);
       if (s.ok()) s = Expand(table, sweeps, at + 1, next, ours);
       if (!s.ok()) return s;
     }
     return absl::OkStatus();
-  }
-
-  absl::Status Set(std::string_view key, const toml::node& node, Case& c) {
-    const Location at = At(node);
-    if (key == "shape") return SetShape(node, c);
-    const auto number = [&](std::optional<double>& out) {
-      double v = 0;
-      absl::Status s = Get(at, key, node, &v);
-      if (s.ok()) out = v;
-      return s;
-    };
-    if (key == "dtype" || key == "out_dtype") {
-      std::string word;
-      if (absl::Status s = Get(at, key, node, &word); !s.ok()) return s;
-      absl::StatusOr<DType> t = ReadDType(at, word);
-      if (!t.ok()) return t.status();
-      (key == "dtype" ? c.dtype : c.out_dtype) = *t;
-      return absl::OkStatus();
-    }
-    if (key == "provider") return Get(at, key, node, &c.provider);
-    if (key == "pattern") return Get(at, key, node, &c.pattern);
-    if (key == "name") return Get(at, key, node, &c.name);
-    if (key == "atol") return number(c.atol);
-    if (key == "rtol") return number(c.rtol);
-    if (key == "max_abs_error") return number(c.max_abs_error);
-    if (key == "max_rel_error") return number(c.max_rel_error);
-    if (key == "max_ulp") return number(c.max_ulp);
-    if (key == "min_efficiency") return number(c.min_efficiency);
-    if (key == "deadline") return number(c.deadline_seconds);
-    if (key == "criterion") return Word(at, key, node, kCriteria, c.criterion);
-    if (key == "mode") return Word(at, key, node, kModes, c.mode);
-    if (key == "seed" || key == "repeats") {
-      std::int64_t v = 0;
-      if (absl::Status s = Get(at, key, node, &v); !s.ok()) return s;
-      if (v < 0 || (key == "repeats" && v > INT32_MAX)) {
-        return at.Error(Cat(key, ": must not be negative, got ", v));
-      }
-      if (key == "seed") c.seed = static_cast<std::uint64_t>(v);
-      if (key == "repeats") c.repeats = static_cast<int>(v);
-      return absl::OkStatus();
-    }
-    return SetField(key, node, c);
-  }
-
-  // An enum whose values are the words' positions, from 1.
-  template <class Enum, std::size_t N>
-  absl::Status Word(const Location& at, std::string_view key, const toml::node& node,
-                    const std::string_view (&words)[N], Enum& out) {
-    std::string word;
-    if (absl::Status s = Get(at, key, node, &word); !s.ok()) return s;
-    for (std::size_t i = 0; i < N; ++i) {
-      if (words[i] == word) {
-        out = static_cast<Enum>(i + 1);
-        return absl::OkStatus();
-      }
-    }
-    return at.Error(Unknown(key, word, words));
-  }
-
-  absl::Status SetShape(const toml::node& node, Case& c) {
-    const toml::table* shape = node.as_table();
-    if (shape == nullptr)
-      return At(node).Error("shape: must be a table such as { m = 64, n = 64 }");
-    const std::vector<std::string_view> fields = FieldNames(c.problem);
-    for (const auto& [key, value] : *shape) {
-      if (!Contains(fields, key.str())) return At(key).Error(Unknown("key", key.str(), fields));
-      if (absl::Status s = SetField(key.str(), value, c); !s.ok()) return s;
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status SetField(std::string_view key, const toml::node& node, Case& c) {
-    return std::visit(
-        [&](auto& problem) -> absl::Status {
-          using P = std::decay_t<decltype(problem)>;
-          for (const Field<P>& f : P::Fields()) {
-            if (f.name != key) continue;
-            return std::visit(
-                [&](auto member) { return Get(At(node), key, node, &(problem.*member)); },
-                f.member);
-          }
-          return absl::InternalError(Cat("field ", key, " is not in its table"));
-        },
-        c.problem);
   }
 
   std::string file_;

@@ -9,28 +9,6 @@
 namespace assay {
 namespace {
 
-// Customary tolerances of validation labs, used where a tolerance criterion is
-// asked for without figures.
-struct Tolerance {
-  DType dtype;
-  double atol;
-  double rtol;
-};
-constexpr Tolerance kCustomary[] = {
-    {DType::kF64, 1e-7, 1e-5},
-    {DType::kF32, 1e-4, 1e-4},
-    {DType::kF16, 1e-2, 1e-3},
-    {DType::kBF16, 1e-1, 1e-2},
-};
-constexpr Tolerance kCustomaryElse = {DType::kUnspecified, 1e-2, 1e-2};
-
-Tolerance Customary(DType dtype) {
-  for (const Tolerance& t : kCustomary) {
-    if (t.dtype == dtype) return t;
-  }
-  return kCustomaryElse;
-}
-
 // A sample's mean signed error must be this many of its own standard errors, and
 // this large in units in the last place, before it is called a bias: round to
 // nearest gives 0 ± 0.29/√n, truncation −0.5. Errors of one kind of rounding spread
@@ -83,6 +61,7 @@ class Jury {
     Memory();
     Classes();
     Criteria();
+    BiasTest();
     Thresholds();
     Repeats();
     if (judgement_.verdict != Verdict::kFailed) Proof();
@@ -137,7 +116,6 @@ class Jury {
       case Criterion::kUnspecified:
       case Criterion::kBound:
         Bound();
-        BiasTest();
         return;
       case Criterion::kDerived:
       case Criterion::kAllClose: {
@@ -212,12 +190,13 @@ class Jury {
     }
   }
 
+  // Measured whichever criterion gates; gates with the bound.
   void BiasTest() {
     if (plan_.exact) return;
     const std::optional<Bias> bias = MeasureBias(r_);
     if (!bias) return;
     judgement_.bias_z = bias->z;
-    if (!plan_.zero_mean_random || !IndependentRoundings()) return;
+    if (!BoundGates() || !plan_.zero_mean_random || !IndependentRoundings()) return;
     if (std::abs(bias->z) > kBiasZ && std::abs(bias->mean) > kBiasUlp &&
         bias->spread > kBiasSpread) {
       Add(Verdict::kFailed, "bias",
@@ -303,47 +282,6 @@ class Jury {
 };
 
 }  // namespace
-
-Gating MakeGating(const Case& c, const Plan& plan, double max_abs_expected) {
-  Gating g;
-  switch (c.criterion) {
-    case Criterion::kUnspecified:
-    case Criterion::kBound:
-      g.gate = plan.zero_mean_random ? Gate::kBoundProbable : Gate::kBound;
-      break;
-    case Criterion::kDerived: {
-      // Relative: the coarsest of input, output and accumulated rounding.
-      // Absolute: the same share of the largest magnitude.
-      const double accumulated =
-          static_cast<double>(plan.accumulations) * plan.accumulator_roundoff;
-      g.gate = Gate::kAllClose;
-      g.rtol = plan.exact ? 0.0
-                          : std::max({Info(c.dtype).unit_roundoff,
-                                      Info(plan.output.dtype).unit_roundoff, accumulated});
-      g.atol =
-          max_abs_expected > 0 ? g.rtol * std::exp2(std::floor(std::log2(max_abs_expected))) : 0.0;
-      g.uses_tolerances = true;
-      break;
-    }
-    case Criterion::kAllClose:
-    case Criterion::kLegacy: {
-      const Tolerance customary = Customary(c.dtype);
-      g.gate = Gate::kAllClose;
-      g.atol = c.atol.value_or(customary.atol);
-      g.rtol = c.rtol.value_or(customary.rtol);
-      g.uses_tolerances = true;
-      break;
-    }
-    case Criterion::kUlp:
-      g.gate = Gate::kUlp;
-      g.max_ulp = c.max_ulp.value_or(1.0);
-      break;
-    case Criterion::kBitwise:
-      g.gate = Gate::kBitwise;
-      break;
-  }
-  return g;
-}
 
 Judgement Judge(const Case& c, const Plan& plan, const Evidence& evidence) {
   return Jury(c, plan, evidence).Run();

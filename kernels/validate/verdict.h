@@ -21,23 +21,10 @@
 #include "kernels/ops/case.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/compare.h"
+#include "kernels/validate/gating.h"
 #include "kernels/validate/outcome.h"
 
 namespace assay {
-
-// How the compare pass shall gate a case.
-struct Gating {
-  Gate gate = Gate::kBoundProbable;
-  double atol = 0;
-  double rtol = 0;
-  double max_ulp = 0;
-  bool uses_tolerances = false;  // atol and rtol belong in the result
-};
-
-// The gating of a case's criterion. `max_abs_expected` scales the derived
-// criterion's absolute tolerance; the others do not read it. Tolerances not said
-// are the customary ones a format (fp32 1e-4/1e-4, fp16 1e-2/1e-3, …).
-Gating MakeGating(const Case& c, const Plan& plan, double max_abs_expected);
 
 // Everything a verdict rests on.
 struct Evidence {

@@ -253,9 +253,28 @@ void ToChecksum(const ChecksumOutcome& c, v1::ChecksumStats* out) {
 
 void ToSlice(const Slice& s, v1::Slice* out) {
   out->set_name(s.name);
+  for (const std::int64_t at : s.begin) out->add_begin(at);
   for (const std::int64_t extent : s.shape) out->add_shape(extent);
   for (const double v : s.values) out->add_values(v);
   for (const std::string& bits : s.bits) out->add_bits(bits);
+}
+
+Published ReadPublished(const v1::Published& p) {
+  Published published;
+  published.name = p.name();
+  if (p.has_max_abs_error()) published.max_abs_error = p.max_abs_error();
+  if (p.has_limit()) published.limit = p.limit();
+  published.passed = p.passed();
+  published.source = p.source();
+  return published;
+}
+
+void WritePublished(const Published& p, v1::Published* out) {
+  out->set_name(p.name);
+  if (p.max_abs_error) out->set_max_abs_error(*p.max_abs_error);
+  if (p.limit) out->set_limit(*p.limit);
+  out->set_passed(p.passed);
+  out->set_source(p.source);
 }
 
 std::string Hex128(const std::uint64_t (&words)[2]) {
@@ -293,6 +312,7 @@ Case FromProto(const v1::CaseSpec& spec, std::vector<FieldError>& errors) {
   c.all_criteria = spec.all_criteria();
   c.golden.insert(spec.golden().begin(), spec.golden().end());
   c.slices.assign(spec.slices().begin(), spec.slices().end());
+  if (spec.has_published()) c.published = ReadPublished(spec.published());
   if (spec.problem_case() != v1::CaseSpec::PROBLEM_NOT_SET) {
     std::vector<FieldError> found = Check(c);
     errors.insert(errors.end(), std::make_move_iterator(found.begin()),
@@ -328,6 +348,7 @@ v1::CaseSpec ToProto(const Case& c) {
   spec.set_all_criteria(c.all_criteria);
   spec.mutable_golden()->insert(c.golden.begin(), c.golden.end());
   for (const std::string& slice : c.slices) spec.add_slices(slice);
+  if (c.published) WritePublished(*c.published, spec.mutable_published());
   return spec;
 }
 

@@ -19,6 +19,7 @@ std::string ErrorOf(std::string_view text) {
 
 TEST(PatternText, EveryKindParsesByNameAndPrintsBack) {
   for (const PatternInfo& info : Patterns()) {
+    if (info.for_probes) continue;
     std::string error;
     const auto pattern = ParsePattern(info.name, &error);
     ASSERT_TRUE(pattern.has_value()) << error;
@@ -28,10 +29,17 @@ TEST(PatternText, EveryKindParsesByNameAndPrintsBack) {
   }
 }
 
+TEST(PatternText, WhatProbesAreMadeOfCannotBeAskedFor) {
+  for (const PatternInfo& info : Patterns()) {
+    if (info.for_probes) EXPECT_THAT(ErrorOf(info.name), HasSubstr("unknown pattern"));
+  }
+  EXPECT_THAT(ErrorOf("exact-ints:2"), HasSubstr("density = 2 must lie in [0, 1]"));
+}
+
 TEST(PatternText, ParametersRoundTrip) {
   for (const char* text :
        {"normal:0.5", "normal:1:5", "uniform:-1:1", "integers:-8:8", "extremes:1000",
-        "near-constant:100:0.001", "exact-sparse:0.05", "constant:1e+30", "constant:-0.1"}) {
+        "near-constant:100:0.001", "exact-sparse:0.05", "exact-ints:0.25", "constant:1e+30", "constant:-0.1"}) {
     std::string error;
     const auto pattern = ParsePattern(text, &error);
     ASSERT_TRUE(pattern.has_value()) << text << ": " << error;
@@ -58,6 +66,26 @@ TEST(PatternText, ErrorsNameTheValueAndWhatWouldBeRight) {
   EXPECT_THAT(ErrorOf("bernoulli:1.5"), HasSubstr("p = 1.5 must lie in [0, 1]"));
   EXPECT_THAT(ErrorOf("normal:1e39"), HasSubstr("beyond float's range"));
   EXPECT_THAT(ErrorOf(""), HasSubstr("unknown pattern"));
+}
+
+// The names published tests of attention kernels use.
+TEST(PatternText, SecondNamesAreTheSamePatterns) {
+  EXPECT_EQ(ParsePattern("random:0.5", nullptr), ParsePattern("normal:0.5", nullptr));
+  EXPECT_EQ(ParsePattern("column-vary", nullptr), ParsePattern("col-vary", nullptr));
+  EXPECT_EQ(ToString(*ParsePattern("random", nullptr)), "normal");
+}
+
+TEST(PatternText, AFormatThatCannotHoldAPatternIsNamed) {
+  const auto fault = [](const char* text, DType t) {
+    return FormatFault(*ParsePattern(text, nullptr), t);
+  };
+  EXPECT_THAT(fault("all-inf", DType::kI8), HasSubstr("all-inf: int8 has neither"));
+  EXPECT_THAT(fault("all-neg-inf", DType::kE2M1), HasSubstr("e2m1 has neither"));
+  EXPECT_EQ(fault("all-inf", DType::kE4M3FN), "") << "NaN stands for Inf";
+  EXPECT_EQ(fault("all-inf", DType::kE5M2), "");
+  EXPECT_THAT(fault("denormal", DType::kI32), HasSubstr("no subnormal numbers"));
+  EXPECT_EQ(fault("denormal", DType::kE2M1), "");
+  EXPECT_EQ(fault("constant:1000", DType::kI8), "") << "saturates";
 }
 
 TEST(PatternText, ZeroMeanDependsOnTheParameters) {

@@ -203,17 +203,31 @@ TEST(CaseCheck, FormatsAnOperatorTakes) {
   Case c = Gemm();
   c.dtype = DType::kUnspecified;
   EXPECT_THAT(BadFields(c), ElementsAre("dtype"));
-  for (DType t : {DType::kTF32, DType::kE4M3FN, DType::kE2M1, DType::kI32}) {
-    c.dtype = t;
-    EXPECT_THAT(BadFields(c), ElementsAre("dtype")) << Name(t);
+  for (const FormatInfo& f : kFormats) {
+    if (f.dtype == DType::kUnspecified) continue;
+    c.dtype = f.dtype;
+    if (f.dtype == DType::kI32) {
+      EXPECT_THAT(BadFields(c), ElementsAre("dtype"));
+    } else {
+      EXPECT_THAT(BadFields(c), IsEmpty()) << f.name;
+    }
   }
-  for (DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kI8}) {
-    c.dtype = t;
-    EXPECT_THAT(BadFields(c), IsEmpty()) << Name(t);
+  Case attention = Attention();
+  Case conv = Conv();
+  Case softmax;
+  softmax.problem = SoftmaxProblem{.rows = 2, .cols = 8};
+  for (DType t : {DType::kTF32, DType::kE4M3FN, DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ}) {
+    conv.dtype = attention.dtype = softmax.dtype = t;
+    EXPECT_THAT(BadFields(conv), IsEmpty()) << Name(t);
+    EXPECT_THAT(BadFields(attention), IsEmpty()) << Name(t);
+    EXPECT_THAT(BadFields(softmax), IsEmpty()) << Name(t);
   }
-  c = Attention();
-  c.dtype = DType::kI8;
-  EXPECT_THAT(BadFields(c), ElementsAre("dtype"));
+  attention.dtype = softmax.dtype = DType::kI8;
+  EXPECT_THAT(BadFields(attention), ElementsAre("dtype"));
+  EXPECT_THAT(BadFields(softmax), ElementsAre("dtype"));
+  conv.dtype = attention.dtype = DType::kE2M1;
+  EXPECT_THAT(BadFields(conv), ElementsAre("dtype"));
+  EXPECT_THAT(BadFields(attention), ElementsAre("dtype"));
   c.problem = CopyProblem{.count = 10};
   for (const FormatInfo& f : kFormats) {
     if (f.dtype == DType::kUnspecified) continue;
@@ -233,8 +247,75 @@ TEST(CaseCheck, FormatsAnOutputTakes) {
   EXPECT_THAT(BadFields(c), ElementsAre("out_dtype"));
   c.out_dtype = DType::kI32;
   EXPECT_THAT(BadFields(c), IsEmpty());
-  c.problem = CopyProblem{.count = 10};
+  c.dtype = DType::kTF32;
   EXPECT_THAT(BadFields(c), ElementsAre("out_dtype"));
+  for (DType t : {DType::kE4M3FN, DType::kE5M2FNUZ, DType::kE2M1}) {
+    c.dtype = t;
+    for (DType out : {DType::kUnspecified, DType::kF32, DType::kF16, DType::kBF16}) {
+      c.out_dtype = out;
+      EXPECT_THAT(BadFields(c), IsEmpty()) << Name(t) << " to " << Name(out);
+    }
+    for (DType out : {DType::kF64, DType::kTF32, DType::kI32}) {
+      c.out_dtype = out;
+      EXPECT_THAT(BadFields(c), ElementsAre("out_dtype")) << Name(t) << " to " << Name(out);
+    }
+    c.out_dtype = DType::kUnspecified;
+    EXPECT_EQ(OutputType(c), DType::kF32);
+  }
+  c = Gemm();
+  c.problem = CopyProblem{.count = 10};
+  c.out_dtype = DType::kF32;
+  EXPECT_THAT(BadFields(c), ElementsAre("out_dtype"));
+}
+
+TEST(CaseCheck, Int8OutputsFollowTheEpilogue) {
+  Case c = WithGemm([](auto& p) {
+    p.channel_scale = p.bias = true;
+    p.scale_a = 0.5;
+    p.activation = "relu";
+  });
+  c.dtype = DType::kI8;
+  EXPECT_THAT(BadFields(c), ElementsAre("gemm.scale_a", "gemm.channel_scale", "gemm.bias",
+                                        "gemm.activation"));
+  for (DType out : {DType::kF32, DType::kF16, DType::kBF16}) {
+    c.out_dtype = out;
+    EXPECT_THAT(BadFields(c), IsEmpty());
+  }
+  std::get<GemmProblem>(c.problem).alpha = 0.5;
+  std::get<GemmProblem>(c.problem).beta = 2;
+  c.pattern = "integers/integers/constant:2147483000";  // no int32 to overflow
+  EXPECT_THAT(BadFields(c), IsEmpty());
+  c.out_dtype = DType::kF64;
+  EXPECT_THAT(BadFields(c), ElementsAre("out_dtype"));
+}
+
+TEST(CaseCheck, ScalesAndActivations) {
+  EXPECT_THAT(BadFields(WithGemm([](auto& p) {
+                p.scale_a = kNaN;
+                p.activation = "swish";
+              })),
+              ElementsAre("gemm.scale_a", "gemm.activation"));
+  Case c = WithGemm([](auto& p) { p.scale_a = p.scale_b = 1e30; });
+  EXPECT_THAT(BadFields(c), ElementsAre("gemm.scale_a"));
+  EXPECT_THAT(Check(c)[0].message, HasSubstr("fp32 cannot hold"));
+  c = WithGemm([](auto& p) {
+    p.scale_a = p.scale_b = 1e-10;
+    p.alpha = 1e-20;
+  });
+  EXPECT_THAT(BadFields(c), ElementsAre("gemm.scale_a"));
+  c = WithGemm([](auto& p) { p.scale_a = p.alpha = 0; });
+  EXPECT_THAT(BadFields(c), IsEmpty());
+  c = WithAttention([](auto& p) { p.scale_q = p.scale_k = p.scale_v = 1e-25; });
+  EXPECT_THAT(BadFields(c), ElementsAre("attention.scale_q"));
+  c = WithAttention([](auto& p) { p.scale_v = 1e-40; });
+  EXPECT_THAT(BadFields(c), ElementsAre("attention.scale_v"));
+  for (const char* activation : {"gelu", "gelu_tanh", "relu", "none"}) {
+    c = WithGemm([&](auto& p) { p.activation = activation; });
+    EXPECT_THAT(BadFields(c), IsEmpty());
+    c.pattern = "normal/all-neg-inf";
+    const bool gelu = std::string(activation).starts_with("gelu");
+    EXPECT_EQ(BadFields(c).size(), gelu ? 1u : 0u) << activation;
+  }
 }
 
 TEST(CaseCheck, SumsThatAFormatCanHold) {
@@ -268,7 +349,7 @@ TEST(CaseCheck, Int8SumsWithAnAddendFitInt32) {
   EXPECT_THAT(BadFields(c), IsEmpty());
   for (const std::string& addend :
        {"constant:" + std::to_string(most + 1), std::string("integers:-2147483648:0"),
-        std::string("all-neg-inf"), std::string("normal:1e9")}) {
+        std::string("normal:1e9")}) {
     c.pattern = "integers/integers/" + addend;
     EXPECT_THAT(BadFields(c), ElementsAre("pattern")) << addend;
     EXPECT_THAT(Check(c)[0].message, HasSubstr("only up to 2130706431"));
@@ -290,6 +371,10 @@ TEST(CaseCheck, PatternsMatchTheOperands) {
   EXPECT_THAT(BadFields(c), IsEmpty());
   c.pattern = "ones/ones";
   EXPECT_THAT(Check(c)[0].message, HasSubstr("3 operands"));
+  c = Gemm();
+  c.dtype = DType::kI8;
+  c.pattern = "ones/all-inf";
+  EXPECT_THAT(BadFields(c), ElementsAre("pattern"));
 }
 
 TEST(CaseCheck, TolerancesAndLimits) {
@@ -309,6 +394,17 @@ TEST(CaseCheck, TolerancesAndLimits) {
   EXPECT_THAT(BadFields(c), ElementsAre("criterion"));
   c.criterion = Criterion::kUlp;
   EXPECT_THAT(BadFields(c), ElementsAre("criterion"));
+  c = Gemm();
+  c.atol = c.rtol = c.max_abs_error = HUGE_VAL;  // everything would pass
+  EXPECT_THAT(BadFields(c), ElementsAre("atol", "rtol", "max_abs_error"));
+  c = Gemm();
+  c.dtype = DType::kI8;
+  c.criterion = Criterion::kUlp;
+  c.max_ulp = 1;
+  EXPECT_THAT(BadFields(c), ElementsAre("criterion"));
+  EXPECT_THAT(Check(c)[0].message, HasSubstr("int32 has none"));
+  c.criterion = Criterion::kBound;
+  EXPECT_THAT(BadFields(c), ElementsAre("max_ulp"));
   c = Gemm();
   c.min_efficiency = kNaN;
   c.repeats = 10001;

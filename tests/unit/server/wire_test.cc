@@ -67,6 +67,10 @@ TEST(Wire, ASpecSurvivesTheRoundTrip) {
   spec.set_seed(0);
   spec.set_atol(0.0);
   spec.mutable_deadline()->set_nanos(500'000'000);
+  spec.mutable_published()->set_name("One-hot pattern");
+  spec.mutable_published()->set_max_abs_error(1.82);
+  spec.mutable_published()->set_limit(0.5);
+  spec.mutable_published()->set_source("lessons");
   std::vector<FieldError> errors;
   const Case c = FromProto(spec, errors);
   ASSERT_TRUE(errors.empty()) << errors[0].field << errors[0].message;

@@ -1,0 +1,90 @@
+// Reading TOML values, each mistake answered with file, line and column.
+#ifndef ASSAY_KERNELS_SUITES_TOML_VALUES_H_
+#define ASSAY_KERNELS_SUITES_TOML_VALUES_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#define TOML_EXCEPTIONS 0
+#include <toml++/toml.h>
+
+#include "absl/status/status.h"
+#include "kernels/numerics/cat.h"
+#include "kernels/numerics/near_name.h"
+#include "kernels/ops/field.h"
+
+namespace assay::suites {
+
+// Where a node stands: "kernel-lab.toml:12:7".
+class Location {
+ public:
+  Location(std::string_view file, const toml::source_region& region)
+      : text_(Cat(file, ":", region.begin.line, ":", region.begin.column)) {}
+  absl::Status Error(std::string_view message) const {
+    return absl::InvalidArgumentError(Cat(text_, ": ", message));
+  }
+
+ private:
+  std::string text_;
+};
+
+// An empty list would sweep over nothing: its cases would vanish in silence.
+inline constexpr std::string_view kEmptyList =
+    ": must not be an empty list; without the key it is the default";
+
+template <class Names>
+bool Contains(const Names& names, std::string_view name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+// A key or word that is none of `known`.
+template <class Names>
+std::string Unknown(std::string_view what, std::string_view word, const Names& known) {
+  const std::vector<std::string_view> names(std::begin(known), std::end(known));
+  const std::string_view near = NearestName(word, names);
+  std::string message = Cat("unknown ", what, " \"", word, "\"");
+  if (near.empty()) return Cat(message, "; known: ", Join(names, ", "));
+  return Cat(message, "; did you mean \"", near, "\"?");
+}
+
+// One value from a node, or an error that says which type was wanted.
+template <class T>
+absl::Status Get(const Location& at, std::string_view key, const toml::node& node, T* out) {
+  if constexpr (std::is_same_v<T, IntList>) {
+    const toml::array* array = node.as_array();
+    if (array == nullptr) return at.Error(Cat(key, ": must be a list of integers"));
+    if (array->empty()) return at.Error(Cat(key, kEmptyList));
+    out->clear();
+    for (const toml::node& element : *array) {
+      const std::optional<std::int64_t> v = element.value_exact<std::int64_t>();
+      if (!v) return at.Error(Cat(key, ": must be a list of integers"));
+      out->push_back(*v);
+    }
+    return absl::OkStatus();
+  } else if constexpr (std::is_same_v<T, double>) {
+    const std::optional<double> v = node.value<double>();
+    if (!v) return at.Error(Cat(key, ": must be a number"));
+    *out = *v;
+    return absl::OkStatus();
+  } else {
+    const std::optional<T> v = node.value_exact<T>();
+    if (!v) {
+      return at.Error(Cat(key, ": must be ",
+                          std::is_same_v<T, std::string>    ? "a string"
+                          : std::is_same_v<T, std::int64_t> ? "an integer"
+                                                            : "true or false"));
+    }
+    *out = *v;
+    return absl::OkStatus();
+  }
+}
+
+}  // namespace assay::suites
+
+#endif  // ASSAY_KERNELS_SUITES_TOML_VALUES_H_
