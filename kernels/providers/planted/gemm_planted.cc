@@ -1,18 +1,19 @@
-// gemm, right but for one defect; see the table in planted.cc.
-#include <unistd.h>
-
+// gemm, right but for one defect; see the table. Plain loops: A and B are loaded as
+// the accumulator's format, B transposed, and each element is one dot product with the
+// epilogue behind it.
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
+#include <utility>
 #include <variant>
+#include <vector>
 
+#include "kernels/numerics/cat.h"
 #include "kernels/providers/planted/factories.h"
-#include "kernels/providers/refusals.h"
+#include "kernels/providers/planted/faults.h"
+#include "kernels/providers/planted/site.h"
 #include "kernels/runtime/cpu/parallel.h"
 
 namespace assay::planted {
@@ -20,13 +21,29 @@ namespace {
 
 enum class Defect : std::uint8_t {
   kCorrect,
+  kSlow,
   kWrongTile,
+  kDroppedTile,
+  kStaleTile,
+  kDuplicatedTile,
   kDroppedK,
+  kDoubledProduct,
+  kShortElement,
   kTransposedB,
+  kWrongLd,
+  kDroppedBias,
+  kEpilogueOrder,
+  kWrongScale,
+  kStaleBuffer,
   kZeroOutput,
+  kConstantOutput,
   kFp16Accumulate,
   kTruncatingOutput,
+  kTf32Inputs,
+  kBitFlip,
+  kLowBitFlip,
   kNan,
+  kNanInTail,
   kUnwrittenTail,
   kPastTheEnd,
   kBeforeTheStart,
@@ -34,22 +51,34 @@ enum class Defect : std::uint8_t {
   kReadsPadding,
   kChangesInput,
   kNondeterministic,
-  kHang,
-  kCrash,
-  kAbort,
-  kExit,
-  kAlloc,
+  kRace,
 };
 
-constexpr std::array<std::pair<std::string_view, Defect>, 20> kDefects = {{
+constexpr std::array<std::pair<std::string_view, Defect>, 32> kDefects = {{
     {"correct", Defect::kCorrect},
+    {"slow", Defect::kSlow},
     {"wrong-tile", Defect::kWrongTile},
+    {"dropped-tile", Defect::kDroppedTile},
+    {"stale-tile", Defect::kStaleTile},
+    {"duplicated-tile", Defect::kDuplicatedTile},
     {"dropped-k", Defect::kDroppedK},
+    {"doubled-product", Defect::kDoubledProduct},
+    {"short-element", Defect::kShortElement},
     {"transposed-b", Defect::kTransposedB},
+    {"wrong-ld", Defect::kWrongLd},
+    {"dropped-bias", Defect::kDroppedBias},
+    {"epilogue-order", Defect::kEpilogueOrder},
+    {"wrong-scale", Defect::kWrongScale},
+    {"stale-buffer", Defect::kStaleBuffer},
     {"zero-output", Defect::kZeroOutput},
+    {"constant-output", Defect::kConstantOutput},
     {"fp16-accumulate", Defect::kFp16Accumulate},
     {"truncating-output", Defect::kTruncatingOutput},
+    {"tf32-inputs", Defect::kTf32Inputs},
+    {"bit-flip", Defect::kBitFlip},
+    {"low-bit-flip", Defect::kLowBitFlip},
     {"nan", Defect::kNan},
+    {"nan-in-tail", Defect::kNanInTail},
     {"unwritten-tail", Defect::kUnwrittenTail},
     {"past-the-end", Defect::kPastTheEnd},
     {"before-the-start", Defect::kBeforeTheStart},
@@ -57,31 +86,25 @@ constexpr std::array<std::pair<std::string_view, Defect>, 20> kDefects = {{
     {"reads-padding", Defect::kReadsPadding},
     {"changes-input", Defect::kChangesInput},
     {"nondeterministic", Defect::kNondeterministic},
-    {"hang", Defect::kHang},
-    {"crash", Defect::kCrash},
-    {"abort", Defect::kAbort},
-    {"exit", Defect::kExit},
-    {"alloc", Defect::kAlloc},
+    {"race", Defect::kRace},
 }};
 
-constexpr std::int64_t kTile = 16;           // side of the wrong tile
-constexpr std::int64_t kTail = 8;            // [elements] a row left unwritten
-constexpr std::size_t kOverrun = 64;         // [bytes] written outside the output
-constexpr std::size_t kChunk = 64ULL << 20;  // [bytes] taken at a time
+constexpr std::int64_t kTile = 16;      // side of a tile of the output
+constexpr std::int64_t kKTile = 32;     // terms in a tile of the sums
+constexpr std::int64_t kTail = 8;       // [elements] a row left unwritten
+constexpr std::size_t kOverrun = 64;    // [bytes] written outside the output
+constexpr int kSlowness = 20;           // times that slow does everything
+constexpr std::int64_t kRaceOdds = 50;  // launches of which one shows the race
+constexpr std::int64_t kLowBits = 12;   // of an fp32 mantissa that low-bit-flip draws from
 
-[[noreturn]] void Hang() {
-  const std::atomic<bool> never{false};
-  while (!never.load(std::memory_order_relaxed)) {
-  }
-  std::abort();
-}
-
-[[noreturn]] void TakeAllMemory() {
-  for (;;) {
-    // Written, so that it is really taken; never given back.
-    std::memset(::operator new(kChunk), 1, kChunk);
-  }
-}
+enum SiteDraw : std::uint32_t {
+  kRowDraw,
+  kColumnDraw,
+  kTermDraw,
+  kBatchDraw,
+  kBitDraw,
+  kLaunchDraw = 1000,  // and up: one a launch
+};
 
 // The code towards zero of `v`.
 std::uint64_t Truncate(double v, DType format) {
@@ -89,124 +112,254 @@ std::uint64_t Truncate(double v, DType format) {
   return std::fabs(ToDouble(format, bits)) > std::fabs(v) ? bits - 1 : bits;
 }
 
+// T: the accumulator; double for fp64 and for integers, whose sums it holds exactly.
+template <class T>
 class GemmKernel : public Kernel {
  public:
-  GemmKernel(const GemmProblem& p, Defect defect) : p_(p), defect_(defect) {}
+  GemmKernel(const GemmProblem& p, Defect defect, const Site& site)
+      : p_(p),
+        defect_(defect),
+        site_(site),
+        batch_(site.Draw(kBatchDraw, p.batch)),
+        row_(site.Draw(kRowDraw, p.m)),
+        column_(site.Draw(kColumnDraw, p.n)),
+        term_(site.Draw(kTermDraw, p.k)) {}
 
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
-    switch (defect_) {
-      case Defect::kHang:
-        Hang();
-      case Defect::kCrash: {
-        int* volatile nowhere = nullptr;
-        *static_cast<volatile int*>(nowhere) = 1;
-        break;
-      }
-      case Defect::kAbort:
-        std::abort();
-      case Defect::kExit:
-        _exit(3);
-      case Defect::kAlloc:
-        TakeAllMemory();
-      default:
-        break;
-    }
     ++launches_;
-    ParallelFor(p_.batch * p_.m, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) Row(i / p_.m, i % p_.m, inputs, output);
-    });
+    if (Is(Defect::kStaleBuffer)) staging_.resize(Size(kTile * kTile), T{0});
+    const int rounds = Is(Defect::kSlow) ? kSlowness : 1;
+    for (int i = 0; i < rounds; ++i) {
+      for (std::int64_t b = 0; b < p_.batch; ++b) Batch(b, inputs, output);
+    }
     Trespass(inputs, output);
     return absl::OkStatus();
   }
 
  private:
-  void Row(std::int64_t b, std::int64_t i, std::span<const TensorView> inputs,
-           const TensorView& output) const {
-    const std::int64_t written =
-        defect_ == Defect::kUnwrittenTail ? std::max<std::int64_t>(p_.n - kTail, 0) : p_.n;
-    for (std::int64_t j = 0; j < written; ++j) {
-      const double value = Element(b, i, Column(i, j), inputs);
-      const bool cut = defect_ == Defect::kTruncatingOutput;
-      PutBits(output, b, i, j,
-              cut ? Truncate(value, output.dtype) : RoundToFormat(value, output.dtype));
-    }
-    if (defect_ == Defect::kNan && b == 0 && i == p_.m / 2) {
-      Put(output, b, i, p_.n / 2, std::nan(""));
-    }
+  static std::size_t Size(std::int64_t n) { return static_cast<std::size_t>(n); }
+  bool Is(Defect defect) const { return defect_ == defect; }
+
+  // The tile of the output, and of the sums, that the drawn element lies in.
+  bool InTile(std::int64_t b, std::int64_t i, std::int64_t j) const {
+    return b == batch_ && i / kTile == row_ / kTile && j / kTile == column_ / kTile;
+  }
+  bool InElement(std::int64_t b, std::int64_t i, std::int64_t j) const {
+    return b == batch_ && i == row_ && j == column_;
   }
 
-  // The column whose value goes to column j of row i.
-  std::int64_t Column(std::int64_t i, std::int64_t j) const {
-    const std::int64_t width = std::min(kTile, p_.n / 2);
-    return defect_ == Defect::kWrongTile && i < kTile && j < width ? j + width : j;
-  }
-
-  double Element(std::int64_t b, std::int64_t i, std::int64_t j,
-                 std::span<const TensorView> inputs) const {
-    if (defect_ == Defect::kZeroOutput) return 0.0;
-    Accumulator sum(inputs[0].dtype);
-    double fp16_sum = 0;
+  void Batch(std::int64_t b, std::span<const TensorView> inputs, const TensorView& output) {
     const std::int64_t terms = Terms(inputs);
-    const bool backwards = defect_ == Defect::kNondeterministic && launches_ % 2 == 0;
-    for (std::int64_t t = 0; t < terms; ++t) {
-      const std::int64_t k = backwards ? terms - 1 - t : t;
-      const double a = p_.trans_a ? Get(inputs[0], b, k, i) : Get(inputs[0], b, i, k);
-      const double w = B(b, k, j, inputs[1]);
-      sum.AddProduct(a, w);
-      if (defect_ == Defect::kFp16Accumulate) {
-        fp16_sum = Quantise(fp16_sum + a * w, DType::kF16);
-      }
+    std::vector<T> rows(Size(p_.m * terms));     // [m, terms]
+    std::vector<T> columns(Size(p_.n * terms));  // [n, terms]
+    for (std::int64_t i = 0; i < p_.m; ++i) {
+      for (std::int64_t t = 0; t < terms; ++t) rows[Size(i * terms + t)] = A(b, i, t, inputs[0]);
     }
-    double value = p_.alpha * (defect_ == Defect::kFp16Accumulate ? fp16_sum : sum.sum());
-    if (p_.beta != 0.0) value += p_.beta * Get(inputs[2], b, i, j);
-    return value;
+    for (std::int64_t j = 0; j < p_.n; ++j) {
+      for (std::int64_t t = 0; t < terms; ++t) columns[Size(j * terms + t)] = B(b, t, j, inputs[1]);
+    }
+    std::vector<T> values(Size(p_.m * p_.n));
+    ParallelFor(p_.m, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        for (std::int64_t j = 0; j < p_.n; ++j) {
+          const T sum = Sum(b, i, j, &rows[Size(i * terms)], &columns[Size(j * terms)], terms);
+          values[Size(i * p_.n + j)] = Epilogue(b, i, j, sum, inputs);
+        }
+      }
+    });
+    for (std::int64_t i = 0; i < p_.m; ++i) Store(b, i, values, output);
   }
 
+  T Sum(std::int64_t b, std::int64_t i, std::int64_t j, const T* row, const T* column,
+        std::int64_t terms) const {
+    if (Is(Defect::kZeroOutput)) return T{0};
+    const bool tile = InTile(b, i, j);
+    const bool element = InElement(b, i, j);
+    const bool lost =
+        (tile && Is(Defect::kDroppedTile)) || (element && (Is(Defect::kShortElement) || Races()));
+    const bool stale = tile && Is(Defect::kStaleTile);
+    const bool twice = tile && Is(Defect::kDuplicatedTile);
+    const bool doubled = element && Is(Defect::kDoubledProduct);
+    if (!lost && !stale && !twice && !doubled && !Is(Defect::kFp16Accumulate)) {
+      return Dot(row, column, terms);
+    }
+    T sum = 0;
+    const auto add = [&](std::int64_t t, std::int64_t from) {
+      sum += row[t] * column[from];
+      if (Is(Defect::kFp16Accumulate)) {
+        sum = static_cast<T>(Quantise(static_cast<double>(sum), DType::kF16));
+      }
+    };
+    for (std::int64_t t = 0; t < terms; ++t) {
+      const bool here = t / kKTile == term_ / kKTile;
+      if (here && lost) continue;
+      // What the tile's buffer held before: the tile before, for the first the next.
+      const std::int64_t other = t >= kKTile ? t - kKTile : std::min(t + kKTile, terms - 1);
+      add(t, here && stale ? other : t);
+      if ((here && twice) || (t == term_ && doubled)) add(t, t);
+    }
+    return sum;
+  }
+
+  T Dot(const T* row, const T* column, std::int64_t terms) const {
+    T sum = 0;
+    if (Is(Defect::kNondeterministic) && launches_ % 2 == 0) {
+      for (std::int64_t t = terms; t-- > 0;) sum += row[t] * column[t];
+    } else {
+      for (std::int64_t t = 0; t < terms; ++t) sum += row[t] * column[t];
+    }
+    return sum;
+  }
+
+  bool Races() const {
+    return Is(Defect::kRace) &&
+           site_.Draw(kLaunchDraw + static_cast<std::uint32_t>(launches_), kRaceOdds) == 0;
+  }
+
+  // act(alpha·scale_a·scale_b·s_j·sum + beta·c + bias_j).
+  T Epilogue(std::int64_t b, std::int64_t i, std::int64_t j, T sum,
+             std::span<const TensorView> inputs) const {
+    std::size_t next = 2;
+    T value =
+        static_cast<T>(p_.alpha) * static_cast<T>(p_.scale_a) * static_cast<T>(p_.scale_b) * sum;
+    const T addend = p_.beta != 0.0 ? static_cast<T>(p_.beta * Get(inputs[next++], b, i, j)) : T{0};
+    if (p_.channel_scale) {
+      const std::int64_t channel = Is(Defect::kWrongScale) ? (j + 1) % p_.n : j;
+      value *= static_cast<T>(Get(inputs[next++], channel));
+    }
+    value += addend;
+    if (p_.bias && !Is(Defect::kDroppedBias)) {
+      const T bias = static_cast<T>(Get(inputs[next], j));
+      if (Is(Defect::kEpilogueOrder)) return Activate(value) + bias;
+      value += bias;
+    }
+    return Activate(value);
+  }
+
+  T Activate(T v) const {
+    if (p_.activation == "relu") return std::max(v, T{0});
+    if (p_.activation == "gelu") {
+      return v * T{0.5} * (T{1} + std::erf(v * static_cast<T>(0.70710678118654752440)));
+    }
+    if (p_.activation == "gelu_tanh") {
+      const T inner =
+          static_cast<T>(0.79788456080286535588) * (v + static_cast<T>(0.044715) * v * v * v);
+      return v * T{0.5} * (T{1} + std::tanh(inner));
+    }
+    return v;
+  }
+
+  void Store(std::int64_t b, std::int64_t i, const std::vector<T>& values,
+             const TensorView& output) {
+    const std::int64_t written =
+        Is(Defect::kUnwrittenTail) ? std::max<std::int64_t>(p_.n - kTail, 0) : p_.n;
+    const std::int64_t tail = p_.n / kTile * kTile;  // where the last, partial tile begins
+    for (std::int64_t j = 0; j < written; ++j) {
+      const std::int64_t from = Is(Defect::kConstantOutput) ? 0 : i * p_.n + Column(b, i, j);
+      T v = values[Size(from)];
+      if (Is(Defect::kStaleBuffer) && InTile(b, i, j)) {
+        std::swap(v, staging_[Size(i % kTile * kTile + j % kTile)]);
+      }
+      const bool nan = (Is(Defect::kNan) && InElement(b, i, j)) ||
+                       (Is(Defect::kNanInTail) && b == batch_ && i == row_ && j >= tail);
+      const double value = nan ? std::nan("") : static_cast<double>(v);
+      std::uint64_t bits = Is(Defect::kTruncatingOutput) ? Truncate(value, output.dtype)
+                                                         : RoundToFormat(value, output.dtype);
+      if (InElement(b, i, j)) bits ^= Flipped();
+      PutBits(output, b, i, j, bits);
+    }
+  }
+
+  // Bits of the drawn element's code that are wrong.
+  std::uint64_t Flipped() const {
+    if (Is(Defect::kBitFlip)) return std::uint64_t{2};
+    if (Is(Defect::kLowBitFlip)) return std::uint64_t{1} << site_.Draw(kBitDraw, kLowBits);
+    return 0;
+  }
+
+  // The column whose value goes to column j: of a wrong tile, that of its neighbour.
+  std::int64_t Column(std::int64_t b, std::int64_t i, std::int64_t j) const {
+    if (!Is(Defect::kWrongTile) || !InTile(b, i, j)) return j;
+    return (j + std::min(kTile, p_.n / 2)) % p_.n;
+  }
+
+  // Terms that are summed.
   std::int64_t Terms(std::span<const TensorView> inputs) const {
-    if (defect_ == Defect::kDroppedK) return p_.k - 1;
+    if (Is(Defect::kDroppedK)) return p_.k - 1;
     const bool rows = !p_.trans_a && p_.trans_b;  // k lies along the rows of both
-    if (defect_ != Defect::kReadsPadding || !rows) return p_.k;
+    if (!Is(Defect::kReadsPadding) || !rows) return p_.k;
     return std::min(inputs[0].extents.ld, inputs[1].extents.ld);
   }
 
-  double B(std::int64_t b, std::int64_t k, std::int64_t j, const TensorView& view) const {
-    if (defect_ != Defect::kTransposedB) {
-      return p_.trans_b ? Get(view, b, j, k) : Get(view, b, k, j);
+  T A(std::int64_t b, std::int64_t i, std::int64_t t, const TensorView& view) const {
+    const std::int64_t row = p_.trans_a ? t : i;
+    const std::int64_t column = p_.trans_a ? i : t;
+    if (Is(Defect::kWrongLd)) {
+      // As if the rows lay one behind the other.
+      const std::int64_t at = b * view.extents.batch_stride + row * view.extents.cols + column;
+      return Input(LoadDouble(view.dtype, view.data, at));
+    }
+    return Input(Get(view, b, row, column));
+  }
+
+  T B(std::int64_t b, std::int64_t t, std::int64_t j, const TensorView& view) const {
+    if (!Is(Defect::kTransposedB)) {
+      return Input(p_.trans_b ? Get(view, b, j, t) : Get(view, b, t, j));
     }
     // The same storage read as if it had the other two extents.
-    const std::int64_t i = p_.trans_b ? k * p_.n + j : j * p_.k + k;
-    return Get(view, b, i / view.extents.cols, i % view.extents.cols);
+    const std::int64_t i = p_.trans_b ? t * p_.n + j : j * p_.k + t;
+    return Input(Get(view, b, i / view.extents.cols, i % view.extents.cols));
+  }
+
+  T Input(double v) const {
+    return static_cast<T>(Is(Defect::kTf32Inputs) ? Quantise(v, DType::kTF32) : v);
   }
 
   // Writes where a kernel has no business.
   void Trespass(std::span<const TensorView> inputs, const TensorView& output) const {
     auto* first = output.as<unsigned char>();
-    if (defect_ == Defect::kPastTheEnd) std::memset(first + output.bytes(), 0, kOverrun);
-    if (defect_ == Defect::kBeforeTheStart) std::memset(first - kOverrun, 0, kOverrun);
-    if (defect_ == Defect::kWritesPadding && output.extents.ld > output.extents.cols) {
+    if (Is(Defect::kPastTheEnd)) std::memset(first + output.bytes(), 0, kOverrun);
+    if (Is(Defect::kBeforeTheStart)) std::memset(first - kOverrun, 0, kOverrun);
+    if (Is(Defect::kWritesPadding) && output.extents.ld > output.extents.cols) {
       Put(output, 0, 0, output.extents.cols, 1.0);
     }
-    if (defect_ == Defect::kChangesInput) {
+    if (Is(Defect::kChangesInput)) {
       Put(inputs[0], 0, 0, 0, Get(inputs[0], 0, 0, 0) == 1.0 ? 2.0 : 1.0);
     }
   }
 
   GemmProblem p_;
   Defect defect_;
+  Site site_;
+  // The element that the defect is in, or whose tile it is in.
+  std::int64_t batch_, row_, column_, term_;
+  std::vector<T> staging_;  // a tile of the launch before; 0 at first
   int launches_ = 0;
 };
 
+// Whether the plan has the operands the epilogue asks for.
+bool HasEpilogueOperands(const GemmProblem& p, const Plan& plan) {
+  const std::size_t asked =
+      2 + std::size_t{p.beta != 0.0} + std::size_t{p.channel_scale} + std::size_t{p.bias};
+  return plan.inputs.size() == asked;
+}
+
 }  // namespace
 
-Made MakeGemm(const Case& c, const Plan&, Device&) {
-  const auto& p = std::get<GemmProblem>(c.problem);
-  if (absl::Status s = RefuseGemmEpilogue(p, "a planted gemm"); !s.ok()) return s;
-  if (absl::Status s = RefuseGemmScales(p, "a planted gemm"); !s.ok()) return s;
+Made MakeGemm(const Case& c, const Plan& plan, Device&) {
   const std::string_view wanted = DefectOf(c);
+  if (std::unique_ptr<Kernel> fault = MakeFault(wanted)) return fault;
+  const auto& p = std::get<GemmProblem>(c.problem);
   for (const auto& [name, defect] : kDefects) {
-    if (name == wanted) {
-      return std::make_unique<GemmKernel>(p, defect);
+    if (name != wanted) continue;
+    if (!HasEpilogueOperands(p, plan)) {
+      return absl::UnimplementedError(Cat(c.provider, " gemm has no such epilogue"));
     }
+    const DType dtype = plan.inputs[0].dtype;
+    if (dtype == DType::kF64 || Info(dtype).is_integer) {
+      return std::make_unique<GemmKernel<double>>(p, defect, Site(c));
+    }
+    return std::make_unique<GemmKernel<float>>(p, defect, Site(c));
   }
   return NoSuchDefect(c);
 }

@@ -15,6 +15,9 @@ const std::vector<DType> kAll = {DType::kF64, DType::kF32, DType::kF16, DType::k
 const std::vector<DType> kFloats = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16};
 const std::vector<DType> kNarrow = {DType::kF32, DType::kF16, DType::kBF16};
 const std::vector<DType> k16Bit = {DType::kF16, DType::kBF16};
+const std::vector<DType> kAttention = {DType::kF64,  DType::kF32,     DType::kF16,
+                                       DType::kBF16, DType::kE4M3FN,  DType::kE4M3FNUZ,
+                                       DType::kE5M2, DType::kE5M2FNUZ};
 const std::vector<DType> kWide = {DType::kF64, DType::kF32};
 const std::vector<DType> kF32Only = {DType::kF32};
 
@@ -22,6 +25,7 @@ std::vector<PlantedDefect> MakeTable() {
   // op, name, dtypes, reason, pattern, repeats, description
   return {
       {"gemm", "correct", kAll, "", "", 1, "nothing is wrong: the control"},
+      {"gemm", "slow", kAll, "", "", 1, "right, and twenty times slower than need be"},
       {"gemm", "wrong-tile", kAll, "bound", "", 1, "one 16x16 tile holds its neighbour's values"},
       {"gemm", "dropped-k", kAll, "bound", "", 1, "the last term of every sum is left out"},
       {"gemm", "transposed-b", kAll, "bound", "", 1, "B is read in the other order"},
@@ -49,9 +53,16 @@ std::vector<PlantedDefect> MakeTable() {
        "exp of the scores themselves, which overflows"},
       {"attention", "missing-rescale", kFloats, "bound", "", 1,
        "what was summed is not rescaled when the running maximum grows"},
+      {"attention", "wrong-axis", kAttention, "bound", "", 1,
+       "the rescale factor of each query is applied to the column of its number"},
       {"softmax", "no-max", kNarrow, "class", "normal:100", 1,
        "exp of the inputs themselves, which overflows"},
       {"softmax", "sum-in-16-bits", kNarrow, "bound", "", 1, "the sum of a row is kept in fp16"},
+      {"softmax", "sum-in-bf16", kNarrow, "bound", "", 1, "the sum of a row is kept in bf16"},
+      {"softmax", "underflow-tail", kNarrow, "bound", "normal:4", 1,
+       "exponentials are held in fp16, where small ones become 0"},
+      {"layer_norm", "negative-variance", kNarrow, "class", "near-constant:9.98:0.1", 1,
+       "variance as a difference of 16-bit numbers, which is negative in some rows"},
       {"layer_norm", "one-pass-variance", kF32Only, "bound", "near-constant:1000:1", 1,
        "variance as the difference of two large means"},
       {"copy", "stale", kAll, "unwritten", "", 1, "one cache line is not copied"},
@@ -137,6 +148,7 @@ Case PlantedCase(const PlantedDefect& defect, DType dtype) {
   c.pattern = std::string(defect.pattern);
   c.seed = 1;
   c.repeats = defect.repeats;
+  if (defect.name == "underflow-tail") c.out_dtype = DType::kF32;
   return c;
 }
 

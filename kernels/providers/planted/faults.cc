@@ -1,0 +1,68 @@
+#include "kernels/providers/planted/faults.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace assay::planted {
+namespace {
+
+constexpr std::size_t kChunk = 64ULL << 20;  // [bytes] taken at a time
+
+void Hang() {
+  const std::atomic<bool> never{false};
+  while (!never.load(std::memory_order_relaxed)) {
+  }
+}
+
+void Crash() {
+  int* volatile nowhere = nullptr;
+  *static_cast<volatile int*>(nowhere) = 1;
+}
+
+void Exit() { _exit(3); }
+
+void TakeAllMemory() {
+  for (;;) {
+    // Written, so that it is really taken; never given back.
+    std::memset(::operator new(kChunk), 1, kChunk);
+  }
+}
+
+using Fault = void (*)();
+
+class FaultKernel : public Kernel {
+ public:
+  explicit FaultKernel(Fault fault) : fault_(fault) {}
+
+  absl::Status Launch(std::span<const TensorView>, const TensorView&) override {
+    fault_();
+    return absl::InternalError("the fault did not happen");
+  }
+
+ private:
+  Fault fault_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> MakeFault(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, Fault>, 5> kFaults = {{
+      {"hang", &Hang},
+      {"crash", &Crash},
+      {"abort", &std::abort},
+      {"exit", &Exit},
+      {"alloc", &TakeAllMemory},
+  }};
+  for (const auto& [word, fault] : kFaults) {
+    if (word == name) return std::make_unique<FaultKernel>(fault);
+  }
+  return nullptr;
+}
+
+}  // namespace assay::planted

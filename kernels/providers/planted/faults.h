@@ -1,0 +1,17 @@
+// Kernels that end, block or starve their process instead of computing.
+#ifndef ASSAY_KERNELS_PROVIDERS_PLANTED_FAULTS_H_
+#define ASSAY_KERNELS_PROVIDERS_PLANTED_FAULTS_H_
+
+#include <memory>
+#include <string_view>
+
+#include "kernels/providers/provider.h"
+
+namespace assay::planted {
+
+// "hang", "crash", "abort", "exit" or "alloc"; nullptr for other names.
+std::unique_ptr<Kernel> MakeFault(std::string_view name);
+
+}  // namespace assay::planted
+
+#endif  // ASSAY_KERNELS_PROVIDERS_PLANTED_FAULTS_H_

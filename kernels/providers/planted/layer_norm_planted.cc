@@ -1,0 +1,128 @@
+// layer_norm of rows, right but for one defect; see the table.
+#include <array>
+#include <cmath>
+#include <memory>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "kernels/providers/planted/factories.h"
+
+namespace assay::planted {
+namespace {
+
+enum class Defect : std::uint8_t {
+  kOnePassVariance,
+  kNegativeVariance,
+  kSumInFp16,
+  kSampleVariance,
+  kMissingEps,
+  kDroppedLast,
+  kDroppedBias,
+  kZeroOutput,
+};
+
+constexpr std::array<std::pair<std::string_view, Defect>, 8> kDefects = {{
+    {"one-pass-variance", Defect::kOnePassVariance},
+    {"negative-variance", Defect::kNegativeVariance},
+    {"sum-in-16-bits", Defect::kSumInFp16},
+    {"sample-variance", Defect::kSampleVariance},
+    {"missing-eps", Defect::kMissingEps},
+    {"dropped-last", Defect::kDroppedLast},
+    {"dropped-bias", Defect::kDroppedBias},
+    {"zero-output", Defect::kZeroOutput},
+}};
+
+class LayerNormKernel : public Kernel {
+ public:
+  LayerNormKernel(const LayerNormProblem& p, DType dtype, Defect defect)
+      : p_(p), defect_(defect), width_(dtype == DType::kBF16 ? DType::kBF16 : DType::kF16) {}
+
+  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
+    const TensorView& x = inputs[0];
+    std::vector<float> row(static_cast<std::size_t>(x.extents.cols));
+    for (std::int64_t r = 0; r < x.extents.rows; ++r) {
+      for (std::size_t c = 0; c < row.size(); ++c) {
+        row[c] = static_cast<float>(Get(x, 0, r, static_cast<std::int64_t>(c)));
+      }
+      const Moments of = MomentsOf(row);
+      const float eps = Is(Defect::kMissingEps) ? 0.0F : static_cast<float>(p_.eps);
+      const float scale = 1.0F / std::sqrt(of.variance + eps);
+      for (std::int64_t c = 0; c < x.extents.cols; ++c) {
+        float y = (row[static_cast<std::size_t>(c)] - of.mean) * scale;
+        if (p_.affine) {
+          y *= static_cast<float>(Get(inputs[1], c));
+          if (!p_.rms && !Is(Defect::kDroppedBias)) y += static_cast<float>(Get(inputs[2], c));
+        }
+        Put(output, 0, r, c, Is(Defect::kZeroOutput) ? 0.0 : static_cast<double>(y));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Moments {
+    float mean = 0;  // 0 in the RMS form
+    float variance = 0;
+  };
+
+  bool Is(Defect defect) const { return defect_ == defect; }
+
+  Moments MomentsOf(const std::vector<float>& row) const {
+    const std::size_t terms = Is(Defect::kDroppedLast) ? row.size() - 1 : row.size();
+    const auto n = static_cast<float>(terms);
+    float sum = 0;
+    float squares = 0;
+    for (std::size_t c = 0; c < terms; ++c) {
+      sum = Sum(sum, row[c]);
+      squares = Sum(squares, row[c] * row[c]);
+    }
+    Moments of;
+    of.mean = p_.rms ? 0.0F : sum / n;
+    if (Is(Defect::kOnePassVariance)) {
+      // Both terms are large where the mean is, and their difference is not.
+      of.variance = squares / n - of.mean * of.mean;
+      return of;
+    }
+    if (Is(Defect::kNegativeVariance)) {
+      // Likewise, with each of them rounded to 16 bits.
+      of.mean = Short(of.mean);
+      of.variance = Short(Short(squares / n) - Short(of.mean * of.mean));
+      return of;
+    }
+    float spread = 0;
+    for (std::size_t c = 0; c < terms; ++c) {
+      const float d = row[c] - of.mean;
+      spread = Sum(spread, d * d);
+    }
+    of.variance = spread / (Is(Defect::kSampleVariance) ? n - 1.0F : n);
+    return of;
+  }
+
+  float Sum(float sum, float term) const {
+    return Is(Defect::kSumInFp16) ? Short(sum + term) : sum + term;
+  }
+
+  // As a 16-bit register holds it.
+  float Short(float v) const {
+    return static_cast<float>(Quantise(static_cast<double>(v), width_));
+  }
+
+  LayerNormProblem p_;
+  Defect defect_;
+  DType width_;
+};
+
+}  // namespace
+
+Made MakeLayerNorm(const Case& c, const Plan& plan, Device&) {
+  const std::string_view wanted = DefectOf(c);
+  for (const auto& [name, defect] : kDefects) {
+    if (name != wanted) continue;
+    return std::make_unique<LayerNormKernel>(std::get<LayerNormProblem>(c.problem),
+                                             plan.inputs[0].dtype, defect);
+  }
+  return NoSuchDefect(c);
+}
+
+}  // namespace assay::planted
