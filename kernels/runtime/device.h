@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/numerics/pattern.h"
 #include "kernels/runtime/arena.h"
+#include "kernels/runtime/checksum.h"
 #include "kernels/runtime/compare.h"
 #include "kernels/runtime/tensor.h"
 
@@ -83,14 +84,26 @@ class Device {
   // One pass over output, reference and error allowance: every statistic.
   virtual absl::StatusOr<CompareResult> Compare(const CompareRequest& request) = 0;
 
+  // One pass over a matrix: its products with vectors from either side, sums of
+  // magnitudes and squares, counts. A backend that lacks it has no verification by
+  // checksums.
+  virtual absl::StatusOr<ChecksumSums> Checksum(const ChecksumRequest& /*request*/) {
+    return absl::UnimplementedError("this backend has no checksums");
+  }
+
   // Digest of the logical elements.
   virtual absl::StatusOr<TensorDigest> Digest(const TensorView& view) = 0;
 
   // dst and src have the same extents' count and format.
   virtual absl::Status Copy(const TensorView& src, const TensorView& dst) = 0;
-  // Moves `count` elements of the logical order, from `begin`, to or from host memory.
+  // Moves `count` elements of the logical order, from `begin`, to host memory.
   virtual absl::Status ToHost(const TensorView& src, std::int64_t begin, std::int64_t count,
                               void* dst) = 0;
+  // Moves bytes from host memory to the device's: tensors that a user sends.
+  virtual absl::Status FromHost(const void* src, std::int64_t bytes, void* dst) {
+    (void)src, (void)bytes, (void)dst;
+    return absl::UnimplementedError("this backend takes no tensors from the host");
+  }
 
   // Waits until all work that was enqueued is done; returns its error.
   virtual absl::Status Synchronize() = 0;

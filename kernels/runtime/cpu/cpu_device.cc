@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/numerics/poison.h"
+#include "kernels/runtime/cpu/checksum_cpu.h"
 #include "kernels/runtime/cpu/compare_cpu.h"
 #include "kernels/runtime/cpu/cpu_info.h"
 #include "kernels/runtime/cpu/digest_cpu.h"
@@ -86,6 +88,11 @@ absl::StatusOr<CompareResult> CpuDevice::Compare(const CompareRequest& request) 
   return CompareCpu(request);
 }
 
+absl::StatusOr<ChecksumSums> CpuDevice::Checksum(const ChecksumRequest& request) {
+  if (absl::Status s = CheckView(request.matrix); !s.ok()) return s;
+  return ChecksumCpu(request);
+}
+
 absl::StatusOr<TensorDigest> CpuDevice::Digest(const TensorView& view) {
   if (absl::Status s = CheckView(view); !s.ok()) return s;
   return DigestCpu(view);
@@ -125,6 +132,11 @@ absl::Status CpuDevice::ToHost(const TensorView& src, std::int64_t begin, std::i
                                                    ") are not within the tensor's ", src.count()));
   }
   PackElements(src, begin, count, dst);
+  return absl::OkStatus();
+}
+
+absl::Status CpuDevice::FromHost(const void* src, std::int64_t bytes, void* dst) {
+  if (bytes > 0) std::memcpy(dst, src, static_cast<std::size_t>(bytes));
   return absl::OkStatus();
 }
 

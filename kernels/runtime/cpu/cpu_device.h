@@ -24,10 +24,12 @@ class CpuDevice final : public Device {
   absl::Status WriteGuards() override;
   absl::StatusOr<std::int64_t> CheckGuards() override;
   absl::StatusOr<CompareResult> Compare(const CompareRequest& request) override;
+  absl::StatusOr<ChecksumSums> Checksum(const ChecksumRequest& request) override;
   absl::StatusOr<TensorDigest> Digest(const TensorView& view) override;
   absl::Status Copy(const TensorView& src, const TensorView& dst) override;
   absl::Status ToHost(const TensorView& src, std::int64_t begin, std::int64_t count,
                       void* dst) override;
+  absl::Status FromHost(const void* src, std::int64_t bytes, void* dst) override;
   absl::Status Synchronize() override;
   double Now() override;
 
