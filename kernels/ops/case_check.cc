@@ -8,12 +8,19 @@
 #include "kernels/numerics/bound.h"
 #include "kernels/numerics/cat.h"
 #include "kernels/ops/case.h"
+#include "kernels/ops/slice.h"
 
 namespace assay {
 namespace {
 
-constexpr DType kArithmetic[] = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kI8};
-constexpr DType kFloating[] = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16};
+constexpr DType kGemm[] = {DType::kF64,      DType::kF32,   DType::kTF32,   DType::kF16,
+                           DType::kBF16,     DType::kE4M3FN, DType::kE4M3FNUZ, DType::kE5M2,
+                           DType::kE5M2FNUZ, DType::kE2M1,  DType::kI8};
+constexpr DType kConv[] = {DType::kF64,    DType::kF32,      DType::kTF32, DType::kF16,     DType::kBF16,
+                           DType::kE4M3FN, DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ, DType::kI8};
+constexpr DType kFloating[] = {DType::kF64,    DType::kF32,      DType::kTF32,
+                               DType::kF16,    DType::kBF16,     DType::kE4M3FN,
+                               DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ};
 
 // int8 products are at most 2^14; their sum must fit the 31 bits of an int32.
 constexpr std::int64_t kMaxInt8Terms = (std::int64_t{1} << 31) / (128 * 128) - 1;
@@ -36,18 +43,22 @@ std::string Names(std::span<const DType> list) {
 // Formats of the inputs an operator takes; empty for any.
 std::span<const DType> InputFormats(const Problem& problem) {
   if (std::holds_alternative<CopyProblem>(problem)) return {};
-  if (std::holds_alternative<GemmProblem>(problem) ||
-      std::holds_alternative<ConvProblem>(problem)) {
-    return kArithmetic;
-  }
+  if (std::holds_alternative<GemmProblem>(problem)) return kGemm;
+  if (std::holds_alternative<ConvProblem>(problem)) return kConv;
   return kFloating;
 }
 
 std::vector<DType> OutputFormats(const Case& c) {
   if (std::holds_alternative<CopyProblem>(c.problem)) return {c.dtype};
-  if (c.dtype == DType::kI8) return {DType::kI32};
+  if (c.dtype == DType::kI8) {
+    const auto* gemm = std::get_if<GemmProblem>(&c.problem);
+    if (gemm == nullptr || gemm->plain()) return {DType::kI32};
+    return {DType::kI32, DType::kF32, DType::kF16, DType::kBF16};
+  }
   if (c.dtype == DType::kF16 || c.dtype == DType::kBF16) return {c.dtype, DType::kF32};
-  return {c.dtype};
+  if (DefaultOutput(c.dtype) == c.dtype) return {c.dtype};
+  if (c.dtype == DType::kTF32) return {DType::kF32};
+  return {DType::kF32, DType::kF16, DType::kBF16};
 }
 
 void CheckFormats(const Case& c, std::vector<FieldError>& errors) {
@@ -92,13 +103,64 @@ void CheckSums(const Case& c, std::vector<FieldError>& errors) {
                     c.dtype == DType::kI8 ? "int32 holds at most " : "an error bound exists up to ",
                     most)});
   }
+}
+
+// Factors that a kernel may multiply before they meet the data: a product beyond fp32,
+// or among its subnormal numbers, is another factor than the one that was asked for.
+void CheckFactor(const Case& c, std::string_view field, std::initializer_list<double> factors,
+                 std::vector<FieldError>& errors) {
+  if (c.dtype == DType::kF64 || (!errors.empty() && errors.back().field == field)) return;
+  double product = 1.0;
+  for (double f : factors) product *= static_cast<double>(static_cast<float>(f));
+  const FormatInfo& f = Info(DType::kF32);
+  if (product == 0.0 && std::find(factors.begin(), factors.end(), 0.0) != factors.end()) return;
+  if (std::abs(product) >= f.min_normal && std::abs(product) <= f.max_finite) return;
+  errors.push_back({std::string(field), Cat("makes a factor of ", product,
+                                            " with the other scales, which fp32 cannot hold")});
+}
+
+// What scales, biases and activations ask of formats and data.
+void CheckEpilogue(const Case& c, std::vector<FieldError>& errors) {
+  if (const auto* attention = std::get_if<AttentionProblem>(&c.problem)) {
+    if (attention->scale_q != 1.0 || attention->scale_k != 1.0) {
+      CheckFactor(c, "attention.scale_q", {attention->scale_q, attention->scale_k}, errors);
+      CheckFactor(c, "attention.scale_q",
+                  {attention->scale_q, attention->scale_k, attention->Scale(c.dtype)}, errors);
+    }
+    CheckFactor(c, "attention.scale_v", {attention->scale_v}, errors);
+  }
   const auto* gemm = std::get_if<GemmProblem>(&c.problem);
-  if (gemm == nullptr || c.dtype != DType::kI8) return;
+  if (gemm == nullptr) return;
+  if (gemm->scale_a != 1.0 || gemm->scale_b != 1.0) {
+    CheckFactor(c, "gemm.scale_a", {gemm->scale_a, gemm->scale_b}, errors);
+    CheckFactor(c, "gemm.scale_a", {gemm->scale_a, gemm->scale_b, gemm->alpha}, errors);
+  }
+  const Activation activation = gemm->activation_kind();
+  if (activation == Activation::kGelu || activation == Activation::kGeluTanh) {
+    const auto patterns = ParsePatterns(c.pattern, nullptr);
+    for (const Pattern& p : patterns.value_or(std::vector<Pattern>())) {
+      if (p.kind != PatternKind::kAllInf && p.kind != PatternKind::kAllNegInf) continue;
+      errors.push_back({"pattern", Cat(ToString(p), " has no agreed result through ",
+                                       gemm->activation, ": at -Inf its formula gives -Inf·0")});
+      break;
+    }
+  }
+  if (c.dtype != DType::kI8 || OutputType(c) != DType::kI32) return;
+  // Whole numbers stay whole: what needs fp32 has another output.
+  const auto refuse = [&](std::string_view field) {
+    errors.push_back({std::string(field),
+                      "needs an fp32, fp16 or bf16 output (out_dtype) with int8 inputs"});
+  };
+  if (gemm->scale_a != 1.0) refuse("gemm.scale_a");
+  if (gemm->scale_b != 1.0) refuse("gemm.scale_b");
+  if (gemm->channel_scale) refuse("gemm.channel_scale");
+  if (gemm->bias) refuse("gemm.bias");
+  if (gemm->activation != "none") refuse("gemm.activation");
   if (gemm->alpha != 1.0) {
-    errors.push_back({"gemm.alpha", Cat("must be 1 for int8, got ", gemm->alpha)});
+    errors.push_back({"gemm.alpha", Cat("must be 1 for int8 to int32, got ", gemm->alpha)});
   }
   if (gemm->beta != 0.0 && gemm->beta != 1.0) {
-    errors.push_back({"gemm.beta", Cat("must be 0 or 1 for int8, got ", gemm->beta)});
+    errors.push_back({"gemm.beta", Cat("must be 0 or 1 for int8 to int32, got ", gemm->beta)});
   }
 }
 
@@ -114,6 +176,13 @@ void CheckPattern(const Case& c, std::vector<FieldError>& errors) {
   if (patterns->size() != 1 && patterns->size() != static_cast<std::size_t>(operands)) {
     errors.push_back({"pattern", Cat("must be one pattern, or one for each of the ", operands,
                                      " operands with / between, got ", patterns->size())});
+    return;
+  }
+  for (const Pattern& pattern : *patterns) {
+    if (std::string fault = FormatFault(pattern, c.dtype); !fault.empty()) {
+      errors.push_back({"pattern", std::move(fault)});
+      return;
+    }
   }
 }
 
@@ -122,6 +191,7 @@ void CheckPattern(const Case& c, std::vector<FieldError>& errors) {
 void CheckAddend(const Case& c, std::vector<FieldError>& errors) {
   const auto* gemm = std::get_if<GemmProblem>(&c.problem);
   if (gemm == nullptr || c.dtype != DType::kI8 || gemm->beta == 0.0 || c.pattern.empty()) return;
+  if (OutputType(c) != DType::kI32) return;
   const auto patterns = ParsePatterns(c.pattern, nullptr);
   if (!patterns.has_value() || gemm->k < 1 || gemm->k > kMaxInt8Terms) return;  // said elsewhere
   const Pattern& addend = patterns->back();
@@ -136,8 +206,9 @@ void CheckAddend(const Case& c, std::vector<FieldError>& errors) {
 
 void CheckTolerance(std::string_view field, const std::optional<double>& value,
                     std::vector<FieldError>& errors) {
-  if (value.has_value() && !(*value >= 0.0)) {
-    errors.push_back({std::string(field), Cat("must be 0 (exact) or more, got ", *value)});
+  if (value.has_value() && !(*value >= 0.0 && std::isfinite(*value))) {
+    errors.push_back(
+        {std::string(field), Cat("must be a finite number, 0 (exact) or more, got ", *value)});
   }
 }
 
@@ -156,9 +227,23 @@ void CheckJudgement(const Case& c, std::vector<FieldError>& errors) {
   if (c.criterion == Criterion::kUlp && !c.max_ulp.has_value()) {
     errors.push_back({"criterion", "ulp needs max_ulp; 0 is the rounded reference itself"});
   }
+  const DType output = OutputType(c);
+  if (std::string fault = CriterionFault(c.criterion, output); !fault.empty()) {
+    errors.push_back({"criterion", std::move(fault)});
+  } else if (c.max_ulp.has_value() && Info(output).is_integer) {
+    errors.push_back({"max_ulp", CriterionFault(Criterion::kUlp, output)});
+  }
 }
 
 }  // namespace
+
+std::string CriterionFault(Criterion criterion, DType output) {
+  if (criterion == Criterion::kUlp && Info(output).is_integer) {
+    return Cat("ulp counts units in the last place, and ", Name(output),
+               " has none; bitwise, or allclose with atol, can judge it");
+  }
+  return "";
+}
 
 std::vector<FieldError> Check(const Case& c) {
   std::vector<FieldError> errors;
@@ -169,6 +254,7 @@ std::vector<FieldError> Check(const Case& c) {
   const bool shape_holds = errors.empty();
   CheckFormats(c, errors);
   if (shape_holds) CheckSums(c, errors);
+  if (shape_holds) CheckEpilogue(c, errors);
   CheckPattern(c, errors);
   CheckAddend(c, errors);
   CheckJudgement(c, errors);
@@ -182,6 +268,7 @@ std::vector<FieldError> Check(const Case& c) {
       !(*c.deadline_seconds > 0.0 && std::isfinite(*c.deadline_seconds))) {
     errors.push_back({"deadline", Cat("must be more than 0 seconds, got ", *c.deadline_seconds)});
   }
+  if (errors.empty()) CheckSlices(c, errors);
   return errors;
 }
 

@@ -51,7 +51,8 @@ void AttentionRow(const AttentionProblem& problem, const AttentionBound& bound, 
     p[j] = std::exp(score[j] - max);
     l += p[j];
   }
-  const double common = bound.KeysFactor(static_cast<std::int64_t>(n)) + 8 * bound.u + delta_max;
+  const double common =
+      bound.KeysFactor(static_cast<std::int64_t>(n)) + 8 * bound.u + bound.value_error + delta_max;
   double row_error = 0.0;  // Σ (p/l)·(ε − u_P)
   for (std::size_t j = 0; j < n; ++j) {
     epsilon[j] = common + 2 * bound.u * std::abs(score[j] - max) + delta[j];
@@ -66,9 +67,9 @@ void AttentionRow(const AttentionProblem& problem, const AttentionBound& bound, 
       sum += p[j] / l * v;
       error += (p[j] / l * (epsilon[j] + bound.p_roundoff) + bound.p_flush / l) * std::abs(v);
     }
-    value[d] = sum;
-    allowance[d] =
-        std::isfinite(sum) ? bound.times * (error + std::abs(sum) * row_error + bound.flush) : 0.0;
+    value[d] = bound.value_scale * sum;
+    const double e = bound.times * (error + std::abs(sum) * row_error + bound.flush);
+    allowance[d] = std::isfinite(sum) ? std::abs(bound.value_scale) * e : 0.0;
   }
 }
 
@@ -90,7 +91,12 @@ AttentionBound MakeAttentionBound(const AttentionProblem& problem, DType input,
   if (flushes_subnormals) {
     bound.flush = static_cast<double>(problem.KvSeq()) * arithmetic.min_normal;
   }
-  bound.scale = problem.Scale(input);
+  bound.scale = problem.Scale(input) * KernelScalar(input, problem.scale_q) *
+                KernelScalar(input, problem.scale_k);
+  bound.value_scale = KernelScalar(input, problem.scale_v);
+  const auto scaled = [&](double s) { return s != 1.0 ? bound.u : 0.0; };
+  bound.score_error = scaled(problem.scale_q) + scaled(problem.scale_k);
+  bound.value_error = scaled(problem.scale_v);
   return bound;
 }
 

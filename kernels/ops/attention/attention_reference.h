@@ -2,15 +2,20 @@
 //
 // For one query, over its visible keys j, with s = scale·q·k, m = max s, p =
 // exp(s − m), l = Σp:
-//   r   = Σ p·v / l
+//   r   = scale_v·Σ p·v / l
 //   ε_j = u_P + c_n + u·(8 + 2|s − m|) + δ_j + δ_max
 //   δ_j = c_d·(|q|·|k|)·scale + u·|s|,   δ_max that of the largest score
-//   E   = Σ (p/l)·ε·|v| + |r|·Σ (p/l)·(ε − u_P) + w·Σ|v| / l
+//   E   = |scale_v|·Σ (p/l)·ε·|v| + |r|·Σ (p/l)·(ε − u_P) + |scale_v|·w·Σ|v| / l
+// scale holds scale_q and scale_k. Each of the two that is not 1 adds u·(|q|·|k|)·scale
+// to δ_j, for kernels that scale Q or K first, and a scale_v that is not 1 adds u to ε,
+// for those that scale V, or else the result.
 // c_n = min(8·√n·u, γ_(n+8)) for n visible keys, c_d likewise for dim; u_P the
 // unit roundoff of the format P is held in, which is the input's, since kernels
 // round P to it before the second product; w the most that P loses to underflow:
 // half its smallest subnormal, or the accumulator's smallest normal, which fast
-// exponentials flush below. Counted twice for fp64, and 0 where r is not finite.
+// exponentials flush below. For 8-bit floats u_P covers kernels whose P is e4m3 or
+// e5m2 as its inputs are, and w those that do not scale P into their range. Counted twice for fp64,
+// and 0 where r is not finite.
 //
 // A query without a visible key gives 0 or NaN, as the problem says. An infinite
 // or NaN score makes its row NaN, as IEEE arithmetic has it (inf − inf).
@@ -37,17 +42,20 @@ inline std::int64_t VisibleKeys(const AttentionProblem& p, std::int64_t query) {
 struct AttentionBound {
   double u = 0;
   double times = 1;
-  double dim_factor = 0;  // c_d
-  double p_roundoff = 0;  // u_P
-  double p_flush = 0;     // w
-  double flush = 0;       // what sums of P·V lose where the kernel flushes subnormals
-  double scale = 0;
+  double dim_factor = 0;   // c_d
+  double p_roundoff = 0;   // u_P
+  double p_flush = 0;      // w
+  double flush = 0;        // what sums of P·V lose where the kernel flushes subnormals
+  double scale = 0;        // with scale_q and scale_k
+  double value_scale = 1;  // scale_v
+  double value_error = 0;  // of scale_v
+  double score_error = 0;  // of scale_q and scale_k: their part of c_d
 
   // c_n
   double KeysFactor(std::int64_t visible) const;
   // δ of a score s = scale·q·k with the absolute product |q|·|k|.
   double ScoreError(double score, double absolute) const {
-    return dim_factor * absolute * std::abs(scale) + u * std::abs(score);
+    return (dim_factor + score_error) * absolute * std::abs(scale) + u * std::abs(score);
   }
 };
 

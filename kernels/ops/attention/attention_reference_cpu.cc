@@ -66,7 +66,7 @@ void Weights(const AttentionBound& bound, const ScoreBlock& block) {
   using V = hn::Vec<decltype(d)>;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const V scale = hn::Set(d, bound.scale), u = hn::Set(d, bound.u);
-  const V dim_factor = hn::Set(d, bound.dim_factor * std::abs(bound.scale));
+  const V dim_factor = hn::Set(d, (bound.dim_factor + bound.score_error) * std::abs(bound.scale));
   const V two_u = hn::Set(d, 2 * bound.u);
   const V zero = hn::Zero(d), one = hn::Set(d, 1.0);
   const std::int64_t ld = block.ld;
@@ -121,8 +121,8 @@ void Weights(const AttentionBound& bound, const ScoreBlock& block) {
   }
   for (std::int64_t i = 0; i < ld; ++i) {
     inverse[i] = 1.0 / sum[i];
-    common[i] =
-        bound.KeysFactor(static_cast<std::int64_t>(block.visible[i])) + 8 * bound.u + delta[i];
+    common[i] = bound.KeysFactor(static_cast<std::int64_t>(block.visible[i])) + 8 * bound.u +
+                bound.value_error + delta[i];
   }
   const V p_roundoff = hn::Set(d, bound.p_roundoff), p_flush = hn::Set(d, bound.p_flush);
   for (std::int64_t key = 0; key < block.keys; ++key) {
@@ -302,8 +302,10 @@ class Runner {
       for (std::int64_t c = i * problem_.dim; c < (i + 1) * problem_.dim; ++c) {
         if (block.visible[i] == 0.0) r[c] = empty;
         const bool judged = block.visible[i] != 0.0 && std::isfinite(r[c]);
-        e[c] = judged ? bound_.times * (e[c] + std::abs(r[c]) * block.row_error[i] + bound_.flush)
-                      : 0.0;
+        const double error =
+            bound_.times * (e[c] + std::abs(r[c]) * block.row_error[i] + bound_.flush);
+        e[c] = judged ? std::abs(bound_.value_scale) * error : 0.0;
+        r[c] *= bound_.value_scale;
       }
     }
     const std::lock_guard<std::mutex> lock(mutex_);

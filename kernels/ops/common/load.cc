@@ -2,6 +2,8 @@
 #define HWY_TARGET_INCLUDE "kernels/ops/common/load.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.
+#include <array>
+
 #include "hwy/highway.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/common/load.h"
@@ -43,6 +45,26 @@ HWY_INLINE hn::Vec<D> LoadVector(D d, const hwy::float16_t* p) {
 }
 #endif
 
+void LoadCodes(const double* values, const void* base, std::int64_t begin, std::int64_t count,
+               double* dst) {
+  const std::uint8_t* src = static_cast<const std::uint8_t*>(base) + begin;
+  for (std::int64_t i = 0; i < count; ++i) dst[i] = values[src[i]];
+}
+
+// Two to a byte, the even element in the low nibble.
+void LoadNibbles(const double* values, const void* base, std::int64_t begin, std::int64_t count,
+                 double* dst) {
+  const std::uint8_t* src = static_cast<const std::uint8_t*>(base);
+  std::int64_t i = 0;
+  if (begin % 2 != 0 && count > 0) dst[i++] = values[src[begin / 2] >> 4];
+  for (; i + 2 <= count; i += 2) {
+    const std::uint8_t byte = src[(begin + i) / 2];
+    dst[i] = values[byte & 0xf];
+    dst[i + 1] = values[byte >> 4];
+  }
+  if (i < count) dst[i] = values[src[(begin + i) / 2] & 0xf];
+}
+
 void LoadScalar(DType dtype, const void* base, std::int64_t begin, std::int64_t count,
                 double* dst) {
   for (std::int64_t i = 0; i < count; ++i) dst[i] = LoadDouble(dtype, base, begin + i);
@@ -64,6 +86,7 @@ void Load(DType dtype, const void* base, std::int64_t begin, std::int64_t count,
     case DType::kF64:
       return LoadRun<double>(dtype, base, begin, count, dst);
     case DType::kF32:
+    case DType::kTF32:  // a float32 word, its value as it is
       return LoadRun<float>(dtype, base, begin, count, dst);
     case DType::kBF16:
       return LoadRun<hwy::bfloat16_t>(dtype, base, begin, count, dst);
@@ -73,6 +96,13 @@ void Load(DType dtype, const void* base, std::int64_t begin, std::int64_t count,
     case DType::kF16:
       return LoadRun<hwy::float16_t>(dtype, base, begin, count, dst);
 #endif
+    case DType::kE4M3FN:
+    case DType::kE4M3FNUZ:
+    case DType::kE5M2:
+    case DType::kE5M2FNUZ:
+      return LoadCodes(ValuesOfCodes(dtype), base, begin, count, dst);
+    case DType::kE2M1:
+      return LoadNibbles(ValuesOfCodes(dtype), base, begin, count, dst);
     default:
       return LoadScalar(dtype, base, begin, count, dst);
   }
@@ -87,6 +117,37 @@ HWY_AFTER_NAMESPACE();
 namespace assay {
 
 HWY_EXPORT(Load);
+
+namespace {
+
+template <DType kType>
+const double* Values() {
+  static const std::array<double, 256> values = [] {
+    std::array<double, 256> v{};
+    for (std::size_t code = 0; code < v.size(); ++code) v[code] = ToDouble(kType, code);
+    return v;
+  }();
+  return values.data();
+}
+
+}  // namespace
+
+const double* ValuesOfCodes(DType dtype) {
+  switch (dtype) {
+    case DType::kE4M3FN:
+      return Values<DType::kE4M3FN>();
+    case DType::kE4M3FNUZ:
+      return Values<DType::kE4M3FNUZ>();
+    case DType::kE5M2:
+      return Values<DType::kE5M2>();
+    case DType::kE5M2FNUZ:
+      return Values<DType::kE5M2FNUZ>();
+    case DType::kE2M1:
+      return Values<DType::kE2M1>();
+    default:
+      return nullptr;
+  }
+}
 
 void LoadDoubles(DType dtype, const void* base, std::int64_t begin, std::int64_t count,
                  double* dst) {

@@ -9,9 +9,13 @@
 namespace assay {
 
 // dst[i] = element begin + i of packed storage, i < count; exact. SIMD for fp64,
-// fp32, fp16, bf16 and int8.
+// fp32, tf32, fp16, bf16 and int8, a table for the 8- and 4-bit floats.
 void LoadDoubles(DType dtype, const void* base, std::int64_t begin, std::int64_t count,
                  double* dst);
+
+// The values of a format's codes by code: 256 of an 8-bit float, 16 of e2m1. nullptr
+// for the others.
+const double* ValuesOfCodes(DType dtype);
 
 }  // namespace assay
 

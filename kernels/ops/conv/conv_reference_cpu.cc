@@ -20,15 +20,23 @@
 namespace assay {
 namespace {
 
-// One element as a double, quickly for the formats that convolutions have.
+// Elements as doubles, quickly for the formats that convolutions have: a type stands
+// for each, Code for the 8-bit floats.
 template <DType kType>
-double Element(const void* base, std::int64_t i) {
-  if constexpr (kType == DType::kF64) return static_cast<const double*>(base)[i];
-  if constexpr (kType == DType::kF32) {
-    return static_cast<double>(static_cast<const float*>(base)[i]);
+struct Element {
+  static double At(const void* base, const double* /*values*/, std::int64_t i) {
+    if constexpr (kType == DType::kF64) return static_cast<const double*>(base)[i];
+    if constexpr (kType == DType::kF32) {
+      return static_cast<double>(static_cast<const float*>(base)[i]);
+    }
+    return LoadDouble(kType, base, i);
   }
-  return LoadDouble(kType, base, i);
-}
+};
+struct Code {
+  static double At(const void* base, const double* values, std::int64_t i) {
+    return values[static_cast<const std::uint8_t*>(base)[i]];
+  }
+};
 
 // Rows are output positions, k runs over the terms in the order of the weights.
 class PatchSource final : public PanelSource {
@@ -38,6 +46,7 @@ class PatchSource final : public PanelSource {
       : s_(shape),
         dtype_(dtype),
         base_(base),
+        values_(ValuesOfCodes(dtype)),
         origin_(shape.channels_last
                     ? image * shape.inputs() * shape.channels + group * shape.group_channels()
                     : (image * shape.channels + group * shape.group_channels()) * shape.inputs()) {}
@@ -46,15 +55,18 @@ class PatchSource final : public PanelSource {
             std::int64_t width, double* dst) const override {
     switch (dtype_) {
       case DType::kF64:
-        return PackAs<DType::kF64>(r0, rows, k0, kc, width, dst);
+        return PackAs<Element<DType::kF64>>(r0, rows, k0, kc, width, dst);
       case DType::kF32:
-        return PackAs<DType::kF32>(r0, rows, k0, kc, width, dst);
+      case DType::kTF32:  // a float32 word
+        return PackAs<Element<DType::kF32>>(r0, rows, k0, kc, width, dst);
       case DType::kF16:
-        return PackAs<DType::kF16>(r0, rows, k0, kc, width, dst);
+        return PackAs<Element<DType::kF16>>(r0, rows, k0, kc, width, dst);
       case DType::kBF16:
-        return PackAs<DType::kBF16>(r0, rows, k0, kc, width, dst);
+        return PackAs<Element<DType::kBF16>>(r0, rows, k0, kc, width, dst);
+      case DType::kI8:
+        return PackAs<Element<DType::kI8>>(r0, rows, k0, kc, width, dst);
       default:
-        return PackAs<DType::kI8>(r0, rows, k0, kc, width, dst);
+        return PackAs<Code>(r0, rows, k0, kc, width, dst);
     }
   }
 
@@ -64,7 +76,7 @@ class PatchSource final : public PanelSource {
     std::int64_t z, y, x;
   };
 
-  template <DType kType>
+  template <class Format>
   void PackAs(std::int64_t r0, std::int64_t rows, std::int64_t k0, std::int64_t kc,
               std::int64_t width, double* dst) const {
     static thread_local std::vector<Corner> corners;
@@ -96,8 +108,8 @@ class PatchSource final : public PanelSource {
           // One comparison a dimension: what is below 0 is large as unsigned.
           const bool inside =
               Below(z, s_.input[0]) && Below(y, s_.input[1]) && Below(x, s_.input[2]);
-          to[w] = inside ? Element<kType>(
-                               base_, base + ((z * s_.input[1] + y) * s_.input[2] + x) * pixel_step)
+          to[w] = inside ? Format::At(base_, values_,
+                                      base + ((z * s_.input[1] + y) * s_.input[2] + x) * pixel_step)
                          : 0.0;
         }
         std::fill(to + here, to + width, 0.0);
@@ -112,6 +124,7 @@ class PatchSource final : public PanelSource {
   const ConvShape& s_;
   const DType dtype_;
   const void* base_;
+  const double* values_;  // of codes, where the format has a table
   const std::int64_t origin_;
 };
 

@@ -42,14 +42,24 @@ class Gemm final : public Op {
         StoredExtents(p.batch, p.trans_b ? p.n : p.k, p.trans_b ? p.k : p.n, p.ldb, p.stride_b)));
     const Extents out = StoredExtents(p.batch, p.m, p.n, p.ldc, p.stride_c);
     if (p.beta != 0.0) plan.inputs.push_back(operand("c", OutputType(c), out));
+    const auto columns = [&](std::string_view name, const Pattern& pattern) {
+      const DType dtype = c.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+      plan.inputs.push_back({name, dtype, Extents::Dense(1, 1, p.n), {p.n}, pattern});
+    };
+    if (p.channel_scale) columns("channel_scale", {PatternKind::kUniform, 0.5, 1.5});
+    if (p.bias) columns("bias", {PatternKind::kNormal, 1, 0});
     plan.output = operand("d", OutputType(c), out);
     plan.flops = 2.0 * static_cast<double>(p.batch) * static_cast<double>(p.m) *
                  static_cast<double>(p.n) * static_cast<double>(p.k);
     plan.accumulations = p.k;
     plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
     plan.proven_factor = ProvenOverProbable(p.k, plan.accumulator_roundoff);
-    plan.exact = c.dtype == DType::kI8;
+    plan.exact = plan.output.dtype == DType::kI32;
     plan.vacuous = ProbableFactor(p.k, plan.accumulator_roundoff) > kVacuousFactor;
+    // Integer sums are exact; what follows them is fp32.
+    if (c.dtype == DType::kI8 && !plan.exact) {
+      plan.accumulator_roundoff = AccumulatorRoundoff(DType::kF32);
+    }
     // C is read once and its rounding is in both bounds: A and B decide.
     if (absl::Status s = ApplyPatterns(c, 2, plan); !s.ok()) return s;
     plan.bytes = BytesMoved(plan);
@@ -87,7 +97,7 @@ class Gemm final : public Op {
                    std::span<const std::int64_t> indices, double* value,
                    double* allowance) const override {
     GemmReferenceAt(std::get<GemmProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
-                    indices, value, allowance);
+                    indices, value, plan.exact ? nullptr : allowance);
   }
 };
 

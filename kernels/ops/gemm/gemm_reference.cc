@@ -1,5 +1,8 @@
 #include "kernels/ops/gemm/gemm_reference.h"
 
+#include <algorithm>
+#include <numbers>
+
 #include "kernels/ops/common/dot.h"
 #include "kernels/ops/common/vector_cache.h"
 
@@ -39,11 +42,65 @@ void ReadVectors(const HostInputs& inputs, int operand, std::int64_t extent, std
 
 }  // namespace
 
+double Activate(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kRelu:
+      return x < 0.0 ? 0.0 : x;  // NaN stays
+    case Activation::kGelu:
+      return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
+    case Activation::kGeluTanh: {
+      const double z = std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+      return x / (1.0 + std::exp(-2.0 * z));
+    }
+    case Activation::kNone:
+      break;
+  }
+  return x;
+}
+
+double GemmEpilogue::Allowance(double sum, double absolute, double c0, double scale,
+                               double bias) const {
+  const double x = Sum(sum, c0, scale, bias);
+  const double r = Activate(activation, x);
+  if (!std::isfinite(x) || !std::isfinite(r)) return 0.0;
+  double e = std::abs(factor * scale) * product.Allowance(absolute);
+  if (!plain) {
+    const double scaled = std::abs(factor * scale * sum);
+    const double added = beta != 0.0 ? std::abs(beta * c0) : 0.0;
+    const double shifted = adds_bias ? std::abs(bias) : 0.0;
+    double terms = roundings * scaled + added + shifted + std::abs(x);
+    if (beta != 0.0 && adds_bias) terms += scaled + added + shifted;
+    e += times * (u * terms + underflow);
+  }
+  if (activation == Activation::kGelu || activation == Activation::kGeluTanh) {
+    constexpr double kSteepest = 1.13;
+    e = kSteepest * e + times * 4.0 * u * (std::abs(x) + std::abs(r));
+  }
+  return e;
+}
+
 GemmEpilogue MakeGemmEpilogue(const GemmProblem& problem, DType input, bool flushes_subnormals) {
-  const Arithmetic arithmetic = ArithmeticOf(input);
-  return {MakeProductBound(input, problem.k, flushes_subnormals),
-          KernelScalar(input, problem.alpha), KernelScalar(input, problem.beta), arithmetic.u,
-          arithmetic.times};
+  // Of the epilogue: integers leave theirs behind there.
+  const bool integer = Info(input).is_integer;
+  const Arithmetic arithmetic = ArithmeticOf(integer ? DType::kF32 : input);
+  GemmEpilogue e;
+  e.product = MakeProductBound(input, problem.k, flushes_subnormals);
+  int factors = integer ? 1 : 0;
+  for (double f : {problem.alpha, problem.scale_a, problem.scale_b}) {
+    e.factor *= KernelScalar(input, f);
+    factors += f != 1.0 ? 1 : 0;
+  }
+  if (problem.channel_scale) ++factors;
+  e.beta = KernelScalar(input, problem.beta);
+  e.activation = problem.activation_kind();
+  e.adds_bias = problem.bias;
+  e.plain = problem.plain() && problem.alpha == 1.0 && problem.beta == 0.0;
+  e.roundings = std::max(1, factors);
+  e.u = arithmetic.u;
+  e.times = arithmetic.times;
+  e.underflow =
+      flushes_subnormals ? 4.0 * arithmetic.min_normal : UnderflowAllowance(4, arithmetic.quantum);
+  return e;
 }
 
 void GemmReferenceAt(const GemmProblem& problem, DType input, bool flushes_subnormals,
@@ -61,12 +118,24 @@ void GemmReferenceAt(const GemmProblem& problem, DType input, bool flushes_subno
   ReadVectors(inputs, 1, n, k, problem.trans_b, b);
 
   const GemmEpilogue epilogue = MakeGemmEpilogue(problem, input, flushes_subnormals);
+  std::vector<double> scales, biases;  // of all columns
+  const auto read = [&](int operand, std::vector<double>& columns) {
+    columns.resize(static_cast<std::size_t>(n));
+    inputs.Read(operand, 0, n, columns.data());
+  };
+  if (problem.channel_scale) read(problem.channel_scale_operand(), scales);
+  if (problem.bias) read(problem.bias_operand(), biases);
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const DotSums sums = Dot(a.of(i), b.of(i), k);
     double c0 = 0.0;
     if (problem.beta != 0.0) inputs.Read(2, indices[i], 1, &c0);
-    value[i] = epilogue.Value(sums.sum, c0);
-    if (input != DType::kI8) allowance[i] = epilogue.Allowance(sums.sum, sums.absolute, c0);
+    const std::size_t column = static_cast<std::size_t>(indices[i] % n);
+    const double scale = scales.empty() ? 1.0 : scales[column];
+    const double bias = biases.empty() ? 0.0 : biases[column];
+    value[i] = epilogue.Value(sums.sum, c0, scale, bias);
+    if (allowance != nullptr) {
+      allowance[i] = epilogue.Allowance(sums.sum, sums.absolute, c0, scale, bias);
+    }
   }
 }
 

@@ -1,9 +1,19 @@
 // The right output of a gemm, and how far a right kernel may be from it.
 //
-//   r = α·Σ a·b + β·c0
-//   E = |α|·(min(8·√k·u, γ_(k+8))·Σ|a||b| + k·η/2) + u·(|α·Σ a·b| + |β·c0| + |r|)
-// without the last term where α = 1, β = 0; counted twice for fp64, and 0 where r
-// is not finite.
+//   x = f·S + β·c0 + b_j      S = Σ a·b,  f = α·scale_a·scale_b·s_j
+//   r = act(x)
+//   E = |f|·(min(8·√k·u, γ_(k+8))·Σ|a||b| + k·η/2)
+//       + u·(n·|f·S| + |β·c0| + |b_j| + |x|) + 4·η/2      n: factors of f, at least 1
+// without the second line where f = 1, β = 0 and there is no bias; another u·(|β·c0| +
+// |b_j| + |f·S|) where both β·c0 and b_j are added. Through an activation
+//   relu: E     gelu, gelu_tanh: 1.13·E + 4·u·(|x| + |r|)
+// 1.13 being the steepest slope of both; 1 + erf and 1 + tanh cancel for negative x,
+// where kernels that compute them so lose u·|x|, and approximations of erf to 1.5e-7
+// (Abramowitz and Stegun 7.1.26) lose as much again. Counted twice for fp64, and 0
+// where r or x is not finite.
+//
+// Integers: S is exact. An int32 output is exact; others have the epilogue's terms, in
+// fp32, with one more factor for the conversion of S.
 #ifndef ASSAY_KERNELS_OPS_GEMM_GEMM_REFERENCE_H_
 #define ASSAY_KERNELS_OPS_GEMM_GEMM_REFERENCE_H_
 
@@ -17,34 +27,40 @@
 
 namespace assay {
 
+// act(x) in FP64, without cancellation.
+double Activate(Activation activation, double x);
+
 // From the two sums of an element to r and E.
 struct GemmEpilogue {
   ProductBound product;
-  double alpha = 1;
+  double factor = 1;  // α·scale_a·scale_b
   double beta = 0;
+  Activation activation = Activation::kNone;
+  bool adds_bias = false;
+  bool plain = true;     // r = S
+  double roundings = 1;  // n above
   double u = 0;
   double times = 1;
+  double underflow = 0;  // of the epilogue's own operations
 
-  bool plain() const { return alpha == 1.0 && beta == 0.0; }
-  double Value(double sum, double c0) const {
-    return plain() ? sum : alpha * sum + (beta != 0.0 ? beta * c0 : 0.0);
+  // x, given s_j and b_j of the column.
+  double Sum(double sum, double c0, double scale, double bias) const {
+    if (plain) return sum;
+    double x = factor * scale * sum;
+    if (beta != 0.0) x += beta * c0;
+    if (adds_bias) x += bias;
+    return x;
   }
-  double Allowance(double sum, double absolute, double c0) const {
-    const double r = Value(sum, c0);
-    if (!std::isfinite(r)) return 0.0;
-    double e = std::abs(alpha) * product.Allowance(absolute);
-    if (!plain()) {
-      e += times * u *
-           (std::abs(alpha * sum) + (beta != 0.0 ? std::abs(beta * c0) : 0.0) + std::abs(r));
-    }
-    return e;
+  double Value(double sum, double c0, double scale, double bias) const {
+    return Activate(activation, Sum(sum, c0, scale, bias));
   }
+  double Allowance(double sum, double absolute, double c0, double scale, double bias) const;
 };
 
 GemmEpilogue MakeGemmEpilogue(const GemmProblem& problem, DType input, bool flushes_subnormals);
 
-// r and E of some output elements, by plain loops; `indices` sorted. allowance is
-// left alone for integers.
+// r and E of some output elements, by plain loops; `indices` sorted. allowance nullptr:
+// only values.
 void GemmReferenceAt(const GemmProblem& problem, DType input, bool flushes_subnormals,
                      const HostInputs& inputs, std::span<const std::int64_t> indices, double* value,
                      double* allowance);

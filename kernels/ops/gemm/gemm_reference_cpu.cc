@@ -11,9 +11,18 @@ namespace assay {
 namespace {
 
 // From the two sums of a tile's rows to r and E, in place.
-void Finish(const GemmProblem& problem, const GemmEpilogue& epilogue, const TensorView* c,
-            std::int64_t batch, const ProductTile& tile, double* value, double* allowance) {
-  double c0[kTileCols] = {};
+void Finish(const GemmProblem& problem, const GemmEpilogue& epilogue,
+            std::span<const TensorView> inputs, std::int64_t batch, const ProductTile& tile,
+            double* value, double* allowance) {
+  const TensorView* c = problem.beta != 0.0 ? &inputs[2] : nullptr;
+  double c0[kTileCols] = {}, scale[kTileCols], bias[kTileCols] = {};
+  std::fill_n(scale, kTileCols, 1.0);
+  const auto load = [&](int operand, double* columns) {
+    const TensorView& v = inputs[static_cast<std::size_t>(operand)];
+    LoadDoubles(v.dtype, v.data, tile.col0, tile.cols, columns);
+  };
+  if (problem.channel_scale) load(problem.channel_scale_operand(), scale);
+  if (problem.bias) load(problem.bias_operand(), bias);
   for (std::int64_t i = 0; i < tile.rows; ++i) {
     if (c != nullptr) {
       LoadDoubles(c->dtype, c->data,
@@ -24,8 +33,8 @@ void Finish(const GemmProblem& problem, const GemmEpilogue& epilogue, const Tens
     double* e = allowance == nullptr ? nullptr : allowance + i * problem.n;
     for (std::int64_t j = 0; j < tile.cols; ++j) {
       const double sum = r[j];
-      r[j] = epilogue.Value(sum, c0[j]);
-      if (e != nullptr) e[j] = epilogue.Allowance(sum, e[j], c0[j]);
+      r[j] = epilogue.Value(sum, c0[j], scale[j], bias[j]);
+      if (e != nullptr) e[j] = epilogue.Allowance(sum, e[j], c0[j], scale[j], bias[j]);
     }
   }
 }
@@ -37,7 +46,6 @@ void GemmReferenceCpu(const GemmProblem& problem, DType input, bool flushes_subn
   const GemmEpilogue epilogue = MakeGemmEpilogue(problem, input, flushes_subnormals);
   const Extents& ae = inputs[0].extents;
   const Extents& be = inputs[1].extents;
-  const TensorView* c = problem.beta != 0.0 ? &inputs[2] : nullptr;
 
   // Tiles of full height where that leaves every core several, else lower ones.
   const std::int64_t col_tiles = (problem.n + kTileCols - 1) / kTileCols;
@@ -62,7 +70,7 @@ void GemmReferenceCpu(const GemmProblem& problem, DType input, bool flushes_subn
           const std::int64_t at = (batch * problem.m + row0) * problem.n + col0;
           double* e = allowance == nullptr ? nullptr : allowance + at;
           PackedProduct(a, b, problem.k, tile, value + at, e, problem.n);
-          Finish(problem, epilogue, c, batch, tile, value + at, e);
+          Finish(problem, epilogue, inputs, batch, tile, value + at, e);
         }
       });
 }

@@ -5,7 +5,9 @@
 // ([batch, n, k] where trans_b), c [batch, m, n] only where beta != 0,
 // channel_scale [n] only where said, bias [n] only where said, in this order; output
 // d [batch, m, n]; leading dimensions may exceed the extents. channel_scale and bias
-// are fp32, fp64 where A is.
+// are fp32, fp64 where A is; c has the output's format.
+// Activations: relu max(x, 0), NaN stays NaN; gelu x·Φ(x) = x/2·(1 + erf(x/√2));
+// gelu_tanh x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))) (Hendrycks and Gimpel 2016).
 // FLOPs: 2·batch·m·n·k. Accumulations: k.
 #ifndef ASSAY_KERNELS_OPS_GEMM_PROBLEM_H_
 #define ASSAY_KERNELS_OPS_GEMM_PROBLEM_H_
@@ -13,6 +15,8 @@
 #include "kernels/ops/field.h"
 
 namespace assay {
+
+enum class Activation : std::uint8_t { kNone, kRelu, kGelu, kGeluTanh };
 
 struct GemmProblem {
   std::int64_t m = 0;
@@ -41,6 +45,20 @@ struct GemmProblem {
   std::vector<FieldError> Check() const;
   // "1024x1024x1024", "64x64x64 nt batch 4 beta 1".
   std::string Describe() const;
+
+  // D = A·B, or with alpha and beta alone.
+  bool plain() const {
+    return scale_a == 1.0 && scale_b == 1.0 && !channel_scale && !bias && activation == "none";
+  }
+  // For a problem that Check accepts.
+  Activation activation_kind() const {
+    if (activation == "relu") return Activation::kRelu;
+    if (activation == "gelu") return Activation::kGelu;
+    return activation == "gelu_tanh" ? Activation::kGeluTanh : Activation::kNone;
+  }
+  // Place among the plan's inputs, where there is such an operand.
+  int channel_scale_operand() const { return beta != 0.0 ? 3 : 2; }
+  int bias_operand() const { return channel_scale_operand() + (channel_scale ? 1 : 0); }
 };
 
 }  // namespace assay

@@ -122,8 +122,40 @@ TEST(AttentionReference, ConstantValuesComeBack) {
 }
 
 TEST(AttentionReference, FastIsPlainInEveryFormat) {
-  for (DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16}) {
+  for (DType t : kFloatFormats) {
     ExpectFastIsPlain(MakeCase(Small(), t));
+    AttentionProblem p = Small();
+    p.causal = true;
+    p.scale_q = 0.5;
+    p.scale_k = -3;
+    p.scale_v = 0.7;
+    ExpectFastIsPlain(MakeCase(p, t));
+  }
+}
+
+// The scales multiply the stored values: the same as storing the products.
+TEST(AttentionReference, ScalesAreThoseOfTheOperands) {
+  AttentionProblem p = Small();
+  const Case plain = MakeCase(p, DType::kF32);
+  p.scale_q = 2;
+  p.scale_k = 0.25;
+  p.scale_v = -8;
+  const Case scaled = MakeCase(p, DType::kF32);
+  const Plan plan = PlanOf(plain);
+  const auto value = [](int operand, std::int64_t i) {
+    return std::sin(static_cast<double>(i * 7 + operand)) * 4;
+  };
+  const Tensors stored(plan, [&](int operand, std::int64_t i) {
+    const float factors[] = {2.0f, 0.25f, -8.0f};
+    return static_cast<double>(static_cast<float>(value(operand, i)) * factors[operand]);
+  });
+  const PlainResult want = PlainReference(AttentionOp(), plain, plan, stored);
+  const PlainResult got = PlainReference(AttentionOp(), scaled, plan, Tensors(plan, value));
+  for (std::size_t i = 0; i < want.value.size(); ++i) {
+    EXPECT_NEAR(got.value[i], want.value[i], 1e-12 * std::abs(want.value[i]));
+    // Three more roundings, none of them free, none of them dear.
+    EXPECT_GT(got.allowance[i], want.allowance[i]);
+    EXPECT_LT(got.allowance[i], 2 * want.allowance[i]);
   }
 }
 

@@ -104,9 +104,8 @@ TEST(ConvReference, LayoutsAgreeWhereTheDataDo) {
 }
 
 TEST(ConvReference, FastIsPlain) {
-  for (DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kI8}) {
-    ExpectFastIsPlain(MakeCase(Problem2d(), t));
-  }
+  for (DType t : kFloatFormats) ExpectFastIsPlain(MakeCase(Problem2d(), t));
+  ExpectFastIsPlain(MakeCase(Problem2d(), DType::kI8));
   for (const char* layout : {"nchw", "nhwc"}) {
     ConvProblem p = Problem2d();
     p.layout = layout;

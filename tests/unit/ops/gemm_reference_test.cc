@@ -71,8 +71,22 @@ TEST(GemmReference, Fp64CountsItsAllowanceTwice) {
 }
 
 TEST(GemmReference, FastIsPlainInEveryFormat) {
-  for (DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kI8}) {
-    ExpectFastIsPlain(MakeCase(GemmProblem{.m = 37, .n = 51, .k = 29}, t));
+  for (const FormatInfo& f : kFormats) {
+    if (f.dtype == DType::kUnspecified || f.dtype == DType::kI32) continue;
+    ExpectFastIsPlain(MakeCase(GemmProblem{.m = 37, .n = 51, .k = 29}, f.dtype));
+  }
+}
+
+// Rows that begin in the middle of a byte, in every direction.
+TEST(GemmReference, FastIsPlainWithTwoElementsToAByte) {
+  for (bool trans_a : {false, true}) {
+    for (bool trans_b : {false, true}) {
+      GemmProblem p{.m = 23, .n = 31, .k = 27, .batch = 3, .trans_a = trans_a, .trans_b = trans_b};
+      ExpectFastIsPlain(MakeCase(p, DType::kE2M1));
+      p.lda = p.ldb = 37;
+      p.stride_a = 37 * 28 + 5;
+      ExpectFastIsPlain(MakeCase(p, DType::kE2M1));
+    }
   }
 }
 

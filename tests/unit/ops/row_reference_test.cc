@@ -58,7 +58,7 @@ TEST(SoftmaxReference, ByHand) {
 }
 
 TEST(SoftmaxReference, FastIsPlain) {
-  for (DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16}) {
+  for (DType t : kFloatFormats) {
     for (std::int64_t cols : {1, 7, 8, 33, 1000}) {
       ExpectFastIsPlain(MakeCase(SoftmaxProblem{.rows = 5, .cols = cols}, t));
     }
@@ -122,7 +122,7 @@ TEST(LayerNormReference, RmsByHand) {
 }
 
 TEST(LayerNormReference, FastIsPlain) {
-  for (DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16}) {
+  for (DType t : kFloatFormats) {
     for (std::int64_t cols : {1, 7, 8, 33, 1000}) {
       for (bool affine : {false, true}) {
         for (bool rms : {false, true}) {

@@ -19,6 +19,11 @@
 
 namespace assay {
 
+// Floating-point formats that every operator but copy takes.
+inline constexpr DType kFloatFormats[] = {DType::kF64,      DType::kF32,  DType::kTF32,
+                                          DType::kF16,      DType::kBF16, DType::kE4M3FN,
+                                          DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ};
+
 class Tensors {
  public:
   // value(operand, logical index); padding holds NaN (or -128), which a reference

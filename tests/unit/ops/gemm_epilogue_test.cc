@@ -1,0 +1,184 @@
+// The epilogue of a gemm: value and allowance against arithmetic by hand, activations
+// against published figures, the fast reference against the plain one.
+#include <cmath>
+#include <limits>
+
+#include "gtest/gtest.h"
+#include "kernels/ops/gemm/gemm_reference.h"
+#include "kernels/ops/gemm/gemm_reference_cpu.h"
+#include "tests/unit/ops/tensors.h"
+
+namespace assay {
+namespace {
+
+constexpr double kU = 0x1p-24;
+
+GemmProblem Everything(const std::string& activation) {
+  GemmProblem p{.m = 21, .n = 35, .k = 18, .batch = 2};
+  p.alpha = 0.5;
+  p.beta = -1.5;
+  p.scale_a = 0.25;
+  p.scale_b = 3;
+  p.channel_scale = p.bias = true;
+  p.activation = activation;
+  return p;
+}
+
+// One element from given operands: a, b, [c], [channel_scale], [bias].
+PlainResult One(const GemmProblem& p, DType dtype, const std::vector<double>& operands,
+                DType out = DType::kUnspecified) {
+  Case c = MakeCase(p, dtype);
+  c.out_dtype = out;
+  const Plan plan = PlanOf(c);
+  EXPECT_EQ(plan.inputs.size(), operands.size());
+  const Tensors tensors(
+      plan, [&](int operand, std::int64_t) { return operands[static_cast<std::size_t>(operand)]; });
+  return PlainReference(GemmOp(), c, plan, tensors);
+}
+
+TEST(GemmEpilogue, EveryTermByHand) {
+  GemmProblem p = Everything("none");
+  p.m = p.n = p.k = p.batch = 1;
+  // 0.5·0.25·3·10·(2·3) − 1.5·4 + 7
+  const PlainResult got = One(p, DType::kF32, {2, 3, 4, 10, 7});
+  EXPECT_DOUBLE_EQ(got.value[0], 22.5 - 6 + 7);
+  // Product 8u·|f·S|; factors alpha, scale_a, scale_b, channel_scale: 4u·|f·S|; c, bias and
+  // the sum; once more for the second addition; four smallest subnormals' halves.
+  const double want = kU * (8 * 22.5 + 4 * 22.5 + 6 + 7 + 23.5 + (22.5 + 6 + 7));
+  EXPECT_NEAR(got.allowance[0], want, 1e-9 * want);
+}
+
+TEST(GemmEpilogue, OperandsComeInThePlansOrder) {
+  Case c = MakeCase(Everything("relu"), DType::kE4M3FN);
+  Plan plan = PlanOf(c);
+  ASSERT_EQ(plan.inputs.size(), 5u);
+  EXPECT_EQ(plan.inputs[2].name, "c");
+  EXPECT_EQ(plan.inputs[2].dtype, DType::kF32);
+  EXPECT_EQ(plan.inputs[3].name, "channel_scale");
+  EXPECT_EQ(plan.inputs[4].name, "bias");
+  EXPECT_EQ(plan.inputs[4].dims, std::vector<std::int64_t>{35});
+  auto& p = std::get<GemmProblem>(c.problem);
+  p.beta = 0;
+  p.channel_scale = false;
+  plan = PlanOf(c);
+  ASSERT_EQ(plan.inputs.size(), 3u);
+  EXPECT_EQ(plan.inputs[2].name, "bias");
+  EXPECT_EQ(p.bias_operand(), 2);
+  c.dtype = DType::kF64;
+  EXPECT_EQ(PlanOf(c).inputs[2].dtype, DType::kF64);
+}
+
+TEST(GemmEpilogue, ActivationsAtKnownPoints) {
+  const double inf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(Activate(Activation::kRelu, -3), 0.0);
+  EXPECT_EQ(Activate(Activation::kRelu, 3), 3.0);
+  EXPECT_EQ(Activate(Activation::kRelu, -inf), 0.0);
+  EXPECT_TRUE(std::isnan(Activate(Activation::kRelu, std::nan(""))));
+  // Φ(1) = 0.841344746…, Φ(−2) = 0.0227501319…, Φ(−6) = 9.86587645e-10.
+  EXPECT_NEAR(Activate(Activation::kGelu, 1), 0.8413447460685429, 1e-15);
+  EXPECT_NEAR(Activate(Activation::kGelu, -2), -2 * 0.022750131948179195, 1e-16);
+  EXPECT_NEAR(Activate(Activation::kGelu, -6), -6 * 9.865876450376946e-10, 1e-22);
+  EXPECT_EQ(Activate(Activation::kGelu, inf), inf);
+  // The two forms differ by 4.7e-4 at most, and by more than nothing.
+  double worst = 0;
+  for (double x = -8; x <= 8; x += 1.0 / 128) {
+    const double tanh_form =
+        0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+    EXPECT_NEAR(Activate(Activation::kGeluTanh, x), tanh_form, 2e-15);
+    worst = std::max(worst, std::abs(Activate(Activation::kGelu, x) - tanh_form));
+  }
+  EXPECT_GT(worst, 3e-4);
+  EXPECT_LT(worst, 5e-4);
+  EXPECT_EQ(Activate(Activation::kGeluTanh, -100), 0.0);
+  EXPECT_EQ(Activate(Activation::kGeluTanh, inf), inf);
+}
+
+// The steepest slope that the bound passes errors through.
+TEST(GemmEpilogue, NoActivationIsSteeperThanItsBound) {
+  double steepest = 0;
+  for (Activation a : {Activation::kGelu, Activation::kGeluTanh}) {
+    for (double x = -10; x <= 10; x += 1e-3) {
+      steepest = std::max(steepest, std::abs(Activate(a, x + 1e-6) - Activate(a, x - 1e-6)) / 2e-6);
+    }
+  }
+  EXPECT_LT(steepest, 1.13);
+  EXPECT_GT(steepest, 1.128);
+}
+
+// fp32 as kernels compute it, cancellation and all, stays inside.
+TEST(GemmEpilogue, FloatFormulasOfGeluAreInsideTheBound) {
+  GemmProblem p{.m = 1, .n = 1, .k = 1};
+  p.bias = true;
+  for (const char* activation : {"gelu", "gelu_tanh"}) {
+    p.activation = activation;
+    for (float x = -12; x < 12; x += 0.0371f) {
+      const PlainResult ref = One(p, DType::kF32, {0, 0, static_cast<double>(x)});
+      float y = 0;
+      if (p.activation == "gelu") {
+        y = 0.5f * x * (1.0f + std::erf(x * 0.70710678f));
+      } else {
+        y = 0.5f * x * (1.0f + std::tanh(0.79788456f * (x + 0.044715f * x * x * x)));
+      }
+      const double t = kU * std::abs(ref.value[0]) + ref.allowance[0];
+      EXPECT_LE(std::abs(static_cast<double>(y) - ref.value[0]), t) << activation << " " << x;
+      // The one form for the other is not.
+      const double other =
+          Activate(p.activation == "gelu" ? Activation::kGeluTanh : Activation::kGelu,
+                   static_cast<double>(x));
+      if (std::abs(std::abs(x) - 2.0f) < 0.3f) {
+        EXPECT_GT(std::abs(other - ref.value[0]), 4 * t) << x;
+      }
+    }
+  }
+}
+
+TEST(GemmEpilogue, IntegersAreExactUntilTheEpilogue) {
+  GemmProblem p{.m = 1, .n = 1, .k = 3};
+  p.channel_scale = true;
+  const PlainResult got = One(p, DType::kI8, {100, 100, 0.75}, DType::kF32);
+  EXPECT_DOUBLE_EQ(got.value[0], 22500.0);
+  // No term of the sum: conversion and one factor, and the rounding of the result.
+  EXPECT_NEAR(got.allowance[0], kU * (2 * 22500.0 + 22500.0), 1e-9);
+  Case c = MakeCase(p, DType::kI8);
+  c.out_dtype = DType::kBF16;
+  const Plan plan = PlanOf(c);
+  EXPECT_FALSE(plan.exact);
+  EXPECT_DOUBLE_EQ(plan.proven_factor, 1.0);
+}
+
+TEST(GemmEpilogue, InfinitiesHaveNoAllowance) {
+  GemmProblem p{.m = 1, .n = 1, .k = 1};
+  p.activation = "relu";
+  p.bias = true;
+  const double inf = std::numeric_limits<double>::infinity();
+  const PlainResult got = One(p, DType::kF32, {-inf, 1, 3});
+  EXPECT_EQ(got.value[0], 0.0);  // relu(−inf)
+  EXPECT_EQ(got.allowance[0], 0.0);
+}
+
+TEST(GemmEpilogue, FastIsPlain) {
+  for (const char* activation : {"none", "relu", "gelu", "gelu_tanh"}) {
+    for (DType t : {DType::kF64, DType::kF32, DType::kTF32, DType::kBF16, DType::kE5M2,
+                    DType::kE2M1, DType::kI8}) {
+      GemmProblem p = Everything(activation);
+      p.ldc = 40;
+      Case c = MakeCase(p, t);
+      if (t == DType::kI8) c.out_dtype = DType::kF16;
+      SCOPED_TRACE(DefaultName(c));
+      const Plan plan = PlanOf(c);
+      const Tensors tensors(plan, RandomValues(plan));
+      const PlainResult plain = PlainReference(GemmOp(), c, plan, tensors);
+      std::vector<double> value(plain.value.size(), -1), allowance(plain.value.size(), -1);
+      GemmReferenceCpu(p, t, false, tensors.views(), value.data(), allowance.data());
+      for (std::size_t i = 0; i < value.size(); ++i) {
+        const std::int64_t index = static_cast<std::int64_t>(i);
+        const double terms = plain.allowance[i] / (8 * plan.accumulator_roundoff);
+        ExpectClose(value[i], plain.value[i], 1e-12 * terms, index);
+        ExpectClose(allowance[i], plain.allowance[i], 1e-9 * plain.allowance[i], index);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace assay
