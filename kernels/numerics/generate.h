@@ -12,9 +12,10 @@
 //   extremes       fma(b, n, y's top bit ? −a : a)
 //   near-constant  fma(b, n, a)              large-small   n in columns past the first two
 //   bernoulli      u < a                     exact-sparse  u < a ? (x odd ? −1 : 1) : 0
-//   exact-ints     1 + (x >> 30)
+//   exact-ints     U of the low 24 bits < a ? 1 + (x >> 30) : 0
 //   denormal       magnitude code 1 + floor(x·(2^m − 1)/2^32), sign from x's lowest bit
-// The rest are functions of row, column and index. This arithmetic is in float,
+// The rest are functions of row, column and index, those of key_groups.h of the
+// batch too. This arithmetic is in float,
 // but in double for fp64, where n and u also take 29 to 32 further bits from y, so
 // that all 53 bits of an element matter.
 //
@@ -31,6 +32,7 @@
 
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/dtype.h"
+#include "kernels/numerics/key_groups.h"
 #include "kernels/numerics/normal.h"
 #include "kernels/numerics/pattern.h"
 #include "kernels/numerics/philox.h"
@@ -151,7 +153,8 @@ F DrawnValue(const Pattern& p, std::uint32_t x, std::uint32_t y, std::int64_t co
       if (!(UniformFromWord(x) < static_cast<float>(p.a))) return F{0};
       return (x & 1) != 0 ? F{-1} : F{1};
     case PatternKind::kExactInts:
-      return static_cast<F>(1 + (x >> 30));
+      return UniformFromWord(x << 8) < static_cast<float>(p.a) ? static_cast<F>(1 + (x >> 30))
+                                                               : F{0};
     default:
       return F{0};
   }
@@ -223,6 +226,9 @@ class Generator {
   // Code of element `index` of the logical order.
   std::uint64_t Bits(std::int64_t index) {
     const std::int64_t col = index % cols_;
+    if (IsKeyGroups(pattern_.kind)) {
+      return RoundForFill(KeyGroupsValue(index / cols_, col), dtype_);
+    }
     if (!first_) {
       return RoundForFill(PlacedValue(pattern_, index, (index / cols_) % rows_, col, cols_),
                           dtype_);
@@ -245,6 +251,21 @@ class Generator {
   double Value(std::int64_t index) { return ToDouble(dtype_, Bits(index)); }
 
  private:
+  // Element of a row of the flattened tensor, [batch·rows].
+  double KeyGroupsValue(std::int64_t row, std::int64_t col) {
+    if (pattern_.kind == PatternKind::kKeyMask) {
+      return KeyGroups(rows_, cols_, pattern_.a != 0).Keeps(row % rows_, col) ? 1.0 : 0.0;
+    }
+    if (row != coded_row_) {
+      coded_row_ = row;
+      code_ = CodedRows(pattern_, rows_, cols_).Code(row / rows_, row % rows_);
+    }
+    for (int i = 0; i < code_.weight; ++i) {
+      if (code_.at[i] == col) return code_.negative[i] ? -pattern_.a : pattern_.a;
+    }
+    return 0.0;
+  }
+
   void Fetch(std::int64_t index) {
     const std::int64_t block = index >> 2;
     if (block == block_) return;
@@ -265,6 +286,8 @@ class Generator {
   bool first_;
   bool second_;
   std::int64_t block_ = -1;
+  std::int64_t coded_row_ = -1;
+  GroupCode code_;
   PhiloxBlock x_ = {};
   PhiloxBlock y_ = {};
 };

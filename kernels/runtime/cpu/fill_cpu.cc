@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/numerics/generate.h"
+#include "kernels/runtime/cpu/fill_key_groups.h"
 #include "kernels/runtime/cpu/fill_simd.h"
 #include "kernels/runtime/cpu/parallel.h"
 #include "kernels/runtime/cpu/strided.h"
@@ -181,6 +182,10 @@ bool FillStreamed(const FillSpec& spec, const TensorView& dst) {
 
 void FillCpu(const FillSpec& spec, const TensorView& dst) {
   if (dst.count() == 0) return;
+  if (IsKeyGroups(spec.pattern.kind)) {
+    FillKeyGroups(spec.pattern, dst);
+    return;
+  }
   if (!DrawsFirst(spec.pattern.kind)) {
     FillPlaced(Placed(spec.pattern, dst.dtype, dst.extents), dst);
     return;

@@ -91,6 +91,7 @@ HWY_NOINLINE void ValueLoop(const Pattern& p, const std::uint32_t* HWY_RESTRICT 
     } else {
       static_assert(K == PatternKind::kExactInts);
       v = hn::Add(one, hn::ConvertTo(df, hn::BitCast(DI32(), hn::ShiftRight<30>(xi))));
+      v = hn::IfThenElseZero(hn::Lt(Uniform(hn::ShiftLeft<8>(xi)), a), v);
     }
     hn::StoreU(v, df, out + i);
   }

@@ -31,15 +31,16 @@ TEST(PatternText, EveryKindParsesByNameAndPrintsBack) {
 
 TEST(PatternText, WhatProbesAreMadeOfCannotBeAskedFor) {
   for (const PatternInfo& info : Patterns()) {
-    if (info.for_probes) EXPECT_THAT(ErrorOf(info.name), HasSubstr("unknown pattern"));
+    if (!info.for_probes) continue;
+    EXPECT_THAT(ErrorOf(info.name), HasSubstr("unknown pattern"));
   }
   EXPECT_THAT(ErrorOf("exact-ints:2"), HasSubstr("density = 2 must lie in [0, 1]"));
 }
 
 TEST(PatternText, ParametersRoundTrip) {
-  for (const char* text :
-       {"normal:0.5", "normal:1:5", "uniform:-1:1", "integers:-8:8", "extremes:1000",
-        "near-constant:100:0.001", "exact-sparse:0.05", "exact-ints:0.25", "constant:1e+30", "constant:-0.1"}) {
+  for (const char* text : {"normal:0.5", "normal:1:5", "uniform:-1:1", "integers:-8:8",
+                           "extremes:1000", "near-constant:100:0.001", "exact-sparse:0.05",
+                           "exact-ints:0.25", "constant:1e+30", "constant:-0.1"}) {
     std::string error;
     const auto pattern = ParsePattern(text, &error);
     ASSERT_TRUE(pattern.has_value()) << text << ": " << error;

@@ -54,6 +54,7 @@ const char* const kTexts[] = {"normal",
                               "bernoulli:0.3",
                               "exact-sparse",
                               "exact-ints",
+                              "exact-ints:0.3",
                               "integers:-2147483648:2147483647",
                               "uniform:16777215:16777216"};
 
@@ -130,6 +131,26 @@ TEST(Fill, EqualsTheSpecificationOnEveryTarget) {
       }
     }
   });
+}
+
+TEST(Fill, GroupsOfKeysEqualTheSpecification) {
+  constexpr std::int64_t kKeys = 45, kQueries = 37;
+  for (const DType dtype : kAll) {
+    for (const std::int64_t dim : {5, 8, 17}) {
+      const std::pair<Pattern, Extents> operands[] = {
+          {KeyCodes(2), Extents::Dense(3, kKeys, dim)},
+          {QueryCodes(-4, kKeys, false, 2), Extents::Dense(6, kQueries, dim)},
+          {QueryCodes(4, kKeys, true, 1), Extents{3, kQueries, dim, dim + 3, 40 * (dim + 3)}},
+          {KeyMask(true), Extents::Dense(1, kQueries, kKeys)},
+          {KeyMask(false), Extents{1, kQueries, kKeys, kKeys + 1, 0}}};
+      for (const auto& [pattern, extents] : operands) {
+        Storage s(dtype, extents);
+        FillCpu({pattern, 1, 0, 0}, s.view);
+        ExpectSpecification({pattern, 1, 0, 0}, s,
+                            std::string(Name(dtype)) + " " + ToString(pattern));
+      }
+    }
+  }
 }
 
 // Large enough for several threads.

@@ -1,0 +1,225 @@
+// The data of attention's exact probe: keys in groups with codes so far apart that
+// softmax gives the keys of one group the weight 1/n each and all others exactly 0.
+//
+// Groups: key j has the place j + 1; 64 places hold 8 groups of 2, 4 of 4, 2 of 8 and
+// one of 16 neighbours, in this order, and the last 16 places hold pairs. So groups
+// cross the borders of tiles, their sizes are powers of two, and a causal query whose
+// last key is the 1st, 2nd, 4th or 8th of its group sees a power of two of that group.
+//
+// Codes: vectors with one, two or three elements ±a, the rest 0; a query holds the
+// code of the group it chooses. The score of that group's keys is weight·a_q·a_k·scale,
+// every other one at least a_q·a_k·scale less. The codes of a kv head are rotated by
+// its number, so that a query put against another head's keys finds another group.
+//
+// A causal query chooses the group of its last key where it sees a power of two of it
+// (one key too few or too many then changes the mean), else one it sees in full; others
+// go through all groups in turn. The boolean mask keeps a power of two of every group
+// that a query sees in full, and all of one that it sees in part.
+//
+// std-only, for host and device; functions of the problem alone.
+#ifndef ASSAY_KERNELS_NUMERICS_KEY_GROUPS_H_
+#define ASSAY_KERNELS_NUMERICS_KEY_GROUPS_H_
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <numeric>
+
+#include "kernels/numerics/digest.h"
+#include "kernels/numerics/pattern.h"
+
+namespace assay {
+
+class KeyGroups {
+ public:
+  // Keys [first, first + size).
+  struct Group {
+    std::int64_t first = 0;
+    std::int64_t size = 0;
+  };
+
+  constexpr KeyGroups(std::int64_t queries, std::int64_t keys, bool causal)
+      : queries_(queries), keys_(keys), causal_(causal), groups_(GroupOf(keys - 1) + 1) {
+    // A step near the golden section that meets every group.
+    step_ = std::max<std::int64_t>(1, groups_ * 5 / 8);
+    while (std::gcd(step_, groups_) != 1) ++step_;
+  }
+
+  constexpr std::int64_t groups() const { return groups_; }
+
+  constexpr std::int64_t GroupOf(std::int64_t key) const {
+    const std::int64_t place = key + 1;
+    const std::int64_t block = place / kBlock;
+    const int kind = KindOf(block);
+    return block / kKinds * kGroupsOfAll + kFirst[KindInCycle(block)] +
+           (place % kBlock >> (kind + 1));
+  }
+
+  constexpr Group Members(std::int64_t group) const {
+    const std::int64_t last_block = keys_ / kBlock;
+    const std::int64_t last_base =
+        last_block / kKinds * kGroupsOfAll + kFirst[KindInCycle(last_block)];
+    std::int64_t place = 0;
+    std::int64_t size = 2;
+    if (group >= last_base) {
+      place = last_block * kBlock + (group - last_base) * size;
+    } else {
+      const std::int64_t in_cycle = group % kGroupsOfAll;
+      int kind = 0;
+      while (kind + 1 < kKinds && in_cycle >= kFirst[kind + 1]) ++kind;
+      size = std::int64_t{2} << kind;
+      place = (group / kGroupsOfAll * kKinds + kind) * kBlock + (in_cycle - kFirst[kind]) * size;
+    }
+    const std::int64_t first = std::max<std::int64_t>(place, 1);
+    return {first - 1, std::min(place + size, keys_ + 1) - first};
+  }
+
+  // Keys a query sees before the mask: [0, result).
+  constexpr std::int64_t Seen(std::int64_t query) const {
+    if (!causal_) return keys_;
+    return std::clamp<std::int64_t>(query + 1 + keys_ - queries_, 0, keys_);
+  }
+
+  // The group a query of a head looks for; any where it sees no key.
+  constexpr std::int64_t Chosen(std::int64_t head, std::int64_t query) const {
+    if (!causal_) return (head * queries_ + query) % groups_ * step_ % groups_;
+    const std::int64_t seen = Seen(query);
+    if (seen == 0) return 0;
+    const std::int64_t last = GroupOf(seen - 1);
+    const std::int64_t of_last = seen - Members(last).first;
+    if (std::has_single_bit(static_cast<std::uint64_t>(of_last))) return last;
+    return static_cast<std::int64_t>(Mix(head, query) % static_cast<std::uint64_t>(last));
+  }
+
+  // Whether the mask lets a query see a key.
+  constexpr bool Keeps(std::int64_t query, std::int64_t key) const {
+    const std::int64_t group = GroupOf(key);
+    const Group members = Members(group);
+    if (members.first + members.size > Seen(query)) return true;
+    const std::uint64_t draw = Mix(query, group);
+    const auto size = static_cast<std::uint64_t>(members.size);
+    const std::uint64_t kept = std::uint64_t{1}
+                               << draw % static_cast<std::uint64_t>(std::bit_width(size));
+    return ((static_cast<std::uint64_t>(key - members.first) + (draw >> 32)) & (size - 1)) < kept;
+  }
+
+ private:
+  static constexpr std::int64_t kBlock = 16;        // places with groups of one size
+  static constexpr int kKinds = 4;                  // sizes: 2, 4, 8, 16
+  static constexpr std::int64_t kGroupsOfAll = 15;  // 8 + 4 + 2 + 1
+  static constexpr std::int64_t kFirst[kKinds] = {0, 8, 12, 14};
+
+  static constexpr int KindInCycle(std::int64_t block) { return static_cast<int>(block % kKinds); }
+  // The last block holds pairs, so that where it is cut leaves powers of two.
+  constexpr int KindOf(std::int64_t block) const {
+    return block == keys_ / kBlock ? 0 : KindInCycle(block);
+  }
+
+  static constexpr std::uint64_t Mix(std::int64_t a, std::int64_t b) {
+    return DigestFinalise(DigestFinalise(static_cast<std::uint64_t>(a) + kDigestStep) +
+                          static_cast<std::uint64_t>(b));
+  }
+
+  std::int64_t queries_;
+  std::int64_t keys_;
+  bool causal_;
+  std::int64_t groups_;
+  std::int64_t step_ = 1;
+};
+
+// The elements of a code that are not 0.
+struct GroupCode {
+  int weight = 0;
+  std::int64_t at[3] = {};
+  bool negative[3] = {};
+};
+
+// Codes of `weight` elements that a vector of `dim` holds: 2^w·C(dim, w).
+constexpr std::int64_t CodesOf(int weight, std::int64_t dim) {
+  switch (weight) {
+    case 1:
+      return 2 * dim;
+    case 2:
+      return 2 * dim * (dim - 1);
+    default:
+      return 4 * dim * (dim - 1) * (dim - 2) / 3;
+  }
+}
+
+// The fewest elements that tell so many groups apart; 0 where even three do not.
+constexpr int CodeWeight(std::int64_t groups, std::int64_t dim) {
+  for (int weight = 1; weight <= 3; ++weight) {
+    if (CodesOf(weight, dim) >= groups) return weight;
+  }
+  return 0;
+}
+
+// The code of a group in a kv head; `weight` is CodeWeight's.
+constexpr GroupCode CodeOf(std::int64_t group, int weight, std::int64_t dim, std::int64_t kv_head) {
+  GroupCode code;
+  code.weight = weight;
+  for (int i = 0; i < weight; ++i) code.negative[i] = ((group >> i) & 1) != 0;
+  // Combinations in colexicographic order: the largest element first.
+  std::int64_t rest = group >> weight;
+  const auto below = [](std::int64_t n, int of) {  // C(n, of)
+    return of == 1 ? n : of == 2 ? n * (n - 1) / 2 : n * (n - 1) * (n - 2) / 6;
+  };
+  std::int64_t element = dim - 1;
+  for (int left = weight; left > 0; --left) {
+    while (below(element, left) > rest) --element;
+    rest -= below(element, left);
+    code.at[left - 1] = (element + kv_head) % dim;
+    --element;
+  }
+  return code;
+}
+
+// ---- as patterns: two numbers hold what an operand's own extents do not say
+
+constexpr Pattern KeyCodes(double magnitude) { return {PatternKind::kKeyCodes, magnitude, 0}; }
+
+// `group`: query heads that share a kv head.
+constexpr Pattern QueryCodes(double magnitude, std::int64_t keys, bool causal, std::int64_t group) {
+  const double packed = static_cast<double>(keys) + static_cast<double>(group - 1) * 0x1p32;
+  return {PatternKind::kQueryCodes, magnitude, causal ? -packed : packed};
+}
+
+constexpr Pattern KeyMask(bool causal) { return {PatternKind::kKeyMask, causal ? 1.0 : 0.0, 0}; }
+
+// Whether a kind is one of these three.
+constexpr bool IsKeyGroups(PatternKind kind) {
+  return kind == PatternKind::kKeyCodes || kind == PatternKind::kQueryCodes ||
+         kind == PatternKind::kKeyMask;
+}
+
+// The code and the magnitude of each row of an operand of codes, [heads, rows, cols].
+class CodedRows {
+ public:
+  constexpr CodedRows(const Pattern& pattern, std::int64_t rows, std::int64_t cols)
+      : of_queries_(pattern.kind == PatternKind::kQueryCodes),
+        dim_(cols),
+        sharing_(of_queries_ ? static_cast<std::int64_t>(Packed(pattern) >> 32) + 1 : 1),
+        layout_(rows, of_queries_ ? static_cast<std::int64_t>(Packed(pattern) & 0xffffffff) : rows,
+                pattern.b < 0),
+        weight_(CodeWeight(layout_.groups(), dim_)) {}
+
+  constexpr GroupCode Code(std::int64_t head, std::int64_t row) const {
+    const std::int64_t group = of_queries_ ? layout_.Chosen(head, row) : layout_.GroupOf(row);
+    return CodeOf(group, weight_, dim_, head / sharing_);
+  }
+
+ private:
+  static constexpr std::uint64_t Packed(const Pattern& pattern) {
+    return static_cast<std::uint64_t>(pattern.b < 0 ? -pattern.b : pattern.b);
+  }
+
+  bool of_queries_;
+  std::int64_t dim_;
+  std::int64_t sharing_;
+  KeyGroups layout_;
+  int weight_;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_NUMERICS_KEY_GROUPS_H_

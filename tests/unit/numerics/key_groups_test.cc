@@ -1,0 +1,140 @@
+// What makes attention's exact probe exact: every query finds a power of two of the
+// keys of its group, no other key comes near it, and every key is some group's.
+#include "kernels/numerics/key_groups.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <set>
+#include <vector>
+
+namespace assay {
+namespace {
+
+const std::int64_t kLengths[] = {1,  2,  3,  15, 16, 17,  31,  32,  47,  48,  63,
+                                 64, 65, 79, 80, 96, 127, 128, 129, 200, 513, 1000};
+
+TEST(KeyGroups, PartTheKeysIntoNeighbours) {
+  for (const std::int64_t keys : kLengths) {
+    const KeyGroups groups(keys, keys, false);
+    std::int64_t next = 0;
+    for (std::int64_t g = 0; g < groups.groups(); ++g) {
+      const auto [first, size] = groups.Members(g);
+      ASSERT_EQ(first, next) << keys << " keys, group " << g;
+      ASSERT_TRUE(std::has_single_bit(static_cast<std::uint64_t>(size)) && size <= 16)
+          << keys << " keys, group " << g << " has " << size;
+      for (std::int64_t j = first; j < first + size; ++j) ASSERT_EQ(groups.GroupOf(j), g);
+      next = first + size;
+    }
+    EXPECT_EQ(next, keys);
+  }
+}
+
+TEST(KeyGroups, EveryQuerySeesAPowerOfTwoOfTheGroupItChooses) {
+  for (const std::int64_t keys : kLengths) {
+    for (const std::int64_t queries : {std::int64_t{1}, std::int64_t{7}, keys, keys + 9}) {
+      for (const bool causal : {false, true}) {
+        const KeyGroups groups(queries, keys, causal);
+        for (std::int64_t query = 0; query < queries; ++query) {
+          const std::int64_t seen = groups.Seen(query);
+          if (seen == 0) continue;
+          const std::int64_t chosen = groups.Chosen(5, query);
+          ASSERT_LT(chosen, groups.groups());
+          const auto [first, size] = groups.Members(chosen);
+          std::uint64_t visible = 0, kept = 0;
+          for (std::int64_t j = first; j < std::min(first + size, seen); ++j) {
+            ++visible;
+            kept += groups.Keeps(query, j) ? 1 : 0;
+          }
+          ASSERT_TRUE(std::has_single_bit(visible)) << keys << " " << query << " " << visible;
+          ASSERT_TRUE(std::has_single_bit(kept)) << keys << " " << query << " " << kept;
+        }
+      }
+    }
+  }
+}
+
+TEST(KeyGroups, AllGroupsAreChosenWhereThereAreQueriesForThem) {
+  for (const std::int64_t keys : kLengths) {
+    const KeyGroups groups(keys, keys, false);
+    std::set<std::int64_t> chosen;
+    for (std::int64_t query = 0; query < keys; ++query) chosen.insert(groups.Chosen(0, query));
+    EXPECT_EQ(static_cast<std::int64_t>(chosen.size()), groups.groups()) << keys;
+  }
+}
+
+// A mask that is off by one key must show in many rows, in either direction.
+TEST(KeyGroups, CausalQueriesStandAtTheEndOfWhatTheySee) {
+  constexpr std::int64_t kKeys = 1024;
+  const KeyGroups groups(kKeys, kKeys, true);
+  int too_few = 0, too_many = 0;
+  for (std::int64_t query = 0; query < kKeys; ++query) {
+    const std::int64_t chosen = groups.Chosen(0, query);
+    too_few += groups.GroupOf(groups.Seen(query) - 1) == chosen ? 1 : 0;
+    too_many += query + 1 < kKeys && groups.GroupOf(query + 1) == chosen ? 1 : 0;
+  }
+  EXPECT_GT(too_few, kKeys / 2);
+  EXPECT_GT(too_many, kKeys / 3);
+}
+
+TEST(KeyGroups, CodesAreAWholeUnitApart) {
+  for (const std::int64_t dim : {1, 2, 3, 4, 7, 8}) {
+    for (int weight = 1; weight <= 3 && weight <= dim; ++weight) {
+      const std::int64_t count = CodesOf(weight, dim);
+      std::vector<std::vector<int>> codes;
+      for (std::int64_t g = 0; g < count; ++g) {
+        const GroupCode code = CodeOf(g, weight, dim, 3);
+        std::vector<int> vector(static_cast<std::size_t>(dim));
+        for (int i = 0; i < code.weight; ++i) {
+          ASSERT_TRUE(code.at[i] >= 0 && code.at[i] < dim);
+          vector[static_cast<std::size_t>(code.at[i])] += code.negative[i] ? -1 : 1;
+        }
+        codes.push_back(std::move(vector));
+      }
+      for (std::size_t a = 0; a < codes.size(); ++a) {
+        for (std::size_t b = 0; b < codes.size(); ++b) {
+          int dot = 0;
+          for (std::size_t d = 0; d < codes[a].size(); ++d) dot += codes[a][d] * codes[b][d];
+          if (a == b) {
+            ASSERT_EQ(dot, weight) << "dim " << dim << " code " << a;
+          } else {
+            ASSERT_LE(dot, weight - 1) << "dim " << dim << " codes " << a << ", " << b;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(KeyGroups, WeightIsTheLeastThatSuffices) {
+  EXPECT_EQ(CodeWeight(2, 1), 1);
+  EXPECT_EQ(CodeWeight(3, 1), 0);
+  EXPECT_EQ(CodeWeight(128, 64), 1);
+  EXPECT_EQ(CodeWeight(129, 64), 2);
+  EXPECT_EQ(CodeWeight(8065, 64), 3);
+  EXPECT_EQ(CodeWeight(1000, 4), 0);
+}
+
+// The codes of one kv head say nothing to the queries of another.
+TEST(KeyGroups, PatternsCarryTheLayout) {
+  constexpr std::int64_t kKeys = 40, kDim = 16;
+  const CodedRows keys(KeyCodes(2), kKeys, kDim);
+  const CodedRows queries(QueryCodes(2, kKeys, true, 4), 24, kDim);
+  const KeyGroups groups(24, kKeys, true);
+  for (std::int64_t head = 0; head < 8; ++head) {
+    for (std::int64_t query = 0; query < 24; ++query) {
+      const GroupCode q = queries.Code(head, query);
+      const KeyGroups::Group chosen = groups.Members(groups.Chosen(head, query));
+      const GroupCode k = keys.Code(head / 4, chosen.first);
+      const GroupCode other = keys.Code(head / 4 + 1, chosen.first);
+      ASSERT_EQ(q.weight, k.weight);
+      EXPECT_EQ(q.at[0], k.at[0]);
+      EXPECT_EQ(q.negative[0], k.negative[0]);
+      EXPECT_NE(q.at[0], other.at[0]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace assay
