@@ -142,20 +142,27 @@ class Walk {
     double* sums = sums_[strip].products;
     for (int r0 = 0; r0 < kStrip; r0 += kRowsAtOnce) {
       V acc[kProbeGroup][kRowsAtOnce];
+#pragma GCC unroll 4
       for (int p = 0; p < kProbeGroup; ++p) {
+#pragma GCC unroll 4
         for (int r = 0; r < kRowsAtOnce; ++r) {
           acc[p][r] = hn::Load(d, sums + (p * kStrip + r0 + r) * Lanes());
         }
       }
       for (std::int64_t j = 0; j < width_; j += Lanes()) {
         V v[kRowsAtOnce];
+#pragma GCC unroll 4
         for (int r = 0; r < kRowsAtOnce; ++r) v[r] = hn::Load(d, tile_ + (r0 + r) * kTile + j);
+#pragma GCC unroll 4
         for (int p = 0; p < kProbeGroup; ++p) {
           const V xp = hn::LoadU(d, x + p * p_.padded + j);
+#pragma GCC unroll 4
           for (int r = 0; r < kRowsAtOnce; ++r) acc[p][r] = hn::MulAdd(v[r], xp, acc[p][r]);
         }
       }
+#pragma GCC unroll 4
       for (int p = 0; p < kProbeGroup; ++p) {
+#pragma GCC unroll 4
         for (int r = 0; r < kRowsAtOnce; ++r) {
           hn::Store(acc[p][r], d, sums + (p * kStrip + r0 + r) * Lanes());
         }
@@ -166,14 +173,18 @@ class Walk {
   HWY_INLINE void ColProducts(int group, std::int64_t strip, std::int64_t col) {
     const D d;
     V w[kProbeGroup][kStrip];
+#pragma GCC unroll 4
     for (int p = 0; p < kProbeGroup; ++p) {
       const double* left = p_.left + (group * kProbeGroup + p) * p_.left_stride + strip * kStrip;
+#pragma GCC unroll 4
       for (int r = 0; r < kStrip; ++r) w[p][r] = hn::Set(d, r < strip_rows_ ? left[r] : 0.0);
     }
     double* out = p_.col_products + group * kProbeGroup * p_.padded + col;
     for (std::int64_t j = 0; j < width_; j += Lanes()) {
       V v[kStrip];
+#pragma GCC unroll 4
       for (int r = 0; r < kStrip; ++r) v[r] = hn::Load(d, tile_ + r * kTile + j);
+#pragma GCC unroll 4
       for (int p = 0; p < kProbeGroup; ++p) {
         double* at = out + p * p_.padded + j;
         const V even = hn::MulAdd(v[2], w[p][2], hn::MulAdd(v[0], w[p][0], hn::LoadU(d, at)));
@@ -194,25 +205,30 @@ class Walk {
     const D d;
     double* sums = magnitudes_[strip].absolute;
     V acc[kStrip];
+#pragma GCC unroll 4
     for (int r = 0; r < kStrip; ++r) acc[r] = hn::Load(d, sums + r * Lanes());
     for (std::int64_t j = 0; j < width_; j += Lanes()) {
       const V b = hn::LoadU(d, p_.row_weights + col + j);
+#pragma GCC unroll 4
       for (int r = 0; r < kStrip; ++r) {
         acc[r] = hn::MulAdd(hn::Abs(hn::Load(d, tile_ + r * kTile + j)), b, acc[r]);
       }
     }
+#pragma GCC unroll 4
     for (int r = 0; r < kStrip; ++r) hn::Store(acc[r], d, sums + r * Lanes());
   }
 
   HWY_INLINE void ColAbsolute(std::int64_t strip, std::int64_t col) {
     const D d;
     V a[kStrip];
+#pragma GCC unroll 4
     for (int r = 0; r < kStrip; ++r) {
       a[r] = hn::Set(d, r < strip_rows_ ? p_.col_weights[strip * kStrip + r] : 0.0);
     }
     for (std::int64_t j = 0; j < width_; j += Lanes()) {
       double* at = p_.col_absolute + col + j;
       V sum = hn::LoadU(d, at);
+#pragma GCC unroll 4
       for (int r = 0; r < kStrip; ++r) {
         sum = hn::MulAdd(hn::Abs(hn::Load(d, tile_ + r * kTile + j)), a[r], sum);
       }
@@ -224,10 +240,12 @@ class Walk {
     const D d;
     double* sums = magnitudes_[strip].squares;
     V acc[kStrip];
+#pragma GCC unroll 4
     for (int r = 0; r < kStrip; ++r) acc[r] = hn::Load(d, sums + r * Lanes());
     for (std::int64_t j = 0; j < width_; j += Lanes()) {
       double* at = p_.col_squares + col + j;
       V sum = hn::LoadU(d, at);
+#pragma GCC unroll 4
       for (int r = 0; r < kStrip; ++r) {
         const V v = hn::Load(d, tile_ + r * kTile + j);
         acc[r] = hn::MulAdd(v, v, acc[r]);
@@ -235,12 +253,14 @@ class Walk {
       }
       hn::StoreU(sum, d, at);
     }
+#pragma GCC unroll 4
     for (int r = 0; r < kStrip; ++r) hn::Store(acc[r], d, sums + r * Lanes());
   }
 
   HWY_INLINE void CountZeros() {
     const D d;
     std::int64_t zeros = 0;
+#pragma GCC unroll 4
     for (int r = 0; r < kStrip; ++r) {
       for (std::int64_t j = 0; j < width_; j += Lanes()) {
         zeros += static_cast<std::int64_t>(
@@ -251,6 +271,7 @@ class Walk {
   }
 
   void StoreProducts(int group) {
+#pragma GCC unroll 4
     for (int p = 0; p < kProbeGroup; ++p) {
       double* out = p_.row_products + (group * kProbeGroup + p) * p_.row_stride;
       for (std::int64_t row = 0; row < p_.rows; ++row) {
