@@ -79,8 +79,8 @@ struct Fiber {
   std::uint64_t votes = 0;
   bool predicate = false;
   int source = 0;
-  alignas(16) unsigned char given[kMaxExchange] = {};
-  alignas(16) unsigned char taken[kMaxExchange] = {};
+  Exchanged given;
+  Exchanged taken;
   void* fake_stack = nullptr;  // of the address sanitizer
   void* sanitizer = nullptr;   // the thread sanitizer's own fiber
 };
@@ -102,7 +102,7 @@ class Engine {
                          {0, 0, 0}});
       return false;
     }
-    while (stacks_.size() < threads) stacks_.push_back(std::make_unique<Stack>());
+    MakeStacks(threads);
     shared_.reset(static_cast<unsigned char*>(std::aligned_alloc(128, SharedCapacity())));
 #if SIMT_TSAN
     __tsan_release(&launch_tag_);
@@ -208,6 +208,10 @@ class Engine {
     return (config_.shared_bytes + (64 << 10) + 127) / 128 * 128;
   }
 
+  void MakeStacks(std::size_t threads) {
+    while (stacks_.size() < threads) stacks_.push_back(std::make_unique<Stack>());
+  }
+
   void RunBlock(Dim3 index, Dim3 grid, Dim3 block, std::size_t dynamic_bytes) {
     const auto threads = static_cast<std::size_t>(block.count());
     fibers_.assign(threads, Fiber{});
@@ -217,6 +221,8 @@ class Engine {
     taken_ = dynamic_bytes;
 #if SIMT_TSAN
     // Memory no block before has touched: blocks are not ordered, not even by its return.
+    stacks_.clear();
+    MakeStacks(threads);
     used_up_.push_back(std::move(shared_));
     shared_.reset(static_cast<unsigned char*>(std::aligned_alloc(128, SharedCapacity())));
 #endif
@@ -320,7 +326,7 @@ class Engine {
       const auto source = begin + static_cast<std::size_t>(std::max(f.source, 0));
       const bool held = f.source >= 0 && f.source < config_.wave_width && source < end &&
                         ((mask >> f.source) & 1) != 0;
-      std::memcpy(f.taken, held ? fibers_[source].given : f.given, sizeof(f.taken));
+      f.taken = held ? fibers_[source].given : f.given;
       f.votes = votes;
     }
     for (std::size_t i = begin; i < end; ++i) {
@@ -457,13 +463,12 @@ std::uint64_t Ballot(bool predicate, std::uint64_t mask, Where where) {
   return f.votes;
 }
 
-void Exchange(const void* value, void* result, std::size_t bytes, int source_lane,
-              std::uint64_t mask, Where where) {
+Exchanged Exchange(Exchanged value, int source_lane, std::uint64_t mask, Where where) {
   Fiber& f = current_engine->fiber();
-  std::memcpy(f.given, value, bytes);
+  f.given = value;
   f.source = source_lane;
   current_engine->Wave(mask, where);
-  std::memcpy(result, f.taken, bytes);
+  return f.taken;
 }
 
 void Fail(std::string message, Where where) { current_engine->Fail(std::move(message), where); }

@@ -85,17 +85,21 @@ void SyncWave(std::uint64_t mask = kFullWave, Where where = Where::current());
 std::uint64_t Ballot(bool predicate, std::uint64_t mask = kFullWave,
                      Where where = Where::current());
 
-inline constexpr std::size_t kMaxExchange = 16;  // [bytes]
-void Exchange(const void* value, void* result, std::size_t bytes, int source_lane,
-              std::uint64_t mask, Where where);
+// What lanes exchange. In registers, not by address: the lanes' stacks are their own.
+struct Exchanged {
+  std::uint64_t words[2] = {0, 0};
+};
+Exchanged Exchange(Exchanged value, int source_lane, std::uint64_t mask, Where where);
 
 // The value of lane `source`; a source outside the wave or the mask gives the caller's own.
 template <class T>
 T Shuffle(T value, int source, std::uint64_t mask = kFullWave, Where where = Where::current()) {
-  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kMaxExchange);
-  T result;
-  Exchange(&value, &result, sizeof(T), source, mask, where);
-  return result;
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(Exchanged));
+  Exchanged given;
+  std::memcpy(given.words, &value, sizeof(T));
+  const Exchanged taken = Exchange(given, source, mask, where);
+  std::memcpy(&value, taken.words, sizeof(T));
+  return value;
 }
 
 // Ends the launch with a fault.

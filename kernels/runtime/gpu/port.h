@@ -9,8 +9,11 @@
 //   ShuffleXor, ShuffleDown, ShuffleFrom             all lanes of the wave must take part
 //   Ballot(p)                                        lanes of the wave whose p holds
 //   ASSAY_SHARED(type, name, count)                  memory of the block
+//   ASSAY_UNROLL                                     before a loop whose arrays belong in registers
 //   AtomicAdd                                        order-independent sums only: integers
-//   Fma, Exp, …                                      exactly rounded where the name says so
+//   Fma                                              exactly rounded
+//   Exp                                              within 2 ulp
+//   FromHalf, ToHalf, FromBFloat, ToBFloat           codes of 16-bit formats, to nearest even
 // Launch(kernel, grid, block, shared bytes, stream, arguments…) starts one.
 //
 // Include it from kernels only, never from a header that host code sees.
@@ -22,24 +25,34 @@
 
 #if defined(__HIPCC__) || defined(__HIP__)
 #define ASSAY_GPU_HIP 1
+#include <hip/hip_fp16.h>
 #include <hip/hip_runtime.h>
 #elif defined(__CUDACC__)
 #define ASSAY_GPU_CUDA 1
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #else
 #define ASSAY_GPU_EMULATED 1
 #include <simt/engine.h>
+
+#include <bit>
 #include <cmath>
+
+#include "kernels/numerics/convert.h"
 #endif
 
 #if defined(ASSAY_GPU_EMULATED)
 #define ASSAY_GLOBAL
 #define ASSAY_DEVICE inline
+#define ASSAY_DEVICE_MEMBER
+#define ASSAY_UNROLL
 #define ASSAY_SHARED(type, name, count) \
   const ::assay::simt::SharedArray<type, count> name {}
 #else
 #define ASSAY_GLOBAL __global__
 #define ASSAY_DEVICE __device__ __forceinline__
+#define ASSAY_DEVICE_MEMBER __device__ __forceinline__
+#define ASSAY_UNROLL _Pragma("unroll")
 #define ASSAY_SHARED(type, name, count) __shared__ type name[count]
 #endif
 
@@ -107,6 +120,16 @@ ASSAY_DEVICE void AtomicMin(unsigned long long* least, unsigned long long value)
 ASSAY_DEVICE float Fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 ASSAY_DEVICE double Fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 ASSAY_DEVICE int LeadingZeros(std::uint32_t v) { return v == 0 ? 32 : __builtin_clz(v); }
+ASSAY_DEVICE float Exp(float x) { return std::exp(x); }
+ASSAY_DEVICE float Sqrt(float x) { return std::sqrt(x); }
+ASSAY_DEVICE float Max(float a, float b) { return a > b || a != a ? a : b; }
+
+ASSAY_DEVICE std::uint32_t BitsOf(float v) { return std::bit_cast<std::uint32_t>(v); }
+ASSAY_DEVICE float FloatOf(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+ASSAY_DEVICE float FromHalf(std::uint16_t code) { return ToFloat(DType::kF16, code); }
+ASSAY_DEVICE std::uint16_t ToHalf(float v) {
+  return static_cast<std::uint16_t>(RoundToFormat(v, DType::kF16));
+}
 
 template <class Kernel, class... Arguments>
 ErrorCode Launch(Kernel kernel, Extent grid, Extent block, std::size_t shared_bytes, Stream,
@@ -175,13 +198,23 @@ ASSAY_DEVICE void AtomicMin(unsigned long long* least, unsigned long long value)
 ASSAY_DEVICE float Fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 ASSAY_DEVICE double Fma(double a, double b, double c) { return __fma_rn(a, b, c); }
 ASSAY_DEVICE int LeadingZeros(std::uint32_t v) { return __clz(static_cast<int>(v)); }
+ASSAY_DEVICE float Exp(float x) { return expf(x); }
+ASSAY_DEVICE float Sqrt(float x) { return __fsqrt_rn(x); }
+ASSAY_DEVICE float Max(float a, float b) { return a > b || a != a ? a : b; }
+
+ASSAY_DEVICE std::uint32_t BitsOf(float v) { return __float_as_uint(v); }
+ASSAY_DEVICE float FloatOf(std::uint32_t bits) { return __uint_as_float(bits); }
+ASSAY_DEVICE float FromHalf(std::uint16_t code) { return __half2float(__ushort_as_half(code)); }
+ASSAY_DEVICE std::uint16_t ToHalf(float v) { return __half_as_ushort(__float2half_rn(v)); }
 
 // Starts a kernel; errors of the launch itself only, those of its execution come with
 // the stream's synchronisation.
 template <class Kernel, class... Arguments>
 ErrorCode Launch(Kernel kernel, Extent grid, Extent block, std::size_t shared_bytes, Stream stream,
                  Arguments... arguments) {
-  kernel<<<grid, block, shared_bytes, stream> > >(arguments...);
+  // clang-format off
+  kernel<<<grid, block, shared_bytes, stream>>>(arguments...);
+  // clang-format on
 #if defined(ASSAY_GPU_CUDA)
   return cudaGetLastError();
 #else
@@ -190,6 +223,13 @@ ErrorCode Launch(Kernel kernel, Extent grid, Extent block, std::size_t shared_by
 }
 
 #endif
+
+ASSAY_DEVICE float FromBFloat(std::uint16_t code) { return FloatOf(std::uint32_t{code} << 16); }
+ASSAY_DEVICE std::uint16_t ToBFloat(float v) {
+  const std::uint32_t bits = BitsOf(v);
+  if ((bits & 0x7fffffffU) > 0x7f800000U) return 0x7fc0;
+  return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
+}
 
 }  // namespace assay::gpu
 

@@ -1,0 +1,150 @@
+// softmax along the rows of x [rows, cols], for GPUs.
+//
+//   m = max_j x_j        s = Σ_j exp(x_j − m)        y_j = exp(x_j − m) / s
+//
+// fp16, bf16 or fp32 in; maximum, exponentials and sum in FP32; one rounding to the
+// output's format. Error of an element: exp's 2 ulp, the sum's h·u over a tree of depth
+// h = cols/threads + log2(threads), and a division, all within the bound of the softmax
+// operator. NaN and an all-inf row give NaN, for inf − inf is; a row of −inf likewise.
+// The order of the sum is fixed: the same launch gives the same bits.
+//
+// One block a row. Rows up to kHeld elements are read once, kept in registers and
+// written once, which is as little as memory allows. Longer rows are read twice: the
+// first time with a running maximum, by which the sum is rescaled when it grows.
+// Rows whose addresses are multiples of 16 bytes move 16 bytes at a time.
+#include "kernels/providers/builtin/softmax_builtin_gpu.h"
+#include "kernels/runtime/gpu/element.h"
+#include "kernels/runtime/gpu/reduce.h"
+
+namespace assay::gpu {
+namespace {
+
+constexpr int kThreads = 256;
+// Elements a thread keeps: 32 floats leave registers for eight blocks an SM at 256 threads.
+constexpr int kKept = 32;
+constexpr std::int64_t kHeld = std::int64_t{kThreads} * kKept;
+
+ASSAY_DEVICE float Infinity() { return FloatOf(0x7f800000U); }
+
+// exp(x − m); what inf − inf makes stays NaN.
+ASSAY_DEVICE float Weight(float x, float m) { return Exp(x - m); }
+
+// A row in registers: kPack elements at a time, `kThreads` packs apart.
+template <class In, class Out, int kPack>
+ASSAY_GLOBAL void SoftmaxHeld(const typename In::Store* x, typename Out::Store* y,
+                              std::int64_t cols, std::int64_t x_ld, std::int64_t y_ld) {
+  ASSAY_SHARED(float, partial, kMostWaves);
+  const std::int64_t row = Block().x;
+  const std::int64_t thread = Thread().x;
+  const auto* in = reinterpret_cast<const Pack<In, kPack>*>(x + row * x_ld);
+  // A pack of inputs is one of outputs, or two where these are wider.
+  constexpr int kWrite = kPack * sizeof(typename Out::Store) <= 16 ? kPack : kPack / 2;
+  auto* out = reinterpret_cast<Pack<Out, kWrite>*>(y + row * y_ld);
+  const std::int64_t packs = cols / kPack;  // whole ones only: see LaunchFor
+
+  float kept[kKept];
+  float m = -Infinity();
+  ASSAY_UNROLL
+  for (int i = 0; i < kKept / kPack; ++i) {
+    const std::int64_t at = thread + std::int64_t{i} * kThreads;
+    if (at < packs) {
+      const Pack<In, kPack> pack = in[at];
+      ASSAY_UNROLL
+      for (int e = 0; e < kPack; ++e) {
+        kept[i * kPack + e] = In::Load(pack.v[e]);
+        m = Max(m, kept[i * kPack + e]);
+      }
+    }
+  }
+  m = BlockReduce<Largest>(m, partial, kThreads);
+  float s = 0.0F;
+  ASSAY_UNROLL
+  for (int i = 0; i < kKept / kPack; ++i) {
+    if (thread + std::int64_t{i} * kThreads < packs) {
+      ASSAY_UNROLL
+      for (int e = 0; e < kPack; ++e) {
+        kept[i * kPack + e] = Weight(kept[i * kPack + e], m);
+        s += kept[i * kPack + e];
+      }
+    }
+  }
+  s = BlockReduce<Sum>(s, partial, kThreads);
+  ASSAY_UNROLL
+  for (int i = 0; i < kKept / kPack; ++i) {
+    const std::int64_t at = thread + std::int64_t{i} * kThreads;
+    if (at < packs) {
+      ASSAY_UNROLL
+      for (int w = 0; w < kPack / kWrite; ++w) {
+        Pack<Out, kWrite> pack;
+        ASSAY_UNROLL
+        for (int e = 0; e < kWrite; ++e) {
+          pack.v[e] = Out::Round(kept[i * kPack + w * kWrite + e] / s);
+        }
+        out[at * (kPack / kWrite) + w] = pack;
+      }
+    }
+  }
+}
+
+// A row of any length, read twice.
+template <class In, class Out>
+ASSAY_GLOBAL void SoftmaxOnline(const typename In::Store* x, typename Out::Store* y,
+                                std::int64_t cols, std::int64_t x_ld, std::int64_t y_ld) {
+  ASSAY_SHARED(float, partial, kMostWaves);
+  const std::int64_t row = Block().x;
+  const auto* in = x + row * x_ld;
+  auto* out = y + row * y_ld;
+
+  float m = -Infinity();
+  float s = 0.0F;
+  for (std::int64_t j = Thread().x; j < cols; j += kThreads) {
+    const float v = In::Load(in[j]);
+    const float larger = Max(m, v);
+    // Nothing summed yet: no rescaling, which would be exp(−inf − −inf).
+    if (!(larger == m)) s = m == -Infinity() ? 0.0F : s * Weight(m, larger);
+    m = larger;
+    s += Weight(v, m);
+  }
+  const float all = BlockReduce<Largest>(m, partial, kThreads);
+  s = m == -Infinity() && !(all == -Infinity()) ? 0.0F : s * Weight(m, all);
+  s = BlockReduce<Sum>(s, partial, kThreads);
+  for (std::int64_t j = Thread().x; j < cols; j += kThreads) {
+    out[j] = Out::Round(Weight(In::Load(in[j]), all) / s);
+  }
+}
+
+template <class In, class Out>
+ErrorCode LaunchFor(const SoftmaxRows& r, Stream stream) {
+  constexpr int kPack = 16 / static_cast<int>(sizeof(typename In::Store));
+  const auto* x = static_cast<const typename In::Store*>(r.x);
+  auto* y = static_cast<typename Out::Store*>(r.y);
+  const Extent grid{static_cast<unsigned>(r.rows), 1, 1};
+  const Extent block{kThreads, 1, 1};
+  const bool aligned =
+      reinterpret_cast<std::uintptr_t>(x) % 16 == 0 && r.x_ld % kPack == 0 && r.cols % kPack == 0;
+  if (r.cols <= kHeld && aligned) {
+    return Launch(SoftmaxHeld<In, Out, kPack>, grid, block, 0, stream, x, y, r.cols, r.x_ld,
+                  r.y_ld);
+  }
+  if (r.cols <= kHeld) {
+    return Launch(SoftmaxHeld<In, Out, 1>, grid, block, 0, stream, x, y, r.cols, r.x_ld, r.y_ld);
+  }
+  return Launch(SoftmaxOnline<In, Out>, grid, block, 0, stream, x, y, r.cols, r.x_ld, r.y_ld);
+}
+
+}  // namespace
+
+ErrorCode LaunchSoftmax(const SoftmaxRows& r, Stream stream) {
+  switch (r.in) {
+    case DType::kF16:
+      return r.out == DType::kF16 ? LaunchFor<Half, Half>(r, stream)
+                                  : LaunchFor<Half, Float32>(r, stream);
+    case DType::kBF16:
+      return r.out == DType::kBF16 ? LaunchFor<BFloat, BFloat>(r, stream)
+                                   : LaunchFor<BFloat, Float32>(r, stream);
+    default:
+      return LaunchFor<Float32, Float32>(r, stream);
+  }
+}
+
+}  // namespace assay::gpu

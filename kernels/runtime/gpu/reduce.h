@@ -1,0 +1,45 @@
+// Reductions over a block: a butterfly over each wave's lanes, then over the waves'
+// results through shared memory. Every thread gets the result. The order of a sum is
+// fixed by block size and wave width, so that the same launch gives the same bits.
+#ifndef ASSAY_KERNELS_RUNTIME_GPU_REDUCE_H_
+#define ASSAY_KERNELS_RUNTIME_GPU_REDUCE_H_
+
+#include "kernels/runtime/gpu/port.h"
+
+namespace assay::gpu {
+
+inline constexpr int kMostWaves = 32;  // of a block: 1024 threads of 32 lanes
+
+struct Sum {
+  static constexpr float kNone = 0.0F;
+  static ASSAY_DEVICE_MEMBER float Of(float a, float b) { return a + b; }
+};
+struct Largest {  // a NaN wins
+  static ASSAY_DEVICE_MEMBER float Of(float a, float b) { return Max(a, b); }
+};
+
+template <class Op>
+ASSAY_DEVICE float WaveReduce(float v) {
+  for (int by = WaveWidth() / 2; by > 0; by /= 2) v = Op::Of(v, ShuffleXor(v, by));
+  return v;
+}
+
+// `partial`: kMostWaves floats of shared memory that no thread uses otherwise between
+// two barriers. Blocks of whole waves only.
+template <class Op, class Shared>
+ASSAY_DEVICE float BlockReduce(float v, Shared partial, int threads) {
+  const int wave = static_cast<int>(Thread().x) / WaveWidth();
+  const int waves = threads / WaveWidth();
+  v = WaveReduce<Op>(v);
+  if (waves == 1) return v;
+  if (Lane() == 0) partial[wave] = v;
+  SyncBlock();
+  v = partial[0];
+  for (int w = 1; w < waves; ++w) v = Op::Of(v, partial[w]);
+  SyncBlock();  // the next reduction writes `partial` again
+  return v;
+}
+
+}  // namespace assay::gpu
+
+#endif  // ASSAY_KERNELS_RUNTIME_GPU_REDUCE_H_
