@@ -241,6 +241,10 @@ class Engine {
       f.place.block_extent = block;
       f.place.grid_extent = grid;
       f.place.lane = static_cast<int>(t % static_cast<unsigned>(config_.wave_width));
+#if SIMT_ASAN
+      // What a fiber that was given up left of its frames.
+      __asan_unpoison_memory_region(stacks_[i]->low(), kStack);
+#endif
       f.context = context::make_fcontext(stacks_[i]->top(), kStack, &Engine::Enter);
 #if SIMT_TSAN
       f.sanitizer = __tsan_create_fiber(0);
