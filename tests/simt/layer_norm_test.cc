@@ -1,0 +1,111 @@
+// The built-in GPU layer and RMS norm under the emulator, held to the operator's bound.
+#include <cmath>
+#include <random>
+
+#include "kernels/providers/builtin/layer_norm_builtin_gpu.h"
+#include "simt/testing.h"
+
+namespace assay::gpu {
+namespace {
+
+struct Data {
+  double mean = 0;
+  double spread = 1;
+  bool affine = false;
+  bool rms = false;
+  bool compensated = false;
+};
+
+class SimtNorm : public SimtTest {
+ protected:
+  void Check(std::int64_t rows, std::int64_t cols, std::int64_t pad, const Data& d) {
+    const Form& f = GetParam();
+    const std::int64_t ld = cols + pad;
+    std::mt19937_64 random(static_cast<std::uint64_t>(cols + 7 * pad));
+    std::normal_distribution<double> normal(0.0, 1.0);
+    HostTensor x(f.in, rows * ld, [&](std::int64_t) { return d.mean + d.spread * normal(random); });
+    HostTensor weight(f.in, cols, [&](std::int64_t) { return normal(random); });
+    HostTensor bias(f.in, cols, [&](std::int64_t) { return normal(random); });
+    HostTensor y(f.out, rows * ld);
+    NormRows launch{x.data(), nullptr, nullptr, y.data(), f.in, f.out, rows, cols, ld, ld};
+    launch.rms = d.rms;
+    launch.compensated = d.compensated;
+    if (d.affine) launch.weight = weight.data();
+    if (d.affine && !d.rms) launch.bias = bias.data();
+    ASSERT_EQ(LaunchNorm(launch, nullptr), kOk);
+    const double n = static_cast<double>(cols);
+    const FormatInfo& o = Info(f.out);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      double mean = 0, absolute = 0, square = 0;
+      for (std::int64_t j = 0; j < cols; ++j) {
+        mean += x[r * ld + j] / n;
+        absolute += std::abs(x[r * ld + j]) / n;
+      }
+      if (d.rms) mean = 0;
+      for (std::int64_t j = 0; j < cols; ++j) square += std::pow(x[r * ld + j] - mean, 2) / n;
+      const double rstd = 1 / std::sqrt(square + static_cast<double>(launch.eps));
+      const double h = std::ceil(n / 256) + 8;
+      for (std::int64_t j = 0; j < cols; ++j) {
+        const double hat = (x[r * ld + j] - mean) * rstd;
+        double want = hat;
+        double e = 0x1p-24 * ((h * absolute + std::abs(mean)) * rstd * (1 + std::abs(hat)) +
+                              (h + 8) * std::abs(hat));
+        if (d.affine) {
+          want *= weight[j];
+          e = std::abs(weight[j]) * e + 2 * 0x1p-24 * std::abs(want);
+          if (!d.rms) want += bias[j];
+          e += 2 * 0x1p-24 * std::abs(want);
+        }
+        const double bound =
+            o.unit_roundoff * std::abs(want) + o.min_subnormal / 2 + (1 + o.unit_roundoff) * e;
+        ASSERT_LE(std::abs(y[r * ld + j] - want), bound) << cols << " at " << r << "," << j;
+      }
+      for (std::int64_t j = cols; j < ld; ++j) ASSERT_TRUE(y.Untouched(r * ld + j));
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Forms, SimtNorm, kForms);
+
+TEST_P(SimtNorm, AwkwardSizesHoldTheBound) {
+  for (const std::int64_t cols : {1, 2, 31, 33, 63, 65, 256, 257, 1000, 1025, 8200}) {
+    Check(2, cols, cols % 5, {});
+    Check(1, cols, 0, {.affine = true});
+    Check(1, cols, 3, {.affine = true, .rms = true});
+  }
+}
+
+// A variance taken as a difference of two large means would be noise, or negative.
+TEST_P(SimtNorm, ALargeMeanDoesNotDrownTheVariance) {
+  for (const bool compensated : {false, true}) {
+    Check(2, 1000, 0, {.mean = 1000, .spread = 1, .compensated = compensated});
+    Check(2, 4096, 0, {.mean = 100, .spread = 1e-2, .compensated = compensated});
+  }
+}
+
+TEST_P(SimtNorm, AConstantRowIsZero) {
+  const Form& f = GetParam();
+  HostTensor x(f.in, 300, [](std::int64_t) { return 3.0; });
+  HostTensor y(f.out, 300);
+  ASSERT_EQ(
+      LaunchNorm({x.data(), nullptr, nullptr, y.data(), f.in, f.out, 1, 300, 300, 300}, nullptr),
+      kOk);
+  for (std::int64_t j = 0; j < 300; ++j) ASSERT_EQ(y[j], 0.0);
+}
+
+TEST_P(SimtNorm, TheSameLaunchGivesTheSameBits) {
+  const Form& f = GetParam();
+  HostTensor x(f.in, 777, [](std::int64_t i) { return std::sin(static_cast<double>(i)); });
+  HostTensor first(f.out, 777);
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    simt::CurrentConfig().seed = seed;
+    HostTensor y(f.out, 777);
+    ASSERT_EQ(
+        LaunchNorm({x.data(), nullptr, nullptr, y.data(), f.in, f.out, 1, 777, 777, 777}, nullptr),
+        kOk);
+    if (seed == 1) first = y;
+    EXPECT_TRUE(y == first);
+  }
+}
+
+}  // namespace
+}  // namespace assay::gpu
