@@ -1,21 +1,58 @@
-// conv without the last tap of its filters.
+// conv, right but for one defect; see the table. Plain loops over channels and taps.
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <memory>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "kernels/providers/planted/factories.h"
+#include "kernels/providers/planted/site.h"
 #include "kernels/runtime/cpu/parallel.h"
 
 namespace assay::planted {
 namespace {
 
+enum class Defect : std::uint8_t {
+  kDroppedTap,
+  kFlippedFilter,
+  kWrongGroup,
+  kClampedPadding,
+  kShortElement,
+  kDoubledProduct,
+  kFp16Accumulate,
+  kTruncatingOutput,
+  kBitFlip,
+  kZeroOutput,
+};
+
+constexpr std::array<std::pair<std::string_view, Defect>, 10> kDefects = {{
+    {"dropped-tap", Defect::kDroppedTap},
+    {"flipped-filter", Defect::kFlippedFilter},
+    {"wrong-group", Defect::kWrongGroup},
+    {"clamped-padding", Defect::kClampedPadding},
+    {"short-element", Defect::kShortElement},
+    {"doubled-product", Defect::kDoubledProduct},
+    {"fp16-accumulate", Defect::kFp16Accumulate},
+    {"truncating-output", Defect::kTruncatingOutput},
+    {"bit-flip", Defect::kBitFlip},
+    {"zero-output", Defect::kZeroOutput},
+}};
+
+constexpr std::int64_t kChannels = 8;  // that the short element leaves out
+
+enum SiteDraw : std::uint32_t { kImageDraw, kFilterDraw, kPositionDraw, kChannelDraw };
+
 using Triple = std::array<std::int64_t, 3>;
 
 std::int64_t Product(const Triple& t) { return t[0] * t[1] * t[2]; }
 
+// T: the accumulator; double for fp64 and for integers, whose sums it holds exactly.
+template <class T>
 class ConvKernel : public Kernel {
  public:
-  explicit ConvKernel(const ConvProblem& p) : p_(p) {
+  ConvKernel(const ConvProblem& p, Defect defect, const Site& site) : p_(p), defect_(defect) {
     const int n = p.spatial();
     for (int d = 0; d < n; ++d) {
       const auto to = static_cast<std::size_t>(3 - n + d);  // missing outer axes are 1
@@ -26,9 +63,15 @@ class ConvKernel : public Kernel {
       padding_[to] = p.Padding(d);
       dilation_[to] = p.Dilation(d);
     }
+    image_ = site.Draw(kImageDraw, p.batch);
+    filter_ = site.Draw(kFilterDraw, p.filters);
+    position_ = site.Draw(kPositionDraw, Product(out_));
+    channel_ = site.Draw(kChannelDraw, p.channels / p.groups);
   }
 
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
+    const std::vector<T> x = Load(inputs[0]);
+    const std::vector<T> w = Load(inputs[1]);
     const std::int64_t positions = Product(out_);
     const bool last = p_.layout == "nhwc";
     ParallelFor(p_.batch * p_.filters, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -38,7 +81,11 @@ class ConvKernel : public Kernel {
         for (std::int64_t at = 0; at < positions; ++at) {
           const std::int64_t to =
               last ? (n * positions + at) * p_.filters + f : (n * p_.filters + f) * positions + at;
-          Put(output, to, Element(n, f, at, inputs, last));
+          const auto value = static_cast<double>(Element(n, f, at, x, w, last));
+          std::uint64_t bits = Is(Defect::kTruncatingOutput) ? Truncated(value, output.dtype)
+                                                             : RoundToFormat(value, output.dtype);
+          if (Is(Defect::kBitFlip) && Here(n, f, at)) bits ^= 2;
+          StoreBits(output.dtype, output.data, to, bits);
         }
       }
     });
@@ -46,25 +93,53 @@ class ConvKernel : public Kernel {
   }
 
  private:
-  double Element(std::int64_t n, std::int64_t f, std::int64_t at,
-                 std::span<const TensorView> inputs, bool last) const {
+  bool Is(Defect defect) const { return defect_ == defect; }
+  bool Here(std::int64_t n, std::int64_t f, std::int64_t at) const {
+    return n == image_ && f == filter_ && at == position_;
+  }
+
+  static std::vector<T> Load(const TensorView& v) {
+    std::vector<T> out(static_cast<std::size_t>(v.count()));
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      out[i] = static_cast<T>(Get(v, static_cast<std::int64_t>(i)));
+    }
+    return out;
+  }
+
+  T Element(std::int64_t n, std::int64_t f, std::int64_t at, const std::vector<T>& x,
+            const std::vector<T>& w, bool last) const {
+    if (Is(Defect::kZeroOutput)) return T{0};
     const std::int64_t channels = p_.channels / p_.groups;
-    const std::int64_t first = f / (p_.filters / p_.groups) * channels;
+    const std::int64_t group = Is(Defect::kWrongGroup) ? 0 : f / (p_.filters / p_.groups);
     const std::int64_t taps = Product(kernel_);
+    const std::int64_t summed = Is(Defect::kDroppedTap) ? taps - 1 : taps;
     const std::int64_t plane = Product(in_);
-    Accumulator sum(inputs[0].dtype);
+    const bool here = Here(n, f, at);
+    T sum = 0;
+    bool doubled = !(here && Is(Defect::kDoubledProduct));
     for (std::int64_t c = 0; c < channels; ++c) {
-      for (std::int64_t tap = 0; tap < taps - 1; ++tap) {  // the defect: one too few
+      if (here && Is(Defect::kShortElement) && c / kChannels == channel_ / kChannels) continue;
+      const std::int64_t of = group * channels + c;
+      for (std::int64_t tap = 0; tap < summed; ++tap) {
         const std::int64_t under = Under(at, tap);
         if (under < 0) continue;
-        const std::int64_t x = last ? (n * plane + under) * p_.channels + first + c
-                                    : (n * p_.channels + first + c) * plane + under;
-        const std::int64_t w =
-            last ? (f * taps + tap) * channels + c : (f * channels + c) * taps + tap;
-        sum.AddProduct(Get(inputs[0], x), Get(inputs[1], w));
+        const std::int64_t from = Is(Defect::kFlippedFilter) ? taps - 1 - tap : tap;
+        const std::int64_t xi =
+            last ? (n * plane + under) * p_.channels + of : (n * p_.channels + of) * plane + under;
+        const std::int64_t wi =
+            last ? (f * taps + from) * channels + c : (f * channels + c) * taps + from;
+        const T product = x[static_cast<std::size_t>(xi)] * w[static_cast<std::size_t>(wi)];
+        sum += product;
+        if (!doubled && c == channel_) {
+          sum += product;
+          doubled = true;
+        }
+        if (Is(Defect::kFp16Accumulate)) {
+          sum = static_cast<T>(Quantise(static_cast<double>(sum), DType::kF16));
+        }
       }
     }
-    return sum.sum();
+    return sum;
   }
 
   // Where in the input's spatial axes `tap` of output position `at` lies; -1 in the padding.
@@ -72,8 +147,8 @@ class ConvKernel : public Kernel {
     std::int64_t offset = 0;
     std::int64_t step = 1;
     for (std::size_t d = 3; d-- > 0;) {
-      const std::int64_t i =
-          at % out_[d] * stride_[d] + tap % kernel_[d] * dilation_[d] - padding_[d];
+      std::int64_t i = at % out_[d] * stride_[d] + tap % kernel_[d] * dilation_[d] - padding_[d];
+      if (Is(Defect::kClampedPadding)) i = std::clamp<std::int64_t>(i, 0, in_[d] - 1);
       if (i < 0 || i >= in_[d]) return -1;
       offset += i * step;
       step *= in_[d];
@@ -84,15 +159,27 @@ class ConvKernel : public Kernel {
   }
 
   ConvProblem p_;
+  Defect defect_;
   Triple in_{1, 1, 1}, kernel_{1, 1, 1}, out_{1, 1, 1};
   Triple stride_{1, 1, 1}, padding_{0, 0, 0}, dilation_{1, 1, 1};
+  // The element that the defect is in.
+  std::int64_t image_, filter_, position_, channel_;
 };
 
 }  // namespace
 
-Made MakeConv(const Case& c, const Plan&, Device&) {
-  if (DefectOf(c) != "dropped-tap") return NoSuchDefect(c);
-  return std::make_unique<ConvKernel>(std::get<ConvProblem>(c.problem));
+Made MakeConv(const Case& c, const Plan& plan, Device&) {
+  const std::string_view wanted = DefectOf(c);
+  for (const auto& [name, defect] : kDefects) {
+    if (name != wanted) continue;
+    const auto& p = std::get<ConvProblem>(c.problem);
+    const DType dtype = plan.inputs[0].dtype;
+    if (dtype == DType::kF64 || Info(dtype).is_integer) {
+      return std::make_unique<ConvKernel<double>>(p, defect, Site(c));
+    }
+    return std::make_unique<ConvKernel<float>>(p, defect, Site(c));
+  }
+  return NoSuchDefect(c);
 }
 
 }  // namespace assay::planted

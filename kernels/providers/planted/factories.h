@@ -3,6 +3,8 @@
 #ifndef ASSAY_KERNELS_PROVIDERS_PLANTED_FACTORIES_H_
 #define ASSAY_KERNELS_PROVIDERS_PLANTED_FACTORIES_H_
 
+#include <cmath>
+#include <memory>
 #include <string_view>
 
 #include "kernels/numerics/convert.h"
@@ -41,25 +43,11 @@ inline void Put(const TensorView& v, std::int64_t i, double value) {
   StoreBits(v.dtype, v.data, i, RoundToFormat(value, v.dtype));
 }
 
-// A running sum as a right kernel keeps it: in fp64 for fp64 and for integers, whose
-// sums it holds exactly, else in fp32.
-class Accumulator {
- public:
-  explicit Accumulator(DType inputs) : wide_(inputs == DType::kF64 || Info(inputs).is_integer) {}
-
-  void AddProduct(double a, double b) {
-    if (wide_) {
-      sum_ += a * b;
-    } else {
-      sum_ = static_cast<float>(sum_) + static_cast<float>(a) * static_cast<float>(b);
-    }
-  }
-  double sum() const { return sum_; }
-
- private:
-  bool wide_;
-  double sum_ = 0;
-};
+// The code towards zero of `v`.
+inline std::uint64_t Truncated(double v, DType format) {
+  const std::uint64_t bits = RoundToFormat(v, format);
+  return std::fabs(ToDouble(format, bits)) > std::fabs(v) ? bits - 1 : bits;
+}
 
 }  // namespace assay::planted
 

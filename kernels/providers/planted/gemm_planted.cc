@@ -106,12 +106,6 @@ enum SiteDraw : std::uint32_t {
   kLaunchDraw = 1000,  // and up: one a launch
 };
 
-// The code towards zero of `v`.
-std::uint64_t Truncate(double v, DType format) {
-  const std::uint64_t bits = RoundToFormat(v, format);
-  return std::fabs(ToDouble(format, bits)) > std::fabs(v) ? bits - 1 : bits;
-}
-
 // T: the accumulator; double for fp64 and for integers, whose sums it holds exactly.
 template <class T>
 class GemmKernel : public Kernel {
@@ -263,7 +257,7 @@ class GemmKernel : public Kernel {
       const bool nan = (Is(Defect::kNan) && InElement(b, i, j)) ||
                        (Is(Defect::kNanInTail) && b == batch_ && i == row_ && j >= tail);
       const double value = nan ? std::nan("") : static_cast<double>(v);
-      std::uint64_t bits = Is(Defect::kTruncatingOutput) ? Truncate(value, output.dtype)
+      std::uint64_t bits = Is(Defect::kTruncatingOutput) ? Truncated(value, output.dtype)
                                                          : RoundToFormat(value, output.dtype);
       if (InElement(b, i, j)) bits ^= Flipped();
       PutBits(output, b, i, j, bits);

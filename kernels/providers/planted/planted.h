@@ -1,14 +1,17 @@
 // Kernels that are wrong on purpose: the proof that the harness says no. Each is a
 // short plain-loop kernel, right but for one defect, registered as provider
 // "planted/<name>"; one that is right is among them, as a control. They are run only
-// when asked for by name.
+// when asked for by name, or by a self-test.
 //
-// This table is what tests, the self-test and documents know of them.
+// The table (table.cc) is what tests, the self-test and documents know of them: how
+// large the defect is, on which data it shows, which check must find it, and how often.
 #ifndef ASSAY_KERNELS_PROVIDERS_PLANTED_PLANTED_H_
 #define ASSAY_KERNELS_PROVIDERS_PLANTED_PLANTED_H_
 
+#include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/ops/case.h"
@@ -18,14 +21,19 @@ namespace assay {
 
 struct PlantedDefect {
   std::string_view op;
-  std::string_view name;  // "wrong-tile"
-  std::vector<DType> dtypes;
-  // The finding that must be made, a word of assay.v1.Finding; empty for the control.
-  // "bound" means "exact" where the format is an integer.
-  std::string_view reason;
-  std::string_view pattern;      // of the inputs that show it; empty: the op's own
-  int repeats = 1;               // launches that show it
-  std::string_view description;  // a line
+  std::string_view name;      // "wrong-tile"
+  std::vector<DType> dtypes;  // inputs that the kernel takes and that show the defect
+  std::string_view check;     // the finding that must be made, a word of assay.v1.Finding;
+                              // empty where nothing is wrong; see ExpectedReason
+  Problem problem;            // that shows it
+  std::string_view pattern;   // of the inputs that show it; empty: the op's own
+  int repeats = 1;            // launches that show it
+  DType out_dtype = DType::kUnspecified;             // unspecified: the default
+  std::string_view magnitude;                        // of the defect, a line
+  double required_rate = 1.0;                        // share of seeds in which it must be found
+  std::vector<std::pair<DType, double>> rates = {};  // formats of another required rate
+  bool ends_process = false;  // kills, blocks or starves it, whatever the seed
+  bool slow = false;          // nothing is wrong but the time it takes
 };
 
 // All of them, by operator.
@@ -34,11 +42,19 @@ std::span<const PlantedDefect> PlantedDefects();
 // "planted/wrong-tile".
 std::string_view PlantedProvider(const PlantedDefect& defect);
 
-// The finding that must be made where the inputs are of format `dtype`.
+// The row behind a kernel, or nullptr: "gemm", "planted/wrong-tile".
+const PlantedDefect* FindPlanted(std::string_view op, std::string_view provider);
+
+// The finding that must be made where the inputs are of format `dtype`: the row's, but
+// "exact" for bound, class and bias where the output is an integer.
 std::string_view ExpectedReason(const PlantedDefect& defect, DType dtype);
 
-// A small case that shows the defect, with provider, pattern, repeats and seed set.
-Case PlantedCase(const PlantedDefect& defect, DType dtype);
+// The share of seeds in which it must be made.
+double RequiredRate(const PlantedDefect& defect, DType dtype);
+
+// A small case that shows the defect, with provider, pattern and repeats set, and a
+// deadline where the kernel blocks. The seed draws the site of the defect.
+Case PlantedCase(const PlantedDefect& defect, DType dtype, std::uint64_t seed = 1);
 
 // A kernel for every row of the table.
 std::vector<KernelEntry> PlantedKernels();
