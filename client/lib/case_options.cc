@@ -62,6 +62,8 @@ constexpr CommonField kCommonFields[] = {
     {"seed", "seed", "seed of the data (default 1)"},
     {"verify", "verify",
      "full, or checksum: gemm by randomised row and column sums, for screening (default full)"},
+    {"checksum_probes", "checksum-probes",
+     "random vectors of a checksum, 1 to 64; 20 for a sign-off (default 4)"},
     {"probes", "probes", "exact probes and identities beside the data (default true)"},
     {"accumulations", "accumulations",
      "products summed in each element, for the derived rule (default: the operator's own)"},
@@ -97,7 +99,7 @@ absl::Status AddIntegers(const std::string& path, std::string_view text,
 // default instead of what was asked for. Fields with presence, those that must be
 // said, and those whose zero has a meaning (a tight leading dimension) go through.
 constexpr std::string_view kZeroIsDefault[] = {"attention.kv_heads", "attention.kv_seq", "repeats",
-                                               "accumulations", "split_k"};
+                                               "accumulations", "split_k", "checksum_probes"};
 
 absl::Status CheckZero(const CaseOption& option, std::int64_t value) {
   if (value != 0 || option.field->has_presence() ||

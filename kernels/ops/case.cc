@@ -161,6 +161,7 @@ std::string ReproLine(const Case& c, std::string_view device) {
   AppendOption("--min-efficiency", c.min_efficiency, &line);
   if (c.repeats > 1) Append(&line, " --repeat ", c.repeats);
   if (c.verify == Verification::kChecksum) Append(&line, " --verify checksum");
+  if (c.checksum_probes > 0) Append(&line, " --checksum-probes ", c.checksum_probes);
   if (!c.probes) Append(&line, " --probes=false");
   if (c.accumulations > 0) Append(&line, " --accumulations ", c.accumulations);
   if (c.split_k > 1) Append(&line, " --split-k ", c.split_k);

@@ -40,6 +40,9 @@ enum class Mode : std::uint8_t { kUnspecified = 0, kValidate = 1, kBenchmark = 2
 // Values equal assay.v1.Verification's; a test holds them together.
 enum class Verification : std::uint8_t { kUnspecified = 0, kFull = 1, kChecksum = 2 };
 
+inline constexpr int kDefaultChecksumProbes = 4;
+inline constexpr int kMaxChecksumProbes = 64;
+
 // What a published table says of a case; reports show it beside what was measured.
 struct Published {
   std::string name;                     // the row's, "One-hot pattern"
@@ -68,6 +71,7 @@ struct Case {
   Mode mode = Mode::kUnspecified;  // unspecified: the job's, or validate
   std::optional<double> deadline_seconds;
   Verification verify = Verification::kUnspecified;  // unspecified: full
+  int checksum_probes = 0;         // random vectors a side; 0: kDefaultChecksumProbes
   bool probes = true;              // exact probes and identities beside the data
   std::int64_t accumulations = 0;  // of the derived criterion; 0: the op's own
   int split_k = 0;                 // partial sums, of the derived criterion; 0: 1

@@ -235,6 +235,26 @@ void CheckJudgement(const Case& c, std::vector<FieldError>& errors) {
   }
 }
 
+// Verification by checksums judges sums of elements, so that nothing that is asked of
+// each of them can be answered.
+void CheckChecksum(const Case& c, std::vector<FieldError>& errors) {
+  CheckRange("checksum_probes", c.checksum_probes, 0, kMaxChecksumProbes, errors);
+  if (c.verify != Verification::kChecksum) {
+    if (c.checksum_probes > 0) {
+      errors.push_back({"checksum_probes", "needs verify = checksum"});
+    }
+    return;
+  }
+  if (c.criterion != Criterion::kUnspecified && c.criterion != Criterion::kBound) {
+    errors.push_back({"criterion", "must be bound where checksums verify"});
+  }
+  for (const auto& [field, limit] : {std::pair{"max_abs_error", c.max_abs_error},
+                                     {"max_rel_error", c.max_rel_error},
+                                     {"max_ulp", c.max_ulp}}) {
+    if (limit) errors.push_back({field, "needs verify = full: checksums judge sums of elements"});
+  }
+}
+
 }  // namespace
 
 std::string CriterionFault(Criterion criterion, DType output) {
@@ -264,6 +284,7 @@ std::vector<FieldError> Check(const Case& c) {
   if (c.verify == Verification::kChecksum && !std::holds_alternative<GemmProblem>(c.problem)) {
     errors.push_back({"verify", Cat("checksum verifies gemm, not ", op)});
   }
+  CheckChecksum(c, errors);
   if (c.deadline_seconds.has_value() &&
       !(*c.deadline_seconds > 0.0 && std::isfinite(*c.deadline_seconds))) {
     errors.push_back({"deadline", Cat("must be more than 0 seconds, got ", *c.deadline_seconds)});

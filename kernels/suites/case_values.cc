@@ -14,7 +14,8 @@ constexpr std::string_view kCaseKeys[] = {
     "provider", "pattern",       "seed",          "criterion", "atol",
     "rtol",     "max_abs_error", "max_rel_error", "max_ulp",   "min_efficiency",
     "repeats",  "mode",          "deadline",      "name",      "verify",
-    "probes",   "accumulations", "split_k",       "published"};
+    "probes",   "accumulations", "split_k",       "published",
+    "checksum_probes"};
 constexpr std::string_view kPublishedKeys[] = {"name", "max_abs_error", "limit", "passed",
                                                "source"};
 constexpr std::string_view kCriteria[] = {"bound", "derived", "allclose",
@@ -60,7 +61,7 @@ class Setter {
     if (key == "probes") return Get(at, key, node, &c.probes);
     if (key == "published") return SetPublished(node, c);
     if (key == "accumulations") return Get(at, key, node, &c.accumulations);
-    if (key == "seed" || key == "repeats" || key == "split_k") {
+    if (key == "seed" || key == "repeats" || key == "split_k" || key == "checksum_probes") {
       std::int64_t v = 0;
       if (absl::Status s = Get(at, key, node, &v); !s.ok()) return s;
       if (v < 0 || (key != "seed" && v > INT32_MAX)) {
@@ -70,6 +71,7 @@ class Setter {
       if (key == "seed") c.seed = static_cast<std::uint64_t>(v);
       if (key == "repeats") c.repeats = static_cast<int>(v);
       if (key == "split_k") c.split_k = static_cast<int>(v);
+      if (key == "checksum_probes") c.checksum_probes = static_cast<int>(v);
       return absl::OkStatus();
     }
     return SetField(key, node, c);

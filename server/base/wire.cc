@@ -306,6 +306,7 @@ Case FromProto(const v1::CaseSpec& spec, std::vector<FieldError>& errors) {
   c.mode = ReadEnum<Mode>(spec.mode(), v1::Mode_IsValid(spec.mode()), "mode", errors);
   c.verify = ReadEnum<Verification>(spec.verify(), v1::Verification_IsValid(spec.verify()),
                                     "verify", errors);
+  c.checksum_probes = spec.checksum_probes();
   if (spec.has_probes()) c.probes = spec.probes();
   c.accumulations = spec.accumulations();
   c.split_k = spec.split_k();
@@ -342,6 +343,7 @@ v1::CaseSpec ToProto(const Case& c) {
   if (c.deadline_seconds) SetSeconds(*c.deadline_seconds, spec.mutable_deadline());
   spec.set_mode(static_cast<v1::Mode>(c.mode));
   spec.set_verify(static_cast<v1::Verification>(c.verify));
+  spec.set_checksum_probes(c.checksum_probes);
   if (!c.probes) spec.set_probes(false);
   spec.set_accumulations(c.accumulations);
   spec.set_split_k(c.split_k);
