@@ -89,6 +89,7 @@ struct ChecksumOutcome {
 // Elements that were asked for: "actual[0:8,0:8]".
 struct Slice {
   std::string name;
+  std::vector<std::int64_t> begin;  // coordinates of the first element
   std::vector<std::int64_t> shape;
   std::vector<double> values;
   std::vector<std::string> bits;  // of stored tensors

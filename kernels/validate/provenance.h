@@ -5,18 +5,21 @@
 #include <span>
 #include <vector>
 
-#include "kernels/ops/op.h"
 #include "kernels/runtime/compare.h"
 #include "kernels/validate/outcome.h"
 
 namespace assay {
 
+// Whether NaN or infinities came out that an input or the kernel made, so that the
+// inputs are worth a look.
+bool HasNonFinite(const CompareResult& compare, std::int64_t unwritten);
+
 // Sorts the non-finite outputs of `compare` by kind, origin and whether the
 // reference has them too. A kind is input-borne where the inputs hold that kind;
-// what arithmetic makes of an Inf (Inf − Inf) is the kernel's. Empty where the
-// output is finite: no input is then read.
-std::vector<Provenance> TraceNonFinite(const Plan& plan, const HostInputs& inputs,
-                                       const CompareResult& compare, std::int64_t unwritten);
+// what arithmetic makes of an Inf (Inf − Inf) is the kernel's. `inputs` are read only
+// where HasNonFinite.
+std::vector<Provenance> TraceNonFinite(const CompareResult& compare, std::int64_t unwritten,
+                                       std::span<const OperandStats> inputs);
 
 }  // namespace assay
 

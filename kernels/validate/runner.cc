@@ -10,10 +10,11 @@
 #include "kernels/bench/sampler.h"
 #include "kernels/numerics/cat.h"
 #include "kernels/numerics/poison.h"
+#include "kernels/validate/checksum_verifier.h"
+#include "kernels/validate/explain.h"
 #include "kernels/validate/host_inputs.h"
 #include "kernels/validate/launcher.h"
 #include "kernels/validate/phase_clock.h"
-#include "kernels/validate/provenance.h"
 #include "kernels/validate/recheck.h"
 #include "kernels/validate/verdict.h"
 
@@ -35,10 +36,13 @@ class Run {
         registry_(registry),
         ceilings_(ceilings),
         clock_(device, observer),
-        launcher_(c, device, clock_) {}
+        launcher_(c, device, clock_),
+        checksum_(c, device, clock_) {}
 
   CaseOutcome Go() {
-    if (End end = Steps()) {
+    End end = Steps();
+    if (!end) end = ExplainOutcome();
+    if (end) {
       outcome_.verdict = end->verdict;
       outcome_.findings = {std::move(end->finding)};
     }
@@ -54,6 +58,9 @@ class Run {
     if (End end = FindKernel()) return end;
     if (End end = launcher_.Prepare(*entry_, *outcome_.plan)) return end;
     outcome_.implementation = launcher_.kernel().implementation();
+    if (ByChecksum()) {
+      if (End end = checksum_.Prepare(*op_, plan())) return end;
+    }
     if (End end = launcher_.Fill()) return end;
 
     const int repeats = std::max(1, case_.repeats);
@@ -62,8 +69,7 @@ class Run {
     if (End end = only_timed ? Benchmark() : Validate(repeats)) return end;
     if (End end = FindUnwritten()) return end;
     if (End end = launcher_.RestoreInputs()) return end;
-    if (End end = Reference()) return end;
-    if (End end = Compare()) return end;
+    if (End end = Verify()) return end;
     if (End end = Conclude()) return end;
 
     // What is wrong already needs no timing.
@@ -159,6 +165,30 @@ class Run {
     return std::nullopt;
   }
 
+  End Verify() {
+    if (ByChecksum()) return VerifyByChecksum();
+    if (End end = Reference()) return end;
+    return Compare();
+  }
+
+  bool ByChecksum() const { return case_.verify == Verification::kChecksum; }
+
+  End VerifyByChecksum() {
+    gating_ = MakeGating(case_, plan(), 0.0);
+    const RegeneratedInputs host(plan(), case_.seed.value_or(1));
+    if (End end = checksum_.Verify(launcher_.inputs(), launcher_.output(), host, MayFlush(),
+                                   checksum_findings_)) {
+      return end;
+    }
+    absl::StatusOr<TensorDigest> digest = launcher_.OutputDigest();
+    if (!digest.ok()) return EndedBy(digest.status(), "digest");
+    outcome_.checksum = checksum_findings_.outcome;
+    outcome_.compare = checksum_findings_.compared;
+    std::copy_n(digest->raw, 2, outcome_.compare->digest_raw);
+    std::copy_n(digest->canonical, 2, outcome_.compare->digest_canonical);
+    return std::nullopt;
+  }
+
   End Reference() {
     clock_.Enter(Phase::kReference);
     absl::Status status =
@@ -180,7 +210,7 @@ class Run {
     return ComparePass();
   }
 
-  End ComparePass() {
+  CompareRequest Request() {
     CompareRequest request;
     request.output = launcher_.output();
     request.reference = launcher_.reference().value;
@@ -192,7 +222,11 @@ class Run {
     request.atol = gating_.atol;
     request.rtol = gating_.rtol;
     request.max_ulp = gating_.max_ulp;
-    absl::StatusOr<CompareResult> result = device_.Compare(request);
+    return request;
+  }
+
+  End ComparePass() {
+    absl::StatusOr<CompareResult> result = device_.Compare(Request());
     if (!result.ok()) return EndedBy(result.status(), "compare");
     outcome_.compare = *std::move(result);
     return std::nullopt;
@@ -210,6 +244,7 @@ class Run {
     outcome_.deterministic = false;
     // Where agreement was asked for, this launch is one of those that must agree.
     if (case_.repeats > 1) ++variants_;
+    if (ByChecksum()) return VerifyByChecksum();
     // A launch that wrote outside its operands may have spoiled the reference.
     if (launcher_.guard_hits() > 0) {
       if (End end = Reference()) return end;
@@ -222,12 +257,16 @@ class Run {
     return std::nullopt;
   }
 
-  End Conclude() {
+  absl::StatusOr<Recheck> RecheckLast() {
     clock_.Enter(Phase::kRecheck);
     const RegeneratedInputs host(plan(), case_.seed.value_or(1));
-    absl::StatusOr<Recheck> recheck =
-        RecheckOnHost(case_, *op_, plan(), device_, launcher_.output(), launcher_.reference().value,
-                      launcher_.reference().allowance, host, *outcome_.compare, MayFlush());
+    return RecheckOnHost(case_, *op_, plan(), device_, launcher_.output(),
+                         launcher_.reference().value, launcher_.reference().allowance, host,
+                         *outcome_.compare, MayFlush());
+  }
+
+  End Conclude() {
+    absl::StatusOr<Recheck> recheck = ByChecksum() ? Recheck{} : RecheckLast();
     if (!recheck.ok()) return EndedBy(recheck.status(), "recheck");
     if (HasPoisonPayload(plan().output.dtype)) outcome_.unwritten = outcome_.compare->unwritten;
     if (!timed_) {
@@ -254,11 +293,20 @@ class Run {
     evidence.efficiency = outcome_.bench->efficiency;
     // An efficiency is asked of the timed launches, once they are in.
     evidence.efficiency_due = timed_ || case_.mode == Mode::kValidate;
-    Judgement judgement = Judge(case_, plan(), evidence);
+    Judgement judgement = ByChecksum()
+                              ? JudgeChecksums(case_, plan(), checksum_findings_, evidence)
+                              : Judge(case_, plan(), evidence);
     outcome_.verdict = judgement.verdict;
     outcome_.findings = std::move(judgement.findings);
     outcome_.bias_z = judgement.bias_z;
-    outcome_.provenance = TraceNonFinite(plan(), host, *outcome_.compare, *outcome_.unwritten);
+    return std::nullopt;
+  }
+
+  End ExplainOutcome() {
+    const RegeneratedInputs host(plan(), case_.seed.value_or(1));
+    const absl::Status status =
+        Explain(case_, *op_, device_, launcher_.inputs(), host, Request(), outcome_);
+    if (!status.ok()) return EndedBy(status, "explain");
     return std::nullopt;
   }
 
@@ -279,6 +327,8 @@ class Run {
   Ceilings* const ceilings_;
   PhaseClock clock_;
   Launcher launcher_;
+  ChecksumVerifier checksum_;
+  ChecksumFindings checksum_findings_;
   CaseOutcome outcome_;
   const Op* op_ = nullptr;
   const KernelEntry* entry_ = nullptr;

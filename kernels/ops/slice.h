@@ -1,0 +1,46 @@
+// Slices: elements of a case that somebody asked to see, "actual[0:8,0:8]".
+//
+// The name is actual, expected, bound, or one of the case's inputs ("a", "q", "x").
+// In the brackets stands a range an axis of that tensor, outermost first, as Python
+// has them: 3, 2:5, :4, -2:, or : for all; an index alone keeps its axis with extent
+// 1, a range is cut at the extent, axes that are not said are taken whole. A name
+// without brackets is the whole tensor. Pure functions, no device.
+#ifndef ASSAY_KERNELS_OPS_SLICE_H_
+#define ASSAY_KERNELS_OPS_SLICE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/ops/op.h"
+
+namespace assay {
+
+inline constexpr std::int64_t kMaxSliceElements = 4096;
+inline constexpr std::size_t kMaxSlices = 16;  // of one case
+
+struct SliceRange {
+  enum class Of : std::uint8_t { kActual, kExpected, kBound, kInput };
+
+  Of of = Of::kActual;
+  std::size_t input = 0;            // of the plan, where of == kInput
+  std::vector<std::int64_t> dims;   // extents of the tensor
+  std::vector<std::int64_t> begin;  // first index of each axis
+  std::vector<std::int64_t> shape;  // extents of the slice, each at least 1
+
+  std::int64_t count() const;
+};
+
+// The elements `text` means in a case of that plan. On failure nothing, and *error
+// says what is wrong and what would be right.
+std::optional<SliceRange> ParseSlice(std::string_view text, const Plan& plan, std::string* error);
+
+// What is wrong with the slices of a case in which Check found nothing else; fields
+// are "slices[0]", ….
+void CheckSlices(const Case& c, std::vector<FieldError>& errors);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_SLICE_H_

@@ -1,0 +1,156 @@
+// How the errors of an output lie: the first thing a person looks at, for a row in
+// every 64 points at a tile's edge and one element at a stray write.
+//
+// A second look, at outputs with mismatches only: every element is judged again as
+// the comparison judged it (kernels/runtime/cpu/compare_element.h), and what is wrong
+// is described along the output's own axes and against the values that were expected.
+#ifndef ASSAY_KERNELS_VALIDATE_ANATOMY_H_
+#define ASSAY_KERNELS_VALIDATE_ANATOMY_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/ops/case.h"
+#include "kernels/ops/op.h"
+#include "kernels/runtime/cpu/compare_element.h"
+#include "kernels/runtime/device.h"
+
+namespace assay {
+
+// Elements that are looked at: the output's first ones.
+inline constexpr std::int64_t kMaxDissected = std::int64_t{1} << 25;
+// Wrong elements that are kept, evenly spread.
+inline constexpr std::size_t kWrongSamples = 32;
+
+// Which indices of one axis have a wrong element.
+struct AxisErrors {
+  enum class Kind : std::uint8_t {
+    kAll,       // every index
+    kSingle,    // `first` alone
+    kRange,     // first to last, nearly all of them
+    kPeriodic,  // `run` indices in each `period`, from `first`
+    kAllBut,    // every index but the few of `missing`
+    kSome,      // none of these
+  };
+
+  std::string_view name;  // "row"
+  std::int64_t extent = 0;
+  std::int64_t hit = 0;  // indices with a wrong element
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+  std::int64_t period = 0;
+  std::int64_t run = 0;
+  std::vector<std::int64_t> missing;
+  Kind kind = Kind::kAll;
+
+  bool selective() const { return kind != Kind::kAll; }
+  bool at_the_end() const { return kind == Kind::kRange && first > 0 && last == extent - 1; }
+};
+
+// Factors or offsets that make lines (rows, columns, or the whole) right again.
+struct LineFit {
+  std::int64_t lines = 0;
+  double least = 0;
+  double most = 0;
+};
+
+struct WrongElement {
+  std::int64_t index = 0;
+  double actual = 0;
+  double expected = 0;
+  double bound = 0;  // of the gate
+};
+
+struct Anatomy {
+  std::int64_t count = 0;  // elements of the output
+  std::int64_t seen = 0;   // elements looked at
+  std::int64_t wrong = 0;
+  std::vector<AxisErrors> axes;  // the output's, outermost first
+  double fill = 0;               // wrong elements over all elements at the axes' hit indices
+  // Of the last two axes, column less row; absent where there are not two.
+  std::optional<std::int64_t> least_diagonal;
+  std::optional<std::int64_t> most_diagonal;
+
+  std::int64_t finite = 0;  // wrong and finite on both sides
+  std::int64_t zeroed = 0;  // of these, 0 where something else was expected
+  double most_zeroed = 0;   // largest |expected| among the zeroed
+  double least_kept = 0;    // smallest |expected| that did not come out as 0; 0: none
+  bool constant = false;    // all finite outputs are one value, unlike the expected
+  double rms_error = 0;     // over the finite
+  double rms_expected = 0;
+  std::optional<double> factor;        // all outputs are this times the expected
+  std::optional<LineFit> row_factors;  // every wrong row is its own factor times the expected
+  std::optional<LineFit> column_factors;
+  std::optional<LineFit> column_offsets;  // every wrong column is off by its own constant
+
+  // Wrong elements hold what belongs at their coordinates plus this; empty: not so.
+  std::vector<std::int64_t> displaced;
+  bool transposed = false;  // wrong elements hold what belongs at the last two axes exchanged
+  std::vector<WrongElement> samples;  // finite ones, ascending
+  std::string words;                  // "all in rows 63, 127, 191 … (period 64)"
+};
+
+// The names of the output's axes: "batch", "head", "row", "column", ….
+std::vector<std::string_view> OutputAxes(const Case& c, const Plan& plan);
+
+// Collects judged elements, in ascending order, and says how the wrong ones lie.
+class ErrorMap {
+ public:
+  // `rule` must outlive the map.
+  ErrorMap(const Case& c, const Plan& plan, const internal::CompareRule& rule);
+
+  void Add(std::int64_t index, const internal::Judgement& j);
+  // Everything but what needs the output as a whole: displaced, transposed.
+  Anatomy Finish();
+
+ private:
+  // Sums of a line's elements in units of their bounds: a = o/T, b = r/T, d = (o−r)/T.
+  struct Line {
+    std::int64_t n = 0;
+    bool wrong = false;
+    double aa = 0, ab = 0, bb = 0, dd = 0, d_over_t = 0, one_over_tt = 0;
+
+    void Add(double o, double r, double t);
+    std::optional<double> Factor() const;
+    std::optional<double> Offset() const;
+  };
+  struct Lines {
+    std::int64_t wrong = 0;
+    std::int64_t fitting = 0;
+    LineFit fit;
+
+    void Add(const std::optional<double>& value);
+    std::optional<LineFit> Fit() const;
+  };
+
+  void EndRow();
+  double Unit(const internal::Judgement& j) const;
+  void Keep(std::int64_t index, const internal::Judgement& j);
+
+  const internal::CompareRule& rule_;
+  const std::vector<std::int64_t> dims_;
+  Anatomy anatomy_;
+  std::vector<std::vector<bool>> hits_;  // an axis
+  Line all_;
+  Line row_;
+  Lines rows_;
+  std::vector<Line> columns_;  // empty where there are too many
+  std::int64_t row_at_ = -1;
+  double squared_error_ = 0;
+  double squared_expected_ = 0;
+  std::optional<double> first_output_;
+  bool one_output_ = true;
+  std::int64_t stride_ = 1;  // of the samples kept among the finite wrong elements
+};
+
+// The whole of it: reads output and reference of `request` from the device in pieces.
+// The device's own errors.
+absl::StatusOr<Anatomy> Dissect(const Case& c, const Plan& plan, Device& device,
+                                const CompareRequest& request);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_VALIDATE_ANATOMY_H_

@@ -1,0 +1,39 @@
+// The rules of Diagnose, by what they look at. Each returns nothing where its
+// evidence is not there.
+#ifndef ASSAY_KERNELS_VALIDATE_DIAGNOSE_RULES_H_
+#define ASSAY_KERNELS_VALIDATE_DIAGNOSE_RULES_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "kernels/validate/diagnose.h"
+
+namespace assay::internal {
+
+struct Reading {
+  std::string reads_as;
+  std::string next_step;
+};
+using Rule = std::optional<Reading>(const Symptoms& s);
+
+// A finding of that reason, or nullptr.
+const Finding* FindingOf(const Symptoms& s, std::string_view reason);
+bool IsOp(const Symptoms& s, std::string_view op);
+// All inputs are measured and finite.
+bool InputsFinite(const Symptoms& s);
+
+// Memory and launches (diagnose.cc).
+Rule WritesOutside, ChangesInput, Nondeterministic, ProbesOnly, Slow, Suspicious, TooWide,
+    NothingProven;
+// NaN and infinities (diagnose_classes.cc).
+Rule ExpOverflows, MaskedRows, VarianceCancels, SumOverflows, ReadsOutside, NonFinite;
+// Where errors lie (diagnose_places.cc).
+Rule Unwritten, Displaced, Transposed, TileEdges, Tail, OneBlock, SingleElement, WholeHeads;
+// What the values are (diagnose_values.cc).
+Rule ZeroOutput, ConstantOutput, TailUnderflows, WrongScale, ColumnScale, MissingBias, RowFactor,
+    NarrowSums, NarrowBf16, Truncation;
+
+}  // namespace assay::internal
+
+#endif  // ASSAY_KERNELS_VALIDATE_DIAGNOSE_RULES_H_

@@ -1,0 +1,123 @@
+#include "kernels/validate/suspects.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "kernels/numerics/bound.h"
+#include "kernels/numerics/cat.h"
+
+namespace assay {
+namespace {
+
+constexpr std::size_t kMaxTested = 16;
+// Fewer elements than this could agree by chance.
+constexpr std::size_t kLeastTested = 4;
+// Input elements a test may read; above, a case is too long to look into.
+constexpr std::int64_t kMostRead = std::int64_t{1} << 23;
+
+// Elements of the inputs that the reference of `elements` outputs reads, about.
+std::int64_t ReadFor(const Case& c, const Plan& plan, std::int64_t elements) {
+  if (const auto* p = std::get_if<AttentionProblem>(&c.problem)) {
+    return 2 * p->KvSeq() * p->dim * std::min<std::int64_t>(elements, p->batch * p->heads);
+  }
+  if (std::holds_alternative<SoftmaxProblem>(c.problem) ||
+      std::holds_alternative<LayerNormProblem>(c.problem)) {
+    return plan.output.extents.cols * elements;
+  }
+  return 2 * plan.accumulations * elements;
+}
+
+}  // namespace
+
+AlteredInputs::AlteredInputs(const Scene& scene, const Plan& plan, Reader read)
+    : inputs_(scene.inputs), plan_(plan), read_(std::move(read)) {
+  for (const Operand& operand : plan.inputs) {
+    const auto& originals = scene.plan.inputs;
+    const auto at = std::find_if(originals.begin(), originals.end(),
+                                 [&](const Operand& o) { return o.name == operand.name; });
+    source_.push_back(at == originals.end() ? -1 : static_cast<int>(at - originals.begin()));
+  }
+}
+
+void AlteredInputs::Read(int operand, std::int64_t begin, std::int64_t count, double* out) const {
+  const auto at = static_cast<std::size_t>(operand);
+  if (read_ && read_(plan_.inputs[at].name, begin, count, out)) return;
+  if (source_[at] < 0) {
+    std::fill_n(out, count, 0.0);
+    return;
+  }
+  inputs_.Read(source_[at], begin, count, out);
+}
+
+std::optional<Proof> Agreement(std::span<const WrongElement> elements,
+                               std::span<const double> value, std::span<const double> bound) {
+  std::size_t agree = 0;
+  std::size_t telling = 0;
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    const WrongElement& e = elements[i];
+    const bool agrees =
+        std::isnan(value[i]) ? std::isnan(e.actual) : std::abs(e.actual - value[i]) <= bound[i];
+    if (!agrees) continue;
+    ++agree;
+    // What would be accepted as right as well, or as anything, tells nothing.
+    if (std::isnan(value[i]) || std::abs(value[i] - e.expected) > 2 * bound[i]) ++telling;
+  }
+  const std::size_t n = elements.size();
+  if (n < kLeastTested || agree + n / 8 < n || 2 * telling < n) return std::nullopt;
+  return Proof{Cat(agree, " of ", n, " sampled elements are what that gives"), ""};
+}
+
+Suspect AlteredCase(const Scene& scene, Case altered, AlteredInputs::Reader read,
+                    std::string reads_as, std::string next_step) {
+  auto test = [&scene, altered = std::move(altered), read = std::move(read)](
+                  std::span<const WrongElement> elements) -> std::optional<Proof> {
+    absl::StatusOr<Plan> plan = scene.op.MakePlan(altered);
+    if (!plan.ok()) return std::nullopt;
+    plan->intermediate_roundoff = scene.plan.intermediate_roundoff;
+    plan->flushes_subnormals = scene.plan.flushes_subnormals;
+    const AlteredInputs inputs(scene, *plan, read);
+    std::vector<std::int64_t> at;
+    for (const WrongElement& e : elements) at.push_back(e.index);
+    std::vector<double> value(at.size()), bound(at.size(), 0.0);
+    scene.op.ReferenceAt(altered, *plan, inputs, at, value.data(), bound.data());
+    const OutputRounding rounding = OutputRoundingOf(scene.plan.output.dtype);
+    const double factor = scene.plan.zero_mean_random ? 1.0 : scene.plan.proven_factor;
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      bound[i] = scene.plan.exact ? 0.25 : TBound(rounding, value[i], factor * bound[i]);
+    }
+    return Agreement(elements, value, bound);
+  };
+  return {std::move(reads_as), std::move(next_step), std::move(test)};
+}
+
+std::optional<Conviction> FindSuspect(const Scene& scene, const Anatomy& anatomy) {
+  std::vector<WrongElement> tested;
+  const std::size_t all = anatomy.samples.size();
+  const std::size_t some = std::min(all, kMaxTested);
+  for (std::size_t i = 0; i < some; ++i) tested.push_back(anatomy.samples[i * all / some]);
+  if (tested.size() < kLeastTested ||
+      ReadFor(scene.c, scene.plan, static_cast<std::int64_t>(some)) > kMostRead) {
+    return std::nullopt;
+  }
+  std::vector<Suspect> suspects;
+  if (std::holds_alternative<GemmProblem>(scene.c.problem)) suspects = GemmSuspects(scene);
+  if (std::holds_alternative<ConvProblem>(scene.c.problem)) suspects = ConvSuspects(scene);
+  if (std::holds_alternative<AttentionProblem>(scene.c.problem))
+    suspects = AttentionSuspects(scene);
+  if (std::holds_alternative<SoftmaxProblem>(scene.c.problem)) suspects = SoftmaxSuspects(scene);
+  if (std::holds_alternative<LayerNormProblem>(scene.c.problem))
+    suspects = LayerNormSuspects(scene);
+  for (Suspect& suspect : suspects) {
+    std::optional<Proof> proof = suspect.test(tested);
+    if (!proof.has_value()) continue;
+    if (!proof->reads_as.empty()) suspect.reads_as = std::move(proof->reads_as);
+    return Conviction{std::move(suspect.reads_as), std::move(proof->evidence),
+                      std::move(suspect.next_step)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace assay

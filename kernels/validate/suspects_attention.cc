@@ -1,0 +1,143 @@
+// What is usually wrong with an attention kernel.
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "kernels/numerics/cat.h"
+#include "kernels/validate/suspects.h"
+
+namespace assay {
+namespace {
+
+// Whether query sees key, as a faulty kernel has it.
+using Sees = std::function<bool(std::int64_t query, std::int64_t key)>;
+
+// The case without its own masks, and `sees` for a mask; where the case has a mask of
+// its own, both must let a key through.
+Suspect Masked(const Scene& scene, bool with_own, const Sees& sees, std::string reads_as,
+               std::string next_step) {
+  Case c = scene.c;
+  auto& p = std::get<AttentionProblem>(c.problem);
+  const bool own = with_own && p.masked();
+  p.causal = false;
+  p.mask_density = 0.5;  // so that there is a mask to read
+  const std::int64_t keys = p.KvSeq();
+  auto read = [&scene, keys, own, sees](std::string_view name, std::int64_t begin,
+                                        std::int64_t count, double* out) {
+    if (name != "mask") return false;
+    if (own) scene.inputs.Read(3, begin, count, out);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const bool open = !own || out[i] != 0.0;
+      out[i] = open && sees((begin + i) / keys, (begin + i) % keys) ? 1.0 : 0.0;
+    }
+    return true;
+  };
+  return AlteredCase(scene, std::move(c), std::move(read), std::move(reads_as),
+                     std::move(next_step));
+}
+
+}  // namespace
+
+std::vector<Suspect> AttentionSuspects(const Scene& scene) {
+  const auto& p = std::get<AttentionProblem>(scene.c.problem);
+  const std::int64_t keys = p.KvSeq();
+  const std::int64_t shift = keys - p.seq;  // causal: key <= query + shift
+  std::vector<Suspect> suspects;
+  const auto altered = [&](auto change, std::string reads_as, std::string next_step,
+                           AlteredInputs::Reader read = nullptr) {
+    Case c = scene.c;
+    change(std::get<AttentionProblem>(c.problem));
+    suspects.push_back(AlteredCase(scene, std::move(c), std::move(read), std::move(reads_as),
+                                   std::move(next_step)));
+  };
+  if (p.causal) {
+    const std::string comparison =
+        "look at the causal mask's comparison: query i sees key j where "
+        "j <= i + kv_seq - seq, the diagonal included";
+    suspects.push_back(Masked(
+        scene, true, [=](std::int64_t i, std::int64_t j) { return j <= i + shift + 1; },
+        "the causal mask lets one key too many through: off by one to the right", comparison));
+    suspects.push_back(Masked(
+        scene, true, [=](std::int64_t i, std::int64_t j) { return j <= i + shift - 1; },
+        "the causal mask hides the diagonal key: off by one to the left", comparison));
+    if (shift != 0) {
+      suspects.push_back(Masked(
+          scene, true, [=](std::int64_t i, std::int64_t j) { return j <= i; },
+          "the causal mask is aligned to the first query, not to the last", comparison));
+    }
+    altered([](AttentionProblem& a) { a.causal = false; }, "the causal mask is not applied",
+            "look at where the mask is applied: before the maximum is taken");
+  } else {
+    altered([](AttentionProblem& a) { a.causal = true; },
+            "a causal mask is applied though none was asked for",
+            "look at what the kernel takes for its causal flag");
+  }
+  if (p.masked()) {
+    altered([](AttentionProblem& a) { a.mask_density = 0; }, "the boolean mask is not applied",
+            "look at where the mask is read: [seq, kv_seq], 1 keeps a key");
+    altered([](AttentionProblem&) {}, "the boolean mask is inverted: 1 is taken for hidden",
+            "1 keeps a key, 0 hides it",
+            [&scene](std::string_view name, std::int64_t begin, std::int64_t count, double* out) {
+              if (name != "mask") return false;
+              scene.inputs.Read(3, begin, count, out);
+              for (std::int64_t i = 0; i < count; ++i) out[i] = out[i] == 0.0 ? 1.0 : 0.0;
+              return true;
+            });
+  }
+  if (p.KvHeads() != p.heads && p.KvHeads() > 1) {
+    altered(
+        [](AttentionProblem& a) { a.kv_heads = a.heads; },
+        "query head h reads key and value head h mod kv_heads, not h / (heads / kv_heads)",
+        "look at the mapping of heads: heads / kv_heads neighbours share one key and value head",
+        [&scene, &p, keys](std::string_view name, std::int64_t begin, std::int64_t count,
+                           double* out) {
+          if (name != "k" && name != "v") return false;
+          const std::int64_t head_size = keys * p.dim;
+          for (std::int64_t done = 0; done < count;) {
+            const std::int64_t at = begin + done;
+            const std::int64_t head = at / head_size;
+            const std::int64_t from = head / p.heads * p.KvHeads() + head % p.heads % p.KvHeads();
+            const std::int64_t n = std::min(count - done, head_size - at % head_size);
+            scene.inputs.Read(name == "k" ? 1 : 2, from * head_size + at % head_size, n,
+                              out + done);
+            done += n;
+          }
+          return true;
+        });
+  }
+  const double scale = p.Scale(scene.c.dtype);
+  for (const auto& [other, what] :
+       {std::pair{1.0, "the scores are not scaled"},
+        std::pair{1.0 / static_cast<double>(p.dim), "the scores are scaled by 1/dim, not 1/√dim"},
+        std::pair{scale * scale, "the scores are scaled twice"}}) {
+    if (other == scale) continue;
+    altered([other = other](AttentionProblem& a) { a.scale = other; }, what,
+            "look at where the scores are multiplied by the scale: once, before the softmax");
+  }
+  const std::pair<double AttentionProblem::*, std::string_view> scales[] = {
+      {&AttentionProblem::scale_q, "Q"},
+      {&AttentionProblem::scale_k, "K"},
+      {&AttentionProblem::scale_v, "V"}};
+  for (const auto& [field, name] : scales) {
+    if (p.*field == 1.0) continue;
+    altered([field = field](AttentionProblem& a) { a.*field = 1.0; },
+            Cat(name, "'s scale is left out"),
+            Cat("multiply ", name, "'s stored values by their scale"));
+  }
+  for (Suspect& online : OnlineSoftmaxSuspects(scene)) suspects.push_back(std::move(online));
+  for (const std::int64_t tile : {1, 8, 16, 32, 64, 128}) {
+    const std::int64_t tail = keys % tile == 0 ? tile : keys % tile;
+    if (tail >= keys || (tile > 1 && tail == 1)) continue;
+    suspects.push_back(Masked(
+        scene, true,
+        [=](std::int64_t i, std::int64_t j) {
+          return j < keys - tail && (!p.causal || j <= i + shift);
+        },
+        Cat("the last ", tail == 1 ? "key is" : Cat(tail, " keys are"), " left out"),
+        "look at the bounds of the loop over keys: its last tile, and its remainder"));
+  }
+  return suspects;
+}
+
+}  // namespace assay

@@ -1,0 +1,369 @@
+// What is usually wrong with a matrix product or a convolution.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_format.h"
+#include "kernels/numerics/cat.h"
+#include "kernels/numerics/convert.h"
+#include "kernels/validate/suspects.h"
+
+namespace assay {
+namespace {
+
+// Errors of a simulated accumulator and the seen ones are of one size within this.
+constexpr double kAlike = 2.5;
+
+// The products behind one element, in the order of k.
+class Products {
+ public:
+  explicit Products(const Scene& scene)
+      : p_(std::get<GemmProblem>(scene.c.problem)), inputs_(scene.inputs) {}
+
+  std::vector<double> Of(std::int64_t index) const {
+    const std::int64_t batch = index / (p_.m * p_.n);
+    const std::int64_t i = index / p_.n % p_.m;
+    const std::int64_t j = index % p_.n;
+    std::vector<double> a = Vector(0, batch, i, p_.m, !p_.trans_a);
+    const std::vector<double> b = Vector(1, batch, j, p_.n, p_.trans_b);
+    for (std::size_t k = 0; k < a.size(); ++k) a[k] *= b[k];
+    return a;
+  }
+
+ private:
+  // The k elements of one row of op(A), or one column of op(B).
+  std::vector<double> Vector(int operand, std::int64_t batch, std::int64_t at, std::int64_t extent,
+                             bool along) const {
+    std::vector<double> v(static_cast<std::size_t>(p_.k));
+    if (along) {
+      inputs_.Read(operand, (batch * extent + at) * p_.k, p_.k, v.data());
+      return v;
+    }
+    for (std::int64_t k = 0; k < p_.k; ++k) {
+      inputs_.Read(operand, (batch * p_.k + k) * extent + at, 1, v.data() + k);
+    }
+    return v;
+  }
+
+  const GemmProblem& p_;
+  const HostInputs& inputs_;
+};
+
+// D = factor·Σ + …: what an error of the sum becomes. Nothing where a column or an
+// activation has a say in it.
+std::optional<double> SumFactor(const GemmProblem& p) {
+  if (p.channel_scale || p.activation != "none") return std::nullopt;
+  return p.alpha * p.scale_a * p.scale_b;
+}
+
+// A stretch of k that is left out, or counted twice.
+struct Stretch {
+  std::int64_t width = 0;
+  std::int64_t at = 0;  // in widths
+  int sign = 0;         // -1 left out, +1 twice
+
+  auto operator<=>(const Stretch&) const = default;
+};
+
+std::set<Stretch> StretchesOf(const std::vector<double>& products, double error, double bound) {
+  std::set<Stretch> found;
+  const auto k = static_cast<std::int64_t>(products.size());
+  for (std::int64_t width = 1; width < k; width *= 2) {
+    for (std::int64_t at = 0; at * width < k; ++at) {
+      double sum = 0;
+      for (std::int64_t t = at * width; t < std::min(k, (at + 1) * width); ++t) {
+        sum += products[static_cast<std::size_t>(t)];
+      }
+      for (const int sign : {-1, 1}) {
+        if (std::abs(error - sign * sum) <= bound) found.insert({width, at, sign});
+      }
+    }
+  }
+  return found;
+}
+
+std::string Name(const Stretch& s, std::int64_t k) {
+  const std::int64_t first = s.at * s.width;
+  const std::int64_t last = std::min(k, first + s.width) - 1;
+  std::string what =
+      first == last ? Cat("the term k = ", first) : Cat("the terms k = ", first, " to ", last);
+  if (last == k - 1) {
+    what = first == last ? "the last term of each sum"
+                         : Cat("the last ", last - first + 1, " terms of each sum");
+  }
+  return Cat(what, first == last ? " is" : " are", s.sign < 0 ? " left out" : " counted twice");
+}
+
+// The same stretch of k is wrong in every element.
+Suspect WrongStretch(const Scene& scene) {
+  Suspect suspect;
+  suspect.next_step =
+      "look at the bounds of the loop over k: its last iteration, its remainder, and the tile "
+      "that is prefetched";
+  suspect.test = [&scene](std::span<const WrongElement> elements) -> std::optional<Proof> {
+    const auto& p = std::get<GemmProblem>(scene.c.problem);
+    const std::optional<double> factor = SumFactor(p);
+    if (!factor.has_value() || *factor == 0.0) return std::nullopt;
+    const Products products(scene);
+    std::optional<std::set<Stretch>> common;
+    for (const WrongElement& e : elements) {
+      const std::set<Stretch> found =
+          StretchesOf(products.Of(e.index), (e.actual - e.expected) / *factor,
+                      scene.plan.exact ? 0.25 : 1.5 * e.bound / std::abs(*factor));
+      if (!common.has_value()) {
+        common = found;
+        continue;
+      }
+      std::set<Stretch> both;
+      std::set_intersection(common->begin(), common->end(), found.begin(), found.end(),
+                            std::inserter(both, both.end()));
+      common = std::move(both);
+      if (common->empty()) return std::nullopt;
+    }
+    // One explanation only, else none is proven. A last stretch shows at many widths.
+    std::set<std::pair<std::int64_t, std::int64_t>> extents;
+    for (const Stretch& s : *common) {
+      extents.insert({s.at * s.width, std::min(p.k, (s.at + 1) * s.width)});
+    }
+    if (extents.size() != 1) return std::nullopt;
+    return Proof{Cat("so in ", elements.size(), " of ", elements.size(), " sampled elements"),
+                 Name(*common->begin(), p.k)};
+  };
+  return suspect;
+}
+
+// Sums kept in a format narrower than fp32: the errors are of the size that gives.
+Suspect NarrowAccumulator(const Scene& scene, DType format) {
+  Suspect suspect;
+  suspect.reads_as = Cat("the sums are kept in ", Name(format),
+                         ": the accumulator is not FP32, and the error grows with k");
+  suspect.next_step =
+      "accumulate in FP32 (the library's compute type, the type of the accumulator's registers) "
+      "and round once at the end";
+  suspect.test = [&scene, format](std::span<const WrongElement> elements) -> std::optional<Proof> {
+    const auto& p = std::get<GemmProblem>(scene.c.problem);
+    const std::optional<double> factor = SumFactor(p);
+    if (!factor.has_value() || scene.plan.exact || p.k < 16) return std::nullopt;
+    const Products products(scene);
+    double seen = 0;
+    double simulated = 0;
+    double magnitude = 0;
+    double bounds = 0;
+    std::size_t same = 0;
+    for (const WrongElement& e : elements) {
+      double narrow = 0;
+      double exact = 0;
+      for (const double product : products.Of(e.index)) {
+        narrow = Quantise(narrow + product, format);
+        exact += product;
+      }
+      if (!std::isfinite(narrow)) return std::nullopt;
+      const double error = *factor * (narrow - exact);
+      seen += (e.actual - e.expected) * (e.actual - e.expected);
+      simulated += error * error;
+      magnitude += e.expected * e.expected;
+      bounds += e.bound * e.bound;
+      if (std::abs(e.actual - e.expected - error) <= e.bound) ++same;
+    }
+    const auto n = static_cast<double>(elements.size());
+    seen = std::sqrt(seen / n);
+    simulated = std::sqrt(simulated / n);
+    if (same == elements.size()) {
+      return Proof{Cat(same, " of ", same, " sampled elements are what sums in ", Name(format),
+                       ", term after term, give"),
+                   ""};
+    }
+    // Another order of the sum gives other errors of the same size.
+    const bool alike = seen <= kAlike * simulated && simulated <= kAlike * seen;
+    const bool small = seen < 0.25 * std::sqrt(magnitude / n);
+    // Such sums must be able to pass their bounds, else something else did.
+    const bool able = simulated >= 0.75 * std::sqrt(bounds / n);
+    if (!alike || !small || !able) return std::nullopt;
+    return Proof{absl::StrFormat("the errors are of the size that gives: %.2g rms, %.2g simulated",
+                                 seen, simulated),
+                 ""};
+  };
+  return suspect;
+}
+
+// An operand with leading dimension beyond its extent, read as if it were dense.
+AlteredInputs::Reader IgnoringLeadingDimension(const Scene& scene, std::size_t operand) {
+  const Operand& o = scene.plan.inputs[operand];
+  return [&scene, &o, operand](std::string_view name, std::int64_t begin, std::int64_t count,
+                               double* out) {
+    if (name != o.name) return false;
+    const Extents& e = o.extents;
+    // Padding is all ones, in every format.
+    const std::uint64_t ones = ~std::uint64_t{0} >> (64 - Info(o.dtype).storage_bits);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t at = begin + i;
+      const std::int64_t batch = at / (e.rows * e.cols);
+      const std::int64_t offset = at % (e.rows * e.cols);
+      const std::int64_t row = offset / e.ld;
+      const std::int64_t col = offset % e.ld;
+      if (col >= e.cols) {
+        out[i] = ToDouble(o.dtype, ones);
+      } else {
+        scene.inputs.Read(static_cast<int>(operand), (batch * e.rows + row) * e.cols + col, 1,
+                          out + i);
+      }
+    }
+    return true;
+  };
+}
+
+// A and B rounded to a narrower format before they are multiplied.
+AlteredInputs::Reader Rounded(const Scene& scene, DType format) {
+  return
+      [&scene, format](std::string_view name, std::int64_t begin, std::int64_t count, double* out) {
+        if (name != "a" && name != "b") return false;
+        scene.inputs.Read(name == "a" ? 0 : 1, begin, count, out);
+        for (std::int64_t i = 0; i < count; ++i) out[i] = Quantise(out[i], format);
+        return true;
+      };
+}
+
+}  // namespace
+
+std::vector<Suspect> GemmSuspects(const Scene& scene) {
+  const auto& p = std::get<GemmProblem>(scene.c.problem);
+  std::vector<Suspect> suspects;
+  const auto altered = [&](auto change, std::string reads_as, std::string next_step,
+                           AlteredInputs::Reader read = nullptr) {
+    Case c = scene.c;
+    change(std::get<GemmProblem>(c.problem));
+    suspects.push_back(AlteredCase(scene, std::move(c), std::move(read), std::move(reads_as),
+                                   std::move(next_step)));
+  };
+  // Strides are those of the shape as it is; read otherwise it is dense.
+  altered(
+      [](GemmProblem& g) {
+        g.trans_b = !g.trans_b;
+        g.ldb = g.stride_b = 0;
+      },
+      "B is read in the other order: rows taken for columns",
+      "look at the operand's layout flag (trans_b) and at which extent its rows have");
+  altered(
+      [](GemmProblem& g) {
+        g.trans_a = !g.trans_a;
+        g.lda = g.stride_a = 0;
+      },
+      "A is read in the other order: rows taken for columns",
+      "look at the operand's layout flag (trans_a) and at which extent its rows have");
+  for (const std::size_t operand : {std::size_t{0}, std::size_t{1}}) {
+    const Operand& o = scene.plan.inputs[operand];
+    if (o.extents.ld == o.extents.cols) continue;
+    altered([](GemmProblem&) {},
+            Cat(operand == 0 ? "A" : "B", "'s leading dimension is taken for its extent: ",
+                o.extents.cols, " in place of ", o.extents.ld),
+            "pass the leading dimension itself to the loads, not the number of columns",
+            IgnoringLeadingDimension(scene, operand));
+  }
+  if (p.beta != 0.0) {
+    altered([](GemmProblem& g) { g.beta = 0; }, "the addend beta·C is left out",
+            "look at the epilogue: where beta is read, and whether C is");
+    if (p.beta != 1.0) {
+      altered([](GemmProblem& g) { g.beta = 1; }, "beta is taken for 1",
+              "look at the epilogue: where beta is read");
+    }
+  }
+  if (p.alpha != 1.0) {
+    altered([](GemmProblem& g) { g.alpha = 1; }, "alpha is taken for 1",
+            "look at the epilogue: where alpha is applied");
+  }
+  if (p.scale_a != 1.0) {
+    altered([](GemmProblem& g) { g.scale_a = 1; }, "A's scale is left out",
+            "multiply by scale_a in the epilogue, before anything is added");
+  }
+  if (p.scale_b != 1.0) {
+    altered([](GemmProblem& g) { g.scale_b = 1; }, "B's scale is left out",
+            "multiply by scale_b in the epilogue, before anything is added");
+  }
+  if (p.channel_scale) {
+    altered([](GemmProblem& g) { g.channel_scale = false; }, "the scale of each column is left out",
+            "multiply column j by channel_scale[j] before anything is added");
+  }
+  if (p.bias) {
+    altered([](GemmProblem& g) { g.bias = false; }, "the bias is left out",
+            "add bias[j] to column j before the activation");
+  }
+  if (p.activation != "none") {
+    for (const char* other : {"none", "relu", "gelu", "gelu_tanh"}) {
+      if (p.activation == other) continue;
+      altered([other](GemmProblem& g) { g.activation = other; },
+              other == std::string_view("none")
+                  ? Cat("the activation ", p.activation, " is left out")
+                  : Cat("the activation is ", other, ", not ", p.activation),
+              "look at which activation the epilogue is built with");
+    }
+  }
+  suspects.push_back(WrongStretch(scene));
+  if (scene.c.dtype == DType::kF32 || scene.c.dtype == DType::kF64) {
+    for (const DType format : {DType::kF32, DType::kTF32, DType::kBF16, DType::kF16}) {
+      if (format == scene.c.dtype) continue;
+      altered([](GemmProblem&) {},
+              Cat("the operands are rounded to ", Name(format), " before they are multiplied"),
+              Cat("turn the library's ", Name(format), " mode off, or ask for ", Name(format),
+                  " and its bounds"),
+              Rounded(scene, format));
+    }
+  }
+  if (Info(scene.c.dtype).storage_bits <= 32 && !Info(scene.c.dtype).is_integer) {
+    suspects.push_back(NarrowAccumulator(scene, DType::kF16));
+    suspects.push_back(NarrowAccumulator(scene, DType::kBF16));
+  }
+  return suspects;
+}
+
+std::vector<Suspect> ConvSuspects(const Scene& scene) {
+  const auto& p = std::get<ConvProblem>(scene.c.problem);
+  std::int64_t taps = 1;
+  for (const std::int64_t extent : p.kernel) taps *= extent;
+  const std::int64_t channels = p.channels / p.groups;
+  const bool last = p.layout == "nhwc";
+  // The tap of a filter's weights that an element of w is.
+  const auto tap_of = [=](std::int64_t at) {
+    const std::int64_t within = at % (taps * channels);
+    return last ? within / channels : within % taps;
+  };
+  std::vector<Suspect> suspects;
+  const auto add = [&](AlteredInputs::Reader read, std::string reads_as, std::string next_step) {
+    suspects.push_back(
+        AlteredCase(scene, scene.c, std::move(read), std::move(reads_as), std::move(next_step)));
+  };
+  const auto without = [&scene, tap_of](std::int64_t tap) -> AlteredInputs::Reader {
+    return [&scene, tap_of, tap](std::string_view name, std::int64_t begin, std::int64_t count,
+                                 double* out) {
+      if (name != "w") return false;
+      scene.inputs.Read(1, begin, count, out);
+      for (std::int64_t i = 0; i < count; ++i) {
+        if (tap_of(begin + i) == tap) out[i] = 0;
+      }
+      return true;
+    };
+  };
+  if (taps > 1) {
+    const char* const loops = "look at the bounds of the loops over the filter's taps";
+    add(without(taps - 1), "the last tap of the filters is left out", loops);
+    add(without(0), "the first tap of the filters is left out", loops);
+    add(
+        [&scene, tap_of, taps, channels, last](std::string_view name, std::int64_t begin,
+                                               std::int64_t count, double* out) {
+          if (name != "w") return false;
+          for (std::int64_t i = 0; i < count; ++i) {
+            const std::int64_t tap = tap_of(begin + i);
+            const std::int64_t step = (taps - 1 - 2 * tap) * (last ? channels : 1);
+            scene.inputs.Read(1, begin + i + step, 1, out + i);
+          }
+          return true;
+        },
+        "the filters are flipped: a convolution in the strict sense, not a cross-correlation",
+        "walk the filter in the input's order, not against it");
+  }
+  return suspects;
+}
+
+}  // namespace assay

@@ -1,0 +1,298 @@
+// What is usually wrong with an online softmax: keys come in tiles, and what was summed
+// is rescaled whenever the running maximum m grows.
+//
+//   tile t:  m' = max(m, tile's scores),  f = exp(m − m'),  l = f·l + Σ e,  o = f·o + Σ e·v
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "kernels/numerics/cat.h"
+#include "kernels/validate/suspects.h"
+
+namespace assay {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Terms that should have shrunk are summed as they are, and so is their rounding.
+constexpr double kRounding = 0x1p-10;
+
+// Scores and values of rows of an attention case, each made once.
+class Rows {
+ public:
+  explicit Rows(const Scene& scene)
+      : scene_(scene), p_(std::get<AttentionProblem>(scene.c.problem)) {}
+
+  std::int64_t keys() const { return p_.KvSeq(); }
+  // Row of an output element, and its query within the head.
+  std::int64_t RowOf(std::int64_t index) const { return index / p_.dim; }
+  std::int64_t QueryOf(std::int64_t row) const { return row % p_.seq; }
+  std::int64_t queries() const { return p_.seq; }
+  std::int64_t ColumnOf(std::int64_t index) const { return index % p_.dim; }
+
+  // −Inf where the key is hidden.
+  const std::vector<double>& Scores(std::int64_t row) {
+    std::vector<double>& s = scores_[row];
+    if (!s.empty()) return s;
+    const std::int64_t query = QueryOf(row);
+    const Head& head = HeadOf(row);
+    std::vector<double> q(static_cast<std::size_t>(p_.dim));
+    scene_.inputs.Read(0, row * p_.dim, p_.dim, q.data());
+    std::vector<double> mask(static_cast<std::size_t>(keys()), 1.0);
+    if (p_.masked()) scene_.inputs.Read(3, query * keys(), keys(), mask.data());
+    const double scale = p_.Scale(scene_.c.dtype) * p_.scale_q * p_.scale_k;
+    s.assign(static_cast<std::size_t>(keys()), -kInfinity);
+    for (std::int64_t j = 0; j < keys(); ++j) {
+      if (p_.causal && j > query + keys() - p_.seq) break;
+      const auto at = static_cast<std::size_t>(j);
+      if (mask[at] == 0.0) continue;
+      double sum = 0;
+      for (std::int64_t d = 0; d < p_.dim; ++d) {
+        sum += q[static_cast<std::size_t>(d)] * head.k[static_cast<std::size_t>(j * p_.dim + d)];
+      }
+      s[at] = scale * sum;
+    }
+    return s;
+  }
+
+  double Value(std::int64_t row, std::int64_t key, std::int64_t column) {
+    return HeadOf(row).v[static_cast<std::size_t>(key * p_.dim + column)];
+  }
+
+ private:
+  struct Head {
+    std::vector<double> k, v;  // [keys, dim]
+  };
+
+  const Head& HeadOf(std::int64_t row) {
+    const std::int64_t head = row / p_.seq;
+    const std::int64_t kv =
+        head / p_.heads * p_.KvHeads() + head % p_.heads / (p_.heads / p_.KvHeads());
+    Head& h = heads_[kv];
+    if (!h.k.empty()) return h;
+    const std::int64_t size = keys() * p_.dim;
+    h.k.resize(static_cast<std::size_t>(size));
+    h.v.resize(h.k.size());
+    scene_.inputs.Read(1, kv * size, size, h.k.data());
+    scene_.inputs.Read(2, kv * size, size, h.v.data());
+    for (double& v : h.v) v *= p_.scale_v;
+    return h;
+  }
+
+  const Scene& scene_;
+  const AttentionProblem& p_;
+  std::map<std::int64_t, Head> heads_;
+  std::map<std::int64_t, std::vector<double>> scores_;
+};
+
+// The running maxima before and behind each tile.
+struct Maxima {
+  std::vector<double> before, behind;
+};
+
+Maxima MaximaOf(const std::vector<double>& scores, std::int64_t tile) {
+  Maxima m;
+  double running = -kInfinity;
+  for (std::size_t first = 0; first < scores.size(); first += static_cast<std::size_t>(tile)) {
+    const std::size_t end = std::min(scores.size(), first + static_cast<std::size_t>(tile));
+    m.before.push_back(running);
+    for (std::size_t j = first; j < end; ++j) running = std::max(running, scores[j]);
+    m.behind.push_back(running);
+  }
+  return m;
+}
+
+double Rescale(double before, double behind) {
+  return before == -kInfinity ? 1.0 : std::exp(before - behind);
+}
+
+// One element of an online softmax that rescales o by `factors` of tiles and l by
+// `sum_factors`; an empty list rescales nothing.
+double Online(Rows& rows, std::int64_t index, std::int64_t tile, const std::vector<double>& factors,
+              const std::vector<double>& sum_factors) {
+  const std::int64_t row = rows.RowOf(index);
+  const std::vector<double>& scores = rows.Scores(row);
+  const Maxima maxima = MaximaOf(scores, tile);
+  double o = 0;
+  double l = 0;
+  for (std::size_t t = 0; t < maxima.behind.size(); ++t) {
+    const double m = maxima.behind[t];
+    if (m == -kInfinity) continue;
+    if (!factors.empty()) o *= factors[t];
+    if (!sum_factors.empty()) l *= sum_factors[t];
+    const std::int64_t first = static_cast<std::int64_t>(t) * tile;
+    for (std::int64_t j = first; j < std::min(rows.keys(), first + tile); ++j) {
+      const double e = std::exp(scores[static_cast<std::size_t>(j)] - m);
+      l += e;
+      o += e * rows.Value(row, j, rows.ColumnOf(index));
+    }
+  }
+  return o / l;
+}
+
+std::vector<double> FactorsOf(Rows& rows, std::int64_t row, std::int64_t tile) {
+  const Maxima maxima = MaximaOf(rows.Scores(row), tile);
+  std::vector<double> factors;
+  for (std::size_t t = 0; t < maxima.behind.size(); ++t) {
+    factors.push_back(Rescale(maxima.before[t], maxima.behind[t]));
+  }
+  return factors;
+}
+
+using Elements = std::span<const WrongElement>;
+
+// Agreement with what `compute` gives of each element.
+template <class Compute>
+std::optional<Proof> AgreementWith(Elements elements, Compute&& compute) {
+  std::vector<double> value, bound;
+  for (const WrongElement& e : elements) {
+    value.push_back(compute(e.index));
+    bound.push_back(1.5 * e.bound + kRounding * std::abs(value.back()));
+  }
+  return Agreement(elements, value, bound);
+}
+
+// A test of every width of the tiles of keys.
+template <class Compute>
+Suspect OfTiles(const Scene& scene, std::string reads_as, std::string next_step, Compute compute) {
+  auto test = [&scene, compute](Elements elements) -> std::optional<Proof> {
+    Rows rows(scene);
+    for (std::int64_t tile = 1; tile < rows.keys(); tile *= 2) {
+      std::optional<Proof> proof =
+          AgreementWith(elements, [&](std::int64_t index) { return compute(rows, index, tile); });
+      if (!proof.has_value()) continue;
+      proof->evidence += Cat(", with tiles of ", tile, tile == 1 ? " key" : " keys");
+      return proof;
+    }
+    return std::nullopt;
+  };
+  return {std::move(reads_as), std::move(next_step), std::move(test)};
+}
+
+// The rescaling factor of the query that has the column's number in its tile.
+Suspect WrongAxis(const Scene& scene) {
+  auto test = [&scene](Elements elements) -> std::optional<Proof> {
+    Rows rows(scene);
+    for (std::int64_t queries = 8; queries <= 256; queries *= 2) {
+      for (std::int64_t tile = 8; tile < rows.keys() && tile <= 256; tile *= 2) {
+        std::optional<Proof> proof = AgreementWith(elements, [&](std::int64_t index) {
+          const std::int64_t row = rows.RowOf(index);
+          const std::int64_t query = rows.QueryOf(row);
+          const std::int64_t first = query - query % queries;
+          const std::int64_t width = std::min(queries, rows.queries() - first);
+          const std::int64_t other = row - query + first + rows.ColumnOf(index) % width;
+          return Online(rows, index, tile, FactorsOf(rows, other, tile),
+                        FactorsOf(rows, row, tile));
+        });
+        if (!proof.has_value()) continue;
+        proof->evidence += Cat(", with tiles of ", queries, " queries and ", tile, " keys");
+        return proof;
+      }
+    }
+    return std::nullopt;
+  };
+  return {
+      "the running output is rescaled along the wrong axis: column d by the factor of query d, "
+      "not row i by that of query i",
+      "index the rescaling factor by the row of the accumulator, not by its column", test};
+}
+
+// A stretch of keys that is left out, counted twice, or given the values of the
+// stretch before.
+Suspect WrongTile(const Scene& scene) {
+  auto test = [&scene](Elements elements) -> std::optional<Proof> {
+    Rows rows(scene);
+    // Of each element: exp(s − max), and its product with the value.
+    std::vector<std::vector<double>> weights, products;
+    for (const WrongElement& e : elements) {
+      const std::int64_t row = rows.RowOf(e.index);
+      const std::vector<double>& scores = rows.Scores(row);
+      const double max = *std::max_element(scores.begin(), scores.end());
+      if (max == -kInfinity) return std::nullopt;
+      std::vector<double>& w = weights.emplace_back();
+      std::vector<double>& wv = products.emplace_back();
+      for (std::int64_t j = 0; j < rows.keys(); ++j) {
+        w.push_back(std::exp(scores[static_cast<std::size_t>(j)] - max));
+        wv.push_back(w.back() * rows.Value(row, j, rows.ColumnOf(e.index)));
+      }
+    }
+    for (std::int64_t tile = 128; tile >= 1; tile /= 2) {
+      for (std::int64_t first = 0; first < rows.keys(); first += tile) {
+        const std::int64_t end = std::min(rows.keys(), first + tile);
+        if (end - first == rows.keys()) continue;
+        constexpr std::string_view kWhat[] = {"left out", "counted twice",
+                                              "given the values of the tile before"};
+        for (std::size_t what = 0; what < 3; ++what) {
+          if (what == 2 && first == 0) continue;
+          std::size_t at = 0;
+          std::optional<Proof> proof = AgreementWith(elements, [&](std::int64_t index) {
+            const std::vector<double>& w = weights[at];
+            const std::vector<double>& wv = products[at++];
+            double o = 0, l = 0;
+            for (std::int64_t j = 0; j < rows.keys(); ++j) {
+              const auto k = static_cast<std::size_t>(j);
+              const bool inside = j >= first && j < end;
+              if (inside && what == 0) continue;
+              const double times = inside && what == 1 ? 2.0 : 1.0;
+              l += times * w[k];
+              o += inside && what == 2
+                       ? w[k] * rows.Value(rows.RowOf(index), j - tile, rows.ColumnOf(index))
+                       : times * wv[k];
+            }
+            return o / l;
+          });
+          if (!proof.has_value()) continue;
+          proof->reads_as = tile == 1
+                                ? Cat("key ", first, " is ", kWhat[what])
+                                : Cat("the keys ", first, " to ", end - 1, " are ", kWhat[what]);
+          return proof;
+        }
+      }
+    }
+    return std::nullopt;
+  };
+  return {"",
+          "look at the loop over tiles of keys: its bounds, and when the buffer of a tile is "
+          "filled",
+          test};
+}
+
+}  // namespace
+
+std::vector<Suspect> OnlineSoftmaxSuspects(const Scene& scene) {
+  std::vector<Suspect> suspects;
+  suspects.push_back(OfTiles(
+      scene, "the running output is not rescaled when the running maximum grows (online softmax)",
+      "multiply the accumulated output, and not the sum alone, by exp(old maximum - new maximum) "
+      "before a tile is added",
+      [](Rows& rows, std::int64_t index, std::int64_t tile) {
+        return Online(rows, index, tile, {}, FactorsOf(rows, rows.RowOf(index), tile));
+      }));
+  suspects.push_back(OfTiles(
+      scene, "the running sum is not rescaled when the running maximum grows (online softmax)",
+      "multiply the sum l, too, by exp(old maximum - new maximum) before a tile is added",
+      [](Rows& rows, std::int64_t index, std::int64_t tile) {
+        return Online(rows, index, tile, FactorsOf(rows, rows.RowOf(index), tile), {});
+      }));
+  suspects.push_back({"the output is not divided by the sum of the exponentials",
+                      "divide each row by its sum l at the end",
+                      [&scene](Elements elements) -> std::optional<Proof> {
+                        Rows rows(scene);
+                        std::size_t at = 0;
+                        return AgreementWith(elements, [&](std::int64_t index) {
+                          const std::vector<double>& scores = rows.Scores(rows.RowOf(index));
+                          const double max = *std::max_element(scores.begin(), scores.end());
+                          double l = 0;
+                          for (const double s : scores) l += std::exp(s - max);
+                          return elements[at++].expected * l;
+                        });
+                      }});
+  suspects.push_back(WrongAxis(scene));
+  suspects.push_back(WrongTile(scene));
+  return suspects;
+}
+
+}  // namespace assay
