@@ -12,7 +12,7 @@
 //   extremes       fma(b, n, y's top bit ? −a : a)
 //   near-constant  fma(b, n, a)              large-small   n in columns past the first two
 //   bernoulli      u < a                     exact-sparse  u < a ? (x odd ? −1 : 1) : 0
-//   exact-ints     U of the low 24 bits < a ? 1 + (x >> 30) : 0
+//   exact-ints     U of the low 24 bits < a ? 1 + (x >> (32 − b)) : 0
 //   denormal       magnitude code 1 + floor(x·(2^m − 1)/2^32), sign from x's lowest bit
 // The rest are functions of row, column and index, those of key_groups.h of the
 // batch too. This arithmetic is in float,
@@ -41,7 +41,7 @@ namespace assay {
 
 // Flipped in the counter's tensor word for the second draw; tensor ids are small.
 inline constexpr std::uint32_t kSecondStream = 0x80000000;
-inline constexpr std::int64_t kSequentialPeriod = 1024;
+inline constexpr double kSequentialUnit = 1024;  // elements in which `sequential` grows by its step
 inline constexpr std::int64_t kVaryPeriod = 64;
 
 // How a fill treats values beyond the format.
@@ -153,8 +153,9 @@ F DrawnValue(const Pattern& p, std::uint32_t x, std::uint32_t y, std::int64_t co
       if (!(UniformFromWord(x) < static_cast<float>(p.a))) return F{0};
       return (x & 1) != 0 ? F{-1} : F{1};
     case PatternKind::kExactInts:
-      return UniformFromWord(x << 8) < static_cast<float>(p.a) ? static_cast<F>(1 + (x >> 30))
-                                                               : F{0};
+      return UniformFromWord(x << 8) < static_cast<float>(p.a)
+                 ? static_cast<F>(1 + (x >> (32 - static_cast<int>(p.b))))
+                 : F{0};
     default:
       return F{0};
   }
@@ -190,8 +191,8 @@ inline double PlacedValue(const Pattern& p, std::int64_t index, std::int64_t row
     case PatternKind::kOneHot:
       return col == row % cols ? p.a : 0.0;
     case PatternKind::kSequential:
-      return p.a * (static_cast<double>(index % kSequentialPeriod) /
-                    static_cast<double>(kSequentialPeriod));
+      return p.a *
+             (static_cast<double>(index % static_cast<std::int64_t>(p.b)) / kSequentialUnit);
     case PatternKind::kRowVary:
       return p.a * static_cast<double>(row % kVaryPeriod);
     case PatternKind::kColVary:

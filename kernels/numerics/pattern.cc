@@ -30,8 +30,8 @@ constexpr std::array kPatterns = {
                 true},
     PatternInfo{kOneHot, "one-hot", 1, 1, 0, "one-hot[:value] at column row mod columns, else 0",
                 false},
-    PatternInfo{kSequential, "sequential", 1, 1, 0, "sequential[:step], step * (i mod 1024) / 1024",
-                false},
+    PatternInfo{kSequential, "sequential", 2, 1, 1024,
+                "sequential[:step[:period]], step * (i mod period) / 1024", false},
     PatternInfo{kAllPositive, "all-positive", 1, 1, 0, "all-positive[:sigma], |normal|", false},
     PatternInfo{kRowVary, "row-vary", 1, 0.1, 0, "row-vary[:step], step * (row mod 64)", false},
     PatternInfo{kColVary, "col-vary", 1, 0.1, 0, "col-vary[:step], step * (column mod 64)", false},
@@ -50,8 +50,8 @@ constexpr std::array kPatterns = {
                 false},
     PatternInfo{kExactSparse, "exact-sparse", 1, 0.2, 0,
                 "exact-sparse:density, +1 or -1 where kept, else 0", true},
-    PatternInfo{kExactInts, "exact-ints", 1, 1, 0,
-                "exact-ints[:density], 1 to 4 where kept, else 0", false},
+    PatternInfo{kExactInts, "exact-ints", 2, 1, 2,
+                "exact-ints[:density[:bits]], 1 to 2^bits where kept, else 0", false},
     PatternInfo{kKeyCodes, "key-codes", 2, 1, 0, "codes of groups of keys", false, true},
     PatternInfo{kQueryCodes, "query-codes", 2, 1, 0, "codes of chosen groups", false, true},
     PatternInfo{kKeyMask, "key-mask", 1, 0, 0, "1 where a query sees a key", false, true},
@@ -134,6 +134,9 @@ std::string ParameterFault(const Pattern& p) {
     default:
       break;
   }
+  if (p.kind == kExactInts && (outside(p.b, 1, 7) || std::trunc(p.b) != p.b)) {
+    return "bits = " + Shortest(p.b) + " must be a whole number from 1 to 7";
+  }
   if (p.kind == kSparse && p.b < 0) return "sigma = " + Shortest(p.b) + " must not be negative";
   for (const double v : {p.a, p.b}) {
     if (outside(v, -kMax, kMax)) return "parameter " + Shortest(v) + " is beyond float's range";
@@ -190,7 +193,7 @@ double LargestMagnitude(const Pattern& pattern) {
     case kDenormal:  // below every format's 1
       return 1;
     case kExactInts:
-      return 4;
+      return std::exp2(b);
     case kUniform:
     case kIntegers:
       return std::max(a, b);

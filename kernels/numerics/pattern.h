@@ -30,7 +30,7 @@ enum class PatternKind : std::uint8_t {
   kCheckerboard,  // checkerboard: +1 / -1 by parity of row + col
   kSparse,        // sparse:density[:sigma]         default 0.2, 1: normal where kept, else 0
   kOneHot,        // one-hot[:value]                default 1, at column row % cols
-  kSequential,    // sequential[:step]              default 1: step * (i mod 1024) / 1024
+  kSequential,    // sequential[:step[:period]]     default 1, 1024: step * (i mod period) / 1024
   kAllPositive,   // all-positive[:sigma]           |normal|
   kRowVary,       // row-vary[:step]                default 0.1: step * (row mod 64)
   kColVary,       // col-vary[:step]                default 0.1: step * (col mod 64)
@@ -43,7 +43,7 @@ enum class PatternKind : std::uint8_t {
   kNearConstant,  // near-constant:value:spread     default 1, 1e-3: value + spread * normal
   kBernoulli,     // bernoulli:p                    1 with probability p, else 0
   kExactSparse,   // exact-sparse:density           ±1 where kept, else 0 (probe I1)
-  kExactInts,     // exact-ints[:density]           default 1: 1..4 where kept (probe I2)
+  kExactInts,     // exact-ints[:density[:bits]]    default 1, 2: 1..2^bits where kept (probe I2)
   // Operands of attention's exact probe; see key_groups.h. No text form.
   kKeyCodes,
   kQueryCodes,
@@ -58,6 +58,9 @@ struct Pattern {
 
   friend bool operator==(const Pattern&, const Pattern&) = default;
 };
+
+// Longest period of `sequential` [elements].
+inline constexpr std::int64_t kMaxSequentialPeriod = std::int64_t{1} << 24;
 
 // Description of a pattern kind, for help texts and parsing.
 struct PatternInfo {

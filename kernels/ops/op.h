@@ -64,6 +64,30 @@ class HostInputs {
   virtual void Read(int operand, std::int64_t begin, std::int64_t count, double* out) const = 0;
 };
 
+// The kernel under test once more, on data of its own whose result says more than an
+// error bound does. Its seed is fixed: it has one right output for each problem and
+// format, whatever the case's data.
+struct Probe {
+  std::string_view name;  // "exact-sparse"
+  Case data;              // the same provider and formats
+  // Where data.exact: how far an output may be from the correctly rounded result [ulp],
+  // on hardware whose reciprocals are approximate; 0: not at all.
+  double max_ulp = 0;
+  // Not empty: logical elements of the output that must be those of the case's own
+  // output, within both bounds; there is no other judgement then.
+  std::vector<std::int64_t> same_elements = {};
+  std::string skipped = {};  // not empty: why the case has no such probe
+};
+
+// A relation that the output of a right kernel keeps, checked on the case's own output.
+struct Identity {
+  std::string_view name;   // "row-sums"
+  bool bitwise = false;    // no bound is in it
+  std::int64_t count = 0;  // relations checked
+  std::int64_t broken = 0;
+  std::string message = {};  // of the first that is broken
+};
+
 class Op {
  public:
   virtual ~Op() = default;
@@ -88,6 +112,17 @@ class Op {
   virtual void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
                            std::span<const std::int64_t> indices, double* value,
                            double* allowance) const = 0;
+
+  // The probes of a case that has run; none where its own data say all.
+  virtual std::vector<Probe> Probes(const Case&, const Plan&) const { return {}; }
+
+  // The relations of a judged output to its inputs, given the reference that judged it.
+  // UNIMPLEMENTED where this backend cannot look.
+  virtual absl::StatusOr<std::vector<Identity>> CheckIdentities(
+      const Case&, const Plan&, Device&, std::span<const TensorView> /*inputs*/,
+      const TensorView& /*output*/, const ReferenceBuffers&) const {
+    return std::vector<Identity>();
+  }
 };
 
 // The op of a name, or nullptr. All of them, in the order of the proto's oneof.

@@ -48,9 +48,10 @@ bool SameClass(double a, double b) {
 absl::StatusOr<Recheck> RecheckOnHost(const Case& c, const Op& op, const Plan& plan, Device& device,
                                       const TensorView& output, double* reference,
                                       double* allowance, const HostInputs& inputs,
-                                      const CompareResult& compare, bool flushes) {
+                                      const CompareResult& compare, bool flushes,
+                                      std::int64_t samples) {
   std::vector<std::int64_t> at =
-      op.Samples(c, plan, c.seed.value_or(1), std::min(kRecheckSamples, output.count()));
+      op.Samples(c, plan, c.seed.value_or(1), std::min(samples, output.count()));
   if (compare.worst.index >= 0) at.push_back(compare.worst.index);
   for (const ElementSample& s : compare.samples) at.push_back(s.index);
   std::sort(at.begin(), at.end());
@@ -102,7 +103,7 @@ absl::StatusOr<Recheck> RecheckOnHost(const Case& c, const Op& op, const Plan& p
       const double rounded = Quantise(value[i], plan.output.dtype);
       const bool may_overflow = std::abs(value[i]) + bound >= format.max_finite;
       const bool accepted = std::isfinite(o) && std::isfinite(rounded)
-                                ? std::abs(o - value[i]) <= bound
+                                ? std::abs(o - (plan.exact ? rounded : value[i])) <= bound
                                 : SameClass(o, rounded) || (may_overflow && !std::isnan(o));
       if (!accepted) {
         what = "the device accepted an output of";

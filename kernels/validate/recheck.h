@@ -27,12 +27,13 @@ struct Recheck {
 
 // `reference` and `allowance` lie on the device, [output.count()], allowance null
 // where plan.exact. `compare` is what the device's pass found, with subnormal outputs
-// that may be flushed where `flushes`. Returns the
+// that may be flushed where `flushes`. At least `samples` elements. Returns the
 // device's own errors only; a disagreement is in the result.
 absl::StatusOr<Recheck> RecheckOnHost(const Case& c, const Op& op, const Plan& plan, Device& device,
                                       const TensorView& output, double* reference,
                                       double* allowance, const HostInputs& inputs,
-                                      const CompareResult& compare, bool flushes);
+                                      const CompareResult& compare, bool flushes,
+                                      std::int64_t samples = kRecheckSamples);
 
 }  // namespace assay
 

@@ -15,6 +15,7 @@
 #include "kernels/validate/host_inputs.h"
 #include "kernels/validate/launcher.h"
 #include "kernels/validate/phase_clock.h"
+#include "kernels/validate/probes.h"
 #include "kernels/validate/recheck.h"
 #include "kernels/validate/verdict.h"
 
@@ -35,6 +36,7 @@ class Run {
         device_(device),
         registry_(registry),
         ceilings_(ceilings),
+        observer_(observer),
         clock_(device, observer),
         launcher_(c, device, clock_),
         checksum_(c, device, clock_) {}
@@ -47,6 +49,7 @@ class Run {
       outcome_.findings = {std::move(end->finding)};
     }
     outcome_.phases = clock_.Finish();
+    if (!end) RunProbes();
     return std::move(outcome_);
   }
 
@@ -310,6 +313,28 @@ class Run {
     return std::nullopt;
   }
 
+  // Last, for they take the arena. Checksums are for screening, which probes would slow.
+  void RunProbes() {
+    if (!case_.probes || ByChecksum() || outcome_.verdict == Verdict::kError) return;
+    ProbeReport report =
+        CheckProbes(ProbeSubject{case_, *op_, plan(), *entry_, launcher_}, device_, observer_);
+    if (!report.outcomes.empty()) outcome_.phases.push_back({"probes", report.seconds});
+    outcome_.probes = std::move(report.outcomes);
+    if (report.verdict == Verdict::kUnspecified) return;
+    // A case that has failed stays so; else what a probe found comes first.
+    std::vector<Finding>& findings = outcome_.findings;
+    const bool failed = outcome_.verdict == Verdict::kFailed;
+    findings.insert(failed ? findings.end() : findings.begin(), report.findings.begin(),
+                    report.findings.end());
+    if (failed) return;
+    outcome_.verdict = report.verdict;
+    if (report.verdict == Verdict::kFailed && outcome_.next_step.empty()) {
+      outcome_.next_step =
+          "the case's own data do not show the defect; start at the first element the probe "
+          "names, whose one right value is known";
+    }
+  }
+
   // Outputs made of subnormal inputs, and those of kernels that say so, may be flushed:
   // a property, not a fault.
   bool MayFlush() const {
@@ -325,6 +350,7 @@ class Run {
   Device& device_;
   const Registry& registry_;
   Ceilings* const ceilings_;
+  PhaseObserver& observer_;
   PhaseClock clock_;
   Launcher launcher_;
   ChecksumVerifier checksum_;

@@ -1,5 +1,6 @@
 // attention as an operator: operands, work and bounds of a case, and its
 // references.
+#include "kernels/ops/attention/attention_probes.h"
 #include "kernels/ops/attention/attention_reference.h"
 #include "kernels/ops/attention/attention_reference_cpu.h"
 #include "kernels/ops/common/planning.h"
@@ -43,6 +44,8 @@ class Attention final : public Op {
     plan.proven_factor = AttentionProvenFactor(p, c.dtype);
     plan.vacuous = ProbableFactor(plan.accumulations, plan.accumulator_roundoff) > kVacuousFactor;
     if (absl::Status s = ApplyPatterns(c, 3, plan); !s.ok()) return s;
+    if (c.exact) SetKeyGroups(p, c.dtype, plan);
+    plan.exact = c.exact;
     plan.bytes = BytesMoved(plan);
     return plan;
   }
@@ -50,6 +53,10 @@ class Attention final : public Op {
   absl::Status Reference(const Case& c, const Plan& plan, Device& device,
                          std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
     if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
+    if (c.exact) {
+      AttentionKeyGroupsCpu(std::get<AttentionProblem>(c.problem), c.dtype, inputs, out.value);
+      return absl::OkStatus();
+    }
     out.max_abs_score =
         AttentionReferenceCpu(std::get<AttentionProblem>(c.problem), c.dtype,
                               plan.flushes_subnormals, inputs, out.value, out.allowance);
@@ -81,6 +88,17 @@ class Attention final : public Op {
                    double* allowance) const override {
     AttentionReferenceAt(std::get<AttentionProblem>(c.problem), c.dtype, plan.flushes_subnormals,
                          inputs, indices, value, allowance);
+  }
+
+  std::vector<Probe> Probes(const Case& c, const Plan&) const override {
+    return AttentionProbes(c);
+  }
+
+  absl::StatusOr<std::vector<Identity>> CheckIdentities(
+      const Case& c, const Plan& plan, Device& device, std::span<const TensorView> inputs,
+      const TensorView& output, const ReferenceBuffers& reference) const override {
+    if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
+    return CheckFirstRows(c, plan, inputs, output, reference.value);
   }
 
  private:

@@ -4,6 +4,7 @@
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
+#include "kernels/ops/conv/conv_probes.h"
 #include "kernels/ops/conv/conv_reference.h"
 #include "kernels/ops/conv/conv_reference_cpu.h"
 #include "kernels/ops/op.h"
@@ -44,7 +45,7 @@ class Conv final : public Op {
     plan.accumulations = s.terms();
     plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
     plan.proven_factor = ProvenOverProbable(s.terms(), plan.accumulator_roundoff);
-    plan.exact = c.dtype == DType::kI8;
+    plan.exact = c.exact || c.dtype == DType::kI8;
     plan.vacuous = ProbableFactor(s.terms(), plan.accumulator_roundoff) > kVacuousFactor;
     if (absl::Status status = ApplyPatterns(c, 2, plan); !status.ok()) return status;
     plan.bytes = BytesMoved(plan);
@@ -84,6 +85,8 @@ class Conv final : public Op {
     ConvReferenceAt(std::get<ConvProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
                     indices, value, allowance);
   }
+
+  std::vector<Probe> Probes(const Case& c, const Plan&) const override { return ConvProbes(c); }
 };
 
 }  // namespace

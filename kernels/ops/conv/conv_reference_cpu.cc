@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/numerics/convert.h"
+#include "kernels/ops/common/exact_product.h"
 #include "kernels/ops/common/load.h"
 #include "kernels/ops/common/packed_product.h"
 #include "kernels/ops/common/planning.h"
@@ -178,12 +179,13 @@ void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subn
                                   : (image * s.filters + group * filters + row0) * positions + col0;
       double* r = value + at;
       double* e = allowance == nullptr ? nullptr : allowance + at;
-      if (s.channels_last) {
-        PackedProduct(patches, weights, s.terms(), tile, r, e, ld);
-      } else {
-        PackedProduct(weights, patches, s.terms(), tile, r, e, ld);
+      const PanelSource& a = s.channels_last ? static_cast<const PanelSource&>(patches) : weights;
+      const PanelSource& b = s.channels_last ? static_cast<const PanelSource&>(weights) : patches;
+      if (e == nullptr) {
+        ExactProduct(a, b, s.terms(), tile, r, ld);
+        continue;
       }
-      if (e == nullptr) continue;
+      PackedProduct(a, b, s.terms(), tile, r, e, ld);
       for (std::int64_t i = 0; i < tile.rows; ++i) {
         for (std::int64_t j = i * ld; j < i * ld + tile.cols; ++j) {
           e[j] = std::isfinite(r[j]) ? bound.Allowance(e[j]) : 0.0;

@@ -11,7 +11,8 @@
 namespace assay {
 
 // Views in plan order, in this process's memory. value and allowance have the
-// output's logical order; allowance nullptr: only values.
+// output's logical order; allowance nullptr: both inputs hold small whole numbers (see
+// exact_product.h), whose values have no allowance.
 void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subnormals,
                       std::span<const TensorView> inputs, double* value, double* allowance);
 

@@ -2,6 +2,7 @@
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
+#include "kernels/ops/gemm/gemm_probes.h"
 #include "kernels/ops/gemm/gemm_reference.h"
 #include "kernels/ops/gemm/gemm_reference_cpu.h"
 #include "kernels/ops/op.h"
@@ -54,7 +55,7 @@ class Gemm final : public Op {
     plan.accumulations = p.k;
     plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
     plan.proven_factor = ProvenOverProbable(p.k, plan.accumulator_roundoff);
-    plan.exact = plan.output.dtype == DType::kI32;
+    plan.exact = c.exact || plan.output.dtype == DType::kI32;
     plan.vacuous = ProbableFactor(p.k, plan.accumulator_roundoff) > kVacuousFactor;
     // Integer sums are exact; what follows them is fp32.
     if (c.dtype == DType::kI8 && !plan.exact) {
@@ -62,6 +63,7 @@ class Gemm final : public Op {
     }
     // C is read once and its rounding is in both bounds: A and B decide.
     if (absl::Status s = ApplyPatterns(c, 2, plan); !s.ok()) return s;
+    if (c.exact) SetExactAddends(plan);
     plan.bytes = BytesMoved(plan);
     return plan;
   }
@@ -99,6 +101,8 @@ class Gemm final : public Op {
     GemmReferenceAt(std::get<GemmProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
                     indices, value, plan.exact ? nullptr : allowance);
   }
+
+  std::vector<Probe> Probes(const Case& c, const Plan&) const override { return GemmProbes(c); }
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/ops/common/exact_product.h"
 #include "kernels/ops/common/load.h"
 #include "kernels/ops/common/packed_product.h"
 #include "kernels/ops/gemm/gemm_reference.h"
@@ -69,7 +70,11 @@ void GemmReferenceCpu(const GemmProblem& problem, DType input, bool flushes_subn
                                 problem.trans_b ? be.ld : 1, problem.trans_b ? 1 : be.ld);
           const std::int64_t at = (batch * problem.m + row0) * problem.n + col0;
           double* e = allowance == nullptr ? nullptr : allowance + at;
-          PackedProduct(a, b, problem.k, tile, value + at, e, problem.n);
+          if (e == nullptr) {
+            ExactProduct(a, b, problem.k, tile, value + at, problem.n);
+          } else {
+            PackedProduct(a, b, problem.k, tile, value + at, e, problem.n);
+          }
           Finish(problem, epilogue, inputs, batch, tile, value + at, e);
         }
       });

@@ -11,7 +11,8 @@
 namespace assay {
 
 // Views in plan order, in this process's memory. value and allowance are
-// [batch, m, n] dense; allowance nullptr: only values.
+// [batch, m, n] dense; allowance nullptr: A and B hold small whole numbers (see
+// exact_product.h), whose values have no allowance.
 void GemmReferenceCpu(const GemmProblem& problem, DType input, bool flushes_subnormals,
                       std::span<const TensorView> inputs, double* value, double* allowance);
 

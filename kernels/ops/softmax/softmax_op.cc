@@ -3,6 +3,7 @@
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/op.h"
+#include "kernels/ops/softmax/softmax_identities.h"
 #include "kernels/ops/softmax/softmax_reference.h"
 #include "kernels/ops/softmax/softmax_reference_cpu.h"
 
@@ -55,6 +56,15 @@ class Softmax final : public Op {
                    double* allowance) const override {
     SoftmaxReferenceAt(std::get<SoftmaxProblem>(c.problem), c.dtype, plan.intermediate_roundoff,
                        inputs, indices, value, allowance);
+  }
+
+  std::vector<Probe> Probes(const Case& c, const Plan&) const override { return SoftmaxProbes(c); }
+
+  absl::StatusOr<std::vector<Identity>> CheckIdentities(
+      const Case& c, const Plan& plan, Device& device, std::span<const TensorView> inputs,
+      const TensorView& output, const ReferenceBuffers& reference) const override {
+    if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
+    return CheckSoftmaxRows(c, plan, inputs, output, reference);
   }
 };
 

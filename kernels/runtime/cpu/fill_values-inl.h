@@ -60,6 +60,7 @@ HWY_NOINLINE void ValueLoop(const Pattern& p, const std::uint32_t* HWY_RESTRICT 
   const VF32 below = hn::Set(df, std::nextafter(fb, fa));
   const VF32 one = hn::Set(df, 1.0f);
   const bool plain = fa == 1.0f && fb == 0.0f;
+  const int shift = K == PatternKind::kExactInts ? 32 - static_cast<int>(p.b) : 0;
   const Normals normal;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
   for (std::int64_t i = 0; i < n; i += lanes) {
@@ -90,7 +91,7 @@ HWY_NOINLINE void ValueLoop(const Pattern& p, const std::uint32_t* HWY_RESTRICT 
       v = hn::IfThenElseZero(hn::Lt(Uniform(xi), a), signed_one);
     } else {
       static_assert(K == PatternKind::kExactInts);
-      v = hn::Add(one, hn::ConvertTo(df, hn::BitCast(DI32(), hn::ShiftRight<30>(xi))));
+      v = hn::Add(one, hn::ConvertTo(df, hn::BitCast(DI32(), hn::ShiftRightSame(xi, shift))));
       v = hn::IfThenElseZero(hn::Lt(Uniform(hn::ShiftLeft<8>(xi)), a), v);
     }
     hn::StoreU(v, df, out + i);

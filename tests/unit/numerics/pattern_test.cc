@@ -35,12 +35,14 @@ TEST(PatternText, WhatProbesAreMadeOfCannotBeAskedFor) {
     EXPECT_THAT(ErrorOf(info.name), HasSubstr("unknown pattern"));
   }
   EXPECT_THAT(ErrorOf("exact-ints:2"), HasSubstr("density = 2 must lie in [0, 1]"));
+  EXPECT_THAT(ErrorOf("exact-ints:1:8"), HasSubstr("bits = 8 must be a whole number from 1 to 7"));
 }
 
 TEST(PatternText, ParametersRoundTrip) {
-  for (const char* text : {"normal:0.5", "normal:1:5", "uniform:-1:1", "integers:-8:8",
-                           "extremes:1000", "near-constant:100:0.001", "exact-sparse:0.05",
-                           "exact-ints:0.25", "constant:1e+30", "constant:-0.1"}) {
+  for (const char* text :
+       {"normal:0.5", "normal:1:5", "uniform:-1:1", "integers:-8:8", "extremes:1000",
+        "near-constant:100:0.001", "exact-sparse:0.05", "exact-ints:0.25", "exact-ints:1:5",
+        "constant:1e+30", "constant:-0.1"}) {
     std::string error;
     const auto pattern = ParsePattern(text, &error);
     ASSERT_TRUE(pattern.has_value()) << text << ": " << error;

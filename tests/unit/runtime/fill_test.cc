@@ -55,6 +55,7 @@ const char* const kTexts[] = {"normal",
                               "exact-sparse",
                               "exact-ints",
                               "exact-ints:0.3",
+                              "exact-ints:0.9:7",
                               "integers:-2147483648:2147483647",
                               "uniform:16777215:16777216"};
 

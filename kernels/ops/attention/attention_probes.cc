@@ -1,0 +1,199 @@
+#include "kernels/ops/attention/attention_probes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "kernels/numerics/bound.h"
+#include "kernels/numerics/cat.h"
+#include "kernels/numerics/convert.h"
+#include "kernels/numerics/key_groups.h"
+#include "kernels/ops/attention/attention_reference.h"
+#include "kernels/ops/common/load.h"
+#include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/probe_data.h"
+#include "kernels/runtime/cpu/parallel.h"
+
+namespace assay {
+namespace {
+
+constexpr double kLargestValue = 8;  // V holds 1 to 8: no mean of 16 of them is 0
+// Of an fp32 output, where a device's reciprocal is approximate.
+constexpr double kReciprocalUlp = 2;
+
+// What scores are multiplied by, as the kernel gets it.
+double ScoreScale(const AttentionProblem& p, DType input) {
+  return p.Scale(input) * KernelScalar(input, p.scale_q) * KernelScalar(input, p.scale_k);
+}
+
+// Magnitudes of the codes: powers of two between which exp falls to 0. The sign of the
+// scale is in the queries'.
+struct Magnitudes {
+  double query, key;
+};
+
+// Nothing where the format holds none so large, or so small.
+std::optional<Magnitudes> MagnitudesFor(const AttentionProblem& p, DType input) {
+  // exp(-104) is below half the smallest subnormal of fp32, exp(-746) of fp64.
+  const bool wide = input == DType::kF64;
+  const double gap = wide ? 760 : 110;
+  const double scale = ScoreScale(p, input);
+  if (!(std::abs(scale) > 0)) return std::nullopt;
+  const int exponent = static_cast<int>(std::ceil(std::log2(gap) - std::log2(std::abs(scale))));
+  // Products of codes stay well inside the accumulator's range.
+  if (std::abs(exponent) > (wide ? 1000 : 120)) return std::nullopt;
+  const int key = exponent >= 0 ? exponent / 2 : -((1 - exponent) / 2);
+  const int query = exponent - key;
+  const FormatInfo& f = Info(input);
+  for (const int e : {key, query}) {
+    if (std::exp2(e) > f.max_finite || std::exp2(e) < f.min_normal) return std::nullopt;
+  }
+  return Magnitudes{std::copysign(std::exp2(query), scale), std::exp2(key)};
+}
+
+KeyGroups GroupsOf(const AttentionProblem& p) { return KeyGroups(p.seq, p.KvSeq(), p.causal); }
+
+std::string WhyNotKeyGroups(const AttentionProblem& p, DType input) {
+  constexpr std::int64_t kMostKeys = std::int64_t{1} << 32, kMostSharing = std::int64_t{1} << 20;
+  if (p.KvSeq() >= kMostKeys || p.heads / p.KvHeads() >= kMostSharing) {
+    return "the shape is beyond what its data can say";
+  }
+  const std::int64_t groups = GroupsOf(p).groups();
+  if (CodeWeight(groups, p.dim) == 0) {
+    return Cat(groups, " groups of keys need as many codes, dim ", p.dim, " has ",
+               std::max({CodesOf(1, p.dim), CodesOf(2, p.dim), CodesOf(3, p.dim)}));
+  }
+  if (!MagnitudesFor(p, input).has_value()) {
+    return Cat("no ", Name(input), " codes drive exp to 0 under a scale of ",
+               Shortest(ScoreScale(p, input)));
+  }
+  return "";
+}
+
+double UlpAllowed(DType output) {
+  return output == DType::kF32 || output == DType::kTF32 ? kReciprocalUlp : 0;
+}
+
+bool IsPowerOfTwo(double x) {
+  int exponent = 0;
+  return std::abs(std::frexp(x, &exponent)) == 0.5;
+}
+
+std::int64_t KvHeadOf(const AttentionProblem& p, std::int64_t head) {
+  return head / (p.heads / p.KvHeads());
+}
+
+}  // namespace
+
+std::vector<Probe> AttentionProbes(const Case& c) {
+  const auto& p = std::get<AttentionProblem>(c.problem);
+  std::vector<Probe> probes;
+  AttentionProblem exact = p;
+  exact.scale_v = NearPowerOfTwo(p.scale_v, 2);
+  Probe groups{"key-groups", ProbeCase(c, exact, "", /*exact=*/true)};
+  groups.max_ulp = UlpAllowed(OutputType(c));
+  groups.skipped = WhyNotKeyGroups(exact, c.dtype);
+  probes.push_back(std::move(groups));
+  if (!p.causal) return probes;
+
+  AttentionProblem open = p;
+  open.causal = false;
+  Probe last{"last-row", ProbeCase(c, open, c.pattern, /*exact=*/false)};
+  last.data.seed = c.seed;
+  for (std::int64_t head = 0; head < p.batch * p.heads; ++head) {
+    for (std::int64_t d = 0; d < p.dim; ++d) {
+      last.same_elements.push_back(((head + 1) * p.seq - 1) * p.dim + d);
+    }
+  }
+  probes.push_back(std::move(last));
+  return probes;
+}
+
+void SetKeyGroups(const AttentionProblem& problem, DType input, Plan& plan) {
+  const Magnitudes magnitudes = MagnitudesFor(problem, input).value_or(Magnitudes{1, 1});
+  plan.inputs[0].pattern = QueryCodes(magnitudes.query, problem.KvSeq(), problem.causal,
+                                      problem.heads / problem.KvHeads());
+  plan.inputs[1].pattern = KeyCodes(magnitudes.key);
+  plan.inputs[2].pattern = {PatternKind::kIntegers, 1, kLargestValue};
+  if (problem.masked()) plan.inputs[3].pattern = KeyMask(problem.causal);
+}
+
+void AttentionKeyGroupsCpu(const AttentionProblem& problem, DType input,
+                           std::span<const TensorView> inputs, double* value) {
+  const KeyGroups groups = GroupsOf(problem);
+  const std::int64_t dim = problem.dim, keys = problem.KvSeq();
+  const double scale = KernelScalar(input, problem.scale_v);
+  const double empty =
+      problem.masked_rows == "zero" ? 0.0 : std::numeric_limits<double>::quiet_NaN();
+  constexpr std::int64_t kGrain = 1 << 12;  // elements
+  ParallelFor(problem.batch * problem.heads * problem.seq, std::max<std::int64_t>(1, kGrain / dim),
+              [&](std::int64_t begin, std::int64_t end) {
+                std::vector<double> v(static_cast<std::size_t>(dim));
+                for (std::int64_t i = begin; i < end; ++i) {
+                  const std::int64_t head = i / problem.seq, query = i % problem.seq;
+                  const std::int64_t kv = KvHeadOf(problem, head);
+                  const auto [first, size] = groups.Members(groups.Chosen(head, query));
+                  const std::int64_t last = std::min(first + size, groups.Seen(query));
+                  double* out = value + i * dim;
+                  std::fill_n(out, dim, 0.0);
+                  int found = 0;
+                  for (std::int64_t key = first; key < last; ++key) {
+                    if (problem.masked() &&
+                        LoadDouble(DType::kI8, inputs[3].data, query * keys + key) == 0) {
+                      continue;
+                    }
+                    ++found;
+                    LoadDoubles(input, inputs[2].data, (kv * keys + key) * dim, dim, v.data());
+                    for (std::int64_t d = 0; d < dim; ++d) {
+                      out[d] += v[static_cast<std::size_t>(d)];
+                    }
+                  }
+                  if (found == 0) {
+                    std::fill_n(out, dim, empty);
+                    continue;
+                  }
+                  for (std::int64_t d = 0; d < dim; ++d) out[d] *= scale / found;
+                }
+              });
+}
+
+std::vector<Identity> CheckFirstRows(const Case& c, const Plan& plan,
+                                     std::span<const TensorView> inputs, const TensorView& output,
+                                     const double* reference) {
+  const auto& p = std::get<AttentionProblem>(c.problem);
+  const std::int64_t query = p.seq - p.KvSeq();  // sees key 0 alone
+  const double scale = KernelScalar(c.dtype, p.scale_v);
+  const bool subnormal = std::any_of(plan.inputs.begin(), plan.inputs.end(), [](const Operand& o) {
+    return o.pattern.kind == PatternKind::kDenormal;
+  });
+  if (!p.causal || query < 0 || p.masked() || !IsPowerOfTwo(scale) || subnormal) return {};
+  Identity identity;
+  identity.name = "first-row";
+  identity.bitwise = true;
+  const DType out = output.dtype;
+  for (std::int64_t head = 0; head < p.batch * p.heads; ++head) {
+    for (std::int64_t d = 0; d < p.dim; ++d) {
+      const std::int64_t at = (head * p.seq + query) * p.dim + d;
+      const double v =
+          scale * LoadDouble(c.dtype, inputs[2].data, KvHeadOf(p, head) * p.KvSeq() * p.dim + d);
+      // A score that is not finite makes the row NaN; the reference knows.
+      if (!(reference[at] == v)) continue;
+      ++identity.count;
+      const double expected = Quantise(v, out);
+      const double actual = LoadDouble(out, output.data, at);
+      const double ulp =
+          std::max(std::abs(expected) * Info(out).machine_epsilon, Info(out).min_subnormal);
+      if (actual == expected || std::abs(actual - expected) <= UlpAllowed(out) * ulp) continue;
+      if (++identity.broken > 1) continue;
+      identity.message =
+          Cat("head ", head, " query ", query, " sees one key alone: column ", d, " is ",
+              Shortest(actual), ", that key's value is ", Shortest(expected));
+    }
+  }
+  return {identity};
+}
+
+}  // namespace assay

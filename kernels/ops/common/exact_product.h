@@ -1,0 +1,28 @@
+// The product of matrices of small whole numbers, exactly, at the speed of fp32: what
+// the references of exact probes and of int8 need, where PackedProduct's FP64 sums and
+// absolute sums would cost four times as much.
+//
+// How: as PackedProduct, with panels of floats. A block of k is summed in fp32, where
+// its partial sums are below 2^24 and so exact in any order; blocks are added up in
+// FP64. No error bound is made, for there is no error.
+//
+// Thread-safety: works on one tile with buffers of the calling thread.
+#ifndef ASSAY_KERNELS_OPS_COMMON_EXACT_PRODUCT_H_
+#define ASSAY_KERNELS_OPS_COMMON_EXACT_PRODUCT_H_
+
+#include <cstdint>
+
+#include "kernels/ops/common/packed_product.h"
+
+namespace assay {
+
+// Largest magnitude of an element, which must be a whole number.
+inline constexpr double kExactElement = 128;
+
+// value[i·ld + j] = Σ_k a(row0 + i, k)·b(col0 + j, k).
+void ExactProduct(const PanelSource& a, const PanelSource& b, std::int64_t k,
+                  const ProductTile& tile, double* value, std::int64_t ld);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_COMMON_EXACT_PRODUCT_H_

@@ -1,0 +1,98 @@
+#include "kernels/ops/common/probe_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "kernels/numerics/cat.h"
+#include "kernels/ops/common/exact_product.h"
+
+namespace assay {
+namespace {
+
+// Products of two elements that are both kept, for sums of `products` of k on average.
+double DensityFor(double products, std::int64_t k) {
+  return std::min(1.0, std::sqrt(products / static_cast<double>(k)));
+}
+
+}  // namespace
+
+Case ProbeCase(const Case& c, Problem problem, std::string pattern, bool exact) {
+  Case probe;
+  probe.problem = std::move(problem);
+  probe.name = c.name;
+  probe.dtype = c.dtype;
+  probe.out_dtype = c.out_dtype;
+  probe.provider = c.provider;
+  probe.pattern = std::move(pattern);
+  probe.seed = kProbeSeed;
+  probe.mode = Mode::kValidate;
+  probe.probes = false;
+  probe.exact = exact;
+  return probe;
+}
+
+double SparseDensity(std::int64_t k, DType output) {
+  constexpr double kDeviations = 6;
+  const FormatInfo& f = Info(output);
+  const double range = f.is_integer ? 0x1p24 : std::min(0x1p24, 2 / f.machine_epsilon);
+  return DensityFor((range / kDeviations) * (range / kDeviations), k);
+}
+
+std::optional<Pattern> IntegerData(std::int64_t k, DType input, DType output, const SumUse& use) {
+  // A product of two numbers from 1 to 4 is 6.25 on average, its square 56.25; sums of n
+  // such products are below 6.25·n + 10·√(56.25·n) and at most 16·n.
+  constexpr double kMean = 6.25, kDeviations = 75, kLargest = 16, kBits = 2;
+  const double factor = std::abs(use.factor);
+  const double most =
+      factor > 0 ? (Info(output).max_finite - use.addend) / factor : Info(output).max_finite;
+  const double root =
+      (-kDeviations + std::sqrt(kDeviations * kDeviations + 4 * kMean * std::max(0.0, most))) /
+      (2 * kMean);
+  if (root < 1) return std::nullopt;
+  // What is added to a scaled sum has smaller units than it: it leaves fewer bits to it.
+  const double accumulator = (use.plain() ? 0x1p23 : 0x1p18) / kLargest;
+  const double density = DensityFor(std::min(root * root, accumulator), k);
+  if (density < 1) return Pattern{PatternKind::kExactInts, density, kBits};
+
+  const double length = static_cast<double>(k);
+  const double range = 2 / Info(output).machine_epsilon;
+  const double held = Info(input).is_integer ? kExactElement : 2 / Info(input).machine_epsilon;
+  double bits = kBits;
+  const auto mean = [&] { return factor * length * std::exp2(2 * bits - 2); };
+  const auto fits = [&](double b) {
+    const double largest = length * std::exp2(2 * b);
+    return std::exp2(b) <= std::min(held, kExactElement) && largest <= accumulator * kLargest &&
+           largest * factor + use.addend <= Info(output).max_finite;
+  };
+  const bool rounds = Info(output).storage_bits <= 16 && Info(input).dtype != DType::kE2M1;
+  while (rounds && factor > 0 && mean() < 2 * range && fits(bits + 1)) ++bits;
+  return Pattern{PatternKind::kExactInts, density, bits};
+}
+
+std::vector<Probe> ProductProbes(const Case& c, const Problem& problem, std::int64_t k,
+                                 const SumUse& use) {
+  const DType output = OutputType(c);
+  std::vector<Probe> probes;
+  // Integer kernels are judged exactly on any data: the one is for its digest.
+  if (!Info(output).is_integer) {
+    const Pattern sparse = {PatternKind::kExactSparse, SparseDensity(k, output), 0};
+    probes.push_back({"exact-sparse", ProbeCase(c, problem, ToString(sparse), /*exact=*/true)});
+  }
+  Probe integers{"exact-integers", {}};
+  if (const std::optional<Pattern> data = IntegerData(k, c.dtype, output, use)) {
+    integers.data = ProbeCase(c, problem, ToString(*data), /*exact=*/true);
+  } else {
+    integers.skipped = Cat("sums of integers overflow ", Name(output));
+  }
+  probes.push_back(std::move(integers));
+  return probes;
+}
+
+double NearPowerOfTwo(double x, int most) {
+  if (x == 0) return 0;
+  const double exponent = std::round(std::log2(std::abs(x)));
+  return std::copysign(std::exp2(std::clamp(exponent, -1.0 * most, 1.0 * most)), x);
+}
+
+}  // namespace assay

@@ -1,0 +1,49 @@
+// Data of exact probes of matrix products: whole numbers whose sums are exact in the
+// accumulator whatever the order, so that one result is right and all others wrong.
+#ifndef ASSAY_KERNELS_OPS_COMMON_PROBE_DATA_H_
+#define ASSAY_KERNELS_OPS_COMMON_PROBE_DATA_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "kernels/numerics/dtype.h"
+#include "kernels/ops/case.h"
+#include "kernels/ops/op.h"
+
+namespace assay {
+
+// Every probe's, whatever the case's: a probe has one result for each problem and format.
+inline constexpr std::uint64_t kProbeSeed = 0x61737361795f7072;
+
+// A case of the same kernel on a problem of its own with a pattern of data, judged by
+// the bound, or exactly where `exact`.
+Case ProbeCase(const Case& c, Problem problem, std::string pattern, bool exact);
+
+// What is done with a sum S: factor·S + addend, |addend| at most the figure.
+struct SumUse {
+  double factor = 1;
+  double addend = 0;
+  bool plain() const { return factor == 1 && addend == 0; }
+};
+
+// exact-sparse: ±1, so dense that a sum of k products is within the integers that the
+// output's format holds all of (six deviations of it), 1 where every product fits.
+double SparseDensity(std::int64_t k, DType output);
+
+// exact-integers: 1 to 4, so dense that sums stay exact in an fp32 accumulator and
+// below the output's overflow (ten deviations). Where sums of k such products are all
+// within the integers that a 16-bit output holds, 1 to a larger power of two that the
+// input holds all integers of, so that rounding shows. Nothing where no such sum exists.
+std::optional<Pattern> IntegerData(std::int64_t k, DType input, DType output, const SumUse& use);
+
+// Both probes of a product of sums of k: one where integers make every case exact.
+std::vector<Probe> ProductProbes(const Case& c, const Problem& problem, std::int64_t k,
+                                 const SumUse& use);
+
+// ±2^e nearest to x in exponent, |e| <= most; 0 stays.
+double NearPowerOfTwo(double x, int most);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_COMMON_PROBE_DATA_H_

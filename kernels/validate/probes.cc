@@ -1,0 +1,286 @@
+#include "kernels/validate/probes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "kernels/numerics/bound.h"
+#include "kernels/numerics/cat.h"
+#include "kernels/numerics/convert.h"
+#include "kernels/validate/host_inputs.h"
+#include "kernels/validate/phase_clock.h"
+#include "kernels/validate/recheck.h"
+#include "kernels/validate/verdict.h"
+
+namespace assay {
+namespace {
+
+// Elements of the case's own output, kept while probes take its place on the device.
+struct Kept {
+  std::vector<double> actual, reference, allowance;
+};
+
+std::string Hex128(const std::uint64_t (&words)[2]) {
+  return absl::StrFormat("%016x%016x", words[0], words[1]);
+}
+
+std::string Shown(const ElementSample& s, const Plan& plan) {
+  const int digits = std::max(1, Info(plan.output.dtype).storage_bits / 4);
+  return absl::StrFormat("%s got %.6g (0x%0*x), expected %.6g (0x%0*x)",
+                         Coordinates(s.index, plan.output.dims), s.actual, digits, s.actual_bits,
+                         s.expected, digits, s.expected_bits);
+}
+
+class Prober {
+ public:
+  Prober(const ProbeSubject& subject, Device& device, PhaseObserver& observer)
+      : s_(subject), device_(device), clock_(device, observer) {}
+
+  ProbeReport Run() {
+    clock_.Enter(Phase::kCompare);
+    Identities();
+    const std::vector<Probe> probes = s_.op.Probes(s_.c, s_.plan);
+    std::vector<std::optional<Kept>> kept;
+    for (const Probe& p : probes) kept.push_back(Keep(p));
+    for (std::size_t i = 0; i < probes.size(); ++i) {
+      ProbeOutcome outcome;
+      outcome.name = probes[i].name;
+      if (!probes[i].skipped.empty()) {
+        Skip(outcome, probes[i].skipped);
+      } else if (std::optional<Ended> end = RunOne(probes[i], kept[i], outcome)) {
+        Conclude(*end, outcome);
+      } else if (outcome.verdict == Verdict::kUnspecified) {
+        outcome.verdict = Verdict::kPassed;
+      }
+      report_.outcomes.push_back(std::move(outcome));
+    }
+    for (const PhaseTime& time : clock_.Finish()) report_.seconds += time.seconds;
+    return std::move(report_);
+  }
+
+ private:
+  void Fail(std::string_view reason, std::string message, ProbeOutcome& outcome) {
+    report_.findings.push_back({std::string(reason), Cat(outcome.name, ": ", message)});
+    if (report_.verdict != Verdict::kError) report_.verdict = Verdict::kFailed;
+    if (outcome.verdict != Verdict::kFailed) outcome.message = std::move(message);
+    outcome.verdict = Verdict::kFailed;
+  }
+
+  static void Skip(ProbeOutcome& outcome, std::string why) {
+    outcome.verdict = Verdict::kSkipped;
+    outcome.message = std::move(why);
+  }
+
+  // A probe that could not run to its end: what a kernel refuses, and what does not fit,
+  // says nothing of it; a launch or a device that fails does.
+  void Conclude(const Ended& end, ProbeOutcome& outcome) {
+    if (end.verdict != Verdict::kError) {
+      Skip(outcome, end.finding.message);
+      return;
+    }
+    Fail(end.finding.reason, end.finding.message, outcome);
+    report_.verdict = Verdict::kError;
+  }
+
+  void Identities() {
+    absl::StatusOr<std::vector<Identity>> identities =
+        s_.op.CheckIdentities(s_.c, s_.plan, device_, s_.launched.inputs(), s_.launched.output(),
+                              s_.launched.reference());
+    // A backend that cannot look has nothing to say.
+    if (!identities.ok()) return;
+    for (Identity& identity : *identities) {
+      ProbeOutcome outcome;
+      outcome.name = identity.name;
+      outcome.count = identity.count;
+      outcome.mismatches = identity.broken;
+      if (identity.count == 0) {
+        Skip(outcome, "nothing of the output is finite");
+      } else if (identity.broken == 0) {
+        outcome.verdict = Verdict::kPassed;
+      } else {
+        Fail(identity.bitwise ? "exact" : "bound",
+             Cat(Grouped(identity.broken), " of ", Grouped(identity.count),
+                 " do not hold; first: ", identity.message),
+             outcome);
+      }
+      report_.outcomes.push_back(std::move(outcome));
+    }
+  }
+
+  // What a probe of equal elements is held against.
+  std::optional<Kept> Keep(const Probe& probe) {
+    if (probe.same_elements.empty()) return std::nullopt;
+    Kept kept;
+    const ReferenceBuffers& reference = s_.launched.reference();
+    const TensorView doubles = {reference.value, DType::kF64,
+                                Extents::Dense(1, 1, s_.plan.output.extents.count())};
+    TensorView allowances = doubles;
+    allowances.data = reference.allowance;
+    absl::Status status = Gather(s_.launched.output(), probe.same_elements, kept.actual);
+    if (status.ok()) status = Gather(doubles, probe.same_elements, kept.reference);
+    if (status.ok()) status = Gather(allowances, probe.same_elements, kept.allowance);
+    if (!status.ok()) return std::nullopt;
+    return kept;
+  }
+
+  // Values of some elements, sorted; neighbours come over in one piece.
+  absl::Status Gather(const TensorView& view, const std::vector<std::int64_t>& at,
+                      std::vector<double>& out) {
+    const auto width = static_cast<std::size_t>(Info(view.dtype).storage_bits / 8);
+    std::vector<unsigned char> bytes;
+    out.resize(at.size());
+    for (std::size_t i = 0; i < at.size();) {
+      std::size_t run = 1;
+      while (i + run < at.size() && at[i + run] == at[i] + static_cast<std::int64_t>(run)) ++run;
+      bytes.resize(run * width);
+      absl::Status status =
+          device_.ToHost(view, at[i], static_cast<std::int64_t>(run), bytes.data());
+      if (!status.ok()) return status;
+      for (std::size_t j = 0; j < run; ++j) {
+        out[i + j] = LoadDouble(view.dtype, bytes.data(), static_cast<std::int64_t>(j));
+      }
+      i += run;
+    }
+    return absl::OkStatus();
+  }
+
+  End RunOne(const Probe& probe, const std::optional<Kept>& kept, ProbeOutcome& outcome) {
+    clock_.Enter(Phase::kPlan);
+    absl::StatusOr<Plan> made = s_.op.MakePlan(probe.data);
+    if (!made.ok()) return RefusedBy(made.status(), "plan");
+    Plan plan = *std::move(made);
+    clock_.Enter(Phase::kPrepare);
+    Launcher launcher(probe.data, device_, clock_);
+    if (End end = launcher.Prepare(s_.entry, plan)) return end;
+    if (End end = launcher.Fill()) return end;
+    absl::StatusOr<double> seconds = launcher.Launch(Poison::kFirst);
+    if (!seconds.ok()) return EndedBy(seconds.status(), s_.entry.provider);
+    if (End end = launcher.RestoreInputs()) return end;
+    if (launcher.guard_hits() > 0) {
+      Fail("guard", Cat(Grouped(launcher.guard_hits()), " bytes outside the operands were written"),
+           outcome);
+    }
+    if (!launcher.changed_inputs().empty()) {
+      Fail("guard", Cat("the kernel changed its input ", Join(launcher.changed_inputs(), ", ")),
+           outcome);
+    }
+    if (!probe.same_elements.empty()) return HoldAgainst(kept, probe, launcher, outcome);
+    return JudgeWhole(probe, plan, launcher, outcome);
+  }
+
+  // The whole output against the probe's own reference.
+  End JudgeWhole(const Probe& probe, const Plan& plan, Launcher& launcher, ProbeOutcome& outcome) {
+    clock_.Enter(Phase::kReference);
+    absl::Status status =
+        s_.op.Reference(probe.data, plan, device_, launcher.inputs(), launcher.reference());
+    if (status.ok()) status = device_.Synchronize();
+    if (!status.ok()) return RefusedBy(status, "reference");
+
+    clock_.Enter(Phase::kCompare);
+    CompareRequest request;
+    request.output = launcher.output();
+    request.reference = launcher.reference().value;
+    request.allowance = launcher.reference().allowance;
+    request.proven_factor = plan.proven_factor;
+    request.exact = plan.exact;
+    request.flushes_subnormals = plan.flushes_subnormals;
+    request.gate = probe.max_ulp > 0 ? Gate::kUlp : Gate::kBound;
+    request.max_ulp = probe.max_ulp;
+    absl::StatusOr<CompareResult> compared = device_.Compare(request);
+    if (!compared.ok()) return EndedBy(compared.status(), "compare");
+    const CompareResult& r = *compared;
+    outcome.count = r.count;
+    outcome.mismatches = r.mismatches;
+    if (plan.exact) outcome.digest = Hex128(r.digest_canonical);
+
+    clock_.Enter(Phase::kRecheck);
+    const RegeneratedInputs host(plan, probe.data.seed.value_or(1));
+    absl::StatusOr<Recheck> recheck = RecheckOnHost(
+        probe.data, s_.op, plan, device_, launcher.output(), launcher.reference().value,
+        launcher.reference().allowance, host, r, plan.flushes_subnormals, kProbeRecheckSamples);
+    if (!recheck.ok()) return EndedBy(recheck.status(), "recheck");
+    // A kernel that wrote outside its operands may have spoiled what it is judged by.
+    if (!recheck->fault.empty() && launcher.guard_hits() == 0) {
+      return Ended{Verdict::kError, {"fault", recheck->fault}};
+    }
+    if (r.mismatches > 0) {
+      const ElementSample& sample = r.samples.empty() ? r.worst : r.samples.front();
+      outcome.first = sample;
+      Fail(plan.exact ? "exact" : "bound",
+           Cat(Grouped(r.mismatches), " of ", Grouped(r.count),
+               plan.exact ? " elements are not the exact result; first "
+                          : " elements are beyond their bound; first ",
+               Shown(sample, plan)),
+           outcome);
+    }
+    CheckDigest(r, outcome);
+    return std::nullopt;
+  }
+
+  void CheckDigest(const CompareResult& r, ProbeOutcome& outcome) {
+    const auto golden = s_.c.golden.find(outcome.name);
+    if (golden == s_.c.golden.end() || outcome.digest.empty()) return;
+    outcome.golden = outcome.digest == golden->second;
+    // An output that is wrong, or rounded otherwise within what is allowed, has another.
+    const bool right = r.beyond_proven == 0 && r.class_mismatches == 0;
+    if (*outcome.golden || !right) return;
+    Fail("digest",
+         Cat("the device finds its output exact, but its digest ", outcome.digest,
+             " is not the golden one, ", golden->second,
+             ": the data or the reference of this device are not those of others"),
+         outcome);
+  }
+
+  // Elements against those of the case's own output, within both bounds.
+  End HoldAgainst(const std::optional<Kept>& kept, const Probe& probe, const Launcher& launcher,
+                  ProbeOutcome& outcome) {
+    clock_.Enter(Phase::kCompare);
+    std::vector<double> actual;
+    absl::Status status = Gather(launcher.output(), probe.same_elements, actual);
+    if (!status.ok()) return EndedBy(status, "compare");
+    if (!kept) {
+      Skip(outcome, "the output it is held against could not be read");
+      return std::nullopt;
+    }
+    const OutputRounding rounding =
+        OutputRoundingOf(s_.plan.output.dtype, s_.plan.flushes_subnormals);
+    outcome.count = static_cast<std::int64_t>(actual.size());
+    std::string first;
+    for (std::size_t i = 0; i < actual.size(); ++i) {
+      const double bound =
+          2 * TBound(rounding, kept->reference[i], s_.plan.proven_factor * kept->allowance[i]);
+      const double other = kept->actual[i];
+      // Where one is not finite, or may overflow, classes are judged with the case's data.
+      const double largest = Info(s_.plan.output.dtype).max_finite;
+      if (!std::isfinite(other) || !(std::abs(kept->reference[i]) + bound < largest)) continue;
+      if (std::abs(actual[i] - other) <= bound) continue;
+      if (++outcome.mismatches > 1) continue;
+      first =
+          Cat(Coordinates(probe.same_elements[i], s_.plan.output.dims), " is ", Shortest(actual[i]),
+              ", the case's own output ", Shortest(other), " ± ", Shortest(bound));
+    }
+    if (outcome.mismatches > 0) {
+      Fail("bound",
+           Cat(Grouped(outcome.mismatches), " of ", Grouped(outcome.count),
+               " elements differ from the case's own output; first ", first),
+           outcome);
+    }
+    return std::nullopt;
+  }
+
+  const ProbeSubject& s_;
+  Device& device_;
+  PhaseClock clock_;
+  ProbeReport report_;
+};
+
+}  // namespace
+
+ProbeReport CheckProbes(const ProbeSubject& subject, Device& device, PhaseObserver& observer) {
+  return Prober(subject, device, observer).Run();
+}
+
+}  // namespace assay

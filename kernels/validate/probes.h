@@ -1,0 +1,49 @@
+// Exact probes and identities: what is known of a kernel's output beyond an error bound.
+//
+// A probe runs the kernel under test once more, poisoned and guarded as any launch, on
+// data of its own (Op::Probes) and demands the one right result; the canonical digest
+// of its output is then the same on every device, provider and tiling, and is held
+// against the golden one of the case. An identity is a relation that the case's own
+// output must keep (Op::CheckIdentities).
+#ifndef ASSAY_KERNELS_VALIDATE_PROBES_H_
+#define ASSAY_KERNELS_VALIDATE_PROBES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/ops/case.h"
+#include "kernels/ops/op.h"
+#include "kernels/providers/provider.h"
+#include "kernels/runtime/device.h"
+#include "kernels/validate/launcher.h"
+#include "kernels/validate/outcome.h"
+#include "kernels/validate/runner.h"
+
+namespace assay {
+
+// Elements of a probe's output recomputed on the host.
+inline constexpr std::int64_t kProbeRecheckSamples = 128;
+
+// What a case is judged with beside its own data. All must outlive the call.
+struct ProbeSubject {
+  const Case& c;
+  const Op& op;
+  const Plan& plan;  // of the case
+  const KernelEntry& entry;
+  Launcher& launched;  // the case's, its output judged and still on the device
+};
+
+struct ProbeReport {
+  std::vector<ProbeOutcome> outcomes;
+  std::vector<Finding> findings;            // of what does not hold
+  Verdict verdict = Verdict::kUnspecified;  // FAILED or ERROR where something does not
+  double seconds = 0;
+};
+
+// Identities, then probes, in the op's order. Takes the device's arena: what the case had
+// there is gone afterwards.
+ProbeReport CheckProbes(const ProbeSubject& subject, Device& device, PhaseObserver& observer);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_VALIDATE_PROBES_H_

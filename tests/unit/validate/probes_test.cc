@@ -1,0 +1,402 @@
+// Exact probes and identities: a right kernel passes them whatever its shape and
+// formats, a wrong one fails them though the case's own data show nothing.
+#include "kernels/validate/probes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kernels/numerics/cat.h"
+#include "kernels/numerics/convert.h"
+#include "kernels/ops/common/probe_data.h"
+#include "kernels/providers/planted/planted.h"
+#include "kernels/validate/runner.h"
+
+namespace assay {
+namespace {
+
+class NoObserver : public PhaseObserver {
+ public:
+  void Enter(Phase) override {}
+};
+
+std::string Describe(const CaseOutcome& outcome) {
+  std::string text = Cat("verdict ", static_cast<int>(outcome.verdict));
+  for (const Finding& f : outcome.findings) text += Cat("; ", f.reason, ": ", f.message);
+  for (const ProbeOutcome& p : outcome.probes) {
+    text += Cat("\n  ", p.name, " ", static_cast<int>(p.verdict), " ", p.mismatches, "/", p.count,
+                " ", p.message);
+  }
+  return text;
+}
+
+class ProbesTest : public ::testing::Test {
+ protected:
+  ProbesTest() { RegisterAll(registry_); }
+
+  CaseOutcome Run(const Case& c) {
+    for (const FieldError& e : Check(c)) ADD_FAILURE() << e.field << ": " << e.message;
+    NoObserver observer;
+    return CaseRunner(*device_, registry_, nullptr).Run(c, observer);
+  }
+
+  // A case for each provider that has the operator in the format; planted ones not.
+  std::vector<Case> ForProviders(const Problem& problem, DType dtype,
+                                 DType out = DType::kUnspecified) {
+    std::vector<Case> cases;
+    for (const KernelEntry& entry : registry_.entries()) {
+      if (entry.op != OpName(problem) || entry.provider.starts_with(kPlantedPrefix)) continue;
+      if (std::find(entry.dtypes.begin(), entry.dtypes.end(), dtype) == entry.dtypes.end())
+        continue;
+      Case c;
+      c.problem = problem;
+      c.dtype = dtype;
+      c.out_dtype = out;
+      c.provider = std::string(entry.provider);
+      c.seed = 7;
+      cases.push_back(std::move(c));
+    }
+    return cases;
+  }
+
+  // No false alarm, and each probe's digest the same for every provider.
+  void ExpectPasses(const Problem& problem, DType dtype, DType out = DType::kUnspecified) {
+    std::map<std::string, std::string> digests;
+    for (const Case& c : ForProviders(problem, dtype, out)) {
+      const CaseOutcome outcome = Run(c);
+      if (outcome.verdict == Verdict::kUnsupported) continue;
+      const std::string text = Cat(DefaultName(c), ": ", Describe(outcome));
+      EXPECT_TRUE(outcome.verdict == Verdict::kPassed || outcome.verdict == Verdict::kInconclusive)
+          << text;
+      for (const ProbeOutcome& p : outcome.probes) {
+        EXPECT_TRUE(p.verdict == Verdict::kPassed || p.verdict == Verdict::kSkipped) << text;
+        EXPECT_EQ(p.mismatches, 0) << text;
+        passed_[p.name] += p.verdict == Verdict::kPassed ? 1 : 0;
+        if (p.verdict == Verdict::kSkipped) skipped_.insert(Cat(p.name, ": ", p.message));
+        if (p.digest.empty()) continue;
+        const auto [at, fresh] = digests.emplace(p.name, p.digest);
+        EXPECT_EQ(at->second, p.digest) << text;
+      }
+    }
+  }
+
+  Registry registry_;
+  const std::unique_ptr<Device> device_ =
+      MakeCpuDevice(0, ArenaOptions{.max_bytes = std::int64_t{512} << 20});
+  std::map<std::string, int> passed_;
+  std::set<std::string> skipped_;
+};
+
+constexpr DType kFormats[] = {DType::kF64,      DType::kF32,    DType::kTF32,     DType::kF16,
+                              DType::kBF16,     DType::kE4M3FN, DType::kE4M3FNUZ, DType::kE5M2,
+                              DType::kE5M2FNUZ, DType::kE2M1,   DType::kI8};
+
+TEST_F(ProbesTest, RightGemmsPass) {
+  const GemmProblem shapes[] = {
+      {.m = 1, .n = 1, .k = 1},
+      {.m = 33, .n = 17, .k = 65, .batch = 2, .trans_b = true},
+      {.m = 96, .n = 80, .k = 72, .ldc = 84},
+      {.m = 5, .n = 7, .k = 3000, .trans_a = true},
+  };
+  for (const DType t : kFormats) {
+    for (const GemmProblem& p : shapes) ExpectPasses(p, t);
+  }
+  for (const DType t : {DType::kF16, DType::kBF16}) ExpectPasses(shapes[2], t, DType::kF32);
+  EXPECT_GT(passed_["exact-sparse"], 40);
+  EXPECT_GT(passed_["exact-integers"], 40);
+  EXPECT_THAT(skipped_, ::testing::IsEmpty());
+}
+
+TEST_F(ProbesTest, RightEpiloguesPass) {
+  GemmProblem p{.m = 40, .n = 24, .k = 520, .alpha = 0.3, .beta = -1.7, .bias = true};
+  p.channel_scale = true;
+  p.scale_a = 0.01;
+  p.scale_b = 3;
+  for (const char* activation : {"none", "relu", "gelu"}) {
+    p.activation = activation;
+    for (const DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16}) ExpectPasses(p, t);
+    ExpectPasses(p, DType::kE4M3FN, DType::kF16);
+    ExpectPasses(p, DType::kI8, DType::kBF16);
+  }
+  GemmProblem blas{.m = 40, .n = 24, .k = 520, .alpha = 0.3, .beta = 1};
+  for (const DType t : {DType::kF64, DType::kF32, DType::kBF16}) ExpectPasses(blas, t);
+  EXPECT_GT(passed_["exact-sparse"], 15);
+  EXPECT_THAT(skipped_, ::testing::IsEmpty());
+}
+
+TEST_F(ProbesTest, RightConvolutionsPass) {
+  ConvProblem p;
+  p.channels = 6;
+  p.filters = 9;
+  p.input = {13, 11};
+  p.kernel = {3, 3};
+  p.padding = {1};
+  ConvProblem strided = p;
+  strided.stride = {2};
+  strided.dilation = {2};
+  strided.groups = 3;
+  ConvProblem last = p;
+  last.layout = "nhwc";
+  last.batch = 2;
+  for (const DType t : kFormats) {
+    for (const ConvProblem& shape : {p, strided, last}) {
+      if (t != DType::kE2M1) ExpectPasses(shape, t);
+    }
+  }
+  EXPECT_GT(passed_["exact-sparse"], 20);
+  EXPECT_THAT(skipped_, ::testing::IsEmpty());
+}
+
+TEST_F(ProbesTest, RightAttentionsPass) {
+  const AttentionProblem shapes[] = {
+      {.heads = 2, .seq = 64, .dim = 32},
+      {.heads = 2, .seq = 65, .dim = 17, .causal = true},
+      {.batch = 2, .heads = 4, .kv_heads = 2, .seq = 48, .kv_seq = 129, .dim = 16, .causal = true},
+      {.heads = 6, .kv_heads = 2, .seq = 100, .kv_seq = 40, .dim = 24, .causal = true},
+      {.heads = 2, .seq = 80, .dim = 32, .mask_density = 0.5},
+      {.heads = 2, .seq = 80, .kv_seq = 96, .dim = 32, .causal = true, .mask_density = 0.3},
+      {.heads = 2, .seq = 1, .kv_seq = 300, .dim = 64},
+      {.heads = 2, .seq = 40, .dim = 16, .scale = -0.7},
+      {.heads = 1, .seq = 520, .dim = 8},
+  };
+  for (const DType t : kFormats) {
+    if (t == DType::kE2M1 || t == DType::kI8) continue;
+    for (const AttentionProblem& p : shapes) ExpectPasses(p, t);
+  }
+  for (const DType t : {DType::kF16, DType::kBF16}) ExpectPasses(shapes[1], t, DType::kF32);
+  EXPECT_GT(passed_["key-groups"], 50);
+  EXPECT_GT(passed_["last-row"], 20);
+  EXPECT_GT(passed_["first-row"], 10);
+  EXPECT_THAT(skipped_, ::testing::IsEmpty());
+}
+
+TEST_F(ProbesTest, AnAttentionThatHasNoExactDataSaysWhy) {
+  AttentionProblem narrow{.heads = 1, .seq = 200, .dim = 1};
+  AttentionProblem flat{.heads = 1, .seq = 32, .dim = 16, .scale = 1e-30};
+  for (const auto& [problem, why] :
+       {std::pair{narrow, "dim 1 has 2"}, {flat, "no fp16 codes drive exp to 0"}}) {
+    for (const Case& c : ForProviders(problem, DType::kF16)) {
+      const CaseOutcome outcome = Run(c);
+      ASSERT_FALSE(outcome.probes.empty());
+      const ProbeOutcome& probe = outcome.probes.back();
+      EXPECT_EQ(probe.name, "key-groups");
+      EXPECT_EQ(probe.verdict, Verdict::kSkipped);
+      EXPECT_THAT(probe.message, ::testing::HasSubstr(why));
+      EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Describe(outcome);
+    }
+  }
+}
+
+TEST_F(ProbesTest, RightSoftmaxesPass) {
+  for (const DType t : kFormats) {
+    if (t == DType::kE2M1 || t == DType::kI8) continue;
+    for (const SoftmaxProblem& p :
+         {SoftmaxProblem{.rows = 1, .cols = 1}, SoftmaxProblem{.rows = 17, .cols = 333},
+          SoftmaxProblem{.rows = 3, .cols = 5000}}) {
+      ExpectPasses(p, t);
+    }
+  }
+  EXPECT_GT(passed_["range"], 10);
+  EXPECT_GT(passed_["row-sums"], 10);
+  EXPECT_GT(passed_["shift"], 10);
+}
+
+// Row sums where nothing is tame: rows of infinities are left out, the others hold.
+TEST_F(ProbesTest, SoftmaxIdentitiesHoldOnHardData) {
+  for (const char* pattern : {"zeros", "constant:1000", "one-large:1000", "large-small:1000",
+                              "normal:10", "extremes:80", "all-inf", "all-neg-inf"}) {
+    for (const DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16}) {
+      for (Case c : ForProviders(SoftmaxProblem{.rows = 8, .cols = 2048}, t)) {
+        c.pattern = pattern;
+        const CaseOutcome outcome = Run(c);
+        if (outcome.verdict == Verdict::kUnsupported) continue;
+        for (const ProbeOutcome& p : outcome.probes) {
+          EXPECT_NE(p.verdict, Verdict::kFailed) << pattern << " " << Describe(outcome);
+        }
+      }
+    }
+  }
+}
+
+// ---- wrong kernels
+
+struct Wrong {
+  std::string_view op, defect, probe;
+};
+
+TEST_F(ProbesTest, TheProbeAloneCatchesWrongKernels) {
+  const Wrong kWrong[] = {
+      {"gemm", "wrong-tile", "exact-sparse"},
+      {"gemm", "dropped-k", "exact-sparse"},
+      {"gemm", "transposed-b", "exact-sparse"},
+      {"gemm", "zero-output", "exact-sparse"},
+      {"gemm", "fp16-accumulate", "exact-integers"},
+      {"gemm", "truncating-output", "exact-integers"},
+      {"conv", "dropped-tap", "exact-sparse"},
+      {"attention", "mask-off-by-one", "key-groups"},
+      {"attention", "no-max", "key-groups"},
+      {"attention", "missing-rescale", "key-groups"},
+      {"softmax", "no-max", "shift"},
+      {"softmax", "sum-in-16-bits", "row-sums"},
+  };
+  for (const Wrong& w : kWrong) {
+    int seen = 0;
+    for (const PlantedDefect& d : PlantedDefects()) {
+      if (d.op != w.op || d.name != w.defect) continue;
+      for (const DType t : d.dtypes) {
+        const CaseOutcome outcome = Run(PlantedCase(d, t));
+        const std::string text = Cat(w.op, " ", w.defect, " ", Name(t), ": ", Describe(outcome));
+        const auto probe =
+            std::find_if(outcome.probes.begin(), outcome.probes.end(), [&](const ProbeOutcome& p) {
+              return p.name == (Info(t).is_integer ? "exact-integers" : w.probe);
+            });
+        ASSERT_TRUE(probe != outcome.probes.end()) << text;
+        EXPECT_EQ(probe->verdict, Verdict::kFailed) << text;
+        EXPECT_GT(probe->mismatches, 0) << text;
+        ++seen;
+      }
+    }
+    EXPECT_GT(seen, 0) << w.op << " " << w.defect;
+  }
+}
+
+// A gemm that is right but for one bit of one element, where the site is drawn.
+class OneBit : public Kernel {
+ public:
+  OneBit(std::unique_ptr<Kernel> right, std::int64_t element, int bit)
+      : right_(std::move(right)), element_(element), bit_(bit) {}
+  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
+    absl::Status status = right_->Launch(inputs, output);
+    const std::int64_t at = element_ % output.count();
+    StoreBits(output.dtype, output.data, at,
+              LoadBits(output.dtype, output.data, at) ^ (std::uint64_t{1} << bit_));
+    return status;
+  }
+
+ private:
+  std::unique_ptr<Kernel> right_;
+  std::int64_t element_;
+  int bit_;
+};
+
+int flipped_bit = 0;  // the factory is a plain function
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeOneBit(const Case& c, const Plan& plan,
+                                                   Device& device) {
+  Registry registry;
+  RegisterAll(registry);
+  auto right = registry.Find(OpName(c.problem), "builtin", "cpu")->make(c, plan, device);
+  if (!right.ok()) return right.status();
+  return std::make_unique<OneBit>(*std::move(right), 1234567, flipped_bit);
+}
+
+TEST_F(ProbesTest, OneFlippedBitOfOneElementIsCaughtThoughTheDataPass) {
+  registry_.Add({.op = "gemm",
+                 .provider = "one-bit",
+                 .backend = "cpu",
+                 .dtypes = {DType::kF32, DType::kF16, DType::kBF16},
+                 .make = &MakeOneBit,
+                 .version = {},
+                 .unavailable_reason = {}});
+  int hidden = 0;
+  for (const DType t : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const int bit : {0, 1, 5}) {
+      flipped_bit = bit;
+      Case c;
+      c.problem = GemmProblem{.m = 64, .n = 48, .k = 1024};
+      c.dtype = t;
+      c.provider = "one-bit";
+      c.seed = 3;
+      const CaseOutcome outcome = Run(c);
+      EXPECT_EQ(outcome.verdict, Verdict::kFailed) << Name(t) << " " << bit;
+      for (const ProbeOutcome& p : outcome.probes) {
+        EXPECT_EQ(p.verdict, Verdict::kFailed) << Describe(outcome);
+        EXPECT_EQ(p.mismatches, 1) << Describe(outcome);
+        ASSERT_TRUE(p.first.has_value());
+        EXPECT_EQ(p.first->index, 1234567 % (64 * 48));
+      }
+      c.probes = false;
+      const CaseOutcome alone = Run(c);
+      EXPECT_TRUE(alone.probes.empty());
+      if (alone.verdict == Verdict::kPassed) {
+        ++hidden;
+        EXPECT_EQ(outcome.findings[0].reason, "exact") << Describe(outcome);
+        EXPECT_FALSE(outcome.next_step.empty());
+      }
+    }
+  }
+  EXPECT_GT(hidden, 2) << "the data alone should have missed some of them";
+}
+
+// ---- digests
+
+TEST_F(ProbesTest, AGoldenDigestIsHeldAgainst) {
+  Case c;
+  c.problem = GemmProblem{.m = 20, .n = 30, .k = 40};
+  c.dtype = DType::kBF16;
+  c.provider = "builtin";
+  c.seed = 1;
+  const CaseOutcome first = Run(c);
+  ASSERT_EQ(first.probes.size(), 2u);
+  for (const ProbeOutcome& p : first.probes) {
+    EXPECT_EQ(p.digest.size(), 32u);
+    EXPECT_FALSE(p.golden.has_value());
+    c.golden[p.name] = p.digest;
+  }
+  c.seed = 2;  // a probe's data are its own
+  const CaseOutcome second = Run(c);
+  for (const ProbeOutcome& p : second.probes) EXPECT_EQ(p.golden, true) << p.name;
+  EXPECT_EQ(second.verdict, Verdict::kPassed) << Describe(second);
+
+  c.golden["exact-integers"][5] ^= 1;
+  const CaseOutcome other = Run(c);
+  EXPECT_EQ(other.verdict, Verdict::kFailed) << Describe(other);
+  ASSERT_FALSE(other.findings.empty());
+  EXPECT_EQ(other.findings[0].reason, "digest");
+  EXPECT_EQ(other.probes[1].golden, false);
+  EXPECT_EQ(other.probes[1].mismatches, 0);
+}
+
+// ---- what the data are
+
+TEST(ProbeData, DensitiesKeepSumsInsideTheFormat) {
+  EXPECT_EQ(SparseDensity(1024, DType::kBF16), 1.0);
+  EXPECT_LT(SparseDensity(65536, DType::kBF16), 0.2);
+  EXPECT_EQ(SparseDensity(1 << 20, DType::kF32), 1.0);
+  const auto integers = [](std::int64_t k, DType t) { return *IntegerData(k, t, t, {}); };
+  EXPECT_EQ(integers(4096, DType::kF16), (Pattern{PatternKind::kExactInts, 1, 2}));
+  EXPECT_LT(integers(1 << 16, DType::kF16).a, 0.5);
+  EXPECT_LT(integers(1 << 23, DType::kF32).a, 0.3);
+  EXPECT_FALSE(IntegerData(64, DType::kE2M1, DType::kE2M1, {}).has_value());
+}
+
+TEST(ProbeData, ShortSumsStillNeedRounding) {
+  for (const DType t : {DType::kF16, DType::kBF16}) {
+    for (const std::int64_t k : {1, 3, 16, 64, 256, 1000}) {
+      const Pattern p = *IntegerData(k, t, t, {});
+      const double largest = std::exp2(p.b);
+      EXPECT_GT(static_cast<double>(k) * largest * largest / 4, 2 / Info(t).machine_epsilon)
+          << Name(t) << " " << k;
+      EXPECT_LE(largest, 2 / Info(t).machine_epsilon);
+    }
+  }
+  EXPECT_EQ(IntegerData(64, DType::kF32, DType::kF32, {})->b, 2);
+  EXPECT_LE(IntegerData(64, DType::kE5M2, DType::kF16, {})->b, 3);
+}
+
+TEST(ProbeData, ScalarsBecomePowersOfTwo) {
+  EXPECT_EQ(NearPowerOfTwo(1, 2), 1);
+  EXPECT_EQ(NearPowerOfTwo(0, 2), 0);
+  EXPECT_EQ(NearPowerOfTwo(-0.3, 2), -0.25);
+  EXPECT_EQ(NearPowerOfTwo(1e30, 2), 4);
+  EXPECT_EQ(NearPowerOfTwo(1e-30, 1), 0.5);
+}
+
+}  // namespace
+}  // namespace assay
