@@ -60,6 +60,8 @@ struct Context {
 // The command families; each adds its commands to the application.
 void AddRunCommands(CLI::App& app, Context& context);        // run, bench, submit
 void AddJobCommands(CLI::App& app, Context& context);        // watch, jobs, show, cancel, report
+void AddExplainCommand(CLI::App& app, Context& context);     // explain
+void AddCompareCommand(CLI::App& app, Context& context);     // compare
 void AddInventoryCommands(CLI::App& app, Context& context);  // devices, kernels, suites, version
 
 }  // namespace assay

@@ -4,12 +4,13 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/context.h"
+#include "client/cli/find.h"
 #include "client/cli/listing.h"
 #include "client/cli/session.h"
+#include "client/cli/slices.h"
 #include "client/lib/words.h"
 #include "client/report/row.h"
 #include "client/report/table.h"
@@ -17,42 +18,6 @@
 
 namespace assay {
 namespace {
-
-std::string JobName(const std::string& name) {
-  return name.starts_with("jobs/") ? name : "jobs/" + name;
-}
-
-grpc::Status GetJob(Connection& connection, const std::string& name, v1::Job* job) {
-  grpc::ClientContext call;
-  SetDeadline(call);
-  v1::GetJobRequest request;
-  request.set_name(JobName(name));
-  return connection.stub().GetJob(&call, request, job);
-}
-
-// A job lives on one daemon: of several targets the one that knows it is meant.
-struct Found {
-  std::unique_ptr<Connection> connection;
-  Run run;
-};
-absl::StatusOr<Found> FindJob(const Context& context, const std::string& name, Failure* failure) {
-  auto connections = context.Connect();
-  if (!connections.ok()) {
-    *failure = Usage(connections.status());
-    return connections.status();
-  }
-  for (auto& connection : *connections) {
-    Found found;
-    found.run.target = connection->target();
-    const grpc::Status status = GetJob(*connection, name, &found.run.job);
-    if (status.ok()) {
-      found.connection = std::move(connection);
-      return found;
-    }
-    *failure = Describe(status, connection->target());
-  }
-  return absl::NotFoundError("no daemon has the job");
-}
 
 ExitCode WatchJob(const Context& context, const std::string& name) {
   Failure failure;
@@ -102,23 +67,6 @@ ExitCode ReportJob(const Context& context, const std::string& name) {
   });
 }
 
-// "12", or a case's name, or a part that only one name has.
-const v1::CaseResult* FindCase(const std::vector<v1::CaseResult>& results,
-                               const std::string& which) {
-  int index = 0;
-  const bool by_index = absl::SimpleAtoi(which, &index);
-  const v1::CaseResult* partial = nullptr;
-  int partials = 0;
-  for (const auto& result : results) {
-    if ((by_index && result.index() == index) || result.name() == which) return &result;
-    if (!by_index && result.name().find(which) != std::string::npos) {
-      partial = &result;
-      ++partials;
-    }
-  }
-  return partials == 1 ? partial : nullptr;
-}
-
 void PrintJson(const Json& value, const std::string& indent, std::ostream& out) {
   for (const auto& [key, entry] : value.items()) {
     if (entry.is_string() && entry.get_ref<const std::string&>().empty()) continue;
@@ -146,24 +94,14 @@ ExitCode ShowCase(const Context& context, const std::string& name, const std::st
   auto format = context.ChosenFormat();
   if (!format.ok()) return context.Fail(format.status());
   Failure failure;
-  auto found = FindJob(context, name, &failure);
+  auto found = FindResults(context, name, &failure);
   if (!found.ok()) return context.Fail(failure);
-  Run& run = found->run;
-  const auto status = FetchResults(*found->connection, run.job.name(), &run.results);
-  if (!status.ok()) return context.Fail(Describe(status, run.target));
-  const v1::CaseResult* result = FindCase(run.results, which);
-  if (result == nullptr) {
-    std::vector<std::string> names;
-    for (const auto& known : run.results) names.push_back(known.name());
-    return context.Fail(absl::InvalidArgumentError(
-        absl::StrCat("no case \"", which, "\" in ", run.job.name(), DidYouMean(which, names),
-                     " It has ", run.results.size(), " results, 0 to ",
-                     std::max<std::size_t>(run.results.size(), 1) - 1, ".")));
-  }
+  const auto result = FindCase(found->run, which);
+  if (!result.ok()) return context.Fail(result.status());
   return context.WithOutput([&](std::ostream& out) {
-    const Json test = TestJson(run, *result);
+    const Json test = TestJson(found->run, **result);
     if (*format == Format::kTable) {
-      out << RowLayout(0, &out == &context.streams.out && context.streams.colour).Block(*result);
+      out << RowLayout(0, &out == &context.streams.out && context.streams.colour).Block(**result);
       PrintJson(test, "    ", out);
     } else if (*format == Format::kJsonl) {
       out << Compact(test) << '\n';
@@ -271,8 +209,17 @@ void AddJobCommands(CLI::App& app, Context& context) {
   auto* show = app.add_subcommand("show", "a job's results, or everything about one case");
   show->add_option("job", *name, "jobs/4f2k, or 4f2k")->required();
   show->add_option("case", *which, "its number from 0, its name, or a part that only it has");
-  show->callback([&context, name, which] {
-    context.action = [&context, name, which] {
+  auto slices = std::make_shared<std::vector<std::string>>();
+  auto bits = std::make_shared<bool>(false);
+  show->add_option("--slice", *slices,
+                   "run the case again and show elements: actual[0:8,0:8], expected[3], bound, "
+                   "or an input by its name; may repeat")
+      ->type_name("TENSOR[RANGES]")
+      ->allow_extra_args(false);
+  show->add_flag("--bits", *bits, "with --slice: raw bits in place of values");
+  show->callback([&context, name, which, slices, bits] {
+    context.action = [&context, name, which, slices, bits] {
+      if (!slices->empty()) return ShowSlices(context, *name, *which, *slices, *bits);
       return which->empty() ? ReportJob(context, *name) : ShowCase(context, *name, *which);
     };
   });

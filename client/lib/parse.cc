@@ -72,10 +72,20 @@ absl::StatusOr<google::protobuf::Duration> ParseDuration(std::string_view what,
 
 std::vector<std::string> SplitList(std::string_view text) {
   std::vector<std::string> words;
-  for (absl::string_view word : absl::StrSplit(View(text), ',')) {
-    word = absl::StripAsciiWhitespace(word);
-    if (!word.empty()) words.emplace_back(word);
+  const auto add = [&words](std::string_view word) {
+    const absl::string_view stripped = absl::StripAsciiWhitespace(View(word));
+    if (!stripped.empty()) words.emplace_back(stripped);
+  };
+  std::size_t begin = 0;
+  int open = 0;  // brackets
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '[') ++open;
+    if (text[i] == ']' && open > 0) --open;
+    if (text[i] != ',' || open > 0) continue;
+    add(text.substr(begin, i - begin));
+    begin = i + 1;
   }
+  add(text.substr(begin));
   return words;
 }
 

@@ -29,7 +29,7 @@ absl::StatusOr<bool> ParseBool(std::string_view what, std::string_view text);
 absl::StatusOr<google::protobuf::Duration> ParseDuration(std::string_view what,
                                                          std::string_view text);
 
-// "a,b" -> {"a", "b"}; empty words are dropped.
+// "a,b[0,1]" -> {"a", "b[0,1]"}; empty words are dropped.
 std::vector<std::string> SplitList(std::string_view text);
 
 }  // namespace assay

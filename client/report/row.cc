@@ -126,18 +126,33 @@ Row RowOf(const v1::CaseResult& result) {
   return row;
 }
 
-std::vector<Detail> DetailsOf(const v1::CaseResult& result) {
-  std::vector<Detail> details;
+std::vector<Detail> FindingsOf(const v1::CaseResult& result) {
+  std::vector<Detail> findings;
   const bool failed = result.verdict() == v1::VERDICT_FAILED;
-  // A row without figures says its first finding itself.
-  const int first = failed && result.has_stats() ? 0 : 1;
-  for (int i = first; i < result.findings_size(); ++i) {
+  std::string pattern = result.pattern_of_errors();
+  for (const auto& finding : result.findings()) {
     // The worst element has a line of its own below.
-    const std::string& message = result.findings(i).message();
+    const std::string& message = finding.message();
     const std::size_t end =
         failed && result.stats().has_worst() ? message.find("; worst [") : std::string::npos;
-    details.push_back({result.findings(i).reason(), message.substr(0, end)});
+    findings.push_back({finding.reason(), message.substr(0, end)});
+    const std::string& reason = finding.reason();
+    if (pattern.empty() || !(reason == "bound" || reason == "class" || reason == "exact" ||
+                             reason == "threshold" || reason == "unwritten")) {
+      continue;
+    }
+    absl::StrAppend(&findings.back().text, ", ", pattern);
+    pattern.clear();
   }
+  if (!pattern.empty()) findings.push_back({"errors", pattern});
+  return findings;
+}
+
+std::vector<Detail> DetailsOf(const v1::CaseResult& result) {
+  const bool failed = result.verdict() == v1::VERDICT_FAILED;
+  std::vector<Detail> details = FindingsOf(result);
+  // A row without figures says its first finding itself.
+  if (!(failed && result.has_stats()) && !details.empty()) details.erase(details.begin());
   if (failed && result.stats().has_worst()) {
     const v1::Mismatch& worst = result.stats().worst();
     details.push_back(
@@ -146,6 +161,8 @@ std::vector<Detail> DetailsOf(const v1::CaseResult& result) {
                       worst.actual_bits(), ")  expected ", ValueText(worst.expected()), " ± ",
                       ErrorText(worst.bound()), " (", worst.expected_bits(), ")")});
   }
+  if (!result.reads_as().empty()) details.push_back({"reads as", result.reads_as()});
+  if (!result.next_step().empty()) details.push_back({"next", result.next_step()});
   const bool repeatable = failed || result.verdict() == v1::VERDICT_ERROR;
   if (repeatable && !result.repro().empty()) details.push_back({"repro", result.repro()});
   return details;

@@ -31,6 +31,11 @@ struct Detail {
 };
 std::vector<Detail> DetailsOf(const v1::CaseResult& result);
 
+// The findings alone, the first about elements with how they lie: "2,048 of 2,097,152
+// elements beyond their bound, all in rows 63, 127, 191 … (period 64)". The worst
+// element is left to a line of its own where the result has one.
+std::vector<Detail> FindingsOf(const v1::CaseResult& result);
+
 // Order in which results deserve attention: FAILED first, PASSED late, skipped
 // last; among equals the larger error/bound first, then the order of the job.
 bool WorseThan(const v1::CaseResult& a, const v1::CaseResult& b);

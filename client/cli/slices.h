@@ -1,0 +1,20 @@
+// Slices: a case of a job run again to see elements of its tensors.
+#ifndef ASSAY_CLIENT_CLI_SLICES_H_
+#define ASSAY_CLIENT_CLI_SLICES_H_
+
+#include <string>
+#include <vector>
+
+#include "client/cli/context.h"
+
+namespace assay {
+
+// Runs the case again on its device, with its seed, as a job of its own, and prints the
+// slices as grids, or as --format asks. An empty `which` is a usage error. The code says
+// whether there was something to show, not what the verdict is.
+ExitCode ShowSlices(const Context& context, const std::string& job, const std::string& which,
+                    const std::vector<std::string>& slices, bool bits);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_CLI_SLICES_H_
