@@ -119,6 +119,24 @@ void CheckFactor(const Case& c, std::string_view field, std::initializer_list<do
                                             " with the other scales, which fp32 cannot hold")});
 }
 
+// Padding beside an infinite weight: kernels that skip it give Inf, those that multiply
+// its zeros NaN, and both are right.
+void CheckPaddedWeights(const Case& c, std::vector<FieldError>& errors) {
+  const auto* conv = std::get_if<ConvProblem>(&c.problem);
+  const auto patterns = ParsePatterns(c.pattern, nullptr);
+  if (conv == nullptr || c.pattern.empty() || !patterns.has_value()) return;
+  bool padded = false;
+  for (int d = 0; d < conv->spatial(); ++d) padded = padded || conv->Padding(d) > 0;
+  const Pattern& weights = patterns->back();
+  const FormatInfo& f = Info(c.dtype);
+  // Finite values beyond an 8-bit float saturate.
+  const double most = LargestMagnitude(weights);
+  const bool infinite = std::isinf(most) || (f.storage_bits > 8 && most > f.max_finite);
+  if (!padded || !infinite || f.is_integer) return;
+  errors.push_back({"pattern", Cat(ToString(weights), " makes infinite weights, and 0·Inf in the "
+                                   "padding has no agreed result: set conv.padding 0")});
+}
+
 // What scales, biases and activations ask of formats and data.
 void CheckEpilogue(const Case& c, std::vector<FieldError>& errors) {
   if (const auto* attention = std::get_if<AttentionProblem>(&c.problem)) {
@@ -275,6 +293,7 @@ std::vector<FieldError> Check(const Case& c) {
   CheckFormats(c, errors);
   if (shape_holds) CheckSums(c, errors);
   if (shape_holds) CheckEpilogue(c, errors);
+  if (shape_holds) CheckPaddedWeights(c, errors);
   CheckPattern(c, errors);
   CheckAddend(c, errors);
   CheckJudgement(c, errors);

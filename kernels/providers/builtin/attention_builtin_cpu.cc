@@ -1,14 +1,18 @@
-// attention: O = softmax(scale·Q·Kᵀ + mask)·V, without ever holding a row of
-// scores: blocks of keys are folded in with a running maximum m and sum l (Milakov
-// and Gimelshein 2018; Dao et al. 2022, FlashAttention):
+// attention: O = scale_v·softmax(scale·Q·Kᵀ + mask)·V, without ever holding a row of
+// scores (scale_q and scale_k are part of scale): blocks of keys are folded in with a running
+// maximum m and sum l (Milakov and Gimelshein 2018; Dao et al. 2022, FlashAttention):
 //
 //   m' = max(m, max_j s_j)   p_j = exp(s_j − m')   f = exp(m − m')
 //   l' = f·l + Σ p_j         O' = f·O + Σ p_j·v_j  and at the end O/l.
 //
 // Shapes: q [B·H][S][D], k and v [B·Hkv][T][D], query head h reads kv head
 // h/(H/Hkv); causal: query i sees keys j <= i + T − S; mask int8 [S][T], 1 keeps.
-// Arithmetic: FP32 fma for fp32, fp16 and bf16 inputs (P stays FP32), FP64 for
-// fp64; one rounding to the output's format. exp to 1.2 ulp (simd-inl.h).
+// Arithmetic: FP32 fma for fp32 and narrower inputs (P stays FP32), FP64 for fp64; one
+// rounding to the output's format. exp to 1.2 ulp (simd-inl.h). With 8-bit inputs P is
+// rounded to their format, 2^7 times too large so that small weights keep their bits,
+// as kernels for FP8 tensor cores do (Shah et al. 2024, FlashAttention-3); l is summed
+// before that. A block of V with an infinity or NaN is multiplied with P unrounded,
+// which keeps a small weight from becoming 0·inf.
 // Error: scores are one chain of D fmas, l and O chains of T terms with a rescaling
 // a block of keys: inside the bound with δs = 8·√D·u·(|Q||K|ᵀ)·scale + u·|s|.
 // Special values: as IEEE arithmetic over the visible keys has it: a NaN or +inf
@@ -32,7 +36,6 @@
 #include "kernels/providers/builtin/blocking.h"
 #include "kernels/providers/builtin/builtin.h"
 #include "kernels/providers/builtin/common.h"
-#include "kernels/providers/refusals.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/providers/builtin/attention_builtin_cpu.cc"
@@ -40,6 +43,7 @@
 // foreach_target.h comes first.
 #include <hwy/highway.h>
 
+#include "kernels/providers/builtin/codes-inl.h"
 #include "kernels/providers/builtin/simd-inl.h"
 #include "kernels/providers/builtin/tile-inl.h"
 
@@ -49,6 +53,7 @@ namespace assay::internal {
 
 inline constexpr std::int64_t kMaxQueries = 96;  // multiple of kRowStep
 inline constexpr std::int64_t kKeys = 128;       // multiple of kColStep, at most kBlockK
+inline constexpr double kWeightFactor = 128;     // of P in an 8-bit format
 
 struct AttentionLaunch {
   std::int64_t heads;  // batch · heads
@@ -58,7 +63,8 @@ struct AttentionLaunch {
   std::int64_t dim;
   bool causal;
   bool masked_rows_nan;
-  double scale;
+  double scale;        // with scale_q and scale_k
+  double value_scale;  // scale_v
   DType in;
   DType out;
   std::int64_t block;  // queries a task
@@ -119,16 +125,6 @@ struct Queries {
     sum = max + internal::RoundUp(a.block, 16);
   }
 };
-
-// exp(x) for x <= 0, gradual underflow included.
-template <class D>
-HWY_INLINE VOf<D> Exp(D d, VOf<D> x) {
-  using C = ExpConstants<TOf<D>>;
-  constexpr TOf<D> kUnshift = TOf<D>{1} / static_cast<TOf<D>>(std::int64_t{1} << C::kShift);
-  const auto e = hn::Mul(ShiftedExp(d, x), hn::Set(d, kUnshift));
-  // Written so that NaN passes: a masked or infinitely small score gives exactly 0.
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, C::kFloor)), e);
-}
 
 template <class Raw>
 Raw ExpScalar(Raw x) {
@@ -224,6 +220,34 @@ void AddVisible(const Raw* p, std::int64_t visible, const std::int8_t* mask, con
   }
 }
 
+// p = kWeightFactor·p, rounded to the nearest value of an 8-bit float where `round`;
+// p in [0, 1] or NaN, far below the format's largest.
+inline void ScaleWeights(DType format, bool round, std::int64_t keys, float* HWY_RESTRICT p) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const FormatInfo& f = Info(format);
+  const int drop = 23 - f.mantissa_bits;
+  const auto one = hn::Set(du, 1u);
+  const auto half = hn::Set(du, (1u << (drop - 1)) - 1);
+  const auto keep = hn::Set(du, ~((1u << drop) - 1));
+  const auto factor = hn::Set(d, static_cast<float>(internal::kWeightFactor));
+  // Adding 1.5·2^23 quanta leaves whole ones of a subnormal result.
+  const auto magic = hn::Set(d, static_cast<float>(0x1.8p23 * f.min_subnormal));
+  const auto least = hn::Set(d, static_cast<float>(f.min_normal));
+  for (std::int64_t j = 0; j < keys; j += lanes) {  // rows of p are padded
+    auto v = hn::Mul(hn::Load(d, p + j), factor);
+    if (round) {
+      const auto bits = hn::BitCast(du, v);
+      const auto odd = hn::And(hn::ShiftRightSame(bits, drop), one);
+      const auto normal = hn::And(hn::Add(hn::Add(bits, half), odd), keep);
+      const auto small = hn::Sub(hn::Add(v, magic), magic);
+      v = hn::IfThenElse(hn::Lt(v, least), small, hn::BitCast(d, normal));
+    }
+    hn::Store(v, d, p + j);
+  }
+}
+
 template <class Raw, class T>
 void ScoreBlock(const AttentionLaunch& a, const MatrixSource<T>& q, const MatrixSource<T>& k,
                 std::int64_t q0, std::int64_t rows, std::int64_t key0, std::int64_t keys,
@@ -248,9 +272,13 @@ void AttendBlock(const AttentionLaunch& a, std::int64_t head, std::int64_t q0, s
   using Arithmetic = FloatArithmetic<Raw>;
   constexpr Raw kNaN = std::numeric_limits<Raw>::quiet_NaN();
   const std::int64_t kv_head = head / a.group;
-  const MatrixSource<T> q{static_cast<const T*>(a.q) + head * a.seq * a.dim, a.dim, true};
-  const MatrixSource<T> k{static_cast<const T*>(a.k) + kv_head * a.kv_seq * a.dim, a.dim, true};
-  const MatrixSource<T> v{static_cast<const T*>(a.v) + kv_head * a.kv_seq * a.dim, a.dim, false};
+  const auto rows_of = [&](const void* data, std::int64_t first) {
+    return Elements<T>::Of(data, a.in) + first * a.dim;
+  };
+  const MatrixSource<T> q{rows_of(a.q, head * a.seq), a.dim, true};
+  const MatrixSource<T> k{rows_of(a.k, kv_head * a.kv_seq), a.dim, true};
+  const MatrixSource<T> v{rows_of(a.v, kv_head * a.kv_seq), a.dim, false};
+  constexpr bool kCoded = std::is_same_v<T, Coded>;
   const std::int64_t ldo = a.padded_dim();
   std::memset(w.o, 0, static_cast<std::size_t>(rows * ldo) * sizeof(Raw));
   for (std::int64_t i = 0; i < rows; ++i) {
@@ -282,7 +310,14 @@ void AttendBlock(const AttentionLaunch& a, std::int64_t head, std::int64_t q0, s
                         w.packed_v + c * keys);
     }
     const std::int64_t cols = internal::RoundUp(a.dim, PanelCols<Arithmetic>());
-    if ((a.causal || a.mask != nullptr) && HasNonFinite(w.packed_v, cols * keys)) {
+    const bool hides = a.causal || a.mask != nullptr;
+    const bool non_finite = (hides || kCoded) && HasNonFinite(w.packed_v, cols * keys);
+    if constexpr (kCoded) {
+      for (std::int64_t i = 0; i < rows; ++i) {
+        ScaleWeights(a.in, !non_finite, keys, w.p + i * internal::kPitchA);
+      }
+    }
+    if (hides && non_finite) {
       for (std::int64_t i = 0; i < rows; ++i) {
         AddVisible(w.p + i * internal::kPitchA, visible(i), mask_of(i), w.packed_v, keys, a.dim,
                    w.o + i * ldo);
@@ -293,13 +328,16 @@ void AttendBlock(const AttentionLaunch& a, std::int64_t head, std::int64_t q0, s
   }
   const hn::ScalableTag<Raw> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const Raw factor = static_cast<Raw>(a.value_scale);
   for (std::int64_t i = 0; i < rows; ++i) {
     TOut* to = static_cast<TOut*>(a.o) + (head * a.seq + q0 + i) * a.dim;
+    const Raw sum = w.sum[i] * static_cast<Raw>(kCoded ? internal::kWeightFactor : 1.0);
     const bool empty = w.seen[i] == Seen::kNothing;
     // A sum of 0 means that every visible score was −inf: exp(−inf + inf) is NaN.
     const bool nan = empty ? a.masked_rows_nan : w.seen[i] == Seen::kNaN || w.sum[i] == 0;
     for (std::int64_t c = 0; c < a.dim; c += lanes) {
-      auto out = hn::Div(hn::Load(d, w.o + i * ldo + c), hn::Set(d, w.sum[i]));
+      auto out = hn::Div(hn::Load(d, w.o + i * ldo + c), hn::Set(d, sum));
+      if (factor != Raw{1}) out = hn::Mul(out, hn::Set(d, factor));
       if (nan) {
         out = hn::Set(d, kNaN);
       } else if (empty) {
@@ -327,19 +365,10 @@ void AttentionAll(const AttentionLaunch& a) {
 }
 
 void RunAttention(const AttentionLaunch& a) {
-  const bool wide = a.out == DType::kF32;
-  switch (a.in) {
-    case DType::kF64:
-      return AttentionAll<double, double, double>(a);
-    case DType::kF32:
-      return AttentionAll<float, float, float>(a);
-    case DType::kF16:
-      return wide ? AttentionAll<float, F16, float>(a) : AttentionAll<float, F16, F16>(a);
-    case DType::kBF16:
-      return wide ? AttentionAll<float, BF16, float>(a) : AttentionAll<float, BF16, BF16>(a);
-    default:
-      return;  // the factory refused it
-  }
+  internal::WithFloatForm<F16, BF16, Coded>(a.in, a.out, [&](auto in, auto out) {
+    using Raw = std::conditional_t<std::is_same_v<decltype(in), double>, double, float>;
+    AttentionAll<Raw, decltype(in), decltype(out)>(a);
+  });
 }
 
 const char* AttentionTarget() { return hwy::TargetName(HWY_TARGET); }
@@ -369,7 +398,11 @@ class AttentionKernel : public Kernel {
     return absl::OkStatus();
   }
 
-  std::string implementation() const override { return HWY_DYNAMIC_DISPATCH(AttentionTarget)(); }
+  std::string implementation() const override {
+    std::string text = HWY_DYNAMIC_DISPATCH(AttentionTarget)();
+    if (internal::IsCoded(launch_.in)) text.append(", P ").append(Name(launch_.in));
+    return text;
+  }
 
  private:
   internal::AttentionLaunch launch_;
@@ -378,11 +411,9 @@ class AttentionKernel : public Kernel {
 absl::StatusOr<std::unique_ptr<Kernel>> MakeAttention(const Case& c, const Plan& plan,
                                                       Device& device) {
   const auto& p = std::get<AttentionProblem>(c.problem);
-  if (absl::Status s = RefuseAttentionScales(p, "the built-in attention"); !s.ok()) return s;
   const DType out = plan.output.dtype;
-  if (!internal::IsFloatForm(c.dtype, out)) {
-    return internal::NoSuchForm("attention", c.dtype, out,
-                                "fp64, fp32, fp16 and bf16, and fp32 from fp16 or bf16");
+  if (!internal::IsFloatForm(c.dtype, out) || c.dtype == DType::kE2M1) {
+    return internal::NoSuchForm("attention", c.dtype, out, internal::kFloatForms);
   }
   internal::AttentionLaunch launch{};
   launch.heads = p.batch * p.heads;
@@ -392,7 +423,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeAttention(const Case& c, const Plan&
   launch.dim = p.dim;
   launch.causal = p.causal;
   launch.masked_rows_nan = p.masked_rows == "nan";
-  launch.scale = p.Scale(c.dtype);
+  launch.scale = p.Scale(c.dtype) * internal::KernelScalar(c.dtype, p.scale_q) *
+                 internal::KernelScalar(c.dtype, p.scale_k);
+  launch.value_scale = internal::KernelScalar(c.dtype, p.scale_v);
   launch.in = c.dtype;
   launch.out = out;
   const double work = 2.0 * static_cast<double>(launch.heads) * static_cast<double>(p.seq) *
@@ -417,8 +450,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeAttention(const Case& c, const Plan&
 }  // namespace
 
 KernelEntry BuiltinAttentionCpu() {
-  return internal::BuiltinEntry("attention", {DType::kF64, DType::kF32, DType::kF16, DType::kBF16},
-                                &MakeAttention);
+  return internal::BuiltinEntry("attention", internal::FloatFormats(), &MakeAttention);
 }
 
 }  // namespace assay

@@ -25,12 +25,52 @@ inline absl::Status NoSuchForm(std::string_view op, DType in, DType out, std::st
   return absl::UnimplementedError(message);
 }
 
-// Formats of the floating-point kernels: the output is the input's, or fp32
-// from a 16-bit input.
+// An 8- or 4-bit float: codes-inl.h.
+inline bool IsCoded(DType t) { return !Info(t).is_integer && Info(t).storage_bits < 16; }
+
+// Formats of the floating-point kernels: the output is the input's; fp32 from tf32 and
+// 16-bit inputs; fp32, fp16 or bf16 from 8- and 4-bit ones.
 inline bool IsFloatForm(DType in, DType out) {
-  const bool half = in == DType::kF16 || in == DType::kBF16;
-  return (in == out && (half || in == DType::kF32 || in == DType::kF64)) ||
-         (half && out == DType::kF32);
+  const bool half = out == DType::kF16 || out == DType::kBF16;
+  if (IsCoded(in)) return half || out == DType::kF32;
+  if (in == out) return half || out == DType::kF32 || out == DType::kF64;
+  return out == DType::kF32 && (in == DType::kTF32 || in == DType::kF16 || in == DType::kBF16);
+}
+inline constexpr std::string_view kFloatForms =
+    "fp64, fp32, fp16 and bf16, fp32 from tf32, fp16 or bf16, and fp32, fp16 or bf16 from 8-bit "
+    "floats";
+inline std::vector<DType> FloatFormats() {
+  return {DType::kF64,    DType::kF32,      DType::kTF32, DType::kF16,     DType::kBF16,
+          DType::kE4M3FN, DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ};
+}
+
+// A number as a kernel for inputs of a format gets it: fp32 but for fp64.
+inline double KernelScalar(DType in, double value) {
+  return in == DType::kF64 ? value : static_cast<double>(static_cast<float>(value));
+}
+
+// Calls run(T(), TOut()) with the element types of a form that IsFloatForm takes; the
+// types are the instruction set's, so they come as arguments. tf32 is held as fp32.
+template <class F16, class BF16, class Coded, class Run>
+void WithFloatForm(DType in, DType out, const Run& run) {
+  const auto from = [&](auto coded_or_half) {
+    if (out == DType::kF16) return run(coded_or_half, F16());
+    if (out == DType::kBF16) return run(coded_or_half, BF16());
+    return run(coded_or_half, float());
+  };
+  switch (in) {
+    case DType::kF64:
+      return run(double(), double());
+    case DType::kF32:
+    case DType::kTF32:
+      return run(float(), float());
+    case DType::kF16:
+      return out == DType::kF32 ? run(F16(), float()) : run(F16(), F16());
+    case DType::kBF16:
+      return out == DType::kF32 ? run(BF16(), float()) : run(BF16(), BF16());
+    default:
+      return from(Coded());
+  }
 }
 
 // Stores that bypass the caches pay once input and output no longer fit in the

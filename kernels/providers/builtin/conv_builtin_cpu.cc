@@ -5,7 +5,7 @@
 // nhwc:                                  y[pixel][f] = Σ_t x(pixel, t)·w[f][t];
 // t runs over channels/groups and kernel positions in w's own order, and
 // x(t, pixel) is the input element under tap t, or 0 in the padding.
-// Arithmetic: as the built-in gemm: FP32 fma for fp32 and 16-bit inputs, FP64 for
+// Arithmetic: as the built-in gemm: FP32 fma for fp32 and narrower floats, FP64 for
 // fp64, int32 exactly for int8; one rounding to the output's format.
 // Error: one chain of fmas over the taps: γ_n and 8·√n·u, n = channels/groups·Π
 // kernel, times the sum of absolute products. A tap in the padding contributes
@@ -32,6 +32,7 @@
 // foreach_target.h comes first.
 #include <hwy/highway.h>
 
+#include "kernels/providers/builtin/codes-inl.h"
 #include "kernels/providers/builtin/simd-inl.h"
 #include "kernels/providers/builtin/tile-inl.h"
 
@@ -96,7 +97,7 @@ HWY_INLINE void FillZeros(Raw* to, std::int64_t n) {
 // B of nchw: a run is one tap over consecutive output pixels.
 template <class T>
 struct NchwSource {
-  const T* x;  // of the image and group
+  typename Elements<T>::Cursor x;  // of the image and group
   const ConvShape* shape;
 
   bool along_k() const { return false; }
@@ -111,7 +112,7 @@ struct NchwSource {
     std::int64_t ow = pixel % s.output[2];
     std::int64_t oh = pixel / s.output[2] % s.output[1];
     std::int64_t od = pixel / (s.output[2] * s.output[1]);
-    const T* plane = x + c * s.in_pixels();
+    const auto plane = x + c * s.in_pixels();
     while (count > 0) {
       const std::int64_t run = std::min(count, s.output[2] - ow);
       const std::int64_t row = InputRow(s, od, oh, kd, kh);
@@ -132,7 +133,8 @@ struct NchwSource {
 
   // `run` elements of an input row from column iw on, a stride apart.
   template <class Raw>
-  HWY_INLINE void FillRun(const T* row, std::int64_t iw, std::int64_t run, Raw* to) const {
+  HWY_INLINE void FillRun(typename Elements<T>::Cursor row, std::int64_t iw, std::int64_t run,
+                          Raw* to) const {
     const std::int64_t width = shape->input[2];
     const std::int64_t stride = shape->stride[2];
     // Of the run, [first, last) lies inside the row.
@@ -143,9 +145,8 @@ struct NchwSource {
     if (stride == 1) {
       ConvertRow(row + iw + first, last - first, to + first);
     } else {
-      T gathered[internal::kMaxTileCols];
-      for (std::int64_t i = first; i < last; ++i) gathered[i - first] = row[iw + i * stride];
-      ConvertRow(gathered, last - first, to + first);
+      static_assert(kMaxStrided >= internal::kMaxTileCols);
+      ConvertStrided(row + iw + first * stride, stride, last - first, to + first);
     }
     FillZeros(to + last, run - last);
   }
@@ -154,7 +155,7 @@ struct NchwSource {
 // A of nhwc: a run is one output pixel over consecutive taps.
 template <class T>
 struct NhwcSource {
-  const T* x;  // of the image, at the group's first channel
+  typename Elements<T>::Cursor x;  // of the image, at the group's first channel
   const ConvShape* shape;
 
   bool along_k() const { return true; }
@@ -221,9 +222,10 @@ void ConvAll(const internal::ConvLaunch& launch) {
     const std::int64_t product = tile / (b.tiles_m * b.tiles_n);
     const std::int64_t group = product % s.groups;
     const std::int64_t image = product / s.groups;
-    const T* x = static_cast<const T*>(launch.x) + image * s.channels * s.in_pixels() +
-                 group * s.group_channels() * (s.nhwc ? 1 : s.in_pixels());
-    const MatrixSource<T> w{static_cast<const T*>(launch.w) + group * filters * taps, taps, true};
+    const auto x = Elements<T>::Of(launch.x, launch.in) + image * s.channels * s.in_pixels() +
+                   group * s.group_channels() * (s.nhwc ? 1 : s.in_pixels());
+    const MatrixSource<T> w{Elements<T>::Of(launch.w, launch.in) + group * filters * taps, taps,
+                            true};
     // The output's run of row i, column j of the product.
     TOut* y = static_cast<TOut*>(launch.y) + image * s.filters * pixels +
               group * filters * (s.nhwc ? 1 : pixels);
@@ -244,21 +246,10 @@ void ConvAll(const internal::ConvLaunch& launch) {
 }
 
 void RunConv(const internal::ConvLaunch& launch) {
-  const bool wide = launch.out == DType::kF32;
-  switch (launch.in) {
-    case DType::kF64:
-      return ConvAll<double, double>(launch);
-    case DType::kF32:
-      return ConvAll<float, float>(launch);
-    case DType::kF16:
-      return wide ? ConvAll<F16, float>(launch) : ConvAll<F16, F16>(launch);
-    case DType::kBF16:
-      return wide ? ConvAll<BF16, float>(launch) : ConvAll<BF16, BF16>(launch);
-    case DType::kI8:
-      return ConvAll<std::int8_t, std::int32_t>(launch);
-    default:
-      return;  // the factory refused it
-  }
+  if (launch.in == DType::kI8) return ConvAll<std::int8_t, std::int32_t>(launch);
+  internal::WithFloatForm<F16, BF16, Coded>(launch.in, launch.out, [&](auto in, auto out) {
+    ConvAll<decltype(in), decltype(out)>(launch);
+  });
 }
 
 const char* ConvTarget() { return hwy::TargetName(HWY_TARGET); }
@@ -318,10 +309,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(const Case& c, const Plan& plan
   const auto& problem = std::get<ConvProblem>(c.problem);
   const DType out = plan.output.dtype;
   const bool integer = c.dtype == DType::kI8 && out == DType::kI32;
-  if (!integer && !internal::IsFloatForm(c.dtype, out)) {
-    return internal::NoSuchForm(
-        "conv", c.dtype, out,
-        "fp64, fp32, fp16 and bf16, fp32 from fp16 or bf16, and int32 from int8");
+  if (!integer && !(internal::IsFloatForm(c.dtype, out) && c.dtype != DType::kE2M1)) {
+    return internal::NoSuchForm("conv", c.dtype, out,
+                                std::string(internal::kFloatForms) + ", and int32 from int8");
   }
   internal::ConvLaunch launch{};
   launch.shape = ShapeOf(problem);
@@ -343,7 +333,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeConv(const Case& c, const Plan& plan
 
 KernelEntry BuiltinConvCpu() {
   return internal::BuiltinEntry(
-      "conv", {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kI8}, &MakeConv);
+      "conv",
+      {DType::kF64, DType::kF32, DType::kTF32, DType::kF16, DType::kBF16, DType::kE4M3FN,
+       DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ, DType::kI8},
+      &MakeConv);
 }
 
 }  // namespace assay

@@ -1,9 +1,10 @@
-// gemm: D = alpha·op(A)·op(B) + beta·C, batched, row-major.
+// gemm: D = act(alpha·scale_a·scale_b·s_j·op(A)·op(B) + beta·C + bias_j), batched,
+// row-major.
 //
-// Arithmetic: fp32 and 16-bit inputs multiply and accumulate in FP32 by fma (16-bit
-// elements are widened while packing, so each product is exact), fp64 in FP64, int8
-// in int32 exactly. The epilogue is one product with alpha, one fma with beta·C,
-// and one rounding to the output's format, to nearest even.
+// Arithmetic: fp32 and narrower floats multiply and accumulate in FP32 by fma (they are
+// widened while packing, so each product of two narrower than fp32 is exact), fp64 in
+// FP64, int8 in int32 exactly. The epilogue (epilogue-inl.h) takes alpha, scale_a and
+// scale_b as one factor; int8 has it in FP32 unless the output is int32.
 // Error: each element is one chain of k fmas in ascending k: γ_k·(|A||B|), and
 // 8·√k·u·(|A||B|) on zero-mean data.
 // Determinism: tiles are computed whole by one worker in one order.
@@ -23,7 +24,6 @@
 #include "kernels/providers/builtin/blocking.h"
 #include "kernels/providers/builtin/builtin.h"
 #include "kernels/providers/builtin/common.h"
-#include "kernels/providers/refusals.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/providers/builtin/gemm_builtin_cpu.cc"
@@ -31,6 +31,8 @@
 // foreach_target.h comes first.
 #include <hwy/highway.h>
 
+#include "kernels/providers/builtin/codes-inl.h"
+#include "kernels/providers/builtin/epilogue-inl.h"
 #include "kernels/providers/builtin/simd-inl.h"
 #include "kernels/providers/builtin/tile-inl.h"
 
@@ -47,6 +49,8 @@ struct GemmLaunch {
   TensorView b;
   TensorView c;  // data null where beta = 0
   TensorView d;
+  const void* channel_scale;  // null: none
+  const void* bias;           // null: none
   std::byte* workspace;
   std::int64_t pitch;  // [bytes] between workers' parts
 };
@@ -58,76 +62,77 @@ HWY_BEFORE_NAMESPACE();
 namespace assay {
 namespace HWY_NAMESPACE {
 
-// to = alpha·acc + beta·from for a run of n.
-template <class Acc, class T>
-void StoreRun(const Acc* HWY_RESTRICT acc, std::int64_t n, Acc alpha, Acc beta, const T* from,
-              T* to) {
-  const hn::ScalableTag<Acc> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t j = 0; j < n; j += lanes) {
-    const auto rest = static_cast<std::size_t>(std::min(lanes, n - j));
-    const bool whole = rest == static_cast<std::size_t>(lanes);
-    auto v = whole ? hn::LoadU(d, acc + j) : LoadFirst(d, acc + j, rest);
-    if (alpha != Acc{1}) v = hn::Mul(v, hn::Set(d, alpha));
-    if (from != nullptr) {
-      const auto c = whole ? LoadAs(d, from + j) : LoadFirst(d, from + j, rest);
-      if constexpr (hwy::IsFloat<Acc>()) {
-        v = hn::MulAdd(hn::Set(d, beta), c, v);
-      } else {
-        v = hn::Add(v, hn::Mul(hn::Set(d, beta), c));
-      }
-    }
-    whole ? StoreAs(d, v, to + j) : StoreFirst(d, v, to + j, rest);
-  }
-}
-
-template <class T, class TOut>
-void GemmAll(const internal::GemmLaunch& g) {
+// All tiles; store(batch, row, column, n, sums) finishes n columns of a row.
+template <class T, class Store>
+void GemmTiles(const internal::GemmLaunch& g, const Store& store) {
   using Arithmetic = typename ArithmeticOf<T>::type;
-  using Acc = typename Arithmetic::Acc;
   const GemmProblem& p = g.problem;
   const internal::Blocking& b = g.blocking;
-  const Acc alpha = static_cast<Acc>(p.alpha);
-  const Acc beta = static_cast<Acc>(p.beta);
   internal::ForEachTile(b.tiles(), b.workers, [&](std::int64_t tile, std::int64_t worker) {
     const Workspace<Arithmetic> ws(g.workspace + worker * g.pitch, b);
     // Neighbouring tiles share their columns of B.
     const std::int64_t i0 = tile % b.tiles_m * b.tile_rows;
     const std::int64_t j0 = tile / b.tiles_m % b.tiles_n * b.tile_cols;
     const std::int64_t batch = tile / (b.tiles_m * b.tiles_n);
-    const MatrixSource<T> a{g.a.as<const T>() + batch * g.a.extents.batch_stride, g.a.extents.ld,
-                            !p.trans_a};
-    const MatrixSource<T> bm{g.b.as<const T>() + batch * g.b.extents.batch_stride, g.b.extents.ld,
-                             p.trans_b};
-    const TOut* c = g.c.data == nullptr ? nullptr
-                                        : g.c.as<const TOut>() + batch * g.c.extents.batch_stride +
-                                              i0 * g.c.extents.ld + j0;
-    TOut* out = g.d.as<TOut>() + batch * g.d.extents.batch_stride + i0 * g.d.extents.ld + j0;
+    const auto source = [&](const TensorView& v, bool along_k) {
+      return MatrixSource<T>{Elements<T>::Of(v.data, g.in) + batch * v.extents.batch_stride,
+                             v.extents.ld, along_k};
+    };
     RunTile<Arithmetic>(
-        a, bm, i0, std::min(b.tile_rows, p.m - i0), j0, std::min(b.tile_cols, p.n - j0), p.k, ws,
-        [&](std::int64_t i, std::int64_t n, const Acc* acc) {
-          StoreRun(acc, n, alpha, beta, c == nullptr ? nullptr : c + i * g.c.extents.ld,
-                   out + i * g.d.extents.ld);
-        });
+        source(g.a, !p.trans_a), source(g.b, p.trans_b), i0, std::min(b.tile_rows, p.m - i0), j0,
+        std::min(b.tile_cols, p.n - j0), p.k, ws,
+        [&](std::int64_t i, std::int64_t n, const auto* acc) { store(batch, i0 + i, j0, n, acc); });
+  });
+}
+
+// Element (batch, row, column) of C or D; null where there is no C.
+template <class T>
+T* ElementAt(const TensorView& v, std::int64_t batch, std::int64_t row, std::int64_t column) {
+  if (v.data == nullptr) return nullptr;
+  return v.as<T>() + batch * v.extents.batch_stride + row * v.extents.ld + column;
+}
+
+template <class T, class TOut>
+void GemmAll(const internal::GemmLaunch& g) {
+  using F = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  const GemmProblem& p = g.problem;
+  Epilogue<F> e;
+  e.factor = static_cast<F>(p.alpha) * static_cast<F>(p.scale_a) * static_cast<F>(p.scale_b);
+  e.beta = static_cast<F>(p.beta);
+  e.channel_scale = static_cast<const F*>(g.channel_scale);
+  e.bias = static_cast<const F*>(g.bias);
+  e.activation = p.activation_kind();
+  GemmTiles<T>(g, [&](std::int64_t batch, std::int64_t row, std::int64_t column, std::int64_t n,
+                      const auto* acc) {
+    FinishRow(e, acc, column, n, ElementAt<const TOut>(g.c, batch, row, column),
+              ElementAt<TOut>(g.d, batch, row, column));
+  });
+}
+
+void GemmIntegers(const internal::GemmLaunch& g) {
+  GemmTiles<std::int8_t>(g, [&](std::int64_t batch, std::int64_t row, std::int64_t column,
+                                std::int64_t n, const std::int32_t* acc) {
+    FinishRow(static_cast<std::int32_t>(g.problem.alpha), static_cast<std::int32_t>(g.problem.beta),
+              acc, n, ElementAt<const std::int32_t>(g.c, batch, row, column),
+              ElementAt<std::int32_t>(g.d, batch, row, column));
   });
 }
 
 void RunGemm(const internal::GemmLaunch& g) {
-  const bool wide = g.out == DType::kF32;
-  switch (g.in) {
-    case DType::kF64:
-      return GemmAll<double, double>(g);
-    case DType::kF32:
-      return GemmAll<float, float>(g);
-    case DType::kF16:
-      return wide ? GemmAll<F16, float>(g) : GemmAll<F16, F16>(g);
-    case DType::kBF16:
-      return wide ? GemmAll<BF16, float>(g) : GemmAll<BF16, BF16>(g);
-    case DType::kI8:
-      return GemmAll<std::int8_t, std::int32_t>(g);
-    default:
-      return;  // the factory refused it
+  if (g.in == DType::kI8) {
+    switch (g.out) {
+      case DType::kF32:
+        return GemmAll<std::int8_t, float>(g);
+      case DType::kF16:
+        return GemmAll<std::int8_t, F16>(g);
+      case DType::kBF16:
+        return GemmAll<std::int8_t, BF16>(g);
+      default:
+        return GemmIntegers(g);
+    }
   }
+  internal::WithFloatForm<F16, BF16, Coded>(
+      g.in, g.out, [&](auto in, auto out) { GemmAll<decltype(in), decltype(out)>(g); });
 }
 
 const char* GemmTarget() { return hwy::TargetName(HWY_TARGET); }
@@ -150,7 +155,11 @@ class GemmKernel : public Kernel {
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
     launch_.a = inputs[0];
     launch_.b = inputs[1];
-    launch_.c = inputs.size() > 2 ? inputs[2] : TensorView{};
+    const GemmProblem& p = launch_.problem;
+    const auto data = [&](int operand) { return inputs[static_cast<std::size_t>(operand)].data; };
+    launch_.c = p.beta != 0.0 ? inputs[2] : TensorView{};
+    launch_.channel_scale = p.channel_scale ? data(p.channel_scale_operand()) : nullptr;
+    launch_.bias = p.bias ? data(p.bias_operand()) : nullptr;
     launch_.d = output;
     HWY_DYNAMIC_DISPATCH(RunGemm)(launch_);
     return absl::OkStatus();
@@ -166,14 +175,14 @@ bool IsWhole32(double v) { return v == std::nearbyint(v) && std::abs(v) < 0x1p31
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeGemm(const Case& c, const Plan& plan, Device& device) {
   const auto& problem = std::get<GemmProblem>(c.problem);
-  if (absl::Status s = RefuseGemmEpilogue(problem, "the built-in gemm"); !s.ok()) return s;
-  if (absl::Status s = RefuseGemmScales(problem, "the built-in gemm"); !s.ok()) return s;
   const DType out = plan.output.dtype;
   const bool integer = c.dtype == DType::kI8 && out == DType::kI32;
-  if (!integer && !internal::IsFloatForm(c.dtype, out)) {
+  const bool dequantised =
+      c.dtype == DType::kI8 && (out == DType::kF32 || out == DType::kF16 || out == DType::kBF16);
+  if (!integer && !dequantised && !internal::IsFloatForm(c.dtype, out)) {
     return internal::NoSuchForm(
         "gemm", c.dtype, out,
-        "fp64, fp32, fp16 and bf16, fp32 from fp16 or bf16, and int32 from int8");
+        std::string(internal::kFloatForms) + " or e2m1, and int32, fp32, fp16 or bf16 from int8");
   }
   if (integer && !(IsWhole32(problem.alpha) && IsWhole32(problem.beta))) {
     return absl::UnimplementedError(
@@ -197,7 +206,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeGemm(const Case& c, const Plan& plan
 
 KernelEntry BuiltinGemmCpu() {
   return internal::BuiltinEntry(
-      "gemm", {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kI8}, &MakeGemm);
+      "gemm",
+      {DType::kF64, DType::kF32, DType::kTF32, DType::kF16, DType::kBF16, DType::kE4M3FN,
+       DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ, DType::kE2M1, DType::kI8},
+      &MakeGemm);
 }
 
 }  // namespace assay

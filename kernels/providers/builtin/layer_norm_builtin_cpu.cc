@@ -1,9 +1,9 @@
 // layer norm along rows: y = (x − μ)/√(var + eps)·w + b; the RMS form is
 // y = x/√(mean(x²) + eps)·w.
 //
-// Arithmetic: FP32 (FP64 for fp64); 16-bit inputs are widened, outputs rounded
-// once to nearest even. Two passes: the mean first, then the deviations from it
-// d = x − μ₁, which are small where the variance is, so a large mean costs no
+// Arithmetic: FP32 (FP64 for fp64); narrower inputs are widened (8-bit ones a row at a
+// time, into scratch), outputs rounded once to nearest even. Two passes: the mean first, then the
+// deviations from it d = x − μ₁, which are small where the variance is, so a large mean costs no
 // bits. μ₁ carries the rounding of the sum; Σd corrects it: δ = Σd/n,
 // var = Σd²/n − δ², and y = (d − δ)·rstd (Chan, Golub, LeVeque 1983: the corrected
 // two-pass algorithm). E[x²] − μ² is never formed.
@@ -37,6 +37,7 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include "kernels/providers/builtin/codes-inl.h"
 #include "kernels/providers/builtin/simd-inl.h"
 
 #ifndef ASSAY_LAYER_NORM_BUILTIN_CPU_ONCE
@@ -57,6 +58,10 @@ struct LayerNormLaunch {
   double eps;
   bool rms;
   bool streaming;  // store around the caches; rows of y are 64-byte aligned
+  // For 8-bit inputs alone:
+  std::byte* scratch;    // a row of floats a worker
+  std::int64_t pitch;    // [bytes] between workers' rows, a multiple of 256
+  std::int64_t workers;  // rows of scratch
 };
 
 // Fewer elements than this are not worth a second thread, which takes some 2 µs
@@ -271,6 +276,26 @@ void LayerNormRows(const internal::LayerNormLaunch& a, std::int64_t begin, std::
   if (a.streaming) hwy::FlushStream();
 }
 
+// 8-bit inputs: a row at a time, widened into a worker's scratch.
+template <class TOut>
+void LayerNormCoded(const internal::LayerNormLaunch& a) {
+  const std::int64_t useful =
+      std::max<std::int64_t>(1, a.rows * a.cols / internal::kLayerNormGrain);
+  const std::int64_t workers = std::min({a.workers, useful, a.rows});
+  ParallelFor(workers, 1, [&](std::int64_t begin, std::int64_t end) {
+    float* row_of = reinterpret_cast<float*>(a.scratch + begin * a.pitch);
+    internal::LayerNormLaunch widened = a;
+    widened.x = row_of;
+    widened.ld_x = 0;
+    for (std::int64_t row = a.rows * begin / workers; row < a.rows * end / workers; ++row) {
+      ConvertRow(Elements<Coded>::Of(a.x, a.in) + row * a.ld_x, a.cols, row_of);
+      a.streaming ? LayerNormBlock<1, true, false, float, float, TOut>(widened, row)
+                  : LayerNormBlock<1, false, false, float, float, TOut>(widened, row);
+    }
+    if (a.streaming) hwy::FlushStream();
+  });
+}
+
 template <class Raw, class TIn, class TOut>
 void LayerNormAll(const internal::LayerNormLaunch& a) {
   [[maybe_unused]] const bool native = HasNativeBf16();
@@ -284,19 +309,15 @@ void LayerNormAll(const internal::LayerNormLaunch& a) {
 }
 
 void RunLayerNorm(const internal::LayerNormLaunch& a) {
-  const bool wide = a.out == DType::kF32;
-  switch (a.in) {
-    case DType::kF64:
-      return LayerNormAll<double, double, double>(a);
-    case DType::kF32:
-      return LayerNormAll<float, float, float>(a);
-    case DType::kF16:
-      return wide ? LayerNormAll<float, F16, float>(a) : LayerNormAll<float, F16, F16>(a);
-    case DType::kBF16:
-      return wide ? LayerNormAll<float, BF16, float>(a) : LayerNormAll<float, BF16, BF16>(a);
-    default:
-      return;  // the factory refused it
-  }
+  internal::WithFloatForm<F16, BF16, Coded>(a.in, a.out, [&](auto in, auto out) {
+    using TIn = decltype(in);
+    if constexpr (std::is_same_v<TIn, Coded>) {
+      LayerNormCoded<decltype(out)>(a);
+    } else {
+      using Raw = std::conditional_t<std::is_same_v<TIn, double>, double, float>;
+      LayerNormAll<Raw, TIn, decltype(out)>(a);
+    }
+  });
 }
 
 const char* LayerNormTarget() { return hwy::TargetName(HWY_TARGET); }
@@ -339,9 +360,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLayerNorm(const Case& c, const Plan&
                                                       Device& device) {
   const auto& problem = std::get<LayerNormProblem>(c.problem);
   const DType out = plan.output.dtype;
-  if (!internal::IsFloatForm(c.dtype, out)) {
-    return internal::NoSuchForm("layer norm", c.dtype, out,
-                                "fp64, fp32, fp16 and bf16, and fp32 from fp16 or bf16");
+  if (!internal::IsFloatForm(c.dtype, out) || c.dtype == DType::kE2M1) {
+    return internal::NoSuchForm("layer norm", c.dtype, out, internal::kFloatForms);
   }
   internal::LayerNormLaunch launch{};
   launch.in = c.dtype;
@@ -353,14 +373,20 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLayerNorm(const Case& c, const Plan&
   launch.streaming =
       internal::StreamingPays(device, StorageBytes(c.dtype, problem.rows * problem.cols) +
                                           StorageBytes(out, problem.rows * problem.cols));
+  if (internal::IsCoded(c.dtype)) {
+    launch.workers = std::min<std::int64_t>(ParallelWidth(), problem.rows);
+    launch.pitch = (problem.cols * 4 + 255) / 256 * 256;
+    absl::StatusOr<Block> scratch = device.arena().Allocate(launch.pitch * launch.workers, false);
+    if (!scratch.ok()) return scratch.status();
+    launch.scratch = static_cast<std::byte*>(scratch->data);
+  }
   return std::make_unique<LayerNormKernel>(launch);
 }
 
 }  // namespace
 
 KernelEntry BuiltinLayerNormCpu() {
-  return internal::BuiltinEntry("layer_norm", {DType::kF64, DType::kF32, DType::kF16, DType::kBF16},
-                                &MakeLayerNorm);
+  return internal::BuiltinEntry("layer_norm", internal::FloatFormats(), &MakeLayerNorm);
 }
 
 }  // namespace assay

@@ -366,6 +366,16 @@ HWY_INLINE VOf<D> ShiftedExp(D d, VOf<D> x) {
   return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<C::kMantissa>(hn::BitCast(du, t))));
 }
 
+// exp(x) itself for x <= 0, gradual underflow included.
+template <class D>
+HWY_INLINE VOf<D> Exp(D d, VOf<D> x) {
+  using C = ExpConstants<TOf<D>>;
+  constexpr TOf<D> kUnshift = TOf<D>{1} / static_cast<TOf<D>>(std::int64_t{1} << C::kShift);
+  const auto e = hn::Mul(ShiftedExp(d, x), hn::Set(d, kUnshift));
+  // Written so that NaN passes: a masked or infinitely small score gives exactly 0.
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, C::kFloor)), e);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace assay
 HWY_AFTER_NAMESPACE();

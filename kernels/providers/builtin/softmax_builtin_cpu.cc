@@ -1,6 +1,6 @@
 // softmax along rows: y = exp(x − m)/Σ exp(x − m), m the row's maximum.
 //
-// Arithmetic: FP32 (FP64 for fp64) throughout; 16-bit inputs are widened, outputs
+// Arithmetic: FP32 (FP64 for fp64) throughout; narrower inputs are widened, outputs
 // rounded once to nearest even. The terms are kept 2^30 (2^60) times too large, so
 // that none loses bits to underflow before the final product with 1/Σ.
 // Error: the subtraction, exp (1.2 ulp; simd-inl.h), a sum of depth
@@ -34,6 +34,7 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include "kernels/providers/builtin/codes-inl.h"
 #include "kernels/providers/builtin/simd-inl.h"
 
 #ifndef ASSAY_SOFTMAX_BUILTIN_CPU_ONCE
@@ -50,8 +51,8 @@ struct SoftmaxLaunch {
   std::int64_t ld_x;     // [elements]
   std::int64_t ld_y;     // [elements]
   bool streaming;        // store around the caches; rows of y are 64-byte aligned
-  std::byte* scratch;    // a row a worker
-  std::int64_t pitch;    // [bytes] between workers' rows, a multiple of 256
+  std::byte* scratch;    // a row a worker, two for 8-bit inputs
+  std::int64_t pitch;    // [bytes] of a row, a multiple of 256
   std::int64_t workers;  // rows of scratch
 };
 
@@ -153,9 +154,16 @@ template <class Raw, class TIn, class TOut>
 void SoftmaxRows(const internal::SoftmaxLaunch& a, std::int64_t begin, std::int64_t end,
                  Raw* scratch) {
   for (std::int64_t row = begin; row < end; ++row) {
-    const TIn* x = static_cast<const TIn*>(a.x) + row * a.ld_x;
+    const auto from = Elements<TIn>::Of(a.x, a.in) + row * a.ld_x;
     TOut* y = static_cast<TOut*>(a.y) + row * a.ld_y;
-    const Raw sum = RowTerms(x, a.cols, RowMax<Raw>(x, a.cols), scratch);
+    Raw sum;
+    if constexpr (std::is_same_v<TIn, Coded>) {
+      Raw* x = scratch + a.pitch / static_cast<std::int64_t>(sizeof(Raw));
+      ConvertRow(from, a.cols, x);
+      sum = RowTerms(x, a.cols, RowMax<Raw>(x, a.cols), scratch);
+    } else {
+      sum = RowTerms(from, a.cols, RowMax<Raw>(from, a.cols), scratch);
+    }
     if (a.streaming) {
       RowScale<true>(scratch, a.cols, Raw{1} / sum, y);
     } else {
@@ -170,25 +178,17 @@ void SoftmaxAll(const internal::SoftmaxLaunch& a) {
   const std::int64_t useful = std::max<std::int64_t>(1, a.rows * a.cols / internal::kSoftmaxGrain);
   const std::int64_t workers = std::min({a.workers, useful, a.rows});
   ParallelFor(workers, 1, [&](std::int64_t begin, std::int64_t end) {
-    Raw* scratch = reinterpret_cast<Raw*>(a.scratch + begin * a.pitch);
+    const std::int64_t rows_each = std::is_same_v<TIn, Coded> ? 2 : 1;
+    Raw* scratch = reinterpret_cast<Raw*>(a.scratch + begin * rows_each * a.pitch);
     SoftmaxRows<Raw, TIn, TOut>(a, a.rows * begin / workers, a.rows * end / workers, scratch);
   });
 }
 
 void RunSoftmax(const internal::SoftmaxLaunch& a) {
-  const bool wide = a.out == DType::kF32;
-  switch (a.in) {
-    case DType::kF64:
-      return SoftmaxAll<double, double, double>(a);
-    case DType::kF32:
-      return SoftmaxAll<float, float, float>(a);
-    case DType::kF16:
-      return wide ? SoftmaxAll<float, F16, float>(a) : SoftmaxAll<float, F16, F16>(a);
-    case DType::kBF16:
-      return wide ? SoftmaxAll<float, BF16, float>(a) : SoftmaxAll<float, BF16, BF16>(a);
-    default:
-      return;  // the factory refused it
-  }
+  internal::WithFloatForm<F16, BF16, Coded>(a.in, a.out, [&](auto in, auto out) {
+    using Raw = std::conditional_t<std::is_same_v<decltype(in), double>, double, float>;
+    SoftmaxAll<Raw, decltype(in), decltype(out)>(a);
+  });
 }
 
 const char* SoftmaxTarget() { return hwy::TargetName(HWY_TARGET); }
@@ -229,9 +229,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSoftmax(const Case& c, const Plan& p
                                                     Device& device) {
   const auto& problem = std::get<SoftmaxProblem>(c.problem);
   const DType out = plan.output.dtype;
-  if (!internal::IsFloatForm(c.dtype, out)) {
-    return internal::NoSuchForm("softmax", c.dtype, out,
-                                "fp64, fp32, fp16 and bf16, and fp32 from fp16 or bf16");
+  if (!internal::IsFloatForm(c.dtype, out) || c.dtype == DType::kE2M1) {
+    return internal::NoSuchForm("softmax", c.dtype, out, internal::kFloatForms);
   }
   internal::SoftmaxLaunch launch{};
   launch.in = c.dtype;
@@ -245,7 +244,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSoftmax(const Case& c, const Plan& p
   launch.streaming =
       internal::StreamingPays(device, StorageBytes(c.dtype, problem.rows * problem.cols) +
                                           StorageBytes(out, problem.rows * problem.cols));
-  absl::StatusOr<Block> scratch = device.arena().Allocate(launch.pitch * launch.workers, false);
+  absl::StatusOr<Block> scratch = device.arena().Allocate(
+      launch.pitch * launch.workers * (internal::IsCoded(c.dtype) ? 2 : 1), false);
   if (!scratch.ok()) return scratch.status();
   launch.scratch = static_cast<std::byte*>(scratch->data);
   return std::make_unique<SoftmaxKernel>(launch);
@@ -254,8 +254,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSoftmax(const Case& c, const Plan& p
 }  // namespace
 
 KernelEntry BuiltinSoftmaxCpu() {
-  return internal::BuiltinEntry("softmax", {DType::kF64, DType::kF32, DType::kF16, DType::kBF16},
-                                &MakeSoftmax);
+  return internal::BuiltinEntry("softmax", internal::FloatFormats(), &MakeSoftmax);
 }
 
 }  // namespace assay

@@ -27,6 +27,7 @@
 #include <utility>
 
 #include "kernels/providers/builtin/blocking.h"
+#include "kernels/providers/builtin/codes-inl.h"
 #include "kernels/providers/builtin/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -276,7 +277,7 @@ void RunTile(const SourceA& source_a, const SourceB& source_b, std::int64_t i0, 
 // A stored matrix: run `outer` starts at data + outer·ld.
 template <class T>
 struct MatrixSource {
-  const T* data;
+  typename Elements<T>::Cursor data;
   std::int64_t ld;
   bool runs_along_k;
 

@@ -289,6 +289,24 @@ TEST(CaseCheck, Int8OutputsFollowTheEpilogue) {
   EXPECT_THAT(BadFields(c), ElementsAre("out_dtype"));
 }
 
+TEST(CaseCheck, InfiniteWeightsBesidePadding) {
+  Case c = WithConv([](auto& p) { p.padding = {0, 1}; });
+  for (const char* pattern : {"all-inf", "normal/all-neg-inf", "ones/constant:1e38"}) {
+    c.pattern = pattern;
+    c.dtype = std::string(pattern) == "ones/constant:1e38" ? DType::kF16 : DType::kF32;
+    EXPECT_THAT(BadFields(c), ElementsAre("pattern")) << pattern;
+    EXPECT_THAT(Check(c)[0].message, HasSubstr("0·Inf"));
+  }
+  c.dtype = DType::kE5M2;  // saturates
+  EXPECT_THAT(BadFields(c), IsEmpty());
+  c.dtype = DType::kF32;
+  c.pattern = "all-inf/normal";  // only padding meets no Inf
+  EXPECT_THAT(BadFields(c), IsEmpty());
+  c.pattern = "all-inf";
+  std::get<ConvProblem>(c.problem).padding = {};
+  EXPECT_THAT(BadFields(c), IsEmpty());
+}
+
 TEST(CaseCheck, ScalesAndActivations) {
   EXPECT_THAT(BadFields(WithGemm([](auto& p) {
                 p.scale_a = kNaN;

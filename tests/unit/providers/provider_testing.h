@@ -37,6 +37,7 @@ struct Ran {
   CompareResult compare;
   std::int64_t guard_hits = 0;
   std::string implementation;
+  bool zero_mean_random = false;
 
   // Every element written, of the right class and within the proven bound.
   bool right() const {
@@ -54,8 +55,12 @@ struct Ran {
 
 class CaseRun {
  public:
-  // `believe`: what the kernel declares of its intermediates widens the bound.
-  CaseRun(Case c, bool believe) : case_(std::move(c)), believe_(believe) { ran_.status = Steps(); }
+  // `believe`: what the kernel declares of its intermediates widens the bound. `make`
+  // instead of the registry's factory, where a test brings its own kernel.
+  CaseRun(Case c, bool believe, KernelFactory make = nullptr)
+      : case_(std::move(c)), believe_(believe), make_(make) {
+    ran_.status = Steps();
+  }
   const Ran& ran() const { return ran_; }
 
  private:
@@ -76,11 +81,15 @@ class CaseRun {
     const Op& op = *FindOp(OpName(case_.problem));
     auto plan = op.MakePlan(case_);
     if (!plan.ok()) return plan.status();
-    const KernelEntry* entry = AllKernels().Find(op.name(), case_.provider, "cpu");
-    if (entry == nullptr) return absl::NotFoundError(case_.provider);
+    if (make_ == nullptr) {
+      const KernelEntry* entry = AllKernels().Find(op.name(), case_.provider, "cpu");
+      if (entry == nullptr) return absl::NotFoundError(case_.provider);
+      make_ = entry->make;
+    }
+    ran_.zero_mean_random = plan->zero_mean_random;
 
     device.arena().Reset();
-    auto kernel = entry->make(case_, *plan, device);
+    auto kernel = make_(case_, *plan, device);
     if (!kernel.ok()) return kernel.status();
     ran_.implementation = (*kernel)->implementation();
     if (believe_) {
@@ -134,6 +143,7 @@ class CaseRun {
 
   Case case_;
   bool believe_;
+  KernelFactory make_;
   Ran ran_;
 };
 

@@ -1,0 +1,163 @@
+// Elements of the 8- and 4-bit float formats, which one is known at run time: a
+// cursor over packed codes that stands where the other formats have a pointer, and the
+// conversion of runs to fp32; compiled once for each SIMD target.
+//
+// Decoding is by bits and exact, subnormals and NaN codes included, and takes no
+// subnormal fp32 operands, so it does not depend on the processor's mode for them.
+// e2m1 lies two to a byte, the even element in the low nibble.
+#if defined(ASSAY_BUILTIN_CODES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ASSAY_BUILTIN_CODES_INL_H_
+#undef ASSAY_BUILTIN_CODES_INL_H_
+#else
+#define ASSAY_BUILTIN_CODES_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/numerics/convert.h"
+#include "kernels/providers/builtin/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace assay {
+namespace HWY_NAMESPACE {
+
+// Names the formats of this file where others name an element's type.
+struct Coded {};
+
+// Element `at` of packed codes.
+struct Codes {
+  const std::uint8_t* base;
+  std::int64_t at;
+  DType dtype;
+
+  Codes operator+(std::int64_t n) const { return {base, at + n, dtype}; }
+};
+
+// What stands for `const T*`, and how it is made from a tensor's data.
+template <class T>
+struct Elements {
+  using Cursor = const T*;
+  static Cursor Of(const void* data, DType /*dtype*/) { return static_cast<const T*>(data); }
+};
+template <>
+struct Elements<Coded> {
+  using Cursor = Codes;
+  static Cursor Of(const void* data, DType dtype) {
+    return {static_cast<const std::uint8_t*>(data), 0, dtype};
+  }
+};
+
+// The values of codes of a format.
+template <DType kType, class D>
+HWY_INLINE VOf<D> WidenCodes(D d, hn::Vec<hn::RebindToUnsigned<D>> code) {
+  constexpr assay::internal::Layout f = assay::internal::LayoutOf(kType);
+  constexpr int kMove = 23 - f.mantissa_bits;
+  constexpr std::uint32_t kSign = 1u << f.sign_bit;
+  // 2^(1 − bias − mantissa bits), the subnormals' quantum.
+  constexpr std::uint32_t kQuantum = static_cast<std::uint32_t>(128 - f.bias - f.mantissa_bits)
+                                     << 23;
+  const hn::RebindToUnsigned<D> du;
+  const hn::RebindToSigned<D> di;
+  const auto magnitude = hn::And(code, hn::Set(du, kSign - 1));
+  const auto normal = hn::Add(hn::ShiftLeft<kMove>(magnitude),
+                              hn::Set(du, static_cast<std::uint32_t>(127 - f.bias) << 23));
+  const auto small =
+      hn::Mul(hn::ConvertTo(d, hn::BitCast(di, magnitude)), hn::BitCast(d, hn::Set(du, kQuantum)));
+  const auto above = [&](std::uint32_t limit) HWY_ATTR {
+    return hn::RebindMask(
+        du, hn::Gt(hn::BitCast(di, magnitude), hn::Set(di, static_cast<std::int32_t>(limit))));
+  };
+  auto bits = hn::IfThenElse(above((1u << f.mantissa_bits) - 1), normal, hn::BitCast(du, small));
+  if constexpr (f.fnuz) {
+    bits = hn::IfThenElse(hn::Eq(code, hn::Set(du, kSign)), hn::Set(du, 0x7fc00000u), bits);
+  } else if constexpr (kType != DType::kE2M1) {
+    // Inf and NaNs, where there are any: e4m3fn's one code above the largest has all
+    // mantissa bits set, e5m2's keep their own.
+    bits = hn::Or(bits, hn::IfThenElseZero(above(static_cast<std::uint32_t>(f.max_code)),
+                                           hn::Set(du, 0x7f800000u)));
+  }
+  const auto sign = hn::ShiftLeft<31 - f.sign_bit>(hn::And(code, hn::Set(du, kSign)));
+  return hn::BitCast(d, hn::Or(bits, sign));
+}
+
+// n codes, one to a byte, to fp32.
+template <DType kType>
+void ConvertBytes(const std::uint8_t* HWY_RESTRICT from, std::int64_t n, float* HWY_RESTRICT to) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::Rebind<std::uint8_t, decltype(d)> d8;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto load = [&](const std::uint8_t* p) HWY_ATTR {
+    return WidenCodes<kType>(d, hn::PromoteTo(du, hn::LoadU(d8, p)));
+  };
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(load(from + i), d, to + i);
+  if (i < n) {
+    std::uint8_t rest[kMaxLanes] = {};
+    std::memcpy(rest, from + i, static_cast<std::size_t>(n - i));
+    StoreFirst(d, load(rest), to + i, static_cast<std::size_t>(n - i));
+  }
+}
+
+inline void ConvertCodes(DType dtype, const std::uint8_t* from, std::int64_t n, float* to) {
+  switch (dtype) {
+    case DType::kE4M3FN:
+      return ConvertBytes<DType::kE4M3FN>(from, n, to);
+    case DType::kE4M3FNUZ:
+      return ConvertBytes<DType::kE4M3FNUZ>(from, n, to);
+    case DType::kE5M2:
+      return ConvertBytes<DType::kE5M2>(from, n, to);
+    case DType::kE5M2FNUZ:
+      return ConvertBytes<DType::kE5M2FNUZ>(from, n, to);
+    default:
+      return ConvertBytes<DType::kE2M1>(from, n, to);
+  }
+}
+
+// n elements from a cursor on, as ConvertRow of simd-inl.h has it for pointers.
+inline void ConvertRow(Codes from, std::int64_t n, float* HWY_RESTRICT to) {
+  if (from.dtype != DType::kE2M1) return ConvertCodes(from.dtype, from.base + from.at, n, to);
+  constexpr std::int64_t kChunk = 256;
+  std::uint8_t codes[kChunk];
+  while (n > 0) {
+    const std::int64_t count = std::min(n, kChunk);
+    const std::uint8_t* p = from.base + from.at / 2;
+    const std::int64_t odd = from.at % 2;
+    if (odd != 0) codes[0] = *p++ >> 4;
+    std::int64_t i = odd;
+    for (; i + 2 <= count; i += 2, ++p) {
+      codes[i] = *p & 0xf;
+      codes[i + 1] = *p >> 4;
+    }
+    if (i < count) codes[i] = *p & 0xf;
+    ConvertCodes(from.dtype, codes, count, to);
+    from.at += count;
+    to += count;
+    n -= count;
+  }
+}
+
+// n elements a stride apart; n at most kMaxStrided. Codes a byte each.
+inline constexpr std::int64_t kMaxStrided = 256;
+
+template <class Raw, class T>
+HWY_INLINE void ConvertStrided(const T* from, std::int64_t stride, std::int64_t n, Raw* to) {
+  T gathered[kMaxStrided];
+  for (std::int64_t i = 0; i < n; ++i) gathered[i] = from[i * stride];
+  ConvertRow(gathered, n, to);
+}
+HWY_INLINE void ConvertStrided(Codes from, std::int64_t stride, std::int64_t n, float* to) {
+  std::uint8_t gathered[kMaxStrided];
+  for (std::int64_t i = 0; i < n; ++i) gathered[i] = from.base[from.at + i * stride];
+  ConvertCodes(from.dtype, gathered, n, to);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace assay
+HWY_AFTER_NAMESPACE();
+
+#endif  // ASSAY_BUILTIN_CODES_INL_H_
