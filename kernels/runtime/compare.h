@@ -38,7 +38,8 @@ struct CompareRequest {
   double atol = 0.0;
   double rtol = 0.0;
   double max_ulp = 0.0;
-  bool digests = true;  // compute both digests in the same pass
+  bool digests = true;   // compute both digests in the same pass
+  bool poisoned = true;  // the output was poisoned before its launch: what still holds it counts
 };
 
 struct ElementSample {

@@ -52,7 +52,7 @@ CompareRule::CompareRule(const CompareRequest& request)
   const FormatInfo& f = Info(dtype);
   is_integer = f.is_integer;
   exact = request.exact || f.is_integer;
-  payload = HasPoisonPayload(dtype);
+  payload = request.poisoned && HasPoisonPayload(dtype);
   poison = PoisonBits(dtype, /*second=*/false);
   mantissa_bits = f.mantissa_bits;
   max_finite = f.max_finite;

@@ -1,0 +1,409 @@
+#include "kernels/validate/compare_tensors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_format.h"
+#include "kernels/numerics/cat.h"
+#include "kernels/numerics/convert.h"
+#include "kernels/ops/common/load.h"
+#include "kernels/validate/gating.h"
+#include "kernels/validate/input_stats.h"
+#include "kernels/validate/phase_clock.h"
+#include "kernels/validate/provenance.h"
+#include "kernels/validate/recheck.h"
+#include "kernels/validate/verdict.h"
+
+namespace assay {
+namespace {
+
+// Where one tensor's bytes go: as they are, or each element as FP64.
+class Landing {
+ public:
+  Landing(Device& device, const TensorSpec& spec, void* at, bool as_doubles)
+      : device_(device),
+        dtype_(spec.dtype),
+        count_(spec.count()),
+        bytes_(spec.bytes()),
+        at_(static_cast<char*>(at)),
+        as_doubles_(as_doubles && spec.dtype != DType::kF64) {
+    if (!as_doubles_) return;
+    stage_.resize(kStageBytes / sizeof(double));
+    values_.resize(kStageBytes * 8 / static_cast<std::size_t>(Info(dtype_).storage_bits));
+  }
+
+  std::int64_t expected() const { return bytes_; }
+  std::int64_t received() const { return received_; }
+
+  absl::Status Add(std::string_view bytes) {
+    const std::int64_t begin = received_;
+    received_ += static_cast<std::int64_t>(bytes.size());
+    if (!as_doubles_) {
+      return device_.FromHost(bytes.data(), received_ - begin, at_ + begin);
+    }
+    while (!bytes.empty()) {
+      const std::size_t n = std::min(bytes.size(), kStageBytes - staged_);
+      std::memcpy(Stage() + staged_, bytes.data(), n);
+      staged_ += n;
+      bytes.remove_prefix(n);
+      if (absl::Status s = Convert(); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr std::size_t kStageBytes = std::size_t{64} << 10;
+
+  char* Stage() { return reinterpret_cast<char*>(stage_.data()); }
+
+  // Whole elements of the stage to the device; a part of one stays.
+  absl::Status Convert() {
+    const auto bits = static_cast<std::size_t>(Info(dtype_).storage_bits);
+    const std::int64_t elements =
+        std::min(static_cast<std::int64_t>(staged_ * 8 / bits), count_ - converted_);
+    LoadDoubles(dtype_, stage_.data(), 0, elements, values_.data());
+    constexpr std::int64_t kDouble = sizeof(double);
+    absl::Status s =
+        device_.FromHost(values_.data(), elements * kDouble, at_ + converted_ * kDouble);
+    converted_ += elements;
+    const std::size_t used = bits >= 8 ? staged_ / (bits / 8) * (bits / 8) : staged_;
+    std::memmove(Stage(), Stage() + used, staged_ - used);
+    staged_ -= used;
+    return s;
+  }
+
+  Device& device_;
+  const DType dtype_;
+  const std::int64_t count_;
+  const std::int64_t bytes_;
+  char* const at_;
+  const bool as_doubles_;
+  std::int64_t received_ = 0;
+  std::int64_t converted_ = 0;  // elements
+  std::vector<double> stage_;   // doubles for their alignment
+  std::size_t staged_ = 0;      // bytes
+  std::vector<double> values_;
+};
+
+// Operands as they lie on the device.
+class DeviceInputs final : public HostInputs {
+ public:
+  DeviceInputs(Device& device, std::span<const TensorView> views)
+      : device_(device), views_(views) {}
+
+  void Read(int operand, std::int64_t begin, std::int64_t count, double* out) const override {
+    const TensorView& view = views_[static_cast<std::size_t>(operand)];
+    const auto bytes = static_cast<std::size_t>(StorageBytes(view.dtype, count));
+    std::vector<double> packed(bytes / sizeof(double) + 1);
+    if (!device_.ToHost(view, begin, count, packed.data()).ok()) {
+      std::fill(out, out + count, std::nan(""));  // agrees with no reference
+      return;
+    }
+    LoadDoubles(view.dtype, packed.data(), 0, count, out);
+  }
+
+ private:
+  Device& device_;
+  std::span<const TensorView> views_;
+};
+
+class Comparing final : public TensorComparison {
+ public:
+  Comparing(const Comparison& c, Plan plan, Device& device, PhaseObserver& observer)
+      : c_(c), case_(JudgedCase(c)), device_(device), clock_(device, observer) {
+    outcome_.plan = std::move(plan);
+  }
+  ~Comparing() override { device_.arena().Reset(); }
+
+  absl::Status Take() {
+    clock_.Enter(Phase::kFill);
+    device_.arena().Reset();
+    const std::int64_t needed = ArenaBytes(c_, plan());
+    const std::int64_t there = device_.arena().capacity_bytes();
+    if (needed > there) {
+      return absl::ResourceExhaustedError(Cat("the tensors and their reference need ", needed,
+                                              " bytes, the arena of ", device_.info().id, " has ",
+                                              there));
+    }
+    landings_.resize(static_cast<std::size_t>(c_.numbers()));
+    if (absl::Status s = Take(0, plan().output, &output_); !s.ok()) return s;
+    if (by_digest()) return absl::OkStatus();
+    if (absl::Status s = TakeDoubles(&reference_.value); !s.ok()) return s;
+    if (!c_.has_operation) {
+      landings_[1].emplace(device_, *c_.expected, reference_.value, /*as_doubles=*/true);
+      return absl::OkStatus();
+    }
+    if (!plan().exact) {
+      if (absl::Status s = TakeDoubles(&reference_.allowance); !s.ok()) return s;
+    }
+    if (c_.expected) {
+      Operand like_output = plan().output;
+      like_output.dtype = c_.expected->dtype;
+      if (absl::Status s = Take(1, like_output, &expected_); !s.ok()) return s;
+    }
+    inputs_.resize(c_.inputs.size());
+    for (std::size_t i = 0; i < inputs_.size() && !c_.empty(); ++i) {
+      absl::Status s = Take(2 + static_cast<int>(i), plan().inputs[i], &inputs_[i]);
+      if (!s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(std::int64_t tensor, std::string_view bytes) override {
+    if (c_.tensor(tensor) == nullptr || !landings_[static_cast<std::size_t>(tensor)]) {
+      return absl::InvalidArgumentError(Cat("there is no tensor ", tensor, " in the header"));
+    }
+    const auto size = static_cast<std::int64_t>(bytes.size());
+    if (size > kMostPieceBytes) {
+      return absl::InvalidArgumentError(
+          Cat("a piece has at most ", kMostPieceBytes, " bytes, got ", size));
+    }
+    Landing& landing = *landings_[static_cast<std::size_t>(tensor)];
+    if (size > landing.expected() - landing.received()) {
+      return absl::InvalidArgumentError(Cat("tensor ", tensor, " has ", landing.expected(),
+                                            " bytes by its header, got at least ",
+                                            landing.received() + size));
+    }
+    return landing.Add(bytes);
+  }
+
+  absl::StatusOr<CaseOutcome> Finish() override {
+    for (std::size_t i = 0; i < landings_.size(); ++i) {
+      if (!landings_[i] || landings_[i]->received() == landings_[i]->expected()) continue;
+      return absl::InvalidArgumentError(Cat("tensor ", i, " has ", landings_[i]->expected(),
+                                            " bytes by its header, got ",
+                                            landings_[i]->received()));
+    }
+    absl::Status status = by_digest() ? JudgeByDigest() : JudgeByReference();
+    outcome_.phases = clock_.Finish();
+    if (!status.ok()) return status;
+    return std::move(outcome_);
+  }
+
+ private:
+  const Plan& plan() const { return *outcome_.plan; }
+  bool by_digest() const { return !c_.expected_digest.empty(); }
+  std::int64_t count() const { return c_.actual.count(); }
+
+  absl::Status Take(int number, const Operand& operand, TensorView* view) {
+    *view = TensorView{nullptr, operand.dtype, operand.extents};
+    absl::StatusOr<Block> block =
+        device_.arena().Allocate(StorageBytes(operand.dtype, operand.extents.count()), false);
+    if (!block.ok()) return block.status();
+    view->data = block->data;
+    landings_[static_cast<std::size_t>(number)].emplace(device_, *c_.tensor(number), block->data,
+                                                        /*as_doubles=*/false);
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeDoubles(double** at) {
+    absl::StatusOr<Block> block =
+        device_.arena().Allocate(count() * static_cast<std::int64_t>(sizeof(double)), false);
+    if (!block.ok()) return block.status();
+    *at = static_cast<double*>(block->data);
+    return absl::OkStatus();
+  }
+
+  // Every bit of a stored result, or of its canonical form, is in its digest.
+  absl::Status JudgeByDigest() {
+    clock_.Enter(Phase::kCompare);
+    absl::StatusOr<TensorDigest> digest = device_.Digest(output_);
+    if (!digest.ok()) return digest.status();
+    CompareResult& r = outcome_.compare.emplace();
+    r.count = count();
+    std::copy(digest->raw, digest->raw + 2, r.digest_raw);
+    std::copy(digest->canonical, digest->canonical + 2, r.digest_canonical);
+    if (count() == 0) {
+      Add(Verdict::kInconclusive, "empty", "the tensor has no elements: nothing was compared");
+      return absl::OkStatus();
+    }
+    const auto hex = [](const std::uint64_t(&words)[2]) {
+      return absl::StrFormat("%016x%016x", words[0], words[1]);
+    };
+    const std::string wanted = absl::AsciiStrToLower(c_.expected_digest);
+    if (wanted == hex(digest->raw) || wanted == hex(digest->canonical)) {
+      outcome_.verdict = Verdict::kPassed;
+    } else {
+      Add(Verdict::kFailed, "exact",
+          Cat("the digest is ", hex(digest->canonical), " (canonical) and ", hex(digest->raw),
+              " (raw bits), expected ", wanted));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status JudgeByReference() {
+    const bool computed = c_.has_operation && !c_.empty();
+    if (computed) {
+      if (absl::Status s = ComputeReference(); !s.ok()) return s;
+    }
+    clock_.Enter(Phase::kCompare);
+    if (absl::Status s = Compare(); !s.ok()) return s;
+    if (absl::Status s = FindWorst(); !s.ok()) return s;
+    Evidence evidence;
+    evidence.compare = &*outcome_.compare;
+    evidence.gating = gating_;
+    const DeviceInputs host(device_, inputs_);
+    if (computed) {
+      clock_.Enter(Phase::kRecheck);
+      absl::StatusOr<Recheck> recheck =
+          RecheckOnHost(case_, *op_, plan(), device_, output_, reference_.value,
+                        reference_.allowance, host, *outcome_.compare, /*flushes=*/false);
+      if (!recheck.ok()) return recheck.status();
+      evidence.rechecked = recheck->elements;
+      evidence.recheck_fault = recheck->fault;
+    }
+    Judgement judgement = Judge(case_, plan(), evidence);
+    outcome_.verdict = judgement.verdict;
+    outcome_.findings = std::move(judgement.findings);
+    outcome_.bias_z = judgement.bias_z;
+    if (absl::Status s = ExplainResult(computed); !s.ok()) return s;
+    outcome_.reports_ulp = true;
+    if (gating_.uses_tolerances) {
+      outcome_.atol = gating_.atol;
+      outcome_.rtol = gating_.rtol;
+    }
+    return computed && c_.expected ? JudgeExpected() : absl::OkStatus();
+  }
+
+  absl::Status ComputeReference() {
+    clock_.Enter(Phase::kReference);
+    op_ = FindOp(OpName(case_.problem));
+    absl::Status status = op_->Reference(case_, plan(), device_, inputs_, reference_);
+    if (status.ok()) status = device_.Synchronize();
+    if (reference_.max_abs_score > 0) outcome_.max_abs_score = reference_.max_abs_score;
+    return status;
+  }
+
+  CompareRequest Request(const TensorView& output, const Gating& gating) const {
+    CompareRequest request;
+    request.output = output;
+    request.reference = reference_.value;
+    request.allowance = reference_.allowance;
+    request.proven_factor = plan().proven_factor;
+    request.exact = plan().exact;
+    request.gate = gating.gate;
+    request.atol = gating.atol;
+    request.rtol = gating.rtol;
+    request.max_ulp = gating.max_ulp;
+    request.poisoned = false;
+    return request;
+  }
+
+  absl::Status Compare() {
+    gating_ = MakeGating(case_, plan(), 0.0);
+    absl::StatusOr<CompareResult> result = device_.Compare(Request(output_, gating_));
+    if (result.ok() && case_.criterion == Criterion::kDerived) {
+      // Its absolute tolerance scales with the largest magnitude, known only now.
+      gating_ = MakeGating(case_, plan(), result->max_abs_expected);
+      result = device_.Compare(Request(output_, gating_));
+    }
+    if (!result.ok()) return result.status();
+    outcome_.compare = *std::move(result);
+    return absl::OkStatus();
+  }
+
+  // The compare pass orders elements by their rounding, which without operands is not
+  // what a tolerance allows them: where some are beyond it, the worst is looked for.
+  absl::Status FindWorst() {
+    CompareResult& r = *outcome_.compare;
+    const bool by_tolerance = !c_.has_operation && gating_.gate == Gate::kAllClose;
+    if (!by_tolerance || r.class_mismatches > 0 || r.mismatches == 0) return absl::OkStatus();
+    constexpr std::int64_t kRun = 1 << 14;
+    const DType dtype = output_.dtype;
+    const TensorView reference{reference_.value, DType::kF64, Extents::Dense(1, 1, count())};
+    std::vector<double> expected(kRun), packed(kRun), actual(kRun);
+    double worst = 0.0;
+    for (std::int64_t begin = 0; begin < count(); begin += kRun) {
+      const std::int64_t n = std::min(kRun, count() - begin);
+      absl::Status s = device_.ToHost(reference, begin, n, expected.data());
+      if (s.ok()) s = device_.ToHost(output_, begin, n, packed.data());
+      if (!s.ok()) return s;
+      LoadDoubles(dtype, packed.data(), 0, n, actual.data());
+      for (std::int64_t i = 0; i < n; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        const double e = Info(dtype).is_integer ? Quantise(expected[at], dtype) : expected[at];
+        if (!std::isfinite(actual[at]) || !std::isfinite(e)) continue;
+        const double bound = gating_.atol + gating_.rtol * std::abs(e);
+        const double error = std::abs(actual[at] - e);
+        // Where nothing is allowed the largest error itself is the worst.
+        const double excess = bound > 0 ? error / bound : error * 0x1p200;
+        if (!(excess > worst)) continue;
+        worst = excess;
+        r.worst = {begin + i,
+                   actual[at],
+                   e,
+                   bound,
+                   LoadBits(dtype, packed.data(), i),
+                   RoundToFormat(e, dtype)};
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // What the operands held, where NaN and infinities came from, how the errors lie.
+  absl::Status ExplainResult(bool computed) {
+    const bool failed = outcome_.verdict == Verdict::kFailed;
+    if (computed && (failed || HasNonFinite(*outcome_.compare, /*unwritten=*/0))) {
+      absl::StatusOr<std::vector<OperandStats>> stats = MeasureInputs(device_, plan(), inputs_);
+      if (!stats.ok()) return stats.status();
+      outcome_.inputs = *std::move(stats);
+    }
+    outcome_.provenance = TraceNonFinite(*outcome_.compare, /*unwritten=*/0, outcome_.inputs);
+    return absl::OkStatus();
+  }
+
+  // Holds EXPECTED itself against the computed reference: a comparison with a wrong
+  // one proves nothing.
+  absl::Status JudgeExpected() {
+    Gating bound;
+    bound.gate = Gate::kBound;
+    absl::StatusOr<CompareResult> r = device_.Compare(Request(expected_, bound));
+    if (!r.ok()) return r.status();
+    if (r->mismatches == 0) return absl::OkStatus();
+    const ElementSample& s = r->samples.front();
+    Add(outcome_.verdict == Verdict::kPassed ? Verdict::kInconclusive : outcome_.verdict, "suspect",
+        absl::StrFormat("EXPECTED is not what the operands give: %s of its %s elements are beyond "
+                        "their proven bound, first %s is %.6g, computed %.6g ± %.3g",
+                        Grouped(r->mismatches), Grouped(r->count),
+                        Coordinates(s.index, plan().output.dims), s.actual, s.expected, s.bound));
+    return absl::OkStatus();
+  }
+
+  void Add(Verdict verdict, std::string_view reason, std::string message) {
+    outcome_.verdict = verdict;
+    outcome_.findings.push_back({std::string(reason), std::move(message)});
+  }
+
+  const Comparison c_;
+  const Case case_;
+  Device& device_;
+  PhaseClock clock_;
+  CaseOutcome outcome_;
+  const Op* op_ = nullptr;
+  Gating gating_;
+  TensorView output_;
+  TensorView expected_;             // beside an operation
+  std::vector<TensorView> inputs_;  // of the operation
+  ReferenceBuffers reference_;
+  std::vector<std::optional<Landing>> landings_;  // by the wire's number
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TensorComparison>> TensorComparison::Begin(
+    const Comparison& comparison, Device& device, PhaseObserver& observer) {
+  observer.Enter(Phase::kPlan);
+  absl::StatusOr<Plan> plan = PlanOf(comparison);
+  if (!plan.ok()) return plan.status();
+  auto comparing = std::make_unique<Comparing>(comparison, *std::move(plan), device, observer);
+  if (absl::Status s = comparing->Take(); !s.ok()) return s;
+  return std::unique_ptr<TensorComparison>(std::move(comparing));
+}
+
+}  // namespace assay

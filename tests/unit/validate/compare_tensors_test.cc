@@ -1,0 +1,357 @@
+// Tensors of a user's own, compared on the CPU device: every format lands and is
+// judged, in whatever pieces it comes; hostile headers are refused before memory.
+#include "kernels/validate/compare_tensors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "kernels/numerics/cat.h"
+#include "kernels/numerics/convert.h"
+#include "kernels/runtime/device.h"
+
+namespace assay {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+class NoObserver final : public PhaseObserver {
+ public:
+  void Enter(Phase) override {}
+};
+
+std::string Packed(DType dtype, const std::vector<double>& values) {
+  std::string bytes(
+      static_cast<std::size_t>(StorageBytes(dtype, static_cast<std::int64_t>(values.size()))),
+      '\0');
+  std::vector<double> aligned(bytes.size() / sizeof(double) + 1);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    StoreBits(dtype, aligned.data(), static_cast<std::int64_t>(i), RoundToFormat(values[i], dtype));
+  }
+  std::memcpy(bytes.data(), aligned.data(), bytes.size());
+  return bytes;
+}
+
+class CompareTensors : public ::testing::Test {
+ protected:
+  CompareTensors() : device_(MakeCpuDevice(0, ArenaOptions{.max_bytes = 64 << 20})) {}
+
+  // Two tensors of one shape.
+  void Two(DType actual, const std::vector<double>& a, DType expected,
+           const std::vector<double>& e) {
+    const std::vector<std::int64_t> shape = {static_cast<std::int64_t>(a.size())};
+    c_.actual = {actual, shape};
+    c_.expected = TensorSpec{expected, shape};
+    bytes_ = {Packed(actual, a), Packed(expected, e)};
+  }
+
+  absl::StatusOr<CaseOutcome> Run(std::size_t piece = 1000) {
+    if (const auto errors = Check(c_); !errors.empty()) {
+      return absl::InvalidArgumentError(Cat(errors[0].field, ": ", errors[0].message));
+    }
+    auto comparison = TensorComparison::Begin(c_, *device_, observer_);
+    if (!comparison.ok()) return comparison.status();
+    for (std::size_t t = 0; t < bytes_.size(); ++t) {
+      for (std::size_t at = 0; at < bytes_[t].size(); at += piece) {
+        absl::Status s =
+            (*comparison)
+                ->Add(static_cast<std::int64_t>(t), std::string_view(bytes_[t]).substr(at, piece));
+        if (!s.ok()) return s;
+      }
+    }
+    return (*comparison)->Finish();
+  }
+
+  CaseOutcome Done(std::size_t piece = 1000) {
+    absl::StatusOr<CaseOutcome> outcome = Run(piece);
+    EXPECT_TRUE(outcome.ok()) << outcome.status();
+    return outcome.ok() ? *std::move(outcome) : CaseOutcome{};
+  }
+
+  std::string Refusal() { return std::string(Run().status().message()); }
+
+  Comparison c_;
+  std::vector<std::string> bytes_;
+  std::unique_ptr<Device> device_;
+  NoObserver observer_;
+};
+
+std::vector<double> Ramp(std::size_t n, double step) {
+  std::vector<double> values(n);
+  for (std::size_t i = 0; i < n; ++i) values[i] = (static_cast<double>(i % 97) - 40) * step;
+  return values;
+}
+
+// Pieces end anywhere, also inside an element.
+TEST_F(CompareTensors, EveryFormatLandsInPiecesOfAnySize) {
+  for (int t = 1; t < kDTypeCount; ++t) {
+    const auto dtype = static_cast<DType>(t);
+    std::vector<double> values = Ramp(1001, 0.25);
+    for (double& v : values) v = Quantise(v, dtype);
+    for (const DType expected : {dtype, DType::kF64}) {
+      Two(dtype, values, expected, values);
+      c_.rule.criterion = Criterion::kBitwise;
+      for (const std::size_t piece : {std::size_t{7}, std::size_t{100'000}}) {
+        const CaseOutcome outcome = Done(piece);
+        EXPECT_EQ(outcome.verdict, Verdict::kPassed)
+            << Name(dtype) << " against " << Name(expected);
+        EXPECT_EQ(outcome.compare->count, 1001);
+        EXPECT_EQ(outcome.compare->mismatches, 0);
+      }
+      // One element changed is one mismatch, with its coordinates and bits.
+      std::vector<double> changed = values;
+      changed[700] = Quantise(values[700] > 0 ? -1.0 : 1.0, dtype);
+      bytes_[0] = Packed(dtype, changed);
+      const CaseOutcome outcome = Done(7);
+      EXPECT_EQ(outcome.verdict, Verdict::kFailed) << Name(dtype);
+      ASSERT_EQ(outcome.compare->mismatches, 1) << Name(dtype);
+      EXPECT_EQ(outcome.compare->samples[0].index, 700);
+      EXPECT_EQ(outcome.compare->samples[0].actual, changed[700]);
+      EXPECT_EQ(outcome.compare->samples[0].actual_bits, RoundToFormat(changed[700], dtype));
+    }
+  }
+}
+
+TEST_F(CompareTensors, DerivedAllowsWhatTheFormatsDo) {
+  const std::vector<double> reference = Ramp(500, 0.1);
+  std::vector<double> rounded = reference;
+  for (double& v : rounded) v = Quantise(v, DType::kF16);
+  Two(DType::kF16, rounded, DType::kF64, reference);
+  const CaseOutcome passed = Done();
+  EXPECT_EQ(passed.verdict, Verdict::kPassed);
+  EXPECT_DOUBLE_EQ(*passed.rtol, 0x1p-11);
+
+  Two(DType::kF32, rounded, DType::kF64, reference);
+  EXPECT_EQ(Done().verdict, Verdict::kFailed) << "fp16's rounding is too coarse for fp32";
+  c_.rule.accumulations = 1 << 14;
+  EXPECT_EQ(Done().verdict, Verdict::kPassed) << "but not for a sum of 16384 products";
+  EXPECT_DOUBLE_EQ(*Done().rtol, 0x1p-10);
+
+  // A reference of a coarser format cannot be held to the finer one's rounding.
+  c_.rule.accumulations = 0;
+  Two(DType::kF32, reference, DType::kF16, rounded);
+  EXPECT_EQ(Done().verdict, Verdict::kPassed);
+}
+
+TEST_F(CompareTensors, ExplicitZeroTolerancesAreHonoured) {
+  Two(DType::kF32, {1, 2, 3}, DType::kF32, {1, 2, 3.0000002384185791});
+  c_.rule.atol = 0.0;
+  c_.rule.rtol = 0.0;
+  const CaseOutcome outcome = Done();
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  EXPECT_EQ(outcome.compare->mismatches, 1);
+  EXPECT_EQ(*outcome.atol, 0.0);
+  c_.rule.atol = 1e-6;
+  EXPECT_EQ(Done().verdict, Verdict::kPassed);
+}
+
+TEST_F(CompareTensors, NanRejectsUnderEveryCriterion) {
+  for (const Criterion criterion : {Criterion::kDerived, Criterion::kAllClose, Criterion::kUlp,
+                                    Criterion::kBitwise, Criterion::kLegacy}) {
+    for (const double bad : {kNaN, kInf}) {
+      Two(DType::kF32, {1, bad, 3}, DType::kF32, {1, 2, 3});
+      c_.rule = Case();
+      c_.rule.criterion = criterion;
+      if (criterion == Criterion::kAllClose) c_.rule.atol = 1e30;
+      if (criterion == Criterion::kUlp) c_.rule.max_ulp = 1e30;
+      CaseOutcome outcome = Done();
+      ASSERT_EQ(outcome.verdict, Verdict::kFailed) << bad;
+      EXPECT_EQ(outcome.findings[0].reason, "class");
+      // The same on the other side, and none where both agree.
+      bytes_[0].swap(bytes_[1]);
+      EXPECT_EQ(Done().verdict, Verdict::kFailed);
+      Two(DType::kF32, {1, bad, 3}, DType::kF32, {1, bad, 3});
+      EXPECT_EQ(Done().verdict, Verdict::kPassed);
+    }
+  }
+}
+
+// A NaN that happens to have the bits an output is poisoned with is a NaN here.
+TEST_F(CompareTensors, PoisonMeansNothing) {
+  Two(DType::kF32, {1, 0, 3}, DType::kF32, {1, 2, 3});
+  const std::uint32_t poison = 0x7fa5a5a5;
+  std::memcpy(bytes_[0].data() + 4, &poison, sizeof poison);
+  const CaseOutcome outcome = Done();
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  EXPECT_EQ(outcome.findings[0].reason, "class");
+  EXPECT_EQ(outcome.compare->unwritten, 0);
+  EXPECT_EQ(outcome.compare->nan_count, 1);
+}
+
+// Cancellation makes small elements with large relative errors, all of them allowed.
+TEST_F(CompareTensors, TheWorstIsWorstByTheTolerance) {
+  Two(DType::kF32, {1e-6, 1.0, 2.0}, DType::kF64, {1e-9, 1.0, 2.001});
+  c_.rule.atol = 1e-4;
+  const CaseOutcome outcome = Done();
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  EXPECT_EQ(outcome.compare->worst.index, 2);
+  EXPECT_DOUBLE_EQ(outcome.compare->worst.expected, 2.001);
+  EXPECT_DOUBLE_EQ(outcome.compare->worst.bound, 1e-4);
+}
+
+TEST_F(CompareTensors, NothingComparedProvesNothing) {
+  Two(DType::kF32, {}, DType::kF64, {});
+  CaseOutcome outcome = Done();
+  EXPECT_EQ(outcome.verdict, Verdict::kInconclusive);
+  EXPECT_EQ(outcome.findings[0].reason, "empty");
+  c_.expected.reset();
+  c_.expected_digest = std::string(32, '0');
+  bytes_.resize(1);
+  EXPECT_EQ(Done().verdict, Verdict::kInconclusive);
+}
+
+TEST_F(CompareTensors, ADigestIsHeldAgainstRawAndCanonicalForm) {
+  std::vector<double> values = Ramp(333, 0.5);
+  values[5] = -0.0;
+  Two(DType::kBF16, values, DType::kBF16, values);
+  const CaseOutcome whole = Done();
+  const auto hex = [](const std::uint64_t(&w)[2]) {
+    return absl::StrFormat("%016x%016X", w[0], w[1]);
+  };
+  c_.expected.reset();
+  bytes_.resize(1);
+  for (const auto& digest : {whole.compare->digest_raw, whole.compare->digest_canonical}) {
+    c_.expected_digest = absl::StrFormat("%016x%016X", digest[0], digest[1]);
+    EXPECT_EQ(Done().verdict, Verdict::kPassed);
+  }
+  EXPECT_NE(hex(whole.compare->digest_raw), hex(whole.compare->digest_canonical));
+  values[200] = 12.25;
+  bytes_[0] = Packed(DType::kBF16, values);
+  const CaseOutcome outcome = Done();
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  EXPECT_EQ(outcome.findings[0].reason, "exact");
+}
+
+// A·B of 2×3 and 3×2, in fp32.
+class CompareProduct : public CompareTensors {
+ protected:
+  CompareProduct() {
+    c_.has_operation = true;
+    GemmProblem gemm;
+    gemm.m = 2;
+    gemm.n = 2;
+    gemm.k = 3;
+    c_.rule.problem = gemm;
+    c_.rule.dtype = DType::kF32;
+    c_.rule.out_dtype = DType::kF32;
+    c_.actual = {DType::kF32, {2, 2}};
+    c_.inputs = {{DType::kF32, {2, 3}}, {DType::kF32, {3, 2}}};
+    bytes_ = {Packed(DType::kF32, {58, 64, 139, 154}), "", Packed(DType::kF32, {1, 2, 3, 4, 5, 6}),
+              Packed(DType::kF32, {7, 8, 9, 10, 11, 12})};
+  }
+};
+
+TEST_F(CompareProduct, OperandsGiveTheReferenceAndItsBound) {
+  EXPECT_EQ(c_.criterion(), Criterion::kBound);
+  const CaseOutcome outcome = Done();
+  EXPECT_EQ(outcome.verdict, Verdict::kPassed);
+  EXPECT_EQ(outcome.compare->count, 4);
+  EXPECT_EQ(outcome.compare->max_abs_error, 0.0);
+
+  bytes_[0] = Packed(DType::kF32, {58, 64, 139, 154.001});
+  const CaseOutcome wrong = Done();
+  EXPECT_EQ(wrong.verdict, Verdict::kFailed);
+  EXPECT_EQ(wrong.findings[0].reason, "bound");
+  EXPECT_THAT(wrong.findings[0].message, HasSubstr("[1,1]"));
+}
+
+TEST_F(CompareProduct, AWrongExpectedIsSaid) {
+  c_.expected = c_.actual;
+  bytes_[1] = bytes_[0];
+  EXPECT_EQ(Done().verdict, Verdict::kPassed);
+  bytes_[1] = Packed(DType::kF32, {58, 65, 139, 154});
+  const CaseOutcome outcome = Done();
+  EXPECT_EQ(outcome.verdict, Verdict::kInconclusive);
+  EXPECT_THAT(outcome.findings[0].message, HasSubstr("EXPECTED is not what the operands give"));
+  EXPECT_THAT(outcome.findings[0].message, HasSubstr("[0,1] is 65, computed 64"));
+}
+
+TEST_F(CompareProduct, OperandsThatAreNotTheOperationsAreRefused) {
+  c_.inputs[1].shape = {2, 3};
+  EXPECT_THAT(Refusal(), HasSubstr("inputs[1].shape: b must be [3,2], got [2,3]"));
+  c_.inputs[1] = {DType::kF16, {3, 2}};
+  EXPECT_THAT(Refusal(), HasSubstr("inputs[1].dtype: b is fp32 here, got fp16"));
+  c_.inputs.pop_back();
+  EXPECT_THAT(Refusal(), HasSubstr("inputs: gemm takes 2 here (a, b), got 1"));
+  c_.actual.shape = {4};
+  c_.inputs.push_back({DType::kF32, {3, 2}});
+  EXPECT_THAT(Refusal(), HasSubstr("actual.shape"));
+}
+
+TEST_F(CompareProduct, PaddingIsRefused) {
+  std::get<GemmProblem>(c_.rule.problem).lda = 8;
+  EXPECT_THAT(Refusal(), HasSubstr("without padding"));
+}
+
+TEST_F(CompareTensors, HostileHeadersAreRefusedBeforeMemory) {
+  const auto refused = [&](std::vector<std::int64_t> shape) {
+    c_.actual = {DType::kF32, shape};
+    c_.expected = TensorSpec{DType::kF32, shape};
+    return Refusal();
+  };
+  EXPECT_THAT(refused({-1}), HasSubstr("actual.shape: extents must be from 0"));
+  EXPECT_THAT(refused({INT64_MAX, INT64_MAX}), HasSubstr("actual.shape"));
+  EXPECT_THAT(refused({1 << 30, 1 << 30}), HasSubstr("actual.shape: must have at most"));
+  EXPECT_THAT(refused(std::vector<std::int64_t>(65, 1)), HasSubstr("at most 64 extents"));
+  const std::int64_t many = std::int64_t{1} << 40;
+  EXPECT_THAT(refused({many}), HasSubstr(Cat("the arena of cpu:0 has ", 64 << 20)));
+  EXPECT_EQ(Run().status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(CompareTensors, SizesThatDisagreeWithTheHeaderAreRefused) {
+  Two(DType::kF32, {1, 2, 3}, DType::kF64, {1, 2, 3});
+  bytes_[1].pop_back();
+  EXPECT_THAT(Refusal(), HasSubstr("tensor 1 has 24 bytes by its header, got 23"));
+  bytes_[1] += "xx";
+  EXPECT_THAT(Refusal(), HasSubstr("tensor 1 has 24 bytes by its header, got at least 25"));
+  bytes_[1].pop_back();
+  bytes_.push_back("x");
+  EXPECT_THAT(Refusal(), HasSubstr("there is no tensor 2"));
+  bytes_.pop_back();
+  bytes_[0] = std::string(kMostPieceBytes + 1, 'x');
+  auto comparison = TensorComparison::Begin(c_, *device_, observer_);
+  ASSERT_TRUE(comparison.ok());
+  EXPECT_THAT(std::string((*comparison)->Add(0, bytes_[0]).message()), HasSubstr("1048576"));
+  EXPECT_FALSE((*comparison)->Add(-1, "x").ok());
+  EXPECT_FALSE((*comparison)->Add(INT64_MAX, "x").ok());
+}
+
+TEST_F(CompareTensors, WhatACriterionCannotJudgeIsSaid) {
+  const auto refused = [&](DType dtype, Criterion criterion) {
+    Two(dtype, {1}, dtype, {1});
+    c_.rule.criterion = criterion;
+    return Refusal();
+  };
+  EXPECT_THAT(refused(DType::kI8, Criterion::kUnspecified), HasSubstr("criterion: derived"));
+  EXPECT_THAT(refused(DType::kI32, Criterion::kDerived), HasSubstr("bitwise"));
+  c_.rule.max_ulp = 1;
+  EXPECT_THAT(refused(DType::kI8, Criterion::kUlp), HasSubstr("int8"));
+  c_.rule.max_ulp.reset();
+  EXPECT_THAT(refused(DType::kF32, Criterion::kUlp), HasSubstr("max_ulp"));
+  EXPECT_THAT(refused(DType::kF32, Criterion::kAllClose), HasSubstr("atol or rtol"));
+  EXPECT_THAT(refused(DType::kF32, Criterion::kBound), HasSubstr("operation and inputs"));
+  c_.rule = Case();
+  for (const double bad : {-1.0, kNaN, kInf}) {
+    c_.rule.atol = bad;
+    EXPECT_THAT(Refusal(), HasSubstr("atol: must be a finite number")) << bad;
+  }
+  c_.rule = Case();
+  c_.expected_digest = "12";
+  EXPECT_THAT(Refusal(), HasSubstr("expected_digest"));
+  c_.expected.reset();
+  EXPECT_THAT(Refusal(), HasSubstr("32 hexadecimal digits"));
+}
+
+}  // namespace
+}  // namespace assay
