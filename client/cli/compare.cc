@@ -1,0 +1,213 @@
+// compare: a user's own tensors, one under test and what it is held against.
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "client/cli/compare_request.h"
+#include "client/cli/context.h"
+#include "client/lib/case_options.h"
+#include "client/lib/compare.h"
+
+namespace assay {
+namespace {
+
+constexpr char kOperationGroup[] = "Of the operation (--op)";
+
+struct OwnOption {
+  const char* flag;
+  const char* type;
+  const char* help;
+};
+constexpr OwnOption kOwnOptions[] = {
+    {"dtype", "WORD",
+     "what files of uint8 (e4m3fn, e4m3fnuz, e5m2, e5m2fnuz, e2m1) and uint16 (bf16, fp16) hold, "
+     "or tf32 for float32; files of another type keep theirs"},
+    {"actual-dtype", "WORD", "the same for ACTUAL alone"},
+    {"expected-dtype", "WORD", "the same for EXPECTED alone"},
+    {"criterion", "WORD",
+     "derived, allclose, ulp, bitwise, legacy; bound with --inputs (default: bound with --inputs, "
+     "allclose with a tolerance, ulp with --max-ulp, else derived)"},
+    {"accumulations", "K", "products summed in each element, for the derived rule (default 1)"},
+    {"split-k", "N", "partial sums added up at the end, for the derived rule (default 1)"},
+    {"atol", "X", "absolute tolerance of allclose and legacy; 0 is exact"},
+    {"rtol", "X", "relative tolerance of allclose and legacy; 0 is exact"},
+    {"max-ulp", "X", "most units in the last place from EXPECTED rounded to ACTUAL's format"},
+    {"expected-digest", "HEX",
+     "hold ACTUAL against a digest of a result (digest or digest_raw), instead of EXPECTED"},
+    {"inputs", "LIST",
+     "A.npy,B.npy: operands of --op; the reference and its error bound are computed of them"},
+    {"inputs-dtype", "WORD", "as --dtype, for --inputs alone"},
+    {"op", "WORD", "the operation that made ACTUAL of --inputs"},
+    {"device", "ID", "cpu:0, cuda:0, … (default: the daemon's first)"},
+    {"deadline", "TIME", "longest time to compute reference and comparison: 10s, 2m"},
+};
+
+// A word a POSIX shell reads back as it is.
+std::string Quoted(const std::string& word) {
+  constexpr char kPlain[] =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+.,:/=@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
+}
+
+// The command line itself, with the device it ran on.
+std::string ReproLine(const CompareOptions& options, const std::string& device) {
+  std::string line = absl::StrCat("assay compare ", Quoted(options.actual));
+  if (!options.expected.empty()) absl::StrAppend(&line, " ", Quoted(options.expected));
+  for (const std::string& flag : options.given) {
+    if (flag == "device") continue;
+    const auto own = options.own.find(flag);
+    const std::string& text = own != options.own.end() ? own->second : options.operation.at(flag);
+    absl::StrAppend(&line, " --", flag, text.empty() ? "" : " ", text.empty() ? "" : Quoted(text));
+  }
+  if (!device.empty()) absl::StrAppend(&line, " --device ", device);
+  return line;
+}
+
+std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+std::string NameOf(const CompareOptions& options, const PreparedComparison& prepared) {
+  std::string name = absl::StrCat(BaseName(options.actual), " against ");
+  if (!options.expected.empty()) return name + BaseName(options.expected);
+  if (prepared.header.has_operation()) return name + options.own.at("op");
+  return name + "a digest";
+}
+
+// The daemon's words for tensors ("inputs[1].shape: …") as the files the user named.
+void NameFiles(const CompareOptions& options, const PreparedComparison& prepared,
+               Failure& failure) {
+  const auto rename = [](std::string& line, const std::string& field, const std::string& path) {
+    if (absl::StartsWith(line, field + "."))
+      line = absl::StrCat(path, ": ", line.substr(field.size() + 1));
+  };
+  for (std::string& line : failure.lines) {
+    rename(line, "actual", options.actual);
+    rename(line, "expected", options.expected);
+    for (std::size_t i = 0; i < prepared.inputs.size(); ++i) {
+      rename(line, absl::StrCat("inputs[", i, "]"), prepared.inputs[i].file->path());
+    }
+  }
+}
+
+google::protobuf::Timestamp Now() {
+  google::protobuf::Timestamp time;
+  const absl::Time now = absl::Now();
+  time.set_seconds(absl::ToUnixSeconds(now));
+  time.set_nanos(static_cast<std::int32_t>(
+      absl::ToInt64Nanoseconds(now - absl::FromUnixSeconds(time.seconds()))));
+  return time;
+}
+
+ExitCode Compare(const Context& context, const CompareOptions& options) {
+  auto format = context.ChosenFormat();
+  if (!format.ok()) return context.Fail(format.status());
+  auto prepared = Prepare(options);
+  if (!prepared.ok()) return context.Fail(prepared.status());
+  auto connections = context.Connect();
+  if (!connections.ok()) return context.Fail(connections.status());
+  if (connections->size() != 1) {
+    return context.Fail(absl::InvalidArgumentError(
+        absl::StrCat("compare asks one daemon, and --target names ", connections->size())));
+  }
+  Connection& connection = *connections->front();
+  std::vector<const CompareTensor*> tensors = {&prepared->actual,
+                                               prepared->expected ? &*prepared->expected : nullptr};
+  for (const CompareTensor& input : prepared->inputs) tensors.push_back(&input);
+
+  Run run;
+  run.target = connection.target();
+  run.total = 1;
+  *run.job.mutable_create_time() = Now();
+  v1::CaseResult result;
+  const grpc::Status status = CompareTensors(connection, prepared->header, tensors, &result);
+  if (!status.ok()) {
+    Failure failure = Describe(status, connection.target());
+    NameFiles(options, *prepared, failure);
+    return context.Fail(failure);
+  }
+  result.set_name(NameOf(options, *prepared));
+  result.set_repro(ReproLine(options, result.device()));
+  const bool failed =
+      result.verdict() == v1::VERDICT_FAILED || result.verdict() == v1::VERDICT_ERROR;
+  const bool passed = result.verdict() == v1::VERDICT_PASSED;
+  run.job.set_verdict(failed   ? v1::VERDICT_FAILED
+                      : passed ? v1::VERDICT_PASSED
+                               : v1::VERDICT_INCONCLUSIVE);
+  run.job.set_state(v1::JOB_STATE_FINISHED);
+  run.job.add_devices(result.device());
+  *run.job.mutable_end_time() = Now();
+  run.results.push_back(std::move(result));
+  return context.WithOutput([&](std::ostream& out) {
+    const std::unique_ptr<Sink> sink = MakeSink(*format, context.SurfaceOn(out));
+    Report report;
+    report.generated_at = absl::Now();
+    report.runs.push_back(std::move(run));
+    sink->OnResult(report.runs.front(), report.runs.front().results.front());
+    sink->OnEnd(report);
+    return ExitCodeOf(report.runs.front().job);
+  });
+}
+
+}  // namespace
+
+void AddCompareCommand(CLI::App& app, Context& context) {
+  CLI::App* compare = app.add_subcommand(
+      "compare", "hold tensors of your own (.npy) against others, a digest, or their operands");
+  auto options = std::make_shared<CompareOptions>();
+  compare->add_option("ACTUAL", options->actual, "the .npy file under test")->type_name("FILE");
+  compare
+      ->add_option("EXPECTED", options->expected,
+                   "what it is held against, of any type; not with --expected-digest, and with "
+                   "--inputs only to be checked itself")
+      ->type_name("FILE");
+  for (const OwnOption& own : kOwnOptions) {
+    compare->add_option(absl::StrCat("--", own.flag), options->own[own.flag], own.help)
+        ->type_name(own.type);
+  }
+  // What any operator's problem says; operators share words.
+  std::map<std::string, std::vector<std::string>> operators;
+  std::map<std::string, CaseOption> first;
+  std::vector<std::string> order;
+  for (const std::string& op : OperatorNames()) {
+    for (const CaseOption& option : ProblemOptions(op)) {
+      operators[option.flag].push_back(op);
+      if (first.emplace(option.flag, option).second) order.push_back(option.flag);
+    }
+  }
+  for (const std::string& flag : order) {
+    const CaseOption& option = first.at(flag);
+    auto* added =
+        compare->add_option("--" + flag, options->operation[flag],
+                            absl::StrCat(absl::StrJoin(operators[flag], ", "), ": ", option.help));
+    added->group(kOperationGroup);
+    if (option.value.empty()) {
+      added->expected(0, 1)->type_name("")->default_str("");
+    } else {
+      added->type_name(option.value);
+    }
+  }
+  compare->footer(
+      "Both files may be of different types: a kernel's float16 against a reference of float64.\n"
+      "Extents of the operation follow from the shapes of its inputs.\n"
+      "  assay compare out.npy ref.npy --accumulations 4096\n"
+      "  assay compare out_bf16.npy ref.npy --dtype bf16 --atol 0.1 --rtol 0.01\n"
+      "  assay compare out.npy --inputs a.npy,b.npy --op gemm --trans-b\n"
+      "  assay compare out.npy --expected-digest 5c0f…");
+  compare->callback([&context, compare, options, order] {
+    for (const OwnOption& own : kOwnOptions) {
+      if (compare->count(absl::StrCat("--", own.flag)) > 0) options->given.emplace_back(own.flag);
+    }
+    for (const std::string& flag : order) {
+      if (compare->count("--" + flag) > 0) options->given.push_back(flag);
+    }
+    context.action = [&context, options] { return Compare(context, *options); };
+  });
+}
+
+}  // namespace assay
