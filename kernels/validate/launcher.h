@@ -44,9 +44,9 @@ class Launcher {
   Launcher(const Case& c, Device& device, PhaseClock& clock)
       : case_(c), device_(device), clock_(clock) {}
 
-  // Resets the arena, has the kernel made, allocates operands and reference
-  // buffers. `plan` must outlive the launcher; what the kernel declares of its
-  // arithmetic is written into it.
+  // Resets the arena, has the kernel made, allocates operands and, unless checksums
+  // verify, reference buffers. `plan` must outlive the launcher; what the kernel
+  // declares of its arithmetic is written into it.
   End Prepare(const KernelEntry& entry, Plan& plan);
 
   // Fills the inputs and remembers their digests.
