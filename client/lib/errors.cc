@@ -188,6 +188,9 @@ std::string ShortPath(std::string_view path) {
   absl::string_view rest = View(path);
   absl::ConsumePrefix(&rest, "spec.");
   absl::ConsumePrefix(&rest, "cases.");
+  // A comparison's header, and the operation in it.
+  absl::ConsumePrefix(&rest, "header.");
+  absl::ConsumePrefix(&rest, "operation.");
   if (absl::StartsWith(rest, "cases[")) {
     const std::size_t end = rest.find(']');
     if (end == absl::string_view::npos) return std::string(rest);

@@ -194,7 +194,8 @@ Json TestJson(const Run& run, const v1::CaseResult& result) {
   Json json;
   json["name"] = result.name();
   json["index"] = result.index();
-  json["op"] = OpOf(spec);
+  const std::string op = OpOf(spec);
+  json["op"] = op.empty() ? "compare" : op;  // tensors of a user's own, of no operation
   json["provider"] = spec.provider();
   json["dtype"] = Word(spec.dtype());
   if (spec.out_dtype() != 0) json["out_dtype"] = Word(spec.out_dtype());
