@@ -15,6 +15,7 @@
 #include "server/base/case_spec.h"
 #include "server/jobs/request_errors.h"
 #include "server/jobs/suite_list.h"
+#include "server/rpc/compare_stream.h"
 #include "server/rpc/error_mapping.h"
 #include "server/rpc/request_parsing.h"
 #include "server/rpc/task_thread.h"
@@ -26,25 +27,22 @@ namespace {
 constexpr char kNoBaselines[] =
     "baselines are not built into this daemon; keep a report of `assay run --format json` and "
     "compare reports instead";
-constexpr char kNoComparison[] = "comparing your own tensors is not built into this daemon";
 
 // Calls that wait for a thread hold their requests in memory: more are refused.
 constexpr std::size_t kMostCallsWaiting = 64;
-
-// A call whose answer is known when it begins.
-template <class Request>
-class EndedRead final : public grpc::ServerReadReactor<Request> {
- public:
-  explicit EndedRead(const grpc::Status& status) { this->Finish(status); }
-  void OnDone() override { delete this; }
-};
 
 }  // namespace
 
 class ValidationService::Impl {
  public:
   Impl(JobManager& jobs, DeviceSet& devices, Metrics* metrics, v1::ServerInfo info)
-      : jobs_(jobs), devices_(devices), metrics_(metrics), info_(std::move(info)) {}
+      : jobs_(jobs),
+        devices_(devices),
+        metrics_(metrics),
+        info_(std::move(info)),
+        comparisons_(jobs, devices, [this](const grpc::Status& status, absl::Time begin) {
+          Count("CompareTensors", status, begin);
+        }) {}
 
   // Answers a call with what `handler` returns, here and now, and counts it.
   template <class Handler>
@@ -98,6 +96,7 @@ class ValidationService::Impl {
   }
 
   void Stop() {
+    comparisons_.Stop();
     std::vector<std::weak_ptr<WatchStream>> streams;
     {
       const std::lock_guard guard(mutex_);
@@ -211,6 +210,7 @@ class ValidationService::Impl {
   }
 
   JobManager& jobs() { return jobs_; }
+  Comparisons& comparisons() { return comparisons_; }
   DeviceSet& devices() { return devices_; }
   TaskThread& writes() { return writes_; }
   TaskThread& long_work() { return long_work_; }
@@ -235,6 +235,7 @@ class ValidationService::Impl {
   TaskThread writes_{kMostCallsWaiting};     // plans and commits
   TaskThread long_work_{kMostCallsWaiting};  // what waits for a device or reads many files
   TaskThread pump_;                          // of the streams
+  Comparisons comparisons_;
 };
 
 namespace {
@@ -316,10 +317,9 @@ grpc::ServerUnaryReactor* ValidationService::ListCaseResults(
 }
 
 grpc::ServerReadReactor<v1::CompareTensorsRequest>* ValidationService::CompareTensors(
-    grpc::CallbackServerContext*, v1::CaseResult*) {
-  const grpc::Status status = ToGrpcStatus(absl::UnimplementedError(kNoComparison));
-  impl_->Count("CompareTensors", status, absl::Now());
-  return new EndedRead<v1::CompareTensorsRequest>(status);
+    grpc::CallbackServerContext*, v1::CaseResult* response) {
+  // As WatchJob's stream.
+  return impl_->comparisons().Start(response).get();
 }
 
 grpc::ServerUnaryReactor* ValidationService::ListDevices(grpc::CallbackServerContext* context,

@@ -10,9 +10,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "assay/v1/case.pb.h"
+#include "assay/v1/compare.pb.h"
 #include "assay/v1/device.pb.h"
+#include "server/worker/piece_source.h"
 
 namespace assay {
 
@@ -42,6 +45,18 @@ class CaseExecutor {
   // quarantined device gives ERROR with finding fault. start_time, duration, index are set.
   virtual v1::CaseResult Execute(const v1::CaseSpec& spec, int index, absl::Duration limit,
                                  const CancelToken& cancel) = 0;
+
+  // Compares tensors that come in pieces, the header's own not among them. Blocks, any
+  // thread: the device is taken for one thing at a time, in the order in which they are
+  // asked for. `limit` is how long a worker may take once all pieces have come. What
+  // ends a case with ERROR gives such a result here, too. Errors: INVALID_ARGUMENT where
+  // the pieces are not what the header says; RESOURCE_EXHAUSTED and UNIMPLEMENTED as the
+  // device has them; DEADLINE_EXCEEDED where no piece comes for long; CANCELLED.
+  virtual absl::StatusOr<v1::CaseResult> Compare(const v1::CompareHeader& /*header*/,
+                                                 PieceSource& /*pieces*/, absl::Duration /*limit*/,
+                                                 const CancelToken& /*cancel*/) {
+    return absl::UnimplementedError("this device compares no tensors");
+  }
 
   // Snapshot for ListDevices; any thread.
   virtual v1::Device Describe() = 0;

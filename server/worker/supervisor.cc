@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -18,10 +17,12 @@
 #include "google/protobuf/util/time_util.h"
 #include "kernels/numerics/cat.h"
 #include "server/base/case_spec.h"
+#include "server/base/compare_header.h"
 #include "server/base/log.h"
 #include "server/base/wire.h"
 #include "server/worker/output_pump.h"
 #include "server/worker/process.h"
+#include "server/worker/turn_lock.h"
 #include "server/worker/worker_link.h"
 
 namespace assay {
@@ -29,8 +30,8 @@ namespace {
 
 using google::protobuf::util::TimeUtil;
 
-// Who waits for the device looks this often whether the case was cancelled.
-constexpr std::chrono::milliseconds kCancelPoll{20};
+// A client that sends no piece of its tensors for so long does not get to keep the device.
+constexpr absl::Duration kIdleClient = absl::Seconds(30);
 
 class Supervisor final : public CaseExecutor {
  public:
@@ -59,8 +60,7 @@ class Supervisor final : public CaseExecutor {
   v1::CaseResult Execute(const v1::CaseSpec& spec, int index, absl::Duration limit,
                          const CancelToken& cancel) override {
     std::unique_lock run(run_mutex_, std::defer_lock);
-    while (!run.try_lock_for(kCancelPoll) && !cancel.cancelled()) {
-    }
+    if (run_mutex_.LockUnless(&cancel)) run = std::unique_lock(run_mutex_, std::adopt_lock);
     absl::Time start = absl::Now();
     v1::CaseResult result;
     std::string quarantine;
@@ -78,9 +78,27 @@ class Supervisor final : public CaseExecutor {
       result = RunInWorker(spec, index, limit, cancel, &start);
     }
     result.set_index(index);
-    *result.mutable_start_time() = TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(start));
-    *result.mutable_duration() =
-        TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(absl::Now() - start));
+    Stamp(start, result);
+    return result;
+  }
+
+  absl::StatusOr<v1::CaseResult> Compare(const v1::CompareHeader& header, PieceSource& pieces,
+                                         absl::Duration limit, const CancelToken& cancel) override {
+    if (!run_mutex_.LockUnless(&cancel)) return absl::CancelledError("cancelled before it began");
+    const std::unique_lock run(run_mutex_, std::adopt_lock);
+    const absl::Time start = absl::Now();
+    std::string quarantine;
+    {
+      const std::lock_guard lock(mutex_);
+      quarantine = device_.quarantine_reason();
+    }
+    absl::StatusOr<v1::CaseResult> result =
+        ComparisonWithoutRun(header, "fault", Cat("device is quarantined: ", quarantine));
+    if (quarantine.empty()) {
+      const Busy busy(*this);
+      result = CompareInWorker(header, pieces, limit, cancel);
+    }
+    if (result.ok()) Stamp(start, *result);
     return result;
   }
 
@@ -173,6 +191,51 @@ class Supervisor final : public CaseExecutor {
   v1::CaseResult CancelledBefore(const v1::CaseSpec& spec) const {
     return ResultWithoutRun(spec, options_.device_id, v1::VERDICT_SKIPPED, "cancelled",
                             "cancelled before it began");
+  }
+
+  static void Stamp(absl::Time start, v1::CaseResult& result) {
+    *result.mutable_start_time() = TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(start));
+    *result.mutable_duration() =
+        TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(absl::Now() - start));
+  }
+
+  v1::CaseResult ComparisonWithoutRun(const v1::CompareHeader& header, std::string_view reason,
+                                      std::string_view message) const {
+    std::vector<FieldError> ignored;  // a header that was accepted has none
+    const Comparison comparison = FromProto(header, ignored);
+    v1::CaseResult result = ResultWithoutRun(SpecOf(comparison), options_.device_id,
+                                             v1::VERDICT_ERROR, reason, message);
+    result.set_criterion(static_cast<v1::Criterion>(comparison.criterion()));
+    result.clear_repro();
+    return result;
+  }
+
+  absl::StatusOr<v1::CaseResult> CompareInWorker(const v1::CompareHeader& header,
+                                                 PieceSource& pieces, absl::Duration limit,
+                                                 const CancelToken& cancel) {
+    if (absl::Status status = EnsureWorker(&cancel); !status.ok()) {
+      if (cancel.cancelled()) return absl::CancelledError("cancelled before it began");
+      return ComparisonWithoutRun(header, "fault", status.message());
+    }
+    worker::v1::RunCaseResponse response;
+    const auto [end, status] = worker_->CompareTensors(
+        Limits(absl::InfiniteFuture(), &cancel), limit, kIdleClient, header, pieces, &response);
+    if (end == CallEnd::kAnswered) {
+      const std::lock_guard lock(mutex_);
+      if (!status.ok()) {
+        return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                            status.error_message());
+      }
+      in_a_row_ = 0;
+      back_off_ = absl::ZeroDuration();
+      device_.set_leased_bytes(response.leased_bytes());
+      return std::move(*response.mutable_result());
+    }
+    Death death = Bury(end, limit);
+    death.counts = death.counts && end != CallEnd::kDeadline;
+    RecordDeath(death);
+    if (end == CallEnd::kCancelled) return absl::CancelledError(death.message);
+    return ComparisonWithoutRun(header, death.finding, Cat(death.message, "; worker replaced"));
   }
 
   // Sets `start` to when the worker began.
@@ -415,8 +478,8 @@ class Supervisor final : public CaseExecutor {
   OutputPump pump_;
   LogRateLimit death_log_{1, 10};
 
-  std::timed_mutex run_mutex_;  // held by whoever drives the worker
-  std::mutex mutex_;            // guards what follows
+  TurnLock run_mutex_;  // held by whoever drives the worker
+  std::mutex mutex_;    // guards what follows
   v1::Device device_;
   std::shared_ptr<WorkerLink> worker_;
   bool busy_ = false;

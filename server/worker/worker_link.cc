@@ -4,13 +4,15 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <atomic>
+#include <condition_variable>
 #include <csignal>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "kernels/numerics/cat.h"
 
@@ -42,19 +44,54 @@ absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Start(const ProcessOptio
   return link;
 }
 
+// What the thread of a call waits on.
+class Bell {
+ public:
+  void Ring() {
+    const std::lock_guard lock(mutex_);
+    rung_ = true;
+    changed_.notify_all();
+  }
+  void RingLast() {
+    const std::lock_guard lock(mutex_);
+    last_ = true;
+    changed_.notify_all();
+  }
+  // Until it was rung or rung for the last time, or `time` is over; whether the latter.
+  bool Wait(absl::Duration time) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, absl::ToChronoNanoseconds(time), [this] { return rung_ || last_; });
+    rung_ = false;
+    return last_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool rung_ = false;
+  bool last_ = false;
+};
+
 template <class Send>
 CallResult WorkerLink::Call(const CallLimits& limits, Send send) {
+  Bell bell;
+  return Call(limits, bell, std::move(send), [](CallLimits&, grpc::ClientContext&, bool) {});
+}
+
+template <class Send, class Step>
+CallResult WorkerLink::Call(CallLimits limits, Bell& bell, Send send, Step step) {
   CallResult result;
   grpc::ClientContext context;
-  absl::Notification done;
   send(&context, std::function<void(grpc::Status)>([&](grpc::Status status) {
     result.status = std::move(status);
-    done.Notify();
+    bell.RingLast();
   }));
   absl::Time kill_at = absl::InfiniteFuture();
   absl::Time look_at = absl::Now() + kMemoryPoll;
   CallEnd ended = CallEnd::kDeadline;
-  while (!done.HasBeenNotified()) {
+  absl::Duration wait;
+  while (!bell.Wait(wait)) {
+    step(limits, context, false);
     const absl::Time now = absl::Now();
     if (ended != CallEnd::kCancelled && limits.cancel != nullptr && limits.cancel->cancelled()) {
       ended = CallEnd::kCancelled;
@@ -71,11 +108,13 @@ CallResult WorkerLink::Call(const CallLimits& limits, Send send) {
     if (now >= kill_at) {
       process_->Kill();
       context.TryCancel();
-      done.WaitForNotification();
+      do {
+        step(limits, context, true);
+      } while (!bell.Wait(kPoll));
       result.end = ended;
       return result;
     }
-    done.WaitForNotificationWithTimeout(std::min({kPoll, limits.deadline - now, kill_at - now}));
+    wait = std::min({kPoll, limits.deadline - now, kill_at - now});
   }
   // A worker that refuses a call has answered; UNAVAILABLE is the transport's.
   const bool broken = result.status.error_code() == grpc::StatusCode::UNAVAILABLE;
@@ -95,6 +134,103 @@ CallResult WorkerLink::RunCase(const CallLimits& limits, const worker::v1::RunCa
   return Call(limits, [&](grpc::ClientContext* context, std::function<void(grpc::Status)> done) {
     stub_->async()->RunCase(context, &request, response, std::move(done));
   });
+}
+
+namespace {
+
+// The writing half of a comparison: one message at a time, from the thread of the call.
+class Feeder final : public grpc::ClientWriteReactor<v1::CompareTensorsRequest> {
+ public:
+  Feeder(Bell& bell, PieceSource& pieces, const v1::CompareHeader& header)
+      : bell_(bell), pieces_(pieces) {
+    *message_.mutable_header() = header;
+  }
+
+  void Begin(std::function<void(grpc::Status)> done) {
+    done_ = std::move(done);
+    writing_ = true;
+    AddHold();  // until everything is written, or nothing more will be
+    StartWrite(&message_);
+    StartCall();
+  }
+
+  // Writes the next piece where there is one; says when the last was.
+  bool Step(absl::Duration idle, grpc::ClientContext& context, bool give_up) {
+    if (closed_ || (writing_ && !give_up)) return false;
+    if (broken_ || give_up) {
+      Close();
+      return false;
+    }
+    switch (pieces_.Take(&message_)) {
+      case PieceSource::Next::kPiece:
+        last_piece_ = absl::Now();
+        writing_ = true;
+        StartWrite(&message_);
+        return false;
+      case PieceSource::Next::kEnd:
+        StartWritesDone();
+        Close();
+        return true;
+      case PieceSource::Next::kWait:
+        if (absl::Now() - last_piece_ < idle) return false;
+        idle_ = true;
+        break;
+      case PieceSource::Next::kGone:
+        break;
+    }
+    context.TryCancel();
+    Close();
+    return false;
+  }
+
+  bool idle() const { return idle_; }
+
+ private:
+  void Close() {
+    closed_ = true;
+    RemoveHold();
+  }
+  void OnWriteDone(bool ok) override {
+    if (!ok) broken_ = true;
+    writing_ = false;
+    bell_.Ring();
+  }
+  void OnDone(const grpc::Status& status) override { done_(status); }
+
+  Bell& bell_;
+  PieceSource& pieces_;
+  std::function<void(grpc::Status)> done_;
+  v1::CompareTensorsRequest message_;  // the writer's while `writing_`
+  std::atomic<bool> writing_{false};
+  std::atomic<bool> broken_{false};
+  absl::Time last_piece_ = absl::Now();
+  bool closed_ = false;
+  bool idle_ = false;
+};
+
+}  // namespace
+
+CallResult WorkerLink::CompareTensors(const CallLimits& limits, absl::Duration limit,
+                                      absl::Duration idle, const v1::CompareHeader& header,
+                                      PieceSource& pieces, worker::v1::RunCaseResponse* response) {
+  Bell bell;
+  Feeder feeder(bell, pieces, header);
+  pieces.SetWake([&bell] { bell.Ring(); });
+  CallResult result = Call(
+      limits, bell,
+      [&](grpc::ClientContext* context, std::function<void(grpc::Status)> done) {
+        stub_->async()->CompareTensors(context, response, &feeder);
+        feeder.Begin(std::move(done));
+      },
+      [&](CallLimits& l, grpc::ClientContext& context, bool give_up) {
+        if (feeder.Step(idle, context, give_up)) l.deadline = absl::Now() + limit;
+      });
+  pieces.SetWake(nullptr);
+  if (feeder.idle() && result.status.error_code() == grpc::StatusCode::CANCELLED) {
+    result.status = {grpc::StatusCode::DEADLINE_EXCEEDED,
+                     Cat("no piece of a tensor came for ", absl::FormatDuration(idle))};
+  }
+  return result;
 }
 
 CallResult WorkerLink::ReleaseArena(const CallLimits& limits,

@@ -46,6 +46,8 @@ struct Death {
   bool planted = false;             // a kernel under test that dies on purpose
 };
 
+class Bell;
+
 class WorkerLink {
  public:
   static absl::StatusOr<std::unique_ptr<WorkerLink>> Start(const ProcessOptions& options);
@@ -57,6 +59,13 @@ class WorkerLink {
   CallResult Describe(const CallLimits& limits, worker::v1::DescribeResponse* response);
   CallResult RunCase(const CallLimits& limits, const worker::v1::RunCaseRequest& request,
                      worker::v1::RunCaseResponse* response);
+  // Passes the header and the pieces on as they come. The limits' deadline begins once
+  // all were sent and is `limit`; without a piece for `idle` the call ends with
+  // DEADLINE_EXCEEDED, and where the pieces' sender is gone with CANCELLED: then the
+  // worker has answered.
+  CallResult CompareTensors(const CallLimits& limits, absl::Duration limit, absl::Duration idle,
+                            const v1::CompareHeader& header, PieceSource& pieces,
+                            worker::v1::RunCaseResponse* response);
   CallResult ReleaseArena(const CallLimits& limits, worker::v1::ReleaseArenaResponse* response);
   CallResult MeasureCeilings(const CallLimits& limits,
                              worker::v1::MeasureCeilingsResponse* response);
@@ -72,6 +81,10 @@ class WorkerLink {
 
   template <class Send>
   CallResult Call(const CallLimits& limits, Send send);
+  // The same, for a call that is fed while it runs: `step` is called with the limits,
+  // which it may change, whenever `bell` was rung, and with `true` once the call shall end.
+  template <class Send, class Step>
+  CallResult Call(CallLimits limits, Bell& bell, Send send, Step step);
   // " in the kernel under test"; nothing where no case had begun.
   std::string Where() const;
 

@@ -18,6 +18,7 @@
 #include "kernels/numerics/cat.h"
 #include "kernels/validate/runner.h"
 #include "server/base/wire.h"
+#include "server/worker/compare_call.h"
 
 namespace assay {
 namespace {
@@ -91,6 +92,16 @@ class Service final : public worker::v1::WorkerService::CallbackService {
       response->set_leased_bytes(device_.arena().leased_bytes());
       if (page_ != nullptr) page_->Enter(Phase::kIdle);
     });
+  }
+
+  grpc::ServerReadReactor<v1::CompareTensorsRequest>* CompareTensors(
+      grpc::CallbackServerContext*, worker::v1::RunCaseResponse* response) override {
+    auto* call = new CompareCall(device_, response);
+    queue_.Push([this, call] {
+      PageObserver observer(page_, limit_);
+      call->Run(observer);
+    });
+    return call;
   }
 
   grpc::ServerUnaryReactor* ReleaseArena(grpc::CallbackServerContext* context,

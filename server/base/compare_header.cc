@@ -1,0 +1,76 @@
+#include "server/base/compare_header.h"
+
+#include <string>
+
+#include "kernels/numerics/cat.h"
+#include "server/base/wire.h"
+
+namespace assay {
+namespace {
+
+TensorSpec ReadTensor(const v1::TensorHeader& header, const std::string& field,
+                      std::vector<FieldError>& errors) {
+  TensorSpec tensor;
+  if (v1::DType_IsValid(header.dtype())) {
+    tensor.dtype = static_cast<DType>(header.dtype());
+  } else {
+    errors.push_back({field + ".dtype", Cat("unknown value ", static_cast<int>(header.dtype()))});
+  }
+  tensor.shape.assign(header.shape().begin(), header.shape().end());
+  return tensor;
+}
+
+}  // namespace
+
+Comparison FromProto(const v1::CompareHeader& header, std::vector<FieldError>& errors) {
+  Comparison c;
+  c.actual = ReadTensor(header.actual(), "actual", errors);
+  if (header.has_expected()) c.expected = ReadTensor(header.expected(), "expected", errors);
+  for (int i = 0; i < header.inputs_size(); ++i) {
+    c.inputs.push_back(ReadTensor(header.inputs(i), Cat("inputs[", i, "]"), errors));
+  }
+  c.has_operation = header.has_operation();
+  if (c.has_operation) {
+    std::vector<FieldError> found;
+    c.rule = FromProto(header.operation(), found);
+    // Where nothing is compared it does not matter by what operation.
+    if (!c.empty()) {
+      for (FieldError& e : found) {
+        errors.push_back({Cat("operation.", e.field), std::move(e.message)});
+      }
+    }
+  }
+  c.rule.criterion = Criterion::kUnspecified;
+  if (v1::Criterion_IsValid(header.criterion())) {
+    c.rule.criterion = static_cast<Criterion>(header.criterion());
+  } else {
+    errors.push_back({"criterion", Cat("unknown value ", static_cast<int>(header.criterion()))});
+  }
+  const auto optional = [](bool has, double value) {
+    return has ? std::optional<double>(value) : std::nullopt;
+  };
+  c.rule.atol = optional(header.has_atol(), header.atol());
+  c.rule.rtol = optional(header.has_rtol(), header.rtol());
+  c.rule.max_ulp = optional(header.has_max_ulp(), header.max_ulp());
+  c.rule.accumulations = header.accumulations();
+  c.rule.split_k = header.split_k();
+  c.expected_digest = header.expected_digest();
+  std::vector<FieldError> found = Check(c);
+  errors.insert(errors.end(), std::make_move_iterator(found.begin()),
+                std::make_move_iterator(found.end()));
+  return c;
+}
+
+v1::CaseSpec SpecOf(const Comparison& comparison) {
+  Case judged = JudgedCase(comparison);
+  judged.name = DefaultName(comparison);
+  v1::CaseSpec spec = ToProto(judged);
+  if (!comparison.has_operation) {
+    spec.clear_problem();
+    spec.set_dtype(static_cast<v1::DType>(comparison.actual.dtype));
+    spec.set_out_dtype(v1::DTYPE_UNSPECIFIED);
+  }
+  return spec;
+}
+
+}  // namespace assay

@@ -1,0 +1,182 @@
+#include "server/rpc/compare_stream.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "kernels/numerics/cat.h"
+#include "server/base/compare_header.h"
+#include "server/jobs/request_errors.h"
+#include "server/rpc/error_mapping.h"
+
+namespace assay {
+namespace {
+
+// Comparisons that wait for one device.
+constexpr std::size_t kMostWaiting = 16;
+constexpr char kStopping[] = "assayd is stopping";
+
+// "inputs[1].shape: b must be …" with its field as clients read it.
+absl::Status AsBadRequest(const absl::Status& status) {
+  if (!absl::IsInvalidArgument(status)) return status;
+  const std::string message(status.message());
+  const std::size_t colon = message.find(": ");
+  if (colon == std::string::npos) return BadRequestError({{"header", message}});
+  const std::string field = message.substr(0, colon);
+  return BadRequestError(
+      {{field == "chunk" ? field : Cat("header.", field), message.substr(colon + 2)}});
+}
+
+absl::StatusOr<CaseExecutor*> FindDevice(const DeviceSet& devices, const std::string& wanted) {
+  const std::vector<CaseExecutor*> found = devices.Select(wanted);
+  if (!found.empty()) return found.front();
+  for (const v1::Device& device : devices.unavailable) {
+    if (device.id() != wanted && Cat(device.id(), ":*") != wanted) continue;
+    return absl::NotFoundError(
+        Cat("device: \"", wanted, "\" cannot be used here: ", device.unavailable_reason()));
+  }
+  std::vector<std::string> known;
+  for (const auto& executor : devices.executors) known.push_back(executor->device_id());
+  return absl::NotFoundError(
+      Cat("device: no device \"", wanted.substr(0, 64), "\"; this daemon has ", Join(known, ", ")));
+}
+
+}  // namespace
+
+std::shared_ptr<CompareStream> CompareStream::Start(Options options, v1::CaseResult* response) {
+  const std::shared_ptr<CompareStream> stream(new CompareStream(std::move(options), response));
+  stream->self_ = stream;
+  if (stream->options_.refuse.ok()) {
+    stream->Begin();
+  } else {
+    stream->Finished(stream->options_.refuse);
+  }
+  return stream;
+}
+
+void CompareStream::OnReadDone(bool ok) {
+  PieceReader::OnReadDone(ok);
+  if (!std::exchange(first_seen_, true)) OnFirst();
+}
+
+void CompareStream::OnFirst() {
+  v1::CompareTensorsRequest first;
+  const Next next = Take(&first);
+  if (next == Next::kGone) return Finished(absl::CancelledError("the client has gone"));
+  if (next != Next::kPiece || !first.has_header()) {
+    return Finished(BadRequestError({{"header", "must be the first message of the stream"}}));
+  }
+  if (absl::Status status = Accept(first); !status.ok()) return Finished(status);
+  const bool taken = options_.run(device_, [stream = shared_from_this()] { stream->Run(); });
+  if (taken) return;
+  Finished(WithRetry(absl::ResourceExhaustedError(Cat("too many comparisons wait for ",
+                                                      device_->device_id(), "; call again later")),
+                     absl::Seconds(1)));
+}
+
+absl::Status CompareStream::Accept(const v1::CompareTensorsRequest& first) {
+  header_ = first.header();
+  std::vector<FieldError> errors;
+  const Comparison comparison = FromProto(header_, errors);
+  if (!errors.empty()) {
+    for (FieldError& e : errors) e.field = Cat("header.", e.field);
+    return BadRequestError(errors);
+  }
+  const absl::StatusOr<Plan> plan = PlanOf(comparison);
+  if (!plan.ok()) return AsBadRequest(plan.status());
+  absl::StatusOr<CaseExecutor*> device = FindDevice(*options_.devices, header_.device());
+  if (!device.ok()) return device.status();
+  device_ = *device;
+  limit_ = comparison.rule.deadline_seconds ? absl::Seconds(*comparison.rule.deadline_seconds)
+                                            : options_.limit;
+  const std::int64_t there = device_->Describe().arena_bytes();
+  const std::int64_t needed = ArenaBytes(comparison, *plan);
+  if (there <= 0 || needed <= there) return absl::OkStatus();
+  return absl::ResourceExhaustedError(Cat("the comparison needs ", needed,
+                                          " bytes (the tensors, and FP64 for their reference), ",
+                                          "the arena of ", device_->device_id(), " has ", there));
+}
+
+void CompareStream::Run() {
+  absl::StatusOr<v1::CaseResult> result = device_->Compare(header_, *this, limit_, cancel_);
+  if (result.ok()) *response_ = *std::move(result);
+  Finished(AsBadRequest(result.status()));
+}
+
+void CompareStream::Finished(const absl::Status& status) {
+  grpc::Status answer;
+  {
+    const std::lock_guard lock(mutex_);
+    status_ = ToGrpcStatus(abort_.value_or(status));
+    answer = status_;
+  }
+  End(answer);
+}
+
+void CompareStream::Abort(const absl::Status& status) {
+  {
+    const std::lock_guard lock(mutex_);
+    abort_ = status;
+  }
+  cancel_.Cancel();
+  GiveUp();
+}
+
+void CompareStream::OnCancel() {
+  cancel_.Cancel();
+  GiveUp();
+}
+
+void CompareStream::OnDone() {
+  std::shared_ptr<CompareStream> self;
+  grpc::Status status;
+  {
+    const std::lock_guard lock(mutex_);
+    self = std::move(self_);
+    status = status_;
+  }
+  options_.ended(status);
+}
+
+Comparisons::Comparisons(JobManager& jobs, const DeviceSet& devices,
+                         std::function<void(const grpc::Status&, absl::Time)> ended)
+    : jobs_(jobs), devices_(devices), ended_(std::move(ended)) {
+  for (const auto& executor : devices_.executors) {
+    threads_[executor.get()] = std::make_unique<TaskThread>(kMostWaiting);
+  }
+}
+
+std::shared_ptr<CompareStream> Comparisons::Start(v1::CaseResult* response) {
+  CompareStream::Options options;
+  options.devices = &devices_;
+  options.limit = jobs_.options().case_deadline;
+  options.run = [this](CaseExecutor* device, std::function<void()> task) {
+    return threads_.at(device)->TryRun(std::move(task));
+  };
+  options.ended = [this, begin = absl::Now()](const grpc::Status& status) {
+    ended_(status, begin);
+  };
+  const std::lock_guard lock(mutex_);
+  if (stopped_ || jobs_.draining()) options.refuse = absl::UnavailableError(kStopping);
+  std::shared_ptr<CompareStream> stream = CompareStream::Start(std::move(options), response);
+  std::erase_if(streams_, [](const auto& s) { return s.expired(); });
+  streams_.push_back(stream);
+  return stream;
+}
+
+void Comparisons::Stop() {
+  std::vector<std::weak_ptr<CompareStream>> streams;
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    streams.swap(streams_);
+  }
+  for (const auto& weak : streams) {
+    if (const std::shared_ptr<CompareStream> stream = weak.lock()) {
+      stream->Abort(absl::UnavailableError(kStopping));
+    }
+  }
+}
+
+}  // namespace assay

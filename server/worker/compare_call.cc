@@ -1,0 +1,88 @@
+#include "server/worker/compare_call.h"
+
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/numerics/cat.h"
+#include "kernels/validate/compare_tensors.h"
+#include "server/base/compare_header.h"
+#include "server/base/wire.h"
+
+namespace assay {
+namespace {
+
+grpc::Status Refuse(const absl::Status& status) {
+  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
+}
+
+grpc::Status Malformed(std::string message) {
+  return {grpc::StatusCode::INVALID_ARGUMENT, std::move(message)};
+}
+
+// The result, less what a case has and a comparison has not.
+v1::CaseResult Result(const Comparison& c, const CaseOutcome& outcome, std::string_view device) {
+  v1::CaseResult result = ToResult(JudgedCase(c), outcome, device);
+  *result.mutable_spec() = SpecOf(c);
+  result.set_name(DefaultName(c));
+  result.clear_repro();
+  result.clear_bench();
+  if (outcome.atol) result.mutable_spec()->set_atol(*outcome.atol);
+  if (outcome.rtol) result.mutable_spec()->set_rtol(*outcome.rtol);
+  if (!c.expected_digest.empty()) {
+    // Nothing but the bits was looked at.
+    result.clear_stats();
+  } else if (!c.has_operation) {
+    // Without operands there is no bound that an error could be a share of.
+    result.mutable_stats()->clear_rho();
+    result.mutable_stats()->clear_rho_proven();
+  }
+  return result;
+}
+
+}  // namespace
+
+void CompareCall::Run(PhaseObserver& observer) {
+  grpc::Status status;
+  try {
+    status = Compare(observer);
+  } catch (const std::exception& e) {
+    status = {grpc::StatusCode::INTERNAL, Cat("exception: ", e.what())};
+  }
+  observer.Enter(Phase::kIdle);
+  End(status);
+}
+
+grpc::Status CompareCall::Compare(PhaseObserver& observer) {
+  const grpc::Status gone(grpc::StatusCode::CANCELLED, "the sender has given up");
+  v1::CompareTensorsRequest piece;
+  Next next = Await(&piece);
+  if (next == Next::kGone) return gone;
+  if (next != Next::kPiece || !piece.has_header()) {
+    return Malformed("header: must be the first message");
+  }
+  std::vector<FieldError> errors;
+  const Comparison comparison = FromProto(piece.header(), errors);
+  if (!errors.empty()) return Malformed(Cat(errors[0].field, ": ", errors[0].message));
+  auto comparing = TensorComparison::Begin(comparison, device_, observer);
+  if (!comparing.ok()) return Refuse(comparing.status());
+  while ((next = Await(&piece)) == Next::kPiece) {
+    if (!piece.has_chunk()) return Malformed("chunk: must be all but the first message");
+    const absl::Status status = (*comparing)->Add(piece.chunk().tensor(), piece.chunk().data());
+    if (absl::IsInvalidArgument(status)) return Malformed(Cat("chunk: ", status.message()));
+    if (!status.ok()) return Refuse(status);
+  }
+  if (next == Next::kGone) return gone;
+  const absl::StatusOr<CaseOutcome> outcome = (*comparing)->Finish();
+  if (!outcome.ok()) {
+    return absl::IsInvalidArgument(outcome.status())
+               ? Malformed(Cat("chunk: ", outcome.status().message()))
+               : Refuse(outcome.status());
+  }
+  *response_->mutable_result() = Result(comparison, *outcome, device_.info().id);
+  response_->set_leased_bytes(device_.arena().leased_bytes());
+  return grpc::Status::OK;
+}
+
+}  // namespace assay
