@@ -58,6 +58,10 @@ std::vector<DType> OutputFormats(const Case& c) {
   if (c.dtype == DType::kF16 || c.dtype == DType::kBF16) return {c.dtype, DType::kF32};
   if (DefaultOutput(c.dtype) == c.dtype) return {c.dtype};
   if (c.dtype == DType::kTF32) return {DType::kF32};
+  const bool gemm = std::holds_alternative<GemmProblem>(c.problem);
+  if (gemm && c.dtype != DType::kE2M1) {
+    return {DType::kF32, DType::kF16, DType::kBF16, c.dtype};
+  }
   return {DType::kF32, DType::kF16, DType::kBF16};
 }
 

@@ -26,12 +26,6 @@ inline absl::Status RefuseGemmEpilogue(const GemmProblem& p, std::string_view wh
   return absl::OkStatus();
 }
 
-inline absl::Status RefuseGemmScales(const GemmProblem& p, std::string_view who) {
-  if (p.scale_a == 1.0 && p.scale_b == 1.0) return absl::OkStatus();
-  return absl::UnimplementedError(Cat(who, " has no scales of A and B; got gemm.scale_a ",
-                                      p.scale_a, ", gemm.scale_b ", p.scale_b));
-}
-
 inline absl::Status RefuseAttentionScales(const AttentionProblem& p, std::string_view who) {
   if (p.scale_q == 1.0 && p.scale_k == 1.0 && p.scale_v == 1.0) return absl::OkStatus();
   return absl::UnimplementedError(Cat(who, " has no scales of Q, K and V; got attention.scale_q ",

@@ -1,4 +1,6 @@
 // gemm as an operator: operands, work and bounds of a case, and its references.
+#include <cmath>
+
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
@@ -20,6 +22,15 @@ Extents StoredExtents(std::int64_t batch, std::int64_t rows, std::int64_t cols, 
 std::vector<std::int64_t> Axes(const Extents& e) {
   if (e.batch == 1) return {e.rows, e.cols};
   return {e.batch, e.rows, e.cols};
+}
+
+// What a saturating conversion leaves of values on their way to an 8-bit float.
+void Saturate(DType output, std::span<double> values) {
+  const FormatInfo& f = Info(output);
+  if (f.is_integer || f.storage_bits > 8) return;
+  for (double& v : values) {
+    if (std::abs(v) > f.max_finite) v = std::copysign(f.max_finite, v);  // NaN stays
+  }
 }
 
 class Gemm final : public Op {
@@ -73,6 +84,8 @@ class Gemm final : public Op {
     if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
     GemmReferenceCpu(std::get<GemmProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
                      out.value, plan.exact ? nullptr : out.allowance);
+    Saturate(plan.output.dtype,
+             {out.value, static_cast<std::size_t>(plan.output.extents.count())});
     return absl::OkStatus();
   }
 
@@ -100,9 +113,10 @@ class Gemm final : public Op {
                    double* allowance) const override {
     GemmReferenceAt(std::get<GemmProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
                     indices, value, plan.exact ? nullptr : allowance);
+    Saturate(plan.output.dtype, {value, indices.size()});
   }
 
-  std::vector<Probe> Probes(const Case& c, const Plan&) const override { return GemmProbes(c); }
+  std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override { return GemmProbes(c); }
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 // cursor over packed codes that stands where the other formats have a pointer, and the
 // conversion of runs to fp32; compiled once for each SIMD target.
 //
+// Encoding rounds to nearest even and saturates; a NaN is the format's.
 // Decoding is by bits and exact, subnormals and NaN codes included, and takes no
 // subnormal fp32 operands, so it does not depend on the processor's mode for them.
 // e2m1 lies two to a byte, the even element in the low nibble.
@@ -138,6 +139,68 @@ inline void ConvertRow(Codes from, std::int64_t n, float* HWY_RESTRICT to) {
     from.at += count;
     to += count;
     n -= count;
+  }
+}
+
+// The codes nearest to v, ties to even; beyond the format its largest finite number.
+template <DType kType, class D>
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> NarrowCodes(D d, VOf<D> v) {
+  constexpr assay::internal::Layout f = assay::internal::LayoutOf(kType);
+  constexpr int kDrop = 23 - f.mantissa_bits;
+  constexpr FormatInfo kInfo = Info(kType);
+  const hn::RebindToUnsigned<D> du;
+  const auto sign = hn::And(hn::BitCast(du, v), hn::Set(du, 0x80000000u));
+  // Min's second operand is what comes out where v is NaN; that is replaced below.
+  const auto size = hn::Min(hn::Abs(v), hn::Set(d, static_cast<float>(kInfo.max_finite)));
+  const auto bits = hn::BitCast(du, size);
+  const auto odd = hn::And(hn::ShiftRight<kDrop>(bits), hn::Set(du, 1u));
+  const auto rounded =
+      hn::ShiftRight<kDrop>(hn::Add(hn::Add(bits, hn::Set(du, (1u << (kDrop - 1)) - 1)), odd));
+  const auto normal =
+      hn::Sub(rounded, hn::Set(du, static_cast<std::uint32_t>(127 - f.bias) << f.mantissa_bits));
+  // Beside 2^23 quanta a float's last place is one quantum.
+  const auto magic = hn::Set(d, static_cast<float>(0x1p23 * kInfo.min_subnormal));
+  const auto small = hn::Sub(hn::BitCast(du, hn::Add(size, magic)), hn::BitCast(du, magic));
+  const auto is_small = hn::Lt(size, hn::Set(d, static_cast<float>(kInfo.min_normal)));
+  auto code = hn::IfThenElse(hn::RebindMask(du, is_small), small, normal);
+  auto negative = hn::ShiftRight<31 - f.sign_bit>(sign);
+  if constexpr (f.fnuz) {
+    negative = hn::IfThenZeroElse(hn::Eq(code, hn::Zero(du)), negative);
+  }
+  code = hn::Or(code, negative);
+  const auto nan = hn::Set(du, static_cast<std::uint32_t>(f.nan_code));
+  return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), nan, code);
+}
+
+template <DType kType>
+void StoreBytes(const float* HWY_RESTRICT from, std::int64_t n, std::uint8_t* HWY_RESTRICT to) {
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<std::uint8_t, decltype(d)> d8;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t i = 0; i < n; i += lanes) {
+    const auto count = static_cast<std::size_t>(std::min(lanes, n - i));
+    const auto codes = hn::TruncateTo(d8, NarrowCodes<kType>(d, LoadSome(d, from + i, count)));
+    if (count == static_cast<std::size_t>(lanes)) {
+      hn::StoreU(codes, d8, to + i);
+    } else {
+      std::uint8_t rest[kMaxLanes];
+      hn::StoreU(codes, d8, rest);
+      std::memcpy(to + i, rest, count);
+    }
+  }
+}
+
+// n values as codes of an 8-bit format, one to a byte.
+inline void StoreCodes(DType dtype, const float* from, std::int64_t n, std::uint8_t* to) {
+  switch (dtype) {
+    case DType::kE4M3FN:
+      return StoreBytes<DType::kE4M3FN>(from, n, to);
+    case DType::kE4M3FNUZ:
+      return StoreBytes<DType::kE4M3FNUZ>(from, n, to);
+    case DType::kE5M2:
+      return StoreBytes<DType::kE5M2>(from, n, to);
+    default:
+      return StoreBytes<DType::kE5M2FNUZ>(from, n, to);
   }
 }
 

@@ -104,8 +104,16 @@ void GemmAll(const internal::GemmLaunch& g) {
   e.activation = p.activation_kind();
   GemmTiles<T>(g, [&](std::int64_t batch, std::int64_t row, std::int64_t column, std::int64_t n,
                       const auto* acc) {
-    FinishRow(e, acc, column, n, ElementAt<const TOut>(g.c, batch, row, column),
-              ElementAt<TOut>(g.d, batch, row, column));
+    if constexpr (std::is_same_v<TOut, Coded>) {
+      float from[internal::kMaxTileCols], to[internal::kMaxTileCols];
+      const auto* c = ElementAt<const std::uint8_t>(g.c, batch, row, column);
+      if (c != nullptr) ConvertCodes(g.out, c, n, from);
+      FinishRow(e, acc, column, n, c == nullptr ? nullptr : from, to);
+      StoreCodes(g.out, to, n, ElementAt<std::uint8_t>(g.d, batch, row, column));
+    } else {
+      FinishRow(e, acc, column, n, ElementAt<const TOut>(g.c, batch, row, column),
+                ElementAt<TOut>(g.d, batch, row, column));
+    }
   });
 }
 
@@ -131,6 +139,7 @@ void RunGemm(const internal::GemmLaunch& g) {
         return GemmIntegers(g);
     }
   }
+  if (internal::IsCoded(g.out)) return GemmAll<Coded, Coded>(g);
   internal::WithFloatForm<F16, BF16, Coded>(
       g.in, g.out, [&](auto in, auto out) { GemmAll<decltype(in), decltype(out)>(g); });
 }
@@ -179,10 +188,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeGemm(const Case& c, const Plan& plan
   const bool integer = c.dtype == DType::kI8 && out == DType::kI32;
   const bool dequantised =
       c.dtype == DType::kI8 && (out == DType::kF32 || out == DType::kF16 || out == DType::kBF16);
-  if (!integer && !dequantised && !internal::IsFloatForm(c.dtype, out)) {
+  const bool coded = out == c.dtype && internal::IsCoded(out) && out != DType::kE2M1;
+  if (!integer && !dequantised && !coded && !internal::IsFloatForm(c.dtype, out)) {
     return internal::NoSuchForm(
         "gemm", c.dtype, out,
-        std::string(internal::kFloatForms) + " or e2m1, and int32, fp32, fp16 or bf16 from int8");
+        std::string(internal::kFloatForms) +
+            " or e2m1, 8-bit floats from the same, and int32, fp32, fp16 or bf16 from int8");
   }
   if (integer && !(IsWhole32(problem.alpha) && IsWhole32(problem.beta))) {
     return absl::UnimplementedError(

@@ -2,7 +2,8 @@
 // type they are computed in, and exp; compiled once for each SIMD target.
 //
 // Conversions down round to nearest, ties to even, subnormals and infinities
-// included (Highway 1.0.3's own bf16 demotion truncates); NaNs stay NaNs. Conversions up are exact.
+// included (Highway 1.0.3's own bf16 demotion truncates); NaNs stay NaNs (its Ne(v, v)
+// is false for them on AVX2 and AVX-512). Conversions up are exact.
 #if defined(ASSAY_BUILTIN_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ASSAY_BUILTIN_SIMD_INL_H_
 #undef ASSAY_BUILTIN_SIMD_INL_H_
@@ -76,7 +77,7 @@ HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> RoundToUpperHalf(D /*d*/, VOf<D> v) 
   const auto bits = hn::BitCast(du, v);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
   const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7fffu)), odd);
-  return hn::IfThenElse(hn::RebindMask(du, hn::Ne(v, v)), bits, rounded);
+  return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), bits, rounded);
 }
 
 // The 16-bit codes of format T nearest to v, ties to even.
@@ -107,7 +108,7 @@ HWY_INLINE VOf<D16<D>> Narrow(D d, VOf<D> v) {
     const auto as_int = hn::BitCast(di, magnitude);
     const auto is_small = hn::RebindMask(du, hn::Lt(as_int, hn::Set(di, 113 << 23)));
     const auto is_large = hn::RebindMask(du, hn::Gt(as_int, hn::Set(di, (143 << 23) - 1)));
-    const auto is_nan = hn::RebindMask(du, hn::Ne(v, v));
+    const auto is_nan = hn::RebindMask(du, hn::IsNaN(v));
     auto half = hn::IfThenElse(is_small, small, normal);
     half = hn::IfThenElse(is_large, hn::Set(du, 0x7c00u), half);
     half = hn::IfThenElse(is_nan, hn::Set(du, 0x7e00u), half);

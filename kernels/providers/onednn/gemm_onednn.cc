@@ -1,13 +1,20 @@
-// gemm by oneDNN's matmul: strides carry transposes, leading dimensions and batches,
-// alpha is an output scale, beta the sum post-op over a copy of C in D.
+// gemm by oneDNN's matmul: strides carry transposes, leading dimensions and batches;
+// alpha, scale_a and scale_b are one output scale, and the rest post-ops in the
+// formula's order: channel_scale a binary product, beta the sum over a copy of C in D,
+// bias a binary sum (the matmul's own bias would come before the scale), activations
+// element-wise. Computed in fp32, one rounding at the end.
+//
+// relu is refused: the library's takes max(x, 0), which gives 0 for NaN, where relu is
+// NaN as everywhere else.
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "kernels/providers/onednn/onednn.h"
 #include "kernels/providers/onednn/primitives.h"
-#include "kernels/providers/refusals.h"
 
 namespace assay {
 namespace {
@@ -30,12 +37,16 @@ std::string ExtentsKey(const Extents& e) {
   return Cat(e.batch, ",", e.rows, ",", e.cols, ",", e.ld, ",", e.batch_stride, ";");
 }
 
+// Arguments of post-ops, and the places of their data among the plan's inputs.
+using Columns = std::vector<std::pair<int, int>>;
+
 class GemmKernel : public Kernel {
  public:
-  GemmKernel(DType input, onednn::Step matmul, std::optional<onednn::Step> copy_c)
+  GemmKernel(DType input, onednn::Step matmul, std::optional<onednn::Step> copy_c, Columns columns)
       : flushes_subnormals_(onednn::FlushesSubnormals(input)),
         matmul_(std::move(matmul)),
-        copy_c_(std::move(copy_c)) {}
+        copy_c_(std::move(copy_c)),
+        columns_(std::move(columns)) {}
 
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
     return onednn::Guarded("matmul", [&] {
@@ -47,6 +58,9 @@ class GemmKernel : public Kernel {
       matmul_.Set(DNNL_ARG_SRC, inputs[0].data);
       matmul_.Set(DNNL_ARG_WEIGHTS, inputs[1].data);
       matmul_.Set(DNNL_ARG_DST, output.data);
+      for (const auto& [arg, operand] : columns_) {
+        matmul_.Set(arg, inputs[static_cast<std::size_t>(operand)].data);
+      }
       matmul_.Run();
       return absl::OkStatus();
     });
@@ -60,12 +74,32 @@ class GemmKernel : public Kernel {
   bool flushes_subnormals_;
   onednn::Step matmul_;
   std::optional<onednn::Step> copy_c_;
+  Columns columns_;
 };
+
+// The post-ops of a problem; `columns` gets the operands they read.
+dnnl::post_ops PostOps(const GemmProblem& p, const Desc& row, Columns& columns) {
+  dnnl::post_ops ops;
+  const auto binary = [&](dnnl::algorithm algorithm, int operand) {
+    columns.emplace_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(ops.len()) | DNNL_ARG_SRC_1, operand);
+    ops.append_binary(algorithm, row);
+  };
+  if (p.channel_scale) binary(dnnl::algorithm::binary_mul, p.channel_scale_operand());
+  if (p.beta != 0.0) ops.append_sum(static_cast<float>(p.beta));
+  if (p.bias) binary(dnnl::algorithm::binary_add, p.bias_operand());
+  if (p.activation == "gelu") ops.append_eltwise(1, dnnl::algorithm::eltwise_gelu_erf, 0, 0);
+  if (p.activation == "gelu_tanh") {
+    ops.append_eltwise(1, dnnl::algorithm::eltwise_gelu_tanh, 0, 0);
+  }
+  return ops;
+}
 
 absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, Device& device) {
   const auto& p = std::get<GemmProblem>(c.problem);
-  if (absl::Status s = RefuseGemmEpilogue(p, "oneDNN gemm"); !s.ok()) return s;
-  if (absl::Status s = RefuseGemmScales(p, "oneDNN gemm"); !s.ok()) return s;
+  if (p.activation == "relu") {
+    return absl::UnimplementedError(
+        "oneDNN's relu gives 0 for NaN, not NaN (gemm.activation relu)");
+  }
   const Operand& a = plan.inputs[0];
   const Operand& b = plan.inputs[1];
   const Operand& d = plan.output;
@@ -77,7 +111,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
     if (!onednn::HasExactInt8()) {
       return absl::UnimplementedError("oneDNN sums int8 products exactly only with VNNI");
     }
-    if (p.alpha != 1.0 || p.beta != 0.0) {
+    if (d.dtype == DType::kI32 && (p.alpha != 1.0 || p.beta != 0.0)) {
       return absl::UnimplementedError(
           Cat("oneDNN applies alpha and beta to int8 products in fp32, which is not "
               "exact; got alpha ",
@@ -89,23 +123,27 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
     const Desc a_desc = MatrixDesc(*in_type, a.extents, p.trans_a);
     const Desc b_desc = MatrixDesc(*in_type, b.extents, p.trans_b);
     const Desc d_desc = MatrixDesc(*out_type, d.extents, false);
+    const float scale =
+        static_cast<float>(p.alpha) * static_cast<float>(p.scale_a) * static_cast<float>(p.scale_b);
     const std::string key =
         Cat(what, ";", ExtentsKey(a.extents), ExtentsKey(b.extents), ExtentsKey(d.extents),
-            p.trans_a, p.trans_b, ";", onednn::Bits(p.alpha), ";", onednn::Bits(p.beta));
+            p.trans_a, p.trans_b, ";", onednn::Bits(static_cast<double>(scale)), ";",
+            onednn::Bits(p.beta), ";", p.channel_scale, p.bias, p.activation);
+    Columns columns;
+    const Desc row(p.batch == 1 ? Dims{1, p.n} : Dims{1, 1, p.n}, dnnl::memory::data_type::f32,
+                   p.batch == 1 ? Dims{p.n, 1} : Dims{p.n, p.n, 1});
+    const dnnl::post_ops ops = PostOps(p, row, columns);
     onednn::Step matmul(onednn::Compile(key, [&] {
       dnnl::primitive_attr attr = onednn::UserScratchpad();
-      if (p.alpha != 1.0) attr.set_output_scales(0, {static_cast<float>(p.alpha)});
-      if (p.beta != 0.0) {
-        dnnl::post_ops ops;
-        ops.append_sum(static_cast<float>(p.beta));
-        attr.set_post_ops(ops);
-      }
+      if (scale != 1.0F) attr.set_output_scales(0, {scale});
+      if (ops.len() > 0) attr.set_post_ops(ops);
       return onednn::Finish<dnnl::matmul>(dnnl::matmul::primitive_desc(
           dnnl::matmul::desc(a_desc, b_desc, d_desc), attr, onednn::CpuEngine()));
     }));
     matmul.Bind(DNNL_ARG_SRC, a_desc);
     matmul.Bind(DNNL_ARG_WEIGHTS, b_desc);
     matmul.Bind(DNNL_ARG_DST, d_desc);
+    for (const auto& [arg, operand] : columns) matmul.Bind(arg, row);
 
     std::optional<onednn::Step> copy_c;
     if (p.beta != 0.0) {
@@ -127,7 +165,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
     const absl::Status scratch =
         onednn::AllocateScratchpad(device, {&matmul, copy_c.has_value() ? &*copy_c : nullptr});
     if (!scratch.ok()) return scratch;
-    return std::make_unique<GemmKernel>(a.dtype, std::move(matmul), std::move(copy_c));
+    return std::make_unique<GemmKernel>(a.dtype, std::move(matmul), std::move(copy_c),
+                                        std::move(columns));
   });
 }
 

@@ -1,5 +1,6 @@
-// gemm by cblas_sgemm and cblas_dgemm: one call a batch, C copied into D before where
-// beta is not 0. Many small batches are spread over the threads instead, one call each.
+// gemm by cblas_sgemm and cblas_dgemm: one call a batch, the scales of A and B in alpha,
+// C copied into D before where beta is not 0. Many small batches are spread over the threads
+// instead, one call each.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -48,19 +49,20 @@ class GemmKernel : public Kernel {
         std::copy_n(from + r * c.extents.ld, p_.n, d + r * output.extents.ld);
       }
     }
-    blas::Gemm(blas::GemmArgs<T>{.trans_a = p_.trans_a,
-                                 .trans_b = p_.trans_b,
-                                 .m = p_.m,
-                                 .n = p_.n,
-                                 .k = p_.k,
-                                 .alpha = static_cast<T>(p_.alpha),
-                                 .a = a.as<const T>() + i * a.extents.batch_stride,
-                                 .lda = a.extents.ld,
-                                 .b = b.as<const T>() + i * b.extents.batch_stride,
-                                 .ldb = b.extents.ld,
-                                 .beta = static_cast<T>(p_.beta),
-                                 .c = d,
-                                 .ldc = output.extents.ld});
+    blas::Gemm(blas::GemmArgs<T>{
+        .trans_a = p_.trans_a,
+        .trans_b = p_.trans_b,
+        .m = p_.m,
+        .n = p_.n,
+        .k = p_.k,
+        .alpha = static_cast<T>(p_.alpha) * static_cast<T>(p_.scale_a) * static_cast<T>(p_.scale_b),
+        .a = a.as<const T>() + i * a.extents.batch_stride,
+        .lda = a.extents.ld,
+        .b = b.as<const T>() + i * b.extents.batch_stride,
+        .ldb = b.extents.ld,
+        .beta = static_cast<T>(p_.beta),
+        .c = d,
+        .ldc = output.extents.ld});
   }
 
   GemmProblem p_;
@@ -69,7 +71,6 @@ class GemmKernel : public Kernel {
 absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, Device&) {
   const auto& p = std::get<GemmProblem>(c.problem);
   if (absl::Status s = RefuseGemmEpilogue(p, "OpenBLAS gemm"); !s.ok()) return s;
-  if (absl::Status s = RefuseGemmScales(p, "OpenBLAS gemm"); !s.ok()) return s;
   const DType format = plan.inputs[0].dtype;
   absl::Status ok = blas::CheckFormats(format, plan.output.dtype);
   if (ok.ok()) {

@@ -255,7 +255,9 @@ TEST(CaseCheck, FormatsAnOutputTakes) {
       c.out_dtype = out;
       EXPECT_THAT(BadFields(c), IsEmpty()) << Name(t) << " to " << Name(out);
     }
-    for (DType out : {DType::kF64, DType::kTF32, DType::kI32}) {
+    c.out_dtype = t;
+    EXPECT_EQ(BadFields(c).empty(), t != DType::kE2M1) << Name(t);
+    for (DType out : {DType::kF64, DType::kTF32, DType::kI32, DType::kE5M2}) {
       c.out_dtype = out;
       EXPECT_THAT(BadFields(c), ElementsAre("out_dtype")) << Name(t) << " to " << Name(out);
     }

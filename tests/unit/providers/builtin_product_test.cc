@@ -1,5 +1,6 @@
 // The built-in gemm, conv and attention: right within the bound of numerics.md 1
 // against plain loops, for every format and SIMD target.
+#include "kernels/numerics/convert.h"
 #include "tests/unit/providers/builtin_testing.h"
 
 namespace assay {
@@ -141,6 +142,33 @@ TEST_P(BuiltinProductTest, GemmPassesSpecialValuesThrough) {
       EXPECT_TRUE(std::isnan(d.Get(i)));
     } else {
       EXPECT_EQ(std::isinf(d.Get(i)), i % p.n == 39) << i;
+    }
+  }
+}
+
+// D = A·[1]: every code, in every lane and in the tail, along rows and along columns,
+// from even and odd elements on.
+TEST_P(BuiltinProductTest, GemmDecodesEveryCode) {
+  for (const DType t :
+       {DType::kE4M3FN, DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ, DType::kE2M1}) {
+    for (const bool trans : {false, true}) {
+      GemmProblem p{.m = 301, .n = 1, .k = 1};
+      p.trans_a = trans;
+      const std::int64_t ld = trans ? p.m : 3;
+      TestTensor a(t, Extents{1, trans ? 1 : p.m, trans ? p.m : 1, ld, ld * (trans ? 1 : p.m)});
+      TestTensor b = TestTensor::Dense(t, 1, 1);
+      TestTensor d = TestTensor::Dense(DType::kF32, p.m, 1);
+      const auto code = [&](std::int64_t i) { return static_cast<std::uint64_t>(i * 7) & 0xff; };
+      for (std::int64_t i = 0; i < p.m; ++i) {
+        StoreBits(t, a.view().data, trans ? i : i * ld, code(i));
+      }
+      StoreBits(t, b.view().data, 0, RoundToFormat(1.0, t));
+      LaunchTwice(BuiltinGemmCpu(), CaseOf(p, {t, DType::kF32}), device_, {&a, &b}, d);
+      for (std::int64_t i = 0; i < p.m; ++i) {
+        const double want = ToDouble(t, code(i) & (t == DType::kE2M1 ? 0xf : 0xff));
+        ASSERT_TRUE(std::isnan(want) ? std::isnan(d.Get(i)) : d.Get(i) == want)
+            << Name(t) << " code " << code(i) << ": " << d.Get(i) << ", is " << want;
+      }
     }
   }
 }

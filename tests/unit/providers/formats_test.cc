@@ -25,6 +25,13 @@ std::vector<DType> Outputs(DType in) {
   return {DType::kF32, DType::kBF16, DType::kF16};
 }
 
+// A gemm's, which may be the input's own too.
+std::vector<DType> GemmOutputs(DType in) {
+  std::vector<DType> outputs = Outputs(in);
+  if (Info(in).storage_bits == 8) outputs.push_back(in);
+  return outputs;
+}
+
 // As the harness has it: the probabilistic bound counts where data are zero-mean.
 void ExpectRight(const testing::Ran& ran) {
   EXPECT_TRUE(ran.right()) << ran.Describe();
@@ -59,7 +66,7 @@ GemmProblem WithEpilogue(const std::string& activation) {
 
 TEST(Formats, GemmOfEveryFormatOnAwkwardShapes) {
   for (DType in : kNewFloats) {
-    for (DType out : Outputs(in)) {
+    for (DType out : GemmOutputs(in)) {
       for (int variant = 0; variant < 8; ++variant) {
         SCOPED_TRACE(::testing::Message()
                      << Name(in) << " " << Name(out) << " variant " << variant);
@@ -76,10 +83,38 @@ TEST(Formats, GemmEpilogueOfEveryFormat) {
       SCOPED_TRACE(::testing::Message() << f.name << " " << activation);
       const DType out = f.dtype == DType::kI8 ? DType::kF32 : DType::kUnspecified;
       ExpectRight(RunCase(WithEpilogue(activation), "builtin", f.dtype, out));
+      if (f.storage_bits == 8 && !f.is_integer) {
+        ExpectRight(RunCase(WithEpilogue(activation), "builtin", f.dtype, f.dtype));
+      }
       GemmProblem p{.m = 33, .n = 17, .k = 65};
       p.bias = true;
       p.activation = activation;
       ExpectRight(RunCase(p, "builtin", f.dtype, out));
+    }
+  }
+}
+
+// Beyond the format is its largest number, whichever way the data go there.
+TEST(Formats, EightBitOutputsSaturate) {
+  for (DType in : {DType::kE4M3FN, DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ}) {
+    for (const char* pattern : {"normal:10", "normal:100", "constant:100", "uniform:-300:300",
+                                "denormal", "normal:0.05", "all-inf"}) {
+      for (double beta : {0.0, -1.5}) {
+        GemmProblem p{.m = 33, .n = 65, .k = 50};
+        p.beta = beta;
+        p.scale_a = 3;
+        Case c;
+        c.problem = p;
+        c.provider = "builtin";
+        c.dtype = c.out_dtype = in;
+        c.pattern = pattern;
+        SCOPED_TRACE(::testing::Message() << Name(in) << " " << pattern);
+        const testing::Ran ran = testing::CaseRun(c, true).ran();
+        ExpectRight(ran);
+        if (std::string(pattern) == "normal:100") {
+          EXPECT_EQ(ran.compare.max_abs_expected, Info(in).max_finite);
+        }
+      }
     }
   }
 }
@@ -416,6 +451,47 @@ TEST(Formats, AttentionWithoutOneOfItsScalesIsCaught) {
   }
 }
 
+// ---- the libraries' epilogues ----
+
+TEST(Formats, OnednnTakesEpilogues) {
+  for (const char* activation : {"none", "gelu", "gelu_tanh"}) {
+    for (const auto& [in, out] : {std::pair{DType::kF32, DType::kF32},
+                                  {DType::kBF16, DType::kBF16},
+                                  {DType::kBF16, DType::kF32},
+                                  {DType::kI8, DType::kF32},
+                                  {DType::kI8, DType::kBF16}}) {
+      for (int terms = 0; terms < 16; ++terms) {
+        GemmProblem p{.m = 21, .n = 35, .k = 40};
+        p.batch = (terms & 8) != 0 ? 2 : 1;
+        p.scale_a = 0.5;
+        p.scale_b = 0.1;
+        p.channel_scale = (terms & 1) != 0;
+        p.bias = (terms & 2) != 0;
+        p.beta = (terms & 4) != 0 ? -0.75 : 0;
+        p.activation = activation;
+        SCOPED_TRACE(::testing::Message() << p.Describe() << " " << Name(in) << " " << Name(out));
+        const testing::Ran ran = RunCase(p, "onednn", in, out);
+        if (ran.status.code() == absl::StatusCode::kUnimplemented) {
+          // A machine without bf16 or VNNI; fp32 there must be.
+          EXPECT_NE(in, DType::kF32) << ran.status;
+          continue;
+        }
+        ExpectRight(ran);
+      }
+    }
+  }
+}
+
+TEST(Formats, OpenblasTakesScales) {
+  GemmProblem p{.m = 21, .n = 35, .k = 40};
+  p.alpha = -2;
+  p.scale_a = 0.3;
+  p.scale_b = 7;
+  p.beta = 0.5;
+  ExpectRight(RunCase(p, "openblas", DType::kF32));
+  ExpectRight(RunCase(p, "openblas", DType::kF64));
+}
+
 // ---- refusals ----
 
 TEST(Formats, ProvidersRefuseWhatTheyCannot) {
@@ -425,9 +501,6 @@ TEST(Formats, ProvidersRefuseWhatTheyCannot) {
   };
   GemmProblem p{.m = 8, .n = 8, .k = 8};
   for (const char* provider : {"onednn", "openblas"}) {
-    GemmProblem q = p;
-    q.channel_scale = true;
-    refused(RunCase(q, provider, DType::kF32), "gemm.channel_scale");
     AttentionProblem a = Heads();
     a.scale_v = 2;
     refused(RunCase(a, provider, DType::kF32), "scale_v 2");
@@ -435,8 +508,13 @@ TEST(Formats, ProvidersRefuseWhatTheyCannot) {
     refused(RunCase(p, provider, DType::kTF32), "");
   }
   GemmProblem q = p;
+  q.channel_scale = true;
+  refused(RunCase(q, "openblas", DType::kF32), "gemm.channel_scale");
+  q = p;
   q.bias = true;
   refused(RunCase(q, "openblas", DType::kF32), "gemm.bias");
+  q.activation = "relu";
+  refused(RunCase(q, "onednn", DType::kF32), "gemm.activation relu");
   q = p;
   q.activation = "gelu";
   refused(RunCase(q, "openblas", DType::kF32), "gemm.activation gelu");
