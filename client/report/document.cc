@@ -8,6 +8,7 @@
 #include "absl/strings/str_replace.h"
 #include "client/lib/text.h"
 #include "client/lib/words.h"
+#include "client/report/published.h"
 #include "client/report/row.h"
 #include "client/report/table.h"
 
@@ -94,7 +95,7 @@ constexpr char kPageScript[] = R"(<script>
 const text=document.getElementById('text'),verdict=document.getElementById('verdict');
 function filter(){
   const words=text.value.toLowerCase().split(/\s+/).filter(Boolean);
-  for(const row of document.querySelectorAll('tbody tr')){
+  for(const row of document.querySelectorAll('tr[data-verdict]')){
     const t=row.textContent.toLowerCase();
     row.hidden=(verdict.value&&row.dataset.verdict!==verdict.value)||!words.every(w=>t.includes(w));
   }
@@ -201,12 +202,16 @@ void WriteHtml(const Report& report, std::ostream& out) {
   for (const Run& run : report.runs) {
     for (const v1::CaseResult* result : WorstFirst(run)) WriteHtmlRow(*result, out);
   }
-  out << "</tbody></table>\n" << kPageScript;
+  out << "</tbody></table>\n";
+  for (const PublishedTable& table : PublishedTables(report)) WriteHtml(table, out);
+  out << kPageScript;
 }
 
 void WriteMarkdown(const Report& report, std::ostream& out) {
   for (const Run& run : report.runs) out << "## " << Heading(run) << "\n\n";
   out << "**" << Summary(report) << "**\n\n";
+  for (const PublishedTable& table : PublishedTables(report)) WriteMarkdown(table, out);
+  if (!PublishedTables(report).empty()) out << '\n';
   out << "| Verdict | Case | Error/bound | Max abs | Time | Rate | Of roof | |\n"
          "|---|---|--:|--:|--:|--:|--:|---|\n";
   for (const Run& run : report.runs) {

@@ -7,6 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "client/report/grid.h"
+#include "client/report/published.h"
 #include "client/report/units.h"
 
 namespace assay {
@@ -87,6 +90,7 @@ class TableSink : public Sink {
         surface_.out << "  " << finding.reason() << "  " << finding.message() << '\n';
       }
     }
+    for (const PublishedTable& table : PublishedTables(report)) WriteText(table, surface_.out);
     surface_.out << Summary(report) << '\n' << std::flush;
   }
 
@@ -305,6 +309,12 @@ std::string RowLayout::Block(const v1::CaseResult& result) {
   std::string block = Line(RowOf(result));
   for (const Detail& detail : DetailsOf(result)) {
     absl::StrAppend(&block, "    ", PadRight(detail.label, 9), " ", detail.text, "\n");
+  }
+  const std::size_t width = width_ > 4 ? static_cast<std::size_t>(width_) - 4 : 0;
+  for (const v1::Slice& slice : result.slices()) {
+    for (const auto line : absl::StrSplit(SliceGrid(slice, false, width), '\n', absl::SkipEmpty())) {
+      absl::StrAppend(&block, "    ", line, "\n");
+    }
   }
   return block;
 }

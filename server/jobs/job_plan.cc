@@ -17,6 +17,7 @@
 #include "server/base/case_spec.h"
 #include "server/base/wire.h"
 #include "server/jobs/request_errors.h"
+#include "server/jobs/selftest.h"
 
 namespace assay {
 namespace {
@@ -121,6 +122,10 @@ void CheckJob(const v1::JobSpec& spec, const std::vector<std::string>& providers
     errors.push_back({"spec.mode", Cat("unknown value ", static_cast<int>(spec.mode()))});
   }
   CheckRange("spec.repeats", spec.repeats(), 0, 1'000, errors);
+  CheckRange("spec.trials", spec.trials(), 0, kMaxSelftestTrials, errors);
+  if (spec.trials() > 0 && !IsSelftest(spec.suite())) {
+    errors.push_back({"spec.trials", "belongs to the suite selftest"});
+  }
   CheckRange("spec.priority", spec.priority(), -100, 100, errors);
   CheckPositive("spec.deadline", spec.has_deadline(), spec.deadline(), errors);
   CheckPositive("spec.case_deadline", spec.has_case_deadline(), spec.case_deadline(), errors);
@@ -197,16 +202,22 @@ std::vector<Required> RequiredOn(const Suite& suite, std::string_view backend,
   return all;
 }
 
-// Whose kernels a case runs on a device: one provider, or what "all" stands for.
+// Whose kernels a case runs on a device: one provider, or what "all" stands for. Kernels
+// that are wrong on purpose are not among them unless the filter names them.
 std::vector<std::string> ProvidersOf(const Case& c, const Target& target,
-                                     const std::vector<Required>& required) {
+                                     const std::vector<Required>& required,
+                                     const v1::CaseFilter& filter) {
   if (!c.provider.empty() && c.provider != "all") return {c.provider};
   const std::string_view op = OpName(c.problem);
   std::vector<std::string> available;
   std::vector<std::string> unavailable;
   for (const v1::Kernel& kernel : target.kernels) {
     if (kernel.op() != op || kernel.backend() != target.device.backend()) continue;
-    if (IsPlanted(kernel.provider())) continue;
+    if (IsPlanted(kernel.provider()) &&
+        std::find(filter.providers().begin(), filter.providers().end(), kernel.provider()) ==
+            filter.providers().end()) {
+      continue;
+    }
     std::vector<std::string>& list = kernel.available() ? available : unavailable;
     if (!Contains(list, kernel.provider())) list.push_back(kernel.provider());
   }
@@ -389,7 +400,12 @@ absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DeviceSet& device
     std::vector<BaseCase> of_suite;
     std::vector<Required> required;
     if (!spec.has_cases()) {
-      absl::StatusOr<Suite> suite = ReadSuite(spec, target.device.backend(), options, errors);
+      absl::StatusOr<Suite> suite =
+          IsSelftest(spec.suite())
+              ? SelftestSuite(target.kernels, target.device.backend(),
+                              spec.has_seed() ? spec.seed() : 1,
+                              spec.trials() > 0 ? spec.trials() : kSelftestTrials)
+              : ReadSuite(spec, target.device.backend(), options, errors);
       if (!suite.ok()) return suite.status();
       if (!errors.empty()) return BadRequestError(errors);
       plan.suite = spec.source_case() == v1::JobSpec::kSuite ? spec.suite() : suite->name;
@@ -402,7 +418,8 @@ absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DeviceSet& device
     for (const Required& r : required) part.required.push_back(r.key);
     for (const BaseCase& base : spec.has_cases() ? listed : of_suite) {
       bool taken = false;
-      const std::vector<std::string> whose = ProvidersOf(base.value, target, required);
+      const std::vector<std::string> whose =
+          ProvidersOf(base.value, target, required, spec.filter());
       for (const std::string& provider : whose) {
         ++before_filter;
         if (!FilterTakes(spec.filter(), OpName(base.value.problem), provider, base.value.dtype)) {

@@ -171,7 +171,7 @@ int Run(const Options& options) {
       {nullptr, "normal", normal, DType::kE2M1},
       {nullptr, "integers", {PatternKind::kIntegers, -8, 8}, DType::kI8},
       {nullptr, "sparse", {PatternKind::kSparse, 0.2, 1}, DType::kF32},
-      {nullptr, "sequential", {PatternKind::kSequential, 1, 0}, DType::kF32},
+      {nullptr, "sequential", {PatternKind::kSequential, 1, 1024}, DType::kF32},
       {nullptr, "constant", {PatternKind::kConstant, 1, 0}, DType::kF32},
       {nullptr, "denormal", {PatternKind::kDenormal, 0, 0}, DType::kF32},
   };

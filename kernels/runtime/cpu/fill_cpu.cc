@@ -1,8 +1,8 @@
 #include "kernels/runtime/cpu/fill_cpu.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
+#include <vector>
 
 #include "kernels/numerics/generate.h"
 #include "kernels/runtime/cpu/fill_key_groups.h"
@@ -22,7 +22,7 @@ constexpr std::int64_t kStreamBytes = std::int64_t{32} << 20;
 class Placed {
  public:
   Placed(const Pattern& p, DType dtype, const Extents& e)
-      : kind_(p.kind), rows_(e.rows), cols_(e.cols) {
+      : pattern_(p), kind_(p.kind), dtype_(dtype), rows_(e.rows), cols_(e.cols) {
     const auto code = [&](std::int64_t index, std::int64_t row, std::int64_t col) {
       return RoundForFill(PlacedValue(p, index, row, col, std::max<std::int64_t>(1, cols_)), dtype);
     };
@@ -31,11 +31,13 @@ class Placed {
     here_ = code(0, 0, 0);
     elsewhere_ = code(0, 0, 1);
     if (kind_ == PatternKind::kSequential) {
-      for (std::int64_t i = 0; i < kSequentialPeriod; ++i) table_[At(i)] = code(i, 0, 0);
+      const auto period = static_cast<std::int64_t>(p.b);
+      if (period > kLongestTable) return;
+      for (std::int64_t i = 0; i < period; ++i) table_.push_back(code(i, 0, 0));
     } else if (kind_ == PatternKind::kRowVary) {
-      for (std::int64_t i = 0; i < kVaryPeriod; ++i) table_[At(i)] = code(0, i, 0);
+      for (std::int64_t i = 0; i < kVaryPeriod; ++i) table_.push_back(code(0, i, 0));
     } else if (kind_ == PatternKind::kColVary) {
-      for (std::int64_t i = 0; i < kVaryPeriod; ++i) table_[At(i)] = code(0, 0, i);
+      for (std::int64_t i = 0; i < kVaryPeriod; ++i) table_.push_back(code(0, 0, i));
     }
   }
 
@@ -43,8 +45,15 @@ class Placed {
   template <class T>
   void Write(std::int64_t begin, std::int64_t n, T* out) const {
     if (kind_ == PatternKind::kSequential) {
+      if (table_.empty()) {
+        for (std::int64_t i = 0; i < n; ++i) {
+          out[i] = static_cast<T>(RoundForFill(PlacedValue(pattern_, begin + i, 0, 0, 1), dtype_));
+        }
+        return;
+      }
+      const auto period = static_cast<std::int64_t>(table_.size());
       for (std::int64_t i = 0; i < n; ++i) {
-        out[i] = static_cast<T>(table_[At((begin + i) % kSequentialPeriod)]);
+        out[i] = static_cast<T>(table_[At((begin + i) % period)]);
       }
       return;
     }
@@ -93,12 +102,17 @@ class Placed {
     if (place >= col && place < col + n) out[place - col] = static_cast<T>(here_);
   }
 
+  // Longer periods of `sequential` are computed and not looked up.
+  static constexpr std::int64_t kLongestTable = 4096;
+
+  Pattern pattern_;
   PatternKind kind_;
+  DType dtype_;
   std::int64_t rows_;
   std::int64_t cols_;
   std::uint64_t here_ = 0;
   std::uint64_t elsewhere_ = 0;
-  std::array<std::uint64_t, kSequentialPeriod> table_;
+  std::vector<std::uint64_t> table_;
 };
 
 // Bytes a code takes in scratch: e2m1 one.
