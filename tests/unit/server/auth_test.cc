@@ -112,7 +112,7 @@ class AuthTest : public ::testing::Test {
     options.pem_cert_chain = own.cert;
     options.pem_private_key = own.key;
     auto channel =
-        grpc::CreateChannel("localhost:" + std::to_string(port_), grpc::SslCredentials(options));
+        grpc::CreateChannel("127.0.0.1:" + std::to_string(port_), grpc::SslCredentials(options));
     const auto deadline = std::chrono::system_clock::now() + std::chrono::seconds(1);
     return channel->WaitForConnected(deadline);
   }
