@@ -178,7 +178,6 @@ absl::StatusOr<Plan> PlanOfOperation(const Comparison& c) {
     if (!s.ok()) return s;
   }
   if (absl::Status s = CheckOperand("actual", plan->output, c.actual); !s.ok()) return s;
-  plan->output.dims = c.actual.shape;
   // The data are the user's: nothing is known of how they are distributed.
   plan->zero_mean_random = false;
   return plan;

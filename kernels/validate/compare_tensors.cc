@@ -13,8 +13,9 @@
 #include "kernels/numerics/cat.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/common/load.h"
+#include "kernels/validate/anatomy.h"
+#include "kernels/validate/explain.h"
 #include "kernels/validate/gating.h"
-#include "kernels/validate/input_stats.h"
 #include "kernels/validate/phase_clock.h"
 #include "kernels/validate/provenance.h"
 #include "kernels/validate/recheck.h"
@@ -117,6 +118,7 @@ class Comparing final : public TensorComparison {
  public:
   Comparing(const Comparison& c, Plan plan, Device& device, PhaseObserver& observer)
       : c_(c), case_(JudgedCase(c)), device_(device), clock_(device, observer) {
+    op_dims_ = std::exchange(plan.output.dims, c.actual.shape);
     outcome_.plan = std::move(plan);
   }
   ~Comparing() override { device_.arena().Reset(); }
@@ -262,7 +264,7 @@ class Comparing final : public TensorComparison {
     outcome_.verdict = judgement.verdict;
     outcome_.findings = std::move(judgement.findings);
     outcome_.bias_z = judgement.bias_z;
-    if (absl::Status s = ExplainResult(computed); !s.ok()) return s;
+    if (absl::Status s = ExplainResult(computed, host); !s.ok()) return s;
     outcome_.reports_ulp = true;
     if (gating_.uses_tolerances) {
       outcome_.atol = gating_.atol;
@@ -346,16 +348,24 @@ class Comparing final : public TensorComparison {
     return absl::OkStatus();
   }
 
-  // What the operands held, where NaN and infinities came from, how the errors lie.
-  absl::Status ExplainResult(bool computed) {
-    const bool failed = outcome_.verdict == Verdict::kFailed;
-    if (computed && (failed || HasNonFinite(*outcome_.compare, /*unwritten=*/0))) {
-      absl::StatusOr<std::vector<OperandStats>> stats = MeasureInputs(device_, plan(), inputs_);
-      if (!stats.ok()) return stats.status();
-      outcome_.inputs = *std::move(stats);
+  // What the operands held, where NaN and infinities came from, how the errors lie and
+  // what they read as.
+  absl::Status ExplainResult(bool computed, const HostInputs& host) {
+    const CompareRequest request = Request(output_, gating_);
+    if (computed) {
+      // An operation's errors are told by its own axes.
+      std::swap(outcome_.plan->output.dims, op_dims_);
+      absl::StatusOr<Examination> examination =
+          Examine(case_, *op_, device_, inputs_, host, request, outcome_);
+      if (examination.ok()) AddDiagnosis(case_, *examination, outcome_);
+      std::swap(outcome_.plan->output.dims, op_dims_);
+      return examination.status();
     }
-    outcome_.provenance = TraceNonFinite(*outcome_.compare, /*unwritten=*/0, outcome_.inputs);
-    return absl::OkStatus();
+    outcome_.provenance = TraceNonFinite(*outcome_.compare, /*unwritten=*/0, {});
+    if (outcome_.compare->mismatches == 0 || c_.actual.shape.empty()) return absl::OkStatus();
+    absl::StatusOr<Anatomy> anatomy = Dissect(case_, plan(), device_, request);
+    if (anatomy.ok()) outcome_.pattern_of_errors = anatomy->words;
+    return anatomy.status();
   }
 
   // Holds EXPECTED itself against the computed reference: a comparison with a wrong
@@ -386,6 +396,7 @@ class Comparing final : public TensorComparison {
   PhaseClock clock_;
   CaseOutcome outcome_;
   const Op* op_ = nullptr;
+  std::vector<std::int64_t> op_dims_;  // the result's axes as the operation has them
   Gating gating_;
   TensorView output_;
   TensorView expected_;             // beside an operation

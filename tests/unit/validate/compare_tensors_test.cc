@@ -22,6 +22,8 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -200,6 +202,21 @@ TEST_F(CompareTensors, TheWorstIsWorstByTheTolerance) {
   EXPECT_DOUBLE_EQ(outcome.compare->worst.bound, 1e-4);
 }
 
+TEST_F(CompareTensors, HowTheErrorsLieIsSaid) {
+  const std::vector<double> right(64, 1.0);
+  std::vector<double> wrong = right;
+  for (std::size_t i = 24; i < 32; ++i) wrong[i] = 2.0 + static_cast<double>(i % 3);
+  Two(DType::kF32, wrong, DType::kF32, right);
+  c_.actual.shape = c_.expected->shape = {8, 8};
+  const CaseOutcome outcome = Done();
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  EXPECT_THAT(outcome.pattern_of_errors, HasSubstr("row 3"));
+  // A scalar has no axis to speak of.
+  Two(DType::kF32, {1}, DType::kF32, {2});
+  c_.actual.shape = c_.expected->shape = {};
+  EXPECT_EQ(Done().verdict, Verdict::kFailed);
+}
+
 TEST_F(CompareTensors, NothingComparedProvesNothing) {
   Two(DType::kF32, {}, DType::kF64, {});
   CaseOutcome outcome = Done();
@@ -264,6 +281,19 @@ TEST_F(CompareProduct, OperandsGiveTheReferenceAndItsBound) {
   EXPECT_EQ(wrong.verdict, Verdict::kFailed);
   EXPECT_EQ(wrong.findings[0].reason, "bound");
   EXPECT_THAT(wrong.findings[0].message, HasSubstr("[1,1]"));
+  ASSERT_EQ(wrong.inputs.size(), 2u);
+  EXPECT_EQ(*wrong.inputs[1].max, 12);
+  EXPECT_THAT(wrong.next_step, Not(IsEmpty()));
+}
+
+// Rows may have axes of their own; what is said is in the file's.
+TEST_F(CompareProduct, CoordinatesAreTheFilesOwn) {
+  c_.actual.shape = {1, 2, 2};
+  bytes_[0] = Packed(DType::kF32, {58, 64, 139, 150});
+  const CaseOutcome outcome = Done();
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  EXPECT_THAT(outcome.findings[0].message, HasSubstr("[0,1,1]"));
+  EXPECT_THAT(outcome.plan->output.dims, ElementsAre(1, 2, 2));
 }
 
 TEST_F(CompareProduct, AWrongExpectedIsSaid) {
