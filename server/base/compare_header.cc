@@ -73,4 +73,15 @@ v1::CaseSpec SpecOf(const Comparison& comparison) {
   return spec;
 }
 
+v1::CaseResult ComparisonWithoutRun(const v1::CompareHeader& header, std::string_view device,
+                                    std::string_view reason, std::string_view message) {
+  std::vector<FieldError> none;
+  const Comparison comparison = FromProto(header, none);
+  v1::CaseResult result =
+      ResultWithoutRun(SpecOf(comparison), device, v1::VERDICT_ERROR, reason, message);
+  result.set_criterion(static_cast<v1::Criterion>(comparison.criterion()));
+  result.clear_repro();
+  return result;
+}
+
 }  // namespace assay

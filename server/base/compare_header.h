@@ -2,6 +2,7 @@
 #ifndef ASSAY_SERVER_BASE_COMPARE_HEADER_H_
 #define ASSAY_SERVER_BASE_COMPARE_HEADER_H_
 
+#include <string_view>
 #include <vector>
 
 #include "assay/v1/case.pb.h"
@@ -16,6 +17,10 @@ Comparison FromProto(const v1::CompareHeader& header, std::vector<FieldError>& e
 
 // What a result says of the comparison: formats, rule, tolerances, the operation.
 v1::CaseSpec SpecOf(const Comparison& comparison);
+
+// An ERROR in place of the result of a comparison whose header was accepted.
+v1::CaseResult ComparisonWithoutRun(const v1::CompareHeader& header, std::string_view device,
+                                    std::string_view reason, std::string_view message);
 
 }  // namespace assay
 

@@ -84,16 +84,18 @@ class Supervisor final : public CaseExecutor {
 
   absl::StatusOr<v1::CaseResult> Compare(const v1::CompareHeader& header, PieceSource& pieces,
                                          absl::Duration limit, const CancelToken& cancel) override {
-    if (!run_mutex_.LockUnless(&cancel)) return absl::CancelledError("cancelled before it began");
+    const absl::Status cancelled = absl::CancelledError("cancelled before it began");
+    if (!run_mutex_.LockUnless(&cancel)) return cancelled;
     const std::unique_lock run(run_mutex_, std::adopt_lock);
+    if (cancel.cancelled()) return cancelled;
     const absl::Time start = absl::Now();
     std::string quarantine;
     {
       const std::lock_guard lock(mutex_);
       quarantine = device_.quarantine_reason();
     }
-    absl::StatusOr<v1::CaseResult> result =
-        ComparisonWithoutRun(header, "fault", Cat("device is quarantined: ", quarantine));
+    absl::StatusOr<v1::CaseResult> result = ComparisonWithoutRun(
+        header, device_id(), "fault", Cat("device is quarantined: ", quarantine));
     if (quarantine.empty()) {
       const Busy busy(*this);
       result = CompareInWorker(header, pieces, limit, cancel);
@@ -199,23 +201,12 @@ class Supervisor final : public CaseExecutor {
         TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(absl::Now() - start));
   }
 
-  v1::CaseResult ComparisonWithoutRun(const v1::CompareHeader& header, std::string_view reason,
-                                      std::string_view message) const {
-    std::vector<FieldError> ignored;  // a header that was accepted has none
-    const Comparison comparison = FromProto(header, ignored);
-    v1::CaseResult result = ResultWithoutRun(SpecOf(comparison), options_.device_id,
-                                             v1::VERDICT_ERROR, reason, message);
-    result.set_criterion(static_cast<v1::Criterion>(comparison.criterion()));
-    result.clear_repro();
-    return result;
-  }
-
   absl::StatusOr<v1::CaseResult> CompareInWorker(const v1::CompareHeader& header,
                                                  PieceSource& pieces, absl::Duration limit,
                                                  const CancelToken& cancel) {
     if (absl::Status status = EnsureWorker(&cancel); !status.ok()) {
       if (cancel.cancelled()) return absl::CancelledError("cancelled before it began");
-      return ComparisonWithoutRun(header, "fault", status.message());
+      return ComparisonWithoutRun(header, device_id(), "fault", Cat(status.message()));
     }
     worker::v1::RunCaseResponse response;
     const auto [end, status] = worker_->CompareTensors(
@@ -235,7 +226,8 @@ class Supervisor final : public CaseExecutor {
     death.counts = death.counts && end != CallEnd::kDeadline;
     RecordDeath(death);
     if (end == CallEnd::kCancelled) return absl::CancelledError(death.message);
-    return ComparisonWithoutRun(header, death.finding, Cat(death.message, "; worker replaced"));
+    return ComparisonWithoutRun(header, device_id(), death.finding,
+                                Cat(death.message, "; worker replaced"));
   }
 
   // Sets `start` to when the worker began.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <mutex>
@@ -42,6 +43,11 @@ class TurnLock {
     if (held_ || !waiting_.empty()) return false;
     held_ = true;
     return true;
+  }
+  // Who wait now.
+  std::size_t waiting() {
+    const std::lock_guard guard(mutex_);
+    return waiting_.size();
   }
   void unlock() {
     {

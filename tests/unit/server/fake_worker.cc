@@ -71,6 +71,28 @@ class FakeService final : public worker::v1::WorkerService::Service {
     return grpc::Status::OK;
   }
 
+  // As the header's device says: answer (with the bytes that came), refuse, crash, hang.
+  grpc::Status CompareTensors(grpc::ServerContext*,
+                              grpc::ServerReader<v1::CompareTensorsRequest>* reader,
+                              worker::v1::RunCaseResponse* response) override {
+    v1::CompareTensorsRequest message;
+    if (!reader->Read(&message)) return {grpc::StatusCode::INVALID_ARGUMENT, "header: missing"};
+    const std::string mode = message.header().device();
+    if (mode == "refuse") return {grpc::StatusCode::INVALID_ARGUMENT, "chunk: refused"};
+    std::int64_t bytes = 0;
+    while (reader->Read(&message)) {
+      bytes += static_cast<std::int64_t>(message.chunk().data().size());
+      if (mode == "crash") raise(SIGSEGV);
+    }
+    page_->Enter(Phase::kCompare);
+    if (mode == "hang") pause();
+    page_->Enter(Phase::kIdle);
+    response->mutable_result()->set_verdict(v1::VERDICT_PASSED);
+    response->mutable_result()->mutable_stats()->set_count(bytes);
+    response->mutable_result()->set_implementation(std::to_string(getpid()));
+    return grpc::Status::OK;
+  }
+
   grpc::Status ReleaseArena(grpc::ServerContext*, const worker::v1::ReleaseArenaRequest*,
                             worker::v1::ReleaseArenaResponse* response) override {
     response->set_released_bytes(4096);

@@ -418,11 +418,6 @@ TEST_F(ServiceTest, WhatIsNotBuiltInSaysSo) {
   const grpc::Status status = Call(&Stub::CreateBaseline, v1::CreateBaselineRequest(), &baseline);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
   EXPECT_THAT(status.error_message(), HasSubstr("baselines"));
-  grpc::ClientContext context;
-  v1::CaseResult result;
-  const auto writer = stub_->CompareTensors(&context, &result);
-  writer->WritesDone();
-  EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::UNIMPLEMENTED);
 }
 
 }  // namespace
