@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -13,6 +12,7 @@
 #include "client/cli/context.h"
 #include "client/lib/case_options.h"
 #include "client/lib/compare.h"
+#include "client/lib/words.h"
 
 namespace assay {
 namespace {
@@ -72,25 +72,31 @@ std::string ReproLine(const CompareOptions& options, const std::string& device) 
 
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-std::string NameOf(const CompareOptions& options, const PreparedComparison& prepared) {
-  std::string name = absl::StrCat(BaseName(options.actual), " against ");
-  if (!options.expected.empty()) return name + BaseName(options.expected);
-  if (prepared.header.has_operation()) return name + options.own.at("op");
-  return name + "a digest";
+// "out.npy against ref.npy, derived".
+std::string NameOf(const CompareOptions& options, const PreparedComparison& prepared,
+                   v1::Criterion criterion) {
+  const std::string reference = !options.expected.empty()         ? BaseName(options.expected)
+                                : prepared.header.has_operation() ? options.own.at("op")
+                                                                  : "a digest";
+  return absl::StrCat(BaseName(options.actual), " against ", reference, ", ", Word(criterion));
 }
 
 // The daemon's words for tensors ("inputs[1].shape: …") as the files the user named.
 void NameFiles(const CompareOptions& options, const PreparedComparison& prepared,
                Failure& failure) {
-  const auto rename = [](std::string& line, const std::string& field, const std::string& path) {
-    if (absl::StartsWith(line, field + "."))
-      line = absl::StrCat(path, ": ", line.substr(field.size() + 1));
-  };
+  std::vector<std::pair<std::string, std::string>> names = {{"actual.", options.actual},
+                                                            {"expected.", options.expected}};
+  for (std::size_t i = 0; i < prepared.inputs.size(); ++i) {
+    names.emplace_back(absl::StrCat("inputs[", i, "]."), prepared.inputs[i].file->path());
+  }
+  // The operation's formats are those of its first operand and of its result.
+  if (!prepared.inputs.empty()) names.emplace_back("dtype: ", prepared.inputs[0].file->path());
+  names.emplace_back("out_dtype: ", options.actual);
   for (std::string& line : failure.lines) {
-    rename(line, "actual", options.actual);
-    rename(line, "expected", options.expected);
-    for (std::size_t i = 0; i < prepared.inputs.size(); ++i) {
-      rename(line, absl::StrCat("inputs[", i, "]"), prepared.inputs[i].file->path());
+    for (const auto& [field, path] : names) {
+      if (!line.starts_with(field)) continue;
+      line = absl::StrCat(path, ": ", line.substr(field.size()));
+      break;
     }
   }
 }
@@ -131,7 +137,7 @@ ExitCode Compare(const Context& context, const CompareOptions& options) {
     NameFiles(options, *prepared, failure);
     return context.Fail(failure);
   }
-  result.set_name(NameOf(options, *prepared));
+  result.set_name(NameOf(options, *prepared, result.criterion()));
   result.set_repro(ReproLine(options, result.device()));
   const bool failed =
       result.verdict() == v1::VERDICT_FAILED || result.verdict() == v1::VERDICT_ERROR;

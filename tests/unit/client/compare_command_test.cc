@@ -70,6 +70,7 @@ class CompareCommand : public ::testing::Test {
  protected:
   CompareCommand() {
     service_.result.set_verdict(v1::VERDICT_PASSED);
+    service_.result.set_criterion(v1::CRITERION_DERIVED);
     service_.result.mutable_stats()->set_count(6);
     a_ = folder_.Array<float>("a.npy", "<f4", {2, 3}, {1, 2, 3, 4, 5, 6});
     b_ = folder_.Array<double>("b.npy", "<f8", {3, 2}, {1, 2, 3, 4, 5, 6});
@@ -104,7 +105,7 @@ TEST_F(CompareCommand, TwoFilesOfDifferentTypesAndOrders) {
   const Output run = service_.Run({a_, f, "--accumulations", "64"});
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("passed"));
-  EXPECT_THAT(run.out, HasSubstr("a.npy against f.npy"));
+  EXPECT_THAT(run.out, HasSubstr("a.npy against f.npy, derived"));
   EXPECT_EQ(service_.header.actual().dtype(), v1::DTYPE_FP32);
   EXPECT_EQ(service_.header.expected().dtype(), v1::DTYPE_FP64);
   EXPECT_THAT(service_.header.expected().shape(), ElementsAre(2, 3));
@@ -245,7 +246,7 @@ TEST_F(CompareCommand, TheReportAndTheLineThatRepeatsIt) {
   EXPECT_EQ(json["verdict"], "FAILED");
   const auto& test = json["tests"][0];
   EXPECT_EQ(test["op"], "compare");
-  EXPECT_EQ(test["name"], "a.npy against a.npy");
+  EXPECT_EQ(test["name"], "a.npy against a.npy, bound");
   EXPECT_EQ(test["repro"], "assay compare " + a_ + " " + a_ + " --atol 1e-3 --device cpu:0");
   EXPECT_TRUE(test.contains("first_mismatch"));
   const Output table = service_.Run({a_, a_, "--atol", "1e-3"});
