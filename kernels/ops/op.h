@@ -67,7 +67,7 @@ class HostInputs {
 // The kernel under test once more, on data of its own whose result says more than an
 // error bound does. Its seed is fixed: it has one right output for each problem and
 // format, whatever the case's data.
-struct Probe {
+struct KernelProbe {
   std::string_view name;  // "exact-sparse"
   Case data;              // the same provider and formats
   // Where data.exact: how far an output may be from the correctly rounded result [ulp],
@@ -114,7 +114,7 @@ class Op {
                            double* allowance) const = 0;
 
   // The probes of a case that has run; none where its own data say all.
-  virtual std::vector<Probe> Probes(const Case&, const Plan&) const { return {}; }
+  virtual std::vector<KernelProbe> Probes(const Case&, const Plan&) const { return {}; }
 
   // The relations of a judged output to its inputs, given the reference that judged it.
   // UNIMPLEMENTED where this backend cannot look.

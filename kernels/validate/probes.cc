@@ -42,9 +42,9 @@ class Prober {
   ProbeReport Run() {
     clock_.Enter(Phase::kCompare);
     Identities();
-    const std::vector<Probe> probes = s_.op.Probes(s_.c, s_.plan);
+    const std::vector<KernelProbe> probes = s_.op.Probes(s_.c, s_.plan);
     std::vector<std::optional<Kept>> kept;
-    for (const Probe& p : probes) kept.push_back(Keep(p));
+    for (const KernelProbe& p : probes) kept.push_back(Keep(p));
     for (std::size_t i = 0; i < probes.size(); ++i) {
       ProbeOutcome outcome;
       outcome.name = probes[i].name;
@@ -111,7 +111,7 @@ class Prober {
   }
 
   // What a probe of equal elements is held against.
-  std::optional<Kept> Keep(const Probe& probe) {
+  std::optional<Kept> Keep(const KernelProbe& probe) {
     if (probe.same_elements.empty()) return std::nullopt;
     Kept kept;
     const ReferenceBuffers& reference = s_.launched.reference();
@@ -147,7 +147,7 @@ class Prober {
     return absl::OkStatus();
   }
 
-  End RunOne(const Probe& probe, const std::optional<Kept>& kept, ProbeOutcome& outcome) {
+  End RunOne(const KernelProbe& probe, const std::optional<Kept>& kept, ProbeOutcome& outcome) {
     clock_.Enter(Phase::kPlan);
     absl::StatusOr<Plan> made = s_.op.MakePlan(probe.data);
     if (!made.ok()) return RefusedBy(made.status(), "plan");
@@ -172,7 +172,7 @@ class Prober {
   }
 
   // The whole output against the probe's own reference.
-  End JudgeWhole(const Probe& probe, const Plan& plan, Launcher& launcher, ProbeOutcome& outcome) {
+  End JudgeWhole(const KernelProbe& probe, const Plan& plan, Launcher& launcher, ProbeOutcome& outcome) {
     clock_.Enter(Phase::kReference);
     absl::Status status =
         s_.op.Reference(probe.data, plan, device_, launcher.inputs(), launcher.reference());
@@ -235,7 +235,7 @@ class Prober {
   }
 
   // Elements against those of the case's own output, within both bounds.
-  End HoldAgainst(const std::optional<Kept>& kept, const Probe& probe, const Launcher& launcher,
+  End HoldAgainst(const std::optional<Kept>& kept, const KernelProbe& probe, const Launcher& launcher,
                   ProbeOutcome& outcome) {
     clock_.Enter(Phase::kCompare);
     std::vector<double> actual;

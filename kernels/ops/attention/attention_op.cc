@@ -90,7 +90,7 @@ class Attention final : public Op {
                          inputs, indices, value, allowance);
   }
 
-  std::vector<Probe> Probes(const Case& c, const Plan&) const override {
+  std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
     return AttentionProbes(c);
   }
 

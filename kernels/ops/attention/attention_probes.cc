@@ -88,12 +88,12 @@ std::int64_t KvHeadOf(const AttentionProblem& p, std::int64_t head) {
 
 }  // namespace
 
-std::vector<Probe> AttentionProbes(const Case& c) {
+std::vector<KernelProbe> AttentionProbes(const Case& c) {
   const auto& p = std::get<AttentionProblem>(c.problem);
-  std::vector<Probe> probes;
+  std::vector<KernelProbe> probes;
   AttentionProblem exact = p;
   exact.scale_v = NearPowerOfTwo(p.scale_v, 2);
-  Probe groups{"key-groups", ProbeCase(c, exact, "", /*exact=*/true)};
+  KernelProbe groups{"key-groups", ProbeCase(c, exact, "", /*exact=*/true)};
   groups.max_ulp = UlpAllowed(OutputType(c));
   groups.skipped = WhyNotKeyGroups(exact, c.dtype);
   probes.push_back(std::move(groups));
@@ -101,7 +101,7 @@ std::vector<Probe> AttentionProbes(const Case& c) {
 
   AttentionProblem open = p;
   open.causal = false;
-  Probe last{"last-row", ProbeCase(c, open, c.pattern, /*exact=*/false)};
+  KernelProbe last{"last-row", ProbeCase(c, open, c.pattern, /*exact=*/false)};
   last.data.seed = c.seed;
   for (std::int64_t head = 0; head < p.batch * p.heads; ++head) {
     for (std::int64_t d = 0; d < p.dim; ++d) {

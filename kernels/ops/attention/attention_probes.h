@@ -18,7 +18,7 @@ namespace assay {
 
 // The probe, and the identity that the last causal rows see what rows without causality
 // do.
-std::vector<Probe> AttentionProbes(const Case& c);
+std::vector<KernelProbe> AttentionProbes(const Case& c);
 
 // What the operands of an exact case hold.
 void SetKeyGroups(const AttentionProblem& problem, DType input, Plan& plan);

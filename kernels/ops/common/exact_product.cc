@@ -26,87 +26,89 @@ constexpr std::int64_t kRows = 12;
 constexpr std::int64_t kRows = 6;
 #endif
 
-// Sums of kDepth products of two elements stay below 2^24.
-constexpr std::int64_t kDepth = 384;
-static_assert(kDepth * kExactElement * kExactElement < 0x1p24);
-// B's block is 384 KiB, A's 72 KiB.
-constexpr std::int64_t kRowBlock = 48;
+// B's block is 512 KiB, A's 96 or 192 KiB.
+constexpr std::int64_t kDepth = 512;
+constexpr std::int64_t kRowBlock = 96;
 constexpr std::int64_t kColBlock = 256;
-// Columns that are packed at a time as doubles, to be narrowed while in cache.
-constexpr std::int64_t kStrip = 64;
 
-// c = or += the sums of a tile of R rows over kc terms; a[i·kRows + r], b[i·nr + lane].
-template <std::int64_t R>
-void Tile(std::int64_t kc, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, bool add,
-          double* HWY_RESTRICT c, std::int64_t ldc) {
+// Two rows of A in one: the second times kPair. Of sums below kPair/2 both come back.
+constexpr float kPair = 4096.0f;
+constexpr double kPairSum = 2047;
+
+// sums[r·nr + lane] of kRows rows, or of kRows pairs (the second halves kRows below)
+// over kc terms, `depth` at a time. a[i·kRows + r], b[i·nr + lane].
+template <bool kTwo>
+void Tile(std::int64_t kc, std::int64_t depth, const float* HWY_RESTRICT a,
+          const float* HWY_RESTRICT b, float* HWY_RESTRICT sums) {
   const DF d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  VF sum0[R], sum1[R];
+  const std::int64_t nr = 2 * lanes;
+  const VF pair = hn::Set(d, kPair), unpair = hn::Set(d, 1 / kPair);
+  for (std::int64_t begin = 0; begin < kc; begin += depth) {
+    const std::int64_t end = std::min(kc, begin + depth);
+    VF sum0[kRows], sum1[kRows];
 #pragma GCC unroll 12
-  for (std::int64_t r = 0; r < R; ++r) {
-    __builtin_prefetch(c + r * ldc, 1);
-    __builtin_prefetch(c + r * ldc + lanes, 1);
-    sum0[r] = sum1[r] = hn::Zero(d);
-  }
-  for (std::int64_t i = 0; i < kc; ++i) {
-    const VF b0 = hn::Load(d, b);
-    const VF b1 = hn::Load(d, b + lanes);
+    for (std::int64_t r = 0; r < kRows; ++r) sum0[r] = sum1[r] = hn::Zero(d);
+    for (std::int64_t i = begin; i < end; ++i) {
+      const VF b0 = hn::Load(d, b);
+      const VF b1 = hn::Load(d, b + lanes);
 #pragma GCC unroll 12
-    for (std::int64_t r = 0; r < R; ++r) {
-      const VF ar = hn::Set(d, a[r]);
-      sum0[r] = hn::MulAdd(ar, b0, sum0[r]);
-      sum1[r] = hn::MulAdd(ar, b1, sum1[r]);
+      for (std::int64_t r = 0; r < kRows; ++r) {
+        const VF ar = hn::Set(d, a[r]);
+        sum0[r] = hn::MulAdd(ar, b0, sum0[r]);
+        sum1[r] = hn::MulAdd(ar, b1, sum1[r]);
+      }
+      a += kRows;
+      b += nr;
     }
-    a += kRows;
-    b += 2 * lanes;
-  }
-  const hn::ScalableTag<double> dd;
-  const hn::Half<DF> half;
-  const std::int64_t wide = static_cast<std::int64_t>(hn::Lanes(dd));
-  const auto put = [&](VF sum, double* to) HWY_ATTR {
-    auto low = hn::PromoteTo(dd, hn::LowerHalf(half, sum));
-    auto high = hn::PromoteTo(dd, hn::UpperHalf(half, sum));
-    if (add) {
-      low = hn::Add(low, hn::LoadU(dd, to));
-      high = hn::Add(high, hn::LoadU(dd, to + wide));
-    }
-    hn::StoreU(low, dd, to);
-    hn::StoreU(high, dd, to + wide);
-  };
+    const bool add = begin > 0;
+    const auto put = [&](VF sum, float* to)
+                         HWY_ATTR { hn::Store(add ? hn::Add(sum, hn::Load(d, to)) : sum, d, to); };
 #pragma GCC unroll 12
-  for (std::int64_t r = 0; r < R; ++r) {
-    put(sum0[r], c + r * ldc);
-    put(sum1[r], c + r * ldc + lanes);
+    for (std::int64_t r = 0; r < kRows; ++r) {
+      float* to = sums + r * nr;
+      if (kTwo) {
+        const VF high0 = hn::Round(hn::Mul(sum0[r], unpair));
+        const VF high1 = hn::Round(hn::Mul(sum1[r], unpair));
+        put(hn::NegMulAdd(high0, pair, sum0[r]), to);
+        put(hn::NegMulAdd(high1, pair, sum1[r]), to + lanes);
+        put(high0, to + kRows * nr);
+        put(high1, to + kRows * nr + lanes);
+      } else {
+        put(sum0[r], to);
+        put(sum1[r], to + lanes);
+      }
+    }
   }
 }
 
-// A tile at the edge, `rows` ≤ kRows by `cols` ≤ nr: through a full tile of its own.
-void EdgeTile(std::int64_t kc, const float* a, const float* b, std::int64_t rows, std::int64_t cols,
-              bool add, double* c, std::int64_t ldc) {
+// c[r·ldc + j] = or += the sums of a tile.
+void Put(const float* HWY_RESTRICT sums, std::int64_t rows, std::int64_t cols, bool add,
+         double* HWY_RESTRICT c, std::int64_t ldc) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> df;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const std::int64_t nr = 2 * static_cast<std::int64_t>(hn::Lanes(DF()));
-  HWY_ALIGN double tile[kRows * 2 * static_cast<std::int64_t>(hn::MaxLanes(DF()))];
-  if (rows <= kRows / 3) {
-    Tile<kRows / 3>(kc, a, b, false, tile, nr);
-  } else if (rows <= kRows / 3 * 2) {
-    Tile<kRows / 3 * 2>(kc, a, b, false, tile, nr);
-  } else {
-    Tile<kRows>(kc, a, b, false, tile, nr);
-  }
   for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t j = 0; j < cols; ++j) {
-      c[r * ldc + j] = (add ? c[r * ldc + j] : 0.0) + tile[r * nr + j];
+    double* to = c + r * ldc;
+    const float* from = sums + r * nr;
+    std::int64_t j = 0;
+    for (; j + lanes <= cols; j += lanes) {
+      const auto v = hn::PromoteTo(d, hn::LoadU(df, from + j));
+      hn::StoreU(add ? hn::Add(v, hn::LoadU(d, to + j)) : v, d, to + j);
     }
+    for (; j < cols; ++j) to[j] = (add ? to[j] : 0.0) + static_cast<double>(from[j]);
   }
 }
 
 // Packed blocks of a thread.
 struct Buffers {
   static constexpr std::int64_t kLanes = static_cast<std::int64_t>(hn::MaxLanes(DF()));
-  hwy::AlignedFreeUniquePtr<float[]> a = hwy::AllocateAligned<float>(kDepth * (kRowBlock + kRows));
+  hwy::AlignedFreeUniquePtr<float[]> a =
+      hwy::AllocateAligned<float>(kDepth * (kRowBlock + 2 * kRows));
   hwy::AlignedFreeUniquePtr<float[]> b =
       hwy::AllocateAligned<float>(kDepth * (kColBlock + 2 * kLanes));
-  hwy::AlignedFreeUniquePtr<double[]> strip =
-      hwy::AllocateAligned<double>(kDepth * (kStrip + 2 * kLanes));
+  hwy::AlignedFreeUniquePtr<float[]> sums = hwy::AllocateAligned<float>(2 * kRows * 2 * kLanes);
 };
 
 Buffers& ThreadBuffers() {
@@ -114,54 +116,52 @@ Buffers& ThreadBuffers() {
   return buffers;
 }
 
-// Panels of floats of `rows` rows of a source, in strips of whole panels.
-void PackFloats(const PanelSource& source, std::int64_t r0, std::int64_t rows, std::int64_t k0,
-                std::int64_t kc, std::int64_t width, double* strip, float* dst) {
-  const hn::ScalableTag<double> dd;
-  const hn::Rebind<float, decltype(dd)> df;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(dd));
-  const std::int64_t step = std::max<std::int64_t>(1, kStrip / width) * width;
-  for (std::int64_t r = 0; r < rows; r += step) {
-    const std::int64_t here = std::min(step, rows - r);
-    source.Pack(r0 + r, here, k0, kc, width, strip);
-    const std::int64_t count = (here + width - 1) / width * width * kc;
-    float* to = dst + r * kc;
-    std::int64_t i = 0;
-    for (; i + lanes <= count; i += lanes) {
-      hn::StoreU(hn::DemoteTo(df, hn::Load(dd, strip + i)), df, to + i);
-    }
-    for (; i < count; ++i) to[i] = static_cast<float>(strip[i]);
+// Panels of 2·kRows floats to panels of kRows pairs, in place.
+void Pair(std::int64_t count, float* x) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    float from[2 * kRows];
+    std::copy_n(x + i * 2 * kRows, 2 * kRows, from);
+    for (std::int64_t r = 0; r < kRows; ++r) x[i * kRows + r] = from[r] + kPair * from[r + kRows];
   }
 }
 
-void Exact(const PanelSource& a, const PanelSource& b, std::int64_t k, const ProductTile& tile,
-           double* value, std::int64_t ld) {
+template <bool kTwo>
+void Exact(const PanelSource& a, const PanelSource& b, std::int64_t k, std::int64_t depth,
+           const ProductTile& tile, double* value, std::int64_t ld) {
+  constexpr std::int64_t kHeight = kTwo ? 2 * kRows : kRows;
   const std::int64_t nr = 2 * static_cast<std::int64_t>(hn::Lanes(DF()));
   Buffers& buffers = ThreadBuffers();
+  float* sums = buffers.sums.get();
   for (std::int64_t jc = 0; jc < tile.cols; jc += kColBlock) {
     const std::int64_t cols = std::min(kColBlock, tile.cols - jc);
     for (std::int64_t pc = 0; pc < k; pc += kDepth) {
       const std::int64_t kc = std::min(kDepth, k - pc);
-      PackFloats(b, tile.col0 + jc, cols, pc, kc, nr, buffers.strip.get(), buffers.b.get());
+      b.PackFloats(tile.col0 + jc, cols, pc, kc, nr, buffers.b.get());
       for (std::int64_t ic = 0; ic < tile.rows; ic += kRowBlock) {
         const std::int64_t rows = std::min(kRowBlock, tile.rows - ic);
-        PackFloats(a, tile.row0 + ic, rows, pc, kc, kRows, buffers.strip.get(), buffers.a.get());
+        a.PackFloats(tile.row0 + ic, rows, pc, kc, kHeight, buffers.a.get());
+        if (kTwo) Pair((rows + kHeight - 1) / kHeight * kc, buffers.a.get());
         for (std::int64_t j = 0; j < cols; j += nr) {
-          for (std::int64_t i = 0; i < rows; i += kRows) {
-            const float* ai = buffers.a.get() + i * kc;
-            const float* bj = buffers.b.get() + j * kc;
-            double* c = value + (ic + i) * ld + jc + j;
-            if (rows - i >= kRows && cols - j >= nr) {
-              Tile<kRows>(kc, ai, bj, pc > 0, c, ld);
-            } else {
-              EdgeTile(kc, ai, bj, std::min(kRows, rows - i), std::min(nr, cols - j), pc > 0, c,
-                       ld);
-            }
+          for (std::int64_t i = 0; i < rows; i += kHeight) {
+            Tile<kTwo>(kc, depth, buffers.a.get() + i / kHeight * kRows * kc,
+                       buffers.b.get() + j * kc, sums);
+            Put(sums, std::min(kHeight, rows - i), std::min(nr, cols - j), pc > 0,
+                value + (ic + i) * ld + jc + j, ld);
           }
         }
       }
     }
   }
+}
+
+void ExactTarget(const PanelSource& a, const PanelSource& b, std::int64_t k, double largest,
+                 const ProductTile& tile, double* value, std::int64_t ld) {
+  const double product = largest * largest;
+  const auto pairs = static_cast<std::int64_t>(kPairSum / product);
+  // Short blocks cost more to take apart than they save.
+  constexpr std::int64_t kShortest = 64;
+  if (pairs >= kShortest) return Exact<true>(a, b, k, pairs, tile, value, ld);
+  return Exact<false>(a, b, k, static_cast<std::int64_t>(0x1p24 / product), tile, value, ld);
 }
 
 }  // namespace
@@ -172,11 +172,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace assay {
 
-HWY_EXPORT(Exact);
+HWY_EXPORT(ExactTarget);
 
-void ExactProduct(const PanelSource& a, const PanelSource& b, std::int64_t k,
+void ExactProduct(const PanelSource& a, const PanelSource& b, std::int64_t k, double largest,
                   const ProductTile& tile, double* value, std::int64_t ld) {
-  HWY_DYNAMIC_DISPATCH(Exact)(a, b, k, tile, value, ld);
+  HWY_DYNAMIC_DISPATCH(ExactTarget)(a, b, k, largest, tile, value, ld);
 }
 
 }  // namespace assay

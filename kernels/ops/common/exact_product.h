@@ -4,7 +4,9 @@
 //
 // How: as PackedProduct, with panels of floats. A block of k is summed in fp32, where
 // its partial sums are below 2^24 and so exact in any order; blocks are added up in
-// FP64. No error bound is made, for there is no error.
+// FP64. Where elements are small, two rows of A go into one float, x + 4096·y, and both
+// sums come out of one, which halves the work. No error bound is made, for there is no
+// error.
 //
 // Thread-safety: works on one tile with buffers of the calling thread.
 #ifndef ASSAY_KERNELS_OPS_COMMON_EXACT_PRODUCT_H_
@@ -19,8 +21,9 @@ namespace assay {
 // Largest magnitude of an element, which must be a whole number.
 inline constexpr double kExactElement = 128;
 
-// value[i·ld + j] = Σ_k a(row0 + i, k)·b(col0 + j, k).
-void ExactProduct(const PanelSource& a, const PanelSource& b, std::int64_t k,
+// value[i·ld + j] = Σ_k a(row0 + i, k)·b(col0 + j, k); no element of A or B is above
+// `largest` in magnitude.
+void ExactProduct(const PanelSource& a, const PanelSource& b, std::int64_t k, double largest,
                   const ProductTile& tile, double* value, std::int64_t ld);
 
 }  // namespace assay

@@ -28,6 +28,9 @@ class PanelSource {
   // that cover `rows` rows; 0 in the rows that are not there.
   virtual void Pack(std::int64_t r0, std::int64_t rows, std::int64_t k0, std::int64_t kc,
                     std::int64_t width, double* dst) const = 0;
+  // The same narrowed to floats, which hold the elements exactly.
+  virtual void PackFloats(std::int64_t r0, std::int64_t rows, std::int64_t k0, std::int64_t kc,
+                          std::int64_t width, float* dst) const;
 };
 
 // A stored matrix of any format; one of the strides is 1.
@@ -39,6 +42,8 @@ class StridedSource final : public PanelSource {
       : dtype_(dtype), base_(base), origin_(origin), row_stride_(row_stride), k_stride_(k_stride) {}
   void Pack(std::int64_t r0, std::int64_t rows, std::int64_t k0, std::int64_t kc,
             std::int64_t width, double* dst) const override;
+  void PackFloats(std::int64_t r0, std::int64_t rows, std::int64_t k0, std::int64_t kc,
+                  std::int64_t width, float* dst) const override;
 
  private:
   DType dtype_;

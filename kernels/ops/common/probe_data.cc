@@ -70,16 +70,16 @@ std::optional<Pattern> IntegerData(std::int64_t k, DType input, DType output, co
   return Pattern{PatternKind::kExactInts, density, bits};
 }
 
-std::vector<Probe> ProductProbes(const Case& c, const Problem& problem, std::int64_t k,
+std::vector<KernelProbe> ProductProbes(const Case& c, const Problem& problem, std::int64_t k,
                                  const SumUse& use) {
   const DType output = OutputType(c);
-  std::vector<Probe> probes;
+  std::vector<KernelProbe> probes;
   // Integer kernels are judged exactly on any data: the one is for its digest.
   if (!Info(output).is_integer) {
     const Pattern sparse = {PatternKind::kExactSparse, SparseDensity(k, output), 0};
     probes.push_back({"exact-sparse", ProbeCase(c, problem, ToString(sparse), /*exact=*/true)});
   }
-  Probe integers{"exact-integers", {}};
+  KernelProbe integers{"exact-integers", {}};
   if (const std::optional<Pattern> data = IntegerData(k, c.dtype, output, use)) {
     integers.data = ProbeCase(c, problem, ToString(*data), /*exact=*/true);
   } else {
@@ -87,6 +87,11 @@ std::vector<Probe> ProductProbes(const Case& c, const Problem& problem, std::int
   }
   probes.push_back(std::move(integers));
   return probes;
+}
+
+double LargestElement(const Plan& plan) {
+  return std::max(LargestMagnitude(plan.inputs[0].pattern),
+                  LargestMagnitude(plan.inputs[1].pattern));
 }
 
 double NearPowerOfTwo(double x, int most) {

@@ -38,8 +38,11 @@ double SparseDensity(std::int64_t k, DType output);
 std::optional<Pattern> IntegerData(std::int64_t k, DType input, DType output, const SumUse& use);
 
 // Both probes of a product of sums of k: one where integers make every case exact.
-std::vector<Probe> ProductProbes(const Case& c, const Problem& problem, std::int64_t k,
+std::vector<KernelProbe> ProductProbes(const Case& c, const Problem& problem, std::int64_t k,
                                  const SumUse& use);
+
+// Largest magnitude in the first two operands of an exact case.
+double LargestElement(const Plan& plan);
 
 // ±2^e nearest to x in exponent, |e| <= most; 0 stays.
 double NearPowerOfTwo(double x, int most);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/conv/conv_probes.h"
@@ -56,7 +57,8 @@ class Conv final : public Op {
                          std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
     if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
     ConvReferenceCpu(std::get<ConvProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
-                     out.value, plan.exact ? nullptr : out.allowance);
+                     out.value, plan.exact ? nullptr : out.allowance,
+                     c.exact ? LargestElement(plan) : kExactElement);
     return absl::OkStatus();
   }
 
@@ -86,7 +88,9 @@ class Conv final : public Op {
                     indices, value, allowance);
   }
 
-  std::vector<Probe> Probes(const Case& c, const Plan&) const override { return ConvProbes(c); }
+  std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
+    return ConvProbes(c);
+  }
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 namespace assay {
 
-std::vector<Probe> ConvProbes(const Case& c) {
+std::vector<KernelProbe> ConvProbes(const Case& c) {
   const ConvShape shape = MakeConvShape(std::get<ConvProblem>(c.problem));
   return ProductProbes(c, c.problem, shape.terms(), SumUse{});
 }

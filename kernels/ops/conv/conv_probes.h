@@ -8,7 +8,7 @@
 
 namespace assay {
 
-std::vector<Probe> ConvProbes(const Case& c);
+std::vector<KernelProbe> ConvProbes(const Case& c);
 
 }  // namespace assay
 

@@ -142,7 +142,8 @@ bool AllFinite(const TensorView& view) {
 }  // namespace
 
 void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subnormals,
-                      std::span<const TensorView> inputs, double* value, double* allowance) {
+                      std::span<const TensorView> inputs, double* value, double* allowance,
+                      double largest) {
   const ConvShape s = MakeConvShape(problem);
   const ProductBound bound = MakeProductBound(input, s.terms(), flushes_subnormals);
   if (!AllFinite(inputs[1])) {
@@ -182,7 +183,7 @@ void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subn
       const PanelSource& a = s.channels_last ? static_cast<const PanelSource&>(patches) : weights;
       const PanelSource& b = s.channels_last ? static_cast<const PanelSource&>(weights) : patches;
       if (e == nullptr) {
-        ExactProduct(a, b, s.terms(), tile, r, ld);
+        ExactProduct(a, b, s.terms(), largest, tile, r, ld);
         continue;
       }
       PackedProduct(a, b, s.terms(), tile, r, e, ld);

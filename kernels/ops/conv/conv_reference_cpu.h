@@ -5,16 +5,18 @@
 
 #include <span>
 
+#include "kernels/ops/common/exact_product.h"
 #include "kernels/ops/conv/problem.h"
 #include "kernels/runtime/tensor.h"
 
 namespace assay {
 
 // Views in plan order, in this process's memory. value and allowance have the
-// output's logical order; allowance nullptr: both inputs hold small whole numbers (see
-// exact_product.h), whose values have no allowance.
+// output's logical order; allowance nullptr: both inputs hold whole numbers of a
+// magnitude up to `largest` (see exact_product.h), whose values have no allowance.
 void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subnormals,
-                      std::span<const TensorView> inputs, double* value, double* allowance);
+                      std::span<const TensorView> inputs, double* value, double* allowance,
+                      double largest = kExactElement);
 
 }  // namespace assay
 

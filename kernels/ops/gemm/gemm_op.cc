@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/gemm/gemm_probes.h"
@@ -83,9 +84,9 @@ class Gemm final : public Op {
                          std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
     if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
     GemmReferenceCpu(std::get<GemmProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
-                     out.value, plan.exact ? nullptr : out.allowance);
-    Saturate(plan.output.dtype,
-             {out.value, static_cast<std::size_t>(plan.output.extents.count())});
+                     out.value, plan.exact ? nullptr : out.allowance,
+                     c.exact ? LargestElement(plan) : kExactElement);
+    Saturate(plan.output.dtype, {out.value, static_cast<std::size_t>(plan.output.extents.count())});
     return absl::OkStatus();
   }
 
@@ -116,7 +117,9 @@ class Gemm final : public Op {
     Saturate(plan.output.dtype, {value, indices.size()});
   }
 
-  std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override { return GemmProbes(c); }
+  std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
+    return GemmProbes(c);
+  }
 };
 
 }  // namespace

@@ -13,7 +13,7 @@ constexpr double kLargestChannel = 2;  // of channel_scale
 
 }  // namespace
 
-std::vector<Probe> GemmProbes(const Case& c) {
+std::vector<KernelProbe> GemmProbes(const Case& c) {
   GemmProblem p = std::get<GemmProblem>(c.problem);
   p.alpha = NearPowerOfTwo(p.alpha, 1);
   p.beta = NearPowerOfTwo(p.beta, 1);

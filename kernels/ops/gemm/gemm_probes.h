@@ -10,7 +10,7 @@
 
 namespace assay {
 
-std::vector<Probe> GemmProbes(const Case& c);
+std::vector<KernelProbe> GemmProbes(const Case& c);
 
 // What the operands beside A and B hold in an exact case.
 void SetExactAddends(Plan& plan);

@@ -43,7 +43,8 @@ void Finish(const GemmProblem& problem, const GemmEpilogue& epilogue,
 }  // namespace
 
 void GemmReferenceCpu(const GemmProblem& problem, DType input, bool flushes_subnormals,
-                      std::span<const TensorView> inputs, double* value, double* allowance) {
+                      std::span<const TensorView> inputs, double* value, double* allowance,
+                      double largest) {
   const GemmEpilogue epilogue = MakeGemmEpilogue(problem, input, flushes_subnormals);
   const Extents& ae = inputs[0].extents;
   const Extents& be = inputs[1].extents;
@@ -71,7 +72,7 @@ void GemmReferenceCpu(const GemmProblem& problem, DType input, bool flushes_subn
           const std::int64_t at = (batch * problem.m + row0) * problem.n + col0;
           double* e = allowance == nullptr ? nullptr : allowance + at;
           if (e == nullptr) {
-            ExactProduct(a, b, problem.k, tile, value + at, problem.n);
+            ExactProduct(a, b, problem.k, largest, tile, value + at, problem.n);
           } else {
             PackedProduct(a, b, problem.k, tile, value + at, e, problem.n);
           }

@@ -5,16 +5,18 @@
 
 #include <span>
 
+#include "kernels/ops/common/exact_product.h"
 #include "kernels/ops/gemm/problem.h"
 #include "kernels/runtime/tensor.h"
 
 namespace assay {
 
 // Views in plan order, in this process's memory. value and allowance are
-// [batch, m, n] dense; allowance nullptr: A and B hold small whole numbers (see
-// exact_product.h), whose values have no allowance.
+// [batch, m, n] dense; allowance nullptr: A and B hold whole numbers of a
+// magnitude up to `largest` (see exact_product.h), whose values have no allowance.
 void GemmReferenceCpu(const GemmProblem& problem, DType input, bool flushes_subnormals,
-                      std::span<const TensorView> inputs, double* value, double* allowance);
+                      std::span<const TensorView> inputs, double* value, double* allowance,
+                      double largest = kExactElement);
 
 }  // namespace assay
 

@@ -82,7 +82,7 @@ std::vector<Identity> CheckSoftmaxRows(const Case& c, const Plan& plan,
   return {range, sums};
 }
 
-std::vector<Probe> SoftmaxProbes(const Case& c) {
+std::vector<KernelProbe> SoftmaxProbes(const Case& c) {
   constexpr double kSpread = 8;
   // The largest power of two below which every integer is one of the format's, at most
   // what exp overflows at with room to spare.

@@ -24,7 +24,7 @@ std::vector<Identity> CheckSoftmaxRows(const Case& c, const Plan& plan,
 
 // "shift": integers from c − 8 to c + 8, whose softmax is that of -8 to 8. c is so large
 // that exp of the inputs themselves overflows, where the format holds such integers.
-std::vector<Probe> SoftmaxProbes(const Case& c);
+std::vector<KernelProbe> SoftmaxProbes(const Case& c);
 
 }  // namespace assay
 

@@ -58,7 +58,7 @@ class Softmax final : public Op {
                        inputs, indices, value, allowance);
   }
 
-  std::vector<Probe> Probes(const Case& c, const Plan&) const override { return SoftmaxProbes(c); }
+  std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override { return SoftmaxProbes(c); }
 
   absl::StatusOr<std::vector<Identity>> CheckIdentities(
       const Case& c, const Plan& plan, Device& device, std::span<const TensorView> inputs,
