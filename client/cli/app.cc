@@ -73,6 +73,7 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
   app.fallthrough();
   AddGlobalOptions(app, context.globals);
   AddRunCommands(app, context);
+  AddSelftestCommand(app, context);
   AddJobCommands(app, context);
   AddExplainCommand(app, context);
   AddCompareCommand(app, context);

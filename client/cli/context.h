@@ -58,6 +58,7 @@ struct Context {
 };
 
 // The command families; each adds its commands to the application.
+void AddSelftestCommand(CLI::App& app, Context& context);    // selftest
 void AddRunCommands(CLI::App& app, Context& context);        // run, bench, submit
 void AddJobCommands(CLI::App& app, Context& context);        // watch, jobs, show, cancel, report
 void AddExplainCommand(CLI::App& app, Context& context);     // explain

@@ -102,12 +102,12 @@ ExitCode Worst(ExitCode a, ExitCode b) {
 class Watch {
  public:
   Watch(const Context& context, std::vector<std::unique_ptr<Connection>> connections,
-        FollowOptions options, Format format, std::ostream& out)
+        FollowOptions options, Format format, const SinkFactory& make_sink, std::ostream& out)
       : context_(context),
         connections_(std::move(connections)),
         surface_(context.SurfaceOn(out)),
         live_(format == Format::kTable && surface_.live),
-        sink_(MakeSink(format, surface_)) {
+        sink_(make_sink(format, surface_)) {
     report_.runs.resize(connections_.size());
     const bool document = format == Format::kJson || format == Format::kHtml ||
                           format == Format::kMarkdown || format == Format::kJunit;
@@ -292,13 +292,13 @@ class Watch {
 }  // namespace
 
 ExitCode WatchJobs(const Context& context, std::vector<std::unique_ptr<Connection>> connections,
-                   const ObtainJob& obtain) {
+                   const ObtainJob& obtain, const SinkFactory& make_sink) {
   auto format = context.ChosenFormat();
   if (!format.ok()) return context.Fail(format.status());
   auto options = context.Reconnecting();
   if (!options.ok()) return context.Fail(options.status());
   return context.WithOutput([&](std::ostream& out) {
-    return Watch(context, std::move(connections), *options, *format, out).Run(obtain);
+    return Watch(context, std::move(connections), *options, *format, make_sink, out).Run(obtain);
   });
 }
 

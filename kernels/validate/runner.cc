@@ -1,7 +1,7 @@
 #include "kernels/validate/runner.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +11,7 @@
 #include "kernels/numerics/cat.h"
 #include "kernels/numerics/poison.h"
 #include "kernels/validate/checksum_verifier.h"
+#include "kernels/validate/criteria.h"
 #include "kernels/validate/explain.h"
 #include "kernels/validate/host_inputs.h"
 #include "kernels/validate/launcher.h"
@@ -43,13 +44,16 @@ class Run {
 
   CaseOutcome Go() {
     End end = Steps();
-    if (!end) end = ExplainOutcome();
+    if (!end) end = ExamineOutcome();
     if (end) {
       outcome_.verdict = end->verdict;
       outcome_.findings = {std::move(end->finding)};
     }
     outcome_.phases = clock_.Finish();
-    if (!end) RunProbes();
+    if (!end) {
+      RunProbes();
+      AddDiagnosis(case_, examination_, outcome_);
+    }
     return std::move(outcome_);
   }
 
@@ -117,7 +121,8 @@ class Run {
 
   // The launch that is judged, last, after those that must agree with it.
   End Validate(int repeats) {
-    std::set<std::pair<std::uint64_t, std::uint64_t>> variants;
+    std::map<std::pair<std::uint64_t, std::uint64_t>, int> variants;
+    int agreeing = 0;  // with the most frequent
     for (int i = 0; i < repeats; ++i) {
       absl::StatusOr<double> seconds = launcher_.Launch(Poison::kFirst);
       if (!seconds.ok()) return EndedBy(seconds.status(), entry_->provider);
@@ -125,11 +130,13 @@ class Run {
       if (repeats == 1) return std::nullopt;
       absl::StatusOr<TensorDigest> digest = launcher_.OutputDigest();
       if (!digest.ok()) return EndedBy(digest.status(), "digest");
-      variants.insert({digest->raw[0], digest->raw[1]});
+      agreeing = std::max(agreeing, ++variants[{digest->raw[0], digest->raw[1]}]);
     }
     launches_ = repeats;
     variants_ = static_cast<int>(variants.size());
     outcome_.deterministic = variants_ == 1;
+    outcome_.launches = repeats;
+    outcome_.odd_launches = repeats - agreeing;
     return std::nullopt;
   }
 
@@ -269,6 +276,12 @@ class Run {
   }
 
   End Conclude() {
+    if (case_.all_criteria && !ByChecksum()) {
+      absl::StatusOr<std::vector<CriterionOutcome>> criteria =
+          JudgeByAll(case_, plan(), device_, Request(), *outcome_.compare);
+      if (!criteria.ok()) return EndedBy(criteria.status(), "compare");
+      outcome_.criteria = *std::move(criteria);
+    }
     absl::StatusOr<Recheck> recheck = ByChecksum() ? Recheck{} : RecheckLast();
     if (!recheck.ok()) return EndedBy(recheck.status(), "recheck");
     if (HasPoisonPayload(plan().output.dtype)) outcome_.unwritten = outcome_.compare->unwritten;
@@ -305,11 +318,12 @@ class Run {
     return std::nullopt;
   }
 
-  End ExplainOutcome() {
+  End ExamineOutcome() {
     const RegeneratedInputs host(plan(), case_.seed.value_or(1));
-    const absl::Status status =
-        Explain(case_, *op_, device_, launcher_.inputs(), host, Request(), outcome_);
-    if (!status.ok()) return EndedBy(status, "explain");
+    absl::StatusOr<Examination> examination =
+        Examine(case_, *op_, device_, launcher_.inputs(), host, Request(), outcome_);
+    if (!examination.ok()) return EndedBy(examination.status(), "examination");
+    examination_ = *std::move(examination);
     return std::nullopt;
   }
 
@@ -326,13 +340,7 @@ class Run {
     const bool failed = outcome_.verdict == Verdict::kFailed;
     findings.insert(failed ? findings.end() : findings.begin(), report.findings.begin(),
                     report.findings.end());
-    if (failed) return;
-    outcome_.verdict = report.verdict;
-    if (report.verdict == Verdict::kFailed && outcome_.next_step.empty()) {
-      outcome_.next_step =
-          "the case's own data do not show the defect; start at the first element the probe "
-          "names, whose one right value is known";
-    }
+    if (!failed) outcome_.verdict = report.verdict;
   }
 
   // Outputs made of subnormal inputs, and those of kernels that say so, may be flushed:
@@ -356,6 +364,7 @@ class Run {
   ChecksumVerifier checksum_;
   ChecksumFindings checksum_findings_;
   CaseOutcome outcome_;
+  Examination examination_;
   const Op* op_ = nullptr;
   const KernelEntry* entry_ = nullptr;
   Gating gating_;

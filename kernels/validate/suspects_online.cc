@@ -206,17 +206,20 @@ Suspect WrongTile(const Scene& scene) {
   auto test = [&scene](Elements elements) -> std::optional<Proof> {
     Rows rows(scene);
     // Of each element: exp(s − max), and its product with the value.
-    std::vector<std::vector<double>> weights, products;
+    // Both also summed from the first key on, so that a stretch costs no pass over all.
+    std::vector<std::vector<double>> weights, weight_sums, product_sums;
     for (const WrongElement& e : elements) {
       const std::int64_t row = rows.RowOf(e.index);
       const std::vector<double>& scores = rows.Scores(row);
       const double max = *std::max_element(scores.begin(), scores.end());
       if (max == -kInfinity) return std::nullopt;
       std::vector<double>& w = weights.emplace_back();
-      std::vector<double>& wv = products.emplace_back();
+      std::vector<double>& ws = weight_sums.emplace_back(1, 0.0);
+      std::vector<double>& wvs = product_sums.emplace_back(1, 0.0);
       for (std::int64_t j = 0; j < rows.keys(); ++j) {
         w.push_back(std::exp(scores[static_cast<std::size_t>(j)] - max));
-        wv.push_back(w.back() * rows.Value(row, j, rows.ColumnOf(e.index)));
+        ws.push_back(ws.back() + w.back());
+        wvs.push_back(wvs.back() + w.back() * rows.Value(row, j, rows.ColumnOf(e.index)));
       }
     }
     for (std::int64_t tile = 128; tile >= 1; tile /= 2) {
@@ -230,17 +233,19 @@ Suspect WrongTile(const Scene& scene) {
           std::size_t at = 0;
           std::optional<Proof> proof = AgreementWith(elements, [&](std::int64_t index) {
             const std::vector<double>& w = weights[at];
-            const std::vector<double>& wv = products[at++];
-            double o = 0, l = 0;
-            for (std::int64_t j = 0; j < rows.keys(); ++j) {
-              const auto k = static_cast<std::size_t>(j);
-              const bool inside = j >= first && j < end;
-              if (inside && what == 0) continue;
-              const double times = inside && what == 1 ? 2.0 : 1.0;
-              l += times * w[k];
-              o += inside && what == 2
-                       ? w[k] * rows.Value(rows.RowOf(index), j - tile, rows.ColumnOf(index))
-                       : times * wv[k];
+            const std::vector<double>& ws = weight_sums[at];
+            const std::vector<double>& wvs = product_sums[at++];
+            const auto from = static_cast<std::size_t>(first);
+            const auto to = static_cast<std::size_t>(end);
+            const double l_inside = ws[to] - ws[from];
+            const double o_inside = wvs[to] - wvs[from];
+            if (what == 0) return (wvs.back() - o_inside) / (ws.back() - l_inside);
+            if (what == 1) return (wvs.back() + o_inside) / (ws.back() + l_inside);
+            double o = wvs.back() - o_inside;
+            const double l = ws.back();
+            for (std::int64_t k = first; k < end; ++k) {
+              o += w[static_cast<std::size_t>(k)] *
+                   rows.Value(rows.RowOf(index), k - tile, rows.ColumnOf(index));
             }
             return o / l;
           });

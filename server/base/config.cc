@@ -191,6 +191,9 @@ const std::vector<Option>& Options() {
        Count(&Config::max_cases, 1, 1'000'000)},
       {"max-waiting-jobs", Kind::kText, "N", "most jobs that wait; more are refused (default 1000)",
        Count(&Config::max_waiting_jobs, 1, 1'000'000)},
+      {"selftest-on-start", Kind::kSwitch, "",
+       "run the suite selftest on every device once the daemon is ready; its score is a metric",
+       Switch(&Config::selftest_on_start)},
       {"log-level", Kind::kText, "WORD", "debug, info, warn or error (default info)",
        OneOf(&Config::log_level, {"debug", "info", "warn", "error"})},
   };

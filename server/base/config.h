@@ -43,6 +43,7 @@ struct Config {
   absl::Duration drain_timeout = absl::Seconds(30);  // 0: running jobs are interrupted at once
   std::int64_t max_cases = 10'000;                   // in a job
   std::int64_t max_waiting_jobs = 1'000;             // queued and not begun
+  bool selftest_on_start = false;                    // the suite selftest, on every device
   std::string log_level = "info";
 };
 

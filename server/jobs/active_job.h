@@ -49,7 +49,7 @@ struct ActiveJob {
   CancelToken cancel;  // set with `early`; ends the cases that run
   const std::shared_ptr<WatchHub> hub;
   std::map<std::string, int> op_counts;  // cases of each operator; set before it is queued
-  bool selftest = false;                 // all of its cases run planted kernels; likewise
+  bool selftest = false;                 // it tests the checks, not kernels; likewise
 
   // Held from a change of `status` until the update that tells of it is submitted, so
   // that devices that run the job at once cannot submit in another order. Taken before

@@ -14,6 +14,7 @@
 #include "server/jobs/job_verdict.h"
 #include "server/jobs/job_watch.h"
 #include "server/jobs/request_errors.h"
+#include "server/jobs/selftest.h"
 
 namespace assay {
 namespace {
@@ -60,7 +61,10 @@ absl::StatusOr<v1::Job> Manager::Get(std::string_view name) {
 absl::StatusOr<JobPage> Manager::List(const JobQuery& query) {
   absl::StatusOr<JobPage> page = store_.ListJobs(query);
   if (page.ok()) {
-    for (v1::Job& job : page->jobs) Overlay(job);
+    for (v1::Job& job : page->jobs) {
+      Overlay(job);
+      job.clear_selftest();  // hundreds of rows each
+    }
   }
   return page;
 }
@@ -190,13 +194,14 @@ std::shared_ptr<ActiveJob> Manager::MakeActive(const v1::Job& job, std::int64_t 
                                                const std::vector<DevicePlan>& plans) {
   auto active = std::make_shared<ActiveJob>(job, order);
   active->parts_left = static_cast<int>(plans.size());
-  active->selftest = true;
+  active->selftest = true;  // unless a case says otherwise
   for (const DevicePlan& plan : plans) {
     for (const v1::CaseSpec& spec : plan.cases) {
       ++active->op_counts[OpOf(spec)];
       active->selftest = active->selftest && IsPlanted(spec.provider());
     }
   }
+  active->selftest = active->selftest || IsSelftest(job.suite());
   if (job.spec().has_deadline()) {
     active->deadline = ToTime(job.create_time()) + ToDuration(job.spec().deadline());
   }

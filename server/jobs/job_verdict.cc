@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "server/jobs/selftest.h"
+
 namespace assay {
 
 void CountVerdict(v1::VerdictCounts& counts, v1::Verdict verdict) {
@@ -34,6 +36,11 @@ bool HasFinding(const v1::Job& job, std::string_view message) {
 }
 
 v1::Verdict JobVerdict(const v1::Job& job, v1::JobState state) {
+  if (job.has_selftest()) {
+    const v1::Verdict score = SelftestVerdict(job.selftest());
+    const bool whole = state == v1::JOB_STATE_FINISHED && job.findings().empty();
+    return score == v1::VERDICT_PASSED && !whole ? v1::VERDICT_INCONCLUSIVE : score;
+  }
   const v1::VerdictCounts& counts = job.counts();
   const bool requirement_failed =
       std::any_of(job.findings().begin(), job.findings().end(),

@@ -16,7 +16,8 @@ bool HasFinding(const v1::Job& job, std::string_view message);
 // Any FAILED or ERROR, or a required kernel that is unsupported: FAILED. Else
 // anything INCONCLUSIVE, an end before all cases had run, or nothing that ran:
 // INCONCLUSIVE. Else PASSED. UNSUPPORTED and SKIPPED do not count by themselves.
-// Of the job, counts and findings are looked at; `state` is the one it ends in.
+// A self-test's is its score's, and INCONCLUSIVE where that passes and cases were left out.
+// Of the job, counts, findings and score are looked at; `state` is the one it ends in.
 v1::Verdict JobVerdict(const v1::Job& job, v1::JobState state);
 
 }  // namespace assay

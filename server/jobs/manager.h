@@ -25,6 +25,7 @@
 #include "server/jobs/active_job.h"
 #include "server/jobs/device_runner.h"
 #include "server/jobs/job_manager.h"
+#include "server/jobs/nonfinite_log.h"
 
 namespace assay {
 
@@ -72,6 +73,7 @@ class Manager final : public JobManager {
   void SkipRest(const JobPart& part, const DevicePlan& plan, const std::set<std::int32_t>& done,
                 std::size_t from);
   void Begin(const std::shared_ptr<ActiveJob>& job);
+  v1::SelftestReport Score(const std::string& name);
   void Record(const std::shared_ptr<ActiveJob>& job, const DevicePlan& plan, v1::CaseResult result);
   void EndEarly(const std::shared_ptr<ActiveJob>& job, EarlyEnd why, std::string_view reason,
                 std::string_view message);
@@ -92,6 +94,7 @@ class Manager final : public JobManager {
   Store& store_;
   DeviceSet& devices_;
   Metrics* const metrics_;
+  NonFiniteLog nonfinite_log_;
   const JobOptions options_;
   std::vector<std::unique_ptr<DeviceRunner>> runners_;
   std::atomic<bool> draining_{false};

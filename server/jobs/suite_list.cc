@@ -1,5 +1,6 @@
 #include "server/jobs/suite_list.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "kernels/numerics/cat.h"
 #include "kernels/suites/suite.h"
 #include "server/jobs/job_plan.h"
+#include "server/jobs/selftest.h"
 
 namespace assay {
 namespace {
@@ -39,6 +41,21 @@ void Describe(v1::Suite& suite, const std::string& text, const DeviceSet& device
   suite.set_case_count(plan.ok() ? plan->total : static_cast<std::int32_t>(read->cases.size()));
 }
 
+// The one suite that is no file.
+v1::Suite DescribeSelftest(const DeviceSet& devices, const JobOptions& options, bool with_text) {
+  v1::Suite suite;
+  suite.set_name(std::string(kSelftestSuite));
+  suite.set_title(std::string(kSelftestTitle));
+  if (with_text) {
+    suite.set_text("# made by the daemon of its planted kernels (assay kernels --planted)\n");
+  }
+  v1::JobSpec spec;
+  spec.set_suite(suite.name());
+  const absl::StatusOr<JobPlan> plan = PlanJob(spec, devices, options);
+  if (plan.ok()) suite.set_case_count(plan->total);
+  return suite;
+}
+
 }  // namespace
 
 std::vector<v1::Suite> DescribeSuites(const DeviceSet& devices, const JobOptions& options,
@@ -55,6 +72,10 @@ std::vector<v1::Suite> DescribeSuites(const DeviceSet& devices, const JobOptions
     Describe(suite, *text, devices, options);
     if (with_text) suite.set_text(*std::move(text));
   }
+  v1::Suite selftest = DescribeSelftest(devices, options, with_text);
+  if (selftest.case_count() > 0) suites.push_back(std::move(selftest));
+  std::sort(suites.begin(), suites.end(),
+            [](const v1::Suite& a, const v1::Suite& b) { return a.name() < b.name(); });
   return suites;
 }
 

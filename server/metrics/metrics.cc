@@ -46,8 +46,6 @@ constexpr std::size_t kKernelsPerDevice =
     (kSeriesPerDevice - kSeriesReserved - kUnsupportedPerDevice) / kSeriesPerKernel;
 
 constexpr std::string_view kOther = "other";
-// The planted kernel without a defect.
-constexpr std::string_view kControl = "planted/correct";
 constexpr std::array<std::string_view, 7> kRestartReasons = {
     "crash", "exit", "timeout", "memory", "cancelled", "idle", "start"};
 
@@ -109,9 +107,11 @@ struct Families {
         quarantined(Gauges(r, "device_quarantined",
                            "1 where the device is set aside because its worker kept dying")),
         detected(
-            Gauges(r, "selftest_detected_ratio", "Share of the planted defects that were found")),
+            Gauges(r, "selftest_detected_ratio",
+                   "Share of the planted defects that the newest self-test found as often as it "
+                   "must")),
         false_alarms(Counters(r, "selftest_false_alarms_total",
-                              "Planted kernels without a defect that did not pass")),
+                              "Cases of self-tests in which a right kernel was called wrong")),
         rpcs(Counters(r, "rpc_requests_total", "Calls of the API that ended, by code")),
         rpc_duration(Histograms(r, "rpc_duration_seconds", "Time of a call of the API")) {}
 
@@ -235,10 +235,7 @@ class MetricsImpl final : public Metrics {
 
   void CaseFinished(const v1::CaseResult& result) override {
     const std::string device = DeviceLabel(result.device());
-    if (IsPlanted(result.spec().provider())) {
-      PlantedFinished(device, result);
-      return;
-    }
+    if (IsPlanted(result.spec().provider())) return;
     const KernelId id = KernelLabels(device, result);
     const Labels labels = LabelsOf(device, id);
     families_.cases.Add(With(labels, "verdict", VerdictName(result.verdict()))).Increment();
@@ -263,6 +260,22 @@ class MetricsImpl final : public Metrics {
 
   void JobFinished(v1::Verdict verdict) override {
     families_.jobs.Add({{"verdict", VerdictName(verdict)}}).Increment();
+  }
+
+  void SelftestFinished(const v1::SelftestReport& report) override {
+    std::map<std::string, std::pair<double, double>> devices;  // caught, all
+    for (const v1::SelftestRow& row : report.rows()) {
+      auto& [caught, all] = devices[DeviceLabel(row.device())];
+      caught += row.caught() ? 1 : 0;
+      all += 1;
+    }
+    for (const auto& [device, rows] : devices) {
+      families_.detected.Add({{"device", device}}).Set(rows.first / rows.second);
+    }
+    for (const v1::SelftestCorrect& correct : report.correct()) {
+      families_.false_alarms.Add({{"device", DeviceLabel(correct.device())}})
+          .Increment(correct.false_alarms());
+    }
   }
 
   void QueueDepth(std::string_view device, int cases) override {
@@ -345,24 +358,6 @@ class MetricsImpl final : public Metrics {
     return {std::string(kOther), std::string(kOther), std::string(kOther)};
   }
 
-  void PlantedFinished(const std::string& device, const v1::CaseResult& result) {
-    const bool ran =
-        result.verdict() != v1::VERDICT_UNSUPPORTED && result.verdict() != v1::VERDICT_SKIPPED;
-    if (!ran) return;
-    const bool found =
-        result.verdict() == v1::VERDICT_FAILED || result.verdict() == v1::VERDICT_ERROR;
-    if (result.spec().provider() == kControl) {
-      Counter& alarms = families_.false_alarms.Add({{"device", device}});
-      if (result.verdict() != v1::VERDICT_PASSED) alarms.Increment();
-      return;
-    }
-    const std::lock_guard lock(mutex_);
-    auto& [detected, total] = planted_[device];
-    detected += found ? 1 : 0;
-    total += 1;
-    families_.detected.Add({{"device", device}}).Set(detected / total);
-  }
-
   void CountDefects(const Labels& labels, const v1::CaseResult& result) {
     for (const v1::Provenance& p : result.provenance()) {
       Family<Counter>& family = p.kind() == "inf" ? families_.inf : families_.nan;
@@ -411,7 +406,6 @@ class MetricsImpl final : public Metrics {
 
   std::mutex mutex_;  // guards what follows
   std::map<std::string, KnownNames> devices_;
-  std::map<std::string, std::pair<double, double>> planted_;  // detected, total
 };
 
 }  // namespace

@@ -3,7 +3,8 @@
 // Labels are bounded: devices, ops, providers and types are names the daemon
 // knows; anything else is counted as "other", also a type that its kernel does not
 // have, unless the result is UNSUPPORTED and so says just that. Planted kernels (provider
-// "planted/…") count only under assay_selftest_*. Thread-safe.
+// "planted/…") count only under assay_selftest_*, and there only by the score of a
+// self-test. Thread-safe.
 #ifndef ASSAY_SERVER_METRICS_METRICS_H_
 #define ASSAY_SERVER_METRICS_METRICS_H_
 
@@ -14,6 +15,7 @@
 
 #include "assay/v1/case.pb.h"
 #include "assay/v1/device.pb.h"
+#include "assay/v1/selftest.pb.h"
 
 namespace assay {
 
@@ -26,8 +28,10 @@ class Metrics {
   virtual void AddDevice(const v1::Device& device, const std::vector<v1::Kernel>& kernels) = 0;
   virtual void DeviceChanged(const v1::Device& device) = 0;  // memory, ceilings, quarantine
   virtual void CaseFinished(const v1::CaseResult& result) = 0;
-  // Not called for jobs all of whose cases are planted.
+  // Not called for self-tests, nor for jobs all of whose cases are planted.
   virtual void JobFinished(v1::Verdict verdict) = 0;
+  // Called with the score of a self-test, and with an empty one for other jobs.
+  virtual void SelftestFinished(const v1::SelftestReport& report) = 0;
   virtual void QueueDepth(std::string_view device, int cases) = 0;
   virtual void WorkerRestarted(std::string_view device, std::string_view reason) = 0;
   virtual void RpcFinished(std::string_view method, std::string_view code, double seconds) = 0;

@@ -91,6 +91,8 @@ class Daemon {
   explicit Daemon(Config config) : config_(std::move(config)) {}
 
   std::optional<Failure> Start();
+  // Jobs that the configuration asks for.
+  void StartJobs();
   // One line: where it serves.
   std::string ReadyLine() const;
   // Finishes what runs, within the drain's time.
@@ -245,6 +247,20 @@ std::optional<Failure> Daemon::Start() {
   return std::nullopt;
 }
 
+void Daemon::StartJobs() {
+  if (!config_.selftest_on_start) return;
+  for (const auto& executor : devices_.executors) {
+    v1::JobSpec spec;
+    spec.set_suite("selftest");
+    spec.set_device(executor->device_id());
+    (*spec.mutable_labels())["origin"] = "selftest-on-start";
+    const absl::StatusOr<v1::Job> job = jobs_->Create(spec, /*request_id=*/"");
+    if (job.ok()) continue;
+    Log(LogLevel::kError, "selftest.refused",
+        {{"device", executor->device_id()}, {"reason", std::string(job.status().message())}});
+  }
+}
+
 std::string Daemon::ReadyLine() const {
   return Cat("assayd ready: grpc ", absl::StrJoin(grpc_.addresses, ", "), ", metrics ",
              metrics_address_, ", state in ", config_.state_dir);
@@ -272,6 +288,7 @@ int Main(int argc, char** argv) {
   }
   std::printf("%s\n", daemon.ReadyLine().c_str());
   std::fflush(stdout);
+  daemon.StartJobs();
 
   const int drained = eventfd(0, EFD_CLOEXEC);
   const std::optional<int> first = WaitForSignal(signals, -1);

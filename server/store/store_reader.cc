@@ -63,6 +63,7 @@ absl::StatusOr<v1::Job> ToJob(const Statement& s) {
   counts.set_errors(count(12));
   counts.set_skipped(count(13));
   *job.mutable_findings() = findings.findings();
+  if (findings.has_selftest()) *job.mutable_selftest() = findings.selftest();
   return job;
 }
 

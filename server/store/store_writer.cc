@@ -37,6 +37,7 @@ int CountColumn(v1::Verdict verdict) {
 std::string FindingsBlob(const v1::Job& job) {
   v1::Job findings;
   *findings.mutable_findings() = job.findings();
+  if (job.has_selftest()) *findings.mutable_selftest() = job.selftest();
   return findings.SerializeAsString();
 }
 

@@ -19,6 +19,7 @@
 #include "kernels/validate/runner.h"
 #include "server/base/wire.h"
 #include "server/worker/compare_call.h"
+#include "server/worker/planted_info.h"
 
 namespace assay {
 namespace {
@@ -174,7 +175,9 @@ worker::v1::DescribeResponse DescribeDevice(Device& device, const Registry& regi
   out->set_compute_units(info.compute_units);
   out->mutable_properties()->insert(info.properties.begin(), info.properties.end());
   for (v1::Kernel& kernel : ListKernels(registry)) {
-    if (kernel.backend() == info.backend) *response.add_kernels() = std::move(kernel);
+    if (kernel.backend() != info.backend) continue;
+    DescribePlanted(kernel);
+    *response.add_kernels() = std::move(kernel);
   }
   return response;
 }

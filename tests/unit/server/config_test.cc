@@ -101,7 +101,7 @@ TEST(ConfigTest, HelpNamesEveryOptionAndItsDefault) {
   for (const char* word :
        {"--listen", "--metrics-listen", "--state-dir", "--config", "--devices", "--tls-cert",
         "--tls-key", "--tls-client-ca", "--insecure", "--suites-dir", "--store-sync",
-        "--case-deadline", "--arena-bytes", "--idle-release", "--drain-timeout", "--log-level",
+        "--case-deadline", "--selftest-on-start", "--arena-bytes", "--idle-release", "--drain-timeout", "--log-level",
         "127.0.0.1:7575", "127.0.0.1:9575", "/etc/assay/assayd.toml"}) {
     EXPECT_THAT(parsed->print, HasSubstr(word));
   }

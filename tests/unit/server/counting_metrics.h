@@ -19,6 +19,9 @@ class CountingMetrics final : public Metrics {
   void DeviceChanged(const v1::Device&) override {}
   void CaseFinished(const v1::CaseResult&) override { ++cases; }
   void JobFinished(v1::Verdict) override { ++jobs; }
+  void SelftestFinished(const v1::SelftestReport& report) override {
+    selftests += report.rows_size() > 0 ? 1 : 0;
+  }
   void QueueDepth(std::string_view, int depth) override { queue = depth; }
   void WorkerRestarted(std::string_view, std::string_view) override {}
   void RpcFinished(std::string_view method, std::string_view code, double) override {
@@ -31,7 +34,7 @@ class CountingMetrics final : public Metrics {
     return calls_[key];
   }
 
-  std::atomic<int> cases{0}, jobs{0}, queue{-1};
+  std::atomic<int> cases{0}, jobs{0}, selftests{0}, queue{-1};
 
  private:
   std::mutex mutex_;

@@ -153,16 +153,30 @@ TEST_F(MetricsTest, SpeedIsThatOfRightBenchmarksOnly) {
       R"(assay_kernel_efficiency_ratio{device="cpu:0",dtype="bf16",op="gemm",provider="onednn",roof="compute"} 0.25)");
 }
 
-TEST_F(MetricsTest, PlantedKernelsCountOnlyAsSelftest) {
+TEST_F(MetricsTest, PlantedKernelsCountNowhereAndSelftestsByTheirScore) {
   metrics_->CaseFinished(Result("planted/nan", v1::VERDICT_FAILED));
-  metrics_->CaseFinished(Result("planted/nan", v1::VERDICT_PASSED));
-  metrics_->CaseFinished(Result("planted/nan", v1::VERDICT_UNSUPPORTED));
-  metrics_->CaseFinished(Result("planted/correct", v1::VERDICT_PASSED));
-  ExpectLine(R"(assay_selftest_false_alarms_total{device="cpu:0"} 0)");
   metrics_->CaseFinished(Result("planted/correct", v1::VERDICT_FAILED));
-  ExpectLine(R"(assay_selftest_false_alarms_total{device="cpu:0"} 1)");
+  metrics_->SelftestFinished({});
+  ExpectLine(R"(assay_selftest_false_alarms_total{device="cpu:0"} 0)");
+  EXPECT_THAT(Text(), Not(HasSubstr("assay_selftest_detected_ratio{"))) << "not known yet";
+  v1::SelftestReport report;
+  for (const bool caught : {true, true, true, false}) {
+    v1::SelftestRow& row = *report.add_rows();
+    row.set_device("cpu:0");
+    row.set_caught(caught);
+  }
+  v1::SelftestCorrect& correct = *report.add_correct();
+  correct.set_device("cpu:0");
+  correct.set_runs(10);
+  correct.set_false_alarms(2);
+  metrics_->SelftestFinished(report);
+  ExpectLine(R"(assay_selftest_detected_ratio{device="cpu:0"} 0.75)");
+  ExpectLine(R"(assay_selftest_false_alarms_total{device="cpu:0"} 2)");
+  metrics_->SelftestFinished(report);
+  ExpectLine(R"(assay_selftest_detected_ratio{device="cpu:0"} 0.75)");
+  ExpectLine(R"(assay_selftest_false_alarms_total{device="cpu:0"} 4)");
   EXPECT_THAT(Text(), Not(HasSubstr("planted/")));
-  ExpectLine(R"(assay_selftest_detected_ratio{device="cpu:0"} 0.5)");
+  EXPECT_THAT(Text(), Not(HasSubstr(R"(verdict="FAILED"} 1)")));
 }
 
 TEST_F(MetricsTest, NamesAClientCouldChooseBecomeOther) {
@@ -327,10 +341,10 @@ TEST_F(MetricsTest, ThePortServesTlsAndAsksForTheClientsCertificate) {
   auto server = StartMetricsServer(*metrics_, options);
   ASSERT_TRUE(server.ok()) << server.status();
 
-  httplib::SSLClient stranger("localhost", (*server)->port());
+  httplib::SSLClient stranger("127.0.0.1", (*server)->port());
   stranger.set_ca_cert_path((base + "ca").c_str());
   EXPECT_FALSE(stranger.Get("/metrics")) << "a client without a certificate was let in";
-  httplib::SSLClient client("localhost", (*server)->port(), base + "client.cert",
+  httplib::SSLClient client("127.0.0.1", (*server)->port(), base + "client.cert",
                             base + "client.key");
   client.set_ca_cert_path((base + "ca").c_str());
   const auto metrics = client.Get("/metrics");

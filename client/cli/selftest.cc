@@ -1,0 +1,111 @@
+// selftest: proves that this daemon's checks find what is wrong and nothing else.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "client/cli/context.h"
+#include "client/cli/session.h"
+#include "client/lib/case_options.h"
+#include "client/lib/parse.h"
+#include "client/lib/words.h"
+#include "client/report/selftest.h"
+
+namespace assay {
+namespace {
+
+struct SelftestOptions {
+  int trials = 0;
+  bool quick = false;
+  std::string device;
+  std::string seed;
+  std::string ops;
+  std::string dtypes;
+  std::string defects;
+};
+
+absl::StatusOr<v1::JobSpec> MakeSpec(const SelftestOptions& options) {
+  v1::JobSpec spec;
+  spec.set_suite("selftest");
+  spec.set_device(options.device);
+  if (options.quick && options.trials > 0) {
+    return absl::InvalidArgumentError("quick: is one trial; say --quick or --trials");
+  }
+  spec.set_trials(options.quick ? 1 : options.trials);
+  if (!options.seed.empty()) {
+    const absl::StatusOr<std::uint64_t> seed = ParseSeed("seed", options.seed);
+    if (!seed.ok()) return seed.status();
+    spec.set_seed(*seed);
+  }
+  const std::vector<std::string> known = OperatorNames();
+  for (const std::string& word : SplitList(options.ops)) {
+    const std::string op = absl::StrReplaceAll(word, {{"-", "_"}});
+    if (std::find(known.begin(), known.end(), op) == known.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("op: unknown operator \"", word, "\"", KnownWords(word, known)));
+    }
+    spec.mutable_filter()->add_ops(op);
+  }
+  for (const std::string& word : SplitList(options.dtypes)) {
+    const absl::StatusOr<v1::DType> dtype = ParseWord<v1::DType>("dtype", word);
+    if (!dtype.ok()) return dtype.status();
+    spec.mutable_filter()->add_dtypes(*dtype);
+  }
+  for (const std::string& word : SplitList(options.defects)) {
+    spec.mutable_filter()->add_providers(
+        word.starts_with("planted/") ? word : absl::StrCat("planted/", word));
+  }
+  return spec;
+}
+
+ExitCode Selftest(const Context& context, const SelftestOptions& options) {
+  const auto spec = MakeSpec(options);
+  if (!spec.ok()) return context.Fail(spec.status());
+  const auto format = context.ChosenFormat();
+  if (!format.ok()) return context.Fail(format.status());
+  if (*format != Format::kTable && *format != Format::kJson && *format != Format::kMarkdown) {
+    return context.Fail(absl::InvalidArgumentError(
+        "format: a self-test can be had as table, json or markdown; assay run --suite selftest "
+        "gives its cases in the others"));
+  }
+  auto connections = context.Connect();
+  if (!connections.ok()) return context.Fail(connections.status());
+  const auto reconnecting = context.Reconnecting();
+  if (!reconnecting.ok()) return context.Fail(reconnecting.status());
+  return WatchJobs(
+      context, *std::move(connections),
+      [&](Connection& connection, v1::Job* job) {
+        return CreateJob(connection, *spec, *reconnecting, job);
+      },
+      &MakeSelftestSink);
+}
+
+}  // namespace
+
+void AddSelftestCommand(CLI::App& app, Context& context) {
+  CLI::App* selftest = app.add_subcommand(
+      "selftest", "prove that the checks find planted defects, and pass kernels that are right");
+  auto options = std::make_shared<SelftestOptions>();
+  selftest->add_option("--trials", options->trials, "seeds each defect is run with (default 2)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000));
+  selftest->add_flag("--quick", options->quick, "one seed each");
+  const auto text = [selftest](const char* name, std::string& value, const char* type,
+                               const char* help) {
+    selftest->add_option(name, value, help)->type_name(type);
+  };
+  text("--device", options->device, "ID", "cpu:0, cuda:*, … (default: the daemon's first)");
+  text("--seed", options->seed, "N", "first of the seeds, which draw data and sites (default 1)");
+  text("--op", options->ops, "LIST", "only these operators");
+  text("--dtype", options->dtypes, "LIST", "only inputs of these formats");
+  text("--defect", options->defects, "LIST", "only these defects: wrong-tile, race, …");
+  selftest->callback([&context, options] {
+    context.action = [&context, options] { return Selftest(context, *options); };
+  });
+}
+
+}  // namespace assay

@@ -1,0 +1,32 @@
+// The report of a self-test: which planted defect was found by which check, how often,
+// and what other criteria would have said of the same outputs.
+#ifndef ASSAY_CLIENT_REPORT_SELFTEST_H_
+#define ASSAY_CLIENT_REPORT_SELFTEST_H_
+
+#include <memory>
+#include <ostream>
+
+#include "client/report/json.h"
+#include "client/report/report.h"
+
+namespace assay {
+
+// {"schema": "assay.selftest/v1", "rows": […], "correct": {"runs", "false_alarms"}, …}.
+// A row's "others" say whether the criterion refused the output as often as the defect
+// must be found; absent where no output could be judged (a crash).
+Json SelftestJson(const Report& report);
+
+// The detection table, defects with the same outcome for several formats in one line.
+void WriteSelftestTable(const Report& report, std::ostream& out);
+void WriteSelftestMarkdown(const Report& report, std::ostream& out);
+
+// "312 rows of 66 defects: all caught; 1,204 runs of right kernels: 0 false alarms".
+std::string SelftestSummary(const Report& report);
+
+// Writes the report at the end, progress to a terminal, the summary to err. nullptr for
+// formats other than table, json and markdown.
+std::unique_ptr<Sink> MakeSelftestSink(Format format, const Surface& surface);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_REPORT_SELFTEST_H_
