@@ -20,7 +20,9 @@ using google::protobuf::Message;
 std::string Dashes(std::string_view name) { return absl::StrReplaceAll(View(name), {{"_", "-"}}); }
 
 std::string ValueName(const FieldDescriptor& field) {
-  if (field.is_repeated()) return "N[xN…]";
+  if (field.is_repeated()) {
+    return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING ? "TENSOR[RANGES]" : "N[xN…]";
+  }
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_BOOL:
       return "";
@@ -68,6 +70,8 @@ constexpr CommonField kCommonFields[] = {
     {"accumulations", "accumulations",
      "products summed in each element, for the derived rule (default: the operator's own)"},
     {"split_k", "split-k", "partial sums added up at the end, for the derived rule (default 1)"},
+    {"slices", "slice",
+     "elements to show: actual[0:8,0:8], expected[3], bound, or an input by its name; may repeat"},
     {"deadline", "deadline", "longest time for a case, references included: 10s, 500ms"},
     {"provider", "provider", "whose kernel, or all (default all)"},
 };
@@ -161,6 +165,10 @@ absl::Status SetOption(const CaseOption& option, std::string_view text, v1::Case
     message = spec.GetReflection()->MutableMessage(&spec, problem);
   }
   const auto* reflection = message->GetReflection();
+  if (field->is_repeated() && field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+    for (std::string& word : SplitList(text)) reflection->AddString(message, field, std::move(word));
+    return absl::OkStatus();
+  }
   if (field->is_repeated()) return AddIntegers(path, text, field, *message);
   switch (field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_BOOL: {
@@ -229,7 +237,10 @@ absl::StatusOr<std::vector<v1::CaseSpec>> Expand(std::string_view op,
   std::vector<std::string> wrong;
   double total = 1;
   for (const auto& [option, text] : given) {
-    std::vector<std::string> values = SplitList(text);
+    // A list of words is one value of its field, no axis.
+    const bool list = option.field->is_repeated() &&
+                      option.field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+    std::vector<std::string> values = list ? std::vector{text} : SplitList(text);
     if (values.empty()) values.emplace_back();
     for (const std::string& value : values) {
       v1::CaseSpec scratch = empty;

@@ -223,11 +223,23 @@ Json TestJson(const Run& run, const v1::CaseResult& result) {
   if (spec.has_atol()) json["atol"] = Number(spec.atol());
   if (spec.has_rtol()) json["rtol"] = Number(spec.rtol());
   if (result.has_stats()) AddStats(result.stats(), json);
-  if (!result.provenance().empty()) {
-    json["provenance"] = Json::array();
-    for (const auto& origin : result.provenance())
-      json["provenance"].push_back(MessageJson(origin));
-  }
+  const auto list = [&json](const char* name, const auto& messages) {
+    if (messages.empty()) return;
+    json[name] = Json::array();
+    for (const auto& message : messages) json[name].push_back(MessageJson(message));
+  };
+  const auto text = [&json](const char* name, const std::string& words) {
+    if (!words.empty()) json[name] = words;
+  };
+  list("provenance", result.provenance());
+  list("inputs", result.inputs());
+  list("probes", result.probes());
+  list("criteria", result.criteria());
+  if (result.has_checksum()) json["checksum"] = MessageJson(result.checksum());
+  text("pattern_of_errors", result.pattern_of_errors());
+  text("reads_as", result.reads_as());
+  text("next_step", result.next_step());
+  list("slices", result.slices());
   if (!result.digests().canonical().empty()) json["digest"] = result.digests().canonical();
   if (!result.digests().raw().empty()) json["digest_raw"] = result.digests().raw();
   if (result.has_deterministic()) json["deterministic"] = result.deterministic();
@@ -240,6 +252,7 @@ Json TestJson(const Run& run, const v1::CaseResult& result) {
     for (const auto& phase : result.phases())
       json["phases"][phase.phase()] = Number(phase.seconds());
   }
+  if (spec.has_published()) json["published"] = MessageJson(spec.published());
   json["repro"] = result.repro();
   return json;
 }

@@ -13,9 +13,11 @@ namespace {
 
 // Columns whose sums are kept, at most: 64 bytes each.
 constexpr std::int64_t kMaxColumns = std::int64_t{1} << 18;
+// Squared errors before a fit over those behind it.
+constexpr double kExplained = 4.0;
 // A line of fewer elements fits anything.
 constexpr std::int64_t kLeastLine = 4;
-// Lines of which so large a share fits are said to fit.
+// Where so large a share of the wrong elements lies in lines that fit, all are said to.
 constexpr double kMostLines = 0.9;
 // A range with so large a share of its indices hit is called one.
 constexpr double kNearlyAll = 0.9;
@@ -140,12 +142,15 @@ void ErrorMap::Line::Add(double o, double r, double t) {
   ++n;
   const double a = o / t;
   const double b = r / t;
-  const double d = (o - r) / t;
+  const double error = (o - r) / t;
   aa += a * a;
   ab += a * b;
   bb += b * b;
-  dd += d * d;
-  d_over_t += d / t;
+  dd += error * error;
+  d += error;
+  d_along += r < 0 ? -error : error;
+  d_magnitude += std::abs(error);
+  d_over_t += error / t;
   one_over_tt += 1.0 / (t * t);
 }
 
@@ -157,6 +162,8 @@ std::optional<double> ErrorMap::Line::Factor() const {
   const double factor = ab / bb;
   const double rest = aa - factor * ab;
   if (!(rest <= count * std::max(1.0, factor * factor) + 1e-12 * aa)) return std::nullopt;
+  // And it must explain the errors, not merely fit among them.
+  if (!(dd >= count && dd >= kExplained * rest)) return std::nullopt;
   return factor;
 }
 
@@ -167,24 +174,25 @@ std::optional<double> ErrorMap::Line::Offset() const {
   const double offset = d_over_t / one_over_tt;
   const double rest = dd - offset * d_over_t;
   if (!(rest <= count + 1e-12 * dd)) return std::nullopt;
+  if (!(dd >= kExplained * rest)) return std::nullopt;
   return offset;
 }
 
-void ErrorMap::Lines::Add(const std::optional<double>& value) {
-  ++wrong;
+void ErrorMap::Lines::Add(const Line& line, const std::optional<double>& value) {
+  ++lines;
+  wrong += line.wrong;
   if (!value.has_value()) return;
-  fit.least = fitting == 0 ? *value : std::min(fit.least, *value);
-  fit.most = fitting == 0 ? *value : std::max(fit.most, *value);
-  ++fitting;
+  fit.least = fit.lines == 0 ? *value : std::min(fit.least, *value);
+  fit.most = fit.lines == 0 ? *value : std::max(fit.most, *value);
+  ++fit.lines;
+  fitting += line.wrong;
 }
 
 std::optional<LineFit> ErrorMap::Lines::Fit() const {
-  if (wrong < 2 || static_cast<double>(fitting) < kMostLines * static_cast<double>(wrong)) {
+  if (lines < 2 || static_cast<double>(fitting) < kMostLines * static_cast<double>(wrong)) {
     return std::nullopt;
   }
-  LineFit all = fit;
-  all.lines = fitting;
-  return all;
+  return fit;
 }
 
 ErrorMap::ErrorMap(const Case& c, const Plan& plan, const internal::CompareRule& rule)
@@ -209,7 +217,13 @@ double ErrorMap::Unit(const internal::Judgement& j) const {
 }
 
 void ErrorMap::EndRow() {
-  if (row_.wrong) rows_.Add(row_.Factor());
+  if (row_.wrong > 0) {
+    rows_.Add(row_, row_.Factor());
+    if (row_.d_magnitude > 0) {
+      coherence_ += static_cast<double>(row_.wrong) *
+                    std::max(std::abs(row_.d), std::abs(row_.d_along)) / row_.d_magnitude;
+    }
+  }
   row_ = Line{};
 }
 
@@ -253,8 +267,8 @@ void ErrorMap::Add(std::int64_t index, const internal::Judgement& j) {
   }
   if (!j.mismatch) return;
   ++anatomy_.wrong;
-  row_.wrong = true;
-  if (!columns_.empty()) columns_[static_cast<std::size_t>(index % cols)].wrong = true;
+  ++row_.wrong;
+  if (!columns_.empty()) ++columns_[static_cast<std::size_t>(index % cols)].wrong;
   std::int64_t rest = index;
   for (std::size_t d = dims_.size(); d-- > 0;) {
     hits_[d][static_cast<std::size_t>(rest % dims_[d])] = true;
@@ -299,14 +313,15 @@ Anatomy ErrorMap::Finish() {
     a.rms_error = std::sqrt(squared_error_ / static_cast<double>(a.finite));
     a.rms_expected = std::sqrt(squared_expected_ / static_cast<double>(a.finite));
   }
+  a.coherence = coherence_ / static_cast<double>(a.wrong);
   a.constant = one_output_ && all_.n > 1 && a.finite > 1;
   a.factor = all_.Factor();
   a.row_factors = rows_.Fit();
   Lines factors, offsets;
   for (const Line& column : columns_) {
-    if (!column.wrong) continue;
-    factors.Add(column.Factor());
-    offsets.Add(column.Offset());
+    if (column.wrong == 0) continue;
+    factors.Add(column, column.Factor());
+    offsets.Add(column, column.Offset());
   }
   a.column_factors = factors.Fit();
   a.column_offsets = offsets.Fit();

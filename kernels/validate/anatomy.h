@@ -23,7 +23,7 @@ namespace assay {
 // Elements that are looked at: the output's first ones.
 inline constexpr std::int64_t kMaxDissected = std::int64_t{1} << 25;
 // Wrong elements that are kept, evenly spread.
-inline constexpr std::size_t kWrongSamples = 32;
+inline constexpr std::size_t kWrongSamples = 64;
 
 // Which indices of one axis have a wrong element.
 struct AxisErrors {
@@ -80,6 +80,9 @@ struct Anatomy {
   double least_kept = 0;    // smallest |expected| that did not come out as 0; 0: none
   bool constant = false;    // all finite outputs are one value, unlike the expected
   double rms_error = 0;     // over the finite
+  // How much of the errors of a wrong row survives in their sum, or in that of their
+  // parts along the expected values: 1 where all point one way, about 1/√n by chance.
+  double coherence = 0;
   double rms_expected = 0;
   std::optional<double> factor;        // all outputs are this times the expected
   std::optional<LineFit> row_factors;  // every wrong row is its own factor times the expected
@@ -110,19 +113,21 @@ class ErrorMap {
   // Sums of a line's elements in units of their bounds: a = o/T, b = r/T, d = (o−r)/T.
   struct Line {
     std::int64_t n = 0;
-    bool wrong = false;
+    std::int64_t wrong = 0;
     double aa = 0, ab = 0, bb = 0, dd = 0, d_over_t = 0, one_over_tt = 0;
+    double d = 0, d_along = 0, d_magnitude = 0;  // Σd, Σd·sign(r), Σ|d|
 
     void Add(double o, double r, double t);
     std::optional<double> Factor() const;
     std::optional<double> Offset() const;
   };
   struct Lines {
-    std::int64_t wrong = 0;
-    std::int64_t fitting = 0;
+    std::int64_t wrong = 0;    // elements of wrong lines
+    std::int64_t fitting = 0;  // those of them in lines that fit
+    std::int64_t lines = 0;    // wrong ones
     LineFit fit;
 
-    void Add(const std::optional<double>& value);
+    void Add(const Line& line, const std::optional<double>& value);
     std::optional<LineFit> Fit() const;
   };
 
@@ -137,6 +142,7 @@ class ErrorMap {
   Line all_;
   Line row_;
   Lines rows_;
+  double coherence_ = 0;       // summed over the wrong elements' rows
   std::vector<Line> columns_;  // empty where there are too many
   std::int64_t row_at_ = -1;
   double squared_error_ = 0;

@@ -1,6 +1,7 @@
 #include "kernels/validate/diagnose.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -10,6 +11,12 @@
 
 namespace assay {
 namespace internal {
+namespace {
+
+// Launches of which a tenth that differs is seldom.
+constexpr int kManyLaunches = 20;
+
+}  // namespace
 
 const Finding* FindingOf(const Symptoms& s, std::string_view reason) {
   for (const Finding& f : s.outcome.findings) {
@@ -50,29 +57,54 @@ std::optional<Reading> ChangesInput(const Symptoms& s) {
 
 std::optional<Reading> Nondeterministic(const Symptoms& s) {
   if (FindingOf(s, "nondeterministic") == nullptr) return std::nullopt;
+  const int odd = s.outcome.odd_launches;
+  const int launches = s.outcome.launches;
+  const std::string differ =
+      odd > 0 ? Cat(odd, " of ", launches, " launches differ from the others") : "launches differ";
+  const std::string_view find_race =
+      "look for a missing barrier between writing and reading shared data; a race checker "
+      "(ThreadSanitizer, compute-sanitizer --tool racecheck) names it";
+  std::string_view race;
   if (s.anatomy != nullptr) {
-    return Reading{Cat("launches differ and elements are beyond their bounds: a race, not only "
-                       "another order of the sums"),
-                   "look for a missing barrier between writing and reading shared data; a race "
-                   "checker (ThreadSanitizer, compute-sanitizer --tool racecheck) names it"};
+    race = "elements are beyond their bounds: a race, and not only another order of the sums";
+  } else if (Info(s.plan.output.dtype).is_integer) {
+    race = "integer sums are the same in every order: a race";
+  } else if (launches >= kManyLaunches && odd * 10 <= launches) {
+    race = "another order of the sums would differ more often: a race";
   }
-  return Reading{
-      "launches differ within their bounds: the order of the sums changes (atomic adds, "
-      "threads that join in any order)",
-      "reduce in blocks of a fixed size and a fixed order, without atomic adds"};
+  if (!race.empty()) return Reading{Cat(differ, ", and ", race), std::string(find_race)};
+  return Reading{Cat(differ,
+                     ", and the judged one is within its bounds: the order of the sums changes "
+                     "(atomic adds, threads that join in any order)"),
+                 Cat("reduce in blocks of a fixed size and a fixed order, without atomic adds; "
+                     "where there are none, ",
+                     find_race)};
 }
 
 std::optional<Reading> ProbesOnly(const Symptoms& s) {
   std::vector<std::string> failed;
+  const ProbeOutcome* first = nullptr;
   for (const ProbeOutcome& p : s.outcome.probes) {
-    if (p.verdict == Verdict::kFailed) failed.push_back(p.name);
+    if (p.verdict != Verdict::kFailed) continue;
+    if (first == nullptr) first = &p;
+    failed.push_back(p.name);
   }
   if (failed.empty() || s.anatomy != nullptr) return std::nullopt;
-  return Reading{
-      Cat("the data come out within their bounds, and exact data do not (", Join(failed, ", "),
-          "): an error that rounding hides, in an index or in a rounding"),
-      "look at the first element the probe names; with exact data it is wrong by whole "
-      "terms"};
+  const std::string names = Join(failed, ", ");
+  if (first->mismatches == 1 && first->first.has_value()) {
+    const std::uint64_t flipped = first->first->actual_bits ^ first->first->expected_bits;
+    if (std::has_single_bit(flipped)) {
+      return Reading{Cat("exact data (", names, ") show one element with one wrong bit (bit ",
+                         std::countr_zero(flipped),
+                         "), too small an error for the bounds of other data: a flipped bit, or a "
+                         "stray write"),
+                     "run it again: what stays is the kernel's, what stays on this device alone is "
+                     "the device's"};
+    }
+  }
+  return Reading{Cat("the data come out within their bounds, and exact data do not (", names,
+                     "): an error that rounding hides, in an index or in a rounding"),
+                 "look at the first element the probe names, whose one right value is known"};
 }
 
 std::optional<Reading> Slow(const Symptoms& s) {
@@ -131,13 +163,15 @@ namespace {
 
 using namespace internal;  // NOLINT: the table below is all it is for
 
-// What is wrong beside its own rules; the conviction stands between them.
+// The order of the rules: what is certain of itself, then a suspect that elements bear
+// out one by one, then what places and values tell, then a suspect by circumstances,
+// then what is left.
 struct Entry {
   std::string_view name;
   Rule* rule;
 };
 
-constexpr Entry kBeforeSuspects[] = {
+constexpr Entry kBeforeProof[] = {
     {"writes-outside", &WritesOutside},
     {"changes-input", &ChangesInput},
     {"unwritten", &Unwritten},
@@ -151,7 +185,7 @@ constexpr Entry kBeforeSuspects[] = {
     {"constant-output", &ConstantOutput},
     {"truncation", &Truncation},
 };
-constexpr Entry kBehindSuspects[] = {
+constexpr Entry kBehindProof[] = {
     {"transposed", &Transposed},
     {"displaced", &Displaced},
     {"tail-underflows", &TailUnderflows},
@@ -164,6 +198,8 @@ constexpr Entry kBehindSuspects[] = {
     {"tail", &Tail},
     {"block", &OneBlock},
     {"whole-heads", &WholeHeads},
+};
+constexpr Entry kBehindSuspects[] = {
     {"narrow-sums", &NarrowSums},
     {"narrow-bf16", &NarrowBf16},
     {"non-finite", &NonFinite},
@@ -191,11 +227,17 @@ Diagnosis Diagnose(const Symptoms& s) {
   if (!s.outcome.compare.has_value()) return {};
   // A device that is at fault says nothing of the kernel.
   if (s.outcome.verdict == Verdict::kError) return {};
-  if (std::optional<Diagnosis> d = First(kBeforeSuspects, s)) return *std::move(d);
-  if (s.conviction != nullptr) {
-    return {"suspect", Cat(s.conviction->reads_as, " (", s.conviction->evidence, ")"),
-            s.conviction->next_step};
-  }
+  if (std::optional<Diagnosis> d = First(kBeforeProof, s)) return *std::move(d);
+  const auto convicted = [&s](bool circumstantial) {
+    return s.conviction != nullptr && s.conviction->circumstantial == circumstantial;
+  };
+  const auto read = [&s] {
+    return Diagnosis{"suspect", Cat(s.conviction->reads_as, " (", s.conviction->evidence, ")"),
+                     s.conviction->next_step};
+  };
+  if (convicted(false)) return read();
+  if (std::optional<Diagnosis> d = First(kBehindProof, s)) return *std::move(d);
+  if (convicted(true)) return read();
   if (std::optional<Diagnosis> d = First(kBehindSuspects, s)) return *std::move(d);
   return {};
 }

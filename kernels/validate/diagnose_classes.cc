@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "kernels/numerics/cat.h"
@@ -135,7 +136,10 @@ std::optional<Reading> SumOverflows(const Symptoms& s) {
     return std::nullopt;
   }
   const double fp16 = Info(DType::kF16).max_finite;
-  if (s.c.dtype == DType::kF64 || !(LargestSum(s) > fp16)) return std::nullopt;
+  const double sum = LargestSum(s);
+  if (s.c.dtype == DType::kF64 || !(sum > fp16 && sum < Info(DType::kF32).max_finite)) {
+    return std::nullopt;
+  }
   // The reference is finite there; only a narrower accumulator goes beyond.
   return Reading{absl::StrFormat("%s Inf though every result is finite: a sum passes %.0f, the "
                                  "largest fp16, on its way: the accumulator is not FP32",
@@ -144,23 +148,37 @@ std::optional<Reading> SumOverflows(const Symptoms& s) {
 }
 
 std::optional<Reading> ReadsOutside(const Symptoms& s) {
-  if (!(IsOp(s, "gemm") || IsOp(s, "conv") || IsOp(s, "copy")) || !MadeByTheKernel(s)) {
-    return std::nullopt;
-  }
-  const double fp32 = Info(DType::kF32).max_finite;
-  if (!IsOp(s, "copy") && !(LargestSum(s) < fp32)) return std::nullopt;
+  if (!MadeByTheKernel(s)) return std::nullopt;
   // A single one is more often a stray write.
   if (Unexpected(s) == 1) return std::nullopt;
+  // That nothing on the way can overflow, or become 0 and be divided by.
+  const double largest = LargestMagnitudeOf(s.outcome.inputs.front());
+  const double exp_limit = std::log(Info(DType::kF16).max_finite);
+  if (IsOp(s, "gemm") || IsOp(s, "conv")) {
+    if (!(LargestSum(s) < Info(DType::kF16).max_finite)) return std::nullopt;
+  } else if (IsOp(s, "attention")) {
+    if (!(s.outcome.max_abs_score.value_or(exp_limit) < exp_limit)) return std::nullopt;
+  } else if (IsOp(s, "softmax")) {
+    if (!(largest < exp_limit)) return std::nullopt;
+  } else if (!IsOp(s, "copy")) {
+    return std::nullopt;
+  }
   bool padded = false;
   for (const Operand& o : s.plan.inputs) padded = padded || o.extents.ld > o.extents.cols;
-  return Reading{
-      Cat(Got(s), " that no arithmetic on these inputs makes (none is above ",
-          absl::StrFormat("%.3g", LargestMagnitudeOf(s.outcome.inputs.front())),
-          "): memory outside the operands was read, or never written",
-          padded ? "; padding between rows reads as NaN" : "; guard bands read as NaN"),
-      padded ? "look at loads along a row: up to the extent, not up to the leading dimension"
-             : "look at the bounds of the loads at the operands' ends, and at buffers that are "
-               "used before they are set"};
+  std::string next =
+      "look at the bounds of the loads at the operands' ends, and at buffers that are used before "
+      "they are set";
+  if (IsOp(s, "attention")) {
+    next =
+        "look at the last tile of keys: what lies behind kv_seq must not be loaded, for a weight "
+        "of 0 times NaN is NaN";
+  }
+  if (padded) next = "look at loads along a row: up to the extent, not up to the leading dimension";
+  return Reading{Cat(Got(s), " that no arithmetic on these inputs makes (none is above ",
+                     absl::StrFormat("%.3g", largest),
+                     "): memory outside the operands was read, or never written",
+                     padded ? "; padding between rows reads as NaN" : "; guard bands read as NaN"),
+                 std::move(next)};
 }
 
 std::optional<Reading> NonFinite(const Symptoms& s) {

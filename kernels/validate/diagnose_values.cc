@@ -14,6 +14,9 @@ namespace {
 // A factor and its names within this are the same.
 constexpr double kSameFactor = 2e-3;
 
+// Errors of a row that do not follow one another: less of them survives in its sum.
+constexpr double kIncoherent = 0.35;
+
 // "0.99", "0.9922": digits enough to tell it from 1.
 std::string FactorText(double factor) { return absl::StrFormat("%.4g", factor); }
 
@@ -49,6 +52,11 @@ std::string NameOf(double factor, const Symptoms& s) {
 bool SmallOnesVanish(const Anatomy& a) {
   return a.zeroed >= 4 && 2 * a.zeroed >= a.finite && a.least_kept > 0 &&
          a.most_zeroed < 64 * a.least_kept;
+}
+
+bool HasInput(const Symptoms& s, std::string_view name) {
+  return std::any_of(s.plan.inputs.begin(), s.plan.inputs.end(),
+                     [&](const Operand& o) { return o.name == name; });
 }
 
 const ProbeOutcome* ProbeNamed(const Symptoms& s, std::string_view name) {
@@ -103,21 +111,27 @@ std::optional<Reading> WrongScale(const Symptoms& s) {
 
 std::optional<Reading> ColumnScale(const Symptoms& s) {
   if (s.anatomy == nullptr || !s.anatomy->column_factors.has_value()) return std::nullopt;
-  if (!(IsOp(s, "gemm") || IsOp(s, "layer_norm"))) return std::nullopt;
-  return Reading{Cat("each column is its own factor too large or too small (",
-                     RangeText(*s.anatomy->column_factors),
-                     "): the scale of the columns is left out or taken from a wrong place"),
-                 IsOp(s, "gemm") ? "look at where channel_scale[j] is loaded and applied"
-                                 : "look at where weight[j] is loaded and applied"};
+  const std::string what = Cat("each column is its own factor too large or too small (",
+                               RangeText(*s.anatomy->column_factors), ")");
+  if (!HasInput(s, "channel_scale") && !HasInput(s, "weight")) {
+    return Reading{what, "look at what is loaded once a column"};
+  }
+  const std::string_view name = HasInput(s, "weight") ? "weight" : "channel_scale";
+  return Reading{Cat(what, ": ", name, " is left out or taken from a wrong place"),
+                 Cat("look at where ", name, "[j] is loaded and applied")};
 }
 
 std::optional<Reading> MissingBias(const Symptoms& s) {
   if (s.anatomy == nullptr || !s.anatomy->column_offsets.has_value()) return std::nullopt;
-  if (!(IsOp(s, "gemm") || IsOp(s, "layer_norm"))) return std::nullopt;
-  return Reading{
-      Cat("each column is off by its own constant (", RangeText(*s.anatomy->column_offsets),
-          "): the bias is left out, added twice, or taken from a wrong place"),
-      "look at where bias[j] is loaded and added"};
+  const LineFit& fit = *s.anatomy->column_offsets;
+  if (fit.lines == s.anatomy->axes.back().extent && fit.least == fit.most) {
+    return Reading{absl::StrFormat("every element is off by the same %.6g", fit.least),
+                   "look for what is added to all of them"};
+  }
+  const std::string what = Cat("each column is off by its own constant (", RangeText(fit), ")");
+  if (!HasInput(s, "bias")) return Reading{what, "look at what is added once a column"};
+  return Reading{Cat(what, ": the bias is left out, added twice, or taken from a wrong place"),
+                 "look at where bias[j] is loaded and added"};
 }
 
 std::optional<Reading> RowFactor(const Symptoms& s) {
@@ -162,6 +176,8 @@ std::optional<Reading> NarrowBf16(const Symptoms& s) {
   // Everywhere, and of the size that a few roundings to bf16 have.
   const bool everywhere = 20 * a.wrong >= a.seen;
   if (!everywhere || !(a.rms_expected > 0)) return std::nullopt;
+  // Roundings point both ways; one cause a row, or for all, points one way.
+  if (!(a.coherence < kIncoherent)) return std::nullopt;
   const double relative = a.rms_error / a.rms_expected;
   if (!(relative >= 0.5 * u && relative <= 32 * u)) return std::nullopt;
   return Reading{

@@ -12,9 +12,9 @@
 
 namespace assay {
 
-absl::Status Explain(const Case& c, const Op& op, Device& device,
-                     std::span<const TensorView> inputs, const HostInputs& host,
-                     const CompareRequest& request, CaseOutcome& outcome) {
+absl::StatusOr<Examination> Examine(const Case& c, const Op& op, Device& device,
+                                    std::span<const TensorView> inputs, const HostInputs& host,
+                                    const CompareRequest& request, CaseOutcome& outcome) {
   const Plan& plan = *outcome.plan;
   const CompareResult& compare = *outcome.compare;
   const std::int64_t unwritten = outcome.unwritten.value_or(0);
@@ -26,27 +26,28 @@ absl::Status Explain(const Case& c, const Op& op, Device& device,
   }
   outcome.provenance = TraceNonFinite(compare, unwritten, outcome.inputs);
 
-  std::optional<Anatomy> anatomy;
-  std::optional<Conviction> conviction;
+  Examination examination;
   if (wrong && compare.mismatches > 0 && request.reference != nullptr) {
     absl::StatusOr<Anatomy> dissected = Dissect(c, plan, device, request);
     if (!dissected.ok()) return dissected.status();
     if (dissected->wrong > 0) {
-      anatomy = *std::move(dissected);
-      outcome.pattern_of_errors = anatomy->words;
-      conviction = FindSuspect(Scene{c, op, plan, host}, *anatomy);
+      outcome.pattern_of_errors = dissected->words;
+      examination.conviction = FindSuspect(Scene{c, op, plan, host}, *dissected);
+      examination.anatomy = *std::move(dissected);
     }
   }
-  const Diagnosis diagnosis =
-      Diagnose(Symptoms{c, plan, outcome, anatomy.has_value() ? &*anatomy : nullptr,
-                        conviction.has_value() ? &*conviction : nullptr});
-  outcome.reads_as = diagnosis.reads_as;
-  outcome.next_step = diagnosis.next_step;
-
   absl::StatusOr<std::vector<Slice>> slices = ReadSlices(c, plan, device, inputs, request);
   if (!slices.ok()) return slices.status();
   outcome.slices = *std::move(slices);
-  return absl::OkStatus();
+  return examination;
+}
+
+void AddDiagnosis(const Case& c, const Examination& examination, CaseOutcome& outcome) {
+  const auto pointer = [](const auto& held) { return held.has_value() ? &*held : nullptr; };
+  const Diagnosis diagnosis = Diagnose(Symptoms{
+      c, *outcome.plan, outcome, pointer(examination.anatomy), pointer(examination.conviction)});
+  outcome.reads_as = diagnosis.reads_as;
+  outcome.next_step = diagnosis.next_step;
 }
 
 }  // namespace assay

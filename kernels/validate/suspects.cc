@@ -30,6 +30,26 @@ std::int64_t ReadFor(const Case& c, const Plan& plan, std::int64_t elements) {
   return 2 * plan.accumulations * elements;
 }
 
+std::vector<WrongElement> Spread(const std::vector<WrongElement>& samples) {
+  std::vector<WrongElement> some;
+  const std::size_t n = std::min(samples.size(), kMaxTested);
+  for (std::size_t i = 0; i < n; ++i) some.push_back(samples[i * samples.size() / n]);
+  return some;
+}
+
+// Those furthest beyond their bounds, ascending by index.
+std::vector<WrongElement> Worst(std::vector<WrongElement> samples) {
+  const auto ratio = [](const WrongElement& e) {
+    return std::abs(e.actual - e.expected) / std::max(e.bound, 1e-300);
+  };
+  std::sort(samples.begin(), samples.end(),
+            [&](const WrongElement& a, const WrongElement& b) { return ratio(a) > ratio(b); });
+  if (samples.size() > kMaxTested) samples.resize(kMaxTested);
+  std::sort(samples.begin(), samples.end(),
+            [](const WrongElement& a, const WrongElement& b) { return a.index < b.index; });
+  return samples;
+}
+
 }  // namespace
 
 AlteredInputs::AlteredInputs(const Scene& scene, const Plan& plan, Reader read)
@@ -62,12 +82,12 @@ std::optional<Proof> Agreement(std::span<const WrongElement> elements,
         std::isnan(value[i]) ? std::isnan(e.actual) : std::abs(e.actual - value[i]) <= bound[i];
     if (!agrees) continue;
     ++agree;
-    // What would be accepted as right as well, or as anything, tells nothing.
-    if (std::isnan(value[i]) || std::abs(value[i] - e.expected) > 2 * bound[i]) ++telling;
+    // What would be accepted as right as well tells nothing.
+    if (std::isnan(value[i]) || std::abs(value[i] - e.expected) > bound[i]) ++telling;
   }
   const std::size_t n = elements.size();
   if (n < kLeastTested || agree + n / 8 < n || 2 * telling < n) return std::nullopt;
-  return Proof{Cat(agree, " of ", n, " sampled elements are what that gives"), ""};
+  return Proof{Cat(agree, " of ", n, " sampled elements are what that gives"), "", false};
 }
 
 Suspect AlteredCase(const Scene& scene, Case altered, AlteredInputs::Reader read,
@@ -94,12 +114,9 @@ Suspect AlteredCase(const Scene& scene, Case altered, AlteredInputs::Reader read
 }
 
 std::optional<Conviction> FindSuspect(const Scene& scene, const Anatomy& anatomy) {
-  std::vector<WrongElement> tested;
-  const std::size_t all = anatomy.samples.size();
-  const std::size_t some = std::min(all, kMaxTested);
-  for (std::size_t i = 0; i < some; ++i) tested.push_back(anatomy.samples[i * all / some]);
-  if (tested.size() < kLeastTested ||
-      ReadFor(scene.c, scene.plan, static_cast<std::int64_t>(some)) > kMostRead) {
+  const std::vector<WrongElement> spread = Spread(anatomy.samples);
+  if (spread.size() < kLeastTested ||
+      ReadFor(scene.c, scene.plan, static_cast<std::int64_t>(spread.size())) > kMostRead) {
     return std::nullopt;
   }
   std::vector<Suspect> suspects;
@@ -110,14 +127,22 @@ std::optional<Conviction> FindSuspect(const Scene& scene, const Anatomy& anatomy
   if (std::holds_alternative<SoftmaxProblem>(scene.c.problem)) suspects = SoftmaxSuspects(scene);
   if (std::holds_alternative<LayerNormProblem>(scene.c.problem))
     suspects = LayerNormSuspects(scene);
-  for (Suspect& suspect : suspects) {
-    std::optional<Proof> proof = suspect.test(tested);
-    if (!proof.has_value()) continue;
-    if (!proof->reads_as.empty()) suspect.reads_as = std::move(proof->reads_as);
-    return Conviction{std::move(suspect.reads_as), std::move(proof->evidence),
-                      std::move(suspect.next_step)};
+  std::optional<Conviction> likely;
+  // Elements that are only just wrong tell little, so the worst are tried, too; what is
+  // said of the size of errors holds of the spread ones alone.
+  for (const bool worst : {false, true}) {
+    const std::vector<WrongElement> tested = worst ? Worst(anatomy.samples) : spread;
+    for (const Suspect& suspect : suspects) {
+      std::optional<Proof> proof = suspect.test(tested);
+      if (!proof.has_value()) continue;
+      if (proof->circumstantial && (worst || likely.has_value())) continue;
+      Conviction conviction{proof->reads_as.empty() ? suspect.reads_as : proof->reads_as,
+                            proof->evidence, suspect.next_step, proof->circumstantial};
+      if (!conviction.circumstantial) return conviction;
+      likely = std::move(conviction);
+    }
   }
-  return std::nullopt;
+  return likely;
 }
 
 }  // namespace assay

@@ -23,6 +23,9 @@ namespace assay {
 struct Proof {
   std::string evidence;  // "16 of 16 sampled elements are what that gives"
   std::string reads_as;  // in place of the suspect's, where the test found out more
+  // The errors are of the size the fault gives, no more: what fits element by element,
+  // or names their place, comes first.
+  bool circumstantial = false;
 };
 
 // A fault, and the test for it.
@@ -38,6 +41,7 @@ struct Conviction {
   std::string reads_as;
   std::string evidence;
   std::string next_step;
+  bool circumstantial = false;
 };
 
 // What every test needs; all must outlive the suspects.
@@ -86,7 +90,8 @@ std::vector<Suspect> OnlineSoftmaxSuspects(const Scene& scene);
 std::vector<Suspect> SoftmaxSuspects(const Scene& scene);
 std::vector<Suspect> LayerNormSuspects(const Scene& scene);
 
-// The first suspect of the case's operator that the anatomy's samples bear out.
+// The first suspect of the case's operator that the anatomy's samples bear out; one with
+// circumstantial evidence only where there is no other.
 std::optional<Conviction> FindSuspect(const Scene& scene, const Anatomy& anatomy);
 
 }  // namespace assay

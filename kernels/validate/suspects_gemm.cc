@@ -130,7 +130,7 @@ Suspect WrongStretch(const Scene& scene) {
     }
     if (extents.size() != 1) return std::nullopt;
     return Proof{Cat("so in ", elements.size(), " of ", elements.size(), " sampled elements"),
-                 Name(*common->begin(), p.k)};
+                 Name(*common->begin(), p.k), false};
   };
   return suspect;
 }
@@ -174,7 +174,7 @@ Suspect NarrowAccumulator(const Scene& scene, DType format) {
     if (same == elements.size()) {
       return Proof{Cat(same, " of ", same, " sampled elements are what sums in ", Name(format),
                        ", term after term, give"),
-                   ""};
+                   "", false};
     }
     // Another order of the sum gives other errors of the same size.
     const bool alike = seen <= kAlike * simulated && simulated <= kAlike * seen;
@@ -184,7 +184,7 @@ Suspect NarrowAccumulator(const Scene& scene, DType format) {
     if (!alike || !small || !able) return std::nullopt;
     return Proof{absl::StrFormat("the errors are of the size that gives: %.2g rms, %.2g simulated",
                                  seen, simulated),
-                 ""};
+                 "", true};
   };
   return suspect;
 }

@@ -31,7 +31,8 @@ std::optional<Proof> Explains(std::span<const WrongElement> elements,
     left += rest * rest;
   }
   if (!(left <= kLeft * kLeft * seen)) return std::nullopt;
-  return Proof{Cat("simulated so, ", elements.size(), " sampled elements come out alike"), ""};
+  return Proof{Cat("simulated so, ", elements.size(), " sampled elements come out alike"), "",
+               false};
 }
 
 // The input row of an element.
