@@ -1,10 +1,10 @@
 // The right output of a softmax, and how far a right kernel may be from it.
 //
 //   r = exp(x − m)/l,   m = max x, l = Σ exp(x − m) of the row
-//   E = r·u·(2|x − m| + 2(|x| + |m|) + 8 + n) + r·u_i + the accumulator's smallest normal
+//   E = r·u·(2|x − m| + 2(|x| + |m|) + 8 + n) + r·u_i + 2·the accumulator's smallest normal
 // n, the row's length, stands for the unknown depth of the sum; |x| + |m| is for
 // kernels that scale before they subtract; the last term for exponentials that
-// flush their subnormal results. u_i is the roundoff of the format a kernel
+// flush their subnormal results, twice for those that make 2^k as 2·2^(k−1). u_i is the roundoff of the format a kernel
 // declares it holds its exponentials in before it divides, 0 where it does not. Counted twice for
 // fp64, 0 where r is not finite. A row with a NaN, an Inf, or nothing but -Inf is NaN (IEEE: inf −
 // inf).
@@ -21,6 +21,9 @@
 
 namespace assay {
 
+// What an exponential may lose to flushing, in smallest normal numbers.
+inline constexpr double kFlushedExp = 2.0;
+
 // E of an element, from r, x and the row's maximum and length.
 inline double SoftmaxAllowance(const Arithmetic& arithmetic, double intermediate, double r,
                                double x, double max, std::int64_t n) {
@@ -28,7 +31,7 @@ inline double SoftmaxAllowance(const Arithmetic& arithmetic, double intermediate
   if (!std::isfinite(r) || !std::isfinite(x)) return 0.0;
   const double roundings =
       2 * std::abs(x - max) + 2 * (std::abs(x) + std::abs(max)) + 8 + static_cast<double>(n);
-  return arithmetic.times * (r * arithmetic.u * roundings + arithmetic.min_normal) +
+  return arithmetic.times * (r * arithmetic.u * roundings + kFlushedExp * arithmetic.min_normal) +
          r * intermediate;
 }
 

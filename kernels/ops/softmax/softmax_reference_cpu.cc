@@ -43,7 +43,7 @@ void Row(const Arithmetic& arithmetic, double intermediate, std::int64_t n, cons
   const V l = hn::SumOfLanes(d, sum);
   const V two = hn::Set(d, 2.0), u = hn::Set(d, arithmetic.u * arithmetic.times);
   const V fixed = hn::Set(d, 8.0 + static_cast<double>(n));
-  const V flush = hn::Set(d, arithmetic.min_normal * arithmetic.times);
+  const V flush = hn::Set(d, kFlushedExp * arithmetic.min_normal * arithmetic.times);
   const V size = hn::Abs(max);
   const V held = hn::Set(d, intermediate);
   for (std::int64_t i = 0; i < n; i += lanes) {

@@ -1,0 +1,93 @@
+"""`assay selftest`: planted defects are found by the checks that must find them, right
+kernels pass, the score is a metric, and none of it sets the device aside."""
+
+import unittest
+
+import harness
+
+# Defects that end the process, one that only repeats show, one of each other kind.
+SOME = "wrong-tile,doubled-product,race,wrong-axis,past-the-end,crash,hang,correct"
+
+
+class Selftest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = harness.Daemon()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.stop()
+
+    def test_some_defects_are_found_as_the_document_says(self):
+        run = self.daemon.run("selftest", "--quick", "--dtype", "fp32", "--defect", SOME,
+                              "--format", "json")
+        self.assertEqual(run.code, 0, run)
+        document = run.json()
+        self.assertEqual(document["schema"], "assay.selftest/v1")
+        rows = {row["defect"]: row for row in document["rows"]}
+        self.assertEqual(set(rows), set(SOME.split(",")) - {"correct"})
+        for row in rows.values():
+            self.assertTrue(row["caught"], row)
+            self.assertIn(row["check"], row["caught_by"])
+            self.assertEqual(row["provider"], f"planted/{row['defect']}")
+            self.assertEqual(set(row["others"]), {"allclose", "derived", "legacy"})
+        self.assertIn("bound", rows["wrong-tile"]["caught_by"])
+        self.assertTrue(rows["wrong-tile"]["others"]["allclose"], "a whole tile is wrong")
+        self.assertIn("exact", rows["doubled-product"]["caught_by"])
+        self.assertFalse(rows["past-the-end"]["others"]["derived"], "the values are right")
+        self.assertEqual(rows["hang"]["caught_by"], ["timeout"])
+        self.assertGreater(document["correct"]["runs"], 0)
+        self.assertEqual(document["correct"]["false_alarms"], 0)
+        self.assertEqual(self.daemon.metric("assay_selftest_detected_ratio", device="cpu:0"), 1.0)
+        self.assertEqual(self.daemon.metric("assay_selftest_false_alarms_total", device="cpu:0"),
+                         0.0)
+        self.assertEqual(self.daemon.metric("assay_device_quarantined", device="cpu:0"), 0.0)
+        scraped = self.daemon.scrape()
+        self.assertNotIn('provider="planted', scraped)
+        self.assertEqual(self.daemon.metric("assay_jobs_total", verdict="FAILED"), 0.0)
+
+    def test_the_suite_has_the_jobs_verdict_and_right_kernels_raise_no_alarm(self):
+        run = self.daemon.run("run", "--suite", "selftest", "--op", "layer_norm", "--dtype",
+                              "fp32", "--format", "json")
+        self.assertEqual(run.code, 0, run)
+        tests = run.json()["tests"]
+        verdicts = {t["verdict"] for t in tests if t["provider"].startswith("planted/")}
+        self.assertEqual(verdicts, {"FAILED"}, "a planted kernel is there to fail")
+        right = [t for t in tests if not t["provider"].startswith("planted/")]
+        self.assertTrue(right)
+        self.assertEqual({t["verdict"] for t in right}, {"PASSED"})
+        suites = {s["name"] for s in self.daemon.run("suites", "--format", "json").json()["suites"]}
+        self.assertIn("selftest", suites)
+
+    def test_a_table_and_a_document(self):
+        words = ("--quick", "--op", "softmax", "--dtype", "fp32")
+        table = self.daemon.run("selftest", *words)
+        self.assertEqual(table.code, 0, table)
+        self.assertIn("underflow-tail", table.out)
+        self.assertIn("0 false alarms", table.err)
+        markdown = self.daemon.run("selftest", *words, "--format", "markdown")
+        self.assertIn("| softmax | underflow-tail |", markdown.out)
+
+    def test_what_cannot_be_asked_for_is_a_usage_error(self):
+        for words in (["--trials", "0"], ["--quick", "--trials", "2"], ["--format", "csv"],
+                      ["--op", "nonsense"], ["--defect", "nonsense"], ["--dtype", "fp3"]):
+            with self.subTest(words=words):
+                self.assertEqual(self.daemon.run("selftest", *words).code, 2)
+        gone = harness.run_client("selftest", "--target", "127.0.0.1:1")
+        self.assertEqual(gone.code, 3, gone)
+
+
+class OnStart(unittest.TestCase):
+    def test_a_daemon_can_be_told_to_test_itself_when_it_starts(self):
+        daemon = harness.Daemon(flags=("--selftest-on-start",))
+        try:
+            jobs = daemon.run("jobs", "--format", "json").json()["jobs"]
+            self.assertEqual([job["suite"] for job in jobs], ["selftest"])
+            self.assertEqual(jobs[0]["labels"]["origin"], "selftest-on-start")
+            self.assertEqual(daemon.run("cancel", jobs[0]["name"]).code, 0)
+        finally:
+            daemon.stop()
+
+
+if __name__ == "__main__":
+    harness.main()
