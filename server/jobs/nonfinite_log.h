@@ -1,0 +1,33 @@
+// A line of the log where a kernel first gives NaN or infinities, with what its inputs
+// held: one for each device, operator, provider, format and kind, as the counters
+// count them (assay_nan_total, assay_inf_total).
+#ifndef ASSAY_SERVER_JOBS_NONFINITE_LOG_H_
+#define ASSAY_SERVER_JOBS_NONFINITE_LOG_H_
+
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "assay/v1/case.pb.h"
+
+namespace assay {
+
+// Thread-safe.
+class NonFiniteLog {
+ public:
+  // Writes a line (warn; info where the reference has them, too) for each kind and
+  // origin of the result that has not been seen before.
+  void Saw(std::string_view job, const v1::CaseResult& result);
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> seen_;
+};
+
+// "a min -4.1 max 4.1 mean 0.01 rms 1 zeros 0 nan 0 inf 0; b …".
+std::string InputsText(const v1::CaseResult& result);
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_JOBS_NONFINITE_LOG_H_
