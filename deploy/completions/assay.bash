@@ -30,6 +30,8 @@ _assay() {
   help=$("${path[@]}" --help 2>/dev/null) || help=$(assay --help 2>/dev/null)
   if [[ $current == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$(grep -oE -- '--[a-z][a-z-]+' <<<"$help"$'\n'"$(assay --help 2>/dev/null)" | sort -u)" -- "$current")
+  elif [[ ${path[1]:-} == compare ]]; then
+    mapfile -t COMPREPLY < <(compgen -f -- "$current")
   elif [[ ${path[1]:-} =~ ^(watch|show|explain|report|cancel)$ ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$(assay jobs --limit 20 2>/dev/null | awk 'NR > 1 { print $1 }')" -- "$current")
   else

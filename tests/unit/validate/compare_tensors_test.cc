@@ -169,6 +169,7 @@ TEST_F(CompareTensors, NanRejectsUnderEveryCriterion) {
       if (criterion == Criterion::kUlp) c_.rule.max_ulp = 1e30;
       CaseOutcome outcome = Done();
       ASSERT_EQ(outcome.verdict, Verdict::kFailed) << bad;
+      ASSERT_FALSE(outcome.findings.empty());
       EXPECT_EQ(outcome.findings[0].reason, "class");
       // The same on the other side, and none where both agree.
       bytes_[0].swap(bytes_[1]);
@@ -186,6 +187,7 @@ TEST_F(CompareTensors, PoisonMeansNothing) {
   std::memcpy(bytes_[0].data() + 4, &poison, sizeof poison);
   const CaseOutcome outcome = Done();
   EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  ASSERT_FALSE(outcome.findings.empty());
   EXPECT_EQ(outcome.findings[0].reason, "class");
   EXPECT_EQ(outcome.compare->unwritten, 0);
   EXPECT_EQ(outcome.compare->nan_count, 1);
@@ -221,6 +223,7 @@ TEST_F(CompareTensors, NothingComparedProvesNothing) {
   Two(DType::kF32, {}, DType::kF64, {});
   CaseOutcome outcome = Done();
   EXPECT_EQ(outcome.verdict, Verdict::kInconclusive);
+  ASSERT_FALSE(outcome.findings.empty());
   EXPECT_EQ(outcome.findings[0].reason, "empty");
   c_.expected.reset();
   c_.expected_digest = std::string(32, '0');
@@ -247,6 +250,7 @@ TEST_F(CompareTensors, ADigestIsHeldAgainstRawAndCanonicalForm) {
   bytes_[0] = Packed(DType::kBF16, values);
   const CaseOutcome outcome = Done();
   EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  ASSERT_FALSE(outcome.findings.empty());
   EXPECT_EQ(outcome.findings[0].reason, "exact");
 }
 
@@ -279,6 +283,7 @@ TEST_F(CompareProduct, OperandsGiveTheReferenceAndItsBound) {
   bytes_[0] = Packed(DType::kF32, {58, 64, 139, 154.001});
   const CaseOutcome wrong = Done();
   EXPECT_EQ(wrong.verdict, Verdict::kFailed);
+  ASSERT_FALSE(wrong.findings.empty());
   EXPECT_EQ(wrong.findings[0].reason, "bound");
   EXPECT_THAT(wrong.findings[0].message, HasSubstr("[1,1]"));
   ASSERT_EQ(wrong.inputs.size(), 2u);
@@ -303,6 +308,7 @@ TEST_F(CompareProduct, AWrongExpectedIsSaid) {
   bytes_[1] = Packed(DType::kF32, {58, 65, 139, 154});
   const CaseOutcome outcome = Done();
   EXPECT_EQ(outcome.verdict, Verdict::kInconclusive);
+  ASSERT_FALSE(outcome.findings.empty());
   EXPECT_THAT(outcome.findings[0].message, HasSubstr("EXPECTED is not what the operands give"));
   EXPECT_THAT(outcome.findings[0].message, HasSubstr("[0,1] is 65, computed 64"));
 }
