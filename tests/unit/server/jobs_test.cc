@@ -227,6 +227,18 @@ TEST_F(JobsTest, ExecutorGetsEveryDefault) {
   EXPECT_EQ(cpu_->last_limit(), absl::Seconds(5));
 }
 
+// Kernels that are wrong on purpose run beside the others where a filter names them.
+TEST_F(JobsTest, AFilterThatNamesAPlantedKernelRunsIt) {
+  Start();
+  v1::JobSpec spec = Copies(1, "");
+  spec.mutable_filter()->add_providers("builtin");
+  spec.mutable_filter()->add_providers("planted/wrong-tile");
+  EXPECT_EQ(Finish(Create(spec)).counts().total(), 2);
+  ASSERT_EQ(cpu_->executed().size(), 2u);
+  EXPECT_EQ(cpu_->executed()[0].provider(), "builtin");
+  EXPECT_EQ(cpu_->executed()[1].provider(), "planted/wrong-tile");
+}
+
 TEST_F(JobsTest, HigherPriorityFirstThenTheOlder) {
   CaseGate gate;
   cpu_->GateBy(gate);

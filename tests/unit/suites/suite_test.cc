@@ -88,6 +88,49 @@ TEST(Suite, MistakesAreAnsweredWithLineColumnAndTheNearestName) {
               HasSubstr("unknown mode \"bench\""));
 }
 
+TEST(Suite, ReadsWhatAPublishedTableSaysOfACase) {
+  const absl::StatusOr<Suite> suite = ParseSuite(std::string(kHead) + R"(
+[[case]]
+op = "copy"
+dtype = "fp32"
+count = 4
+accumulations = 64
+split_k = 4
+probes = false
+published = { name = "a row", max_abs_error = 2.32, limit = 0.5, passed = false, source = "here" }
+[[case]]
+op = "gemm"
+dtype = "fp32"
+shape = { m = 1, n = 2, k = 3 }
+verify = "checksum"
+published = { name = "another", passed = true }
+)",
+                                                 "t.toml", "cpu");
+  ASSERT_TRUE(suite.ok()) << suite.status();
+  const Case& first = suite->cases[0];
+  ASSERT_TRUE(first.published.has_value());
+  EXPECT_EQ(first.published->name, "a row");
+  EXPECT_EQ(first.published->max_abs_error, 2.32);
+  EXPECT_EQ(first.published->limit, 0.5);
+  EXPECT_FALSE(first.published->passed);
+  EXPECT_EQ(first.published->source, "here");
+  EXPECT_EQ(first.accumulations, 64);
+  EXPECT_EQ(first.split_k, 4);
+  EXPECT_FALSE(first.probes);
+  const Case& second = suite->cases[1];
+  EXPECT_EQ(second.verify, Verification::kChecksum);
+  EXPECT_FALSE(second.published->max_abs_error.has_value());
+  EXPECT_FALSE(second.published->limit.has_value());
+  EXPECT_TRUE(second.published->passed);
+  const std::string copy = "[[case]]\nop = \"copy\"\ndtype = \"fp32\"\ncount = 4\n";
+  EXPECT_THAT(ErrorOf(copy + "published = 3\n"), HasSubstr("t.toml:8:13: published: must be"));
+  EXPECT_EQ(ErrorOf(copy + "published = { nam = \"x\" }\n"),
+            "t.toml:8:15: unknown key \"nam\"; did you mean \"name\"?");
+  EXPECT_THAT(ErrorOf(copy + "published = { limit = \"x\" }\n"), HasSubstr("must be a number"));
+  EXPECT_THAT(ErrorOf(copy + "split_k = -1\n"), HasSubstr("split_k: must be from 0 to"));
+  EXPECT_THAT(ErrorOf(copy + "verify = \"sum\"\n"), HasSubstr("unknown verify \"sum\""));
+}
+
 // Four short lists make 10^8 cases: counted, not expanded.
 TEST(Suite, RefusesMoreCasesThanItsLimit) {
   const auto list = [](const char* key, int n) {
@@ -126,7 +169,8 @@ TEST(Suite, NamesWhatIsMissing) {
 // Every suite that ships is read for every backend.
 TEST(Suite, ShippedSuitesParse) {
   const std::vector<std::string> names = ListSuiteNames(ASSAY_SUITES_DIR);
-  EXPECT_THAT(names, ::testing::IsSupersetOf({"kernel-lab", "precision-softmax", "smoke"}));
+  EXPECT_THAT(names, ::testing::IsSupersetOf({"fp8-attention", "kernel-lab", "precision",
+                                              "precision-softmax", "smoke"}));
   for (const std::string& name : names) {
     const absl::StatusOr<std::string> text = ReadSuiteText(ASSAY_SUITES_DIR, name);
     ASSERT_TRUE(text.ok()) << text.status();

@@ -1,0 +1,32 @@
+"""Kernels that are right do not fail: the short form of tests/false_alarms --random."""
+
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+import harness
+
+SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "false_alarms")
+
+
+class FalseAlarms(unittest.TestCase):
+    def test_random_cases_raise_none(self):
+        done = subprocess.run(
+            [sys.executable, SCRIPT, "--random", "--runs", "600", "--seeds", "3", "--first", "101"],
+            capture_output=True, text=True, timeout=600, check=False)
+        said = f"{done.stdout}\n{done.stderr}"
+        self.assertEqual(done.returncode, 0, said)
+        total = re.search(r"^(\d+) case runs, (\d+) false alarms$", done.stdout, re.M)
+        self.assertTrue(total, said)
+        self.assertGreaterEqual(int(total.group(1)), 600)
+        self.assertEqual(int(total.group(2)), 0)
+        self.assertEqual(len(re.findall(r"^seed \d+: ", done.stdout, re.M)), 3, said)
+        # Most of what ran proved something.
+        passed = int(re.search(r"(\d+) passed", done.stdout).group(1))
+        self.assertGreater(passed, 0.8 * int(total.group(1)), said)
+
+
+if __name__ == "__main__":
+    harness.main()
