@@ -17,7 +17,8 @@
 //              what rounding the output alone does. What exceeds it is suspicious, and is
 //              recomputed element by element by the caller.
 // Where every sum is exact (integers; whole numbers whose partial sums the accumulator
-// and the output hold) every residual must be exactly 0.
+// and the output hold) every residual must be exactly 0; of fp64 outputs that shows an
+// error down to the last bit of a row's sum.
 //
 // An error e in one element (i, j) leaves ±e in row i and in column j, with the signs of
 // x_j and w_i: where both sides tell the same tale they meet in the element.

@@ -254,7 +254,9 @@ Judgement JudgeChecksums(const Case& c, const Plan& plan, const ChecksumFindings
   evidence.compare = &judged;
   evidence.rechecked = findings.rechecked;
   evidence.recheck_fault = findings.fault;
-  Judgement j = Judge(c, plan, evidence);
+  Plan judged_plan = plan;
+  judged_plan.exact |= findings.exact;
+  Judgement j = Judge(c, judged_plan, evidence);
   if (j.verdict == Verdict::kError) return j;
   if (!findings.wrong.empty()) {
     j.verdict = Verdict::kFailed;

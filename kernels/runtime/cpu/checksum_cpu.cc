@@ -48,8 +48,8 @@ class Pass {
     Reserve();
     const std::int64_t panels = (x_.rows + kChecksumPanel - 1) / kChecksumPanel;
     const std::int64_t panel = std::min(kChecksumPanel, x_.rows) * x_.cols;
-    if (r_.right.batch_stride == 0) right_ = Padded(r_.right, 0, r_.probes, probes_);
-    if (r_.row_weights.batch_stride == 0) row_weights_ = Padded(r_.row_weights, 0, 1, 1);
+    if (r_.right.batch_stride == 0) right_ = Tiled(r_.right, 0, r_.probes, probes_);
+    if (r_.row_weights.batch_stride == 0) row_weights_ = Tiled(r_.row_weights, 0, 1, 1);
     ParallelFor(x_.batch * panels,
                 std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, panel)),
                 [&](std::int64_t begin, std::int64_t end) {
@@ -79,13 +79,16 @@ class Pass {
   }
 
   // A matrix's vectors along columns, as panels want them.
-  std::vector<double> Padded(const ProbeVectors& v, std::int64_t batch, std::int64_t count,
-                             std::int64_t room) const {
+  std::vector<double> Tiled(const ProbeVectors& v, std::int64_t batch, std::int64_t count,
+                            std::int64_t room) const {
     if (v.data == nullptr) return {};
     std::vector<double> out(Size(room * padded_));
     const double* from = v.data + batch * v.batch_stride;
     for (std::int64_t p = 0; p < count; ++p) {
-      std::copy_n(from + p * x_.cols, x_.cols, out.data() + p * padded_);
+      for (std::int64_t col = 0; col < x_.cols; col += kChecksumTile) {
+        std::copy_n(from + p * x_.cols + col, std::min(kChecksumTile, x_.cols - col),
+                    out.data() + col * room + p * kChecksumTile);
+      }
     }
     return out;
   }
@@ -95,10 +98,10 @@ class Pass {
     const auto or_null = [](std::vector<double>& v) { return v.empty() ? nullptr : v.data(); };
     std::vector<double> right = r_.right.batch_stride == 0
                                     ? std::vector<double>{}
-                                    : Padded(r_.right, batch, r_.probes, probes_);
+                                    : Tiled(r_.right, batch, r_.probes, probes_);
     std::vector<double> weights = r_.row_weights.batch_stride == 0
                                       ? std::vector<double>{}
-                                      : Padded(r_.row_weights, batch, 1, 1);
+                                      : Tiled(r_.row_weights, batch, 1, 1);
     ColumnSums sums;
     sums.batch = batch;
     if (r_.left.data != nullptr) sums.products.resize(Size(probes_ * padded_));
@@ -114,7 +117,6 @@ class Pass {
     p.data = r_.matrix.data;
     p.ld = x_.ld;
     p.cols = x_.cols;
-    p.padded = padded_;
     p.probes = r_.right.data == nullptr && r_.left.data == nullptr ? 0 : static_cast<int>(probes_);
     p.right = right.empty() ? or_null(right_) : right.data();
     p.row_weights = weights.empty() ? or_null(row_weights_) : weights.data();
@@ -158,16 +160,20 @@ class Pass {
     std::sort(parts_.begin(), parts_.end(),
               [](const auto& a, const auto& b) { return a.first < b.first; });
     for (const auto& [at, part] : parts_) {
-      const auto add = [&](const std::vector<double>& from, std::int64_t count,
+      const auto add = [&](const std::vector<double>& from, std::int64_t count, std::int64_t room,
                            std::vector<double>& to) {
         for (std::int64_t p = 0; !from.empty() && p < count; ++p) {
           double* sum = to.data() + (part.batch * count + p) * x_.cols;
-          for (std::int64_t j = 0; j < x_.cols; ++j) sum[j] += from[Size(p * padded_ + j)];
+          for (std::int64_t col = 0; col < x_.cols; col += kChecksumTile) {
+            const double* tile = from.data() + col * room + p * kChecksumTile;
+            const std::int64_t n = std::min(kChecksumTile, x_.cols - col);
+            for (std::int64_t j = 0; j < n; ++j) sum[col + j] += tile[j];
+          }
         }
       };
-      add(part.products, r_.probes, out_.col_products);
-      add(part.absolute, 1, out_.col_absolute);
-      add(part.squares, 1, out_.col_squares);
+      add(part.products, r_.probes, probes_, out_.col_products);
+      add(part.absolute, 1, 1, out_.col_absolute);
+      add(part.squares, 1, 1, out_.col_squares);
     }
   }
 

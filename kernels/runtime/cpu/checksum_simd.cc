@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "hwy/cache_control.h"
 #include "kernels/numerics/convert.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -88,17 +87,23 @@ class Walk {
         continue;
       }
       const std::int64_t at = p_.offset + (row + r) * p_.ld + col;
-      if (row + r + kStrip < p_.rows) PrefetchRow(at + kStrip * p_.ld, cols);
+      // The strip after this one: below it, or the first of the next tile.
+      if (row + r + kStrip < p_.rows) {
+        PrefetchRow(at + kStrip * p_.ld, cols);
+      } else if (col + cols < p_.cols) {
+        PrefetchRow(p_.offset + r * p_.ld + col + cols, std::min(kTile, p_.cols - col - cols));
+      }
       LoadRow(at, cols, out);
       std::fill(out + cols, out + width_, 0.0);
     }
     if (p_.counts) valid_ = strip_rows_ * cols;
   }
 
+  // Into the second-level cache: the first has no more misses to spare.
   void PrefetchRow(std::int64_t at, std::int64_t cols) const {
     const std::int64_t bits = Info(p_.dtype).storage_bits;
     const auto* first = static_cast<const unsigned char*>(p_.data) + at * bits / 8;
-    for (std::int64_t b = 0; b < cols * bits / 8; b += 64) hwy::Prefetch(first + b);
+    for (std::int64_t b = 0; b < cols * bits / 8; b += 64) __builtin_prefetch(first + b, 0, 2);
   }
 
   void LoadRow(std::int64_t at, std::int64_t cols, double* out) const {
@@ -138,7 +143,7 @@ class Walk {
 
   HWY_INLINE void RowProducts(int group, std::int64_t strip, std::int64_t col) {
     const D d;
-    const double* x = p_.right + group * kProbeGroup * p_.padded + col;
+    const double* x = p_.right + col * p_.probes + group * kProbeGroup * kTile;
     double* sums = sums_[strip].products;
     for (int r0 = 0; r0 < kStrip; r0 += kRowsAtOnce) {
       V acc[kProbeGroup][kRowsAtOnce];
@@ -155,7 +160,7 @@ class Walk {
         for (int r = 0; r < kRowsAtOnce; ++r) v[r] = hn::Load(d, tile_ + (r0 + r) * kTile + j);
 #pragma GCC unroll 4
         for (int p = 0; p < kProbeGroup; ++p) {
-          const V xp = hn::LoadU(d, x + p * p_.padded + j);
+          const V xp = hn::LoadU(d, x + p * kTile + j);
 #pragma GCC unroll 4
           for (int r = 0; r < kRowsAtOnce; ++r) acc[p][r] = hn::MulAdd(v[r], xp, acc[p][r]);
         }
@@ -179,17 +184,18 @@ class Walk {
 #pragma GCC unroll 4
       for (int r = 0; r < kStrip; ++r) w[p][r] = hn::Set(d, r < strip_rows_ ? left[r] : 0.0);
     }
-    double* out = p_.col_products + group * kProbeGroup * p_.padded + col;
+    double* out = p_.col_products + col * p_.probes + group * kProbeGroup * kTile;
     for (std::int64_t j = 0; j < width_; j += Lanes()) {
       V v[kStrip];
 #pragma GCC unroll 4
       for (int r = 0; r < kStrip; ++r) v[r] = hn::Load(d, tile_ + r * kTile + j);
 #pragma GCC unroll 4
       for (int p = 0; p < kProbeGroup; ++p) {
-        double* at = out + p * p_.padded + j;
-        const V even = hn::MulAdd(v[2], w[p][2], hn::MulAdd(v[0], w[p][0], hn::LoadU(d, at)));
-        const V odd = hn::MulAdd(v[3], w[p][3], hn::Mul(v[1], w[p][1]));
-        hn::StoreU(hn::Add(even, odd), d, at);
+        double* at = out + p * kTile + j;
+        V sum = hn::LoadU(d, at);
+#pragma GCC unroll 4
+        for (int r = 0; r < kStrip; ++r) sum = hn::MulAdd(v[r], w[p][r], sum);
+        hn::StoreU(sum, d, at);
       }
     }
   }
