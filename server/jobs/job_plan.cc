@@ -13,6 +13,7 @@
 #include "kernels/numerics/cat.h"
 #include "kernels/numerics/near_name.h"
 #include "kernels/ops/op.h"
+#include "kernels/suites/golden.h"
 #include "kernels/suites/suite.h"
 #include "server/base/case_spec.h"
 #include "server/base/wire.h"
@@ -325,6 +326,11 @@ absl::StatusOr<Suite> ReadSuite(const v1::JobSpec& spec, std::string_view backen
     file = Cat(spec.suite(), ".toml");
   }
   absl::StatusOr<Suite> suite = ParseSuite(text, file, backend);
+  if (suite.ok() && spec.source_case() == v1::JobSpec::kSuite) {
+    const absl::StatusOr<Golden> golden = ReadGolden(options.suites_folder, spec.suite());
+    if (!golden.ok()) return absl::InternalError(golden.status().message());
+    ApplyGolden(*golden, *suite);
+  }
   const char* field = spec.source_case() == v1::JobSpec::kSuite ? "spec.suite" : "spec.suite_text";
   if (suite.ok()) {
     CheckName(Cat(field, ": name"), suite->name, errors);
