@@ -231,7 +231,13 @@ std::vector<Detail> ExplanationOf(const v1::CaseResult& result) {
     if (!failed) add("margin", MarginText(result));
     add("checks", QuietChecks(result));
   }
-  for (const auto& probe : result.probes()) add("probe", ProbeText(probe));
+  for (const auto& probe : result.probes()) {
+    // What failed has a finding that says the same.
+    const bool said = std::any_of(findings.begin(), findings.end(), [&](const Detail& finding) {
+      return finding.text.starts_with(probe.name() + ": ");
+    });
+    if (!said) add("probe", ProbeText(probe));
+  }
   std::vector<std::string> criteria;
   for (const auto& criterion : result.criteria()) criteria.push_back(CriterionText(criterion));
   add("others", absl::StrJoin(criteria, ", "));
