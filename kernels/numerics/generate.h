@@ -191,8 +191,7 @@ inline double PlacedValue(const Pattern& p, std::int64_t index, std::int64_t row
     case PatternKind::kOneHot:
       return col == row % cols ? p.a : 0.0;
     case PatternKind::kSequential:
-      return p.a *
-             (static_cast<double>(index % static_cast<std::int64_t>(p.b)) / kSequentialUnit);
+      return p.a * (static_cast<double>(index % static_cast<std::int64_t>(p.b)) / kSequentialUnit);
     case PatternKind::kRowVary:
       return p.a * static_cast<double>(row % kVaryPeriod);
     case PatternKind::kColVary:

@@ -172,7 +172,8 @@ class Prober {
   }
 
   // The whole output against the probe's own reference.
-  End JudgeWhole(const KernelProbe& probe, const Plan& plan, Launcher& launcher, ProbeOutcome& outcome) {
+  End JudgeWhole(const KernelProbe& probe, const Plan& plan, Launcher& launcher,
+                 ProbeOutcome& outcome) {
     clock_.Enter(Phase::kReference);
     absl::Status status =
         s_.op.Reference(probe.data, plan, device_, launcher.inputs(), launcher.reference());
@@ -235,8 +236,8 @@ class Prober {
   }
 
   // Elements against those of the case's own output, within both bounds.
-  End HoldAgainst(const std::optional<Kept>& kept, const KernelProbe& probe, const Launcher& launcher,
-                  ProbeOutcome& outcome) {
+  End HoldAgainst(const std::optional<Kept>& kept, const KernelProbe& probe,
+                  const Launcher& launcher, ProbeOutcome& outcome) {
     clock_.Enter(Phase::kCompare);
     std::vector<double> actual;
     absl::Status status = Gather(launcher.output(), probe.same_elements, actual);

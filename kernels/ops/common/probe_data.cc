@@ -71,7 +71,7 @@ std::optional<Pattern> IntegerData(std::int64_t k, DType input, DType output, co
 }
 
 std::vector<KernelProbe> ProductProbes(const Case& c, const Problem& problem, std::int64_t k,
-                                 const SumUse& use) {
+                                       const SumUse& use) {
   const DType output = OutputType(c);
   std::vector<KernelProbe> probes;
   // Integer kernels are judged exactly on any data: the one is for its digest.

@@ -39,7 +39,7 @@ std::optional<Pattern> IntegerData(std::int64_t k, DType input, DType output, co
 
 // Both probes of a product of sums of k: one where integers make every case exact.
 std::vector<KernelProbe> ProductProbes(const Case& c, const Problem& problem, std::int64_t k,
-                                 const SumUse& use);
+                                       const SumUse& use);
 
 // Largest magnitude in the first two operands of an exact case.
 double LargestElement(const Plan& plan);
