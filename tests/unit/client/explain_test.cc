@@ -126,7 +126,7 @@ TEST(Slices, RunTheCaseAgainAndPrintAGrid) {
                                     "  2    0  1.5    3\n"
                                     "  3  4.5    6  7.5\n"));
   ASSERT_EQ(service.created().size(), 1u);
-  const v1::JobSpec& job = service.created()[0].spec();
+  const v1::JobSpec job = service.created()[0].spec();
   EXPECT_EQ(job.device(), "cpu:0");
   ASSERT_EQ(job.cases().cases_size(), 1);
   const v1::CaseSpec& spec = job.cases().cases(0);
@@ -155,8 +155,9 @@ TEST(Slices, GoWithARunAsTheyAreWritten) {
   const Output output = RunGemm(
       service, {"--slice", "actual[0:2,0:2],b[0,:]", "--slice", "bound[1]", "--seed", "1,2"});
   EXPECT_EQ(output.code, 0) << output.err;
-  ASSERT_EQ(service.created()[0].spec().cases().cases_size(), 2);
-  for (const v1::CaseSpec& spec : service.created()[0].spec().cases().cases()) {
+  const v1::JobSpec job = service.created()[0].spec();
+  ASSERT_EQ(job.cases().cases_size(), 2);
+  for (const v1::CaseSpec& spec : job.cases().cases()) {
     EXPECT_THAT(spec.slices(), ElementsAre("actual[0:2,0:2]", "b[0,:]", "bound[1]"));
   }
   EXPECT_THAT(output.out, HasSubstr("    actual[2:4,6:9]\n"));
