@@ -72,6 +72,15 @@ class Explain(unittest.TestCase):
                       "origin=kernel", "expected=false", "x min 1000 max 1000 mean 1000"):
             self.assertIn(words, lines[0])
 
+    def test_a_slow_kernel_is_called_slow(self):
+        run = self.daemon.run("bench", "gemm", "--m", "256", "--n", "256", "--k", "256", "--dtype",
+                              "fp32", "--provider", "planted/slow", "--format", "json")
+        test = run.json()["tests"][0]
+        self.assertEqual(test["verdict"], "PASSED", test)
+        self.assertIn("slow: ", test["reads_as"])
+        self.assertIn("roof", test["reads_as"])
+        self.assertIn("tile sizes", test["next_step"])
+
     def test_a_pass_is_told_how_close_it_came(self):
         job, _ = self.job("gemm", "--m", "32", "--n", "32", "--k", "32", "--dtype", "bf16",
                           "--provider", "builtin")
