@@ -225,6 +225,12 @@ double LargestMagnitude(const Pattern& pattern) {
   return std::numeric_limits<double>::infinity();
 }
 
+bool MayBeInfinite(const Pattern& pattern, DType dtype) {
+  const FormatInfo& f = assay::Info(dtype);
+  const double most = LargestMagnitude(pattern);
+  return f.has_inf && (std::isinf(most) || (f.storage_bits > 8 && most > f.max_finite));
+}
+
 std::optional<Pattern> ParsePattern(std::string_view text, std::string* error) {
   const auto fail = [error](std::string message) -> std::optional<Pattern> {
     if (error != nullptr) *error = std::move(message);

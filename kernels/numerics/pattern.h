@@ -101,6 +101,10 @@ bool IsZeroMeanRandom(const Pattern& pattern);
 // infinite for the infinities.
 double LargestMagnitude(const Pattern& pattern);
 
+// Whether an operand of the format may hold infinities: those of the pattern, or what
+// overflows. 8- and 4-bit formats saturate.
+bool MayBeInfinite(const Pattern& pattern, DType dtype);
+
 }  // namespace assay
 
 #endif  // ASSAY_KERNELS_NUMERICS_PATTERN_H_

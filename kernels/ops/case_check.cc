@@ -141,6 +141,31 @@ void CheckPaddedWeights(const Case& c, std::vector<FieldError>& errors) {
                                    "padding has no agreed result: set conv.padding 0")});
 }
 
+// Infinite values beside a weight of 0 (a key that causality or the mask hides, an
+// exponential that underflows): kernels that skip it give Inf, those that multiply it
+// NaN, and both are right. Where the scores are infinite too everything is NaN.
+void CheckInfiniteValues(const Case& c, std::vector<FieldError>& errors) {
+  const auto* p = std::get_if<AttentionProblem>(&c.problem);
+  const auto patterns = ParsePatterns(c.pattern, nullptr);
+  if (p == nullptr || c.pattern.empty() || !patterns.has_value()) return;
+  const Pattern& q = patterns->front();
+  const Pattern& k = patterns->size() == 3 ? (*patterns)[1] : q;
+  const Pattern& v = patterns->back();
+  if (!MayBeInfinite(v, c.dtype)) return;
+  const auto all_infinite = [](const Pattern& pattern) {
+    return pattern.kind == PatternKind::kAllInf || pattern.kind == PatternKind::kAllNegInf;
+  };
+  if (all_infinite(q) && all_infinite(k)) return;
+  // Scores so near one another that no format's exponentials become 0.
+  constexpr double kNear = 2.0;
+  const double score = std::abs(p->Scale(c.dtype) * p->scale_q * p->scale_k) *
+                       static_cast<double>(p->dim) * LargestMagnitude(q) * LargestMagnitude(k);
+  if (!p->causal && !p->masked() && score <= kNear) return;
+  errors.push_back({"pattern", Cat(ToString(v), " makes infinite values, and 0·Inf of a key without "
+                                   "weight has no agreed result; with scores up to ",
+                                   Shortest(kNear), " and no mask it has")});
+}
+
 // What scales, biases and activations ask of formats and data.
 void CheckEpilogue(const Case& c, std::vector<FieldError>& errors) {
   if (const auto* attention = std::get_if<AttentionProblem>(&c.problem)) {
@@ -298,6 +323,7 @@ std::vector<FieldError> Check(const Case& c) {
   if (shape_holds) CheckSums(c, errors);
   if (shape_holds) CheckEpilogue(c, errors);
   if (shape_holds) CheckPaddedWeights(c, errors);
+  if (shape_holds) CheckInfiniteValues(c, errors);
   CheckPattern(c, errors);
   CheckAddend(c, errors);
   CheckJudgement(c, errors);

@@ -11,6 +11,7 @@
 #include "kernels/numerics/cat.h"
 #include "kernels/ops/attention/problem.h"
 #include "kernels/ops/gemm/problem.h"
+#include "kernels/ops/op.h"
 
 namespace assay {
 
@@ -23,6 +24,19 @@ inline absl::Status RefuseGemmEpilogue(const GemmProblem& p, std::string_view wh
   if (p.bias) return missing("bias (gemm.bias)");
   if (p.activation != "none")
     return missing(Cat("activation (gemm.activation ", p.activation, ")"));
+  return absl::OkStatus();
+}
+
+// Libraries that pad sums of bf16 products with zeros: 0·Inf is NaN, where the sum has none.
+inline absl::Status RefuseInfiniteBf16(const Plan& plan, std::string_view who) {
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Operand& o = plan.inputs[i];
+    if (o.dtype != DType::kBF16 || !MayBeInfinite(o.pattern, o.dtype)) continue;
+    return absl::UnimplementedError(Cat(who,
+                                        " pads sums of bf16 products with zeros, and 0·Inf is "
+                                        "NaN; got infinite ",
+                                        o.name, " (", ToString(o.pattern), ")"));
+  }
   return absl::OkStatus();
 }
 

@@ -10,6 +10,7 @@
 
 #include "kernels/providers/onednn/onednn.h"
 #include "kernels/providers/onednn/primitives.h"
+#include "kernels/providers/refusals.h"
 
 namespace assay {
 namespace {
@@ -196,6 +197,7 @@ std::string ProblemKey(const ConvProblem& p) {
 
 absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, Device& device) {
   const auto& p = std::get<ConvProblem>(c.problem);
+  if (absl::Status s = RefuseInfiniteBf16(plan, "oneDNN conv"); !s.ok()) return s;
   const DType in = plan.inputs[0].dtype;
   const DType out = plan.output.dtype;
   const auto in_type = onednn::TypeOf(in);

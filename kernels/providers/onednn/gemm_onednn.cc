@@ -15,6 +15,7 @@
 
 #include "kernels/providers/onednn/onednn.h"
 #include "kernels/providers/onednn/primitives.h"
+#include "kernels/providers/refusals.h"
 
 namespace assay {
 namespace {
@@ -100,6 +101,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
     return absl::UnimplementedError(
         "oneDNN's relu gives 0 for NaN, not NaN (gemm.activation relu)");
   }
+  if (absl::Status s = RefuseInfiniteBf16(plan, "oneDNN gemm"); !s.ok()) return s;
   const Operand& a = plan.inputs[0];
   const Operand& b = plan.inputs[1];
   const Operand& d = plan.output;

@@ -91,6 +91,18 @@ TEST(PatternText, AFormatThatCannotHoldAPatternIsNamed) {
   EXPECT_EQ(fault("constant:1000", DType::kI8), "") << "saturates";
 }
 
+TEST(PatternText, InfinitiesAreThePatternsOrOverflow) {
+  const auto infinite = [](const char* text, DType t) {
+    return MayBeInfinite(*ParsePattern(text, nullptr), t);
+  };
+  EXPECT_TRUE(infinite("all-inf", DType::kE5M2));
+  EXPECT_FALSE(infinite("all-inf", DType::kE4M3FN)) << "NaN instead";
+  EXPECT_TRUE(infinite("constant:1e6", DType::kF16));
+  EXPECT_FALSE(infinite("constant:1e6", DType::kBF16));
+  EXPECT_FALSE(infinite("constant:1e6", DType::kE5M2)) << "saturates";
+  EXPECT_FALSE(infinite("normal", DType::kF16));
+}
+
 TEST(PatternText, ZeroMeanDependsOnTheParameters) {
   const auto zero_mean = [](const char* text) {
     return IsZeroMeanRandom(*ParsePattern(text, nullptr));

@@ -397,6 +397,21 @@ TEST(CaseCheck, PatternsMatchTheOperands) {
   EXPECT_THAT(BadFields(c), ElementsAre("pattern"));
 }
 
+// Kernels may skip a key without weight or multiply by its 0, which is NaN beside Inf.
+TEST(CaseCheck, InfiniteValuesNeedAWeightForEveryKey) {
+  Case c = WithAttention([](auto& p) { p.dim = 64; });
+  c.pattern = "normal/normal/all-inf";  // exponentials may underflow
+  EXPECT_THAT(BadFields(c), ElementsAre("pattern"));
+  c.pattern = "uniform:-0.2:0.2/uniform:-0.2:0.2/all-inf";
+  EXPECT_THAT(BadFields(c), IsEmpty());
+  std::get<AttentionProblem>(c.problem).causal = true;
+  EXPECT_THAT(BadFields(c), ElementsAre("pattern"));
+  c.pattern = "all-inf";  // NaN everywhere
+  EXPECT_THAT(BadFields(c), IsEmpty());
+  c.pattern = "normal/all-inf/normal";
+  EXPECT_THAT(BadFields(c), IsEmpty());
+}
+
 TEST(CaseCheck, TolerancesAndLimits) {
   Case c = Gemm();
   c.atol = -1e-3;
