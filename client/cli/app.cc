@@ -4,9 +4,12 @@
 #include <utility>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/context.h"
+#include "client/lib/errors.h"
+#include "client/lib/text.h"
 #include "client/lib/words.h"
 
 namespace assay {
@@ -84,6 +87,11 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
   for (CLI::App* sub : app.get_subcommands({})) {
     sub->fallthrough();
     for (CLI::App* inner : sub->get_subcommands({})) inner->fallthrough();
+  }
+  for (const std::string& argument : args) {
+    if (IsUtf8(argument)) continue;
+    streams.err << "assay: \"" << absl::CHexEscape(argument) << "\" is not UTF-8\n" << std::flush;
+    return static_cast<int>(ExitCode::kUsage);
   }
   std::vector<std::string> reversed(args.rbegin(), args.rend());
   try {

@@ -14,6 +14,7 @@
 #include "client/cli/session.h"
 #include "client/lib/case_options.h"
 #include "client/lib/parse.h"
+#include "client/lib/text.h"
 #include "client/lib/words.h"
 #include "client/report/json.h"
 
@@ -98,6 +99,10 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   std::ostringstream text;
   text << file.rdbuf();
   if (!file) return absl::InvalidArgumentError(absl::StrCat("suite-file: cannot read ", path));
+  if (!IsUtf8(text.str())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("suite-file: ", path, " is no suite: not UTF-8 text"));
+  }
   return text.str();
 }
 

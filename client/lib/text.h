@@ -11,6 +11,9 @@ namespace assay {
 
 inline absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
+// Whether the text is well-formed UTF-8 (RFC 3629), as protobuf's strings must be.
+bool IsUtf8(std::string_view text);
+
 }  // namespace assay
 
 #endif  // ASSAY_CLIENT_LIB_TEXT_H_

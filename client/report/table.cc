@@ -312,7 +312,8 @@ std::string RowLayout::Block(const v1::CaseResult& result) {
   }
   const std::size_t width = width_ > 4 ? static_cast<std::size_t>(width_) - 4 : 0;
   for (const v1::Slice& slice : result.slices()) {
-    for (const auto line : absl::StrSplit(SliceGrid(slice, false, width), '\n', absl::SkipEmpty())) {
+    for (const auto line :
+         absl::StrSplit(SliceGrid(slice, false, width), '\n', absl::SkipEmpty())) {
       absl::StrAppend(&block, "    ", line, "\n");
     }
   }
@@ -324,10 +325,15 @@ std::string Summary(const Report& report) {
   std::string line = Describe(counts);
   absl::Duration elapsed;
   std::string why;
+  int to_come = 0;
   for (const Run& run : report.runs) {
+    const bool ended =
+        run.job.state() != v1::JOB_STATE_QUEUED && run.job.state() != v1::JOB_STATE_RUNNING;
+    if (!ended) to_come += run.job.counts().total() - static_cast<int>(run.results.size());
     elapsed = std::max(elapsed, Elapsed(run.job));
     if (why.empty()) why = Explain(run.job, counts);
   }
+  if (to_come > 0) absl::StrAppend(&line, ", ", to_come, " still to come");
   if (elapsed > absl::ZeroDuration()) {
     absl::StrAppend(&line, " in ", SecondsText(absl::ToDoubleSeconds(elapsed)));
   }

@@ -46,6 +46,10 @@ struct Plan {
   // Sums so long that the bound every pass is held to is above kVacuousFactor of their
   // terms: being within it proves nothing.
   bool vacuous = false;
+  // No product or sum inside a right kernel is larger, nor an input; 0 where that is not
+  // known. Above the accumulator's range a right kernel may overflow on its way to a
+  // result that is finite.
+  double largest_intermediate = 0;
 };
 
 // Reference value and error allowance of every output element, logical order.

@@ -108,7 +108,17 @@ class Jury {
             Grouped(r_.reference_nan_count), " were expected, ", Grouped(r_.inf_count),
             " Inf where ", Grouped(r_.reference_inf_count), " were");
     if (r_.worst.index >= 0) message += Cat("; worst ", Element(r_.worst, plan_));
+    if (MayOverflowInside()) {
+      Add(Verdict::kInconclusive, "suspect",
+          Cat(message, "; sums of these inputs may overflow in the accumulator of a right kernel"));
+      return;
+    }
     Add(Verdict::kFailed, "class", std::move(message));
+  }
+
+  bool MayOverflowInside() const {
+    const DType accumulator = Info(case_.dtype).dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+    return plan_.largest_intermediate > Info(accumulator).max_finite;
   }
 
   void Criteria() {
@@ -266,7 +276,9 @@ class Jury {
     const double zeros = static_cast<double>(r_.zero_count) / static_cast<double>(r_.count);
     if (r_.zero_count == r_.count) {
       Add(Verdict::kInconclusive, "zeros",
-          "every output element is 0 and so is the reference: nothing was proven");
+          r_.reference_zero_count == r_.count
+              ? "every output element is 0 and so is the reference: nothing was proven"
+              : "every output element is 0 and the reference is not: this criterion lets that by");
     } else if (zeros > kMostlyZero && !sparse_by_nature) {
       Add(Verdict::kInconclusive, "zeros",
           absl::StrFormat("%.1f %% of the output is 0 as it should be: too little was proven",

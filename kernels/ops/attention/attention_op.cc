@@ -1,5 +1,8 @@
 // attention as an operator: operands, work and bounds of a case, and its
 // references.
+#include <algorithm>
+#include <cmath>
+
 #include "kernels/ops/attention/attention_probes.h"
 #include "kernels/ops/attention/attention_reference.h"
 #include "kernels/ops/attention/attention_reference_cpu.h"
@@ -46,6 +49,11 @@ class Attention final : public Op {
     if (absl::Status s = ApplyPatterns(c, 3, plan); !s.ok()) return s;
     if (c.exact) SetKeyGroups(p, c.dtype, plan);
     plan.exact = c.exact;
+    const double largest = LargestInput(plan, 0, 3);
+    plan.largest_intermediate = static_cast<double>(plan.accumulations) * largest *
+                                std::max(1.0, largest) *
+                                std::max(1.0, std::abs(p.scale * p.scale_q * p.scale_k)) *
+                                std::max(1.0, std::abs(p.scale_v));
     plan.bytes = BytesMoved(plan);
     return plan;
   }

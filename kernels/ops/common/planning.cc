@@ -1,6 +1,7 @@
 #include "kernels/ops/common/planning.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/numerics/cat.h"
 
@@ -39,6 +40,16 @@ absl::Status ApplyPatterns(const Case& c, int judged, Plan& plan) {
       std::all_of(plan.inputs.begin(), plan.inputs.begin() + judged,
                   [](const Operand& operand) { return IsZeroMeanRandom(operand.pattern); });
   return absl::OkStatus();
+}
+
+double LargestInput(const Plan& plan, int first, int count) {
+  double largest = 0;
+  for (int i = first; i < first + count; ++i) {
+    const double magnitude = LargestMagnitude(plan.inputs[static_cast<std::size_t>(i)].pattern);
+    if (!std::isfinite(magnitude)) return 0;
+    largest = std::max(largest, magnitude);
+  }
+  return largest;
 }
 
 double BytesMoved(const Plan& plan) {

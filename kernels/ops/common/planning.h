@@ -47,6 +47,10 @@ ProductBound MakeProductBound(DType input, std::int64_t k, bool flushes_subnorma
 // one, and sets zero_mean_random from the first `judged` of them.
 absl::Status ApplyPatterns(const Case& c, int judged, Plan& plan);
 
+// A magnitude that no element of these inputs exceeds; 0 where one of them is infinite on
+// purpose, whose classes every kernel must keep.
+double LargestInput(const Plan& plan, int first, int count);
+
 // Σ storage of the logical elements of inputs and output [bytes].
 double BytesMoved(const Plan& plan);
 

@@ -49,6 +49,8 @@ class Conv final : public Op {
     plan.exact = c.exact || c.dtype == DType::kI8;
     plan.vacuous = ProbableFactor(s.terms(), plan.accumulator_roundoff) > kVacuousFactor;
     if (absl::Status status = ApplyPatterns(c, 2, plan); !status.ok()) return status;
+    const double largest = LargestInput(plan, 0, 2);
+    plan.largest_intermediate = static_cast<double>(s.terms()) * largest * largest;
     plan.bytes = BytesMoved(plan);
     return plan;
   }

@@ -1,4 +1,5 @@
 // gemm as an operator: operands, work and bounds of a case, and its references.
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/ops/common/planning.h"
@@ -76,6 +77,10 @@ class Gemm final : public Op {
     // C is read once and its rounding is in both bounds: A and B decide.
     if (absl::Status s = ApplyPatterns(c, 2, plan); !s.ok()) return s;
     if (c.exact) SetExactAddends(plan);
+    const double largest = LargestInput(plan, 0, static_cast<int>(plan.inputs.size()));
+    plan.largest_intermediate = static_cast<double>(p.k) * largest * largest *
+                                std::max(1.0, std::abs(p.alpha * p.scale_a * p.scale_b)) *
+                                (p.channel_scale ? std::max(1.0, largest) : 1.0);
     plan.bytes = BytesMoved(plan);
     return plan;
   }

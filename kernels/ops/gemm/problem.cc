@@ -78,8 +78,8 @@ std::vector<FieldError> GemmProblem::Check() const {
   CheckFinite("scale_b", scale_b, errors);
   if (activation != "none" && activation != "relu" && activation != "gelu" &&
       activation != "gelu_tanh") {
-    errors.push_back({"activation", Cat("must be none, relu, gelu or gelu_tanh, got \"",
-                                        activation, "\"")});
+    errors.push_back(
+        {"activation", Cat("must be none, relu, gelu or gelu_tanh, got \"", activation, "\"")});
   }
   if (!errors.empty()) return errors;
   CheckStored({"A", trans_a ? k : m, trans_a ? m : k, lda, stride_a, "lda", "stride_a", "k"}, batch,

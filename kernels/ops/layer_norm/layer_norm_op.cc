@@ -40,6 +40,8 @@ class LayerNorm final : public Op {
     plan.vacuous = static_cast<double>(p.cols) * plan.accumulator_roundoff > kVacuousFactor;
     plan.elementwise = true;
     if (absl::Status s = ApplyPatterns(c, 1, plan); !s.ok()) return s;
+    const double largest = LargestInput(plan, 0, 1);
+    plan.largest_intermediate = static_cast<double>(p.cols) * largest * largest;
     plan.bytes = BytesMoved(plan);
     return plan;
   }

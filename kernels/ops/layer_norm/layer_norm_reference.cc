@@ -16,13 +16,14 @@ void LayerNormReferenceAt(const LayerNormProblem& problem, DType input, const Ho
     const std::int64_t first = indices[i] / cols;
     inputs.Read(0, first * cols, cols, x.data());
     double sum = 0.0, absolute = 0.0, squares = 0.0;
+    const double origin = LayerNormOrigin(problem, x.data());
     for (double v : x) {
-      sum += v;
+      sum += v - origin;
       absolute += std::abs(v);
     }
     const double center = problem.rms ? 0.0 : sum / static_cast<double>(cols);
-    for (double v : x) squares += (v - center) * (v - center);
-    const LayerNormRow row = MakeLayerNormRow(problem, input, sum, absolute, squares);
+    for (double v : x) squares += (v - origin - center) * (v - origin - center);
+    const LayerNormRow row = MakeLayerNormRow(problem, input, origin, sum, absolute, squares);
     for (; i < indices.size() && indices[i] / cols == first; ++i) {
       const std::size_t col = static_cast<std::size_t>(indices[i] % cols);
       const LayerNormElement element =

@@ -27,35 +27,41 @@ void Row(const LayerNormProblem& problem, DType input, const double* x, const do
   using V = hn::Vec<decltype(d)>;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const std::int64_t n = problem.cols;
+  const double first = LayerNormOrigin(problem, x);
+  const V origin = hn::Set(d, first);
   V sum = hn::Zero(d), absolute = hn::Zero(d);
   for (std::int64_t i = 0; i < n; i += lanes) {
     const V v = hn::LoadU(d, x + i);
-    sum = hn::Add(sum, v);
+    V from = hn::Sub(v, origin);
+    if (i + lanes > n) {
+      from = hn::IfThenElseZero(hn::FirstN(d, static_cast<std::size_t>(n - i)), from);
+    }
+    sum = hn::Add(sum, from);
     absolute = hn::Add(absolute, hn::Abs(v));
   }
   const double total = hn::GetLane(hn::SumOfLanes(d, sum));
   const V center = hn::Set(d, problem.rms ? 0.0 : total / static_cast<double>(n));
   V squares = hn::Zero(d);
   for (std::int64_t i = 0; i < n; i += lanes) {
-    V v = hn::Sub(hn::LoadU(d, x + i), center);
+    V v = hn::Sub(hn::Sub(hn::LoadU(d, x + i), origin), center);
     if (i + lanes > n) v = hn::IfThenElseZero(hn::FirstN(d, static_cast<std::size_t>(n - i)), v);
     squares = hn::MulAdd(v, v, squares);
   }
   const LayerNormRow row =
-      MakeLayerNormRow(problem, input, total, hn::GetLane(hn::SumOfLanes(d, absolute)),
+      MakeLayerNormRow(problem, input, first, total, hn::GetLane(hn::SumOfLanes(d, absolute)),
                        hn::GetLane(hn::SumOfLanes(d, squares)));
 
   // As MakeLayerNormElement.
   const Arithmetic arithmetic = ArithmeticOf(input);
   const double length = static_cast<double>(n);
   const V unit = hn::Set(d, arithmetic.times * arithmetic.u);
-  const V mean = hn::Set(d, row.mean), rstd = hn::Set(d, row.rstd);
+  const V offset = hn::Set(d, row.offset), rstd = hn::Set(d, row.rstd);
   const V spread =
       hn::Set(d, problem.rms ? 0.0 : (length * row.mean_absolute + std::abs(row.mean)) * row.rstd);
   const V depth = hn::Set(d, length + 8), one = hn::Set(d, 1.0), two = hn::Set(d, 2.0);
   const V infinity = hn::Set(d, HUGE_VAL);
   for (std::int64_t i = 0; i < n; i += lanes) {
-    const V y = hn::Mul(hn::Sub(hn::LoadU(d, x + i), mean), rstd);
+    const V y = hn::Mul(hn::Sub(hn::Sub(hn::LoadU(d, x + i), origin), offset), rstd);
     const V size = hn::Abs(y);
     V r = y;
     V e = hn::MulAdd(spread, hn::Add(one, size), hn::Mul(depth, size));

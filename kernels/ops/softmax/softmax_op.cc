@@ -33,6 +33,7 @@ class Softmax final : public Op {
     plan.vacuous = static_cast<double>(p.cols) * plan.accumulator_roundoff > kVacuousFactor;
     plan.elementwise = true;
     if (absl::Status s = ApplyPatterns(c, 1, plan); !s.ok()) return s;
+    plan.largest_intermediate = 2 * LargestInput(plan, 0, 1);
     plan.bytes = BytesMoved(plan);
     return plan;
   }

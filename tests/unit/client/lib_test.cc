@@ -8,6 +8,7 @@
 #include "client/lib/connection.h"
 #include "client/lib/errors.h"
 #include "client/lib/parse.h"
+#include "client/lib/text.h"
 #include "client/lib/words.h"
 #include "tests/unit/client/command.h"
 
@@ -188,6 +189,23 @@ TEST(Errors, ADrainingDaemonIsNotAnUnreachableOne) {
       Describe({grpc::StatusCode::UNAVAILABLE, "draining: takes no new jobs"}, "a:1");
   EXPECT_EQ(failure.code, ExitCode::kRefused);
   EXPECT_THAT(failure.lines, ElementsAre("assayd at a:1 refused: draining: takes no new jobs"));
+}
+
+TEST(Utf8, TakesWellFormedTextOnly) {
+  for (const char* good :
+       {"", "gemm", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xed\x9f\xbf"}) {
+    EXPECT_TRUE(IsUtf8(good)) << good;
+  }
+  for (const char* bad : {"\xe9", "a\xc3", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80",
+                          "\xf4\x90\x80\x80", "\xff", "\x80"}) {
+    EXPECT_FALSE(IsUtf8(bad));
+  }
+}
+
+TEST(Utf8, AnArgumentThatIsNoneIsAUsageError) {
+  const Output output = Assay({"show", "jobs/\xe9"});
+  EXPECT_EQ(output.code, 2);
+  EXPECT_THAT(output.err, HasSubstr("jobs/\\xe9"));
 }
 
 }  // namespace

@@ -142,6 +142,15 @@ TEST(LayerNormReference, NearlyConstantRowsKeepTheirVariance) {
   for (double v : fast.value) EXPECT_NEAR(std::abs(v), 0.93, 0.1);
 }
 
+// Whatever the constant: the rounding of a plain sum would be all that is left of it.
+TEST(LayerNormReference, ConstantRowsAreZeroHoweverLarge) {
+  for (const double constant : {-1e30, -1e20, 3.0, 1e25}) {
+    const Case c = MakeCase(LayerNormProblem{.rows = 2, .cols = 777}, DType::kF64);
+    const PlainResult fast = ExpectFastIsPlain(c, [&](int, std::int64_t) { return constant; });
+    for (const double v : fast.value) EXPECT_EQ(v, 0.0) << constant;
+  }
+}
+
 TEST(LayerNormReference, NonFiniteRowsAreNan) {
   const Case c = MakeCase(LayerNormProblem{.rows = 2, .cols = 9, .affine = true}, DType::kF32);
   const PlainResult fast = ExpectFastIsPlain(c, [](int operand, std::int64_t i) {

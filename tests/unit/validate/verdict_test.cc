@@ -224,5 +224,25 @@ TEST(Text, GroupsThousandsAndNamesCoordinates) {
   EXPECT_EQ(Coordinates(7 * 20 + 13, {2, 10, 20}), "[0,7,13]");
 }
 
+// 64 products of 1e19 and 1e19 are finite together and not one by one.
+TEST_F(Verdicts, AClassThatAnOverflowInsideExplainsIsNoFailure) {
+  result_.class_mismatches = 3;
+  plan_.largest_intermediate = 64 * 1e38;
+  ExpectOne(Verdict::kInconclusive, "suspect");
+  plan_.largest_intermediate = 64 * 1e30;
+  ExpectOne(Verdict::kFailed, "class");
+}
+
+TEST_F(Verdicts, ZerosThatTheReferenceDoesNotShareAreSaidToBeSo) {
+  case_.criterion = Criterion::kAllClose;
+  case_.atol = 1e30;
+  case_.rtol = 0;
+  result_.zero_count = result_.count;
+  const Judgement j = Judged();
+  EXPECT_EQ(j.verdict, Verdict::kInconclusive);
+  ASSERT_EQ(j.findings.size(), 1u);
+  EXPECT_THAT(j.findings[0].message, HasSubstr("the reference is not"));
+}
+
 }  // namespace
 }  // namespace assay
