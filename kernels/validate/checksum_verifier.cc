@@ -251,6 +251,8 @@ Judgement JudgeChecksums(const Case& c, const Plan& plan, const ChecksumFindings
   // Shares are of the whole output: the elements no one looked at have their checksums.
   CompareResult judged = findings.compared;
   judged.count = plan.output.extents.count();
+  // An output of zeros whose checksums hold has a reference of zeros.
+  judged.reference_zero_count = findings.wrong.empty() ? judged.zero_count : 0;
   evidence.compare = &judged;
   evidence.rechecked = findings.rechecked;
   evidence.recheck_fault = findings.fault;

@@ -159,8 +159,9 @@ TEST(ChecksumVerification, PassesEveryCorrectKernel) {
             ++refused;
             continue;
           }
-          // Products of sparse operands may be 0 nearly everywhere, which proves nothing.
-          if (seed == 6 && Has(outcome, "zeros")) continue;
+          // Products of sparse operands may be 0 nearly everywhere, which proves nothing;
+          // so may be one product of small integers.
+          if (Has(outcome, "zeros") && (seed == 6 || p.m * p.n == 1)) continue;
           EXPECT_EQ(outcome.verdict, Verdict::kPassed) << where;
           ASSERT_TRUE(outcome.checksum.has_value()) << where;
           EXPECT_LE(*outcome.checksum->max_row_ratio, 1.0) << where;
