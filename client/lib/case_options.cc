@@ -102,8 +102,9 @@ absl::Status AddIntegers(const std::string& path, std::string_view text,
 // is some other number: the daemon cannot refuse `--kv-heads 0`, it would run the
 // default instead of what was asked for. Fields with presence, those that must be
 // said, and those whose zero has a meaning (a tight leading dimension) go through.
-constexpr std::string_view kZeroIsDefault[] = {"attention.kv_heads", "attention.kv_seq", "repeats",
-                                               "accumulations", "split_k", "checksum_probes"};
+constexpr std::string_view kZeroIsDefault[] = {
+    "attention.kv_heads", "attention.kv_seq", "repeats",
+    "accumulations",      "split_k",          "checksum_probes"};
 
 absl::Status CheckZero(const CaseOption& option, std::int64_t value) {
   if (value != 0 || option.field->has_presence() ||
@@ -166,7 +167,8 @@ absl::Status SetOption(const CaseOption& option, std::string_view text, v1::Case
   }
   const auto* reflection = message->GetReflection();
   if (field->is_repeated() && field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
-    for (std::string& word : SplitList(text)) reflection->AddString(message, field, std::move(word));
+    for (std::string& word : SplitList(text))
+      reflection->AddString(message, field, std::move(word));
     return absl::OkStatus();
   }
   if (field->is_repeated()) return AddIntegers(path, text, field, *message);
@@ -238,8 +240,8 @@ absl::StatusOr<std::vector<v1::CaseSpec>> Expand(std::string_view op,
   double total = 1;
   for (const auto& [option, text] : given) {
     // A list of words is one value of its field, no axis.
-    const bool list = option.field->is_repeated() &&
-                      option.field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+    const bool list =
+        option.field->is_repeated() && option.field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
     std::vector<std::string> values = list ? std::vector{text} : SplitList(text);
     if (values.empty()) values.emplace_back();
     for (const std::string& value : values) {

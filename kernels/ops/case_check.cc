@@ -13,13 +13,14 @@
 namespace assay {
 namespace {
 
-constexpr DType kGemm[] = {DType::kF64,      DType::kF32,   DType::kTF32,   DType::kF16,
+constexpr DType kGemm[] = {DType::kF64,      DType::kF32,    DType::kTF32,     DType::kF16,
                            DType::kBF16,     DType::kE4M3FN, DType::kE4M3FNUZ, DType::kE5M2,
-                           DType::kE5M2FNUZ, DType::kE2M1,  DType::kI8};
-constexpr DType kConv[] = {DType::kF64,    DType::kF32,      DType::kTF32, DType::kF16,     DType::kBF16,
-                           DType::kE4M3FN, DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ, DType::kI8};
-constexpr DType kFloating[] = {DType::kF64,    DType::kF32,      DType::kTF32,
-                               DType::kF16,    DType::kBF16,     DType::kE4M3FN,
+                           DType::kE5M2FNUZ, DType::kE2M1,   DType::kI8};
+constexpr DType kConv[] = {DType::kF64,      DType::kF32,    DType::kTF32,     DType::kF16,
+                           DType::kBF16,     DType::kE4M3FN, DType::kE4M3FNUZ, DType::kE5M2,
+                           DType::kE5M2FNUZ, DType::kI8};
+constexpr DType kFloating[] = {DType::kF64,      DType::kF32,  DType::kTF32,
+                               DType::kF16,      DType::kBF16, DType::kE4M3FN,
                                DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ};
 
 // int8 products are at most 2^14; their sum must fit the 31 bits of an int32.
@@ -137,7 +138,8 @@ void CheckPaddedWeights(const Case& c, std::vector<FieldError>& errors) {
   const double most = LargestMagnitude(weights);
   const bool infinite = std::isinf(most) || (f.storage_bits > 8 && most > f.max_finite);
   if (!padded || !infinite || f.is_integer) return;
-  errors.push_back({"pattern", Cat(ToString(weights), " makes infinite weights, and 0·Inf in the "
+  errors.push_back({"pattern", Cat(ToString(weights),
+                                   " makes infinite weights, and 0·Inf in the "
                                    "padding has no agreed result: set conv.padding 0")});
 }
 
@@ -161,7 +163,8 @@ void CheckInfiniteValues(const Case& c, std::vector<FieldError>& errors) {
   const double score = std::abs(p->Scale(c.dtype) * p->scale_q * p->scale_k) *
                        static_cast<double>(p->dim) * LargestMagnitude(q) * LargestMagnitude(k);
   if (!p->causal && !p->masked() && score <= kNear) return;
-  errors.push_back({"pattern", Cat(ToString(v), " makes infinite values, and 0·Inf of a key without "
+  errors.push_back({"pattern", Cat(ToString(v),
+                                   " makes infinite values, and 0·Inf of a key without "
                                    "weight has no agreed result; with scores up to ",
                                    Shortest(kNear), " and no mask it has")});
 }
@@ -195,8 +198,8 @@ void CheckEpilogue(const Case& c, std::vector<FieldError>& errors) {
   if (c.dtype != DType::kI8 || OutputType(c) != DType::kI32) return;
   // Whole numbers stay whole: what needs fp32 has another output.
   const auto refuse = [&](std::string_view field) {
-    errors.push_back({std::string(field),
-                      "needs an fp32, fp16 or bf16 output (out_dtype) with int8 inputs"});
+    errors.push_back(
+        {std::string(field), "needs an fp32, fp16 or bf16 output (out_dtype) with int8 inputs"});
   };
   if (gemm->scale_a != 1.0) refuse("gemm.scale_a");
   if (gemm->scale_b != 1.0) refuse("gemm.scale_b");

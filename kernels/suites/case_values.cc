@@ -14,8 +14,7 @@ constexpr std::string_view kCaseKeys[] = {
     "provider", "pattern",       "seed",          "criterion", "atol",
     "rtol",     "max_abs_error", "max_rel_error", "max_ulp",   "min_efficiency",
     "repeats",  "mode",          "deadline",      "name",      "verify",
-    "probes",   "accumulations", "split_k",       "published",
-    "checksum_probes"};
+    "probes",   "accumulations", "split_k",       "published", "checksum_probes"};
 constexpr std::string_view kPublishedKeys[] = {"name", "max_abs_error", "limit", "passed",
                                                "source"};
 constexpr std::string_view kCriteria[] = {"bound", "derived", "allclose",

@@ -110,8 +110,8 @@ struct CaseOutcome {
   std::optional<double> bias_z;
   std::optional<double> max_abs_score;
   std::optional<bool> deterministic;
-  int launches = 1;      // that had to agree
-  int odd_launches = 0;  // whose output is not the most frequent one
+  int launches = 1;            // that had to agree
+  int odd_launches = 0;        // whose output is not the most frequent one
   std::optional<double> atol;  // tolerances that gated, where any did
   std::optional<double> rtol;
   std::vector<Provenance> provenance;

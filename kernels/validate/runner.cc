@@ -309,9 +309,8 @@ class Run {
     evidence.efficiency = outcome_.bench->efficiency;
     // An efficiency is asked of the timed launches, once they are in.
     evidence.efficiency_due = timed_ || case_.mode == Mode::kValidate;
-    Judgement judgement = ByChecksum()
-                              ? JudgeChecksums(case_, plan(), checksum_findings_, evidence)
-                              : Judge(case_, plan(), evidence);
+    Judgement judgement = ByChecksum() ? JudgeChecksums(case_, plan(), checksum_findings_, evidence)
+                                       : Judge(case_, plan(), evidence);
     outcome_.verdict = judgement.verdict;
     outcome_.findings = std::move(judgement.findings);
     outcome_.bias_z = judgement.bias_z;

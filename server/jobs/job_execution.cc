@@ -168,7 +168,8 @@ void Manager::Record(const std::shared_ptr<ActiveJob>& job, const DevicePlan& pl
          {"reason", result.findings_size() > 0 ? result.findings(0).message() : ""},
          {"repro", result.repro()}});
   }
-  if (!(job->selftest && IsPlanted(result.spec().provider()))) nonfinite_log_.Saw(job->name, result);
+  if (!(job->selftest && IsPlanted(result.spec().provider())))
+    nonfinite_log_.Saw(job->name, result);
   v1::JobEvent& event = update.events.emplace_back();
   *event.mutable_create_time() = TimestampNow();
   if (metrics_ == nullptr) {

@@ -59,7 +59,9 @@ class Softmax final : public Op {
                        inputs, indices, value, allowance);
   }
 
-  std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override { return SoftmaxProbes(c); }
+  std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
+    return SoftmaxProbes(c);
+  }
 
   absl::StatusOr<std::vector<Identity>> CheckIdentities(
       const Case& c, const Plan& plan, Device& device, std::span<const TensorView> inputs,

@@ -4,10 +4,10 @@
 //   E = r·u·(2|x − m| + 2(|x| + |m|) + 8 + n) + r·u_i + 2·the accumulator's smallest normal
 // n, the row's length, stands for the unknown depth of the sum; |x| + |m| is for
 // kernels that scale before they subtract; the last term for exponentials that
-// flush their subnormal results, twice for those that make 2^k as 2·2^(k−1). u_i is the roundoff of the format a kernel
-// declares it holds its exponentials in before it divides, 0 where it does not. Counted twice for
-// fp64, 0 where r is not finite. A row with a NaN, an Inf, or nothing but -Inf is NaN (IEEE: inf −
-// inf).
+// flush their subnormal results, twice for those that make 2^k as 2·2^(k−1). u_i is the roundoff of
+// the format a kernel declares it holds its exponentials in before it divides, 0 where it does not.
+// Counted twice for fp64, 0 where r is not finite. A row with a NaN, an Inf, or nothing but -Inf is
+// NaN (IEEE: inf − inf).
 #ifndef ASSAY_KERNELS_OPS_SOFTMAX_SOFTMAX_REFERENCE_H_
 #define ASSAY_KERNELS_OPS_SOFTMAX_SOFTMAX_REFERENCE_H_
 

@@ -313,8 +313,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
   }
   return onednn::Guarded(
       Cat(Name(in), " attention to ", Name(out)), [&]() -> absl::StatusOr<std::unique_ptr<Kernel>> {
-        auto kernel = std::make_unique<AttentionKernel>(
-            p, Formats{in, out, *in_type, *out_type});
+        auto kernel = std::make_unique<AttentionKernel>(p, Formats{in, out, *in_type, *out_type});
         const absl::Status status = kernel->Prepare(device);
         if (!status.ok()) return status;
         return kernel;

@@ -277,8 +277,8 @@ TEST(CaseCheck, Int8OutputsFollowTheEpilogue) {
     p.activation = "relu";
   });
   c.dtype = DType::kI8;
-  EXPECT_THAT(BadFields(c), ElementsAre("gemm.scale_a", "gemm.channel_scale", "gemm.bias",
-                                        "gemm.activation"));
+  EXPECT_THAT(BadFields(c),
+              ElementsAre("gemm.scale_a", "gemm.channel_scale", "gemm.bias", "gemm.activation"));
   for (DType out : {DType::kF32, DType::kF16, DType::kBF16}) {
     c.out_dtype = out;
     EXPECT_THAT(BadFields(c), IsEmpty());

@@ -98,11 +98,26 @@ TEST(ConfigTest, ErrorsOfFlagsNameTheFlagTheValueAndWhatIsRight) {
 TEST(ConfigTest, HelpNamesEveryOptionAndItsDefault) {
   const auto parsed = Parse({"--help"});
   ASSERT_TRUE(parsed.ok()) << parsed.status();
-  for (const char* word :
-       {"--listen", "--metrics-listen", "--state-dir", "--config", "--devices", "--tls-cert",
-        "--tls-key", "--tls-client-ca", "--insecure", "--suites-dir", "--store-sync",
-        "--case-deadline", "--selftest-on-start", "--arena-bytes", "--idle-release", "--drain-timeout", "--log-level",
-        "127.0.0.1:7575", "127.0.0.1:9575", "/etc/assay/assayd.toml"}) {
+  for (const char* word : {"--listen",
+                           "--metrics-listen",
+                           "--state-dir",
+                           "--config",
+                           "--devices",
+                           "--tls-cert",
+                           "--tls-key",
+                           "--tls-client-ca",
+                           "--insecure",
+                           "--suites-dir",
+                           "--store-sync",
+                           "--case-deadline",
+                           "--selftest-on-start",
+                           "--arena-bytes",
+                           "--idle-release",
+                           "--drain-timeout",
+                           "--log-level",
+                           "127.0.0.1:7575",
+                           "127.0.0.1:9575",
+                           "/etc/assay/assayd.toml"}) {
     EXPECT_THAT(parsed->print, HasSubstr(word));
   }
   EXPECT_EQ(Parse({"--version"})->print, "assayd 1.2.3\n");
