@@ -182,13 +182,13 @@ class MetricsImpl final : public Metrics {
     {
       const std::lock_guard lock(mutex_);
       auto& [known, providers, unsupported] = devices_[device.id()];
-      for (const v1::Kernel& kernel : kernels) {
-        if (IsPlanted(kernel.provider())) continue;
-        providers.insert(kernel.provider());
-        if (!kernel.available()) continue;
-        for (const int dtype : kernel.dtypes()) {
+      for (const v1::Kernel* kernel : InOrderOfOps(kernels)) {
+        if (IsPlanted(kernel->provider())) continue;
+        providers.insert(kernel->provider());
+        if (!kernel->available()) continue;
+        for (const int dtype : kernel->dtypes()) {
           if (known.size() >= kKernelsPerDevice) break;
-          KernelId id{kernel.op(), kernel.provider(), DTypeName(static_cast<v1::DType>(dtype))};
+          KernelId id{kernel->op(), kernel->provider(), DTypeName(static_cast<v1::DType>(dtype))};
           DeclareKernel(device.id(), id);
           known.insert(std::move(id));
         }
@@ -313,6 +313,19 @@ class MetricsImpl final : public Metrics {
   static Labels Origin(const Labels& labels, std::string_view origin, bool expected) {
     return With(With(labels, "origin", std::string(origin)), "expected",
                 expected ? "true" : "false");
+  }
+
+  // As the API lists the operators: those that compute come before the copies, which
+  // are the ones to share a name where a device has more kernels than series.
+  std::vector<const v1::Kernel*> InOrderOfOps(const std::vector<v1::Kernel>& kernels) const {
+    std::vector<const v1::Kernel*> ordered;
+    for (const v1::Kernel& kernel : kernels) ordered.push_back(&kernel);
+    const auto rank = [this](const v1::Kernel* kernel) {
+      return std::find(ops_.begin(), ops_.end(), kernel->op()) - ops_.begin();
+    };
+    std::stable_sort(ordered.begin(), ordered.end(),
+                     [&](const v1::Kernel* a, const v1::Kernel* b) { return rank(a) < rank(b); });
+    return ordered;
   }
 
   // Requires mutex_.

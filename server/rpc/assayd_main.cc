@@ -286,9 +286,9 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "assayd: %s\n", failure->message.c_str());
     return failure->exit_code;
   }
+  daemon.StartJobs();
   std::printf("%s\n", daemon.ReadyLine().c_str());
   std::fflush(stdout);
-  daemon.StartJobs();
 
   const int drained = eventfd(0, EFD_CLOEXEC);
   const std::optional<int> first = WaitForSignal(signals, -1);
