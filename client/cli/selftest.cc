@@ -92,7 +92,7 @@ void AddSelftestCommand(CLI::App& app, Context& context) {
   auto options = std::make_shared<SelftestOptions>();
   selftest->add_option("--trials", options->trials, "seeds each defect is run with (default 2)")
       ->type_name("N")
-      ->check(CLI::Range(1, 1000));
+      ->check(CLI::Range(1, 100));
   selftest->add_flag("--quick", options->quick, "one seed each");
   const auto text = [selftest](const char* name, std::string& value, const char* type,
                                const char* help) {

@@ -1,5 +1,6 @@
 #include "client/lib/compare.h"
 
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,7 +30,10 @@ std::vector<std::int64_t> CompareTensor::Shape() const {
   std::vector<std::int64_t> shape = file->shape();
   if (dtype != v1::DTYPE_E2M1) return shape;
   if (shape.empty()) shape.push_back(1);
-  shape.back() *= 2;  // of a file's bytes: no overflow
+  // Of a file's bytes; an empty one may claim any other extent.
+  if (__builtin_mul_overflow(shape.back(), 2, &shape.back())) {
+    shape.back() = std::numeric_limits<std::int64_t>::max();
+  }
   return shape;
 }
 

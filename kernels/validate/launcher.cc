@@ -30,7 +30,10 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan) {
   absl::StatusOr<std::unique_ptr<Kernel>> kernel = entry.make(case_, plan, device_);
   if (!kernel.ok()) return RefusedBy(kernel.status(), entry.provider);
   kernel_ = *std::move(kernel);
-  plan.intermediate_roundoff = kernel_->intermediate_roundoff();
+  // No kernel may ask for more than the coarser of its formats rounds by.
+  const double coarser =
+      std::max(Info(case_.dtype).unit_roundoff, Info(plan.output.dtype).unit_roundoff);
+  plan.intermediate_roundoff = std::min(kernel_->intermediate_roundoff(), coarser);
   plan.flushes_subnormals = kernel_->flushes_subnormals();
   for (const Operand& operand : plan.inputs) {
     absl::StatusOr<TensorView> view = Allocate(operand);

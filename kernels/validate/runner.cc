@@ -85,7 +85,15 @@ class Run {
     if (End end = timed ? Benchmark() : WarmLaunches()) return end;
     if (End end = launcher_.RestoreInputs()) return end;
     if (End end = CompareLast()) return end;
-    return Conclude();
+    const Verdict first = outcome_.verdict;
+    std::vector<Finding> findings = outcome_.findings;
+    if (End end = Conclude()) return end;
+    // A launch that is in order takes back nothing of what was found before.
+    if (first != Verdict::kPassed && outcome_.verdict == Verdict::kPassed) {
+      outcome_.verdict = first;
+      outcome_.findings = std::move(findings);
+    }
+    return std::nullopt;
   }
 
   End MakePlan() {

@@ -271,9 +271,10 @@ void Manager::EndPart(const std::shared_ptr<ActiveJob>& job) {
   job->hub->Close(StopsForNow(job->name));
 }
 
-// Of a self-test whose results are all in the store, or as many as that kept. What was
-// missed is logged: it means that this node's verdicts cannot be relied on.
-v1::SelftestReport Manager::Score(const std::string& name) {
+// Of a self-test whose results are all in the store, or as many as that kept; an error
+// where they cannot be read. What was missed is logged: it means that this node's
+// verdicts cannot be relied on.
+absl::StatusOr<v1::SelftestReport> Manager::Score(const std::string& name) {
   constexpr int kPage = 200;
   std::vector<v1::Kernel> kernels;
   for (const auto& executor : devices_.executors) {
@@ -282,7 +283,8 @@ v1::SelftestReport Manager::Score(const std::string& name) {
   SelftestScore score(std::move(kernels));
   for (std::int32_t from = 0;;) {
     const absl::StatusOr<std::vector<v1::CaseResult>> page = store_.Results(name, from, kPage);
-    if (!page.ok() || page->empty()) break;
+    if (!page.ok()) return page.status();
+    if (page->empty()) break;
     for (const v1::CaseResult& result : *page) score.Add(result);
     from = page->back().index() + 1;
   }
@@ -317,11 +319,24 @@ void Manager::WriteEnd(const std::shared_ptr<ActiveJob>& job) {
     const v1::JobState was = job->status.state();
     v1::Job ended = job->status;
     ended.set_state(EndState(job->early));
-    if (IsSelftest(ended.suite())) *ended.mutable_selftest() = Score(job->name);
+    if (IsSelftest(ended.suite())) {
+      absl::StatusOr<v1::SelftestReport> score = Score(job->name);
+      if (score.ok()) {
+        *ended.mutable_selftest() = *std::move(score);
+      } else {
+        v1::Finding* finding = ended.add_findings();
+        finding->set_reason("fault");
+        finding->set_message(Cat("the results cannot be read: ", score.status().message()));
+      }
+    }
     ended.set_verdict(JobVerdict(ended, ended.state()));
     *ended.mutable_end_time() = TimestampNow();
     verdict = ended.verdict();
     selftest = ended.selftest();
+    // A share of some rows says nothing of the device; what was called wrong still counts.
+    const bool whole = ended.state() == v1::JOB_STATE_FINISHED && ended.findings().empty() &&
+                       !ended.spec().has_filter();
+    if (!whole) selftest.clear_rows();
     update.events.push_back(StateChange(
         was, ended.state(),
         job->early == EarlyEnd::kNone ? "" : ended.findings(ended.findings_size() - 1).message()));

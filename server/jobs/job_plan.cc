@@ -413,6 +413,10 @@ absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DeviceSet& device
                               spec.trials() > 0 ? spec.trials() : kSelftestTrials)
               : ReadSuite(spec, target.device.backend(), options, errors);
       if (!suite.ok()) return suite.status();
+      if (!IsSelftest(spec.suite()) && IsSelftest(suite->name)) {
+        errors.push_back({"spec.suite_text",
+                          Cat("the name ", kSelftestSuite, " belongs to the daemon's own suite")});
+      }
       if (!errors.empty()) return BadRequestError(errors);
       plan.suite = spec.source_case() == v1::JobSpec::kSuite ? spec.suite() : suite->name;
       required = RequiredOn(*suite, target.device.backend(), spec.filter());

@@ -73,7 +73,7 @@ class Manager final : public JobManager {
   void SkipRest(const JobPart& part, const DevicePlan& plan, const std::set<std::int32_t>& done,
                 std::size_t from);
   void Begin(const std::shared_ptr<ActiveJob>& job);
-  v1::SelftestReport Score(const std::string& name);
+  absl::StatusOr<v1::SelftestReport> Score(const std::string& name);
   void Record(const std::shared_ptr<ActiveJob>& job, const DevicePlan& plan, v1::CaseResult result);
   void EndEarly(const std::shared_ptr<ActiveJob>& job, EarlyEnd why, std::string_view reason,
                 std::string_view message);

@@ -22,7 +22,7 @@ inline constexpr std::string_view kSelftestSuite = "selftest";
 inline constexpr std::string_view kSelftestTitle =
     "kernels wrong on purpose must be found, right ones must pass";
 inline constexpr int kSelftestTrials = 2;  // of a job that does not say
-inline constexpr int kMaxSelftestTrials = 1'000;
+inline constexpr int kMaxSelftestTrials = 100;
 
 // Whether a job of this suite's name is a self-test.
 inline bool IsSelftest(std::string_view suite) { return suite == kSelftestSuite; }

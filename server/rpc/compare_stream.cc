@@ -42,6 +42,9 @@ absl::StatusOr<CaseExecutor*> FindDevice(const DeviceSet& devices, const std::st
       Cat("device: no device \"", wanted.substr(0, 64), "\"; this daemon has ", Join(known, ", ")));
 }
 
+// More operands than any operator takes.
+constexpr int kMostInputs = 16;
+
 }  // namespace
 
 std::shared_ptr<CompareStream> CompareStream::Start(Options options, v1::CaseResult* response) {
@@ -56,8 +59,10 @@ std::shared_ptr<CompareStream> CompareStream::Start(Options options, v1::CaseRes
 }
 
 void CompareStream::OnReadDone(bool ok) {
+  // Before the next read is started, which may be done on another thread at once.
+  const bool first = !std::exchange(first_seen_, true);
   PieceReader::OnReadDone(ok);
-  if (!std::exchange(first_seen_, true)) OnFirst();
+  if (first) OnFirst();
 }
 
 void CompareStream::OnFirst() {
@@ -78,6 +83,11 @@ void CompareStream::OnFirst() {
 absl::Status CompareStream::Accept(const v1::CompareTensorsRequest& first) {
   header_ = first.header();
   std::vector<FieldError> errors;
+  // Before anything is made of it: a header may hold millions of these.
+  if (header_.inputs_size() > kMostInputs) {
+    return BadRequestError(
+        {{"header.inputs", Cat("must be at most ", kMostInputs, ", got ", header_.inputs_size())}});
+  }
   const Comparison comparison = FromProto(header_, errors);
   if (!errors.empty()) {
     for (FieldError& e : errors) e.field = Cat("header.", e.field);

@@ -156,7 +156,7 @@ void Exact(const PanelSource& a, const PanelSource& b, std::int64_t k, std::int6
 
 void ExactTarget(const PanelSource& a, const PanelSource& b, std::int64_t k, double largest,
                  const ProductTile& tile, double* value, std::int64_t ld) {
-  const double product = largest * largest;
+  const double product = std::max(1.0, largest * largest);
   const auto pairs = static_cast<std::int64_t>(kPairSum / product);
   // Short blocks cost more to take apart than they save.
   constexpr std::int64_t kShortest = 64;

@@ -77,10 +77,18 @@ class Gemm final : public Op {
     // C is read once and its rounding is in both bounds: A and B decide.
     if (absl::Status s = ApplyPatterns(c, 2, plan); !s.ok()) return s;
     if (c.exact) SetExactAddends(plan);
-    const double largest = LargestInput(plan, 0, static_cast<int>(plan.inputs.size()));
-    plan.largest_intermediate = static_cast<double>(p.k) * largest * largest *
-                                std::max(1.0, std::abs(p.alpha * p.scale_a * p.scale_b)) *
-                                (p.channel_scale ? std::max(1.0, largest) : 1.0);
+    double channel = 1, addends = 0;
+    for (int o = 2; o < static_cast<int>(plan.inputs.size()); ++o) {
+      const std::string_view name = plan.inputs[static_cast<std::size_t>(o)].name;
+      const double largest = LargestInput(plan, o, 1);
+      if (name == "channel_scale") channel = std::max(1.0, largest);
+      if (name == "c") addends += std::abs(p.beta) * largest;
+      if (name == "bias") addends += largest;
+    }
+    plan.largest_intermediate =
+        static_cast<double>(p.k) * LargestInput(plan, 0, 1) * LargestInput(plan, 1, 1) *
+            std::max(1.0, std::abs(p.alpha * p.scale_a * p.scale_b)) * channel +
+        addends;
     plan.bytes = BytesMoved(plan);
     return plan;
   }
