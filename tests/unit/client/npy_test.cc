@@ -40,7 +40,7 @@ std::vector<T> ReadAll(const NpyFile& file, std::size_t most, std::size_t* large
     all += std::string(*piece);
   }
   std::vector<T> values(all.size() / sizeof(T));
-  std::memcpy(values.data(), all.data(), values.size() * sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), all.data(), values.size() * sizeof(T));
   return values;
 }
 
