@@ -57,11 +57,17 @@ struct TensorDigest {
 // still holds both.
 enum class Poison : std::uint8_t { kFirst, kSecond };
 
+// References of operators where the device's memory is not this process's; see
+// kernels/ops/device_references.h, which is where it is defined.
+class DeviceReferences;
+
 class Device {
  public:
   virtual ~Device() = default;
 
   virtual const DeviceInfo& info() const = 0;
+  // nullptr where the device's memory is this process's: the CPU's references serve.
+  virtual const DeviceReferences* references() const { return nullptr; }
   virtual Arena& arena() = 0;
 
   // Fills the logical elements of `dst`, quantised to its format by

@@ -8,6 +8,7 @@
 
 #include "kernels/numerics/convert.h"
 #include "kernels/providers/builtin/softmax_builtin_gpu.h"
+#include "simt/engine.h"
 
 namespace assay::gpu {
 namespace {

@@ -9,6 +9,7 @@
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
+#include "kernels/ops/device_references.h"
 #include "kernels/ops/op.h"
 
 namespace assay {
@@ -60,7 +61,9 @@ class Attention final : public Op {
 
   absl::Status Reference(const Case& c, const Plan& plan, Device& device,
                          std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
-    if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
+    if (const DeviceReferences* other = device.references()) {
+      return other->Reference(c, plan, device, inputs, out);
+    }
     if (c.exact) {
       AttentionKeyGroupsCpu(std::get<AttentionProblem>(c.problem), c.dtype, inputs, out.value);
       return absl::OkStatus();
@@ -105,7 +108,9 @@ class Attention final : public Op {
   absl::StatusOr<std::vector<Identity>> CheckIdentities(
       const Case& c, const Plan& plan, Device& device, std::span<const TensorView> inputs,
       const TensorView& output, const ReferenceBuffers& reference) const override {
-    if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
+    if (const DeviceReferences* other = device.references()) {
+      return other->CheckIdentities(c, plan, device, inputs, output, reference);
+    }
     return CheckFirstRows(c, plan, inputs, output, reference.value);
   }
 

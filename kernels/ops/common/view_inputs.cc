@@ -22,10 +22,4 @@ void ViewInputs::Read(int operand, std::int64_t begin, std::int64_t count, doubl
   }
 }
 
-absl::Status RequireCpu(const Device& device, std::string_view op) {
-  if (device.info().backend == "cpu") return absl::OkStatus();
-  return absl::UnimplementedError(
-      Cat("there is no ", op, " reference for backend ", device.info().backend));
-}
-
 }  // namespace assay

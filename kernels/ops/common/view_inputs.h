@@ -4,11 +4,8 @@
 #define ASSAY_KERNELS_OPS_COMMON_VIEW_INPUTS_H_
 
 #include <span>
-#include <string_view>
 
-#include "absl/status/status.h"
 #include "kernels/ops/op.h"
-#include "kernels/runtime/device.h"
 #include "kernels/runtime/tensor.h"
 
 namespace assay {
@@ -22,9 +19,6 @@ class ViewInputs : public HostInputs {
  private:
   std::span<const TensorView> views_;
 };
-
-// OK where the device's memory is this process's; else UNIMPLEMENTED.
-absl::Status RequireCpu(const Device& device, std::string_view op);
 
 }  // namespace assay
 

@@ -8,6 +8,7 @@
 #include "kernels/ops/conv/conv_probes.h"
 #include "kernels/ops/conv/conv_reference.h"
 #include "kernels/ops/conv/conv_reference_cpu.h"
+#include "kernels/ops/device_references.h"
 #include "kernels/ops/op.h"
 
 namespace assay {
@@ -57,7 +58,9 @@ class Conv final : public Op {
 
   absl::Status Reference(const Case& c, const Plan& plan, Device& device,
                          std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
-    if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
+    if (const DeviceReferences* other = device.references()) {
+      return other->Reference(c, plan, device, inputs, out);
+    }
     ConvReferenceCpu(std::get<ConvProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
                      out.value, plan.exact ? nullptr : out.allowance,
                      c.exact ? LargestElement(plan) : kExactElement);

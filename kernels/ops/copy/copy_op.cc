@@ -3,6 +3,7 @@
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
+#include "kernels/ops/device_references.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/cpu/parallel.h"
 
@@ -29,9 +30,11 @@ class Copy final : public Op {
     return plan;
   }
 
-  absl::Status Reference(const Case&, const Plan&, Device& device,
+  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
                          std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
-    if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
+    if (const DeviceReferences* other = device.references()) {
+      return other->Reference(c, plan, device, inputs, out);
+    }
     constexpr std::int64_t kGrain = 1 << 14;
     ParallelFor(inputs[0].count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
       ViewInputs(inputs).Read(0, begin, end - begin, out.value + begin);

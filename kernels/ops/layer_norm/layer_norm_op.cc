@@ -3,6 +3,7 @@
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
+#include "kernels/ops/device_references.h"
 #include "kernels/ops/layer_norm/layer_norm_reference.h"
 #include "kernels/ops/layer_norm/layer_norm_reference_cpu.h"
 #include "kernels/ops/op.h"
@@ -46,9 +47,11 @@ class LayerNorm final : public Op {
     return plan;
   }
 
-  absl::Status Reference(const Case& c, const Plan&, Device& device,
+  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
                          std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
-    if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
+    if (const DeviceReferences* other = device.references()) {
+      return other->Reference(c, plan, device, inputs, out);
+    }
     LayerNormReferenceCpu(std::get<LayerNormProblem>(c.problem), c.dtype, inputs, out.value,
                           out.allowance);
     return absl::OkStatus();

@@ -2,6 +2,7 @@
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
+#include "kernels/ops/device_references.h"
 #include "kernels/ops/op.h"
 #include "kernels/ops/softmax/softmax_identities.h"
 #include "kernels/ops/softmax/softmax_reference.h"
@@ -40,7 +41,9 @@ class Softmax final : public Op {
 
   absl::Status Reference(const Case& c, const Plan& plan, Device& device,
                          std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
-    if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
+    if (const DeviceReferences* other = device.references()) {
+      return other->Reference(c, plan, device, inputs, out);
+    }
     SoftmaxReferenceCpu(std::get<SoftmaxProblem>(c.problem), c.dtype, plan.intermediate_roundoff,
                         inputs, out.value, out.allowance);
     return absl::OkStatus();
@@ -66,7 +69,9 @@ class Softmax final : public Op {
   absl::StatusOr<std::vector<Identity>> CheckIdentities(
       const Case& c, const Plan& plan, Device& device, std::span<const TensorView> inputs,
       const TensorView& output, const ReferenceBuffers& reference) const override {
-    if (absl::Status s = RequireCpu(device, name()); !s.ok()) return s;
+    if (const DeviceReferences* other = device.references()) {
+      return other->CheckIdentities(c, plan, device, inputs, output, reference);
+    }
     return CheckSoftmaxRows(c, plan, inputs, output, reference);
   }
 };

@@ -16,6 +16,7 @@
 // Stanford CS-79-773 (1979); W. Kahan, CACM 8 (1965).
 #include "kernels/providers/builtin/layer_norm_builtin_gpu.h"
 #include "kernels/runtime/gpu/element.h"
+#include "kernels/runtime/gpu/port.h"
 #include "kernels/runtime/gpu/reduce.h"
 
 namespace assay::gpu {

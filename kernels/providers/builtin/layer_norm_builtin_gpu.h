@@ -3,8 +3,10 @@
 #ifndef ASSAY_KERNELS_PROVIDERS_BUILTIN_LAYER_NORM_BUILTIN_GPU_H_
 #define ASSAY_KERNELS_PROVIDERS_BUILTIN_LAYER_NORM_BUILTIN_GPU_H_
 
+#include <cstdint>
+
 #include "kernels/numerics/dtype.h"
-#include "kernels/runtime/gpu/port.h"
+#include "kernels/runtime/gpu/handles.h"
 
 namespace assay::gpu {
 

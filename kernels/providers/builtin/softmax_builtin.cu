@@ -14,6 +14,7 @@
 // Rows whose addresses are multiples of 16 bytes move 16 bytes at a time.
 #include "kernels/providers/builtin/softmax_builtin_gpu.h"
 #include "kernels/runtime/gpu/element.h"
+#include "kernels/runtime/gpu/port.h"
 #include "kernels/runtime/gpu/reduce.h"
 
 namespace assay::gpu {

@@ -23,6 +23,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/runtime/gpu/handles.h"
+
 #if defined(__HIPCC__) || defined(__HIP__)
 #define ASSAY_GPU_HIP 1
 #include <hip/hip_fp16.h>
@@ -58,27 +60,11 @@
 
 namespace assay::gpu {
 
-#if defined(ASSAY_GPU_CUDA)
-
-using Stream = cudaStream_t;
-using ErrorCode = cudaError_t;
-inline constexpr ErrorCode kOk = cudaSuccess;
-using Extent = dim3;
-
-#elif defined(ASSAY_GPU_HIP)
-
-using Stream = hipStream_t;
-using ErrorCode = hipError_t;
-inline constexpr ErrorCode kOk = hipSuccess;
-using Extent = dim3;
-
-#else
-
-using Stream = void*;
-enum class ErrorCode : int { kOk = 0, kLaunchFailure = 719 };
-inline constexpr ErrorCode kOk = ErrorCode::kOk;
+#if defined(ASSAY_GPU_EMULATED)
 using Extent = simt::Dim3;
-
+inline constexpr ErrorCode kLaunchFailure = 719;  // CUDA's "unspecified launch failure"
+#else
+using Extent = dim3;
 #endif
 
 #if defined(ASSAY_GPU_EMULATED)
@@ -134,9 +120,8 @@ ASSAY_DEVICE std::uint16_t ToHalf(float v) {
 template <class Kernel, class... Arguments>
 ErrorCode Launch(Kernel kernel, Extent grid, Extent block, std::size_t shared_bytes, Stream,
                  Arguments... arguments) {
-  return simt::Launch(grid, block, shared_bytes, [&] { kernel(arguments...); })
-             ? kOk
-             : ErrorCode::kLaunchFailure;
+  return simt::Launch(grid, block, shared_bytes, [&] { kernel(arguments...); }) ? kOk
+                                                                                : kLaunchFailure;
 }
 
 #else  // a real device
@@ -213,13 +198,14 @@ template <class Kernel, class... Arguments>
 ErrorCode Launch(Kernel kernel, Extent grid, Extent block, std::size_t shared_bytes, Stream stream,
                  Arguments... arguments) {
   // clang-format off
-  kernel<<<grid, block, shared_bytes, stream>>>(arguments...);
-  // clang-format on
 #if defined(ASSAY_GPU_CUDA)
+  kernel<<<grid, block, shared_bytes, static_cast<cudaStream_t>(stream)>>>(arguments...);
   return cudaGetLastError();
 #else
+  kernel<<<grid, block, shared_bytes, static_cast<hipStream_t>(stream)>>>(arguments...);
   return hipGetLastError();
 #endif
+  // clang-format on
 }
 
 #endif

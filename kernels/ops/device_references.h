@@ -1,0 +1,36 @@
+// References of the operators on a device with memory of its own: what Op::Reference
+// and Op::CheckIdentities hand on to where Device::references() is not nullptr. Inputs,
+// output and buffers are in device memory; value and allowance are as Op says.
+//
+// Errors: UNIMPLEMENTED for what this backend has no reference of.
+#ifndef ASSAY_KERNELS_OPS_DEVICE_REFERENCES_H_
+#define ASSAY_KERNELS_OPS_DEVICE_REFERENCES_H_
+
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/ops/op.h"
+
+namespace assay {
+
+class DeviceReferences {
+ public:
+  virtual ~DeviceReferences() = default;
+
+  // Enqueues the reference of the case's operator; max_abs_score, where the operator
+  // has one, is set when it returns.
+  virtual absl::Status Reference(const Case& c, const Plan& plan, Device& device,
+                                 std::span<const TensorView> inputs,
+                                 ReferenceBuffers& out) const = 0;
+
+  // The identities of the case's operator on its judged output.
+  virtual absl::StatusOr<std::vector<Identity>> CheckIdentities(
+      const Case& c, const Plan& plan, Device& device, std::span<const TensorView> inputs,
+      const TensorView& output, const ReferenceBuffers& reference) const = 0;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_DEVICE_REFERENCES_H_

@@ -1,0 +1,74 @@
+// The runtime of a GPU toolkit as plain functions: what GpuDevice is built on. One
+// source (host.cu) over CUDA, HIP and the emulator, whose device memory is the heap.
+//
+// Every function returns the toolkit's code, kOk where all went well, and leaves its
+// results alone otherwise. A kernel's fault shows at the next call that waits.
+#ifndef ASSAY_KERNELS_RUNTIME_GPU_HOST_H_
+#define ASSAY_KERNELS_RUNTIME_GPU_HOST_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "kernels/runtime/gpu/handles.h"
+
+namespace assay::gpu {
+
+struct Properties {
+  std::string model;         // "NVIDIA H200"
+  std::string uuid;          // "GPU-…"; empty where the toolkit does not tell
+  std::string pci_id;        // "0000:1b:00.0"
+  std::string architecture;  // "sm_90", "gfx942", "emulated"
+  std::int64_t memory_bytes = 0;
+  std::int64_t l2_bytes = 0;
+  std::int64_t shared_bytes_per_block = 0;  // most that a kernel may opt in to
+  int multiprocessors = 0;
+  int wave_width = 32;
+  int driver_version = 0;  // CUDA: 1000·major + 10·minor
+  int runtime_version = 0;
+  bool prohibited = false;  // the compute mode lets no process in
+  bool exclusive = false;   // one process at a time
+  bool integrated = false;  // its memory is the host's
+};
+
+// "cuda", "hip" or "simt".
+const char* BackendName();
+
+ErrorCode DeviceCount(int* count);
+ErrorCode GetProperties(int ordinal, Properties* properties);
+ErrorCode UseDevice(int ordinal);  // of this thread's calls to come
+ErrorCode MemoryInfo(std::int64_t* free_bytes, std::int64_t* total_bytes);
+
+ErrorCode Allocate(std::int64_t bytes, void** data);
+ErrorCode Free(void* data);
+// Page-locked host memory, for results that a kernel's stream copies back.
+ErrorCode AllocateHost(std::int64_t bytes, void** data);
+ErrorCode FreeHost(void* data);
+
+ErrorCode CreateStream(Stream* stream);
+ErrorCode DestroyStream(Stream stream);
+ErrorCode Wait(Stream stream);
+ErrorCode CreateEvent(Event* event);
+ErrorCode DestroyEvent(Event event);
+ErrorCode Record(Event event, Stream stream);
+// Waits for `end`. [seconds]
+ErrorCode Elapsed(Event begin, Event end, double* seconds);
+
+// Enqueued on the stream; host memory that is not page-locked is copied before return.
+ErrorCode CopyToDevice(void* dst, const void* src, std::int64_t bytes, Stream stream);
+ErrorCode CopyToHost(void* dst, const void* src, std::int64_t bytes, Stream stream);
+ErrorCode CopyOnDevice(void* dst, const void* src, std::int64_t bytes, Stream stream);
+ErrorCode Set(void* dst, unsigned char byte, std::int64_t bytes, Stream stream);
+
+// "cudaErrorIllegalAddress: an illegal memory access was encountered"
+std::string Describe(ErrorCode code);
+// The context is lost: every later call fails, and the process must end.
+bool IsSticky(ErrorCode code);
+bool IsOutOfMemory(ErrorCode code);
+// No driver, no device, or a driver older than the toolkit: nothing is wrong, the
+// backend is just not there.
+bool IsAbsent(ErrorCode code);
+
+}  // namespace assay::gpu
+
+#endif  // ASSAY_KERNELS_RUNTIME_GPU_HOST_H_
