@@ -22,6 +22,9 @@
 
 namespace assay {
 
+// Most bytes of one piece of a tensor, as they are sent.
+inline constexpr std::int64_t kMostPieceBytes = std::int64_t{1} << 20;
+
 // A tensor as it is sent: dense, row-major, outermost extent first.
 struct TensorSpec {
   DType dtype = DType::kUnspecified;

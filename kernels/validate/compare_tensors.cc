@@ -158,15 +158,15 @@ class Comparing final : public TensorComparison {
   }
 
   absl::Status Add(std::int64_t tensor, std::string_view bytes) override {
+    const auto size = static_cast<std::int64_t>(bytes.size());
+    if (size == 0 || size > kMostPieceBytes) {
+      return absl::InvalidArgumentError(
+          Cat("a piece has 1 to ", kMostPieceBytes, " bytes, got ", size));
+    }
     // Nothing will be compared: operands that are not empty are not kept.
     if (c_.empty() && tensor >= 2 && c_.tensor(tensor) != nullptr) return absl::OkStatus();
     if (c_.tensor(tensor) == nullptr || !landings_[static_cast<std::size_t>(tensor)]) {
       return absl::InvalidArgumentError(Cat("there is no tensor ", tensor, " in the header"));
-    }
-    const auto size = static_cast<std::int64_t>(bytes.size());
-    if (size > kMostPieceBytes) {
-      return absl::InvalidArgumentError(
-          Cat("a piece has at most ", kMostPieceBytes, " bytes, got ", size));
     }
     Landing& landing = *landings_[static_cast<std::size_t>(tensor)];
     if (size > landing.expected() - landing.received()) {

@@ -20,9 +20,6 @@
 
 namespace assay {
 
-// Most bytes of one piece.
-inline constexpr std::int64_t kMostPieceBytes = std::int64_t{1} << 20;
-
 // One comparison on its way through a device. One thread; takes the whole arena from
 // Begin to its end.
 class TensorComparison {
@@ -37,8 +34,8 @@ class TensorComparison {
                                                                  PhaseObserver& observer);
 
   // The next bytes of a tensor, by the wire's number (Comparison::tensor); tensors may
-  // come in any order. INVALID_ARGUMENT where there is no such tensor, or where these
-  // are more bytes than it has.
+  // come in any order. INVALID_ARGUMENT where there is no such tensor, where these are
+  // more bytes than it has or a piece has, or none.
   virtual absl::Status Add(std::int64_t tensor, std::string_view bytes) = 0;
 
   // The result, once all bytes have come; INVALID_ARGUMENT where some have not,

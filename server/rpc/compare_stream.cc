@@ -25,7 +25,7 @@ absl::Status AsBadRequest(const absl::Status& status) {
   if (colon == std::string::npos) return BadRequestError({{"header", message}});
   const std::string field = message.substr(0, colon);
   return BadRequestError(
-      {{field == "chunk" ? field : Cat("header.", field), message.substr(colon + 2)}});
+      {{field.starts_with("chunk") ? field : Cat("header.", field), message.substr(colon + 2)}});
 }
 
 absl::StatusOr<CaseExecutor*> FindDevice(const DeviceSet& devices, const std::string& wanted) {
@@ -67,7 +67,7 @@ void CompareStream::OnReadDone(bool ok) {
 
 void CompareStream::OnFirst() {
   v1::CompareTensorsRequest first;
-  const Next next = Take(&first);
+  const Next next = PieceReader::Take(&first);
   if (next == Next::kGone) return Finished(absl::CancelledError("the client has gone"));
   if (next != Next::kPiece || !first.has_header()) {
     return Finished(BadRequestError({{"header", "must be the first message of the stream"}}));
@@ -100,6 +100,13 @@ absl::Status CompareStream::Accept(const v1::CompareTensorsRequest& first) {
   device_ = *device;
   limit_ = comparison.rule.deadline_seconds ? absl::Seconds(*comparison.rule.deadline_seconds)
                                             : options_.limit;
+  numbers_ = comparison.numbers();
+  for (int i = 0; i < numbers_; ++i) {
+    const TensorSpec* tensor = comparison.tensor(i);
+    if (tensor != nullptr) upload_bytes_ += tensor->bytes();
+  }
+  upload_limit_ =
+      options_.upload.base + absl::Seconds(upload_bytes_ / options_.upload.bytes_per_second);
   const std::int64_t there = device_->Describe().arena_bytes();
   const std::int64_t needed = ArenaBytes(comparison, *plan);
   if (there <= 0 || needed <= there) return absl::OkStatus();
@@ -110,8 +117,40 @@ absl::Status CompareStream::Accept(const v1::CompareTensorsRequest& first) {
 
 void CompareStream::Run() {
   absl::StatusOr<v1::CaseResult> result = device_->Compare(header_, *this, limit_, cancel_);
+  if (!refused_.ok()) return Finished(AsBadRequest(refused_));
   if (result.ok()) *response_ = *std::move(result);
   Finished(AsBadRequest(result.status()));
+}
+
+PieceSource::Next CompareStream::Take(v1::CompareTensorsRequest* piece) {
+  if (!refused_.ok()) return Next::kGone;
+  const absl::Time now = absl::Now();
+  // The device has its turn: what a client waits for it is not the client's time.
+  if (upload_end_ == absl::InfiniteFuture()) upload_end_ = now + upload_limit_;
+  const Next next = PieceReader::Take(piece);
+  if (next == Next::kPiece) refused_ = CheckPiece(*piece);
+  if (next != Next::kEnd && refused_.ok() && now > upload_end_) {
+    refused_ = absl::DeadlineExceededError(
+        Cat("the tensors, ", upload_bytes_, " bytes, did not come within ",
+            absl::FormatDuration(upload_limit_), ", which is ",
+            absl::FormatDuration(options_.upload.base), " and their time at ",
+            options_.upload.bytes_per_second / 1'000'000, " MB/s"));
+  }
+  return refused_.ok() ? next : Next::kGone;
+}
+
+absl::Status CompareStream::CheckPiece(const v1::CompareTensorsRequest& piece) const {
+  if (!piece.has_chunk()) {
+    return absl::InvalidArgumentError("chunk: must be all but the first message");
+  }
+  if (piece.chunk().tensor() < 0 || piece.chunk().tensor() >= numbers_) {
+    return absl::InvalidArgumentError(Cat("chunk.tensor: must be 0 to ", numbers_ - 1,
+                                          " by the header, got ", piece.chunk().tensor()));
+  }
+  const auto size = static_cast<std::int64_t>(piece.chunk().data().size());
+  if (size >= 1 && size <= kMostPieceBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat("chunk.data: must have 1 to ", kMostPieceBytes, " bytes, got ", size));
 }
 
 void CompareStream::Finished(const absl::Status& status) {
@@ -149,9 +188,9 @@ void CompareStream::OnDone() {
   options_.ended(status);
 }
 
-Comparisons::Comparisons(JobManager& jobs, const DeviceSet& devices,
+Comparisons::Comparisons(JobManager& jobs, const DeviceSet& devices, UploadLimit upload,
                          std::function<void(const grpc::Status&, absl::Time)> ended)
-    : jobs_(jobs), devices_(devices), ended_(std::move(ended)) {
+    : jobs_(jobs), devices_(devices), upload_(upload), ended_(std::move(ended)) {
   for (const auto& executor : devices_.executors) {
     threads_[executor.get()] = std::make_unique<TaskThread>(kMostWaiting);
   }
@@ -160,6 +199,7 @@ Comparisons::Comparisons(JobManager& jobs, const DeviceSet& devices,
 std::shared_ptr<CompareStream> Comparisons::Start(v1::CaseResult* response) {
   CompareStream::Options options;
   options.devices = &devices_;
+  options.upload = upload_;
   options.limit = jobs_.options().case_deadline;
   options.run = [this](CaseExecutor* device, std::function<void()> task) {
     return threads_.at(device)->TryRun(std::move(task));

@@ -5,6 +5,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -22,13 +23,21 @@
 
 namespace assay {
 
+// How long a device waits for the bytes of a comparison, from when it could take the
+// first: `base`, and their time at the least rate that is put up with.
+struct UploadLimit {
+  absl::Duration base = absl::Seconds(60);
+  std::int64_t bytes_per_second = 10'000'000;
+};
+
 // Keeps itself alive until gRPC is done with it.
 class CompareStream final : public PieceReader, public std::enable_shared_from_this<CompareStream> {
  public:
   struct Options {
     const DeviceSet* devices = nullptr;
     absl::Duration limit;  // for the device's worker, of a comparison that does not say
-    absl::Status refuse;   // not OK: why nothing new is taken
+    UploadLimit upload;
+    absl::Status refuse;  // not OK: why nothing new is taken
     // Runs a task on the device's thread for comparisons; false where too many wait.
     std::function<bool(CaseExecutor*, std::function<void()>)> run;
     // Called once, with the status the client gets, when the call is over.
@@ -49,6 +58,9 @@ class CompareStream final : public PieceReader, public std::enable_shared_from_t
   void OnFirst();
   absl::Status Accept(const v1::CompareTensorsRequest& first);
   void Run();
+  // On the device's thread, as Run. What no worker should see ends the stream here.
+  Next Take(v1::CompareTensorsRequest* piece) override;
+  absl::Status CheckPiece(const v1::CompareTensorsRequest& piece) const;
   void Finished(const absl::Status& status);
 
   void OnReadDone(bool ok) override;
@@ -63,6 +75,11 @@ class CompareStream final : public PieceReader, public std::enable_shared_from_t
   absl::Duration limit_;
   CaseExecutor* device_ = nullptr;
   CancelToken cancel_;
+  int numbers_ = 0;                // of tensors
+  std::int64_t upload_bytes_ = 0;  // that the header announces
+  absl::Duration upload_limit_;
+  absl::Time upload_end_ = absl::InfiniteFuture();
+  absl::Status refused_;  // what Take found; of the device's thread
 
   std::mutex mutex_;
   std::optional<absl::Status> abort_;  // mutex_
@@ -75,7 +92,7 @@ class CompareStream final : public PieceReader, public std::enable_shared_from_t
 class Comparisons {
  public:
   // `ended` is called once a call, with when it began.
-  Comparisons(JobManager& jobs, const DeviceSet& devices,
+  Comparisons(JobManager& jobs, const DeviceSet& devices, UploadLimit upload,
               std::function<void(const grpc::Status&, absl::Time begin)> ended);
 
   std::shared_ptr<CompareStream> Start(v1::CaseResult* response);
@@ -85,6 +102,7 @@ class Comparisons {
  private:
   JobManager& jobs_;
   const DeviceSet& devices_;
+  const UploadLimit upload_;
   const std::function<void(const grpc::Status&, absl::Time)> ended_;
 
   std::mutex mutex_;

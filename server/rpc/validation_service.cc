@@ -35,14 +35,15 @@ constexpr std::size_t kMostCallsWaiting = 64;
 
 class ValidationService::Impl {
  public:
-  Impl(JobManager& jobs, DeviceSet& devices, Metrics* metrics, v1::ServerInfo info)
+  Impl(JobManager& jobs, DeviceSet& devices, Metrics* metrics, ServiceOptions options)
       : jobs_(jobs),
         devices_(devices),
         metrics_(metrics),
-        info_(std::move(info)),
-        comparisons_(jobs, devices, [this](const grpc::Status& status, absl::Time begin) {
-          Count("CompareTensors", status, begin);
-        }) {}
+        info_(std::move(options.info)),
+        comparisons_(jobs, devices, options.upload,
+                     [this](const grpc::Status& status, absl::Time begin) {
+                       Count("CompareTensors", status, begin);
+                     }) {}
 
   // Answers a call with what `handler` returns, here and now, and counts it.
   template <class Handler>
@@ -250,7 +251,7 @@ absl::Status Fill(absl::StatusOr<v1::Job> job, v1::Job& response) {
 
 ValidationService::ValidationService(JobManager& jobs, DeviceSet& devices, Metrics* metrics,
                                      ServiceOptions options)
-    : impl_(std::make_unique<Impl>(jobs, devices, metrics, std::move(options.info))) {}
+    : impl_(std::make_unique<Impl>(jobs, devices, metrics, std::move(options))) {}
 
 ValidationService::~ValidationService() = default;
 

@@ -12,6 +12,7 @@
 #include "assay/v1/service.grpc.pb.h"
 #include "server/jobs/job_manager.h"
 #include "server/metrics/metrics.h"
+#include "server/rpc/compare_stream.h"
 #include "server/worker/executor.h"
 
 namespace assay {
@@ -20,6 +21,8 @@ struct ServiceOptions {
   // What GetServerInfo answers; draining, default_case_deadline and
   // max_cases_per_job are filled in from the manager.
   v1::ServerInfo info;
+  // Of the tensors of a comparison.
+  UploadLimit upload;
 };
 
 class ValidationService : public v1::ValidationService::CallbackService {

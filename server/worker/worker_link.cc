@@ -184,6 +184,11 @@ class Feeder final : public grpc::ClientWriteReactor<v1::CompareTensorsRequest> 
   }
 
   bool idle() const { return idle_; }
+  bool closed() const { return closed_; }
+  // When the worker should have taken the message that is on its way to it.
+  absl::Time DueWithin(absl::Duration limit) const {
+    return writing_ ? last_piece_ + limit : absl::InfiniteFuture();
+  }
 
  private:
   void Close() {
@@ -223,7 +228,11 @@ CallResult WorkerLink::CompareTensors(const CallLimits& limits, absl::Duration l
         feeder.Begin(std::move(done));
       },
       [&](CallLimits& l, grpc::ClientContext& context, bool give_up) {
-        if (feeder.Step(idle, context, give_up)) l.deadline = absl::Now() + limit;
+        if (feeder.Step(idle, context, give_up)) {
+          l.deadline = absl::Now() + limit;
+        } else if (!feeder.closed()) {
+          l.deadline = feeder.DueWithin(std::max(limit, idle));
+        }
       });
   pieces.SetWake(nullptr);
   if (feeder.idle() && result.status.error_code() == grpc::StatusCode::CANCELLED) {

@@ -60,7 +60,8 @@ class WorkerLink {
   CallResult RunCase(const CallLimits& limits, const worker::v1::RunCaseRequest& request,
                      worker::v1::RunCaseResponse* response);
   // Passes the header and the pieces on as they come. The limits' deadline begins once
-  // all were sent and is `limit`; without a piece for `idle` the call ends with
+  // all were sent and is `limit` (or longer, `idle`, for each piece that the worker has
+  // to take); without a piece for `idle` the call ends with
   // DEADLINE_EXCEEDED, and where the pieces' sender is gone with CANCELLED: then the
   // worker has answered.
   CallResult CompareTensors(const CallLimits& limits, absl::Duration limit, absl::Duration idle,

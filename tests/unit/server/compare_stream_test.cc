@@ -12,6 +12,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -69,6 +70,8 @@ class RecordingDevice final : public CaseExecutor {
       const PieceSource::Next next = pieces.Take(&piece);
       if (next == PieceSource::Next::kPiece) {
         received += piece.chunk().data();
+      } else if (next == PieceSource::Next::kGone) {
+        return absl::CancelledError("the sender has given up");
       } else if (next == PieceSource::Next::kEnd) {
         break;
       } else {
@@ -122,22 +125,29 @@ class CompareRpc : public testing::Test {
     store_ = *Store::Open({.folder = folder_ + "/state"});
     jobs_ = JobManager::Make(*store_, devices_, &metrics_, JobOptions());
     EXPECT_TRUE(jobs_->Start().ok());
-    service_ = std::make_unique<ValidationService>(*jobs_, devices_, &metrics_, ServiceOptions());
+    Serve(ServiceOptions());
+  }
+  ~CompareRpc() override {
+    device_->hold = false;
+    jobs_->Drain(absl::ZeroDuration());
+    EndService();
+    jobs_.reset();
+    store_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  void Serve(ServiceOptions options) {
+    service_ = std::make_unique<ValidationService>(*jobs_, devices_, &metrics_, std::move(options));
     grpc::ServerBuilder builder;
     builder.RegisterService(service_.get());
     server_ = builder.BuildAndStart();
     stub_ = v1::ValidationService::NewStub(server_->InProcessChannel({}));
   }
-  ~CompareRpc() override {
-    device_->hold = false;
-    jobs_->Drain(absl::ZeroDuration());
+  void EndService() {
     service_->Stop();
     server_->Shutdown();
     server_->Wait();
     service_.reset();
-    jobs_.reset();
-    store_.reset();
-    std::filesystem::remove_all(folder_);
   }
 
   // One call; `chunks` go to tensor 0.
@@ -149,8 +159,9 @@ class CompareRpc : public testing::Test {
       *request.mutable_header() = header;
       return writer->Write(request);
     }
-    bool Write(const std::string& bytes) {
+    bool Write(const std::string& bytes, int tensor = 0) {
       v1::CompareTensorsRequest request;
+      request.mutable_chunk()->set_tensor(tensor);
       request.mutable_chunk()->set_data(bytes);
       return writer->Write(request);
     }
@@ -269,6 +280,52 @@ TEST_F(CompareRpc, WhatTheDeviceRefusesIsTheAnswer) {
   EXPECT_THAT(Fields(Refusal(Header())), ElementsAre("chunk"));
   device_->answer = absl::ResourceExhaustedError("no memory");
   EXPECT_EQ(Refusal(Header()).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+TEST_F(CompareRpc, PiecesOfNoUseAreRefusedBeforeAnyWorkerSeesThem) {
+  const auto refusal = [&](const std::string& bytes, int tensor) {
+    Call call(*stub_);
+    call.Write(Header());
+    call.Write("whole");
+    call.Write(bytes, tensor);
+    const grpc::Status status = call.Finish();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(std::exchange(device_->received, ""), "whole");
+    return status;
+  };
+  // An endless stream of these would hold the device for ever.
+  EXPECT_THAT(Fields(refusal("", 0)), ElementsAre("chunk.data"));
+  EXPECT_THAT(refusal("", 0).error_message(), HasSubstr("must have 1 to 1048576 bytes, got 0"));
+  EXPECT_THAT(Fields(refusal(std::string((1 << 20) + 1, 'x'), 1)), ElementsAre("chunk.data"));
+  EXPECT_THAT(Fields(refusal("x", 2)), ElementsAre("chunk.tensor"));
+  EXPECT_THAT(Fields(refusal("x", -1)), ElementsAre("chunk.tensor"));
+
+  Call twice(*stub_);
+  twice.Write(Header());
+  twice.Write(Header());
+  EXPECT_THAT(Fields(twice.Finish()), ElementsAre("chunk"));
+}
+
+TEST_F(CompareRpc, AnUploadThatTricklesEnds) {
+  EndService();
+  ServiceOptions options;
+  options.upload = {.base = absl::Milliseconds(200), .bytes_per_second = 1'000'000};
+  Serve(options);
+  Call call(*stub_);
+  ASSERT_TRUE(call.Write(Header({50'000})));  // no whole second of bytes
+  bool open = true;
+  while (open) open = call.Write("x");  // never silent, never done
+  grpc::Status status = call.writer->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(status.error_message(),
+            "the tensors, 400000 bytes, did not come within 200ms, which is 200ms and their time "
+            "at 1 MB/s");
+  EXPECT_TRUE(Counted("CompareTensors DEADLINE_EXCEEDED"));
+
+  Call silent(*stub_);
+  ASSERT_TRUE(silent.Write(Header()));
+  status = silent.writer->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
 }
 
 TEST_F(CompareRpc, AClientThatGoesIsNoticed) {

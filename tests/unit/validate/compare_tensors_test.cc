@@ -359,6 +359,7 @@ TEST_F(CompareTensors, SizesThatDisagreeWithTheHeaderAreRefused) {
   auto comparison = TensorComparison::Begin(c_, *device_, observer_);
   ASSERT_TRUE(comparison.ok());
   EXPECT_THAT(std::string((*comparison)->Add(0, bytes_[0]).message()), HasSubstr("1048576"));
+  EXPECT_THAT(std::string((*comparison)->Add(0, "").message()), HasSubstr("got 0"));
   EXPECT_FALSE((*comparison)->Add(-1, "x").ok());
   EXPECT_FALSE((*comparison)->Add(INT64_MAX, "x").ok());
 }
