@@ -102,7 +102,10 @@ AttentionBound MakeAttentionBound(const AttentionProblem& problem, DType input,
 
 double AttentionProvenFactor(const AttentionProblem& problem, DType input) {
   const double u = ArithmeticOf(input).u;
-  return std::max(ProvenOverProbable(problem.dim, u), ProvenOverProbable(problem.KvSeq(), u));
+  const double probable = ProbableFactor(problem.KvSeq(), u);
+  const double growth = ProvenFactor(problem.KvSeq(), u) - probable;
+  const double least = Info(input).unit_roundoff + 2 * (probable + 8 * u);
+  return std::max(ProvenOverProbable(problem.dim, u), 1.0 + 2 * growth / least);
 }
 
 void AttentionReferenceAt(const AttentionProblem& problem, DType input, bool flushes_subnormals,

@@ -62,8 +62,25 @@ struct AttentionBound {
 AttentionBound MakeAttentionBound(const AttentionProblem& problem, DType input,
                                   bool flushes_subnormals);
 
-// An upper bound of proven over probabilistic E, both of whose sums are longer
-// than their roots.
+// κ, an upper bound of proven over probabilistic E. The proven E has γ_(n+8) and γ_(dim+8)
+// in the place of c_n and c_d, and nothing else: u_P, w, 8·u and the terms of s are
+// proven as they stand, and are not to be multiplied. With D_j the growth of ε_j,
+//   D_j = Δ + (κ_d − 1)·c_d·t_j,   Δ = γ_(n+8) − c_n,   κ_d = γ_(dim+8)/c_d,
+//   t_j = (|q|·|k_j| + |q|·|k_max|)·scale,   ψ = |r|/Σ p·|v| <= 1,
+// the allowance grows by Σ p·D·|v| + |r|·Σ p·D, and relative to what it is, with
+// ε_j − u_P >= c_n + 8·u + c_d·t_j, by at most
+//   max_j (1 + ψ)·(Δ + (κ_d − 1)·c_d·t)/(u_P + (1 + ψ)·(c_n + 8·u + c_d·t)),
+// t between the t_j and their mean. That rises with ψ, so ψ = 1; in t it lies between its
+// values at 0 and without end, so that
+//   κ = max(κ_d, 1 + 2·Δ/(u_P + 2·(c_n + 8·u)))
+// which grows with n: that of all keys serves rows that see fewer.
+//
+// For dim <= 128 and rows that see all keys κ·E is below 2·E_proven for 8- and 16-bit
+// floats, whose u_P is most of it, and for fp32 where |q|·|k|·scale is below 6, as normal
+// data have it: κ_d is at most 1.5 (2.1 at 256), and ψ = 1 costs rows that cancel at most
+// twice their growth. Scores where c_d·t is most of E, of tens for fp32 and of hundreds for
+// fp16, and early rows of a causal problem are given more, up to κ: of 16384 keys 1.5 for
+// 8-bit floats and bf16, 4 for fp16, 16 for fp32.
 double AttentionProvenFactor(const AttentionProblem& problem, DType input);
 
 // r and E of some output elements, by plain loops; `indices` sorted.

@@ -5,6 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/ops/attention/attention_reference_cpu.h"
+#include "kernels/ops/common/planning.h"
 #include "tests/unit/ops/tensors.h"
 
 namespace assay {
@@ -119,6 +120,47 @@ TEST(AttentionReference, ConstantValuesComeBack) {
   const Tensors tensors(
       plan, [&](int operand, std::int64_t i) { return operand == 2 ? 7.0 : random(operand, i); });
   for (double v : Fast(c, plan, tensors).value) EXPECT_NEAR(v, 7.0, 1e-13);
+}
+
+// One query with `keys` keys of equal scores, V ±1 or all 1: E by hand, from the factors
+// of both sums.
+double EqualKeysAllowance(const AttentionProblem& p, DType t, double r, double c_n, double c_d) {
+  const Arithmetic a = ArithmeticOf(t);
+  const double absolute = p.Scale(t) * static_cast<double>(p.dim);  // |q|·|k|·scale
+  const double epsilon = c_n + 8 * a.u + 2 * (c_d * absolute + a.u * absolute);
+  const double flush = std::max(0.5 * Info(t).min_subnormal, a.min_normal);
+  return a.times * (Info(t).unit_roundoff + epsilon + r * epsilon + flush);
+}
+
+// The proven factor covers the proven allowance of every element and is no more than
+// twice what that takes: rounding P to 8 bits is not multiplied.
+TEST(AttentionReference, ProvenFactorIsProvenAndTight) {
+  for (const DType t : kFloatFormats) {
+    for (const std::int64_t keys : {2, 64, 16384}) {
+      for (const double scale : {1e-3, 0.05}) {
+        for (const bool cancels : {false, true}) {
+          const AttentionProblem p{
+              .heads = 1, .seq = 1, .kv_seq = keys, .dim = 128, .scale = scale};
+          const Case c = MakeCase(p, t);
+          SCOPED_TRACE(testing::Message() << DefaultName(c) << (cancels ? " cancels" : ""));
+          const Plan plan = PlanOf(c);
+          const Tensors tensors(plan, [&](int operand, std::int64_t i) {
+            return operand == 2 && cancels && i / p.dim % 2 != 0 ? -1.0 : 1.0;
+          });
+          const PlainResult plain = PlainReference(AttentionOp(), c, plan, tensors);
+          const double u = plan.accumulator_roundoff;
+          const double r = cancels ? 0 : 1;
+          const double probable = EqualKeysAllowance(p, t, r, ProbableFactor(keys, u),
+                                                     ProbableFactor(p.dim, u));
+          ASSERT_NEAR(plain.allowance[0], probable, 1e-9 * probable);
+          const double proven =
+              EqualKeysAllowance(p, t, r, ProvenFactor(keys, u), ProvenFactor(p.dim, u));
+          EXPECT_GE(plan.proven_factor * probable, proven * (1 - 1e-12));
+          EXPECT_LE(plan.proven_factor * probable, 2 * proven);
+        }
+      }
+    }
+  }
 }
 
 TEST(AttentionReference, FastIsPlainInEveryFormat) {
