@@ -150,8 +150,8 @@ TEST(AttentionReference, ProvenFactorIsProvenAndTight) {
           const PlainResult plain = PlainReference(AttentionOp(), c, plan, tensors);
           const double u = plan.accumulator_roundoff;
           const double r = cancels ? 0 : 1;
-          const double probable = EqualKeysAllowance(p, t, r, ProbableFactor(keys, u),
-                                                     ProbableFactor(p.dim, u));
+          const double probable =
+              EqualKeysAllowance(p, t, r, ProbableFactor(keys, u), ProbableFactor(p.dim, u));
           ASSERT_NEAR(plain.allowance[0], probable, 1e-9 * probable);
           const double proven =
               EqualKeysAllowance(p, t, r, ProvenFactor(keys, u), ProvenFactor(p.dim, u));
