@@ -1,0 +1,34 @@
+// Activations behind a gemm, on host and device. std-only.
+#ifndef ASSAY_KERNELS_OPS_GEMM_ACTIVATION_H_
+#define ASSAY_KERNELS_OPS_GEMM_ACTIVATION_H_
+
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+
+#include "kernels/numerics/host_device.h"
+
+namespace assay {
+
+enum class Activation : std::uint8_t { kNone, kRelu, kGelu, kGeluTanh };
+
+// act(x) in FP64, without cancellation.
+ASSAY_HOST_DEVICE inline double Activate(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kRelu:
+      return x < 0.0 ? 0.0 : x;  // NaN stays
+    case Activation::kGelu:
+      return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
+    case Activation::kGeluTanh: {
+      const double z = std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+      return x / (1.0 + std::exp(-2.0 * z));
+    }
+    case Activation::kNone:
+      break;
+  }
+  return x;
+}
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_GEMM_ACTIVATION_H_

@@ -1,0 +1,61 @@
+// From the two sums of an element of a gemm to its value and its allowance, on host and
+// device; the formula is in gemm_reference.h. std-only.
+#ifndef ASSAY_KERNELS_OPS_GEMM_GEMM_EPILOGUE_H_
+#define ASSAY_KERNELS_OPS_GEMM_GEMM_EPILOGUE_H_
+
+#include <cmath>
+
+#include "kernels/numerics/host_device.h"
+#include "kernels/ops/common/arithmetic.h"
+#include "kernels/ops/gemm/activation.h"
+
+namespace assay {
+
+struct GemmEpilogue {
+  ProductBound product;
+  double factor = 1;  // α·scale_a·scale_b
+  double beta = 0;
+  Activation activation = Activation::kNone;
+  bool adds_bias = false;
+  bool plain = true;     // r = S
+  double roundings = 1;  // n of the formula
+  double u = 0;
+  double times = 1;
+  double underflow = 0;  // of the epilogue's own operations
+
+  // x, given s_j and b_j of the column.
+  ASSAY_HOST_DEVICE double Sum(double sum, double c0, double scale, double bias) const {
+    if (plain) return sum;
+    double x = factor * scale * sum;
+    if (beta != 0.0) x += beta * c0;
+    if (adds_bias) x += bias;
+    return x;
+  }
+  ASSAY_HOST_DEVICE double Value(double sum, double c0, double scale, double bias) const {
+    return Activate(activation, Sum(sum, c0, scale, bias));
+  }
+  ASSAY_HOST_DEVICE double Allowance(double sum, double absolute, double c0, double scale,
+                                     double bias) const {
+    const double x = Sum(sum, c0, scale, bias);
+    const double r = Activate(activation, x);
+    if (!std::isfinite(x) || !std::isfinite(r)) return 0.0;
+    double e = std::abs(factor * scale) * product.Allowance(absolute);
+    if (!plain) {
+      const double scaled = std::abs(factor * scale * sum);
+      const double added = beta != 0.0 ? std::abs(beta * c0) : 0.0;
+      const double shifted = adds_bias ? std::abs(bias) : 0.0;
+      double terms = roundings * scaled + added + shifted + std::abs(x);
+      if (beta != 0.0 && adds_bias) terms += scaled + added + shifted;
+      e += times * (u * terms + underflow);
+    }
+    if (activation == Activation::kGelu || activation == Activation::kGeluTanh) {
+      constexpr double kSteepest = 1.13;
+      e = kSteepest * e + times * 4.0 * u * (std::abs(x) + std::abs(r));
+    }
+    return e;
+  }
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_GEMM_GEMM_EPILOGUE_H_
