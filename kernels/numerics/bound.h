@@ -20,6 +20,7 @@
 #include <limits>
 
 #include "kernels/numerics/dtype.h"
+#include "kernels/numerics/host_device.h"
 
 namespace assay {
 
@@ -40,14 +41,14 @@ constexpr double ProvenFactor(std::int64_t k, double u) {
 }
 
 // Probabilistic factor of the same sum: min(8·√k·u, γ_(k+8)).
-inline double ProbableFactor(std::int64_t k, double u) {
+ASSAY_HOST_DEVICE inline double ProbableFactor(std::int64_t k, double u) {
   const double rule = kSqrtRuleFactor * std::sqrt(static_cast<double>(k)) * u;
   const double proven = ProvenFactor(k, u);
   return rule < proven ? rule : proven;
 }
 
 // κ >= 1, the proven factor over the probabilistic one; 1 where both are 0.
-inline double ProvenOverProbable(std::int64_t k, double u) {
+ASSAY_HOST_DEVICE inline double ProvenOverProbable(std::int64_t k, double u) {
   const double probable = ProbableFactor(k, u);
   return probable > 0.0 ? ProvenFactor(k, u) / probable : 1.0;
 }
@@ -57,6 +58,44 @@ inline double ProvenOverProbable(std::int64_t k, double u) {
 constexpr double AccumulatorRoundoff(DType input) {
   if (Info(input).is_integer) return 0.0;
   return input == DType::kF64 ? Info(DType::kF64).unit_roundoff : Info(DType::kF32).unit_roundoff;
+}
+
+// What sums of products are held in, where that is narrower than the format's own.
+// Matrix units take 8-bit floats in blocks of products that they align and add at once,
+// rounding the sum to fewer bits than fp32 has.
+struct Accumulator {
+  double roundoff = 0;     // u_a: 2^-14 of 14 bits to nearest, 2^-13 truncating; 0: the format's
+  std::int64_t block = 1;  // products that one rounding takes in
+};
+
+// 8- and 4-bit floats, whose products some hardware sums in 14 bits: 2^13 is exact in it
+// under either rounding.
+constexpr bool MayBeSummedNarrowly(DType input) {
+  return !Info(input).is_integer && Info(input).storage_bits <= 8;
+}
+inline constexpr double kNarrowestRoundoff = 0x1p-13;
+
+// The format's own, or what is declared, where that is coarser and the format's sums may
+// be. No declaration buys a coarser one than kNarrowestRoundoff.
+constexpr Accumulator AccumulatorOf(DType input, const Accumulator& declared = {}) {
+  const double own = AccumulatorRoundoff(input);
+  if (!MayBeSummedNarrowly(input) || !(declared.roundoff > own)) return {own, 1};
+  return {declared.roundoff < kNarrowestRoundoff ? declared.roundoff : kNarrowestRoundoff,
+          declared.block > 1 ? declared.block : 1};
+}
+
+// The factors of a sum of k products in an accumulator: of its k/block roundings.
+constexpr std::int64_t RoundingsOf(std::int64_t k, const Accumulator& a) {
+  return (k + a.block - 1) / a.block;
+}
+constexpr double ProvenFactor(std::int64_t k, const Accumulator& a) {
+  return ProvenFactor(RoundingsOf(k, a), a.roundoff);
+}
+inline double ProbableFactor(std::int64_t k, const Accumulator& a) {
+  return ProbableFactor(RoundingsOf(k, a), a.roundoff);
+}
+inline double ProvenOverProbable(std::int64_t k, const Accumulator& a) {
+  return ProvenOverProbable(RoundingsOf(k, a), a.roundoff);
 }
 
 // The part of T that output rounding explains, for one format; computed once.

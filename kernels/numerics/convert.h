@@ -19,6 +19,7 @@
 #include <cstdint>
 
 #include "kernels/numerics/dtype.h"
+#include "kernels/numerics/host_device.h"
 
 namespace assay {
 
@@ -79,6 +80,11 @@ constexpr Layout LayoutOf(DType t) {
       break;
   }
   return {0, 0, 0, 0, 0, 0, 0, false};
+}
+
+// Info(t).min_normal of a floating-point format.
+constexpr double SmallestNormal(const Layout& f) {
+  return std::bit_cast<double>(static_cast<std::uint64_t>(1023 + 1 - f.bias) << 52);
 }
 
 constexpr bool IsInteger(DType t) { return t == DType::kI8 || t == DType::kI32; }
@@ -236,8 +242,8 @@ constexpr bool IsNaNCode(DType t, std::uint64_t bits) {
 }
 
 // Code of element i of packed storage; e2m1 has two to a byte, low nibble first.
-inline std::uint64_t LoadBits(DType t, const void* base, std::int64_t i) {
-  switch (Info(t).storage_bits) {
+ASSAY_HOST_DEVICE inline std::uint64_t LoadBits(DType t, const void* base, std::int64_t i) {
+  switch (StorageBits(t)) {
     case 64:
       return static_cast<const std::uint64_t*>(base)[i];
     case 32:
@@ -255,8 +261,8 @@ inline std::uint64_t LoadBits(DType t, const void* base, std::int64_t i) {
 
 // Writes the code of element i. For e2m1 the other half of the byte stays, and
 // two threads must not write the two halves of one byte.
-inline void StoreBits(DType t, void* base, std::int64_t i, std::uint64_t bits) {
-  switch (Info(t).storage_bits) {
+ASSAY_HOST_DEVICE inline void StoreBits(DType t, void* base, std::int64_t i, std::uint64_t bits) {
+  switch (StorageBits(t)) {
     case 64:
       static_cast<std::uint64_t*>(base)[i] = bits;
       break;
@@ -282,7 +288,7 @@ inline void StoreBits(DType t, void* base, std::int64_t i, std::uint64_t bits) {
 }
 
 // Value of element i of packed storage.
-inline double LoadDouble(DType t, const void* base, std::int64_t i) {
+ASSAY_HOST_DEVICE inline double LoadDouble(DType t, const void* base, std::int64_t i) {
   return ToDouble(t, LoadBits(t, base, i));
 }
 

@@ -45,7 +45,7 @@ constexpr std::uint64_t CanonicalBits(DType t, std::uint64_t bits) {
 
 // A word with each of its elements made canonical.
 constexpr std::uint64_t CanonicalWord(DType t, std::uint64_t word) {
-  const int width = Info(t).storage_bits;
+  const int width = StorageBits(t);
   if (width == 64) return CanonicalBits(t, word);
   const std::uint64_t mask = (std::uint64_t{1} << width) - 1;
   std::uint64_t out = 0;

@@ -6,7 +6,7 @@
 // 1.0 (e2m1), and the bias-8/16 "fnuz" formats of "8-bit Numerical Formats for
 // Deep Neural Networks" (Noune et al., 2022).
 //
-// std-only; usable on host and device.
+// std-only; usable on host and device, but for the table itself, which is the host's.
 #ifndef ASSAY_KERNELS_NUMERICS_DTYPE_H_
 #define ASSAY_KERNELS_NUMERICS_DTYPE_H_
 
@@ -106,6 +106,32 @@ inline constexpr std::array<FormatInfo, kDTypeCount> kFormats = {{
 // The row of a format. `t` must be a value of the enum.
 constexpr const FormatInfo& Info(DType t) { return kFormats[static_cast<std::size_t>(t)]; }
 
+// Info(t).storage_bits by a switch: device code cannot read the table.
+constexpr int StorageBits(DType t) {
+  switch (t) {
+    case DType::kF64:
+      return 64;
+    case DType::kF32:
+    case DType::kTF32:
+    case DType::kI32:
+      return 32;
+    case DType::kF16:
+    case DType::kBF16:
+      return 16;
+    case DType::kE4M3FN:
+    case DType::kE4M3FNUZ:
+    case DType::kE5M2:
+    case DType::kE5M2FNUZ:
+    case DType::kI8:
+      return 8;
+    case DType::kE2M1:
+      return 4;
+    case DType::kUnspecified:
+      break;
+  }
+  return 0;
+}
+
 // "fp32"; "unspecified" for kUnspecified.
 constexpr std::string_view Name(DType t) { return Info(t).name; }
 
@@ -119,7 +145,7 @@ constexpr DType ParseDType(std::string_view name) {
 
 // Bytes that `count` elements take, packed; e2m1's last half byte is padded.
 constexpr std::int64_t StorageBytes(DType t, std::int64_t count) {
-  return t == DType::kE2M1 ? (count + 1) / 2 : count * (Info(t).storage_bits / 8);
+  return t == DType::kE2M1 ? (count + 1) / 2 : count * (StorageBits(t) / 8);
 }
 
 }  // namespace assay

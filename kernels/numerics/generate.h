@@ -32,6 +32,7 @@
 
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/dtype.h"
+#include "kernels/numerics/host_device.h"
 #include "kernels/numerics/key_groups.h"
 #include "kernels/numerics/normal.h"
 #include "kernels/numerics/pattern.h"
@@ -46,7 +47,7 @@ inline constexpr std::int64_t kVaryPeriod = 64;
 
 // How a fill treats values beyond the format.
 constexpr Overflow FillOverflow(DType t) {
-  return Info(t).storage_bits <= 8 ? Overflow::kSatInfKeep : Overflow::kNonSat;
+  return StorageBits(t) <= 8 ? Overflow::kSatInfKeep : Overflow::kNonSat;
 }
 
 // Rounds a generated value: the code, with zeros and subnormals as +0.
@@ -55,7 +56,7 @@ constexpr std::uint64_t RoundForFill(double v, DType t) {
   if (internal::IsInteger(t)) return code;
   const double q = ToDouble(t, code);
   const double magnitude = q < 0 ? -q : q;
-  return magnitude < Info(t).min_normal ? 0 : code;  // a NaN stays
+  return magnitude < internal::SmallestNormal(internal::LayoutOf(t)) ? 0 : code;  // a NaN stays
 }
 
 // Whether a kind draws from the first stream, and from the second for formats
@@ -85,26 +86,33 @@ constexpr bool DrawsSecond(PatternKind kind) {
 
 namespace internal {
 
-inline float Fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-inline double Fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+ASSAY_HOST_DEVICE inline float Fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+ASSAY_HOST_DEVICE inline double Fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 
-// Draws of one element in the arithmetic of the kind: float, or double for fp64.
+// Draws of one element in the arithmetic of the kind: float, or double for fp64. `c`: the
+// coefficients of NormalFromWord.
 template <class F>
 struct Draws;
 template <>
 struct Draws<float> {
-  static float Normal(std::uint32_t x, std::uint32_t) { return NormalFromWord(x); }
-  static float Uniform(std::uint32_t x, std::uint32_t) { return UniformFromWord(x); }
+  template <class C>
+  ASSAY_HOST_DEVICE static float Normal(std::uint32_t x, std::uint32_t, const C& c) {
+    return NormalFromWord(x, c);
+  }
+  ASSAY_HOST_DEVICE static float Uniform(std::uint32_t x, std::uint32_t) {
+    return UniformFromWord(x);
+  }
 };
 template <>
 struct Draws<double> {
   // n·(1 + y·2^-56): the float's bits, with those below filled from y.
-  static double Normal(std::uint32_t x, std::uint32_t y) {
-    const double n = static_cast<double>(NormalFromWord(x));
+  template <class C>
+  ASSAY_HOST_DEVICE static double Normal(std::uint32_t x, std::uint32_t y, const C& c) {
+    const double n = static_cast<double>(NormalFromWord(x, c));
     return Fma(n, static_cast<double>(y) * 0x1p-56, n);
   }
   // 53 bits: 24 of x, 29 of y. Both terms and the sum are exact.
-  static double Uniform(std::uint32_t x, std::uint32_t y) {
+  ASSAY_HOST_DEVICE static double Uniform(std::uint32_t x, std::uint32_t y) {
     return static_cast<double>(x >> 8) * 0x1p-24 + static_cast<double>(y >> 3) * 0x1p-53;
   }
 };
@@ -123,30 +131,32 @@ constexpr IntegerRange IntegersOf(const Pattern& p) {
 }
 
 // The value of a kind that draws, before rounding; `col` matters for large-small.
-// Not for kIntegers and kDenormal. F is float, or double for fp64.
-template <class F>
-F DrawnValue(const Pattern& p, std::uint32_t x, std::uint32_t y, std::int64_t col) {
+// Not for kIntegers and kDenormal. F is float, or double for fp64; `c`: the coefficients
+// of NormalFromWord.
+template <class F, class C>
+ASSAY_HOST_DEVICE F DrawnValue(const Pattern& p, std::uint32_t x, std::uint32_t y, std::int64_t col,
+                               const C& c) {
   using internal::Fma;
   using D = internal::Draws<F>;
   const F a = static_cast<F>(p.a);
   const F b = static_cast<F>(p.b);
   switch (p.kind) {
     case PatternKind::kNormal:
-      return Fma(a, D::Normal(x, y), b);
+      return Fma(a, D::Normal(x, y, c), b);
     case PatternKind::kUniform: {
       const F v = Fma(D::Uniform(x, y), b - a, a);
       return v < b ? v : std::nextafter(b, a);
     }
     case PatternKind::kSparse:
-      return UniformFromWord(y) < static_cast<float>(p.a) ? b * D::Normal(x, y) : F{0};
+      return UniformFromWord(y) < static_cast<float>(p.a) ? b * D::Normal(x, y, c) : F{0};
     case PatternKind::kAllPositive:
-      return std::fabs(a * D::Normal(x, y));
+      return std::fabs(a * D::Normal(x, y, c));
     case PatternKind::kExtremes:
-      return Fma(b, D::Normal(x, y), (y >> 31) != 0 ? -a : a);
+      return Fma(b, D::Normal(x, y, c), (y >> 31) != 0 ? -a : a);
     case PatternKind::kNearConstant:
-      return Fma(b, D::Normal(x, y), a);
+      return Fma(b, D::Normal(x, y, c), a);
     case PatternKind::kLargeSmall:
-      return col == 0 ? a : col == 1 ? -a : D::Normal(x, y);
+      return col == 0 ? a : col == 1 ? -a : D::Normal(x, y, c);
     case PatternKind::kBernoulli:
       return UniformFromWord(x) < static_cast<float>(p.a) ? F{1} : F{0};
     case PatternKind::kExactSparse:
@@ -159,6 +169,12 @@ F DrawnValue(const Pattern& p, std::uint32_t x, std::uint32_t y, std::int64_t co
     default:
       return F{0};
   }
+}
+
+// The same on the host.
+template <class F>
+F DrawnValue(const Pattern& p, std::uint32_t x, std::uint32_t y, std::int64_t col) {
+  return DrawnValue<F>(p, x, y, col, kNormalCoefficients);
 }
 
 // Code of a subnormal of the format from the words of an element; 0 for integers.
@@ -176,9 +192,23 @@ constexpr std::uint64_t DenormalBits(DType t, std::uint32_t x, std::uint32_t y) 
   return (code << f.shift) | (std::uint64_t{x & 1} << f.sign_bit);
 }
 
+// Code of an element of a kind that draws, from its words; `c` as above.
+template <class C>
+ASSAY_HOST_DEVICE std::uint64_t DrawnBits(const Pattern& p, DType t, std::uint32_t x,
+                                          std::uint32_t y, std::int64_t col, const C& c) {
+  if (p.kind == PatternKind::kDenormal) return DenormalBits(t, x, y);
+  if (p.kind == PatternKind::kIntegers) {
+    const IntegerRange r = IntegersOf(p);
+    const auto step = static_cast<std::int64_t>((x * r.count) >> 32);
+    return RoundForFill(static_cast<double>(r.lo + step), t);
+  }
+  if (t == DType::kF64) return RoundForFill(DrawnValue<double>(p, x, y, col, c), t);
+  return RoundForFill(static_cast<double>(DrawnValue<float>(p, x, y, col, c)), t);
+}
+
 // Value of a kind that does not draw, before rounding.
-inline double PlacedValue(const Pattern& p, std::int64_t index, std::int64_t row, std::int64_t col,
-                          std::int64_t cols) {
+ASSAY_HOST_DEVICE inline double PlacedValue(const Pattern& p, std::int64_t index, std::int64_t row,
+                                            std::int64_t col, std::int64_t cols) {
   switch (p.kind) {
     case PatternKind::kConstant:
       return p.a;
@@ -234,18 +264,7 @@ class Generator {
                           dtype_);
     }
     Fetch(index);
-    const std::uint32_t x = x_[index & 3];
-    const std::uint32_t y = y_[index & 3];
-    if (pattern_.kind == PatternKind::kDenormal) return DenormalBits(dtype_, x, y);
-    if (pattern_.kind == PatternKind::kIntegers) {
-      const IntegerRange r = IntegersOf(pattern_);
-      const auto step = static_cast<std::int64_t>((x * r.count) >> 32);
-      return RoundForFill(static_cast<double>(r.lo + step), dtype_);
-    }
-    if (dtype_ == DType::kF64) {
-      return RoundForFill(DrawnValue<double>(pattern_, x, y, col), dtype_);
-    }
-    return RoundForFill(static_cast<double>(DrawnValue<float>(pattern_, x, y, col)), dtype_);
+    return DrawnBits(pattern_, dtype_, x_[index & 3], y_[index & 3], col, kNormalCoefficients);
   }
 
   double Value(std::int64_t index) { return ToDouble(dtype_, Bits(index)); }

@@ -51,14 +51,14 @@ class KeyGroups {
     const std::int64_t place = key + 1;
     const std::int64_t block = place / kBlock;
     const int kind = KindOf(block);
-    return block / kKinds * kGroupsOfAll + kFirst[KindInCycle(block)] +
+    return block / kKinds * kGroupsOfAll + FirstOf(KindInCycle(block)) +
            (place % kBlock >> (kind + 1));
   }
 
   constexpr Group Members(std::int64_t group) const {
     const std::int64_t last_block = keys_ / kBlock;
     const std::int64_t last_base =
-        last_block / kKinds * kGroupsOfAll + kFirst[KindInCycle(last_block)];
+        last_block / kKinds * kGroupsOfAll + FirstOf(KindInCycle(last_block));
     std::int64_t place = 0;
     std::int64_t size = 2;
     if (group >= last_base) {
@@ -66,9 +66,9 @@ class KeyGroups {
     } else {
       const std::int64_t in_cycle = group % kGroupsOfAll;
       int kind = 0;
-      while (kind + 1 < kKinds && in_cycle >= kFirst[kind + 1]) ++kind;
+      while (kind + 1 < kKinds && in_cycle >= FirstOf(kind + 1)) ++kind;
       size = std::int64_t{2} << kind;
-      place = (group / kGroupsOfAll * kKinds + kind) * kBlock + (in_cycle - kFirst[kind]) * size;
+      place = (group / kGroupsOfAll * kKinds + kind) * kBlock + (in_cycle - FirstOf(kind)) * size;
     }
     const std::int64_t first = std::max<std::int64_t>(place, 1);
     return {first - 1, std::min(place + size, keys_ + 1) - first};
@@ -107,7 +107,8 @@ class KeyGroups {
   static constexpr std::int64_t kBlock = 16;        // places with groups of one size
   static constexpr int kKinds = 4;                  // sizes: 2, 4, 8, 16
   static constexpr std::int64_t kGroupsOfAll = 15;  // 8 + 4 + 2 + 1
-  static constexpr std::int64_t kFirst[kKinds] = {0, 8, 12, 14};
+  // The first group of a kind in a cycle: 0, 8, 12, 14.
+  static constexpr std::int64_t FirstOf(int kind) { return 16 - (16 >> kind); }
 
   static constexpr int KindInCycle(std::int64_t block) { return static_cast<int>(block % kKinds); }
   // The last block holds pairs, so that where it is cut leaves powers of two.

@@ -18,6 +18,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "kernels/numerics/host_device.h"
+
 namespace assay {
 
 inline constexpr int kNormalOctaves = 32;
@@ -94,17 +96,22 @@ inline constexpr float kNormalCoefficients[kNormalOctaves][kNormalDegree + 1] = 
 // U[0, 1): the top 24 bits, exact in float.
 constexpr float UniformFromWord(std::uint32_t x) { return static_cast<float>(x >> 8) * 0x1p-24f; }
 
-// The normal deviate of a word.
-inline float NormalFromWord(std::uint32_t x) {
+// The normal deviate of a word. `coefficients`: those above, as rows that can be indexed
+// twice; device code, which cannot read a host array, passes a copy of its own.
+template <class Coefficients>
+ASSAY_HOST_DEVICE inline float NormalFromWord(std::uint32_t x, const Coefficients& coefficients) {
   const std::uint32_t v = (x << 1) | 1u;
   const int lz = std::countl_zero(v);
   const std::uint32_t w = v << lz;
   const float f = static_cast<float>((w >> 8) & 0x7fffffu) * 0x1p-23f;
-  const float* c = kNormalCoefficients[lz];
+  const float* c = coefficients[lz];
   float r = c[kNormalDegree];
   for (int k = kNormalDegree - 1; k >= 0; --k) r = __builtin_fmaf(r, f, c[k]);
   return (x >> 31) != 0 ? -r : r;
 }
+
+// The same on the host.
+inline float NormalFromWord(std::uint32_t x) { return NormalFromWord(x, kNormalCoefficients); }
 
 }  // namespace assay
 

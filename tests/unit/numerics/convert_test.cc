@@ -213,6 +213,14 @@ TEST(Formats, TableAgreesWithTheConversions) {
   EXPECT_EQ(StorageBytes(DType::kE2M1, 5), 3);
 }
 
+// What device code has in place of the table, which it cannot read.
+TEST(Formats, SwitchesAgreeWithTheTable) {
+  for (const FormatInfo& f : kFormats) EXPECT_EQ(StorageBits(f.dtype), f.storage_bits) << f.name;
+  for (const DType t : kFloats) {
+    EXPECT_EQ(internal::SmallestNormal(internal::LayoutOf(t)), Info(t).min_normal) << Name(t);
+  }
+}
+
 TEST(Storage, NibblesKeepTheirNeighbour) {
   std::uint8_t bytes[2] = {0xff, 0xff};
   StoreBits(DType::kE2M1, bytes, 1, 0x3);
