@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/numerics/pattern.h"
@@ -113,8 +114,17 @@ class Device {
 
   // Waits until all work that was enqueued is done; returns its error.
   virtual absl::Status Synchronize() = 0;
-  // Seconds of a launch are measured between two of these marks [seconds].
+  // A steady clock [seconds].
   virtual double Now() = 0;
+  // Runs `launch`, waits for what it enqueued, and returns how long that took on the
+  // device [seconds]: by its own events where it has such, else by Now.
+  virtual absl::StatusOr<double> TimeLaunch(absl::FunctionRef<absl::Status()> launch) {
+    const double begin = Now();
+    absl::Status status = launch();
+    if (status.ok()) status = Synchronize();
+    if (!status.ok()) return status;
+    return Now() - begin;
+  }
 };
 
 // The CPU as a device: all cores this process may use. Never fails.

@@ -35,6 +35,10 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan) {
       std::max(Info(case_.dtype).unit_roundoff, Info(plan.output.dtype).unit_roundoff);
   plan.intermediate_roundoff = std::min(kernel_->intermediate_roundoff(), coarser);
   plan.flushes_subnormals = kernel_->flushes_subnormals();
+  const Accumulator accumulator = AccumulatorOf(case_.dtype, kernel_->accumulator());
+  if (accumulator.roundoff > plan.accumulator.roundoff) {
+    FindOp(OpName(case_.problem))->HoldTo(case_, accumulator, plan);
+  }
   for (const Operand& operand : plan.inputs) {
     absl::StatusOr<TensorView> view = Allocate(operand);
     if (!view.ok()) return EndedBy(view.status(), operand.name);
@@ -100,11 +104,9 @@ absl::StatusOr<double> Launcher::Launch(Poison poison) {
   if (status.ok()) status = device_.Synchronize();
   if (!status.ok()) return status;
   clock_.Enter(Phase::kKernel);
-  const double begin = device_.Now();
-  status = kernel_->Launch(inputs_, output_);
-  if (status.ok()) status = device_.Synchronize();
-  const double seconds = device_.Now() - begin;
-  if (!status.ok()) return status;
+  absl::StatusOr<double> seconds =
+      device_.TimeLaunch([&] { return kernel_->Launch(inputs_, output_); });
+  if (!seconds.ok()) return seconds.status();
   clock_.Enter(Phase::kGuards);
   status = CountGuards();
   if (!status.ok()) return status;

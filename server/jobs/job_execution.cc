@@ -5,6 +5,7 @@
 #include "kernels/numerics/cat.h"
 #include "server/base/case_spec.h"
 #include "server/base/log.h"
+#include "server/base/memory.h"
 #include "server/base/wire.h"
 #include "server/jobs/job_events.h"
 #include "server/jobs/job_plan.h"
@@ -17,6 +18,9 @@ namespace {
 
 // How often an end that could not be written is tried again.
 constexpr absl::Duration kRetryUnwritten = absl::Seconds(1);
+
+// Cases of a job whose memory is worth giving back to the system.
+constexpr std::int64_t kLargeJob = 1000;
 
 v1::JobState EndState(EarlyEnd early) {
   switch (early) {
@@ -310,6 +314,7 @@ void Manager::WriteEnd(const std::shared_ptr<ActiveJob>& job) {
   JobUpdate update{.name = job->name};
   v1::Verdict verdict = v1::VERDICT_UNSPECIFIED;
   v1::SelftestReport selftest;
+  bool large = false;
   {
     const std::lock_guard guard(job->mutex);
     if (job->early == EarlyEnd::kUnwritable) {
@@ -330,6 +335,7 @@ void Manager::WriteEnd(const std::shared_ptr<ActiveJob>& job) {
       }
     }
     ended.set_verdict(JobVerdict(ended, ended.state()));
+    large = ended.counts().total() >= kLargeJob;
     *ended.mutable_end_time() = TimestampNow();
     verdict = ended.verdict();
     selftest = ended.selftest();
@@ -344,7 +350,7 @@ void Manager::WriteEnd(const std::shared_ptr<ActiveJob>& job) {
     *update.events.back().mutable_create_time() = ended.end_time();
     update.job = std::move(ended);
   }
-  Submit(std::move(update), [this, job, verdict, selftest = std::move(selftest)](
+  Submit(std::move(update), [this, job, verdict, large, selftest = std::move(selftest)](
                                 const absl::Status& status, std::int64_t sequence) {
     if (!status.ok()) {
       Unwritable(job, status);
@@ -358,6 +364,7 @@ void Manager::WriteEnd(const std::shared_ptr<ActiveJob>& job) {
     Forget(job);
     job->hub->Committed(sequence);
     job->hub->Close(absl::OkStatus());
+    if (large) ReturnFreeMemory();
   });
 }
 

@@ -5,18 +5,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-
 namespace assay {
 namespace {
 
 constexpr std::int64_t kHugePage = std::int64_t{2} << 20;  // [bytes]
 
 constexpr std::int64_t RoundUp(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
-
-// Bytes a block takes beyond its payload at most.
-constexpr std::int64_t kOverhead = 2 * kGuardBytes + kBlockAlignment;
 
 }  // namespace
 
@@ -37,7 +31,6 @@ CpuArena::CpuArena(const ArenaOptions& options, std::int64_t memory_bytes) {
   capacity_ = wanted;
   // Refused on kernels without huge pages, which is slower and no error.
   (void)madvise(base_, static_cast<std::size_t>(capacity_), MADV_HUGEPAGE);
-  blocks_.reserve(32);
 }
 
 CpuArena::~CpuArena() {
@@ -45,26 +38,7 @@ CpuArena::~CpuArena() {
 }
 
 absl::StatusOr<Block> CpuArena::Allocate(std::int64_t bytes, bool guarded) {
-  if (bytes < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("block of ", bytes, " bytes; must be >= 0"));
-  }
-  const std::int64_t band = guarded ? kGuardBytes : 0;
-  const std::int64_t payload = RoundUp(used_ + band, kBlockAlignment);
-  if (bytes > capacity_ || payload + band > capacity_ - bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("block of ", bytes, " bytes does not fit: ", available_bytes(1), " of the ",
-                     capacity_, " bytes of the arena are free"));
-  }
-  // The trailing band begins right behind the payload, so that one byte too far shows.
-  used_ = payload + bytes + band;
-  high_water_ = std::max(high_water_, used_);
-  blocks_.push_back(Block{base_ + payload, bytes, guarded});
-  return blocks_.back();
-}
-
-void CpuArena::Reset() {
-  blocks_.clear();
-  used_ = 0;
+  return stack_.Push(base_, capacity_, bytes, guarded);
 }
 
 std::int64_t CpuArena::Release() {
@@ -73,14 +47,12 @@ std::int64_t CpuArena::Release() {
   if (held > 0) {
     (void)madvise(base_, static_cast<std::size_t>(RoundUp(capacity_, kHugePage)), MADV_DONTNEED);
   }
-  high_water_ = 0;
+  stack_.ForgetHighWater();
   return held;
 }
 
-std::int64_t CpuArena::leased_bytes() const { return RoundUp(high_water_, kHugePage); }
-
-std::int64_t CpuArena::available_bytes(int n) const {
-  return std::max<std::int64_t>(0, capacity_ - used_ - n * kOverhead);
+std::int64_t CpuArena::leased_bytes() const {
+  return RoundUp(stack_.high_water_bytes(), kHugePage);
 }
 
 std::int64_t CountNotGuard(const unsigned char* bytes, std::int64_t n) {

@@ -4,9 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
-#include <string>
 
-#include "absl/strings/str_cat.h"
 #include "kernels/numerics/poison.h"
 #include "kernels/runtime/cpu/checksum_cpu.h"
 #include "kernels/runtime/cpu/compare_cpu.h"
@@ -16,6 +14,7 @@
 #include "kernels/runtime/cpu/padding.h"
 #include "kernels/runtime/cpu/parallel.h"
 #include "kernels/runtime/cpu/strided.h"
+#include "kernels/runtime/tensor_check.h"
 
 namespace assay {
 namespace {
@@ -24,31 +23,6 @@ namespace {
 constexpr std::int64_t kCopyGrain = 64 << 10;
 
 }  // namespace
-
-absl::Status CheckView(const TensorView& view) {
-  const Extents& e = view.extents;
-  if (Info(view.dtype).storage_bits == 0) {
-    return absl::InvalidArgumentError("tensor's dtype is unspecified; it must be a format");
-  }
-  if (e.batch < 0 || e.rows < 0 || e.cols < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("extents ", e.batch, "x", e.rows, "x", e.cols,
-                                                   " are negative; each must be >= 0"));
-  }
-  if (e.count() == 0) return absl::OkStatus();
-  if (e.rows > 1 && e.ld < e.cols) {
-    return absl::InvalidArgumentError(absl::StrCat("ld = ", e.ld, " is less than cols = ", e.cols));
-  }
-  if (e.batch > 1 && e.batch_stride < (e.rows - 1) * e.ld + e.cols) {
-    return absl::InvalidArgumentError(absl::StrCat("batch_stride = ", e.batch_stride,
-                                                   " is less than a matrix's ",
-                                                   (e.rows - 1) * e.ld + e.cols, " elements"));
-  }
-  if (view.data == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor of ", e.count(), " elements has no data"));
-  }
-  return absl::OkStatus();
-}
 
 CpuDevice::CpuDevice(int ordinal, const ArenaOptions& options)
     : info_(ReadCpuInfo(ordinal)), arena_(options, info_.memory_bytes) {}
@@ -99,13 +73,7 @@ absl::StatusOr<TensorDigest> CpuDevice::Digest(const TensorView& view) {
 }
 
 absl::Status CpuDevice::Copy(const TensorView& src, const TensorView& dst) {
-  if (absl::Status s = CheckView(src); !s.ok()) return s;
-  if (absl::Status s = CheckView(dst); !s.ok()) return s;
-  if (src.dtype != dst.dtype || src.count() != dst.count()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "copy of ", src.count(), " ", std::string(Name(src.dtype)), " elements to ", dst.count(),
-        " ", std::string(Name(dst.dtype)), " ones; counts and formats must be the same"));
-  }
+  if (absl::Status s = CheckCopy(src, dst); !s.ok()) return s;
   // Ranges of an even number of elements, so that no two threads share a byte of
   // dense e2m1 data.
   constexpr std::int64_t kUnit = 2;
@@ -126,11 +94,7 @@ absl::Status CpuDevice::Copy(const TensorView& src, const TensorView& dst) {
 
 absl::Status CpuDevice::ToHost(const TensorView& src, std::int64_t begin, std::int64_t count,
                                void* dst) {
-  if (absl::Status s = CheckView(src); !s.ok()) return s;
-  if (begin < 0 || count < 0 || begin > src.count() - count) {
-    return absl::InvalidArgumentError(absl::StrCat("elements [", begin, ", ", begin + count,
-                                                   ") are not within the tensor's ", src.count()));
-  }
+  if (absl::Status s = CheckRange(src, begin, count); !s.ok()) return s;
   PackElements(src, begin, count, dst);
   return absl::OkStatus();
 }

@@ -38,10 +38,6 @@ class CpuDevice final : public Device {
   CpuArena arena_;
 };
 
-// Whether a view can be walked: a known format, extents >= 0, ld >= cols, batches
-// that do not overlap, and data where there are elements. Names what is wrong.
-absl::Status CheckView(const TensorView& view);
-
 }  // namespace assay
 
 #endif  // ASSAY_KERNELS_RUNTIME_CPU_CPU_DEVICE_H_

@@ -1,0 +1,54 @@
+#include "kernels/runtime/gpu/arena_gpu.h"
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/runtime/gpu/host.h"
+
+namespace assay {
+
+GpuArena::GpuArena(const ArenaOptions& options) : max_bytes_(options.max_bytes) {
+  capacity_ = Wanted();
+}
+
+GpuArena::~GpuArena() { Release(); }
+
+std::int64_t GpuArena::Wanted() const {
+  std::int64_t free_bytes = 0, total_bytes = 0;
+  if (gpu::MemoryInfo(&free_bytes, &total_bytes) != gpu::kOk) return 0;
+  const auto share = static_cast<std::int64_t>(static_cast<double>(free_bytes) * kFreeShare);
+  return max_bytes_ > 0 ? std::min(max_bytes_, share) : share;
+}
+
+absl::Status GpuArena::Lease() {
+  const std::int64_t wanted = Wanted();
+  void* data = nullptr;
+  const gpu::ErrorCode code = wanted > 0 ? gpu::Allocate(wanted, &data) : gpu::kOk;
+  if (gpu::IsOutOfMemory(code) || wanted <= 0) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the arena of ", wanted, " bytes could not be taken; other processes hold the device's "
+        "memory"));
+  }
+  if (code != gpu::kOk) return absl::InternalError(gpu::Describe(code));
+  base_ = static_cast<char*>(data);
+  capacity_ = wanted;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Block> GpuArena::Allocate(std::int64_t bytes, bool guarded) {
+  if (base_ == nullptr) {
+    if (absl::Status s = Lease(); !s.ok()) return s;
+  }
+  return stack_.Push(base_, capacity_, bytes, guarded);
+}
+
+std::int64_t GpuArena::Release() {
+  const std::int64_t held = leased_bytes();
+  Reset();
+  if (base_ != nullptr) (void)gpu::Free(base_);
+  base_ = nullptr;
+  return held;
+}
+
+}  // namespace assay

@@ -1,0 +1,54 @@
+// The arena of a GPU: one allocation, taken at the first block after construction or
+// Release, given back by Release, so that a resident daemon does not hold memory that
+// production wants.
+//
+// Capacity: options.max_bytes, or kFreeShare of what is free, and never more than that
+// share of what is free when it is taken; a process that came meanwhile makes it smaller.
+//
+// Thread-safety: none, as Device.
+#ifndef ASSAY_KERNELS_RUNTIME_GPU_ARENA_GPU_H_
+#define ASSAY_KERNELS_RUNTIME_GPU_ARENA_GPU_H_
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "kernels/runtime/arena.h"
+#include "kernels/runtime/block_stack.h"
+
+namespace assay {
+
+class GpuArena final : public Arena {
+ public:
+  // The share of free memory that an arena takes at most: contexts and libraries of the
+  // kernels under test need some beside it.
+  static constexpr double kFreeShare = 0.9;
+
+  explicit GpuArena(const ArenaOptions& options);
+  ~GpuArena() override;
+  GpuArena(const GpuArena&) = delete;
+  GpuArena& operator=(const GpuArena&) = delete;
+
+  absl::StatusOr<Block> Allocate(std::int64_t bytes, bool guarded) override;
+  void Reset() override { stack_.Clear(); }
+  std::int64_t Release() override;
+  std::int64_t capacity_bytes() const override { return capacity_; }
+  std::int64_t used_bytes() const override { return stack_.used_bytes(); }
+  std::int64_t leased_bytes() const override { return base_ == nullptr ? 0 : capacity_; }
+  std::span<const Block> blocks() const override { return stack_.blocks(); }
+  std::int64_t available_bytes(int n) const override { return stack_.Available(capacity_, n); }
+
+ private:
+  // What it may take now [bytes].
+  std::int64_t Wanted() const;
+  absl::Status Lease();
+
+  const std::int64_t max_bytes_;
+  char* base_ = nullptr;
+  std::int64_t capacity_ = 0;
+  BlockStack stack_;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_RUNTIME_GPU_ARENA_GPU_H_

@@ -1,0 +1,265 @@
+#include "kernels/runtime/gpu/gpu_device.h"
+
+#include <chrono>
+#include <cstring>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/runtime/cpu/strided.h"
+#include "kernels/runtime/gpu/checksum_gpu.h"
+#include "kernels/runtime/gpu/compare_gpu.h"
+#include "kernels/runtime/tensor_check.h"
+
+namespace assay {
+namespace {
+
+// What comes back of one primitive at most [bytes].
+constexpr std::int64_t kPinnedBytes = 4096;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GpuDevice>> GpuDevice::Make(int ordinal,
+                                                           const ArenaOptions& options) {
+  int count = 0;
+  gpu::ErrorCode code = gpu::DeviceCount(&count);
+  if (code != gpu::kOk) return absl::UnavailableError(gpu::Describe(code));
+  if (ordinal < 0 || ordinal >= count) {
+    return absl::UnavailableError(absl::StrCat("there is no ", gpu::BackendName(), ":", ordinal,
+                                               "; this node has ", count, " such device",
+                                               count == 1 ? "" : "s"));
+  }
+  gpu::Properties properties;
+  code = gpu::GetProperties(ordinal, &properties);
+  if (code != gpu::kOk) return absl::UnavailableError(gpu::Describe(code));
+  if (properties.prohibited) {
+    return absl::UnavailableError("its compute mode is prohibited: no process may use it");
+  }
+  std::unique_ptr<GpuDevice> device(new GpuDevice(properties));
+  if (absl::Status s = device->Start(ordinal, options); !s.ok()) return s;
+  return device;
+}
+
+absl::Status GpuDevice::Start(int ordinal, const ArenaOptions& options) {
+  const auto unavailable = [](gpu::ErrorCode code) {
+    return absl::UnavailableError(gpu::Describe(code));
+  };
+  gpu::ErrorCode code = gpu::UseDevice(ordinal);
+  if (code == gpu::kOk) code = gpu::CreateStream(&stream_);
+  if (code == gpu::kOk) code = gpu::CreateEvent(&begin_);
+  if (code == gpu::kOk) code = gpu::CreateEvent(&end_);
+  if (code == gpu::kOk) code = gpu::Allocate(gpu::kScratchBytes, &scratch_);
+  if (code == gpu::kOk) code = gpu::AllocateHost(kPinnedBytes, &pinned_);
+  if (code != gpu::kOk) return unavailable(code);
+  arena_ = std::make_unique<GpuArena>(options);
+  info_.id = absl::StrCat(gpu::BackendName(), ":", ordinal);
+  info_.backend = gpu::BackendName();
+  info_.model = properties_.model;
+  info_.memory_bytes = properties_.memory_bytes;
+  info_.compute_units = properties_.multiprocessors;
+  auto& p = info_.properties;
+  p["architecture"] = properties_.architecture;
+  p["wave_width"] = absl::StrCat(properties_.wave_width);
+  p["l2_bytes"] = absl::StrCat(properties_.l2_bytes);
+  if (!properties_.uuid.empty()) p["uuid"] = properties_.uuid;
+  if (!properties_.pci_id.empty()) p["pci_id"] = properties_.pci_id;
+  if (properties_.driver_version > 0) {
+    p["driver"] = absl::StrCat(properties_.driver_version / 1000, ".",
+                               properties_.driver_version % 1000 / 10);
+  }
+  if (properties_.exclusive) p["compute_mode"] = "exclusive";
+  return absl::OkStatus();
+}
+
+GpuDevice::~GpuDevice() {
+  arena_.reset();
+  if (pinned_ != nullptr) (void)gpu::FreeHost(pinned_);
+  if (scratch_ != nullptr) (void)gpu::Free(scratch_);
+  if (begin_ != nullptr) (void)gpu::DestroyEvent(begin_);
+  if (end_ != nullptr) (void)gpu::DestroyEvent(end_);
+  if (stream_ != nullptr) (void)gpu::DestroyStream(stream_);
+}
+
+absl::Status GpuDevice::Status(gpu::ErrorCode code) {
+  if (!fault_.ok()) return fault_;
+  if (code == gpu::kOk) return absl::OkStatus();
+  if (gpu::IsOutOfMemory(code)) return absl::ResourceExhaustedError(gpu::Describe(code));
+  absl::Status status = absl::InternalError(absl::StrCat("device fault: ", gpu::Describe(code)));
+  if (gpu::IsSticky(code)) fault_ = status;
+  return status;
+}
+
+absl::Status GpuDevice::Flush() {
+  if (fills_.empty()) return Status(gpu::kOk);
+  const std::vector<gpu::FillJob> jobs = std::move(fills_);
+  fills_.clear();
+  return Status(gpu::LaunchFills(jobs, stream_));
+}
+
+absl::StatusOr<gpu::Stream> GpuDevice::stream() {
+  if (absl::Status s = Flush(); !s.ok()) return s;
+  return stream_;
+}
+
+absl::Status GpuDevice::ReadScratch(std::int64_t bytes) {
+  absl::Status s = Status(gpu::CopyToHost(pinned_, scratch_, bytes, stream_));
+  if (s.ok()) s = Status(gpu::Wait(stream_));
+  return s;
+}
+
+absl::StatusOr<std::int64_t> GpuDevice::ReadCount() {
+  if (absl::Status s = ReadScratch(sizeof(std::int64_t)); !s.ok()) return s;
+  std::int64_t count = 0;
+  std::memcpy(&count, pinned_, sizeof(count));
+  return count;
+}
+
+absl::Status GpuDevice::Fill(const FillSpec& spec, const TensorView& dst) {
+  if (absl::Status s = CheckView(dst); !s.ok()) return s;
+  if (dst.count() == 0) return Status(gpu::kOk);
+  fills_.push_back({spec.pattern, spec.seed, spec.tensor_id, spec.epoch, dst});
+  return fills_.size() < gpu::kFillsOfALaunch ? Status(gpu::kOk) : Flush();
+}
+
+absl::Status GpuDevice::PoisonTensor(Poison poison, const TensorView& dst) {
+  if (absl::Status s = CheckView(dst); !s.ok()) return s;
+  if (absl::Status s = Flush(); !s.ok() || dst.count() == 0) return s;
+  return Status(gpu::LaunchPoison(poison == Poison::kSecond, dst, stream_));
+}
+
+absl::Status GpuDevice::GuardPadding(const TensorView& dst) {
+  if (absl::Status s = CheckView(dst); !s.ok()) return s;
+  if (dst.count() == 0 || dst.extents.dense()) return Status(gpu::kOk);
+  if (absl::Status s = Flush(); !s.ok()) return s;
+  return Status(gpu::LaunchGuardPadding(dst, kGuardByte, stream_));
+}
+
+absl::StatusOr<std::int64_t> GpuDevice::CheckPadding(const TensorView& dst) {
+  if (absl::Status s = CheckView(dst); !s.ok()) return s;
+  if (dst.count() == 0 || dst.extents.dense()) return 0;
+  if (absl::Status s = Flush(); !s.ok()) return s;
+  gpu::ErrorCode code = gpu::Set(scratch_, 0, sizeof(std::int64_t), stream_);
+  if (code == gpu::kOk) {
+    code = gpu::LaunchCountPadding(dst, kGuardByte, static_cast<unsigned long long*>(scratch_),
+                                   stream_);
+  }
+  if (absl::Status s = Status(code); !s.ok()) return s;
+  return ReadCount();
+}
+
+std::vector<gpu::ByteRange> GpuDevice::GuardBands() const {
+  std::vector<gpu::ByteRange> bands;
+  for (const Block& b : arena_->blocks()) {
+    if (!b.guarded) continue;
+    auto* data = static_cast<unsigned char*>(b.data);
+    bands.push_back({data - kGuardBytes, kGuardBytes});
+    bands.push_back({data + b.bytes, kGuardBytes});
+  }
+  return bands;
+}
+
+absl::Status GpuDevice::WriteGuards() {
+  if (absl::Status s = Flush(); !s.ok()) return s;
+  return Status(gpu::LaunchSetRanges(GuardBands(), kGuardByte, stream_));
+}
+
+absl::StatusOr<std::int64_t> GpuDevice::CheckGuards() {
+  if (absl::Status s = Flush(); !s.ok()) return s;
+  gpu::ErrorCode code = gpu::Set(scratch_, 0, sizeof(std::int64_t), stream_);
+  if (code == gpu::kOk) {
+    code = gpu::LaunchCountRanges(GuardBands(), kGuardByte,
+                                  static_cast<unsigned long long*>(scratch_), stream_);
+  }
+  if (absl::Status s = Status(code); !s.ok()) return s;
+  return ReadCount();
+}
+
+absl::StatusOr<CompareResult> GpuDevice::Compare(const CompareRequest& request) {
+  if (absl::Status s = CheckView(request.output); !s.ok()) return s;
+  if (request.reference == nullptr && request.output.count() > 0) {
+    return absl::InvalidArgumentError("compare has no reference");
+  }
+  if (absl::Status s = Flush(); !s.ok()) return s;
+  if (absl::Status s = Status(gpu::LaunchCompare(request, scratch_, stream_)); !s.ok()) return s;
+  static_assert(kPinnedBytes >= 2048);
+  if (absl::Status s = ReadScratch(gpu::ComparedBytes()); !s.ok()) return s;
+  return gpu::UnpackCompared(pinned_, request);
+}
+
+absl::StatusOr<TensorDigest> GpuDevice::Digest(const TensorView& view) {
+  if (absl::Status s = CheckView(view); !s.ok()) return s;
+  if (absl::Status s = Flush(); !s.ok()) return s;
+  constexpr std::int64_t kBytes = 4 * sizeof(std::uint64_t);
+  gpu::ErrorCode code = gpu::Set(scratch_, 0, kBytes, stream_);
+  if (code == gpu::kOk && view.count() > 0) {
+    code = gpu::LaunchDigest(view, static_cast<unsigned long long*>(scratch_), stream_);
+  }
+  if (absl::Status s = Status(code); !s.ok()) return s;
+  if (absl::Status s = ReadScratch(kBytes); !s.ok()) return s;
+  std::uint64_t sums[4];
+  std::memcpy(sums, pinned_, sizeof(sums));
+  return TensorDigest{{sums[0], sums[1]}, {sums[2], sums[3]}};
+}
+
+absl::Status GpuDevice::Copy(const TensorView& src, const TensorView& dst) {
+  if (absl::Status s = CheckCopy(src, dst); !s.ok()) return s;
+  if (absl::Status s = Flush(); !s.ok() || src.count() == 0) return s;
+  return Status(gpu::LaunchCopy(src, dst, stream_));
+}
+
+// The storage from the first of the elements to the last, padding between included,
+// comes over in one copy and is packed here: what is asked for is small, or dense.
+absl::Status GpuDevice::ToHost(const TensorView& src, std::int64_t begin, std::int64_t count,
+                               void* dst) {
+  if (absl::Status s = CheckRange(src, begin, count); !s.ok()) return s;
+  if (absl::Status s = Flush(); !s.ok() || count == 0) return s;
+  const std::int64_t first = OffsetOf(src.extents, begin);
+  const std::int64_t last = OffsetOf(src.extents, begin + count - 1);
+  // Whole bytes: e2m1 packs two elements to one.
+  const std::int64_t from = first / 2 * 2;
+  const std::int64_t bytes = StorageBytes(src.dtype, last - from + 1);
+  const auto* data = static_cast<const unsigned char*>(src.data) + StorageBytes(src.dtype, from);
+  const bool direct = from == first && last - first + 1 == count;
+  std::vector<unsigned char> storage(direct ? 0 : static_cast<std::size_t>(bytes));
+  void* to = direct ? dst : storage.data();
+  absl::Status s = Status(gpu::CopyToHost(to, data, bytes, stream_));
+  if (s.ok()) s = Status(gpu::Wait(stream_));
+  if (!s.ok() || direct) return s;
+  std::int64_t done = 0;
+  ForEachRun(src.extents, begin, begin + count,
+             [&](std::int64_t at, std::int64_t /*logical*/, std::int64_t n) {
+               CopyElements(src.dtype, storage.data(), at - from, dst, done, n);
+               done += n;
+             });
+  return absl::OkStatus();
+}
+
+absl::Status GpuDevice::FromHost(const void* src, std::int64_t bytes, void* dst) {
+  if (absl::Status s = Flush(); !s.ok() || bytes == 0) return s;
+  absl::Status s = Status(gpu::CopyToDevice(dst, src, bytes, stream_));
+  // The caller may change `src` from here on.
+  return s.ok() ? Status(gpu::Wait(stream_)) : s;
+}
+
+absl::Status GpuDevice::Synchronize() {
+  if (absl::Status s = Flush(); !s.ok()) return s;
+  return Status(gpu::Wait(stream_));
+}
+
+double GpuDevice::Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+absl::StatusOr<double> GpuDevice::TimeLaunch(absl::FunctionRef<absl::Status()> launch) {
+  if (absl::Status s = Flush(); !s.ok()) return s;
+  if (absl::Status s = Status(gpu::Record(begin_, stream_)); !s.ok()) return s;
+  if (absl::Status s = launch(); !s.ok()) return s;
+  double seconds = 0;
+  gpu::ErrorCode code = gpu::Record(end_, stream_);
+  if (code == gpu::kOk) code = gpu::Wait(stream_);
+  if (code == gpu::kOk) code = gpu::Elapsed(begin_, end_, &seconds);
+  if (absl::Status s = Status(code); !s.ok()) return s;
+  return seconds;
+}
+
+}  // namespace assay

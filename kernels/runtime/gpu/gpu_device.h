@@ -1,0 +1,89 @@
+// A GPU as a device: see kernels/runtime/device.h for the interface. One stream, in
+// whose order everything happens; results come back through one page of pinned memory,
+// and nothing else leaves the device but what ToHost is asked for.
+//
+// Fills are gathered and launched together, before whatever else is enqueued next.
+//
+// Errors: a fault of the device (an illegal address, say) is INTERNAL with the toolkit's
+// name for it, and stays: the process must end, and a new one start.
+#ifndef ASSAY_KERNELS_RUNTIME_GPU_GPU_DEVICE_H_
+#define ASSAY_KERNELS_RUNTIME_GPU_GPU_DEVICE_H_
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "kernels/runtime/device.h"
+#include "kernels/runtime/gpu/arena_gpu.h"
+#include "kernels/runtime/gpu/handles.h"
+#include "kernels/runtime/gpu/host.h"
+#include "kernels/runtime/gpu/primitives.h"
+
+namespace assay {
+
+class GpuDevice final : public Device {
+ public:
+
+  // UNAVAILABLE where the device is not there or lets no process in; the message is the
+  // toolkit's. Takes the calling thread's current device.
+  static absl::StatusOr<std::unique_ptr<GpuDevice>> Make(int ordinal, const ArenaOptions& options);
+  ~GpuDevice() override;
+
+  const DeviceInfo& info() const override { return info_; }
+  const DeviceReferences* references() const override { return references_.get(); }
+  // Given by whoever knows operators, which run on this device's stream.
+  void set_references(std::shared_ptr<const DeviceReferences> references) {
+    references_ = std::move(references);
+  }
+  Arena& arena() override { return *arena_; }
+
+  absl::Status Fill(const FillSpec& spec, const TensorView& dst) override;
+  absl::Status PoisonTensor(Poison poison, const TensorView& dst) override;
+  absl::Status GuardPadding(const TensorView& dst) override;
+  absl::StatusOr<std::int64_t> CheckPadding(const TensorView& dst) override;
+  absl::Status WriteGuards() override;
+  absl::StatusOr<std::int64_t> CheckGuards() override;
+  absl::StatusOr<CompareResult> Compare(const CompareRequest& request) override;
+  absl::StatusOr<TensorDigest> Digest(const TensorView& view) override;
+  absl::Status Copy(const TensorView& src, const TensorView& dst) override;
+  absl::Status ToHost(const TensorView& src, std::int64_t begin, std::int64_t count,
+                      void* dst) override;
+  absl::Status FromHost(const void* src, std::int64_t bytes, void* dst) override;
+  absl::Status Synchronize() override;
+  double Now() override;
+  absl::StatusOr<double> TimeLaunch(absl::FunctionRef<absl::Status()> launch) override;
+
+  // The stream that kernels under test and references are enqueued on, with all fills
+  // before them on it already.
+  absl::StatusOr<gpu::Stream> stream();
+  // kScratchBytes of device memory for one launch's partial results.
+  void* scratch() const { return scratch_; }
+  const gpu::Properties& properties() const { return properties_; }
+
+ private:
+  explicit GpuDevice(const gpu::Properties& properties) : properties_(properties) {}
+  absl::Status Start(int ordinal, const ArenaOptions& options);
+  // The status of a toolkit's code; remembers one that is sticky.
+  absl::Status Status(gpu::ErrorCode code);
+  absl::Status Flush();  // launches the fills that wait
+  // Bytes at the start of the scratch memory, once all before is done.
+  absl::Status ReadScratch(std::int64_t bytes);
+  absl::StatusOr<std::int64_t> ReadCount();
+  std::vector<gpu::ByteRange> GuardBands() const;
+
+  const gpu::Properties properties_;
+  DeviceInfo info_;
+  std::shared_ptr<const DeviceReferences> references_;
+  gpu::Stream stream_ = nullptr;
+  gpu::Event begin_ = nullptr;
+  gpu::Event end_ = nullptr;
+  void* scratch_ = nullptr;  // device memory
+  void* pinned_ = nullptr;   // host memory
+  std::unique_ptr<GpuArena> arena_;
+  std::vector<gpu::FillJob> fills_;
+  absl::Status fault_;  // the first sticky one
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_RUNTIME_GPU_GPU_DEVICE_H_
