@@ -4,9 +4,15 @@
 
 namespace assay {
 
+LayerNormTerms MakeLayerNormTerms(const LayerNormProblem& problem, DType input) {
+  const Arithmetic arithmetic = ArithmeticOf(input);
+  return {static_cast<double>(problem.cols), KernelScalar(input, problem.eps),
+          arithmetic.times * arithmetic.u, problem.rms, problem.affine};
+}
+
 void LayerNormReferenceAt(const LayerNormProblem& problem, DType input, const HostInputs& inputs,
                           std::span<const std::int64_t> indices, double* value, double* allowance) {
-  const Arithmetic arithmetic = ArithmeticOf(input);
+  const LayerNormTerms terms = MakeLayerNormTerms(problem, input);
   const std::int64_t cols = problem.cols;
   const std::size_t width = static_cast<std::size_t>(cols);
   std::vector<double> x(width), weight(width, 1.0), bias(width, 0.0);
@@ -23,11 +29,11 @@ void LayerNormReferenceAt(const LayerNormProblem& problem, DType input, const Ho
     }
     const double center = problem.rms ? 0.0 : sum / static_cast<double>(cols);
     for (double v : x) squares += (v - origin - center) * (v - origin - center);
-    const LayerNormRow row = MakeLayerNormRow(problem, input, origin, sum, absolute, squares);
+    const LayerNormRow row = MakeLayerNormRow(terms, origin, sum, absolute, squares);
     for (; i < indices.size() && indices[i] / cols == first; ++i) {
       const std::size_t col = static_cast<std::size_t>(indices[i] % cols);
       const LayerNormElement element =
-          MakeLayerNormElement(problem, arithmetic, row, x[col], weight[col], bias[col]);
+          MakeLayerNormElement(terms, row, x[col], weight[col], bias[col]);
       value[i] = element.value;
       allowance[i] = element.allowance;
     }

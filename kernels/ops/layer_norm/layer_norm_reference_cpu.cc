@@ -47,14 +47,14 @@ void Row(const LayerNormProblem& problem, DType input, const double* x, const do
     if (i + lanes > n) v = hn::IfThenElseZero(hn::FirstN(d, static_cast<std::size_t>(n - i)), v);
     squares = hn::MulAdd(v, v, squares);
   }
+  const LayerNormTerms terms = MakeLayerNormTerms(problem, input);
   const LayerNormRow row =
-      MakeLayerNormRow(problem, input, first, total, hn::GetLane(hn::SumOfLanes(d, absolute)),
+      MakeLayerNormRow(terms, first, total, hn::GetLane(hn::SumOfLanes(d, absolute)),
                        hn::GetLane(hn::SumOfLanes(d, squares)));
 
   // As MakeLayerNormElement.
-  const Arithmetic arithmetic = ArithmeticOf(input);
   const double length = static_cast<double>(n);
-  const V unit = hn::Set(d, arithmetic.times * arithmetic.u);
+  const V unit = hn::Set(d, terms.u);
   const V offset = hn::Set(d, row.offset), rstd = hn::Set(d, row.rstd);
   const V spread =
       hn::Set(d, problem.rms ? 0.0 : (length * row.mean_absolute + std::abs(row.mean)) * row.rstd);

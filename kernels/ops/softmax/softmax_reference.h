@@ -11,29 +11,15 @@
 #ifndef ASSAY_KERNELS_OPS_SOFTMAX_SOFTMAX_REFERENCE_H_
 #define ASSAY_KERNELS_OPS_SOFTMAX_SOFTMAX_REFERENCE_H_
 
-#include <cmath>
 #include <cstdint>
 #include <span>
 
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/op.h"
 #include "kernels/ops/softmax/problem.h"
+#include "kernels/ops/softmax/softmax_bound.h"
 
 namespace assay {
-
-// What an exponential may lose to flushing, in smallest normal numbers.
-inline constexpr double kFlushedExp = 2.0;
-
-// E of an element, from r, x and the row's maximum and length.
-inline double SoftmaxAllowance(const Arithmetic& arithmetic, double intermediate, double r,
-                               double x, double max, std::int64_t n) {
-  // -inf has weight 0 exactly; NaN is judged by class.
-  if (!std::isfinite(r) || !std::isfinite(x)) return 0.0;
-  const double roundings =
-      2 * std::abs(x - max) + 2 * (std::abs(x) + std::abs(max)) + 8 + static_cast<double>(n);
-  return arithmetic.times * (r * arithmetic.u * roundings + kFlushedExp * arithmetic.min_normal) +
-         r * intermediate;
-}
 
 // r and E of some output elements, by plain loops; `indices` sorted.
 void SoftmaxReferenceAt(const SoftmaxProblem& problem, DType input, double intermediate,

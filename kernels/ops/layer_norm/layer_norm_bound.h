@@ -1,0 +1,67 @@
+// From the sums of a row to the elements of a layer or RMS norm and their allowances, on
+// host and device; the formulas are in layer_norm_reference.h. std-only.
+#ifndef ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_BOUND_H_
+#define ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_BOUND_H_
+
+#include <cmath>
+
+#include "kernels/numerics/host_device.h"
+
+namespace assay {
+
+// What all rows of a problem share.
+struct LayerNormTerms {
+  double n = 0;    // a row's length
+  double eps = 0;  // as the kernel gets it
+  double u = 0;    // roundoff of the accumulator, twice it for fp64
+  bool rms = false;
+  bool affine = false;
+};
+
+// What a row's elements have in common.
+struct LayerNormRow {
+  double origin = 0;
+  double offset = 0;         // μ − origin
+  double mean = 0;           // μ; 0 for the RMS form
+  double rstd = 0;           // 1/sqrt(var + eps)
+  double mean_absolute = 0;  // mean|x|; 0 for the RMS form
+};
+
+// Whether an element allows a row's mean to be counted from the first: within a factor of
+// two of it and of its sign; see LayerNormOrigin.
+ASSAY_HOST_DEVICE inline bool NearFirst(double x, double first) {
+  const double sign = first < 0 ? -1.0 : 1.0;
+  const double v = sign * x;
+  return v <= 2 * sign * first && sign * first <= 2 * v;
+}
+
+// From the sums of a row: Σ(x − origin), Σ|x| and Σ(x − μ)², in the RMS form Σx².
+ASSAY_HOST_DEVICE inline LayerNormRow MakeLayerNormRow(const LayerNormTerms& t, double origin,
+                                                       double sum, double absolute,
+                                                       double squares) {
+  const double rstd = 1.0 / std::sqrt(squares / t.n + t.eps);
+  if (t.rms) return {0.0, 0.0, 0.0, rstd, 0.0};
+  return {origin, sum / t.n, origin + sum / t.n, rstd, absolute / t.n};
+}
+
+struct LayerNormElement {
+  double value;
+  double allowance;
+};
+
+// weight and bias are 1 and 0 where there are none.
+ASSAY_HOST_DEVICE inline LayerNormElement MakeLayerNormElement(const LayerNormTerms& t,
+                                                               const LayerNormRow& row, double x,
+                                                               double weight, double bias) {
+  const double y = (x - row.origin - row.offset) * row.rstd;
+  double e = (t.n + 8) * std::abs(y);
+  if (!t.rms) e += (t.n * row.mean_absolute + std::abs(row.mean)) * row.rstd * (1 + std::abs(y));
+  if (!t.affine) return {y, std::isfinite(y) ? t.u * e : 0.0};
+  const double r = y * weight + bias;
+  e = std::abs(weight) * e + 2 * (std::abs(weight * y) + std::abs(r));
+  return {r, std::isfinite(r) ? t.u * e : 0.0};
+}
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_BOUND_H_
