@@ -81,6 +81,8 @@ struct Fiber {
   int source = 0;
   Exchanged given;
   Exchanged taken;
+  Collective collective = nullptr;
+  Record record = {};
   void* fake_stack = nullptr;  // of the address sanitizer
   void* sanitizer = nullptr;   // the thread sanitizer's own fiber
 };
@@ -324,6 +326,7 @@ class Engine {
     }
     const std::uint64_t mask = first->mask;
     const Where where = first->where;
+    if (first->collective != nullptr) CarryOut(first->collective, begin, end);
     for (std::size_t i = begin; i < end; ++i) {
       Fiber& f = fibers_[i];
       if (f.state != State::kWave || f.mask != mask || !Same(f.where, where)) continue;
@@ -340,6 +343,17 @@ class Engine {
       }
     }
     return true;
+  }
+
+  void CarryOut(Collective collective, std::size_t begin, std::size_t end) {
+    constexpr std::size_t kLanes = 32;
+    for (std::size_t group = begin; group < end; group += kLanes) {
+      Record lanes[kLanes] = {};
+      const std::size_t count = std::min(kLanes, end - group);
+      for (std::size_t i = 0; i < count; ++i) lanes[i] = fibers_[group + i].record;
+      collective(lanes);
+      for (std::size_t i = 0; i < count; ++i) fibers_[group + i].record = lanes[i];
+    }
   }
 
   std::vector<std::size_t> Order(std::size_t count) {
@@ -473,6 +487,15 @@ Exchanged Exchange(Exchanged value, int source_lane, std::uint64_t mask, Where w
   f.source = source_lane;
   current_engine->Wave(mask, where);
   return f.taken;
+}
+
+void Combine(Record& record, Collective combine, Where where) {
+  Fiber& f = current_engine->fiber();
+  f.record = record;
+  f.collective = combine;
+  current_engine->Wave(kFullWave, where);
+  f.collective = nullptr;
+  record = f.record;
 }
 
 void Fail(std::string message, Where where) { current_engine->Fail(std::move(message), where); }

@@ -102,6 +102,16 @@ T Shuffle(T value, int source, std::uint64_t mask = kFullWave, Where where = Whe
   return value;
 }
 
+// What each of 32 lanes gives to an operation of all of them, and takes from it.
+struct alignas(16) Record {
+  unsigned char bytes[64];
+};
+
+// Carries out `combine` once for each aligned group of 32 lanes of the wave, all of
+// which must call; it changes their records, lane by lane, in place.
+using Collective = void (*)(Record* lanes);
+void Combine(Record& record, Collective combine, Where where);
+
 // Ends the launch with a fault.
 [[noreturn]] void Fail(std::string message, Where where);
 

@@ -3,6 +3,7 @@
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_ELEMENT_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_ELEMENT_H_
 
+#include "kernels/numerics/dtype.h"
 #include "kernels/runtime/gpu/port.h"
 
 namespace assay::gpu {
@@ -13,15 +14,56 @@ struct Float32 {
   static ASSAY_DEVICE_MEMBER float Load(float v) { return v; }
   static ASSAY_DEVICE_MEMBER float Round(float v) { return v; }
 };
+struct Float64 {
+  using Store = double;
+  static ASSAY_DEVICE_MEMBER double Load(double v) { return v; }
+};
 struct Half {
   using Store = std::uint16_t;
+  static constexpr bool kBrain = false;
   static ASSAY_DEVICE_MEMBER float Load(std::uint16_t code) { return FromHalf(code); }
   static ASSAY_DEVICE_MEMBER std::uint16_t Round(float v) { return ToHalf(v); }
 };
 struct BFloat {
   using Store = std::uint16_t;
+  static constexpr bool kBrain = true;
   static ASSAY_DEVICE_MEMBER float Load(std::uint16_t code) { return FromBFloat(code); }
   static ASSAY_DEVICE_MEMBER std::uint16_t Round(float v) { return ToBFloat(v); }
+};
+
+struct Int8 {
+  using Store = std::int8_t;
+  static ASSAY_DEVICE_MEMBER std::int32_t Load(std::int8_t v) { return v; }
+};
+
+// An 8-bit float format that is known at run time: what its codes mean, exactly.
+class Code8 {
+ public:
+  using Store = std::uint8_t;
+  ASSAY_DEVICE_MEMBER explicit Code8(DType format) {
+    const bool e5 = format == DType::kE5M2 || format == DType::kE5M2FNUZ;
+    fnuz_ = format == DType::kE4M3FNUZ || format == DType::kE5M2FNUZ;
+    shift_ = e5 ? 21 : 20;
+    // 2^(127 − bias): from the code's exponent to that of the float its bits are put in.
+    scale_ = FloatOf(static_cast<std::uint32_t>(127 + 127 - (e5 ? 15 : 7) - (fnuz_ ? 1 : 0)) << 23);
+    special_ = fnuz_ ? 0x80U : e5 ? 0x7cU : 0x7fU;
+    infinity_ = e5 ? 0x7cU : 0x80U;
+  }
+  ASSAY_DEVICE_MEMBER float Load(std::uint8_t code) const {
+    const std::uint32_t magnitude = code & 0x7fU;
+    const std::uint32_t sign = static_cast<std::uint32_t>(code & 0x80U) << 24;
+    std::uint32_t bits = BitsOf(FloatOf(magnitude << shift_) * scale_) | sign;
+    if (magnitude >= special_) bits = magnitude == infinity_ ? 0x7f800000U | sign : 0x7fc00000U;
+    if (fnuz_ && code == 0x80U) bits = 0x7fc00000U;
+    return FloatOf(bits);
+  }
+
+ private:
+  bool fnuz_;
+  int shift_;
+  float scale_;
+  std::uint32_t special_;   // from this magnitude on: infinity or NaN
+  std::uint32_t infinity_;  // its magnitude; 0x80: none
 };
 
 // N elements moved by one access of at most 16 bytes.

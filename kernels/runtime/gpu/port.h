@@ -2,17 +2,21 @@
 // (hipcc), and as plain C++ under the SIMT emulator of tests/simt, which is what any
 // other compiler gets. This is the one place where the preprocessor chooses.
 //
-// A kernel is a function marked ASSAY_GLOBAL; helpers are marked ASSAY_DEVICE.
+// A kernel is a function marked ASSAY_GLOBAL; helpers are marked ASSAY_DEVICE,
+// or ASSAY_DEVICE_CALL where they are too large for a copy at every call.
 //   Thread(), Block(), BlockExtent(), GridExtent()   indices and extents, in x y z
 //   Lane(), WaveWidth()                              32 on NVIDIA and RDNA, 64 on CDNA
 //   SyncBlock()                                      all threads of the block
 //   ShuffleXor, ShuffleDown, ShuffleFrom             all lanes of the wave must take part
 //   Ballot(p)                                        lanes of the wave whose p holds
-//   ASSAY_SHARED(type, name, count)                  memory of the block
-//   ASSAY_UNROLL                                     before a loop whose arrays belong in registers
+//   ASSAY_SHARED(type, name, count)                  memory of the block, 16-byte aligned
+//   DynamicShared()                                  the launch's shared bytes, 16-byte aligned
+//   ASSAY_BOUNDS(threads, blocks)                    of a kernel: what registers must leave room
+//   for ASSAY_UNROLL                                     before a loop whose arrays belong in
+//   registers ASSAY_UNROLL_BY(n)                               before one that is unrolled in part
 //   AtomicAdd                                        order-independent sums only: integers
 //   Fma                                              exactly rounded
-//   Exp                                              within 2 ulp
+//   Exp, Exp2, Erfc                                  within 2, 2 and 5 ulp; Exp2 may flush to 0
 //   FromHalf, ToHalf, FromBFloat, ToBFloat           codes of 16-bit formats, to nearest even
 // Launch(kernel, grid, block, shared bytes, stream, arguments…) starts one.
 //
@@ -46,16 +50,23 @@
 #if defined(ASSAY_GPU_EMULATED)
 #define ASSAY_GLOBAL
 #define ASSAY_DEVICE inline
+#define ASSAY_DEVICE_CALL inline
 #define ASSAY_DEVICE_MEMBER
 #define ASSAY_UNROLL
+#define ASSAY_UNROLL_BY(n)
+#define ASSAY_BOUNDS(threads, blocks)
 #define ASSAY_SHARED(type, name, count) \
   const ::assay::simt::SharedArray<type, count> name {}
 #else
 #define ASSAY_GLOBAL __global__
 #define ASSAY_DEVICE __device__ __forceinline__
+#define ASSAY_DEVICE_CALL static __device__ __noinline__
 #define ASSAY_DEVICE_MEMBER __device__ __forceinline__
+#define ASSAY_PRAGMA(text) _Pragma(#text)
 #define ASSAY_UNROLL _Pragma("unroll")
-#define ASSAY_SHARED(type, name, count) __shared__ type name[count]
+#define ASSAY_UNROLL_BY(n) ASSAY_PRAGMA(unroll n)
+#define ASSAY_BOUNDS(threads, blocks) __launch_bounds__(threads, blocks)
+#define ASSAY_SHARED(type, name, count) __shared__ __align__(16) type name[count]
 #endif
 
 namespace assay::gpu {
@@ -107,8 +118,15 @@ ASSAY_DEVICE float Fma(float a, float b, float c) { return __builtin_fmaf(a, b, 
 ASSAY_DEVICE double Fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 ASSAY_DEVICE int LeadingZeros(std::uint32_t v) { return v == 0 ? 32 : __builtin_clz(v); }
 ASSAY_DEVICE float Exp(float x) { return std::exp(x); }
+ASSAY_DEVICE double Exp(double x) { return std::exp(x); }
+ASSAY_DEVICE float Exp2(float x) { return std::exp2(x); }
+ASSAY_DEVICE double Exp2(double x) { return std::exp2(x); }
+ASSAY_DEVICE float Erfc(float x) { return std::erfc(x); }
+ASSAY_DEVICE double Erfc(double x) { return std::erfc(x); }
 ASSAY_DEVICE float Sqrt(float x) { return std::sqrt(x); }
 ASSAY_DEVICE float Max(float a, float b) { return a > b || a != a ? a : b; }
+ASSAY_DEVICE double Max(double a, double b) { return a > b || a != a ? a : b; }
+ASSAY_DEVICE void* DynamicShared() { return simt::DynamicShared(); }
 
 ASSAY_DEVICE std::uint32_t BitsOf(float v) { return std::bit_cast<std::uint32_t>(v); }
 ASSAY_DEVICE float FloatOf(std::uint32_t bits) { return std::bit_cast<float>(bits); }
@@ -184,13 +202,33 @@ ASSAY_DEVICE float Fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 ASSAY_DEVICE double Fma(double a, double b, double c) { return __fma_rn(a, b, c); }
 ASSAY_DEVICE int LeadingZeros(std::uint32_t v) { return __clz(static_cast<int>(v)); }
 ASSAY_DEVICE float Exp(float x) { return expf(x); }
+ASSAY_DEVICE double Exp(double x) { return exp(x); }
+#if defined(ASSAY_GPU_CUDA)
+ASSAY_DEVICE float Exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+#else
+ASSAY_DEVICE float Exp2(float x) { return exp2f(x); }
+#endif
+ASSAY_DEVICE double Exp2(double x) { return exp2(x); }
+ASSAY_DEVICE float Erfc(float x) { return erfcf(x); }
+ASSAY_DEVICE double Erfc(double x) { return erfc(x); }
 ASSAY_DEVICE float Sqrt(float x) { return __fsqrt_rn(x); }
 ASSAY_DEVICE float Max(float a, float b) { return a > b || a != a ? a : b; }
+ASSAY_DEVICE double Max(double a, double b) { return a > b || a != a ? a : b; }
+ASSAY_DEVICE void* DynamicShared() {
+  extern __shared__ __align__(16) unsigned char assay_dynamic_shared[];
+  return assay_dynamic_shared;
+}
 
 ASSAY_DEVICE std::uint32_t BitsOf(float v) { return __float_as_uint(v); }
 ASSAY_DEVICE float FloatOf(std::uint32_t bits) { return __uint_as_float(bits); }
 ASSAY_DEVICE float FromHalf(std::uint16_t code) { return __half2float(__ushort_as_half(code)); }
 ASSAY_DEVICE std::uint16_t ToHalf(float v) { return __half_as_ushort(__float2half_rn(v)); }
+
+inline constexpr std::size_t kSharedBytesOfAnyLaunch = 48 << 10;  // more has to be asked for
 
 // Starts a kernel; errors of the launch itself only, those of its execution come with
 // the stream's synchronisation.
@@ -199,6 +237,11 @@ ErrorCode Launch(Kernel kernel, Extent grid, Extent block, std::size_t shared_by
                  Arguments... arguments) {
   // clang-format off
 #if defined(ASSAY_GPU_CUDA)
+  if (shared_bytes > kSharedBytesOfAnyLaunch) {
+    const cudaError_t error = cudaFuncSetAttribute(
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+    if (error != cudaSuccess) return error;
+  }
   kernel<<<grid, block, shared_bytes, static_cast<cudaStream_t>(stream)>>>(arguments...);
   return cudaGetLastError();
 #else

@@ -1,0 +1,57 @@
+// Rounding to an output's format where that is known at run time only: one branch an
+// element, the same for all threads, in place of one kernel a format. For kernels only.
+#ifndef ASSAY_KERNELS_PROVIDERS_BUILTIN_STORE_GPU_H_
+#define ASSAY_KERNELS_PROVIDERS_BUILTIN_STORE_GPU_H_
+
+#include "kernels/numerics/convert.h"
+#include "kernels/runtime/gpu/element.h"
+#include "kernels/runtime/gpu/port.h"
+
+namespace assay::gpu {
+
+// To nearest even; 8-bit floats saturate.
+ASSAY_DEVICE void StoreAs(DType format, void* base, std::int64_t at, float v) {
+  switch (format) {
+    case DType::kF16:
+      static_cast<std::uint16_t*>(base)[at] = ToHalf(v);
+      break;
+    case DType::kBF16:
+      static_cast<std::uint16_t*>(base)[at] = ToBFloat(v);
+      break;
+    case DType::kF32:
+    case DType::kTF32:
+      static_cast<float*>(base)[at] = v;
+      break;
+    default:
+      static_cast<std::uint8_t*>(base)[at] =
+          static_cast<std::uint8_t>(RoundToFormat(v, format, Overflow::kSat));
+  }
+}
+ASSAY_DEVICE void StoreAs(DType /*fp64*/, void* base, std::int64_t at, double v) {
+  static_cast<double*>(base)[at] = v;
+}
+ASSAY_DEVICE void StoreAs(DType /*int32*/, void* base, std::int64_t at, std::int32_t v) {
+  static_cast<std::int32_t*>(base)[at] = v;
+}
+
+// Element `at` of an operand that has the output's format.
+ASSAY_DEVICE float LoadAs(DType format, const void* base, std::int64_t at, float /*as*/) {
+  switch (format) {
+    case DType::kF16:
+      return FromHalf(static_cast<const std::uint16_t*>(base)[at]);
+    case DType::kBF16:
+      return FromBFloat(static_cast<const std::uint16_t*>(base)[at]);
+    case DType::kF32:
+    case DType::kTF32:
+      return static_cast<const float*>(base)[at];
+    default:
+      return Code8(format).Load(static_cast<const std::uint8_t*>(base)[at]);
+  }
+}
+ASSAY_DEVICE double LoadAs(DType /*fp64*/, const void* base, std::int64_t at, double /*as*/) {
+  return static_cast<const double*>(base)[at];
+}
+
+}  // namespace assay::gpu
+
+#endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_STORE_GPU_H_
