@@ -91,10 +91,10 @@ constexpr std::int64_t RoundingsOf(std::int64_t k, const Accumulator& a) {
 constexpr double ProvenFactor(std::int64_t k, const Accumulator& a) {
   return ProvenFactor(RoundingsOf(k, a), a.roundoff);
 }
-inline double ProbableFactor(std::int64_t k, const Accumulator& a) {
+ASSAY_HOST_DEVICE inline double ProbableFactor(std::int64_t k, const Accumulator& a) {
   return ProbableFactor(RoundingsOf(k, a), a.roundoff);
 }
-inline double ProvenOverProbable(std::int64_t k, const Accumulator& a) {
+ASSAY_HOST_DEVICE inline double ProvenOverProbable(std::int64_t k, const Accumulator& a) {
   return ProvenOverProbable(RoundingsOf(k, a), a.roundoff);
 }
 
