@@ -14,9 +14,13 @@
 //   ASSAY_BOUNDS(threads, blocks)                    of a kernel: what registers must leave room
 //   for ASSAY_UNROLL                                     before a loop whose arrays belong in
 //   registers ASSAY_UNROLL_BY(n)                               before one that is unrolled in part
-//   AtomicAdd                                        order-independent sums only: integers
+//   AtomicAdd, AtomicMin, AtomicMax                  order-independent results only: integers
+//   LoadRelaxed                                      of what another thread's atomics may change
+//   ASSAY_OUTLINE                                    a device function that is called: rare paths
+//   ASSAY_GRID_CONSTANT                              a parameter of a kernel that is passed on by address
 //   Fma                                              exactly rounded
 //   Exp, Exp2, Erfc                                  within 2, 2 and 5 ulp; Exp2 may flush to 0
+//   Max, MaxNumber                                   NaN where one is; the other where one is
 //   FromHalf, ToHalf, FromBFloat, ToBFloat           codes of 16-bit formats, to nearest even
 // Launch(kernel, grid, block, shared bytes, stream, arguments…) starts one.
 //
@@ -52,7 +56,10 @@
 #define ASSAY_DEVICE inline
 #define ASSAY_DEVICE_CALL inline
 #define ASSAY_DEVICE_MEMBER
+#define ASSAY_OUTLINE inline __attribute__((noinline))
+#define ASSAY_GRID_CONSTANT
 #define ASSAY_UNROLL
+#define ASSAY_UNROLL_BY_4
 #define ASSAY_UNROLL_BY(n)
 #define ASSAY_BOUNDS(threads, blocks)
 #define ASSAY_SHARED(type, name, count) \
@@ -62,8 +69,15 @@
 #define ASSAY_DEVICE __device__ __forceinline__
 #define ASSAY_DEVICE_CALL static __device__ __noinline__
 #define ASSAY_DEVICE_MEMBER __device__ __forceinline__
+#define ASSAY_OUTLINE __device__ __noinline__
+#if defined(ASSAY_GPU_CUDA)
+#define ASSAY_GRID_CONSTANT __grid_constant__
+#else
+#define ASSAY_GRID_CONSTANT
+#endif
 #define ASSAY_PRAGMA(text) _Pragma(#text)
 #define ASSAY_UNROLL _Pragma("unroll")
+#define ASSAY_UNROLL_BY_4 _Pragma("unroll 4")
 #define ASSAY_UNROLL_BY(n) ASSAY_PRAGMA(unroll n)
 #define ASSAY_BOUNDS(threads, blocks) __launch_bounds__(threads, blocks)
 #define ASSAY_SHARED(type, name, count) __shared__ __align__(16) type name[count]
@@ -113,6 +127,15 @@ ASSAY_DEVICE void AtomicMin(unsigned long long* least, unsigned long long value)
                                                       __ATOMIC_RELAXED)) {
   }
 }
+ASSAY_DEVICE void AtomicMax(unsigned long long* largest, unsigned long long value) {
+  unsigned long long seen = __atomic_load_n(largest, __ATOMIC_RELAXED);
+  while (value > seen && !__atomic_compare_exchange_n(largest, &seen, value, true, __ATOMIC_RELAXED,
+                                                      __ATOMIC_RELAXED)) {
+  }
+}
+ASSAY_DEVICE unsigned long long LoadRelaxed(const unsigned long long* value) {
+  return __atomic_load_n(value, __ATOMIC_RELAXED);
+}
 
 ASSAY_DEVICE float Fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 ASSAY_DEVICE double Fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
@@ -126,6 +149,8 @@ ASSAY_DEVICE double Erfc(double x) { return std::erfc(x); }
 ASSAY_DEVICE float Sqrt(float x) { return std::sqrt(x); }
 ASSAY_DEVICE float Max(float a, float b) { return a > b || a != a ? a : b; }
 ASSAY_DEVICE double Max(double a, double b) { return a > b || a != a ? a : b; }
+ASSAY_DEVICE float MaxNumber(float a, float b) { return std::fmax(a, b); }
+ASSAY_DEVICE double MaxNumber(double a, double b) { return std::fmax(a, b); }
 ASSAY_DEVICE void* DynamicShared() { return simt::DynamicShared(); }
 
 ASSAY_DEVICE std::uint32_t BitsOf(float v) { return std::bit_cast<std::uint32_t>(v); }
@@ -197,6 +222,12 @@ ASSAY_DEVICE void AtomicAdd(unsigned long long* sum, unsigned long long value) {
 ASSAY_DEVICE void AtomicMin(unsigned long long* least, unsigned long long value) {
   atomicMin(least, value);
 }
+ASSAY_DEVICE void AtomicMax(unsigned long long* largest, unsigned long long value) {
+  atomicMax(largest, value);
+}
+ASSAY_DEVICE unsigned long long LoadRelaxed(const unsigned long long* value) {
+  return *static_cast<const volatile unsigned long long*>(value);
+}
 
 ASSAY_DEVICE float Fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 ASSAY_DEVICE double Fma(double a, double b, double c) { return __fma_rn(a, b, c); }
@@ -218,6 +249,8 @@ ASSAY_DEVICE double Erfc(double x) { return erfc(x); }
 ASSAY_DEVICE float Sqrt(float x) { return __fsqrt_rn(x); }
 ASSAY_DEVICE float Max(float a, float b) { return a > b || a != a ? a : b; }
 ASSAY_DEVICE double Max(double a, double b) { return a > b || a != a ? a : b; }
+ASSAY_DEVICE float MaxNumber(float a, float b) { return fmaxf(a, b); }
+ASSAY_DEVICE double MaxNumber(double a, double b) { return fmax(a, b); }
 ASSAY_DEVICE void* DynamicShared() {
   extern __shared__ __align__(16) unsigned char assay_dynamic_shared[];
   return assay_dynamic_shared;
@@ -252,6 +285,16 @@ ErrorCode Launch(Kernel kernel, Extent grid, Extent block, std::size_t shared_by
 }
 
 #endif
+
+// Bits of the largest float that is not beyond v; v is not 0.
+ASSAY_DEVICE std::uint32_t TruncatedToFloatBits(std::uint32_t v) {
+#if defined(ASSAY_GPU_CUDA)
+  return BitsOf(__uint2float_rz(v));
+#else
+  const int lz = LeadingZeros(v);
+  return (static_cast<std::uint32_t>(158 - lz) << 23) | (((v << lz) >> 8) & 0x7fffffU);
+#endif
+}
 
 ASSAY_DEVICE float FromBFloat(std::uint16_t code) { return FloatOf(std::uint32_t{code} << 16); }
 ASSAY_DEVICE std::uint16_t ToBFloat(float v) {

@@ -6,13 +6,14 @@
 //   Multiply<Format>        D += A·B, PTX's mma.m16n8k16: products exact, sums in FP32
 //   LoadTiles, LoadTilesTransposed
 //                           PTX's ldmatrix.x4: four 8x8 tiles, a row's address a lane
+//   RoundTwo<Format>        two values as the codes of a word
 //   AsyncCopies             16 bytes a copy, zeros behind what is valid; waited for by group
 //
 // Registers, as PTX lays them out, with g = lane / 4 and t = lane % 4:
 //   A [16][16]  word r: row g + 8·(r & 1),  columns 2t + 8·(r / 2) and the next
 //   B [16][8]   word r: rows 2t + 8·r and the next, column g
 //   D [16][8]   value r: row g + 8·(r / 2), column 2t + (r & 1)
-// All lanes of the wave must take part in each of these but AsyncCopies.
+// All lanes of the wave must take part in each of these but the last two.
 //
 // On NVIDIA these are the instructions, and the sums are truncated as the tensor cores
 // have it. On AMD the products are plain FMAs over values that lanes exchange. Under the
@@ -48,6 +49,22 @@ ASSAY_DEVICE std::uint32_t TwoCodes(std::uint16_t low, std::uint16_t high) {
 }
 ASSAY_DEVICE std::uint16_t CodeOf(std::uint32_t word, int half) {
   return static_cast<std::uint16_t>(word >> (16 * half));
+}
+
+// Codes of two values, to nearest even.
+template <class Format>
+ASSAY_DEVICE std::uint32_t RoundTwo(float low, float high) {
+#if defined(ASSAY_GPU_CUDA)
+  std::uint32_t word;
+  if constexpr (Format::kBrain) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  }
+  return word;
+#else
+  return TwoCodes(Format::Round(low), Format::Round(high));
+#endif
 }
 
 #if defined(ASSAY_GPU_EMULATED)

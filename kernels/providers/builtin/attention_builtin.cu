@@ -1,0 +1,381 @@
+// Attention for GPUs: O = scale_v·softmax(scale·Q·Kᵀ + mask)·V, a block of queries of a
+// head at a time, without ever holding a row of scores: blocks of keys are folded in with
+// a running maximum m and sum l (Milakov and Gimelshein 2018; Dao 2023, FlashAttention-2).
+//
+//   m' = max(m, max_j s_j)   p_j = 2^(s_j − m')   f = 2^(m − m')
+//   l' = f·l + Σ p_j         O' = f·O + Σ p_j·v_j  and at the end O/l
+//
+// with s = log2(e)·scale·q·k. Shapes: q and o [heads, seq, dim], k and v [heads/group,
+// kv_seq, dim]; query i of a causal head sees keys j <= i + kv_seq − seq.
+// Arithmetic: fp16 and bf16 multiply on matrix instructions with FP32 sums; scores,
+// exponentials, l and O are FP32; P is rounded to the inputs' format before it meets V,
+// and l is summed before that. 8-bit floats become fp16, exactly, on their way into
+// shared memory, so P is fp16 with them. fp32 and fp64: attention_fma_gpu.h.
+// Error: within the attention operator's bound with u_P of the inputs' format (fp16 for
+// 8-bit floats); 2^x to 2 ulp, of weights below 2^-126 nothing.
+// Special values: a NaN or +inf among a query's scores, or none above −inf, makes its row
+// NaN. A masked key has weight 0, so its values must be finite. A query that sees no key
+// gives 0 or NaN, as masked_rows_nan says.
+// Memory: nothing but the operands. Deterministic: a block of queries is computed by one
+// block of threads, keys ascending.
+//
+// Work: four groups of 32 lanes take 32 queries each (16 where dim > 128, for want of
+// registers), and keep their scores and output in registers, where the layout of a product
+// is that of the next one's left operand. Q, a block of keys and one of values lie in
+// shared memory: values arrive while scores are made, the next keys while values are
+// summed, by asynchronous copies. Two blocks fit a multiprocessor. Rows are padded by 16
+// bytes, so that the eight rows of a load are in different banks.
+#include <type_traits>
+
+#include "kernels/providers/builtin/attention_builtin_gpu.h"
+#include "kernels/providers/builtin/attention_common_gpu.h"
+#include "kernels/providers/builtin/attention_fma_gpu.h"
+#include "kernels/runtime/gpu/element.h"
+#include "kernels/runtime/gpu/port.h"
+#include "kernels/runtime/gpu/port_matrix.h"
+
+namespace assay::gpu {
+namespace {
+
+constexpr int kGroups = 4;
+constexpr int kThreads = kGroups * kMatrixLanes;
+constexpr int kPad = 8;  // elements behind a row of shared memory
+
+// How a head of up to kDim columns is cut.
+template <int kDim>
+struct Cut {
+  static constexpr int kRowTiles = kDim > 128 ? 1 : 2;  // of 16 queries, a group
+  static constexpr int kQueries = kGroups * kRowTiles * 16;
+  static constexpr int kKeys = kDim > 128 ? 32 : 64;
+  static constexpr int kPitch = kDim + kPad;
+  static constexpr std::size_t kSharedBytes = std::size_t{kQueries + 2 * kKeys} * kPitch * 2;
+};
+
+// Rows [0, kRows) of `from`, of which `rows` exist, into shared memory as codes of 16
+// bits; zeros behind rows and dim.
+template <int kDim, int kRows>
+ASSAY_DEVICE void FillRows(const std::uint16_t* from, std::int64_t rows, std::int64_t dim,
+                           bool aligned, DType /*in*/, std::uint16_t* to, AsyncCopies& copies) {
+  constexpr int kChunks = kDim / 8;
+  static_assert(kRows * kChunks % kThreads == 0);
+  const auto chunk = [&](int i, auto&& move) {
+    const int e = static_cast<int>(Thread().x) + i * kThreads;
+    const int row = e / kChunks;
+    const int column = e % kChunks * 8;
+    const auto rest = row < rows ? static_cast<int>(dim) - column : 0;
+    const int valid = rest < 0 ? 0 : rest < 8 ? rest : 8;
+    move(to + row * Cut<kDim>::kPitch + column, valid == 0 ? from : from + row * dim + column,
+         valid);
+  };
+  if (aligned) {
+    ASSAY_UNROLL
+    for (int i = 0; i < kRows * kChunks / kThreads; ++i) {
+      chunk(i, [&](std::uint16_t* dst, const std::uint16_t* src, int valid) {
+        copies.Start(dst, src, valid * 2);
+      });
+    }
+  } else {
+    for (int i = 0; i < kRows * kChunks / kThreads; ++i) {
+      chunk(i, [&](std::uint16_t* dst, const std::uint16_t* src, int valid) {
+        for (int c = 0; c < 8; ++c) dst[c] = c < valid ? src[c] : std::uint16_t{0};
+      });
+    }
+  }
+}
+template <int kDim, int kRows>
+ASSAY_DEVICE void FillRows(const std::uint8_t* from, std::int64_t rows, std::int64_t dim,
+                           bool aligned, DType in, std::uint16_t* to, AsyncCopies& /*copies*/) {
+  struct alignas(8) Codes {
+    std::uint8_t v[8];
+  };
+  const Code8 format(in);
+  constexpr int kChunks = kDim / 8;
+  for (int i = 0; i < kRows * kChunks / kThreads; ++i) {
+    const int e = static_cast<int>(Thread().x) + i * kThreads;
+    const int row = e / kChunks;
+    const int column = e % kChunks * 8;
+    const auto rest = row < rows ? static_cast<int>(dim) - column : 0;
+    Codes codes = {};
+    if (aligned && rest >= 8) {
+      codes = *reinterpret_cast<const Codes*>(from + row * dim + column);
+    } else {
+      for (int c = 0; c < 8 && c < rest; ++c) codes.v[c] = from[row * dim + column + c];
+    }
+    Pack<Half, 8> halves;
+    ASSAY_UNROLL
+    for (int c = 0; c < 8; ++c) halves.v[c] = Half::Round(format.Load(codes.v[c]));
+    *reinterpret_cast<Pack<Half, 8>*>(to + row * Cut<kDim>::kPitch + column) = halves;
+  }
+}
+
+// scores = Q·Kᵀ of a group's queries, which begin at `q`, and all keys at `k`.
+template <class Format, int kDim>
+ASSAY_DEVICE void MultiplyKeys(const std::uint16_t* q, const std::uint16_t* k,
+                               FragmentD (&scores)[Cut<kDim>::kRowTiles][Cut<kDim>::kKeys / 8]) {
+  constexpr int kPitch = Cut<kDim>::kPitch;
+  const int low = MatrixLane() % 8;
+  const int second = MatrixLane() / 8 % 2 * 8;
+  const int upper = MatrixLane() / 16 * 8;
+  ASSAY_UNROLL_BY_4
+  for (int c = 0; c < kDim; c += 16) {
+    FragmentA left[Cut<kDim>::kRowTiles];
+    ASSAY_UNROLL
+    for (int i = 0; i < Cut<kDim>::kRowTiles; ++i) {
+      LoadTiles(q + (i * 16 + low + second) * kPitch + c + upper, left[i].word);
+    }
+    ASSAY_UNROLL
+    for (int j = 0; j < Cut<kDim>::kKeys / 8; j += 2) {
+      std::uint32_t words[4];
+      LoadTiles(k + (j * 8 + low + upper) * kPitch + c + second, words);
+      ASSAY_UNROLL
+      for (int i = 0; i < Cut<kDim>::kRowTiles; ++i) {
+        Multiply<Format>(scores[i][j], left[i], FragmentB{{words[0], words[1]}});
+        Multiply<Format>(scores[i][j + 1], left[i], FragmentB{{words[2], words[3]}});
+      }
+    }
+  }
+}
+
+// out += P·V, P as weights in the layout of a product.
+template <class Format, int kDim>
+ASSAY_DEVICE void MultiplyValues(
+    const FragmentD (&weights)[Cut<kDim>::kRowTiles][Cut<kDim>::kKeys / 8], const std::uint16_t* v,
+    FragmentD (&out)[Cut<kDim>::kRowTiles][kDim / 8]) {
+  const int low = MatrixLane() % 8;
+  const int second = MatrixLane() / 8 % 2 * 8;
+  const int upper = MatrixLane() / 16 * 8;
+  ASSAY_UNROLL
+  for (int key = 0; key < Cut<kDim>::kKeys; key += 16) {
+    FragmentA left[Cut<kDim>::kRowTiles];
+    ASSAY_UNROLL
+    for (int i = 0; i < Cut<kDim>::kRowTiles; ++i) {
+      ASSAY_UNROLL
+      for (int w = 0; w < 4; ++w) {
+        const FragmentD& d = weights[i][key / 8 + w / 2];
+        left[i].word[w] = RoundTwo<Format>(d.value[w % 2 * 2], d.value[w % 2 * 2 + 1]);
+      }
+    }
+    ASSAY_UNROLL
+    for (int j = 0; j < kDim / 8; j += 2) {
+      std::uint32_t words[4];
+      LoadTilesTransposed(v + (key + low + second) * Cut<kDim>::kPitch + j * 8 + upper, words);
+      ASSAY_UNROLL
+      for (int i = 0; i < Cut<kDim>::kRowTiles; ++i) {
+        Multiply<Format>(out[i][j], left[i], FragmentB{{words[0], words[1]}});
+        Multiply<Format>(out[i][j + 1], left[i], FragmentB{{words[2], words[3]}});
+      }
+    }
+  }
+}
+
+// What a lane knows of a query: of its own columns, but for m.
+struct Row {
+  float m;
+  float l;
+  bool any_key;
+};
+
+// Scores of two rows become weights: those at values 2·half and 2·half + 1 are of `row`.
+template <int kTiles>
+ASSAY_DEVICE float FoldScores(FragmentD (&scores)[kTiles], int half, float scale, Row& row) {
+  float largest = row.m;
+  ASSAY_UNROLL
+  for (int j = 0; j < kTiles; ++j) {
+    ASSAY_UNROLL
+    for (int v = 0; v < 2; ++v) {
+      float& s = scores[j].value[2 * half + v];
+      s *= scale;
+      largest = MaxNumber(largest, s);
+    }
+  }
+  largest = MaxNumber(largest, ShuffleXor(largest, 1));
+  largest = MaxNumber(largest, ShuffleXor(largest, 2));
+  // Nothing above −inf yet: no exponent to take. A NaN among the scores, which the
+  // maximum drops, comes back as its weight.
+  const float base = largest == NegativeInfinity<float>() ? 0.0F : largest;
+  const float rescale = Exp2(row.m - base);
+  row.m = largest;
+  row.l *= rescale;
+  ASSAY_UNROLL
+  for (int j = 0; j < kTiles; ++j) {
+    ASSAY_UNROLL
+    for (int v = 0; v < 2; ++v) {
+      float& s = scores[j].value[2 * half + v];
+      s = Exp2(s - base);
+      row.l += s;
+    }
+  }
+  return rescale;
+}
+
+// The scores of keys that are not seen become −inf, after scaling too. `visible`: keys of
+// this block that causality leaves the row; `mask`: this query's part, or null.
+template <int kTiles>
+ASSAY_DEVICE void HideScores(int visible, const std::int8_t* mask, int half,
+                             FragmentD (&scores)[kTiles], float scale, Row& row) {
+  const float hidden = scale < 0.0F ? -NegativeInfinity<float>() : NegativeInfinity<float>();
+  ASSAY_UNROLL
+  for (int j = 0; j < kTiles; ++j) {
+    ASSAY_UNROLL
+    for (int v = 0; v < 2; ++v) {
+      const int key = j * 8 + MatrixLane() % 4 * 2 + v;
+      const bool sees = key < visible && (mask == nullptr || mask[key] != 0);
+      row.any_key = row.any_key || sees;
+      if (!sees) scores[j].value[2 * half + v] = hidden;
+    }
+  }
+}
+
+template <class Out, int kTiles>
+ASSAY_DEVICE void WriteRow(const AttentionJob& a, std::int64_t at, const FragmentD (&o)[kTiles],
+                           int half, const Row& row) {
+  auto* out = static_cast<typename Out::Store*>(a.o) + at;
+  const Finisher<float> finish(a, row.any_key, row.l);
+  ASSAY_UNROLL
+  for (int j = 0; j < kTiles; ++j) {
+    ASSAY_UNROLL
+    for (int v = 0; v < 2; ++v) {
+      const int column = j * 8 + MatrixLane() % 4 * 2 + v;
+      if (column < static_cast<int>(a.dim)) {
+        out[column] = Out::Round(finish(o[j].value[2 * half + v]));
+      }
+    }
+  }
+}
+
+// Store: uint16_t for codes of Format, uint8_t for those of a.in.
+template <class Store, class Format, int kDim>
+ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2)
+    MatrixAttention(AttentionJob a, bool aligned, float scale) {
+  using C = Cut<kDim>;
+  auto* const queries = static_cast<std::uint16_t*>(DynamicShared());
+  std::uint16_t* const keys = queries + C::kQueries * C::kPitch;
+  std::uint16_t* const values = keys + C::kKeys * C::kPitch;
+
+  const QueryBlock block = QueriesOf(a, C::kQueries);
+  const std::int64_t kv = block.head / a.group * a.kv_seq * a.dim;
+  const Store* const k = static_cast<const Store*>(a.k) + kv;
+  const Store* const v = static_cast<const Store*>(a.v) + kv;
+  const std::int64_t last = block.query + C::kQueries - 1;
+  const std::int64_t limit = KeyLimit(a, last < a.seq ? last : a.seq - 1);
+  const std::int64_t seen_by_all = a.mask != nullptr ? 0 : KeyLimit(a, block.query);
+  const int group_row = static_cast<int>(Thread().x) / kMatrixLanes * C::kRowTiles * 16;
+  // Of values 2·half and 2·half + 1 in tile i.
+  const auto query_of = [&](int i, int half) {
+    return block.query + group_row + i * 16 + MatrixLane() / 4 + 8 * half;
+  };
+
+  AsyncCopies copies;
+  const auto fill_keys = [&](std::int64_t key0) {
+    FillRows<kDim, C::kKeys>(k + key0 * a.dim, a.kv_seq - key0, a.dim, aligned, a.in, keys, copies);
+    copies.Commit();
+  };
+  Row rows[C::kRowTiles][2];
+  FragmentD out[C::kRowTiles][kDim / 8] = {};
+  ASSAY_UNROLL
+  for (int i = 0; i < C::kRowTiles; ++i) {
+    ASSAY_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      rows[i][half] = {NegativeInfinity<float>(), 0.0F,
+                       a.mask == nullptr && KeyLimit(a, query_of(i, half)) > 0};
+    }
+  }
+  FillRows<kDim, C::kQueries>(
+      static_cast<const Store*>(a.q) + (block.head * a.seq + block.query) * a.dim,
+      a.seq - block.query, a.dim, aligned, a.in, queries, copies);
+  if (limit > 0) fill_keys(0);
+  for (std::int64_t key0 = 0; key0 < limit; key0 += C::kKeys) {
+    copies.Wait<0>();
+    SyncBlock();  // keys are there, and the values before no longer read
+    FillRows<kDim, C::kKeys>(v + key0 * a.dim, a.kv_seq - key0, a.dim, aligned, a.in, values,
+                             copies);
+    copies.Commit();
+    FragmentD scores[C::kRowTiles][C::kKeys / 8] = {};
+    MultiplyKeys<Format, kDim>(queries + group_row * C::kPitch, keys, scores);
+    ASSAY_UNROLL
+    for (int i = 0; i < C::kRowTiles; ++i) {
+      ASSAY_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        if (key0 + C::kKeys > seen_by_all) {
+          const std::int64_t query = query_of(i, half);
+          const std::int64_t left = query < a.seq ? KeyLimit(a, query) - key0 : 0;
+          HideScores(left < C::kKeys ? static_cast<int>(left) : C::kKeys,
+                     a.mask == nullptr ? nullptr : a.mask + query * a.kv_seq + key0, half,
+                     scores[i], scale, rows[i][half]);
+        }
+        const float rescale = FoldScores(scores[i], half, scale, rows[i][half]);
+        ASSAY_UNROLL
+        for (int j = 0; j < kDim / 8; ++j) {
+          out[i][j].value[2 * half] *= rescale;
+          out[i][j].value[2 * half + 1] *= rescale;
+        }
+      }
+    }
+    copies.Wait<0>();
+    SyncBlock();  // values are there, and the keys no longer read
+    if (key0 + C::kKeys < limit) fill_keys(key0 + C::kKeys);
+    MultiplyValues<Format, kDim>(scores, values, out);
+  }
+
+  ASSAY_UNROLL
+  for (int i = 0; i < C::kRowTiles; ++i) {
+    ASSAY_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      Row& row = rows[i][half];
+      ASSAY_UNROLL
+      for (int by = 1; by <= 2; by *= 2) {
+        row.l += ShuffleXor(row.l, by);
+        row.any_key = row.any_key | (ShuffleXor(static_cast<int>(row.any_key), by) != 0);
+      }
+      const std::int64_t query = query_of(i, half);
+      if (query >= a.seq) continue;
+      const std::int64_t at = (block.head * a.seq + query) * a.dim;
+      if (a.out == DType::kF16) {
+        WriteRow<Half>(a, at, out[i], half, row);
+      } else if (a.out == DType::kBF16) {
+        WriteRow<BFloat>(a, at, out[i], half, row);
+      } else {
+        WriteRow<Float32>(a, at, out[i], half, row);
+      }
+    }
+  }
+}
+
+template <class Store, class Format, int kDim>
+ErrorCode LaunchDim(const AttentionJob& a, Stream stream) {
+  const std::uintptr_t addresses = reinterpret_cast<std::uintptr_t>(a.q) |
+                                   reinterpret_cast<std::uintptr_t>(a.k) |
+                                   reinterpret_cast<std::uintptr_t>(a.v);
+  const bool aligned = addresses % 16 == 0 && a.dim % 8 == 0;
+  constexpr double kLog2E = 1.4426950408889634;
+  return Launch(MatrixAttention<Store, Format, kDim>, AttentionGrid(a, Cut<kDim>::kQueries),
+                Extent{kThreads, 1, 1}, Cut<kDim>::kSharedBytes, stream, a, aligned,
+                static_cast<float>(a.scale * kLog2E));
+}
+
+template <class Store, class Format>
+ErrorCode LaunchMatrix(const AttentionJob& a, Stream stream) {
+  if (a.dim <= 64) return LaunchDim<Store, Format, 64>(a, stream);
+  if (a.dim <= 128) return LaunchDim<Store, Format, 128>(a, stream);
+  return LaunchDim<Store, Format, 256>(a, stream);
+}
+
+}  // namespace
+
+ErrorCode LaunchAttention(const AttentionJob& a, Stream stream) {
+  switch (a.in) {
+    case DType::kF64:
+      return LaunchFmaAttention<double>(a, stream);
+    case DType::kF32:
+    case DType::kTF32:
+      return LaunchFmaAttention<float>(a, stream);
+    case DType::kF16:
+      return LaunchMatrix<std::uint16_t, Half>(a, stream);
+    case DType::kBF16:
+      return LaunchMatrix<std::uint16_t, BFloat>(a, stream);
+    default:
+      return LaunchMatrix<std::uint8_t, Half>(a, stream);
+  }
+}
+
+}  // namespace assay::gpu

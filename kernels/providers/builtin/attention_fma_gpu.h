@@ -1,0 +1,138 @@
+// Attention by plain multiply-adds, for fp32 and fp64, whose weights stay as they are.
+//
+// A block of 256 threads takes kQueries queries of a head; 256/kQueries neighbouring
+// threads share a query: each takes every so-manieth key of a block of keys, and every
+// so-manieth column of the output. Keys, then values, of kKeys positions at a time pass
+// through shared memory. Sums: fma in ascending order; a query's sum of weights by a
+// butterfly over its threads. For kernels only.
+#ifndef ASSAY_KERNELS_PROVIDERS_BUILTIN_ATTENTION_FMA_GPU_H_
+#define ASSAY_KERNELS_PROVIDERS_BUILTIN_ATTENTION_FMA_GPU_H_
+
+#include "kernels/providers/builtin/attention_common_gpu.h"
+
+namespace assay::gpu {
+
+inline constexpr int kFmaThreads = 256;
+
+template <class T>
+struct FmaBlocks {
+  // So that queries and keys of the largest head fit into shared memory.
+  static constexpr int kQueries = sizeof(T) == 8 ? 16 : 32;
+  static constexpr int kKeys = kQueries;
+  static constexpr int kShare = kFmaThreads / kQueries;  // threads of a query
+  static constexpr int kColumns = static_cast<int>(kMaxAttentionDim) / kShare;
+
+  // One more than the row, which keeps rows in different banks.
+  static std::size_t SharedBytes(std::int64_t dim) {
+    return sizeof(T) *
+           (static_cast<std::size_t>(kQueries + kKeys) * static_cast<std::size_t>(dim + 1) +
+            kQueries * (kKeys + 1));
+  }
+};
+
+// Rows [0, kRows) of `from`, of which `rows` exist, into shared memory; zeros behind.
+template <class T, int kRows>
+ASSAY_DEVICE void ReadRows(const T* from, std::int64_t rows, std::int64_t dim, T* to) {
+  for (std::int64_t e = Thread().x; e < kRows * dim; e += kFmaThreads) {
+    to[e / dim * (dim + 1) + e % dim] = e / dim < rows ? from[e] : T{0};
+  }
+}
+
+template <class T>
+ASSAY_GLOBAL void ASSAY_BOUNDS(kFmaThreads, 1) FmaAttention(AttentionJob a) {
+  using Blocks = FmaBlocks<T>;
+  constexpr int kShare = Blocks::kShare;
+  constexpr int kPitch = Blocks::kKeys + 1;
+  const auto pitch = static_cast<int>(a.dim) + 1;
+  T* const queries = static_cast<T*>(DynamicShared());
+  T* const keys = queries + Blocks::kQueries * pitch;  // and values
+  T* const weights = keys + Blocks::kKeys * pitch;
+
+  const QueryBlock block = QueriesOf(a, Blocks::kQueries);
+  const std::int64_t kv = block.head / a.group * a.kv_seq * a.dim;
+  const int mine = static_cast<int>(Thread().x) / kShare;
+  const int part = static_cast<int>(Thread().x) % kShare;
+  const std::int64_t query = block.query + mine;
+  const bool exists = query < a.seq;
+  const std::int64_t last = block.query + Blocks::kQueries - 1;
+  const std::int64_t limit = KeyLimit(a, last < a.seq ? last : a.seq - 1);
+  ReadRows<T, Blocks::kQueries>(
+      static_cast<const T*>(a.q) + (block.head * a.seq + block.query) * a.dim, a.seq - block.query,
+      a.dim, queries);
+
+  T m = NegativeInfinity<T>();
+  T l = 0;
+  bool any_key = false;
+  T o[Blocks::kColumns] = {};
+  for (std::int64_t key0 = 0; key0 < limit; key0 += Blocks::kKeys) {
+    SyncBlock();  // the values before are no longer read
+    ReadRows<T, Blocks::kKeys>(static_cast<const T*>(a.k) + kv + key0 * a.dim, a.kv_seq - key0,
+                               a.dim, keys);
+    SyncBlock();
+    T largest = NegativeInfinity<T>();
+    T scores[Blocks::kKeys / kShare];
+    ASSAY_UNROLL
+    for (int i = 0; i < Blocks::kKeys / kShare; ++i) {
+      const int key = part + i * kShare;
+      T sum = 0;
+      for (int c = 0; c < static_cast<int>(a.dim); ++c) {
+        sum = Fma(queries[mine * pitch + c], keys[key * pitch + c], sum);
+      }
+      const bool sees = exists && Sees(a, query, key0 + key);
+      any_key = any_key || sees;
+      scores[i] = sees ? sum * static_cast<T>(a.scale) : NegativeInfinity<T>();
+      largest = MaxNumber(largest, scores[i]);
+    }
+    for (int by = kShare / 2; by > 0; by /= 2) {
+      largest = MaxNumber(largest, ShuffleXor(largest, by));
+    }
+    largest = MaxNumber(largest, m);
+    // Nothing above −inf yet: no exponent to take.
+    const T base = largest == NegativeInfinity<T>() ? T{0} : largest;
+    const T rescale = Exp(m - base);
+    m = largest;
+    l *= rescale;
+    ASSAY_UNROLL
+    for (int i = 0; i < Blocks::kKeys / kShare; ++i) {
+      const T weight = Exp(scores[i] - base);
+      l += weight;
+      weights[mine * kPitch + part + i * kShare] = weight;
+    }
+    SyncBlock();  // the keys are no longer read, the weights are all there
+    ReadRows<T, Blocks::kKeys>(static_cast<const T*>(a.v) + kv + key0 * a.dim, a.kv_seq - key0,
+                               a.dim, keys);
+    SyncBlock();
+    ASSAY_UNROLL
+    for (int i = 0; i < Blocks::kColumns; ++i) {
+      const int column = part + i * kShare;
+      if (column >= static_cast<int>(a.dim)) continue;
+      T sum = o[i] * rescale;
+      for (int key = 0; key < Blocks::kKeys; ++key) {
+        sum = Fma(weights[mine * kPitch + key], keys[key * pitch + column], sum);
+      }
+      o[i] = sum;
+    }
+  }
+  for (int by = kShare / 2; by > 0; by /= 2) {
+    l += ShuffleXor(l, by);
+    any_key = any_key | (ShuffleXor(static_cast<int>(any_key), by) != 0);
+  }
+  if (!exists) return;
+  const Finisher<T> finish(a, any_key, l);
+  T* const out = static_cast<T*>(a.o) + (block.head * a.seq + query) * a.dim;
+  ASSAY_UNROLL
+  for (int i = 0; i < Blocks::kColumns; ++i) {
+    const int column = part + i * kShare;
+    if (column < static_cast<int>(a.dim)) out[column] = finish(o[i]);
+  }
+}
+
+template <class T>
+ErrorCode LaunchFmaAttention(const AttentionJob& a, Stream stream) {
+  return Launch(FmaAttention<T>, AttentionGrid(a, FmaBlocks<T>::kQueries),
+                Extent{kFmaThreads, 1, 1}, FmaBlocks<T>::SharedBytes(a.dim), stream, a);
+}
+
+}  // namespace assay::gpu
+
+#endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_ATTENTION_FMA_GPU_H_
