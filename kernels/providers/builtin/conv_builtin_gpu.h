@@ -1,0 +1,39 @@
+// The built-in convolution for GPUs; the kernel and its error are in conv_builtin.cu.
+#ifndef ASSAY_KERNELS_PROVIDERS_BUILTIN_CONV_BUILTIN_GPU_H_
+#define ASSAY_KERNELS_PROVIDERS_BUILTIN_CONV_BUILTIN_GPU_H_
+
+#include <cstdint>
+
+#include "kernels/numerics/dtype.h"
+#include "kernels/runtime/gpu/handles.h"
+
+namespace assay::gpu {
+
+// Three spatial dimensions, outermost first; outer ones that are not there have extent
+// 1, stride 1 and no padding. Device memory, dense.
+struct ConvJob {
+  const void* x = nullptr;         // [batch, channels, input…], or [batch, input…, channels]
+  const void* w = nullptr;         // [filters, channels/groups, kernel…], or channels last
+  void* y = nullptr;               // [batch, filters, output…], or filters last
+  DType in = DType::kUnspecified;  // fp64, fp32, tf32, fp16, bf16, an 8-bit float, int8
+  // fp64 with fp64, int32 with int8, else fp32, fp16 or bf16.
+  DType out = DType::kUnspecified;
+  std::int64_t batch = 1;
+  std::int64_t channels = 1;
+  std::int64_t filters = 1;
+  std::int64_t groups = 1;
+  std::int64_t input[3] = {1, 1, 1};
+  std::int64_t kernel[3] = {1, 1, 1};
+  std::int64_t output[3] = {1, 1, 1};
+  std::int64_t stride[3] = {1, 1, 1};
+  std::int64_t padding[3] = {0, 0, 0};
+  std::int64_t dilation[3] = {1, 1, 1};
+  bool nhwc = false;  // channels last
+};
+
+// Enqueues one launch.
+ErrorCode LaunchConv(const ConvJob& job, Stream stream);
+
+}  // namespace assay::gpu
+
+#endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_CONV_BUILTIN_GPU_H_
