@@ -21,8 +21,10 @@ namespace assay {
 namespace {
 
 constexpr double kLargestValue = 8;  // V holds 1 to 8: no mean of 16 of them is 0
-// Of an fp32 output, where a device's reciprocal is approximate.
-constexpr double kReciprocalUlp = 2;
+// The largest group, whose weights and products are summed.
+constexpr double kLargestGroup = 16;
+// Roundoffs of one exponential, reciprocal, product and quotient, the first two to 2 ulp.
+constexpr double kSoftmaxRoundings = 10;
 
 // What scores are multiplied by, as the kernel gets it.
 double ScoreScale(const AttentionProblem& p, DType input) {
@@ -73,17 +75,33 @@ std::string WhyNotKeyGroups(const AttentionProblem& p, DType input) {
   return "";
 }
 
-double UlpAllowed(DType output) {
-  return output == DType::kF32 || output == DType::kTF32 ? kReciprocalUlp : 0;
+// How far the mean of n rows of V is from what a right kernel makes of it before it
+// rounds it to the output, relative to it. Equal scores s give equal weights, but weights
+// of 1 only where s − m is taken first: exp2(fma(s, c, −m·c)) with m·c rounded is
+// 1 + u·|s|, which the sum of weights keeps and weights rounded to the input's format,
+// before they meet V, lose.
+double MeanDeviation(DType input, double score, double n) {
+  const double u = ArithmeticOf(input).u, to_weights = Info(input).unit_roundoff;
+  const double deviation = u * (std::abs(score) + 2 * n + kSoftmaxRoundings);
+  // Beyond half a roundoff weights round to other than 1.
+  return deviation < to_weights / 2 ? deviation : deviation + to_weights;
+}
+
+// MeanDeviation of the probe's scores; 0 where rounding to the output leaves none of it,
+// for formats of at least 8 bits hold these means, which are whole 16ths up to 8.
+double GroupDeviation(const AttentionProblem& p, DType input, DType output) {
+  const std::optional<Magnitudes> magnitudes = MagnitudesFor(p, input);
+  if (!magnitudes.has_value()) return 0;
+  const double score = CodeWeight(GroupsOf(p).groups(), p.dim) * magnitudes->query *
+                       magnitudes->key * ScoreScale(p, input);
+  const double deviation = MeanDeviation(input, score, kLargestGroup);
+  const bool holds_means = Info(output).machine_epsilon <= 0x1p-7;
+  return holds_means && deviation < Info(output).unit_roundoff / 2 ? 0 : deviation;
 }
 
 bool IsPowerOfTwo(double x) {
   int exponent = 0;
   return std::abs(std::frexp(x, &exponent)) == 0.5;
-}
-
-std::int64_t KvHeadOf(const AttentionProblem& p, std::int64_t head) {
-  return head / (p.heads / p.KvHeads());
 }
 
 }  // namespace
@@ -94,7 +112,7 @@ std::vector<KernelProbe> AttentionProbes(const Case& c) {
   AttentionProblem exact = p;
   exact.scale_v = NearPowerOfTwo(p.scale_v, 2);
   KernelProbe groups{"key-groups", ProbeCase(c, exact, "", /*exact=*/true)};
-  groups.max_ulp = UlpAllowed(OutputType(c));
+  groups.deviation = GroupDeviation(exact, c.dtype, OutputType(c));
   groups.skipped = WhyNotKeyGroups(exact, c.dtype);
   probes.push_back(std::move(groups));
   if (!p.causal) return probes;
@@ -162,41 +180,60 @@ void AttentionKeyGroupsCpu(const AttentionProblem& problem, DType input,
 
 std::vector<Identity> CheckFirstRows(const Case& c, const Plan& plan,
                                      std::span<const TensorView> inputs, const TensorView& output,
-                                     const double* reference) {
+                                     const ReferenceBuffers& reference) {
   const auto& p = std::get<AttentionProblem>(c.problem);
-  const std::int64_t query = p.seq - p.KvSeq();  // sees key 0 alone
+  const auto read = [&](std::int64_t head, FirstRow& row) {
+    const std::int64_t at = (head * p.seq + FirstRowQuery(p)) * p.dim;
+    LoadDoubles(c.dtype, inputs[2].data, KvHeadOf(p, head) * p.KvSeq() * p.dim, p.dim,
+                row.key_value.data());
+    LoadDoubles(output.dtype, output.data, at, p.dim, row.actual.data());
+    std::copy_n(reference.value + at, p.dim, row.reference.data());
+    return absl::OkStatus();
+  };
+  return *CheckFirstRows(c, plan, output.dtype, reference.max_abs_score, read);  // reading memory does not fail
+}
+
+absl::StatusOr<std::vector<Identity>> CheckFirstRows(const Case& c, const Plan& plan, DType out,
+                                                     double max_abs_score,
+                                                     const ReadFirstRow& read) {
+  const auto& p = std::get<AttentionProblem>(c.problem);
+  const std::int64_t query = FirstRowQuery(p);
   const double scale = KernelScalar(c.dtype, p.scale_v);
   const bool subnormal = std::any_of(plan.inputs.begin(), plan.inputs.end(), [](const Operand& o) {
     return o.pattern.kind == PatternKind::kDenormal;
   });
-  if (!p.causal || query < 0 || p.masked() || !IsPowerOfTwo(scale) || subnormal) return {};
+  std::vector<Identity> none;
+  if (!p.causal || query < 0 || p.masked() || !IsPowerOfTwo(scale) || subnormal) return none;
   Identity identity;
   identity.name = "first-row";
   identity.bitwise = true;
-  const DType out = output.dtype;
+  const std::size_t dim = static_cast<std::size_t>(p.dim);
+  const double deviation = std::min(1.0, MeanDeviation(c.dtype, max_abs_score, 1));
+  FirstRow row{std::vector<double>(dim), std::vector<double>(dim), std::vector<double>(dim)};
   for (std::int64_t head = 0; head < p.batch * p.heads; ++head) {
-    for (std::int64_t d = 0; d < p.dim; ++d) {
-      const std::int64_t at = (head * p.seq + query) * p.dim + d;
-      const double v =
-          scale * LoadDouble(c.dtype, inputs[2].data, KvHeadOf(p, head) * p.KvSeq() * p.dim + d);
+    if (absl::Status s = read(head, row); !s.ok()) return s;
+    for (std::size_t d = 0; d < dim; ++d) {
+      const double v = scale * row.key_value[d];
       // A score that is not finite makes the row NaN; the reference knows.
-      if (!(reference[at] == v)) continue;
+      if (!(row.reference[d] == v)) continue;
       ++identity.count;
       const double expected = Quantise(v, out);
-      const double actual = LoadDouble(out, output.data, at);
-      const double ulp =
-          std::max(std::abs(expected) * Info(out).machine_epsilon, Info(out).min_subnormal);
+      const double actual = row.actual[d];
+      // What a right kernel may round.
+      const double ends[] = {Quantise(v - deviation * v, out), Quantise(v + deviation * v, out)};
       const bool flushed =
           plan.flushes_subnormals && actual == 0 && std::abs(expected) < Info(out).min_normal;
-      if (flushed || actual == expected || std::abs(actual - expected) <= UlpAllowed(out) * ulp)
+      if (flushed || actual == expected ||
+          (std::min(ends[0], ends[1]) <= actual && actual <= std::max(ends[0], ends[1]))) {
         continue;
+      }
       if (++identity.broken > 1) continue;
       identity.message =
           Cat("head ", head, " query ", query, " sees one key alone: column ", d, " is ",
               Shortest(actual), ", that key's value is ", Shortest(expected));
     }
   }
-  return {identity};
+  return std::vector<Identity>{identity};
 }
 
 }  // namespace assay

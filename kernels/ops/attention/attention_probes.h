@@ -8,9 +8,12 @@
 #ifndef ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_PROBES_H_
 #define ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_PROBES_H_
 
+#include <functional>
 #include <span>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "kernels/ops/attention/problem.h"
 #include "kernels/ops/op.h"
 
@@ -28,12 +31,31 @@ void SetKeyGroups(const AttentionProblem& problem, DType input, Plan& plan);
 void AttentionKeyGroupsCpu(const AttentionProblem& problem, DType input,
                            std::span<const TensorView> inputs, double* value);
 
-// "first-row": rows that see one key alone hold its V, bit for bit. `reference` is the
+// "first-row": rows that see one key alone hold its V, to what the weight of that one key
+// may differ from 1 by: bit for bit in 16-bit formats. `reference` is the
 // output's, which tells where a score is not finite. Nothing where no row does or V is
 // scaled by other than a power of two.
 std::vector<Identity> CheckFirstRows(const Case& c, const Plan& plan,
                                      std::span<const TensorView> inputs, const TensorView& output,
-                                     const double* reference);
+                                     const ReferenceBuffers& reference);
+
+// The same of rows that `read` brings: what head `head`'s query FirstRowQuery() gave, dim
+// elements each.
+struct FirstRow {
+  std::vector<double> key_value;  // V of key 0 of the head's kv head
+  std::vector<double> actual;
+  std::vector<double> reference;
+};
+using ReadFirstRow = std::function<absl::Status(std::int64_t head, FirstRow& row)>;
+absl::StatusOr<std::vector<Identity>> CheckFirstRows(const Case& c, const Plan& plan, DType output,
+                                                     double max_abs_score,
+                                                     const ReadFirstRow& read);
+// The query of a causal problem that sees key 0 alone; negative: none.
+inline std::int64_t FirstRowQuery(const AttentionProblem& p) { return p.seq - p.KvSeq(); }
+// The kv head that a head of all batches reads.
+inline std::int64_t KvHeadOf(const AttentionProblem& p, std::int64_t head) {
+  return head / (p.heads / p.KvHeads());
+}
 
 }  // namespace assay
 

@@ -11,6 +11,7 @@
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/softmax/problem.h"
+#include "kernels/ops/softmax/softmax_bound.h"
 #include "kernels/runtime/cpu/parallel.h"
 
 namespace assay {
@@ -26,13 +27,20 @@ void Note(Identity& identity, std::int64_t& first, std::int64_t at, std::string 
 
 }  // namespace
 
+std::string RowSumMessage(std::int64_t row, double sum, double bound) {
+  return Cat("row ", row, " sums to ", Shortest(sum), ", not to 1 ± ", Shortest(bound));
+}
+
+std::string RangeMessage(std::int64_t row, std::int64_t col, double y) {
+  return Cat("[", row, ",", col, "] is ", Shortest(y), ", not from 0 to 1");
+}
+
 std::vector<Identity> CheckSoftmaxRows(const Case& c, const Plan& plan,
                                        std::span<const TensorView> inputs, const TensorView& output,
                                        const ReferenceBuffers& reference) {
   const auto& p = std::get<SoftmaxProblem>(c.problem);
   const Arithmetic arithmetic = ArithmeticOf(c.dtype);
   const OutputRounding rounding = OutputRoundingOf(output.dtype, plan.flushes_subnormals);
-  const double n = static_cast<double>(p.cols);
   Identity range{.name = "range"}, sums{.name = "row-sums"};
   std::int64_t first_range = std::numeric_limits<std::int64_t>::max(), first_sum = first_range;
   std::mutex mutex;
@@ -53,26 +61,22 @@ std::vector<Identity> CheckSoftmaxRows(const Case& c, const Plan& plan,
           for (std::size_t i = 0; i < cols; ++i) {
             sum += y[i];
             total += r[i];
-            // -inf has weight 0 and no spread.
-            if (r[i] > 0) spread += r[i] * (max - x[i]);
+            spread += SoftmaxSpread(r[i], x[i], max);
           }
           if (std::isnan(total)) continue;
           ++rows;
           const double bound =
-              rounding.u + n * rounding.half_quantum + plan.intermediate_roundoff +
-              arithmetic.times * (arithmetic.u * (8 + n + 2 * spread) + n * arithmetic.min_normal);
+              SoftmaxSumBound(arithmetic, rounding, plan.intermediate_roundoff, p.cols, spread);
           if (!(std::abs(sum - 1) <= bound)) {
             const std::lock_guard<std::mutex> lock(mutex);
-            Note(sums, first_sum, row,
-                 Cat("row ", row, " sums to ", Shortest(sum), ", not to 1 ± ", Shortest(bound)));
+            Note(sums, first_sum, row, RowSumMessage(row, sum, bound));
           }
           for (std::size_t i = 0; i < cols; ++i) {
             if (y[i] >= 0 && y[i] <= 1) continue;
             if (y[i] >= 0 && y[i] <= 1 + TBound(rounding, r[i], e[i])) continue;
             const std::lock_guard<std::mutex> lock(mutex);
             const std::int64_t at = row * p.cols + static_cast<std::int64_t>(i);
-            Note(range, first_range, at,
-                 Cat("[", row, ",", i, "] is ", Shortest(y[i]), ", not from 0 to 1"));
+            Note(range, first_range, at, RangeMessage(row, static_cast<std::int64_t>(i), y[i]));
           }
         }
         const std::lock_guard<std::mutex> lock(mutex);

@@ -11,23 +11,28 @@ namespace assay::gpu {
 inline constexpr int kMostWaves = 32;  // of a block: 1024 threads of 32 lanes
 
 struct Sum {
-  static constexpr float kNone = 0.0F;
-  static ASSAY_DEVICE_MEMBER float Of(float a, float b) { return a + b; }
+  template <class T>
+  static ASSAY_DEVICE_MEMBER T Of(T a, T b) {
+    return a + b;
+  }
 };
 struct Largest {  // a NaN wins
-  static ASSAY_DEVICE_MEMBER float Of(float a, float b) { return Max(a, b); }
+  template <class T>
+  static ASSAY_DEVICE_MEMBER T Of(T a, T b) {
+    return Max(a, b);
+  }
 };
 
-template <class Op>
-ASSAY_DEVICE float WaveReduce(float v) {
+template <class Op, class T>
+ASSAY_DEVICE T WaveReduce(T v) {
   for (int by = WaveWidth() / 2; by > 0; by /= 2) v = Op::Of(v, ShuffleXor(v, by));
   return v;
 }
 
-// `partial`: kMostWaves floats of shared memory that no thread uses otherwise between
+// `partial`: kMostWaves values of shared memory that no thread uses otherwise between
 // two barriers. Blocks of whole waves only.
-template <class Op, class Shared>
-ASSAY_DEVICE float BlockReduce(float v, Shared partial, int threads) {
+template <class Op, class T, class Shared>
+ASSAY_DEVICE T BlockReduce(T v, Shared partial, int threads) {
   const int wave = static_cast<int>(Thread().x) / WaveWidth();
   const int waves = threads / WaveWidth();
   v = WaveReduce<Op>(v);

@@ -1,0 +1,301 @@
+#include "kernels/ops/gpu/references_gpu.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "kernels/numerics/cat.h"
+#include "kernels/numerics/convert.h"
+#include "kernels/ops/attention/attention_probes.h"
+#include "kernels/ops/attention/attention_reference.h"
+#include "kernels/ops/attention/attention_reference_gpu.h"
+#include "kernels/ops/conv/conv_reference.h"
+#include "kernels/ops/conv/conv_reference_gpu.h"
+#include "kernels/ops/copy/copy_reference_gpu.h"
+#include "kernels/ops/gemm/gemm_reference.h"
+#include "kernels/ops/gemm/gemm_reference_gpu.h"
+#include "kernels/ops/layer_norm/layer_norm_reference.h"
+#include "kernels/ops/layer_norm/layer_norm_reference_gpu.h"
+#include "kernels/ops/softmax/softmax_identities.h"
+#include "kernels/ops/softmax/softmax_identities_gpu.h"
+#include "kernels/ops/softmax/softmax_reference_gpu.h"
+
+namespace assay {
+namespace {
+
+absl::Status Launched(std::string_view op, gpu::ErrorCode code) {
+  if (code == gpu::kOk) return absl::OkStatus();
+  return absl::InternalError(
+      Cat("the reference of ", op, " did not launch: the toolkit's error ", code));
+}
+
+gpu::GemmReference GemmOf(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
+                          const ReferenceBuffers& out) {
+  const auto& p = std::get<GemmProblem>(c.problem);
+  gpu::GemmReference g;
+  g.m = p.m;
+  g.n = p.n;
+  g.k = p.k;
+  g.batch = p.batch;
+  const auto matrix = [](const TensorView& v, bool rows_lie_along) {
+    const Extents& e = v.extents;
+    return gpu::GemmReference::Matrix{v.data, rows_lie_along ? 1 : e.ld, rows_lie_along ? e.ld : 1,
+                                      e.batch_stride};
+  };
+  g.a = matrix(inputs[0], p.trans_a);
+  g.b = matrix(inputs[1], !p.trans_b);
+  if (p.beta != 0.0) g.c = matrix(inputs[2], false);
+  const auto columns = [&](int operand) {
+    const TensorView& v = inputs[static_cast<std::size_t>(operand)];
+    g.columns = v.dtype;
+    return v.data;
+  };
+  if (p.channel_scale) g.channel_scale = columns(p.channel_scale_operand());
+  if (p.bias) g.bias = columns(p.bias_operand());
+  g.input = c.dtype;
+  g.output = plan.output.dtype;
+  g.epilogue = MakeGemmEpilogue(p, c.dtype, plan.flushes_subnormals, plan.accumulator);
+  const FormatInfo& o = Info(plan.output.dtype);
+  if (!o.is_integer && o.storage_bits <= 8) g.largest = o.max_finite;
+  g.value = out.value;
+  g.allowance = plan.exact ? nullptr : out.allowance;
+  return g;
+}
+
+gpu::ConvReference ConvOf(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
+                          const ReferenceBuffers& out) {
+  const ConvShape shape = MakeConvShape(std::get<ConvProblem>(c.problem));
+  return {shape,
+          inputs[0].data,
+          inputs[1].data,
+          c.dtype,
+          MakeProductBound(c.dtype, shape.terms(), plan.flushes_subnormals, plan.accumulator),
+          out.value,
+          plan.exact ? nullptr : out.allowance};
+}
+
+gpu::SoftmaxReference SoftmaxOf(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
+                                const ReferenceBuffers& out) {
+  const auto& p = std::get<SoftmaxProblem>(c.problem);
+  return {inputs[0].data,
+          c.dtype,
+          p.rows,
+          p.cols,
+          inputs[0].extents.ld,
+          ArithmeticOf(c.dtype),
+          plan.intermediate_roundoff,
+          out.value,
+          out.allowance};
+}
+
+gpu::LayerNormReference LayerNormOf(const Case& c, std::span<const TensorView> inputs,
+                                    const ReferenceBuffers& out) {
+  const auto& p = std::get<LayerNormProblem>(c.problem);
+  gpu::LayerNormReference l;
+  l.x = inputs[0].data;
+  l.input = c.dtype;
+  if (p.affine) {
+    l.weight = inputs[1].data;
+    l.columns = inputs[1].dtype;
+    if (!p.rms) l.bias = inputs[2].data;
+  }
+  l.rows = p.rows;
+  l.cols = p.cols;
+  l.x_ld = inputs[0].extents.ld;
+  l.terms = MakeLayerNormTerms(p, c.dtype);
+  l.value = out.value;
+  l.allowance = out.allowance;
+  return l;
+}
+
+gpu::AttentionOperands OperandsOf(const AttentionProblem& p, DType input,
+                                  std::span<const TensorView> inputs) {
+  gpu::AttentionOperands o;
+  o.q = inputs[0].data;
+  o.k = inputs[1].data;
+  o.v = inputs[2].data;
+  if (p.masked()) o.mask = inputs[3].data;
+  o.input = input;
+  o.batch = p.batch;
+  o.heads = p.heads;
+  o.kv_heads = p.KvHeads();
+  o.queries = p.seq;
+  o.keys = p.KvSeq();
+  o.dim = p.dim;
+  o.causal = p.causal;
+  return o;
+}
+
+double EmptyRow(const AttentionProblem& p) {
+  return p.masked_rows == "zero" ? 0.0 : std::numeric_limits<double>::quiet_NaN();
+}
+
+gpu::AttentionKeyGroupsReference KeyGroupsOf(const Case& c, std::span<const TensorView> inputs,
+                                             const ReferenceBuffers& out) {
+  const auto& p = std::get<AttentionProblem>(c.problem);
+  return {OperandsOf(p, c.dtype, inputs), KeyGroups(p.seq, p.KvSeq(), p.causal),
+          KernelScalar(c.dtype, p.scale_v), EmptyRow(p), out.value};
+}
+
+gpu::AttentionReference AttentionOf(const Case& c, const Plan& plan,
+                                    std::span<const TensorView> inputs,
+                                    const ReferenceBuffers& out) {
+  const auto& p = std::get<AttentionProblem>(c.problem);
+  gpu::AttentionReference a;
+  a.operands = OperandsOf(p, c.dtype, inputs);
+  a.bound = MakeAttentionBound(p, c.dtype, plan.flushes_subnormals, plan.accumulator);
+  a.empty = EmptyRow(p);
+  a.value = out.value;
+  a.allowance = out.allowance;
+  return a;
+}
+
+// Whole words of device memory, once all before is done.
+template <class Words>
+absl::Status ReadWords(Device& device, void* from, Words* words) {
+  constexpr std::int64_t kCount = sizeof(Words) / sizeof(std::uint64_t);
+  const TensorView view = {from, DType::kF64, Extents::Dense(1, 1, kCount)};
+  return device.ToHost(view, 0, kCount, words);
+}
+
+// `count` elements from `begin` of the logical order, as doubles.
+absl::StatusOr<std::vector<double>> ReadDoubles(Device& device, const TensorView& view,
+                                                std::int64_t begin, std::int64_t count) {
+  std::vector<std::uint64_t> raw(static_cast<std::size_t>(count));  // no format is wider
+  if (absl::Status s = device.ToHost(view, begin, count, raw.data()); !s.ok()) return s;
+  std::vector<double> values(raw.size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    values[static_cast<std::size_t>(i)] = LoadDouble(view.dtype, raw.data(), i);
+  }
+  return values;
+}
+
+TensorView BufferView(const double* data, const Extents& like) {
+  return {const_cast<double*>(data), DType::kF64, Extents::Dense(like.batch, like.rows, like.cols)};
+}
+
+// From what the device found to the identities, whose messages say what the first broken
+// row holds.
+absl::StatusOr<std::vector<Identity>> SoftmaxIdentities(const gpu::SoftmaxCheck& check,
+                                                        const gpu::SoftmaxFindings& f,
+                                                        Device& device, const TensorView& input,
+                                                        const TensorView& output) {
+  const gpu::SoftmaxReference& s = check.reference;
+  const std::int64_t rows = static_cast<std::int64_t>(f.rows);
+  Identity range{.name = "range", .count = rows * s.cols};
+  Identity sums{.name = "row-sums", .count = rows};
+  range.broken = static_cast<std::int64_t>(f.out_of_range);
+  sums.broken = static_cast<std::int64_t>(f.sums_broken);
+  if (sums.broken > 0) {
+    const std::int64_t row = static_cast<std::int64_t>(f.first_sum);
+    const auto x = ReadDoubles(device, input, row * s.cols, s.cols);
+    const auto y = ReadDoubles(device, output, row * s.cols, s.cols);
+    const auto r = ReadDoubles(device, BufferView(s.value, output.extents), row * s.cols, s.cols);
+    for (const auto* read : {&x, &y, &r}) {
+      if (!read->ok()) return read->status();
+    }
+    const double max = *std::max_element(x->begin(), x->end());
+    double sum = 0, spread = 0;
+    for (std::size_t i = 0; i < y->size(); ++i) {
+      sum += (*y)[i];
+      spread += SoftmaxSpread((*r)[i], (*x)[i], max);
+    }
+    sums.message = RowSumMessage(
+        row, sum, SoftmaxSumBound(s.arithmetic, check.rounding, s.intermediate, s.cols, spread));
+  }
+  if (range.broken > 0) {
+    const std::int64_t at = static_cast<std::int64_t>(f.first_out_of_range);
+    const auto y = ReadDoubles(device, output, at, 1);
+    if (!y.ok()) return y.status();
+    range.message = RangeMessage(at / s.cols, at % s.cols, y->front());
+  }
+  return std::vector<Identity>{range, sums};
+}
+
+}  // namespace
+
+absl::Status GpuReferences::Reference(const Case& c, const Plan& plan, Device& device,
+                                      std::span<const TensorView> inputs,
+                                      ReferenceBuffers& out) const {
+  const absl::StatusOr<gpu::Stream> stream = stream_(device);
+  if (!stream.ok()) return stream.status();
+  const std::string_view op = OpName(c.problem);
+  if (op == GemmProblem::kOp) {
+    return Launched(op, gpu::LaunchGemmReference(GemmOf(c, plan, inputs, out), *stream));
+  }
+  if (op == ConvProblem::kOp) {
+    const gpu::ConvReference conv = ConvOf(c, plan, inputs, out);
+    if (conv.shape.terms() > gpu::kMostConvTerms) {
+      return absl::UnimplementedError(Cat("a convolution's reference on a GPU sums at most ",
+                                          gpu::kMostConvTerms, " products an element, not ",
+                                          conv.shape.terms()));
+    }
+    return Launched(op, gpu::LaunchConvReference(conv, *stream));
+  }
+  if (op == SoftmaxProblem::kOp) {
+    return Launched(op, gpu::LaunchSoftmaxReference(SoftmaxOf(c, plan, inputs, out), *stream));
+  }
+  if (op == LayerNormProblem::kOp) {
+    return Launched(op, gpu::LaunchLayerNormReference(LayerNormOf(c, inputs, out), *stream));
+  }
+  if (op == CopyProblem::kOp) {
+    return Launched(op, gpu::LaunchCopyReference(
+                            {inputs[0].data, c.dtype, inputs[0].count(), out.value}, *stream));
+  }
+  if (op != AttentionProblem::kOp) {
+    return absl::UnimplementedError(Cat(op, " has no reference on a GPU"));
+  }
+  if (c.exact)
+    return Launched(op, gpu::LaunchAttentionKeyGroups(KeyGroupsOf(c, inputs, out), *stream));
+  const absl::StatusOr<void*> scratch = scratch_(device);
+  if (!scratch.ok()) return scratch.status();
+  gpu::AttentionReference attention = AttentionOf(c, plan, inputs, out);
+  attention.largest = static_cast<unsigned long long*>(*scratch);
+  if (absl::Status s = Launched(op, gpu::LaunchAttentionReference(attention, *stream)); !s.ok()) {
+    return s;
+  }
+  unsigned long long largest = 0;
+  if (absl::Status s = ReadWords(device, *scratch, &largest); !s.ok()) return s;
+  out.max_abs_score = gpu::LargestScore(largest);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Identity>> GpuReferences::CheckIdentities(
+    const Case& c, const Plan& plan, Device& device, std::span<const TensorView> inputs,
+    const TensorView& output, const ReferenceBuffers& reference) const {
+  const std::string_view op = OpName(c.problem);
+  if (op == AttentionProblem::kOp) {
+    const auto& p = std::get<AttentionProblem>(c.problem);
+    const TensorView expected = BufferView(reference.value, output.extents);
+    return CheckFirstRows(c, plan, output.dtype, reference.max_abs_score, [&](std::int64_t head, FirstRow& row) {
+      const std::int64_t at = (head * p.seq + FirstRowQuery(p)) * p.dim;
+      auto v = ReadDoubles(device, inputs[2], KvHeadOf(p, head) * p.KvSeq() * p.dim, p.dim);
+      auto actual = ReadDoubles(device, output, at, p.dim);
+      auto r = ReadDoubles(device, expected, at, p.dim);
+      for (const auto* read : {&v, &actual, &r}) {
+        if (!read->ok()) return read->status();
+      }
+      row = {*std::move(v), *std::move(actual), *std::move(r)};
+      return absl::OkStatus();
+    });
+  }
+  if (op != SoftmaxProblem::kOp) return std::vector<Identity>();
+  const absl::StatusOr<gpu::Stream> stream = stream_(device);
+  if (!stream.ok()) return stream.status();
+  const absl::StatusOr<void*> scratch = scratch_(device);
+  if (!scratch.ok()) return scratch.status();
+  static_assert(sizeof(gpu::SoftmaxFindings) <= kScratchBytes);
+  const gpu::SoftmaxCheck check = {SoftmaxOf(c, plan, inputs, reference),
+                                   output.data,
+                                   output.dtype,
+                                   output.extents.ld,
+                                   OutputRoundingOf(output.dtype, plan.flushes_subnormals),
+                                   static_cast<gpu::SoftmaxFindings*>(*scratch)};
+  if (absl::Status s = Launched(op, gpu::LaunchSoftmaxCheck(check, *stream)); !s.ok()) return s;
+  gpu::SoftmaxFindings findings;
+  if (absl::Status s = ReadWords(device, *scratch, &findings); !s.ok()) return s;
+  return SoftmaxIdentities(check, findings, device, inputs[0], output);
+}
+
+}  // namespace assay

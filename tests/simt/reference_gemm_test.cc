@@ -1,0 +1,94 @@
+// The gemm reference for GPUs under the emulator, held to the plain one.
+#include "simt/references.h"
+
+namespace assay {
+namespace {
+
+class SimtGemmReference : public SimtReference {};
+INSTANTIATE_TEST_SUITE_P(Waves, SimtGemmReference, ::testing::Values(32, 64));
+
+TEST_P(SimtGemmReference, FormatsAtAwkwardSizes) {
+  for (const DType t : kProductFormats) {
+    ExpectPlain(MakeCase(GemmProblem{.m = 65, .n = 67, .k = 37}, t));
+    ExpectPlain(MakeCase(GemmProblem{.m = 1, .n = 3, .k = 1}, t));
+    ExpectPlain(MakeCase(GemmProblem{.m = 3, .n = 130, .k = 16}, t));
+  }
+}
+
+TEST_P(SimtGemmReference, EveryStorageOrder) {
+  for (const bool trans_a : {false, true}) {
+    for (const bool trans_b : {false, true}) {
+      GemmProblem p{.m = 70, .n = 33, .k = 50, .batch = 2, .trans_a = trans_a, .trans_b = trans_b};
+      ExpectPlain(MakeCase(p, DType::kF16));
+      p.lda = 81;
+      p.ldb = 77;
+      p.ldc = 71;
+      p.stride_a = 6011;
+      p.stride_b = 5987;
+      p.stride_c = 5501;
+      p.beta = -0.5;
+      ExpectPlain(MakeCase(p, DType::kBF16));
+    }
+  }
+}
+
+TEST_P(SimtGemmReference, PackedHalfBytes) {
+  ExpectPlain(MakeCase(GemmProblem{.m = 17, .n = 20, .k = 33, .trans_a = true}, DType::kE2M1));
+}
+
+TEST_P(SimtGemmReference, Epilogues) {
+  for (const char* activation : {"none", "relu", "gelu", "gelu_tanh"}) {
+    GemmProblem p{.m = 20, .n = 66, .k = 30, .alpha = 0.75, .beta = 1.5};
+    p.scale_a = 0.3;
+    p.scale_b = 2;
+    p.channel_scale = true;
+    p.bias = true;
+    p.activation = activation;
+    ExpectPlain(MakeCase(p, DType::kF32));
+    ExpectPlain(MakeCase(p, DType::kF64));
+    p.beta = 0;
+    ExpectPlain(MakeCase(p, DType::kE4M3FN));
+    Case integers = MakeCase(p, DType::kI8);
+    integers.out_dtype = DType::kF16;
+    ExpectPlain(integers);
+  }
+}
+
+TEST_P(SimtGemmReference, WhatTheKernelDeclaresIsInTheBound) {
+  const Case c = MakeCase(GemmProblem{.m = 9, .n = 9, .k = 70}, DType::kE4M3FN);
+  Plan plan = PlanOf(c);
+  FindOp("gemm")->HoldTo(c, Accumulator{0x1p-14, 32}, plan);
+  plan.flushes_subnormals = true;
+  ExpectPlain(c, plan, RandomValues(plan));
+}
+
+TEST_P(SimtGemmReference, SmallFloatOutputsSaturate) {
+  Case c = MakeCase(GemmProblem{.m = 10, .n = 12, .k = 40}, DType::kE4M3FN);
+  c.out_dtype = DType::kE4M3FN;
+  ExpectPlain(c, [](int operand, std::int64_t i) {
+    return (operand == 0 ? 20.0 : 1.0) * static_cast<double>(i % 5 - 2);
+  });
+}
+
+// An infinity reaches its row and column only, through zeros too.
+TEST_P(SimtGemmReference, NonFiniteElements) {
+  for (const double x : {HUGE_VAL, -HUGE_VAL, std::nan("")}) {
+    ExpectPlain(MakeCase(GemmProblem{.m = 66, .n = 5, .k = 20}, DType::kF32),
+                [&](int operand, std::int64_t i) {
+                  return operand == 0 && i == 777 ? x : static_cast<double>(i % 3 - 1);
+                });
+  }
+}
+
+TEST_P(SimtGemmReference, ExactCasesToTheBit) {
+  Case c = MakeCase(GemmProblem{.m = 70, .n = 5, .k = 129, .alpha = 2, .bias = true}, DType::kF16);
+  c.exact = true;
+  const Plan plan = PlanOf(c);
+  ASSERT_TRUE(plan.exact);
+  ExpectPlain(c, plan, [](int operand, std::int64_t i) {
+    return static_cast<double>((i * 7 + operand) % 5);
+  });
+}
+
+}  // namespace
+}  // namespace assay
