@@ -82,7 +82,7 @@ ASSAY_DEVICE Format FormatOf(DType in) {
   }
 }
 
-ASSAY_DEVICE_CALL void Write(DType out, void* y, std::int64_t at, float v) {
+ASSAY_OUTLINE void Write(DType out, void* y, std::int64_t at, float v) {
   StoreAs(out, y, at, v);
 }
 ASSAY_DEVICE void Write(DType out, void* y, std::int64_t at, double v) { StoreAs(out, y, at, v); }

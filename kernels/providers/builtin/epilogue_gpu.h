@@ -63,7 +63,7 @@ ASSAY_DEVICE F Activated(GpuActivation activation, F x) {
 }
 
 template <class F, class Acc>
-ASSAY_DEVICE_CALL void Finish(const Epilogue<F>& e, std::int64_t batch, std::int64_t row,
+ASSAY_OUTLINE void Finish(const Epilogue<F>& e, std::int64_t batch, std::int64_t row,
                               std::int64_t column, Acc acc) {
   F v = e.factor * static_cast<F>(acc);
   if (e.channel_scale != nullptr) v *= e.channel_scale[column];

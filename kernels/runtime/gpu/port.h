@@ -2,8 +2,7 @@
 // (hipcc), and as plain C++ under the SIMT emulator of tests/simt, which is what any
 // other compiler gets. This is the one place where the preprocessor chooses.
 //
-// A kernel is a function marked ASSAY_GLOBAL; helpers are marked ASSAY_DEVICE,
-// or ASSAY_DEVICE_CALL where they are too large for a copy at every call.
+// A kernel is a function marked ASSAY_GLOBAL; helpers are marked ASSAY_DEVICE.
 //   Thread(), Block(), BlockExtent(), GridExtent()   indices and extents, in x y z
 //   Lane(), WaveWidth()                              32 on NVIDIA and RDNA, 64 on CDNA
 //   SyncBlock()                                      all threads of the block
@@ -54,7 +53,6 @@
 #if defined(ASSAY_GPU_EMULATED)
 #define ASSAY_GLOBAL
 #define ASSAY_DEVICE inline
-#define ASSAY_DEVICE_CALL inline
 #define ASSAY_DEVICE_MEMBER
 #define ASSAY_OUTLINE inline __attribute__((noinline))
 #define ASSAY_GRID_CONSTANT
@@ -67,7 +65,6 @@
 #else
 #define ASSAY_GLOBAL __global__
 #define ASSAY_DEVICE __device__ __forceinline__
-#define ASSAY_DEVICE_CALL static __device__ __noinline__
 #define ASSAY_DEVICE_MEMBER __device__ __forceinline__
 #define ASSAY_OUTLINE __device__ __noinline__
 #if defined(ASSAY_GPU_CUDA)

@@ -7,13 +7,14 @@
 //   LoadTiles, LoadTilesTransposed
 //                           PTX's ldmatrix.x4: four 8x8 tiles, a row's address a lane
 //   RoundTwo<Format>        two values as the codes of a word
+//   FmaTwoHalves            a·b + c of two fp16 numbers at once
 //   AsyncCopies             16 bytes a copy, zeros behind what is valid; waited for by group
 //
 // Registers, as PTX lays them out, with g = lane / 4 and t = lane % 4:
 //   A [16][16]  word r: row g + 8·(r & 1),  columns 2t + 8·(r / 2) and the next
 //   B [16][8]   word r: rows 2t + 8·r and the next, column g
 //   D [16][8]   value r: row g + 8·(r / 2), column 2t + (r & 1)
-// All lanes of the wave must take part in each of these but the last two.
+// All lanes of the wave must take part in Multiply and in the loads.
 //
 // On NVIDIA these are the instructions, and the sums are truncated as the tensor cores
 // have it. On AMD the products are plain FMAs over values that lanes exchange. Under the
@@ -64,6 +65,28 @@ ASSAY_DEVICE std::uint32_t RoundTwo(float low, float high) {
   return word;
 #else
   return TwoCodes(Format::Round(low), Format::Round(high));
+#endif
+}
+
+// a·b + c of both fp16 halves of a word, each rounded once.
+ASSAY_DEVICE std::uint32_t FmaTwoHalves(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+#if defined(ASSAY_GPU_CUDA)
+  std::uint32_t d;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+  return d;
+#elif defined(ASSAY_GPU_HIP)
+  const __half2 d =
+      __hfma2(*reinterpret_cast<const __half2*>(&a), *reinterpret_cast<const __half2*>(&b),
+              *reinterpret_cast<const __half2*>(&c));
+  return *reinterpret_cast<const std::uint32_t*>(&d);
+#else
+  const auto half = [&](int i) {
+    const double product =
+        static_cast<double>(FromHalf(CodeOf(a, i))) * static_cast<double>(FromHalf(CodeOf(b, i)));
+    return static_cast<std::uint16_t>(
+        RoundToFormat(product + static_cast<double>(FromHalf(CodeOf(c, i))), DType::kF16));
+  };
+  return TwoCodes(half(0), half(1));
 #endif
 }
 
