@@ -57,29 +57,25 @@ template <int kDim, int kRows>
 ASSAY_DEVICE void FillRows(const std::uint16_t* from, std::int64_t rows, std::int64_t dim,
                            bool aligned, DType /*in*/, std::uint16_t* to, AsyncCopies& copies) {
   constexpr int kChunks = kDim / 8;
-  static_assert(kRows * kChunks % kThreads == 0);
-  const auto chunk = [&](int i, auto&& move) {
-    const int e = static_cast<int>(Thread().x) + i * kThreads;
-    const int row = e / kChunks;
-    const int column = e % kChunks * 8;
-    const auto rest = row < rows ? static_cast<int>(dim) - column : 0;
-    const int valid = rest < 0 ? 0 : rest < 8 ? rest : 8;
-    move(to + row * Cut<kDim>::kPitch + column, valid == 0 ? from : from + row * dim + column,
-         valid);
-  };
-  if (aligned) {
-    ASSAY_UNROLL
-    for (int i = 0; i < kRows * kChunks / kThreads; ++i) {
-      chunk(i, [&](std::uint16_t* dst, const std::uint16_t* src, int valid) {
-        copies.Start(dst, src, valid * 2);
-      });
+  constexpr int kStep = kThreads / kChunks;  // rows between a thread's copies
+  static_assert(kThreads % kChunks == 0 && kRows % kStep == 0);
+  const int column = static_cast<int>(Thread().x) % kChunks * 8;
+  const int rest = static_cast<int>(dim) - column;
+  const int valid = rest < 0 ? 0 : rest < 8 ? rest : 8;
+  int row = static_cast<int>(Thread().x) / kChunks;
+  const std::uint16_t* src = from + row * dim + column;
+  to += row * Cut<kDim>::kPitch + column;
+  ASSAY_ROLLED
+  for (int i = 0; i < kRows / kStep; ++i) {
+    const int held = row < rows ? valid : 0;
+    if (aligned) {
+      copies.Start(to, held == 0 ? from : src, held * 2);
+    } else {
+      for (int c = 0; c < 8; ++c) to[c] = c < held ? src[c] : std::uint16_t{0};
     }
-  } else {
-    for (int i = 0; i < kRows * kChunks / kThreads; ++i) {
-      chunk(i, [&](std::uint16_t* dst, const std::uint16_t* src, int valid) {
-        for (int c = 0; c < 8; ++c) dst[c] = c < valid ? src[c] : std::uint16_t{0};
-      });
-    }
+    row += kStep;
+    src += kStep * dim;
+    to += kStep * Cut<kDim>::kPitch;
   }
 }
 template <int kDim, int kRows>
@@ -90,6 +86,7 @@ ASSAY_DEVICE void FillRows(const std::uint8_t* from, std::int64_t rows, std::int
   };
   const Code8 format(in);
   constexpr int kChunks = kDim / 8;
+  ASSAY_ROLLED
   for (int i = 0; i < kRows * kChunks / kThreads; ++i) {
     const int e = static_cast<int>(Thread().x) + i * kThreads;
     const int row = e / kChunks;

@@ -13,6 +13,7 @@
 //   ASSAY_BOUNDS(threads, blocks)                    of a kernel: what registers must leave room
 //   for ASSAY_UNROLL                                     before a loop whose arrays belong in
 //   registers ASSAY_UNROLL_BY(n)                               before one that is unrolled in part
+//   ASSAY_UNROLL_BY_4, ASSAY_ROLLED                  before a loop whose copies would cost registers
 //   AtomicAdd, AtomicMin, AtomicMax                  order-independent results only: integers
 //   LoadRelaxed                                      of what another thread's atomics may change
 //   ASSAY_OUTLINE                                    a device function that is called: rare paths
@@ -58,6 +59,7 @@
 #define ASSAY_GRID_CONSTANT
 #define ASSAY_UNROLL
 #define ASSAY_UNROLL_BY_4
+#define ASSAY_ROLLED
 #define ASSAY_UNROLL_BY(n)
 #define ASSAY_BOUNDS(threads, blocks)
 #define ASSAY_SHARED(type, name, count) \
@@ -75,6 +77,7 @@
 #define ASSAY_PRAGMA(text) _Pragma(#text)
 #define ASSAY_UNROLL _Pragma("unroll")
 #define ASSAY_UNROLL_BY_4 _Pragma("unroll 4")
+#define ASSAY_ROLLED _Pragma("unroll 1")
 #define ASSAY_UNROLL_BY(n) ASSAY_PRAGMA(unroll n)
 #define ASSAY_BOUNDS(threads, blocks) __launch_bounds__(threads, blocks)
 #define ASSAY_SHARED(type, name, count) __shared__ __align__(16) type name[count]
