@@ -71,58 +71,6 @@ void WriteOutcome(const v1::CaseResult& result, std::ostream& out) {
   }
 }
 
-constexpr char kPageHead[] = R"(<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Assay report</title>
-<style>
-:root{color-scheme:light dark}
-body{font:14px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:90rem;padding:0 1rem}
-h1{font-size:1.3rem;margin:0}p.about{opacity:.75;margin:.2rem 0 1rem}
-.counts b{font-size:1.1rem}
-input,select{font:inherit;padding:.3rem .5rem;margin:0 .5rem .6rem 0}
-table{border-collapse:collapse;width:100%}
-th{text-align:left;position:sticky;top:0;background:Canvas;border-bottom:1px solid}
-th,td{padding:.25rem .6rem;vertical-align:top}
-tbody tr:nth-child(even){background:color-mix(in srgb,CanvasText 4%,Canvas)}
-td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-.passed{color:#1a7f37}.FAILED,.ERROR{color:#cf222e;font-weight:600}.inconclusive{color:#9a6700}
-.unsupported,.skipped{opacity:.6}
-pre{margin:.3rem 0 0;white-space:pre-wrap;font-size:12px}
-</style></head><body>
-)";
-
-constexpr char kPageScript[] = R"(<script>
-const text=document.getElementById('text'),verdict=document.getElementById('verdict');
-function filter(){
-  const words=text.value.toLowerCase().split(/\s+/).filter(Boolean);
-  for(const row of document.querySelectorAll('tr[data-verdict]')){
-    const t=row.textContent.toLowerCase();
-    row.hidden=(verdict.value&&row.dataset.verdict!==verdict.value)||!words.every(w=>t.includes(w));
-  }
-}
-text.addEventListener('input',filter);verdict.addEventListener('change',filter);
-</script></body></html>
-)";
-
-void WriteHtmlRow(const v1::CaseResult& result, std::ostream& out) {
-  const Row row = RowOf(result);
-  out << "<tr data-verdict=\"" << row.verdict << "\"><td class=\"" << row.verdict << "\">"
-      << row.verdict << "</td><td>" << EscapeXml(row.name) << "</td>";
-  for (const std::string* cell : {&row.ratio, &row.max_abs, &row.time, &row.rate, &row.of_roof}) {
-    out << "<td class=\"n\">" << EscapeXml(*cell) << "</td>";
-  }
-  out << "<td>" << EscapeXml(row.note);
-  const std::vector<Detail> details = DetailsOf(result);
-  if (!details.empty()) {
-    out << "<pre>";
-    for (const Detail& detail : details) {
-      out << EscapeXml(absl::StrFormat("%-10s %s\n", detail.label, detail.text));
-    }
-    out << "</pre>";
-  }
-  out << "</td></tr>\n";
-}
-
 std::string EscapeCell(std::string_view text) {
   return absl::StrReplaceAll(View(text), {{"|", "\\|"}, {"\n", " "}});
 }
@@ -174,37 +122,6 @@ void WriteJunit(const Report& report, std::ostream& out) {
     out << "  </testsuite>\n";
   }
   out << "</testsuites>\n";
-}
-
-void WriteHtml(const Report& report, std::ostream& out) {
-  out << kPageHead;
-  for (const Run& run : report.runs) {
-    out << "<h1>" << EscapeXml(Heading(run)) << "</h1><p class=\"about\">" << EscapeXml(run.target)
-        << " · "
-        << absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", report.generated_at, absl::UTCTimeZone());
-    if (!run.server.version().empty()) out << " · assayd " << EscapeXml(run.server.version());
-    out << "</p>\n";
-    for (const auto& finding : run.job.findings()) {
-      out << "<p class=\"FAILED\">" << EscapeXml(finding.reason()) << ": "
-          << EscapeXml(finding.message()) << "</p>\n";
-    }
-  }
-  out << "<p class=\"counts\"><b>" << EscapeXml(Summary(report)) << "</b></p>\n"
-      << "<input id=\"text\" placeholder=\"filter: gemm bf16 …\" aria-label=\"filter\">"
-         "<select id=\"verdict\" aria-label=\"verdict\"><option value=\"\">every verdict</option>";
-  for (const char* verdict :
-       {"FAILED", "ERROR", "inconclusive", "passed", "unsupported", "skipped"}) {
-    out << "<option>" << verdict << "</option>";
-  }
-  out << "</select>\n<table><thead><tr><th>Verdict</th><th>Case</th><th>Error/bound</th>"
-         "<th>Max abs</th><th>Time</th><th>Rate</th><th>Of "
-         "roof</th><th></th></tr></thead><tbody>\n";
-  for (const Run& run : report.runs) {
-    for (const v1::CaseResult* result : WorstFirst(run)) WriteHtmlRow(*result, out);
-  }
-  out << "</tbody></table>\n";
-  for (const PublishedTable& table : PublishedTables(report)) WriteHtml(table, out);
-  out << kPageScript;
 }
 
 void WriteMarkdown(const Report& report, std::ostream& out) {

@@ -1,4 +1,4 @@
-// Documents written when everything has ended: JUnit XML, HTML, Markdown.
+// Documents written when everything has ended: JUnit XML and Markdown; HTML is html.h.
 #ifndef ASSAY_CLIENT_REPORT_DOCUMENT_H_
 #define ASSAY_CLIENT_REPORT_DOCUMENT_H_
 
@@ -19,9 +19,6 @@ std::unique_ptr<Sink> MakeDocumentSink(const Surface& surface, DocumentWriter wr
 // JUnit XML, one testsuite a run. What is neither passed nor unsupported nor
 // skipped is a failure or an error there: nothing unproven looks green.
 void WriteJunit(const Report& report, std::ostream& out);
-
-// One self-contained page: the summary and a table that can be filtered.
-void WriteHtml(const Report& report, std::ostream& out);
 
 // A summary and a table, worst first.
 void WriteMarkdown(const Report& report, std::ostream& out);

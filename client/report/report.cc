@@ -6,6 +6,7 @@
 #include "client/lib/words.h"
 #include "client/report/csv.h"
 #include "client/report/document.h"
+#include "client/report/html.h"
 #include "client/report/json.h"
 #include "client/report/table.h"
 

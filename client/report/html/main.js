@@ -1,0 +1,51 @@
+'use strict';
+
+async function main() {
+  const model = await loadModel();
+  const filter = new Filter();
+  const table = new CaseTable(model, byId('table'), byId('pages'));
+  const plots = new Plots(model, (c) => {
+    if (!table.reveal(c)) {
+      filter.clear();
+      filter.changed();
+      table.reveal(c);
+    }
+  });
+  drawOverview(model, filter);
+  drawFilters(model, filter);
+  drawMetadata(model);
+  const update = () => {
+    const cases = filter.matching(model.cases);
+    byId('shown').textContent = filter.active
+      ? `${cases.length.toLocaleString('en')} of ${counted(model.cases.length, 'case')}; table, plots and counts below follow the filter`
+      : counted(model.cases.length, 'case');
+    table.show(cases);
+    drawProvenance(cases);
+    plots.show(cases);
+  };
+  filter.listeners.push(update);
+  filter.changed();
+  const linked = /^#case-(\d+)$/.exec(location.hash);
+  if (linked && model.cases[linked[1]]) table.reveal(model.cases[linked[1]]);
+
+  // Paper is light and has no pages.
+  addEventListener('beforeprint', () => {
+    document.documentElement.classList.add('print');
+    table.everything = true;
+    table.draw();
+    plots.restyle();
+  });
+  addEventListener('afterprint', () => {
+    document.documentElement.classList.remove('print');
+    table.everything = false;
+    table.draw();
+    plots.restyle();
+  });
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => plots.restyle());
+  document.documentElement.dataset.ready = 'true';
+}
+
+main().catch((error) => {
+  document.querySelector('header').append(h('p', {class: 'banner FAILED'}, `This page cannot show its report: ${error.message}`));
+  throw error;
+});
