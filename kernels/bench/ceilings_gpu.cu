@@ -143,7 +143,13 @@ ASSAY_GLOBAL void MatrixProducts(int rounds, float* sums) {
   for (int w = 0; w < 2; ++w) {
     b.word[w] = MatrixOperand(kFormat, lane, static_cast<unsigned>(w + 4));
   }
-  FragmentD d[kChains] = {};
+  // From different numbers, so that no compiler makes one chain of them all.
+  FragmentD d[kChains];
+  ASSAY_UNROLL
+  for (int c = 0; c < kChains; ++c) {
+    const auto start = static_cast<float>(c);
+    d[c] = {{start, start, start, start}};
+  }
   for (int r = 0; r < rounds; ++r) {
     ASSAY_UNROLL
     for (int c = 0; c < kChains; ++c) Multiply<Format>(d[c], a, b);

@@ -20,21 +20,8 @@ struct Variant {
   double beta = 0;
   bool channel_scale = false;
   bool bias = false;
-  GpuActivation activation = GpuActivation::kNone;
+  Activation activation = Activation::kNone;
 };
-
-double Activate(GpuActivation activation, double x) {
-  switch (activation) {
-    case GpuActivation::kRelu:
-      return std::max(x, 0.0);
-    case GpuActivation::kGelu:
-      return x / 2 * std::erfc(-x / std::sqrt(2.0));
-    case GpuActivation::kGeluTanh:
-      return x / 2 * (1 + std::tanh(0.79788456080286536 * (x + 0.044715 * x * x * x)));
-    default:
-      return x;
-  }
-}
 
 class SimtGemm : public SimtTest {
  protected:
@@ -187,8 +174,8 @@ TEST_P(SimtGemm, Epilogues) {
   const bool whole = GetParam().out == DType::kI32;
   Check({.m = 33, .n = 17, .k = 20, .factor = whole ? 3.0 : 0.75, .beta = whole ? -2.0 : -1.5});
   if (whole) return;
-  for (const GpuActivation activation : {GpuActivation::kNone, GpuActivation::kRelu,
-                                         GpuActivation::kGelu, GpuActivation::kGeluTanh}) {
+  for (const Activation activation : {Activation::kNone, Activation::kRelu,
+                                         Activation::kGelu, Activation::kGeluTanh}) {
     Check({.m = 20,
            .n = 33,
            .k = 9,

@@ -24,14 +24,14 @@ class SimtNorm : public SimtTest {
     std::mt19937_64 random(static_cast<std::uint64_t>(cols + 7 * pad));
     std::normal_distribution<double> normal(0.0, 1.0);
     HostTensor x(f.in, rows * ld, [&](std::int64_t) { return d.mean + d.spread * normal(random); });
-    HostTensor weight(f.in, cols, [&](std::int64_t) { return normal(random); });
-    HostTensor bias(f.in, cols, [&](std::int64_t) { return normal(random); });
+    HostTensor weight(DType::kF32, cols, [&](std::int64_t) { return normal(random); });
+    HostTensor bias(DType::kF32, cols, [&](std::int64_t) { return normal(random); });
     HostTensor y(f.out, rows * ld);
     NormRows launch{x.data(), nullptr, nullptr, y.data(), f.in, f.out, rows, cols, ld, ld};
     launch.rms = d.rms;
     launch.compensated = d.compensated;
-    if (d.affine) launch.weight = weight.data();
-    if (d.affine && !d.rms) launch.bias = bias.data();
+    if (d.affine) launch.weight = static_cast<const float*>(weight.data());
+    if (d.affine && !d.rms) launch.bias = static_cast<const float*>(bias.data());
     ASSERT_EQ(LaunchNorm(launch, nullptr), kOk);
     const double n = static_cast<double>(cols);
     const FormatInfo& o = Info(f.out);

@@ -20,7 +20,7 @@ struct Epilogue {
   F beta;
   const F* channel_scale;
   const F* bias;
-  GpuActivation activation;
+  Activation activation;
   DType out;
   const void* c;
   std::int64_t c_ld;
@@ -45,13 +45,13 @@ struct Epilogue {
 };
 
 template <class F>
-ASSAY_DEVICE F Activated(GpuActivation activation, F x) {
+ASSAY_DEVICE F Activated(Activation activation, F x) {
   switch (activation) {
-    case GpuActivation::kRelu:
+    case Activation::kRelu:
       return x < F{0} ? F{0} : x;
-    case GpuActivation::kGelu:
+    case Activation::kGelu:
       return F{0.5} * x * Erfc(static_cast<F>(-0.70710678118654752) * x);
-    case GpuActivation::kGeluTanh: {
+    case Activation::kGeluTanh: {
       const F z =
           static_cast<F>(0.79788456080286536) * x * Fma(static_cast<F>(0.044715) * x, x, F{1});
       const F e = Exp(z < F{0} ? F{2} * z : F{-2} * z);
@@ -64,7 +64,7 @@ ASSAY_DEVICE F Activated(GpuActivation activation, F x) {
 
 template <class F, class Acc>
 ASSAY_OUTLINE void Finish(const Epilogue<F>& e, std::int64_t batch, std::int64_t row,
-                              std::int64_t column, Acc acc) {
+                          std::int64_t column, Acc acc) {
   F v = e.factor * static_cast<F>(acc);
   if (e.channel_scale != nullptr) v *= e.channel_scale[column];
   if (e.c != nullptr) {

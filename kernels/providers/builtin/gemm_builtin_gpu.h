@@ -5,12 +5,10 @@
 #include <cstdint>
 
 #include "kernels/numerics/dtype.h"
+#include "kernels/ops/gemm/activation.h"
 #include "kernels/runtime/gpu/handles.h"
 
 namespace assay::gpu {
-
-// As assay::Activation, whose header device code does not see.
-enum class GpuActivation : std::uint8_t { kNone, kRelu, kGelu, kGeluTanh };
 
 // A matrix a batch, row-major, in device memory.
 struct GemmMatrix {
@@ -40,7 +38,7 @@ struct GemmJob {
   double beta = 0.0;
   const void* channel_scale = nullptr;  // [n], fp32, or fp64 with fp64; null: 1
   const void* bias = nullptr;           // likewise; null: 0
-  GpuActivation activation = GpuActivation::kNone;
+  Activation activation = Activation::kNone;
 };
 
 // Enqueues one launch.

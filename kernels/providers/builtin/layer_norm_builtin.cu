@@ -118,9 +118,9 @@ ASSAY_DEVICE Normaliser RmsOf(const typename In::Store* in, std::int64_t cols, f
 }
 
 template <class In, class Out, bool kRms, bool kCompensated>
-ASSAY_GLOBAL void NormRow(const typename In::Store* x, const typename In::Store* weight,
-                          const typename In::Store* bias, typename Out::Store* y, std::int64_t cols,
-                          std::int64_t x_ld, std::int64_t y_ld, float eps) {
+ASSAY_GLOBAL void NormRow(const typename In::Store* x, const float* weight, const float* bias,
+                          typename Out::Store* y, std::int64_t cols, std::int64_t x_ld,
+                          std::int64_t y_ld, float eps) {
   ASSAY_SHARED(float, first, kMostWaves);
   ASSAY_SHARED(float, second, kMostWaves);
   ASSAY_SHARED(float, third, kMostWaves);
@@ -135,8 +135,8 @@ ASSAY_GLOBAL void NormRow(const typename In::Store* x, const typename In::Store*
   }
   for (std::int64_t j = Thread().x; j < cols; j += kThreads) {
     float v = (In::Load(in[j]) - n.mean) * n.scale;
-    if (weight != nullptr) v *= In::Load(weight[j]);
-    if (bias != nullptr) v += In::Load(bias[j]);
+    if (weight != nullptr) v *= weight[j];
+    if (bias != nullptr) v += bias[j];
     out[j] = Out::Round(v);
   }
 }
@@ -145,8 +145,7 @@ template <class In, class Out, bool kRms, bool kCompensated>
 ErrorCode LaunchFor(const NormRows& r, Stream stream) {
   using Store = typename In::Store;
   return Launch(NormRow<In, Out, kRms, kCompensated>, Extent{static_cast<unsigned>(r.rows), 1, 1},
-                Extent{kThreads, 1, 1}, 0, stream, static_cast<const Store*>(r.x),
-                static_cast<const Store*>(r.weight), static_cast<const Store*>(r.bias),
+                Extent{kThreads, 1, 1}, 0, stream, static_cast<const Store*>(r.x), r.weight, r.bias,
                 static_cast<typename Out::Store*>(r.y), r.cols, r.x_ld, r.y_ld, r.eps);
 }
 

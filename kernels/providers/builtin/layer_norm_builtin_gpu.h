@@ -11,11 +11,11 @@
 namespace assay::gpu {
 
 // Rows of x [rows, cols] and y [rows, cols] in device memory, row-major; weight and
-// bias [cols] of x's format, or nullptr.
+// bias [cols] or nullptr.
 struct NormRows {
   const void* x = nullptr;
-  const void* weight = nullptr;
-  const void* bias = nullptr;  // not with rms
+  const float* weight = nullptr;
+  const float* bias = nullptr;  // not with rms
   void* y = nullptr;
   DType in = DType::kUnspecified;   // fp32, fp16 or bf16
   DType out = DType::kUnspecified;  // the same, or fp32

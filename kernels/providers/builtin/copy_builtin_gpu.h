@@ -1,0 +1,16 @@
+// The built-in copy for GPUs; the kernel is in copy_builtin.cu.
+#ifndef ASSAY_KERNELS_PROVIDERS_BUILTIN_COPY_BUILTIN_GPU_H_
+#define ASSAY_KERNELS_PROVIDERS_BUILTIN_COPY_BUILTIN_GPU_H_
+
+#include <cstdint>
+
+#include "kernels/runtime/gpu/handles.h"
+
+namespace assay::gpu {
+
+// Enqueues one launch; device memory that does not overlap, any alignment, bytes > 0.
+ErrorCode LaunchCopyBytes(const void* from, void* to, std::int64_t bytes, Stream stream);
+
+}  // namespace assay::gpu
+
+#endif  // ASSAY_KERNELS_PROVIDERS_BUILTIN_COPY_BUILTIN_GPU_H_
