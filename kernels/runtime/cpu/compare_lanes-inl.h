@@ -9,7 +9,6 @@
 #define ASSAY_KERNELS_RUNTIME_CPU_COMPARE_LANES_INL_H_
 #endif
 
-#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
@@ -71,7 +70,6 @@ HWY_INLINE V LoadElements(const void* block, std::int64_t at) {
 }
 
 HWY_INLINE double Largest(V v) { return hn::GetLane(hn::MaxOfLanes(D(), v)); }
-HWY_INLINE double Smallest(V v) { return hn::GetLane(hn::MinOfLanes(D(), v)); }
 HWY_INLINE double Total(V v) { return hn::GetLane(hn::SumOfLanes(D(), v)); }
 
 // r rounded to the format's lattice: adding 1.5·2^52 quanta leaves room for no
@@ -88,7 +86,7 @@ HWY_INLINE V RoundToLattice(const CompareRule& rule, V r) {
     } else {
       const V exponent = hn::Max(hn::And(r, hn::BitCast(d, hn::Set(DU(), kDoubleInf))),
                                  hn::Set(d, rule.min_normal));
-      magic = hn::Mul(exponent, hn::Set(d, std::ldexp(1.5, 52 - rule.mantissa_bits)));
+      magic = hn::Mul(exponent, hn::Set(d, 0x1.8p52 * rule.ulp_scale));
     }
     const V rounded = hn::Sub(hn::Add(r, magic), magic);
     // Formats without a negative zero have the positive one instead.
@@ -99,24 +97,6 @@ HWY_INLINE V RoundToLattice(const CompareRule& rule, V r) {
 
 // Whether the sign bit of any lane is set.
 HWY_INLINE bool AnySign(V v) { return !hn::AllFalse(D(), hn::MaskFromVec(v)); }
-
-// Largest and smallest of non-negative numbers; with AVX-512 as integers, which
-// leaves the multipliers' ports alone.
-HWY_INLINE V Larger(V a, V b) {
-#if HWY_TARGET <= HWY_AVX3
-  return hn::BitCast(D(), hn::Max(hn::BitCast(DU(), a), hn::BitCast(DU(), b)));
-#else
-  return hn::Max(a, b);
-#endif
-}
-
-HWY_INLINE V Smaller(V a, V b) {
-#if HWY_TARGET <= HWY_AVX3
-  return hn::BitCast(D(), hn::Min(hn::BitCast(DU(), a), hn::BitCast(DU(), b)));
-#else
-  return hn::Min(a, b);
-#endif
-}
 
 HWY_INLINE VU Finalise(VU z) {
   const DU du;
@@ -145,17 +125,16 @@ struct LaneDigest {
     sum1 = hn::Add(sum1, Finalise(hn::Add(z, second)));
     position = hn::Add(position, step);
   }
-  void AddTo(std::uint64_t* digest) const {
-    const DU du;
-    HWY_ALIGN std::uint64_t lanes0[8], lanes1[8];
-    hn::Store(sum0, du, lanes0);
-    hn::Store(sum1, du, lanes1);
-    for (std::size_t k = 0; k < hn::Lanes(du); ++k) {
-      digest[0] += lanes0[k];
-      digest[1] += lanes1[k];
-    }
-  }
 };
+
+HWY_INLINE std::uint64_t Total(VU v) {
+  const DU du;
+  HWY_ALIGN std::uint64_t lanes[8];
+  hn::Store(v, du, lanes);
+  std::uint64_t sum = 0;
+  for (std::size_t k = 0; k < hn::Lanes(du); ++k) sum += lanes[k];
+  return sum;
+}
 
 }  // namespace
 }  // namespace HWY_NAMESPACE

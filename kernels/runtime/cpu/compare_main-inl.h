@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/runtime/cpu/compare_element.h"
 #include "kernels/runtime/cpu/compare_lanes-inl.h"
@@ -47,12 +48,19 @@ struct LaneSums {
   }
 };
 
+// What Main takes the ulps of an error from.
+enum class UlpsBy : std::uint8_t {
+  kMagnitude,  // |o − r| and |r|: the threshold of the relative error is low enough
+  kError,      // |o − r| and the binade of r
+  kDistance,   // |o − r rounded|
+};
+
 // The thresholds of Main; they follow the results so far.
 struct Thresholds {
   double rho, rho_proven;
-  double rel;  // below 1, so that an output of zero reaches it, but for small formats
-  double ulps;
-  bool ulps_by_error;  // `ulps` is of |o − r|, half an ulp more or less than |o − r rounded|
+  double rel;   // below 1, so that an output of zero reaches it, but for small formats
+  double ulps;  // in units of the first power of two up to |r|
+  UlpsBy ulps_by;
   // One threshold below both ratios' instead of two.
   bool joint;
   // An error beyond T sets a new largest ratio, until that is above 1.
@@ -62,20 +70,43 @@ struct Thresholds {
 // Ulps from which it does not matter that half of one is not looked at: few elements
 // are that close to the largest.
 constexpr double kManyUlps = 16.0;
+// A threshold times this is below what rounding could make of it.
+constexpr double kDown = 1.0 - 0x1p-48;
 
-Thresholds ThresholdsFor(const CompareRule& rule, const CompareResult& c, bool joint) {
+// Whether every output is on its format's lattice, and that fine enough for neighbours
+// less than kManyUlps apart to be of one binade or of two.
+inline bool HasFineLattice(DType t) {
+  return t == DType::kF32 || t == DType::kF16 || t == DType::kBF16;
+}
+
+// `loose`: thresholds may be lower than they need be, where that saves instructions.
+inline Thresholds ThresholdsFor(const CompareRule& rule, const CompareResult& c, bool loose) {
   Thresholds t;
   t.rho = std::min(c.rho, std::numeric_limits<double>::max());  // Inf would meet T = 0
   t.rho_proven = std::min(c.rho_proven, std::numeric_limits<double>::max());
   // Outputs of zero are common in the small formats; those are looked for beforehand.
   const bool small = Info(rule.dtype).storage_bits <= 8 && !rule.is_integer;
   t.rel = small ? c.max_rel_error : std::min(c.max_rel_error, 1.0 - 0x1p-48);
-  t.ulps = c.max_ulp;
-  if (rule.gate == Gate::kUlp) t.ulps = std::min(t.ulps, rule.max_ulp);
-  if (rule.gate == Gate::kBitwise) t.ulps = 0.0;
-  t.ulps_by_error = t.ulps >= kManyUlps && rule.dtype != DType::kF64;
-  if (t.ulps_by_error) t.ulps = (t.ulps - 0.5) * (1.0 - 0x1p-48);
-  t.joint = joint;
+  double ulps = c.max_ulp;
+  if (rule.gate == Gate::kUlp) ulps = std::min(ulps, rule.max_ulp);
+  if (rule.gate == Gate::kBitwise) ulps = 0.0;
+  if (rule.dtype == DType::kF64 || rule.exact) {
+    t.ulps_by = UlpsBy::kError;  // r is its own rounding
+  } else if (ulps >= kManyUlps) {
+    t.ulps_by = loose ? UlpsBy::kMagnitude : UlpsBy::kError;
+    ulps = (ulps - 0.5) * kDown;
+  } else if (loose && HasFineLattice(rule.dtype)) {
+    // Distances are multiples of half an ulp. More than M of them are an error of at
+    // least M, or of 1/2: by half an ulp more, and half of one is lost by rounding r.
+    t.ulps_by = UlpsBy::kError;
+    ulps = std::max(std::floor(2.0 * ulps) / 2.0, 0.5) * kDown;
+  } else {
+    t.ulps_by = UlpsBy::kDistance;
+  }
+  t.ulps = ulps * rule.ulp_scale;
+  // |r| is below twice the power of two.
+  if (t.ulps_by == UlpsBy::kMagnitude) t.rel = std::min(t.rel, t.ulps / 2.0);
+  t.joint = loose;
   t.watch_bound = c.rho > 1.0;
   return t;
 }
@@ -101,21 +132,27 @@ struct ScaledBound {
 
 struct MainOut {
   LaneSums sums;  // but those of the bias, and the dot product where `direct_dot`
-  double max_abs_error, max_abs_expected, min_abs_expected;
-  bool finite;
+  V max_abs_error, max_abs_expected;
+  bool finite;      // and in the format's range
   bool direct_dot;  // errors are too large for the dot product to follow from the squares
   bool record;      // a threshold was reached
   bool exceeded;    // so was a bound, perhaps
-  std::uint64_t digest[2];
+  bool tiny;        // some |r| rounds to zero, perhaps
+  bool bias;        // some element's rounding may be well above its allowance
+  VU digest[2];
   std::int64_t digested;  // elements, from the first on, that the digest is of
-  bool bias;              // some element's rounding may be well above its allowance
 };
 
 // n is a multiple of the vector's length; `raw` (null: no digest) is the block's
 // words, of which the first is word `first_word` of the tensor. Memory brings eight
 // elements in the time of about 40 instructions, so there are no divisions and no
 // masks: a threshold minus an error leaves a sign bit where it was reached, and the
-// signs are collected by or.
+// signs are collected by or. What ends a block looks at lanes, and adds none up.
+//
+// It asks for what comes kPrefetch elements on: a page at a time and three or four
+// streams at once, the processor's own prefetching keeps too little under way.
+constexpr std::int64_t kPrefetch = 512;
+
 template <Storage kStorage>
 HWY_NOINLINE void Main(const CompareRule& rule, const Thresholds& thresholds, const void* block,
                        const double* HWY_RESTRICT reference, const double* HWY_RESTRICT allowance,
@@ -124,15 +161,13 @@ HWY_NOINLINE void Main(const CompareRule& rule, const Thresholds& thresholds, co
   const D d;
   const DU du;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  // Scaled a little down, so that rounding makes the thresholds no larger.
-  constexpr double kDown = 1.0 - 0x1p-48;
   ScaledBound rho(rule, rule.e_factor, thresholds.rho * kDown);
   const ScaledBound rho_proven(rule, rule.proven_factor, thresholds.rho_proven * kDown);
   const bool joint = thresholds.joint;
   if (joint) rho.TakeSmaller(rho_proven);
-  const bool ulps_by_error = thresholds.ulps_by_error;
+  const UlpsBy ulps_by = thresholds.ulps_by;
   const V rel = hn::Set(d, thresholds.rel);
-  const V ulps = hn::Set(d, std::ldexp(thresholds.ulps, -rule.mantissa_bits));
+  const V ulps = hn::Set(d, thresholds.ulps);
   const V min_normal = hn::Set(d, rule.min_normal);
   const V exponent_mask = hn::BitCast(d, hn::Set(du, kDoubleInf));
   // Added to the bits of a power of two 2^k: those of 1.5·2^(k + 52 - mantissa bits).
@@ -142,14 +177,18 @@ HWY_NOINLINE void Main(const CompareRule& rule, const Thresholds& thresholds, co
   const bool exact = rule.exact;
   const bool watch_bound = thresholds.watch_bound;
   const bool floats = !rule.is_integer;
+  const bool by_binade = floats && ulps_by != UlpsBy::kMagnitude;
 
   V abs_error = hn::Zero(d), squared_error = abs_error, squared_actual = abs_error;
   V squared_expected = abs_error, e_sum = abs_error;
   V max_error = hn::Zero(d), max_expected = max_error;
-  V min_expected = hn::Set(d, std::numeric_limits<double>::infinity());
-  V min_e = min_expected;
+  const V infinity = hn::Set(d, std::numeric_limits<double>::infinity());
+  V min_expected = infinity, min_e = infinity;
   V records = hn::Zero(d), exceeded = records;
   const auto element = [&](std::int64_t i) HWY_ATTR __attribute__((always_inline)) {
+    hwy::Prefetch(static_cast<const Element<kStorage>*>(block) + i + kPrefetch);
+    hwy::Prefetch(reference + i + kPrefetch);
+    hwy::Prefetch(allowance + i + kPrefetch);
     const V o = LoadElements<kStorage>(block, i);
     V r = hn::LoadU(d, reference + i);
     const V e = hn::LoadU(d, allowance + i);
@@ -170,10 +209,10 @@ HWY_NOINLINE void Main(const CompareRule& rule, const Thresholds& thresholds, co
       const V close = hn::MulAdd(hn::Set(d, rule.rtol), magnitude, hn::Set(d, rule.atol));
       exceeded = hn::Or(exceeded, hn::Sub(close, error));
     }
-    if (floats) {
-      const V quantum = Larger(hn::And(r, exponent_mask), min_normal);
+    if (by_binade) {
+      const V quantum = hn::Max(hn::And(r, exponent_mask), min_normal);
       V distance = error;
-      if (kStorage != Storage::kF64 && !ulps_by_error) {
+      if (kStorage != Storage::kF64 && ulps_by == UlpsBy::kDistance) {
         const V magic = hn::BitCast(d, hn::Add(hn::BitCast(du, quantum), rounder));
         distance = hn::Abs(hn::Sub(o, hn::Sub(hn::Add(r, magic), magic)));
       }
@@ -185,10 +224,10 @@ HWY_NOINLINE void Main(const CompareRule& rule, const Thresholds& thresholds, co
     squared_error = hn::MulAdd(error, error, squared_error);
     squared_actual = hn::MulAdd(o, o, squared_actual);
     squared_expected = hn::MulAdd(r, r, squared_expected);
-    max_error = Larger(max_error, error);
-    max_expected = Larger(max_expected, magnitude);
-    min_expected = Smaller(min_expected, magnitude);
-    min_e = Smaller(min_e, e);
+    max_error = hn::Max(max_error, error);
+    max_expected = hn::Max(max_expected, magnitude);
+    min_expected = hn::Min(min_expected, magnitude);
+    min_e = hn::Min(min_e, e);
   };
   // Elements of a vector of the digest's words; the words are looked at in between,
   // so that the memory is never left waiting.
@@ -200,23 +239,27 @@ HWY_NOINLINE void Main(const CompareRule& rule, const Thresholds& thresholds, co
       digest.Add(raw + i * static_cast<std::int64_t>(sizeof(Element<kStorage>)));
       for (std::int64_t k = 0; k < kWord; ++k) element(i + k * lanes);
     }
-    digest.AddTo(out->digest);
+    out->digest[0] = digest.sum0;
+    out->digest[1] = digest.sum1;
   }
   out->digested = i;
   for (; i < n; i += lanes) element(i);
 
   // NaN and Inf leave no finite sum.
-  out->finite = std::isfinite(Total(abs_error));
-  out->max_abs_error = Largest(max_error);
-  out->max_abs_expected = Largest(max_expected);
-  out->min_abs_expected = Smallest(min_expected);
+  out->finite = hn::AllTrue(
+      d, hn::And(hn::IsFinite(abs_error), hn::Le(max_expected, hn::Set(d, rule.max_finite))));
+  out->max_abs_error = max_error;
+  out->max_abs_expected = max_expected;
+  const V tiny = hn::Set(d, rule.is_integer ? 0.5 : rule.min_subnormal);
+  out->tiny = !hn::AllFalse(d, hn::Le(min_expected, tiny));
   // A NaN's sign is any.
-  const bool odd_allowance = !std::isfinite(Total(e_sum));
+  const bool odd_allowance = !hn::AllTrue(d, hn::IsFinite(e_sum));
   out->record = odd_allowance || AnySign(records);
   // Below 1, the largest ratio so far is the tighter threshold.
   out->exceeded = odd_allowance || AnySign(exceeded) || (!watch_bound && out->record);
-  out->bias =
-      floats && !exact && (odd_allowance || rule.u / 4 * out->max_abs_expected >= Smallest(min_e));
+  const V quarter_u = hn::Set(d, rule.u / 4);
+  out->bias = floats && !exact &&
+              (odd_allowance || !hn::AllFalse(d, hn::Ge(hn::Mul(quarter_u, max_expected), min_e)));
   LaneSums& s = out->sums;
   s.abs_error = abs_error;
   s.squared_error = squared_error;
@@ -224,9 +267,10 @@ HWY_NOINLINE void Main(const CompareRule& rule, const Thresholds& thresholds, co
   s.squared_expected = squared_expected;
   s.bias = s.bias_squared = hn::Zero(d);
   // o·r = (o² + r² − (o − r)²)/2, as good as the product where o is close to r.
-  const double smaller_square = std::min(Total(squared_actual), Total(squared_expected));
-  out->direct_dot = !(64.0 * Total(squared_error) <= smaller_square && smaller_square > 0.0 &&
-                      std::isfinite(smaller_square));
+  const V smaller = hn::Min(squared_actual, squared_expected);
+  const auto close = hn::Le(hn::Mul(hn::Set(d, 64.0), squared_error), smaller);
+  const auto usable = hn::And(hn::Gt(smaller, hn::Zero(d)), hn::Lt(smaller, infinity));
+  out->direct_dot = !hn::AllTrue(d, hn::And(close, usable));
   s.dot =
       hn::Mul(hn::Set(d, 0.5), hn::Add(squared_actual, hn::Sub(squared_expected, squared_error)));
 }
@@ -256,7 +300,7 @@ HWY_NOINLINE std::int64_t Bias(const CompareRule& rule, const void* block,
   const V min_normal = hn::Set(d, rule.min_normal);
   const V exponent_mask = hn::BitCast(d, hn::Set(du, kDoubleInf));
   const V sign_mask = hn::BitCast(d, hn::Set(du, kDoubleSign));
-  const V one_ulp = hn::Set(d, std::ldexp(1.0, -rule.mantissa_bits));
+  const V one_ulp = hn::Set(d, rule.ulp_scale);
   const VU ulp_inverse = hn::Set(du, static_cast<std::uint64_t>(2046 + rule.mantissa_bits) << 52);
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   V sum = hn::Zero(d), squares = sum;

@@ -9,7 +9,6 @@
 #define ASSAY_KERNELS_RUNTIME_CPU_COMPARE_RECORDS_INL_H_
 #endif
 
-#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -57,7 +56,7 @@ struct Finite {
     const D d;
     const V exponent_mask = hn::BitCast(d, hn::Set(DU(), kDoubleInf));
     const V exponent = hn::Max(hn::And(rounded, exponent_mask), hn::Set(d, rule.min_normal));
-    const V ulp = hn::Mul(exponent, hn::Set(d, std::ldexp(1.0, -rule.mantissa_bits)));
+    const V ulp = hn::Mul(exponent, hn::Set(d, rule.ulp_scale));
     return hn::Div(hn::Abs(hn::Sub(actual, rounded)), ulp);
   }
 };

@@ -26,7 +26,7 @@ namespace assay::internal {
 namespace HWY_NAMESPACE {
 namespace {
 
-// False records after which the two ratios get thresholds of their own.
+// False records after which the thresholds are as high as they may be.
 constexpr int kFalseRecords = 16;
 
 // A thread's walk over its chunks.
@@ -43,7 +43,7 @@ class Walk {
       }
     }
     zeros_.fill(0.0);
-    thresholds_ = ThresholdsFor(rule_, c_, joint_);
+    thresholds_ = ThresholdsFor(rule_, c_, loose_);
   }
 
   void Chunk(std::int64_t chunk, ChunkSums* sums) {
@@ -63,6 +63,17 @@ class Walk {
     sums->bias_squared = c_.bias_sum_squared + Total(lanes_.bias_squared);
     c_.sum_abs_error = c_.sum_squared_error = c_.dot = c_.sum_squared_actual =
         c_.sum_squared_expected = c_.bias_sum = c_.bias_sum_squared = 0.0;
+  }
+
+  // Behind the last chunk.
+  void Finish() {
+    c_.max_abs_error = std::max(c_.max_abs_error, Largest(max_abs_error_));
+    c_.max_abs_expected = std::max(c_.max_abs_expected, Largest(max_abs_expected_));
+    for (int k = 0; k < 2; ++k) {
+      const std::uint64_t digest = Total(digest_[k]);
+      c_.digest_raw[k] += digest;
+      c_.digest_canonical[k] += digest;
+    }
   }
 
  private:
@@ -86,7 +97,7 @@ class Walk {
     const std::int64_t nan_before = c_.nan_count;
     const std::int64_t zeros_before = c_.zero_count;
     MainOut main;
-    main.digest[0] = main.digest[1] = 0;
+    main.digest[0] = main.digest[1] = hn::Zero(DU());
     main.digested = 0;
     bool clean = whole > 0;
     if (clean) {
@@ -94,7 +105,7 @@ class Walk {
       const unsigned char* digested = request_.digests && !staged_ ? raw : nullptr;
       Main<kStorage>(rule_, thresholds_, elements, reference, allowance, whole, digested,
                      at * width_ / 64, &main);
-      clean = main.finite && main.max_abs_expected <= rule_.max_finite;
+      clean = main.finite;
     }
     if (clean) {
       Take(main, at, raw, elements, reference, allowance, whole);
@@ -102,7 +113,7 @@ class Walk {
     } else {
       Scalar(at, raw, 0, n);
     }
-    if (!clean || whole < n) thresholds_ = ThresholdsFor(rule_, c_, joint_);
+    if (!clean || whole < n) thresholds_ = ThresholdsFor(rule_, c_, loose_);
     // Scalar code counts zeros without a look at their sign.
     if (c_.nan_count != nan_before || (!clean && c_.zero_count != zeros_before)) special_ = true;
     if (whole < n && c_.zero_count != zeros_before) special_ = true;
@@ -120,11 +131,10 @@ class Walk {
     lanes_.Add(main.sums);
     c_.count += n;
     c_.finite_pairs += n;
-    c_.max_abs_error = std::max(c_.max_abs_error, main.max_abs_error);
-    c_.max_abs_expected = std::max(c_.max_abs_expected, main.max_abs_expected);
+    max_abs_error_ = hn::Max(max_abs_error_, main.max_abs_error);
+    max_abs_expected_ = hn::Max(max_abs_expected_, main.max_abs_expected);
     // An output of zero reaches a threshold, or its reference rounds to zero.
-    const bool zeros = (staged_ ? staged_zeros_ : main.record) ||
-                       main.min_abs_expected <= (rule_.is_integer ? 0.5 : rule_.min_subnormal);
+    const bool zeros = (staged_ ? staged_zeros_ : main.record) || main.tiny;
     if (zeros) special_ |= CountZeros<kStorage>(rule_, elements, reference, n, &c_);
     if (c_.worst.index < 0) c_.worst = Sample(at, raw, 0);
     // The gates that Main has no threshold for: those of ulps have theirs among the
@@ -150,12 +160,12 @@ class Walk {
       }
       const bool none = x.rho <= c_.rho && x.rho_proven <= c_.rho_proven &&
                         x.rel <= c_.max_rel_error && x.ulps <= c_.max_ulp;
-      if (none && ++false_records_ > kFalseRecords) joint_ = false;
+      if (none && ++false_records_ > kFalseRecords) loose_ = false;
       c_.rho = std::max(c_.rho, x.rho);
       c_.rho_proven = std::max(c_.rho_proven, x.rho_proven);
       c_.max_rel_error = std::max(c_.max_rel_error, x.rel);
       c_.max_ulp = std::max(c_.max_ulp, x.ulps);
-      thresholds_ = ThresholdsFor(rule_, c_, joint_);
+      thresholds_ = ThresholdsFor(rule_, c_, loose_);
     }
   }
 
@@ -189,6 +199,10 @@ class Walk {
 
   // Adds the digests of elements [at, at + n), of which Main has some.
   void Digest(std::int64_t at, std::int64_t n, const unsigned char* raw, const MainOut& main) {
+    if (main.digested == n && !special_) {
+      for (int k = 0; k < 2; ++k) digest_[k] = hn::Add(digest_[k], main.digest[k]);
+      return;
+    }
     const std::int64_t first = at * width_ / 64;
     const std::int64_t words = n * width_ / 64;
     const std::int64_t rest_bits = n * width_ % 64;
@@ -196,7 +210,7 @@ class Walk {
     for (std::int64_t i = 0; i * width_ < rest_bits; ++i) {
       rest |= LoadBits(rule_.dtype, raw, words * 64 / width_ + i) << (i * width_);
     }
-    std::uint64_t digest[2] = {main.digest[0], main.digest[1]};
+    std::uint64_t digest[2] = {Total(main.digest[0]), Total(main.digest[1])};
     AddWords(raw, first, main.digested * width_ / 64, words, digest);
     for (int k = 0; k < 2; ++k) {
       if (rest_bits > 0) {
@@ -223,7 +237,8 @@ class Walk {
     const auto step = static_cast<std::int64_t>(hn::Lanes(DU()));
     std::int64_t i = begin;
     for (; i + step <= end; i += step) lanes.Add(data + 8 * i);
-    lanes.AddTo(digest);
+    digest[0] += Total(lanes.sum0);
+    digest[1] += Total(lanes.sum1);
     for (; i < end; ++i) {
       std::uint64_t w;
       std::memcpy(&w, data + 8 * i, 8);
@@ -268,11 +283,15 @@ class Walk {
   int width_;
   bool staged_;
   bool staged_zeros_ = false;
-  bool joint_ = true;
+  bool loose_ = true;
   int false_records_ = 0;  // blocks in which a threshold was reached and no record set
   bool special_ = false;   // the block has NaNs or negative zeros: its canonical form differs
   Thresholds thresholds_;
   LaneSums lanes_;
+  // Lane by lane, of the clean blocks: Finish adds them to the result.
+  V max_abs_error_ = hn::Zero(D());
+  V max_abs_expected_ = hn::Zero(D());
+  std::array<VU, 2> digest_ = {hn::Zero(DU()), hn::Zero(DU())};  // raw and canonical alike
   alignas(64) std::array<unsigned char, kCompareBlock * 8> packed_;
   alignas(64) std::array<double, kCompareBlock> zeros_;
   alignas(64) std::array<float, kCompareBlock> floats_;
@@ -286,6 +305,7 @@ void WalkChunks(const CompareRequest& request, const CompareRule& rule, std::int
                 std::int64_t end, ChunkSums* sums, CompareResult* result) {
   Walk<kStorage> walk(request, rule, result);
   for (std::int64_t chunk = begin; chunk < end; ++chunk) walk.Chunk(chunk, sums + chunk);
+  walk.Finish();
 }
 
 void CompareChunks(const CompareRequest& request, const CompareRule& rule, std::int64_t begin,
