@@ -99,10 +99,9 @@ TEST_P(SimtRowReference, CopiesOfEveryFormat) {
 class SimtSoftmaxIdentities : public SimtReference {
  protected:
   // Both ways for an output that `change` was made to, which must agree.
-  std::vector<Identity> Check(DType output,
+  std::vector<Identity> Check(DType dtype,
                               const std::function<void(std::vector<double>&)>& change) {
-    Case c = MakeCase(SoftmaxProblem{.rows = 7, .cols = 300}, DType::kF32);
-    c.out_dtype = output;
+    const Case c = MakeCase(SoftmaxProblem{.rows = 7, .cols = 300}, dtype);
     const Plan plan = PlanOf(c);
     const Tensors tensors(plan, RandomValues(plan));
     Result right = Run(c, plan, tensors);

@@ -36,7 +36,10 @@ constexpr int kOwnColumns = kColumns / kTeam;
 constexpr int kQueryPitch = kQueries + 1;
 constexpr int kKeyPitch = kKeys + 1;
 constexpr int kColumnPitch = kColumns + 1;
-static_assert(kDepth * kColumnPitch <= kDepth * kQueryPitch, "V lies where Q did");
+constexpr int kQueryShared = kDepth * kQueryPitch;
+constexpr int kKeyShared = kDepth * kKeyPitch;
+constexpr int kWeightShared = kKeys * kQueryPitch;
+static_assert(kDepth * kColumnPitch <= kQueryShared, "V lies where Q did");
 
 // The part of the work a block has.
 struct Task {
@@ -300,10 +303,10 @@ ASSAY_DEVICE void Finish(const AttentionReference& a, const Task& task, std::int
 
 template <class Element>
 ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2) AttentionTiles(AttentionReference a) {
-  ASSAY_SHARED(double, q_tile, kDepth* kQueryPitch);  // and V
-  ASSAY_SHARED(double, k_tile, kDepth* kKeyPitch);
-  ASSAY_SHARED(double, p_tile, kKeys* kQueryPitch);
-  ASSAY_SHARED(double, w_tile, kKeys* kQueryPitch);
+  ASSAY_SHARED(double, q_tile, kQueryShared);  // and V
+  ASSAY_SHARED(double, k_tile, kKeyShared);
+  ASSAY_SHARED(double, p_tile, kWeightShared);
+  ASSAY_SHARED(double, w_tile, kWeightShared);
   const AttentionOperands& o = a.operands;
   const std::int64_t heads = o.batch * o.heads;
   const std::int64_t blocks = (o.queries + kQueries - 1) / kQueries;

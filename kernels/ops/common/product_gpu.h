@@ -28,6 +28,7 @@ inline constexpr int kProductEach = 4;       // rows of A, and of B, a thread ha
 // One more than the tile: neighbouring terms then lie in different banks.
 inline constexpr int kProductPitch = kProductTile + 1;
 inline constexpr int kProductShared = kProductDepth * kProductPitch;  // doubles, of A or B
+inline constexpr int kProductMarks = kProductDepth * kProductTile;    // of gaps in B
 
 // A stored matrix: element (row, term) is `origin` + row·row_stride + term·term_stride.
 template <class Element>

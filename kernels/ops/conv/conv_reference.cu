@@ -66,7 +66,7 @@ template <class Element, bool kAbsolute>
 ASSAY_GLOBAL void ASSAY_BOUNDS(kProductThreads, 1) ConvTiles(ConvReference c) {
   ASSAY_SHARED(double, a_tile, kProductShared);
   ASSAY_SHARED(double, b_tile, kProductShared);
-  ASSAY_SHARED(unsigned char, gaps, kProductDepth* kProductTile);
+  ASSAY_SHARED(unsigned char, gaps, kProductMarks);
   ASSAY_SHARED(std::int64_t, careful, 1);
   const ConvShape& s = c.shape;
   const std::int64_t filters = s.group_filters(), positions = s.positions(), terms = s.terms();
