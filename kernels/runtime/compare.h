@@ -53,7 +53,8 @@ struct ElementSample {
 
 inline constexpr int kMismatchSamples = 5;
 
-struct CompareResult {
+// Everything but the samples: plain data, so that a GPU's threads have it too.
+struct CompareTotals {
   std::int64_t count = 0;
   std::int64_t mismatches = 0;       // by the request's gate
   std::int64_t beyond_probable = 0;  // |o − r| > T, class mismatches not counted
@@ -90,10 +91,13 @@ struct CompareResult {
   std::int64_t unexpected_nan = 0;  // unwritten ones not counted
   std::int64_t unexpected_inf = 0;
   std::int64_t first_unwritten = -1;
-  std::vector<ElementSample> samples;  // first kMismatchSamples mismatches in index order
-  ElementSample worst;                 // largest |o − r| / T, or the first of a wrong class
+  ElementSample worst;  // largest |o − r| / T, or the first of a wrong class
   std::uint64_t digest_raw[2] = {0, 0};
   std::uint64_t digest_canonical[2] = {0, 0};
+};
+
+struct CompareResult : CompareTotals {
+  std::vector<ElementSample> samples;  // first kMismatchSamples mismatches in index order
 };
 
 }  // namespace assay
