@@ -1,0 +1,393 @@
+// Fills of a GPU, with the bits of kernels/numerics/generate.h.
+//
+// FillDense is for normal and uniform data of the floating-point formats up to 32 bits
+// that lies dense on 16 bytes: a thread makes 16 bytes at a time, 4 elements from each
+// Philox block, and stores them at once. One element is about 30 instructions, the
+// Philox rounds a third of them. The polynomials of the normal deviates lie in shared
+// memory, transposed by coefficient: lanes whose octaves differ then read different
+// banks, and two coefficients come with one load.
+//
+// FillKeyGroups is for attention's exact probe, and FillAny for every other pattern,
+// format and stride: 4 elements of storage a thread, by the scalar code of
+// kernels/numerics itself. Patterns of one value are LaunchSetCode's.
+//
+// Exactly rounded operations and integers only, so that every device has the same bits.
+#include <bit>
+#include <cmath>
+
+#include "kernels/numerics/convert.h"
+#include "kernels/numerics/generate.h"
+#include "kernels/numerics/key_groups.h"
+#include "kernels/numerics/normal.h"
+#include "kernels/numerics/philox.h"
+#include "kernels/runtime/gpu/fill_codes.h"
+#include "kernels/runtime/gpu/primitives.h"
+#include "kernels/runtime/gpu/runs.h"
+#include "kernels/runtime/gpu/set_code.h"
+
+namespace assay::gpu {
+namespace {
+
+// The host's table, as a kernel's argument: device code cannot read a host array.
+struct NormalTable {
+  float rows[kNormalOctaves][kNormalDegree + 1];
+};
+NormalTable CopyNormalTable() {
+  NormalTable table;
+  for (int lz = 0; lz < kNormalOctaves; ++lz) {
+    for (int k = 0; k <= kNormalDegree; ++k) table.rows[lz][k] = kNormalCoefficients[lz][k];
+  }
+  return table;
+}
+
+// The stream of words that a tensor is made from.
+struct WordStream {
+  std::uint64_t seed;
+  std::uint32_t tensor_id;
+  std::uint32_t epoch;
+};
+
+template <class Job>
+struct Batch {
+  Job jobs[kFillsOfALaunch];
+};
+
+// ---- dense data of the common kinds
+
+// Coefficients 6, 4, 2 with the one below each.
+struct alignas(8) CoefficientPair {
+  float upper;
+  float lower;
+};
+constexpr int kPairs = kNormalDegree / 2;
+
+// Slot of an octave in shared memory: the low bits of a float's exponent, which is what
+// the conversion of a word leaves.
+ASSAY_DEVICE std::uint32_t SlotOf(std::uint32_t exponent) { return exponent % kNormalOctaves; }
+
+struct Normal {
+  static constexpr bool kFromTable = true;
+  float sigma;
+  float mean;
+
+  // NormalFromWord, whose shifts by the leading zeros are a conversion to float that
+  // drops what does not fit.
+  template <class Pairs, class Last>
+  ASSAY_DEVICE_MEMBER float Value(std::uint32_t x, const Pairs& pairs, const Last& last) const {
+    const std::uint32_t v = TruncatedToFloatBits((x << 1) | 1U);
+    const float f = FloatOf((v & 0x7fffffU) | 0x3f800000U) - 1.0F;
+    const std::uint32_t slot = SlotOf(v >> 23);
+    CoefficientPair c = pairs[slot];
+    float r = Fma(c.upper, f, c.lower);
+    ASSAY_UNROLL
+    for (unsigned k = 1; k < kPairs; ++k) {
+      c = pairs[k * kNormalOctaves + slot];
+      r = Fma(Fma(r, f, c.upper), f, c.lower);
+    }
+    r = Fma(r, f, last[slot]);
+    return Fma(sigma, FloatOf(BitsOf(r) ^ (x & 0x80000000U)), mean);
+  }
+};
+
+struct Uniform {
+  static constexpr bool kFromTable = false;
+  float lo;
+  float width;
+  float hi;
+  float below_hi;
+
+  template <class Pairs, class Last>
+  ASSAY_DEVICE_MEMBER float Value(std::uint32_t x, const Pairs&, const Last&) const {
+    const float v = Fma(UniformFromWord(x), width, lo);
+    return v < hi ? v : below_hi;
+  }
+};
+
+template <class Draw>
+struct DenseFill {
+  Draw draw;
+  WordStream words;
+  unsigned char* data;
+  std::int64_t count;
+};
+
+template <DType T, class Draw>
+ASSAY_GLOBAL void FillDense(Batch<DenseFill<Draw>> batch, NormalTable table) {
+  ASSAY_SHARED(CoefficientPair, pairs, kPairs * kNormalOctaves);
+  ASSAY_SHARED(float, last, kNormalOctaves);
+  if constexpr (Draw::kFromTable) {
+    for (unsigned lz = Thread().x; lz < kNormalOctaves; lz += BlockExtent().x) {
+      const std::uint32_t slot = SlotOf(158 - lz);  // of 2^(31 − lz): bias 127
+      for (unsigned k = 0; k < kPairs; ++k) {
+        pairs[k * kNormalOctaves + slot] = {table.rows[lz][kNormalDegree - 2 * k],
+                                            table.rows[lz][kNormalDegree - 1 - 2 * k]};
+      }
+      last[slot] = table.rows[lz][0];
+    }
+    SyncBlock();
+  }
+  constexpr int kBits = StorageBits(T);
+  constexpr int kElements = 128 / kBits;
+  const DenseFill<Draw> job = batch.jobs[Block().y];
+  const std::int64_t units = (job.count + kElements - 1) / kElements;
+  for (std::int64_t unit = FirstItem(); unit < units; unit += ItemStep()) {
+    Bytes16 out = {};
+    ASSAY_UNROLL
+    for (int b = 0; b < kElements / 4; ++b) {
+      const PhiloxBlock x = PhiloxAt(job.words.seed, job.words.tensor_id, job.words.epoch,
+                                     static_cast<std::uint64_t>(unit * (kElements / 4) + b));
+      ASSAY_UNROLL
+      for (unsigned i = 0; i < 4; ++i) {
+        const unsigned at = (static_cast<unsigned>(b) * 4 + i) * kBits;
+        out.v[at / 32] |= FillCode<T>(job.draw.Value(x[i], pairs, last)) << (at % 32);
+      }
+    }
+    const std::int64_t begin = unit * kElements;
+    if (begin + kElements <= job.count) {
+      reinterpret_cast<Bytes16*>(job.data)[unit] = out;
+      continue;
+    }
+    ASSAY_UNROLL
+    for (unsigned e = 0; e < kElements; ++e) {
+      if (begin + e < job.count) {
+        StoreBits(T, job.data, begin + e, out.v[e * kBits / 32] >> (e * kBits % 32));
+      }
+    }
+  }
+}
+
+// ---- everything else
+
+struct AnyFill {
+  Pattern pattern;
+  WordStream words;
+  Runs to;
+  std::int64_t rows;
+  std::int64_t cols;
+};
+
+constexpr int kAnyShift = 2;  // a chunk of 4 elements: at most two Philox blocks
+
+ASSAY_GLOBAL void FillAny(Batch<AnyFill> batch, NormalTable table) {
+  const AnyFill& job = batch.jobs[Block().y];
+  const Pattern pattern = job.pattern;
+  const DType dtype = job.to.dtype;
+  const bool draws = DrawsFirst(pattern.kind);
+  const bool draws_second = draws && (DrawsSecond(pattern.kind) || dtype == DType::kF64);
+  const std::int64_t chunks = job.to.count / job.to.length * ChunksOfRun(job.to, kAnyShift);
+  for (std::int64_t id = FirstItem(); id < chunks; id += ItemStep()) {
+    const Chunk chunk = ChunkOf(job.to, id, kAnyShift);
+    std::int64_t block = -1;
+    PhiloxBlock x = {};
+    PhiloxBlock y = {};
+    for (int i = 0; i < chunk.n; ++i) {
+      const std::int64_t index = chunk.logical + i;
+      const std::int64_t col = index % job.cols;
+      std::uint64_t code = 0;
+      if (draws) {
+        if (index >> 2 != block) {
+          block = index >> 2;
+          const auto counter = static_cast<std::uint64_t>(block);
+          x = PhiloxAt(job.words.seed, job.words.tensor_id, job.words.epoch, counter);
+          if (draws_second) {
+            y = PhiloxAt(job.words.seed, job.words.tensor_id ^ kSecondStream, job.words.epoch,
+                         counter);
+          }
+        }
+        const auto word = static_cast<unsigned>(index & 3);
+        code = DrawnBits(pattern, dtype, x[word], y[word], col, table.rows);
+      } else {
+        const std::int64_t row = index / job.cols % job.rows;
+        code = RoundForFill(PlacedValue(pattern, index, row, col, job.cols), dtype);
+      }
+      StoreBits(dtype, job.to.data, chunk.offset + i, code);
+    }
+  }
+}
+
+// Operands of attention's exact probe: a thread makes 4 elements, of one row or more.
+ASSAY_GLOBAL void FillKeyGroups(Runs to, std::int64_t rows, std::int64_t cols, bool mask,
+                                CodedRows coded, KeyGroups groups, std::uint64_t plus,
+                                std::uint64_t minus) {
+  const std::int64_t chunks = to.count / to.length * ChunksOfRun(to, kAnyShift);
+  for (std::int64_t id = FirstItem(); id < chunks; id += ItemStep()) {
+    const Chunk chunk = ChunkOf(to, id, kAnyShift);
+    std::int64_t coded_row = -1;
+    GroupCode group;
+    for (int i = 0; i < chunk.n; ++i) {
+      const std::int64_t col = (chunk.logical + i) % cols;
+      const std::int64_t row = (chunk.logical + i) / cols;  // of all batches'
+      std::uint64_t code = 0;
+      if (mask) {
+        if (groups.Keeps(row % rows, col)) code = plus;
+      } else {
+        if (row != coded_row) {
+          coded_row = row;
+          group = coded.Code(row / rows, row % rows);
+        }
+        for (int e = 0; e < group.weight; ++e) {
+          if (group.at[e] == col) code = group.negative[e] ? minus : plus;
+        }
+      }
+      StoreBits(to.dtype, to.data, chunk.offset + i, code);
+    }
+  }
+}
+
+// ---- launching
+
+WordStream WordsOf(const FillJob& job) { return {job.seed, job.tensor_id, job.epoch}; }
+
+// The same value everywhere.
+bool IsOneValue(PatternKind kind) {
+  switch (kind) {
+    case PatternKind::kConstant:
+    case PatternKind::kZeros:
+    case PatternKind::kOnes:
+    case PatternKind::kAllInf:
+    case PatternKind::kAllNegInf:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool TakesDense(const FillJob& job) {
+  const DType t = job.dst.dtype;
+  return (job.pattern.kind == PatternKind::kNormal || job.pattern.kind == PatternKind::kUniform) &&
+         t != DType::kF64 && !internal::IsInteger(t) && job.dst.extents.dense() &&
+         reinterpret_cast<std::uintptr_t>(job.dst.data) % 16 == 0;
+}
+
+void DrawOf(const Pattern& p, Normal* draw) {
+  *draw = {static_cast<float>(p.a), static_cast<float>(p.b)};
+}
+void DrawOf(const Pattern& p, Uniform* draw) {
+  const auto lo = static_cast<float>(p.a);
+  const auto hi = static_cast<float>(p.b);
+  *draw = {lo, hi - lo, hi, std::nextafter(hi, lo)};
+}
+
+// Jobs of one kind of data and one format.
+template <DType T, class Draw>
+ErrorCode LaunchDense(std::span<const FillJob> jobs, Stream stream) {
+  Batch<DenseFill<Draw>> batch = {};
+  std::int64_t units = 0;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const FillJob& job = jobs[i];
+    DenseFill<Draw>& fill = batch.jobs[i];
+    DrawOf(job.pattern, &fill.draw);
+    fill.words = WordsOf(job);
+    fill.data = job.dst.as<unsigned char>();
+    fill.count = job.dst.count();
+    units = std::max(units, (fill.count * StorageBits(T) + 127) / 128);
+  }
+  return Launch(FillDense<T, Draw>, Extent{BlocksFor(units), static_cast<unsigned>(jobs.size()), 1},
+                Extent{kThreads, 1, 1}, 0, stream, batch, CopyNormalTable());
+}
+
+template <class Draw>
+ErrorCode LaunchDenseOf(DType t, std::span<const FillJob> jobs, Stream stream) {
+  switch (t) {
+    case DType::kTF32:
+      return LaunchDense<DType::kTF32, Draw>(jobs, stream);
+    case DType::kF16:
+      return LaunchDense<DType::kF16, Draw>(jobs, stream);
+    case DType::kBF16:
+      return LaunchDense<DType::kBF16, Draw>(jobs, stream);
+    case DType::kE4M3FN:
+      return LaunchDense<DType::kE4M3FN, Draw>(jobs, stream);
+    case DType::kE4M3FNUZ:
+      return LaunchDense<DType::kE4M3FNUZ, Draw>(jobs, stream);
+    case DType::kE5M2:
+      return LaunchDense<DType::kE5M2, Draw>(jobs, stream);
+    case DType::kE5M2FNUZ:
+      return LaunchDense<DType::kE5M2FNUZ, Draw>(jobs, stream);
+    case DType::kE2M1:
+      return LaunchDense<DType::kE2M1, Draw>(jobs, stream);
+    default:
+      return LaunchDense<DType::kF32, Draw>(jobs, stream);
+  }
+}
+
+ErrorCode LaunchAny(std::span<const FillJob> jobs, Stream stream) {
+  Batch<AnyFill> batch = {};
+  std::int64_t chunks = 0;
+  bool one_thread = false;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const FillJob& job = jobs[i];
+    const Extents& e = job.dst.extents;
+    batch.jobs[i] = {job.pattern, WordsOf(job), RunsOf(job.dst), e.rows, e.cols};
+    chunks = std::max(chunks, ChunksOf(batch.jobs[i].to, kAnyShift));
+    one_thread = one_thread || batch.jobs[i].to.shared_bytes;
+  }
+  const Extent grid{one_thread ? 1 : BlocksFor(chunks), static_cast<unsigned>(jobs.size()), 1};
+  const Extent block{one_thread ? 1 : static_cast<unsigned>(kThreads), 1, 1};
+  return Launch(FillAny, grid, block, 0, stream, batch, CopyNormalTable());
+}
+
+ErrorCode LaunchKeyGroups(const FillJob& job, Stream stream) {
+  const Extents& e = job.dst.extents;
+  const bool mask = job.pattern.kind == PatternKind::kKeyMask;
+  const Runs to = RunsOf(job.dst);
+  return LaunchOver(ChunksOf(to, kAnyShift), to.shared_bytes, stream, FillKeyGroups, to, e.rows,
+                    e.cols, mask, CodedRows(job.pattern, e.rows, e.cols),
+                    KeyGroups(e.rows, e.cols, job.pattern.a != 0),
+                    RoundForFill(mask ? 1.0 : job.pattern.a, job.dst.dtype),
+                    RoundForFill(-job.pattern.a, job.dst.dtype));
+}
+
+// What decides which launch a job goes into.
+enum class Path : std::uint8_t { kNone, kOneValue, kKeyGroups, kDenseNormal, kDenseUniform, kAny };
+
+Path PathOf(const FillJob& job) {
+  const PatternKind kind = job.pattern.kind;
+  if (job.dst.count() == 0) return Path::kNone;
+  if (IsOneValue(kind)) return Path::kOneValue;
+  if (IsKeyGroups(kind)) return Path::kKeyGroups;
+  if (!TakesDense(job)) return Path::kAny;
+  return kind == PatternKind::kNormal ? Path::kDenseNormal : Path::kDenseUniform;
+}
+
+ErrorCode LaunchOne(const FillJob& job, Path path, Stream stream) {
+  if (path == Path::kKeyGroups) return LaunchKeyGroups(job, stream);
+  const double value = PlacedValue(job.pattern, 0, 0, 0, 1);
+  return LaunchSetCode(RoundForFill(value, job.dst.dtype), job.dst, stream);
+}
+
+ErrorCode LaunchTogether(std::span<const FillJob> jobs, Path path, Stream stream) {
+  const DType t = jobs.front().dst.dtype;
+  switch (path) {
+    case Path::kDenseNormal:
+      return LaunchDenseOf<Normal>(t, jobs, stream);
+    case Path::kDenseUniform:
+      return LaunchDenseOf<Uniform>(t, jobs, stream);
+    default:
+      return LaunchAny(jobs, stream);
+  }
+}
+
+}  // namespace
+
+ErrorCode LaunchFills(std::span<const FillJob> jobs, Stream stream) {
+  for (std::size_t i = 0; i < jobs.size();) {
+    const Path path = PathOf(jobs[i]);
+    std::size_t n = 1;
+    ErrorCode code = kOk;
+    if (path == Path::kOneValue || path == Path::kKeyGroups) {
+      code = LaunchOne(jobs[i], path, stream);
+    } else if (path != Path::kNone) {
+      // Neighbours that go the same way share the launch; what lies dense, by format.
+      while (n < kFillsOfALaunch && i + n < jobs.size() && PathOf(jobs[i + n]) == path &&
+             (path == Path::kAny || jobs[i + n].dst.dtype == jobs[i].dst.dtype)) {
+        ++n;
+      }
+      code = LaunchTogether(jobs.subspan(i, n), path, stream);
+    }
+    if (code != kOk) return code;
+    i += n;
+  }
+  return kOk;
+}
+
+}  // namespace assay::gpu

@@ -1,0 +1,70 @@
+// One code everywhere, and copies between any strides: 16 bytes of the destination a
+// thread, in one store where they lie in one run and on a multiple of 16 bytes.
+#include "kernels/numerics/convert.h"
+#include "kernels/numerics/poison.h"
+#include "kernels/runtime/gpu/primitives.h"
+#include "kernels/runtime/gpu/runs.h"
+#include "kernels/runtime/gpu/set_code.h"
+
+namespace assay::gpu {
+namespace {
+
+ASSAY_GLOBAL void SetCode(Runs dst, std::int64_t chunks, std::uint64_t code, Bytes16 repeated) {
+  const int shift = ShiftOf16Bytes(dst.dtype);
+  for (std::int64_t id = FirstItem(); id < chunks; id += ItemStep()) {
+    const Chunk chunk = ChunkOf(dst, id, shift);
+    if (dst.aligned && chunk.n == 1 << shift) {
+      reinterpret_cast<Bytes16*>(dst.data)[chunk.offset >> shift] = repeated;
+      continue;
+    }
+    for (int i = 0; i < chunk.n; ++i) StoreBits(dst.dtype, dst.data, chunk.offset + i, code);
+  }
+}
+
+ASSAY_GLOBAL void CopyChunks(Runs src, Runs dst, std::int64_t chunks) {
+  const int shift = ShiftOf16Bytes(dst.dtype);
+  const std::int64_t whole = std::int64_t{1} << shift;
+  for (std::int64_t id = FirstItem(); id < chunks; id += ItemStep()) {
+    const Chunk chunk = ChunkOf(dst, id, shift);
+    if (chunk.n == 0) continue;
+    const std::int64_t in_run = chunk.logical % src.length;
+    const std::int64_t from = OffsetOf(src, chunk.logical);
+    if (chunk.n == whole && in_run + whole <= src.length && dst.aligned && src.aligned &&
+        from % whole == 0) {
+      reinterpret_cast<Bytes16*>(dst.data)[chunk.offset >> shift] =
+          reinterpret_cast<const Bytes16*>(src.data)[from >> shift];
+      continue;
+    }
+    for (int i = 0; i < chunk.n; ++i) {
+      const std::int64_t at = in_run + i < src.length ? from + i : OffsetOf(src, chunk.logical + i);
+      StoreBits(dst.dtype, dst.data, chunk.offset + i, LoadBits(src.dtype, src.data, at));
+    }
+  }
+}
+
+}  // namespace
+
+ErrorCode LaunchSetCode(std::uint64_t code, const TensorView& dst, Stream stream) {
+  if (dst.count() == 0) return kOk;
+  const Runs runs = RunsOf(dst);
+  std::uint64_t word = code;
+  for (int bits = StorageBits(dst.dtype); bits < 64; bits *= 2) word |= word << bits;
+  const auto low = static_cast<std::uint32_t>(word);
+  const auto high = static_cast<std::uint32_t>(word >> 32);
+  const std::int64_t chunks = ChunksOf(runs, ShiftOf16Bytes(dst.dtype));
+  return LaunchOver(chunks, runs.shared_bytes, stream, SetCode, runs, chunks, code,
+                    Bytes16{{low, high, low, high}});
+}
+
+ErrorCode LaunchPoison(bool second, const TensorView& dst, Stream stream) {
+  return LaunchSetCode(PoisonBits(dst.dtype, second), dst, stream);
+}
+
+ErrorCode LaunchCopy(const TensorView& src, const TensorView& dst, Stream stream) {
+  if (dst.count() == 0) return kOk;
+  const Runs to = RunsOf(dst);
+  const std::int64_t chunks = ChunksOf(to, ShiftOf16Bytes(dst.dtype));
+  return LaunchOver(chunks, to.shared_bytes, stream, CopyChunks, RunsOf(src), to, chunks);
+}
+
+}  // namespace assay::gpu

@@ -1,0 +1,224 @@
+// Fills of a GPU under the emulator: the bits of the scalar specification and of the
+// CPU device, for every pattern and format, and nothing else written.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "kernels/numerics/generate.h"
+#include "kernels/numerics/key_groups.h"
+#include "kernels/runtime/device.h"
+#include "kernels/runtime/gpu/fill_codes.h"
+#include "kernels/runtime/gpu/primitives.h"
+#include "simt/strided.h"
+
+namespace assay::gpu {
+namespace {
+
+using SimtFill = SimtTest;
+INSTANTIATE_TEST_SUITE_P(Waves, SimtFill, kWaves);
+
+constexpr std::uint64_t kSeed = 0x123456789abcdef1;
+
+FillJob JobOf(const Pattern& pattern, std::uint32_t tensor_id, const TensorView& dst) {
+  FillJob job;
+  job.pattern = pattern;
+  job.seed = kSeed;
+  job.tensor_id = tensor_id;
+  job.epoch = 5;
+  job.dst = dst;
+  return job;
+}
+
+void Specify(const FillJob& job, Strided& want) {
+  const Extents& e = job.dst.extents;
+  Generator generator(job.pattern, job.seed, job.tensor_id, job.epoch, e.rows, e.cols,
+                      job.dst.dtype);
+  for (std::int64_t i = 0; i < e.count(); ++i) want.Store(i, generator.Bits(i));
+}
+
+void ExpectSpecified(const Pattern& pattern, DType dtype, const Extents& e,
+                     std::int64_t shift = 0) {
+  Strided got(dtype, e, shift);
+  Strided want(dtype, e, shift);
+  const FillJob job = JobOf(pattern, 3, got.view());
+  Specify(job, want);
+  ASSERT_EQ(LaunchFills({&job, 1}, nullptr), kOk);
+  ASSERT_TRUE(got.bytes() == want.bytes())
+      << ToString(pattern) << " " << Describe(dtype, e) << " shift " << shift;
+}
+
+// All shapes of a pattern and format in one call.
+void ExpectSpecifiedInEveryShape(const Pattern& pattern, DType dtype) {
+  std::vector<Strided> got;
+  std::vector<Strided> want;
+  for (const Extents& e : AwkwardExtents()) {
+    got.emplace_back(dtype, e);
+    want.emplace_back(dtype, e);
+  }
+  std::vector<FillJob> jobs;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    jobs.push_back(JobOf(pattern, static_cast<std::uint32_t>(i), got[i].view()));
+    Specify(jobs.back(), want[i]);
+  }
+  ASSERT_EQ(LaunchFills(jobs, nullptr), kOk);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_TRUE(got[i].bytes() == want[i].bytes())
+        << ToString(pattern) << " " << Describe(dtype, jobs[i].dst.extents);
+  }
+}
+
+TEST_P(SimtFill, EveryPatternFormatAndShapeHasTheSpecifiedBits) {
+  for (const PatternInfo& info : Patterns()) {
+    if (IsKeyGroups(info.kind)) continue;  // below
+    const Pattern pattern{info.kind, info.default_a, info.default_b};
+    for (const DType t : kAllFormats) {
+      if (!FormatFault(pattern, t).empty()) continue;
+      ExpectSpecifiedInEveryShape(pattern, t);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(SimtFill, ParametersReachTheElements) {
+  const Pattern patterns[] = {
+      {PatternKind::kNormal, 0.01, -3},      {PatternKind::kNormal, 1e30, 0},
+      {PatternKind::kNormal, 1e-39, 0},      {PatternKind::kNormal, 300, 0},
+      {PatternKind::kUniform, -10, 10},      {PatternKind::kUniform, 0, 1e-38},
+      {PatternKind::kUniform, 1, 1.0000001}, {PatternKind::kUniform, -70000, 70000},
+      {PatternKind::kIntegers, -128, 127},   {PatternKind::kSequential, 0.5, 37},
+      {PatternKind::kConstant, -0.0, 0},     {PatternKind::kConstant, 448.1, 0},
+  };
+  for (const Pattern& pattern : patterns) {
+    for (const DType t : kAllFormats) {
+      ExpectSpecified(pattern, t, Extents::Dense(2, 7, 73));
+      ExpectSpecified(pattern, t, Extents{2, 7, 73, 80, 700});
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(SimtFill, DataThatMissesSixteenBytes) {
+  for (const DType t : kAllFormats) {
+    const std::int64_t width = StorageBytes(t, 1);
+    for (const PatternKind kind : {PatternKind::kNormal, PatternKind::kUniform, PatternKind::kOnes,
+                                   PatternKind::kDiagonal}) {
+      ExpectSpecified({kind, 1, 2}, t, Extents::Dense(1, 3, 333), width);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(SimtFill, OperandsOfTheExactProbe) {
+  for (const bool causal : {false, true}) {
+    const Pattern patterns[] = {QueryCodes(4.0, 70, causal, 2), KeyCodes(3.0), KeyMask(causal)};
+    for (const Pattern& pattern : patterns) {
+      for (const DType t : {DType::kF32, DType::kBF16, DType::kE4M3FN, DType::kE2M1, DType::kI8}) {
+        ExpectSpecified(pattern, t, Extents::Dense(4, 70, 33));
+        ExpectSpecified(pattern, t, Extents{4, 61, 33, 41, 61 * 41 + 7});
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+// A job's place in the launch must not reach its bits, and jobs of unequal size, format
+// and kind do not reach one another's.
+TEST_P(SimtFill, ManyJobsAtOnce) {
+  const Pattern normal{PatternKind::kNormal, 1, 0};
+  const Pattern uniform{PatternKind::kUniform, -1, 1};
+  const Pattern sparse{PatternKind::kSparse, 0.2, 1};
+  const Pattern ones{PatternKind::kOnes, 1, 0};
+  std::vector<std::pair<Pattern, DType>> of;
+  for (int i = 0; i < 11; ++i) of.emplace_back(normal, DType::kF16);
+  for (int i = 0; i < 3; ++i) of.emplace_back(uniform, DType::kF16);
+  of.emplace_back(uniform, DType::kE2M1);
+  for (int i = 0; i < 3; ++i) of.emplace_back(sparse, i == 1 ? DType::kF64 : DType::kF32);
+  of.emplace_back(ones, DType::kBF16);
+  of.emplace_back(sparse, DType::kI8);
+  std::vector<Strided> got;
+  std::vector<Strided> want;
+  for (std::size_t i = 0; i < of.size(); ++i) {
+    const Extents e = Extents::Dense(1, i == 4 ? 0 : 1, static_cast<std::int64_t>(i * i * 17 + 3));
+    got.emplace_back(of[i].second, e);
+    want.emplace_back(of[i].second, e);
+  }
+  std::vector<FillJob> jobs;
+  for (std::size_t i = 0; i < of.size(); ++i) {
+    jobs.push_back(JobOf(of[i].first, static_cast<std::uint32_t>(i), got[i].view()));
+    Specify(jobs.back(), want[i]);
+  }
+  ASSERT_EQ(LaunchFills(jobs, nullptr), kOk);
+  for (std::size_t i = 0; i < of.size(); ++i) EXPECT_EQ(got[i].bytes(), want[i].bytes()) << i;
+}
+
+TEST_P(SimtFill, EqualsTheCpuDevice) {
+  const std::unique_ptr<Device> cpu = MakeCpuDevice(0, ArenaOptions{});
+  for (const PatternInfo& info : Patterns()) {
+    if (IsKeyGroups(info.kind)) continue;
+    const Pattern pattern{info.kind, info.default_a, info.default_b};
+    for (const DType t : {DType::kF32, DType::kF16, DType::kE5M2, DType::kE2M1}) {
+      const Extents e{2, 9, 64, 72, 9 * 72};
+      Strided got(t, e);
+      Strided want(t, e);
+      const FillJob job = JobOf(pattern, 7, got.view());
+      ASSERT_EQ(LaunchFills({&job, 1}, nullptr), kOk);
+      ASSERT_TRUE(cpu->Fill({pattern, job.seed, job.tensor_id, job.epoch}, want.view()).ok());
+      ASSERT_TRUE(got.bytes() == want.bytes()) << ToString(pattern) << " " << Name(t);
+    }
+  }
+}
+
+// More than one pass of the grid; one wave width says it.
+TEST(SimtFillLong, LongerThanTheGrid) {
+  simt::CurrentConfig() = simt::Config{};
+  ExpectSpecified({PatternKind::kUniform, 0, 1}, DType::kF32,
+                  Extents::Dense(1, 1, std::int64_t{8192} * 256 * 4 + 4099));
+}
+
+// FillCode is RoundForFill: around every value where the code changes its nature, and
+// over the floats in coarse steps.
+template <DType T>
+void ExpectTheSameCodes() {
+  std::vector<std::uint32_t> words;
+  for (std::uint64_t i = 0; i <= 0xffffffff; i += 9973) {
+    words.push_back(static_cast<std::uint32_t>(i));
+  }
+  const FormatInfo& f = Info(T);
+  const double turns[] = {f.min_normal,
+                          f.min_normal - f.min_subnormal / 2,
+                          f.min_subnormal,
+                          f.max_finite,
+                          f.max_finite * (1 + f.unit_roundoff),
+                          0.0,
+                          1.0,
+                          HUGE_VAL};
+  for (const double turn : turns) {
+    const std::uint32_t at = std::bit_cast<std::uint32_t>(static_cast<float>(turn));
+    for (std::uint32_t d = 0; d < 64; ++d) {
+      for (const std::uint32_t sign : {0U, 0x80000000U}) {
+        words.push_back((at + d - 32) ^ sign);
+      }
+    }
+  }
+  for (const std::uint32_t word : words) {
+    const float v = std::bit_cast<float>(word);
+    ASSERT_EQ(FillCode<T>(v), RoundForFill(static_cast<double>(v), T)) << Name(T) << " " << word;
+  }
+}
+
+TEST(FillCodes, AreTheSpecifiedOnes) {
+  ExpectTheSameCodes<DType::kF32>();
+  ExpectTheSameCodes<DType::kTF32>();
+  ExpectTheSameCodes<DType::kF16>();
+  ExpectTheSameCodes<DType::kBF16>();
+  ExpectTheSameCodes<DType::kE4M3FN>();
+  ExpectTheSameCodes<DType::kE4M3FNUZ>();
+  ExpectTheSameCodes<DType::kE5M2>();
+  ExpectTheSameCodes<DType::kE5M2FNUZ>();
+  ExpectTheSameCodes<DType::kE2M1>();
+}
+
+}  // namespace
+}  // namespace assay::gpu
