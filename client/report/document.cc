@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-#include "client/lib/text.h"
 #include "client/lib/words.h"
 #include "client/report/published.h"
 #include "client/report/row.h"
@@ -71,10 +70,6 @@ void WriteOutcome(const v1::CaseResult& result, std::ostream& out) {
   }
 }
 
-std::string EscapeCell(std::string_view text) {
-  return absl::StrReplaceAll(View(text), {{"|", "\\|"}, {"\n", " "}});
-}
-
 }  // namespace
 
 std::unique_ptr<Sink> MakeDocumentSink(const Surface& surface, DocumentWriter writer) {
@@ -125,8 +120,8 @@ void WriteJunit(const Report& report, std::ostream& out) {
 }
 
 void WriteMarkdown(const Report& report, std::ostream& out) {
-  for (const Run& run : report.runs) out << "## " << Heading(run) << "\n\n";
-  out << "**" << Summary(report) << "**\n\n";
+  for (const Run& run : report.runs) out << "## " << EscapeMarkdown(Heading(run)) << "\n\n";
+  out << "**" << EscapeMarkdown(Summary(report)) << "**\n\n";
   for (const PublishedTable& table : PublishedTables(report)) WriteMarkdown(table, out);
   if (!PublishedTables(report).empty()) out << '\n';
   out << "| Verdict | Case | Error/bound | Max abs | Time | Rate | Of roof | |\n"
@@ -134,10 +129,10 @@ void WriteMarkdown(const Report& report, std::ostream& out) {
   for (const Run& run : report.runs) {
     for (const v1::CaseResult* result : WorstFirst(run)) {
       const Row row = RowOf(*result);
-      out << "| " << row.verdict << " | " << EscapeCell(row.name);
+      out << "| " << row.verdict << " | " << EscapeMarkdown(row.name);
       for (const std::string* cell :
            {&row.ratio, &row.max_abs, &row.time, &row.rate, &row.of_roof, &row.note}) {
-        out << " | " << EscapeCell(*cell);
+        out << " | " << EscapeMarkdown(*cell);
       }
       out << " |\n";
     }
@@ -146,7 +141,7 @@ void WriteMarkdown(const Report& report, std::ostream& out) {
     for (const v1::CaseResult* result : WorstFirst(run)) {
       const std::vector<Detail> details = DetailsOf(*result);
       if (details.empty()) continue;
-      out << "\n### " << result->name() << "\n\n```\n";
+      out << "\n### " << EscapeMarkdown(result->name()) << "\n\n```\n";
       for (const Detail& detail : details) {
         out << absl::StrFormat("%-10s %s\n", detail.label, detail.text);
       }
@@ -177,6 +172,41 @@ std::string EscapeXml(std::string_view text) {
         } else {
           escaped += c;
         }
+    }
+  }
+  return escaped;
+}
+
+std::string EscapeMarkdown(std::string_view text) {
+  const auto word = [&](std::size_t i) {
+    return i < text.size() && (absl::ascii_isalnum(static_cast<unsigned char>(text[i])) != 0);
+  };
+  std::string escaped;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    switch (const char c = text[i]) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '\n':
+        escaped += ' ';
+        break;
+      case '_':  // within a word, as in layer_norm, it marks nothing
+        if (!(i > 0 && word(i - 1) && word(i + 1))) escaped += '\\';
+        escaped += c;
+        break;
+      case '\\':
+      case '`':
+      case '*':
+      case '[':
+      case ']':
+      case '|':
+        escaped += '\\';
+        [[fallthrough]];
+      default:
+        escaped += c;
     }
   }
   return escaped;

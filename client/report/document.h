@@ -26,6 +26,9 @@ void WriteMarkdown(const Report& report, std::ostream& out);
 // Text as XML or HTML shows it; characters that XML forbids become U+FFFD.
 std::string EscapeXml(std::string_view text);
 
+// Text that Markdown shows as it is, on one line, in a cell of a table or outside.
+std::string EscapeMarkdown(std::string_view text);
+
 }  // namespace assay
 
 #endif  // ASSAY_CLIENT_REPORT_DOCUMENT_H_

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "client/lib/words.h"
 #include "client/report/document.h"
 #include "client/report/json.h"
@@ -159,10 +158,6 @@ PublishedTable TableOf(const Group& group) {
   return table;
 }
 
-std::string EscapeCell(const std::string& text) {
-  return absl::StrReplaceAll(text, {{"|", "\\|"}, {"\n", " "}});
-}
-
 }  // namespace
 
 std::vector<PublishedTable> PublishedTables(const Report& report) {
@@ -197,9 +192,9 @@ void WriteText(const PublishedTable& table, std::ostream& out) {
 }
 
 void WriteMarkdown(const PublishedTable& table, std::ostream& out) {
-  out << "\n### " << table.title << "\n\n";
+  out << "\n### " << EscapeMarkdown(table.title) << "\n\n";
   const auto line = [&](const std::vector<std::string>& cells) {
-    for (const std::string& cell : cells) out << "| " << EscapeCell(cell) << ' ';
+    for (const std::string& cell : cells) out << "| " << EscapeMarkdown(cell) << ' ';
     out << "|\n";
   };
   line(table.header);
@@ -209,7 +204,7 @@ void WriteMarkdown(const PublishedTable& table, std::ostream& out) {
   out << "|\n";
   for (const auto& row : table.rows) line(row);
   out << '\n';
-  for (const std::string& note : table.notes) out << "- " << note << '\n';
+  for (const std::string& note : table.notes) out << "- " << EscapeMarkdown(note) << '\n';
 }
 
 void WriteHtml(const PublishedTable& table, std::ostream& out) {

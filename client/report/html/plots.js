@@ -4,6 +4,13 @@
 
 const efficient = 0.6, lookCloser = 0.4;
 
+// Timed for its own sake: the few launches of a validation say little of a speed.
+function timed(c) {
+  const bench = c.test.bench || {};
+  return positive(c.seconds) && (bench.samples >= 10 || positive(bench.ceiling_bytes_per_second) ||
+                                 positive(bench.ceiling_flops_per_second));
+}
+
 // Points by series, in the order of the whole report's series.
 function seriesOf(points, {by, looks}) {
   const groups = new Map();
@@ -44,7 +51,7 @@ function roofsOf(cases) {
 }
 
 function roofline(cases, options) {
-  const points = cases.filter((c) => positive(c.flops) && positive(c.bytes))
+  const points = cases.filter((c) => timed(c) && positive(c.flops) && positive(c.bytes))
     .map((c) => ({x: c.flops / c.bytes, y: c.flops, c}));
   if (points.length === 0) return null;
   const roofs = [...roofsOf(points.map((p) => p.c))];
@@ -76,8 +83,8 @@ function roofline(cases, options) {
 
 function efficiency(cases, options) {
   const rate = options.size === 'bytes' ? 'bytes' : 'flops';
-  const points = cases.filter((c) => typeof c.efficiency === 'number' && Number.isFinite(c.efficiency) &&
-                                     positive(c[rate]) && positive(c.seconds))
+  const points = cases.filter((c) => timed(c) && typeof c.efficiency === 'number' && Number.isFinite(c.efficiency) &&
+                                     positive(c[rate]))
     .map((c) => ({x: c[rate] * c.seconds, y: 100 * c.efficiency, c}));
   if (points.length === 0) return null;
   const unit = options.size === 'bytes' ? 'B' : 'FLOP';
@@ -228,9 +235,8 @@ class Plots {
     looks.set('–', lookOf(7));
     const options = {by: this.by, looks};
     const drawn = this.figures.filter((figure) => figure.show(this.cases, options));
-    const timed = this.cases.some((c) => positive(c.seconds));
     byId('plots-note').replaceChildren(...(drawn.length === 0 ? ['None of these cases has anything to plot.']
-      : [timed ? '' : 'None of these cases was timed (assay bench, or --mode both), so there is no roofline and no efficiency. ',
+      : [this.cases.some(timed) ? '' : 'None of these cases was timed (assay bench, or --mode both), so there is no roofline and no efficiency. ',
          h('span', {class: 'screen'}, 'A click on a point opens its case.')]));
   }
 

@@ -1,0 +1,389 @@
+"""The HTML report in a real browser: it renders, sorts, filters, plots, prints, can be
+used by keyboard, says nothing on the console, and carries thousands of cases."""
+
+import copy
+import os
+import shutil
+import sys
+import tempfile
+import unittest
+
+import browser
+import harness
+
+SUITE = """
+name = "for-a-page"
+title = "A little of everything a page shows"
+version = "1"
+
+[[case]]
+op = "gemm"
+mode = "both"
+dtype = ["fp32", "bf16"]
+provider = ["builtin", "onednn"]
+shape = { m = 64, n = 64, k = 64 }
+
+[[case]]
+op = "gemm"
+dtype = "fp32"
+provider = ["planted/wrong-tile", "planted/nan"]
+shape = { m = 64, n = 64, k = 64 }
+
+[[case]]
+op = "gemm"
+dtype = "fp16"
+provider = "onednn"
+shape = { m = 64, n = 64, k = 64 }
+
+[[case]]
+op = "attention"
+dtype = ["fp32", "bf16"]
+provider = "builtin"
+shape = [{ heads = 2, seq = 64, dim = 32 }, { heads = 2, seq = 128, dim = 32 }, { heads = 2, seq = 256, dim = 32 }]
+
+[[case]]
+op = "softmax"
+dtype = "fp32"
+provider = "builtin"
+shape = { rows = 4, cols = 256 }
+pattern = ["normal", "all-inf"]
+"""
+
+# What a person reads in a column of the table, top to bottom.
+COLUMN = """return [...document.querySelectorAll('#table tbody tr.case')].map(
+    (row) => row.cells[arguments[0]].textContent)"""
+# The case a row is of, top to bottom.
+SHOWN = "return [...document.querySelectorAll('#table tbody tr.case')].map((row) => Number(row.id.slice(5)))"
+FOCUS = "return document.activeElement.textContent"
+# Points of a plot, without lines and roofs.
+POINTS = """return Chart.getChart(document.querySelector('#' + arguments[0] + ' canvas')).data.datasets
+    .filter((set) => !set.reference && !set.hidden).flatMap((set) => set.data.map((p) => [p.x, p.y]))"""
+# Colour of a plot's words, which follows the page's.
+INK = "return Chart.getChart(document.querySelector('#ratios canvas')).options.scales.x.ticks.color"
+# Share of a plot's pixels that are drawn on.
+PAINTED = """const canvas = document.querySelector('#' + arguments[0] + ' canvas');
+    const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+    let painted = 0;
+    for (let i = 3; i < data.length; i += 4) painted += data[i] > 0;
+    return painted / (data.length / 4)"""
+LIGHTNESS = """const [r, g, b] = getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number);
+    return (r + g + b) / 765"""
+
+
+def setUpModule():
+    reason = browser.missing()
+    if reason:
+        print(f"Skipped: {reason}", file=sys.stderr)
+        sys.exit(77)
+    global FOLDER, DAEMON, BROWSER, REPORT, PAGE
+    FOLDER = tempfile.mkdtemp(prefix="assay-html-")
+    DAEMON = harness.Daemon()
+    BROWSER = browser.Browser()
+    suite = os.path.join(FOLDER, "suite.toml")
+    with open(suite, "w", encoding="utf-8") as file:
+        file.write(SUITE)
+    PAGE = os.path.join(FOLDER, "page.html")
+    run = DAEMON.run("run", "--suite-file", suite, "--output", PAGE)
+    assert run.code == 1, run
+    with open(PAGE, encoding="utf-8") as file:
+        REPORT = browser.block(file.read(), "report")
+
+
+def tearDownModule():
+    BROWSER.close()
+    DAEMON.stop()
+    shutil.rmtree(FOLDER)
+
+
+class Page(unittest.TestCase):
+    def setUp(self):
+        BROWSER.console()
+        BROWSER.open(PAGE)
+
+    def tearDown(self):
+        self.assertEqual(BROWSER.console(), [], "the console")
+
+    def filter_text(self, text):
+        BROWSER.js("const input = document.getElementById('text'); input.value = arguments[0];"
+                   "input.dispatchEvent(new Event('input'))", text)
+        BROWSER.settle()
+
+    def click(self, selector):
+        BROWSER.js("document.querySelector(arguments[0]).click()", selector)
+        BROWSER.settle()
+
+    def test_every_case_is_shown_the_worst_first_and_nothing_is_fetched(self):
+        shown = BROWSER.js(SHOWN)
+        self.assertEqual(sorted(shown), list(range(len(REPORT["tests"]))))
+        verdicts = [REPORT["tests"][i]["verdict"] for i in shown]
+        self.assertEqual(verdicts, sorted(verdicts, key=["FAILED", "PASSED", "UNSUPPORTED"].index))
+        self.assertEqual(BROWSER.js("return performance.getEntriesByType('resource').length"), 0)
+        self.assertIn("FAILED", BROWSER.js("return document.querySelector('header').textContent"))
+
+    def test_what_was_not_measured_is_absent_and_not_zero(self):
+        index = next(i for i, test in enumerate(REPORT["tests"]) if test["verdict"] == "UNSUPPORTED")
+        cells = BROWSER.js("return [...document.getElementById(arguments[0]).cells].map((c) => c.textContent)",
+                           f"case-{index}")
+        self.assertEqual(cells[2:7], ["–"] * 5)
+        self.assertIn("fp16", cells[-1])
+
+    def test_sorts_by_a_column_both_ways_with_the_absent_last(self):
+        for direction in ("descending", "ascending"):
+            self.click("#table thead th:nth-child(3) button")
+            self.assertEqual(BROWSER.js("return document.querySelector('#table th:nth-child(3)').ariaSort"),
+                             direction)
+            rho = [REPORT["tests"][i].get("rho") for i in BROWSER.js(SHOWN)]
+            measured = [float(r) for r in rho if r is not None and r != "NaN"]
+            self.assertGreater(len(measured), 8)
+            self.assertEqual(measured, sorted(measured, reverse=direction == "descending"))
+            absent = rho.count(None)
+            self.assertGreater(absent, 0)
+            self.assertEqual(rho[-absent:], [None] * absent)
+        self.click("#table thead th:nth-child(2) button")
+        names = BROWSER.js(COLUMN, 1)
+        self.assertLess(names.index("attention 1x2x64x32 fp32 builtin"),
+                        names.index("attention 1x2x128x32 fp32 builtin"), "64 comes before 128")
+
+    def test_filters_by_words_verdict_and_choice(self):
+        tests = REPORT["tests"]
+        self.filter_text("GEMM bf16 passed")
+        self.assertEqual(set(BROWSER.js(SHOWN)), {i for i, t in enumerate(tests) if t["passed"] and
+                                                  t["op"] == "gemm" and t["dtype"] == "bf16"})
+        self.filter_text("no such case")
+        self.assertEqual(BROWSER.js(SHOWN), [])
+        self.assertIn("No case matches", BROWSER.js("return document.querySelector('#table tbody').textContent"))
+        self.click("#clear")
+        self.click("button[data-verdict=FAILED]")
+        failed = {i for i, t in enumerate(tests) if t["verdict"] == "FAILED"}
+        self.assertEqual(set(BROWSER.js(SHOWN)), failed)
+        self.assertEqual(len(failed), 2)
+        self.click("#clear")
+        BROWSER.js("const s = document.querySelector('select[data-choice=provider]'); s.value = 'onednn';"
+                   "s.dispatchEvent(new Event('change'))")
+        self.assertEqual({tests[i]["provider"] for i in BROWSER.js(SHOWN)}, {"onednn"})
+        # What stands below follows.
+        BROWSER.settle()
+        self.assertEqual(len(BROWSER.js(POINTS, "roofline")), 2)
+        self.assertTrue(BROWSER.js("return document.getElementById('provenance').hidden"))
+
+    def test_keyboard_alone_finds_and_opens_a_case(self):
+        from selenium.webdriver.common.keys import Keys
+        BROWSER.key("/")
+        self.assertEqual(BROWSER.js("return document.activeElement.id"), "text")
+        BROWSER.key("planted")
+        self.assertEqual(len(BROWSER.js(SHOWN)), 2)
+        # On to the table: every control takes the focus in turn.
+        for _ in range(30):
+            if BROWSER.js("return document.activeElement.closest('td.name') !== null"):
+                break
+            BROWSER.key(Keys.TAB)
+        first = BROWSER.js(FOCUS)
+        self.assertIn("planted", first)
+        BROWSER.key(Keys.ARROW_DOWN)
+        self.assertNotEqual(BROWSER.js(FOCUS), first)
+        BROWSER.key(Keys.ARROW_UP, Keys.ENTER)
+        self.assertEqual(BROWSER.js("return document.activeElement.ariaExpanded"), "true")
+        detail = BROWSER.js("return document.querySelector('tr.detail').textContent")
+        self.assertIn("assay run gemm", detail)
+        self.assertIn("First mismatches", detail)
+        BROWSER.key(Keys.ENTER)
+        self.assertFalse(BROWSER.js("return document.querySelector('tr.detail')"))
+        # A heading sorts, a legend hides its series.
+        BROWSER.js("document.querySelector('#table thead th:nth-child(4) button').focus()")
+        BROWSER.key(Keys.ENTER)
+        self.assertEqual(BROWSER.js("return document.querySelector('#table th:nth-child(4)').ariaSort"), "descending")
+        self.click("#clear")
+        before = len(BROWSER.js(POINTS, "length"))
+        BROWSER.js("document.querySelector('select#colour-by').value = 'dtype';"
+                   "document.querySelector('select#colour-by').dispatchEvent(new Event('change'));"
+                   "document.querySelector('#length .legend button').focus()")
+        BROWSER.key(Keys.SPACE)
+        self.assertEqual(len(BROWSER.js(POINTS, "length")), before // 2)
+        BROWSER.key("/", Keys.ESCAPE)
+        self.assertEqual(len(BROWSER.js(SHOWN)), len(REPORT["tests"]))
+
+    def test_plots_show_what_the_report_says(self):
+        tests = REPORT["tests"]
+        timed = [t["bench"] for t in tests if t.get("bench", {}).get("samples", 0) >= 10]
+        self.assertEqual(len(timed), 4)
+        points = sorted(BROWSER.js(POINTS, "roofline"))
+        expected = sorted([b["flops_per_second"] / b["bytes_per_second"], b["flops_per_second"]] for b in timed)
+        for point, want in zip(points, expected, strict=True):
+            self.assertAlmostEqual(point[0] / want[0], 1)
+            self.assertAlmostEqual(point[1] / want[1], 1)
+        roofs = BROWSER.js("""return Chart.getChart(document.querySelector('#roofline canvas')).data.datasets
+            .filter((set) => set.tag).map((set) => Math.max(...set.data.map((p) => p.y)))""")
+        ceilings = {b["ceiling_flops_per_second"] for b in timed if "ceiling_flops_per_second" in b}
+        self.assertEqual(set(roofs) & ceilings, ceilings)
+        lengths = BROWSER.js(POINTS, "length")
+        self.assertEqual({x for x, _ in lengths}, {64, 128, 256})
+        self.assertEqual(len(lengths), 6)
+        bars = BROWSER.js("""return Chart.getChart(document.querySelector('#ratios canvas')).data.datasets
+            .map((set) => set.data).flat().reduce((a, b) => a + b, 0)""")
+        self.assertEqual(bars, sum("rho" in t for t in tests))
+        for figure in ("roofline", "efficiency", "length", "ratios"):
+            self.assertGreater(BROWSER.js(PAINTED, figure), 0.005, figure)
+            # The same as a table, for those who cannot see it.
+            self.assertTrue(BROWSER.js("return document.querySelector(arguments[0]).ariaLabel", f"#{figure} canvas"))
+            BROWSER.js("document.querySelector(arguments[0]).open = true", f"#{figure} details")
+            BROWSER.until(f"return document.querySelectorAll('#{figure} details td').length > 3", "data of a plot")
+
+    def test_a_point_opens_its_case(self):
+        BROWSER.js("""const chart = Chart.getChart(document.querySelector('#roofline canvas'));
+            chart.canvas.scrollIntoView({behavior: 'instant', block: 'center'});""")
+        BROWSER.js("""const chart = Chart.getChart(document.querySelector('#roofline canvas'));
+            const point = chart.getDatasetMeta(0).data[0], box = chart.canvas.getBoundingClientRect();
+            const at = {bubbles: true, clientX: box.left + point.x, clientY: box.top + point.y};
+            chart.canvas.dispatchEvent(new MouseEvent('mousemove', at));
+            chart.canvas.dispatchEvent(new MouseEvent('click', at));""")
+        BROWSER.until("return document.querySelector('tr.case.open')", "the row opened")
+        opened = BROWSER.js("return Number(document.querySelector('tr.case.open').id.slice(5))")
+        self.assertIn("bench", REPORT["tests"][opened])
+
+    def test_nan_say_who_made_them(self):
+        rows = BROWSER.js("""return [...document.querySelectorAll('#provenance tbody tr')].map(
+            (row) => [...row.cells].slice(0, 8).map((cell) => cell.textContent))""")
+        by_provider = {row[4]: row for row in rows}
+        self.assertEqual(by_provider["builtin"][:3], ["NaN", "the kernel", "yes"])
+        self.assertEqual(by_provider["builtin"][6], "1,024")
+        self.assertEqual(by_provider["planted/nan"][:3], ["NaN", "the kernel", "no"])
+        self.assertEqual(rows[0][4], "planted/nan", "what nobody expected comes first")
+
+    def test_dark_and_light_follow_the_reader(self):
+        self.assertGreater(BROWSER.js(LIGHTNESS), 0.8)
+        light = BROWSER.js(INK)
+        BROWSER.prefer(dark=True)
+        BROWSER.until(f"return (() => {{ {INK} }})() !== '{light}'", "the plots are dark too")
+        self.assertLess(BROWSER.js(LIGHTNESS), 0.2)
+        BROWSER.js("dispatchEvent(new Event('beforeprint'))")
+        self.assertEqual(BROWSER.js(INK), light, "paper is light")
+        BROWSER.js("dispatchEvent(new Event('afterprint'))")
+        self.assertNotEqual(BROWSER.js(INK), light)
+        self.assertTrue(BROWSER.print().startswith(b"%PDF"))
+        self.assertNotEqual(BROWSER.js(INK), light, "printing has put everything back")
+
+    def test_the_json_can_be_saved_from_the_page(self):
+        self.assertFalse(BROWSER.js("return document.getElementById('download').hidden"))
+        self.assertEqual(REPORT["schema"], "assay.report/v1")
+        self.assertIn(REPORT["job"], BROWSER.js("return document.getElementById('metadata').textContent"))
+        self.assertIn("assayd", BROWSER.js("return document.getElementById('metadata').textContent"))
+
+
+class Huge(unittest.TestCase):
+    """5,000 cases made of the real ones, with figures of their own."""
+
+    CASES = 5000
+
+    @classmethod
+    def setUpClass(cls):
+        with open(PAGE, encoding="utf-8") as file:
+            page = file.read()
+        report, view = browser.block(page, "report"), browser.block(page, "view")
+        tests, rows = report["tests"], view["rows"]
+        report["tests"], view["rows"] = [], []
+        for i in range(cls.CASES):
+            test, row = copy.deepcopy(tests[i % len(tests)]), copy.deepcopy(rows[i % len(tests)])
+            test["index"] = i
+            test["name"] += f" #{i}"
+            for key, value in {**test}.items():
+                if isinstance(value, float):
+                    test[key] = value * (1 + 0.001 * (i % 997))
+            for key, value in test.get("bench", {}).items():
+                if isinstance(value, float) and "ceiling" not in key:
+                    test["bench"][key] = value * (1 + 0.001 * (i % 991))
+            report["tests"].append(test)
+            view["rows"].append(row)
+        report["tests"][17]["name"] = "<img src=x onerror=\"document.title='taken'\"></script>"
+        report["total"], view["order"] = cls.CASES, list(range(cls.CASES))
+        page = browser.with_block(browser.with_block(page, "report", report), "view", view)
+        cls.path = os.path.join(FOLDER, "huge.html")
+        with open(cls.path, "w", encoding="utf-8") as file:
+            file.write(page)
+
+    def setUp(self):
+        BROWSER.console()
+
+    def tearDown(self):
+        self.assertEqual(BROWSER.console(), [], "the console")
+
+    def test_is_small_and_ready_at_once(self):
+        self.assertLess(os.path.getsize(self.path), 5_000_000)
+        # Of several tries the best: others use this machine too.
+        seconds = min(BROWSER.open(self.path) for _ in range(5))
+        print(f"{self.CASES} cases: {os.path.getsize(self.path) / 1e6:.2f} MB, ready in {seconds:.2f} s",
+              file=sys.stderr)
+        self.assertLess(seconds, 2)
+
+    def test_a_page_of_the_table_at_a_time_and_all_on_paper(self):
+        BROWSER.open(self.path)
+        self.assertEqual(len(BROWSER.js(SHOWN)), 100)
+        BROWSER.js("document.querySelector('[aria-label=\"Last page\"]').click()")
+        self.assertEqual(BROWSER.js(SHOWN)[-1], self.CASES - 1)
+        BROWSER.js("dispatchEvent(new Event('beforeprint'))")
+        self.assertEqual(len(BROWSER.js(SHOWN)), self.CASES)
+        BROWSER.js("dispatchEvent(new Event('afterprint'))")
+        self.assertEqual(len(BROWSER.js(SHOWN)), 100)
+        BROWSER.js("document.getElementById('text').value = '#4999';"
+                   "document.getElementById('text').dispatchEvent(new Event('input'))")
+        self.assertEqual(BROWSER.js(SHOWN), [4999])
+
+    def test_a_link_leads_to_its_case_and_names_are_only_text(self):
+        BROWSER.driver.get("about:blank")
+        BROWSER.open(self.path + "#case-17")
+        self.assertEqual(BROWSER.js("return document.querySelector('tr.case.open').id"), "case-17")
+        self.assertIn("<img src=x", BROWSER.js("return document.querySelector('#case-17').textContent"))
+        self.assertEqual(BROWSER.js("return document.images.length"), 0)
+        self.assertNotEqual(BROWSER.js("return document.title"), "taken")
+
+
+class States(unittest.TestCase):
+    """Jobs that have not come to an end, or to nothing."""
+
+    def page_of(self, job, name):
+        path = os.path.join(FOLDER, name)
+        report = DAEMON.run("report", job, "--output", path)
+        self.assertEqual(report.code, 0, report)
+        BROWSER.console()
+        BROWSER.open(path)
+        self.assertEqual(BROWSER.console(), [])
+        return BROWSER.js("return document.querySelector('header').textContent")
+
+    def test_running_queued_and_cancelled(self):
+        # One case passes, the next never ends by itself.
+        gemm = ["gemm", "--m", "32", "--n", "32", "--k", "32", "--dtype", "fp32", "--provider",
+                "builtin,planted/hang", "--deadline", "300s"]
+        running = DAEMON.run("submit", *gemm).out.strip()
+        queued = DAEMON.run("submit", *gemm).out.strip()
+
+        def job(name):
+            return next(j for j in DAEMON.run("jobs", "--format", "json").json()["jobs"] if j["name"] == name)
+
+        harness.wait_until(lambda: job(running)["passed"] == 1, 60, "a first result")
+        header = self.page_of(running, "running.html")
+        self.assertIn("still running when this was written; 1 of 2 cases have a result", header)
+        self.assertIn("RUNNING", header)
+        self.assertEqual(BROWSER.js(SHOWN), [0])
+
+        header = self.page_of(queued, "queued.html")
+        self.assertIn("not started yet; 0 of 2 cases", header)
+        self.assertIn("No case has a result", BROWSER.js("return document.body.textContent"))
+        self.assertTrue(BROWSER.js("return document.getElementById('plots').hidden"))
+        self.assertTrue(BROWSER.js("return document.getElementById('provenance').hidden"))
+
+        DAEMON.run("cancel", running, queued)
+        harness.wait_until(lambda: job(running)["state"] == "CANCELLED", 60, "cancelled")
+        header = self.page_of(running, "cancelled.html")
+        self.assertIn("cancelled; ", header)
+        self.assertIn("of 2 cases have a result", header)
+
+    def test_nothing_timed_has_no_roofline_and_says_so(self):
+        run = DAEMON.run("run", "softmax", "--rows", "4", "--cols", "64", "--dtype", "fp32", "--provider", "builtin",
+                         "--format", "json")
+        self.page_of(run.json()["job"], "validated.html")
+        self.assertIn("None of these cases was timed", BROWSER.js("return document.getElementById('plots').textContent"))
+        self.assertTrue(BROWSER.js("return document.getElementById('roofline').hidden"))
+        self.assertFalse(BROWSER.js("return document.getElementById('ratios').hidden"))
+
+
+if __name__ == "__main__":
+    harness.main()
