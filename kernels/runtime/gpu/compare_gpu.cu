@@ -1,0 +1,349 @@
+// The fused compare pass for GPUs; kernels/runtime/compare.h has the formulas.
+//
+// One read of output, reference and allowance: 20 bytes an element of fp32 against some
+// 30 operations of FP64 and as many of the digest's integers, so that memory is the limit
+// where FP64 has half the rate of FP32 (compare_quick.h says how divisions are avoided).
+//
+// A wave takes chunks of 4 elements a lane (8 of the narrow formats), a grid's stride
+// apart. A thread whose elements are all ordinary judges them in registers; one that has
+// anything else (a NaN, an infinity, a reference beyond the format's range, the end of
+// the tensor) hands each to AddToTotals, the specification itself, in a function of its
+// own whose totals lie in local memory. Chunks that cannot be moved in pairs (padding
+// between rows, addresses that are no multiples of 16, the last one) are read an element
+// at a time and judged the same way.
+//
+// Determinism: integers, largest values and smallest indices do not depend on the order
+// of atomics. The sums of floating point are added along a thread's chunks, then over
+// the wave's lanes, the block's waves and the grid's blocks, each in a fixed order; the
+// grid follows from the extents alone.
+#include "kernels/runtime/gpu/compare_gpu.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "kernels/runtime/compare_rule.h"
+#include "kernels/runtime/gpu/compare_quick.h"
+#include "kernels/runtime/gpu/compare_wave.h"
+#include "kernels/runtime/gpu/compare_words.h"
+#include "kernels/runtime/gpu/port.h"
+#include "kernels/runtime/gpu/primitives.h"
+
+namespace assay::gpu {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kBlocksOfProcessor = 2;  // 128 registers a thread
+// Twice what 132 multiprocessors hold at once; their partial results are 186 KB.
+constexpr std::int64_t kMostBlocks = 4 * 132;
+constexpr int kMostWavesOfBlock = kThreads / 32;
+
+constexpr int kMergeThreads = 512;
+constexpr int kMergeRow = 64;  // threads that take one partial result, a word each
+constexpr int kMergeGroups = kMergeThreads / kMergeRow;
+static_assert(compared::kWords <= kMergeRow);
+
+constexpr std::int64_t kPartialsAt = 1024;  // [bytes] in the scratch memory
+static_assert(sizeof(ComparedWords) <= kPartialsAt);
+static_assert(kPartialsAt + kMostBlocks * compared::kWords * 8 <= kScratchBytes);
+
+// ---- a block's share ----
+
+template <class Read>
+ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, kBlocksOfProcessor)
+    CompareBlocks(ASSAY_GRID_CONSTANT const ComparePass pass, Word* partials) {
+  ASSAY_SHARED(Word, shared_words, kMergeRow);
+  ASSAY_SHARED(Word, shared_samples, kMostWavesOfBlock * kMismatchSamples);
+  ASSAY_SHARED(double, shared_sums, kMostWavesOfBlock* compared::kSumsEnd);
+  const int thread = static_cast<int>(Thread().x);
+  const int width = WaveWidth();
+  const int wave = thread / width;
+  const int waves = kThreads / width;
+  if (thread < compared::kWords) shared_words[thread] = EmptyWord(thread);
+  if (thread < kMostWavesOfBlock * kMismatchSamples) shared_samples[thread] = kNone;
+  SyncBlock();
+
+  Word* const words = &shared_words[0];
+  const Read read(pass.rule.dtype);
+  Seen seen;
+  CompareTotals totals;  // in local memory, and set only where it is used
+  bool used = false;
+  int taken = 0;
+  const std::int64_t chunk = std::int64_t{Held<Read>::kCount} * width;
+  const std::int64_t stride = std::int64_t{GridExtent().x} * waves * chunk;
+  for (std::int64_t begin = (std::int64_t{Block().x} * waves + wave) * chunk; begin < pass.count;
+       begin += stride) {
+    const std::int64_t first = begin + 2 * Lane();
+    const bool whole = pass.packed && begin + chunk <= pass.count;
+    Held<Read> x;
+    if (whole) {
+      LoadPairs(pass, read, first, width, x);
+    } else {
+      LoadElements(pass, first, width, x);
+    }
+    const Thresholds largest = ThresholdsOf(words, seen);
+    if (pass.digests) AddDigests<Read>(pass, whole, begin, width, false, seen.raw);
+
+    std::uint32_t wrong = 0;
+    bool record = false;
+    bool canonical = false;  // an element whose canonical code is another
+    if (IsOrdinary(pass, x)) {
+      if (seen.first_pair == kNone) seen.first_pair = static_cast<Word>(first);
+      wrong = AddOrdinary(pass, x, largest, seen, &record, &canonical);
+    } else {
+      wrong = AddOthers(pass, first, width, Held<Read>::kCount, used, &totals);
+      used = true;
+      canonical = (wrong & kCanonical) != 0;
+      wrong &= ~kCanonical;
+    }
+    if (Ballot(record) != 0) {
+      Thresholds found{0.0, 0.0, 0.0, 0.0};
+      if (record) found = LargestRatios(pass, x, largest, first, width, seen);
+      RaiseThresholds(found, words);
+    }
+    if (taken < kMismatchSamples && Ballot(wrong != 0) != 0) {
+      taken =
+          TakeSamples<Read>(wrong, begin, width, taken, &shared_samples[wave * kMismatchSamples]);
+    }
+    if (pass.digests && Ballot(canonical) != 0) {
+      AddDigests<Read>(pass, whole, begin, width, true, seen.canonical);
+    }
+  }
+
+  if (used) {
+    Seen all = seen;  // a copy: what is passed by address is not kept in registers
+    AddTotals(totals, words, &all);
+    seen = all;
+  }
+  const auto count = [&](int word, Word n) {
+    const Word all = WaveSum(n);
+    if (Lane() == 0 && all != 0) AtomicAdd(words + word, all);
+  };
+  count(compared::kMismatches, seen.mismatches);
+  count(compared::kBeyondProbable, seen.beyond_probable);
+  count(compared::kBeyondProven, seen.beyond_proven);
+  count(compared::kFinitePairs, seen.pairs);
+  count(compared::kZeros, seen.zeros);
+  count(compared::kReferenceZeros, seen.reference_zeros);
+  count(compared::kBiasCount, seen.biased);
+  for (int k = 0; k < 2; ++k) {
+    count(compared::kRawDigest + k, seen.raw[k]);
+    count(compared::kCanonicalDigest + k, seen.raw[k] + seen.canonical[k]);
+  }
+  const double max_abs_error = WaveLargest(seen.max_abs_error);
+  const double max_abs_expected = WaveLargest(seen.max_abs_expected);
+  if (Lane() == 0) {
+    AtomicMax(words + compared::kMaxAbsError, WordOf(max_abs_error));
+    AtomicMax(words + compared::kMaxAbsExpected, WordOf(max_abs_expected));
+  }
+  for (int s = 0; s < compared::kSumsEnd; ++s) {
+    const double sum = WaveSum(seen.sums[s]);
+    if (Lane() == 0) shared_sums[wave * compared::kSumsEnd + s] = sum;
+  }
+  SyncBlock();  // the block's largest ratio is known
+
+  const Word rho = LoadRelaxed(words + compared::kRho);
+  Word worst = rho == WordOf(seen.worst_rho) ? seen.worst : kNone;
+  if (rho == 0) worst = seen.first_pair;
+  worst = WaveSmallest(worst);
+  if (Lane() == 0 && worst != kNone) AtomicMin(words + compared::kWorst, worst);
+  if (thread == 0) {
+    Word list[kMismatchSamples] = {kNone, kNone, kNone, kNone, kNone};
+    for (int i = 0; i < waves * kMismatchSamples; ++i) Insert(shared_samples[i], list);
+    for (int i = 0; i < kMismatchSamples; ++i) shared_words[compared::kSamples + i] = list[i];
+  }
+  if (thread < compared::kSumsEnd) {
+    double sum = 0.0;
+    for (int w = 0; w < waves; ++w) sum += shared_sums[w * compared::kSumsEnd + thread];
+    shared_words[thread] = WordOf(sum);
+  }
+  SyncBlock();
+  if (thread < compared::kWords) {
+    partials[std::int64_t{Block().x} * compared::kWords + thread] = shared_words[thread];
+  }
+}
+
+// ---- all blocks' results ----
+
+ASSAY_DEVICE Word Combined(int word, Word a, Word b) {
+  if (word < compared::kSumsEnd) {
+    return WordOf(std::bit_cast<double>(std::uint64_t{a}) +
+                  std::bit_cast<double>(std::uint64_t{b}));
+  }
+  if (word < compared::kMaximaEnd) return a < b ? b : a;
+  if (word < compared::kCountsEnd) return a + b;
+  return a < b ? a : b;
+}
+
+// What one thread of a row takes of a partial result, and a row of another's: `rho` is
+// the ratio to which a kWorst belongs, `list` what begins at kSamples.
+struct Merged {
+  Word value, rho;
+  Word list[kMismatchSamples];
+};
+
+template <class From>
+ASSAY_DEVICE void Merge(int word, From from, Merged& into) {
+  if (word == compared::kWorst) {
+    const Word rho = from(compared::kRho), index = from(compared::kWorst);
+    if (rho > into.rho || (rho == into.rho && index < into.value)) {
+      into.rho = rho;
+      into.value = index;
+    }
+  } else if (word == compared::kSamples) {
+    for (int i = 0; i < kMismatchSamples; ++i) {
+      const Word index = from(compared::kSamples + i);
+      if (index >= into.list[kMismatchSamples - 1]) break;
+      Insert(index, into.list);
+    }
+  } else if (word < compared::kWorst) {
+    into.value = Combined(word, into.value, from(word));
+  }
+}
+
+ASSAY_DEVICE ElementSample SampleAt(const ComparePass& pass, Word index) {
+  ElementSample none;
+  if (index == kNone) return none;
+  const auto at = static_cast<std::int64_t>(index);
+  const std::uint64_t bits = BitsAt(pass, at);
+  return internal::SampleOf(
+      internal::JudgeElement(pass.rule, bits, pass.reference[at], AllowanceAt(pass, at)), at, bits);
+}
+
+// One block: rows of threads take the partial results in turn, then their own in order.
+ASSAY_GLOBAL void CompareMerge(ASSAY_GRID_CONSTANT const ComparePass pass, const Word* partials,
+                               int blocks, ComparedWords* result) {
+  ASSAY_SHARED(Word, rows, kMergeThreads);
+  const int word = static_cast<int>(Thread().x) % kMergeRow;
+  const int group = static_cast<int>(Thread().x) / kMergeRow;
+  Merged mine{EmptyWord(word), 0, {kNone, kNone, kNone, kNone, kNone}};
+  for (int b = group; b < blocks; b += kMergeGroups) {
+    const Word* partial = partials + std::int64_t{b} * compared::kWords;
+    Merge(
+        word, [partial](int i) { return partial[i]; }, mine);
+  }
+  const auto write = [&] {
+    if (word == compared::kSamples) {
+      for (int i = 0; i < kMismatchSamples; ++i) rows[group * kMergeRow + word + i] = mine.list[i];
+    } else if (word <= compared::kWorst) {
+      rows[group * kMergeRow + word] = mine.value;
+    }
+  };
+  write();
+  SyncBlock();
+  if (group == 0) {
+    for (int g = 1; g < kMergeGroups; ++g) {
+      const Word* row = &rows[g * kMergeRow];
+      Merge(
+          word, [row](int i) { return row[i]; }, mine);
+    }
+  }
+  if (group == 0) write();
+  SyncBlock();
+  const int thread = static_cast<int>(Thread().x);
+  if (thread < compared::kWords) result->words[thread] = rows[thread];
+  if (thread < kMismatchSamples) {
+    result->samples[thread] = SampleAt(pass, rows[compared::kSamples + thread]);
+  } else if (thread == kMismatchSamples) {
+    const Word other = rows[compared::kFirstOfWrongClass];
+    result->worst = SampleAt(pass, other != kNone ? other : Word{rows[compared::kWorst]});
+  }
+}
+
+template <class Read>
+ErrorCode LaunchFor(const ComparePass& pass, void* scratch, Stream stream) {
+  auto* partials = reinterpret_cast<Word*>(static_cast<unsigned char*>(scratch) + kPartialsAt);
+  const std::int64_t of_block = std::int64_t{kThreads} * Held<Read>::kCount;
+  const std::int64_t blocks =
+      std::clamp<std::int64_t>((pass.count + of_block - 1) / of_block, 1, kMostBlocks);
+  const ErrorCode error = Launch(CompareBlocks<Read>, Extent{static_cast<unsigned>(blocks), 1, 1},
+                                 Extent{kThreads, 1, 1}, 0, stream, pass, partials);
+  if (error != kOk) return error;
+  return Launch(CompareMerge, Extent{1, 1, 1}, Extent{kMergeThreads, 1, 1}, 0, stream, pass,
+                static_cast<const Word*>(partials), static_cast<int>(blocks),
+                static_cast<ComparedWords*>(scratch));
+}
+
+}  // namespace
+
+ErrorCode LaunchCompare(const CompareRequest& request, void* scratch, Stream stream) {
+  const ComparePass pass(request);
+  switch (request.output.dtype) {
+    case DType::kF64:
+      return LaunchFor<ReadPack<Float64>>(pass, scratch, stream);
+    case DType::kF16:
+      return LaunchFor<ReadPack<Half>>(pass, scratch, stream);
+    case DType::kBF16:
+      return LaunchFor<ReadPack<BFloat>>(pass, scratch, stream);
+    case DType::kI8:
+      return LaunchFor<ReadInteger<std::int8_t>>(pass, scratch, stream);
+    case DType::kI32:
+      return LaunchFor<ReadInteger<std::int32_t>>(pass, scratch, stream);
+    case DType::kE2M1:
+      return LaunchFor<ReadCode4>(pass, scratch, stream);
+    case DType::kE4M3FN:
+    case DType::kE4M3FNUZ:
+    case DType::kE5M2:
+    case DType::kE5M2FNUZ:
+      return LaunchFor<ReadCode8>(pass, scratch, stream);
+    default:  // fp32 and tf32
+      return LaunchFor<ReadPack<Float32>>(pass, scratch, stream);
+  }
+}
+
+std::int64_t ComparedBytes() { return sizeof(ComparedWords); }
+
+CompareResult UnpackCompared(const void* packed, const CompareRequest& request) {
+  ComparedWords c;
+  std::memcpy(static_cast<void*>(&c), packed, sizeof c);
+  const auto number = [&c](int word) {
+    return std::bit_cast<double>(std::uint64_t{c.words[word]});
+  };
+  const auto integer = [&c](int word) { return static_cast<std::int64_t>(c.words[word]); };
+  CompareResult r;
+  r.count = request.output.count();
+  r.mismatches = integer(compared::kMismatches);
+  r.beyond_probable = integer(compared::kBeyondProbable);
+  r.beyond_proven = integer(compared::kBeyondProven);
+  r.rho = number(compared::kRho);
+  r.rho_proven = number(compared::kRhoProven);
+  r.max_abs_error = number(compared::kMaxAbsError);
+  r.sum_abs_error = number(compared::kSumAbsError);
+  r.sum_squared_error = number(compared::kSumSquaredError);
+  r.max_rel_error = number(compared::kMaxRelError);
+  r.max_ulp = number(compared::kMaxUlp);
+  r.dot = number(compared::kSumDot);
+  r.sum_squared_actual = number(compared::kSumSquaredActual);
+  r.sum_squared_expected = number(compared::kSumSquaredExpected);
+  r.max_abs_expected = number(compared::kMaxAbsExpected);
+  r.finite_pairs = integer(compared::kFinitePairs);
+  r.bias_count = integer(compared::kBiasCount);
+  r.bias_sum = number(compared::kSumBias);
+  r.bias_sum_squared = number(compared::kSumBiasSquared);
+  r.nan_count = integer(compared::kNans);
+  r.inf_count = integer(compared::kInfs);
+  r.reference_nan_count = integer(compared::kReferenceNans);
+  r.reference_inf_count = integer(compared::kReferenceInfs);
+  r.class_mismatches = integer(compared::kClassMismatches);
+  r.unwritten = integer(compared::kUnwritten);
+  r.zero_count = integer(compared::kZeros);
+  r.reference_zero_count = integer(compared::kReferenceZeros);
+  r.first_nan = integer(compared::kFirstNan);  // kNone is -1
+  r.first_inf = integer(compared::kFirstInf);
+  r.first_unexpected_nan = integer(compared::kFirstUnexpectedNan);
+  r.first_unexpected_inf = integer(compared::kFirstUnexpectedInf);
+  r.unexpected_nan = integer(compared::kUnexpectedNans);
+  r.unexpected_inf = integer(compared::kUnexpectedInfs);
+  r.first_unwritten = integer(compared::kFirstUnwritten);
+  r.worst = c.worst;
+  for (int k = 0; k < 2; ++k) {
+    r.digest_raw[k] = c.words[compared::kRawDigest + k];
+    r.digest_canonical[k] = c.words[compared::kCanonicalDigest + k];
+  }
+  for (const ElementSample& sample : c.samples) {
+    if (sample.index >= 0) r.samples.push_back(sample);
+  }
+  return r;
+}
+
+}  // namespace assay::gpu
