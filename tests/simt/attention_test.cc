@@ -182,6 +182,11 @@ TEST_P(SimtAttention, ScalesAndLargeScores) {
   Check({.seq = 70, .kv_seq = 70, .dim = 16, .causal = true, .spread = 2, .scale = -1});
 }
 
+// 0 as fp32: every key that is seen has the same weight, and no other has any.
+TEST_P(SimtAttention, AScaleOfZeroStillMasks) {
+  Check({.seq = 33, .kv_seq = 70, .dim = 16, .causal = true, .scale = 1e-300});
+}
+
 // One key of weight 1, which block of keys it is in, and nothing else counts.
 TEST_P(SimtAttention, PicksOneKeyExactly) {
   const Form& f = GetParam();

@@ -174,15 +174,13 @@ struct Row {
 
 // Scores of two rows become weights: those at values 2·half and 2·half + 1 are of `row`.
 template <int kTiles>
-ASSAY_DEVICE float FoldScores(FragmentD (&scores)[kTiles], int half, float scale, Row& row) {
+ASSAY_DEVICE float FoldScores(FragmentD (&scores)[kTiles], int half, Row& row) {
   float largest = row.m;
   ASSAY_UNROLL
   for (int j = 0; j < kTiles; ++j) {
     ASSAY_UNROLL
     for (int v = 0; v < 2; ++v) {
-      float& s = scores[j].value[2 * half + v];
-      s *= scale;
-      largest = MaxNumber(largest, s);
+      largest = MaxNumber(largest, scores[j].value[2 * half + v]);
     }
   }
   largest = MaxNumber(largest, ShuffleXor(largest, 1));
@@ -205,12 +203,11 @@ ASSAY_DEVICE float FoldScores(FragmentD (&scores)[kTiles], int half, float scale
   return rescale;
 }
 
-// The scores of keys that are not seen become −inf, after scaling too. `visible`: keys of
-// this block that causality leaves the row; `mask`: this query's part, or null.
+// The scores of keys that are not seen become −inf. `visible`: keys of this block that
+// causality leaves the row; `mask`: this query's part, or null.
 template <int kTiles>
 ASSAY_DEVICE void HideScores(int visible, const std::int8_t* mask, int half,
-                             FragmentD (&scores)[kTiles], float scale, Row& row) {
-  const float hidden = scale < 0.0F ? -NegativeInfinity<float>() : NegativeInfinity<float>();
+                             FragmentD (&scores)[kTiles], Row& row) {
   ASSAY_UNROLL
   for (int j = 0; j < kTiles; ++j) {
     ASSAY_UNROLL
@@ -218,7 +215,7 @@ ASSAY_DEVICE void HideScores(int visible, const std::int8_t* mask, int half,
       const int key = j * 8 + MatrixLane() % 4 * 2 + v;
       const bool sees = key < visible && (mask == nullptr || mask[key] != 0);
       row.any_key = row.any_key || sees;
-      if (!sees) scores[j].value[2 * half + v] = hidden;
+      if (!sees) scores[j].value[2 * half + v] = NegativeInfinity<float>();
     }
   }
 }
@@ -292,15 +289,20 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2)
     ASSAY_UNROLL
     for (int i = 0; i < C::kRowTiles; ++i) {
       ASSAY_UNROLL
+      for (int j = 0; j < C::kKeys / 8; ++j) {
+        ASSAY_UNROLL
+        for (int e = 0; e < 4; ++e) scores[i][j].value[e] *= scale;
+      }
+      ASSAY_UNROLL
       for (int half = 0; half < 2; ++half) {
         if (key0 + C::kKeys > seen_by_all) {
           const std::int64_t query = query_of(i, half);
           const std::int64_t left = query < a.seq ? KeyLimit(a, query) - key0 : 0;
           HideScores(left < C::kKeys ? static_cast<int>(left) : C::kKeys,
                      a.mask == nullptr ? nullptr : a.mask + query * a.kv_seq + key0, half,
-                     scores[i], scale, rows[i][half]);
+                     scores[i], rows[i][half]);
         }
-        const float rescale = FoldScores(scores[i], half, scale, rows[i][half]);
+        const float rescale = FoldScores(scores[i], half, rows[i][half]);
         ASSAY_UNROLL
         for (int j = 0; j < kDim / 8; ++j) {
           out[i][j].value[2 * half] *= rescale;
