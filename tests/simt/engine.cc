@@ -461,6 +461,7 @@ Config& CurrentConfig() {
 }
 
 std::vector<Fault> TakeFaults() { return std::exchange(Faults(), {}); }
+bool HasFaults() { return !Faults().empty(); }
 
 bool Launch(Dim3 grid, Dim3 block, std::size_t dynamic_shared_bytes,
             const std::function<void()>& kernel) {

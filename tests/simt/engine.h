@@ -55,6 +55,8 @@ struct Fault {
 
 // What launches found since the last call.
 std::vector<Fault> TakeFaults();
+// Whether there are any.
+bool HasFaults();
 
 // Runs `kernel` once for each thread of the grid. False where a fault ended it.
 bool Launch(Dim3 grid, Dim3 block, std::size_t dynamic_shared_bytes,

@@ -1,5 +1,6 @@
 // The runtime of a GPU toolkit as plain functions: what GpuDevice is built on. One
-// source (host.cu) over CUDA, HIP and the emulator, whose device memory is the heap.
+// source, host.cu, over CUDA and HIP; the emulator, whose device memory is the heap, has
+// tests/simt/host_simt.cc.
 //
 // Every function returns the toolkit's code, kOk where all went well, and leaves its
 // results alone otherwise. A kernel's fault shows at the next call that waits.

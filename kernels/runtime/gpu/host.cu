@@ -1,0 +1,250 @@
+// host.h over the runtimes of CUDA and HIP, whose functions differ in their first
+// letters and whose codes are the same numbers. The emulator has its own,
+// tests/simt/host_simt.cc; only the meaning of codes is shared with it.
+#include "kernels/runtime/gpu/host.h"
+
+#include "kernels/runtime/gpu/port.h"
+
+namespace assay::gpu {
+
+bool IsSticky(ErrorCode code) {
+  switch (code) {
+    case 214:  // an uncorrectable error of memory
+    case 220:  // or of a link
+    case 700:  // illegal address
+    case 702:  // launch timeout
+    case 709:  // the context is destroyed
+    case 710:  // assert
+    case 714:  // hardware stack error
+    case 715:  // illegal instruction
+    case 716:  // misaligned address
+    case 717:  // invalid address space
+    case 718:  // invalid program counter
+    case 719:  // launch failure
+    case 999:  // unknown
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool IsOutOfMemory(ErrorCode code) { return code == 2; }
+
+bool IsAbsent(ErrorCode code) {
+  switch (code) {
+    case 34:   // the driver is a stub
+    case 35:   // older than the toolkit, or none
+    case 100:  // no device
+    case 803:  // the driver's parts do not match
+      return true;
+    default:
+      return false;
+  }
+}
+
+#if !defined(ASSAY_GPU_EMULATED)
+
+#if defined(ASSAY_GPU_CUDA)
+#define ASSAY_API(name) cuda##name
+const char* BackendName() { return "cuda"; }
+#else
+#define ASSAY_API(name) hip##name
+const char* BackendName() { return "hip"; }
+#endif
+
+namespace {
+
+using ApiError = ASSAY_API(Error_t);
+using ApiStream = ASSAY_API(Stream_t);
+using ApiEvent = ASSAY_API(Event_t);
+
+// A failure is returned once: left as the thread's last error, it would be taken for
+// that of the next launch.
+ErrorCode Result(ApiError code) {
+  if (code != ASSAY_API(Success)) (void)ASSAY_API(GetLastError)();
+  return static_cast<ErrorCode>(code);
+}
+
+ApiStream StreamOf(Stream stream) { return static_cast<ApiStream>(stream); }
+ApiEvent EventOf(Event event) { return static_cast<ApiEvent>(event); }
+
+// GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx
+[[maybe_unused]] std::string UuidText(const char* bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text = "GPU";
+  for (int i = 0; i < 16; ++i) {
+    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    const auto byte = static_cast<unsigned char>(bytes[i]);
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 0xf];
+  }
+  return text;
+}
+
+#if defined(ASSAY_GPU_CUDA)
+constexpr auto kSharedBytes = cudaDevAttrMaxSharedMemoryPerBlockOptin;
+constexpr auto kComputeMode = cudaDevAttrComputeMode;
+constexpr auto kIntegrated = cudaDevAttrIntegrated;
+constexpr auto kProhibited = cudaComputeModeProhibited;
+constexpr auto kExclusive = cudaComputeModeExclusiveProcess;
+std::string ArchitectureOf(const cudaDeviceProp& p) {
+  return "sm_" + std::to_string(p.major * 10 + p.minor);
+}
+std::string UuidOf(const cudaDeviceProp& p) { return UuidText(p.uuid.bytes); }
+using ApiProperties = cudaDeviceProp;
+#else
+constexpr auto kSharedBytes = hipDeviceAttributeMaxSharedMemoryPerBlock;
+constexpr auto kComputeMode = hipDeviceAttributeComputeMode;
+constexpr auto kIntegrated = hipDeviceAttributeIntegrated;
+constexpr auto kProhibited = hipComputeModeProhibited;
+constexpr auto kExclusive = hipComputeModeExclusiveProcess;
+std::string ArchitectureOf(const hipDeviceProp_t& p) { return p.gcnArchName; }
+std::string UuidOf(const hipDeviceProp_t&) { return ""; }
+using ApiProperties = hipDeviceProp_t;
+#endif
+
+}  // namespace
+
+ErrorCode DeviceCount(int* count) {
+  int found = 0;
+  const ErrorCode code = Result(ASSAY_API(GetDeviceCount)(&found));
+  if (code == kOk) *count = found;
+  return code;
+}
+
+ErrorCode GetProperties(int ordinal, Properties* properties) {
+  ApiProperties of = {};
+  char pci_id[32] = "";
+  int shared_bytes = 0;
+  int compute_mode = 0;
+  int integrated = 0;
+  Properties p;
+  ErrorCode code = Result(ASSAY_API(GetDeviceProperties)(&of, ordinal));
+  if (code == kOk) code = Result(ASSAY_API(DeviceGetPCIBusId)(pci_id, sizeof(pci_id), ordinal));
+  if (code == kOk)
+    code = Result(ASSAY_API(DeviceGetAttribute)(&shared_bytes, kSharedBytes, ordinal));
+  if (code == kOk)
+    code = Result(ASSAY_API(DeviceGetAttribute)(&compute_mode, kComputeMode, ordinal));
+  if (code == kOk) code = Result(ASSAY_API(DeviceGetAttribute)(&integrated, kIntegrated, ordinal));
+  if (code == kOk) code = Result(ASSAY_API(DriverGetVersion)(&p.driver_version));
+  if (code == kOk) code = Result(ASSAY_API(RuntimeGetVersion)(&p.runtime_version));
+  if (code != kOk) return code;
+  p.model = of.name;
+  p.uuid = UuidOf(of);
+  p.pci_id = pci_id;
+  p.architecture = ArchitectureOf(of);
+  p.memory_bytes = static_cast<std::int64_t>(of.totalGlobalMem);
+  p.l2_bytes = of.l2CacheSize;
+  p.shared_bytes_per_block = shared_bytes;
+  p.multiprocessors = of.multiProcessorCount;
+  p.wave_width = of.warpSize;
+  p.prohibited = compute_mode == kProhibited;
+  p.exclusive = compute_mode == kExclusive;
+  p.integrated = integrated != 0;
+  *properties = p;
+  return kOk;
+}
+
+ErrorCode UseDevice(int ordinal) { return Result(ASSAY_API(SetDevice)(ordinal)); }
+
+ErrorCode MemoryInfo(std::int64_t* free_bytes, std::int64_t* total_bytes) {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  const ErrorCode code = Result(ASSAY_API(MemGetInfo)(&free, &total));
+  if (code != kOk) return code;
+  *free_bytes = static_cast<std::int64_t>(free);
+  *total_bytes = static_cast<std::int64_t>(total);
+  return kOk;
+}
+
+ErrorCode Allocate(std::int64_t bytes, void** data) {
+  void* made = nullptr;
+  const ErrorCode code = Result(ASSAY_API(Malloc)(&made, static_cast<std::size_t>(bytes)));
+  if (code == kOk) *data = made;
+  return code;
+}
+
+ErrorCode Free(void* data) { return Result(ASSAY_API(Free)(data)); }
+
+ErrorCode AllocateHost(std::int64_t bytes, void** data) {
+  void* made = nullptr;
+#if defined(ASSAY_GPU_CUDA)
+  const ErrorCode code = Result(cudaMallocHost(&made, static_cast<std::size_t>(bytes)));
+#else
+  const ErrorCode code = Result(hipHostMalloc(&made, static_cast<std::size_t>(bytes), 0));
+#endif
+  if (code == kOk) *data = made;
+  return code;
+}
+
+ErrorCode FreeHost(void* data) {
+#if defined(ASSAY_GPU_CUDA)
+  return Result(cudaFreeHost(data));
+#else
+  return Result(hipHostFree(data));
+#endif
+}
+
+ErrorCode CreateStream(Stream* stream) {
+  ApiStream made = nullptr;
+  // Waits for no other stream, the default one included.
+  const ErrorCode code =
+      Result(ASSAY_API(StreamCreateWithFlags)(&made, ASSAY_API(StreamNonBlocking)));
+  if (code == kOk) *stream = made;
+  return code;
+}
+
+ErrorCode DestroyStream(Stream stream) {
+  return Result(ASSAY_API(StreamDestroy)(StreamOf(stream)));
+}
+
+ErrorCode Wait(Stream stream) { return Result(ASSAY_API(StreamSynchronize)(StreamOf(stream))); }
+
+ErrorCode CreateEvent(Event* event) {
+  ApiEvent made = nullptr;
+  const ErrorCode code = Result(ASSAY_API(EventCreate)(&made));
+  if (code == kOk) *event = made;
+  return code;
+}
+
+ErrorCode DestroyEvent(Event event) { return Result(ASSAY_API(EventDestroy)(EventOf(event))); }
+
+ErrorCode Record(Event event, Stream stream) {
+  return Result(ASSAY_API(EventRecord)(EventOf(event), StreamOf(stream)));
+}
+
+ErrorCode Elapsed(Event begin, Event end, double* seconds) {
+  float milliseconds = 0.0F;
+  ErrorCode code = Result(ASSAY_API(EventSynchronize)(EventOf(end)));
+  if (code == kOk) {
+    code = Result(ASSAY_API(EventElapsedTime)(&milliseconds, EventOf(begin), EventOf(end)));
+  }
+  if (code == kOk) *seconds = static_cast<double>(milliseconds) * 1e-3;
+  return code;
+}
+
+ErrorCode CopyToDevice(void* dst, const void* src, std::int64_t bytes, Stream stream) {
+  return Result(ASSAY_API(MemcpyAsync)(dst, src, static_cast<std::size_t>(bytes),
+                                       ASSAY_API(MemcpyHostToDevice), StreamOf(stream)));
+}
+ErrorCode CopyToHost(void* dst, const void* src, std::int64_t bytes, Stream stream) {
+  return Result(ASSAY_API(MemcpyAsync)(dst, src, static_cast<std::size_t>(bytes),
+                                       ASSAY_API(MemcpyDeviceToHost), StreamOf(stream)));
+}
+ErrorCode CopyOnDevice(void* dst, const void* src, std::int64_t bytes, Stream stream) {
+  return Result(ASSAY_API(MemcpyAsync)(dst, src, static_cast<std::size_t>(bytes),
+                                       ASSAY_API(MemcpyDeviceToDevice), StreamOf(stream)));
+}
+ErrorCode Set(void* dst, unsigned char byte, std::int64_t bytes, Stream stream) {
+  return Result(
+      ASSAY_API(MemsetAsync)(dst, byte, static_cast<std::size_t>(bytes), StreamOf(stream)));
+}
+
+std::string Describe(ErrorCode code) {
+  const auto error = static_cast<ApiError>(code);
+  return std::string(ASSAY_API(GetErrorName)(error)) + ": " + ASSAY_API(GetErrorString)(error);
+}
+
+#endif
+
+}  // namespace assay::gpu
