@@ -316,6 +316,9 @@ class Huge(unittest.TestCase):
 
     def test_a_page_of_the_table_at_a_time_and_all_on_paper(self):
         BROWSER.open(self.path)
+        self.assertEqual(len(BROWSER.js(SHOWN)), 25)
+        BROWSER.js("const rows = document.getElementById('rows'); rows.value = '100';"
+                   "rows.dispatchEvent(new Event('change'))")
         self.assertEqual(len(BROWSER.js(SHOWN)), 100)
         BROWSER.js("document.querySelector('[aria-label=\"Last page\"]').click()")
         self.assertEqual(BROWSER.js(SHOWN)[-1], self.CASES - 1)

@@ -152,18 +152,20 @@ class Figure {
 
   datasets() {
     const failed = styleOf('failed');
-    const series = this.plot.series.map(({label, look, points, line}) => {
+    const series = this.plot.series.flatMap(({label, look, points}) => {
       const colour = styleOf(look.colour);
-      const bad = (c) => c && (c.row.verdict === 'FAILED' || c.row.verdict === 'ERROR');
-      const dataset = {label, data: points, hidden: this.hidden.has(label), backgroundColor: colour,
-                       borderColor: colour, borderWidth: 1};
-      if (this.type === 'bar') return {...dataset, borderWidth: 0, barPercentage: 1, categoryPercentage: 0.94};
+      const dataset = {label, hidden: this.hidden.has(label), backgroundColor: colour, borderColor: colour};
+      if (this.type === 'bar') {
+        return {...dataset, data: points, borderWidth: 0, barPercentage: 1, categoryPercentage: 0.94};
+      }
+      // Failures are ringed, and in a dataset of their own: points that look alike are fast.
+      const bad = ({c}) => c.row.verdict === 'FAILED' || c.row.verdict === 'ERROR';
       const many = points.length > 600;
-      return {...dataset, pointStyle: look.shape, showLine: false, hoverRadius: 7, order: 1,
-              backgroundColor: colour + (many ? '99' : 'd0'), line,
-              pointBorderColor: points.map((p) => (bad(p.c) ? failed : colour)),
-              pointBorderWidth: points.map((p) => (bad(p.c) ? 2.5 : 1)),
-              pointRadius: points.map((p) => (bad(p.c) ? 6 : many ? 2.5 : 4))};
+      const dots = {...dataset, pointStyle: look.shape, showLine: false, pointHoverRadius: 7, order: 1,
+                    backgroundColor: colour + (many ? '99' : 'd0')};
+      return [{...dots, data: points.filter((p) => !bad(p)), pointBorderWidth: 1, pointRadius: many ? 2.5 : 4},
+              {...dots, data: points.filter(bad), pointBorderColor: failed, pointBorderWidth: 2.5, pointRadius: 6,
+               order: 0}].filter(({data}) => data.length > 0);
     });
     const lines = this.plot.series.filter(({line}) => line && line.length > 1).map(({label, look, line}) => ({
       label, data: line, reference: true, showLine: true, pointRadius: 0, hitRadius: 0, borderWidth: 1.25,

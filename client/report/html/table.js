@@ -2,7 +2,8 @@
 // The table of cases: sorted by any column, a page at a time, each row opening into
 // everything known of its case.
 
-const pageSize = 100;
+// Few at first, so that the plots are near.
+const pageSizes = [25, 100, 500];
 
 // Sorting puts what was not measured last in both directions, and NaN, which no bound
 // holds, at the end of the worst.
@@ -31,6 +32,7 @@ class CaseTable {
     this.column = 0;
     this.direction = 'ascending';  // the worst first
     this.page = 0;
+    this.size = pageSizes[0];
     this.everything = false;  // on paper there are no pages
     this.open = new Set();
     this.collator = new Intl.Collator('en', {numeric: true});
@@ -66,7 +68,7 @@ class CaseTable {
       const order = typeof a === 'string' ? this.collator.compare(a, b) : a - b || 0;
       return sign * order || x.rank - y.rank;
     }).map(([, c]) => c);
-    this.page = Math.min(this.page, Math.max(0, Math.ceil(cases.length / pageSize) - 1));
+    this.page = Math.min(this.page, Math.max(0, Math.ceil(cases.length / this.size) - 1));
     this.draw();
   }
 
@@ -75,8 +77,8 @@ class CaseTable {
       if (i === this.column) cell.setAttribute('aria-sort', this.direction);
       else cell.removeAttribute('aria-sort');
     });
-    const begin = this.everything ? 0 : this.page * pageSize;
-    const end = this.everything ? this.sorted.length : begin + pageSize;
+    const begin = this.everything ? 0 : this.page * this.size;
+    const end = this.everything ? this.sorted.length : begin + this.size;
     const rows = document.createDocumentFragment();
     for (const c of this.sorted.slice(begin, end)) {
       rows.append(this.row(c));
@@ -91,17 +93,23 @@ class CaseTable {
   }
 
   drawPages() {
-    const last = Math.max(0, Math.ceil(this.sorted.length / pageSize) - 1);
-    this.pages.hidden = last === 0;
+    const last = Math.max(0, Math.ceil(this.sorted.length / this.size) - 1);
+    this.pages.hidden = this.sorted.length <= pageSizes[0];
     const button = (text, label, page) => h('button', {
       type: 'button', 'aria-label': label, disabled: page < 0 || page > last || page === this.page,
       onclick: () => { this.turn(page); }}, text);
-    const begin = this.page * pageSize;
+    const begin = this.page * this.size;
     this.pages.replaceChildren(
       button('« First', 'First page', 0), button('‹ Previous', 'Previous page', this.page - 1),
-      h('span', {class: 'quiet'}, `${(begin + 1).toLocaleString('en')}–${Math.min(begin + pageSize,
+      h('span', {class: 'quiet'}, `${(begin + 1).toLocaleString('en')}–${Math.min(begin + this.size,
         this.sorted.length).toLocaleString('en')} of ${this.sorted.length.toLocaleString('en')}`),
-      button('Next ›', 'Next page', this.page + 1), button('Last »', 'Last page', last));
+      button('Next ›', 'Next page', this.page + 1), button('Last »', 'Last page', last),
+      h('label', {class: 'quiet'}, 'rows ', h('select', {id: 'rows', onchange: (event) => {
+        this.size = Number(event.target.value);
+        this.page = 0;
+        this.draw();
+        byId('rows').focus();
+      }}, pageSizes.map((size) => h('option', {value: size, selected: size === this.size}, size)))));
   }
 
   turn(page) {
@@ -145,7 +153,7 @@ class CaseTable {
   reveal(c) {
     const position = this.sorted.indexOf(c);
     if (position < 0) return false;
-    this.page = Math.floor(position / pageSize);
+    this.page = Math.floor(position / this.size);
     this.open.add(c.i);
     this.draw();
     const row = byId(`case-${c.i}`);
