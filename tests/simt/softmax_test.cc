@@ -90,6 +90,9 @@ TEST_P(SimtSoftmax, PaddedRowsAreLeftAlone) {
 TEST_P(SimtSoftmax, RowsTooLongForRegistersAreReadTwice) {
   Run(1, 8192, 0, 0.0);
   Run(1, 8193, 0, 0.0);
+  Run(1, 8200, 8, 0.0);
+  Run(2, 16384, 0, 0.0);
+  Run(1, 16392, 0, 0.0);
   Run(2, 10000, 3, -2.0);
 }
 

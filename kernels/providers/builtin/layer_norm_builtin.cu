@@ -4,16 +4,21 @@
 //   rms    y = x / sqrt(mean(x²) + eps) · w
 //
 // fp16, bf16 or fp32 in; everything between in FP32; one rounding to the output's
-// format. Mean and variance come from Welford's update, a thread's elements first, then
-// threads pairwise by Chan's merge, so that the variance is never a difference of two
-// large means and never negative. Error: the mean's h·u·mean|x| and the variance's, with
-// h = cols/threads + log2(threads), as the layer norm operator's bound has it;
-// `compensated` takes the first term of h away (Kahan). Deterministic: the order of
-// every sum is fixed by the launch.
+// format. Error: the mean's h·u·mean|x| and the variance's, with h = cols/threads +
+// log2(threads), as the layer norm operator's bound has it. Deterministic: the order of
+// every sum is fixed by the launch. One block a row.
 //
-// One block a row, read twice, the second time from cache where the row fits it.
+// Rows of whole 16 bytes, up to 16384 elements, are read once, kept in registers and
+// written once, 16 bytes at a time. Their mean is taken first, then with d = x − mean
+//   μ = mean + Σd/cols,  var = (Σd² − (Σd)²/cols)/cols
+// which takes back what the first sum lost (the corrected two-pass algorithm).
+// Other rows are read twice, the second time from cache where the row fits it. Their mean
+// and variance come from Welford's update, a thread's elements first, then threads
+// pairwise by Chan's merge. Either way the variance is never a difference of two large
+// numbers and never negative. `compensated` takes the first term of h away (Kahan), on
+// the second way.
 // Sources: B. P. Welford, Technometrics 4 (1962); T. F. Chan, G. H. Golub, R. J. LeVeque,
-// Stanford CS-79-773 (1979); W. Kahan, CACM 8 (1965).
+// Stanford CS-79-773 (1979), also for the corrected two-pass; W. Kahan, CACM 8 (1965).
 #include "kernels/providers/builtin/layer_norm_builtin_gpu.h"
 #include "kernels/runtime/gpu/element.h"
 #include "kernels/runtime/gpu/port.h"
@@ -23,6 +28,10 @@ namespace assay::gpu {
 namespace {
 
 constexpr int kThreads = 256;
+// Elements a thread keeps: with these, 64 registers a thread and 1024 threads a
+// multiprocessor, which has more reads under way than memory needs.
+constexpr int kKept = 32;
+constexpr int kMostThreads = 512;
 
 // A sum that may carry what its additions lose.
 template <bool kCompensated>
@@ -141,6 +150,77 @@ ASSAY_GLOBAL void NormRow(const typename In::Store* x, const float* weight, cons
   }
 }
 
+// A row in registers, kPack elements at a time, `kBlock` packs apart.
+template <class In, class Out, int kBlock>
+ASSAY_GLOBAL void ASSAY_BOUNDS(kBlock, 1024 / kBlock)
+    NormHeld(const typename In::Store* x, const float* weight, const float* bias,
+             typename Out::Store* y, std::int64_t cols, std::int64_t x_ld, std::int64_t y_ld,
+             float eps, bool rms) {
+  ASSAY_SHARED(float, partial, kMostWaves);
+  constexpr int kPack = 16 / static_cast<int>(sizeof(typename In::Store));
+  // A pack of inputs is one of outputs, or two where these are wider; weights are fp32.
+  constexpr int kWrite = kPack * sizeof(typename Out::Store) <= 16 ? kPack : kPack / 2;
+  const std::int64_t row = Block().x;
+  const auto* in = reinterpret_cast<const Pack<In, kPack>*>(x + row * x_ld);
+  auto* out = reinterpret_cast<Pack<Out, kWrite>*>(y + row * y_ld);
+  const auto thread = static_cast<int>(Thread().x);
+  const auto packs = static_cast<int>(cols / kPack);  // whole ones only: see LaunchFor
+  const auto n = static_cast<float>(cols);
+
+  float kept[kKept];
+  float sum = 0.0F;
+  ASSAY_UNROLL
+  for (int i = 0; i < kKept / kPack; ++i) {
+    Pack<In, kPack> pack = {};
+    if (thread + i * kBlock < packs) pack = in[thread + i * kBlock];
+    ASSAY_UNROLL
+    for (int e = 0; e < kPack; ++e) {
+      kept[i * kPack + e] = In::Load(pack.v[e]);
+      sum += kept[i * kPack + e];
+    }
+  }
+  float mean = rms ? 0.0F : BlockReduce<Sum>(sum, partial, kBlock) / n;
+  float first = 0.0F;
+  float second = 0.0F;
+  ASSAY_UNROLL
+  for (int i = 0; i < kKept / kPack; ++i) {
+    if (thread + i * kBlock < packs) {
+      ASSAY_UNROLL
+      for (int e = 0; e < kPack; ++e) {
+        const float d = kept[i * kPack + e] - mean;
+        first += d;
+        second = Fma(d, d, second);
+      }
+    }
+  }
+  second = BlockReduce<Sum>(second, partial, kBlock);
+  if (!rms) {
+    first = BlockReduce<Sum>(first, partial, kBlock) / n;
+    mean += first;
+    second = Max(second - first * first * n, 0.0F);
+  }
+  const float scale = 1.0F / Sqrt(second / n + eps);
+  ASSAY_UNROLL
+  for (int i = 0; i < kKept / kPack; ++i) {
+    const int at = thread + i * kBlock;
+    if (at < packs) {
+      ASSAY_UNROLL
+      for (int w = 0; w < kPack / kWrite; ++w) {
+        Pack<Out, kWrite> pack;
+        ASSAY_UNROLL
+        for (int e = 0; e < kWrite; ++e) {
+          const int column = at * kPack + w * kWrite + e;
+          float v = (kept[i * kPack + w * kWrite + e] - mean) * scale;
+          if (weight != nullptr) v *= weight[column];
+          if (bias != nullptr) v += bias[column];
+          pack.v[e] = Out::Round(v);
+        }
+        out[at * (kPack / kWrite) + w] = pack;
+      }
+    }
+  }
+}
+
 template <class In, class Out, bool kRms, bool kCompensated>
 ErrorCode LaunchFor(const NormRows& r, Stream stream) {
   using Store = typename In::Store;
@@ -149,8 +229,24 @@ ErrorCode LaunchFor(const NormRows& r, Stream stream) {
                 static_cast<typename Out::Store*>(r.y), r.cols, r.x_ld, r.y_ld, r.eps);
 }
 
+template <class In, class Out, int kBlock>
+ErrorCode LaunchHeld(const NormRows& r, Stream stream) {
+  return Launch(NormHeld<In, Out, kBlock>, Extent{static_cast<unsigned>(r.rows), 1, 1},
+                Extent{kBlock, 1, 1}, 0, stream, static_cast<const typename In::Store*>(r.x),
+                r.weight, r.bias, static_cast<typename Out::Store*>(r.y), r.cols, r.x_ld, r.y_ld,
+                r.eps, r.rms);
+}
+
 template <class In, class Out>
 ErrorCode LaunchFor(const NormRows& r, Stream stream) {
+  constexpr std::int64_t kPack = 16 / static_cast<int>(sizeof(typename In::Store));
+  const bool aligned =
+      (reinterpret_cast<std::uintptr_t>(r.x) | reinterpret_cast<std::uintptr_t>(r.y)) % 16 == 0 &&
+      (r.x_ld | r.y_ld | r.cols) % kPack == 0;
+  if (aligned && !r.compensated && r.cols <= kMostThreads * kKept) {
+    return r.cols <= kThreads * kKept ? LaunchHeld<In, Out, kThreads>(r, stream)
+                                      : LaunchHeld<In, Out, kMostThreads>(r, stream);
+  }
   if (r.rms) {
     return r.compensated ? LaunchFor<In, Out, true, true>(r, stream)
                          : LaunchFor<In, Out, true, false>(r, stream);

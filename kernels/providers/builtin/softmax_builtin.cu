@@ -8,8 +8,9 @@
 // operator. NaN and an all-inf row give NaN, for inf − inf is; a row of −inf likewise.
 // The order of the sum is fixed: the same launch gives the same bits.
 //
-// One block a row. Rows up to kHeld elements are read once, kept in registers and
-// written once, which is as little as memory allows. Longer rows are read twice: the
+// One block a row. Rows up to kHeld elements, or kMostHeld where they are aligned, are
+// read once, kept in registers and written once, which is as little as memory allows.
+// Longer rows are read twice: the
 // first time with a running maximum, by which the sum is rescaled when it grows.
 // Rows whose addresses are multiples of 16 bytes move 16 bytes at a time.
 #include "kernels/providers/builtin/softmax_builtin_gpu.h"
@@ -21,19 +22,23 @@ namespace assay::gpu {
 namespace {
 
 constexpr int kThreads = 256;
-// Elements a thread keeps: 32 floats leave registers for eight blocks an SM at 256 threads.
+// Elements a thread keeps: with these, 64 registers a thread and 1024 threads a
+// multiprocessor, which has more reads under way than memory needs.
 constexpr int kKept = 32;
+constexpr int kMostThreads = 512;  // of a block that keeps a row
 constexpr std::int64_t kHeld = std::int64_t{kThreads} * kKept;
+constexpr std::int64_t kMostHeld = std::int64_t{kMostThreads} * kKept;
 
 ASSAY_DEVICE float Infinity() { return FloatOf(0x7f800000U); }
 
 // exp(x − m); what inf − inf makes stays NaN.
 ASSAY_DEVICE float Weight(float x, float m) { return Exp(x - m); }
 
-// A row in registers: kPack elements at a time, `kThreads` packs apart.
-template <class In, class Out, int kPack>
-ASSAY_GLOBAL void SoftmaxHeld(const typename In::Store* x, typename Out::Store* y,
-                              std::int64_t cols, std::int64_t x_ld, std::int64_t y_ld) {
+// A row in registers: kPack elements at a time, `kBlock` packs apart.
+template <class In, class Out, int kPack, int kBlock>
+ASSAY_GLOBAL void ASSAY_BOUNDS(kBlock, 1024 / kBlock)
+    SoftmaxHeld(const typename In::Store* x, typename Out::Store* y, std::int64_t cols,
+                std::int64_t x_ld, std::int64_t y_ld) {
   ASSAY_SHARED(float, partial, kMostWaves);
   const std::int64_t row = Block().x;
   const std::int64_t thread = Thread().x;
@@ -47,7 +52,7 @@ ASSAY_GLOBAL void SoftmaxHeld(const typename In::Store* x, typename Out::Store* 
   float m = -Infinity();
   ASSAY_UNROLL
   for (int i = 0; i < kKept / kPack; ++i) {
-    const std::int64_t at = thread + std::int64_t{i} * kThreads;
+    const std::int64_t at = thread + std::int64_t{i} * kBlock;
     if (at < packs) {
       const Pack<In, kPack> pack = in[at];
       ASSAY_UNROLL
@@ -57,11 +62,11 @@ ASSAY_GLOBAL void SoftmaxHeld(const typename In::Store* x, typename Out::Store* 
       }
     }
   }
-  m = BlockReduce<Largest>(m, partial, kThreads);
+  m = BlockReduce<Largest>(m, partial, kBlock);
   float s = 0.0F;
   ASSAY_UNROLL
   for (int i = 0; i < kKept / kPack; ++i) {
-    if (thread + std::int64_t{i} * kThreads < packs) {
+    if (thread + std::int64_t{i} * kBlock < packs) {
       ASSAY_UNROLL
       for (int e = 0; e < kPack; ++e) {
         kept[i * kPack + e] = Weight(kept[i * kPack + e], m);
@@ -69,10 +74,10 @@ ASSAY_GLOBAL void SoftmaxHeld(const typename In::Store* x, typename Out::Store* 
       }
     }
   }
-  s = BlockReduce<Sum>(s, partial, kThreads);
+  s = BlockReduce<Sum>(s, partial, kBlock);
   ASSAY_UNROLL
   for (int i = 0; i < kKept / kPack; ++i) {
-    const std::int64_t at = thread + std::int64_t{i} * kThreads;
+    const std::int64_t at = thread + std::int64_t{i} * kBlock;
     if (at < packs) {
       ASSAY_UNROLL
       for (int w = 0; w < kPack / kWrite; ++w) {
@@ -122,13 +127,16 @@ ErrorCode LaunchFor(const SoftmaxRows& r, Stream stream) {
   const Extent grid{static_cast<unsigned>(r.rows), 1, 1};
   const Extent block{kThreads, 1, 1};
   const bool aligned =
-      reinterpret_cast<std::uintptr_t>(x) % 16 == 0 && r.x_ld % kPack == 0 && r.cols % kPack == 0;
-  if (r.cols <= kHeld && aligned) {
-    return Launch(SoftmaxHeld<In, Out, kPack>, grid, block, 0, stream, x, y, r.cols, r.x_ld,
-                  r.y_ld);
-  }
-  if (r.cols <= kHeld) {
-    return Launch(SoftmaxHeld<In, Out, 1>, grid, block, 0, stream, x, y, r.cols, r.x_ld, r.y_ld);
+      (reinterpret_cast<std::uintptr_t>(x) | reinterpret_cast<std::uintptr_t>(y)) % 16 == 0 &&
+      (r.x_ld | r.y_ld | r.cols) % kPack == 0;
+  const auto held = [&](auto kernel, int threads) {
+    return Launch(kernel, grid, Extent{static_cast<unsigned>(threads), 1, 1}, 0, stream, x, y,
+                  r.cols, r.x_ld, r.y_ld);
+  };
+  if (aligned && r.cols <= kHeld) return held(SoftmaxHeld<In, Out, kPack, kThreads>, kThreads);
+  if (r.cols <= kHeld) return held(SoftmaxHeld<In, Out, 1, kThreads>, kThreads);
+  if (aligned && r.cols <= kMostHeld) {
+    return held(SoftmaxHeld<In, Out, kPack, kMostThreads>, kMostThreads);
   }
   return Launch(SoftmaxOnline<In, Out>, grid, block, 0, stream, x, y, r.cols, r.x_ld, r.y_ld);
 }
