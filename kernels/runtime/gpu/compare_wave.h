@@ -14,6 +14,7 @@
 #include "kernels/runtime/gpu/compare_words.h"
 #include "kernels/runtime/gpu/element.h"
 #include "kernels/runtime/gpu/port.h"
+#include "kernels/runtime/gpu/reduce.h"
 
 namespace assay::gpu {
 
@@ -143,11 +144,6 @@ ASSAY_DEVICE Word WordOf(double v) { return std::bit_cast<std::uint64_t>(v); }
 
 ASSAY_DEVICE double WaveLargest(double v) {
   for (int by = WaveWidth() / 2; by > 0; by /= 2) v = internal::LargerOf(v, ShuffleXor(v, by));
-  return v;
-}
-template <class T>
-ASSAY_DEVICE T WaveSum(T v) {
-  for (int by = WaveWidth() / 2; by > 0; by /= 2) v = v + ShuffleXor(v, by);
   return v;
 }
 ASSAY_DEVICE Word WaveSmallest(Word v) {

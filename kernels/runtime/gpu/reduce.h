@@ -45,6 +45,13 @@ ASSAY_DEVICE T BlockReduce(T v, Shared partial, int threads) {
   return v;
 }
 
+// Of any number, over a wave. Every lane gets it.
+template <class T>
+ASSAY_DEVICE T WaveSum(T v) {
+  for (int by = WaveWidth() / 2; by > 0; by /= 2) v = v + ShuffleXor(v, by);
+  return v;
+}
+
 }  // namespace assay::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_REDUCE_H_
