@@ -138,16 +138,14 @@ TEST_P(SimtGemm, AwkwardSizesInEveryOrientation) {
     std::int64_t m, n, k;
   };
   const Size sizes[] = {{1, 1, 1}, {31, 33, 65}, {65, 127, 31}, {129, 40, 33}, {33, 130, 127}};
-  for (const Size& s : sizes) {
+  for (int i = 0; i < 5; ++i) {
     for (const int orientation : {0, 1, 2, 3}) {
-      for (const std::int64_t pad : {0, 3}) {
-        Check({.m = s.m,
-               .n = s.n,
-               .k = s.k,
-               .trans_a = (orientation & 1) != 0,
-               .trans_b = (orientation & 2) != 0,
-               .pad = pad});
-      }
+      Check({.m = sizes[i].m,
+             .n = sizes[i].n,
+             .k = sizes[i].k,
+             .trans_a = (orientation & 1) != 0,
+             .trans_b = (orientation & 2) != 0,
+             .pad = (i + orientation) % 2 * 3});
     }
   }
 }
@@ -157,8 +155,8 @@ TEST_P(SimtGemm, AlignedRowsWhoseEndsAreNot) {
   for (const int orientation : {0, 1, 2, 3}) {
     const bool trans_a = (orientation & 1) != 0, trans_b = (orientation & 2) != 0;
     Check({.m = 128, .n = 128, .k = 64, .trans_a = trans_a, .trans_b = trans_b});
-    Check({.m = 136, .n = 24, .k = 104, .trans_a = trans_a, .trans_b = trans_b, .pad = 8});
-    Check({.m = 8, .n = 8, .k = 1000, .trans_a = trans_a, .trans_b = trans_b});
+    Check({.m = 136, .n = 24, .k = 72, .trans_a = trans_a, .trans_b = trans_b, .pad = 8});
+    Check({.m = 8, .n = 8, .k = 200, .trans_a = trans_a, .trans_b = trans_b});
   }
 }
 
@@ -168,14 +166,14 @@ TEST_P(SimtGemm, BatchesKeepToThemselves) {
 }
 
 // More tiles than one band holds.
-TEST_P(SimtGemm, TallProducts) { Check({.m = 1200, .n = 130, .k = 8}); }
+TEST_P(SimtGemm, TallProducts) { Check({.m = 1100, .n = 130, .k = 3}); }
 
 TEST_P(SimtGemm, Epilogues) {
   const bool whole = GetParam().out == DType::kI32;
   Check({.m = 33, .n = 17, .k = 20, .factor = whole ? 3.0 : 0.75, .beta = whole ? -2.0 : -1.5});
   if (whole) return;
-  for (const Activation activation : {Activation::kNone, Activation::kRelu,
-                                         Activation::kGelu, Activation::kGeluTanh}) {
+  for (const Activation activation :
+       {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kGeluTanh}) {
     Check({.m = 20,
            .n = 33,
            .k = 9,
