@@ -3,6 +3,7 @@ used by keyboard, says nothing on the console, and carries thousands of cases.""
 
 import copy
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -378,6 +379,20 @@ class States(unittest.TestCase):
         header = self.page_of(running, "cancelled.html")
         self.assertIn("cancelled; ", header)
         self.assertIn("of 2 cases have a result", header)
+
+    def test_a_client_built_without_the_plot_library_says_so(self):
+        with open(PAGE, encoding="utf-8") as file:
+            page = file.read()
+        bare = re.sub(r"<script>\s*/\*!\s*\* Chart\.js.*?</script>", "<script></script>", page, flags=re.S)
+        self.assertLess(len(bare), len(page) - 100_000)
+        path = os.path.join(FOLDER, "bare.html")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(bare)
+        BROWSER.console()
+        BROWSER.open(path)
+        self.assertEqual(BROWSER.console(), [])
+        self.assertIn("built without Chart.js", BROWSER.js("return document.getElementById('plots').textContent"))
+        self.assertEqual(len(BROWSER.js(SHOWN)), len(REPORT["tests"]))
 
     def test_nothing_timed_has_no_roofline_and_says_so(self):
         run = DAEMON.run("run", "softmax", "--rows", "4", "--cols", "64", "--dtype", "fp32", "--provider", "builtin",

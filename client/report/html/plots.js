@@ -68,16 +68,19 @@ function roofline(cases, options) {
     references.push({tag: `memory ${prefixed(bytes, 'B/s')}`,
                      points: [{x: x[0], y: bytes * x[0]}, {x: x[1], y: bytes * x[1]}]});
   }
+  const cached = points.filter(({c}) => c.test.bench.roof === 'cache').length;
   const bandwidth = Math.max(0, ...roofs.map(([, roof]) => roof.bytes));
   const heights = [...points.map((p) => p.y), ...references.flatMap((r) => r.points.map((p) => p.y))];
   return {
     series: seriesOf(points, options), references,
     axes: {x: logAxis('FLOP per byte that must move', (v) => String(Number(v.toPrecision(2))), x),
            y: logAxis('', (v) => prefixed(v, 'FLOP/s'), rangeOf(heights, 1.5))},
-    note: bandwidth > 0 ? `The slope is the memory's ${prefixed(bandwidth, 'B/s')}.` : 'No ceiling was measured.',
+    note: (bandwidth > 0 ? `The slope is the memory's ${prefixed(bandwidth, 'B/s')}.` : 'No ceiling was measured.') +
+      (cached > 0 ? ` ${counted(cached, 'case')} in cache may lie above it.` : ''),
     summary: `${counted(points.length, 'case')} against measured ceilings.`,
     describe: (p) => `${prefixed(p.y, 'FLOP/s')} at ${Number(p.x.toPrecision(3))} FLOP/B` +
-      (p.c.row.of_roof ? `, ${p.c.row.of_roof} of its ${p.c.test.bench.roof} roof` : ''),
+      (p.c.efficiency !== undefined ? `, ${p.c.row.of_roof} of its ${p.c.test.bench.roof} roof`
+                                    : p.c.row.of_roof ? `, ${p.c.row.of_roof}` : ''),
   };
 }
 

@@ -223,7 +223,7 @@ function detailRow(c) {
       facts('Error', test, statNames),
       facts('Time', test.bench || {}, benchNames),
       facts('Case', {...test, shape: shapeText}, caseNames),
-      list('Probes', test.probes, ['name', 'verdict', 'count', 'mismatches', 'golden', 'message']),
+      list('Probes', test.probes, ['name', 'verdict', 'refused', 'count', 'mismatches', 'golden', 'message']),
       list('NaN and infinities', test.provenance, ['kind', 'origin', 'expected', 'count', 'first_index']),
       list('First mismatches', test.mismatch_samples,
            ['index', 'actual', 'expected', 'bound', 'actual_bits', 'expected_bits']),
