@@ -212,8 +212,9 @@ void NormaliseRows(std::index_sequence<r...>, const internal::LayerNormLaunch& a
   }
 }
 
+// `one_by_one`: the last pass takes a row at a time, see RowsCollide.
 template <std::size_t kRows, bool kStreaming, bool kNative, class Raw, class TIn, class TOut>
-void LayerNormBlock(const internal::LayerNormLaunch& a, std::int64_t row) {
+void LayerNormBlock(const internal::LayerNormLaunch& a, std::int64_t row, bool one_by_one) {
   constexpr auto kEach = std::make_index_sequence<kRows>();
   const TIn* x = static_cast<const TIn*>(a.x) + row * a.ld_x;
   TOut* y = static_cast<TOut*>(a.y) + row * a.ld_y;
@@ -236,42 +237,57 @@ void LayerNormBlock(const internal::LayerNormLaunch& a, std::int64_t row) {
     by[r].rstd = Raw{1} / std::sqrt(variance + static_cast<Raw>(a.eps));
     by[r].shift = -correction * by[r].rstd;
   }
-  if (a.weight == nullptr) {
-    NormaliseRows<0, kStreaming, kNative>(kEach, a, x, by, y);
-  } else if (a.bias == nullptr) {
-    NormaliseRows<1, kStreaming, kNative>(kEach, a, x, by, y);
+  const auto normalise = [&](auto rows, std::size_t first) {
+    const TIn* from = x + static_cast<std::int64_t>(first) * a.ld_x;
+    TOut* to = y + static_cast<std::int64_t>(first) * a.ld_y;
+    if (a.weight == nullptr) {
+      NormaliseRows<0, kStreaming, kNative>(rows, a, from, by + first, to);
+    } else if (a.bias == nullptr) {
+      NormaliseRows<1, kStreaming, kNative>(rows, a, from, by + first, to);
+    } else {
+      NormaliseRows<2, kStreaming, kNative>(rows, a, from, by + first, to);
+    }
+  };
+  if (one_by_one && kRows > 1) {
+    for (std::size_t r = 0; r < kRows; ++r) normalise(std::make_index_sequence<1>(), r);
   } else {
-    NormaliseRows<2, kStreaming, kNative>(kEach, a, x, by, y);
+    normalise(kEach, 0);
   }
 }
 
+// Rows about 4 KiB apart: all of them, and often their outputs, lie in the same sets of
+// L1, and a load of one row waits for a store to another whose address differs from
+// its own by a multiple of 4 KiB.
+inline bool RowsCollide(const internal::LayerNormLaunch& a, std::int64_t element_bytes) {
+  const std::int64_t apart = a.ld_x * element_bytes % 4096;
+  return apart < 256 || apart > 4096 - 256;
+}
+
 // How many rows are taken together: as many as registers hold sums for while their
-// input stays in half of L1 for the second and third pass; fewer where rows lie about
-// 4 KiB apart, which puts all of them, and their outputs, into the same sets of L1. Where
-// memory is the limit single rows do.
+// input stays in half of L1 for the second and third pass; fewer where rows collide.
+// Where memory is the limit single rows do.
 inline std::int64_t RowsTogether(const internal::LayerNormLaunch& a, std::int64_t element_bytes) {
   if (a.streaming || 2 * a.cols * element_bytes > internal::kTogetherBytes) return 1;
-  const std::int64_t apart = a.ld_x * element_bytes % 4096;
-  const bool collide = apart < 256 || apart > 4096 - 256;
   const bool fits = 4 * a.cols * element_bytes <= internal::kTogetherBytes;
-  return HWY_TARGET == HWY_AVX3 && fits && !collide ? 4 : 2;
+  return HWY_TARGET == HWY_AVX3 && fits && !RowsCollide(a, element_bytes) ? 4 : 2;
 }
 
 template <bool kNative, class Raw, class TIn, class TOut>
 void LayerNormRows(const internal::LayerNormLaunch& a, std::int64_t begin, std::int64_t end) {
   const std::int64_t together = RowsTogether(a, sizeof(TIn));
+  const bool one_by_one = RowsCollide(a, sizeof(TIn));
   std::int64_t row = begin;
   if constexpr (HWY_TARGET == HWY_AVX3) {
     for (; together == 4 && row + 4 <= end; row += 4) {
-      LayerNormBlock<4, false, kNative, Raw, TIn, TOut>(a, row);
+      LayerNormBlock<4, false, kNative, Raw, TIn, TOut>(a, row, one_by_one);
     }
   }
   for (; together >= 2 && row + 2 <= end; row += 2) {
-    LayerNormBlock<2, false, kNative, Raw, TIn, TOut>(a, row);
+    LayerNormBlock<2, false, kNative, Raw, TIn, TOut>(a, row, one_by_one);
   }
   for (; row < end; ++row) {
-    a.streaming ? LayerNormBlock<1, true, kNative, Raw, TIn, TOut>(a, row)
-                : LayerNormBlock<1, false, kNative, Raw, TIn, TOut>(a, row);
+    a.streaming ? LayerNormBlock<1, true, kNative, Raw, TIn, TOut>(a, row, one_by_one)
+                : LayerNormBlock<1, false, kNative, Raw, TIn, TOut>(a, row, one_by_one);
   }
   if (a.streaming) hwy::FlushStream();
 }
@@ -289,8 +305,9 @@ void LayerNormCoded(const internal::LayerNormLaunch& a) {
     widened.ld_x = 0;
     for (std::int64_t row = a.rows * begin / workers; row < a.rows * end / workers; ++row) {
       ConvertRow(Elements<Coded>::Of(a.x, a.in) + row * a.ld_x, a.cols, row_of);
-      a.streaming ? LayerNormBlock<1, true, false, float, float, TOut>(widened, row)
-                  : LayerNormBlock<1, false, false, float, float, TOut>(widened, row);
+      a.streaming
+          ? LayerNormBlock<1, true, false, float, float, TOut>(widened, row, /*one_by_one=*/true)
+          : LayerNormBlock<1, false, false, float, float, TOut>(widened, row, /*one_by_one=*/true);
     }
     if (a.streaming) hwy::FlushStream();
   });
