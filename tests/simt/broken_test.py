@@ -2,18 +2,67 @@
 
 Each line below is one change to the sources of a kernel; the kernel's own test, built
 with it under the address sanitizer, must fail, and without any change it must pass.
+
+broken_test.py [LIBRARY…]: the host's libraries, which the tests of references stand on;
+without them those are left out.
 """
 
 import concurrent.futures
+import dataclasses
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
 
+import broken_builtin
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILTIN = "kernels/providers/builtin/"
 REDUCE = "kernels/runtime/gpu/reduce.h"
+OPS = "kernels/ops/"
+PRODUCT = OPS + "common/product_gpu.h"
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """Where a kernel and its test lie, and what else the test needs."""
+    source: str
+    test: str
+    others: tuple = ()  # sources that stay as they are
+    host: bool = False  # the host's libraries
+    tests: str = "*"    # those of the tests that suffice
+
+
+def builtin(name):
+    return Kernel(f"{BUILTIN}{name}_builtin.cu", f"tests/simt/{name}_test.cc")
+
+
+# The references' tests go through what hands cases on, which needs them all.
+REFERENCES = tuple(f"{OPS}{name}.cu" for name in (
+    "attention/attention_reference", "conv/conv_reference", "copy/copy_reference",
+    "gemm/gemm_reference", "layer_norm/layer_norm_reference", "softmax/softmax_identities",
+    "softmax/softmax_reference"))
+
+
+def reference(source, test):
+    others = tuple(r for r in REFERENCES if r != OPS + source)
+    return Kernel(OPS + source, f"tests/simt/reference_{test}_test.cc",
+                  (*others, OPS + "gpu/references_gpu.cc"), True)
+
+
+KERNELS = {
+    "softmax": builtin("softmax"),
+    "layer_norm": builtin("layer_norm"),
+    "gemm reference": reference("gemm/gemm_reference.cu", "gemm"),
+    "conv reference": reference("conv/conv_reference.cu", "conv"),
+    "attention reference": reference("attention/attention_reference.cu", "attention"),
+    "softmax reference": reference("softmax/softmax_reference.cu", "rows"),
+    "softmax identities": reference("softmax/softmax_identities.cu", "rows"),
+    "layer_norm reference": reference("layer_norm/layer_norm_reference.cu", "rows"),
+}
+
+KERNELS |= {name: Kernel(*paths) for name, paths in broken_builtin.KERNELS.items()}
 
 # kernel, file, what stands there (and which of them, from 0), what shall, what that breaks
 CHANGES = [
@@ -32,7 +81,31 @@ CHANGES = [
     ("layer_norm", BUILTIN + "layer_norm_builtin.cu", "j < cols", 2, "j <= cols", "index past a row"),
     ("layer_norm", BUILTIN + "layer_norm_builtin.cu", "w < kThreads / WaveWidth()", 0, "w < kThreads / 32 - 1", "last wave not merged"),
     ("layer_norm", BUILTIN + "layer_norm_builtin.cu", "weight[j]", 0, "weight[j + 1]", "index past the weights"),
-]
+    ("gemm reference", PRODUCT, "    SyncBlock();  // the terms before", 0, "    // the terms before", "barrier before terms are written again"),
+    ("gemm reference", PRODUCT, "    SyncBlock();  // all of these", 0, "    // all of these", "barrier before terms are read"),
+    ("gemm reference", PRODUCT, "term < terms", 0, "true", "mask of the last terms"),
+    ("gemm reference", PRODUCT, "rows && term", 0, "rows + 1 && term", "mask of the last rows"),
+    ("gemm reference", PRODUCT, "kProductPitch = kProductTile + 1", 0, "kProductPitch = kProductTile - 1", "pitch below the tile"),
+    ("gemm reference", OPS + "gemm/gemm_reference.cu", "col >= g.n", 0, "col > g.n", "index past a row of the output"),
+    ("gemm reference", OPS + "gemm/gemm_reference.cu", "batch * g.a.batch_stride", 0, "0", "batch left out"),
+    ("conv reference", PRODUCT, "kProductTile + sums.Col(j)] != 0", 0, "kProductTile + sums.Col(j)] > 1", "mask of the padding"),
+    ("conv reference", PRODUCT, "!std::isfinite(from_a.value[i])", 0, "false", "infinite weights not looked at"),
+    ("conv reference", OPS + "conv/conv_reference.cu", "y < s.input[1]", 0, "y <= s.input[1]", "index past the input"),
+    ("conv reference", OPS + "conv/conv_reference.cu", "t / tiles % s.groups", 0, "0", "group left out"),
+    ("attention reference", OPS + "attention/attention_reference.cu", "    SyncBlock();\n", 0, "", "barrier before queries and keys are read"),
+    ("attention reference", OPS + "attention/attention_reference.cu", "    SyncBlock();\n", 1, "", "barrier before they are written again"),
+    ("attention reference", OPS + "attention/attention_reference.cu", "    SyncBlock();  // P and W", 0, "    // P and W", "barrier before weights and values are read"),
+    ("attention reference", OPS + "attention/attention_reference.cu", "    SyncBlock();\n", 2, "", "barrier before values are written again"),
+    ("attention reference", OPS + "attention/attention_reference.cu", "key >= SeenBy(o, query)", 0, "false", "causal mask"),
+    ("attention reference", OPS + "attention/attention_reference.cu", "std::bit_cast<std::int64_t>(w) < 0", 0, "false", "mask of values not seen"),
+    ("attention reference", OPS + "attention/attention_reference.cu", "by = kTeam / 2", 0, "by = kTeam / 4", "half of a team left out"),
+    ("attention reference", OPS + "attention/attention_reference.cu", "by = WaveWidth() / 2", 0, "by = WaveWidth() / 8", "part of a wave's largest score left out"),
+    ("softmax reference", REDUCE, "  SyncBlock();\n", 0, "", "barrier before the waves' results are read"),
+    ("softmax reference", OPS + "softmax/softmax_reference.cu", "j < s.cols", 2, "j <= s.cols", "index past a row"),
+    ("softmax identities", OPS + "softmax/softmax_identities.cu", "Thread().x == 0", 0, "Lane() == 0", "mask of the one that counts"),
+    ("layer_norm reference", OPS + "layer_norm/layer_norm_reference.cu", "j < l.cols", 0, "j < l.cols - 1", "last element not looked at"),
+    ("layer_norm reference", OPS + "layer_norm/layer_norm_reference.cu", "row * l.x_ld", 0, "row * (l.x_ld + 1)", "wrong leading dimension"),
+] + broken_builtin.CHANGES
 
 FLAGS = ["-std=c++20", "-O1", "-g1", "-fsanitize=address,undefined",
          "-fno-sanitize-recover=undefined"]
@@ -53,35 +126,53 @@ def object_of(source, folder, tree):
     return target
 
 
-def passes(kernel, shared, change):
+def host_link(libraries):
+    """How a program links the host's libraries and what they need."""
+    absl = subprocess.run(["pkg-config", "--libs", "absl_status", "absl_statusor", "absl_strings",
+                           "absl_str_format", "libhwy"], check=True, capture_output=True, text=True)
+    return [*libraries, *absl.stdout.split(), "-lgomp", "-lpthread"]
+
+
+def passes(kernel, shared, link, change):
     """Whether the kernel's test passes with one change to its sources."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         tree = folder / "tree"
-        for part in ("kernels/runtime/gpu", BUILTIN):
+        parts = {"kernels/runtime/gpu", str(pathlib.Path(kernel.source).parent)}
+        if kernel.host:
+            parts.add(OPS + "common")
+        for part in parts:
             shutil.copytree(ROOT / part, tree / part)
         if change is not None:
             path = tree / change[1]
             path.write_text(changed(path.read_text(encoding="utf-8"), change[2], change[3],
                                     change[4]), encoding="utf-8")
-        objects = [object_of(tree / BUILTIN / f"{kernel}_builtin.cu", folder, tree), *shared]
+        objects = [object_of(tree / kernel.source, folder, tree), *shared]
         program = folder / "test"
-        subprocess.run(["g++", *FLAGS, *objects, "-lgtest", "-lgtest_main", "-lboost_context",
-                        "-o", program], check=True)
-        run = subprocess.run([program, "--gtest_brief=1"], capture_output=True, timeout=300,
-                             check=False)
+        subprocess.run(["g++", *FLAGS, *objects, *(link if kernel.host else []), "-lgtest",
+                        "-lgtest_main", "-lboost_context", "-o", program], check=True)
+        run = subprocess.run([program, "--gtest_brief=1", "--gtest_fail_fast",
+                              f"--gtest_filter={kernel.tests}"],
+                             capture_output=True, timeout=600, check=False)
         return run.returncode == 0
 
 
 def main():
     wrong = 0
+    libraries = sys.argv[1:]
+    link = host_link(libraries) if libraries else []
+    kernels = {name: k for name, k in KERNELS.items() if libraries or not k.host}
     with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(2) as pool:
         folder = pathlib.Path(name)
-        engine = object_of(ROOT / "tests/simt/engine.cc", folder, ROOT)
-        shared = {kernel: [engine, object_of(ROOT / f"tests/simt/{kernel}_test.cc", folder, ROOT)]
-                  for kernel in sorted({change[0] for change in CHANGES})}
-        runs = [(kernel, None) for kernel in shared] + [(change[0], change) for change in CHANGES]
-        results = pool.map(lambda run: passes(run[0], shared[run[0]], run[1]), runs)
+        sources = {"tests/simt/engine.cc"}
+        for kernel in kernels.values():
+            sources |= {kernel.test, *kernel.others}
+        made = dict(zip(sources, pool.map(lambda s: object_of(ROOT / s, folder, ROOT), sources)))
+        shared = {name: [made[s] for s in ("tests/simt/engine.cc", kernel.test, *kernel.others)]
+                  for name, kernel in kernels.items()}
+        runs = [(kernel, None) for kernel in kernels]
+        runs += [(change[0], change) for change in CHANGES if change[0] in kernels]
+        results = pool.map(lambda run: passes(kernels[run[0]], shared[run[0]], link, run[1]), runs)
         for (kernel, change), passed in zip(runs, results):
             right = passed == (change is None)
             wrong += not right

@@ -1,0 +1,77 @@
+"""What broken_test.py breaks in the built-in GPU kernels, softmax and most of norms aside."""
+
+BUILTIN = "kernels/providers/builtin/"
+GEMM = BUILTIN + "gemm_builtin.cu"
+TILE = BUILTIN + "fma_tile_gpu.h"
+ATTENTION = BUILTIN + "attention_builtin.cu"
+ATTENTION_COMMON = BUILTIN + "attention_common_gpu.h"
+ATTENTION_FMA = BUILTIN + "attention_fma_gpu.h"
+CONV = BUILTIN + "conv_builtin.cu"
+NORM = BUILTIN + "layer_norm_builtin.cu"
+COPY = BUILTIN + "copy_builtin.cu"
+CEILINGS = "kernels/bench/ceilings_gpu.cu"
+
+# Their sources and tests, what else these need, and those of the tests that suffice: fp16
+# at 32 lanes, bf16 at 64, and plain multiply-adds.
+KERNELS = {
+    "gemm": (GEMM, "tests/simt/gemm_test.cc", (), False, "*/0:*/3:*/4"),
+    "attention": (ATTENTION, "tests/simt/attention_test.cc", (), False, "*/0:*/3:*/4"),
+    "conv": (CONV, "tests/simt/conv_test.cc", (), False, "*/0:*/1:*/4"),
+    "copy": (COPY, "tests/simt/copy_test.cc"),
+    "ceilings": (CEILINGS, "tests/simt/ceilings_test.cc"),
+}
+
+# kernel, file, what stands there (and which of them, from 0), what shall, what that breaks
+CHANGES = [
+    ("gemm", GEMM, "    SyncBlock();\n", 0, "", "barrier before a stage is read, and another written"),
+    ("gemm", GEMM, "Wait<kStages - 2>", 0, "Wait<kStages - 1>", "a stage read before its copies have landed"),
+    ("gemm", GEMM, "row < s.m && column < s.n", 0, "row < s.m && column <= s.n", "index past a row of D"),
+    ("gemm", GEMM, "row < s.m && column < s.n", 0, "row <= s.m && column < s.n", "index past the last row of D"),
+    ("gemm", GEMM, "row < rows ? columns", 0, "row <= rows ? columns", "mask of the rows copied"),
+    ("gemm", GEMM, "rest < 8 ? static_cast<int>(rest) : 8", 0, "8", "mask of a row's end"),
+    ("gemm", GEMM, "row + low + second", 0, "row + low + upper", "tiles of A exchanged"),
+    ("gemm", GEMM, "k + low + second", 0, "k + low + upper", "tiles of B exchanged"),
+    ("gemm", GEMM, "v / 2 * 8", 0, "v / 2 * 4", "rows of the product's registers"),
+    ("gemm", GEMM, "at % height", 0, "at % kBand", "tiles of the last band"),
+    ("gemm", GEMM, "tile.batch * a_stride", 0, "0 * a_stride", "batches of A"),
+    ("gemm", GEMM, "row >= s.m", 0, "row > s.m", "index past A"),
+    ("gemm", TILE, "    SyncBlock();\n", 0, "", "barrier before the terms are read"),
+    ("gemm", TILE, "    SyncBlock();  //", 0, "    //", "barrier before they are written again"),
+    ("gemm", TILE, "a_k < depth", 0, "a_k <= depth", "index past the terms"),
+    ("gemm", BUILTIN + "epilogue_gpu.h", "row * e.c_ld", 0, "row * e.c_batch_stride", "leading dimension of C"),
+    ("attention", ATTENTION, "    SyncBlock();  //", 0, "    //", "barrier before keys are read, values written"),
+    ("attention", ATTENTION, "    SyncBlock();  //", 1, "    //", "barrier before values are read, keys written"),
+    ("attention", ATTENTION, "    copies.Wait<0>();\n", 0, "", "keys read before their copies have landed"),
+    ("attention", ATTENTION, "    copies.Wait<0>();\n", 1, "", "values read before their copies have landed"),
+    ("attention", ATTENTION, "key < visible", 0, "key <= visible", "mask of the keys"),
+    ("attention", ATTENTION, "mask[key] != 0", 0, "mask[key] == 0", "mask of the problem"),
+    ("attention", ATTENTION, "a.mask + query * a.kv_seq", 0, "a.mask + query * a.seq", "index into the mask"),
+    ("attention", ATTENTION, "KeyLimit(a, block.query)", 0, "limit", "mask left out along the diagonal"),
+    ("attention", ATTENTION, "row < rows ? valid", 0, "row <= rows ? valid", "index past the last row"),
+    ("attention", ATTENTION, "ShuffleXor(largest, 2)", 0, "ShuffleXor(largest, 1)", "half of a row left out of its maximum"),
+    ("attention", ATTENTION, "row.l *= rescale;", 0, "", "running sum not rescaled"),
+    ("attention", ATTENTION, "value[2 * half] *= rescale", 0, "value[2 * half] *= 1.0F", "output not rescaled"),
+    ("attention", ATTENTION, "column < static_cast<int>(a.dim)", 0, "column <= static_cast<int>(a.dim)", "index past a row of O"),
+    ("attention", ATTENTION_COMMON, "query + 1 + a.kv_seq", 0, "query + a.kv_seq", "causal mask"),
+    ("attention", ATTENTION_FMA, "    SyncBlock();\n", 0, "", "barrier before keys are read"),
+    ("attention", ATTENTION_FMA, "    SyncBlock();\n", 1, "", "barrier before values are read"),
+    ("attention", ATTENTION_FMA, "    SyncBlock();  //", 0, "    //", "barrier before values are written over"),
+    ("attention", ATTENTION_FMA, "    SyncBlock();  //", 1, "    //", "barrier before keys are written over"),
+    ("attention", ATTENTION_FMA, "e / dim < rows", 0, "e / dim <= rows", "index past the last row"),
+    ("layer_norm", NORM, "thread + i * kBlock < packs", 0, "thread + i * kBlock <= packs", "index past a row that is kept"),
+    ("layer_norm", NORM, "thread + i * kBlock < packs", 1, "true", "mask of the kept elements"),
+    ("layer_norm", NORM, "at * kPack + w * kWrite + e", 0, "at * kPack + e", "index into the weights of a kept row"),
+    ("conv", CONV, "i >= c.input[d]", 0, "i > c.input[d]", "mask of the padding behind"),
+    ("conv", CONV, "i < 0 || ", 0, "", "mask of the padding before"),
+    ("conv", CONV, "pixel >= g.out_pixels", 0, "pixel > g.out_pixels", "index past an image"),
+    ("conv", CONV, "filter0 + i >= g.group_filters", 0, "filter0 + i > g.group_filters", "index past the filters"),
+    ("conv", CONV, "group * g.group_channels +", 0, "", "channels of a group"),
+    ("conv", TILE, "    SyncBlock();\n", 0, "", "barrier before the terms are read"),
+    ("copy", COPY, "first + i * kThreads < pieces", 0, "first + i * kThreads <= pieces", "index past what is read"),
+    ("copy", COPY, "first + i * kThreads < pieces", 1, "first + i * kThreads <= pieces", "index past what is written"),
+    ("copy", COPY, "first < kBytes && ", 0, "first + 2 < kBytes && ", "mask of the last bytes"),
+    ("ceilings", CEILINGS, "AccessOf(i) < count", 0, "AccessOf(i) <= count", "index past what is copied"),
+    ("ceilings", CEILINGS, "AccessOf(i) < count", 3, "AccessOf(i) < count - 1", "mask of the last sum"),
+    ("ceilings", CEILINGS, "access < count", 0, "access <= count", "index past what is read"),
+    ("ceilings", CEILINGS, "if (Lane() == 0) Atomic", 0, "if (Thread().x == 0) Atomic", "mask of the adding lanes"),
+]
