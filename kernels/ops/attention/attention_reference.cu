@@ -89,7 +89,8 @@ ASSAY_DEVICE void MakeScores(const AttentionReference& a, const Task& task, std:
   }
   for (std::int64_t d0 = 0; d0 < o.dim; d0 += kDepth) {
     ASSAY_UNROLL
-    for (int r = row; r < kQueries; r += kRows) {
+    for (int i = 0; i < kQueries / kRows; ++i) {
+      const int r = row + i * kRows;
       const std::int64_t query = task.query0 + r;
       q_tile[d * kQueryPitch + r] =
           query < o.queries && d0 + d < o.dim
@@ -97,7 +98,8 @@ ASSAY_DEVICE void MakeScores(const AttentionReference& a, const Task& task, std:
               : 0.0;
     }
     ASSAY_UNROLL
-    for (int r = row; r < kKeys; r += kRows) {
+    for (int i = 0; i < kKeys / kRows; ++i) {
+      const int r = row + i * kRows;
       const std::int64_t key = key0 + r;
       k_tile[d * kKeyPitch + r] =
           key < task.seen && d0 + d < o.dim
@@ -125,9 +127,9 @@ ASSAY_DEVICE void MakeScores(const AttentionReference& a, const Task& task, std:
   }
   ASSAY_UNROLL
   for (int i = 0; i < kEach; ++i) {
-    ASSAY_UNROLL
     // As one rounded operation: a compiler would else fuse it with what follows, in one
     // pass and not in the other.
+    ASSAY_UNROLL
     for (int j = 0; j < kOwnKeys; ++j) scores.s[i][j] = Fma(a.bound.scale, scores.s[i][j], 0.0);
   }
 }
@@ -244,7 +246,8 @@ ASSAY_DEVICE void AddValues(const AttentionReference& a, const Task& task, std::
   constexpr int kRows = kThreads / kColumns;
   for (int part = 0; part < kKeys; part += kDepth) {
     ASSAY_UNROLL
-    for (int r = static_cast<int>(Thread().x) / kColumns; r < kDepth; r += kRows) {
+    for (int i = 0; i < kDepth / kRows; ++i) {
+      const int r = static_cast<int>(Thread().x) / kColumns + i * kRows;
       const std::int64_t key = key0 + part + r;
       v_tile[r * kColumnPitch + column] =
           key < task.seen && column0 + column < o.dim
