@@ -16,10 +16,9 @@
 #define ASSAY_KERNELS_OPS_GEMM_PROBLEM_H_
 
 #include "kernels/ops/field.h"
+#include "kernels/ops/gemm/activation.h"
 
 namespace assay {
-
-enum class Activation : std::uint8_t { kNone, kRelu, kGelu, kGeluTanh };
 
 struct GemmProblem {
   std::int64_t m = 0;
