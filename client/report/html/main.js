@@ -31,14 +31,12 @@ async function main() {
   // Paper is light and has no pages.
   addEventListener('beforeprint', () => {
     document.documentElement.classList.add('print');
-    table.everything = true;
-    table.draw();
+    table.paper(true);
     plots.restyle();
   });
   addEventListener('afterprint', () => {
     document.documentElement.classList.remove('print');
-    table.everything = false;
-    table.draw();
+    table.paper(false);
     plots.restyle();
   });
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => plots.restyle());

@@ -33,7 +33,7 @@ class CaseTable {
     this.direction = 'ascending';  // the worst first
     this.page = 0;
     this.size = pageSizes[0];
-    this.everything = false;  // on paper there are no pages
+    this.everything = false;
     this.open = new Set();
     this.collator = new Intl.Collator('en', {numeric: true});
     this.several = distinct(model.cases, 'device').length > 1;
@@ -44,7 +44,15 @@ class CaseTable {
   head() {
     this.root.tHead.replaceChildren(h('tr', {}, this.columns.map((column, i) =>
       h('th', {scope: 'col', class: column.number ? 'n' : undefined},
-        h('button', {type: 'button', onclick: () => this.sortBy(i)}, column.title)))));
+        this.everything ? column.title
+                        : h('button', {type: 'button', onclick: () => this.sortBy(i)}, column.title)))));
+  }
+
+  // On paper all rows stand, below a head that browsers repeat only if it has no buttons.
+  paper(on) {
+    this.everything = on;
+    this.head();
+    this.draw();
   }
 
   sortBy(i) {
