@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "kernels/numerics/bound.h"
 #include "kernels/ops/case.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/tensor.h"
@@ -21,9 +22,10 @@ namespace assay {
 struct Operand {
   std::string_view name;  // "a", "q", "weight"
   DType dtype = DType::kUnspecified;
-  Extents extents;                 // flattened to batch, rows, cols
-  std::vector<std::int64_t> dims;  // the op's own axes, outermost first, for coordinates
-  Pattern pattern;                 // what an input is filled with
+  Extents extents;                       // flattened to batch, rows, cols
+  std::vector<std::int64_t> dims;        // the op's own axes, outermost first, for coordinates
+  Pattern pattern;                       // what an input is filled with
+  std::optional<double> magnitude = {};  // its largest, where no pattern made it
 };
 
 struct Plan {
@@ -33,6 +35,9 @@ struct Plan {
   double bytes = 0;                 // each operand moved once [bytes]
   std::int64_t accumulations = 1;   // length of the longest sum behind an element
   double accumulator_roundoff = 0;  // u_a: 2^-24, 2^-53 for fp64, 0 for integers
+  // What sums are held in: of u_a, or as the kernel under test declares
+  // (Kernel::accumulator); see Op::HoldTo.
+  Accumulator accumulator = {};
   // Unit roundoff of a format narrower than the accumulator's that the kernel under
   // test declares it holds intermediates in (Kernel::intermediate_roundoff); 0: none.
   double intermediate_roundoff = 0;
@@ -74,9 +79,9 @@ class HostInputs {
 struct KernelProbe {
   std::string_view name;  // "exact-sparse"
   Case data;              // the same provider and formats
-  // Where data.exact: how far an output may be from the correctly rounded result [ulp],
-  // on hardware whose reciprocals are approximate; 0: not at all.
-  double max_ulp = 0;
+  // Where data.exact: how far from the exact result, relative to it, a right kernel may be
+  // before it rounds to the output; 0: not at all, or too little to show.
+  double deviation = 0;
   // Not empty: logical elements of the output that must be those of the case's own
   // output, within both bounds; there is no other judgement then.
   std::vector<std::int64_t> same_elements = {};
@@ -100,6 +105,10 @@ class Op {
   // The plan of a case for which Check found nothing. The problem alternative is
   // this op's. INVALID_ARGUMENT where pattern and operands do not fit.
   virtual absl::StatusOr<Plan> MakePlan(const Case& c) const = 0;
+
+  // Sets the plan's accumulator and the factors that follow from it. Nothing for operators
+  // that sum no products.
+  virtual void HoldTo(const Case&, const Accumulator&, Plan&) const {}
 
   // FP64 reference on the device from the same quantised inputs.
   // inputs in plan order. UNIMPLEMENTED where this backend has none.

@@ -45,8 +45,7 @@ class Attention final : public Op {
                  static_cast<double>(p.dim) * VisiblePairs(p);
     plan.accumulations = std::max(p.KvSeq(), p.dim);
     plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
-    plan.proven_factor = AttentionProvenFactor(p, c.dtype);
-    plan.vacuous = ProbableFactor(plan.accumulations, plan.accumulator_roundoff) > kVacuousFactor;
+    HoldTo(c, AccumulatorOf(c.dtype), plan);
     if (absl::Status s = ApplyPatterns(c, 3, plan); !s.ok()) return s;
     if (c.exact) SetKeyGroups(p, c.dtype, plan);
     plan.exact = c.exact;
@@ -57,6 +56,13 @@ class Attention final : public Op {
                                 std::max(1.0, std::abs(p.scale_v));
     plan.bytes = BytesMoved(plan);
     return plan;
+  }
+
+  void HoldTo(const Case& c, const Accumulator& accumulator, Plan& plan) const override {
+    plan.accumulator = accumulator;
+    plan.proven_factor =
+        AttentionProvenFactor(std::get<AttentionProblem>(c.problem), c.dtype, accumulator);
+    plan.vacuous = ProbableFactor(plan.accumulations, accumulator) > kVacuousFactor;
   }
 
   absl::Status Reference(const Case& c, const Plan& plan, Device& device,
@@ -70,7 +76,8 @@ class Attention final : public Op {
     }
     out.max_abs_score =
         AttentionReferenceCpu(std::get<AttentionProblem>(c.problem), c.dtype,
-                              plan.flushes_subnormals, inputs, out.value, out.allowance);
+                              plan.flushes_subnormals, inputs, out.value, out.allowance,
+                              plan.accumulator);
     return absl::OkStatus();
   }
 
@@ -98,7 +105,7 @@ class Attention final : public Op {
                    std::span<const std::int64_t> indices, double* value,
                    double* allowance) const override {
     AttentionReferenceAt(std::get<AttentionProblem>(c.problem), c.dtype, plan.flushes_subnormals,
-                         inputs, indices, value, allowance);
+                         inputs, indices, value, allowance, plan.accumulator);
   }
 
   std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
@@ -111,7 +118,7 @@ class Attention final : public Op {
     if (const DeviceReferences* other = device.references()) {
       return other->CheckIdentities(c, plan, device, inputs, output, reference);
     }
-    return CheckFirstRows(c, plan, inputs, output, reference.value);
+    return CheckFirstRows(c, plan, inputs, output, reference);
   }
 
  private:

@@ -1,0 +1,247 @@
+// Right kernels as GPUs compute them: online softmax by tiles, exponents of fused
+// multiply-adds, approximate reciprocals. No probe and no identity accuses them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/numerics/cat.h"
+#include "kernels/numerics/convert.h"
+#include "kernels/providers/provider.h"
+#include "kernels/validate/runner.h"
+
+namespace assay {
+namespace {
+
+constexpr std::int64_t kTile = 32;
+
+class FlashKernel : public Kernel {
+ public:
+  explicit FlashKernel(const Case& c, float last_key = 1)
+      : problem_(std::get<AttentionProblem>(c.problem)), in_(c.dtype), last_key_(last_key) {}
+
+  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
+    std::vector<float> in[3];
+    for (std::size_t t = 0; t < 3; ++t) {
+      for (std::int64_t i = 0; i < inputs[t].count(); ++i) {
+        in[t].push_back(static_cast<float>(LoadDouble(in_, inputs[t].data, i)));
+      }
+    }
+    for (std::int64_t row = 0; row < problem_.heads * problem_.seq; ++row) {
+      Row(in[0].data(), in[1].data(), in[2].data(), row, output);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  void Row(const float* q, const float* k, const float* v, std::int64_t row,
+           const TensorView& output) const {
+    const std::int64_t dim = problem_.dim, keys = problem_.KvSeq();
+    const std::int64_t head = row / problem_.seq, query = row % problem_.seq;
+    const std::int64_t seen = problem_.causal ? query + 1 + keys - problem_.seq : keys;
+    const float factor = static_cast<float>(problem_.Scale(in_)) * 1.44269504f;
+    float m = -std::numeric_limits<float>::infinity(), l = 0;
+    std::vector<float> o(static_cast<std::size_t>(dim), 0.0f);
+    for (std::int64_t first = 0; first < seen; first += kTile) {
+      const std::int64_t count = std::min(kTile, seen - first);
+      float s[kTile], before = m;
+      for (std::int64_t j = 0; j < count; ++j) {
+        s[j] = 0;
+        for (std::int64_t d = 0; d < dim; ++d) {
+          s[j] = std::fma(q[row * dim + d], k[(head * keys + first + j) * dim + d], s[j]);
+        }
+        m = std::max(m, s[j]);
+      }
+      const float shift = m * factor;
+      const float kept = std::exp2(std::fma(before, factor, -shift));
+      l *= kept;
+      for (float& x : o) x *= kept;
+      for (std::int64_t j = 0; j < count; ++j) {
+        float p = std::exp2(std::fma(s[j], factor, -shift));
+        if (first + j == seen - 1) p *= last_key_;
+        l += p;
+        // As the second product takes it.
+        const auto weight = static_cast<float>(Quantise(static_cast<double>(p), in_));
+        for (std::int64_t d = 0; d < dim; ++d) {
+          float& sum = o[static_cast<std::size_t>(d)];
+          sum = std::fma(weight, v[(head * keys + first + j) * dim + d], sum);
+        }
+      }
+    }
+    const float inverse = std::nextafter(1.0f / l, 0.0f);
+    for (std::int64_t d = 0; d < dim; ++d) {
+      StoreBits(output.dtype, output.data, row * dim + d,
+                RoundToFormat(static_cast<double>(o[static_cast<std::size_t>(d)] * inverse),
+                              output.dtype));
+    }
+  }
+
+  const AttentionProblem problem_;
+  const DType in_;
+  const float last_key_;  // what is made of the weight of each query's last key
+};
+
+class NoObserver : public PhaseObserver {
+ public:
+  void Enter(Phase) override {}
+};
+
+template <bool kWrong>
+absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan&, Device&) {
+  return std::make_unique<FlashKernel>(c, kWrong ? 0.999f : 1.0f);
+}
+
+CaseOutcome RunFlash(Case c, bool wrong = false) {
+  Registry registry;
+  registry.Add(KernelEntry{.op = "attention",
+                           .provider = "flash",
+                           .backend = "cpu",
+                           .dtypes = {c.dtype},
+                           .make = wrong ? Make<true> : Make<false>,
+                           .version = {},
+                           .unavailable_reason = {}});
+  const std::unique_ptr<Device> device =
+      MakeCpuDevice(0, ArenaOptions{.max_bytes = std::int64_t{128} << 20});
+  c.provider = "flash";
+  c.seed = 3;
+  NoObserver observer;
+  return CaseRunner(*device, registry, nullptr).Run(c, observer);
+}
+
+std::string Describe(const CaseOutcome& outcome) {
+  std::string text = Cat("verdict ", static_cast<int>(outcome.verdict));
+  for (const Finding& f : outcome.findings) text += Cat("; ", f.reason, ": ", f.message);
+  for (const ProbeOutcome& p : outcome.probes) text += Cat("; ", p.name, ": ", p.message);
+  return text;
+}
+
+const ProbeOutcome* Find(const CaseOutcome& outcome, std::string_view name) {
+  for (const ProbeOutcome& p : outcome.probes) {
+    if (p.name == name) return &p;
+  }
+  return nullptr;
+}
+
+// Few dimensions and many keys: codes of one, two and three elements, whose scores are up
+// to 660, and scales that round.
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  const std::pair<DType, DType> formats[] = {
+      {DType::kF32, DType::kF32},      {DType::kTF32, DType::kF32},   {DType::kF16, DType::kF32},
+      {DType::kF16, DType::kF16},      {DType::kBF16, DType::kBF16},  {DType::kBF16, DType::kF32},
+      {DType::kE4M3FN, DType::kF32},   {DType::kE4M3FN, DType::kF16}, {DType::kE5M2, DType::kBF16},
+      {DType::kE4M3FN, DType::kE4M3FN}};
+  for (const auto& [in, out] : formats) {
+    for (const std::int64_t seq : {40, 200, 500}) {
+      for (const bool causal : {false, true}) {
+        Case c;
+        AttentionProblem p;
+        p.heads = 1;
+        p.seq = seq;
+        p.dim = 8;
+        p.causal = causal;
+        p.scale = causal ? 0.3 : 0;
+        c.problem = p;
+        c.dtype = in;
+        c.out_dtype = out;
+        c.pattern = "normal:3";
+        cases.push_back(c);
+      }
+    }
+  }
+  return cases;
+}
+
+TEST(Flash, RightKernelsAreNotAccused) {
+  for (const Case& c : Cases()) {
+    SCOPED_TRACE(DefaultName(c));
+    const CaseOutcome outcome = RunFlash(c);
+    EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Describe(outcome);
+    const ProbeOutcome* groups = Find(outcome, "key-groups");
+    ASSERT_NE(groups, nullptr);
+    EXPECT_EQ(groups->verdict, Verdict::kPassed) << Describe(outcome);
+  }
+}
+
+// A thousandth of one weight is far below the rounding of 16-bit weights, and seen.
+TEST(Flash, AThousandthOfOneWeightIsSeenInFp32) {
+  for (const Case& c : Cases()) {
+    // Else the last key is a group of its own, whose mean no weight changes.
+    if (!std::get<AttentionProblem>(c.problem).causal) continue;
+    if (OutputType(c) != DType::kF32) continue;
+    SCOPED_TRACE(DefaultName(c));
+    const CaseOutcome outcome = RunFlash(c, /*wrong=*/true);
+    EXPECT_EQ(outcome.verdict, Verdict::kFailed) << Describe(outcome);
+  }
+}
+
+// Sums exponentials tile by tile, and takes them again under the last maximum.
+class OnlineSoftmaxKernel : public Kernel {
+ public:
+  explicit OnlineSoftmaxKernel(const Case& c) : problem_(std::get<SoftmaxProblem>(c.problem)) {}
+
+  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
+    constexpr float kLog2e = 1.44269504f;
+    const std::int64_t n = problem_.cols;
+    for (std::int64_t row = 0; row < problem_.rows; ++row) {
+      const float* x = inputs[0].as<float>() + row * n;
+      float* y = output.as<float>() + row * n;
+      float m = -std::numeric_limits<float>::infinity(), l = 0;
+      for (std::int64_t first = 0; first < n; first += kTile) {
+        const std::int64_t last = std::min(first + kTile, n);
+        const float before = m;
+        m = std::max(m, *std::max_element(x + first, x + last));
+        l *= std::exp2(std::fma(before, kLog2e, -(m * kLog2e)));
+        for (std::int64_t i = first; i < last; ++i) {
+          l += std::exp2(std::fma(x[i], kLog2e, -(m * kLog2e)));
+        }
+      }
+      for (std::int64_t i = 0; i < n; ++i) {
+        y[i] = std::exp2(std::fma(x[i], kLog2e, -(m * kLog2e))) / l;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const SoftmaxProblem problem_;
+};
+
+// Under large inputs the roundings of two scaled maxima differ by many units.
+TEST(Flash, OnlineSoftmaxesOfLargeInputsAreNotAccused) {
+  Registry registry;
+  registry.Add(KernelEntry{
+      .op = "softmax",
+      .provider = "online",
+      .backend = "cpu",
+      .dtypes = {DType::kF32},
+      .make = [](const Case& c, const Plan&, Device&) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+        return std::make_unique<OnlineSoftmaxKernel>(c);
+      },
+      .version = {},
+      .unavailable_reason = {}});
+  const std::unique_ptr<Device> device =
+      MakeCpuDevice(0, ArenaOptions{.max_bytes = std::int64_t{128} << 20});
+  for (const char* pattern : {"normal", "near-constant:4000:1", "near-constant:-3e4:2"}) {
+    Case c;
+    c.problem = SoftmaxProblem{.rows = 200, .cols = 2 * kTile};
+    c.dtype = DType::kF32;
+    c.pattern = pattern;
+    c.provider = "online";
+    c.seed = 3;
+    NoObserver observer;
+    const CaseOutcome outcome = CaseRunner(*device, registry, nullptr).Run(c, observer);
+    EXPECT_EQ(outcome.verdict, Verdict::kPassed) << pattern << ": " << Describe(outcome);
+    const ProbeOutcome* sums = Find(outcome, "row-sums");
+    ASSERT_NE(sums, nullptr);
+    EXPECT_EQ(sums->count, 200);
+  }
+}
+
+}  // namespace
+}  // namespace assay
