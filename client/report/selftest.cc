@@ -18,11 +18,6 @@ double Share(int of, int all) {
   return all > 0 ? static_cast<double>(of) / static_cast<double>(all) : 0.0;
 }
 
-// Whether a criterion would have found the defect as often as it must be.
-bool WouldCatch(int refused, const v1::SelftestRow& row) {
-  return row.judged() > 0 && Share(refused, row.trials()) >= row.required_rate();
-}
-
 std::vector<std::string> Words(const google::protobuf::RepeatedPtrField<std::string>& words) {
   return {words.begin(), words.end()};
 }
@@ -35,9 +30,9 @@ Json RowJson(const v1::SelftestRow& row) {
   json["provider"] = row.provider();
   json["caught"] = row.caught();
   json["caught_by"] = Words(row.caught_by());
-  json["others"] = {{"allclose", WouldCatch(row.allclose(), row)},
-                    {"derived", WouldCatch(row.derived(), row)},
-                    {"legacy", WouldCatch(row.legacy(), row)}};
+  json["others"] = {{"allclose", row.allclose_catches()},
+                    {"derived", row.derived_catches()},
+                    {"legacy", row.legacy_catches()}};
   json["device"] = row.device();
   json["magnitude"] = row.magnitude();
   json["check"] = row.check();

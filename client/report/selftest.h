@@ -13,7 +13,7 @@ namespace assay {
 
 // {"schema": "assay.selftest/v1", "rows": […], "correct": {"runs", "false_alarms"}, …}.
 // A row's "others" say whether the criterion refused the output as often as the defect
-// must be found; absent where no output could be judged (a crash).
+// must be found, by the rule of "caught".
 Json SelftestJson(const Report& report);
 
 // The detection table, defects with the same outcome for several formats in one line.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -97,6 +98,15 @@ Suite SelftestSuite(std::span<const v1::Kernel> kernels, std::string_view backen
   std::vector<Case> right;
   std::vector<Case> fatal;
   std::set<std::string> seen;
+  // What must be repeated to be found wrong must be repeated to be found right.
+  std::map<std::string, int> repeats;
+  for (const v1::Kernel* kernel : Planted(kernels, backend)) {
+    for (const v1::PlantedExample& example : kernel->planted().examples()) {
+      if (example.ends_process()) continue;
+      int& most = repeats[WithoutDefect(example.spec()).SerializeAsString()];
+      most = std::max(most, example.spec().repeats());
+    }
+  }
   for (const v1::Kernel* kernel : Planted(kernels, backend)) {
     for (const v1::PlantedExample& example : kernel->planted().examples()) {
       if (example.ends_process()) {
@@ -104,7 +114,8 @@ Suite SelftestSuite(std::span<const v1::Kernel> kernels, std::string_view backen
         continue;
       }
       const v1::CaseSpec plain = WithoutDefect(example.spec());
-      const bool first = seen.insert(plain.SerializeAsString()).second;
+      const std::string key = plain.SerializeAsString();
+      const bool first = seen.insert(key).second;
       for (int trial = 0; trial < trials; ++trial) {
         const std::uint64_t drawn = seed + static_cast<std::uint64_t>(trial);
         if (!example.check().empty()) {
@@ -121,6 +132,7 @@ Suite SelftestSuite(std::span<const v1::Kernel> kernels, std::string_view backen
           }
           right.push_back(CaseOf(plain, drawn));
           right.back().provider = other.provider();
+          right.back().repeats = repeats.at(key);
         }
       }
     }
@@ -178,7 +190,13 @@ void SelftestScore::Add(const v1::CaseResult& result) {
 v1::SelftestReport SelftestScore::Report() const {
   v1::SelftestReport report = report_;
   for (v1::SelftestRow& row : *report.mutable_rows()) {
-    row.set_caught(ReachesRate(row.detected(), row.trials(), row.required_rate()));
+    const auto catches = [&row](int trials) {
+      return ReachesRate(trials, row.trials(), row.required_rate());
+    };
+    row.set_caught(catches(row.detected()));
+    row.set_allclose_catches(catches(row.allclose()));
+    row.set_derived_catches(catches(row.derived()));
+    row.set_legacy_catches(catches(row.legacy()));
   }
   const auto place = [this](const v1::SelftestRow& row) {
     for (const v1::Kernel& kernel : kernels_) {

@@ -1,0 +1,98 @@
+// The self-test's report: what a daemon scored is what every format says.
+#include "client/report/selftest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace assay {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+v1::SelftestRow Row(const char* defect, v1::DType dtype, int detected) {
+  v1::SelftestRow row;
+  row.set_defect(defect);
+  row.set_op("gemm");
+  row.set_dtype(dtype);
+  row.set_provider(std::string("planted/") + defect);
+  row.set_device("cpu:0");
+  row.set_magnitude("a tile");
+  row.set_check("bound");
+  row.set_required_rate(0.5);
+  row.set_trials(4);
+  row.set_detected(detected);
+  row.set_caught(detected > 0);
+  if (detected > 0) {
+    row.add_caught_by("class");
+    row.add_caught_by("bound");
+  }
+  row.set_judged(4);
+  row.set_allclose(1);
+  row.set_allclose_catches(true);
+  row.set_derived(3);
+  return row;
+}
+
+Report ReportOf(std::vector<v1::SelftestRow> rows, int false_alarms = 0) {
+  Report report;
+  Run& run = report.runs.emplace_back();
+  run.target = "a:1";
+  run.job.set_name("jobs/1");
+  run.job.set_verdict(v1::VERDICT_PASSED);
+  for (v1::SelftestRow& row : rows) *run.job.mutable_selftest()->add_rows() = std::move(row);
+  v1::SelftestCorrect& correct = *run.job.mutable_selftest()->add_correct();
+  correct.set_device("cpu:0");
+  correct.set_runs(1204);
+  correct.set_false_alarms(false_alarms);
+  return report;
+}
+
+TEST(SelftestJson, SaysWhatTheDaemonDecided) {
+  const Json json = SelftestJson(ReportOf({Row("wrong-tile", v1::DTYPE_FP32, 2)}));
+  EXPECT_EQ(json["schema"], "assay.selftest/v1");
+  const Json& row = json["rows"][0];
+  EXPECT_EQ(row["caught"], true);
+  EXPECT_EQ(row["rate"], 0.5);
+  // The daemon's rule, not a share of this client's: 1 of 4 catches, 3 of 4 does not.
+  EXPECT_EQ(row["others"], (Json{{"allclose", true}, {"derived", false}, {"legacy", false}}));
+  EXPECT_EQ(row["other_rates"]["derived"], 0.75);
+  EXPECT_FALSE(row.contains("target")) << "there is one";
+  EXPECT_EQ(json["correct"], (Json{{"runs", 1204}, {"false_alarms", 0}}));
+  EXPECT_EQ(json["jobs"][0]["name"], "jobs/1");
+
+  v1::SelftestRow crash = Row("crash", v1::DTYPE_FP32, 0);
+  crash.set_judged(0);
+  crash.set_trials(0);
+  const Json untried = SelftestJson(ReportOf({crash}))["rows"][0];
+  EXPECT_FALSE(untried.contains("rate")) << "not measured is absent";
+  EXPECT_FALSE(untried.contains("other_rates"));
+}
+
+TEST(SelftestTable, FormatsWithOneOutcomeShareALine) {
+  const Report report =
+      ReportOf({Row("wrong-tile", v1::DTYPE_FP32, 2), Row("wrong-tile", v1::DTYPE_BF16, 2),
+                Row("wrong-tile", v1::DTYPE_FP16, 0)});
+  std::ostringstream out;
+  WriteSelftestTable(report, out);
+  EXPECT_THAT(out.str(), HasSubstr("fp32 bf16"));
+  EXPECT_THAT(out.str(), HasSubstr("MISSED 4 of 4"));
+  EXPECT_THAT(out.str(), HasSubstr("bound class")) << "its own check first";
+  EXPECT_THAT(out.str(), Not(HasSubstr(" \n"))) << "no blanks at the ends";
+  std::ostringstream markdown;
+  WriteSelftestMarkdown(report, markdown);
+  EXPECT_THAT(markdown.str(), HasSubstr("| gemm | wrong-tile | a tile | fp32, bf16 | 50 % |"));
+}
+
+TEST(SelftestSummary, CountsMissesAndFalseAlarms) {
+  EXPECT_EQ(SelftestSummary(ReportOf({Row("a", v1::DTYPE_FP32, 1), Row("a", v1::DTYPE_FP16, 1)})),
+            "2 rows of 1 defects: all caught; 1,204 runs of right kernels: 0 false alarms");
+  EXPECT_EQ(SelftestSummary(ReportOf({Row("a", v1::DTYPE_FP32, 0)}, 1)),
+            "1 rows of 1 defects: 1 MISSED; 1,204 runs of right kernels: 1 false alarm");
+  EXPECT_THAT(SelftestSummary(ReportOf({})), HasSubstr("none was run"));
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,171 @@
+// The self-test's suite and score: what is run, and when a defect counts as caught.
+#include "server/jobs/selftest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace assay {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
+
+v1::CaseSpec Example(const std::string& provider, std::int64_t n, int repeats = 0) {
+  v1::CaseSpec spec;
+  spec.mutable_copy()->set_count(n);
+  spec.set_dtype(v1::DTYPE_FP32);
+  spec.set_provider(provider);
+  spec.set_repeats(repeats);
+  return spec;
+}
+
+v1::Kernel KernelOf(const std::string& provider) {
+  v1::Kernel kernel;
+  kernel.set_op("copy");
+  kernel.set_provider(provider);
+  kernel.set_backend("cpu");
+  kernel.set_available(true);
+  kernel.add_dtypes(v1::DTYPE_FP32);
+  return kernel;
+}
+
+v1::Kernel Planted(const std::string& defect, int position, std::int64_t n, const char* check,
+                   double rate = 1.0, int repeats = 0, bool fatal = false) {
+  v1::Kernel kernel = KernelOf("planted/" + defect);
+  kernel.mutable_planted()->set_position(position);
+  kernel.mutable_planted()->set_magnitude("large");
+  v1::PlantedExample& example = *kernel.mutable_planted()->add_examples();
+  *example.mutable_spec() = Example("planted/" + defect, n, repeats);
+  example.set_check(check);
+  example.set_required_rate(rate);
+  example.set_ends_process(fatal);
+  return kernel;
+}
+
+std::vector<v1::Kernel> Kernels() {
+  return {KernelOf("builtin"), Planted("race", 1, 64, "nondeterministic", 1.0, 20),
+          Planted("crash", 3, 8, "crash", 1.0, 0, true), Planted("zeros", 0, 64, "exact"),
+          Planted("rare", 2, 8, "bound", 0.5)};
+}
+
+TEST(SelftestSuite, RightKernelsRunAsOftenAsWhatOnlyRepeatsShow) {
+  const std::vector<v1::Kernel> kernels = Kernels();
+  const Suite suite = SelftestSuite(kernels, "cpu", 7, 2);
+  std::vector<std::string> seen;
+  for (const Case& c : suite.cases) {
+    seen.push_back(c.provider + " " + std::to_string(std::get<CopyProblem>(c.problem).count) +
+                   " x" + std::to_string(c.repeats) + " seed " + std::to_string(*c.seed));
+  }
+  EXPECT_THAT(seen, ElementsAre("planted/zeros 64 x0 seed 7", "planted/zeros 64 x0 seed 8",
+                                "planted/race 64 x20 seed 7", "planted/race 64 x20 seed 8",
+                                "planted/rare 8 x0 seed 7", "planted/rare 8 x0 seed 8",
+                                // The race's problem is that of the zeros: run once, repeated.
+                                "builtin 64 x20 seed 7", "builtin 64 x20 seed 8",
+                                "builtin 8 x0 seed 7", "builtin 8 x0 seed 8",
+                                // What ends its process comes last, and once.
+                                "planted/crash 8 x0 seed 7"));
+}
+
+class Score : public ::testing::Test {
+ protected:
+  void Add(const v1::CaseSpec& spec, v1::Verdict verdict, const std::vector<std::string>& reasons,
+           const std::vector<v1::Criterion>& refusing = {}) {
+    v1::CaseResult result;
+    *result.mutable_spec() = spec;
+    result.set_device("cpu:0");
+    result.set_verdict(verdict);
+    for (const std::string& reason : reasons) result.add_findings()->set_reason(reason);
+    for (const v1::Criterion c : {v1::CRITERION_BOUND, v1::CRITERION_DERIVED,
+                                  v1::CRITERION_ALLCLOSE, v1::CRITERION_LEGACY}) {
+      v1::CriterionResult& criterion = *result.add_criteria();
+      criterion.set_criterion(c);
+      criterion.set_passed(std::find(refusing.begin(), refusing.end(), c) == refusing.end());
+    }
+    score_.Add(result);
+  }
+
+  SelftestScore score_{Kernels()};
+};
+
+TEST_F(Score, OneRuleSaysWhatIsCaughtAndWhatOthersWouldCatch) {
+  // Of a rate of a half 3 of 10 are no sign of less, and none is one.
+  const v1::CaseSpec rare = Example("planted/rare", 8);
+  for (int i = 0; i < 10; ++i) {
+    const bool found = i < 3;
+    Add(rare, found ? v1::VERDICT_FAILED : v1::VERDICT_PASSED,
+        found ? std::vector<std::string>{"bound", "bias"} : std::vector<std::string>{},
+        found ? std::vector{v1::CRITERION_ALLCLOSE} : std::vector<v1::Criterion>{});
+  }
+  const v1::SelftestReport report = score_.Report();
+  ASSERT_EQ(report.rows_size(), 1);
+  const v1::SelftestRow& row = report.rows(0);
+  EXPECT_EQ(row.defect(), "rare");
+  EXPECT_EQ(row.trials(), 10);
+  EXPECT_EQ(row.detected(), 3);
+  EXPECT_EQ(row.judged(), 10);
+  EXPECT_EQ(row.allclose(), 3);
+  EXPECT_EQ(row.derived(), 0);
+  EXPECT_TRUE(row.caught());
+  EXPECT_TRUE(row.allclose_catches()) << "as often as what counts as caught";
+  EXPECT_FALSE(row.derived_catches());
+  EXPECT_FALSE(row.legacy_catches());
+  EXPECT_THAT(row.caught_by(), UnorderedElementsAre("bound", "bias"));
+  EXPECT_EQ(SelftestVerdict(report), v1::VERDICT_PASSED);
+}
+
+TEST_F(Score, AnotherFindingThanTheDefectsOwnIsNotCaught) {
+  Add(Example("planted/zeros", 64), v1::VERDICT_FAILED, {"guard"}, {v1::CRITERION_LEGACY});
+  const v1::SelftestReport report = score_.Report();
+  EXPECT_EQ(report.rows(0).detected(), 0);
+  EXPECT_FALSE(report.rows(0).caught());
+  EXPECT_TRUE(report.rows(0).legacy_catches());
+  EXPECT_THAT(report.rows(0).caught_by(), ElementsAre("guard"));
+  EXPECT_EQ(SelftestVerdict(report), v1::VERDICT_FAILED);
+}
+
+TEST_F(Score, RightKernelsThatFailAreFalseAlarms) {
+  Add(Example("planted/zeros", 64), v1::VERDICT_FAILED, {"exact"});
+  Add(Example("builtin", 64), v1::VERDICT_PASSED, {});
+  EXPECT_EQ(SelftestVerdict(score_.Report()), v1::VERDICT_PASSED);
+  Add(Example("builtin", 64), v1::VERDICT_UNSUPPORTED, {"unsupported"});
+  Add(Example("builtin", 64), v1::VERDICT_SKIPPED, {"cancelled"});
+  Add(Example("builtin", 64), v1::VERDICT_INCONCLUSIVE, {"suspect"});
+  EXPECT_EQ(SelftestVerdict(score_.Report()), v1::VERDICT_PASSED);
+  Add(Example("builtin", 64), v1::VERDICT_FAILED, {"nondeterministic"});
+  const v1::SelftestReport report = score_.Report();
+  ASSERT_EQ(report.correct_size(), 1);
+  EXPECT_EQ(report.correct(0).runs(), 3);
+  EXPECT_EQ(report.correct(0).false_alarms(), 1);
+  EXPECT_EQ(report.correct(0).inconclusive(), 1);
+  EXPECT_EQ(SelftestVerdict(report), v1::VERDICT_FAILED);
+}
+
+TEST_F(Score, RowsComeInTheTablesOrderAndUntriedOnesAreMissed) {
+  Add(Example("planted/race", 64, 20), v1::VERDICT_FAILED, {"nondeterministic"});
+  Add(Example("planted/zeros", 64), v1::VERDICT_UNSUPPORTED, {"unsupported"});
+  const v1::SelftestReport report = score_.Report();
+  ASSERT_EQ(report.rows_size(), 2);
+  EXPECT_EQ(report.rows(0).defect(), "zeros");
+  EXPECT_EQ(report.rows(0).trials(), 0);
+  EXPECT_FALSE(report.rows(0).caught());
+  EXPECT_EQ(report.rows(1).defect(), "race");
+  EXPECT_TRUE(report.rows(1).caught());
+  EXPECT_EQ(SelftestVerdict(SelftestScore(Kernels()).Report()), v1::VERDICT_INCONCLUSIVE);
+}
+
+TEST(ReachesRate, AsksForWhatTheRateMakesLikely) {
+  EXPECT_FALSE(ReachesRate(0, 0, 0.5));
+  EXPECT_FALSE(ReachesRate(0, 10, 0.0));
+  EXPECT_TRUE(ReachesRate(1, 10, 0.0));
+  EXPECT_TRUE(ReachesRate(10, 10, 1.0));
+  EXPECT_FALSE(ReachesRate(9, 10, 1.0)) << "a rate of 1 allows no miss";
+  // P(at most 1 of 20 at a half) is 2e-5, of 4 it is 6e-3.
+  EXPECT_FALSE(ReachesRate(1, 20, 0.5));
+  EXPECT_TRUE(ReachesRate(4, 20, 0.5));
+}
+
+}  // namespace
+}  // namespace assay
