@@ -55,6 +55,9 @@ struct Plan {
   // known. Above the accumulator's range a right kernel may overflow on its way to a
   // result that is finite.
   double largest_intermediate = 0;
+  // An element with a smaller allowance E has no product or sum beyond the accumulator's
+  // range, whatever the inputs hold elsewhere; 0 where E does not tell.
+  double overflow_allowance = 0;
 };
 
 // Reference value and error allowance of every output element, logical order.

@@ -15,6 +15,7 @@
 #include "kernels/validate/explain.h"
 #include "kernels/validate/host_inputs.h"
 #include "kernels/validate/launcher.h"
+#include "kernels/validate/overflow.h"
 #include "kernels/validate/phase_clock.h"
 #include "kernels/validate/probes.h"
 #include "kernels/validate/recheck.h"
@@ -314,6 +315,12 @@ class Run {
     evidence.recheck_fault = recheck->fault;
     evidence.changed_inputs.assign(launcher_.changed_inputs().begin(),
                                    launcher_.changed_inputs().end());
+    if (!ByChecksum()) {
+      absl::StatusOr<std::optional<std::int64_t>> faults =
+          CountClassFaults(case_, plan(), device_, Request(), *outcome_.compare);
+      if (!faults.ok()) return EndedBy(faults.status(), "compare");
+      evidence.class_faults = *faults;
+    }
     evidence.efficiency = outcome_.bench->efficiency;
     // An efficiency is asked of the timed launches, once they are in.
     evidence.efficiency_due = timed_ || case_.mode == Mode::kValidate;

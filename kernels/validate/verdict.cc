@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "kernels/numerics/cat.h"
+#include "kernels/validate/overflow.h"
 
 namespace assay {
 namespace {
@@ -108,17 +109,14 @@ class Jury {
             Grouped(r_.reference_nan_count), " were expected, ", Grouped(r_.inf_count),
             " Inf where ", Grouped(r_.reference_inf_count), " were");
     if (r_.worst.index >= 0) message += Cat("; worst ", Element(r_.worst, plan_));
-    if (MayOverflowInside()) {
+    if (e_.class_faults.value_or(0) > 0) {
+      message += Cat("; ", Grouped(*e_.class_faults), " of them where no sum overflows");
+    } else if (MayOverflowInside(case_, plan_)) {
       Add(Verdict::kInconclusive, "suspect",
           Cat(message, "; sums of these inputs may overflow in the accumulator of a right kernel"));
       return;
     }
     Add(Verdict::kFailed, "class", std::move(message));
-  }
-
-  bool MayOverflowInside() const {
-    const DType accumulator = Info(case_.dtype).dtype == DType::kF64 ? DType::kF64 : DType::kF32;
-    return plan_.largest_intermediate > Info(accumulator).max_finite;
   }
 
   void Criteria() {

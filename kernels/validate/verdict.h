@@ -5,7 +5,8 @@
 //                                        whether they are flushed is a property)
 //   beyond the probabilistic bound     → FAILED on zero-mean random data that this
 //                                        product generated, else INCONCLUSIVE (suspect)
-//   wrong class, guard, unwritten      → FAILED, always
+//   wrong class, guard, unwritten      → FAILED, always (INCONCLUSIVE where every wrong
+//                                        class may be an overflow inside a right kernel)
 //   a biased rounding error            → FAILED on zero-mean random data
 //   launches that differ bit by bit    → FAILED
 //   nothing proven (all zeros, empty)  → INCONCLUSIVE
@@ -37,6 +38,9 @@ struct Evidence {
   std::int64_t rechecked = 0;               // [elements] recomputed on the host
   std::string recheck_fault;                // not empty: host and device disagree, and how
   std::vector<std::string> changed_inputs;  // operands the kernel wrote into
+  // Elements of a wrong class that no overflow inside a right kernel explains
+  // (CountClassFaults); none where that is not known of single elements.
+  std::optional<std::int64_t> class_faults;
   std::optional<double> efficiency;
   bool efficiency_due = true;  // false while the timed launches are still to come
 };

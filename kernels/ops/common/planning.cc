@@ -15,11 +15,12 @@ Arithmetic ArithmeticOf(DType input) {
           wide ? 0.0 : accumulator.min_subnormal};
 }
 
-ProductBound MakeProductBound(DType input, std::int64_t k, bool flushes_subnormals) {
+ProductBound MakeProductBound(DType input, std::int64_t k, bool flushes_subnormals,
+                              const Accumulator& accumulator) {
   const Arithmetic a = ArithmeticOf(input);
   const double underflow =
       flushes_subnormals ? static_cast<double>(k) * a.min_normal : UnderflowAllowance(k, a.quantum);
-  return {ProbableFactor(k, a.u), underflow, a.times};
+  return {ProbableFactor(k, AccumulatorOf(input, accumulator)), underflow, a.times};
 }
 
 absl::Status ApplyPatterns(const Case& c, int judged, Plan& plan) {
@@ -36,6 +37,9 @@ absl::Status ApplyPatterns(const Case& c, int judged, Plan& plan) {
       plan.inputs[i].pattern = patterns->size() == 1 ? patterns->front() : (*patterns)[i];
     }
   }
+  for (std::size_t i = 0; i < std::min(c.magnitudes.size(), plan.inputs.size()); ++i) {
+    plan.inputs[i].magnitude = c.magnitudes[i];
+  }
   plan.zero_mean_random =
       std::all_of(plan.inputs.begin(), plan.inputs.begin() + judged,
                   [](const Operand& operand) { return IsZeroMeanRandom(operand.pattern); });
@@ -45,11 +49,21 @@ absl::Status ApplyPatterns(const Case& c, int judged, Plan& plan) {
 double LargestInput(const Plan& plan, int first, int count) {
   double largest = 0;
   for (int i = first; i < first + count; ++i) {
-    const double magnitude = LargestMagnitude(plan.inputs[static_cast<std::size_t>(i)].pattern);
+    const Operand& operand = plan.inputs[static_cast<std::size_t>(i)];
+    const double magnitude = operand.magnitude.value_or(LargestMagnitude(operand.pattern));
     if (!std::isfinite(magnitude)) return 0;
     largest = std::max(largest, magnitude);
   }
   return largest;
+}
+
+double OverflowAllowance(DType input, std::int64_t k, double factor, double addends) {
+  if (input == DType::kF64 || Info(input).is_integer) return 0;
+  // Half: partial sums that err by less than their own magnitude.
+  const double range = Info(DType::kF32).max_finite / 2 - addends;
+  const double scale = std::abs(factor);
+  const ProductBound bound = MakeProductBound(input, k, /*flushes_subnormals=*/false);
+  return std::max(0.0, scale / std::max(1.0, scale) * bound.Allowance(range));
 }
 
 double BytesMoved(const Plan& plan) {

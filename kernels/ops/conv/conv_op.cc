@@ -46,14 +46,21 @@ class Conv final : public Op {
         2.0 * static_cast<double>(plan.output.extents.count()) * static_cast<double>(s.terms());
     plan.accumulations = s.terms();
     plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
-    plan.proven_factor = ProvenOverProbable(s.terms(), plan.accumulator_roundoff);
+    HoldTo(c, AccumulatorOf(c.dtype), plan);
     plan.exact = c.exact || c.dtype == DType::kI8;
-    plan.vacuous = ProbableFactor(s.terms(), plan.accumulator_roundoff) > kVacuousFactor;
     if (absl::Status status = ApplyPatterns(c, 2, plan); !status.ok()) return status;
     const double largest = LargestInput(plan, 0, 2);
     plan.largest_intermediate = static_cast<double>(s.terms()) * largest * largest;
+    plan.overflow_allowance = OverflowAllowance(c.dtype, s.terms(), 1, 0);
     plan.bytes = BytesMoved(plan);
     return plan;
+  }
+
+  void HoldTo(const Case& c, const Accumulator& accumulator, Plan& plan) const override {
+    const std::int64_t terms = MakeConvShape(std::get<ConvProblem>(c.problem)).terms();
+    plan.accumulator = accumulator;
+    plan.proven_factor = ProvenOverProbable(terms, accumulator);
+    plan.vacuous = ProbableFactor(terms, accumulator) > kVacuousFactor;
   }
 
   absl::Status Reference(const Case& c, const Plan& plan, Device& device,
@@ -63,7 +70,7 @@ class Conv final : public Op {
     }
     ConvReferenceCpu(std::get<ConvProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
                      out.value, plan.exact ? nullptr : out.allowance,
-                     c.exact ? LargestElement(plan) : kExactElement);
+                     c.exact ? LargestElement(plan) : kExactElement, plan.accumulator);
     return absl::OkStatus();
   }
 
@@ -90,7 +97,7 @@ class Conv final : public Op {
                    std::span<const std::int64_t> indices, double* value,
                    double* allowance) const override {
     ConvReferenceAt(std::get<ConvProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
-                    indices, value, allowance);
+                    indices, value, allowance, plan.accumulator);
   }
 
   std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {

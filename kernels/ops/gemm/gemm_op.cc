@@ -68,9 +68,8 @@ class Gemm final : public Op {
                  static_cast<double>(p.n) * static_cast<double>(p.k);
     plan.accumulations = p.k;
     plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
-    plan.proven_factor = ProvenOverProbable(p.k, plan.accumulator_roundoff);
+    HoldTo(c, AccumulatorOf(c.dtype), plan);
     plan.exact = c.exact || plan.output.dtype == DType::kI32;
-    plan.vacuous = ProbableFactor(p.k, plan.accumulator_roundoff) > kVacuousFactor;
     // Integer sums are exact; what follows them is fp32.
     if (c.dtype == DType::kI8 && !plan.exact) {
       plan.accumulator_roundoff = AccumulatorRoundoff(DType::kF32);
@@ -90,8 +89,20 @@ class Gemm final : public Op {
         static_cast<double>(p.k) * LargestInput(plan, 0, 1) * LargestInput(plan, 1, 1) *
             std::max(1.0, std::abs(p.alpha * p.scale_a * p.scale_b)) * channel +
         addends;
+    // Columns of a channel_scale have allowances of other scales.
+    if (!p.channel_scale) {
+      plan.overflow_allowance =
+          OverflowAllowance(c.dtype, p.k, p.alpha * p.scale_a * p.scale_b, addends);
+    }
     plan.bytes = BytesMoved(plan);
     return plan;
+  }
+
+  void HoldTo(const Case& c, const Accumulator& accumulator, Plan& plan) const override {
+    const std::int64_t k = std::get<GemmProblem>(c.problem).k;
+    plan.accumulator = accumulator;
+    plan.proven_factor = ProvenOverProbable(k, accumulator);
+    plan.vacuous = ProbableFactor(k, accumulator) > kVacuousFactor;
   }
 
   absl::Status Reference(const Case& c, const Plan& plan, Device& device,
@@ -101,7 +112,7 @@ class Gemm final : public Op {
     }
     GemmReferenceCpu(std::get<GemmProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
                      out.value, plan.exact ? nullptr : out.allowance,
-                     c.exact ? LargestElement(plan) : kExactElement);
+                     c.exact ? LargestElement(plan) : kExactElement, plan.accumulator);
     Saturate(plan.output.dtype, {out.value, static_cast<std::size_t>(plan.output.extents.count())});
     return absl::OkStatus();
   }
@@ -129,7 +140,7 @@ class Gemm final : public Op {
                    std::span<const std::int64_t> indices, double* value,
                    double* allowance) const override {
     GemmReferenceAt(std::get<GemmProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
-                    indices, value, plan.exact ? nullptr : allowance);
+                    indices, value, plan.exact ? nullptr : allowance, plan.accumulator);
     Saturate(plan.output.dtype, {value, indices.size()});
   }
 

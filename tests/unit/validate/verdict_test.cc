@@ -43,6 +43,7 @@ class Verdicts : public ::testing::Test {
     evidence.launches = 10;
     evidence.recheck_fault = fault_;
     evidence.changed_inputs = changed_inputs_;
+    evidence.class_faults = class_faults_;
     return Judge(case_, plan_, evidence);
   }
 
@@ -60,6 +61,7 @@ class Verdicts : public ::testing::Test {
   int variants_ = 1;
   std::string fault_;
   std::vector<std::string> changed_inputs_;
+  std::optional<std::int64_t> class_faults_;
 };
 
 TEST_F(Verdicts, NothingWrongPasses) {
@@ -230,6 +232,16 @@ TEST_F(Verdicts, AClassThatAnOverflowInsideExplainsIsNoFailure) {
   plan_.largest_intermediate = 64 * 1e38;
   ExpectOne(Verdict::kInconclusive, "suspect");
   plan_.largest_intermediate = 64 * 1e30;
+  ExpectOne(Verdict::kFailed, "class");
+}
+
+// An overflow elsewhere is no excuse for an element whose own sums are small.
+TEST_F(Verdicts, AClassThatNoOverflowOfItsOwnExplainsIsAFailure) {
+  result_.class_mismatches = 3;
+  plan_.largest_intermediate = 64 * 1e38;
+  class_faults_ = 0;
+  ExpectOne(Verdict::kInconclusive, "suspect");
+  class_faults_ = 1;
   ExpectOne(Verdict::kFailed, "class");
 }
 

@@ -1,0 +1,31 @@
+// Whether a sum inside a right kernel may overflow on its way to an element whose result is
+// finite: of the case as a whole, from its inputs' magnitudes, and of one element, from its
+// error allowance, which is a known share of the magnitudes it sums.
+#ifndef ASSAY_KERNELS_VALIDATE_OVERFLOW_H_
+#define ASSAY_KERNELS_VALIDATE_OVERFLOW_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "kernels/ops/op.h"
+#include "kernels/runtime/compare.h"
+#include "kernels/runtime/device.h"
+
+namespace assay {
+
+// Whether any element's may, by Plan::largest_intermediate.
+bool MayOverflowInside(const Case& c, const Plan& plan);
+
+// Elements of a wrong class that no such overflow explains: of all that the compare pass
+// found, those with an allowance below Plan::overflow_allowance. Reads the output, only
+// where some are of a wrong class and an overflow may explain it; else, and where the plan
+// cannot tell elements apart, nothing. The device's own errors.
+absl::StatusOr<std::optional<std::int64_t>> CountClassFaults(const Case& c, const Plan& plan,
+                                                             Device& device,
+                                                             const CompareRequest& request,
+                                                             const CompareResult& result);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_VALIDATE_OVERFLOW_H_
