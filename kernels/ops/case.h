@@ -83,6 +83,9 @@ struct Case {
   // The data make every sum exact: no allowance, the correctly rounded result only.
   // Set for probes (Op::Probes), never by a user.
   bool exact = false;
+  // The largest magnitude of each operand, in the plan's order, of data that no pattern
+  // made. Set for comparisons, never by a user.
+  std::vector<double> magnitudes;
 };
 
 // Format of the case's output: out_dtype, or its default; a copy's is its input's.

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/numerics/bound.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/device.h"
@@ -35,6 +36,11 @@ class Kernel {
   // instructions do so by definition. It widens the bound's allowance for underflow, so
   // it is declared with the evidence.
   virtual bool flushes_subnormals() const { return false; }
+  // What the kernel sums products of 8- and 4-bit floats in, where its instructions hold
+  // less than fp32 does by definition (Hopper's tensor cores: 14 bits, blocks of 32). It
+  // widens the error bound, so it is declared with the measurement; it is shown behind
+  // implementation(). Ignored for other formats.
+  virtual Accumulator accumulator() const { return {}; }
   // What the library chose, "brgemm:avx512_core_bf16"; may be empty.
   virtual std::string implementation() const { return {}; }
 };

@@ -69,7 +69,7 @@ class Measurement {
         output_(output),
         probes_(c.checksum_probes > 0 ? c.checksum_probes : kDefaultChecksumProbes),
         seed_(c.seed.value_or(1)),
-        epilogue_(MakeGemmEpilogue(p_, c.dtype, plan.flushes_subnormals)),
+        epilogue_(MakeGemmEpilogue(p_, c.dtype, plan.flushes_subnormals, plan.accumulator)),
         rounding_(OutputRoundingOf(plan.output.dtype, flushes)),
         rows_(p_.batch, p_.m, probes_),
         columns_(p_.batch, p_.n, probes_) {}
@@ -153,8 +153,12 @@ class Measurement {
         !IsWhole(plan_.inputs[1].pattern)) {
       return false;
     }
-    const DType accumulator = plan_.inputs[0].dtype == DType::kF64 ? DType::kF64 : DType::kF32;
-    return product.largest <= std::min(WholeLimit(accumulator), WholeLimit(plan_.output.dtype));
+    const DType input = plan_.inputs[0].dtype;
+    double held = WholeLimit(input == DType::kF64 ? DType::kF64 : DType::kF32);
+    if (const double u = AccumulatorOf(input, plan_.accumulator).roundoff; u > 0) {
+      held = std::min(held, 1.0 / u);
+    }
+    return product.largest <= std::min(held, WholeLimit(plan_.output.dtype));
   }
 
   // Norm of a line's error allowances, from norms of its terms: E is a sum of magnitudes,

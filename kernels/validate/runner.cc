@@ -1,11 +1,13 @@
 #include "kernels/validate/runner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "kernels/bench/roofline.h"
 #include "kernels/bench/sampler.h"
 #include "kernels/numerics/cat.h"
@@ -66,6 +68,7 @@ class Run {
     if (End end = FindKernel()) return end;
     if (End end = launcher_.Prepare(*entry_, *outcome_.plan)) return end;
     outcome_.implementation = launcher_.kernel().implementation();
+    DescribeAccumulator();
     if (ByChecksum()) {
       if (End end = checksum_.Prepare(*op_, plan())) return end;
     }
@@ -106,6 +109,15 @@ class Run {
     if (!plan.ok()) return RefusedBy(plan.status(), "plan");
     outcome_.plan = *std::move(plan);
     return std::nullopt;
+  }
+
+  // What a kernel declares widens its bound: it is never silent.
+  void DescribeAccumulator() {
+    const Accumulator& a = plan().accumulator;
+    if (!(a.roundoff > AccumulatorRoundoff(case_.dtype))) return;
+    std::string& text = outcome_.implementation;
+    if (!text.empty()) text += ", ";
+    text += absl::StrFormat("sums %d products to a relative 2^%g", a.block, std::log2(a.roundoff));
   }
 
   End FindKernel() {

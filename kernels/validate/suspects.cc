@@ -98,6 +98,7 @@ Suspect AlteredCase(const Scene& scene, Case altered, AlteredInputs::Reader read
     if (!plan.ok()) return std::nullopt;
     plan->intermediate_roundoff = scene.plan.intermediate_roundoff;
     plan->flushes_subnormals = scene.plan.flushes_subnormals;
+    plan->accumulator = scene.plan.accumulator;
     const AlteredInputs inputs(scene, *plan, read);
     std::vector<std::int64_t> at;
     for (const WrongElement& e : elements) at.push_back(e.index);

@@ -75,16 +75,15 @@ void AttentionRow(const AttentionProblem& problem, const AttentionBound& bound, 
 
 }  // namespace
 
-double AttentionBound::KeysFactor(std::int64_t visible) const { return ProbableFactor(visible, u); }
-
 AttentionBound MakeAttentionBound(const AttentionProblem& problem, DType input,
-                                  bool flushes_subnormals) {
+                                  bool flushes_subnormals, const Accumulator& accumulator) {
   const Arithmetic arithmetic = ArithmeticOf(input);
   const FormatInfo& p = Info(input);
   AttentionBound bound;
   bound.u = arithmetic.u;
   bound.times = arithmetic.times;
-  bound.dim_factor = ProbableFactor(problem.dim, arithmetic.u);
+  bound.accumulator = AccumulatorOf(input, accumulator);
+  bound.dim_factor = ProbableFactor(problem.dim, bound.accumulator);
   bound.p_roundoff = p.unit_roundoff;
   bound.p_flush = std::max(0.5 * p.min_subnormal, arithmetic.min_normal);
   // Scores lose as little, which is nothing beside their exponential's own roundoff.
@@ -100,20 +99,22 @@ AttentionBound MakeAttentionBound(const AttentionProblem& problem, DType input,
   return bound;
 }
 
-double AttentionProvenFactor(const AttentionProblem& problem, DType input) {
-  const double u = ArithmeticOf(input).u;
-  const double probable = ProbableFactor(problem.KvSeq(), u);
-  const double growth = ProvenFactor(problem.KvSeq(), u) - probable;
-  const double least = Info(input).unit_roundoff + 2 * (probable + 8 * u);
-  return std::max(ProvenOverProbable(problem.dim, u), 1.0 + 2 * growth / least);
+double AttentionProvenFactor(const AttentionProblem& problem, DType input,
+                             const Accumulator& accumulator) {
+  const Accumulator a = AccumulatorOf(input, accumulator);
+  const double probable = ProbableFactor(problem.KvSeq(), a);
+  const double growth = ProvenFactor(problem.KvSeq(), a) - probable;
+  const double least = Info(input).unit_roundoff + 2 * (probable + 8 * ArithmeticOf(input).u);
+  return std::max(ProvenOverProbable(problem.dim, a), 1.0 + 2 * growth / least);
 }
 
 void AttentionReferenceAt(const AttentionProblem& problem, DType input, bool flushes_subnormals,
                           const HostInputs& inputs, std::span<const std::int64_t> indices,
-                          double* value, double* allowance) {
+                          double* value, double* allowance, const Accumulator& accumulator) {
   const std::int64_t dim = problem.dim, keys = problem.KvSeq();
   const std::int64_t kv_heads = problem.KvHeads();
-  const AttentionBound bound = MakeAttentionBound(problem, input, flushes_subnormals);
+  const AttentionBound bound =
+      MakeAttentionBound(problem, input, flushes_subnormals, accumulator);
   const std::size_t width = static_cast<std::size_t>(dim);
   std::vector<double> q(width), row_value(width), row_allowance(width);
   std::vector<double> mask(static_cast<std::size_t>(problem.masked() ? keys : 0));

@@ -9,7 +9,8 @@
 // scale holds scale_q and scale_k. Each of the two that is not 1 adds u·(|q|·|k|)·scale
 // to δ_j, for kernels that scale Q or K first, and a scale_v that is not 1 adds u to ε,
 // for those that scale V, or else the result.
-// c_n = min(8·√n·u, γ_(n+8)) for n visible keys, c_d likewise for dim; u_P the
+// c_n = min(8·√n·u_a, γ_(n+8)) for n visible keys, c_d likewise for dim, u_a being u or the
+// roundoff of the narrower accumulator that a kernel declares; u_P the
 // unit roundoff of the format P is held in, which is the input's, since kernels
 // round P to it before the second product; w the most that P loses to underflow:
 // half its smallest subnormal, or the accumulator's smallest normal, which fast
@@ -27,6 +28,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/ops/attention/attention_bound.h"
 #include "kernels/ops/attention/problem.h"
 #include "kernels/ops/op.h"
 
@@ -38,29 +40,8 @@ inline std::int64_t VisibleKeys(const AttentionProblem& p, std::int64_t query) {
   return std::clamp<std::int64_t>(query + 1 + p.KvSeq() - p.seq, 0, p.KvSeq());
 }
 
-// What ε is made of.
-struct AttentionBound {
-  double u = 0;
-  double times = 1;
-  double dim_factor = 0;   // c_d
-  double p_roundoff = 0;   // u_P
-  double p_flush = 0;      // w
-  double flush = 0;        // what sums of P·V lose where the kernel flushes subnormals
-  double scale = 0;        // with scale_q and scale_k
-  double value_scale = 1;  // scale_v
-  double value_error = 0;  // of scale_v
-  double score_error = 0;  // of scale_q and scale_k: their part of c_d
-
-  // c_n
-  double KeysFactor(std::int64_t visible) const;
-  // δ of a score s = scale·q·k with the absolute product |q|·|k|.
-  double ScoreError(double score, double absolute) const {
-    return (dim_factor + score_error) * absolute * std::abs(scale) + u * std::abs(score);
-  }
-};
-
 AttentionBound MakeAttentionBound(const AttentionProblem& problem, DType input,
-                                  bool flushes_subnormals);
+                                  bool flushes_subnormals, const Accumulator& accumulator = {});
 
 // κ, an upper bound of proven over probabilistic E. The proven E has γ_(n+8) and γ_(dim+8)
 // in the place of c_n and c_d, and nothing else: u_P, w, 8·u and the terms of s are
@@ -81,12 +62,13 @@ AttentionBound MakeAttentionBound(const AttentionProblem& problem, DType input,
 // twice their growth. Scores where c_d·t is most of E, of tens for fp32 and of hundreds for
 // fp16, and early rows of a causal problem are given more, up to κ: of 16384 keys 1.5 for
 // 8-bit floats and bf16, 4 for fp16, 16 for fp32.
-double AttentionProvenFactor(const AttentionProblem& problem, DType input);
+double AttentionProvenFactor(const AttentionProblem& problem, DType input,
+                             const Accumulator& accumulator = {});
 
 // r and E of some output elements, by plain loops; `indices` sorted.
 void AttentionReferenceAt(const AttentionProblem& problem, DType input, bool flushes_subnormals,
                           const HostInputs& inputs, std::span<const std::int64_t> indices,
-                          double* value, double* allowance);
+                          double* value, double* allowance, const Accumulator& accumulator = {});
 
 }  // namespace assay
 

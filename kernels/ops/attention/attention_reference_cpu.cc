@@ -158,13 +158,14 @@ HWY_EXPORT(Weights);
 class Runner {
  public:
   Runner(const AttentionProblem& problem, DType input, bool flushes_subnormals,
-         std::span<const TensorView> inputs, double* value, double* allowance)
+         std::span<const TensorView> inputs, double* value, double* allowance,
+         const Accumulator& accumulator)
       : problem_(problem),
         input_(input),
         inputs_(inputs),
         value_(value),
         allowance_(allowance),
-        bound_(MakeAttentionBound(problem, input, flushes_subnormals)) {
+        bound_(MakeAttentionBound(problem, input, flushes_subnormals, accumulator)) {
     // P and W of a block take 16 bytes a pair: fewer queries where keys are many.
     constexpr std::int64_t kManyKeys = 4096;
     queries_ = problem.KvSeq() > kManyKeys ? kMaxQueries / 2 : kMaxQueries;
@@ -328,8 +329,9 @@ class Runner {
 }  // namespace
 
 double AttentionReferenceCpu(const AttentionProblem& problem, DType input, bool flushes_subnormals,
-                             std::span<const TensorView> inputs, double* value, double* allowance) {
-  return Runner(problem, input, flushes_subnormals, inputs, value, allowance).Run();
+                             std::span<const TensorView> inputs, double* value, double* allowance,
+                             const Accumulator& accumulator) {
+  return Runner(problem, input, flushes_subnormals, inputs, value, allowance, accumulator).Run();
 }
 
 }  // namespace assay

@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "kernels/numerics/bound.h"
 #include "kernels/ops/attention/problem.h"
 #include "kernels/runtime/tensor.h"
 
@@ -13,7 +14,8 @@ namespace assay {
 // Views in plan order, in this process's memory. value and allowance are
 // [batch, heads, seq, dim]. Returns the largest |score| of a visible pair.
 double AttentionReferenceCpu(const AttentionProblem& problem, DType input, bool flushes_subnormals,
-                             std::span<const TensorView> inputs, double* value, double* allowance);
+                             std::span<const TensorView> inputs, double* value, double* allowance,
+                             const Accumulator& accumulator = {});
 
 }  // namespace assay
 

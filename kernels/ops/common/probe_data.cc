@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "kernels/numerics/bound.h"
 #include "kernels/numerics/cat.h"
 #include "kernels/ops/common/exact_product.h"
 
@@ -32,10 +33,11 @@ Case ProbeCase(const Case& c, Problem problem, std::string pattern, bool exact) 
   return probe;
 }
 
-double SparseDensity(std::int64_t k, DType output) {
+double SparseDensity(std::int64_t k, DType input, DType output) {
   constexpr double kDeviations = 6;
   const FormatInfo& f = Info(output);
-  const double range = f.is_integer ? 0x1p24 : std::min(0x1p24, 2 / f.machine_epsilon);
+  const double sums = MayBeSummedNarrowly(input) ? 1 / kNarrowestRoundoff : 0x1p24;
+  const double range = f.is_integer ? sums : std::min(sums, 2 / f.machine_epsilon);
   return DensityFor((range / kDeviations) * (range / kDeviations), k);
 }
 
@@ -50,8 +52,11 @@ std::optional<Pattern> IntegerData(std::int64_t k, DType input, DType output, co
       (-kDeviations + std::sqrt(kDeviations * kDeviations + 4 * kMean * std::max(0.0, most))) /
       (2 * kMean);
   if (root < 1) return std::nullopt;
-  // What is added to a scaled sum has smaller units than it: it leaves fewer bits to it.
-  const double accumulator = (use.plain() ? 0x1p23 : 0x1p18) / kLargest;
+  // What is added to a scaled sum has smaller units than it: it leaves fewer bits to it. A
+  // narrow accumulator has but the products: what follows them is fp32 everywhere.
+  const double sums = use.plain() ? 0x1p23 : 0x1p18;
+  const double accumulator =
+      (MayBeSummedNarrowly(input) ? 1 / kNarrowestRoundoff : sums) / kLargest;
   const double density = DensityFor(std::min(root * root, accumulator), k);
   if (density < 1) return Pattern{PatternKind::kExactInts, density, kBits};
 
@@ -76,7 +81,7 @@ std::vector<KernelProbe> ProductProbes(const Case& c, const Problem& problem, st
   std::vector<KernelProbe> probes;
   // Integer kernels are judged exactly on any data: the one is for its digest.
   if (!Info(output).is_integer) {
-    const Pattern sparse = {PatternKind::kExactSparse, SparseDensity(k, output), 0};
+    const Pattern sparse = {PatternKind::kExactSparse, SparseDensity(k, c.dtype, output), 0};
     probes.push_back({"exact-sparse", ProbeCase(c, problem, ToString(sparse), /*exact=*/true)});
   }
   KernelProbe integers{"exact-integers", {}};

@@ -28,11 +28,13 @@ struct SumUse {
 };
 
 // exact-sparse: ±1, so dense that a sum of k products is within the integers that the
-// output's format holds all of (six deviations of it), 1 where every product fits.
-double SparseDensity(std::int64_t k, DType output);
+// output's format and the narrowest accumulator of the input's hold all of (six deviations
+// of it), 1 where every product fits.
+double SparseDensity(std::int64_t k, DType input, DType output);
 
-// exact-integers: 1 to 4, so dense that sums stay exact in an fp32 accumulator and
-// below the output's overflow (ten deviations). Where sums of k such products are all
+// exact-integers: 1 to 4, so dense that sums stay exact in an fp32 accumulator, of 8- and
+// 4-bit floats in one of 14 bits, which some hardware has, and below the output's overflow
+// (ten deviations). Where sums of k such products are all
 // within the integers that a 16-bit output holds, 1 to a larger power of two that the
 // input holds all integers of, so that rounding shows. Nothing where no such sum exists.
 std::optional<Pattern> IntegerData(std::int64_t k, DType input, DType output, const SumUse& use);

@@ -86,7 +86,7 @@ ConvShape MakeConvShape(const ConvProblem& problem) {
 
 void ConvReferenceAt(const ConvProblem& problem, DType input, bool flushes_subnormals,
                      const HostInputs& inputs, std::span<const std::int64_t> indices, double* value,
-                     double* allowance) {
+                     double* allowance, const Accumulator& accumulator) {
   const ConvShape s = MakeConvShape(problem);
   const std::int64_t terms = s.terms();
   const auto patch_id = [&](const Place& p) {
@@ -115,7 +115,7 @@ void ConvReferenceAt(const ConvProblem& problem, DType input, bool flushes_subno
   const auto tap_of = [&](std::int64_t term) {
     return s.channels_last ? term / s.group_channels() : term % s.taps();
   };
-  const ProductBound bound = MakeProductBound(input, terms, flushes_subnormals);
+  const ProductBound bound = MakeProductBound(input, terms, flushes_subnormals, accumulator);
   for (std::size_t i = 0; i < indices.size(); ++i) {
     DotSums sums;
     if (finite) {

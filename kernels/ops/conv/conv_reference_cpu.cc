@@ -143,15 +143,15 @@ bool AllFinite(const TensorView& view) {
 
 void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subnormals,
                       std::span<const TensorView> inputs, double* value, double* allowance,
-                      double largest) {
+                      double largest, const Accumulator& accumulator) {
   const ConvShape s = MakeConvShape(problem);
-  const ProductBound bound = MakeProductBound(input, s.terms(), flushes_subnormals);
+  const ProductBound bound = MakeProductBound(input, s.terms(), flushes_subnormals, accumulator);
   if (!AllFinite(inputs[1])) {
     // A product would take 0·inf where a tap lies in the padding; the plain loops
     // know better, and such data are for tests.
     const ViewInputs views(inputs);
     const std::vector<std::int64_t> all = AllIndices(s.batch * s.filters * s.positions());
-    ConvReferenceAt(problem, input, flushes_subnormals, views, all, value, allowance);
+    ConvReferenceAt(problem, input, flushes_subnormals, views, all, value, allowance, accumulator);
     return;
   }
   const std::int64_t filters = s.group_filters(), positions = s.positions();

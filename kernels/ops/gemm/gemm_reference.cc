@@ -1,7 +1,6 @@
 #include "kernels/ops/gemm/gemm_reference.h"
 
 #include <algorithm>
-#include <numbers>
 
 #include "kernels/ops/common/dot.h"
 #include "kernels/ops/common/vector_cache.h"
@@ -42,49 +41,13 @@ void ReadVectors(const HostInputs& inputs, int operand, std::int64_t extent, std
 
 }  // namespace
 
-double Activate(Activation activation, double x) {
-  switch (activation) {
-    case Activation::kRelu:
-      return x < 0.0 ? 0.0 : x;  // NaN stays
-    case Activation::kGelu:
-      return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
-    case Activation::kGeluTanh: {
-      const double z = std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x);
-      return x / (1.0 + std::exp(-2.0 * z));
-    }
-    case Activation::kNone:
-      break;
-  }
-  return x;
-}
-
-double GemmEpilogue::Allowance(double sum, double absolute, double c0, double scale,
-                               double bias) const {
-  const double x = Sum(sum, c0, scale, bias);
-  const double r = Activate(activation, x);
-  if (!std::isfinite(x) || !std::isfinite(r)) return 0.0;
-  double e = std::abs(factor * scale) * product.Allowance(absolute);
-  if (!plain) {
-    const double scaled = std::abs(factor * scale * sum);
-    const double added = beta != 0.0 ? std::abs(beta * c0) : 0.0;
-    const double shifted = adds_bias ? std::abs(bias) : 0.0;
-    double terms = roundings * scaled + added + shifted + std::abs(x);
-    if (beta != 0.0 && adds_bias) terms += scaled + added + shifted;
-    e += times * (u * terms + underflow);
-  }
-  if (activation == Activation::kGelu || activation == Activation::kGeluTanh) {
-    constexpr double kSteepest = 1.13;
-    e = kSteepest * e + times * 4.0 * u * (std::abs(x) + std::abs(r));
-  }
-  return e;
-}
-
-GemmEpilogue MakeGemmEpilogue(const GemmProblem& problem, DType input, bool flushes_subnormals) {
+GemmEpilogue MakeGemmEpilogue(const GemmProblem& problem, DType input, bool flushes_subnormals,
+                              const Accumulator& accumulator) {
   // Of the epilogue: integers leave theirs behind there.
   const bool integer = Info(input).is_integer;
   const Arithmetic arithmetic = ArithmeticOf(integer ? DType::kF32 : input);
   GemmEpilogue e;
-  e.product = MakeProductBound(input, problem.k, flushes_subnormals);
+  e.product = MakeProductBound(input, problem.k, flushes_subnormals, accumulator);
   int factors = integer ? 1 : 0;
   for (double f : {problem.alpha, problem.scale_a, problem.scale_b}) {
     e.factor *= KernelScalar(input, f);
@@ -105,7 +68,7 @@ GemmEpilogue MakeGemmEpilogue(const GemmProblem& problem, DType input, bool flus
 
 void GemmReferenceAt(const GemmProblem& problem, DType input, bool flushes_subnormals,
                      const HostInputs& inputs, std::span<const std::int64_t> indices, double* value,
-                     double* allowance) {
+                     double* allowance, const Accumulator& accumulator) {
   const std::int64_t m = problem.m, n = problem.n, k = problem.k;
   std::vector<std::int64_t> row_ids, col_ids;
   for (std::int64_t index : indices) {
@@ -117,7 +80,7 @@ void GemmReferenceAt(const GemmProblem& problem, DType input, bool flushes_subno
   ReadVectors(inputs, 0, m, k, !problem.trans_a, a);
   ReadVectors(inputs, 1, n, k, problem.trans_b, b);
 
-  const GemmEpilogue epilogue = MakeGemmEpilogue(problem, input, flushes_subnormals);
+  const GemmEpilogue epilogue = MakeGemmEpilogue(problem, input, flushes_subnormals, accumulator);
   std::vector<double> scales, biases;  // of all columns
   const auto read = [&](int operand, std::vector<double>& columns) {
     columns.resize(static_cast<std::size_t>(n));

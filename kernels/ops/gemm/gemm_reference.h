@@ -22,48 +22,21 @@
 #include <span>
 
 #include "kernels/ops/common/planning.h"
+#include "kernels/ops/gemm/gemm_epilogue.h"
 #include "kernels/ops/gemm/problem.h"
 #include "kernels/ops/op.h"
 
 namespace assay {
 
-// act(x) in FP64, without cancellation.
-double Activate(Activation activation, double x);
-
-// From the two sums of an element to r and E.
-struct GemmEpilogue {
-  ProductBound product;
-  double factor = 1;  // α·scale_a·scale_b
-  double beta = 0;
-  Activation activation = Activation::kNone;
-  bool adds_bias = false;
-  bool plain = true;     // r = S
-  double roundings = 1;  // n above
-  double u = 0;
-  double times = 1;
-  double underflow = 0;  // of the epilogue's own operations
-
-  // x, given s_j and b_j of the column.
-  double Sum(double sum, double c0, double scale, double bias) const {
-    if (plain) return sum;
-    double x = factor * scale * sum;
-    if (beta != 0.0) x += beta * c0;
-    if (adds_bias) x += bias;
-    return x;
-  }
-  double Value(double sum, double c0, double scale, double bias) const {
-    return Activate(activation, Sum(sum, c0, scale, bias));
-  }
-  double Allowance(double sum, double absolute, double c0, double scale, double bias) const;
-};
-
-GemmEpilogue MakeGemmEpilogue(const GemmProblem& problem, DType input, bool flushes_subnormals);
+// accumulator: of MakeProductBound; everything but S is fp32's.
+GemmEpilogue MakeGemmEpilogue(const GemmProblem& problem, DType input, bool flushes_subnormals,
+                              const Accumulator& accumulator = {});
 
 // r and E of some output elements, by plain loops; `indices` sorted. allowance nullptr:
 // only values.
 void GemmReferenceAt(const GemmProblem& problem, DType input, bool flushes_subnormals,
                      const HostInputs& inputs, std::span<const std::int64_t> indices, double* value,
-                     double* allowance);
+                     double* allowance, const Accumulator& accumulator = {});
 
 }  // namespace assay
 

@@ -44,8 +44,8 @@ void Finish(const GemmProblem& problem, const GemmEpilogue& epilogue,
 
 void GemmReferenceCpu(const GemmProblem& problem, DType input, bool flushes_subnormals,
                       std::span<const TensorView> inputs, double* value, double* allowance,
-                      double largest) {
-  const GemmEpilogue epilogue = MakeGemmEpilogue(problem, input, flushes_subnormals);
+                      double largest, const Accumulator& accumulator) {
+  const GemmEpilogue epilogue = MakeGemmEpilogue(problem, input, flushes_subnormals, accumulator);
   const Extents& ae = inputs[0].extents;
   const Extents& be = inputs[1].extents;
 

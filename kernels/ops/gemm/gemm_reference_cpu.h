@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "kernels/numerics/bound.h"
 #include "kernels/ops/common/exact_product.h"
 #include "kernels/ops/gemm/problem.h"
 #include "kernels/runtime/tensor.h"
@@ -16,7 +17,7 @@ namespace assay {
 // magnitude up to `largest` (see exact_product.h), whose values have no allowance.
 void GemmReferenceCpu(const GemmProblem& problem, DType input, bool flushes_subnormals,
                       std::span<const TensorView> inputs, double* value, double* allowance,
-                      double largest = kExactElement);
+                      double largest = kExactElement, const Accumulator& accumulator = {});
 
 }  // namespace assay
 

@@ -113,6 +113,49 @@ TEST(Plan, FlushedSubnormalsWidenTheAllowance) {
   EXPECT_LT(flushed, 65 * 0x1p-126);
 }
 
+// A declared accumulator of 14 bits, blocks of 32: γ_(k/32 + 8) of 2^-13 in the place of
+// γ_(k+8) of 2^-24, of 8-bit floats alone.
+TEST(Plan, ADeclaredAccumulatorWidensTheAllowance) {
+  const Accumulator declared{0x1p-13, 32};
+  const auto widened = [&](const Problem& problem, DType t) {
+    const Case c = MakeCase(problem, t);
+    const Op& op = *FindOp(OpName(problem));
+    Plan plan = PlanOf(c);
+    const Tensors tensors(plan, [](int, std::int64_t) { return 1.0; });
+    const double own = PlainReference(op, c, plan, tensors).allowance[0];
+    op.HoldTo(c, declared, plan);
+    const double wide = PlainReference(op, c, plan, tensors).allowance[0];
+    const auto device = MakeCpuDevice(0, ArenaOptions{.max_bytes = 1 << 20});
+    const auto count = static_cast<std::size_t>(plan.output.extents.count());
+    std::vector<double> value(count), allowance(count);
+    ReferenceBuffers out{value.data(), allowance.data()};
+    EXPECT_TRUE(op.Reference(c, plan, *device, tensors.views(), out).ok());
+    EXPECT_NEAR(allowance[0], wide, 1e-9 * wide) << op.name();
+    return std::pair(own, wide);
+  };
+  const double k = 1024;
+  const double gamma = 40 * 0x1p-13 / (1 - 40 * 0x1p-13);  // below 8·√32·2^-13
+  const auto [gemm_own, gemm] = widened(GemmProblem{.m = 2, .n = 3, .k = 1024}, DType::kE4M3FN);
+  EXPECT_NEAR(gemm_own, 8 * 32 * 0x1p-24 * k, 1e-9 * k);
+  EXPECT_NEAR(gemm, gamma * k, 1e-9 * k);
+  ConvProblem conv;
+  conv.batch = 1;
+  conv.channels = 1024;
+  conv.filters = 2;
+  conv.input = {3, 3};
+  conv.kernel = {1, 1};
+  EXPECT_NEAR(widened(conv, DType::kE5M2).second, gamma * k, 1e-9 * k);
+  const auto [own, wide] =
+      widened(AttentionProblem{.heads = 1, .seq = 1, .kv_seq = 1024, .dim = 32}, DType::kE4M3FN);
+  // V is 1: twice c_n and four times c_d·|q|·|k|·scale, with both sums' own.
+  const double d = 8 * 0x1p-13, absolute = std::sqrt(32.0);  // 8·√1 < γ_9
+  const double grown =
+      2 * (gamma - 256 * 0x1p-24) + 4 * absolute * (d - 40 * 0x1p-24 / (1 - 40 * 0x1p-24));
+  EXPECT_NEAR(wide - own, grown, 1e-3 * grown);
+  const auto [bf16_own, bf16] = widened(GemmProblem{.m = 2, .n = 3, .k = 1024}, DType::kBF16);
+  EXPECT_EQ(bf16, bf16_own);
+}
+
 TEST(Samples, AreSortedUniqueEnoughAndReachTheEnds) {
   for (const Case& c : OneOfEach()) {
     const Plan plan = PlanOf(c);

@@ -366,9 +366,9 @@ TEST_F(ProbesTest, AGoldenDigestIsHeldAgainst) {
 // ---- what the data are
 
 TEST(ProbeData, DensitiesKeepSumsInsideTheFormat) {
-  EXPECT_EQ(SparseDensity(1024, DType::kBF16), 1.0);
-  EXPECT_LT(SparseDensity(65536, DType::kBF16), 0.2);
-  EXPECT_EQ(SparseDensity(1 << 20, DType::kF32), 1.0);
+  EXPECT_EQ(SparseDensity(1024, DType::kBF16, DType::kBF16), 1.0);
+  EXPECT_LT(SparseDensity(65536, DType::kBF16, DType::kBF16), 0.2);
+  EXPECT_EQ(SparseDensity(1 << 20, DType::kF32, DType::kF32), 1.0);
   const auto integers = [](std::int64_t k, DType t) { return *IntegerData(k, t, t, {}); };
   EXPECT_EQ(integers(4096, DType::kF16), (Pattern{PatternKind::kExactInts, 1, 2}));
   EXPECT_LT(integers(1 << 16, DType::kF16).a, 0.5);
@@ -388,6 +388,33 @@ TEST(ProbeData, ShortSumsStillNeedRounding) {
   }
   EXPECT_EQ(IntegerData(64, DType::kF32, DType::kF32, {})->b, 2);
   EXPECT_LE(IntegerData(64, DType::kE5M2, DType::kF16, {})->b, 3);
+}
+
+// Of 8- and 4-bit floats, so that hardware with accumulators of 14 bits gives the digests of
+// all others: every partial sum, in any order, is at most 2^13, ten deviations and more.
+TEST(ProbeData, SumsOfNarrowFloatsFitFourteenBits) {
+  for (const DType t : {DType::kE4M3FN, DType::kE5M2FNUZ, DType::kE2M1}) {
+    for (const DType out : {DType::kF32, DType::kF16, DType::kBF16}) {
+      for (const std::int64_t k : {64, 512, 513, 4096, 1 << 20, 1 << 24}) {
+        SCOPED_TRACE(testing::Message() << Name(t) << " " << Name(out) << " " << k);
+        const double length = static_cast<double>(k);
+        const double d = SparseDensity(k, t, out);
+        EXPECT_LE(6 * std::sqrt(length) * d, 0x1p13 * (1 + 1e-12));
+        for (const SumUse& use : {SumUse{}, SumUse{.factor = 2, .addend = 8}}) {
+          const auto p = IntegerData(k, t, out, use);
+          ASSERT_TRUE(p.has_value());
+          const double products = length * p->a * p->a, largest = std::exp2(2 * p->b);
+          if (p->a == 1) {
+            EXPECT_LE(length * largest, 0x1p13);
+          } else {
+            EXPECT_EQ(p->b, 2);
+            EXPECT_LE(6.25 * products + 10 * std::sqrt(56.25 * products), 0x1p13);
+            EXPECT_GT(6.25 * products, 0x1p10);  // many products, still
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(ProbeData, ScalarsBecomePowersOfTwo) {
