@@ -2,10 +2,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include "kernels/providers/builtin/builtin.h"
-#include "kernels/providers/onednn/onednn.h"
-#include "kernels/providers/openblas/openblas.h"
-#include "kernels/providers/planted/planted.h"
 #include "kernels/providers/provider.h"
 
 namespace assay {
@@ -27,26 +23,6 @@ const KernelEntry* Registry::Find(std::string_view op, std::string_view provider
     if (e.op == op && e.provider == provider && e.backend == backend) return &e;
   }
   return nullptr;
-}
-
-void RegisterAll(Registry& r) {
-  r.Add(BuiltinGemmCpu());
-  r.Add(BuiltinConvCpu());
-  r.Add(BuiltinAttentionCpu());
-  r.Add(BuiltinSoftmaxCpu());
-  r.Add(BuiltinLayerNormCpu());
-  r.Add(BuiltinCopyCpu());
-  r.Add(OnednnGemm());
-  r.Add(OnednnConv());
-  r.Add(OnednnAttention());
-  r.Add(OnednnSoftmax());
-  r.Add(OnednnLayerNorm());
-  r.Add(OnednnCopy());
-  r.Add(OpenblasGemm());
-  r.Add(OpenblasConv());
-  r.Add(OpenblasAttention());
-  r.Add(OpenblasCopy());
-  for (KernelEntry& planted : PlantedKernels()) r.Add(std::move(planted));
 }
 
 }  // namespace assay

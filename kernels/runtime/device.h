@@ -112,6 +112,10 @@ class Device {
     return absl::UnimplementedError("this backend takes no tensors from the host");
   }
 
+  // An error once the device has lost its context, as after an illegal address on a GPU:
+  // no call succeeds any more, and the process must end.
+  virtual absl::Status health() const { return absl::OkStatus(); }
+
   // Waits until all work that was enqueued is done; returns its error.
   virtual absl::Status Synchronize() = 0;
   // A steady clock [seconds].

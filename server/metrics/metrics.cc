@@ -46,8 +46,8 @@ constexpr std::size_t kKernelsPerDevice =
     (kSeriesPerDevice - kSeriesReserved - kUnsupportedPerDevice) / kSeriesPerKernel;
 
 constexpr std::string_view kOther = "other";
-constexpr std::array<std::string_view, 7> kRestartReasons = {
-    "crash", "exit", "timeout", "memory", "cancelled", "idle", "start"};
+constexpr std::array<std::string_view, 8> kRestartReasons = {
+    "crash", "exit", "timeout", "memory", "cancelled", "fault", "idle", "start"};
 
 // ρ of an output of which an element has no bound (a wrong class): above all others.
 constexpr double kNoBound = 1e9;

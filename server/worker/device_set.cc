@@ -27,15 +27,7 @@ namespace {
 
 constexpr absl::Duration kProbeDeadline = absl::Seconds(60);
 
-struct Backend {
-  std::string_view name;
-  std::string_view unavailable;  // why this build has none; empty: probe it
-};
-constexpr std::array<Backend, 3> kBackends = {{
-    {"cpu", ""},
-    {"cuda", "this build has no CUDA backend"},
-    {"hip", "this build has no HIP backend"},
-}};
+constexpr std::array<std::string_view, 3> kBackends = {"cpu", "cuda", "hip"};
 
 bool Matches(std::string_view pattern, std::string_view id) {
   return fnmatch(std::string(pattern).c_str(), std::string(id).c_str(), 0) == 0;
@@ -59,8 +51,10 @@ std::vector<std::string> WorkerArgs(const DiscoverOptions& options, std::string_
   return {Cat("--device=", device), Cat("--arena-bytes=", options.arena_bytes)};
 }
 
-absl::StatusOr<worker::v1::DescribeResponse> Probe(const DiscoverOptions& options,
-                                                   std::string_view device) {
+// What a worker prints that is started with `args` to tell of `what`, as a message.
+template <class Message>
+absl::StatusOr<Message> Ask(const DiscoverOptions& options, std::vector<std::string> args,
+                            std::string_view what) {
   int out[2], err[2];
   if (pipe2(out, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe for a probe");
   const absl::Cleanup close_out = [&] { close(out[0]); };
@@ -71,8 +65,7 @@ absl::StatusOr<worker::v1::DescribeResponse> Probe(const DiscoverOptions& option
   const absl::Cleanup close_err = [&] { close(err[0]); };
   ProcessOptions process_options;
   process_options.path = options.worker_path;
-  process_options.args = WorkerArgs(options, device);
-  process_options.args.emplace_back("--probe");
+  process_options.args = std::move(args);
   process_options.args.push_back(Cat("--parent-pid=", getpid()));
   process_options.environment = WorkerEnvironment();
   process_options.stdout_fd = out[1];
@@ -88,16 +81,37 @@ absl::StatusOr<worker::v1::DescribeResponse> Probe(const DiscoverOptions& option
   const std::optional<ExitCause> cause = (*process)->Wait(deadline);
   if (!cause) {
     return absl::InternalError(
-        Cat("the probe of ", device, " did not end within ", absl::FormatDuration(kProbeDeadline)));
+        Cat("the probe of ", what, " did not end within ", absl::FormatDuration(kProbeDeadline)));
   }
-  worker::v1::DescribeResponse response;
-  if (cause->signal != 0 || cause->status != 0 || !response.ParseFromString(answer)) {
+  Message message;
+  if (cause->signal != 0 || cause->status != 0 || !message.ParseFromString(answer)) {
     const std::string said = ReadAll(err[0], absl::Now() + absl::Seconds(1));
     const std::vector<std::string> lines = absl::StrSplit(said, '\n', absl::SkipWhitespace());
-    return absl::InternalError(Cat("the probe of ", device, " ", cause->Text(),
+    return absl::InternalError(Cat("the probe of ", what, " ", cause->Text(),
                                    lines.empty() ? "" : ": ", lines.empty() ? "" : lines.back()));
   }
-  return response;
+  return message;
+}
+
+absl::StatusOr<worker::v1::DescribeResponse> Probe(const DiscoverOptions& options,
+                                                   std::string_view device) {
+  std::vector<std::string> args = WorkerArgs(options, device);
+  args.emplace_back("--probe");
+  return Ask<worker::v1::DescribeResponse>(options, std::move(args), device);
+}
+
+// How many devices a backend has here, or why none.
+worker::v1::DeviceList List(const DiscoverOptions& options, std::string_view backend) {
+  worker::v1::DeviceList answer;
+  if (backend == "cpu") {  // one device, all cores of it
+    answer.set_count(1);
+    return answer;
+  }
+  auto list =
+      Ask<worker::v1::DeviceList>(options, {Cat("--list=", backend)}, Cat("backend ", backend));
+  if (list.ok()) return *std::move(list);
+  answer.set_unavailable_reason(std::string(list.status().message()));
+  return answer;
 }
 
 v1::Device Unavailable(std::string_view id, std::string_view backend, std::string_view reason) {
@@ -191,34 +205,52 @@ std::vector<std::string> WorkerEnvironment() {
 absl::StatusOr<DeviceSet> DiscoverDevices(const DiscoverOptions& options) {
   DeviceSet set;
   std::set<std::string> seen;
+  const auto unavailable = [&](std::string_view id, std::string_view backend,
+                               std::string_view reason) {
+    if (!seen.emplace(id).second) return;
+    set.unavailable.push_back(Unavailable(id, backend, reason));
+  };
   for (const std::string& wanted : options.devices) {
     const std::string backend_name = wanted.substr(0, wanted.find(':'));
     bool known = false;
-    for (const Backend& backend : kBackends) {
-      if (!Matches(backend_name, backend.name)) continue;
+    for (const std::string_view backend : kBackends) {
+      if (!Matches(backend_name, backend)) continue;
       known = true;
-      if (!backend.unavailable.empty()) {
-        if (seen.emplace(backend.name).second) {
-          set.unavailable.push_back(Unavailable(backend.name, backend.name, backend.unavailable));
-        }
+      const worker::v1::DeviceList list = List(options, backend);
+      if (list.count() == 0) {
+        // One that was asked for by its number is listed by it.
+        const bool one = wanted.find_first_of("*?[") == wanted.npos && wanted != backend;
+        unavailable(one ? std::string_view(wanted) : backend, backend, list.unavailable_reason());
         continue;
       }
-      // The CPU is one device, all cores of it.
-      const std::string id = Cat(backend.name, ":0");
-      const bool whole_backend = backend_name == wanted;
-      if (!whole_backend && !Matches(wanted, id)) {
-        return absl::InvalidArgumentError(
-            Cat("--devices: there is no ", wanted, "; this node has ", id));
+      bool matched = false;
+      for (int ordinal = 0; ordinal < list.count(); ++ordinal) {
+        const std::string id = Cat(backend, ":", ordinal);
+        if (backend_name != wanted && !Matches(wanted, id)) continue;
+        matched = true;
+        if (seen.contains(id)) continue;
+        absl::StatusOr<worker::v1::DescribeResponse> found = Probe(options, id);
+        if (!found.ok() && backend != "cpu") {
+          unavailable(id, backend, std::string(found.status().message()));
+          continue;
+        }
+        if (!found.ok()) return found.status();
+        seen.insert(id);
+        if (absl::Status s = CheckArenaBytes(found->device(), options.arena_bytes); !s.ok()) {
+          return s;
+        }
+        Log(LogLevel::kInfo, "device.found",
+            {{"device", id},
+             {"model", found->device().model()},
+             {"memory_bytes", found->device().memory_bytes()}});
+        set.executors.push_back(Supervise(options, *found));
       }
-      if (!seen.insert(id).second) continue;
-      absl::StatusOr<worker::v1::DescribeResponse> found = Probe(options, id);
-      if (!found.ok()) return found.status();
-      if (absl::Status s = CheckArenaBytes(found->device(), options.arena_bytes); !s.ok()) return s;
-      Log(LogLevel::kInfo, "device.found",
-          {{"device", id},
-           {"model", found->device().model()},
-           {"memory_bytes", found->device().memory_bytes()}});
-      set.executors.push_back(Supervise(options, *found));
+      if (matched) continue;
+      const std::string has = list.count() == 1
+                                  ? Cat(backend, ":0")
+                                  : Cat(backend, ":0 to ", backend, ":", list.count() - 1);
+      return absl::InvalidArgumentError(
+          Cat("--devices: there is no ", wanted, "; this node has ", has));
     }
     if (!known) {
       return absl::InvalidArgumentError(Cat("--devices: unknown backend in \"", wanted,

@@ -264,6 +264,11 @@ std::string WorkerLink::Where() const {
 }
 
 Death WorkerLink::Bury(CallEnd end, absl::Duration limit, const CallLimits& limits) {
+  if (end == CallEnd::kDeviceLost) {
+    process_->Kill();
+    process_->Wait(absl::Now() + kReapDeadline);
+    return {"fault", "fault", "the device lost its context"};
+  }
   std::optional<ExitCause> cause = process_->Wait(absl::Now() + kCauseDeadline);
   const bool alive = !cause;
   if (alive) {

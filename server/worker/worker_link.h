@@ -24,7 +24,8 @@
 namespace assay {
 
 // How a call ended. In all cases but kAnswered the worker is dead or dying.
-enum class CallEnd { kAnswered, kBroken, kDeadline, kCancelled, kMemory };
+// kDeviceLost: it was answered, and nothing more can be.
+enum class CallEnd { kAnswered, kBroken, kDeadline, kCancelled, kMemory, kDeviceLost };
 
 struct CallLimits {
   absl::Time deadline = absl::InfiniteFuture();
@@ -39,7 +40,7 @@ struct CallResult {
 };
 
 struct Death {
-  std::string_view finding;         // of a case's result: crash, timeout, memory, cancelled
+  std::string_view finding;         // of a case's result: crash, timeout, memory, cancelled, fault
   std::string_view restart_reason;  // of the counter: those, exit, idle, start
   std::string message;              // "worker killed by SIGSEGV (…) in the kernel under test"
   bool counts = true;               // towards quarantine

@@ -3,6 +3,7 @@
 //
 //   assay-worker --once CASE.json      one case in the foreground, for a debugger
 //   assay-worker --probe               what the device is, as a serialised message
+//   assay-worker --list BACKEND        how many devices it has, or why none, likewise
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -17,9 +18,12 @@
 #include <new>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/numbers.h"
+#include "assay/worker/v1/worker.pb.h"
 #include "google/protobuf/util/json_util.h"
+#include "kernels/backends/backend.h"
 #include "kernels/bench/ceilings.h"
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
@@ -36,6 +40,7 @@ struct Options {
   std::int64_t memory_cap = 0;
   int parent_pid = 0;
   bool probe = false;
+  std::string list;
   std::string once;
 };
 
@@ -90,6 +95,19 @@ int RunOnce(const std::string& path, Device& device, const Registry& registry, C
   return result.verdict() == v1::VERDICT_PASSED ? 0 : 1;
 }
 
+int ListDevices(std::string_view name) {
+  worker::v1::DeviceList list;
+  const absl::StatusOr<const Backend*> backend = FindBackend(name);
+  const absl::StatusOr<int> count = backend.ok() ? (*backend)->DeviceCount() : backend.status();
+  if (count.ok()) {
+    list.set_count(*count);
+    if (*count == 0) list.set_unavailable_reason("there is no such device on this node");
+  } else {
+    list.set_unavailable_reason(std::string(count.status().message()));
+  }
+  return list.SerializeToFileDescriptor(STDOUT_FILENO) ? 0 : 1;
+}
+
 int Main(int argc, char** argv) {
   Options options;
   CLI::App app("Runs kernels on one device for assayd; may be killed at any time.");
@@ -100,6 +118,7 @@ int Main(int argc, char** argv) {
                  "most bytes of data the process may hold (default 0: no limit)");
   app.add_option("--parent-pid", options.parent_pid, "the daemon's process id");
   app.add_flag("--probe", options.probe, "print what the device is, serialised, and end");
+  app.add_option("--list", options.list, "print the devices of this backend, serialised, and end");
   app.add_option("--once", options.once,
                  "run the case of this file (a CaseSpec as JSON), print its result, and end");
   try {
@@ -107,22 +126,31 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : kExitUsage;
   }
+  if (options.parent_pid != 0 && !TieToParent(options.parent_pid)) return 1;
+  if (!options.list.empty()) return ListDevices(options.list);
+
+  absl::StatusOr<const Backend*> backend = absl::NotFoundError("");
   int ordinal = 0;
-  if (!options.device.starts_with("cpu:") ||
-      !absl::SimpleAtoi(options.device.substr(4), &ordinal) || ordinal != 0) {
-    std::cerr << "assay-worker: unknown device " << options.device << "; this build has cpu:0\n";
+  const std::size_t colon = options.device.find(':');
+  if (colon != std::string::npos && absl::SimpleAtoi(options.device.substr(colon + 1), &ordinal)) {
+    backend = FindBackend(options.device.substr(0, colon));
+  }
+  absl::StatusOr<std::unique_ptr<Device>> made = backend.status();
+  if (backend.ok()) {
+    made = (*backend)->MakeDevice(ordinal, ArenaOptions{.max_bytes = options.arena_bytes});
+  }
+  if (!made.ok()) {
+    std::cerr << "assay-worker: no device " << options.device
+              << (made.status().message().empty() ? "" : ": ") << made.status().message() << "\n";
     return kExitUsage;
   }
-  if (options.parent_pid != 0 && !TieToParent(options.parent_pid)) return 1;
-
+  const std::unique_ptr<Device> device = *std::move(made);
   Registry registry;
-  RegisterAll(registry);
-  const std::unique_ptr<Device> device =
-      MakeCpuDevice(ordinal, ArenaOptions{.max_bytes = options.arena_bytes});
+  (*backend)->Register(registry);
   if (options.probe) {
     return DescribeDevice(*device, registry).SerializeToFileDescriptor(STDOUT_FILENO) ? 0 : 1;
   }
-  const std::unique_ptr<Ceilings> ceilings = MakeCpuCeilings(*device);
+  const std::unique_ptr<Ceilings> ceilings = (*backend)->MakeCeilings(*device);
   if (!options.once.empty()) return RunOnce(options.once, *device, registry, ceilings.get());
 
   g_page = MapPhasePage(kWorkerPageFd);

@@ -49,6 +49,7 @@ class GpuDevice final : public Device {
   absl::Status ToHost(const TensorView& src, std::int64_t begin, std::int64_t count,
                       void* dst) override;
   absl::Status FromHost(const void* src, std::int64_t bytes, void* dst) override;
+  absl::Status health() const override { return fault_; }
   absl::Status Synchronize() override;
   double Now() override;
   absl::StatusOr<double> TimeLaunch(absl::FunctionRef<absl::Status()> launch) override;

@@ -1,0 +1,33 @@
+# The CUDA backend, where nvcc is found. CMake 3.25 does not know how to ask nvcc for
+# C++20; the flag is named here.
+option(ASSAY_CUDA "Build the CUDA backend where nvcc is found" ON)
+find_program(ASSAY_NVCC nvcc HINTS /usr/local/cuda/bin ENV CUDA_PATH PATH_SUFFIXES bin)
+if(NOT ASSAY_CUDA OR ASSAY_SANITIZE OR NOT ASSAY_NVCC)
+  return()
+endif()
+set(ASSAY_CUDA_ARCHITECTURES "80;90;100" CACHE STRING "GPU architectures, as sm_<number>")
+get_filename_component(cuda_root ${ASSAY_NVCC} DIRECTORY)
+get_filename_component(cuda_root ${cuda_root} DIRECTORY)
+
+set(nvcc_flags -std=c++20 --expt-relaxed-constexpr -O3 -I${PROJECT_SOURCE_DIR}
+  -Xcompiler=-fPIC,-fvisibility=hidden)
+foreach(architecture ${ASSAY_CUDA_ARCHITECTURES})
+  list(APPEND nvcc_flags -gencode=arch=compute_${architecture},code=sm_${architecture})
+endforeach()
+# Newer cards compile the last one's intermediate code when they load it.
+list(GET ASSAY_CUDA_ARCHITECTURES -1 newest)
+list(APPEND nvcc_flags -gencode=arch=compute_${newest},code=compute_${newest})
+
+set(objects "")
+foreach(source ${ASSAY_GPU_KERNELS})
+  get_filename_component(name ${source} NAME_WE)
+  set(object ${CMAKE_CURRENT_BINARY_DIR}/cuda/${name}.o)
+  add_custom_command(OUTPUT ${object}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/cuda
+    COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${ASSAY_NVCC} ${nvcc_flags} -MD -MF ${object}.d -c ${source} -o ${object}
+    DEPENDS ${source} DEPFILE ${object}.d COMMENT "CUDA ${name}" VERBATIM)
+  set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+  list(APPEND objects ${object})
+endforeach()
+assay_gpu_backend(cuda ${objects})
+target_link_libraries(assay_cuda PRIVATE ${cuda_root}/lib64/libcudart_static.a ${CMAKE_DL_LIBS} rt Threads::Threads)

@@ -1,0 +1,13 @@
+// The backend of the toolkit that a library is built with: cuda, hip, or the emulator's.
+#ifndef ASSAY_KERNELS_BACKENDS_GPU_BACKEND_H_
+#define ASSAY_KERNELS_BACKENDS_GPU_BACKEND_H_
+
+#include "kernels/backends/backend.h"
+
+namespace assay {
+
+const Backend& GpuBackend();
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_BACKENDS_GPU_BACKEND_H_

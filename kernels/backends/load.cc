@@ -1,0 +1,32 @@
+#include <dlfcn.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "kernels/backends/backend.h"
+#include "kernels/numerics/cat.h"
+
+namespace assay {
+
+absl::StatusOr<const Backend*> FindBackend(std::string_view name) {
+  if (name == CpuBackend().name()) return &CpuBackend();
+  const std::string file = Cat("libassay_", name, ".so");
+  // Its symbols are its own: it holds a copy of what it shares with this program.
+  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const std::string_view said = dlerror();
+    if (said.starts_with(file) && said.find("No such file") != said.npos) {
+      return absl::NotFoundError(Cat("this build has no ", name, " backend (", file, ")"));
+    }
+    return absl::UnavailableError(Cat("the ", name, " backend cannot be loaded: ", said));
+  }
+  const auto entry = reinterpret_cast<BackendEntry>(dlsym(library, kBackendSymbol));
+  const Backend* backend = entry == nullptr ? nullptr : entry(ASSAY_VERSION);
+  if (backend == nullptr) {
+    return absl::UnavailableError(
+        Cat(file, " is of another version than this program, ", ASSAY_VERSION));
+  }
+  return backend;
+}
+
+}  // namespace assay

@@ -1,0 +1,32 @@
+// Every kernel that the CPU has, a line each.
+#include <utility>
+
+#include "kernels/providers/builtin/builtin.h"
+#include "kernels/providers/onednn/onednn.h"
+#include "kernels/providers/openblas/openblas.h"
+#include "kernels/providers/planted/planted.h"
+#include "kernels/providers/provider.h"
+
+namespace assay {
+
+void RegisterAll(Registry& r) {
+  r.Add(BuiltinGemmCpu());
+  r.Add(BuiltinConvCpu());
+  r.Add(BuiltinAttentionCpu());
+  r.Add(BuiltinSoftmaxCpu());
+  r.Add(BuiltinLayerNormCpu());
+  r.Add(BuiltinCopyCpu());
+  r.Add(OnednnGemm());
+  r.Add(OnednnConv());
+  r.Add(OnednnAttention());
+  r.Add(OnednnSoftmax());
+  r.Add(OnednnLayerNorm());
+  r.Add(OnednnCopy());
+  r.Add(OpenblasGemm());
+  r.Add(OpenblasConv());
+  r.Add(OpenblasAttention());
+  r.Add(OpenblasCopy());
+  for (KernelEntry& planted : PlantedKernels()) r.Add(std::move(planted));
+}
+
+}  // namespace assay

@@ -1,0 +1,201 @@
+// A GPU backend whole, under the emulator: its device, references and built-in kernels
+// behind the same runner, cases and verdicts as any other device. What is proven here is
+// everything but the toolkit.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/backends/backend.h"
+#include "kernels/backends/gpu_backend.h"
+#include "kernels/numerics/cat.h"
+#include "kernels/providers/provider.h"
+#include "kernels/validate/runner.h"
+#include "simt/engine.h"
+
+namespace assay {
+namespace {
+
+constexpr std::int64_t kArena = std::int64_t{64} << 20;
+
+class NoObserver : public PhaseObserver {
+ public:
+  void Enter(Phase) override {}
+};
+
+// One device of a backend with its kernels.
+class Desk {
+ public:
+  explicit Desk(const Backend& backend) {
+    absl::StatusOr<std::unique_ptr<Device>> made =
+        backend.MakeDevice(0, ArenaOptions{.max_bytes = kArena});
+    EXPECT_TRUE(made.ok()) << made.status();
+    device_ = *std::move(made);
+    backend.Register(registry_);
+  }
+  CaseOutcome Run(const Case& c) {
+    NoObserver observer;
+    return CaseRunner(*device_, registry_, nullptr).Run(c, observer);
+  }
+  const Registry& registry() const { return registry_; }
+  Device& device() { return *device_; }
+
+ private:
+  std::unique_ptr<Device> device_;
+  Registry registry_;
+};
+
+std::string Said(const CaseOutcome& outcome) {
+  std::string said = Cat("verdict ", static_cast<int>(outcome.verdict));
+  for (const Finding& f : outcome.findings) Append(&said, "; ", f.reason, ": ", f.message);
+  for (const ProbeOutcome& p : outcome.probes) {
+    Append(&said, "; ", p.name, " ", static_cast<int>(p.verdict), " ", p.message);
+  }
+  return said;
+}
+
+// Small, with extents that are no multiple of a tile or a wave.
+std::vector<Problem> ProblemsOf(std::string_view op) {
+  if (op == "gemm") {
+    return {GemmProblem{.m = 33, .n = 29, .k = 65},
+            GemmProblem{.m = 17, .n = 24, .k = 40, .batch = 2, .trans_b = true, .beta = 1}};
+  }
+  if (op == "conv") {
+    ConvProblem p;
+    p.channels = 4;
+    p.filters = 5;
+    p.input = {7, 9};
+    p.kernel = {3, 3};
+    p.padding = {1};
+    return {p};
+  }
+  if (op == "attention") {
+    AttentionProblem p;
+    p.heads = 2;
+    p.kv_heads = 1;
+    p.seq = 37;
+    p.kv_seq = 45;
+    p.dim = 16;
+    AttentionProblem causal = p;
+    causal.causal = true;
+    return {p, causal};
+  }
+  if (op == "softmax") return {SoftmaxProblem{.rows = 5, .cols = 143}};
+  if (op == "layer_norm") return {LayerNormProblem{.rows = 5, .cols = 143}};
+  return {CopyProblem{.count = 257}};
+}
+
+class GpuBackendTest : public ::testing::TestWithParam<int> {
+ protected:
+  GpuBackendTest() {
+    simt::CurrentConfig() = simt::Config{};
+    simt::CurrentConfig().wave_width = GetParam();
+    simt::TakeFaults();
+  }
+  ~GpuBackendTest() override {
+    for (const simt::Fault& fault : simt::TakeFaults()) ADD_FAILURE() << fault.message;
+    simt::CurrentConfig() = simt::Config{};
+  }
+};
+
+// Every built-in kernel in every format it takes passes, probes and identities too, and
+// its exact probes have the CPU's digests.
+TEST_P(GpuBackendTest, BuiltInKernelsPassWithTheDigestsOfTheCpu) {
+  Desk desk(GpuBackend());
+  Desk cpu(CpuBackend());
+  int runs = 0, digests = 0;
+  for (const KernelEntry& entry : desk.registry().entries()) {
+    for (const DType dtype : entry.dtypes) {
+      for (const Problem& problem : ProblemsOf(entry.op)) {
+        Case c;
+        c.problem = problem;
+        c.dtype = dtype;
+        c.provider = std::string(entry.provider);
+        c.seed = 7;
+        const CaseOutcome outcome = desk.Run(c);
+        const std::string what = Cat(entry.op, " ", Name(dtype), ": ", Said(outcome));
+        EXPECT_EQ(outcome.verdict, Verdict::kPassed) << what;
+        ++runs;
+        const CaseOutcome peer = cpu.Run(c);
+        ASSERT_TRUE(outcome.compare && peer.compare) << what;
+        EXPECT_NEAR(outcome.compare->max_abs_expected, peer.compare->max_abs_expected,
+                    1e-9 * peer.compare->max_abs_expected)
+            << what;
+        std::map<std::string, std::string> theirs;
+        for (const ProbeOutcome& p : peer.probes) theirs[p.name] = p.digest;
+        for (const ProbeOutcome& p : outcome.probes) {
+          if (p.digest.empty() || !theirs.contains(p.name)) continue;
+          EXPECT_EQ(p.digest, theirs[p.name]) << what << " " << p.name;
+          ++digests;
+        }
+      }
+    }
+  }
+  EXPECT_GE(runs, 20);
+  EXPECT_GE(digests, 10);
+}
+
+// Inputs are the CPU's bits, so that a case is the same case everywhere.
+TEST_P(GpuBackendTest, FillsAndDigestsAreTheCpus) {
+  Desk desk(GpuBackend());
+  Desk cpu(CpuBackend());
+  for (const char* text : {"normal:0.5", "uniform:-1:1", "one-hot:3", "extremes:100", "denormal"}) {
+    const std::optional<Pattern> pattern = ParsePattern(text, nullptr);
+    ASSERT_TRUE(pattern) << text;
+    for (int t = static_cast<int>(DType::kF64); t < kDTypeCount; ++t) {
+      const auto dtype = static_cast<DType>(t);
+      const Extents extents{2, 3, 31, 40, 150};
+      TensorDigest digest[2];
+      int i = 0;
+      for (Desk* d : {&desk, &cpu}) {
+        Device& device = d->device();
+        device.arena().Reset();
+        TensorView view{nullptr, dtype, extents};
+        const auto block = device.arena().Allocate(view.bytes(), true);
+        ASSERT_TRUE(block.ok());
+        view.data = block->data;
+        ASSERT_TRUE(device.Fill(FillSpec{*pattern, 11, 1, 0}, view).ok());
+        const auto got = device.Digest(view);
+        ASSERT_TRUE(got.ok());
+        digest[i++] = *got;
+      }
+      EXPECT_EQ(digest[0], digest[1]) << text << " " << Name(dtype);
+    }
+  }
+}
+
+// A kernel that writes outside its operand, or leaves one element out, is found by the
+// device's guards and poison.
+TEST_P(GpuBackendTest, GuardsAndPoisonShowOnTheDevice) {
+  Desk desk(GpuBackend());
+  Device& device = desk.device();
+  TensorView view{nullptr, DType::kF32, Extents{1, 3, 5, 8, 24}};
+  const auto block = device.arena().Allocate(view.bytes(), true);
+  ASSERT_TRUE(block.ok());
+  view.data = block->data;
+  ASSERT_TRUE(device.PoisonTensor(Poison::kFirst, view).ok());
+  ASSERT_TRUE(device.GuardPadding(view).ok());
+  ASSERT_TRUE(device.WriteGuards().ok());
+  EXPECT_EQ(*device.CheckGuards(), 0);
+  EXPECT_EQ(*device.CheckPadding(view), 0);
+  const unsigned char byte = 1;
+  auto* bytes = static_cast<unsigned char*>(view.data);
+  ASSERT_TRUE(device.FromHost(&byte, 1, bytes + view.bytes()).ok());
+  ASSERT_TRUE(device.FromHost(&byte, 1, bytes - 1).ok());
+  ASSERT_TRUE(device.FromHost(&byte, 1, bytes + 6 * sizeof(float)).ok());
+  EXPECT_EQ(*device.CheckGuards(), 2);
+  EXPECT_EQ(*device.CheckPadding(view), 1);
+}
+
+TEST_P(GpuBackendTest, ADeviceThatIsNotThereSaysSo) {
+  const auto made = GpuBackend().MakeDevice(7, ArenaOptions{});
+  EXPECT_EQ(made.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(made.status().message().find("simt:7"), std::string::npos) << made.status();
+}
+
+INSTANTIATE_TEST_SUITE_P(Waves, GpuBackendTest, ::testing::Values(32, 64));
+
+}  // namespace
+}  // namespace assay
