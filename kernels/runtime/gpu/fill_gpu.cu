@@ -65,6 +65,29 @@ constexpr int kPairs = kNormalDegree / 2;
 // the conversion of a word leaves.
 ASSAY_DEVICE std::uint32_t SlotOf(std::uint32_t exponent) { return exponent % kNormalOctaves; }
 
+// A Philox block of the stream (kernels/numerics/philox.h), in 32-bit products.
+ASSAY_DEVICE PhiloxBlock BlockOf(const WordStream& words, std::int64_t block) {
+  const auto index = static_cast<std::uint64_t>(block);
+  std::uint32_t c0 = static_cast<std::uint32_t>(index);
+  std::uint32_t c1 = static_cast<std::uint32_t>(index >> 32);
+  std::uint32_t c2 = words.tensor_id;
+  std::uint32_t c3 = words.epoch;
+  std::uint32_t key0 = static_cast<std::uint32_t>(words.seed);
+  std::uint32_t key1 = static_cast<std::uint32_t>(words.seed >> 32);
+  ASSAY_UNROLL
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    const WideProduct p0 = MultiplyWide(kPhiloxM0, c0);
+    const WideProduct p1 = MultiplyWide(kPhiloxM1, c2);
+    c0 = p1.high ^ c1 ^ key0;
+    c1 = p1.low;
+    c2 = p0.high ^ c3 ^ key1;
+    c3 = p0.low;
+    key0 += kPhiloxW0;
+    key1 += kPhiloxW1;
+  }
+  return {c0, c1, c2, c3};
+}
+
 struct Normal {
   static constexpr bool kFromTable = true;
   float sigma;
@@ -134,8 +157,7 @@ ASSAY_GLOBAL void FillDense(Batch<DenseFill<Draw>> batch, NormalTable table) {
     Bytes16 out = {};
     ASSAY_UNROLL
     for (int b = 0; b < kElements / 4; ++b) {
-      const PhiloxBlock x = PhiloxAt(job.words.seed, job.words.tensor_id, job.words.epoch,
-                                     static_cast<std::uint64_t>(unit * (kElements / 4) + b));
+      const PhiloxBlock x = BlockOf(job.words, unit * (kElements / 4) + b);
       ASSAY_UNROLL
       for (unsigned i = 0; i < 4; ++i) {
         const unsigned at = (static_cast<unsigned>(b) * 4 + i) * kBits;
@@ -252,8 +274,16 @@ bool IsOneValue(PatternKind kind) {
   }
 }
 
+// 6.4 of it and as much again are finite.
+constexpr double kLargestParameter = 1e37;
+
 bool TakesDense(const FillJob& job) {
   const DType t = job.dst.dtype;
+  // Values that are finite whatever the draw; NaN is not within.
+  if (!(std::fabs(job.pattern.a) < kLargestParameter &&
+        std::fabs(job.pattern.b) < kLargestParameter)) {
+    return false;
+  }
   return (job.pattern.kind == PatternKind::kNormal || job.pattern.kind == PatternKind::kUniform) &&
          t != DType::kF64 && !internal::IsInteger(t) && job.dst.extents.dense() &&
          reinterpret_cast<std::uintptr_t>(job.dst.data) % 16 == 0;
