@@ -4,13 +4,12 @@
 // 30 operations of FP64 and as many of the digest's integers, so that memory is the limit
 // where FP64 has half the rate of FP32 (compare_quick.h says how divisions are avoided).
 //
-// A wave takes chunks of 4 elements a lane (8 of the narrow formats), a grid's stride
-// apart. A thread whose elements are all ordinary judges them in registers; one that has
-// anything else (a NaN, an infinity, a reference beyond the format's range, the end of
-// the tensor) hands each to AddToTotals, the specification itself, in a function of its
-// own whose totals lie in local memory. Chunks that cannot be moved in pairs (padding
-// between rows, addresses that are no multiples of 16, the last one) are read an element
-// at a time and judged the same way.
+// A wave takes chunks of 4 elements a lane, a grid's stride apart. A thread whose elements are all
+// ordinary judges them in registers; one that has anything else (a NaN, an infinity, a reference
+// beyond the format's range, the end of the tensor) hands each to AddToTotals, the specification
+// itself, in a function of its own whose totals lie in local memory. Chunks that cannot be moved in
+// pairs (padding between rows, addresses that are no multiples of 16, the last one) are read an
+// element at a time and judged the same way.
 //
 // Determinism: integers, largest values and smallest indices do not depend on the order
 // of atomics. The sums of floating point are added along a thread's chunks, then over
@@ -66,47 +65,54 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, kBlocksOfProcessor)
   Word* const words = &shared_words[0];
   const Read read(pass.rule.dtype);
   Seen seen;
-  CompareTotals totals;  // in local memory, and set only where it is used
+  Digest raw{{0, 0}}, difference{{0, 0}};  // of the canonical digest from the raw one
+  CompareTotals totals;                    // in local memory, and set only where it is used
   bool used = false;
   int taken = 0;
-  const std::int64_t chunk = std::int64_t{Held<Read>::kCount} * width;
+  const std::int64_t chunk = std::int64_t{kHeld} * width;
   const std::int64_t stride = std::int64_t{GridExtent().x} * waves * chunk;
   for (std::int64_t begin = (std::int64_t{Block().x} * waves + wave) * chunk; begin < pass.count;
        begin += stride) {
     const std::int64_t first = begin + 2 * Lane();
     const bool whole = pass.packed && begin + chunk <= pass.count;
-    Held<Read> x;
+    Held x;
     if (whole) {
       LoadPairs(pass, read, first, width, x);
     } else {
       LoadElements(pass, first, width, x);
     }
     const Thresholds largest = ThresholdsOf(words, seen);
-    if (pass.digests) AddDigests<Read>(pass, whole, begin, width, false, seen.raw);
+    if (pass.digests) AddDigest<Read>(pass, whole, begin, width, raw);
 
     std::uint32_t wrong = 0;
     bool record = false;
     bool canonical = false;  // an element whose canonical code is another
     if (IsOrdinary(pass, x)) {
       if (seen.first_pair == kNone) seen.first_pair = static_cast<Word>(first);
-      wrong = AddOrdinary(pass, x, largest, seen, &record, &canonical);
+      wrong = AddOrdinary<Read>(pass, x, largest, seen, &record, &canonical);
     } else {
-      wrong = AddOthers(pass, first, width, Held<Read>::kCount, used, &totals);
+      wrong = AddOthers(pass, first, width, used, &totals);
       used = true;
       canonical = (wrong & kCanonical) != 0;
       wrong &= ~kCanonical;
     }
     if (Ballot(record) != 0) {
-      Thresholds found{0.0, 0.0, 0.0, 0.0};
-      if (record) found = LargestRatios(pass, x, largest, first, width, seen);
-      RaiseThresholds(found, words);
+      Found found{{0.0, 0.0, 0.0, 0.0}, -1};
+      if (record) found = LargestRatios<Read>(pass, x, largest);
+      if (found.worst >= 0) {
+        const int i = found.worst;
+        seen.worst_rho = found.largest.rho;
+        seen.worst = static_cast<Word>(first + std::int64_t{2} * (i / 2) * width + i % 2);
+      }
+      RaiseThresholds(found.largest, words);
     }
     if (taken < kMismatchSamples && Ballot(wrong != 0) != 0) {
-      taken =
-          TakeSamples<Read>(wrong, begin, width, taken, &shared_samples[wave * kMismatchSamples]);
+      taken = TakeSamples(wrong, begin, width, taken, &shared_samples[wave * kMismatchSamples]);
     }
     if (pass.digests && Ballot(canonical) != 0) {
-      AddDigests<Read>(pass, whole, begin, width, true, seen.canonical);
+      const Digest other = CanonicalDifference<Read>(pass, whole, begin, width);
+      difference.of[0] += other.of[0];
+      difference.of[1] += other.of[1];
     }
   }
 
@@ -127,8 +133,8 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, kBlocksOfProcessor)
   count(compared::kReferenceZeros, seen.reference_zeros);
   count(compared::kBiasCount, seen.biased);
   for (int k = 0; k < 2; ++k) {
-    count(compared::kRawDigest + k, seen.raw[k]);
-    count(compared::kCanonicalDigest + k, seen.raw[k] + seen.canonical[k]);
+    count(compared::kRawDigest + k, raw.of[k]);
+    count(compared::kCanonicalDigest + k, raw.of[k] + difference.of[k]);
   }
   const double max_abs_error = WaveLargest(seen.max_abs_error);
   const double max_abs_expected = WaveLargest(seen.max_abs_expected);
@@ -253,7 +259,7 @@ ASSAY_GLOBAL void CompareMerge(ASSAY_GRID_CONSTANT const ComparePass pass, const
 template <class Read>
 ErrorCode LaunchFor(const ComparePass& pass, void* scratch, Stream stream) {
   auto* partials = reinterpret_cast<Word*>(static_cast<unsigned char*>(scratch) + kPartialsAt);
-  const std::int64_t of_block = std::int64_t{kThreads} * Held<Read>::kCount;
+  const std::int64_t of_block = std::int64_t{kThreads} * kHeld;
   const std::int64_t blocks =
       std::clamp<std::int64_t>((pass.count + of_block - 1) / of_block, 1, kMostBlocks);
   const ErrorCode error = Launch(CompareBlocks<Read>, Extent{static_cast<unsigned>(blocks), 1, 1},

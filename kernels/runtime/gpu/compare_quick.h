@@ -142,15 +142,12 @@ struct ReadCode4 {
 // ---- a thread's elements, and what it has seen ----
 
 // Pairs of a thread in a chunk: those of a wave lie side by side, so that every access
-// of it is one run of memory. Four for the narrow formats, so that a chunk has words
-// enough for the lanes' digests.
-template <class Read>
-inline constexpr int kPairsOf = Read::kBits <= 8 ? 4 : 2;
+// of it is one run of memory.
+inline constexpr int kPairs = 2;
+inline constexpr int kHeld = 2 * kPairs;
 
-template <class Read>
 struct Held {
-  static constexpr int kCount = 2 * kPairsOf<Read>;
-  double o[kCount], r[kCount], e[kCount];
+  double o[kHeld], r[kHeld], e[kHeld];
 };
 
 // The largest ratios so far, of the block.
@@ -173,15 +170,12 @@ struct Seen {
   double worst_rho = 0.0;  // of the elements that exceeded a threshold
   Word worst = kNone;
   Word first_pair = kNone;
-  std::uint64_t raw[2] = {};
-  std::uint64_t canonical[2] = {};  // by how much it differs from raw
 };
 
-template <class Read>
-ASSAY_DEVICE bool IsOrdinary(const ComparePass& pass, const Held<Read>& x) {
+ASSAY_DEVICE bool IsOrdinary(const ComparePass& pass, const Held& x) {
   bool ordinary = true;
   ASSAY_UNROLL
-  for (int i = 0; i < Held<Read>::kCount; ++i) {
+  for (int i = 0; i < kHeld; ++i) {
     ordinary = ordinary && (HighWord(x.o[i]) & kHighExponent) != kHighExponent &&
                internal::Magnitude(x.r[i]) <= pass.rule.max_finite &&
                HighWord(x.e[i]) < kHighExponent;
@@ -225,15 +219,14 @@ struct Quick {
 // *record whether one may have a ratio above the largest so far; *minus_zero: the output
 // has one.
 template <class Read>
-ASSAY_DEVICE std::uint32_t AddOrdinary(const ComparePass& pass, const Held<Read>& x,
+ASSAY_DEVICE std::uint32_t AddOrdinary(const ComparePass& pass, const Held& x,
                                        const Thresholds& largest, Seen& seen, bool* record,
                                        bool* minus_zero) {
   const internal::CompareRule& rule = pass.rule;
-  constexpr int kCount = Held<Read>::kCount;
   const double largest_ulps = largest.ulps * rule.ulp_scale;
   std::uint32_t beyond = 0, beyond_proven = 0, exceeded = 0;
   ASSAY_UNROLL
-  for (int i = 0; i < kCount; ++i) {
+  for (int i = 0; i < kHeld; ++i) {
     const double o = x.o[i], r = x.r[i], e = x.e[i];
     const Quick<Read> quick(pass, o, r, e);
     if (quick.error > quick.bound) beyond |= 1U << i;
@@ -274,7 +267,7 @@ ASSAY_DEVICE std::uint32_t AddOrdinary(const ComparePass& pass, const Held<Read>
     }
     if (quick.rounded == 0.0) ++seen.reference_zeros;
   }
-  seen.pairs += kCount;
+  seen.pairs += kHeld;
   seen.beyond_probable += static_cast<std::uint32_t>(std::popcount(beyond));
   seen.beyond_proven += static_cast<std::uint32_t>(std::popcount(beyond_proven));
   *record = SignOf(exceeded);
@@ -283,7 +276,7 @@ ASSAY_DEVICE std::uint32_t AddOrdinary(const ComparePass& pass, const Held<Read>
   if (rule.gate >= Gate::kAllClose) {
     wrong = 0;
     ASSAY_UNROLL
-    for (int i = 0; i < kCount; ++i) {
+    for (int i = 0; i < kHeld; ++i) {
       const double o = x.o[i], r = x.r[i];
       const Quick<Read> quick(pass, o, r, x.e[i]);
       bool mismatch = false;
@@ -304,35 +297,37 @@ ASSAY_DEVICE std::uint32_t AddOrdinary(const ComparePass& pass, const Held<Read>
   return wrong;
 }
 
-// The quotients of those elements that may be above the largest so far: the largest of
-// them, and in `seen` the worst element. Element i of the thread has index
-// first + 2·(i/2)·width + i%2.
+// The quotients of a thread's elements that may be above the largest so far: the largest
+// of them, and the first element that has the largest ratio to T. Values go in and out,
+// not addresses, so that the caller's stay in registers.
+struct Found {
+  Thresholds largest;
+  int worst;  // -1: none
+};
+
 template <class Read>
-ASSAY_DEVICE Thresholds LargestRatios(const ComparePass& pass, const Held<Read>& x,
-                                      const Thresholds& largest, std::int64_t first, int width,
-                                      Seen& seen) {
-  Thresholds found{0.0, 0.0, 0.0, 0.0};
+ASSAY_OUTLINE Found LargestRatios(const ComparePass& pass, const Held x, const Thresholds largest) {
+  Found found{{largest.rho, 0.0, 0.0, 0.0}, -1};
   ASSAY_UNROLL
-  for (int i = 0; i < Held<Read>::kCount; ++i) {
+  for (int i = 0; i < kHeld; ++i) {
     const Quick<Read> quick(pass, x.o[i], x.r[i], x.e[i]);
     if (SignOf(Exceeds(quick.error, largest.rho, quick.bound))) {
       const double rho = internal::ErrorRatio(quick.error, quick.bound);
-      found.rho = internal::LargerOf(found.rho, rho);
-      if (rho > seen.worst_rho) {
-        seen.worst_rho = rho;
-        seen.worst = static_cast<Word>(first + std::int64_t{2} * (i / 2) * width + i % 2);
+      if (rho > found.largest.rho) {
+        found.largest.rho = rho;
+        found.worst = i;
       }
     }
     if (SignOf(Exceeds(quick.error, largest.rho_proven, quick.bound_proven))) {
-      found.rho_proven = internal::LargerOf(found.rho_proven,
-                                            internal::ErrorRatio(quick.error, quick.bound_proven));
+      found.largest.rho_proven = internal::LargerOf(
+          found.largest.rho_proven, internal::ErrorRatio(quick.error, quick.bound_proven));
     }
     if (quick.magnitude != 0.0 && SignOf(Exceeds(quick.error, largest.rel, quick.magnitude))) {
-      found.rel = internal::LargerOf(found.rel, quick.error / quick.magnitude);
+      found.largest.rel = internal::LargerOf(found.largest.rel, quick.error / quick.magnitude);
     }
     if constexpr (!Read::kInteger) {
-      found.ulps = internal::LargerOf(
-          found.ulps, quick.Distance(x.o[i]) / internal::UlpAt(pass.rule, quick.rounded));
+      found.largest.ulps = internal::LargerOf(
+          found.largest.ulps, quick.Distance(x.o[i]) / internal::UlpAt(pass.rule, quick.rounded));
     }
   }
   return found;

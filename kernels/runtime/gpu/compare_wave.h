@@ -39,10 +39,10 @@ ASSAY_DEVICE double AllowanceAt(const ComparePass& pass, std::int64_t i) {
 
 template <class Read>
 ASSAY_DEVICE void LoadPairs(const ComparePass& pass, const Read& read, std::int64_t first,
-                            int width, Held<Read>& x) {
+                            int width, Held& x) {
   using Two = Pack<Float64, 2>;
   ASSAY_UNROLL
-  for (int k = 0; k < kPairsOf<Read>; ++k) {
+  for (int k = 0; k < kPairs; ++k) {
     const std::int64_t pair = first / 2 + std::int64_t{k} * width;
     read.Pair(pass.output.data, pair, &x.o[2 * k]);
     const Two r = reinterpret_cast<const Two*>(pass.reference)[pair];
@@ -56,20 +56,25 @@ ASSAY_DEVICE void LoadPairs(const ComparePass& pass, const Read& read, std::int6
   }
 }
 
-// An element at a time; those behind the tensor's last are NaN, hence not ordinary.
-template <class Read>
-ASSAY_DEVICE void LoadElements(const ComparePass& pass, std::int64_t first, int width,
-                               Held<Read>& x) {
+struct Loaded {
+  double o, r, e;
+};
+
+// One element; one behind the tensor's last is NaN, hence not ordinary.
+ASSAY_OUTLINE Loaded LoadElement(const ComparePass& pass, std::int64_t at) {
+  if (at >= pass.count) {
+    return {0.0, std::bit_cast<double>(std::uint64_t{0x7ff8000000000000}), 0.0};
+  }
+  return {ToDouble(pass.rule.dtype, BitsAt(pass, at)), pass.reference[at], AllowanceAt(pass, at)};
+}
+
+ASSAY_DEVICE void LoadElements(const ComparePass& pass, std::int64_t first, int width, Held& x) {
   ASSAY_UNROLL
-  for (int i = 0; i < Held<Read>::kCount; ++i) {
-    const std::int64_t at = first + std::int64_t{2} * (i / 2) * width + i % 2;
-    x.o[i] = x.e[i] = 0.0;
-    x.r[i] = std::bit_cast<double>(std::uint64_t{0x7ff8000000000000});
-    if (at < pass.count) {
-      x.o[i] = ToDouble(pass.rule.dtype, BitsAt(pass, at));
-      x.r[i] = pass.reference[at];
-      x.e[i] = AllowanceAt(pass, at);
-    }
+  for (int i = 0; i < kHeld; ++i) {
+    const Loaded one = LoadElement(pass, first + std::int64_t{2} * (i / 2) * width + i % 2);
+    x.o[i] = one.o;
+    x.r[i] = one.r;
+    x.e[i] = one.e;
   }
 }
 
@@ -78,10 +83,10 @@ inline constexpr std::uint32_t kCanonical = 1U << 31;
 // A thread's elements that are not all ordinary. Returns which are mismatches, and
 // kCanonical where the canonical code of one is another.
 ASSAY_OUTLINE std::uint32_t AddOthers(const ComparePass& pass, std::int64_t first, int width,
-                                      int elements, bool used, CompareTotals* totals) {
+                                      bool used, CompareTotals* totals) {
   if (!used) *totals = CompareTotals{};
   std::uint32_t wrong = 0;
-  for (int i = 0; i < elements; ++i) {
+  for (int i = 0; i < kHeld; ++i) {
     const std::int64_t at = first + std::int64_t{2} * (i / 2) * width + i % 2;
     if (at >= pass.count) break;
     const std::uint64_t bits = BitsAt(pass, at);
@@ -106,23 +111,45 @@ ASSAY_DEVICE std::uint64_t DigestWord(const ComparePass& pass, bool whole, std::
   return word;
 }
 
-// Adds the digests of a chunk: raw, or where `canonical` by how much that differs.
+struct Digest {
+  std::uint64_t of[2];
+};
+
+ASSAY_DEVICE void AddTerms(std::uint64_t word, std::int64_t index, Digest& digest) {
+  constexpr std::uint64_t kFirst = kDigestSeeds[0], kSecond = kDigestSeeds[1];
+  const auto i = static_cast<std::uint64_t>(index);
+  digest.of[0] += DigestTerm(word, i, kFirst);
+  digest.of[1] += DigestTerm(word, i, kSecond);
+}
+
+// A thread's words of a chunk.
 template <class Read>
-ASSAY_DEVICE void AddDigests(const ComparePass& pass, bool whole, std::int64_t begin, int width,
-                             bool canonical, std::uint64_t* sums) {
+ASSAY_DEVICE void AddDigest(const ComparePass& pass, bool whole, std::int64_t begin, int width,
+                            Digest& digest) {
   constexpr int kOfWord = 64 / Read::kBits;
-  const int words = Held<Read>::kCount * width / kOfWord;
+  const int words = kHeld * width / kOfWord;
+  for (int w = Lane(); w < words; w += width) {
+    const std::int64_t index = begin / kOfWord + w;
+    if (index * kOfWord >= pass.count) break;
+    AddTerms(DigestWord<Read>(pass, whole, index), index, digest);
+  }
+}
+
+// By how much the canonical digest of a thread's words differs from the raw one.
+template <class Read>
+ASSAY_OUTLINE Digest CanonicalDifference(const ComparePass& pass, bool whole, std::int64_t begin,
+                                         int width) {
+  constexpr int kOfWord = 64 / Read::kBits;
+  const int words = kHeld * width / kOfWord;
+  Digest raw{{0, 0}}, canonical{{0, 0}};
   for (int w = Lane(); w < words; w += width) {
     const std::int64_t index = begin / kOfWord + w;
     if (index * kOfWord >= pass.count) break;
     const std::uint64_t word = DigestWord<Read>(pass, whole, index);
-    const std::uint64_t other = canonical ? CanonicalWord(pass.rule.dtype, word) : 0;
-    const auto i = static_cast<std::uint64_t>(index);
-    constexpr std::uint64_t kFirst = kDigestSeeds[0], kSecond = kDigestSeeds[1];
-    const std::uint64_t first = DigestTerm(word, i, kFirst), second = DigestTerm(word, i, kSecond);
-    sums[0] += canonical ? DigestTerm(other, i, kFirst) - first : first;
-    sums[1] += canonical ? DigestTerm(other, i, kSecond) - second : second;
+    AddTerms(word, index, raw);
+    AddTerms(CanonicalWord(pass.rule.dtype, word), index, canonical);
   }
+  return {{canonical.of[0] - raw.of[0], canonical.of[1] - raw.of[1]}};
 }
 
 // The next smaller double of one >= 0, so that a ratio equal to the largest exceeds it.
@@ -155,7 +182,7 @@ ASSAY_DEVICE Word WaveSmallest(Word v) {
 }
 
 // Makes what a wave found the block's. Every lane calls.
-ASSAY_DEVICE void RaiseThresholds(const Thresholds& found, Word* words) {
+ASSAY_OUTLINE void RaiseThresholds(const Thresholds found, Word* words) {
   const double largest[] = {WaveLargest(found.rho), WaveLargest(found.rho_proven),
                             WaveLargest(found.rel), WaveLargest(found.ulps)};
   if (Lane() != 0) return;
@@ -167,10 +194,9 @@ ASSAY_DEVICE void RaiseThresholds(const Thresholds& found, Word* words) {
 
 // Takes the mismatches of a chunk, in the order of their indices, into the wave's list
 // of the first ones. Every lane calls with its own mask; lane 0 writes.
-template <class Read>
 ASSAY_DEVICE int TakeSamples(std::uint32_t wrong, std::int64_t begin, int width, int taken,
                              Word* samples) {
-  for (int k = 0; k < kPairsOf<Read>; ++k) {
+  for (int k = 0; k < kPairs; ++k) {
     const std::uint64_t low = Ballot((wrong >> (2 * k) & 1) != 0);
     const std::uint64_t high = Ballot((wrong >> (2 * k + 1) & 1) != 0);
     for (std::uint64_t any = low | high; any != 0; any &= any - 1) {
