@@ -38,6 +38,12 @@ class Browser:
     def close(self):
         self.driver.quit()
 
+    def processor_seconds(self):
+        """What the page's process has taken of the processor, by all its threads."""
+        self.driver.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+        metrics = self.driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+        return next(metric["value"] for metric in metrics if metric["name"] == "ProcessTime")
+
     def open(self, path, dark=False):
         """Shows the page once its script is done; returns the seconds that took."""
         self.prefer(dark)

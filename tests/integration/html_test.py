@@ -309,10 +309,16 @@ class Huge(unittest.TestCase):
 
     def test_is_small_and_ready_at_once(self):
         self.assertLess(os.path.getsize(self.path), 5_000_000)
-        # Of several tries the best: others use this machine too.
-        seconds = min(BROWSER.open(self.path) for _ in range(5))
-        print(f"{self.CASES} cases: {os.path.getsize(self.path) / 1e6:.2f} MB, ready in {seconds:.2f} s",
-              file=sys.stderr)
+        # In the processor's time: by the clock it depends on who else uses the machine.
+        tries = []
+        for _ in range(3):
+            BROWSER.driver.get("about:blank")
+            before = BROWSER.processor_seconds()
+            by_clock = BROWSER.open(self.path)
+            tries.append((BROWSER.processor_seconds() - before, by_clock))
+        seconds, by_clock = min(tries)
+        print(f"{self.CASES} cases: {os.path.getsize(self.path) / 1e6:.2f} MB, ready after {seconds:.2f} s of "
+              f"processor time, {by_clock:.2f} s by the clock", file=sys.stderr)
         self.assertLess(seconds, 2)
 
     def test_a_page_of_the_table_at_a_time_and_all_on_paper(self):
