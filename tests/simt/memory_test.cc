@@ -14,6 +14,9 @@
 namespace assay::gpu {
 namespace {
 
+// One format of each width: what is moved and guarded is bytes.
+constexpr DType kWidths[] = {DType::kF64, DType::kF32, DType::kF16, DType::kI8, DType::kE2M1};
+
 class SimtMemory : public SimtTest {
  protected:
   std::int64_t CountPadding(const TensorView& view) {
@@ -30,13 +33,12 @@ TEST_P(SimtMemory, PoisonIsTheFormatsAndLeavesPadding) {
   for (const DType t : kAllFormats) {
     for (const Extents& e : AwkwardExtents()) {
       for (const bool second : {false, true}) {
-        for (const std::int64_t shift : {std::int64_t{0}, StorageBytes(t, 1)}) {
-          Strided got(t, e, shift);
-          Strided want(t, e, shift);
-          for (std::int64_t i = 0; i < e.count(); ++i) want.Store(i, PoisonBits(t, second));
-          ASSERT_EQ(LaunchPoison(second, got.view(), nullptr), kOk);
-          ASSERT_TRUE(got.bytes() == want.bytes()) << Describe(t, e) << " shift " << shift;
-        }
+        const std::int64_t shift = second ? StorageBytes(t, 1) : 0;
+        Strided got(t, e, shift);
+        Strided want(t, e, shift);
+        for (std::int64_t i = 0; i < e.count(); ++i) want.Store(i, PoisonBits(t, second));
+        ASSERT_EQ(LaunchPoison(second, got.view(), nullptr), kOk);
+        ASSERT_TRUE(got.bytes() == want.bytes()) << Describe(t, e) << " shift " << shift;
       }
     }
   }
@@ -52,7 +54,7 @@ TEST_P(SimtMemory, CopiesBetweenAnyStrides) {
       {Extents{2, 5, 33, 33, 200}, Extents{1, 11, 30, 31, 0}},
       {Extents::Dense(1, 6, 33), Extents{3, 2, 33, 36, 36 + 33}},
   };
-  for (const DType t : kAllFormats) {
+  for (const DType t : kWidths) {
     for (const auto& [from, to] : pairs) {
       for (const std::int64_t shift : {std::int64_t{0}, StorageBytes(t, 1)}) {
         Strided src(t, from, shift);
@@ -72,7 +74,7 @@ TEST_P(SimtMemory, CopiesBetweenAnyStrides) {
 TEST_P(SimtMemory, PaddingIsGuardedAsOnTheCpu) {
   std::vector<Extents> all = AwkwardExtents();
   all.push_back(Extents{3, 2, 17, 19, 5000});  // gaps that are cut
-  for (const DType t : kAllFormats) {
+  for (const DType t : kWidths) {
     for (const Extents& e : all) {
       Strided got(t, e);
       Strided want(t, e);
@@ -88,7 +90,7 @@ TEST_P(SimtMemory, PaddingIsGuardedAsOnTheCpu) {
 TEST_P(SimtMemory, ChangedPaddingIsCounted) {
   std::vector<Extents> all = AwkwardExtents();
   all.push_back(Extents{3, 2, 17, 19, 5000});
-  for (const DType t : kAllFormats) {
+  for (const DType t : kWidths) {
     for (const Extents& e : all) {
       Strided tensor(t, e);
       tensor.Scramble(11);
