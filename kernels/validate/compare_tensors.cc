@@ -18,6 +18,7 @@
 #include "kernels/validate/gating.h"
 #include "kernels/validate/phase_clock.h"
 #include "kernels/validate/provenance.h"
+#include "kernels/validate/received.h"
 #include "kernels/validate/recheck.h"
 #include "kernels/validate/verdict.h"
 
@@ -261,6 +262,14 @@ class Comparing final : public TensorComparison {
       if (!recheck.ok()) return recheck.status();
       evidence.rechecked = recheck->elements;
       evidence.recheck_fault = recheck->fault;
+    }
+    const CompareResult& compared = *outcome_.compare;
+    if (computed && (compared.beyond_proven > 0 || compared.class_mismatches > 0)) {
+      const absl::StatusOr<ReceivedOperands> received =
+          WeighOperands(case_, *op_, plan(), device_, inputs_, host, compared);
+      if (!received.ok()) return received.status();
+      outcome_.plan->largest_intermediate = received->largest_intermediate;
+      evidence.flushing_explains = received->flushing_explains;
     }
     Judgement judgement = Judge(case_, plan(), evidence);
     outcome_.verdict = judgement.verdict;

@@ -18,6 +18,7 @@ absl::StatusOr<OperandStats> Measure(Device& device, const Operand& operand,
   double squares = 0;
   double min = 0;
   double max = 0;
+  const double least = Info(view.dtype).min_normal;
   std::vector<double> piece;
   for (std::int64_t begin = 0; begin < stats.count; begin += kPiece) {
     const std::int64_t n = std::min(kPiece, stats.count - begin);
@@ -31,7 +32,11 @@ absl::StatusOr<OperandStats> Measure(Device& device, const Operand& operand,
         ++stats.inf_count;
         continue;
       }
-      if (v == 0.0) ++stats.zero_count;
+      if (v == 0.0) {
+        ++stats.zero_count;
+      } else if (std::abs(v) < least) {
+        ++stats.subnormal_count;
+      }
       if (finite++ == 0) min = max = v;
       min = std::min(min, v);
       max = std::max(max, v);

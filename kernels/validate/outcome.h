@@ -49,6 +49,7 @@ struct OperandStats {
   std::int64_t nan_count = 0;
   std::int64_t inf_count = 0;
   std::int64_t zero_count = 0;
+  std::int64_t subnormal_count = 0;
   // Of the finite elements; absent where there are none.
   std::optional<double> min;
   std::optional<double> max;

@@ -226,6 +226,7 @@ class Jury {
   // Whether a device or kernel keeps subnormal numbers or flushes them is a property
   // to report, not a fault.
   bool HasSubnormalInputs() const {
+    if (e_.flushing_explains) return *e_.flushing_explains;
     return std::any_of(plan_.inputs.begin(), plan_.inputs.end(),
                        [](const Operand& o) { return o.pattern.kind == PatternKind::kDenormal; });
   }

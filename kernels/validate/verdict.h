@@ -2,7 +2,8 @@
 //
 // The policy (a correct kernel never fails, a broken one never passes):
 //   beyond the proven bound            → FAILED (subnormal inputs: INCONCLUSIVE, for
-//                                        whether they are flushed is a property)
+//                                        whether they are flushed is a property; where
+//                                        a user sent them, if flushing explains it)
 //   beyond the probabilistic bound     → FAILED on zero-mean random data that this
 //                                        product generated, else INCONCLUSIVE (suspect)
 //   wrong class, guard, unwritten      → FAILED, always (INCONCLUSIVE where every wrong
@@ -41,6 +42,9 @@ struct Evidence {
   // Elements of a wrong class that no overflow inside a right kernel explains
   // (CountClassFaults); none where that is not known of single elements.
   std::optional<std::int64_t> class_faults;
+  // Of operands that no pattern made: whether a kernel that takes their subnormal
+  // elements for 0 explains what is beyond the bound.
+  std::optional<bool> flushing_explains;
   std::optional<double> efficiency;
   bool efficiency_due = true;  // false while the timed launches are still to come
 };

@@ -10,6 +10,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -311,6 +312,43 @@ TEST_F(CompareProduct, AWrongExpectedIsSaid) {
   ASSERT_FALSE(outcome.findings.empty());
   EXPECT_THAT(outcome.findings[0].message, HasSubstr("EXPECTED is not what the operands give"));
   EXPECT_THAT(outcome.findings[0].message, HasSubstr("[0,1] is 65, computed 64"));
+}
+
+// What may overflow inside a right kernel is told by what was sent, not by a pattern.
+TEST_F(CompareProduct, LargeOperandsMayOverflowInside) {
+  const auto judged = [&](double large) {
+    // Row 0: large·large − large·large + 1·1, which is 1.
+    bytes_[2] = Packed(DType::kF32, {large, -large, 1, 0, 0, 1});
+    bytes_[3] = Packed(DType::kF32, {large, 0, large, 0, 1, 1});
+    bytes_[0] = Packed(DType::kF32, {kInf, 1, 1, 1});
+    const CaseOutcome outcome = Done();
+    EXPECT_FALSE(outcome.findings.empty());
+    return std::pair(outcome.verdict, outcome.findings.front().reason);
+  };
+  EXPECT_EQ(judged(0x1p65), std::pair(Verdict::kInconclusive, std::string("suspect")));
+  EXPECT_EQ(judged(0x1p20), std::pair(Verdict::kFailed, std::string("class")));
+  // A pattern of the operation's made nothing here.
+  c_.rule.pattern = "constant:1e30";
+  EXPECT_EQ(judged(0x1p20).first, Verdict::kFailed);
+}
+
+TEST_F(CompareProduct, OnlyWhatFlushingExplainsIsNotAFailure) {
+  const double tiny = 0x1p-130;  // fp32 is normal from 2^-126
+  bytes_[2] = Packed(DType::kF32, {tiny, 0, 0, 1, 2, 3});
+  bytes_[3] = Packed(DType::kF32, {0x1p100, 0, 0, 1, 1, 1});
+  bytes_[0] = Packed(DType::kF32, {0x1p-30, 0, 0x1p100, 5});
+  EXPECT_EQ(Done().verdict, Verdict::kPassed);
+  bytes_[0] = Packed(DType::kF32, {0, 0, 0x1p100, 5});
+  const CaseOutcome flushed = Done();
+  EXPECT_EQ(flushed.verdict, Verdict::kInconclusive);
+  EXPECT_THAT(flushed.findings.front().message, HasSubstr("subnormal inputs"));
+  // One subnormal number among them excuses nothing else, whatever the pattern said.
+  c_.rule.pattern = "denormal";
+  bytes_[0] = Packed(DType::kF32, {0, 0, 0x1p100, 4});
+  EXPECT_EQ(Done().verdict, Verdict::kFailed);
+  bytes_[2] = Packed(DType::kF32, {1, 0, 0, 1, 2, 3});
+  bytes_[0] = Packed(DType::kF32, {0, 0, 0x1p100, 5});
+  EXPECT_EQ(Done().verdict, Verdict::kFailed);
 }
 
 TEST_F(CompareProduct, OperandsThatAreNotTheOperationsAreRefused) {
