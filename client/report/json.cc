@@ -1,4 +1,5 @@
 #include "client/report/json.h"
+#include "client/report/row.h"
 
 #include <cmath>
 #include <set>
@@ -234,6 +235,7 @@ Json TestJson(const Run& run, const v1::CaseResult& result) {
   list("provenance", result.provenance());
   list("inputs", result.inputs());
   list("probes", result.probes());
+  text("probes_refused", RefusedProbes(result));
   list("criteria", result.criteria());
   if (result.has_checksum()) json["checksum"] = MessageJson(result.checksum());
   text("pattern_of_errors", result.pattern_of_errors());

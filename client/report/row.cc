@@ -119,6 +119,9 @@ Row RowOf(const v1::CaseResult& result) {
   row.max_abs = MaxAbsCell(result.stats());
   if (result.has_bench()) FillBench(result, row);
   row.note = ProvenanceNote(result);
+  if (const std::string refused = RefusedProbes(result); !refused.empty()) {
+    absl::StrAppend(&row.note, row.note.empty() ? "" : "; ", "without probes: ", refused);
+  }
   if (LookCloser(result)) {
     absl::StrAppend(&row.note, row.note.empty() ? "" : "; ", "look closer: below ",
                     PercentText(kLowEfficiency));
@@ -177,6 +180,14 @@ bool WorseThan(const v1::CaseResult& a, const v1::CaseResult& b) {
   };
   if (rho(a) != rho(b)) return rho(a) > rho(b);
   return a.index() < b.index();
+}
+
+std::string RefusedProbes(const v1::CaseResult& result) {
+  std::vector<std::string> names;
+  for (const v1::ProbeResult& probe : result.probes()) {
+    if (probe.refused()) names.push_back(probe.name());
+  }
+  return absl::StrJoin(names, ", ");
 }
 
 bool LookCloser(const v1::CaseResult& result) {

@@ -40,6 +40,10 @@ std::vector<Detail> FindingsOf(const v1::CaseResult& result);
 // last; among equals the larger error/bound first, then the order of the job.
 bool WorseThan(const v1::CaseResult& a, const v1::CaseResult& b);
 
+// Probes that the case should have had and the kernel or the device refused: a pass
+// rests on less than others do. "exact-sparse, exact-integers"; empty: none.
+std::string RefusedProbes(const v1::CaseResult& result);
+
 // Passed, but slow enough that someone should look.
 bool LookCloser(const v1::CaseResult& result);
 

@@ -36,6 +36,29 @@ constexpr absl::Duration kRedraw = absl::Milliseconds(33);
 
 std::string Cell(const std::string& text) { return text.empty() ? "–" : text; }
 
+// "probes    refused in 2 of 12 passed cases, …": a pass that rests on less must not
+// look like the others. Empty where there is none.
+std::string RefusedText(const Report& report) {
+  std::int64_t passed = 0, refused = 0;
+  std::string first;
+  for (const Run& run : report.runs) {
+    for (const v1::CaseResult& result : run.results) {
+      if (result.verdict() != v1::VERDICT_PASSED) continue;
+      ++passed;
+      if (RefusedProbes(result).empty()) continue;
+      ++refused;
+      for (const v1::ProbeResult& probe : result.probes()) {
+        if (!first.empty() || !probe.refused()) continue;
+        first = absl::StrCat(result.name(), ": ", probe.name(), ": ", probe.message());
+      }
+    }
+  }
+  if (refused == 0) return "";
+  return absl::StrCat("probes  refused in ", CountText(refused), " of ", CountText(passed),
+                      passed == 1 ? " passed case" : " passed cases",
+                      ", which rest on their error bounds; first: ", first);
+}
+
 class TableSink : public Sink {
  public:
   explicit TableSink(const Surface& surface)
@@ -89,6 +112,9 @@ class TableSink : public Sink {
       for (const auto& finding : run.job.findings()) {
         surface_.out << "  " << finding.reason() << "  " << finding.message() << '\n';
       }
+    }
+    if (const std::string text = RefusedText(report); !text.empty()) {
+      surface_.out << "  " << text << '\n';
     }
     for (const PublishedTable& table : PublishedTables(report)) WriteText(table, surface_.out);
     surface_.out << Summary(report) << '\n' << std::flush;

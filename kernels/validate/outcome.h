@@ -62,6 +62,7 @@ struct ProbeOutcome {
   std::string name;
   Verdict verdict = Verdict::kUnspecified;  // PASSED, FAILED, or SKIPPED with the reason
   std::string message;
+  bool refused = false;  // SKIPPED by the kernel or for want of memory, not by design
   std::int64_t count = 0;
   std::int64_t mismatches = 0;
   std::string digest;          // canonical, hexadecimal; empty for identities

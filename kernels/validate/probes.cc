@@ -79,6 +79,7 @@ class Prober {
   void Conclude(const Ended& end, ProbeOutcome& outcome) {
     if (end.verdict != Verdict::kError) {
       Skip(outcome, end.finding.message);
+      outcome.refused = true;
       return;
     }
     Fail(end.finding.reason, end.finding.message, outcome);
@@ -89,8 +90,13 @@ class Prober {
     absl::StatusOr<std::vector<Identity>> identities =
         s_.op.CheckIdentities(s_.c, s_.plan, device_, s_.launched.inputs(), s_.launched.output(),
                               s_.launched.reference());
-    // A backend that cannot look has nothing to say.
-    if (!identities.ok()) return;
+    if (!identities.ok()) {
+      // A backend that cannot look has nothing to say; one that tried and could not has.
+      if (absl::IsUnimplemented(identities.status())) return;
+      report_.findings.push_back({"fault", Cat("identities: ", identities.status().message())});
+      report_.verdict = Verdict::kError;
+      return;
+    }
     for (Identity& identity : *identities) {
       ProbeOutcome outcome;
       outcome.name = identity.name;

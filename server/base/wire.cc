@@ -215,6 +215,7 @@ void ToProbe(const ProbeOutcome& p, const Operand& output, v1::ProbeResult* out)
   out->set_name(p.name);
   out->set_verdict(static_cast<v1::Verdict>(p.verdict));
   out->set_message(p.message);
+  out->set_refused(p.refused);
   out->set_count(p.count);
   out->set_mismatches(p.mismatches);
   out->set_digest(p.digest);

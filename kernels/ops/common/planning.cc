@@ -40,9 +40,6 @@ absl::Status ApplyPatterns(const Case& c, int judged, Plan& plan) {
   for (std::size_t i = 0; i < std::min(c.magnitudes.size(), plan.inputs.size()); ++i) {
     plan.inputs[i].magnitude = c.magnitudes[i];
   }
-  for (std::size_t i = 0; i < std::min(c.magnitudes.size(), plan.inputs.size()); ++i) {
-    plan.inputs[i].magnitude = c.magnitudes[i];
-  }
   plan.zero_mean_random =
       std::all_of(plan.inputs.begin(), plan.inputs.begin() + judged,
                   [](const Operand& operand) { return IsZeroMeanRandom(operand.pattern); });

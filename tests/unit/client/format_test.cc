@@ -34,6 +34,33 @@ struct Everything : FakeService {
   }
 };
 
+// A pass that rests on less than others do says so where people and programs look.
+TEST(Probes, ThatWereRefusedAreSaid) {
+  FakeService service;
+  service.results = {MakeResult(0, v1::VERDICT_PASSED), MakeResult(1, v1::VERDICT_PASSED)};
+  for (const char* name : {"exact-sparse", "exact-integers"}) {
+    v1::ProbeResult& probe = *service.results[1].add_probes();
+    probe.set_name(name);
+    probe.set_verdict(v1::VERDICT_SKIPPED);
+    probe.set_message("takes no exact data");
+    probe.set_refused(true);
+  }
+  v1::ProbeResult& by_nature = *service.results[0].add_probes();
+  by_nature.set_name("exact-integers");
+  by_nature.set_verdict(v1::VERDICT_SKIPPED);
+  by_nature.set_message("no format for it");
+  const Output table = RunGemm(service);
+  EXPECT_EQ(table.code, 0);
+  EXPECT_THAT(table.out, HasSubstr("without probes: exact-sparse, exact-integers\n"));
+  EXPECT_THAT(table.out, HasSubstr("  probes  refused in 1 of 2 passed cases, which rest on their "
+                                   "error bounds; first: gemm 64x32x16 bf16 onednn #1: "
+                                   "exact-sparse: takes no exact data\n"));
+  const json report = json::parse(RunGemm(service, {"--format", "json"}).out);
+  EXPECT_FALSE(report["tests"][0].contains("probes_refused"));
+  EXPECT_EQ(report["tests"][1]["probes_refused"], "exact-sparse, exact-integers");
+  EXPECT_EQ(report["tests"][1]["probes"][0]["refused"], true);
+}
+
 TEST(Json, HasEveryNameOfTheContract) {
   Everything service;
   service.results[0].set_deterministic(true);

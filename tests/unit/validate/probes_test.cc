@@ -16,6 +16,8 @@
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/providers/planted/planted.h"
+#include "kernels/validate/launcher.h"
+#include "kernels/validate/phase_clock.h"
 #include "kernels/validate/runner.h"
 
 namespace assay {
@@ -332,6 +334,109 @@ TEST_F(ProbesTest, OneFlippedBitOfOneElementIsCaughtThoughTheDataPass) {
     }
   }
   EXPECT_GT(hidden, 2) << "the data alone should have missed some of them";
+}
+
+// ---- what a kernel refuses
+
+// Right, and not to be had for a probe's data.
+class Refusing final {
+ public:
+  static absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan,
+                                                      Device& device) {
+    if (c.exact) return absl::UnimplementedError("takes no exact data");
+    static const Registry all = [] {
+      Registry registry;
+      RegisterAll(registry);
+      return registry;
+    }();
+    return all.Find("gemm", "builtin", "cpu")->make(c, plan, device);
+  }
+};
+
+TEST_F(ProbesTest, ARefusedProbeIsSkippedAndSaid) {
+  registry_.Add({.op = "gemm",
+                 .provider = "refusing",
+                 .backend = "cpu",
+                 .dtypes = {DType::kF32},
+                 .make = Refusing::Make,
+                 .version = {},
+                 .unavailable_reason = {}});
+  Case c;
+  c.problem = GemmProblem{.m = 20, .n = 30, .k = 40};
+  c.dtype = DType::kF32;
+  c.provider = "refusing";
+  c.seed = 1;
+  const CaseOutcome outcome = Run(c);
+  // Random data within its bound still prove something.
+  EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Describe(outcome);
+  ASSERT_EQ(outcome.probes.size(), 2u);
+  for (const ProbeOutcome& p : outcome.probes) {
+    EXPECT_EQ(p.verdict, Verdict::kSkipped);
+    EXPECT_TRUE(p.refused);
+    EXPECT_THAT(p.message, ::testing::HasSubstr("takes no exact data"));
+  }
+  c.provider = "builtin";
+  for (const ProbeOutcome& p : Run(c).probes) EXPECT_FALSE(p.refused) << p.name;
+}
+
+// An operator whose identities end as the test says.
+class WithIdentities final : public Op {
+ public:
+  explicit WithIdentities(absl::Status status) : status_(std::move(status)) {}
+  std::string_view name() const override { return gemm_.name(); }
+  absl::StatusOr<Plan> MakePlan(const Case& c) const override { return gemm_.MakePlan(c); }
+  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
+                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
+    return gemm_.Reference(c, plan, device, inputs, out);
+  }
+  std::vector<std::int64_t> Samples(const Case& c, const Plan& plan, std::uint64_t seed,
+                                    std::int64_t at_least) const override {
+    return gemm_.Samples(c, plan, seed, at_least);
+  }
+  void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
+                   std::span<const std::int64_t> indices, double* value,
+                   double* allowance) const override {
+    gemm_.ReferenceAt(c, plan, inputs, indices, value, allowance);
+  }
+  absl::StatusOr<std::vector<Identity>> CheckIdentities(const Case&, const Plan&, Device&,
+                                                        std::span<const TensorView>,
+                                                        const TensorView&,
+                                                        const ReferenceBuffers&) const override {
+    return status_;
+  }
+
+ private:
+  const Op& gemm_ = *FindOp("gemm");
+  const absl::Status status_;
+};
+
+TEST_F(ProbesTest, IdentitiesThatCouldNotBeLookedForAreAnError) {
+  Case c;
+  c.problem = GemmProblem{.m = 8, .n = 8, .k = 8};
+  c.dtype = DType::kF32;
+  c.seed = 1;
+  NoObserver observer;
+  const auto report = [&](absl::Status status) {
+    PhaseClock clock(*device_, observer);
+    Plan plan = *FindOp("gemm")->MakePlan(c);
+    const KernelEntry& entry = *registry_.Find("gemm", "builtin", "cpu");
+    Launcher launcher(c, *device_, clock);
+    EXPECT_FALSE(launcher.Prepare(entry, plan).has_value());
+    EXPECT_FALSE(launcher.Fill().has_value());
+    EXPECT_TRUE(launcher.Launch(Poison::kFirst).ok());
+    const WithIdentities op(std::move(status));
+    return CheckProbes(ProbeSubject{c, op, plan, entry, launcher}, *device_, observer);
+  };
+  const ProbeReport broken = report(absl::InternalError("device gone"));
+  EXPECT_EQ(broken.verdict, Verdict::kError);
+  ASSERT_FALSE(broken.findings.empty());
+  EXPECT_EQ(broken.findings[0].reason, "fault");
+  EXPECT_EQ(broken.findings[0].message, "identities: device gone");
+  EXPECT_EQ(report(absl::ResourceExhaustedError("full")).verdict, Verdict::kError);
+
+  const ProbeReport none = report(absl::UnimplementedError("not on this backend"));
+  EXPECT_EQ(none.verdict, Verdict::kUnspecified);
+  EXPECT_TRUE(none.findings.empty());
 }
 
 // ---- digests
