@@ -250,6 +250,21 @@ TEST_F(CompareRpc, EveryBadFieldOfTheHeaderIsNamed) {
   EXPECT_THAT(Fields(Refusal(header)), ElementsAre("header.inputs"));
 }
 
+TEST_F(CompareRpc, MoreOperandsThanAnyOperatorTakesAreRefused) {
+  v1::CompareHeader header = Header();
+  header.mutable_operation()->mutable_gemm()->set_m(2);
+  header.mutable_operation()->mutable_gemm()->set_n(3);
+  header.mutable_operation()->mutable_gemm()->set_k(4);
+  header.mutable_operation()->set_dtype(v1::DTYPE_FP32);
+  for (int i = 0; i < 16; ++i) *header.add_inputs() = header.actual();
+  EXPECT_THAT(Refusal(header).error_message(), HasSubstr("gemm takes 2 here (a, b), got 16"));
+  *header.add_inputs() = header.actual();
+  const grpc::Status status = Refusal(header);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(Fields(status), ElementsAre("header.inputs"));
+  EXPECT_THAT(status.error_message(), HasSubstr("must be at most 16, got 17"));
+}
+
 TEST_F(CompareRpc, WhatIsNoHeaderIsRefused) {
   Call none(*stub_);
   EXPECT_THAT(Fields(none.Finish()), ElementsAre("header"));

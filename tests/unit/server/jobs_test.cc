@@ -799,6 +799,17 @@ TEST_F(JobsTest, DrainEndsAnUnwritableJobThatWaitsForASecondDevice) {
   EXPECT_EQ(metrics.cases, stored) << "a result is counted once it is stored";
 }
 
+// Its score, and what becomes of its kernels, are the daemon's own: no text may claim it.
+TEST_F(JobsTest, ASuiteOfAUsersOwnIsNotNamedSelftest) {
+  Start();
+  v1::JobSpec spec;
+  std::string text = kSuite;
+  spec.set_suite_text(text.replace(text.find("small"), 5, "selftest"));
+  const auto fields = Violations(manager_->Create(spec, "").status());
+  ASSERT_TRUE(fields.contains("spec.suite_text")) << fields.size();
+  EXPECT_THAT(fields.at("spec.suite_text"), HasSubstr("selftest"));
+}
+
 TEST_F(JobsTest, EndedCasesAndJobsLeaveNothingInMemory) {
   Start();
   cpu_->remember = false;

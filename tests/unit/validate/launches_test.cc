@@ -1,0 +1,92 @@
+// What comes of launches that are not alike, and of what a kernel declares: nothing found
+// is taken back, and no kernel buys more tolerance than its formats' own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "kernels/validate/launcher.h"
+#include "kernels/validate/phase_clock.h"
+#include "tests/unit/validate/distorted.h"
+
+namespace assay {
+namespace {
+
+using testing::GemmCase;
+using testing::NoObserver;
+using testing::RunDistorted;
+
+// A tolerance so wide that zeros hold it, which is found of the first launch alone.
+TEST(Launches, ALaterCleanOneTakesNothingBack) {
+  Case c = GemmCase(DType::kF32, 16, 16, 16);
+  c.criterion = Criterion::kAllClose;
+  c.atol = 1e6;
+  int launches = 0;
+  const CaseOutcome outcome = RunDistorted(c, [&](std::vector<double>& values, const Plan&) {
+    if (launches++ == 0) std::fill(values.begin(), values.end(), 0.0);
+  });
+  EXPECT_GT(launches, 1);
+  EXPECT_EQ(outcome.verdict, Verdict::kInconclusive);
+  ASSERT_FALSE(outcome.findings.empty());
+  EXPECT_EQ(outcome.findings.front().reason, "zeros");
+
+  const CaseOutcome clean = RunDistorted(c, [](std::vector<double>&, const Plan&) {});
+  EXPECT_EQ(clean.verdict, Verdict::kPassed);
+}
+
+// And one that goes wrong later is wrong.
+TEST(Launches, ALaterWrongOneIsFound) {
+  int launches = 0;
+  const CaseOutcome outcome = RunDistorted(GemmCase(DType::kF32, 16, 16, 16),
+                                           [&](std::vector<double>& values, const Plan&) {
+                                             if (launches++ > 0) values[3] += 1;
+                                           });
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  EXPECT_EQ(outcome.deterministic, false);
+}
+
+double g_declared = 0;
+
+class Declaring : public Kernel {
+ public:
+  absl::Status Launch(std::span<const TensorView>, const TensorView&) override {
+    return absl::OkStatus();
+  }
+  double intermediate_roundoff() const override { return g_declared; }
+};
+
+// The roundoff that the plan is held to, of a kernel that declares one.
+double Granted(DType in, DType out, double declared) {
+  g_declared = declared;
+  const KernelEntry entry{
+      .op = "gemm",
+      .provider = "declaring",
+      .backend = "cpu",
+      .dtypes = {in},
+      .make = [](const Case&, const Plan&, Device&) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+        return std::make_unique<Declaring>();
+      },
+      .version = {},
+      .unavailable_reason = {}};
+  Case c = GemmCase(in, 4, 4, 4);
+  c.out_dtype = out;
+  const auto device = MakeCpuDevice(0, ArenaOptions{.max_bytes = 16 << 20});
+  NoObserver observer;
+  PhaseClock clock(*device, observer);
+  Plan plan = *FindOp("gemm")->MakePlan(c);
+  Launcher launcher(c, *device, clock);
+  EXPECT_FALSE(launcher.Prepare(entry, plan).has_value());
+  return plan.intermediate_roundoff;
+}
+
+TEST(Declarations, BuyNoMoreThanTheCoarserFormatsRoundoff) {
+  EXPECT_EQ(Granted(DType::kF32, DType::kF32, 0), 0.0);
+  EXPECT_EQ(Granted(DType::kBF16, DType::kBF16, 0x1p-11), 0x1p-11);
+  EXPECT_EQ(Granted(DType::kBF16, DType::kBF16, 1), Info(DType::kBF16).unit_roundoff);
+  EXPECT_EQ(Granted(DType::kBF16, DType::kF32, 1), Info(DType::kBF16).unit_roundoff);
+  EXPECT_EQ(Granted(DType::kF16, DType::kF32, 0x1p-3), Info(DType::kF16).unit_roundoff);
+  EXPECT_EQ(Granted(DType::kF32, DType::kF32, 0x1p-3), Info(DType::kF32).unit_roundoff);
+}
+
+}  // namespace
+}  // namespace assay
