@@ -72,13 +72,15 @@ void FillBench(const v1::CaseResult& result, Row& row) {
   if (bench.has_median_seconds()) row.time = SecondsText(bench.median_seconds());
   const bool integers =
       result.spec().dtype() == v1::DTYPE_INT8 || result.spec().dtype() == v1::DTYPE_INT32;
-  const bool by_bytes = bench.roof() == "memory" || !bench.has_flops_per_second();
+  const bool in_cache = bench.roof() == "cache";
+  const bool by_bytes = bench.roof() == "memory" || in_cache || !bench.has_flops_per_second();
   if (by_bytes && bench.has_bytes_per_second()) {
     row.rate = RateText(bench.bytes_per_second(), "B");
   } else if (bench.has_flops_per_second()) {
     row.rate = RateText(bench.flops_per_second(), integers ? "OP" : "FLOP");
   }
   if (bench.has_efficiency()) row.of_roof = PercentText(bench.efficiency());
+  if (in_cache) row.of_roof = "in cache";
 }
 
 int Rank(v1::Verdict verdict) {

@@ -3,6 +3,7 @@
 #ifndef ASSAY_KERNELS_BENCH_CEILINGS_H_
 #define ASSAY_KERNELS_BENCH_CEILINGS_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -21,6 +22,8 @@ class Ceilings {
   virtual std::optional<double> FlopsPerSecond(DType dtype) = 0;
   // Copy bandwidth, read and written bytes both counted [bytes/s].
   virtual std::optional<double> BytesPerSecond() = 0;
+  // The last cache before that memory [bytes]; 0: not known. What fits may be faster.
+  virtual std::int64_t CacheBytes() const { return 0; }
 };
 
 // The ceilings of the cores and the memory this process may use, measured on the

@@ -138,6 +138,8 @@ class CpuCeilings : public Ceilings {
     return m.value;
   }
 
+  std::int64_t CacheBytes() const override { return l3_bytes_; }
+
   std::optional<double> BytesPerSecond() override {
     if (!bytes_.done) bytes_ = Measured{true, MeasureBytes(l3_bytes_)};
     return bytes_.value;

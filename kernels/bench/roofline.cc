@@ -34,6 +34,11 @@ BenchStats MakeBenchStats(const Plan& plan, DType input, const LaunchTimes& time
   if (plan.flops > 0 && !stats.ceiling_flops_per_second) return stats;
   const double bound = std::max(compute, memory);
   if (!(bound > 0)) return stats;
+  if (memory > compute && plan.bytes <= static_cast<double>(ceilings->CacheBytes())) {
+    // The launches after the first move it through the cache, whose roof was not measured.
+    stats.roof = "cache";
+    return stats;
+  }
   stats.roof = compute >= memory ? "compute" : "memory";
   stats.efficiency = bound / median;
   return stats;

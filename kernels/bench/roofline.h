@@ -2,7 +2,9 @@
 //
 // The roofline model (Williams, Waterman, Patterson, 2009): a kernel of F useful
 // operations that must move B bytes cannot take less than max(F/peak, B/bandwidth).
-// Whichever is larger names the roof; efficiency is that time over the median.
+// Whichever is larger names the roof; efficiency is that time over the median. Where B
+// names it and the last cache holds all of B, the memory's bandwidth is no limit: the
+// roof is called "cache", and there is no efficiency.
 #ifndef ASSAY_KERNELS_BENCH_ROOFLINE_H_
 #define ASSAY_KERNELS_BENCH_ROOFLINE_H_
 
@@ -21,7 +23,7 @@ struct BenchStats {
   std::optional<double> flops_per_second;
   std::optional<double> bytes_per_second;
   std::optional<double> efficiency;  // absent without a roof
-  std::string_view roof;             // "compute", "memory", or empty
+  std::string_view roof;             // "compute", "memory", "cache", or empty
   std::optional<double> ceiling_flops_per_second;
   std::optional<double> ceiling_bytes_per_second;
 };

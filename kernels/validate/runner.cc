@@ -334,6 +334,7 @@ class Run {
       evidence.class_faults = *faults;
     }
     evidence.efficiency = outcome_.bench->efficiency;
+    evidence.in_cache = outcome_.bench->roof == "cache";
     // An efficiency is asked of the timed launches, once they are in.
     evidence.efficiency_due = timed_ || case_.mode == Mode::kValidate;
     Judgement judgement = ByChecksum() ? JudgeChecksums(case_, plan(), checksum_findings_, evidence)

@@ -249,7 +249,9 @@ class Jury {
     }
     if (!e_.efficiency) {
       Add(Verdict::kInconclusive, "efficiency",
-          "an efficiency was asked for and no roof could be measured");
+          e_.in_cache ? "an efficiency was asked for and the data fit the cache, whose roof is not "
+                        "measured: ask it of a larger case"
+                      : "an efficiency was asked for and no roof could be measured");
     }
   }
 

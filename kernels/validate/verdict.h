@@ -39,13 +39,14 @@ struct Evidence {
   std::int64_t rechecked = 0;               // [elements] recomputed on the host
   std::string recheck_fault;                // not empty: host and device disagree, and how
   std::vector<std::string> changed_inputs;  // operands the kernel wrote into
-  // Elements of a wrong class that no overflow inside a right kernel explains
-  // (CountClassFaults); none where that is not known of single elements.
-  std::optional<std::int64_t> class_faults;
   // Of operands that no pattern made: whether a kernel that takes their subnormal
   // elements for 0 explains what is beyond the bound.
   std::optional<bool> flushing_explains;
+  // Elements of a wrong class that no overflow inside a right kernel explains
+  // (CountClassFaults); none where that is not known of single elements.
+  std::optional<std::int64_t> class_faults;
   std::optional<double> efficiency;
+  bool in_cache = false;       // all bytes fit the cache, so that memory is no roof
   bool efficiency_due = true;  // false while the timed launches are still to come
 };
 

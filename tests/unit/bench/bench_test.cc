@@ -86,6 +86,33 @@ TEST(Roofline, TheLargerBoundNamesTheRoof) {
   EXPECT_DOUBLE_EQ(*b.efficiency, 0.5);
 }
 
+// 150 % of a memory that was not touched is no efficiency.
+TEST(Roofline, DataThatFitTheCacheHaveNoMemoryRoof) {
+  class Cached : public FixedCeilings {
+   public:
+    using FixedCeilings::FixedCeilings;
+    std::int64_t CacheBytes() const override { return 1'000'000'000; }
+  };
+  Plan plan;
+  plan.flops = 2e9;
+  plan.bytes = 1e9;
+  const LaunchTimes times{{0.01, 0.01, 0.01}};
+  Cached memory_bound(1000e9, 50e9);  // 2 ms and 20 ms
+  const BenchStats fits = MakeBenchStats(plan, DType::kF32, times, &memory_bound);
+  EXPECT_EQ(fits.roof, "cache");
+  EXPECT_FALSE(fits.efficiency.has_value());
+  EXPECT_DOUBLE_EQ(*fits.bytes_per_second, 100e9);
+  EXPECT_DOUBLE_EQ(*fits.ceiling_bytes_per_second, 50e9);
+  plan.bytes = 1'000'000'001;
+  EXPECT_EQ(MakeBenchStats(plan, DType::kF32, times, &memory_bound).roof, "memory");
+  // Arithmetic is a roof wherever the data are.
+  plan.bytes = 1e9;
+  Cached compute_bound(100e9, 100e9);
+  const BenchStats computes = MakeBenchStats(plan, DType::kF32, times, &compute_bound);
+  EXPECT_EQ(computes.roof, "compute");
+  EXPECT_DOUBLE_EQ(*computes.efficiency, 2.0);
+}
+
 TEST(Roofline, WithoutACeilingThereIsNoEfficiency) {
   Plan plan;
   plan.flops = 2e9;
