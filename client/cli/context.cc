@@ -2,7 +2,10 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/lib/parse.h"
+#include "client/lib/text.h"
 #include "client/report/output.h"
 
 namespace assay {
@@ -27,6 +30,19 @@ absl::StatusOr<std::vector<std::unique_ptr<Connection>>> Context::Connect() cons
 
 absl::StatusOr<Format> Context::ChosenFormat() const {
   return globals.format.empty() ? FormatOfFile(globals.output) : ParseFormat(globals.format);
+}
+
+absl::StatusOr<Format> Context::ChosenFormat(std::string_view what,
+                                             const std::vector<std::string_view>& known) const {
+  const auto format = ChosenFormat();
+  if (!format.ok()) return format;
+  std::vector<std::string> words;
+  for (const std::string_view word : known) {
+    if (*ParseFormat(word) == *format) return format;
+    words.emplace_back(word);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("format: ", View(what), " can be had as ", absl::StrJoin(words, ", ")));
 }
 
 absl::StatusOr<FollowOptions> Context::Reconnecting() const {

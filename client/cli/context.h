@@ -46,6 +46,10 @@ struct Context {
   // The format asked for. INVALID_ARGUMENT for an unknown one.
   absl::StatusOr<Format> ChosenFormat() const;
 
+  // The same where only these can be had. INVALID_ARGUMENT names them for the others.
+  absl::StatusOr<Format> ChosenFormat(std::string_view what,
+                                      const std::vector<std::string_view>& known) const;
+
   // What to do about lost connections. INVALID_ARGUMENT for a bad duration.
   absl::StatusOr<FollowOptions> Reconnecting() const;
 

@@ -41,7 +41,7 @@ std::vector<const v1::CaseResult*> Chosen(const Run& run) {
 }
 
 ExitCode ExplainJob(const Context& context, const std::string& name, const std::string& which) {
-  auto format = context.ChosenFormat();
+  auto format = context.ChosenFormat("an explanation", {"table", "json", "jsonl"});
   if (!format.ok()) return context.Fail(format.status());
   Failure failure;
   auto found = FindResults(context, name, &failure);

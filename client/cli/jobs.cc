@@ -91,7 +91,7 @@ void PrintJson(const Json& value, const std::string& indent, std::ostream& out) 
 }
 
 ExitCode ShowCase(const Context& context, const std::string& name, const std::string& which) {
-  auto format = context.ChosenFormat();
+  auto format = context.ChosenFormat("one case", {"table", "json", "jsonl"});
   if (!format.ok()) return context.Fail(format.status());
   Failure failure;
   auto found = FindResults(context, name, &failure);
@@ -157,6 +157,29 @@ ExitCode ListJobs(const Context& context, const std::string& filter, int limit) 
               });
 }
 
+bool Ended(const v1::Job& job) {
+  return job.state() != v1::JOB_STATE_QUEUED && job.state() != v1::JOB_STATE_RUNNING;
+}
+
+// What a cancellation did to the job that was `before` and is `after`.
+std::string Cancelled(const v1::Job& before, const v1::Job& after) {
+  const std::string state = absl::AsciiStrToLower(Word(after.state()));
+  if (Ended(before)) {
+    return absl::StrCat(after.name(), " had already ended: ", state,
+                        after.verdict() == 0 ? "" : ", ",
+                        after.verdict() == 0 ? "" : Word(after.verdict()));
+  }
+  const v1::VerdictCounts& counts = after.counts();
+  const int done = counts.passed() + counts.failed() + counts.inconclusive() +
+                   counts.unsupported() + counts.errors();
+  if (!Ended(after)) {
+    return absl::StrCat(after.name(), " is being cancelled: the case that runs is stopped, ", done,
+                        " of ", counts.total(), " have their results");
+  }
+  return absl::StrCat(after.name(), " ", state, ": ", done, " of ", counts.total(),
+                      " cases have their results");
+}
+
 ExitCode Cancel(const Context& context, const std::vector<std::string>& names) {
   ExitCode code = ExitCode::kPassed;
   for (const std::string& name : names) {
@@ -176,8 +199,7 @@ ExitCode Cancel(const Context& context, const std::vector<std::string>& names) {
       code = context.Fail(Describe(status, found->run.target));
       continue;
     }
-    context.streams.out << job.name() << ' ' << absl::AsciiStrToLower(Word(job.state())) << '\n'
-                        << std::flush;
+    context.streams.out << Cancelled(found->run.job, job) << '\n' << std::flush;
   }
   return code;
 }

@@ -14,6 +14,7 @@
 #include "client/cli/session.h"
 #include "client/lib/case_options.h"
 #include "client/lib/parse.h"
+#include "client/lib/patterns.h"
 #include "client/lib/text.h"
 #include "client/lib/words.h"
 #include "client/report/json.h"
@@ -88,9 +89,10 @@ void AddOptions(CLI::App& run, const std::shared_ptr<RunOptions>& options) {
     }
     sub->footer([&run] {
       return "Options of every case and of the job\n" +
-             CLI::Formatter().make_groups(&run, CLI::AppFormatMode::Sub);
+             CLI::Formatter().make_groups(&run, CLI::AppFormatMode::Sub) + "\n" + PatternsText();
     });
   }
+  run.footer(PatternsText());
   run.require_subcommand(0, 1);
 }
 

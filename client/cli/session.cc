@@ -5,6 +5,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -99,13 +100,42 @@ ExitCode Worst(ExitCode a, ExitCode b) {
                        [&](ExitCode code) { return code == a || code == b; });
 }
 
+// Jobs of the same devices that run or come before it in the queue; 0 where the daemon
+// does not say.
+int JobsAhead(Connection& connection, const v1::Job& job) {
+  const std::set<std::string> devices(job.devices().begin(), job.devices().end());
+  const auto before = [&](const v1::Job& other) {
+    if (other.name() == job.name()) return false;
+    if (std::none_of(other.devices().begin(), other.devices().end(),
+                     [&](const std::string& device) { return devices.contains(device); })) {
+      return false;
+    }
+    if (other.state() == v1::JOB_STATE_RUNNING) return true;
+    const int theirs = other.spec().priority(), ours = job.spec().priority();
+    return theirs != ours ? theirs > ours : Time(other.create_time()) < Time(job.create_time());
+  };
+  int ahead = 0;
+  for (const char* state : {"state=RUNNING", "state=QUEUED"}) {
+    grpc::ClientContext call;
+    SetDeadline(call, kDocumentWait);
+    v1::ListJobsRequest request;
+    request.set_filter(state);
+    request.set_page_size(1000);
+    v1::ListJobsResponse response;
+    if (!connection.stub().ListJobs(&call, request, &response).ok()) return 0;
+    ahead +=
+        static_cast<int>(std::count_if(response.jobs().begin(), response.jobs().end(), before));
+  }
+  return ahead;
+}
+
 class Watch {
  public:
   Watch(const Context& context, std::vector<std::unique_ptr<Connection>> connections,
         FollowOptions options, Format format, const SinkFactory& make_sink, std::ostream& out)
       : context_(context),
         connections_(std::move(connections)),
-        surface_(context.SurfaceOn(out)),
+        surface_(SurfaceOf(context, out, connections_.size())),
         live_(format == Format::kTable && surface_.live),
         sink_(make_sink(format, surface_)) {
     report_.runs.resize(connections_.size());
@@ -132,18 +162,29 @@ class Watch {
   }
 
  private:
+  static Surface SurfaceOf(const Context& context, std::ostream& out, std::size_t daemons) {
+    Surface surface = context.SurfaceOn(out);
+    surface.several = daemons > 1;
+    return surface;
+  }
+
   void RunOne(std::size_t i, const ObtainJob& obtain) {
     Session& session = sessions_[i];
     assay::Run& run = report_.runs[i];
     v1::Job job;
     grpc::Status status = obtain(session.connection, &job);
     if (status.ok()) {
+      const int ahead =
+          job.state() == v1::JOB_STATE_QUEUED ? JobsAhead(session.connection, job) : 0;
       {
         const std::lock_guard lock(mutex_);
         run.job = std::move(job);
         run.total = run.job.counts().total();
         if (live_) session.background->Fill(run, kHeadingWait);
         sink_->OnStart(run);
+        if (ahead > 0) {
+          sink_->OnNote(absl::StrCat("assay: ", run.job.name(), " is queued, ", ahead, " ahead"));
+        }
         // Before there is a job there is nothing to leave: Ctrl-C just ends.
         if (!interrupt_) {
           interrupt_.emplace(Interrupt::Callbacks{.first = [this] { OnFirstInterrupt(); },

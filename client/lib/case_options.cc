@@ -49,8 +49,8 @@ constexpr CommonField kCommonFields[] = {
     {"dtype", "dtype", "format of the inputs: fp64, fp32, tf32, fp16, bf16, e4m3fn, …, int8"},
     {"out_dtype", "out-dtype", "format of the output (default: the inputs'; int32 for int8)"},
     {"pattern", "pattern",
-     "data: normal:0.5, integers:-3:3, all-inf, …; one for all operands, or one each with / "
-     "between"},
+     "data: normal:0.5, integers:-3:3, all-inf, … (listed below); one for all operands, or one "
+     "each with / between"},
     {"criterion", "criterion",
      "the rule that gates: bound, derived, allclose, ulp, bitwise, legacy (default bound)"},
     {"atol", "atol", "absolute tolerance of allclose and legacy"},

@@ -54,6 +54,7 @@ struct Surface {
   bool colour = false;     // verdict words may be coloured
   int width = 0;           // columns; 0: unlimited
   bool every_row = false;  // show each passed case, however many there are
+  bool several = false;    // more than one daemon: lines say which
 };
 
 // Receives a report as it grows.

@@ -7,25 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "client/report/grid.h"
 #include "client/report/published.h"
 #include "client/report/units.h"
 
 namespace assay {
 namespace {
-
-constexpr std::size_t kVerdictWidth = 8;
-constexpr std::size_t kRatioWidth = 12;
-constexpr std::size_t kMaxAbsWidth = 9;
-constexpr std::size_t kTimeWidth = 10;
-constexpr std::size_t kRateWidth = 13;
-constexpr std::size_t kRoofWidth = 8;
-constexpr std::size_t kNameWidth = 40;   // in a pipe, and to begin with
-constexpr std::size_t kWideName = 60;    // wider than this the figures are far from it
-constexpr std::size_t kNarrowName = 24;  // narrower than this no name is of use
-constexpr std::size_t kFigures =         // the columns right of the case, with their gaps
-    kRatioWidth + kMaxAbsWidth + kTimeWidth + kRateWidth + kRoofWidth + 4 * 2 + 1;
 
 // A terminal shows this many passed cases; more are counted.
 constexpr std::size_t kMostPassedRows = 20;
@@ -33,8 +19,6 @@ constexpr int kBarWidth = 20;
 constexpr std::size_t kNarrowBar = 6;  // narrower than this a bar shows nothing
 // Redrawing more often than a screen does costs and shows nothing.
 constexpr absl::Duration kRedraw = absl::Milliseconds(33);
-
-std::string Cell(const std::string& text) { return text.empty() ? "–" : text; }
 
 // "probes    refused in 2 of 12 passed cases, …": a pass that rests on less must not
 // look like the others. Empty where there is none.
@@ -74,6 +58,13 @@ class TableSink : public Sink {
 
   void OnProgress(const Run& run, const v1::CaseProgress& progress) override {
     current_ = progress.name();
+    if (!progress.phase().empty()) {
+      absl::StrAppend(&current_, " (", progress.phase(), ")");
+      drawn_at_ = absl::InfinitePast();  // it takes long: to be seen at once
+      if (!surface_.live) {
+        surface_.err << progress.name() << ": " << progress.phase() << '\n' << std::flush;
+      }
+    }
     total_[run.target] = progress.total();
     op_totals_[run.target] = run.op_totals;
     Redraw();
@@ -81,6 +72,7 @@ class TableSink : public Sink {
 
   void OnResult(const Run& run, const v1::CaseResult& result) override {
     if (run.total > 0) total_[run.target] = run.total;
+    Shown shown{result, Origin(run, result)};
     op_totals_[run.target] = run.op_totals;
     ++done_;
     ++ops_[OpOf(result.spec())].done;
@@ -90,11 +82,11 @@ class TableSink : public Sink {
     if (!plain && !quiet) ++ops_[OpOf(result.spec())].bad;
     if (surface_.live && !surface_.every_row && TotalCases() > static_cast<int>(kMostPassedRows) &&
         (plain || quiet)) {
-      held_.push_back(result);
+      held_.push_back(std::move(shown));
       Redraw();
       return;
     }
-    PrintRow(result);
+    PrintRow(shown);
   }
 
   void OnNote(std::string_view note) override {
@@ -126,6 +118,10 @@ class TableSink : public Sink {
   }
 
  private:
+  struct Shown {
+    v1::CaseResult result;
+    std::string origin;
+  };
   struct OpProgress {
     int done = 0;
     int bad = 0;
@@ -141,10 +137,22 @@ class TableSink : public Sink {
     return total;
   }
 
-  void PrintRow(const v1::CaseResult& result) {
+  // Which of several daemons or devices a result is of: their cases have the same names.
+  std::string Origin(const Run& run, const v1::CaseResult& result) const {
+    std::vector<std::string> parts;
+    if (surface_.several) parts.push_back(run.target);
+    if (run.job.devices_size() > 1) parts.push_back(result.device());
+    return absl::StrJoin(parts, " ");
+  }
+
+  void PutBlock(const Shown& shown) {
+    surface_.out << layout_.Block(shown.result, shown.origin);
+  }
+
+  void PrintRow(const Shown& shown) {
     Erase();
     ShowHeader();
-    surface_.out << layout_.Block(result);
+    PutBlock(shown);
     Draw();
     surface_.out << std::flush;
   }
@@ -152,15 +160,16 @@ class TableSink : public Sink {
   // Passed cases that were held back: the ones nearest to their bound, and how
   // many more there are; unsupported ones are in the summary's count.
   void ShowHeld(const Report& report) {
-    std::vector<v1::CaseResult> passed;
-    for (const auto& result : held_) {
-      if (result.verdict() == v1::VERDICT_PASSED) passed.push_back(result);
+    std::vector<Shown> passed;
+    for (const Shown& held : held_) {
+      if (held.result.verdict() == v1::VERDICT_PASSED) passed.push_back(held);
     }
     if (passed.empty()) return;
-    std::sort(passed.begin(), passed.end(), WorseThan);
+    std::sort(passed.begin(), passed.end(),
+              [](const Shown& a, const Shown& b) { return WorseThan(a.result, b.result); });
     const std::size_t shown = std::min(passed.size(), kMostPassedRows);
     ShowHeader();
-    for (std::size_t i = 0; i < shown; ++i) surface_.out << layout_.Block(passed[i]);
+    for (std::size_t i = 0; i < shown; ++i) PutBlock(passed[i]);
     if (passed.size() > shown) {
       surface_.out << "  … and " << CountText(static_cast<std::int64_t>(passed.size() - shown))
                    << " more passed, further from their bounds";
@@ -273,7 +282,7 @@ class TableSink : public Sink {
   std::map<std::string, int> total_;                             // target -> cases
   std::map<std::string, std::map<std::string, int>> op_totals_;  // target -> operator -> cases
   std::map<std::string, OpProgress> ops_;
-  std::vector<v1::CaseResult> held_;
+  std::vector<Shown> held_;
   std::string current_;
   int done_ = 0;
   bool header_shown_ = false;
@@ -285,65 +294,6 @@ class TableSink : public Sink {
 
 std::unique_ptr<Sink> MakeTableSink(const Surface& surface) {
   return std::make_unique<TableSink>(surface);
-}
-
-RowLayout::RowLayout(int width, bool colour)
-    : width_(width), colour_(colour), name_width_(kNameWidth) {
-  if (width_ <= 0) return;
-  const auto columns = static_cast<std::size_t>(width_);
-  const std::size_t others = 2 + kVerdictWidth + 1 + 1 + kFigures;
-  name_width_ = std::max(kNarrowName, columns > others ? columns - others : kNarrowName);
-  name_width_ = std::min(name_width_, kWideName);
-}
-
-std::string RowLayout::Header() const {
-  std::string line =
-      absl::StrCat("  ", PadRight("VERDICT", kVerdictWidth), " ", PadRight("CASE", name_width_),
-                   " ", PadLeft("ERROR/BOUND", kRatioWidth), "  ", PadLeft("MAX ABS", kMaxAbsWidth),
-                   "  ", PadLeft("TIME", kTimeWidth), "  ", PadLeft("RATE", kRateWidth), "  ",
-                   PadLeft("OF ROOF", kRoofWidth));
-  return absl::StrCat(width_ > 0 ? Shorten(line, static_cast<std::size_t>(width_)) : line, "\n");
-}
-
-std::string RowLayout::Line(const Row& row) {
-  if (width_ <= 0) name_width_ = std::max(name_width_, DisplayWidth(row.name));
-  const std::string verdict = PadRight(row.verdict, kVerdictWidth);
-  std::string rest;
-  if (row.measured) {
-    rest = absl::StrCat(
-        PadLeft(Cell(row.ratio), kRatioWidth), "  ", PadLeft(Cell(row.max_abs), kMaxAbsWidth), "  ",
-        PadLeft(Cell(row.time), kTimeWidth), "  ", PadLeft(Cell(row.rate), kRateWidth), "  ",
-        PadLeft(Cell(row.of_roof), kRoofWidth));
-    if (!row.note.empty()) absl::StrAppend(&rest, "   ", row.note);
-  } else {
-    rest = absl::StrCat("  ", row.note);
-  }
-  // A long verdict pushes into the name's column, not the figures out of theirs.
-  const std::size_t over = DisplayWidth(verdict) - kVerdictWidth;
-  std::string line =
-      absl::StrCat(" ",
-                   PadRight(ShortenMiddle(row.name, row.measured ? name_width_ : 10000),
-                            name_width_ > over ? name_width_ - over : 0),
-                   " ", rest);
-  if (width_ > 0 && row.measured) {
-    line = Shorten(line, static_cast<std::size_t>(width_) - 2 - DisplayWidth(verdict));
-  }
-  return absl::StrCat("  ", Coloured(verdict, colour_), line, "\n");
-}
-
-std::string RowLayout::Block(const v1::CaseResult& result) {
-  std::string block = Line(RowOf(result));
-  for (const Detail& detail : DetailsOf(result)) {
-    absl::StrAppend(&block, "    ", PadRight(detail.label, 9), " ", detail.text, "\n");
-  }
-  const std::size_t width = width_ > 4 ? static_cast<std::size_t>(width_) - 4 : 0;
-  for (const v1::Slice& slice : result.slices()) {
-    for (const auto line :
-         absl::StrSplit(SliceGrid(slice, false, width), '\n', absl::SkipEmpty())) {
-      absl::StrAppend(&block, "    ", line, "\n");
-    }
-  }
-  return block;
 }
 
 std::string Summary(const Report& report) {
@@ -365,15 +315,6 @@ std::string Summary(const Report& report) {
   }
   if (!why.empty()) absl::StrAppend(&line, ": ", why);
   return line;
-}
-
-std::string Coloured(const std::string& verdict, bool colour) {
-  if (!colour) return verdict;
-  const char* code = verdict.starts_with("passed")                                   ? "32"
-                     : verdict.starts_with("FAILED") || verdict.starts_with("ERROR") ? "31;1"
-                     : verdict.starts_with("inconclusive")                           ? "33"
-                                                                                     : "2";
-  return absl::StrCat("\x1b[", code, "m", verdict, "\x1b[0m");
 }
 
 }  // namespace assay

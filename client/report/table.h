@@ -11,35 +11,14 @@
 #include <string>
 
 #include "client/report/report.h"
-#include "client/report/row.h"
+#include "client/report/row_layout.h"
 
 namespace assay {
 
 std::unique_ptr<Sink> MakeTableSink(const Surface& surface);
 
-// Lays rows out in columns. The case column grows with the names it sees.
-class RowLayout {
- public:
-  RowLayout(int width, bool colour);
-
-  // The heading line.
-  std::string Header() const;
-  // The row's line.
-  std::string Line(const Row& row);
-  // The row's line and its details under it.
-  std::string Block(const v1::CaseResult& result);
-
- private:
-  int width_;  // 0: unlimited
-  bool colour_;
-  std::size_t name_width_;
-};
-
 // The summary: "142 passed, 0 failed, 6 unsupported in 6.2 s".
 std::string Summary(const Report& report);
-
-// The verdict word in its colour, or as it is.
-std::string Coloured(const std::string& verdict, bool colour);
 
 }  // namespace assay
 

@@ -378,7 +378,7 @@ TEST(Show, AJobAndACase) {
 
 TEST(Cancel, EndsTheJob) {
   FakeService service;
-  EXPECT_EQ(Assay(service, {"cancel", "4f2k"}).out, "jobs/4f2k cancelled\n");
+  EXPECT_EQ(Assay(service, {"cancel", "4f2k"}).code, 0);
   EXPECT_THAT(service.cancelled(), ElementsAre("jobs/4f2k"));
 }
 

@@ -153,7 +153,7 @@ v1::Job FakeService::Job(bool ended) const {
   job.set_name("jobs/4f2k");
   *job.mutable_spec() = spec_;
   job.set_suite(spec_.suite());
-  job.add_devices("cpu:0");
+  for (const std::string& device : devices) job.add_devices(device);
   job.set_state(ended ? end_state : v1::JOB_STATE_RUNNING);
   job.mutable_create_time()->set_seconds(1'700'000'000);
   job.mutable_counts()->set_total(static_cast<int>(results.size()));
@@ -172,6 +172,12 @@ std::vector<v1::JobEvent> FakeService::Events() const {
   started.set_total(static_cast<int>(results.size()));
   for (const auto& result : results)
     ++(*started.mutable_op_counts())[result.spec().has_gemm() ? "gemm" : "copy"];
+  if (!progress_phase.empty() && !results.empty()) {
+    auto& progress = *events.emplace_back().mutable_progress();
+    progress.set_name(results[0].name());
+    progress.set_total(static_cast<int>(results.size()));
+    progress.set_phase(progress_phase);
+  }
   for (const auto& result : results) *events.emplace_back().mutable_case_result() = result;
   auto* change = events.emplace_back().mutable_state_change();
   change->set_from(v1::JOB_STATE_RUNNING);
@@ -194,6 +200,7 @@ grpc::Status FakeService::CreateJob(grpc::ServerContext*, const v1::CreateJobReq
   }
   spec_ = request->spec();
   *job = Job(false);
+  job->set_state(start_state);
   return grpc::Status::OK;
 }
 
@@ -203,13 +210,20 @@ grpc::Status FakeService::GetJob(grpc::ServerContext*, const v1::GetJobRequest* 
   if (request->name() != "jobs/4f2k") {
     return {grpc::StatusCode::NOT_FOUND, "no job \"" + request->name() + "\""};
   }
-  *job = Job(true);
+  *job = Job(known_state == v1::JOB_STATE_FINISHED);
+  if (known_state != v1::JOB_STATE_FINISHED) job->set_state(known_state);
   return grpc::Status::OK;
 }
 
-grpc::Status FakeService::ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*,
+grpc::Status FakeService::ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
                                    v1::ListJobsResponse* response) {
   const std::lock_guard lock(mutex_);
+  for (const v1::Job& job : other_jobs) {
+    if (request->filter() == "state=" + v1::JobState_Name(job.state()).substr(10)) {
+      *response->add_jobs() = job;
+    }
+  }
+  if (!request->filter().empty()) return grpc::Status::OK;
   *response->add_jobs() = Job(true);
   return grpc::Status::OK;
 }
@@ -218,9 +232,11 @@ grpc::Status FakeService::CancelJob(grpc::ServerContext*, const v1::CancelJobReq
                                     v1::Job* job) {
   const std::lock_guard lock(mutex_);
   cancelled_.push_back(request->name());
-  end_state = v1::JOB_STATE_CANCELLED;
-  verdict = v1::VERDICT_INCONCLUSIVE;
-  *job = Job(true);
+  if (cancelled_state == v1::JOB_STATE_CANCELLED) {
+    end_state = v1::JOB_STATE_CANCELLED;
+    verdict = v1::VERDICT_INCONCLUSIVE;
+  }
+  *job = Job(cancelled_state != v1::JOB_STATE_RUNNING);
   return grpc::Status::OK;
 }
 

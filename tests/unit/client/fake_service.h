@@ -42,6 +42,12 @@ class FakeService : public v1::ValidationService::Service {
   int die_after = 0;         // end every WatchJob with UNAVAILABLE after so many events; 0: never
   int lose_creates = 0;      // so many CreateJob are carried out, but answered "Socket closed"
   std::vector<v1::Finding> job_findings;
+  std::vector<std::string> devices = {"cpu:0"};            // of every job
+  v1::JobState start_state = v1::JOB_STATE_RUNNING;        // of a job that was just created
+  v1::JobState known_state = v1::JOB_STATE_FINISHED;       // as GetJob tells it
+  v1::JobState cancelled_state = v1::JOB_STATE_CANCELLED;  // as CancelJob tells it
+  std::vector<v1::Job> other_jobs;                         // that ListJobs lists, by their state
+  std::string progress_phase;                              // not empty: the first case begins so
 
   // The record.
   std::vector<v1::CreateJobRequest> created() const;

@@ -1,0 +1,48 @@
+// RowLayout: rows of results in columns, as wide as the terminal. The case wins: where
+// there is no room the columns of least interest are left out, a longer name has a line
+// of its own, and so has a note.
+#ifndef ASSAY_CLIENT_REPORT_ROW_LAYOUT_H_
+#define ASSAY_CLIENT_REPORT_ROW_LAYOUT_H_
+
+#include <string>
+#include <vector>
+
+#include "client/report/row.h"
+
+namespace assay {
+
+class RowLayout {
+ public:
+  RowLayout(int width, bool colour);
+
+  // The heading line.
+  std::string Header() const;
+  // The row's line or lines. The case column of a pipe grows with the names it sees.
+  std::string Line(const Row& row);
+  // The row and its details under it. `origin`: whose result it is, where that must be
+  // said, "a07:7575 cuda:1"; else empty.
+  std::string Block(const v1::CaseResult& result, const std::string& origin = "");
+
+ private:
+  struct Column {
+    const char* heading;
+    std::size_t width;
+    std::string Row::*cell;
+    int worth;  // the least is left out first
+  };
+  static const Column kColumns[];
+
+  std::string Figures(const Row& row) const;
+
+  int width_;  // 0: unlimited
+  bool colour_;
+  std::size_t name_width_;
+  std::vector<Column> columns_;
+};
+
+// The verdict word in its colour, or as it is.
+std::string Coloured(const std::string& verdict, bool colour);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_REPORT_ROW_LAYOUT_H_

@@ -1,0 +1,123 @@
+// On a narrow terminal the case is what is kept; figures give way by their worth.
+#include "client/report/row_layout.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "client/report/units.h"
+#include "tests/unit/client/command.h"
+
+namespace assay::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+Row ARow(const std::string& name) {
+  Row row;
+  row.verdict = "passed";
+  row.name = name;
+  row.ratio = "0.92";
+  row.max_abs = "1.2e-01";
+  row.time = "2.53 ms";
+  row.rate = "850 GFLOP/s";
+  row.of_roof = "81 %";
+  row.measured = true;
+  return row;
+}
+
+std::vector<std::string> Lines(const std::string& text) {
+  return absl::StrSplit(text, '\n', absl::SkipEmpty());
+}
+
+constexpr char kLong[] = "attention 1x16x2048x64 causal fp16 builtin";
+
+TEST(RowLayout, TheCaseIsWholeAndTheLineFitsAtEveryWidth) {
+  for (const int width : {60, 72, 80, 100, 120, 132, 200}) {
+    RowLayout layout(width, false);
+    for (const std::string& name : {std::string("gemm 1024x1024x1024 bf16 onednn"),
+                                   std::string(kLong), std::string("a07:7575 ") + kLong}) {
+      const std::string text = layout.Line(ARow(name));
+      for (const std::string& line : Lines(text)) {
+        EXPECT_LE(DisplayWidth(line), static_cast<std::size_t>(width)) << line;
+      }
+      if (width >= 72) {
+        EXPECT_THAT(text, HasSubstr(name));
+      }
+      EXPECT_THAT(text, HasSubstr("0.92")) << "the last to give way";
+    }
+    EXPECT_LE(DisplayWidth(Lines(layout.Header())[0]), static_cast<std::size_t>(width));
+  }
+}
+
+TEST(RowLayout, ColumnsGiveWayByTheirWorth) {
+  const auto shown = [](int width) {
+    RowLayout layout(width, false);
+    return layout.Header() + layout.Line(ARow(kLong));
+  };
+  EXPECT_THAT(shown(120), HasSubstr("MAX ABS"));
+  EXPECT_THAT(shown(100), Not(HasSubstr("MAX ABS")));
+  EXPECT_THAT(shown(100), HasSubstr("OF ROOF"));
+  EXPECT_THAT(shown(80), Not(HasSubstr("RATE")));
+  EXPECT_THAT(shown(80), HasSubstr("2.53 ms"));
+  EXPECT_THAT(shown(0), HasSubstr("MAX ABS")) << "a pipe has all of them";
+}
+
+TEST(RowLayout, ANameOrNoteWithoutRoomHasALineOfItsOwn) {
+  RowLayout layout(80, false);
+  const std::string name = std::string(kLong) + " row-vary/row-vary/col-vary";
+  std::vector<std::string> lines = Lines(layout.Line(ARow(name)));
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0], "  passed   " + name);
+  EXPECT_THAT(lines[1], HasSubstr("2.53 ms"));
+  // The figures stand where they do for other rows.
+  EXPECT_EQ(lines[1].find("0.92"), Lines(layout.Line(ARow("gemm")))[0].find("0.92"));
+
+  Row row = ARow(kLong);
+  row.note = "look closer: below 60 %";
+  lines = Lines(layout.Line(row));
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[1], "    look closer: below 60 %");
+  EXPECT_EQ(Lines(RowLayout(0, false).Line(row)).size(), 1u) << "a pipe has a line a result";
+}
+
+TEST(Targets, AreToldApartInTheTable) {
+  FakeService one, two;
+  one.results = {MakeResult(0, v1::VERDICT_PASSED)};
+  two.results = {MakeResult(0, v1::VERDICT_FAILED)};
+  two.verdict = v1::VERDICT_FAILED;
+  const Output both =
+      Assay({"run", "gemm", "--m", "4", "--target", one.target() + "," + two.target()});
+  EXPECT_THAT(both.out, HasSubstr("passed   " + one.target() + " gemm 64x32x16"));
+  EXPECT_THAT(both.out, HasSubstr("FAILED   " + two.target() + " gemm 64x32x16"));
+  EXPECT_THAT(RunGemm(one).out, Not(HasSubstr(one.target())));
+}
+
+TEST(Devices, AreToldApartWhereAJobHasSeveral) {
+  FakeService service;
+  service.results = {MakeResult(0, v1::VERDICT_PASSED), MakeResult(1, v1::VERDICT_PASSED)};
+  service.results[1].set_device("cuda:1");
+  service.devices = {"cpu:0", "cuda:1"};
+  const Output output = RunGemm(service);
+  EXPECT_THAT(output.out, HasSubstr("passed   cpu:0 gemm"));
+  EXPECT_THAT(output.out, HasSubstr("passed   cuda:1 gemm"));
+}
+
+TEST(Rows, InCacheStandsWhereARoofWouldBe) {
+  v1::CaseResult result = MakeResult(0, v1::VERDICT_PASSED);
+  result.mutable_bench()->clear_efficiency();
+  result.mutable_bench()->set_roof("cache");
+  result.mutable_bench()->set_bytes_per_second(3e11);
+  const Row row = RowOf(result);
+  EXPECT_EQ(row.of_roof, "in cache");
+  EXPECT_THAT(row.rate, StartsWith("300 GB"));
+  EXPECT_EQ(row.note, "") << "no share of a roof to look closer at";
+}
+
+}  // namespace
+}  // namespace assay::testing

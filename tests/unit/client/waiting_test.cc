@@ -1,0 +1,107 @@
+// What a person is told while nothing seems to happen, and of what a command did.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "client/lib/patterns.h"
+#include "kernels/numerics/pattern.h"
+#include "tests/unit/client/command.h"
+
+namespace assay::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+v1::Job Other(const std::string& name, v1::JobState state, int created, int priority = 0,
+              const std::string& device = "cpu:0") {
+  v1::Job job;
+  job.set_name(name);
+  job.set_state(state);
+  job.add_devices(device);
+  job.mutable_create_time()->set_seconds(created);
+  job.mutable_spec()->set_priority(priority);
+  return job;
+}
+
+TEST(Queue, AQueuedJobSaysHowManyAreAhead) {
+  constexpr int kOurs = 1'700'000'000;  // when the fake's job was created
+  FakeService service;
+  service.results = {MakeResult(0, v1::VERDICT_PASSED)};
+  service.start_state = v1::JOB_STATE_QUEUED;
+  service.other_jobs = {
+      Other("jobs/runs", v1::JOB_STATE_RUNNING, kOurs - 5),
+      Other("jobs/earlier", v1::JOB_STATE_QUEUED, kOurs - 3),
+      Other("jobs/first", v1::JOB_STATE_QUEUED, kOurs + 3, /*priority=*/1),
+      Other("jobs/later", v1::JOB_STATE_QUEUED, kOurs + 3),
+      Other("jobs/last", v1::JOB_STATE_QUEUED, kOurs - 3, /*priority=*/-1),
+      Other("jobs/elsewhere", v1::JOB_STATE_RUNNING, kOurs - 5, 0, "cuda:0"),
+      Other("jobs/ended", v1::JOB_STATE_FINISHED, kOurs - 5),
+      Other("jobs/4f2k", v1::JOB_STATE_QUEUED, kOurs),
+  };
+  const Output output = RunGemm(service);
+  EXPECT_EQ(output.code, 0);
+  EXPECT_THAT(output.err, HasSubstr("assay: jobs/4f2k is queued, 3 ahead\n"));
+  service.other_jobs.clear();
+  EXPECT_THAT(RunGemm(service).err, Not(HasSubstr("queued")));
+}
+
+TEST(Progress, WhatIsDoneFirstIsSaid) {
+  FakeService service;
+  service.results = {MakeResult(0, v1::VERDICT_PASSED)};
+  service.progress_phase = "measuring the ceilings of cpu:0";
+  EXPECT_THAT(RunGemm(service).err,
+              HasSubstr("gemm 64x32x16 bf16 onednn #0: measuring the ceilings of cpu:0\n"));
+  EXPECT_THAT(RunGemm(service, {}, true).out,
+              HasSubstr("gemm 64x32x16 bf16 onednn #0 (measuring the ceilings of cpu:0)"));
+  service.progress_phase.clear();
+  EXPECT_THAT(RunGemm(service).err, Not(HasSubstr("measuring")));
+}
+
+TEST(Cancel, SaysWhatItDid) {
+  const auto said = [](v1::JobState before, v1::JobState after) {
+    FakeService service;
+    service.results = {MakeResult(0, v1::VERDICT_PASSED), MakeResult(1, v1::VERDICT_PASSED)};
+    service.known_state = before;
+    service.cancelled_state = after;
+    return Assay(service, {"cancel", "4f2k"}).out;
+  };
+  EXPECT_EQ(said(v1::JOB_STATE_QUEUED, v1::JOB_STATE_CANCELLED),
+            "jobs/4f2k cancelled: 0 of 2 cases have their results\n");
+  EXPECT_EQ(said(v1::JOB_STATE_RUNNING, v1::JOB_STATE_RUNNING),
+            "jobs/4f2k is being cancelled: the case that runs is stopped, 0 of 2 have their "
+            "results\n");
+  EXPECT_EQ(said(v1::JOB_STATE_FINISHED, v1::JOB_STATE_FINISHED),
+            "jobs/4f2k had already ended: finished, PASSED\n");
+}
+
+TEST(Format, WhatOneCaseCannotBeHadAsIsRefused) {
+  FakeService service;
+  service.results = {MakeResult(0, v1::VERDICT_FAILED)};
+  for (const char* format : {"csv", "markdown", "junit", "html"}) {
+    const Output show = Assay(service, {"show", "4f2k", "0", "--format", format});
+    EXPECT_EQ(show.code, 2) << format;
+    EXPECT_EQ(show.out, "");
+    EXPECT_EQ(show.err, "assay: format: one case can be had as table, json, jsonl\n");
+    EXPECT_EQ(Assay(service, {"explain", "4f2k", "--format", format}).code, 2) << format;
+    EXPECT_EQ(Assay(service, {"show", "4f2k", "--format", format}).code, 0) << format;
+  }
+}
+
+TEST(Help, ListsThePatternsThatKernelsHave) {
+  std::vector<std::pair<std::string_view, std::string_view>> theirs, ours;
+  for (const PatternInfo& info : Patterns()) {
+    if (!info.for_probes) theirs.emplace_back(info.name, info.help);
+  }
+  for (const PatternHelp& pattern : PatternHelps()) ours.emplace_back(pattern.name, pattern.help);
+  EXPECT_EQ(ours, theirs);
+  const std::vector<std::vector<std::string>> commands = {{"run", "--help"},
+                                                          {"bench", "gemm", "--help"}};
+  for (const std::vector<std::string>& command : commands) {
+    const std::string help = Assay(command).out;
+    EXPECT_THAT(help, HasSubstr("  normal         normal:sigma[:mean]\n"));
+    EXPECT_THAT(help, HasSubstr("  denormal       subnormal numbers of the format"));
+  }
+}
+
+}  // namespace
+}  // namespace assay::testing
