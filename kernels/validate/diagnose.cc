@@ -176,6 +176,7 @@ constexpr Entry kBeforeProof[] = {
     {"changes-input", &ChangesInput},
     {"unwritten", &Unwritten},
     {"nondeterministic", &Nondeterministic},
+    {"may-overflow", &MayOverflow},
     {"masked-rows", &MaskedRows},
     {"exp-overflows", &ExpOverflows},
     {"variance-cancels", &VarianceCancels},

@@ -71,6 +71,21 @@ std::optional<Reading> MaskedRows(const Symptoms& s) {
                  "give such rows 0, or say --masked-rows nan where NaN is the policy"};
 }
 
+std::optional<Reading> MayOverflow(const Symptoms& s) {
+  const DType wide = s.c.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+  const double limit = Info(wide).max_finite;
+  // Where it may, the verdict on it is no failure.
+  if (s.outcome.verdict != Verdict::kInconclusive || !MadeByTheKernel(s) ||
+      !(s.plan.largest_intermediate > limit)) {
+    return std::nullopt;
+  }
+  return Reading{
+      absl::StrFormat("overflow: with inputs this large a sum or product inside may reach %.2g, "
+                      "and %s ends at %.2g: a right kernel may give %s, too",
+                      s.plan.largest_intermediate, std::string(Name(wide)), limit, Got(s)),
+      "judge the kernel on smaller inputs; these tell nothing of it"};
+}
+
 std::optional<Reading> ExpOverflows(const Symptoms& s) {
   const bool softmax = IsOp(s, "softmax");
   if (!(softmax || IsOp(s, "attention")) || !MadeByTheKernel(s)) return std::nullopt;

@@ -27,7 +27,7 @@ bool InputsFinite(const Symptoms& s);
 Rule WritesOutside, ChangesInput, Nondeterministic, ProbesOnly, Slow, Suspicious, TooWide,
     NothingProven;
 // NaN and infinities (diagnose_classes.cc).
-Rule ExpOverflows, MaskedRows, VarianceCancels, SumOverflows, ReadsOutside, NonFinite;
+Rule MayOverflow, ExpOverflows, MaskedRows, VarianceCancels, SumOverflows, ReadsOutside, NonFinite;
 // Where errors lie (diagnose_places.cc).
 Rule Unwritten, Displaced, Transposed, TileEdges, Tail, OneBlock, SingleElement, WholeHeads;
 // What the values are (diagnose_values.cc).

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "kernels/providers/planted/planted.h"
 #include "tests/unit/validate/distorted.h"
@@ -56,6 +57,19 @@ constexpr Expectation kPlanted[] = {
     {"attention", "wrong-axis", "rescaled along the wrong axis", "by the row"},
     {"copy", "stale", "part of the output is never written", "grid"},
 };
+
+// An overflow is no division by 0, and on such inputs no fault either.
+TEST(Diagnose, AnOverflowThatARightKernelMayHaveIsCalledOne) {
+  Case c = GemmCase(DType::kF32, 8, 8, 65);
+  c.pattern = "constant:1e37/checkerboard";
+  const CaseOutcome outcome = RunDistorted(c, [](std::vector<double>& values, const Plan&) {
+    values[5] = std::numeric_limits<double>::infinity();
+  });
+  EXPECT_EQ(outcome.verdict, Verdict::kInconclusive);
+  EXPECT_THAT(outcome.reads_as, HasSubstr("overflow: with inputs this large"));
+  EXPECT_THAT(outcome.reads_as, HasSubstr("fp32 ends at 3.4e+38"));
+  EXPECT_THAT(outcome.next_step, HasSubstr("smaller inputs"));
+}
 
 TEST(Diagnose, NamesTheFaultOfEachPlantedKernel) {
   Registry registry;
