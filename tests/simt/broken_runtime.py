@@ -1,0 +1,51 @@
+"""What broken_test.py breaks in the compare pass and the checksums of a GPU device."""
+
+GPU = "kernels/runtime/gpu/"
+COMPARE = GPU + "compare_gpu.cu"
+WAVE = GPU + "compare_wave.h"
+QUICK = GPU + "compare_quick.h"
+CHECKSUM = GPU + "checksum_gpu.cu"
+
+# Their sources and tests, what else these need, and those of the tests that suffice.
+KERNELS = {
+    "compare": (COMPARE, "tests/simt/compare_test.cc", (), True,
+                "*/fp16_64:*/e2m1_32:*Large*/0"),
+    "checksum": (CHECKSUM, "tests/simt/checksum_test.cc"),
+}
+
+# kernel, file, what stands there (and which of them, from 0), what shall, what that breaks
+CHANGES = [
+    ("compare", COMPARE, "  SyncBlock();\n\n  Word* const words", 0, "\n  Word* const words", "barrier before the block's words are used"),
+    ("compare", COMPARE, "  SyncBlock();  // the block's largest", 0, "  // the block's largest", "barrier before the waves' sums are read"),
+    ("compare", COMPARE, "  SyncBlock();\n  if (thread < compared::kWords) {\n", 0, "  if (thread < compared::kWords) {\n", "barrier before the block's result is written"),
+    ("compare", COMPARE, "  write();\n  SyncBlock();\n", 0, "  write();\n", "barrier before the rows are merged"),
+    ("compare", COMPARE, "if (group == 0) write();\n  SyncBlock();\n", 0, "if (group == 0) write();\n", "barrier before the result is read"),
+    ("compare", COMPARE, "g < kMergeGroups", 0, "g < kMergeGroups - 1", "last row of partial results not merged"),
+    ("compare", COMPARE, "b < blocks", 0, "b < blocks - 1", "last block's result not merged"),
+    ("compare", COMPARE, "begin += stride", 0, "begin += stride + chunk", "chunk of the second round left out"),
+    ("compare", COMPARE, "begin + chunk <= pass.count", 0, "begin <= pass.count", "last chunk read whole"),
+    ("compare", COMPARE, "w < waves;", 0, "w < waves - 1;", "last wave's sums left out"),
+    ("compare", COMPARE, "taken < kMismatchSamples && Ballot(wrong", 0, "taken == 0 && Ballot(wrong", "samples of a wave's first chunk only"),
+    ("compare", COMPARE, "rho == into.rho && index < into.value", 0, "rho == into.rho && index > into.value", "last of equals"),
+    ("compare", COMPARE, "if (rho == 0) worst = seen.first_pair;", 0, "", "no worst element where there is no error"),
+    ("compare", WAVE, "if (at >= pass.count) break;", 0, "", "index past the tensor"),
+    ("compare", WAVE, "if (at >= pass.count) {", 0, "if (at > pass.count) {", "index past the tensor read"),
+    ("compare", WAVE, "(row - matrix * rows) * x.ld", 0, "(row - matrix * rows) * x.cols", "wrong leading dimension"),
+    ("compare", WAVE, "w < words; w += width", 0, "w < words; w += 32", "words of a 64-wide wave digested twice"),
+    ("compare", WAVE, "Ballot((wrong >> (2 * k) & 1) != 0)", 0, "(Ballot((wrong >> (2 * k) & 1) != 0) & 0xffffffffU)", "half of a 64-wide wave's samples"),
+    ("compare", WAVE, "JustBelow(LoadRelaxed(words + compared::kRho))", 0, "largest(compared::kRho)", "ties of the worst missed"),
+    ("compare", WAVE, "if (Lane() == 0) {", 0, "if (Lane() == 1) {", "mask of the lane that writes samples"),
+    ("compare", QUICK, "<= pass.rule.max_finite", 0, "<= 2 * pass.rule.max_finite", "overflow taken for ordinary"),
+    ("compare", QUICK, "if (HighWord(o) != 0) *minus_zero = true;", 0, "", "-0 not canonical"),
+    ("compare", QUICK, "exponent > pass.min_normal_high ? exponent : pass.min_normal_high", 0, "exponent", "subnormals rounded too finely"),
+    ("checksum", CHECKSUM, "    SyncBlock();  // the tile before", 0, "    // the tile before", "barrier before a tile is written again"),
+    ("checksum", CHECKSUM, "    SyncBlock();\n    double col_sums", 0, "    double col_sums", "barrier before a tile is read"),
+    ("checksum", CHECKSUM, "  SyncBlock();  // `room` has", 0, "  // `room` has", "barrier before a tile becomes room"),
+    ("checksum", CHECKSUM, "  SyncBlock();\n  for (int i = thread; i < kSums", 0, "  for (int i = thread; i < kSums", "barrier before the quarters are added"),
+    ("checksum", CHECKSUM, "row < x.rows && col < x.cols", 0, "row < x.rows && col <= x.cols", "index past a row"),
+    ("checksum", CHECKSUM, "row < x.rows && col < x.cols", 0, "row <= x.rows && col < x.cols", "index past the last row"),
+    ("checksum", CHECKSUM, "if (line < count)", 0, "if (line <= count)", "sum past the last written"),
+    ("checksum", CHECKSUM, "q < kQuarters", 0, "q < kQuarters - 1", "last quarter left out"),
+    ("checksum", CHECKSUM, "p < parts", 0, "p < parts - 1", "last block's sums left out"),
+    ("checksum", CHECKSUM, "i >= length", 0, "i > length", "index past a vector"),
+]
