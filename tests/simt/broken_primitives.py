@@ -1,0 +1,44 @@
+"""What broken_test.py breaks in the primitives of a GPU device."""
+
+GPU = "kernels/runtime/gpu/"
+FILL = GPU + "fill_gpu.cu"
+MEMORY = GPU + "memory_gpu.cu"
+GUARD = GPU + "guard_gpu.cu"
+DIGEST = GPU + "digest_gpu.cu"
+RUNS = GPU + "runs.h"
+REDUCE = GPU + "reduce.h"
+
+# Their sources and tests, the sources that stay as they are, the host's libraries, and
+# those of the tests that suffice: one wave width.
+KERNELS = {
+    "fill": (FILL, "tests/simt/fill_test.cc", (MEMORY,), True, "*/0"),
+    "memory": (MEMORY, "tests/simt/memory_test.cc", (GUARD,), True, "*/0"),
+    "guard": (GUARD, "tests/simt/memory_test.cc", (MEMORY,), True, "*/0"),
+    "digest": (DIGEST, "tests/simt/digest_test.cc", (), True, "*/0"),
+}
+
+# kernel, file, what stands there (and which of them, from 0), what shall, what that breaks
+CHANGES = [
+    ("fill", FILL, "    SyncBlock();\n", 0, "", "barrier before the coefficients are read"),
+    ("fill", FILL, "begin + kElements <= job.count", 0, "begin <= job.count", "store past the end"),
+    ("fill", FILL, "begin + e < job.count", 0, "begin + e <= job.count", "index past the end"),
+    ("fill", FILL, "begin + e < job.count", 0, "begin + e + 1 < job.count", "last element left out"),
+    ("fill", FILL, "SlotOf(158 - lz)", 0, "SlotOf(157 - lz)", "coefficients of the next octave"),
+    ("fill", FILL, "index >> 2 != block", 0, "block < 0", "words of the block before"),
+    ("fill", RUNS, "at > start ? at : start", 0, "at", "elements before a run"),
+    ("fill", RUNS, "(std::int64_t{2} << shift) - 2", 0, "(std::int64_t{1} << shift) - 1", "last chunk of a run"),
+    ("memory", MEMORY, "chunk.n == 1 << shift", 0, "chunk.n > 0", "store of 16 bytes past a run"),
+    ("memory", MEMORY, "from % whole == 0", 0, "from >= 0", "load of 16 bytes that lie otherwise"),
+    ("memory", MEMORY, "in_run + whole <= src.length", 0, "in_run >= 0", "load past a run"),
+    ("memory", MEMORY, "i < chunk.n", 1, "i + 1 < chunk.n", "last element of a chunk not copied"),
+    ("guard", REDUCE, "  SyncBlock();\n", 0, "", "barrier before the waves' counts are read"),
+    ("guard", GUARD, "Thread().x == 0 && sum", 0, "Lane() == 0 && sum", "mask of the one that adds"),
+    ("guard", GUARD, "at < end", 0, "at <= end", "index past a gap"),
+    ("guard", GUARD, "at < bytes", 0, "at <= bytes", "index past a range"),
+    ("guard", GUARD, "* bits + 7) / 8", 0, "* bits) / 8", "half a byte of a row counted as padding"),
+    ("digest", REDUCE, "  SyncBlock();", 1, "", "barrier before the next sum's parts are written"),
+    ("digest", DIGEST, "Thread().x == 0", 0, "Lane() == 0", "mask of the one that adds"),
+    ("digest", DIGEST, "begin + e < runs.count", 0, "e < kElements", "index past the end"),
+    ("digest", DIGEST, "w = 2 * pairs + FirstItem()", 0, "w = 2 * pairs + 1 + FirstItem()", "word left out"),
+    ("digest", DIGEST, "magnitude > kLargest", 0, "magnitude >= kLargest", "mask of the NaNs"),
+]
