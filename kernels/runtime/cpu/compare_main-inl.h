@@ -151,7 +151,7 @@ struct MainOut {
 //
 // It asks for what comes kPrefetch elements on: a page at a time and three or four
 // streams at once, the processor's own prefetching keeps too little under way.
-constexpr std::int64_t kPrefetch = 512;
+constexpr std::int64_t kPrefetch = 256;
 
 template <Storage kStorage>
 HWY_NOINLINE void Main(const CompareRule& rule, const Thresholds& thresholds, const void* block,
