@@ -16,6 +16,7 @@ import sys
 import tempfile
 
 import broken_builtin
+import broken_primitives
 import broken_runtime
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -64,6 +65,7 @@ KERNELS = {
 }
 
 KERNELS |= {name: Kernel(*paths) for name, paths in broken_builtin.KERNELS.items()}
+KERNELS |= {name: Kernel(*paths) for name, paths in broken_primitives.KERNELS.items()}
 KERNELS |= {name: Kernel(*paths) for name, paths in broken_runtime.KERNELS.items()}
 
 # kernel, file, what stands there (and which of them, from 0), what shall, what that breaks
@@ -107,7 +109,7 @@ CHANGES = [
     ("softmax identities", OPS + "softmax/softmax_identities.cu", "Thread().x == 0", 0, "Lane() == 0", "mask of the one that counts"),
     ("layer_norm reference", OPS + "layer_norm/layer_norm_reference.cu", "j < l.cols", 0, "j < l.cols - 1", "last element not looked at"),
     ("layer_norm reference", OPS + "layer_norm/layer_norm_reference.cu", "row * l.x_ld", 0, "row * (l.x_ld + 1)", "wrong leading dimension"),
-] + broken_builtin.CHANGES + broken_runtime.CHANGES
+] + broken_builtin.CHANGES + broken_primitives.CHANGES + broken_runtime.CHANGES
 
 FLAGS = ["-std=c++20", "-O1", "-g1", "-fsanitize=address,undefined",
          "-fno-sanitize-recover=undefined"]
