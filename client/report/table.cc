@@ -145,9 +145,7 @@ class TableSink : public Sink {
     return absl::StrJoin(parts, " ");
   }
 
-  void PutBlock(const Shown& shown) {
-    surface_.out << layout_.Block(shown.result, shown.origin);
-  }
+  void PutBlock(const Shown& shown) { surface_.out << layout_.Block(shown.result, shown.origin); }
 
   void PrintRow(const Shown& shown) {
     Erase();

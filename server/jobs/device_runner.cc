@@ -56,6 +56,10 @@ void DeviceRunner::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
+bool DeviceRunner::FirstTimed() {
+  return !std::exchange(timed_, true) && device_.Describe().ceilings().empty();
+}
+
 void DeviceRunner::AddDepth(int cases) {
   const int depth = depth_.fetch_add(cases, std::memory_order_relaxed) + cases;
   if (metrics_ != nullptr) metrics_->QueueDepth(device_.device_id(), depth);

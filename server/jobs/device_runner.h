@@ -37,6 +37,10 @@ class DeviceRunner {
   // Close, then wait for the thread.
   void Stop();
 
+  // Whether the next timed case is the first here: before it the device's ceilings are
+  // measured. Called by the runner's thread.
+  bool FirstTimed();
+
   // Cases that wait: queued parts' and the running part's.
   int depth() const { return depth_.load(std::memory_order_relaxed); }
   void AddDepth(int cases);
@@ -48,6 +52,7 @@ class DeviceRunner {
   Metrics* const metrics_;
   const std::function<void(JobPart)> run_;
   std::atomic<int> depth_{0};
+  bool timed_ = false;  // the runner's thread
 
   std::mutex mutex_;
   std::condition_variable changed_;

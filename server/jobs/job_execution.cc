@@ -96,6 +96,10 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
       *progress.mutable_create_time() = TimestampNow();
       progress.mutable_progress()->set_index(index);
       progress.mutable_progress()->set_name(spec.name());
+      const bool timed = spec.mode() == v1::MODE_BENCHMARK || spec.mode() == v1::MODE_BOTH;
+      if (timed && runner.FirstTimed()) {
+        progress.mutable_progress()->set_phase(Cat("measuring the ceilings of ", plan.device));
+      }
       {
         const std::lock_guard guard(job->mutex);
         progress.mutable_progress()->set_done(CasesDone(job->status.counts()));

@@ -14,10 +14,13 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -107,7 +110,9 @@ class Daemon {
 
  private:
   std::optional<Failure> CheckPorts();
+  std::optional<Failure> CheckSuites() const;
   std::optional<Failure> StartDevices();
+  std::optional<Failure> CheckNamedDevices() const;
   std::optional<Failure> StartServing();
   std::optional<Failure> StartMetrics();
 
@@ -167,9 +172,41 @@ std::optional<Failure> Daemon::StartDevices() {
   absl::StatusOr<DeviceSet> found = DiscoverDevices(options);
   if (!found.ok()) return Fail(found.status());
   devices_ = *std::move(found);
+  if (std::optional<Failure> failure = CheckNamedDevices()) return failure;
   for (const auto& executor : devices_.executors) {
     metrics_->AddDevice(executor->Describe(), executor->Kernels());
   }
+  return std::nullopt;
+}
+
+// A daemon without devices can do nothing. One that lacks a device it was told of by its
+// name can, but says so.
+std::optional<Failure> Daemon::CheckNamedDevices() const {
+  std::vector<std::string> missing;
+  for (const v1::Device& device : devices_.unavailable) {
+    const std::string why = Cat(device.id(), ": ", device.unavailable_reason());
+    missing.push_back(why);
+    for (const std::string& wanted : config_.devices) {
+      const bool pattern = wanted.find_first_of("*?[") != std::string::npos;
+      if (pattern || wanted.substr(0, wanted.find(':')) != device.backend()) continue;
+      Log(LogLevel::kError, "device.missing",
+          {{"device", wanted}, {"reason", device.unavailable_reason()}});
+    }
+  }
+  if (!devices_.executors.empty()) return std::nullopt;
+  return Failure{kExitUsage, Cat("--devices: none of ", absl::StrJoin(config_.devices, ", "),
+                                 " can be used: ", absl::StrJoin(missing, "; "))};
+}
+
+std::optional<Failure> Daemon::CheckSuites() const {
+  const bool given = !config_.suites_dir.empty();
+  const std::string folder = given ? config_.suites_dir : FindSuites();
+  std::error_code error;
+  if (!folder.empty() && std::filesystem::is_directory(folder, error)) return std::nullopt;
+  if (given) return Failure{kExitUsage, Cat("--suites-dir: ", folder, " is no folder")};
+  Log(LogLevel::kError, "suites.missing",
+      {{"reason", "there is no ../share/assay/suites beside this program; name it with "
+                  "--suites-dir"}});
   return std::nullopt;
 }
 
@@ -231,6 +268,7 @@ std::optional<Failure> Daemon::StartMetrics() {
 
 std::optional<Failure> Daemon::Start() {
   if (std::optional<Failure> failure = CheckPorts()) return failure;
+  if (std::optional<Failure> failure = CheckSuites()) return failure;
   metrics_ = MakeMetrics(ASSAY_VERSION);
   StoreOptions store_options;
   store_options.folder = config_.state_dir;

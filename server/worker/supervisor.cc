@@ -260,9 +260,14 @@ class Supervisor final : public CaseExecutor {
     // one that hangs by itself fails at starting the next worker.
     death.counts = death.counts && !death.planted && end != CallEnd::kDeadline;
     RecordDeath(death);
-    return ResultWithoutRun(spec, device_id(),
-                            end == CallEnd::kCancelled ? v1::VERDICT_SKIPPED : v1::VERDICT_ERROR,
-                            death.finding, Cat(death.message, "; worker replaced"));
+    v1::CaseResult result = ResultWithoutRun(
+        spec, device_id(), end == CallEnd::kCancelled ? v1::VERDICT_SKIPPED : v1::VERDICT_ERROR,
+        death.finding, Cat(death.message, "; worker replaced"));
+    // Without it the line would repeat a case that has all the time there is.
+    if (end == CallEnd::kDeadline) {
+      Append(result.mutable_repro(), " --deadline ", absl::FormatDuration(limit));
+    }
+    return result;
   }
 
   CallLimits Limits(absl::Time deadline, const CancelToken* cancel = nullptr) const {

@@ -161,6 +161,25 @@ class Starting(unittest.TestCase):
         self.refused(2, ["--lisen", "127.0.0.1:0"], "--lisen")
         self.refused(2, ["--devices", "tpu:0"], "tpu:0")
 
+    def test_a_folder_of_suites_that_is_not_there(self):
+        self.refused(2, ["--suites-dir", "/nowhere"], "--suites-dir: /nowhere is no folder")
+
+    def test_devices_that_cannot_be_used_are_said(self):
+        with harness.Daemon() as daemon:
+            listed = daemon.run("devices", "--format", "json").json()["devices"]
+        missing = [d["id"] for d in listed if d["state"] == "UNAVAILABLE"]
+        if not missing:
+            self.skipTest("every backend has a device here")
+        backend = missing[0].split(":")[0]
+        self.refused(2, ["--devices", f"{backend}:0"], f"--devices: none of {backend}:0 can be",
+                     backend)
+        # Beside a device that works it is an error of the log, not the daemon's end.
+        with harness.Daemon(flags=("--devices", f"cpu:0,{backend}:0")) as daemon:
+            self.assertIn("device.missing", daemon.log_text())
+            self.assertEqual(daemon.run("devices").code, 0)
+        with harness.Daemon(flags=("--devices", f"cpu:0,{backend}:*")) as daemon:
+            self.assertNotIn("device.missing", daemon.log_text())
+
     def test_a_full_disk(self):
         if os.geteuid() != 0:
             self.skipTest("mounting a small file system needs root")

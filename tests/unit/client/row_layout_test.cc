@@ -41,7 +41,7 @@ TEST(RowLayout, TheCaseIsWholeAndTheLineFitsAtEveryWidth) {
   for (const int width : {60, 72, 80, 100, 120, 132, 200}) {
     RowLayout layout(width, false);
     for (const std::string& name : {std::string("gemm 1024x1024x1024 bf16 onednn"),
-                                   std::string(kLong), std::string("a07:7575 ") + kLong}) {
+                                    std::string(kLong), std::string("a07:7575 ") + kLong}) {
       const std::string text = layout.Line(ARow(name));
       for (const std::string& line : Lines(text)) {
         EXPECT_LE(DisplayWidth(line), static_cast<std::size_t>(width)) << line;
