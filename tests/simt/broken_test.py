@@ -88,7 +88,7 @@ CHANGES = [
     ("gemm reference", PRODUCT, "    SyncBlock();  // the terms before", 0, "    // the terms before", "barrier before terms are written again"),
     ("gemm reference", PRODUCT, "    SyncBlock();  // all of these", 0, "    // all of these", "barrier before terms are read"),
     ("gemm reference", PRODUCT, "term < terms", 0, "true", "mask of the last terms"),
-    ("gemm reference", PRODUCT, "rows && term", 0, "rows + 1 && term", "mask of the last rows"),
+    ("gemm reference", OPS + "gemm/gemm_reference.cu", "row >= g.m", 0, "row > g.m", "row past the output"),
     ("gemm reference", PRODUCT, "kProductPitch = kProductTile + 1", 0, "kProductPitch = kProductTile - 1", "pitch below the tile"),
     ("gemm reference", OPS + "gemm/gemm_reference.cu", "col >= g.n", 0, "col > g.n", "index past a row of the output"),
     ("gemm reference", OPS + "gemm/gemm_reference.cu", "batch * g.a.batch_stride", 0, "0", "batch left out"),
@@ -107,7 +107,7 @@ CHANGES = [
     ("softmax reference", REDUCE, "  SyncBlock();\n", 0, "", "barrier before the waves' results are read"),
     ("softmax reference", OPS + "softmax/softmax_reference.cu", "j < s.cols", 2, "j <= s.cols", "index past a row"),
     ("softmax identities", OPS + "softmax/softmax_identities.cu", "Thread().x == 0", 0, "Lane() == 0", "mask of the one that counts"),
-    ("layer_norm reference", OPS + "layer_norm/layer_norm_reference.cu", "j < l.cols", 0, "j < l.cols - 1", "last element not looked at"),
+    ("layer_norm reference", OPS + "layer_norm/layer_norm_reference.cu", "j < l.cols", 1, "j < l.cols - 1", "last element not summed"),
     ("layer_norm reference", OPS + "layer_norm/layer_norm_reference.cu", "row * l.x_ld", 0, "row * (l.x_ld + 1)", "wrong leading dimension"),
 ] + broken_builtin.CHANGES + broken_primitives.CHANGES + broken_runtime.CHANGES
 
