@@ -73,7 +73,7 @@ class Registry {
 
 inline constexpr std::string_view kPlantedPrefix = "planted/";
 
-// Every kernel of this build, a line each.
+// Every kernel of the CPU, a line each; a GPU backend adds its own (kernels/backends).
 void RegisterAll(Registry& registry);
 
 }  // namespace assay

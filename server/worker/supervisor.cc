@@ -245,6 +245,14 @@ class Supervisor final : public CaseExecutor {
     *start = absl::Now();
     const auto [end, status] =
         worker_->RunCase(Limits(*start + limit, &cancel), request, &response);
+    if (end == CallEnd::kAnswered && status.ok() && !response.device_lost().empty()) {
+      Death death = Bury(CallEnd::kDeviceLost, limit);
+      death.message = Cat(death.message, ": ", response.device_lost());
+      death.planted = IsPlanted(spec.provider());
+      death.counts = !death.planted;
+      RecordDeath(death);
+      return std::move(*response.mutable_result());
+    }
     if (end == CallEnd::kAnswered) {
       const std::lock_guard lock(mutex_);
       in_a_row_ = 0;

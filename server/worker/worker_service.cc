@@ -91,6 +91,7 @@ class Service final : public worker::v1::WorkerService::CallbackService {
       *response->mutable_result() =
           RunCaseSpec(request->spec(), device_, registry_, ceilings_, page_, limit_);
       response->set_leased_bytes(device_.arena().leased_bytes());
+      response->set_device_lost(std::string(device_.health().message()));
       if (page_ != nullptr) page_->Enter(Phase::kIdle);
     });
   }
