@@ -205,8 +205,9 @@ std::optional<Failure> Daemon::CheckSuites() const {
   if (!folder.empty() && std::filesystem::is_directory(folder, error)) return std::nullopt;
   if (given) return Failure{kExitUsage, Cat("--suites-dir: ", folder, " is no folder")};
   Log(LogLevel::kError, "suites.missing",
-      {{"reason", "there is no ../share/assay/suites beside this program; name it with "
-                  "--suites-dir"}});
+      {{"reason",
+        "there is no ../share/assay/suites beside this program; name it with "
+        "--suites-dir"}});
   return std::nullopt;
 }
 

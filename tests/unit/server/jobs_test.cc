@@ -626,6 +626,28 @@ TEST_F(JobsTest, ProgressComesToWatchersThatAreUpToDate) {
   EXPECT_EQ(reader.progress()[0].total(), 1);
 }
 
+// Ceilings take seconds, and would look like a kernel that hangs.
+TEST_F(JobsTest, TheFirstTimedCaseSaysThatCeilingsAreMeasured) {
+  CaseGate gate;
+  cpu_->GateBy(gate);
+  Start();
+  const auto phase = [&](v1::Mode mode) {
+    v1::JobSpec spec = Copies(1);
+    spec.set_mode(mode);
+    const std::string name = Create(spec);
+    EXPECT_TRUE(gate.AwaitArrival());
+    EventReader reader(*manager_, name);
+    reader.Next();
+    reader.Next();
+    std::jthread let([&] { gate.Let(1); });
+    reader.Rest();
+    return reader.progress().empty() ? "no progress" : reader.progress()[0].phase();
+  };
+  EXPECT_EQ(phase(v1::MODE_VALIDATE), "");
+  EXPECT_EQ(phase(v1::MODE_BENCHMARK), "measuring the ceilings of cpu:0");
+  EXPECT_EQ(phase(v1::MODE_BOTH), "");
+}
+
 TEST_F(JobsTest, DrainEndsWhatRunsAndTakesNothingNew) {
   CaseGate gate;
   cpu_->GateBy(gate);
