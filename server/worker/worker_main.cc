@@ -108,6 +108,26 @@ int ListDevices(std::string_view name) {
   return list.SerializeToFileDescriptor(STDOUT_FILENO) ? 0 : 1;
 }
 
+struct OpenDevice {
+  const Backend* backend;
+  std::unique_ptr<Device> device;
+};
+
+// The device of --device, such as cuda:1.
+absl::StatusOr<OpenDevice> Open(const Options& options) {
+  const std::size_t colon = options.device.find(':');
+  int ordinal = 0;
+  if (colon == std::string::npos || !absl::SimpleAtoi(options.device.substr(colon + 1), &ordinal)) {
+    return absl::InvalidArgumentError("a device is BACKEND:NUMBER, as in cpu:0");
+  }
+  const absl::StatusOr<const Backend*> backend = FindBackend(options.device.substr(0, colon));
+  if (!backend.ok()) return backend.status();
+  absl::StatusOr<std::unique_ptr<Device>> device =
+      (*backend)->MakeDevice(ordinal, ArenaOptions{.max_bytes = options.arena_bytes});
+  if (!device.ok()) return device.status();
+  return OpenDevice{*backend, *std::move(device)};
+}
+
 int Main(int argc, char** argv) {
   Options options;
   CLI::App app("Runs kernels on one device for assayd; may be killed at any time.");
@@ -129,28 +149,19 @@ int Main(int argc, char** argv) {
   if (options.parent_pid != 0 && !TieToParent(options.parent_pid)) return 1;
   if (!options.list.empty()) return ListDevices(options.list);
 
-  absl::StatusOr<const Backend*> backend = absl::NotFoundError("");
-  int ordinal = 0;
-  const std::size_t colon = options.device.find(':');
-  if (colon != std::string::npos && absl::SimpleAtoi(options.device.substr(colon + 1), &ordinal)) {
-    backend = FindBackend(options.device.substr(0, colon));
-  }
-  absl::StatusOr<std::unique_ptr<Device>> made = backend.status();
-  if (backend.ok()) {
-    made = (*backend)->MakeDevice(ordinal, ArenaOptions{.max_bytes = options.arena_bytes});
-  }
-  if (!made.ok()) {
-    std::cerr << "assay-worker: no device " << options.device
-              << (made.status().message().empty() ? "" : ": ") << made.status().message() << "\n";
+  const absl::StatusOr<OpenDevice> open = Open(options);
+  if (!open.ok()) {
+    std::cerr << "assay-worker: no device " << options.device << ": " << open.status().message()
+              << "\n";
     return kExitUsage;
   }
-  const std::unique_ptr<Device> device = *std::move(made);
+  const auto& [backend, device] = *open;
   Registry registry;
-  (*backend)->Register(registry);
+  backend->Register(registry);
   if (options.probe) {
     return DescribeDevice(*device, registry).SerializeToFileDescriptor(STDOUT_FILENO) ? 0 : 1;
   }
-  const std::unique_ptr<Ceilings> ceilings = (*backend)->MakeCeilings(*device);
+  const std::unique_ptr<Ceilings> ceilings = backend->MakeCeilings(*device);
   if (!options.once.empty()) return RunOnce(options.once, *device, registry, ceilings.get());
 
   g_page = MapPhasePage(kWorkerPageFd);

@@ -186,6 +186,50 @@ absl::StatusOr<CompareResult> GpuDevice::Compare(const CompareRequest& request) 
   return gpu::UnpackCompared(pinned_, request);
 }
 
+absl::StatusOr<ProbeVectors> GpuDevice::Upload(const ProbeVectors& host, std::int64_t batch,
+                                               std::int64_t count) {
+  if (host.data == nullptr) return host;
+  const std::int64_t bytes =
+      ((batch - 1) * host.batch_stride + count) * static_cast<std::int64_t>(sizeof(double));
+  const absl::StatusOr<Block> block = arena_->Allocate(bytes, /*guarded=*/false);
+  if (!block.ok()) return block.status();
+  if (absl::Status s = FromHost(host.data, bytes, block->data); !s.ok()) return s;
+  return ProbeVectors{static_cast<const double*>(block->data), host.batch_stride};
+}
+
+absl::StatusOr<ChecksumSums> GpuDevice::Checksum(const ChecksumRequest& request) {
+  if (absl::Status s = CheckView(request.matrix); !s.ok()) return s;
+  const Extents& e = request.matrix.extents;
+  if (e.count() == 0) return absl::InvalidArgumentError("checksums of a matrix without elements");
+  ChecksumRequest on_device = request;
+  const std::int64_t probes = request.probes;
+  const struct {
+    ProbeVectors* vectors;
+    std::int64_t count;
+  } all[] = {{&on_device.right, probes * e.cols},
+             {&on_device.left, probes * e.rows},
+             {&on_device.row_weights, e.cols},
+             {&on_device.col_weights, e.rows}};
+  for (const auto& [vectors, count] : all) {
+    absl::StatusOr<ProbeVectors> there = Upload(*vectors, e.batch, count);
+    if (!there.ok()) return there.status();
+    *vectors = *there;
+  }
+  const std::int64_t bytes = gpu::ChecksumResultBytes(on_device);
+  const absl::StatusOr<Block> workspace =
+      arena_->Allocate(gpu::ChecksumWorkspaceBytes(on_device), /*guarded=*/false);
+  if (!workspace.ok()) return workspace.status();
+  const absl::StatusOr<Block> result = arena_->Allocate(bytes, /*guarded=*/false);
+  if (!result.ok()) return result.status();
+  if (absl::Status s = Flush(); !s.ok()) return s;
+  std::vector<unsigned char> host(static_cast<std::size_t>(bytes));
+  gpu::ErrorCode code = gpu::LaunchChecksum(on_device, workspace->data, result->data, stream_);
+  if (code == gpu::kOk) code = gpu::CopyToHost(host.data(), result->data, bytes, stream_);
+  if (code == gpu::kOk) code = gpu::Wait(stream_);
+  if (absl::Status s = Status(code); !s.ok()) return s;
+  return gpu::UnpackChecksum(host.data(), on_device);
+}
+
 absl::StatusOr<TensorDigest> GpuDevice::Digest(const TensorView& view) {
   if (absl::Status s = CheckView(view); !s.ok()) return s;
   if (absl::Status s = Flush(); !s.ok()) return s;

@@ -23,7 +23,6 @@ namespace assay {
 
 class GpuDevice final : public Device {
  public:
-
   // UNAVAILABLE where the device is not there or lets no process in; the message is the
   // toolkit's. Takes the calling thread's current device.
   static absl::StatusOr<std::unique_ptr<GpuDevice>> Make(int ordinal, const ArenaOptions& options);
@@ -44,6 +43,8 @@ class GpuDevice final : public Device {
   absl::Status WriteGuards() override;
   absl::StatusOr<std::int64_t> CheckGuards() override;
   absl::StatusOr<CompareResult> Compare(const CompareRequest& request) override;
+  // Vectors, workspace and result take blocks of the arena until its next Reset.
+  absl::StatusOr<ChecksumSums> Checksum(const ChecksumRequest& request) override;
   absl::StatusOr<TensorDigest> Digest(const TensorView& view) override;
   absl::Status Copy(const TensorView& src, const TensorView& dst) override;
   absl::Status ToHost(const TensorView& src, std::int64_t begin, std::int64_t count,
@@ -71,6 +72,9 @@ class GpuDevice final : public Device {
   absl::Status ReadScratch(std::int64_t bytes);
   absl::StatusOr<std::int64_t> ReadCount();
   std::vector<gpu::ByteRange> GuardBands() const;
+  // Host vectors of `count` doubles a matrix as device vectors; none stays none.
+  absl::StatusOr<ProbeVectors> Upload(const ProbeVectors& host, std::int64_t batch,
+                                      std::int64_t count);
 
   const gpu::Properties properties_;
   DeviceInfo info_;
