@@ -241,7 +241,6 @@ inline constexpr Form kFloatForms[] = {
     {DType::kBF16, DType::kBF16}, {DType::kF16, DType::kF32}, {DType::kBF16, DType::kF32},
 };
 
-inline double AccumulatorRoundoff(DType in) { return in == DType::kF64 ? 0x1p-53 : 0x1p-24; }
 // fp64 kernels are judged by an fp64 reference: its own error counts too.
 inline double ReferenceShare(DType in) { return in == DType::kF64 ? 2.0 : 1.0; }
 
