@@ -46,8 +46,8 @@ constexpr std::size_t kKernelsPerDevice =
     (kSeriesPerDevice - kSeriesReserved - kUnsupportedPerDevice) / kSeriesPerKernel;
 
 constexpr std::string_view kOther = "other";
-constexpr std::array<std::string_view, 8> kRestartReasons = {
-    "crash", "exit", "timeout", "memory", "cancelled", "fault", "idle", "start"};
+constexpr std::array<std::string_view, 9> kRestartReasons = {
+    "crash", "exit", "timeout", "memory", "cancelled", "fault", "idle", "start", kOther};
 
 // ρ of an output of which an element has no bound (a wrong class): above all others.
 constexpr double kNoBound = 1e9;
@@ -193,6 +193,8 @@ class MetricsImpl final : public Metrics {
           known.insert(std::move(id));
         }
       }
+      // increase() of the first failure of a kernel that shares its series sees it too.
+      DeclareKernel(device.id(), {std::string(kOther), std::string(kOther), std::string(kOther)});
     }
     Labels info = {{"device", device.id()}, {"model_name", device.model()}};
     for (const char* key : {"gpu", "UUID", "driver_version"}) {

@@ -194,6 +194,14 @@ TEST_F(MetricsTest, NamesAClientCouldChooseBecomeOther) {
   ExpectLine(R"(assay_worker_restarts_total{device="cpu:0",reason="other"} 1)");
 }
 
+TEST_F(MetricsTest, WhatSharesANameStartsAtZeroToo) {
+  ExpectLine(
+      R"(assay_cases_total{device="cpu:0",dtype="other",op="other",provider="other",verdict="FAILED"} 0)");
+  ExpectLine(
+      R"(assay_guard_violations_total{device="cpu:0",dtype="other",op="other",provider="other"} 0)");
+  ExpectLine(R"(assay_worker_restarts_total{device="cpu:0",reason="other"} 0)");
+}
+
 TEST_F(MetricsTest, UnsupportedIsCountedUnderItsOwnNames) {
   v1::CaseResult result = Result("openblas", v1::VERDICT_UNSUPPORTED);
   result.mutable_spec()->set_dtype(v1::DTYPE_INT8);
