@@ -1,0 +1,381 @@
+"""Prometheus and the dashboards: configurations, rules, every query of every panel.
+
+A real Prometheus scrapes a real assayd before, during and after a suite, benchmarks, a case
+that fails on purpose and a self-test, with the rules that are shipped. Nothing here needs a
+GPU: no panel shows what only a GPU reports.
+"""
+
+import glob
+import json
+import math
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.parse
+import urllib.request
+
+import yaml
+
+import harness
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PROMETHEUS = os.path.join(ROOT, "deploy", "prometheus")
+GRAFANA = os.path.join(ROOT, "deploy", "grafana")
+
+# What the variables of a dashboard stand for in the test; any other, All.
+CHOSEN = {"op": "gemm", "provider": "builtin", "dtype": "fp32", "device": "cpu:0"}
+# Queries that look back over more days than a test runs: held by promtool alone.
+WEEKS = {"kernel:assay_error_bound_ratio_max:growth1d"}
+
+
+def read(*path):
+    with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+def rules():
+    """Every rule, as it is written."""
+    return [rule for path in sorted(glob.glob(os.path.join(PROMETHEUS, "rules", "*.yml")))
+            for group in yaml.safe_load(read(path))["groups"] for rule in group["rules"]]
+
+
+def dashboards():
+    return {os.path.basename(path): json.loads(read(path))
+            for path in sorted(glob.glob(os.path.join(GRAFANA, "dashboards", "*.json")))}
+
+
+def panels(dashboard):
+    return [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+
+
+def promtool(*words, text_input=None):
+    return subprocess.run(["promtool", *words], capture_output=True, text=True, check=False,
+                          input=text_input)
+
+
+def family(name):
+    """The family of a series of a histogram."""
+    return re.sub(r"_(bucket|sum|count)$", "", name)
+
+
+def names_in(expression):
+    """Metrics that an expression reads: ours, and the ones that rules record."""
+    without_strings = re.sub(r'"[^"]*"', '""', expression)
+    return set(re.findall(r"\b(?:assay_\w+|\w+:assay_\w+:\w+)", without_strings))
+
+
+class Files(unittest.TestCase):
+    """What needs no daemon."""
+
+    def test_every_rule_does_what_its_tests_say(self):
+        tests = sorted(glob.glob(os.path.join(PROMETHEUS, "tests", "*.yml")))
+        done = promtool("test", "rules", *tests)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_every_alert_has_a_test_that_fires_and_one_that_does_not(self):
+        fires, silent, recorded = set(), set(), ""
+        for path in glob.glob(os.path.join(PROMETHEUS, "tests", "*.yml")):
+            for test in yaml.safe_load(read(path))["tests"]:
+                self.assertTrue(test["input_series"], test["name"])
+                for check in test.get("alert_rule_test", []):
+                    (fires if check["exp_alerts"] else silent).add(check["alertname"])
+                recorded += " ".join(c["expr"] for c in test.get("promql_expr_test", []))
+        alerts = {rule["alert"] for rule in rules() if "alert" in rule}
+        self.assertGreater(len(alerts), 15)
+        self.assertEqual(fires, alerts)
+        self.assertEqual(silent, alerts)
+        # What a rule records is tested itself, or by an alert or a tested rule that reads it.
+        reached = names_in(recorded)
+        expressions = {rule.get("record", rule.get("alert")): rule["expr"] for rule in rules()}
+        for _ in expressions:
+            reached |= {name for of, expr in expressions.items()
+                        if of in reached or of in fires for name in names_in(expr)}
+        self.assertLessEqual({rule["record"] for rule in rules() if "record" in rule}, reached)
+
+    def test_every_alert_says_how_bad_what_and_what_next(self):
+        for rule in rules():
+            if "alert" in rule:
+                with self.subTest(alert=rule["alert"]):
+                    self.assertRegex(rule["alert"], r"^Assay[A-Z]")
+                    self.assertIn(rule["labels"]["severity"], {"critical", "warning"})
+                    self.assertEqual(set(rule["annotations"]), {"summary", "next_step"})
+
+    def test_the_configurations_are_valid_as_they_are_and_with_what_is_commented_out(self):
+        for path in sorted(glob.glob(os.path.join(PROMETHEUS, "prometheus*.yml"))):
+            as_is = read(path)
+            for text in (as_is, re.sub(r"^#(?=\S|  )", "", as_is, flags=re.M)):
+                with self.subTest(file=os.path.basename(path), commented=text is as_is):
+                    config = yaml.safe_load(text)
+                    job = config["scrape_configs"][0]
+                    self.assertEqual(job["job_name"], "assay")
+                    self.assertEqual("tls_config" in job and "basic_auth" in job,
+                                     text is not as_is)
+                    # Debian's build has no Kubernetes discovery and knows not the word: the
+                    # rest of that file is checked with other targets in its place.
+                    for discovery in job.pop("kubernetes_sd_configs", []):
+                        self.assertEqual(discovery["role"], "pod")
+                        job["static_configs"] = [{"targets": ["localhost:9575"]}]
+                    with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+                        yaml.safe_dump(config, file)
+                        file.flush()
+                        done = promtool("check", "config", "--syntax-only", file.name)
+                    self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        # With the files that they name: rules and targets.
+        for name in ("prometheus.yml", "prometheus-file-sd.yml"):
+            done = promtool("check", "config", os.path.join(PROMETHEUS, name))
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("rules found", done.stdout)
+
+    def test_the_dashboards_are_those_that_the_generator_writes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([sys.executable, os.path.join(GRAFANA, "generate.py"), folder],
+                           check=True)
+            written = sorted(os.listdir(folder))
+            self.assertEqual(written, sorted(dashboards()))
+            for name in written:
+                self.assertEqual(read(folder, name),
+                                 read(GRAFANA, "dashboards", name), name)
+
+    def test_the_dashboards_have_the_shape_that_grafana_loads(self):
+        uids = set()
+        for name, board in dashboards().items():
+            with self.subTest(dashboard=name):
+                uids.add(board["uid"])
+                self.assertGreaterEqual(board["schemaVersion"], 38)
+                known = {v["name"] for v in board["templating"]["list"]}
+                ids = [panel["id"] for panel in board["panels"]]
+                self.assertEqual(len(ids), len(set(ids)))
+                taken = set()
+                for panel in board["panels"]:
+                    at = panel["gridPos"]
+                    cells = {(x, y) for x in range(at["x"], at["x"] + at["w"])
+                             for y in range(at["y"], at["y"] + at["h"])}
+                    self.assertLessEqual(at["x"] + at["w"], 24)
+                    self.assertFalse(cells & taken, panel["title"])
+                    taken |= cells
+                for panel in panels(board):
+                    self.assertTrue(panel["title"] and panel["targets"])
+                    for target in panel["targets"]:
+                        self.assertNotRegex(target["expr"], r"\bor\s+(on\s*\(\)\s*)?vector")
+                        used = set(re.findall(r"\$(\w+)", target["expr"]))
+                        self.assertLessEqual(used - {"__rate_interval"}, known)
+        self.assertEqual(len(uids), 4)
+
+
+class Prometheus:
+    """A server of its own that scrapes one daemon, once a second, with the shipped rules."""
+
+    def __init__(self, target):
+        self.folder = tempfile.mkdtemp(prefix="assay-prometheus-")
+        config = yaml.safe_load(read(PROMETHEUS, "prometheus.yml"))
+        config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+        config["scrape_configs"][0]["static_configs"][0]["targets"] = [target]
+        os.mkdir(os.path.join(self.folder, "rules"))
+        for path in glob.glob(os.path.join(PROMETHEUS, "rules", "*.yml")):
+            document = yaml.safe_load(read(path))
+            for group in document["groups"]:
+                group.pop("interval", None)
+            with open(os.path.join(self.folder, "rules", os.path.basename(path)), "w",
+                      encoding="utf-8") as file:
+                yaml.safe_dump(document, file)
+        path = os.path.join(self.folder, "prometheus.yml")
+        with open(path, "w", encoding="utf-8") as file:
+            yaml.safe_dump(config, file)
+        self.started = time.time()
+        self.log_path = os.path.join(self.folder, "log")
+        for _ in range(5):  # the port may be taken between its choice and its use
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                self.address = "127.0.0.1:%d" % free.getsockname()[1]
+            with open(self.log_path, "ab") as log:
+                self.process = subprocess.Popen(
+                    ["prometheus", f"--config.file={path}", f"--web.listen-address={self.address}",
+                     f"--storage.tsdb.path={os.path.join(self.folder, 'data')}"],
+                    stdout=log, stderr=log)
+            if harness.wait_until(self._ready_or_ended, 60, "Prometheus is ready") == "ready":
+                return
+        raise RuntimeError(self.log_text())
+
+    def _ready_or_ended(self):
+        if self.process.poll() is not None:
+            return "ended"
+        try:
+            with urllib.request.urlopen(f"http://{self.address}/-/ready", timeout=5):
+                return "ready"
+        except OSError:
+            return None
+
+    def log_text(self):
+        with open(self.log_path, encoding="utf-8", errors="replace") as log:
+            return log.read()
+
+    def api(self, path, **parameters):
+        url = f"http://{self.address}/api/v1/{path}?{urllib.parse.urlencode(parameters, True)}"
+        try:
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                return json.load(answer)["data"]
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{parameters}: {error.read().decode()}") from error
+
+    def instant(self, expression):
+        return self.api("query", query=expression)["result"]
+
+    def finite(self, expression, as_range=False):
+        """Whether the query has a number, now or, as a graph shows it, since the start."""
+        if as_range:
+            # A step past now, for a first sample since the last step.
+            series = self.api("query_range", query=expression, start=self.started,
+                              end=time.time() + 1, step=1)["result"]
+            values = [value for one in series for _, value in one["values"]]
+        else:
+            values = [one["value"][1] for one in self.instant(expression)]
+        return any(math.isfinite(float(value)) for value in values)
+
+    def label_values(self, definition):
+        metric, label = re.fullmatch(r"label_values\((.*), (\w+)\)", definition).groups()
+        return self.api(f"label/{label}/values", **{"match[]": metric})
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(60)
+        shutil.rmtree(self.folder)
+
+
+class Live(unittest.TestCase):
+    """A daemon that has worked, and what Prometheus knows of it."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = harness.Daemon()
+        cls.addClassCleanup(cls.daemon.stop)
+        cls.prometheus = Prometheus(cls.daemon.metrics)
+        cls.addClassCleanup(cls.prometheus.stop)
+        # A counter that moves before the first scrape moves unseen.
+        harness.wait_until(lambda: cls.prometheus.instant("assay_cases_total"), 60,
+                           "the first scrape")
+        def gemm(size):
+            return ["gemm", "--m", size, "--n", size, "--k", size, "--dtype", "fp32"]
+        for code, words in (
+                (0, ["run", "--suite", "smoke"]),
+                # Large enough for arithmetic to be its roof: what a cache holds has no share.
+                (0, ["bench", *gemm("1024"), "--provider", "builtin"]),
+                # No sum of 256 roundings is exact: a right kernel, and a job that fails.
+                (1, ["run", *gemm("256"), "--provider", "onednn", "--max-abs-error", "1e-30"]),
+                (0, ["selftest", "--quick", "--op", "softmax", "--dtype", "fp32"])):
+            run = cls.daemon.run(*words)
+            assert run.code == code, (words, run)
+        for expression in ("assay_selftest_detected_ratio", "device:assay_health:level == 1",
+                           "device:assay_efficiency_over_fleet:min"):
+            harness.wait_until(lambda e=expression: cls.prometheus.instant(e), 60, expression)
+        cls.scraped = cls.daemon.scrape()
+
+    def substituted(self, board, expression):
+        """The expression as Grafana would send it."""
+        values = {"__rate_interval": "15s"}
+        for variable in board["templating"]["list"]:
+            if variable["type"] != "query":
+                continue
+            definition = variable["definition"]
+            for name, value in values.items():
+                definition = definition.replace(f"${name}", value)
+            known = self.prometheus.label_values(definition)
+            self.assertTrue(known, (variable["name"], definition))
+            chosen = CHOSEN.get(variable["name"], known[0])
+            self.assertIn(chosen, known, (variable["name"], definition))
+            values[variable["name"]] = chosen
+        for name, value in values.items():
+            expression = expression.replace(f"${name}", value)
+        self.assertNotIn("$", expression)
+        return expression
+
+    def test_every_query_of_every_panel_has_data(self):
+        checked = 0
+        for name, board in dashboards().items():
+            for panel in panels(board):
+                for target in panel["targets"]:
+                    expression = self.substituted(board, target["expr"])
+                    with self.subTest(dashboard=name, panel=panel["title"], query=expression):
+                        checked += 1
+                        self.assertTrue(
+                            self.prometheus.finite(expression, as_range=target["range"]))
+        self.assertGreater(checked, 60)
+
+    def test_the_fleet_starts_with_the_worst_device(self):
+        # The failed case is the only thing against the only device.
+        fires = {s["metric"]["alertname"] for s in
+                 self.prometheus.instant('ALERTS{alertstate="firing"}')}
+        self.assertEqual(fires, {"AssayCasesFailing"})
+        panel = next(p for p in panels(dashboards()["fleet.json"])
+                     if p["title"] == "Devices, the worst first")
+        self.assertTrue(panel["targets"][0]["expr"].startswith("sort_desc("))
+        self.assertEqual([s["value"][1] for s in
+                          self.prometheus.instant(panel["targets"][0]["expr"])], ["1"])
+
+    def test_every_rule_evaluates_and_records(self):
+        for group in self.prometheus.api("rules")["groups"]:
+            for rule in group["rules"]:
+                self.assertEqual(rule["health"], "ok", rule)
+        for rule in rules():
+            if "record" in rule and rule["record"] not in WEEKS:
+                self.assertTrue(self.prometheus.finite(rule["record"]), rule)
+
+    def test_promtool_finds_nothing_in_a_scrape(self):
+        done = promtool("check", "metrics", text_input=self.scraped)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    def scraped_families(self):
+        """Family to type and label names, from the text."""
+        found = {name: (kind, set()) for name, kind in
+                 re.findall(r"^# TYPE (\S+) (\S+)$", self.scraped, re.M)}
+        for name, labels in re.findall(r"^(\w+)(?:\{(.*)\})? \S+$", self.scraped, re.M):
+            of = name if name in found else family(name)
+            found[of][1].update(set(re.findall(r'(\w+)="', labels)) - {"le"})
+        return found
+
+    def test_the_list_in_the_readme_is_what_the_code_declares_and_a_scrape_shows(self):
+        block = read("README.md").split("### Metrics\n")[1].split("\n##")[0]
+        said = {name: set(filter(None, re.split(r",\s*", labels or ""))) for name, labels in
+                re.findall(r"(assay_\w+)(?:\{([^}]*)\})?", "\n".join(
+                    line for line in block.splitlines() if line.startswith("    ")))}
+        code = {"assay_" + name for path in glob.glob(os.path.join(ROOT, "server/metrics/*.cc"))
+                for name in re.findall(r'(?:Counters|Gauges|Histograms)\(\s*r,\s*"(\w+)"',
+                                       read(path))}
+        live = self.scraped_families()
+        self.assertGreater(len(code), 20)
+        self.assertEqual(set(said), code)
+        self.assertEqual(set(live), code)
+        for name, (kind, labels) in live.items():
+            with self.subTest(metric=name):
+                # Those that only some devices have are marked by a question mark.
+                sure = {label for label in said[name] if not label.endswith("?")}
+                self.assertLessEqual(sure, labels)
+                self.assertLessEqual(labels, {label.rstrip("?") for label in said[name]})
+                self.assertEqual(name.endswith("_total"), kind == "counter")
+
+    def test_rules_and_dashboards_read_only_what_there_is(self):
+        recorded = {rule["record"] for rule in rules() if "record" in rule}
+        live = set(self.scraped_families())
+        expressions = [rule["expr"] for rule in rules()]
+        for board in dashboards().values():
+            expressions += [t["expr"] for p in panels(board) for t in p["targets"]]
+            expressions += [v.get("definition", "") for v in board["templating"]["list"]]
+        for expression in expressions:
+            for name in names_in(expression):
+                self.assertIn(name if ":" in name else family(name), recorded | live, expression)
+        # What is still to come is said to be missing, and is.
+        missing = set(re.findall(r"^- `(assay_\w+)", read(PROMETHEUS, "README.md"), re.M))
+        self.assertTrue(missing)
+        self.assertFalse(missing & live)
+
+
+if __name__ == "__main__":
+    if not shutil.which("prometheus") or not shutil.which("promtool"):
+        print("Skipped: no prometheus here (deploy/setup test)")
+        sys.exit(77)
+    harness.main()
