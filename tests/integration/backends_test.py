@@ -26,10 +26,11 @@ class Backends(unittest.TestCase):
             self.assertTrue(mine, devices)
             if any(d["state"] == "READY" for d in mine):
                 self.skipTest(f"this machine has a {backend} device")
-            run = daemon.run("run", "softmax", "--rows", "8", "--cols", "64", "--provider", "builtin")
+            softmax = ("run", "softmax", "--rows", "8", "--cols", "64", "--dtype", "fp32",
+                       "--provider", "builtin")
+            run = daemon.run(*softmax)
             self.assertEqual(run.code, 0, run)
-            refused = daemon.run("run", "softmax", "--rows", "8", "--cols", "64", "--device",
-                                 f"{backend}:0")
+            refused = daemon.run(*softmax, "--device", f"{backend}:0")
             self.assertEqual(refused.code, 2, refused)
             self.assertIn(f"{backend}:0", refused.err)
             return mine[0]["unavailable_reason"]
