@@ -16,6 +16,7 @@
 #include "kernels/validate/anatomy.h"
 #include "kernels/validate/explain.h"
 #include "kernels/validate/gating.h"
+#include "kernels/validate/overflow.h"
 #include "kernels/validate/phase_clock.h"
 #include "kernels/validate/provenance.h"
 #include "kernels/validate/received.h"
@@ -266,10 +267,15 @@ class Comparing final : public TensorComparison {
     const CompareResult& compared = *outcome_.compare;
     if (computed && (compared.beyond_proven > 0 || compared.class_mismatches > 0)) {
       const absl::StatusOr<ReceivedOperands> received =
-          WeighOperands(case_, *op_, plan(), device_, inputs_, host, compared);
+          WeighOperands(case_, *op_, plan(), device_, inputs_, output_, host, compared);
       if (!received.ok()) return received.status();
       outcome_.plan->largest_intermediate = received->largest_intermediate;
+      outcome_.plan->overflow_allowance = received->overflow_allowance;
       evidence.flushing_explains = received->flushing_explains;
+      absl::StatusOr<std::optional<std::int64_t>> faults =
+          CountClassFaults(case_, plan(), device_, Request(output_, gating_), compared);
+      if (!faults.ok()) return faults.status();
+      evidence.class_faults = *faults;
     }
     Judgement judgement = Judge(case_, plan(), evidence);
     outcome_.verdict = judgement.verdict;

@@ -15,8 +15,9 @@ namespace assay {
 struct ReceivedOperands {
   // Plan::largest_intermediate for the largest finite magnitudes that the operands hold.
   double largest_intermediate = 0;
+  double overflow_allowance = 0;  // Plan::overflow_allowance, likewise
   // Some elements are subnormal, and a kernel that takes those for 0 would give every
-  // sampled output that is beyond its bound.
+  // sampled output that is beyond its bound, here and all over the output.
   bool flushing_explains = false;
 };
 
@@ -24,7 +25,7 @@ struct ReceivedOperands {
 // device's own errors.
 absl::StatusOr<ReceivedOperands> WeighOperands(const Case& c, const Op& op, const Plan& plan,
                                                Device& device, std::span<const TensorView> inputs,
-                                               const HostInputs& host,
+                                               const TensorView& output, const HostInputs& host,
                                                const CompareResult& compare);
 
 }  // namespace assay

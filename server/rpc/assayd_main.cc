@@ -187,10 +187,9 @@ std::optional<Failure> Daemon::CheckNamedDevices() const {
     const std::string why = Cat(device.id(), ": ", device.unavailable_reason());
     missing.push_back(why);
     for (const std::string& wanted : config_.devices) {
-      const bool pattern = wanted.find_first_of("*?[") != std::string::npos;
-      if (pattern || wanted.substr(0, wanted.find(':')) != device.backend()) continue;
+      if (wanted != device.id()) continue;
       Log(LogLevel::kError, "device.missing",
-          {{"device", wanted}, {"reason", device.unavailable_reason()}});
+          {{"device", device.id()}, {"reason", device.unavailable_reason()}});
     }
   }
   if (!devices_.executors.empty()) return std::nullopt;

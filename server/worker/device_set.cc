@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <set>
 #include <utility>
@@ -205,6 +206,7 @@ std::vector<std::string> WorkerEnvironment() {
 absl::StatusOr<DeviceSet> DiscoverDevices(const DiscoverOptions& options) {
   DeviceSet set;
   std::set<std::string> seen;
+  std::map<std::string_view, worker::v1::DeviceList> lists;  // asked for once each
   const auto unavailable = [&](std::string_view id, std::string_view backend,
                                std::string_view reason) {
     if (!seen.emplace(id).second) return;
@@ -216,7 +218,8 @@ absl::StatusOr<DeviceSet> DiscoverDevices(const DiscoverOptions& options) {
     for (const std::string_view backend : kBackends) {
       if (!Matches(backend_name, backend)) continue;
       known = true;
-      const worker::v1::DeviceList list = List(options, backend);
+      if (!lists.contains(backend)) lists[backend] = List(options, backend);
+      const worker::v1::DeviceList& list = lists[backend];
       if (list.count() == 0) {
         // One that was asked for by its number is listed by it.
         const bool one = wanted.find_first_of("*?[") == wanted.npos && wanted != backend;

@@ -66,6 +66,11 @@ double OverflowAllowance(DType input, std::int64_t k, double factor, double adde
   return std::max(0.0, scale / std::max(1.0, scale) * bound.Allowance(range));
 }
 
+void HoldOverflowTo(std::int64_t k, const Accumulator& accumulator, Plan& plan) {
+  if (!(plan.overflow_allowance > 0)) return;
+  plan.overflow_allowance *= ProbableFactor(k, accumulator) / ProbableFactor(k, plan.accumulator);
+}
+
 double BytesMoved(const Plan& plan) {
   double bytes = static_cast<double>(StorageBytes(plan.output.dtype, plan.output.extents.count()));
   for (const Operand& input : plan.inputs) {

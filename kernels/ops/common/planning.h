@@ -39,6 +39,11 @@ double LargestInput(const Plan& plan, int first, int count);
 // range. 0 for fp64, whose reference overflows where the kernel does.
 double OverflowAllowance(DType input, std::int64_t k, double factor, double addends);
 
+// Plan::overflow_allowance of the same magnitudes under another accumulator, whose
+// allowances of sums of k products are larger or smaller by one factor. Before
+// plan.accumulator is replaced.
+void HoldOverflowTo(std::int64_t k, const Accumulator& accumulator, Plan& plan);
+
 // Σ storage of the logical elements of inputs and output [bytes].
 double BytesMoved(const Plan& plan);
 

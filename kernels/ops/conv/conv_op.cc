@@ -58,6 +58,7 @@ class Conv final : public Op {
 
   void HoldTo(const Case& c, const Accumulator& accumulator, Plan& plan) const override {
     const std::int64_t terms = MakeConvShape(std::get<ConvProblem>(c.problem)).terms();
+    HoldOverflowTo(terms, accumulator, plan);
     plan.accumulator = accumulator;
     plan.proven_factor = ProvenOverProbable(terms, accumulator);
     plan.vacuous = ProbableFactor(terms, accumulator) > kVacuousFactor;

@@ -100,6 +100,7 @@ class Gemm final : public Op {
 
   void HoldTo(const Case& c, const Accumulator& accumulator, Plan& plan) const override {
     const std::int64_t k = std::get<GemmProblem>(c.problem).k;
+    HoldOverflowTo(k, accumulator, plan);
     plan.accumulator = accumulator;
     plan.proven_factor = ProvenOverProbable(k, accumulator);
     plan.vacuous = ProbableFactor(k, accumulator) > kVacuousFactor;
