@@ -211,6 +211,15 @@ class Supervisor final : public CaseExecutor {
     worker::v1::RunCaseResponse response;
     const auto [end, status] = worker_->CompareTensors(
         Limits(absl::InfiniteFuture(), &cancel), limit, kIdleClient, header, pieces, &response);
+    // INTERNAL is the device's own error: whether its context survived is not known, and
+    // a new worker knows.
+    if (end == CallEnd::kAnswered && status.error_code() == grpc::StatusCode::INTERNAL) {
+      Death death = Bury(CallEnd::kDeviceLost, limit);
+      death.message = Cat(death.message, ": ", status.error_message());
+      RecordDeath(death);
+      return ComparisonWithoutRun(header, device_id(), death.finding,
+                                  Cat(death.message, "; worker replaced"));
+    }
     if (end == CallEnd::kAnswered) {
       const std::lock_guard lock(mutex_);
       if (!status.ok()) {

@@ -332,6 +332,17 @@ TEST_F(CompareProduct, LargeOperandsMayOverflowInside) {
   EXPECT_EQ(judged(0x1p20).first, Verdict::kFailed);
 }
 
+// Outliers that never meet excuse no element whose own sums are small.
+TEST_F(CompareProduct, OutliersExcuseNoOtherElement) {
+  bytes_[2] = Packed(DType::kF32, {1e20, 0, 0, 1, 2, 3});
+  bytes_[3] = Packed(DType::kF32, {0, 1, 1e20, 1, 0, 1});
+  bytes_[0] = Packed(DType::kF32, {0, 1e20, 2e20, std::nan("")});
+  const CaseOutcome outcome = Done();
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  ASSERT_FALSE(outcome.findings.empty());
+  EXPECT_EQ(outcome.findings.front().reason, "class");
+}
+
 TEST_F(CompareProduct, OnlyWhatFlushingExplainsIsNotAFailure) {
   const double tiny = 0x1p-130;  // fp32 is normal from 2^-126
   bytes_[2] = Packed(DType::kF32, {tiny, 0, 0, 1, 2, 3});
