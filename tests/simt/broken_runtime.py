@@ -33,7 +33,7 @@ CHANGES = [
     ("compare", WAVE, "w < words; w += width", 0, "w < words; w += 32", "words of a 64-wide wave digested twice"),
     ("compare", WAVE, "Ballot((wrong >> (2 * k) & 1) != 0)", 0, "(Ballot((wrong >> (2 * k) & 1) != 0) & 0xffffffffU)", "half of a 64-wide wave's samples"),
     ("compare", WAVE, "JustBelow(LoadRelaxed(words + compared::kRho))", 0, "largest(compared::kRho)", "ties of the worst missed"),
-    ("compare", WAVE, "if (Lane() == 0) {", 0, "if (Lane() == 1) {", "mask of the lane that writes samples"),
+    ("compare", WAVE, "((j == 0 ? low : high) >> lane & 1) == 0 || ", 0, "", "mask of a pair's wrong element"),
     ("compare", QUICK, "<= pass.rule.max_finite", 0, "<= 2 * pass.rule.max_finite", "overflow taken for ordinary"),
     ("compare", QUICK, "if (HighWord(o) != 0) *minus_zero = true;", 0, "", "-0 not canonical"),
     ("compare", QUICK, "exponent > pass.min_normal_high ? exponent : pass.min_normal_high", 0, "exponent", "subnormals rounded too finely"),
