@@ -43,6 +43,21 @@ std::string RefusedText(const Report& report) {
                       ", which rest on their error bounds; first: ", first);
 }
 
+// "checksums screened 3 passed cases, …": they are no full verification. Empty where
+// there is none.
+std::string ScreenedText(const Report& report) {
+  std::int64_t screened = 0;
+  for (const Run& run : report.runs) {
+    for (const v1::CaseResult& result : run.results) {
+      screened += result.verdict() == v1::VERDICT_PASSED && result.has_checksum() ? 1 : 0;
+    }
+  }
+  if (screened == 0) return "";
+  return absl::StrCat("screened ", CountText(screened),
+                      screened == 1 ? " passed case" : " passed cases",
+                      " by checksums alone: an error that is small against its row goes unseen");
+}
+
 class TableSink : public Sink {
  public:
   explicit TableSink(const Surface& surface)
@@ -106,6 +121,9 @@ class TableSink : public Sink {
       }
     }
     if (const std::string text = RefusedText(report); !text.empty()) {
+      surface_.out << "  " << text << '\n';
+    }
+    if (const std::string text = ScreenedText(report); !text.empty()) {
       surface_.out << "  " << text << '\n';
     }
     for (const PublishedTable& table : PublishedTables(report)) WriteText(table, surface_.out);

@@ -132,6 +132,22 @@ std::optional<Reading> Slow(const Symptoms& s) {
                  "all, at tile sizes (data used often enough once loaded), and at occupancy"};
 }
 
+std::optional<Reading> TolerancesTooTight(const Symptoms& s) {
+  const Criterion asked = s.c.criterion;
+  if (asked == Criterion::kUnspecified || asked == Criterion::kBound) return std::nullopt;
+  if (!s.outcome.compare.has_value() || s.outcome.verdict != Verdict::kFailed) return std::nullopt;
+  const CompareResult& r = *s.outcome.compare;
+  if (r.mismatches == 0 || r.beyond_probable > 0 || r.class_mismatches > 0) return std::nullopt;
+  for (const std::string_view other : {"exact", "identity", "bias", "guard", "unwritten"}) {
+    if (FindingOf(s, other) != nullptr) return std::nullopt;
+  }
+  return Reading{
+      "every element is within the error bound of its own arithmetic: what was asked "
+      "for is less than rounding to these formats alone may be off",
+      "judge by the bound (--criterion bound), or allow what the formats cost "
+      "(--criterion derived)"};
+}
+
 std::optional<Reading> Suspicious(const Symptoms& s) {
   const Finding* suspect = FindingOf(s, "suspect");
   if (suspect == nullptr || s.outcome.compare->beyond_probable == 0 ||
@@ -176,6 +192,7 @@ constexpr Entry kBeforeProof[] = {
     {"changes-input", &ChangesInput},
     {"unwritten", &Unwritten},
     {"nondeterministic", &Nondeterministic},
+    {"tolerances-too-tight", &TolerancesTooTight},
     {"may-overflow", &MayOverflow},
     {"masked-rows", &MaskedRows},
     {"exp-overflows", &ExpOverflows},

@@ -24,8 +24,8 @@ bool IsOp(const Symptoms& s, std::string_view op);
 bool InputsFinite(const Symptoms& s);
 
 // Memory and launches (diagnose.cc).
-Rule WritesOutside, ChangesInput, Nondeterministic, ProbesOnly, Slow, Suspicious, TooWide,
-    NothingProven;
+Rule WritesOutside, ChangesInput, Nondeterministic, TolerancesTooTight, ProbesOnly, Slow,
+    Suspicious, TooWide, NothingProven;
 // NaN and infinities (diagnose_classes.cc).
 Rule MayOverflow, ExpOverflows, MaskedRows, VarianceCancels, SumOverflows, ReadsOutside, NonFinite;
 // Where errors lie (diagnose_places.cc).

@@ -58,6 +58,17 @@ constexpr Expectation kPlanted[] = {
     {"copy", "stale", "part of the output is never written", "grid"},
 };
 
+// Tolerances below what rounding costs are the asker's, and no fault of the kernel.
+TEST(Diagnose, ZeroTolerancesAccuseNoRightKernel) {
+  Case c = GemmCase(DType::kBF16, 32, 32, 64);
+  c.criterion = Criterion::kAllClose;
+  c.atol = c.rtol = 0.0;
+  const CaseOutcome outcome = RunDistorted(c, [](std::vector<double>&, const Plan&) {});
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  EXPECT_THAT(outcome.reads_as, HasSubstr("within the error bound of its own arithmetic"));
+  EXPECT_THAT(outcome.next_step, HasSubstr("--criterion bound"));
+}
+
 // An overflow is no division by 0, and on such inputs no fault either.
 TEST(Diagnose, AnOverflowThatARightKernelMayHaveIsCalledOne) {
   Case c = GemmCase(DType::kF32, 8, 8, 65);
