@@ -69,8 +69,9 @@ absl::StatusOr<const v1::CaseResult*> FindCase(const Run& run, const std::string
         "\"", which, "\" is in the names of ", partials, " cases of ", run.job.name(), ", \"",
         partial->name(), "\" the last of them; give the whole name, or the case's number"));
   }
+  const std::string near = DidYouMean(which, names);
   return absl::InvalidArgumentError(
-      absl::StrCat("no case \"", which, "\" in ", run.job.name(), ".", DidYouMean(which, names),
+      absl::StrCat("no case \"", which, "\" in ", run.job.name(), near.empty() ? "." : near,
                    " It has ", run.results.size(), " results, 0 to ",
                    std::max<std::size_t>(run.results.size(), 1) - 1, "."));
 }
