@@ -28,9 +28,8 @@ class Gpu final : public Backend {
     absl::StatusOr<std::unique_ptr<GpuDevice>> device = GpuDevice::Make(ordinal, options);
     if (!device.ok()) return device.status();
     (*device)->set_references(std::make_shared<GpuReferences>(
-        gpu::StreamOf, [](Device& of) -> absl::StatusOr<void*> {
-          return static_cast<GpuDevice&>(of).scratch();
-        }));
+        gpu::StreamOf,
+        [](Device& of) -> absl::StatusOr<void*> { return static_cast<GpuDevice&>(of).scratch(); }));
     return std::unique_ptr<Device>(*std::move(device));
   }
 

@@ -53,7 +53,8 @@ constexpr std::uint32_t MatrixOperand(DType dtype, std::uint32_t lane, std::uint
 }
 
 // `rounds` of products of 16x16 by 16x8 tiles of fp16 or bf16, added to each of a group of
-// 32 lanes' kChains accumulators, which begin at 0, 1, …; sums[blocks·kChainThreads] gets each lane's own sum.
+// 32 lanes' kChains accumulators, which begin at 0, 1, …; sums[blocks·kChainThreads] gets each
+// lane's own sum.
 ErrorCode LaunchMatrixProducts(DType dtype, int blocks, int rounds, float* sums, Stream stream);
 constexpr double MatrixOperations(int blocks, int rounds) {
   return 2.0 * 16 * 16 * 8 * kChains * (kChainThreads / 32) * static_cast<double>(blocks) * rounds;

@@ -196,8 +196,7 @@ class Prober {
     request.flushes_subnormals = plan.flushes_subnormals;
     request.gate = Gate::kBound;
     if (probe.deviation > 0) {
-      const OutputRounding rounding =
-          OutputRoundingOf(plan.output.dtype, plan.flushes_subnormals);
+      const OutputRounding rounding = OutputRoundingOf(plan.output.dtype, plan.flushes_subnormals);
       request.gate = Gate::kAllClose;
       request.atol = rounding.half_quantum;
       request.rtol = rounding.u + (1 + rounding.u) * probe.deviation;

@@ -41,8 +41,8 @@ struct ProbeReport {
 };
 
 // Identities, then probes, in the op's order. A device that fails at either is an ERROR;
-// a probe that the kernel refuses is SKIPPED and marked so. Takes the device's arena: what the case had
-// there is gone afterwards.
+// a probe that the kernel refuses is SKIPPED and marked so. Takes the device's arena: what the case
+// had there is gone afterwards.
 ProbeReport CheckProbes(const ProbeSubject& subject, Device& device, PhaseObserver& observer);
 
 }  // namespace assay

@@ -74,10 +74,9 @@ class Attention final : public Op {
       AttentionKeyGroupsCpu(std::get<AttentionProblem>(c.problem), c.dtype, inputs, out.value);
       return absl::OkStatus();
     }
-    out.max_abs_score =
-        AttentionReferenceCpu(std::get<AttentionProblem>(c.problem), c.dtype,
-                              plan.flushes_subnormals, inputs, out.value, out.allowance,
-                              plan.accumulator);
+    out.max_abs_score = AttentionReferenceCpu(std::get<AttentionProblem>(c.problem), c.dtype,
+                                              plan.flushes_subnormals, inputs, out.value,
+                                              out.allowance, plan.accumulator);
     return absl::OkStatus();
   }
 

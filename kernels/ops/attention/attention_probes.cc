@@ -190,7 +190,8 @@ std::vector<Identity> CheckFirstRows(const Case& c, const Plan& plan,
     std::copy_n(reference.value + at, p.dim, row.reference.data());
     return absl::OkStatus();
   };
-  return *CheckFirstRows(c, plan, output.dtype, reference.max_abs_score, read);  // reading memory does not fail
+  return *CheckFirstRows(c, plan, output.dtype, reference.max_abs_score,
+                         read);  // reading memory does not fail
 }
 
 absl::StatusOr<std::vector<Identity>> CheckFirstRows(const Case& c, const Plan& plan, DType out,

@@ -113,8 +113,7 @@ void AttentionReferenceAt(const AttentionProblem& problem, DType input, bool flu
                           double* value, double* allowance, const Accumulator& accumulator) {
   const std::int64_t dim = problem.dim, keys = problem.KvSeq();
   const std::int64_t kv_heads = problem.KvHeads();
-  const AttentionBound bound =
-      MakeAttentionBound(problem, input, flushes_subnormals, accumulator);
+  const AttentionBound bound = MakeAttentionBound(problem, input, flushes_subnormals, accumulator);
   const std::size_t width = static_cast<std::size_t>(dim);
   std::vector<double> q(width), row_value(width), row_allowance(width);
   std::vector<double> mask(static_cast<std::size_t>(problem.masked() ? keys : 0));

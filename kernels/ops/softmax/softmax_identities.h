@@ -6,7 +6,8 @@
 // for η/2 where the kernel flushes), h = n the unknown depth of the reduction, u_i the
 // roundoff of a narrower format the kernel declares, w what an exponential loses to
 // underflow. |x| + |m| is for kernels that round the scaled maximum: an online one sums
-// exponentials under a maximum that is not the last, and the roundings of the two differ. Terms in u and w count twice for fp64.
+// exponentials under a maximum that is not the last, and the roundings of the two differ. Terms in
+// u and w count twice for fp64.
 #ifndef ASSAY_KERNELS_OPS_SOFTMAX_SOFTMAX_IDENTITIES_H_
 #define ASSAY_KERNELS_OPS_SOFTMAX_SOFTMAX_IDENTITIES_H_
 

@@ -26,9 +26,10 @@ absl::Status GpuArena::Lease() {
   void* data = nullptr;
   const gpu::ErrorCode code = wanted > 0 ? gpu::Allocate(wanted, &data) : gpu::kOk;
   if (gpu::IsOutOfMemory(code) || wanted <= 0) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the arena of ", wanted, " bytes could not be taken; other processes hold the device's "
-        "memory"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the arena of ", wanted,
+                     " bytes could not be taken; other processes hold the device's "
+                     "memory"));
   }
   if (code != gpu::kOk) return absl::InternalError(gpu::Describe(code));
   base_ = static_cast<char*>(data);

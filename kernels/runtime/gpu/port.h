@@ -13,15 +13,15 @@
 //   ASSAY_BOUNDS(threads, blocks)                    of a kernel: what registers must leave room
 //   for ASSAY_UNROLL                                     before a loop whose arrays belong in
 //   registers ASSAY_UNROLL_BY(n)                               before one that is unrolled in part
-//   ASSAY_UNROLL_BY_4, ASSAY_ROLLED                  before a loop whose copies would cost registers
-//   AtomicAdd, AtomicMin, AtomicMax                  order-independent results only: integers
-//   LoadRelaxed                                      of what another thread's atomics may change
-//   ASSAY_OUTLINE                                    a device function that is called: rare paths
-//   ASSAY_GRID_CONSTANT                              a parameter of a kernel that is passed on by address
-//   Fma                                              exactly rounded
-//   Exp, Exp2, Erfc                                  within 2, 2 and 5 ulp; Exp2 may flush to 0
-//   Max, MaxNumber                                   NaN where one is; the other where one is
-//   FromHalf, ToHalf, FromBFloat, ToBFloat           codes of 16-bit formats, to nearest even
+//   ASSAY_UNROLL_BY_4, ASSAY_ROLLED                  before a loop whose copies would cost
+//   registers AtomicAdd, AtomicMin, AtomicMax                  order-independent results only:
+//   integers LoadRelaxed                                      of what another thread's atomics may
+//   change ASSAY_OUTLINE                                    a device function that is called: rare
+//   paths ASSAY_GRID_CONSTANT                              a parameter of a kernel that is passed
+//   on by address Fma                                              exactly rounded Exp, Exp2, Erfc
+//   within 2, 2 and 5 ulp; Exp2 may flush to 0 Max, MaxNumber                                   NaN
+//   where one is; the other where one is FromHalf, ToHalf, FromBFloat, ToBFloat           codes of
+//   16-bit formats, to nearest even
 // Launch(kernel, grid, block, shared bytes, stream, arguments…) starts one.
 //
 // Include it from kernels only, never from a header that host code sees.
