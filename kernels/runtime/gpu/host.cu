@@ -11,6 +11,7 @@ bool IsSticky(ErrorCode code) {
   switch (code) {
     case 214:  // an uncorrectable error of memory
     case 220:  // or of a link
+    case 226:  // a contained error of memory
     case 700:  // illegal address
     case 702:  // launch timeout
     case 709:  // the context is destroyed
@@ -21,6 +22,7 @@ bool IsSticky(ErrorCode code) {
     case 717:  // invalid address space
     case 718:  // invalid program counter
     case 719:  // launch failure
+    case 721:  // tensor memory left behind
     case 999:  // unknown
       return true;
     default:
