@@ -1,0 +1,48 @@
+#include "kernels/bench/change.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace assay {
+namespace {
+
+constexpr double kMedianOverMean = 1.2533;       // √(π/2), of normal samples
+constexpr double kDeciles = 2.563;               // standard deviations from p10 to p90
+constexpr double kStandardErrorsBeyond = 2.576;  // 99 % of normal errors are within
+
+bool IsTime(double seconds) { return std::isfinite(seconds) && seconds > 0; }
+
+}  // namespace
+
+double MedianUncertainty(const RunTimes& run) {
+  const bool known = run.samples > 1 && run.p10_seconds && run.p90_seconds &&
+                     IsTime(*run.p10_seconds) && *run.p90_seconds >= *run.p10_seconds &&
+                     std::isfinite(*run.p90_seconds);
+  if (!known) return kUnknownSpread;
+  const double spread = (*run.p90_seconds - *run.p10_seconds) / kDeciles / run.median_seconds;
+  const double independent = std::min<double>(run.samples, kIndependentLaunches);
+  return std::hypot(kMedianOverMean * spread / std::sqrt(independent), kRunToRun);
+}
+
+std::optional<ChangeReading> ReadChange(const RunTimes& baseline, const RunTimes& current,
+                                        double threshold) {
+  if (!IsTime(baseline.median_seconds) || !IsTime(current.median_seconds)) return std::nullopt;
+  if (!std::isfinite(threshold) || threshold <= 0) return std::nullopt;
+  ChangeReading reading;
+  reading.ratio = current.median_seconds / baseline.median_seconds;
+  reading.threshold = threshold;
+  reading.noise = std::hypot(MedianUncertainty(baseline), MedianUncertainty(current));
+  const double difference = std::log(reading.ratio);
+  const double matters = std::log1p(threshold);
+  const double resolved = kStandardErrorsBeyond * reading.noise;
+  if (std::abs(difference) > std::max(matters, resolved)) {
+    reading.change = difference > 0 ? Change::kSlower : Change::kFaster;
+  } else if (std::abs(difference) <= matters && resolved <= matters) {
+    reading.change = Change::kSame;
+  } else {
+    reading.change = Change::kAmbiguous;
+  }
+  return reading;
+}
+
+}  // namespace assay

@@ -1,0 +1,53 @@
+// Change: how a time stands to that of a baseline, its noise taken into account.
+//
+// Both are medians of many launches of one run. What a median of n independent launches
+// of relative spread σ is off by, 1.2533·σ/√n, is too little for a run: launches that
+// follow one another share clocks, pages and neighbours, so that they count as no more
+// than kIndependentLaunches, and two quiet runs still differ by about kRunToRun. The
+// spread is told by the percentiles, 2.563 standard deviations of normal times apart.
+//
+// With d = ln(current / baseline), its standard error s = √(u₁² + u₂²) and the threshold
+// t = ln(1 + threshold), a change is told where it is beyond both t and 2.576·s, as 1 % of
+// normal errors are; none where t is beyond 2.576·s and d is not beyond t. The rest is
+// ambiguous. With one launch nothing is known of the spread, and kUnknownSpread is assumed.
+//
+// Pure functions.
+#ifndef ASSAY_KERNELS_BENCH_CHANGE_H_
+#define ASSAY_KERNELS_BENCH_CHANGE_H_
+
+#include <optional>
+
+namespace assay {
+
+inline constexpr double kIndependentLaunches = 4;
+inline constexpr double kRunToRun = 0.008;
+inline constexpr double kUnknownSpread = 0.10;
+inline constexpr double kDefaultChangeThreshold = 0.05;
+
+enum class Change { kFaster, kSame, kSlower, kAmbiguous };
+
+// The times of one run, as BenchStats has them.
+struct RunTimes {
+  double median_seconds = 0;          // [s] above 0
+  std::optional<double> p10_seconds;  // [s]
+  std::optional<double> p90_seconds;  // [s]
+  int samples = 0;                    // launches
+};
+
+// One standard error of a run's median, relative to it.
+double MedianUncertainty(const RunTimes& run);
+
+struct ChangeReading {
+  double ratio = 0;      // current / baseline
+  double noise = 0;      // one standard error of the ratio, relative to it
+  double threshold = 0;  // as asked
+  Change change = Change::kAmbiguous;
+};
+
+// Nothing where a median is not a positive number or the threshold not one above 0.
+std::optional<ChangeReading> ReadChange(const RunTimes& baseline, const RunTimes& current,
+                                        double threshold = kDefaultChangeThreshold);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_BENCH_CHANGE_H_

@@ -1,0 +1,163 @@
+// Whether two runs' times are read as they should be, of simulated launches: each run has
+// an offset of its own, launches of a run depend on one another, and some straggle.
+#include "kernels/bench/change.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "kernels/bench/sampler.h"
+
+namespace assay {
+namespace {
+
+struct Machine {
+  double run_to_run = 0.005;  // relative deviation of a run's true time
+  double spread = 0.01;       // of single launches
+  double memory = 0.5;        // correlation of a launch with the one before
+  double straggling = 0.02;   // share of launches that take up to twice as long
+  int launches = 50;
+};
+
+class Simulation {
+ public:
+  explicit Simulation(std::uint32_t seed) : random_(seed) {}
+
+  RunTimes Run(const Machine& machine, double seconds) {
+    std::normal_distribution<double> normal;
+    std::uniform_real_distribution<double> uniform;
+    const double truth = seconds * std::exp(machine.run_to_run * normal(random_));
+    std::vector<double> times;
+    double state = normal(random_);
+    for (int i = 0; i < machine.launches; ++i) {
+      state =
+          machine.memory * state + std::sqrt(1 - machine.memory * machine.memory) * normal(random_);
+      double time = truth * std::exp(machine.spread * state);
+      if (uniform(random_) < machine.straggling) time *= 1 + uniform(random_);
+      times.push_back(time);
+    }
+    return {Quantile(times, 0.5), Quantile(times, 0.1), Quantile(times, 0.9), machine.launches};
+  }
+
+ private:
+  std::mt19937 random_;
+};
+
+struct Tally {
+  int faster = 0, same = 0, slower = 0, ambiguous = 0;
+};
+
+// What 2,000 pairs of runs are read as, the second `slowdown` times as long.
+Tally ReadPairs(const Machine& machine, double slowdown, double threshold = 0.05) {
+  Simulation simulation(7);
+  Tally tally;
+  for (int i = 0; i < 2000; ++i) {
+    const RunTimes before = simulation.Run(machine, 1e-3);
+    const RunTimes after = simulation.Run(machine, 1e-3 * slowdown);
+    const auto reading = ReadChange(before, after, threshold);
+    switch (reading.value().change) {
+      case Change::kFaster:
+        ++tally.faster;
+        break;
+      case Change::kSame:
+        ++tally.same;
+        break;
+      case Change::kSlower:
+        ++tally.slower;
+        break;
+      case Change::kAmbiguous:
+        ++tally.ambiguous;
+        break;
+    }
+  }
+  return tally;
+}
+
+const Machine kQuiet{.run_to_run = 0.003, .spread = 0.004};
+const Machine kUsual{};
+const Machine kBusy{.run_to_run = 0.012, .spread = 0.05, .memory = 0.8, .straggling = 0.08};
+const Machine kHopeless{.run_to_run = 0.1, .spread = 0.5, .memory = 0.9, .straggling = 0.2};
+
+TEST(Change, AnUnchangedKernelIsRarelyCalledSlowerOrFaster) {
+  for (const Machine& machine : {kQuiet, kUsual, kBusy, kHopeless}) {
+    for (const double threshold : {0.02, 0.05, 0.1}) {
+      const Tally tally = ReadPairs(machine, 1, threshold);
+      EXPECT_LE(tally.slower + tally.faster, 100)  // 5 of 100
+          << "spread " << machine.spread << ", threshold " << threshold;
+    }
+  }
+  for (const Machine& machine : {kQuiet, kUsual}) EXPECT_GE(ReadPairs(machine, 1).same, 1900);
+}
+
+TEST(Change, TenPercentAreCalledSlowerAndFaster) {
+  for (const Machine& machine : {kQuiet, kUsual}) {
+    EXPECT_GE(ReadPairs(machine, 1.1).slower, 1900) << "spread " << machine.spread;
+    EXPECT_GE(ReadPairs(machine, 1 / 1.1).faster, 1900) << "spread " << machine.spread;
+  }
+  // With few launches, too.
+  Machine few = kUsual;
+  few.launches = 10;
+  EXPECT_GE(ReadPairs(few, 1.1).slower, 1900);
+}
+
+TEST(Change, WhereNoiseIsLargerThanTheEffectItIsAmbiguous) {
+  EXPECT_GE(ReadPairs(kHopeless, 1).ambiguous, 1900);
+  EXPECT_GE(ReadPairs(kHopeless, 1.1).ambiguous, 1900);
+  // A factor is told all the same.
+  EXPECT_GE(ReadPairs(kBusy, 2).slower, 1990);
+}
+
+TEST(Change, TheStatedNoiseCoversRepeats) {
+  for (const Machine& machine : {kQuiet, kUsual, kBusy}) {
+    Simulation simulation(11);
+    int agree = 0;
+    for (int i = 0; i < 2000; ++i) {
+      const RunTimes a = simulation.Run(machine, 1e-3);
+      const RunTimes b = simulation.Run(machine, 1e-3);
+      const auto reading = ReadChange(a, b);
+      agree += std::abs(std::log(reading.value().ratio)) <= 1.96 * reading.value().noise ? 1 : 0;
+    }
+    EXPECT_GE(agree, 1900) << "spread " << machine.spread;
+  }
+}
+
+TEST(Change, ExactTimesAreReadByTheThreshold) {
+  const auto at = [](double seconds) { return RunTimes{seconds, seconds, seconds, 100}; };
+  EXPECT_EQ(ReadChange(at(1), at(1)).value().change, Change::kSame);
+  EXPECT_EQ(ReadChange(at(1), at(1.04)).value().change, Change::kSame);
+  EXPECT_EQ(ReadChange(at(1), at(1.06)).value().change, Change::kSlower);
+  EXPECT_EQ(ReadChange(at(1.06), at(1)).value().change, Change::kFaster);
+  EXPECT_EQ(ReadChange(at(1), at(1.06), 0.1).value().change, Change::kSame);
+  // A threshold that no run resolves: small changes cannot be told.
+  EXPECT_EQ(ReadChange(at(1), at(1.005), 0.001).value().change, Change::kAmbiguous);
+  EXPECT_DOUBLE_EQ(ReadChange(at(2), at(1)).value().ratio, 0.5);
+}
+
+TEST(Change, OneLaunchSaysOnlyWhatIsLarge) {
+  const RunTimes one{.median_seconds = 1, .samples = 1};
+  const RunTimes steady{1, 1, 1, 100};
+  EXPECT_DOUBLE_EQ(MedianUncertainty(one), kUnknownSpread);
+  EXPECT_EQ(ReadChange(steady, one).value().change, Change::kAmbiguous);
+  EXPECT_EQ(ReadChange(steady, {.median_seconds = 1.1, .samples = 1}).value().change,
+            Change::kAmbiguous);
+  EXPECT_EQ(ReadChange(steady, {.median_seconds = 1.5, .samples = 1}).value().change,
+            Change::kSlower);
+}
+
+TEST(Change, WhatIsNoTimeIsNotRead) {
+  const RunTimes steady{1, 1, 1, 100};
+  for (const double bad : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(),
+                           std::numeric_limits<double>::infinity()}) {
+    EXPECT_FALSE(ReadChange(steady, {bad, 1, 1, 100})) << bad;
+    EXPECT_FALSE(ReadChange({bad, 1, 1, 100}, steady)) << bad;
+    EXPECT_FALSE(ReadChange(steady, steady, bad)) << bad;
+  }
+  // Percentiles that cannot be are not believed.
+  EXPECT_DOUBLE_EQ(MedianUncertainty({1, 2, 1, 100}), kUnknownSpread);
+}
+
+}  // namespace
+}  // namespace assay
