@@ -1,6 +1,6 @@
 // Whether two runs' times are read as they should be, of simulated launches: each run has
 // an offset of its own, launches of a run depend on one another, and some straggle.
-#include "kernels/bench/change.h"
+#include "kernels/numerics/change.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "kernels/bench/change.h"
+#include "kernels/numerics/change.h"
 
 #include <algorithm>
 #include <cmath>

@@ -12,8 +12,8 @@
 // ambiguous. With one launch nothing is known of the spread, and kUnknownSpread is assumed.
 //
 // Pure functions.
-#ifndef ASSAY_KERNELS_BENCH_CHANGE_H_
-#define ASSAY_KERNELS_BENCH_CHANGE_H_
+#ifndef ASSAY_KERNELS_NUMERICS_CHANGE_H_
+#define ASSAY_KERNELS_NUMERICS_CHANGE_H_
 
 #include <optional>
 
@@ -50,4 +50,4 @@ std::optional<ChangeReading> ReadChange(const RunTimes& baseline, const RunTimes
 
 }  // namespace assay
 
-#endif  // ASSAY_KERNELS_BENCH_CHANGE_H_
+#endif  // ASSAY_KERNELS_NUMERICS_CHANGE_H_
