@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -118,6 +119,12 @@ class Device {
 
   // Waits until all work that was enqueued is done; returns its error.
   virtual absl::Status Synchronize() = 0;
+  // Drops the tensors' bytes from every cache between them and the device's memory, so that
+  // a launch finds them as data that others brought there long ago. UNIMPLEMENTED where
+  // nothing can be done: they stay as warm as they are.
+  virtual absl::Status EvictFromCaches(std::span<const TensorView> /*views*/) {
+    return absl::UnimplementedError("this backend's caches cannot be emptied");
+  }
   // A steady clock [seconds].
   virtual double Now() = 0;
   // Runs `launch`, waits for what it enqueued, and returns how long that took on the

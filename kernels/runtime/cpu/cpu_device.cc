@@ -10,6 +10,7 @@
 #include "kernels/runtime/cpu/compare_cpu.h"
 #include "kernels/runtime/cpu/cpu_info.h"
 #include "kernels/runtime/cpu/digest_cpu.h"
+#include "kernels/runtime/cpu/evict.h"
 #include "kernels/runtime/cpu/fill_cpu.h"
 #include "kernels/runtime/cpu/padding.h"
 #include "kernels/runtime/cpu/parallel.h"
@@ -101,6 +102,12 @@ absl::Status CpuDevice::ToHost(const TensorView& src, std::int64_t begin, std::i
 
 absl::Status CpuDevice::FromHost(const void* src, std::int64_t bytes, void* dst) {
   if (bytes > 0) std::memcpy(dst, src, static_cast<std::size_t>(bytes));
+  return absl::OkStatus();
+}
+
+absl::Status CpuDevice::EvictFromCaches(std::span<const TensorView> views) {
+  if (!CanEvictLines()) return Device::EvictFromCaches(views);
+  for (const TensorView& view : views) EvictLines(view.data, view.bytes());
   return absl::OkStatus();
 }
 

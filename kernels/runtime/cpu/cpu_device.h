@@ -30,6 +30,7 @@ class CpuDevice final : public Device {
   absl::Status ToHost(const TensorView& src, std::int64_t begin, std::int64_t count,
                       void* dst) override;
   absl::Status FromHost(const void* src, std::int64_t bytes, void* dst) override;
+  absl::Status EvictFromCaches(std::span<const TensorView> views) override;
   absl::Status Synchronize() override;
   double Now() override;
 

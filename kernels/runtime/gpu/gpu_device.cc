@@ -75,6 +75,7 @@ GpuDevice::~GpuDevice() {
   arena_.reset();
   if (pinned_ != nullptr) (void)gpu::FreeHost(pinned_);
   if (scratch_ != nullptr) (void)gpu::Free(scratch_);
+  if (sweep_ != nullptr) (void)gpu::Free(sweep_);
   if (begin_ != nullptr) (void)gpu::DestroyEvent(begin_);
   if (end_ != nullptr) (void)gpu::DestroyEvent(end_);
   if (stream_ != nullptr) (void)gpu::DestroyStream(stream_);
@@ -283,6 +284,16 @@ absl::Status GpuDevice::FromHost(const void* src, std::int64_t bytes, void* dst)
   absl::Status s = Status(gpu::CopyToDevice(dst, src, bytes, stream_));
   // The caller may change `src` from here on.
   return s.ok() ? Status(gpu::Wait(stream_)) : s;
+}
+
+absl::Status GpuDevice::EvictFromCaches(std::span<const TensorView> views) {
+  const std::int64_t bytes = 2 * properties_.l2_bytes;
+  if (bytes <= 0) return Device::EvictFromCaches(views);
+  if (absl::Status s = Flush(); !s.ok()) return s;
+  if (sweep_ == nullptr) {
+    if (absl::Status s = Status(gpu::Allocate(bytes, &sweep_)); !s.ok()) return s;
+  }
+  return Status(gpu::Set(sweep_, kGuardByte, bytes, stream_));
 }
 
 absl::Status GpuDevice::Synchronize() {
