@@ -42,13 +42,14 @@ std::vector<Identity> CheckFirstRows(const Case& c, const Plan& plan,
 // The same of rows that `read` brings: what head `head`'s query FirstRowQuery() gave, dim
 // elements each.
 struct FirstRow {
-  std::vector<double> key_value;  // V of key 0 of the head's kv head
+  std::vector<double> query;      // Q of that query
+  std::vector<double> key;        // K of key 0 of the head's kv head
+  std::vector<double> key_value;  // V of that key
   std::vector<double> actual;
   std::vector<double> reference;
 };
 using ReadFirstRow = std::function<absl::Status(std::int64_t head, FirstRow& row)>;
 absl::StatusOr<std::vector<Identity>> CheckFirstRows(const Case& c, const Plan& plan, DType output,
-                                                     double max_abs_score,
                                                      const ReadFirstRow& read);
 // The query of a causal problem that sees key 0 alone; negative: none.
 inline std::int64_t FirstRowQuery(const AttentionProblem& p) { return p.seq - p.KvSeq(); }

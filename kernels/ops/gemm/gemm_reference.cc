@@ -4,6 +4,7 @@
 
 #include "kernels/ops/common/dot.h"
 #include "kernels/ops/common/vector_cache.h"
+#include "kernels/runtime/cpu/parallel.h"
 
 namespace assay {
 namespace {
@@ -88,18 +89,27 @@ void GemmReferenceAt(const GemmProblem& problem, DType input, bool flushes_subno
   };
   if (problem.channel_scale) read(problem.channel_scale_operand(), scales);
   if (problem.bias) read(problem.bias_operand(), biases);
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    const DotSums sums = Dot(a.of(i), b.of(i), k);
-    double c0 = 0.0;
-    if (problem.beta != 0.0) inputs.Read(2, indices[i], 1, &c0);
-    const std::size_t column = static_cast<std::size_t>(indices[i] % n);
-    const double scale = scales.empty() ? 1.0 : scales[column];
-    const double bias = biases.empty() ? 0.0 : biases[column];
-    value[i] = epilogue.Value(sums.sum, c0, scale, bias);
-    if (allowance != nullptr) {
-      allowance[i] = epilogue.Allowance(sums.sum, sums.absolute, c0, scale, bias);
-    }
+  const std::size_t count = indices.size();
+  std::vector<double> c(count, 0.0);
+  // Inputs that lie on a device are read by one thread.
+  for (std::size_t i = 0; problem.beta != 0.0 && i < count; ++i) {
+    inputs.Read(2, indices[i], 1, &c[i]);
   }
+  constexpr std::int64_t kGrain = std::int64_t{1} << 18;  // products
+  ParallelFor(static_cast<std::int64_t>(count), kGrain / k + 1,
+              [&](std::int64_t begin, std::int64_t end) {
+                for (std::size_t i = static_cast<std::size_t>(begin);
+                     i < static_cast<std::size_t>(end); ++i) {
+                  const DotSums sums = Dot(a.of(i), b.of(i), k);
+                  const std::size_t column = static_cast<std::size_t>(indices[i] % n);
+                  const double scale = scales.empty() ? 1.0 : scales[column];
+                  const double bias = biases.empty() ? 0.0 : biases[column];
+                  value[i] = epilogue.Value(sums.sum, c[i], scale, bias);
+                  if (allowance != nullptr) {
+                    allowance[i] = epilogue.Allowance(sums.sum, sums.absolute, c[i], scale, bias);
+                  }
+                }
+              });
 }
 
 }  // namespace assay

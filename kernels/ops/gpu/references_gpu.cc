@@ -268,18 +268,20 @@ absl::StatusOr<std::vector<Identity>> GpuReferences::CheckIdentities(
   if (op == AttentionProblem::kOp) {
     const auto& p = std::get<AttentionProblem>(c.problem);
     const TensorView expected = BufferView(reference.value, output.extents);
-    return CheckFirstRows(
-        c, plan, output.dtype, reference.max_abs_score, [&](std::int64_t head, FirstRow& row) {
-          const std::int64_t at = (head * p.seq + FirstRowQuery(p)) * p.dim;
-          auto v = ReadDoubles(device, inputs[2], KvHeadOf(p, head) * p.KvSeq() * p.dim, p.dim);
-          auto actual = ReadDoubles(device, output, at, p.dim);
-          auto r = ReadDoubles(device, expected, at, p.dim);
-          for (const auto* read : {&v, &actual, &r}) {
-            if (!read->ok()) return read->status();
-          }
-          row = {*std::move(v), *std::move(actual), *std::move(r)};
-          return absl::OkStatus();
-        });
+    return CheckFirstRows(c, plan, output.dtype, [&](std::int64_t head, FirstRow& row) {
+      const std::int64_t at = (head * p.seq + FirstRowQuery(p)) * p.dim;
+      const std::int64_t first_key = KvHeadOf(p, head) * p.KvSeq() * p.dim;
+      auto q = ReadDoubles(device, inputs[0], at, p.dim);
+      auto k = ReadDoubles(device, inputs[1], first_key, p.dim);
+      auto v = ReadDoubles(device, inputs[2], first_key, p.dim);
+      auto actual = ReadDoubles(device, output, at, p.dim);
+      auto r = ReadDoubles(device, expected, at, p.dim);
+      for (const auto* read : {&q, &k, &v, &actual, &r}) {
+        if (!read->ok()) return read->status();
+      }
+      row = {*std::move(q), *std::move(k), *std::move(v), *std::move(actual), *std::move(r)};
+      return absl::OkStatus();
+    });
   }
   if (op != SoftmaxProblem::kOp) return std::vector<Identity>();
   const absl::StatusOr<gpu::Stream> stream = stream_(device);
