@@ -338,6 +338,31 @@ bool HasEpilogueOperands(const GemmProblem& p, const Plan& plan) {
   return plan.inputs.size() == asked;
 }
 
+// What a problem must have for the defect to show, where this one has it not.
+std::string_view MissingFor(Defect defect, const GemmProblem& p, const Plan& plan) {
+  const bool padded = std::any_of(plan.inputs.begin(), plan.inputs.end(),
+                                  [](const Operand& o) { return o.extents.ld > o.extents.cols; });
+  const bool padded_output = plan.output.extents.ld > plan.output.extents.cols;
+  switch (defect) {
+    case Defect::kDroppedBias:
+      return p.bias ? "" : "a bias";
+    case Defect::kEpilogueOrder:
+      return p.bias && p.activation != "none" && !p.activation.empty() ? ""
+                                                                       : "a bias and an activation";
+    case Defect::kWrongScale:
+      return p.channel_scale ? "" : "a scale a channel";
+    case Defect::kWrongLd:
+    case Defect::kReadsPadding:
+      return padded ? "" : "leading dimensions beyond the rows of its inputs";
+    case Defect::kWritesPadding:
+      return padded_output ? "" : "a leading dimension beyond the rows of its output";
+    case Defect::kNanInTail:
+      return p.n % kTile != 0 ? "" : "a partial tile of columns";
+    default:
+      return "";
+  }
+}
+
 }  // namespace
 
 Made MakeGemm(const Case& c, const Plan& plan, Device&) {
@@ -348,6 +373,10 @@ Made MakeGemm(const Case& c, const Plan& plan, Device&) {
     if (name != wanted) continue;
     if (!HasEpilogueOperands(p, plan)) {
       return absl::UnimplementedError(Cat(c.provider, " gemm has no such epilogue"));
+    }
+    if (const std::string_view missing = MissingFor(defect, p, plan); !missing.empty()) {
+      return absl::UnimplementedError(
+          Cat(c.provider, " gemm is wrong only with ", missing, ", and this problem has none"));
     }
     const DType dtype = plan.inputs[0].dtype;
     if (dtype == DType::kF64 || Info(dtype).is_integer) {
