@@ -82,9 +82,7 @@ ASSAY_DEVICE Format FormatOf(DType in) {
   }
 }
 
-ASSAY_OUTLINE void Write(DType out, void* y, std::int64_t at, float v) {
-  StoreAs(out, y, at, v);
-}
+ASSAY_OUTLINE void Write(DType out, void* y, std::int64_t at, float v) { StoreAs(out, y, at, v); }
 ASSAY_DEVICE void Write(DType out, void* y, std::int64_t at, double v) { StoreAs(out, y, at, v); }
 ASSAY_DEVICE void Write(DType out, void* y, std::int64_t at, std::int32_t v) {
   StoreAs(out, y, at, v);

@@ -217,8 +217,9 @@ ASSAY_DEVICE ElementSample SampleAt(const ComparePass& pass, Word index) {
 }
 
 // One block: rows of threads take the partial results in turn, then their own in order.
-ASSAY_GLOBAL void ASSAY_BOUNDS(kMergeThreads, 1) CompareMerge(ASSAY_GRID_CONSTANT const ComparePass pass, const Word* partials,
-                               int blocks, ComparedWords* result) {
+ASSAY_GLOBAL void ASSAY_BOUNDS(kMergeThreads, 1)
+    CompareMerge(ASSAY_GRID_CONSTANT const ComparePass pass, const Word* partials, int blocks,
+                 ComparedWords* result) {
   ASSAY_SHARED(Word, rows, kMergeThreads);
   const int word = static_cast<int>(Thread().x) % kMergeRow;
   const int group = static_cast<int>(Thread().x) / kMergeRow;
