@@ -2,7 +2,8 @@
 //
 // Labels are bounded: devices, ops, providers and types are names the daemon
 // knows; anything else is counted as "other", also a type that its kernel does not
-// have, unless the result is UNSUPPORTED and so says just that. Planted kernels (provider
+// have, unless the result is UNSUPPORTED and so says just that; reasons, codes and the
+// like are those of fixed tables. A device has at most 2,000 series. Planted kernels (provider
 // "planted/…") count only under assay_selftest_*, and there only by the score of a
 // self-test. Thread-safe.
 #ifndef ASSAY_SERVER_METRICS_METRICS_H_
@@ -32,6 +33,13 @@ class Metrics {
   virtual void JobFinished(v1::Verdict verdict) = 0;
   // Called with the score of a self-test, and with an empty one for other jobs.
   virtual void SelftestFinished(const v1::SelftestReport& report) = 0;
+  // A device's newest sample: id, properties and telemetry, its counters since the daemon's
+  // start. What it lacks is no longer shown.
+  virtual void TelemetryChanged(const v1::Device& device) = 0;
+  // A job of a qualification level ended, all of whose cases have a result: whether the
+  // device passed, how long it took, and when it ended (seconds since 1970).
+  virtual void QualificationFinished(std::string_view device, std::string_view suite, bool passed,
+                                     double seconds, double end_time) = 0;
   virtual void QueueDepth(std::string_view device, int cases) = 0;
   virtual void WorkerRestarted(std::string_view device, std::string_view reason) = 0;
   virtual void RpcFinished(std::string_view method, std::string_view code, double seconds) = 0;
@@ -39,6 +47,10 @@ class Metrics {
   // The text exposition, format version 0.0.4.
   virtual std::string Exposition() = 0;
 };
+
+// The level that a suite qualifies for by its name: "quick", "medium", "nightly" or
+// "extended", also where it is called 1 to 4; empty for others.
+std::string_view QualificationLevel(std::string_view suite);
 
 std::unique_ptr<Metrics> MakeMetrics(std::string_view version);
 

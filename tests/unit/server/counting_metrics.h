@@ -22,6 +22,12 @@ class CountingMetrics final : public Metrics {
   void SelftestFinished(const v1::SelftestReport& report) override {
     selftests += report.rows_size() > 0 ? 1 : 0;
   }
+  void TelemetryChanged(const v1::Device&) override {}
+  void QualificationFinished(std::string_view device, std::string_view suite, bool passed, double,
+                             double) override {
+    const std::lock_guard guard(mutex_);
+    ++calls_[Cat("qualified ", device, " ", suite, passed ? " passed" : " failed")];
+  }
   void QueueDepth(std::string_view, int depth) override { queue = depth; }
   void WorkerRestarted(std::string_view, std::string_view) override {}
   void RpcFinished(std::string_view method, std::string_view code, double) override {

@@ -1,0 +1,114 @@
+// Every metric family of the daemon, declared here and nowhere else. Names and labels: see
+// the README's list; base units.
+#ifndef ASSAY_SERVER_METRICS_FAMILIES_H_
+#define ASSAY_SERVER_METRICS_FAMILIES_H_
+
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+
+#include <string>
+
+namespace assay {
+
+struct Families {
+  explicit Families(prometheus::Registry& r)
+      : build_info(Gauges(r, "build_info", "Version of the daemon and its backends; always 1")),
+        device_info(Gauges(r, "device_info", "What a device is; always 1")),
+        jobs(Counters(r, "jobs_total", "Jobs that ended, by verdict")),
+        queue_depth(Gauges(r, "queue_depth", "Cases that wait for the device")),
+        cases(Counters(r, "cases_total", "Cases that ended, by verdict")),
+        case_duration(
+            Histograms(r, "case_duration_seconds", "Time of a case, its reference included")),
+        nan(Counters(r, "nan_total",
+                     "NaN in outputs, by where they came from and whether the reference has "
+                     "them too")),
+        inf(Counters(r, "inf_total",
+                     "Infinities in outputs, by where they came from and whether the reference "
+                     "has them too")),
+        unwritten(Counters(r, "unwritten_elements_total", "Output elements never written")),
+        guard(Counters(r, "guard_violations_total",
+                       "Cases whose kernel wrote outside of its output")),
+        nondeterministic(
+            Counters(r, "nondeterministic_total", "Cases whose launches did not agree bit by bit")),
+        digest(Counters(r, "digest_mismatches_total",
+                        "Cases whose output's digest was not the expected one")),
+        ratio(Histograms(r, "error_bound_ratio",
+                         "Largest |error| / bound of a case; above 1 the kernel is wrong")),
+        ratio_max(Gauges(r, "error_bound_ratio_max",
+                         "Largest |error| / bound of all cases since the daemon started")),
+        flops(Gauges(r, "kernel_flops_per_second", "Speed in the newest benchmark")),
+        bytes(Gauges(r, "kernel_bytes_per_second", "Bytes moved in the newest benchmark")),
+        efficiency(Gauges(r, "kernel_efficiency_ratio",
+                          "Share of the roof reached in the newest benchmark")),
+        ceiling_flops(Gauges(r, "ceiling_flops_per_second",
+                             "Measured peak of multiply-adds, two operations each")),
+        ceiling_bytes(Gauges(r, "ceiling_bytes_per_second",
+                             "Measured copy bandwidth, read and written bytes both counted")),
+        memory(Gauges(r, "device_memory_bytes",
+                      "Memory of the device: total, arena (most that cases may take), leased "
+                      "(taken now)")),
+        temperature(Gauges(r, "device_temperature_celsius", "Hottest sensor of the device")),
+        power(Gauges(r, "device_power_watts", "Power that the device draws")),
+        clock(Gauges(r, "device_clock_hertz", "Clock of the device's cores or memory")),
+        throttle(Counters(r, "device_throttle_seconds_total",
+                          "Time for which the device was held below its clocks, by reason")),
+        ecc(Counters(r, "device_ecc_errors_total",
+                     "Errors that the device's memory found, corrected or not")),
+        faults(Counters(r, "device_faults_total",
+                        "Faults that the device or its driver reported, by code")),
+        restarts(Counters(r, "worker_restarts_total", "Workers replaced, by reason")),
+        quarantined(Gauges(r, "device_quarantined",
+                           "1 where the device is set aside because its worker kept dying")),
+        detected(
+            Gauges(r, "selftest_detected_ratio",
+                   "Share of the planted defects that the newest self-test found as often as it "
+                   "must")),
+        false_alarms(Counters(r, "selftest_false_alarms_total",
+                              "Cases of self-tests in which a right kernel was called wrong")),
+        qualified(Gauges(r, "qualification_passed",
+                         "1 where the newest qualification that ended passed, else 0")),
+        qualified_time(Gauges(r, "qualification_last_completion_timestamp_seconds",
+                              "When the newest qualification ended, since 1970")),
+        qualified_duration(
+            Gauges(r, "qualification_duration_seconds", "How long the newest qualification took")),
+        rpcs(Counters(r, "rpc_requests_total", "Calls of the API that ended, by code")),
+        rpc_duration(Histograms(r, "rpc_duration_seconds", "Time of a call of the API")) {}
+
+  static std::string Name(const char* name) { return std::string("assay_") + name; }
+  static prometheus::Family<prometheus::Counter>& Counters(prometheus::Registry& r,
+                                                           const char* name, const char* help) {
+    return prometheus::BuildCounter().Name(Name(name)).Help(help).Register(r);
+  }
+  static prometheus::Family<prometheus::Gauge>& Gauges(prometheus::Registry& r, const char* name,
+                                                       const char* help) {
+    return prometheus::BuildGauge().Name(Name(name)).Help(help).Register(r);
+  }
+  static prometheus::Family<prometheus::Histogram>& Histograms(prometheus::Registry& r,
+                                                               const char* name, const char* help) {
+    return prometheus::BuildHistogram().Name(Name(name)).Help(help).Register(r);
+  }
+
+  prometheus::Family<prometheus::Gauge>&build_info, &device_info;
+  prometheus::Family<prometheus::Counter>& jobs;
+  prometheus::Family<prometheus::Gauge>& queue_depth;
+  prometheus::Family<prometheus::Counter>& cases;
+  prometheus::Family<prometheus::Histogram>& case_duration;
+  prometheus::Family<prometheus::Counter>&nan, &inf, &unwritten, &guard, &nondeterministic, &digest;
+  prometheus::Family<prometheus::Histogram>& ratio;
+  prometheus::Family<prometheus::Gauge>&ratio_max, &flops, &bytes, &efficiency, &ceiling_flops,
+      &ceiling_bytes, &memory;
+  prometheus::Family<prometheus::Gauge>&temperature, &power, &clock;
+  prometheus::Family<prometheus::Counter>&throttle, &ecc, &faults, &restarts;
+  prometheus::Family<prometheus::Gauge>&quarantined, &detected;
+  prometheus::Family<prometheus::Counter>& false_alarms;
+  prometheus::Family<prometheus::Gauge>&qualified, &qualified_time, &qualified_duration;
+  prometheus::Family<prometheus::Counter>& rpcs;
+  prometheus::Family<prometheus::Histogram>& rpc_duration;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_METRICS_FAMILIES_H_

@@ -1,0 +1,220 @@
+#include "server/metrics/kernel_series.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "assay/v1/types.pb.h"
+#include "server/base/case_spec.h"
+
+namespace assay {
+namespace {
+
+using prometheus::Counter;
+using prometheus::Family;
+using prometheus::Gauge;
+using prometheus::Labels;
+
+// Counters that alerts read: 4 verdicts, NaN and infinities that a kernel made or left
+// unwritten, 4 counters of defects. And gauges: largest ρ, 2 speeds, efficiency.
+constexpr int kAlertingSeries = 12;
+constexpr int kGauges = 4;
+// The others: 2 verdicts, NaN and infinities of 3 more kinds each.
+constexpr int kRestSeries = 8;
+// Kept free of counters from the start: for those of a rare format that come to be needed,
+// and for combinations that no kernel computes, 1 each (at most so many of these).
+constexpr int kKeptFree = 150;
+constexpr std::size_t kMostUnsupported = 100;
+
+constexpr std::array<v1::Verdict, 4> kAlertingVerdicts = {
+    v1::VERDICT_PASSED, v1::VERDICT_FAILED, v1::VERDICT_INCONCLUSIVE, v1::VERDICT_ERROR};
+constexpr std::array<v1::Verdict, 2> kRestVerdicts = {v1::VERDICT_UNSUPPORTED, v1::VERDICT_SKIPPED};
+constexpr std::array<v1::DType, 4> kCommonTypes = {v1::DTYPE_FP32, v1::DTYPE_BF16, v1::DTYPE_FP16,
+                                                   v1::DTYPE_FP64};
+
+// ρ of an output of which an element has no bound (a wrong class): above all others.
+constexpr double kNoBound = 1e9;
+
+const KernelId& OtherId() {
+  static const auto* id =
+      new KernelId{std::string(kOtherLabel), std::string(kOtherLabel), std::string(kOtherLabel)};
+  return *id;
+}
+
+Labels Origin(std::string_view origin, bool expected) {
+  return {{"origin", std::string(origin)}, {"expected", expected ? "true" : "false"}};
+}
+
+Labels Joined(Labels labels, const Labels& more) {
+  labels.insert(more.begin(), more.end());
+  return labels;
+}
+
+}  // namespace
+
+const prometheus::Histogram::BucketBoundaries kRatioBuckets = {0.001, 0.01, 0.03, 0.1, 0.3, 0.5,
+                                                               0.7,   0.9,  1,    2,   10,  1000};
+
+std::string VerdictLabel(v1::Verdict verdict) {
+  return v1::Verdict_Name(verdict).substr(std::string_view("VERDICT_").size());
+}
+
+std::string DTypeLabel(v1::DType dtype) {
+  std::string name = v1::DType_Name(dtype);
+  if (name.starts_with("DTYPE_")) name.erase(0, std::string_view("DTYPE_").size());
+  return absl::AsciiStrToLower(name);
+}
+
+KernelSeries::KernelSeries(Families& families, std::string device,
+                           const std::vector<v1::Kernel>& kernels)
+    : families_(families), device_(std::move(device)) {
+  // increase() of the first failure of a kernel that shares its series sees it too.
+  DeclareAlerting(OtherId());
+  DeclareRest(OtherId());
+  left_ -= kAlertingSeries + kGauges + kRestSeries;
+  for (const v1::Kernel& kernel : kernels) {
+    if (IsPlanted(kernel.provider())) continue;
+    providers_.insert(kernel.provider());
+    if (!kernel.available()) continue;
+    for (const int dtype : kernel.dtypes()) {
+      KernelId id{kernel.op(), kernel.provider(), DTypeLabel(static_cast<v1::DType>(dtype))};
+      if (left_ < kAlertingSeries + kGauges || known_.contains(id)) continue;
+      left_ -= kAlertingSeries + kGauges;
+      DeclareAlerting(id);
+      known_.insert(std::move(id));
+    }
+  }
+  for (const v1::DType dtype : kCommonTypes) {
+    for (const KernelId& id : known_) {
+      if (left_ < kKeptFree + kRestSeries) return;
+      if (id.dtype != DTypeLabel(dtype)) continue;
+      left_ -= kRestSeries;
+      DeclareRest(id);
+    }
+  }
+}
+
+Labels KernelSeries::LabelsOf(const KernelId& id) const {
+  return {{"device", device_}, {"op", id.op}, {"provider", id.provider}, {"dtype", id.dtype}};
+}
+
+void KernelSeries::DeclareAlerting(const KernelId& id) {
+  const Labels labels = LabelsOf(id);
+  for (const v1::Verdict verdict : kAlertingVerdicts) {
+    families_.cases.Add(Joined(labels, {{"verdict", VerdictLabel(verdict)}}));
+  }
+  for (Family<Counter>* family : {&families_.nan, &families_.inf}) {
+    for (const char* origin : {"kernel", "unwritten"}) {
+      family->Add(Joined(labels, Origin(origin, false)));
+    }
+  }
+  for (Family<Counter>* family :
+       {&families_.unwritten, &families_.guard, &families_.nondeterministic, &families_.digest}) {
+    family->Add(labels);
+  }
+}
+
+void KernelSeries::DeclareRest(const KernelId& id) {
+  const Labels labels = LabelsOf(id);
+  for (const v1::Verdict verdict : kRestVerdicts) {
+    families_.cases.Add(Joined(labels, {{"verdict", VerdictLabel(verdict)}}));
+  }
+  for (Family<Counter>* family : {&families_.nan, &families_.inf}) {
+    // An element never written is not as it should be, whatever it holds.
+    for (const Labels& origin :
+         {Origin("input", false), Origin("input", true), Origin("kernel", true)}) {
+      family->Add(Joined(labels, origin));
+    }
+  }
+}
+
+Counter& KernelSeries::Of(Family<Counter>& family, const KernelId& id, const Labels& more) {
+  const Labels labels = Joined(LabelsOf(id), more);
+  if (!family.Has(labels)) {
+    if (left_ <= 0) return family.Add(Joined(LabelsOf(OtherId()), more));
+    --left_;
+  }
+  return family.Add(labels);
+}
+
+KernelId KernelSeries::IdOf(const v1::CaseResult& result) {
+  KernelId id{OpOf(result.spec()), result.spec().provider(), DTypeLabel(result.spec().dtype())};
+  const std::lock_guard lock(mutex_);
+  if (known_.contains(id)) return id;
+  // Every name is the daemon's own, though no kernel has all three.
+  if (result.verdict() == v1::VERDICT_UNSUPPORTED && !id.op.empty() &&
+      providers_.contains(id.provider) && v1::DType_IsValid(result.spec().dtype()) &&
+      result.spec().dtype() != v1::DTYPE_UNSPECIFIED &&
+      (unsupported_.contains(id) || unsupported_.size() < kMostUnsupported)) {
+    unsupported_.insert(id);
+    return id;
+  }
+  return OtherId();
+}
+
+void KernelSeries::Count(const KernelId& id, const v1::CaseResult& result) {
+  const std::lock_guard lock(mutex_);
+  Of(families_.cases, id, {{"verdict", VerdictLabel(result.verdict())}}).Increment();
+  if (result.verdict() == v1::VERDICT_UNSUPPORTED) return;  // nothing ran
+  CountDefects(id, result);
+  if (result.stats().has_rho()) {
+    const double rho = result.stats().rho();
+    families_.ratio.Add({{"device", device_}, {"op", id.op}}, kRatioBuckets)
+        .Observe(std::isfinite(rho) ? std::min(rho, kNoBound) : kNoBound);
+    Gauge& max = families_.ratio_max.Add(LabelsOf(id));
+    // NaN counts as more than any number.
+    max.Set(std::max(max.Value(), std::isnan(rho) ? INFINITY : rho));
+  }
+  SetSpeed(id, result);
+}
+
+void KernelSeries::CountDefects(const KernelId& id, const v1::CaseResult& result) {
+  for (const v1::Provenance& p : result.provenance()) {
+    Family<Counter>& family = p.kind() == "inf" ? families_.inf : families_.nan;
+    Of(family, id, Origin(p.origin(), p.expected())).Increment(static_cast<double>(p.count()));
+  }
+  const v1::ErrorStats& stats = result.stats();
+  if (stats.unwritten() > 0) {
+    Of(families_.unwritten, id, {}).Increment(static_cast<double>(stats.unwritten()));
+  }
+  if (stats.guard_hits() > 0) Of(families_.guard, id, {}).Increment();
+  if (result.has_deterministic() && !result.deterministic()) {
+    Of(families_.nondeterministic, id, {}).Increment();
+  }
+  for (const v1::Finding& finding : result.findings()) {
+    if (finding.reason() == "digest") Of(families_.digest, id, {}).Increment();
+  }
+}
+
+// Speeds of benchmarks whose output was right; the one timed launch of a validation is no
+// benchmark.
+void KernelSeries::SetSpeed(const KernelId& id, const v1::CaseResult& result) {
+  const v1::BenchStats& bench = result.bench();
+  const std::string reason = result.findings_size() > 0 ? result.findings(0).reason() : "";
+  const bool slow_only =
+      result.verdict() == v1::VERDICT_FAILED && (reason == "efficiency" || reason == "slower");
+  if (bench.samples() < 2 || (result.verdict() != v1::VERDICT_PASSED && !slow_only)) return;
+  const Labels labels = LabelsOf(id);
+  if (bench.has_flops_per_second()) families_.flops.Add(labels).Set(bench.flops_per_second());
+  if (bench.has_bytes_per_second()) families_.bytes.Add(labels).Set(bench.bytes_per_second());
+  if (bench.has_ceiling_flops_per_second() && id.dtype != kOtherLabel) {
+    families_.ceiling_flops.Add({{"device", device_}, {"dtype", id.dtype}})
+        .Set(bench.ceiling_flops_per_second());
+  }
+  if (bench.has_ceiling_bytes_per_second()) {
+    families_.ceiling_bytes.Add({{"device", device_}}).Set(bench.ceiling_bytes_per_second());
+  }
+  if (bench.has_efficiency() && (bench.roof() == "compute" || bench.roof() == "memory")) {
+    // The newest benchmark has one roof: the share of the other is of an older one.
+    const char* other = bench.roof() == "compute" ? "memory" : "compute";
+    const Labels stale = Joined(labels, {{"roof", other}});
+    if (families_.efficiency.Has(stale)) {
+      families_.efficiency.Remove(&families_.efficiency.Add(stale));
+    }
+    families_.efficiency.Add(Joined(labels, {{"roof", bench.roof()}})).Set(bench.efficiency());
+  }
+}
+
+}  // namespace assay

@@ -1,0 +1,164 @@
+#include "server/telemetry/linux_source.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/telemetry/sysfs.h"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 4> kProcessorChips = {"coretemp", "k10temp", "zenpower",
+                                                             "cpu_thermal"};
+constexpr std::array<std::string_view, 4> kProcessorZones = {"x86_pkg_temp", "cpu-thermal",
+                                                             "cpu_thermal", "soc-thermal"};
+
+// What no sensor of a running processor says: an unplugged one, or one that failed.
+bool Plausible(std::int64_t millidegrees) {
+  return millidegrees > -40'000 && millidegrees < 150'000;
+}
+
+template <class List>
+bool Contains(const List& list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+void Raise(std::optional<std::int64_t>& most, std::optional<std::int64_t> value) {
+  if (value && (!most || *value > *most)) most = value;
+}
+
+class LinuxSource final : public TelemetrySource {
+ public:
+  explicit LinuxSource(fs::path root) : sys_(std::move(root) / "sys") {
+    processors_ = NumberedEntries(sys_ / "devices/system/cpu", "cpu");
+  }
+
+  absl::Status Sample(absl::Time steady, v1::Device* device) override {
+    v1::Telemetry& t = *device->mutable_telemetry();
+    t.set_source("linux");
+    SetTemperature(t);
+    SetPower(steady, t);
+    SetClock(t);
+    SetThrottling(t);
+    SetEcc(t);
+    const bool silent = !t.has_temperature_celsius() && t.clock_hertz().empty() && !power_seen_ &&
+                        t.throttle_seconds().empty() && t.ecc_errors().empty();
+    if (silent) {
+      t.set_unavailable_reason(
+          "Linux tells nothing of this processor: no hwmon, cpufreq, RAPL or EDAC, as is usual "
+          "in a virtual machine");
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  void SetTemperature(v1::Telemetry& t) const {
+    std::optional<std::int64_t> hottest;
+    const auto take = [&](const fs::path& file) {
+      const std::optional<std::int64_t> value = ReadSysfsNumber(file);
+      if (value && Plausible(*value)) Raise(hottest, value);
+    };
+    for (const fs::path& chip : NumberedEntries(sys_ / "class/hwmon", "hwmon")) {
+      if (!Contains(kProcessorChips, ReadSysfsWord(chip / "name").value_or(""))) continue;
+      for (const fs::path& entry : NumberedEntries(chip, "temp")) {
+        if (entry.filename().string().ends_with("_input")) take(entry);
+      }
+    }
+    if (!hottest) {
+      for (const fs::path& zone : NumberedEntries(sys_ / "class/thermal", "thermal_zone")) {
+        if (Contains(kProcessorZones, ReadSysfsWord(zone / "type").value_or(""))) {
+          take(zone / "temp");
+        }
+      }
+    }
+    if (hottest) t.set_temperature_celsius(static_cast<double>(*hottest) / 1000);
+  }
+
+  // Energy of a package in microjoules, which starts again at 0 above a maximum.
+  void SetPower(absl::Time steady, v1::Telemetry& t) {
+    std::int64_t used = 0;
+    bool whole = true;
+    std::map<std::string, std::int64_t> energies;
+    for (const fs::path& package : NumberedEntries(sys_ / "class/powercap", "intel-rapl:")) {
+      // intel-rapl:0:0 is a part of intel-rapl:0.
+      const std::string name = package.filename().string();
+      if (std::count(name.begin(), name.end(), ':') != 1) continue;
+      if (!ReadSysfsWord(package / "name").value_or("").starts_with("package")) continue;
+      const std::optional<std::int64_t> energy = ReadSysfsNumber(package / "energy_uj");
+      if (!energy) continue;
+      energies[name] = *energy;
+      const auto before = energies_.find(name);
+      if (before == energies_.end()) {
+        whole = false;
+        continue;
+      }
+      std::int64_t more = *energy - before->second;
+      if (more < 0) {
+        const auto range = ReadSysfsNumber(package / "max_energy_range_uj");
+        if (!range || (more += *range) < 0) whole = false;
+      }
+      used += more;
+    }
+    const double seconds = absl::ToDoubleSeconds(steady - energies_time_);
+    power_seen_ = !energies.empty();
+    if (power_seen_ && whole && energies.size() == energies_.size() && seconds > 0) {
+      t.set_power_watts(static_cast<double>(used) * 1e-6 / seconds);
+    }
+    energies_ = std::move(energies);
+    energies_time_ = steady;
+  }
+
+  void SetClock(v1::Telemetry& t) const {
+    double sum = 0;
+    int processors = 0;
+    for (const fs::path& cpu : processors_) {
+      const auto kilohertz = ReadSysfsNumber(cpu / "cpufreq/scaling_cur_freq");
+      if (!kilohertz || *kilohertz <= 0) continue;  // offline, or it does not tell
+      sum += static_cast<double>(*kilohertz) * 1e3;
+      ++processors;
+    }
+    if (processors > 0) (*t.mutable_clock_hertz())["core"] = sum / processors;
+  }
+
+  void SetThrottling(v1::Telemetry& t) const {
+    std::optional<std::int64_t> longest;
+    for (const fs::path& cpu : processors_) {
+      Raise(longest, ReadSysfsNumber(cpu / "thermal_throttle/core_throttle_total_time_ms"));
+      Raise(longest, ReadSysfsNumber(cpu / "thermal_throttle/package_throttle_total_time_ms"));
+    }
+    if (longest) {
+      (*t.mutable_throttle_seconds())["thermal"] = static_cast<double>(*longest) / 1000;
+    }
+  }
+
+  void SetEcc(v1::Telemetry& t) const {
+    for (const fs::path& controller : NumberedEntries(sys_ / "devices/system/edac/mc", "mc")) {
+      for (const auto& [file, type] :
+           {std::pair("ce_count", "corrected"), std::pair("ue_count", "uncorrected")}) {
+        const auto errors = ReadSysfsNumber(controller / file);
+        if (errors && *errors >= 0) (*t.mutable_ecc_errors())[type] += *errors;
+      }
+    }
+  }
+
+  const fs::path sys_;
+  std::vector<fs::path> processors_;
+  bool power_seen_ = false;
+  absl::Time energies_time_;
+  std::map<std::string, std::int64_t> energies_;  // of the sample before, by package
+};
+
+}  // namespace
+
+std::unique_ptr<TelemetrySource> MakeLinuxSource(fs::path root) {
+  return std::make_unique<LinuxSource>(std::move(root));
+}
+
+}  // namespace assay

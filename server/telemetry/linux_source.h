@@ -1,0 +1,31 @@
+// What Linux tells about the processors of a node, from the files below /sys.
+//
+//   temperature   hwmon of coretemp, k10temp, zenpower, or a thermal zone of the processor:
+//                 the hottest sensor
+//   power         RAPL energy counters of all packages, over the time between two samples
+//                 (root alone may read them, since Linux 5.10)
+//   clock "core"  cpufreq's scaling_cur_freq, the mean of all processors
+//   throttled     "thermal": core_throttle_total_time_ms and package_throttle_total_time_ms
+//                 of thermal_throttle, the longest of any
+//   ECC           EDAC's ce_count and ue_count, the sum of all memory controllers
+//
+// All of them are documented in the kernel's Documentation/ABI and admin-guide. A virtual
+// machine has none of them as a rule.
+#ifndef ASSAY_SERVER_TELEMETRY_LINUX_SOURCE_H_
+#define ASSAY_SERVER_TELEMETRY_LINUX_SOURCE_H_
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "server/telemetry/source.h"
+
+namespace assay {
+
+// `root` is the folder that has sys/: "/", or where a container sees its host's.
+std::unique_ptr<TelemetrySource> MakeLinuxSource(std::filesystem::path root);
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_TELEMETRY_LINUX_SOURCE_H_

@@ -1,0 +1,150 @@
+#include "server/telemetry/rocm_source.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "kernels/numerics/cat.h"
+#include "server/telemetry/sysfs.h"
+
+namespace assay {
+namespace {
+
+constexpr std::uint32_t kEdge = 0, kJunction = 1;            // rsmi_temperature_type_t
+constexpr int kCurrent = 0;                                  // rsmi_temperature_metric_t
+constexpr std::array<std::uint64_t, 3> kBlocks = {1, 2, 4};  // UMC, SDMA, GFX
+constexpr std::uint64_t kPartition = 0xF0000000;
+
+template <class Function>
+void Find(void* library, Function** function, const char* name) {
+  *function = reinterpret_cast<Function*>(dlsym(library, name));
+}
+
+// "0000:3b:00.0" as the library numbers it.
+std::optional<std::uint64_t> ParsePciId(const std::string& text) {
+  unsigned int domain = 0, bus = 0, device = 0, function = 0;
+  if (std::sscanf(text.c_str(), "%x:%x:%x.%x", &domain, &bus, &device, &function) != 4) {
+    return std::nullopt;
+  }
+  return std::uint64_t{domain} << 32 | (bus & 0xFFU) << 8 | (device & 0x1FU) << 3 | (function & 7U);
+}
+
+class RocmSource final : public TelemetrySource {
+ public:
+  RocmSource(std::shared_ptr<RocmLibrary> library, std::uint32_t index,
+             std::filesystem::path device_folder)
+      : library_(std::move(library)),
+        api_(library_->api()),
+        index_(index),
+        device_folder_(std::move(device_folder)) {
+    std::array<char, 128> text = {};
+    if (api_.DriverVersion != nullptr && api_.DriverVersion(0, text.data(), text.size() - 1) == 0) {
+      driver_version_ = text.data();
+    }
+  }
+
+  absl::Status Sample(absl::Time /*now*/, v1::Device* device) override {
+    v1::Telemetry& t = *device->mutable_telemetry();
+    t.set_source("rocm-smi");
+    (*device->mutable_properties())["gpu"] = Cat(index_);
+    if (!driver_version_.empty()) {
+      (*device->mutable_properties())["driver_version"] = driver_version_;
+    }
+    for (const std::uint32_t sensor : {kJunction, kEdge}) {
+      std::int64_t millidegrees = 0;
+      if (api_.Temperature != nullptr &&
+          api_.Temperature(index_, sensor, kCurrent, &millidegrees) == 0) {
+        t.set_temperature_celsius(static_cast<double>(millidegrees) / 1000);
+        break;
+      }
+    }
+    std::uint64_t microwatts = 0;
+    if ((api_.SocketPower != nullptr && api_.SocketPower(index_, &microwatts) == 0) ||
+        (api_.AveragePower != nullptr && api_.AveragePower(index_, 0, &microwatts) == 0)) {
+      t.set_power_watts(static_cast<double>(microwatts) * 1e-6);
+    }
+    for (const auto& hwmon : NumberedEntries(device_folder_ / "hwmon", "hwmon")) {
+      for (const auto& [file, clock] :
+           {std::pair("freq1_input", "core"), std::pair("freq2_input", "memory")}) {
+        const auto hertz = ReadSysfsNumber(hwmon / file);
+        if (hertz) (*t.mutable_clock_hertz())[clock] = static_cast<double>(*hertz);
+      }
+    }
+    SetEcc(t);
+    const bool silent = !t.has_temperature_celsius() && !t.has_power_watts() &&
+                        t.clock_hertz().empty() && t.ecc_errors().empty();
+    return silent ? absl::UnavailableError("ROCm SMI tells nothing of the device any more")
+                  : absl::OkStatus();
+  }
+
+ private:
+  void SetEcc(v1::Telemetry& t) const {
+    if (api_.EccCount == nullptr) return;
+    for (const std::uint64_t block : kBlocks) {
+      std::array<std::uint64_t, 4> counts = {};  // larger than any version's
+      if (api_.EccCount(index_, block, counts.data()) != 0) continue;
+      (*t.mutable_ecc_errors())["corrected"] += static_cast<std::int64_t>(counts[0]);
+      (*t.mutable_ecc_errors())["uncorrected"] += static_cast<std::int64_t>(counts[1]);
+    }
+  }
+
+  const std::shared_ptr<RocmLibrary> library_;
+  const RocmApi& api_;
+  const std::uint32_t index_;
+  const std::filesystem::path device_folder_;
+  std::string driver_version_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<RocmLibrary>> RocmLibrary::Load(const std::string& path) {
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (handle == nullptr) return absl::UnavailableError(dlerror());
+  auto library = std::shared_ptr<RocmLibrary>(new RocmLibrary);
+  RocmApi& api = library->api_;
+  Find(handle, &api.Init, "rsmi_init");
+  Find(handle, &api.ShutDown, "rsmi_shut_down");
+  Find(handle, &api.NumDevices, "rsmi_num_monitor_devices");
+  Find(handle, &api.PciId, "rsmi_dev_pci_id_get");
+  Find(handle, &api.Temperature, "rsmi_dev_temp_metric_get");
+  Find(handle, &api.SocketPower, "rsmi_dev_current_socket_power_get");
+  Find(handle, &api.AveragePower, "rsmi_dev_power_ave_get");
+  Find(handle, &api.EccCount, "rsmi_dev_ecc_count_get");
+  Find(handle, &api.DriverVersion, "rsmi_version_str_get");
+  if (api.Init == nullptr || api.NumDevices == nullptr || api.PciId == nullptr) {
+    return absl::UnavailableError(Cat(path, " lacks rsmi_init and what goes with it"));
+  }
+  if (const int code = api.Init(0); code != 0) {
+    return absl::UnavailableError(Cat("rsmi_init: status ", code));
+  }
+  library->initialised_ = true;
+  return library;
+}
+
+RocmLibrary::~RocmLibrary() {
+  if (initialised_ && api_.ShutDown != nullptr) api_.ShutDown();
+}
+
+absl::StatusOr<std::unique_ptr<TelemetrySource>> MakeRocmSource(
+    std::shared_ptr<RocmLibrary> library, const DeviceAddress& address,
+    const std::filesystem::path& root) {
+  const std::optional<std::uint64_t> wanted = ParsePciId(address.pci_id);
+  if (!wanted) {
+    return absl::UnavailableError(Cat(address.id, " has no PCI id to find it by"));
+  }
+  std::uint32_t count = 0;
+  library->api().NumDevices(&count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    std::uint64_t id = 0;
+    if (library->api().PciId(i, &id) != 0 || (id & ~kPartition) != *wanted) continue;
+    return std::make_unique<RocmSource>(std::move(library), i,
+                                        root / "sys/bus/pci/devices" / address.pci_id);
+  }
+  return absl::UnavailableError(Cat("ROCm SMI finds no ", address.id, " at PCI ", address.pci_id));
+}
+
+}  // namespace assay

@@ -1,0 +1,75 @@
+#include "server/telemetry/sampler.h"
+
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "google/protobuf/util/time_util.h"
+#include "kernels/numerics/cat.h"
+#include "server/telemetry/linux_source.h"
+
+namespace assay {
+namespace {
+
+// The library that `held` still has, or loaded anew.
+template <class Library>
+absl::StatusOr<std::shared_ptr<Library>> Shared(std::weak_ptr<Library>& held,
+                                                const std::string& path) {
+  if (std::shared_ptr<Library> library = held.lock()) return library;
+  absl::StatusOr<std::shared_ptr<Library>> loaded = Library::Load(path);
+  if (loaded.ok()) held = *loaded;
+  return loaded;
+}
+
+}  // namespace
+
+TelemetrySampler::TelemetrySampler(TelemetrySamplerOptions options) : options_(std::move(options)) {
+  for (const DeviceAddress& address : options_.devices) devices_.emplace_back().address = address;
+}
+
+absl::StatusOr<std::unique_ptr<TelemetrySource>> TelemetrySampler::Open(
+    const DeviceAddress& address) {
+  const std::string backend = address.id.substr(0, address.id.find(':'));
+  if (backend == "cpu") return MakeLinuxSource(options_.root);
+  if (backend == "cuda") {
+    auto library = Shared(nvml_, options_.nvml);
+    if (!library.ok()) return library.status();
+    return MakeNvmlSource(*std::move(library), address, options_.daemon_pid);
+  }
+  if (backend == "hip") {
+    auto library = Shared(rocm_, options_.rocm_smi);
+    if (!library.ok()) return library.status();
+    return MakeRocmSource(*std::move(library), address, options_.root);
+  }
+  return absl::UnavailableError(Cat("nobody to ask about ", address.id));
+}
+
+v1::Device TelemetrySampler::Sample(std::size_t i, absl::Time steady) {
+  Sampled& device = devices_[i];
+  v1::Device out;
+  if (device.source == nullptr && steady >= device.retry) {
+    auto source = Open(device.address);
+    if (source.ok()) {
+      device.source = *std::move(source);
+    } else {
+      device.reason = std::string(source.status().message());
+      device.retry = steady + options_.retry;
+    }
+  }
+  if (device.source != nullptr) {
+    if (const absl::Status s = device.source->Sample(steady, &out); !s.ok()) {
+      device.source = nullptr;
+      device.reason = std::string(s.message());
+      device.retry = steady + options_.retry;
+    }
+  }
+  if (device.source == nullptr) {
+    out.clear_telemetry();  // half a sample of a device that is gone
+    out.mutable_telemetry()->set_unavailable_reason(device.reason);
+  }
+  out.set_id(device.address.id);
+  *out.mutable_telemetry()->mutable_sample_time() =
+      google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(absl::Now()));
+  return out;
+}
+
+}  // namespace assay

@@ -1,0 +1,37 @@
+// Where a device's own account of itself comes from: clocks, power, heat, faults.
+//
+// A source belongs to one device and one thread of the telemetry process. What it
+// cannot read it leaves out. Counters are as the device has them, since its driver was
+// loaded or since the source was opened: the daemon makes sums of them that never go
+// back (accumulator.h).
+#ifndef ASSAY_SERVER_TELEMETRY_SOURCE_H_
+#define ASSAY_SERVER_TELEMETRY_SOURCE_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "assay/v1/device.pb.h"
+
+namespace assay {
+
+// Which device; uuid and pci_id as its worker's properties have them, empty where they do not.
+struct DeviceAddress {
+  std::string id;      // "cuda:0"
+  std::string uuid;    // "GPU-0123…"
+  std::string pci_id;  // "0000:3b:00.0"
+};
+
+class TelemetrySource {
+ public:
+  virtual ~TelemetrySource() = default;
+
+  // Fills device->telemetry but for its time, and of the properties "gpu", "UUID" and
+  // "driver_version" what is known. `steady` is the time by a clock that nobody sets. UNAVAILABLE
+  // where the device or its driver is gone: the source is of no more use and must be opened again.
+  virtual absl::Status Sample(absl::Time steady, v1::Device* device) = 0;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_TELEMETRY_SOURCE_H_

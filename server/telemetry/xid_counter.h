@@ -1,0 +1,44 @@
+// Counts the XIDs of one GPU as they come: NVML's event set, waited on by a thread.
+#ifndef ASSAY_SERVER_TELEMETRY_XID_COUNTER_H_
+#define ASSAY_SERVER_TELEMETRY_XID_COUNTER_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "server/telemetry/nvml_source.h"
+
+namespace assay {
+
+class XidCounter {
+ public:
+  // Null where the device or the driver reports no events.
+  static std::unique_ptr<XidCounter> Start(std::shared_ptr<NvmlLibrary> library,
+                                           nvml::Device device);
+  ~XidCounter();
+  XidCounter(const XidCounter&) = delete;
+  XidCounter& operator=(const XidCounter&) = delete;
+
+  // Since the start, by code; codes that are known to happen are there from the first.
+  std::map<std::string, std::int64_t> Counts();
+
+ private:
+  XidCounter(std::shared_ptr<NvmlLibrary> library, nvml::EventSet set);
+  void Loop();
+
+  const std::shared_ptr<NvmlLibrary> library_;
+  const nvml::EventSet set_;
+  std::mutex mutex_;
+  std::condition_variable ending_;
+  bool ended_ = false;
+  std::map<std::string, std::int64_t> counts_;
+  std::thread thread_;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_TELEMETRY_XID_COUNTER_H_
