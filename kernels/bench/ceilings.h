@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "kernels/numerics/dtype.h"
 
@@ -13,23 +14,56 @@ namespace assay {
 
 class Device;
 
+// What a ceiling is measured with. Values equal assay.v1.CeilingKind's.
+enum class CeilingKind : std::uint8_t {
+  kUnspecified = 0,
+  kCopy = 1,    // b[i] = a[i]; bytes read and bytes written
+  kTriad = 2,   // a[i] = b[i] + s·c[i]; likewise
+  kRead = 3,    // a sum over a[i]
+  kFma = 4,     // multiply-adds on vector registers, two operations each
+  kMatrix = 5,  // the same on matrix units
+};
+
+constexpr bool IsMemory(CeilingKind kind) {
+  return kind == CeilingKind::kCopy || kind == CeilingKind::kTriad || kind == CeilingKind::kRead;
+}
+
+struct Ceiling {
+  CeilingKind kind = CeilingKind::kUnspecified;
+  DType dtype = DType::kUnspecified;  // of arithmetic alone
+  double per_second = 0;              // bytes or operations
+
+  friend bool operator==(const Ceiling&, const Ceiling&) = default;
+};
+
 class Ceilings {
  public:
   virtual ~Ceilings() = default;
-  // Multiply-add throughput for inputs of `dtype`, two operations a multiply-add
-  // [operations/s]; nothing where the device has no arithmetic for it. Measured
-  // at the first call, then kept.
-  virtual std::optional<double> FlopsPerSecond(DType dtype) = 0;
-  // Copy bandwidth, read and written bytes both counted [bytes/s].
-  virtual std::optional<double> BytesPerSecond() = 0;
+
+  // One ceiling; `dtype` counts for arithmetic alone. Nothing where the device has no such
+  // instruction or where measuring failed. Measured at the first call, then kept; one that
+  // could not be measured is tried again. Leaves blocks in the device's arena behind, until
+  // its next Reset.
+  virtual std::optional<double> PerSecond(CeilingKind kind, DType dtype) = 0;
+
   // The last cache before that memory [bytes]; 0: not known. What fits may be faster.
   virtual std::int64_t CacheBytes() const { return 0; }
+
+  // Of arithmetic the faster way, vector or matrix [operations/s].
+  std::optional<double> FlopsPerSecond(DType dtype);
+  // Copy bandwidth [bytes/s].
+  std::optional<double> BytesPerSecond() {
+    return PerSecond(CeilingKind::kCopy, DType::kUnspecified);
+  }
+  // Every one there is: memory first, then by format.
+  std::vector<Ceiling> All();
 };
 
 // The ceilings of the cores and the memory this process may use, measured on the
-// threads of ParallelFor in at most 60 ms each; `device` gives the cache's size. No
-// flops for formats that a core converts but does not compute in (fp16, fp8, fp4,
-// tf32, bf16 without AVX512-BF16). One thread.
+// threads of ParallelFor: arithmetic in at most 60 ms a format, memory in some seconds where
+// the last cache is large; `device` gives that cache's size. No
+// arithmetic for formats that a core converts but does not compute in (fp16, fp8, fp4,
+// tf32, bf16 without AVX512-BF16), and no matrix units. One thread.
 std::unique_ptr<Ceilings> MakeCpuCeilings(Device& device);
 
 }  // namespace assay

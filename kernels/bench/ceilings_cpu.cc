@@ -1,11 +1,12 @@
-// The CPU's ceilings: all cores in multiply-add loops, and a copy that misses the
-// caches. Each is the best of several short runs, since whatever else happens on
-// the machine only makes them slower.
+// The CPU's ceilings: all cores in multiply-add loops, and streams that miss the caches. Each is
+// the best of several short runs, since whatever else happens on the machine only makes them
+// slower.
 #include <sys/mman.h>
 #include <time.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <chrono>
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 #include "kernels/bench/ceilings.h"
 #include "kernels/bench/multiply_add_cpu.h"
-#include "kernels/bench/stream_copy_cpu.h"
+#include "kernels/bench/streams_cpu.h"
 #include "kernels/runtime/cpu/parallel.h"
 #include "kernels/runtime/device.h"
 
@@ -24,8 +25,8 @@ namespace {
 
 constexpr int kRuns = 5;
 constexpr double kRunSeconds = 0.005;  // [seconds] at least; at most twice that
-constexpr std::int64_t kDefaultL3Bytes = std::int64_t{32} << 20;  // where it is not known
-constexpr std::int64_t kMaxCopyBytes = std::int64_t{512} << 20;   // of each buffer
+constexpr std::int64_t kDefaultL3Bytes = std::int64_t{32} << 20;   // where it is not known
+constexpr std::int64_t kMaxStreamBytes = std::int64_t{256} << 20;  // of each buffer
 constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
 
 double Seconds() {
@@ -95,30 +96,64 @@ std::optional<double> MeasureFlops(DType dtype) {
          best;
 }
 
-std::optional<double> MeasureBytes(std::int64_t l3_bytes) {
-  // Both buffers together are five times the last cache.
-  std::int64_t bytes = std::min(l3_bytes * 5 / 2, kMaxCopyBytes);
-  bytes = (bytes + kHugePage - 1) / kHugePage * kHugePage;
-  const Mapping memory(2 * bytes);
-  if (memory.data() == nullptr) return std::nullopt;
-  unsigned char* const from = memory.data();
-  unsigned char* const to = memory.data() + bytes;
-  constexpr std::int64_t kPiece = std::int64_t{1} << 16;
-  ParallelFor(bytes / kPiece, 1, [&](std::int64_t first, std::int64_t last) {
-    // Touched by the thread that will copy it, and not the one shared zero page.
-    std::memset(from + first * kPiece, 1, static_cast<std::size_t>((last - first) * kPiece));
-    std::memset(to + first * kPiece, 2, static_cast<std::size_t>((last - first) * kPiece));
-  });
-  double best = 0;
-  for (int i = 0; i < kRuns; ++i) {
-    const double begin = Seconds();
-    ParallelFor(bytes / kPiece, 1, [&](std::int64_t first, std::int64_t last) {
-      internal::StreamCopy(from + first * kPiece, to + first * kPiece, (last - first) * kPiece);
+// Three buffers, together far larger than the last cache. Each run begins at the next, so
+// that it reads what was touched longest ago.
+class Streams {
+ public:
+  explicit Streams(std::int64_t l3_bytes)
+      : bytes_((std::min(l3_bytes * 5 / 2, kMaxStreamBytes) + kHugePage - 1) / kHugePage *
+               kHugePage),
+        memory_(3 * bytes_) {
+    if (memory_.data() == nullptr) return;
+    ParallelFor(bytes_ / kPiece, 1, [&](std::int64_t first, std::int64_t last) {
+      // Touched by the thread that will use it, and not the one shared zero page. The bytes
+      // make ordinary numbers of fp64.
+      for (int operand = 0; operand < 3; ++operand) {
+        std::memset(At(operand, first), 0x3f, static_cast<std::size_t>((last - first) * kPiece));
+      }
     });
-    best = std::max(best, 2.0 * static_cast<double>(bytes) / (Seconds() - begin));
   }
-  return best;
-}
+
+  std::optional<double> Measure(CeilingKind kind) {
+    if (memory_.data() == nullptr) return std::nullopt;
+    const double moved = static_cast<double>(bytes_) * (kind == CeilingKind::kRead    ? 1
+                                                        : kind == CeilingKind::kTriad ? 3
+                                                                                      : 2);
+    double best = 0;
+    for (int i = 0; i < kRuns; ++i) {
+      const double begin = Seconds();
+      ParallelFor(bytes_ / kPiece, 1, [&](std::int64_t first, std::int64_t last) {
+        Run(kind, i, first, (last - first) * kPiece);
+      });
+      const double seconds = Seconds() - begin;
+      if (seconds > 0) best = std::max(best, moved / seconds);
+    }
+    return best > 0 ? std::optional<double>(best) : std::nullopt;
+  }
+
+ private:
+  static constexpr std::int64_t kPiece = std::int64_t{1} << 16;
+
+  unsigned char* At(int operand, std::int64_t piece) const {
+    return memory_.data() + operand * bytes_ + piece * kPiece;
+  }
+
+  void Run(CeilingKind kind, int run, std::int64_t piece, std::int64_t bytes) {
+    unsigned char* const first = At(run % 3, piece);
+    unsigned char* const second = At((run + 1) % 3, piece);
+    if (kind == CeilingKind::kRead) {
+      sum_.fetch_add(internal::StreamRead(first, bytes), std::memory_order_relaxed);
+    } else if (kind == CeilingKind::kTriad) {
+      internal::StreamTriad(first, second, 0.5, At((run + 2) % 3, piece), bytes);
+    } else {
+      internal::StreamCopy(first, second, bytes);
+    }
+  }
+
+  std::int64_t bytes_;
+  Mapping memory_;
+  std::atomic<std::uint64_t> sum_{0};  // so that the sums are made
+};
 
 class CpuCeilings : public Ceilings {
  public:
@@ -132,28 +167,32 @@ class CpuCeilings : public Ceilings {
     if (l3_bytes_ <= 0) l3_bytes_ = kDefaultL3Bytes;
   }
 
-  std::optional<double> FlopsPerSecond(DType dtype) override {
-    Measured& m = flops_[static_cast<std::size_t>(dtype)];
-    if (!m.done) m = Measured{true, MeasureFlops(dtype)};
-    return m.value;
+  std::optional<double> PerSecond(CeilingKind kind, DType dtype) override {
+    if (IsMemory(kind)) {
+      std::optional<double>& kept = bytes_[static_cast<std::size_t>(kind)];
+      if (!kept) MeasureStreams();
+      return kept;
+    }
+    if (kind != CeilingKind::kFma) return std::nullopt;
+    std::optional<double>& kept = flops_[static_cast<std::size_t>(dtype)];
+    if (!kept) kept = MeasureFlops(dtype);
+    return kept;
   }
 
   std::int64_t CacheBytes() const override { return l3_bytes_; }
 
-  std::optional<double> BytesPerSecond() override {
-    if (!bytes_.done) bytes_ = Measured{true, MeasureBytes(l3_bytes_)};
-    return bytes_.value;
+ private:
+  // All three at once: taking the memory costs more than they do.
+  void MeasureStreams() {
+    Streams streams(l3_bytes_);
+    for (const CeilingKind kind : {CeilingKind::kCopy, CeilingKind::kTriad, CeilingKind::kRead}) {
+      bytes_[static_cast<std::size_t>(kind)] = streams.Measure(kind);
+    }
   }
 
- private:
-  struct Measured {
-    bool done = false;
-    std::optional<double> value;
-  };
-
   std::int64_t l3_bytes_ = 0;
-  std::array<Measured, kDTypeCount> flops_;
-  Measured bytes_;
+  std::array<std::optional<double>, kDTypeCount> flops_;
+  std::array<std::optional<double>, 4> bytes_;  // by kind
 };
 
 }  // namespace

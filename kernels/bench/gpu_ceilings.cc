@@ -10,10 +10,10 @@
 namespace assay {
 namespace {
 
-constexpr int kRuns = 7;                                      // the best counts, after one warm-up
-constexpr double kRunSeconds = 0.004;                         // [seconds] about so long is a run
-constexpr std::int64_t kCopyBytes = std::int64_t{512} << 20;  // of each buffer, at most
-constexpr std::int64_t kLeastCopyBytes = std::int64_t{1} << 20;
+constexpr int kRuns = 7;               // the best counts, after one warm-up
+constexpr double kRunSeconds = 0.004;  // [seconds] about so long is a run
+constexpr std::int64_t kStreamBytes = std::int64_t{512} << 20;  // of each buffer, at most
+constexpr std::int64_t kLeastStreamBytes = std::int64_t{1} << 20;
 constexpr int kBlocksEach = 8;     // blocks a multiprocessor
 constexpr int kFirstRounds = 256;  // of the run that says how many rounds a run takes
 
@@ -21,15 +21,13 @@ class GpuCeilings final : public Ceilings {
  public:
   explicit GpuCeilings(GpuDevice& device) : device_(device) {}
 
-  std::optional<double> FlopsPerSecond(DType dtype) override {
-    std::optional<double>& kept = flops_[static_cast<std::size_t>(dtype)];
-    if (!kept) kept = MeasureFlops(dtype);
+  std::optional<double> PerSecond(CeilingKind kind, DType dtype) override {
+    std::optional<double>& kept =
+        IsMemory(kind)
+            ? bytes_[static_cast<std::size_t>(kind)]
+            : (kind == CeilingKind::kMatrix ? matrix_ : vector_)[static_cast<std::size_t>(dtype)];
+    if (!kept) kept = IsMemory(kind) ? MeasureStream(kind) : MeasureFlops(kind, dtype);
     return kept;
-  }
-
-  std::optional<double> BytesPerSecond() override {
-    if (!bytes_) bytes_ = MeasureCopy();
-    return bytes_;
   }
 
   std::int64_t CacheBytes() const override { return device_.properties().l2_bytes; }
@@ -52,27 +50,51 @@ class GpuCeilings final : public Ceilings {
     return best;
   }
 
-  std::optional<double> MeasureCopy() {
-    const std::int64_t room = device_.arena().available_bytes(2) / 2 / 256 * 256;
-    const std::int64_t bytes = std::min(kCopyBytes, room);
-    if (bytes < kLeastCopyBytes) return std::nullopt;
-    const absl::StatusOr<Block> from = device_.arena().Allocate(bytes, false);
-    const absl::StatusOr<Block> to = device_.arena().Allocate(bytes, false);
-    if (!from.ok() || !to.ok()) return std::nullopt;
-    // Random data: constants run faster than a real kernel's.
-    const FillSpec data{Pattern{PatternKind::kNormal, 1, 0}, 1, 0, 0};
-    const TensorView words{from->data, DType::kF32, Extents::Dense(1, 1, bytes / 4)};
-    if (!device_.Fill(data, words).ok()) return std::nullopt;
+  std::optional<double> MeasureStream(CeilingKind kind) {
+    const int operands = kind == CeilingKind::kRead ? 1 : kind == CeilingKind::kTriad ? 3 : 2;
+    // Blocks begin at multiples of 256 bytes; one more is the sum of a read.
+    const std::int64_t room = device_.arena().available_bytes(4) / (operands + 1) / 256 * 256;
+    const std::int64_t bytes = std::min(kStreamBytes, room);
+    if (bytes < kLeastStreamBytes) return std::nullopt;
+    std::array<void*, 3> data = {};
+    for (int i = 0; i < operands; ++i) {
+      const absl::StatusOr<Block> block = device_.arena().Allocate(bytes, false);
+      if (!block.ok()) return std::nullopt;
+      data[static_cast<std::size_t>(i)] = block->data;
+    }
+    const absl::StatusOr<Block> sum = device_.arena().Allocate(256, false);
+    if (!sum.ok()) return std::nullopt;
+    // Random data: constants run faster than a real kernel's. What is read alone.
+    for (int i = 0; i < std::max(1, operands - 1); ++i) {
+      const FillSpec fill{Pattern{PatternKind::kNormal, 1, 0}, 1, static_cast<std::uint32_t>(i), 0};
+      const TensorView words{data[static_cast<std::size_t>(i)], DType::kF32,
+                             Extents::Dense(1, 1, bytes / 4)};
+      if (!device_.Fill(fill, words).ok()) return std::nullopt;
+    }
     const auto seconds = Best([&](gpu::Stream stream) {
-      return gpu::LaunchStreamCopy(from->data, to->data, bytes, stream);
+      if (kind == CeilingKind::kCopy) {
+        return gpu::LaunchStreamCopy(data[0], data[1], bytes, stream);
+      }
+      if (kind == CeilingKind::kTriad) {
+        return gpu::LaunchStreamTriad(static_cast<const float*>(data[0]),
+                                      static_cast<const float*>(data[1]), 0.5F,
+                                      static_cast<float*>(data[2]), bytes, stream);
+      }
+      return gpu::LaunchStreamRead(data[0], bytes, device_.info().compute_units * kBlocksEach,
+                                   static_cast<unsigned long long*>(sum->data), stream);
     });
     if (!seconds) return std::nullopt;
-    return 2.0 * static_cast<double>(bytes) / *seconds;
+    return operands * static_cast<double>(bytes) / *seconds;
   }
 
-  std::optional<double> MeasureFlops(DType dtype) {
-    const bool matrix = dtype == DType::kF16 || dtype == DType::kBF16;
-    if (!matrix && dtype != DType::kF32 && dtype != DType::kF64) return std::nullopt;
+  std::optional<double> MeasureFlops(CeilingKind kind, DType dtype) {
+    const bool matrix = kind == CeilingKind::kMatrix;
+    // There the products of tiles are plain multiply-adds, and no matrix unit's ceiling.
+    if (matrix && device_.info().backend == "hip") return std::nullopt;
+    const bool known = matrix
+                           ? dtype == DType::kF16 || dtype == DType::kBF16
+                           : dtype == DType::kF16 || dtype == DType::kF32 || dtype == DType::kF64;
+    if (!known) return std::nullopt;
     const int blocks = device_.info().compute_units * kBlocksEach;
     const absl::StatusOr<Block> sums = device_.arena().Allocate(
         std::int64_t{blocks} * gpu::kChainThreads * static_cast<std::int64_t>(sizeof(double)),
@@ -99,8 +121,9 @@ class GpuCeilings final : public Ceilings {
   }
 
   GpuDevice& device_;
-  std::optional<double> bytes_;
-  std::array<std::optional<double>, kDTypeCount> flops_;
+  std::array<std::optional<double>, 4> bytes_;  // by kind
+  std::array<std::optional<double>, kDTypeCount> vector_;
+  std::array<std::optional<double>, kDTypeCount> matrix_;
 };
 
 }  // namespace

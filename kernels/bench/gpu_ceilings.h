@@ -11,8 +11,8 @@ namespace assay {
 
 // Buffers come from the arena, on top of what is in use there; where it has no room a
 // ceiling is absent, and is tried again at the next call. Multiply-adds: on the matrix
-// units for fp16 and bf16, on the vector units for fp32 and fp64; absent for formats of
-// which there is no kernel here (tf32, the 8- and 4-bit floats, int8).
+// units for fp16 and bf16 (CUDA only), on the vector units for fp16 (two at a time), fp32 and fp64;
+// absent for formats of which there is no kernel here (tf32, the 8- and 4-bit floats, int8).
 std::unique_ptr<Ceilings> MakeGpuCeilings(GpuDevice& device);
 
 }  // namespace assay

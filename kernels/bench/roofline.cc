@@ -8,15 +8,23 @@ BenchStats MakeBenchStats(const Plan& plan, DType input, const LaunchTimes& time
                           Ceilings* ceilings) {
   BenchStats stats;
   stats.samples = static_cast<int>(times.seconds.size());
+  stats.noisy = !times.settled;
+  stats.clock_failed = times.clock_failed;
+  stats.launches_per_sample = times.launches_per_sample;
+  stats.from_memory = times.from_memory;
   if (times.seconds.empty()) return stats;
   const double median = Quantile(times.seconds, 0.5);
+  if (!(median > 0)) {  // a clock that stood still or went backwards gives no time
+    stats.samples = 0;
+    stats.clock_failed = true;
+    return stats;
+  }
   stats.median_seconds = median;
   if (stats.samples > 1) {
     stats.p10_seconds = Quantile(times.seconds, 0.1);
     stats.p90_seconds = Quantile(times.seconds, 0.9);
     stats.noise = Noise(times.seconds);
   }
-  if (!(median > 0)) return stats;
   if (plan.flops > 0) stats.flops_per_second = plan.flops / median;
   if (plan.bytes > 0) stats.bytes_per_second = plan.bytes / median;
   if (ceilings == nullptr) return stats;
@@ -34,8 +42,9 @@ BenchStats MakeBenchStats(const Plan& plan, DType input, const LaunchTimes& time
   if (plan.flops > 0 && !stats.ceiling_flops_per_second) return stats;
   const double bound = std::max(compute, memory);
   if (!(bound > 0)) return stats;
-  if (memory > compute && plan.bytes <= static_cast<double>(ceilings->CacheBytes())) {
-    // The launches after the first move it through the cache, whose roof was not measured.
+  if (memory > compute && !times.from_memory &&
+      plan.bytes <= static_cast<double>(ceilings->CacheBytes())) {
+    // It moves through the cache, whose roof was not measured.
     stats.roof = "cache";
     return stats;
   }

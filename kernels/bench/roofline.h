@@ -3,12 +3,14 @@
 // The roofline model (Williams, Waterman, Patterson, 2009): a kernel of F useful
 // operations that must move B bytes cannot take less than max(F/peak, B/bandwidth).
 // Whichever is larger names the roof; efficiency is that time over the median. Where B
-// names it and the last cache holds all of B, the memory's bandwidth is no limit: the
-// roof is called "cache", and there is no efficiency.
+// names it, the launches found their operands in a cache and the last one holds all of B,
+// the memory's bandwidth is no limit: the roof is called "cache", and there is no
+// efficiency.
 #ifndef ASSAY_KERNELS_BENCH_ROOFLINE_H_
 #define ASSAY_KERNELS_BENCH_ROOFLINE_H_
 
 #include "kernels/bench/ceilings.h"
+#include "kernels/bench/conditions.h"
 #include "kernels/bench/sampler.h"
 #include "kernels/ops/op.h"
 
@@ -26,6 +28,11 @@ struct BenchStats {
   std::string_view roof;             // "compute", "memory", "cache", or empty
   std::optional<double> ceiling_flops_per_second;
   std::optional<double> ceiling_bytes_per_second;
+  bool noisy = false;                         // the samples did not settle
+  bool clock_failed = false;                  // nothing could be timed
+  int launches_per_sample = 1;                // timed as one
+  bool from_memory = false;                   // each launch found its operands in no cache
+  std::optional<BenchConditions> conditions;  // absent where nobody looked
 };
 
 // `input` is the format the arithmetic takes; `ceilings` may be nullptr.

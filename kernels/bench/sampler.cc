@@ -6,33 +6,70 @@
 
 namespace assay {
 
-LaunchTimes TimeLaunches(const SamplerOptions& options,
-                         absl::FunctionRef<std::optional<double>()> launch) {
-  LaunchTimes times;
-  double spent = 0;
-  for (int i = 0; i < options.warm_up; ++i) {
-    const std::optional<double> seconds = launch();
-    if (!seconds) return times;
-    spent += *seconds;
-    // A launch that long is its own warm-up.
-    if (spent > options.limit_seconds) break;
+namespace {
+
+constexpr int kMostLaunches = 1 << 16;  // of one sample
+constexpr int kMostBadReadings = 10;    // in a row; then the clock is not to be had
+
+// Doubles the launches of a sample until it lasts long enough to be timed.
+class Batch {
+ public:
+  Batch(const SamplerOptions& options, LaunchTimes& times) : options_(options), times_(times) {}
+
+  // Whether a sample of so many seconds is too short, and the next will be longer.
+  bool GrowsAfter(double seconds) {
+    if (seconds > 0 && seconds >= options_.batch_seconds) return false;
+    if (times_.launches_per_sample >= kMostLaunches) return false;
+    times_.launches_per_sample *= 2;
+    return true;
   }
-  spent = 0;
+
+ private:
+  const SamplerOptions& options_;
+  LaunchTimes& times_;
+};
+
+}  // namespace
+
+LaunchTimes TimeLaunches(const SamplerOptions& options,
+                         absl::FunctionRef<std::optional<double>(int launches)> launch) {
+  LaunchTimes times;
+  times.settled = false;
+  Batch batch(options, times);
+  int bad = 0;
+  int warm = 0;
+  double spent = 0;
   int next_look = options.min_samples;
   while (static_cast<int>(times.seconds.size()) < options.max_samples) {
-    const std::optional<double> seconds = launch();
+    const std::optional<double> seconds = launch(times.launches_per_sample);
     if (!seconds) return times;
-    times.seconds.push_back(*seconds);
+    const bool readable = std::isfinite(*seconds) && *seconds >= 0;
+    if (readable && times.seconds.empty() && batch.GrowsAfter(*seconds)) continue;
+    if (!readable || *seconds == 0) {
+      if (++bad >= kMostBadReadings) break;
+      continue;
+    }
+    bad = 0;
     spent += *seconds;
+    // A launch that long is its own warm-up.
+    if (warm < options.warm_up) {
+      if (++warm == options.warm_up || spent > options.limit_seconds) {
+        warm = options.warm_up;
+        spent = 0;
+      }
+      continue;
+    }
+    times.seconds.push_back(*seconds / times.launches_per_sample);
     const auto n = static_cast<int>(times.seconds.size());
     if (spent > options.hard_limit_seconds) break;
     if (n < next_look) continue;
-    if (spent > options.limit_seconds) break;
     const std::optional<double> deviation = MedianDeviation(times.seconds);
-    if (deviation && *deviation <= options.deviation) break;
+    times.settled = deviation && *deviation <= options.deviation;
+    if (times.settled || spent > options.limit_seconds) break;
     // Looking costs a sort; look when a quarter more has come.
     next_look = n + std::max(1, n / 4);
   }
+  times.clock_failed = times.seconds.empty();
   return times;
 }
 

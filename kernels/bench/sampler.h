@@ -11,22 +11,31 @@
 namespace assay {
 
 struct SamplerOptions {
-  int warm_up = 2;       // launches that are thrown away
+  int warm_up = 2;       // samples that are thrown away
   int min_samples = 10;  // at least, whatever the time
   int max_samples = 10000;
   double deviation = 0.005;          // stop once the median's relative deviation is below
-  double limit_seconds = 0.5;        // [seconds] stop after so much time in launches
+  double limit_seconds = 1.0;        // [seconds] stop after so much time in launches
   double hard_limit_seconds = 15.0;  // [seconds] stop even below min_samples; never below one
+  // Launches of one sample grow until it takes so long, so that the clock's resolution
+  // does not matter. 0: one launch a sample, unless the clock cannot tell it from nothing.
+  double batch_seconds = 0;  // [seconds]
 };
 
 struct LaunchTimes {
-  std::vector<double> seconds;  // of each timed launch, in order
+  std::vector<double> seconds;  // of a launch of each sample, in order; above 0
+  int launches_per_sample = 1;  // that were timed as one
+  bool settled = true;          // the deviation that was asked for was reached
+  bool clock_failed = false;    // no launch failed and no sample was had: the clock stood
+                                // still, went backwards or could not be read
+  bool from_memory = false;     // the operands were in no cache; the caller's to say
 };
 
-// Calls `launch` until the options are met; it returns the seconds the launch
-// alone took, or nothing where it failed, which ends the sampling.
+// Calls `launch(n)` until the options are met; it launches n times and returns the
+// seconds that took together, or nothing where it failed, which ends the sampling. A
+// reading that is negative or no number is no sample; where all are so, there is none.
 LaunchTimes TimeLaunches(const SamplerOptions& options,
-                         absl::FunctionRef<std::optional<double>()> launch);
+                         absl::FunctionRef<std::optional<double>(int launches)> launch);
 
 // The value a share `q` of the sorted samples lies below, interpolated; samples
 // must not be empty.
@@ -37,7 +46,7 @@ double Quantile(std::vector<double> samples, double q);
 // not decide. Nothing with fewer than two samples.
 std::optional<double> MedianDeviation(const std::vector<double>& samples);
 
-// Spread of single launches: (p90 − p10)/2 over the median. Nothing with fewer than two.
+// Spread of single samples: (p90 − p10)/2 over the median. Nothing with fewer than two.
 std::optional<double> Noise(const std::vector<double>& samples);
 
 }  // namespace assay

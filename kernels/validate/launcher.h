@@ -55,6 +55,11 @@ class Launcher {
   // One poisoned and guarded launch; the seconds it took alone.
   absl::StatusOr<double> Launch(Poison poison);
 
+  // `launches` of them behind one another, the output poisoned before the first; the seconds
+  // they took together. `from_memory` has the operands dropped from the caches before, and
+  // says afterwards whether they were.
+  absl::StatusOr<double> LaunchTimed(int launches, bool& from_memory);
+
   // For formats that have no value to spare for a poison: counts the elements that
   // hold either poison after a launch with each. The output must be that of a launch
   // with the first. Equal outputs of two launches prove that there are none; only
@@ -80,6 +85,8 @@ class Launcher {
   absl::StatusOr<double*> AllocateDoubles(std::int64_t count);
   End Digests(std::vector<TensorDigest>& out);
   absl::Status CountGuards();
+  absl::Status Guard(Poison poison);
+  absl::StatusOr<double> TimeGuarded(int launches);
 
   const Case& case_;
   Device& device_;

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_format.h"
 #include "kernels/bench/roofline.h"
-#include "kernels/bench/sampler.h"
 #include "kernels/numerics/cat.h"
 #include "kernels/numerics/poison.h"
 #include "kernels/validate/checksum_verifier.h"
@@ -21,6 +20,7 @@
 #include "kernels/validate/phase_clock.h"
 #include "kernels/validate/probes.h"
 #include "kernels/validate/recheck.h"
+#include "kernels/validate/timing.h"
 #include "kernels/validate/verdict.h"
 
 namespace assay {
@@ -35,11 +35,12 @@ constexpr int kWarmLaunches = 2;
 class Run {
  public:
   Run(const Case& c, Device& device, const Registry& registry, Ceilings* ceilings,
-      PhaseObserver& observer)
+      ConditionsProbe* conditions, PhaseObserver& observer)
       : case_(c),
         device_(device),
         registry_(registry),
         ceilings_(ceilings),
+        conditions_(conditions),
         observer_(observer),
         clock_(device, observer),
         launcher_(c, device, clock_),
@@ -55,7 +56,7 @@ class Run {
     outcome_.phases = clock_.Finish();
     if (!end) {
       RunProbes();
-      AddDiagnosis(case_, examination_, outcome_);
+      AddDiagnosis(case_, examination_, /*received=*/false, outcome_);
     }
     return std::move(outcome_);
   }
@@ -174,16 +175,13 @@ class Run {
 
   End Benchmark() {
     clock_.Enter(Phase::kBench);
-    absl::Status failed = absl::OkStatus();
-    const LaunchTimes times = TimeLaunches(SamplerOptions{}, [&]() -> std::optional<double> {
-      absl::StatusOr<double> seconds = launcher_.Launch(Poison::kFirst);
-      if (seconds.ok()) return *seconds;
-      failed = seconds.status();
-      return std::nullopt;
-    });
-    if (!failed.ok()) return EndedBy(failed, entry_->provider);
+    const BenchTiming timing = TimeCase(launcher_, plan(), device_, ceilings_, conditions_);
+    if (!timing.failed.ok()) return EndedBy(timing.failed, entry_->provider);
     clock_.Enter(Phase::kBench);  // the ceilings are measured here, once
-    outcome_.bench = MakeBenchStats(plan(), case_.dtype, times, ceilings_);
+    outcome_.bench = MakeBenchStats(plan(), case_.dtype, timing.times, ceilings_);
+    outcome_.bench->conditions = timing.conditions;
+    std::string& how = outcome_.implementation;
+    Append(&how, how.empty() ? "" : ", ", DescribeTiming(*outcome_.bench));
     timed_ = true;
     return std::nullopt;
   }
@@ -342,6 +340,11 @@ class Run {
     outcome_.verdict = judgement.verdict;
     outcome_.findings = std::move(judgement.findings);
     outcome_.bias_z = judgement.bias_z;
+    if (timed_ && outcome_.bench->clock_failed && outcome_.verdict == Verdict::kPassed) {
+      outcome_.verdict = Verdict::kInconclusive;
+      outcome_.findings = {
+          {"noisy", "a time was asked for and the device's clock stood still or went backwards"}};
+    }
     return std::nullopt;
   }
 
@@ -385,6 +388,7 @@ class Run {
   Device& device_;
   const Registry& registry_;
   Ceilings* const ceilings_;
+  ConditionsProbe* const conditions_;
   PhaseObserver& observer_;
   PhaseClock clock_;
   Launcher launcher_;
@@ -410,7 +414,7 @@ std::string_view PhaseName(Phase phase) {
 }
 
 CaseOutcome CaseRunner::Run(const Case& c, PhaseObserver& observer) {
-  return assay::Run(c, device_, registry_, ceilings_, observer).Go();
+  return assay::Run(c, device_, registry_, ceilings_, conditions_, observer).Go();
 }
 
 }  // namespace assay

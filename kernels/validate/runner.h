@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/bench/ceilings.h"
+#include "kernels/bench/conditions.h"
 #include "kernels/ops/case.h"
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
@@ -40,9 +41,11 @@ class PhaseObserver {
 
 class CaseRunner {
  public:
-  // All three must outlive the runner; `ceilings` may be nullptr: no efficiency.
-  CaseRunner(Device& device, const Registry& registry, Ceilings* ceilings)
-      : device_(device), registry_(registry), ceilings_(ceilings) {}
+  // All must outlive the runner; `ceilings` may be nullptr: no efficiency; so may
+  // `conditions`: nobody looks at the device meanwhile.
+  CaseRunner(Device& device, const Registry& registry, Ceilings* ceilings,
+             ConditionsProbe* conditions = nullptr)
+      : device_(device), registry_(registry), ceilings_(ceilings), conditions_(conditions) {}
 
   // Never fails: what goes wrong is in the outcome. The case must be one for
   // which Check found nothing, with a provider and a seed.
@@ -52,6 +55,7 @@ class CaseRunner {
   Device& device_;
   const Registry& registry_;
   Ceilings* ceilings_;
+  ConditionsProbe* conditions_;
 };
 
 }  // namespace assay

@@ -1,14 +1,18 @@
 // Sampling, the roofline's arithmetic, and the CPU's measured ceilings.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "kernels/bench/ceilings.h"
 #include "kernels/bench/roofline.h"
 #include "kernels/bench/sampler.h"
+#include "kernels/bench/streams_cpu.h"
 #include "kernels/runtime/device.h"
 
 namespace assay {
@@ -19,8 +23,11 @@ class FixedCeilings : public Ceilings {
  public:
   FixedCeilings(std::optional<double> flops, std::optional<double> bytes)
       : flops_(flops), bytes_(bytes) {}
-  std::optional<double> FlopsPerSecond(DType) override { return flops_; }
-  std::optional<double> BytesPerSecond() override { return bytes_; }
+  std::optional<double> PerSecond(CeilingKind kind, DType) override {
+    if (kind == CeilingKind::kFma) return flops_;
+    if (kind == CeilingKind::kCopy) return bytes_;
+    return std::nullopt;
+  }
 
  private:
   std::optional<double> flops_;
@@ -30,35 +37,108 @@ class FixedCeilings : public Ceilings {
 TEST(Sampler, SteadyLaunchesEndAtTheLeastNumberOfSamples) {
   int launches = 0;
   const SamplerOptions options;
-  const LaunchTimes times = TimeLaunches(options, [&]() -> std::optional<double> {
-    ++launches;
-    return 1e-3;
+  const LaunchTimes times = TimeLaunches(options, [&](int n) -> std::optional<double> {
+    launches += n;
+    return n * 1e-3;
   });
   EXPECT_EQ(times.seconds.size(), 10u);
   EXPECT_EQ(launches, options.warm_up + options.min_samples);
+  EXPECT_TRUE(times.settled);
+  EXPECT_FALSE(times.clock_failed);
 }
 
 TEST(Sampler, NoisyLaunchesGoOnToTheLimitAndSlowOnesAreStillSampled) {
   int i = 0;
   const LaunchTimes noisy = TimeLaunches(
-      SamplerOptions{}, [&]() -> std::optional<double> { return ++i % 2 == 0 ? 1e-3 : 3e-3; });
+      SamplerOptions{}, [&](int) -> std::optional<double> { return ++i % 2 == 0 ? 1e-3 : 3e-3; });
   EXPECT_GT(noisy.seconds.size(), 100u);
+  EXPECT_FALSE(noisy.settled) << "and that is said";
   double spent = 0;
   for (double s : noisy.seconds) spent += s;
-  EXPECT_NEAR(spent, SamplerOptions{}.limit_seconds, 0.2);
+  EXPECT_NEAR(spent, SamplerOptions{}.limit_seconds, 0.4 * SamplerOptions{}.limit_seconds);
   // A launch beyond every limit is one sample, never none.
   const LaunchTimes slow =
-      TimeLaunches(SamplerOptions{}, []() -> std::optional<double> { return 100.0; });
+      TimeLaunches(SamplerOptions{}, [](int) -> std::optional<double> { return 100.0; });
   EXPECT_EQ(slow.seconds.size(), 1u);
+  EXPECT_FALSE(slow.settled);
 }
 
 TEST(Sampler, AFailedLaunchEndsIt) {
   int i = 0;
-  const LaunchTimes times = TimeLaunches(SamplerOptions{}, [&]() -> std::optional<double> {
+  const LaunchTimes times = TimeLaunches(SamplerOptions{}, [&](int) -> std::optional<double> {
     if (++i > 5) return std::nullopt;
     return 1e-3;
   });
   EXPECT_EQ(times.seconds.size(), 3u) << "two warm-ups, three samples";
+}
+
+TEST(Sampler, ShortLaunchesAreTimedTogether) {
+  SamplerOptions options;
+  options.batch_seconds = 50e-6;
+  const LaunchTimes times =
+      TimeLaunches(options, [](int n) -> std::optional<double> { return n * 1e-6; });
+  EXPECT_EQ(times.launches_per_sample, 64);
+  ASSERT_EQ(times.seconds.size(), 10u);
+  for (const double s : times.seconds) EXPECT_DOUBLE_EQ(s, 1e-6) << "of one launch";
+}
+
+// One that ticks every 10 us says 0 of a launch of 1 us.
+TEST(Sampler, ACoarseClockNeverGivesZero) {
+  int ticks = 0;
+  const LaunchTimes times = TimeLaunches(SamplerOptions{}, [&](int n) -> std::optional<double> {
+    const int before = ticks;
+    ticks += n;
+    return (ticks / 10 - before / 10) * 1e-5;
+  });
+  EXPECT_GE(times.launches_per_sample, 8);
+  EXPECT_GE(times.seconds.size(), 10u);
+  for (const double s : times.seconds) EXPECT_GT(s, 0);
+}
+
+TEST(Sampler, AClockThatFailsGivesNoTimeAndSaysSo) {
+  for (const double reading : {0.0, -1e-3, std::nan(""), HUGE_VAL}) {
+    int calls = 0;
+    const LaunchTimes times = TimeLaunches(SamplerOptions{}, [&](int) -> std::optional<double> {
+      ++calls;
+      return reading;
+    });
+    EXPECT_TRUE(times.seconds.empty()) << reading;
+    EXPECT_TRUE(times.clock_failed) << reading;
+    EXPECT_LT(calls, 100) << reading;
+    Plan plan;
+    plan.flops = 1;
+    const BenchStats stats = MakeBenchStats(plan, DType::kF32, times, nullptr);
+    EXPECT_FALSE(stats.median_seconds || stats.flops_per_second || stats.noise);
+    EXPECT_TRUE(stats.clock_failed);
+  }
+  // One jump backwards among good readings is no sample, and costs none.
+  int i = 0;
+  const LaunchTimes jumped = TimeLaunches(
+      SamplerOptions{}, [&](int) -> std::optional<double> { return ++i == 5 ? -3.0 : 1e-3; });
+  EXPECT_EQ(jumped.seconds, std::vector<double>(10, 1e-3));
+  EXPECT_FALSE(jumped.clock_failed);
+  // The single launch of a validation, too.
+  const BenchStats one = MakeBenchStats(Plan{}, DType::kF32, LaunchTimes{{-1e-3}}, nullptr);
+  EXPECT_FALSE(one.median_seconds.has_value());
+  EXPECT_EQ(one.samples, 0);
+}
+
+TEST(Conditions, AreTheWorstOfAllReadings) {
+  ConditionsReading cool, hot;
+  cool.clock_hertz = 3e9;
+  cool.temperature_celsius = 40;
+  cool.power_watts = 100;
+  hot.clock_hertz = 2e9;
+  hot.temperature_celsius = 90;
+  hot.throttle_reasons = {"thermal"};
+  const BenchConditions all = Summarise({cool, hot, cool});
+  EXPECT_EQ(all.min_clock_hertz, 2e9);
+  EXPECT_EQ(all.median_clock_hertz, 3e9);
+  EXPECT_EQ(all.max_temperature_celsius, 90);
+  EXPECT_EQ(all.mean_power_watts, 100);
+  EXPECT_EQ(all.throttle_reasons, std::set<std::string>{"thermal"});
+  EXPECT_FALSE(all.others_bytes.has_value());
+  EXPECT_EQ(Summarise({}), BenchConditions{}) << "what was not told is absent";
 }
 
 TEST(Sampler, QuantilesAreInterpolated) {
@@ -103,6 +183,12 @@ TEST(Roofline, DataThatFitTheCacheHaveNoMemoryRoof) {
   EXPECT_FALSE(fits.efficiency.has_value());
   EXPECT_DOUBLE_EQ(*fits.bytes_per_second, 100e9);
   EXPECT_DOUBLE_EQ(*fits.ceiling_bytes_per_second, 50e9);
+  // Nor does the cache matter where each launch found its operands in memory.
+  LaunchTimes cold = times;
+  cold.from_memory = true;
+  const BenchStats from_memory = MakeBenchStats(plan, DType::kF32, cold, &memory_bound);
+  EXPECT_EQ(from_memory.roof, "memory");
+  EXPECT_DOUBLE_EQ(*from_memory.efficiency, 2.0);
   plan.bytes = 1'000'000'001;
   EXPECT_EQ(MakeBenchStats(plan, DType::kF32, times, &memory_bound).roof, "memory");
   // Arithmetic is a roof wherever the data are.
@@ -126,6 +212,40 @@ TEST(Roofline, WithoutACeilingThereIsNoEfficiency) {
   EXPECT_FALSE(MakeBenchStats(plan, DType::kF32, LaunchTimes{}, nullptr).median_seconds);
 }
 
+// Streams do what they are counted for.
+TEST(Streams, MoveEveryByte) {
+  constexpr std::size_t kWords = 4096 / 8 + 32;  // not a power of two
+  alignas(64) static double a[kWords], b[kWords], to[kWords];
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < kWords; ++i) {
+    a[i] = static_cast<double>(i);
+    b[i] = static_cast<double>(i % 7);
+    sum += std::bit_cast<std::uint64_t>(a[i]);
+  }
+  constexpr std::int64_t kBytes = kWords * 8;
+  internal::StreamTriad(a, b, 3.0, to, kBytes);
+  for (std::size_t i = 0; i < kWords; ++i) ASSERT_EQ(to[i], a[i] + 3 * b[i]) << i;
+  internal::StreamCopy(b, to, kBytes);
+  for (std::size_t i = 0; i < kWords; ++i) ASSERT_EQ(to[i], b[i]) << i;
+  EXPECT_EQ(internal::StreamRead(a, kBytes), sum);
+}
+
+TEST(Ceilings, TheFasterWayOfAFormatIsItsCeiling) {
+  class Both : public Ceilings {
+   public:
+    std::optional<double> PerSecond(CeilingKind kind, DType dtype) override {
+      if (dtype == DType::kF16) return kind == CeilingKind::kMatrix ? 8 : 1;
+      if (dtype == DType::kF32 && kind == CeilingKind::kFma) return 2;
+      return std::nullopt;
+    }
+  } both;
+  EXPECT_EQ(both.FlopsPerSecond(DType::kF16), 8);
+  EXPECT_EQ(both.FlopsPerSecond(DType::kF32), 2);
+  EXPECT_FALSE(both.FlopsPerSecond(DType::kF64).has_value());
+  EXPECT_FALSE(both.BytesPerSecond().has_value());
+  EXPECT_EQ(both.All().size(), 3u);
+}
+
 TEST(Ceilings, AreMeasuredOnceAndArePlausible) {
   const std::unique_ptr<Device> device = MakeCpuDevice(0, ArenaOptions{});
   const std::unique_ptr<Ceilings> ceilings = MakeCpuCeilings(*device);
@@ -139,6 +259,20 @@ TEST(Ceilings, AreMeasuredOnceAndArePlausible) {
   EXPECT_LT(*f32, 1e15);
   EXPECT_GT(*bytes, 1e9);
   EXPECT_LT(*bytes, 1e13);
+  const std::vector<Ceiling> all = ceilings->All();
+  ASSERT_GE(all.size(), 5u);
+  EXPECT_EQ(all[0], (Ceiling{CeilingKind::kCopy, DType::kUnspecified, *bytes}));
+  EXPECT_EQ(all[1].kind, CeilingKind::kTriad);
+  EXPECT_EQ(all[2].kind, CeilingKind::kRead);
+  for (const Ceiling& c : all) {
+    if (IsMemory(c.kind)) {
+      EXPECT_GT(c.per_second, *bytes / 4) << "the same memory";
+      EXPECT_LT(c.per_second, *bytes * 4);
+    } else {
+      EXPECT_EQ(c.kind, CeilingKind::kFma);
+      EXPECT_EQ(c.per_second, ceilings->FlopsPerSecond(c.dtype));
+    }
+  }
   const std::optional<double> i8 = ceilings->FlopsPerSecond(DType::kI8);
   if (i8) {
     EXPECT_GT(*i8, *f32 / 2);

@@ -1,0 +1,68 @@
+#include "kernels/validate/timing.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "kernels/numerics/cat.h"
+
+namespace assay {
+namespace {
+
+// A case of less than both takes some microseconds at most.
+constexpr double kTinyBytes = 64 << 10;
+constexpr double kTinyFlops = 1e6;
+// So long that a clock's 20 to 40 ns are less than a thousandth.
+constexpr double kBatchSeconds = 50e-6;
+// Between looks at the device: often enough to see a throttled second, too seldom to
+// disturb the launches.
+constexpr double kLookSeconds = 0.05;
+
+}  // namespace
+
+BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceilings* ceilings,
+                     ConditionsProbe* conditions) {
+  BenchTiming timing;
+  const bool tiny = plan.bytes < kTinyBytes && plan.flops < kTinyFlops;
+  SamplerOptions options;
+  if (tiny) options.batch_seconds = kBatchSeconds;
+  // What is far larger than the last cache comes from memory anyway.
+  const double cache = ceilings == nullptr ? 0 : static_cast<double>(ceilings->CacheBytes());
+  const bool larger = cache > 0 && plan.bytes > 2 * cache;
+  bool from_memory = !tiny && !larger;
+
+  std::vector<ConditionsReading> readings;
+  double next_look = device.Now();
+  const auto look = [&] {
+    const double now = device.Now();
+    if (conditions == nullptr || now < next_look) return;
+    readings.push_back(conditions->Read());
+    next_look = now + kLookSeconds;
+  };
+  timing.times = TimeLaunches(options, [&](int launches) -> std::optional<double> {
+    look();
+    absl::StatusOr<double> seconds = launcher.LaunchTimed(launches, from_memory);
+    if (seconds.ok()) return *seconds;
+    timing.failed = seconds.status();
+    return std::nullopt;
+  });
+  // Behind one another, all but the first of a sample find what the one before left.
+  timing.times.from_memory = larger || (from_memory && timing.times.launches_per_sample == 1);
+  if (conditions != nullptr) {
+    next_look = 0;
+    look();
+    timing.conditions = Summarise(readings);
+  }
+  return timing;
+}
+
+std::string DescribeTiming(const BenchStats& stats) {
+  if (stats.clock_failed) return "not timed: the clock stood still or went backwards";
+  std::string text = stats.launches_per_sample > 1
+                         ? Cat("timed ", stats.launches_per_sample, " launches at once")
+                         : std::string("timed");
+  Append(&text, stats.from_memory ? " from memory" : " with operands in cache");
+  return text;
+}
+
+}  // namespace assay

@@ -1,0 +1,39 @@
+// The timed launches of a case: how its operands lie before each, and how many are one
+// sample.
+//
+// Every launch finds its operands in memory, as a program's other work leaves them, where
+// the device can drop them from its caches: between launches, outside the timed span, they
+// are. Tiny cases, by their own work and so the same in every run, are what a program
+// calls with data at hand: several launches behind one another are one sample, and the
+// operands stay where they are.
+#ifndef ASSAY_KERNELS_VALIDATE_TIMING_H_
+#define ASSAY_KERNELS_VALIDATE_TIMING_H_
+
+#include <optional>
+#include <string>
+
+#include "kernels/bench/ceilings.h"
+#include "kernels/bench/conditions.h"
+#include "kernels/bench/roofline.h"
+#include "kernels/bench/sampler.h"
+#include "kernels/validate/launcher.h"
+
+namespace assay {
+
+struct BenchTiming {
+  LaunchTimes times;
+  std::optional<BenchConditions> conditions;  // where somebody looked
+  absl::Status failed;                        // a launch's, which ended the timing
+};
+
+// `ceilings` and `conditions` may be nullptr. Samples until they settle; never none,
+// unless a launch fails or the clock does.
+BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceilings* ceilings,
+                     ConditionsProbe* conditions);
+
+// "timed from memory", "timed 64 launches at once, operands in cache".
+std::string DescribeTiming(const BenchStats& stats);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_VALIDATE_TIMING_H_

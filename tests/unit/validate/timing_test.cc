@@ -1,0 +1,173 @@
+// Timed launches: the last is judged, none is without a time that can be believed, and the
+// result says how it was timed.
+#include "kernels/validate/timing.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/unit/validate/distorted.h"
+
+namespace assay {
+namespace {
+
+using testing::GemmCase;
+using ::testing::HasSubstr;
+using testing::NoObserver;
+using testing::RunDistorted;
+
+// The CPU, but for its clock and its caches.
+class OddDevice : public Device {
+ public:
+  OddDevice() : cpu_(MakeCpuDevice(0, ArenaOptions{.max_bytes = std::int64_t{64} << 20})) {}
+
+  std::vector<double> readings;  // the clock's, from the last on for ever; empty: the CPU's
+  bool can_evict = true;
+  int evictions = 0;
+
+  const DeviceInfo& info() const override { return cpu_->info(); }
+  Arena& arena() override { return cpu_->arena(); }
+  absl::Status Fill(const FillSpec& f, const TensorView& t) override { return cpu_->Fill(f, t); }
+  absl::Status PoisonTensor(Poison p, const TensorView& t) override {
+    return cpu_->PoisonTensor(p, t);
+  }
+  absl::Status GuardPadding(const TensorView& t) override { return cpu_->GuardPadding(t); }
+  absl::StatusOr<std::int64_t> CheckPadding(const TensorView& t) override {
+    return cpu_->CheckPadding(t);
+  }
+  absl::Status WriteGuards() override { return cpu_->WriteGuards(); }
+  absl::StatusOr<std::int64_t> CheckGuards() override { return cpu_->CheckGuards(); }
+  absl::StatusOr<CompareResult> Compare(const CompareRequest& r) override {
+    return cpu_->Compare(r);
+  }
+  absl::StatusOr<TensorDigest> Digest(const TensorView& t) override { return cpu_->Digest(t); }
+  absl::Status Copy(const TensorView& s, const TensorView& d) override { return cpu_->Copy(s, d); }
+  absl::Status ToHost(const TensorView& t, std::int64_t b, std::int64_t n, void* d) override {
+    return cpu_->ToHost(t, b, n, d);
+  }
+  absl::Status EvictFromCaches(std::span<const TensorView> views) override {
+    ++evictions;
+    return can_evict ? cpu_->EvictFromCaches(views) : Device::EvictFromCaches(views);
+  }
+  absl::Status Synchronize() override { return cpu_->Synchronize(); }
+  double Now() override {
+    if (readings.empty()) return cpu_->Now();
+    return readings[std::min(next_++, readings.size() - 1)];
+  }
+
+ private:
+  std::unique_ptr<Device> cpu_;
+  std::size_t next_ = 0;
+};
+
+CaseOutcome RunOn(Device& device, Case c, Ceilings* ceilings, ConditionsProbe* conditions) {
+  testing::TheDistortion() = [](std::vector<double>&, const Plan&) {};
+  Registry registry;
+  registry.Add(KernelEntry{.op = "gemm",
+                           .provider = "distorted",
+                           .backend = "cpu",
+                           .dtypes = {c.dtype},
+                           .make = [](const Case& made, const Plan& plan,
+                                      Device&) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+                             return std::make_unique<testing::DistortedKernel>(made, plan);
+                           },
+                           .version = {},
+                           .unavailable_reason = {}});
+  c.provider = "distorted";
+  c.probes = false;
+  c.seed = 1;
+  NoObserver observer;
+  return CaseRunner(device, registry, ceilings, conditions).Run(c, observer);
+}
+
+Case TimedCase(std::int64_t n) {
+  Case c = GemmCase(DType::kF32, n, n, n);
+  c.mode = Mode::kBenchmark;
+  return c;
+}
+
+// Right at first, wrong once it is timed for long.
+TEST(Timing, TheLastTimedLaunchIsJudged) {
+  for (const Mode mode : {Mode::kBenchmark, Mode::kBoth}) {
+    Case c = TimedCase(16);
+    c.mode = mode;
+    int launches = 0;
+    const CaseOutcome outcome = RunDistorted(c, [&](std::vector<double>& values, const Plan&) {
+      if (launches++ >= 8) values[5] += 1;
+    });
+    EXPECT_GT(launches, 10);
+    EXPECT_EQ(outcome.verdict, Verdict::kFailed) << static_cast<int>(mode);
+    ASSERT_TRUE(outcome.bench.has_value());
+    EXPECT_GE(outcome.bench->samples, 10) << "it was timed all the same";
+  }
+  int launches = 0;
+  const CaseOutcome right =
+      RunDistorted(TimedCase(16), [&](std::vector<double>&, const Plan&) { ++launches; });
+  EXPECT_EQ(right.verdict, Verdict::kPassed);
+  EXPECT_GE(launches, right.bench->samples);
+}
+
+TEST(Timing, OperandsComeFromMemoryButForTinyCases) {
+  OddDevice device;
+  const CaseOutcome large = RunOn(device, TimedCase(96), nullptr, nullptr);
+  EXPECT_EQ(large.verdict, Verdict::kPassed);
+  EXPECT_GT(device.evictions, 10) << "before every launch";
+  EXPECT_TRUE(large.bench->from_memory);
+  EXPECT_THAT(large.implementation, HasSubstr("timed from memory"));
+
+  device.evictions = 0;
+  const CaseOutcome tiny = RunOn(device, TimedCase(16), nullptr, nullptr);
+  EXPECT_EQ(device.evictions, 0);
+  EXPECT_FALSE(tiny.bench->from_memory);
+  EXPECT_THAT(tiny.implementation, HasSubstr("operands in cache"));
+
+  device.can_evict = false;
+  const CaseOutcome warm = RunOn(device, TimedCase(96), nullptr, nullptr);
+  EXPECT_EQ(warm.verdict, Verdict::kPassed);
+  EXPECT_EQ(device.evictions, 1) << "asked once";
+  EXPECT_FALSE(warm.bench->from_memory) << "and nothing is claimed";
+}
+
+TEST(Timing, ACaseWithoutAClockHasNoTime) {
+  for (const std::vector<double>& readings :
+       {std::vector<double>{7.0}, std::vector<double>{std::nan("")}}) {
+    OddDevice device;
+    device.readings = readings;
+    const CaseOutcome outcome = RunOn(device, TimedCase(4), nullptr, nullptr);
+    EXPECT_EQ(outcome.verdict, Verdict::kInconclusive);
+    ASSERT_FALSE(outcome.findings.empty());
+    EXPECT_EQ(outcome.findings[0].reason, "noisy");
+    ASSERT_TRUE(outcome.bench.has_value());
+    EXPECT_FALSE(outcome.bench->median_seconds.has_value());
+    EXPECT_FALSE(outcome.bench->flops_per_second.has_value());
+    EXPECT_THAT(outcome.implementation, HasSubstr("not timed"));
+    // Whether it is right needs no clock.
+    Case validated = TimedCase(16);
+    validated.mode = Mode::kValidate;
+    EXPECT_EQ(RunOn(device, validated, nullptr, nullptr).verdict, Verdict::kPassed);
+  }
+}
+
+TEST(Timing, ConditionsAreAskedBetweenLaunches) {
+  class Probe : public ConditionsProbe {
+   public:
+    ConditionsReading Read() override {
+      ConditionsReading reading;
+      reading.clock_hertz = 1e9 * ++reads;
+      return reading;
+    }
+    int reads = 0;
+  } probe;
+  OddDevice device;
+  const CaseOutcome outcome = RunOn(device, TimedCase(16), nullptr, &probe);
+  EXPECT_GE(probe.reads, 2) << "at the beginning and at the end";
+  ASSERT_TRUE(outcome.bench->conditions.has_value());
+  EXPECT_EQ(outcome.bench->conditions->min_clock_hertz, 1e9);
+  EXPECT_FALSE(RunOn(device, TimedCase(16), nullptr, nullptr).bench->conditions.has_value());
+}
+
+}  // namespace
+}  // namespace assay
