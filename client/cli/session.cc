@@ -100,9 +100,9 @@ ExitCode Worst(ExitCode a, ExitCode b) {
                        [&](ExitCode code) { return code == a || code == b; });
 }
 
-// Jobs of the same devices that run or come before it in the queue; 0 where the daemon
-// does not say.
-int JobsAhead(Connection& connection, const v1::Job& job) {
+// Jobs of the same devices that run or come before it in the queue; nothing where the
+// daemon does not say.
+std::optional<int> JobsAhead(Connection& connection, const v1::Job& job) {
   const std::set<std::string> devices(job.devices().begin(), job.devices().end());
   const auto before = [&](const v1::Job& other) {
     if (other.name() == job.name()) return false;
@@ -122,7 +122,7 @@ int JobsAhead(Connection& connection, const v1::Job& job) {
     request.set_filter(state);
     request.set_page_size(1000);
     v1::ListJobsResponse response;
-    if (!connection.stub().ListJobs(&call, request, &response).ok()) return 0;
+    if (!connection.stub().ListJobs(&call, request, &response).ok()) return std::nullopt;
     ahead +=
         static_cast<int>(std::count_if(response.jobs().begin(), response.jobs().end(), before));
   }
@@ -174,16 +174,16 @@ class Watch {
     v1::Job job;
     grpc::Status status = obtain(session.connection, &job);
     if (status.ok()) {
-      const int ahead =
-          job.state() == v1::JOB_STATE_QUEUED ? JobsAhead(session.connection, job) : 0;
+      const std::optional<int> ahead =
+          job.state() == v1::JOB_STATE_QUEUED ? JobsAhead(session.connection, job) : std::nullopt;
       {
         const std::lock_guard lock(mutex_);
         run.job = std::move(job);
         run.total = run.job.counts().total();
         if (live_) session.background->Fill(run, kHeadingWait);
         sink_->OnStart(run);
-        if (ahead > 0) {
-          sink_->OnNote(absl::StrCat("assay: ", run.job.name(), " is queued, ", ahead, " ahead"));
+        if (ahead.value_or(0) > 0) {
+          sink_->OnNote(absl::StrCat("assay: ", run.job.name(), " is queued, ", *ahead, " ahead"));
         }
         // Before there is a job there is nothing to leave: Ctrl-C just ends.
         if (!interrupt_) {

@@ -47,7 +47,8 @@ struct CommonField {
 };
 constexpr CommonField kCommonFields[] = {
     {"dtype", "dtype", "format of the inputs: fp64, fp32, tf32, fp16, bf16, e4m3fn, …, int8"},
-    {"out_dtype", "out-dtype", "format of the output (default: the inputs'; int32 for int8)"},
+    {"out_dtype", "out-dtype",
+     "format of the output (default: the inputs'; int32 for int8, fp32 for 8- and 4-bit floats)"},
     {"pattern", "pattern",
      "data: normal:0.5, integers:-3:3, all-inf, … (listed below); one for all operands, or one "
      "each with / between"},
@@ -245,6 +246,10 @@ absl::StatusOr<std::vector<v1::CaseSpec>> Expand(std::string_view op,
     std::vector<std::string> values = list ? std::vector{text} : SplitList(text);
     if (values.empty()) values.emplace_back();
     for (const std::string& value : values) {
+      if (value.empty() && values.size() > 1) {
+        wrong.push_back(absl::StrCat(option.path(), ": an entry of the list is empty"));
+        continue;
+      }
       v1::CaseSpec scratch = empty;
       if (absl::Status status = SetOption(option, value, scratch); !status.ok()) {
         wrong.emplace_back(status.message());

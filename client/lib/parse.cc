@@ -72,9 +72,9 @@ absl::StatusOr<google::protobuf::Duration> ParseDuration(std::string_view what,
 
 std::vector<std::string> SplitList(std::string_view text) {
   std::vector<std::string> words;
+  if (absl::StripAsciiWhitespace(View(text)).empty()) return words;
   const auto add = [&words](std::string_view word) {
-    const absl::string_view stripped = absl::StripAsciiWhitespace(View(word));
-    if (!stripped.empty()) words.emplace_back(stripped);
+    words.emplace_back(absl::StripAsciiWhitespace(View(word)));
   };
   std::size_t begin = 0;
   int open = 0;  // brackets

@@ -29,7 +29,8 @@ absl::StatusOr<bool> ParseBool(std::string_view what, std::string_view text);
 absl::StatusOr<google::protobuf::Duration> ParseDuration(std::string_view what,
                                                          std::string_view text);
 
-// "a,b[0,1]" -> {"a", "b[0,1]"}; empty words are dropped.
+// "a,b[0,1]" -> {"a", "b[0,1]"}; a blank text has none, an empty word
+// between commas stays.
 std::vector<std::string> SplitList(std::string_view text);
 
 }  // namespace assay

@@ -75,9 +75,12 @@ std::string ToleranceRule(const v1::CaseSpec& spec) {
 
 // "[0,7,1983,12]  got 0.2207 (0x3310)  expected 0.0312 ± 0.0005 (0x27fd)".
 std::string MismatchText(const v1::Mismatch& m) {
-  return absl::StrCat("[", absl::StrJoin(m.index(), ","), "]  got ", ValueText(m.actual()), " (",
-                      m.actual_bits(), ")  expected ", ValueText(m.expected()), " ± ",
-                      ErrorText(m.bound()), " (", m.expected_bits(), ")");
+  return absl::StrCat(
+      "[", absl::StrJoin(m.index(), ","), "]  got ", ValueText(m.actual()), " (", m.actual_bits(),
+      ")  expected ", ValueText(m.expected()), " ± ", ErrorText(m.bound()), " (",
+      m.actual_bits() == m.expected_bits() && m.actual() != m.expected() ? "rounds to the same"
+                                                                         : m.expected_bits(),
+      ")");
 }
 
 // How far beyond its bound, where that is a number.
@@ -163,6 +166,9 @@ std::string QuietChecks(const v1::CaseResult& result) {
   const v1::ErrorStats& s = result.stats();
   std::vector<std::string> checks;
   checks.push_back(absl::StrCat(CountText(s.count()), " elements compared"));
+  if (result.has_checksum()) {
+    checks.back() += " one by one, all of them by the checksums of their rows and columns";
+  }
   if (s.class_mismatches() == 0) checks.push_back("NaN and Inf where they belong");
   if (s.unwritten() == 0) checks.push_back("every element written");
   if (s.guard_hits() == 0) checks.push_back("guard bands untouched");

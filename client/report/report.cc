@@ -139,8 +139,8 @@ absl::Time Time(const google::protobuf::Timestamp& timestamp) {
 }
 
 absl::Duration Elapsed(const v1::Job& job) {
-  if (!job.has_end_time() || !job.has_create_time()) return absl::ZeroDuration();
-  return Time(job.end_time()) - Time(job.create_time());
+  if (!job.has_end_time() || !job.has_start_time()) return absl::ZeroDuration();
+  return Time(job.end_time()) - Time(job.start_time());
 }
 
 std::string Explain(const v1::Job& job, const Counts& counts) {

@@ -55,6 +55,7 @@ struct Surface {
   int width = 0;           // columns; 0: unlimited
   bool every_row = false;  // show each passed case, however many there are
   bool several = false;    // more than one daemon: lines say which
+  bool side_by_side = false;  // times of a case's providers in one row, at the end
 };
 
 // Receives a report as it grows.
@@ -108,7 +109,7 @@ std::string ShapeText(const v1::CaseSpec& spec);
 double Seconds(const google::protobuf::Duration& duration);
 absl::Time Time(const google::protobuf::Timestamp& timestamp);
 
-// From its creation to its end; 0 while it has not ended.
+// From its start to its end; 0 where it has not started or not ended.
 absl::Duration Elapsed(const v1::Job& job);
 
 // Why the whole came out as it did where the counts do not say: a cancelled

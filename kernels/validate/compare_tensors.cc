@@ -281,6 +281,12 @@ class Comparing final : public TensorComparison {
     outcome_.verdict = judgement.verdict;
     outcome_.findings = std::move(judgement.findings);
     outcome_.bias_z = judgement.bias_z;
+    const bool bits = case_.criterion == Criterion::kBitwise;
+    if (outcome_.verdict == Verdict::kPassed && !bits && compared.nan_count == compared.count) {
+      Add(Verdict::kInconclusive, "suspect",
+          "every element of both is NaN: no number was compared (--criterion bitwise holds their "
+          "bits against each other)");
+    }
     if (absl::Status s = ExplainResult(computed, host); !s.ok()) return s;
     outcome_.reports_ulp = true;
     if (gating_.uses_tolerances) {
@@ -374,7 +380,7 @@ class Comparing final : public TensorComparison {
       std::swap(outcome_.plan->output.dims, op_dims_);
       absl::StatusOr<Examination> examination =
           Examine(case_, *op_, device_, inputs_, host, request, outcome_);
-      if (examination.ok()) AddDiagnosis(case_, *examination, outcome_);
+      if (examination.ok()) AddDiagnosis(case_, *examination, /*received=*/true, outcome_);
       std::swap(outcome_.plan->output.dims, op_dims_);
       return examination.status();
     }

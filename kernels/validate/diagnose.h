@@ -27,6 +27,7 @@ struct Symptoms {
   const CaseOutcome& outcome;
   const Anatomy* anatomy = nullptr;        // where elements are wrong
   const Conviction* conviction = nullptr;  // where a suspect's test held
+  bool received = false;                   // the output came from a user: nothing was launched
 };
 
 struct Diagnosis {

@@ -138,11 +138,16 @@ std::optional<Reading> SingleElement(const Symptoms& s) {
     return Reading{absl::StrFormat("one element, and one bit of it (bit %d) is not as expected: a "
                                    "flipped bit, or a stray write",
                                    std::countr_zero(flipped)),
-                   "run it again: what stays is the kernel's, what moves is memory's or a race's "
-                   "(--repeat 250), what stays on this device alone is the device's"};
+                   s.received
+                       ? "make it again: what stays is the kernel's, what moves is memory's or a "
+                         "race's, what stays on one device alone is the device's"
+                       : "run it again: what stays is the kernel's, what moves is memory's or a "
+                         "race's (--repeat 250), what stays on this device alone is the device's"};
   }
   return Reading{"one element alone is wrong: a stray write, a race, or a special case of the code",
-                 "run it again: what stays is the kernel's, what moves is a race (--repeat 250)"};
+                 s.received ? "make it again: what stays is the kernel's, what moves is a race"
+                            : "run it again: what stays is the kernel's, what moves is a race "
+                              "(--repeat 250)"};
 }
 
 std::optional<Reading> WholeHeads(const Symptoms& s) {

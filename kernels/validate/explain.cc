@@ -42,10 +42,12 @@ absl::StatusOr<Examination> Examine(const Case& c, const Op& op, Device& device,
   return examination;
 }
 
-void AddDiagnosis(const Case& c, const Examination& examination, CaseOutcome& outcome) {
+void AddDiagnosis(const Case& c, const Examination& examination, bool received,
+                  CaseOutcome& outcome) {
   const auto pointer = [](const auto& held) { return held.has_value() ? &*held : nullptr; };
-  const Diagnosis diagnosis = Diagnose(Symptoms{
-      c, *outcome.plan, outcome, pointer(examination.anatomy), pointer(examination.conviction)});
+  const Diagnosis diagnosis =
+      Diagnose(Symptoms{c, *outcome.plan, outcome, pointer(examination.anatomy),
+                        pointer(examination.conviction), received});
   outcome.reads_as = diagnosis.reads_as;
   outcome.next_step = diagnosis.next_step;
 }

@@ -31,8 +31,10 @@ absl::StatusOr<Examination> Examine(const Case& c, const Op& op, Device& device,
                                     std::span<const TensorView> inputs, const HostInputs& host,
                                     const CompareRequest& request, CaseOutcome& outcome);
 
-// Fills in reads_as and next_step of an outcome that is whole otherwise.
-void AddDiagnosis(const Case& c, const Examination& examination, CaseOutcome& outcome);
+// Fills in reads_as and next_step of an outcome that is whole otherwise. `received`: the
+// output is a user's, and nothing was launched.
+void AddDiagnosis(const Case& c, const Examination& examination, bool received,
+                  CaseOutcome& outcome);
 
 }  // namespace assay
 

@@ -42,6 +42,12 @@ std::optional<Bias> MeasureBias(const CompareResult& r) {
 
 std::string Element(const ElementSample& s, const Plan& plan) {
   const int digits = std::max(1, Info(plan.output.dtype).storage_bits / 4);
+  if (s.actual_bits == s.expected_bits && s.actual != s.expected) {
+    // Only a tolerance below the format's own rounding tells them apart.
+    return absl::StrFormat("%s got %.9g (0x%0*x), which is what the expected %.9g ± %.3g rounds to",
+                           Coordinates(s.index, plan.output.dims), s.actual, digits, s.actual_bits,
+                           s.expected, s.bound);
+  }
   return absl::StrFormat("%s got %.6g (0x%0*x), expected %.6g (0x%0*x) ± %.3g",
                          Coordinates(s.index, plan.output.dims), s.actual, digits, s.actual_bits,
                          s.expected, digits, s.expected_bits, s.bound);
