@@ -1,0 +1,206 @@
+// Drains, deaths of the daemon, full disks: nothing that was reported is lost.
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <thread>
+
+#include "tests/unit/server/counting_metrics.h"
+#include "tests/unit/server/jobs_fixture.h"
+
+namespace assay {
+namespace {
+
+TEST_F(JobsTest, DrainEndsWhatRunsAndTakesNothingNew) {
+  CaseGate gate;
+  cpu_->GateBy(gate);
+  Start();
+  const std::string name = Create(Copies(2));
+  v1::JobSpec later = Copies(2);
+  later.set_resume(true);
+  const std::string waiting = Create(later);
+  const std::string dropped = Create(Copies(1));
+  ASSERT_TRUE(gate.AwaitArrival());
+  std::jthread drain([&] { manager_->Drain(absl::Seconds(20)); });
+  while (!manager_->draining()) std::this_thread::yield();
+  gate.Let(2);
+  drain.join();
+  EXPECT_EQ(manager_->Get(name)->verdict(), v1::VERDICT_PASSED) << "it had its grace";
+  EXPECT_EQ(manager_->Get(waiting)->state(), v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(manager_->Get(dropped)->state(), v1::JOB_STATE_INTERRUPTED);
+  EXPECT_TRUE(absl::IsUnavailable(manager_->Create(Copies(1), "").status()));
+  EXPECT_TRUE(absl::IsUnavailable(manager_->Watch(waiting, 0, [] {}).status()));
+  gate.Let(2);
+  Restart();
+  EXPECT_EQ(Finish(waiting).verdict(), v1::VERDICT_PASSED);
+}
+
+TEST_F(JobsTest, DrainWithoutGraceInterruptsAndLeavesResumableJobs) {
+  CaseGate gate;
+  cpu_->GateBy(gate);
+  Start();
+  v1::JobSpec spec = Copies(4);
+  spec.set_resume(true);
+  const std::string name = Create(spec);
+  gate.Let(2);
+  ASSERT_TRUE(gate.AwaitArrival());
+  EventReader reader(*manager_, name);
+  manager_->Drain(absl::ZeroDuration());
+  EXPECT_EQ(reader.Rest().size(), 4u);
+  EXPECT_TRUE(absl::IsUnavailable(reader.status())) << reader.status();
+  gate.Let(100);
+  Restart();
+  const v1::Job job = Finish(name);
+  EXPECT_EQ(job.verdict(), v1::VERDICT_PASSED);
+  EXPECT_EQ(job.counts().passed(), 4);
+  EXPECT_EQ(cpu_->executed().size(), 5u) << "two before, the one that was ended, and two after";
+}
+
+// Runs a job in a child that is killed while it runs; the events it had seen are
+// in the parent's hands afterwards.
+class KilledDaemon : public JobsTest {
+ protected:
+  std::int64_t RunAndKill(const v1::JobSpec& spec) {
+    int pipes[2];
+    EXPECT_EQ(pipe(pipes), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      Start();
+      EventReader reader(*manager_, Create(spec));
+      while (std::optional<v1::JobEvent> event = reader.Next()) {
+        const std::int64_t sequence = event->sequence();
+        if (write(pipes[1], &sequence, sizeof sequence) < 0) _exit(1);
+      }
+      _exit(0);
+    }
+    close(pipes[1]);
+    std::int64_t last = 0;
+    const auto take = [&] { return read(pipes[0], &last, sizeof last) == sizeof last; };
+    while (last < 500 && take()) {
+    }
+    kill(child, SIGKILL);
+    while (take()) {
+    }
+    close(pipes[0]);
+    waitpid(child, nullptr, 0);
+    return last;
+  }
+};
+
+TEST_F(KilledDaemon, EveryReportedEventIsThereAndTheJobIsInterrupted) {
+  const std::int64_t last = RunAndKill(Copies(10'000));
+  ASSERT_GE(last, 500);
+  Start();
+  const v1::Job job = manager_->List({})->jobs.at(0);
+  EXPECT_EQ(job.state(), v1::JOB_STATE_INTERRUPTED);
+  EXPECT_EQ(job.verdict(), v1::VERDICT_INCONCLUSIVE);
+  EventReader reader(*manager_, job.name());
+  const std::vector<v1::JobEvent> events = reader.Rest();
+  ASSERT_GE(static_cast<std::int64_t>(events.size()), last + 2);
+  EXPECT_TRUE(events.back().has_finished());
+  for (std::size_t n = 0; n < events.size(); ++n) {
+    ASSERT_EQ(events[n].sequence(), static_cast<std::int64_t>(n) + 1);
+  }
+  EXPECT_EQ(job.counts().passed(), static_cast<int>(events.size()) - 4)
+      << "two events before the results, two after";
+}
+
+TEST_F(KilledDaemon, ResumedJobRunsOnlyWhatIsLeft) {
+  v1::JobSpec spec = Copies(10'000);
+  spec.set_resume(true);
+  ASSERT_GE(RunAndKill(spec), 500);
+  OpenStore();
+  const int had = store_->ListJobs({})->jobs.at(0).counts().passed();
+  Start();
+  const std::string name = manager_->List({})->jobs.at(0).name();
+  const v1::Job job = Finish(name);
+  EXPECT_EQ(job.state(), v1::JOB_STATE_FINISHED);
+  EXPECT_EQ(job.verdict(), v1::VERDICT_PASSED);
+  EXPECT_EQ(job.counts().passed(), 10'000);
+  EXPECT_EQ(static_cast<int>(cpu_->executed().size()), 10'000 - had);
+}
+
+TEST_F(JobsTest, FullDiskEndsTheJobAndTheDaemonLives) {
+  OpenStore(1 << 20);
+  cpu_->run = [this](const v1::CaseSpec& spec, const CancelToken&) {
+    v1::CaseResult result = cpu_->Passed(spec);
+    result.set_implementation(std::string(20'000, 'x'));
+    return result;
+  };
+  Start();
+  const std::string first = Create(Copies(20));
+  EXPECT_EQ(Finish(first).verdict(), v1::VERDICT_PASSED);
+  const std::string name = Create(Copies(100));
+  EventReader reader(*manager_, name);
+  reader.Rest();
+  EXPECT_TRUE(absl::IsResourceExhausted(reader.status())) << reader.status();
+  const v1::Job job = *manager_->Get(name);
+  EXPECT_EQ(job.state(), v1::JOB_STATE_INTERRUPTED);
+  EXPECT_EQ(job.verdict(), v1::VERDICT_INCONCLUSIVE);
+  EXPECT_EQ(job.findings(0).reason(), "fault");
+  // Big requests are refused, room is made, work goes on.
+  v1::JobSpec large = Copies(3000);
+  const absl::Status refused = manager_->Create(large, "").status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  ASSERT_TRUE(manager_->Delete(first).ok());
+  EXPECT_EQ(Finish(Create(Copies(2))).verdict(), v1::VERDICT_PASSED);
+}
+
+// A job whose results cannot be written while its other device is busy: nothing may
+// wait for that device's turn, which never comes.
+TEST_F(JobsTest, DrainEndsAnUnwritableJobThatWaitsForASecondDevice) {
+  OpenStore(1 << 20);
+  CaseGate gate;
+  AddDevice("cpu:1").GateBy(gate);
+  cpu_->run = [this](const v1::CaseSpec& spec, const CancelToken&) {
+    v1::CaseResult result = cpu_->Passed(spec);
+    result.set_implementation(std::string(20'000, 'x'));
+    return result;
+  };
+  CountingMetrics metrics;
+  manager_ = JobManager::Make(*store_, devices_, &metrics, options_);
+  ASSERT_TRUE(manager_->Start().ok());
+  v1::JobSpec busy = Copies(1);
+  busy.set_device("cpu:1");
+  Create(busy);
+  ASSERT_TRUE(gate.AwaitArrival());
+  v1::JobSpec spec = Copies(200);
+  spec.set_device("cpu:*");
+  const std::string name = Create(spec);
+  EventReader reader(*manager_, name);
+  reader.Rest();
+  EXPECT_TRUE(absl::IsResourceExhausted(reader.status())) << reader.status();
+  manager_->Drain(absl::ZeroDuration());
+  int stored = 0;
+  const auto results = manager_->Results(name, 0, 1000);
+  ASSERT_TRUE(results.ok()) << results.status();
+  for (int at = 0;;) {
+    const auto page = manager_->Results(name, at, 1000);
+    if (!page.ok() || page->empty()) break;
+    stored += static_cast<int>(page->size());
+    at = page->back().index() + 1;
+  }
+  EXPECT_GT(stored, 0);
+  EXPECT_EQ(metrics.cases, stored) << "a result is counted once it is stored";
+}
+
+TEST_F(JobsTest, EndedCasesAndJobsLeaveNothingInMemory) {
+  Start();
+  cpu_->remember = false;
+  const auto heap_after_a_job = [&] {
+    Finish(Create(Copies(3000)));
+    // SQLite's page cache fills up to its own limit: not ours.
+    return static_cast<double>(mallinfo2().uordblks) - static_cast<double>(sqlite3_memory_used());
+  };
+  heap_after_a_job();  // what is made once
+  const double first = heap_after_a_job();
+  double last = 0;
+  for (int n = 0; n < 4; ++n) last = heap_after_a_job();
+  EXPECT_LT(last - first, 64 << 10) << "12,000 cases, a kilobyte each, were kept";
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,148 @@
+// What a job manager refuses, and how it says so.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/server/jobs_fixture.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+
+TEST_F(JobsTest, EveryBadFieldIsNamedAtOnce) {
+  Start();
+  v1::JobSpec spec = Copies(4);
+  spec.mutable_cases()->mutable_cases(1)->mutable_copy()->set_count(0);
+  spec.mutable_cases()->mutable_cases(2)->set_provider("biultin");
+  spec.mutable_cases()->mutable_cases(2)->mutable_deadline()->set_seconds(-1);
+  spec.mutable_cases()->mutable_cases(3)->clear_problem();
+  spec.set_priority(101);
+  spec.mutable_deadline();
+  spec.mutable_case_deadline()->set_seconds(-3);
+  spec.mutable_filter()->add_ops("gem");
+  spec.mutable_filter()->add_providers("bultin");
+  (*spec.mutable_labels())["k"] = std::string(129, 'v');
+  const absl::Status status = manager_->Create(spec, "").status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  std::map<std::string, std::string> fields = Violations(status);
+  EXPECT_THAT(fields["spec.cases[1].copy.count"], HasSubstr("got 0"));
+  EXPECT_THAT(fields["spec.cases[2].provider"], HasSubstr("did you mean \"builtin\""));
+  EXPECT_THAT(fields["spec.cases[2].deadline"], HasSubstr("more than 0"));
+  EXPECT_THAT(fields["spec.priority"], HasSubstr("101"));
+  EXPECT_THAT(fields["spec.deadline"], HasSubstr("more than 0"));
+  EXPECT_THAT(fields["spec.case_deadline"], HasSubstr("more than 0"));
+  EXPECT_THAT(fields["spec.filter.ops[0]"], HasSubstr("did you mean \"gemm\""));
+  EXPECT_THAT(fields["spec.filter.providers[0]"], HasSubstr("did you mean \"builtin\""));
+  EXPECT_TRUE(fields.contains("spec.labels[\"k\"]"));
+  EXPECT_EQ(std::count_if(fields.begin(), fields.end(),
+                          [](const auto& f) { return f.first.starts_with("spec.cases[3]"); }),
+            1);
+  EXPECT_TRUE(manager_->List({})->jobs.empty());
+}
+
+TEST_F(JobsTest, RefusalOfThousandsOfFieldsFitsTrailingMetadata) {
+  Start();
+  v1::JobSpec spec = Copies(5000);
+  for (v1::CaseSpec& c : *spec.mutable_cases()->mutable_cases()) c.mutable_copy()->set_count(-1);
+  const absl::Status status = manager_->Create(spec, "").status();
+  EXPECT_LT(status.message().size(), 1200u);
+  EXPECT_LT(status.GetPayload("type.googleapis.com/google.rpc.BadRequest")->size(), 4500u);
+  EXPECT_THAT(Violations(status)["spec"], HasSubstr("more"));
+}
+
+TEST_F(JobsTest, MoreCasesThanAllowedAreRefusedBeforeAndAfterExpansion) {
+  Start();
+  EXPECT_THAT(Violations(manager_->Create(Copies(10'001), "").status())["spec.cases"],
+              HasSubstr("10001"));
+  EXPECT_THAT(Violations(manager_->Create(Copies(5'001, "all"), "").status())["spec.cases"],
+              HasSubstr("10000"));
+}
+
+TEST_F(JobsTest, UnknownSuiteAndDeviceAreNotFoundWithNearNames) {
+  Start();
+  v1::JobSpec spec;
+  spec.set_suite("smal");
+  absl::Status status = manager_->Create(spec, "").status();
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("small"));
+  spec = Copies(1);
+  spec.set_device("cpu:1");
+  status = manager_->Create(spec, "").status();
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cpu:0"));
+}
+
+TEST_F(JobsTest, CaseThatCanNeverFitIsRefusedWithBytes) {
+  cpu_->arena_bytes = 1000;
+  Start();
+  v1::JobSpec spec = Copies(2);
+  spec.mutable_cases()->mutable_cases(1)->mutable_copy()->set_count(100);
+  const absl::Status status = manager_->Create(spec, "").status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  // 100 floats in, 100 out, 16 bytes a reference.
+  EXPECT_THAT(std::string(status.message()), HasSubstr("spec.cases[1]"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("needs 2400 bytes"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("at most 1000"));
+}
+
+TEST_F(JobsTest, LongNamesAreRefused) {
+  Start();
+  v1::JobSpec spec = Copies(2);
+  spec.mutable_cases()->mutable_cases(0)->set_name(std::string(256, 'x'));
+  spec.mutable_cases()->mutable_cases(1)->set_name(std::string(257, 'x'));
+  std::map<std::string, std::string> fields = Violations(manager_->Create(spec, "").status());
+  EXPECT_EQ(fields.size(), 1u);
+  EXPECT_THAT(fields["spec.cases[1].name"], HasSubstr("at most 256 bytes, got 257"));
+  spec.set_suite(std::string(257, 'x'));
+  EXPECT_TRUE(Violations(manager_->Create(spec, "").status()).contains("spec.suite"));
+  spec.set_suite_text(Cat("name = \"", std::string(257, 'x'), "\"\ntitle = \"t\"\n",
+                          "version = \"1\"\n[[case]]\nop = \"copy\"\ncount = 8\n",
+                          "dtype = \"fp32\"\n"));
+  EXPECT_TRUE(Violations(manager_->Create(spec, "").status()).contains("spec.suite_text: name"));
+}
+
+TEST_F(JobsTest, FullQueueAsksToRetry) {
+  options_.max_waiting_jobs = 3;
+  CaseGate gate;
+  cpu_->GateBy(gate);
+  Start();
+  Create(Copies(1));
+  ASSERT_TRUE(gate.AwaitArrival());
+  for (int n = 0; n < 3; ++n) Create(Copies(1));
+  const absl::Status full = manager_->Create(Copies(1), "").status();
+  EXPECT_TRUE(absl::IsResourceExhausted(full)) << full;
+  EXPECT_TRUE(full.GetPayload("type.googleapis.com/google.rpc.RetryInfo").has_value());
+  gate.Let(4);
+  const JobPage page = *manager_->List({});
+  for (const v1::Job& job : page.jobs) Finish(job.name());
+  gate.Let(1);
+  EXPECT_EQ(Finish(Create(Copies(1))).verdict(), v1::VERDICT_PASSED) << "there is room again";
+}
+
+TEST_F(JobsTest, UnknownJobsAndSequencesAreRefused) {
+  Start();
+  EXPECT_TRUE(absl::IsNotFound(manager_->Get("jobs/none").status()));
+  EXPECT_TRUE(absl::IsNotFound(manager_->Cancel("jobs/none").status()));
+  EXPECT_TRUE(absl::IsNotFound(manager_->Delete("jobs/none")));
+  EXPECT_TRUE(absl::IsNotFound(manager_->Watch("jobs/none", 0, [] {}).status()));
+  const std::string name = Create(Copies(1));
+  const std::int64_t last = Finish(name).last_sequence();
+  EXPECT_TRUE(
+      Violations(manager_->Watch(name, last + 1, [] {}).status()).contains("after_sequence"));
+  EXPECT_TRUE(Violations(manager_->Watch(name, -1, [] {}).status()).contains("after_sequence"));
+  EXPECT_TRUE(EventReader(*manager_, name, last).Rest().empty()) << "ends at once";
+}
+
+// Its score, and what becomes of its kernels, are the daemon's own: no text may claim it.
+TEST_F(JobsTest, ASuiteOfAUsersOwnIsNotNamedSelftest) {
+  Start();
+  v1::JobSpec spec;
+  std::string text = kSmallSuite;
+  spec.set_suite_text(text.replace(text.find("small"), 5, "selftest"));
+  const auto fields = Violations(manager_->Create(spec, "").status());
+  ASSERT_TRUE(fields.contains("spec.suite_text")) << fields.size();
+  EXPECT_THAT(fields.at("spec.suite_text"), HasSubstr("selftest"));
+}
+
+}  // namespace
+}  // namespace assay

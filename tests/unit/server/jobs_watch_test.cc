@@ -1,0 +1,126 @@
+// The events of a job, as its watchers see them.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/unit/server/jobs_fixture.h"
+
+namespace assay {
+namespace {
+
+// Two runners tell of one job: its beginning must come first all the same.
+TEST_F(JobsTest, EventsOfSeveralDevicesKeepTheirOrder) {
+  AddDevice("cpu:1");
+  Start();
+  v1::JobSpec spec = Copies(1);
+  spec.set_device("cpu:*");
+  for (int n = 0; n < 100; ++n) {
+    const std::vector<v1::JobEvent> events = EventReader(*manager_, Create(spec)).Rest();
+    ASSERT_EQ(events.size(), 6u);
+    ASSERT_EQ(events[0].state_change().to(), v1::JOB_STATE_RUNNING);
+    ASSERT_TRUE(events[1].has_started());
+  }
+}
+
+TEST_F(JobsTest, StartedTellsTheCasesOfEachOperator) {
+  AddDevice("cpu:1");
+  Start();
+  v1::JobSpec spec = Copies(2);
+  v1::CaseSpec& gemm = *spec.mutable_cases()->add_cases();
+  gemm.mutable_gemm()->set_m(1);
+  gemm.mutable_gemm()->set_n(1);
+  gemm.mutable_gemm()->set_k(1);
+  gemm.set_dtype(v1::DTYPE_FP32);
+  gemm.set_provider("builtin");
+  spec.set_device("cpu:*");
+  const std::vector<v1::JobEvent> events = EventReader(*manager_, Create(spec)).Rest();
+  ASSERT_GT(events.size(), 1u);
+  const auto& counts = events[1].started().op_counts();
+  EXPECT_EQ(counts.size(), 2u);
+  EXPECT_EQ(counts.at("copy"), 4);
+  EXPECT_EQ(counts.at("gemm"), 2);
+}
+
+TEST_F(JobsTest, WatchersUnderLoadMissNothingAndSeeNothingTwice) {
+  Start();
+  constexpr int kCases = 3000;
+  const std::string name = Create(Copies(kCases));
+  std::vector<std::jthread> watchers;
+  std::atomic<int> right{0};
+  for (int n = 0; n < 6; ++n) {
+    watchers.emplace_back([&, n] {
+      // Reconnects again and again, each time after the last event it saw.
+      std::int64_t last = 0;
+      bool finished = false;
+      int results = 0;
+      while (!finished) {
+        EventReader reader(*manager_, name, last);
+        for (int taken = 0; taken < 100 * (n + 1); ++taken) {
+          const std::optional<v1::JobEvent> event = reader.Next();
+          if (!event || event->sequence() != last + 1) {
+            finished = finished || !event;
+            break;
+          }
+          ++last;
+          results += event->has_case_result() ? 1 : 0;
+          finished = event->has_finished();
+          if (finished) break;
+        }
+        if (!reader.status().ok()) return;
+      }
+      right += last == kCases + 4 && results == kCases ? 1 : 0;
+    });
+  }
+  watchers.clear();
+  EXPECT_EQ(right, 6);
+}
+
+TEST_F(JobsTest, WatcherThatDoesNotReadHoldsNothingUp) {
+  Start();
+  const std::string name = Create(Copies(2000));
+  EventReader asleep(*manager_, name);
+  ASSERT_TRUE(asleep.Next().has_value());
+  EXPECT_EQ(Finish(name).counts().passed(), 2000);
+  EXPECT_EQ(asleep.Rest().size(), 2003u) << "and it finds everything later";
+}
+
+TEST_F(JobsTest, ProgressComesToWatchersThatAreUpToDate) {
+  CaseGate gate;
+  cpu_->GateBy(gate);
+  Start();
+  const std::string name = Create(Copies(1));
+  EventReader reader(*manager_, name);
+  ASSERT_TRUE(gate.AwaitArrival());
+  reader.Next();
+  reader.Next();
+  std::jthread let([&] { gate.Let(1); });
+  reader.Rest();
+  ASSERT_FALSE(reader.progress().empty());
+  EXPECT_EQ(reader.progress()[0].name(), "copy 0");
+  EXPECT_EQ(reader.progress()[0].total(), 1);
+}
+
+// Ceilings take seconds, and would look like a kernel that hangs.
+TEST_F(JobsTest, TheFirstTimedCaseSaysThatCeilingsAreMeasured) {
+  CaseGate gate;
+  cpu_->GateBy(gate);
+  Start();
+  const auto phase = [&](v1::Mode mode) {
+    v1::JobSpec spec = Copies(1);
+    spec.set_mode(mode);
+    const std::string name = Create(spec);
+    EXPECT_TRUE(gate.AwaitArrival());
+    EventReader reader(*manager_, name);
+    reader.Next();
+    reader.Next();
+    std::jthread let([&] { gate.Let(1); });
+    reader.Rest();
+    return reader.progress().empty() ? "no progress" : reader.progress()[0].phase();
+  };
+  EXPECT_EQ(phase(v1::MODE_VALIDATE), "");
+  EXPECT_EQ(phase(v1::MODE_BENCHMARK), "measuring the ceilings of cpu:0");
+  EXPECT_EQ(phase(v1::MODE_BOTH), "");
+}
+
+}  // namespace
+}  // namespace assay
