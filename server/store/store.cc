@@ -10,6 +10,7 @@
 
 #include "kernels/numerics/cat.h"
 #include "server/base/log.h"
+#include "server/store/baseline_table.h"
 #include "server/store/store_file.h"
 #include "server/store/store_reader.h"
 #include "server/store/store_writer.h"
@@ -21,10 +22,19 @@ namespace {
 // stalls is felt by the runners and not by the memory.
 constexpr std::size_t kQueueLimit = 64;
 
+struct DeletedJob {
+  std::string name;
+};
+struct DeletedBaseline {
+  std::string name;
+};
+// What is new waits with its caller, so a pointer is enough.
+using Change =
+    std::variant<const NewJob*, DeletedJob, JobUpdate, const v1::Baseline*, DeletedBaseline>;
+
 // A write that waits, and who wants to know.
 struct Write {
-  // A new job (the caller waits, so a pointer is enough), a name to delete, an update.
-  std::variant<const NewJob*, std::string, JobUpdate> what;
+  Change what;
   Store::Done done;
 };
 
@@ -55,8 +65,14 @@ class SqliteStore final : public Store {
   const std::vector<std::string>& notices() const override { return notices_; }
 
   absl::Status CreateJob(const NewJob& job) override { return Wait(&job); }
-  absl::Status DeleteJob(std::string_view name) override { return Wait(std::string(name)); }
+  absl::Status DeleteJob(std::string_view name) override {
+    return Wait(DeletedJob{std::string(name)});
+  }
   absl::Status Apply(JobUpdate update) override { return Wait(std::move(update)); }
+  absl::Status CreateBaseline(const v1::Baseline& baseline) override { return Wait(&baseline); }
+  absl::Status DeleteBaseline(std::string_view name) override {
+    return Wait(DeletedBaseline{std::string(name)});
+  }
 
   void Submit(JobUpdate update, Done done) override {
     Enqueue(Write{std::move(update), std::move(done)});
@@ -96,6 +112,14 @@ class SqliteStore final : public Store {
     const std::lock_guard guard(reader_mutex_);
     return reader_->ResultIndices(name);
   }
+  absl::StatusOr<v1::Baseline> GetBaseline(std::string_view name) override {
+    const std::lock_guard guard(reader_mutex_);
+    return ReadBaseline(reader_->database(), name);
+  }
+  absl::StatusOr<BaselinePage> ListBaselines(std::int64_t before, int limit) override {
+    const std::lock_guard guard(reader_mutex_);
+    return ReadBaselines(reader_->database(), before, limit);
+  }
 
  private:
   void Enqueue(Write write) {
@@ -106,7 +130,7 @@ class SqliteStore final : public Store {
     changed_.notify_one();
   }
 
-  absl::Status Wait(std::variant<const NewJob*, std::string, JobUpdate> what) {
+  absl::Status Wait(Change what) {
     std::mutex mutex;
     std::condition_variable told;
     std::optional<absl::Status> answer;
@@ -139,10 +163,17 @@ class SqliteStore final : public Store {
     Database& database = writer_->database();
     if (absl::Status s = database.Exec("SAVEPOINT one"); !s.ok()) return s;
     absl::StatusOr<std::int64_t> outcome = 0;
+    const auto told = [&outcome](const absl::Status& status) {
+      if (!status.ok()) outcome = status;
+    };
     if (const auto* job = std::get_if<const NewJob*>(&write.what)) {
-      if (absl::Status s = writer_->Insert(**job); !s.ok()) outcome = s;
-    } else if (const auto* name = std::get_if<std::string>(&write.what)) {
-      if (absl::Status s = writer_->Delete(*name); !s.ok()) outcome = s;
+      told(writer_->Insert(**job));
+    } else if (const auto* gone = std::get_if<DeletedJob>(&write.what)) {
+      told(writer_->Delete(gone->name));
+    } else if (const auto* baseline = std::get_if<const v1::Baseline*>(&write.what)) {
+      told(InsertBaseline(database, **baseline));
+    } else if (const auto* old = std::get_if<DeletedBaseline>(&write.what)) {
+      told(assay::DeleteBaseline(database, old->name));
     } else {
       outcome = writer_->Apply(std::get<JobUpdate>(write.what));
     }

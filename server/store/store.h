@@ -1,5 +1,5 @@
-// The store: jobs, their results and their events, in one SQLite file that
-// survives the daemon.
+// The store: jobs, their results and their events, and baselines, in one SQLite file
+// that survives the daemon.
 //
 // One folder holds `assay.db` (WAL mode) and `assay.lock`; a Store owns the folder
 // while it lives, and a second daemon on it is refused. Writes go through one
@@ -9,8 +9,8 @@
 // Events get their sequence numbers when they are committed: from 1, without gaps,
 // in the order of submission.
 //
-// Thread-safe. Errors: NOT_FOUND (no such job), ALREADY_EXISTS (id or request_id
-// taken), RESOURCE_EXHAUSTED (disk or max_bytes full), INTERNAL (input/output,
+// Thread-safe. Errors: NOT_FOUND (no such job or baseline), ALREADY_EXISTS (id or
+// request_id taken), RESOURCE_EXHAUSTED (disk or max_bytes full), INTERNAL (input/output,
 // corruption), FAILED_PRECONDITION and PERMISSION_DENIED at opening; every message
 // names the path.
 #ifndef ASSAY_SERVER_STORE_STORE_H_
@@ -27,6 +27,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "assay/v1/baseline.pb.h"
 #include "assay/v1/job.pb.h"
 
 namespace assay {
@@ -80,6 +81,11 @@ struct JobPage {
   std::int64_t next = 0;      // `before` of the next page; 0: this was the last
 };
 
+struct BaselinePage {
+  std::vector<v1::Baseline> baselines;  // newest first, without results
+  std::int64_t next = 0;                // as JobPage's
+};
+
 class Store {
  public:
   // Called on the writer thread after the commit, in order; must be short and
@@ -121,6 +127,13 @@ class Store {
   virtual absl::StatusOr<std::vector<v1::Job>> UnfinishedJobs() = 0;
   virtual absl::StatusOr<std::vector<DevicePlan>> Plans(std::string_view name) = 0;
   virtual absl::StatusOr<std::vector<std::int32_t>> ResultIndices(std::string_view name) = 0;
+
+  // Baselines, by their whole names; writes wait until they are durable. `before`: a
+  // position, 0 from the newest.
+  virtual absl::Status CreateBaseline(const v1::Baseline& baseline) = 0;
+  virtual absl::Status DeleteBaseline(std::string_view name) = 0;
+  virtual absl::StatusOr<v1::Baseline> GetBaseline(std::string_view name) = 0;
+  virtual absl::StatusOr<BaselinePage> ListBaselines(std::int64_t before, int limit) = 0;
 };
 
 }  // namespace assay

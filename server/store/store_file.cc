@@ -52,6 +52,16 @@ CREATE TABLE openings(only INTEGER PRIMARY KEY CHECK(only = 1), time INTEGER NOT
 PRAGMA user_version = 1;
 )sql";
 
+// From version n to n + 1, in order from 1; a new file takes them all.
+constexpr const char* kMigrations[] = {
+    R"sql(
+CREATE TABLE baselines(row INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE,
+  summary BLOB NOT NULL, results BLOB NOT NULL);
+PRAGMA user_version = 2;
+)sql",
+};
+static_assert(std::size(kMigrations) + 1 == kSchemaVersion);
+
 // Above this a full check at every start would be felt; then only what is read is
 // checked, as it is read.
 constexpr std::uintmax_t kCheckedBytes = std::uintmax_t{256} << 20;
@@ -81,12 +91,17 @@ absl::Status BringUpToDate(Database& database, const std::string& path) {
   }
   const absl::StatusOr<std::int64_t> tables = database.Number("SELECT count(*) FROM sqlite_master");
   if (!tables.ok()) return tables.status();
-  if (*version != 0 || *tables != 0) {
+  if (*version < 0 || (*version == 0 && *tables != 0)) {
     return absl::FailedPreconditionError(
         Cat(path, " is a database, but no store of assayd: choose another --state-dir"));
   }
   if (absl::Status s = database.Exec("BEGIN IMMEDIATE"); !s.ok()) return s;
-  if (absl::Status s = database.Exec(kSchema); !s.ok()) return s;
+  if (*version == 0) {
+    if (absl::Status s = database.Exec(kSchema); !s.ok()) return s;
+  }
+  for (std::int64_t from = std::max<std::int64_t>(*version, 1); from < kSchemaVersion; ++from) {
+    if (absl::Status s = database.Exec(kMigrations[from - 1]); !s.ok()) return s;
+  }
   return database.Exec("COMMIT");
 }
 

@@ -15,7 +15,7 @@
 namespace assay {
 
 // Version of the schema this build writes; kept in the file as user_version.
-inline constexpr int kSchemaVersion = 1;
+inline constexpr int kSchemaVersion = 2;
 
 // Holds `assay.lock` of a folder for this process.
 class FolderLock {

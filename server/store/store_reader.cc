@@ -197,6 +197,9 @@ absl::StatusOr<std::vector<v1::JobEvent>> StoreReader::Events(std::string_view n
       if (job->spec().has_cases() || !job->spec().suite_text().empty()) {
         job->mutable_spec()->clear_source();
       }
+      if (job->spec().has_inline_baseline()) {
+        job->mutable_spec()->mutable_inline_baseline()->clear_results();
+      }
       *event.mutable_finished()->mutable_job() = *std::move(job);
     }
     event.set_job(std::string(name));

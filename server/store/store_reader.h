@@ -17,6 +17,8 @@ class StoreReader {
  public:
   static absl::StatusOr<std::unique_ptr<StoreReader>> Make(std::unique_ptr<Database> database);
 
+  Database& database() { return *database_; }
+
   // As Store's methods of the same names.
   absl::StatusOr<v1::Job> GetJob(std::string_view name);
   absl::StatusOr<v1::Job> FindRequest(std::string_view request_id);

@@ -87,11 +87,17 @@ absl::Status StoreWriter::Insert(const NewJob& job) {
   summary.set_name(job.job.name());
   *summary.mutable_create_time() = job.job.create_time();
   *summary.mutable_devices() = job.job.devices();
+  summary.set_suite_version(job.job.suite_version());
+  *summary.mutable_environment() = job.job.environment();
   // The bulk of a spec lies in a column of its own, so that a listing need not read it.
   std::string spec;
-  if (job.job.spec().has_cases() || !job.job.spec().suite_text().empty()) {
+  if (job.job.spec().has_cases() || !job.job.spec().suite_text().empty() ||
+      job.job.spec().has_inline_baseline()) {
     spec = job.job.spec().SerializeAsString();
-    summary.mutable_spec()->clear_source();
+    if (job.job.spec().suite().empty()) summary.mutable_spec()->clear_source();
+    if (summary.spec().has_inline_baseline()) {
+      summary.mutable_spec()->mutable_inline_baseline()->clear_results();
+    }
   }
   const std::string summary_blob = summary.SerializeAsString();
   const std::string findings = FindingsBlob(job.job);

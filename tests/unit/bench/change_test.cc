@@ -137,13 +137,13 @@ TEST(Change, ExactTimesAreReadByTheThreshold) {
 }
 
 TEST(Change, OneLaunchSaysOnlyWhatIsLarge) {
-  const RunTimes one{.median_seconds = 1, .samples = 1};
+  const RunTimes one{1, std::nullopt, std::nullopt, 1};
   const RunTimes steady{1, 1, 1, 100};
   EXPECT_DOUBLE_EQ(MedianUncertainty(one), kUnknownSpread);
   EXPECT_EQ(ReadChange(steady, one).value().change, Change::kAmbiguous);
-  EXPECT_EQ(ReadChange(steady, {.median_seconds = 1.1, .samples = 1}).value().change,
+  EXPECT_EQ(ReadChange(steady, {1.1, std::nullopt, std::nullopt, 1}).value().change,
             Change::kAmbiguous);
-  EXPECT_EQ(ReadChange(steady, {.median_seconds = 1.5, .samples = 1}).value().change,
+  EXPECT_EQ(ReadChange(steady, {1.5, std::nullopt, std::nullopt, 1}).value().change,
             Change::kSlower);
 }
 

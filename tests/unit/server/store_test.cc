@@ -309,5 +309,66 @@ TEST_F(StoreTest, WhatWasReportedSurvivesAKill) {
   EXPECT_EQ(store->ResultIndices("jobs/a")->size(), static_cast<std::size_t>(job->last_sequence()));
 }
 
+v1::Baseline MakeBaseline(const std::string& id, int results) {
+  v1::Baseline baseline;
+  baseline.set_name("baselines/" + id);
+  baseline.set_model("a processor");
+  baseline.set_case_count(results);
+  for (int n = 0; n < results; ++n) {
+    v1::CaseResult& result = *baseline.add_results();
+    result.set_name(absl::StrCat("case ", n));
+    result.mutable_bench()->set_median_seconds(1e-3 * (n + 1));
+  }
+  return baseline;
+}
+
+TEST_F(StoreTest, BaselinesSurviveReopeningAndAreListedWithoutTheirResults) {
+  const v1::Baseline first = MakeBaseline("first", 2);
+  {
+    auto store = Open();
+    ASSERT_TRUE(store->CreateBaseline(first).ok());
+    ASSERT_TRUE(store->CreateBaseline(MakeBaseline("second", 1)).ok());
+    ASSERT_TRUE(store->CreateBaseline(MakeBaseline("third", 1)).ok());
+    const absl::Status again = store->CreateBaseline(MakeBaseline("first", 9));
+    EXPECT_TRUE(absl::IsAlreadyExists(again)) << again;
+    EXPECT_THAT(std::string(again.message()), HasSubstr("baselines/first"));
+  }
+  auto store = Open();
+  EXPECT_TRUE(MessageDifferencer::Equals(store->GetBaseline("baselines/first").value(), first));
+  const auto page = store->ListBaselines(0, 2);
+  ASSERT_TRUE(page.ok()) << page.status();
+  ASSERT_EQ(page->baselines.size(), 2u);
+  EXPECT_EQ(page->baselines[0].name(), "baselines/third");
+  EXPECT_EQ(page->baselines[1].name(), "baselines/second");
+  EXPECT_EQ(page->baselines[0].results_size(), 0);
+  EXPECT_EQ(page->baselines[0].case_count(), 1);
+  const auto rest = store->ListBaselines(page->next, 2);
+  ASSERT_EQ(rest->baselines.size(), 1u);
+  EXPECT_EQ(rest->baselines[0].name(), "baselines/first");
+  EXPECT_EQ(rest->next, 0);
+  EXPECT_TRUE(store->DeleteBaseline("baselines/first").ok());
+  EXPECT_TRUE(absl::IsNotFound(store->DeleteBaseline("baselines/first")));
+  EXPECT_TRUE(absl::IsNotFound(store->GetBaseline("baselines/first").status()));
+}
+
+TEST_F(StoreTest, AStoreOfTheFirstVersionIsBroughtUpToDate) {
+  {
+    auto store = Open();
+    ASSERT_TRUE(store->CreateJob(MakeJob("old")).ok());
+  }
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(DatabasePath().c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db, "DROP TABLE baselines; PRAGMA user_version = 1", nullptr, nullptr,
+                         nullptr),
+            SQLITE_OK);
+  sqlite3_close(db);
+  auto store = Open();
+  ASSERT_NE(store, nullptr);
+  EXPECT_TRUE(store->notices().empty());
+  EXPECT_TRUE(store->GetJob("jobs/old").ok());
+  EXPECT_TRUE(store->CreateBaseline(MakeBaseline("new", 1)).ok());
+  EXPECT_TRUE(store->GetBaseline("baselines/new").ok());
+}
+
 }  // namespace
 }  // namespace assay

@@ -1,0 +1,28 @@
+// The table of baselines: each a row with its summary (what a listing shows) and its
+// results beside it. Few and rarely asked for, so statements are prepared at each call.
+// A baseline outlives the job it was made of. Errors as the store's.
+#ifndef ASSAY_SERVER_STORE_BASELINE_TABLE_H_
+#define ASSAY_SERVER_STORE_BASELINE_TABLE_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "assay/v1/baseline.pb.h"
+#include "server/store/sqlite.h"
+#include "server/store/store.h"
+
+namespace assay {
+
+// On the connection that writes, in the caller's transaction.
+absl::Status InsertBaseline(Database& database, const v1::Baseline& baseline);
+absl::Status DeleteBaseline(Database& database, std::string_view name);
+
+// On any connection.
+absl::StatusOr<v1::Baseline> ReadBaseline(Database& database, std::string_view name);
+absl::StatusOr<BaselinePage> ReadBaselines(Database& database, std::int64_t before, int limit);
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_STORE_BASELINE_TABLE_H_
