@@ -67,6 +67,7 @@ void AddRunCommands(CLI::App& app, Context& context);        // run, bench, subm
 void AddJobCommands(CLI::App& app, Context& context);        // watch, jobs, show, cancel, report
 void AddExplainCommand(CLI::App& app, Context& context);     // explain
 void AddCompareCommand(CLI::App& app, Context& context);     // compare
+void AddBaselineCommand(CLI::App& app, Context& context);    // baseline
 void AddInventoryCommands(CLI::App& app, Context& context);  // devices, kernels, suites, version
 
 }  // namespace assay

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "client/cli/baseline_source.h"
 #include "client/cli/context.h"
 #include "client/cli/session.h"
 #include "client/lib/case_options.h"
@@ -17,6 +18,7 @@
 #include "client/lib/patterns.h"
 #include "client/lib/text.h"
 #include "client/lib/words.h"
+#include "client/report/baseline.h"
 #include "client/report/json.h"
 
 namespace assay {
@@ -40,6 +42,8 @@ struct RunOptions {
   int priority = 0;
   std::vector<std::string> labels;
   bool resume = false;
+  std::string compare;
+  std::string threshold;
 };
 
 // A flag may be said bare (--causal), with a word (--causal false), or swept.
@@ -77,6 +81,9 @@ void AddOptions(CLI::App& run, const std::shared_ptr<RunOptions>& options) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   run.add_flag("--resume", options->resume, "after the daemon's death, run what is left");
+  text("--compare", options->compare, "BASELINE",
+       "hold each time against a stored baseline, jobs/4f2k, or a file; a slower case fails");
+  text("--threshold", options->threshold, "SHARE", "with --compare: the change that counts (5%)");
   for (const std::string& op : OperatorNames()) {
     CLI::App* sub = run.add_subcommand(op, "one or many " + op + " cases");
     options->operators[op] = sub;
@@ -149,6 +156,14 @@ void FillJob(const RunOptions& options, v1::JobSpec& spec, Problems& problems) {
       problems.Take(ParseDuration("case-deadline", options.case_deadline), duration)) {
     *spec.mutable_case_deadline() = duration;
   }
+  if (!options.threshold.empty()) {
+    double threshold = 0;
+    if (options.compare.empty()) {
+      problems.Add(absl::InvalidArgumentError("threshold: belongs to --compare"));
+    } else if (problems.Take(ParseThreshold(options.threshold), threshold)) {
+      spec.set_baseline_threshold(threshold);
+    }
+  }
   for (const std::string& label : options.labels) {
     const std::size_t equals = label.find('=');
     if (equals == std::string::npos || equals == 0) {
@@ -174,7 +189,10 @@ void FillSuite(const RunOptions& options, const std::map<std::string, bool>& giv
     const std::string& text = options.common.at(flag);
     if (flag == "provider") {
       for (std::string& word : SplitList(text)) {
-        if (word != "all") filter.add_providers(std::move(word));
+        if (word.empty()) {
+          problems.Add(absl::InvalidArgumentError("provider: an entry of the list is empty"));
+        } else if (word != "all")
+          filter.add_providers(std::move(word));
       }
     } else if (flag == "dtype") {
       for (const std::string& word : SplitList(text)) {
@@ -270,10 +288,21 @@ absl::StatusOr<v1::JobSpec> MakeSpec(const RunOptions& options, const CLI::App& 
   return spec;
 }
 
+// What a run was asked to be held against; no source where it was not.
+absl::StatusOr<v1::BaselineSource> SourceOf(const RunOptions& options) {
+  return options.compare.empty() ? v1::BaselineSource() : ParseBaselineSource(options.compare);
+}
+
 // CreateJob; where the daemon has no such suite, its answer with the near one.
-grpc::Status Create(Connection& connection, const v1::JobSpec& spec, const FollowOptions& options,
+grpc::Status Create(Connection& connection, const v1::JobSpec& plain,
+                    const v1::BaselineSource& baseline, const FollowOptions& options,
                     v1::Job* job) {
-  const grpc::Status status = CreateJob(connection, spec, options, job);
+  v1::JobSpec spec = plain;
+  if (baseline.source_case() != v1::BaselineSource::SOURCE_NOT_SET) {
+    if (grpc::Status status = SetBaseline(connection, baseline, &spec); !status.ok()) return status;
+  }
+  grpc::Status status = CreateJob(connection, spec, options, job);
+  if (baseline.source_case() != v1::BaselineSource::SOURCE_NOT_SET) status = AsMistake(status);
   if (status.error_code() != grpc::StatusCode::NOT_FOUND || spec.suite().empty()) return status;
   grpc::ClientContext call;
   SetDeadline(call);
@@ -289,7 +318,8 @@ grpc::Status Create(Connection& connection, const v1::JobSpec& spec, const Follo
                        DidYouMean(spec.suite(), known), " (assay suites)")};
 }
 
-ExitCode Submit(const Context& context, const v1::JobSpec& spec) {
+ExitCode Submit(const Context& context, const v1::JobSpec& spec,
+                const v1::BaselineSource& baseline) {
   auto format = context.ChosenFormat();
   if (!format.ok()) return context.Fail(format.status());
   auto options = context.Reconnecting();
@@ -300,7 +330,7 @@ ExitCode Submit(const Context& context, const v1::JobSpec& spec) {
     ExitCode code = ExitCode::kPassed;
     for (const auto& connection : *connections) {
       v1::Job job;
-      const grpc::Status status = Create(*connection, spec, *options, &job);
+      const grpc::Status status = Create(*connection, spec, baseline, *options, &job);
       if (!status.ok()) {
         code = context.Fail(Describe(status, connection->target()));
       } else if (*format == Format::kJson || *format == Format::kJsonl) {
@@ -314,24 +344,50 @@ ExitCode Submit(const Context& context, const v1::JobSpec& spec) {
   });
 }
 
+// Other libraries than the baseline's are what a comparison may be for: said, not refused.
+void SayOtherVersions(const Context& context, Connection& connection,
+                      const v1::BaselineSource& source, const v1::Job& job) {
+  if (source.source_case() == v1::BaselineSource::SOURCE_NOT_SET) return;
+  v1::Baseline baseline;
+  if (!FetchBaseline(connection, source, &baseline).ok()) return;
+  Run run;
+  run.job = job;
+  for (const std::string& line : OtherVersions(baseline, DescribeRun(run))) {
+    context.streams.err << "assay: another version: " << line << '\n' << std::flush;
+  }
+}
+
+std::unique_ptr<Sink> MakeBenchSink(Format format, const Surface& surface) {
+  Surface times = surface;
+  times.side_by_side = true;
+  return MakeSink(format, times);
+}
+
 void AddRunCommand(CLI::App& app, Context& context, const char* name, const char* help, bool watch,
                    v1::Mode mode = v1::MODE_UNSPECIFIED) {
+  const bool side_by_side = mode == v1::MODE_BENCHMARK;
   CLI::App* run = app.add_subcommand(name, help);
   auto options = std::make_shared<RunOptions>();
   options->default_mode = mode;
   AddOptions(*run, options);
-  run->callback([&context, run, options, watch] {
-    context.action = [&context, run, options, watch] {
+  run->callback([&context, run, options, watch, side_by_side] {
+    context.action = [&context, run, options, watch, side_by_side] {
       auto spec = MakeSpec(*options, *run);
       if (!spec.ok()) return context.Fail(spec.status());
-      if (!watch) return Submit(context, *spec);
+      const auto baseline = SourceOf(*options);
+      if (!baseline.ok()) return context.Fail(baseline.status());
+      if (!watch) return Submit(context, *spec, *baseline);
       auto connections = context.Connect();
       if (!connections.ok()) return context.Fail(connections.status());
       auto reconnecting = context.Reconnecting();
       if (!reconnecting.ok()) return context.Fail(reconnecting.status());
-      return WatchJobs(context, *std::move(connections), [&](Connection& connection, v1::Job* job) {
-        return Create(connection, *spec, *reconnecting, job);
-      });
+      const auto obtain = [&](Connection& connection, v1::Job* job) {
+        const auto status = Create(connection, *spec, *baseline, *reconnecting, job);
+        if (status.ok()) SayOtherVersions(context, connection, *baseline, *job);
+        return status;
+      };
+      return WatchJobs(context, *std::move(connections), obtain,
+                       side_by_side ? &MakeBenchSink : &MakeSink);
     };
   });
 }
@@ -340,8 +396,9 @@ void AddRunCommand(CLI::App& app, Context& context, const char* name, const char
 
 void AddRunCommands(CLI::App& app, Context& context) {
   AddRunCommand(app, context, "run", "run cases or a suite and watch the results come", true);
-  AddRunCommand(app, context, "bench", "as run --mode benchmark: timed, the last launch verified",
-                true, v1::MODE_BENCHMARK);
+  AddRunCommand(app, context, "bench",
+                "time cases, providers side by side; the last launch is verified", true,
+                v1::MODE_BENCHMARK);
   AddRunCommand(app, context, "submit", "as run, but only print the job's name", false);
 }
 

@@ -50,6 +50,13 @@ constexpr const char* kColumns[] = {"name",
                                     "bench.roof",
                                     "bench.samples",
                                     "bench.noise",
+                                    "bench.noisy",
+                                    "bench.baseline.baseline",
+                                    "bench.baseline.baseline_seconds",
+                                    "bench.baseline.ratio",
+                                    "bench.baseline.noise",
+                                    "bench.baseline.threshold",
+                                    "bench.baseline.change",
                                     "duration_seconds",
                                     "repro"};
 

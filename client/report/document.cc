@@ -124,16 +124,23 @@ void WriteMarkdown(const Report& report, std::ostream& out) {
   out << "**" << EscapeMarkdown(Summary(report)) << "**\n\n";
   for (const PublishedTable& table : PublishedTables(report)) WriteMarkdown(table, out);
   if (!PublishedTables(report).empty()) out << '\n';
-  out << "| Verdict | Case | Error/bound | Max abs | Time | Rate | Of roof | |\n"
-         "|---|---|--:|--:|--:|--:|--:|---|\n";
+  bool changes = false;  // a baseline was given
+  for (const Run& run : report.runs) {
+    for (const auto& result : run.results) changes = changes || result.bench().has_baseline();
+  }
+  out << "| Verdict | Case | Error/bound | Max abs | Time | Rate | Of roof | "
+      << (changes ? "Change | |\n" : "|\n") << "|---|---|--:|--:|--:|--:|--:|"
+      << (changes ? "---|---|\n" : "---|\n");
   for (const Run& run : report.runs) {
     for (const v1::CaseResult* result : WorstFirst(run)) {
       const Row row = RowOf(*result);
       out << "| " << row.verdict << " | " << EscapeMarkdown(row.name);
       for (const std::string* cell :
-           {&row.ratio, &row.max_abs, &row.time, &row.rate, &row.of_roof, &row.note}) {
+           {&row.ratio, &row.max_abs, &row.time, &row.rate, &row.of_roof}) {
         out << " | " << EscapeMarkdown(*cell);
       }
+      if (changes) out << " | " << EscapeMarkdown(row.change);
+      out << " | " << EscapeMarkdown(row.note);
       out << " |\n";
     }
   }

@@ -125,7 +125,16 @@ void AddStats(const v1::ErrorStats& stats, Json& json) {
   if (stats.has_worst()) json["worst_mismatch"] = MismatchJson(stats.worst());
 }
 
-Json BenchJson(const v1::BenchStats& bench) { return MessageJson(bench); }
+Json BenchJson(const v1::BenchStats& bench) {
+  Json json = MessageJson(bench);
+  if (bench.profile().empty()) json.erase("profile");
+  if (bench.has_baseline()) {
+    // The case's own name and time stand beside it.
+    json["baseline"].erase("name");
+    json["baseline"].erase("seconds");
+  }
+  return json;
+}
 
 std::string Joined(const std::set<std::string>& words) { return absl::StrJoin(words, ","); }
 
@@ -346,7 +355,14 @@ Json ReportJson(const Report& report) {
   if (report.runs.size() == 1 && first != nullptr) {
     json["state"] = Word(first->state());
     if (first->verdict() != 0) json["verdict"] = Word(first->verdict());
-    if (first->has_end_time()) json["duration_seconds"] = absl::ToDoubleSeconds(Elapsed(*first));
+    // What a later run must have in common to be held against this one.
+    for (const char* key : {"host", "model", "driver_version"}) {
+      const auto known = first->environment().find(key);
+      if (known != first->environment().end()) json[key] = known->second;
+    }
+    if (!first->suite_version().empty()) json["suite_version"] = first->suite_version();
+    if (first->has_end_time() && first->has_start_time())
+      json["duration_seconds"] = absl::ToDoubleSeconds(Elapsed(*first));
   }
   if (!findings.empty()) json["findings"] = std::move(findings);
   const Counts counts = CountOf(report);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/lib/words.h"
+#include "client/report/comparison.h"
 #include "client/report/units.h"
 
 namespace assay {
@@ -81,6 +82,7 @@ void FillBench(const v1::CaseResult& result, Row& row) {
   }
   if (bench.has_efficiency()) row.of_roof = PercentText(bench.efficiency());
   if (in_cache) row.of_roof = "in cache";
+  if (bench.has_baseline()) row.change = ChangeText(bench.baseline());
 }
 
 int Rank(v1::Verdict verdict) {
@@ -127,6 +129,16 @@ Row RowOf(const v1::CaseResult& result) {
   if (LookCloser(result)) {
     absl::StrAppend(&row.note, row.note.empty() ? "" : "; ", "look closer: below ",
                     PercentText(kLowEfficiency));
+  }
+  if (result.bench().noisy()) {
+    absl::StrAppend(&row.note, row.note.empty() ? "" : "; ", "noisy",
+                    result.bench().has_noise()
+                        ? absl::StrCat(": ± ", PercentText(result.bench().noise()))
+                        : "");
+  }
+  // A failure says it in its finding.
+  if (!row.change.empty() && result.verdict() != v1::VERDICT_FAILED) {
+    absl::StrAppend(&row.note, row.note.empty() ? "" : "; ", row.change);
   }
   return row;
 }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/report/published.h"
+#include "client/report/side_by_side.h"
 #include "client/report/units.h"
 
 namespace assay {
@@ -95,6 +96,10 @@ class TableSink : public Sink {
     const bool quiet =
         result.verdict() == v1::VERDICT_UNSUPPORTED || result.verdict() == v1::VERDICT_SKIPPED;
     if (!plain && !quiet) ++ops_[OpOf(result.spec())].bad;
+    if (surface_.side_by_side && (plain || quiet || result.verdict() == v1::VERDICT_PASSED)) {
+      Redraw();  // its row comes with those of the other providers
+      return;
+    }
     if (surface_.live && !surface_.every_row && TotalCases() > static_cast<int>(kMostPassedRows) &&
         (plain || quiet)) {
       held_.push_back(std::move(shown));
@@ -115,6 +120,7 @@ class TableSink : public Sink {
   void OnEnd(const Report& report) override {
     Erase();
     ShowHeld(report);
+    if (surface_.side_by_side) WriteSideBySide(report, surface_);
     for (const Run& run : report.runs) {
       for (const auto& finding : run.job.findings()) {
         surface_.out << "  " << finding.reason() << "  " << finding.message() << '\n';

@@ -1,0 +1,110 @@
+#include "client/cli/baseline_source.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/strip.h"
+#include "client/cli/session.h"
+#include "client/lib/parse.h"
+#include "client/report/baseline.h"
+
+namespace assay {
+namespace {
+
+constexpr char kBaselines[] = "baselines/";
+constexpr char kJobs[] = "jobs/";
+
+bool IsFile(const std::string& word) {
+  return word.find('/') != std::string::npos || word.ends_with(".json");
+}
+
+// What a comparison needs of a result.
+v1::CaseResult Timing(v1::CaseResult result) {
+  result.clear_stats();
+  result.clear_provenance();
+  result.clear_probes();
+  result.clear_criteria();
+  result.clear_inputs();
+  result.clear_checksum();
+  result.clear_slices();
+  result.clear_phases();
+  result.mutable_spec()->clear_golden();
+  result.mutable_spec()->clear_published();
+  return result;
+}
+
+}  // namespace
+
+std::string BaselineName(const std::string& name) {
+  return name.starts_with(kBaselines) ? name : kBaselines + name;
+}
+
+absl::StatusOr<v1::BaselineSource> ParseBaselineSource(const std::string& word) {
+  v1::BaselineSource source;
+  if (word.starts_with(kBaselines) || word.starts_with(kJobs)) {
+    source.set_name(word);
+  } else if (IsFile(word)) {
+    auto baseline = ReadBaselineFile(word);
+    if (!baseline.ok()) return baseline.status();
+    *source.mutable_inline_() = *std::move(baseline);
+  } else {
+    source.set_name(BaselineName(word));
+  }
+  return source;
+}
+
+grpc::Status FetchBaseline(Connection& connection, const v1::BaselineSource& source,
+                           v1::Baseline* baseline) {
+  if (source.has_inline_()) {
+    *baseline = source.inline_();
+    return grpc::Status::OK;
+  }
+  grpc::ClientContext call;
+  SetDeadline(call);
+  if (!source.name().starts_with(kJobs)) {
+    v1::GetBaselineRequest request;
+    request.set_name(source.name());
+    return connection.stub().GetBaseline(&call, request, baseline);
+  }
+  Run run;
+  v1::GetJobRequest request;
+  request.set_name(source.name());
+  grpc::Status status = connection.stub().GetJob(&call, request, &run.job);
+  if (!status.ok()) return status;
+  status = FetchResults(connection, source.name(), &run.results);
+  if (!status.ok()) return status;
+  *baseline = DescribeRun(run);
+  baseline->set_name(source.name());
+  for (v1::CaseResult& result : run.results) {
+    if (result.bench().has_median_seconds()) *baseline->add_results() = Timing(std::move(result));
+  }
+  baseline->set_case_count(baseline->results_size());
+  return grpc::Status::OK;
+}
+
+grpc::Status SetBaseline(Connection& connection, const v1::BaselineSource& source,
+                         v1::JobSpec* spec) {
+  if (source.name().starts_with(kBaselines)) {
+    spec->set_baseline(source.name());
+    return grpc::Status::OK;
+  }
+  return FetchBaseline(connection, source, spec->mutable_inline_baseline());
+}
+
+absl::StatusOr<double> ParseThreshold(const std::string& text) {
+  absl::string_view digits = text;
+  const bool percent = absl::ConsumeSuffix(&digits, "%");
+  auto value = ParseNumber("threshold", {digits.data(), digits.size()});
+  if (!value.ok()) {
+    return absl::InvalidArgumentError("threshold: must be a share such as 5% or 0.05, got \"" +
+                                      text + "\"");
+  }
+  return percent ? *value / 100 : *value;
+}
+
+grpc::Status AsMistake(const grpc::Status& status) {
+  if (status.error_code() != grpc::StatusCode::FAILED_PRECONDITION) return status;
+  return {grpc::StatusCode::INVALID_ARGUMENT, status.error_message()};
+}
+
+}  // namespace assay

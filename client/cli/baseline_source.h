@@ -1,0 +1,38 @@
+// Where times are, by what people call it: "baselines/nightly" or "nightly" in the
+// daemon's store, "jobs/4f2k", or a file (a path with a '/', or a name that ends in .json)
+// that holds a baseline or the JSON report of a benchmark.
+#ifndef ASSAY_CLIENT_CLI_BASELINE_SOURCE_H_
+#define ASSAY_CLIENT_CLI_BASELINE_SOURCE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "assay/v1/service.pb.h"
+#include "client/lib/connection.h"
+
+namespace assay {
+
+// "nightly" -> "baselines/nightly".
+std::string BaselineName(const std::string& name);
+
+// The source that a word means; a file is read. INVALID_ARGUMENT as ReadBaselineFile.
+absl::StatusOr<v1::BaselineSource> ParseBaselineSource(const std::string& word);
+
+// The baseline with its results, wherever it is. A job's holds all of its timed cases.
+grpc::Status FetchBaseline(Connection& connection, const v1::BaselineSource& source,
+                           v1::Baseline* baseline);
+
+// Puts the source into the job's spec; a job's times are fetched for it.
+grpc::Status SetBaseline(Connection& connection, const v1::BaselineSource& source,
+                         v1::JobSpec* spec);
+
+// "5%", "0.05". INVALID_ARGUMENT begins with "threshold".
+absl::StatusOr<double> ParseThreshold(const std::string& text);
+
+// A refusal because the two sides are of different kinds is the caller's mistake, as a
+// malformed request is: it becomes INVALID_ARGUMENT. Other statuses stay.
+grpc::Status AsMistake(const grpc::Status& status);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_CLI_BASELINE_SOURCE_H_

@@ -1,0 +1,186 @@
+#include "client/report/baseline.h"
+
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/lib/case_options.h"
+#include "client/lib/text.h"
+#include "client/lib/words.h"
+#include "client/report/from_json.h"
+
+namespace assay {
+namespace {
+
+constexpr char kBaselineSchema[] = "assay.baseline/v1";
+constexpr char kReportSchema[] = "assay.report/v1";
+constexpr std::uintmax_t kMostBytes = std::uintmax_t{512} << 20;
+
+absl::Status Bad(const std::string& name, std::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ", View(what)));
+}
+
+std::string Text(const Json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : "";
+}
+
+absl::Status CheckSchema(const Json& document, const std::string& name) {
+  if (!document.is_object()) return Bad(name, "is no baseline: must be a JSON object");
+  const std::string schema = Text(document, "schema");
+  if (schema == kBaselineSchema || schema == kReportSchema) return absl::OkStatus();
+  const std::string known = absl::StrCat(kBaselineSchema, " or ", kReportSchema);
+  for (const char* family : {"assay.baseline/", "assay.report/"}) {
+    if (schema.starts_with(family)) {
+      return Bad(name, absl::StrCat("has the schema \"", schema,
+                                    "\", which this assay does not "
+                                    "know: it reads ",
+                                    known));
+    }
+  }
+  return Bad(name, absl::StrCat("is no baseline: its \"schema\" must be ", known,
+                                schema.empty() ? ", and it has none" : ", got \"", schema,
+                                schema.empty() ? "" : "\""));
+}
+
+// The case that a test of a report tells of.
+absl::Status FillCase(const Json& test, const std::string& path, v1::CaseResult& result) {
+  const std::string op = Text(test, "op");
+  const auto* field = v1::CaseSpec::descriptor()->FindFieldByName(op);
+  const auto* problem = v1::CaseSpec::descriptor()->FindOneofByName("problem");
+  if (field == nullptr || field->containing_oneof() != problem) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ".op: unknown operator \"", op, "\"", KnownWords(op, OperatorNames())));
+  }
+  // Fields of the result and of its spec that a test has under their own names; a word of
+  // the verdict is the one that is needed of what is not the spec's.
+  Json of_spec = Json::object();
+  for (const char* key : {"provider", "dtype", "out_dtype", "pattern", "seed"}) {
+    if (test.contains(key)) of_spec[key] = test[key];
+  }
+  of_spec["name"] = Text(test, "name");
+  of_spec[op] = test.contains("shape") ? test["shape"] : Json::object();
+  Json of_result = Json::object();
+  for (const char* key : {"name", "index", "device", "verdict", "implementation", "findings"}) {
+    if (test.contains(key)) of_result[key] = test[key];
+  }
+  of_result["bench"] = test["bench"];
+  of_result["bench"].erase("baseline");
+  if (absl::Status s = FillFromJson(of_result, path, result); !s.ok()) return s;
+  return FillFromJson(of_spec, path, *result.mutable_spec());
+}
+
+}  // namespace
+
+Json BaselineSummaryJson(const v1::Baseline& baseline) {
+  Json json = MessageJson(baseline);
+  json.erase("results");
+  return json;
+}
+
+Json BaselineJson(const v1::Baseline& baseline) {
+  Json json;
+  json["schema"] = kBaselineSchema;
+  const Json summary = BaselineSummaryJson(baseline);
+  for (const auto& [key, value] : summary.items()) json[key] = value;
+  json["tests"] = Json::array();
+  const Run run;
+  for (const v1::CaseResult& result : baseline.results()) {
+    Json test = TestJson(run, result);
+    // What a case was verified by is not what it took.
+    for (const char* key : {"target", "criterion", "atol", "rtol", "repro"}) test.erase(key);
+    json["tests"].push_back(std::move(test));
+  }
+  return json;
+}
+
+absl::StatusOr<v1::Baseline> ParseBaseline(std::string_view text, const std::string& name) {
+  const Json document = Json::parse(text, nullptr, false);
+  if (document.is_discarded()) return Bad(name, "is no baseline: not JSON");
+  if (absl::Status s = CheckSchema(document, name); !s.ok()) return s;
+  v1::Baseline baseline;
+  const bool report = Text(document, "schema") == kReportSchema;
+  Json summary = document;
+  summary.erase("tests");
+  if (report && Text(document, "model").empty()) summary["model"] = Text(document, "gpu");
+  // A report of several devices or suites joins them with commas.
+  if (absl::Status s = FillFromJson(summary, "", baseline); !s.ok()) return Bad(name, {s.message().data(), s.message().size()});
+  baseline.set_name(name);
+  const auto tests = document.find("tests");
+  if (tests == document.end() || !tests->is_array()) return Bad(name, "tests: must be a list");
+  std::set<std::string> devices;
+  for (std::size_t n = 0; n < tests->size(); ++n) {
+    const Json& test = (*tests)[n];
+    const std::string path = absl::StrCat("tests[", n, "]");
+    if (!test.is_object()) return Bad(name, absl::StrCat(path, ": must be an object"));
+    if (!test.contains("bench") || !test["bench"].is_object() ||
+        !test["bench"].contains("median_seconds")) {
+      continue;
+    }
+    devices.insert(Text(test, "target") + " " + Text(test, "device"));
+    if (absl::Status s = FillCase(test, path, *baseline.add_results()); !s.ok()) {
+      return Bad(name, {s.message().data(), s.message().size()});
+    }
+  }
+  if (devices.size() > 1) {
+    return Bad(name, absl::StrCat("has times of ", devices.size(), " devices (",
+                                  absl::StrJoin(devices, ", "), "): a baseline is of one"));
+  }
+  if (baseline.results().empty()) {
+    return Bad(name, "has no times: none of its tests was a benchmark");
+  }
+  baseline.set_case_count(baseline.results_size());
+  return baseline;
+}
+
+absl::StatusOr<v1::Baseline> ReadBaselineFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return Bad(path, "cannot be read");
+  const auto size = static_cast<std::uintmax_t>(file.tellg());
+  if (size > kMostBytes) return Bad(path, "is too large for a baseline: above 512 MiB");
+  file.seekg(0);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return Bad(path, "cannot be read");
+  return ParseBaseline(text.str(), path);
+}
+
+std::vector<std::string> OtherVersions(const v1::Baseline& baseline, const v1::Baseline& current) {
+  std::map<std::string, std::pair<std::string, std::string>> versions;
+  for (const auto& [name, version] : baseline.versions()) versions[name].first = version;
+  for (const auto& [name, version] : current.versions()) versions[name].second = version;
+  std::vector<std::string> lines;
+  for (const auto& [name, both] : versions) {
+    const auto& [was, is] = both;
+    // What only one side has was not used, or not told.
+    if (was.empty() || is.empty() || was == is || name == "assay") continue;
+    lines.push_back(absl::StrCat(name, " ", was, " there, ", is, " here"));
+  }
+  return lines;
+}
+
+v1::Baseline DescribeRun(const Run& run) {
+  v1::Baseline baseline;
+  baseline.set_job(run.job.name());
+  if (run.job.devices_size() > 0) baseline.set_device(run.job.devices(0));
+  baseline.set_suite(run.job.suite());
+  baseline.set_suite_version(run.job.suite_version());
+  for (const auto& [key, value] : run.job.environment()) {
+    if (key == "model") {
+      baseline.set_model(value);
+    } else if (key == "driver_version") {
+      baseline.set_driver_version(value);
+    } else if (key == "host") {
+      baseline.set_host(value);
+    } else {
+      (*baseline.mutable_versions())[key] = value;
+    }
+  }
+  return baseline;
+}
+
+}  // namespace assay

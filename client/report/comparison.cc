@@ -1,0 +1,191 @@
+#include "client/report/comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "client/lib/words.h"
+#include "client/report/csv.h"
+#include "client/report/document.h"
+#include "client/report/units.h"
+
+namespace assay {
+namespace {
+
+constexpr std::size_t kMostNames = 20;  // of cases that only one side has, in a table
+
+int Rank(v1::Change change) {
+  switch (change) {
+    case v1::CHANGE_SLOWER:
+      return 0;
+    case v1::CHANGE_AMBIGUOUS:
+      return 1;
+    case v1::CHANGE_FASTER:
+      return 2;
+    case v1::CHANGE_SAME:
+      return 3;
+    default:
+      return 4;
+  }
+}
+
+std::vector<std::string> CellsOf(const v1::BaselineChange& change) {
+  return {Word(change.change()),
+          change.name(),
+          SecondsText(change.baseline_seconds()),
+          SecondsText(change.seconds()),
+          absl::StrFormat("%.3f", change.ratio()),
+          "± " + PercentText(change.noise())};
+}
+const std::vector<std::string> kHeadings = {"CHANGE", "CASE", "BASELINE", "NOW", "RATIO", "NOISE"};
+constexpr std::size_t kFirstNumber = 2;  // columns from here on are set right
+
+void WriteTable(const Comparison& comparison, std::ostream& out) {
+  const auto changes = WorstFirst(comparison);
+  std::vector<std::vector<std::string>> rows = {kHeadings};
+  for (const auto* change : changes) rows.push_back(CellsOf(*change));
+  std::vector<std::size_t> widths(kHeadings.size());
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], DisplayWidth(row[i]));
+    }
+  }
+  for (const auto& row : rows) {
+    std::string line = " ";
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      absl::StrAppend(&line, " ",
+                      i < kFirstNumber ? PadRight(row[i], widths[i]) : PadLeft(row[i], widths[i]),
+                      " ");
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out << line << '\n';
+  }
+  const auto list = [&out](const std::vector<std::string>& names, const std::string& where) {
+    for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
+      out << "  only in " << where << ": " << names[i] << '\n';
+    }
+    if (names.size() > kMostNames) {
+      out << "  … and " << CountText(static_cast<std::int64_t>(names.size() - kMostNames))
+          << " more only in " << where << '\n';
+    }
+  };
+  list(comparison.missing, comparison.baseline);
+  list(comparison.added, comparison.current);
+  out << comparison.current << " against " << comparison.baseline << ": " << ChangeSummary(changes)
+      << '\n';
+}
+
+Json ChangeJson(const v1::BaselineChange& change) {
+  Json json;
+  json["name"] = change.name();
+  const Json fields = MessageJson(change);
+  for (const auto& [key, value] : fields.items()) json[key] = value;
+  return json;
+}
+
+Json Document(const Comparison& comparison) {
+  Json json;
+  json["schema"] = "assay.comparison/v1";
+  json["baseline"] = comparison.baseline;
+  json["current"] = comparison.current;
+  std::map<v1::Change, int> counts;
+  for (const auto& change : comparison.changes) ++counts[change.change()];
+  for (const v1::Change change :
+       {v1::CHANGE_SLOWER, v1::CHANGE_AMBIGUOUS, v1::CHANGE_FASTER, v1::CHANGE_SAME}) {
+    json[Word(change)] = counts[change];
+  }
+  json["changes"] = Json::array();
+  for (const auto* change : WorstFirst(comparison)) json["changes"].push_back(ChangeJson(*change));
+  json["missing"] = comparison.missing;
+  json["added"] = comparison.added;
+  return json;
+}
+
+void WriteCsv(const Comparison& comparison, std::ostream& out) {
+  constexpr const char* kColumns[] = {"name",    "change", "baseline", "baseline_seconds",
+                                      "seconds", "ratio",  "noise",    "threshold"};
+  out << absl::StrJoin(kColumns, ",") << "\r\n";
+  for (const auto* change : WorstFirst(comparison)) {
+    const Json json = ChangeJson(*change);
+    std::vector<std::string> cells;
+    for (const char* column : kColumns) {
+      const auto it = json.find(column);
+      cells.push_back(it == json.end()  ? ""
+                      : it->is_string() ? CsvField(it->get<std::string>())
+                                        : Compact(*it));
+    }
+    out << absl::StrJoin(cells, ",") << "\r\n";
+  }
+}
+
+void WriteMarkdown(const Comparison& comparison, std::ostream& out) {
+  out << "## " << EscapeMarkdown(comparison.current) << " against "
+      << EscapeMarkdown(comparison.baseline) << "\n\n**" << ChangeSummary(WorstFirst(comparison))
+      << "**\n\n"
+      << "| Change | Case | Baseline | Now | Ratio | Noise |\n|---|---|--:|--:|--:|--:|\n";
+  for (const auto* change : WorstFirst(comparison)) {
+    for (const std::string& cell : CellsOf(*change)) out << "| " << EscapeMarkdown(cell) << ' ';
+    out << "|\n";
+  }
+}
+
+}  // namespace
+
+std::vector<const v1::BaselineChange*> WorstFirst(const Comparison& comparison) {
+  std::vector<const v1::BaselineChange*> changes;
+  for (const auto& change : comparison.changes) changes.push_back(&change);
+  std::stable_sort(changes.begin(), changes.end(), [](const auto* a, const auto* b) {
+    if (Rank(a->change()) != Rank(b->change())) return Rank(a->change()) < Rank(b->change());
+    return a->ratio() > b->ratio();
+  });
+  return changes;
+}
+
+std::string ChangeText(const v1::BaselineChange& change) {
+  const std::string word = Word(change.change());
+  if (change.change() == v1::CHANGE_SAME) return word;
+  std::string text = absl::StrFormat("%s %.3f×", word, change.ratio());
+  if (change.change() == v1::CHANGE_AMBIGUOUS) {
+    absl::StrAppend(&text, " ± ", PercentText(change.noise()));
+  }
+  return text;
+}
+
+std::string ChangeSummary(const std::vector<const v1::BaselineChange*>& changes) {
+  if (changes.empty()) return "no case in common";
+  std::map<v1::Change, int> counts;
+  for (const auto* change : changes) ++counts[change->change()];
+  return absl::StrFormat("%d slower, %d ambiguous, %d faster, %d same (threshold %s)",
+                         counts[v1::CHANGE_SLOWER], counts[v1::CHANGE_AMBIGUOUS],
+                         counts[v1::CHANGE_FASTER], counts[v1::CHANGE_SAME],
+                         PercentText(changes.front()->threshold()));
+}
+
+void WriteComparison(const Comparison& comparison, Format format, std::ostream& out) {
+  switch (format) {
+    case Format::kTable:
+      WriteTable(comparison, out);
+      break;
+    case Format::kJson:
+      out << Indented(Document(comparison)) << '\n';
+      break;
+    case Format::kJsonl:
+      for (const auto* change : WorstFirst(comparison)) out << Compact(ChangeJson(*change)) << '\n';
+      break;
+    case Format::kCsv:
+      WriteCsv(comparison, out);
+      break;
+    case Format::kMarkdown:
+      WriteMarkdown(comparison, out);
+      break;
+    case Format::kJunit:
+    case Format::kHtml:
+      break;
+  }
+  out << std::flush;
+}
+
+}  // namespace assay

@@ -1,0 +1,38 @@
+// Comparison: times held against a baseline's, as tables and documents for people and
+// programs. Worst first: slower, ambiguous, faster, same; among equals the larger change.
+#ifndef ASSAY_CLIENT_REPORT_COMPARISON_H_
+#define ASSAY_CLIENT_REPORT_COMPARISON_H_
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "assay/v1/service.pb.h"
+#include "client/report/json.h"
+#include "client/report/report.h"
+
+namespace assay {
+
+struct Comparison {
+  std::string baseline;  // as messages name it
+  std::string current;
+  std::vector<v1::BaselineChange> changes;  // in the order of `current`
+  std::vector<std::string> missing;         // cases of the baseline alone
+  std::vector<std::string> added;           // cases of `current` alone
+};
+
+// Changes, worst first.
+std::vector<const v1::BaselineChange*> WorstFirst(const Comparison& comparison);
+
+// "slower 1.103×", "same", "ambiguous 1.03× ± 4 %": a change in a few words.
+std::string ChangeText(const v1::BaselineChange& change);
+
+// "2 slower, 1 ambiguous, 0 faster, 30 same, beyond 5 %".
+std::string ChangeSummary(const std::vector<const v1::BaselineChange*>& changes);
+
+// Writes it as table, json, jsonl, csv or markdown; other formats write nothing.
+void WriteComparison(const Comparison& comparison, Format format, std::ostream& out);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_REPORT_COMPARISON_H_

@@ -1,0 +1,247 @@
+#include "client/report/side_by_side.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/lib/words.h"
+#include "client/report/row.h"
+#include "client/report/units.h"
+
+namespace assay {
+namespace {
+
+constexpr std::size_t kGap = 3;  // [columns] between groups
+
+// One provider's of one case.
+struct Cell {
+  std::string time, rate, best, change;
+  std::string instead;              // of all of them: "FAILED bound", "unsupported"
+  std::optional<double> seconds{};  // that may be ranked
+};
+
+// A case, whoever's kernel runs it.
+struct Line {
+  std::string name;
+  std::map<std::string, Cell> cells;  // by provider
+};
+
+// The case's name without the provider, and what else tells results apart.
+std::string NameOf(const Report& report, const Run& run, const v1::CaseResult& result) {
+  const v1::CaseSpec& spec = result.spec();
+  std::string name = result.name();
+  const std::string suffix = " " + spec.provider();
+  if (const std::size_t at = name.rfind(suffix); at != std::string::npos) {
+    const std::size_t end = at + suffix.size();
+    if (end == name.size() || name[end] == ' ') name.erase(at, suffix.size());
+  }
+  if (run.job.devices_size() > 1) absl::StrAppend(&name, " ", result.device());
+  if (report.runs.size() > 1) absl::StrAppend(&name, " ", run.target);
+  return name;
+}
+
+Cell CellOf(const v1::CaseResult& result) {
+  Cell cell;
+  const Row row = RowOf(result);
+  const v1::BenchStats& bench = result.bench();
+  const bool slow_only =
+      result.verdict() == v1::VERDICT_FAILED && result.findings_size() > 0 &&
+      std::all_of(result.findings().begin(), result.findings().end(), [](const auto& finding) {
+        return finding.reason() == "slower" || finding.reason() == "efficiency";
+      });
+  if (bench.has_median_seconds() && (result.verdict() == v1::VERDICT_PASSED || slow_only)) {
+    cell.time = row.time;
+    cell.rate = row.rate;
+    cell.change = row.change;
+    cell.seconds = bench.median_seconds();
+    if (bench.noisy()) absl::StrAppend(&cell.time, "~");
+    return cell;
+  }
+  cell.instead = row.verdict;
+  if (result.verdict() != v1::VERDICT_UNSUPPORTED && result.findings_size() > 0) {
+    absl::StrAppend(&cell.instead, " ", result.findings(0).reason());
+  }
+  return cell;
+}
+
+struct Table {
+  std::vector<std::string> providers;  // in the order of their first case
+  std::vector<Line> lines;             // likewise
+  bool changes = false;
+  bool noisy = false;
+};
+
+Table Collect(const Report& report) {
+  Table table;
+  std::map<std::string, std::size_t> at;  // case -> its lines' index, the last of them
+  for (const Run& run : report.runs) {
+    for (const v1::CaseResult& result : run.results) {
+      const std::string& provider = result.spec().provider();
+      if (std::find(table.providers.begin(), table.providers.end(), provider) ==
+          table.providers.end()) {
+        table.providers.push_back(provider);
+      }
+      const std::string name = NameOf(report, run, result);
+      const auto found = at.find(name);
+      // The same name again, as with several seeds, is another line.
+      const bool fresh = found == at.end() || table.lines[found->second].cells.contains(provider);
+      if (fresh) {
+        at[name] = table.lines.size();
+        table.lines.push_back({name, {}});
+      }
+      table.changes = table.changes || result.bench().has_baseline();
+      table.noisy = table.noisy || result.bench().noisy();
+      table.lines[at[name]].cells[provider] = CellOf(result);
+    }
+  }
+  for (Line& line : table.lines) {
+    std::optional<double> best;
+    for (const auto& [provider, cell] : line.cells) {
+      if (cell.seconds && (!best || *cell.seconds < *best)) best = cell.seconds;
+    }
+    for (auto& [provider, cell] : line.cells) {
+      if (cell.seconds) cell.best = absl::StrFormat("%.2f×", *cell.seconds / *best);
+    }
+  }
+  return table;
+}
+
+// The columns of a group; the ratio means something from two providers on.
+struct Column {
+  const char* heading;
+  std::string Cell::*cell;
+};
+std::vector<Column> ColumnsOf(const Table& table) {
+  std::vector<Column> columns = {{"TIME", &Cell::time}, {"RATE", &Cell::rate}};
+  if (table.providers.size() > 1) columns.push_back({"OF BEST", &Cell::best});
+  if (table.changes) columns.push_back({"CHANGE", &Cell::change});
+  return columns;
+}
+
+struct Group {
+  std::vector<std::size_t> widths;
+  std::size_t width = 0;
+};
+
+// Wide enough for its columns and for what stands in place of them.
+Group Measure(const Table& table, const std::vector<Column>& columns,
+              const std::vector<std::string>& providers) {
+  Group group;
+  for (const Column& column : columns) group.widths.push_back(DisplayWidth(column.heading));
+  std::size_t least = 0;
+  for (const std::string& provider : providers) {
+    if (providers.size() == 1) least = std::max(least, DisplayWidth(provider));
+    for (const Line& line : table.lines) {
+      const auto cell = line.cells.find(provider);
+      if (cell == line.cells.end()) continue;
+      least = std::max(least, DisplayWidth(cell->second.instead));
+      for (std::size_t i = 0; i < columns.size(); ++i) {
+        group.widths[i] = std::max(group.widths[i], DisplayWidth(cell->second.*(columns[i].cell)));
+      }
+    }
+  }
+  const auto total = [&group] {
+    std::size_t sum = 2 * (group.widths.size() - 1);
+    for (const std::size_t width : group.widths) sum += width;
+    return sum;
+  };
+  if (total() < least) group.widths.front() += least - total();
+  group.width = total();
+  return group;
+}
+
+std::string Text(const Cell* cell, const std::vector<Column>& columns, const Group& group) {
+  if (cell == nullptr) return std::string(group.width, ' ');
+  if (!cell->instead.empty()) return PadRight(cell->instead, group.width);
+  std::string text;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    absl::StrAppend(&text, i == 0 ? "" : "  ", PadLeft(cell->*(columns[i].cell), group.widths[i]));
+  }
+  return text;
+}
+
+std::string Headings(const std::vector<Column>& columns, const Group& group) {
+  std::string text;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    absl::StrAppend(&text, i == 0 ? "" : "  ", PadLeft(columns[i].heading, group.widths[i]));
+  }
+  return text;
+}
+
+void Put(std::string line, std::ostream& out) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  out << line << '\n';
+}
+
+// A group beside a group.
+bool WriteWide(const Table& table, const std::vector<Column>& columns, std::size_t name_width,
+               std::size_t room, std::ostream& out) {
+  std::vector<Group> groups;
+  std::size_t total = 2 + name_width;
+  for (const std::string& provider : table.providers) {
+    groups.push_back(Measure(table, columns, {provider}));
+    total += kGap + groups.back().width;
+  }
+  if (room > 0 && total > room) return false;
+  const std::string gap(kGap, ' ');
+  std::string names = "  " + std::string(name_width, ' ');
+  std::string headings = "  " + PadRight("CASE", name_width);
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    absl::StrAppend(&names, gap, PadRight(table.providers[i], groups[i].width));
+    absl::StrAppend(&headings, gap, Headings(columns, groups[i]));
+  }
+  Put(names, out);
+  Put(headings, out);
+  for (const Line& line : table.lines) {
+    std::string text = "  " + PadRight(line.name, name_width);
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      const auto cell = line.cells.find(table.providers[i]);
+      absl::StrAppend(&text, gap,
+                      Text(cell == line.cells.end() ? nullptr : &cell->second, columns, groups[i]));
+    }
+    Put(text, out);
+  }
+  return true;
+}
+
+// A line a provider under the case's name.
+void WriteTall(const Table& table, const std::vector<Column>& columns, std::ostream& out) {
+  const Group group = Measure(table, columns, table.providers);
+  std::size_t width = 0;
+  for (const std::string& provider : table.providers) {
+    width = std::max(width, DisplayWidth(provider));
+  }
+  Put("  CASE", out);
+  Put("    " + std::string(width, ' ') + "  " + Headings(columns, group), out);
+  for (const Line& line : table.lines) {
+    Put("  " + line.name, out);
+    for (const std::string& provider : table.providers) {
+      const auto cell = line.cells.find(provider);
+      if (cell == line.cells.end()) continue;
+      Put("    " + PadRight(provider, width) + "  " + Text(&cell->second, columns, group), out);
+    }
+  }
+}
+
+}  // namespace
+
+void WriteSideBySide(const Report& report, const Surface& surface) {
+  const Table table = Collect(report);
+  if (table.lines.empty()) return;
+  const std::vector<Column> columns = ColumnsOf(table);
+  std::size_t name_width = DisplayWidth("CASE");
+  for (const Line& line : table.lines) name_width = std::max(name_width, DisplayWidth(line.name));
+  const auto room = static_cast<std::size_t>(std::max(surface.width, 0));
+  if (!WriteWide(table, columns, name_width, room, surface.out)) {
+    WriteTall(table, columns, surface.out);
+  }
+  if (table.noisy) surface.out << "  ~ noisy: its launches did not settle\n";
+}
+
+}  // namespace assay

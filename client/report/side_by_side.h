@@ -1,0 +1,21 @@
+// Times side by side: a row a case, a column group a provider, the best first where they
+// can be ranked. A case whose output does not verify is not ranked: its group says why.
+#ifndef ASSAY_CLIENT_REPORT_SIDE_BY_SIDE_H_
+#define ASSAY_CLIENT_REPORT_SIDE_BY_SIDE_H_
+
+#include "client/report/report.h"
+
+namespace assay {
+
+// Writes the table of all timed cases to the surface, a line of headings above, each
+// ending in a newline; nothing where there is none. Groups that do not fit its width go
+// below one another, a line a provider.
+//
+// Of each provider: the median time, the rate (operations or bytes, whichever the roof is
+// of), and how many times the best provider's time that is. With a baseline the last
+// column of a group is the change.
+void WriteSideBySide(const Report& report, const Surface& surface);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_REPORT_SIDE_BY_SIDE_H_
