@@ -32,7 +32,10 @@ BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceili
   bool from_memory = !tiny && !larger;
 
   std::vector<ConditionsReading> readings;
-  double next_look = device.Now();
+  // What was before the timing is not part of it: power and throttling are since the
+  // reading before.
+  if (conditions != nullptr) conditions->Read();
+  double next_look = device.Now() + kLookSeconds;
   const auto look = [&] {
     const double now = device.Now();
     if (conditions == nullptr || now < next_look) return;
@@ -49,8 +52,7 @@ BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceili
   // Behind one another, all but the first of a sample find what the one before left.
   timing.times.from_memory = larger || (from_memory && timing.times.launches_per_sample == 1);
   if (conditions != nullptr) {
-    next_look = 0;
-    look();
+    readings.push_back(conditions->Read());
     timing.conditions = Summarise(readings);
   }
   return timing;

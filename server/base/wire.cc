@@ -209,6 +209,17 @@ void ToBench(const BenchStats& b, v1::BenchStats* out) {
   set(b.efficiency, [&](double v) { out->set_efficiency(v); });
   set(b.ceiling_flops_per_second, [&](double v) { out->set_ceiling_flops_per_second(v); });
   set(b.ceiling_bytes_per_second, [&](double v) { out->set_ceiling_bytes_per_second(v); });
+  out->set_noisy(b.noisy);
+  // Where nothing was told there is nothing to say.
+  if (!b.conditions || *b.conditions == BenchConditions{}) return;
+  const BenchConditions& c = *b.conditions;
+  v1::BenchConditions& seen = *out->mutable_conditions();
+  set(c.min_clock_hertz, [&](double v) { seen.set_min_clock_hertz(v); });
+  set(c.median_clock_hertz, [&](double v) { seen.set_median_clock_hertz(v); });
+  set(c.max_temperature_celsius, [&](double v) { seen.set_max_temperature_celsius(v); });
+  set(c.mean_power_watts, [&](double v) { seen.set_mean_power_watts(v); });
+  for (const std::string& reason : c.throttle_reasons) seen.add_throttle_reasons(reason);
+  if (c.others_bytes) seen.set_others_bytes(*c.others_bytes);
 }
 
 void ToProbe(const ProbeOutcome& p, const Operand& output, v1::ProbeResult* out) {

@@ -147,6 +147,9 @@ std::unique_ptr<CaseExecutor> Supervise(const DiscoverOptions& options,
   s.worker_path = options.worker_path;
   s.worker_args = WorkerArgs(options, id);
   s.worker_args.push_back(Cat("--memory-cap=", cap));
+  if (!options.state_dir.empty()) {
+    s.worker_args.push_back(Cat("--ceilings-file=", options.state_dir, "/ceilings-", id));
+  }
   s.environment = WorkerEnvironment();
   s.idle_release = options.idle_release;
   s.resident_cap_bytes = cap;

@@ -25,6 +25,7 @@ struct DiscoverOptions {
   std::vector<std::string> devices;                 // "cpu:0", "cuda:*"; in this order
   std::int64_t arena_bytes = 0;                     // most for an arena; 0: half of the memory
   absl::Duration idle_release = absl::Seconds(60);  // 0: arenas are kept
+  std::string state_dir;  // where measured ceilings are kept; empty: nowhere
   std::function<void(std::string_view device, std::string_view reason)> on_restart;
   std::function<void(const v1::Device&)> on_change;
 };

@@ -127,7 +127,12 @@ class Supervisor final : public CaseExecutor {
     const std::unique_lock run(run_mutex_);
     {
       const std::lock_guard lock(mutex_);
-      if (device_.ceilings_size() > 0) return absl::OkStatus();
+      // A list without the memory's is one of which some could not be measured: again.
+      const auto& known = device_.ceilings();
+      if (std::any_of(known.begin(), known.end(),
+                      [](const v1::Ceiling& c) { return c.has_bytes_per_second(); })) {
+        return absl::OkStatus();
+      }
     }
     const Busy busy(*this);
     if (absl::Status status = EnsureWorker(); !status.ok()) return status;

@@ -28,6 +28,8 @@
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
 #include "server/base/wire.h"
+#include "server/worker/conditions_probe.h"
+#include "server/worker/kept_ceilings.h"
 #include "server/worker/phase_page.h"
 #include "server/worker/worker_service.h"
 
@@ -39,6 +41,7 @@ struct Options {
   std::int64_t arena_bytes = 0;
   std::int64_t memory_cap = 0;
   int parent_pid = 0;
+  std::string ceilings_file;
   bool probe = false;
   std::string list;
   std::string once;
@@ -69,7 +72,8 @@ bool TieToParent(int parent_pid) {
   return getppid() == parent_pid;  // else it died before prctl
 }
 
-int RunOnce(const std::string& path, Device& device, const Registry& registry, Ceilings* ceilings) {
+int RunOnce(const std::string& path, Device& device, const Registry& registry, Ceilings* ceilings,
+            ConditionsProbe* conditions) {
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
@@ -85,7 +89,7 @@ int RunOnce(const std::string& path, Device& device, const Registry& registry, C
   }
   if (!spec.has_seed()) spec.set_seed(1);
   MemoryLimit unlimited;
-  const v1::CaseResult result = RunCaseSpec(spec, device, registry, ceilings, nullptr, &unlimited);
+  const v1::CaseResult result = RunCaseSpec(spec, device, registry, ceilings, nullptr, &unlimited, conditions);
   google::protobuf::util::JsonPrintOptions print;
   print.add_whitespace = true;
   print.preserve_proto_field_names = true;
@@ -136,6 +140,8 @@ int Main(int argc, char** argv) {
                  "most bytes the arena may take (default 0: half of the device's memory)");
   app.add_option("--memory-cap", options.memory_cap,
                  "most bytes of data the process may hold (default 0: no limit)");
+  app.add_option("--ceilings-file", options.ceilings_file,
+                 "keeps measured ceilings until the machine starts anew (default: none)");
   app.add_option("--parent-pid", options.parent_pid, "the daemon's process id");
   app.add_flag("--probe", options.probe, "print what the device is, serialised, and end");
   app.add_option("--list", options.list, "print the devices of this backend, serialised, and end");
@@ -161,8 +167,13 @@ int Main(int argc, char** argv) {
   if (options.probe) {
     return DescribeDevice(*device, registry).SerializeToFileDescriptor(STDOUT_FILENO) ? 0 : 1;
   }
-  const std::unique_ptr<Ceilings> ceilings = backend->MakeCeilings(*device);
-  if (!options.once.empty()) return RunOnce(options.once, *device, registry, ceilings.get());
+  const std::unique_ptr<Ceilings> ceilings =
+      KeepCeilings(backend->MakeCeilings(*device), options.ceilings_file,
+                   CeilingsKey(device->info(), ASSAY_VERSION, BootId()));
+  const std::unique_ptr<ConditionsProbe> conditions = MakeConditionsProbe(device->info().backend);
+  if (!options.once.empty()) {
+    return RunOnce(options.once, *device, registry, ceilings.get(), conditions.get());
+  }
 
   g_page = MapPhasePage(kWorkerPageFd);
   if (g_page == nullptr || options.parent_pid == 0) {
@@ -175,7 +186,8 @@ int Main(int argc, char** argv) {
   // What a kernel under test closes or writes to must not be the daemon's socket.
   fcntl(kWorkerSocketFd, F_SETFD, FD_CLOEXEC);
   fcntl(kWorkerPageFd, F_SETFD, FD_CLOEXEC);
-  ServeWorker(kWorkerSocketFd, *device, registry, ceilings.get(), g_page, &limit);
+  ServeWorker(kWorkerSocketFd, *device, registry, ceilings.get(), g_page, &limit,
+              conditions.get());
 }
 
 }  // namespace

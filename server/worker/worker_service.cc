@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "assay/worker/v1/worker.grpc.pb.h"
+#include "kernels/bench/data_sheet.h"
 #include "kernels/numerics/cat.h"
 #include "kernels/validate/runner.h"
 #include "server/base/wire.h"
@@ -68,13 +69,14 @@ class PageObserver final : public PhaseObserver {
 class Service final : public worker::v1::WorkerService::CallbackService {
  public:
   Service(WorkQueue& queue, Device& device, const Registry& registry, Ceilings* ceilings,
-          PhasePage* page, MemoryLimit* limit)
+          PhasePage* page, MemoryLimit* limit, ConditionsProbe* conditions)
       : queue_(queue),
         device_(device),
         registry_(registry),
         ceilings_(ceilings),
         page_(page),
-        limit_(limit) {}
+        limit_(limit),
+        conditions_(conditions) {}
 
   grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context,
                                      const worker::v1::DescribeRequest*,
@@ -89,7 +91,7 @@ class Service final : public worker::v1::WorkerService::CallbackService {
     return OnDeviceThread(context, [this, request, response] {
       if (page_ != nullptr) page_->cases.fetch_add(1);
       *response->mutable_result() =
-          RunCaseSpec(request->spec(), device_, registry_, ceilings_, page_, limit_);
+          RunCaseSpec(request->spec(), device_, registry_, ceilings_, page_, limit_, conditions_);
       response->set_leased_bytes(device_.arena().leased_bytes());
       response->set_device_lost(std::string(device_.health().message()));
       if (page_ != nullptr) page_->Enter(Phase::kIdle);
@@ -119,17 +121,7 @@ class Service final : public worker::v1::WorkerService::CallbackService {
       grpc::CallbackServerContext* context, const worker::v1::MeasureCeilingsRequest*,
       worker::v1::MeasureCeilingsResponse* response) override {
     return OnDeviceThread(context, [this, response] {
-      if (ceilings_ == nullptr) return;
-      if (const auto bytes = ceilings_->BytesPerSecond()) {
-        response->add_ceilings()->set_bytes_per_second(*bytes);
-      }
-      for (int d = v1::DType_MIN + 1; d <= v1::DType_MAX; ++d) {
-        const auto flops = ceilings_->FlopsPerSecond(static_cast<DType>(d));
-        if (!flops) continue;
-        v1::Ceiling* ceiling = response->add_ceilings();
-        ceiling->set_dtype(static_cast<v1::DType>(d));
-        ceiling->set_flops_per_second(*flops);
-      }
+      if (ceilings_ != nullptr) assay::MeasureCeilings(device_, *ceilings_, response);
     });
   }
 
@@ -157,9 +149,34 @@ class Service final : public worker::v1::WorkerService::CallbackService {
   Ceilings* ceilings_;
   PhasePage* page_;
   MemoryLimit* limit_;
+  ConditionsProbe* conditions_;
 };
 
 }  // namespace
+
+void MeasureCeilings(Device& device, Ceilings& ceilings,
+                     worker::v1::MeasureCeilingsResponse* response) {
+  const bool held = device.arena().leased_bytes() > 0;
+  const DeviceInfo& info = device.info();
+  const DataSheet* const sheet = FindDataSheet(info.model, info.compute_units);
+  for (const Ceiling& measured : ceilings.All()) {
+    v1::Ceiling* out = response->add_ceilings();
+    out->set_kind(static_cast<v1::CeilingKind>(measured.kind));
+    if (IsMemory(measured.kind)) {
+      out->set_bytes_per_second(measured.per_second);
+    } else {
+      out->set_dtype(static_cast<v1::DType>(measured.dtype));
+      out->set_flops_per_second(measured.per_second);
+    }
+    if (sheet == nullptr) continue;
+    if (const auto peak = sheet->PerSecond(measured.kind, measured.dtype)) {
+      out->set_data_sheet_per_second(*peak);
+      out->set_data_sheet_source(std::string(sheet->source));
+    }
+  }
+  device.arena().Reset();
+  if (!held) device.arena().Release();
+}
 
 worker::v1::DescribeResponse DescribeDevice(Device& device, const Registry& registry) {
   const DeviceInfo& info = device.info();
@@ -184,7 +201,8 @@ worker::v1::DescribeResponse DescribeDevice(Device& device, const Registry& regi
 }
 
 v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Registry& registry,
-                           Ceilings* ceilings, PhasePage* page, MemoryLimit* limit) {
+                           Ceilings* ceilings, PhasePage* page, MemoryLimit* limit,
+                           ConditionsProbe* conditions) {
   std::vector<FieldError> errors;
   const Case c = FromProto(spec, errors);
   if (!errors.empty()) {
@@ -192,14 +210,14 @@ v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Regis
                             Cat("not a valid case: ", errors[0].field, " ", errors[0].message));
   }
   PageObserver observer(page, limit);
-  CaseRunner runner(device, registry, ceilings);
+  CaseRunner runner(device, registry, ceilings, conditions);
   return ToResult(c, runner.Run(c, observer), device.info().id);
 }
 
 void ServeWorker(int fd, Device& device, const Registry& registry, Ceilings* ceilings,
-                 PhasePage* page, MemoryLimit* limit) {
+                 PhasePage* page, MemoryLimit* limit, ConditionsProbe* conditions) {
   WorkQueue queue;
-  Service service(queue, device, registry, ceilings, page, limit);
+  Service service(queue, device, registry, ceilings, page, limit, conditions);
   grpc::ServerBuilder builder;
   builder.RegisterService(&service);
   builder.SetMaxReceiveMessageSize(-1);

@@ -11,6 +11,7 @@
 #include "assay/v1/case.pb.h"
 #include "assay/worker/v1/worker.pb.h"
 #include "kernels/bench/ceilings.h"
+#include "kernels/bench/conditions.h"
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
 #include "server/worker/memory_limit.h"
@@ -22,15 +23,23 @@ namespace assay {
 worker::v1::DescribeResponse DescribeDevice(Device& device, const Registry& registry);
 
 // A case from its spec to its result, on the calling thread. A spec that cannot be
-// run (the daemon checks them, so it is a mistake of ours) gives ERROR. `page` may be null.
+// run (the daemon checks them, so it is a mistake of ours) gives ERROR. `page` may be null,
+// and so may `conditions`.
 v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Registry& registry,
-                           Ceilings* ceilings, PhasePage* page, MemoryLimit* limit);
+                           Ceilings* ceilings, PhasePage* page, MemoryLimit* limit,
+                           ConditionsProbe* conditions = nullptr);
+
+// The device's ceilings, measured where they are not known, with what a data sheet says
+// beside them. Gives the arena back where it was not held before.
+void MeasureCeilings(Device& device, Ceilings& ceilings,
+                     worker::v1::MeasureCeilingsResponse* response);
 
 // Serves the requests that come over the connected socket `fd`, on the calling
 // thread, until the process ends: the daemon kills its workers, and a worker dies
 // with its daemon.
 [[noreturn]] void ServeWorker(int fd, Device& device, const Registry& registry, Ceilings* ceilings,
-                              PhasePage* page, MemoryLimit* limit);
+                              PhasePage* page, MemoryLimit* limit,
+                              ConditionsProbe* conditions = nullptr);
 
 }  // namespace assay
 
