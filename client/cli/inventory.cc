@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/context.h"
+#include "client/cli/device_text.h"
 #include "client/cli/listing.h"
 #include "client/lib/words.h"
 #include "client/report/units.h"
@@ -32,6 +33,7 @@ std::vector<std::string> DeviceRow(const v1::Device& device) {
     notes.push_back(absl::StrCat(device.worker_restarts(),
                                  device.worker_restarts() == 1 ? " restart" : " restarts"));
   }
+  for (std::string& word : TelemetryWords(device.telemetry())) notes.push_back(std::move(word));
   for (const auto& ceiling : device.ceilings()) notes.push_back(CeilingText(ceiling));
   return {device.id(),
           absl::AsciiStrToLower(Word(device.state())),
@@ -45,6 +47,11 @@ std::vector<std::string> DeviceRow(const v1::Device& device) {
 // What nobody could look at has no value, not even 0.
 Json DeviceJson(const v1::Device& device) {
   Json json = MessageJson(device);
+  if (const auto telemetry = json.find("telemetry"); telemetry != json.end()) {
+    for (const char* key : {"clock_hertz", "throttle_seconds", "ecc_errors", "faults"}) {
+      if (telemetry->contains(key) && (*telemetry)[key].empty()) telemetry->erase(key);
+    }
+  }
   if (device.state() == v1::DEVICE_STATE_UNAVAILABLE) {
     for (const char* key : {"memory_bytes", "arena_bytes", "leased_bytes", "compute_units",
                             "queue_depth", "worker_restarts"}) {

@@ -121,9 +121,9 @@ class Monitor final : public TelemetryMonitor {
     std::string reason = Read(out[0]);
     close(out[0]);
     // It has closed its stdout, and so is about to end; or it must.
-    if (reason.empty()) {
+    if (reason.empty() && !stopping_) {
       const auto cause = (*process)->Wait(absl::Now() + absl::Seconds(1));
-      reason = Cat("the telemetry process ", cause ? cause->Text() : "closed its output");
+      reason = Cat("the telemetry process ended: ", cause ? cause->Text() : "it closed its output");
     }
     return reason;
   }

@@ -30,6 +30,7 @@ using ::testing::Not;
 v1::Device Cpu() {
   v1::Device device;
   device.set_id("cpu:0");
+  device.set_backend("cpu");
   device.set_model("A \"quoted\" model");
   device.set_memory_bytes(1000);
   device.set_arena_bytes(500);
@@ -215,39 +216,268 @@ TEST_F(MetricsTest, UnsupportedIsCountedUnderItsOwnNames) {
 
 // Series of a device in the text.
 int SeriesOf(const std::string& text, const std::string& device) {
+  const std::string label = "device=\"" + device + "\"";
   int series = 0;
-  for (std::size_t at = text.find(device); at != text.npos; at = text.find(device, at + 1)) {
+  for (std::size_t at = text.find(label); at != text.npos; at = text.find(label, at + 1)) {
     ++series;
   }
   return series;
 }
 
-TEST_F(MetricsTest, ADeviceHasLessThanTwoThousandSeriesHoweverManyKernelsThereAre) {
-  std::vector<v1::Kernel> many;
-  for (int i = 0; i < 500; ++i) {
-    v1::Kernel kernel = Kernels()[0];
-    kernel.set_provider("p" + std::to_string(i));
-    many.push_back(kernel);
-  }
-  v1::Device device = Cpu();
-  device.set_id("cuda:0");
-  metrics_->AddDevice(device, many);
-  for (int i = 0; i < 500; ++i) {
-    v1::CaseResult result = Result("p" + std::to_string(i), v1::VERDICT_PASSED);
-    result.set_device("cuda:0");
-    result.mutable_stats()->set_rho(0.1);
-    metrics_->CaseFinished(result);
-  }
-  for (int i = 0; i < 500; ++i) {
-    v1::CaseResult result = Result("p" + std::to_string(i), v1::VERDICT_UNSUPPORTED);
-    result.set_device("cuda:0");
-    for (int dtype = v1::DType_MIN; dtype <= v1::DType_MAX; ++dtype) {
-      result.mutable_spec()->set_dtype(static_cast<v1::DType>(dtype));
-      metrics_->CaseFinished(result);
+// A result that has all that there is to count.
+v1::CaseResult Everything(const std::string& device, const v1::CaseSpec& spec,
+                          v1::Verdict verdict) {
+  v1::CaseResult result;
+  result.set_device(device);
+  *result.mutable_spec() = spec;
+  result.set_verdict(verdict);
+  result.mutable_stats()->set_rho(0.1);
+  result.mutable_stats()->set_unwritten(1);
+  result.mutable_stats()->set_guard_hits(1);
+  result.set_deterministic(false);
+  for (const char* kind : {"nan", "inf"}) {
+    for (const char* origin : {"input", "kernel", "unwritten"}) {
+      for (const bool expected : {false, true}) {
+        v1::Provenance* p = result.add_provenance();
+        p->set_kind(kind);
+        p->set_origin(origin);
+        p->set_expected(expected && origin != std::string("unwritten"));
+        p->set_count(1);
+      }
     }
   }
-  EXPECT_GT(SeriesOf(Text(), "cuda:0"), 1000);
-  EXPECT_LT(SeriesOf(Text(), "cuda:0"), 2000);
+  v1::BenchStats& bench = *result.mutable_bench();
+  bench.set_samples(10);
+  bench.set_flops_per_second(1e9);
+  bench.set_bytes_per_second(1e9);
+  bench.set_efficiency(0.5);
+  bench.set_roof(verdict == v1::VERDICT_PASSED ? "compute" : "memory");
+  bench.set_ceiling_flops_per_second(1e9);
+  bench.set_ceiling_bytes_per_second(1e9);
+  return result;
+}
+
+// Telemetry with everything that is known, and what is not.
+v1::Telemetry FullTelemetry() {
+  v1::Telemetry t;
+  t.set_temperature_celsius(61);
+  t.set_power_watts(412.5);
+  for (const char* clock : {"core", "memory", "made-up"}) (*t.mutable_clock_hertz())[clock] = 1e9;
+  for (const char* reason : {"power", "thermal", "sync_boost", "board_limit", "reliability",
+                             "hw_slowdown", "power_brake", "moon", "tide"}) {
+    (*t.mutable_throttle_seconds())[reason] = 1.5;
+  }
+  for (const char* type : {"corrected", "uncorrected"}) (*t.mutable_ecc_errors())[type] = 2;
+  for (int xid = 0; xid < 200; ++xid) (*t.mutable_faults())["xid-" + std::to_string(xid)] = 1;
+  return t;
+}
+
+v1::CaseSpec Spec(const std::string& op, const std::string& provider, v1::DType dtype) {
+  v1::CaseSpec spec;
+  const auto* field = v1::CaseSpec::descriptor()->FindFieldByName(op);
+  if (field != nullptr) spec.GetReflection()->MutableMessage(&spec, field);
+  spec.set_provider(provider);
+  spec.set_dtype(dtype);
+  return spec;
+}
+
+// As many kernels as the daemon's largest backend has today, and some.
+std::vector<v1::Kernel> ManyKernels(int wanted, std::vector<v1::CaseSpec>* specs) {
+  std::vector<v1::Kernel> kernels;
+  const auto* problems = v1::CaseSpec::descriptor()->FindOneofByName("problem");
+  for (const char* provider : {"builtin", "vendor", "another", "fourth"}) {
+    for (int i = 0; i < problems->field_count(); ++i) {
+      v1::Kernel kernel;
+      kernel.set_op(problems->field(i)->name());
+      kernel.set_provider(provider);
+      kernel.set_available(true);
+      for (int dtype = 1; dtype <= v1::DType_MAX && static_cast<int>(specs->size()) < wanted;
+           ++dtype) {
+        if (!v1::DType_IsValid(dtype)) continue;
+        kernel.add_dtypes(static_cast<v1::DType>(dtype));
+        specs->push_back(Spec(kernel.op(), provider, static_cast<v1::DType>(dtype)));
+      }
+      kernels.push_back(kernel);
+    }
+  }
+  return kernels;
+}
+
+// All that may happen on a device, to kernels that it has and to such as a client makes up.
+void DoTheWorst(Metrics& metrics, const v1::Device& device,
+                const std::vector<v1::CaseSpec>& specs) {
+  std::vector<v1::CaseSpec> tried = specs;
+  for (int i = 0; i < 1000; ++i) {
+    v1::CaseSpec spec =
+        Spec(i % 2 == 0 ? "softmax" : "", "odd-" + std::to_string(i), static_cast<v1::DType>(i));
+    tried.push_back(spec);
+  }
+  for (int dtype = 0; dtype <= v1::DType_MAX; ++dtype) {
+    for (const char* op : {"gemm", "conv", "attention", "softmax", "layer_norm", "copy"}) {
+      for (const char* provider : {"builtin", "vendor", "another", "fourth"}) {
+        tried.push_back(Spec(op, provider, static_cast<v1::DType>(dtype)));
+      }
+    }
+  }
+  for (const v1::CaseSpec& spec : tried) {
+    for (int v = v1::VERDICT_PASSED; v <= v1::Verdict_MAX; ++v) {
+      metrics.CaseFinished(Everything(device.id(), spec, static_cast<v1::Verdict>(v)));
+    }
+  }
+  v1::Device changed = device;
+  for (int dtype = 1; dtype <= v1::DType_MAX; ++dtype) {
+    v1::Ceiling& ceiling = *changed.add_ceilings();
+    ceiling.set_dtype(static_cast<v1::DType>(dtype));
+    ceiling.set_flops_per_second(1);
+    changed.add_ceilings()->set_bytes_per_second(1);
+  }
+  metrics.DeviceChanged(changed);
+  *changed.mutable_telemetry() = FullTelemetry();
+  metrics.TelemetryChanged(changed);
+  for (int i = 0; i < 1000; ++i) {
+    const std::string odd = "odd-" + std::to_string(i);
+    metrics.WorkerRestarted(device.id(), odd);
+    metrics.QualificationFinished(device.id(), odd, true, 1, 1);
+    metrics.RpcFinished(odd, "OK", 0.1);
+    metrics.QueueDepth(odd, 1);
+  }
+  for (const char* level : {"1", "2", "3", "4", "quick", "medium", "nightly", "extended"}) {
+    metrics.QualificationFinished(device.id(), level, true, 1, 1);
+  }
+}
+
+TEST_F(MetricsTest, EveryKernelOfTheDaemonHasItsOwnName) {
+  std::vector<v1::CaseSpec> specs;
+  const std::vector<v1::Kernel> kernels = ManyKernels(100, &specs);
+  ASSERT_EQ(specs.size(), 100u);
+  v1::Device device = Cpu();
+  device.set_id("cuda:0");
+  metrics_->AddDevice(device, kernels);
+  for (const v1::CaseSpec& spec : specs) {
+    metrics_->CaseFinished(Everything("cuda:0", spec, v1::VERDICT_FAILED));
+  }
+  const std::string text = Text();
+  for (const char* verdict : {"PASSED", "FAILED"}) {
+    EXPECT_THAT(text, HasSubstr(std::string("assay_cases_total{device=\"cuda:0\",dtype=\"other\","
+                                            "op=\"other\",provider=\"other\",verdict=\"") +
+                                verdict + "\"} 0\n"));
+  }
+  EXPECT_THAT(text, HasSubstr("assay_cases_total{device=\"cuda:0\",dtype=\"fp32\",op=\"copy\","
+                              "provider=\"builtin\",verdict=\"FAILED\"} 1\n"));
+}
+
+TEST_F(MetricsTest, ADeviceHasAtMostTwoThousandSeriesWhateverAClientDoes) {
+  for (const int count : {10, 100, 300}) {
+    std::vector<v1::CaseSpec> specs;
+    v1::Device device = Cpu();
+    device.set_id("cuda:" + std::to_string(count));
+    metrics_->AddDevice(device, ManyKernels(count, &specs));
+    DoTheWorst(*metrics_, device, specs);
+    EXPECT_LE(SeriesOf(Text(), device.id()), 2000) << count;
+    EXPECT_GT(SeriesOf(Text(), device.id()), 400) << count;
+  }
+  EXPECT_THAT(Text(), Not(HasSubstr("odd-")));
+  EXPECT_THAT(Text(), Not(HasSubstr("made-up")));
+  EXPECT_THAT(Text(), Not(HasSubstr("moon")));
+}
+
+TEST_F(MetricsTest, TelemetryIsShownWhileItIsKnown) {
+  v1::Device device = Cpu();
+  *device.mutable_telemetry() = FullTelemetry();
+  (*device.mutable_properties())["gpu"] = "3";
+  (*device.mutable_properties())["UUID"] = "GPU-1";
+  (*device.mutable_properties())["driver_version"] = "580.65";
+  metrics_->TelemetryChanged(device);
+  ExpectLine(R"(assay_device_temperature_celsius{device="cpu:0"} 61)");
+  ExpectLine(R"(assay_device_power_watts{device="cpu:0"} 412.5)");
+  ExpectLine(R"(assay_device_clock_hertz{clock="core",device="cpu:0"} 1000000000)");
+  ExpectLine(R"(assay_device_throttle_seconds_total{device="cpu:0",reason="power"} 1.5)");
+  ExpectLine(R"(assay_device_throttle_seconds_total{device="cpu:0",reason="other"} 3)");
+  ExpectLine(R"(assay_device_ecc_errors_total{device="cpu:0",type="corrected"} 2)");
+  ExpectLine(R"(assay_device_faults_total{code="xid-79",device="cpu:0"} 1)");
+  ExpectLine(R"(assay_device_faults_total{code="other",device="cpu:0"} 180)");
+  ExpectLine(
+      R"(assay_device_info{UUID="GPU-1",device="cpu:0",driver_version="580.65",gpu="3",model_name="A \"quoted\" model"} 1)");
+  EXPECT_THAT(Text(), Not(HasSubstr("assay_device_info{device=\"cpu:0\",model")));
+
+  device.mutable_telemetry()->set_temperature_celsius(62);
+  device.mutable_telemetry()->clear_power_watts();
+  (*device.mutable_telemetry()->mutable_throttle_seconds())["power"] = 4;
+  device.mutable_telemetry()->mutable_ecc_errors()->erase("corrected");
+  metrics_->TelemetryChanged(device);
+  ExpectLine(R"(assay_device_temperature_celsius{device="cpu:0"} 62)");
+  ExpectLine(R"(assay_device_throttle_seconds_total{device="cpu:0",reason="power"} 4)");
+  EXPECT_THAT(Text(), Not(HasSubstr("assay_device_power_watts{")));
+  EXPECT_THAT(Text(), Not(HasSubstr("type=\"corrected\"")));
+
+  device.clear_telemetry();
+  device.mutable_telemetry()->set_unavailable_reason("gone");
+  metrics_->TelemetryChanged(device);
+  for (const char* family : {"temperature", "power", "clock", "throttle", "ecc", "faults"}) {
+    EXPECT_THAT(Text(), Not(HasSubstr(std::string("assay_device_") + family)));
+  }
+  // Back again: the whole sum, not what came since.
+  (*device.mutable_telemetry()->mutable_throttle_seconds())["power"] = 5;
+  metrics_->TelemetryChanged(device);
+  ExpectLine(R"(assay_device_throttle_seconds_total{device="cpu:0",reason="power"} 5)");
+  (*device.mutable_telemetry()->mutable_throttle_seconds())["power"] = 4;
+  metrics_->TelemetryChanged(device);
+  ExpectLine(R"(assay_device_throttle_seconds_total{device="cpu:0",reason="power"} 5)");
+  device.set_id("nowhere");
+  metrics_->TelemetryChanged(device);
+  EXPECT_THAT(Text(), Not(HasSubstr("nowhere")));
+}
+
+TEST_F(MetricsTest, TheNewestQualificationOfEachLevel) {
+  metrics_->QualificationFinished("cpu:0", "quick", true, 12.5, 1.7e9);
+  metrics_->QualificationFinished("cpu:0", "3", true, 100, 1.7e9);
+  metrics_->QualificationFinished("cpu:0", "nightly", false, 200, 1.7e9 + 1);
+  metrics_->QualificationFinished("cpu:0", "my own", true, 1, 1.7e9);
+  ExpectLine(R"(assay_qualification_passed{device="cpu:0",suite="quick"} 1)");
+  ExpectLine(R"(assay_qualification_duration_seconds{device="cpu:0",suite="quick"} 12.5)");
+  ExpectLine(R"(assay_qualification_passed{device="cpu:0",suite="nightly"} 0)");
+  ExpectLine(R"(assay_qualification_duration_seconds{device="cpu:0",suite="nightly"} 200)");
+  ExpectLine(R"(assay_qualification_passed{device="cpu:0",suite="other"} 1)");
+  EXPECT_THAT(
+      Text(),
+      HasSubstr(
+          R"(assay_qualification_last_completion_timestamp_seconds{device="cpu:0",suite="nightly"} 1700000001)"));
+  EXPECT_EQ(QualificationLevel("4"), "extended");
+  EXPECT_EQ(QualificationLevel("smoke"), "");
+}
+
+TEST_F(MetricsTest, TheCeilingIsTheCopysAndTheFastestArithmetic) {
+  v1::Device device = Cpu();
+  const auto bytes = [&](v1::CeilingKind kind, double value) {
+    v1::Ceiling& c = *device.add_ceilings();
+    c.set_kind(kind);
+    c.set_bytes_per_second(value);
+  };
+  bytes(v1::CEILING_KIND_COPY, 10);
+  bytes(v1::CEILING_KIND_READ, 30);
+  for (const auto& [kind, value] :
+       {std::pair(v1::CEILING_KIND_MATRIX, 900), std::pair(v1::CEILING_KIND_FMA, 100)}) {
+    v1::Ceiling& c = *device.add_ceilings();
+    c.set_kind(kind);
+    c.set_dtype(v1::DTYPE_BF16);
+    c.set_flops_per_second(value);
+  }
+  metrics_->DeviceChanged(device);
+  ExpectLine(R"(assay_ceiling_bytes_per_second{device="cpu:0"} 10)");
+  ExpectLine(R"(assay_ceiling_flops_per_second{device="cpu:0",dtype="bf16"} 900)");
+}
+
+TEST_F(MetricsTest, AnEfficiencyOfTheOtherRoofIsGoneWithTheNextBenchmark) {
+  v1::CaseResult result = Result("onednn", v1::VERDICT_PASSED);
+  result.mutable_bench()->set_samples(10);
+  result.mutable_bench()->set_efficiency(0.25);
+  result.mutable_bench()->set_roof("compute");
+  metrics_->CaseFinished(result);
+  EXPECT_THAT(Text(), HasSubstr("roof=\"compute\""));
+  result.mutable_bench()->set_roof("memory");
+  metrics_->CaseFinished(result);
+  EXPECT_THAT(Text(), HasSubstr("roof=\"memory\""));
+  EXPECT_THAT(Text(), Not(HasSubstr("roof=\"compute\"")));
 }
 
 // Feeds everything once, so that every family is in the text.
@@ -267,6 +497,9 @@ void FeedAll(Metrics& metrics) {
   flops->set_dtype(v1::DTYPE_BF16);
   flops->set_flops_per_second(1);
   metrics.DeviceChanged(device);
+  *device.mutable_telemetry() = FullTelemetry();
+  metrics.TelemetryChanged(device);
+  metrics.QualificationFinished("cpu:0", "quick", true, 1, 1);
   metrics.RpcFinished("CreateJob", "OK", 0.001);
 }
 
