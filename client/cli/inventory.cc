@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/cli/ceilings.h"
 #include "client/cli/context.h"
 #include "client/cli/device_text.h"
 #include "client/cli/listing.h"
@@ -15,13 +16,6 @@
 
 namespace assay {
 namespace {
-
-std::string CeilingText(const v1::Ceiling& ceiling) {
-  if (ceiling.has_bytes_per_second()) return RateText(ceiling.bytes_per_second(), "B");
-  return absl::StrCat(
-      Word(ceiling.dtype()), " ",
-      RateText(ceiling.flops_per_second(), ceiling.dtype() == v1::DTYPE_INT8 ? "OP" : "FLOP"));
-}
 
 std::vector<std::string> DeviceRow(const v1::Device& device) {
   std::vector<std::string> notes;
@@ -34,7 +28,7 @@ std::vector<std::string> DeviceRow(const v1::Device& device) {
                                  device.worker_restarts() == 1 ? " restart" : " restarts"));
   }
   for (std::string& word : TelemetryWords(device.telemetry())) notes.push_back(std::move(word));
-  for (const auto& ceiling : device.ceilings()) notes.push_back(CeilingText(ceiling));
+  for (std::string& word : CeilingWords(device)) notes.push_back(std::move(word));
   return {device.id(),
           absl::AsciiStrToLower(Word(device.state())),
           device.model().empty() ? "–" : device.model(),
@@ -62,7 +56,10 @@ Json DeviceJson(const v1::Device& device) {
 }
 
 ExitCode ListDevices(const Context& context, bool ceilings) {
-  return List(context, "devices", {"DEVICE", "STATE", "MODEL", "UNITS", "MEMORY", "HELD", ""},
+  return List(context, "devices",
+              ceilings ? CeilingHeading()
+                       : std::vector<std::string>{"DEVICE", "STATE", "MODEL", "UNITS", "MEMORY",
+                                                  "HELD", ""},
               [&](Connection& connection, Listed& listed) {
                 grpc::ClientContext call;
                 // Measuring ceilings keeps the devices busy for a while.
@@ -72,7 +69,11 @@ ExitCode ListDevices(const Context& context, bool ceilings) {
                 v1::ListDevicesResponse response;
                 const auto status = connection.stub().ListDevices(&call, request, &response);
                 for (const v1::Device& device : response.devices()) {
-                  listed.rows.push_back(DeviceRow(device));
+                  if (ceilings) {
+                    for (auto& row : CeilingRows(device)) listed.rows.push_back(std::move(row));
+                  } else {
+                    listed.rows.push_back(DeviceRow(device));
+                  }
                   listed.items.push_back(DeviceJson(device));
                 }
                 return status;
@@ -225,7 +226,9 @@ ExitCode Version(const Context& context) {
 void AddInventoryCommands(CLI::App& app, Context& context) {
   auto* devices = app.add_subcommand("devices", "the devices, and why others cannot be used");
   auto ceilings = std::make_shared<bool>(false);
-  devices->add_flag("--measure-ceilings", *ceilings, "measure what each device can reach");
+  devices->add_flag("--ceilings,--measure-ceilings", *ceilings,
+                    "what each device reaches at best: measured once, then kept, and beside it "
+                    "what its data sheet says");
   auto* release = devices->add_subcommand("release", "give a device's memory back");
   auto device = std::make_shared<std::string>();
   release->add_option("device", *device, "cpu:0, cuda:1, …")->required();

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_join.h"
 #include "client/lib/words.h"
+#include "client/report/reading.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/timestamp.pb.h"
 
@@ -128,6 +129,11 @@ void AddStats(const v1::ErrorStats& stats, Json& json) {
 Json BenchJson(const v1::BenchStats& bench) {
   Json json = MessageJson(bench);
   if (bench.profile().empty()) json.erase("profile");
+  const std::optional<double> flops = FlopsOf(bench);
+  const std::optional<double> bytes = BytesOf(bench);
+  if (flops) json["flops"] = *flops;
+  if (bytes) json["bytes"] = *bytes;
+  if (flops && bytes && *bytes > 0) json["intensity"] = *flops / *bytes;
   if (bench.has_baseline()) {
     // The case's own name and time stand beside it.
     json["baseline"].erase("name");
@@ -211,6 +217,7 @@ Json TestJson(const Run& run, const v1::CaseResult& result) {
   if (spec.out_dtype() != 0) json["out_dtype"] = Word(spec.out_dtype());
   json["shape"] = ShapeOf(spec);
   json["pattern"] = spec.pattern();
+  if (spec.mode() != 0) json["mode"] = Word(spec.mode());
   if (spec.has_seed()) {
     json["seed"] = spec.seed();
   } else if (run.job.spec().has_seed()) {
@@ -254,7 +261,12 @@ Json TestJson(const Run& run, const v1::CaseResult& result) {
   if (!result.digests().canonical().empty()) json["digest"] = result.digests().canonical();
   if (!result.digests().raw().empty()) json["digest_raw"] = result.digests().raw();
   if (result.has_deterministic()) json["deterministic"] = result.deterministic();
-  if (result.has_bench()) json["bench"] = BenchJson(result.bench());
+  if (result.has_bench()) {
+    json["bench"] = BenchJson(result.bench());
+    if (const SpeedReading reading = ReadingOf(result); reading != SpeedReading::kNone) {
+      json["bench"]["reading"] = ReadingWord(reading);
+    }
+  }
   if (!result.implementation().empty()) json["implementation"] = result.implementation();
   if (result.has_start_time()) json["start_time"] = Rfc3339(Time(result.start_time()));
   if (result.has_duration()) json["duration_seconds"] = Seconds(result.duration());

@@ -7,15 +7,11 @@
 #include "absl/strings/str_join.h"
 #include "client/lib/words.h"
 #include "client/report/comparison.h"
+#include "client/report/reading.h"
 #include "client/report/units.h"
 
 namespace assay {
 namespace {
-
-// Below this share of the roof a passed benchmark is worth a look.
-constexpr double kLowEfficiency = 0.6;
-// Launches shorter than this are mostly launching.
-constexpr double kTooShortToJudge = 50e-6;
 
 std::string Coordinates(const google::protobuf::RepeatedField<std::int64_t>& index) {
   return absl::StrCat("[", absl::StrJoin(index, ","), "]");
@@ -128,7 +124,10 @@ Row RowOf(const v1::CaseResult& result) {
   }
   if (LookCloser(result)) {
     absl::StrAppend(&row.note, row.note.empty() ? "" : "; ", "look closer: below ",
-                    PercentText(kLowEfficiency));
+                    PercentText(LowShare(result)));
+  } else if (ReadingOf(result) == SpeedReading::kEfficient) {
+    absl::StrAppend(&row.note, row.note.empty() ? "" : "; ",
+                    ReadingWord(SpeedReading::kEfficient));
   }
   if (result.bench().noisy()) {
     absl::StrAppend(&row.note, row.note.empty() ? "" : "; ", "noisy",
@@ -205,9 +204,7 @@ std::string RefusedProbes(const v1::CaseResult& result) {
 }
 
 bool LookCloser(const v1::CaseResult& result) {
-  const v1::BenchStats& bench = result.bench();
-  return result.verdict() == v1::VERDICT_PASSED && bench.samples() > 1 && bench.has_efficiency() &&
-         bench.efficiency() < kLowEfficiency && bench.median_seconds() >= kTooShortToJudge;
+  return ReadingOf(result) == SpeedReading::kLookCloser;
 }
 
 std::string Heading(const Run& run) {

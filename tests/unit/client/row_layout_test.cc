@@ -79,10 +79,10 @@ TEST(RowLayout, ANameOrNoteWithoutRoomHasALineOfItsOwn) {
   EXPECT_EQ(lines[1].find("0.92"), Lines(layout.Line(ARow("gemm")))[0].find("0.92"));
 
   Row row = ARow(kLong);
-  row.note = "look closer: below 60 %";
+  row.note = "look closer: below 40 %";
   lines = Lines(layout.Line(row));
   ASSERT_EQ(lines.size(), 2u);
-  EXPECT_EQ(lines[1], "    look closer: below 60 %");
+  EXPECT_EQ(lines[1], "    look closer: below 40 %");
   EXPECT_EQ(Lines(RowLayout(0, false).Line(row)).size(), 1u) << "a pipe has a line a result";
 }
 
