@@ -41,6 +41,7 @@ BAD_ABOVE_0 = steps((None, "green"), (1e-9, "red"))
 BAD_BELOW_1 = steps((None, "red"), (1, "green"))
 OF_FLEET = steps((None, "red"), (0.85, "yellow"), (0.95, "green"))  # healthy devices spread 5 %
 OF_ROOF = steps((None, "red"), (0.4, "yellow"), (0.6, "green"))     # below 40 %: look closer
+HOT = steps((None, "green"), (80, "yellow"), (90, "red"))           # degrees Celsius
 OF_BOUND = steps((None, "green"), (1.0000001, "red"))               # above 1 the kernel is wrong
 
 
@@ -173,6 +174,17 @@ def fleet():
     d.table("Alerts that fire", 'ALERTS{alertname=~"Assay.+", alertstate="firing"}', 14,
             worst_first=False, value="severity", description="Empty where nothing is wrong.")
     d.bars("Defects in the last day", defects("", "1d"), 10, thresholds=BAD_ABOVE_0)
+    d.row("Qualification and heat")
+    d.table("Newest qualifications", "assay_qualification_passed", 8, worst_first=False,
+            value="passed", thresholds=BAD_BELOW_1)
+    d.bars("Held below its clocks, the most first", [
+        ("topk(20, sum by (instance, device) (device:assay_device_throttle_seconds:rate10m"
+         '{reason!~"power|sync_boost"}))', "{{instance}} {{device}}")], 8, unit="percentunit",
+        thresholds=steps((None, "green"), (0.1, "red")),
+        description="Share of the last ten minutes, for heat, power supply or faults.")
+    d.bars("Hottest devices", [
+        ("topk(20, assay_device_temperature_celsius)", "{{instance}} {{device}}")], 8,
+        unit="celsius", thresholds=HOT)
     d.row("Speed")
     d.bars("Slowest kernel of each device, over the median of its model",
            [("sort(device:assay_efficiency_over_fleet:min)", "{{instance}} {{device}}")],
@@ -216,6 +228,24 @@ def node():
            [(f"assay_ceiling_flops_per_second{{{NODE}}}", "{{device}} {{dtype}}")], 6, unit="flops")
     d.bars("Measured bandwidth",
            [(f"assay_ceiling_bytes_per_second{{{NODE}}}", "{{device}}")], 6, unit="Bps")
+    d.row("What the devices tell of themselves")
+    d.lines("Temperature", [(f"assay_device_temperature_celsius{{{NODE}}}", "{{device}}")], 8,
+            unit="celsius", thresholds=HOT,
+            description="Hottest sensor. Empty where a device tells nothing, as in a virtual machine.")
+    d.lines("Power", [(f"assay_device_power_watts{{{NODE}}}", "{{device}}")], 8, unit="watt")
+    d.lines("Clocks", [(f"assay_device_clock_hertz{{{NODE}}}", "{{device}} {{clock}}")], 8,
+            unit="hertz")
+    d.lines("Time held below its clocks", [
+        (f"sum by (device, reason) (rate(assay_device_throttle_seconds_total{{{NODE}}}"
+         "[$__rate_interval]))", "{{device}} {{reason}}")], 12, unit="percentunit",
+        description="Share of the time, by reason. A GPU under load is often at its power limit.")
+    d.bars("Memory errors in the last day", [
+        (f"sum by (device, type) (increase(assay_device_ecc_errors_total{{{NODE}}}[1d]))",
+         "{{device}} {{type}}")], 6, thresholds=BAD_ABOVE_0)
+    d.table("Faults in the last day",
+            f"sum by (device, code) (increase(assay_device_faults_total{{{NODE}}}[1d]))", 6,
+            value="faults", thresholds=BAD_ABOVE_0,
+            description="XIDs of NVIDIA GPUs. 13, 31, 43, 45 and 69 are mostly a kernel's doing.")
     d.row("Daemon and workers")
     d.lines("Cases that wait", [(f"assay_queue_depth{{{NODE}}}", "{{device}}")], 8)
     d.lines("Time of a case, 95th percentile", [
@@ -271,7 +301,8 @@ def kernel():
 
 
 def nightly():
-    d = Dashboard("assay-nightly", "Assay: nightly", "What last night's self-tests and jobs said", [
+    d = Dashboard("assay-nightly", "Assay: nightly",
+                  "What last night's qualifications, self-tests and jobs said", [
         variable("instance", "assay_build_info"),
         variable("device", 'assay_device_info{instance=~"$instance"}')])
     d.stat("Jobs passed in the last day", 'sum(increase(assay_jobs_total{verdict="PASSED", '
@@ -283,6 +314,21 @@ def nightly():
     d.stat("Self-test false alarms in the last day",
            f"sum(increase(assay_selftest_false_alarms_total{{{NODE}}}[1d]))", 6,
            thresholds=BAD_ABOVE_0)
+    d.row("Qualification")
+    d.cells("Newest qualifications, what failed first",
+            f"sort(assay_qualification_passed{{{NODE}}})", "{{instance}} {{device}} {{suite}}",
+            12, 7, thresholds=BAD_BELOW_1,
+            mappings=[{"type": "value", "options": {
+                "0": {"text": "did not pass", "color": "red", "index": 0},
+                "1": {"text": "passed", "color": "green", "index": 1}}}],
+            description="A device that is not here has had none since its daemon started.")
+    d.bars("Ended so long ago", [
+        (f"time() - assay_qualification_last_completion_timestamp_seconds{{{NODE}}}",
+         "{{instance}} {{device}} {{suite}}")], 6, 7, unit="s",
+        thresholds=steps((None, "green"), (129600, "red")))  # 36 hours
+    d.bars("Took so long", [
+        (f"assay_qualification_duration_seconds{{{NODE}}}", "{{instance}} {{device}} {{suite}}")],
+        6, 7, unit="s")
     d.row("Self-test")
     d.cells("Planted defects found, the worst first",
             f"sort(assay_selftest_detected_ratio{{{NODE}}})", "{{instance}} {{device}}", 24, 7,
