@@ -3,18 +3,14 @@
 #ifndef ASSAY_SERVER_METRICS_FAMILIES_H_
 #define ASSAY_SERVER_METRICS_FAMILIES_H_
 
-#include <prometheus/counter.h>
-#include <prometheus/family.h>
-#include <prometheus/gauge.h>
-#include <prometheus/histogram.h>
-#include <prometheus/registry.h>
-
 #include <string>
+
+#include "server/metrics/registry.h"
 
 namespace assay {
 
 struct Families {
-  explicit Families(prometheus::Registry& r)
+  explicit Families(Registry& r)
       : build_info(Gauges(r, "build_info", "Version of the daemon and its backends; always 1")),
         device_info(Gauges(r, "device_info", "What a device is; always 1")),
         jobs(Counters(r, "jobs_total", "Jobs that ended, by verdict")),
@@ -77,36 +73,31 @@ struct Families {
         rpcs(Counters(r, "rpc_requests_total", "Calls of the API that ended, by code")),
         rpc_duration(Histograms(r, "rpc_duration_seconds", "Time of a call of the API")) {}
 
-  static std::string Name(const char* name) { return std::string("assay_") + name; }
-  static prometheus::Family<prometheus::Counter>& Counters(prometheus::Registry& r,
-                                                           const char* name, const char* help) {
-    return prometheus::BuildCounter().Name(Name(name)).Help(help).Register(r);
+  static Family<Counter>& Counters(Registry& r, const char* name, const char* help) {
+    return r.Add<Counter>(std::string("assay_") + name, help);
   }
-  static prometheus::Family<prometheus::Gauge>& Gauges(prometheus::Registry& r, const char* name,
-                                                       const char* help) {
-    return prometheus::BuildGauge().Name(Name(name)).Help(help).Register(r);
+  static Family<Gauge>& Gauges(Registry& r, const char* name, const char* help) {
+    return r.Add<Gauge>(std::string("assay_") + name, help);
   }
-  static prometheus::Family<prometheus::Histogram>& Histograms(prometheus::Registry& r,
-                                                               const char* name, const char* help) {
-    return prometheus::BuildHistogram().Name(Name(name)).Help(help).Register(r);
+  static Family<Histogram>& Histograms(Registry& r, const char* name, const char* help) {
+    return r.Add<Histogram>(std::string("assay_") + name, help);
   }
 
-  prometheus::Family<prometheus::Gauge>&build_info, &device_info;
-  prometheus::Family<prometheus::Counter>& jobs;
-  prometheus::Family<prometheus::Gauge>& queue_depth;
-  prometheus::Family<prometheus::Counter>& cases;
-  prometheus::Family<prometheus::Histogram>& case_duration;
-  prometheus::Family<prometheus::Counter>&nan, &inf, &unwritten, &guard, &nondeterministic, &digest;
-  prometheus::Family<prometheus::Histogram>& ratio;
-  prometheus::Family<prometheus::Gauge>&ratio_max, &flops, &bytes, &efficiency, &ceiling_flops,
-      &ceiling_bytes, &memory;
-  prometheus::Family<prometheus::Gauge>&temperature, &power, &clock;
-  prometheus::Family<prometheus::Counter>&throttle, &ecc, &faults, &restarts;
-  prometheus::Family<prometheus::Gauge>&quarantined, &detected;
-  prometheus::Family<prometheus::Counter>& false_alarms;
-  prometheus::Family<prometheus::Gauge>&qualified, &qualified_time, &qualified_duration;
-  prometheus::Family<prometheus::Counter>& rpcs;
-  prometheus::Family<prometheus::Histogram>& rpc_duration;
+  Family<Gauge>&build_info, &device_info;
+  Family<Counter>& jobs;
+  Family<Gauge>& queue_depth;
+  Family<Counter>& cases;
+  Family<Histogram>& case_duration;
+  Family<Counter>&nan, &inf, &unwritten, &guard, &nondeterministic, &digest;
+  Family<Histogram>& ratio;
+  Family<Gauge>&ratio_max, &flops, &bytes, &efficiency, &ceiling_flops, &ceiling_bytes, &memory;
+  Family<Gauge>&temperature, &power, &clock;
+  Family<Counter>&throttle, &ecc, &faults, &restarts;
+  Family<Gauge>&quarantined, &detected;
+  Family<Counter>& false_alarms;
+  Family<Gauge>&qualified, &qualified_time, &qualified_duration;
+  Family<Counter>& rpcs;
+  Family<Histogram>& rpc_duration;
 };
 
 }  // namespace assay

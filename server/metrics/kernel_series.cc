@@ -12,11 +12,6 @@
 namespace assay {
 namespace {
 
-using prometheus::Counter;
-using prometheus::Family;
-using prometheus::Gauge;
-using prometheus::Labels;
-
 // Counters that alerts read: 4 verdicts, NaN and infinities that a kernel made or left
 // unwritten, 4 counters of defects. And gauges: largest ρ, 2 speeds, efficiency.
 constexpr int kAlertingSeries = 12;
@@ -54,8 +49,8 @@ Labels Joined(Labels labels, const Labels& more) {
 
 }  // namespace
 
-const prometheus::Histogram::BucketBoundaries kRatioBuckets = {0.001, 0.01, 0.03, 0.1, 0.3, 0.5,
-                                                               0.7,   0.9,  1,    2,   10,  1000};
+const Histogram::BucketBoundaries kRatioBuckets = {0.001, 0.01, 0.03, 0.1, 0.3, 0.5,
+                                                   0.7,   0.9,  1,    2,   10,  1000};
 
 std::string VerdictLabel(v1::Verdict verdict) {
   return v1::Verdict_Name(verdict).substr(std::string_view("VERDICT_").size());
@@ -210,9 +205,7 @@ void KernelSeries::SetSpeed(const KernelId& id, const v1::CaseResult& result) {
     // The newest benchmark has one roof: the share of the other is of an older one.
     const char* other = bench.roof() == "compute" ? "memory" : "compute";
     const Labels stale = Joined(labels, {{"roof", other}});
-    if (families_.efficiency.Has(stale)) {
-      families_.efficiency.Remove(&families_.efficiency.Add(stale));
-    }
+    families_.efficiency.Remove(stale);
     families_.efficiency.Add(Joined(labels, {{"roof", bench.roof()}})).Set(bench.efficiency());
   }
 }

@@ -25,7 +25,7 @@ namespace assay {
 inline constexpr std::string_view kOtherLabel = "other";
 
 // Buckets of ρ.
-extern const prometheus::Histogram::BucketBoundaries kRatioBuckets;
+extern const Histogram::BucketBoundaries kRatioBuckets;
 
 // Most series that a device's kernels may have, "other" included: of the 2,000 of a device,
 // what its histograms, memory, telemetry, ceilings, restarts and qualifications leave.
@@ -52,12 +52,11 @@ class KernelSeries {
   void Count(const KernelId& id, const v1::CaseResult& result);
 
  private:
-  prometheus::Labels LabelsOf(const KernelId& id) const;
+  Labels LabelsOf(const KernelId& id) const;
   void DeclareAlerting(const KernelId& id);
   void DeclareRest(const KernelId& id);
   // Requires mutex_. The counter of these names, or where there is no room of "other".
-  prometheus::Counter& Of(prometheus::Family<prometheus::Counter>& family, const KernelId& id,
-                          const prometheus::Labels& more);
+  Counter& Of(Family<Counter>& family, const KernelId& id, const Labels& more);
   void CountDefects(const KernelId& id, const v1::CaseResult& result);
   void SetSpeed(const KernelId& id, const v1::CaseResult& result);
 

@@ -1,11 +1,5 @@
 #include "server/metrics/metrics.h"
 
-#include <prometheus/counter.h>
-#include <prometheus/gauge.h>
-#include <prometheus/histogram.h>
-#include <prometheus/registry.h>
-#include <prometheus/text_serializer.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -29,9 +23,6 @@
 namespace assay {
 namespace {
 
-using prometheus::Gauge;
-using prometheus::Histogram;
-using Labels = prometheus::Labels;
 using Buckets = Histogram::BucketBoundaries;
 
 constexpr std::string_view kOther = kOtherLabel;
@@ -45,8 +36,8 @@ class MetricsImpl final : public Metrics {
  public:
   explicit MetricsImpl(std::string_view version)
       : version_(version), families_(registry_), telemetry_(families_) {
-    build_info_ = &families_.build_info.Add({{"version", version_}, {"backends", ""}});
-    build_info_->Set(1);
+    build_info_ = {{"version", version_}, {"backends", ""}};
+    families_.build_info.Add(build_info_).Set(1);
     for (const v1::Verdict v : {v1::VERDICT_PASSED, v1::VERDICT_FAILED, v1::VERDICT_INCONCLUSIVE}) {
       families_.jobs.Add({{"verdict", VerdictLabel(v)}});
     }
@@ -72,9 +63,8 @@ class MetricsImpl final : public Metrics {
       known.info = {{"device", device.id()}, {"model_name", device.model()}};
       backends_.insert(device.backend());
       families_.build_info.Remove(build_info_);
-      build_info_ = &families_.build_info.Add(
-          {{"version", version_}, {"backends", absl::StrJoin(backends_, ",")}});
-      build_info_->Set(1);
+      build_info_ = {{"version", version_}, {"backends", absl::StrJoin(backends_, ",")}};
+      families_.build_info.Add(build_info_).Set(1);
     }
     SetInfo(device);
     families_.queue_depth.Add({{"device", device.id()}});
@@ -167,15 +157,13 @@ class MetricsImpl final : public Metrics {
     families_.rpc_duration.Add({{"method", name}}, kRpcSeconds).Observe(seconds);
   }
 
-  std::string Exposition() override {
-    return prometheus::TextSerializer().Serialize(registry_.Collect());
-  }
+  std::string Exposition() override { return registry_.Exposition(); }
 
  private:
   struct Known {
     std::unique_ptr<KernelSeries> kernels;
-    Labels info;             // of what the daemon knows
-    Gauge* shown = nullptr;  // the series that has it
+    Labels info;  // of the series that says what it is
+    bool shown = false;
   };
 
   // As the API lists the operators: those that compute come before the copies, which
@@ -192,7 +180,7 @@ class MetricsImpl final : public Metrics {
   std::string DeviceLabel(std::string_view device) {
     const std::lock_guard lock(mutex_);
     const auto it = devices_.find(device);
-    return std::string(it != devices_.end() && it->second.shown != nullptr ? device : kOther);
+    return std::string(it != devices_.end() && it->second.shown ? device : kOther);
   }
 
   KernelSeries& SeriesOf(std::string_view device) {
@@ -218,13 +206,11 @@ class MetricsImpl final : public Metrics {
       const auto it = device.properties().find(key);
       if (it != device.properties().end() && !it->second.empty()) info[label] = it->second;
     }
-    if (known.shown != nullptr) {
-      if (info == known.info) return;
-      families_.device_info.Remove(known.shown);
-    }
+    if (known.shown && info == known.info) return;
+    families_.device_info.Remove(known.info);
     known.info = std::move(info);
-    known.shown = &families_.device_info.Add(known.info);
-    known.shown->Set(1);
+    known.shown = true;
+    families_.device_info.Add(known.info).Set(1);
   }
 
   // Of memory the copy's; of arithmetic the fastest of each type.
@@ -247,7 +233,7 @@ class MetricsImpl final : public Metrics {
   }
 
   const std::string version_;
-  prometheus::Registry registry_;
+  Registry registry_;
   Families families_;
   TelemetrySeries telemetry_;
   std::vector<std::string> ops_;
@@ -256,7 +242,7 @@ class MetricsImpl final : public Metrics {
   std::mutex mutex_;  // guards what follows
   std::map<std::string, Known, std::less<>> devices_;
   std::set<std::string> backends_;
-  Gauge* build_info_ = nullptr;
+  Labels build_info_;
 };
 
 }  // namespace

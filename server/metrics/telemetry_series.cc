@@ -12,20 +12,10 @@
 namespace assay {
 namespace {
 
-using prometheus::Counter;
-using prometheus::Family;
-using prometheus::Gauge;
-using prometheus::Labels;
-
 constexpr std::array<std::string_view, 2> kClocks = {"core", "memory"};
 constexpr std::array<std::string_view, 7> kReasons = {
     "power", "thermal", "sync_boost", "board_limit", "reliability", "hw_slowdown", "power_brake"};
 constexpr std::array<std::string_view, 2> kEccTypes = {"corrected", "uncorrected"};
-
-template <class Metric>
-void Drop(Family<Metric>& family, const Labels& labels) {
-  if (family.Has(labels)) family.Remove(&family.Add(labels));
-}
 
 // Values by label; those of unknown names together as "other".
 template <class Map>
@@ -56,11 +46,11 @@ void ForEach(const std::string& device, const char* label, std::span<const std::
 void TelemetrySeries::Set(const std::string& device, const v1::Telemetry& t) {
   const std::lock_guard lock(mutex_);
   const auto gauge = [](Family<Gauge>& family, const Labels& labels, const double* value) {
-    if (value == nullptr) return Drop(family, labels);
+    if (value == nullptr) return family.Remove(labels);
     family.Add(labels).Set(*value);
   };
   const auto counter = [](Family<Counter>& family, const Labels& labels, const double* value) {
-    if (value == nullptr) return Drop(family, labels);
+    if (value == nullptr) return family.Remove(labels);
     Counter& c = family.Add(labels);
     if (*value > c.Value()) c.Increment(*value - c.Value());
   };

@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -117,10 +118,12 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Additions of a loop on every processor in so many seconds, as a benchmark's kernel would
-// take them all; the rate.
+// Rounds of a loop on every processor for so many seconds, as a benchmark's kernel would
+// take them all, by second of their own processor time: what other programs of the machine
+// take meanwhile does not count.
 double Work(double seconds) {
-  std::atomic<std::int64_t> rounds{0};
+  std::mutex mutex;
+  double rounds = 0, processor = 0;
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < std::thread::hardware_concurrency(); ++i) {
@@ -134,15 +137,17 @@ double Work(double seconds) {
         }
         ++mine;
       }
-      rounds += mine;
+      timespec time{};
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+      const std::lock_guard lock(mutex);
+      rounds += static_cast<double>(mine);
+      processor += static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
     });
   }
-  const Clock::time_point begin = Clock::now();
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   stop = true;
-  const double took = Since(begin);
   for (std::thread& thread : threads) thread.join();
-  return static_cast<double>(rounds.load()) / took;
+  return rounds / processor;
 }
 
 int Main(double seconds, bool json) {
@@ -200,7 +205,8 @@ int Main(double seconds, bool json) {
     const double scraped = Work(seconds / 10);
     stop = true;
     scraper.join();
-    ratios.push_back(1 - scraped / alone);
+    // Time that scrapes take from it, and what they leave in its caches.
+    ratios.push_back(share + 1 - scraped / alone);
   }
 
   struct Line {
