@@ -76,7 +76,7 @@ grpc::Status FetchBaseline(Connection& connection, const v1::BaselineSource& sou
   *baseline = DescribeRun(run);
   baseline->set_name(source.name());
   for (v1::CaseResult& result : run.results) {
-    if (result.bench().has_median_seconds()) *baseline->add_results() = Timing(std::move(result));
+    if (WasTimed(result)) *baseline->add_results() = Timing(std::move(result));
   }
   baseline->set_case_count(baseline->results_size());
   return grpc::Status::OK;
@@ -103,7 +103,10 @@ absl::StatusOr<double> ParseThreshold(const std::string& text) {
 }
 
 grpc::Status AsMistake(const grpc::Status& status) {
-  if (status.error_code() != grpc::StatusCode::FAILED_PRECONDITION) return status;
+  if (status.error_code() != grpc::StatusCode::FAILED_PRECONDITION &&
+      status.error_code() != grpc::StatusCode::ALREADY_EXISTS) {
+    return status;
+  }
   return {grpc::StatusCode::INVALID_ARGUMENT, status.error_message()};
 }
 

@@ -29,8 +29,9 @@ grpc::Status SetBaseline(Connection& connection, const v1::BaselineSource& sourc
 // "5%", "0.05". INVALID_ARGUMENT begins with "threshold".
 absl::StatusOr<double> ParseThreshold(const std::string& text);
 
-// A refusal because the two sides are of different kinds is the caller's mistake, as a
-// malformed request is: it becomes INVALID_ARGUMENT. Other statuses stay.
+// That the two sides are of different kinds, a job has no times, or a name is taken is the
+// caller's mistake, as a malformed request is: it becomes INVALID_ARGUMENT. Other statuses
+// stay.
 grpc::Status AsMistake(const grpc::Status& status);
 
 }  // namespace assay

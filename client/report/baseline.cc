@@ -18,6 +18,7 @@ namespace {
 
 constexpr char kBaselineSchema[] = "assay.baseline/v1";
 constexpr char kReportSchema[] = "assay.report/v1";
+constexpr int kLeastSamples = 10;  // of a benchmark
 constexpr std::uintmax_t kMostBytes = std::uintmax_t{512} << 20;
 
 absl::Status Bad(const std::string& name, std::string_view what) {
@@ -59,7 +60,7 @@ absl::Status FillCase(const Json& test, const std::string& path, v1::CaseResult&
   // Fields of the result and of its spec that a test has under their own names; a word of
   // the verdict is the one that is needed of what is not the spec's.
   Json of_spec = Json::object();
-  for (const char* key : {"provider", "dtype", "out_dtype", "pattern", "seed"}) {
+  for (const char* key : {"provider", "dtype", "out_dtype", "pattern", "seed", "mode"}) {
     if (test.contains(key)) of_spec[key] = test[key];
   }
   of_spec["name"] = Text(test, "name");
@@ -108,7 +109,8 @@ absl::StatusOr<v1::Baseline> ParseBaseline(std::string_view text, const std::str
   summary.erase("tests");
   if (report && Text(document, "model").empty()) summary["model"] = Text(document, "gpu");
   // A report of several devices or suites joins them with commas.
-  if (absl::Status s = FillFromJson(summary, "", baseline); !s.ok()) return Bad(name, {s.message().data(), s.message().size()});
+  if (absl::Status s = FillFromJson(summary, "", baseline); !s.ok())
+    return Bad(name, {s.message().data(), s.message().size()});
   baseline.set_name(name);
   const auto tests = document.find("tests");
   if (tests == document.end() || !tests->is_array()) return Bad(name, "tests: must be a list");
@@ -121,10 +123,13 @@ absl::StatusOr<v1::Baseline> ParseBaseline(std::string_view text, const std::str
         !test["bench"].contains("median_seconds")) {
       continue;
     }
-    devices.insert(Text(test, "target") + " " + Text(test, "device"));
-    if (absl::Status s = FillCase(test, path, *baseline.add_results()); !s.ok()) {
+    v1::CaseResult result;
+    if (absl::Status s = FillCase(test, path, result); !s.ok()) {
       return Bad(name, {s.message().data(), s.message().size()});
     }
+    if (!WasTimed(result)) continue;
+    devices.insert(Text(test, "target") + " " + Text(test, "device"));
+    *baseline.add_results() = std::move(result);
   }
   if (devices.size() > 1) {
     return Bad(name, absl::StrCat("has times of ", devices.size(), " devices (",
@@ -161,6 +166,19 @@ std::vector<std::string> OtherVersions(const v1::Baseline& baseline, const v1::B
     lines.push_back(absl::StrCat(name, " ", was, " there, ", is, " here"));
   }
   return lines;
+}
+
+bool WasTimed(const v1::CaseResult& result) {
+  if (!(result.bench().median_seconds() > 0)) return false;
+  switch (result.spec().mode()) {
+    case v1::MODE_BENCHMARK:
+    case v1::MODE_BOTH:
+      return true;
+    case v1::MODE_UNSPECIFIED:  // a report that does not say
+      return result.bench().samples() >= kLeastSamples;
+    default:
+      return false;
+  }
 }
 
 v1::Baseline DescribeRun(const Run& run) {

@@ -36,6 +36,9 @@ absl::StatusOr<v1::Baseline> ReadBaselineFile(const std::string& path);
 // "onednn 2.6.3 there, 3.0 here".
 std::vector<std::string> OtherVersions(const v1::Baseline& baseline, const v1::Baseline& current);
 
+// Whether the result has a time that was taken to be one, and not in passing.
+bool WasTimed(const v1::CaseResult& result);
+
 // What a report's run has in common with a baseline: device, suite, versions; no results.
 v1::Baseline DescribeRun(const Run& run);
 

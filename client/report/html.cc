@@ -17,6 +17,7 @@
 #include "client/report/published.h"
 #include "client/report/row.h"
 #include "client/report/table.h"
+#include "client/report/units.h"
 
 namespace assay {
 namespace {
@@ -37,6 +38,10 @@ Json RowJson(const v1::CaseResult& result) {
   add("rate", row.rate);
   add("of_roof", row.of_roof);
   add("note", row.note);
+  if (result.bench().has_baseline()) {
+    add("baseline_time", SecondsText(result.bench().baseline().baseline_seconds()));
+    add("time", SecondsText(result.bench().baseline().seconds()));
+  }
   if (LookCloser(result)) json["look_closer"] = true;
   for (const Detail& detail : DetailsOf(result)) {
     json["details"].push_back({{"label", detail.label}, {"text", detail.text}});

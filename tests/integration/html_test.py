@@ -2,6 +2,7 @@
 used by keyboard, says nothing on the console, and carries thousands of cases."""
 
 import copy
+import json
 import os
 import re
 import shutil
@@ -346,6 +347,63 @@ class Huge(unittest.TestCase):
         self.assertIn("<img src=x", BROWSER.js("return document.querySelector('#case-17').textContent"))
         self.assertEqual(BROWSER.js("return document.images.length"), 0)
         self.assertNotEqual(BROWSER.js("return document.title"), "taken")
+
+
+
+class Changes(unittest.TestCase):
+    """Times against a baseline's, made so that each reading occurs."""
+
+    def test_changes_are_listed_the_worst_first_with_their_noise(self):
+        bench = ("bench", "gemm", "--m", "96,128,160,192", "--n", "64", "--k", "64", "--dtype",
+                 "fp32", "--provider", "builtin")
+        run = DAEMON.run(*bench, "--format", "json")
+        self.assertEqual(run.code, 0, run)
+        report = run.json()
+        # 96 gets a hundredth of its time, 128 so wide a spread that nothing can be told, and
+        # 160 and 192 a hundred times theirs.
+        for test, factor in zip(report["tests"], (0.01, 1, 100, 200)):
+            times = test["bench"]
+            for key in ("median_seconds", "p10_seconds", "p90_seconds"):
+                times[key] *= factor
+        report["tests"][1]["bench"]["p90_seconds"] *= 50
+        baseline = os.path.join(FOLDER, "before.json")
+        with open(baseline, "w", encoding="utf-8") as out:
+            json.dump(report, out)
+        page = os.path.join(FOLDER, "changes.html")
+        held = DAEMON.run(*bench, "--compare", baseline, "--output", page)
+        self.assertEqual(held.code, 1, held)
+        BROWSER.console()
+        BROWSER.open(page)
+        rows = BROWSER.js("""return [...document.querySelectorAll('#changes tbody tr')].map(
+            (row) => [...row.cells].map((cell) => cell.textContent))""")
+        self.assertEqual([row[0] for row in rows], ["slower", "ambiguous", "faster", "faster"])
+        self.assertEqual([re.search(r"gemm (\d+)", row[1]).group(1) for row in rows],
+                         ["96", "128", "160", "192"])
+        self.assertGreater(float(rows[0][4]), 10)
+        self.assertRegex(rows[0][5], r"^± [\d.]+ %$")
+        self.assertRegex(rows[0][2], r"^[\d.]+ [nµm]?s$")
+        note = BROWSER.js("return document.getElementById('changes-note').textContent")
+        self.assertIn("1 slower, 1 ambiguous, 2 faster, 0 same", note)
+        self.assertIn(baseline, note)
+        # A point per row, to the right of the middle where it is slower.
+        points = BROWSER.js("""return [...document.querySelectorAll('#changes .point')].map(
+            (point) => parseFloat(point.style.left))""")
+        self.assertEqual(points[0], 100)
+        self.assertEqual(points[2:], [0, 0])
+        # The section follows the filter, and its names lead to their cases.
+        BROWSER.js("""const input = document.getElementById('text'); input.value = '160x64';
+            input.dispatchEvent(new Event('input'))""")
+        BROWSER.settle()
+        self.assertEqual(BROWSER.js("return document.querySelectorAll('#changes tbody tr').length"),
+                         1)
+        BROWSER.js("document.querySelector('#changes tbody a').click()")
+        BROWSER.settle()
+        self.assertIn("gemm 160x64x64", BROWSER.js(FOCUS))
+        self.assertEqual(BROWSER.console(), [], "the console")
+
+    def test_without_a_baseline_there_is_no_such_section(self):
+        BROWSER.open(PAGE)
+        self.assertTrue(BROWSER.js("return document.getElementById('changes').hidden"))
 
 
 class States(unittest.TestCase):

@@ -4,13 +4,14 @@ async function main() {
   const model = await loadModel();
   const filter = new Filter();
   const table = new CaseTable(model, byId('table'), byId('pages'));
-  const plots = new Plots(model, (c) => {
+  const reveal = (c) => {
     if (!table.reveal(c)) {
       filter.clear();
       filter.changed();
       table.reveal(c);
     }
-  });
+  };
+  const plots = new Plots(model, reveal);
   drawOverview(model, filter);
   drawFilters(model, filter);
   drawMetadata(model);
@@ -21,6 +22,7 @@ async function main() {
       : counted(model.cases.length, 'case');
     table.show(cases);
     drawProvenance(cases);
+    drawChanges(cases, reveal);
     plots.show(cases);
   };
   filter.listeners.push(update);
