@@ -14,6 +14,8 @@ namespace assay {
 namespace {
 
 constexpr std::string_view kSlower = "slower";
+// A benchmark takes at least so many; validation times a launch or two in passing.
+constexpr int kLeastSamples = 10;
 // Reasons that say nothing against the output.
 constexpr std::array<std::string_view, 3> kReasonsOfTime = {"efficiency", kSlower, "noisy"};
 
@@ -102,9 +104,16 @@ void AddDifference(std::string_view what, const std::string& was, const std::str
 }  // namespace
 
 bool WasTimed(const v1::CaseResult& result) {
-  const v1::Mode mode = result.spec().mode();
-  return result.bench().median_seconds() > 0 &&
-         (result.bench().samples() > 1 || mode == v1::MODE_BENCHMARK || mode == v1::MODE_BOTH);
+  if (!(result.bench().median_seconds() > 0)) return false;
+  switch (result.spec().mode()) {
+    case v1::MODE_BENCHMARK:
+    case v1::MODE_BOTH:
+      return true;
+    case v1::MODE_UNSPECIFIED:  // a report that does not say
+      return result.bench().samples() >= kLeastSamples;
+    default:
+      return false;
+  }
 }
 
 bool TimeCounts(const v1::CaseResult& result) {

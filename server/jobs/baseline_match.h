@@ -1,7 +1,7 @@
 // Times against times: what of a job's results is a baseline, which case of a baseline
 // is which case of a run, and how the two stand. Pure; what is stored is baselines.h's.
 //
-// A time counts where it was taken to be one (a validation times its one launch in
+// A time counts where it was taken to be one (a validation times a launch or two in
 // passing) and the output held: PASSED, or nothing found but reasons of time
 // (efficiency, slower, noisy). Two cases are the same where problem, formats, provider
 // and data pattern are; name, seed and tolerances do not change a kernel's time.
@@ -19,7 +19,7 @@
 
 namespace assay {
 
-// Whether the result has a time that was the purpose, or one of many launches.
+// Whether the result has a time that was taken to be one.
 bool WasTimed(const v1::CaseResult& result);
 
 // Whether that may be held against others.

@@ -413,11 +413,73 @@ TEST_F(ServiceTest, InventoryOfTheDaemon) {
   EXPECT_EQ(Call(&Stub::ReleaseDevice, release, &device).error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
-TEST_F(ServiceTest, WhatIsNotBuiltInSaysSo) {
+// A finished job's times, as each case's fake launch takes 1 ms.
+TEST_F(ServiceTest, BaselinesFromCreateToDelete) {
+  cpu_->run = [this](const v1::CaseSpec& spec, const CancelToken&) {
+    v1::CaseResult result = cpu_->Passed(spec);
+    result.mutable_bench()->set_median_seconds(1e-3);
+    result.mutable_bench()->set_samples(10);
+    return result;
+  };
+  v1::CreateJobRequest copies = Copies(2);
+  copies.mutable_spec()->set_mode(v1::MODE_BENCHMARK);
+  const std::string job = Create(copies);
+  Watch(job);
+  v1::CreateBaselineRequest create;
   v1::Baseline baseline;
-  const grpc::Status status = Call(&Stub::CreateBaseline, v1::CreateBaselineRequest(), &baseline);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("baselines"));
+  EXPECT_EQ(Call(&Stub::CreateBaseline, create, &baseline).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  create.mutable_baseline()->set_job("jobs/none");
+  EXPECT_EQ(Call(&Stub::CreateBaseline, create, &baseline).error_code(),
+            grpc::StatusCode::NOT_FOUND);
+  create.mutable_baseline()->set_job(job);
+  create.set_baseline_id("../x");
+  EXPECT_EQ(Call(&Stub::CreateBaseline, create, &baseline).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  create.set_baseline_id("Nightly_1.a-b");
+  ASSERT_TRUE(Call(&Stub::CreateBaseline, create, &baseline).ok());
+  EXPECT_EQ(baseline.name(), "baselines/Nightly_1.a-b");
+  EXPECT_EQ(baseline.case_count(), 2);
+  EXPECT_EQ(Call(&Stub::CreateBaseline, create, &baseline).error_code(),
+            grpc::StatusCode::ALREADY_EXISTS);
+
+  v1::ListBaselinesResponse list;
+  ASSERT_TRUE(Call(&Stub::ListBaselines, v1::ListBaselinesRequest(), &list).ok());
+  ASSERT_EQ(list.baselines_size(), 1);
+  EXPECT_EQ(list.baselines(0).results_size(), 0);
+  EXPECT_EQ(list.next_page_token(), "");
+  v1::ListBaselinesRequest bad_page;
+  bad_page.set_page_token("x");
+  EXPECT_EQ(Call(&Stub::ListBaselines, bad_page, &list).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+
+  v1::GetBaselineRequest get;
+  get.set_name(baseline.name());
+  ASSERT_TRUE(Call(&Stub::GetBaseline, get, &baseline).ok());
+  EXPECT_EQ(baseline.results_size(), 2);
+
+  v1::CompareBaselinesRequest compare;
+  v1::CompareBaselinesResponse changes;
+  EXPECT_EQ(Call(&Stub::CompareBaselines, compare, &changes).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  compare.mutable_baseline()->set_name(baseline.name());
+  compare.mutable_current()->set_name(job);
+  ASSERT_TRUE(Call(&Stub::CompareBaselines, compare, &changes).ok());
+  ASSERT_EQ(changes.changes_size(), 2);
+  EXPECT_DOUBLE_EQ(changes.changes(0).ratio(), 1);
+  *compare.mutable_current()->mutable_inline_() = baseline;
+  compare.mutable_current()->mutable_inline_()->set_model("another");
+  const grpc::Status other = Call(&Stub::CompareBaselines, compare, &changes);
+  EXPECT_EQ(other.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(other.error_message(), HasSubstr("device model not known there, \"another\" here"));
+
+  v1::DeleteBaselineRequest erase;
+  erase.set_name(baseline.name());
+  google::protobuf::Empty nothing;
+  EXPECT_TRUE(Call(&Stub::DeleteBaseline, erase, &nothing).ok());
+  EXPECT_EQ(Call(&Stub::DeleteBaseline, erase, &nothing).error_code(),
+            grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Call(&Stub::GetBaseline, get, &baseline).error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
 }  // namespace

@@ -1,0 +1,210 @@
+// Which times count, which cases are the same, what is refused and what fails.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/jobs/baseline_match.h"
+#include "server/jobs/baselines.h"
+
+namespace assay {
+namespace {
+
+using testing::ElementsAre;
+
+using testing::IsEmpty;
+
+v1::CaseResult Timed(int m, double seconds, v1::Verdict verdict = v1::VERDICT_PASSED) {
+  v1::CaseResult result;
+  v1::CaseSpec& spec = *result.mutable_spec();
+  spec.mutable_gemm()->set_m(m);
+  spec.set_dtype(v1::DTYPE_FP32);
+  spec.set_provider("builtin");
+  spec.set_mode(v1::MODE_BENCHMARK);
+  result.set_name("gemm " + std::to_string(m));
+  result.set_verdict(verdict);
+  result.set_repro("assay bench gemm");
+  v1::BenchStats& bench = *result.mutable_bench();
+  bench.set_median_seconds(seconds);
+  bench.set_p10_seconds(seconds);
+  bench.set_p90_seconds(seconds);
+  bench.set_samples(100);
+  return result;
+}
+
+void Find(v1::CaseResult& result, const char* reason) { result.add_findings()->set_reason(reason); }
+
+v1::Baseline Of(std::vector<v1::CaseResult> results) {
+  v1::Baseline baseline;
+  for (v1::CaseResult& result : results) *baseline.add_results() = std::move(result);
+  return baseline;
+}
+
+TEST(BaselineMatch, ATimeCountsWhereTheOutputHeld) {
+  EXPECT_TRUE(TimeCounts(Timed(8, 1)));
+  EXPECT_FALSE(TimeCounts(Timed(8, 0)));
+  EXPECT_FALSE(TimeCounts(Timed(8, 1, v1::VERDICT_FAILED))) << "of no reason";
+  EXPECT_FALSE(TimeCounts(Timed(8, 1, v1::VERDICT_ERROR)));
+  for (const char* reason : {"efficiency", "slower"}) {
+    v1::CaseResult slow = Timed(8, 1, v1::VERDICT_FAILED);
+    Find(slow, reason);
+    EXPECT_TRUE(TimeCounts(slow)) << reason;
+    Find(slow, "bound");
+    EXPECT_FALSE(TimeCounts(slow)) << "the output was wrong, too";
+  }
+  v1::CaseResult in_passing = Timed(8, 1);
+  in_passing.mutable_spec()->set_mode(v1::MODE_VALIDATE);
+  EXPECT_FALSE(TimeCounts(in_passing));
+  in_passing.mutable_spec()->clear_mode();  // as an older report has it
+  EXPECT_TRUE(TimeCounts(in_passing));
+  in_passing.mutable_bench()->set_samples(2);
+  EXPECT_FALSE(TimeCounts(in_passing));
+}
+
+TEST(BaselineMatch, CasesAreTheSameByWhatIsTimed) {
+  const BaselineIndex index(Of({Timed(8, 1), Timed(16, 2)}), "baselines/x", 0.05);
+  v1::CaseResult result = Timed(16, 2.2);
+  result.set_name("called otherwise");
+  result.mutable_spec()->set_seed(7);
+  result.mutable_spec()->set_rtol(1e-3);
+  const auto change = index.Read(result);
+  ASSERT_TRUE(change);
+  EXPECT_DOUBLE_EQ(change->baseline_seconds(), 2);
+  EXPECT_DOUBLE_EQ(change->ratio(), 1.1);
+  EXPECT_EQ(change->change(), v1::CHANGE_SLOWER);
+  EXPECT_EQ(change->name(), "called otherwise");
+  EXPECT_FALSE(index.Read(Timed(32, 2)));
+  for (const auto& differ : std::vector<std::function<void(v1::CaseSpec&)>>{
+           [](v1::CaseSpec& s) { s.set_provider("onednn"); },
+           [](v1::CaseSpec& s) { s.set_dtype(v1::DTYPE_BF16); },
+           [](v1::CaseSpec& s) { s.set_out_dtype(v1::DTYPE_FP32); },
+           [](v1::CaseSpec& s) { s.set_pattern("zeros"); },
+           [](v1::CaseSpec& s) { s.mutable_gemm()->set_trans_a(true); }}) {
+    v1::CaseResult other = Timed(16, 2);
+    differ(*other.mutable_spec());
+    EXPECT_FALSE(index.Read(other)) << other.spec().ShortDebugString();
+  }
+}
+
+TEST(BaselineMatch, OfSeveralTheOneOfTheSameNameAndSeedIsMeant) {
+  v1::CaseResult first = Timed(8, 1), second = Timed(8, 2);
+  first.mutable_spec()->set_seed(1);
+  second.mutable_spec()->set_seed(2);
+  const BaselineIndex index(Of({first, second}), "baselines/x", 0.05);
+  EXPECT_DOUBLE_EQ(index.Read(first)->baseline_seconds(), 1);
+  EXPECT_DOUBLE_EQ(index.Read(second)->baseline_seconds(), 2);
+}
+
+TEST(BaselineMatch, ASlowerCaseFailsAndNoOtherVerdictChanges) {
+  const BaselineIndex index(Of({Timed(8, 1e-3)}), "baselines/x", 0.05);
+  v1::CaseResult slower = Timed(8, 1.1e-3);
+  index.HoldAgainst(slower);
+  EXPECT_EQ(slower.verdict(), v1::VERDICT_FAILED);
+  ASSERT_EQ(slower.findings_size(), 1);
+  EXPECT_EQ(slower.findings(0).reason(), "slower");
+  EXPECT_EQ(slower.findings(0).message(),
+            "1.1 ms against 1 ms in baselines/x: 1.100 times, above 1.05 (noise 1.1 %)");
+  EXPECT_EQ(slower.repro(), "assay bench gemm --compare baselines/x");
+  for (const auto& [seconds, change] :
+       {std::pair{1e-3, v1::CHANGE_SAME}, std::pair{0.9e-3, v1::CHANGE_FASTER}}) {
+    v1::CaseResult result = Timed(8, seconds);
+    index.HoldAgainst(result);
+    EXPECT_EQ(result.verdict(), v1::VERDICT_PASSED);
+    EXPECT_EQ(result.bench().baseline().change(), change);
+    EXPECT_THAT(result.findings(), IsEmpty());
+  }
+  v1::CaseResult unsure = Timed(8, 1.1e-3);
+  unsure.mutable_bench()->set_p90_seconds(3e-3);
+  index.HoldAgainst(unsure);
+  EXPECT_EQ(unsure.bench().baseline().change(), v1::CHANGE_AMBIGUOUS);
+  EXPECT_EQ(unsure.verdict(), v1::VERDICT_PASSED);
+  // A low efficiency stays, behind; a wrong output is not timed; one that others disturbed
+  // is no proof against the kernel.
+  v1::CaseResult both = Timed(8, 1.1e-3, v1::VERDICT_FAILED);
+  Find(both, "efficiency");
+  index.HoldAgainst(both);
+  ASSERT_EQ(both.findings_size(), 2);
+  EXPECT_EQ(both.findings(0).reason(), "slower");
+  v1::CaseResult wrong = Timed(8, 1.1e-3, v1::VERDICT_FAILED);
+  Find(wrong, "bound");
+  index.HoldAgainst(wrong);
+  EXPECT_EQ(wrong.findings_size(), 1);
+  EXPECT_FALSE(wrong.bench().has_baseline());
+  v1::CaseResult noisy = Timed(8, 1.1e-3, v1::VERDICT_INCONCLUSIVE);
+  Find(noisy, "noisy");
+  index.HoldAgainst(noisy);
+  EXPECT_EQ(noisy.verdict(), v1::VERDICT_INCONCLUSIVE);
+  EXPECT_TRUE(noisy.bench().has_baseline());
+}
+
+TEST(BaselineMatch, BothSidesAreSaid) {
+  const BaselineIndex index(Of({Timed(8, 1), Timed(16, 1)}), "baselines/x", 0.05);
+  const auto response = index.Compare(Of({Timed(32, 1), Timed(8, 1)}));
+  ASSERT_EQ(response.changes_size(), 1);
+  EXPECT_EQ(response.changes(0).name(), "gemm 8");
+  EXPECT_THAT(response.missing(), ElementsAre("gemm 16"));
+  EXPECT_THAT(response.added(), ElementsAre("gemm 32"));
+}
+
+TEST(BaselineMatch, DeviceDriverAndSuiteMustBeTheSame) {
+  v1::Job job;
+  job.set_suite("smoke");
+  job.set_suite_version("2");
+  (*job.mutable_environment())["model"] = "a card";
+  (*job.mutable_environment())["driver_version"] = "570.1";
+  (*job.mutable_environment())["onednn"] = "3.0";
+  (*job.mutable_environment())["host"] = "a07";
+  const v1::Baseline here = Describe(job);
+  EXPECT_EQ(here.versions().at("onednn"), "3.0");
+  EXPECT_EQ(here.host(), "a07");
+  v1::Baseline there = here;
+  (*there.mutable_versions())["onednn"] = "2.0";
+  there.set_host("a08");
+  EXPECT_THAT(Differences(there, here), IsEmpty());
+  there.set_suite_version("1");
+  EXPECT_THAT(Differences(there, here),
+              ElementsAre("version of suite smoke \"1\" there, \"2\" here"));
+  there.set_suite("other");
+  EXPECT_THAT(Differences(there, here), IsEmpty()) << "case by case";
+  there.set_driver_version("560.0");
+  there.clear_model();
+  EXPECT_THAT(Differences(there, here), ElementsAre("device model not known there, \"a card\" here",
+                                                    "driver \"560.0\" there, \"570.1\" here"));
+}
+
+TEST(Baselines, ASpecSaysOneBaselineAndAThresholdThatCanBe) {
+  const auto fields = [](const v1::JobSpec& spec) {
+    std::vector<FieldError> errors;
+    Baselines::CheckSpec(spec, 100, errors);
+    std::vector<std::string> names;
+    for (const FieldError& e : errors) names.push_back(e.field);
+    return names;
+  };
+  v1::JobSpec spec;
+  EXPECT_THAT(fields(spec), IsEmpty());
+  spec.set_baseline_threshold(0.1);
+  EXPECT_THAT(fields(spec), ElementsAre("spec.baseline_threshold"));
+  spec.set_baseline("baselines/x");
+  EXPECT_THAT(fields(spec), IsEmpty());
+  for (const double bad : {0.0, -1.0, 11.0, std::nan("")}) {
+    spec.set_baseline_threshold(bad);
+    EXPECT_THAT(fields(spec), ElementsAre("spec.baseline_threshold")) << bad;
+  }
+  spec.clear_baseline_threshold();
+  spec.mutable_inline_baseline();
+  EXPECT_THAT(fields(spec), ElementsAre("spec.inline_baseline"));
+  spec.clear_inline_baseline();
+  for (const char* bad : {"x", "baselines/", "baselines/.x", "baselines/a b", "jobs/x"}) {
+    spec.set_baseline(bad);
+    EXPECT_THAT(fields(spec), ElementsAre("spec.baseline")) << bad;
+  }
+  EXPECT_TRUE(CheckBaselineName("name", "baselines/A.b-c_9").ok());
+  EXPECT_FALSE(CheckBaselineName("name", "baselines/" + std::string(65, 'a')).ok());
+}
+
+}  // namespace
+}  // namespace assay
