@@ -31,7 +31,8 @@ using suites::ReadDType;
 using suites::SetCaseValue;
 using suites::Unknown;
 
-constexpr std::string_view kSuiteKeys[] = {"name", "title", "version", "require", "case"};
+constexpr std::string_view kSuiteKeys[] = {"name",    "title", "version", "budget",
+                                           "require", "case",  "fill"};
 constexpr std::string_view kRequireKeys[] = {"op", "provider", "dtype", "backend"};
 constexpr std::string_view kBackends[] = {"cpu", "cuda", "hip"};
 // Reads one suite file for one backend.
@@ -61,16 +62,36 @@ class Reader {
         !s.ok()) {
       return s;
     }
-    if (absl::Status s = Tables(root, "case", [&](const toml::table& t) { return Cases(t); });
-        !s.ok()) {
-      return s;
+    for (const auto& [key, cases] : {std::pair{"case", &suite_.cases}, {"fill", &suite_.fill}}) {
+      into_ = cases;
+      if (absl::Status s = Tables(root, key, [&](const toml::table& t) { return Cases(t); });
+          !s.ok()) {
+        return s;
+      }
     }
+    if (absl::Status s = Budget(root); !s.ok()) return s;
     return std::move(suite_);
   }
 
  private:
   Location At(const toml::node& node) const { return Location(file_, node.source()); }
   Location At(const toml::key& key) const { return Location(file_, key.source()); }
+
+  absl::Status Budget(const toml::table& root) {
+    const toml::node* node = root.get("budget");
+    if (node == nullptr) {
+      if (root.get("fill") == nullptr) return absl::OkStatus();
+      return At(*root.get("fill")).Error("cases that fill need a budget to fill");
+    }
+    double seconds = 0;
+    if (absl::Status s = Get(At(*node), "budget", *node, &seconds); !s.ok()) return s;
+    if (!(seconds > 0) || seconds > kMaxBudgetSeconds) {
+      return At(*node).Error(Cat("budget: must be above 0 and at most ", kMaxBudgetSeconds,
+                                 " seconds, got ", Shortest(seconds)));
+    }
+    suite_.budget_seconds = seconds;
+    return absl::OkStatus();
+  }
 
   absl::Status Tables(const toml::table& root, std::string_view key,
                       const std::function<absl::Status(const toml::table&)>& read) {
@@ -231,7 +252,7 @@ class Reader {
       if (!errors.empty()) {
         return At(table).Error(Cat(errors[0].field, ": ", errors[0].message));
       }
-      if (ours) suite_.cases.push_back(so_far);
+      if (ours) into_->push_back(so_far);
       return absl::OkStatus();
     }
     for (const toml::node* value : sweeps[at].values) {
@@ -245,6 +266,7 @@ class Reader {
 
   std::string file_;
   std::string_view backend_;
+  std::vector<Case>* into_ = nullptr;
   std::int64_t count_ = 0;  // cases so far, those of other backends included
   Suite suite_;
 };

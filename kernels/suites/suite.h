@@ -3,6 +3,7 @@
 #define ASSAY_KERNELS_SUITES_SUITE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,11 +27,15 @@ struct Suite {
   std::string version;
   std::vector<Requirement> requirements;
   std::vector<Case> cases;  // expanded for one backend; provider may be "all"
-  std::string text;         // as read
+  // Cases that are repeated, with new seeds, while the budget lasts; none without one.
+  std::vector<Case> fill;
+  std::optional<double> budget_seconds;  // for the cases on one device
+  std::string text;                      // as read
 };
 
 // Most cases a suite expands to, those of other backends included.
 inline constexpr std::int64_t kMaxSuiteCases = 100'000;
+inline constexpr int kMaxBudgetSeconds = 7 * 24 * 3600;
 
 // Reads a suite for a backend ("cpu", "cuda", "hip"). INVALID_ARGUMENT names
 // file, line and column: "kernel-lab.toml:12:7: unknown key \"dtyp\"; did you mean \"dtype\"?".

@@ -1,0 +1,19 @@
+// A user's command that is told of something on its standard input.
+#ifndef ASSAY_CLIENT_CLI_HOOK_H_
+#define ASSAY_CLIENT_CLI_HOOK_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace assay {
+
+// Runs `command` in /bin/sh, `input` on its standard input, its output to standard error.
+// DEADLINE_EXCEEDED where it has not ended in `limit`: it and what it started are killed.
+// ABORTED with the exit code or the signal where it failed.
+absl::Status RunHook(const std::string& command, const std::string& input, absl::Duration limit);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_CLI_HOOK_H_

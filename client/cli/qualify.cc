@@ -1,0 +1,258 @@
+// qualify: is this device fit for work?
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/cli/baseline_source.h"
+#include "client/cli/context.h"
+#include "client/cli/hook.h"
+#include "client/lib/parse.h"
+#include "client/qualify/conduct.h"
+#include "client/report/output.h"
+#include "client/qualify/report.h"
+
+namespace assay {
+namespace {
+
+struct Words {
+  std::string level;
+  std::string device;
+  int expect_devices = -1;
+  std::string seed;
+  std::string budget;
+  std::string baseline;
+  std::string threshold;
+  std::string ignore;
+  std::string reports;
+  std::string hook;
+  std::string hook_deadline = "60s";
+  int at_once = 64;
+  bool no_selftest = false;
+  bool no_retry = false;
+  bool fail_early = false;
+};
+
+absl::StatusOr<QualifyOptions> OptionsOf(const Words& words) {
+  QualifyOptions options;
+  const auto level = ParseLevel(words.level);
+  if (!level.ok()) return level.status();
+  options.level = *level;
+  options.device = words.device;
+  if (words.expect_devices >= 0) options.expect_devices = words.expect_devices;
+  if (!words.seed.empty()) {
+    const auto seed = ParseSeed("seed", words.seed);
+    if (!seed.ok()) return seed.status();
+    options.seed = *seed;
+  }
+  if (!words.budget.empty()) {
+    const auto budget = ParseDuration("budget", words.budget);
+    if (!budget.ok()) return budget.status();
+    options.budget = absl::Seconds(budget->seconds()) + absl::Nanoseconds(budget->nanos());
+  }
+  options.baseline = words.baseline;
+  if (!options.baseline.empty() && !options.baseline.starts_with("baselines/")) {
+    options.baseline = absl::StrCat("baselines/", options.baseline);
+  }
+  if (!words.threshold.empty()) {
+    if (options.baseline.empty()) {
+      return absl::InvalidArgumentError("threshold: belongs to --baseline");
+    }
+    const auto threshold = ParseThreshold(words.threshold);
+    if (!threshold.ok()) return threshold.status();
+    options.baseline_threshold = *threshold;
+  }
+  for (const std::string& word : SplitList(words.ignore)) {
+    const bool known = std::any_of(QualifyCodes().begin(), QualifyCodes().end(),
+                                   [&](const QualifyCode& c) { return c.code == word; });
+    if (!known && word.find(':') == std::string::npos) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("ignore: \"", word, "\" is no code (assay qualify --codes) and no device"));
+    }
+    options.ignored.insert(word);
+  }
+  options.selftest = !words.no_selftest;
+  options.retry = !words.no_retry;
+  options.fail_early = words.fail_early;
+  return options;
+}
+
+ExitCode CodeOf(const QualificationReport& report) {
+  switch (FitnessOf(report)) {
+    case Fitness::kQualified:
+      return ExitCode::kPassed;
+    case Fitness::kDegraded:
+    case Fitness::kFailed:
+      return ExitCode::kFailed;
+    case Fitness::kInconclusive:
+      break;
+  }
+  return report.devices.empty() ? ExitCode::kRefused : ExitCode::kNoVerdict;
+}
+
+// A file's name of what is no word of one.
+std::string FileWord(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(),
+      [](char c) { return !absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.'; }, '-');
+  return text;
+}
+
+// DIR/a07-7575_cuda-0.json, an assay.report/v1 each.
+absl::Status WriteReports(const std::string& folder, QualificationReport& report) {
+  for (const DeviceFit& device : report.devices) {
+    if (device.run.job.name().empty()) continue;
+    const std::string path =
+        absl::StrCat(folder, "/", FileWord(device.target), "_", FileWord(device.device), ".json");
+    auto file = OutputFile::Create(path);
+    if (!file.ok()) return file.status();
+    WriteJson(Report{report.generated_at, {device.run}}, (*file)->stream());
+    if (absl::Status s = (*file)->Commit(); !s.ok()) return s;
+    report.files[{device.target, device.device}] = path;
+  }
+  return absl::OkStatus();
+}
+
+ExitCode PrintCodes(const Context& context) {
+  return context.WithOutput([](std::ostream& out) {
+    for (const QualifyCode& c : QualifyCodes()) {
+      out << c.code << "  " << Word(c.fitness) << "  " << c.severity << "  " << c.meaning << '\n';
+      if (!c.next_step.empty()) out << "      next: " << c.next_step << '\n';
+    }
+    return ExitCode::kPassed;
+  });
+}
+
+ExitCode Qualify(const Context& context, const Words& words) {
+  const auto options = OptionsOf(words);
+  if (!options.ok()) return context.Fail(options.status());
+  const auto format = context.ChosenFormat("a qualification", {"table", "json", "markdown"});
+  if (!format.ok()) return context.Fail(format.status());
+  const auto hook_deadline = ParseDuration("hook-deadline", words.hook_deadline);
+  if (!hook_deadline.ok()) return context.Fail(hook_deadline.status());
+  auto connections = context.Connect();
+  if (!connections.ok()) return context.Fail(connections.status());
+  const auto reconnecting = context.Reconnecting();
+  if (!reconnecting.ok()) return context.Fail(reconnecting.status());
+
+  QualificationReport report{absl::Now(), options->level, {}, {}, {}};
+  std::mutex mutex;
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < connections->size(); i = next++) {
+      Connection& connection = *(*connections)[i];
+      TargetFit fit = assay::Qualify(connection, *options, *reconnecting,
+                                     [&](std::string_view device, std::string_view what) {
+                                       const std::lock_guard lock(mutex);
+                                       context.streams.err << "assay: " << connection.target()
+                                                           << ' ' << device << ": " << what << '\n'
+                                                           << std::flush;
+                                     });
+      const std::lock_guard lock(mutex);
+      for (DeviceFit& d : fit.devices) report.devices.push_back(std::move(d));
+      for (Missing& m : fit.missing) report.missing.push_back(std::move(m));
+    }
+  };
+  std::vector<std::thread> threads;
+  const std::size_t width = std::min(connections->size(), static_cast<std::size_t>(words.at_once));
+  for (std::size_t i = 1; i < width; ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+
+  Sort(report);
+  if (!words.reports.empty()) {
+    if (absl::Status s = WriteReports(words.reports, report); !s.ok()) return context.Fail(s);
+  }
+  const ExitCode code = context.WithOutput([&](std::ostream& out) {
+    switch (*format) {
+      case Format::kJson:
+        out << Indented(QualificationJson(report)) << '\n';
+        break;
+      case Format::kMarkdown:
+        WriteQualificationMarkdown(report, out);
+        break;
+      default:
+        WriteQualificationTable(report, context.SurfaceOn(out).colour, out);
+    }
+    return CodeOf(report);
+  });
+  context.streams.err << QualificationSummary(report) << '\n' << std::flush;
+  if (!words.hook.empty()) {
+    for (const DeviceFit& device : report.devices) {
+      const auto file = report.files.find({device.target, device.device});
+      const Json json =
+          DeviceFitJson(device, file != report.files.end() ? file->second : device.run.job.name());
+      const absl::Status told = RunHook(
+          words.hook, absl::StrCat(Compact(json), "\n"),
+          absl::Seconds(hook_deadline->seconds()) + absl::Nanoseconds(hook_deadline->nanos()));
+      if (!told.ok()) {
+        context.streams.err << "assay: the hook for " << device.target << ' ' << device.device
+                            << ": " << told.message() << '\n';
+      }
+    }
+  }
+  return code;
+}
+
+}  // namespace
+
+void AddQualifyCommand(CLI::App& app, Context& context) {
+  CLI::App* qualify =
+      app.add_subcommand("qualify", "is a device fit for work? self-test, then a level's suite");
+  auto words = std::make_shared<Words>();
+  auto codes = std::make_shared<bool>(false);
+  qualify->add_option("level", words->level, absl::StrCat(LevelsText(), "; names or numbers"))
+      ->type_name("LEVEL");
+  const auto text = [qualify](const char* name, std::string& value, const char* type,
+                              const char* help) {
+    qualify->add_option(name, value, help)->type_name(type);
+  };
+  text("--device", words->device, "ID",
+       "cuda:0, cuda:*, all (default: the accelerators, the CPU where there are none)");
+  qualify
+      ->add_option("--expect-devices", words->expect_devices,
+                   "fails where a node has another number")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1024));
+  text("--ignore", words->ignore, "LIST",
+       "codes that do not count, and devices left out: A203,cuda:3");
+  text("--baseline", words->baseline, "NAME", "hold times against this baseline of each daemon");
+  text("--threshold", words->threshold, "SHARE", "with --baseline: the change that counts (5%)");
+  text("--seed", words->seed, "N", "of the data (default: of the day, the node and the device)");
+  text("--budget", words->budget, "DURATION", "time for the level's cases (default: the level's)");
+  text("--reports", words->reports, "DIR", "write each device's report there, as assay.report/v1");
+  text("--on-verdict", words->hook, "COMMAND",
+       "run for each device, its verdict as JSON on standard input");
+  text("--hook-deadline", words->hook_deadline, "DURATION",
+       "a hook that takes longer is killed (default 60s)");
+  qualify->add_option("--at-once", words->at_once, "nodes asked at the same time (default 64)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  qualify->add_flag("--fail-early", words->fail_early,
+                    "a device's first wrong result ends its job");
+  qualify->add_flag("--no-retry", words->no_retry,
+                    "do not run failed cases again to find the culprit");
+  qualify->add_flag("--no-selftest", words->no_selftest, "trust the checks unseen");
+  qualify->add_flag("--codes", *codes, "list the codes, what they mean, and what to do");
+  qualify->callback([&context, words, codes] {
+    context.action = [&context, words, codes] {
+      if (*codes) return PrintCodes(context);
+      if (words->level.empty()) {
+        return context.Fail(
+            absl::InvalidArgumentError(absl::StrCat("level: is required: ", LevelsText())));
+      }
+      return Qualify(context, *words);
+    };
+  });
+}
+
+}  // namespace assay

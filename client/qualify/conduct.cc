@@ -1,0 +1,243 @@
+#include "client/qualify/conduct.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/lib/errors.h"
+
+namespace assay {
+namespace {
+
+constexpr std::size_t kMostRetries = 3;   // failed cases of a device that are run again
+constexpr std::size_t kMostSiblings = 2;  // devices that they are run on besides
+
+std::string FirstLine(const grpc::Status& status, const Connection& connection) {
+  return Describe(status, connection.target()).lines.front();
+}
+
+// One device of a daemon.
+class Conductor {
+ public:
+  Conductor(Connection& connection, const QualifyOptions& options,
+            const FollowOptions& reconnecting, const QualifyProgress& progress,
+            const v1::ServerInfo& server, const std::vector<v1::Device>& devices,
+            const v1::Device& device)
+      : connection_(connection),
+        options_(options),
+        reconnecting_(reconnecting),
+        progress_(progress),
+        server_(server),
+        devices_(devices),
+        device_(device) {}
+
+  DeviceFit Run() {
+    const absl::Time start = absl::Now();
+    DeviceFit result;
+    result.target = connection_.target();
+    result.device = device_.id();
+    result.model = device_.model();
+    if (device_.state() == v1::DEVICE_STATE_QUARANTINED) {
+      result.fit.grievances = {Aggrieved("A115", device_.quarantine_reason())};
+      return result;
+    }
+    result.fit = Conduct(result.run);
+    result.seconds = absl::ToDoubleSeconds(absl::Now() - start);
+    return result;
+  }
+
+ private:
+  Fit Conduct(assay::Run& run) {
+    DeviceEvidence evidence;
+    const std::uint64_t seed = options_.seed.value_or(
+        NightlySeed(absl::FormatTime("%Y-%m-%d", absl::Now(), absl::UTCTimeZone()), server_.host(),
+                    device_.id()));
+    run.target = connection_.target();
+    run.server = server_;
+    run.devices = devices_;
+    if (options_.selftest && device_.backend() == "cpu") {
+      progress_(device_.id(), "self-test");
+      assay::Run selftest;
+      const grpc::Status status =
+          RunJob(SelftestOf(options_.level, device_.id(), seed), false, selftest);
+      if (!status.ok()) return Refused(status);
+      evidence.selftest = selftest.job;
+    }
+    progress_(device_.id(), options_.level.suite);
+    if (const grpc::Status status = RunJob(LevelSpec(seed), options_.fail_early, run);
+        !status.ok()) {
+      return Refused(status);
+    }
+    evidence.job = run.job;
+    evidence.results = run.results;
+    if (options_.retry) evidence.retries = RetryFailed(run.results);
+    return Judge(evidence, options_.ignored);
+  }
+
+  Fit Refused(const grpc::Status& status) const {
+    Fit fit;
+    fit.grievances = {Aggrieved("A901", FirstLine(status, connection_))};
+    return fit;
+  }
+
+  v1::JobSpec LevelSpec(std::uint64_t seed) const {
+    v1::JobSpec spec;
+    spec.set_suite(std::string(options_.level.suite));
+    spec.set_device(device_.id());
+    spec.set_seed(seed);
+    spec.set_baseline(options_.baseline);
+    if (options_.baseline_threshold) spec.set_baseline_threshold(*options_.baseline_threshold);
+    if (options_.budget) {
+      spec.mutable_budget()->set_seconds(absl::ToInt64Seconds(*options_.budget));
+      spec.mutable_budget()->set_nanos(static_cast<std::int32_t>(
+          absl::ToInt64Nanoseconds(*options_.budget - absl::Seconds(spec.budget().seconds()))));
+    }
+    return spec;
+  }
+
+  // Makes the job and sees it through.
+  grpc::Status RunJob(const v1::JobSpec& spec, bool fail_early, assay::Run& run) {
+    if (grpc::Status s = CreateJob(connection_, spec, reconnecting_, &run.job); !s.ok()) return s;
+    bool cancelled = false;
+    Follower follower(connection_, reconnecting_);
+    return follower.Follow(run.job.name(), 0, [&](const v1::JobEvent& event) {
+      if (event.has_started()) run.total = event.started().total();
+      if (event.has_finished()) run.job = event.finished().job();
+      if (!event.has_case_result()) return;
+      run.results.push_back(event.case_result());
+      const v1::Verdict verdict = event.case_result().verdict();
+      const bool wrong = verdict == v1::VERDICT_FAILED || verdict == v1::VERDICT_ERROR;
+      if (fail_early && wrong && !cancelled) {
+        cancelled = true;
+        Cancel(run.job.name());
+      }
+    });
+  }
+
+  void Cancel(const std::string& job) {
+    grpc::ClientContext call;
+    SetDeadline(call);
+    v1::CancelJobRequest request;
+    request.set_name(job);
+    v1::Job answer;
+    // Where it cannot be cancelled it goes on to its end.
+    (void)connection_.stub().CancelJob(&call, request, &answer);
+  }
+
+  std::vector<Retry> RetryFailed(const std::vector<v1::CaseResult>& results) {
+    std::vector<Retry> retries;
+    for (const v1::CaseResult& failed : WorthRetrying(results, kMostRetries)) {
+      progress_(device_.id(), absl::StrCat("again: ", failed.name()));
+      Retry retry;
+      retry.failed = failed;
+      retry.here = RunAgain(failed, device_.id(), "all");
+      std::size_t siblings = 0;
+      for (const v1::Device& other : devices_) {
+        if (other.id() == device_.id() || other.backend() != device_.backend()) continue;
+        if (other.state() != v1::DEVICE_STATE_READY && other.state() != v1::DEVICE_STATE_BUSY) {
+          continue;
+        }
+        if (siblings++ == kMostSiblings) break;
+        for (v1::CaseResult& r : RunAgain(failed, other.id(), failed.spec().provider())) {
+          retry.sibling.push_back(std::move(r));
+        }
+      }
+      retries.push_back(std::move(retry));
+    }
+    return retries;
+  }
+
+  // Nothing where the daemon does not take it: then nothing is known.
+  std::vector<v1::CaseResult> RunAgain(const v1::CaseResult& failed, const std::string& device,
+                                       const std::string& provider) {
+    v1::JobSpec spec;
+    spec.set_device(device);
+    v1::CaseSpec& c = *spec.mutable_cases()->add_cases();
+    c = failed.spec();
+    c.set_provider(provider);
+    c.set_mode(v1::MODE_VALIDATE);
+    c.clear_name();
+    c.clear_fill();
+    assay::Run run;
+    if (!RunJob(spec, false, run).ok()) return {};
+    return std::move(run.results);
+  }
+
+  Connection& connection_;
+  const QualifyOptions& options_;
+  const FollowOptions& reconnecting_;
+  const QualifyProgress& progress_;
+  const v1::ServerInfo& server_;
+  const std::vector<v1::Device>& devices_;
+  const v1::Device& device_;
+};
+
+// "cuda:*" takes all of a backend, "all" everything.
+bool Takes(const QualifyOptions& options, const v1::Device& device, bool accelerators) {
+  if (options.ignored.contains(device.id())) return false;
+  const std::string& wanted = options.device;
+  if (wanted.empty()) return accelerators == (device.backend() != "cpu");
+  return wanted == "all" || wanted == device.id() || wanted == device.backend() ||
+         wanted == absl::StrCat(device.backend(), ":*");
+}
+
+}  // namespace
+
+TargetFit Qualify(Connection& connection, const QualifyOptions& options,
+                  const FollowOptions& reconnecting, const QualifyProgress& progress) {
+  TargetFit fit;
+  v1::ServerInfo server;
+  v1::ListDevicesResponse listed;
+  grpc::Status status;
+  {
+    grpc::ClientContext call;
+    SetDeadline(call);
+    status = connection.stub().GetServerInfo(&call, v1::GetServerInfoRequest(), &server);
+  }
+  if (status.ok()) {
+    grpc::ClientContext call;
+    SetDeadline(call);
+    status = connection.stub().ListDevices(&call, v1::ListDevicesRequest(), &listed);
+  }
+  if (!status.ok()) {
+    fit.missing.push_back({connection.target(), FirstLine(status, connection), {}, {}});
+    return fit;
+  }
+  const std::vector<v1::Device> devices(listed.devices().begin(), listed.devices().end());
+  const auto usable = [](const v1::Device& d) { return d.state() != v1::DEVICE_STATE_UNAVAILABLE; };
+  const bool accelerators = std::any_of(devices.begin(), devices.end(), [&](const v1::Device& d) {
+    return usable(d) && d.backend() != "cpu";
+  });
+  std::vector<const v1::Device*> chosen;
+  for (const v1::Device& device : devices) {
+    if (usable(device) && Takes(options, device, accelerators)) chosen.push_back(&device);
+  }
+  const int found = static_cast<int>(chosen.size());
+  if (options.expect_devices && found != *options.expect_devices) {
+    fit.missing.push_back(
+        {connection.target(),
+         absl::StrCat("expected ", *options.expect_devices, " devices, found ", found),
+         options.expect_devices, found});
+  } else if (found == 0) {
+    fit.missing.push_back({connection.target(),
+                           options.device.empty()
+                               ? "it has no device"
+                               : absl::StrCat("it has no device \"", options.device, "\""),
+                           {},
+                           0});
+  }
+  fit.devices.resize(chosen.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    threads.emplace_back([&, i] {
+      fit.devices[i] =
+          Conductor(connection, options, reconnecting, progress, server, devices, *chosen[i]).Run();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return fit;
+}
+
+}  // namespace assay

@@ -1,0 +1,65 @@
+// Runs a qualification on the devices of one daemon: self-test, level, retries.
+#ifndef ASSAY_CLIENT_QUALIFY_CONDUCT_H_
+#define ASSAY_CLIENT_QUALIFY_CONDUCT_H_
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/lib/connection.h"
+#include "client/lib/follow.h"
+#include "client/qualify/judgement.h"
+#include "client/qualify/level.h"
+#include "client/report/report.h"
+
+namespace assay {
+
+struct QualifyOptions {
+  Level level;
+  std::string device;  // an id, "cuda:*", "all"; empty: accelerators, the CPU where there are none
+  std::optional<int> expect_devices;
+  std::optional<std::uint64_t> seed;     // nothing: of the day, the node and the device
+  std::optional<absl::Duration> budget;  // of the level's cases; nothing: the suite's
+  std::string baseline;                  // "baselines/x" on each daemon; empty: none
+  std::optional<double> baseline_threshold;
+  bool selftest = true;
+  bool retry = true;
+  bool fail_early = false;        // a device's first wrong result ends its job
+  std::set<std::string> ignored;  // codes, and devices' ids
+};
+
+struct DeviceFit {
+  std::string target;
+  std::string device;  // "cuda:3"
+  std::string model;
+  Fit fit;
+  Run run;  // of the level; its job is empty where none was made
+  double seconds = 0;
+};
+
+// What is not there to be qualified.
+struct Missing {
+  std::string target;
+  std::string reason;
+  std::optional<int> expected, found;  // devices
+};
+
+struct TargetFit {
+  std::vector<DeviceFit> devices;
+  std::vector<Missing> missing;
+};
+
+// Told what is being done, from any thread: "cpu:0: self-test".
+using QualifyProgress = std::function<void(std::string_view device, std::string_view what)>;
+
+// The daemon's devices side by side. Never fails: what went wrong is in the result.
+TargetFit Qualify(Connection& connection, const QualifyOptions& options,
+                  const FollowOptions& reconnecting, const QualifyProgress& progress);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_QUALIFY_CONDUCT_H_

@@ -1,0 +1,198 @@
+#include "client/qualify/report.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/lib/text.h"
+#include "client/report/grid.h"
+#include "client/report/units.h"
+
+namespace assay {
+namespace {
+
+const std::string& FileOf(const QualificationReport& report, const DeviceFit& device) {
+  const auto found = report.files.find({device.target, device.device});
+  return found != report.files.end() ? found->second : device.run.job.name();
+}
+
+Json GrievanceJson(const Grievance& grievance) {
+  Json json;
+  json["code"] = std::string(grievance.code->code);
+  json["severity"] = std::string(grievance.code->severity);
+  json["meaning"] = std::string(grievance.code->meaning);
+  json["why"] = grievance.why;
+  json["cases"] = grievance.cases;
+  if (!grievance.repro.empty()) json["repro"] = grievance.repro;
+  return json;
+}
+
+// "A101 wrong results …: gemm …: …".
+std::string Line(const Grievance& grievance) {
+  if (grievance.code->fitness == Fitness::kQualified) return grievance.why;
+  return absl::StrCat(View(grievance.code->meaning),
+                      grievance.cases > 1 ? absl::StrCat(" (", grievance.cases, " cases)") : "",
+                      grievance.why.empty() ? "" : ": ", grievance.why);
+}
+
+}  // namespace
+
+Fitness FitnessOf(const QualificationReport& report) {
+  if (report.devices.empty() && report.missing.empty()) return Fitness::kInconclusive;
+  Fitness worst = Fitness::kQualified;
+  for (const DeviceFit& device : report.devices) {
+    worst = std::max(worst, device.fit.code().fitness);
+  }
+  for (const Missing& missing : report.missing) {
+    worst = std::max(worst, missing.expected ? Fitness::kFailed : Fitness::kInconclusive);
+  }
+  return worst;
+}
+
+void Sort(QualificationReport& report) {
+  const auto key = [](const DeviceFit& d) {
+    return std::make_tuple(-static_cast<int>(d.fit.code().fitness), d.target, d.device);
+  };
+  std::stable_sort(report.devices.begin(), report.devices.end(),
+                   [&](const DeviceFit& a, const DeviceFit& b) { return key(a) < key(b); });
+}
+
+Json DeviceFitJson(const DeviceFit& device, const std::string& report) {
+  const QualifyCode& code = device.fit.code();
+  Json json;
+  json["target"] = device.target;
+  json["device"] = device.device;
+  if (!device.model.empty()) json["model"] = device.model;
+  json["verdict"] = std::string(Word(code.fitness));
+  json["severity"] = std::string(code.severity);
+  json["code"] = std::string(code.code);
+  json["next_step"] = std::string(code.next_step);
+  json["report"] = report;
+  if (!device.run.job.name().empty()) json["job"] = device.run.job.name();
+  if (device.run.job.spec().has_seed()) json["seed"] = device.run.job.spec().seed();
+  json["duration_seconds"] = Number(device.seconds);
+  json["cases"] = device.run.results.size();
+  Json& findings = json["findings"] = Json::array();
+  for (const Grievance& g : device.fit.grievances) {
+    if (g.code->fitness != Fitness::kQualified) findings.push_back(GrievanceJson(g));
+  }
+  return json;
+}
+
+Json QualificationJson(const QualificationReport& report) {
+  Json json;
+  json["schema"] = "assay.qualification/v1";
+  json["generated_at"] =
+      absl::FormatTime(absl::RFC3339_sec, report.generated_at, absl::UTCTimeZone());
+  json["level"] = std::string(report.level.suite);
+  json["verdict"] = std::string(Word(FitnessOf(report)));
+  Json& devices = json["devices"] = Json::array();
+  for (const DeviceFit& device : report.devices) {
+    devices.push_back(DeviceFitJson(device, FileOf(report, device)));
+  }
+  Json& missing = json["missing"] = Json::array();
+  for (const Missing& m : report.missing) {
+    Json item;
+    item["target"] = m.target;
+    item["reason"] = m.reason;
+    if (m.expected) item["expected"] = *m.expected;
+    if (m.found) item["found"] = *m.found;
+    missing.push_back(std::move(item));
+  }
+  return json;
+}
+
+void WriteQualificationTable(const QualificationReport& report, bool colour, std::ostream& out) {
+  std::size_t target = 6, device = 6;
+  for (const DeviceFit& d : report.devices) {
+    target = std::max(target, d.target.size());
+    device = std::max(device, d.device.size());
+  }
+  for (const Missing& m : report.missing) target = std::max(target, m.target.size());
+  const auto pad = [](std::string text, std::size_t width) {
+    text.resize(std::max(width, text.size()), ' ');
+    return text;
+  };
+  const auto row = [&](std::string_view verdict, const char* hue, const std::string& a,
+                       const std::string& b, std::string_view code, const std::string& what) {
+    const std::string word = pad(std::string(verdict), 12);
+    out << (colour && *hue != '\0' ? absl::StrCat("\x1b[", hue, "m", word, "\x1b[0m") : word)
+        << "  " << pad(a, target) << "  " << pad(b, device) << "  " << pad(std::string(code), 4)
+        << "  " << what << '\n';
+  };
+  row("VERDICT", "", "TARGET", "DEVICE", "CODE", "WHY");
+  const std::string indent(12 + 2 + target + 2 + device + 2 + 4 + 2, ' ');
+  for (const DeviceFit& d : report.devices) {
+    const QualifyCode& code = d.fit.code();
+    constexpr std::array<const char*, 4> kHues = {"32", "33", "33", "31"};
+    bool first = true;
+    for (const Grievance& g : d.fit.grievances) {
+      std::string what = Line(g);
+      if (g.code->fitness == Fitness::kQualified) {
+        absl::StrAppend(&what, " in ", SecondsText(d.seconds));
+      }
+      if (first) {
+        row(Word(code.fitness), kHues[static_cast<std::size_t>(code.fitness)], d.target, d.device,
+            code.code, what);
+      } else {
+        out << indent.substr(6) << g.code->code << "  " << what << '\n';
+      }
+      first = false;
+      if (!g.repro.empty()) out << indent << "repeat: " << g.repro << '\n';
+    }
+    if (!code.next_step.empty()) out << indent << "next: " << code.next_step << '\n';
+  }
+  for (const Missing& m : report.missing) {
+    row("MISSING", "31", m.target, "", m.expected ? "A116" : "A901", m.reason);
+  }
+}
+
+void WriteQualificationMarkdown(const QualificationReport& report, std::ostream& out) {
+  const auto cell = [](std::string text) {
+    for (std::size_t at = 0; (at = text.find_first_of("|\n", at)) != std::string::npos; at += 2) {
+      text.replace(at, 1, text[at] == '|' ? "\\|" : "  ");
+    }
+    return text;
+  };
+  out << "# Qualification, level " << report.level.suite << ": " << Word(FitnessOf(report))
+      << "\n\n| verdict | target | device | code | severity | why | next step |\n"
+      << "|---|---|---|---|---|---|---|\n";
+  for (const DeviceFit& d : report.devices) {
+    const QualifyCode& code = d.fit.code();
+    out << "| " << Word(code.fitness) << " | " << cell(d.target) << " | " << cell(d.device) << " | "
+        << code.code << " | " << code.severity << " | " << cell(Line(d.fit.grievances.front()))
+        << " | " << cell(std::string(code.next_step)) << " |\n";
+  }
+  for (const Missing& m : report.missing) {
+    out << "| MISSING | " << cell(m.target) << " |  | " << (m.expected ? "A116" : "A901")
+        << " | isolate | " << cell(m.reason) << " |  |\n";
+  }
+}
+
+std::string QualificationSummary(const QualificationReport& report) {
+  std::array<int, 4> counts{};
+  std::set<std::string> nodes;
+  for (const DeviceFit& d : report.devices) {
+    ++counts[static_cast<std::size_t>(d.fit.code().fitness)];
+    nodes.insert(d.target);
+  }
+  std::vector<std::string> words;
+  for (int f = 0; f < 4; ++f) {
+    const int count = counts[static_cast<std::size_t>(f)];
+    if (count > 0) words.push_back(absl::StrCat(count, " ", View(Word(static_cast<Fitness>(f)))));
+  }
+  if (!report.missing.empty()) words.push_back(absl::StrCat(report.missing.size(), " missing"));
+  return absl::StrCat(View(report.level.suite), ": ",
+                      words.empty() ? "nothing to qualify" : absl::StrJoin(words, ", "),
+                      words.empty()
+                          ? ""
+                          : absl::StrCat(" of ", report.devices.size(), " device",
+                                         report.devices.size() == 1 ? "" : "s", " on ",
+                                         nodes.size(), " node", nodes.size() == 1 ? "" : "s"));
+}
+
+}  // namespace assay

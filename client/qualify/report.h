@@ -1,0 +1,48 @@
+// The report of a qualification: which devices are fit for work, and what to do about the
+// others.
+#ifndef ASSAY_CLIENT_QUALIFY_REPORT_H_
+#define ASSAY_CLIENT_QUALIFY_REPORT_H_
+
+#include <map>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/qualify/conduct.h"
+#include "client/report/json.h"
+
+namespace assay {
+
+struct QualificationReport {
+  absl::Time generated_at;
+  Level level;
+  std::vector<DeviceFit> devices;  // heaviest first once Sort was called
+  std::vector<Missing> missing;
+  // Where the report of a device's job was written, by target and device; "jobs/4f2k" where
+  // it was not.
+  std::map<std::pair<std::string, std::string>, std::string> files;
+};
+
+// The heaviest of all devices; INCONCLUSIVE where there are none, FAILED where devices that
+// were expected are missing.
+Fitness FitnessOf(const QualificationReport& report);
+
+// Heaviest first, then by target and device.
+void Sort(QualificationReport& report);
+
+// One device: what a hook gets on its standard input.
+Json DeviceFitJson(const DeviceFit& device, const std::string& report);
+
+// {"schema": "assay.qualification/v1", "level", "verdict", "devices": […], "missing": […]}.
+Json QualificationJson(const QualificationReport& report);
+
+void WriteQualificationTable(const QualificationReport& report, bool colour, std::ostream& out);
+void WriteQualificationMarkdown(const QualificationReport& report, std::ostream& out);
+
+// "nightly: 7 QUALIFIED, 1 FAILED of 8 devices on 2 nodes".
+std::string QualificationSummary(const QualificationReport& report);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_QUALIFY_REPORT_H_

@@ -1,0 +1,79 @@
+#include "server/jobs/budget.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "kernels/numerics/cat.h"
+#include "kernels/ops/op.h"
+#include "server/base/case_spec.h"
+#include "server/base/wire.h"
+
+namespace assay {
+namespace {
+
+// Most of a budget that one case may take.
+constexpr double kLargestShare = 0.1;
+// A case may take longer than it did the last time.
+constexpr double kMargin = 1.15;
+
+std::string KindOf(const v1::CaseSpec& spec) {
+  return Cat(OpOf(spec), " ", spec.provider(), " ", static_cast<int>(spec.dtype()), " ",
+             static_cast<int>(spec.mode()), " ", static_cast<int>(spec.verify()), " ",
+             spec.repeats());
+}
+
+std::string IdentityOf(const v1::CaseSpec& spec) {
+  v1::CaseSpec bare = spec;
+  bare.clear_name();
+  bare.clear_seed();
+  bare.clear_fill();
+  bare.clear_golden();
+  bare.clear_deadline();
+  return bare.SerializeAsString();
+}
+
+double WorkOf(const v1::CaseSpec& spec) {
+  std::vector<FieldError> errors;
+  const Case c = FromProto(spec, errors);
+  const Op* op = FindOp(OpName(c.problem));
+  if (!errors.empty() || op == nullptr) return 0;
+  const absl::StatusOr<Plan> plan = op->MakePlan(c);
+  return plan.ok() ? plan->flops + plan->bytes : 0;
+}
+
+}  // namespace
+
+double Budget::Predict(const v1::CaseSpec& spec) const {
+  if (const auto same = cases_.find(IdentityOf(spec)); same != cases_.end()) {
+    return kMargin * same->second;
+  }
+  const auto like = kinds_.find(KindOf(spec));
+  if (like == kinds_.end() || like->second.work == 0) return 0;
+  return kMargin * like->second.seconds * std::max(1.0, WorkOf(spec) / like->second.work);
+}
+
+std::string Budget::WhyNot(const v1::CaseSpec& spec, double elapsed) const {
+  if (!seconds_) return "";
+  const double left = *seconds_ - elapsed;
+  if (left <= 0) return absl::StrFormat("the budget of %.4g s is spent", *seconds_);
+  const double predicted = Predict(spec);
+  if (predicted > left) {
+    return absl::StrFormat("it would take %.2g s, and %.2g s of the budget of %.4g s are left",
+                           predicted, left, *seconds_);
+  }
+  if (predicted > kLargestShare * *seconds_) {
+    return absl::StrFormat("it would take %.2g s, more than a tenth of the budget of %.4g s",
+                           predicted, *seconds_);
+  }
+  return "";
+}
+
+void Budget::Took(const v1::CaseSpec& spec, double seconds) {
+  if (!seconds_) return;
+  double& same = cases_[IdentityOf(spec)];
+  same = std::max(same, seconds);
+  kinds_[KindOf(spec)] = {seconds, WorkOf(spec)};
+}
+
+}  // namespace assay
