@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Whether times can be believed: the same bench twice, and what stands between a library and
+a user who times it through daemon and worker.
+
+    repeat_bench.py [--install DIR] [--loop PROGRAM] [--repeats N] [--rounds N] [--json]
+
+Prints `name ours peer ratio` lines.
+  repeat_*   ours: pairs of runs whose medians agree within their stated noise, of --repeats
+             pairs; peer: the share there must be, 0.95
+  through_*  ours: seconds of a gemm timed through daemon and worker; peer: of a bare loop of
+             the same call, operands out of the cache as Assay has them, in turns with ours,
+             of each the best turn; ratio peer over ours, to be at least 0.97
+  hot_*      the same against a loop that keeps its operands in the cache
+
+Wants a machine with nothing else to do.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "integration"))
+import harness  # noqa: E402
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+LOOP = os.path.join(ROOT, "build", "dev", "tests", "bench", "loop_bench")
+
+
+def bench(daemon, *case):
+    """The bench object of one timed case that passed."""
+    run = daemon.run("run", *case, "--mode", "benchmark", "--format", "json", timeout=None)
+    tests = run.json()["tests"] if run.out else []
+    if run.code != 0 or len(tests) != 1 or "median_seconds" not in tests[0]["bench"]:
+        sys.exit(f"no time: {run}")
+    return tests[0]["bench"]
+
+
+def gemm(provider, size):
+    return ("gemm", "--m", str(size), "--n", str(size), "--k", str(size), "--dtype", "fp32",
+            "--provider", provider)
+
+
+def agree(one, two):
+    """Medians of two runs within the noise that the two state together."""
+    noise = max(one.get("noise", 0), two.get("noise", 0))
+    a, b = one["median_seconds"], two["median_seconds"]
+    return abs(a - b) <= noise * min(a, b)
+
+
+def loop(program, provider, size, cold):
+    # The library's own choice for processors newer than it, as the worker's environment has it.
+    environment = dict(os.environ)
+    with open("/proc/cpuinfo", encoding="ascii") as info:
+        if "avx512vl" in info.read():
+            environment.setdefault("OPENBLAS_CORETYPE", "SkylakeX")
+    arguments = [program, provider] + [str(size)] * 3 + (["--cold"] if cold else [])
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True, env=environment)
+    return float(done.stdout)
+
+
+def through(daemon, program, provider, size, cold, rounds):
+    """Median seconds through the daemon and of a bare loop, in turns; of each the best turn,
+    since whatever else the machine does only makes them longer."""
+    ours, peer = [], []
+    for _ in range(rounds):
+        ours.append(bench(daemon, *gemm(provider, size))["median_seconds"])
+        peer.append(loop(program, provider, size, cold))
+    return min(ours), min(peer), min(peer) / min(ours)
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__,
+                                        formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--install", default=harness.INSTALL)
+    arguments.add_argument("--loop", default=LOOP, metavar="PROGRAM")
+    arguments.add_argument("--repeats", type=int, default=100, help="pairs of runs (default 100)")
+    arguments.add_argument("--rounds", type=int, default=5, help="turns with the bare loop")
+    arguments.add_argument("--json", action="store_true")
+    options = arguments.parse_args()
+    harness.ASSAY = os.path.join(options.install, "bin", "assay")
+    harness.ASSAYD = os.path.join(options.install, "bin", "assayd")
+
+    def tell(name, ours, peer, ratio):
+        if options.json:
+            line = json.dumps({"name": name, "ours": ours, "peer": peer, "ratio": ratio})
+        else:
+            line = f"{name} {ours:.6g} {peer:.6g} {ratio:.3f}"
+        print(line, flush=True)
+
+    with harness.Daemon() as daemon:
+        # Not while anything is timed.
+        daemon.run("devices", "--ceilings")
+        for name, case in (("gemm_512_builtin", gemm("builtin", 512)),
+                           ("softmax_4096", ("softmax", "--rows", "4096", "--cols", "4096",
+                                             "--dtype", "fp32", "--provider", "builtin"))):
+            if options.repeats < 1:
+                continue
+            bench(daemon, *case)
+            pairs = [(bench(daemon, *case), bench(daemon, *case)) for _ in range(options.repeats)]
+            share = sum(agree(*pair) for pair in pairs) / len(pairs)
+            tell(f"repeat_{name}", share, 0.95, share / 0.95)
+        for provider in ("onednn", "openblas"):
+            for size in (1024, 2048):
+                for word, cold in (("through", True), ("hot", False)):
+                    tell(f"{word}_{provider}_{size}",
+                         *through(daemon, options.loop, provider, size, cold, options.rounds))
+
+
+if __name__ == "__main__":
+    main()
