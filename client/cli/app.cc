@@ -77,10 +77,12 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
   AddGlobalOptions(app, context.globals);
   AddRunCommands(app, context);
   AddSelftestCommand(app, context);
+  AddQualifyCommand(app, context);
   AddJobCommands(app, context);
   AddExplainCommand(app, context);
   AddCompareCommand(app, context);
   AddBaselineCommand(app, context);
+  AddFleetCommand(app, context);
   AddInventoryCommands(app, context);
   app.footer(
       "Exit codes: 0 passed, 1 failed, 2 usage or a malformed request, 3 the daemon cannot be\n"

@@ -68,6 +68,8 @@ void AddJobCommands(CLI::App& app, Context& context);        // watch, jobs, sho
 void AddExplainCommand(CLI::App& app, Context& context);     // explain
 void AddCompareCommand(CLI::App& app, Context& context);     // compare
 void AddBaselineCommand(CLI::App& app, Context& context);    // baseline
+void AddQualifyCommand(CLI::App& app, Context& context);     // qualify
+void AddFleetCommand(CLI::App& app, Context& context);       // fleet
 void AddInventoryCommands(CLI::App& app, Context& context);  // devices, kernels, suites, version
 
 }  // namespace assay

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -34,6 +35,14 @@ struct ActiveJob {
         priority(job.spec().priority()),
         resume(job.spec().resume()),
         resumed(job.last_sequence() > 0),
+        // A filter that is there and empty takes all.
+        filtered(job.spec().filter().ByteSizeLong() > 0),
+        suite_of_daemon(job.spec().source_case() == v1::JobSpec::kSuite),
+        budget(job.spec().has_budget()
+                   ? std::optional(absl::Seconds(job.spec().budget().seconds()) +
+                                   absl::Nanoseconds(job.spec().budget().nanos()))
+                   : std::nullopt),
+        has_baseline(!job.spec().baseline().empty() || job.spec().has_inline_baseline()),
         hub(std::make_shared<WatchHub>(job.last_sequence())),
         status(std::move(job)) {
     // Only what the end of the job needs: the spec may be large and is in the store.
@@ -44,7 +53,11 @@ struct ActiveJob {
   const std::int64_t order;  // of acceptance
   const int priority;
   const bool resume;
-  const bool resumed;  // some of its cases may have results
+  const bool resumed;                          // some of its cases may have results
+  const bool filtered;                         // it runs a share of its suite
+  const bool suite_of_daemon;                  // not one that the client wrote
+  const std::optional<absl::Duration> budget;  // on each device
+  const bool has_baseline;                     // that its times are held against
   absl::Time deadline = absl::InfiniteFuture();
   CancelToken cancel;  // set with `early`; ends the cases that run
   const std::shared_ptr<WatchHub> hub;

@@ -2,15 +2,18 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "google/protobuf/util/time_util.h"
 #include "kernels/numerics/cat.h"
 #include "server/base/case_spec.h"
 #include "server/base/log.h"
 #include "server/base/memory.h"
 #include "server/base/wire.h"
+#include "server/jobs/budget.h"
 #include "server/jobs/job_events.h"
 #include "server/jobs/job_plan.h"
 #include "server/jobs/job_verdict.h"
 #include "server/jobs/manager.h"
+#include "server/jobs/qualification.h"
 #include "server/jobs/selftest.h"
 
 namespace assay {
@@ -18,6 +21,10 @@ namespace {
 
 // How often an end that could not be written is tried again.
 constexpr absl::Duration kRetryUnwritten = absl::Seconds(1);
+
+double Seconds(const google::protobuf::Timestamp& time) {
+  return static_cast<double>(google::protobuf::util::TimeUtil::TimestampToNanoseconds(time)) * 1e-9;
+}
 
 // Cases of a job whose memory is worth giving back to the system.
 constexpr std::int64_t kLargeJob = 1000;
@@ -49,12 +56,41 @@ void Manager::RunPart(const JobPart& part) {
     RunnerOf(part.device->device_id())->AddDepth(-part.cases);
   } else {
     const std::set<std::int32_t> done(indices->begin(), indices->end());
+    const std::unique_ptr<BaselineIndex> baseline = BaselineOf(job);
     for (const DevicePlan& plan : *plans) {
       if (plan.device != part.device->device_id()) continue;
-      SkipRest(part, plan, done, RunCases(part, plan, done));
+      SkipRest(part, plan, done, RunCases(part, plan, done, baseline.get()));
     }
   }
   EndPart(job);
+}
+
+// Null where the job has none, or it is gone: deleted, or the device changed since the
+// job was accepted, which the job then says.
+std::unique_ptr<BaselineIndex> Manager::BaselineOf(const std::shared_ptr<ActiveJob>& job) {
+  if (!job->has_baseline || job->cancel.cancelled()) return nullptr;
+  const absl::StatusOr<v1::Job> stored = store_.GetJob(job->name);
+  absl::StatusOr<std::unique_ptr<BaselineIndex>> baseline =
+      stored.ok() ? baselines_.Of(*stored) : stored.status();
+  if (baseline.ok()) return *std::move(baseline);
+  const std::lock_guard guard(job->mutex);
+  const std::string message =
+      Cat("no time was held against the baseline: ", baseline.status().message());
+  if (!HasFinding(job->status, message)) AddFinding(job->status, "baseline", message);
+  return nullptr;
+}
+
+bool Manager::AnyHeld(const std::string& name) {
+  constexpr int kPage = 200;
+  for (std::int32_t from = 0;;) {
+    const absl::StatusOr<std::vector<v1::CaseResult>> page = store_.Results(name, from, kPage);
+    if (!page.ok()) return true;
+    if (page->empty()) return false;
+    for (const v1::CaseResult& result : *page) {
+      if (result.bench().has_baseline()) return true;
+    }
+    from = page->back().index() + 1;
+  }
 }
 
 void Manager::Begin(const std::shared_ptr<ActiveJob>& job) {
@@ -83,14 +119,28 @@ void Manager::Begin(const std::shared_ptr<ActiveJob>& job) {
 }
 
 std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
-                              const std::set<std::int32_t>& done) {
+                              const std::set<std::int32_t>& done, const BaselineIndex* baseline) {
   const std::shared_ptr<ActiveJob>& job = part.job;
   DeviceRunner& runner = *RunnerOf(plan.device);
+  Budget budget(job->budget ? std::optional(absl::ToDoubleSeconds(*job->budget)) : std::nullopt);
+  const absl::Time began = absl::Now();
   for (std::size_t n = 0; n < plan.cases.size(); ++n) {
     const std::int32_t index = plan.first_index + static_cast<std::int32_t>(n);
     if (job->cancel.cancelled()) return n;
-    if (!done.contains(index)) {
-      const v1::CaseSpec& spec = plan.cases[n];
+    const v1::CaseSpec& spec = plan.cases[n];
+    const absl::Time start = absl::Now();
+    const std::string too_long =
+        job->budget ? budget.WhyNot(spec, absl::ToDoubleSeconds(start - began)) : "";
+    if (!too_long.empty() && !done.contains(index)) {
+      // What was to fill the budget is not missed.
+      if (!spec.fill()) {
+        v1::CaseResult result =
+            ResultWithoutRun(spec, plan.device, v1::VERDICT_SKIPPED, "budget", too_long);
+        result.set_index(index);
+        *result.mutable_start_time() = TimestampNow();
+        Record(job, plan, std::move(result));
+      }
+    } else if (!done.contains(index)) {
       v1::JobEvent progress;
       progress.set_job(job->name);
       *progress.mutable_create_time() = TimestampNow();
@@ -112,9 +162,12 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
       // daemon's end is the job's to know, so the rest's result serves it, too.
       if (result.verdict() == v1::VERDICT_SKIPPED && job->cancel.cancelled()) return n;
       result.set_index(index);
+      if (spec.fill()) result.mutable_spec()->set_fill(true);  // a worker knows of no budget
+      if (job->budget) budget.Took(spec, absl::ToDoubleSeconds(absl::Now() - start));
+      if (baseline != nullptr) baseline->HoldAgainst(result);
       Record(job, plan, std::move(result));
     }
-    runner.AddDepth(-1);
+    if (!spec.fill()) runner.AddDepth(-1);
   }
   return plan.cases.size();
 }
@@ -122,7 +175,7 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
 void Manager::SkipRest(const JobPart& part, const DevicePlan& plan,
                        const std::set<std::int32_t>& done, std::size_t from) {
   const std::shared_ptr<ActiveJob>& job = part.job;
-  RunnerOf(plan.device)->AddDepth(static_cast<int>(from) - static_cast<int>(plan.cases.size()));
+  RunnerOf(plan.device)->AddDepth(-CasesToRun(plan, from));
   EarlyEnd why = EarlyEnd::kNone;
   {
     const std::lock_guard guard(job->mutex);
@@ -131,7 +184,7 @@ void Manager::SkipRest(const JobPart& part, const DevicePlan& plan,
   if (why != EarlyEnd::kCancelled && why != EarlyEnd::kDeadline) return;
   for (std::size_t n = from; n < plan.cases.size(); ++n) {
     const std::int32_t index = plan.first_index + static_cast<std::int32_t>(n);
-    if (done.contains(index)) continue;
+    if (done.contains(index) || plan.cases[n].fill()) continue;
     v1::CaseResult result = ResultWithoutRun(
         plan.cases[n], plan.device, v1::VERDICT_SKIPPED,
         why == EarlyEnd::kCancelled ? "cancelled" : "deadline",
@@ -151,6 +204,10 @@ void Manager::Record(const std::shared_ptr<ActiveJob>& job, const DevicePlan& pl
     const std::lock_guard guard(job->mutex);
     if (job->early == EarlyEnd::kUnwritable) return;
     CountVerdict(*job->status.mutable_counts(), result.verdict());
+    if (result.spec().fill()) {
+      job->status.mutable_counts()->set_total(job->status.counts().total() + 1);
+      update.job = job->status;  // with the result: how many there are
+    }
     if (result.verdict() == v1::VERDICT_UNSUPPORTED && !plan.required.empty()) {
       const std::string key = RequirementKey(result.spec());
       const bool required =
@@ -311,6 +368,19 @@ absl::StatusOr<v1::SelftestReport> Manager::Score(const std::string& name) {
   return report;
 }
 
+// Only a whole suite of the daemon's own qualifies, by what its devices did with all of it.
+std::vector<Qualification> Manager::Qualify(const ActiveJob& job, const v1::Job& ended) {
+  if (job.filtered || !job.suite_of_daemon || ended.state() != v1::JOB_STATE_FINISHED ||
+      QualificationLevel(ended.suite()).empty()) {
+    return {};
+  }
+  absl::StatusOr<std::vector<Qualification>> devices = QualifyDevices(store_, ended);
+  if (devices.ok()) return *std::move(devices);
+  Log(LogLevel::kError, "qualification.unknown",
+      {{"job", job.name}, {"reason", std::string(devices.status().message())}});
+  return {};
+}
+
 // The last update of a job, once the store has answered all others: the counts in
 // memory are those of the store, except where that refused some.
 void Manager::WriteEnd(const std::shared_ptr<ActiveJob>& job) {
@@ -318,12 +388,19 @@ void Manager::WriteEnd(const std::shared_ptr<ActiveJob>& job) {
   JobUpdate update{.name = job->name};
   v1::Verdict verdict = v1::VERDICT_UNSPECIFIED;
   v1::SelftestReport selftest;
+  std::vector<Qualification> qualified;
+  std::string suite;
+  double end = 0, took = 0;
   bool large = false;
   {
     const std::lock_guard guard(job->mutex);
     if (job->early == EarlyEnd::kUnwritable) {
       const absl::StatusOr<v1::Job> stored = store_.GetJob(job->name);
       if (stored.ok()) *job->status.mutable_counts() = stored->counts();
+    }
+    if (job->has_baseline && job->early == EarlyEnd::kNone && job->status.findings().empty() &&
+        !AnyHeld(job->name)) {
+      AddFinding(job->status, "baseline", "no timed case of this job is in its baseline");
     }
     const v1::JobState was = job->status.state();
     v1::Job ended = job->status;
@@ -347,6 +424,10 @@ void Manager::WriteEnd(const std::shared_ptr<ActiveJob>& job) {
     const bool whole = ended.state() == v1::JOB_STATE_FINISHED && ended.findings().empty() &&
                        !ended.spec().has_filter();
     if (!whole) selftest.clear_rows();
+    qualified = Qualify(*job, ended);
+    suite = ended.suite();
+    end = Seconds(ended.end_time());
+    took = end - Seconds(ended.start_time());
     update.events.push_back(StateChange(
         was, ended.state(),
         job->early == EarlyEnd::kNone ? "" : ended.findings(ended.findings_size() - 1).message()));
@@ -354,8 +435,9 @@ void Manager::WriteEnd(const std::shared_ptr<ActiveJob>& job) {
     *update.events.back().mutable_create_time() = ended.end_time();
     update.job = std::move(ended);
   }
-  Submit(std::move(update), [this, job, verdict, large, selftest = std::move(selftest)](
-                                const absl::Status& status, std::int64_t sequence) {
+  Submit(std::move(update), [this, job, verdict, large, selftest = std::move(selftest),
+                             qualified = std::move(qualified), suite = std::move(suite), end,
+                             took](const absl::Status& status, std::int64_t sequence) {
     if (!status.ok()) {
       Unwritable(job, status);
       const std::lock_guard guard(mutex_);
@@ -365,6 +447,11 @@ void Manager::WriteEnd(const std::shared_ptr<ActiveJob>& job) {
     Log(LogLevel::kInfo, "job.ended", {{"job", job->name}, {"verdict", v1::Verdict_Name(verdict)}});
     if (metrics_ != nullptr && !job->selftest) metrics_->JobFinished(verdict);
     if (metrics_ != nullptr) metrics_->SelftestFinished(selftest);
+    for (const auto& [device, passed] : qualified) {
+      if (metrics_ != nullptr) {
+        metrics_->QualificationFinished(device, suite, passed, took, end);
+      }
+    }
     Forget(job);
     job->hub->Committed(sequence);
     job->hub->Close(absl::OkStatus());

@@ -6,6 +6,7 @@
 
 #include "absl/time/clock.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "google/protobuf/util/time_util.h"
 #include "kernels/numerics/cat.h"
 #include "server/base/case_spec.h"
 #include "server/base/log.h"
@@ -30,10 +31,43 @@ std::string RandomName() {
   return name;
 }
 
+// What the caller sent of its own and nobody needs back: up to megabytes.
+void DropTimes(v1::Job& job) {
+  if (job.spec().has_inline_baseline()) {
+    job.mutable_spec()->mutable_inline_baseline()->clear_results();
+  }
+}
+
+// The daemon's, and the model and driver of the job's devices where they have one in common.
+google::protobuf::Map<std::string, std::string> EnvironmentOf(const JobPlan& plan,
+                                                              const DeviceSet& devices,
+                                                              const JobOptions& options) {
+  std::map<std::string, std::string> environment = options.environment;
+  std::set<std::string> models, drivers;
+  for (const DevicePlan& part : plan.devices) {
+    for (const auto& executor : devices.executors) {
+      if (executor->device_id() != part.device) continue;
+      const v1::Device device = executor->Describe();
+      // A processor is as fast as it has cores; a GPU's name says it all.
+      const bool by_cores = device.backend() == "cpu" && device.compute_units() > 0;
+      models.insert(by_cores ? Cat(device.model(), " (", device.compute_units(),
+                                   device.compute_units() == 1 ? " core)" : " cores)")
+                             : device.model());
+      const auto driver = device.properties().find("driver_version");
+      drivers.insert(driver == device.properties().end() ? "" : driver->second);
+    }
+  }
+  if (models.size() == 1 && !models.begin()->empty()) environment["model"] = *models.begin();
+  if (drivers.size() == 1 && !drivers.begin()->empty()) {
+    environment["driver_version"] = *drivers.begin();
+  }
+  return {environment.begin(), environment.end()};
+}
+
 }  // namespace
 
 Manager::Manager(Store& store, DeviceSet& devices, Metrics* metrics, const JobOptions& options)
-    : store_(store), devices_(devices), metrics_(metrics), options_(options) {
+    : store_(store), devices_(devices), metrics_(metrics), baselines_(store), options_(options) {
   for (const auto& executor : devices_.executors) {
     runners_.push_back(std::make_unique<DeviceRunner>(*executor, metrics_,
                                                       [this](JobPart part) { RunPart(part); }));
@@ -54,7 +88,9 @@ absl::Status Manager::Start() {
 
 absl::StatusOr<v1::Job> Manager::Get(std::string_view name) {
   absl::StatusOr<v1::Job> job = store_.GetJob(name);
-  if (job.ok()) Overlay(*job);
+  if (!job.ok()) return job;
+  Overlay(*job);
+  DropTimes(*job);
   return job;
 }
 
@@ -129,7 +165,9 @@ absl::StatusOr<v1::Job> Manager::Create(const v1::JobSpec& spec, std::string_vie
   const auto same_request = [&]() -> absl::StatusOr<v1::Job> {
     absl::StatusOr<v1::Job> earlier = store_.FindRequest(request_id);
     if (!earlier.ok()) return earlier;
-    if (google::protobuf::util::MessageDifferencer::Equals(earlier->spec(), spec)) return earlier;
+    v1::JobSpec asked = earlier->spec();
+    if (!spec.has_budget()) asked.clear_budget();  // it may be the suite's
+    if (google::protobuf::util::MessageDifferencer::Equals(asked, spec)) return earlier;
     return BadRequestError({{"request_id", Cat("\"", request_id, "\" made ", earlier->name(),
                                                " with another spec; use a new one")}});
   };
@@ -143,6 +181,17 @@ absl::StatusOr<v1::Job> Manager::Create(const v1::JobSpec& spec, std::string_vie
   }
   absl::StatusOr<JobPlan> plan = PlanJob(spec, devices_, options_);
   if (!plan.ok()) return plan.status();
+  NewJob job{.request_id = std::string(request_id)};
+  *job.job.mutable_spec() = spec;
+  if (plan->budget) {
+    *job.job.mutable_spec()->mutable_budget() =
+        google::protobuf::util::TimeUtil::NanosecondsToDuration(
+            absl::ToInt64Nanoseconds(absl::Seconds(*plan->budget)));
+  }
+  job.job.set_suite(plan->suite);
+  job.job.set_suite_version(plan->suite_version);
+  *job.job.mutable_environment() = EnvironmentOf(*plan, devices_, options_);
+  if (const auto baseline = baselines_.Of(job.job); !baseline.ok()) return baseline.status();
 
   std::int64_t order = 0;
   {
@@ -154,10 +203,7 @@ absl::StatusOr<v1::Job> Manager::Create(const v1::JobSpec& spec, std::string_vie
     }
     order = next_order_++;
   }
-  NewJob job{.request_id = std::string(request_id)};
-  *job.job.mutable_spec() = spec;
   job.job.set_state(v1::JOB_STATE_QUEUED);
-  job.job.set_suite(plan->suite);
   job.job.mutable_counts()->set_total(plan->total);
   *job.job.mutable_create_time() = TimestampNow();
   for (const v1::Finding& finding : plan->findings) *job.job.add_findings() = finding;
@@ -187,6 +233,7 @@ absl::StatusOr<v1::Job> Manager::Create(const v1::JobSpec& spec, std::string_vie
   Log(LogLevel::kInfo, "job.queued",
       {{"job", job.job.name()}, {"cases", job.job.counts().total()}, {"suite", job.job.suite()}});
   Enqueue(active, job.plans);
+  DropTimes(job.job);
   return job.job;
 }
 
@@ -259,7 +306,7 @@ void Manager::Enqueue(const std::shared_ptr<ActiveJob>& job, const std::vector<D
   changed_.notify_all();  // its deadline may be the next
   for (const DevicePlan& plan : plans) {
     DeviceRunner& runner = *RunnerOf(plan.device);
-    runner.Push(JobPart{job, &runner.device(), static_cast<int>(plan.cases.size())});
+    runner.Push(JobPart{job, &runner.device(), CasesToRun(plan)});
   }
   // Drain may have looked at the queues before this job came.
   if (draining_) EndEarly(job, EarlyEnd::kInterrupted, "crash", "the daemon stopped");

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "assay/v1/job.pb.h"
+#include "server/jobs/baselines.h"
 #include "server/metrics/metrics.h"
 #include "server/store/store.h"
 #include "server/worker/executor.h"
@@ -33,6 +35,8 @@ struct JobOptions {
   absl::Duration case_deadline = absl::Seconds(60);  // of a case that does not say
   int max_cases = 10'000;                            // in a job, after expansion
   int max_waiting_jobs = 1'000;                      // queued and not begun
+  // "host", and the versions of "assayd" and of the libraries: kept with each job.
+  std::map<std::string, std::string> environment{};
 };
 
 // A job's events, one after the other; owned by one watcher, used by one thread at
@@ -60,6 +64,7 @@ class JobManager {
   virtual ~JobManager() = default;
 
   virtual const JobOptions& options() const = 0;
+  virtual Baselines& baselines() = 0;
 
   // Takes up what an earlier daemon left (resumed, or ended INTERRUPTED), then
   // starts the runners. Call once, before any other.

@@ -17,6 +17,8 @@
 #include "kernels/suites/suite.h"
 #include "server/base/case_spec.h"
 #include "server/base/wire.h"
+#include "server/jobs/baselines.h"
+#include "server/jobs/job_events.h"
 #include "server/jobs/request_errors.h"
 #include "server/jobs/selftest.h"
 
@@ -128,6 +130,8 @@ void CheckJob(const v1::JobSpec& spec, const std::vector<std::string>& providers
     errors.push_back({"spec.trials", "belongs to the suite selftest"});
   }
   CheckRange("spec.priority", spec.priority(), -100, 100, errors);
+  Baselines::CheckSpec(spec, options.max_cases, errors);
+  CheckPositive("spec.budget", spec.has_budget(), spec.budget(), errors);
   CheckPositive("spec.deadline", spec.has_deadline(), spec.deadline(), errors);
   CheckPositive("spec.case_deadline", spec.has_case_deadline(), spec.case_deadline(), errors);
   if (spec.labels_size() > kMaxLabels) {
@@ -344,6 +348,15 @@ absl::StatusOr<Suite> ReadSuite(const v1::JobSpec& spec, std::string_view backen
   return Suite{};
 }
 
+bool AnyTimed(const JobPlan& plan) {
+  for (const DevicePlan& part : plan.devices) {
+    for (const v1::CaseSpec& c : part.cases) {
+      if (c.mode() == v1::MODE_BENCHMARK || c.mode() == v1::MODE_BOTH) return true;
+    }
+  }
+  return false;
+}
+
 void AddUnmet(const std::vector<Required>& required, const DevicePlan& plan,
               std::vector<v1::Finding>& findings) {
   std::set<std::string> run;
@@ -357,7 +370,42 @@ void AddUnmet(const std::vector<Required>& required, const DevicePlan& plan,
   }
 }
 
+// Cases that fill a budget, in rounds of all of them, each round with the next seed; more
+// than will be run.
+void AddFilling(const std::vector<Case>& filling, const Target& target,
+                const std::vector<Required>& required, const v1::JobSpec& spec,
+                const JobOptions& options, double budget, int most, std::vector<FieldError>& errors,
+                DevicePlan& part) {
+  constexpr double kShortestCase = 2e-3;  // [s]
+  std::vector<v1::CaseSpec> round;
+  for (const Case& c : filling) {
+    if (!CheckFits({"case of the suite", c}, target, errors).ok()) continue;
+    for (const std::string& provider : ProvidersOf(c, target, required, spec.filter())) {
+      if (!FilterTakes(spec.filter(), OpName(c.problem), provider, c.dtype)) continue;
+      v1::CaseSpec filled = Fill(c, provider, /*name_provider=*/false, spec, options);
+      if (filled.name().find(spec.filter().name()) == std::string::npos) continue;
+      filled.set_fill(true);
+      round.push_back(std::move(filled));
+    }
+  }
+  if (round.empty()) return;
+  const double fit = std::min(static_cast<double>(most), budget / kShortestCase);
+  const auto limit = part.cases.size() + static_cast<std::size_t>(fit);
+  for (std::uint64_t n = 1; part.cases.size() < std::min(limit, std::size_t(most)); ++n) {
+    for (v1::CaseSpec next : round) {
+      next.set_seed(next.seed() + n);
+      part.cases.push_back(std::move(next));
+    }
+  }
+}
+
 }  // namespace
+
+int CasesToRun(const DevicePlan& plan, std::size_t from) {
+  return static_cast<int>(std::count_if(
+      plan.cases.begin() + static_cast<std::ptrdiff_t>(std::min(from, plan.cases.size())),
+      plan.cases.end(), [](const v1::CaseSpec& c) { return !c.fill(); }));
+}
 
 std::string RequirementKey(const v1::CaseSpec& spec) {
   return Key(OpOf(spec), spec.provider(), Name(static_cast<DType>(spec.dtype())));
@@ -395,6 +443,9 @@ absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DeviceSet& device
   JobPlan plan;
   absl::Status too_large;
   int before_filter = 0;
+  std::int32_t next_index = 0;
+  if (spec.has_budget())
+    plan.budget = 1e-9 * static_cast<double>(TimeUtil::DurationToNanoseconds(spec.budget()));
   for (const Target& target : *targets) {
     if (target.kernels.empty()) {
       const std::string& reason = target.device.quarantine_reason();
@@ -405,6 +456,7 @@ absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DeviceSet& device
     }
     std::vector<BaseCase> of_suite;
     std::vector<Required> required;
+    std::vector<Case> filling;
     if (!spec.has_cases()) {
       absl::StatusOr<Suite> suite =
           IsSelftest(spec.suite())
@@ -419,14 +471,19 @@ absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DeviceSet& device
       }
       if (!errors.empty()) return BadRequestError(errors);
       plan.suite = spec.source_case() == v1::JobSpec::kSuite ? spec.suite() : suite->name;
+      plan.suite_version = suite->version;
       required = RequiredOn(*suite, target.device.backend(), spec.filter());
       for (std::size_t n = 0; n < suite->cases.size(); ++n) {
         of_suite.push_back({Cat("case ", n, " of the suite"), std::move(suite->cases[n])});
       }
+      filling = std::move(suite->fill);
+      if (!plan.budget) plan.budget = suite->budget_seconds;
     }
-    DevicePlan part{.device = target.device.id(), .first_index = plan.total};
+    DevicePlan part{.device = target.device.id(), .first_index = next_index};
     for (const Required& r : required) part.required.push_back(r.key);
     for (const BaseCase& base : spec.has_cases() ? listed : of_suite) {
+      // A suite with a budget is a ladder of sizes: the device takes those it can.
+      if (plan.budget && !spec.has_cases() && !CheckFits(base, target, errors).ok()) continue;
       bool taken = false;
       const std::vector<std::string> whose =
           ProvidersOf(base.value, target, required, spec.filter());
@@ -454,12 +511,21 @@ absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DeviceSet& device
     }
     if (spec.filter().name().empty()) AddUnmet(required, part, plan.findings);
     plan.total += static_cast<int>(part.cases.size());
+    if (plan.budget) {
+      const int most = options.max_cases / static_cast<int>(targets->size());
+      AddFilling(filling, target, required, spec, options, *plan.budget, most, errors, part);
+    }
+    next_index += static_cast<std::int32_t>(part.cases.size());
     plan.devices.push_back(std::move(part));
   }
   if (plan.total == 0) {
     errors.push_back({before_filter > 0 ? "spec.filter" : "spec.suite",
                       before_filter > 0 ? Cat("takes none of the ", before_filter, " cases")
                                         : std::string("has no cases for this device")});
+  }
+  if (HasBaseline(spec) && errors.empty() && !AnyTimed(plan)) {
+    errors.push_back({spec.has_inline_baseline() ? "spec.inline_baseline" : "spec.baseline",
+                      "holds times against it, and no case is timed: set the mode to benchmark"});
   }
   if (!errors.empty()) return BadRequestError(errors);
   if (!too_large.ok()) return too_large;

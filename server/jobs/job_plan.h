@@ -3,6 +3,8 @@
 #ifndef ASSAY_SERVER_JOBS_JOB_PLAN_H_
 #define ASSAY_SERVER_JOBS_JOB_PLAN_H_
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,9 +18,11 @@ namespace assay {
 
 struct JobPlan {
   std::string suite;  // its name, or empty
+  std::string suite_version;
   std::vector<DevicePlan> devices;
   std::vector<v1::Finding> findings;  // required kernels that no case runs
-  int total = 0;
+  int total = 0;                      // cases, without those that fill a budget
+  std::optional<double> budget;       // the job's, or its suite's [s]
 };
 
 // Provider "all" becomes every provider that is available for the operator on the
@@ -31,6 +35,9 @@ struct JobPlan {
 // kernels are not known yet.
 absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DeviceSet& devices,
                                 const JobOptions& options);
+
+// Cases of a part from `from` on, without those that fill its budget.
+int CasesToRun(const DevicePlan& plan, std::size_t from = 0);
 
 // "gemm onednn fp32": how DevicePlan::required names a kernel.
 std::string RequirementKey(const v1::CaseSpec& spec);

@@ -26,6 +26,7 @@
 #include "server/jobs/device_runner.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/nonfinite_log.h"
+#include "server/jobs/qualification.h"
 
 namespace assay {
 
@@ -36,6 +37,7 @@ class Manager final : public JobManager {
   ~Manager() override { Drain(absl::ZeroDuration()); }
 
   const JobOptions& options() const override { return options_; }
+  Baselines& baselines() override { return baselines_; }
   bool draining() const override { return draining_.load(); }
 
   absl::Status Start() override;
@@ -69,7 +71,11 @@ class Manager final : public JobManager {
   void RunPart(const JobPart& part);
   // Runs the cases of a plan that have no result; returns where it stopped.
   std::size_t RunCases(const JobPart& part, const DevicePlan& plan,
-                       const std::set<std::int32_t>& done);
+                       const std::set<std::int32_t>& done, const BaselineIndex* baseline);
+  std::unique_ptr<BaselineIndex> BaselineOf(const std::shared_ptr<ActiveJob>& job);
+  // Whether any result of the job was held against its baseline; true where that cannot
+  // be read.
+  bool AnyHeld(const std::string& name);
   void SkipRest(const JobPart& part, const DevicePlan& plan, const std::set<std::int32_t>& done,
                 std::size_t from);
   void Begin(const std::shared_ptr<ActiveJob>& job);
@@ -80,6 +86,7 @@ class Manager final : public JobManager {
   void TakeOutOfQueues(const std::shared_ptr<ActiveJob>& job);
   void EndPart(const std::shared_ptr<ActiveJob>& job);
   void WriteEnd(const std::shared_ptr<ActiveJob>& job);
+  std::vector<Qualification> Qualify(const ActiveJob& job, const v1::Job& ended);
   void Unwritable(const std::shared_ptr<ActiveJob>& job, const absl::Status& status);
   void Submit(JobUpdate update, Store::Done done);
   // `stored`: called once the events are in the store, before watchers are told.
@@ -95,6 +102,7 @@ class Manager final : public JobManager {
   DeviceSet& devices_;
   Metrics* const metrics_;
   NonFiniteLog nonfinite_log_;
+  Baselines baselines_;
   const JobOptions options_;
   std::vector<std::unique_ptr<DeviceRunner>> runners_;
   std::atomic<bool> draining_{false};

@@ -36,6 +36,7 @@
 #include "server/rpc/grpc_server.h"
 #include "server/rpc/validation_service.h"
 #include "server/store/store.h"
+#include "server/telemetry/monitor.h"
 #include "server/worker/device_set.h"
 
 namespace assay {
@@ -112,6 +113,7 @@ class Daemon {
   std::optional<Failure> CheckPorts();
   std::optional<Failure> CheckSuites() const;
   std::optional<Failure> StartDevices();
+  void StartTelemetry(const std::string& worker_path);
   std::optional<Failure> CheckNamedDevices() const;
   std::optional<Failure> StartServing();
   std::optional<Failure> StartMetrics();
@@ -123,6 +125,7 @@ class Daemon {
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<Store> store_;
   DeviceSet devices_;
+  std::unique_ptr<TelemetryMonitor> telemetry_;
   std::unique_ptr<JobManager> jobs_;
   std::unique_ptr<ValidationService> service_;
   GrpcServer grpc_;
@@ -164,6 +167,7 @@ std::optional<Failure> Daemon::StartDevices() {
   }
   options.devices = config_.devices;
   options.arena_bytes = config_.arena_bytes;
+  options.state_dir = config_.state_dir;
   options.idle_release = config_.idle_release;
   options.on_restart = [this](std::string_view device, std::string_view reason) {
     metrics_->WorkerRestarted(device, reason);
@@ -176,7 +180,23 @@ std::optional<Failure> Daemon::StartDevices() {
   for (const auto& executor : devices_.executors) {
     metrics_->AddDevice(executor->Describe(), executor->Kernels());
   }
+  StartTelemetry(options.worker_path);
   return std::nullopt;
+}
+
+void Daemon::StartTelemetry(const std::string& worker_path) {
+  TelemetryOptions options;
+  options.path = FindTelemetry(worker_path);
+  for (const auto& executor : devices_.executors) {
+    const v1::Device device = executor->Describe();
+    const auto property = [&](const char* key) {
+      const auto it = device.properties().find(key);
+      return it == device.properties().end() ? "" : it->second;
+    };
+    options.devices.push_back({device.id(), property("uuid"), property("pci_id")});
+  }
+  options.on_sample = [this](const v1::Device& device) { metrics_->TelemetryChanged(device); };
+  telemetry_ = TelemetryMonitor::Start(std::move(options));
 }
 
 // A daemon without devices can do nothing. One that lacks a device it was told of by its
@@ -216,6 +236,12 @@ std::optional<Failure> Daemon::StartServing() {
   job_options.case_deadline = config_.case_deadline;
   job_options.max_cases = static_cast<int>(config_.max_cases);
   job_options.max_waiting_jobs = static_cast<int>(config_.max_waiting_jobs);
+  job_options.environment = {{"host", HostName()}, {"assayd", ASSAY_VERSION}};
+  for (const auto& executor : devices_.executors) {
+    for (const v1::Kernel& kernel : executor->Kernels()) {
+      if (!kernel.version().empty()) job_options.environment[kernel.provider()] = kernel.version();
+    }
+  }
   jobs_ = JobManager::Make(*store_, devices_, metrics_.get(), job_options);
   if (absl::Status s = jobs_->Start(); !s.ok()) return Fail(s, "jobs of an earlier run");
 
@@ -236,6 +262,9 @@ std::optional<Failure> Daemon::StartServing() {
       }
     }
   }
+  service_options.telemetry = [this](std::string_view device) {
+    return telemetry_->Latest(device);
+  };
   service_ = std::make_unique<ValidationService>(*jobs_, devices_, metrics_.get(), service_options);
   absl::StatusOr<GrpcServer> started =
       StartGrpcServer(*service_, {config_.listen, certificates_, config_.insecure});

@@ -24,10 +24,6 @@
 namespace assay {
 namespace {
 
-constexpr char kNoBaselines[] =
-    "baselines are not built into this daemon; keep a report of `assay run --format json` and "
-    "compare reports instead";
-
 // Calls that wait for a thread hold their requests in memory: more are refused.
 constexpr std::size_t kMostCallsWaiting = 64;
 
@@ -39,6 +35,7 @@ class ValidationService::Impl {
       : jobs_(jobs),
         devices_(devices),
         metrics_(metrics),
+        telemetry_(std::move(options.telemetry)),
         info_(std::move(options.info)),
         comparisons_(jobs, devices, options.upload,
                      [this](const grpc::Status& status, absl::Time begin) {
@@ -114,6 +111,7 @@ class ValidationService::Impl {
   v1::Device Describe(CaseExecutor& executor) {
     v1::Device device = executor.Describe();
     device.set_queue_depth(jobs_.QueueDepth(executor.device_id()));
+    if (telemetry_) *device.mutable_telemetry() = telemetry_(executor.device_id());
     return device;
   }
 
@@ -152,6 +150,22 @@ class ValidationService::Impl {
     if (!more.ok()) return more.status();
     if (!more->empty()) response.set_next_page_token(MakePageToken(scope, next));
     for (v1::CaseResult& result : *results) *response.add_results() = std::move(result);
+    return absl::OkStatus();
+  }
+
+  absl::Status ListBaselines(const v1::ListBaselinesRequest& request,
+                             v1::ListBaselinesResponse& response) {
+    const absl::StatusOr<int> size = ParsePageSize(request.page_size());
+    if (!size.ok()) return size.status();
+    const std::string_view scope = "ListBaselines";
+    const absl::StatusOr<std::int64_t> before = ParsePageToken(scope, request.page_token());
+    if (!before.ok()) return before.status();
+    absl::StatusOr<BaselinePage> page = jobs_.baselines().List(*before, *size);
+    if (!page.ok()) return page.status();
+    for (v1::Baseline& baseline : page->baselines) {
+      *response.add_baselines() = std::move(baseline);
+    }
+    if (page->next != 0) response.set_next_page_token(MakePageToken(scope, page->next));
     return absl::OkStatus();
   }
 
@@ -227,6 +241,7 @@ class ValidationService::Impl {
   JobManager& jobs_;
   DeviceSet& devices_;
   Metrics* const metrics_;
+  const std::function<v1::Telemetry(std::string_view)> telemetry_;
 
   std::mutex mutex_;
   v1::ServerInfo info_;                              // mutex_
@@ -241,10 +256,11 @@ class ValidationService::Impl {
 
 namespace {
 
-// What a handler with a job's answer returns: the job moved into the response.
-absl::Status Fill(absl::StatusOr<v1::Job> job, v1::Job& response) {
-  if (job.ok()) response = *std::move(job);
-  return job.status();
+// What a handler with an answer returns: the answer moved into the response.
+template <class Message>
+absl::Status Fill(absl::StatusOr<Message> answer, Message& response) {
+  if (answer.ok()) response = *std::move(answer);
+  return answer.status();
 }
 
 }  // namespace
@@ -369,32 +385,45 @@ grpc::ServerUnaryReactor* ValidationService::GetServerInfo(grpc::CallbackServerC
   });
 }
 
-grpc::ServerUnaryReactor* ValidationService::CreateBaseline(grpc::CallbackServerContext* context,
-                                                            const v1::CreateBaselineRequest*,
-                                                            v1::Baseline*) {
-  return impl_->Answer(context, "CreateBaseline",
-                       [] { return absl::UnimplementedError(kNoBaselines); });
+grpc::ServerUnaryReactor* ValidationService::CreateBaseline(
+    grpc::CallbackServerContext* context, const v1::CreateBaselineRequest* request,
+    v1::Baseline* response) {
+  return impl_->AnswerOn(impl_->writes(), context, "CreateBaseline", [this, request, response] {
+    return Fill(impl_->jobs().baselines().Create(*request), *response);
+  });
 }
 
 grpc::ServerUnaryReactor* ValidationService::GetBaseline(grpc::CallbackServerContext* context,
-                                                         const v1::GetBaselineRequest*,
-                                                         v1::Baseline*) {
-  return impl_->Answer(context, "GetBaseline",
-                       [] { return absl::UnimplementedError(kNoBaselines); });
+                                                         const v1::GetBaselineRequest* request,
+                                                         v1::Baseline* response) {
+  return impl_->Answer(context, "GetBaseline", [&] {
+    return Fill(impl_->jobs().baselines().Get(request->name()), *response);
+  });
 }
 
 grpc::ServerUnaryReactor* ValidationService::ListBaselines(grpc::CallbackServerContext* context,
-                                                           const v1::ListBaselinesRequest*,
-                                                           v1::ListBaselinesResponse*) {
+                                                           const v1::ListBaselinesRequest* request,
+                                                           v1::ListBaselinesResponse* response) {
   return impl_->Answer(context, "ListBaselines",
-                       [] { return absl::UnimplementedError(kNoBaselines); });
+                       [&] { return impl_->ListBaselines(*request, *response); });
 }
 
-grpc::ServerUnaryReactor* ValidationService::DeleteBaseline(grpc::CallbackServerContext* context,
-                                                            const v1::DeleteBaselineRequest*,
-                                                            google::protobuf::Empty*) {
-  return impl_->Answer(context, "DeleteBaseline",
-                       [] { return absl::UnimplementedError(kNoBaselines); });
+grpc::ServerUnaryReactor* ValidationService::DeleteBaseline(
+    grpc::CallbackServerContext* context, const v1::DeleteBaselineRequest* request,
+    google::protobuf::Empty*) {
+  return impl_->AnswerOn(impl_->writes(), context, "DeleteBaseline", [this, request] {
+    return impl_->jobs().baselines().Delete(request->name());
+  });
+}
+
+grpc::ServerUnaryReactor* ValidationService::CompareBaselines(
+    grpc::CallbackServerContext* context, const v1::CompareBaselinesRequest* request,
+    v1::CompareBaselinesResponse* response) {
+  // Ten thousand results are read and held against as many.
+  return impl_->AnswerOn(impl_->long_work(), context, "CompareBaselines",
+                         [this, request, response] {
+                           return Fill(impl_->jobs().baselines().Compare(*request), *response);
+                         });
 }
 
 }  // namespace assay

@@ -7,7 +7,9 @@
 #ifndef ASSAY_SERVER_RPC_VALIDATION_SERVICE_H_
 #define ASSAY_SERVER_RPC_VALIDATION_SERVICE_H_
 
+#include <functional>
 #include <memory>
+#include <string_view>
 
 #include "assay/v1/service.grpc.pb.h"
 #include "server/jobs/job_manager.h"
@@ -23,6 +25,8 @@ struct ServiceOptions {
   v1::ServerInfo info;
   // Of the tensors of a comparison.
   UploadLimit upload;
+  // What a device tells of itself; may be empty.
+  std::function<v1::Telemetry(std::string_view device)> telemetry;
 };
 
 class ValidationService : public v1::ValidationService::CallbackService {
@@ -76,6 +80,9 @@ class ValidationService : public v1::ValidationService::CallbackService {
   grpc::ServerUnaryReactor* DeleteBaseline(grpc::CallbackServerContext*,
                                            const v1::DeleteBaselineRequest*,
                                            google::protobuf::Empty*) override;
+  grpc::ServerUnaryReactor* CompareBaselines(grpc::CallbackServerContext*,
+                                             const v1::CompareBaselinesRequest*,
+                                             v1::CompareBaselinesResponse*) override;
 
  private:
   class Impl;

@@ -61,7 +61,8 @@ struct NewJob {
 // What happened to a job: applied as a whole or not at all.
 struct JobUpdate {
   std::string name{};            // "jobs/{id}"
-  std::optional<v1::Job> job{};  // new state, verdict, start_time, end_time, findings; rest ignored
+  std::optional<v1::Job> job{};  // new state, verdict, start_time, end_time, findings, a larger
+                                 // total; rest ignored
   // In order; sequence and job are set by the store. A case_result is kept as a
   // result and counted; a finished event's job is read back from the jobs' table.
   std::vector<v1::JobEvent> events{};

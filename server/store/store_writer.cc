@@ -65,7 +65,8 @@ absl::Status StoreWriter::PrepareAll() {
        " inconclusive = inconclusive + ?5, unsupported = unsupported + ?6, errors = errors + ?7,"
        " skipped = skipped + ?8 WHERE row = ?1"},
       {&update_job_,
-       "UPDATE jobs SET state = ?2, verdict = ?3, start_time = ?4, end_time = ?5, findings = ?6"
+       "UPDATE jobs SET state = ?2, verdict = ?3, start_time = ?4, end_time = ?5, findings = ?6,"
+       " total = max(total, ?7)"
        " WHERE row = ?1"},
       {&delete_plans_, "DELETE FROM plans WHERE key BETWEEN ?1 AND ?2"},
       {&delete_job_, "DELETE FROM jobs WHERE row = ?1"},
@@ -213,7 +214,9 @@ absl::StatusOr<std::int64_t> StoreWriter::Apply(const JobUpdate& update) {
     update_job_.Bind(1, row).Bind(2, job.state()).Bind(3, job.verdict());
     BindTime(update_job_, 4, job.has_start_time(), job.start_time());
     BindTime(update_job_, 5, job.has_end_time(), job.end_time());
-    if (absl::Status s = update_job_.BindBlob(6, findings).Run(); !s.ok()) return s;
+    if (absl::Status s = update_job_.BindBlob(6, findings).Bind(7, job.counts().total()).Run();
+        !s.ok())
+      return s;
     if (Ended(job.state())) {
       const absl::Status s = delete_plans_.Bind(1, Key(row, 0)).Bind(2, Key(row + 1, 0) - 1).Run();
       if (!s.ok()) return s;

@@ -1,0 +1,59 @@
+// What still fits into the time a job has on a device.
+#include "server/jobs/budget.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+v1::CaseSpec Copy(std::int64_t count, const std::string& provider = "builtin") {
+  v1::CaseSpec spec;
+  spec.mutable_copy()->set_count(count);
+  spec.set_dtype(v1::DTYPE_FP32);
+  spec.set_provider(provider);
+  return spec;
+}
+
+TEST(Budget, WithoutOneEverythingFits) {
+  Budget budget(std::nullopt);
+  budget.Took(Copy(8), 1e6);
+  EXPECT_THAT(budget.WhyNot(Copy(1 << 20), 1e9), IsEmpty());
+}
+
+TEST(Budget, TheFirstOfAKindRunsWhileThereIsTime) {
+  const Budget budget(10);
+  EXPECT_THAT(budget.WhyNot(Copy(1 << 30), 9.99), IsEmpty());
+  EXPECT_THAT(budget.WhyNot(Copy(8), 10), HasSubstr("the budget of 10 s is spent"));
+}
+
+TEST(Budget, LargerCasesArePredictedFromTheirWork) {
+  Budget budget(10);
+  budget.Took(Copy(1000), 0.01);
+  EXPECT_THAT(budget.WhyNot(Copy(50'000), 0), IsEmpty());  // 0.5 s and a margin
+  EXPECT_THAT(budget.WhyNot(Copy(200'000), 0),
+              HasSubstr("more than a tenth of the budget of 10 s"));
+  EXPECT_THAT(budget.WhyNot(Copy(50'000), 9.6), HasSubstr("0.4 s of the budget of 10 s are left"));
+  // Another provider is another kind: nothing is known of it.
+  EXPECT_THAT(budget.WhyNot(Copy(200'000, "onednn"), 0), IsEmpty());
+}
+
+TEST(Budget, ACaseThatRanIsKnownByItself) {
+  Budget budget(10);
+  v1::CaseSpec again = Copy(1000);
+  budget.Took(again, 0.8);
+  budget.Took(again, 0.2);
+  budget.Took(Copy(10), 1e-4);  // the last of its kind
+  again.set_seed(7);
+  again.set_name("another");
+  EXPECT_THAT(budget.WhyNot(again, 9.0), IsEmpty());
+  EXPECT_THAT(budget.WhyNot(again, 9.2), HasSubstr("are left")) << "the longer of its times counts";
+}
+
+}  // namespace
+}  // namespace assay

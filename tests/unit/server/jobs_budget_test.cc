@@ -1,0 +1,100 @@
+// Suites with a budget: what is run, what is left out, what fills.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "absl/time/clock.h"
+#include "tests/unit/server/jobs_fixture.h"
+
+namespace assay {
+namespace {
+
+constexpr char kLadder[] = R"toml(
+name = "ladder"
+title = "A ladder"
+version = "1"
+budget = 0.4
+
+[[case]]
+op = "copy"
+dtype = "fp32"
+provider = "builtin"
+shape = [{ count = 8 }, { count = 8000000 }]
+
+[[fill]]
+op = "copy"
+dtype = "fp32"
+provider = "builtin"
+shape = [{ count = 8 }, { count = 9 }]
+)toml";
+
+class BudgetedJobs : public JobsTest {
+ protected:
+  BudgetedJobs() {
+    cpu_->run = [this](const v1::CaseSpec& spec, const CancelToken&) {
+      absl::SleepFor(absl::Milliseconds(10));
+      return cpu_->Passed(spec);
+    };
+  }
+  v1::JobSpec Ladder() {
+    v1::JobSpec spec;
+    spec.set_suite_text(kLadder);
+    spec.set_seed(40);
+    return spec;
+  }
+};
+
+TEST_F(BudgetedJobs, WhatIsLeftIsFilledWithNewSeeds) {
+  Start();
+  const std::string name = Create(Ladder());
+  const v1::Job job = Finish(name);
+  EXPECT_EQ(job.verdict(), v1::VERDICT_PASSED);
+  const auto results = manager_->Results(name, 0, 1000);
+  ASSERT_TRUE(results.ok()) << results.status();
+  ASSERT_GT(results->size(), 3u);
+  EXPECT_EQ(results->at(0).spec().seed(), 40u);
+  EXPECT_EQ(results->at(1).verdict(), v1::VERDICT_SKIPPED) << "a million times the first's work";
+  EXPECT_EQ(results->at(1).findings(0).reason(), "budget");
+  std::set<std::uint64_t> seeds;
+  for (std::size_t n = 2; n < results->size(); ++n) {
+    EXPECT_TRUE(results->at(n).spec().fill());
+    if (results->at(n).spec().copy().count() == 8) seeds.insert(results->at(n).spec().seed());
+  }
+  EXPECT_EQ(*seeds.begin(), 41u);
+  EXPECT_EQ(*seeds.rbegin(), 40u + seeds.size());
+  EXPECT_EQ(job.counts().total(), static_cast<int>(results->size()));
+  EXPECT_EQ(manager_->QueueDepth("cpu:0"), 0);
+  Restart();
+  EXPECT_EQ(manager_->Get(name)->counts().total(), static_cast<int>(results->size()));
+}
+
+TEST_F(BudgetedJobs, TheJobsOwnBudgetCounts) {
+  Start();
+  v1::JobSpec spec = Ladder();
+  spec.mutable_budget()->set_nanos(1);
+  const v1::Job job = Finish(Create(spec));
+  EXPECT_EQ(job.counts().passed(), 0);
+  EXPECT_EQ(job.counts().skipped(), 2);
+  EXPECT_EQ(job.counts().total(), 2) << "what was to fill is not missed";
+  EXPECT_EQ(job.verdict(), v1::VERDICT_INCONCLUSIVE);
+  spec.mutable_budget()->set_nanos(-1);
+  EXPECT_EQ(Violations(manager_->Create(spec, "").status()).count("spec.budget"), 1u);
+}
+
+TEST_F(BudgetedJobs, ARetryOfTheRequestIsTheSameJob) {
+  Start();
+  EXPECT_EQ(Create(Ladder(), "once"), Create(Ladder(), "once"));
+}
+
+TEST_F(BudgetedJobs, WhatTheMemoryCannotHoldIsLeftOut) {
+  cpu_->arena_bytes = 1 << 20;
+  Start();
+  const v1::Job job = Finish(Create(Ladder()));
+  EXPECT_EQ(job.counts().skipped(), 0);
+  EXPECT_GT(job.counts().passed(), 1);
+}
+
+}  // namespace
+}  // namespace assay
