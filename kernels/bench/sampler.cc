@@ -65,7 +65,8 @@ LaunchTimes TimeLaunches(const SamplerOptions& options,
     if (n < next_look) continue;
     const std::optional<double> deviation = MedianDeviation(times.seconds);
     times.settled = deviation && *deviation <= options.deviation;
-    if (times.settled || spent > options.limit_seconds) break;
+    const bool long_enough = spent >= options.min_seconds;
+    if ((times.settled && long_enough) || spent > options.limit_seconds) break;
     // Looking costs a sort; look when a quarter more has come.
     next_look = n + std::max(1, n / 4);
   }

@@ -13,6 +13,9 @@ namespace assay {
 struct SamplerOptions {
   int warm_up = 2;       // samples that are thrown away
   int min_samples = 10;  // at least, whatever the time
+  // At least so much time in launches, unless max_samples come first: samples of one moment
+  // agree with one another, and not with those of the next.
+  double min_seconds = 0.5;  // [seconds]
   int max_samples = 10000;
   double deviation = 0.005;          // stop once the median's relative deviation is below
   double limit_seconds = 1.0;        // [seconds] stop after so much time in launches

@@ -36,7 +36,8 @@ class FixedCeilings : public Ceilings {
 
 TEST(Sampler, SteadyLaunchesEndAtTheLeastNumberOfSamples) {
   int launches = 0;
-  const SamplerOptions options;
+  SamplerOptions options;
+  options.min_seconds = 0;
   const LaunchTimes times = TimeLaunches(options, [&](int n) -> std::optional<double> {
     launches += n;
     return n * 1e-3;
@@ -45,6 +46,12 @@ TEST(Sampler, SteadyLaunchesEndAtTheLeastNumberOfSamples) {
   EXPECT_EQ(launches, options.warm_up + options.min_samples);
   EXPECT_TRUE(times.settled);
   EXPECT_FALSE(times.clock_failed);
+  // But not within one moment, where more is affordable.
+  double spent = 0;
+  const auto steady = [&](int) -> std::optional<double> { return spent += 1e-3, 1e-3; };
+  EXPECT_TRUE(TimeLaunches(SamplerOptions{}, steady).settled);
+  EXPECT_GE(spent, SamplerOptions{}.min_seconds);
+  EXPECT_LT(spent, SamplerOptions{}.limit_seconds);
 }
 
 TEST(Sampler, NoisyLaunchesGoOnToTheLimitAndSlowOnesAreStillSampled) {
@@ -75,6 +82,7 @@ TEST(Sampler, AFailedLaunchEndsIt) {
 TEST(Sampler, ShortLaunchesAreTimedTogether) {
   SamplerOptions options;
   options.batch_seconds = 50e-6;
+  options.min_seconds = 0;
   const LaunchTimes times =
       TimeLaunches(options, [](int n) -> std::optional<double> { return n * 1e-6; });
   EXPECT_EQ(times.launches_per_sample, 64);
@@ -113,8 +121,10 @@ TEST(Sampler, AClockThatFailsGivesNoTimeAndSaysSo) {
   }
   // One jump backwards among good readings is no sample, and costs none.
   int i = 0;
-  const LaunchTimes jumped = TimeLaunches(
-      SamplerOptions{}, [&](int) -> std::optional<double> { return ++i == 5 ? -3.0 : 1e-3; });
+  SamplerOptions brief;
+  brief.min_seconds = 0;
+  const LaunchTimes jumped =
+      TimeLaunches(brief, [&](int) -> std::optional<double> { return ++i == 5 ? -3.0 : 1e-3; });
   EXPECT_EQ(jumped.seconds, std::vector<double>(10, 1e-3));
   EXPECT_FALSE(jumped.clock_failed);
   // The single launch of a validation, too.
