@@ -73,7 +73,8 @@ ExitCode OnAny(const Context& context, const std::function<grpc::Status(Connecti
 }
 
 struct SaveOptions {
-  std::vector<std::string> words;  // JOB [NAME], or [NAME]
+  std::string job;  // with --file: the name
+  std::string name;
   std::string file;
 };
 
@@ -84,18 +85,17 @@ std::string IdOf(const std::string& name) {
 
 ExitCode Save(const Context& context, const SaveOptions& options) {
   const bool of_job = options.file.empty();
-  const std::size_t most = of_job ? 2 : 1;
-  if (options.words.size() > most || (of_job && options.words.empty())) {
+  if (of_job ? options.job.empty() : !options.name.empty()) {
     return context.Fail(absl::InvalidArgumentError(
         of_job ? "baseline save takes a job and a name, or --file REPORT and a name"
                : "baseline save --file takes one name"));
   }
-  const std::string name = options.words.size() == most ? IdOf(options.words.back()) : "";
+  const std::string name = IdOf(of_job ? options.name : options.job);
   v1::CreateBaselineRequest request;
   request.set_baseline_id(name);
   v1::BaselineSource source;
   if (of_job) {
-    source.set_name(JobName(options.words.front()));
+    source.set_name(JobName(options.job));
     request.mutable_baseline()->set_job(source.name());
   } else {
     auto baseline = ReadBaselineFile(options.file);
@@ -276,9 +276,8 @@ void AddBaselineCommand(CLI::App& app, Context& context) {
   auto* save = baseline->add_subcommand(
       "save", "keep a finished job's times in the daemon, or with --output in a file");
   auto options = std::make_shared<SaveOptions>();
-  save->add_option("job", options->words, "jobs/4f2k, and the baseline's name (default: the job's)")
-      ->type_name("JOB [NAME]")
-      ->expected(0, 2);
+  save->add_option("job", options->job, "jobs/4f2k, or 4f2k; with --file the baseline's name");
+  save->add_option("name", options->name, "the baseline's name (default: the job's)");
   save->add_option("--file", options->file, "in place of a job: a JSON report, or a baseline")
       ->type_name("FILE");
   save->callback([&context, options] {

@@ -28,6 +28,11 @@ v1::CaseResult Timing(v1::CaseResult result) {
   result.clear_checksum();
   result.clear_slices();
   result.clear_phases();
+  result.clear_digests();
+  result.clear_pattern_of_errors();
+  result.clear_reads_as();
+  result.clear_next_step();
+  result.mutable_bench()->clear_baseline();
   result.mutable_spec()->clear_golden();
   result.mutable_spec()->clear_published();
   return result;

@@ -169,7 +169,11 @@ std::vector<Detail> DetailsOf(const v1::CaseResult& result) {
   std::vector<Detail> details = FindingsOf(result);
   // A row without figures says its first finding itself.
   if (!(failed && result.has_stats()) && !details.empty()) details.erase(details.begin());
-  if (failed && result.stats().has_worst()) {
+  const bool of_elements =
+      std::any_of(result.findings().begin(), result.findings().end(), [](const auto& finding) {
+        return finding.reason() != "slower" && finding.reason() != "efficiency";
+      });
+  if (failed && of_elements && result.stats().has_worst()) {
     const v1::Mismatch& worst = result.stats().worst();
     details.push_back(
         {"worst",

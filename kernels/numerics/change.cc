@@ -12,6 +12,12 @@ constexpr double kStandardErrorsBeyond = 2.576;  // 99 % of normal errors are wi
 
 bool IsTime(double seconds) { return std::isfinite(seconds) && seconds > 0; }
 
+// Whether nearly all launches of one run were longer than the typical one of the other.
+// Where that is not known, it is not asked.
+bool Apart(const RunTimes& shorter, const RunTimes& longer) {
+  return !longer.p10_seconds || shorter.median_seconds < *longer.p10_seconds;
+}
+
 }  // namespace
 
 double MedianUncertainty(const RunTimes& run) {
@@ -35,9 +41,11 @@ std::optional<ChangeReading> ReadChange(const RunTimes& baseline, const RunTimes
   const double difference = std::log(reading.ratio);
   const double matters = std::log1p(threshold);
   const double resolved = kStandardErrorsBeyond * reading.noise;
-  if (std::abs(difference) > std::max(matters, resolved)) {
+  const bool quiet = resolved <= matters;
+  const bool apart = difference > 0 ? Apart(baseline, current) : Apart(current, baseline);
+  if (std::abs(difference) > std::max(matters, resolved) && (quiet || apart)) {
     reading.change = difference > 0 ? Change::kSlower : Change::kFaster;
-  } else if (std::abs(difference) <= matters && resolved <= matters) {
+  } else if (std::abs(difference) <= matters && quiet) {
     reading.change = Change::kSame;
   } else {
     reading.change = Change::kAmbiguous;

@@ -7,8 +7,10 @@
 // spread is told by the percentiles, 2.563 standard deviations of normal times apart.
 //
 // With d = ln(current / baseline), its standard error s = √(u₁² + u₂²) and the threshold
-// t = ln(1 + threshold), a change is told where it is beyond both t and 2.576·s, as 1 % of
-// normal errors are; none where t is beyond 2.576·s and d is not beyond t. The rest is
+// t = ln(1 + threshold): a change is told where d is beyond t and beyond 2.576·s, which 1 %
+// of normal errors are. Where 2.576·s is beyond t, errors are seldom normal (there is other
+// work on the machine), and nearly all launches must agree, too: the p10 of the longer time
+// is beyond the other's median. No change is told where d is within t, and 2.576·s is. The rest is
 // ambiguous. With one launch nothing is known of the spread, and kUnknownSpread is assumed.
 //
 // Pure functions.

@@ -136,6 +136,15 @@ TEST(Change, ExactTimesAreReadByTheThreshold) {
   EXPECT_DOUBLE_EQ(ReadChange(at(2), at(1)).value().ratio, 0.5);
 }
 
+TEST(Change, NearlyAllLaunchesMustAgreeWhereThereIsNoise) {
+  // As with other work on the machine: twice the median, and yet some launches as before.
+  const RunTimes before{1, 0.98, 1.1, 100};
+  EXPECT_EQ(ReadChange(before, {2, 1.5, 2.2, 100}).value().change, Change::kSlower);
+  EXPECT_EQ(ReadChange(before, {2, 0.95, 2.2, 100}).value().change, Change::kAmbiguous);
+  EXPECT_EQ(ReadChange({2, 1.5, 2.2, 100}, before).value().change, Change::kFaster);
+  EXPECT_EQ(ReadChange({2, 0.95, 2.2, 100}, before).value().change, Change::kAmbiguous);
+}
+
 TEST(Change, OneLaunchSaysOnlyWhatIsLarge) {
   const RunTimes one{1, std::nullopt, std::nullopt, 1};
   const RunTimes steady{1, 1, 1, 100};

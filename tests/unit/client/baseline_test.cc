@@ -1,0 +1,191 @@
+// Baselines as documents and back, comparisons in words, and providers side by side.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "client/cli/baseline_source.h"
+#include "client/report/baseline.h"
+#include "client/report/comparison.h"
+#include "client/report/side_by_side.h"
+#include "google/protobuf/util/message_differencer.h"
+
+namespace assay {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+v1::CaseResult Timed(const std::string& name, const std::string& provider, double seconds) {
+  v1::CaseResult result;
+  result.set_name(name + " " + provider);
+  result.set_device("cpu:0");
+  result.set_verdict(v1::VERDICT_PASSED);
+  v1::CaseSpec& spec = *result.mutable_spec();
+  spec.set_name(result.name());
+  spec.mutable_conv()->set_batch(2);
+  spec.mutable_conv()->add_input(56);
+  spec.mutable_conv()->add_input(48);
+  spec.set_dtype(v1::DTYPE_BF16);
+  spec.set_provider(provider);
+  spec.set_pattern("normal:0.5");
+  spec.set_mode(v1::MODE_BENCHMARK);
+  spec.set_seed(std::uint64_t{1} << 63);
+  result.mutable_stats()->set_count(1);
+  v1::BenchStats& bench = *result.mutable_bench();
+  bench.set_median_seconds(seconds);
+  bench.set_p10_seconds(seconds * 0.99);
+  bench.set_p90_seconds(seconds / 3 + seconds);
+  bench.set_samples(17);
+  bench.set_noise(0.1);
+  bench.set_flops_per_second(1e9 / 3);
+  return result;
+}
+
+v1::Baseline Sample() {
+  v1::Baseline baseline;
+  baseline.set_name("file.json");
+  baseline.set_job("jobs/x");
+  baseline.set_device("cpu:0");
+  baseline.set_model("a processor (2 cores)");
+  baseline.set_driver_version("570.1");
+  baseline.set_suite("smoke");
+  baseline.set_suite_version("2");
+  baseline.mutable_create_time()->set_seconds(1'700'000'000);
+  (*baseline.mutable_versions())["onednn"] = "2.6.3";
+  for (const char* provider : {"builtin", "onednn"}) {
+    *baseline.add_results() = Timed("conv", provider, 1e-3 / 7);
+    baseline.mutable_results(baseline.results_size() - 1)->clear_stats();
+  }
+  baseline.set_case_count(2);
+  return baseline;
+}
+
+TEST(BaselineDocument, ReadsBackAsItWasWritten) {
+  const v1::Baseline baseline = Sample();
+  const auto read = ParseBaseline(Indented(BaselineJson(baseline)), "file.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  std::string difference;
+  MessageDifferencer differencer;
+  differencer.ReportDifferencesToString(&difference);
+  EXPECT_TRUE(differencer.Compare(baseline, *read)) << difference;
+}
+
+TEST(BaselineDocument, OtherVersionsAreNamed) {
+  v1::Baseline there = Sample();
+  (*there.mutable_versions())["onednn"] = "3.0";
+  (*there.mutable_versions())["openblas"] = "0.3";
+  EXPECT_THAT(OtherVersions(there, Sample()), ElementsAre("onednn 3.0 there, 2.6.3 here"));
+}
+
+TEST(BaselineDocument, AWrongValueIsNamedByItsPath) {
+  Json document = BaselineJson(Sample());
+  document["tests"][1]["shape"]["input"][1] = "wide";
+  EXPECT_EQ(ParseBaseline(Compact(document), "f").status().message(),
+            "f: tests[1].conv.input[1]: must be a whole number, got \"wide\"");
+  document = BaselineJson(Sample());
+  document["tests"][0]["dtype"] = "fp15";
+  EXPECT_THAT(std::string(ParseBaseline(Compact(document), "f").status().message()),
+              HasSubstr("fp15"));
+  document = BaselineJson(Sample());
+  document["tests"][1]["device"] = "cpu:1";
+  EXPECT_THAT(std::string(ParseBaseline(Compact(document), "f").status().message()),
+              HasSubstr("times of 2 devices"));
+  document = BaselineJson(Sample());
+  document["tests"][0]["later"] = {{"than", "this"}};
+  document["later"] = 1;
+  EXPECT_TRUE(ParseBaseline(Compact(document), "f").ok()) << "what is newer is passed over";
+}
+
+v1::BaselineChange ChangeOf(const std::string& name, double ratio, v1::Change change) {
+  v1::BaselineChange c;
+  c.set_name(name);
+  c.set_baseline("baselines/x");
+  c.set_baseline_seconds(1e-3);
+  c.set_seconds(1e-3 * ratio);
+  c.set_ratio(ratio);
+  c.set_noise(0.012);
+  c.set_threshold(0.05);
+  c.set_change(change);
+  return c;
+}
+
+TEST(Comparison, TheSlowestComesFirst) {
+  const Comparison comparison{
+      "baselines/x",
+      "jobs/y",
+      {ChangeOf("even", 1, v1::CHANGE_SAME), ChangeOf("slow", 1.1, v1::CHANGE_SLOWER),
+       ChangeOf("fast", 0.5, v1::CHANGE_FASTER), ChangeOf("slowest", 2, v1::CHANGE_SLOWER),
+       ChangeOf("unsure", 1.2, v1::CHANGE_AMBIGUOUS)},
+      {"gone"},
+      {"new"}};
+  std::ostringstream out;
+  WriteComparison(comparison, Format::kTable, out);
+  EXPECT_EQ(
+      out.str(),
+      "  CHANGE     CASE     BASELINE      NOW  RATIO  NOISE\n"
+      "  slower     slowest   1.00 ms  2.00 ms  2.000  ± 1 %\n"
+      "  slower     slow      1.00 ms  1.10 ms  1.100  ± 1 %\n"
+      "  ambiguous  unsure    1.00 ms  1.20 ms  1.200  ± 1 %\n"
+      "  faster     fast      1.00 ms   500 µs  0.500  ± 1 %\n"
+      "  same       even      1.00 ms  1.00 ms  1.000  ± 1 %\n"
+      "  only in baselines/x: gone\n"
+      "  only in jobs/y: new\n"
+      "jobs/y against baselines/x: 2 slower, 1 ambiguous, 1 faster, 1 same (threshold 5 %)\n");
+  EXPECT_EQ(ChangeText(comparison.changes[1]), "slower 1.100×");
+  EXPECT_EQ(ChangeText(comparison.changes[4]), "ambiguous 1.200× ± 1 %");
+  EXPECT_EQ(ChangeText(comparison.changes[0]), "same");
+}
+
+Report Both() {
+  Report report;
+  Run& run = report.runs.emplace_back();
+  run.results = {Timed("conv 1", "builtin", 2e-3), Timed("conv 1", "onednn", 1e-3),
+                 Timed("conv 2", "builtin", 1e-3), Timed("conv 2", "onednn", 5e-4)};
+  run.results[3].set_verdict(v1::VERDICT_FAILED);
+  run.results[3].add_findings()->set_reason("bound");
+  return report;
+}
+
+TEST(SideBySide, TheBestIsOneAndWhatDoesNotVerifyHasNoRank) {
+  std::ostringstream out, err;
+  WriteSideBySide(Both(), {out, err});
+  EXPECT_EQ(out.str(),
+            "           builtin                         onednn\n"
+            "  CASE        TIME         RATE  OF BEST      TIME         RATE  OF BEST\n"
+            "  conv 1   2.00 ms  333 MFLOP/s    2.00×   1.00 ms  333 MFLOP/s    1.00×\n"
+            "  conv 2   1.00 ms  333 MFLOP/s    1.00×   FAILED bound\n");
+}
+
+TEST(SideBySide, ANarrowTerminalHasALineAProvider) {
+  std::ostringstream out, err;
+  Surface surface{out, err};
+  surface.width = 60;
+  WriteSideBySide(Both(), surface);
+  EXPECT_THAT(out.str(), HasSubstr("  conv 1\n    builtin  2.00 ms"));
+  std::istringstream lines(out.str());
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 62u) << line;
+}
+
+TEST(SideBySide, OneProviderHasNoRatio) {
+  Report report = Both();
+  report.runs[0].results = {report.runs[0].results[0]};
+  std::ostringstream out, err;
+  WriteSideBySide(report, {out, err});
+  EXPECT_THAT(out.str(), Not(HasSubstr("OF BEST")));
+}
+
+TEST(BaselineSource, WordsAreNamesJobsOrFiles) {
+  EXPECT_EQ(ParseBaselineSource("nightly")->name(), "baselines/nightly");
+  EXPECT_EQ(ParseBaselineSource("baselines/nightly")->name(), "baselines/nightly");
+  EXPECT_EQ(ParseBaselineSource("jobs/4f2k")->name(), "jobs/4f2k");
+  EXPECT_EQ(ParseBaselineSource("no-such.json").status().message(), "no-such.json: cannot be read");
+  EXPECT_DOUBLE_EQ(*ParseThreshold("5%"), 0.05);
+  EXPECT_DOUBLE_EQ(*ParseThreshold("0.1"), 0.1);
+  EXPECT_FALSE(ParseThreshold("five").ok());
+}
+
+}  // namespace
+}  // namespace assay
