@@ -1,0 +1,196 @@
+"""Metrics of a running daemon: one list in the README, the code and a scrape; telemetry that
+comes, goes and comes back; and what a client can do to the number of series.
+
+The host's /sys is made up (host_tree.py); what only GPUs report is held against
+synthetic_gpu.prom, which says that it is synthetic.
+"""
+
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import harness
+import host_tree
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SYNTHETIC = os.path.join(ROOT, "tests", "integration", "synthetic_gpu.prom")
+# Families that no CPU fills.
+GPU_ONLY = {"assay_device_faults_total"}
+
+
+def read(*path):
+    with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+def families(text):
+    """Family to type and label names, from an exposition."""
+    found = {name: (kind, set()) for name, kind in
+             re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M)}
+    for name, labels in re.findall(r"^(\w+)(?:\{(.*)\})? \S+$", text, re.M):
+        of = name if name in found else re.sub(r"_(bucket|sum|count)$", "", name)
+        found[of][1].update(set(re.findall(r'(\w+)="', labels)) - {"le"})
+    return found
+
+
+def in_readme():
+    """Family to label names; those that only some devices have end in a question mark."""
+    block = read("README.md").split("### Metrics\n")[1].split("\n##")[0]
+    return {name: set(filter(None, re.split(r",\s*", labels or ""))) for name, labels in
+            re.findall(r"(assay_\w+)(?:\{([^}]*)\})?", "\n".join(
+                line for line in block.splitlines() if line.startswith("    ")))}
+
+
+def in_code():
+    return {"assay_" + name for path in glob.glob(os.path.join(ROOT, "server/metrics/*"))
+            for name in re.findall(r'(?:Counters|Gauges|Histograms)\(\s*r,\s*"(\w+)"', read(path))}
+
+
+def series(text, device):
+    return sum(f'device="{device}"' in line for line in text.splitlines())
+
+
+class Metrics(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.mkdtemp(prefix="assay-metrics-")
+        cls.addClassCleanup(shutil.rmtree, folder)
+        cls.host = host_tree.Host(os.path.join(folder, "host"))
+        cls.daemon = harness.Daemon(flags=host_tree.suites(folder),
+                                    environment=cls.host.environment)
+        cls.addClassCleanup(cls.daemon.stop)
+        gemm = ["gemm", "--m", "1024", "--n", "1024", "--k", "1024", "--dtype", "fp32",
+                "--provider", "builtin"]
+        for words in (["run", "--suite", "quick"], ["bench", *gemm],
+                      ["selftest", "--quick", "--op", "softmax", "--dtype", "fp32"]):
+            run = cls.daemon.run(*words)
+            assert run.code == 0, (words, run)
+
+    def await_metric(self, condition, name, **labels):
+        return harness.wait_until(
+            lambda: condition(self.daemon.metric(name, **labels)) or None, 30, (name, labels))
+
+    def test_readme_code_and_scrape_have_the_same_metrics(self):
+        self.await_metric(lambda v: v is not None, "assay_device_power_watts")
+        text = self.daemon.scrape()
+        said, code, live = in_readme(), in_code(), families(text)
+        synthetic = families(read(SYNTHETIC))
+        self.assertGreater(len(code), 30)
+        self.assertEqual(set(said), code)
+        self.assertEqual(set(live), code - GPU_ONLY)
+        self.assertLessEqual(GPU_ONLY, set(synthetic))
+        self.assertLessEqual(set(synthetic), code)
+        for name, (kind, labels) in [*live.items(), *synthetic.items()]:
+            with self.subTest(metric=name):
+                sure = {label for label in said[name] if not label.endswith("?")}
+                self.assertLessEqual(sure, labels)
+                self.assertLessEqual(labels, {label.rstrip("?") for label in said[name]})
+                self.assertEqual(name.endswith("_total"), kind == "counter")
+
+    def test_promtool_finds_nothing(self):
+        if not shutil.which("promtool"):
+            self.skipTest("no promtool here (deploy/setup test)")
+        for text in (self.daemon.scrape(), read(SYNTHETIC)):
+            done = subprocess.run(["promtool", "check", "metrics"], capture_output=True, text=True,
+                                  check=False, input=text)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    def test_a_qualification_is_counted_and_no_other_suite_is(self):
+        labels = {"device": "cpu:0", "suite": "quick"}
+        self.assertEqual(self.daemon.metric("assay_qualification_passed", **labels), 1)
+        self.assertGreater(self.daemon.metric("assay_qualification_duration_seconds", **labels), 0)
+        time = "assay_qualification_last_completion_timestamp_seconds"
+        ended = self.daemon.metric(time, **labels)
+        self.assertGreater(ended, 1.6e9)
+        # A share of it is none, nor is a client's own suite of that name.
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as own:
+            own.write(host_tree.QUICK)
+            own.flush()
+            for words in (["run", "--suite", "quick", "--op", "gemm"],
+                          ["run", "--suite-file", own.name]):
+                run = self.daemon.run(*words)
+                self.assertEqual(run.code, 0, run)
+        self.assertEqual(self.daemon.metric(time, **labels), ended)
+        self.assertEqual(set(re.findall(r'suite="([^"]*)"', self.daemon.scrape())), {"quick"})
+
+    def test_telemetry_is_listed_and_scraped(self):
+        self.await_metric(lambda v: v == 61, "assay_device_temperature_celsius", device="cpu:0")
+        self.assertEqual(self.daemon.metric("assay_device_clock_hertz", clock="core"), 2.5e9)
+        # Since the daemon's start: what came before is not its own.
+        throttled = ("assay_device_throttle_seconds_total", {"reason": "thermal"})
+        before = self.daemon.metric(throttled[0], **throttled[1])
+        self.host.write("devices/system/cpu/cpu1/thermal_throttle/core_throttle_total_time_ms",
+                        str(int(5000 + 1000 * before) + 7000))
+        self.await_metric(lambda v: v == before + 7, throttled[0], **throttled[1])
+        self.await_metric(lambda v: v == 0, "assay_device_ecc_errors_total", type="corrected")
+        device = self.daemon.run("devices", "--format", "json").json()["devices"][0]
+        self.assertEqual(device["telemetry"]["temperature_celsius"], 61)
+        self.assertEqual(device["telemetry"]["source"], "linux")
+        table = self.daemon.run("devices").out
+        self.assertIn("61 °C", table)
+        self.assertIn("2.50 GHz", table)
+        self.assertIn("throttled: thermal", table)
+
+    def telemetry_process(self):
+        """The daemon's child of that name, or None."""
+        for task in glob.glob(f"/proc/{self.daemon.process.pid}/task/*/children"):
+            with open(task, encoding="utf-8") as file:
+                for pid in file.read().split():
+                    with open(f"/proc/{pid}/comm", encoding="utf-8") as name:
+                        if name.read().startswith("assay-telemetr"):
+                            return int(pid)
+        return None
+
+    def test_without_its_process_nothing_old_is_served_and_it_comes_back(self):
+        self.await_metric(lambda v: v == 61, "assay_device_temperature_celsius")
+        first = self.telemetry_process()
+        os.kill(first, signal.SIGKILL)
+        self.await_metric(lambda v: v is None, "assay_device_temperature_celsius")
+        self.assertIsNone(self.daemon.metric("assay_device_throttle_seconds_total"))
+        telemetry = self.daemon.run("devices", "--format", "json").json()["devices"][0]["telemetry"]
+        self.assertNotIn("power_watts", telemetry)
+        # The daemon goes on, and its counters too.
+        self.await_metric(lambda v: v == 61, "assay_device_temperature_celsius")
+        self.assertIsNotNone(self.daemon.metric("assay_device_throttle_seconds_total"))
+        self.assertNotEqual(self.telemetry_process(), first)
+
+    def test_a_client_cannot_make_series(self):
+        before = families(self.daemon.scrape())
+        for i in range(25):
+            odd = f"odd{i}"
+            for words in (["run", odd], ["run", "gemm", "--provider", odd],
+                          ["run", "gemm", "--dtype", odd], ["run", "--suite", odd],
+                          ["run", "--suite", "quick", "--label", f"{odd}={odd}"],
+                          ["show", f"jobs/{odd}"], ["devices", "release", odd]):
+                self.daemon.run(*words)
+        # Every combination of names that the daemon has, most of which no kernel computes.
+        sizes = ["--m", "8", "--n", "8", "--k", "8"]
+        self.daemon.run("run", "gemm", *sizes, "--provider", "builtin,onednn,openblas", "--dtype",
+                        "fp64,fp32,tf32,fp16,bf16,e4m3fn,e4m3fnuz,e5m2,e5m2fnuz,e2m1,int8")
+        run = self.daemon.run("run", "--suite", "smoke")
+        self.assertEqual(run.code, 0, run)
+        text = self.daemon.scrape()
+        self.assertNotIn("odd", text.replace("model", ""))
+        self.assertEqual({n: l for n, (_, l) in families(text).items()},
+                         {n: l for n, (_, l) in before.items()})
+        self.assertLessEqual(series(text, "cpu:0"), 2000)
+
+    def test_every_kernel_counts_under_its_own_names(self):
+        kernels = self.daemon.run("kernels", "--format", "json").json()["kernels"]
+        copies = [k for k in kernels if k["op"] == "copy" and k["provider"] == "builtin"]
+        self.assertTrue(copies)
+        run = self.daemon.run("run", "copy", "--count", "1000", "--dtype", "fp32", "--provider",
+                              "builtin")
+        self.assertEqual(run.code, 0, run)
+        self.await_metric(lambda v: v and v >= 1, "assay_cases_total", op="copy",
+                          provider="builtin", dtype="fp32", verdict="PASSED")
+        self.assertEqual(self.daemon.metric("assay_cases_total", op="other", verdict="PASSED"), 0)
+
+
+if __name__ == "__main__":
+    harness.main()
