@@ -98,6 +98,28 @@ TEST(Wire, AMissingProblemIsAnError) {
   EXPECT_EQ(errors[0].field, "problem");
 }
 
+TEST(Wire, ATimeComesWithItsNoiseAndItsConditions) {
+  Case c;
+  c.problem = GemmProblem{.m = 2, .n = 2, .k = 2};
+  c.dtype = DType::kF32;
+  CaseOutcome outcome;
+  outcome.verdict = Verdict::kPassed;
+  outcome.bench = BenchStats{};
+  outcome.bench->median_seconds = 1e-3;
+  outcome.bench->samples = 12;
+  outcome.bench->noisy = true;
+  outcome.bench->conditions = BenchConditions{};
+  EXPECT_FALSE(ToResult(c, outcome, "cpu:0").bench().has_conditions()) << "nothing was told";
+  outcome.bench->conditions->min_clock_hertz = 2e9;
+  outcome.bench->conditions->throttle_reasons = {"thermal"};
+  const v1::BenchStats bench = ToResult(c, outcome, "cpu:0").bench();
+  EXPECT_TRUE(bench.noisy());
+  EXPECT_EQ(bench.conditions().min_clock_hertz(), 2e9);
+  EXPECT_FALSE(bench.conditions().has_mean_power_watts());
+  ASSERT_EQ(bench.conditions().throttle_reasons_size(), 1);
+  EXPECT_EQ(bench.conditions().throttle_reasons(0), "thermal");
+}
+
 // What was not measured must be absent on the wire, never 0.
 TEST(Wire, AnUnmeasuredValueIsAbsent) {
   Case c;
