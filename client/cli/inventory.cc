@@ -171,6 +171,8 @@ ExitCode ShowSuite(const Context& context, const std::string& name) {
     if (suite.name() != name) continue;
     return context.WithOutput([&](std::ostream& out) {
       if (*format == Format::kTable) {
+        // As comments, so that what is shown is still a suite.
+        for (const std::string& line : suite.coverage()) out << "# here: " << line << '\n';
         out << suite.text() << (suite.text().ends_with('\n') ? "" : "\n");
       } else {
         out << Indented(SuiteJson(suite)) << '\n';

@@ -131,6 +131,9 @@ void CheckJob(const v1::JobSpec& spec, const std::vector<std::string>& providers
   }
   CheckRange("spec.priority", spec.priority(), -100, 100, errors);
   Baselines::CheckSpec(spec, options.max_cases, errors);
+  if (!spec.profiler().empty()) {
+    errors.push_back({"spec.profiler", "no profiler is built into this daemon"});
+  }
   CheckPositive("spec.budget", spec.has_budget(), spec.budget(), errors);
   CheckPositive("spec.deadline", spec.has_deadline(), spec.deadline(), errors);
   CheckPositive("spec.case_deadline", spec.has_case_deadline(), spec.case_deadline(), errors);
@@ -370,6 +373,16 @@ void AddUnmet(const std::vector<Required>& required, const DevicePlan& plan,
   }
 }
 
+// Whether the device's kernel takes the format: what it does not take fills nothing.
+bool Takes(const Target& target, std::string_view op, std::string_view provider, DType dtype) {
+  return std::any_of(target.kernels.begin(), target.kernels.end(), [&](const v1::Kernel& k) {
+    return k.available() && k.op() == op && k.provider() == provider &&
+           k.backend() == target.device.backend() &&
+           (k.dtypes().empty() || std::find(k.dtypes().begin(), k.dtypes().end(),
+                                            static_cast<int>(dtype)) != k.dtypes().end());
+  });
+}
+
 // Cases that fill a budget, in rounds of all of them, each round with the next seed; more
 // than will be run.
 void AddFilling(const std::vector<Case>& filling, const Target& target,
@@ -382,6 +395,7 @@ void AddFilling(const std::vector<Case>& filling, const Target& target,
     if (!CheckFits({"case of the suite", c}, target, errors).ok()) continue;
     for (const std::string& provider : ProvidersOf(c, target, required, spec.filter())) {
       if (!FilterTakes(spec.filter(), OpName(c.problem), provider, c.dtype)) continue;
+      if (!Takes(target, OpName(c.problem), provider, c.dtype)) continue;
       v1::CaseSpec filled = Fill(c, provider, /*name_provider=*/false, spec, options);
       if (filled.name().find(spec.filter().name()) == std::string::npos) continue;
       filled.set_fill(true);

@@ -1,12 +1,17 @@
 #include "server/jobs/suite_list.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "google/protobuf/util/time_util.h"
 #include "kernels/numerics/cat.h"
 #include "kernels/suites/suite.h"
+#include "server/base/case_spec.h"
 #include "server/jobs/job_plan.h"
 #include "server/jobs/selftest.h"
 
@@ -18,6 +23,34 @@ std::string RequirementLine(const Requirement& requirement) {
       requirement.dtypes, ",", [](std::string* out, DType dtype) { Append(out, Name(dtype)); });
   return Cat(requirement.op, " ", requirement.provider, " ", dtypes,
              requirement.backend.empty() ? "" : " on ", requirement.backend);
+}
+
+// What the cases of one device cover, by operator.
+void AddCoverage(const DevicePlan& plan, v1::Suite& suite) {
+  struct Covered {
+    std::set<std::string> providers, dtypes;
+    int cases = 0, timed = 0;
+    std::set<std::string> fills;  // problems that are repeated
+  };
+  std::map<std::string, Covered> by_op;
+  for (const v1::CaseSpec& c : plan.cases) {
+    Covered& covered = by_op[OpOf(c)];
+    covered.providers.insert(c.provider());
+    covered.dtypes.insert(std::string(Name(static_cast<DType>(c.dtype()))));
+    if (c.fill()) {
+      covered.fills.insert(c.name());
+    } else {
+      ++covered.cases;
+      covered.timed += c.mode() == v1::MODE_BENCHMARK || c.mode() == v1::MODE_BOTH ? 1 : 0;
+    }
+  }
+  for (const auto& [op, covered] : by_op) {
+    std::string line = Cat(op, " ", absl::StrJoin(covered.providers, ","), " ",
+                           absl::StrJoin(covered.dtypes, ","), ": ", covered.cases, " cases");
+    if (covered.timed > 0) Append(&line, ", ", covered.timed, " timed");
+    if (!covered.fills.empty()) Append(&line, ", ", covered.fills.size(), " that fill");
+    suite.add_coverage(line);
+  }
 }
 
 // A suite by itself is sound or not; what this node makes of it is the plan's.
@@ -39,6 +72,12 @@ void Describe(v1::Suite& suite, const std::string& text, const DeviceSet& device
   spec.set_suite(suite.name());
   const absl::StatusOr<JobPlan> plan = PlanJob(spec, devices, options);
   suite.set_case_count(plan.ok() ? plan->total : static_cast<std::int32_t>(read->cases.size()));
+  suite.set_fill_count(static_cast<std::int32_t>(read->fill.size()));
+  if (read->budget_seconds) {
+    *suite.mutable_budget() = google::protobuf::util::TimeUtil::NanosecondsToDuration(
+        absl::ToInt64Nanoseconds(absl::Seconds(*read->budget_seconds)));
+  }
+  if (plan.ok()) AddCoverage(plan->devices.front(), suite);
 }
 
 // The one suite that is no file.

@@ -1,0 +1,223 @@
+// Whether a device is fit for work: levels, codes, and telling card from library.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "client/cli/hook.h"
+#include "client/qualify/judgement.h"
+#include "client/qualify/level.h"
+#include "client/qualify/report.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+
+v1::CaseResult Result(v1::Verdict verdict, const std::string& reason = "", int index = 0,
+                      const std::string& provider = "onednn") {
+  v1::CaseResult result;
+  result.set_index(index);
+  result.set_name("gemm " + std::to_string(index));
+  result.mutable_spec()->mutable_gemm()->set_m(8);
+  result.mutable_spec()->set_provider(provider);
+  result.set_device("cuda:0");
+  result.set_verdict(verdict);
+  if (!reason.empty()) {
+    result.add_findings()->set_reason(reason);
+    result.mutable_findings(0)->set_message("as the test says");
+    result.set_repro("assay run gemm");
+  }
+  return result;
+}
+
+DeviceEvidence Evidence(std::vector<v1::CaseResult> results) {
+  DeviceEvidence evidence;
+  evidence.job.set_name("jobs/test");
+  evidence.job.set_state(v1::JOB_STATE_FINISHED);
+  evidence.results = std::move(results);
+  return evidence;
+}
+
+std::string CodeOf(const DeviceEvidence& evidence, const std::set<std::string>& ignored = {}) {
+  return std::string(Judge(evidence, ignored).code().code);
+}
+
+const v1::CaseResult kRight = Result(v1::VERDICT_PASSED, "", 7);
+
+TEST(Qualify, LevelsByNameAndNumber) {
+  EXPECT_EQ(ParseLevel("nightly")->number, 3);
+  EXPECT_EQ(ParseLevel("3")->suite, "nightly");
+  EXPECT_THAT(std::string(ParseLevel("nigthly").status().message()), HasSubstr("\"nightly\""));
+  EXPECT_FALSE(ParseLevel("5").ok());
+  EXPECT_EQ(SelftestOf(*ParseLevel("quick"), "cpu:0", 9).device(), "cpu:0");
+  EXPECT_FALSE(SelftestOf(*ParseLevel("nightly"), "cpu:0", 9).has_filter());
+}
+
+TEST(Qualify, SeedsAreOfTheDayTheNodeAndTheDevice) {
+  std::set<std::uint64_t> seeds;
+  for (const char* day : {"2026-11-22", "2026-11-23"}) {
+    for (const char* host : {"a01", "a02"}) {
+      for (const char* device : {"cuda:0", "cuda:1"}) seeds.insert(NightlySeed(day, host, device));
+    }
+  }
+  EXPECT_EQ(seeds.size(), 8u);
+  EXPECT_EQ(NightlySeed("2026-11-22", "a01", "cuda:0"), NightlySeed("2026-11-22", "a01", "cuda:0"));
+}
+
+TEST(Qualify, EverythingRightIsQualified) {
+  EXPECT_EQ(CodeOf(Evidence({kRight})), "A000");
+  EXPECT_EQ(CodeOf(Evidence({kRight, Result(v1::VERDICT_UNSUPPORTED, "unsupported"),
+                             Result(v1::VERDICT_SKIPPED, "budget")})),
+            "A000");
+}
+
+TEST(Qualify, WhatProvesNothingQualifiesNothing) {
+  EXPECT_EQ(CodeOf(Evidence({})), "A307");
+  EXPECT_EQ(CodeOf(Evidence({Result(v1::VERDICT_SKIPPED, "budget")})), "A307");
+  EXPECT_EQ(CodeOf(Evidence({kRight, Result(v1::VERDICT_INCONCLUSIVE, "zeros")})), "A304");
+  EXPECT_EQ(CodeOf(Evidence({kRight, Result(v1::VERDICT_INCONCLUSIVE, "memory")})), "A305");
+  DeviceEvidence cancelled = Evidence({kRight});
+  cancelled.job.set_state(v1::JOB_STATE_CANCELLED);
+  EXPECT_EQ(CodeOf(cancelled), "A306");
+}
+
+TEST(Qualify, TheHeaviestDecidesAndAllAreTold) {
+  const Fit fit = Judge(
+      Evidence({kRight, Result(v1::VERDICT_FAILED, "slower", 1),
+                Result(v1::VERDICT_INCONCLUSIVE, "zeros", 2),
+                Result(v1::VERDICT_ERROR, "timeout", 3), Result(v1::VERDICT_FAILED, "slower", 4)}),
+      {});
+  ASSERT_EQ(fit.grievances.size(), 3u);
+  EXPECT_EQ(fit.code().code, "A112");
+  EXPECT_EQ(fit.grievances[0].repro, "assay run gemm");
+  EXPECT_EQ(fit.grievances[1].code->code, "A304");
+  EXPECT_EQ(fit.grievances[2].code->code, "A201");
+  EXPECT_EQ(fit.grievances[2].cases, 2);
+}
+
+TEST(Qualify, SlowIsDegraded) {
+  EXPECT_EQ(
+      Judge(Evidence({kRight, Result(v1::VERDICT_FAILED, "efficiency", 1)}), {}).code().fitness,
+      Fitness::kDegraded);
+  v1::CaseResult hot = kRight;
+  hot.mutable_bench()->mutable_conditions()->add_throttle_reasons("power");
+  EXPECT_EQ(CodeOf(Evidence({hot})), "A000") << "a power cap is how a device is run";
+  hot.mutable_bench()->mutable_conditions()->add_throttle_reasons("thermal");
+  EXPECT_EQ(CodeOf(Evidence({hot})), "A204");
+}
+
+TEST(Qualify, CardOrLibrary) {
+  const v1::CaseResult wrong = Result(v1::VERDICT_FAILED, "bound", 1);
+  const v1::CaseResult again = Result(v1::VERDICT_FAILED, "bound", 0);
+  const v1::CaseResult other_right = Result(v1::VERDICT_PASSED, "", 1, "builtin");
+  const v1::CaseResult other_wrong = Result(v1::VERDICT_FAILED, "bound", 1, "builtin");
+  const v1::CaseResult right = Result(v1::VERDICT_PASSED);
+  const auto code = [&](std::vector<v1::CaseResult> here, std::vector<v1::CaseResult> sibling) {
+    DeviceEvidence evidence = Evidence({kRight, wrong});
+    evidence.retries.push_back({wrong, std::move(here), std::move(sibling)});
+    return CodeOf(evidence);
+  };
+  EXPECT_EQ(CodeOf(Evidence({kRight, wrong})), "A103");
+  EXPECT_EQ(code({}, {}), "A103") << "the retry was refused: nothing is known";
+  EXPECT_EQ(code({again, other_right}, {}), "A103") << "no sibling";
+  EXPECT_EQ(code({again, other_right}, {right}), "A101") << "this card alone";
+  EXPECT_EQ(code({again, other_wrong}, {right, right}), "A106") << "whatever runs on it";
+  EXPECT_EQ(code({again, other_right}, {again}), "A102") << "the library, wherever it runs";
+  EXPECT_EQ(code({again, other_wrong}, {again}), "A103") << "all of them: neither";
+  EXPECT_EQ(code({right, other_right}, {right}), "A104") << "it did not come back";
+  EXPECT_EQ(CodeOf(Evidence({kRight, Result(v1::VERDICT_FAILED, "nondeterministic", 1)})), "A105");
+}
+
+TEST(Qualify, ASelftestThatMissesMakesTheRestWorthless) {
+  DeviceEvidence evidence = Evidence({kRight});
+  v1::Job& selftest = evidence.selftest.emplace();
+  selftest.set_state(v1::JOB_STATE_FINISHED);
+  EXPECT_EQ(CodeOf(evidence), "A303") << "no report";
+  v1::SelftestRow& row = *selftest.mutable_selftest()->add_rows();
+  row.set_caught(true);
+  EXPECT_EQ(CodeOf(evidence), "A000");
+  selftest.mutable_selftest()->add_correct()->set_false_alarms(1);
+  EXPECT_EQ(CodeOf(evidence), "A302");
+  row.set_caught(false);
+  EXPECT_EQ(CodeOf(evidence), "A301");
+}
+
+TEST(Qualify, ARequiredKernelThatIsNotThereFails) {
+  DeviceEvidence evidence = Evidence({kRight});
+  evidence.job.add_findings()->set_reason("unsupported");
+  EXPECT_EQ(CodeOf(evidence), "A401");
+}
+
+TEST(Qualify, IgnoredCodesDoNotCount) {
+  const DeviceEvidence evidence = Evidence({kRight, Result(v1::VERDICT_INCONCLUSIVE, "zeros", 1),
+                                            Result(v1::VERDICT_FAILED, "slower", 2)});
+  EXPECT_EQ(CodeOf(evidence, {"A304"}), "A201");
+  EXPECT_EQ(CodeOf(evidence, {"A304", "A201"}), "A000");
+}
+
+TEST(Qualify, RetriesAreOfDifferentKinds) {
+  std::vector<v1::CaseResult> results;
+  for (int n = 0; n < 5; ++n) results.push_back(Result(v1::VERDICT_FAILED, "bound", n));
+  results.push_back(Result(v1::VERDICT_FAILED, "bound", 5, "builtin"));
+  results.push_back(Result(v1::VERDICT_FAILED, "slower", 6));
+  results.push_back(Result(v1::VERDICT_ERROR, "crash", 7));
+  const std::vector<v1::CaseResult> chosen = WorthRetrying(results, 3);
+  ASSERT_EQ(chosen.size(), 3u);
+  EXPECT_EQ(chosen[0].index(), 0);
+  EXPECT_EQ(chosen[1].index(), 5);
+  EXPECT_LT(chosen[2].index(), 5);
+}
+
+TEST(Qualify, EveryCodeSaysWhatToDo) {
+  std::set<std::string_view> codes;
+  for (const QualifyCode& c : QualifyCodes()) {
+    EXPECT_TRUE(codes.insert(c.code).second) << c.code;
+    EXPECT_FALSE(c.meaning.empty()) << c.code;
+    EXPECT_EQ(c.next_step.empty(), c.fitness == Fitness::kQualified) << c.code;
+  }
+}
+
+TEST(Qualify, TheReportOrdersAndCounts) {
+  QualificationReport report;
+  report.level = *ParseLevel("quick");
+  for (const char* code : {"A000", "A203", "A103"}) {
+    DeviceFit& device = report.devices.emplace_back();
+    device.target = "a01:7575";
+    device.device = code;
+    device.fit.grievances = {Aggrieved(code, "")};
+  }
+  EXPECT_EQ(FitnessOf(QualificationReport()), Fitness::kInconclusive);
+  Sort(report);
+  const Json json = QualificationJson(report);
+  EXPECT_EQ(json["schema"], "assay.qualification/v1");
+  EXPECT_EQ(json["verdict"], "FAILED");
+  EXPECT_EQ(json["devices"][0]["code"], "A103");
+  EXPECT_EQ(json["devices"][2]["verdict"], "QUALIFIED");
+  EXPECT_TRUE(json["missing"].empty());
+  EXPECT_EQ(QualificationSummary(report),
+            "quick: 1 QUALIFIED, 1 DEGRADED, 1 FAILED of 3 devices on 1 node");
+  report.devices = {report.devices.back()};
+  EXPECT_EQ(FitnessOf(report), Fitness::kQualified);
+  report.missing.push_back({"a02:7575", "refused", {}, {}});
+  EXPECT_EQ(FitnessOf(report), Fitness::kInconclusive);
+  report.missing.push_back({"a01:7575", "expected 8 devices, found 1", 8, 1});
+  EXPECT_EQ(FitnessOf(report), Fitness::kFailed);
+}
+
+TEST(Hook, GetsItsInputAndItsEndIsTold) {
+  EXPECT_TRUE(RunHook("read line; test \"$line\" = fit", "fit\n", absl::Seconds(20)).ok());
+  EXPECT_TRUE(RunHook("exit 0", std::string(1 << 20, 'x'), absl::Seconds(20)).ok())
+      << "one that does not read";
+  EXPECT_TRUE(
+      RunHook("test $(wc -c) = 1048576", std::string(1 << 20, 'x'), absl::Seconds(20)).ok());
+  EXPECT_THAT(std::string(RunHook("exit 3", "", absl::Seconds(20)).message()),
+              HasSubstr("exit code 3"));
+  EXPECT_TRUE(
+      absl::IsDeadlineExceeded(RunHook("sleep 100 & sleep 100", "", absl::Milliseconds(100))));
+}
+
+}  // namespace
+}  // namespace assay
