@@ -281,6 +281,36 @@ TEST_F(NvmlTest, ADriverThatIsNotThereIsAReason) {
   EXPECT_THAT(sampler.Sample(1, At(0)).telemetry().unavailable_reason(), HasSubstr("/nowhere"));
 }
 
+TEST(Rocm, WhatTheLibraryAndTheDriversFilesTellInBaseUnits) {
+  const Folder folder;
+  folder.Write("sys/bus/pci/devices/0001:3b:00.0/hwmon/hwmon7/freq1_input", "1700000000\n");
+  folder.Write("sys/bus/pci/devices/0001:3b:00.0/hwmon/hwmon7/freq2_input", "1300000000\n");
+  TelemetrySamplerOptions options;
+  options.devices = {
+      {"hip:0", "", "0001:3b:00.0"}, {"hip:1", "", "0001:3c:00.0"}, {"hip:2", "", ""}};
+  options.root = folder.path();
+  options.rocm_smi = FAKE_ROCM_PATH;
+  TelemetrySampler sampler(std::move(options));
+  const v1::Device device = sampler.Sample(0, At(0));
+  const v1::Telemetry& t = device.telemetry();
+  EXPECT_EQ(t.source(), "rocm-smi");
+  EXPECT_EQ(t.temperature_celsius(), 54.5) << "of the edge, where there is no junction";
+  EXPECT_EQ(t.power_watts(), 305.25) << "averaged, where there is none of the socket";
+  EXPECT_THAT(t.clock_hertz(), UnorderedElementsAre(Pair("core", 1.7e9), Pair("memory", 1.3e9)));
+  EXPECT_THAT(t.ecc_errors(), UnorderedElementsAre(Pair("corrected", 5), Pair("uncorrected", 14)));
+  EXPECT_THAT(t.throttle_seconds(), IsEmpty());
+  EXPECT_THAT(t.faults(), IsEmpty());
+  EXPECT_EQ(device.properties().at("driver_version"), "6.8.5");
+  EXPECT_EQ(device.properties().at("gpu"), "1");
+  EXPECT_THAT(sampler.Sample(1, At(0)).telemetry().unavailable_reason(), HasSubstr("0001:3c:00.0"));
+  EXPECT_THAT(sampler.Sample(2, At(0)).telemetry().unavailable_reason(), HasSubstr("no PCI id"));
+  fs::remove_all(folder.path() / "sys");
+  setenv("ASSAY_FAKE_ROCM", "lost", 1);
+  EXPECT_THAT(sampler.Sample(0, At(1)).telemetry().unavailable_reason(), HasSubstr("any more"));
+  unsetenv("ASSAY_FAKE_ROCM");
+  EXPECT_EQ(sampler.Sample(0, At(60)).telemetry().temperature_celsius(), 54.5);
+}
+
 // The real assay-telemetry under the real monitor, asking the fake library.
 class MonitorTest : public NvmlTest {
  protected:
