@@ -12,9 +12,8 @@ get_filename_component(cuda_root ${cuda_root} DIRECTORY)
 set(nvcc_flags -std=c++20 --expt-relaxed-constexpr -O3 -I${PROJECT_SOURCE_DIR}
   -Xcompiler=-fPIC,-fvisibility=hidden)
 # Three architectures in a third of the space; toolkits before 12.4 cannot.
-execute_process(COMMAND ${ASSAY_NVCC} --compress-mode=size --version RESULT_VARIABLE no_size_mode
-  OUTPUT_QUIET ERROR_QUIET)
-if(no_size_mode EQUAL 0)
+execute_process(COMMAND ${ASSAY_NVCC} --help OUTPUT_VARIABLE nvcc_help ERROR_QUIET)
+if(nvcc_help MATCHES "--compress-mode")
   list(APPEND nvcc_flags --compress-mode=size)
 endif()
 foreach(architecture ${ASSAY_CUDA_ARCHITECTURES})

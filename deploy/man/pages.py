@@ -1,0 +1,116 @@
+"""Manual pages of a command read by help.py: one page for the program, and one for each
+of its commands, with the commands below that as sections of it."""
+
+import re
+
+FILES = {
+    "assay": [("~/.config/assay/targets.toml", "named targets")],
+    "assayd": [("/etc/assay/assayd.toml", "options, by their names without the dashes"),
+               ("/var/lib/assay", "the store of the system's daemon")],
+}
+
+
+def roff(text):
+    """Text as roff shows it, in ASCII alone."""
+    text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
+    text = "".join(c if ord(c) < 128 else f"\\[u{ord(c):04X}]" for c in text)
+    return re.sub(r"^([.])", r"\\&\1", text)
+
+
+def _option(entry):
+    names = ", ".join(f"\\fB{roff(name)}\\fR" for name in entry.names)
+    return names + (f" \\fI{roff(entry.argument.replace(' ...', ' …'))}\\fR" if entry.argument else "")
+
+
+def _entries(entries):
+    lines = []
+    for entry in entries:
+        lines += [".TP", _option(entry), roff(entry.description) or "\\&"]
+    return lines
+
+
+def _text(paragraph):
+    if any(line.startswith("  ") for line in paragraph):  # a table, or commands
+        return [".PP", ".nf", *map(roff, paragraph), ".fi"]
+    return [".PP", *map(roff, paragraph)]
+
+
+def _lists(command, heading, seen_texts):
+    lines = []
+    if command.positionals:
+        lines += [f".{heading} {'ARGUMENTS' if heading == 'SH' else 'Arguments'}"]
+        for entry in command.positionals:
+            lines += [".TP", f"\\fI{roff(entry.names[0])}\\fR", roff(entry.description) or "\\&"]
+    for title, entries in command.groups:
+        shown = title.upper() if heading == "SH" else title
+        lines += [f'.{heading} "{roff(shown)}"', *_entries(entries)]
+    for paragraph in command.texts:
+        if paragraph[0].startswith("Exit codes:") or paragraph in seen_texts:
+            continue
+        seen_texts.append(paragraph)
+        notes = f".{heading} {'NOTES' if heading == 'SH' else 'Notes'}"
+        if notes not in lines:
+            lines += [notes, *_text(paragraph)[1:]]  # a paragraph begins of itself there
+            continue
+        lines += _text(paragraph)
+    return lines
+
+
+def _page(command, section, date, version, root):
+    name = "-".join(command.words)
+    summary = command.summary.rstrip(".") or name
+    lines = [f'.TH {roff(name.upper())} {section} {date} "assay {roff(version)}" "Assay"', ".SH NAME",
+             f"{roff(name)} \\- {roff(summary)}", ".SH SYNOPSIS"]
+    usage = command.usage.split(" ")
+    lines.append(f"\\fB{roff(' '.join(command.words))}\\fR " + roff(" ".join(usage[len(command.words):])))
+    if command is root and command.commands:
+        lines.append(".SH COMMANDS")
+        for below in command.commands:
+            lines += [".TP", f"\\fB{roff(name)}\\-{roff(below.words[-1])}\\fR({section})",
+                      roff(below.summary)]
+    seen = []
+    lines += _lists(command, "SH", seen)
+    if command is not root:
+        for below in command.commands:
+            lines += [f'.SH "{roff(" ".join(below.words).upper())}"', roff(below.summary), ".PP",
+                      f"\\fB{roff(' '.join(below.words))}\\fR "
+                      + roff(" ".join(below.usage.split(' ')[len(below.words):]))]
+            common = command.options()
+            own = [(title, [e for e in entries if e not in common]) for title, entries in below.groups]
+            below.groups = [(title, entries) for title, entries in own if entries]
+            # "Options of every case": they are listed above, once.
+            below.texts = [t for t in below.texts if len(t) > 1 or not t[0].startswith("Options of")]
+            lines += _lists(below, "SS", seen)
+    return lines, name
+
+
+def _ending(root, section, name):
+    lines = []
+    for paragraph in root.texts:
+        if paragraph[0].startswith("Exit codes:"):
+            lines += [".SH EXIT STATUS", *map(roff, [paragraph[0][len("Exit codes: "):], *paragraph[1:]])]
+    said = " ".join(e.description for e in root.options())
+    names = sorted(set(re.findall(r"\bASSAY_[A-Z]+\b", said)))
+    if names:
+        lines.append(".SH ENVIRONMENT")
+        for variable in names:
+            option = next(e for e in root.options() if variable in e.description)
+            lines += [".TP", f"\\fB{variable}\\fR", f"what \\fB{roff(option.names[-1])}\\fR is where it is not given"]
+    files = FILES.get(root.words[0], [])
+    if files:
+        lines.append(".SH FILES")
+        for path, what in files:
+            lines += [".TP", f"\\fI{roff(path)}\\fR", roff(what)]
+    others = [page for page in ("assay(1)", "assayd(8)") if page != f"{name}({section})"]
+    lines += [".SH SEE ALSO", ", ".join(f"\\fB{roff(p[:-3])}\\fR{p[-3:]}" for p in others)]
+    return lines
+
+
+def pages(root, section, date, version):
+    """(file name, text) of every page of a program."""
+    made = []
+    for command in [root, *root.commands]:
+        lines, name = _page(command, section, date, version, root)
+        lines += _ending(root, section, name)
+        made.append((f"{name}.{section}", "\n".join(line.rstrip() for line in lines) + "\n"))
+    return made

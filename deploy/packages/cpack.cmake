@@ -1,0 +1,43 @@
+# `cpack` in a build folder makes the .deb, whose libraries are the distribution's, and the
+# .tar.gz, which carries its own.
+install(FILES ${CMAKE_CURRENT_LIST_DIR}/assayd.toml DESTINATION /etc/assay COMPONENT debian EXCLUDE_FROM_ALL)
+
+set(CPACK_PACKAGE_NAME assay)
+set(CPACK_PACKAGE_CONTACT "Assay's packagers <root@localhost>" CACHE STRING "maintainer of the packages")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY ${PROJECT_DESCRIPTION})
+set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)
+set(CPACK_GENERATOR "DEB;TGZ")
+set(CPACK_SYSTEM_NAME linux-${CMAKE_SYSTEM_PROCESSOR})
+set(CPACK_STRIP_FILES ON)
+set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_CURRENT_LIST_DIR}/generators.cmake)
+if(TARGET assay_hip)
+  set(CPACK_ASSAY_HIP ON)
+endif()
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
+set(CPACK_DEBIAN_ASSAY_PACKAGE_NAME assay)
+set(CPACK_DEBIAN_ASSAY_PACKAGE_SECTION science)
+# The flavour of OpenBLAS the worker asks for; any would satisfy its soname.
+set(CPACK_DEBIAN_ASSAY_PACKAGE_DEPENDS "adduser, init-system-helpers, libopenblas0-openmp")
+set(CPACK_DEBIAN_ASSAY_PACKAGE_RECOMMENDS "ca-certificates")
+set(CPACK_DEBIAN_ASSAY_PACKAGE_SUGGESTS "assay-hip, prometheus")
+set(CPACK_DEBIAN_HIP_PACKAGE_NAME assay-hip)
+set(CPACK_DEBIAN_HIP_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_HIP_PACKAGE_DEPENDS "assay (= ${PROJECT_VERSION})")
+foreach(script postinst prerm postrm)
+  list(APPEND CPACK_DEBIAN_ASSAY_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/debian/${script})
+endforeach()
+list(APPEND CPACK_DEBIAN_ASSAY_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/debian/conffiles)
+
+set(CPACK_ARCHIVE_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENT_INCLUDE_TOPLEVEL_DIRECTORY ON)
+include(CPack)
+cpack_add_component(assay GROUP assay
+  DESCRIPTION "Holds every element that a compute kernel wrote against an FP64 reference and a derived\nerror bound, and times kernels against measured ceilings: a daemon for every node, and\nits client.")
+cpack_add_component(debian GROUP assay)
+cpack_add_component(hip GROUP hip DESCRIPTION "The backend for AMD's cards, which needs AMD's runtime.")
+cpack_add_component(bundle GROUP bundle)

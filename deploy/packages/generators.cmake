@@ -1,0 +1,12 @@
+# What goes into which kind of package; read by cpack once for each.
+set(hip "")
+if(CPACK_ASSAY_HIP)
+  set(hip hip)
+endif()
+if(CPACK_GENERATOR STREQUAL "DEB")
+  set(CPACK_COMPONENTS_ALL assay debian ${hip})
+  set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
+else()
+  set(CPACK_COMPONENTS_ALL assay bundle ${hip})
+  set(CPACK_COMPONENTS_GROUPING ALL_COMPONENTS_IN_ONE)
+endif()
