@@ -89,7 +89,8 @@ int RunOnce(const std::string& path, Device& device, const Registry& registry, C
   }
   if (!spec.has_seed()) spec.set_seed(1);
   MemoryLimit unlimited;
-  const v1::CaseResult result = RunCaseSpec(spec, device, registry, ceilings, nullptr, &unlimited, conditions);
+  const v1::CaseResult result =
+      RunCaseSpec(spec, device, registry, ceilings, nullptr, &unlimited, conditions);
   google::protobuf::util::JsonPrintOptions print;
   print.add_whitespace = true;
   print.preserve_proto_field_names = true;
@@ -186,8 +187,7 @@ int Main(int argc, char** argv) {
   // What a kernel under test closes or writes to must not be the daemon's socket.
   fcntl(kWorkerSocketFd, F_SETFD, FD_CLOEXEC);
   fcntl(kWorkerPageFd, F_SETFD, FD_CLOEXEC);
-  ServeWorker(kWorkerSocketFd, *device, registry, ceilings.get(), g_page, &limit,
-              conditions.get());
+  ServeWorker(kWorkerSocketFd, *device, registry, ceilings.get(), g_page, &limit, conditions.get());
 }
 
 }  // namespace
