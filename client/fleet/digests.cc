@@ -1,0 +1,197 @@
+#include "client/fleet/digests.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace assay {
+namespace {
+
+using Votes = std::vector<const DigestVote*>;
+
+// Names of at most three, and how many more.
+std::string Names(const Fleet& fleet, const std::set<std::uint32_t>& devices) {
+  std::vector<std::string> names;
+  for (const std::uint32_t device : devices) {
+    if (names.size() < 3) names.push_back(fleet.devices[device].name());
+  }
+  if (devices.size() > names.size()) {
+    names.push_back(absl::StrCat(devices.size() - names.size(), " more"));
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+using Camps = std::map<Digest, std::set<std::uint32_t>>;
+
+Camps CampsOf(const Votes& votes) {
+  Camps camps;
+  for (const DigestVote* vote : votes) camps[vote->digest].insert(vote->device);
+  return camps;
+}
+
+// The digest that more than half of the voters gave; nothing where none has.
+std::optional<Digest> Majority(const Camps& camps) {
+  std::size_t voters = 0;
+  for (const auto& [digest, devices] : camps) voters += devices.size();
+  for (const auto& [digest, devices] : camps) {
+    if (2 * devices.size() > voters) return digest;
+  }
+  return std::nullopt;
+}
+
+std::string Describe(const Fleet& fleet, const Camps& camps) {
+  std::vector<std::string> words;
+  for (const auto& [digest, devices] : camps) {
+    words.push_back(absl::StrCat(DigestText(digest).substr(0, 8), "… on ", Names(fleet, devices)));
+  }
+  return absl::StrJoin(words, "; ");
+}
+
+std::string AssaydOf(const Fleet& fleet, const DigestVote& vote) {
+  const auto& versions = fleet.devices[vote.device].versions;
+  const auto it = versions.find("assayd");
+  return it == versions.end() ? "" : it->second;
+}
+
+// All votes on one probe of one case.
+class Poll {
+ public:
+  Poll(const Fleet& fleet, const Votes& votes, DigestFindings& findings)
+      : fleet_(fleet), votes_(votes), findings_(findings) {}
+
+  void Count() {
+    // Each version ships golden digests of its own. That a device's daemon found one equal
+    // and yet reports another is possible too: then most of them have it.
+    std::map<std::string, Votes> golden_votes;
+    for (const DigestVote* vote : votes_) {
+      if (vote->golden == 1) golden_votes[AssaydOf(fleet_, *vote)].push_back(vote);
+    }
+    std::map<std::string, Digest> golden;
+    for (const auto& [version, votes] : golden_votes) {
+      const Camps camps = CampsOf(votes);
+      if (const auto most = Majority(camps)) {
+        golden[version] = *most;
+      } else {
+        Undecided(votes, camps);
+      }
+    }
+    const Camps all = CampsOf(votes_);
+    Votes open;
+    for (const DigestVote* vote : votes_) {
+      const std::string version = AssaydOf(fleet_, *vote);
+      if (const auto known = golden.find(version); known != golden.end()) {
+        if (vote->digest != known->second) {
+          Accuse(*vote, known->second, DigestSuspect::By::kGolden, all);
+        }
+      } else if (vote->golden == 0) {
+        // Its own daemon says so; what would be right, the others may show.
+        Accuse(*vote, Majority(all), DigestSuspect::By::kGolden, all);
+      } else if (!golden_votes.contains(version)) {
+        open.push_back(vote);
+      }
+    }
+    CountOpen(open);
+  }
+
+ private:
+  void Accuse(const DigestVote& vote, std::optional<Digest> expected, DigestSuspect::By by,
+              const Camps& camps) {
+    DigestSuspect suspect{vote, {}, by};
+    suspect.expected_known = expected.has_value() && *expected != vote.digest;
+    if (suspect.expected_known) suspect.expected = *expected;
+    for (const auto& [digest, devices] : camps) {
+      const auto count = static_cast<std::uint32_t>(devices.size());
+      if (suspect.expected_known && digest == suspect.expected) {
+        suspect.agree += count;
+      } else {
+        suspect.differ += count;
+      }
+    }
+    findings_.suspects.push_back(suspect);
+  }
+
+  void Undecided(const Votes& votes, const Camps& camps) {
+    findings_.undecided.push_back(absl::StrCat(
+        fleet_.text(votes.front()->name), " ", fleet_.text(votes.front()->probe),
+        ": as many say one thing as another, nobody is accused: ", Describe(fleet_, camps)));
+  }
+
+  void CountOpen(const Votes& open) {
+    std::map<std::string, std::map<std::uint32_t, Votes>> versions;
+    for (const DigestVote* vote : open)
+      versions[AssaydOf(fleet_, *vote)][vote->provider].push_back(vote);
+    std::map<Digest, std::set<std::string>> minds;  // what each version and provider settled on
+    for (const auto& [version, providers] : versions) {
+      Votes of_version;
+      for (const auto& [provider, votes] : providers) {
+        of_version.insert(of_version.end(), votes.begin(), votes.end());
+      }
+      const auto all = Majority(CampsOf(of_version));
+      for (const auto& [provider, votes] : providers) {
+        const Camps camps = CampsOf(votes);
+        const auto own = Majority(camps);
+        const auto right = own ? own : providers.size() > 1 ? all : std::nullopt;
+        if (!right) {
+          Undecided(votes, camps);
+          continue;
+        }
+        minds[*right].insert(versions.size() > 1
+                                 ? absl::StrCat(fleet_.text(provider), " under assayd ", version)
+                                 : fleet_.text(provider));
+        for (const DigestVote* vote : votes) {
+          if (vote->digest != *right) {
+            Accuse(*vote, right,
+                   own ? DigestSuspect::By::kProvider : DigestSuspect::By::kAllProviders, camps);
+          }
+        }
+      }
+    }
+    if (minds.size() > 1) {
+      std::vector<std::string> words;
+      for (const auto& [digest, who] : minds) {
+        words.push_back(
+            absl::StrCat(DigestText(digest).substr(0, 8), "… by ", absl::StrJoin(who, ", ")));
+      }
+      findings_.divided.push_back(
+          absl::StrCat(fleet_.text(open.front()->name), " ", fleet_.text(open.front()->probe),
+                       ": each is of one mind, but they differ, so it is no single card: ",
+                       absl::StrJoin(words, "; ")));
+    }
+  }
+
+  const Fleet& fleet_;
+  const Votes& votes_;
+  DigestFindings& findings_;
+};
+
+}  // namespace
+
+DigestFindings CompareDigests(const Fleet& fleet) {
+  DigestFindings findings;
+  Votes sorted;
+  sorted.reserve(fleet.votes.size());
+  for (const DigestVote& vote : fleet.votes) sorted.push_back(&vote);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto* a, const auto* b) { return a->what < b->what; });
+  for (auto begin = sorted.begin(); begin != sorted.end();) {
+    const auto end = std::find_if(begin, sorted.end(),
+                                  [&](const auto* vote) { return vote->what != (*begin)->what; });
+    findings.votes += end - begin;
+    if (end - begin > 1) ++findings.compared;
+    const bool alike = std::all_of(begin, end, [&](const auto* vote) {
+      return vote->digest == (*begin)->digest && vote->golden != 0;
+    });
+    // Nearly all are: what follows is for the others.
+    if (!alike) {
+      const Votes votes(begin, end);
+      Poll(fleet, votes, findings).Count();
+    }
+    begin = end;
+  }
+  return findings;
+}
+
+}  // namespace assay

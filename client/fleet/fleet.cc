@@ -1,0 +1,187 @@
+#include "client/fleet/fleet.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace assay {
+namespace {
+
+// 32 hexadecimal digits; nothing for others.
+std::optional<Digest> ParseDigest(const std::string& text) {
+  Digest digest = {};
+  if (text.size() != 2 * digest.size()) return std::nullopt;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const int nibble = c >= '0' && c <= '9'   ? c - '0'
+                       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                              : -1;
+    if (nibble < 0) return std::nullopt;
+    digest[i / 2] = static_cast<std::uint8_t>(digest[i / 2] << 4 | nibble);
+  }
+  return digest;
+}
+
+void AddOnce(std::vector<std::string>& list, const std::string& text) {
+  if (!text.empty() && std::find(list.begin(), list.end(), text) == list.end()) {
+    list.push_back(text);
+  }
+}
+
+v1::Verdict VerdictOf(const std::string& word) {
+  v1::Verdict verdict = v1::VERDICT_UNSPECIFIED;
+  return v1::Verdict_Parse("VERDICT_" + word, &verdict) ? verdict : v1::VERDICT_UNSPECIFIED;
+}
+
+}  // namespace
+
+std::string DigestText(const Digest& digest) {
+  std::string text;
+  for (const std::uint8_t byte : digest) {
+    text.push_back("0123456789abcdef"[byte >> 4]);
+    text.push_back("0123456789abcdef"[byte & 15]);
+  }
+  return text;
+}
+
+std::uint32_t Texts::Id(std::string_view text) {
+  if (const auto it = ids_.find(text); it != ids_.end()) return it->second;
+  const auto id = static_cast<std::uint32_t>(texts_.size());
+  ids_.emplace(texts_.emplace_back(text), id);
+  return id;
+}
+
+std::uint32_t Fleet::DeviceOf(const ReportRows& report, const ReportRows::Test& test) {
+  const std::string& target = test.target.empty() ? report.target : test.target;
+  std::string id = test.device.empty() ? report.device : test.device;
+  id = id.substr(id.rfind('/') + 1);
+  const auto [it, fresh] = device_ids_.try_emplace({report.host, target, id},
+                                                   static_cast<std::uint32_t>(devices.size()));
+  if (fresh) {
+    FleetDevice& device = devices.emplace_back();
+    device.target = target;
+    device.host = report.host;
+    device.id = std::move(id);
+  }
+  return it->second;
+}
+
+void Fleet::Add(const ReportRows& report) {
+  ++reports;
+  std::map<std::uint32_t, bool> counted;  // device -> its results are new
+  for (const ReportRows::Test& test : report.tests) {
+    const std::uint32_t at = DeviceOf(report, test);
+    FleetDevice& device = devices[at];
+    if (!counted.contains(at)) {
+      const std::string job =
+          !report.job.empty()
+              ? report.job
+              : absl::FormatTime(report.generated_at.value_or(absl::InfinitePast()));
+      const bool fresh = seen_.emplace(at, job).second;
+      counted[at] = fresh;
+      if (!fresh) {
+        duplicates.push_back(absl::StrCat(report.source, ": ", device.target, " ", device.id, " ",
+                                          job, " is there already, counted once"));
+        continue;
+      }
+      ++device.reports;
+      AddOnce(device.jobs, report.job);
+      AddOnce(device.suites, report.suite_version.empty()
+                                 ? report.suite
+                                 : absl::StrCat(report.suite, " ", report.suite_version));
+      AddOnce(device.seeds, report.seed);
+      if (!device.generated_at ||
+          (report.generated_at && *report.generated_at >= *device.generated_at)) {
+        device.generated_at = report.generated_at;
+        device.model = report.model;
+        device.driver = report.driver;
+        device.versions = report.versions;
+        device.state = report.state;
+      }
+    }
+    if (!counted[at]) continue;
+    ++results;
+    const v1::Verdict verdict = VerdictOf(test.verdict);
+    device.counts.Add(verdict);
+    if (verdict == v1::VERDICT_UNSUPPORTED || verdict == v1::VERDICT_SKIPPED) continue;
+    const std::uint32_t what = texts_.Id(test.key);
+    const std::uint32_t provider = texts_.Id(test.provider);
+    const std::uint32_t name = texts_.Id(test.name);
+    const std::uint32_t kernel =
+        texts_.Id(absl::StrCat(test.op, " ", test.dtype, " ", test.provider));
+    kernel_of_name[name] = kernel;
+    KernelCounts& kernel_counts = kernels[{at, kernel}];
+    Ran& ran = ran_.try_emplace({what, provider}, Ran{static_cast<std::uint32_t>(ran_.size()), 0})
+                   .first->second;
+    if (ran_on_.insert(std::uint64_t{ran.id} << 32 | at).second) ++ran.devices;
+    if (verdict == v1::VERDICT_FAILED || verdict == v1::VERDICT_ERROR) {
+      ++kernel_counts.failed;
+      failures.push_back(
+          {what, at, provider, name, verdict == v1::VERDICT_ERROR, test.reason, test.message});
+    } else {
+      ++(verdict == v1::VERDICT_PASSED ? kernel_counts.passed : kernel_counts.other);
+    }
+    const auto vote = [&](const std::string& probe, const std::string& text,
+                          std::optional<bool> golden) {
+      const auto digest = ParseDigest(text);
+      if (!digest) return;
+      votes.push_back({texts_.Id(absl::StrCat(test.key, "\n", probe)), at, provider, name,
+                       texts_.Id(probe), *digest,
+                       static_cast<std::int8_t>(golden ? (*golden ? 1 : 0) : -1)});
+    };
+    for (const ReportRows::Probe& probe : test.probes) vote(probe.name, probe.digest, probe.golden);
+    // A copy has no rounding: its output is its input, which seed and pattern decide.
+    if (test.op == "copy") vote(absl::StrCat("output of seed ", test.seed), test.digest, {});
+    if (!test.times || verdict == v1::VERDICT_ERROR) continue;
+    const ReportRows::Times& times = *test.times;
+    if (times.samples < kFewestSamples || times.median <= 0) {
+      ++few_samples;
+      continue;
+    }
+    if (times.noisy) {
+      ++noisy;
+      continue;
+    }
+    const double per_second = times.flops_per_second.value_or(times.bytes_per_second.value_or(0));
+    timed.push_back({what, at, provider, name, texts_.Id(test.implementation),
+                     static_cast<std::uint32_t>(times.samples),
+                     times.p10 > 0 ? std::min(times.p10, times.median) : times.median, times.median,
+                     std::max(times.p90, times.median), per_second * times.median,
+                     times.flops_per_second.has_value(),
+                     static_cast<float>(times.clock_hertz.value_or(0)),
+                     texts_.Id(absl::StrJoin(times.throttle_reasons, ", "))});
+  }
+}
+
+std::uint32_t Fleet::DevicesThatRan(std::uint32_t what, std::uint32_t provider) const {
+  const auto it = ran_.find({what, provider});
+  return it == ran_.end() ? 0 : it->second.devices;
+}
+
+void Fleet::NameNodes() {
+  std::map<std::string, std::set<std::string>> targets_of_host, hosts_of_target;
+  for (const FleetDevice& device : devices) {
+    targets_of_host[device.host].insert(device.target);
+    hosts_of_target[device.target].insert(device.host);
+  }
+  for (FleetDevice& device : devices) {
+    if (!device.host.empty() && targets_of_host[device.host].size() == 1) {
+      device.node = device.host;
+    } else if (!device.target.empty() && hosts_of_target[device.target].size() == 1) {
+      device.node = device.target;
+    } else {
+      device.node = absl::StrCat(device.host, device.host.empty() ? "" : " ", device.target);
+    }
+  }
+}
+
+std::size_t Fleet::node_count() const {
+  std::set<std::string> nodes;
+  for (const FleetDevice& device : devices) nodes.insert(device.node);
+  return nodes.size();
+}
+
+}  // namespace assay

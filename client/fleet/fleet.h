@@ -1,0 +1,178 @@
+// Fleet: what the reports of many nodes say, in compact rows that can be compared.
+//
+// A node is an assayd, named by its address and its machine's name. Each of its devices is
+// a Device here, whatever number of reports tells of it. Texts that repeat are kept once
+// and stand as numbers in rows, so that 500,000 results fit into a few hundred MiB.
+#ifndef ASSAY_CLIENT_FLEET_FLEET_H_
+#define ASSAY_CLIENT_FLEET_FLEET_H_
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/report/report.h"
+
+namespace assay {
+
+// A report of schema "assay.report/v1" as a comparison needs it: one job on one node, or
+// what a client made of several.
+struct ReportRows {
+  struct Probe {
+    std::string name;    // "exact-sparse"
+    std::string digest;  // 32 hexadecimal digits
+    std::optional<bool> golden;
+  };
+  // Quantiles of the time of a launch, seconds.
+  struct Times {
+    double p10 = 0, median = 0, p90 = 0;
+    int samples = 0;
+    bool noisy = false;
+    std::optional<double> flops_per_second, bytes_per_second;
+    std::optional<double> clock_hertz;          // median core clock meanwhile
+    std::vector<std::string> throttle_reasons;  // "power", "thermal", …
+  };
+  struct Test {
+    std::string name, op, provider, dtype, implementation;
+    std::string key;  // what was computed, on what data: the same in all reports of the case
+    std::string seed;
+    std::string target, device;  // empty: the report's
+    std::string verdict, reason, message;
+    std::string digest;  // of the output
+    std::vector<Probe> probes;
+    std::optional<Times> times;
+  };
+
+  std::string source;  // the file, or the target that answered
+  std::string target, host, device, model, driver, job, suite, suite_version, seed, state;
+  std::optional<absl::Time> generated_at;
+  std::map<std::string, std::string> versions;
+  std::vector<Test> tests;
+};
+
+// Texts as numbers.
+class Texts {
+ public:
+  std::uint32_t Id(std::string_view text);
+  const std::string& operator[](std::uint32_t id) const { return texts_[id]; }
+
+ private:
+  std::deque<std::string> texts_;
+  std::unordered_map<std::string_view, std::uint32_t> ids_;
+};
+
+// One device of one node.
+struct FleetDevice {
+  std::string target, host, id;  // id: "cuda:3"
+  std::string node;              // as people are told it; see NameNodes
+  std::string model, driver;
+  std::map<std::string, std::string> versions;  // "assayd", "onednn", …
+  std::vector<std::string> suites, jobs, seeds;
+  std::optional<absl::Time> generated_at;  // of its newest report
+  std::string state;                       // of its newest job
+  Counts counts;
+  int reports = 0;
+
+  std::string name() const { return node + " " + id; }
+};
+
+// Digest of 128 bits.
+using Digest = std::array<std::uint8_t, 16>;
+std::string DigestText(const Digest& digest);
+
+// One digest that must be the same everywhere.
+struct DigestVote {
+  std::uint32_t what;  // text: the case's key and the probe
+  std::uint32_t device;
+  std::uint32_t provider;
+  std::uint32_t name;  // text: the case's name
+  std::uint32_t probe;
+  Digest digest;
+  std::int8_t golden;  // 1 is the suite's own, 0 is not, -1 there is none
+};
+
+// One timed case.
+struct TimedRow {
+  std::uint32_t what;  // text: the case's key
+  std::uint32_t device;
+  std::uint32_t provider;
+  std::uint32_t name;
+  std::uint32_t implementation;
+  std::uint32_t samples;
+  double p10, median, p90;  // seconds
+  double work;              // operations of a launch, or bytes where there are none; 0: unknown
+  bool flops;               // work is operations
+  float clock_hertz;        // 0: unknown
+  std::uint32_t throttled;  // text: "power, thermal"
+};
+
+// A case that is FAILED or ERROR.
+struct FailedRow {
+  std::uint32_t what, device, provider, name;
+  bool error;
+  std::string reason, message;
+};
+
+// How one device did with the cases of one kernel.
+struct KernelCounts {
+  int passed = 0, failed = 0, other = 0;
+};
+
+// Everything known of a fleet. Filled by Add; then const.
+class Fleet {
+ public:
+  // Takes a report's rows. What of it was there already (the same node, device and job)
+  // is counted once and named in `duplicates`.
+  void Add(const ReportRows& report);
+
+  // Gives each node the shortest name that only it has: the machine's, else the address,
+  // else both. Called once, after the last Add.
+  void NameNodes();
+
+  const std::string& text(std::uint32_t id) const { return texts_[id]; }
+  std::size_t node_count() const;
+
+  std::vector<FleetDevice> devices;
+  std::vector<DigestVote> votes;
+  std::vector<TimedRow> timed;
+  std::vector<FailedRow> failures;
+  // By device and kernel ("gemm bf16 onednn").
+  std::map<std::pair<std::uint32_t, std::uint32_t>, KernelCounts> kernels;
+  // How many devices have run a case (text: key) with a provider.
+  std::uint32_t DevicesThatRan(std::uint32_t what, std::uint32_t provider) const;
+
+  std::vector<std::string> duplicates;  // a line each
+  std::int64_t reports = 0, results = 0;
+  std::int64_t few_samples = 0;  // times of too few launches to compare
+  std::int64_t noisy = 0;        // times that did not settle
+  // Of a row's case.
+  std::map<std::uint32_t, std::uint32_t> kernel_of_name;  // name -> kernel
+
+ private:
+  std::uint32_t DeviceOf(const ReportRows& report, const ReportRows::Test& test);
+
+  Texts texts_;
+  std::map<std::tuple<std::string, std::string, std::string>, std::uint32_t> device_ids_;
+  std::set<std::tuple<std::uint32_t, std::string>> seen_;  // device, job
+  struct Ran {
+    std::uint32_t id = 0, devices = 0;
+  };
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Ran> ran_;  // case, provider
+  std::unordered_set<std::uint64_t> ran_on_;                    // Ran's id, device
+};
+
+// Fewest launches whose times say something of a device.
+inline constexpr int kFewestSamples = 3;
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_FLEET_FLEET_H_

@@ -1,0 +1,88 @@
+// JsonScanner: one pass over a JSON text that takes some values and passes over the rest.
+//
+// A fleet's reports are gigabytes of which a hundredth is compared: building the whole
+// document, or a number of every figure, would take most of the time. What is passed over
+// is checked for closed strings and balanced brackets only. Not thread-safe.
+#ifndef ASSAY_CLIENT_FLEET_JSON_SCANNER_H_
+#define ASSAY_CLIENT_FLEET_JSON_SCANNER_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace assay {
+
+class JsonScanner {
+ public:
+  // The text must outlive the scanner.
+  explicit JsonScanner(std::string_view text)
+      : begin_(text.data()), at_(text.data()), end_(at_ + text.size()) {}
+
+  // Nothing was wrong so far.
+  bool ok() const { return ok_; }
+  // [bytes] from the first where the reading stands, or stopped.
+  std::size_t offset() const { return static_cast<std::size_t>(at_ - begin_); }
+  // Only white space is left.
+  bool AtEnd();
+
+  // The value's first character: '{', '[', '"', a digit or '-', or a letter; 0 at the end.
+  char Peek();
+
+  // Calls on_member(name) for each member; it takes the value by one of these functions,
+  // or leaves it to be passed over. Another kind of value is passed over whole.
+  template <class OnMember>
+  void Object(OnMember on_member) {
+    if (Peek() != '{') return Skip();
+    ++at_;
+    for (bool first = true; Next('}', first); first = false) {
+      const std::string_view name = Name();
+      const char* value = at_;
+      if (ok_) on_member(name);
+      if (ok_ && at_ == value) Skip();
+    }
+  }
+
+  // Calls on_element() for each element, likewise.
+  template <class OnElement>
+  void Array(OnElement on_element) {
+    if (Peek() != '[') return Skip();
+    ++at_;
+    for (bool first = true; Next(']', first); first = false) {
+      const char* value = at_;
+      on_element();
+      if (ok_ && at_ == value) Skip();
+    }
+  }
+
+  // A string's text; empty for other values, which are passed over.
+  std::string Text();
+  // The same as it is written, for strings without escapes; empty for others.
+  std::string_view PlainText();
+  // A finite number; nothing for other values.
+  std::optional<double> Number();
+  // true or false; nothing for other values.
+  std::optional<bool> Bool();
+  // Any value, as it is written.
+  std::string_view Raw();
+  // Passes over a value.
+  void Skip();
+
+ private:
+  void SkipSpace();
+  // Whether another member or element follows; takes the comma or the bracket.
+  bool Next(char close, bool first);
+  std::string_view Name();
+  // What stands between the quotes at hand.
+  std::string_view Quoted();
+  void Fail() { ok_ = false; }
+
+  const char* begin_;
+  const char* at_;
+  const char* end_;
+  bool ok_ = true;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_FLEET_JSON_SCANNER_H_

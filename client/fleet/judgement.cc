@@ -1,0 +1,182 @@
+#include "client/fleet/judgement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/fleet/differences.h"
+#include "client/report/units.h"
+
+namespace assay {
+namespace {
+
+Evidence Against(Charge charge, std::string case_name, std::string provider) {
+  Evidence evidence;
+  evidence.charge = charge;
+  evidence.case_name = std::move(case_name);
+  evidence.provider = std::move(provider);
+  return evidence;
+}
+
+std::string Devices(std::uint32_t count) {
+  return absl::StrCat(CountText(count), count == 1 ? " device" : " devices");
+}
+
+Evidence DigestEvidence(const Fleet& fleet, const DigestSuspect& suspect) {
+  Evidence evidence =
+      Against(Charge::kSuspect, fleet.text(suspect.vote.name), fleet.text(suspect.vote.provider));
+  evidence.probe = fleet.text(suspect.vote.probe);
+  evidence.digest = DigestText(suspect.vote.digest);
+  if (suspect.expected_known) evidence.expected = DigestText(suspect.expected);
+  evidence.agree = suspect.agree;
+  evidence.differ = suspect.differ;
+  switch (suspect.by) {
+    case DigestSuspect::By::kGolden:
+      evidence.decided_by = "golden";
+      break;
+    case DigestSuspect::By::kProvider:
+      evidence.decided_by = "devices with this provider";
+      break;
+    case DigestSuspect::By::kAllProviders:
+      evidence.decided_by = "devices with any provider";
+      break;
+  }
+  evidence.text = absl::StrCat(
+      evidence.probe, " gave ", evidence.digest.substr(0, 12), "…, ",
+      suspect.expected_known
+          ? absl::StrCat(evidence.expected.substr(0, 12), "… ",
+                         suspect.by == DigestSuspect::By::kGolden ? "is the suite's own digest"
+                                                                  : "is what the others gave",
+                         " (", Devices(suspect.agree), " agree)")
+          : "which is not the suite's own digest");
+  return evidence;
+}
+
+Evidence SlowEvidence(const Fleet& fleet, const SlowCase& slow) {
+  const TimedRow& row = slow.row;
+  Evidence evidence = Against(Charge::kSlow, fleet.text(row.name), fleet.text(row.provider));
+  evidence.standing = slow.standing;
+  evidence.rate = row.work / row.median;
+  evidence.peers_rate = row.work * slow.peers.median;
+  evidence.flops = row.flops;
+  evidence.peer_count = slow.peer_count;
+  const auto rate = [&](double per_second) {
+    if (row.work <= 0) return SecondsText(1 / per_second);
+    return RateText(per_second * row.work, row.flops ? "FLOP" : "B");
+  };
+  evidence.text = absl::StrFormat(
+      "%.1f %% under the median of its model (%s against %s), %s, similarity %.3f, %d peers",
+      100 * slow.standing.shortfall, rate(1 / row.median), rate(slow.peers.median),
+      slow.standing.deviations < 1000 ? absl::StrFormat("%.1f deviations", slow.standing.deviations)
+                                      : std::string("peers do not spread"),
+      slow.standing.similarity, slow.peer_count);
+  if (row.clock_hertz > 0 && slow.clock_hertz > 0 &&
+      std::abs(static_cast<double>(row.clock_hertz) / slow.clock_hertz - 1) > 0.02) {
+    absl::StrAppendFormat(&evidence.text, "; core clock %.2f GHz against %.2f GHz",
+                          static_cast<double>(row.clock_hertz) / 1e9, slow.clock_hertz / 1e9);
+  }
+  if (const std::string& why = fleet.text(row.throttled); !why.empty()) {
+    absl::StrAppend(&evidence.text, "; throttled: ", why);
+  }
+  const std::string& mine = fleet.text(row.implementation);
+  const std::string& theirs = fleet.text(slow.implementation);
+  if (!mine.empty() && !theirs.empty() && mine != theirs) {
+    absl::StrAppend(&evidence.text, "; kernel ", mine, " against ", theirs);
+  }
+  return evidence;
+}
+
+// How much a piece of evidence weighs among others of its kind.
+double Weight(const Evidence& evidence) {
+  return evidence.standing ? evidence.standing->shortfall : evidence.agree;
+}
+
+}  // namespace
+
+const char* ChargeWord(Charge charge) {
+  switch (charge) {
+    case Charge::kSuspect:
+      return "SUSPECT";
+    case Charge::kFailed:
+      return "FAILED";
+    case Charge::kSlow:
+      return "SLOW";
+  }
+  return "";
+}
+
+Judgement JudgeFleet(const Fleet& fleet, absl::Time now) {
+  Judgement judgement;
+  judgement.digests = CompareDigests(fleet);
+  judgement.throughput = CompareThroughput(fleet);
+  judgement.undecided = judgement.digests.undecided;
+  judgement.divided = judgement.digests.divided;
+  judgement.differences = Differences(fleet, now);
+
+  std::map<std::uint32_t, Accused> accused;
+  const auto accuse = [&](std::uint32_t device, std::uint32_t what, Evidence evidence) {
+    Accused& one = accused[device];
+    one.device = device;
+    evidence.key = fleet.text(what);
+    one.evidence.push_back(std::move(evidence));
+  };
+  for (const DigestSuspect& suspect : judgement.digests.suspects) {
+    accuse(suspect.vote.device, suspect.vote.what, DigestEvidence(fleet, suspect));
+  }
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<const FailedRow*>> failures;
+  for (const FailedRow& row : fleet.failures) failures[{row.what, row.provider}].push_back(&row);
+  for (const auto& [what, rows] : failures) {
+    const std::uint32_t ran = fleet.DevicesThatRan(what.first, what.second);
+    std::set<std::uint32_t> failed;
+    for (const FailedRow* row : rows) failed.insert(row->device);
+    if (ran > 1 && failed.size() == ran) {
+      judgement.everywhere.push_back(absl::StrCat(
+          fleet.text(rows[0]->name), ": ", rows[0]->error ? "ERROR" : "FAILED", " on all ", ran,
+          " devices that ran it (", rows[0]->reason, "): look at the kernel, not at a card"));
+      continue;
+    }
+    for (const FailedRow* row : rows) {
+      Evidence evidence =
+          Against(Charge::kFailed, fleet.text(row->name), fleet.text(row->provider));
+      evidence.reason = row->reason;
+      evidence.text =
+          absl::StrCat(row->error ? "ERROR" : "FAILED", row->reason.empty() ? "" : " ", row->reason,
+                       row->message.empty() ? "" : ": ", row->message, "; ", ran - failed.size(),
+                       " of ", ran, " devices that ran it did not fail");
+      accuse(row->device, row->what, std::move(evidence));
+    }
+  }
+  for (const SlowCase& slow : judgement.throughput.outliers) {
+    accuse(slow.row.device, slow.row.what, SlowEvidence(fleet, slow));
+  }
+  for (const SlowCase& slow : judgement.throughput.watch) {
+    const Evidence evidence = SlowEvidence(fleet, slow);
+    judgement.watch.push_back(absl::StrCat(fleet.devices[slow.row.device].name(), ": ",
+                                           evidence.case_name, ": ", evidence.text));
+  }
+  for (auto& [device, one] : accused) {
+    std::stable_sort(one.evidence.begin(), one.evidence.end(),
+                     [](const Evidence& a, const Evidence& b) {
+                       return std::tuple(a.charge, -Weight(a)) < std::tuple(b.charge, -Weight(b));
+                     });
+    one.charge = one.evidence.front().charge;
+    one.unlike = UnlikePeers(fleet, device);
+    judgement.accused.push_back(std::move(one));
+  }
+  std::stable_sort(judgement.accused.begin(), judgement.accused.end(),
+                   [](const Accused& a, const Accused& b) {
+                     if (a.charge != b.charge) return a.charge < b.charge;
+                     if (a.charge == Charge::kSlow) {
+                       return Weight(a.evidence.front()) > Weight(b.evidence.front());
+                     }
+                     return a.evidence.size() > b.evidence.size();
+                   });
+  return judgement;
+}
+
+}  // namespace assay

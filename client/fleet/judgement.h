@@ -1,0 +1,83 @@
+// Judgement: what a fleet's reports say against each of its devices, and what they do not.
+//
+//   SUSPECT   a digest that must be the same everywhere is another one there
+//   FAILED    a case is FAILED or ERROR there and not on every device that ran it
+//   SLOW      slower than others of its model, beyond chance
+//
+// A case that fails wherever it ran (two devices or more) accuses its kernel, and no device.
+#ifndef ASSAY_CLIENT_FLEET_JUDGEMENT_H_
+#define ASSAY_CLIENT_FLEET_JUDGEMENT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/fleet/digests.h"
+#include "client/fleet/fleet.h"
+#include "client/fleet/throughput.h"
+
+namespace assay {
+
+enum class Charge { kSuspect, kFailed, kSlow };
+
+// "SUSPECT".
+const char* ChargeWord(Charge charge);
+
+// What one case says against a device.
+struct Evidence {
+  Charge charge = Charge::kSlow;
+  std::string case_name, provider;
+  std::string key;   // as ReportRows::Test has it
+  std::string text;  // a sentence with the figures
+  // Digests.
+  std::string probe, digest, expected, decided_by;
+  std::uint32_t agree = 0, differ = 0;  // devices
+  // Failures.
+  std::string reason;
+  // Times.
+  std::optional<Standing> standing;
+  double rate = 0, peers_rate = 0;  // operations or bytes a second; 0: unknown
+  bool flops = true;
+  std::uint32_t peer_count = 0;
+};
+
+// One more run of a case that accuses a device.
+struct Rerun {
+  std::string case_name;
+  std::string node, device;
+  bool sibling = false;  // on another device, to tell the card from its library
+  enum class Outcome { kAgain, kRight, kUnknown } outcome = Outcome::kUnknown;
+  std::string text;  // what came of it
+};
+
+struct Accused {
+  std::uint32_t device = 0;
+  Charge charge = Charge::kSlow;    // the worst of the evidence
+  std::vector<Evidence> evidence;   // the worst first
+  std::vector<std::string> unlike;  // how it differs from its peers: "driver_version 550 …"
+  std::vector<Rerun> reruns;
+  std::string reads_as;  // what the reruns say
+};
+
+struct Judgement {
+  std::vector<Accused> accused;          // the worst first
+  std::vector<std::string> everywhere;   // cases that fail on every device that ran them
+  std::vector<std::string> watch;        // slower than customary, but chance may be why
+  std::vector<std::string> undecided;    // digests that nobody's majority decides
+  std::vector<std::string> divided;      // providers or versions that differ
+  std::vector<std::string> differences;  // between nodes: versions, suites, seeds, clocks
+  DigestFindings digests;
+  ThroughputFindings throughput;
+
+  // Anything was held against anything.
+  bool compared() const { return digests.compared > 0 || throughput.groups > 0; }
+};
+
+// `now`: what the clocks of reports are held against.
+Judgement JudgeFleet(const Fleet& fleet, absl::Time now);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_FLEET_JUDGEMENT_H_

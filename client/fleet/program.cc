@@ -1,0 +1,116 @@
+#include "client/fleet/program.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+extern char** environ;
+
+namespace assay {
+namespace {
+
+// Most that is kept of either stream.
+constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+
+// A pipe whose ends are closed with it.
+struct Pipe {
+  int ends[2] = {-1, -1};
+  bool Open() { return pipe2(ends, O_CLOEXEC) == 0; }
+  void Close(int end) {
+    if (ends[end] >= 0) close(ends[end]);
+    ends[end] = -1;
+  }
+  ~Pipe() {
+    Close(0);
+    Close(1);
+  }
+};
+
+std::string FirstLine(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string::npos) return "";
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& words, absl::Duration wait) {
+  const std::string command = absl::StrJoin(words, " ");
+  const auto unavailable = [&](const std::string& why) {
+    return absl::UnavailableError(absl::StrCat("`", command, "`: ", why));
+  };
+  Pipe out, err;
+  if (!out.Open() || !err.Open()) return unavailable(std::strerror(errno));
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, out.ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, err.ends[1], STDERR_FILENO);
+  // A group of its own, so that what it starts is killed with it.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  pid_t pid = 0;
+  const int error =
+      posix_spawnp(&pid, arguments[0], &actions, &attributes, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) {
+    return unavailable(error == ENOENT ? absl::StrCat("there is no program ", words[0], " in PATH")
+                                       : std::string(std::strerror(error)));
+  }
+  out.Close(1);
+  err.Close(1);
+  const absl::Time deadline = absl::Now() + wait;
+  std::array<std::string, 2> texts;
+  std::array<pollfd, 2> ends = {pollfd{out.ends[0], POLLIN, 0}, pollfd{err.ends[0], POLLIN, 0}};
+  bool late = false;
+  while (ends[0].fd >= 0 || ends[1].fd >= 0) {
+    const auto left = absl::ToInt64Milliseconds(deadline - absl::Now());
+    if (left <= 0) {
+      late = true;
+      break;
+    }
+    if (poll(ends.data(), ends.size(), static_cast<int>(std::min<std::int64_t>(left, 1000))) < 0) {
+      continue;
+    }
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      if (ends[i].fd < 0 || ends[i].revents == 0) continue;
+      std::array<char, 65536> block;
+      const ssize_t got = read(ends[i].fd, block.data(), block.size());
+      if (got <= 0) {
+        ends[i].fd = -1;
+      } else if (texts[i].size() < kMostBytes) {
+        texts[i].append(block.data(), static_cast<std::size_t>(got));
+      }
+    }
+  }
+  if (late) kill(-pid, SIGKILL);
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (late) return unavailable(absl::StrCat("no answer within ", absl::FormatDuration(wait)));
+  if (!WIFEXITED(status)) return unavailable("it was killed");
+  if (WEXITSTATUS(status) != 0) {
+    const std::string said = FirstLine(texts[1]);
+    return unavailable(
+        absl::StrCat("it ended with code ", WEXITSTATUS(status), said.empty() ? "" : ": ", said));
+  }
+  return std::move(texts[0]);
+}
+
+}  // namespace assay

@@ -1,0 +1,21 @@
+// Program: runs another program of this machine and keeps what it writes.
+#ifndef ASSAY_CLIENT_FLEET_PROGRAM_H_
+#define ASSAY_CLIENT_FLEET_PROGRAM_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace assay {
+
+// Runs words[0], found in PATH, with the others as its arguments and no input; returns
+// what it wrote to standard output. UNAVAILABLE says the command and why: there is no such
+// program, it ended with another code than 0 (and the first line it wrote to standard
+// error), or it took longer than `wait`, after which it is killed.
+absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& words, absl::Duration wait);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_FLEET_PROGRAM_H_

@@ -1,0 +1,225 @@
+#include "client/fleet/reader.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/fleet/json_scanner.h"
+#include "client/lib/text.h"
+
+namespace assay {
+namespace {
+
+constexpr char kSchema[] = "assay.report/v1";
+constexpr char kSchemaFamily[] = "assay.report/";
+constexpr std::streamoff kMostBytes = std::streamoff{1} << 30;
+
+absl::Status Bad(const std::string& source, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(source, ": ", what));
+}
+
+// "k=72 m=96 n=80": the fields that say something, sorted. What is false, 0 or empty is
+// the same as not said, which is how another version may have written it.
+std::string ShapeKey(JsonScanner& scan) {
+  std::vector<std::string> fields;
+  scan.Object([&](std::string_view name) {
+    const std::string_view value = scan.Raw();
+    if (value == "false" || value == "0" || value == "0.0" || value == "\"\"") return;
+    std::string plain;
+    for (const char c : value) {
+      if (c != ' ' && c != '\n' && c != '\t' && c != '\r') plain.push_back(c);
+    }
+    if (plain == "[]" || plain == "{}") return;
+    fields.push_back(absl::StrCat(View(name), "=", plain));
+  });
+  std::sort(fields.begin(), fields.end());
+  return absl::StrJoin(fields, " ");
+}
+
+ReportRows::Times ReadTimes(JsonScanner& scan) {
+  ReportRows::Times times;
+  scan.Object([&](std::string_view name) {
+    if (name == "median_seconds") {
+      times.median = scan.Number().value_or(0);
+    } else if (name == "p10_seconds") {
+      times.p10 = scan.Number().value_or(0);
+    } else if (name == "p90_seconds") {
+      times.p90 = scan.Number().value_or(0);
+    } else if (name == "samples") {
+      times.samples = static_cast<int>(std::clamp(scan.Number().value_or(0), 0.0, 1e9));
+    } else if (name == "noisy") {
+      times.noisy = scan.Bool().value_or(false);
+    } else if (name == "flops_per_second") {
+      times.flops_per_second = scan.Number();
+    } else if (name == "bytes_per_second") {
+      times.bytes_per_second = scan.Number();
+    } else if (name == "conditions") {
+      scan.Object([&](std::string_view condition) {
+        if (condition == "median_clock_hertz") {
+          times.clock_hertz = scan.Number();
+        } else if (condition == "throttle_reasons") {
+          scan.Array([&] { times.throttle_reasons.push_back(scan.Text()); });
+        }
+      });
+    }
+  });
+  return times;
+}
+
+ReportRows::Probe ReadProbe(JsonScanner& scan) {
+  ReportRows::Probe probe;
+  scan.Object([&](std::string_view name) {
+    if (name == "name") {
+      probe.name = scan.Text();
+    } else if (name == "digest") {
+      probe.digest = scan.Text();
+    } else if (name == "golden") {
+      probe.golden = scan.Bool();
+    }
+  });
+  return probe;
+}
+
+ReportRows::Test ReadTest(JsonScanner& scan) {
+  ReportRows::Test test;
+  std::string shape, out_dtype, pattern;
+  scan.Object([&](std::string_view name) {
+    const auto text = [&](const char* key, std::string& value) {
+      if (name != key) return false;
+      value = scan.Text();
+      return true;
+    };
+    if (text("name", test.name) || text("op", test.op) || text("provider", test.provider) ||
+        text("dtype", test.dtype) || text("out_dtype", out_dtype) || text("pattern", pattern) ||
+        text("target", test.target) || text("device", test.device) ||
+        text("verdict", test.verdict) || text("reason", test.reason) ||
+        text("message", test.message) || text("digest", test.digest) ||
+        text("implementation", test.implementation)) {
+      return;
+    }
+    if (name == "shape") {
+      shape = ShapeKey(scan);
+    } else if (name == "seed") {
+      test.seed = std::string(scan.Raw());
+    } else if (name == "probes") {
+      scan.Array([&] {
+        ReportRows::Probe probe = ReadProbe(scan);
+        if (!probe.digest.empty()) test.probes.push_back(std::move(probe));
+      });
+    } else if (name == "bench") {
+      test.times = ReadTimes(scan);
+    }
+  });
+  test.key = absl::StrCat(test.op, " ", shape, " ", test.dtype, " ", out_dtype, " ", pattern);
+  return test;
+}
+
+}  // namespace
+
+absl::StatusOr<ReportRows> ReadReport(std::string_view text, const std::string& source) {
+  ReportRows report;
+  report.source = source;
+  JsonScanner scan(text);
+  if (scan.Peek() != '{') return Bad(source, "is no report: not a JSON object");
+  std::string schema, gpu;
+  bool tests = false;
+  scan.Object([&](std::string_view name) {
+    const auto word = [&](const char* key, std::string& value) {
+      if (name != key) return false;
+      value = scan.Text();
+      return true;
+    };
+    if (word("schema", schema) || word("target", report.target) || word("host", report.host) ||
+        word("device", report.device) || word("gpu", gpu) || word("model", report.model) ||
+        word("driver_version", report.driver) || word("job", report.job) ||
+        word("suite", report.suite) || word("suite_version", report.suite_version) ||
+        word("state", report.state)) {
+      return;
+    }
+    if (name == "generated_at") {
+      absl::Time time;
+      std::string error;
+      if (absl::ParseTime(absl::RFC3339_full, scan.Text(), &time, &error)) {
+        report.generated_at = time;
+      }
+    } else if (name == "seed") {
+      report.seed = std::string(scan.Raw());
+    } else if (name == "versions") {
+      scan.Object(
+          [&](std::string_view library) { report.versions[std::string(library)] = scan.Text(); });
+    } else if (name == "tests" && (schema.empty() || schema == kSchema)) {
+      tests = scan.Peek() == '[';
+      scan.Array([&] { report.tests.push_back(ReadTest(scan)); });
+    }
+  });
+  if (schema != kSchema && schema.starts_with(kSchemaFamily)) {
+    return Bad(source, absl::StrCat("has the schema \"", schema,
+                                    "\", which this assay does not know: it reads ", kSchema));
+  }
+  if (!scan.ok() || !scan.AtEnd()) {
+    return Bad(source, absl::StrCat(scan.AtEnd() ? "is cut off" : "is no JSON", " at byte ",
+                                    scan.offset()));
+  }
+  if (schema != kSchema) {
+    return Bad(source, schema.empty() ? absl::StrCat("is no report: its \"schema\" must be ",
+                                                     kSchema, ", and it has none")
+                                      : absl::StrCat("is no report: its \"schema\" must be ",
+                                                     kSchema, ", got \"", schema, "\""));
+  }
+  if (!tests) return Bad(source, "tests: must be a list");
+  if (report.model.empty()) report.model = gpu;
+  return report;
+}
+
+absl::StatusOr<ReportRows> ReadReportFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : -1;
+  if (std::error_code error; size < 0 || std::filesystem::is_directory(path, error)) {
+    return Bad(path, "cannot be read");
+  }
+  if (size > kMostBytes) return Bad(path, "is too large for a report: above 1 GiB");
+  std::string text(static_cast<std::size_t>(size), '\0');
+  file.seekg(0);
+  if (!file.read(text.data(), size)) return Bad(path, "cannot be read");
+  return ReadReport(text, path);
+}
+
+std::vector<std::string> ReadReports(const std::vector<std::string>& paths, Fleet& fleet) {
+  std::mutex mutex;
+  std::condition_variable turned;
+  std::size_t next = 0;   // to be read
+  std::size_t added = 0;  // in the order of the paths, so that a result does not depend on luck
+  std::vector<std::string> unread;
+  const auto work = [&] {
+    std::unique_lock lock(mutex);
+    while (next < paths.size()) {
+      const std::size_t mine = next++;
+      lock.unlock();
+      auto report = ReadReportFile(paths[mine]);
+      lock.lock();
+      turned.wait(lock, [&] { return added == mine; });
+      if (report.ok()) {
+        fleet.Add(*report);
+      } else {
+        unread.emplace_back(report.status().message());
+      }
+      ++added;
+      turned.notify_all();
+    }
+  };
+  std::vector<std::thread> threads;
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  for (std::size_t i = 1; i < std::min<std::size_t>(cores, 16); ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  return unread;
+}
+
+}  // namespace assay

@@ -1,0 +1,152 @@
+#include "client/fleet/report.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+
+namespace assay {
+namespace {
+
+std::string Rfc3339(absl::Time time) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", time, absl::UTCTimeZone());
+}
+
+void AddText(Json& json, const char* name, const std::string& text) {
+  if (!text.empty()) json[name] = text;
+}
+
+Json List(const std::vector<std::string>& lines) {
+  Json list = Json::array();
+  for (const std::string& line : lines) list.push_back(line);
+  return list;
+}
+
+Json EvidenceJson(const Evidence& evidence) {
+  Json json = {{"charge", ChargeWord(evidence.charge)},
+               {"case", evidence.case_name},
+               {"provider", evidence.provider},
+               {"text", evidence.text}};
+  AddText(json, "reason", evidence.reason);
+  AddText(json, "probe", evidence.probe);
+  AddText(json, "digest", evidence.digest);
+  AddText(json, "expected_digest", evidence.expected);
+  AddText(json, "decided_by", evidence.decided_by);
+  if (!evidence.probe.empty()) {
+    json["devices_that_agree"] = evidence.agree;
+    json["devices_that_differ"] = evidence.differ;
+  }
+  if (evidence.standing) {
+    json["below_median"] = Number(evidence.standing->shortfall);
+    json["deviations"] = Number(evidence.standing->deviations);
+    json["similarity"] = Number(evidence.standing->similarity);
+    json["p_value"] = Number(evidence.standing->p_value);
+    json["peers"] = evidence.peer_count;
+    if (evidence.rate > 0) {
+      const std::string unit = evidence.flops ? "flops_per_second" : "bytes_per_second";
+      json[unit] = Number(evidence.rate);
+      json["median_" + unit] = Number(evidence.peers_rate);
+    }
+  }
+  return json;
+}
+
+Json RerunJson(const Rerun& rerun) {
+  return {{"case", rerun.case_name},
+          {"node", rerun.node},
+          {"device", rerun.device},
+          {"sibling", rerun.sibling},
+          {"outcome", rerun.outcome == Rerun::Outcome::kAgain   ? "again"
+                      : rerun.outcome == Rerun::Outcome::kRight ? "right"
+                                                                : "unknown"},
+          {"text", rerun.text}};
+}
+
+Json DeviceJson(const FleetDevice& device) {
+  Json json = {{"node", device.node}};
+  AddText(json, "target", device.target);
+  AddText(json, "host", device.host);
+  json["device"] = device.id;
+  AddText(json, "model", device.model);
+  AddText(json, "driver_version", device.driver);
+  json["versions"] = Json::object();
+  for (const auto& [name, version] : device.versions) json["versions"][name] = version;
+  json["suites"] = List(device.suites);
+  json["jobs"] = List(device.jobs);
+  AddText(json, "state", device.state);
+  if (device.generated_at) json["generated_at"] = Rfc3339(*device.generated_at);
+  const Counts& counts = device.counts;
+  json["total"] = counts.total;
+  json["passed"] = counts.passed;
+  json["failed"] = counts.failed;
+  json["inconclusive"] = counts.inconclusive;
+  json["unsupported"] = counts.unsupported;
+  json["errors"] = counts.errors;
+  json["skipped"] = counts.skipped;
+  return json;
+}
+
+}  // namespace
+
+ExitCode ExitCodeOf(const FleetReport& report) {
+  const Judgement& judgement = report.judgement;
+  if (!judgement.accused.empty() || !judgement.everywhere.empty()) return ExitCode::kFailed;
+  if (!judgement.compared() || !report.missing.empty()) return ExitCode::kNoVerdict;
+  return ExitCode::kPassed;
+}
+
+Json FleetJson(const FleetReport& report) {
+  const Fleet& fleet = report.fleet;
+  const Judgement& judgement = report.judgement;
+  Json json;
+  json["schema"] = "assay.fleet/v1";
+  json["generated_at"] = Rfc3339(report.generated_at);
+  const ExitCode code = ExitCodeOf(report);
+  json["verdict"] = code == ExitCode::kPassed   ? "PASSED"
+                    : code == ExitCode::kFailed ? "FAILED"
+                                                : "INCONCLUSIVE";
+  json["nodes"] = fleet.node_count();
+  json["device_count"] = fleet.devices.size();
+  json["reports"] = fleet.reports;
+  json["results"] = fleet.results;
+  json["compared"] = {{"digests", judgement.digests.compared},
+                      {"digest_votes", judgement.digests.votes},
+                      {"timed_groups", judgement.throughput.groups},
+                      {"too_few_peers", judgement.throughput.too_few_peers},
+                      {"few_samples", fleet.few_samples},
+                      {"noisy", fleet.noisy}};
+  json["accused"] = Json::array();
+  for (const Accused& accused : judgement.accused) {
+    const FleetDevice& device = fleet.devices[accused.device];
+    Json one = {{"node", device.node}};
+    AddText(one, "target", device.target);
+    one["device"] = device.id;
+    AddText(one, "model", device.model);
+    one["charge"] = ChargeWord(accused.charge);
+    one["evidence"] = Json::array();
+    for (const Evidence& evidence : accused.evidence)
+      one["evidence"].push_back(EvidenceJson(evidence));
+    one["unlike_peers"] = List(accused.unlike);
+    one["reruns"] = Json::array();
+    for (const Rerun& rerun : accused.reruns) one["reruns"].push_back(RerunJson(rerun));
+    AddText(one, "reads_as", accused.reads_as);
+    json["accused"].push_back(std::move(one));
+  }
+  json["missing"] = Json::array();
+  for (const MissingNode& missing : report.missing) {
+    json["missing"].push_back(
+        {{"target", missing.target}, {"reason", missing.reason}, {"results", missing.results}});
+  }
+  json["unread"] = List(report.unread);
+  json["duplicates"] = List(report.duplicates);
+  for (const std::string& line : fleet.duplicates) json["duplicates"].push_back(line);
+  json["everywhere"] = List(judgement.everywhere);
+  json["watch"] = List(judgement.watch);
+  json["undecided"] = List(judgement.undecided);
+  json["divided"] = List(judgement.divided);
+  json["differences"] = List(judgement.differences);
+  json["devices"] = Json::array();
+  for (const FleetDevice& device : fleet.devices) json["devices"].push_back(DeviceJson(device));
+  return json;
+}
+
+}  // namespace assay

@@ -1,0 +1,55 @@
+// The report of a fleet: who is accused of what, as a table, as the document
+// "assay.fleet/v1", and as a page with a map of nodes and kernels.
+//
+//     { "schema": "assay.fleet/v1", "generated_at", "verdict": "PASSED"|"FAILED"|"INCONCLUSIVE",
+//       "nodes", "device_count", "reports", "results",
+//       "compared": { "digests", "digest_votes", "timed_groups", "too_few_peers", "few_samples",
+//       "noisy" }, "accused": [ { "node", "target", "device", "model", "charge":
+//       "SUSPECT"|"FAILED"|"SLOW",
+//                      "evidence": [ { "charge", "case", "provider", "text", … } ],
+//                      "unlike_peers": […], "reruns": […], "reads_as" } ],
+//       "missing": [ { "target", "reason", "results" } ], "unread": […], "duplicates": […],
+//       "everywhere": […], "watch": […], "undecided": […], "divided": […], "differences": […],
+//       "devices": [ { "node", "target", "host", "device", "model", "driver_version", "versions",
+//                      "suites", "jobs", "generated_at", "total", "passed", … } ] }
+//
+// What was not measured is absent.
+#ifndef ASSAY_CLIENT_FLEET_REPORT_H_
+#define ASSAY_CLIENT_FLEET_REPORT_H_
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/fleet/fleet.h"
+#include "client/fleet/judgement.h"
+#include "client/fleet/missing.h"
+#include "client/lib/errors.h"
+#include "client/report/json.h"
+
+namespace assay {
+
+struct FleetReport {
+  absl::Time generated_at;
+  Fleet fleet;
+  Judgement judgement;
+  std::vector<MissingNode> missing;
+  std::vector<std::string> unread;      // files, a line each
+  std::vector<std::string> duplicates;  // targets given twice, a line each
+};
+
+// 1 where someone is accused or a case fails everywhere, 4 where nothing was compared or a
+// node is missing, else 0.
+ExitCode ExitCodeOf(const FleetReport& report);
+
+Json FleetJson(const FleetReport& report);
+
+// The table. `every`: all evidence, where otherwise the worst three pieces are shown.
+void WriteFleetTable(const FleetReport& report, bool colour, bool every, std::ostream& out);
+
+void WriteFleetHtml(const FleetReport& report, std::ostream& out);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_FLEET_REPORT_H_

@@ -1,0 +1,211 @@
+// Reruns: does a deviation repeat, and does it repeat elsewhere?
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/fleet/fan_out.h"
+#include "client/fleet/run.h"
+#include "client/lib/errors.h"
+#include "client/lib/words.h"
+
+namespace assay {
+namespace {
+
+// Where a case can be run.
+struct Place {
+  NodeRun* node = nullptr;
+  std::string device;
+  std::string name;  // of the node, for people
+};
+
+using Outcome = Rerun::Outcome;
+
+std::string BareId(const std::string& device) { return device.substr(device.rfind('/') + 1); }
+
+const v1::CaseResult* FindResult(const NodeRun& node, const std::string& device,
+                                 const Evidence& evidence) {
+  for (const v1::CaseResult& result : node.run.results) {
+    if (result.name() == evidence.case_name && result.spec().provider() == evidence.provider &&
+        BareId(result.device()) == device) {
+      return &result;
+    }
+  }
+  return nullptr;
+}
+
+// What a second result says of the evidence.
+Outcome Read(const Evidence& evidence, const v1::CaseResult& result, std::string& text) {
+  const std::string verdict = Word(result.verdict());
+  const bool wrong =
+      result.verdict() == v1::VERDICT_FAILED || result.verdict() == v1::VERDICT_ERROR;
+  switch (evidence.charge) {
+    case Charge::kSuspect: {
+      std::string digest;
+      for (const auto& probe : result.probes()) {
+        if (probe.name() == evidence.probe) digest = probe.digest();
+      }
+      // A copy's digest is that of its output.
+      if (digest.empty() && evidence.probe.starts_with("output of ")) {
+        digest = result.digests().canonical();
+      }
+      if (digest.empty()) {
+        text = absl::StrCat("no digest (", verdict, ")");
+        return Outcome::kUnknown;
+      }
+      const bool right =
+          evidence.expected.empty() ? digest != evidence.digest : digest == evidence.expected;
+      text = absl::StrCat(digest.substr(0, 12), "…, ",
+                          right                       ? "the right one"
+                          : digest == evidence.digest ? "the wrong one again"
+                                                      : "wrong in another way");
+      return right ? Outcome::kRight : Outcome::kAgain;
+    }
+    case Charge::kFailed:
+      text = result.findings().empty() ? verdict
+                                       : absl::StrCat(verdict, " ", result.findings(0).reason());
+      return wrong                                    ? Outcome::kAgain
+             : result.verdict() == v1::VERDICT_PASSED ? Outcome::kRight
+                                                      : Outcome::kUnknown;
+    case Charge::kSlow: {
+      const double rate =
+          evidence.flops ? result.bench().flops_per_second() : result.bench().bytes_per_second();
+      if (rate <= 0 || evidence.peers_rate <= 0) {
+        text = absl::StrCat("no time (", verdict, ")");
+        return Outcome::kUnknown;
+      }
+      const double below = 1 - rate / evidence.peers_rate;
+      text = absl::StrFormat("%.1f %% %s the median", 100 * std::abs(below),
+                             below >= 0 ? "under" : "above");
+      return below >= kCustomarySpread ? Outcome::kAgain : Outcome::kRight;
+    }
+  }
+  return Outcome::kUnknown;
+}
+
+Rerun RunAgain(const Place& place, bool sibling, const Evidence& evidence, const v1::CaseSpec& spec,
+               const FollowOptions& follow) {
+  Rerun rerun;
+  rerun.case_name = evidence.case_name;
+  rerun.node = place.name;
+  rerun.device = place.device;
+  rerun.sibling = sibling;
+  v1::JobSpec job_spec;
+  *job_spec.mutable_cases()->add_cases() = spec;
+  job_spec.set_device(place.device);
+  (*job_spec.mutable_labels())["assay-fleet"] = sibling ? "rerun-sibling" : "rerun";
+  Connection& connection = *place.node->connection;
+  v1::Job job;
+  grpc::Status status = CreateJob(connection, job_spec, follow, &job);
+  std::optional<v1::CaseResult> result;
+  if (status.ok()) {
+    status = Follower(connection, follow).Follow(job.name(), 0, [&](const v1::JobEvent& event) {
+      if (event.has_case_result() && !result) result = event.case_result();
+    });
+  }
+  if (!result) {
+    const Failure failure = Describe(status, connection.target());
+    rerun.text = status.ok() || failure.lines.empty() ? "no result" : failure.lines.front();
+    return rerun;
+  }
+  rerun.outcome = Read(evidence, *result, rerun.text);
+  absl::StrAppend(&rerun.text, " (", job.name(), ")");
+  return rerun;
+}
+
+// What the reruns say together.
+std::string ReadsAs(const Accused& accused) {
+  int again = 0, right = 0, sibling_again = 0, sibling_right = 0;
+  for (const Rerun& rerun : accused.reruns) {
+    again += !rerun.sibling && rerun.outcome == Outcome::kAgain;
+    right += !rerun.sibling && rerun.outcome == Outcome::kRight;
+    sibling_again += rerun.sibling && rerun.outcome == Outcome::kAgain;
+    sibling_right += rerun.sibling && rerun.outcome == Outcome::kRight;
+  }
+  if (again == 0 && right == 0) return "";
+  if (again == 0)
+    return "it did not repeat: it comes and goes, keep the evidence and watch the device";
+  if (sibling_again > 0) {
+    return "it repeats, on the sibling too: look at library and driver before the card";
+  }
+  if (sibling_right > 0) return "it repeats there and not on the sibling: suspect this card";
+  return "it repeats; there was no sibling to tell card from library";
+}
+
+class Siblings {
+ public:
+  Siblings(const Fleet& fleet, std::vector<NodeRun>& nodes, const Judgement& judgement)
+      : fleet_(fleet) {
+    for (NodeRun& node : nodes) node_of_[node.target.address] = &node;
+    for (const Accused& accused : judgement.accused) accused_.insert(accused.device);
+  }
+
+  Place PlaceOf(std::uint32_t device) const {
+    const FleetDevice& of = fleet_.devices[device];
+    const auto it = node_of_.find(of.target);
+    if (it == node_of_.end() || it->second->state != NodeRun::State::kFinished) return {};
+    return {it->second, of.id, of.node};
+  }
+
+  // Another device of the same node and model, else of another node; none: no node.
+  Place SiblingOf(std::uint32_t device) const {
+    const FleetDevice& of = fleet_.devices[device];
+    if (const Place own = PlaceOf(device); own.node != nullptr) {
+      const auto& devices = own.node->run.devices;
+      const auto me = std::find_if(devices.begin(), devices.end(),
+                                   [&](const v1::Device& one) { return one.id() == of.id; });
+      for (const v1::Device& one : devices) {
+        const bool usable =
+            one.state() == v1::DEVICE_STATE_READY || one.state() == v1::DEVICE_STATE_BUSY;
+        if (me != devices.end() && usable && one.id() != of.id && one.model() == me->model() &&
+            !Accuses(of.target, one.id())) {
+          return {own.node, one.id(), own.name};
+        }
+      }
+    }
+    for (std::uint32_t i = 0; i < fleet_.devices.size(); ++i) {
+      if (i == device || accused_.contains(i) || fleet_.devices[i].model != of.model) continue;
+      if (const Place place = PlaceOf(i); place.node != nullptr) return place;
+    }
+    return {};
+  }
+
+ private:
+  bool Accuses(const std::string& target, const std::string& id) const {
+    return std::any_of(accused_.begin(), accused_.end(), [&](std::uint32_t device) {
+      return fleet_.devices[device].target == target && fleet_.devices[device].id == id;
+    });
+  }
+
+  const Fleet& fleet_;
+  std::map<std::string, NodeRun*> node_of_;
+  std::set<std::uint32_t> accused_;
+};
+
+}  // namespace
+
+void RerunAccused(const Fleet& fleet, std::vector<NodeRun>& nodes, const FollowOptions& follow,
+                  std::size_t limit, std::size_t most, Judgement& judgement) {
+  const Siblings siblings(fleet, nodes, judgement);
+  FanOut(judgement.accused.size(), limit, [&](std::size_t i) {
+    Accused& accused = judgement.accused[i];
+    const Place place = siblings.PlaceOf(accused.device);
+    if (place.node == nullptr) return;
+    const Place sibling = siblings.SiblingOf(accused.device);
+    std::set<std::string> cases;
+    for (const Evidence& evidence : accused.evidence) {
+      const v1::CaseResult* result = FindResult(*place.node, place.device, evidence);
+      if (result == nullptr || !cases.insert(evidence.case_name).second) continue;
+      if (cases.size() > most) break;
+      accused.reruns.push_back(RunAgain(place, false, evidence, result->spec(), follow));
+      if (sibling.node != nullptr) {
+        accused.reruns.push_back(RunAgain(sibling, true, evidence, result->spec(), follow));
+      }
+    }
+    accused.reads_as = ReadsAs(accused);
+  });
+}
+
+}  // namespace assay

@@ -1,0 +1,41 @@
+// Screen: a fleet's run as it goes: redrawn lines on a terminal, else a line a node at its
+// end.
+#ifndef ASSAY_CLIENT_FLEET_SCREEN_H_
+#define ASSAY_CLIENT_FLEET_SCREEN_H_
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/fleet/run.h"
+
+namespace assay {
+
+// "finished  a07:7575  120/120  PASSED".
+std::string NodeLine(const NodeRun& node, std::size_t width);
+
+class FleetScreen : public FleetWatcher {
+ public:
+  // `live`: the stream is a terminal of `width` columns.
+  FleetScreen(std::ostream& out, bool live, int width) : out_(out), live_(live), width_(width) {}
+
+  void OnNode(const std::vector<NodeRun>& nodes, std::size_t node) override;
+  void OnNote(const std::string& note) override;
+  // Takes away what was drawn; the last call.
+  void Clear();
+
+ private:
+  void Draw(const std::vector<NodeRun>& nodes);
+
+  std::ostream& out_;
+  const bool live_;
+  const int width_;
+  std::size_t drawn_ = 0;  // lines
+  absl::Time last_ = absl::InfinitePast();
+  std::vector<bool> told_;  // nodes whose end was told
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_FLEET_SCREEN_H_

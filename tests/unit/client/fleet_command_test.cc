@@ -1,0 +1,164 @@
+// fleet run and fleet status against fake daemons.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "nlohmann/json.hpp"
+#include "tests/unit/client/command.h"
+
+namespace assay::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+// Five nodes whose probes agree.
+class FleetCommandTest : public ::testing::Test {
+ protected:
+  FleetCommandTest() : nodes_(5) {
+    for (FakeService& node : nodes_) {
+      node.results = {MakeResult(0, v1::VERDICT_PASSED), MakeResult(1, v1::VERDICT_PASSED)};
+      node.results[1].mutable_spec()->mutable_gemm()->set_m(128);
+      for (auto& result : node.results) SetDigest(result, 'a');
+    }
+  }
+  static void SetDigest(v1::CaseResult& result, char digit) {
+    result.clear_probes();
+    auto* probe = result.add_probes();
+    probe->set_name("exact-sparse");
+    probe->set_digest(std::string(32, digit));
+  }
+  std::string Targets() const {
+    std::string list;
+    for (const FakeService& node : nodes_) list += (list.empty() ? "" : ",") + node.target();
+    return list;
+  }
+  Output Fleet(std::vector<std::string> more = {}) const {
+    std::vector<std::string> args = {"fleet", "run", "--suite", "nightly", Targets()};
+    args.insert(args.end(), more.begin(), more.end());
+    return Assay(args);
+  }
+
+  std::deque<FakeService> nodes_;
+};
+
+TEST_F(FleetCommandTest, NodesThatAgreePass) {
+  const Output output = Fleet();
+  EXPECT_EQ(output.code, 0) << output.out << output.err;
+  EXPECT_THAT(output.out,
+              AllOf(HasSubstr("5 nodes, 5 devices"), HasSubstr("0 devices accused, 5 not")));
+  for (const FakeService& node : nodes_) {
+    EXPECT_THAT(output.out, HasSubstr("finished    " + node.target()));
+    ASSERT_THAT(node.created(), SizeIs(1));
+    EXPECT_EQ(node.created()[0].spec().suite(), "nightly");
+  }
+}
+
+TEST_F(FleetCommandTest, ADeviationIsRunAgainThereAndOnASibling) {
+  SetDigest(nodes_[3].results[0], 'b');
+  nodes_[3].results[0].mutable_spec()->set_seed(99);  // to be known again
+  const Output output = Fleet({"--format", "json"});
+  EXPECT_EQ(output.code, 1) << output.err;
+  const auto json = nlohmann::json::parse(output.out);
+  EXPECT_EQ(json["schema"], "assay.fleet/v1");
+  EXPECT_EQ(json["verdict"], "FAILED");
+  ASSERT_EQ(json["accused"].size(), 1u);
+  const auto& accused = json["accused"][0];
+  EXPECT_EQ(accused["target"], nodes_[3].target());
+  EXPECT_EQ(accused["charge"], "SUSPECT");
+  EXPECT_EQ(accused["evidence"][0]["digest"], std::string(32, 'b'));
+  EXPECT_EQ(accused["evidence"][0]["expected_digest"], std::string(32, 'a'));
+  EXPECT_EQ(accused["evidence"][0]["devices_that_agree"], 4);
+  ASSERT_EQ(accused["reruns"].size(), 2u);
+  EXPECT_EQ(accused["reruns"][0]["outcome"], "again");
+  EXPECT_EQ(accused["reruns"][1]["outcome"], "right");
+  EXPECT_EQ(accused["reruns"][1]["sibling"], true);
+  EXPECT_THAT(accused["reads_as"], HasSubstr("suspect this card"));
+  // Asked for exactly the case that deviated, on both.
+  ASSERT_THAT(nodes_[3].created(), SizeIs(2));
+  ASSERT_THAT(nodes_[0].created(), SizeIs(2));
+  for (int node : {3, 0}) {
+    const v1::JobSpec spec = nodes_[static_cast<std::size_t>(node)].created()[1].spec();
+    ASSERT_EQ(spec.cases().cases_size(), 1);
+    EXPECT_EQ(spec.cases().cases(0).seed(), 99u);
+    EXPECT_EQ(spec.device(), "cpu:0");
+  }
+  EXPECT_THAT(nodes_[1].created(), SizeIs(1));
+  EXPECT_THAT(Fleet({"--reruns", "0"}).out, AllOf(HasSubstr("SUSPECT"), Not(HasSubstr("rerun"))));
+}
+
+TEST_F(FleetCommandTest, ANodeThatIsNotThereIsListed) {
+  std::string gone;
+  { gone = FakeService().target(); }
+  const Output output = Fleet({gone});
+  EXPECT_EQ(output.code, 4);
+  EXPECT_THAT(output.out, AllOf(HasSubstr("MISSING  " + gone), HasSubstr("connection refused"),
+                                HasSubstr("0 devices accused, 5 not, 1 target missing")));
+  SetDigest(nodes_[3].results[0], 'b');
+  EXPECT_EQ(Fleet({gone}).code, 1) << "what failed weighs more";
+}
+
+TEST_F(FleetCommandTest, ANodeThatDiesHalfWayIsReportedWithWhatItHad) {
+  nodes_[2].die_after = 2;  // the start and one result
+  const Output output = Fleet({"--reconnect", "0", "--format", "json"});
+  EXPECT_EQ(output.code, 4);
+  const auto json = nlohmann::json::parse(output.out);
+  ASSERT_EQ(json["missing"].size(), 1u);
+  EXPECT_EQ(json["missing"][0]["target"], nodes_[2].target());
+  EXPECT_EQ(json["missing"][0]["results"], 1);
+  EXPECT_EQ(json["results"], 9);
+}
+
+TEST_F(FleetCommandTest, ANodeThatRefusesIsListed) {
+  nodes_[1].create_status = {grpc::StatusCode::NOT_FOUND, "no suite \"nightly\""};
+  const Output output = Fleet();
+  EXPECT_EQ(output.code, 4);
+  EXPECT_THAT(output.out, AllOf(HasSubstr("refused     " + nodes_[1].target()),
+                                HasSubstr("no suite \"nightly\"")));
+}
+
+TEST_F(FleetCommandTest, ATargetNamedTwiceIsAskedOnce) {
+  const Output output = Fleet({nodes_[0].target()});
+  EXPECT_EQ(output.code, 0);
+  EXPECT_THAT(output.out, HasSubstr(nodes_[0].target() + " is named more than once"));
+  EXPECT_THAT(nodes_[0].created(), SizeIs(1));
+}
+
+TEST_F(FleetCommandTest, OnATerminalTheLinesAreRedrawn) {
+  std::vector<std::string> args = {"fleet", "run", "--suite", "nightly", Targets()};
+  const Output output = Assay(args, true);
+  EXPECT_EQ(output.code, 0);
+  EXPECT_THAT(output.out, AllOf(HasSubstr("5 of 5 nodes have ended"), HasSubstr("\x1b[1A\x1b[2K")));
+}
+
+TEST_F(FleetCommandTest, StatusIsALineADevice) {
+  std::string gone;
+  { gone = FakeService().target(); }
+  const Output output = Assay({"fleet", "status", Targets(), gone});
+  EXPECT_EQ(output.code, 4);
+  EXPECT_THAT(output.out,
+              AllOf(HasSubstr("NODE"), HasSubstr(nodes_[4].target()), HasSubstr("EPYC 9755"),
+                    HasSubstr("READY"), HasSubstr("0.1.0"), HasSubstr("PASSED")));
+  EXPECT_THAT(output.err, HasSubstr("missing " + gone));
+  const Output json = Assay({"fleet", "status", Targets(), "--format", "json"});
+  EXPECT_EQ(json.code, 0);
+  EXPECT_EQ(nlohmann::json::parse(json.out)["devices"].size(), 5u);
+}
+
+TEST_F(FleetCommandTest, MistakesAreUsage) {
+  EXPECT_EQ(Assay({"fleet"}).code, 2);
+  EXPECT_THAT(Assay({"fleet", "run", Targets()}).err,
+              HasSubstr("nothing to run: name --suite or --suite-file"));
+  EXPECT_THAT(Fleet({"--limit", "0"}).err, HasSubstr("limit: must be at least 1, got 0"));
+  EXPECT_THAT(Fleet({"--format", "csv"}).err, HasSubstr("a fleet can be had as table, json, html"));
+  const Output tool = Assay({"fleet", "status", "slurm:no-such-partition"});
+  EXPECT_EQ(tool.code, 3);
+  EXPECT_THAT(tool.err, HasSubstr("sinfo"));
+}
+
+}  // namespace
+}  // namespace assay::testing

@@ -1,0 +1,330 @@
+// The judgement across nodes: who is accused, and above all who is not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "client/fleet/judgement.h"
+#include "tests/unit/client/fleet_rows.h"
+
+namespace assay::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+Judgement JudgeReports(const std::vector<ReportRows>& reports, Fleet* out = nullptr) {
+  Fleet own;
+  Fleet& fleet = out == nullptr ? own : *out;
+  for (const ReportRows& report : reports) fleet.Add(report);
+  fleet.NameNodes();
+  return JudgeFleet(fleet, Evening() + absl::Minutes(1));
+}
+
+// Nodes that each gave these digests of one probe of one case.
+struct Vote {
+  const char* node;
+  char digit;
+  std::optional<bool> golden;
+  const char* provider = "builtin";
+  const char* assayd = "0.1.0";
+};
+std::vector<ReportRows> Votes(const std::vector<Vote>& votes) {
+  std::vector<ReportRows> reports;
+  for (const Vote& vote : votes) {
+    ReportRows report = MakeReport(vote.node);
+    report.job += vote.provider;  // one node may run several providers in jobs of their own
+    report.versions["assayd"] = vote.assayd;
+    report.tests.push_back(MakeTest(0, vote.provider));
+    report.tests.back().probes.push_back({"exact-sparse", MakeDigest(vote.digit), vote.golden});
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+std::vector<std::string> Names(const Fleet& fleet, const Judgement& judgement) {
+  std::vector<std::string> names;
+  for (const Accused& accused : judgement.accused) {
+    names.push_back(
+        absl::StrCat(ChargeWord(accused.charge), " ", fleet.devices[accused.device].name()));
+  }
+  return names;
+}
+
+TEST(Digests, TheMinorityIsASuspectWithItsEvidence) {
+  Fleet fleet;
+  const Judgement judgement = JudgeReports(
+      Votes({{"a1", 'a', {}}, {"a2", 'a', {}}, {"a3", 'b', {}}, {"a4", 'a', {}}}), &fleet);
+  ASSERT_THAT(Names(fleet, judgement), ElementsAre("SUSPECT a3 cuda:0"));
+  const Evidence& evidence = judgement.accused[0].evidence[0];
+  EXPECT_EQ(evidence.case_name, "gemm 64x64x72 bf16 builtin");
+  EXPECT_EQ(evidence.probe, "exact-sparse");
+  EXPECT_EQ(evidence.digest, MakeDigest('b'));
+  EXPECT_EQ(evidence.expected, MakeDigest('a'));
+  EXPECT_EQ(evidence.agree, 3u);
+  EXPECT_EQ(evidence.differ, 1u);
+}
+
+TEST(Digests, OneBitIsEnough) {
+  auto reports = Votes({{"a1", 'a', {}}, {"a2", 'a', {}}, {"a3", 'a', {}}});
+  reports[1].tests[0].probes[0].digest.back() = 'b';  // 1010 -> 1011
+  Fleet fleet;
+  EXPECT_THAT(Names(fleet, JudgeReports(reports, &fleet)), ElementsAre("SUSPECT a2 cuda:0"));
+}
+
+TEST(Digests, ATieAccusesNobodyAndSaysSo) {
+  const Judgement judgement = JudgeReports(Votes({{"a1", 'a', {}}, {"a2", 'b', {}}}));
+  EXPECT_THAT(judgement.accused, IsEmpty());
+  EXPECT_THAT(judgement.undecided,
+              ElementsAre(AllOf(HasSubstr("nobody is accused"), HasSubstr("a1 cuda:0"),
+                                HasSubstr("a2 cuda:0"))));
+}
+
+TEST(Digests, OtherProvidersOfTheSameDevicesBreakATie) {
+  Fleet fleet;
+  const Judgement judgement = JudgeReports(Votes({{"a1", 'a', {}, "builtin"},
+                                                  {"a2", 'b', {}, "builtin"},
+                                                  {"a1", 'a', {}, "onednn"},
+                                                  {"a2", 'a', {}, "onednn"},
+                                                  {"a1", 'a', {}, "openblas"},
+                                                  {"a2", 'a', {}, "openblas"}}),
+                                           &fleet);
+  EXPECT_THAT(Names(fleet, judgement), ElementsAre("SUSPECT a2 cuda:0"));
+  EXPECT_EQ(judgement.accused[0].evidence[0].decided_by, "devices with any provider");
+}
+
+TEST(Digests, TheGoldenOneDecidesAgainstAMajority) {
+  Fleet fleet;
+  const Judgement judgement =
+      JudgeReports(Votes({{"a1", 'b', false}, {"a2", 'b', false}, {"a3", 'a', true}}), &fleet);
+  EXPECT_THAT(Names(fleet, judgement), ElementsAre("SUSPECT a1 cuda:0", "SUSPECT a2 cuda:0"));
+  EXPECT_EQ(judgement.accused[0].evidence[0].expected, MakeDigest('a'));
+  EXPECT_EQ(judgement.accused[0].evidence[0].decided_by, "golden");
+}
+
+TEST(Digests, AReportThatWasAlteredIsFoundThoughItSaysGolden) {
+  Fleet fleet;
+  EXPECT_THAT(
+      Names(fleet,
+            JudgeReports(Votes({{"a1", 'a', true}, {"a2", 'b', true}, {"a3", 'a', true}}), &fleet)),
+      ElementsAre("SUSPECT a2 cuda:0"));
+  EXPECT_THAT(JudgeReports(Votes({{"a1", 'a', true}, {"a2", 'b', true}})).accused, IsEmpty());
+}
+
+TEST(Digests, ALibraryThatIsOfOneMindIsNoCard) {
+  const Judgement judgement = JudgeReports(Votes({{"a1", 'a', {}, "builtin"},
+                                                  {"a2", 'a', {}, "builtin"},
+                                                  {"a1", 'b', {}, "onednn"},
+                                                  {"a2", 'b', {}, "onednn"}}));
+  EXPECT_THAT(judgement.accused, IsEmpty());
+  EXPECT_THAT(judgement.divided, ElementsAre(AllOf(HasSubstr("builtin"), HasSubstr("onednn"))));
+}
+
+TEST(Digests, AnOtherVersionOfAssaydMayHaveOtherProbes) {
+  const Judgement judgement = JudgeReports(Votes(
+      {{"a1", 'a', {}}, {"a2", 'a', {}}, {"a3", 'a', {}}, {"old", 'b', {}, "builtin", "0.0.9"}}));
+  EXPECT_THAT(judgement.accused, IsEmpty());
+  EXPECT_THAT(judgement.divided, ElementsAre(HasSubstr("0.0.9")));
+  EXPECT_THAT(judgement.differences, Contains(HasSubstr("assayd: 0.1.0 on a1 cuda:0")));
+}
+
+TEST(Digests, OfACopyTheOutputsOwnForTheSameSeed) {
+  std::vector<ReportRows> reports;
+  for (const char* node : {"a1", "a2", "a3", "a4"}) {
+    reports.push_back(MakeReport(node));
+    reports.back().tests.push_back(MakeTest(0));
+    reports.back().tests[0].op = "copy";
+    reports.back().tests[0].digest = MakeDigest(node[1] == '3' ? 'b' : node[1] == '4' ? 'c' : 'a');
+  }
+  reports[3].tests[0].seed = "2";  // other data, another digest
+  Fleet fleet;
+  EXPECT_THAT(Names(fleet, JudgeReports(reports, &fleet)), ElementsAre("SUSPECT a3 cuda:0"));
+}
+
+TEST(Failures, AreOfTheirDeviceUnlessItFailsEverywhere) {
+  std::vector<ReportRows> reports;
+  for (const char* node : {"a1", "a2", "a3"}) {
+    reports.push_back(MakeReport(node));
+    reports.back().tests = {MakeTest(0), MakeTest(1)};
+    reports.back().tests[1].verdict = "FAILED";
+    reports.back().tests[1].reason = "bound";
+  }
+  reports[1].tests[0].verdict = "ERROR";
+  reports[1].tests[0].reason = "crash";
+  reports[1].tests[0].message = "worker killed by SIGSEGV";
+  Fleet fleet;
+  const Judgement judgement = JudgeReports(reports, &fleet);
+  EXPECT_THAT(Names(fleet, judgement), ElementsAre("FAILED a2 cuda:0"));
+  EXPECT_THAT(judgement.accused[0].evidence, SizeIs(1));
+  EXPECT_THAT(
+      judgement.accused[0].evidence[0].text,
+      AllOf(HasSubstr("ERROR crash"), HasSubstr("2 of 3 devices that ran it did not fail")));
+  EXPECT_THAT(judgement.everywhere, ElementsAre(AllOf(HasSubstr("gemm 65x"), HasSubstr("all 3"))));
+}
+
+TEST(Similarity, IsOneMinusTheSlowSideOfTheAreaBetween) {
+  const RateQuantiles centroid = {98, 100, 101};
+  EXPECT_DOUBLE_EQ(Similarity(centroid, centroid), 1);
+  EXPECT_DOUBLE_EQ(Similarity({98 * 0.88, 88, 101 * 0.88}, centroid), 0.88);
+  EXPECT_DOUBLE_EQ(Similarity({110, 120, 130}, centroid), 1);
+  // The slowest tenth alone is slower: 0.1 of the area and half of the next 0.4.
+  EXPECT_NEAR(Similarity({49, 100, 101}, centroid), 1 - (0.1 + 0.2) * 49 / 99.6, 5e-3);
+}
+
+std::vector<ReportRows> Timed(const std::vector<double>& speeds, int cases = 1) {
+  std::vector<ReportRows> reports;
+  for (std::size_t node = 0; node < speeds.size(); ++node) {
+    reports.push_back(MakeReport(absl::StrCat("n", node)));
+    for (int i = 0; i < cases; ++i) {
+      reports.back().tests.push_back(MakeTest(i));
+      reports.back().tests.back().times = MakeTimes((1 + i) * 1e-4 / speeds[node]);
+    }
+  }
+  return reports;
+}
+
+TEST(Throughput, NobodyIsAccusedOfLessThanTheCustomarySpread) {
+  EXPECT_THAT(JudgeReports(Timed({1, 1, 1, 1, 1, 1, 1, 0.955})).accused, IsEmpty());
+}
+
+TEST(Throughput, NeedsFourPeersOfTheModel) {
+  const Judgement few = JudgeReports(Timed({1, 1, 1, 0.5}));
+  EXPECT_THAT(few.accused, IsEmpty());
+  EXPECT_EQ(few.throughput.too_few_peers, 1);
+  EXPECT_FALSE(few.compared());
+  Fleet fleet;
+  EXPECT_THAT(Names(fleet, JudgeReports(Timed({1, 1.01, 1, 0.99, 0.5}), &fleet)),
+              ElementsAre("SLOW n4 cuda:0"));
+  auto models = Timed({1, 1.01, 1, 0.99, 0.5});
+  models[4].model = "Another card";
+  EXPECT_THAT(JudgeReports(models).accused, IsEmpty());
+}
+
+TEST(Throughput, AWideSpreadIsNoFault) {
+  // Six of twelve 20 % slower: two kinds of machines under one name.
+  EXPECT_THAT(JudgeReports(Timed({1, 1, 1, 1, 1, 1, .8, .8, .8, .8, .8, .8})).accused, IsEmpty());
+}
+
+TEST(Throughput, NoisyTimesAndTooFewSamplesSayNothing) {
+  auto reports = Timed({1, 1, 1, 1, 1, 1, 0.5, 0.5});
+  reports[6].tests[0].times->noisy = true;
+  reports[7].tests[0].times->samples = 2;
+  Fleet fleet;
+  EXPECT_THAT(JudgeReports(reports, &fleet).accused, IsEmpty());
+  EXPECT_EQ(fleet.noisy, 1);
+  EXPECT_EQ(fleet.few_samples, 1);
+}
+
+TEST(Throughput, WhatIsUnlikeThePeersIsNamedBeside) {
+  auto reports = Timed({1, 1.01, 1, 0.99, 1, 0.8});
+  for (ReportRows& report : reports) {
+    report.tests[0].times->clock_hertz = 1.98e9;
+    report.tests[0].implementation = "AVX3";
+  }
+  reports[5].driver = "550.1";
+  reports[5].versions["onednn"] = "2.5";
+  reports[5].tests[0].times->clock_hertz = 1.5e9;
+  reports[5].tests[0].times->throttle_reasons = {"power"};
+  reports[5].tests[0].implementation = "AVX2";
+  const Judgement judgement = JudgeReports(reports);
+  ASSERT_THAT(judgement.accused, SizeIs(1));
+  EXPECT_THAT(judgement.accused[0].unlike,
+              ElementsAre("driver 550.1, 580.65 on 5 others", "onednn 2.5, 2.6.3 on 5 others"));
+  EXPECT_THAT(judgement.accused[0].evidence[0].text,
+              AllOf(HasSubstr("20.0 % under"), HasSubstr("core clock 1.50 GHz against 1.98 GHz"),
+                    HasSubstr("throttled: power"), HasSubstr("kernel AVX2 against AVX3")));
+}
+
+// A fleet of 32 whose devices spread by `spread` and each of whose times has a noise of 1 %.
+std::vector<ReportRows> RandomFleet(std::mt19937_64& random, double spread) {
+  std::normal_distribution<double> normal;
+  std::vector<ReportRows> reports;
+  for (int node = 0; node < 32; ++node) {
+    const double speed = 1 + spread * normal(random);
+    reports.push_back(MakeReport(absl::StrCat("n", node)));
+    for (int i = 0; i < 8; ++i) {
+      reports.back().tests.push_back(MakeTest(i));
+      ReportRows::Test& test = reports.back().tests.back();
+      test.times = MakeTimes(1e-4 / (speed * (1 + 0.01 * normal(random))));
+      test.probes.push_back({"exact-sparse", MakeDigest(static_cast<char>('0' + i)), {}});
+    }
+  }
+  return reports;
+}
+
+TEST(Fleets, AThousandHealthyOnesHaveNobodyAccused) {
+  std::mt19937_64 random(20261122);
+  for (const double spread : {0.01, 0.03}) {
+    int accused = 0;
+    for (int i = 0; i < 500; ++i)
+      accused += static_cast<int>(JudgeReports(RandomFleet(random, spread)).accused.size());
+    EXPECT_EQ(accused, 0) << "spread " << spread;
+  }
+}
+
+// Devices within 3 % of one another either way (three deviations): each planted fault is
+// found in every fleet, and nobody else is accused.
+TEST(Fleets, EveryPlantedFaultIsFoundAndNoOther) {
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 500; ++i) {
+    auto reports = RandomFleet(random, 0.01);
+    const std::size_t wrong = random() % 32, slow = (wrong + 1 + random() % 31) % 32;
+    std::string& digest = reports[wrong].tests[random() % 8].probes[0].digest;
+    char& digit = digest[random() % 32];
+    digit = digit == '0' ? '1' : static_cast<char>(digit ^ 1);  // '2' and '3', … are one bit apart
+    for (ReportRows::Test& test : reports[slow].tests) {
+      for (double* time : {&test.times->p10, &test.times->median, &test.times->p90}) *time /= 0.88;
+    }
+    Fleet fleet;
+    const Judgement judgement = JudgeReports(reports, &fleet);
+    ASSERT_THAT(Names(fleet, judgement), ElementsAre(absl::StrCat("SUSPECT n", wrong, " cuda:0"),
+                                                     absl::StrCat("SLOW n", slow, " cuda:0")))
+        << "fleet " << i;
+  }
+}
+
+TEST(Reports, OfTheSameJobCountOnce) {
+  auto reports = Votes({{"a1", 'a', {}}, {"a2", 'b', {}}});
+  reports.push_back(reports[1]);
+  reports.push_back(reports[1]);
+  Fleet fleet;
+  EXPECT_THAT(JudgeReports(reports, &fleet).accused, IsEmpty()) << "three copies are no majority";
+  EXPECT_THAT(fleet.duplicates, SizeIs(2));
+  EXPECT_EQ(fleet.results, 2);
+}
+
+TEST(Reports, ClocksHoursApartAreNamed) {
+  auto reports = Timed({1, 1, 1});
+  reports[1].generated_at = Evening() - absl::Hours(7);
+  reports[2].generated_at = Evening() + absl::Hours(3);
+  const Judgement judgement = JudgeReports(reports);
+  EXPECT_THAT(judgement.differences, Contains(AllOf(HasSubstr("n1 cuda:0"), HasSubstr("older"))));
+  EXPECT_THAT(judgement.differences,
+              Contains(AllOf(HasSubstr("n2 cuda:0"), HasSubstr("ahead of this machine's"))));
+}
+
+TEST(Reports, NodesAreNamedByWhatOnlyTheyHave) {
+  Fleet fleet;
+  for (int port : {1, 2}) {
+    ReportRows report = MakeReport("same");
+    report.target = absl::StrCat("127.0.0.1:", port);
+    report.tests = {MakeTest(0)};
+    fleet.Add(report);
+  }
+  ReportRows other = MakeReport("other");
+  other.tests = {MakeTest(0)};
+  fleet.Add(other);
+  fleet.NameNodes();
+  EXPECT_EQ(fleet.devices[0].name(), "127.0.0.1:1 cuda:0");
+  EXPECT_EQ(fleet.devices[1].name(), "127.0.0.1:2 cuda:0");
+  EXPECT_EQ(fleet.devices[2].name(), "other cuda:0");
+  EXPECT_EQ(fleet.node_count(), 3u);
+}
+
+}  // namespace
+}  // namespace assay::testing

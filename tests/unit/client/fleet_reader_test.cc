@@ -1,0 +1,125 @@
+// Reports as files: what is read of them, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "client/fleet/json_scanner.h"
+#include "client/fleet/reader.h"
+#include "client/report/json.h"
+#include "tests/unit/client/fake_service.h"
+
+namespace assay::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string Document(const std::string& tests) {
+  return R"({"schema": "assay.report/v1", "target": "a:1", "device": "cpu:0", "tests": [)" + tests +
+         "]}";
+}
+
+std::string Refusal(const std::string& text) {
+  const auto report = ReadReport(text, "x.json");
+  return report.ok() ? "" : std::string(report.status().message());
+}
+
+TEST(Reader, ReadsWhatTheReportWrites) {
+  assay::Run run;
+  run.target = "a07:7575";
+  run.job.set_name("jobs/4f2k");
+  run.job.set_suite("nightly");
+  (*run.job.mutable_environment())["host"] = "a07";
+  (*run.job.mutable_environment())["model"] = "A \"card\"";
+  run.results = {MakeResult(0, v1::VERDICT_PASSED), MakeResult(1, v1::VERDICT_FAILED)};
+  auto* probe = run.results[0].add_probes();
+  probe->set_name("exact-sparse");
+  probe->set_digest("0123456789abcdef0123456789abcdef");
+  probe->set_golden(true);
+  const auto rows = ReadReport(Indented(ReportJson({absl::Now(), {run}})), "x.json");
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(rows->host, "a07");
+  EXPECT_EQ(rows->model, "A \"card\"");
+  EXPECT_EQ(rows->job, "jobs/4f2k");
+  ASSERT_EQ(rows->tests.size(), 2u);
+  const ReportRows::Test& test = rows->tests[0];
+  EXPECT_EQ(test.op, "gemm");
+  EXPECT_EQ(test.key, "gemm alpha=1.0 k=16 m=64 n=32 bf16 bf16 normal:1");
+  EXPECT_EQ(test.seed, "7");
+  ASSERT_EQ(test.probes.size(), 1u);
+  EXPECT_EQ(test.probes[0].digest, "0123456789abcdef0123456789abcdef");
+  EXPECT_EQ(test.probes[0].golden, true);
+  ASSERT_TRUE(test.times);
+  EXPECT_DOUBLE_EQ(test.times->median, 2.53e-3);
+  EXPECT_DOUBLE_EQ(*test.times->flops_per_second, 850e9);
+  EXPECT_EQ(rows->tests[1].verdict, "FAILED");
+  EXPECT_EQ(rows->tests[1].reason, "bound");
+}
+
+TEST(Reader, WhatIsNotSaidIsTheSameCaseAsWhatIsFalse) {
+  const auto plain = ReadReport(Document(R"({"op": "gemm", "shape": {"m": 4, "k": 2}})"), "x");
+  const auto wordy = ReadReport(
+      Document(
+          R"({"op": "gemm", "shape": {"k": 2, "m": 4, "bias": false, "batch": 0, "pads": [ ]}})"),
+      "x");
+  EXPECT_EQ(plain->tests[0].key, wordy->tests[0].key);
+  const auto other =
+      ReadReport(Document(R"({"op": "gemm", "shape": {"k": 2, "m": 4, "bias": true}})"), "x");
+  EXPECT_NE(plain->tests[0].key, other->tests[0].key);
+}
+
+TEST(Reader, RefusesWhatItCannotRead) {
+  EXPECT_THAT(Refusal(""), HasSubstr("x.json: is no report: not a JSON object"));
+  EXPECT_THAT(Refusal("[1]"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(Refusal("{}"), HasSubstr("it has none"));
+  EXPECT_THAT(Refusal(R"({"schema": "assay.baseline/v1"})"),
+              HasSubstr("got \"assay.baseline/v1\""));
+  EXPECT_THAT(Refusal(R"({"schema": "assay.report/v2", "tests": {"new": "form"}})"),
+              HasSubstr("has the schema \"assay.report/v2\", which this assay does not know"));
+  EXPECT_THAT(Refusal(R"({"schema": "assay.report/v1"})"), HasSubstr("tests: must be a list"));
+  const std::string whole =
+      Document(R"({"name": "a \" b", "shape": {"m": [1, 2]}, "x": [{"y": null}]})");
+  EXPECT_EQ(Refusal(whole), "");
+  for (std::size_t n = 1; n < whole.size(); ++n) EXPECT_NE(Refusal(whole.substr(0, n)), "") << n;
+  EXPECT_THAT(Refusal(whole + "}"), HasSubstr("is no JSON"));
+  EXPECT_THAT(Refusal(R"({"schema": "assay.report/v1", "tests": [], "x": [1, 2}})"),
+              HasSubstr("is no JSON"));
+}
+
+TEST(Reader, FilesThatCannotBeReadAreNamedAndTheOthersStay) {
+  const std::string folder = std::filesystem::temp_directory_path() / "assay_fleet_reader_test";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/good.json")
+      << Document(R"({"name": "n", "op": "gemm", "verdict": "PASSED"})");
+  std::ofstream(folder + "/bad.json") << "{";
+  Fleet fleet;
+  const auto unread = ReadReports(
+      {folder + "/none.json", folder + "/bad.json", folder + "/good.json", folder}, fleet);
+  EXPECT_THAT(unread, ElementsAre(HasSubstr("none.json: cannot be read"),
+                                  HasSubstr("bad.json: is cut off"), HasSubstr("cannot be read")));
+  EXPECT_EQ(fleet.results, 1);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Scanner, TakesSomeAndPassesOverTheRest) {
+  JsonScanner scan(
+      R"( {"a": [1, {"b": "]}\\\""}], "n": -1.5e3, "t": "x\u00e9\n", "s": "Infinity", "f": true} )");
+  std::optional<double> number, word;
+  std::string text;
+  scan.Object([&](std::string_view name) {
+    if (name == "n") number = scan.Number();
+    if (name == "t") text = scan.Text();
+    if (name == "s") word = scan.Number();
+  });
+  EXPECT_TRUE(scan.ok());
+  EXPECT_TRUE(scan.AtEnd());
+  EXPECT_EQ(number, -1500.0);
+  EXPECT_EQ(text, "x\xc3\xa9\n");
+  EXPECT_EQ(word, std::nullopt);
+}
+
+}  // namespace
+}  // namespace assay::testing
