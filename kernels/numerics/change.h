@@ -8,10 +8,11 @@
 //
 // With d = ln(current / baseline), its standard error s = √(u₁² + u₂²) and the threshold
 // t = ln(1 + threshold): a change is told where d is beyond t and beyond 2.576·s, which 1 %
-// of normal errors are. Where 2.576·s is beyond t, errors are seldom normal (there is other
-// work on the machine), and nearly all launches must agree, too: the p10 of the longer time
-// is beyond the other's median. No change is told where d is within t, and 2.576·s is. The rest is
-// ambiguous. With one launch nothing is known of the spread, and kUnknownSpread is assumed.
+// of normal errors are. Where 2.576·s is beyond t there is other work on the machine, and
+// nearly all launches must agree, too: the p10 of the longer time is beyond the other's
+// median. From s = kHeavyTails on errors are far from normal, and d must be beyond 5·s. No
+// change is told where d is within t, and 2.576·s is. The rest is ambiguous. With one launch
+// nothing is known of the spread, and kUnknownSpread is assumed.
 //
 // Pure functions.
 #ifndef ASSAY_KERNELS_NUMERICS_CHANGE_H_
@@ -24,6 +25,7 @@ namespace assay {
 inline constexpr double kIndependentLaunches = 4;
 inline constexpr double kRunToRun = 0.008;
 inline constexpr double kUnknownSpread = 0.10;
+inline constexpr double kHeavyTails = 0.05;
 inline constexpr double kDefaultChangeThreshold = 0.05;
 
 enum class Change { kFaster, kSame, kSlower, kAmbiguous };

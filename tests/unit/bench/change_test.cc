@@ -107,7 +107,7 @@ TEST(Change, WhereNoiseIsLargerThanTheEffectItIsAmbiguous) {
   EXPECT_GE(ReadPairs(kHopeless, 1).ambiguous, 1900);
   EXPECT_GE(ReadPairs(kHopeless, 1.1).ambiguous, 1900);
   // A factor is told all the same.
-  EXPECT_GE(ReadPairs(kBusy, 2).slower, 1990);
+  EXPECT_GE(ReadPairs(kBusy, 2).slower, 1900);
 }
 
 TEST(Change, TheStatedNoiseCoversRepeats) {
@@ -145,6 +145,16 @@ TEST(Change, NearlyAllLaunchesMustAgreeWhereThereIsNoise) {
   EXPECT_EQ(ReadChange({2, 0.95, 2.2, 100}, before).value().change, Change::kAmbiguous);
 }
 
+// Medians of two runs of one kernel on two cores with three times as many programs.
+TEST(Change, AMachineWithMuchOtherWorkTellsNoFactorOfFour) {
+  const auto run = [](double median, double noise) {
+    return RunTimes{median, median * (1 - noise / 2), median * (1 + 3 * noise / 2), 30};
+  };
+  EXPECT_EQ(ReadChange(run(2.13e-3, 0.45), run(8.53e-3, 0.42)).value().change, Change::kAmbiguous);
+  EXPECT_EQ(ReadChange(run(1.11e-3, 0.25), run(3.95e-3, 0.58)).value().change, Change::kAmbiguous);
+  EXPECT_EQ(ReadChange(run(2.13e-3, 0.45), run(213e-3, 0.42)).value().change, Change::kSlower);
+}
+
 TEST(Change, OneLaunchSaysOnlyWhatIsLarge) {
   const RunTimes one{1, std::nullopt, std::nullopt, 1};
   const RunTimes steady{1, 1, 1, 100};
@@ -152,7 +162,7 @@ TEST(Change, OneLaunchSaysOnlyWhatIsLarge) {
   EXPECT_EQ(ReadChange(steady, one).value().change, Change::kAmbiguous);
   EXPECT_EQ(ReadChange(steady, {1.1, std::nullopt, std::nullopt, 1}).value().change,
             Change::kAmbiguous);
-  EXPECT_EQ(ReadChange(steady, {1.5, std::nullopt, std::nullopt, 1}).value().change,
+  EXPECT_EQ(ReadChange(steady, {1.7, std::nullopt, std::nullopt, 1}).value().change,
             Change::kSlower);
 }
 
