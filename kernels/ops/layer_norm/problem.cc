@@ -10,7 +10,7 @@ namespace {
 constexpr Field<LayerNormProblem> kFields[] = {
     {"rows", &LayerNormProblem::rows}, {"cols", &LayerNormProblem::cols},
     {"eps", &LayerNormProblem::eps},   {"affine", &LayerNormProblem::affine},
-    {"rms", &LayerNormProblem::rms},
+    {"rms", &LayerNormProblem::rms},   {"compensated", &LayerNormProblem::compensated},
 };
 
 }  // namespace
@@ -32,6 +32,7 @@ std::string LayerNormProblem::Describe() const {
   std::string text = Cat(rows, "x", cols);
   if (rms) Append(&text, " rms");
   if (affine) Append(&text, " affine");
+  if (compensated) Append(&text, " compensated");
   if (eps != 1e-5) Append(&text, " eps ", eps);
   return text;
 }

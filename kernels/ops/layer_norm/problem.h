@@ -15,6 +15,7 @@ struct LayerNormProblem {
   double eps = 1e-5;
   bool affine = false;
   bool rms = false;
+  bool compensated = false;  // asks for Kahan sums; a kernel without refuses
 
   static constexpr std::string_view kOp = "layer_norm";
   static std::span<const Field<LayerNormProblem>> Fields();

@@ -292,8 +292,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLayerNorm(const Case& c, const Plan&
   rows.cols = p.cols;
   rows.eps = static_cast<float>(p.eps);
   rows.rms = p.rms;
+  rows.compensated = p.compensated;
   return Made(
-      device, "block a row",
+      device, p.compensated ? "block a row, compensated sums" : "block a row",
       [rows](std::span<const TensorView> in, const TensorView& output, gpu::Stream stream) mutable {
         rows.x = in[0].data;
         rows.x_ld = in[0].extents.ld;

@@ -380,6 +380,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLayerNorm(const Case& c, const Plan&
   if (!internal::IsFloatForm(c.dtype, out) || c.dtype == DType::kE2M1) {
     return internal::NoSuchForm("layer norm", c.dtype, out, internal::kFloatForms);
   }
+  if (problem.compensated) {
+    return absl::UnimplementedError("builtin layer norm on a CPU has no compensated sums");
+  }
   internal::LayerNormLaunch launch{};
   launch.in = c.dtype;
   launch.out = out;

@@ -39,6 +39,9 @@ class LayerNormKernel : public Kernel {
 
 absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, Device& device) {
   const auto& p = std::get<LayerNormProblem>(c.problem);
+  if (p.compensated) {
+    return absl::UnimplementedError("onednn layer norm has no compensated sums");
+  }
   if (p.rms) {
     return absl::UnimplementedError(Cat("oneDNN ", onednn::Version(), " has no RMS normalization"));
   }

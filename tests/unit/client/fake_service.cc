@@ -156,6 +156,7 @@ v1::Job FakeService::Job(bool ended) const {
   for (const std::string& device : devices) job.add_devices(device);
   job.set_state(ended ? end_state : v1::JOB_STATE_RUNNING);
   job.mutable_create_time()->set_seconds(1'700'000'000);
+  *job.mutable_start_time() = job.create_time();
   job.mutable_counts()->set_total(static_cast<int>(results.size()));
   if (ended) {
     job.set_verdict(verdict);

@@ -1,0 +1,167 @@
+"""Qualification: a device that is fit, one that is wrong, slow, missing, unreachable; hooks."""
+
+import json
+import os
+import socket
+import tempfile
+import time
+import unittest
+
+import harness
+
+# A level that takes no time: what is tested is what comes of it.
+QUICK = """
+name = "quick"
+title = "Qualification level 1: seconds"
+version = "1"
+budget = 1
+
+[[case]]
+op = "gemm"
+dtype = "fp32"
+mode = "{mode}"
+provider = "{provider}"
+shape = {{ m = 200, n = 200, k = 200 }}
+
+[[fill]]
+op = "softmax"
+dtype = "fp32"
+provider = "builtin"
+shape = {{ rows = 4, cols = 100 }}
+"""
+
+
+def level(folder, provider="builtin", mode="validate"):
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "quick.toml"), "w", encoding="utf-8") as suite:
+        suite.write(QUICK.format(provider=provider, mode=mode))
+    return folder
+
+
+class Qualify(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="assay-qualify-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def daemon(self, **kwargs):
+        daemon = harness.Daemon(flags=["--suites-dir", level(os.path.join(self.folder, "suites"), **kwargs)])
+        self.addCleanup(daemon.__exit__)
+        return daemon
+
+    def test_the_level_that_is_shipped_qualifies_this_machine(self):
+        with harness.Daemon() as daemon:
+            began = time.monotonic()
+            run = daemon.run("qualify", "quick", "--format", "json", "--expect-devices", "1")
+            seconds = time.monotonic() - began
+            self.assertEqual(run.code, 0, run)
+            document = run.json()
+            self.assertEqual(document["schema"], "assay.qualification/v1")
+            self.assertEqual((document["level"], document["verdict"]), ("quick", "QUALIFIED"))
+            (device,) = document["devices"]
+            self.assertEqual(device["device"], "cpu:0")
+            self.assertEqual((device["severity"], device["code"]), ("none", "A000"))
+            self.assertEqual(document["missing"], [])
+            self.assertGreater(device["cases"], 60)
+            print(f"quick took {seconds:.1f} s, {device['cases']} cases")
+            self.assertEqual(daemon.metric("assay_qualification_passed", suite="quick"), 1)
+            # The device's job came after its self-test, and its results are there.
+            jobs = daemon.run("jobs", "--format", "json").json()["jobs"]
+            self.assertEqual([j["suite"] for j in jobs], ["quick", "selftest"])
+            self.assertEqual(device["report"], jobs[0]["name"])
+            self.assertEqual(jobs[0]["total"], device["cases"])
+
+    def test_a_wrong_kernel_is_run_again_and_the_hook_is_told(self):
+        daemon = self.daemon(provider="planted/wrong-tile")
+        told = os.path.join(self.folder, "told")
+        reports = os.path.join(self.folder, "reports")
+        os.mkdir(reports)
+        run = daemon.run("qualify", "1", "--no-selftest", "--format", "json", "--reports", reports,
+                         "--on-verdict", f"cat >> {told}")
+        self.assertEqual(run.code, 1, run)
+        (device,) = run.json()["devices"]
+        self.assertEqual((device["verdict"], device["code"]), ("FAILED", "A103"))
+        self.assertIn("assay run gemm", device["findings"][0]["repro"])
+        with open(told, encoding="utf-8") as file:
+            self.assertEqual(json.loads(file.read()), device)
+        with open(device["report"], encoding="utf-8") as file:
+            report = json.load(file)
+        self.assertEqual(report["schema"], "assay.report/v1")
+        self.assertEqual(report["failed"], 1)
+        # The case ran again with every provider, the planted one not being among "all".
+        jobs = daemon.run("jobs", "--format", "json").json()["jobs"]
+        self.assertEqual(len(jobs), 2)
+        self.assertEqual(daemon.run("qualify", "1", "--no-selftest", "--ignore", "A103").code, 0)
+        table = daemon.run("qualify", "1", "--no-selftest", "--no-retry")
+        self.assertIn("next: run the repro line on another device", table.out)
+
+    def test_slower_than_the_baseline_is_degraded(self):
+        daemon = self.daemon(mode="both")
+        first = daemon.run("qualify", "quick", "--no-selftest", "--format", "json")
+        self.assertEqual(first.code, 0, first)
+        job = first.json()["devices"][0]["job"]
+        saved = os.path.join(self.folder, "then.json")
+        self.assertEqual(daemon.run("baseline", "save", job, "then", "--output", saved).code, 0)
+        run = daemon.run("qualify", "quick", "--no-selftest", "--baseline", "then", "--threshold",
+                         "1000%", "--format", "json")
+        self.assertEqual(run.code, 0, run)
+        # As if the device had been so much faster that no noise hides it.
+        with open(saved, encoding="utf-8") as file:
+            document = json.load(file)
+        for test in document["tests"]:
+            for key in ("median_seconds", "p10_seconds", "p90_seconds"):
+                test["bench"][key] /= 1e9
+        fast = os.path.join(self.folder, "fast.json")
+        with open(fast, "w", encoding="utf-8") as file:
+            json.dump(document, file)
+        self.assertEqual(daemon.run("baseline", "save", "--file", fast, "fast").code, 0)
+        slow = daemon.run("qualify", "quick", "--no-selftest", "--baseline", "fast", "--format", "json")
+        self.assertEqual(slow.code, 1, slow)
+        (device,) = slow.json()["devices"]
+        self.assertEqual((device["verdict"], device["code"]), ("DEGRADED", "A201"))
+        self.assertEqual(daemon.metric("assay_qualification_passed", suite="quick"), 0)
+        unknown = daemon.run("qualify", "quick", "--no-selftest", "--baseline", "never")
+        self.assertIn("never", unknown.out)
+        self.assertEqual(unknown.code, 4, unknown)
+
+    def test_what_is_not_there_is_missing(self):
+        daemon = self.daemon()
+        with socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            gone = "127.0.0.1:%d" % nobody.getsockname()[1]
+            run = harness.run_client("qualify", "quick", "--no-selftest", "--format", "json",
+                                     "--target", f"{daemon.grpc},{gone}")
+            self.assertEqual(run.code, 4, run)
+            document = run.json()
+            self.assertEqual(document["verdict"], "INCONCLUSIVE")
+            self.assertEqual([m["target"] for m in document["missing"]], [gone])
+            self.assertEqual([d["verdict"] for d in document["devices"]], ["QUALIFIED"])
+            alone = harness.run_client("qualify", "quick", "--target", gone)
+            self.assertEqual(alone.code, 3, alone)
+        few = daemon.run("qualify", "quick", "--no-selftest", "--expect-devices", "8", "--format", "json")
+        self.assertEqual(few.code, 1, few)
+        self.assertEqual((few.json()["missing"][0]["expected"], few.json()["missing"][0]["found"]), (8, 1))
+        none = daemon.run("qualify", "quick", "--device", "cuda:*")
+        self.assertEqual(none.code, 3, none)
+        self.assertIn("it has no device \"cuda:*\"", none.out)
+
+    def test_a_hook_that_hangs_is_killed(self):
+        daemon = self.daemon()
+        run = daemon.run("qualify", "quick", "--no-selftest", "--on-verdict", "sleep 1000",
+                         "--hook-deadline", "200ms")
+        self.assertEqual(run.code, 0, run)
+        self.assertIn("it had not ended after 200ms and was killed", run.err)
+
+    def test_words_that_mean_nothing_are_named(self):
+        for words, said in ((("nigthly",), "did you mean \"nightly\""), ((), "level: is required"),
+                            (("quick", "--ignore", "B1"), "no code"),
+                            (("quick", "--threshold", "5%"), "belongs to --baseline")):
+            run = harness.run_client("qualify", *words)
+            self.assertEqual(run.code, 2, run)
+            self.assertIn(said, run.err)
+        codes = harness.run_client("qualify", "--codes")
+        self.assertIn("A116", codes.out)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
