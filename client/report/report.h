@@ -48,13 +48,13 @@ Format FormatOfFile(std::string_view path);
 
 // Where a sink writes, and what a person sees there.
 struct Surface {
-  std::ostream& out;       // results
-  std::ostream& err;       // everything else
-  bool live = false;       // out is a terminal: progress may be redrawn there
-  bool colour = false;     // verdict words may be coloured
-  int width = 0;           // columns; 0: unlimited
-  bool every_row = false;  // show each passed case, however many there are
-  bool several = false;    // more than one daemon: lines say which
+  std::ostream& out;          // results
+  std::ostream& err;          // everything else
+  bool live = false;          // out is a terminal: progress may be redrawn there
+  bool colour = false;        // verdict words may be coloured
+  int width = 0;              // columns; 0: unlimited
+  bool every_row = false;     // show each passed case, however many there are
+  bool several = false;       // more than one daemon: lines say which
   bool side_by_side = false;  // times of a case's providers in one row, at the end
 };
 

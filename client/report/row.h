@@ -18,7 +18,7 @@ struct Row {
   std::string rate;
   std::string of_roof;
   std::string change;  // against a baseline: "slower 1.103×"; empty: none
-  std::string note;  // NaN that were expected, a low share of the roof; or why there is no figure
+  std::string note;    // NaN that were expected, a low share of the roof; or why there is no figure
   bool measured = false;  // an output was compared: the figures mean something
 };
 

@@ -477,8 +477,7 @@ TEST_F(ServiceTest, BaselinesFromCreateToDelete) {
   erase.set_name(baseline.name());
   google::protobuf::Empty nothing;
   EXPECT_TRUE(Call(&Stub::DeleteBaseline, erase, &nothing).ok());
-  EXPECT_EQ(Call(&Stub::DeleteBaseline, erase, &nothing).error_code(),
-            grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Call(&Stub::DeleteBaseline, erase, &nothing).error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(Call(&Stub::GetBaseline, get, &baseline).error_code(), grpc::StatusCode::NOT_FOUND);
 }
 

@@ -358,9 +358,9 @@ TEST_F(StoreTest, AStoreOfTheFirstVersionIsBroughtUpToDate) {
   }
   sqlite3* db = nullptr;
   ASSERT_EQ(sqlite3_open(DatabasePath().c_str(), &db), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(db, "DROP TABLE baselines; PRAGMA user_version = 1", nullptr, nullptr,
-                         nullptr),
-            SQLITE_OK);
+  ASSERT_EQ(
+      sqlite3_exec(db, "DROP TABLE baselines; PRAGMA user_version = 1", nullptr, nullptr, nullptr),
+      SQLITE_OK);
   sqlite3_close(db);
   auto store = Open();
   ASSERT_NE(store, nullptr);
