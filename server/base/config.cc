@@ -131,6 +131,22 @@ absl::Status ReadMetricsListen(const Values& values, Config& config) {
                                        : ParseHostPort(config.metrics_listen).status();
 }
 
+// "5ms/10s".
+absl::Status ReadProbe(const Values& values, Config& config) {
+  const std::string& text = values.back();
+  const std::size_t slash = text.find('/');
+  const auto share = ParseSeconds(std::string_view(text).substr(0, slash));
+  const auto interval = slash == std::string::npos
+                            ? absl::StatusOr<absl::Duration>(Invalid("no interval"))
+                            : ParseSeconds(std::string_view(text).substr(slash + 1));
+  if (!share.ok() || !interval.ok() || *share <= absl::ZeroDuration() || *interval <= *share) {
+    return Invalid(Cat("must be a time in a longer one, such as 5ms/10s, got \"", text, "\""));
+  }
+  config.probe_share = *share;
+  config.probe_interval = *interval;
+  return absl::OkStatus();
+}
+
 // Every option, in the order of --help.
 const std::vector<Option>& Options() {
   static const auto* options = new std::vector<Option>{
@@ -194,6 +210,10 @@ const std::vector<Option>& Options() {
       {"selftest-on-start", Kind::kSwitch, "",
        "run the suite selftest on every device once the daemon is ready; its score is a metric",
        Switch(&Config::selftest_on_start)},
+      {"probe", Kind::kText, "TIME/TIME",
+       "run a tiny exact case on idle devices, so long in each interval, such as 5ms/10s (default: "
+       "none)",
+       ReadProbe},
       {"log-level", Kind::kText, "WORD", "debug, info, warn or error (default info)",
        OneOf(&Config::log_level, {"debug", "info", "warn", "error"})},
   };

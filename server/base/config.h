@@ -38,12 +38,14 @@ struct Config {
   std::string store_sync = "full";
   std::int64_t store_max_bytes = 0;  // [bytes] 0: as the disk allows
   absl::Duration case_deadline = absl::Seconds(60);
-  std::int64_t arena_bytes = 0;                      // [bytes] 0: half of a device's memory
-  absl::Duration idle_release = absl::Seconds(60);   // 0: arenas are kept
-  absl::Duration drain_timeout = absl::Seconds(30);  // 0: running jobs are interrupted at once
-  std::int64_t max_cases = 10'000;                   // in a job
-  std::int64_t max_waiting_jobs = 1'000;             // queued and not begun
-  bool selftest_on_start = false;                    // the suite selftest, on every device
+  std::int64_t arena_bytes = 0;                       // [bytes] 0: half of a device's memory
+  absl::Duration idle_release = absl::Seconds(60);    // 0: arenas are kept
+  absl::Duration drain_timeout = absl::Seconds(30);   // 0: running jobs are interrupted at once
+  std::int64_t max_cases = 10'000;                    // in a job
+  std::int64_t max_waiting_jobs = 1'000;              // queued and not begun
+  bool selftest_on_start = false;                     // the suite selftest, on every device
+  absl::Duration probe_share = absl::ZeroDuration();  // of each interval; 0: no background probes
+  absl::Duration probe_interval = absl::ZeroDuration();
   std::string log_level = "info";
 };
 

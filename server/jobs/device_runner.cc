@@ -7,8 +7,14 @@
 
 namespace assay {
 
-DeviceRunner::DeviceRunner(CaseExecutor& device, Metrics* metrics, std::function<void(JobPart)> run)
-    : device_(device), metrics_(metrics), run_(std::move(run)) {
+DeviceRunner::DeviceRunner(CaseExecutor& device, Metrics* metrics, std::function<void(JobPart)> run,
+                           const ProbeOptions& probes)
+    : device_(device),
+      metrics_(metrics),
+      run_(std::move(run)),
+      probe_interval_(probes.share > absl::ZeroDuration() ? probes.interval
+                                                          : absl::InfiniteDuration()),
+      probe_(device, metrics, probes) {
   AddDepth(0);
 }
 
@@ -68,13 +74,27 @@ void DeviceRunner::AddDepth(int cases) {
 void DeviceRunner::Loop() {
   while (true) {
     std::unique_lock guard(mutex_);
-    changed_.wait(guard, [this] { return closed_ || !queue_.empty(); });
+    const auto called = [this] { return closed_ || !queue_.empty(); };
+    bool idle = false;
+    if (probe_interval_ == absl::InfiniteDuration()) {
+      changed_.wait(guard, called);
+    } else {
+      idle = !changed_.wait_for(guard, absl::ToChronoNanoseconds(probe_interval_), called);
+    }
     if (closed_) return;
-    JobPart part = *queue_.begin();
-    queue_.erase(queue_.begin());
+    std::optional<JobPart> part;
+    if (!idle) {
+      part = *queue_.begin();
+      queue_.erase(queue_.begin());
+    }
     busy_ = true;
     guard.unlock();
-    run_(std::move(part));
+    if (part) {
+      run_(*std::move(part));
+      part.reset();
+    } else {
+      probe_.Run();
+    }
     guard.lock();
     busy_ = false;
     guard.unlock();

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "server/jobs/active_job.h"
+#include "server/jobs/background_probe.h"
 #include "server/metrics/metrics.h"
 #include "server/worker/executor.h"
 
@@ -19,8 +20,10 @@ namespace assay {
 // Thread-safe.
 class DeviceRunner {
  public:
-  // `run` works a part off; called on the runner's thread. `metrics` may be null.
-  DeviceRunner(CaseExecutor& device, Metrics* metrics, std::function<void(JobPart)> run);
+  // `run` works a part off; called on the runner's thread. `metrics` may be null. With
+  // `probes` a background probe is run wherever nothing has waited for its interval.
+  DeviceRunner(CaseExecutor& device, Metrics* metrics, std::function<void(JobPart)> run,
+               const ProbeOptions& probes = {});
   ~DeviceRunner();  // Stop()
 
   CaseExecutor& device() { return device_; }
@@ -51,6 +54,8 @@ class DeviceRunner {
   CaseExecutor& device_;
   Metrics* const metrics_;
   const std::function<void(JobPart)> run_;
+  const absl::Duration probe_interval_;  // infinite: no probes
+  BackgroundProbe probe_;                // the runner's thread
   std::atomic<int> depth_{0};
   bool timed_ = false;  // the runner's thread
 

@@ -69,8 +69,8 @@ google::protobuf::Map<std::string, std::string> EnvironmentOf(const JobPlan& pla
 Manager::Manager(Store& store, DeviceSet& devices, Metrics* metrics, const JobOptions& options)
     : store_(store), devices_(devices), metrics_(metrics), baselines_(store), options_(options) {
   for (const auto& executor : devices_.executors) {
-    runners_.push_back(std::make_unique<DeviceRunner>(*executor, metrics_,
-                                                      [this](JobPart part) { RunPart(part); }));
+    runners_.push_back(std::make_unique<DeviceRunner>(
+        *executor, metrics_, [this](JobPart part) { RunPart(part); }, options_.probes));
   }
 }
 

@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "assay/v1/job.pb.h"
+#include "server/jobs/background_probe.h"
 #include "server/jobs/baselines.h"
 #include "server/metrics/metrics.h"
 #include "server/store/store.h"
@@ -35,6 +36,7 @@ struct JobOptions {
   absl::Duration case_deadline = absl::Seconds(60);  // of a case that does not say
   int max_cases = 10'000;                            // in a job, after expansion
   int max_waiting_jobs = 1'000;                      // queued and not begun
+  ProbeOptions probes{};                             // in the gaps between jobs
   // "host", and the versions of "assayd" and of the libraries: kept with each job.
   std::map<std::string, std::string> environment{};
 };

@@ -53,6 +53,17 @@ TEST(ConfigTest, FlagsAreRead) {
   EXPECT_EQ(c.state_dir, "/tmp/state");
 }
 
+TEST(ConfigTest, ProbesTakeAShareOfAnInterval) {
+  const auto parsed = Parse({"--probe", "5ms/10s"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->config.probe_share, absl::Milliseconds(5));
+  EXPECT_EQ(parsed->config.probe_interval, absl::Seconds(10));
+  EXPECT_EQ(Parse({})->config.probe_share, absl::ZeroDuration());
+  for (const char* wrong : {"5ms", "10s/5ms", "0/10s", "5ms/", "/10s", "often"}) {
+    EXPECT_THAT(ParseError({"--probe", wrong}), HasSubstr("such as 5ms/10s")) << wrong;
+  }
+}
+
 TEST(ConfigTest, AFlagBeatsTheFileAndTheFileTheDefault) {
   const std::string path = WriteFile("flag_beats_file.toml",
                                      "listen = [\"127.0.0.1:1\", \"127.0.0.1:2\"]\n"

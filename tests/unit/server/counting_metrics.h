@@ -17,7 +17,10 @@ class CountingMetrics final : public Metrics {
  public:
   void AddDevice(const v1::Device&, const std::vector<v1::Kernel>&) override {}
   void DeviceChanged(const v1::Device&) override {}
-  void CaseFinished(const v1::CaseResult&) override { ++cases; }
+  void CaseFinished(const v1::CaseResult& result) override {
+    ++cases;
+    failed += result.verdict() == v1::VERDICT_FAILED ? 1 : 0;
+  }
   void JobFinished(v1::Verdict) override { ++jobs; }
   void SelftestFinished(const v1::SelftestReport& report) override {
     selftests += report.rows_size() > 0 ? 1 : 0;
@@ -40,7 +43,7 @@ class CountingMetrics final : public Metrics {
     return calls_[key];
   }
 
-  std::atomic<int> cases{0}, jobs{0}, selftests{0}, queue{-1};
+  std::atomic<int> cases{0}, failed{0}, jobs{0}, selftests{0}, queue{-1};
 
  private:
   std::mutex mutex_;

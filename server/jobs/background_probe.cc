@@ -1,0 +1,115 @@
+#include "server/jobs/background_probe.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "google/protobuf/util/time_util.h"
+#include "kernels/numerics/cat.h"
+#include "server/base/case_spec.h"
+#include "server/base/log.h"
+
+namespace assay {
+namespace {
+
+constexpr std::int64_t kSizes[] = {32, 64, 96, 128, 192, 256, 512, 1024};
+// Sums of 1,024 products of numbers up to 4 are whole numbers that every format's
+// accumulator holds.
+constexpr char kPattern[] = "integers:-2:2";
+constexpr v1::DType kFormats[] = {v1::DTYPE_FP32, v1::DTYPE_FP16, v1::DTYPE_BF16, v1::DTYPE_INT8};
+// A larger size is tried where this one took less than a quarter of the share.
+constexpr int kRoom = 4;
+// A probe that hangs is a finding like another.
+constexpr absl::Duration kLimit = absl::Seconds(10);
+
+}  // namespace
+
+void BackgroundProbe::FindSubjects() {
+  const std::string backend = device_.Describe().backend();
+  for (const v1::Kernel& kernel : device_.Kernels()) {
+    if (kernel.op() != "gemm" || kernel.backend() != backend || !kernel.available() ||
+        IsPlanted(kernel.provider())) {
+      continue;
+    }
+    for (const v1::DType dtype : kFormats) {
+      if (std::find(kernel.dtypes().begin(), kernel.dtypes().end(), dtype) ==
+          kernel.dtypes().end()) {
+        continue;
+      }
+      subjects_.push_back({kernel.provider(), dtype, 0, false, {}});
+    }
+  }
+}
+
+v1::CaseSpec BackgroundProbe::SpecOf(const Subject& subject) const {
+  const std::int64_t n = kSizes[subject.size];
+  v1::CaseSpec spec;
+  spec.mutable_gemm()->set_m(n);
+  spec.mutable_gemm()->set_n(n);
+  spec.mutable_gemm()->set_k(n);
+  spec.set_provider(subject.provider);
+  spec.set_dtype(subject.dtype);
+  // The sums themselves, not what is left of them after a rounding.
+  spec.set_out_dtype(subject.dtype == v1::DTYPE_INT8 ? v1::DTYPE_INT32 : v1::DTYPE_FP32);
+  spec.set_pattern(kPattern);
+  spec.set_seed(1);
+  spec.set_criterion(v1::CRITERION_BITWISE);
+  spec.set_mode(v1::MODE_VALIDATE);
+  spec.set_probes(false);  // it is one
+  spec.set_repeats(1);
+  spec.set_name(Cat("background probe ", n, "x", n, "x", n, " ", subject.provider));
+  *spec.mutable_deadline() =
+      google::protobuf::util::TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(kLimit));
+  return spec;
+}
+
+bool BackgroundProbe::Run() {
+  if (subjects_.empty()) FindSubjects();
+  if (options_.in_use && options_.in_use(device_.device_id())) return false;
+  for (std::size_t tried = 0; tried < subjects_.size(); ++tried) {
+    Subject& subject = subjects_[next_];
+    next_ = (next_ + 1) % subjects_.size();
+    if (subject.too_slow) continue;
+    const bool held = device_.Describe().leased_bytes() > 0;
+    const absl::Time start = absl::Now();
+    v1::CaseResult result = device_.Execute(SpecOf(subject), 0, kLimit, CancelToken());
+    const absl::Duration took = absl::Now() - start;
+    if (!held) (void)device_.Release();  // a job that came meanwhile holds it, and may
+    if (result.verdict() == v1::VERDICT_UNSUPPORTED) {
+      subject.too_slow = true;
+      continue;
+    }
+    const std::string& digest = result.digests().canonical();
+    const auto [before, first] = subject.digests.emplace(subject.size, digest);
+    if (!first && before->second != digest && !digest.empty()) {
+      result.set_verdict(v1::VERDICT_FAILED);
+      v1::Finding& finding = *result.add_findings();
+      finding.set_reason("digest");
+      finding.set_message(Cat("the digest is ", digest, ", and was ", before->second, " before"));
+    }
+    if (result.verdict() != v1::VERDICT_PASSED) {
+      Log(LogLevel::kError, "probe.failed",
+          {{"device", device_.device_id()},
+           {"case", result.name()},
+           {"verdict", v1::Verdict_Name(result.verdict())},
+           {"reason", result.findings_size() > 0 ? result.findings(0).message() : ""},
+           {"repro", result.repro()}});
+    }
+    if (metrics_ != nullptr) metrics_->CaseFinished(result);
+    // A worker that had to be started first took longer than its case.
+    const std::int64_t own =
+        google::protobuf::util::TimeUtil::DurationToNanoseconds(result.duration());
+    const absl::Duration ran = own > 0 ? absl::Nanoseconds(own) : took;
+    if (ran > options_.share) {
+      subject.too_slow = subject.size == 0;
+      if (subject.size > 0) --subject.size;
+    } else if (kRoom * ran < options_.share && subject.size + 1 < std::size(kSizes)) {
+      ++subject.size;
+    }
+    return true;
+  }
+  return false;
+}
+
+}  // namespace assay

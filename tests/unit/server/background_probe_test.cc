@@ -1,0 +1,88 @@
+// One tiny exact case in the gaps between jobs.
+#include "server/jobs/background_probe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/server/counting_metrics.h"
+#include "tests/unit/server/fake_executor.h"
+
+namespace assay {
+namespace {
+
+class BackgroundProbeTest : public testing::Test {
+ protected:
+  BackgroundProbeTest() {
+    device_.AddKernel("gemm", "builtin");
+    device_.kernels.back().add_dtypes(v1::DTYPE_FP32);
+    device_.AddKernel("gemm", "planted/bit-flip");
+    device_.kernels.back().add_dtypes(v1::DTYPE_FP32);
+    device_.AddKernel("softmax", "builtin");
+    device_.run = [this](const v1::CaseSpec& spec, const CancelToken&) {
+      v1::CaseResult result = device_.Passed(spec);
+      result.mutable_digests()->set_canonical(digest_ + std::to_string(spec.gemm().m()));
+      result.mutable_duration()->set_nanos(nanos_);
+      results_.push_back(result);
+      return result;
+    };
+  }
+  BackgroundProbe Probe(bool in_use = false) {
+    return BackgroundProbe(
+        device_, &metrics_,
+        {absl::Milliseconds(5), absl::Seconds(10), [in_use](std::string_view) { return in_use; }});
+  }
+
+  FakeExecutor device_{"cpu:0"};
+  CountingMetrics metrics_;
+  std::string digest_ = "d";
+  int nanos_ = 500'000;  // of a case
+  std::vector<v1::CaseResult> results_;
+};
+
+TEST_F(BackgroundProbeTest, GrowsUntilItFillsItsShare) {
+  BackgroundProbe probe = Probe();
+  EXPECT_TRUE(probe.Run());
+  EXPECT_TRUE(probe.Run());
+  nanos_ = 2'000'000;
+  EXPECT_TRUE(probe.Run());
+  EXPECT_TRUE(probe.Run());
+  nanos_ = 6'000'000;
+  EXPECT_TRUE(probe.Run());
+  EXPECT_TRUE(probe.Run());
+  std::vector<std::int64_t> sizes;
+  for (const v1::CaseResult& r : results_) {
+    sizes.push_back(r.spec().gemm().m());
+    EXPECT_EQ(r.spec().provider(), "builtin") << "never a planted one";
+    EXPECT_EQ(r.spec().criterion(), v1::CRITERION_BITWISE);
+  }
+  EXPECT_THAT(sizes, testing::ElementsAre(32, 64, 96, 96, 96, 64));
+}
+
+TEST_F(BackgroundProbeTest, AKernelThatIsTooSlowIsLeftOut) {
+  nanos_ = 50'000'000;
+  BackgroundProbe probe = Probe();
+  EXPECT_TRUE(probe.Run());
+  EXPECT_FALSE(probe.Run());
+}
+
+TEST_F(BackgroundProbeTest, YieldsToOtherProcesses) {
+  EXPECT_FALSE(Probe(/*in_use=*/true).Run());
+  EXPECT_TRUE(results_.empty());
+}
+
+TEST_F(BackgroundProbeTest, AnotherDigestThanBeforeIsAFailure) {
+  nanos_ = 2'000'000;
+  BackgroundProbe probe = Probe();
+  EXPECT_TRUE(probe.Run());
+  EXPECT_TRUE(probe.Run());
+  EXPECT_EQ(metrics_.failed, 0);
+  digest_ = "e";
+  EXPECT_TRUE(probe.Run());
+  EXPECT_EQ(metrics_.failed, 1);
+}
+
+}  // namespace
+}  // namespace assay
