@@ -20,6 +20,7 @@ constexpr char kPattern[] = "integers:-2:2";
 constexpr v1::DType kFormats[] = {v1::DTYPE_FP32, v1::DTYPE_FP16, v1::DTYPE_BF16, v1::DTYPE_INT8};
 // A larger size is tried where this one took less than a quarter of the share.
 constexpr int kRoom = 4;
+constexpr int kMostStrikes = 3;
 // A probe that hangs is a finding like another.
 constexpr absl::Duration kLimit = absl::Seconds(10);
 
@@ -37,7 +38,7 @@ void BackgroundProbe::FindSubjects() {
           kernel.dtypes().end()) {
         continue;
       }
-      subjects_.push_back({kernel.provider(), dtype, 0, false, {}});
+      subjects_.push_back({kernel.provider(), dtype, 0, 0, false, {}});
     }
   }
 }
@@ -102,7 +103,8 @@ bool BackgroundProbe::Run() {
         google::protobuf::util::TimeUtil::DurationToNanoseconds(result.duration());
     const absl::Duration ran = own > 0 ? absl::Nanoseconds(own) : took;
     if (ran > options_.share) {
-      subject.too_slow = subject.size == 0;
+      // A first run, or one beside other work, takes longer than the next.
+      subject.too_slow = subject.size == 0 && ++subject.strikes == kMostStrikes;
       if (subject.size > 0) --subject.size;
     } else if (kRoom * ran < options_.share && subject.size + 1 < std::size(kSizes)) {
       ++subject.size;

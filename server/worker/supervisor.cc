@@ -430,7 +430,7 @@ class Supervisor final : public CaseExecutor {
       const std::lock_guard lock(mutex_);
       device_.set_leased_bytes(0);
     }
-    Log(LogLevel::kInfo, "arena.released",
+    Log(LogLevel::kDebug, "arena.released",
         {{"device", options_.device_id}, {"bytes", response.released_bytes()}});
     Changed();
     return absl::OkStatus();

@@ -64,7 +64,7 @@ TEST_F(BackgroundProbeTest, GrowsUntilItFillsItsShare) {
 TEST_F(BackgroundProbeTest, AKernelThatIsTooSlowIsLeftOut) {
   nanos_ = 50'000'000;
   BackgroundProbe probe = Probe();
-  EXPECT_TRUE(probe.Run());
+  for (int n = 0; n < 3; ++n) EXPECT_TRUE(probe.Run());
   EXPECT_FALSE(probe.Run());
 }
 
