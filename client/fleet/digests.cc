@@ -103,13 +103,16 @@ class Poll {
     suspect.expected_known = expected.has_value() && *expected != vote.digest;
     if (suspect.expected_known) suspect.expected = *expected;
     for (const auto& [digest, devices] : camps) {
-      const auto count = static_cast<std::uint32_t>(devices.size());
+      // The device itself may have given the right one too, by another provider.
+      const auto others = static_cast<std::uint32_t>(devices.size() - devices.count(vote.device));
       if (suspect.expected_known && digest == suspect.expected) {
-        suspect.agree += count;
+        suspect.agree += others;
+        suspect.right_otherwise = others < devices.size();
       } else {
-        suspect.differ += count;
+        suspect.differ += others;
       }
     }
+    ++suspect.differ;
     findings_.suspects.push_back(suspect);
   }
 

@@ -24,10 +24,12 @@ struct DigestSuspect {
   DigestVote vote;
   Digest expected;
   enum class By { kGolden, kProvider, kAllProviders } by;
-  // Devices that gave the expected one, and that gave another.
+  // Other devices that gave the expected one; devices that gave another, this one included.
   std::uint32_t agree = 0, differ = 0;
   // A golden digest is said to be wrong, but nobody has shown the right one.
   bool expected_known = true;
+  // The same device gave the right one too, by another provider or in another job.
+  bool right_otherwise = false;
 };
 
 struct DigestFindings {

@@ -1,9 +1,255 @@
+// The fleet as one page that fetches nothing: who is accused, a map of devices and
+// kernels, what the nodes differ in, and the document itself.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "client/fleet/html_text.h"
 #include "client/fleet/report.h"
+#include "client/report/document.h"
+#include "client/report/html.h"
+#include "client/report/html_parts.h"
+#include "client/report/units.h"
 
 namespace assay {
+namespace {
+
+constexpr std::size_t kShownEvidence = 5;  // of each device; the rest unfolds
+
+using Cell = std::pair<std::uint32_t, std::uint32_t>;  // device, kernel
+
+// What is drawn of a device and a kernel.
+struct Drawn {
+  std::string style = "none", text = "–", title;
+};
+
+class Map {
+ public:
+  explicit Map(const FleetReport& report) : report_(report) {
+    for (const DigestSuspect& suspect : report.judgement.digests.suspects) {
+      ++suspects_[{suspect.vote.device, report.fleet.kernel_of_name.at(suspect.vote.name)}];
+    }
+    std::set<std::uint32_t> kernels;
+    for (const auto& [cell, counts] : report.fleet.kernels) kernels.insert(cell.second);
+    kernels_.assign(kernels.begin(), kernels.end());
+    std::sort(kernels_.begin(), kernels_.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return report.fleet.text(a) < report.fleet.text(b);
+    });
+    // The accused first, in their order; then the others by name.
+    std::set<std::uint32_t> accused;
+    for (const Accused& one : report.judgement.accused) {
+      rows_.push_back(one.device);
+      accused.insert(one.device);
+    }
+    std::vector<std::uint32_t> others;
+    for (std::uint32_t i = 0; i < report.fleet.devices.size(); ++i) {
+      if (!accused.contains(i)) others.push_back(i);
+    }
+    std::sort(others.begin(), others.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return report.fleet.devices[a].name() < report.fleet.devices[b].name();
+    });
+    rows_.insert(rows_.end(), others.begin(), others.end());
+  }
+
+  void Write(std::ostream& out) const {
+    out << "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">Device</th>";
+    for (const std::uint32_t kernel : kernels_) {
+      out << "<th scope=\"col\"><span>" << EscapeXml(report_.fleet.text(kernel)) << "</span></th>";
+    }
+    out << "</tr></thead><tbody>\n";
+    for (const std::uint32_t device : rows_) {
+      out << "<tr><th scope=\"row\">" << EscapeXml(report_.fleet.devices[device].name()) << "</th>";
+      for (const std::uint32_t kernel : kernels_) {
+        const Drawn drawn = Draw({device, kernel});
+        out << "<td tabindex=\"-1\" class=\"" << drawn.style << '"';
+        if (!drawn.title.empty()) out << " title=\"" << EscapeXml(drawn.title) << '"';
+        out << '>' << drawn.text << "</td>";
+      }
+      out << "</tr>\n";
+    }
+    out << "</tbody></table></div>\n";
+  }
+
+ private:
+  Drawn Draw(const Cell& cell) const {
+    const auto counts = report_.fleet.kernels.find(cell);
+    if (counts == report_.fleet.kernels.end()) return {};
+    const KernelCounts& of = counts->second;
+    std::vector<std::string> words;
+    Drawn drawn{"good", "✓", ""};
+    if (of.passed == 0) drawn = {"", "?", "no case passed: inconclusive"};
+    if (const auto rate = report_.judgement.throughput.rates.find(cell);
+        rate != report_.judgement.throughput.rates.end()) {
+      const double percent = 100 * (rate->second.worst - 1);
+      drawn.style = percent <= -10 ? "s3" : percent <= -5 ? "s2" : percent <= -3 ? "s1" : "good";
+      drawn.text = std::abs(percent) < 0.5 ? "0" : absl::StrFormat("%+.0f", percent);
+      if (percent <= -3) {
+        words.push_back(absl::StrFormat("slowest case %.1f %% under the median of its model (%s)",
+                                        -percent, report_.fleet.text(rate->second.name)));
+      }
+    }
+    if (of.failed > 0) {
+      drawn.style = "bad";
+      drawn.text = absl::StrCat("✗", of.failed);
+      words.insert(words.begin(), absl::StrCat(of.failed, " failed, ", of.passed, " passed"));
+    }
+    if (const auto suspect = suspects_.find(cell); suspect != suspects_.end()) {
+      drawn.style = "sus";
+      drawn.text = absl::StrCat("≠", suspect->second);
+      words.insert(words.begin(),
+                   absl::StrCat(suspect->second, suspect->second == 1
+                                                     ? " exact digest differs from the others'"
+                                                     : " exact digests differ from the others'"));
+    }
+    if (!words.empty()) drawn.title = absl::StrJoin(words, "; ");
+    return drawn;
+  }
+
+  const FleetReport& report_;
+  std::map<Cell, int> suspects_;
+  std::vector<std::uint32_t> kernels_, rows_;
+};
+
+void WriteEvidence(const Evidence& evidence, std::ostream& out) {
+  out << "<li><b>" << EscapeXml(evidence.case_name) << "</b>: " << EscapeXml(evidence.text)
+      << "</li>\n";
+}
+
+void WriteAccused(const FleetReport& report, std::ostream& out) {
+  for (const Accused& accused : report.judgement.accused) {
+    const FleetDevice& device = report.fleet.devices[accused.device];
+    const std::string word = ChargeWord(accused.charge);
+    out << "<article class=\"accused " << word << "\"><h3 class=\"" << word
+        << "\"><span class=\"badge\">" << word << "</span>" << EscapeXml(device.name())
+        << "</h3><div class=\"quiet\">" << EscapeXml(device.model) << "</div><ul>\n";
+    const std::size_t shown = std::min(accused.evidence.size(), kShownEvidence);
+    for (std::size_t i = 0; i < shown; ++i) WriteEvidence(accused.evidence[i], out);
+    for (const Rerun& rerun : accused.reruns) {
+      out << "<li>" << (rerun.sibling ? "sibling " : "rerun on ")
+          << EscapeXml(absl::StrCat(rerun.node, " ", rerun.device, ": ", rerun.case_name, ": ",
+                                    rerun.text))
+          << "</li>\n";
+    }
+    out << "</ul>";
+    if (shown < accused.evidence.size()) {
+      out << "<details><summary>" << accused.evidence.size() - shown << " more</summary><ul>\n";
+      for (std::size_t i = shown; i < accused.evidence.size(); ++i) {
+        WriteEvidence(accused.evidence[i], out);
+      }
+      out << "</ul></details>";
+    }
+    if (!accused.unlike.empty()) {
+      out << "<div>Unlike its peers: " << EscapeXml(absl::StrJoin(accused.unlike, "; "))
+          << "</div>";
+    }
+    if (!accused.reads_as.empty()) {
+      out << "<div>Reads as: <b>" << EscapeXml(accused.reads_as) << "</b></div>";
+    }
+    out << "</article>\n";
+  }
+}
+
+void WriteNotes(const char* title, const std::vector<std::string>& lines, std::ostream& out) {
+  if (lines.empty()) return;
+  out << "<h3>" << title << "</h3><ul class=\"notes\">\n";
+  for (const std::string& line : lines) out << "<li>" << EscapeXml(line) << "</li>\n";
+  out << "</ul>\n";
+}
+
+void WriteDevices(const Fleet& fleet, std::ostream& out) {
+  out << "<div class=\"scroll\"><table class=\"plain\"><thead><tr>";
+  for (const char* name : {"Device", "Model", "Driver", "assayd", "Suite", "Job", "Passed",
+                           "Failed", "Inconclusive", "Unsupported"}) {
+    out << "<th scope=\"col\">" << name << "</th>";
+  }
+  out << "</tr></thead><tbody>\n";
+  for (const FleetDevice& device : fleet.devices) {
+    const auto assayd = device.versions.find("assayd");
+    out << "<tr>";
+    for (const std::string& text :
+         {device.name(), device.model, device.driver,
+          assayd == device.versions.end() ? std::string() : assayd->second,
+          absl::StrJoin(device.suites, ", "), absl::StrJoin(device.jobs, ", ")}) {
+      out << "<td>" << EscapeXml(text.empty() ? "–" : text) << "</td>";
+    }
+    for (const int count : {device.counts.passed, device.counts.failed + device.counts.errors,
+                            device.counts.inconclusive, device.counts.unsupported}) {
+      out << "<td class=\"n\">" << CountText(count) << "</td>";
+    }
+    out << "</tr>\n";
+  }
+  out << "</tbody></table></div>\n";
+}
+
+std::string Title(const FleetReport& report) {
+  const std::size_t accused = report.judgement.accused.size();
+  return absl::StrCat(
+      CountText(static_cast<std::int64_t>(report.fleet.node_count())), " nodes, ",
+      CountText(static_cast<std::int64_t>(report.fleet.devices.size())),
+      " devices: ", accused == 0 ? "nobody" : CountText(static_cast<std::int64_t>(accused)),
+      " accused");
+}
+
+}  // namespace
 
 void WriteFleetHtml(const FleetReport& report, std::ostream& out) {
-  out << Indented(FleetJson(report));
+  const Judgement& judgement = report.judgement;
+  const Json json = FleetJson(report);
+  const std::string verdict = json["verdict"].get<std::string>();
+  out << "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+         "<meta name=\"color-scheme\" content=\"light dark\">\n"
+         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+         "'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n<title>"
+      << EscapeXml(Title(report)) << " · Assay</title>\n<style>\n"
+      << HtmlStyle() << FleetHtmlStyle() << "</style>\n</head>\n<body>\n"
+      << "<a class=\"skip\" href=\"#map\">Skip to the map</a>\n<header><div class=\"title\"><h1>"
+      << EscapeXml(Title(report)) << "</h1><span class=\"badge " << verdict << "\">" << verdict
+      << "</span></div>\n<p class=\"run\">"
+      << absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", report.generated_at, absl::UTCTimeZone())
+      << " · " << CountText(report.fleet.reports) << " reports, " << CountText(report.fleet.results)
+      << " results · " << CountText(judgement.digests.compared) << " exact digests and "
+      << CountText(judgement.throughput.groups) << " timed cases compared</p></header>\n<main>\n";
+  if (!judgement.accused.empty() || !report.missing.empty()) {
+    out << "<section aria-label=\"Accused\">\n";
+    WriteAccused(report, out);
+    for (const MissingNode& missing : report.missing) {
+      out << "<p class=\"banner\"><b class=\"MISSING\">MISSING</b> " << EscapeXml(missing.target)
+          << ": " << EscapeXml(missing.reason) << "</p>\n";
+    }
+    out << "</section>\n";
+  }
+  out << "<section id=\"map\" tabindex=\"-1\" aria-labelledby=\"map-title\"><h2 "
+         "id=\"map-title\">Devices and kernels</h2>\n<ul class=\"key quiet\">"
+         "<li><b class=\"good\">✓</b> passed</li><li><b class=\"good\">+2</b> <b "
+         "class=\"s2\">-7</b> slowest case against the median of its model, percent</li>"
+         "<li><b class=\"bad\">✗2</b> failed cases</li><li><b class=\"sus\">≠1</b> exact digests "
+         "that differ</li><li><b>?</b> nothing passed</li><li>– did not run</li></ul>\n"
+         "<p id=\"said\" class=\"quiet\" role=\"status\" aria-live=\"polite\">Arrow keys go from "
+         "cell to cell.</p>\n";
+  Map(report).Write(out);
+  out << "</section>\n<section aria-label=\"Notes\">\n";
+  WriteNotes("Fails on every device that ran it", judgement.everywhere, out);
+  WriteNotes("Undecided", judgement.undecided, out);
+  WriteNotes("Divided", judgement.divided, out);
+  WriteNotes("To watch, within what chance may do", judgement.watch, out);
+  WriteNotes("Not the same everywhere", judgement.differences, out);
+  std::vector<std::string> twice = report.duplicates;
+  twice.insert(twice.end(), report.fleet.duplicates.begin(), report.fleet.duplicates.end());
+  WriteNotes("Given twice", twice, out);
+  WriteNotes("Not read", report.unread, out);
+  out << "</section>\n<section aria-labelledby=\"devices-title\"><div class=\"headline\"><h2 "
+         "id=\"devices-title\">Devices</h2><button type=\"button\" id=\"download\" hidden>Save the "
+         "report as JSON</button></div>\n";
+  WriteDevices(report.fleet, out);
+  out << "</section>\n</main>\n<script type=\"application/json\" id=\"fleet\">"
+      << EscapeScriptJson(Compact(json)) << "</script>\n<script>" << FleetHtmlScript()
+      << "</script>\n</body>\n</html>\n";
 }
 
 }  // namespace assay

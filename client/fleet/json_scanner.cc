@@ -8,10 +8,6 @@
 
 namespace assay {
 
-void JsonScanner::SkipSpace() {
-  while (at_ < end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\t' || *at_ == '\r')) ++at_;
-}
-
 bool JsonScanner::AtEnd() {
   SkipSpace();
   return at_ == end_;
@@ -157,8 +153,9 @@ void JsonScanner::Skip() {
     }
     default: {
       const char* from = at_;
-      while (at_ < end_ && std::strchr("0123456789+-.eEtrufalsn", *at_) != nullptr &&
-             *at_ != '\0') {
+      // A number, true, false or null.
+      while (at_ < end_ && ((*at_ >= '0' && *at_ <= '9') || (*at_ >= 'a' && *at_ <= 'z') ||
+                            *at_ == '.' || *at_ == '-' || *at_ == '+' || *at_ == 'E')) {
         ++at_;
       }
       if (at_ == from) Fail();

@@ -69,7 +69,9 @@ class JsonScanner {
   void Skip();
 
  private:
-  void SkipSpace();
+  void SkipSpace() {
+    while (at_ < end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\t' || *at_ == '\r')) ++at_;
+  }
   // Whether another member or element follows; takes the comma or the bracket.
   bool Next(char close, bool first);
   std::string_view Name();

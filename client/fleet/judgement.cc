@@ -15,16 +15,14 @@
 namespace assay {
 namespace {
 
+constexpr std::size_t kShownDigits = 12;  // of 32
+
 Evidence Against(Charge charge, std::string case_name, std::string provider) {
   Evidence evidence;
   evidence.charge = charge;
   evidence.case_name = std::move(case_name);
   evidence.provider = std::move(provider);
   return evidence;
-}
-
-std::string Devices(std::uint32_t count) {
-  return absl::StrCat(CountText(count), count == 1 ? " device" : " devices");
 }
 
 Evidence DigestEvidence(const Fleet& fleet, const DigestSuspect& suspect) {
@@ -46,14 +44,23 @@ Evidence DigestEvidence(const Fleet& fleet, const DigestSuspect& suspect) {
       evidence.decided_by = "devices with any provider";
       break;
   }
-  evidence.text = absl::StrCat(
-      evidence.probe, " gave ", evidence.digest.substr(0, 12), "…, ",
-      suspect.expected_known
-          ? absl::StrCat(evidence.expected.substr(0, 12), "… ",
-                         suspect.by == DigestSuspect::By::kGolden ? "is the suite's own digest"
-                                                                  : "is what the others gave",
-                         " (", Devices(suspect.agree), " agree)")
-          : "which is not the suite's own digest");
+  // As many digits as tell the two apart.
+  std::size_t digits = kShownDigits;
+  if (evidence.digest.starts_with(evidence.expected.substr(0, digits))) digits = 32;
+  const auto shown = [&](const std::string& digest) {
+    return digest.size() > digits ? digest.substr(0, digits) + "…" : digest;
+  };
+  evidence.text = absl::StrCat(evidence.probe, " gave ", shown(evidence.digest), ", ");
+  if (!suspect.expected_known) {
+    absl::StrAppend(&evidence.text, "which is not the suite's own digest");
+    return evidence;
+  }
+  absl::StrAppend(&evidence.text, shown(evidence.expected),
+                  suspect.by == DigestSuspect::By::kGolden ? " is the suite's own digest"
+                                                           : " is what the others gave",
+                  " (", CountText(suspect.agree),
+                  suspect.agree == 1 ? " other device agrees" : " other devices agree",
+                  suspect.right_otherwise ? ", and this one by another provider)" : ")");
   return evidence;
 }
 
@@ -144,10 +151,14 @@ Judgement JudgeFleet(const Fleet& fleet, absl::Time now) {
       Evidence evidence =
           Against(Charge::kFailed, fleet.text(row->name), fleet.text(row->provider));
       evidence.reason = row->reason;
-      evidence.text =
-          absl::StrCat(row->error ? "ERROR" : "FAILED", row->reason.empty() ? "" : " ", row->reason,
-                       row->message.empty() ? "" : ": ", row->message, "; ", ran - failed.size(),
-                       " of ", ran, " devices that ran it did not fail");
+      evidence.text = absl::StrCat(row->error ? "ERROR" : "FAILED", row->reason.empty() ? "" : " ",
+                                   row->reason, row->message.empty() ? "" : ": ", row->message);
+      if (ran == 1) {
+        absl::StrAppend(&evidence.text, "; nobody else ran it");
+      } else {
+        absl::StrAppend(&evidence.text, "; ", ran - failed.size(), " of ", ran,
+                        " devices that ran it did not fail");
+      }
       accuse(row->device, row->what, std::move(evidence));
     }
   }

@@ -91,7 +91,7 @@ ReportRows::Test ReadTest(JsonScanner& scan) {
   ReportRows::Test test;
   std::string shape, out_dtype, pattern;
   scan.Object([&](std::string_view name) {
-    const auto text = [&](const char* key, std::string& value) {
+    const auto text = [&](std::string_view key, std::string& value) {
       if (name != key) return false;
       value = scan.Text();
       return true;
