@@ -37,8 +37,16 @@ class Map {
     std::set<std::uint32_t> kernels;
     for (const auto& [cell, counts] : report.fleet.kernels) kernels.insert(cell.second);
     kernels_.assign(kernels.begin(), kernels.end());
+    // Kernels in which something stands out come first, so that none is scrolled out of sight.
+    std::map<std::uint32_t, int> ranks;
+    for (const auto& [cell, counts] : report.fleet.kernels) {
+      int& rank = ranks.try_emplace(cell.second, 3).first->second;
+      const std::string style = Draw(cell).style;
+      rank = std::min(rank, style == "sus" ? 0 : style == "bad" ? 1 : style == "s3" ? 2 : 3);
+    }
     std::sort(kernels_.begin(), kernels_.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return report.fleet.text(a) < report.fleet.text(b);
+      return std::tuple(ranks[a], report.fleet.text(a)) <
+             std::tuple(ranks[b], report.fleet.text(b));
     });
     // The accused first, in their order; then the others by name.
     std::set<std::uint32_t> accused;
@@ -57,7 +65,8 @@ class Map {
   }
 
   void Write(std::ostream& out) const {
-    out << "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">Device</th>";
+    out << "<div class=\"scroll\"><table style=\"--columns: " << kernels_.size()
+        << "\"><thead><tr><th scope=\"col\">Device</th>";
     for (const std::uint32_t kernel : kernels_) {
       out << "<th scope=\"col\"><span>" << EscapeXml(report_.fleet.text(kernel)) << "</span></th>";
     }

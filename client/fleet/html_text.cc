@@ -33,12 +33,14 @@ ul.notes { margin: .2rem 0 .8rem; padding-left: 1.2rem; overflow-wrap: anywhere;
 .key b { font-weight: 500; display: inline-block; min-width: 2rem; text-align: center; border-radius: 3px; padding: 0 .3rem;
   background: var(--soft); }
 .key .good { background: color-mix(in srgb, var(--passed) 18%, var(--card)); color: var(--ink); }
-.key .s2 { background: color-mix(in srgb, var(--inconclusive) 45%, var(--card)); }
+.key .s2 { background: color-mix(in srgb, var(--inconclusive) 45%, var(--card)); color: var(--ink); }
 .key .bad { background: color-mix(in srgb, var(--failed) 55%, var(--card)); color: var(--ink); }
 .key .sus { background: color-mix(in srgb, var(--error) 60%, var(--card)); color: var(--ink); }
 #said { min-height: 1.5em; }
 @media print {
-  #map tbody th { position: static; } #map td { min-width: 0; font-size: 7.5pt; } #said { display: none; }
+  /* However many kernels there are, they fit the width of a page. */
+  #map table { zoom: calc(min(1, 26 / var(--columns))); border-spacing: 1px; }
+  #map tbody th { position: static; } #map td { min-width: 0; } #said { display: none; }
 }
 )css";
 }

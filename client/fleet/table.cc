@@ -115,19 +115,19 @@ void WriteFleetTable(const FleetReport& report, bool colour, bool every, std::os
         << " ran on less than " << kFewestPeers + 1
         << " devices of a model, and no time of theirs accuses anyone\n";
   }
-  std::size_t well = fleet.devices.size() - judgement.accused.size();
-  if (!judgement.compared() && judgement.accused.empty()) {
-    out << "nothing could be compared: no two devices gave a digest of the same exact case, or a "
-           "time with enough peers\n";
-  } else {
+  if (judgement.compared() || !judgement.accused.empty()) {
     out << Counted(static_cast<std::int64_t>(judgement.accused.size()), "device") << " accused, "
-        << CountText(static_cast<std::int64_t>(well)) << " not";
-    if (!report.missing.empty()) {
-      out << ", " << Counted(static_cast<std::int64_t>(report.missing.size()), "target")
-          << " missing";
-    }
-    out << '\n';
+        << CountText(static_cast<std::int64_t>(fleet.devices.size() - judgement.accused.size()))
+        << " not";
+  } else {
+    out << "nothing could be compared: no two devices gave a digest of the same exact case, or a "
+           "time with enough peers";
   }
+  if (!report.missing.empty()) {
+    out << ", " << Counted(static_cast<std::int64_t>(report.missing.size()), "target")
+        << " missing";
+  }
+  out << '\n';
 }
 
 }  // namespace assay

@@ -2,8 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <deque>
+#include <memory>
+#include <mutex>
 
+#include "grpcpp/security/server_credentials.h"
+#include "grpcpp/server_builder.h"
 #include "nlohmann/json.hpp"
 #include "tests/unit/client/command.h"
 
@@ -158,6 +164,54 @@ TEST_F(FleetCommandTest, MistakesAreUsage) {
   const Output tool = Assay({"fleet", "status", "slurm:no-such-partition"});
   EXPECT_EQ(tool.code, 3);
   EXPECT_THAT(tool.err, HasSubstr("sinfo"));
+}
+
+// Refuses every job, but not before as many have been asked for as it listens on ports.
+class Gathering : public v1::ValidationService::Service {
+ public:
+  explicit Gathering(std::size_t ports) : ports_(ports) {
+    grpc::ServerBuilder builder;
+    for (int& port : ports_) {
+      builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    }
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~Gathering() override { server_->Shutdown(); }
+
+  std::string targets() const {
+    std::string list;
+    for (const int port : ports_)
+      list += (list.empty() ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(port);
+    return list;
+  }
+  std::size_t at_once() const { return arrived_; }
+
+  grpc::Status CreateJob(grpc::ServerContext*, const v1::CreateJobRequest*, v1::Job*) override {
+    std::unique_lock lock(mutex_);
+    ++arrived_;
+    all_.notify_all();
+    const bool all =
+        all_.wait_for(lock, std::chrono::seconds(25), [&] { return arrived_ == ports_.size(); });
+    return {grpc::StatusCode::FAILED_PRECONDITION, all ? "all are here" : "somebody is late"};
+  }
+
+ private:
+  std::vector<int> ports_;
+  std::mutex mutex_;
+  std::condition_variable all_;
+  std::size_t arrived_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// One after the other, or 255 at once, would wait for ever.
+TEST(FleetFanOut, AsksAll256TargetsAtOnce) {
+  Gathering nodes(256);
+  const Output output = Assay({"fleet", "run", "--suite", "nightly", nodes.targets()});
+  EXPECT_EQ(output.code, 4);
+  EXPECT_EQ(nodes.at_once(), 256u);
+  EXPECT_THAT(output.out, AllOf(HasSubstr("all are here"), Not(HasSubstr("somebody is late")),
+                                HasSubstr("256 targets missing")));
 }
 
 }  // namespace
