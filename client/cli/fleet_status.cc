@@ -34,8 +34,7 @@ void Ask(const Target& target, Answer& answer) {
   SetDeadline(devices_call);
   const grpc::Status status = (*connection)->stub().ListDevices(&devices_call, {}, &devices);
   if (!status.ok()) {
-    const Failure failure = Describe(status, target.address);
-    answer.problem = failure.lines.empty() ? status.error_message() : failure.lines.front();
+    answer.problem = WhyMissing(status, target.address);
     return;
   }
   answer.devices.assign(devices.devices().begin(), devices.devices().end());

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "grpcpp/support/status.h"
+
 namespace assay {
 
 struct MissingNode {
@@ -12,6 +14,10 @@ struct MissingNode {
   std::string reason;
   std::int64_t results = 0;  // that came before it was lost; they are compared
 };
+
+// Why a daemon is missing, in a line without advice: "cannot reach assayd at a23:7575:
+// connection refused".
+std::string WhyMissing(const grpc::Status& status, const std::string& target);
 
 }  // namespace assay
 

@@ -8,7 +8,6 @@
 #include "absl/strings/str_format.h"
 #include "client/fleet/fan_out.h"
 #include "client/fleet/run.h"
-#include "client/lib/errors.h"
 #include "client/lib/words.h"
 
 namespace assay {
@@ -106,8 +105,7 @@ Rerun RunAgain(const Place& place, bool sibling, const Evidence& evidence, const
     });
   }
   if (!result) {
-    const Failure failure = Describe(status, connection.target());
-    rerun.text = status.ok() || failure.lines.empty() ? "no result" : failure.lines.front();
+    rerun.text = status.ok() ? "no result" : WhyMissing(status, connection.target());
     return rerun;
   }
   rerun.outcome = Read(evidence, *result, rerun.text);

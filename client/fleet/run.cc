@@ -29,11 +29,6 @@ int Weight(v1::Verdict verdict) {
   }
 }
 
-std::string Line(const grpc::Status& status, const std::string& target) {
-  const Failure failure = Describe(status, target);
-  return failure.lines.empty() ? status.error_message() : failure.lines.front();
-}
-
 }  // namespace
 
 const char* StateWord(NodeRun::State state) {
@@ -79,7 +74,8 @@ void FleetRun::RunOne(std::size_t index) {
   follow.on_lost = [&](const grpc::Status& status) {
     if (NeverConnected(status)) return;
     const std::lock_guard lock(mutex_);
-    watcher_.OnNote(absl::StrCat("assay: ", Line(status, node.target.address), "; trying again"));
+    watcher_.OnNote(
+        absl::StrCat("assay: ", WhyMissing(status, node.target.address), "; trying again"));
   };
   const auto end = [&](NodeRun::State state, const std::string& problem) {
     const std::lock_guard lock(mutex_);
@@ -99,7 +95,7 @@ void FleetRun::RunOne(std::size_t index) {
   grpc::Status status = CreateJob(*node.connection, options_.spec, follow, &job);
   if (!status.ok()) {
     return end(NeverConnected(status) ? NodeRun::State::kUnreachable : NodeRun::State::kRefused,
-               Line(status, node.target.address));
+               WhyMissing(status, node.target.address));
   }
   Follower follower(*node.connection, follow);
   bool left = false;
@@ -137,7 +133,7 @@ void FleetRun::RunOne(std::size_t index) {
   if (status.ok()) return end(NodeRun::State::kFinished, "");
   end(NodeRun::State::kLost,
       left ? absl::StrCat("left before its end; ", node.run.job.name(), " goes on there")
-           : absl::StrCat(Line(status, node.target.address), " (", node.run.job.name(), ")"));
+           : absl::StrCat(WhyMissing(status, node.target.address), " (", node.run.job.name(), ")"));
 }
 
 void FleetRun::OnEvent(NodeRun& node, std::size_t index, const v1::JobEvent& event) {
@@ -199,9 +195,10 @@ void FleetRun::Cancel() {
     v1::Job job;
     const grpc::Status status = nodes_[i].connection->stub().CancelJob(&call, request, &job);
     const std::lock_guard lock(mutex_);
-    watcher_.OnNote(status.ok() ? absl::StrCat("assay: cancelled ", request.name(), " on ",
-                                               nodes_[i].target.address)
-                                : absl::StrCat("assay: ", Line(status, nodes_[i].target.address)));
+    watcher_.OnNote(
+        status.ok()
+            ? absl::StrCat("assay: cancelled ", request.name(), " on ", nodes_[i].target.address)
+            : absl::StrCat("assay: ", WhyMissing(status, nodes_[i].target.address)));
   });
 }
 

@@ -115,6 +115,9 @@ void WriteFleetTable(const FleetReport& report, bool colour, bool every, std::os
         << " ran on less than " << kFewestPeers + 1
         << " devices of a model, and no time of theirs accuses anyone\n";
   }
+  if (fleet.noisy > 0) {
+    out << "not compared: " << Counted(fleet.noisy, "time") << " that did not settle\n";
+  }
   if (judgement.compared() || !judgement.accused.empty()) {
     out << Counted(static_cast<std::int64_t>(judgement.accused.size()), "device") << " accused, "
         << CountText(static_cast<std::int64_t>(fleet.devices.size() - judgement.accused.size()))
