@@ -1,16 +1,15 @@
 // fleet run, fleet status, fleet compare: many nodes at once.
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "client/cli/context.h"
 #include "client/cli/fleet_status.h"
 #include "client/cli/interrupt.h"
@@ -20,6 +19,7 @@
 #include "client/fleet/screen.h"
 #include "client/lib/parse.h"
 #include "client/lib/words.h"
+#include "client/report/output.h"
 #include "client/report/units.h"
 
 namespace assay {
@@ -40,7 +40,8 @@ constexpr char kTargetsHelp[] =
 
 struct RunOptions {
   std::vector<std::string> targets;
-  std::string suite, suite_file, device, mode, seed, ops, providers, dtypes, name, job_deadline;
+  std::string suite, suite_file, device, mode, seed, ops, providers, dtypes, name, job_deadline,
+      reports;
   int limit = 256;
   int reruns = 3;
   bool bench = false;
@@ -157,6 +158,28 @@ void Merge(const std::vector<NodeRun>& nodes, FleetReport& report) {
   }
 }
 
+// Keeps each node's own report as a file named for it. INVALID_ARGUMENT where it cannot.
+absl::Status KeepReports(const std::vector<NodeRun>& nodes, const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("reports: cannot make ", folder, ": ", error.message()));
+  }
+  for (const NodeRun& node : nodes) {
+    if (node.run.results.empty()) continue;
+    std::string name = node.target.address;
+    for (char& c : name) {
+      if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.') c = '-';
+    }
+    auto file = OutputFile::Create((std::filesystem::path(folder) / (name + ".json")).string());
+    if (!file.ok()) return file.status();
+    WriteJson({absl::Now(), {node.run}}, (*file)->stream());
+    if (absl::Status status = (*file)->Commit(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 ExitCode Run(const Context& context, const RunOptions& options) {
   const auto format = context.ChosenFormat("a fleet", {"table", "json", "html"});
   if (!format.ok()) return context.Fail(format.status());
@@ -174,7 +197,8 @@ ExitCode Run(const Context& context, const RunOptions& options) {
     // Progress goes where results go only if these are for people too.
     const bool table = *format == Format::kTable;
     const Surface surface = context.SurfaceOn(out);
-    FleetScreen screen(table ? out : context.streams.err, table && surface.live, surface.width);
+    FleetScreen screen(table ? out : context.streams.err, context.streams.err,
+                       table && surface.live, surface.width);
     FleetReport report;
     report.missing = std::move(targets->missing);
     report.duplicates = std::move(targets->duplicates);
@@ -183,12 +207,7 @@ ExitCode Run(const Context& context, const RunOptions& options) {
     bool left = false;
     {
       Interrupt interrupt(
-          {.first =
-               [&] {
-                 context.streams.err
-                     << "assay: leaving the jobs running; Ctrl-C again cancels them\n"
-                     << std::flush;
-               },
+          {.first = [&] { run.Say("assay: leaving the jobs running; Ctrl-C again cancels them"); },
            .second = [&] { run.Cancel(); },
            .none =
                [&] {
@@ -204,7 +223,14 @@ ExitCode Run(const Context& context, const RunOptions& options) {
       RerunAccused(report.fleet, run.nodes(), *follow, static_cast<std::size_t>(options.limit),
                    static_cast<std::size_t>(options.reruns), report.judgement);
     }
-    return WriteFleet(context, report, *format, out);
+    ExitCode code = WriteFleet(context, report, *format, out);
+    if (!options.reports.empty()) {
+      if (absl::Status status = KeepReports(run.nodes(), options.reports); !status.ok()) {
+        const ExitCode kept = context.Fail(status);
+        if (code == ExitCode::kPassed) code = kept;
+      }
+    }
+    return code;
   });
 }
 
@@ -261,6 +287,8 @@ void AddRun(CLI::App& fleet, Context& context) {
   text("--seed", options->seed, "N", "seed of cases that have none");
   text("--job-deadline", options->job_deadline, "TIME", "longest time for a node's job");
   run->add_option("--limit", options->limit, "nodes at once (default 256)")->type_name("N");
+  text("--reports", options->reports, "DIR",
+       "also keep each node's report there, for fleet compare");
   run->add_option("--reruns", options->reruns,
                   "cases of an accused device that run once more, there and on a sibling (3)")
       ->type_name("N");

@@ -171,15 +171,9 @@ void FleetRun::Leave() {
   }
 }
 
-std::vector<std::string> FleetRun::JobNames() {
+void FleetRun::Say(const std::string& note) {
   const std::lock_guard lock(mutex_);
-  std::vector<std::string> names;
-  for (const NodeRun& node : nodes_) {
-    if (!node.run.job.name().empty()) {
-      names.push_back(absl::StrCat(node.target.address, " ", node.run.job.name()));
-    }
-  }
-  return names;
+  watcher_.OnNote(note);
 }
 
 void FleetRun::Cancel() {

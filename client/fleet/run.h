@@ -66,8 +66,8 @@ class FleetRun {
   void Cancel();
 
   std::vector<NodeRun>& nodes() { return nodes_; }
-  // The jobs that have been made, "a07:7575 jobs/4f2k".
-  std::vector<std::string> JobNames();
+  // Tells the watcher a line, between its other calls.
+  void Say(const std::string& note);
 
  private:
   void RunOne(std::size_t node);

@@ -86,7 +86,7 @@ void FleetScreen::OnNode(const std::vector<NodeRun>& nodes, std::size_t node) {
 
 void FleetScreen::OnNote(const std::string& note) {
   Clear();
-  out_ << note << '\n' << std::flush;
+  err_ << note << '\n' << std::flush;
 }
 
 }  // namespace assay

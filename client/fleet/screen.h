@@ -17,8 +17,10 @@ std::string NodeLine(const NodeRun& node, std::size_t width);
 
 class FleetScreen : public FleetWatcher {
  public:
-  // `live`: the stream is a terminal of `width` columns.
-  FleetScreen(std::ostream& out, bool live, int width) : out_(out), live_(live), width_(width) {}
+  // Progress goes to `out`, of which `live` says that it is a terminal of `width` columns;
+  // notes go to `err`.
+  FleetScreen(std::ostream& out, std::ostream& err, bool live, int width)
+      : out_(out), err_(err), live_(live), width_(width) {}
 
   void OnNode(const std::vector<NodeRun>& nodes, std::size_t node) override;
   void OnNote(const std::string& note) override;
@@ -29,6 +31,7 @@ class FleetScreen : public FleetWatcher {
   void Draw(const std::vector<NodeRun>& nodes);
 
   std::ostream& out_;
+  std::ostream& err_;
   const bool live_;
   const int width_;
   std::size_t drawn_ = 0;  // lines

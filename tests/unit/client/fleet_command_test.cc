@@ -1,12 +1,16 @@
 // fleet run and fleet status against fake daemons.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <deque>
+#include <filesystem>
 #include <memory>
 #include <mutex>
+#include <thread>
 
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
@@ -132,6 +136,35 @@ TEST_F(FleetCommandTest, ATargetNamedTwiceIsAskedOnce) {
   EXPECT_EQ(output.code, 0);
   EXPECT_THAT(output.out, HasSubstr(nodes_[0].target() + " is named more than once"));
   EXPECT_THAT(nodes_[0].created(), SizeIs(1));
+}
+
+TEST_F(FleetCommandTest, EachNodesReportCanBeKeptAndComparedAgain) {
+  const std::string folder =
+      std::filesystem::temp_directory_path() / ("assay_fleet_reports." + std::to_string(getpid()));
+  SetDigest(nodes_[3].results[0], 'b');
+  EXPECT_EQ(Fleet({"--reports", folder, "--reruns", "0"}).code, 1);
+  std::vector<std::string> args = {"fleet", "compare", "--format", "json"};
+  for (const auto& file : std::filesystem::directory_iterator(folder)) args.push_back(file.path());
+  EXPECT_THAT(args, SizeIs(4 + 5));
+  const Output again = Assay(args);
+  EXPECT_EQ(again.code, 1);
+  EXPECT_EQ(nlohmann::json::parse(again.out)["accused"][0]["target"], nodes_[3].target());
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(FleetCommandTest, WhoLeavesIsToldWhatGoesOn) {
+  nodes_[4].hang = true;  // all results, and no end
+  std::thread leaver([this] {
+    // Not before the job is watched: earlier there is nothing to leave.
+    while (nodes_[4].watched_after().empty()) std::this_thread::yield();
+    kill(getpid(), SIGTERM);
+  });
+  const Output output = Fleet();
+  leaver.join();
+  EXPECT_EQ(output.code, 4);
+  EXPECT_THAT(output.out, AllOf(HasSubstr("MISSING  " + nodes_[4].target()),
+                                HasSubstr("jobs/4f2k goes on there")));
+  EXPECT_THAT(nodes_[4].cancelled(), SizeIs(0));
 }
 
 TEST_F(FleetCommandTest, OnATerminalTheLinesAreRedrawn) {
