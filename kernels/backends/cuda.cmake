@@ -34,5 +34,6 @@ foreach(source ${ASSAY_GPU_KERNELS})
   set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
   list(APPEND objects ${object})
 endforeach()
-assay_gpu_backend(cuda ${objects})
-target_link_libraries(assay_cuda PRIVATE ${cuda_root}/lib64/libcudart_static.a ${CMAKE_DL_LIBS} rt Threads::Threads)
+assay_gpu_backend(cuda ${objects} vendors_cuda.cc)
+target_link_libraries(assay_cuda PRIVATE assay_provider_cublaslt assay_provider_cudnn
+  ${cuda_root}/lib64/libcudart_static.a ${CMAKE_DL_LIBS} rt Threads::Threads)

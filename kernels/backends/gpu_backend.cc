@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/backends/vendors.h"
 #include "kernels/bench/gpu_ceilings.h"
 #include "kernels/ops/gpu/references_gpu.h"
 #include "kernels/providers/builtin/builtin_gpu.h"
@@ -35,6 +36,7 @@ class Gpu final : public Backend {
 
   void Register(Registry& registry) const override {
     for (KernelEntry& entry : BuiltinGpuKernels(name())) registry.Add(std::move(entry));
+    for (KernelEntry& entry : VendorKernels()) registry.Add(std::move(entry));
   }
 
   std::unique_ptr<Ceilings> MakeCeilings(Device& device) const override {

@@ -1,0 +1,8 @@
+#include "kernels/backends/vendors.h"
+#include "kernels/providers/rocblas/rocblas.h"
+
+namespace assay {
+
+std::vector<KernelEntry> VendorKernels() { return {RocblasGemm("hip")}; }
+
+}  // namespace assay

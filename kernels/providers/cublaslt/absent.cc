@@ -1,0 +1,26 @@
+// Built where cublasLt.h is not: the kernel is listed, with the reason.
+#include "absl/status/status.h"
+#include "kernels/providers/cublaslt/cublaslt.h"
+
+namespace assay {
+namespace {
+
+constexpr char kReason[] = "this build was made without cuBLASLt's header, cublasLt.h";
+
+absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case&, const Plan&, Device&) {
+  return absl::UnavailableError(kReason);
+}
+
+}  // namespace
+
+KernelEntry CublasltGemm(std::string_view backend) {
+  return KernelEntry{.op = "gemm",
+                     .provider = "cublaslt",
+                     .backend = backend,
+                     .dtypes = {},
+                     .make = &Make,
+                     .version = {},
+                     .unavailable_reason = kReason};
+}
+
+}  // namespace assay

@@ -1,0 +1,366 @@
+// gemm by cublasLtMatmul; the swap of operands is in cublaslt.h.
+//
+// The library decides what it has: the problem is described to it as it is, and what its
+// heuristic has no algorithm for is refused with what is known of its demands.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "kernels/numerics/cat.h"
+#include "kernels/providers/cublaslt/api.h"
+#include "kernels/providers/cublaslt/cublaslt.h"
+#include "kernels/providers/cublaslt/forms.h"
+#include "kernels/runtime/gpu/stream_of.h"
+
+namespace assay {
+namespace {
+
+using cublaslt::Api;
+using cublaslt::ArchitectureOf;
+using cublaslt::CheckProblem;
+using cublaslt::Formats;
+using cublaslt::FormatsOf;
+using cublaslt::StatusOf;
+
+// What NVIDIA's documentation recommends for Hopper and later, and before.
+constexpr std::int64_t kWorkspaceHopper = 32 << 20;
+constexpr std::int64_t kWorkspace = 4 << 20;
+constexpr int kAlgorithms = 16;  // that the heuristic is asked for
+// Routines that only look at a pointer's alignment get this one before there is any.
+const void* const kAligned = reinterpret_cast<const void*>(std::uintptr_t{256});
+
+// The library's objects of one problem.
+struct Descriptors {
+  explicit Descriptors(const Api& of) : api(of) {}
+  ~Descriptors() {
+    if (desc != nullptr) (void)api.desc_destroy(desc);
+    for (cublasLtMatrixLayout_t layout : {a, b, c, d}) {
+      if (layout != nullptr) (void)api.layout_destroy(layout);
+    }
+    if (preference != nullptr) (void)api.preference_destroy(preference);
+  }
+  Descriptors(const Descriptors&) = delete;
+  Descriptors& operator=(const Descriptors&) = delete;
+
+  // Each does nothing once `status` is not OK.
+  void Make(const Formats& f) {
+    Check(api.desc_create(&desc, f.compute, f.scale), "an operation");
+    Check(api.preference_create(&preference), "a preference");
+  }
+  // A row-major matrix, whose columns are the column-major one's rows.
+  void Layout(cublasLtMatrixLayout_t* layout, cudaDataType_t type, const Extents& e) {
+    if (!status.ok()) return;
+    Check(api.layout_create(layout, type, static_cast<std::uint64_t>(e.cols),
+                            static_cast<std::uint64_t>(e.rows), e.ld),
+          "a layout");
+    if (e.batch == 1 || !status.ok()) return;
+    const auto count = static_cast<std::int32_t>(e.batch);
+    Check(api.layout_set(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
+          "batches");
+    Check(api.layout_set(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &e.batch_stride,
+                         sizeof e.batch_stride),
+          "the stride of batches");
+  }
+  template <class T>
+  void Set(cublasLtMatmulDescAttributes_t attribute, const T& value, std::string_view what) {
+    if (status.ok()) Check(api.desc_set(desc, attribute, &value, sizeof value), what);
+  }
+  template <class T>
+  void Prefer(cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
+    if (status.ok()) {
+      Check(api.preference_set(preference, attribute, &value, sizeof value), "a preference");
+    }
+  }
+  void Check(cublasStatus_t code, std::string_view what) {
+    if (status.ok()) status = StatusOf(code, what);
+  }
+
+  const Api& api;
+  absl::Status status;
+  cublasLtMatmulDesc_t desc = nullptr;
+  cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr, d = nullptr;  // the library's
+  cublasLtMatmulPreference_t preference = nullptr;
+};
+
+// alpha or beta in the scale type.
+struct Scalar {
+  Scalar(cudaDataType_t type, double value) {
+    if (type == CUDA_R_64F) {
+      bits.f64 = value;
+    } else if (type == CUDA_R_32I) {
+      bits.i32 = static_cast<std::int32_t>(value);
+    } else {
+      bits.f32 = static_cast<float>(value);
+    }
+  }
+  union {
+    double f64;
+    float f32;
+    std::int32_t i32;
+  } bits;
+};
+
+// An algorithm that the heuristic proposes, and what it says of it.
+struct Algorithm {
+  cublasLtMatmulAlgo_t algo = {};
+  std::int64_t workspace = 0;
+  std::string text;
+};
+
+template <class T>
+T ConfigOf(const Api& api, const cublasLtMatmulAlgo_t& algo,
+           cublasLtMatmulAlgoConfigAttributes_t attribute, T fallback) {
+  T value = fallback;
+  std::size_t written = 0;
+  const cublasStatus_t status = api.config_get(&algo, attribute, &value, sizeof value, &written);
+  return status == CUBLAS_STATUS_SUCCESS ? value : fallback;
+}
+
+std::string_view UnitOf(std::uint64_t flags) {
+  if ((flags & CUBLASLT_NUMERICAL_IMPL_FLAGS_HMMA) != 0) return ", hmma";
+  if ((flags & CUBLASLT_NUMERICAL_IMPL_FLAGS_IMMA) != 0) return ", imma";
+  if ((flags & CUBLASLT_NUMERICAL_IMPL_FLAGS_DMMA) != 0) return ", dmma";
+  if ((flags & CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA) != 0) return ", fma";
+  return "";
+}
+
+// The first algorithm that sums in the compute type from end to end.
+absl::StatusOr<Algorithm> Choose(const Descriptors& d, cublasLtHandle_t handle) {
+  std::array<cublasLtMatmulHeuristicResult_t, kAlgorithms> results = {};
+  int found = 0;
+  const cublasStatus_t status = d.api.heuristic(handle, d.desc, d.a, d.b, d.c, d.d, d.preference,
+                                                kAlgorithms, results.data(), &found);
+  if (status != CUBLAS_STATUS_SUCCESS) return StatusOf(status, "the heuristic");
+  for (int i = 0; i < found; ++i) {
+    const cublasLtMatmulHeuristicResult_t& r = results[static_cast<std::size_t>(i)];
+    if (r.state != CUBLAS_STATUS_SUCCESS) continue;
+    const auto split = ConfigOf<std::int32_t>(d.api, r.algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, 1);
+    const auto scheme = ConfigOf<std::uint32_t>(
+        d.api, r.algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, CUBLASLT_REDUCTION_SCHEME_NONE);
+    std::uint64_t flags = 0;
+    std::size_t written = 0;
+    if (d.api.capability_get(&r.algo, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &flags, sizeof flags,
+                             &written) != CUBLAS_STATUS_SUCCESS) {
+      flags = 0;
+    }
+    if ((flags & CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_16F) != 0) continue;
+    if (split > 1 && scheme != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) continue;
+    return Algorithm{
+        r.algo, static_cast<std::int64_t>(r.workspaceSize),
+        Cat("cublaslt ", d.api.version, " algo ",
+            ConfigOf<std::int32_t>(d.api, r.algo, CUBLASLT_ALGO_CONFIG_ID, -1), " tile id ",
+            ConfigOf<std::uint32_t>(d.api, r.algo, CUBLASLT_ALGO_CONFIG_TILE_ID, 0), " stages id ",
+            ConfigOf<std::uint32_t>(d.api, r.algo, CUBLASLT_ALGO_CONFIG_STAGES_ID, 0), " split-k ",
+            split, UnitOf(flags), ", workspace ", r.workspaceSize, " bytes")};
+  }
+  return absl::UnimplementedError(
+      Cat("cuBLASLt ", d.api.version, "'s heuristic has ", found,
+          " algorithms for this problem, none of which sums in the compute type throughout"));
+}
+
+class GemmKernel final : public Kernel {
+ public:
+  GemmKernel(const GemmProblem& p, const Formats& f, bool narrow, Device& device,
+             cublasLtHandle_t handle, std::unique_ptr<Descriptors> descriptors, Algorithm algorithm,
+             void* workspace)
+      : p_(p),
+        vector_alpha_(p.channel_scale && f.in != CUDA_R_8F_E4M3),
+        fp8_(f.in == CUDA_R_8F_E4M3),
+        narrow_(narrow),
+        device_(device),
+        handle_(handle),
+        d_(std::move(descriptors)),
+        algorithm_(std::move(algorithm)),
+        workspace_(workspace),
+        alpha_(f.scale, Factor(p, f)),
+        beta_(f.scale, p.beta) {}
+
+  // FP8's scales are the library's own, behind pointers.
+  static double Factor(const GemmProblem& p, const Formats& f) {
+    if (f.in == CUDA_R_8F_E4M3) return p.alpha;
+    if (f.scale == CUDA_R_64F) return p.alpha * p.scale_a * p.scale_b;
+    return static_cast<double>(static_cast<float>(p.alpha) * static_cast<float>(p.scale_a) *
+                               static_cast<float>(p.scale_b));
+  }
+
+  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
+    const absl::StatusOr<gpu::Stream> stream = gpu::StreamOf(device_);
+    if (!stream.ok()) return stream.status();
+    const auto data = [&](int operand) -> const void* {
+      return inputs[static_cast<std::size_t>(operand)].data;
+    };
+    if (p_.bias) d_->Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, data(p_.bias_operand()), "the bias");
+    if (p_.channel_scale && fp8_) {
+      d_->Set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, data(p_.channel_scale_operand()), "the scale");
+    }
+    if (!d_->status.ok()) return d_->status;
+    const void* alpha = vector_alpha_ ? data(p_.channel_scale_operand()) : &alpha_.bits;
+    const void* c = p_.beta != 0.0 ? data(2) : output.data;
+    return StatusOf(d_->api.matmul(handle_, d_->desc, alpha, data(1), d_->a, data(0), d_->b,
+                                   &beta_.bits, c, d_->c, output.data, d_->d, &algorithm_.algo,
+                                   workspace_, static_cast<std::size_t>(algorithm_.workspace),
+                                   static_cast<cudaStream_t>(*stream)),
+                    "the launch");
+  }
+
+  // FP8 on Hopper: the tensor cores add blocks of 32 products in 14 bits, truncating
+  // (DeepSeek-AI, DeepSeek-V3 Technical Report, 2024, section 3.3.2, measured it).
+  Accumulator accumulator() const override {
+    return narrow_ ? Accumulator{0x1p-13, 32} : Accumulator{};
+  }
+  std::string implementation() const override { return algorithm_.text; }
+
+ private:
+  const GemmProblem p_;
+  const bool vector_alpha_;
+  const bool fp8_;
+  const bool narrow_;
+  Device& device_;
+  const cublasLtHandle_t handle_;
+  const std::unique_ptr<Descriptors> d_;
+  const Algorithm algorithm_;
+  void* const workspace_;
+  const Scalar alpha_;
+  const Scalar beta_;
+};
+
+// FP8's scales of A and B in device memory: one number each, or, beside a scale a column of
+// B, one a row of A.
+absl::Status SetFp8Scales(const GemmProblem& p, Device& device, Descriptors& d) {
+  const std::int8_t accurate = 0;
+  d.Set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, accurate, "accurate accumulation");
+  if (!p.channel_scale && p.scale_a == 1.0 && p.scale_b == 1.0) return d.status;
+  constexpr std::size_t kApart = 64;  // [floats] between both scales
+  std::vector<float> scales;
+  const auto a = static_cast<float>(p.scale_a), b = static_cast<float>(p.scale_b);
+  if (p.channel_scale) {
+    scales.assign(static_cast<std::size_t>(p.m), a * b);
+  } else {
+    scales.assign(kApart + 1, a);
+    scales[kApart] = b;
+  }
+  const auto bytes = static_cast<std::int64_t>(scales.size() * sizeof(float));
+  const absl::StatusOr<Block> block = device.arena().Allocate(bytes, /*guarded=*/false);
+  if (!block.ok()) return block.status();
+  if (absl::Status s = device.FromHost(scales.data(), bytes, block->data); !s.ok()) return s;
+  const void* const rows = block->data;
+  d.Set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, rows, "A's scale");
+  if (p.channel_scale) {
+    const std::int32_t outer = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    d.Set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, outer, "a scale a column");
+    d.Set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, outer, "a scale a row");
+    d.Set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, kAligned, "a scale a column");
+  } else {
+    const void* const columns = static_cast<const float*>(block->data) + kApart;
+    d.Set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, columns, "B's scale");
+  }
+  return d.status;
+}
+
+std::uint32_t EpilogueOf(const GemmProblem& p) {
+  switch (p.activation_kind()) {
+    case Activation::kRelu:
+      return p.bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    case Activation::kGeluTanh:
+      return p.bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    default:
+      return p.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  }
+}
+
+// The row-major problem as the library's column-major one.
+void Describe(const GemmProblem& p, const Plan& plan, const Formats& f, Descriptors& d) {
+  d.Make(f);
+  const std::int32_t op_a = p.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const std::int32_t op_b = p.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+  d.Set(CUBLASLT_MATMUL_DESC_TRANSA, op_a, "op(A)");
+  d.Set(CUBLASLT_MATMUL_DESC_TRANSB, op_b, "op(B)");
+  d.Layout(&d.a, f.in, plan.inputs[1].extents);
+  d.Layout(&d.b, f.in, plan.inputs[0].extents);
+  d.Layout(&d.c, f.c, p.beta != 0.0 ? plan.inputs[2].extents : plan.output.extents);
+  d.Layout(&d.d, f.out, plan.output.extents);
+  if (const std::uint32_t epilogue = EpilogueOf(p); epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
+    d.Set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue, "the epilogue");
+    if (p.bias) d.Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, kAligned, "the bias");
+  }
+  if (p.channel_scale && f.in != CUDA_R_8F_E4M3) {
+    const std::int32_t mode = p.beta == 0.0 ? CUBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_ZERO
+                                            : CUBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_HOST;
+    d.Set(CUBLASLT_MATMUL_DESC_POINTER_MODE, mode, "a scale a column");
+  }
+}
+
+// "…: CUBLAS_STATUS_NOT_SUPPORTED", and what it may be that is missing.
+absl::Status Explained(const absl::Status& refused, const GemmProblem& p, DType in) {
+  if (!absl::IsUnimplemented(refused)) return refused;
+  std::string more;
+  if (in == DType::kI8) {
+    more =
+        "; its int8 kernels want gemm.trans_a false, gemm.trans_b true, and n, k and leading "
+        "dimensions in multiples of 4";
+  } else if (p.channel_scale) {
+    more = "; a scale a column (gemm.channel_scale) exists for few formats";
+  }
+  return absl::UnimplementedError(
+      Cat(refused.message(), " for ", Name(in), " gemm ", p.Describe(), more));
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, Device& device) {
+  const auto& p = std::get<GemmProblem>(c.problem);
+  const absl::StatusOr<const Api*>& api = cublaslt::Load();
+  if (!api.ok()) return api.status();
+  const absl::StatusOr<Formats> f = FormatsOf(c.dtype, plan.output.dtype);
+  if (!f.ok()) return f.status();
+  const int architecture = ArchitectureOf(device);
+  if (absl::Status s = CheckProblem(p, plan, architecture); !s.ok()) return s;
+  const absl::StatusOr<cublasLtHandle_t> handle = cublaslt::Handle();
+  if (!handle.ok()) return handle.status();
+
+  auto d = std::make_unique<Descriptors>(**api);
+  Describe(p, plan, *f, *d);
+  if (!d->status.ok()) return Explained(d->status, p, c.dtype);
+  if (c.dtype == DType::kE4M3FN) {
+    if (absl::Status s = SetFp8Scales(p, device, *d); !s.ok()) return Explained(s, p, c.dtype);
+  }
+  const auto most = static_cast<std::uint64_t>(std::clamp<std::int64_t>(
+      device.arena().available_bytes(1), 0, architecture >= 90 ? kWorkspaceHopper : kWorkspace));
+  d->Prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most);
+  // Parts of a split k in the output's format would round to it more than once.
+  const std::uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  d->Prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
+  if (!d->status.ok()) return d->status;
+
+  absl::StatusOr<Algorithm> algorithm = Choose(*d, *handle);
+  if (!algorithm.ok()) return Explained(algorithm.status(), p, c.dtype);
+  void* workspace = nullptr;
+  if (algorithm->workspace > 0) {
+    const absl::StatusOr<Block> block =
+        device.arena().Allocate(algorithm->workspace, /*guarded=*/true);
+    if (!block.ok()) return block.status();
+    workspace = block->data;
+  }
+  const bool narrow = c.dtype == DType::kE4M3FN && architecture == 90;
+  return std::make_unique<GemmKernel>(p, *f, narrow, device, *handle, std::move(d),
+                                      *std::move(algorithm), workspace);
+}
+
+}  // namespace
+
+KernelEntry CublasltGemm(std::string_view backend) {
+  const absl::StatusOr<const Api*>& api = cublaslt::Load();
+  return KernelEntry{.op = "gemm",
+                     .provider = "cublaslt",
+                     .backend = backend,
+                     .dtypes = {DType::kF64, DType::kF32, DType::kTF32, DType::kF16, DType::kBF16,
+                                DType::kE4M3FN, DType::kI8},
+                     .make = &Make,
+                     .version = api.ok() ? (*api)->version : "",
+                     .unavailable_reason = api.ok() ? "" : std::string(api.status().message())};
+}
+
+}  // namespace assay
