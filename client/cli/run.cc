@@ -44,6 +44,7 @@ struct RunOptions {
   bool resume = false;
   std::string compare;
   std::string threshold;
+  std::string profile;
 };
 
 // A flag may be said bare (--causal), with a word (--causal false), or swept.
@@ -84,6 +85,8 @@ void AddOptions(CLI::App& run, const std::shared_ptr<RunOptions>& options) {
   text("--compare", options->compare, "BASELINE",
        "hold each time against a stored baseline, jobs/4f2k, or a file; a slower case fails");
   text("--threshold", options->threshold, "SHARE", "with --compare: the change that counts (5%)");
+  text("--profile", options->profile, "TOOL",
+       "what a profiler counts beside each time: perf (cpu), ncu (cuda) or rocprof (hip)");
   for (const std::string& op : OperatorNames()) {
     CLI::App* sub = run.add_subcommand(op, "one or many " + op + " cases");
     options->operators[op] = sub;
@@ -141,6 +144,7 @@ void FillJob(const RunOptions& options, v1::JobSpec& spec, Problems& problems) {
   spec.set_device(options.device);
   spec.set_priority(options.priority);
   spec.set_resume(options.resume);
+  spec.set_profiler(options.profile);
   spec.set_mode(options.default_mode);
   if (options.bench) spec.set_mode(v1::MODE_BENCHMARK);
   if (!options.mode.empty()) {

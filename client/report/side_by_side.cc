@@ -24,6 +24,7 @@ struct Cell {
   std::string time, rate, best, change;
   std::string instead;              // of all of them: "FAILED bound", "unsupported"
   std::optional<double> seconds{};  // that may be ranked
+  std::string profile{};            // on a line of its own
 };
 
 // A case, whoever's kernel runs it.
@@ -60,6 +61,7 @@ Cell CellOf(const v1::CaseResult& result) {
     cell.rate = row.rate;
     cell.change = row.change;
     cell.seconds = bench.median_seconds();
+    cell.profile = ProfileText(bench);
     if (bench.noisy()) absl::StrAppend(&cell.time, "~");
     return cell;
   }
@@ -206,6 +208,11 @@ bool WriteWide(const Table& table, const std::vector<Column>& columns, std::size
                       Text(cell == line.cells.end() ? nullptr : &cell->second, columns, groups[i]));
     }
     Put(text, out);
+    for (const std::string& provider : table.providers) {
+      const auto cell = line.cells.find(provider);
+      if (cell == line.cells.end() || cell->second.profile.empty()) continue;
+      Put("    " + provider + ": " + cell->second.profile, out);
+    }
   }
   return true;
 }
@@ -225,6 +232,7 @@ void WriteTall(const Table& table, const std::vector<Column>& columns, std::ostr
       const auto cell = line.cells.find(provider);
       if (cell == line.cells.end()) continue;
       Put("    " + PadRight(provider, width) + "  " + Text(&cell->second, columns, group), out);
+      if (!cell->second.profile.empty()) Put("      " + cell->second.profile, out);
     }
   }
 }

@@ -43,6 +43,7 @@ struct ActiveJob {
                                    absl::Nanoseconds(job.spec().budget().nanos()))
                    : std::nullopt),
         has_baseline(!job.spec().baseline().empty() || job.spec().has_inline_baseline()),
+        profiler(job.spec().profiler()),
         hub(std::make_shared<WatchHub>(job.last_sequence())),
         status(std::move(job)) {
     // Only what the end of the job needs: the spec may be large and is in the store.
@@ -58,6 +59,7 @@ struct ActiveJob {
   const bool suite_of_daemon;                  // not one that the client wrote
   const std::optional<absl::Duration> budget;  // on each device
   const bool has_baseline;                     // that its times are held against
+  const std::string profiler;                  // that runs its timed cases once more; or none
   absl::Time deadline = absl::InfiniteFuture();
   CancelToken cancel;  // set with `early`; ends the cases that run
   const std::shared_ptr<WatchHub> hub;

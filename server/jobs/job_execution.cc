@@ -13,6 +13,7 @@
 #include "server/jobs/job_plan.h"
 #include "server/jobs/job_verdict.h"
 #include "server/jobs/manager.h"
+#include "server/jobs/profiling.h"
 #include "server/jobs/qualification.h"
 #include "server/jobs/selftest.h"
 
@@ -146,8 +147,7 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
       *progress.mutable_create_time() = TimestampNow();
       progress.mutable_progress()->set_index(index);
       progress.mutable_progress()->set_name(spec.name());
-      const bool timed = spec.mode() == v1::MODE_BENCHMARK || spec.mode() == v1::MODE_BOTH;
-      if (timed && runner.FirstTimed()) {
+      if (IsTimed(spec) && runner.FirstTimed()) {
         progress.mutable_progress()->set_phase(Cat("measuring the ceilings of ", plan.device));
       }
       {
@@ -162,6 +162,8 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
       // daemon's end is the job's to know, so the rest's result serves it, too.
       if (result.verdict() == v1::VERDICT_SKIPPED && job->cancel.cancelled()) return n;
       result.set_index(index);
+      AddProfile(job->profiler, *part.device, spec, ToDuration(spec.deadline()), job->cancel,
+                 result);
       if (spec.fill()) result.mutable_spec()->set_fill(true);  // a worker knows of no budget
       if (job->budget) budget.Took(spec, absl::ToDoubleSeconds(absl::Now() - start));
       if (baseline != nullptr) baseline->HoldAgainst(result);

@@ -19,6 +19,7 @@
 #include "server/base/wire.h"
 #include "server/jobs/baselines.h"
 #include "server/jobs/job_events.h"
+#include "server/jobs/profiling.h"
 #include "server/jobs/request_errors.h"
 #include "server/jobs/selftest.h"
 
@@ -131,9 +132,7 @@ void CheckJob(const v1::JobSpec& spec, const std::vector<std::string>& providers
   }
   CheckRange("spec.priority", spec.priority(), -100, 100, errors);
   Baselines::CheckSpec(spec, options.max_cases, errors);
-  if (!spec.profiler().empty()) {
-    errors.push_back({"spec.profiler", "no profiler is built into this daemon"});
-  }
+  CheckProfiler(spec, errors);
   CheckPositive("spec.budget", spec.has_budget(), spec.budget(), errors);
   CheckPositive("spec.deadline", spec.has_deadline(), spec.deadline(), errors);
   CheckPositive("spec.case_deadline", spec.has_case_deadline(), spec.case_deadline(), errors);
@@ -354,7 +353,7 @@ absl::StatusOr<Suite> ReadSuite(const v1::JobSpec& spec, std::string_view backen
 bool AnyTimed(const JobPlan& plan) {
   for (const DevicePlan& part : plan.devices) {
     for (const v1::CaseSpec& c : part.cases) {
-      if (c.mode() == v1::MODE_BENCHMARK || c.mode() == v1::MODE_BOTH) return true;
+      if (IsTimed(c)) return true;
     }
   }
   return false;
@@ -453,6 +452,8 @@ absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DeviceSet& device
   // What is wrong with the request itself comes first, whatever this node has.
   if (!errors.empty()) return BadRequestError(errors);
   if (!targets.ok()) return targets.status();
+  for (const Target& target : *targets) CheckProfilerOn(spec, target.device, errors);
+  if (!errors.empty()) return BadRequestError(errors);
 
   JobPlan plan;
   absl::Status too_large;
@@ -540,6 +541,10 @@ absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DeviceSet& device
   if (HasBaseline(spec) && errors.empty() && !AnyTimed(plan)) {
     errors.push_back({spec.has_inline_baseline() ? "spec.inline_baseline" : "spec.baseline",
                       "holds times against it, and no case is timed: set the mode to benchmark"});
+  }
+  if (!spec.profiler().empty() && errors.empty() && !AnyTimed(plan)) {
+    errors.push_back({"spec.profiler",
+                      "counts beside times, and no case is timed: set the mode to benchmark"});
   }
   if (!errors.empty()) return BadRequestError(errors);
   if (!too_large.ok()) return too_large;

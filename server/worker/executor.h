@@ -16,6 +16,8 @@
 #include "assay/v1/compare.pb.h"
 #include "assay/v1/device.pb.h"
 #include "server/worker/piece_source.h"
+#include "server/worker/profiler.h"
+#include "server/worker/profiler_output.h"
 
 namespace assay {
 
@@ -56,6 +58,14 @@ class CaseExecutor {
                                                  PieceSource& /*pieces*/, absl::Duration /*limit*/,
                                                  const CancelToken& /*cancel*/) {
     return absl::UnimplementedError("this device compares no tensors");
+  }
+
+  // Runs the case once more under a profiler while it holds the device, whose arena is
+  // given back first. Blocks; as Compare it takes its turn, and `limit` and `cancel` mean
+  // the same. What was not possible is in the note: never an error, never a verdict.
+  virtual Profile ProfileCase(Profiler /*profiler*/, const v1::CaseSpec& /*spec*/,
+                              absl::Duration /*limit*/, const CancelToken& /*cancel*/) {
+    return {.counters = {}, .note = "this device is not profiled"};
   }
 
   // Snapshot for ListDevices; any thread.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -22,6 +23,7 @@
 #include "server/base/wire.h"
 #include "server/worker/output_pump.h"
 #include "server/worker/process.h"
+#include "server/worker/profile_run.h"
 #include "server/worker/turn_lock.h"
 #include "server/worker/worker_link.h"
 
@@ -102,6 +104,25 @@ class Supervisor final : public CaseExecutor {
     }
     if (result.ok()) Stamp(start, *result);
     return result;
+  }
+
+  Profile ProfileCase(Profiler profiler, const v1::CaseSpec& spec, absl::Duration limit,
+                      const CancelToken& cancel) override {
+    if (!run_mutex_.LockUnless(&cancel)) {
+      return {.counters = {}, .note = Cat(Name(profiler), ": cancelled")};
+    }
+    const std::unique_lock run(run_mutex_, std::adopt_lock);
+    const Busy busy(*this);
+    ReleaseArena().IgnoreError();  // a worker that fails at it has been replaced
+    const char* path = std::getenv("PATH");
+    return RunUnderProfiler({.profiler = profiler,
+                             .path = path == nullptr ? "" : path,
+                             .worker_path = options_.worker_path,
+                             .worker_args = options_.worker_args,
+                             .environment = options_.environment,
+                             .spec = spec,
+                             .limit = limit,
+                             .cancel = &cancel});
   }
 
   v1::Device Describe() override {

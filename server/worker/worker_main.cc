@@ -1,7 +1,7 @@
 // assay-worker: owns one device, runs the cases its daemon sends, and may be killed
 // at any time. Started by assayd; by hand only as
 //
-//   assay-worker --once CASE.json      one case in the foreground, for a debugger
+//   assay-worker --once CASE.json      one case in the foreground, for a debugger; - is stdin
 //   assay-worker --probe               what the device is, as a serialised message
 //   assay-worker --list BACKEND        how many devices it has, or why none, likewise
 #include <fcntl.h>
@@ -12,17 +12,14 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <new>
-#include <sstream>
 #include <string>
 #include <string_view>
 
 #include "absl/strings/numbers.h"
 #include "assay/worker/v1/worker.pb.h"
-#include "google/protobuf/util/json_util.h"
 #include "kernels/backends/backend.h"
 #include "kernels/bench/ceilings.h"
 #include "kernels/providers/provider.h"
@@ -30,6 +27,8 @@
 #include "server/base/wire.h"
 #include "server/worker/conditions_probe.h"
 #include "server/worker/kept_ceilings.h"
+#include "server/worker/memory_limit.h"
+#include "server/worker/once.h"
 #include "server/worker/phase_page.h"
 #include "server/worker/worker_service.h"
 
@@ -45,6 +44,7 @@ struct Options {
   bool probe = false;
   std::string list;
   std::string once;
+  std::string perf_control;
 };
 
 constexpr int kExitUsage = 2;
@@ -72,32 +72,30 @@ bool TieToParent(int parent_pid) {
   return getppid() == parent_pid;  // else it died before prctl
 }
 
-int RunOnce(const std::string& path, Device& device, const Registry& registry, Ceilings* ceilings,
+MemoryLimit MakeMemoryLimit(const Options& options, const Device& device) {
+  return MemoryLimit(options.memory_cap, MemoryLimit::KernelAllowance(
+                                             device.info().memory_bytes,
+                                             device.info().compute_units));
+}
+
+// Whatever the verdict, a case that ran is 0: it is in what is printed.
+int RunOnce(const Options& options, Device& device, const Registry& registry, Ceilings* ceilings,
             ConditionsProbe* conditions) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file) {
-    std::cerr << "assay-worker: cannot read " << path << "\n";
+  const absl::StatusOr<v1::CaseSpec> spec = ReadCaseFile(options.once);
+  if (!spec.ok()) {
+    std::cerr << "assay-worker: " << spec.status().message() << "\n";
     return kExitUsage;
   }
-  v1::CaseSpec spec;
-  if (const auto status = google::protobuf::util::JsonStringToMessage(text.str(), &spec);
-      !status.ok()) {
-    std::cerr << "assay-worker: " << path << ": " << status.ToString() << "\n";
-    return kExitUsage;
-  }
-  if (!spec.has_seed()) spec.set_seed(1);
-  MemoryLimit unlimited;
-  const v1::CaseResult result =
-      RunCaseSpec(spec, device, registry, ceilings, nullptr, &unlimited, conditions);
-  google::protobuf::util::JsonPrintOptions print;
-  print.add_whitespace = true;
-  print.preserve_proto_field_names = true;
-  std::string json;
-  if (!google::protobuf::util::MessageToJsonString(result, &json, print).ok()) return 1;
-  std::cout << json << std::endl;
-  return result.verdict() == v1::VERDICT_PASSED ? 0 : 1;
+  if (options.parent_pid != 0) EndWith(options.parent_pid);
+  std::unique_ptr<PhaseObserver> watcher;
+  if (!options.perf_control.empty()) watcher = MakePerfControl(options.perf_control);
+  MemoryLimit limit = MakeMemoryLimit(options, device);
+  const v1::CaseResult result = RunCaseSpec(*spec, device, registry, ceilings, nullptr, &limit,
+                                            conditions, watcher.get());
+  const absl::StatusOr<std::string> text = ResultText(result);
+  if (!text.ok()) return 1;
+  std::cout << *text << std::flush;
+  return 0;
 }
 
 int ListDevices(std::string_view name) {
@@ -147,13 +145,18 @@ int Main(int argc, char** argv) {
   app.add_flag("--probe", options.probe, "print what the device is, serialised, and end");
   app.add_option("--list", options.list, "print the devices of this backend, serialised, and end");
   app.add_option("--once", options.once,
-                 "run the case of this file (a CaseSpec as JSON), print its result, and end");
+                 "run the case of this file (a CaseSpec as JSON; - is standard input), print its "
+                 "result, and end with 0 whatever the verdict");
+  app.add_option("--perf-control", options.perf_control,
+                 "with --once: CONTROL,ANSWER as given to perf stat --control=fifo:, to count "
+                 "only while the kernel under test runs");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : kExitUsage;
   }
-  if (options.parent_pid != 0 && !TieToParent(options.parent_pid)) return 1;
+  // With --once a profiler may stand between.
+  if (options.parent_pid != 0 && !TieToParent(options.parent_pid) && options.once.empty()) return 1;
   if (!options.list.empty()) return ListDevices(options.list);
 
   const absl::StatusOr<OpenDevice> open = Open(options);
@@ -173,7 +176,7 @@ int Main(int argc, char** argv) {
                    CeilingsKey(device->info(), ASSAY_VERSION, BootId()));
   const std::unique_ptr<ConditionsProbe> conditions = MakeConditionsProbe(device->info().backend);
   if (!options.once.empty()) {
-    return RunOnce(options.once, *device, registry, ceilings.get(), conditions.get());
+    return RunOnce(options, *device, registry, ceilings.get(), conditions.get());
   }
 
   g_page = MapPhasePage(kWorkerPageFd);
@@ -182,8 +185,7 @@ int Main(int argc, char** argv) {
     return kExitUsage;
   }
   std::set_new_handler(SayOutOfMemory);
-  MemoryLimit limit(options.memory_cap, MemoryLimit::KernelAllowance(device->info().memory_bytes,
-                                                                     device->info().compute_units));
+  MemoryLimit limit = MakeMemoryLimit(options, *device);
   // What a kernel under test closes or writes to must not be the daemon's socket.
   fcntl(kWorkerSocketFd, F_SETFD, FD_CLOEXEC);
   fcntl(kWorkerPageFd, F_SETFD, FD_CLOEXEC);

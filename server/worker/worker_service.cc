@@ -50,7 +50,8 @@ class WorkQueue {
 
 class PageObserver final : public PhaseObserver {
  public:
-  PageObserver(PhasePage* page, MemoryLimit* limit) : page_(page), limit_(limit) {}
+  PageObserver(PhasePage* page, MemoryLimit* limit, PhaseObserver* watcher = nullptr)
+      : page_(page), limit_(limit), watcher_(watcher) {}
   ~PageObserver() override { limit_->LeaveKernel(); }
   void Enter(Phase phase) override {
     if (page_ != nullptr) page_->Enter(phase);
@@ -59,11 +60,13 @@ class PageObserver final : public PhaseObserver {
     } else {
       limit_->LeaveKernel();
     }
+    if (watcher_ != nullptr) watcher_->Enter(phase);
   }
 
  private:
   PhasePage* page_;
   MemoryLimit* limit_;
+  PhaseObserver* watcher_;
 };
 
 class Service final : public worker::v1::WorkerService::CallbackService {
@@ -202,14 +205,14 @@ worker::v1::DescribeResponse DescribeDevice(Device& device, const Registry& regi
 
 v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Registry& registry,
                            Ceilings* ceilings, PhasePage* page, MemoryLimit* limit,
-                           ConditionsProbe* conditions) {
+                           ConditionsProbe* conditions, PhaseObserver* watcher) {
   std::vector<FieldError> errors;
   const Case c = FromProto(spec, errors);
   if (!errors.empty()) {
     return ResultWithoutRun(spec, device.info().id, v1::VERDICT_ERROR, "fault",
                             Cat("not a valid case: ", errors[0].field, " ", errors[0].message));
   }
-  PageObserver observer(page, limit);
+  PageObserver observer(page, limit, watcher);
   CaseRunner runner(device, registry, ceilings, conditions);
   return ToResult(c, runner.Run(c, observer), device.info().id);
 }

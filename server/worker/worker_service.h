@@ -14,6 +14,7 @@
 #include "kernels/bench/conditions.h"
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
+#include "kernels/validate/runner.h"
 #include "server/worker/memory_limit.h"
 #include "server/worker/phase_page.h"
 
@@ -24,10 +25,11 @@ worker::v1::DescribeResponse DescribeDevice(Device& device, const Registry& regi
 
 // A case from its spec to its result, on the calling thread. A spec that cannot be
 // run (the daemon checks them, so it is a mistake of ours) gives ERROR. `page` may be null,
-// and so may `conditions`.
+// and so may `conditions`, and `watcher`, who is told of the phases, too.
 v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Registry& registry,
                            Ceilings* ceilings, PhasePage* page, MemoryLimit* limit,
-                           ConditionsProbe* conditions = nullptr);
+                           ConditionsProbe* conditions = nullptr,
+                           PhaseObserver* watcher = nullptr);
 
 // The device's ceilings, measured where they are not known, with what a data sheet says
 // beside them. Gives the arena back where it was not held before.

@@ -1,0 +1,126 @@
+#include "server/worker/once.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <string_view>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "google/protobuf/util/json_util.h"
+#include "kernels/numerics/cat.h"
+
+namespace assay {
+namespace {
+
+constexpr int kAnswerMilliseconds = 1000;
+
+class PerfControl final : public PhaseObserver {
+ public:
+  PerfControl(int control, int answer) : control_(control), answer_(answer) {}
+  ~PerfControl() override {
+    Enter(Phase::kIdle);
+    for (const int fd : {control_, answer_}) {
+      if (fd >= 0) close(fd);
+    }
+  }
+
+  void Enter(Phase phase) override {
+    const bool count = phase == Phase::kKernel;
+    if (count == counting_ || control_ < 0 || answer_ < 0) return;
+    counting_ = count;
+    const std::string_view command = count ? "enable\n" : "disable\n";
+    if (write(control_, command.data(), command.size()) < 0) return;
+    // Without its answer it might count too late.
+    pollfd ready{answer_, POLLIN, 0};
+    std::array<char, 64> ignored;
+    if (poll(&ready, 1, kAnswerMilliseconds) > 0) {
+      [[maybe_unused]] const ssize_t n = read(answer_, ignored.data(), ignored.size());
+    }
+  }
+
+ private:
+  const int control_;
+  const int answer_;
+  bool counting_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<v1::CaseSpec> ReadCaseFile(const std::string& path) {
+  const bool standard_input = path == "-";
+  const std::string name = standard_input ? "standard input" : path;
+  std::stringstream text;
+  if (standard_input) {
+    text << std::cin.rdbuf();
+  } else {
+    std::ifstream file(path);
+    if (!file) return absl::NotFoundError(Cat("cannot read ", name));
+    text << file.rdbuf();
+    if (file.bad()) return absl::NotFoundError(Cat("cannot read ", name));
+  }
+  v1::CaseSpec spec;
+  if (const auto status = google::protobuf::util::JsonStringToMessage(text.str(), &spec);
+      !status.ok()) {
+    return absl::InvalidArgumentError(
+        Cat(name, " holds no case (a CaseSpec as JSON): ",
+            std::string(status.message().data(), status.message().size())));
+  }
+  if (spec.problem_case() == v1::CaseSpec::PROBLEM_NOT_SET) {
+    return absl::InvalidArgumentError(
+        Cat(name, " holds no case: it names no operator, as in {\"gemm\": {\"m\": 64, …}, …}"));
+  }
+  if (!spec.has_seed()) spec.set_seed(1);
+  if (spec.provider().empty()) spec.set_provider("builtin");
+  if (spec.mode() == v1::MODE_UNSPECIFIED) spec.set_mode(v1::MODE_VALIDATE);
+  if (spec.criterion() == v1::CRITERION_UNSPECIFIED) spec.set_criterion(v1::CRITERION_BOUND);
+  if (spec.repeats() == 0) spec.set_repeats(1);
+  return spec;
+}
+
+absl::StatusOr<std::string> ResultText(const v1::CaseResult& result) {
+  google::protobuf::util::JsonPrintOptions print;
+  print.add_whitespace = true;
+  print.preserve_proto_field_names = true;
+  std::string json;
+  if (const auto status = google::protobuf::util::MessageToJsonString(result, &json, print);
+      !status.ok()) {
+    return absl::InternalError(std::string(status.message().data(), status.message().size()));
+  }
+  if (!json.ends_with('\n')) json += '\n';
+  return json;
+}
+
+std::unique_ptr<PhaseObserver> MakePerfControl(const std::string& control) {
+  const std::size_t comma = control.find(',');
+  if (comma == std::string::npos) return std::make_unique<PerfControl>(-1, -1);
+  // Nobody may be at the other ends, and perf may go: neither may stop the case.
+  signal(SIGPIPE, SIG_IGN);
+  const std::string to = control.substr(0, comma), from = control.substr(comma + 1);
+  return std::make_unique<PerfControl>(open(to.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC),
+                                       open(from.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+}
+
+void EndWith(int pid) {
+  const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (fd < 0) {
+    if (errno == ESRCH) kill(0, SIGKILL);  // it has ended
+    return;
+  }
+  std::thread([fd] {
+    pollfd ended{fd, POLLIN, 0};
+    while (poll(&ended, 1, -1) < 0 && errno == EINTR) {
+    }
+    kill(0, SIGKILL);
+  }).detach();
+}
+
+}  // namespace assay

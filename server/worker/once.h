@@ -1,0 +1,33 @@
+// One case in the foreground, without a daemon: for a debugger, a profiler, a sanitizer.
+#ifndef ASSAY_SERVER_WORKER_ONCE_H_
+#define ASSAY_SERVER_WORKER_ONCE_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "assay/v1/case.pb.h"
+#include "kernels/validate/runner.h"
+
+namespace assay {
+
+// The case of a file, a CaseSpec as protobuf's JSON; "-" is standard input. What it does
+// not say is as in a job: seed 1, the built-in kernel, validated, judged by the bound.
+// NOT_FOUND: it cannot be read; INVALID_ARGUMENT: it is no such case. Both name the file.
+absl::StatusOr<v1::CaseSpec> ReadCaseFile(const std::string& path);
+
+// The result as protobuf's JSON, names as in the .proto, with a newline.
+absl::StatusOr<std::string> ResultText(const v1::CaseResult& result);
+
+// Lets perf count while the kernel under test runs, and at no other time. `control` is
+// CONTROL,ANSWER, the two pipes of `perf stat --control=fifo:CONTROL,ANSWER`. Where they
+// are not served nothing is counted, and the case runs as ever.
+std::unique_ptr<PhaseObserver> MakePerfControl(const std::string& control);
+
+// Ends this process group once the process `pid` has ended: a profiler stands between a
+// worker and its daemon, so that the worker is no child of it.
+void EndWith(int pid);
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_WORKER_ONCE_H_
