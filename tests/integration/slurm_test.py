@@ -249,6 +249,14 @@ HealthCheckNodeState=ANY
             done = self.verdict("n1", document("QUALIFIED", "A000"))
             self.assertIn("a person's to take back", done.err)
             self.assertEqual(list(self.drained()), ["n1"])
+        with self.subTest("what a person drained stays drained, with his reason"):
+            self.free()
+            self.slurm("scontrol", "update", "NodeName=n2", "State=DRAIN", "Reason=assay of the new fan")
+            done = self.verdict("n2", document("QUALIFIED", "A000"))
+            self.assertEqual(done.code, 0, done)
+            self.assertIn("stays drained, not by Assay", done.err)
+            self.assertEqual(self.verdict("n2", document("FAILED", "A101")).code, 0)
+            self.assertEqual(self.drained(), {"n2": "assay of the new fan"})
         with self.subTest("a node that Slurm does not know"):
             done = self.verdict("n9", document("FAILED", "A101"))
             self.assertEqual(done.code, 1, done)
