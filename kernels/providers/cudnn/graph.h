@@ -1,0 +1,99 @@
+// A graph of cuDNN's with one operation, from its descriptors to a plan that runs.
+//
+// Errors are kept: after the first, nothing more is done, and status() is it. One thread.
+#ifndef ASSAY_KERNELS_PROVIDERS_CUDNN_GRAPH_H_
+#define ASSAY_KERNELS_PROVIDERS_CUDNN_GRAPH_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/providers/cudnn/api.h"
+#include "kernels/runtime/device.h"
+
+namespace assay::cudnn {
+
+// One object of the backend API, set attribute by attribute, then finalized.
+class Descriptor {
+ public:
+  explicit Descriptor(cudnnBackendDescriptorType_t type);
+  ~Descriptor();
+  Descriptor(Descriptor&& other) noexcept;
+  Descriptor& operator=(Descriptor&&) = delete;
+
+  Descriptor& Set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                  std::int64_t count, const void* values);
+  template <class T>
+  Descriptor& Set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                  const T& value) {
+    return Set(name, type, 1, &value);
+  }
+  Descriptor& Set(cudnnBackendAttributeName_t name, const std::vector<std::int64_t>& values) {
+    return Set(name, CUDNN_TYPE_INT64, static_cast<std::int64_t>(values.size()), values.data());
+  }
+  Descriptor& Set(cudnnBackendAttributeName_t name, const Descriptor& other) {
+    return Set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &other.descriptor_);
+  }
+  Descriptor& Finalize();
+
+  // Elements that the attribute holds of `type`, at most `most`.
+  std::int64_t Get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                   std::int64_t most, void* values);
+
+  cudnnBackendDescriptor_t get() const { return descriptor_; }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  cudnnBackendDescriptor_t descriptor_ = nullptr;
+  absl::Status status_;
+};
+
+// A tensor of device memory; a scalar of host memory, [1, 1, 1, 1], where `by_value`.
+// Strides in elements.
+Descriptor Tensor(std::int64_t uid, cudnnDataType_t type, const std::vector<std::int64_t>& dims,
+                  const std::vector<std::int64_t>& strides, bool by_value = false);
+inline Descriptor HostScalar(std::int64_t uid) {
+  return Tensor(uid, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}, /*by_value=*/true);
+}
+
+// What may be behind an engine's result.
+struct EngineRules {
+  bool tensor_cores = true;  // for fp32 they would round the inputs to tf32
+};
+
+// An operation with the engine chosen for it, and its workspace.
+class ExecutionPlan {
+ public:
+  // Asks the heuristic for `operation`, and takes the first engine within the rules of
+  // cudnn.h whose plan is made. UNIMPLEMENTED with the reason where there is none.
+  static absl::StatusOr<ExecutionPlan> Make(const Descriptor& operation, const EngineRules& rules,
+                                            Device& device);
+
+  // Enqueues one launch on the device's stream; a pointer a uid, of host memory for scalars.
+  // The same uids at every call.
+  absl::Status Run(std::span<const std::int64_t> uids, std::span<void* const> pointers);
+
+  // "cudnn 9.19.0 engine 38, tensor cores, workspace 0 bytes, deterministic"
+  const std::string& text() const { return text_; }
+
+ private:
+  ExecutionPlan(Device& device, cudnnHandle_t handle, Descriptor graph, Descriptor plan)
+      : device_(&device), handle_(handle), graph_(std::move(graph)), plan_(std::move(plan)) {}
+
+  Device* device_;
+  cudnnHandle_t handle_;
+  Descriptor graph_;
+  Descriptor plan_;
+  void* workspace_ = nullptr;
+  std::string text_;
+  std::vector<void*> packed_;         // the pointers of pack_
+  std::unique_ptr<Descriptor> pack_;  // of the last launch
+};
+
+}  // namespace assay::cudnn
+
+#endif  // ASSAY_KERNELS_PROVIDERS_CUDNN_GRAPH_H_
