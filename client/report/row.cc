@@ -1,14 +1,13 @@
 #include "client/report/row.h"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/lib/words.h"
 #include "client/report/comparison.h"
+#include "client/report/profile.h"
 #include "client/report/reading.h"
 #include "client/report/units.h"
 
@@ -191,20 +190,6 @@ std::vector<Detail> DetailsOf(const v1::CaseResult& result) {
   const bool repeatable = failed || result.verdict() == v1::VERDICT_ERROR;
   if (repeatable && !result.repro().empty()) details.push_back({"repro", result.repro()});
   return details;
-}
-
-std::string ProfileText(const v1::BenchStats& bench) {
-  const std::map<std::string, double> counters(bench.profile().begin(), bench.profile().end());
-  std::string text;
-  for (const auto& [name, value] : counters) {
-    const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
-    absl::StrAppend(&text, text.empty() ? "" : ", ", name, " ",
-                    whole ? CountText(static_cast<std::int64_t>(value)) : ValueText(value));
-  }
-  if (!bench.profile_note().empty()) {
-    absl::StrAppend(&text, text.empty() ? "" : "; ", bench.profile_note());
-  }
-  return text;
 }
 
 bool WorseThan(const v1::CaseResult& a, const v1::CaseResult& b) {

@@ -37,10 +37,6 @@ std::vector<Detail> DetailsOf(const v1::CaseResult& result);
 // element is left to a line of its own where the result has one.
 std::vector<Detail> FindingsOf(const v1::CaseResult& result);
 
-// What a profiler counted and what it could not: "cache-misses 81,234, cycles 1.2034e+07;
-// counter instructions not supported". Empty where none was asked for.
-std::string ProfileText(const v1::BenchStats& bench);
-
 // Order in which results deserve attention: FAILED first, PASSED late, skipped
 // last; among equals the larger error/bound first, then the order of the job.
 bool WorseThan(const v1::CaseResult& a, const v1::CaseResult& b);

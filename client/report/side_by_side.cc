@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/lib/words.h"
+#include "client/report/profile.h"
 #include "client/report/row.h"
 #include "client/report/units.h"
 

@@ -35,8 +35,9 @@ class PerfControl final : public PhaseObserver {
 
   void Enter(Phase phase) override {
     const bool count = phase == Phase::kKernel;
-    if (count == counting_ || control_ < 0 || answer_ < 0) return;
+    if (count == counting_ || done_ || control_ < 0 || answer_ < 0) return;
     counting_ = count;
+    done_ = !count;
     const std::string_view command = count ? "enable\n" : "disable\n";
     if (write(control_, command.data(), command.size()) < 0) return;
     // Without its answer it might count too late.
@@ -51,6 +52,7 @@ class PerfControl final : public PhaseObserver {
   const int control_;
   const int answer_;
   bool counting_ = false;
+  bool done_ = false;
 };
 
 }  // namespace

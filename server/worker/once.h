@@ -19,7 +19,8 @@ absl::StatusOr<v1::CaseSpec> ReadCaseFile(const std::string& path);
 // The result as protobuf's JSON, names as in the .proto, with a newline.
 absl::StatusOr<std::string> ResultText(const v1::CaseResult& result);
 
-// Lets perf count while the kernel under test runs, and at no other time. `control` is
+// Lets perf count while the kernel under test runs for the first time, and at no other: short
+// cases launch it again, and a count means something of a known number of launches. `control` is
 // CONTROL,ANSWER, the two pipes of `perf stat --control=fifo:CONTROL,ANSWER`. Where they
 // are not served nothing is counted, and the case runs as ever.
 std::unique_ptr<PhaseObserver> MakePerfControl(const std::string& control);

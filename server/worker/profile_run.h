@@ -1,9 +1,9 @@
 // One case, run once more as a child process under a profiler.
 //
-// The case is run by a worker in the foreground, for its kernel alone: one launch that is
-// verified as ever, without probes. perf counts while the kernel runs and at no other time
-// (the worker tells it when); the profilers of GPUs see every kernel, of which the one
-// under test is told of. Everything the profiler writes is in a folder that is gone
+// The case is run by a worker in the foreground, for its kernel alone: validated, untimed,
+// without probes. perf counts the first launch of the kernel and nothing else (the worker
+// tells it when); the profilers of GPUs see every kernel, of which the one under test is
+// told of. Everything the profiler writes is in a folder that is gone
 // afterwards; it is killed with all it started at its deadline or when cancelled.
 #ifndef ASSAY_SERVER_WORKER_PROFILE_RUN_H_
 #define ASSAY_SERVER_WORKER_PROFILE_RUN_H_

@@ -73,9 +73,8 @@ bool TieToParent(int parent_pid) {
 }
 
 MemoryLimit MakeMemoryLimit(const Options& options, const Device& device) {
-  return MemoryLimit(options.memory_cap, MemoryLimit::KernelAllowance(
-                                             device.info().memory_bytes,
-                                             device.info().compute_units));
+  return MemoryLimit(options.memory_cap, MemoryLimit::KernelAllowance(device.info().memory_bytes,
+                                                                      device.info().compute_units));
 }
 
 // Whatever the verdict, a case that ran is 0: it is in what is printed.
@@ -90,8 +89,8 @@ int RunOnce(const Options& options, Device& device, const Registry& registry, Ce
   std::unique_ptr<PhaseObserver> watcher;
   if (!options.perf_control.empty()) watcher = MakePerfControl(options.perf_control);
   MemoryLimit limit = MakeMemoryLimit(options, device);
-  const v1::CaseResult result = RunCaseSpec(*spec, device, registry, ceilings, nullptr, &limit,
-                                            conditions, watcher.get());
+  const v1::CaseResult result =
+      RunCaseSpec(*spec, device, registry, ceilings, nullptr, &limit, conditions, watcher.get());
   const absl::StatusOr<std::string> text = ResultText(result);
   if (!text.ok()) return 1;
   std::cout << *text << std::flush;

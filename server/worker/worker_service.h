@@ -28,8 +28,7 @@ worker::v1::DescribeResponse DescribeDevice(Device& device, const Registry& regi
 // and so may `conditions`, and `watcher`, who is told of the phases, too.
 v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Registry& registry,
                            Ceilings* ceilings, PhasePage* page, MemoryLimit* limit,
-                           ConditionsProbe* conditions = nullptr,
-                           PhaseObserver* watcher = nullptr);
+                           ConditionsProbe* conditions = nullptr, PhaseObserver* watcher = nullptr);
 
 // The device's ceilings, measured where they are not known, with what a data sheet says
 // beside them. Gives the arena back where it was not held before.

@@ -177,6 +177,34 @@ TEST(SideBySide, OneProviderHasNoRatio) {
   EXPECT_THAT(out.str(), Not(HasSubstr("OF BEST")));
 }
 
+TEST(SideBySide, WhatAProfilerCountedIsALineBeneath) {
+  Report report = Both();
+  v1::BenchStats& perf = *report.runs[0].results[0].mutable_bench();
+  (*perf.mutable_profile())["cache-misses"] = 81234;
+  (*perf.mutable_profile())["task-clock"] = 7.24;
+  perf.set_profile_note("counter instructions not supported");
+  v1::BenchStats& ncu = *report.runs[0].results[1].mutable_bench();
+  (*ncu.mutable_profile())["dram__throughput.avg.pct_of_peak_sustained_elapsed"] = 34.7;
+  (*ncu.mutable_profile())
+      ["smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio"] = 1.25;
+  report.runs[0].results[2].mutable_bench()->set_profile_note("perf is not installed on this host");
+  std::ostringstream out, err;
+  WriteSideBySide(report, {out, err});
+  EXPECT_EQ(out.str(),
+            "           builtin                         onednn\n"
+            "  CASE        TIME         RATE  OF BEST      TIME         RATE  OF BEST\n"
+            "  conv 1   2.00 ms  333 MFLOP/s    2.00×   1.00 ms  333 MFLOP/s    1.00×\n"
+            "    builtin: cache-misses 81,234, task-clock 7.24 ms; counter instructions not "
+            "supported\n"
+            "    onednn: dram__throughput 34.7 %, stalled long_scoreboard 1.25\n"
+            "  conv 2   1.00 ms  333 MFLOP/s    1.00×   FAILED bound\n"
+            "    builtin: perf is not installed on this host\n");
+  Surface narrow{out, err};
+  narrow.width = 60;
+  WriteSideBySide(report, narrow);
+  EXPECT_THAT(out.str(), HasSubstr("      cache-misses 81,234, task-clock 7.24 ms"));
+}
+
 TEST(BaselineSource, WordsAreNamesJobsOrFiles) {
   EXPECT_EQ(ParseBaselineSource("nightly")->name(), "baselines/nightly");
   EXPECT_EQ(ParseBaselineSource("baselines/nightly")->name(), "baselines/nightly");

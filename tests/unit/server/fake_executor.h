@@ -90,6 +90,11 @@ class FakeExecutor final : public CaseExecutor {
     result.set_index(index);
     return result;
   }
+  Profile ProfileCase(Profiler profiler, const v1::CaseSpec& spec, absl::Duration limit,
+                      const CancelToken& cancel) override {
+    return profile ? profile(profiler, spec)
+                   : CaseExecutor::ProfileCase(profiler, spec, limit, cancel);
+  }
   v1::Device Describe() override {
     v1::Device device;
     device.set_id(id_);
@@ -122,9 +127,10 @@ class FakeExecutor final : public CaseExecutor {
     return last_limit_;
   }
 
-  Run run;                           // set before the first job
-  bool remember = true;              // what was executed
-  std::function<void()> on_kernels;  // called by Kernels
+  Run run;                                                        // set before the first job
+  std::function<Profile(Profiler, const v1::CaseSpec&)> profile;  // likewise
+  bool remember = true;                                           // what was executed
+  std::function<void()> on_kernels;                               // called by Kernels
   std::int64_t arena_bytes = std::int64_t{1} << 30;
   std::vector<v1::Kernel> kernels;
 

@@ -119,6 +119,29 @@ TEST_F(JobsTest, FullQueueAsksToRetry) {
   EXPECT_EQ(Finish(Create(Copies(1))).verdict(), v1::VERDICT_PASSED) << "there is room again";
 }
 
+TEST_F(JobsTest, AProfilerIsOneOfThreeOfTheDevicesBackendAndForTimedCases) {
+  AddDevice("cuda:0");
+  Start();
+  const auto refusal = [&](const std::string& profiler, const std::string& device,
+                           v1::Mode mode = v1::MODE_BENCHMARK) {
+    v1::JobSpec spec = Copies(1);
+    spec.set_profiler(profiler);
+    spec.set_device(device);
+    spec.set_mode(mode);
+    const absl::StatusOr<v1::Job> job = manager_->Create(spec, "");
+    return job.ok() ? "" : Violations(job.status())["spec.profiler"];
+  };
+  EXPECT_EQ(refusal("perf", "cpu:0"), "");
+  EXPECT_EQ(refusal("ncu", "cuda:0"), "");
+  EXPECT_EQ(refusal("", "cpu:0", v1::MODE_VALIDATE), "");
+  EXPECT_THAT(refusal("../../bin/sh", "cpu:0"), HasSubstr("got \"../../bin/sh\""));
+  EXPECT_THAT(refusal("rocprofv3", "cpu:0"), HasSubstr("must be perf (on cpu), ncu (on cuda)"));
+  EXPECT_THAT(refusal("ncu", "cpu:0"), HasSubstr("cpu:0 is a cpu device: ask for perf there"));
+  EXPECT_THAT(refusal("rocprof", "cuda:*"), HasSubstr("ask for ncu there"));
+  EXPECT_THAT(refusal("perf", "*"), HasSubstr("cuda:0 is a cuda device"));
+  EXPECT_THAT(refusal("perf", "cpu:0", v1::MODE_VALIDATE), HasSubstr("no case is timed"));
+}
+
 TEST_F(JobsTest, UnknownJobsAndSequencesAreRefused) {
   Start();
   EXPECT_TRUE(absl::IsNotFound(manager_->Get("jobs/none").status()));

@@ -239,5 +239,43 @@ TEST_F(JobsTest, OnlyEndedJobsAreDeleted) {
   EXPECT_TRUE(absl::IsNotFound(manager_->Get(name).status()));
 }
 
+// A profile stands beside a time, wherever there is one, and changes nothing else.
+TEST_F(JobsTest, OnlyTimedCasesThatHaveATimeAreProfiled) {
+  cpu_->run = [this](const v1::CaseSpec& spec, const CancelToken&) {
+    v1::CaseResult result = spec.name() == "copy 1"
+                                ? cpu_->Without(spec, v1::VERDICT_UNSUPPORTED, "no such kernel")
+                                : cpu_->Passed(spec);
+    if (spec.name() == "copy 2") result.set_verdict(v1::VERDICT_FAILED);
+    if (spec.name() != "copy 1") result.mutable_bench()->set_median_seconds(0.5);
+    return result;
+  };
+  std::vector<std::string> profiled;
+  cpu_->profile = [&](Profiler profiler, const v1::CaseSpec& spec) {
+    EXPECT_EQ(profiler, Profiler::kPerf);
+    profiled.push_back(spec.name());
+    Profile profile{.counters = {{"cycles", 12}}, .note = "counter instructions not supported"};
+    if (spec.name() == "copy 2") profile.counters.clear();
+    return profile;
+  };
+  Start();
+  v1::JobSpec spec = Copies(4);
+  for (v1::CaseSpec& c : *spec.mutable_cases()->mutable_cases()) c.set_mode(v1::MODE_BOTH);
+  spec.mutable_cases()->mutable_cases(3)->set_mode(v1::MODE_VALIDATE);
+  spec.set_profiler("perf");
+  const std::string name = Create(spec);
+  Finish(name);
+  const std::vector<v1::CaseResult> results = manager_->Results(name, 0, 10).value();
+  ASSERT_EQ(results.size(), 4u);
+  EXPECT_EQ(profiled, (std::vector<std::string>{"copy 0", "copy 2"}));
+  EXPECT_EQ(results[0].bench().profile().at("cycles"), 12);
+  EXPECT_EQ(results[0].bench().profile_note(), "counter instructions not supported");
+  EXPECT_EQ(results[0].verdict(), v1::VERDICT_PASSED);
+  EXPECT_EQ(results[1].verdict(), v1::VERDICT_UNSUPPORTED);
+  EXPECT_FALSE(results[1].has_bench());
+  EXPECT_TRUE(results[2].bench().profile().empty());
+  EXPECT_EQ(results[2].verdict(), v1::VERDICT_FAILED);
+  EXPECT_TRUE(results[3].bench().profile().empty());
+}
+
 }  // namespace
 }  // namespace assay

@@ -1,0 +1,18 @@
+// What a profiler counted beside a case's times, as a line.
+#ifndef ASSAY_CLIENT_REPORT_PROFILE_H_
+#define ASSAY_CLIENT_REPORT_PROFILE_H_
+
+#include <string>
+
+#include "assay/v1/case.pb.h"
+
+namespace assay {
+
+// "cache-misses 81,234, task-clock 7.24 ms; counter instructions not supported". The long
+// names of Nsight Compute's metrics are cut to what tells them apart: "dram__throughput
+// 34.7 %, stalled barrier 1.25". Empty where no profiler was asked for.
+std::string ProfileText(const v1::BenchStats& bench);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_REPORT_PROFILE_H_
