@@ -112,7 +112,9 @@ class GemmKernel final : public Kernel {
 
   std::string implementation() const override {
     return Cat("rocblas ", (*rocblas::Load())->version,
-               " standard (the library chooses the solution, and tells no index), no atomics",
+               " standard (the library chooses the solution, and tells neither its index nor "
+               "whether it uses "
+               "matrix instructions), no atomics",
                flushes_subnormals() ? ", subnormals taken for 0" : "", ", workspace ",
                workspace_.bytes, " bytes");
   }

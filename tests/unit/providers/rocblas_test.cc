@@ -103,7 +103,7 @@ TEST_F(RocblasTest, RunsOnTheDevicesStreamInTheArenasWorkspaceWithoutAtomics) {
       bench_.Run(GemmProblem{.m = 8, .n = 8, .k = 8}, DType::kF32, "rocblas");
   EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Said(outcome);
   EXPECT_THAT(outcome.implementation, HasSubstr("rocblas 4.4.0.1234 standard"));
-  EXPECT_THAT(outcome.implementation, HasSubstr("tells no index"));
+  EXPECT_THAT(outcome.implementation, HasSubstr("tells neither its index"));
   EXPECT_EQ(seen_->handles, 1);
   EXPECT_EQ(seen_->atomics, 0);
   EXPECT_NE(seen_->stream, nullptr);
