@@ -104,6 +104,11 @@ absl::StatusOr<double> ParseThreshold(const std::string& text) {
     return absl::InvalidArgumentError("threshold: must be a share such as 5% or 0.05, got \"" +
                                       text + "\"");
   }
+  // Who writes 5 means 5 %.
+  if (!percent && *value >= 1) {
+    return absl::InvalidArgumentError(absl::StrCat("threshold: ", text, " would be ", 100 * *value,
+                                                   " %; say ", text, "% or ", *value / 100));
+  }
   return percent ? *value / 100 : *value;
 }
 

@@ -1,9 +1,10 @@
 // qualify: is this device fit for work?
 #include <algorithm>
 #include <atomic>
-#include <fstream>
+#include <filesystem>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,8 +19,8 @@
 #include "client/cli/hook.h"
 #include "client/lib/parse.h"
 #include "client/qualify/conduct.h"
-#include "client/report/output.h"
 #include "client/qualify/report.h"
+#include "client/report/output.h"
 
 namespace assay {
 namespace {
@@ -109,10 +110,13 @@ std::string FileWord(std::string text) {
 
 // DIR/a07-7575_cuda-0.json, an assay.report/v1 each.
 absl::Status WriteReports(const std::string& folder, QualificationReport& report) {
+  std::set<std::string> taken;  // "a:1" and "a-1" are one word to a file's name
   for (const DeviceFit& device : report.devices) {
     if (device.run.job.name().empty()) continue;
-    const std::string path =
-        absl::StrCat(folder, "/", FileWord(device.target), "_", FileWord(device.device), ".json");
+    const std::string stem =
+        absl::StrCat(folder, "/", FileWord(device.target), "_", FileWord(device.device));
+    std::string path = absl::StrCat(stem, ".json");
+    for (int n = 2; !taken.insert(path).second; ++n) path = absl::StrCat(stem, "-", n, ".json");
     auto file = OutputFile::Create(path);
     if (!file.ok()) return file.status();
     WriteJson(Report{report.generated_at, {device.run}}, (*file)->stream());
@@ -137,6 +141,11 @@ ExitCode Qualify(const Context& context, const Words& words) {
   if (!options.ok()) return context.Fail(options.status());
   const auto format = context.ChosenFormat("a qualification", {"table", "json", "markdown"});
   if (!format.ok()) return context.Fail(format.status());
+  std::error_code error;
+  if (!words.reports.empty() && !std::filesystem::is_directory(words.reports, error)) {
+    return context.Fail(
+        absl::InvalidArgumentError(absl::StrCat("reports: ", words.reports, " is no folder")));
+  }
   const auto hook_deadline = ParseDuration("hook-deadline", words.hook_deadline);
   if (!hook_deadline.ok()) return context.Fail(hook_deadline.status());
   auto connections = context.Connect();
@@ -168,10 +177,16 @@ ExitCode Qualify(const Context& context, const Words& words) {
   work();
   for (std::thread& thread : threads) thread.join();
 
-  Sort(report);
-  if (!words.reports.empty()) {
-    if (absl::Status s = WriteReports(words.reports, report); !s.ok()) return context.Fail(s);
+  if (options->ignored.contains("A901")) {
+    std::erase_if(report.missing, [](const Missing& m) { return !m.expected; });
   }
+  if (options->ignored.contains("A116")) {
+    std::erase_if(report.missing, [](const Missing& m) { return m.expected.has_value(); });
+  }
+  Sort(report);
+  // What cannot be written keeps no verdict from being told.
+  const absl::Status written =
+      words.reports.empty() ? absl::OkStatus() : WriteReports(words.reports, report);
   const ExitCode code = context.WithOutput([&](std::ostream& out) {
     switch (*format) {
       case Format::kJson:
@@ -186,19 +201,25 @@ ExitCode Qualify(const Context& context, const Words& words) {
     return CodeOf(report);
   });
   context.streams.err << QualificationSummary(report) << '\n' << std::flush;
+  if (!written.ok()) {
+    context.streams.err << "assay: the reports: " << written.message() << '\n';
+  }
   if (!words.hook.empty()) {
-    for (const DeviceFit& device : report.devices) {
-      const auto file = report.files.find({device.target, device.device});
-      const Json json =
-          DeviceFitJson(device, file != report.files.end() ? file->second : device.run.job.name());
+    const auto tell = [&](const std::string& whom, const Json& json) {
       const absl::Status told = RunHook(
           words.hook, absl::StrCat(Compact(json), "\n"),
           absl::Seconds(hook_deadline->seconds()) + absl::Nanoseconds(hook_deadline->nanos()));
       if (!told.ok()) {
-        context.streams.err << "assay: the hook for " << device.target << ' ' << device.device
-                            << ": " << told.message() << '\n';
+        context.streams.err << "assay: the hook for " << whom << ": " << told.message() << '\n';
       }
+    };
+    for (const DeviceFit& device : report.devices) {
+      const auto file = report.files.find({device.target, device.device});
+      tell(
+          absl::StrCat(device.target, " ", device.device),
+          DeviceFitJson(device, file != report.files.end() ? file->second : device.run.job.name()));
     }
+    for (const Missing& missing : report.missing) tell(missing.target, MissingJson(missing));
   }
   return code;
 }

@@ -78,7 +78,8 @@ class Conductor {
 
   Fit Refused(const grpc::Status& status) const {
     Fit fit;
-    fit.grievances = {Aggrieved("A901", FirstLine(status, connection_))};
+    const bool request = ExitCodeOf(status) == ExitCode::kUsage;
+    fit.grievances = {Aggrieved(request ? "A902" : "A901", FirstLine(status, connection_))};
     return fit;
   }
 
@@ -107,8 +108,8 @@ class Conductor {
       if (event.has_finished()) run.job = event.finished().job();
       if (!event.has_case_result()) return;
       run.results.push_back(event.case_result());
-      const v1::Verdict verdict = event.case_result().verdict();
-      const bool wrong = verdict == v1::VERDICT_FAILED || verdict == v1::VERDICT_ERROR;
+      const bool wrong =
+          IsWrong(event.case_result()) || event.case_result().verdict() == v1::VERDICT_ERROR;
       if (fail_early && wrong && !cancelled) {
         cancelled = true;
         Cancel(run.job.name());
@@ -157,7 +158,6 @@ class Conductor {
     v1::CaseSpec& c = *spec.mutable_cases()->add_cases();
     c = failed.spec();
     c.set_provider(provider);
-    c.set_mode(v1::MODE_VALIDATE);
     c.clear_name();
     c.clear_fill();
     assay::Run run;
@@ -227,6 +227,18 @@ TargetFit Qualify(Connection& connection, const QualifyOptions& options,
                                : absl::StrCat("it has no device \"", options.device, "\""),
                            {},
                            0});
+  }
+  for (const v1::Device& device : devices) {
+    // One that was named to the daemon and is not there; a backend that no device of this
+    // node needs says why, too, and is not missed.
+    const bool named = device.id().find(':') != std::string::npos;
+    if (usable(device) || !named || options.ignored.contains(device.id())) continue;
+    const bool wanted =
+        options.device.empty() || Takes(options, device, true) || Takes(options, device, false);
+    if (wanted) {
+      fit.missing.push_back({connection.target(),
+                             absl::StrCat(device.id(), ": ", device.unavailable_reason()), 1, 0});
+    }
   }
   fit.devices.resize(chosen.size());
   std::vector<std::thread> threads;

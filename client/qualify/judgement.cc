@@ -24,8 +24,9 @@ constexpr QualifyCode kCodes[] = {
     {"A103", Fitness::kFailed, "triage",
      "wrong results, and nothing to tell device from library by",
      "run the repro line on another device: what is wrong there, too, is the library's"},
-    {"A104", Fitness::kFailed, "isolate", "wrong results that did not come back",
-     "drain the device: a fault that comes and goes is memory's or the device's; run extended"},
+    {"A104", Fitness::kFailed, "triage", "wrong results that did not come back",
+     "run extended on it and on a sibling: what comes back here alone is the device's, what comes "
+     "back on both is a race of the kernel's"},
     {"A105", Fitness::kFailed, "triage", "launches of the same kernel differ",
      "a race in the kernel, or a device that computes unsteadily: run it on another device"},
     {"A106", Fitness::kFailed, "isolate", "wrong results of every provider, on this device alone",
@@ -64,10 +65,14 @@ constexpr QualifyCode kCodes[] = {
      "qualify again"},
     {"A307", Fitness::kInconclusive, "triage", "nothing ran",
      "see what the suite has for this device: assay suites show"},
+    {"A308", Fitness::kInconclusive, "triage", "the job proves less than it was to",
+     "the finding says why: a larger --budget, a baseline of this suite, a device that is quicker"},
     {"A401", Fitness::kFailed, "configuration", "a kernel that the level requires is not there",
      "`assay kernels` says what is missing: install the library, or repair its path"},
     {"A901", Fitness::kInconclusive, "triage", "the daemon cannot be reached, or refused",
      "look at assayd on that node: systemctl status assayd"},
+    {"A902", Fitness::kInconclusive, "configuration", "the daemon refused the request",
+     "the message says what is wrong with it"},
 };
 
 const QualifyCode* Find(std::string_view code) {
@@ -84,13 +89,6 @@ bool Passed(const v1::CaseResult& result) { return result.verdict() == v1::VERDI
 
 bool Failed(const v1::CaseResult& result) {
   return result.verdict() == v1::VERDICT_FAILED || result.verdict() == v1::VERDICT_ERROR;
-}
-
-// A result that is wrong, whatever its speed.
-bool IsWrong(const v1::CaseResult& result) {
-  if (result.verdict() != v1::VERDICT_FAILED) return false;
-  const std::string reason = ReasonOf(result);
-  return reason != "slower" && reason != "efficiency";
 }
 
 // Of several retries of a wrong result on a device: its provider again, and the others.
@@ -111,11 +109,14 @@ std::string_view CodeOfWrong(const v1::CaseResult& failed, const std::vector<Ret
   const auto siblings = std::count_if(retry->sibling.begin(), retry->sibling.end(),
                                       [](const auto& r) { return Failed(r) || Passed(r); });
   for (const v1::CaseResult& r : retry->sibling) sibling_failed += Failed(r) ? 1 : 0;
-  if (same_runs > 0 && same_failed == 0) return "A104";
   const bool siblings_right = siblings > 0 && sibling_failed == 0;
+  // What another device gives, too, is no fault of this one, whatever came of it here.
+  if (siblings > 0 && !siblings_right) {
+    return others > 0 && others_failed == others ? "A103" : "A102";
+  }
+  if (same_runs > 0 && same_failed == 0) return "A104";
   if (others > 0 && others_failed == others && siblings_right) return "A106";
   if (siblings_right) return "A101";
-  if (siblings > 0 && (others == 0 || others_failed < others)) return "A102";
   return "A103";
 }
 
@@ -132,14 +133,21 @@ std::string_view CodeOf(const v1::CaseResult& result, const std::vector<Retry>& 
       return reason == "fault" ? "A114" : "A111";
     case v1::VERDICT_INCONCLUSIVE:
       if (reason == "noisy") return "A203";
+      if (reason == "budget") return "A308";
       return reason == "memory" ? "A305" : "A304";
     default:
       break;
   }
   for (const std::string& why : result.bench().conditions().throttle_reasons()) {
     // A power cap is how a device is run; heat and a failing supply are not.
-    if (why.find("thermal") != std::string::npos || why.find("hw_") == 0) return "A204";
+    if (why.find("thermal") != std::string::npos || why.starts_with("hw_") ||
+        why == "power_brake") {
+      return "A204";
+    }
   }
+  // Noise matters where times are held against others.
+  const bool untold = result.bench().baseline().change() == v1::CHANGE_AMBIGUOUS;
+  if (result.bench().noisy() && untold) return "A203";
   return "";
 }
 
@@ -148,6 +156,7 @@ class Judging {
   explicit Judging(const std::set<std::string>& ignored) : ignored_(ignored) {}
 
   void Add(std::string_view code, std::string why, std::string repro = "") {
+    silent_ = false;
     if (ignored_.contains(std::string(code))) return;
     const auto [at, fresh] = at_.emplace(code, fit_.grievances.size());
     if (!fresh) {
@@ -156,6 +165,9 @@ class Judging {
     }
     fit_.grievances.push_back({Find(code), std::move(why), std::move(repro), 1});
   }
+
+  // Whether there was nothing to say, ignored or not.
+  bool silent() const { return silent_; }
 
   Fit Take() {
     std::stable_sort(
@@ -166,6 +178,7 @@ class Judging {
 
  private:
   const std::set<std::string>& ignored_;
+  bool silent_ = true;
   Fit fit_;
   std::map<std::string, std::size_t, std::less<>> at_;
 };
@@ -210,6 +223,12 @@ Grievance Aggrieved(std::string_view code, std::string why) {
   return {Find(code), std::move(why), "", 1};
 }
 
+bool IsWrong(const v1::CaseResult& result) {
+  if (result.verdict() != v1::VERDICT_FAILED) return false;
+  const std::string reason = ReasonOf(result);
+  return reason != "slower" && reason != "efficiency";
+}
+
 Fit Judge(const DeviceEvidence& evidence, const std::set<std::string>& ignored) {
   Judging judging(ignored);
   if (evidence.selftest) JudgeSelftest(*evidence.selftest, judging);
@@ -219,7 +238,8 @@ Fit Judge(const DeviceEvidence& evidence, const std::set<std::string>& ignored) 
     const std::string_view code = CodeOf(result, evidence.retries);
     if (code.empty()) continue;
     const std::string message =
-        result.findings().empty()
+        result.findings().empty() && code == "A203" ? "no change against its baseline can be told"
+        : result.findings().empty()
             ? absl::StrCat("throttled: ",
                            absl::StrJoin(result.bench().conditions().throttle_reasons(), ", "))
             : result.findings(0).message();
@@ -227,16 +247,21 @@ Fit Judge(const DeviceEvidence& evidence, const std::set<std::string>& ignored) 
   }
   for (const v1::Finding& finding : evidence.job.findings()) {
     const std::string& reason = finding.reason();
-    if (reason == "unsupported" || reason == "empty") judging.Add("A401", finding.message());
+    judging.Add(reason == "unsupported" || reason == "empty" ? "A401" : "A308", finding.message());
   }
   if (evidence.job.state() != v1::JOB_STATE_FINISHED) {
     judging.Add("A306", absl::StrCat(evidence.job.name(), " ended ", Word(evidence.job.state())));
   } else if (passed == 0) {
     judging.Add("A307", absl::StrCat("none of ", evidence.results.size(), " cases passed"));
   }
+  if (evidence.job.verdict() == v1::VERDICT_INCONCLUSIVE && judging.silent()) {
+    judging.Add("A308", absl::StrCat("the daemon's verdict of ", evidence.job.name(), " is ",
+                                     Word(evidence.job.verdict())));
+  }
   Fit fit = judging.Take();
   if (fit.grievances.empty()) {
-    fit.grievances.push_back(Aggrieved("A000", absl::StrCat(passed, " cases passed")));
+    fit.grievances.push_back(
+        Aggrieved("A000", absl::StrCat(passed, passed == 1 ? " case passed" : " cases passed")));
     fit.grievances.back().cases = passed;
   }
   return fit;

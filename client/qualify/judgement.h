@@ -69,6 +69,9 @@ Fit Judge(const DeviceEvidence& evidence, const std::set<std::string>& ignored);
 // A grievance that comes from outside a job: "A901", the daemon cannot be reached.
 Grievance Aggrieved(std::string_view code, std::string why);
 
+// FAILED for what it computed, not for how long it took.
+bool IsWrong(const v1::CaseResult& result);
+
 // Which failed results are worth a retry: at most `most`, of different operators, providers
 // and formats first.
 std::vector<v1::CaseResult> WorthRetrying(const std::vector<v1::CaseResult>& results,

@@ -39,6 +39,10 @@ std::string Line(const Grievance& grievance) {
                       grievance.why.empty() ? "" : ": ", grievance.why);
 }
 
+const QualifyCode& CodeOf(const Missing& missing) {
+  return *Aggrieved(missing.expected ? "A116" : "A901", "").code;
+}
+
 }  // namespace
 
 Fitness FitnessOf(const QualificationReport& report) {
@@ -83,6 +87,20 @@ Json DeviceFitJson(const DeviceFit& device, const std::string& report) {
   return json;
 }
 
+Json MissingJson(const Missing& missing) {
+  const QualifyCode& code = CodeOf(missing);
+  Json json;
+  json["target"] = missing.target;
+  json["verdict"] = "MISSING";
+  json["severity"] = std::string(code.severity);
+  json["code"] = std::string(code.code);
+  json["reason"] = missing.reason;
+  json["next_step"] = std::string(code.next_step);
+  if (missing.expected) json["expected"] = *missing.expected;
+  if (missing.found) json["found"] = *missing.found;
+  return json;
+}
+
 Json QualificationJson(const QualificationReport& report) {
   Json json;
   json["schema"] = "assay.qualification/v1";
@@ -96,12 +114,7 @@ Json QualificationJson(const QualificationReport& report) {
   }
   Json& missing = json["missing"] = Json::array();
   for (const Missing& m : report.missing) {
-    Json item;
-    item["target"] = m.target;
-    item["reason"] = m.reason;
-    if (m.expected) item["expected"] = *m.expected;
-    if (m.found) item["found"] = *m.found;
-    missing.push_back(std::move(item));
+    missing.push_back(MissingJson(m));
   }
   return json;
 }
@@ -147,7 +160,8 @@ void WriteQualificationTable(const QualificationReport& report, bool colour, std
     if (!code.next_step.empty()) out << indent << "next: " << code.next_step << '\n';
   }
   for (const Missing& m : report.missing) {
-    row("MISSING", "31", m.target, "", m.expected ? "A116" : "A901", m.reason);
+    row("MISSING", "31", m.target, "", CodeOf(m).code, m.reason);
+    out << indent << "next: " << CodeOf(m).next_step << '\n';
   }
 }
 
@@ -168,8 +182,9 @@ void WriteQualificationMarkdown(const QualificationReport& report, std::ostream&
         << " | " << cell(std::string(code.next_step)) << " |\n";
   }
   for (const Missing& m : report.missing) {
-    out << "| MISSING | " << cell(m.target) << " |  | " << (m.expected ? "A116" : "A901")
-        << " | isolate | " << cell(m.reason) << " |  |\n";
+    out << "| MISSING | " << cell(m.target) << " |  | " << CodeOf(m).code << " | "
+        << CodeOf(m).severity << " | " << cell(m.reason) << " | "
+        << cell(std::string(CodeOf(m).next_step)) << " |\n";
   }
 }
 

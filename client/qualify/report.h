@@ -34,6 +34,9 @@ void Sort(QualificationReport& report);
 // One device: what a hook gets on its standard input.
 Json DeviceFitJson(const DeviceFit& device, const std::string& report);
 
+// What is missing, as a hook gets it: verdict "MISSING".
+Json MissingJson(const Missing& missing);
+
 // {"schema": "assay.qualification/v1", "level", "verdict", "devices": […], "missing": […]}.
 Json QualificationJson(const QualificationReport& report);
 

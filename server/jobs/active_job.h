@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -18,6 +19,9 @@
 #include "server/worker/executor.h"
 
 namespace assay {
+
+// Key of Job.environment; see ActiveJob::callers_terms.
+inline constexpr std::string_view kCallersTerms = "callers_terms";
 
 // Why a job ends before its cases do.
 enum class EarlyEnd {
@@ -42,6 +46,7 @@ struct ActiveJob {
                    ? std::optional(absl::Seconds(job.spec().budget().seconds()) +
                                    absl::Nanoseconds(job.spec().budget().nanos()))
                    : std::nullopt),
+        callers_terms(job.environment().contains(std::string(kCallersTerms))),
         has_baseline(!job.spec().baseline().empty() || job.spec().has_inline_baseline()),
         profiler(job.spec().profiler()),
         hub(std::make_shared<WatchHub>(job.last_sequence())),
@@ -58,8 +63,11 @@ struct ActiveJob {
   const bool filtered;                         // it runs a share of its suite
   const bool suite_of_daemon;                  // not one that the client wrote
   const std::optional<absl::Duration> budget;  // on each device
-  const bool has_baseline;                     // that its times are held against
-  const std::string profiler;                  // that runs its timed cases once more; or none
+  // A budget or times of the caller's own: what came of it is the caller's to judge, and
+  // no qualification of the device.
+  const bool callers_terms;
+  const bool has_baseline;     // that its times are held against
+  const std::string profiler;  // that runs its timed cases once more; or none
   absl::Time deadline = absl::InfiniteFuture();
   CancelToken cancel;  // set with `early`; ends the cases that run
   const std::shared_ptr<WatchHub> hub;

@@ -18,11 +18,12 @@ constexpr std::int64_t kSizes[] = {32, 64, 96, 128, 192, 256, 512, 1024};
 // accumulator holds.
 constexpr char kPattern[] = "integers:-2:2";
 constexpr v1::DType kFormats[] = {v1::DTYPE_FP32, v1::DTYPE_FP16, v1::DTYPE_BF16, v1::DTYPE_INT8};
-// A larger size is tried where this one took less than a quarter of the share.
-constexpr int kRoom = 4;
+// A larger size, of at most eight times the work, is tried where this one took less than a
+// tenth of the share.
+constexpr int kRoom = 10;
 constexpr int kMostStrikes = 3;
 // A probe that hangs is a finding like another.
-constexpr absl::Duration kLimit = absl::Seconds(10);
+constexpr absl::Duration kLimit = absl::Seconds(5);
 
 }  // namespace
 
@@ -68,6 +69,7 @@ v1::CaseSpec BackgroundProbe::SpecOf(const Subject& subject) const {
 bool BackgroundProbe::Run() {
   if (subjects_.empty()) FindSubjects();
   if (options_.in_use && options_.in_use(device_.device_id())) return false;
+  if (device_.Describe().state() == v1::DEVICE_STATE_QUARANTINED) return false;
   for (std::size_t tried = 0; tried < subjects_.size(); ++tried) {
     Subject& subject = subjects_[next_];
     next_ = (next_ + 1) % subjects_.size();
@@ -76,14 +78,17 @@ bool BackgroundProbe::Run() {
     const absl::Time start = absl::Now();
     v1::CaseResult result = device_.Execute(SpecOf(subject), 0, kLimit, CancelToken());
     const absl::Duration took = absl::Now() - start;
-    if (!held) (void)device_.Release();  // a job that came meanwhile holds it, and may
+    if (!held) (void)device_.GiveBack();  // a job that came meanwhile holds it, and may
     if (result.verdict() == v1::VERDICT_UNSUPPORTED) {
       subject.too_slow = true;
       continue;
     }
     const std::string& digest = result.digests().canonical();
-    const auto [before, first] = subject.digests.emplace(subject.size, digest);
-    if (!first && before->second != digest && !digest.empty()) {
+    const auto before = subject.digests.find(subject.size);
+    if (before == subject.digests.end()) {
+      // What is held against is what the reference agreed with.
+      if (result.verdict() == v1::VERDICT_PASSED) subject.digests[subject.size] = digest;
+    } else if (!digest.empty() && before->second != digest) {
       result.set_verdict(v1::VERDICT_FAILED);
       v1::Finding& finding = *result.add_findings();
       finding.set_reason("digest");
@@ -105,10 +110,18 @@ bool BackgroundProbe::Run() {
     if (ran > options_.share) {
       // A first run, or one beside other work, takes longer than the next.
       subject.too_slow = subject.size == 0 && ++subject.strikes == kMostStrikes;
+      if (subject.too_slow) {
+        Log(LogLevel::kWarn, "probe.left_out",
+            {{"device", device_.device_id()},
+             {"case", result.name()},
+             {"reason", Cat("it took longer than ", absl::FormatDuration(options_.share), " ",
+                            kMostStrikes, " times in a row")}});
+      }
       if (subject.size > 0) --subject.size;
     } else if (kRoom * ran < options_.share && subject.size + 1 < std::size(kSizes)) {
       ++subject.size;
     }
+    if (ran <= options_.share) subject.strikes = 0;
     return true;
   }
   return false;

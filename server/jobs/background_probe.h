@@ -44,7 +44,7 @@ class BackgroundProbe {
     std::string provider;
     v1::DType dtype = v1::DTYPE_UNSPECIFIED;
     std::size_t size = 0;  // position on the ladder of sizes
-    int strikes = 0;  // times that the smallest took too long
+    int strikes = 0;       // times that the smallest took too long
     bool too_slow = false;
     std::map<std::size_t, std::string> digests;  // what it gave, by size
   };

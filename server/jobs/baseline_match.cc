@@ -220,6 +220,14 @@ std::optional<v1::BaselineChange> BaselineIndex::Read(const v1::CaseResult& resu
   return change;
 }
 
+bool BaselineIndex::Holds(const v1::CaseSpec& spec, std::string_view device) const {
+  v1::CaseResult result;
+  *result.mutable_spec() = spec;
+  result.set_name(spec.name());
+  result.set_device(std::string(device));
+  return Find(result) != nullptr;
+}
+
 void BaselineIndex::HoldAgainst(v1::CaseResult& result) const {
   const std::optional<v1::BaselineChange> change = Read(result);
   if (!change) return;

@@ -45,6 +45,8 @@ class BaselineIndex {
   BaselineIndex(const BaselineIndex&) = delete;  // points into itself
   BaselineIndex& operator=(const BaselineIndex&) = delete;
 
+  // Whether it has a time of the case.
+  bool Holds(const v1::CaseSpec& spec, std::string_view device) const;
   // How the result's time stands to the same case's; nothing where the baseline does not
   // have it, or the time does not count.
   std::optional<v1::BaselineChange> Read(const v1::CaseResult& result) const;

@@ -48,9 +48,13 @@ double Budget::Predict(const v1::CaseSpec& spec) const {
   if (const auto same = cases_.find(IdentityOf(spec)); same != cases_.end()) {
     return kMargin * same->second;
   }
-  const auto like = kinds_.find(KindOf(spec));
-  if (like == kinds_.end() || like->second.work == 0) return 0;
-  return kMargin * like->second.seconds * std::max(1.0, WorkOf(spec) / like->second.work);
+  const auto kind = rates_.find(KindOf(spec)), op = rates_.find(OpOf(spec));
+  if (op == rates_.end()) return 0;
+  // Kernels of one operator differ, but not by more.
+  constexpr double kSpread = 8;
+  const double rate =
+      kind == rates_.end() ? op->second : std::min(kind->second, kSpread * op->second);
+  return kMargin * rate * WorkOf(spec);
 }
 
 std::string Budget::WhyNot(const v1::CaseSpec& spec, double elapsed) const {
@@ -73,7 +77,12 @@ void Budget::Took(const v1::CaseSpec& spec, double seconds) {
   if (!seconds_) return;
   double& same = cases_[IdentityOf(spec)];
   same = std::max(same, seconds);
-  kinds_[KindOf(spec)] = {seconds, WorkOf(spec)};
+  const double work = WorkOf(spec);
+  if (!(work > 0) || !(seconds > 0)) return;
+  for (const std::string& key : {KindOf(spec), OpOf(spec)}) {
+    const auto [at, first] = rates_.emplace(key, seconds / work);
+    if (!first) at->second = std::min(at->second, seconds / work);
+  }
 }
 
 }  // namespace assay

@@ -1,11 +1,12 @@
 // What still fits into the time a job has on a device.
 //
-// Cases are sized by what the device has shown it can do: the first of an operator,
-// provider, format and mode runs; what follows is predicted from the last one by its work
-// (useful operations and bytes, of which a launch, its reference and its comparison are
-// made), and a case that has run before by its own time. One that would take more than
-// what is left, or so large a share of the whole that it would crowd out many others, does
-// not fit.
+// Cases are sized by what the device has shown it can do: the first of an operator runs;
+// what follows is predicted by its work (useful operations and bytes, of which a launch,
+// its reference and its comparison are made) at the best rate of its kind (operator,
+// provider, format and mode), of which a small or a first case shows little, or of its
+// operator, whichever is better; and a case that has run before by its own time. One that
+// would take more than what is left, or so large a share of the whole that it would crowd
+// out many others, does not fit.
 #ifndef ASSAY_SERVER_JOBS_BUDGET_H_
 #define ASSAY_SERVER_JOBS_BUDGET_H_
 
@@ -29,14 +30,10 @@ class Budget {
   void Took(const v1::CaseSpec& spec, double seconds);
 
  private:
-  struct Seen {
-    double seconds = 0;
-    double work = 0;
-  };
   double Predict(const v1::CaseSpec& spec) const;
 
   std::optional<double> seconds_;
-  std::map<std::string, Seen> kinds_;    // by operator, provider, format, mode
+  std::map<std::string, double> rates_;  // least seconds a unit of work, by kind and operator
   std::map<std::string, double> cases_;  // by all but name and seed [s]
 };
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -124,19 +125,25 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
   const std::shared_ptr<ActiveJob>& job = part.job;
   DeviceRunner& runner = *RunnerOf(plan.device);
   Budget budget(job->budget ? std::optional(absl::ToDoubleSeconds(*job->budget)) : std::nullopt);
-  const absl::Time began = absl::Now();
+  const auto began = std::chrono::steady_clock::now();
+  const auto elapsed = [began] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  };
+  std::set<std::string> ran;  // required kernels
   for (std::size_t n = 0; n < plan.cases.size(); ++n) {
     const std::int32_t index = plan.first_index + static_cast<std::int32_t>(n);
     if (job->cancel.cancelled()) return n;
     const v1::CaseSpec& spec = plan.cases[n];
-    const absl::Time start = absl::Now();
-    const std::string too_long =
-        job->budget ? budget.WhyNot(spec, absl::ToDoubleSeconds(start - began)) : "";
+    const double before = elapsed();
+    const std::string too_long = job->budget ? budget.WhyNot(spec, before) : "";
     if (!too_long.empty() && !done.contains(index)) {
       // What was to fill the budget is not missed.
       if (!spec.fill()) {
-        v1::CaseResult result =
-            ResultWithoutRun(spec, plan.device, v1::VERDICT_SKIPPED, "budget", too_long);
+        // What a baseline holds was fast enough once.
+        const bool held = baseline != nullptr && baseline->Holds(spec, plan.device);
+        v1::CaseResult result = ResultWithoutRun(
+            spec, plan.device, held ? v1::VERDICT_INCONCLUSIVE : v1::VERDICT_SKIPPED, "budget",
+            held ? Cat(too_long, "; its baseline has a time of it") : too_long);
         result.set_index(index);
         *result.mutable_start_time() = TimestampNow();
         Record(job, plan, std::move(result));
@@ -165,13 +172,39 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
       AddProfile(job->profiler, *part.device, spec, ToDuration(spec.deadline()), job->cancel,
                  result);
       if (spec.fill()) result.mutable_spec()->set_fill(true);  // a worker knows of no budget
-      if (job->budget) budget.Took(spec, absl::ToDoubleSeconds(absl::Now() - start));
+      // Its own time, where it tells: a worker that had to be started is not of the next case.
+      if (job->budget) {
+        const double own = absl::ToDoubleSeconds(ToDuration(result.duration()));
+        budget.Took(spec, own > 0 ? own : elapsed() - before);
+      }
+      if (result.verdict() != v1::VERDICT_SKIPPED) ran.insert(RequirementKey(spec));
       if (baseline != nullptr) baseline->HoldAgainst(result);
       Record(job, plan, std::move(result));
     }
     if (!spec.fill()) runner.AddDepth(-1);
   }
+  if (job->budget && done.empty()) NameUnreached(job, plan, ran);
   return plan.cases.size();
+}
+
+// A required kernel all of whose cases the budget left out is not proven.
+void Manager::NameUnreached(const std::shared_ptr<ActiveJob>& job, const DevicePlan& plan,
+                            const std::set<std::string>& ran) {
+  std::set<std::string> planned;
+  for (const v1::CaseSpec& c : plan.cases) planned.insert(RequirementKey(c));
+  const std::lock_guard order(job->submit_mutex);
+  JobUpdate update{.name = job->name};
+  {
+    const std::lock_guard guard(job->mutex);
+    for (const std::string& key : plan.required) {
+      if (ran.contains(key) || !planned.contains(key)) continue;
+      AddFinding(job->status, "budget",
+                 Cat("the suite requires ", key, " on ", plan.device,
+                     ", and the budget let none of its cases run"));
+      update.job = job->status;
+    }
+  }
+  if (update.job) SubmitEvents(job, std::move(update));
 }
 
 void Manager::SkipRest(const JobPart& part, const DevicePlan& plan,
@@ -373,7 +406,7 @@ absl::StatusOr<v1::SelftestReport> Manager::Score(const std::string& name) {
 // Only a whole suite of the daemon's own qualifies, by what its devices did with all of it.
 std::vector<Qualification> Manager::Qualify(const ActiveJob& job, const v1::Job& ended) {
   if (job.filtered || !job.suite_of_daemon || ended.state() != v1::JOB_STATE_FINISHED ||
-      QualificationLevel(ended.suite()).empty()) {
+      QualificationLevel(ended.suite()).empty() || job.callers_terms) {
     return {};
   }
   absl::StatusOr<std::vector<Qualification>> devices = QualifyDevices(store_, ended);
@@ -423,8 +456,8 @@ void Manager::WriteEnd(const std::shared_ptr<ActiveJob>& job) {
     verdict = ended.verdict();
     selftest = ended.selftest();
     // A share of some rows says nothing of the device; what was called wrong still counts.
-    const bool whole = ended.state() == v1::JOB_STATE_FINISHED && ended.findings().empty() &&
-                       !ended.spec().has_filter();
+    const bool whole =
+        ended.state() == v1::JOB_STATE_FINISHED && ended.findings().empty() && !job->filtered;
     if (!whole) selftest.clear_rows();
     qualified = Qualify(*job, ended);
     suite = ended.suite();

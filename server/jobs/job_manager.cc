@@ -4,6 +4,7 @@
 #include <random>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "google/protobuf/util/time_util.h"
@@ -191,6 +192,12 @@ absl::StatusOr<v1::Job> Manager::Create(const v1::JobSpec& spec, std::string_vie
   job.job.set_suite(plan->suite);
   job.job.set_suite_version(plan->suite_version);
   *job.job.mutable_environment() = EnvironmentOf(*plan, devices_, options_);
+  std::vector<std::string> terms;
+  if (spec.has_budget()) terms.emplace_back("budget");
+  if (spec.has_inline_baseline()) terms.emplace_back("baseline");
+  if (!terms.empty()) {
+    (*job.job.mutable_environment())[std::string(kCallersTerms)] = absl::StrJoin(terms, ",");
+  }
   if (const auto baseline = baselines_.Of(job.job); !baseline.ok()) return baseline.status();
 
   std::int64_t order = 0;

@@ -76,6 +76,8 @@ class Manager final : public JobManager {
   // Whether any result of the job was held against its baseline; true where that cannot
   // be read.
   bool AnyHeld(const std::string& name);
+  void NameUnreached(const std::shared_ptr<ActiveJob>& job, const DevicePlan& plan,
+                     const std::set<std::string>& ran);
   void SkipRest(const JobPart& part, const DevicePlan& plan, const std::set<std::int32_t>& done,
                 std::size_t from);
   void Begin(const std::shared_ptr<ActiveJob>& job);

@@ -236,9 +236,13 @@ std::optional<Failure> Daemon::StartServing() {
   job_options.case_deadline = config_.case_deadline;
   job_options.max_cases = static_cast<int>(config_.max_cases);
   job_options.max_waiting_jobs = static_cast<int>(config_.max_waiting_jobs);
-  job_options.probes = {
-      config_.probe_share, config_.probe_interval,
-      [this](std::string_view device) { return telemetry_->Latest(device).others_bytes() > 0; }};
+  job_options.probes = {config_.probe_share, config_.probe_interval,
+                        [this](std::string_view device) {
+                          // A processor is always shared; what is not known of a card is no leave.
+                          if (device.starts_with("cpu:")) return false;
+                          const v1::Telemetry latest = telemetry_->Latest(device);
+                          return !latest.has_others_bytes() || latest.others_bytes() > 0;
+                        }};
   job_options.environment = {{"host", HostName()}, {"assayd", ASSAY_VERSION}};
   for (const auto& executor : devices_.executors) {
     for (const v1::Kernel& kernel : executor->Kernels()) {

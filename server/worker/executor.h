@@ -74,8 +74,12 @@ class CaseExecutor {
   // Kernels of the device's backend, planted ones too; any thread.
   virtual std::vector<v1::Kernel> Kernels() = 0;
 
-  // Gives the arena back. FAILED_PRECONDITION while a case runs.
+  // Gives the arena back, as an operator asks for: a quarantine is lifted, too.
+  // FAILED_PRECONDITION while a case runs.
   virtual absl::Status Release() = 0;
+
+  // Gives the arena back and changes nothing else. FAILED_PRECONDITION while a case runs.
+  virtual absl::Status GiveBack() = 0;
 
   // Measures the ceilings if they have not been. FAILED_PRECONDITION while a
   // case runs.

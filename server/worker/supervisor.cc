@@ -143,6 +143,13 @@ class Supervisor final : public CaseExecutor {
     return ReleaseArena();
   }
 
+  absl::Status GiveBack() override {
+    if (const absl::Status status = RefuseBusy(); !status.ok()) return status;
+    const std::unique_lock run(run_mutex_);
+    const Busy busy(*this);
+    return ReleaseArena();
+  }
+
   absl::Status MeasureCeilings() override {
     if (const absl::Status status = RefuseBusy(); !status.ok()) return status;
     const std::unique_lock run(run_mutex_);

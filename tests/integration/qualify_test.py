@@ -122,6 +122,7 @@ class Qualify(unittest.TestCase):
         self.assertEqual(daemon.metric("assay_qualification_passed", suite="quick"), 0)
         unknown = daemon.run("qualify", "quick", "--no-selftest", "--baseline", "never")
         self.assertIn("never", unknown.out)
+        self.assertIn("A902", unknown.out)
         self.assertEqual(unknown.code, 4, unknown)
 
     def test_what_is_not_there_is_missing(self):
@@ -138,12 +139,29 @@ class Qualify(unittest.TestCase):
             self.assertEqual([d["verdict"] for d in document["devices"]], ["QUALIFIED"])
             alone = harness.run_client("qualify", "quick", "--target", gone)
             self.assertEqual(alone.code, 3, alone)
+            told = os.path.join(self.folder, "missing")
+            harness.run_client("qualify", "quick", "--target", gone, "--on-verdict", f"cat > {told}")
+            with open(told, encoding="utf-8") as file:
+                self.assertEqual(json.load(file)["code"], "A901")
         few = daemon.run("qualify", "quick", "--no-selftest", "--expect-devices", "8", "--format", "json")
         self.assertEqual(few.code, 1, few)
         self.assertEqual((few.json()["missing"][0]["expected"], few.json()["missing"][0]["found"]), (8, 1))
         none = daemon.run("qualify", "quick", "--device", "cuda:*")
         self.assertEqual(none.code, 3, none)
         self.assertIn("it has no device \"cuda:*\"", none.out)
+
+    def test_a_budget_that_is_too_small_qualifies_nothing(self):
+        with harness.Daemon() as daemon:
+            run = daemon.run("qualify", "quick", "--no-selftest", "--budget", "100ms", "--format", "json")
+            self.assertEqual(run.code, 4, run)
+            self.assertEqual(run.json()["devices"][0]["code"], "A308")
+            # Nor does the daemon call the device qualified on a caller's terms.
+            self.assertIsNone(daemon.metric("assay_qualification_passed", suite="quick"))
+
+    def test_reports_need_a_folder(self):
+        run = harness.run_client("qualify", "quick", "--reports", "/nonexistent")
+        self.assertEqual(run.code, 2, run)
+        self.assertIn("reports: /nonexistent is no folder", run.err)
 
     def test_a_hook_that_hangs_is_killed(self):
         daemon = self.daemon()

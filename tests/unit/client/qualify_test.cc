@@ -98,6 +98,28 @@ TEST(Qualify, TheHeaviestDecidesAndAllAreTold) {
   EXPECT_EQ(fit.grievances[2].cases, 2);
 }
 
+TEST(Qualify, AJobThatProvesLessThanItWasToQualifiesNothing) {
+  DeviceEvidence evidence = Evidence({kRight, Result(v1::VERDICT_SKIPPED, "budget", 2)});
+  evidence.job.add_findings()->set_reason("budget");
+  EXPECT_EQ(CodeOf(evidence), "A308");
+  evidence.job.mutable_findings(0)->set_reason("baseline");
+  EXPECT_EQ(CodeOf(evidence), "A308");
+  evidence = Evidence({kRight});
+  evidence.job.set_verdict(v1::VERDICT_INCONCLUSIVE);
+  EXPECT_EQ(CodeOf(evidence), "A308") << "whatever the daemon's reason";
+  EXPECT_EQ(CodeOf(Evidence({kRight, Result(v1::VERDICT_INCONCLUSIVE, "budget", 1)})), "A308");
+}
+
+TEST(Qualify, NoiseMattersWhereTimesAreHeldAgainstOthers) {
+  v1::CaseResult noisy = kRight;
+  noisy.mutable_bench()->set_noisy(true);
+  EXPECT_EQ(CodeOf(Evidence({noisy})), "A000");
+  noisy.mutable_bench()->mutable_baseline()->set_change(v1::CHANGE_SAME);
+  EXPECT_EQ(CodeOf(Evidence({noisy})), "A000");
+  noisy.mutable_bench()->mutable_baseline()->set_change(v1::CHANGE_AMBIGUOUS);
+  EXPECT_EQ(CodeOf(Evidence({noisy})), "A203");
+}
+
 TEST(Qualify, SlowIsDegraded) {
   EXPECT_EQ(
       Judge(Evidence({kRight, Result(v1::VERDICT_FAILED, "efficiency", 1)}), {}).code().fitness,
@@ -128,6 +150,7 @@ TEST(Qualify, CardOrLibrary) {
   EXPECT_EQ(code({again, other_right}, {again}), "A102") << "the library, wherever it runs";
   EXPECT_EQ(code({again, other_wrong}, {again}), "A103") << "all of them: neither";
   EXPECT_EQ(code({right, other_right}, {right}), "A104") << "it did not come back";
+  EXPECT_EQ(code({right, other_right}, {again}), "A102") << "but on another device";
   EXPECT_EQ(CodeOf(Evidence({kRight, Result(v1::VERDICT_FAILED, "nondeterministic", 1)})), "A105");
 }
 

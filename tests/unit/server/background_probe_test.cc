@@ -38,7 +38,7 @@ class BackgroundProbeTest : public testing::Test {
   FakeExecutor device_{"cpu:0"};
   CountingMetrics metrics_;
   std::string digest_ = "d";
-  int nanos_ = 500'000;  // of a case
+  int nanos_ = 400'000;  // of a case
   std::vector<v1::CaseResult> results_;
 };
 
@@ -46,7 +46,7 @@ TEST_F(BackgroundProbeTest, GrowsUntilItFillsItsShare) {
   BackgroundProbe probe = Probe();
   EXPECT_TRUE(probe.Run());
   EXPECT_TRUE(probe.Run());
-  nanos_ = 2'000'000;
+  nanos_ = 600'000;
   EXPECT_TRUE(probe.Run());
   EXPECT_TRUE(probe.Run());
   nanos_ = 6'000'000;
@@ -71,6 +71,29 @@ TEST_F(BackgroundProbeTest, AKernelThatIsTooSlowIsLeftOut) {
 TEST_F(BackgroundProbeTest, YieldsToOtherProcesses) {
   EXPECT_FALSE(Probe(/*in_use=*/true).Run());
   EXPECT_TRUE(results_.empty());
+}
+
+TEST_F(BackgroundProbeTest, WhatFailedIsNoMeasure) {
+  nanos_ = 2'000'000;
+  BackgroundProbe probe = Probe();
+  const auto right = device_.run;
+  device_.run = [this](const v1::CaseSpec& spec, const CancelToken&) {
+    return device_.Without(spec, v1::VERDICT_ERROR, "timeout");
+  };
+  EXPECT_TRUE(probe.Run());
+  device_.run = right;
+  EXPECT_TRUE(probe.Run());
+  EXPECT_TRUE(probe.Run());
+  EXPECT_EQ(metrics_.failed, 0);
+}
+
+TEST_F(BackgroundProbeTest, LeavesAQuarantineAlone) {
+  device_.state = v1::DEVICE_STATE_QUARANTINED;
+  EXPECT_FALSE(Probe().Run());
+  device_.state = v1::DEVICE_STATE_READY;
+  EXPECT_TRUE(Probe().Run());
+  EXPECT_EQ(device_.released, 0) << "that is the operator's, and lifts a quarantine";
+  EXPECT_EQ(device_.given_back, 1);
 }
 
 TEST_F(BackgroundProbeTest, AnotherDigestThanBeforeIsAFailure) {

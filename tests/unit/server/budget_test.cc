@@ -39,8 +39,16 @@ TEST(Budget, LargerCasesArePredictedFromTheirWork) {
   EXPECT_THAT(budget.WhyNot(Copy(200'000), 0),
               HasSubstr("more than a tenth of the budget of 10 s"));
   EXPECT_THAT(budget.WhyNot(Copy(50'000), 9.6), HasSubstr("0.4 s of the budget of 10 s are left"));
-  // Another provider is another kind: nothing is known of it.
-  EXPECT_THAT(budget.WhyNot(Copy(200'000, "onednn"), 0), IsEmpty());
+  // Of another provider the operator's rate is known.
+  EXPECT_THAT(budget.WhyNot(Copy(50'000, "onednn"), 0), IsEmpty());
+  EXPECT_THAT(budget.WhyNot(Copy(200'000, "onednn"), 0), HasSubstr("more than a tenth"));
+}
+
+TEST(Budget, ACaseThatWasSlowToStartIsNoMeasureOfItsKind) {
+  Budget budget(20);
+  budget.Took(Copy(1'000'000), 0.1);
+  budget.Took(Copy(1000, "onednn"), 0.5);  // its library was loaded first
+  EXPECT_THAT(budget.WhyNot(Copy(1'000'000, "onednn"), 1), IsEmpty());
 }
 
 TEST(Budget, ACaseThatRanIsKnownByItself) {

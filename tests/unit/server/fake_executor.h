@@ -100,7 +100,7 @@ class FakeExecutor final : public CaseExecutor {
     device.set_id(id_);
     device.set_name("devices/" + id_);
     device.set_backend(id_.substr(0, id_.find(':')));
-    device.set_state(v1::DEVICE_STATE_READY);
+    device.set_state(state);
     device.set_arena_bytes(arena_bytes);
     return device;
   }
@@ -108,7 +108,14 @@ class FakeExecutor final : public CaseExecutor {
     if (on_kernels) on_kernels();
     return kernels;
   }
-  absl::Status Release() override { return absl::OkStatus(); }
+  absl::Status Release() override {
+    ++released;
+    return absl::OkStatus();
+  }
+  absl::Status GiveBack() override {
+    ++given_back;
+    return absl::OkStatus();
+  }
   absl::Status MeasureCeilings() override { return absl::OkStatus(); }
 
   void AddKernel(std::string_view op, std::string_view provider, bool available = true) {
@@ -118,6 +125,9 @@ class FakeExecutor final : public CaseExecutor {
     kernel.set_backend(id_.substr(0, id_.find(':')));
     kernel.set_available(available);
   }
+  v1::DeviceState state = v1::DEVICE_STATE_READY;
+  int released = 0, given_back = 0;
+
   std::vector<v1::CaseSpec> executed() const {
     const std::lock_guard guard(mutex_);
     return executed_;

@@ -83,6 +83,26 @@ TEST_F(BudgetedJobs, TheJobsOwnBudgetCounts) {
   EXPECT_EQ(Violations(manager_->Create(spec, "").status()).count("spec.budget"), 1u);
 }
 
+TEST_F(BudgetedJobs, ARequiredKernelThatTheBudgetLeavesOutIsNotProven) {
+  Start();
+  v1::JobSpec spec;
+  spec.set_suite_text(std::string(kLadder) +
+                      "\n[[require]]\nop = \"copy\"\nprovider = \"builtin\"\ndtype = \"fp32\"\n"
+                      "[[require]]\nop = \"gemm\"\nprovider = \"builtin\"\ndtype = \"fp32\"\n"
+                      "[[case]]\nop = \"gemm\"\ndtype = \"fp32\"\nprovider = \"builtin\"\n"
+                      "shape = { m = 8, n = 8, k = 8 }\n");
+  cpu_->run = [this](const v1::CaseSpec& c, const CancelToken&) {
+    absl::SleepFor(absl::Milliseconds(c.has_copy() ? 450 : 1));
+    return cpu_->Passed(c);
+  };
+  const v1::Job job = Finish(Create(spec));
+  EXPECT_EQ(job.counts().passed(), 1);
+  ASSERT_EQ(job.findings_size(), 1);
+  EXPECT_EQ(job.findings(0).reason(), "budget");
+  EXPECT_THAT(job.findings(0).message(), testing::HasSubstr("gemm builtin fp32"));
+  EXPECT_EQ(job.verdict(), v1::VERDICT_INCONCLUSIVE);
+}
+
 TEST_F(BudgetedJobs, ARetryOfTheRequestIsTheSameJob) {
   Start();
   EXPECT_EQ(Create(Ladder(), "once"), Create(Ladder(), "once"));
