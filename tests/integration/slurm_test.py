@@ -28,6 +28,7 @@ ASSAY={assay}
 ASSAY_LOCAL='{{node}}'
 ASSAY_REMOTE='{{node}}'
 ASSAY_OPTIONS='--targets-file {folder}/targets.toml'
+ASSAY_REMOTE_OPTIONS=$ASSAY_OPTIONS
 ASSAY_SLURM_ANSWER=10
 ASSAY_GPU='cpu:{{}}'
 ASSAY_EPILOG_BUDGET=1s
@@ -205,13 +206,20 @@ HealthCheckNodeState=ANY
                 groups.append(json.load(file)["nodes"])
         self.assertEqual(groups, [2, 1])
 
-        # The next night: still wrong, it stays; a person has drained another for reasons of his own.
+        # The next night: still wrong, it stays; a person has drained another for reasons of his own;
+        # the third's daemon died.
+        self.daemons["n1"].kill()
         self.slurm("scontrol", "update", "NodeName=n2", "State=DRAIN", "Reason=assay of the new fan")
         folder, done = self.nightly()
         self.assertIn("not asked: n2: drained, \"assay of the new fan\"", done.err)
         self.assertIn("quick on 1 nodes", done.err)
-        self.assertEqual(self.drained()["n2"], "assay of the new fan")
-        self.assertEqual(self.drained()[BAD].partition(": see ")[2], report)
+        drained = self.drained()
+        self.assertEqual(list(drained), ["n2", BAD])
+        self.assertEqual(drained["n2"], "assay of the new fan")
+        self.assertEqual(drained[BAD].partition(": see ")[2], report)
+        with open(f"{folder}/summary.txt", encoding="utf-8") as file:
+            self.assertRegex(file.read(), r"^n1 INCONCLUSIVE cannot reach assayd at .*\nn3 FAILED cpu:0 A103\nn2 NOT-ASKED ")
+        self.start_daemon("n1", "builtin")
         # Its daemon's library is repaired.
         self.start_daemon(BAD, "builtin")
         self.addCleanup(self.start_daemon, BAD, "planted/wrong-tile")
