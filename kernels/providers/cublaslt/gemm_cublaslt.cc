@@ -14,6 +14,7 @@
 #include "kernels/numerics/cat.h"
 #include "kernels/providers/cublaslt/api.h"
 #include "kernels/providers/cublaslt/cublaslt.h"
+#include "kernels/providers/cublaslt/description.h"
 #include "kernels/providers/cublaslt/forms.h"
 #include "kernels/runtime/gpu/stream_of.h"
 
@@ -23,6 +24,8 @@ namespace {
 using cublaslt::Api;
 using cublaslt::ArchitectureOf;
 using cublaslt::CheckProblem;
+using cublaslt::Describe;
+using cublaslt::Descriptors;
 using cublaslt::Formats;
 using cublaslt::FormatsOf;
 using cublaslt::StatusOf;
@@ -31,61 +34,6 @@ using cublaslt::StatusOf;
 constexpr std::int64_t kWorkspaceHopper = 32 << 20;
 constexpr std::int64_t kWorkspace = 4 << 20;
 constexpr int kAlgorithms = 16;  // that the heuristic is asked for
-// Routines that only look at a pointer's alignment get this one before there is any.
-const void* const kAligned = reinterpret_cast<const void*>(std::uintptr_t{256});
-
-// The library's objects of one problem.
-struct Descriptors {
-  explicit Descriptors(const Api& of) : api(of) {}
-  ~Descriptors() {
-    if (desc != nullptr) (void)api.desc_destroy(desc);
-    for (cublasLtMatrixLayout_t layout : {a, b, c, d}) {
-      if (layout != nullptr) (void)api.layout_destroy(layout);
-    }
-    if (preference != nullptr) (void)api.preference_destroy(preference);
-  }
-  Descriptors(const Descriptors&) = delete;
-  Descriptors& operator=(const Descriptors&) = delete;
-
-  // Each does nothing once `status` is not OK.
-  void Make(const Formats& f) {
-    Check(api.desc_create(&desc, f.compute, f.scale), "an operation");
-    Check(api.preference_create(&preference), "a preference");
-  }
-  // A row-major matrix, whose columns are the column-major one's rows.
-  void Layout(cublasLtMatrixLayout_t* layout, cudaDataType_t type, const Extents& e) {
-    if (!status.ok()) return;
-    Check(api.layout_create(layout, type, static_cast<std::uint64_t>(e.cols),
-                            static_cast<std::uint64_t>(e.rows), e.ld),
-          "a layout");
-    if (e.batch == 1 || !status.ok()) return;
-    const auto count = static_cast<std::int32_t>(e.batch);
-    Check(api.layout_set(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
-          "batches");
-    Check(api.layout_set(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &e.batch_stride,
-                         sizeof e.batch_stride),
-          "the stride of batches");
-  }
-  template <class T>
-  void Set(cublasLtMatmulDescAttributes_t attribute, const T& value, std::string_view what) {
-    if (status.ok()) Check(api.desc_set(desc, attribute, &value, sizeof value), what);
-  }
-  template <class T>
-  void Prefer(cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
-    if (status.ok()) {
-      Check(api.preference_set(preference, attribute, &value, sizeof value), "a preference");
-    }
-  }
-  void Check(cublasStatus_t code, std::string_view what) {
-    if (status.ok()) status = StatusOf(code, what);
-  }
-
-  const Api& api;
-  absl::Status status;
-  cublasLtMatmulDesc_t desc = nullptr;
-  cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr, d = nullptr;  // the library's
-  cublasLtMatmulPreference_t preference = nullptr;
-};
 
 // alpha or beta in the scale type.
 struct Scalar {
@@ -254,45 +202,12 @@ absl::Status SetFp8Scales(const GemmProblem& p, Device& device, Descriptors& d) 
     const std::int32_t outer = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
     d.Set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, outer, "a scale a column");
     d.Set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, outer, "a scale a row");
-    d.Set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, kAligned, "a scale a column");
+    d.Set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, cublaslt::kAligned, "a scale a column");
   } else {
     const void* const columns = static_cast<const float*>(block->data) + kApart;
     d.Set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, columns, "B's scale");
   }
   return d.status;
-}
-
-std::uint32_t EpilogueOf(const GemmProblem& p) {
-  switch (p.activation_kind()) {
-    case Activation::kRelu:
-      return p.bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
-    case Activation::kGeluTanh:
-      return p.bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
-    default:
-      return p.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-  }
-}
-
-// The row-major problem as the library's column-major one.
-void Describe(const GemmProblem& p, const Plan& plan, const Formats& f, Descriptors& d) {
-  d.Make(f);
-  const std::int32_t op_a = p.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
-  const std::int32_t op_b = p.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-  d.Set(CUBLASLT_MATMUL_DESC_TRANSA, op_a, "op(A)");
-  d.Set(CUBLASLT_MATMUL_DESC_TRANSB, op_b, "op(B)");
-  d.Layout(&d.a, f.in, plan.inputs[1].extents);
-  d.Layout(&d.b, f.in, plan.inputs[0].extents);
-  d.Layout(&d.c, f.c, p.beta != 0.0 ? plan.inputs[2].extents : plan.output.extents);
-  d.Layout(&d.d, f.out, plan.output.extents);
-  if (const std::uint32_t epilogue = EpilogueOf(p); epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
-    d.Set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue, "the epilogue");
-    if (p.bias) d.Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, kAligned, "the bias");
-  }
-  if (p.channel_scale && f.in != CUDA_R_8F_E4M3) {
-    const std::int32_t mode = p.beta == 0.0 ? CUBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_ZERO
-                                            : CUBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_HOST;
-    d.Set(CUBLASLT_MATMUL_DESC_POINTER_MODE, mode, "a scale a column");
-  }
 }
 
 // "…: CUBLAS_STATUS_NOT_SUPPORTED", and what it may be that is missing.
@@ -329,10 +244,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
   }
   const auto most = static_cast<std::uint64_t>(std::clamp<std::int64_t>(
       device.arena().available_bytes(1), 0, architecture >= 90 ? kWorkspaceHopper : kWorkspace));
-  d->Prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most);
-  // Parts of a split k in the output's format would round to it more than once.
-  const std::uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-  d->Prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
+  cublaslt::Prefer(most, *d);
   if (!d->status.ok()) return d->status;
 
   absl::StatusOr<Algorithm> algorithm = Choose(*d, *handle);

@@ -12,6 +12,7 @@
 #include "kernels/numerics/cat.h"
 #include "kernels/providers/cudnn/cudnn.h"
 #include "kernels/providers/cudnn/graph.h"
+#include "kernels/providers/cudnn/operations.h"
 #include "kernels/providers/refusals.h"
 
 namespace assay {
@@ -38,7 +39,9 @@ class AttentionKernel final : public Kernel {
   float scale_;
 };
 
-Descriptor Operation(const AttentionProblem& p, cudnnDataType_t type) {
+}  // namespace
+
+Descriptor cudnn::AttentionOperation(const AttentionProblem& p, cudnnDataType_t type) {
   const auto heads = [&](std::int64_t uid, std::int64_t count, std::int64_t length) {
     return cudnn::Tensor(uid, type, {p.batch, count, length, p.dim},
                          {count * length * p.dim, length * p.dim, p.dim, 1});
@@ -58,6 +61,8 @@ Descriptor Operation(const AttentionProblem& p, cudnnDataType_t type) {
   return operation;
 }
 
+namespace {
+
 absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, Device& device) {
   const auto& p = std::get<AttentionProblem>(c.problem);
   if (const auto& api = cudnn::Load(); !api.ok()) return api.status();
@@ -73,7 +78,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
     return absl::UnimplementedError(Cat("cuDNN's attention writes the format it reads, ",
                                         Name(c.dtype), "; got ", Name(plan.output.dtype)));
   }
-  absl::StatusOr<ExecutionPlan> made = ExecutionPlan::Make(Operation(p, *type), {}, device);
+  absl::StatusOr<ExecutionPlan> made =
+      ExecutionPlan::Make(cudnn::AttentionOperation(p, *type), {}, device);
   if (!made.ok()) return made.status();
   return std::make_unique<AttentionKernel>(*std::move(made), static_cast<float>(p.Scale(c.dtype)));
 }

@@ -10,6 +10,7 @@
 #include "kernels/numerics/cat.h"
 #include "kernels/providers/cudnn/cudnn.h"
 #include "kernels/providers/cudnn/graph.h"
+#include "kernels/providers/cudnn/operations.h"
 
 namespace assay {
 namespace {
@@ -57,7 +58,10 @@ Descriptor ImageTensor(std::int64_t uid, cudnnDataType_t type, std::int64_t lead
   return cudnn::Tensor(uid, type, dims, strides);
 }
 
-Descriptor Operation(const ConvProblem& p, DType in, cudnnDataType_t from, cudnnDataType_t to) {
+}  // namespace
+
+Descriptor cudnn::ConvOperation(const ConvProblem& p, DType in, cudnnDataType_t from,
+                                cudnnDataType_t to) {
   const bool flat = p.spatial() == 1;
   const auto spatial = [&](auto of, std::int64_t outer) {
     std::vector<std::int64_t> v;
@@ -103,6 +107,8 @@ Descriptor Operation(const ConvProblem& p, DType in, cudnnDataType_t from, cudnn
   return operation;
 }
 
+namespace {
+
 absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, Device& device) {
   const auto& p = std::get<ConvProblem>(c.problem);
   const DType out = plan.output.dtype;
@@ -111,8 +117,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
   const absl::StatusOr<cudnnDataType_t> to = cudnn::TypeOf(out);
   if (!from.ok()) return from.status();
   if (!to.ok()) return to.status();
-  absl::StatusOr<ExecutionPlan> made = ExecutionPlan::Make(
-      Operation(p, c.dtype, *from, *to), {.tensor_cores = c.dtype != DType::kF32}, device);
+  absl::StatusOr<ExecutionPlan> made =
+      ExecutionPlan::Make(cudnn::ConvOperation(p, c.dtype, *from, *to),
+                          {.tensor_cores = c.dtype != DType::kF32}, device);
   if (!made.ok()) return made.status();
   return std::make_unique<ConvKernel>(*std::move(made));
 }

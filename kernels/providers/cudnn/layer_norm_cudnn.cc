@@ -11,6 +11,7 @@
 #include "kernels/numerics/cat.h"
 #include "kernels/providers/cudnn/cudnn.h"
 #include "kernels/providers/cudnn/graph.h"
+#include "kernels/providers/cudnn/operations.h"
 
 namespace assay {
 namespace {
@@ -47,8 +48,10 @@ class LayerNormKernel final : public Kernel {
   float eps_;
 };
 
-Descriptor Operation(const LayerNormProblem& p, cudnnDataType_t type, const Extents& x,
-                     const Extents& y) {
+}  // namespace
+
+Descriptor cudnn::LayerNormOperation(const LayerNormProblem& p, cudnnDataType_t type,
+                                     const Extents& x, const Extents& y) {
   const auto rows = [&](std::int64_t uid, const Extents& e) {
     return cudnn::Tensor(uid, type, {e.rows, e.cols, 1, 1}, {e.ld, 1, e.ld, e.ld});
   };
@@ -71,6 +74,8 @@ Descriptor Operation(const LayerNormProblem& p, cudnnDataType_t type, const Exte
   operation.Finalize();
   return operation;
 }
+
+namespace {
 
 // A row of `value` in the arena.
 absl::StatusOr<void*> Constant(std::int64_t cols, float value, Device& device) {
@@ -96,7 +101,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
                                         Name(c.dtype), "; got ", Name(plan.output.dtype)));
   }
   absl::StatusOr<ExecutionPlan> made = ExecutionPlan::Make(
-      Operation(p, *type, plan.inputs[0].extents, plan.output.extents), {}, device);
+      cudnn::LayerNormOperation(p, *type, plan.inputs[0].extents, plan.output.extents), {}, device);
   if (!made.ok()) return made.status();
   absl::StatusOr<void*> ones = nullptr, zeros = nullptr;
   if (!p.affine) {
