@@ -232,9 +232,10 @@ bool IsWrong(const v1::CaseResult& result) {
 Fit Judge(const DeviceEvidence& evidence, const std::set<std::string>& ignored) {
   Judging judging(ignored);
   if (evidence.selftest) JudgeSelftest(*evidence.selftest, judging);
-  int passed = 0;
+  int passed = 0, failed = 0;
   for (const v1::CaseResult& result : evidence.results) {
     passed += Passed(result) ? 1 : 0;
+    failed += Failed(result) ? 1 : 0;
     const std::string_view code = CodeOf(result, evidence.retries);
     if (code.empty()) continue;
     const std::string message =
@@ -251,7 +252,7 @@ Fit Judge(const DeviceEvidence& evidence, const std::set<std::string>& ignored) 
   }
   if (evidence.job.state() != v1::JOB_STATE_FINISHED) {
     judging.Add("A306", absl::StrCat(evidence.job.name(), " ended ", Word(evidence.job.state())));
-  } else if (passed == 0) {
+  } else if (passed + failed == 0) {
     judging.Add("A307", absl::StrCat("none of ", evidence.results.size(), " cases passed"));
   }
   if (evidence.job.verdict() == v1::VERDICT_INCONCLUSIVE && judging.silent()) {

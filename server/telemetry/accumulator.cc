@@ -10,9 +10,14 @@ void Add(Counters& counters, Values& values, bool first_counts) {
     const bool first = !counters.contains(name);
     auto& counter = counters[name];
     if (first && !first_counts) counter.last = value;
-    // One that went back began again at 0.
-    counter.sum += value >= counter.last ? value - counter.last : value;
-    counter.last = value;
+    if (value >= counter.last) {
+      counter.sum += value - counter.last;
+      counter.last = value;
+      counter.below = 0;
+    } else if (++counter.below == kSettled) {
+      counter.last = value;
+      counter.below = 0;
+    }
     value = counter.sum;
   }
 }
