@@ -285,9 +285,15 @@ std::string Refusal(Profiler profiler, std::string_view text, std::string_view p
           !says("Operation not permitted") && !says("No permission")) {
         return "";
       }
-      return paranoid.empty()
-                 ? std::string("perf: no permission to count")
-                 : Cat("perf: no permission: kernel.perf_event_paranoid is ", paranoid);
+      if (paranoid.empty()) return "perf: no permission to count";
+      // Up to 2 the kernel lets everyone count in user mode.
+      if (int level = 0;
+          absl::SimpleAtoi(absl::string_view(paranoid.data(), paranoid.size()), &level) &&
+          level <= 2) {
+        return Cat("perf: no permission to count, though kernel.perf_event_paranoid is ", paranoid,
+                   ": a container or a system call filter may forbid perf_event_open");
+      }
+      return Cat("perf: no permission: kernel.perf_event_paranoid is ", paranoid);
     case Profiler::kNcu:
       if (!says("ERR_NVGPUCTRPERM")) return "";
       return "ncu: no permission: the driver keeps the counters to administrators "

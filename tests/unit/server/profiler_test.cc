@@ -178,6 +178,9 @@ TEST(Refusals, APermissionIsNamedWithWhatWithholdsIt) {
                     "4"),
             "perf: no permission: kernel.perf_event_paranoid is 4");
   EXPECT_EQ(Refusal(Profiler::kPerf, "Permission denied", ""), "perf: no permission to count");
+  EXPECT_EQ(Refusal(Profiler::kPerf, "Operation not permitted", "2"),
+            "perf: no permission to count, though kernel.perf_event_paranoid is 2: a container or "
+            "a system call filter may forbid perf_event_open");
   EXPECT_THAT(Refusal(Profiler::kNcu,
                       "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access "
                       "NVIDIA GPU Performance Counters on the target device 0.\n",
