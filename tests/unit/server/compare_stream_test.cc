@@ -93,6 +93,7 @@ class RecordingDevice final : public CaseExecutor {
   }
   std::vector<v1::Kernel> Kernels() override { return {}; }
   absl::Status Release() override { return absl::OkStatus(); }
+  absl::Status GiveBack() override { return absl::OkStatus(); }
   absl::Status MeasureCeilings() override { return absl::OkStatus(); }
 
   bool AwaitBegun(int calls) {
