@@ -127,8 +127,7 @@ Row RowOf(const v1::CaseResult& result) {
     absl::StrAppend(&row.note, row.note.empty() ? "" : "; ", "look closer: below ",
                     PercentText(LowShare(result)));
   } else if (ReadingOf(result) == SpeedReading::kEfficient) {
-    absl::StrAppend(&row.note, row.note.empty() ? "" : "; ",
-                    ReadingWord(SpeedReading::kEfficient));
+    absl::StrAppend(&row.note, row.note.empty() ? "" : "; ", ReadingWord(SpeedReading::kEfficient));
   }
   if (result.bench().noisy()) {
     absl::StrAppend(&row.note, row.note.empty() ? "" : "; ", "noisy",

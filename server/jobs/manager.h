@@ -1,5 +1,5 @@
 // The manager behind job_manager.h. What a caller asks is in job_manager.cc; what
-// runs, ends and is written is in job_execution.cc.
+// runs is in job_execution.cc, what ends and is written in job_ending.cc.
 //
 // Locks: a job's mutex may be taken under the manager's, never the other way; the
 // store and the hubs are called with neither, except for reads. A job's submit_mutex
