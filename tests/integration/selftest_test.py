@@ -38,7 +38,8 @@ class Selftest(unittest.TestCase):
         self.assertEqual(rows["hang"]["caught_by"], ["timeout"])
         self.assertGreater(document["correct"]["runs"], 0)
         self.assertEqual(document["correct"]["false_alarms"], 0)
-        self.assertEqual(self.daemon.metric("assay_selftest_detected_ratio", device="cpu:0"), 1.0)
+        # A share of the defects says nothing of the device.
+        self.assertIsNone(self.daemon.metric("assay_selftest_detected_ratio", device="cpu:0"))
         self.assertEqual(self.daemon.metric("assay_selftest_false_alarms_total", device="cpu:0"),
                          0.0)
         self.assertEqual(self.daemon.metric("assay_device_quarantined", device="cpu:0"), 0.0)
