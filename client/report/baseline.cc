@@ -194,7 +194,7 @@ v1::Baseline DescribeRun(const Run& run) {
       baseline.set_driver_version(value);
     } else if (key == "host") {
       baseline.set_host(value);
-    } else {
+    } else if (key != "callers_terms") {  // which is no version
       (*baseline.mutable_versions())[key] = value;
     }
   }

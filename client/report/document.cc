@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "client/lib/words.h"
 #include "client/report/published.h"
 #include "client/report/row.h"
@@ -140,7 +141,10 @@ void WriteMarkdown(const Report& report, std::ostream& out) {
         out << " | " << EscapeMarkdown(*cell);
       }
       if (changes) out << " | " << EscapeMarkdown(row.change);
-      out << " | " << EscapeMarkdown(row.note);
+      // The change has a column of its own.
+      absl::string_view note = row.note;
+      if (changes && absl::ConsumeSuffix(&note, row.change)) absl::ConsumeSuffix(&note, "; ");
+      out << " | " << EscapeMarkdown({note.data(), note.size()});
       out << " |\n";
     }
   }

@@ -1,5 +1,6 @@
 #include "client/report/from_json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -103,6 +104,10 @@ class Setter {
       case FieldDescriptor::CPPTYPE_STRING: {
         if (!value.is_string()) return Wrong(path, "a text", value);
         std::string text = value.get<std::string>();
+        // What a file says is shown on terminals, which obey control characters.
+        std::replace_if(
+            text.begin(), text.end(),
+            [](unsigned char c) { return c < 0x20 && c != '\n' && c != '\t'; }, '?');
         if (many) {
           reflection_->AddString(&message_, field_, std::move(text));
         } else {

@@ -9,19 +9,16 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "assay/v1/job.pb.h"
+#include "server/jobs/environment.h"
 #include "server/jobs/job_watch.h"
 #include "server/worker/executor.h"
 
 namespace assay {
-
-// Key of Job.environment; see ActiveJob::callers_terms.
-inline constexpr std::string_view kCallersTerms = "callers_terms";
 
 // Why a job ends before its cases do.
 enum class EarlyEnd {

@@ -9,6 +9,7 @@
 
 #include "kernels/numerics/cat.h"
 #include "kernels/numerics/change.h"
+#include "server/jobs/environment.h"
 
 namespace assay {
 namespace {
@@ -161,7 +162,7 @@ v1::Baseline Describe(const v1::Job& job) {
       baseline.set_driver_version(value);
     } else if (key == "host") {
       baseline.set_host(value);
-    } else {
+    } else if (key != kCallersTerms) {
       (*baseline.mutable_versions())[key] = value;
     }
   }
