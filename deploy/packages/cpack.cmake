@@ -34,7 +34,6 @@ endforeach()
 list(APPEND CPACK_DEBIAN_ASSAY_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/debian/conffiles)
 
 set(CPACK_ARCHIVE_COMPONENT_INSTALL ON)
-set(CPACK_COMPONENT_INCLUDE_TOPLEVEL_DIRECTORY ON)
 include(CPack)
 cpack_add_component(assay GROUP assay
   DESCRIPTION "Holds every element that a compute kernel wrote against an FP64 reference and a derived\nerror bound, and times kernels against measured ceilings: a daemon for every node, and\nits client.")

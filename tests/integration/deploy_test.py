@@ -1,0 +1,314 @@
+"""What deploy/ says of the programs is what the programs say: manual pages, completions,
+configuration, units, images, manifests."""
+
+import glob
+import gzip
+import http.server
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+import tomllib
+import unittest
+
+import yaml
+
+import harness
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DEPLOY = os.path.join(ROOT, "deploy")
+SHARE = os.path.join(harness.INSTALL, "share")
+
+
+def read(*path):
+    with open(os.path.join(*path), encoding="utf-8") as file:
+        return file.read()
+
+
+def help_of(program, *words):
+    return subprocess.run([program, *words, "--help"], capture_output=True, text=True, check=True).stdout
+
+
+def options_of(program, *words):
+    text = help_of(program, *words) + (help_of(program) if words else "")
+    return set(re.findall(r"--[a-z][a-z-]*", text))
+
+
+def subcommands():
+    listed = help_of(harness.ASSAY).partition("Subcommands:\n")[2].split("\n\n")[0]
+    return re.findall(r"^  (\w[\w-]*)", listed, re.M)
+
+
+class Pages(unittest.TestCase):
+    def test_there_is_a_page_of_every_command_and_it_renders_without_a_warning(self):
+        pages = sorted(glob.glob(os.path.join(SHARE, "man/man*/*.gz")))
+        names = {os.path.basename(p).split(".")[0] for p in pages}
+        self.assertEqual(names, {"assay", "assayd", *(f"assay-{c}" for c in subcommands())})
+        for page in pages:
+            with gzip.open(page, "rt") as file:
+                text = file.read()
+            for command in (["mandoc", "-Tlint", "-Wwarning"], ["groff", "-man", "-ww", "-Tutf8"]):
+                with self.subTest(page=os.path.basename(page), by=command[0]):
+                    if not shutil.which(command[0]):
+                        self.skipTest(f"no {command[0]}")
+                    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+                    said = done.stdout if command[0] == "mandoc" else ""
+                    self.assertEqual((done.returncode, said, done.stderr), (0, "", ""))
+
+    def test_a_page_has_every_option(self):
+        for program, page in ((harness.ASSAY, "man1/assay.1"), (harness.ASSAYD, "man8/assayd.8")):
+            with gzip.open(os.path.join(SHARE, "man", page + ".gz"), "rt") as file:
+                text = file.read().replace("\\-", "-")
+            self.assertEqual({o for o in options_of(program) if o not in text}, set())
+
+
+class Completions(unittest.TestCase):
+    # What is typed, and what has to be offered.
+    CASES = [(["assay", "qual"], {"qualify"}), (["assay", "run", "gemm", "--tr"], {"--trans-a", "--trans-b"}),
+             (["assay", "run", "--mode", ""], {"validate", "benchmark", "both"}),
+             (["assay", "baseline", "co"], {"compare"})]
+
+    def test_bash(self):
+        file = os.path.join(SHARE, "bash-completion/completions/assay")
+        for words, expected in self.CASES:
+            script = f'source {file}; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _assay; printf "%s\\n" "${{COMPREPLY[@]}}"'
+            done = subprocess.run(["bash", "-c", script, "bash", *words], capture_output=True, text=True, check=True)
+            self.assertEqual((set(done.stdout.split()), done.stderr), (expected, ""), words)
+
+    @unittest.skipUnless(shutil.which("zsh"), "no zsh")
+    def test_zsh(self):
+        file = os.path.join(SHARE, "zsh/vendor-completions/_assay")
+        stubs = ('compdef() { :; }; _describe() { local n=$2; print -l -- ${${(@P)n}%%:*} }; '
+                 'compadd() { local n=$2; print -l -- ${(@P)n} }; _files() { print FILES }')
+        for words, expected in self.CASES:
+            script = f'{stubs}; source {file}; words=("$@"); CURRENT=$#; _assay'
+            done = subprocess.run(["zsh", "-f", "-c", script, "zsh", *words], capture_output=True, text=True, check=True)
+            self.assertLessEqual(expected, set(done.stdout.split()), (words, done))
+            self.assertEqual(done.stderr, "")
+
+    @unittest.skipUnless(shutil.which("fish"), "no fish")
+    def test_fish(self):
+        file = os.path.join(SHARE, "fish/vendor_completions.d/assay.fish")
+        for words, expected in self.CASES:
+            script = f"source {file}; complete -C {' '.join(words)!r} | string split -f1 \\t"
+            done = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, check=True)
+            self.assertLessEqual(expected, set(done.stdout.split()), (words, done))
+
+
+class Configuration(unittest.TestCase):
+    def test_every_key_is_an_option(self):
+        known = options_of(harness.ASSAYD)
+        commented = read(DEPLOY, "packages/assayd.toml")
+        keys = set(re.findall(r"^#? ?([a-z][a-z-]*) = ", commented, re.M))
+        for document in yaml.safe_load_all(read(DEPLOY, "kubernetes/assay.yaml")):
+            keys |= set(tomllib.loads(document.get("data", {}).get("assayd.toml", "")))
+        self.assertGreater(len(keys), 10)
+        self.assertEqual({k for k in keys if f"--{k}" not in known}, set())
+
+    def test_the_packaged_file_is_read(self):
+        # With every line of it in force that needs no certificate.
+        text = re.sub(r"^# ((?!tls|listen = \[|metrics-tls|listen)[a-z-]+ = )", r"\1",
+                      read(DEPLOY, "packages/assayd.toml"), flags=re.M)
+        text = re.sub(r'^metrics-listen = .*', "", text, flags=re.M)
+        self.assertGreater(len(tomllib.loads(text)), 5)
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write(text)
+            file.flush()
+            with harness.Daemon(flags=["--config", file.name]) as daemon:
+                self.assertEqual(daemon.run("version").code, 0)
+
+
+class Units(unittest.TestCase):
+    def test_what_units_start_is_installed_and_understood(self):
+        for unit in glob.glob(os.path.join(DEPLOY, "systemd/*.service")):
+            text = read(unit)
+            program, *words = re.search(r"^ExecStart=(.*)$", text, re.M).group(1).split()
+            self.assertTrue(os.access(os.path.join(harness.INSTALL, program.removeprefix("/usr/")), os.X_OK), program)
+            level = re.search(r"ASSAY_NIGHTLY=([a-z ]+)", text)
+            if level:
+                known = options_of(harness.ASSAY, level.group(1).split()[0])
+                self.assertLessEqual({w for w in words if w.startswith("--")}, known)
+
+    def test_a_failure_is_told(self):
+        told = []
+
+        class Receiver(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):  # noqa: N802
+                told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        with tempfile.TemporaryDirectory() as folder, \
+                http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            for name, body in (("journalctl", 'printf \'a "quoted" \\\\ word\\tand\\nanother line\\n\''),
+                               ("sendmail", f"cat >{folder}/mail")):
+                path = os.path.join(folder, name)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(f"#!/bin/sh\n{body}\n")
+                os.chmod(path, 0o755)
+            done = subprocess.run(
+                [os.path.join(DEPLOY, "systemd/notify-failure"), "assayd.service"], capture_output=True, text=True,
+                check=False, env={"PATH": f"{folder}:{os.environ['PATH']}", "ASSAY_MAIL": "ops@example.org",
+                                  "ASSAY_SENDMAIL": f"{folder}/sendmail",
+                                  "ASSAY_WEBHOOK": f"http://127.0.0.1:{server.server_port}/"})
+            server.shutdown()
+            self.assertEqual(done.returncode, 0, done)
+            self.assertEqual([t["unit"] for t in told], ["assayd.service"])
+            self.assertEqual(told[0]["text"], 'a "quoted" \\ word\tand\nanother line')
+            self.assertIn("assayd.service failed", read(folder, "mail"))
+
+
+class Images(unittest.TestCase):
+    def test_paths_options_and_ports_are_the_programs(self):
+        for file in glob.glob(os.path.join(DEPLOY, "docker/Dockerfile*")):
+            with self.subTest(file=os.path.basename(file)):
+                text = read(file)
+                for kind in ("HEALTHCHECK .*CMD", "ENTRYPOINT"):
+                    program, *words = json.loads(re.search(rf"^{kind} (\[.*\])$", text, re.M).group(1))
+                    check_command(self, program, words)
+                self.assertEqual(re.search(r"^EXPOSE (.*)$", text, re.M).group(1), "7575 9575")
+                self.assertIn("127.0.0.1:7575", help_of(harness.ASSAYD))
+                self.assertRegex(text, r"(?m)^USER 10001")
+                for source in re.findall(r"^COPY (?!--from)(\S+) ", text, re.M):
+                    self.assertTrue(os.path.exists(os.path.join(ROOT, source)), source)
+                for option in re.findall(r"-D(ASSAY_\w+)=", text):
+                    said = subprocess.run(["grep", "-rl", f"option({option} ", "--include=*.cmake",
+                                           "--include=CMakeLists.txt", ROOT + "/kernels"], capture_output=True,
+                                          check=False)
+                    self.assertEqual(said.returncode, 0, option)
+
+
+def check_command(test, program, words):
+    test.assertTrue(program.startswith("/opt/assay/"), program)
+    installed = os.path.join(harness.INSTALL, program.removeprefix("/opt/assay/"))
+    test.assertTrue(os.access(installed, os.X_OK), program)
+    command = [w for w in words[:1] if not w.startswith("-")]
+    test.assertLessEqual({w for w in words if w.startswith("--")}, options_of(installed, *command))
+
+
+class Manifests(unittest.TestCase):
+    def setUp(self):
+        self.documents = list(yaml.safe_load_all(read(DEPLOY, "kubernetes/assay.yaml")))
+
+    def of(self, kind):
+        return [d for d in self.documents if d["kind"] == kind]
+
+    def test_they_are_what_the_script_makes(self):
+        made = subprocess.run(["/usr/bin/python3", os.path.join(DEPLOY, "kubernetes/manifests.py")],
+                              capture_output=True, text=True, check=True).stdout
+        self.assertEqual(made, read(DEPLOY, "kubernetes/assay.yaml"))
+
+    def test_the_daemon_takes_its_configuration_and_serves_where_they_say(self):
+        pod = self.of("DaemonSet")[0]["spec"]["template"]["spec"]
+        daemon = pod["containers"][0]
+        check_command(self, daemon["command"][0], daemon["args"])
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            program, *words = daemon[probe]["exec"]["command"]
+            check_command(self, program, words)
+        config = tomllib.loads(next(d["data"]["assayd.toml"] for d in self.of("ConfigMap")
+                                    if "assayd.toml" in d["data"]))
+        served = {a.rsplit(":", 1)[1] for a in [*config["listen"], config["metrics-listen"]] if "0.0.0.0" in a}
+        self.assertEqual({str(p["containerPort"]) for p in daemon["ports"]}, served)
+        mounts = {m["mountPath"] for m in daemon["volumeMounts"]}
+        for path in (config["tls-cert"], config["tls-key"], config["tls-client-ca"], config["state-dir"]):
+            self.assertTrue(any(path.startswith(m) for m in mounts), path)
+        self.assertEqual({v["name"] for v in pod["volumes"]}, {m["name"] for m in daemon["volumeMounts"]})
+
+    def test_names_lead_somewhere(self):
+        labels = self.of("DaemonSet")[0]["spec"]["template"]["metadata"]["labels"]
+        for document in self.of("Service") + self.of("ServiceMonitor"):
+            selector = document["spec"]["selector"]
+            self.assertLessEqual(selector.get("matchLabels", selector).items(), labels.items())
+        accounts = {d["metadata"]["name"] for d in self.of("ServiceAccount")}
+        maps = {d["metadata"]["name"] for d in self.of("ConfigMap")}
+        pods = [self.of("DaemonSet")[0]["spec"]["template"]["spec"],
+                self.of("CronJob")[0]["spec"]["jobTemplate"]["spec"]["template"]["spec"]]
+        for pod in pods:
+            self.assertIn(pod["serviceAccountName"], accounts)
+            self.assertLessEqual({v["configMap"]["name"] for v in pod["volumes"] if "configMap" in v}, maps)
+        script = read(DEPLOY, "kubernetes/qualify-nodes")
+        flags = set(re.findall(r"(?<= )--(?:target|tls-[a-z-]+|on-verdict|format)\b", script))
+        self.assertLessEqual(flags, options_of(harness.ASSAY, "qualify"))
+        self.assertEqual(set(re.findall(r"^#   (ASSAY_\w+)", script, re.M)) | {"ASSAY_CORDON"},
+                         {e["name"] for e in pods[1]["containers"][0]["env"]})
+
+
+class FakeKubernetes(http.server.ThreadingHTTPServer):
+    """Answers what qualify-nodes asks: pods by address, nodes, patches."""
+
+    def __init__(self, cordoned=()):
+        self.patches = {}
+        fake = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def answer(self, document):
+                text = json.dumps(document, indent=2).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def do_GET(self):  # noqa: N802
+                if "/pods?" in self.path:
+                    node = "node-" + self.path.rsplit(".", 1)[1]
+                    return self.answer({"items": [{"spec": {"nodeName": node}}]})
+                node = self.path.rsplit("/", 1)[1]
+                marks = {"assay/cordoned": "true"} if node in cordoned else {}
+                return self.answer({"metadata": {"annotations": marks}})
+
+            def do_PATCH(self):  # noqa: N802
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                fake.patches[self.path.removeprefix("/api/v1/nodes/")] = body
+                self.answer({})
+
+            def log_message(self, *_):
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+
+
+class NodeVerdicts(unittest.TestCase):
+    def test_the_worst_device_is_the_nodes_and_only_failed_nodes_are_closed(self):
+        verdicts = [("10.0.0.1", "cuda:0", "QUALIFIED"), ("10.0.0.1", "cuda:1", "FAILED"),
+                    ("10.0.0.2", "cuda:0", "QUALIFIED"), ("10.0.0.3", "cuda:0", "DEGRADED")]  # 4 does not answer
+        with tempfile.TemporaryDirectory() as folder, FakeKubernetes(cordoned={"node-2"}) as kubernetes:
+            threading.Thread(target=kubernetes.serve_forever, daemon=True).start()
+            lines = "".join(json.dumps({"target": f"{a}:7576", "device": d, "verdict": v}, separators=(",", ":")) + "\n"
+                            for a, d, v in verdicts)
+            programs = {
+                "getent": "for i in 1 2 3 4; do echo 10.0.0.$i STREAM assayd; done",
+                "assay": f'while [ "$1" != --on-verdict ]; do shift; done\nsh -c "$2" <<"END"\n{lines}END\nexit 1'}
+            for name, body in programs.items():
+                path = os.path.join(folder, name)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(f"#!/bin/sh\n{body}\n")
+                os.chmod(path, 0o755)
+            with open(os.path.join(folder, "token"), "w", encoding="utf-8") as file:
+                file.write("a-token")
+            done = subprocess.run(
+                [os.path.join(DEPLOY, "kubernetes/qualify-nodes")], capture_output=True, text=True, check=False,
+                env={"PATH": f"{folder}:{os.environ['PATH']}", "ASSAY_ACCOUNT": folder, "ASSAY_CORDON": "true",
+                     "ASSAY_API": f"http://127.0.0.1:{kubernetes.server_port}", "ASSAY_LEVEL": "nightly",
+                     "ASSAY_SERVICE": "assayd", "ASSAY_NAMESPACE": "assay", "ASSAY_TLS": "/tls"})
+            kubernetes.shutdown()
+            self.assertEqual(done.returncode, 1, done)
+            found = {path.split("/")[0]: body["status"]["conditions"][0] for path, body in kubernetes.patches.items()
+                     if path.endswith("/status")}
+            self.assertEqual({n: (c["type"], c["status"], c["reason"]) for n, c in found.items()},
+                             {"node-1": ("AssayQualified", "False", "Failed"),
+                              "node-2": ("AssayQualified", "True", "Qualified"),
+                              "node-3": ("AssayQualified", "False", "Degraded"),
+                              "node-4": ("AssayQualified", "Unknown", "Inconclusive")})
+            closed = {n: b["spec"]["unschedulable"] for n, b in kubernetes.patches.items() if "spec" in b}
+            self.assertEqual(closed, {"node-1": True, "node-2": None})
+
+
+if __name__ == "__main__":
+    harness.main()
