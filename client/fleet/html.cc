@@ -125,8 +125,9 @@ class Map {
 };
 
 void WriteEvidence(const Evidence& evidence, std::ostream& out) {
-  out << "<li><b>" << EscapeXml(evidence.case_name) << "</b>: " << EscapeXml(evidence.text)
-      << "</li>\n";
+  out << "<li>";
+  if (!evidence.case_name.empty()) out << "<b>" << EscapeXml(evidence.case_name) << "</b>: ";
+  out << EscapeXml(evidence.text) << "</li>\n";
 }
 
 void WriteAccused(const FleetReport& report, std::ostream& out) {

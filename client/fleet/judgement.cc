@@ -64,6 +64,11 @@ Evidence DigestEvidence(const Fleet& fleet, const DigestSuspect& suspect) {
   return evidence;
 }
 
+std::string DeviationsText(const Standing& standing) {
+  return standing.deviations < 1000 ? absl::StrFormat("%.1f deviations", standing.deviations)
+                                    : std::string("peers do not spread");
+}
+
 Evidence SlowEvidence(const Fleet& fleet, const SlowCase& slow) {
   const TimedRow& row = slow.row;
   Evidence evidence = Against(Charge::kSlow, fleet.text(row.name), fleet.text(row.provider));
@@ -79,9 +84,7 @@ Evidence SlowEvidence(const Fleet& fleet, const SlowCase& slow) {
   evidence.text = absl::StrFormat(
       "%.1f %% under the median of its model (%s against %s), %s, similarity %.3f, %d peers",
       100 * slow.standing.shortfall, rate(1 / row.median), rate(slow.peers.median),
-      slow.standing.deviations < 1000 ? absl::StrFormat("%.1f deviations", slow.standing.deviations)
-                                      : std::string("peers do not spread"),
-      slow.standing.similarity, slow.peer_count);
+      DeviationsText(slow.standing), slow.standing.similarity, slow.peer_count);
   if (row.clock_hertz > 0 && slow.clock_hertz > 0 &&
       std::abs(static_cast<double>(row.clock_hertz) / slow.clock_hertz - 1) > 0.02) {
     absl::StrAppendFormat(&evidence.text, "; core clock %.2f GHz against %.2f GHz",
@@ -95,6 +98,20 @@ Evidence SlowEvidence(const Fleet& fleet, const SlowCase& slow) {
   if (!mine.empty() && !theirs.empty() && mine != theirs) {
     absl::StrAppend(&evidence.text, "; kernel ", mine, " against ", theirs);
   }
+  return evidence;
+}
+
+// The device on the whole: of no case.
+Evidence PaceEvidence(const SlowDevice& slow) {
+  Evidence evidence = Against(Charge::kSlow, "", "");
+  evidence.standing = slow.standing;
+  evidence.cases = slow.cases;
+  evidence.peer_count = slow.peer_count;
+  evidence.text = absl::StrFormat(
+      "over %d timed cases together %.1f %% under the median of its model, %s, similarity %.3f, "
+      "%d peers",
+      slow.cases, 100 * slow.standing.shortfall, DeviationsText(slow.standing),
+      slow.standing.similarity, slow.peer_count);
   return evidence;
 }
 
@@ -162,10 +179,26 @@ Judgement JudgeFleet(const Fleet& fleet, absl::Time now) {
       accuse(row->device, row->what, std::move(evidence));
     }
   }
+  std::set<std::uint32_t> slow_throughout;
+  for (const SlowDevice& slow : judgement.throughput.slow_devices) {
+    slow_throughout.insert(slow.device);
+    Accused& one = accused[slow.device];
+    one.device = slow.device;
+    one.evidence.push_back(PaceEvidence(slow));
+  }
   for (const SlowCase& slow : judgement.throughput.outliers) {
     accuse(slow.row.device, slow.row.what, SlowEvidence(fleet, slow));
   }
+  for (const SlowDevice& slow : judgement.throughput.watch_devices) {
+    judgement.watch.push_back(
+        absl::StrCat(fleet.devices[slow.device].name(), ": ", PaceEvidence(slow).text));
+  }
   for (const SlowCase& slow : judgement.throughput.watch) {
+    // That the device is slow is no chance: what its cases are slow by belongs to that.
+    if (slow_throughout.contains(slow.row.device)) {
+      accuse(slow.row.device, slow.row.what, SlowEvidence(fleet, slow));
+      continue;
+    }
     const Evidence evidence = SlowEvidence(fleet, slow);
     judgement.watch.push_back(absl::StrCat(fleet.devices[slow.row.device].name(), ": ",
                                            evidence.case_name, ": ", evidence.text));
@@ -173,7 +206,8 @@ Judgement JudgeFleet(const Fleet& fleet, absl::Time now) {
   for (auto& [device, one] : accused) {
     std::stable_sort(one.evidence.begin(), one.evidence.end(),
                      [](const Evidence& a, const Evidence& b) {
-                       return std::tuple(a.charge, -Weight(a)) < std::tuple(b.charge, -Weight(b));
+                       return std::tuple(a.charge, a.cases == 0, -Weight(a)) <
+                              std::tuple(b.charge, b.cases == 0, -Weight(b));
                      });
     one.charge = one.evidence.front().charge;
     one.unlike = UnlikePeers(fleet, device);

@@ -25,7 +25,7 @@ enum class Charge { kSuspect, kFailed, kSlow };
 // "SUSPECT".
 const char* ChargeWord(Charge charge);
 
-// What one case says against a device.
+// What one case, or all its times together, say against a device.
 struct Evidence {
   Charge charge = Charge::kSlow;
   std::string case_name, provider;
@@ -41,6 +41,8 @@ struct Evidence {
   double rate = 0, peers_rate = 0;  // operations or bytes a second; 0: unknown
   bool flops = true;
   std::uint32_t peer_count = 0;
+  // Of a device on the whole, of so many timed cases and without a name of one; else 0.
+  std::uint32_t cases = 0;
 };
 
 // One more run of a case that accuses a device.

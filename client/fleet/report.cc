@@ -22,10 +22,11 @@ Json List(const std::vector<std::string>& lines) {
 }
 
 Json EvidenceJson(const Evidence& evidence) {
-  Json json = {{"charge", ChargeWord(evidence.charge)},
-               {"case", evidence.case_name},
-               {"provider", evidence.provider},
-               {"text", evidence.text}};
+  Json json = {{"charge", ChargeWord(evidence.charge)}};
+  AddText(json, "case", evidence.case_name);
+  AddText(json, "provider", evidence.provider);
+  if (evidence.cases > 0) json["cases"] = evidence.cases;
+  json["text"] = evidence.text;
   AddText(json, "reason", evidence.reason);
   AddText(json, "probe", evidence.probe);
   AddText(json, "digest", evidence.digest);

@@ -6,14 +6,15 @@
 //       "compared": { "digests", "digest_votes", "timed_groups", "too_few_peers", "few_samples",
 //       "noisy" }, "accused": [ { "node", "target", "device", "model", "charge":
 //       "SUSPECT"|"FAILED"|"SLOW",
-//                      "evidence": [ { "charge", "case", "provider", "text", … } ],
+//                      "evidence": [ { "charge", "case", "provider", "cases", "text", … } ],
 //                      "unlike_peers": […], "reruns": […], "reads_as" } ],
 //       "missing": [ { "target", "reason", "results" } ], "unread": […], "duplicates": […],
 //       "everywhere": […], "watch": […], "undecided": […], "divided": […], "differences": […],
 //       "devices": [ { "node", "target", "host", "device", "model", "driver_version", "versions",
 //                      "suites", "jobs", "generated_at", "total", "passed", … } ] }
 //
-// What was not measured is absent.
+// What was not measured is absent; so are case and provider where the times of several
+// cases ("cases") accuse together.
 #ifndef ASSAY_CLIENT_FLEET_REPORT_H_
 #define ASSAY_CLIENT_FLEET_REPORT_H_
 

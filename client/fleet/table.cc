@@ -23,12 +23,17 @@ std::string Counted(std::int64_t count, const char* one) {
 // What the accused did, in half a line.
 std::string Summary(const Accused& accused) {
   std::size_t digests = 0, failed = 0, slow = 0;
-  double worst = 0;
+  double worst = 0, whole = 0;
   for (const Evidence& evidence : accused.evidence) {
     digests += evidence.charge == Charge::kSuspect;
     failed += evidence.charge == Charge::kFailed;
-    slow += evidence.charge == Charge::kSlow;
-    if (evidence.standing) worst = std::max(worst, evidence.standing->shortfall);
+    if (!evidence.standing) continue;
+    if (evidence.cases > 0) {
+      whole = evidence.standing->shortfall;
+    } else {
+      ++slow;
+      worst = std::max(worst, evidence.standing->shortfall);
+    }
   }
   std::vector<std::string> words;
   if (digests > 0) {
@@ -36,6 +41,9 @@ std::string Summary(const Accused& accused) {
                                  digests == 1 ? " differs" : " differ", " from the others'"));
   }
   if (failed > 0) words.push_back(Counted(static_cast<std::int64_t>(failed), "failed case"));
+  if (whole > 0) {
+    words.push_back(absl::StrCat("slow on the whole, ", PercentText(whole), " under the median"));
+  }
   if (slow > 0) {
     words.push_back(absl::StrCat(Counted(static_cast<std::int64_t>(slow), "slow case"), ", up to ",
                                  PercentText(worst), " under the median"));
@@ -77,8 +85,9 @@ void WriteFleetTable(const FleetReport& report, bool colour, bool every, std::os
     const std::size_t shown =
         every ? accused.evidence.size() : std::min(accused.evidence.size(), kShownEvidence);
     for (std::size_t i = 0; i < shown; ++i) {
-      out << "             " << accused.evidence[i].case_name << ": " << accused.evidence[i].text
-          << '\n';
+      const Evidence& evidence = accused.evidence[i];
+      out << "             " << evidence.case_name << (evidence.case_name.empty() ? "" : ": ")
+          << evidence.text << '\n';
     }
     if (shown < accused.evidence.size()) {
       out << "             … " << accused.evidence.size() - shown << " more (--all)\n";

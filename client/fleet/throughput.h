@@ -1,62 +1,21 @@
 // Throughput: which device is slower than others of its model, beyond chance.
 //
-// Devices of one model that ran one case with one provider are a group. A device is
-// accused where all of this holds, of rates (launches a second):
-//
-//   - it has four peers or more;
-//   - its median is 5 % or more below the group's: devices in health spread that much;
-//   - it is 3 or more deviations below, by the median absolute deviation (times 1.4826);
-//   - the similarity of its times to the group's is under 0.95: one minus the area by which
-//     its distribution function lies on the slow side of the centroid's, over the
-//     centroid's mean; those below are left out, the centroid is taken anew, until nothing
-//     changes (after Xiong et al., "SuperBench", USENIX ATC 2024). Reports hold the 10th,
-//     50th and 90th percentile: the functions are straight between these and end there,
-//     and the centroid is the median of each over the group;
-//   - chance does not explain it: the t-test of a deleted observation against the others of
-//     which the first four do not hold, whose variance is moderated by that of the customary
-//     spread (Smyth 2004), at a level of 1e-4 over all devices and cases of the fleet together
-//     (Bonferroni).
-//
-// What holds the first four alone is worth watching, and accuses nobody.
+// Devices of one model that ran one case with one provider are a group, and a case accuses
+// a device by the rules of standing.h. A device's cases together are judged as well: see
+// pace.h. Each of the two has half of the chance that is allowed of accusing anyone falsely.
 #ifndef ASSAY_CLIENT_FLEET_THROUGHPUT_H_
 #define ASSAY_CLIENT_FLEET_THROUGHPUT_H_
 
-#include <cstddef>
 #include <cstdint>
-#include <string>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "client/fleet/fleet.h"
+#include "client/fleet/pace.h"
+#include "client/fleet/standing.h"
 
 namespace assay {
-
-inline constexpr std::size_t kFewestPeers = 4;
-inline constexpr double kCustomarySpread = 0.05;
-inline constexpr double kFewestDeviations = 3;
-inline constexpr double kLeastSimilarity = 0.95;
-inline constexpr double kChance = 1e-4;
-
-// Percentiles of a rate, per second.
-struct RateQuantiles {
-  double p10 = 0, median = 0, p90 = 0;
-};
-
-// As above; 1 where `one` is nowhere slower.
-double Similarity(const RateQuantiles& one, const RateQuantiles& centroid);
-
-// One device's place in a group.
-struct Standing {
-  bool outlier = false;   // all five hold
-  bool watch = false;     // the first four
-  double shortfall = 0;   // below the median, as a share of it; negative: above
-  double deviations = 0;  // the same in robust standard deviations
-  double similarity = 1;
-  double p_value = 1;  // of the t-test
-};
-
-// Where each device stands. `comparisons`: devices times cases of the whole fleet. All
-// false with too few peers.
-std::vector<Standing> Judge(const std::vector<RateQuantiles>& rates, double comparisons);
 
 struct SlowCase {
   TimedRow row;
@@ -77,8 +36,9 @@ struct RelativeRate {
 
 struct ThroughputFindings {
   std::vector<SlowCase> outliers, watch;
-  std::int64_t groups = 0;         // that were compared
-  std::int64_t too_few_peers = 0;  // groups of less than five devices
+  std::vector<SlowDevice> slow_devices, watch_devices;  // on the whole
+  std::int64_t groups = 0;                              // that were compared
+  std::int64_t too_few_peers = 0;                       // groups of less than five devices
   std::map<std::pair<std::uint32_t, std::uint32_t>, RelativeRate> rates;  // device, kernel
 };
 
