@@ -183,13 +183,13 @@ class Files(unittest.TestCase):
 
 
 class Prometheus:
-    """A server of its own that scrapes one daemon, once a second, with the shipped rules."""
+    """A server of its own that scrapes daemons, once a second, with the shipped rules."""
 
-    def __init__(self, target):
+    def __init__(self, *targets):
         self.folder = tempfile.mkdtemp(prefix="assay-prometheus-")
         config = yaml.safe_load(read(PROMETHEUS, "prometheus.yml"))
         config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
-        config["scrape_configs"][0]["static_configs"][0]["targets"] = [target]
+        config["scrape_configs"][0]["static_configs"][0]["targets"] = list(targets)
         os.mkdir(os.path.join(self.folder, "rules"))
         for path in glob.glob(os.path.join(PROMETHEUS, "rules", "*.yml")):
             document = yaml.safe_load(read(path))
