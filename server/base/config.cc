@@ -125,22 +125,33 @@ absl::Status ReadListen(const Values& values, Config& config) {
   return absl::OkStatus();
 }
 
+absl::Status ReadHealthListen(const Values& values, Config& config) {
+  config.health_listen = values.back() == "off" ? "" : values.back();
+  return config.health_listen.empty() ? absl::OkStatus()
+                                      : ParseHostPort(config.health_listen).status();
+}
+
 absl::Status ReadMetricsListen(const Values& values, Config& config) {
   config.metrics_listen = values.back() == "off" ? "" : values.back();
   return config.metrics_listen.empty() ? absl::OkStatus()
                                        : ParseHostPort(config.metrics_listen).status();
 }
 
-// "5ms/10s".
+// "5ms/10s", "off".
 absl::Status ReadProbe(const Values& values, Config& config) {
   const std::string& text = values.back();
+  if (text == "off") {
+    config.probe_share = absl::ZeroDuration();
+    return absl::OkStatus();
+  }
   const std::size_t slash = text.find('/');
   const auto share = ParseSeconds(std::string_view(text).substr(0, slash));
   const auto interval = slash == std::string::npos
                             ? absl::StatusOr<absl::Duration>(Invalid("no interval"))
                             : ParseSeconds(std::string_view(text).substr(slash + 1));
   if (!share.ok() || !interval.ok() || *share <= absl::ZeroDuration() || *interval <= *share) {
-    return Invalid(Cat("must be a time in a longer one, such as 5ms/10s, got \"", text, "\""));
+    return Invalid(
+        Cat("must be a time in a longer one, such as 5ms/10s, or off, got \"", text, "\""));
   }
   config.probe_share = *share;
   config.probe_interval = *interval;
@@ -158,6 +169,10 @@ const std::vector<Option>& Options() {
        "where to serve /metrics and /healthz: HOST:PORT, or off; over plain HTTP on loopback only, "
        "unless --metrics-tls or --insecure (default 127.0.0.1:9575)",
        ReadMetricsListen},
+      {"health-listen", Kind::kText, "ADDRESS",
+       "where to serve grpc.health.v1 alone, without TLS, for probes that speak none: HOST:PORT, "
+       "or off (default off)",
+       ReadHealthListen},
       {"state-dir", Kind::kText, "DIR",
        "folder of the store, made if absent (default $STATE_DIRECTORY, else /var/lib/assay for "
        "root, else ~/.local/state/assay)",
@@ -211,8 +226,8 @@ const std::vector<Option>& Options() {
        "run the suite selftest on every device once the daemon is ready; its score is a metric",
        Switch(&Config::selftest_on_start)},
       {"probe", Kind::kText, "TIME/TIME",
-       "run a tiny exact case on idle devices, so long in each interval, such as 5ms/10s (default: "
-       "none)",
+       "run a tiny exact case on idle devices, so long in each interval, such as 5ms/10s, or off "
+       "(default off)",
        ReadProbe},
       {"log-level", Kind::kText, "WORD", "debug, info, warn or error (default info)",
        OneOf(&Config::log_level, {"debug", "info", "warn", "error"})},

@@ -25,6 +25,7 @@ namespace assay {
 struct Config {
   std::vector<std::string> listen{"127.0.0.1:7575"};  // host:port or unix:/path
   std::string metrics_listen = "127.0.0.1:9575";      // host:port; empty: no metrics port
+  std::string health_listen;                          // host:port; empty: no health port
   std::string state_dir;                              // never empty once parsed
   std::string config_file;                            // that was read; empty: none
   std::vector<std::string> devices{"cpu:0", "cuda:*", "hip:*"};

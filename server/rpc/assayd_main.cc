@@ -34,6 +34,7 @@
 #include "server/metrics/http_server.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/grpc_server.h"
+#include "server/rpc/health_server.h"
 #include "server/rpc/validation_service.h"
 #include "server/store/store.h"
 #include "server/telemetry/monitor.h"
@@ -102,6 +103,7 @@ class Daemon {
   // Finishes what runs, within the drain's time.
   void Drain() {
     draining_.store(true);
+    if (health_ != nullptr) health_->SetServing(false);
     grpc_.server->GetHealthCheckService()->SetServingStatus(false);
     jobs_->Drain(config_.drain_timeout);
     service_->Stop();
@@ -112,6 +114,7 @@ class Daemon {
  private:
   std::optional<Failure> CheckPorts();
   std::optional<Failure> CheckSuites() const;
+  std::optional<Failure> StartHealth();
   std::optional<Failure> StartDevices();
   void StartTelemetry(const std::string& worker_path);
   std::optional<Failure> CheckNamedDevices() const;
@@ -128,6 +131,7 @@ class Daemon {
   std::unique_ptr<TelemetryMonitor> telemetry_;
   std::unique_ptr<JobManager> jobs_;
   std::unique_ptr<ValidationService> service_;
+  std::unique_ptr<HealthServer> health_;
   GrpcServer grpc_;
   std::unique_ptr<MetricsServer> metrics_server_;
 };
@@ -155,6 +159,15 @@ std::optional<Failure> Daemon::CheckPorts() {
       return Fail(s, "--metrics-listen");
     }
   }
+  return std::nullopt;
+}
+
+// Early: while devices are looked for it says NOT_SERVING.
+std::optional<Failure> Daemon::StartHealth() {
+  if (config_.health_listen.empty()) return std::nullopt;
+  absl::StatusOr<std::unique_ptr<HealthServer>> health = HealthServer::Start(config_.health_listen);
+  if (!health.ok()) return Fail(health.status(), "--health-listen");
+  health_ = *std::move(health);
   return std::nullopt;
 }
 
@@ -313,11 +326,13 @@ std::optional<Failure> Daemon::Start() {
   absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(store_options);
   if (!store.ok()) return Failure{kExitEnvironment, std::string(store.status().message())};
   store_ = *std::move(store);
+  if (std::optional<Failure> failure = StartHealth()) return failure;
   if (std::optional<Failure> failure = StartDevices()) return failure;
   // The metrics port first: once a client can be answered, it is told both.
   if (std::optional<Failure> failure = StartMetrics()) return failure;
   if (std::optional<Failure> failure = StartServing()) return failure;
   service_->SetAddresses(grpc_.addresses.front(), metrics_address_);
+  if (health_ != nullptr) health_->SetServing(true);
   return std::nullopt;
 }
 
@@ -337,7 +352,8 @@ void Daemon::StartJobs() {
 
 std::string Daemon::ReadyLine() const {
   return Cat("assayd ready: grpc ", absl::StrJoin(grpc_.addresses, ", "), ", metrics ",
-             metrics_address_, ", state in ", config_.state_dir);
+             metrics_address_, health_ == nullptr ? "" : Cat(", health ", health_->address()),
+             ", state in ", config_.state_dir);
 }
 
 int Main(int argc, char** argv) {

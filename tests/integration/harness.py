@@ -19,7 +19,7 @@ import urllib.request
 INSTALL = os.environ.get("ASSAY_INSTALL", "build/dev/install")
 ASSAY = os.path.join(INSTALL, "bin", "assay")
 ASSAYD = os.path.join(INSTALL, "bin", "assayd")
-READY = re.compile(r"^assayd ready: grpc (\S+), metrics (\S+), state in (.*)$")
+READY = re.compile(r"^assayd ready: grpc (\S+), metrics (\S+)(?:, health (\S+))?, state in (.*)$")
 
 
 class Result:
@@ -40,12 +40,13 @@ class Result:
 class Daemon:
     """An assayd of its own, with its state in a folder that may outlive it."""
 
-    def __init__(self, state=None, flags=(), listen="127.0.0.1:0", environment=None):
+    def __init__(self, state=None, flags=(), listen="127.0.0.1:0", environment=None,
+                 program=None):
         self.own_state = state is None
         self.state = state or tempfile.mkdtemp(prefix="assay-state-")
         self.log_path = os.path.join(self.state + ".log")
         self.log = open(self.log_path, "ab")
-        command = [ASSAYD, "--listen", listen, "--metrics-listen", "127.0.0.1:0",
+        command = [program or ASSAYD, "--listen", listen, "--metrics-listen", "127.0.0.1:0",
                    "--state-dir", self.state, *flags]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log,
                                         env={**os.environ, **(environment or {})}, text=True)
@@ -55,7 +56,7 @@ class Daemon:
             self.process.kill()
             self.process.wait()
             raise RuntimeError(f"assayd did not get ready: {line!r}\n{self.log_text()}")
-        self.grpc, self.metrics = ready.group(1), ready.group(2)
+        self.grpc, self.metrics, self.health = ready.group(1, 2, 3)
 
     def _first_line(self, seconds):
         ready, _, _ = select.select([self.process.stdout], [], [], seconds)

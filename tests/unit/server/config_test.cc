@@ -59,9 +59,17 @@ TEST(ConfigTest, ProbesTakeAShareOfAnInterval) {
   EXPECT_EQ(parsed->config.probe_share, absl::Milliseconds(5));
   EXPECT_EQ(parsed->config.probe_interval, absl::Seconds(10));
   EXPECT_EQ(Parse({})->config.probe_share, absl::ZeroDuration());
+  EXPECT_EQ(Parse({"--probe", "off"})->config.probe_share, absl::ZeroDuration());
   for (const char* wrong : {"5ms", "10s/5ms", "0/10s", "5ms/", "/10s", "often"}) {
     EXPECT_THAT(ParseError({"--probe", wrong}), HasSubstr("such as 5ms/10s")) << wrong;
   }
+}
+
+TEST(ConfigTest, TheHealthPortIsOffUntilNamed) {
+  EXPECT_EQ(Parse({})->config.health_listen, "");
+  EXPECT_EQ(Parse({"--health-listen", "0.0.0.0:7577"})->config.health_listen, "0.0.0.0:7577");
+  EXPECT_EQ(Parse({"--health-listen", "off"})->config.health_listen, "");
+  EXPECT_THAT(ParseError({"--health-listen", "7577"}), HasSubstr("--health-listen must be"));
 }
 
 TEST(ConfigTest, AFlagBeatsTheFileAndTheFileTheDefault) {
@@ -111,6 +119,7 @@ TEST(ConfigTest, HelpNamesEveryOptionAndItsDefault) {
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   for (const char* word : {"--listen",
                            "--metrics-listen",
+                           "--health-listen",
                            "--state-dir",
                            "--config",
                            "--devices",

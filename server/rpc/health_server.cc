@@ -1,0 +1,54 @@
+#include "server/rpc/health_server.h"
+
+#include <grpcpp/health_check_service_interface.h>
+
+#include <chrono>
+
+#include "absl/memory/memory.h"
+#include "kernels/numerics/cat.h"
+#include "server/rpc/grpc_server.h"
+
+namespace assay {
+namespace {
+
+// A health check is a name; whoever can reach the port must not take much of the daemon.
+constexpr int kMaxRequestBytes = 4 << 10;
+constexpr std::size_t kMostTransportBytes = std::size_t{8} << 20;
+constexpr int kMostStreams = 16;
+// A prober that is gone is noticed by then.
+constexpr int kKeepaliveMs = 60'000;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(const std::string& address) {
+  auto health = absl::WrapUnique(new HealthServer());
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::ServerBuilder builder;
+  builder.RegisterCallbackGenericService(&health->nothing_);
+  builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
+  builder.SetResourceQuota(grpc::ResourceQuota("health").Resize(kMostTransportBytes));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostStreams);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  int port = 0;
+  builder.AddListeningPort(address.starts_with(':') ? Cat("[::]", address) : address,
+                           grpc::InsecureServerCredentials(), &port);
+  health->server_ = builder.BuildAndStart();
+  if (health->server_ == nullptr || port == 0) {
+    absl::Status status = CheckAddress(address);
+    return status.ok() ? absl::UnavailableError(Cat("gRPC cannot listen on ", address)) : status;
+  }
+  health->SetServing(false);
+  health->address_ = Cat(address.substr(0, address.rfind(':')), ":", port);
+  return health;
+}
+
+HealthServer::~HealthServer() {
+  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+}
+
+void HealthServer::SetServing(bool serving) {
+  server_->GetHealthCheckService()->SetServingStatus(serving);
+}
+
+}  // namespace assay
