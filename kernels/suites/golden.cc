@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "kernels/numerics/cat.h"
@@ -71,9 +72,11 @@ absl::StatusOr<Golden> ReadGolden(const std::string& folder, std::string_view na
 }
 
 void ApplyGolden(const Golden& golden, Suite& suite) {
-  for (Case& c : suite.cases) {
-    const auto at = golden.find(GoldenKey(c));
-    if (at != golden.end()) c.golden = at->second;
+  for (std::vector<Case>* cases : {&suite.cases, &suite.fill}) {
+    for (Case& c : *cases) {
+      const auto at = golden.find(GoldenKey(c));
+      if (at != golden.end()) c.golden = at->second;
+    }
   }
 }
 

@@ -29,7 +29,7 @@ std::string GoldenText(const Golden& golden);
 // Those of folder/golden/name.tsv; empty where the suite ships none.
 absl::StatusOr<Golden> ReadGolden(const std::string& folder, std::string_view name);
 
-// Gives each case its own.
+// Gives each case its own, those that fill a budget too.
 void ApplyGolden(const Golden& golden, Suite& suite);
 
 }  // namespace assay
