@@ -1,5 +1,5 @@
 """What deploy/ says of the programs is what the programs say: manual pages, completions,
-configuration, units, images, manifests."""
+configuration, units, images. For Kubernetes see kubernetes_test.py and helm_test.py."""
 
 import glob
 import gzip
@@ -13,8 +13,6 @@ import tempfile
 import threading
 import tomllib
 import unittest
-
-import yaml
 
 import harness
 
@@ -103,8 +101,6 @@ class Configuration(unittest.TestCase):
         known = options_of(harness.ASSAYD)
         commented = read(DEPLOY, "packages/assayd.toml")
         keys = set(re.findall(r"^#? ?([a-z][a-z-]*) = ", commented, re.M))
-        for document in yaml.safe_load_all(read(DEPLOY, "kubernetes/assay.yaml")):
-            keys |= set(tomllib.loads(document.get("data", {}).get("assayd.toml", "")))
         self.assertGreater(len(keys), 10)
         self.assertEqual({k for k in keys if f"--{k}" not in known}, set())
 
@@ -191,123 +187,6 @@ def check_command(test, program, words):
     test.assertTrue(os.access(installed, os.X_OK), program)
     command = [w for w in words[:1] if not w.startswith("-")]
     test.assertLessEqual({w for w in words if w.startswith("--")}, options_of(installed, *command))
-
-
-class Manifests(unittest.TestCase):
-    def setUp(self):
-        self.documents = list(yaml.safe_load_all(read(DEPLOY, "kubernetes/assay.yaml")))
-
-    def of(self, kind):
-        return [d for d in self.documents if d["kind"] == kind]
-
-    def test_they_are_what_the_script_makes(self):
-        made = subprocess.run(["/usr/bin/python3", os.path.join(DEPLOY, "kubernetes/manifests.py")],
-                              capture_output=True, text=True, check=True).stdout
-        self.assertEqual(made, read(DEPLOY, "kubernetes/assay.yaml"))
-
-    def test_the_daemon_takes_its_configuration_and_serves_where_they_say(self):
-        pod = self.of("DaemonSet")[0]["spec"]["template"]["spec"]
-        daemon = pod["containers"][0]
-        check_command(self, daemon["command"][0], daemon["args"])
-        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-            program, *words = daemon[probe]["exec"]["command"]
-            check_command(self, program, words)
-        config = tomllib.loads(next(d["data"]["assayd.toml"] for d in self.of("ConfigMap")
-                                    if "assayd.toml" in d["data"]))
-        served = {a.rsplit(":", 1)[1] for a in [*config["listen"], config["metrics-listen"]] if "0.0.0.0" in a}
-        self.assertEqual({str(p["containerPort"]) for p in daemon["ports"]}, served)
-        mounts = {m["mountPath"] for m in daemon["volumeMounts"]}
-        for path in (config["tls-cert"], config["tls-key"], config["tls-client-ca"], config["state-dir"]):
-            self.assertTrue(any(path.startswith(m) for m in mounts), path)
-        self.assertEqual({v["name"] for v in pod["volumes"]}, {m["name"] for m in daemon["volumeMounts"]})
-
-    def test_names_lead_somewhere(self):
-        labels = self.of("DaemonSet")[0]["spec"]["template"]["metadata"]["labels"]
-        for document in self.of("Service") + self.of("ServiceMonitor"):
-            selector = document["spec"]["selector"]
-            self.assertLessEqual(selector.get("matchLabels", selector).items(), labels.items())
-        accounts = {d["metadata"]["name"] for d in self.of("ServiceAccount")}
-        maps = {d["metadata"]["name"] for d in self.of("ConfigMap")}
-        pods = [self.of("DaemonSet")[0]["spec"]["template"]["spec"],
-                self.of("CronJob")[0]["spec"]["jobTemplate"]["spec"]["template"]["spec"]]
-        for pod in pods:
-            self.assertIn(pod["serviceAccountName"], accounts)
-            self.assertLessEqual({v["configMap"]["name"] for v in pod["volumes"] if "configMap" in v}, maps)
-        script = read(DEPLOY, "kubernetes/qualify-nodes")
-        flags = set(re.findall(r"(?<= )--(?:target|tls-[a-z-]+|on-verdict|format)\b", script))
-        self.assertLessEqual(flags, options_of(harness.ASSAY, "qualify"))
-        self.assertEqual(set(re.findall(r"^#   (ASSAY_\w+)", script, re.M)) | {"ASSAY_CORDON"},
-                         {e["name"] for e in pods[1]["containers"][0]["env"]})
-
-
-class FakeKubernetes(http.server.ThreadingHTTPServer):
-    """Answers what qualify-nodes asks: pods by address, nodes, patches."""
-
-    def __init__(self, cordoned=()):
-        self.patches = {}
-        fake = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def answer(self, document):
-                text = json.dumps(document, indent=2).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
-
-            def do_GET(self):  # noqa: N802
-                if "/pods?" in self.path:
-                    node = "node-" + self.path.rsplit(".", 1)[1]
-                    return self.answer({"items": [{"spec": {"nodeName": node}}]})
-                node = self.path.rsplit("/", 1)[1]
-                marks = {"assay/cordoned": "true"} if node in cordoned else {}
-                return self.answer({"metadata": {"annotations": marks}})
-
-            def do_PATCH(self):  # noqa: N802
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                fake.patches[self.path.removeprefix("/api/v1/nodes/")] = body
-                self.answer({})
-
-            def log_message(self, *_):
-                pass
-
-        super().__init__(("127.0.0.1", 0), Handler)
-
-
-class NodeVerdicts(unittest.TestCase):
-    def test_the_worst_device_is_the_nodes_and_only_failed_nodes_are_closed(self):
-        verdicts = [("10.0.0.1", "cuda:0", "QUALIFIED"), ("10.0.0.1", "cuda:1", "FAILED"),
-                    ("10.0.0.2", "cuda:0", "QUALIFIED"), ("10.0.0.3", "cuda:0", "DEGRADED")]  # 4 does not answer
-        with tempfile.TemporaryDirectory() as folder, FakeKubernetes(cordoned={"node-2"}) as kubernetes:
-            threading.Thread(target=kubernetes.serve_forever, daemon=True).start()
-            lines = "".join(json.dumps({"target": f"{a}:7576", "device": d, "verdict": v}, separators=(",", ":")) + "\n"
-                            for a, d, v in verdicts)
-            programs = {
-                "getent": "for i in 1 2 3 4; do echo 10.0.0.$i STREAM assayd; done",
-                "assay": f'while [ "$1" != --on-verdict ]; do shift; done\nsh -c "$2" <<"END"\n{lines}END\nexit 1'}
-            for name, body in programs.items():
-                path = os.path.join(folder, name)
-                with open(path, "w", encoding="utf-8") as file:
-                    file.write(f"#!/bin/sh\n{body}\n")
-                os.chmod(path, 0o755)
-            with open(os.path.join(folder, "token"), "w", encoding="utf-8") as file:
-                file.write("a-token")
-            done = subprocess.run(
-                [os.path.join(DEPLOY, "kubernetes/qualify-nodes")], capture_output=True, text=True, check=False,
-                env={"PATH": f"{folder}:{os.environ['PATH']}", "ASSAY_ACCOUNT": folder, "ASSAY_CORDON": "true",
-                     "ASSAY_API": f"http://127.0.0.1:{kubernetes.server_port}", "ASSAY_LEVEL": "nightly",
-                     "ASSAY_SERVICE": "assayd", "ASSAY_NAMESPACE": "assay", "ASSAY_TLS": "/tls"})
-            kubernetes.shutdown()
-            self.assertEqual(done.returncode, 1, done)
-            found = {path.split("/")[0]: body["status"]["conditions"][0] for path, body in kubernetes.patches.items()
-                     if path.endswith("/status")}
-            self.assertEqual({n: (c["type"], c["status"], c["reason"]) for n, c in found.items()},
-                             {"node-1": ("AssayQualified", "False", "Failed"),
-                              "node-2": ("AssayQualified", "True", "Qualified"),
-                              "node-3": ("AssayQualified", "False", "Degraded"),
-                              "node-4": ("AssayQualified", "Unknown", "Inconclusive")})
-            closed = {n: b["spec"]["unschedulable"] for n, b in kubernetes.patches.items() if "spec" in b}
-            self.assertEqual(closed, {"node-1": True, "node-2": None})
 
 
 if __name__ == "__main__":

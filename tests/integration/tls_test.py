@@ -13,15 +13,15 @@ def openssl(folder, *words):
     subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
 
 
-def make_certificates(folder, name="server"):
-    """A CA (once), and a certificate `name` for localhost that it signed; the folder."""
+def make_certificates(folder, name="server", names="DNS:localhost,IP:127.0.0.1"):
+    """A CA (once), and a certificate `name` for `names` that it signed; the folder."""
     if not os.path.exists(os.path.join(folder, "ca.pem")):
         openssl(folder, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
                 "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=test-ca")
     openssl(folder, "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
             "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
     with open(os.path.join(folder, "ext"), "w", encoding="utf-8") as file:
-        file.write("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+        file.write(f"subjectAltName={names}\n")
     openssl(folder, "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
             "-CAcreateserial", "-out", f"{name}.pem", "-days", "2", "-extfile", "ext")
     return folder

@@ -1,0 +1,512 @@
+"""The manifests for Kubernetes say what the programs say, and the nightly script tells
+Kubernetes what `assay qualify` found: against a server that answers as Kubernetes does."""
+
+import copy
+import http.server
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import tomllib
+import unittest
+import urllib.parse
+
+import yaml
+
+import harness
+import tls_test
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DEPLOY = os.path.join(ROOT, "deploy")
+SCRIPT = os.path.join(DEPLOY, "helm/assay/files/qualify-nodes")
+
+
+def read(*path):
+    with open(os.path.join(*path), encoding="utf-8") as file:
+        return file.read()
+
+
+def options_of(program, *words):
+    text = subprocess.run([program, *words, "--help"], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"--[a-z][a-z-]*", text))
+
+
+def documents_of(text):
+    return [d for d in yaml.safe_load_all(text) if d]
+
+
+def one(documents, kind):
+    found = [d for d in documents if d["kind"] == kind]
+    assert len(found) == 1, (kind, len(found))
+    return found[0]
+
+
+def daemon_pod(documents):
+    return one(documents, "DaemonSet")["spec"]["template"]["spec"]
+
+
+def nightly_pod(documents):
+    return one(documents, "CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+
+
+def config_of(documents):
+    return tomllib.loads(next(d["data"]["assayd.toml"] for d in documents
+                              if d["kind"] == "ConfigMap" and "assayd.toml" in d["data"]))
+
+
+def images():
+    return {os.path.basename(f): read(DEPLOY, "docker", f) for f in os.listdir(os.path.join(DEPLOY, "docker"))}
+
+
+def check_manifests(test, documents):
+    """That every name, port, path, flag and variable leads somewhere."""
+    pod, daemon = daemon_pod(documents), daemon_pod(documents)["containers"][0]
+    config = config_of(documents)
+
+    # What is started is in the image, and knows its words.
+    test.assertTrue(daemon["command"][0].startswith("/opt/assay/"))
+    installed = os.path.join(harness.INSTALL, daemon["command"][0].removeprefix("/opt/assay/"))
+    test.assertTrue(os.access(installed, os.X_OK), installed)
+    known = options_of(harness.ASSAYD)
+    test.assertLessEqual({w for w in daemon["args"] if w.startswith("--")}, known)
+    test.assertEqual({f"--{k}" for k in config} - known, set())
+    for name, text in images().items():
+        test.assertIn("COPY --from=build /opt/assay /opt/assay", text, name)
+
+    # Ports: served, named, probed, led to.
+    ports = {p["name"]: p["containerPort"] for p in daemon["ports"]}
+    served = {name: int(config[key].rsplit(":", 1)[1]) for name, key in
+              (("grpc", "listen"), ("metrics", "metrics-listen"), ("health", "health-listen"))}
+    test.assertEqual(ports, served)
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        test.assertEqual(daemon[probe]["grpc"], {"port": served["health"]}, probe)
+    service = one(documents, "Service")
+    for port in service["spec"]["ports"]:
+        test.assertEqual(port["port"], ports[port["targetPort"]])
+
+    # Paths.
+    for spec in (pod, nightly_pod(documents)) if any(d["kind"] == "CronJob" for d in documents) else (pod,):
+        for container in spec["containers"] + spec.get("initContainers", []):
+            test.assertLessEqual({m["name"] for m in container["volumeMounts"]}, {v["name"] for v in spec["volumes"]})
+        test.assertEqual({v["name"] for v in spec["volumes"]},
+                         {m["name"] for c in spec["containers"] for m in c["volumeMounts"]})
+    mounts = {m["mountPath"] for m in daemon["volumeMounts"]}
+    test.assertIn(daemon["args"][daemon["args"].index("--config") + 1], mounts)
+    for path in [v for k, v in config.items() if k in ("state-dir", "tls-cert", "tls-key", "tls-client-ca")]:
+        test.assertTrue(any(path == m or path.startswith(m + "/") for m in mounts), path)
+
+    # Labels, accounts, maps.
+    labels = one(documents, "DaemonSet")["spec"]["template"]["metadata"]["labels"]
+    selectors = [service["spec"]["selector"], one(documents, "DaemonSet")["spec"]["selector"]["matchLabels"]]
+    selectors += [d["spec"]["podSelector"]["matchLabels"] for d in documents if d["kind"] == "NetworkPolicy"]
+    for selector in selectors:
+        test.assertLessEqual(selector.items(), labels.items())
+    for monitor in (d for d in documents if d["kind"] == "ServiceMonitor"):
+        test.assertLessEqual(monitor["spec"]["selector"]["matchLabels"].items(), service["metadata"]["labels"].items())
+        # The rules read job="assay".
+        test.assertEqual(service["metadata"]["labels"][monitor["spec"]["jobLabel"]], "assay")
+        test.assertIn(monitor["spec"]["endpoints"][0]["port"], {p["name"] for p in service["spec"]["ports"]})
+        test.assertEqual(monitor["spec"]["endpoints"][0].get("scheme") == "https", config.get("metrics-tls", False))
+    accounts = {d["metadata"]["name"] for d in documents if d["kind"] == "ServiceAccount"}
+    maps = {d["metadata"]["name"] for d in documents if d["kind"] == "ConfigMap"}
+    test.assertIn(pod["serviceAccountName"], accounts)
+    test.assertLessEqual({v["configMap"]["name"] for v in pod["volumes"] if "configMap" in v}, maps)
+    for binding in (d for d in documents if d["kind"].endswith("Binding")):
+        role = one([d for d in documents if d["metadata"]["name"] == binding["roleRef"]["name"]],
+                   binding["roleRef"]["kind"])
+        test.assertEqual({s["name"] for s in binding["subjects"]} - accounts, set(), role["metadata"]["name"])
+
+    if not any(d["kind"] == "CronJob" for d in documents):
+        return
+    nightly = nightly_pod(documents)
+    test.assertIn(nightly["serviceAccountName"], accounts)
+    test.assertLessEqual({v["configMap"]["name"] for v in nightly["volumes"] if "configMap" in v}, maps)
+    container = nightly["containers"][0]
+    folder, name = os.path.split(container["command"][1])
+    test.assertIn(folder, {m["mountPath"] for m in container["volumeMounts"]})
+    scripts = next(d for d in documents if d["kind"] == "ConfigMap" and name in d["data"])
+    test.assertEqual(scripts["data"][name], read(SCRIPT))
+    environment = {e["name"]: e["value"] for e in container["env"]}
+    told = set(re.findall(r"^#   (ASSAY_\w+) ", read(SCRIPT), re.M))
+    test.assertLessEqual(environment.keys(), told)
+    test.assertEqual(environment["ASSAY_PORT"], str(served["grpc"]))
+    test.assertEqual(environment["ASSAY_NAMESPACE"], nightly_namespace(documents))
+    wanted = dict(pair.split("=") for pair in environment["ASSAY_PODS"].split(","))
+    test.assertLessEqual(wanted.items(), labels.items())
+    for path in (environment.get("ASSAY_TLS"), environment.get("ASSAY_REPORTS")):
+        test.assertIn(path, {None, *(m["mountPath"] for m in container["volumeMounts"])})
+    test.assertEqual("ASSAY_TLS" in environment, "tls-cert" in config)
+
+
+def nightly_namespace(documents):
+    return one(documents, "CronJob")["metadata"]["namespace"]
+
+
+class Manifests(unittest.TestCase):
+    def test_names_ports_paths_and_flags_are_the_programs(self):
+        check_manifests(self, documents_of(read(DEPLOY, "kubernetes/assay.yaml")))
+
+    def test_the_script_uses_what_the_images_and_the_client_have(self):
+        script = "\n".join(line for line in read(SCRIPT).splitlines() if not line.lstrip().startswith("#"))
+        asked = set(re.findall(r"(?<=[ \"])--(?:target|tls-[a-z-]+|at-once|format|reports|expect-devices)\b", script))
+        self.assertEqual(len(asked), 9)
+        self.assertLessEqual(asked, options_of(harness.ASSAY, "qualify") | options_of(harness.ASSAY))
+        for name, text in images().items():
+            for program in ("curl", "jq"):
+                self.assertIn(program, script)
+                self.assertRegex(text, rf"apt-get install -y --no-install-recommends [^\n]*\b{program}\b", name)
+            user = re.search(r"(?m)^USER (\d+):\1$", text).group(1)
+            for pod in (daemon_pod, nightly_pod):
+                context = pod(documents_of(read(DEPLOY, "kubernetes/assay.yaml")))["securityContext"]
+                self.assertEqual((str(context["runAsUser"]), str(context["runAsGroup"])), (user, user))
+
+    def test_the_nightly_jobs_rights_are_what_the_script_asks(self):
+        documents = documents_of(read(DEPLOY, "kubernetes/assay.yaml"))
+        rights = [(resource, verb) for kind in ("Role", "ClusterRole") for rule in one(documents, kind)["rules"]
+                  for resource in rule["resources"] for verb in rule["verbs"]]
+        self.assertEqual(sorted(rights), [("nodes", "get"), ("nodes/status", "patch"), ("pods", "list")])
+        self.assertFalse(daemon_pod(documents)["automountServiceAccountToken"])
+
+
+class FakeKubernetes(http.server.ThreadingHTTPServer):
+    """Pods in pages; nodes with resource versions; patches merged as Kubernetes does."""
+
+    def __init__(self, pods, nodes, page=2, conflicts=0, refuse=lambda method, path: None):
+        self.nodes = {n["metadata"]["name"]: copy.deepcopy(n) for n in nodes}
+        self.asked, self.seen, self.conflicts = [], [], conflicts
+        fake = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def answer(self, code, document):
+                text = json.dumps(document).encode()
+                self.send_response(code)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def handled(self, method):
+                fake.asked.append((method, self.path))
+                fake.seen.append(self.headers["Authorization"])
+                code = refuse(method, self.path)
+                if code:
+                    self.answer(code, {"kind": "Status", "message": f"{code} by the test"})
+                return bool(code)
+
+            def do_GET(self):  # noqa: N802
+                if self.handled("GET"):
+                    return None
+                path, _, query = self.path.partition("?")
+                if path == "/api/v1/namespaces/assay/pods":
+                    words = dict(urllib.parse.parse_qsl(query))
+                    start = int(words.get("continue") or 0)
+                    labels = dict(pair.split("=") for pair in words["labelSelector"].split(","))
+                    found = [p for p in pods if labels.items() <= p["metadata"]["labels"].items()]
+                    rest = str(start + page) if start + page < len(found) else ""
+                    return self.answer(200, {"metadata": {"continue": rest}, "items": found[start:start + page]})
+                node = fake.nodes.get(path.removeprefix("/api/v1/nodes/"))
+                return self.answer(200, node) if node else self.answer(404, {"message": "no such node"})
+
+            def do_PATCH(self):  # noqa: N802
+                patch = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                if self.handled("PATCH"):
+                    return None
+                name, _, status = self.path.removeprefix("/api/v1/nodes/").partition("/")
+                node, kind = fake.nodes[name], self.headers["Content-Type"]
+                if status:
+                    assert kind == "application/strategic-merge-patch+json", kind
+                    conditions = node["status"].setdefault("conditions", [])
+                    for condition in patch["status"]["conditions"]:
+                        conditions[:] = [c for c in conditions if c["type"] != condition["type"]] + [condition]
+                else:
+                    assert kind == "application/merge-patch+json", kind
+                    version = node["metadata"]["resourceVersion"]
+                    if fake.conflicts:  # somebody else changes the node first
+                        fake.conflicts -= 1
+                        node["metadata"]["resourceVersion"] = version = str(int(version) + 1)
+                        node["spec"].setdefault("taints", []).append({"key": f"theirs-{version}", "effect": "NoExecute"})
+                    if patch["metadata"]["resourceVersion"] != version:
+                        return self.answer(409, {"message": "the object has been modified"})
+                    for key, value in patch["metadata"]["annotations"].items():
+                        node["metadata"]["annotations"][key] = value
+                        if value is None:
+                            del node["metadata"]["annotations"][key]
+                    node["spec"]["taints"] = patch["spec"]["taints"]
+                node["metadata"]["resourceVersion"] = str(int(node["metadata"]["resourceVersion"]) + 1)
+                return self.answer(200, node)
+
+            def log_message(self, *_):
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def __exit__(self, *_):
+        self.shutdown()
+        self.server_close()
+
+    def taints(self, node):
+        return [f"{t['key']}={t.get('value', '')}:{t['effect']}" for t in self.nodes[node]["spec"].get("taints", [])]
+
+    def conditions(self):
+        found = {}
+        for name, node in self.nodes.items():
+            for c in node["status"].get("conditions", []):
+                if c["type"] == "AssayQualified":
+                    found[name] = c
+        return found
+
+
+LABELS = {"app.kubernetes.io/instance": "assay", "app.kubernetes.io/component": "assayd"}
+MINE = {"key": "assay/unfit", "value": "A101", "effect": "NoSchedule"}
+
+
+def pod(node, address, phase="Running", **metadata):
+    return {"metadata": {"labels": LABELS, **metadata}, "spec": {"nodeName": node} if node else {},
+            "status": {"phase": phase, **({"podIP": address} if address else {})}}
+
+
+def node(name, taints=(), unfit=None, conditions=()):
+    return {"metadata": {"name": name, "resourceVersion": "1", "annotations": {"assay/unfit": unfit} if unfit else {}},
+            "spec": {"taints": list(taints)} if taints else {}, "status": {"conditions": list(conditions)}}
+
+
+def verdict(address, device, word, code):
+    return {"target": f"{address}:7576", "device": device, "verdict": word, "code": code}
+
+
+@unittest.skipUnless(shutil.which("jq") and shutil.which("curl"), "no jq or no curl")
+class NodeVerdicts(unittest.TestCase):
+    def run_script(self, kubernetes, devices=(), missing=(), code=0, says=None, words=(), **environment):
+        """With an `assay` that says so; what it was called with is in self.called."""
+        document = {"schema": "assay.qualification/v1", "level": "nightly", "devices": list(devices),
+                    "missing": list(missing)}
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "says"), "w", encoding="utf-8") as file:
+                file.write(json.dumps(document) if says is None else says)
+            with open(os.path.join(folder, "assay"), "w", encoding="utf-8") as file:
+                file.write(f'#!/bin/sh\necho "$@" >>{folder}/called\ncat {folder}/says\nexit {code}\n')
+            os.chmod(file.name, 0o755)
+            with open(os.path.join(folder, "token"), "w", encoding="utf-8") as file:
+                file.write("a-token")
+            done = subprocess.run(
+                ["/bin/sh", SCRIPT, *words], capture_output=True, text=True, check=False, timeout=60,
+                env={"PATH": f"{folder}:{os.environ['PATH']}", "ASSAY_ACCOUNT": folder, "ASSAY_LEVEL": "nightly",
+                     "ASSAY_API": f"http://127.0.0.1:{kubernetes.server_port}", "ASSAY_NAMESPACE": "assay",
+                     "ASSAY_PODS": ",".join(f"{k}={v}" for k, v in LABELS.items()), "ASSAY_PORT": "7576",
+                     **environment})
+            called = os.path.join(folder, "called")
+            self.called = read(called).splitlines() if os.path.exists(called) else []
+        return done
+
+    def test_the_worst_device_is_the_nodes(self):
+        pods = [pod(f"n{i}", f"10.0.0.{i}") for i in range(1, 7)]
+        pods += [pod("n7", None, "Pending"), pod(None, None, "Pending"),
+                 pod("n1", "10.0.0.99", deletionTimestamp="2026-11-22T00:00:00Z"), pod("n2", None, "Failed")]
+        long_ago = {"type": "AssayQualified", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        nodes = [node(f"n{i}", conditions=[long_ago] if i in (1, 2) else []) for i in range(1, 8)]
+        devices = [verdict("10.0.0.1", "cuda:0", "QUALIFIED", "A000"), verdict("10.0.0.1", "cuda:1", "FAILED", "A101"),
+                   verdict("10.0.0.2", "cuda:0", "QUALIFIED", "A000"), verdict("10.0.0.3", "cuda:0", "DEGRADED", "A204"),
+                   verdict("10.0.0.5", "cuda:0", "QUALIFIED", "A000"), verdict("10.0.0.6", "cpu:0", "INCONCLUSIVE", "A304")]
+        missing = [{"target": "10.0.0.4:7576", "verdict": "MISSING", "code": "A901", "reason": "connection refused"},
+                   {"target": "10.0.0.5:7576", "verdict": "MISSING", "code": "A116", "reason": "1 of 8", "expected": 8}]
+        with FakeKubernetes(pods, nodes) as kubernetes:
+            done = self.run_script(kubernetes, devices, missing, code=1, ASSAY_EXPECT_DEVICES="8")
+            self.assertEqual(done.returncode, 1, done)
+            found = kubernetes.conditions()
+            self.assertEqual({n: (c["status"], c["reason"]) for n, c in found.items()},
+                             {"n1": ("False", "Failed"), "n2": ("True", "Qualified"), "n3": ("False", "Degraded"),
+                              "n4": ("Unknown", "Inconclusive"), "n5": ("False", "Failed"),
+                              "n6": ("Unknown", "Inconclusive"), "n7": ("Unknown", "Inconclusive")})
+            self.assertEqual(found["n1"]["message"], "assay qualify nightly: cuda:1 FAILED A101, cuda:0 QUALIFIED A000")
+            # The time of a change is of a change.
+            self.assertEqual(found["n2"]["lastTransitionTime"], "2026-01-01T00:00:00Z")
+            self.assertGreater(found["n1"]["lastTransitionTime"], "2026-11")
+            self.assertEqual({n: t for n in kubernetes.nodes if (t := kubernetes.taints(n))}, {})
+            self.assertEqual(set(kubernetes.seen), {"Bearer a-token"})
+        self.assertEqual(len(self.called), 1)
+        self.assertIn("--target " + ",".join(f"10.0.0.{i}:7576" for i in range(1, 7)) + " ", self.called[0])
+        self.assertIn("--expect-devices 8", self.called[0])
+        self.assertEqual(json.loads(done.stdout)["schema"], "assay.qualification/v1")
+
+    def test_only_failed_nodes_are_tainted_and_only_assays_taints_taken_back(self):
+        other = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+        nodes = [node("n1", [other]), node("n2", [other, MINE], unfit="A101"), node("n3"),
+                 node("n4", [dict(MINE, value="by-hand")]), node("n5", [dict(MINE, value="A104")], unfit="A104"),
+                 node("n6", [dict(MINE, value="by-hand")])]
+        pods = [pod(f"n{i}", f"10.0.0.{i}") for i in range(1, 7)]
+        words = {1: ("FAILED", "A106"), 2: ("QUALIFIED", "A000"), 3: ("DEGRADED", "A201"), 4: ("QUALIFIED", "A000"),
+                 5: ("QUALIFIED", "A000"), 6: ("FAILED", "A101")}
+        devices = [verdict(f"10.0.0.{i}", "cuda:0", *w) for i, w in words.items()]
+        with FakeKubernetes(pods, nodes, conflicts=2) as kubernetes:
+            done = self.run_script(kubernetes, devices, code=1, ASSAY_TAINT="NoSchedule", ASSAY_TAINT_MOST="50",
+                                   ASSAY_TAINT_KEEP="A104 A105")
+            self.assertEqual(done.returncode, 1, done)
+            mine = {n: [t for t in kubernetes.taints(n) if not t.startswith("theirs")] for n in kubernetes.nodes}
+            self.assertEqual(mine, {"n1": ["nvidia.com/gpu=present:NoSchedule", "assay/unfit=A106:NoSchedule"],
+                                    "n2": ["nvidia.com/gpu=present:NoSchedule"], "n3": [],
+                                    "n4": ["assay/unfit=by-hand:NoSchedule"], "n5": ["assay/unfit=A104:NoSchedule"],
+                                    "n6": ["assay/unfit=by-hand:NoSchedule"]})
+            # What others added in between is still there.
+            self.assertEqual(len([t for t in kubernetes.taints("n1") if t.startswith("theirs")]), 2)
+            unfit = {n: o["metadata"]["annotations"].get("assay/unfit") for n, o in kubernetes.nodes.items()}
+            self.assertEqual({n: u for n, u in unfit.items() if u}, {"n1": "A106", "n5": "A104"})
+
+    def test_a_library_that_is_wrong_everywhere_does_not_close_the_cluster(self):
+        pods = [pod(f"n{i}", f"10.0.0.{i}") for i in range(1, 21)]
+        nodes = [node(f"n{i}", [MINE], unfit="A101") if i == 1 else node(f"n{i}") for i in range(1, 21)]
+        devices = [verdict(f"10.0.0.{i}", "cuda:0", "FAILED", "A102") for i in range(1, 21)]
+        with FakeKubernetes(pods, nodes) as kubernetes:
+            done = self.run_script(kubernetes, devices, code=1, ASSAY_TAINT="NoSchedule", ASSAY_TAINT_MOST="10")
+            tainted = [n for n in kubernetes.nodes if kubernetes.taints(n)]
+            self.assertEqual(len(tainted), 2, tainted)
+            self.assertIn("not tainted: 2 of 20 nodes are", done.stderr)
+            self.assertEqual({c["reason"] for c in kubernetes.conditions().values()}, {"Failed"})
+
+    def test_shards_share_the_nodes(self):
+        pods = [pod(f"gpu-{i:03}.example", f"10.0.1.{i}") for i in range(60)]
+        nodes = [node(p["spec"]["nodeName"]) for p in pods]
+        asked = []
+        with FakeKubernetes(pods, nodes, page=25) as kubernetes:
+            for shard in range(4):
+                done = self.run_script(kubernetes, code=4, ASSAY_SHARDS="4", JOB_COMPLETION_INDEX=str(shard),
+                                       ASSAY_EXTRA_TARGETS="lab:7576")
+                self.assertEqual(done.returncode, 4, done)
+                lists = [re.search(r"--target (\S+)", c).group(1).split(",") for c in self.called]
+                self.assertEqual(lists[1:], [["lab:7576"]] if shard == 0 else [])
+                self.assertGreater(len(lists[0]), 5)
+                asked += lists[0]
+            self.assertEqual(sorted(asked), sorted(f"10.0.1.{i}:7576" for i in range(60)))
+            self.assertEqual(len(kubernetes.conditions()), 60)
+
+    def test_words_tls_reports_and_ipv6_reach_the_client(self):
+        with FakeKubernetes([pod("n1", "fd00::1")], [node("n1")]) as kubernetes, \
+                tempfile.TemporaryDirectory() as reports:
+            device = {**verdict("", "cuda:0", "QUALIFIED", "A000"), "target": "[fd00::1]:7576"}
+            done = self.run_script(kubernetes, [device], words=["--baseline", "before"], ASSAY_TLS="/tls",
+                                   ASSAY_TLS_NAME="assayd.assay.svc", ASSAY_AT_ONCE="7", ASSAY_REPORTS=reports)
+            self.assertEqual(done.returncode, 0, done)
+            self.assertRegex(self.called[0], r"^qualify nightly --target \[fd00::1\]:7576 --at-once 7 --format json "
+                             r"--baseline before --tls-ca /tls/ca.crt --tls-cert /tls/tls.crt --tls-key /tls/tls.key "
+                             rf"--tls-server-name assayd.assay.svc --reports {reports}/\d{{4}}-\d\d-\d\d$")
+            self.assertEqual(kubernetes.conditions()["n1"]["reason"], "Qualified")
+
+    def test_what_kubernetes_refuses_is_told_and_the_rest_goes_on(self):
+        pods = [pod(f"n{i}", f"10.0.0.{i}") for i in range(1, 5)]
+        nodes = [node(f"n{i}") for i in (1, 2, 4)]  # n3 is gone
+        devices = [verdict(f"10.0.0.{i}", "cuda:0", "QUALIFIED", "A000") for i in range(1, 5)]
+        with FakeKubernetes(pods, nodes, refuse=lambda m, p: 403 if m == "PATCH" and "/n2/" in p else None) as kubernetes:
+            done = self.run_script(kubernetes, devices)
+            self.assertEqual(done.returncode, 3, done)
+            self.assertIn("403 403 by the test", done.stderr)
+            self.assertIn("404 no such node", done.stderr)
+            self.assertEqual(set(kubernetes.conditions()), {"n1", "n4"})
+        with FakeKubernetes(pods, nodes, refuse=lambda m, p: 500) as kubernetes:
+            done = self.run_script(kubernetes, devices)
+            self.assertEqual((done.returncode, self.called), (3, []), done)
+            self.assertIn("nothing asked: GET http://", done.stderr)
+        with FakeKubernetes([], nodes) as kubernetes:
+            done = self.run_script(kubernetes, devices)
+            self.assertEqual((done.returncode, self.called), (3, []), done)
+            self.assertIn("no pod of namespace assay", done.stderr)
+
+    def test_without_a_document_nothing_is_told(self):
+        for says, code, ends in (("", 2, 2), ("not JSON", 0, 4), ('{"schema":"assay.qualification/v9"}', 0, 4)):
+            with FakeKubernetes([pod("n1", "10.0.0.1")], [node("n1")]) as kubernetes:
+                done = self.run_script(kubernetes, says=says, code=code)
+                self.assertEqual(done.returncode, ends, done)
+                self.assertEqual([m for m, _ in kubernetes.asked], ["GET"])
+                self.assertIn("wrote no assay.qualification/v1", done.stderr)
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for s in sockets:
+            s.bind(("127.0.0.1", 0))
+        return [s.getsockname()[1] for s in sockets]
+    finally:
+        for s in sockets:
+            s.close()
+
+
+def health(port, service=b""):
+    """grpc.health.v1 as kubelet asks it, by curl: 1 SERVING, 2 NOT_SERVING; None: no answer."""
+    message = b"" if not service else b"\n" + bytes([len(service)]) + service
+    done = subprocess.run(
+        ["curl", "--silent", "--http2-prior-knowledge", "--max-time", "10", "--header", "content-type: application/grpc",
+         "--header", "te: trailers", "--data-binary", "@-", f"http://127.0.0.1:{port}/grpc.health.v1.Health/Check"],
+        input=b"\0" + len(message).to_bytes(4, "big") + message, capture_output=True, check=False)
+    return done.stdout[6] if len(done.stdout) == 7 and done.stdout[5] == 8 else None
+
+
+@unittest.skipUnless(shutil.which("curl") and shutil.which("openssl"), "no curl or no openssl")
+class Daemon(unittest.TestCase):
+    """A daemon with the manifests' own configuration and certificates as they ask for, and the
+    nightly job's script and variables against it."""
+
+    def test_it_serves_is_probed_and_is_qualified(self):
+        documents = documents_of(read(DEPLOY, "kubernetes/assay.yaml"))
+        text = next(d["data"]["assayd.toml"] for d in documents
+                    if d["kind"] == "ConfigMap" and "assayd.toml" in d["data"])
+        environment = {e["name"]: e["value"] for e in nightly_pod(documents)["containers"][0]["env"]}
+        with tempfile.TemporaryDirectory() as folder:
+            tls_test.make_certificates(folder, "tls", names=f"DNS:{environment['ASSAY_TLS_NAME']}")
+            for made, name in (("ca.pem", "ca.crt"), ("tls.pem", "tls.crt"), ("tls.key", "tls.key")):
+                os.rename(os.path.join(folder, made), os.path.join(folder, name))
+            ports = dict(zip(("7576", "9575", "7577"), free_ports(3)))
+            for port, free in ports.items():
+                text = text.replace(f"0.0.0.0:{port}", f"127.0.0.1:{free}")
+            text = text.replace("/etc/assay/tls", folder).replace("/var/lib/assay", folder + "/state")
+            with open(os.path.join(folder, "assayd.toml"), "w", encoding="utf-8") as file:
+                file.write(text)
+            with open(os.path.join(folder, "log"), "wb") as log:
+                daemon = subprocess.Popen([harness.ASSAYD, "--config", file.name], stdout=subprocess.PIPE, stderr=log,
+                                          text=True)
+            try:
+                line = daemon.stdout.readline()
+                self.assertIn(f"health 127.0.0.1:{ports['7577']}", line, read(folder, "log"))
+                self.assertEqual(health(ports["7577"]), 1)
+                # Nothing else is there, and the daemon's own port speaks TLS to those it knows.
+                self.assertIsNone(health(ports["7577"], b"assay.v1.ValidationService"))
+                self.assertIsNone(health(ports["7576"]))
+                with open(os.path.join(folder, "token"), "w", encoding="utf-8") as file:
+                    file.write("a-token")
+                with FakeKubernetes([pod("n1", "127.0.0.1")], [node("n1")]) as kubernetes:
+                    done = subprocess.run(
+                        ["/bin/sh", SCRIPT, "--budget", "1s", "--no-selftest"], capture_output=True, text=True,
+                        check=False, timeout=120,
+                        env={**os.environ, **environment, "PATH": f"{harness.INSTALL}/bin:{os.environ['PATH']}",
+                             "ASSAY_API": f"http://127.0.0.1:{kubernetes.server_port}", "ASSAY_ACCOUNT": folder,
+                             "ASSAY_LEVEL": "quick", "ASSAY_PORT": str(ports["7576"]), "ASSAY_TLS": folder})
+                    found = kubernetes.conditions()["n1"]
+                self.assertIn("cpu:0", found["message"], done)
+                self.assertEqual(found["reason"], {0: "Qualified", 4: "Inconclusive"}[done.returncode], done)
+                # While it drains it is not to be sent anybody.
+                daemon.terminate()
+                harness.wait_until(lambda: health(ports["7577"]) != 1, 20, "no longer SERVING")
+                self.assertEqual(daemon.wait(60), 0)
+            finally:
+                if daemon.poll() is None:
+                    daemon.kill()
+                    daemon.wait()
+                daemon.stdout.close()
+
+    def test_a_health_port_that_is_taken_is_named(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            with tempfile.TemporaryDirectory() as folder:
+                done = subprocess.run(
+                    [harness.ASSAYD, "--listen", "127.0.0.1:0", "--metrics-listen", "off", "--health-listen", address,
+                     "--state-dir", folder], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 3, done)
+            self.assertIn(f"--health-listen: cannot listen on {address}: Address already in use", done.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()
