@@ -14,9 +14,11 @@ DTYPES = {
     "attention": WIDE + EIGHT,
     "softmax": WIDE + EIGHT,
     "layer_norm": WIDE + EIGHT,
+    "dequant_softmax": ["fp32", "fp16", "bf16"],
     "copy": WIDE + EIGHT + ["e2m1", "int8", "int32"],
 }
-SHARES = {"gemm": 8, "conv": 4, "attention": 5, "softmax": 3, "layer_norm": 3, "copy": 1}
+SHARES = {"gemm": 8, "conv": 4, "attention": 5, "softmax": 3, "layer_norm": 3,
+          "dequant_softmax": 3, "copy": 1}
 
 RANDOM_DATA = ["normal", "normal:0.01", "normal:0.5", "normal:3", "uniform:-1:1", "uniform:-10:10",
                "sparse", "sparse:0.5:2", "integers", "extremes", "extremes:100", "exact-sparse"]
@@ -48,6 +50,8 @@ class Draw:
 
 def output_of(draw, op, dtype):
     """A format of the output, or None for the default."""
+    if op == "dequant_softmax":
+        return draw.one([None, "fp32", "fp16", "bf16"])
     if dtype in ("fp16", "bf16"):
         return draw.one([None, "fp32"]) if op != "copy" else None
     if dtype in EIGHT + ["e2m1"] and op != "copy":
@@ -153,13 +157,21 @@ def layer_norm(draw, case):
     return operands
 
 
+def dequant_softmax(draw, case):
+    case.update(m=draw.extent(24), n=draw.extent(draw.one([64, 1024])),
+                k=draw.extent(draw.one([64, 1024])))
+    if draw.maybe(0.4):
+        case["transpose_w"] = True
+    return 1
+
+
 def copy(draw, case):
     case["count"] = draw.extent(8192)
     return 1
 
 
 OPS = {"gemm": gemm, "conv": conv, "attention": attention, "softmax": softmax,
-       "layer_norm": layer_norm, "copy": copy}
+       "layer_norm": layer_norm, "dequant_softmax": dequant_softmax, "copy": copy}
 
 
 def one_pattern(draw, case):

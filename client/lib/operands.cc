@@ -106,6 +106,25 @@ absl::Status Attention(const std::vector<NamedShape>& operands, v1::AttentionPro
   return absl::OkStatus();
 }
 
+absl::Status DequantSoftmax(const std::vector<NamedShape>& operands, v1::DequantSoftmaxProblem& p) {
+  if (absl::Status s = NeedAxes(operands[0], 2, "[..., k]"); !s.ok()) return s;
+  const char* axes = p.transpose_w() ? "[n, k]" : "[k, n]";
+  if (absl::Status s = NeedAxes(operands[1], 2, axes); !s.ok()) return s;
+  const Shape& a = operands[0].shape;
+  const Shape& w = operands[1].shape;
+  const std::int64_t k_of_w = FromEnd(w, p.transpose_w() ? 0 : 1);
+  if (FromEnd(a, 0) != k_of_w) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(operands[0].name, " ", ShapeOf(a), " and ", operands[1].name, " ", ShapeOf(w),
+                     " do not multiply: k is ", FromEnd(a, 0), " in the one and ", k_of_w,
+                     " in the other (--transpose-w)"));
+  }
+  if (!p.has_m()) p.set_m(Outer(a, 1));
+  if (p.n() == 0) p.set_n(FromEnd(w, p.transpose_w() ? 1 : 0));
+  if (p.k() == 0) p.set_k(k_of_w);
+  return absl::OkStatus();
+}
+
 // The least operands of an operator, and what they are called.
 struct Arity {
   v1::CaseSpec::ProblemCase problem;
@@ -116,6 +135,7 @@ constexpr Arity kArities[] = {
     {v1::CaseSpec::kGemm, 2, "A,B"},        {v1::CaseSpec::kConv, 2, "INPUT,WEIGHTS"},
     {v1::CaseSpec::kAttention, 3, "Q,K,V"}, {v1::CaseSpec::kSoftmax, 1, "X"},
     {v1::CaseSpec::kLayerNorm, 1, "X"},     {v1::CaseSpec::kCopy, 1, "X"},
+    {v1::CaseSpec::kDequantSoftmax, 3, "A,W,SCALE"},
 };
 
 }  // namespace
@@ -151,6 +171,8 @@ absl::Status FillExtents(const std::vector<NamedShape>& operands, v1::CaseSpec& 
     case v1::CaseSpec::kCopy:
       if (spec.copy().count() == 0) spec.mutable_copy()->set_count(Outer(operands[0].shape, 0));
       return absl::OkStatus();
+    case v1::CaseSpec::kDequantSoftmax:
+      return DequantSoftmax(operands, *spec.mutable_dequant_softmax());
     case v1::CaseSpec::PROBLEM_NOT_SET:
       break;
   }

@@ -28,6 +28,7 @@ std::string ShapeOf(const std::vector<std::int64_t>& shape);
 //   attention   q [..., heads, seq, dim], k and v [..., kv_heads, kv_seq, dim], mask
 //   softmax, layer_norm   x [..., cols]; weight and bias make layer_norm affine
 //   copy        x
+//   dequant_softmax   A [..., k], W [k, n], stored transposed where it says so, scale [n]
 //
 // Outer axes become the batch, or rows. INVALID_ARGUMENT names the operand that cannot
 // be one. Whether all fit together is the daemon's to check.

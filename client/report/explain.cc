@@ -47,6 +47,7 @@ std::string AllowanceText(const v1::CaseSpec& spec) {
   if (op == "gemm" || op == "conv") return "the sum's roundings, in units of Σ|a||b|";
   if (op == "attention") return "the roundings of scores, exponentials and both sums";
   if (op == "softmax") return "the roundings of exp and of the row's sum";
+  if (op == "dequant_softmax") return "the roundings of the logits, of exp and of the row's sum";
   if (op == "layer_norm") return "the roundings of mean and variance";
   return "the roundings on the way";
 }

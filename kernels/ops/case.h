@@ -15,6 +15,7 @@
 #include "kernels/ops/attention/problem.h"
 #include "kernels/ops/conv/problem.h"
 #include "kernels/ops/copy/problem.h"
+#include "kernels/ops/dequant_softmax/problem.h"
 #include "kernels/ops/gemm/problem.h"
 #include "kernels/ops/layer_norm/problem.h"
 #include "kernels/ops/softmax/problem.h"
@@ -22,7 +23,7 @@
 namespace assay {
 
 using Problem = std::variant<GemmProblem, ConvProblem, AttentionProblem, SoftmaxProblem,
-                             LayerNormProblem, CopyProblem>;
+                             LayerNormProblem, CopyProblem, DequantSoftmaxProblem>;
 
 // Values equal assay.v1's; a test holds them together.
 enum class Criterion : std::uint8_t {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <iterator>
 #include <limits>
 
 #include "absl/strings/str_join.h"
@@ -22,6 +23,7 @@ constexpr DType kConv[] = {DType::kF64,      DType::kF32,    DType::kTF32,     D
 constexpr DType kFloating[] = {DType::kF64,      DType::kF32,  DType::kTF32,
                                DType::kF16,      DType::kBF16, DType::kE4M3FN,
                                DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ};
+constexpr DType kActivations[] = {DType::kF32, DType::kF16, DType::kBF16};
 
 // int8 products are at most 2^14; their sum must fit the 31 bits of an int32.
 constexpr std::int64_t kMaxInt8Terms = (std::int64_t{1} << 31) / (128 * 128) - 1;
@@ -46,11 +48,15 @@ std::span<const DType> InputFormats(const Problem& problem) {
   if (std::holds_alternative<CopyProblem>(problem)) return {};
   if (std::holds_alternative<GemmProblem>(problem)) return kGemm;
   if (std::holds_alternative<ConvProblem>(problem)) return kConv;
+  if (std::holds_alternative<DequantSoftmaxProblem>(problem)) return kActivations;
   return kFloating;
 }
 
 std::vector<DType> OutputFormats(const Case& c) {
   if (std::holds_alternative<CopyProblem>(c.problem)) return {c.dtype};
+  if (std::holds_alternative<DequantSoftmaxProblem>(c.problem)) {
+    return {kActivations, kActivations + std::size(kActivations)};
+  }
   if (c.dtype == DType::kI8) {
     const auto* gemm = std::get_if<GemmProblem>(&c.problem);
     if (gemm == nullptr || gemm->plain()) return {DType::kI32};
@@ -100,6 +106,9 @@ void CheckSums(const Case& c, std::vector<FieldError>& errors) {
   } else if (const auto* attention = std::get_if<AttentionProblem>(&c.problem)) {
     terms = std::max(attention->KvSeq(), attention->dim);
     field = attention->kv_seq == 0 ? "attention.seq" : "attention.kv_seq";
+  } else if (const auto* dequant = std::get_if<DequantSoftmaxProblem>(&c.problem)) {
+    terms = dequant->k;
+    field = "dequant_softmax.k";
   }
   const std::int64_t most = c.dtype == DType::kI8 ? kMaxInt8Terms : kMaxTerms;
   if (c.dtype != DType::kF64 && terms > most) {

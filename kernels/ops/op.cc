@@ -3,8 +3,8 @@
 namespace assay {
 
 std::span<const Op* const> AllOps() {
-  static const Op* const kOps[] = {&GemmOp(),    &ConvOp(),      &AttentionOp(),
-                                   &SoftmaxOp(), &LayerNormOp(), &CopyOp()};
+  static const Op* const kOps[] = {&GemmOp(),      &ConvOp(), &AttentionOp(),     &SoftmaxOp(),
+                                   &LayerNormOp(), &CopyOp(), &DequantSoftmaxOp()};
   return kOps;
 }
 

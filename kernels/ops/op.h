@@ -152,6 +152,7 @@ const Op& AttentionOp();
 const Op& SoftmaxOp();
 const Op& LayerNormOp();
 const Op& CopyOp();
+const Op& DequantSoftmaxOp();
 
 }  // namespace assay
 

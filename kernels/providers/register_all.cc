@@ -16,6 +16,7 @@ void RegisterAll(Registry& r) {
   r.Add(BuiltinSoftmaxCpu());
   r.Add(BuiltinLayerNormCpu());
   r.Add(BuiltinCopyCpu());
+  r.Add(BuiltinDequantSoftmaxCpu());
   r.Add(OnednnGemm());
   r.Add(OnednnConv());
   r.Add(OnednnAttention());

@@ -59,6 +59,11 @@ bool HasInput(const Symptoms& s, std::string_view name) {
                      [&](const Operand& o) { return o.name == name; });
 }
 
+// Exponentials and their sum are in it.
+bool IsSoftmax(const Symptoms& s) {
+  return IsOp(s, "softmax") || IsOp(s, "attention") || IsOp(s, "dequant_softmax");
+}
+
 const ProbeOutcome* ProbeNamed(const Symptoms& s, std::string_view name) {
   for (const ProbeOutcome& p : s.outcome.probes) {
     if (p.name == name) return &p;
@@ -88,7 +93,7 @@ std::optional<Reading> ConstantOutput(const Symptoms& s) {
 }
 
 std::optional<Reading> TailUnderflows(const Symptoms& s) {
-  if (s.anatomy == nullptr || !(IsOp(s, "softmax") || IsOp(s, "attention"))) return std::nullopt;
+  if (s.anatomy == nullptr || !IsSoftmax(s)) return std::nullopt;
   const Anatomy& a = *s.anatomy;
   if (!SmallOnesVanish(a)) return std::nullopt;
   return Reading{
@@ -137,7 +142,7 @@ std::optional<Reading> MissingBias(const Symptoms& s) {
 std::optional<Reading> RowFactor(const Symptoms& s) {
   if (s.anatomy == nullptr || !s.anatomy->row_factors.has_value()) return std::nullopt;
   const std::string range = RangeText(*s.anatomy->row_factors);
-  if (IsOp(s, "softmax")) {
+  if (IsOp(s, "softmax") || IsOp(s, "dequant_softmax")) {
     return Reading{Cat("each row is its own factor off (", range,
                        "), so that it does not sum to 1: the sum of the exponentials is wrong"),
                    "keep the row's sum in FP32, over all columns, with the maximum that the "

@@ -279,7 +279,8 @@ class Jury {
           Cat("sums of ", Grouped(plan_.accumulations),
               " terms: the error bound is so wide that holding it proves little"));
     }
-    const bool sparse_by_nature = OpName(case_.problem) == SoftmaxProblem::kOp;
+    const bool sparse_by_nature = OpName(case_.problem) == SoftmaxProblem::kOp ||
+                                  OpName(case_.problem) == DequantSoftmaxProblem::kOp;
     const double zeros = static_cast<double>(r_.zero_count) / static_cast<double>(r_.count);
     if (r_.zero_count == r_.count) {
       Add(Verdict::kInconclusive, "zeros",

@@ -101,21 +101,26 @@ void ReadProblemOf(const v1::CaseSpec& spec, Case& c, std::vector<FieldError>& e
       return read(LayerNormProblem{}, spec.layer_norm());
     case v1::CaseSpec::kCopy:
       return read(CopyProblem{}, spec.copy());
+    case v1::CaseSpec::kDequantSoftmax:
+      return read(DequantSoftmaxProblem{}, spec.dequant_softmax());
     case v1::CaseSpec::PROBLEM_NOT_SET:
       break;
   }
   errors.push_back(
-      {"problem", "is not set; set one of gemm, conv, attention, softmax, layer_norm, copy"});
+      {"problem",
+       "is not set; set one of gemm, conv, attention, softmax, layer_norm, copy, dequant_softmax"});
 }
 
 Message* MutableProblem(const Problem& problem, v1::CaseSpec& spec) {
   return std::visit(
-      Overloaded{[&](const GemmProblem&) -> Message* { return spec.mutable_gemm(); },
-                 [&](const ConvProblem&) -> Message* { return spec.mutable_conv(); },
-                 [&](const AttentionProblem&) -> Message* { return spec.mutable_attention(); },
-                 [&](const SoftmaxProblem&) -> Message* { return spec.mutable_softmax(); },
-                 [&](const LayerNormProblem&) -> Message* { return spec.mutable_layer_norm(); },
-                 [&](const CopyProblem&) -> Message* { return spec.mutable_copy(); }},
+      Overloaded{
+          [&](const GemmProblem&) -> Message* { return spec.mutable_gemm(); },
+          [&](const ConvProblem&) -> Message* { return spec.mutable_conv(); },
+          [&](const AttentionProblem&) -> Message* { return spec.mutable_attention(); },
+          [&](const SoftmaxProblem&) -> Message* { return spec.mutable_softmax(); },
+          [&](const LayerNormProblem&) -> Message* { return spec.mutable_layer_norm(); },
+          [&](const CopyProblem&) -> Message* { return spec.mutable_copy(); },
+          [&](const DequantSoftmaxProblem&) -> Message* { return spec.mutable_dequant_softmax(); }},
       problem);
 }
 

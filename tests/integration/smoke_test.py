@@ -35,7 +35,8 @@ class Smoke(unittest.TestCase):
             self.assertTrue(test["passed"])
             self.assertGreater(test["count"], 0)
         ops = {t["op"] for t in ran}
-        self.assertEqual(ops, {"gemm", "conv", "attention", "softmax", "layer_norm", "copy"})
+        self.assertEqual(ops, {"gemm", "conv", "attention", "softmax", "layer_norm", "copy",
+                               "dequant_softmax"})
         self.assertEqual({t["provider"] for t in ran}, {"onednn", "openblas", "builtin"})
 
     def test_unsupported_names_its_reason(self):

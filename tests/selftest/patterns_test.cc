@@ -65,6 +65,10 @@ std::vector<Problem> ProblemsOf(std::string_view op) {
     return {LayerNormProblem{.rows = 5, .cols = 143},
             LayerNormProblem{.rows = 7, .cols = 64, .affine = true, .rms = true}};
   }
+  if (op == "dequant_softmax") {
+    return {DequantSoftmaxProblem{.m = 5, .n = 143, .k = 65},
+            DequantSoftmaxProblem{.m = 3, .n = 40, .k = 130, .transpose_w = true}};
+  }
   return {CopyProblem{.count = 257}};
 }
 

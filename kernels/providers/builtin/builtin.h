@@ -18,6 +18,7 @@ KernelEntry BuiltinAttentionCpu();
 KernelEntry BuiltinSoftmaxCpu();
 KernelEntry BuiltinLayerNormCpu();
 KernelEntry BuiltinCopyCpu();
+KernelEntry BuiltinDequantSoftmaxCpu();
 
 }  // namespace assay
 

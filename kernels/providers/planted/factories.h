@@ -20,6 +20,7 @@ Made MakeAttention(const Case& c, const Plan& plan, Device& device);
 Made MakeSoftmax(const Case& c, const Plan& plan, Device& device);
 Made MakeLayerNorm(const Case& c, const Plan& plan, Device& device);
 Made MakeCopy(const Case& c, const Plan& plan, Device& device);
+Made MakeDequantSoftmax(const Case& c, const Plan& plan, Device& device);
 
 // "wrong-tile" of "planted/wrong-tile"; empty where the provider is another.
 std::string_view DefectOf(const Case& c);

@@ -14,13 +14,14 @@ namespace {
 constexpr double kBlockedSeconds = 1.0;  // deadline of a kernel that never returns
 
 KernelFactory FactoryOf(std::string_view op) {
-  constexpr std::array<std::pair<std::string_view, KernelFactory>, 6> kFactories = {{
+  constexpr std::array<std::pair<std::string_view, KernelFactory>, 7> kFactories = {{
       {"gemm", &planted::MakeGemm},
       {"conv", &planted::MakeConv},
       {"attention", &planted::MakeAttention},
       {"softmax", &planted::MakeSoftmax},
       {"layer_norm", &planted::MakeLayerNorm},
       {"copy", &planted::MakeCopy},
+      {"dequant_softmax", &planted::MakeDequantSoftmax},
   }};
   for (const auto& [name, make] : kFactories) {
     if (name == op) return make;

@@ -105,6 +105,10 @@ LayerNormProblem LayerNorm(bool affine = false) {
   return {.rows = 64, .cols = 64, .affine = affine};
 }
 
+DequantSoftmaxProblem DequantSoftmax(std::int64_t n, std::int64_t k) {
+  return {.m = 16, .n = n, .k = k};
+}
+
 // Controls, and products, sums and tiles that are wrong.
 Rows GemmValues() {
   const Problem short_sums = Gemm(kShort);
@@ -322,6 +326,35 @@ Rows LayerNormRows() {
   };
 }
 
+Rows DequantSoftmaxRows() {
+  const Problem plain = DequantSoftmax(256, 128);
+  return {
+      Row("dequant_softmax", "no-max", kNarrow, "class", plain,
+          "exp of the logits themselves, which overflows")
+          .OnData("normal:100"),
+      Row("dequant_softmax", "wrong-scale", kNarrow, "bound", plain,
+          "every column is scaled by its right neighbour's factor"),
+      Row("dequant_softmax", "dropped-scale", kNarrow, "bound", plain,
+          "the factors of the columns are left out"),
+      Row("dequant_softmax", "sum-in-16-bits", kNarrow, "bound", DequantSoftmax(256, 1024),
+          "sums of 1,024 products are kept in fp16"),
+      Row("dequant_softmax", "row-sum-in-bf16", kNarrow, "bound", DequantSoftmax(2048, 64),
+          "the sum of 2,048 exponentials is kept in bf16"),
+      Row("dequant_softmax", "stale-row", kNarrow, "bound", plain,
+          "every eighth row holds the row before"),
+      Row("dequant_softmax", "unsigned-weights", kNarrow, "bound", plain,
+          "negative weights are read as unsigned bytes, 256 too large"),
+      Row("dequant_softmax", "transposed-weights", kNarrow, "bound", plain,
+          "the weights are read as if they were stored the other way"),
+      Row("dequant_softmax", "dropped-last", kNarrow, "bound", DequantSoftmax(64, 128),
+          "the last of 64 exponentials is not in the sum"),
+      Row("dequant_softmax", "short-sum", kNarrow, "bound", plain,
+          "the last of 128 products is not in the sums"),
+      Row("dequant_softmax", "nan-in-tail", kNarrow, "class", DequantSoftmax(250, 128),
+          "a row's last, partial vector of 10 elements is NaN"),
+  };
+}
+
 Rows CopyRows() {
   return {Row("copy", "stale", kAll, "unwritten", CopyProblem{.count = 4096},
               "one cache line is not copied")};
@@ -331,8 +364,9 @@ Rows CopyRows() {
 
 std::vector<PlantedDefect> MakeTable() {
   Rows table;
-  for (Rows (*rows)() : {&GemmValues, &GemmOperands, &GemmFaults, &ConvRows, &AttentionMasks,
-                         &AttentionSoftmax, &SoftmaxRows, &LayerNormRows, &CopyRows}) {
+  for (Rows (*rows)() :
+       {&GemmValues, &GemmOperands, &GemmFaults, &ConvRows, &AttentionMasks, &AttentionSoftmax,
+        &SoftmaxRows, &LayerNormRows, &DequantSoftmaxRows, &CopyRows}) {
     for (PlantedDefect& row : rows()) table.push_back(std::move(row));
   }
   return table;

@@ -321,6 +321,16 @@ TEST(Operands, OtherOperators) {
   v1::CaseSpec copy;
   copy.mutable_copy();
   EXPECT_EQ(Filled(copy, {{2, 3}}).copy().count(), 6);
+  v1::CaseSpec dequant;
+  dequant.mutable_dequant_softmax();
+  const v1::DequantSoftmaxProblem d = Filled(dequant, {{2, 3, 7}, {7, 5}, {5}}).dequant_softmax();
+  EXPECT_EQ(d.m(), 6);
+  EXPECT_EQ(d.n(), 5);
+  EXPECT_EQ(d.k(), 7);
+  EXPECT_FALSE(FillExtents({{"a", {3, 7}}, {"w", {5, 7}}, {"s", {5}}}, dequant).ok());
+  dequant.mutable_dequant_softmax()->set_transpose_w(true);
+  EXPECT_EQ(Filled(dequant, {{3, 7}, {5, 7}, {5}}).dequant_softmax().n(), 5);
+  EXPECT_FALSE(FillExtents({{"a", {3, 7}}, {"w", {5, 7}}}, dequant).ok()) << "no scales";
   EXPECT_FALSE(FillExtents({{"x", {4}}, {"w", {4}}}, conv).ok());
   EXPECT_FALSE(FillExtents({}, softmax).ok());
 }

@@ -120,6 +120,40 @@ TEST(CaseCheck, RefusesShapesThatOverflow) {
   EXPECT_THAT(BadFields(c), ElementsAre("layer_norm.rows"));
   c.problem = CopyProblem{.count = INT64_MAX};
   EXPECT_THAT(BadFields(c), ElementsAre("copy.count"));
+  c.problem = DequantSoftmaxProblem{.m = big, .n = big, .k = 1};
+  EXPECT_THAT(BadFields(c), ElementsAre("dequant_softmax.m"));
+}
+
+TEST(CaseCheck, DequantSoftmaxTakesActivationsAndGivesThem) {
+  Case c;
+  c.problem = DequantSoftmaxProblem{.m = 2, .n = 8, .k = 4};
+  for (const FormatInfo& in : kFormats) {
+    if (in.dtype == DType::kUnspecified) continue;
+    const auto wanted = [](DType t) {
+      return t == DType::kF32 || t == DType::kF16 || t == DType::kBF16;
+    };
+    for (const FormatInfo& out : kFormats) {
+      c.dtype = in.dtype;
+      c.out_dtype = out.dtype;
+      if (!wanted(in.dtype)) {
+        EXPECT_THAT(BadFields(c), ElementsAre("dtype")) << in.name;
+      } else if (out.dtype == DType::kUnspecified || wanted(out.dtype)) {
+        EXPECT_THAT(BadFields(c), IsEmpty()) << in.name << " " << out.name;
+      } else {
+        EXPECT_THAT(BadFields(c), ElementsAre("out_dtype")) << in.name << " " << out.name;
+      }
+    }
+  }
+  c.dtype = DType::kBF16;
+  c.out_dtype = DType::kUnspecified;
+  c.problem = DequantSoftmaxProblem{.m = 0};
+  EXPECT_THAT(BadFields(c),
+              ElementsAre("dequant_softmax.m", "dequant_softmax.n", "dequant_softmax.k"));
+  c.problem = DequantSoftmaxProblem{.m = 1, .n = 1, .k = (1 << 23) + 1};
+  EXPECT_THAT(BadFields(c), ElementsAre("dequant_softmax.k"));
+  c.problem = DequantSoftmaxProblem{.m = 1, .n = 1, .k = 8};
+  c.pattern = "normal/normal";
+  EXPECT_THAT(BadFields(c), ElementsAre("pattern")) << "a pattern fills a alone";
 }
 
 TEST(CaseCheck, HoldsLeadingDimensionsAndStridesToTheExtents) {

@@ -102,6 +102,10 @@ TEST(Describe, IsShortAndSaysWhatDiffers) {
   EXPECT_EQ((LayerNormProblem{.rows = 1024, .cols = 4096, .affine = true}).Describe(),
             "1024x4096 affine");
   EXPECT_EQ(CopyProblem{.count = 1048576}.Describe(), "1048576");
+  DequantSoftmaxProblem dequant{.m = 32, .n = 4096, .k = 1024};
+  EXPECT_EQ(dequant.Describe(), "32x4096x1024");
+  dequant.transpose_w = true;
+  EXPECT_EQ(dequant.Describe(), "32x4096x1024 t");
 }
 
 TEST(ParsePatterns, SplitsOperandsAndSaysWhatIsWrong) {

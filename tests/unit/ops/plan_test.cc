@@ -93,6 +93,8 @@ TEST(Plan, SaysWhereItsBoundProvesNothing) {
     EXPECT_FALSE(vacuous(SoftmaxProblem{.cols = kMost}, t));
     EXPECT_TRUE(vacuous(SoftmaxProblem{.cols = kMost + 1}, t));
     EXPECT_FALSE(vacuous(LayerNormProblem{.cols = kMost}, t));
+    EXPECT_FALSE(vacuous(DequantSoftmaxProblem{.n = kMost, .k = 8}, t));
+    EXPECT_TRUE(vacuous(DequantSoftmaxProblem{.n = kMost + 1, .k = 8}, t));
     EXPECT_TRUE(vacuous(LayerNormProblem{.cols = kMost + 1}, t));
   }
   EXPECT_FALSE(vacuous(SoftmaxProblem{.cols = kMost + 1}, DType::kF64));

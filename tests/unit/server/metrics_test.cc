@@ -313,7 +313,8 @@ void DoTheWorst(Metrics& metrics, const v1::Device& device,
     tried.push_back(spec);
   }
   for (int dtype = 0; dtype <= v1::DType_MAX; ++dtype) {
-    for (const char* op : {"gemm", "conv", "attention", "softmax", "layer_norm", "copy"}) {
+    for (const char* op :
+         {"gemm", "conv", "attention", "softmax", "layer_norm", "copy", "dequant_softmax"}) {
       for (const char* provider : {"builtin", "vendor", "another", "fourth"}) {
         tried.push_back(Spec(op, provider, static_cast<v1::DType>(dtype)));
       }

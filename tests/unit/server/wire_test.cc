@@ -26,6 +26,7 @@ TEST(Wire, ProblemTablesAndMessagesNameTheSameFields) {
   ExpectSameFields<SoftmaxProblem>(v1::SoftmaxProblem::descriptor());
   ExpectSameFields<LayerNormProblem>(v1::LayerNormProblem::descriptor());
   ExpectSameFields<CopyProblem>(v1::CopyProblem::descriptor());
+  ExpectSameFields<DequantSoftmaxProblem>(v1::DequantSoftmaxProblem::descriptor());
 }
 
 TEST(Wire, TheOneofNamesEveryOp) {

@@ -209,6 +209,20 @@ TEST_F(ProbesTest, RightSoftmaxesPass) {
   EXPECT_GT(passed_["shift"], 10);
 }
 
+TEST_F(ProbesTest, RightDequantSoftmaxesPass) {
+  for (const DType t : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const DequantSoftmaxProblem& p :
+         {DequantSoftmaxProblem{.m = 1, .n = 1, .k = 1},
+          DequantSoftmaxProblem{.m = 17, .n = 333, .k = 40, .transpose_w = true},
+          DequantSoftmaxProblem{.m = 3, .n = 5000, .k = 2049}}) {
+      ExpectPasses(p, t);
+    }
+  }
+  EXPECT_EQ(passed_["range"], 9);
+  EXPECT_EQ(passed_["row-sums"], 9);
+  EXPECT_EQ(passed_["argmax"], 9);
+}
+
 // Row sums where nothing is tame: rows of infinities are left out, the others hold.
 TEST_F(ProbesTest, SoftmaxIdentitiesHoldOnHardData) {
   for (const char* pattern : {"zeros", "constant:1000", "one-large:1000", "large-small:1000",
@@ -246,6 +260,13 @@ TEST_F(ProbesTest, TheProbeAloneCatchesWrongKernels) {
       {"attention", "missing-rescale", "key-groups"},
       {"softmax", "no-max", "shift"},
       {"softmax", "sum-in-16-bits", "row-sums"},
+      {"dequant_softmax", "no-max", "argmax"},
+      {"dequant_softmax", "wrong-scale", "argmax"},
+      {"dequant_softmax", "dropped-scale", "argmax"},
+      {"dequant_softmax", "stale-row", "argmax"},
+      {"dequant_softmax", "unsigned-weights", "argmax"},
+      {"dequant_softmax", "transposed-weights", "argmax"},
+      {"dequant_softmax", "row-sum-in-bf16", "row-sums"},
   };
   for (const Wrong& w : kWrong) {
     int seen = 0;

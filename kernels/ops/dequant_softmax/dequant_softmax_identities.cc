@@ -1,0 +1,76 @@
+#include "kernels/ops/dequant_softmax/dequant_softmax_identities.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/numerics/bound.h"
+#include "kernels/numerics/convert.h"
+#include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/probe_data.h"
+#include "kernels/ops/common/softmax_rows.h"
+#include "kernels/ops/common/softmax_sums.h"
+#include "kernels/ops/dequant_softmax/problem.h"
+
+namespace assay {
+namespace {
+
+// Terms of a sum that are not 0, on average.
+constexpr double kKept = 64;
+// exp(-104) is below half the smallest subnormal of FP32.
+constexpr double kStep = 128;
+// Roundings of one exponential, reciprocal and product, the first two to 2 ulp.
+constexpr double kRoundings = 10;
+
+// x of one element.
+double LogitAt(const DequantSoftmaxProblem& p, std::span<const TensorView> inputs, std::int64_t row,
+               std::int64_t col) {
+  const TensorView &a = inputs[0], &w = inputs[1], &s = inputs[2];
+  const std::int64_t step = p.transpose_w ? 1 : w.extents.ld;
+  const std::int64_t from = col * (p.transpose_w ? w.extents.ld : 1);
+  double sum = 0;
+  for (std::int64_t k = 0; k < p.k; ++k) {
+    sum += LoadDouble(a.dtype, a.data, row * a.extents.ld + k) *
+           LoadDouble(w.dtype, w.data, from + k * step);
+  }
+  return sum * LoadDouble(s.dtype, s.data, col);
+}
+
+}  // namespace
+
+std::vector<Identity> CheckDequantSoftmaxRows(const Case& c, const Plan& plan,
+                                              std::span<const TensorView> inputs,
+                                              const TensorView& output,
+                                              const ReferenceBuffers& reference) {
+  const auto& p = std::get<DequantSoftmaxProblem>(c.problem);
+  const Arithmetic arithmetic = ArithmeticOf(c.dtype);
+  const OutputRounding rounding = OutputRoundingOf(output.dtype, plan.flushes_subnormals);
+  return CheckRowsOfSoftmax(output, rounding, reference, [&](std::int64_t row) {
+    // One logit is summed anew; the others follow from it and the reference.
+    const double* r = reference.value + row * p.n;
+    const double* largest = std::max_element(r, r + p.n);
+    const double max = LogitAt(p, inputs, row, largest - r);
+    double spread = 0;
+    for (std::int64_t j = 0; j < p.n; ++j) {
+      if (r[j] > 0) spread += SoftmaxSpread(r[j], max + std::log(r[j] / *largest), max);
+    }
+    return SoftmaxSumBound(arithmetic, rounding, plan.intermediate_roundoff, p.n, spread);
+  });
+}
+
+std::vector<KernelProbe> DequantSoftmaxProbes(const Case& c) {
+  const auto& p = std::get<DequantSoftmaxProblem>(c.problem);
+  KernelProbe argmax{"argmax", ProbeCase(c, p, "", /*exact=*/true)};
+  // Of at most n equal logits.
+  argmax.deviation = ArithmeticOf(c.dtype).u * (static_cast<double>(p.n) + kRoundings);
+  return {std::move(argmax)};
+}
+
+void SetArgmaxData(const Case& c, Plan& plan) {
+  const auto& p = std::get<DequantSoftmaxProblem>(c.problem);
+  const double density = std::min(1.0, kKept / static_cast<double>(p.k));
+  plan.inputs[0].pattern = {PatternKind::kExtremes, kStep, 0};
+  plan.inputs[1].pattern = {PatternKind::kExactSparse, density, 0};
+  plan.inputs[2].pattern = {PatternKind::kCheckerboard, 0, 0};
+}
+
+}  // namespace assay

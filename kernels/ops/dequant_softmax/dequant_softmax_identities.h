@@ -1,0 +1,34 @@
+// What every dequant_softmax keeps, whatever its data, and the probe of it.
+//   range     each output lies in [0, 1 + T]
+//   row-sums  each row sums to 1, within the bound of softmax_sums.h: errors of the logits
+//             cancel in it, so that it is narrower than the elements' own bounds
+//   argmax    data whose logits are exact in FP32, whatever the order of the sums, and lie
+//             at least 128 apart or not at all: a is ±128; w is ±1 or 0, some 64 of a
+//             column not 0; the scales are 1 and -1 in turn. exp of the next logit is then
+//             0 in FP32, and a row is 1/n at its n largest logits and 0 elsewhere, exactly,
+//             but for the roundings of 1/n and of n equal exponentials that are not quite 1.
+//             Logits reach beyond what exp holds, so a missing maximum overflows.
+#ifndef ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_DEQUANT_SOFTMAX_IDENTITIES_H_
+#define ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_DEQUANT_SOFTMAX_IDENTITIES_H_
+
+#include <span>
+#include <vector>
+
+#include "kernels/ops/op.h"
+
+namespace assay {
+
+// "range" and "row-sums". Views and buffers in this process's memory.
+std::vector<Identity> CheckDequantSoftmaxRows(const Case& c, const Plan& plan,
+                                              std::span<const TensorView> inputs,
+                                              const TensorView& output,
+                                              const ReferenceBuffers& reference);
+
+std::vector<KernelProbe> DequantSoftmaxProbes(const Case& c);
+
+// The data of "argmax".
+void SetArgmaxData(const Case& c, Plan& plan);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_DEQUANT_SOFTMAX_IDENTITIES_H_

@@ -1,0 +1,107 @@
+// dequant_softmax as an operator: operands, work and bounds of a case, and its references.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/sampling.h"
+#include "kernels/ops/dequant_softmax/dequant_softmax_identities.h"
+#include "kernels/ops/dequant_softmax/dequant_softmax_reference.h"
+#include "kernels/ops/dequant_softmax/dequant_softmax_reference_cpu.h"
+#include "kernels/ops/device_references.h"
+#include "kernels/ops/op.h"
+
+namespace assay {
+namespace {
+
+// Weights over the whole of int8, and scales that bring sums of k of them with normal
+// activations to a deviation of 1.6 to 3.3: a softmax with some large elements and many
+// small ones.
+constexpr Pattern kWeights = {PatternKind::kIntegers, -127, 127};
+Pattern Scales(std::int64_t k) {
+  const double unit = std::exp2(-5 - std::round(std::log2(static_cast<double>(k)) / 2));
+  return {PatternKind::kUniform, 0.5 * unit, 1.5 * unit};
+}
+
+class DequantSoftmax final : public Op {
+ public:
+  std::string_view name() const override { return DequantSoftmaxProblem::kOp; }
+
+  absl::StatusOr<Plan> MakePlan(const Case& c) const override {
+    const auto& p = std::get<DequantSoftmaxProblem>(c.problem);
+    const auto matrix = [](std::string_view name, DType dtype, std::int64_t rows, std::int64_t cols,
+                           const Pattern& pattern) {
+      return Operand{name, dtype, Extents::Dense(1, rows, cols), {rows, cols}, pattern};
+    };
+    const Pattern normal = {PatternKind::kNormal, 1, 0};
+    Plan plan;
+    plan.inputs = {
+        matrix("a", c.dtype, p.m, p.k, normal),
+        matrix("w", DType::kI8, p.transpose_w ? p.n : p.k, p.transpose_w ? p.k : p.n, kWeights),
+        Operand{"scale", DType::kF32, Extents::Dense(1, 1, p.n), {p.n}, Scales(p.k)}};
+    plan.output = matrix("y", OutputType(c), p.m, p.n, normal);
+    const double elements = static_cast<double>(p.m) * static_cast<double>(p.n);
+    plan.flops = elements * (2.0 * static_cast<double>(p.k) + 6.0);
+    plan.accumulations = p.k;
+    plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
+    const Accumulator own = AccumulatorOf(c.dtype);
+    plan.accumulator = own;
+    plan.proven_factor = ProvenOverProbable(p.k, own);
+    // The bound of a logit grows with √k, that of a row with its length.
+    plan.vacuous = ProbableFactor(p.k, own) > kVacuousFactor ||
+                   static_cast<double>(p.n) * own.roundoff > kVacuousFactor;
+    if (absl::Status s = ApplyPatterns(c, 2, plan); !s.ok()) return s;
+    if (c.exact) SetArgmaxData(c, plan);
+    plan.exact = c.exact;
+    plan.largest_intermediate = static_cast<double>(p.k) * LargestInput(plan, 0, 1) *
+                                LargestInput(plan, 1, 1) * std::max(1.0, LargestInput(plan, 2, 1));
+    plan.bytes = BytesMoved(plan);
+    return plan;
+  }
+
+  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
+                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
+    if (const DeviceReferences* other = device.references()) {
+      return other->Reference(c, plan, device, inputs, out);
+    }
+    const auto& p = std::get<DequantSoftmaxProblem>(c.problem);
+    DequantSoftmaxReferenceCpu(p, MakeDequantSoftmaxBound(p, c.dtype, plan), inputs, out.value,
+                               plan.exact ? nullptr : out.allowance);
+    return absl::OkStatus();
+  }
+
+  std::vector<std::int64_t> Samples(const Case& c, const Plan&, std::uint64_t seed,
+                                    std::int64_t at_least) const override {
+    const auto& p = std::get<DequantSoftmaxProblem>(c.problem);
+    return SpreadRows(p.m, p.n, at_least, seed);
+  }
+
+  void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
+                   std::span<const std::int64_t> indices, double* value,
+                   double* allowance) const override {
+    const auto& p = std::get<DequantSoftmaxProblem>(c.problem);
+    DequantSoftmaxReferenceAt(p, MakeDequantSoftmaxBound(p, c.dtype, plan), inputs, indices, value,
+                              plan.exact ? nullptr : allowance);
+  }
+
+  std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
+    return DequantSoftmaxProbes(c);
+  }
+
+  absl::StatusOr<std::vector<Identity>> CheckIdentities(
+      const Case& c, const Plan& plan, Device& device, std::span<const TensorView> inputs,
+      const TensorView& output, const ReferenceBuffers& reference) const override {
+    if (const DeviceReferences* other = device.references()) {
+      return other->CheckIdentities(c, plan, device, inputs, output, reference);
+    }
+    return CheckDequantSoftmaxRows(c, plan, inputs, output, reference);
+  }
+};
+
+}  // namespace
+
+const Op& DequantSoftmaxOp() {
+  static const DequantSoftmax op;
+  return op;
+}
+
+}  // namespace assay
