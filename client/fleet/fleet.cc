@@ -117,6 +117,11 @@ void Fleet::Add(const ReportRows& report) {
     Ran& ran = ran_.try_emplace({what, provider}, Ran{static_cast<std::uint32_t>(ran_.size()), 0})
                    .first->second;
     if (ran_on_.insert(std::uint64_t{ran.id} << 32 | at).second) ++ran.devices;
+    if (test.whole_key) {
+      whole_.try_emplace({name, provider}, what);
+    } else {
+      partial_.insert(what);
+    }
     if (verdict == v1::VERDICT_FAILED || verdict == v1::VERDICT_ERROR) {
       ++kernel_counts.failed;
       failures.push_back(
@@ -159,6 +164,17 @@ void Fleet::Add(const ReportRows& report) {
 std::uint32_t Fleet::DevicesThatRan(std::uint32_t what, std::uint32_t provider) const {
   const auto it = ran_.find({what, provider});
   return it == ran_.end() ? 0 : it->second.devices;
+}
+
+bool Fleet::HasRun(std::uint32_t device, std::uint32_t what, std::uint32_t provider) const {
+  const auto it = ran_.find({what, provider});
+  return it != ran_.end() && ran_on_.contains(std::uint64_t{it->second.id} << 32 | device);
+}
+
+std::uint32_t Fleet::CaseOf(const FailedRow& row) const {
+  if (!partial_.contains(row.what)) return row.what;
+  const auto it = whole_.find({row.name, row.provider});
+  return it == whole_.end() ? row.what : it->second;
 }
 
 void Fleet::NameNodes() {

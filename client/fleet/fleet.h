@@ -43,7 +43,8 @@ struct ReportRows {
   };
   struct Test {
     std::string name, op, provider, dtype, implementation;
-    std::string key;  // what was computed, on what data: the same in all reports of the case
+    std::string key;        // what was computed, on what data: the same in all reports of the case
+    bool whole_key = true;  // a worker that died did not tell what data its case had
     std::string seed;
     std::string target, device;  // empty: the report's
     std::string verdict, reason, message;
@@ -147,8 +148,12 @@ class Fleet {
   std::vector<FailedRow> failures;
   // By device and kernel ("gemm bf16 onednn").
   std::map<std::pair<std::uint32_t, std::uint32_t>, KernelCounts> kernels;
-  // How many devices have run a case (text: key) with a provider.
+  // How many devices have run a case (text: key) with a provider, and whether one has.
   std::uint32_t DevicesThatRan(std::uint32_t what, std::uint32_t provider) const;
+  bool HasRun(std::uint32_t device, std::uint32_t what, std::uint32_t provider) const;
+  // The key of the case that failed: the row's, or where that is not whole, the one of other
+  // results of the same name and provider.
+  std::uint32_t CaseOf(const FailedRow& row) const;
 
   std::vector<std::string> duplicates;  // a line each
   std::int64_t reports = 0, results = 0;
@@ -168,6 +173,8 @@ class Fleet {
   };
   std::map<std::pair<std::uint32_t, std::uint32_t>, Ran> ran_;  // case, provider
   std::unordered_set<std::uint64_t> ran_on_;                    // Ran's id, device
+  std::unordered_set<std::uint32_t> partial_;                   // keys that are not whole
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> whole_;  // name, provider
 };
 
 // Fewest launches whose times say something of a device.

@@ -153,11 +153,16 @@ Judgement JudgeFleet(const Fleet& fleet, absl::Time now) {
     accuse(suspect.vote.device, suspect.vote.what, DigestEvidence(fleet, suspect));
   }
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<const FailedRow*>> failures;
-  for (const FailedRow& row : fleet.failures) failures[{row.what, row.provider}].push_back(&row);
+  for (const FailedRow& row : fleet.failures) {
+    failures[{fleet.CaseOf(row), row.provider}].push_back(&row);
+  }
   for (const auto& [what, rows] : failures) {
-    const std::uint32_t ran = fleet.DevicesThatRan(what.first, what.second);
+    std::uint32_t ran = fleet.DevicesThatRan(what.first, what.second);
     std::set<std::uint32_t> failed;
-    for (const FailedRow* row : rows) failed.insert(row->device);
+    for (const FailedRow* row : rows) {
+      const bool fresh = failed.insert(row->device).second;
+      if (fresh && !fleet.HasRun(row->device, what.first, what.second)) ++ran;
+    }
     if (ran > 1 && failed.size() == ran) {
       judgement.everywhere.push_back(absl::StrCat(
           fleet.text(rows[0]->name), ": ", rows[0]->error ? "ERROR" : "FAILED", " on all ", ran,

@@ -118,6 +118,7 @@ ReportRows::Test ReadTest(JsonScanner& scan) {
     }
   });
   test.key = absl::StrCat(test.op, " ", shape, " ", test.dtype, " ", out_dtype, " ", pattern);
+  test.whole_key = !pattern.empty();
   return test;
 }
 

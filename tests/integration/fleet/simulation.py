@@ -66,7 +66,7 @@ op = "softmax"
 dtype = ["fp32", "bf16"]
 provider = "builtin"
 mode = "both"
-shape = {{ rows = 16, cols = 100 }}
+shape = [{{ rows = 16, cols = 100 }}, {{ rows = 5, cols = 260 }}]
 
 [[case]]
 op = "layer_norm"

@@ -167,6 +167,32 @@ TEST(Failures, AreOfTheirDeviceUnlessItFailsEverywhere) {
   EXPECT_THAT(judgement.everywhere, ElementsAre(AllOf(HasSubstr("gemm 65x"), HasSubstr("all 3"))));
 }
 
+// The worker died before it could say what data the case had.
+TEST(Failures, ACrashIsHeldAgainstThoseThatDidNot) {
+  const auto reports = [](std::size_t crashed) {
+    std::vector<ReportRows> all;
+    for (std::size_t node = 0; node < 3; ++node) {
+      all.push_back(MakeReport(absl::StrCat("a", node)));
+      all.back().tests = {MakeTest(0)};
+      if (node >= crashed) continue;
+      ReportRows::Test& test = all.back().tests[0];
+      test.key = "gemm k=72 m=64 n=64 bf16 bf16 ";
+      test.whole_key = false;
+      test.verdict = "ERROR";
+      test.reason = "crash";
+    }
+    return all;
+  };
+  Fleet fleet;
+  const Judgement one = JudgeReports(reports(1), &fleet);
+  ASSERT_THAT(Names(fleet, one), ElementsAre("FAILED a0 cuda:0"));
+  EXPECT_THAT(one.accused[0].evidence[0].text,
+              HasSubstr("2 of 3 devices that ran it did not fail"));
+  const Judgement all = JudgeReports(reports(3));
+  EXPECT_THAT(all.accused, IsEmpty());
+  EXPECT_THAT(all.everywhere, ElementsAre(HasSubstr("ERROR on all 3 devices")));
+}
+
 TEST(Similarity, IsOneMinusTheSlowSideOfTheAreaBetween) {
   const RateQuantiles centroid = {98, 100, 101};
   EXPECT_DOUBLE_EQ(Similarity(centroid, centroid), 1);
