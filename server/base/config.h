@@ -37,7 +37,8 @@ struct Config {
   std::string suites_dir;     // empty: beside the program
   std::string worker;         // path of assay-worker; empty: beside the program
   std::string store_sync = "full";
-  std::int64_t store_max_bytes = 0;  // [bytes] 0: as the disk allows
+  std::int64_t store_max_bytes = 0;                  // [bytes] 0: as the disk allows
+  absl::Duration store_keep = absl::ZeroDuration();  // of ended jobs; 0: for ever
   absl::Duration case_deadline = absl::Seconds(60);
   std::int64_t arena_bytes = 0;                       // [bytes] 0: half of a device's memory
   absl::Duration idle_release = absl::Seconds(60);    // 0: arenas are kept

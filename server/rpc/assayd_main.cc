@@ -31,6 +31,7 @@
 #include "server/base/log.h"
 #include "server/base/paths.h"
 #include "server/jobs/job_manager.h"
+#include "server/jobs/retention.h"
 #include "server/metrics/http_server.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/grpc_server.h"
@@ -130,6 +131,7 @@ class Daemon {
   DeviceSet devices_;
   std::unique_ptr<TelemetryMonitor> telemetry_;
   std::unique_ptr<JobManager> jobs_;
+  std::unique_ptr<Retention> retention_;
   std::unique_ptr<ValidationService> service_;
   std::unique_ptr<HealthServer> health_;
   GrpcServer grpc_;
@@ -264,6 +266,9 @@ std::optional<Failure> Daemon::StartServing() {
   }
   jobs_ = JobManager::Make(*store_, devices_, metrics_.get(), job_options);
   if (absl::Status s = jobs_->Start(); !s.ok()) return Fail(s, "jobs of an earlier run");
+  if (config_.store_keep > absl::ZeroDuration()) {
+    retention_ = Retention::Start(*jobs_, config_.store_keep);
+  }
 
   ServiceOptions service_options;
   v1::ServerInfo& info = service_options.info;

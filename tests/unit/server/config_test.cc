@@ -72,6 +72,12 @@ TEST(ConfigTest, TheHealthPortIsOffUntilNamed) {
   EXPECT_THAT(ParseError({"--health-listen", "7577"}), HasSubstr("--health-listen must be"));
 }
 
+TEST(ConfigTest, JobsAreKeptForEverUnlessSaid) {
+  EXPECT_EQ(Parse({})->config.store_keep, absl::ZeroDuration());
+  EXPECT_EQ(Parse({"--store-keep", "2160h"})->config.store_keep, absl::Hours(2160));
+  EXPECT_THAT(ParseError({"--store-keep", "-1h"}), HasSubstr("--store-keep must be a time"));
+}
+
 TEST(ConfigTest, AFlagBeatsTheFileAndTheFileTheDefault) {
   const std::string path = WriteFile("flag_beats_file.toml",
                                      "listen = [\"127.0.0.1:1\", \"127.0.0.1:2\"]\n"

@@ -1,0 +1,28 @@
+// Ended jobs are kept for a time, then deleted with their results, so that a daemon that is
+// qualified every night does not fill its store. Baselines are no jobs; they stay.
+#ifndef ASSAY_SERVER_JOBS_RETENTION_H_
+#define ASSAY_SERVER_JOBS_RETENTION_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/jobs/job_manager.h"
+
+namespace assay {
+
+// Deletes the jobs that ended before `then`; how many. What cannot be deleted is logged
+// and left. Jobs that have not ended are never touched.
+absl::StatusOr<int> DeleteEndedBefore(JobManager& jobs, absl::Time then);
+
+// Does so at once and every hour, on a thread of its own, until destroyed. `jobs` must
+// outlive it.
+class Retention {
+ public:
+  static std::unique_ptr<Retention> Start(JobManager& jobs, absl::Duration keep);
+  virtual ~Retention() = default;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_JOBS_RETENTION_H_
