@@ -1,6 +1,7 @@
 #include "client/cli/app.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "CLI/CLI.hpp"
@@ -8,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/context.h"
+#include "client/cli/help_format.h"
 #include "client/lib/errors.h"
 #include "client/lib/text.h"
 #include "client/lib/words.h"
@@ -74,6 +76,8 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
   app.set_version_flag("--version", "assay " ASSAY_VERSION);
   app.require_subcommand(0, 1);
   app.fallthrough();
+  // Those that are added below take it over.
+  app.formatter(std::make_shared<HelpFormat>(streams.width));
   AddGlobalOptions(app, context.globals);
   AddRunCommands(app, context);
   AddSelftestCommand(app, context);
@@ -85,8 +89,8 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
   AddFleetCommand(app, context);
   AddInventoryCommands(app, context);
   app.footer(
-      "Exit codes: 0 passed, 1 failed, 2 usage or a malformed request, 3 the daemon cannot be\n"
-      "reached or refused, 4 ended without a verdict.");
+      "Exit codes: 0 passed, 1 failed, 2 usage or a malformed request,\n"
+      "3 the daemon cannot be reached or refused, 4 ended without a verdict.");
   for (CLI::App* sub : app.get_subcommands({})) {
     sub->fallthrough();
     for (CLI::App* inner : sub->get_subcommands({})) inner->fallthrough();

@@ -91,6 +91,7 @@ ExitCode Save(const Context& context, const SaveOptions& options) {
                : "baseline save --file takes one name"));
   }
   const std::string name = IdOf(of_job ? options.name : options.job);
+  if (absl::Status s = CheckNewBaselineName(name); !s.ok()) return context.Fail(s);
   v1::CreateBaselineRequest request;
   request.set_baseline_id(name);
   v1::BaselineSource source;

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "client/cli/session.h"
 #include "client/lib/parse.h"
@@ -42,6 +43,13 @@ v1::CaseResult Timing(v1::CaseResult result) {
 
 std::string BaselineName(const std::string& name) {
   return name.starts_with(kBaselines) ? name : kBaselines + name;
+}
+
+absl::Status CheckNewBaselineName(const std::string& name) {
+  if (!name.ends_with(".json")) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "name: \"", name, "\" would be read as a file by --compare and baseline compare; ",
+      "leave .json out, or write a file with --output ", name));
 }
 
 absl::StatusOr<v1::BaselineSource> ParseBaselineSource(const std::string& word) {

@@ -15,6 +15,10 @@ namespace assay {
 // "nightly" -> "baselines/nightly".
 std::string BaselineName(const std::string& name);
 
+// Whether a baseline may be stored under the name, without "baselines/".
+// INVALID_ARGUMENT for one that would be read as a file's wherever it is said.
+absl::Status CheckNewBaselineName(const std::string& name);
+
 // The source that a word means; a file is read. INVALID_ARGUMENT as ReadBaselineFile.
 absl::StatusOr<v1::BaselineSource> ParseBaselineSource(const std::string& word);
 

@@ -264,6 +264,9 @@ void AddQualifyCommand(CLI::App& app, Context& context) {
                     "do not run failed cases again to find the culprit");
   qualify->add_flag("--no-selftest", words->no_selftest, "trust the checks unseen");
   qualify->add_flag("--codes", *codes, "list the codes, what they mean, and what to do");
+  qualify->footer(
+      "Exit codes: 0 every device is qualified, 1 one failed or is degraded, 2 usage or\n"
+      "a malformed request, 3 nothing could be reached, 4 nothing is proven.");
   qualify->callback([&context, words, codes] {
     context.action = [&context, words, codes] {
       if (*codes) return PrintCodes(context);

@@ -12,6 +12,7 @@
 #include "absl/strings/str_replace.h"
 #include "client/cli/baseline_source.h"
 #include "client/cli/context.h"
+#include "client/cli/help_format.h"
 #include "client/cli/session.h"
 #include "client/lib/case_options.h"
 #include "client/lib/parse.h"
@@ -59,7 +60,8 @@ void AddCaseOption(CLI::App& app, const CaseOption& option, std::string& text) {
   }
 }
 
-void AddOptions(CLI::App& run, const std::shared_ptr<RunOptions>& options) {
+void AddOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& options) {
+  const bool bench = options->default_mode == v1::MODE_BENCHMARK;
   for (const CaseOption& option : CommonCaseOptions()) {
     AddCaseOption(run, option, options->common[option.flag]);
   }
@@ -72,8 +74,11 @@ void AddOptions(CLI::App& run, const std::shared_ptr<RunOptions>& options) {
   text("--op", options->ops, "LIST", "of a suite, only these operators");
   text("--name", options->name, "TEXT", "only cases whose name contains this");
   text("--device", options->device, "ID", "cpu:0, cuda:*, … (default: the daemon's first)");
-  text("--mode", options->mode, "WORD", "validate, benchmark or both (default validate)");
-  run.add_flag("--bench", options->bench, "as --mode benchmark");
+  text("--mode", options->mode, "WORD",
+       bench ? "validate, benchmark or both (default benchmark)"
+             : "validate, benchmark or both (default validate)");
+  // Of a benchmark it says nothing new, and is understood all the same.
+  run.add_flag("--bench", options->bench, "as --mode benchmark")->group(bench ? "" : "Options");
   text("--case-deadline", options->case_deadline, "TIME",
        "longest time for a case that does not say");
   text("--job-deadline", options->job_deadline, "TIME", "longest time for everything");
@@ -97,9 +102,9 @@ void AddOptions(CLI::App& run, const std::shared_ptr<RunOptions>& options) {
     for (const CaseOption& option : ProblemOptions(op)) {
       AddCaseOption(*sub, option, options->problem[op][option.flag]);
     }
-    sub->footer([&run] {
+    sub->footer([&run, width] {
       return "Options of every case and of the job\n" +
-             CLI::Formatter().make_groups(&run, CLI::AppFormatMode::Sub) + "\n" + PatternsText();
+             HelpFormat(width).make_groups(&run, CLI::AppFormatMode::Sub) + "\n" + PatternsText();
     });
   }
   run.footer(PatternsText());
@@ -373,7 +378,7 @@ void AddRunCommand(CLI::App& app, Context& context, const char* name, const char
   CLI::App* run = app.add_subcommand(name, help);
   auto options = std::make_shared<RunOptions>();
   options->default_mode = mode;
-  AddOptions(*run, options);
+  AddOptions(*run, context.streams.width, options);
   run->callback([&context, run, options, watch, side_by_side] {
     context.action = [&context, run, options, watch, side_by_side] {
       auto spec = MakeSpec(*options, *run);

@@ -1,11 +1,13 @@
 #include "client/report/baseline.h"
 
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/lib/case_options.h"
@@ -23,6 +25,10 @@ constexpr std::uintmax_t kMostBytes = std::uintmax_t{512} << 20;
 
 absl::Status Bad(const std::string& name, std::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", View(what)));
+}
+
+std::string_view Message(const absl::Status& status) {
+  return {status.message().data(), status.message().size()};
 }
 
 std::string Text(const Json& object, const char* key) {
@@ -46,6 +52,31 @@ absl::Status CheckSchema(const Json& document, const std::string& name) {
   return Bad(name, absl::StrCat("is no baseline: its \"schema\" must be ", known,
                                 schema.empty() ? ", and it has none" : ", got \"", schema,
                                 schema.empty() ? "" : "\""));
+}
+
+// Whether a test has a time, which must then be one: above 0 and finite. Tests of a report
+// need none, but for benchmarks that passed; all tests of a baseline do.
+absl::StatusOr<bool> HasTime(const Json& test, const std::string& path, bool report) {
+  const auto field = [&](const char* key, const Json& value) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ".bench.", key, ": must be a time above 0 [s], got ", Compact(value).substr(0, 60),
+        Text(test, "name").empty() ? "" : " of ", Text(test, "name")));
+  };
+  const auto bench = test.find("bench");
+  const bool there = bench != test.end() && bench->is_object();
+  if (!there || !bench->contains("median_seconds") || (*bench)["median_seconds"].is_null()) {
+    const std::string mode = absl::AsciiStrToLower(Text(test, "mode"));
+    const bool expected = !report || (Text(test, "verdict") == Word(v1::VERDICT_PASSED) &&
+                                      (mode == "benchmark" || mode == "both"));
+    return expected ? absl::StatusOr<bool>(field("median_seconds", nullptr)) : false;
+  }
+  for (const char* key : {"median_seconds", "p10_seconds", "p90_seconds"}) {
+    const auto value = bench->find(key);
+    if (value == bench->end() || value->is_null()) continue;
+    const bool finite = value->is_number() && std::isfinite(value->get<double>());
+    if (!finite || value->get<double>() <= 0) return field(key, *value);
+  }
+  return true;
 }
 
 // The case that a test of a report tells of.
@@ -109,8 +140,7 @@ absl::StatusOr<v1::Baseline> ParseBaseline(std::string_view text, const std::str
   summary.erase("tests");
   if (report && Text(document, "model").empty()) summary["model"] = Text(document, "gpu");
   // A report of several devices or suites joins them with commas.
-  if (absl::Status s = FillFromJson(summary, "", baseline); !s.ok())
-    return Bad(name, {s.message().data(), s.message().size()});
+  if (absl::Status s = FillFromJson(summary, "", baseline); !s.ok()) return Bad(name, Message(s));
   baseline.set_name(name);
   const auto tests = document.find("tests");
   if (tests == document.end() || !tests->is_array()) return Bad(name, "tests: must be a list");
@@ -119,14 +149,11 @@ absl::StatusOr<v1::Baseline> ParseBaseline(std::string_view text, const std::str
     const Json& test = (*tests)[n];
     const std::string path = absl::StrCat("tests[", n, "]");
     if (!test.is_object()) return Bad(name, absl::StrCat(path, ": must be an object"));
-    if (!test.contains("bench") || !test["bench"].is_object() ||
-        !test["bench"].contains("median_seconds")) {
-      continue;
-    }
+    const absl::StatusOr<bool> has_time = HasTime(test, path, report);
+    if (!has_time.ok()) return Bad(name, Message(has_time.status()));
+    if (!*has_time) continue;
     v1::CaseResult result;
-    if (absl::Status s = FillCase(test, path, result); !s.ok()) {
-      return Bad(name, {s.message().data(), s.message().size()});
-    }
+    if (absl::Status s = FillCase(test, path, result); !s.ok()) return Bad(name, Message(s));
     if (!WasTimed(result)) continue;
     devices.insert(Text(test, "target") + " " + Text(test, "device"));
     *baseline.add_results() = std::move(result);

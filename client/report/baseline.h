@@ -26,7 +26,8 @@ Json BaselineJson(const v1::Baseline& baseline);
 
 // A baseline of either document; it is named `name`. Only timed tests are taken.
 // INVALID_ARGUMENT, beginning with `name`, for what is no such document, has a newer
-// schema, is of several devices, or has no times.
+// schema, is of several devices, has no times, or has one that cannot be a time: a test of a
+// baseline, or one of a report that passed as a benchmark, without a time above 0.
 absl::StatusOr<v1::Baseline> ParseBaseline(std::string_view text, const std::string& name);
 
 // The same of a file.

@@ -3,11 +3,13 @@
 #include "absl/strings/str_replace.h"
 #include "client/lib/text.h"
 #include "client/report/json.h"
+#include "client/report/profile.h"
 
 namespace assay {
 namespace {
 
-// JSON names; "bench.x" is x inside bench; shape is its text.
+// JSON names; "bench.x" is x inside bench; shape is its text. Of a job that was to be
+// profiled the profiler's counters follow, and what it says of those it has not.
 constexpr const char* kColumns[] = {"name",
                                     "index",
                                     "op",
@@ -77,7 +79,7 @@ class CsvSink : public Sink {
   explicit CsvSink(const Surface& surface) : surface_(surface) {}
 
   void OnResult(const Run& run, const v1::CaseResult& result) override {
-    Header();
+    Header(run.job.spec().profiler());
     const Json test = TestJson(run, result);
     const char* separator = "";
     for (std::string_view column : kColumns) {
@@ -85,27 +87,42 @@ class CsvSink : public Sink {
                    << CsvField(column == "shape" ? ShapeText(result.spec()) : Cell(test, column));
       separator = ",";
     }
+    for (const std::string_view counter : counters_) {
+      const auto counted = result.bench().profile().find(std::string(counter));
+      surface_.out << ',';
+      if (counted != result.bench().profile().end())
+        surface_.out << Compact(Number(counted->second));
+    }
+    if (!counters_.empty()) surface_.out << ',' << CsvField(result.bench().profile_note());
     surface_.out << "\r\n" << std::flush;
   }
 
   void OnNote(std::string_view note) override { surface_.err << note << '\n' << std::flush; }
 
-  void OnEnd(const Report& /*report*/) override { Header(); }
+  void OnEnd(const Report& report) override {
+    Header(report.runs.empty() ? "" : report.runs.front().job.spec().profiler());
+  }
 
  private:
-  void Header() {
+  void Header(std::string_view profiler) {
     if (header_written_) return;
     header_written_ = true;
+    counters_ = CountersOf(profiler);
     const char* separator = "";
     for (std::string_view column : kColumns) {
       surface_.out << separator << column;
       separator = ",";
     }
+    for (const std::string_view counter : counters_) {
+      surface_.out << ",bench.profile." << counter;
+    }
+    if (!counters_.empty()) surface_.out << ",bench.profile_note";
     surface_.out << "\r\n" << std::flush;
   }
 
   Surface surface_;
   bool header_written_ = false;
+  std::span<const std::string_view> counters_;
 };
 
 }  // namespace

@@ -10,6 +10,22 @@
 namespace assay {
 namespace {
 
+constexpr std::string_view kPerf[] = {"cycles",       "instructions",  "cache-references",
+                                      "cache-misses", "branch-misses", "task-clock"};
+constexpr std::string_view kNcu[] = {
+    "gpu__time_duration.sum",
+    "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+    "smsp__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active",
+    "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio",
+    "smsp__average_warps_issue_stalled_lg_throttle_per_issue_active.ratio",
+    "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
+    "smsp__average_warps_issue_stalled_math_pipe_throttle_per_issue_active.ratio",
+    "smsp__average_warps_issue_stalled_mio_throttle_per_issue_active.ratio",
+    "smsp__average_warps_issue_stalled_short_scoreboard_per_issue_active.ratio"};
+constexpr std::string_view kRocprof[] = {"SQ_INSTS_VALU", "GRBM_COUNT", "MemUnitBusy"};
+
 struct Label {
   std::string name;
   std::string unit;
@@ -52,6 +68,13 @@ std::string ProfileText(const v1::BenchStats& bench) {
     absl::StrAppend(&text, text.empty() ? "" : "; ", bench.profile_note());
   }
   return text;
+}
+
+std::span<const std::string_view> CountersOf(std::string_view profiler) {
+  if (profiler == "perf") return kPerf;
+  if (profiler == "ncu") return kNcu;
+  if (profiler == "rocprof") return kRocprof;
+  return {};
 }
 
 }  // namespace assay

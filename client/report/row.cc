@@ -68,17 +68,13 @@ std::string VerdictWord(v1::Verdict verdict) {
 void FillBench(const v1::CaseResult& result, Row& row) {
   const v1::BenchStats& bench = result.bench();
   if (bench.has_median_seconds()) row.time = SecondsText(bench.median_seconds());
-  const bool integers =
-      result.spec().dtype() == v1::DTYPE_INT8 || result.spec().dtype() == v1::DTYPE_INT32;
-  const bool in_cache = bench.roof() == "cache";
-  const bool by_bytes = bench.roof() == "memory" || in_cache || !bench.has_flops_per_second();
-  if (by_bytes && bench.has_bytes_per_second()) {
-    row.rate = RateText(bench.bytes_per_second(), "B");
-  } else if (bench.has_flops_per_second()) {
-    row.rate = RateText(bench.flops_per_second(), integers ? "OP" : "FLOP");
+  if (RateIsOfBytes(bench)) {
+    if (bench.has_bytes_per_second()) row.rate = RateText(bench.bytes_per_second(), "B");
+  } else {
+    row.rate = RateText(bench.flops_per_second(), IsInteger(result.spec().dtype()) ? "OP" : "FLOP");
   }
   if (bench.has_efficiency()) row.of_roof = PercentText(bench.efficiency());
-  if (in_cache) row.of_roof = "in cache";
+  if (bench.roof() == "cache") row.of_roof = "in cache";
   if (bench.has_baseline()) row.change = ChangeText(bench.baseline());
 }
 
@@ -209,6 +205,13 @@ std::string RefusedProbes(const v1::CaseResult& result) {
   }
   return absl::StrJoin(names, ", ");
 }
+
+bool RateIsOfBytes(const v1::BenchStats& bench) {
+  if (!bench.has_flops_per_second()) return true;
+  return bench.has_bytes_per_second() && (bench.roof() == "memory" || bench.roof() == "cache");
+}
+
+bool IsInteger(v1::DType dtype) { return dtype == v1::DTYPE_INT8 || dtype == v1::DTYPE_INT32; }
 
 bool LookCloser(const v1::CaseResult& result) {
   return ReadingOf(result) == SpeedReading::kLookCloser;

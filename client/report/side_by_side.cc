@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/lib/words.h"
+#include "client/report/column_unit.h"
 #include "client/report/profile.h"
 #include "client/report/row.h"
 #include "client/report/units.h"
@@ -22,10 +24,13 @@ constexpr std::size_t kGap = 3;  // [columns] between groups
 
 // One provider's of one case.
 struct Cell {
-  std::string time, rate, best, change;
-  std::string instead;              // of all of them: "FAILED bound", "unsupported"
-  std::optional<double> seconds{};  // that may be ranked
-  std::string profile{};            // on a line of its own
+  std::string time, operations, bytes, best, change;
+  std::string instead;                            // of all of them: "FAILED bound", "unsupported"
+  std::optional<double> seconds{};                // that may be ranked
+  std::optional<double> operations_per_second{};  // one of the two
+  std::optional<double> bytes_per_second{};
+  bool noisy = false;
+  std::string profile{};  // on a line of its own
 };
 
 // A case, whoever's kernel runs it.
@@ -48,7 +53,8 @@ std::string NameOf(const Report& report, const Run& run, const v1::CaseResult& r
   return name;
 }
 
-Cell CellOf(const v1::CaseResult& result) {
+// `by_operations`: the rate is said in those, where it is known.
+Cell CellOf(const v1::CaseResult& result, bool by_operations) {
   Cell cell;
   const Row row = RowOf(result);
   const v1::BenchStats& bench = result.bench();
@@ -58,12 +64,15 @@ Cell CellOf(const v1::CaseResult& result) {
         return finding.reason() == "slower" || finding.reason() == "efficiency";
       });
   if (bench.has_median_seconds() && (result.verdict() == v1::VERDICT_PASSED || slow_only)) {
-    cell.time = row.time;
-    cell.rate = row.rate;
     cell.change = row.change;
     cell.seconds = bench.median_seconds();
+    if (by_operations && bench.has_flops_per_second()) {
+      cell.operations_per_second = bench.flops_per_second();
+    } else if (bench.has_bytes_per_second()) {
+      cell.bytes_per_second = bench.bytes_per_second();
+    }
+    cell.noisy = bench.noisy();
     cell.profile = ProfileText(bench);
-    if (bench.noisy()) absl::StrAppend(&cell.time, "~");
     return cell;
   }
   cell.instead = row.verdict;
@@ -76,12 +85,58 @@ Cell CellOf(const v1::CaseResult& result) {
 struct Table {
   std::vector<std::string> providers;  // in the order of their first case
   std::vector<Line> lines;             // likewise
+  ColumnUnit time, operations, bytes;
+  bool any_operations = false;
+  bool any_bytes = false;
   bool changes = false;
   bool noisy = false;
 };
 
+// The words of all figures, each column's in one unit.
+void Write(Table& table, bool integers) {
+  std::vector<double> seconds, operations, bytes;
+  for (const Line& line : table.lines) {
+    for (const auto& [provider, cell] : line.cells) {
+      if (cell.seconds) seconds.push_back(*cell.seconds);
+      if (cell.operations_per_second) operations.push_back(*cell.operations_per_second);
+      if (cell.bytes_per_second) bytes.push_back(*cell.bytes_per_second);
+    }
+  }
+  table.any_operations = !operations.empty();
+  table.any_bytes = !bytes.empty();
+  table.time = TimeUnit(std::move(seconds));
+  table.operations = RateUnit(std::move(operations), integers ? "OP" : "FLOP");
+  table.bytes = RateUnit(std::move(bytes), "B");
+  for (Line& line : table.lines) {
+    for (auto& [provider, cell] : line.cells) {
+      if (!cell.seconds) continue;
+      cell.time = InUnit(*cell.seconds, table.time);
+      // Beside one that is noisy the digits stand below its digits.
+      if (table.noisy) absl::StrAppend(&cell.time, cell.noisy ? "~" : " ");
+      if (cell.operations_per_second) {
+        cell.operations = InUnit(*cell.operations_per_second, table.operations);
+      }
+      if (cell.bytes_per_second) cell.bytes = InUnit(*cell.bytes_per_second, table.bytes);
+    }
+  }
+}
+
+// Operators that have a case whose roof is arithmetic: all of their rates are said in
+// operations, small cases' too, so that sizes compare.
+std::set<std::string> Arithmetic(const Report& report) {
+  std::set<std::string> operators;
+  for (const Run& run : report.runs) {
+    for (const v1::CaseResult& result : run.results) {
+      if (!RateIsOfBytes(result.bench())) operators.insert(OpOf(result.spec()));
+    }
+  }
+  return operators;
+}
+
 Table Collect(const Report& report) {
   Table table;
+  const std::set<std::string> arithmetic = Arithmetic(report);
+  bool integers = false;                  // some operations are no floating-point ones
   std::map<std::string, std::size_t> at;  // case -> its lines' index, the last of them
   for (const Run& run : report.runs) {
     for (const v1::CaseResult& result : run.results) {
@@ -99,8 +154,10 @@ Table Collect(const Report& report) {
         table.lines.push_back({name, {}});
       }
       table.changes = table.changes || result.bench().has_baseline();
-      table.noisy = table.noisy || result.bench().noisy();
-      table.lines[at[name]].cells[provider] = CellOf(result);
+      const Cell& cell = table.lines[at[name]].cells[provider] =
+          CellOf(result, arithmetic.contains(OpOf(result.spec())));
+      table.noisy = table.noisy || (cell.seconds && cell.noisy);
+      integers = integers || IsInteger(result.spec().dtype());
     }
   }
   for (Line& line : table.lines) {
@@ -112,16 +169,20 @@ Table Collect(const Report& report) {
       if (cell.seconds) cell.best = absl::StrFormat("%.2f×", *cell.seconds / *best);
     }
   }
+  Write(table, integers);
   return table;
 }
 
 // The columns of a group; the ratio means something from two providers on.
 struct Column {
-  const char* heading;
+  std::string heading;
   std::string Cell::*cell;
 };
 std::vector<Column> ColumnsOf(const Table& table) {
-  std::vector<Column> columns = {{"TIME", &Cell::time}, {"RATE", &Cell::rate}};
+  std::vector<Column> columns = {
+      {absl::StrCat("TIME ", table.time.name, table.noisy ? " " : ""), &Cell::time}};
+  if (table.any_operations) columns.push_back({table.operations.name, &Cell::operations});
+  if (table.any_bytes) columns.push_back({table.bytes.name, &Cell::bytes});
   if (table.providers.size() > 1) columns.push_back({"OF BEST", &Cell::best});
   if (table.changes) columns.push_back({"CHANGE", &Cell::change});
   return columns;

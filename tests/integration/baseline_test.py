@@ -293,7 +293,7 @@ class Baseline(unittest.TestCase):
                 (newer, 'schema "assay.baseline/v2", which this assay does not know'),
                 (foreign, 'must be assay.baseline/v1 or assay.report/v1, got "else"'),
                 (no_times, "none of its tests was a benchmark"),
-                (not_a_time, "tests[1].bench.median_seconds: must be a number"),
+                (not_a_time, "tests[1].bench.median_seconds: must be a time above 0"),
                 (no_operator, 'did you mean "gemm"?')):
             path = self.document(change)
             refused = self.daemon.run("baseline", "show", path)

@@ -139,6 +139,39 @@ TEST(Comparison, TheSlowestComesFirst) {
   EXPECT_EQ(ChangeText(comparison.changes[0]), "same");
 }
 
+TEST(BaselineDocument, NoTimeIsDroppedUnsaid) {
+  const Json baseline = BaselineJson(Sample());
+  Json report = baseline;
+  report["schema"] = "assay.report/v1";
+  const auto said = [](const Json& document) {
+    return std::string(ParseBaseline(Compact(document), "f").status().message());
+  };
+  for (const Json& wrong : {Json(-1e-3), Json(0), Json("NaN"), Json("Infinity"), Json("soon")}) {
+    for (Json document : {baseline, report}) {
+      document["tests"][1]["bench"]["median_seconds"] = wrong;
+      EXPECT_EQ(said(document), "f: tests[1].bench.median_seconds: must be a time above 0 [s], got " +
+                                    wrong.dump() + " of conv onednn");
+    }
+  }
+  for (const char* key : {"bench", "bench.median_seconds"}) {
+    for (Json document : {baseline, report}) {
+      if (std::string(key) == "bench") {
+        document["tests"][0].erase("bench");
+      } else {
+        document["tests"][0]["bench"].erase("median_seconds");
+      }
+      EXPECT_THAT(said(document), HasSubstr("tests[0].bench.median_seconds: must be a time"));
+    }
+  }
+  // A report may have what was not timed, or did not pass.
+  Json untimed = report;
+  untimed["tests"][0].erase("bench");
+  untimed["tests"][0]["verdict"] = "UNSUPPORTED";
+  const auto read = ParseBaseline(Compact(untimed), "f");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->results_size(), 1);
+}
+
 Report Both() {
   Report report;
   Run& run = report.runs.emplace_back();
@@ -153,10 +186,41 @@ TEST(SideBySide, TheBestIsOneAndWhatDoesNotVerifyHasNoRank) {
   std::ostringstream out, err;
   WriteSideBySide(Both(), {out, err});
   EXPECT_EQ(out.str(),
-            "           builtin                         onednn\n"
-            "  CASE        TIME         RATE  OF BEST      TIME         RATE  OF BEST\n"
-            "  conv 1   2.00 ms  333 MFLOP/s    2.00×   1.00 ms  333 MFLOP/s    1.00×\n"
-            "  conv 2   1.00 ms  333 MFLOP/s    1.00×   FAILED bound\n");
+            "           builtin                     onednn\n"
+            "  CASE     TIME ms  MFLOP/s  OF BEST   TIME ms  MFLOP/s  OF BEST\n"
+            "  conv 1      2.00      333    2.00×      1.00      333    1.00×\n"
+            "  conv 2      1.00      333    1.00×   FAILED bound\n");
+}
+
+TEST(SideBySide, AColumnHasOneUnitHoweverFarItsFiguresAreApart) {
+  Report report = Both();
+  auto& results = report.runs[0].results;
+  for (v1::CaseResult& result : results) result.mutable_spec()->mutable_gemm();
+  results[0].mutable_bench()->set_median_seconds(4.56e-6);
+  results[2].mutable_bench()->set_median_seconds(1.5);
+  results[0].mutable_bench()->set_flops_per_second(1.2e12);
+  // A small case that the cache holds is still a product among products.
+  results[0].mutable_bench()->set_roof("cache");
+  results[0].mutable_bench()->set_bytes_per_second(5e9);
+  results[2].mutable_bench()->set_noisy(true);
+  std::ostringstream out, err;
+  WriteSideBySide(report, {out, err});
+  EXPECT_EQ(out.str(),
+            "           builtin                        onednn\n"
+            "  CASE     TIME ms     MFLOP/s  OF BEST   TIME ms   MFLOP/s  OF BEST\n"
+            "  conv 1   0.00456   1,200,000    1.00×      1.00       333  219.30×\n"
+            "  conv 2     1,500~        333    1.00×   FAILED bound\n"
+            "  ~ noisy: its launches did not settle\n");
+  // What moves data beside what computes has a column of its own.
+  for (const std::size_t i : {1u, 3u}) {
+    results[i].mutable_spec()->mutable_copy();
+    results[i].mutable_bench()->clear_flops_per_second();
+    results[i].mutable_bench()->set_bytes_per_second(5e9);
+  }
+  out.str("");
+  WriteSideBySide(report, {out, err});
+  EXPECT_THAT(out.str(), HasSubstr(" GB/s "));
+  EXPECT_THAT(out.str(), HasSubstr("FLOP/s "));
 }
 
 TEST(SideBySide, ANarrowTerminalHasALineAProvider) {
@@ -164,7 +228,7 @@ TEST(SideBySide, ANarrowTerminalHasALineAProvider) {
   Surface surface{out, err};
   surface.width = 60;
   WriteSideBySide(Both(), surface);
-  EXPECT_THAT(out.str(), HasSubstr("  conv 1\n    builtin  2.00 ms"));
+  EXPECT_THAT(out.str(), HasSubstr("  conv 1\n    builtin     2.00  "));
   std::istringstream lines(out.str());
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 62u) << line;
 }
@@ -191,13 +255,13 @@ TEST(SideBySide, WhatAProfilerCountedIsALineBeneath) {
   std::ostringstream out, err;
   WriteSideBySide(report, {out, err});
   EXPECT_EQ(out.str(),
-            "           builtin                         onednn\n"
-            "  CASE        TIME         RATE  OF BEST      TIME         RATE  OF BEST\n"
-            "  conv 1   2.00 ms  333 MFLOP/s    2.00×   1.00 ms  333 MFLOP/s    1.00×\n"
+            "           builtin                     onednn\n"
+            "  CASE     TIME ms  MFLOP/s  OF BEST   TIME ms  MFLOP/s  OF BEST\n"
+            "  conv 1      2.00      333    2.00×      1.00      333    1.00×\n"
             "    builtin: cache-misses 81,234, task-clock 7.24 ms; counter instructions not "
             "supported\n"
             "    onednn: dram__throughput 34.7 %, stalled long_scoreboard 1.25\n"
-            "  conv 2   1.00 ms  333 MFLOP/s    1.00×   FAILED bound\n"
+            "  conv 2      1.00      333    1.00×   FAILED bound\n"
             "    builtin: perf is not installed on this host\n");
   Surface narrow{out, err};
   narrow.width = 60;
@@ -209,6 +273,9 @@ TEST(BaselineSource, WordsAreNamesJobsOrFiles) {
   EXPECT_EQ(ParseBaselineSource("nightly")->name(), "baselines/nightly");
   EXPECT_EQ(ParseBaselineSource("baselines/nightly")->name(), "baselines/nightly");
   EXPECT_EQ(ParseBaselineSource("jobs/4f2k")->name(), "jobs/4f2k");
+  EXPECT_TRUE(CheckNewBaselineName("nightly").ok());
+  EXPECT_THAT(std::string(CheckNewBaselineName("a.json").message()),
+              HasSubstr("would be read as a file"));
   EXPECT_EQ(ParseBaselineSource("no-such.json").status().message(), "no-such.json: cannot be read");
   EXPECT_DOUBLE_EQ(*ParseThreshold("5%"), 0.05);
   EXPECT_DOUBLE_EQ(*ParseThreshold("0.1"), 0.1);

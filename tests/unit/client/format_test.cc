@@ -4,9 +4,12 @@
 
 #include <cmath>
 #include <limits>
+#include <sstream>
 
+#include "absl/strings/str_split.h"
 #include "client/report/csv.h"
 #include "client/report/document.h"
+#include "client/report/profile.h"
 #include "client/report/units.h"
 #include "nlohmann/json.hpp"
 #include "tests/unit/client/command.h"
@@ -15,6 +18,7 @@ namespace assay::testing {
 namespace {
 
 using nlohmann::json;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -214,6 +218,31 @@ TEST(Csv, EveryLineHasEveryColumn) {
   ASSERT_EQ(fields.size(), 7U);  // the header and six results
   for (int count : fields) EXPECT_EQ(count, fields[0]);
   EXPECT_THAT(text, HasSubstr("\"no bf16 \"\"here\"\", today\""));
+}
+
+TEST(Csv, AProfiledJobHasAColumnACounter) {
+  std::ostringstream out, err;
+  const auto sink = MakeCsvSink({out, err});
+  assay::Run run;
+  run.job.mutable_spec()->set_profiler("perf");
+  v1::CaseResult result;
+  result.set_name("a");
+  v1::BenchStats& bench = *result.mutable_bench();
+  (*bench.mutable_profile())["cache-misses"] = 81234;
+  bench.set_profile_note("counters cycles, instructions not supported");
+  sink->OnResult(run, result);
+  result.clear_bench();
+  sink->OnResult(run, result);
+  const std::vector<std::string> lines = absl::StrSplit(out.str(), "\r\n");
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_THAT(lines[0], EndsWith(",bench.profile.cycles,bench.profile.instructions,"
+                                 "bench.profile.cache-references,bench.profile.cache-misses,"
+                                 "bench.profile.branch-misses,bench.profile.task-clock,"
+                                 "bench.profile_note"));
+  EXPECT_THAT(lines[1], EndsWith(",,,,81234.0,,,\"counters cycles, instructions not supported\""));
+  EXPECT_THAT(lines[2], EndsWith(",,,,,,,")) << "what was not counted is absent";
+  EXPECT_EQ(CountersOf("ncu").size(), 11u);
+  EXPECT_EQ(CountersOf("rocprof").size(), 3u);
 }
 
 // A reader of the subset of XML a report may use: tags must nest, attributes must

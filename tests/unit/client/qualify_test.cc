@@ -1,7 +1,11 @@
 // Whether a device is fit for work: levels, codes, and telling card from library.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <set>
 #include <string>
 #include <vector>
@@ -240,6 +244,37 @@ TEST(Hook, GetsItsInputAndItsEndIsTold) {
               HasSubstr("exit code 3"));
   EXPECT_TRUE(
       absl::IsDeadlineExceeded(RunHook("sleep 100 & sleep 100", "", absl::Milliseconds(100))));
+}
+
+// What a Ctrl-C does to a process that runs a hook: the hook and what it started end with
+// it, and it ends by the signal. The hook's processes hold the pipe `out` open; once all of
+// them are gone it has an end.
+TEST(Hook, EndsWithItsProcessAtASignal) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    int out[2];
+    ASSERT_EQ(pipe(out), 0);
+    const pid_t client = fork();
+    ASSERT_GE(client, 0);
+    if (client == 0) {
+      close(out[0]);
+      dup2(out[1], STDERR_FILENO);
+      close(out[1]);
+      signal(number, SIG_DFL);
+      (void)RunHook("sleep 300 & echo started >&2; sleep 300", "", absl::Seconds(300));
+      _exit(0);
+    }
+    close(out[1]);
+    char word[8] = {};
+    ASSERT_EQ(read(out[0], word, sizeof word), 8);  // "started\n": the hook runs
+    kill(client, number);
+    int status = 0;
+    ASSERT_EQ(waitpid(client, &status, 0), client);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == number) << status;
+    pollfd ended = {out[0], POLLIN, 0};
+    EXPECT_EQ(poll(&ended, 1, 20'000), 1) << "something of the hook is left";
+    EXPECT_EQ(read(out[0], word, 1), 0);
+    close(out[0]);
+  }
 }
 
 }  // namespace
