@@ -37,7 +37,13 @@ Json RowJson(const v1::CaseResult& result) {
   add("time", row.time);
   add("rate", row.rate);
   add("of_roof", row.of_roof);
-  add("note", row.note);
+  // A failure's row says its reason; on a terminal a line below it does.
+  std::string note = row.note;
+  if (row.measured && result.verdict() == v1::VERDICT_FAILED && !result.findings().empty()) {
+    const std::vector<Detail> findings = FindingsOf(result);
+    note = absl::StrCat(findings[0].label, ": ", findings[0].text, note.empty() ? "" : "; ", note);
+  }
+  add("note", note);
   if (result.bench().has_baseline()) {
     add("baseline_time", SecondsText(result.bench().baseline().baseline_seconds()));
     add("time", SecondsText(result.bench().baseline().seconds()));

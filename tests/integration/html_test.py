@@ -230,6 +230,43 @@ class Page(unittest.TestCase):
             BROWSER.js("document.querySelector(arguments[0]).open = true", f"#{figure} details")
             BROWSER.until(f"return document.querySelectorAll('#{figure} details td').length > 3", "data of a plot")
 
+    def test_axes_say_what_they_show(self):
+        titles = BROWSER.js("""return ['roofline', 'efficiency', 'length', 'ratios'].map((id) => {
+            const {x, y} = Chart.getChart(document.querySelector('#' + id + ' canvas')).options.scales;
+            return [x.title.text, y.title.text]; })""")
+        for x, y in titles:
+            self.assertTrue(x and y, titles)
+        self.assertEqual(titles[2], ["attention: keys", "largest absolute error"])
+        # Sums have no sequence: a product's k is not among the choices.
+        choices = BROWSER.js("return [...document.querySelector('#length select').options].map((o) => o.value)")
+        self.assertEqual(choices, ["auto", "attention", "softmax"])
+
+    def test_figures_of_a_case_have_units(self):
+        index = next(i for i, t in enumerate(REPORT["tests"]) if t.get("bench", {}).get("samples", 0) >= 10)
+        BROWSER.js("document.querySelector(arguments[0]).click()", f"#case-{index} td.name button")
+        rows = dict(BROWSER.js("""return [...document.querySelectorAll('tr.detail .blocks tr')].map(
+            (row) => [...row.cells].slice(0, 2).map((cell) => cell.textContent))"""))
+        self.assertRegex(rows["median"], r"^[\d.]+ [mµn]?s$")
+        self.assertRegex(rows["rate"], r"^[\d.]+ [kMGT]?FLOP/s$")
+        self.assertRegex(rows["bandwidth"], r"^[\d.]+ [kMGT]?B/s$")
+        self.assertRegex(rows["samples"], r"^[\d,]+ launches$")
+        self.assertRegex(rows["count"], r"^4,096 elements$")
+        self.assertRegex(rows["rho"], r" × bound$")
+
+    def test_a_narrow_screen_shows_everything_without_scrolling_sideways(self):
+        size = {"height": 900, "deviceScaleFactor": 1, "mobile": False}
+        BROWSER.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": 400, **size})
+        try:
+            self.click("#table td.name button")
+            wide = BROWSER.js("""return [...document.querySelectorAll(
+                '#cases .scroll, #table tr.case td, #table tr.detail td, figure canvas, header *')].filter(
+                (e) => e.getBoundingClientRect().right > 401 || e.matches('.scroll') && e.scrollWidth > e.clientWidth + 1)
+                .map((e) => e.outerHTML.slice(0, 80))""")
+            self.assertEqual(wide, [])
+            self.assertEqual(BROWSER.js("return document.documentElement.scrollWidth"), 400)
+        finally:
+            BROWSER.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
     def test_a_point_opens_its_case(self):
         BROWSER.js("""const chart = Chart.getChart(document.querySelector('#roofline canvas'));
             chart.canvas.scrollIntoView({behavior: 'instant', block: 'center'});""")
@@ -385,11 +422,24 @@ class Changes(unittest.TestCase):
         note = BROWSER.js("return document.getElementById('changes-note').textContent")
         self.assertIn("1 slower, 1 ambiguous, 2 faster, 0 same", note)
         self.assertIn(baseline, note)
-        # A point per row, to the right of the middle where it is slower.
-        points = BROWSER.js("""return [...document.querySelectorAll('#changes .point')].map(
-            (point) => parseFloat(point.style.left))""")
-        self.assertEqual(points[0], 100)
-        self.assertEqual(points[2:], [0, 0])
+        # A mark per row, which is an arrow at the edge where the ratio is beyond the axis.
+        marks = BROWSER.js("""return [...document.querySelectorAll('#changes tbody .whisker')].map(
+            (bar) => bar.querySelector('.beyond, .point').className)""")
+        self.assertEqual(marks, ["beyond right", "point", "beyond left", "beyond left"])
+        # The axis has words to both sides of 1, each above its line in every row.
+        words = BROWSER.js("""return [...document.querySelectorAll('#changes .scale b')].map(
+            (word) => [word.textContent, word.style.left])""")
+        ratios = [float(word.rstrip("×")) for word, _ in words]
+        self.assertIn(1, ratios)
+        self.assertLess(min(ratios), 0.9)
+        self.assertGreater(max(ratios), 1.1)
+        self.assertEqual(dict(words)["1×"], "50%")
+        lines = BROWSER.js("""return [...document.querySelectorAll('#changes tbody tr:first-child .tick')].map(
+            (line) => line.style.left)""")
+        self.assertEqual(lines, [left for _, left in words])
+        # A case that failed by its time alone says so in its row.
+        note = BROWSER.js("return document.querySelector('#table tr.case td.note').textContent")
+        self.assertRegex(note, r"^slower: .* against .* times, above 1\.05")
         # The section follows the filter, and its names lead to their cases.
         BROWSER.js("""const input = document.getElementById('text'); input.value = '160x64';
             input.dispatchEvent(new Event('input'))""")

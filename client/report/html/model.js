@@ -53,19 +53,18 @@ async function dataText(id) {
   return new Response(stream).text();
 }
 
-// How long the sequence, row or sum is that an operator works along.
+// How long the sequence is that an operator weighs: an attention's keys, and the row of a
+// softmax, which is one of scores. The others have sums, but no sequence.
 function lengthOf(test) {
   const shape = test.shape || {};
   switch (test.op) {
     case 'attention': return shape.kv_seq || shape.seq;
-    case 'softmax': case 'layer_norm': return shape.cols;
-    case 'gemm': return shape.k;
-    case 'conv': return (shape.kernel || []).reduce((a, b) => a * b, shape.channels / (shape.groups || 1));
+    case 'softmax': return shape.cols;
+    case 'dequant_softmax': return shape.n;
     default: return undefined;
   }
 }
-const lengthNames = {attention: 'keys', softmax: 'columns', layer_norm: 'columns', gemm: 'k',
-                     conv: 'taps of a sum'};
+const lengthNames = {attention: 'keys', softmax: 'columns', dequant_softmax: 'columns'};
 
 // Everything the page shows, one entry a case.
 async function loadModel() {

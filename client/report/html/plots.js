@@ -74,7 +74,7 @@ function roofline(cases, options) {
   return {
     series: seriesOf(points, options), references,
     axes: {x: logAxis('FLOP per byte that must move', (v) => String(Number(v.toPrecision(2))), x),
-           y: logAxis('', (v) => prefixed(v, 'FLOP/s'), rangeOf(heights, 1.5))},
+           y: logAxis('rate reached', (v) => prefixed(v, 'FLOP/s'), rangeOf(heights, 1.5))},
     note: (bandwidth > 0 ? `The slope is the memory's ${prefixed(bandwidth, 'B/s')}.` : 'No ceiling was measured.') +
       (cached > 0 ? ` ${counted(cached, 'case')} in cache may lie above it.` : ''),
     summary: `${counted(points.length, 'case')} against measured ceilings.`,
@@ -98,7 +98,7 @@ function efficiency(cases, options) {
     series: seriesOf(points, options), references: [level(efficient), level(lookCloser)],
     axes: {x: logAxis(unit === 'B' ? 'bytes that must move, a launch' : 'FLOP of a launch',
                       (v) => prefixed(v, unit), x),
-           y: {title: '', word: (v) => `${v} %`,
+           y: {title: 'share of the roof', word: (v) => `${v} %`,
                range: [0, Math.max(100, Math.ceil(1.05 * Math.max(...points.map((p) => p.y)) / 10) * 10)]}},
     summary: `${counted(points.length, 'case')}, ${points.filter((p) => p.y < 100 * efficient).length} below 60 %.`,
     describe: (p) => `${p.c.row.of_roof || ''} of the ${p.c.test.bench.roof} roof, ${prefixed(p.x, unit)}, ${p.c.row.time || ''}`,
@@ -106,7 +106,7 @@ function efficiency(cases, options) {
 }
 
 const errorMeasures = {
-  rho: {title: 'error / bound', of: (c) => c.rho},
+  rho: {title: 'largest error / bound', of: (c) => c.rho},
   max: {title: 'largest absolute error', of: (c) => c.maxAbs},
   rms: {title: 'RMS error', of: (c) => number(c.test.rms_error)},
   relative: {title: 'largest absolute error / largest reference',
@@ -115,7 +115,7 @@ const errorMeasures = {
 
 function errorOverLength(cases, options) {
   const present = new Set(cases.filter((c) => positive(c.length) && c.maxAbs !== undefined).map((c) => c.test.op));
-  const op = ['attention', 'softmax', 'layer_norm', 'gemm', 'conv'].find((name) =>
+  const op = Object.keys(lengthNames).find((name) =>
     (options.op === 'auto' ? present.has(name) : name === options.op));
   const measure = errorMeasures[options.measure];
   const measured = cases.filter((c) => c.test.op === op && positive(c.length) && measure.of(c) !== undefined);
@@ -140,9 +140,9 @@ function errorOverLength(cases, options) {
                ticks: lengths.length > 0 && lengths.length <= 10 ? lengths : undefined,
                word: lengths.length <= 10 ? (v) => v.toLocaleString('en')
                                           : (v) => (roundDigit(v) === 1 ? v.toLocaleString('en') : null)},
-           y: logAxis('', (v) => (v >= 0.01 && v < 1000 ? String(Number(v.toPrecision(2))) : v.toExponential(0)),
+           y: logAxis(measure.title, (v) => (v >= 0.01 && v < 1000 ? String(Number(v.toPrecision(2))) : v.toExponential(0)),
                       rangeOf([...points.map((p) => p.y), ...(options.measure === 'rho' ? [1] : [])]) || [0.1, 10])},
-    note: [`Shown: ${measure.title}.`, exact > 0 ? `${counted(exact, 'exact result')} not on a logarithmic axis.` : '',
+    note: [exact > 0 ? `${counted(exact, 'exact result')} not on a logarithmic axis.` : '',
            others > 0 ? `${counted(others, 'result')} not finite.` : ''].filter(Boolean).join(' '),
     summary: `${op || 'no operator'}: ${counted(points.length, 'case')} over ${counted(lengths.length, 'length')}.`,
     describe: (p) => `${measure.title} ${Number(p.y.toPrecision(3))} at ${p.x.toLocaleString('en')} ${name}`,

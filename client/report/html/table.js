@@ -131,7 +131,8 @@ class CaseTable {
   row(c) {
     const cell = (column) => {
       const text = c.row[column.cell];
-      return h('td', {class: 'n'}, text === undefined ? h('span', {class: 'absent'}, '–') : text);
+      return h('td', {class: text === undefined ? 'n none' : 'n', 'data-label': column.title},
+        text === undefined ? h('span', {class: 'absent'}, '–') : text);
     };
     const open = this.open.has(c.i);
     return h('tr', {class: open ? 'case open' : 'case', id: `case-${c.i}`},
@@ -187,11 +188,47 @@ const shown = (value) => (typeof value === 'string' ? value
   : typeof value === 'number' && !Number.isInteger(value) ? String(Number(value.toPrecision(6)))
   : typeof value === 'number' ? value.toLocaleString('en') : String(value));
 
+// Values with their units, by how their fields end; a unit that the value says is not said
+// by the name again. The exact figures are in the case's JSON.
+const integers = (test) => test.dtype === 'int8' || test.dtype === 'int32';
+const unitRules = [
+  [/_flops_per_second$|^flops_per_second$/, (v, test) => prefixed(v, integers(test) ? 'OP/s' : 'FLOP/s'), /_?flops_per_second$/, 'rate'],
+  [/bytes_per_second$/, (v) => prefixed(v, 'B/s'), /_?bytes_per_second$/, 'bandwidth'],
+  [/_seconds$/, (v) => durationText(v), /_seconds$/],
+  [/_hertz$/, (v) => prefixed(v, 'Hz'), /_hertz$/],
+  [/_celsius$/, (v) => `${shown(v)} °C`, /_celsius$/],
+  [/_watts$/, (v) => `${shown(v)} W`, /_watts$/],
+  [/_bytes$/, (v) => prefixed(v, 'B'), /_bytes$/, 'memory'],
+  [/^seed$/, String],
+  [/^efficiency$|^noise$/, (v) => percent(v)],
+  [/^max_ulp$/, (v) => `${shown(v)} ulp`],
+  [/^rho/, (v) => `${shown(v)} × bound`],
+  [/^bias_z$/, (v) => `${shown(v)} σ`],
+  [/^max_rel_error$|^rtol$/, (v) => `${shown(v)} × reference`],
+  [/^samples$/, (v) => counted(v, 'launch', 'launches')],
+  [/^launches_per_sample$/, (v) => counted(v, 'launch', 'launches')],
+  [/^guard_hits$/, (v) => counted(v, 'byte')],
+  [/^count$|_count$|mismatches$|^unwritten$/, (v) => counted(v, 'element')],
+];
+
+function durationText(seconds) {
+  const [scale, unit] = seconds >= 1 ? [1, 's'] : seconds >= 1e-3 ? [1e-3, 'ms'] : seconds >= 1e-6 ? [1e-6, 'µs'] : [1e-9, 'ns'];
+  return `${Number((seconds / scale).toPrecision(4))} ${unit}`;
+}
+
 // A heading over two columns, of the fields that are there.
-function facts(title, object, names) {
+function facts(title, object, names, test = object) {
   const rows = names.filter((name) => object[name] !== undefined && object[name] !== '')
-    .map((name) => h('tr', {}, h('td', {class: 'quiet'}, name.replaceAll('_', ' ')),
-                     h('td', {class: typeof object[name] === 'number' ? 'n' : undefined}, shown(object[name]))));
+    .map((name) => {
+      const value = object[name];
+      const rule = typeof value === 'number' ? unitRules.find(([pattern]) => pattern.test(name)) : undefined;
+      const [, text, drop, rest = ''] = rule || [];
+      const left = drop ? name.replace(drop, '') : name;
+      const word = [left, rest].filter(Boolean).join(' ').replaceAll('_', ' ');
+      return h('tr', {}, h('td', {class: 'quiet'}, word),
+        h('td', {class: title === 'Case' ? undefined : 'n'},
+          text ? text(value, test) : name === 'throttle_reasons' ? value.join(', ') : shown(value)));
+    });
   return rows.length === 0 ? null : h('div', {}, h('h3', {}, title), h('table', {}, h('tbody', {}, rows)));
 }
 
@@ -210,7 +247,10 @@ const statNames = ['rho', 'rho_proven', 'max_abs_error', 'max_rel_error', 'mean_
   'inf_count', 'reference_nan_count', 'reference_inf_count', 'class_mismatches', 'zero_count', 'unwritten',
   'guard_hits'];
 const benchNames = ['median_seconds', 'p10_seconds', 'p90_seconds', 'samples', 'noise', 'flops_per_second',
-  'bytes_per_second', 'efficiency', 'roof', 'ceiling_flops_per_second', 'ceiling_bytes_per_second'];
+  'bytes_per_second', 'efficiency', 'roof', 'ceiling_flops_per_second', 'ceiling_bytes_per_second',
+  'launches_per_sample'];
+const conditionNames = ['min_clock_hertz', 'median_clock_hertz', 'max_temperature_celsius',
+  'mean_power_watts', 'throttle_reasons', 'others_bytes'];
 const caseNames = ['op', 'provider', 'implementation', 'dtype', 'out_dtype', 'shape', 'pattern', 'seed',
   'device', 'target', 'criterion', 'atol', 'rtol', 'deterministic', 'digest', 'digest_raw', 'start_time',
   'duration_seconds'];
@@ -220,7 +260,7 @@ function detailRow(c) {
   const lines = c.details.filter((d) => d.label !== 'repro');
   const shapeText = Object.entries(test.shape || {}).filter(([, value]) => value !== false)
     .map(([name, value]) => `${name}=${Array.isArray(value) ? value.join('x') : value}`).join(' ');
-  return h('tr', {class: 'detail'}, h('td', {colspan: 8},
+  return h('tr', {class: 'detail'}, h('td', {colspan: 8}, h('div', {class: 'inside'},
     lines.length === 0 ? null : h('dl', {class: 'lines'},
       lines.map((d) => [h('dt', {}, d.label), h('dd', {class: 'mono'}, d.text)])),
     c.details.some((d) => d.label === 'reads as') || !test.reads_as ? null
@@ -229,7 +269,8 @@ function detailRow(c) {
       h('button', {type: 'button', onclick: (event) => copyText(event.target, test.repro)}, 'Copy')) : null,
     h('div', {class: 'blocks'},
       facts('Error', test, statNames),
-      facts('Time', test.bench || {}, benchNames),
+      facts('Time', test.bench || {}, benchNames, test),
+      facts('Meanwhile', (test.bench || {}).conditions || {}, conditionNames),
       facts('Case', {...test, shape: shapeText}, caseNames),
       list('Probes', test.probes, ['name', 'verdict', 'refused', 'count', 'mismatches', 'golden', 'message']),
       list('NaN and infinities', test.provenance, ['kind', 'origin', 'expected', 'count', 'first_index']),
@@ -242,7 +283,7 @@ function detailRow(c) {
       if (target.open && !target.querySelector('pre')) {
         target.append(h('pre', {}, JSON.stringify(test, null, 2)));
       }
-    }}, h('summary', {}, 'JSON of this case'))));
+    }}, h('summary', {}, 'JSON of this case')))));
 }
 
 function copyText(button, text) {
