@@ -2,7 +2,7 @@
 //
 // XIDs as NVIDIA's "XID Errors" lists them. 13, 31, 43, 45 and 69 are mostly a kernel's own
 // doing, a planted one's too; the others are the device's, its memory's, its link's or its
-// firmware's.
+// firmware's. Of AMD's GPUs: a page fault, mostly a kernel's own doing, and a reset.
 #ifndef ASSAY_SERVER_BASE_FAULT_CODES_H_
 #define ASSAY_SERVER_BASE_FAULT_CODES_H_
 
@@ -15,6 +15,9 @@ inline constexpr std::array<std::string_view, 20> kXidCodes = {
     "xid-13", "xid-31", "xid-32", "xid-43",  "xid-45",  "xid-48", "xid-61",
     "xid-62", "xid-63", "xid-64", "xid-68",  "xid-69",  "xid-74", "xid-79",
     "xid-92", "xid-94", "xid-95", "xid-119", "xid-120", "xid-140"};
+
+inline constexpr std::string_view kVmFaultCode = "vm-fault", kGpuResetCode = "gpu-reset";
+inline constexpr std::array<std::string_view, 2> kAmdFaultCodes = {kVmFaultCode, kGpuResetCode};
 
 }  // namespace assay
 

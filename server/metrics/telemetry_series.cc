@@ -17,6 +17,13 @@ constexpr std::array<std::string_view, 7> kReasons = {
     "power", "thermal", "sync_boost", "board_limit", "reliability", "hw_slowdown", "power_brake"};
 constexpr std::array<std::string_view, 2> kEccTypes = {"corrected", "uncorrected"};
 
+constexpr auto kFaultCodes = [] {
+  std::array<std::string_view, kXidCodes.size() + kAmdFaultCodes.size()> all = {};
+  std::copy(kAmdFaultCodes.begin(), kAmdFaultCodes.end(),
+            std::copy(kXidCodes.begin(), kXidCodes.end(), all.begin()));
+  return all;
+}();
+
 // Values by label; those of unknown names together as "other".
 template <class Map>
 std::map<std::string, double> Bounded(const Map& values, std::span<const std::string_view> known) {
@@ -67,10 +74,10 @@ void TelemetrySeries::Set(const std::string& device, const v1::Telemetry& t) {
           [&](const Labels& l, const double* value) { counter(families_.throttle, l, value); });
   ForEach(device, "type", kEccTypes, Bounded(t.ecc_errors(), kEccTypes),
           [&](const Labels& l, const double* value) { counter(families_.ecc, l, value); });
-  auto faults = Bounded(t.faults(), kXidCodes);
+  auto faults = Bounded(t.faults(), kFaultCodes);
   // Where faults are told of at all, the first one of an unknown code begins at 0, too.
   if (!faults.empty()) faults.try_emplace(std::string(kOtherLabel), 0);
-  ForEach(device, "code", kXidCodes, faults,
+  ForEach(device, "code", kFaultCodes, faults,
           [&](const Labels& l, const double* value) { counter(families_.faults, l, value); });
 }
 

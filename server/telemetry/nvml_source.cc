@@ -4,13 +4,13 @@
 
 #include <array>
 #include <cstdio>
-#include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "kernels/numerics/cat.h"
+#include "server/telemetry/throttle_clock.h"
 #include "server/telemetry/xid_counter.h"
 
 namespace assay {
@@ -86,12 +86,14 @@ constexpr Policy kPolicies[] = {
 
 class NvmlSource final : public TelemetrySource {
  public:
-  NvmlSource(std::shared_ptr<NvmlLibrary> library, nvml::Device device, int daemon_pid)
+  NvmlSource(std::shared_ptr<NvmlLibrary> library, nvml::Device device, int daemon_pid,
+             TelemetryScope scope)
       : library_(std::move(library)),
         api_(library_->api()),
         device_(device),
         daemon_pid_(daemon_pid),
-        xids_(XidCounter::Start(library_, device)) {
+        scope_(scope),
+        xids_(scope == TelemetryScope::kAll ? XidCounter::Start(library_, device) : nullptr) {
     unsigned int index = 0;
     if (api_.Index != nullptr && api_.Index(device_, &index) == nvml::kSuccess) {
       index_ = Cat(index);
@@ -123,13 +125,7 @@ class NvmlSource final : public TelemetrySource {
     if (Call(api_.ClockInfo, device_, nvml::kClockMemory, &value)) {
       (*t.mutable_clock_hertz())["memory"] = value * 1e6;
     }
-    for (const auto& [type, number] :
-         {std::pair("corrected", nvml::kCorrected), std::pair("uncorrected", nvml::kUncorrected)}) {
-      unsigned long long errors = 0;
-      if (Call(api_.TotalEccErrors, device_, number, nvml::kVolatileEcc, &errors)) {
-        (*t.mutable_ecc_errors())[type] = static_cast<std::int64_t>(errors);
-      }
-    }
+    if (scope_ == TelemetryScope::kAll) SetEcc(t);
     SetThrottling(steady, t);
     SetOthers(t);
     if (xids_ != nullptr) {
@@ -151,24 +147,28 @@ class NvmlSource final : public TelemetrySource {
     return code == nvml::kSuccess;
   }
 
+  void SetEcc(v1::Telemetry& t) {
+    for (const auto& [type, number] :
+         {std::pair("corrected", nvml::kCorrected), std::pair("uncorrected", nvml::kUncorrected)}) {
+      unsigned long long errors = 0;
+      if (Call(api_.TotalEccErrors, device_, number, nvml::kVolatileEcc, &errors)) {
+        (*t.mutable_ecc_errors())[type] = static_cast<std::int64_t>(errors);
+      }
+    }
+  }
+
   void SetThrottling(absl::Time steady, v1::Telemetry& t) {
     unsigned long long reasons = 0;
     const bool told = Call(api_.ClockReasons, device_, &reasons);
-    const double seconds = absl::ToDoubleSeconds(steady - reasons_time_);
-    const bool goes_on = told && reasons_told_ && seconds > 0;
+    throttled_.Look(steady, told ? std::optional<std::uint64_t>(reasons) : std::nullopt);
     for (const Policy& p : kPolicies) {
       nvml::ViolationTime time = {};
       if (p.policy >= 0 && Call(api_.ViolationStatus, device_, p.policy, &time)) {
         (*t.mutable_throttle_seconds())[p.reason] = static_cast<double>(time.violation_time) * 1e-9;
       } else if (told && p.bits != 0) {
-        double& sum = throttled_[p.reason];
-        if (goes_on && (reasons & reasons_ & p.bits) != 0) sum += seconds;
-        (*t.mutable_throttle_seconds())[p.reason] = sum;
+        (*t.mutable_throttle_seconds())[p.reason] = throttled_.Seconds(p.reason, p.bits);
       }
     }
-    reasons_ = reasons;
-    reasons_told_ = told;
-    reasons_time_ = steady;
   }
 
   // Where one process cannot be told from a worker of ours, nothing is said.
@@ -190,12 +190,10 @@ class NvmlSource final : public TelemetrySource {
   const nvml::Api& api_;
   const nvml::Device device_;
   const int daemon_pid_;
+  const TelemetryScope scope_;
   std::string index_, uuid_;
   std::string gone_;  // why, in the sample that is taken
-  unsigned long long reasons_ = 0;
-  bool reasons_told_ = false;
-  absl::Time reasons_time_;
-  std::map<std::string, double> throttled_;
+  ThrottleClock throttled_;
   std::unique_ptr<XidCounter> xids_;
 };
 
@@ -235,7 +233,8 @@ std::string NvmlLibrary::Error(int code) const {
 }
 
 absl::StatusOr<std::unique_ptr<TelemetrySource>> MakeNvmlSource(
-    std::shared_ptr<NvmlLibrary> library, const DeviceAddress& address, int daemon_pid) {
+    std::shared_ptr<NvmlLibrary> library, const DeviceAddress& address, int daemon_pid,
+    TelemetryScope scope) {
   const nvml::Api& api = library->api();
   nvml::Device device = nullptr;
   int code = -1;
@@ -251,7 +250,7 @@ absl::StatusOr<std::unique_ptr<TelemetrySource>> MakeNvmlSource(
   if (code != nvml::kSuccess) {
     return absl::UnavailableError(Cat("NVML finds no ", address.id, ": ", library->Error(code)));
   }
-  return std::make_unique<NvmlSource>(std::move(library), device, daemon_pid);
+  return std::make_unique<NvmlSource>(std::move(library), device, daemon_pid, scope);
 }
 
 }  // namespace assay

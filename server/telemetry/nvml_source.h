@@ -49,7 +49,8 @@ class NvmlLibrary {
 // The device of a UUID, or else of a PCI id. `daemon_pid`: whose children are no others.
 // UNAVAILABLE where there is no such device.
 absl::StatusOr<std::unique_ptr<TelemetrySource>> MakeNvmlSource(
-    std::shared_ptr<NvmlLibrary> library, const DeviceAddress& address, int daemon_pid);
+    std::shared_ptr<NvmlLibrary> library, const DeviceAddress& address, int daemon_pid,
+    TelemetryScope scope = TelemetryScope::kAll);
 
 }  // namespace assay
 

@@ -10,14 +10,36 @@
 
 #include "kernels/numerics/cat.h"
 #include "server/telemetry/sysfs.h"
+#include "server/telemetry/throttle_clock.h"
 
 namespace assay {
 namespace {
 
-constexpr std::uint32_t kEdge = 0, kJunction = 1;            // rsmi_temperature_type_t
-constexpr int kCurrent = 0;                                  // rsmi_temperature_metric_t
-constexpr std::array<std::uint64_t, 3> kBlocks = {1, 2, 4};  // UMC, SDMA, GFX
+constexpr std::uint32_t kEdge = 0, kJunction = 1;  // rsmi_temperature_type_t
+constexpr int kCurrent = 0;                        // rsmi_temperature_metric_t
+// rsmi_gpu_block_t: UMC, SDMA, GFX, MMHUB, ATHUB, PCIE_BIF, HDP, XGMI_WAFL, DF, SMN, SEM,
+// MP0, MP1, FUSE.
+constexpr std::array<std::uint64_t, 14> kBlocks = {
+    1, 2, 4, 8, 0x10, 0x20, 0x40, 0x80, 0x100, 0x200, 0x400, 0x800, 0x1000, 0x2000};
 constexpr std::uint64_t kPartition = 0xF0000000;
+
+// The bits first to last.
+constexpr std::uint64_t Bits(int first, int last) {
+  return ((std::uint64_t{2} << (last - first)) - 1) << first;
+}
+
+// SMU_THROTTLER_*_BIT of the amdgpu driver.
+constexpr struct {
+  const char* reason;
+  std::uint64_t bits;
+} kThrottlers[] = {
+    {"power", Bits(0, 7) | Bits(56, 56)},  // PPT, SPL, FPPT, SPPT; PPM
+    {"board_limit", Bits(16, 23)},         // TDC, EDC, APCC: currents
+    {"thermal", Bits(32, 45)},             // TEMP_*, VRHOT
+    {"hw_slowdown", Bits(46, 47)},         // PROCHOT
+    {"reliability", Bits(57, 57)},         // FIT
+};
+constexpr std::uint64_t kNotTold = ~std::uint64_t{0};
 
 template <class Function>
 void Find(void* library, Function** function, const char* name) {
@@ -36,18 +58,19 @@ std::optional<std::uint64_t> ParsePciId(const std::string& text) {
 class RocmSource final : public TelemetrySource {
  public:
   RocmSource(std::shared_ptr<RocmLibrary> library, std::uint32_t index,
-             std::filesystem::path device_folder)
+             std::filesystem::path device_folder, TelemetryScope scope)
       : library_(std::move(library)),
         api_(library_->api()),
         index_(index),
-        device_folder_(std::move(device_folder)) {
+        device_folder_(std::move(device_folder)),
+        scope_(scope) {
     std::array<char, 128> text = {};
     if (api_.DriverVersion != nullptr && api_.DriverVersion(0, text.data(), text.size() - 1) == 0) {
       driver_version_ = text.data();
     }
   }
 
-  absl::Status Sample(absl::Time /*now*/, v1::Device* device) override {
+  absl::Status Sample(absl::Time steady, v1::Device* device) override {
     v1::Telemetry& t = *device->mutable_telemetry();
     t.set_source("rocm-smi");
     (*device->mutable_properties())["gpu"] = Cat(index_);
@@ -74,7 +97,13 @@ class RocmSource final : public TelemetrySource {
         if (hertz) (*t.mutable_clock_hertz())[clock] = static_cast<double>(*hertz);
       }
     }
-    SetEcc(t);
+    SetThrottling(steady, t);
+    if (scope_ == TelemetryScope::kAll) {
+      SetEcc(t);
+      for (const auto& [code, count] : library_->events().Counts(index_)) {
+        (*t.mutable_faults())[code] = count;
+      }
+    }
     const bool silent = !t.has_temperature_celsius() && !t.has_power_watts() &&
                         t.clock_hertz().empty() && t.ecc_errors().empty();
     return silent ? absl::UnavailableError("ROCm SMI tells nothing of the device any more")
@@ -82,6 +111,17 @@ class RocmSource final : public TelemetrySource {
   }
 
  private:
+  void SetThrottling(absl::Time steady, v1::Telemetry& t) {
+    std::uint64_t status = kNotTold;
+    const bool told = api_.ThrottleStatus != nullptr && api_.ThrottleStatus(index_, &status) == 0 &&
+                      status != kNotTold;
+    throttled_.Look(steady, told ? std::optional<std::uint64_t>(status) : std::nullopt);
+    if (!told) return;
+    for (const auto& [reason, bits] : kThrottlers) {
+      (*t.mutable_throttle_seconds())[reason] = throttled_.Seconds(reason, bits);
+    }
+  }
+
   void SetEcc(v1::Telemetry& t) const {
     if (api_.EccCount == nullptr) return;
     for (const std::uint64_t block : kBlocks) {
@@ -96,6 +136,8 @@ class RocmSource final : public TelemetrySource {
   const RocmApi& api_;
   const std::uint32_t index_;
   const std::filesystem::path device_folder_;
+  const TelemetryScope scope_;
+  ThrottleClock throttled_;
   std::string driver_version_;
 };
 
@@ -115,6 +157,11 @@ absl::StatusOr<std::shared_ptr<RocmLibrary>> RocmLibrary::Load(const std::string
   Find(handle, &api.AveragePower, "rsmi_dev_power_ave_get");
   Find(handle, &api.EccCount, "rsmi_dev_ecc_count_get");
   Find(handle, &api.DriverVersion, "rsmi_version_str_get");
+  Find(handle, &api.ThrottleStatus, "rsmi_dev_metrics_indep_throttle_status_get");
+  Find(handle, &api.EventInit, "rsmi_event_notification_init");
+  Find(handle, &api.EventMask, "rsmi_event_notification_mask_set");
+  Find(handle, &api.EventGet, "rsmi_event_notification_get");
+  Find(handle, &api.EventStop, "rsmi_event_notification_stop");
   if (api.Init == nullptr || api.NumDevices == nullptr || api.PciId == nullptr) {
     return absl::UnavailableError(Cat(path, " lacks rsmi_init and what goes with it"));
   }
@@ -122,16 +169,18 @@ absl::StatusOr<std::shared_ptr<RocmLibrary>> RocmLibrary::Load(const std::string
     return absl::UnavailableError(Cat("rsmi_init: status ", code));
   }
   library->initialised_ = true;
+  library->events_ = std::make_unique<RocmEvents>(api);
   return library;
 }
 
 RocmLibrary::~RocmLibrary() {
+  events_ = nullptr;
   if (initialised_ && api_.ShutDown != nullptr) api_.ShutDown();
 }
 
 absl::StatusOr<std::unique_ptr<TelemetrySource>> MakeRocmSource(
     std::shared_ptr<RocmLibrary> library, const DeviceAddress& address,
-    const std::filesystem::path& root) {
+    const std::filesystem::path& root, TelemetryScope scope) {
   const std::optional<std::uint64_t> wanted = ParsePciId(address.pci_id);
   if (!wanted) {
     return absl::UnavailableError(Cat(address.id, " has no PCI id to find it by"));
@@ -142,7 +191,7 @@ absl::StatusOr<std::unique_ptr<TelemetrySource>> MakeRocmSource(
     std::uint64_t id = 0;
     if (library->api().PciId(i, &id) != 0 || (id & ~kPartition) != *wanted) continue;
     return std::make_unique<RocmSource>(std::move(library), i,
-                                        root / "sys/bus/pci/devices" / address.pci_id);
+                                        root / "sys/bus/pci/devices" / address.pci_id, scope);
   }
   return absl::UnavailableError(Cat("ROCm SMI finds no ", address.id, " at PCI ", address.pci_id));
 }

@@ -4,9 +4,13 @@
 //   power         of the socket, else averaged
 //   clocks        "core" and "memory" from the driver's hwmon (freq1_input, freq2_input; hertz):
 //                 the library's structure of clocks has changed between its versions
-//   ECC           of the memory, SDMA and graphics blocks, since the driver was loaded
+//   throttled     the time between two samples that both began with that reason in
+//                 rsmi_dev_metrics_indep_throttle_status_get, whose bits the driver makes
+//                 the same for all models; the MI300 series reports none there
+//   ECC           of all blocks that report RAS errors, since the driver was loaded
+//   faults        page faults and resets, from the library's event notifications
 //
-// Throttling, faults and others' memory are not read, so they are absent.
+// Others' memory is not read, so it is absent.
 #ifndef ASSAY_SERVER_TELEMETRY_ROCM_SOURCE_H_
 #define ASSAY_SERVER_TELEMETRY_ROCM_SOURCE_H_
 
@@ -16,6 +20,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "server/telemetry/rocm_events.h"
 #include "server/telemetry/source.h"
 
 namespace assay {
@@ -34,6 +39,12 @@ struct RocmApi {
   // Correctable, uncorrectable, and in later versions deferred errors.
   int (*EccCount)(std::uint32_t, std::uint64_t block, std::uint64_t*) = nullptr;
   int (*DriverVersion)(int component, char*, std::uint32_t) = nullptr;
+  // The driver's SMU_THROTTLER bits.
+  int (*ThrottleStatus)(std::uint32_t, std::uint64_t*) = nullptr;
+  int (*EventInit)(std::uint32_t) = nullptr;
+  int (*EventMask)(std::uint32_t, std::uint64_t) = nullptr;
+  int (*EventGet)(int milliseconds, std::uint32_t* count, void* data) = nullptr;
+  int (*EventStop)(std::uint32_t) = nullptr;
 };
 
 class RocmLibrary {
@@ -45,17 +56,19 @@ class RocmLibrary {
   RocmLibrary& operator=(const RocmLibrary&) = delete;
 
   const RocmApi& api() const { return api_; }
+  RocmEvents& events() { return *events_; }
 
  private:
   RocmLibrary() = default;
   RocmApi api_;
+  std::unique_ptr<RocmEvents> events_;  // ends before the library is shut down
   bool initialised_ = false;
 };
 
 // The device of a PCI id; `root` as for the Linux source. UNAVAILABLE where there is none.
 absl::StatusOr<std::unique_ptr<TelemetrySource>> MakeRocmSource(
     std::shared_ptr<RocmLibrary> library, const DeviceAddress& address,
-    const std::filesystem::path& root);
+    const std::filesystem::path& root, TelemetryScope scope = TelemetryScope::kAll);
 
 }  // namespace assay
 

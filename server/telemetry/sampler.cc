@@ -1,5 +1,6 @@
 #include "server/telemetry/sampler.h"
 
+#include <cstdlib>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -20,7 +21,20 @@ absl::StatusOr<std::shared_ptr<Library>> Shared(std::weak_ptr<Library>& held,
   return loaded;
 }
 
+std::string FromEnvironment(const char* name, std::string otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr || *value == 0 ? otherwise : value;
+}
+
 }  // namespace
+
+TelemetrySamplerOptions TelemetryOptionsFromEnvironment() {
+  TelemetrySamplerOptions options;
+  options.root = FromEnvironment("ASSAY_HOST_ROOT", "/");
+  options.nvml = FromEnvironment("ASSAY_NVML", options.nvml);
+  options.rocm_smi = FromEnvironment("ASSAY_ROCM_SMI", options.rocm_smi);
+  return options;
+}
 
 TelemetrySampler::TelemetrySampler(TelemetrySamplerOptions options) : options_(std::move(options)) {
   for (const DeviceAddress& address : options_.devices) devices_.emplace_back().address = address;
@@ -33,12 +47,12 @@ absl::StatusOr<std::unique_ptr<TelemetrySource>> TelemetrySampler::Open(
   if (backend == "cuda") {
     auto library = Shared(nvml_, options_.nvml);
     if (!library.ok()) return library.status();
-    return MakeNvmlSource(*std::move(library), address, options_.daemon_pid);
+    return MakeNvmlSource(*std::move(library), address, options_.daemon_pid, options_.scope);
   }
   if (backend == "hip") {
     auto library = Shared(rocm_, options_.rocm_smi);
     if (!library.ok()) return library.status();
-    return MakeRocmSource(*std::move(library), address, options_.root);
+    return MakeRocmSource(*std::move(library), address, options_.root, options_.scope);
   }
   return absl::UnavailableError(Cat("nobody to ask about ", address.id));
 }

@@ -1,4 +1,5 @@
-// The telemetry process's work: one sample of every device, again and again.
+// One sample of every device, again and again: the telemetry process's work, and a worker's of
+// its own device while it times kernels.
 //
 // A library is loaded when the first device that needs it is sampled. A device whose
 // source cannot be opened, or is lost, is told of with the reason, and tried again later.
@@ -27,7 +28,12 @@ struct TelemetrySamplerOptions {
   std::string rocm_smi = "librocm_smi64.so";
   int daemon_pid = 0;  // whose children's memory is no other's
   absl::Duration retry = absl::Seconds(10);
+  TelemetryScope scope = TelemetryScope::kAll;
 };
+
+// Where ASSAY_NVML, ASSAY_ROCM_SMI and ASSAY_HOST_ROOT (the folder that has the host's /sys,
+// for containers) say other things, those.
+TelemetrySamplerOptions TelemetryOptionsFromEnvironment();
 
 class TelemetrySampler {
  public:

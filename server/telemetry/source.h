@@ -22,6 +22,14 @@ struct DeviceAddress {
   std::string pci_id;  // "0000:3b:00.0"
 };
 
+// How much of it is asked for.
+enum class TelemetryScope {
+  kAll,
+  // What changes while a kernel is timed: clocks, temperature, power, throttling, others'
+  // memory. No counters of errors and no events, which cost time and belong to one process.
+  kConditions,
+};
+
 class TelemetrySource {
  public:
   virtual ~TelemetrySource() = default;

@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <iostream>
 #include <string>
@@ -29,11 +28,6 @@
 
 namespace assay {
 namespace {
-
-std::string FromEnvironment(const char* name, std::string otherwise) {
-  const char* value = std::getenv(name);
-  return value == nullptr || *value == 0 ? otherwise : value;
-}
 
 // Dies with its daemon and leaves no core behind.
 bool TieToParent(int parent_pid) {
@@ -106,7 +100,7 @@ int Main(int argc, char** argv) {
   }
   if (parent_pid != 0 && !TieToParent(parent_pid)) return 1;
   std::signal(SIGPIPE, SIG_IGN);
-  TelemetrySamplerOptions options;
+  TelemetrySamplerOptions options = TelemetryOptionsFromEnvironment();
   for (const std::string& device : devices) {
     const std::vector<std::string> parts = absl::StrSplit(device, ',');
     DeviceAddress address;
@@ -115,9 +109,6 @@ int Main(int argc, char** argv) {
     if (parts.size() > 2) address.pci_id = parts[2];
     options.devices.push_back(std::move(address));
   }
-  options.root = FromEnvironment("ASSAY_HOST_ROOT", "/");
-  options.nvml = FromEnvironment("ASSAY_NVML", options.nvml);
-  options.rocm_smi = FromEnvironment("ASSAY_ROCM_SMI", options.rocm_smi);
   options.daemon_pid = parent_pid;
   TelemetrySampler sampler(std::move(options));
   return once ? SampleOnce(sampler) : SampleForever(sampler, absl::Milliseconds(period_ms));

@@ -3,8 +3,7 @@
 #include <chrono>
 #include <map>
 #include <string>
-
-#include "server/telemetry/linux_source.h"
+#include <utility>
 
 namespace assay {
 namespace {
@@ -14,21 +13,22 @@ absl::Time Steady() {
   return absl::UnixEpoch() + absl::FromChrono(since);
 }
 
-class LinuxConditions final : public ConditionsProbe {
+class SampledConditions final : public ConditionsProbe {
  public:
-  explicit LinuxConditions(const std::filesystem::path& root) : source_(MakeLinuxSource(root)) {}
+  explicit SampledConditions(TelemetrySamplerOptions options) : sampler_(std::move(options)) {}
 
   ConditionsReading Read() override {
     ConditionsReading reading;
-    v1::Device device;
-    if (!source_->Sample(Steady(), &device).ok()) return reading;
+    const v1::Device device = sampler_.Sample(0, Steady());
     const v1::Telemetry& t = device.telemetry();
     if (const auto core = t.clock_hertz().find("core"); core != t.clock_hertz().end()) {
       reading.clock_hertz = core->second;
     }
     if (t.has_temperature_celsius()) reading.temperature_celsius = t.temperature_celsius();
     if (t.has_power_watts()) reading.power_watts = t.power_watts();
-    // Counters since the machine's start: what grew between two readings happened between.
+    if (t.has_others_bytes()) reading.others_bytes = t.others_bytes();
+    // Counters since the machine's or the driver's start: what grew between two readings
+    // happened between.
     for (const auto& [reason, seconds] : t.throttle_seconds()) {
       const auto before = throttled_.find(reason);
       if (before != throttled_.end() && seconds > before->second) {
@@ -40,16 +40,21 @@ class LinuxConditions final : public ConditionsProbe {
   }
 
  private:
-  const std::unique_ptr<TelemetrySource> source_;
+  TelemetrySampler sampler_;
   std::map<std::string, double> throttled_;  // [seconds] by reason
 };
 
 }  // namespace
 
-std::unique_ptr<ConditionsProbe> MakeConditionsProbe(std::string_view backend,
-                                                     const std::filesystem::path& root) {
-  if (backend != "cpu") return nullptr;
-  return std::make_unique<LinuxConditions>(root);
+std::unique_ptr<ConditionsProbe> MakeConditionsProbe(const DeviceInfo& device,
+                                                     TelemetrySamplerOptions options) {
+  const auto property = [&](const char* name) {
+    const auto found = device.properties.find(name);
+    return found == device.properties.end() ? std::string() : found->second;
+  };
+  options.devices = {{device.id, property("uuid"), property("pci_id")}};
+  options.scope = TelemetryScope::kConditions;
+  return std::make_unique<SampledConditions>(std::move(options));
 }
 
 }  // namespace assay

@@ -2,18 +2,19 @@
 #ifndef ASSAY_SERVER_WORKER_CONDITIONS_PROBE_H_
 #define ASSAY_SERVER_WORKER_CONDITIONS_PROBE_H_
 
-#include <filesystem>
 #include <memory>
-#include <string_view>
 
 #include "kernels/bench/conditions.h"
+#include "kernels/runtime/device.h"
+#include "server/telemetry/sampler.h"
 
 namespace assay {
 
-// A CPU's: what Linux says below `root`/sys (clocks, heat, power, throttling). nullptr for
-// other backends, whose telemetry is a process of its own.
-std::unique_ptr<ConditionsProbe> MakeConditionsProbe(std::string_view backend,
-                                                     const std::filesystem::path& root = "/");
+// Asks what telemetry asks, of this one device: Linux for a CPU, NVML or ROCm SMI for a GPU,
+// found by its UUID or PCI id, loaded at the first reading. Of `options` the libraries, the
+// root and daemon_pid count.
+std::unique_ptr<ConditionsProbe> MakeConditionsProbe(const DeviceInfo& device,
+                                                     TelemetrySamplerOptions options);
 
 }  // namespace assay
 

@@ -17,6 +17,7 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "assay/worker/v1/worker.pb.h"
@@ -173,7 +174,10 @@ int Main(int argc, char** argv) {
   const std::unique_ptr<Ceilings> ceilings =
       KeepCeilings(backend->MakeCeilings(*device), options.ceilings_file,
                    CeilingsKey(device->info(), ASSAY_VERSION, BootId()));
-  const std::unique_ptr<ConditionsProbe> conditions = MakeConditionsProbe(device->info().backend);
+  TelemetrySamplerOptions telemetry = TelemetryOptionsFromEnvironment();
+  telemetry.daemon_pid = options.parent_pid != 0 ? options.parent_pid : getppid();
+  const std::unique_ptr<ConditionsProbe> conditions =
+      MakeConditionsProbe(device->info(), std::move(telemetry));
   if (!options.once.empty()) {
     return RunOnce(options, *device, registry, ceilings.get(), conditions.get());
   }

@@ -310,18 +310,70 @@ TEST(Rocm, WhatTheLibraryAndTheDriversFilesTellInBaseUnits) {
   EXPECT_EQ(t.temperature_celsius(), 54.5) << "of the edge, where there is no junction";
   EXPECT_EQ(t.power_watts(), 305.25) << "averaged, where there is none of the socket";
   EXPECT_THAT(t.clock_hertz(), UnorderedElementsAre(Pair("core", 1.7e9), Pair("memory", 1.3e9)));
-  EXPECT_THAT(t.ecc_errors(), UnorderedElementsAre(Pair("corrected", 5), Pair("uncorrected", 14)));
-  EXPECT_THAT(t.throttle_seconds(), IsEmpty());
-  EXPECT_THAT(t.faults(), IsEmpty());
+  EXPECT_THAT(t.ecc_errors(),
+              UnorderedElementsAre(Pair("corrected", 1 + 4 + 0x80), Pair("uncorrected", 21)));
+  EXPECT_THAT(t.throttle_seconds(), IsEmpty()) << "where the library does not tell";
+  EXPECT_THAT(t.faults(), UnorderedElementsAre(Pair("gpu-reset", 0), Pair("vm-fault", 0)));
   EXPECT_EQ(device.properties().at("driver_version"), "6.8.5");
   EXPECT_EQ(device.properties().at("gpu"), "1");
   EXPECT_THAT(sampler.Sample(1, At(0)).telemetry().unavailable_reason(), HasSubstr("0001:3c:00.0"));
   EXPECT_THAT(sampler.Sample(2, At(0)).telemetry().unavailable_reason(), HasSubstr("no PCI id"));
   fs::remove_all(folder.path() / "sys");
-  setenv("ASSAY_FAKE_ROCM", "lost", 1);
+  folder.Write("gpu", "lost 1");
+  setenv("ASSAY_FAKE_ROCM", (folder.path() / "gpu").c_str(), 1);
   EXPECT_THAT(sampler.Sample(0, At(1)).telemetry().unavailable_reason(), HasSubstr("any more"));
   unsetenv("ASSAY_FAKE_ROCM");
   EXPECT_EQ(sampler.Sample(0, At(60)).telemetry().temperature_celsius(), 54.5);
+}
+
+TEST(Rocm, ReasonsBecomeTimeAndFaultsAreCountedAsTheyCome) {
+  const Folder folder;
+  setenv("ASSAY_FAKE_ROCM", (folder.path() / "gpu").c_str(), 1);
+  const auto throttled = [&](std::uint64_t bits, const char* event) {
+    folder.Write("gpu", Cat("throttle ", bits, "\n", event));
+  };
+  TelemetrySamplerOptions options;
+  options.devices = {{"hip:0", "", "0001:3b:00.0"}};
+  options.root = folder.path();
+  options.rocm_smi = FAKE_ROCM_PATH;
+  TelemetrySampler sampler(options);
+  constexpr std::uint64_t kPpt0 = 1, kTdcGfx = 1 << 16, kHotspot = 1ULL << 36,
+                          kProchot = 1ULL << 47, kFit = 1ULL << 57;
+  throttled(kPpt0 | kTdcGfx | kHotspot | kProchot, "");
+  v1::Telemetry t = sampler.Sample(0, At(0)).telemetry();
+  EXPECT_THAT(t.throttle_seconds(),
+              UnorderedElementsAre(Pair("power", 0), Pair("board_limit", 0), Pair("thermal", 0),
+                                   Pair("hw_slowdown", 0), Pair("reliability", 0)));
+  throttled(kPpt0 | kHotspot << 1 | kFit, "event 1\nserial 1\n");
+  t = sampler.Sample(0, At(2)).telemetry();
+  EXPECT_EQ(t.throttle_seconds().at("power"), 2);
+  EXPECT_EQ(t.throttle_seconds().at("thermal"), 2) << "another sensor, but the same reason";
+  EXPECT_EQ(t.throttle_seconds().at("reliability"), 0);
+  EXPECT_THAT(t.faults(), UnorderedElementsAre(Pair("gpu-reset", 0), Pair("vm-fault", 1)));
+  throttled(~std::uint64_t{0}, "event 3\nserial 2\n");
+  t = sampler.Sample(0, At(3)).telemetry();
+  EXPECT_THAT(t.throttle_seconds(), IsEmpty()) << "all ones: not told";
+  EXPECT_THAT(t.faults(), UnorderedElementsAre(Pair("gpu-reset", 1), Pair("vm-fault", 1)));
+  throttled(kFit, "event 2\nserial 3\n");
+  EXPECT_EQ(sampler.Sample(0, At(4)).telemetry().throttle_seconds().at("power"), 2);
+  throttled(kFit, "");
+  t = sampler.Sample(0, At(5)).telemetry();
+  EXPECT_EQ(t.throttle_seconds().at("reliability"), 1);
+  EXPECT_THAT(t.faults(), UnorderedElementsAre(Pair("gpu-reset", 1), Pair("vm-fault", 1)))
+      << "being throttled is no fault";
+
+  options.scope = TelemetryScope::kConditions;
+  TelemetrySampler conditions(options);
+  t = conditions.Sample(0, At(0)).telemetry();
+  EXPECT_EQ(t.temperature_celsius(), 54.5);
+  EXPECT_THAT(t.ecc_errors(), IsEmpty());
+  EXPECT_THAT(t.faults(), IsEmpty()) << "events are the telemetry process's";
+
+  folder.Write("gpu", "no_events 1");
+  options.scope = TelemetryScope::kAll;
+  TelemetrySampler silent(options);
+  EXPECT_THAT(silent.Sample(0, At(0)).telemetry().faults(), IsEmpty());
+  unsetenv("ASSAY_FAKE_ROCM");
 }
 
 // The real assay-telemetry under the real monitor, asking the fake library.
