@@ -20,6 +20,13 @@ std::string Rate(const v1::Ceiling& ceiling, double per_second) {
 
 std::string OrNothing(std::string word) { return word.empty() ? kNothing : word; }
 
+std::string Remark(const v1::Ceiling& ceiling) {
+  if (!ceiling.suspect()) return ceiling.data_sheet_source();
+  constexpr char kSuspect[] = "suspect: a kernel was faster; asked for again, it is measured anew";
+  if (ceiling.data_sheet_source().empty()) return kSuspect;
+  return absl::StrCat(ceiling.data_sheet_source(), "; ", kSuspect);
+}
+
 std::string WhyNone(const v1::Device& device) {
   for (const std::string* reason : {&device.unavailable_reason(), &device.quarantine_reason()}) {
     if (!reason->empty()) return *reason;
@@ -31,7 +38,7 @@ std::string WhyNone(const v1::Device& device) {
 }  // namespace
 
 std::vector<std::string> CeilingHeading() {
-  return {"DEVICE", "KIND", "TYPE", "MEASURED", "DATA SHEET", "SHARE", ""};
+  return {"DEVICE", "KIND", "TYPE", "MEASURED", "NOISE", "DATA SHEET", "SHARE", ""};
 }
 
 std::vector<std::vector<std::string>> CeilingRows(const v1::Device& device) {
@@ -42,13 +49,14 @@ std::vector<std::vector<std::string>> CeilingRows(const v1::Device& device) {
     const bool sheet = ceiling.has_data_sheet_per_second();
     const double peak = ceiling.data_sheet_per_second();
     rows.push_back({device.id(), OrNothing(Word(ceiling.kind())), OrNothing(Word(ceiling.dtype())),
-                    Rate(ceiling, measured), sheet ? Rate(ceiling, peak) : kNothing,
-                    sheet && peak > 0 ? PercentText(measured / peak) : kNothing,
-                    ceiling.data_sheet_source()});
+                    Rate(ceiling, measured),
+                    ceiling.has_noise() ? PercentText(ceiling.noise()) : kNothing,
+                    sheet ? Rate(ceiling, peak) : kNothing,
+                    sheet && peak > 0 ? PercentText(measured / peak) : kNothing, Remark(ceiling)});
   }
   if (rows.empty()) {
     rows.push_back(
-        {device.id(), kNothing, kNothing, kNothing, kNothing, kNothing, WhyNone(device)});
+        {device.id(), kNothing, kNothing, kNothing, kNothing, kNothing, kNothing, WhyNone(device)});
   }
   return rows;
 }

@@ -228,9 +228,11 @@ ExitCode Version(const Context& context) {
 void AddInventoryCommands(CLI::App& app, Context& context) {
   auto* devices = app.add_subcommand("devices", "the devices, and why others cannot be used");
   auto ceilings = std::make_shared<bool>(false);
-  devices->add_flag("--ceilings,--measure-ceilings", *ceilings,
-                    "what each device reaches at best: measured once, then kept, and beside it "
-                    "what its data sheet says");
+  devices->add_flag(
+      "--ceilings,--measure-ceilings", *ceilings,
+      "what each device reaches at best: measured once, then kept, anew where a kernel "
+      "was faster or the runs deviated by more than 10 %; beside it what its data "
+      "sheet says");
   auto* release = devices->add_subcommand("release", "give a device's memory back");
   auto device = std::make_shared<std::string>();
   release->add_option("device", *device, "cpu:0, cuda:1, …")->required();

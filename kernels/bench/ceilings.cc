@@ -1,20 +1,18 @@
 #include "kernels/bench/ceilings.h"
 
-#include <algorithm>
-
 namespace assay {
 
-std::optional<double> Ceilings::FlopsPerSecond(DType dtype) {
-  const std::optional<double> vector = PerSecond(CeilingKind::kFma, dtype);
-  const std::optional<double> matrix = PerSecond(CeilingKind::kMatrix, dtype);
+std::optional<Ceiling> Ceilings::Compute(DType dtype) {
+  const std::optional<Ceiling> vector = Find(CeilingKind::kFma, dtype);
+  const std::optional<Ceiling> matrix = Find(CeilingKind::kMatrix, dtype);
   if (!vector || !matrix) return vector ? vector : matrix;
-  return std::max(*vector, *matrix);
+  return vector->per_second < matrix->per_second ? matrix : vector;
 }
 
 std::vector<Ceiling> Ceilings::All() {
   std::vector<Ceiling> all;
   const auto add = [&](CeilingKind kind, DType dtype) {
-    if (const auto value = PerSecond(kind, dtype)) all.push_back({kind, dtype, *value});
+    if (const auto ceiling = Find(kind, dtype)) all.push_back(*ceiling);
   };
   for (const CeilingKind kind : {CeilingKind::kCopy, CeilingKind::kTriad, CeilingKind::kRead}) {
     add(kind, DType::kUnspecified);

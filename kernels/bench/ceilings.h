@@ -31,10 +31,25 @@ constexpr bool IsMemory(CeilingKind kind) {
 struct Ceiling {
   CeilingKind kind = CeilingKind::kUnspecified;
   DType dtype = DType::kUnspecified;  // of arithmetic alone
-  double per_second = 0;              // bytes or operations
+  double per_second = 0;              // bytes or operations; of the fastest run
+  std::optional<double> noise{};      // of its runs: (p90 − p10)/2 over the median
+  // A kernel was faster than the ceiling and its noise allow: whatever else held the device
+  // while it was measured has made it too low, and it is measured once more.
+  bool suspect = false;
 
   friend bool operator==(const Ceiling&, const Ceiling&) = default;
 };
+
+// Runs that deviate by more make a ceiling that is worth measuring again.
+inline constexpr double kNoisyCeiling = 0.10;
+
+constexpr bool IsNoisy(const Ceiling& ceiling) { return ceiling.noise.value_or(0) > kNoisyCeiling; }
+
+// Whether an efficiency, a share of a ceiling, is beyond what its noise explains.
+constexpr bool IsBeyond(double efficiency, std::optional<double> noise) {
+  const double margin = noise.value_or(0) > 0.02 ? *noise : 0.02;
+  return efficiency > 1 + margin;
+}
 
 class Ceilings {
  public:
@@ -44,19 +59,34 @@ class Ceilings {
   // instruction or where measuring failed. Measured at the first call, then kept; one that
   // could not be measured is tried again. Leaves blocks in the device's arena behind, until
   // its next Reset.
-  virtual std::optional<double> PerSecond(CeilingKind kind, DType dtype) = 0;
+  virtual std::optional<Ceiling> Find(CeilingKind kind, DType dtype) = 0;
+
+  // It is measured anew at the next Find.
+  virtual void Forget(CeilingKind /*kind*/, DType /*dtype*/) {}
+  // A kernel was faster than it and its noise allow (IsBeyond).
+  virtual void Doubt(CeilingKind /*kind*/, DType /*dtype*/) {}
+  // Measures what is suspect or noisy anew; the faster of both counts.
+  virtual void MeasureDoubtful() {}
 
   // The last cache before that memory [bytes]; 0: not known. What fits may be faster.
   virtual std::int64_t CacheBytes() const { return 0; }
 
   // Of arithmetic the faster way, vector or matrix [operations/s].
-  std::optional<double> FlopsPerSecond(DType dtype);
+  std::optional<Ceiling> Compute(DType dtype);
   // Copy bandwidth [bytes/s].
-  std::optional<double> BytesPerSecond() {
-    return PerSecond(CeilingKind::kCopy, DType::kUnspecified);
+  std::optional<Ceiling> Memory() { return Find(CeilingKind::kCopy, DType::kUnspecified); }
+  std::optional<double> PerSecond(CeilingKind kind, DType dtype) {
+    return ValueOf(Find(kind, dtype));
   }
+  std::optional<double> FlopsPerSecond(DType dtype) { return ValueOf(Compute(dtype)); }
+  std::optional<double> BytesPerSecond() { return ValueOf(Memory()); }
   // Every one there is: memory first, then by format.
   std::vector<Ceiling> All();
+
+ private:
+  static std::optional<double> ValueOf(const std::optional<Ceiling>& ceiling) {
+    return ceiling ? std::optional<double>(ceiling->per_second) : std::nullopt;
+  }
 };
 
 // The ceilings of the cores and the memory this process may use, measured on the

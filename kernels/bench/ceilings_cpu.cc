@@ -1,6 +1,5 @@
 // The CPU's ceilings: all cores in multiply-add loops, and streams that miss the caches. Each is
-// the best of several short runs, since whatever else happens on the machine only makes them
-// slower.
+// the fastest of several short runs.
 #include <sys/mman.h>
 #include <time.h>
 
@@ -15,6 +14,7 @@
 #include <string>
 
 #include "kernels/bench/ceilings.h"
+#include "kernels/bench/fastest_run.h"
 #include "kernels/bench/multiply_add_cpu.h"
 #include "kernels/bench/streams_cpu.h"
 #include "kernels/runtime/cpu/parallel.h"
@@ -23,9 +23,6 @@
 namespace assay {
 namespace {
 
-constexpr int kRuns = 5;
-constexpr int kMostRuns = 15;  // of a stream
-constexpr double kAgree = 0.98;
 constexpr double kRunSeconds = 0.005;  // [seconds] at least; at most twice that
 constexpr std::int64_t kDefaultL3Bytes = std::int64_t{32} << 20;   // where it is not known
 constexpr std::int64_t kMaxStreamBytes = std::int64_t{256} << 20;  // of each buffer
@@ -83,7 +80,7 @@ double TimeOnAllCores(const internal::MultiplyAddLoop& loop, std::int64_t rounds
   return slowest;
 }
 
-std::optional<double> MeasureFlops(DType dtype) {
+std::optional<Ceiling> MeasureFlops(DType dtype) {
   const internal::MultiplyAddLoop loop = internal::MultiplyAddLoopOf(dtype);
   if (loop.run == nullptr) return std::nullopt;
   // The better of two, so that a thread that was put aside does not end the search.
@@ -92,10 +89,12 @@ std::optional<double> MeasureFlops(DType dtype) {
     rounds *= 2;
   }
   rounds *= 4;
-  double best = TimeOnAllCores(loop, rounds);
-  for (int i = 1; i < kRuns; ++i) best = std::min(best, TimeOnAllCores(loop, rounds));
-  return loop.operations * static_cast<double>(rounds) * static_cast<double>(ParallelWidth()) /
-         best;
+  const auto fastest =
+      FindFastestRun({}, [&]() -> std::optional<double> { return TimeOnAllCores(loop, rounds); });
+  if (!fastest) return std::nullopt;
+  const double operations =
+      loop.operations * static_cast<double>(rounds) * static_cast<double>(ParallelWidth());
+  return Ceiling{CeilingKind::kFma, dtype, operations / fastest->seconds, fastest->noise};
 }
 
 // Three buffers, together far larger than the last cache. Each run begins at the next, so
@@ -116,25 +115,22 @@ class Streams {
     });
   }
 
-  std::optional<double> Measure(CeilingKind kind) {
+  std::optional<Ceiling> Measure(CeilingKind kind) {
     if (memory_.data() == nullptr) return std::nullopt;
     const double moved = static_cast<double>(bytes_) * (kind == CeilingKind::kRead    ? 1
                                                         : kind == CeilingKind::kTriad ? 3
                                                                                       : 2);
-    // The two best agree where nobody else took the memory's time; else there may be a better.
-    double best = 0, second = 0;
-    for (int i = 0; i < kMostRuns && (i < kRuns || second < kAgree * best); ++i) {
+    int run = 0;
+    const auto fastest = FindFastestRun({}, [&]() -> std::optional<double> {
       const double begin = Seconds();
       ParallelFor(bytes_ / kPiece, 1, [&](std::int64_t first, std::int64_t last) {
-        Run(kind, i, first, (last - first) * kPiece);
+        Run(kind, run, first, (last - first) * kPiece);
       });
-      const double seconds = Seconds() - begin;
-      if (!(seconds > 0)) continue;
-      const double rate = moved / seconds;
-      second = std::max(second, std::min(best, rate));
-      best = std::max(best, rate);
-    }
-    return best > 0 ? std::optional<double>(best) : std::nullopt;
+      ++run;
+      return Seconds() - begin;
+    });
+    if (!fastest) return std::nullopt;
+    return Ceiling{kind, DType::kUnspecified, moved / fastest->seconds, fastest->noise};
   }
 
  private:
@@ -173,32 +169,41 @@ class CpuCeilings : public Ceilings {
     if (l3_bytes_ <= 0) l3_bytes_ = kDefaultL3Bytes;
   }
 
-  std::optional<double> PerSecond(CeilingKind kind, DType dtype) override {
+  std::optional<Ceiling> Find(CeilingKind kind, DType dtype) override {
     if (IsMemory(kind)) {
-      std::optional<double>& kept = bytes_[static_cast<std::size_t>(kind)];
+      std::optional<Ceiling>& kept = bytes_[static_cast<std::size_t>(kind)];
       if (!kept) MeasureStreams();
       return kept;
     }
     if (kind != CeilingKind::kFma) return std::nullopt;
-    std::optional<double>& kept = flops_[static_cast<std::size_t>(dtype)];
+    std::optional<Ceiling>& kept = flops_[static_cast<std::size_t>(dtype)];
     if (!kept) kept = MeasureFlops(dtype);
     return kept;
+  }
+
+  void Forget(CeilingKind kind, DType dtype) override {
+    if (IsMemory(kind)) {
+      bytes_[static_cast<std::size_t>(kind)].reset();
+    } else if (kind == CeilingKind::kFma) {
+      flops_[static_cast<std::size_t>(dtype)].reset();
+    }
   }
 
   std::int64_t CacheBytes() const override { return l3_bytes_; }
 
  private:
-  // All three at once: taking the memory costs more than they do.
+  // All that are due at once: taking the memory costs more than they do.
   void MeasureStreams() {
     Streams streams(l3_bytes_);
     for (const CeilingKind kind : {CeilingKind::kCopy, CeilingKind::kTriad, CeilingKind::kRead}) {
-      bytes_[static_cast<std::size_t>(kind)] = streams.Measure(kind);
+      std::optional<Ceiling>& kept = bytes_[static_cast<std::size_t>(kind)];
+      if (!kept) kept = streams.Measure(kind);
     }
   }
 
   std::int64_t l3_bytes_ = 0;
-  std::array<std::optional<double>, kDTypeCount> flops_;
-  std::array<std::optional<double>, 4> bytes_;  // by kind
+  std::array<std::optional<Ceiling>, kDTypeCount> flops_;
+  std::array<std::optional<Ceiling>, 4> bytes_;  // by kind
 };
 
 }  // namespace

@@ -5,13 +5,15 @@
 #include <cstdint>
 
 #include "kernels/bench/ceilings_gpu.h"
+#include "kernels/bench/fastest_run.h"
 #include "kernels/runtime/gpu/stream_of.h"
 
 namespace assay {
 namespace {
 
-constexpr int kRuns = 7;               // the best counts, after one warm-up
-constexpr double kRunSeconds = 0.004;  // [seconds] about so long is a run
+// After one warm-up.
+constexpr FastestRunOptions kRuns = {.least = 7, .most = 21, .agree = 0.01};
+constexpr double kRunSeconds = 0.004;                           // [seconds] about so long is a run
 constexpr std::int64_t kStreamBytes = std::int64_t{512} << 20;  // of each buffer, at most
 constexpr std::int64_t kLeastStreamBytes = std::int64_t{1} << 20;
 constexpr int kBlocksEach = 8;     // blocks a multiprocessor
@@ -21,23 +23,25 @@ class GpuCeilings final : public Ceilings {
  public:
   explicit GpuCeilings(GpuDevice& device) : device_(device) {}
 
-  std::optional<double> PerSecond(CeilingKind kind, DType dtype) override {
-    std::optional<double>& kept =
-        IsMemory(kind)
-            ? bytes_[static_cast<std::size_t>(kind)]
-            : (kind == CeilingKind::kMatrix ? matrix_ : vector_)[static_cast<std::size_t>(dtype)];
+  std::optional<Ceiling> Find(CeilingKind kind, DType dtype) override {
+    std::optional<Ceiling>& kept = Kept(kind, dtype);
     if (!kept) kept = IsMemory(kind) ? MeasureStream(kind) : MeasureFlops(kind, dtype);
     return kept;
   }
 
+  void Forget(CeilingKind kind, DType dtype) override { Kept(kind, dtype).reset(); }
+
   std::int64_t CacheBytes() const override { return device_.properties().l2_bytes; }
 
  private:
-  // The shortest of several runs of `launch` [seconds].
+  std::optional<Ceiling>& Kept(CeilingKind kind, DType dtype) {
+    if (IsMemory(kind)) return bytes_[static_cast<std::size_t>(kind)];
+    return (kind == CeilingKind::kMatrix ? matrix_ : vector_)[static_cast<std::size_t>(dtype)];
+  }
+
   template <class Launch>
-  std::optional<double> Best(Launch launch) {
-    std::optional<double> best;
-    for (int run = 0; run <= kRuns; ++run) {
+  std::optional<FastestRun> Fastest(Launch launch) {
+    const auto run = [&]() -> std::optional<double> {
       const absl::StatusOr<double> seconds = device_.TimeLaunch([&]() -> absl::Status {
         const absl::StatusOr<gpu::Stream> stream = device_.stream();
         if (!stream.ok()) return stream.status();
@@ -45,12 +49,13 @@ class GpuCeilings final : public Ceilings {
         return code == gpu::kOk ? absl::OkStatus() : absl::InternalError(gpu::Describe(code));
       });
       if (!seconds.ok()) return std::nullopt;
-      if (run > 0 && *seconds > 0) best = std::min(best.value_or(*seconds), *seconds);
-    }
-    return best;
+      return *seconds;
+    };
+    if (!run()) return std::nullopt;
+    return FindFastestRun(kRuns, run);
   }
 
-  std::optional<double> MeasureStream(CeilingKind kind) {
+  std::optional<Ceiling> MeasureStream(CeilingKind kind) {
     const int operands = kind == CeilingKind::kRead ? 1 : kind == CeilingKind::kTriad ? 3 : 2;
     // Blocks begin at multiples of 256 bytes; one more is the sum of a read.
     const std::int64_t room = device_.arena().available_bytes(4) / (operands + 1) / 256 * 256;
@@ -71,7 +76,7 @@ class GpuCeilings final : public Ceilings {
                              Extents::Dense(1, 1, bytes / 4)};
       if (!device_.Fill(fill, words).ok()) return std::nullopt;
     }
-    const auto seconds = Best([&](gpu::Stream stream) {
+    const auto fastest = Fastest([&](gpu::Stream stream) {
       if (kind == CeilingKind::kCopy) {
         return gpu::LaunchStreamCopy(data[0], data[1], bytes, stream);
       }
@@ -83,11 +88,12 @@ class GpuCeilings final : public Ceilings {
       return gpu::LaunchStreamRead(data[0], bytes, device_.info().compute_units * kBlocksEach,
                                    static_cast<unsigned long long*>(sum->data), stream);
     });
-    if (!seconds) return std::nullopt;
-    return operands * static_cast<double>(bytes) / *seconds;
+    if (!fastest) return std::nullopt;
+    return Ceiling{kind, DType::kUnspecified,
+                   operands * static_cast<double>(bytes) / fastest->seconds, fastest->noise};
   }
 
-  std::optional<double> MeasureFlops(CeilingKind kind, DType dtype) {
+  std::optional<Ceiling> MeasureFlops(CeilingKind kind, DType dtype) {
     const bool matrix = kind == CeilingKind::kMatrix;
     // There the products of tiles are plain multiply-adds, and no matrix unit's ceiling.
     if (matrix && device_.info().backend == "hip") return std::nullopt;
@@ -101,7 +107,7 @@ class GpuCeilings final : public Ceilings {
         false);
     if (!sums.ok()) return std::nullopt;
     const auto launch = [&](int rounds) {
-      return Best([&](gpu::Stream stream) {
+      return Fastest([&](gpu::Stream stream) {
         if (matrix) {
           return gpu::LaunchMatrixProducts(dtype, blocks, rounds, static_cast<float*>(sums->data),
                                            stream);
@@ -109,21 +115,21 @@ class GpuCeilings final : public Ceilings {
         return gpu::LaunchMultiplyAdds(dtype, blocks, rounds, 0.999, 0.001, sums->data, stream);
       });
     };
-    const std::optional<double> first = launch(kFirstRounds);
+    const std::optional<FastestRun> first = launch(kFirstRounds);
     if (!first) return std::nullopt;
-    const double more = std::clamp(kRunSeconds / *first, 1.0, 1e4);
+    const double more = std::clamp(kRunSeconds / first->seconds, 1.0, 1e4);
     const int rounds = static_cast<int>(kFirstRounds * more);
-    const std::optional<double> seconds = launch(rounds);
-    if (!seconds) return std::nullopt;
+    const std::optional<FastestRun> fastest = launch(rounds);
+    if (!fastest) return std::nullopt;
     const double operations = matrix ? gpu::MatrixOperations(blocks, rounds)
                                      : gpu::MultiplyAddOperations(dtype, blocks, rounds);
-    return operations / *seconds;
+    return Ceiling{kind, dtype, operations / fastest->seconds, fastest->noise};
   }
 
   GpuDevice& device_;
-  std::array<std::optional<double>, 4> bytes_;  // by kind
-  std::array<std::optional<double>, kDTypeCount> vector_;
-  std::array<std::optional<double>, kDTypeCount> matrix_;
+  std::array<std::optional<Ceiling>, 4> bytes_;  // by kind
+  std::array<std::optional<Ceiling>, kDTypeCount> vector_;
+  std::array<std::optional<Ceiling>, kDTypeCount> matrix_;
 };
 
 }  // namespace

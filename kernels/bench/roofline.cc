@@ -29,8 +29,10 @@ BenchStats MakeBenchStats(const Plan& plan, DType input, const LaunchTimes& time
   if (plan.bytes > 0) stats.bytes_per_second = plan.bytes / median;
   if (ceilings == nullptr) return stats;
 
-  stats.ceiling_flops_per_second = ceilings->FlopsPerSecond(input);
-  stats.ceiling_bytes_per_second = ceilings->BytesPerSecond();
+  const std::optional<Ceiling> arithmetic = ceilings->Compute(input);
+  const std::optional<Ceiling> copy = ceilings->Memory();
+  if (arithmetic) stats.ceiling_flops_per_second = arithmetic->per_second;
+  if (copy) stats.ceiling_bytes_per_second = copy->per_second;
   const double compute = stats.ceiling_flops_per_second && plan.flops > 0
                              ? plan.flops / *stats.ceiling_flops_per_second
                              : 0.0;
@@ -50,6 +52,10 @@ BenchStats MakeBenchStats(const Plan& plan, DType input, const LaunchTimes& time
   }
   stats.roof = compute >= memory ? "compute" : "memory";
   stats.efficiency = bound / median;
+  // What a cache holds of its operands may be faster than memory.
+  const bool counts = compute >= memory || times.from_memory;
+  const Ceiling& roof = compute >= memory ? *arithmetic : *copy;
+  if (counts && IsBeyond(*stats.efficiency, roof.noise)) ceilings->Doubt(roof.kind, roof.dtype);
   return stats;
 }
 

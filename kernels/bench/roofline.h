@@ -35,7 +35,8 @@ struct BenchStats {
   std::optional<BenchConditions> conditions;  // absent where nobody looked
 };
 
-// `input` is the format the arithmetic takes; `ceilings` may be nullptr.
+// `input` is the format the arithmetic takes; `ceilings` may be nullptr. Doubts the ceiling
+// that the kernel is found to be beyond.
 BenchStats MakeBenchStats(const Plan& plan, DType input, const LaunchTimes& times,
                           Ceilings* ceilings);
 

@@ -14,16 +14,26 @@
 namespace assay {
 namespace {
 
-// A line of the file after the key: kind, format, value.
-bool ReadLine(std::istream& in, Ceiling& ceiling) {
-  int kind = 0, dtype = 0;
-  double value = 0;
-  if (!(in >> kind >> dtype >> value)) return false;
+constexpr double kUnknownNoise = -1;
+
+struct Kept {
+  Ceiling ceiling;
+  bool again = false;  // it has been measured again since it was doubted
+};
+
+// A line of the file after the key: kind, format, value, noise, suspect, again.
+bool ReadLine(std::istream& in, Kept& kept) {
+  int kind = 0, dtype = 0, suspect = 0, again = 0;
+  double value = 0, noise = 0;
+  if (!(in >> kind >> dtype >> value >> noise >> suspect >> again)) return false;
   const bool known = kind >= static_cast<int>(CeilingKind::kCopy) &&
                      kind <= static_cast<int>(CeilingKind::kMatrix) && dtype >= 0 &&
                      dtype < kDTypeCount;
-  if (!known || !std::isfinite(value) || !(value > 0)) return false;
-  ceiling = {static_cast<CeilingKind>(kind), static_cast<DType>(dtype), value};
+  if (!known || !std::isfinite(value) || !(value > 0) || !std::isfinite(noise)) return false;
+  kept.ceiling = {static_cast<CeilingKind>(kind), static_cast<DType>(dtype), value, std::nullopt,
+                  suspect != 0};
+  if (noise >= 0) kept.ceiling.noise = noise;
+  kept.again = again != 0;
   return true;
 }
 
@@ -34,46 +44,92 @@ class KeptCeilings final : public Ceilings {
     Read();
   }
 
-  std::optional<double> PerSecond(CeilingKind kind, DType dtype) override {
+  std::optional<Ceiling> Find(CeilingKind kind, DType dtype) override {
     const DType of = IsMemory(kind) ? DType::kUnspecified : dtype;
-    const auto known = std::find_if(kept_.begin(), kept_.end(), [&](const Ceiling& c) {
-      return c.kind == kind && c.dtype == of;
-    });
-    if (known != kept_.end()) return known->per_second;
-    const std::optional<double> value = measured_->PerSecond(kind, of);
-    if (value) {
-      kept_.push_back({kind, of, *value});
+    Kept* const known = Known(kind, of);
+    if (known != nullptr && known->ceiling.suspect && !known->again) {
+      known->again = true;
+      MeasureAgain(*known);
       Write();
     }
-    return value;
+    if (known != nullptr) return known->ceiling;
+    const std::optional<Ceiling> ceiling = measured_->Find(kind, of);
+    if (ceiling) {
+      kept_.push_back({*ceiling});
+      Write();
+    }
+    return ceiling;
+  }
+
+  void Forget(CeilingKind kind, DType dtype) override {
+    const DType of = IsMemory(kind) ? DType::kUnspecified : dtype;
+    measured_->Forget(kind, of);
+    if (const Kept* known = Known(kind, of)) kept_.erase(kept_.begin() + (known - kept_.data()));
+    Write();
+  }
+
+  void Doubt(CeilingKind kind, DType dtype) override {
+    Kept* const known = Known(kind, IsMemory(kind) ? DType::kUnspecified : dtype);
+    if (known == nullptr || known->ceiling.suspect) return;
+    known->ceiling.suspect = true;
+    Write();
+  }
+
+  void MeasureDoubtful() override {
+    bool any = false;
+    for (Kept& kept : kept_) {
+      if (!kept.ceiling.suspect && !IsNoisy(kept.ceiling)) continue;
+      MeasureAgain(kept);
+      any = true;
+    }
+    if (any) Write();
   }
 
   std::int64_t CacheBytes() const override { return measured_->CacheBytes(); }
 
  private:
+  Kept* Known(CeilingKind kind, DType dtype) {
+    const auto known = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
+      return kept.ceiling.kind == kind && kept.ceiling.dtype == dtype;
+    });
+    return known == kept_.end() ? nullptr : &*known;
+  }
+
+  // Where it fails, what there was is no worse than before.
+  void MeasureAgain(Kept& kept) {
+    const Ceiling before = kept.ceiling;
+    measured_->Forget(before.kind, before.dtype);
+    const std::optional<Ceiling> now = measured_->Find(before.kind, before.dtype);
+    if (!now) return;
+    if (now->per_second >= before.per_second) kept.ceiling = *now;
+    kept.ceiling.suspect = false;
+  }
+
   void Read() {
+    if (file_.empty() || key_.empty()) return;
     std::ifstream in(file_);
     std::string key;
     if (!std::getline(in, key) || key != key_) return;
-    std::vector<Ceiling> read;
-    Ceiling ceiling;
+    std::vector<Kept> read;
+    Kept kept;
     while (in >> std::ws, !in.eof()) {
-      if (!ReadLine(in, ceiling)) return;  // damaged: none of it counts
-      read.push_back(ceiling);
+      if (!ReadLine(in, kept)) return;  // damaged: none of it counts
+      read.push_back(kept);
     }
     kept_ = std::move(read);
   }
 
   // As a whole or not at all, for a worker may be killed at any time.
   void Write() const {
+    if (file_.empty() || key_.empty()) return;
     const std::string fresh = Cat(file_, ".", getpid());
     {
       std::ofstream out(fresh);
       out.precision(17);
       out << key_ << '\n';
-      for (const Ceiling& c : kept_) {
+      for (const auto& [c, again] : kept_) {
         out << static_cast<int>(c.kind) << ' ' << static_cast<int>(c.dtype) << ' ' << c.per_second
-            << '\n';
+            << ' ' << c.noise.value_or(kUnknownNoise) << ' ' << c.suspect << ' ' << again << '\n';
       }
       out.close();
       if (!out) {
@@ -87,7 +143,7 @@ class KeptCeilings final : public Ceilings {
   const std::unique_ptr<Ceilings> measured_;
   const std::string file_;
   const std::string key_;
-  std::vector<Ceiling> kept_;
+  std::vector<Kept> kept_;
 };
 
 }  // namespace
@@ -106,7 +162,7 @@ std::string CeilingsKey(const DeviceInfo& device, std::string_view version,
     const auto found = device.properties.find(name);
     return found == device.properties.end() ? std::string_view() : found->second;
   };
-  std::string key = Cat("ceilings 1|", boot_id, "|", version, "|", device.id, "|", device.model,
+  std::string key = Cat("ceilings 2|", boot_id, "|", version, "|", device.id, "|", device.model,
                         "|", device.compute_units, "|", property("driver"), "|", property("uuid"));
   std::replace(key.begin(), key.end(), '\n', ' ');
   return key;
@@ -114,7 +170,7 @@ std::string CeilingsKey(const DeviceInfo& device, std::string_view version,
 
 std::unique_ptr<Ceilings> KeepCeilings(std::unique_ptr<Ceilings> measured, std::string file,
                                        std::string key) {
-  if (measured == nullptr || file.empty() || key.empty()) return measured;
+  if (measured == nullptr) return nullptr;
   return std::make_unique<KeptCeilings>(std::move(measured), std::move(file), std::move(key));
 }
 

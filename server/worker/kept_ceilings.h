@@ -1,5 +1,9 @@
 // Measured ceilings kept in a file, so that neither a new worker nor a new daemon measures
 // again what the machine's start, the device, its driver and this version have not changed.
+//
+// A ceiling that is doubted (Ceilings::Doubt) is suspect until it is asked for the next
+// time, and is then measured once more; the faster of both counts. One that is doubted
+// again stays suspect: it is no accident of that moment. Both outlive the worker.
 #ifndef ASSAY_SERVER_WORKER_KEPT_CEILINGS_H_
 #define ASSAY_SERVER_WORKER_KEPT_CEILINGS_H_
 
@@ -22,7 +26,7 @@ std::string CeilingsKey(const DeviceInfo& device, std::string_view version,
 // `measured`, its values read from `file` where that was written under the same key, and
 // each new one written there at once. A file that cannot be read, is damaged or has
 // another key is replaced; one that cannot be written costs no more than the measuring
-// again. An empty file name or key keeps nothing.
+// again. With an empty file name or key they are kept in memory alone.
 std::unique_ptr<Ceilings> KeepCeilings(std::unique_ptr<Ceilings> measured, std::string file,
                                        std::string key);
 

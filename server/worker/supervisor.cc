@@ -21,6 +21,7 @@
 #include "server/base/compare_header.h"
 #include "server/base/log.h"
 #include "server/base/wire.h"
+#include "server/worker/doubt.h"
 #include "server/worker/output_pump.h"
 #include "server/worker/process.h"
 #include "server/worker/profile_run.h"
@@ -157,10 +158,10 @@ class Supervisor final : public CaseExecutor {
       const std::lock_guard lock(mutex_);
       // A list without the memory's is one of which some could not be measured: again.
       const auto& known = device_.ceilings();
-      if (std::any_of(known.begin(), known.end(),
-                      [](const v1::Ceiling& c) { return c.has_bytes_per_second(); })) {
-        return absl::OkStatus();
-      }
+      const bool complete = std::any_of(known.begin(), known.end(), [](const v1::Ceiling& c) {
+        return c.has_bytes_per_second();
+      });
+      if (complete && std::none_of(known.begin(), known.end(), IsDoubtful)) return absl::OkStatus();
     }
     const Busy busy(*this);
     if (absl::Status status = EnsureWorker(); !status.ok()) return status;
@@ -300,6 +301,7 @@ class Supervisor final : public CaseExecutor {
       in_a_row_ = 0;
       back_off_ = absl::ZeroDuration();
       device_.set_leased_bytes(response.leased_bytes());
+      if (status.ok()) DoubtCeilings(response.result(), device_);
       if (status.ok()) return std::move(*response.mutable_result());
       return ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR, "fault",
                               status.error_message());
@@ -351,7 +353,8 @@ class Supervisor final : public CaseExecutor {
     int restarts = 0;
     {
       const std::lock_guard lock(mutex_);
-      restarts = device_.worker_restarts() + 1;
+      // What a planted kernel does on purpose says nothing of the device.
+      restarts = device_.worker_restarts() + (death.planted ? 0 : 1);
       device_.set_worker_restarts(restarts);
       next_start_ = now + back_off_;
       back_off_ = std::clamp(back_off_ * 2, absl::Seconds(1), options_.longest_back_off);

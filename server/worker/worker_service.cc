@@ -162,6 +162,7 @@ void MeasureCeilings(Device& device, Ceilings& ceilings,
   const bool held = device.arena().leased_bytes() > 0;
   const DeviceInfo& info = device.info();
   const DataSheet* const sheet = FindDataSheet(info.model, info.compute_units);
+  ceilings.MeasureDoubtful();
   for (const Ceiling& measured : ceilings.All()) {
     v1::Ceiling* out = response->add_ceilings();
     out->set_kind(static_cast<v1::CeilingKind>(measured.kind));
@@ -171,6 +172,8 @@ void MeasureCeilings(Device& device, Ceilings& ceilings,
       out->set_dtype(static_cast<v1::DType>(measured.dtype));
       out->set_flops_per_second(measured.per_second);
     }
+    if (measured.noise) out->set_noise(*measured.noise);
+    out->set_suspect(measured.suspect);
     if (sheet == nullptr) continue;
     if (const auto peak = sheet->PerSecond(measured.kind, measured.dtype)) {
       out->set_data_sheet_per_second(*peak);

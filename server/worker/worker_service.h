@@ -30,8 +30,8 @@ v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Regis
                            Ceilings* ceilings, PhasePage* page, MemoryLimit* limit,
                            ConditionsProbe* conditions = nullptr, PhaseObserver* watcher = nullptr);
 
-// The device's ceilings, measured where they are not known, with what a data sheet says
-// beside them. Gives the arena back where it was not held before.
+// The device's ceilings, measured where they are not known, are suspect or noisy, with what a
+// data sheet says beside them. Gives the arena back where it was not held before.
 void MeasureCeilings(Device& device, Ceilings& ceilings,
                      worker::v1::MeasureCeilingsResponse* response);
 

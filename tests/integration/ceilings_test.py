@@ -1,11 +1,17 @@
 """Ceilings are measured once for as long as the machine runs: not again by a new worker, nor
-by a new daemon; and what they do is what they did."""
+by a new daemon; and what they do is what they did. What is noisy is measured again when it is
+asked for."""
 
 import os
 import tempfile
 import unittest
 
 import harness
+
+
+def quiet(measured):
+    """Those that are not measured again because their runs deviated."""
+    return [c for c in measured if c["noise"] <= 0.1]
 
 
 def ceilings(daemon):
@@ -29,7 +35,9 @@ class Ceilings(unittest.TestCase):
                 self.assertEqual([c["kind"] for c in fp32], ["fma"])
                 self.assertEqual(device["leased_bytes"], 0)
                 table = daemon.run("devices", "--ceilings").out
-                self.assertRegex(table, r"cpu:0 +copy +– +[0-9.]+ [MGT]B/s +– +–")
+                self.assertRegex(table, r"cpu:0 +copy +– +[0-9.]+ [MGT]B/s +[0-9.]+ % +– +–")
+                first = ceilings(daemon)["ceilings"]
+                fp32 = [c for c in first if c.get("dtype") == "fp32"]
                 # A new worker: a kernel that crashes ends the one that measured.
                 crash = daemon.run("run", "gemm", "--m", "16", "--n", "16", "--k", "16",
                                    "--dtype", "fp32", "--provider", "planted/crash")
@@ -41,7 +49,9 @@ class Ceilings(unittest.TestCase):
                 self.assertEqual(timed["ceiling_bytes_per_second"],
                                  first[0]["bytes_per_second"])
             with harness.Daemon(state=state) as daemon:
-                self.assertEqual(ceilings(daemon)["ceilings"], first)
+                again = ceilings(daemon)["ceilings"]
+                for ceiling in quiet(first):
+                    self.assertIn(ceiling, again)
             # Of another start of the machine they say nothing.
             path = os.path.join(state, "ceilings-cpu:0")
             with open(path, encoding="utf-8") as file:

@@ -7,9 +7,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/bench/ceilings.h"
+#include "kernels/bench/fastest_run.h"
 #include "kernels/bench/roofline.h"
 #include "kernels/bench/sampler.h"
 #include "kernels/bench/streams_cpu.h"
@@ -23,11 +25,15 @@ class FixedCeilings : public Ceilings {
  public:
   FixedCeilings(std::optional<double> flops, std::optional<double> bytes)
       : flops_(flops), bytes_(bytes) {}
-  std::optional<double> PerSecond(CeilingKind kind, DType) override {
-    if (kind == CeilingKind::kFma) return flops_;
-    if (kind == CeilingKind::kCopy) return bytes_;
+  std::optional<Ceiling> Find(CeilingKind kind, DType dtype) override {
+    if (kind == CeilingKind::kFma && flops_) return Ceiling{kind, dtype, *flops_, noise};
+    if (kind == CeilingKind::kCopy && bytes_) return Ceiling{kind, dtype, *bytes_, noise};
     return std::nullopt;
   }
+  void Doubt(CeilingKind kind, DType dtype) override { doubted.emplace_back(kind, dtype); }
+
+  std::optional<double> noise;
+  std::vector<std::pair<CeilingKind, DType>> doubted;
 
  private:
   std::optional<double> flops_;
@@ -209,6 +215,58 @@ TEST(Roofline, DataThatFitTheCacheHaveNoMemoryRoof) {
   EXPECT_DOUBLE_EQ(*computes.efficiency, 2.0);
 }
 
+// A ceiling that a kernel is beyond by more than the noise was measured too low.
+TEST(Roofline, ACeilingThatIsExceededIsDoubted) {
+  Plan plan;
+  plan.flops = 1e9;
+  plan.bytes = 1;
+  const auto doubted = [&](double seconds, std::optional<double> noise, bool from_memory) {
+    FixedCeilings ceilings(100e9, 50e9);  // 10 ms of arithmetic
+    ceilings.noise = noise;
+    LaunchTimes times{{seconds}};
+    times.from_memory = from_memory;
+    MakeBenchStats(plan, DType::kF32, times, &ceilings);
+    return ceilings.doubted;
+  };
+  using Doubted = std::vector<std::pair<CeilingKind, DType>>;
+  EXPECT_EQ(doubted(0.0099, std::nullopt, false), Doubted{}) << "101 %";
+  EXPECT_EQ(doubted(0.0097, std::nullopt, false), (Doubted{{CeilingKind::kFma, DType::kF32}}));
+  EXPECT_EQ(doubted(0.0097, 0.05, false), Doubted{}) << "within the noise";
+  EXPECT_EQ(doubted(0.0090, 0.05, false), (Doubted{{CeilingKind::kFma, DType::kF32}}));
+  plan.flops = 1;
+  plan.bytes = 5e8;  // 10 ms of memory
+  EXPECT_EQ(doubted(0.0090, 0, true), (Doubted{{CeilingKind::kCopy, DType::kUnspecified}}));
+  EXPECT_EQ(doubted(0.0090, 0, false), Doubted{}) << "a cache may have held some of it";
+}
+
+TEST(FastestRun, IsTheFastestAndSaysHowFarTheOthersWere) {
+  int runs = 0;
+  const auto steady = [&]() -> std::optional<double> { return ++runs, 2.0; };
+  const std::optional<FastestRun> same = FindFastestRun({}, steady);
+  ASSERT_TRUE(same);
+  EXPECT_EQ(same->seconds, 2);
+  EXPECT_EQ(same->noise, 0);
+  EXPECT_EQ(runs, 5) << "the least";
+  // Where others take the device's time, it goes on until two agree, but not for ever.
+  runs = 0;
+  const auto disturbed = [&]() -> std::optional<double> { return ++runs < 8 ? 10 - runs : 1.99; };
+  EXPECT_EQ(FindFastestRun({}, disturbed)->seconds, 1.99);
+  EXPECT_EQ(runs, 9);
+  runs = 0;
+  const auto falling = [&]() -> std::optional<double> { return 100 - 5 * ++runs; };
+  const std::optional<FastestRun> noisy = FindFastestRun({}, falling);
+  EXPECT_EQ(runs, 15);
+  EXPECT_EQ(noisy->seconds, 25);
+  EXPECT_NEAR(*noisy->noise, 28.0 / 60, 1e-9);
+  // A clock that stands still is no run, a launch that fails is the end.
+  EXPECT_FALSE(FindFastestRun({}, []() -> std::optional<double> { return 0.0; }));
+  runs = 0;
+  EXPECT_FALSE(FindFastestRun({}, [&]() -> std::optional<double> {
+    if (++runs == 3) return std::nullopt;
+    return 1.0;
+  }));
+}
+
 TEST(Roofline, WithoutACeilingThereIsNoEfficiency) {
   Plan plan;
   plan.flops = 2e9;
@@ -243,9 +301,9 @@ TEST(Streams, MoveEveryByte) {
 TEST(Ceilings, TheFasterWayOfAFormatIsItsCeiling) {
   class Both : public Ceilings {
    public:
-    std::optional<double> PerSecond(CeilingKind kind, DType dtype) override {
-      if (dtype == DType::kF16) return kind == CeilingKind::kMatrix ? 8 : 1;
-      if (dtype == DType::kF32 && kind == CeilingKind::kFma) return 2;
+    std::optional<Ceiling> Find(CeilingKind kind, DType dtype) override {
+      if (dtype == DType::kF16) return Ceiling{kind, dtype, kind == CeilingKind::kMatrix ? 8.0 : 1};
+      if (dtype == DType::kF32 && kind == CeilingKind::kFma) return Ceiling{kind, dtype, 2};
       return std::nullopt;
     }
   } both;
@@ -271,10 +329,14 @@ TEST(Ceilings, AreMeasuredOnceAndArePlausible) {
   EXPECT_LT(*bytes, 1e13);
   const std::vector<Ceiling> all = ceilings->All();
   ASSERT_GE(all.size(), 5u);
-  EXPECT_EQ(all[0], (Ceiling{CeilingKind::kCopy, DType::kUnspecified, *bytes}));
+  EXPECT_EQ(all[0].kind, CeilingKind::kCopy);
+  EXPECT_EQ(all[0].dtype, DType::kUnspecified);
+  EXPECT_EQ(all[0].per_second, *bytes);
   EXPECT_EQ(all[1].kind, CeilingKind::kTriad);
   EXPECT_EQ(all[2].kind, CeilingKind::kRead);
   for (const Ceiling& c : all) {
+    EXPECT_TRUE(c.noise.has_value());
+    EXPECT_FALSE(c.suspect);
     if (IsMemory(c.kind)) {
       EXPECT_GT(c.per_second, *bytes / 4) << "the same memory";
       EXPECT_LT(c.per_second, *bytes * 4);
@@ -291,6 +353,9 @@ TEST(Ceilings, AreMeasuredOnceAndArePlausible) {
     EXPECT_FALSE(ceilings->FlopsPerSecond(t).has_value()) << Name(t);
   }
   EXPECT_EQ(ceilings->FlopsPerSecond(DType::kF64), f64) << "kept";
+  const std::optional<Ceiling> before = ceilings->Find(CeilingKind::kFma, DType::kF64);
+  ceilings->Forget(CeilingKind::kFma, DType::kF64);
+  EXPECT_NE(ceilings->Find(CeilingKind::kFma, DType::kF64), before) << "measured anew";
   EXPECT_EQ(ceilings->BytesPerSecond(), bytes);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
   RecordProperty("seconds", std::to_string(spent.count()));

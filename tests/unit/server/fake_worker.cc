@@ -3,6 +3,7 @@
 //
 //   answer   noisy   crash   exit   abort   hang   allocate   last-words   close   lease
 //   fork (answers with the process id of a child that stays)
+//   beyond-memory, beyond-compute (103 % of that ceiling)
 //
 // FAKE_WORKER in its environment: die-at-start ends before it answers, slow-start
 // takes half a second to begin, hang-ceilings never has them measured.
@@ -67,6 +68,14 @@ class FakeService final : public worker::v1::WorkerService::Service {
       while (child == 0) pause();
       response->mutable_result()->set_implementation(std::to_string(child));
     }
+    if (mode.starts_with("beyond")) {
+      v1::BenchStats* bench = response->mutable_result()->mutable_bench();
+      bench->set_efficiency(1.03);
+      bench->set_roof(mode.substr(std::strlen("beyond-")));
+      bench->set_ceiling_bytes_per_second(1e9);
+      bench->set_ceiling_flops_per_second(2e9);
+      response->mutable_result()->mutable_spec()->set_dtype(v1::DTYPE_FP32);
+    }
     response->set_leased_bytes(mode == "lease" ? 4096 : 0);
     return grpc::Status::OK;
   }
@@ -102,7 +111,14 @@ class FakeService final : public worker::v1::WorkerService::Service {
   grpc::Status MeasureCeilings(grpc::ServerContext*, const worker::v1::MeasureCeilingsRequest*,
                                worker::v1::MeasureCeilingsResponse* response) override {
     if (Wish() == "hang-ceilings") pause();
-    response->add_ceilings()->set_bytes_per_second(1e9);
+    v1::Ceiling* copy = response->add_ceilings();
+    copy->set_kind(v1::CEILING_KIND_COPY);
+    copy->set_bytes_per_second(1e9);
+    v1::Ceiling* fma = response->add_ceilings();
+    fma->set_kind(v1::CEILING_KIND_FMA);
+    fma->set_dtype(v1::DTYPE_FP32);
+    fma->set_flops_per_second(2e9);
+    fma->set_noise(0.05);
     return grpc::Status::OK;
   }
 

@@ -265,6 +265,7 @@ TEST_F(SupervisorTest, PlantedKernelsNeverQuarantine) {
   }
   EXPECT_EQ(Run("answer").verdict(), v1::VERDICT_PASSED);
   EXPECT_THAT(restarts(), ElementsAre()) << "counted only as self-test";
+  EXPECT_EQ(executor_->Describe().worker_restarts(), 0) << "and no device is told to flap";
 }
 
 TEST_F(SupervisorTest, ADeathBetweenCasesIsReplacedAndCounted) {
@@ -300,7 +301,26 @@ TEST_F(SupervisorTest, ABusyDeviceRefusesReleaseAndCeilings) {
   runner.join();
   EXPECT_TRUE(executor_->Release().ok());
   EXPECT_TRUE(executor_->MeasureCeilings().ok());
-  EXPECT_EQ(executor_->Describe().ceilings_size(), 1);
+  EXPECT_EQ(executor_->Describe().ceilings_size(), 2);
+}
+
+TEST_F(SupervisorTest, ACeilingThatACaseIsBeyondIsSuspectUntilItIsMeasuredAgain) {
+  Make();
+  const auto suspect = [this] {
+    std::vector<bool> all;
+    const v1::Device device = executor_->Describe();
+    for (const v1::Ceiling& c : device.ceilings()) all.push_back(c.suspect());
+    return all;
+  };
+  Run("beyond-memory");
+  EXPECT_THAT(suspect(), ElementsAre()) << "none was listed";
+  ASSERT_TRUE(executor_->MeasureCeilings().ok());
+  Run("beyond-compute");
+  EXPECT_THAT(suspect(), ElementsAre(false, false)) << "3 % is within that one's noise";
+  Run("beyond-memory");
+  EXPECT_THAT(suspect(), ElementsAre(true, false));
+  ASSERT_TRUE(executor_->MeasureCeilings().ok());
+  EXPECT_THAT(suspect(), ElementsAre(false, false)) << "the worker was asked again";
 }
 
 TEST_F(SupervisorTest, ARefusalOfTheWorkerIsAFaultAndKeepsIt) {
