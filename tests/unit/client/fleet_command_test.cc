@@ -21,6 +21,7 @@ namespace assay::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -121,6 +122,27 @@ TEST_F(FleetCommandTest, ANodeThatDiesHalfWayIsReportedWithWhatItHad) {
   EXPECT_EQ(json["missing"][0]["target"], nodes_[2].target());
   EXPECT_EQ(json["missing"][0]["results"], 1);
   EXPECT_EQ(json["results"], 9);
+}
+
+// These daemons live in 2023: their results count as any, and each clock is named.
+TEST_F(FleetCommandTest, ClocksThatAreOffAreNamedAndAccuseNobody) {
+  const Output output = Fleet({"--format", "json"});
+  EXPECT_EQ(output.code, 0);
+  const auto json = nlohmann::json::parse(output.out);
+  EXPECT_EQ(json["accused"].size(), 0u);
+  const std::vector<std::string> lines = json["differences"];
+  for (const FakeService& node : nodes_) {
+    EXPECT_THAT(lines, Contains(AllOf(HasSubstr("clock: that of " + node.target()),
+                                      HasSubstr("behind this machine's"))));
+  }
+}
+
+TEST_F(FleetCommandTest, ATargetWithoutAnAddressIsListed) {
+  const Output output = Fleet({"no-such-host.invalid:7575"});
+  EXPECT_EQ(output.code, 4);
+  EXPECT_THAT(output.out, AllOf(HasSubstr("MISSING  no-such-host.invalid:7575"),
+                                HasSubstr("the host name is unknown"),
+                                HasSubstr("0 devices accused, 5 not, 1 target missing")));
 }
 
 TEST_F(FleetCommandTest, ANodeThatRefusesIsListed) {

@@ -324,6 +324,21 @@ TEST(Reports, OfTheSameJobCountOnce) {
   EXPECT_EQ(fleet.results, 2);
 }
 
+TEST(Reports, OfDifferentSuitesAreComparedInTheCasesThatTheyShare) {
+  auto reports = Votes({{"a1", 'a', {}}, {"a2", 'a', {}}, {"a3", 'b', {}}, {"a4", 'c', {}}});
+  reports[2].suite = "smoke";
+  reports[3].suite = "quick";
+  reports[3].tests = {MakeTest(7)};
+  reports[3].tests[0].probes.push_back({"exact-sparse", MakeDigest('c'), {}});
+  Fleet fleet;
+  const Judgement judgement = JudgeReports(reports, &fleet);
+  EXPECT_THAT(Names(fleet, judgement), ElementsAre("SUSPECT a3 cuda:0"));
+  EXPECT_THAT(
+      judgement.differences,
+      Contains(AllOf(HasSubstr("suite: nightly 2 on a1 cuda:0, a2 cuda:0"),
+                     HasSubstr("smoke 2 on a3 cuda:0"), HasSubstr("quick 2 on a4 cuda:0"))));
+}
+
 TEST(Reports, ClocksHoursApartAreNamed) {
   auto reports = Timed({1, 1, 1});
   reports[1].generated_at = Evening() - absl::Hours(7);
