@@ -66,18 +66,19 @@ v1::CaseSpec BackgroundProbe::SpecOf(const Subject& subject) const {
   return spec;
 }
 
-bool BackgroundProbe::Run() {
+bool BackgroundProbe::Run(const CancelToken& cancel) {
   if (subjects_.empty()) FindSubjects();
   if (options_.in_use && options_.in_use(device_.device_id())) return false;
   if (device_.Describe().state() == v1::DEVICE_STATE_QUARANTINED) return false;
-  for (std::size_t tried = 0; tried < subjects_.size(); ++tried) {
+  for (std::size_t tried = 0; tried < subjects_.size() && !cancel.cancelled(); ++tried) {
     Subject& subject = subjects_[next_];
     next_ = (next_ + 1) % subjects_.size();
     if (subject.too_slow) continue;
     const bool held = device_.Describe().leased_bytes() > 0;
     const absl::Time start = absl::Now();
-    v1::CaseResult result = device_.Execute(SpecOf(subject), 0, kLimit, CancelToken());
+    v1::CaseResult result = device_.Execute(SpecOf(subject), 0, kLimit, cancel);
     const absl::Duration took = absl::Now() - start;
+    if (cancel.cancelled() && result.verdict() == v1::VERDICT_SKIPPED) return false;
     if (!held) (void)device_.GiveBack();  // a job that came meanwhile holds it, and may
     if (result.verdict() == v1::VERDICT_UNSUPPORTED) {
       subject.too_slow = true;

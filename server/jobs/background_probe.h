@@ -4,7 +4,8 @@
 // result to the last bit, on every kernel and every day; its digest is held against the one
 // this device gave before, and against the reference. A probe runs while nothing waits, no
 // longer than its share, and not while another process holds memory of the device; what it
-// took of the device's memory is given back where nothing was held before.
+// took of the device's memory is given back where nothing was held before. One that a job
+// finds running is ended, and was none.
 #ifndef ASSAY_SERVER_JOBS_BACKGROUND_PROBE_H_
 #define ASSAY_SERVER_JOBS_BACKGROUND_PROBE_H_
 
@@ -36,8 +37,8 @@ class BackgroundProbe {
   BackgroundProbe(CaseExecutor& device, Metrics* metrics, const ProbeOptions& options)
       : device_(device), metrics_(metrics), options_(options) {}
 
-  // The next kernel's probe; returns whether one was run.
-  bool Run();
+  // The next kernel's probe; returns whether one was run. Ends early once `cancel` is set.
+  bool Run(const CancelToken& cancel);
 
  private:
   struct Subject {

@@ -29,6 +29,7 @@ void DeviceRunner::Push(JobPart part) {
   {
     const std::lock_guard guard(mutex_);
     queue_.insert(std::move(part));
+    if (probing_ != nullptr) probing_->Cancel();
   }
   changed_.notify_all();
 }
@@ -47,6 +48,7 @@ void DeviceRunner::Close() {
   {
     const std::lock_guard guard(mutex_);
     closed_ = true;
+    if (probing_ != nullptr) probing_->Cancel();
   }
   changed_.notify_all();
 }
@@ -83,7 +85,10 @@ void DeviceRunner::Loop() {
     }
     if (closed_) return;
     std::optional<JobPart> part;
-    if (!idle) {
+    CancelToken job_came;
+    if (idle) {
+      probing_ = &job_came;
+    } else {
       part = *queue_.begin();
       queue_.erase(queue_.begin());
     }
@@ -93,9 +98,10 @@ void DeviceRunner::Loop() {
       run_(*std::move(part));
       part.reset();
     } else {
-      probe_.Run();
+      probe_.Run(job_came);
     }
     guard.lock();
+    probing_ = nullptr;
     busy_ = false;
     guard.unlock();
     changed_.notify_all();

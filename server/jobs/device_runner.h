@@ -21,7 +21,8 @@ namespace assay {
 class DeviceRunner {
  public:
   // `run` works a part off; called on the runner's thread. `metrics` may be null. With
-  // `probes` a background probe is run wherever nothing has waited for its interval.
+  // `probes` a background probe is run wherever nothing has waited for its interval, until
+  // something does.
   DeviceRunner(CaseExecutor& device, Metrics* metrics, std::function<void(JobPart)> run,
                const ProbeOptions& probes = {});
   ~DeviceRunner();  // Stop()
@@ -61,9 +62,10 @@ class DeviceRunner {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::set<JobPart> queue_;  // mutex_
-  bool busy_ = false;        // mutex_
-  bool closed_ = false;      // mutex_
+  std::set<JobPart> queue_;         // mutex_
+  bool busy_ = false;               // mutex_
+  bool closed_ = false;             // mutex_
+  CancelToken* probing_ = nullptr;  // mutex_; of the probe that runs
   std::thread thread_;
 };
 

@@ -167,7 +167,8 @@ std::vector<Qualification> Manager::Qualify(const ActiveJob& job, const v1::Job&
 }
 
 // The last update of a job, once the store has answered all others: the counts in
-// memory are those of the store, except where that refused some.
+// memory are those of the store, except where that refused some. Nothing else changes the
+// job's status any more, so that its results are read without holding up who asks for it.
 void Manager::WriteEnd(const std::shared_ptr<ActiveJob>& job) {
   const std::lock_guard order(job->submit_mutex);
   JobUpdate update{.name = job->name};
@@ -177,49 +178,53 @@ void Manager::WriteEnd(const std::shared_ptr<ActiveJob>& job) {
   std::string suite;
   double end = 0, took = 0;
   bool large = false;
+  const auto [early, held] = [&] {
+    const std::lock_guard guard(job->mutex);
+    return std::pair(job->early, job->status);
+  }();
+  v1::Job ended = held;
+  if (early == EarlyEnd::kUnwritable) {
+    const absl::StatusOr<v1::Job> stored = store_.GetJob(job->name);
+    if (stored.ok()) *ended.mutable_counts() = stored->counts();
+  }
+  if (job->has_baseline && early == EarlyEnd::kNone && ended.findings().empty() &&
+      !AnyHeld(job->name)) {
+    AddFinding(ended, "baseline", "no timed case of this job is in its baseline");
+  }
   {
     const std::lock_guard guard(job->mutex);
-    if (job->early == EarlyEnd::kUnwritable) {
-      const absl::StatusOr<v1::Job> stored = store_.GetJob(job->name);
-      if (stored.ok()) *job->status.mutable_counts() = stored->counts();
-    }
-    if (job->has_baseline && job->early == EarlyEnd::kNone && job->status.findings().empty() &&
-        !AnyHeld(job->name)) {
-      AddFinding(job->status, "baseline", "no timed case of this job is in its baseline");
-    }
-    const v1::JobState was = job->status.state();
-    v1::Job ended = job->status;
-    ended.set_state(EndState(job->early));
-    if (IsSelftest(ended.suite())) {
-      absl::StatusOr<v1::SelftestReport> score = Score(job->name);
-      if (score.ok()) {
-        *ended.mutable_selftest() = *std::move(score);
-      } else {
-        v1::Finding* finding = ended.add_findings();
-        finding->set_reason("fault");
-        finding->set_message(Cat("the results cannot be read: ", score.status().message()));
-      }
-    }
-    ended.set_verdict(JobVerdict(ended, ended.state()));
-    large = ended.counts().total() >= kLargeJob;
-    *ended.mutable_end_time() = TimestampNow();
-    verdict = ended.verdict();
-    selftest = ended.selftest();
-    // A share of some rows says nothing of the device; what was called wrong still counts.
-    const bool whole =
-        ended.state() == v1::JOB_STATE_FINISHED && ended.findings().empty() && !job->filtered;
-    if (!whole) selftest.clear_rows();
-    qualified = Qualify(*job, ended);
-    suite = ended.suite();
-    end = Seconds(ended.end_time());
-    took = end - Seconds(ended.start_time());
-    update.events.push_back(StateChange(
-        was, ended.state(),
-        job->early == EarlyEnd::kNone ? "" : ended.findings(ended.findings_size() - 1).message()));
-    update.events.emplace_back().mutable_finished();
-    *update.events.back().mutable_create_time() = ended.end_time();
-    update.job = std::move(ended);
+    job->status = ended;  // should it have to be written again
   }
+  ended.set_state(EndState(early));
+  if (IsSelftest(ended.suite())) {
+    absl::StatusOr<v1::SelftestReport> score = Score(job->name);
+    if (score.ok()) {
+      *ended.mutable_selftest() = *std::move(score);
+    } else {
+      v1::Finding* finding = ended.add_findings();
+      finding->set_reason("fault");
+      finding->set_message(Cat("the results cannot be read: ", score.status().message()));
+    }
+  }
+  ended.set_verdict(JobVerdict(ended, ended.state()));
+  large = ended.counts().total() >= kLargeJob;
+  *ended.mutable_end_time() = TimestampNow();
+  verdict = ended.verdict();
+  selftest = ended.selftest();
+  // A share of some rows says nothing of the device; what was called wrong still counts.
+  const bool whole =
+      ended.state() == v1::JOB_STATE_FINISHED && ended.findings().empty() && !job->filtered;
+  if (!whole) selftest.clear_rows();
+  qualified = Qualify(*job, ended);
+  suite = ended.suite();
+  end = Seconds(ended.end_time());
+  took = end - Seconds(ended.start_time());
+  update.events.push_back(StateChange(
+      held.state(), ended.state(),
+      early == EarlyEnd::kNone ? "" : ended.findings(ended.findings_size() - 1).message()));
+  update.events.emplace_back().mutable_finished();
+  *update.events.back().mutable_create_time() = ended.end_time();
+  update.job = std::move(ended);
   Submit(std::move(update), [this, job, verdict, large, selftest = std::move(selftest),
                              qualified = std::move(qualified), suite = std::move(suite), end,
                              took](const absl::Status& status, std::int64_t sequence) {

@@ -86,11 +86,12 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
   const std::shared_ptr<ActiveJob>& job = part.job;
   DeviceRunner& runner = *RunnerOf(plan.device);
   Budget budget(job->budget ? std::optional(absl::ToDoubleSeconds(*job->budget)) : std::nullopt);
-  const auto began = std::chrono::steady_clock::now();
-  const auto elapsed = [began] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  };
   std::set<std::string> ran;  // required kernels
+  const double spent = job->budget && !done.empty() ? TakeUpBudget(job, plan, budget, ran) : 0;
+  const auto began = std::chrono::steady_clock::now();
+  const auto elapsed = [began, spent] {
+    return spent + std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  };
   for (std::size_t n = 0; n < plan.cases.size(); ++n) {
     const std::int32_t index = plan.first_index + static_cast<std::int32_t>(n);
     if (job->cancel.cancelled()) return n;
@@ -144,8 +145,31 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
     }
     if (!spec.fill()) runner.AddDepth(-1);
   }
-  if (job->budget && done.empty()) NameUnreached(job, plan, ran);
+  if (job->budget) NameUnreached(job, plan, ran);
   return plan.cases.size();
+}
+
+double Manager::TakeUpBudget(const std::shared_ptr<ActiveJob>& job, const DevicePlan& plan,
+                             Budget& budget, std::set<std::string>& ran) {
+  constexpr int kPage = 200;
+  double spent = 0;
+  for (std::int32_t from = 0;;) {
+    const absl::StatusOr<std::vector<v1::CaseResult>> page = store_.Results(job->name, from, kPage);
+    if (!page.ok()) {
+      Log(LogLevel::kWarn, "job.budget_unknown",
+          {{"job", job->name}, {"reason", std::string(page.status().message())}});
+      return spent;
+    }
+    if (page->empty()) return spent;
+    for (const v1::CaseResult& result : *page) {
+      if (result.device() != plan.device || result.verdict() == v1::VERDICT_SKIPPED) continue;
+      const double took = absl::ToDoubleSeconds(ToDuration(result.duration()));
+      spent += took;
+      budget.Took(result.spec(), took);
+      ran.insert(RequirementKey(result.spec()));
+    }
+    from = page->back().index() + 1;
+  }
 }
 
 // A required kernel all of whose cases the budget left out is not proven.

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "server/jobs/active_job.h"
+#include "server/jobs/budget.h"
 #include "server/jobs/device_runner.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/nonfinite_log.h"
@@ -76,6 +77,10 @@ class Manager final : public JobManager {
   // Whether any result of the job was held against its baseline; true where that cannot
   // be read.
   bool AnyHeld(const std::string& name);
+  // What a device's part has spent of its budget before a new daemon took it up, [s]: the
+  // time of its results, from which the budget learns as it did then, and the kernels that ran.
+  double TakeUpBudget(const std::shared_ptr<ActiveJob>& job, const DevicePlan& plan, Budget& budget,
+                      std::set<std::string>& ran);
   void NameUnreached(const std::shared_ptr<ActiveJob>& job, const DevicePlan& plan,
                      const std::set<std::string>& ran);
   void SkipRest(const JobPart& part, const DevicePlan& plan, const std::set<std::int32_t>& done,

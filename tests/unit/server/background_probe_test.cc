@@ -35,6 +35,7 @@ class BackgroundProbeTest : public testing::Test {
         {absl::Milliseconds(5), absl::Seconds(10), [in_use](std::string_view) { return in_use; }});
   }
 
+  const CancelToken never_;
   FakeExecutor device_{"cpu:0"};
   CountingMetrics metrics_;
   std::string digest_ = "d";
@@ -44,14 +45,14 @@ class BackgroundProbeTest : public testing::Test {
 
 TEST_F(BackgroundProbeTest, GrowsUntilItFillsItsShare) {
   BackgroundProbe probe = Probe();
-  EXPECT_TRUE(probe.Run());
-  EXPECT_TRUE(probe.Run());
+  EXPECT_TRUE(probe.Run(never_));
+  EXPECT_TRUE(probe.Run(never_));
   nanos_ = 600'000;
-  EXPECT_TRUE(probe.Run());
-  EXPECT_TRUE(probe.Run());
+  EXPECT_TRUE(probe.Run(never_));
+  EXPECT_TRUE(probe.Run(never_));
   nanos_ = 6'000'000;
-  EXPECT_TRUE(probe.Run());
-  EXPECT_TRUE(probe.Run());
+  EXPECT_TRUE(probe.Run(never_));
+  EXPECT_TRUE(probe.Run(never_));
   std::vector<std::int64_t> sizes;
   for (const v1::CaseResult& r : results_) {
     sizes.push_back(r.spec().gemm().m());
@@ -64,12 +65,12 @@ TEST_F(BackgroundProbeTest, GrowsUntilItFillsItsShare) {
 TEST_F(BackgroundProbeTest, AKernelThatIsTooSlowIsLeftOut) {
   nanos_ = 50'000'000;
   BackgroundProbe probe = Probe();
-  for (int n = 0; n < 3; ++n) EXPECT_TRUE(probe.Run());
-  EXPECT_FALSE(probe.Run());
+  for (int n = 0; n < 3; ++n) EXPECT_TRUE(probe.Run(never_));
+  EXPECT_FALSE(probe.Run(never_));
 }
 
 TEST_F(BackgroundProbeTest, YieldsToOtherProcesses) {
-  EXPECT_FALSE(Probe(/*in_use=*/true).Run());
+  EXPECT_FALSE(Probe(/*in_use=*/true).Run(never_));
   EXPECT_TRUE(results_.empty());
 }
 
@@ -80,30 +81,50 @@ TEST_F(BackgroundProbeTest, WhatFailedIsNoMeasure) {
   device_.run = [this](const v1::CaseSpec& spec, const CancelToken&) {
     return device_.Without(spec, v1::VERDICT_ERROR, "timeout");
   };
-  EXPECT_TRUE(probe.Run());
+  EXPECT_TRUE(probe.Run(never_));
   device_.run = right;
-  EXPECT_TRUE(probe.Run());
-  EXPECT_TRUE(probe.Run());
+  EXPECT_TRUE(probe.Run(never_));
+  EXPECT_TRUE(probe.Run(never_));
   EXPECT_EQ(metrics_.failed, 0);
 }
 
 TEST_F(BackgroundProbeTest, LeavesAQuarantineAlone) {
   device_.state = v1::DEVICE_STATE_QUARANTINED;
-  EXPECT_FALSE(Probe().Run());
+  EXPECT_FALSE(Probe().Run(never_));
   device_.state = v1::DEVICE_STATE_READY;
-  EXPECT_TRUE(Probe().Run());
+  EXPECT_TRUE(Probe().Run(never_));
   EXPECT_EQ(device_.released, 0) << "that is the operator's, and lifts a quarantine";
   EXPECT_EQ(device_.given_back, 1);
+}
+
+TEST_F(BackgroundProbeTest, OneThatAJobEndsWasNone) {
+  nanos_ = 2'000'000;
+  BackgroundProbe probe = Probe();
+  const auto right = device_.run;
+  CancelToken job_came;
+  device_.run = [&](const v1::CaseSpec& spec, const CancelToken& cancel) {
+    EXPECT_FALSE(cancel.cancelled());
+    job_came.Cancel();
+    EXPECT_TRUE(cancel.cancelled());
+    return device_.Without(spec, v1::VERDICT_SKIPPED, "cancelled");
+  };
+  EXPECT_FALSE(probe.Run(job_came));
+  EXPECT_FALSE(probe.Run(job_came)) << "the job is there";
+  EXPECT_EQ(metrics_.cases, 0);
+  EXPECT_EQ(device_.given_back, 0) << "what is held is the job's";
+  device_.run = right;
+  EXPECT_TRUE(probe.Run(never_));
+  EXPECT_EQ(metrics_.failed, 0);
 }
 
 TEST_F(BackgroundProbeTest, AnotherDigestThanBeforeIsAFailure) {
   nanos_ = 2'000'000;
   BackgroundProbe probe = Probe();
-  EXPECT_TRUE(probe.Run());
-  EXPECT_TRUE(probe.Run());
+  EXPECT_TRUE(probe.Run(never_));
+  EXPECT_TRUE(probe.Run(never_));
   EXPECT_EQ(metrics_.failed, 0);
   digest_ = "e";
-  EXPECT_TRUE(probe.Run());
+  EXPECT_TRUE(probe.Run(never_));
   EXPECT_EQ(metrics_.failed, 1);
 }
 

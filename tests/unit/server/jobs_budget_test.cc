@@ -83,6 +83,47 @@ TEST_F(BudgetedJobs, TheJobsOwnBudgetCounts) {
   EXPECT_EQ(Violations(manager_->Create(spec, "").status()).count("spec.budget"), 1u);
 }
 
+// Ever smaller ones.
+std::string Counts(int from, int to) {
+  std::string counts;
+  for (int count = from; count >= to; --count) counts += Cat("{ count = ", count, " },");
+  return counts;
+}
+
+// Time is of the results, so that nobody has to wait for it.
+TEST_F(BudgetedJobs, WhatANewDaemonTakesUpHasSpentWhatTheOldOneDid) {
+  CaseGate gate;
+  cpu_->run = [&](const v1::CaseSpec& spec, const CancelToken& cancel) {
+    if (!gate.Wait(cancel)) return cpu_->Without(spec, v1::VERDICT_SKIPPED, "cancelled");
+    v1::CaseResult result = cpu_->Passed(spec);
+    result.mutable_duration()->set_seconds(3);
+    return result;
+  };
+  Start();
+  v1::JobSpec spec;
+  spec.set_suite_text(
+      "name = \"row\"\ntitle = \"A row\"\nversion = \"1\"\nbudget = 40\n"
+      "[[require]]\nop = \"copy\"\nprovider = \"builtin\"\ndtype = \"fp32\"\n"
+      "[[case]]\nop = \"copy\"\ndtype = \"fp32\"\nprovider = \"builtin\"\n"
+      "shape = [" +
+      Counts(27, 12) + "]\n");
+  spec.set_resume(true);
+  const std::string name = Create(spec);
+  gate.Let(13);
+  ASSERT_TRUE(gate.AwaitArrival());
+  manager_->Drain(absl::ZeroDuration());
+  gate.Let(100);
+  Restart();
+  const v1::Job job = Finish(name);
+  EXPECT_EQ(job.counts().passed(), 13);
+  EXPECT_EQ(job.counts().skipped(), 3);
+  EXPECT_EQ(job.findings_size(), 0) << "the required kernel has run";
+  const auto results = manager_->Results(name, 0, 100);
+  ASSERT_EQ(results->size(), 16u);
+  EXPECT_THAT(results->at(15).findings(0).message(),
+              testing::HasSubstr("s of the budget of 40 s are left"));
+}
+
 TEST_F(BudgetedJobs, ARequiredKernelThatTheBudgetLeavesOutIsNotProven) {
   Start();
   v1::JobSpec spec;

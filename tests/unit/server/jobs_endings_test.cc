@@ -5,7 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <csignal>
+#include <future>
 #include <thread>
 
 #include "tests/unit/server/counting_metrics.h"
@@ -36,6 +39,51 @@ TEST_F(JobsTest, DrainEndsWhatRunsAndTakesNothingNew) {
   gate.Let(2);
   Restart();
   EXPECT_EQ(Finish(waiting).verdict(), v1::VERDICT_PASSED);
+}
+
+TEST_F(JobsTest, AProbeGivesWayToAJob) {
+  CaseGate gate;
+  cpu_->AddKernel("gemm", "builtin");
+  cpu_->kernels.back().add_dtypes(v1::DTYPE_FP32);
+  options_.probes = {absl::Milliseconds(5), absl::Milliseconds(1)};
+  cpu_->run = [&](const v1::CaseSpec& spec, const CancelToken& cancel) {
+    if (!spec.has_gemm() || gate.Wait(cancel)) return cpu_->Passed(spec);
+    return cpu_->Without(spec, v1::VERDICT_SKIPPED, "cancelled");
+  };
+  Start();
+  ASSERT_TRUE(gate.AwaitArrival()) << "a probe hangs";
+  EXPECT_EQ(Finish(Create(Copies(1))).verdict(), v1::VERDICT_PASSED);
+  ASSERT_TRUE(gate.AwaitArrival()) << "and the next";
+  manager_->Drain(absl::Seconds(20));  // which it does not hold up, either
+}
+
+// Hundreds of results are read at the end of a self-test.
+TEST_F(JobsTest, AJobThatIsBeingScoredCanBeAskedFor) {
+  std::ofstream(options_.suites_folder + "/selftest.toml")
+      << "name = \"selftest\"\ntitle = \"T\"\nversion = \"1\"\n[[case]]\nop = \"copy\"\n"
+         "provider = \"builtin\"\ncount = 8\ndtype = \"fp32\"\n";
+  std::string name;
+  std::promise<void> named;
+  std::atomic<bool> ran = false, asked = false;
+  cpu_->run = [&](const v1::CaseSpec& spec, const CancelToken&) {
+    named.get_future().wait();
+    ran = true;
+    return cpu_->Passed(spec);
+  };
+  cpu_->on_kernels = [&] {  // which scoring asks for
+    if (!ran || asked.exchange(true)) return;
+    auto got = std::async(std::launch::async, [&] { return manager_->Get(name).ok(); });
+    EXPECT_EQ(got.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+    // Where it is not, it can only be once the job has ended.
+    std::thread([late = std::move(got)]() mutable { late.wait(); }).detach();
+  };
+  Start();
+  v1::JobSpec spec;
+  spec.set_suite("selftest");
+  name = Create(spec);
+  named.set_value();
+  Finish(name);
+  EXPECT_TRUE(asked);
 }
 
 TEST_F(JobsTest, DrainWithoutGraceInterruptsAndLeavesResumableJobs) {
