@@ -84,6 +84,7 @@ absl::StatusOr<QualifyOptions> OptionsOf(const Words& words) {
   options.selftest = !words.no_selftest;
   options.retry = !words.no_retry;
   options.fail_early = words.fail_early;
+  options.keep_results = !words.reports.empty();
   return options;
 }
 

@@ -71,9 +71,11 @@ class Conductor {
       return Refused(status);
     }
     evidence.job = run.job;
-    evidence.results = run.results;
-    if (options_.retry) evidence.retries = RetryFailed(run.results);
-    return Judge(evidence, options_.ignored);
+    evidence.results = std::move(run.results);
+    if (options_.retry) evidence.retries = RetryFailed(evidence.results);
+    Fit fit = Judge(evidence, options_.ignored);
+    run.results = std::move(evidence.results);
+    return fit;
   }
 
   Fit Refused(const grpc::Status& status) const {
@@ -102,12 +104,13 @@ class Conductor {
   grpc::Status RunJob(const v1::JobSpec& spec, bool fail_early, assay::Run& run) {
     if (grpc::Status s = CreateJob(connection_, spec, reconnecting_, &run.job); !s.ok()) return s;
     bool cancelled = false;
+    const bool whole = options_.keep_results || spec.suite() != options_.level.suite;
     Follower follower(connection_, reconnecting_);
     return follower.Follow(run.job.name(), 0, [&](const v1::JobEvent& event) {
       if (event.has_started()) run.total = event.started().total();
       if (event.has_finished()) run.job = event.finished().job();
       if (!event.has_case_result()) return;
-      run.results.push_back(event.case_result());
+      run.results.push_back(whole ? event.case_result() : Essence(event.case_result()));
       const bool wrong =
           IsWrong(event.case_result()) || event.case_result().verdict() == v1::VERDICT_ERROR;
       if (fail_early && wrong && !cancelled) {

@@ -29,6 +29,7 @@ struct QualifyOptions {
   bool selftest = true;
   bool retry = true;
   bool fail_early = false;        // a device's first wrong result ends its job
+  bool keep_results = true;       // whole, for reports; else of what passed only what judges it
   std::set<std::string> ignored;  // codes, and devices' ids
 };
 

@@ -268,6 +268,17 @@ Fit Judge(const DeviceEvidence& evidence, const std::set<std::string>& ignored) 
   return fit;
 }
 
+v1::CaseResult Essence(const v1::CaseResult& result) {
+  if (!Passed(result) || result.findings_size() > 0) return result;
+  v1::CaseResult essence;
+  essence.set_index(result.index());
+  essence.set_name(result.name());
+  essence.set_verdict(result.verdict());
+  essence.set_repro(result.repro());
+  if (result.has_bench()) *essence.mutable_bench() = result.bench();
+  return essence;
+}
+
 std::vector<v1::CaseResult> WorthRetrying(const std::vector<v1::CaseResult>& results,
                                           std::size_t most) {
   std::vector<v1::CaseResult> chosen;

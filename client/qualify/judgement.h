@@ -72,6 +72,10 @@ Grievance Aggrieved(std::string_view code, std::string why);
 // FAILED for what it computed, not for how long it took.
 bool IsWrong(const v1::CaseResult& result);
 
+// What Judge asks of a result: all of it where something is wrong, and some tenth of it where it
+// passed, so that a night of thousands of devices fits one client.
+v1::CaseResult Essence(const v1::CaseResult& result);
+
 // Which failed results are worth a retry: at most `most`, of different operators, providers
 // and formats first.
 std::vector<v1::CaseResult> WorthRetrying(const std::vector<v1::CaseResult>& results,

@@ -124,6 +124,25 @@ TEST(Qualify, NoiseMattersWhereTimesAreHeldAgainstOthers) {
   EXPECT_EQ(CodeOf(Evidence({noisy})), "A203");
 }
 
+TEST(Qualify, TheEssenceOfAResultIsJudgedAsTheWhole) {
+  v1::CaseResult right = kRight;
+  right.mutable_stats()->set_rho(0.5);
+  for (int n = 0; n < 20; ++n) right.add_probes()->set_name("exact-integers");
+  v1::CaseResult hot = right;
+  hot.mutable_bench()->mutable_conditions()->add_throttle_reasons("thermal");
+  v1::CaseResult wrong = Result(v1::VERDICT_FAILED, "bound", 1);
+  wrong.mutable_stats()->set_rho(9);
+  for (const v1::CaseResult& whole : {right, hot, wrong, Result(v1::VERDICT_INCONCLUSIVE, "zeros"),
+                                      Result(v1::VERDICT_UNSUPPORTED)}) {
+    const Fit as_whole = Judge(Evidence({kRight, whole}), {});
+    const Fit as_essence = Judge(Evidence({Essence(kRight), Essence(whole)}), {});
+    EXPECT_EQ(as_essence.code().code, as_whole.code().code);
+    EXPECT_EQ(as_essence.grievances[0].why, as_whole.grievances[0].why);
+  }
+  EXPECT_LT(Essence(right).ByteSizeLong() * 4, right.ByteSizeLong());
+  EXPECT_EQ(Essence(wrong).ByteSizeLong(), wrong.ByteSizeLong()) << "it is run again, as it was";
+}
+
 TEST(Qualify, SlowIsDegraded) {
   EXPECT_EQ(
       Judge(Evidence({kRight, Result(v1::VERDICT_FAILED, "efficiency", 1)}), {}).code().fitness,
