@@ -132,9 +132,12 @@ struct Arity {
   const char* operands;
 };
 constexpr Arity kArities[] = {
-    {v1::CaseSpec::kGemm, 2, "A,B"},        {v1::CaseSpec::kConv, 2, "INPUT,WEIGHTS"},
-    {v1::CaseSpec::kAttention, 3, "Q,K,V"}, {v1::CaseSpec::kSoftmax, 1, "X"},
-    {v1::CaseSpec::kLayerNorm, 1, "X"},     {v1::CaseSpec::kCopy, 1, "X"},
+    {v1::CaseSpec::kGemm, 2, "A,B"},
+    {v1::CaseSpec::kConv, 2, "INPUT,WEIGHTS"},
+    {v1::CaseSpec::kAttention, 3, "Q,K,V"},
+    {v1::CaseSpec::kSoftmax, 1, "X"},
+    {v1::CaseSpec::kLayerNorm, 1, "X"},
+    {v1::CaseSpec::kCopy, 1, "X"},
     {v1::CaseSpec::kDequantSoftmax, 3, "A,W,SCALE"},
 };
 

@@ -115,7 +115,8 @@ TEST(PlantedTable, IsWhole) {
     }
     defects[d.op] += d.check.empty() ? 0 : 1;
   }
-  for (const std::string_view op : {"gemm", "conv", "attention", "softmax", "layer_norm", "dequant_softmax"}) {
+  for (const std::string_view op :
+       {"gemm", "conv", "attention", "softmax", "layer_norm", "dequant_softmax"}) {
     EXPECT_GE(defects[op], 8) << op;
   }
 }

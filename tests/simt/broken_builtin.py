@@ -9,6 +9,7 @@ ATTENTION_FMA = BUILTIN + "attention_fma_gpu.h"
 CONV = BUILTIN + "conv_builtin.cu"
 NORM = BUILTIN + "layer_norm_builtin.cu"
 COPY = BUILTIN + "copy_builtin.cu"
+DEQUANT = BUILTIN + "dequant_softmax_builtin.cu"
 CEILINGS = "kernels/bench/ceilings_gpu.cu"
 
 # Their sources and tests, what else these need, and those of the tests that suffice: fp16
@@ -18,6 +19,7 @@ KERNELS = {
     "attention": (ATTENTION, "tests/simt/attention_test.cc", (), False, "*/0:*/3:*/4"),
     "conv": (CONV, "tests/simt/conv_test.cc", (), False, "*/0:*/1:*/4"),
     "copy": (COPY, "tests/simt/copy_test.cc"),
+    "dequant_softmax": (DEQUANT, "tests/simt/dequant_softmax_test.cc", (), True, "*/0:*/3:*/5"),
     "ceilings": (CEILINGS, "tests/simt/ceilings_test.cc"),
 }
 
@@ -39,6 +41,16 @@ CHANGES = [
     ("gemm", TILE, "    SyncBlock();  //", 0, "    //", "barrier before they are written again"),
     ("gemm", TILE, "a_k < depth", 0, "a_k <= depth", "index past the terms"),
     ("gemm", BUILTIN + "epilogue_gpu.h", "row * e.c_ld", 0, "row * e.c_batch_stride", "leading dimension of C"),
+    ("dequant_softmax", DEQUANT, "  SyncBlock();  ", 0, "  ", "barrier before a band's logits are read"),
+    ("dequant_softmax", DEQUANT, "row < g.m ? In::Load", 0, "row <= g.m ? In::Load", "index past A"),
+    ("dequant_softmax", DEQUANT, "column >= g.n", 0, "column > g.n", "index past a row of W"),
+    ("dequant_softmax", DEQUANT, "column * g.w_ld + k", 0, "column * g.k + k", "leading dimension of W"),
+    ("dequant_softmax", DEQUANT, "row < g.m && column < g.n", 0, "row < g.m && column <= g.n", "index past a row of the logits"),
+    ("dequant_softmax", DEQUANT, "g.scale[column]", 0, "g.scale[column0]", "scale of another column"),
+    ("dequant_softmax", DEQUANT, "j < g.n", 1, "j < g.n - 1", "last element not summed"),
+    ("dequant_softmax", DEQUANT, "row * g.y_ld", 0, "row * g.n", "wrong leading dimension"),
+    ("dequant_softmax", DEQUANT, "split.blocks * kTile", 0, "2 * split.blocks * kTile", "tiles of columns left out"),
+    ("dequant_softmax", DEQUANT, "row < row0 + kTile && row < g.m", 0, "row < row0 + kTile", "index past the last row"),
     ("attention", ATTENTION, "    SyncBlock();  //", 0, "    //", "barrier before keys are read, values written"),
     ("attention", ATTENTION, "    SyncBlock();  //", 1, "    //", "barrier before values are read, keys written"),
     ("attention", ATTENTION, "    copies.Wait<0>();\n", 0, "", "keys read before their copies have landed"),

@@ -44,6 +44,7 @@ def builtin(name):
 # The references' tests go through what hands cases on, which needs them all.
 REFERENCES = tuple(f"{OPS}{name}.cu" for name in (
     "attention/attention_reference", "conv/conv_reference", "copy/copy_reference",
+    "dequant_softmax/dequant_softmax_identities", "dequant_softmax/dequant_softmax_reference",
     "gemm/gemm_reference", "layer_norm/layer_norm_reference", "softmax/softmax_identities",
     "softmax/softmax_reference"))
 
@@ -63,6 +64,10 @@ KERNELS = {
     "softmax reference": reference("softmax/softmax_reference.cu", "rows"),
     "softmax identities": reference("softmax/softmax_identities.cu", "rows"),
     "layer_norm reference": reference("layer_norm/layer_norm_reference.cu", "rows"),
+    "dequant_softmax reference": reference("dequant_softmax/dequant_softmax_reference.cu",
+                                           "dequant_softmax"),
+    "dequant_softmax identities": reference("dequant_softmax/dequant_softmax_identities.cu",
+                                            "dequant_softmax"),
 }
 
 KERNELS |= {name: Kernel(*paths) for name, paths in broken_builtin.KERNELS.items()}
@@ -110,6 +115,11 @@ CHANGES = [
     ("softmax identities", OPS + "softmax/softmax_identities.cu", "Thread().x == 0", 0, "Lane() == 0", "mask of the one that counts"),
     ("layer_norm reference", OPS + "layer_norm/layer_norm_reference.cu", "j < l.cols", 1, "j < l.cols - 1", "last element not summed"),
     ("layer_norm reference", OPS + "layer_norm/layer_norm_reference.cu", "row * l.x_ld", 0, "row * (l.x_ld + 1)", "wrong leading dimension"),
+    ("dequant_softmax reference", OPS + "dequant_softmax/dequant_softmax_reference.cu", "row >= g.m", 0, "row > g.m", "row past the output"),
+    ("dequant_softmax reference", OPS + "dequant_softmax/dequant_softmax_reference.cu", "j < g.n", 1, "j < g.n - 1", "last element not summed"),
+    ("dequant_softmax reference", OPS + "dequant_softmax/dequant_softmax_reference.cu", "g.transpose_w ? 1 : g.w_ld", 0, "1", "stride of the weights' terms"),
+    ("dequant_softmax identities", OPS + "dequant_softmax/dequant_softmax_identities.cu", "Thread().x == 0", 0, "Lane() == 0", "mask of the one that counts"),
+    ("dequant_softmax identities", OPS + "dequant_softmax/dequant_softmax_identities.cu", "j < g.n", 0, "j < g.n - 1", "last element not summed"),
 ] + broken_builtin.CHANGES + broken_primitives.CHANGES + broken_runtime.CHANGES
 
 FLAGS = ["-std=c++20", "-O1", "-g1", "-fsanitize=address,undefined",

@@ -13,6 +13,9 @@
 #include "kernels/ops/conv/conv_reference.h"
 #include "kernels/ops/conv/conv_reference_gpu.h"
 #include "kernels/ops/copy/copy_reference_gpu.h"
+#include "kernels/ops/dequant_softmax/dequant_softmax_identities_gpu.h"
+#include "kernels/ops/dequant_softmax/dequant_softmax_reference.h"
+#include "kernels/ops/dequant_softmax/dequant_softmax_reference_gpu.h"
 #include "kernels/ops/gemm/gemm_reference.h"
 #include "kernels/ops/gemm/gemm_reference_gpu.h"
 #include "kernels/ops/layer_norm/layer_norm_reference.h"
@@ -107,6 +110,27 @@ gpu::LayerNormReference LayerNormOf(const Case& c, std::span<const TensorView> i
   l.value = out.value;
   l.allowance = out.allowance;
   return l;
+}
+
+gpu::DequantSoftmaxReference DequantSoftmaxOf(const Case& c, const Plan& plan,
+                                              std::span<const TensorView> inputs,
+                                              const ReferenceBuffers& out) {
+  const auto& p = std::get<DequantSoftmaxProblem>(c.problem);
+  gpu::DequantSoftmaxReference g;
+  g.a = inputs[0].data;
+  g.w = inputs[1].data;
+  g.scale = inputs[2].data;
+  g.input = c.dtype;
+  g.m = p.m;
+  g.n = p.n;
+  g.k = p.k;
+  g.a_ld = inputs[0].extents.ld;
+  g.w_ld = inputs[1].extents.ld;
+  g.transpose_w = p.transpose_w;
+  g.bound = MakeDequantSoftmaxBound(p, c.dtype, plan);
+  g.value = out.value;
+  g.allowance = plan.exact ? nullptr : out.allowance;
+  return g;
 }
 
 gpu::AttentionOperands OperandsOf(const AttentionProblem& p, DType input,
@@ -213,6 +237,40 @@ absl::StatusOr<std::vector<Identity>> SoftmaxIdentities(const gpu::SoftmaxCheck&
   return std::vector<Identity>{range, sums};
 }
 
+// The same of a dequant_softmax. What the first broken row holds is asked of the device.
+absl::StatusOr<std::vector<Identity>> DequantSoftmaxIdentities(gpu::DequantSoftmaxCheck check,
+                                                               Device& device,
+                                                               const TensorView& output,
+                                                               gpu::Stream stream) {
+  constexpr std::string_view kOp = DequantSoftmaxProblem::kOp;
+  const std::int64_t cols = check.reference.n;
+  const auto look = [&](std::int64_t first, std::int64_t rows, gpu::DequantSoftmaxFindings* f) {
+    check.first_row = first;
+    check.rows = rows;
+    absl::Status s = Launched(kOp, gpu::LaunchDequantSoftmaxCheck(check, stream));
+    return s.ok() ? ReadWords(device, check.findings, f) : s;
+  };
+  gpu::DequantSoftmaxFindings f;
+  if (absl::Status s = look(0, check.reference.m, &f); !s.ok()) return s;
+  const std::int64_t rows = static_cast<std::int64_t>(f.rows);
+  Identity range{.name = "range", .count = rows * cols};
+  Identity sums{.name = "row-sums", .count = rows};
+  range.broken = static_cast<std::int64_t>(f.out_of_range);
+  sums.broken = static_cast<std::int64_t>(f.sums_broken);
+  if (range.broken > 0) {
+    const std::int64_t at = static_cast<std::int64_t>(f.first_out_of_range);
+    const auto y = ReadDoubles(device, output, at, 1);
+    if (!y.ok()) return y.status();
+    range.message = RangeMessage(at / cols, at % cols, y->front());
+  }
+  if (sums.broken > 0) {
+    const std::int64_t row = static_cast<std::int64_t>(f.first_sum);
+    if (absl::Status s = look(row, 1, &f); !s.ok()) return s;
+    sums.message = RowSumMessage(row, f.sum, f.bound);
+  }
+  return std::vector<Identity>{range, sums};
+}
+
 }  // namespace
 
 absl::Status GpuReferences::Reference(const Case& c, const Plan& plan, Device& device,
@@ -238,6 +296,10 @@ absl::Status GpuReferences::Reference(const Case& c, const Plan& plan, Device& d
   }
   if (op == LayerNormProblem::kOp) {
     return Launched(op, gpu::LaunchLayerNormReference(LayerNormOf(c, inputs, out), *stream));
+  }
+  if (op == DequantSoftmaxProblem::kOp) {
+    return Launched(
+        op, gpu::LaunchDequantSoftmaxReference(DequantSoftmaxOf(c, plan, inputs, out), *stream));
   }
   if (op == CopyProblem::kOp) {
     return Launched(op, gpu::LaunchCopyReference(
@@ -283,11 +345,24 @@ absl::StatusOr<std::vector<Identity>> GpuReferences::CheckIdentities(
       return absl::OkStatus();
     });
   }
-  if (op != SoftmaxProblem::kOp) return std::vector<Identity>();
+  if (op != SoftmaxProblem::kOp && op != DequantSoftmaxProblem::kOp) {
+    return std::vector<Identity>();
+  }
   const absl::StatusOr<gpu::Stream> stream = stream_(device);
   if (!stream.ok()) return stream.status();
   const absl::StatusOr<void*> scratch = scratch_(device);
   if (!scratch.ok()) return scratch.status();
+  if (op == DequantSoftmaxProblem::kOp) {
+    static_assert(sizeof(gpu::DequantSoftmaxFindings) <= kScratchBytes);
+    gpu::DequantSoftmaxCheck check;
+    check.reference = DequantSoftmaxOf(c, plan, inputs, reference);
+    check.y = output.data;
+    check.output = output.dtype;
+    check.y_ld = output.extents.ld;
+    check.rounding = OutputRoundingOf(output.dtype, plan.flushes_subnormals);
+    check.findings = static_cast<gpu::DequantSoftmaxFindings*>(*scratch);
+    return DequantSoftmaxIdentities(check, device, output, *stream);
+  }
   static_assert(sizeof(gpu::SoftmaxFindings) <= kScratchBytes);
   const gpu::SoftmaxCheck check = {SoftmaxOf(c, plan, inputs, reference),
                                    output.data,

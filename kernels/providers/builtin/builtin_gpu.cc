@@ -16,6 +16,7 @@
 #include "kernels/providers/builtin/common.h"
 #include "kernels/providers/builtin/conv_builtin_gpu.h"
 #include "kernels/providers/builtin/copy_builtin_gpu.h"
+#include "kernels/providers/builtin/dequant_softmax_builtin_gpu.h"
 #include "kernels/providers/builtin/gemm_builtin_gpu.h"
 #include "kernels/providers/builtin/layer_norm_builtin_gpu.h"
 #include "kernels/providers/builtin/softmax_builtin_gpu.h"
@@ -306,6 +307,49 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLayerNorm(const Case& c, const Plan&
       });
 }
 
+// ---- dequant_softmax ----
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeDequantSoftmax(const Case& c, const Plan& plan,
+                                                           Device& device) {
+  const auto& p = std::get<DequantSoftmaxProblem>(c.problem);
+  const DType out = plan.output.dtype;
+  const auto held = [](DType t) { return t == DType::kF32 || IsHalf(t); };
+  if (!held(c.dtype) || !held(out)) {
+    return NoSuchForm("GPU dequant_softmax", c.dtype, out,
+                      "fp32, fp16 and bf16 to fp32, fp16 and bf16");
+  }
+  constexpr std::int64_t kTile = gpu::kDequantSoftmaxTile;
+  if (absl::Status s =
+          CheckBlocks("dequant_softmax",
+                      std::max(static_cast<double>(p.m), Tiles(p.m, kTile) * Tiles(p.n, kTile)));
+      !s.ok()) {
+    return s;
+  }
+  gpu::DequantSoftmaxJob job;
+  job.in = c.dtype;
+  job.out = out;
+  job.m = p.m;
+  job.n = p.n;
+  job.k = p.k;
+  job.transpose_w = p.transpose_w;
+  absl::StatusOr<Block> logits = device.arena().Allocate(
+      p.m * p.n * static_cast<std::int64_t>(sizeof(float)), /*guarded=*/false);
+  if (!logits.ok()) return logits.status();
+  job.logits = static_cast<float*>(logits->data);
+  return Made(
+      device, "fma tile 64x64x16, a block a band of rows",
+      [job](std::span<const TensorView> in, const TensorView& output, gpu::Stream stream) mutable {
+        job.a = in[0].data;
+        job.a_ld = in[0].extents.ld;
+        job.w = in[1].as<const std::int8_t>();
+        job.w_ld = in[1].extents.ld;
+        job.scale = in[2].as<const float>();
+        job.y = output.data;
+        job.y_ld = output.extents.ld;
+        return gpu::LaunchDequantSoftmax(job, stream);
+      });
+}
+
 // ---- copy ----
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCopy(const Case& c, const Plan& plan, Device& device) {
@@ -338,6 +382,8 @@ std::vector<KernelEntry> BuiltinGpuKernels(std::string_view backend) {
       internal::BuiltinEntry("softmax", rows, &MakeSoftmax),
       internal::BuiltinEntry("layer_norm", rows, &MakeLayerNorm),
       internal::BuiltinEntry("copy", all, &MakeCopy),
+      internal::BuiltinEntry("dequant_softmax", {DType::kF32, DType::kF16, DType::kBF16},
+                             &MakeDequantSoftmax),
   };
   for (KernelEntry& entry : entries) entry.backend = backend;
   return entries;
