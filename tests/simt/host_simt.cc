@@ -5,10 +5,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "kernels/runtime/gpu/host.h"
 #include "simt/engine.h"
@@ -38,6 +40,7 @@ struct Host {
   std::set<const void*> pinned;
   std::set<const void*> streams;
   std::map<void*, EventRecord> events;
+  std::map<void*, std::function<bool()>> recordings;
   std::int64_t device_bytes = 0;
   std::int64_t misuses = 0;
   gpu::ErrorCode injected = gpu::kOk;
@@ -286,6 +289,37 @@ ErrorCode Elapsed(Event begin, Event end, double* seconds) {
       *seconds = std::chrono::duration<double>(last->second.at - first->second.at).count();
     }
     return code;
+  });
+}
+
+ErrorCode RecordWork(Stream stream, std::function<bool()> enqueue, Recording* recording) {
+  return Call([&](Host& host) {
+    if (!host.KnowsStream(stream)) return host.Misuse(simt::kInvalidHandle);
+    *recording = new char;
+    host.recordings.emplace(*recording, std::move(enqueue));
+    return kOk;
+  });
+}
+
+ErrorCode Replay(Recording recording, Stream stream) {
+  std::function<bool()> enqueue;
+  const ErrorCode code = Call([&](Host& host) {
+    const auto found = host.recordings.find(recording);
+    if (found == host.recordings.end() || !host.KnowsStream(stream)) {
+      return host.Misuse(simt::kInvalidHandle);
+    }
+    enqueue = found->second;
+    return kOk;
+  });
+  if (code != kOk) return code;
+  return enqueue() ? kOk : simt::kLaunchFailure;
+}
+
+ErrorCode DestroyRecording(Recording recording) {
+  return Release([recording](Host& host) {
+    if (host.recordings.erase(recording) == 0) return host.Misuse(simt::kInvalidHandle);
+    delete static_cast<char*>(recording);
+    return kOk;
   });
 }
 

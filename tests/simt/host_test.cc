@@ -133,6 +133,38 @@ TEST_F(SimtHost, StreamsEventsAndHostMemory) {
   EXPECT_EQ(simt::InUse().misuses, 5);
 }
 
+TEST_F(SimtHost, WhatIsRecordedIsDoneAtEachReplay) {
+  Stream stream = nullptr;
+  void* data = nullptr;
+  ASSERT_EQ(CreateStream(&stream), kOk);
+  ASSERT_EQ(Allocate(16, &data), kOk);
+  ASSERT_EQ(Set(data, 0, 16, stream), kOk);
+  auto* bytes = static_cast<unsigned char*>(data);
+  // Each byte is the one before it: a replay moves them on by one.
+  const auto shift = [&] {
+    return CopyOnDevice(bytes + 1, bytes, 15, stream) == kOk && Set(bytes, 7, 1, stream) == kOk;
+  };
+  Recording recording = nullptr;
+  ASSERT_EQ(RecordWork(stream, shift, &recording), kOk);
+  const auto sevens = [&] {
+    unsigned char back[16] = {};
+    EXPECT_EQ(CopyToHost(back, data, 16, stream), kOk);
+    return std::count(back, back + 16, 7);
+  };
+  EXPECT_EQ(sevens(), 0) << "recorded, not done";
+  for (int n = 1; n <= 3; ++n) {
+    EXPECT_EQ(Replay(recording, stream), kOk);
+    EXPECT_EQ(sevens(), n);
+  }
+  EXPECT_EQ(DestroyRecording(recording), kOk);
+  EXPECT_EQ(simt::InUse().misuses, 0);
+  EXPECT_NE(Replay(recording, stream), kOk);
+  EXPECT_NE(DestroyRecording(recording), kOk);
+  EXPECT_EQ(simt::InUse().misuses, 2);
+  EXPECT_EQ(Free(data), kOk);
+  EXPECT_EQ(DestroyStream(stream), kOk);
+}
+
 TEST_F(SimtHost, AKernelsFaultLosesTheContext) {
   Stream stream = nullptr;
   void* data = nullptr;

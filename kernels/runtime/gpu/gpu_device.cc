@@ -1,14 +1,18 @@
 #include "kernels/runtime/gpu/gpu_device.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/runtime/cpu/strided.h"
 #include "kernels/runtime/gpu/checksum_gpu.h"
 #include "kernels/runtime/gpu/compare_gpu.h"
+#include "kernels/runtime/gpu/spin.h"
 #include "kernels/runtime/tensor_check.h"
 
 namespace assay {
@@ -16,6 +20,12 @@ namespace {
 
 // What comes back of one primitive at most [bytes].
 constexpr std::int64_t kPinnedBytes = 4096;
+
+// How long the device is kept busy before a timed launch, in times of what the host took for
+// the one before, and in seconds.
+constexpr double kSpinMargin = 2;
+constexpr double kLeastSpin = 20e-6;
+constexpr double kMostSpin = 500e-6;
 
 }  // namespace
 
@@ -305,16 +315,49 @@ double GpuDevice::Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+absl::Status GpuDevice::Spin() {
+  const double seconds = std::clamp(kSpinMargin * enqueue_seconds_, kLeastSpin, kMostSpin);
+  const int rounds = static_cast<int>(seconds / gpu::kSpinRoundSeconds);
+  return Status(gpu::LaunchSpin(rounds, static_cast<float*>(scratch_), stream_));
+}
+
 absl::StatusOr<double> GpuDevice::TimeLaunch(absl::FunctionRef<absl::Status()> launch) {
   if (absl::Status s = Flush(); !s.ok()) return s;
+  if (absl::Status s = Spin(); !s.ok()) return s;
+  const double start = Now();
   if (absl::Status s = Status(gpu::Record(begin_, stream_)); !s.ok()) return s;
   if (absl::Status s = launch(); !s.ok()) return s;
   double seconds = 0;
   gpu::ErrorCode code = gpu::Record(end_, stream_);
+  enqueue_seconds_ = Now() - start;
   if (code == gpu::kOk) code = gpu::Wait(stream_);
   if (code == gpu::kOk) code = gpu::Elapsed(begin_, end_, &seconds);
   if (absl::Status s = Status(code); !s.ok()) return s;
   return seconds;
+}
+
+absl::StatusOr<std::unique_ptr<RecordedLaunch>> GpuDevice::RecordLaunch(
+    std::function<absl::Status()> launch) {
+  class Graph final : public RecordedLaunch {
+   public:
+    Graph(GpuDevice& device, gpu::Recording recording) : device_(device), recording_(recording) {}
+    ~Graph() override { (void)gpu::DestroyRecording(recording_); }
+    absl::Status Launch() override {
+      return device_.Status(gpu::Replay(recording_, device_.stream_));
+    }
+
+   private:
+    GpuDevice& device_;
+    const gpu::Recording recording_;
+  };
+  if (absl::Status s = Synchronize(); !s.ok()) return s;
+  gpu::Recording recording = nullptr;
+  const gpu::ErrorCode code = gpu::RecordWork(
+      stream_, [launch = std::move(launch)] { return launch().ok(); }, &recording);
+  if (code == gpu::kOk) return std::make_unique<Graph>(*this, recording);
+  if (gpu::IsSticky(code)) return Status(code);
+  return absl::UnimplementedError(
+      absl::StrCat("the launch cannot be recorded: ", gpu::Describe(code)));
 }
 
 }  // namespace assay

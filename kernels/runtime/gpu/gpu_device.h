@@ -9,6 +9,7 @@
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_GPU_DEVICE_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_GPU_DEVICE_H_
 
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -18,10 +19,11 @@
 #include "kernels/runtime/gpu/handles.h"
 #include "kernels/runtime/gpu/host.h"
 #include "kernels/runtime/gpu/primitives.h"
+#include "kernels/runtime/replay.h"
 
 namespace assay {
 
-class GpuDevice final : public Device {
+class GpuDevice final : public Device, public LaunchRecorder {
  public:
   // UNAVAILABLE where the device is not there or lets no process in; the message is the
   // toolkit's. Takes the calling thread's current device.
@@ -56,7 +58,11 @@ class GpuDevice final : public Device {
   absl::Status EvictFromCaches(std::span<const TensorView> views) override;
   absl::Status Synchronize() override;
   double Now() override;
+  // The device is kept busy until the host has enqueued the launch, so that the time before
+  // its first kernel is none of the host's.
   absl::StatusOr<double> TimeLaunch(absl::FunctionRef<absl::Status()> launch) override;
+  absl::StatusOr<std::unique_ptr<RecordedLaunch>> RecordLaunch(
+      std::function<absl::Status()> launch) override;
 
   // The stream that kernels under test and references are enqueued on, with all fills
   // before them on it already.
@@ -71,6 +77,7 @@ class GpuDevice final : public Device {
   // The status of a toolkit's code; remembers one that is sticky.
   absl::Status Status(gpu::ErrorCode code);
   absl::Status Flush();  // launches the fills that wait
+  absl::Status Spin();   // for as long as the host takes to enqueue what it enqueued last
   // Bytes at the start of the scratch memory, once all before is done.
   absl::Status ReadScratch(std::int64_t bytes);
   absl::StatusOr<std::int64_t> ReadCount();
@@ -90,7 +97,8 @@ class GpuDevice final : public Device {
   void* sweep_ = nullptr;    // device memory, twice the L2 cache
   std::unique_ptr<GpuArena> arena_;
   std::vector<gpu::FillJob> fills_;
-  absl::Status fault_;  // the first sticky one
+  absl::Status fault_;              // the first sticky one
+  double enqueue_seconds_ = 50e-6;  // the host's time for the launch that was timed last
 };
 
 }  // namespace assay

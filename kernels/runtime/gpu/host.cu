@@ -3,6 +3,8 @@
 // tests/simt/host_simt.cc; only the meaning of codes is shared with it.
 #include "kernels/runtime/gpu/host.h"
 
+#include <functional>
+
 #include "kernels/runtime/gpu/port.h"
 
 namespace assay::gpu {
@@ -55,6 +57,8 @@ const char* BackendName() { return "hip"; }
 #endif
 
 namespace {
+
+constexpr ErrorCode kInvalidValue = 1;
 
 using ApiError = ASSAY_API(Error_t);
 using ApiStream = ASSAY_API(Stream_t);
@@ -223,6 +227,31 @@ ErrorCode Elapsed(Event begin, Event end, double* seconds) {
   }
   if (code == kOk) *seconds = static_cast<double>(milliseconds) * 1e-3;
   return code;
+}
+
+ErrorCode RecordWork(Stream stream, std::function<bool()> enqueue, Recording* recording) {
+  ErrorCode code = Result(
+      ASSAY_API(StreamBeginCapture)(StreamOf(stream), ASSAY_API(StreamCaptureModeThreadLocal)));
+  if (code != kOk) return code;
+  const bool enqueued = enqueue();
+  // Ends what could not be recorded, too.
+  ASSAY_API(Graph_t) graph = nullptr;
+  code = Result(ASSAY_API(StreamEndCapture)(StreamOf(stream), &graph));
+  if (code == kOk && !enqueued) code = kInvalidValue;
+  ASSAY_API(GraphExec_t) made = nullptr;
+  if (code == kOk) code = Result(ASSAY_API(GraphInstantiateWithFlags)(&made, graph, 0));
+  if (graph != nullptr) (void)Result(ASSAY_API(GraphDestroy)(graph));
+  if (code == kOk) *recording = made;
+  return code;
+}
+
+ErrorCode Replay(Recording recording, Stream stream) {
+  return Result(
+      ASSAY_API(GraphLaunch)(static_cast<ASSAY_API(GraphExec_t)>(recording), StreamOf(stream)));
+}
+
+ErrorCode DestroyRecording(Recording recording) {
+  return Result(ASSAY_API(GraphExecDestroy)(static_cast<ASSAY_API(GraphExec_t)>(recording)));
 }
 
 ErrorCode CopyToDevice(void* dst, const void* src, std::int64_t bytes, Stream stream) {

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "kernels/runtime/gpu/handles.h"
@@ -54,6 +55,15 @@ ErrorCode DestroyEvent(Event event);
 ErrorCode Record(Event event, Stream stream);
 // Waits for `end`. [seconds]
 ErrorCode Elapsed(Event begin, Event end, double* seconds);
+
+// Work that is recorded once and enqueued again as one: a graph. `enqueue` puts it on the
+// stream and returns whether it could; nothing of it is done. What cannot be recorded is an
+// error, after which the stream is as before. The emulator calls `enqueue` at each replay
+// instead, so that all it refers to must live as long as the recording.
+using Recording = void*;  // cudaGraphExec_t, hipGraphExec_t
+ErrorCode RecordWork(Stream stream, std::function<bool()> enqueue, Recording* recording);
+ErrorCode Replay(Recording recording, Stream stream);
+ErrorCode DestroyRecording(Recording recording);
 
 // Enqueued on the stream; host memory that is not page-locked is copied before return.
 ErrorCode CopyToDevice(void* dst, const void* src, std::int64_t bytes, Stream stream);

@@ -1,0 +1,22 @@
+// A chain of multiply-adds that nobody wants the end of.
+#include "kernels/runtime/gpu/spin.h"
+
+#include "kernels/runtime/gpu/port.h"
+
+namespace assay::gpu {
+namespace {
+
+ASSAY_GLOBAL void Spin(int rounds, float multiplier, float addend, float* unused) {
+  float x = 1;
+  ASSAY_ROLLED
+  for (int r = 0; r < rounds; ++r) x = Fma(x, multiplier, addend);
+  if (x < 0) *unused = x;  // never, which the compiler does not know
+}
+
+}  // namespace
+
+ErrorCode LaunchSpin(int rounds, float* unused, Stream stream) {
+  return Launch(Spin, Extent{1, 1, 1}, Extent{1, 1, 1}, 0, stream, rounds, 0.5F, 1.0F, unused);
+}
+
+}  // namespace assay::gpu
