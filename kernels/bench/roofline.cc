@@ -11,6 +11,7 @@ BenchStats MakeBenchStats(const Plan& plan, DType input, const LaunchTimes& time
   stats.noisy = !times.settled;
   stats.clock_failed = times.clock_failed;
   stats.launches_per_sample = times.launches_per_sample;
+  stats.replayed = times.replayed;
   stats.from_memory = times.from_memory;
   if (times.seconds.empty()) return stats;
   const double median = Quantile(times.seconds, 0.5);

@@ -31,6 +31,7 @@ struct BenchStats {
   bool noisy = false;                         // the samples did not settle
   bool clock_failed = false;                  // nothing could be timed
   int launches_per_sample = 1;                // timed as one
+  bool replayed = false;                      // recorded, and done as one
   bool from_memory = false;                   // each launch found its operands in no cache
   std::optional<BenchConditions> conditions;  // absent where nobody looked
 };

@@ -31,6 +31,7 @@ struct LaunchTimes {
   bool settled = true;          // the deviation that was asked for was reached
   bool clock_failed = false;    // no launch failed and no sample was had: the clock stood
                                 // still, went backwards or could not be read
+  bool replayed = false;        // those were recorded and done as one; the caller's to say
   bool from_memory = false;     // the operands were in no cache; the caller's to say
 };
 

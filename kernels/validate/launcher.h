@@ -12,12 +12,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/op.h"
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
+#include "kernels/runtime/replay.h"
 #include "kernels/validate/outcome.h"
 #include "kernels/validate/phase_clock.h"
 
@@ -60,6 +62,12 @@ class Launcher {
   // says afterwards whether they were.
   absl::StatusOr<double> LaunchTimed(int launches, bool& from_memory);
 
+  // The same of launches that were recorded once and are done as one, their operands where
+  // the launch before left them. UNIMPLEMENTED where the device cannot record, or not these.
+  absl::StatusOr<double> LaunchReplayed(int launches);
+  // Seconds that the host took to enqueue each of the launches that were timed last.
+  double enqueue_seconds() const { return enqueue_seconds_; }
+
   // For formats that have no value to spare for a poison: counts the elements that
   // hold either poison after a launch with each. The output must be that of a launch
   // with the first. Equal outputs of two launches prove that there are none; only
@@ -87,6 +95,8 @@ class Launcher {
   absl::Status CountGuards();
   absl::Status Guard(Poison poison);
   absl::StatusOr<double> TimeGuarded(int launches);
+  absl::StatusOr<double> TimeGuarded(absl::FunctionRef<absl::Status()> launch);
+  absl::Status LaunchMany(int launches);
 
   const Case& case_;
   Device& device_;
@@ -94,6 +104,9 @@ class Launcher {
   const Plan* plan_ = nullptr;
   std::string_view provider_;
   std::unique_ptr<Kernel> kernel_;
+  std::unique_ptr<RecordedLaunch> recorded_;
+  int recorded_launches_ = 0;
+  double enqueue_seconds_ = 0;
   std::vector<TensorView> inputs_;
   std::vector<TensorDigest> input_digests_;
   TensorView output_;

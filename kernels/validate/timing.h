@@ -5,7 +5,9 @@
 // the device can drop them from its caches: between launches, outside the timed span, they
 // are. Tiny cases, by their own work and so the same in every run, are what a program
 // calls with data at hand: several launches behind one another are one sample, and the
-// operands stay where they are.
+// operands stay where they are. On a device that can record launches (a GPU) those of kernels
+// that take it less than ten times what the host needs to enqueue one are recorded and done
+// as one, so that the host's time is not what is measured.
 #ifndef ASSAY_KERNELS_VALIDATE_TIMING_H_
 #define ASSAY_KERNELS_VALIDATE_TIMING_H_
 
@@ -31,7 +33,8 @@ struct BenchTiming {
 BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceilings* ceilings,
                      ConditionsProbe* conditions);
 
-// "timed from memory", "timed 64 launches at once, operands in cache".
+// "timed from memory", "timed 64 launches at once with operands in cache", "timed 64 launches
+// as one graph …".
 std::string DescribeTiming(const BenchStats& stats);
 
 }  // namespace assay

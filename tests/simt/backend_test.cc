@@ -101,6 +101,24 @@ class GpuBackendTest : public ::testing::TestWithParam<int> {
   }
 };
 
+// Launches that take the host as long as the device are recorded, and done as one.
+TEST_P(GpuBackendTest, TinyCasesAreTimedByReplay) {
+  Desk desk(GpuBackend());
+  Case c;
+  c.problem = CopyProblem{.count = 257};
+  c.dtype = DType::kF32;
+  c.provider = "builtin";
+  c.seed = 7;
+  c.mode = Mode::kBenchmark;
+  const CaseOutcome outcome = desk.Run(c);
+  EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Said(outcome);
+  ASSERT_TRUE(outcome.bench.has_value());
+  EXPECT_TRUE(outcome.bench->replayed);
+  EXPECT_GE(outcome.bench->samples, 10);
+  EXPECT_NE(outcome.implementation.find("as one graph"), std::string::npos)
+      << outcome.implementation;
+}
+
 // Every built-in kernel in every format it takes passes, probes and identities too, and
 // its exact probes have the CPU's digests.
 TEST_P(GpuBackendTest, BuiltInKernelsPassWithTheDigestsOfTheCpu) {

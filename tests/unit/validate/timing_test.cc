@@ -5,10 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "kernels/runtime/replay.h"
 #include "tests/unit/validate/distorted.h"
 
 namespace assay {
@@ -61,6 +64,36 @@ class OddDevice : public Device {
  private:
   std::unique_ptr<Device> cpu_;
   std::size_t next_ = 0;
+};
+
+// One that records launches, as GPUs do; its time is `slower` times the host's.
+class RecordingDevice : public OddDevice, public LaunchRecorder {
+ public:
+  bool can_record = true;
+  double slower = 1;
+  int recorded = 0, replayed = 0;
+
+  absl::StatusOr<double> TimeLaunch(absl::FunctionRef<absl::Status()> launch) override {
+    absl::StatusOr<double> seconds = OddDevice::TimeLaunch(launch);
+    if (seconds.ok()) *seconds *= slower;
+    return seconds;
+  }
+  absl::StatusOr<std::unique_ptr<RecordedLaunch>> RecordLaunch(
+      std::function<absl::Status()> launch) override {
+    class Recorded : public RecordedLaunch {
+     public:
+      Recorded(int& replayed, std::function<absl::Status()> launch)
+          : replayed_(replayed), launch_(std::move(launch)) {}
+      absl::Status Launch() override { return ++replayed_, launch_(); }
+
+     private:
+      int& replayed_;
+      const std::function<absl::Status()> launch_;
+    };
+    if (!can_record) return absl::UnimplementedError("not this one");
+    ++recorded;
+    return std::make_unique<Recorded>(replayed, std::move(launch));
+  }
 };
 
 CaseOutcome RunOn(Device& device, Case c, Ceilings* ceilings, ConditionsProbe* conditions) {
@@ -129,6 +162,36 @@ TEST(Timing, OperandsComeFromMemoryButForTinyCases) {
   EXPECT_EQ(warm.verdict, Verdict::kPassed);
   EXPECT_EQ(device.evictions, 1) << "asked once";
   EXPECT_FALSE(warm.bench->from_memory) << "and nothing is claimed";
+}
+
+// Of a launch that takes the host longer than the device, the host's part is not measured.
+TEST(Timing, ShortLaunchesOfADeviceThatRecordsAreDoneAsOne) {
+  RecordingDevice device;
+  const CaseOutcome tiny = RunOn(device, TimedCase(4), nullptr, nullptr);
+  EXPECT_EQ(tiny.verdict, Verdict::kPassed);
+  ASSERT_TRUE(tiny.bench.has_value());
+  EXPECT_TRUE(tiny.bench->replayed);
+  EXPECT_GT(tiny.bench->launches_per_sample, 1);
+  EXPECT_THAT(tiny.implementation, HasSubstr("launches as one graph with operands in cache"));
+  EXPECT_LT(device.recorded, 20) << "once for each length";
+  EXPECT_GE(device.replayed, tiny.bench->samples) << "and done again for each sample";
+
+  device.recorded = 0;
+  const CaseOutcome large = RunOn(device, TimedCase(96), nullptr, nullptr);
+  EXPECT_EQ(device.recorded, 0) << "its operands come from memory each time";
+  EXPECT_THAT(large.implementation, HasSubstr("timed from memory"));
+
+  device.slower = 100;
+  const CaseOutcome slow = RunOn(device, TimedCase(4), nullptr, nullptr);
+  EXPECT_EQ(device.recorded, 0) << "the host's part is small";
+  EXPECT_FALSE(slow.bench->replayed);
+
+  device.slower = 1;
+  device.can_record = false;
+  const CaseOutcome refused = RunOn(device, TimedCase(4), nullptr, nullptr);
+  EXPECT_EQ(refused.verdict, Verdict::kPassed);
+  EXPECT_FALSE(refused.bench->replayed);
+  EXPECT_THAT(refused.implementation, HasSubstr("launches at once"));
 }
 
 TEST(Timing, ACaseWithoutAClockHasNoTime) {
