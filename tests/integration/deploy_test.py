@@ -63,6 +63,16 @@ class Pages(unittest.TestCase):
             self.assertEqual({o for o in options_of(program) if o not in text}, set())
 
 
+class Documents(unittest.TestCase):
+    def test_the_projects_readme_is_installed_and_that_of_deploy_beside_it(self):
+        folder = os.path.join(SHARE, "doc/assay")
+        self.assertEqual(read(folder, "README.md"), read(ROOT, "README.md"))
+        self.assertEqual(read(folder, "deploy/README.md"), read(DEPLOY, "README.md"))
+        for path in ("helm/assay/Chart.yaml", "helm/assay/files/rules/alerts.yml", "kubernetes/assay.yaml",
+                     "prometheus/prometheus-kubernetes.yml", "grafana/dashboards/fleet.json"):
+            self.assertEqual(read(folder, "deploy", path), read(DEPLOY, path), path)
+
+
 class Completions(unittest.TestCase):
     # What is typed, and what has to be offered.
     CASES = [(["assay", "qual"], {"qualify"}), (["assay", "run", "gemm", "--tr"], {"--trans-a", "--trans-b"}),
