@@ -108,13 +108,25 @@ constexpr std::string_view kZeroIsDefault[] = {
     "attention.kv_heads", "attention.kv_seq", "repeats",
     "accumulations",      "split_k",          "checksum_probes"};
 
-absl::Status CheckZero(const CaseOption& option, std::int64_t value) {
-  if (value != 0 || option.field->has_presence() ||
-      std::find(std::begin(kZeroIsDefault), std::end(kZeroIsDefault), option.path()) ==
-          std::end(kZeroIsDefault)) {
-    return absl::OkStatus();
+// An extent that must be said, since it has no default: m, heads, cols.
+bool IsExtent(const CaseOption& option) {
+  return option.of_problem && option.field->cpp_type() == FieldDescriptor::CPPTYPE_INT64 &&
+         !option.field->is_repeated() && !option.field->has_presence() &&
+         option.help.find("default") == std::string::npos;
+}
+
+// The daemon would say the same of an extent; said here, it stands beside what only the
+// client sees.
+absl::Status CheckRange(const CaseOption& option, std::int64_t value) {
+  const bool zero_is_default =
+      !option.field->has_presence() &&
+      std::find(std::begin(kZeroIsDefault), std::end(kZeroIsDefault), option.path()) !=
+          std::end(kZeroIsDefault);
+  if (value < 1 && (IsExtent(option) || (value == 0 && zero_is_default))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(option.path(), ": must be at least 1, got ", value));
   }
-  return absl::InvalidArgumentError(absl::StrCat(option.path(), ": must be at least 1, got 0"));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -185,7 +197,7 @@ absl::Status SetOption(const CaseOption& option, std::string_view text, v1::Case
     case FieldDescriptor::CPPTYPE_INT32: {
       const auto value = ParseInt(path, text);
       if (!value.ok()) return value.status();
-      if (absl::Status status = CheckZero(option, *value); !status.ok()) return status;
+      if (absl::Status status = CheckRange(option, *value); !status.ok()) return status;
       if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
         reflection->SetInt64(message, field, *value);
       } else if (*value < INT32_MIN || *value > INT32_MAX) {

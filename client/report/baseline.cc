@@ -57,24 +57,25 @@ absl::Status CheckSchema(const Json& document, const std::string& name) {
 // Whether a test has a time, which must then be one: above 0 and finite. Tests of a report
 // need none, but for benchmarks that passed; all tests of a baseline do.
 absl::StatusOr<bool> HasTime(const Json& test, const std::string& path, bool report) {
-  const auto field = [&](const char* key, const Json& value) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ".bench.", key, ": must be a time above 0 [s], got ", Compact(value).substr(0, 60),
-        Text(test, "name").empty() ? "" : " of ", Text(test, "name")));
-  };
+  const std::string of = Text(test, "name").empty() ? "" : " (" + Text(test, "name") + ")";
   const auto bench = test.find("bench");
   const bool there = bench != test.end() && bench->is_object();
   if (!there || !bench->contains("median_seconds") || (*bench)["median_seconds"].is_null()) {
     const std::string mode = absl::AsciiStrToLower(Text(test, "mode"));
     const bool expected = !report || (Text(test, "verdict") == Word(v1::VERDICT_PASSED) &&
                                       (mode == "benchmark" || mode == "both"));
-    return expected ? absl::StatusOr<bool>(field("median_seconds", nullptr)) : false;
+    if (!expected) return false;
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ".bench.median_seconds: is missing; must be a time above 0 [s]", of));
   }
   for (const char* key : {"median_seconds", "p10_seconds", "p90_seconds"}) {
     const auto value = bench->find(key);
     if (value == bench->end() || value->is_null()) continue;
     const bool finite = value->is_number() && std::isfinite(value->get<double>());
-    if (!finite || value->get<double>() <= 0) return field(key, *value);
+    if (finite && value->get<double>() > 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(path, ".bench.", key,
+                                                   ": must be a time above 0 [s], got ",
+                                                   Compact(*value).substr(0, 60), of));
   }
   return true;
 }

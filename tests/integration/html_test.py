@@ -259,7 +259,7 @@ class Page(unittest.TestCase):
         try:
             self.click("#table td.name button")
             wide = BROWSER.js("""return [...document.querySelectorAll(
-                '#cases .scroll, #table tr.case td, #table tr.detail td, figure canvas, header *')].filter(
+                '#cases .scroll, #table tr.case td, #table .inside > *, figure canvas, header *')].filter(
                 (e) => e.getBoundingClientRect().right > 401 || e.matches('.scroll') && e.scrollWidth > e.clientWidth + 1)
                 .map((e) => e.outerHTML.slice(0, 80))""")
             self.assertEqual(wide, [])

@@ -99,9 +99,23 @@ TEST(Sweep, AZeroTheWireCannotCarryIsRefusedHere) {
             "attention.kv_heads: must be at least 1, got 0\n"
             "repeats: must be at least 1, got 0");
   // A zero the daemon sees, or one that means something, is the daemon's matter.
-  EXPECT_TRUE(
-      Expand("gemm", Given("gemm", {{"batch", "0"}, {"lda", "0"}, {"m", "0"}, {"beta", "0"}}))
-          .ok());
+  EXPECT_TRUE(Expand("gemm", Given("gemm", {{"batch", "0"}, {"lda", "0"}, {"beta", "0"}})).ok());
+}
+
+TEST(Sweep, AnExtentBelowOneIsSaidBesideWhatOnlyTheClientSees) {
+  const auto refused =
+      Expand("gemm", Given("gemm", {{"m", "0"}, {"n", "4,-4"}, {"lda", "0"}, {"dtype", "fp15"}}));
+  EXPECT_THAT(std::string(refused.status().message()),
+              ::testing::StartsWith("gemm.m: must be at least 1, got 0\n"
+                                    "gemm.n: must be at least 1, got -4\n"
+                                    "dtype: unknown type \"fp15\""));
+  for (const auto& [op, flag] : {std::pair<std::string, std::string>{"attention", "heads"},
+                                 {"attention", "dim"},
+                                 {"conv", "channels"},
+                                 {"softmax", "cols"},
+                                 {"copy", "count"}}) {
+    EXPECT_FALSE(Expand(op, Given(op, {{flag, "0"}})).ok()) << op << " " << flag;
+  }
 }
 
 // The help is where a field says what its default is: no field that says one may be
@@ -118,7 +132,10 @@ TEST(Sweep, EveryDefaultThatZeroWouldBecomeIsGuarded) {
       const bool becomes_another = !option.field->has_presence() &&
                                    option.help.find("(default") != std::string::npos &&
                                    option.help.find("default: tight") == std::string::npos;
-      EXPECT_EQ(Expand(op, {{option, "0"}}).ok(), !becomes_another) << option.path();
+      // An extent, which has no default at all, is no zero either.
+      const bool extent = option.of_problem && !option.field->has_presence() &&
+                          option.help.find("(default") == std::string::npos;
+      EXPECT_EQ(Expand(op, {{option, "0"}}).ok(), !becomes_another && !extent) << option.path();
     }
   }
 }
