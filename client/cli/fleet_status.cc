@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "client/cli/listing.h"
 #include "client/fleet/fan_out.h"
+#include "client/lib/first_call.h"
 #include "client/lib/words.h"
 #include "client/report/json.h"
 
@@ -29,10 +30,13 @@ void Ask(const Target& target, Answer& answer) {
     answer.problem = std::string(connection.status().message());
     return;
   }
-  grpc::ClientContext devices_call, server_call, jobs_call;
+  grpc::ClientContext server_call, jobs_call;
   v1::ListDevicesResponse devices;
-  SetDeadline(devices_call);
-  const grpc::Status status = (*connection)->stub().ListDevices(&devices_call, {}, &devices);
+  const grpc::Status status = FirstCall(target.address, [&] {
+    grpc::ClientContext call;
+    SetDeadline(call);
+    return (*connection)->stub().ListDevices(&call, {}, &devices);
+  });
   if (!status.ok()) {
     answer.problem = WhyMissing(status, target.address);
     return;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "client/lib/errors.h"
+#include "client/lib/first_call.h"
 
 namespace assay {
 namespace {
@@ -27,9 +28,11 @@ grpc::Status CreateJob(Connection& connection, const v1::JobSpec& spec,
   request.set_request_id(NewRequestId());
   const absl::Time give_up = absl::Now() + options.reconnect;
   for (bool first = true;; first = false) {
-    grpc::ClientContext context;
-    SetDeadline(context);
-    const grpc::Status status = connection.stub().CreateJob(&context, request, job);
+    const grpc::Status status = FirstCall(connection.target(), [&] {
+      grpc::ClientContext context;
+      SetDeadline(context);
+      return connection.stub().CreateJob(&context, request, job);
+    });
     const bool lost = ConnectionLost(status) || (!first && NeverConnected(status));
     if (!lost || absl::Now() >= give_up) return status;
     if (options.on_lost) options.on_lost(status);

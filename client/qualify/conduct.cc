@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/lib/errors.h"
+#include "client/lib/first_call.h"
 
 namespace assay {
 namespace {
@@ -193,12 +194,11 @@ TargetFit Qualify(Connection& connection, const QualifyOptions& options,
   TargetFit fit;
   v1::ServerInfo server;
   v1::ListDevicesResponse listed;
-  grpc::Status status;
-  {
+  grpc::Status status = FirstCall(connection.target(), [&] {
     grpc::ClientContext call;
     SetDeadline(call);
-    status = connection.stub().GetServerInfo(&call, v1::GetServerInfoRequest(), &server);
-  }
+    return connection.stub().GetServerInfo(&call, v1::GetServerInfoRequest(), &server);
+  });
   if (status.ok()) {
     grpc::ClientContext call;
     SetDeadline(call);

@@ -13,6 +13,7 @@
 #include "client/fleet/fan_out.h"
 #include "client/fleet/program.h"
 #include "client/fleet/targets.h"
+#include "client/lib/first_call.h"
 
 namespace assay::testing {
 namespace {
@@ -172,6 +173,28 @@ TEST_F(FleetTargetsTest, AToolThatHangsIsEnded) {
 }
 
 // Each waits for the last to have begun: one after the other would never end.
+// What gRPC says of a TCP connection now and then, and cannot be: another try. What can be: none.
+TEST(FirstCall, TriesAgainOnlyWhereTheReasonCannotBe) {
+  const grpc::Status spurious(grpc::StatusCode::UNAVAILABLE,
+                              "failed to connect to all addresses; last error: UNKNOWN: "
+                              "ipv4:127.0.0.1:37949: No such file or directory");
+  const grpc::Status refused(grpc::StatusCode::UNAVAILABLE,
+                             "failed to connect to all addresses; last error: UNKNOWN: "
+                             "ipv4:127.0.0.1:37949: Failed to connect to remote host: "
+                             "Connection refused");
+  const auto calls = [](const char* target, const std::vector<grpc::Status>& answers) {
+    std::size_t made = 0;
+    const grpc::Status last = FirstCall(target, [&] { return answers[made++]; });
+    EXPECT_EQ(last.error_code(), answers[made - 1].error_code());
+    return made;
+  };
+  EXPECT_EQ(calls("127.0.0.1:1", {spurious, grpc::Status::OK}), 2u);
+  EXPECT_EQ(calls("127.0.0.1:1", {spurious, refused, grpc::Status::OK}), 2u);
+  EXPECT_EQ(calls("127.0.0.1:1", {refused, grpc::Status::OK}), 1u);
+  EXPECT_EQ(calls("unix:/run/assay", {spurious, grpc::Status::OK}), 1u);
+  EXPECT_EQ(calls("127.0.0.1:1", {spurious, spurious, spurious, spurious, grpc::Status::OK}), 4u);
+}
+
 TEST(FanOut, All256RunAtOnce) {
   std::mutex mutex;
   std::condition_variable all;
