@@ -13,10 +13,8 @@ import unittest
 import yaml
 
 import harness
-import kubernetes_test
-from kubernetes_test import config_of, daemon_pod, documents_of, nightly_pod, one, read
+from manifests import ROOT, check_manifests, config_of, daemon_pod, documents_of, nightly_pod, one, options_of, read
 
-ROOT = kubernetes_test.ROOT
 CHART = os.path.join(ROOT, "deploy/helm/assay")
 TOOLS = os.path.join(ROOT, "build/kubernetes-tools")
 HELM = shutil.which("helm") or os.path.join(TOOLS, "bin/helm")
@@ -114,10 +112,10 @@ class Chart(unittest.TestCase):
     def test_names_ports_paths_and_flags_are_the_programs_whatever_is_chosen(self):
         for name, words in CHOICES.items():
             with self.subTest(name):
-                kubernetes_test.check_manifests(self, rendered(words))
+                check_manifests(self, rendered(words))
         with self.subTest("another release"):
             documents = rendered([], release="lab", namespace="gpu-tests")
-            kubernetes_test.check_manifests(self, documents)
+            check_manifests(self, documents)
             named = {d["metadata"]["name"] for d in documents}
             self.assertEqual({n for n in named if "lab-assay" not in n}, set())
             self.assertEqual({d["metadata"].get("namespace") for d in documents if not d["kind"].startswith("Cluster")},
@@ -173,7 +171,7 @@ class Chart(unittest.TestCase):
                "tls-client-ca", "insecure"}
         # Those name files that the chart mounts nowhere.
         out = {"config", "help", "version", "suites-dir", "worker"}
-        self.assertEqual({f"--{k}" for k in free | own | out}, kubernetes_test.options_of(harness.ASSAYD))
+        self.assertEqual({f"--{k}" for k in free | own | out}, options_of(harness.ASSAYD))
 
 
 @unittest.skipUnless(os.access(HELM, os.X_OK), "no helm: deploy/setup test installs it where npm is")

@@ -1,8 +1,6 @@
 """The manifests for Kubernetes say what the programs say, and the nightly script tells
 Kubernetes what `assay qualify` found: against a server that answers as Kubernetes does."""
 
-import copy
-import http.server
 import json
 import os
 import re
@@ -10,140 +8,12 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import threading
-import tomllib
 import unittest
-import urllib.parse
-
-import yaml
 
 import harness
 import tls_test
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-DEPLOY = os.path.join(ROOT, "deploy")
-SCRIPT = os.path.join(DEPLOY, "helm/assay/files/qualify-nodes")
-
-
-def read(*path):
-    with open(os.path.join(*path), encoding="utf-8") as file:
-        return file.read()
-
-
-def options_of(program, *words):
-    text = subprocess.run([program, *words, "--help"], capture_output=True, text=True, check=True).stdout
-    return set(re.findall(r"--[a-z][a-z-]*", text))
-
-
-def documents_of(text):
-    return [d for d in yaml.safe_load_all(text) if d]
-
-
-def one(documents, kind):
-    found = [d for d in documents if d["kind"] == kind]
-    assert len(found) == 1, (kind, len(found))
-    return found[0]
-
-
-def daemon_pod(documents):
-    return one(documents, "DaemonSet")["spec"]["template"]["spec"]
-
-
-def nightly_pod(documents):
-    return one(documents, "CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-
-
-def config_of(documents):
-    return tomllib.loads(next(d["data"]["assayd.toml"] for d in documents
-                              if d["kind"] == "ConfigMap" and "assayd.toml" in d["data"]))
-
-
-def images():
-    return {os.path.basename(f): read(DEPLOY, "docker", f) for f in os.listdir(os.path.join(DEPLOY, "docker"))}
-
-
-def check_manifests(test, documents):
-    """That every name, port, path, flag and variable leads somewhere."""
-    pod, daemon = daemon_pod(documents), daemon_pod(documents)["containers"][0]
-    config = config_of(documents)
-
-    # What is started is in the image, and knows its words.
-    test.assertTrue(daemon["command"][0].startswith("/opt/assay/"))
-    installed = os.path.join(harness.INSTALL, daemon["command"][0].removeprefix("/opt/assay/"))
-    test.assertTrue(os.access(installed, os.X_OK), installed)
-    known = options_of(harness.ASSAYD)
-    test.assertLessEqual({w for w in daemon["args"] if w.startswith("--")}, known)
-    test.assertEqual({f"--{k}" for k in config} - known, set())
-    for name, text in images().items():
-        test.assertIn("COPY --from=build /opt/assay /opt/assay", text, name)
-
-    # Ports: served, named, probed, led to.
-    ports = {p["name"]: p["containerPort"] for p in daemon["ports"]}
-    served = {name: int(config[key].rsplit(":", 1)[1]) for name, key in
-              (("grpc", "listen"), ("metrics", "metrics-listen"), ("health", "health-listen"))}
-    test.assertEqual(ports, served)
-    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-        test.assertEqual(daemon[probe]["grpc"], {"port": served["health"]}, probe)
-    service = one(documents, "Service")
-    for port in service["spec"]["ports"]:
-        test.assertEqual(port["port"], ports[port["targetPort"]])
-
-    # Paths.
-    for spec in (pod, nightly_pod(documents)) if any(d["kind"] == "CronJob" for d in documents) else (pod,):
-        for container in spec["containers"] + spec.get("initContainers", []):
-            test.assertLessEqual({m["name"] for m in container["volumeMounts"]}, {v["name"] for v in spec["volumes"]})
-        test.assertEqual({v["name"] for v in spec["volumes"]},
-                         {m["name"] for c in spec["containers"] for m in c["volumeMounts"]})
-    mounts = {m["mountPath"] for m in daemon["volumeMounts"]}
-    test.assertIn(daemon["args"][daemon["args"].index("--config") + 1], mounts)
-    for path in [v for k, v in config.items() if k in ("state-dir", "tls-cert", "tls-key", "tls-client-ca")]:
-        test.assertTrue(any(path == m or path.startswith(m + "/") for m in mounts), path)
-
-    # Labels, accounts, maps.
-    labels = one(documents, "DaemonSet")["spec"]["template"]["metadata"]["labels"]
-    selectors = [service["spec"]["selector"], one(documents, "DaemonSet")["spec"]["selector"]["matchLabels"]]
-    selectors += [d["spec"]["podSelector"]["matchLabels"] for d in documents if d["kind"] == "NetworkPolicy"]
-    for selector in selectors:
-        test.assertLessEqual(selector.items(), labels.items())
-    for monitor in (d for d in documents if d["kind"] == "ServiceMonitor"):
-        test.assertLessEqual(monitor["spec"]["selector"]["matchLabels"].items(), service["metadata"]["labels"].items())
-        # The rules read job="assay".
-        test.assertEqual(service["metadata"]["labels"][monitor["spec"]["jobLabel"]], "assay")
-        test.assertIn(monitor["spec"]["endpoints"][0]["port"], {p["name"] for p in service["spec"]["ports"]})
-        test.assertEqual(monitor["spec"]["endpoints"][0].get("scheme") == "https", config.get("metrics-tls", False))
-    accounts = {d["metadata"]["name"] for d in documents if d["kind"] == "ServiceAccount"}
-    maps = {d["metadata"]["name"] for d in documents if d["kind"] == "ConfigMap"}
-    test.assertIn(pod["serviceAccountName"], accounts)
-    test.assertLessEqual({v["configMap"]["name"] for v in pod["volumes"] if "configMap" in v}, maps)
-    for binding in (d for d in documents if d["kind"].endswith("Binding")):
-        role = one([d for d in documents if d["metadata"]["name"] == binding["roleRef"]["name"]],
-                   binding["roleRef"]["kind"])
-        test.assertEqual({s["name"] for s in binding["subjects"]} - accounts, set(), role["metadata"]["name"])
-
-    if not any(d["kind"] == "CronJob" for d in documents):
-        return
-    nightly = nightly_pod(documents)
-    test.assertIn(nightly["serviceAccountName"], accounts)
-    test.assertLessEqual({v["configMap"]["name"] for v in nightly["volumes"] if "configMap" in v}, maps)
-    container = nightly["containers"][0]
-    folder, name = os.path.split(container["command"][1])
-    test.assertIn(folder, {m["mountPath"] for m in container["volumeMounts"]})
-    scripts = next(d for d in documents if d["kind"] == "ConfigMap" and name in d["data"])
-    test.assertEqual(scripts["data"][name], read(SCRIPT))
-    environment = {e["name"]: e["value"] for e in container["env"]}
-    told = set(re.findall(r"^#   (ASSAY_\w+) ", read(SCRIPT), re.M))
-    test.assertLessEqual(environment.keys(), told)
-    test.assertEqual(environment["ASSAY_PORT"], str(served["grpc"]))
-    test.assertEqual(environment["ASSAY_NAMESPACE"], nightly_namespace(documents))
-    wanted = dict(pair.split("=") for pair in environment["ASSAY_PODS"].split(","))
-    test.assertLessEqual(wanted.items(), labels.items())
-    for path in (environment.get("ASSAY_TLS"), environment.get("ASSAY_REPORTS")):
-        test.assertIn(path, {None, *(m["mountPath"] for m in container["volumeMounts"])})
-    test.assertEqual("ASSAY_TLS" in environment, "tls-cert" in config)
-
-
-def nightly_namespace(documents):
-    return one(documents, "CronJob")["metadata"]["namespace"]
+from fake_kubernetes import LABELS, MINE, FakeKubernetes, node, pod, verdict
+from manifests import DEPLOY, SCRIPT, check_manifests, daemon_pod, documents_of, images, nightly_pod, one, options_of, read
 
 
 class Manifests(unittest.TestCase):
@@ -170,112 +40,6 @@ class Manifests(unittest.TestCase):
                   for resource in rule["resources"] for verb in rule["verbs"]]
         self.assertEqual(sorted(rights), [("nodes", "get"), ("nodes/status", "patch"), ("pods", "list")])
         self.assertFalse(daemon_pod(documents)["automountServiceAccountToken"])
-
-
-class FakeKubernetes(http.server.ThreadingHTTPServer):
-    """Pods in pages; nodes with resource versions; patches merged as Kubernetes does."""
-
-    def __init__(self, pods, nodes, page=2, conflicts=0, refuse=lambda method, path: None):
-        self.nodes = {n["metadata"]["name"]: copy.deepcopy(n) for n in nodes}
-        self.asked, self.seen, self.conflicts = [], [], conflicts
-        fake = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def answer(self, code, document):
-                text = json.dumps(document).encode()
-                self.send_response(code)
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
-
-            def handled(self, method):
-                fake.asked.append((method, self.path))
-                fake.seen.append(self.headers["Authorization"])
-                code = refuse(method, self.path)
-                if code:
-                    self.answer(code, {"kind": "Status", "message": f"{code} by the test"})
-                return bool(code)
-
-            def do_GET(self):  # noqa: N802
-                if self.handled("GET"):
-                    return None
-                path, _, query = self.path.partition("?")
-                if path == "/api/v1/namespaces/assay/pods":
-                    words = dict(urllib.parse.parse_qsl(query))
-                    start = int(words.get("continue") or 0)
-                    labels = dict(pair.split("=") for pair in words["labelSelector"].split(","))
-                    found = [p for p in pods if labels.items() <= p["metadata"]["labels"].items()]
-                    rest = str(start + page) if start + page < len(found) else ""
-                    return self.answer(200, {"metadata": {"continue": rest}, "items": found[start:start + page]})
-                node = fake.nodes.get(path.removeprefix("/api/v1/nodes/"))
-                return self.answer(200, node) if node else self.answer(404, {"message": "no such node"})
-
-            def do_PATCH(self):  # noqa: N802
-                patch = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                if self.handled("PATCH"):
-                    return None
-                name, _, status = self.path.removeprefix("/api/v1/nodes/").partition("/")
-                node, kind = fake.nodes[name], self.headers["Content-Type"]
-                if status:
-                    assert kind == "application/strategic-merge-patch+json", kind
-                    conditions = node["status"].setdefault("conditions", [])
-                    for condition in patch["status"]["conditions"]:
-                        conditions[:] = [c for c in conditions if c["type"] != condition["type"]] + [condition]
-                else:
-                    assert kind == "application/merge-patch+json", kind
-                    version = node["metadata"]["resourceVersion"]
-                    if fake.conflicts:  # somebody else changes the node first
-                        fake.conflicts -= 1
-                        node["metadata"]["resourceVersion"] = version = str(int(version) + 1)
-                        node["spec"].setdefault("taints", []).append({"key": f"theirs-{version}", "effect": "NoExecute"})
-                    if patch["metadata"]["resourceVersion"] != version:
-                        return self.answer(409, {"message": "the object has been modified"})
-                    for key, value in patch["metadata"]["annotations"].items():
-                        node["metadata"]["annotations"][key] = value
-                        if value is None:
-                            del node["metadata"]["annotations"][key]
-                    node["spec"]["taints"] = patch["spec"]["taints"]
-                node["metadata"]["resourceVersion"] = str(int(node["metadata"]["resourceVersion"]) + 1)
-                return self.answer(200, node)
-
-            def log_message(self, *_):
-                pass
-
-        super().__init__(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    def __exit__(self, *_):
-        self.shutdown()
-        self.server_close()
-
-    def taints(self, node):
-        return [f"{t['key']}={t.get('value', '')}:{t['effect']}" for t in self.nodes[node]["spec"].get("taints", [])]
-
-    def conditions(self):
-        found = {}
-        for name, node in self.nodes.items():
-            for c in node["status"].get("conditions", []):
-                if c["type"] == "AssayQualified":
-                    found[name] = c
-        return found
-
-
-LABELS = {"app.kubernetes.io/instance": "assay", "app.kubernetes.io/component": "assayd"}
-MINE = {"key": "assay/unfit", "value": "A101", "effect": "NoSchedule"}
-
-
-def pod(node, address, phase="Running", **metadata):
-    return {"metadata": {"labels": LABELS, **metadata}, "spec": {"nodeName": node} if node else {},
-            "status": {"phase": phase, **({"podIP": address} if address else {})}}
-
-
-def node(name, taints=(), unfit=None, conditions=()):
-    return {"metadata": {"name": name, "resourceVersion": "1", "annotations": {"assay/unfit": unfit} if unfit else {}},
-            "spec": {"taints": list(taints)} if taints else {}, "status": {"conditions": list(conditions)}}
-
-
-def verdict(address, device, word, code):
-    return {"target": f"{address}:7576", "device": device, "verdict": word, "code": code}
 
 
 @unittest.skipUnless(shutil.which("jq") and shutil.which("curl"), "no jq or no curl")
