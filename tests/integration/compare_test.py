@@ -198,11 +198,12 @@ class Compare(unittest.TestCase):
             self.assertEqual(test["first_mismatch"]["index"], [0, 1, 20], "the file's own axes")
 
         # Logits 1 and -2 apart by 3, as unit tests have it by hand.
-        self.write("a", "<f4", (1, 2), f32([3, -1]))
-        self.write("w", "|i1", (2, 2), bytes([2, 255, 4, 5]))
-        self.write("s", "<f4", (2,), f32([0.5, 0.25]))
+        self.write("activations", "<f4", (1, 2), f32([3, -1]))
+        self.write("weights", "|i1", (2, 2), bytes([2, 255, 4, 5]))
+        self.write("scales", "<f4", (2,), f32([0.5, 0.25]))
         large = 1 / (1 + math.exp(-3))
-        words = ["--inputs", ",".join(self.path(p) for p in "aws"), "--op", "dequant_softmax"]
+        operands = (self.path(p) for p in ("activations", "weights", "scales"))
+        words = ["--inputs", ",".join(operands), "--op", "dequant_softmax"]
         self.write("y", "<f4", (1, 2), f32([large, 1 - large]))
         self.assertEqual(self.compare("y", *words)["verdict"], "PASSED")
         self.assertEqual(self.compare("y", *words, "--transpose-w")["verdict"], "FAILED")
