@@ -90,10 +90,10 @@ class Ceilings {
 };
 
 // The ceilings of the cores and the memory this process may use, measured on the
-// threads of ParallelFor: arithmetic in at most 60 ms a format, memory in a second or two
-// where the last cache is large; `device` gives that cache's size. No arithmetic for
-// formats that a core converts but does not compute in (fp16, fp8, fp4, tf32, bf16 without
-// AVX512-BF16), and no matrix units. One thread.
+// threads of ParallelFor: arithmetic in some 60 ms a format, thrice that where others are busy,
+// memory in a second or two where the last cache is large; `device` gives that cache's size. No
+// arithmetic for formats that a core converts but does not compute in (fp16, fp8, fp4, tf32, bf16
+// without AVX512-BF16), and no matrix units. One thread.
 std::unique_ptr<Ceilings> MakeCpuCeilings(Device& device);
 
 }  // namespace assay
