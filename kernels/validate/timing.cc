@@ -85,10 +85,12 @@ BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceili
 
 std::string DescribeTiming(const BenchStats& stats) {
   if (stats.clock_failed) return "not timed: the clock stood still or went backwards";
-  std::string text = stats.launches_per_sample > 1
-                         ? Cat("timed ", stats.launches_per_sample, " launches ",
-                               stats.replayed ? "as one graph" : "at once")
-                         : std::string("timed");
+  const int launches = stats.launches_per_sample;
+  std::string text = "timed";
+  if (launches > 1 || stats.replayed) {
+    Append(&text, " ", launches, launches == 1 ? " launch" : " launches",
+           stats.replayed ? " as one graph" : " at once");
+  }
   Append(&text, stats.from_memory ? " from memory" : " with operands in cache");
   return text;
 }
