@@ -210,6 +210,11 @@ class Engine {
     return (config_.shared_bytes + (64 << 10) + 127) / 128 * 128;
   }
 
+  static std::vector<std::unique_ptr<Stack>>& Stacks() {
+    thread_local std::vector<std::unique_ptr<Stack>> stacks;
+    return stacks;
+  }
+
   void MakeStacks(std::size_t threads) {
     while (stacks_.size() < threads) stacks_.push_back(std::make_unique<Stack>());
   }
@@ -424,7 +429,8 @@ class Engine {
   std::vector<Fault>& faults_;
   std::mt19937_64 random_;
   const std::function<void()>* kernel_ = nullptr;
-  std::vector<std::unique_ptr<Stack>> stacks_;
+  // Of all launches of this thread: mapping them anew took as long as many a kernel.
+  std::vector<std::unique_ptr<Stack>>& stacks_ = Stacks();
   std::vector<Fiber> fibers_;
   Fiber* running_ = nullptr;
   context::fcontext_t scheduler_ = nullptr;
