@@ -55,6 +55,14 @@ double LargestSum(const Symptoms& s) {
          LargestMagnitudeOf(*b);
 }
 
+// The largest logit of a dequant_softmax, about: four deviations of sums of products whose
+// signs are independent.
+double LargestLogit(const Symptoms& s) {
+  double logit = 4 * std::sqrt(static_cast<double>(s.plan.accumulations));
+  for (const OperandStats& o : s.outcome.inputs) logit *= o.rms.value_or(0);
+  return logit;
+}
+
 }  // namespace
 
 std::optional<Reading> MaskedRows(const Symptoms& s) {
@@ -87,8 +95,10 @@ std::optional<Reading> MayOverflow(const Symptoms& s) {
 }
 
 std::optional<Reading> ExpOverflows(const Symptoms& s) {
-  const bool softmax = IsOp(s, "softmax");
-  if (!(softmax || IsOp(s, "attention")) || !MadeByTheKernel(s)) return std::nullopt;
+  const bool softmax = IsOp(s, "softmax"), dequantised = IsOp(s, "dequant_softmax");
+  if (!(softmax || dequantised || IsOp(s, "attention")) || !MadeByTheKernel(s)) {
+    return std::nullopt;
+  }
   double largest = 0;
   if (softmax) {
     largest = s.outcome.inputs.front().max.value_or(0);
@@ -100,7 +110,7 @@ std::optional<Reading> ExpOverflows(const Symptoms& s) {
           "subtract the row's maximum before exp, and sum in FP32"};
     }
   } else {
-    largest = s.outcome.max_abs_score.value_or(0);
+    largest = dequantised ? LargestLogit(s) : s.outcome.max_abs_score.value_or(0);
   }
   // Of the format that exp is taken in: fp32, unless it overflowed already in fp16.
   const DType wide = s.c.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
@@ -108,9 +118,12 @@ std::optional<Reading> ExpOverflows(const Symptoms& s) {
     const double limit = std::log(Info(format).max_finite);
     if (largest <= limit || (wide == DType::kF64 && format != wide)) continue;
     return Reading{
-        absl::StrFormat("exp overflows: the largest %s is %.4g, and exp is Inf beyond %.1f in %s: "
+        absl::StrFormat("exp overflows: the largest %s %.4g, and exp is Inf beyond %.1f in %s: "
                         "the row's maximum is not subtracted",
-                        softmax ? "input" : "score", largest, limit, std::string(Name(format))),
+                        softmax       ? "input is"
+                        : dequantised ? "logit is about"
+                                      : "score is",
+                        largest, limit, std::string(Name(format))),
         format == DType::kF16
             ? "subtract the row's maximum before exp, and take exp and the sum in FP32"
             : "subtract the row's maximum before exp; keep the sum in FP32"};

@@ -27,6 +27,9 @@ std::int64_t ReadFor(const Case& c, const Plan& plan, std::int64_t elements) {
       std::holds_alternative<LayerNormProblem>(c.problem)) {
     return plan.output.extents.cols * elements;
   }
+  if (std::holds_alternative<DequantSoftmaxProblem>(c.problem)) {
+    return plan.inputs[1].extents.count() + plan.accumulations * elements;
+  }
   return 2 * plan.accumulations * elements;
 }
 
@@ -128,6 +131,8 @@ std::optional<Conviction> FindSuspect(const Scene& scene, const Anatomy& anatomy
   if (std::holds_alternative<SoftmaxProblem>(scene.c.problem)) suspects = SoftmaxSuspects(scene);
   if (std::holds_alternative<LayerNormProblem>(scene.c.problem))
     suspects = LayerNormSuspects(scene);
+  if (std::holds_alternative<DequantSoftmaxProblem>(scene.c.problem))
+    suspects = DequantSoftmaxSuspects(scene);
   std::optional<Conviction> likely;
   // Elements that are only just wrong tell little, so the worst are tried, too; what is
   // said of the size of errors holds of the spread ones alone.

@@ -89,6 +89,7 @@ std::vector<Suspect> AttentionSuspects(const Scene& scene);
 std::vector<Suspect> OnlineSoftmaxSuspects(const Scene& scene);
 std::vector<Suspect> SoftmaxSuspects(const Scene& scene);
 std::vector<Suspect> LayerNormSuspects(const Scene& scene);
+std::vector<Suspect> DequantSoftmaxSuspects(const Scene& scene);
 
 // The first suspect of the case's operator that the anatomy's samples bear out; one with
 // circumstantial evidence only where there is no other.

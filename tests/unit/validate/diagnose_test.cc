@@ -56,6 +56,12 @@ constexpr Expectation kPlanted[] = {
     {"attention", "missing-rescale", "output is not rescaled", "exp(old maximum"},
     {"attention", "wrong-axis", "rescaled along the wrong axis", "by the row"},
     {"copy", "stale", "part of the output is never written", "grid"},
+    {"dequant_softmax", "no-max", "exp overflows", "subtract the row's maximum"},
+    {"dequant_softmax", "wrong-scale", "the scale of the column behind it", "scale[j]"},
+    {"dequant_softmax", "dropped-scale", "scales of the columns are left out", "scale[j]"},
+    {"dequant_softmax", "unsigned-weights", "read as unsigned bytes", "signed 8-bit"},
+    {"dequant_softmax", "transposed-weights", "W is read in the other order", "row length"},
+    {"dequant_softmax", "short-sum", "the last term of each sum is left out", "loop over k"},
 };
 
 // Tolerances below what rounding costs are the asker's, and no fault of the kernel.
