@@ -68,8 +68,8 @@ class NodeVerdicts(unittest.TestCase):
 
     def test_the_worst_device_is_the_nodes(self):
         pods = [pod(f"n{i}", f"10.0.0.{i}") for i in range(1, 7)]
-        pods += [pod("n7", None, "Pending"), pod(None, None, "Pending"),
-                 pod("n1", "10.0.0.99", deletionTimestamp="2026-11-22T00:00:00Z"), pod("n2", None, "Failed")]
+        pods += [pod("n7", None, "Pending"), pod(None, None, "Pending"), pod("n2", None, "Failed")]
+        pods.insert(0, pod("n1", "10.0.0.99", deletionTimestamp="2026-11-22T00:00:00Z"))
         long_ago = {"type": "AssayQualified", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
         nodes = [node(f"n{i}", conditions=[long_ago] if i in (1, 2) else []) for i in range(1, 8)]
         devices = [verdict("10.0.0.1", "cuda:0", "QUALIFIED", "A000"), verdict("10.0.0.1", "cuda:1", "FAILED", "A101"),
