@@ -36,7 +36,8 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& globals) {
   text("--output", globals.output, "FILE", "write results there instead of to standard output");
   text("--reconnect", globals.reconnect, "TIME",
        "how long to resume a lost connection (default 30s)");
-  app.add_flag("--all", globals.every_row, "show every case, however many")->group("Anywhere");
+  app.add_flag("--all", globals.every_row, "show every case or device, however many")
+      ->group("Anywhere");
 }
 
 // The application the words were meant for: the innermost one that was parsed.

@@ -250,7 +250,7 @@ void AddInventoryCommands(CLI::App& app, Context& context) {
   });
 
   auto* suites = app.add_subcommand("suites", "the suites the daemon has");
-  auto* show = suites->add_subcommand("show", "a suite's text");
+  auto* show = suites->add_subcommand("show", "a suite's text, and what of it is covered here");
   auto name = std::make_shared<std::string>();
   show->add_option("name", *name, "the suite")->required();
   suites->callback([&context, show, name] {

@@ -197,7 +197,8 @@ ExitCode Qualify(const Context& context, const Words& words) {
         WriteQualificationMarkdown(report, out);
         break;
       default:
-        WriteQualificationTable(report, context.SurfaceOn(out).colour, out);
+        WriteQualificationTable(report, context.SurfaceOn(out).colour, context.globals.every_row,
+                                out);
     }
     return CodeOf(report);
   });

@@ -15,6 +15,8 @@
 namespace assay {
 namespace {
 
+constexpr int kMostQualifiedRows = 8;  // in a table for people
+
 const std::string& FileOf(const QualificationReport& report, const DeviceFit& device) {
   const auto found = report.files.find({device.target, device.device});
   return found != report.files.end() ? found->second : device.run.job.name();
@@ -119,9 +121,16 @@ Json QualificationJson(const QualificationReport& report) {
   return json;
 }
 
-void WriteQualificationTable(const QualificationReport& report, bool colour, std::ostream& out) {
+void WriteQualificationTable(const QualificationReport& report, bool colour, bool every_row,
+                             std::ostream& out) {
+  const auto qualified = [](const DeviceFit& d) {
+    return d.fit.code().fitness == Fitness::kQualified;
+  };
+  const auto quiet = std::count_if(report.devices.begin(), report.devices.end(), qualified);
+  const bool counted = !every_row && quiet > kMostQualifiedRows;
   std::size_t target = 6, device = 6;
   for (const DeviceFit& d : report.devices) {
+    if (counted && qualified(d)) continue;
     target = std::max(target, d.target.size());
     device = std::max(device, d.device.size());
   }
@@ -140,6 +149,7 @@ void WriteQualificationTable(const QualificationReport& report, bool colour, std
   row("VERDICT", "", "TARGET", "DEVICE", "CODE", "WHY");
   const std::string indent(12 + 2 + target + 2 + device + 2 + 4 + 2, ' ');
   for (const DeviceFit& d : report.devices) {
+    if (counted && qualified(d)) continue;
     const QualifyCode& code = d.fit.code();
     constexpr std::array<const char*, 4> kHues = {"32", "33", "33", "31"};
     bool first = true;
@@ -162,6 +172,10 @@ void WriteQualificationTable(const QualificationReport& report, bool colour, std
   for (const Missing& m : report.missing) {
     row("MISSING", "31", m.target, "", CodeOf(m).code, m.reason);
     out << indent << "next: " << CodeOf(m).next_step << '\n';
+  }
+  if (counted) {
+    row("QUALIFIED", "32", "", "", "A000",
+        absl::StrCat(CountText(quiet), " devices (--all lists them)"));
   }
 }
 

@@ -40,7 +40,10 @@ Json MissingJson(const Missing& missing);
 // {"schema": "assay.qualification/v1", "level", "verdict", "devices": […], "missing": […]}.
 Json QualificationJson(const QualificationReport& report);
 
-void WriteQualificationTable(const QualificationReport& report, bool colour, std::ostream& out);
+// Devices that are qualified, where there are more than a few, are only counted, in the last
+// row, unless `every_row` asks for all.
+void WriteQualificationTable(const QualificationReport& report, bool colour, bool every_row,
+                             std::ostream& out);
 void WriteQualificationMarkdown(const QualificationReport& report, std::ostream& out);
 
 // "nightly: 7 QUALIFIED, 1 FAILED of 8 devices on 2 nodes".

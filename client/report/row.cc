@@ -65,6 +65,13 @@ std::string VerdictWord(v1::Verdict verdict) {
   }
 }
 
+// Whether the rate is said in bytes: the memory or a cache is the roof, or nothing is
+// computed.
+bool RateIsOfBytes(const v1::BenchStats& bench) {
+  if (!bench.has_flops_per_second()) return true;
+  return bench.has_bytes_per_second() && (bench.roof() == "memory" || bench.roof() == "cache");
+}
+
 void FillBench(const v1::CaseResult& result, Row& row) {
   const v1::BenchStats& bench = result.bench();
   if (bench.has_median_seconds()) row.time = SecondsText(bench.median_seconds());
@@ -204,11 +211,6 @@ std::string RefusedProbes(const v1::CaseResult& result) {
     if (probe.refused()) names.push_back(probe.name());
   }
   return absl::StrJoin(names, ", ");
-}
-
-bool RateIsOfBytes(const v1::BenchStats& bench) {
-  if (!bench.has_flops_per_second()) return true;
-  return bench.has_bytes_per_second() && (bench.roof() == "memory" || bench.roof() == "cache");
 }
 
 bool IsInteger(v1::DType dtype) { return dtype == v1::DTYPE_INT8 || dtype == v1::DTYPE_INT32; }

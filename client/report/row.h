@@ -45,10 +45,6 @@ bool WorseThan(const v1::CaseResult& a, const v1::CaseResult& b);
 // rests on less than others do. "exact-sparse, exact-integers"; empty: none.
 std::string RefusedProbes(const v1::CaseResult& result);
 
-// Whether the case's rate is said in bytes: the memory or a cache is its roof, or it computes
-// nothing.
-bool RateIsOfBytes(const v1::BenchStats& bench);
-
 // Whether operations of the type are no floating-point ones.
 bool IsInteger(v1::DType dtype);
 

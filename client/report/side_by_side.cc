@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -121,21 +120,15 @@ void Write(Table& table, bool integers) {
   }
 }
 
-// Operators that have a case whose roof is arithmetic: all of their rates are said in
-// operations, small cases' too, so that sizes compare.
-std::set<std::string> Arithmetic(const Report& report) {
-  std::set<std::string> operators;
-  for (const Run& run : report.runs) {
-    for (const v1::CaseResult& result : run.results) {
-      if (!RateIsOfBytes(result.bench())) operators.insert(OpOf(result.spec()));
-    }
-  }
-  return operators;
+// What passes over its data a time or two: whatever the size, its rate is one of bytes.
+// The roof would not tell: a small product's is the memory, a large one's is not, and sizes
+// are to compare.
+bool MovesData(const v1::CaseSpec& spec) {
+  return spec.has_softmax() || spec.has_layer_norm() || spec.has_copy();
 }
 
 Table Collect(const Report& report) {
   Table table;
-  const std::set<std::string> arithmetic = Arithmetic(report);
   bool integers = false;                  // some operations are no floating-point ones
   std::map<std::string, std::size_t> at;  // case -> its lines' index, the last of them
   for (const Run& run : report.runs) {
@@ -155,7 +148,7 @@ Table Collect(const Report& report) {
       }
       table.changes = table.changes || result.bench().has_baseline();
       const Cell& cell = table.lines[at[name]].cells[provider] =
-          CellOf(result, arithmetic.contains(OpOf(result.spec())));
+          CellOf(result, !MovesData(result.spec()));
       table.noisy = table.noisy || (cell.seconds && cell.noisy);
       integers = integers || IsInteger(result.spec().dtype());
     }

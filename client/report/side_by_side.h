@@ -11,10 +11,10 @@ namespace assay {
 // ending in a newline; nothing where there is none. Groups that do not fit its width go
 // below one another, a line a provider.
 //
-// Of each provider: the median time, the rate (operations of an operator that has a case
-// with a roof of arithmetic, else bytes; a column each where there are both), and how many
-// times the best provider's time that is. With a baseline the last column of a group is the
-// change. All figures of a column have the unit of its heading, whichever provider's.
+// Of each provider: the median time, the rate (bytes of what passes over its data: softmax,
+// layer_norm, copy; operations of the others; a column each where there are both), and how
+// many times the best provider's time that is. With a baseline the last column of a group is
+// the change. All figures of a column have the unit of its heading, whichever provider's.
 void WriteSideBySide(const Report& report, const Surface& surface);
 
 }  // namespace assay

@@ -1,6 +1,8 @@
 """A case's profile: what perf counts stands beside its times, and nothing that a profiler does,
 or is not there to do, changes its verdict. And the worker by itself: one case, no daemon."""
 
+import csv
+import io
 import json
 import os
 import signal
@@ -132,6 +134,14 @@ class Profile(unittest.TestCase):
             self.assertIn(f"    builtin: {line}\n", wide.out)
             rows = daemon.run("run", *GEMM, "--mode", "both", "--profile", "perf")
             self.assertRegex(rows.out, r"\n    profile +" + line.replace("(", r"\(") + "\n")
+            # For programs: a column a counter in CSV, empty where it was not counted.
+            table = daemon.run("bench", *GEMM, "--profile", "perf", "--format", "csv")
+            row = next(csv.DictReader(io.StringIO(table.out)))
+            counters = {name.removeprefix("bench.profile."): value for name, value in row.items()
+                        if name.startswith("bench.profile.") and value}
+            self.assertEqual({name: float(value) for name, value in counters.items()},
+                             test["bench"]["profile"])
+            self.assertEqual(row["bench.profile_note"], test["bench"]["profile_note"])
             # Not asked for, not there.
             plain = daemon.run("bench", *GEMM, "--format", "json").json()["tests"][0]["bench"]
             self.assertNotIn("profile", plain)

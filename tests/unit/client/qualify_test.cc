@@ -7,9 +7,11 @@
 
 #include <csignal>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/cli/hook.h"
 #include "client/qualify/judgement.h"
 #include "client/qualify/level.h"
@@ -19,6 +21,7 @@ namespace assay {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 v1::CaseResult Result(v1::Verdict verdict, const std::string& reason = "", int index = 0,
                       const std::string& provider = "onednn") {
@@ -224,6 +227,30 @@ TEST(Qualify, EveryCodeSaysWhatToDo) {
     EXPECT_FALSE(c.meaning.empty()) << c.code;
     EXPECT_EQ(c.next_step.empty(), c.fitness == Fitness::kQualified) << c.code;
   }
+}
+
+TEST(Qualify, TheQuietMajorityIsCounted) {
+  QualificationReport report;
+  report.level = *ParseLevel("quick");
+  for (int i = 0; i < 12; ++i) {
+    DeviceFit& device = report.devices.emplace_back();
+    device.target = absl::StrCat("a", i);
+    device.device = "cpu:0";
+    device.fit.grievances = {Aggrieved(i == 7 ? "A203" : "A000", "")};
+  }
+  Sort(report);
+  const auto table = [&](bool every_row) {
+    std::ostringstream out;
+    WriteQualificationTable(report, false, every_row, out);
+    return out.str();
+  };
+  EXPECT_THAT(table(false), HasSubstr("DEGRADED      a7 "));
+  EXPECT_THAT(table(false), HasSubstr("11 devices (--all lists them)\n"));
+  EXPECT_THAT(table(false), Not(HasSubstr("a11")));
+  EXPECT_THAT(table(true), HasSubstr("QUALIFIED     a11 "));
+  EXPECT_THAT(table(true), Not(HasSubstr("--all")));
+  report.devices.resize(9);
+  EXPECT_THAT(table(false), HasSubstr("QUALIFIED     a")) << "a few are rows";
 }
 
 TEST(Qualify, TheReportOrdersAndCounts) {
