@@ -1,79 +1,14 @@
 #include "client/report/json.h"
-#include "client/report/row.h"
 
-#include <cmath>
 #include <set>
 
 #include "absl/strings/str_join.h"
 #include "client/lib/words.h"
 #include "client/report/reading.h"
-#include "google/protobuf/duration.pb.h"
-#include "google/protobuf/timestamp.pb.h"
+#include "client/report/row.h"
 
 namespace assay {
 namespace {
-
-using google::protobuf::FieldDescriptor;
-using google::protobuf::Message;
-
-std::string Rfc3339(absl::Time time) {
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", time, absl::UTCTimeZone());
-}
-
-// The value of one element of a repeated field (index >= 0) or of a singular one.
-Json ValueJson(const Message& message, const FieldDescriptor* field, int index) {
-  const auto* reflection = message.GetReflection();
-  const bool repeated = index >= 0;
-  switch (field->cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT32:
-      return repeated ? reflection->GetRepeatedInt32(message, field, index)
-                      : reflection->GetInt32(message, field);
-    case FieldDescriptor::CPPTYPE_INT64:
-      return repeated ? reflection->GetRepeatedInt64(message, field, index)
-                      : reflection->GetInt64(message, field);
-    case FieldDescriptor::CPPTYPE_UINT32:
-      return repeated ? reflection->GetRepeatedUInt32(message, field, index)
-                      : reflection->GetUInt32(message, field);
-    case FieldDescriptor::CPPTYPE_UINT64:
-      return repeated ? reflection->GetRepeatedUInt64(message, field, index)
-                      : reflection->GetUInt64(message, field);
-    case FieldDescriptor::CPPTYPE_DOUBLE:
-      return Number(repeated ? reflection->GetRepeatedDouble(message, field, index)
-                             : reflection->GetDouble(message, field));
-    case FieldDescriptor::CPPTYPE_FLOAT:
-      return Number(static_cast<double>(repeated
-                                            ? reflection->GetRepeatedFloat(message, field, index)
-                                            : reflection->GetFloat(message, field)));
-    case FieldDescriptor::CPPTYPE_BOOL:
-      return repeated ? reflection->GetRepeatedBool(message, field, index)
-                      : reflection->GetBool(message, field);
-    case FieldDescriptor::CPPTYPE_ENUM:
-      return EnumWord(*field->enum_type(),
-                      repeated ? reflection->GetRepeatedEnumValue(message, field, index)
-                               : reflection->GetEnumValue(message, field));
-    case FieldDescriptor::CPPTYPE_STRING:
-      return repeated ? reflection->GetRepeatedString(message, field, index)
-                      : reflection->GetString(message, field);
-    case FieldDescriptor::CPPTYPE_MESSAGE:
-      return MessageJson(repeated ? reflection->GetRepeatedMessage(message, field, index)
-                                  : reflection->GetMessage(message, field));
-  }
-  return nullptr;
-}
-
-// A map field as an object; protobuf keeps its entries as messages (key, value).
-Json MapJson(const Message& message, const FieldDescriptor* field) {
-  std::map<std::string, Json> entries;
-  const auto* key = field->message_type()->map_key();
-  const auto* value = field->message_type()->map_value();
-  for (int i = 0; i < message.GetReflection()->FieldSize(message, field); ++i) {
-    const Message& entry = message.GetReflection()->GetRepeatedMessage(message, field, i);
-    entries[entry.GetReflection()->GetString(entry, key)] = ValueJson(entry, value, -1);
-  }
-  Json object = Json::object();
-  for (auto& [name, entry] : entries) object[name] = std::move(entry);
-  return object;
-}
 
 Json IndexJson(const google::protobuf::RepeatedField<std::int64_t>& index) {
   Json list = Json::array();
@@ -159,39 +94,6 @@ class JsonlSink : public Sink {
 
 }  // namespace
 
-Json Number(double value) {
-  if (std::isfinite(value)) return value;
-  return std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
-}
-
-Json MessageJson(const Message& message) {
-  if (const auto* time = dynamic_cast<const google::protobuf::Timestamp*>(&message)) {
-    return Rfc3339(Time(*time));
-  }
-  if (const auto* duration = dynamic_cast<const google::protobuf::Duration*>(&message)) {
-    return Seconds(*duration);
-  }
-  Json json = Json::object();
-  const auto* reflection = message.GetReflection();
-  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
-    const FieldDescriptor* field = message.GetDescriptor()->field(i);
-    if (field->is_map()) {
-      json[field->name()] = MapJson(message, field);
-    } else if (field->is_repeated()) {
-      Json list = Json::array();
-      for (int j = 0; j < reflection->FieldSize(message, field); ++j) {
-        list.push_back(ValueJson(message, field, j));
-      }
-      json[field->name()] = std::move(list);
-    } else if (!field->has_presence() || reflection->HasField(message, field)) {
-      Json value = ValueJson(message, field, -1);
-      if (value.is_string() && value.get_ref<const std::string&>().empty()) continue;
-      json[field->name()] = std::move(value);
-    }
-  }
-  return json;
-}
-
 Json ShapeOf(const v1::CaseSpec& spec) {
   const auto* oneof = v1::CaseSpec::descriptor()->FindOneofByName("problem");
   const auto* field = spec.GetReflection()->GetOneofFieldDescriptor(spec, oneof);
@@ -268,7 +170,7 @@ Json TestJson(const Run& run, const v1::CaseResult& result) {
     }
   }
   if (!result.implementation().empty()) json["implementation"] = result.implementation();
-  if (result.has_start_time()) json["start_time"] = Rfc3339(Time(result.start_time()));
+  if (result.has_start_time()) json["start_time"] = UtcText(Time(result.start_time()));
   if (result.has_duration()) json["duration_seconds"] = Seconds(result.duration());
   if (!result.phases().empty()) {
     json["phases"] = Json::object();
@@ -289,7 +191,7 @@ Json JobJson(const v1::Job& job) {
        {std::tuple{"create_time", &job.create_time(), job.has_create_time()},
         std::tuple{"start_time", &job.start_time(), job.has_start_time()},
         std::tuple{"end_time", &job.end_time(), job.has_end_time()}}) {
-    if (present) json[name] = Rfc3339(Time(*time));
+    if (present) json[name] = UtcText(Time(*time));
   }
   if (!job.suite().empty()) json["suite"] = job.suite();
   if (job.spec().has_seed()) json["seed"] = job.spec().seed();
@@ -355,7 +257,7 @@ Json ReportJson(const Report& report) {
   }
   Json json;
   json["schema"] = "assay.report/v1";
-  json["generated_at"] = Rfc3339(report.generated_at);
+  json["generated_at"] = UtcText(report.generated_at);
   json["target"] = Joined(targets);
   json["job"] = Joined(jobs);
   json["suite"] = Joined(suites);
@@ -398,14 +300,6 @@ void WriteJson(const Report& report, std::ostream& out) {
 
 std::unique_ptr<Sink> MakeJsonlSink(const Surface& surface) {
   return std::make_unique<JsonlSink>(surface);
-}
-
-std::string Compact(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-std::string Indented(const Json& value) {
-  return value.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace assay

@@ -8,21 +8,10 @@
 #include <memory>
 #include <ostream>
 
+#include "client/report/message_json.h"
 #include "client/report/report.h"
-#include "google/protobuf/message.h"
-#include "nlohmann/json.hpp"
 
 namespace assay {
-
-using Json = nlohmann::ordered_json;
-
-// A number, or the string that stands for one that is not finite.
-Json Number(double value);
-
-// Any message of the API by its field names: enums as words, times as RFC 3339,
-// durations in seconds; absent where the field has presence and is not set, or
-// is an empty string.
-Json MessageJson(const google::protobuf::Message& message);
 
 // "shape": the problem's fields. Zeros that mean "not said" are absent.
 Json ShapeOf(const v1::CaseSpec& spec);
@@ -41,11 +30,6 @@ void WriteJson(const Report& report, std::ostream& out);
 
 // One TestJson a line, as results come.
 std::unique_ptr<Sink> MakeJsonlSink(const Surface& surface);
-
-// The text of a value on one line; bytes that are not UTF-8 are replaced.
-std::string Compact(const Json& value);
-// The same, indented by two.
-std::string Indented(const Json& value);
 
 }  // namespace assay
 

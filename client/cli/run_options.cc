@@ -1,0 +1,273 @@
+#include "client/cli/run_options.h"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "client/cli/baseline_source.h"
+#include "client/cli/help_format.h"
+#include "client/lib/case_options.h"
+#include "client/lib/parse.h"
+#include "client/lib/patterns.h"
+#include "client/lib/text.h"
+#include "client/lib/words.h"
+
+namespace assay {
+namespace {
+
+// A flag may be said bare (--causal), with a word (--causal false), or swept.
+void AddCaseOption(CLI::App& app, const CaseOption& option, std::string& text) {
+  std::string names = "--" + option.flag;
+  if (option.flag == "repeat") names += ",--repeats";
+  auto* added = app.add_option(names, text, option.help);
+  if (option.value.empty()) {
+    added->expected(0, 1)->type_name("")->default_str("");
+  } else {
+    added->type_name(option.value)->join(',');
+  }
+}
+
+absl::StatusOr<std::string> ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return absl::InvalidArgumentError(absl::StrCat("suite-file: cannot read ", path));
+  if (!IsUtf8(text.str())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("suite-file: ", path, " is no suite: not UTF-8 text"));
+  }
+  return text.str();
+}
+
+// Collects what is wrong, so that it is all said at once.
+class Problems {
+ public:
+  void Add(const absl::Status& status) {
+    if (!status.ok()) lines_.emplace_back(status.message());
+  }
+  template <class T>
+  bool Take(const absl::StatusOr<T>& value, T& out) {
+    Add(value.status());
+    if (value.ok()) out = *value;
+    return value.ok();
+  }
+  absl::Status Status() const {
+    return lines_.empty() ? absl::OkStatus()
+                          : absl::InvalidArgumentError(absl::StrJoin(lines_, "\n"));
+  }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+// What holds for explicit cases and suites alike.
+void FillJob(const RunOptions& options, v1::JobSpec& spec, Problems& problems) {
+  spec.set_device(options.device);
+  spec.set_priority(options.priority);
+  spec.set_resume(options.resume);
+  spec.set_profiler(options.profile);
+  spec.set_mode(options.default_mode);
+  if (options.bench) spec.set_mode(v1::MODE_BENCHMARK);
+  if (!options.mode.empty()) {
+    v1::Mode mode = v1::MODE_UNSPECIFIED;
+    if (problems.Take(ParseWord<v1::Mode>("mode", options.mode), mode)) spec.set_mode(mode);
+  }
+  google::protobuf::Duration duration;
+  if (!options.job_deadline.empty() &&
+      problems.Take(ParseDuration("job-deadline", options.job_deadline), duration)) {
+    *spec.mutable_deadline() = duration;
+  }
+  if (!options.case_deadline.empty() &&
+      problems.Take(ParseDuration("case-deadline", options.case_deadline), duration)) {
+    *spec.mutable_case_deadline() = duration;
+  }
+  if (!options.threshold.empty()) {
+    double threshold = 0;
+    if (options.compare.empty()) {
+      problems.Add(absl::InvalidArgumentError("threshold: belongs to --compare"));
+    } else if (problems.Take(ParseThreshold(options.threshold), threshold)) {
+      spec.set_baseline_threshold(threshold);
+    }
+  }
+  for (const std::string& label : options.labels) {
+    const std::size_t equals = label.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      problems.Add(absl::InvalidArgumentError(
+          absl::StrCat("label: must be KEY=VALUE, got \"", label, "\"")));
+    } else {
+      (*spec.mutable_labels())[label.substr(0, equals)] = label.substr(equals + 1);
+    }
+  }
+}
+
+// The options given to a suite: filters, and defaults of cases that do not say.
+void FillSuite(const RunOptions& options, const std::map<std::string, bool>& given,
+               v1::JobSpec& spec, Problems& problems) {
+  if (!options.suite.empty()) {
+    spec.set_suite(options.suite);
+  } else {
+    problems.Take(ReadText(options.suite_file), *spec.mutable_suite_text());
+  }
+  v1::CaseFilter& filter = *spec.mutable_filter();
+  for (const auto& [flag, was_given] : given) {
+    if (!was_given) continue;
+    const std::string& text = options.common.at(flag);
+    if (flag == "provider") {
+      for (std::string& word : SplitList(text)) {
+        if (word.empty()) {
+          problems.Add(absl::InvalidArgumentError("provider: an entry of the list is empty"));
+        } else if (word != "all")
+          filter.add_providers(std::move(word));
+      }
+    } else if (flag == "dtype") {
+      for (const std::string& word : SplitList(text)) {
+        v1::DType dtype = v1::DTYPE_UNSPECIFIED;
+        if (problems.Take(ParseWord<v1::DType>("dtype", word), dtype)) filter.add_dtypes(dtype);
+      }
+    } else if (flag == "seed") {
+      std::uint64_t seed = 0;
+      if (problems.Take(ParseSeed("seed", text), seed)) spec.set_seed(seed);
+    } else if (flag == "repeat") {
+      std::int64_t repeats = 0;
+      if (problems.Take(ParseInt("repeat", text), repeats)) {
+        spec.set_repeats(
+            static_cast<std::int32_t>(std::clamp<std::int64_t>(repeats, INT32_MIN, INT32_MAX)));
+      }
+    } else if (flag == "deadline") {
+      google::protobuf::Duration duration;
+      if (problems.Take(ParseDuration("deadline", text), duration)) {
+        *spec.mutable_case_deadline() = duration;
+      }
+    } else {
+      problems.Add(absl::InvalidArgumentError(
+          absl::StrCat("--", flag,
+                       " belongs to the cases a suite lists; a suite takes --op, "
+                       "--provider, --dtype and --name as filters, --seed, --repeat and "
+                       "deadlines")));
+    }
+  }
+  const std::vector<std::string> known = OperatorNames();
+  for (std::string& op : SplitList(options.ops)) {
+    const std::string name = absl::StrReplaceAll(op, {{"-", "_"}});
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      problems.Add(absl::InvalidArgumentError(
+          absl::StrCat("op: unknown operator \"", op, "\"", KnownWords(op, known))));
+    }
+    filter.add_ops(name);
+  }
+  filter.set_name(options.name);
+}
+
+void FillCases(const RunOptions& options, const CLI::App& run, const std::string& op,
+               v1::JobSpec& spec, Problems& problems) {
+  if (!options.ops.empty()) {
+    problems.Add(absl::InvalidArgumentError("--op is a filter for suites"));
+  }
+  std::vector<GivenOption> given;
+  for (const CaseOption& option : ProblemOptions(op)) {
+    if (options.operators.at(op)->count("--" + option.flag) > 0) {
+      given.emplace_back(option, options.problem.at(op).at(option.flag));
+    }
+  }
+  for (const CaseOption& option : CommonCaseOptions()) {
+    if (run.count("--" + option.flag) == 0) continue;
+    const std::string& text = options.common.at(option.flag);
+    // One seed is the whole job's; several are an axis of the sweep.
+    if (option.flag == "seed" && SplitList(text).size() == 1) {
+      std::uint64_t seed = 0;
+      if (problems.Take(ParseSeed("seed", text), seed)) spec.set_seed(seed);
+      continue;
+    }
+    given.emplace_back(option, text);
+  }
+  if (!options.name.empty()) spec.mutable_filter()->set_name(options.name);
+  auto cases = Expand(op, given);
+  problems.Add(cases.status());
+  if (!cases.ok()) return;
+  for (v1::CaseSpec& one : *cases) *spec.mutable_cases()->add_cases() = std::move(one);
+}
+
+}  // namespace
+
+void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& options) {
+  const bool bench = options->default_mode == v1::MODE_BENCHMARK;
+  for (const CaseOption& option : CommonCaseOptions()) {
+    AddCaseOption(run, option, options->common[option.flag]);
+  }
+  const auto text = [&run](const char* names, std::string& value, const char* type,
+                           const char* help) {
+    return run.add_option(names, value, help)->type_name(type);
+  };
+  text("--suite", options->suite, "NAME", "run a suite the daemon has (assay suites)");
+  text("--suite-file", options->suite_file, "FILE", "run a suite of your own, TOML");
+  text("--op", options->ops, "LIST", "of a suite, only these operators");
+  text("--name", options->name, "TEXT", "only cases whose name contains this");
+  text("--device", options->device, "ID", "cpu:0, cuda:*, … (default: the daemon's first)");
+  text("--mode", options->mode, "WORD",
+       bench ? "validate, benchmark or both (default benchmark)"
+             : "validate, benchmark or both (default validate)");
+  // Of a benchmark it says nothing new, and is understood all the same.
+  run.add_flag("--bench", options->bench, "as --mode benchmark")->group(bench ? "" : "Options");
+  text("--case-deadline", options->case_deadline, "TIME",
+       "longest time for a case that does not say");
+  text("--job-deadline", options->job_deadline, "TIME", "longest time for everything");
+  run.add_option("--priority", options->priority, "-100 to 100, higher runs first")->type_name("N");
+  run.add_option("--label", options->labels, "a word of your own kept with the job; may repeat")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  run.add_flag("--resume", options->resume, "after the daemon's death, run what is left");
+  text("--compare", options->compare, "BASELINE",
+       "hold each time against a stored baseline, jobs/4f2k, or a file; a slower case fails");
+  text("--threshold", options->threshold, "SHARE", "with --compare: the change that counts (5%)");
+  text("--profile", options->profile, "TOOL",
+       "what a profiler counts beside each time: perf (cpu), ncu (cuda) or rocprof (hip)");
+  for (const std::string& op : OperatorNames()) {
+    CLI::App* sub = run.add_subcommand(op, "one or many " + op + " cases");
+    options->operators[op] = sub;
+    sub->fallthrough();
+    const std::string dashed = absl::StrReplaceAll(op, {{"_", "-"}});
+    if (dashed != op) sub->alias(dashed);
+    if (op == "conv") sub->alias("convolution");
+    for (const CaseOption& option : ProblemOptions(op)) {
+      AddCaseOption(*sub, option, options->problem[op][option.flag]);
+    }
+    sub->footer([&run, width] {
+      return "Options of every case and of the job\n" +
+             HelpFormat(width).make_groups(&run, CLI::AppFormatMode::Sub) + "\n" + PatternsText();
+    });
+  }
+  run.footer(PatternsText());
+  run.require_subcommand(0, 1);
+}
+
+absl::StatusOr<v1::JobSpec> MakeSpec(const RunOptions& options, const CLI::App& run) {
+  std::string op;
+  for (const auto& [name, sub] : options.operators) {
+    if (sub->parsed()) op = name;
+  }
+  const int sources =
+      (op.empty() ? 0 : 1) + (options.suite.empty() ? 0 : 1) + (options.suite_file.empty() ? 0 : 1);
+  if (sources != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        sources == 0 ? "nothing to run: name" : "too much to run: name one of", " an operator (",
+        absl::StrJoin(OperatorNames(), ", "), "), --suite or --suite-file"));
+  }
+  v1::JobSpec spec;
+  Problems problems;
+  FillJob(options, spec, problems);
+  if (op.empty()) {
+    std::map<std::string, bool> given;
+    for (const auto& [flag, text] : options.common) given[flag] = run.count("--" + flag) > 0;
+    FillSuite(options, given, spec, problems);
+  } else {
+    FillCases(options, run, op, spec, problems);
+  }
+  if (absl::Status status = problems.Status(); !status.ok()) return status;
+  return spec;
+}
+
+}  // namespace assay

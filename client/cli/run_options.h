@@ -1,0 +1,48 @@
+// The options of run, bench and submit as typed, and the job they ask for.
+#ifndef ASSAY_CLIENT_CLI_RUN_OPTIONS_H_
+#define ASSAY_CLIENT_CLI_RUN_OPTIONS_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+#include "assay/v1/job.pb.h"
+
+namespace assay {
+
+// Everything a run can say, as typed. One string an option of a case, by flag.
+struct RunOptions {
+  std::map<std::string, std::string> common;                          // "dtype" -> "bf16,fp16"
+  std::map<std::string, std::map<std::string, std::string>> problem;  // op -> flag -> text
+  std::map<std::string, CLI::App*> operators;
+  std::string suite;
+  std::string suite_file;
+  std::string ops;
+  std::string name;
+  std::string device;
+  std::string mode;
+  v1::Mode default_mode = v1::MODE_UNSPECIFIED;  // the command's own
+  bool bench = false;
+  std::string job_deadline;
+  std::string case_deadline;
+  int priority = 0;
+  std::vector<std::string> labels;
+  bool resume = false;
+  std::string compare;
+  std::string threshold;
+  std::string profile;
+};
+
+// Adds them to the command; `width` is the terminal's, for --help, 0 in a pipe.
+void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& options);
+
+// The job that was asked for, once `run` has been parsed. INVALID_ARGUMENT says everything
+// that is wrong, a line each.
+absl::StatusOr<v1::JobSpec> MakeSpec(const RunOptions& options, const CLI::App& run);
+
+}  // namespace assay
+
+#endif  // ASSAY_CLIENT_CLI_RUN_OPTIONS_H_
