@@ -32,7 +32,7 @@ void Ask(const Target& target, Answer& answer) {
   }
   grpc::ClientContext server_call, jobs_call;
   v1::ListDevicesResponse devices;
-  const grpc::Status status = FirstCall(target.address, [&] {
+  const grpc::Status status = FirstCall(**connection, [&] {
     grpc::ClientContext call;
     SetDeadline(call);
     return (*connection)->stub().ListDevices(&call, {}, &devices);

@@ -143,10 +143,16 @@ absl::StatusOr<std::vector<Target>> ResolveTargets(const TargetOptions& options)
   return targets;
 }
 
-Connection::Connection(std::string target, std::shared_ptr<grpc::Channel> channel)
-    : target_(std::move(target)),
-      channel_(std::move(channel)),
-      stub_(v1::ValidationService::NewStub(channel_)) {}
+Connection::Connection(std::string target, MakeChannel make)
+    : target_(std::move(target)), make_(std::move(make)) {
+  Renew();
+}
+
+void Connection::Renew() {
+  const std::lock_guard lock(mutex_);
+  stubs_.push_back(v1::ValidationService::NewStub(make_()));
+  stub_ = stubs_.back().get();
+}
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const Target& target) {
   grpc::ChannelArguments arguments;
@@ -184,9 +190,12 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const Target& targe
   } else {
     credentials = grpc::InsecureChannelCredentials();
   }
+  // Else channels to one address share what they know of it.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return std::unique_ptr<Connection>(new Connection(
-      target.address,
-      grpc::CreateCustomChannel(GrpcAddress(target.address), credentials, arguments)));
+      target.address, [address = GrpcAddress(target.address), credentials, arguments] {
+        return grpc::CreateCustomChannel(address, credentials, arguments);
+      }));
 }
 
 void SetDeadline(grpc::ClientContext& context, absl::Duration wait) {

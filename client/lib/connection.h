@@ -10,7 +10,10 @@
 #ifndef ASSAY_CLIENT_LIB_CONNECTION_H_
 #define ASSAY_CLIENT_LIB_CONNECTION_H_
 
+#include <atomic>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,14 +61,22 @@ class Connection {
   static absl::StatusOr<std::unique_ptr<Connection>> Open(const Target& target);
 
   const std::string& target() const { return target_; }
-  v1::ValidationService::Stub& stub() { return *stub_; }
+  // Valid while the connection lives, Renew or not.
+  v1::ValidationService::Stub& stub() { return *stub_.load(); }
+
+  // Has later calls of stub() make a channel of their own, which knows nothing of the one
+  // before.
+  void Renew();
 
  private:
-  Connection(std::string target, std::shared_ptr<grpc::Channel> channel);
+  using MakeChannel = std::function<std::shared_ptr<grpc::Channel>()>;
+  Connection(std::string target, MakeChannel make);
 
   std::string target_;
-  std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<v1::ValidationService::Stub> stub_;
+  MakeChannel make_;
+  std::mutex mutex_;  // guards stubs_
+  std::vector<std::unique_ptr<v1::ValidationService::Stub>> stubs_;
+  std::atomic<v1::ValidationService::Stub*> stub_;  // the last of them
 };
 
 // Longest wait for the answer of a call that is not a stream.

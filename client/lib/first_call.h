@@ -1,16 +1,15 @@
 // FirstCall: the call by which a connection is opened.
 //
-// gRPC 1.51 looks at errno some calls after connect() has set it. Where many threads open
-// connections at once, about one TCP connection in two thousand fails with the "No such file or
-// directory" of something else, which no TCP connection can mean: it is tried again. What is
+// Where many threads open connections at once, gRPC 1.51 tells about one TCP connection in two
+// thousand "No such file or directory", which no TCP connection can mean, and tries it again
+// after five seconds only. A new channel to the same address connects at once. What is
 // really refused, or has no address, is told at once.
 #ifndef ASSAY_CLIENT_LIB_FIRST_CALL_H_
 #define ASSAY_CLIENT_LIB_FIRST_CALL_H_
 
-#include <chrono>
 #include <string_view>
-#include <thread>
 
+#include "client/lib/connection.h"
 #include "client/lib/errors.h"
 #include "grpcpp/support/status.h"
 
@@ -22,14 +21,13 @@ inline bool IsSpurious(const grpc::Status& status, std::string_view target) {
          status.error_message().find("No such file") != std::string::npos;
 }
 
-// The status of `call`, which makes one call in a context of its own each time it is called:
-// again while it fails spuriously, four times at most.
+// The status of `call`, which makes one call of connection.stub() in a context of its own
+// each time it is called: again while it fails spuriously, four times at most.
 template <class Call>
-grpc::Status FirstCall(std::string_view target, const Call& call) {
+grpc::Status FirstCall(Connection& connection, const Call& call) {
   grpc::Status status = call();
-  for (int again = 0; again < 3 && IsSpurious(status, target); ++again) {
-    // Longer than the channel waits before it connects again.
-    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  for (int again = 0; again < 3 && IsSpurious(status, connection.target()); ++again) {
+    connection.Renew();
     status = call();
   }
   return status;

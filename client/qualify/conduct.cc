@@ -194,7 +194,7 @@ TargetFit Qualify(Connection& connection, const QualifyOptions& options,
   TargetFit fit;
   v1::ServerInfo server;
   v1::ListDevicesResponse listed;
-  grpc::Status status = FirstCall(connection.target(), [&] {
+  grpc::Status status = FirstCall(connection, [&] {
     grpc::ClientContext call;
     SetDeadline(call);
     return connection.stub().GetServerInfo(&call, v1::GetServerInfoRequest(), &server);

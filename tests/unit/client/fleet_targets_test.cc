@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <set>
 
 #include "client/fleet/fan_out.h"
 #include "client/fleet/program.h"
@@ -182,9 +183,16 @@ TEST(FirstCall, TriesAgainOnlyWhereTheReasonCannotBe) {
                              "failed to connect to all addresses; last error: UNKNOWN: "
                              "ipv4:127.0.0.1:37949: Failed to connect to remote host: "
                              "Connection refused");
+  // How many calls were made, each but the first on a channel of its own.
   const auto calls = [](const char* target, const std::vector<grpc::Status>& answers) {
+    const auto connection = Connection::Open({target, {}});
     std::size_t made = 0;
-    const grpc::Status last = FirstCall(target, [&] { return answers[made++]; });
+    std::set<const void*> stubs;
+    const grpc::Status last = FirstCall(**connection, [&] {
+      stubs.insert(&(*connection)->stub());
+      return answers[made++];
+    });
+    EXPECT_EQ(stubs.size(), made);
     EXPECT_EQ(last.error_code(), answers[made - 1].error_code());
     return made;
   };
@@ -192,7 +200,7 @@ TEST(FirstCall, TriesAgainOnlyWhereTheReasonCannotBe) {
   EXPECT_EQ(calls("127.0.0.1:1", {spurious, refused, grpc::Status::OK}), 2u);
   EXPECT_EQ(calls("127.0.0.1:1", {refused, grpc::Status::OK}), 1u);
   EXPECT_EQ(calls("unix:/run/assay", {spurious, grpc::Status::OK}), 1u);
-  EXPECT_EQ(calls("127.0.0.1:1", {spurious, spurious, spurious, spurious, grpc::Status::OK}), 4u);
+  EXPECT_EQ(calls("127.0.0.1:1", std::vector<grpc::Status>(20, spurious)), 4u);
 }
 
 TEST(FanOut, All256RunAtOnce) {
