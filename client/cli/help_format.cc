@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/report/units.h"
+#include "client/report/wrap.h"
 
 namespace assay {
 namespace {
@@ -14,22 +15,6 @@ namespace {
 constexpr std::size_t kColumn = 30;      // where descriptions begin, as CLI11 has it
 constexpr std::size_t kLeastText = 30;   // narrower than this nothing is wrapped
 constexpr std::size_t kWidestText = 78;  // wider lines are hard to follow
-
-// "a b c" -> lines of at most `width` columns; a word that is longer stays whole.
-std::vector<std::string> Fill(std::string_view text, std::size_t width) {
-  std::vector<std::string> lines(1);
-  for (const absl::string_view word :
-       absl::StrSplit(absl::string_view(text.data(), text.size()), ' ')) {
-    std::string& line = lines.back();
-    if (!line.empty() &&
-        DisplayWidth(line) + 1 + DisplayWidth({word.data(), word.size()}) > width) {
-      lines.emplace_back(word);
-    } else {
-      absl::StrAppend(&line, line.empty() ? "" : " ", word);
-    }
-  }
-  return lines;
-}
 
 // "  name      description"; CLI11 itself counts bytes.
 std::string Entry(const std::string& name, const std::string& description, std::size_t width) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_split.h"
 #include "client/report/grid.h"
 #include "client/report/units.h"
+#include "client/report/wrap.h"
 
 namespace assay {
 namespace {
@@ -19,6 +20,7 @@ constexpr std::size_t kEnoughName = 42;
 constexpr std::size_t kFixed = 2 + kVerdictWidth + 1 + 1;  // around the case
 constexpr std::size_t kGap = 2;                            // before every column but the first
 constexpr std::size_t kIndent = 4;                         // of details
+constexpr std::size_t kLeastDetail = 30;                   // narrower than this none is wrapped
 
 std::string Cell(const std::string& text) { return text.empty() ? "–" : text; }
 
@@ -106,7 +108,18 @@ std::string RowLayout::Block(const v1::CaseResult& result, const std::string& or
   if (!origin.empty()) row.name = absl::StrCat(origin, " ", row.name);
   std::string block = Line(row);
   for (const Detail& detail : DetailsOf(result)) {
-    absl::StrAppend(&block, "    ", PadRight(detail.label, 9), " ", detail.text, "\n");
+    std::string lead = absl::StrCat("    ", PadRight(detail.label, 9), " ");
+    const std::size_t indent = DisplayWidth(lead);
+    // A command is copied as it stands.
+    const bool wrapped = detail.label != "repro" && width_ > 0 &&
+                         static_cast<std::size_t>(width_) >= indent + kLeastDetail;
+    const std::vector<std::string> lines =
+        wrapped ? Fill(detail.text, static_cast<std::size_t>(width_) - indent)
+                : std::vector<std::string>{detail.text};
+    for (const std::string& line : lines) {
+      absl::StrAppend(&block, lead, line, "\n");
+      lead.assign(indent, ' ');
+    }
   }
   const std::size_t width = width_ > 4 ? static_cast<std::size_t>(width_) - 4 : 0;
   for (const v1::Slice& slice : result.slices()) {

@@ -86,6 +86,24 @@ TEST(RowLayout, ANameOrNoteWithoutRoomHasALineOfItsOwn) {
   EXPECT_EQ(Lines(RowLayout(0, false).Line(row)).size(), 1u) << "a pipe has a line a result";
 }
 
+TEST(RowLayout, ADetailGoesOnBelowItselfAndACommandStaysWhole) {
+  v1::CaseResult result;
+  result.set_name("a");
+  result.set_verdict(v1::VERDICT_FAILED);
+  result.mutable_stats()->set_count(1);
+  v1::Finding& finding = *result.add_findings();
+  finding.set_reason("bound");
+  for (int i = 0; i < 12; ++i) finding.set_message(finding.message() + "elements beyond ");
+  result.set_repro("assay run gemm " + std::string(100, 'x') + " --seed 1");
+  const auto lines = Lines(RowLayout(80, false).Block(result, ""));
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_THAT(lines[1], StartsWith("    bound     elements beyond"));
+  EXPECT_THAT(lines[2], StartsWith("              elements beyond"));
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_LE(DisplayWidth(lines[i]), 80u) << lines[i];
+  EXPECT_EQ(lines[4], "    repro     " + result.repro());
+  EXPECT_EQ(Lines(RowLayout(0, false).Block(result, "")).size(), 3u) << "in a pipe it is a line";
+}
+
 TEST(Targets, AreToldApartInTheTable) {
   FakeService one, two;
   one.results = {MakeResult(0, v1::VERDICT_PASSED)};
