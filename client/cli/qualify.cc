@@ -37,7 +37,7 @@ struct Words {
   std::string reports;
   std::string hook;
   std::string hook_deadline = "60s";
-  int at_once = 64;
+  int at_once = 256;
   bool no_selftest = false;
   bool no_retry = false;
   bool fail_early = false;
@@ -257,7 +257,7 @@ void AddQualifyCommand(CLI::App& app, Context& context) {
        "run for each device, its verdict as JSON on standard input");
   text("--hook-deadline", words->hook_deadline, "DURATION",
        "a hook that takes longer is killed (default 60s)");
-  qualify->add_option("--at-once", words->at_once, "nodes asked at the same time (default 64)")
+  qualify->add_option("--at-once", words->at_once, "nodes asked at the same time (default 256)")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
   qualify->add_flag("--fail-early", words->fail_early,

@@ -221,7 +221,8 @@ TEST_F(FleetCommandTest, MistakesAreUsage) {
   EXPECT_THAT(tool.err, HasSubstr("sinfo"));
 }
 
-// Refuses every job, but not before as many have been asked for as it listens on ports.
+// Refuses every job and every question, but not before as many have been asked for as it listens on
+// ports.
 class Gathering : public v1::ValidationService::Service {
  public:
   explicit Gathering(std::size_t ports) : ports_(ports) {
@@ -243,6 +244,15 @@ class Gathering : public v1::ValidationService::Service {
   std::size_t at_once() const { return arrived_; }
 
   grpc::Status CreateJob(grpc::ServerContext*, const v1::CreateJobRequest*, v1::Job*) override {
+    return Arrive();
+  }
+  grpc::Status GetServerInfo(grpc::ServerContext*, const v1::GetServerInfoRequest*,
+                             v1::ServerInfo*) override {
+    return Arrive();
+  }
+
+ private:
+  grpc::Status Arrive() {
     std::unique_lock lock(mutex_);
     ++arrived_;
     all_.notify_all();
@@ -251,7 +261,6 @@ class Gathering : public v1::ValidationService::Service {
     return {grpc::StatusCode::FAILED_PRECONDITION, all ? "all are here" : "somebody is late"};
   }
 
- private:
   std::vector<int> ports_;
   std::mutex mutex_;
   std::condition_variable all_;
@@ -267,6 +276,19 @@ TEST(FleetFanOut, AsksAll256TargetsAtOnce) {
   EXPECT_EQ(nodes.at_once(), 256u);
   EXPECT_THAT(output.out, AllOf(HasSubstr("all are here"), Not(HasSubstr("somebody is late")),
                                 HasSubstr("256 targets missing")));
+}
+
+TEST(FleetFanOut, QualifiesAll256TargetsAtOnce) {
+  Gathering nodes(256);
+  const Output output =
+      Assay({"qualify", "quick", "--target", nodes.targets(), "--format", "json"});
+  EXPECT_EQ(output.code, 3) << output.err;
+  EXPECT_EQ(nodes.at_once(), 256u);
+  const auto missing = nlohmann::json::parse(output.out)["missing"];
+  ASSERT_EQ(missing.size(), 256u);
+  for (const auto& one : missing) {
+    EXPECT_THAT(one["reason"].get<std::string>(), HasSubstr("all are here"));
+  }
 }
 
 }  // namespace
