@@ -215,6 +215,7 @@ void ToBench(const BenchStats& b, v1::BenchStats* out) {
   set(b.ceiling_flops_per_second, [&](double v) { out->set_ceiling_flops_per_second(v); });
   set(b.ceiling_bytes_per_second, [&](double v) { out->set_ceiling_bytes_per_second(v); });
   out->set_noisy(b.noisy);
+  if (b.replayed) out->set_launches_per_sample(b.launches_per_sample);
   // Where nothing was told there is nothing to say.
   if (!b.conditions || *b.conditions == BenchConditions{}) return;
   const BenchConditions& c = *b.conditions;

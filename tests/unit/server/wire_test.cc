@@ -111,10 +111,14 @@ TEST(Wire, ATimeComesWithItsNoiseAndItsConditions) {
   outcome.bench->noisy = true;
   outcome.bench->conditions = BenchConditions{};
   EXPECT_FALSE(ToResult(c, outcome, "cpu:0").bench().has_conditions()) << "nothing was told";
+  EXPECT_FALSE(ToResult(c, outcome, "cpu:0").bench().has_launches_per_sample()) << "each by itself";
+  outcome.bench->launches_per_sample = 64;
+  outcome.bench->replayed = true;
   outcome.bench->conditions->min_clock_hertz = 2e9;
   outcome.bench->conditions->throttle_reasons = {"thermal"};
   const v1::BenchStats bench = ToResult(c, outcome, "cpu:0").bench();
   EXPECT_TRUE(bench.noisy());
+  EXPECT_EQ(bench.launches_per_sample(), 64);
   EXPECT_EQ(bench.conditions().min_clock_hertz(), 2e9);
   EXPECT_FALSE(bench.conditions().has_mean_power_watts());
   ASSERT_EQ(bench.conditions().throttle_reasons_size(), 1);
