@@ -37,15 +37,39 @@ constexpr std::array<std::string_view, 3> kRocprofCounters = {"SQ_INSTS_VALU", "
                                                               "MemUnitBusy"};
 
 // Every kernel of the sources that no provider has; a test holds the two together.
-constexpr std::array<std::string_view, 30> kChecking = {
-    "AttentionTiles", "CheckRows",         "ChecksumParts", "ChecksumTiles",
-    "ClearCounts",    "ClearFindings",     "ClearLargest",  "CompareBlocks",
-    "CompareMerge",   "ConvTiles",         "CopyChunks",    "CopyElements",
-    "DigestWords",    "FillAny",           "FillDense",     "FillKeyGroups",
-    "GemmTiles",      "HalfChains",        "KeyGroupMeans", "MatrixProducts",
-    "SetCode",        "MultiplyAddChains", "StreamCopy",    "NormRowsReference",
-    "StreamRead",     "StreamTriad",       "StreamWrite",   "SoftmaxRowsReference",
-    "VisitGaps",      "VisitRanges"};
+constexpr std::array<std::string_view, 33> kChecking = {"LogitRows",
+                                                        "LogitTiles",
+                                                        "Spin",
+                                                        "AttentionTiles",
+                                                        "CheckRows",
+                                                        "ChecksumParts",
+                                                        "ChecksumTiles",
+                                                        "ClearCounts",
+                                                        "ClearFindings",
+                                                        "ClearLargest",
+                                                        "CompareBlocks",
+                                                        "CompareMerge",
+                                                        "ConvTiles",
+                                                        "CopyChunks",
+                                                        "CopyElements",
+                                                        "DigestWords",
+                                                        "FillAny",
+                                                        "FillDense",
+                                                        "FillKeyGroups",
+                                                        "GemmTiles",
+                                                        "HalfChains",
+                                                        "KeyGroupMeans",
+                                                        "MatrixProducts",
+                                                        "SetCode",
+                                                        "MultiplyAddChains",
+                                                        "StreamCopy",
+                                                        "NormRowsReference",
+                                                        "StreamRead",
+                                                        "StreamTriad",
+                                                        "StreamWrite",
+                                                        "SoftmaxRowsReference",
+                                                        "VisitGaps",
+                                                        "VisitRanges"};
 
 using Cells = std::vector<std::string>;
 
