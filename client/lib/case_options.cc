@@ -115,18 +115,17 @@ bool IsExtent(const CaseOption& option) {
          option.help.find("default") == std::string::npos;
 }
 
-// The daemon would say the same of an extent; said here, it stands beside what only the
-// client sees.
-absl::Status CheckRange(const CaseOption& option, std::int64_t value) {
-  const bool zero_is_default =
-      !option.field->has_presence() &&
-      std::find(std::begin(kZeroIsDefault), std::end(kZeroIsDefault), option.path()) !=
-          std::end(kZeroIsDefault);
-  if (value < 1 && (IsExtent(option) || (value == 0 && zero_is_default))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(option.path(), ": must be at least 1, got ", value));
+std::string BelowOne(const CaseOption& option, std::int64_t value) {
+  return absl::StrCat(option.path(), ": must be at least 1, got ", value);
+}
+
+absl::Status CheckZero(const CaseOption& option, std::int64_t value) {
+  if (value != 0 || option.field->has_presence() ||
+      std::find(std::begin(kZeroIsDefault), std::end(kZeroIsDefault), option.path()) ==
+          std::end(kZeroIsDefault)) {
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  return absl::InvalidArgumentError(BelowOne(option, value));
 }
 
 }  // namespace
@@ -197,7 +196,7 @@ absl::Status SetOption(const CaseOption& option, std::string_view text, v1::Case
     case FieldDescriptor::CPPTYPE_INT32: {
       const auto value = ParseInt(path, text);
       if (!value.ok()) return value.status();
-      if (absl::Status status = CheckRange(option, *value); !status.ok()) return status;
+      if (absl::Status status = CheckZero(option, *value); !status.ok()) return status;
       if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
         reflection->SetInt64(message, field, *value);
       } else if (*value < INT32_MIN || *value > INT32_MAX) {
@@ -251,6 +250,9 @@ absl::StatusOr<std::vector<v1::CaseSpec>> Expand(std::string_view op,
   empty.GetReflection()->MutableMessage(&empty, problem);
   std::vector<std::vector<std::string>> axes;
   std::vector<std::string> wrong;
+  // What only the client sees. Of an extent the daemon says the same, beside all else that it
+  // finds: it is said here where the case never gets there.
+  bool refused = false;
   double total = 1;
   for (const auto& [option, text] : given) {
     // A list of words is one value of its field, no axis.
@@ -261,17 +263,22 @@ absl::StatusOr<std::vector<v1::CaseSpec>> Expand(std::string_view op,
     for (const std::string& value : values) {
       if (value.empty() && values.size() > 1) {
         wrong.push_back(absl::StrCat(option.path(), ": an entry of the list is empty"));
+        refused = true;
         continue;
       }
       v1::CaseSpec scratch = empty;
       if (absl::Status status = SetOption(option, value, scratch); !status.ok()) {
         wrong.emplace_back(status.message());
+        refused = true;
+      } else if (const auto extent = ParseInt(option.path(), value);
+                 IsExtent(option) && extent.ok() && *extent < 1) {
+        wrong.push_back(BelowOne(option, *extent));
       }
     }
     total *= static_cast<double>(values.size());
     axes.push_back(std::move(values));
   }
-  if (!wrong.empty()) return absl::InvalidArgumentError(absl::StrJoin(wrong, "\n"));
+  if (refused) return absl::InvalidArgumentError(absl::StrJoin(wrong, "\n"));
   if (total > static_cast<double>(kMostCases)) {
     std::vector<std::string> factors;
     for (std::size_t i = 0; i < axes.size(); ++i) {
