@@ -16,8 +16,9 @@ constexpr FastestRunOptions kRuns = {.least = 7, .most = 21, .agree = 0.01};
 constexpr double kRunSeconds = 0.004;                           // [seconds] about so long is a run
 constexpr std::int64_t kStreamBytes = std::int64_t{512} << 20;  // of each buffer, at most
 constexpr std::int64_t kLeastStreamBytes = std::int64_t{1} << 20;
-constexpr int kBlocksEach = 8;     // blocks a multiprocessor
-constexpr int kFirstRounds = 256;  // of the run that says how many rounds a run takes
+constexpr std::int64_t kBeyondCache = 4;  // caches that the operands of a stream must fill
+constexpr int kBlocksEach = 8;            // blocks a multiprocessor
+constexpr int kFirstRounds = 256;         // of the run that says how many rounds a run takes
 
 class GpuCeilings final : public Ceilings {
  public:
@@ -60,7 +61,9 @@ class GpuCeilings final : public Ceilings {
     // Blocks begin at multiples of 256 bytes; one more is the sum of a read.
     const std::int64_t room = device_.arena().available_bytes(4) / (operands + 1) / 256 * 256;
     const std::int64_t bytes = std::min(kStreamBytes, room);
-    if (bytes < kLeastStreamBytes) return std::nullopt;
+    // What fits in the cache would tell the cache's rate, which no kernel gets from memory.
+    const std::int64_t least = kBeyondCache * device_.properties().l2_bytes / operands;
+    if (bytes < std::max(kLeastStreamBytes, least)) return std::nullopt;
     std::array<void*, 3> data = {};
     for (int i = 0; i < operands; ++i) {
       const absl::StatusOr<Block> block = device_.arena().Allocate(bytes, false);

@@ -41,8 +41,8 @@ std::optional<ChangeReading> ReadChange(const RunTimes& baseline, const RunTimes
   reading.noise = std::hypot(MedianUncertainty(baseline), MedianUncertainty(current));
   const double difference = std::log(reading.ratio);
   const double matters = std::log1p(threshold);
-  const double resolved =
-      (reading.noise < kHeavyTails ? kStandardErrorsBeyond : kHeavyErrorsBeyond) * reading.noise;
+  const double resolved = std::log1p(
+      (reading.noise < kHeavyTails ? kStandardErrorsBeyond : kHeavyErrorsBeyond) * reading.noise);
   const bool quiet = resolved <= matters;
   const bool apart = difference > 0 ? Apart(baseline, current) : Apart(current, baseline);
   if (std::abs(difference) > std::max(matters, resolved) && (quiet || apart)) {

@@ -31,7 +31,7 @@ class Sweeper : public Retention {
  private:
   void Run(JobManager& jobs, absl::Duration keep, const std::stop_token& stop) {
     while (!stop.stop_requested()) {
-      const absl::StatusOr<int> deleted = DeleteEndedBefore(jobs, absl::Now() - keep);
+      const absl::StatusOr<int> deleted = DeleteEndedBefore(jobs, absl::Now() - keep, stop);
       if (!deleted.ok()) {
         Log(LogLevel::kError, "retention.failed",
             {{"reason", std::string(deleted.status().message())}});
@@ -50,7 +50,8 @@ class Sweeper : public Retention {
 
 }  // namespace
 
-absl::StatusOr<int> DeleteEndedBefore(JobManager& jobs, absl::Time then) {
+absl::StatusOr<int> DeleteEndedBefore(JobManager& jobs, absl::Time then,
+                                      const std::stop_token& stop) {
   JobQuery query;
   query.limit = kPage;
   std::vector<std::string> old;
@@ -61,9 +62,10 @@ absl::StatusOr<int> DeleteEndedBefore(JobManager& jobs, absl::Time then) {
       if (job.has_end_time() && EndOf(job) < then) old.push_back(job.name());
     }
     query.before = page->next;
-  } while (query.before != 0);
+  } while (query.before != 0 && !stop.stop_requested());
   int deleted = 0;
   for (const std::string& name : old) {
+    if (stop.stop_requested()) break;  // the rest at the next daemon's first sweep
     const absl::Status status = jobs.Delete(name);
     if (status.ok()) {
       ++deleted;

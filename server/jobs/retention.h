@@ -4,6 +4,7 @@
 #define ASSAY_SERVER_JOBS_RETENTION_H_
 
 #include <memory>
+#include <stop_token>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -12,8 +13,9 @@
 namespace assay {
 
 // Deletes the jobs that ended before `then`; how many. What cannot be deleted is logged
-// and left. Jobs that have not ended are never touched.
-absl::StatusOr<int> DeleteEndedBefore(JobManager& jobs, absl::Time then);
+// and left. Jobs that have not ended are never touched. Ends early where `stop` says so.
+absl::StatusOr<int> DeleteEndedBefore(JobManager& jobs, absl::Time then,
+                                      const std::stop_token& stop = {});
 
 // Does so at once and every hour, on a thread of its own, until destroyed. `jobs` must
 // outlive it.

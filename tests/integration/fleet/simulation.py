@@ -86,7 +86,7 @@ LEVEL = """
 name = "quick"
 title = "Qualification level 1: seconds"
 version = "1"
-budget = 1
+budget = 600
 
 [[case]]
 op = "gemm"

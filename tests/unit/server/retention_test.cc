@@ -38,6 +38,16 @@ TEST_F(JobsTest, RetentionLeavesWhatHasNotEnded) {
   EXPECT_EQ(*DeleteEndedBefore(*manager_, absl::InfiniteFuture()), 2);
 }
 
+TEST_F(JobsTest, RetentionThatIsToEndDeletesNothingMore) {
+  Start();
+  const std::string name = Create(Copies(1));
+  EventReader(*manager_, name).Rest();
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(*DeleteEndedBefore(*manager_, absl::InfiniteFuture(), stop.get_token()), 0);
+  EXPECT_EQ(*DeleteEndedBefore(*manager_, absl::InfiniteFuture()), 1);
+}
+
 TEST_F(JobsTest, RetentionBeginsAtOnceAndEndsWithoutAWait) {
   Start();
   std::vector<std::string> names;
