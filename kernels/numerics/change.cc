@@ -9,6 +9,7 @@ namespace {
 constexpr double kMedianOverMean = 1.2533;  // √(π/2), of normal samples
 constexpr double kDeciles = 2.563;          // standard deviations from p10 to p90
 constexpr double kHeavyErrorsBeyond = 5;
+constexpr double kBeyondAnyNoise = 30;           // no machine's other work makes so much of a time
 constexpr double kStandardErrorsBeyond = 2.576;  // 99 % of normal errors are within
 
 bool IsTime(double seconds) { return std::isfinite(seconds) && seconds > 0; }
@@ -41,8 +42,9 @@ std::optional<ChangeReading> ReadChange(const RunTimes& baseline, const RunTimes
   reading.noise = std::hypot(MedianUncertainty(baseline), MedianUncertainty(current));
   const double difference = std::log(reading.ratio);
   const double matters = std::log1p(threshold);
-  const double resolved = std::log1p(
-      (reading.noise < kHeavyTails ? kStandardErrorsBeyond : kHeavyErrorsBeyond) * reading.noise);
+  const double resolved = reading.noise < kHeavyTails ? kStandardErrorsBeyond * reading.noise
+                                                      : std::min(kHeavyErrorsBeyond * reading.noise,
+                                                                 std::log(kBeyondAnyNoise));
   const bool quiet = resolved <= matters;
   const bool apart = difference > 0 ? Apart(baseline, current) : Apart(current, baseline);
   if (std::abs(difference) > std::max(matters, resolved) && (quiet || apart)) {

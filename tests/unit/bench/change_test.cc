@@ -155,6 +155,13 @@ TEST(Change, AMachineWithMuchOtherWorkTellsNoFactorOfFour) {
   EXPECT_EQ(ReadChange(run(2.13e-3, 0.45), run(213e-3, 0.42)).value().change, Change::kSlower);
 }
 
+TEST(Change, NoSpreadHidesAManifoldTime) {
+  const RunTimes torn{1, 0.9, 9, 30};
+  EXPECT_EQ(ReadChange(torn, {40, 36, 360, 30}).value().change, Change::kSlower);
+  EXPECT_EQ(ReadChange({40, 36, 360, 30}, torn).value().change, Change::kFaster);
+  EXPECT_EQ(ReadChange(torn, {20, 18, 180, 30}).value().change, Change::kAmbiguous);
+}
+
 TEST(Change, OneLaunchSaysOnlyWhatIsLarge) {
   const RunTimes one{1, std::nullopt, std::nullopt, 1};
   const RunTimes steady{1, 1, 1, 100};
