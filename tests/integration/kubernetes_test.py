@@ -119,6 +119,40 @@ class NodeVerdicts(unittest.TestCase):
             unfit = {n: o["metadata"]["annotations"].get("assay/unfit") for n, o in kubernetes.nodes.items()}
             self.assertEqual({n: u for n, u in unfit.items() if u}, {"n1": "A106", "n5": "A104"})
 
+    def test_a_taint_that_a_person_took_back_is_no_taint(self):
+        # Only the annotation is left of those of n1 to n3, and n3 has one by hand since.
+        nodes = [node("n1", unfit="A101"), node("n2", unfit="A104"),
+                 node("n3", [dict(MINE, value="by-hand")], unfit="A101")]
+        pods = [pod(f"n{i}", f"10.0.0.{i}") for i in range(1, 4)]
+        devices = [verdict("10.0.0.1", "cuda:0", "FAILED", "A112"), verdict("10.0.0.2", "cuda:0", "QUALIFIED", "A000"),
+                   verdict("10.0.0.3", "cuda:0", "FAILED", "A112")]
+        with FakeKubernetes(pods, nodes) as kubernetes:
+            # The one slot is free.
+            done = self.run_script(kubernetes, devices, code=1, ASSAY_TAINT="NoSchedule", ASSAY_TAINT_MOST="10",
+                                   ASSAY_TAINT_KEEP="A104")
+            self.assertEqual({n: kubernetes.taints(n) for n in kubernetes.nodes},
+                             {"n1": ["assay/unfit=A112:NoSchedule"], "n2": [], "n3": ["assay/unfit=by-hand:NoSchedule"]}, done)
+            self.assertEqual(kubernetes.nodes["n1"]["metadata"]["annotations"], {"assay/unfit": "A112"})
+            self.assertNotIn("stays tainted", done.stderr)
+
+    def test_a_code_that_a_person_takes_back_outlasts_another(self):
+        with FakeKubernetes([pod("n1", "10.0.0.1")], [node("n1")]) as kubernetes:
+            for night, (found, taint) in enumerate((
+                    ([("FAILED", "A112")], "A112"), ([("FAILED", "A104")], "A104"), ([("FAILED", "A112")], "A104"),
+                    ([("QUALIFIED", "A000")], "A104"))):
+                done = self.run_script(kubernetes, [verdict("10.0.0.1", "cuda:0", *w) for w in found], code=1,
+                                       ASSAY_TAINT="NoSchedule", ASSAY_TAINT_MOST="10", ASSAY_TAINT_KEEP="A104 A105")
+                self.assertEqual(kubernetes.taints("n1"), [f"assay/unfit={taint}:NoSchedule"], (night, done))
+                self.assertEqual(kubernetes.nodes["n1"]["metadata"]["annotations"], {"assay/unfit": taint})
+            self.assertIn("n1: stays tainted: A104 is a person's to take back", done.stderr)
+
+    def test_of_two_failed_devices_the_code_that_a_person_takes_back_is_the_nodes(self):
+        for codes in (("A104", "A112"), ("A112", "A104")):
+            devices = [verdict("10.0.0.1", f"cuda:{i}", "FAILED", c) for i, c in enumerate(codes)]
+            with FakeKubernetes([pod("n1", "10.0.0.1")], [node("n1")]) as kubernetes:
+                done = self.run_script(kubernetes, devices, code=1, ASSAY_TAINT="NoSchedule", ASSAY_TAINT_KEEP="A105 A104")
+                self.assertEqual(kubernetes.taints("n1"), ["assay/unfit=A104:NoSchedule"], (codes, done))
+
     def test_a_library_that_is_wrong_everywhere_does_not_close_the_cluster(self):
         pods = [pod(f"n{i}", f"10.0.0.{i}") for i in range(1, 21)]
         nodes = [node(f"n{i}", [MINE], unfit="A101") if i == 1 else node(f"n{i}") for i in range(1, 21)]
