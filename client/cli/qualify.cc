@@ -1,6 +1,9 @@
 // qualify: is this device fit for work?
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -59,13 +62,25 @@ absl::StatusOr<QualifyOptions> OptionsOf(const Words& words) {
     const auto budget = ParseDuration("budget", words.budget);
     if (!budget.ok()) return budget.status();
     options.budget = absl::Seconds(budget->seconds()) + absl::Nanoseconds(budget->nanos());
+    if (*options.budget <= absl::ZeroDuration()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("budget: must be more than 0, got \"", words.budget, "\""));
+    }
   }
-  options.baseline = words.baseline;
-  if (!options.baseline.empty() && !options.baseline.starts_with("baselines/")) {
-    options.baseline = absl::StrCat("baselines/", options.baseline);
+  if (!words.baseline.empty()) {
+    auto source = ParseBaselineSource(words.baseline);
+    if (!source.ok()) return source.status();
+    options.hold_against = [source = *std::move(source)](Connection& connection,
+                                                         v1::JobSpec* spec) {
+      v1::Baseline baseline;  // only to see that the daemon has it
+      if (source.name().starts_with("baselines/")) {
+        if (auto s = FetchBaseline(connection, source, &baseline); !s.ok()) return s;
+      }
+      return AsMistake(SetBaseline(connection, source, spec));
+    };
   }
   if (!words.threshold.empty()) {
-    if (options.baseline.empty()) {
+    if (words.baseline.empty()) {
       return absl::InvalidArgumentError("threshold: belongs to --baseline");
     }
     const auto threshold = ParseThreshold(words.threshold);
@@ -98,6 +113,13 @@ ExitCode CodeOf(const QualificationReport& report) {
     case Fitness::kInconclusive:
       break;
   }
+  // Nothing but what every node refused, or has not, is the request's fault.
+  const bool mistaken =
+      std::all_of(report.devices.begin(), report.devices.end(),
+                  [](const DeviceFit& d) { return d.fit.code().code == "A902"; }) &&
+      std::all_of(report.missing.begin(), report.missing.end(),
+                  [](const Missing& m) { return m.none_asked_for; });
+  if (mistaken && !(report.devices.empty() && report.missing.empty())) return ExitCode::kUsage;
   return report.devices.empty() ? ExitCode::kRefused : ExitCode::kNoVerdict;
 }
 
@@ -137,30 +159,40 @@ ExitCode PrintCodes(const Context& context) {
   });
 }
 
-ExitCode Qualify(const Context& context, const Words& words) {
-  const auto options = OptionsOf(words);
-  if (!options.ok()) return context.Fail(options.status());
-  const auto format = context.ChosenFormat("a qualification", {"table", "json", "markdown"});
-  if (!format.ok()) return context.Fail(format.status());
-  std::error_code error;
-  if (!words.reports.empty() && !std::filesystem::is_directory(words.reports, error)) {
-    return context.Fail(
-        absl::InvalidArgumentError(absl::StrCat("reports: ", words.reports, " is no folder")));
-  }
-  const auto hook_deadline = ParseDuration("hook-deadline", words.hook_deadline);
-  if (!hook_deadline.ok()) return context.Fail(hook_deadline.status());
-  auto connections = context.Connect();
-  if (!connections.ok()) return context.Fail(connections.status());
-  const auto reconnecting = context.Reconnecting();
-  if (!reconnecting.ok()) return context.Fail(reconnecting.status());
+// Each daemon once, with a line for one that is named again.
+void AskOnce(const Context& context, std::vector<std::unique_ptr<Connection>>& connections) {
+  std::set<std::string> seen, said;
+  std::erase_if(connections, [&](const std::unique_ptr<Connection>& connection) {
+    const std::string& target = connection->target();
+    if (seen.insert(target).second) return false;
+    if (said.insert(target).second) {
+      context.streams.err << "assay: " << target << " is named more than once, asked once\n"
+                          << std::flush;
+    }
+    return true;
+  });
+}
 
-  QualificationReport report{absl::Now(), options->level, {}, {}, {}};
+absl::Status MakeFolder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error && access(folder.c_str(), W_OK) != 0) error = {errno, std::generic_category()};
+  if (!error) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("reports: cannot write to ", folder, ": ", error.message()));
+}
+
+// All targets side by side.
+void QualifyAll(const Context& context, const QualifyOptions& options,
+                const FollowOptions& reconnecting, std::size_t at_once,
+                std::vector<std::unique_ptr<Connection>>& connections,
+                QualificationReport& report) {
   std::mutex mutex;
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
-    for (std::size_t i = next++; i < connections->size(); i = next++) {
-      Connection& connection = *(*connections)[i];
-      TargetFit fit = assay::Qualify(connection, *options, *reconnecting,
+    for (std::size_t i = next++; i < connections.size(); i = next++) {
+      Connection& connection = *connections[i];
+      TargetFit fit = assay::Qualify(connection, options, reconnecting,
                                      [&](std::string_view device, std::string_view what) {
                                        const std::lock_guard lock(mutex);
                                        context.streams.err << "assay: " << connection.target()
@@ -173,55 +205,86 @@ ExitCode Qualify(const Context& context, const Words& words) {
     }
   };
   std::vector<std::thread> threads;
-  const std::size_t width = std::min(connections->size(), static_cast<std::size_t>(words.at_once));
+  const std::size_t width = std::min(connections.size(), at_once);
   for (std::size_t i = 1; i < width; ++i) threads.emplace_back(work);
   work();
   for (std::thread& thread : threads) thread.join();
-
-  if (options->ignored.contains("A901")) {
-    std::erase_if(report.missing, [](const Missing& m) { return !m.expected; });
-  }
-  if (options->ignored.contains("A116")) {
-    std::erase_if(report.missing, [](const Missing& m) { return m.expected.has_value(); });
-  }
+  const auto ignored = [&](const char* code) { return options.ignored.contains(code); };
+  std::erase_if(report.missing, [&](const Missing& m) {
+    return ignored(m.expected ? "A116" : m.none_asked_for ? "A903" : "A901");
+  });
   Sort(report);
-  // What cannot be written keeps no verdict from being told.
-  const absl::Status written =
-      words.reports.empty() ? absl::OkStatus() : WriteReports(words.reports, report);
-  const ExitCode code = context.WithOutput([&](std::ostream& out) {
-    switch (*format) {
-      case Format::kJson:
-        out << Indented(QualificationJson(report)) << '\n';
-        break;
-      case Format::kMarkdown:
-        WriteQualificationMarkdown(report, out);
-        break;
-      default:
-        WriteQualificationTable(report, context.SurfaceOn(out).colour, context.globals.every_row,
-                                out);
+}
+
+void WriteQualification(const Context& context, const QualificationReport& report, Format format,
+                        std::ostream& out) {
+  switch (format) {
+    case Format::kJson:
+      out << Indented(QualificationJson(report)) << '\n';
+      break;
+    case Format::kMarkdown:
+      WriteQualificationMarkdown(report, out);
+      break;
+    default:
+      WriteQualificationTable(report, context.SurfaceOn(out).colour, context.globals.every_row,
+                              out);
+  }
+}
+
+// Each device's verdict and each thing that is missing, one after another.
+void TellHook(const Context& context, const std::string& hook, absl::Duration deadline,
+              const QualificationReport& report) {
+  const auto tell = [&](const std::string& whom, const Json& json) {
+    const absl::Status told = RunHook(hook, absl::StrCat(Compact(json), "\n"), deadline);
+    if (!told.ok()) {
+      context.streams.err << "assay: the hook for " << whom << ": " << told.message() << '\n';
     }
+  };
+  for (const DeviceFit& device : report.devices) {
+    const auto file = report.files.find({device.target, device.device});
+    tell(absl::StrCat(device.target, " ", device.device),
+         DeviceFitJson(device, file != report.files.end() ? file->second : device.run.job.name()));
+  }
+  for (const Missing& missing : report.missing) tell(missing.target, MissingJson(missing));
+}
+
+ExitCode Qualify(const Context& context, const Words& words) {
+  const auto options = OptionsOf(words);
+  if (!options.ok()) return context.Fail(options.status());
+  const auto format = context.ChosenFormat("a qualification", {"table", "json", "markdown"});
+  if (!format.ok()) return context.Fail(format.status());
+  const auto hook_deadline = ParseDuration("hook-deadline", words.hook_deadline);
+  if (!hook_deadline.ok()) return context.Fail(hook_deadline.status());
+  auto connections = context.Connect();
+  if (!connections.ok()) return context.Fail(connections.status());
+  const auto reconnecting = context.Reconnecting();
+  if (!reconnecting.ok()) return context.Fail(reconnecting.status());
+  if (!words.reports.empty()) {
+    if (absl::Status s = MakeFolder(words.reports); !s.ok()) return context.Fail(s);
+  }
+  AskOnce(context, *connections);
+
+  QualificationReport report{absl::Now(), options->level, {}, {}, {}};
+  bool qualified = false;  // else --output's file cannot be written
+  absl::Status written;
+  const ExitCode code = context.WithOutput([&](std::ostream& out) {
+    QualifyAll(context, *options, *reconnecting, static_cast<std::size_t>(words.at_once),
+               *connections, report);
+    // What cannot be written keeps no verdict from being told.
+    if (!words.reports.empty()) written = WriteReports(words.reports, report);
+    WriteQualification(context, report, *format, out);
+    qualified = true;
     return CodeOf(report);
   });
+  if (!qualified) return code;
   context.streams.err << QualificationSummary(report) << '\n' << std::flush;
   if (!written.ok()) {
     context.streams.err << "assay: the reports: " << written.message() << '\n';
   }
   if (!words.hook.empty()) {
-    const auto tell = [&](const std::string& whom, const Json& json) {
-      const absl::Status told = RunHook(
-          words.hook, absl::StrCat(Compact(json), "\n"),
-          absl::Seconds(hook_deadline->seconds()) + absl::Nanoseconds(hook_deadline->nanos()));
-      if (!told.ok()) {
-        context.streams.err << "assay: the hook for " << whom << ": " << told.message() << '\n';
-      }
-    };
-    for (const DeviceFit& device : report.devices) {
-      const auto file = report.files.find({device.target, device.device});
-      tell(
-          absl::StrCat(device.target, " ", device.device),
-          DeviceFitJson(device, file != report.files.end() ? file->second : device.run.job.name()));
-    }
-    for (const Missing& missing : report.missing) tell(missing.target, MissingJson(missing));
+    TellHook(context, words.hook,
+             absl::Seconds(hook_deadline->seconds()) + absl::Nanoseconds(hook_deadline->nanos()),
+             report);
   }
   return code;
 }
@@ -247,14 +310,16 @@ void AddQualifyCommand(CLI::App& app, Context& context) {
       ->type_name("N")
       ->check(CLI::Range(0, 1024));
   text("--ignore", words->ignore, "LIST",
-       "codes that do not count, and devices left out: A203,cuda:3");
-  text("--baseline", words->baseline, "NAME", "hold times against this baseline of each daemon");
+       "codes that do not count, and devices that are there but not judged: A203,cuda:3");
+  text("--baseline", words->baseline, "BASELINE",
+       "hold times against a baseline of each daemon, jobs/4f2k, or a file");
   text("--threshold", words->threshold, "SHARE", "with --baseline: the change that counts (5%)");
   text("--seed", words->seed, "N", "of the data (default: of the day, the node and the device)");
   text("--budget", words->budget, "DURATION", "time for the level's cases (default: the level's)");
-  text("--reports", words->reports, "DIR", "write each device's report there, as assay.report/v1");
+  text("--reports", words->reports, "DIR",
+       "write each device's report there, as assay.report/v1; made where it is not");
   text("--on-verdict", words->hook, "COMMAND",
-       "run for each device, its verdict as JSON on standard input");
+       "run for each device, and for what is MISSING, its verdict as JSON on standard input");
   text("--hook-deadline", words->hook_deadline, "DURATION",
        "a hook that takes longer is killed (default 60s)");
   qualify->add_option("--at-once", words->at_once, "nodes asked at the same time (default 256)")
@@ -267,8 +332,11 @@ void AddQualifyCommand(CLI::App& app, Context& context) {
   qualify->add_flag("--no-selftest", words->no_selftest, "trust the checks unseen");
   qualify->add_flag("--codes", *codes, "list the codes, what they mean, and what to do");
   qualify->footer(
-      "Exit codes: 0 every device is qualified, 1 one failed or is degraded, 2 usage or\n"
-      "a malformed request, 3 nothing could be reached, 4 nothing is proven.");
+      "Verdicts: QUALIFIED, DEGRADED, FAILED, INCONCLUSIVE; MISSING for a node or a device that\n"
+      "could not be qualified because it is not there.\n"
+      "Exit codes: 0 every device is qualified, 1 one failed, is degraded or is missing, 2 usage,\n"
+      "a malformed request or a device that no node has, 3 no node could be reached, 4 something\n"
+      "is not proven: a device is inconclusive, or one of several nodes could not be reached.");
   qualify->callback([&context, words, codes] {
     context.action = [&context, words, codes] {
       if (*codes) return PrintCodes(context);

@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "client/lib/errors.h"
 #include "client/lib/first_call.h"
+#include "client/lib/text.h"
 
 namespace assay {
 namespace {
@@ -25,21 +27,19 @@ class Conductor {
   Conductor(Connection& connection, const QualifyOptions& options,
             const FollowOptions& reconnecting, const QualifyProgress& progress,
             const v1::ServerInfo& server, const std::vector<v1::Device>& devices,
-            const v1::Device& device)
+            const v1::Device& device, const v1::JobSpec& common)
       : connection_(connection),
         options_(options),
         reconnecting_(reconnecting),
         progress_(progress),
         server_(server),
         devices_(devices),
-        device_(device) {}
+        device_(device),
+        common_(common) {}
 
   DeviceFit Run() {
     const absl::Time start = absl::Now();
-    DeviceFit result;
-    result.target = connection_.target();
-    result.device = device_.id();
-    result.model = device_.model();
+    DeviceFit result = Begin();
     if (device_.state() == v1::DEVICE_STATE_QUARANTINED) {
       result.fit.grievances = {Aggrieved("A115", device_.quarantine_reason())};
       return result;
@@ -49,7 +49,22 @@ class Conductor {
     return result;
   }
 
+  // Before anything ran.
+  DeviceFit Refuse(const grpc::Status& status) const {
+    DeviceFit result = Begin();
+    result.fit = Refused(status);
+    return result;
+  }
+
  private:
+  DeviceFit Begin() const {
+    DeviceFit result;
+    result.target = connection_.target();
+    result.device = device_.id();
+    result.model = device_.model();
+    return result;
+  }
+
   Fit Conduct(assay::Run& run) {
     DeviceEvidence evidence;
     const std::uint64_t seed = options_.seed.value_or(
@@ -81,17 +96,19 @@ class Conductor {
 
   Fit Refused(const grpc::Status& status) const {
     Fit fit;
-    const bool request = ExitCodeOf(status) == ExitCode::kUsage;
+    // That a baseline is of another kind of device is the caller's mistake.
+    const bool unfit = options_.hold_against != nullptr &&
+                       status.error_code() == grpc::StatusCode::FAILED_PRECONDITION;
+    const bool request = unfit || ExitCodeOf(status) == ExitCode::kUsage;
     fit.grievances = {Aggrieved(request ? "A902" : "A901", FirstLine(status, connection_))};
     return fit;
   }
 
   v1::JobSpec LevelSpec(std::uint64_t seed) const {
-    v1::JobSpec spec;
+    v1::JobSpec spec = common_;
     spec.set_suite(std::string(options_.level.suite));
     spec.set_device(device_.id());
     spec.set_seed(seed);
-    spec.set_baseline(options_.baseline);
     if (options_.baseline_threshold) spec.set_baseline_threshold(*options_.baseline_threshold);
     if (options_.budget) {
       spec.mutable_budget()->set_seconds(absl::ToInt64Seconds(*options_.budget));
@@ -176,15 +193,62 @@ class Conductor {
   const v1::ServerInfo& server_;
   const std::vector<v1::Device>& devices_;
   const v1::Device& device_;
+  const v1::JobSpec& common_;  // the baseline
 };
 
 // "cuda:*" takes all of a backend, "all" everything.
 bool Takes(const QualifyOptions& options, const v1::Device& device, bool accelerators) {
-  if (options.ignored.contains(device.id())) return false;
   const std::string& wanted = options.device;
   if (wanted.empty()) return accelerators == (device.backend() != "cpu");
   return wanted == "all" || wanted == device.id() || wanted == device.backend() ||
          wanted == absl::StrCat(device.backend(), ":*");
+}
+
+// A device of its own, and not a backend that says why it has none.
+bool IsNamed(const v1::Device& device) { return device.id().find(':') != std::string::npos; }
+
+bool IsUsable(const v1::Device& device) { return device.state() != v1::DEVICE_STATE_UNAVAILABLE; }
+
+// "it has no device "cpu:9"; it has cpu:0".
+std::string NoneAskedFor(const QualifyOptions& options, const std::vector<v1::Device>& devices,
+                         const std::vector<std::string>& ignored) {
+  if (!ignored.empty()) {
+    return absl::StrCat("nothing is left to qualify: --ignore names ",
+                        absl::StrJoin(ignored, ", "));
+  }
+  std::vector<std::string> usable;
+  for (const v1::Device& device : devices) {
+    if (IsUsable(device)) usable.push_back(device.id());
+  }
+  return absl::StrCat("it has no device",
+                      options.device.empty() ? "" : absl::StrCat(" \"", options.device, "\""),
+                      usable.empty() ? "" : "; it has ", absl::StrJoin(usable, ", "));
+}
+
+// Whether the daemon's suite times any of its cases; nothing where it cannot be told.
+std::optional<bool> Times(Connection& connection, std::string_view suite) {
+  grpc::ClientContext call;
+  SetDeadline(call);
+  v1::ListSuitesRequest request;
+  request.set_full(true);
+  v1::ListSuitesResponse response;
+  if (!connection.stub().ListSuites(&call, request, &response).ok()) return std::nullopt;
+  for (const v1::Suite& one : response.suites()) {
+    if (one.name() == suite) return SuiteTimes(one.text());
+  }
+  return std::nullopt;
+}
+
+// Fetches the baseline, and refuses one that nothing can be held against.
+grpc::Status HoldAgainst(Connection& connection, const QualifyOptions& options,
+                         v1::JobSpec& common) {
+  if (!options.hold_against) return grpc::Status::OK;
+  if (grpc::Status status = options.hold_against(connection, &common); !status.ok()) return status;
+  if (Times(connection, options.level.suite).value_or(true)) return grpc::Status::OK;
+  return {
+      grpc::StatusCode::INVALID_ARGUMENT,
+      absl::StrCat("baseline: level ", View(options.level.suite),
+                   " times none of its cases: leave --baseline out, or take a level that does")};
 }
 
 }  // namespace
@@ -209,33 +273,34 @@ TargetFit Qualify(Connection& connection, const QualifyOptions& options,
     return fit;
   }
   const std::vector<v1::Device> devices(listed.devices().begin(), listed.devices().end());
-  const auto usable = [](const v1::Device& d) { return d.state() != v1::DEVICE_STATE_UNAVAILABLE; };
   const bool accelerators = std::any_of(devices.begin(), devices.end(), [&](const v1::Device& d) {
-    return usable(d) && d.backend() != "cpu";
+    return IsUsable(d) && d.backend() != "cpu";
   });
   std::vector<const v1::Device*> chosen;
+  std::vector<std::string> ignored;  // are not judged, but are there
   for (const v1::Device& device : devices) {
-    if (usable(device) && Takes(options, device, accelerators)) chosen.push_back(&device);
+    if (!Takes(options, device, accelerators)) continue;
+    if (options.ignored.contains(device.id())) {
+      ignored.push_back(device.id());
+    } else if (IsUsable(device)) {
+      chosen.push_back(&device);
+    }
   }
-  const int found = static_cast<int>(chosen.size());
+  const int found = static_cast<int>(chosen.size() + ignored.size());
   if (options.expect_devices && found != *options.expect_devices) {
     fit.missing.push_back(
         {connection.target(),
-         absl::StrCat("expected ", *options.expect_devices, " devices, found ", found),
+         absl::StrCat("expected ", *options.expect_devices, " devices, found ", found,
+                      ignored.empty() ? "" : ", with those that are ignored"),
          options.expect_devices, found});
-  } else if (found == 0) {
-    fit.missing.push_back({connection.target(),
-                           options.device.empty()
-                               ? "it has no device"
-                               : absl::StrCat("it has no device \"", options.device, "\""),
-                           {},
-                           0});
+  } else if (chosen.empty()) {
+    fit.missing.push_back(
+        {connection.target(), NoneAskedFor(options, devices, ignored), {}, 0, true});
   }
   for (const v1::Device& device : devices) {
     // One that was named to the daemon and is not there; a backend that no device of this
     // node needs says why, too, and is not missed.
-    const bool named = device.id().find(':') != std::string::npos;
-    if (usable(device) || !named || options.ignored.contains(device.id())) continue;
+    if (IsUsable(device) || !IsNamed(device) || options.ignored.contains(device.id())) continue;
     const bool wanted =
         options.device.empty() || Takes(options, device, true) || Takes(options, device, false);
     if (wanted) {
@@ -244,11 +309,14 @@ TargetFit Qualify(Connection& connection, const QualifyOptions& options,
     }
   }
   fit.devices.resize(chosen.size());
+  v1::JobSpec common;
+  const grpc::Status held = HoldAgainst(connection, options, common);
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     threads.emplace_back([&, i] {
-      fit.devices[i] =
-          Conductor(connection, options, reconnecting, progress, server, devices, *chosen[i]).Run();
+      Conductor conductor(connection, options, reconnecting, progress, server, devices, *chosen[i],
+                          common);
+      fit.devices[i] = held.ok() ? conductor.Run() : conductor.Refuse(held);
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -24,7 +24,8 @@ struct QualifyOptions {
   std::optional<int> expect_devices;
   std::optional<std::uint64_t> seed;     // nothing: of the day, the node and the device
   std::optional<absl::Duration> budget;  // of the level's cases; nothing: the suite's
-  std::string baseline;                  // "baselines/x" on each daemon; empty: none
+  // Puts the baseline into the level's spec, asking the daemon where it has it; none: no baseline.
+  std::function<grpc::Status(Connection&, v1::JobSpec*)> hold_against;
   std::optional<double> baseline_threshold;
   bool selftest = true;
   bool retry = true;
@@ -42,11 +43,13 @@ struct DeviceFit {
   double seconds = 0;
 };
 
-// What is not there to be qualified.
+// What is not there to be qualified: a node that cannot be reached, devices of one that can,
+// or, of a node that is well, any device that was asked for.
 struct Missing {
   std::string target;
   std::string reason;
   std::optional<int> expected, found;  // devices
+  bool none_asked_for = false;
 };
 
 struct TargetFit {

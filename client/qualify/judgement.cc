@@ -73,6 +73,9 @@ constexpr QualifyCode kCodes[] = {
      "look at assayd on that node: systemctl status assayd"},
     {"A902", Fitness::kInconclusive, "configuration", "the daemon refused the request",
      "the message says what is wrong with it"},
+    {"A903", Fitness::kInconclusive, "configuration",
+     "the node has none of the devices that were asked for",
+     "`assay devices` lists what it has; change --device or --ignore"},
 };
 
 const QualifyCode* Find(std::string_view code) {

@@ -1,5 +1,7 @@
 #include "client/qualify/level.h"
 
+#include <toml++/toml.h>
+
 #include <iterator>
 #include <vector>
 
@@ -49,6 +51,29 @@ std::string LevelsText() {
   return absl::StrJoin(kLevels, ", ", [](std::string* out, const Level& level) {
     absl::StrAppend(out, View(level.suite), " (", level.number, ")");
   });
+}
+
+std::optional<bool> SuiteTimes(const std::string& text) {
+  toml::table suite;
+  try {
+    suite = toml::parse(text);
+  } catch (const toml::parse_error&) {
+    return std::nullopt;
+  }
+  bool known = false;
+  for (const char* kind : {"case", "fill"}) {
+    const toml::array* cases = suite[kind].as_array();
+    if (cases == nullptr) continue;
+    for (const toml::node& entry : *cases) {
+      const toml::table* one = entry.as_table();
+      if (one == nullptr) return std::nullopt;
+      known = true;
+      // A word, or a list of words.
+      const toml::node* mode = one->get("mode");
+      if (mode != nullptr && mode->value<std::string>() != "validate") return true;
+    }
+  }
+  return known ? std::optional(false) : std::nullopt;
 }
 
 v1::JobSpec SelftestOf(const Level& level, std::string_view device, std::uint64_t seed) {

@@ -4,6 +4,7 @@
 #define ASSAY_CLIENT_QUALIFY_LEVEL_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,9 @@ absl::StatusOr<Level> ParseLevel(std::string_view word);
 
 // "quick (1), medium (2), …".
 std::string LevelsText();
+
+// Whether a suite, as TOML, times any of its cases; nothing where it cannot be read.
+std::optional<bool> SuiteTimes(const std::string& text);
 
 // The self-test that the level begins with: a few defects for the shortest, all of them,
 // with two sites each, for the longest.

@@ -42,7 +42,52 @@ std::string Line(const Grievance& grievance) {
 }
 
 const QualifyCode& CodeOf(const Missing& missing) {
-  return *Aggrieved(missing.expected ? "A116" : "A901", "").code;
+  return *Aggrieved(missing.expected ? "A116" : missing.none_asked_for ? "A903" : "A901", "").code;
+}
+
+std::string NextStep(const Missing& missing) {
+  if (!missing.none_asked_for) return std::string(CodeOf(missing).next_step);
+  return absl::StrCat("`assay devices --target ", missing.target,
+                      "` lists what it has; change --device or --ignore");
+}
+
+// ", 1 of 3 nodes missing, 7 devices missing": what is not among the devices that were judged.
+std::string MissingText(const QualificationReport& report, const std::set<std::string>& judged) {
+  std::set<std::string> nodes = judged, gone, unasked;
+  struct Lack {
+    int counted = 0, named = 0;  // by the number expected, and by their names: the same ones
+  };
+  std::map<std::string, Lack> lacking;
+  int more = 0;
+  for (const Missing& m : report.missing) {
+    nodes.insert(m.target);
+    if (m.none_asked_for) {
+      unasked.insert(m.target);
+    } else if (!m.expected) {
+      gone.insert(m.target);
+    } else if (m.reason.starts_with("expected ")) {
+      lacking[m.target].counted = std::max(0, *m.expected - m.found.value_or(0));
+      more += std::max(0, m.found.value_or(0) - *m.expected);
+    } else {
+      ++lacking[m.target].named;
+    }
+  }
+  int devices = 0;
+  for (const auto& [target, lack] : lacking) devices += std::max(lack.counted, lack.named);
+  std::string text;
+  const auto of_nodes = [&](std::size_t count, const char* what) {
+    if (count == 0) return;
+    absl::StrAppend(&text, ", ", count, " of ", nodes.size(),
+                    nodes.size() == 1 ? " node" : " nodes", what);
+  };
+  const auto of_devices = [&](int count, const char* what) {
+    if (count > 0) absl::StrAppend(&text, ", ", count, count == 1 ? " device " : " devices ", what);
+  };
+  of_nodes(gone.size(), " missing");
+  of_nodes(unasked.size(), " without a device that was asked for");
+  of_devices(devices, "missing");
+  of_devices(more, "more than expected");
+  return text;
 }
 
 }  // namespace
@@ -97,7 +142,7 @@ Json MissingJson(const Missing& missing) {
   json["severity"] = std::string(code.severity);
   json["code"] = std::string(code.code);
   json["reason"] = missing.reason;
-  json["next_step"] = std::string(code.next_step);
+  json["next_step"] = NextStep(missing);
   if (missing.expected) json["expected"] = *missing.expected;
   if (missing.found) json["found"] = *missing.found;
   return json;
@@ -171,7 +216,7 @@ void WriteQualificationTable(const QualificationReport& report, bool colour, boo
   }
   for (const Missing& m : report.missing) {
     row("MISSING", "31", m.target, "", CodeOf(m).code, m.reason);
-    out << indent << "next: " << CodeOf(m).next_step << '\n';
+    out << indent << "next: " << NextStep(m) << '\n';
   }
   if (counted) {
     row("QUALIFIED", "32", "", "", "A000",
@@ -197,8 +242,7 @@ void WriteQualificationMarkdown(const QualificationReport& report, std::ostream&
   }
   for (const Missing& m : report.missing) {
     out << "| MISSING | " << cell(m.target) << " |  | " << CodeOf(m).code << " | "
-        << CodeOf(m).severity << " | " << cell(m.reason) << " | "
-        << cell(std::string(CodeOf(m).next_step)) << " |\n";
+        << CodeOf(m).severity << " | " << cell(m.reason) << " | " << cell(NextStep(m)) << " |\n";
   }
 }
 
@@ -214,14 +258,15 @@ std::string QualificationSummary(const QualificationReport& report) {
     const int count = counts[static_cast<std::size_t>(f)];
     if (count > 0) words.push_back(absl::StrCat(count, " ", View(Word(static_cast<Fitness>(f)))));
   }
-  if (!report.missing.empty()) words.push_back(absl::StrCat(report.missing.size(), " missing"));
-  return absl::StrCat(View(report.level.suite), ": ",
-                      words.empty() ? "nothing to qualify" : absl::StrJoin(words, ", "),
-                      words.empty()
-                          ? ""
-                          : absl::StrCat(" of ", report.devices.size(), " device",
-                                         report.devices.size() == 1 ? "" : "s", " on ",
-                                         nodes.size(), " node", nodes.size() == 1 ? "" : "s"));
+  std::string text = absl::StrCat(View(report.level.suite), ": ");
+  if (words.empty()) {
+    absl::StrAppend(&text, report.missing.empty() ? "nothing to qualify" : "nothing was qualified");
+  } else {
+    absl::StrAppend(&text, absl::StrJoin(words, ", "), " of ", report.devices.size(), " device",
+                    report.devices.size() == 1 ? "" : "s", " on ", nodes.size(), " node",
+                    nodes.size() == 1 ? "" : "s");
+  }
+  return text + MissingText(report, nodes);
 }
 
 }  // namespace assay

@@ -46,7 +46,7 @@ void WriteQualificationTable(const QualificationReport& report, bool colour, boo
                              std::ostream& out);
 void WriteQualificationMarkdown(const QualificationReport& report, std::ostream& out);
 
-// "nightly: 7 QUALIFIED, 1 FAILED of 8 devices on 2 nodes".
+// "nightly: 7 QUALIFIED, 1 FAILED of 8 devices on 2 nodes, 1 of 3 nodes missing".
 std::string QualificationSummary(const QualificationReport& report);
 
 }  // namespace assay

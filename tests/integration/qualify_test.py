@@ -75,7 +75,6 @@ class Qualify(unittest.TestCase):
         daemon = self.daemon(provider="planted/wrong-tile")
         told = os.path.join(self.folder, "told")
         reports = os.path.join(self.folder, "reports")
-        os.mkdir(reports)
         run = daemon.run("qualify", "1", "--no-selftest", "--format", "json", "--reports", reports,
                          "--on-verdict", f"cat >> {told}")
         self.assertEqual(run.code, 1, run)
@@ -103,7 +102,7 @@ class Qualify(unittest.TestCase):
         saved = os.path.join(self.folder, "then.json")
         self.assertEqual(daemon.run("baseline", "save", job, "then", "--output", saved).code, 0)
         run = daemon.run("qualify", "quick", "--no-selftest", "--baseline", "then", "--threshold",
-                         "100000%", "--format", "json")
+                         "1000%", "--format", "json")
         self.assertEqual(run.code, 0, run)
         # As if the device had been so much faster that no noise hides it.
         with open(saved, encoding="utf-8") as file:
@@ -123,7 +122,21 @@ class Qualify(unittest.TestCase):
         unknown = daemon.run("qualify", "quick", "--no-selftest", "--baseline", "never")
         self.assertIn("never", unknown.out)
         self.assertIn("A902", unknown.out)
-        self.assertEqual(unknown.code, 4, unknown)
+        self.assertEqual(unknown.code, 2, unknown)
+        # A file is read, whatever the daemon has.
+        from_file = daemon.run("qualify", "quick", "--no-selftest", "--baseline", fast, "--format", "json")
+        self.assertEqual(from_file.json()["devices"][0]["code"], "A201", from_file)
+
+    def test_a_level_that_times_nothing_takes_no_baseline(self):
+        timed = self.daemon(mode="both")
+        job = timed.run("qualify", "quick", "--no-selftest", "--format", "json").json()["devices"][0]["job"]
+        saved = os.path.join(self.folder, "then.json")
+        self.assertEqual(timed.run("baseline", "save", job, "then", "--output", saved).code, 0)
+        with harness.Daemon(flags=["--suites-dir", level(os.path.join(self.folder, "untimed"))]) as daemon:
+            run = daemon.run("qualify", "quick", "--baseline", saved)
+            self.assertEqual(run.code, 2, run)
+            self.assertIn("baseline: level quick times none of its cases", run.out)
+            self.assertEqual(daemon.run("jobs", "--format", "json").json()["jobs"], [])
 
     def test_what_is_not_there_is_missing(self):
         daemon = self.daemon()
@@ -147,8 +160,9 @@ class Qualify(unittest.TestCase):
         self.assertEqual(few.code, 1, few)
         self.assertEqual((few.json()["missing"][0]["expected"], few.json()["missing"][0]["found"]), (8, 1))
         none = daemon.run("qualify", "quick", "--device", "cuda:*")
-        self.assertEqual(none.code, 3, none)
-        self.assertIn("it has no device \"cuda:*\"", none.out)
+        self.assertEqual(none.code, 2, none)
+        self.assertIn("it has no device \"cuda:*\"; it has cpu:0", none.out)
+        self.assertIn("A903", none.out)
 
     def test_a_budget_that_is_too_small_qualifies_nothing(self):
         with harness.Daemon() as daemon:
@@ -159,9 +173,9 @@ class Qualify(unittest.TestCase):
             self.assertIsNone(daemon.metric("assay_qualification_passed", suite="quick"))
 
     def test_reports_need_a_folder(self):
-        run = harness.run_client("qualify", "quick", "--reports", "/nonexistent")
+        run = harness.run_client("qualify", "quick", "--reports", "/dev/null/reports")
         self.assertEqual(run.code, 2, run)
-        self.assertIn("reports: /nonexistent is no folder", run.err)
+        self.assertIn("reports: cannot write to /dev/null/reports", run.err)
 
     def test_a_hook_that_hangs_is_killed(self):
         daemon = self.daemon()

@@ -280,6 +280,37 @@ TEST(Qualify, TheReportOrdersAndCounts) {
   EXPECT_EQ(FitnessOf(report), Fitness::kFailed);
 }
 
+TEST(Qualify, TheCountsOfTheSummaryAddUp) {
+  QualificationReport report;
+  report.level = *ParseLevel("quick");
+  for (const char* target : {"a01", "a02"}) {
+    DeviceFit& device = report.devices.emplace_back();
+    device.target = target;
+    device.fit.grievances = {Aggrieved("A000", "")};
+  }
+  report.missing.push_back({"a03", "refused", {}, {}});
+  EXPECT_EQ(QualificationSummary(report),
+            "quick: 2 QUALIFIED of 2 devices on 2 nodes, 1 of 3 nodes missing");
+  // The device that is missing by its name is one of those that are missing by their number.
+  report.missing = {{"a01", "expected 3 devices, found 1", 3, 1}, {"a01", "cuda:1: gone", 1, 0}};
+  EXPECT_EQ(QualificationSummary(report),
+            "quick: 2 QUALIFIED of 2 devices on 2 nodes, 2 devices missing");
+  report.missing = {{"a01", "expected 0 devices, found 1", 0, 1}};
+  EXPECT_EQ(QualificationSummary(report),
+            "quick: 2 QUALIFIED of 2 devices on 2 nodes, 1 device more than expected");
+  report.devices.clear();
+  report.missing = {{"a03", "refused", {}, {}}};
+  EXPECT_EQ(QualificationSummary(report), "quick: nothing was qualified, 1 of 1 node missing");
+}
+
+TEST(Qualify, WhetherASuiteTimesItsCases) {
+  EXPECT_EQ(SuiteTimes("[[case]]\nop = \"gemm\"\n[[fill]]\nmode = \"validate\"\n"), false);
+  EXPECT_EQ(SuiteTimes("[[case]]\nop = \"gemm\"\n[[case]]\nmode = \"both\"\n"), true);
+  EXPECT_EQ(SuiteTimes("[[fill]]\nmode = [\"validate\", \"benchmark\"]\n"), true);
+  EXPECT_EQ(SuiteTimes("title = \"nothing is known of its cases\"\n"), std::nullopt);
+  EXPECT_EQ(SuiteTimes("[[case"), std::nullopt);
+}
+
 TEST(Hook, GetsItsInputAndItsEndIsTold) {
   EXPECT_TRUE(RunHook("read line; test \"$line\" = fit", "fit\n", absl::Seconds(20)).ok());
   EXPECT_TRUE(RunHook("exit 0", std::string(1 << 20, 'x'), absl::Seconds(20)).ok())

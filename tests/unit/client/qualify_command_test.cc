@@ -1,0 +1,118 @@
+// assay qualify as a command: what is said and refused before and after the nodes are asked.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/unit/client/command.h"
+
+namespace assay::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string Folder(const std::string& name) {
+  const auto path = std::filesystem::path(::testing::TempDir()) / absl::StrCat("qualify-", name);
+  std::filesystem::remove_all(path);
+  return path.string();
+}
+
+std::string Written(const std::string& path, const std::string& text) {
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(QualifyCommand, WhatCannotBeWrittenIsRefusedBeforeAnythingRuns) {
+  FakeService service;
+  const Output output = Assay(service, {"qualify", "quick", "--output", "/nonexistent/q.json"});
+  EXPECT_EQ(output.code, 2);
+  EXPECT_THAT(output.err, HasSubstr("output: cannot write /nonexistent/q.json"));
+  const std::string file = Written(Folder("file"), "no folder");
+  const Output reports = Assay(service, {"qualify", "quick", "--reports", file + "/in"});
+  EXPECT_EQ(reports.code, 2);
+  EXPECT_THAT(reports.err, HasSubstr("reports: cannot write to " + file));
+  EXPECT_EQ(service.jobs_made(), 0);
+}
+
+TEST(QualifyCommand, MakesTheFolderOfReports) {
+  FakeService service;
+  service.results = {MakeResult(0, v1::VERDICT_PASSED)};
+  const std::string folder = Folder("reports") + "/deep";
+  const Output output = Assay(service, {"qualify", "quick", "--no-selftest", "--reports", folder});
+  EXPECT_EQ(output.code, 0) << output.out << output.err;
+  EXPECT_FALSE(std::filesystem::is_empty(folder));
+}
+
+TEST(QualifyCommand, ADeviceThatNoNodeHasIsTheRequestsFault) {
+  FakeService service;
+  const Output output = Assay(service, {"qualify", "quick", "--device", "cpu:9"});
+  EXPECT_EQ(output.code, 2);
+  EXPECT_THAT(output.out, HasSubstr("A903"));
+  EXPECT_THAT(output.out, HasSubstr("it has no device \"cpu:9\"; it has cpu:0"));
+  EXPECT_THAT(output.out, HasSubstr("assay devices --target " + service.target()));
+  EXPECT_THAT(output.out, Not(HasSubstr("systemctl")));
+  EXPECT_THAT(output.err, HasSubstr("1 of 1 node without a device that was asked for"));
+  EXPECT_EQ(service.jobs_made(), 0);
+}
+
+TEST(QualifyCommand, IgnoredDevicesAreThereButNotJudged) {
+  FakeService service;
+  const Output output =
+      Assay(service, {"qualify", "quick", "--expect-devices", "1", "--ignore", "cpu:0"});
+  EXPECT_EQ(output.code, 2);
+  EXPECT_THAT(output.out, HasSubstr("nothing is left to qualify: --ignore names cpu:0"));
+  EXPECT_THAT(output.out, Not(HasSubstr("A116")));
+  const Output two =
+      Assay(service, {"qualify", "quick", "--expect-devices", "2", "--ignore", "cpu:0"});
+  EXPECT_EQ(two.code, 1);
+  EXPECT_THAT(two.out, HasSubstr("expected 2 devices, found 1, with those that are ignored"));
+  EXPECT_EQ(service.jobs_made(), 0);
+}
+
+TEST(QualifyCommand, ATargetThatIsNamedTwiceIsAskedOnce) {
+  FakeService service;
+  service.results = {MakeResult(0, v1::VERDICT_PASSED)};
+  const std::string& target = service.target();
+  const Output output = Assay({"qualify", "quick", "--no-selftest", "--target",
+                               absl::StrCat(target, ",", target, ",127.0.0.1:1")});
+  EXPECT_EQ(output.code, 4) << output.out;
+  EXPECT_EQ(service.jobs_made(), 1);
+  EXPECT_THAT(output.err, HasSubstr(target + " is named more than once, asked once\n"));
+  EXPECT_THAT(output.err,
+              HasSubstr("quick: 1 QUALIFIED of 1 device on 1 node, 1 of 2 nodes missing\n"));
+}
+
+TEST(QualifyCommand, ABudgetOfNothingIsRefused) {
+  FakeService service;
+  for (const char* budget : {"0", "0s"}) {
+    const Output output = Assay(service, {"qualify", "quick", "--budget", budget});
+    EXPECT_EQ(output.code, 2);
+    EXPECT_THAT(output.err, HasSubstr("budget: must be more than 0, got \""));
+  }
+  EXPECT_EQ(service.jobs_made(), 0);
+}
+
+TEST(QualifyCommand, ABaselineMayBeAFile) {
+  FakeService service;
+  v1::CaseResult timed = MakeResult(0, v1::VERDICT_PASSED);
+  timed.mutable_spec()->set_mode(v1::MODE_BOTH);
+  service.results = {timed};
+  const std::string file = Folder("baseline.json");
+  ASSERT_EQ(Assay(service, {"report", "4f2k", "--output", file}).code, 0);
+  const Output output =
+      Assay(service, {"qualify", "quick", "--no-selftest", "--no-retry", "--baseline", file});
+  ASSERT_EQ(service.jobs_made(), 1) << output.out << output.err;
+  EXPECT_EQ(service.created()[0].spec().inline_baseline().results_size(), 1);
+  const Output none =
+      Assay(service, {"qualify", "quick", "--baseline", "/nonexistent/before.json"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("/nonexistent/before.json"));
+  EXPECT_EQ(service.jobs_made(), 1);
+}
+
+}  // namespace
+}  // namespace assay::testing
