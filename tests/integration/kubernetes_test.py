@@ -44,24 +44,40 @@ class Manifests(unittest.TestCase):
 
 @unittest.skipUnless(shutil.which("jq") and shutil.which("curl"), "no jq or no curl")
 class NodeVerdicts(unittest.TestCase):
-    def run_script(self, kubernetes, devices=(), missing=(), code=0, says=None, words=(), **environment):
-        """With an `assay` that says so; what it was called with is in self.called."""
+    def run_script(self, kubernetes, devices=(), missing=(), code=0, says=None, words=(), hangs="", **environment):
+        """With an `assay` that says so of its target; what it was called with is in self.called. Once it
+        is asked for the target `hangs` it does not answer, and the script gets SIGTERM."""
         document = {"schema": "assay.qualification/v1", "level": "nightly", "devices": list(devices),
                     "missing": list(missing)}
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "says"), "w", encoding="utf-8") as file:
                 file.write(json.dumps(document) if says is None else says)
             with open(os.path.join(folder, "assay"), "w", encoding="utf-8") as file:
-                file.write(f'#!/bin/sh\necho "$@" >>{folder}/called\ncat {folder}/says\nexit {code}\n')
+                file.write(f'#!/bin/sh\necho "$@" >>{folder}/called\nfor target; do :; done\n'
+                           f'if [ "$target" = "{hangs}" ]; then\n  trap "echo >{folder}/ended; exit 143" TERM\n'
+                           f"  echo '{{' && sleep 600 & : >{folder}/hangs; wait\nfi\n"
+                           f'jq --arg target "$target" "(.devices, .missing) |= map(select(.target == \\$target))" '
+                           f"{folder}/says 2>/dev/null || cat {folder}/says\nexit {code}\n")
             os.chmod(file.name, 0o755)
             with open(os.path.join(folder, "token"), "w", encoding="utf-8") as file:
                 file.write("a-token")
-            done = subprocess.run(
-                ["/bin/sh", SCRIPT, *words], capture_output=True, text=True, check=False, timeout=60,
+            script = subprocess.Popen(
+                ["/bin/sh", SCRIPT, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                 env={"PATH": f"{folder}:{os.environ['PATH']}", "ASSAY_ACCOUNT": folder, "ASSAY_LEVEL": "nightly",
                      "ASSAY_API": f"http://127.0.0.1:{kubernetes.server_port}", "ASSAY_NAMESPACE": "assay",
                      "ASSAY_PODS": ",".join(f"{k}={v}" for k, v in LABELS.items()), "ASSAY_PORT": "7576",
                      **environment})
+            try:
+                if hangs:
+                    harness.wait_until(lambda: os.path.exists(os.path.join(folder, "hangs")), 60, "asked for " + hangs)
+                    script.terminate()
+                done = subprocess.CompletedProcess(script.args, None, *script.communicate(timeout=60))
+                done.returncode = script.returncode
+                if hangs:
+                    harness.wait_until(lambda: os.path.exists(os.path.join(folder, "ended")), 60, "assay got SIGTERM")
+            finally:
+                script.kill()
+                script.wait()
             called = os.path.join(folder, "called")
             self.called = read(called).splitlines() if os.path.exists(called) else []
         return done
@@ -91,10 +107,43 @@ class NodeVerdicts(unittest.TestCase):
             self.assertGreater(found["n1"]["lastTransitionTime"], "2026-11")
             self.assertEqual({n: t for n in kubernetes.nodes if (t := kubernetes.taints(n))}, {})
             self.assertEqual(set(kubernetes.seen), {"Bearer a-token"})
-        self.assertEqual(len(self.called), 1)
-        self.assertIn("--target " + ",".join(f"10.0.0.{i}:7576" for i in range(1, 7)) + " ", self.called[0])
-        self.assertIn("--expect-devices 8", self.called[0])
-        self.assertEqual(json.loads(done.stdout)["schema"], "assay.qualification/v1")
+        self.assertEqual(sorted(c.split(" --target ")[1] for c in self.called),
+                         [f"10.0.0.{i}:7576" for i in range(1, 7)])
+        self.assertEqual({c.count("--expect-devices 8") for c in self.called}, {1})
+        document = json.loads(done.stdout)
+        self.assertEqual({k: document[k] for k in ("schema", "level", "verdict")},
+                         {"schema": "assay.qualification/v1", "level": "nightly", "verdict": "FAILED"})
+        self.assertEqual([d["verdict"] for d in document["devices"]],
+                         ["FAILED", "INCONCLUSIVE", "DEGRADED", "QUALIFIED", "QUALIFIED", "QUALIFIED"])
+        self.assertEqual(document["missing"], missing)
+
+    def test_what_has_ended_is_told_when_the_night_is_over(self):
+        pods = [pod(f"n{i}", f"10.0.0.{i}") for i in range(1, 5)]
+        nodes = [node("n1"), node("n2", [MINE], unfit="A101"), node("n3", [MINE], unfit="A101"), node("n4")]
+        devices = [verdict("10.0.0.1", "cuda:0", "FAILED", "A106")]
+        devices += [verdict(f"10.0.0.{i}", "cuda:0", "QUALIFIED", "A000") for i in range(2, 5)]
+        with FakeKubernetes(pods, nodes) as kubernetes:
+            done = self.run_script(kubernetes, devices, hangs="10.0.0.3:7576", ASSAY_AT_ONCE="1",
+                                   ASSAY_TAINT="NoSchedule")
+            self.assertEqual(done.returncode, 1, done)
+            self.assertEqual(len(self.called), 3)
+            self.assertEqual({n: c["reason"] for n, c in kubernetes.conditions().items()},
+                             {"n1": "Failed", "n2": "Qualified", "n3": "Inconclusive", "n4": "Inconclusive"})
+            self.assertIn("the night ended before it did", kubernetes.conditions()["n3"]["message"])
+            self.assertEqual({n: kubernetes.taints(n) for n in kubernetes.nodes},
+                             {"n1": ["assay/unfit=A106:NoSchedule"], "n2": [], "n3": ["assay/unfit=A101:NoSchedule"],
+                              "n4": []})
+            self.assertEqual([d["target"] for d in json.loads(done.stdout)["devices"]],
+                             ["10.0.0.1:7576", "10.0.0.2:7576"])
+        # All that ended is QUALIFIED: the night is not.
+        with FakeKubernetes(pods[1:], nodes) as kubernetes:
+            done = self.run_script(kubernetes, devices, hangs="10.0.0.3:7576", ASSAY_AT_ONCE="1")
+            self.assertEqual((done.returncode, json.loads(done.stdout)["verdict"]), (4, "INCONCLUSIVE"), done)
+            self.assertEqual(kubernetes.conditions()["n2"]["reason"], "Qualified")
+        with FakeKubernetes(pods, nodes) as kubernetes:
+            done = self.run_script(kubernetes, devices, hangs="10.0.0.1:7576", ASSAY_AT_ONCE="1")
+            self.assertEqual((done.returncode, kubernetes.conditions()), (4, {}), done)
+            self.assertIn("nothing is told to Kubernetes", done.stderr)
 
     def test_only_failed_nodes_are_tainted_and_only_assays_taints_taken_back(self):
         other = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
@@ -173,10 +222,10 @@ class NodeVerdicts(unittest.TestCase):
                 done = self.run_script(kubernetes, code=4, ASSAY_SHARDS="4", JOB_COMPLETION_INDEX=str(shard),
                                        ASSAY_EXTRA_TARGETS="lab:7576")
                 self.assertEqual(done.returncode, 4, done)
-                lists = [re.search(r"--target (\S+)", c).group(1).split(",") for c in self.called]
-                self.assertEqual(lists[1:], [["lab:7576"]] if shard == 0 else [])
-                self.assertGreater(len(lists[0]), 5)
-                asked += lists[0]
+                targets = [c.split(" --target ")[1] for c in self.called]
+                self.assertEqual(targets.count("lab:7576"), 1 if shard == 0 else 0)
+                self.assertGreater(len(targets), 5)
+                asked += [target for target in targets if target != "lab:7576"]
             self.assertEqual(sorted(asked), sorted(f"10.0.1.{i}:7576" for i in range(60)))
             self.assertEqual(len(kubernetes.conditions()), 60)
 
@@ -187,9 +236,10 @@ class NodeVerdicts(unittest.TestCase):
             done = self.run_script(kubernetes, [device], words=["--baseline", "before"], ASSAY_TLS="/tls",
                                    ASSAY_TLS_NAME="assayd.assay.svc", ASSAY_AT_ONCE="7", ASSAY_REPORTS=reports)
             self.assertEqual(done.returncode, 0, done)
-            self.assertRegex(self.called[0], r"^qualify nightly --target \[fd00::1\]:7576 --at-once 7 --format json "
+            self.assertRegex(self.called[0], r"^qualify nightly --at-once 7 --format json "
                              r"--baseline before --tls-ca /tls/ca.crt --tls-cert /tls/tls.crt --tls-key /tls/tls.key "
-                             rf"--tls-server-name assayd.assay.svc --reports {reports}/\d{{4}}-\d\d-\d\d$")
+                             rf"--tls-server-name assayd.assay.svc --reports {reports}/\d{{4}}-\d\d-\d\d "
+                             r"--target \[fd00::1\]:7576$")
             self.assertEqual(kubernetes.conditions()["n1"]["reason"], "Qualified")
 
     def test_what_kubernetes_refuses_is_told_and_the_rest_goes_on(self):
