@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -129,6 +130,15 @@ absl::StatusOr<v1::JobSpec> SpecOf(const RunOptions& options) {
   return spec;
 }
 
+// What the fleet lacks of its own reports; a node is named once.
+void TakeMissing(FleetReport& report) {
+  std::set<std::string> named;
+  for (const MissingNode& missing : report.missing) named.insert(missing.target);
+  for (const MissingNode& missing : report.fleet.missing) {
+    if (!named.contains(missing.target)) report.missing.push_back(missing);
+  }
+}
+
 // The nodes' runs as a report, with the judgement.
 void Merge(const std::vector<NodeRun>& nodes, FleetReport& report) {
   report.generated_at = absl::Now();
@@ -137,7 +147,13 @@ void Merge(const std::vector<NodeRun>& nodes, FleetReport& report) {
       report.missing.push_back(
           {node.target.address, node.problem, static_cast<std::int64_t>(node.run.results.size())});
     }
-    if (node.run.results.empty()) continue;
+    if (node.run.results.empty()) {
+      if (node.state == NodeRun::State::kFinished) {
+        report.missing.push_back({node.target.address, absl::StrCat("ended without a result (",
+                                                                    node.run.job.name(), ")")});
+      }
+      continue;
+    }
     Report one{report.generated_at, {node.run}};
     // One way to read reports, whether they were stored or have just come.
     const auto rows = ReadReport(Compact(ReportJson(one)), node.target.address);
@@ -147,6 +163,7 @@ void Merge(const std::vector<NodeRun>& nodes, FleetReport& report) {
       report.unread.emplace_back(rows.status().message());
     }
   }
+  TakeMissing(report);
   report.fleet.NameNodes();
   report.judgement = JudgeFleet(report.fleet, report.generated_at);
   for (const NodeRun& node : nodes) {
@@ -218,6 +235,9 @@ ExitCode Run(const Context& context, const RunOptions& options) {
       if (absl::Status status = run.Run(); !status.ok()) return context.Fail(status);
     }
     screen.Clear();
+    if (auto mistakes = run.RequestMistakes(); !mistakes.empty()) {
+      return context.Fail(Failure{std::move(mistakes), ExitCode::kUsage});
+    }
     Merge(run.nodes(), report);
     if (options.reruns > 0 && !left) {
       RerunAccused(report.fleet, run.nodes(), *follow, static_cast<std::size_t>(options.limit),
@@ -257,6 +277,7 @@ ExitCode Compare(const Context& context, const std::vector<std::string>& files) 
     for (const std::string& line : report.unread) context.streams.err << "assay: " << line << '\n';
     context.streams.err << std::flush;
   }
+  TakeMissing(report);
   report.fleet.NameNodes();
   report.generated_at = absl::Now();
   report.judgement = JudgeFleet(report.fleet, report.generated_at);
@@ -293,9 +314,10 @@ void AddRun(CLI::App& fleet, Context& context) {
                   "cases of an accused device that run once more, there and on a sibling (3)")
       ->type_name("N");
   run->footer(absl::StrCat(kTargetsHelp,
-                           "Exit codes: 1 somebody is accused, 3 a scheduler cannot be asked, 4 "
-                           "nothing was\ncompared or a node is missing, else 0. --format table, "
-                           "json (assay.fleet/v1) or html."));
+                           "Exit codes: 1 somebody is accused, 2 the request is wrong, 3 a "
+                           "scheduler cannot be\nasked, 4 nothing was compared, a device could "
+                           "not be judged or a node is missing, else 0.\n--format table, json "
+                           "(assay.fleet/v1) or html."));
   run->callback([&context, options] {
     context.action = [&context, options] { return Run(context, *options); };
   });
@@ -330,7 +352,8 @@ void AddFleetCommand(CLI::App& app, Context& context) {
   });
   compare->footer(
       "Exit codes: 1 somebody is accused, 2 no file could be read, 4 nothing could be compared,\n"
-      "else 0. --format table, json (assay.fleet/v1) or html.");
+      "a device could not be judged, or a report is missing, unread or incomplete, else 0. "
+      "--format table, json (assay.fleet/v1) or html.");
 }
 
 }  // namespace assay

@@ -5,25 +5,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "client/lib/words.h"
 
 namespace assay {
 namespace {
-
-// 32 hexadecimal digits; nothing for others.
-std::optional<Digest> ParseDigest(const std::string& text) {
-  Digest digest = {};
-  if (text.size() != 2 * digest.size()) return std::nullopt;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    const int nibble = c >= '0' && c <= '9'   ? c - '0'
-                       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                       : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                              : -1;
-    if (nibble < 0) return std::nullopt;
-    digest[i / 2] = static_cast<std::uint8_t>(digest[i / 2] << 4 | nibble);
-  }
-  return digest;
-}
 
 void AddOnce(std::vector<std::string>& list, const std::string& text) {
   if (!text.empty() && std::find(list.begin(), list.end(), text) == list.end()) {
@@ -37,6 +23,21 @@ v1::Verdict VerdictOf(const std::string& word) {
 }
 
 }  // namespace
+
+std::optional<Digest> ParseDigest(std::string_view text) {
+  Digest digest = {};
+  if (text.size() != 2 * digest.size()) return std::nullopt;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const int nibble = c >= '0' && c <= '9'   ? c - '0'
+                       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                              : -1;
+    if (nibble < 0) return std::nullopt;
+    digest[i / 2] = static_cast<std::uint8_t>(digest[i / 2] << 4 | nibble);
+  }
+  return digest;
+}
 
 std::string DigestText(const Digest& digest) {
   std::string text;
@@ -69,8 +70,31 @@ std::uint32_t Fleet::DeviceOf(const ReportRows& report, const ReportRows::Test& 
   return it->second;
 }
 
+void Fleet::NoteShortfall(const ReportRows& report) {
+  const std::string in =
+      report.source == report.target ? "" : absl::StrCat(" (", report.source, ")");
+  const std::string job = report.job.empty() ? "its job" : report.job;
+  const bool ended = report.state.empty() || report.state == Word(v1::JOB_STATE_FINISHED);
+  std::set<std::string> heard;
+  for (const ReportRows::Test& test : report.tests) {
+    heard.insert(test.target.empty() ? report.target : test.target);
+  }
+  // One file may hold the jobs of several targets.
+  for (const std::string& target : std::vector<std::string>(absl::StrSplit(report.target, ','))) {
+    if (heard.contains(target) || heard.contains(report.target)) continue;
+    missing.push_back({target.empty() ? report.source : target,
+                       absl::StrCat("its report has no results", in,
+                                    ended ? "" : absl::StrCat("; ", job, " is ", report.state))});
+  }
+  if (ended || report.tests.empty()) return;
+  missing.push_back({report.target.empty() ? report.source : report.target,
+                     absl::StrCat("incomplete: ", job, " is ", report.state, ", not FINISHED", in),
+                     static_cast<std::int64_t>(report.tests.size())});
+}
+
 void Fleet::Add(const ReportRows& report) {
   ++reports;
+  NoteShortfall(report);
   std::map<std::uint32_t, bool> counted;  // device -> its results are new
   for (const ReportRows::Test& test : report.tests) {
     const std::uint32_t at = DeviceOf(report, test);
@@ -135,7 +159,7 @@ void Fleet::Add(const ReportRows& report) {
       if (!digest) return;
       votes.push_back({texts_.Id(absl::StrCat(test.key, "\n", probe)), at, provider, name,
                        texts_.Id(probe), *digest,
-                       static_cast<std::int8_t>(golden ? (*golden ? 1 : 0) : -1)});
+                       static_cast<std::int8_t>(golden ? (*golden ? 1 : 0) : -1), what});
     };
     for (const ReportRows::Probe& probe : test.probes) vote(probe.name, probe.digest, probe.golden);
     // A copy has no rounding: its output is its input, which seed and pattern decide.

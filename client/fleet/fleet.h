@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "client/fleet/missing.h"
 #include "client/report/report.h"
 
 namespace assay {
@@ -89,6 +90,8 @@ struct FleetDevice {
 // Digest of 128 bits.
 using Digest = std::array<std::uint8_t, 16>;
 std::string DigestText(const Digest& digest);
+// 32 hexadecimal digits; nothing for other texts.
+std::optional<Digest> ParseDigest(std::string_view text);
 
 // One digest that must be the same everywhere.
 struct DigestVote {
@@ -99,6 +102,7 @@ struct DigestVote {
   std::uint32_t probe;
   Digest digest;
   std::int8_t golden;  // 1 is the suite's own, 0 is not, -1 there is none
+  std::uint32_t key;   // text: the case's key
 };
 
 // One timed case.
@@ -156,6 +160,8 @@ class Fleet {
   std::uint32_t CaseOf(const FailedRow& row) const;
 
   std::vector<std::string> duplicates;  // a line each
+  // Reports that are not of a whole job: without results, or written before its end.
+  std::vector<MissingNode> missing;
   std::int64_t reports = 0, results = 0;
   std::int64_t few_samples = 0;  // times of too few launches to compare
   std::int64_t noisy = 0;        // times that did not settle
@@ -164,6 +170,7 @@ class Fleet {
 
  private:
   std::uint32_t DeviceOf(const ReportRows& report, const ReportRows::Test& test);
+  void NoteShortfall(const ReportRows& report);
 
   Texts texts_;
   std::map<std::tuple<std::string, std::string, std::string>, std::uint32_t> device_ids_;

@@ -225,9 +225,19 @@ void WriteFleetHtml(const FleetReport& report, std::ostream& out) {
       << " · " << CountText(report.fleet.reports) << " reports, " << CountText(report.fleet.results)
       << " results · " << CountText(judgement.digests.compared) << " exact digests and "
       << CountText(judgement.throughput.groups) << " timed cases compared</p></header>\n<main>\n";
-  if (!judgement.accused.empty() || !report.missing.empty()) {
+  if (!judgement.accused.empty() || !judgement.unjudged.empty() || !report.missing.empty() ||
+      !report.unread.empty()) {
     out << "<section aria-label=\"Accused\">\n";
     WriteAccused(report, out);
+    for (const Unjudged& unjudged : judgement.unjudged) {
+      out << "<p class=\"banner\"><b class=\"MISSING\">UNJUDGED</b> "
+          << EscapeXml(report.fleet.devices[unjudged.device].name()) << ": "
+          << EscapeXml(unjudged.reason) << "</p>\n";
+    }
+    for (const std::string& line : report.unread) {
+      out << "<p class=\"banner\"><b class=\"MISSING\">NOT READ</b> " << EscapeXml(line)
+          << "</p>\n";
+    }
     for (const MissingNode& missing : report.missing) {
       out << "<p class=\"banner\"><b class=\"MISSING\">MISSING</b> " << EscapeXml(missing.target)
           << ": " << EscapeXml(missing.reason) << "</p>\n";
@@ -252,7 +262,6 @@ void WriteFleetHtml(const FleetReport& report, std::ostream& out) {
   std::vector<std::string> twice = report.duplicates;
   twice.insert(twice.end(), report.fleet.duplicates.begin(), report.fleet.duplicates.end());
   WriteNotes("Given twice", twice, out);
-  WriteNotes("Not read", report.unread, out);
   out << "</section>\n<section aria-labelledby=\"devices-title\"><div class=\"headline\"><h2 "
          "id=\"devices-title\">Devices</h2><button type=\"button\" id=\"download\" hidden>Save the "
          "report as JSON</button></div>\n";

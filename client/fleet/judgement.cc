@@ -208,7 +208,9 @@ Judgement JudgeFleet(const Fleet& fleet, absl::Time now) {
     judgement.watch.push_back(absl::StrCat(fleet.devices[slow.row.device].name(), ": ",
                                            evidence.case_name, ": ", evidence.text));
   }
+  std::set<std::uint32_t> suspected;
   for (auto& [device, one] : accused) {
+    suspected.insert(device);
     std::stable_sort(one.evidence.begin(), one.evidence.end(),
                      [](const Evidence& a, const Evidence& b) {
                        return std::tuple(a.charge, a.cases == 0, -Weight(a)) <
@@ -226,6 +228,13 @@ Judgement JudgeFleet(const Fleet& fleet, absl::Time now) {
                      }
                      return a.evidence.size() > b.evidence.size();
                    });
+  // Where nothing was compared at all, that is said instead of a list of everybody.
+  if (judgement.compared()) {
+    SilenceFindings silence = FindSilence(fleet, judgement.throughput, suspected);
+    judgement.unjudged = std::move(silence.unjudged);
+    judgement.differences.insert(judgement.differences.end(), silence.partly.begin(),
+                                 silence.partly.end());
+  }
   return judgement;
 }
 

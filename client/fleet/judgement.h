@@ -4,6 +4,9 @@
 //   FAILED    a case is FAILED or ERROR there and not on every device that ran it
 //   SLOW      slower than others of its model, beyond chance
 //
+// Of a device without a charge that nothing was held against, nobody knows whether it is well:
+// it is unjudged, not passed.
+//
 // A case that fails wherever it ran (two devices or more) accuses its kernel, and no device.
 #ifndef ASSAY_CLIENT_FLEET_JUDGEMENT_H_
 #define ASSAY_CLIENT_FLEET_JUDGEMENT_H_
@@ -17,6 +20,7 @@
 #include "client/fleet/digests.h"
 #include "client/fleet/fleet.h"
 #include "client/fleet/throughput.h"
+#include "client/fleet/unjudged.h"
 
 namespace assay {
 
@@ -65,6 +69,7 @@ struct Accused {
 
 struct Judgement {
   std::vector<Accused> accused;          // the worst first
+  std::vector<Unjudged> unjudged;        // neither accused nor cleared
   std::vector<std::string> everywhere;   // cases that fail on every device that ran them
   std::vector<std::string> watch;        // slower than customary, but chance may be why
   std::vector<std::string> undecided;    // digests that nobody's majority decides

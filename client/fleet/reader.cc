@@ -5,14 +5,17 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/fleet/json_scanner.h"
 #include "client/lib/text.h"
+#include "client/lib/words.h"
 
 namespace assay {
 namespace {
@@ -73,13 +76,68 @@ ReportRows::Times ReadTimes(JsonScanner& scan) {
   return times;
 }
 
-ReportRows::Probe ReadProbe(JsonScanner& scan) {
+// The first value that is not what it must be; later ones change nothing.
+class Malformed {
+ public:
+  void Note(const std::string& field, std::string_view must, std::string_view got) {
+    if (!line_.empty()) return;
+    std::size_t shown = std::min(got.size(), kMostShown);
+    while (shown < got.size() && (got[shown] & 0xc0) == 0x80) --shown;  // not within a letter
+    std::string value(got.substr(0, shown));
+    for (char& c : value) {
+      if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) c = '?';
+    }
+    line_ = absl::StrCat(field, ": must be ", View(must), ", got ", value,
+                         shown < got.size() ? "…" : "");
+  }
+  const std::string& line() const { return line_; }
+
+ private:
+  static constexpr std::size_t kMostShown = 60;
+  std::string line_;
+};
+
+bool IsWord(const google::protobuf::EnumDescriptor& type, const std::string& word) {
+  for (int i = 0; i < type.value_count(); ++i) {
+    const int number = type.value(i)->number();
+    if (number != 0 && EnumWord(type, number) == word) return true;
+  }
+  return false;
+}
+
+std::string OneOf(const google::protobuf::EnumDescriptor& type) {
+  return absl::StrCat("one of ", absl::StrJoin(EnumWords(type), ", "));
+}
+
+const std::set<std::string>& Verdicts() {
+  static const std::set<std::string> words = [] {
+    const auto list = EnumWords(*v1::Verdict_descriptor());
+    return std::set<std::string>(list.begin(), list.end());
+  }();
+  return words;
+}
+
+// A digest's text; empty where it is none and `malformed` says so.
+std::string ReadDigest(JsonScanner& scan, std::size_t test, std::size_t probe,
+                       Malformed& malformed) {
+  const bool text = scan.Peek() == '"';
+  const std::string_view raw = scan.Raw();
+  if (!text || (raw.size() > 2 && !ParseDigest(raw.substr(1, raw.size() - 2)))) {
+    malformed.Note(absl::StrCat("tests[", test, "].probes[", probe, "].digest"),
+                   "32 hexadecimal digits", raw);
+    return "";
+  }
+  return raw.size() > 2 ? std::string(raw.substr(1, raw.size() - 2)) : "";
+}
+
+ReportRows::Probe ReadProbe(JsonScanner& scan, std::size_t test, std::size_t index,
+                            Malformed& malformed) {
   ReportRows::Probe probe;
   scan.Object([&](std::string_view name) {
     if (name == "name") {
       probe.name = scan.Text();
     } else if (name == "digest") {
-      probe.digest = scan.Text();
+      probe.digest = ReadDigest(scan, test, index, malformed);
     } else if (name == "golden") {
       probe.golden = scan.Bool();
     }
@@ -87,7 +145,10 @@ ReportRows::Probe ReadProbe(JsonScanner& scan) {
   return probe;
 }
 
-ReportRows::Test ReadTest(JsonScanner& scan) {
+ReportRows::Test ReadTest(JsonScanner& scan, std::size_t index, Malformed& malformed) {
+  const auto field = [index](std::string_view name) {
+    return absl::StrCat("tests[", index, "].", View(name));
+  };
   ReportRows::Test test;
   std::string shape, out_dtype, pattern;
   scan.Object([&](std::string_view name) {
@@ -109,14 +170,24 @@ ReportRows::Test ReadTest(JsonScanner& scan) {
     } else if (name == "seed") {
       test.seed = std::string(scan.Raw());
     } else if (name == "probes") {
+      if (scan.Peek() != '[') return malformed.Note(field(name), "a list", scan.Raw());
+      std::size_t at = 0;
       scan.Array([&] {
-        ReportRows::Probe probe = ReadProbe(scan);
+        ReportRows::Probe probe = ReadProbe(scan, index, at++, malformed);
         if (!probe.digest.empty()) test.probes.push_back(std::move(probe));
       });
     } else if (name == "bench") {
       test.times = ReadTimes(scan);
     }
   });
+  if (!Verdicts().contains(test.verdict)) {
+    malformed.Note(field("verdict"), OneOf(*v1::Verdict_descriptor()),
+                   absl::StrCat("\"", test.verdict, "\""));
+  }
+  // Of other operations it is not compared.
+  if (test.op == "copy" && !test.digest.empty() && !ParseDigest(test.digest)) {
+    malformed.Note(field("digest"), "32 hexadecimal digits", absl::StrCat("\"", test.digest, "\""));
+  }
   test.key = absl::StrCat(test.op, " ", shape, " ", test.dtype, " ", out_dtype, " ", pattern);
   test.whole_key = !pattern.empty();
   return test;
@@ -130,6 +201,7 @@ absl::StatusOr<ReportRows> ReadReport(std::string_view text, const std::string& 
   JsonScanner scan(text);
   if (scan.Peek() != '{') return Bad(source, "is no report: not a JSON object");
   std::string schema, gpu;
+  Malformed malformed;
   bool tests = false;
   scan.Object([&](std::string_view name) {
     const auto word = [&](const char* key, std::string& value) {
@@ -157,7 +229,7 @@ absl::StatusOr<ReportRows> ReadReport(std::string_view text, const std::string& 
           [&](std::string_view library) { report.versions[std::string(library)] = scan.Text(); });
     } else if (name == "tests" && (schema.empty() || schema == kSchema)) {
       tests = scan.Peek() == '[';
-      scan.Array([&] { report.tests.push_back(ReadTest(scan)); });
+      scan.Array([&] { report.tests.push_back(ReadTest(scan, report.tests.size(), malformed)); });
     }
   });
   if (schema != kSchema && schema.starts_with(kSchemaFamily)) {
@@ -175,6 +247,11 @@ absl::StatusOr<ReportRows> ReadReport(std::string_view text, const std::string& 
                                                      kSchema, ", got \"", schema, "\""));
   }
   if (!tests) return Bad(source, "tests: must be a list");
+  if (!report.state.empty() && !IsWord(*v1::JobState_descriptor(), report.state)) {
+    malformed.Note("state", OneOf(*v1::JobState_descriptor()),
+                   absl::StrCat("\"", report.state, "\""));
+  }
+  if (!malformed.line().empty()) return Bad(source, malformed.line());
   if (report.model.empty()) report.model = gpu;
   return report;
 }

@@ -12,7 +12,8 @@
 namespace assay {
 
 // The rows of a report's text; `source` names it in errors. INVALID_ARGUMENT for what is
-// no JSON, no report, cut off, or of a schema that this client does not know.
+// no JSON, no report, cut off, of a schema that this client does not know, or has a verdict,
+// state or digest that is none: passed over, it would look like a device in health.
 absl::StatusOr<ReportRows> ReadReport(std::string_view text, const std::string& source);
 
 // The same of a file.

@@ -91,7 +91,10 @@ Json DeviceJson(const FleetDevice& device) {
 ExitCode ExitCodeOf(const FleetReport& report) {
   const Judgement& judgement = report.judgement;
   if (!judgement.accused.empty() || !judgement.everywhere.empty()) return ExitCode::kFailed;
-  if (!judgement.compared() || !report.missing.empty()) return ExitCode::kNoVerdict;
+  if (!judgement.compared() || !judgement.unjudged.empty() || !report.missing.empty() ||
+      !report.unread.empty()) {
+    return ExitCode::kNoVerdict;
+  }
   return ExitCode::kPassed;
 }
 
@@ -131,6 +134,15 @@ Json FleetJson(const FleetReport& report) {
     for (const Rerun& rerun : accused.reruns) one["reruns"].push_back(RerunJson(rerun));
     AddText(one, "reads_as", accused.reads_as);
     json["accused"].push_back(std::move(one));
+  }
+  json["unjudged"] = Json::array();
+  for (const Unjudged& unjudged : judgement.unjudged) {
+    const FleetDevice& device = fleet.devices[unjudged.device];
+    Json one = {{"node", device.node}};
+    AddText(one, "target", device.target);
+    one["device"] = device.id;
+    one["reason"] = unjudged.reason;
+    json["unjudged"].push_back(std::move(one));
   }
   json["missing"] = Json::array();
   for (const MissingNode& missing : report.missing) {

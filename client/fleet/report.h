@@ -8,6 +8,7 @@
 //       "SUSPECT"|"FAILED"|"SLOW",
 //                      "evidence": [ { "charge", "case", "provider", "cases", "text", … } ],
 //                      "unlike_peers": […], "reruns": […], "reads_as" } ],
+//       "unjudged": [ { "node", "target", "device", "reason" } ],
 //       "missing": [ { "target", "reason", "results" } ], "unread": […], "duplicates": […],
 //       "everywhere": […], "watch": […], "undecided": […], "divided": […], "differences": […],
 //       "devices": [ { "node", "target", "host", "device", "model", "driver_version", "versions",
@@ -40,8 +41,8 @@ struct FleetReport {
   std::vector<std::string> duplicates;  // targets given twice, a line each
 };
 
-// 1 where someone is accused or a case fails everywhere, 4 where nothing was compared or a
-// node is missing, else 0.
+// 1 where someone is accused or a case fails everywhere, 4 where nothing was compared, a
+// device could not be judged, a report not read or a node is missing, else 0.
 ExitCode ExitCodeOf(const FleetReport& report);
 
 Json FleetJson(const FleetReport& report);

@@ -49,6 +49,23 @@ const char* StateWord(NodeRun::State state) {
   return "";
 }
 
+bool TookRequest(const NodeRun& node) {
+  return node.state != NodeRun::State::kWaiting && node.state != NodeRun::State::kUnreachable &&
+         !node.request_refused;
+}
+
+std::vector<std::string> FleetRun::RequestMistakes() const {
+  std::vector<std::string> lines;
+  for (const NodeRun& node : nodes_) {
+    if (TookRequest(node)) return {};
+    if (node.request_refused &&
+        std::find(lines.begin(), lines.end(), node.problem) == lines.end()) {
+      lines.push_back(node.problem);
+    }
+  }
+  return lines;
+}
+
 FleetRun::FleetRun(std::vector<Target> targets, FleetRunOptions options, FleetWatcher& watcher)
     : options_(std::move(options)),
       watcher_(watcher),
@@ -94,6 +111,7 @@ void FleetRun::RunOne(std::size_t index) {
   v1::Job job;
   grpc::Status status = CreateJob(*node.connection, options_.spec, follow, &job);
   if (!status.ok()) {
+    node.request_refused = ExitCodeOf(status) == ExitCode::kUsage;
     return end(NeverConnected(status) ? NodeRun::State::kUnreachable : NodeRun::State::kRefused,
                WhyMissing(status, node.target.address));
   }

@@ -29,11 +29,15 @@ struct NodeRun {
   Run run;
   State state = State::kWaiting;
   std::string problem;                          // why it is lost, unreachable or refused
+  bool request_refused = false;                 // for the request's own mistake
   v1::Verdict worst = v1::VERDICT_UNSPECIFIED;  // of the results so far
   std::optional<absl::Duration> clock;          // its clock ahead of this machine's
 };
 
 const char* StateWord(NodeRun::State state);
+
+// It answered, and not that the request is wrong.
+bool TookRequest(const NodeRun& node);
 
 // Told what happens, one call at a time.
 class FleetWatcher {
@@ -66,6 +70,9 @@ class FleetRun {
   void Cancel();
 
   std::vector<NodeRun>& nodes() { return nodes_; }
+  // What every target that answered says is wrong with the request, each line once; empty
+  // where one took it, or refused it for a reason of its own.
+  std::vector<std::string> RequestMistakes() const;
   // Tells the watcher a line, between its other calls.
   void Say(const std::string& note);
 

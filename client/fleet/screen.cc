@@ -81,7 +81,17 @@ void FleetScreen::OnNode(const std::vector<NodeRun>& nodes, std::size_t node) {
   told_[node] = true;
   std::size_t width = 0;
   for (const NodeRun& one : nodes) width = std::max(width, DisplayWidth(one.target.address));
-  out_ << NodeLine(nodes[node], width) << '\n' << std::flush;
+  // Where all say that the request is wrong, that is said once, and not by each.
+  if (nodes[node].request_refused) {
+    held_.push_back(node);
+  } else {
+    out_ << NodeLine(nodes[node], width) << '\n';
+  }
+  if (std::any_of(nodes.begin(), nodes.end(), TookRequest)) {
+    for (const std::size_t one : held_) out_ << NodeLine(nodes[one], width) << '\n';
+    held_.clear();
+  }
+  out_ << std::flush;
 }
 
 void FleetScreen::OnNote(const std::string& note) {

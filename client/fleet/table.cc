@@ -74,6 +74,9 @@ void WriteFleetTable(const FleetReport& report, bool colour, bool every, std::os
   for (const Accused& accused : judgement.accused) {
     width = std::max(width, DisplayWidth(fleet.devices[accused.device].name()));
   }
+  for (const Unjudged& unjudged : judgement.unjudged) {
+    width = std::max(width, DisplayWidth(fleet.devices[unjudged.device].name()));
+  }
   for (const MissingNode& missing : report.missing) {
     width = std::max(width, DisplayWidth(missing.target));
   }
@@ -100,6 +103,11 @@ void WriteFleetTable(const FleetReport& report, bool colour, bool every, std::os
           << rerun.device << ": " << rerun.case_name << ": " << rerun.text << '\n';
     }
     if (!accused.reads_as.empty()) out << "             reads as " << accused.reads_as << '\n';
+  }
+  for (const Unjudged& unjudged : judgement.unjudged) {
+    out << "  " << Painted(PadRight("UNJUDGED", 9), "33", colour)
+        << PadRight(fleet.devices[unjudged.device].name(), width) << "  " << unjudged.reason
+        << '\n';
   }
   for (const MissingNode& missing : report.missing) {
     out << "  " << Painted(PadRight("MISSING", 9), "33", colour) << PadRight(missing.target, width)
@@ -129,8 +137,13 @@ void WriteFleetTable(const FleetReport& report, bool colour, bool every, std::os
   }
   if (judgement.compared() || !judgement.accused.empty()) {
     out << Counted(static_cast<std::int64_t>(judgement.accused.size()), "device") << " accused, "
-        << CountText(static_cast<std::int64_t>(fleet.devices.size() - judgement.accused.size()))
+        << CountText(static_cast<std::int64_t>(fleet.devices.size() - judgement.accused.size() -
+                                               judgement.unjudged.size()))
         << " not";
+    if (!judgement.unjudged.empty()) {
+      out << ", " << CountText(static_cast<std::int64_t>(judgement.unjudged.size()))
+          << " not judged";
+    }
   } else {
     out << "nothing could be compared: no two devices gave a digest of the same exact case, or a "
            "time with enough peers";
@@ -138,6 +151,10 @@ void WriteFleetTable(const FleetReport& report, bool colour, bool every, std::os
   if (!report.missing.empty()) {
     out << ", " << Counted(static_cast<std::int64_t>(report.missing.size()), "target")
         << " missing";
+  }
+  if (!report.unread.empty()) {
+    out << ", " << Counted(static_cast<std::int64_t>(report.unread.size()), "report")
+        << " not read";
   }
   out << '\n';
 }

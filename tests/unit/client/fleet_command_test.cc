@@ -153,6 +153,46 @@ TEST_F(FleetCommandTest, ANodeThatRefusesIsListed) {
                                 HasSubstr("no suite \"nightly\"")));
 }
 
+TEST_F(FleetCommandTest, ARequestThatAllRefuseIsTheUsersMistake) {
+  for (FakeService& node : nodes_) {
+    node.create_status = {grpc::StatusCode::NOT_FOUND, "no suite \"nightly\""};
+  }
+  std::string gone;
+  { gone = FakeService().target(); }
+  for (const bool table : {true, false}) {
+    const Output output = table ? Fleet({gone}) : Fleet({gone, "--format", "json"});
+    EXPECT_EQ(output.code, 2);
+    EXPECT_EQ(output.err.substr(output.err.rfind("assay: ")), "assay: no suite \"nightly\"\n");
+    EXPECT_THAT(output.out + output.err, Not(HasSubstr("refused     ")));
+  }
+  // One that is full says nothing of the request.
+  nodes_[0].create_status = {grpc::StatusCode::RESOURCE_EXHAUSTED, "the queue is full"};
+  const Output output = Fleet();
+  EXPECT_EQ(output.code, 4);
+  for (const FakeService& node : nodes_) {
+    EXPECT_THAT(output.out, HasSubstr("refused     " + node.target()));
+  }
+}
+
+TEST_F(FleetCommandTest, AJobThatEndedBeforeItsEndIsIncomplete) {
+  nodes_[1].end_state = v1::JOB_STATE_CANCELLED;
+  const Output output = Fleet();
+  EXPECT_EQ(output.code, 4);
+  EXPECT_THAT(output.out, AllOf(HasSubstr("MISSING  " + nodes_[1].target()),
+                                HasSubstr("incomplete: jobs/4f2k is CANCELLED, not FINISHED; 2 "
+                                          "results came before and are compared"),
+                                HasSubstr("0 devices accused, 5 not, 1 target missing")));
+}
+
+TEST_F(FleetCommandTest, ANodeWithoutResultsIsListed) {
+  nodes_[1].results.clear();
+  const Output output = Fleet();
+  EXPECT_EQ(output.code, 4);
+  EXPECT_THAT(output.out, AllOf(HasSubstr("MISSING  " + nodes_[1].target()),
+                                HasSubstr("ended without a result (jobs/4f2k)"),
+                                HasSubstr("0 devices accused, 4 not, 1 target missing")));
+}
+
 TEST_F(FleetCommandTest, ATargetNamedTwiceIsAskedOnce) {
   const Output output = Fleet({nodes_[0].target()});
   EXPECT_EQ(output.code, 0);

@@ -60,14 +60,16 @@ TEST(Reader, ReadsWhatTheReportWrites) {
 }
 
 TEST(Reader, WhatIsNotSaidIsTheSameCaseAsWhatIsFalse) {
-  const auto plain = ReadReport(Document(R"({"op": "gemm", "shape": {"m": 4, "k": 2}})"), "x");
+  const auto plain = ReadReport(
+      Document(R"({"op": "gemm", "verdict": "PASSED", "shape": {"m": 4, "k": 2}})"), "x");
   const auto wordy = ReadReport(
       Document(
-          R"({"op": "gemm", "shape": {"k": 2, "m": 4, "bias": false, "batch": 0, "pads": [ ]}})"),
+          R"({"op": "gemm", "verdict": "PASSED", "shape": {"k": 2, "m": 4, "bias": false, "batch": 0, "pads": [ ]}})"),
       "x");
   EXPECT_EQ(plain->tests[0].key, wordy->tests[0].key);
-  const auto other =
-      ReadReport(Document(R"({"op": "gemm", "shape": {"k": 2, "m": 4, "bias": true}})"), "x");
+  const auto other = ReadReport(
+      Document(R"({"op": "gemm", "verdict": "PASSED", "shape": {"k": 2, "m": 4, "bias": true}})"),
+      "x");
   EXPECT_NE(plain->tests[0].key, other->tests[0].key);
 }
 
@@ -80,13 +82,46 @@ TEST(Reader, RefusesWhatItCannotRead) {
   EXPECT_THAT(Refusal(R"({"schema": "assay.report/v2", "tests": {"new": "form"}})"),
               HasSubstr("has the schema \"assay.report/v2\", which this assay does not know"));
   EXPECT_THAT(Refusal(R"({"schema": "assay.report/v1"})"), HasSubstr("tests: must be a list"));
-  const std::string whole =
-      Document(R"({"name": "a \" b", "shape": {"m": [1, 2]}, "x": [{"y": null}]})");
+  const std::string whole = Document(
+      R"({"name": "a \" b", "verdict": "PASSED", "shape": {"m": [1, 2]}, "x": [{"y": null}]})");
   EXPECT_EQ(Refusal(whole), "");
   for (std::size_t n = 1; n < whole.size(); ++n) EXPECT_NE(Refusal(whole.substr(0, n)), "") << n;
   EXPECT_THAT(Refusal(whole + "}"), HasSubstr("is no JSON"));
   EXPECT_THAT(Refusal(R"({"schema": "assay.report/v1", "tests": [], "x": [1, 2}})"),
               HasSubstr("is no JSON"));
+}
+
+std::string WithDigest(const std::string& digest) {
+  return Document(R"({"verdict": "PASSED"}, {"verdict": "PASSED", "probes": [{"name": "a"}, )"
+                  R"({"name": "exact-sparse", "digest": )" +
+                  digest + "}]}");
+}
+
+// Passed over, each would leave its device without a digest, and so without an accuser.
+TEST(Reader, RefusesADigestThatIsNone) {
+  const std::string field =
+      "x.json: tests[1].probes[1].digest: must be 32 hexadecimal digits, got ";
+  EXPECT_EQ(Refusal(WithDigest('"' + std::string(31, 'a') + '"')),
+            field + '"' + std::string(31, 'a') + '"');
+  EXPECT_EQ(Refusal(WithDigest(R"("zz not hex")")), field + R"("zz not hex")");
+  EXPECT_EQ(Refusal(WithDigest("17")), field + "17");
+  EXPECT_EQ(Refusal(WithDigest("null")), field + "null");
+  EXPECT_EQ(Refusal(WithDigest("\"\"")), "") << "an identity has none";
+  EXPECT_EQ(Refusal(WithDigest('"' + std::string(32, 'A') + '"')), "");
+  EXPECT_EQ(Refusal(Document(R"({"verdict": "PASSED", "probes": 3})")),
+            "x.json: tests[0].probes: must be a list, got 3");
+  EXPECT_EQ(Refusal(Document(R"({"verdict": "PASSED", "op": "copy", "digest": "abc"})")),
+            "x.json: tests[0].digest: must be 32 hexadecimal digits, got \"abc\"");
+}
+
+TEST(Reader, RefusesWordsItDoesNotKnow) {
+  EXPECT_EQ(Refusal(Document(R"({"verdict": "FAILD"})")),
+            "x.json: tests[0].verdict: must be one of PASSED, FAILED, INCONCLUSIVE, UNSUPPORTED, "
+            "ERROR, SKIPPED, got \"FAILD\"");
+  EXPECT_THAT(Refusal(Document(R"({"name": "n"})")), HasSubstr("SKIPPED, got \"\""));
+  EXPECT_EQ(Refusal(R"({"schema": "assay.report/v1", "state": "DONE", "tests": []})"),
+            "x.json: state: must be one of QUEUED, RUNNING, FINISHED, CANCELLED, INTERRUPTED, got "
+            "\"DONE\"");
 }
 
 TEST(Reader, FilesThatCannotBeReadAreNamedAndTheOthersStay) {

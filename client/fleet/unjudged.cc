@@ -1,0 +1,104 @@
+#include "client/fleet/unjudged.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/report/units.h"
+
+namespace assay {
+namespace {
+
+// Of one device.
+struct Voice {
+  bool judged = false;  // a digest of its own was held against another's, or the suite's
+  std::int64_t given = 0, lacking = 0;  // digests that others gave of the same case and provider
+};
+
+// Why a device that gave nothing comparable did not.
+std::string WhyNothing(const FleetDevice& device) {
+  const Counts& counts = device.counts;
+  if (counts.total == counts.unsupported + counts.skipped) {
+    return absl::StrCat("ran none of its ", CountText(counts.total),
+                        counts.total == 1 ? " case" : " cases", ": UNSUPPORTED or SKIPPED");
+  }
+  return "gave no digest of an exact case that another gave too, and no time with enough peers";
+}
+
+}  // namespace
+
+SilenceFindings FindSilence(const Fleet& fleet, const ThroughputFindings& throughput,
+                            const std::set<std::uint32_t>& accused) {
+  std::vector<Voice> voices(fleet.devices.size());
+  std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> errors;
+  for (const FailedRow& row : fleet.failures) {
+    if (row.error) errors.emplace(row.what, row.provider, row.device);
+  }
+  std::vector<const DigestVote*> sorted;
+  sorted.reserve(fleet.votes.size());
+  for (const DigestVote& vote : fleet.votes) sorted.push_back(&vote);
+  std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
+    return std::tuple(a->what, a->provider, a->device) <
+           std::tuple(b->what, b->provider, b->device);
+  });
+  for (auto begin = sorted.begin(); begin != sorted.end();) {
+    const auto end = std::find_if(begin, sorted.end(),
+                                  [&](const auto* vote) { return vote->what != (*begin)->what; });
+    const bool others =
+        std::any_of(begin, end, [&](const auto* vote) { return vote->device != (*begin)->device; });
+    for (auto at = begin; at != end; ++at) {
+      if (others || (*at)->golden >= 0) voices[(*at)->device].judged = true;
+    }
+    const bool of_seed = absl::StartsWith(fleet.text((*begin)->probe), "output of ");
+    while (begin != end) {
+      const DigestVote& first = **begin;
+      std::vector<std::uint32_t> voters;  // ascending, each once
+      for (; begin != end && (*begin)->provider == first.provider; ++begin) {
+        if (voters.empty() || voters.back() != (*begin)->device) {
+          voters.push_back((*begin)->device);
+        }
+      }
+      if (of_seed) continue;
+      const std::uint32_t ran = fleet.DevicesThatRan(first.key, first.provider);
+      if (ran > 1) {
+        for (const std::uint32_t device : voters) ++voices[device].given;
+      }
+      if (ran == voters.size()) continue;
+      for (std::uint32_t device = 0; device < voices.size(); ++device) {
+        if (!std::binary_search(voters.begin(), voters.end(), device) &&
+            fleet.HasRun(device, first.key, first.provider) &&
+            !errors.contains({first.key, first.provider, device})) {
+          ++voices[device].lacking;
+        }
+      }
+    }
+  }
+  for (const auto& [cell, rate] : throughput.rates) {
+    // A time says nothing of digests that were not given.
+    Voice& voice = voices[cell.first];
+    if (voice.lacking == 0) voice.judged = true;
+  }
+  SilenceFindings findings;
+  for (std::uint32_t device = 0; device < voices.size(); ++device) {
+    const Voice& voice = voices[device];
+    const std::int64_t all = voice.given + voice.lacking;
+    const std::string digests = absl::StrCat(CountText(all), all == 1 ? " digest" : " digests");
+    if (voice.judged || accused.contains(device)) {
+      if (voice.lacking > 0) {
+        findings.partly.push_back(absl::StrCat("digests: ", fleet.devices[device].name(), " gave ",
+                                               voice.given == 0 ? "none" : CountText(voice.given),
+                                               " of the ", digests, " the others gave"));
+      }
+    } else if (voice.lacking > 0) {
+      findings.unjudged.push_back(
+          {device, absl::StrCat("gave none of the ", digests, " the others gave")});
+    } else {
+      findings.unjudged.push_back({device, WhyNothing(fleet.devices[device])});
+    }
+  }
+  return findings;
+}
+
+}  // namespace assay

@@ -1,0 +1,179 @@
+// fleet compare of reports that are not what they should be: none may clear its device.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "client/report/json.h"
+#include "nlohmann/json.hpp"
+#include "tests/unit/client/command.h"
+
+namespace assay::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Three nodes' reports of two cases with a probe each, that agree.
+class FleetCompareTest : public ::testing::Test {
+ protected:
+  FleetCompareTest()
+      : folder_(std::filesystem::temp_directory_path() /
+                ("assay_fleet_compare." + std::to_string(getpid()))) {
+    std::filesystem::create_directories(folder_);
+    for (int i = 0; i < 3; ++i) {
+      assay::Run run;
+      run.target = Target(i);
+      run.job.set_name("jobs/" + std::to_string(i));
+      run.job.set_state(v1::JOB_STATE_FINISHED);
+      run.results = {MakeResult(0, v1::VERDICT_PASSED), MakeResult(1, v1::VERDICT_PASSED)};
+      run.results[1].mutable_spec()->mutable_gemm()->set_m(128);
+      for (auto& result : run.results) {
+        auto* probe = result.add_probes();
+        probe->set_name("exact-sparse");
+        probe->set_digest(std::string(32, 'a'));
+      }
+      reports_.push_back(ReportJson({absl::Now(), {run}}));
+    }
+  }
+  ~FleetCompareTest() override { std::filesystem::remove_all(folder_); }
+
+  static std::string Target(int i) { return "a" + std::to_string(i) + ":7575"; }
+  Output Compare(std::vector<std::string> more = {}) const {
+    std::vector<std::string> args = {"fleet", "compare"};
+    for (std::size_t i = 0; i < reports_.size(); ++i) {
+      args.push_back(folder_ / (std::to_string(i) + ".json"));
+      std::ofstream(args.back()) << reports_[i].dump();
+    }
+    args.insert(args.end(), more.begin(), more.end());
+    return Assay(args);
+  }
+
+  const std::filesystem::path folder_;
+  std::vector<Json> reports_;
+};
+
+TEST_F(FleetCompareTest, ReportsThatAgreePass) {
+  const Output output = Compare();
+  EXPECT_EQ(output.code, 0) << output.out;
+  EXPECT_THAT(output.out, HasSubstr("0 devices accused, 3 not\n"));
+}
+
+TEST_F(FleetCompareTest, AMalformedReportIsNotRead) {
+  reports_[2]["tests"][1]["probes"][0]["digest"] = std::string(31, 'a');
+  const Output output = Compare();
+  EXPECT_EQ(output.code, 4);
+  EXPECT_THAT(output.out,
+              AllOf(HasSubstr("not read:"),
+                    HasSubstr("2.json: tests[1].probes[0].digest: must be 32 hexadecimal digits"),
+                    HasSubstr("0 devices accused, 2 not, 1 report not read")));
+}
+
+TEST_F(FleetCompareTest, AFileThatIsNotThereIsANodeThatIsMissing) {
+  const Output output = Compare({"nix.json"});
+  EXPECT_EQ(output.code, 4);
+  EXPECT_THAT(output.out, AllOf(HasSubstr("nix.json: cannot be read"),
+                                HasSubstr("0 devices accused, 3 not, 1 report not read")));
+  EXPECT_EQ(nlohmann::json::parse(Compare({"nix.json", "--format", "json"}).out)["verdict"],
+            "INCONCLUSIVE");
+}
+
+TEST_F(FleetCompareTest, WhoGaveNoDigestIsNotCleared) {
+  for (Json& test : reports_[1]["tests"]) test.erase("probes");
+  const Output output = Compare();
+  EXPECT_EQ(output.code, 4);
+  EXPECT_THAT(output.out, AllOf(HasSubstr("UNJUDGED a1:7575 cpu:0  gave none of the 2 digests the "
+                                          "others gave"),
+                                HasSubstr("0 devices accused, 2 not, 1 not judged")));
+  const auto json = nlohmann::json::parse(Compare({"--format", "json"}).out);
+  EXPECT_EQ(json["verdict"], "INCONCLUSIVE");
+  EXPECT_EQ(json["unjudged"][0]["target"], "a1:7575");
+  EXPECT_THAT(Compare({"--format", "html"}).out,
+              HasSubstr("UNJUDGED</b> a1:7575 cpu:0: gave none"));
+  // What is wrong elsewhere weighs more, and is not hidden by it.
+  reports_[0]["tests"][0]["verdict"] = "FAILED";
+  EXPECT_EQ(Compare().code, 1);
+}
+
+TEST_F(FleetCompareTest, WhoGaveSomeOfTheDigestsIsNamed) {
+  reports_[1]["tests"][0].erase("probes");
+  const Output output = Compare();
+  EXPECT_EQ(output.code, 0);
+  EXPECT_THAT(output.out, HasSubstr("digests: a1:7575 cpu:0 gave 1 of the 2 digests the others"));
+}
+
+TEST_F(FleetCompareTest, ADeviceThatRanNothingIsNotCleared) {
+  for (Json& test : reports_[1]["tests"]) test["verdict"] = "UNSUPPORTED";
+  const Output output = Compare();
+  EXPECT_EQ(output.code, 4);
+  EXPECT_THAT(output.out,
+              HasSubstr("UNJUDGED a1:7575 cpu:0  ran none of its 2 cases: UNSUPPORTED"));
+}
+
+TEST_F(FleetCompareTest, ADeviceWhoseCasesNobodyElseRanIsNotCleared) {
+  for (Json& test : reports_[1]["tests"]) test["shape"]["k"] = 99;
+  const Output output = Compare();
+  EXPECT_EQ(output.code, 4);
+  EXPECT_THAT(output.out, HasSubstr("UNJUDGED a1:7575 cpu:0  gave no digest of an exact case that "
+                                    "another gave too"));
+}
+
+// A copy's digest is of its seed; a case that died has none to give.
+TEST_F(FleetCompareTest, WhoCouldNotGiveADigestIsNotCalledSilent) {
+  for (std::size_t i = 0; i < reports_.size(); ++i) {
+    Json copy = reports_[i]["tests"][0];
+    copy.erase("probes");
+    copy["op"] = "copy";
+    copy["digest"] = std::string(32, i == 1 ? 'b' : 'c');
+    copy["seed"] = i == 1 ? 9 : 7;
+    reports_[i]["tests"].push_back(copy);
+  }
+  const Output output = Compare();
+  EXPECT_EQ(output.code, 0);
+  EXPECT_THAT(output.out, Not(HasSubstr("gave")));
+  reports_[1]["tests"][0].erase("probes");
+  reports_[1]["tests"][0]["verdict"] = "ERROR";
+  EXPECT_THAT(Compare().out,
+              AllOf(HasSubstr("FAILED   a1:7575"), Not(HasSubstr("the others gave"))));
+}
+
+TEST_F(FleetCompareTest, ANodeWithoutResultsDoesNotVanish) {
+  reports_[1]["tests"] = Json::array();
+  const Output output = Compare();
+  EXPECT_EQ(output.code, 4);
+  EXPECT_THAT(output.out,
+              AllOf(HasSubstr("MISSING  a1:7575"), HasSubstr("its report has no results"),
+                    HasSubstr("1.json"), HasSubstr("1 target missing")));
+}
+
+// One file of several targets, one of which gave nothing.
+TEST_F(FleetCompareTest, NorDoesOneAmongTheTargetsOfAFile) {
+  reports_[1]["target"] = "a1:7575,a9:7575";
+  const Output output = Compare();
+  EXPECT_EQ(output.code, 4);
+  EXPECT_THAT(output.out,
+              AllOf(HasSubstr("MISSING  a9:7575"), HasSubstr("its report has no results")));
+}
+
+TEST_F(FleetCompareTest, AJobThatWasCutOffIsListedAndItsResultsVote) {
+  reports_[1]["state"] = "RUNNING";
+  reports_[1]["tests"].erase(1);
+  reports_[1]["tests"][0]["probes"][0]["digest"] = std::string(32, 'a');
+  const Output output = Compare();
+  EXPECT_EQ(output.code, 4);
+  EXPECT_THAT(
+      output.out,
+      AllOf(HasSubstr("MISSING  a1:7575"), HasSubstr("incomplete: jobs/1 is RUNNING, not FINISHED"),
+            HasSubstr("; 1 result came before and is compared"), HasSubstr("5 results")));
+  reports_[1]["tests"][0]["probes"][0]["digest"] = std::string(32, 'b');
+  EXPECT_THAT(Compare().out, HasSubstr("SUSPECT  a1:7575 cpu:0"));
+}
+
+}  // namespace
+}  // namespace assay::testing
