@@ -102,9 +102,10 @@ void AddExplainCommand(CLI::App& app, Context& context) {
   auto* explain = app.add_subcommand(
       "explain", "why cases have their verdicts: the bound, the checks, the likely cause");
   explain->add_option("job", *name, "jobs/4f2k, or 4f2k")->required();
-  explain->add_option("case", *which,
-                      "its number from 0, its name, or a part that only it has (default: all that "
-                      "did not pass)");
+  explain->add_option(
+      "case", *which,
+      "its number from 0, as assay show lists it, its name, or a part that only it has "
+      "(default: all that did not pass)");
   explain->callback([&context, name, which] {
     context.action = [&context, name, which] { return ExplainJob(context, *name, *which); };
   });

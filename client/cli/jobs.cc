@@ -11,6 +11,7 @@
 #include "client/cli/listing.h"
 #include "client/cli/session.h"
 #include "client/cli/slices.h"
+#include "client/lib/parse.h"
 #include "client/lib/words.h"
 #include "client/report/row.h"
 #include "client/report/table.h"
@@ -32,7 +33,7 @@ ExitCode WatchJob(const Context& context, const std::string& name) {
 }
 
 // Writes a job and its results, in the format asked for, as a finished run would.
-ExitCode ReportJob(const Context& context, const std::string& name) {
+ExitCode ReportJob(const Context& context, const std::string& name, bool numbered) {
   auto format = context.ChosenFormat();
   if (!format.ok()) return context.Fail(format.status());
   Failure failure;
@@ -57,6 +58,7 @@ ExitCode ReportJob(const Context& context, const std::string& name) {
   return context.WithOutput([&](std::ostream& out) {
     Surface surface = context.SurfaceOn(out);
     surface.every_row = true;
+    surface.numbered = numbered;
     const auto sink = MakeSink(*format, surface);
     sink->OnStart(run);
     for (const auto& result : run.results) sink->OnResult(run, result);
@@ -132,29 +134,35 @@ std::vector<std::string> JobRow(const v1::Job& job) {
           absl::StrJoin(labels, " ")};
 }
 
-ExitCode ListJobs(const Context& context, const std::string& filter, int limit) {
-  return List(context, "jobs",
-              {"JOB", "STATE", "VERDICT", "PASSED", "CREATED", "SUITE", "DEVICE", "LABELS"},
-              [&](Connection& connection, Listed& listed) {
-                v1::ListJobsRequest request;
-                request.set_filter(filter);
-                int left = limit;
-                for (;;) {
-                  request.set_page_size(std::min(left, 1000));
-                  grpc::ClientContext call;
-                  SetDeadline(call);
-                  v1::ListJobsResponse page;
-                  const auto status = connection.stub().ListJobs(&call, request, &page);
-                  if (!status.ok()) return status;
-                  for (const v1::Job& job : page.jobs()) {
-                    listed.rows.push_back(JobRow(job));
-                    listed.items.push_back(JobJson(job));
-                  }
-                  left -= page.jobs_size();
-                  if (page.next_page_token().empty() || left <= 0) return grpc::Status::OK;
-                  request.set_page_token(page.next_page_token());
-                }
-              });
+ExitCode ListJobs(const Context& context, const std::string& filter, const std::string& most) {
+  const auto limit = ParseInt("limit", most);
+  if (!limit.ok() || *limit < 1) {
+    return context.Fail(absl::InvalidArgumentError(
+        absl::StrCat("limit: must be a whole number of at least 1, got \"", most, "\"")));
+  }
+  return List(
+      context, "jobs",
+      {"JOB", "STATE", "VERDICT", "PASSED", "CREATED", "SUITE", "DEVICE", "LABELS"},
+      [&](Connection& connection, Listed& listed) {
+        v1::ListJobsRequest request;
+        request.set_filter(filter);
+        std::int64_t left = *limit;
+        for (;;) {
+          request.set_page_size(static_cast<std::int32_t>(std::min<std::int64_t>(left, 1000)));
+          grpc::ClientContext call;
+          SetDeadline(call);
+          v1::ListJobsResponse page;
+          const auto status = connection.stub().ListJobs(&call, request, &page);
+          if (!status.ok()) return status;
+          for (const v1::Job& job : page.jobs()) {
+            listed.rows.push_back(JobRow(job));
+            listed.items.push_back(JobJson(job));
+          }
+          left -= page.jobs_size();
+          if (page.next_page_token().empty() || left <= 0) return grpc::Status::OK;
+          request.set_page_token(page.next_page_token());
+        }
+      });
 }
 
 bool Ended(const v1::Job& job) {
@@ -216,21 +224,22 @@ void AddJobCommands(CLI::App& app, Context& context) {
 
   auto* jobs = app.add_subcommand("jobs", "the jobs, newest first");
   auto filter = std::make_shared<std::string>();
-  auto limit = std::make_shared<int>(100);
+  auto limit = std::make_shared<std::string>("100");
   jobs->add_option("--filter", *filter,
                    "state=RUNNING, verdict=FAILED, suite=NAME, label.KEY=VALUE; AND between")
       ->type_name("TEXT");
-  jobs->add_option("--limit", *limit, "at most so many (default 100)")
-      ->type_name("N")
-      ->check(CLI::PositiveNumber);
+  jobs->add_option("--limit", *limit, "at most so many (default 100)")->type_name("N");
   jobs->callback([&context, filter, limit] {
     context.action = [&context, filter, limit] { return ListJobs(context, *filter, *limit); };
   });
 
   auto which = std::make_shared<std::string>();
-  auto* show = app.add_subcommand("show", "a job's results, or everything about one case");
+  auto* show = app.add_subcommand(
+      "show", "a job's results with their numbers, or everything about one case");
   show->add_option("job", *name, "jobs/4f2k, or 4f2k")->required();
-  show->add_option("case", *which, "its number from 0, its name, or a part that only it has");
+  show->add_option(
+      "case", *which,
+      "its number from 0, as the table of all shows it, its name, or a part that only it has");
   auto slices = std::make_shared<std::vector<std::string>>();
   auto bits = std::make_shared<bool>(false);
   show->add_option("--slice", *slices,
@@ -242,14 +251,14 @@ void AddJobCommands(CLI::App& app, Context& context) {
   show->callback([&context, name, which, slices, bits] {
     context.action = [&context, name, which, slices, bits] {
       if (!slices->empty()) return ShowSlices(context, *name, *which, *slices, *bits);
-      return which->empty() ? ReportJob(context, *name) : ShowCase(context, *name, *which);
+      return which->empty() ? ReportJob(context, *name, true) : ShowCase(context, *name, *which);
     };
   });
 
   auto* report = app.add_subcommand("report", "a job's report, in any --format");
   report->add_option("job", *name, "jobs/4f2k, or 4f2k")->required();
   report->callback([&context, name] {
-    context.action = [&context, name] { return ReportJob(context, *name); };
+    context.action = [&context, name] { return ReportJob(context, *name, false); };
   });
 
   auto names = std::make_shared<std::vector<std::string>>();

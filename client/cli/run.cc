@@ -4,6 +4,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/baseline_source.h"
 #include "client/cli/context.h"
 #include "client/cli/run_options.h"
@@ -20,8 +21,20 @@ absl::StatusOr<v1::BaselineSource> SourceOf(const RunOptions& options) {
   return options.compare.empty() ? v1::BaselineSource() : ParseBaselineSource(options.compare);
 }
 
+// The daemon has the text of a suite alone, and says "suite:6:1: …" of it; who wrote it has
+// a file.
+grpc::Status NamingFile(const grpc::Status& status, const Connection& connection,
+                        const std::string& file) {
+  if (status.error_code() != grpc::StatusCode::INVALID_ARGUMENT) return status;
+  std::vector<std::string> lines = Describe(status, connection.target()).lines;
+  for (std::string& line : lines) {
+    if (line.starts_with("suite:")) line = absl::StrCat(file, line.substr(5));
+  }
+  return {status.error_code(), absl::StrJoin(lines, "\n")};
+}
+
 // CreateJob; where the daemon has no such suite, its answer with the near one.
-grpc::Status Create(Connection& connection, const v1::JobSpec& plain,
+grpc::Status Create(Connection& connection, const v1::JobSpec& plain, const std::string& suite_file,
                     const v1::BaselineSource& baseline, const FollowOptions& options,
                     v1::Job* job) {
   v1::JobSpec spec = plain;
@@ -29,6 +42,7 @@ grpc::Status Create(Connection& connection, const v1::JobSpec& plain,
     if (grpc::Status status = SetBaseline(connection, baseline, &spec); !status.ok()) return status;
   }
   grpc::Status status = CreateJob(connection, spec, options, job);
+  if (!suite_file.empty()) status = NamingFile(status, connection, suite_file);
   if (baseline.source_case() != v1::BaselineSource::SOURCE_NOT_SET) status = AsMistake(status);
   if (status.error_code() != grpc::StatusCode::NOT_FOUND || spec.suite().empty()) return status;
   grpc::ClientContext call;
@@ -45,7 +59,7 @@ grpc::Status Create(Connection& connection, const v1::JobSpec& plain,
                        DidYouMean(spec.suite(), known), " (assay suites)")};
 }
 
-ExitCode Submit(const Context& context, const v1::JobSpec& spec,
+ExitCode Submit(const Context& context, const v1::JobSpec& spec, const std::string& suite_file,
                 const v1::BaselineSource& baseline) {
   auto format = context.ChosenFormat();
   if (!format.ok()) return context.Fail(format.status());
@@ -57,7 +71,7 @@ ExitCode Submit(const Context& context, const v1::JobSpec& spec,
     ExitCode code = ExitCode::kPassed;
     for (const auto& connection : *connections) {
       v1::Job job;
-      const grpc::Status status = Create(*connection, spec, baseline, *options, &job);
+      const grpc::Status status = Create(*connection, spec, suite_file, baseline, *options, &job);
       if (!status.ok()) {
         code = context.Fail(Describe(status, connection->target()));
       } else if (*format == Format::kJson || *format == Format::kJsonl) {
@@ -103,13 +117,14 @@ void AddRunCommand(CLI::App& app, Context& context, const char* name, const char
       if (!spec.ok()) return context.Fail(spec.status());
       const auto baseline = SourceOf(*options);
       if (!baseline.ok()) return context.Fail(baseline.status());
-      if (!watch) return Submit(context, *spec, *baseline);
+      if (!watch) return Submit(context, *spec, options->suite_file, *baseline);
       auto connections = context.Connect();
       if (!connections.ok()) return context.Fail(connections.status());
       auto reconnecting = context.Reconnecting();
       if (!reconnecting.ok()) return context.Fail(reconnecting.status());
       const auto obtain = [&](Connection& connection, v1::Job* job) {
-        const auto status = Create(connection, *spec, *baseline, *reconnecting, job);
+        const auto status =
+            Create(connection, *spec, options->suite_file, *baseline, *reconnecting, job);
         if (status.ok()) SayOtherVersions(context, connection, *baseline, *job);
         return status;
       };

@@ -60,7 +60,7 @@ constexpr CommonField kCommonFields[] = {
     {"max_rel_error", "max-rel-error", "fail above this relative error, whichever rule gates"},
     {"max_ulp", "max-ulp",
      "fail above so many units in the last place; also the limit of the ulp rule"},
-    {"min_efficiency", "min-efficiency", "fail below this share of the roof, 0 to 1"},
+    {"min_efficiency", "min-efficiency", "fail below this share of the roof, 0 to 1; needs times: --mode benchmark or both"},
     {"repeats", "repeat", "launches whose outputs must agree bit by bit (default 1)"},
     {"seed", "seed", "seed of the data (default 1)"},
     {"verify", "verify",

@@ -128,7 +128,7 @@ Failure Describe(const grpc::Status& status, std::string_view target) {
   switch (status.error_code()) {
     case grpc::StatusCode::INVALID_ARGUMENT:
       failure.lines = FieldLines(status);
-      if (failure.lines.empty()) failure.lines = {message};
+      if (failure.lines.empty()) failure.lines = absl::StrSplit(message, '\n');
       return failure;
     case grpc::StatusCode::NOT_FOUND:
     case grpc::StatusCode::OUT_OF_RANGE:

@@ -1,5 +1,7 @@
 #include "client/report/report.h"
 
+#include <filesystem>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -37,11 +39,18 @@ absl::StatusOr<Format> ParseFormat(std::string_view word) {
       absl::StrCat("format: unknown format \"", std::string(word), "\"", KnownWords(word, known)));
 }
 
-Format FormatOfFile(std::string_view path) {
+absl::StatusOr<Format> FormatOfFile(std::string_view path) {
+  std::vector<std::string> known;
   for (const FormatName& name : kFormats) {
-    if (*name.extension != '\0' && path.ends_with(name.extension)) return name.format;
+    if (*name.extension == '\0') continue;
+    if (path.ends_with(name.extension)) return name.format;
+    known.push_back(absl::StrCat(name.extension, " (", name.word, ")"));
   }
-  return Format::kTable;
+  const std::string ending = std::filesystem::path(path).extension().string();
+  if (ending.empty() || ending == ".txt") return Format::kTable;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "output: the ending \"", ending, "\" names no format; these do: ", absl::StrJoin(known, ", "),
+      ", .txt (table); or say --format"));
 }
 
 std::unique_ptr<Sink> MakeSink(Format format, const Surface& surface) {

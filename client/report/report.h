@@ -43,8 +43,8 @@ enum class Format { kTable, kJsonl, kCsv, kJson, kJunit, kHtml, kMarkdown };
 absl::StatusOr<Format> ParseFormat(std::string_view word);
 
 // The format a file's name asks for by its extension: .json, .jsonl, .csv, .xml,
-// .html, .md; kTable for others.
-Format FormatOfFile(std::string_view path);
+// .html, .md; kTable for .txt and for none. INVALID_ARGUMENT lists them for others.
+absl::StatusOr<Format> FormatOfFile(std::string_view path);
 
 // Where a sink writes, and what a person sees there.
 struct Surface {
@@ -56,6 +56,7 @@ struct Surface {
   bool every_row = false;     // show each passed case, however many there are
   bool several = false;       // more than one daemon: lines say which
   bool side_by_side = false;  // times of a case's providers in one row, at the end
+  bool numbered = false;      // rows begin with the case's number in its job
 };
 
 // Receives a report as it grows.

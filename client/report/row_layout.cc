@@ -53,9 +53,9 @@ RowLayout::RowLayout(int width, bool colour)
   name_width_ = std::min(std::max(left, std::size_t{1}), kWideName);
 }
 
-std::string RowLayout::Header() const {
+std::string RowLayout::Header(const std::string& of_case) const {
   std::string line =
-      absl::StrCat("  ", PadRight("VERDICT", kVerdictWidth), " ", PadRight("CASE", name_width_));
+      absl::StrCat("  ", PadRight("VERDICT", kVerdictWidth), " ", PadRight(of_case, name_width_));
   const char* gap = " ";
   for (const Column& column : columns_) {
     absl::StrAppend(&line, gap, PadLeft(column.heading, column.width));

@@ -16,7 +16,7 @@ class RowLayout {
   RowLayout(int width, bool colour);
 
   // The heading line.
-  std::string Header() const;
+  std::string Header(const std::string& of_case = "CASE") const;
   // The row's line or lines. The case column of a pipe grows with the names it sees.
   std::string Line(const Row& row);
   // The row and its details under it. `origin`: whose result it is, where that must be

@@ -65,6 +65,7 @@ class TableSink : public Sink {
       : surface_(surface), layout_(surface.width, surface.colour) {}
 
   void OnStart(const Run& run) override {
+    number_width_ = std::max(number_width_, absl::StrCat(std::max(run.total - 1, 0)).size());
     if (surface_.live) {
       Print(absl::StrCat(Shorten(Heading(run), Width()), "\n"));
     } else {
@@ -164,6 +165,7 @@ class TableSink : public Sink {
   // Which of several daemons or devices a result is of: their cases have the same names.
   std::string Origin(const Run& run, const v1::CaseResult& result) const {
     std::vector<std::string> parts;
+    if (surface_.numbered) parts.push_back(PadLeft(absl::StrCat(result.index()), number_width_));
     if (surface_.several) parts.push_back(run.target);
     if (run.job.devices_size() > 1) parts.push_back(result.device());
     return absl::StrJoin(parts, " ");
@@ -206,7 +208,8 @@ class TableSink : public Sink {
     if (header_shown_) return;
     header_shown_ = true;
     if (surface_.live) surface_.out << '\n';
-    surface_.out << layout_.Header();
+    surface_.out << layout_.Header(
+        surface_.numbered ? absl::StrCat(PadLeft("#", number_width_), " CASE") : "CASE");
   }
 
   // Text above the progress line.
@@ -307,6 +310,7 @@ class TableSink : public Sink {
   std::vector<Shown> held_;
   std::string current_;
   int done_ = 0;
+  std::size_t number_width_ = 1;
   bool header_shown_ = false;
   bool drawn_ = false;
   absl::Time drawn_at_ = absl::InfinitePast();

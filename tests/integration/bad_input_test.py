@@ -87,7 +87,7 @@ class Requests(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
             file.write('name = "t"\ntitle = "t"\nversion = "1"\n[[case]]\nop = "gemm"\ndtyp = "fp32"\n')
             file.flush()
-            self.refused(["run", "--suite-file", file.name], 2, ":6:1", "dtyp", "dtype")
+            self.refused(["run", "--suite-file", file.name], 2, file.name + ":6:1", "dtyp", "dtype")
         self.refused(["run", "--suite-file", "/nowhere/x.toml"], 2, "/nowhere/x.toml")
 
     def test_nobody_there(self):

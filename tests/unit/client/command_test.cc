@@ -217,6 +217,30 @@ TEST(Request, ASuiteFileIsSentAsText) {
   ASSERT_EQ(Assay(service, {"run", "--suite-file", path}).code, 0);
   EXPECT_EQ(service.created().at(0).spec().suite_text(), "title = \"mine\"\n");
   EXPECT_EQ(Assay(service, {"run", "--suite-file", path + ".not"}).code, 2);
+  service.create_status = BadRequest({{"spec.suite_text", "suite:6:1: unknown key \"dtyp\""},
+                                      {"spec.device", "no device \"cpu:9\""}});
+  EXPECT_EQ(Assay(service, {"run", "--suite-file", path}).err,
+            "assay: " + path + ":6:1: unknown key \"dtyp\"\n" +
+                "assay: device: no device \"cpu:9\"\n");
+}
+
+TEST(Output, AnEndingThatNamesNoFormatIsRefused) {
+  FakeService service;
+  const Output output = Assay(service, {"report", "4f2k", "--output", "rep.pdf"});
+  EXPECT_EQ(output.code, 2);
+  EXPECT_THAT(output.err, HasSubstr("output: the ending \".pdf\" names no format"));
+  EXPECT_THAT(output.err, HasSubstr(".xml (junit)"));
+}
+
+TEST(Jobs, ALimitIsAWholeNumber) {
+  FakeService service;
+  for (const std::string word : {"0", "x", "-3", "1.5"}) {
+    const Output output = Assay(service, {"jobs", "--limit", word});
+    EXPECT_EQ(output.code, 2);
+    EXPECT_EQ(output.err,
+              "assay: limit: must be a whole number of at least 1, got \"" + word + "\"\n");
+  }
+  EXPECT_EQ(Assay(service, {"jobs", "--limit", "5000000000"}).code, 0);
 }
 
 TEST(Request, ASweepIsEveryCombination) {
@@ -368,7 +392,12 @@ TEST(Devices, ReleaseTakesTheShortName) {
 TEST(Show, AJobAndACase) {
   FakeService service;
   service.results = {MakeResult(0, v1::VERDICT_PASSED), MakeResult(1, v1::VERDICT_FAILED)};
-  EXPECT_THAT(Assay(service, {"show", "4f2k"}).out, HasSubstr("1 passed, 1 failed in 6.2 s"));
+  const std::string all = Assay(service, {"show", "4f2k"}).out;
+  EXPECT_THAT(all, HasSubstr("1 passed, 1 failed in 6.2 s"));
+  EXPECT_THAT(all, HasSubstr("# CASE"));
+  EXPECT_THAT(all, HasSubstr(" 0 " + service.results[0].name()));
+  EXPECT_THAT(all, HasSubstr(" 1 " + service.results[1].name())) << "as explain takes it";
+  EXPECT_THAT(Assay(service, {"report", "4f2k"}).out, Not(HasSubstr("# CASE")));
   EXPECT_THAT(Assay(service, {"show", "4f2k", "1"}).out, HasSubstr("rho_proven"));
   const auto json =
       nlohmann::json::parse(Assay(service, {"show", "4f2k", "#1", "--format", "json"}).out);

@@ -74,7 +74,7 @@ TEST(HelpFormat, SaysWhatTheCommandItselfDoes) {
   EXPECT_THAT(Help({"run"}, 0), HasSubstr("both (default validate)"));
   EXPECT_THAT(Help({"run"}, 0), HasSubstr("--bench"));
   EXPECT_THAT(Help({"bench"}, 0), Not(HasSubstr("--bench ")));
-  EXPECT_THAT(Help({"qualify"}, 0), HasSubstr("1 one failed or is degraded"));
+  EXPECT_THAT(Help({"qualify"}, 0), HasSubstr("1 one failed, is degraded or is missing"));
 }
 
 }  // namespace
