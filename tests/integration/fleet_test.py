@@ -129,7 +129,7 @@ class Fleet(unittest.TestCase):
         with open(future, "wb") as file:
             file.write(whole.replace(b"assay.report/v1", b"assay.report/v7"))
         run = harness.run_client("fleet", "compare", broken, *self.reports, future, self.reports[1])
-        self.assertEqual(run.code, 0, run)
+        self.assertEqual(run.code, 4, run)
         self.assertIn(f"{broken}: is cut off", run.out)
         self.assertIn('has the schema "assay.report/v7"', run.out)
         self.assertIn("counted once", run.out)
