@@ -443,6 +443,7 @@ absl::StatusOr<ParsedArguments> ParseArguments(int argc, const char* const* argv
     }
   }
   ParsedArguments parsed;
+  app.allow_extras();  // told below, with what is near
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -453,6 +454,15 @@ absl::StatusOr<ParsedArguments> ParseArguments(int argc, const char* const* argv
     return parsed;
   } catch (const CLI::ParseError& e) {
     return Invalid(Cat(e.what(), "; see assayd --help"));
+  }
+  if (const std::vector<std::string> rest = app.remaining(); !rest.empty()) {
+    const std::string word = rest.front().substr(0, rest.front().find('='));
+    if (!word.starts_with("--")) {
+      return Invalid(Cat("unknown word \"", word, "\"; see assayd --help"));
+    }
+    std::string near = NearName(word.substr(2));
+    if (near.empty()) near = "; see assayd --help";
+    return Invalid(Cat("unknown option \"", word, "\"", near));
   }
 
   if (absl::Status status =

@@ -170,5 +170,12 @@ TEST(ConfigTest, HostsAndPorts) {
   EXPECT_FALSE(ParseHostPort("a:+1").ok());
 }
 
+TEST(Arguments, AnOptionNobodyKnowsIsNamedWithANearOne) {
+  EXPECT_EQ(ParseError({"--listn", "127.0.0.1:1"}),
+            "unknown option \"--listn\"; did you mean \"listen\"?");
+  EXPECT_EQ(ParseError({"--colour=1"}), "unknown option \"--colour\"; see assayd --help");
+  EXPECT_EQ(ParseError({"start"}), "unknown word \"start\"; see assayd --help");
+}
+
 }  // namespace
 }  // namespace assay

@@ -210,6 +210,13 @@ TEST_F(Verdicts, AMissingRoofIsNoEfficiency) {
   ExpectOne(Verdict::kInconclusive, "efficiency");
 }
 
+TEST_F(Verdicts, AnEfficiencyIsNotProvenWithoutTimes) {
+  case_.min_efficiency = 0.5;
+  case_.mode = Mode::kValidate;
+  ExpectOne(Verdict::kInconclusive, "efficiency");
+  EXPECT_NE(Judged().findings[0].message.find("was not timed"), std::string::npos);
+}
+
 TEST_F(Verdicts, FailedOutranksInconclusive) {
   case_.min_efficiency = 0.5;
   result_.class_mismatches = 1;
