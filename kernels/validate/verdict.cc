@@ -255,13 +255,13 @@ class Jury {
     }
     if (!e_.efficiency) {
       Add(Verdict::kInconclusive, "efficiency",
-          case_.mode == Mode::kValidate
-              ? "an efficiency was asked for and the case was not timed: it takes mode benchmark or "
-                "both"
+          case_.mode == Mode::kValidate ? "an efficiency was asked for and the case was not timed: "
+                                          "it takes mode benchmark or "
+                                          "both"
           : e_.in_cache
               ? "an efficiency was asked for and the data fit the cache, whose roof is not "
-                        "measured: ask it of a larger case"
-                      : "an efficiency was asked for and no roof could be measured");
+                "measured: ask it of a larger case"
+              : "an efficiency was asked for and no roof could be measured");
     }
   }
 

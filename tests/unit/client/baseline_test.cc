@@ -149,8 +149,9 @@ TEST(BaselineDocument, NoTimeIsDroppedUnsaid) {
   for (const Json& wrong : {Json(-1e-3), Json(0), Json("NaN"), Json("Infinity"), Json("soon")}) {
     for (Json document : {baseline, report}) {
       document["tests"][1]["bench"]["median_seconds"] = wrong;
-      EXPECT_EQ(said(document), "f: tests[1].bench.median_seconds: must be a time above 0 [s], got " +
-                                    wrong.dump() + " (conv onednn)");
+      EXPECT_EQ(said(document),
+                "f: tests[1].bench.median_seconds: must be a time above 0 [s], got " +
+                    wrong.dump() + " (conv onednn)");
     }
   }
   for (const char* key : {"bench", "bench.median_seconds"}) {

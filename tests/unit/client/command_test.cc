@@ -219,9 +219,9 @@ TEST(Request, ASuiteFileIsSentAsText) {
   EXPECT_EQ(Assay(service, {"run", "--suite-file", path + ".not"}).code, 2);
   service.create_status = BadRequest({{"spec.suite_text", "suite:6:1: unknown key \"dtyp\""},
                                       {"spec.device", "no device \"cpu:9\""}});
-  EXPECT_EQ(Assay(service, {"run", "--suite-file", path}).err,
-            "assay: " + path + ":6:1: unknown key \"dtyp\"\n" +
-                "assay: device: no device \"cpu:9\"\n");
+  EXPECT_EQ(
+      Assay(service, {"run", "--suite-file", path}).err,
+      "assay: " + path + ":6:1: unknown key \"dtyp\"\n" + "assay: device: no device \"cpu:9\"\n");
 }
 
 TEST(Output, AnEndingThatNamesNoFormatIsRefused) {
