@@ -21,7 +21,7 @@ namespace assay {
 namespace {
 
 // Most that is kept of either stream.
-constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+constexpr std::size_t kMostOutput = std::size_t{256} << 20;
 
 // A pipe whose ends are closed with it.
 struct Pipe {
@@ -94,7 +94,7 @@ absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& words, ab
       const ssize_t got = read(ends[i].fd, block.data(), block.size());
       if (got <= 0) {
         ends[i].fd = -1;
-      } else if (texts[i].size() < kMostBytes) {
+      } else if (texts[i].size() < kMostOutput) {
         texts[i].append(block.data(), static_cast<std::size_t>(got));
       }
     }

@@ -22,7 +22,7 @@ namespace {
 
 constexpr char kSchema[] = "assay.report/v1";
 constexpr char kSchemaFamily[] = "assay.report/";
-constexpr std::streamoff kMostBytes = std::streamoff{1} << 30;
+constexpr std::streamoff kMostReport = std::streamoff{1} << 30;
 
 absl::Status Bad(const std::string& source, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(source, ": ", what));
@@ -262,7 +262,7 @@ absl::StatusOr<ReportRows> ReadReportFile(const std::string& path) {
   if (std::error_code error; size < 0 || std::filesystem::is_directory(path, error)) {
     return Bad(path, "cannot be read");
   }
-  if (size > kMostBytes) return Bad(path, "is too large for a report: above 1 GiB");
+  if (size > kMostReport) return Bad(path, "is too large for a report: above 1 GiB");
   std::string text(static_cast<std::size_t>(size), '\0');
   file.seekg(0);
   if (!file.read(text.data(), size)) return Bad(path, "cannot be read");

@@ -22,10 +22,6 @@ namespace {
 // each column at a time, and of the file's pages no more than these span.
 constexpr std::int64_t kTransposed = std::int64_t{16} << 20;  // [bytes]
 
-absl::Status Wrong(std::string_view file, std::string message) {
-  return absl::InvalidArgumentError(absl::StrCat(View(file), ": ", message));
-}
-
 // a·b, or nothing where it is beyond what a file can have.
 std::optional<std::int64_t> Product(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
@@ -41,10 +37,10 @@ absl::StatusOr<std::unique_ptr<NpyFile>> NpyFile::Open(const std::string& path) 
   file->fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status = {};
   if (file->fd_ < 0 || fstat(file->fd_, &status) != 0) {
-    return Wrong(path, absl::StrCat("cannot be read: ", std::strerror(errno)));
+    return WrongFile(path, absl::StrCat("cannot be read: ", std::strerror(errno)));
   }
   if (!S_ISREG(status.st_mode)) {
-    return Wrong(path, S_ISDIR(status.st_mode) ? "is a folder, not an .npy file"
+    return WrongFile(path, S_ISDIR(status.st_mode) ? "is a folder, not an .npy file"
                                                : "is no regular file, which is mapped into memory");
   }
   file->mapped_ = static_cast<std::size_t>(status.st_size);
@@ -52,7 +48,7 @@ absl::StatusOr<std::unique_ptr<NpyFile>> NpyFile::Open(const std::string& path) 
     file->mapping_ = mmap(nullptr, file->mapped_, PROT_READ, MAP_PRIVATE, file->fd_, 0);
     if (file->mapping_ == MAP_FAILED) {
       file->mapping_ = nullptr;
-      return Wrong(path, absl::StrCat("cannot be mapped into memory: ", std::strerror(errno)));
+      return WrongFile(path, absl::StrCat("cannot be mapped into memory: ", std::strerror(errno)));
     }
     (void)madvise(file->mapping_, file->mapped_, MADV_SEQUENTIAL);
   }
@@ -69,7 +65,7 @@ absl::StatusOr<std::unique_ptr<NpyFile>> NpyFile::Open(const std::string& path) 
       std::find(header->shape.begin(), header->shape.end(), 0) != header->shape.end();
   const std::size_t there = all.size() - header->data_begin;
   if (!bytes || (empty ? 0 : static_cast<std::size_t>(*bytes)) != there) {
-    return Wrong(path,
+    return WrongFile(path,
                  absl::StrCat("has ", there, " bytes of data; its header, (",
                               absl::StrJoin(header->shape, ", "), ") of ", header->descr, ", says ",
                               bytes ? absl::StrCat(empty ? 0 : *bytes) : "more than any file has"));

@@ -15,9 +15,6 @@ constexpr std::string_view kMagic("\x93NUMPY", 6);
 constexpr std::size_t kMostHeader = std::size_t{1} << 20;
 constexpr std::size_t kMostRank = 64;
 constexpr std::size_t kQuoted = 60;  // of a file's text in a message
-absl::Status Wrong(std::string_view file, std::string message) {
-  return absl::InvalidArgumentError(absl::StrCat(View(file), ": ", message));
-}
 
 std::string Quote(std::string_view text) {
   return absl::StrCat("\"", absl::CHexEscape(View(text.substr(0, kQuoted))),
@@ -37,11 +34,11 @@ class DictParser {
       if (!TakeString(&key)) return Malformed("a key in quotes, or }");
       bool* seen = key == "descr" ? &descr : key == "fortran_order" ? &order : &shape;
       if (key != "descr" && key != "fortran_order" && key != "shape") {
-        return Wrong(file_, absl::StrCat("its header has an unknown key ", Quote(key),
+        return WrongFile(file_, absl::StrCat("its header has an unknown key ", Quote(key),
                                          "; it must have descr, fortran_order and shape"));
       }
       if (std::exchange(*seen, true)) {
-        return Wrong(file_, absl::StrCat("its header has ", key, " twice"));
+        return WrongFile(file_, absl::StrCat("its header has ", key, " twice"));
       }
       if (!Take(':')) return Malformed("a : behind the key");
       absl::Status status = key == "descr" ? Descr() : key == "fortran_order" ? Order() : Shape();
@@ -51,7 +48,7 @@ class DictParser {
     SkipSpace();
     if (at_ != text_.size()) return Malformed("nothing but spaces behind the dict");
     if (!descr || !order || !shape) {
-      return Wrong(file_, absl::StrCat("its header has no ", !descr   ? "descr"
+      return WrongFile(file_, absl::StrCat("its header has no ", !descr   ? "descr"
                                                              : !order ? "fortran_order"
                                                                       : "shape"));
     }
@@ -61,7 +58,7 @@ class DictParser {
  private:
   absl::Status Descr() {
     if (Next('[') || Next('(')) {
-      return Wrong(file_, "its elements are records with fields; save one field as an array");
+      return WrongFile(file_, "its elements are records with fields; save one field as an array");
     }
     if (!TakeString(&header_.descr)) return Malformed("a type such as '<f4'");
     return absl::OkStatus();
@@ -83,7 +80,7 @@ class DictParser {
       std::int64_t extent = 0;
       if (!comma || !TakeNumber(&extent)) return Malformed("an extent of the shape");
       if (header_.shape.size() == kMostRank) {
-        return Wrong(file_, absl::StrCat("its shape has more than ", kMostRank, " extents"));
+        return WrongFile(file_, absl::StrCat("its shape has more than ", kMostRank, " extents"));
       }
       header_.shape.push_back(extent);
       comma = Take(',');
@@ -138,7 +135,7 @@ class DictParser {
 
   absl::Status Malformed(std::string_view wanted) {
     SkipSpace();
-    return Wrong(
+    return WrongFile(
         file_,
         absl::StrCat("its header is malformed at byte ", at_, ": ", View(wanted), " is expected, ",
                      at_ < text_.size() ? Quote(text_.substr(at_, 20)) : "but it ends"));
@@ -190,35 +187,39 @@ constexpr char kTaken[] =
 
 }  // namespace
 
+absl::Status WrongFile(std::string_view file, std::string_view message) {
+  return absl::InvalidArgumentError(absl::StrCat(View(file), ": ", View(message)));
+}
+
 absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view file, std::string_view bytes) {
   if (bytes.starts_with("PK\x03\x04")) {
-    return Wrong(file, "is an .npz archive; save its arrays one by one with numpy.save");
+    return WrongFile(file, "is an .npz archive; save its arrays one by one with numpy.save");
   }
   if (!bytes.starts_with(kMagic)) {
-    return Wrong(file,
+    return WrongFile(file,
                  absl::StrCat("is no .npy file: it must begin with \"\\x93NUMPY\"",
                               bytes.empty() ? ", and it is empty"
                                             : absl::StrCat(", not ", Quote(bytes.substr(0, 6)))));
   }
-  if (bytes.size() < 8) return Wrong(file, "ends within its header");
+  if (bytes.size() < 8) return WrongFile(file, "ends within its header");
   const auto byte = [&](std::size_t i) {
     return static_cast<std::size_t>(static_cast<unsigned char>(bytes[i]));
   };
   const std::size_t major = byte(6), minor = byte(7);
   if (major < 1 || major > 3 || minor != 0) {
-    return Wrong(file, absl::StrCat("has version ", major, ".", minor,
+    return WrongFile(file, absl::StrCat("has version ", major, ".", minor,
                                     " of the .npy format; known are 1.0, 2.0 and 3.0"));
   }
   const std::size_t begin = major == 1 ? 10 : 12;
-  if (bytes.size() < begin) return Wrong(file, "ends within its header");
+  if (bytes.size() < begin) return WrongFile(file, "ends within its header");
   std::size_t length = byte(8) | byte(9) << 8;
   if (major > 1) length |= byte(10) << 16 | byte(11) << 24;
   if (length > kMostHeader) {
-    return Wrong(file, absl::StrCat("says that its header has ", length, " bytes; at most ",
+    return WrongFile(file, absl::StrCat("says that its header has ", length, " bytes; at most ",
                                     kMostHeader, " are taken for one"));
   }
   if (bytes.size() - begin < length) {
-    return Wrong(file, absl::StrCat("ends within its header: ", length, " bytes of it by its ",
+    return WrongFile(file, absl::StrCat("ends within its header: ", length, " bytes of it by its ",
                                     "length, ", bytes.size() - begin, " there"));
   }
   auto header = DictParser(file, bytes.substr(begin, length)).Parse();
@@ -231,24 +232,24 @@ absl::StatusOr<NpyElement> ParseNpyDescr(std::string_view file, std::string_view
   const bool has_order = order == '<' || order == '>' || order == '|' || order == '=';
   const std::string_view type = descr.substr(has_order ? 1 : 0);
   if (type.starts_with('O')) {
-    return Wrong(file,
+    return WrongFile(file,
                  "is an array of Python objects, which are no numbers; save it with a "
                  "numeric dtype");
   }
   for (const auto& known : kTypes) {
     if (type != known.type) continue;
     if (known.element.bytes > 1 && order == '>' && type[0] != 'V') {
-      return Wrong(file, absl::StrCat("is big-endian (", Quote(descr),
+      return WrongFile(file, absl::StrCat("is big-endian (", Quote(descr),
                                       "); save it little-endian: a.astype('<", View(type), "')"));
     }
     // One byte has no order, and NumPy says so; others must have one.
     const bool fits = known.element.bytes == 1 || type[0] == 'V' ? true : order == '<';
     if (fits) return known.element;
-    return Wrong(file,
+    return WrongFile(file,
                  absl::StrCat("has elements of type ", Quote(descr),
                               ", whose byte order is not said; it must be '<", View(type), "'"));
   }
-  return Wrong(file, absl::StrCat("has ", NameOfType(type), " elements; ", kTaken));
+  return WrongFile(file, absl::StrCat("has ", NameOfType(type), " elements; ", kTaken));
 }
 
 bool CanHold(const NpyElement& element, v1::DType dtype) {

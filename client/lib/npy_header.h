@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "assay/v1/types.pb.h"
 
@@ -29,6 +30,9 @@ struct NpyHeader {
   std::vector<std::int64_t> shape;
   std::size_t data_begin = 0;  // [bytes] from the file's first
 };
+
+// INVALID_ARGUMENT with the file's name before what is wrong with it.
+absl::Status WrongFile(std::string_view file, std::string_view message);
 
 // The header of a file's first bytes, `file` naming it in errors. INVALID_ARGUMENT;
 // formats other than those below are not refused here.

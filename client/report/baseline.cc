@@ -27,7 +27,7 @@ absl::Status Bad(const std::string& name, std::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", View(what)));
 }
 
-std::string_view Message(const absl::Status& status) {
+std::string_view TextOf(const absl::Status& status) {
   return {status.message().data(), status.message().size()};
 }
 
@@ -141,7 +141,7 @@ absl::StatusOr<v1::Baseline> ParseBaseline(std::string_view text, const std::str
   summary.erase("tests");
   if (report && Text(document, "model").empty()) summary["model"] = Text(document, "gpu");
   // A report of several devices or suites joins them with commas.
-  if (absl::Status s = FillFromJson(summary, "", baseline); !s.ok()) return Bad(name, Message(s));
+  if (absl::Status s = FillFromJson(summary, "", baseline); !s.ok()) return Bad(name, TextOf(s));
   baseline.set_name(name);
   const auto tests = document.find("tests");
   if (tests == document.end() || !tests->is_array()) return Bad(name, "tests: must be a list");
@@ -151,10 +151,10 @@ absl::StatusOr<v1::Baseline> ParseBaseline(std::string_view text, const std::str
     const std::string path = absl::StrCat("tests[", n, "]");
     if (!test.is_object()) return Bad(name, absl::StrCat(path, ": must be an object"));
     const absl::StatusOr<bool> has_time = HasTime(test, path, report);
-    if (!has_time.ok()) return Bad(name, Message(has_time.status()));
+    if (!has_time.ok()) return Bad(name, TextOf(has_time.status()));
     if (!*has_time) continue;
     v1::CaseResult result;
-    if (absl::Status s = FillCase(test, path, result); !s.ok()) return Bad(name, Message(s));
+    if (absl::Status s = FillCase(test, path, result); !s.ok()) return Bad(name, TextOf(s));
     if (!WasTimed(result)) continue;
     devices.insert(Text(test, "target") + " " + Text(test, "device"));
     *baseline.add_results() = std::move(result);

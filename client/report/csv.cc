@@ -62,7 +62,7 @@ constexpr const char* kColumns[] = {"name",
                                     "duration_seconds",
                                     "repro"};
 
-std::string Cell(const Json& test, std::string_view column) {
+std::string Value(const Json& test, std::string_view column) {
   const Json* value = &test;
   for (std::string_view rest = column; !rest.empty();) {
     const std::size_t dot = rest.find('.');
@@ -84,7 +84,7 @@ class CsvSink : public Sink {
     const char* separator = "";
     for (std::string_view column : kColumns) {
       surface_.out << separator
-                   << CsvField(column == "shape" ? ShapeText(result.spec()) : Cell(test, column));
+                   << CsvField(column == "shape" ? ShapeText(result.spec()) : Value(test, column));
       separator = ",";
     }
     for (const std::string_view counter : counters_) {

@@ -12,7 +12,7 @@
 namespace assay {
 namespace {
 
-constexpr std::size_t kGap = 2;  // [columns] between two numbers
+constexpr std::size_t kNumberGap = 2;  // [columns] between two numbers
 constexpr std::size_t kLeastColumns = 4;
 
 // The extents of the slice as rows and columns, and how many such tables there are.
@@ -22,7 +22,7 @@ struct Shape {
   std::int64_t cols = 1;
 };
 
-Shape ShapeOf(const v1::Slice& slice) {
+Shape Extents(const v1::Slice& slice) {
   Shape shape;
   const int axes = slice.shape_size();
   if (axes > 0) shape.cols = slice.shape(axes - 1);
@@ -55,7 +55,7 @@ std::string ElementText(const v1::Slice& slice, bool bits, std::int64_t at) {
 }  // namespace
 
 std::string SliceGrid(const v1::Slice& slice, bool bits, std::size_t width) {
-  const Shape shape = ShapeOf(slice);
+  const Shape shape = Extents(slice);
   std::string text = absl::StrCat(slice.name(), "\n");
   const std::int64_t first_row = Begin(slice, slice.shape_size() - 2);
   const std::int64_t first_col = Begin(slice, slice.shape_size() - 1);
@@ -67,8 +67,8 @@ std::string SliceGrid(const v1::Slice& slice, bool bits, std::size_t width) {
   const std::size_t label = has_rows ? absl::StrCat(first_row + shape.rows - 1).size() : 0;
   std::int64_t fit = shape.cols;
   if (width > 0) {
-    const std::size_t room = width > label + kGap ? width - label - kGap : 0;
-    fit = static_cast<std::int64_t>(std::max(kLeastColumns, room / (cell + kGap)));
+    const std::size_t room = width > label + kNumberGap ? width - label - kNumberGap : 0;
+    fit = static_cast<std::int64_t>(std::max(kLeastColumns, room / (cell + kNumberGap)));
   }
   for (std::int64_t table = 0; table < shape.tables; ++table) {
     if (slice.shape_size() > 2) absl::StrAppend(&text, "  ", TableName(slice, table), "\n");
@@ -76,14 +76,14 @@ std::string SliceGrid(const v1::Slice& slice, bool bits, std::size_t width) {
       const std::int64_t to = std::min(shape.cols, from + fit);
       absl::StrAppend(&text, "  ", std::string(label, ' '));
       for (std::int64_t c = from; c < to; ++c) {
-        absl::StrAppend(&text, std::string(kGap, ' '), PadLeft(absl::StrCat(first_col + c), cell));
+        absl::StrAppend(&text, std::string(kNumberGap, ' '), PadLeft(absl::StrCat(first_col + c), cell));
       }
       text += '\n';
       for (std::int64_t r = 0; r < shape.rows; ++r) {
         absl::StrAppend(&text, "  ", has_rows ? PadLeft(absl::StrCat(first_row + r), label) : "");
         for (std::int64_t c = from; c < to; ++c) {
           absl::StrAppend(
-              &text, std::string(kGap, ' '),
+              &text, std::string(kNumberGap, ' '),
               PadLeft(ElementText(slice, bits, (table * shape.rows + r) * shape.cols + c), cell));
         }
         text += '\n';

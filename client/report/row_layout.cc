@@ -22,7 +22,7 @@ constexpr std::size_t kGap = 2;                            // before every colum
 constexpr std::size_t kIndent = 4;                         // of details
 constexpr std::size_t kLeastDetail = 30;                   // narrower than this none is wrapped
 
-std::string Cell(const std::string& text) { return text.empty() ? "–" : text; }
+std::string OrDash(const std::string& text) { return text.empty() ? "–" : text; }
 
 }  // namespace
 
@@ -68,7 +68,7 @@ std::string RowLayout::Figures(const Row& row) const {
   std::string figures;
   for (const Column& column : columns_) {
     absl::StrAppend(&figures, figures.empty() ? "" : "  ",
-                    PadLeft(Cell(row.*column.cell), column.width));
+                    PadLeft(OrDash(row.*column.cell), column.width));
   }
   return figures;
 }

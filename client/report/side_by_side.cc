@@ -19,10 +19,10 @@
 namespace assay {
 namespace {
 
-constexpr std::size_t kGap = 3;  // [columns] between groups
+constexpr std::size_t kGroupGap = 3;  // [columns] between groups
 
 // One provider's of one case.
-struct Cell {
+struct CaseCell {
   std::string time, operations, bytes, best, change;
   std::string instead;                            // of all of them: "FAILED bound", "unsupported"
   std::optional<double> seconds{};                // that may be ranked
@@ -33,9 +33,9 @@ struct Cell {
 };
 
 // A case, whoever's kernel runs it.
-struct Line {
+struct CaseLine {
   std::string name;
-  std::map<std::string, Cell> cells;  // by provider
+  std::map<std::string, CaseCell> cells;  // by provider
 };
 
 // The case's name without the provider, and what else tells results apart.
@@ -53,8 +53,8 @@ std::string NameOf(const Report& report, const Run& run, const v1::CaseResult& r
 }
 
 // `by_operations`: the rate is said in those, where it is known.
-Cell CellOf(const v1::CaseResult& result, bool by_operations) {
-  Cell cell;
+CaseCell CellOf(const v1::CaseResult& result, bool by_operations) {
+  CaseCell cell;
   const Row row = RowOf(result);
   const v1::BenchStats& bench = result.bench();
   const bool slow_only =
@@ -83,7 +83,7 @@ Cell CellOf(const v1::CaseResult& result, bool by_operations) {
 
 struct Table {
   std::vector<std::string> providers;  // in the order of their first case
-  std::vector<Line> lines;             // likewise
+  std::vector<CaseLine> lines;             // likewise
   ColumnUnit time, operations, bytes;
   bool any_operations = false;
   bool any_bytes = false;
@@ -94,7 +94,7 @@ struct Table {
 // The words of all figures, each column's in one unit.
 void Write(Table& table, bool integers) {
   std::vector<double> seconds, operations, bytes;
-  for (const Line& line : table.lines) {
+  for (const CaseLine& line : table.lines) {
     for (const auto& [provider, cell] : line.cells) {
       if (cell.seconds) seconds.push_back(*cell.seconds);
       if (cell.operations_per_second) operations.push_back(*cell.operations_per_second);
@@ -106,7 +106,7 @@ void Write(Table& table, bool integers) {
   table.time = TimeUnit(std::move(seconds));
   table.operations = RateUnit(std::move(operations), integers ? "OP" : "FLOP");
   table.bytes = RateUnit(std::move(bytes), "B");
-  for (Line& line : table.lines) {
+  for (CaseLine& line : table.lines) {
     for (auto& [provider, cell] : line.cells) {
       if (!cell.seconds) continue;
       cell.time = InUnit(*cell.seconds, table.time);
@@ -147,13 +147,13 @@ Table Collect(const Report& report) {
         table.lines.push_back({name, {}});
       }
       table.changes = table.changes || result.bench().has_baseline();
-      const Cell& cell = table.lines[at[name]].cells[provider] =
+      const CaseCell& cell = table.lines[at[name]].cells[provider] =
           CellOf(result, !MovesData(result.spec()));
       table.noisy = table.noisy || (cell.seconds && cell.noisy);
       integers = integers || IsInteger(result.spec().dtype());
     }
   }
-  for (Line& line : table.lines) {
+  for (CaseLine& line : table.lines) {
     std::optional<double> best;
     for (const auto& [provider, cell] : line.cells) {
       if (cell.seconds && (!best || *cell.seconds < *best)) best = cell.seconds;
@@ -167,17 +167,17 @@ Table Collect(const Report& report) {
 }
 
 // The columns of a group; the ratio means something from two providers on.
-struct Column {
+struct ProviderColumn {
   std::string heading;
-  std::string Cell::*cell;
+  std::string CaseCell::*cell;
 };
-std::vector<Column> ColumnsOf(const Table& table) {
-  std::vector<Column> columns = {
-      {absl::StrCat("TIME ", table.time.name, table.noisy ? " " : ""), &Cell::time}};
-  if (table.any_operations) columns.push_back({table.operations.name, &Cell::operations});
-  if (table.any_bytes) columns.push_back({table.bytes.name, &Cell::bytes});
-  if (table.providers.size() > 1) columns.push_back({"OF BEST", &Cell::best});
-  if (table.changes) columns.push_back({"CHANGE", &Cell::change});
+std::vector<ProviderColumn> ColumnsOf(const Table& table) {
+  std::vector<ProviderColumn> columns = {
+      {absl::StrCat("TIME ", table.time.name, table.noisy ? " " : ""), &CaseCell::time}};
+  if (table.any_operations) columns.push_back({table.operations.name, &CaseCell::operations});
+  if (table.any_bytes) columns.push_back({table.bytes.name, &CaseCell::bytes});
+  if (table.providers.size() > 1) columns.push_back({"OF BEST", &CaseCell::best});
+  if (table.changes) columns.push_back({"CHANGE", &CaseCell::change});
   return columns;
 }
 
@@ -187,14 +187,14 @@ struct Group {
 };
 
 // Wide enough for its columns and for what stands in place of them.
-Group Measure(const Table& table, const std::vector<Column>& columns,
+Group Measure(const Table& table, const std::vector<ProviderColumn>& columns,
               const std::vector<std::string>& providers) {
   Group group;
-  for (const Column& column : columns) group.widths.push_back(DisplayWidth(column.heading));
+  for (const ProviderColumn& column : columns) group.widths.push_back(DisplayWidth(column.heading));
   std::size_t least = 0;
   for (const std::string& provider : providers) {
     if (providers.size() == 1) least = std::max(least, DisplayWidth(provider));
-    for (const Line& line : table.lines) {
+    for (const CaseLine& line : table.lines) {
       const auto cell = line.cells.find(provider);
       if (cell == line.cells.end()) continue;
       least = std::max(least, DisplayWidth(cell->second.instead));
@@ -213,7 +213,7 @@ Group Measure(const Table& table, const std::vector<Column>& columns,
   return group;
 }
 
-std::string Text(const Cell* cell, const std::vector<Column>& columns, const Group& group) {
+std::string Text(const CaseCell* cell, const std::vector<ProviderColumn>& columns, const Group& group) {
   if (cell == nullptr) return std::string(group.width, ' ');
   if (!cell->instead.empty()) return PadRight(cell->instead, group.width);
   std::string text;
@@ -223,7 +223,7 @@ std::string Text(const Cell* cell, const std::vector<Column>& columns, const Gro
   return text;
 }
 
-std::string Headings(const std::vector<Column>& columns, const Group& group) {
+std::string Headings(const std::vector<ProviderColumn>& columns, const Group& group) {
   std::string text;
   for (std::size_t i = 0; i < columns.size(); ++i) {
     absl::StrAppend(&text, i == 0 ? "" : "  ", PadLeft(columns[i].heading, group.widths[i]));
@@ -237,16 +237,16 @@ void Put(std::string line, std::ostream& out) {
 }
 
 // A group beside a group.
-bool WriteWide(const Table& table, const std::vector<Column>& columns, std::size_t name_width,
+bool WriteWide(const Table& table, const std::vector<ProviderColumn>& columns, std::size_t name_width,
                std::size_t room, std::ostream& out) {
   std::vector<Group> groups;
   std::size_t total = 2 + name_width;
   for (const std::string& provider : table.providers) {
     groups.push_back(Measure(table, columns, {provider}));
-    total += kGap + groups.back().width;
+    total += kGroupGap + groups.back().width;
   }
   if (room > 0 && total > room) return false;
-  const std::string gap(kGap, ' ');
+  const std::string gap(kGroupGap, ' ');
   std::string names = "  " + std::string(name_width, ' ');
   std::string headings = "  " + PadRight("CASE", name_width);
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -255,7 +255,7 @@ bool WriteWide(const Table& table, const std::vector<Column>& columns, std::size
   }
   Put(names, out);
   Put(headings, out);
-  for (const Line& line : table.lines) {
+  for (const CaseLine& line : table.lines) {
     std::string text = "  " + PadRight(line.name, name_width);
     for (std::size_t i = 0; i < groups.size(); ++i) {
       const auto cell = line.cells.find(table.providers[i]);
@@ -273,7 +273,7 @@ bool WriteWide(const Table& table, const std::vector<Column>& columns, std::size
 }
 
 // A line a provider under the case's name.
-void WriteTall(const Table& table, const std::vector<Column>& columns, std::ostream& out) {
+void WriteTall(const Table& table, const std::vector<ProviderColumn>& columns, std::ostream& out) {
   const Group group = Measure(table, columns, table.providers);
   std::size_t width = 0;
   for (const std::string& provider : table.providers) {
@@ -281,7 +281,7 @@ void WriteTall(const Table& table, const std::vector<Column>& columns, std::ostr
   }
   Put("  CASE", out);
   Put("    " + std::string(width, ' ') + "  " + Headings(columns, group), out);
-  for (const Line& line : table.lines) {
+  for (const CaseLine& line : table.lines) {
     Put("  " + line.name, out);
     for (const std::string& provider : table.providers) {
       const auto cell = line.cells.find(provider);
@@ -297,9 +297,9 @@ void WriteTall(const Table& table, const std::vector<Column>& columns, std::ostr
 void WriteSideBySide(const Report& report, const Surface& surface) {
   const Table table = Collect(report);
   if (table.lines.empty()) return;
-  const std::vector<Column> columns = ColumnsOf(table);
+  const std::vector<ProviderColumn> columns = ColumnsOf(table);
   std::size_t name_width = DisplayWidth("CASE");
-  for (const Line& line : table.lines) name_width = std::max(name_width, DisplayWidth(line.name));
+  for (const CaseLine& line : table.lines) name_width = std::max(name_width, DisplayWidth(line.name));
   const auto room = static_cast<std::size_t>(std::max(surface.width, 0));
   if (!WriteWide(table, columns, name_width, room, surface.out)) {
     WriteTall(table, columns, surface.out);

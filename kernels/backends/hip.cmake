@@ -11,13 +11,17 @@ set(hipcc_flags -std=c++20 -O3 -fPIC -fvisibility=hidden -I${PROJECT_SOURCE_DIR}
 foreach(architecture ${ASSAY_HIP_ARCHITECTURES})
   list(APPEND hipcc_flags --offload-arch=${architecture})
 endforeach()
+set(launcher "")
+if(CCACHE)  # which cannot tell from hipcc's name that it is clang
+  set(launcher ${CMAKE_COMMAND} -E env CCACHE_COMPILERTYPE=clang ${CMAKE_CXX_COMPILER_LAUNCHER})
+endif()
 set(objects "")
 foreach(source ${ASSAY_GPU_KERNELS})
   get_filename_component(name ${source} NAME_WE)
   set(object ${CMAKE_CURRENT_BINARY_DIR}/hip/${name}.o)
   add_custom_command(OUTPUT ${object}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/hip
-    COMMAND ${ASSAY_HIPCC} ${hipcc_flags} -MD -MF ${object}.d -x hip -c ${source} -o ${object}
+    COMMAND ${launcher} ${ASSAY_HIPCC} ${hipcc_flags} -MD -MF ${object}.d -x hip -c ${source} -o ${object}
     DEPENDS ${source} DEPFILE ${object}.d COMMENT "HIP ${name}" VERBATIM)
   set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
   list(APPEND objects ${object})

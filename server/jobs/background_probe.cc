@@ -17,7 +17,7 @@ constexpr std::int64_t kSizes[] = {32, 64, 96, 128, 192, 256, 512, 1024};
 // Sums of 1,024 products of numbers up to 4 are whole numbers that every format's
 // accumulator holds.
 constexpr char kPattern[] = "integers:-2:2";
-constexpr v1::DType kFormats[] = {v1::DTYPE_FP32, v1::DTYPE_FP16, v1::DTYPE_BF16, v1::DTYPE_INT8};
+constexpr v1::DType kProbed[] = {v1::DTYPE_FP32, v1::DTYPE_FP16, v1::DTYPE_BF16, v1::DTYPE_INT8};
 // A larger size, of at most eight times the work, is tried where this one took less than a
 // tenth of the share.
 constexpr int kRoom = 10;
@@ -34,7 +34,7 @@ void BackgroundProbe::FindSubjects() {
         IsPlanted(kernel.provider())) {
       continue;
     }
-    for (const v1::DType dtype : kFormats) {
+    for (const v1::DType dtype : kProbed) {
       if (std::find(kernel.dtypes().begin(), kernel.dtypes().end(), dtype) ==
           kernel.dtypes().end()) {
         continue;

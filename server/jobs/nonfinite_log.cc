@@ -2,6 +2,7 @@
 
 #include "kernels/numerics/cat.h"
 #include "kernels/numerics/dtype.h"
+#include "server/base/case_spec.h"
 #include "server/base/log.h"
 
 namespace assay {
@@ -9,12 +10,6 @@ namespace {
 
 // Providers are names that a client may choose; so many lines tell enough.
 constexpr std::size_t kMostLines = 4096;
-
-std::string_view OpOf(const v1::CaseSpec& spec) {
-  const auto* oneof = v1::CaseSpec::descriptor()->FindOneofByName("problem");
-  const auto* field = spec.GetReflection()->GetOneofFieldDescriptor(spec, oneof);
-  return field == nullptr ? std::string_view("none") : std::string_view(field->name());
-}
 
 std::string FirstText(const v1::Provenance& p) {
   std::string text = "[";

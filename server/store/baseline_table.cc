@@ -4,20 +4,13 @@
 #include <utility>
 
 #include "kernels/numerics/cat.h"
+#include "server/store/record.h"
 
 namespace assay {
 namespace {
 
 absl::Status NoSuch(std::string_view name) {
   return absl::NotFoundError(Cat("no baseline \"", name, "\""));
-}
-
-bool Parse(google::protobuf::Message& message, std::string_view bytes) {
-  return message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
-}
-
-absl::Status Unreadable(std::string_view name) {
-  return absl::DataLossError(Cat("the store's ", name, " cannot be read: it is damaged"));
 }
 
 }  // namespace
@@ -62,8 +55,8 @@ absl::StatusOr<v1::Baseline> ReadBaseline(Database& database, std::string_view n
   if (!*found) return NoSuch(name);
   v1::Baseline baseline;
   v1::Baseline results;
-  if (!Parse(baseline, select->Bytes(0)) || !Parse(results, select->Bytes(1))) {
-    return Unreadable(name);
+  if (!ParseRecord(baseline, select->Bytes(0)) || !ParseRecord(results, select->Bytes(1))) {
+    return Unreadable("baseline", Cat("\"", name, "\""));
   }
   baseline.mutable_results()->Swap(results.mutable_results());
   return baseline;
@@ -85,7 +78,7 @@ absl::StatusOr<BaselinePage> ReadBaselines(Database& database, std::int64_t befo
       return page;
     }
     v1::Baseline baseline;
-    if (!Parse(baseline, select->Bytes(2))) return Unreadable(select->Bytes(1));
+    if (!ParseRecord(baseline, select->Bytes(2))) return Unreadable("baseline", Cat("\"", select->Bytes(1), "\""));
     last = select->Int(0);
     page.baselines.push_back(std::move(baseline));
   }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "google/protobuf/util/time_util.h"
 #include "kernels/numerics/cat.h"
+#include "server/store/record.h"
 #include "server/store/store_writer.h"
 
 namespace assay {
@@ -32,19 +33,10 @@ constexpr char kList[] = "SELECT " ASSAY_JOB_COLUMNS " FROM jobs WHERE row < ?1"
 constexpr int kSummaryColumn = 15;
 constexpr int kSpecColumn = 16;
 
-absl::Status Unreadable(std::string_view what, std::string_view name) {
-  return absl::DataLossError(
-      Cat("the store's ", what, " of ", name, " cannot be read: it is damaged"));
-}
-
-bool Parse(google::protobuf::Message& message, std::string_view bytes) {
-  return message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
-}
-
 absl::StatusOr<v1::Job> ToJob(const Statement& s) {
   v1::Job job;
   v1::Job findings;
-  if (!Parse(job, s.Bytes(kSummaryColumn)) || !Parse(findings, s.Bytes(14))) {
+  if (!ParseRecord(job, s.Bytes(kSummaryColumn)) || !ParseRecord(findings, s.Bytes(14))) {
     return Unreadable("record", Cat("job ", s.Int(0)));
   }
   job.set_suite(std::string(s.Bytes(1)));
@@ -115,7 +107,7 @@ absl::StatusOr<v1::Job> StoreReader::OneJob(Statement& statement, std::string_vi
   if (!*found) return absl::NotFoundError(Cat("no ", what, " \"", key, "\""));
   absl::StatusOr<v1::Job> job = ToJob(statement);
   if (job.ok() && !statement.IsNull(kSpecColumn) &&
-      !Parse(*job->mutable_spec(), statement.Bytes(kSpecColumn))) {
+      !ParseRecord(*job->mutable_spec(), statement.Bytes(kSpecColumn))) {
     return Unreadable("spec", key);
   }
   return job;
@@ -187,8 +179,8 @@ absl::StatusOr<std::vector<v1::JobEvent>> StoreReader::Events(std::string_view n
     if (!more.ok()) return more.status();
     if (!*more) break;
     v1::JobEvent event;
-    if (!Parse(event, events_.Bytes(3))) return Unreadable("event", name);
-    if (!events_.IsNull(2) && !Parse(*event.mutable_case_result(), events_.Bytes(4))) {
+    if (!ParseRecord(event, events_.Bytes(3))) return Unreadable("event", name);
+    if (!events_.IsNull(2) && !ParseRecord(*event.mutable_case_result(), events_.Bytes(4))) {
       return Unreadable("result", name);
     }
     if (event.has_finished()) {
@@ -224,7 +216,7 @@ absl::StatusOr<std::vector<v1::CaseResult>> StoreReader::Results(std::string_vie
     if (!more.ok()) return more.status();
     if (!*more) break;
     v1::CaseResult result;
-    if (!Parse(result, results_.Bytes(0))) return Unreadable("result", name);
+    if (!ParseRecord(result, results_.Bytes(0))) return Unreadable("result", name);
     bytes += results_.Bytes(0).size();
     results.push_back(std::move(result));
   }
@@ -261,7 +253,7 @@ absl::StatusOr<std::vector<DevicePlan>> StoreReader::Plans(std::string_view name
       plan.required =
           absl::StrSplit(absl::string_view(plans_.Bytes(2).data(), plans_.Bytes(2).size()), '\n');
     v1::CaseList list;
-    if (!Parse(list, plans_.Bytes(3))) return Unreadable("plan", name);
+    if (!ParseRecord(list, plans_.Bytes(3))) return Unreadable("plan", name);
     plan.cases.assign(std::make_move_iterator(list.mutable_cases()->begin()),
                       std::make_move_iterator(list.mutable_cases()->end()));
     plans.push_back(std::move(plan));

@@ -18,14 +18,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-Judgement JudgeReports(const std::vector<ReportRows>& reports, Fleet* out = nullptr) {
-  Fleet own;
-  Fleet& fleet = out == nullptr ? own : *out;
-  for (const ReportRows& report : reports) fleet.Add(report);
-  fleet.NameNodes();
-  return JudgeFleet(fleet, Evening() + absl::Minutes(1));
-}
-
 // Nodes that each gave these digests of one probe of one case.
 struct Vote {
   const char* node;

@@ -41,13 +41,6 @@ std::vector<ReportRows> Timed(std::mt19937_64& random, const Spread& spread, std
   return reports;
 }
 
-Judgement JudgeReports(const std::vector<ReportRows>& reports) {
-  Fleet fleet;
-  for (const ReportRows& report : reports) fleet.Add(report);
-  fleet.NameNodes();
-  return JudgeFleet(fleet, Evening() + absl::Minutes(1));
-}
-
 // Of `runs` fleets: how often the slow one is accused, and how often another.
 struct Rates {
   int found = 0, falsely = 0, watched = 0;

@@ -3,10 +3,12 @@
 #define ASSAY_TESTS_UNIT_CLIENT_FLEET_ROWS_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "client/fleet/fleet.h"
+#include "client/fleet/judgement.h"
 
 namespace assay::testing {
 
@@ -51,6 +53,15 @@ inline ReportRows::Times MakeTimes(double seconds) {
   times.samples = 50;
   times.flops_per_second = 1e9 / seconds;
   return times;
+}
+
+// What is judged of them, a minute after the evening; the fleet itself to `out`.
+inline Judgement JudgeReports(const std::vector<ReportRows>& reports, Fleet* out = nullptr) {
+  Fleet own;
+  Fleet& fleet = out == nullptr ? own : *out;
+  for (const ReportRows& report : reports) fleet.Add(report);
+  fleet.NameNodes();
+  return JudgeFleet(fleet, Evening() + absl::Minutes(1));
 }
 
 // A digest of the same digits.

@@ -1,0 +1,26 @@
+// Messages as the store's tables hold them: serialised, in one column.
+#ifndef ASSAY_SERVER_STORE_RECORD_H_
+#define ASSAY_SERVER_STORE_RECORD_H_
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "google/protobuf/message.h"
+#include "kernels/numerics/cat.h"
+
+namespace assay {
+
+// Whether the column's bytes are such a message, which then holds them.
+inline bool ParseRecord(google::protobuf::Message& message, std::string_view bytes) {
+  return message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+}
+
+// DATA_LOSS: `what` (a "record", "result") of `name` is not what was written.
+inline absl::Status Unreadable(std::string_view what, std::string_view name) {
+  return absl::DataLossError(
+      Cat("the store's ", what, " of ", name, " cannot be read: it is damaged"));
+}
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_STORE_RECORD_H_
