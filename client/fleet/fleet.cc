@@ -181,7 +181,7 @@ void Fleet::Add(const ReportRows& report) {
                      std::max(times.p90, times.median), per_second * times.median,
                      times.flops_per_second.has_value(),
                      static_cast<float>(times.clock_hertz.value_or(0)),
-                     texts_.Id(absl::StrJoin(times.throttle_reasons, ", "))});
+                     texts_.Id(absl::StrJoin(times.throttle_reasons, ", ")), times.replayed});
   }
 }
 

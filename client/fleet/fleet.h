@@ -38,6 +38,7 @@ struct ReportRows {
     double p10 = 0, median = 0, p90 = 0;
     int samples = 0;
     bool noisy = false;
+    bool replayed = false;  // as a graph of many: without the host's part of a launch
     std::optional<double> flops_per_second, bytes_per_second;
     std::optional<double> clock_hertz;          // median core clock meanwhile
     std::vector<std::string> throttle_reasons;  // "power", "thermal", …
@@ -118,6 +119,7 @@ struct TimedRow {
   bool flops;               // work is operations
   float clock_hertz;        // 0: unknown
   std::uint32_t throttled;  // text: "power, thermal"
+  bool replayed;            // launches as one graph
 };
 
 // A case that is FAILED or ERROR.

@@ -59,6 +59,8 @@ ReportRows::Times ReadTimes(JsonScanner& scan) {
       times.samples = static_cast<int>(std::clamp(scan.Number().value_or(0), 0.0, 1e9));
     } else if (name == "noisy") {
       times.noisy = scan.Bool().value_or(false);
+    } else if (name == "launches_per_sample") {
+      times.replayed = scan.Number().has_value();
     } else if (name == "flops_per_second") {
       times.flops_per_second = scan.Number();
     } else if (name == "bytes_per_second") {

@@ -25,7 +25,7 @@ ThroughputFindings CompareThroughput(const Fleet& fleet) {
   sorted.reserve(fleet.timed.size());
   for (const TimedRow& row : fleet.timed) sorted.push_back(&row);
   const auto group = [&](const TimedRow* row) {
-    return std::tuple(row->what, row->provider, model_of[row->device]);
+    return std::tuple(row->what, row->provider, model_of[row->device], row->replayed);
   };
   std::sort(sorted.begin(), sorted.end(), [&](const auto* a, const auto* b) {
     return std::tuple(group(a), a->device) < std::tuple(group(b), b->device);

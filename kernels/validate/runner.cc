@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "kernels/validate/phase_clock.h"
 #include "kernels/validate/probes.h"
 #include "kernels/validate/recheck.h"
+#include "kernels/validate/repeats.h"
 #include "kernels/validate/timing.h"
 #include "kernels/validate/verdict.h"
 
@@ -143,22 +143,16 @@ class Run {
 
   // The launch that is judged, last, after those that must agree with it.
   End Validate(int repeats) {
-    std::map<std::pair<std::uint64_t, std::uint64_t>, int> variants;
-    int agreeing = 0;  // with the most frequent
-    for (int i = 0; i < repeats; ++i) {
-      absl::StatusOr<double> seconds = launcher_.Launch(Poison::kFirst);
-      if (!seconds.ok()) return EndedBy(seconds.status(), entry_->provider);
-      seconds_.push_back(*seconds);
-      if (repeats == 1) return std::nullopt;
-      absl::StatusOr<TensorDigest> digest = launcher_.OutputDigest();
-      if (!digest.ok()) return EndedBy(digest.status(), "digest");
-      agreeing = std::max(agreeing, ++variants[{digest->raw[0], digest->raw[1]}]);
-    }
+    absl::StatusOr<Repeated> repeated = LaunchRepeatedly(launcher_, device_, plan(), repeats);
+    if (!repeated.ok()) return EndedBy(repeated.status(), entry_->provider);
+    seconds_ = std::move(repeated->seconds);
+    if (repeats == 1) return std::nullopt;
     launches_ = repeats;
-    variants_ = static_cast<int>(variants.size());
+    variants_ = repeated->variants;
+    if (repeated->deviation) deviation_ = Text(*repeated->deviation, plan());
     outcome_.deterministic = variants_ == 1;
     outcome_.launches = repeats;
-    outcome_.odd_launches = repeats - agreeing;
+    outcome_.odd_launches = repeated->odd_launches;
     return std::nullopt;
   }
 
@@ -321,6 +315,7 @@ class Run {
     evidence.unwritten = *outcome_.unwritten;
     evidence.launches = launches_;
     evidence.variants = variants_;
+    evidence.deviation = deviation_;
     evidence.rechecked = recheck->elements;
     evidence.recheck_fault = recheck->fault;
     evidence.changed_inputs.assign(launcher_.changed_inputs().begin(),
@@ -403,6 +398,7 @@ class Run {
   bool timed_ = false;           // the benchmark's samples are in
   int launches_ = 1;
   int variants_ = 1;
+  std::string deviation_;
 };
 
 }  // namespace

@@ -268,7 +268,8 @@ class Jury {
   void Repeats() {
     if (e_.variants > 1) {
       Add(Verdict::kFailed, "nondeterministic",
-          Cat(e_.variants, " different outputs in ", e_.launches, " launches on the same data"));
+          Cat(e_.variants, " different outputs in ", e_.launches, " launches on the same data",
+              e_.deviation.empty() ? "" : Cat(": ", e_.deviation)));
     }
   }
 

@@ -36,6 +36,7 @@ struct Evidence {
   std::int64_t unwritten = 0;   // [elements]
   int launches = 1;
   int variants = 1;                         // distinct digests among the launches
+  std::string deviation;                    // how the first odd one differs; empty: not known
   std::int64_t rechecked = 0;               // [elements] recomputed on the host
   std::string recheck_fault;                // not empty: host and device disagree, and how
   std::vector<std::string> changed_inputs;  // operands the kernel wrote into

@@ -193,6 +193,11 @@ const v1::CaseResult* BaselineIndex::Find(const v1::CaseResult& result) const {
   // Of several the one of the same name and seed, else of the same name, else the first.
   int best = -1;
   for (auto it = begin; it != end; ++it) {
+    // The time of a launch within a graph lacks the host's part.
+    if (result.has_bench() && result.bench().has_launches_per_sample() !=
+                                  it->second->bench().has_launches_per_sample()) {
+      continue;
+    }
     const bool name = it->second->name() == result.name();
     const bool seed = it->second->spec().seed() == result.spec().seed();
     const int likeness = (name ? 2 : 0) + (seed ? 1 : 0);

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <deque>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -21,6 +20,7 @@
 #include "server/base/compare_header.h"
 #include "server/base/log.h"
 #include "server/base/wire.h"
+#include "server/worker/death_toll.h"
 #include "server/worker/doubt.h"
 #include "server/worker/output_pump.h"
 #include "server/worker/process.h"
@@ -42,6 +42,7 @@ class Supervisor final : public CaseExecutor {
       : options_(std::move(options)),
         pump_(options_.device_id),
         device_(options_.device),
+        toll_(options_.deaths),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     device_.set_state(v1::DEVICE_STATE_READY);
     monitor_ = std::thread([this] { Monitor(); });
@@ -260,8 +261,7 @@ class Supervisor final : public CaseExecutor {
         return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
                             status.error_message());
       }
-      in_a_row_ = 0;
-      back_off_ = absl::ZeroDuration();
+      toll_.Answered();
       device_.set_leased_bytes(response.leased_bytes());
       return std::move(*response.mutable_result());
     }
@@ -298,8 +298,7 @@ class Supervisor final : public CaseExecutor {
     }
     if (end == CallEnd::kAnswered) {
       const std::lock_guard lock(mutex_);
-      in_a_row_ = 0;
-      back_off_ = absl::ZeroDuration();
+      toll_.Answered();
       device_.set_leased_bytes(response.leased_bytes());
       if (status.ok()) DoubtCeilings(response.result(), device_);
       if (status.ok()) return std::move(*response.mutable_result());
@@ -348,7 +347,6 @@ class Supervisor final : public CaseExecutor {
   }
 
   void RecordDeath(const Death& death) {
-    const absl::Time now = absl::Now();
     std::string quarantine;
     int restarts = 0;
     {
@@ -356,22 +354,10 @@ class Supervisor final : public CaseExecutor {
       // What a planted kernel does on purpose says nothing of the device.
       restarts = device_.worker_restarts() + (death.planted ? 0 : 1);
       device_.set_worker_restarts(restarts);
-      next_start_ = now + back_off_;
-      back_off_ = std::clamp(back_off_ * 2, absl::Seconds(1), options_.longest_back_off);
-      if (death.counts) {
-        ++in_a_row_;
-        deaths_.push_back(now);
-        while (deaths_.front() < now - options_.window) deaths_.pop_front();
-        if (in_a_row_ >= options_.deaths_in_a_row) {
-          quarantine = Cat(in_a_row_, " deaths of its worker in a row, the last: ", death.message);
-        } else if (static_cast<int>(deaths_.size()) >= options_.deaths_in_window) {
-          quarantine = Cat(deaths_.size(), " deaths of its worker within ",
-                           absl::FormatDuration(options_.window), ", the last: ", death.message);
-        }
-        if (!quarantine.empty()) {
-          device_.set_quarantine_reason(quarantine);
-          device_.set_state(v1::DEVICE_STATE_QUARANTINED);
-        }
+      quarantine = toll_.Add(death, absl::Now());
+      if (!quarantine.empty()) {
+        device_.set_quarantine_reason(quarantine);
+        device_.set_state(v1::DEVICE_STATE_QUARANTINED);
       }
     }
     std::int64_t missing = 0;
@@ -398,10 +384,7 @@ class Supervisor final : public CaseExecutor {
       if (device_.quarantine_reason().empty()) return;
       device_.clear_quarantine_reason();
       device_.set_state(v1::DEVICE_STATE_READY);
-      in_a_row_ = 0;
-      deaths_.clear();
-      back_off_ = absl::ZeroDuration();
-      next_start_ = absl::InfinitePast();
+      toll_.Forgive();
     }
     Log(LogLevel::kInfo, "device.quarantine_lifted", {{"device", options_.device_id}});
     Changed();
@@ -481,7 +464,8 @@ class Supervisor final : public CaseExecutor {
     duty.stop = stopping_;
     if (busy_) return duty;
     duty.watch = worker_;
-    if (worker_ == nullptr && device_.quarantine_reason().empty()) duty.start_at = next_start_;
+    if (worker_ == nullptr && device_.quarantine_reason().empty())
+      duty.start_at = toll_.next_start();
     if (worker_ != nullptr && device_.leased_bytes() > 0 &&
         options_.idle_release > absl::ZeroDuration()) {
       duty.release_at = last_used_ + options_.idle_release;
@@ -534,10 +518,7 @@ class Supervisor final : public CaseExecutor {
   std::shared_ptr<WorkerLink> worker_;
   bool busy_ = false;
   bool stopping_ = false;
-  int in_a_row_ = 0;
-  std::deque<absl::Time> deaths_;
-  absl::Duration back_off_ = absl::ZeroDuration();
-  absl::Time next_start_ = absl::InfinitePast();
+  DeathToll toll_;
   absl::Time last_used_ = absl::Now();
 
   const int wake_;

@@ -21,6 +21,7 @@
 
 #include "absl/time/time.h"
 #include "assay/v1/device.pb.h"
+#include "server/worker/death_toll.h"
 #include "server/worker/executor.h"
 
 namespace assay {
@@ -34,10 +35,7 @@ struct SupervisorOptions {
   absl::Duration start_deadline = absl::Seconds(60);  // for a new worker to answer
   absl::Duration cancel_grace = absl::Milliseconds(200);
   std::int64_t resident_cap_bytes = 0;  // a worker above this in RAM is killed; 0: never
-  int deaths_in_a_row = 5;              // without a case answered between: quarantine
-  int deaths_in_window = 20;            // within `window`: quarantine
-  absl::Duration window = absl::Minutes(10);
-  absl::Duration longest_back_off = absl::Seconds(30);
+  DeathLimits deaths;                   // beyond which the device is quarantined
   // What the probe found; state and counters are the supervisor's.
   v1::Device device;
   std::vector<v1::Kernel> kernels;

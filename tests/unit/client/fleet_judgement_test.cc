@@ -223,6 +223,16 @@ TEST(Throughput, NeedsFourPeersOfTheModel) {
   EXPECT_THAT(JudgeReports(models).accused, IsEmpty());
 }
 
+// Half the time of a tiny case may be the host's, which a graph of launches does not have.
+TEST(Throughput, ATimeInAGraphIsHeldAgainstItsLikeOnly) {
+  auto reports = Timed({1, 1, 1, 1, 1, 1, 0.5});
+  for (std::size_t node = 0; node < 6; ++node) reports[node].tests[0].times->replayed = true;
+  EXPECT_THAT(JudgeReports(reports).accused, IsEmpty());
+  reports[6].tests[0].times->replayed = true;
+  Fleet fleet;
+  EXPECT_THAT(Names(fleet, JudgeReports(reports, &fleet)), ElementsAre("SLOW n6 cuda:0"));
+}
+
 TEST(Throughput, AWideSpreadIsNoFault) {
   // Six of twelve 20 % slower: two kinds of machines under one name.
   EXPECT_THAT(JudgeReports(Timed({1, 1, 1, 1, 1, 1, .8, .8, .8, .8, .8, .8})).accused, IsEmpty());

@@ -90,6 +90,16 @@ TEST(BaselineMatch, CasesAreTheSameByWhatIsTimed) {
   }
 }
 
+TEST(BaselineMatch, ATimeInAGraphIsHeldAgainstItsLikeOnly) {
+  v1::CaseResult in_graph = Timed(8, 1);
+  in_graph.mutable_bench()->set_launches_per_sample(64);
+  const BaselineIndex alone(Of({Timed(8, 1)}), "baselines/x", 0.05);
+  EXPECT_FALSE(alone.Read(in_graph));
+  const BaselineIndex both(Of({Timed(8, 2), in_graph}), "baselines/x", 0.05);
+  EXPECT_DOUBLE_EQ(both.Read(in_graph)->baseline_seconds(), 1);
+  EXPECT_DOUBLE_EQ(both.Read(Timed(8, 1))->baseline_seconds(), 2);
+}
+
 TEST(BaselineMatch, OfSeveralTheOneOfTheSameNameAndSeedIsMeant) {
   v1::CaseResult first = Timed(8, 1), second = Timed(8, 2);
   first.mutable_spec()->set_seed(1);

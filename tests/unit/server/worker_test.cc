@@ -249,7 +249,7 @@ TEST(OutputPumpTest, EndsThoughSomebodyWritesForEver) {
 
 TEST_F(SupervisorTest, DeathsInAWindowQuarantineThoughCasesAreAnsweredBetween) {
   SupervisorOptions options;
-  options.deaths_in_window = 3;
+  options.deaths.in_window = 3;
   Make(std::move(options));
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(Run("answer").verdict(), v1::VERDICT_PASSED);
@@ -363,8 +363,8 @@ int OpenDescriptors() {
 
 TEST_F(SupervisorTest, RestartsLeakNoDescriptors) {
   SupervisorOptions options;
-  options.deaths_in_a_row = 1000;
-  options.deaths_in_window = 1000;
+  options.deaths.in_a_row = 1000;
+  options.deaths.in_window = 1000;
   Make(std::move(options));
   Run("crash");
   Run("answer");

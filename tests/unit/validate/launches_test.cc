@@ -13,6 +13,7 @@ namespace assay {
 namespace {
 
 using testing::GemmCase;
+using ::testing::HasSubstr;
 using testing::NoObserver;
 using testing::RunDistorted;
 
@@ -43,6 +44,60 @@ TEST(Launches, ALaterWrongOneIsFound) {
                                            });
   EXPECT_EQ(outcome.verdict, Verdict::kFailed);
   EXPECT_EQ(outcome.deterministic, false);
+}
+
+// Ten launches, of which the sixth is `distort` of the right one.
+CaseOutcome RunOddSixth(Case c, const testing::Distort& distort) {
+  c.repeats = 10;
+  int launches = 0;
+  return RunDistorted(c, [&](std::vector<double>& values, const Plan& plan) {
+    if (++launches == 6) distort(values, plan);
+  });
+}
+
+TEST(Launches, AnOddOneAmongManyIsLocated) {
+  const auto four = [](std::vector<double>& values, const Plan&) {
+    // Rows 2 and 3, columns 8 and 9 of 16.
+    for (const int i : {40, 41, 56, 57}) values[static_cast<std::size_t>(i)] += 1;
+  };
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kE2M1}) {
+    Case c = GemmCase(dtype, 16, 16, 16);
+    c.out_dtype = dtype;
+    const CaseOutcome outcome = RunOddSixth(c, four);
+    EXPECT_EQ(outcome.verdict, Verdict::kFailed) << Name(dtype);
+    EXPECT_EQ(outcome.odd_launches, 1);
+    ASSERT_FALSE(outcome.findings.empty());
+    EXPECT_EQ(outcome.findings.front().reason, "nondeterministic");
+    EXPECT_THAT(outcome.findings.front().message,
+                HasSubstr("2 different outputs in 10 launches on the same data: launch 6 differs "
+                          "from the first in 4 elements, all in [2:4,8:10], the first [2,8]: "));
+  }
+}
+
+TEST(Launches, OneBitOfOneElementIsLocatedAndShown) {
+  Case c = GemmCase(DType::kF32, 8, 8, 8);
+  GemmProblem& problem = std::get<GemmProblem>(c.problem);
+  problem.batch = 2;
+  c.pattern = "one-hot";
+  const CaseOutcome outcome = RunOddSixth(c, [](std::vector<double>& values, const Plan&) {
+    values[64 + 11] = 0x1p-20;  // which is within every tolerance, and no other launch's
+  });
+  ASSERT_FALSE(outcome.findings.empty());
+  EXPECT_THAT(outcome.findings.front().message,
+              HasSubstr("launch 6 differs from the first in 1 element, [1,1,3]: 9.53674e-07 "
+                        "(0x35800000) instead of "));
+}
+
+// Where no buffer of the output's size is to be had, what differs is counted all the same.
+TEST(Launches, WithoutABufferADeviationHasNoPlace) {
+  Case c = GemmCase(DType::kF32, 64, 64, 64);
+  c.verify = Verification::kChecksum;
+  const CaseOutcome outcome =
+      RunOddSixth(c, [](std::vector<double>& values, const Plan&) { values[0] += 0x1p-18; });
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  ASSERT_FALSE(outcome.findings.empty());
+  EXPECT_EQ(outcome.findings.front().message,
+            "2 different outputs in 10 launches on the same data");
 }
 
 double g_declared = 0;
