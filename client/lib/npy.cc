@@ -40,8 +40,9 @@ absl::StatusOr<std::unique_ptr<NpyFile>> NpyFile::Open(const std::string& path) 
     return WrongFile(path, absl::StrCat("cannot be read: ", std::strerror(errno)));
   }
   if (!S_ISREG(status.st_mode)) {
-    return WrongFile(path, S_ISDIR(status.st_mode) ? "is a folder, not an .npy file"
-                                               : "is no regular file, which is mapped into memory");
+    return WrongFile(path, S_ISDIR(status.st_mode)
+                               ? "is a folder, not an .npy file"
+                               : "is no regular file, which is mapped into memory");
   }
   file->mapped_ = static_cast<std::size_t>(status.st_size);
   if (file->mapped_ > 0) {
@@ -65,10 +66,10 @@ absl::StatusOr<std::unique_ptr<NpyFile>> NpyFile::Open(const std::string& path) 
       std::find(header->shape.begin(), header->shape.end(), 0) != header->shape.end();
   const std::size_t there = all.size() - header->data_begin;
   if (!bytes || (empty ? 0 : static_cast<std::size_t>(*bytes)) != there) {
-    return WrongFile(path,
-                 absl::StrCat("has ", there, " bytes of data; its header, (",
-                              absl::StrJoin(header->shape, ", "), ") of ", header->descr, ", says ",
-                              bytes ? absl::StrCat(empty ? 0 : *bytes) : "more than any file has"));
+    return WrongFile(
+        path, absl::StrCat("has ", there, " bytes of data; its header, (",
+                           absl::StrJoin(header->shape, ", "), ") of ", header->descr, ", says ",
+                           bytes ? absl::StrCat(empty ? 0 : *bytes) : "more than any file has"));
   }
   file->header_ = *std::move(header);
   file->element_ = *element;

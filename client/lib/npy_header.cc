@@ -35,7 +35,7 @@ class DictParser {
       bool* seen = key == "descr" ? &descr : key == "fortran_order" ? &order : &shape;
       if (key != "descr" && key != "fortran_order" && key != "shape") {
         return WrongFile(file_, absl::StrCat("its header has an unknown key ", Quote(key),
-                                         "; it must have descr, fortran_order and shape"));
+                                             "; it must have descr, fortran_order and shape"));
       }
       if (std::exchange(*seen, true)) {
         return WrongFile(file_, absl::StrCat("its header has ", key, " twice"));
@@ -49,8 +49,8 @@ class DictParser {
     if (at_ != text_.size()) return Malformed("nothing but spaces behind the dict");
     if (!descr || !order || !shape) {
       return WrongFile(file_, absl::StrCat("its header has no ", !descr   ? "descr"
-                                                             : !order ? "fortran_order"
-                                                                      : "shape"));
+                                                                 : !order ? "fortran_order"
+                                                                          : "shape"));
     }
     return std::move(header_);
   }
@@ -196,10 +196,10 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view file, std::string_view
     return WrongFile(file, "is an .npz archive; save its arrays one by one with numpy.save");
   }
   if (!bytes.starts_with(kMagic)) {
-    return WrongFile(file,
-                 absl::StrCat("is no .npy file: it must begin with \"\\x93NUMPY\"",
-                              bytes.empty() ? ", and it is empty"
-                                            : absl::StrCat(", not ", Quote(bytes.substr(0, 6)))));
+    return WrongFile(
+        file, absl::StrCat("is no .npy file: it must begin with \"\\x93NUMPY\"",
+                           bytes.empty() ? ", and it is empty"
+                                         : absl::StrCat(", not ", Quote(bytes.substr(0, 6)))));
   }
   if (bytes.size() < 8) return WrongFile(file, "ends within its header");
   const auto byte = [&](std::size_t i) {
@@ -208,7 +208,7 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view file, std::string_view
   const std::size_t major = byte(6), minor = byte(7);
   if (major < 1 || major > 3 || minor != 0) {
     return WrongFile(file, absl::StrCat("has version ", major, ".", minor,
-                                    " of the .npy format; known are 1.0, 2.0 and 3.0"));
+                                        " of the .npy format; known are 1.0, 2.0 and 3.0"));
   }
   const std::size_t begin = major == 1 ? 10 : 12;
   if (bytes.size() < begin) return WrongFile(file, "ends within its header");
@@ -216,11 +216,11 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view file, std::string_view
   if (major > 1) length |= byte(10) << 16 | byte(11) << 24;
   if (length > kMostHeader) {
     return WrongFile(file, absl::StrCat("says that its header has ", length, " bytes; at most ",
-                                    kMostHeader, " are taken for one"));
+                                        kMostHeader, " are taken for one"));
   }
   if (bytes.size() - begin < length) {
     return WrongFile(file, absl::StrCat("ends within its header: ", length, " bytes of it by its ",
-                                    "length, ", bytes.size() - begin, " there"));
+                                        "length, ", bytes.size() - begin, " there"));
   }
   auto header = DictParser(file, bytes.substr(begin, length)).Parse();
   if (header.ok()) header->data_begin = begin + length;
@@ -233,21 +233,22 @@ absl::StatusOr<NpyElement> ParseNpyDescr(std::string_view file, std::string_view
   const std::string_view type = descr.substr(has_order ? 1 : 0);
   if (type.starts_with('O')) {
     return WrongFile(file,
-                 "is an array of Python objects, which are no numbers; save it with a "
-                 "numeric dtype");
+                     "is an array of Python objects, which are no numbers; save it with a "
+                     "numeric dtype");
   }
   for (const auto& known : kTypes) {
     if (type != known.type) continue;
     if (known.element.bytes > 1 && order == '>' && type[0] != 'V') {
-      return WrongFile(file, absl::StrCat("is big-endian (", Quote(descr),
-                                      "); save it little-endian: a.astype('<", View(type), "')"));
+      return WrongFile(file,
+                       absl::StrCat("is big-endian (", Quote(descr),
+                                    "); save it little-endian: a.astype('<", View(type), "')"));
     }
     // One byte has no order, and NumPy says so; others must have one.
     const bool fits = known.element.bytes == 1 || type[0] == 'V' ? true : order == '<';
     if (fits) return known.element;
-    return WrongFile(file,
-                 absl::StrCat("has elements of type ", Quote(descr),
-                              ", whose byte order is not said; it must be '<", View(type), "'"));
+    return WrongFile(
+        file, absl::StrCat("has elements of type ", Quote(descr),
+                           ", whose byte order is not said; it must be '<", View(type), "'"));
   }
   return WrongFile(file, absl::StrCat("has ", NameOfType(type), " elements; ", kTaken));
 }

@@ -76,7 +76,8 @@ std::string SliceGrid(const v1::Slice& slice, bool bits, std::size_t width) {
       const std::int64_t to = std::min(shape.cols, from + fit);
       absl::StrAppend(&text, "  ", std::string(label, ' '));
       for (std::int64_t c = from; c < to; ++c) {
-        absl::StrAppend(&text, std::string(kNumberGap, ' '), PadLeft(absl::StrCat(first_col + c), cell));
+        absl::StrAppend(&text, std::string(kNumberGap, ' '),
+                        PadLeft(absl::StrCat(first_col + c), cell));
       }
       text += '\n';
       for (std::int64_t r = 0; r < shape.rows; ++r) {

@@ -83,7 +83,7 @@ CaseCell CellOf(const v1::CaseResult& result, bool by_operations) {
 
 struct Table {
   std::vector<std::string> providers;  // in the order of their first case
-  std::vector<CaseLine> lines;             // likewise
+  std::vector<CaseLine> lines;         // likewise
   ColumnUnit time, operations, bytes;
   bool any_operations = false;
   bool any_bytes = false;
@@ -213,7 +213,8 @@ Group Measure(const Table& table, const std::vector<ProviderColumn>& columns,
   return group;
 }
 
-std::string Text(const CaseCell* cell, const std::vector<ProviderColumn>& columns, const Group& group) {
+std::string Text(const CaseCell* cell, const std::vector<ProviderColumn>& columns,
+                 const Group& group) {
   if (cell == nullptr) return std::string(group.width, ' ');
   if (!cell->instead.empty()) return PadRight(cell->instead, group.width);
   std::string text;
@@ -237,8 +238,8 @@ void Put(std::string line, std::ostream& out) {
 }
 
 // A group beside a group.
-bool WriteWide(const Table& table, const std::vector<ProviderColumn>& columns, std::size_t name_width,
-               std::size_t room, std::ostream& out) {
+bool WriteWide(const Table& table, const std::vector<ProviderColumn>& columns,
+               std::size_t name_width, std::size_t room, std::ostream& out) {
   std::vector<Group> groups;
   std::size_t total = 2 + name_width;
   for (const std::string& provider : table.providers) {
@@ -299,7 +300,8 @@ void WriteSideBySide(const Report& report, const Surface& surface) {
   if (table.lines.empty()) return;
   const std::vector<ProviderColumn> columns = ColumnsOf(table);
   std::size_t name_width = DisplayWidth("CASE");
-  for (const CaseLine& line : table.lines) name_width = std::max(name_width, DisplayWidth(line.name));
+  for (const CaseLine& line : table.lines)
+    name_width = std::max(name_width, DisplayWidth(line.name));
   const auto room = static_cast<std::size_t>(std::max(surface.width, 0));
   if (!WriteWide(table, columns, name_width, room, surface.out)) {
     WriteTall(table, columns, surface.out);

@@ -194,8 +194,8 @@ const v1::CaseResult* BaselineIndex::Find(const v1::CaseResult& result) const {
   int best = -1;
   for (auto it = begin; it != end; ++it) {
     // The time of a launch within a graph lacks the host's part.
-    if (result.has_bench() && result.bench().has_launches_per_sample() !=
-                                  it->second->bench().has_launches_per_sample()) {
+    if (result.has_bench() &&
+        result.bench().has_launches_per_sample() != it->second->bench().has_launches_per_sample()) {
       continue;
     }
     const bool name = it->second->name() == result.name();

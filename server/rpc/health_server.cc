@@ -12,9 +12,9 @@ namespace assay {
 namespace {
 
 // A health check is a name; whoever can reach the port must not take much of the daemon.
-constexpr int kMaxRequestBytes = 4 << 10;
-constexpr std::size_t kMostTransportBytes = std::size_t{8} << 20;
-constexpr int kMostStreams = 16;
+constexpr int kMaxCheckBytes = 4 << 10;
+constexpr std::size_t kMostProberBytes = std::size_t{8} << 20;
+constexpr int kMostProbers = 16;
 // A prober that is gone is noticed by then.
 constexpr int kKeepaliveMs = 60'000;
 
@@ -25,9 +25,9 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(const std::str
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   builder.RegisterCallbackGenericService(&health->nothing_);
-  builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
-  builder.SetResourceQuota(grpc::ResourceQuota("health").Resize(kMostTransportBytes));
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostStreams);
+  builder.SetMaxReceiveMessageSize(kMaxCheckBytes);
+  builder.SetResourceQuota(grpc::ResourceQuota("health").Resize(kMostProberBytes));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostProbers);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   int port = 0;
