@@ -25,6 +25,8 @@
 #include "kernels/runtime/arena.h"
 #include "kernels/runtime/checksum.h"
 #include "kernels/runtime/compare.h"
+#include "kernels/runtime/kept_elements.h"
+#include "kernels/runtime/recheck.h"
 #include "kernels/runtime/tensor.h"
 
 namespace assay {
@@ -52,6 +54,23 @@ struct TensorDigest {
   std::uint64_t canonical[2] = {0, 0};
 
   friend bool operator==(const TensorDigest&, const TensorDigest&) = default;
+};
+
+// Of some tensors together: another where a bit of any of them is, but for one case in 2^128.
+struct Fingerprint {
+  std::uint64_t words[2] = {0, 0};
+
+  friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
+};
+
+// What has crossed between host and device, and been taken of the device's memory, since the
+// device was made.
+struct Traffic {
+  std::int64_t copies_off = 0;
+  std::int64_t bytes_off = 0;  // from the device to the host
+  std::int64_t copies_on = 0;
+  std::int64_t bytes_on = 0;  // from the host to the device
+  std::int64_t allocations = 0;
 };
 
 // Which of two complementary poisons; formats without a NaN payload to spare
@@ -89,6 +108,9 @@ class Device {
   virtual absl::Status WriteGuards() = 0;
   virtual absl::StatusOr<std::int64_t> CheckGuards() = 0;
 
+  // Both at once: the bands of all blocks, and the padding of these views.
+  virtual absl::StatusOr<std::int64_t> CountDamage(std::span<const TensorView> views);
+
   // One pass over output, reference and error allowance: every statistic.
   virtual absl::StatusOr<CompareResult> Compare(const CompareRequest& request) = 0;
 
@@ -101,6 +123,17 @@ class Device {
 
   // Digest of the logical elements.
   virtual absl::StatusOr<TensorDigest> Digest(const TensorView& view) = 0;
+  // One of all of them, to be held against another of the same views on the same device.
+  virtual absl::StatusOr<Fingerprint> FingerprintOf(std::span<const TensorView> views);
+
+  // Holds what the host has recomputed against what the device has of it.
+  virtual absl::StatusOr<RecheckFindings> Recheck(const RecheckRequest& request);
+
+  // Keeps elements of an output, which may be gone when another's are held against them.
+  // One set at a time.
+  virtual absl::StatusOr<KeptElements> KeepElements(const KeepRequest& request);
+  virtual absl::StatusOr<HeldFindings> HoldAgainst(const KeptElements& kept,
+                                                   const TensorView& output);
 
   // dst and src have the same extents' count and format.
   virtual absl::Status Copy(const TensorView& src, const TensorView& dst) = 0;
@@ -112,6 +145,9 @@ class Device {
     (void)src, (void)bytes, (void)dst;
     return absl::UnimplementedError("this backend takes no tensors from the host");
   }
+
+  // All 0 where the device's memory is this process's.
+  virtual Traffic traffic() const { return {}; }
 
   // An error once the device has lost its context, as after an illegal address on a GPU:
   // no call succeeds any more, and the process must end.

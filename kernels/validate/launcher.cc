@@ -83,23 +83,30 @@ End Launcher::Fill() {
     if (status.ok()) status = device_.GuardPadding(inputs_[i]);
     if (!status.ok()) return EndedBy(status, plan_->inputs[i].name);
   }
-  return Digests(input_digests_);
+  absl::StatusOr<Fingerprint> filled = device_.FingerprintOf(inputs_);
+  if (!filled.ok()) return EndedBy(filled.status(), "digest");
+  filled_ = *filled;
+  return std::nullopt;
 }
 
-End Launcher::Digests(std::vector<TensorDigest>& out) {
-  out.clear();
+absl::StatusOr<std::vector<TensorDigest>> Launcher::InputDigests() {
+  std::vector<TensorDigest> digests;
   for (const TensorView& view : inputs_) {
     absl::StatusOr<TensorDigest> digest = device_.Digest(view);
-    if (!digest.ok()) return EndedBy(digest.status(), "digest");
-    out.push_back(*digest);
+    if (!digest.ok()) return digest.status();
+    digests.push_back(*digest);
   }
-  return std::nullopt;
+  return digests;
 }
 
 absl::StatusOr<double> Launcher::Launch(Poison poison) {
   absl::Status status = Guard(poison);
   if (!status.ok()) return status;
-  return TimeGuarded(1);
+  absl::StatusOr<double> seconds = TimeGuarded(1);
+  if (!seconds.ok()) return seconds.status();
+  status = CountGuards();
+  if (!status.ok()) return status;
+  return seconds;
 }
 
 absl::StatusOr<double> Launcher::LaunchTimed(int launches, bool& from_memory) {
@@ -118,8 +125,9 @@ absl::StatusOr<double> Launcher::LaunchTimed(int launches, bool& from_memory) {
 absl::Status Launcher::Guard(Poison poison) {
   clock_.Enter(Phase::kFill);
   absl::Status status = device_.PoisonTensor(poison, output_);
-  if (status.ok()) status = device_.GuardPadding(output_);
-  if (status.ok()) status = device_.WriteGuards();
+  // What launches before have done outside stays, until it is counted.
+  if (status.ok() && !uncounted_) status = device_.GuardPadding(output_);
+  if (status.ok() && !uncounted_) status = device_.WriteGuards();
   if (status.ok()) status = device_.Synchronize();
   return status;
 }
@@ -157,34 +165,29 @@ absl::StatusOr<double> Launcher::TimeGuarded(int launches) {
 
 absl::StatusOr<double> Launcher::TimeGuarded(absl::FunctionRef<absl::Status()> launch) {
   clock_.Enter(Phase::kKernel);
+  uncounted_ = true;
   absl::StatusOr<double> seconds = device_.TimeLaunch(launch);
-  if (!seconds.ok()) return seconds.status();
   clock_.Enter(Phase::kGuards);
-  if (absl::Status status = CountGuards(); !status.ok()) return status;
   return seconds;
 }
 
 absl::Status Launcher::CountGuards() {
-  absl::StatusOr<std::int64_t> bands = device_.CheckGuards();
-  if (!bands.ok()) return bands.status();
-  std::int64_t hits = *bands;
+  if (!uncounted_) return absl::OkStatus();
   std::vector<TensorView> views = inputs_;
   views.push_back(output_);
-  for (const TensorView& view : views) {
-    absl::StatusOr<std::int64_t> changed = device_.CheckPadding(view);
-    if (!changed.ok()) return changed.status();
-    hits += *changed;
-  }
-  guard_hits_ = std::max(guard_hits_, hits);
+  const absl::StatusOr<std::int64_t> hits = device_.CountDamage(views);
+  if (!hits.ok()) return hits.status();
+  guard_hits_ = std::max(guard_hits_, *hits);
+  uncounted_ = false;
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::int64_t> Launcher::CountUnwritten() {
-  absl::StatusOr<TensorDigest> first = OutputDigest();
+  absl::StatusOr<Fingerprint> first = device_.FingerprintOf({&output_, 1});
   if (!first.ok()) return first.status();
   absl::StatusOr<double> seconds = Launch(Poison::kSecond);
   if (!seconds.ok()) return seconds.status();
-  absl::StatusOr<TensorDigest> second = OutputDigest();
+  absl::StatusOr<Fingerprint> second = device_.FingerprintOf({&output_, 1});
   if (!second.ok()) return second.status();
   if (*first == *second) return 0;
 
@@ -210,16 +213,24 @@ absl::StatusOr<std::int64_t> Launcher::CountUnwritten() {
 
 End Launcher::RestoreInputs() {
   clock_.Enter(Phase::kGuards);
-  std::vector<TensorDigest> now;
-  if (End end = Digests(now)) return end;
-  bool changed = false;
-  for (std::size_t i = 0; i < now.size(); ++i) {
-    if (now[i] == input_digests_[i]) continue;
+  if (absl::Status status = CountGuards(); !status.ok()) return EndedBy(status, "guards");
+  const absl::StatusOr<Fingerprint> now = device_.FingerprintOf(inputs_);
+  if (!now.ok()) return EndedBy(now.status(), "digest");
+  if (*now == filled_) return std::nullopt;
+  const auto changed = InputDigests();
+  if (!changed.ok()) return EndedBy(changed.status(), "digest");
+  if (End end = Fill()) return end;
+  const auto filled = InputDigests();
+  if (!filled.ok()) return EndedBy(filled.status(), "digest");
+  bool any = false;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if ((*changed)[i] == (*filled)[i]) continue;
     changed_inputs_.insert(std::string(plan_->inputs[i].name));
-    changed = true;
+    any = true;
   }
-  if (!changed) return std::nullopt;
-  return Fill();
+  if (any) return std::nullopt;
+  return Ended{Verdict::kError,
+               {"fault", "the inputs have other digests than before, and then the same again"}};
 }
 
 }  // namespace assay

@@ -51,7 +51,7 @@ class Launcher {
   // declares of its arithmetic is written into it.
   End Prepare(const KernelEntry& entry, Plan& plan);
 
-  // Fills the inputs and remembers their digests.
+  // Fills the inputs and remembers their fingerprint.
   End Fill();
 
   // One poisoned and guarded launch; the seconds it took alone.
@@ -59,7 +59,8 @@ class Launcher {
 
   // `launches` of them behind one another, the output poisoned before the first; the seconds
   // they took together. `from_memory` has the operands dropped from the caches before, and
-  // says afterwards whether they were.
+  // says afterwards whether they were. What these and the next write outside their operands
+  // stays there, and is counted by RestoreInputs or the next Launch.
   absl::StatusOr<double> LaunchTimed(int launches, bool& from_memory);
 
   // The same of launches that were recorded once and are done as one, their operands where
@@ -74,8 +75,9 @@ class Launcher {
   // otherwise are the outputs read.
   absl::StatusOr<std::int64_t> CountUnwritten();
 
-  // Finds inputs the kernel wrote into and fills them again, so that nothing is
-  // judged against what it wrote.
+  // Counts what launches wrote outside their operands since it was counted last; finds inputs
+  // the kernel wrote into and fills them again, so that nothing is judged against what it
+  // wrote.
   End RestoreInputs();
 
   absl::StatusOr<TensorDigest> OutputDigest() { return device_.Digest(output_); }
@@ -91,7 +93,7 @@ class Launcher {
  private:
   absl::StatusOr<TensorView> Allocate(const Operand& operand);
   absl::StatusOr<double*> AllocateDoubles(std::int64_t count);
-  End Digests(std::vector<TensorDigest>& out);
+  absl::StatusOr<std::vector<TensorDigest>> InputDigests();
   absl::Status CountGuards();
   absl::Status Guard(Poison poison);
   absl::StatusOr<double> TimeGuarded(int launches);
@@ -108,10 +110,11 @@ class Launcher {
   int recorded_launches_ = 0;
   double enqueue_seconds_ = 0;
   std::vector<TensorView> inputs_;
-  std::vector<TensorDigest> input_digests_;
+  Fingerprint filled_;  // of the inputs
   TensorView output_;
   ReferenceBuffers reference_;
   std::int64_t guard_hits_ = 0;
+  bool uncounted_ = false;  // launches whose damage to the guards is not in guard_hits_ yet
   std::set<std::string> changed_inputs_;
 };
 

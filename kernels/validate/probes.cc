@@ -1,7 +1,6 @@
 #include "kernels/validate/probes.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,7 +8,6 @@
 #include "absl/strings/str_format.h"
 #include "kernels/numerics/bound.h"
 #include "kernels/numerics/cat.h"
-#include "kernels/numerics/convert.h"
 #include "kernels/validate/host_inputs.h"
 #include "kernels/validate/phase_clock.h"
 #include "kernels/validate/recheck.h"
@@ -17,11 +15,6 @@
 
 namespace assay {
 namespace {
-
-// Elements of the case's own output, kept while probes take its place on the device.
-struct Kept {
-  std::vector<double> actual, reference, allowance;
-};
 
 std::string Hex128(const std::uint64_t (&words)[2]) {
   return absl::StrFormat("%016x%016x", words[0], words[1]);
@@ -43,14 +36,13 @@ class Prober {
     clock_.Enter(Phase::kCompare);
     Identities();
     const std::vector<KernelProbe> probes = s_.op.Probes(s_.c, s_.plan);
-    std::vector<std::optional<Kept>> kept;
-    for (const KernelProbe& p : probes) kept.push_back(Keep(p));
+    for (const KernelProbe& p : probes) Keep(p);
     for (std::size_t i = 0; i < probes.size(); ++i) {
       ProbeOutcome outcome;
       outcome.name = probes[i].name;
       if (!probes[i].skipped.empty()) {
         Skip(outcome, probes[i].skipped);
-      } else if (std::optional<Ended> end = RunOne(probes[i], kept[i], outcome)) {
+      } else if (std::optional<Ended> end = RunOne(probes[i], outcome)) {
         Conclude(*end, outcome);
       } else if (outcome.verdict == Verdict::kUnspecified) {
         outcome.verdict = Verdict::kPassed;
@@ -116,44 +108,23 @@ class Prober {
     }
   }
 
-  // What a probe of equal elements is held against.
-  std::optional<Kept> Keep(const KernelProbe& probe) {
-    if (probe.same_elements.empty()) return std::nullopt;
-    Kept kept;
-    const ReferenceBuffers& reference = s_.launched.reference();
-    const TensorView doubles = {reference.value, DType::kF64,
-                                Extents::Dense(1, 1, s_.plan.output.extents.count())};
-    TensorView allowances = doubles;
-    allowances.data = reference.allowance;
-    absl::Status status = Gather(s_.launched.output(), probe.same_elements, kept.actual);
-    if (status.ok()) status = Gather(doubles, probe.same_elements, kept.reference);
-    if (status.ok()) status = Gather(allowances, probe.same_elements, kept.allowance);
-    if (!status.ok()) return std::nullopt;
-    return kept;
+  // What a probe of equal elements is held against: elements of the case's own output, kept
+  // while probes take its place on the device. No operator has two such probes.
+  void Keep(const KernelProbe& probe) {
+    if (probe.same_elements.empty()) return;
+    const DType output = s_.plan.output.dtype;
+    KeepRequest request;
+    request.output = s_.launched.output();
+    request.reference = s_.launched.reference().value;
+    request.allowance = s_.launched.reference().allowance;
+    request.rule = {OutputRoundingOf(output, s_.plan.flushes_subnormals), s_.plan.proven_factor,
+                    Info(output).max_finite};
+    request.at = probe.same_elements;
+    absl::StatusOr<KeptElements> kept = device_.KeepElements(request);
+    if (kept.ok()) kept_ = *std::move(kept);
   }
 
-  // Values of some elements, sorted; neighbours come over in one piece.
-  absl::Status Gather(const TensorView& view, const std::vector<std::int64_t>& at,
-                      std::vector<double>& out) {
-    const auto width = static_cast<std::size_t>(Info(view.dtype).storage_bits / 8);
-    std::vector<unsigned char> bytes;
-    out.resize(at.size());
-    for (std::size_t i = 0; i < at.size();) {
-      std::size_t run = 1;
-      while (i + run < at.size() && at[i + run] == at[i] + static_cast<std::int64_t>(run)) ++run;
-      bytes.resize(run * width);
-      absl::Status status =
-          device_.ToHost(view, at[i], static_cast<std::int64_t>(run), bytes.data());
-      if (!status.ok()) return status;
-      for (std::size_t j = 0; j < run; ++j) {
-        out[i + j] = LoadDouble(view.dtype, bytes.data(), static_cast<std::int64_t>(j));
-      }
-      i += run;
-    }
-    return absl::OkStatus();
-  }
-
-  End RunOne(const KernelProbe& probe, const std::optional<Kept>& kept, ProbeOutcome& outcome) {
+  End RunOne(const KernelProbe& probe, ProbeOutcome& outcome) {
     clock_.Enter(Phase::kPlan);
     absl::StatusOr<Plan> made = s_.op.MakePlan(probe.data);
     if (!made.ok()) return RefusedBy(made.status(), "plan");
@@ -173,7 +144,7 @@ class Prober {
       Fail("guard", Cat("the kernel changed its input ", Join(launcher.changed_inputs(), ", ")),
            outcome);
     }
-    if (!probe.same_elements.empty()) return HoldAgainst(kept, probe, launcher, outcome);
+    if (!probe.same_elements.empty()) return HoldAgainst(probe, launcher, outcome);
     return JudgeWhole(probe, plan, launcher, outcome);
   }
 
@@ -251,40 +222,25 @@ class Prober {
   }
 
   // Elements against those of the case's own output, within both bounds.
-  End HoldAgainst(const std::optional<Kept>& kept, const KernelProbe& probe,
-                  const Launcher& launcher, ProbeOutcome& outcome) {
+  End HoldAgainst(const KernelProbe& probe, const Launcher& launcher, ProbeOutcome& outcome) {
     clock_.Enter(Phase::kCompare);
-    std::vector<double> actual;
-    absl::Status status = Gather(launcher.output(), probe.same_elements, actual);
-    if (!status.ok()) return EndedBy(status, "compare");
-    if (!kept) {
+    if (!kept_) {
       Skip(outcome, "the output it is held against could not be read");
       return std::nullopt;
     }
-    const OutputRounding rounding =
-        OutputRoundingOf(s_.plan.output.dtype, s_.plan.flushes_subnormals);
-    std::string first;
-    for (std::size_t i = 0; i < actual.size(); ++i) {
-      const double bound =
-          2 * TBound(rounding, kept->reference[i], s_.plan.proven_factor * kept->allowance[i]);
-      const double other = kept->actual[i];
-      // Where one is not finite, or may overflow, classes are judged with the case's data.
-      const double largest = Info(s_.plan.output.dtype).max_finite;
-      if (!std::isfinite(other) || !std::isfinite(kept->reference[i])) continue;
-      const bool may_overflow = !(std::abs(kept->reference[i]) + bound < largest);
-      if (may_overflow && !std::isnan(actual[i])) continue;
-      ++outcome.count;
-      if (std::abs(actual[i] - other) <= bound) continue;
-      if (++outcome.mismatches > 1) continue;
-      first =
-          Cat(Coordinates(probe.same_elements[i], s_.plan.output.dims), " is ", Shortest(actual[i]),
-              ", the case's own output ", Shortest(other), " ± ", Shortest(bound));
-    }
+    const absl::StatusOr<HeldFindings> held = device_.HoldAgainst(*kept_, launcher.output());
+    if (!held.ok()) return EndedBy(held.status(), "compare");
+    outcome.count = held->compared;
+    outcome.mismatches = held->mismatches;
     if (outcome.count == 0) Skip(outcome, "no element is finite and far from overflow");
     if (outcome.mismatches > 0) {
+      const std::int64_t index = probe.same_elements[static_cast<std::size_t>(held->first)];
       Fail("bound",
            Cat(Grouped(outcome.mismatches), " of ", Grouped(outcome.count),
-               " elements differ from the case's own output; first ", first),
+               " elements differ from the case's own output; first ",
+               Coordinates(index, s_.plan.output.dims), " is ", Shortest(held->actual),
+               ", the case's own output ", Shortest(held->kept.value), " ± ",
+               Shortest(held->kept.bound)),
            outcome);
     }
     return std::nullopt;
@@ -294,6 +250,7 @@ class Prober {
   Device& device_;
   PhaseClock clock_;
   ProbeReport report_;
+  std::optional<KeptElements> kept_;
 };
 
 }  // namespace

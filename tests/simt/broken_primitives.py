@@ -5,6 +5,8 @@ FILL = GPU + "fill_gpu.cu"
 MEMORY = GPU + "memory_gpu.cu"
 GUARD = GPU + "guard_gpu.cu"
 DIGEST = GPU + "digest_gpu.cu"
+RECHECK = GPU + "recheck_gpu.cu"
+KEPT = GPU + "kept_gpu.cu"
 RUNS = GPU + "runs.h"
 REDUCE = GPU + "reduce.h"
 
@@ -15,6 +17,8 @@ KERNELS = {
     "memory": (MEMORY, "tests/simt/memory_test.cc", (GUARD,), True, "*/0"),
     "guard": (GUARD, "tests/simt/memory_test.cc", (MEMORY,), True, "*/0"),
     "digest": (DIGEST, "tests/simt/digest_test.cc", (), True, "*/0"),
+    "recheck": (RECHECK, "tests/simt/recheck_test.cc"),
+    "kept": (KEPT, "tests/simt/kept_test.cc"),
 }
 
 # kernel, file, what stands there (and which of them, from 0), what shall, what that breaks
@@ -41,4 +45,14 @@ CHANGES = [
     ("digest", DIGEST, "begin + e < runs.count", 0, "e < kElements", "index past the end"),
     ("digest", DIGEST, "w = 2 * pairs + FirstItem()", 0, "w = 2 * pairs + 1 + FirstItem()", "word left out"),
     ("digest", DIGEST, "magnitude > kLargest", 0, "magnitude >= kLargest", "mask of the NaNs"),
+    ("recheck", REDUCE, "  SyncBlock();\n", 0, "", "barrier before the waves' counts are read"),
+    ("recheck", RECHECK, "if (wrong++ == 0) first", 0, "++wrong; first", "mask of all but a thread's first"),
+    ("recheck", RECHECK, "i < pass.count", 0, "i <= pass.count", "index past the elements"),
+    ("recheck", RECHECK, "i < pass.count", 0, "i + 1 < pass.count", "last element left out"),
+    ("recheck", RECHECK, "internal::StorageIndex(pass.output.extents, index)", 0, "index", "wrong leading dimension"),
+    ("kept", REDUCE, "  SyncBlock();", 1, "", "barrier before the next count's parts are written"),
+    ("kept", KEPT, "Thread().x != 0", 0, "Lane() != 0", "mask of the one that adds"),
+    ("kept", KEPT, "i < count", 0, "i <= count", "index past the list"),
+    ("kept", KEPT, "i < count", 1, "i + 1 < count", "last element left out"),
+    ("kept", KEPT, "internal::StorageIndex(output.extents, index)", 0, "index", "wrong leading dimension"),
 ]

@@ -43,7 +43,7 @@ def builtin(name):
 
 # The references' tests go through what hands cases on, which needs them all.
 REFERENCES = tuple(f"{OPS}{name}.cu" for name in (
-    "attention/attention_reference", "conv/conv_reference", "copy/copy_reference",
+    "attention/attention_identities", "attention/attention_reference", "conv/conv_reference", "copy/copy_reference",
     "dequant_softmax/dequant_softmax_identities", "dequant_softmax/dequant_softmax_reference",
     "gemm/gemm_reference", "layer_norm/layer_norm_reference", "softmax/softmax_identities",
     "softmax/softmax_reference"))
@@ -61,6 +61,7 @@ KERNELS = {
     "gemm reference": reference("gemm/gemm_reference.cu", "gemm"),
     "conv reference": reference("conv/conv_reference.cu", "conv"),
     "attention reference": reference("attention/attention_reference.cu", "attention"),
+    "attention identities": reference("attention/attention_identities.cu", "attention"),
     "softmax reference": reference("softmax/softmax_reference.cu", "rows"),
     "softmax identities": reference("softmax/softmax_identities.cu", "rows"),
     "layer_norm reference": reference("layer_norm/layer_norm_reference.cu", "rows"),
@@ -110,6 +111,9 @@ CHANGES = [
     ("attention reference", OPS + "attention/attention_reference.cu", "std::bit_cast<std::int64_t>(w) < 0", 0, "false", "mask of values not seen"),
     ("attention reference", OPS + "attention/attention_reference.cu", "by = kTeam / 2", 0, "by = kTeam / 4", "half of a team left out"),
     ("attention reference", OPS + "attention/attention_reference.cu", "by = WaveWidth() / 2", 0, "by = WaveWidth() / 8", "part of a wave's largest score left out"),
+    ("attention identities", REDUCE, "  SyncBlock();\n", 0, "", "barrier before the waves' counts are read"),
+    ("attention identities", OPS + "attention/attention_identities.cu", "Thread().x != 0", 0, "Lane() != 0", "mask of the one that counts"),
+    ("attention identities", OPS + "attention/attention_identities.cu", "d < o.dim", 1, "d < o.dim - 1", "last element left out"),
     ("softmax reference", REDUCE, "  SyncBlock();\n", 0, "", "barrier before the waves' results are read"),
     ("softmax reference", OPS + "softmax/softmax_reference.cu", "j < s.cols", 2, "j <= s.cols", "index past a row"),
     ("softmax identities", OPS + "softmax/softmax_identities.cu", "Thread().x == 0", 0, "Lane() == 0", "mask of the one that counts"),

@@ -35,6 +35,12 @@ struct HostUse {
   // Calls that were wrong since ResetHost: memory, streams or events freed twice or
   // never made, copies outside a block.
   std::int64_t misuses = 0;
+  // Since the process began.
+  std::int64_t allocations = 0;  // of device and of host memory
+  std::int64_t copies_to_host = 0;
+  std::int64_t bytes_to_host = 0;
+  std::int64_t copies_to_device = 0;
+  std::int64_t bytes_to_device = 0;
 };
 HostUse InUse();
 

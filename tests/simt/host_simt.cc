@@ -43,6 +43,7 @@ struct Host {
   std::map<void*, std::function<bool()>> recordings;
   std::int64_t device_bytes = 0;
   std::int64_t misuses = 0;
+  HostUse made;  // its counts since the process began
   gpu::ErrorCode injected = gpu::kOk;
   gpu::ErrorCode lost = gpu::kOk;  // of the context
 
@@ -99,8 +100,14 @@ HostUse InUse() {
   Host& host = TheHost();
   const std::lock_guard<std::mutex> lock(host.mutex);
   const auto size = [](const auto& held) { return static_cast<std::int64_t>(held.size()); };
-  return {host.device_bytes,  size(host.device), size(host.pinned),
-          size(host.streams), size(host.events), host.misuses};
+  HostUse use = host.made;
+  use.device_bytes = host.device_bytes;
+  use.device_blocks = size(host.device);
+  use.host_blocks = size(host.pinned);
+  use.streams = size(host.streams);
+  use.events = size(host.events);
+  use.misuses = host.misuses;
+  return use;
 }
 
 }  // namespace assay::simt
@@ -188,6 +195,7 @@ ErrorCode Allocate(std::int64_t bytes, void** data) {
     }
     host.device.emplace(static_cast<unsigned char*>(made), bytes);
     host.device_bytes += bytes;
+    ++host.made.allocations;
     *data = made;
     return kOk;
   });
@@ -213,6 +221,7 @@ ErrorCode AllocateHost(std::int64_t bytes, void** data) {
       return simt::kMemoryAllocation;
     }
     host.pinned.insert(made);
+    ++host.made.allocations;
     *data = made;
     return kOk;
   });
@@ -328,6 +337,8 @@ ErrorCode CopyToDevice(void* dst, const void* src, std::int64_t bytes, Stream st
     if (!host.Holds(dst, bytes)) return host.Misuse(simt::kInvalidValue);
     if (!host.KnowsStream(stream)) return host.Misuse(simt::kInvalidHandle);
     if (bytes > 0) std::memcpy(dst, src, static_cast<std::size_t>(bytes));
+    ++host.made.copies_to_device;
+    host.made.bytes_to_device += bytes;
     return kOk;
   });
 }
@@ -338,6 +349,8 @@ ErrorCode CopyToHost(void* dst, const void* src, std::int64_t bytes, Stream stre
     if (!host.KnowsStream(stream)) return host.Misuse(simt::kInvalidHandle);
     const ErrorCode code = host.Waited();
     if (code == kOk && bytes > 0) std::memcpy(dst, src, static_cast<std::size_t>(bytes));
+    ++host.made.copies_to_host;
+    host.made.bytes_to_host += bytes;
     return code;
   });
 }

@@ -149,29 +149,33 @@ TEST_P(SimtAttentionReference, KeyGroupsToTheBit) {
 }
 
 TEST_P(SimtAttentionReference, FirstRowsAreLookedAt) {
-  AttentionProblem p = Problem(20, 15, 8);
-  p.causal = true;
-  const Case c = MakeCase(p, DType::kF16);
-  const Plan plan = PlanOf(c);
-  const Tensors tensors(plan, RandomValues(plan));
-  Result right = Run(c, plan, tensors);
-  const ReferenceBuffers reference{right.value.data(), right.allowance.data()};
-  for (const bool wrong : {false, true}) {
-    Plan outputs = plan;
-    outputs.inputs = {plan.output};
-    const Tensors o(outputs, [&](int, std::int64_t i) {
-      const bool here = wrong && i == (20 + 5) * 8 + 3;  // head 1, query 5, column 3
-      return right.value[static_cast<std::size_t>(i)] + (here ? 1.0 : 0.0);
-    });
-    const auto found =
-        references_.CheckIdentities(c, plan, *device_, tensors.views(), o.views()[0], reference);
-    ASSERT_TRUE(found.ok()) << found.status();
-    ASSERT_EQ(found->size(), 1U);
-    EXPECT_EQ(found->front().name, "first-row");
-    EXPECT_EQ(found->front().count, 2 * 8);
-    EXPECT_EQ(found->front().broken, wrong ? 1 : 0);
-    if (wrong) {
-      EXPECT_EQ(found->front().message.substr(0, 14), "head 1 query 5");
+  for (const std::int64_t dim : {8, 300}) {
+    AttentionProblem p = Problem(20, 15, dim);
+    p.heads = 4;
+    p.kv_heads = 2;
+    p.causal = true;
+    const Case c = MakeCase(p, DType::kF16);
+    const Plan plan = PlanOf(c);
+    const Tensors tensors(plan, RandomValues(plan));
+    Result right = Run(c, plan, tensors);
+    const ReferenceBuffers reference{right.value.data(), right.allowance.data()};
+    for (const bool wrong : {false, true}) {
+      Plan outputs = plan;
+      outputs.inputs = {plan.output};
+      const Tensors o(outputs, [&](int, std::int64_t i) {
+        const bool here = wrong && i == (20 + 5) * dim + dim - 1;  // head 1, query 5
+        return right.value[static_cast<std::size_t>(i)] + (here ? 1.0 : 0.0);
+      });
+      const auto found =
+          references_.CheckIdentities(c, plan, *device_, tensors.views(), o.views()[0], reference);
+      ASSERT_TRUE(found.ok()) << found.status();
+      ASSERT_EQ(found->size(), 1U);
+      EXPECT_EQ(found->front().name, "first-row");
+      EXPECT_EQ(found->front().count, 4 * dim);
+      EXPECT_EQ(found->front().broken, wrong ? 1 : 0);
+      if (wrong) {
+        EXPECT_EQ(found->front().message.substr(0, 14), "head 1 query 5");
+      }
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <optional>
 #include <string>
@@ -23,8 +24,6 @@ namespace {
 constexpr double kLargestValue = 8;  // V holds 1 to 8: no mean of 16 of them is 0
 // The largest group, whose weights and products are summed.
 constexpr double kLargestGroup = 16;
-// Roundoffs of one exponential, reciprocal, product and quotient, the first two to 2 ulp.
-constexpr double kSoftmaxRoundings = 10;
 
 // What scores are multiplied by, as the kernel gets it.
 double ScoreScale(const AttentionProblem& p, DType input) {
@@ -75,18 +74,6 @@ std::string WhyNotKeyGroups(const AttentionProblem& p, DType input) {
   return "";
 }
 
-// How far the mean of n rows of V is from what a right kernel makes of it before it
-// rounds it to the output, relative to it. Equal scores s give equal weights, but weights
-// of 1 only where s − m is taken first: exp2(fma(s, c, −m·c)) with m·c rounded is
-// 1 + u·|s|, which the sum of weights keeps and weights rounded to the input's format,
-// before they meet V, lose.
-double MeanDeviation(DType input, double score, double n) {
-  const double u = ArithmeticOf(input).u, to_weights = Info(input).unit_roundoff;
-  const double deviation = u * (std::abs(score) + 2 * n + kSoftmaxRoundings);
-  // Beyond half a roundoff weights round to other than 1.
-  return deviation < to_weights / 2 ? deviation : deviation + to_weights;
-}
-
 // MeanDeviation of the probe's scores; 0 where rounding to the output leaves none of it,
 // for formats of at least 8 bits hold these means, which are whole 16ths up to 8.
 double GroupDeviation(const AttentionProblem& p, DType input, DType output) {
@@ -94,22 +81,10 @@ double GroupDeviation(const AttentionProblem& p, DType input, DType output) {
   if (!magnitudes.has_value()) return 0;
   const double score = CodeWeight(GroupsOf(p).groups(), p.dim) * magnitudes->query *
                        magnitudes->key * ScoreScale(p, input);
-  const double deviation = MeanDeviation(input, score, kLargestGroup);
+  const double deviation =
+      MeanDeviation(ArithmeticOf(input).u, Info(input).unit_roundoff, score, kLargestGroup);
   const bool holds_means = Info(output).machine_epsilon <= 0x1p-7;
   return holds_means && deviation < Info(output).unit_roundoff / 2 ? 0 : deviation;
-}
-
-// The largest score that a kernel's sum can make of a row's query and key: NaN where one
-// of them is not finite, and then nothing of the row is compared.
-double LargestScoreOf(const AttentionProblem& p, DType input, const FirstRow& row) {
-  double sum = 0, magnitudes = 0;
-  for (std::size_t d = 0; d < row.query.size(); ++d) {
-    sum += row.query[d] * row.key[d];
-    magnitudes += std::abs(row.query[d] * row.key[d]);
-  }
-  const double roundings = 2.0 * static_cast<double>(p.dim + 2);  // of products and of sums
-  return std::abs(ScoreScale(p, input)) *
-         (std::abs(sum) + ArithmeticOf(input).u * roundings * magnitudes);
 }
 
 bool IsPowerOfTwo(double x) {
@@ -208,45 +183,53 @@ std::vector<Identity> CheckFirstRows(const Case& c, const Plan& plan,
   return *CheckFirstRows(c, plan, output.dtype, read);  // reading memory does not fail
 }
 
-absl::StatusOr<std::vector<Identity>> CheckFirstRows(const Case& c, const Plan& plan, DType out,
-                                                     const ReadFirstRow& read) {
+std::optional<FirstRowRule> FirstRowRuleOf(const Case& c, const Plan& plan, DType output) {
   const auto& p = std::get<AttentionProblem>(c.problem);
-  const std::int64_t query = FirstRowQuery(p);
-  const double scale = KernelScalar(c.dtype, p.scale_v);
+  FirstRowRule rule;
+  rule.query = p.seq - p.KvSeq();
+  rule.value_scale = KernelScalar(c.dtype, p.scale_v);
   const bool subnormal = std::any_of(plan.inputs.begin(), plan.inputs.end(), [](const Operand& o) {
     return o.pattern.kind == PatternKind::kDenormal;
   });
-  std::vector<Identity> none;
-  if (!p.causal || query < 0 || p.masked() || !IsPowerOfTwo(scale) || subnormal) return none;
-  Identity identity;
-  identity.name = "first-row";
-  identity.bitwise = true;
+  if (!p.causal || rule.query < 0 || p.masked() || !IsPowerOfTwo(rule.value_scale) || subnormal) {
+    return std::nullopt;
+  }
+  rule.score_scale = std::abs(ScoreScale(p, c.dtype));
+  rule.u = ArithmeticOf(c.dtype).u;
+  rule.input_roundoff = Info(c.dtype).unit_roundoff;
+  rule.sum_roundings = 2.0 * static_cast<double>(p.dim + 2);
+  rule.min_normal = Info(output).min_normal;
+  rule.flushes = plan.flushes_subnormals;
+  rule.output = output;
+  return rule;
+}
+
+absl::StatusOr<std::vector<Identity>> CheckFirstRows(const Case& c, const Plan& plan, DType output,
+                                                     const ReadFirstRow& read) {
+  const auto& p = std::get<AttentionProblem>(c.problem);
+  const std::optional<FirstRowRule> rule = FirstRowRuleOf(c, plan, output);
+  if (!rule) return std::vector<Identity>();
+  Identity identity = FirstRowIdentity();
   const std::size_t dim = static_cast<std::size_t>(p.dim);
   const std::vector<double> none_read(dim);
   FirstRow row{none_read, none_read, none_read, none_read, none_read};
   for (std::int64_t head = 0; head < p.batch * p.heads; ++head) {
     if (absl::Status s = read(head, row); !s.ok()) return s;
-    const double deviation =
-        std::min(1.0, MeanDeviation(c.dtype, LargestScoreOf(p, c.dtype, row), 1));
+    double sum = 0, magnitudes = 0;
     for (std::size_t d = 0; d < dim; ++d) {
-      const double v = scale * row.key_value[d];
-      // A score that is not finite makes the row NaN; the reference knows.
-      if (!(row.reference[d] == v)) continue;
+      sum += row.query[d] * row.key[d];
+      magnitudes += std::abs(row.query[d] * row.key[d]);
+    }
+    const double deviation = FirstRowDeviation(*rule, sum, magnitudes);
+    for (std::size_t d = 0; d < dim; ++d) {
+      const FirstRowElement found =
+          JudgeFirstRow(*rule, deviation, row.key_value[d], row.reference[d], row.actual[d]);
+      if (found == FirstRowElement::kLeftOut) continue;
       ++identity.count;
-      const double expected = Quantise(v, out);
-      const double actual = row.actual[d];
-      // What a right kernel may round.
-      const double ends[] = {Quantise(v - deviation * v, out), Quantise(v + deviation * v, out)};
-      const bool flushed =
-          plan.flushes_subnormals && actual == 0 && std::abs(expected) < Info(out).min_normal;
-      if (flushed || actual == expected ||
-          (std::min(ends[0], ends[1]) <= actual && actual <= std::max(ends[0], ends[1]))) {
-        continue;
-      }
-      if (++identity.broken > 1) continue;
-      identity.message =
-          Cat("head ", head, " query ", query, " sees one key alone: column ", d, " is ",
-              Shortest(actual), ", that key's value is ", Shortest(expected));
+      if (found == FirstRowElement::kHolds || ++identity.broken > 1) continue;
+      identity.message = Cat("head ", head, " query ", rule->query, " sees one key alone: column ",
+                             d, " is ", Shortest(row.actual[d]), ", that key's value is ",
+                             Shortest(Quantise(rule->value_scale * row.key_value[d], output)));
     }
   }
   return std::vector<Identity>{identity};

@@ -9,11 +9,13 @@
 #define ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_PROBES_H_
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/ops/attention/attention_first_row.h"
 #include "kernels/ops/attention/problem.h"
 #include "kernels/ops/op.h"
 
@@ -38,6 +40,10 @@ void AttentionKeyGroupsCpu(const AttentionProblem& problem, DType input,
 std::vector<Identity> CheckFirstRows(const Case& c, const Plan& plan,
                                      std::span<const TensorView> inputs, const TensorView& output,
                                      const ReferenceBuffers& reference);
+
+// Its constants; nothing where it says nothing.
+std::optional<FirstRowRule> FirstRowRuleOf(const Case& c, const Plan& plan, DType output);
+inline Identity FirstRowIdentity() { return {.name = "first-row", .bitwise = true}; }
 
 // The same of rows that `read` brings: what head `head`'s query FirstRowQuery() gave, dim
 // elements each.

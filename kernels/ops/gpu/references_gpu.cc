@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "kernels/numerics/cat.h"
 #include "kernels/numerics/convert.h"
+#include "kernels/ops/attention/attention_identities_gpu.h"
 #include "kernels/ops/attention/attention_probes.h"
 #include "kernels/ops/attention/attention_reference.h"
 #include "kernels/ops/attention/attention_reference_gpu.h"
@@ -271,6 +273,29 @@ absl::StatusOr<std::vector<Identity>> DequantSoftmaxIdentities(gpu::DequantSoftm
   return std::vector<Identity>{range, sums};
 }
 
+// The identity of an attention by reading: what a broken one's message is made of.
+absl::StatusOr<std::vector<Identity>> ReadFirstRows(const Case& c, const Plan& plan, Device& device,
+                                                    std::span<const TensorView> inputs,
+                                                    const TensorView& output,
+                                                    const ReferenceBuffers& reference) {
+  const auto& p = std::get<AttentionProblem>(c.problem);
+  const TensorView expected = BufferView(reference.value, output.extents);
+  return CheckFirstRows(c, plan, output.dtype, [&](std::int64_t head, FirstRow& row) {
+    const std::int64_t at = (head * p.seq + FirstRowQuery(p)) * p.dim;
+    const std::int64_t first_key = KvHeadOf(p, head) * p.KvSeq() * p.dim;
+    auto q = ReadDoubles(device, inputs[0], at, p.dim);
+    auto k = ReadDoubles(device, inputs[1], first_key, p.dim);
+    auto v = ReadDoubles(device, inputs[2], first_key, p.dim);
+    auto actual = ReadDoubles(device, output, at, p.dim);
+    auto r = ReadDoubles(device, expected, at, p.dim);
+    for (const auto* read : {&q, &k, &v, &actual, &r}) {
+      if (!read->ok()) return read->status();
+    }
+    row = {*std::move(q), *std::move(k), *std::move(v), *std::move(actual), *std::move(r)};
+    return absl::OkStatus();
+  });
+}
+
 }  // namespace
 
 absl::Status GpuReferences::Reference(const Case& c, const Plan& plan, Device& device,
@@ -328,22 +353,23 @@ absl::StatusOr<std::vector<Identity>> GpuReferences::CheckIdentities(
     const TensorView& output, const ReferenceBuffers& reference) const {
   const std::string_view op = OpName(c.problem);
   if (op == AttentionProblem::kOp) {
-    const auto& p = std::get<AttentionProblem>(c.problem);
-    const TensorView expected = BufferView(reference.value, output.extents);
-    return CheckFirstRows(c, plan, output.dtype, [&](std::int64_t head, FirstRow& row) {
-      const std::int64_t at = (head * p.seq + FirstRowQuery(p)) * p.dim;
-      const std::int64_t first_key = KvHeadOf(p, head) * p.KvSeq() * p.dim;
-      auto q = ReadDoubles(device, inputs[0], at, p.dim);
-      auto k = ReadDoubles(device, inputs[1], first_key, p.dim);
-      auto v = ReadDoubles(device, inputs[2], first_key, p.dim);
-      auto actual = ReadDoubles(device, output, at, p.dim);
-      auto r = ReadDoubles(device, expected, at, p.dim);
-      for (const auto* read : {&q, &k, &v, &actual, &r}) {
-        if (!read->ok()) return read->status();
-      }
-      row = {*std::move(q), *std::move(k), *std::move(v), *std::move(actual), *std::move(r)};
-      return absl::OkStatus();
-    });
+    const std::optional<FirstRowRule> rule = FirstRowRuleOf(c, plan, output.dtype);
+    if (!rule) return std::vector<Identity>();
+    const absl::StatusOr<gpu::Stream> stream = stream_(device);
+    if (!stream.ok()) return stream.status();
+    const absl::StatusOr<void*> scratch = scratch_(device);
+    if (!scratch.ok()) return scratch.status();
+    static_assert(sizeof(gpu::FirstRowFindings) <= kScratchBytes);
+    const gpu::FirstRowCheck check = {
+        OperandsOf(std::get<AttentionProblem>(c.problem), c.dtype, inputs), *rule, output.data,
+        reference.value, static_cast<gpu::FirstRowFindings*>(*scratch)};
+    if (absl::Status s = Launched(op, gpu::LaunchFirstRowCheck(check, *stream)); !s.ok()) return s;
+    gpu::FirstRowFindings findings;
+    if (absl::Status s = ReadWords(device, *scratch, &findings); !s.ok()) return s;
+    if (findings.broken > 0) return ReadFirstRows(c, plan, device, inputs, output, reference);
+    Identity identity = FirstRowIdentity();
+    identity.count = static_cast<std::int64_t>(findings.count);
+    return std::vector<Identity>{identity};
   }
   if (op != SoftmaxProblem::kOp && op != DequantSoftmaxProblem::kOp) {
     return std::vector<Identity>();

@@ -34,7 +34,13 @@ absl::Status GpuArena::Lease() {
   if (code != gpu::kOk) return absl::InternalError(gpu::Describe(code));
   base_ = static_cast<char*>(data);
   capacity_ = wanted;
+  ++leases_;
   return absl::OkStatus();
+}
+
+void* GpuArena::Unused(std::int64_t bytes) const {
+  if (base_ == nullptr || bytes > stack_.Available(capacity_, 1)) return nullptr;
+  return base_ + capacity_ - bytes;
 }
 
 absl::StatusOr<Block> GpuArena::Allocate(std::int64_t bytes, bool guarded) {

@@ -38,6 +38,11 @@ class GpuArena final : public Arena {
   std::span<const Block> blocks() const override { return stack_.blocks(); }
   std::int64_t available_bytes(int n) const override { return stack_.Available(capacity_, n); }
 
+  // `bytes` of it that are in no block now; nullptr where it is not taken or too full.
+  void* Unused(std::int64_t bytes) const;
+  // How often it was taken.
+  std::int64_t leases() const { return leases_; }
+
  private:
   // What it may take now [bytes].
   std::int64_t Wanted() const;
@@ -46,6 +51,7 @@ class GpuArena final : public Arena {
   const std::int64_t max_bytes_;
   char* base_ = nullptr;
   std::int64_t capacity_ = 0;
+  std::int64_t leases_ = 0;
   BlockStack stack_;
 };
 

@@ -43,7 +43,7 @@ constexpr int kMergeGroups = kMergeThreads / kMergeRow;
 static_assert(compared::kWords <= kMergeRow);
 
 constexpr std::int64_t kPartialsAt = 1024;  // [bytes] in the scratch memory
-static_assert(sizeof(ComparedWords) <= kPartialsAt);
+static_assert(kMostPacked * sizeof(Word) <= kPartialsAt);
 static_assert(kPartialsAt + kMostBlocks * compared::kWords * 8 <= kScratchBytes);
 
 // ---- a block's share ----
@@ -219,7 +219,7 @@ ASSAY_DEVICE ElementSample SampleAt(const ComparePass& pass, Word index) {
 // One block: rows of threads take the partial results in turn, then their own in order.
 ASSAY_GLOBAL void ASSAY_BOUNDS(kMergeThreads, 1)
     CompareMerge(ASSAY_GRID_CONSTANT const ComparePass pass, const Word* partials, int blocks,
-                 ComparedWords* result) {
+                 Word* result) {
   ASSAY_SHARED(Word, rows, kMergeThreads);
   const int word = static_cast<int>(Thread().x) % kMergeRow;
   const int group = static_cast<int>(Thread().x) / kMergeRow;
@@ -248,12 +248,29 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kMergeThreads, 1)
   if (group == 0) write();
   SyncBlock();
   const int thread = static_cast<int>(Thread().x);
-  if (thread < compared::kWords) result->words[thread] = rows[thread];
-  if (thread < kMismatchSamples) {
-    result->samples[thread] = SampleAt(pass, rows[compared::kSamples + thread]);
+  Word head = 0;
+  int before = 0, present = 0, samples = 0;  // words, those before this thread's
+  for (int w = 0; w < kResultWords; ++w) {
+    const bool empty = rows[w] == EmptyWord(w);
+    head |= Word{!empty} << w;
+    before += w < thread && !empty ? 1 : 0;
+    present += empty ? 0 : 1;
+  }
+  for (int i = 0; i < kMismatchSamples; ++i) {
+    samples += rows[compared::kSamples + i] == kNone ? 0 : 1;
+  }
+  if (thread < kResultWords && (head >> thread & 1) != 0) {
+    result[kPackedHead + before] = rows[thread];
+  }
+  const auto write_sample = [&](int at, Word index) {
+    *reinterpret_cast<ElementSample*>(result + at) = SampleAt(pass, index);
+  };
+  if (thread < samples) {
+    write_sample(kPackedHead + present + thread * kSampleWords, rows[compared::kSamples + thread]);
   } else if (thread == kMismatchSamples) {
+    result[0] = head | static_cast<Word>(samples) << kSampleCountBit;
     const Word other = rows[compared::kFirstOfWrongClass];
-    result->worst = SampleAt(pass, other != kNone ? other : Word{rows[compared::kWorst]});
+    write_sample(1, other != kNone ? other : Word{rows[compared::kWorst]});
   }
 }
 
@@ -268,7 +285,7 @@ ErrorCode LaunchFor(const ComparePass& pass, void* scratch, Stream stream) {
   if (error != kOk) return error;
   return Launch(CompareMerge, Extent{1, 1, 1}, Extent{kMergeThreads, 1, 1}, 0, stream, pass,
                 static_cast<const Word*>(partials), static_cast<int>(blocks),
-                static_cast<ComparedWords*>(scratch));
+                static_cast<Word*>(scratch));
 }
 
 }  // namespace
@@ -298,15 +315,39 @@ ErrorCode LaunchCompare(const CompareRequest& request, void* scratch, Stream str
   }
 }
 
-std::int64_t ComparedBytes() { return sizeof(ComparedWords); }
+std::int64_t ComparedBytes() { return kMostPacked * sizeof(Word); }
+
+std::int64_t ComparedBytes(const void* packed) {
+  Word head = 0;
+  std::memcpy(&head, packed, sizeof head);
+  const auto samples = static_cast<int>(head >> kSampleCountBit);
+  const int present = std::popcount(head & ((Word{1} << kResultWords) - 1));
+  return static_cast<std::int64_t>(sizeof(Word)) * (kPackedHead + present + samples * kSampleWords);
+}
+
+std::int64_t ComparedBytesOfClean(const CompareRequest& request) {
+  // Largest and summed magnitudes, finite pairs, zeros and digests; and where there are
+  // errors those, what they are at most, and the bias.
+  return static_cast<std::int64_t>(sizeof(Word)) * (kPackedHead + (request.exact ? 11 : 21));
+}
 
 CompareResult UnpackCompared(const void* packed, const CompareRequest& request) {
-  ComparedWords c;
-  std::memcpy(static_cast<void*>(&c), packed, sizeof c);
-  const auto number = [&c](int word) {
-    return std::bit_cast<double>(std::uint64_t{c.words[word]});
+  Word all[kMostPacked] = {};
+  std::memcpy(all, packed, static_cast<std::size_t>(ComparedBytes(packed)));
+  Word words[kResultWords];
+  int next = kPackedHead;
+  for (int w = 0; w < kResultWords; ++w) {
+    words[w] = (all[0] >> w & 1) != 0 ? all[next++] : EmptyWord(w);
+  }
+  const auto sample_at = [&all](int at) {
+    ElementSample sample;
+    std::memcpy(static_cast<void*>(&sample), all + at, sizeof sample);
+    return sample;
   };
-  const auto integer = [&c](int word) { return static_cast<std::int64_t>(c.words[word]); };
+  const auto number = [&words](int word) {
+    return std::bit_cast<double>(std::uint64_t{words[word]});
+  };
+  const auto integer = [&words](int word) { return static_cast<std::int64_t>(words[word]); };
   CompareResult r;
   r.count = request.output.count();
   r.mismatches = integer(compared::kMismatches);
@@ -342,13 +383,13 @@ CompareResult UnpackCompared(const void* packed, const CompareRequest& request) 
   r.unexpected_nan = integer(compared::kUnexpectedNans);
   r.unexpected_inf = integer(compared::kUnexpectedInfs);
   r.first_unwritten = integer(compared::kFirstUnwritten);
-  r.worst = c.worst;
+  r.worst = sample_at(1);
   for (int k = 0; k < 2; ++k) {
-    r.digest_raw[k] = c.words[compared::kRawDigest + k];
-    r.digest_canonical[k] = c.words[compared::kCanonicalDigest + k];
+    r.digest_raw[k] = words[compared::kRawDigest + k];
+    r.digest_canonical[k] = words[compared::kCanonicalDigest + k];
   }
-  for (const ElementSample& sample : c.samples) {
-    if (sample.index >= 0) r.samples.push_back(sample);
+  for (int i = 0; i < static_cast<int>(all[0] >> kSampleCountBit); ++i) {
+    r.samples.push_back(sample_at(next + i * kSampleWords));
   }
   return r;
 }

@@ -77,12 +77,16 @@ inline constexpr Word kNone = ~Word{0};
 // What a word is where nothing was seen.
 constexpr Word EmptyWord(int word) { return word >= compared::kFirstsBegin ? kNone : Word{0}; }
 
-// The result as it leaves the device.
-struct ComparedWords {
-  Word words[compared::kWords];
-  ElementSample samples[kMismatchSamples];
-  ElementSample worst;
-};
+// The result as it leaves the device, in words: which of the words below kResultWords are
+// not empty (a bit each, and the number of samples above them), the worst element, these
+// words in their order, and the samples. Where nothing is wrong most of them are empty.
+inline constexpr int kResultWords = compared::kFirstsEnd;
+inline constexpr int kSampleCountBit = 56;
+inline constexpr int kSampleWords = sizeof(ElementSample) / sizeof(Word);
+inline constexpr int kPackedHead = 1 + kSampleWords;  // words before those that are not empty
+inline constexpr int kMostPacked = kPackedHead + kResultWords + kMismatchSamples * kSampleWords;
+static_assert(kResultWords < kSampleCountBit);
+static_assert(sizeof(ElementSample) == kSampleWords * sizeof(Word));
 
 }  // namespace assay::gpu
 

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/runtime/cpu/strided.h"
 #include "kernels/runtime/gpu/checksum_gpu.h"
-#include "kernels/runtime/gpu/compare_gpu.h"
 #include "kernels/runtime/gpu/spin.h"
 #include "kernels/runtime/tensor_check.h"
 
@@ -20,6 +19,7 @@ namespace {
 
 // What comes back of one primitive at most [bytes].
 constexpr std::int64_t kPinnedBytes = 4096;
+constexpr std::int64_t kKeptBytes = GpuDevice::kMostKept * std::int64_t{sizeof(KeptElement)};
 
 // How long the device is kept busy before a timed launch, in times of what the host took for
 // the one before, and in seconds.
@@ -59,8 +59,10 @@ absl::Status GpuDevice::Start(int ordinal, const ArenaOptions& options) {
   if (code == gpu::kOk) code = gpu::CreateEvent(&begin_);
   if (code == gpu::kOk) code = gpu::CreateEvent(&end_);
   if (code == gpu::kOk) code = gpu::Allocate(gpu::kScratchBytes, &scratch_);
+  if (code == gpu::kOk) code = gpu::Allocate(kKeptBytes, &kept_);
   if (code == gpu::kOk) code = gpu::AllocateHost(kPinnedBytes, &pinned_);
   if (code != gpu::kOk) return unavailable(code);
+  traffic_.allocations = 2;
   arena_ = std::make_unique<GpuArena>(options);
   info_.id = absl::StrCat(gpu::BackendName(), ":", ordinal);
   info_.backend = gpu::BackendName();
@@ -85,6 +87,7 @@ GpuDevice::~GpuDevice() {
   arena_.reset();
   if (pinned_ != nullptr) (void)gpu::FreeHost(pinned_);
   if (scratch_ != nullptr) (void)gpu::Free(scratch_);
+  if (kept_ != nullptr) (void)gpu::Free(kept_);
   if (sweep_ != nullptr) (void)gpu::Free(sweep_);
   if (begin_ != nullptr) (void)gpu::DestroyEvent(begin_);
   if (end_ != nullptr) (void)gpu::DestroyEvent(end_);
@@ -112,10 +115,29 @@ absl::StatusOr<gpu::Stream> GpuDevice::stream() {
   return stream_;
 }
 
-absl::Status GpuDevice::ReadScratch(std::int64_t bytes) {
-  absl::Status s = Status(gpu::CopyToHost(pinned_, scratch_, bytes, stream_));
+absl::Status GpuDevice::CopyOff(const void* from, std::int64_t bytes, void* to) {
+  absl::Status s = Status(gpu::CopyToHost(to, from, bytes, stream_));
   if (s.ok()) s = Status(gpu::Wait(stream_));
+  ++traffic_.copies_off;
+  traffic_.bytes_off += bytes;
   return s;
+}
+
+absl::Status GpuDevice::CopyOn(const void* from, std::int64_t bytes, void* to) {
+  ++traffic_.copies_on;
+  traffic_.bytes_on += bytes;
+  return Status(gpu::CopyToDevice(to, from, bytes, stream_));
+}
+
+Traffic GpuDevice::traffic() const {
+  Traffic traffic = traffic_;
+  traffic.allocations += arena_->leases();
+  return traffic;
+}
+
+absl::Status GpuDevice::ReadScratch(std::int64_t bytes, std::int64_t begin) {
+  return CopyOff(static_cast<const unsigned char*>(scratch_) + begin, bytes,
+                 static_cast<unsigned char*>(pinned_) + begin);
 }
 
 absl::StatusOr<std::int64_t> GpuDevice::ReadCount() {
@@ -185,18 +207,6 @@ absl::StatusOr<std::int64_t> GpuDevice::CheckGuards() {
   return ReadCount();
 }
 
-absl::StatusOr<CompareResult> GpuDevice::Compare(const CompareRequest& request) {
-  if (absl::Status s = CheckView(request.output); !s.ok()) return s;
-  if (request.reference == nullptr && request.output.count() > 0) {
-    return absl::InvalidArgumentError("compare has no reference");
-  }
-  if (absl::Status s = Flush(); !s.ok()) return s;
-  if (absl::Status s = Status(gpu::LaunchCompare(request, scratch_, stream_)); !s.ok()) return s;
-  static_assert(kPinnedBytes >= 2048);
-  if (absl::Status s = ReadScratch(gpu::ComparedBytes()); !s.ok()) return s;
-  return gpu::UnpackCompared(pinned_, request);
-}
-
 absl::StatusOr<ProbeVectors> GpuDevice::Upload(const ProbeVectors& host, std::int64_t batch,
                                                std::int64_t count) {
   if (host.data == nullptr) return host;
@@ -235,25 +245,10 @@ absl::StatusOr<ChecksumSums> GpuDevice::Checksum(const ChecksumRequest& request)
   if (absl::Status s = Flush(); !s.ok()) return s;
   std::vector<unsigned char> host(static_cast<std::size_t>(bytes));
   gpu::ErrorCode code = gpu::LaunchChecksum(on_device, workspace->data, result->data, stream_);
-  if (code == gpu::kOk) code = gpu::CopyToHost(host.data(), result->data, bytes, stream_);
-  if (code == gpu::kOk) code = gpu::Wait(stream_);
-  if (absl::Status s = Status(code); !s.ok()) return s;
+  absl::Status s = Status(code);
+  if (s.ok()) s = CopyOff(result->data, bytes, host.data());
+  if (!s.ok()) return s;
   return gpu::UnpackChecksum(host.data(), on_device);
-}
-
-absl::StatusOr<TensorDigest> GpuDevice::Digest(const TensorView& view) {
-  if (absl::Status s = CheckView(view); !s.ok()) return s;
-  if (absl::Status s = Flush(); !s.ok()) return s;
-  constexpr std::int64_t kBytes = 4 * sizeof(std::uint64_t);
-  gpu::ErrorCode code = gpu::Set(scratch_, 0, kBytes, stream_);
-  if (code == gpu::kOk && view.count() > 0) {
-    code = gpu::LaunchDigest(view, static_cast<unsigned long long*>(scratch_), stream_);
-  }
-  if (absl::Status s = Status(code); !s.ok()) return s;
-  if (absl::Status s = ReadScratch(kBytes); !s.ok()) return s;
-  std::uint64_t sums[4];
-  std::memcpy(sums, pinned_, sizeof(sums));
-  return TensorDigest{{sums[0], sums[1]}, {sums[2], sums[3]}};
 }
 
 absl::Status GpuDevice::Copy(const TensorView& src, const TensorView& dst) {
@@ -277,8 +272,7 @@ absl::Status GpuDevice::ToHost(const TensorView& src, std::int64_t begin, std::i
   const bool direct = from == first && last - first + 1 == count;
   std::vector<unsigned char> storage(direct ? 0 : static_cast<std::size_t>(bytes));
   void* to = direct ? dst : storage.data();
-  absl::Status s = Status(gpu::CopyToHost(to, data, bytes, stream_));
-  if (s.ok()) s = Status(gpu::Wait(stream_));
+  const absl::Status s = CopyOff(data, bytes, to);
   if (!s.ok() || direct) return s;
   std::int64_t done = 0;
   ForEachRun(src.extents, begin, begin + count,
@@ -291,7 +285,7 @@ absl::Status GpuDevice::ToHost(const TensorView& src, std::int64_t begin, std::i
 
 absl::Status GpuDevice::FromHost(const void* src, std::int64_t bytes, void* dst) {
   if (absl::Status s = Flush(); !s.ok() || bytes == 0) return s;
-  absl::Status s = Status(gpu::CopyToDevice(dst, src, bytes, stream_));
+  absl::Status s = CopyOn(src, bytes, dst);
   // The caller may change `src` from here on.
   return s.ok() ? Status(gpu::Wait(stream_)) : s;
 }
@@ -300,8 +294,11 @@ absl::Status GpuDevice::EvictFromCaches(std::span<const TensorView> views) {
   const std::int64_t bytes = 2 * properties_.l2_bytes;
   if (bytes <= 0) return Device::EvictFromCaches(views);
   if (absl::Status s = Flush(); !s.ok()) return s;
+  void* unused = arena_->Unused(bytes);
+  if (unused != nullptr) return Status(gpu::Set(unused, kGuardByte, bytes, stream_));
   if (sweep_ == nullptr) {
     if (absl::Status s = Status(gpu::Allocate(bytes, &sweep_)); !s.ok()) return s;
+    ++traffic_.allocations;
   }
   return Status(gpu::Set(sweep_, kGuardByte, bytes, stream_));
 }

@@ -1,6 +1,7 @@
 // A GPU as a device: see kernels/runtime/device.h for the interface. One stream, in
 // whose order everything happens; results come back through one page of pinned memory,
-// and nothing else leaves the device but what ToHost is asked for.
+// and nothing else leaves the device but what ToHost is asked for. Some device memory is
+// taken at its start, beside the arena; none later but what EvictFromCaches says.
 //
 // Fills are gathered and launched together, before whatever else is enqueued next.
 //
@@ -44,17 +45,26 @@ class GpuDevice final : public Device, public LaunchRecorder {
   absl::StatusOr<std::int64_t> CheckPadding(const TensorView& dst) override;
   absl::Status WriteGuards() override;
   absl::StatusOr<std::int64_t> CheckGuards() override;
+  absl::StatusOr<std::int64_t> CountDamage(std::span<const TensorView> views) override;
   absl::StatusOr<CompareResult> Compare(const CompareRequest& request) override;
   // Vectors, workspace and result take blocks of the arena until its next Reset.
   absl::StatusOr<ChecksumSums> Checksum(const ChecksumRequest& request) override;
   absl::StatusOr<TensorDigest> Digest(const TensorView& view) override;
+  absl::StatusOr<Fingerprint> FingerprintOf(std::span<const TensorView> views) override;
+  absl::StatusOr<RecheckFindings> Recheck(const RecheckRequest& request) override;
+  // Beyond kMostKept elements all of them are read, and held against others here.
+  absl::StatusOr<KeptElements> KeepElements(const KeepRequest& request) override;
+  absl::StatusOr<HeldFindings> HoldAgainst(const KeptElements& kept,
+                                           const TensorView& output) override;
+  static constexpr std::int64_t kMostKept = 1 << 19;
   absl::Status Copy(const TensorView& src, const TensorView& dst) override;
   absl::Status ToHost(const TensorView& src, std::int64_t begin, std::int64_t count,
                       void* dst) override;
   absl::Status FromHost(const void* src, std::int64_t bytes, void* dst) override;
+  Traffic traffic() const override;
   absl::Status health() const override { return fault_; }
-  // Overwrites a block of its own, twice the L2 cache, which is taken at the first call and
-  // kept beside the arena.
+  // Overwrites twice the L2 cache of the arena that no block holds; where there is not so
+  // much, a block of its own, which is taken at the first such call and kept.
   absl::Status EvictFromCaches(std::span<const TensorView> views) override;
   absl::Status Synchronize() override;
   double Now() override;
@@ -78,8 +88,10 @@ class GpuDevice final : public Device, public LaunchRecorder {
   absl::Status Status(gpu::ErrorCode code);
   absl::Status Flush();  // launches the fills that wait
   absl::Status Spin();   // for as long as the host takes to enqueue what it enqueued last
-  // Bytes at the start of the scratch memory, once all before is done.
-  absl::Status ReadScratch(std::int64_t bytes);
+  absl::Status CopyOff(const void* from, std::int64_t bytes, void* to);  // waits
+  absl::Status CopyOn(const void* from, std::int64_t bytes, void* to);
+  // Bytes of the scratch memory, to the same place of the pinned, once all before is done.
+  absl::Status ReadScratch(std::int64_t bytes, std::int64_t begin = 0);
   absl::StatusOr<std::int64_t> ReadCount();
   std::vector<gpu::ByteRange> GuardBands() const;
   // Host vectors of `count` doubles a matrix as device vectors; none stays none.
@@ -94,7 +106,9 @@ class GpuDevice final : public Device, public LaunchRecorder {
   gpu::Event end_ = nullptr;
   void* scratch_ = nullptr;  // device memory
   void* pinned_ = nullptr;   // host memory
+  void* kept_ = nullptr;     // device memory, for kMostKept elements
   void* sweep_ = nullptr;    // device memory, twice the L2 cache
+  Traffic traffic_;          // but for the arena's
   std::unique_ptr<GpuArena> arena_;
   std::vector<gpu::FillJob> fills_;
   absl::Status fault_;              // the first sticky one

@@ -23,6 +23,13 @@ struct Largest {  // a NaN wins
   }
 };
 
+struct Smallest {  // of integers
+  template <class T>
+  static ASSAY_DEVICE_MEMBER T Of(T a, T b) {
+    return b < a ? b : a;
+  }
+};
+
 template <class Op, class T>
 ASSAY_DEVICE T WaveReduce(T v) {
   for (int by = WaveWidth() / 2; by > 0; by /= 2) v = Op::Of(v, ShuffleXor(v, by));
