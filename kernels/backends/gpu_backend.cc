@@ -7,6 +7,7 @@
 #include "kernels/bench/gpu_ceilings.h"
 #include "kernels/ops/gpu/references_gpu.h"
 #include "kernels/providers/builtin/builtin_gpu.h"
+#include "kernels/providers/planted/planted_gpu.h"
 #include "kernels/runtime/gpu/gpu_device.h"
 #include "kernels/runtime/gpu/stream_of.h"
 
@@ -37,6 +38,7 @@ class Gpu final : public Backend {
   void Register(Registry& registry) const override {
     for (KernelEntry& entry : BuiltinGpuKernels(name())) registry.Add(std::move(entry));
     for (KernelEntry& entry : VendorKernels()) registry.Add(std::move(entry));
+    for (KernelEntry& entry : PlantedGpuKernels(name())) registry.Add(std::move(entry));
   }
 
   std::unique_ptr<Ceilings> MakeCeilings(Device& device) const override {

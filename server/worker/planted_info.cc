@@ -18,11 +18,11 @@ std::vector<DType> FormatsOf(const PlantedDefect& defect) {
 }  // namespace
 
 void DescribePlanted(v1::Kernel& kernel) {
-  const PlantedDefect* defect = FindPlanted(kernel.op(), kernel.provider());
+  const PlantedDefect* defect = FindPlanted(kernel.op(), kernel.provider(), kernel.backend());
   if (defect == nullptr) return;
   v1::PlantedDefect& out = *kernel.mutable_planted();
   out.set_magnitude(std::string(defect->magnitude));
-  out.set_position(static_cast<std::int32_t>(defect - PlantedDefects().data()));
+  out.set_position(static_cast<std::int32_t>(defect - PlantedDefects(kernel.backend()).data()));
   if (defect->slow) return;
   for (const DType dtype : FormatsOf(*defect)) {
     Case c = PlantedCase(*defect, dtype);

@@ -3,8 +3,6 @@
 // that end or block it: those are the end-to-end test's.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <set>
@@ -14,30 +12,14 @@
 #include "kernels/numerics/cat.h"
 #include "kernels/providers/planted/planted.h"
 #include "kernels/validate/runner.h"
+#include "tests/selftest/planted_checks.h"
 
-namespace assay {
+namespace assay::testing {
 namespace {
 
 // Seeds of a row: more where its defect sits in a single element, launch or bit.
 constexpr int kSeeds = 3;
 constexpr int kSeedsOfSites = 20;
-
-class NoObserver : public PhaseObserver {
- public:
-  void Enter(Phase) override {}
-};
-
-std::string Describe(const CaseOutcome& outcome) {
-  std::string text = Cat("verdict ", static_cast<int>(outcome.verdict));
-  for (const Finding& f : outcome.findings) text += Cat("; ", f.reason, ": ", f.message);
-  return text;
-}
-
-bool Found(const CaseOutcome& outcome, std::string_view reason) {
-  return outcome.verdict == Verdict::kFailed &&
-         std::any_of(outcome.findings.begin(), outcome.findings.end(),
-                     [&](const Finding& f) { return f.reason == reason; });
-}
 
 int SeedsOf(const PlantedDefect& d, DType t) {
   if (d.repeats > 10) return kSeedsOfSites;
@@ -59,28 +41,8 @@ class Planted : public ::testing::Test {
 };
 
 TEST_F(Planted, EachIsCaughtByItsCheckAsOftenAsItMust) {
-  int rows = 0;
-  for (const PlantedDefect& d : PlantedDefects()) {
-    if (d.ends_process || d.check.empty()) continue;
-    for (const DType t : d.dtypes) {
-      const std::string_view expected = ExpectedReason(d, t);
-      const int seeds = SeedsOf(d, t);
-      int caught = 0;
-      std::string missed;
-      for (int seed = 1; seed <= seeds; ++seed) {
-        const CaseOutcome outcome = Run(PlantedCase(d, t, static_cast<std::uint64_t>(seed)));
-        if (Found(outcome, expected)) {
-          ++caught;
-        } else if (missed.empty()) {
-          missed = Cat("seed ", seed, ": ", Describe(outcome));
-        }
-      }
-      EXPECT_GE(caught, RequiredRate(d, t) * seeds)
-          << d.op << " " << d.name << " " << Name(t) << ": " << caught << " of " << seeds
-          << " caught by " << expected << "; " << missed;
-      ++rows;
-    }
-  }
+  const int rows =
+      ExpectEachIsCaught(PlantedDefects(), &SeedsOf, [&](const Case& c) { return Run(c); });
   EXPECT_GT(rows, 250);
 }
 
@@ -98,15 +60,15 @@ TEST_F(Planted, TheControlPassesOnEveryProblemThatShowsADefectOfGemm) {
   }
 }
 
-// What the table promises its readers.
-TEST(PlantedTable, IsWhole) {
+// What a table promises its readers.
+std::map<std::string_view, int> ExpectWhole(std::string_view backend) {
   std::map<std::string_view, int> defects;
   std::set<std::string> names;
-  for (const PlantedDefect& d : PlantedDefects()) {
+  for (const PlantedDefect& d : PlantedDefects(backend)) {
     EXPECT_TRUE(names.insert(Cat(d.op, "/", d.name)).second) << d.op << " " << d.name;
     EXPECT_FALSE(d.magnitude.empty()) << d.name;
     EXPECT_EQ(OpName(d.problem), d.op) << d.name;
-    EXPECT_EQ(FindPlanted(d.op, PlantedProvider(d)), &d);
+    EXPECT_EQ(FindPlanted(d.op, PlantedProvider(d), backend), &d);
     for (const DType t : d.dtypes) {
       const std::vector<FieldError> errors = Check(PlantedCase(d, t));
       EXPECT_TRUE(errors.empty()) << d.op << " " << d.name << " " << Name(t) << ": "
@@ -115,10 +77,30 @@ TEST(PlantedTable, IsWhole) {
     }
     defects[d.op] += d.check.empty() ? 0 : 1;
   }
+  return defects;
+}
+
+TEST(PlantedTable, IsWhole) {
+  std::map<std::string_view, int> defects = ExpectWhole("cpu");
   for (const std::string_view op :
        {"gemm", "conv", "attention", "softmax", "layer_norm", "dequant_softmax"}) {
     EXPECT_GE(defects[op], 8) << op;
   }
+}
+
+TEST(PlantedTable, OfGpusIsWholeToo) {
+  for (const std::string_view backend : {"cuda", "hip", "simt"}) {
+    std::map<std::string_view, int> defects = ExpectWhole(backend);
+    EXPECT_GE(defects["gemm"], 25);
+    for (const std::string_view op :
+         {"conv", "attention", "softmax", "layer_norm", "dequant_softmax"}) {
+      EXPECT_GE(defects[op], 8) << op;
+    }
+  }
+  // A driver that tells of an illegal address, and one that ends the process.
+  EXPECT_EQ(FindPlanted("gemm", "planted/crash", "cuda")->check, "fault");
+  EXPECT_EQ(FindPlanted("gemm", "planted/crash", "hip")->check, "crash");
+  EXPECT_EQ(FindPlanted("gemm", "planted/far-past-the-end"), nullptr) << "the CPU has none";
 }
 
 // The site is drawn from the seed: other seeds, other elements.
@@ -151,4 +133,4 @@ TEST(PlantedDeathTest, CrashAbortAndExit) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::testing

@@ -1,6 +1,6 @@
 #include "kernels/providers/planted/planted.h"
 
-#include <array>
+#include <map>
 #include <string>
 
 #include "absl/status/status.h"
@@ -13,41 +13,35 @@ namespace {
 
 constexpr double kBlockedSeconds = 1.0;  // deadline of a kernel that never returns
 
-KernelFactory FactoryOf(std::string_view op) {
-  constexpr std::array<std::pair<std::string_view, KernelFactory>, 7> kFactories = {{
-      {"gemm", &planted::MakeGemm},
-      {"conv", &planted::MakeConv},
-      {"attention", &planted::MakeAttention},
-      {"softmax", &planted::MakeSoftmax},
-      {"layer_norm", &planted::MakeLayerNorm},
-      {"copy", &planted::MakeCopy},
-      {"dequant_softmax", &planted::MakeDequantSoftmax},
-  }};
-  for (const auto& [name, make] : kFactories) {
-    if (name == op) return make;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
-std::span<const PlantedDefect> PlantedDefects() {
-  static const std::vector<PlantedDefect>* const table = new std::vector(planted::MakeTable());
-  return *table;
+std::span<const PlantedDefect> PlantedDefects(std::string_view backend) {
+  using Table = const std::vector<PlantedDefect>;
+  static Table* const cpu = new std::vector(planted::MakeTable());
+  static Table* const gpu = new std::vector(planted::MakeGpuTable("fault"));
+  // Its runtime ends the process where a kernel touches what is not there.
+  static Table* const hip = new std::vector(planted::MakeGpuTable("crash"));
+  if (backend == "cpu") return *cpu;
+  return backend == "hip" ? *hip : *gpu;
 }
 
 std::string_view PlantedProvider(const PlantedDefect& defect) {
   // Made once: entries of the registry hold views of them.
-  static const std::vector<std::string>* const names = [] {
-    auto* all = new std::vector<std::string>;
-    for (const PlantedDefect& d : PlantedDefects()) all->push_back(Cat(kPlantedPrefix, d.name));
+  static const std::map<std::string_view, std::string>* const names = [] {
+    auto* all = new std::map<std::string_view, std::string>;
+    for (const char* backend : {"cpu", "cuda"}) {
+      for (const PlantedDefect& d : PlantedDefects(backend)) {
+        all->try_emplace(d.name, Cat(kPlantedPrefix, d.name));
+      }
+    }
     return all;
   }();
-  return (*names)[static_cast<std::size_t>(&defect - PlantedDefects().data())];
+  return names->at(defect.name);
 }
 
-const PlantedDefect* FindPlanted(std::string_view op, std::string_view provider) {
-  for (const PlantedDefect& d : PlantedDefects()) {
+const PlantedDefect* FindPlanted(std::string_view op, std::string_view provider,
+                                 std::string_view backend) {
+  for (const PlantedDefect& d : PlantedDefects(backend)) {
     if (d.op == op && PlantedProvider(d) == provider) return &d;
   }
   return nullptr;
@@ -79,20 +73,6 @@ Case PlantedCase(const PlantedDefect& defect, DType dtype, std::uint64_t seed) {
   c.repeats = defect.repeats;
   if (defect.check == "timeout") c.deadline_seconds = kBlockedSeconds;
   return c;
-}
-
-std::vector<KernelEntry> PlantedKernels() {
-  std::vector<KernelEntry> kernels;
-  for (const PlantedDefect& d : PlantedDefects()) {
-    kernels.push_back(KernelEntry{.op = d.op,
-                                  .provider = PlantedProvider(d),
-                                  .backend = "cpu",
-                                  .dtypes = d.dtypes,
-                                  .make = FactoryOf(d.op),
-                                  .version = {},
-                                  .unavailable_reason = {}});
-  }
-  return kernels;
 }
 
 namespace planted {

@@ -1,10 +1,12 @@
-// Kernels that are wrong on purpose: the proof that the harness says no. Each is a
-// short plain-loop kernel, right but for one defect, registered as provider
-// "planted/<name>"; one that is right is among them, as a control. They are run only
-// when asked for by name, or by a self-test.
+// Kernels that are wrong on purpose: the proof that the harness says no. Each is right but
+// for one defect, registered as provider "planted/<name>"; one that is right is among them,
+// as a control. They are run only when asked for by name, or by a self-test. Those of the
+// CPU are short plain loops; those of GPUs (planted_gpu.h) the built-in kernels with a
+// defect made on the device.
 //
-// The table (table.cc) is what tests, the self-test and documents know of them: how
-// large the defect is, on which data it shows, which check must find it, and how often.
+// The tables (table.cc, table_gpu.cc) are what tests, the self-test and documents know of
+// them: how large the defect is, on which data it shows, which check must find it, and how
+// often.
 #ifndef ASSAY_KERNELS_PROVIDERS_PLANTED_PLANTED_H_
 #define ASSAY_KERNELS_PROVIDERS_PLANTED_PLANTED_H_
 
@@ -36,14 +38,15 @@ struct PlantedDefect {
   bool slow = false;          // nothing is wrong but the time it takes
 };
 
-// All of them, by operator.
-std::span<const PlantedDefect> PlantedDefects();
+// All of a backend, by operator: "cpu", or a GPU's, "cuda", "hip" or "simt".
+std::span<const PlantedDefect> PlantedDefects(std::string_view backend = "cpu");
 
 // "planted/wrong-tile".
 std::string_view PlantedProvider(const PlantedDefect& defect);
 
-// The row behind a kernel, or nullptr: "gemm", "planted/wrong-tile".
-const PlantedDefect* FindPlanted(std::string_view op, std::string_view provider);
+// The row behind a backend's kernel, or nullptr: "gemm", "planted/wrong-tile".
+const PlantedDefect* FindPlanted(std::string_view op, std::string_view provider,
+                                 std::string_view backend = "cpu");
 
 // The finding that must be made where the inputs are of format `dtype`: the row's, but
 // "exact" for bound, class and bias where the output is an integer.
@@ -56,7 +59,7 @@ double RequiredRate(const PlantedDefect& defect, DType dtype);
 // deadline where the kernel blocks. The seed draws the site of the defect.
 Case PlantedCase(const PlantedDefect& defect, DType dtype, std::uint64_t seed = 1);
 
-// A kernel for every row of the table.
+// A kernel for every row of the CPU's table.
 std::vector<KernelEntry> PlantedKernels();
 
 }  // namespace assay

@@ -2,63 +2,10 @@
 
 #include <utility>
 
+#include "kernels/providers/planted/row.h"
+
 namespace assay::planted {
 namespace {
-
-using Rows = std::vector<PlantedDefect>;
-using Types = std::vector<DType>;
-
-const Types kAll = {DType::kF64,    DType::kF32,  DType::kF16, DType::kBF16,
-                    DType::kE4M3FN, DType::kE5M2, DType::kI8};
-const Types kFloats = {DType::kF64,  DType::kF32,    DType::kF16,
-                       DType::kBF16, DType::kE4M3FN, DType::kE5M2};
-const Types kAllFloats = {DType::kF64,    DType::kF32,      DType::kF16,  DType::kBF16,
-                          DType::kE4M3FN, DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ};
-const Types kNarrow = {DType::kF32, DType::kF16, DType::kBF16};
-const Types k16Bit = {DType::kF16, DType::kBF16};
-const Types kWide = {DType::kF64, DType::kF32};
-const Types kF32Only = {DType::kF32};
-
-// A row of the table; what is said after it differs from the usual.
-struct Row : PlantedDefect {
-  Row(std::string_view op_in, std::string_view name_in, const Types& dtypes_in,
-      std::string_view check_in, const Problem& problem_in, std::string_view magnitude_in) {
-    op = op_in;
-    name = name_in;
-    dtypes = dtypes_in;
-    check = check_in;
-    problem = problem_in;
-    magnitude = magnitude_in;
-  }
-  Row& OnData(std::string_view text) {
-    pattern = text;
-    return *this;
-  }
-  Row& Launches(int n) {
-    repeats = n;
-    return *this;
-  }
-  Row& Output(DType format) {
-    out_dtype = format;
-    return *this;
-  }
-  Row& Rate(double rate) {
-    required_rate = rate;
-    return *this;
-  }
-  Row& Rate(DType format, double rate) {
-    rates.emplace_back(format, rate);
-    return *this;
-  }
-  Row& EndsProcess() {
-    ends_process = true;
-    return *this;
-  }
-  Row& Slow() {
-    slow = true;
-    return *this;
-  }
-};
 
 // Sums long enough for what is lost in one of them to be small beside it.
 constexpr std::int64_t kLong = 1024;

@@ -1,0 +1,43 @@
+// The CPU's planted kernels: a factory an operator.
+#include <array>
+#include <utility>
+
+#include "kernels/providers/planted/factories.h"
+#include "kernels/providers/planted/planted.h"
+
+namespace assay {
+namespace {
+
+KernelFactory FactoryOf(std::string_view op) {
+  constexpr std::array<std::pair<std::string_view, KernelFactory>, 7> kFactories = {{
+      {"gemm", &planted::MakeGemm},
+      {"conv", &planted::MakeConv},
+      {"attention", &planted::MakeAttention},
+      {"softmax", &planted::MakeSoftmax},
+      {"layer_norm", &planted::MakeLayerNorm},
+      {"copy", &planted::MakeCopy},
+      {"dequant_softmax", &planted::MakeDequantSoftmax},
+  }};
+  for (const auto& [name, make] : kFactories) {
+    if (name == op) return make;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<KernelEntry> PlantedKernels() {
+  std::vector<KernelEntry> kernels;
+  for (const PlantedDefect& d : PlantedDefects()) {
+    kernels.push_back(KernelEntry{.op = d.op,
+                                  .provider = PlantedProvider(d),
+                                  .backend = "cpu",
+                                  .dtypes = d.dtypes,
+                                  .make = FactoryOf(d.op),
+                                  .version = {},
+                                  .unavailable_reason = {}});
+  }
+  return kernels;
+}
+
+}  // namespace assay

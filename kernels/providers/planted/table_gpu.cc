@@ -1,0 +1,224 @@
+// The GPUs' planted kernels. Names are the CPU's where the defect is. Problems are small: a
+// defect of a single element shows in them as well as in large ones, and the emulator of
+// tests/simt runs them all.
+#include <utility>
+
+#include "kernels/providers/planted/row.h"
+#include "kernels/providers/planted/table.h"
+
+namespace assay::planted {
+namespace {
+
+GemmProblem Gemm() {
+  GemmProblem p;
+  p.m = p.n = 48;
+  p.k = 64;
+  return p;
+}
+
+template <class Change>
+GemmProblem Gemm(Change change) {
+  GemmProblem p = Gemm();
+  change(p);
+  return p;
+}
+
+// 4 filters of 7 x 7 pixels: 12 tiles of 16 elements, and 4 elements.
+ConvProblem Conv() {
+  ConvProblem p;
+  p.channels = 8;
+  p.filters = 4;
+  p.input = {7, 7};
+  p.kernel = {3, 3};
+  p.padding = {1};
+  return p;
+}
+
+AttentionProblem Attention(std::int64_t dim = 32, bool causal = false) {
+  AttentionProblem p;
+  p.heads = 2;
+  p.kv_heads = 1;
+  p.seq = 32;
+  p.kv_seq = causal ? 32 : 64;
+  p.dim = dim;
+  p.causal = causal;
+  return p;
+}
+
+SoftmaxProblem Softmax(std::int64_t cols = 64) { return {.rows = 16, .cols = cols}; }
+LayerNormProblem LayerNorm(std::int64_t cols = 64) { return {.rows = 16, .cols = cols}; }
+DequantSoftmaxProblem DequantSoftmax(std::int64_t n = 64) { return {.m = 16, .n = n, .k = 64}; }
+
+// What a float operator's output shows, whatever the operator; `ragged` is a problem whose
+// output has a partial tile of columns.
+Rows OfAnyFloats(std::string_view op, const Types& dtypes, const Problem& plain,
+                 const Problem& ragged) {
+  return {
+      Row(op, "zero-output", dtypes, "bound", plain, "every element is 0"),
+      Row(op, "scale-off", dtypes, "bound", plain, "every element is 1 % too large"),
+      Row(op, "stale-buffer", dtypes, "bound", plain,
+          "one tile of up to 16x16 holds what the launch before computed, at first 0"),
+      Row(op, "nan-in-tail", dtypes, "class", ragged,
+          "one row's last, partial tile of columns is NaN"),
+      Row(op, "inf", dtypes, "class", plain, "one element is infinite"),
+      Row(op, "unwritten-tile", dtypes, "unwritten", plain,
+          "one tile of up to 16x16 is not written"),
+      Row(op, "past-the-end", dtypes, "guard", plain, "64 bytes behind the output are written"),
+      Row(op, "changes-input", dtypes, "guard", plain,
+          "a bit of the first operand's first element is flipped"),
+  };
+}
+
+// The control, and values that are wrong.
+Rows GemmValues() {
+  const Problem plain = Gemm();
+  return {
+      Row("gemm", "correct", kAll, "", plain, "nothing is wrong: the control"),
+      Row("gemm", "wrong-tile", kAll, "bound", plain,
+          "one 16x16 tile holds its neighbour's values"),
+      Row("gemm", "transposed-tile", kAll, "bound", plain, "one 16x16 tile is transposed"),
+      Row("gemm", "dropped-k", kAll, "bound", plain, "the last of 64 terms is left out everywhere"),
+      Row("gemm", "truncating-output", k16Bit, "bias", plain,
+          "results are cut, not rounded: half a unit in the last place"),
+      Row("gemm", "fp16-output", kF32Only, "bound", plain,
+          "results pass through fp16: 13 of 23 bits are lost"),
+      Row("gemm", "bit-flip", kAll, "exact", plain, "bit 1 of one element is flipped"),
+      Row("gemm", "low-bit-flip", kF32Only, "exact", plain,
+          "one of the mantissa bits 0 to 11 of one element is flipped"),
+      Row("gemm", "constant-output", kAll, "bound", plain,
+          "every element is the first one's value"),
+      Row("gemm", "dropped-bias", kFloats, "bound", Gemm([](GemmProblem& p) { p.bias = true; }),
+          "the bias of every column is left out"),
+      Row("gemm", "nan", kFloats, "class", plain, "one element is NaN"),
+  };
+}
+
+// Memory, launches, and what ends the process.
+Rows GemmRest(std::string_view illegal_address) {
+  const Problem plain = Gemm();
+  return {
+      Row("gemm", "unwritten-tail", kAll, "unwritten", plain,
+          "the last 8 of a row are not written"),
+      Row("gemm", "before-the-start", kAll, "guard", plain,
+          "64 bytes before the output are written"),
+      Row("gemm", "writes-padding", kAll, "guard", Gemm([](GemmProblem& p) { p.ldc = p.n + 8; }),
+          "a row is written one element beyond its last column"),
+      Row("gemm", "nondeterministic", kWide, "nondeterministic", plain,
+          "in every other launch the last bit of one element is flipped")
+          .Launches(3),
+      Row("gemm", "race", kNarrow, "nondeterministic", plain,
+          "in 1 launch of 10 the last bit of one element is flipped")
+          .Launches(50)
+          .Rate(0.99),
+      Row("gemm", "crash", kAll, illegal_address, plain, "writes through a null pointer")
+          .EndsProcess(),
+      Row("gemm", "far-past-the-end", kAll, illegal_address, plain,
+          "writes 128 TiB behind the output, where nothing is")
+          .EndsProcess(),
+      Row("gemm", "hang", kAll, "timeout", plain, "a thread spins and never ends").EndsProcess(),
+  };
+}
+
+Rows GemmAnyFormat() {
+  Rows rows = OfAnyFloats("gemm", kFloats, Gemm(), Gemm([](GemmProblem& p) { p.n = 38; }));
+  for (PlantedDefect& row : rows) {
+    // Integers have neither NaN nor Inf, and 1 % of a small one is nothing.
+    if (row.check != "class" && row.name != "scale-off") row.dtypes = kAll;
+  }
+  return rows;
+}
+
+Rows ConvRows() {
+  const Problem plain = Conv();
+  Rows rows = OfAnyFloats("conv", kFloats, plain, plain);
+  for (PlantedDefect& row : rows) {
+    if (row.check != "class" && row.name != "scale-off") row.dtypes = kAll;
+  }
+  rows.push_back(Row("conv", "wrong-tile", kAll, "bound", plain,
+                     "16 elements are those of the 16 behind them"));
+  rows.push_back(Row("conv", "bit-flip", kAll, "exact", plain, "bit 1 of one element is flipped"));
+  rows.push_back(Row(
+      "conv", "truncating-output", k16Bit, "bias",
+      [] {
+        ConvProblem larger = Conv();
+        larger.filters = 16;
+        return larger;
+      }(),
+      "results are cut, not rounded: half a unit in the last place"));
+  return rows;
+}
+
+Rows AttentionRows() {
+  const Problem plain = Attention();
+  Rows rows = OfAnyFloats("attention", kFloats, plain, Attention(24));
+  for (PlantedDefect& row : rows) {
+    // Weights that are kept in 8 bits may be further off than 1 %.
+    if (row.name == "scale-off") row.dtypes = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16};
+  }
+  rows.push_back(
+      Row("attention", "transposed-tile", kFloats, "bound", plain, "one 16x16 tile is transposed"));
+  rows.push_back(Row("attention", "swapped-rows", kFloats, "bound", plain,
+                     "two queries have each other's results"));
+  rows.push_back(Row("attention", "dropped-mask", kFloats, "bound", Attention(32, true),
+                     "the causal mask is left out"));
+  return rows;
+}
+
+Rows SoftmaxRows() {
+  Rows rows = OfAnyFloats("softmax", kNarrow, Softmax(), Softmax(70));
+  rows.push_back(Row("softmax", "swapped-rows", kNarrow, "bound", Softmax(),
+                     "two rows have each other's results"));
+  rows.push_back(Row("softmax", "constant-output", kNarrow, "bound", Softmax(),
+                     "every element is the first one's value"));
+  return rows;
+}
+
+Rows LayerNormRows() {
+  Rows rows = OfAnyFloats("layer_norm", kNarrow, LayerNorm(), LayerNorm(70));
+  rows.push_back(Row("layer_norm", "swapped-rows", kNarrow, "bound", LayerNorm(),
+                     "two rows have each other's results"));
+  rows.push_back(Row("layer_norm", "missing-eps", kNarrow, "bound", LayerNorm(),
+                     "eps is left out where it is a tenth of the variance")
+                     .OnData("normal:0.01"));
+  return rows;
+}
+
+Rows DequantSoftmaxRows() {
+  // A tile of a peaked row may be all 0, and so may what it is held to be.
+  const Problem plain = DequantSoftmax();
+  Rows rows;
+  for (PlantedDefect& row : OfAnyFloats("dequant_softmax", kNarrow, plain, DequantSoftmax(70))) {
+    if (row.name != "stale-buffer") rows.push_back(std::move(row));
+  }
+  rows.push_back(Row("dequant_softmax", "swapped-rows", kNarrow, "bound", plain,
+                     "two rows have each other's results"));
+  return rows;
+}
+
+Rows CopyRows() {
+  const Problem plain = CopyProblem{.count = 500};
+  return {
+      Row("copy", "unwritten-tile", kAll, "unwritten", plain, "16 elements are not copied"),
+      Row("copy", "wrong-tile", kAll, "exact", plain,
+          "16 elements are those of the 16 behind them"),
+      Row("copy", "bit-flip", kAll, "exact", plain, "bit 1 of one element is flipped"),
+      Row("copy", "past-the-end", kAll, "guard", plain, "64 bytes behind the output are written"),
+  };
+}
+
+}  // namespace
+
+std::vector<PlantedDefect> MakeGpuTable(std::string_view illegal_address) {
+  Rows table;
+  for (Rows (*rows)() : {&GemmValues, &GemmAnyFormat}) {
+    for (PlantedDefect& row : rows()) table.push_back(std::move(row));
+  }
+  for (PlantedDefect& row : GemmRest(illegal_address)) table.push_back(std::move(row));
+  for (Rows (*rows)() :
+       {&ConvRows, &AttentionRows, &SoftmaxRows, &LayerNormRows, &DequantSoftmaxRows, &CopyRows}) {
+    for (PlantedDefect& row : rows()) table.push_back(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace assay::planted

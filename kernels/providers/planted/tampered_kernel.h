@@ -1,0 +1,112 @@
+// A right GPU kernel with a defect made on the device around each launch: which, and where,
+// is said when it is made. The same for every operator.
+//
+// Owns the right kernel; takes workspace from the arena in Prepare. One thread.
+#ifndef ASSAY_KERNELS_PROVIDERS_PLANTED_TAMPERED_KERNEL_H_
+#define ASSAY_KERNELS_PROVIDERS_PLANTED_TAMPERED_KERNEL_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "kernels/providers/planted/site.h"
+#include "kernels/providers/planted/tamper.h"
+#include "kernels/providers/provider.h"
+
+namespace assay::planted {
+
+enum class Defect : std::uint8_t {
+  kCorrect,
+  // Another problem than the case's.
+  kDroppedK,
+  kDroppedBias,
+  kDroppedMask,
+  kMissingEps,
+  // Values.
+  kWrongTile,
+  kTransposedTile,
+  kSwappedRows,
+  kStaleBuffer,
+  kZeroOutput,
+  kConstantOutput,
+  kScaleOff,
+  kFp16Output,
+  kTruncatingOutput,
+  kBitFlip,
+  kLowBitFlip,
+  kNan,
+  kInf,
+  kNanInTail,
+  // Memory.
+  kUnwrittenTail,
+  kUnwrittenTile,
+  kPastTheEnd,
+  kBeforeTheStart,
+  kWritesPadding,
+  kChangesInput,
+  // Launches.
+  kNondeterministic,
+  kRace,
+  // What the context, or the process, does not survive.
+  kNullWrite,
+  kFarPastTheEnd,
+  kHang,
+};
+
+// Whole tiles of an output; one of fewer than kSide rows has tiles of as many.
+struct Tiling {
+  static constexpr std::int64_t kSide = 16;
+
+  explicit Tiling(const Extents& e)
+      : rows(std::min(kSide, e.rows)),
+        cols(std::min(kSide, e.cols)),
+        down(e.rows / rows),
+        across(e.cols / cols) {}
+  std::int64_t rows, cols;    // of a tile
+  std::int64_t down, across;  // tiles
+};
+
+class TamperedKernel final : public Kernel {
+ public:
+  TamperedKernel(Device& device, std::unique_ptr<Kernel> right, Defect defect, const Site& site,
+                 const Extents& output);
+
+  // Takes workspace; once, before the first launch.
+  absl::Status Prepare(const Plan& plan);
+
+  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override;
+
+  std::string implementation() const override { return right_->implementation(); }
+  double intermediate_roundoff() const override { return right_->intermediate_roundoff(); }
+  bool flushes_subnormals() const override { return right_->flushes_subnormals(); }
+  Accumulator accumulator() const override { return right_->accumulator(); }
+
+ private:
+  bool LeavesUnwritten() const;
+  bool NeedsKept() const;
+  absl::Status Take(std::int64_t bytes, void** data);
+
+  // Makes the defect, once the right kernel is on the stream.
+  gpu::ErrorCode Spoil(std::span<const TensorView> inputs, const TensorView& output, int launch,
+                       gpu::Stream stream) const;
+  gpu::ErrorCode Do(gpu::Tamper tamper, gpu::Stream stream) const;
+  gpu::ErrorCode SwapRows(const TensorView& output, gpu::Stream stream) const;
+
+  Device& device_;
+  const std::unique_ptr<Kernel> right_;
+  const Defect defect_;
+  const Site site_;
+  const gpu::Tile element_;  // that the defect is in
+  gpu::Tile tile_;           // … or the tile, and its neighbour
+  gpu::Tile next_;
+  std::uint64_t* kept_ = nullptr;  // a word an element of the tile; 0 at first
+  TensorView wide_;                // the output before it is cut
+  int launches_ = 0;
+};
+
+}  // namespace assay::planted
+
+#endif  // ASSAY_KERNELS_PROVIDERS_PLANTED_TAMPERED_KERNEL_H_

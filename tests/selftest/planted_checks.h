@@ -1,0 +1,68 @@
+// What tests of planted kernels share, on whatever device: how an outcome is told, when a
+// defect is found, and that all of a table are, as often as it says.
+#ifndef ASSAY_TESTS_SELFTEST_PLANTED_CHECKS_H_
+#define ASSAY_TESTS_SELFTEST_PLANTED_CHECKS_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "kernels/numerics/cat.h"
+#include "kernels/providers/planted/planted.h"
+#include "kernels/validate/runner.h"
+
+namespace assay::testing {
+
+class NoObserver : public PhaseObserver {
+ public:
+  void Enter(Phase) override {}
+};
+
+inline std::string Describe(const CaseOutcome& outcome) {
+  std::string text = Cat("verdict ", static_cast<int>(outcome.verdict));
+  for (const Finding& f : outcome.findings) text += Cat("; ", f.reason, ": ", f.message);
+  return text;
+}
+
+inline bool Found(const CaseOutcome& outcome, std::string_view reason) {
+  return outcome.verdict == Verdict::kFailed &&
+         std::any_of(outcome.findings.begin(), outcome.findings.end(),
+                     [&](const Finding& f) { return f.reason == reason; });
+}
+
+// Runs every defect that does not end its process, in each of its formats for which
+// `seeds_of(defect, dtype)` is above 0, with so many seeds from 1 up; `run(case)` gives the
+// outcome. Returns how many rows, of a defect and a format, were run.
+template <class SeedsOf, class Run>
+int ExpectEachIsCaught(std::span<const PlantedDefect> defects, SeedsOf seeds_of, Run run) {
+  int rows = 0;
+  for (const PlantedDefect& d : defects) {
+    if (d.ends_process || d.check.empty()) continue;
+    for (const DType t : d.dtypes) {
+      const std::string_view expected = ExpectedReason(d, t);
+      const int seeds = seeds_of(d, t);
+      int caught = 0;
+      std::string missed;
+      for (int seed = 1; seed <= seeds; ++seed) {
+        const CaseOutcome outcome = run(PlantedCase(d, t, static_cast<std::uint64_t>(seed)));
+        if (Found(outcome, expected)) {
+          ++caught;
+        } else if (missed.empty()) {
+          missed = Cat("seed ", seed, ": ", Describe(outcome));
+        }
+      }
+      EXPECT_GE(caught, RequiredRate(d, t) * seeds)
+          << d.op << " " << d.name << " " << Name(t) << ": " << caught << " of " << seeds
+          << " caught by " << expected << "; " << missed;
+      rows += seeds > 0 ? 1 : 0;
+    }
+  }
+  return rows;
+}
+
+}  // namespace assay::testing
+
+#endif  // ASSAY_TESTS_SELFTEST_PLANTED_CHECKS_H_
