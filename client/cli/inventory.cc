@@ -113,7 +113,9 @@ ExitCode ListKernels(const Context& context, bool planted) {
           const std::string provider = kernel.version().empty()
                                            ? kernel.provider()
                                            : absl::StrCat(kernel.provider(), " ", kernel.version());
-          listed.rows.push_back({kernel.op(), provider, kernel.backend(), absl::StrJoin(types, " "),
+          const auto or_dash = [](const std::string& word) { return word.empty() ? "–" : word; };
+          listed.rows.push_back({or_dash(kernel.op()), or_dash(provider), kernel.backend(),
+                                 or_dash(absl::StrJoin(types, " ")),
                                  kernel.available() ? "yes"
                                  : kernel.unavailable_reason().empty()
                                      ? "no"

@@ -1,6 +1,8 @@
 #include "client/qualify/conduct.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -27,7 +29,7 @@ class Conductor {
   Conductor(Connection& connection, const QualifyOptions& options,
             const FollowOptions& reconnecting, const QualifyProgress& progress,
             const v1::ServerInfo& server, const std::vector<v1::Device>& devices,
-            const v1::Device& device, const v1::JobSpec& common)
+            const v1::Device& device, const v1::JobSpec& common, bool selftest)
       : connection_(connection),
         options_(options),
         reconnecting_(reconnecting),
@@ -35,7 +37,8 @@ class Conductor {
         server_(server),
         devices_(devices),
         device_(device),
-        common_(common) {}
+        common_(common),
+        selftest_(selftest) {}
 
   DeviceFit Run() {
     const absl::Time start = absl::Now();
@@ -73,7 +76,7 @@ class Conductor {
     run.target = connection_.target();
     run.server = server_;
     run.devices = devices_;
-    if (options_.selftest && device_.backend() == "cpu") {
+    if (selftest_) {
       progress_(device_.id(), "self-test");
       assay::Run selftest;
       const grpc::Status status =
@@ -194,6 +197,7 @@ class Conductor {
   const std::vector<v1::Device>& devices_;
   const v1::Device& device_;
   const v1::JobSpec& common_;  // the baseline
+  const bool selftest_;        // asked for, and there are defects to find
 };
 
 // "cuda:*" takes all of a backend, "all" everything.
@@ -223,6 +227,20 @@ std::string NoneAskedFor(const QualifyOptions& options, const std::vector<v1::De
   return absl::StrCat("it has no device",
                       options.device.empty() ? "" : absl::StrCat(" \"", options.device, "\""),
                       usable.empty() ? "" : "; it has ", absl::StrJoin(usable, ", "));
+}
+
+// The backends that have kernels wrong on purpose, which a self-test is made of.
+grpc::Status FindTestable(Connection& connection, std::set<std::string>& backends) {
+  grpc::ClientContext call;
+  SetDeadline(call);
+  v1::ListKernelsRequest request;
+  request.set_show_planted(true);
+  v1::ListKernelsResponse response;
+  grpc::Status status = connection.stub().ListKernels(&call, request, &response);
+  for (const v1::Kernel& kernel : response.kernels()) {
+    if (kernel.has_planted() && kernel.available()) backends.insert(kernel.backend());
+  }
+  return status;
 }
 
 // Whether the daemon's suite times any of its cases; nothing where it cannot be told.
@@ -268,6 +286,8 @@ TargetFit Qualify(Connection& connection, const QualifyOptions& options,
     SetDeadline(call);
     status = connection.stub().ListDevices(&call, v1::ListDevicesRequest(), &listed);
   }
+  std::set<std::string> testable;
+  if (status.ok() && options.selftest) status = FindTestable(connection, testable);
   if (!status.ok()) {
     fit.missing.push_back({connection.target(), FirstLine(status, connection), {}, {}});
     return fit;
@@ -315,7 +335,7 @@ TargetFit Qualify(Connection& connection, const QualifyOptions& options,
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     threads.emplace_back([&, i] {
       Conductor conductor(connection, options, reconnecting, progress, server, devices, *chosen[i],
-                          common);
+                          common, testable.contains(chosen[i]->backend()));
       fit.devices[i] = held.ok() ? conductor.Run() : conductor.Refuse(held);
     });
   }

@@ -65,8 +65,10 @@ LaunchTimes TimeLaunches(const SamplerOptions& options,
     if (n < next_look) continue;
     const std::optional<double> deviation = MedianDeviation(times.seconds);
     times.settled = deviation && *deviation <= options.deviation;
-    const bool long_enough = spent >= options.min_seconds;
-    if ((times.settled && long_enough) || spent > options.limit_seconds) break;
+    if (spent > options.limit_seconds) break;
+    if (times.settled && spent >= options.min_seconds && Noise(times.seconds) <= options.quiet) {
+      break;
+    }
     // Looking costs a sort; look when a quarter more has come.
     next_look = n + std::max(1, n / 4);
   }

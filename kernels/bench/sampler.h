@@ -18,7 +18,8 @@ struct SamplerOptions {
   double min_seconds = 0.5;  // [seconds]
   int max_samples = 10000;
   double deviation = 0.005;          // stop once the median's relative deviation is below
-  double limit_seconds = 1.0;        // [seconds] stop after so much time in launches
+  double quiet = 0.03;               // and the noise: what disturbs comes and goes in seconds
+  double limit_seconds = 2.0;        // [seconds] stop after so much time in launches
   double hard_limit_seconds = 15.0;  // [seconds] stop even below min_samples; never below one
   // Launches of one sample grow until it takes so long, so that the clock's resolution
   // does not matter. 0: one launch a sample, unless the clock cannot tell it from nothing.

@@ -74,6 +74,7 @@ constexpr bool MayBeSummedNarrowly(DType input) {
   return !Info(input).is_integer && Info(input).storage_bits <= 8;
 }
 inline constexpr double kNarrowestRoundoff = 0x1p-13;
+inline constexpr std::int64_t kNarrowBlock = 32;  // products that such hardware adds at once
 
 // The format's own, or what is declared, where that is coarser and the format's sums may
 // be. No declaration buys a coarser one than kNarrowestRoundoff.

@@ -42,7 +42,6 @@ namespace assay {
 
 // Flipped in the counter's tensor word for the second draw; tensor ids are small.
 inline constexpr std::uint32_t kSecondStream = 0x80000000;
-inline constexpr double kSequentialUnit = 1024;  // elements in which `sequential` grows by its step
 inline constexpr std::int64_t kVaryPeriod = 64;
 
 // How a fill treats values beyond the format.

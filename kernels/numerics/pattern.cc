@@ -129,6 +129,12 @@ std::string ParameterFault(const Pattern& p) {
     case kAllPositive:
       if (p.a < 0) return "sigma = " + Shortest(p.a) + " must not be negative";
       break;
+    case kSequential:
+      if (outside(p.b, 1, static_cast<double>(kMaxSequentialPeriod)) || std::trunc(p.b) != p.b) {
+        return "period = " + Shortest(p.b) + " must be a whole number from 1 to " +
+               std::to_string(kMaxSequentialPeriod);
+      }
+      break;
     case kConstant:
       return "";
     default:
@@ -199,11 +205,12 @@ double LargestMagnitude(const Pattern& pattern) {
       return std::max(a, b);
     case kConstant:
     case kOneHot:
-    case kSequential:
     case kOneLarge:
     case kKeyCodes:
     case kQueryCodes:
       return a;
+    case kSequential:
+      return a * (b / kSequentialUnit);  // the last may be rounded up
     case kRowVary:
     case kColVary:
       return 63 * a;

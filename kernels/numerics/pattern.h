@@ -59,6 +59,7 @@ struct Pattern {
   friend bool operator==(const Pattern&, const Pattern&) = default;
 };
 
+inline constexpr double kSequentialUnit = 1024;  // elements in which `sequential` grows by its step
 // Longest period of `sequential` [elements].
 inline constexpr std::int64_t kMaxSequentialPeriod = std::int64_t{1} << 24;
 

@@ -140,6 +140,7 @@ std::string ReproLine(const Case& c, std::string_view device) {
   const bool timed = c.mode == Mode::kBenchmark || c.mode == Mode::kBoth;
   std::string line = Cat("assay ", timed ? "bench " : "run ", OpName(c.problem));
   std::visit([&](const auto& p) { AppendFields(p, &line); }, c.problem);
+  if (c.mode == Mode::kBoth) Append(&line, " --mode both");
   Append(&line, " --dtype ", Name(c.dtype));
   Case plain = c;
   plain.out_dtype = DType::kUnspecified;

@@ -178,6 +178,22 @@ void CheckInfiniteValues(const Case& c, std::vector<FieldError>& errors) {
                                    Shortest(kNear), " and no mask it has")});
 }
 
+// A row of equal elements has no deviation: without an eps in fp32 the reference is 0/0, and a
+// kernel whose mean is rounded divides what is left by itself.
+void CheckConstantRows(const Case& c, std::vector<FieldError>& errors) {
+  const auto* norm = std::get_if<LayerNormProblem>(&c.problem);
+  const auto patterns = ParsePatterns(c.pattern, nullptr);
+  if (norm == nullptr || static_cast<float>(norm->eps) != 0) return;
+  const PatternKind x = patterns.has_value() ? patterns->front().kind : PatternKind::kNormal;
+  const bool equal = x == PatternKind::kConstant || x == PatternKind::kOnes ||
+                     x == PatternKind::kRowVary || x == PatternKind::kZeros;
+  const bool zeros = x == PatternKind::kZeros || x == PatternKind::kRowVary;
+  if (norm->rms ? zeros : equal || norm->cols == 1) {
+    errors.push_back({"layer_norm.eps",
+                      "must be above 0 in fp32 for rows of equal elements, whose deviation is 0"});
+  }
+}
+
 // What scales, biases and activations ask of formats and data.
 void CheckEpilogue(const Case& c, std::vector<FieldError>& errors) {
   if (const auto* attention = std::get_if<AttentionProblem>(&c.problem)) {
@@ -336,6 +352,7 @@ std::vector<FieldError> Check(const Case& c) {
   if (shape_holds) CheckEpilogue(c, errors);
   if (shape_holds) CheckPaddedWeights(c, errors);
   if (shape_holds) CheckInfiniteValues(c, errors);
+  if (shape_holds) CheckConstantRows(c, errors);
   CheckPattern(c, errors);
   CheckAddend(c, errors);
   CheckJudgement(c, errors);

@@ -157,11 +157,11 @@ ASSAY_HOST_DEVICE inline Judgement JudgeElement(const CompareRule& rule, std::ui
   switch (rule.gate) {
     case Gate::kBound:
       j.gate_bound = j.bound_proven;
-      j.mismatch = !(j.class_ok && j.error <= j.bound_proven);
+      j.mismatch = !(j.class_ok && (!j.pair || j.error <= j.bound_proven));
       break;
     case Gate::kBoundProbable:
       j.gate_bound = j.bound;
-      j.mismatch = !(j.class_ok && j.error <= j.bound);
+      j.mismatch = !(j.class_ok && (!j.pair || j.error <= j.bound));
       break;
     case Gate::kAllClose:
       j.gate_bound = std::fma(rule.rtol, magnitude, rule.atol);

@@ -13,6 +13,7 @@
 #include <variant>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_split.h"
 #include "kernels/numerics/cat.h"
 #include "kernels/numerics/near_name.h"
 #include "kernels/suites/case_values.h"
@@ -35,6 +36,8 @@ constexpr std::string_view kSuiteKeys[] = {"name",    "title", "version", "budge
                                            "require", "case",  "fill"};
 constexpr std::string_view kRequireKeys[] = {"op", "provider", "dtype", "backend"};
 constexpr std::string_view kBackends[] = {"cpu", "cuda", "hip"};
+constexpr std::size_t kMostFaults = 20;  // said of one suite
+
 // Reads one suite file for one backend.
 class Reader {
  public:
@@ -69,7 +72,8 @@ class Reader {
         return s;
       }
     }
-    if (absl::Status s = Budget(root); !s.ok()) return s;
+    if (absl::Status s = Budget(root); !s.ok()) Note(s);
+    if (!faults_.empty()) return absl::InvalidArgumentError(Join(faults_, "\n"));
     return std::move(suite_);
   }
 
@@ -102,9 +106,17 @@ class Reader {
       return At(*node).Error(Cat("\"", key, "\" must be tables: [[", key, "]]"));
     }
     for (const toml::node& element : *array) {
-      if (absl::Status s = read(*element.as_table()); !s.ok()) return s;
+      if (absl::Status s = read(*element.as_table()); !s.ok()) Note(s);
+      if (faults_.size() >= kMostFaults) break;
     }
     return absl::OkStatus();
+  }
+
+  // A table that is wrong says its first mistake, or all of the first case that cannot be;
+  // those behind it are read all the same.
+  void Note(const absl::Status& status) {
+    for (const auto line : absl::StrSplit(status.message(), '\n'))
+      faults_.push_back(std::string(line));
   }
 
   // A string or a list of strings.
@@ -250,7 +262,11 @@ class Reader {
     if (at == sweeps.size()) {
       const std::vector<FieldError> errors = Check(so_far);
       if (!errors.empty()) {
-        return At(table).Error(Cat(errors[0].field, ": ", errors[0].message));
+        std::vector<std::string> lines;
+        for (const FieldError& e : errors) {
+          lines.emplace_back(At(table).Error(Cat(e.field, ": ", e.message)).message());
+        }
+        return absl::InvalidArgumentError(Join(lines, "\n"));
       }
       if (ours) into_->push_back(so_far);
       return absl::OkStatus();
@@ -269,6 +285,7 @@ class Reader {
   std::vector<Case>* into_ = nullptr;
   std::int64_t count_ = 0;  // cases so far, those of other backends included
   Suite suite_;
+  std::vector<std::string> faults_;
 };
 
 }  // namespace

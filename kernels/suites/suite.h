@@ -38,7 +38,8 @@ inline constexpr std::int64_t kMaxSuiteCases = 100'000;
 inline constexpr int kMaxBudgetSeconds = 7 * 24 * 3600;
 
 // Reads a suite for a backend ("cpu", "cuda", "hip"). INVALID_ARGUMENT names
-// file, line and column: "kernel-lab.toml:12:7: unknown key \"dtyp\"; did you mean \"dtype\"?".
+// file, line and column: "kernel-lab.toml:12:7: unknown key \"dtyp\"; did you mean \"dtype\"?",
+// a line for each mistake, one a table but for those of a case that cannot be.
 absl::StatusOr<Suite> ParseSuite(std::string_view text, std::string_view file_name,
                                  std::string_view backend);
 

@@ -272,12 +272,25 @@ class Comparing final : public TensorComparison {
       outcome_.plan->largest_intermediate = received->largest_intermediate;
       outcome_.plan->overflow_allowance = received->overflow_allowance;
       evidence.flushing_explains = received->flushing_explains;
-      absl::StatusOr<std::optional<std::int64_t>> faults =
-          CountClassFaults(case_, plan(), device_, Request(output_, gating_), compared);
-      if (!faults.ok()) return faults.status();
-      evidence.class_faults = *faults;
+      evidence.undecided = received->undecided;
+      absl::StatusOr<std::optional<Unexplained>> unexplained =
+          CountUnexplained(case_, plan(), device_, Request(output_, gating_), compared);
+      if (!unexplained.ok()) return unexplained.status();
+      evidence.unexplained = *unexplained;
     }
     Judgement judgement = Judge(case_, plan(), evidence);
+    if (computed && judgement.verdict == Verdict::kFailed &&
+        judgement.findings.front().reason == "bound") {
+      const absl::StatusOr<bool> explains = NarrowSumsExplain();
+      if (!explains.ok()) return explains.status();
+      if (*explains) {
+        judgement.verdict = Verdict::kInconclusive;
+        judgement.findings.front().reason = "suspect";
+        Append(&judgement.findings.front().message,
+               "; sums of 14 bits explain it, which some matrix units have for ", Name(case_.dtype),
+               ": whether this kernel's may be so is not known");
+      }
+    }
     outcome_.verdict = judgement.verdict;
     outcome_.findings = std::move(judgement.findings);
     outcome_.bias_z = judgement.bias_z;
@@ -303,6 +316,24 @@ class Comparing final : public TensorComparison {
     if (status.ok()) status = device_.Synchronize();
     if (reference_.max_abs_score > 0) outcome_.max_abs_score = reference_.max_abs_score;
     return status;
+  }
+
+  // Of a kernel elsewhere nothing is known of what it sums 8-bit floats in: whether all of the
+  // output would be within the bound of the narrowest sums that hardware has.
+  absl::StatusOr<bool> NarrowSumsExplain() {
+    if (!MayBeSummedNarrowly(case_.dtype)) return false;
+    const Plan wide = plan();
+    const CompareResult compared = *outcome_.compare;
+    op_->HoldTo(case_, Accumulator{kNarrowestRoundoff, kNarrowBlock}, *outcome_.plan);
+    absl::Status status = ComputeReference();
+    clock_.Enter(Phase::kCompare);
+    if (status.ok()) status = Compare();
+    const CompareResult narrow = *outcome_.compare;
+    outcome_.plan = wide;
+    outcome_.compare = compared;
+    if (status.ok()) status = ComputeReference();
+    if (!status.ok()) return status;
+    return narrow.beyond_proven == 0 && narrow.class_mismatches == 0;
   }
 
   CompareRequest Request(const TensorView& output, const Gating& gating) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <variant>
 #include <vector>
 
 #include "kernels/runtime/compare_rule.h"
@@ -14,12 +15,20 @@ bool MayOverflowInside(const Case& c, const Plan& plan) {
   return plan.largest_intermediate > Info(accumulator).max_finite;
 }
 
-absl::StatusOr<std::optional<std::int64_t>> CountClassFaults(const Case& c, const Plan& plan,
-                                                             Device& device,
-                                                             const CompareRequest& request,
-                                                             const CompareResult& result) {
-  std::optional<std::int64_t> faults;
-  if (result.class_mismatches == 0 || request.allowance == nullptr ||
+bool OverflowMayEndFinite(const Case& c, const Plan& plan) {
+  if (!MayOverflowInside(c, plan)) return false;
+  const auto* gemm = std::get_if<GemmProblem>(&c.problem);
+  const bool product = (gemm != nullptr && gemm->activation_kind() == Activation::kNone) ||
+                       std::holds_alternative<ConvProblem>(c.problem);
+  return !product || !Info(plan.output.dtype).has_inf;
+}
+
+absl::StatusOr<std::optional<Unexplained>> CountUnexplained(const Case& c, const Plan& plan,
+                                                            Device& device,
+                                                            const CompareRequest& request,
+                                                            const CompareResult& result) {
+  std::optional<Unexplained> faults;
+  if ((result.class_mismatches == 0 && result.beyond_proven == 0) || request.allowance == nullptr ||
       !(plan.overflow_allowance > 0) || !MayOverflowInside(c, plan)) {
     return faults;
   }
@@ -29,7 +38,7 @@ absl::StatusOr<std::optional<std::int64_t>> CountClassFaults(const Case& c, cons
   const TensorView allowance = DoublesView(const_cast<double*>(request.allowance), count);
   std::vector<std::uint64_t> bits;
   std::vector<double> r, e;
-  faults = 0;
+  faults.emplace();
   for (std::int64_t begin = 0; begin < count; begin += kPiece) {
     const std::int64_t n = std::min(kPiece, count - begin);
     absl::Status s = ReadBits(device, request.output, begin, n, bits);
@@ -38,8 +47,13 @@ absl::StatusOr<std::optional<std::int64_t>> CountClassFaults(const Case& c, cons
     if (!s.ok()) return s;
     for (std::size_t i = 0; i < bits.size(); ++i) {
       if (request.poisoned && rule.payload && bits[i] == rule.poison) continue;  // counted apart
-      const bool explained = e[i] >= plan.overflow_allowance;
-      if (!explained && !JudgeElement(rule, bits[i], r[i], e[i]).class_ok) ++*faults;
+      if (e[i] >= plan.overflow_allowance) continue;
+      const internal::Judgement judged = JudgeElement(rule, bits[i], r[i], e[i]);
+      if (!judged.class_ok) {
+        ++faults->of_wrong_class;
+      } else if (judged.pair && !(judged.error <= judged.bound_proven)) {
+        ++faults->beyond_proven;
+      }
     }
   }
   return faults;

@@ -17,14 +17,25 @@ namespace assay {
 // Whether any element's may, by Plan::largest_intermediate.
 bool MayOverflowInside(const Case& c, const Plan& plan);
 
-// Elements of a wrong class that no such overflow explains: of all that the compare pass
-// found, those with an allowance below Plan::overflow_allowance. Reads the output, only
-// where some are of a wrong class and an overflow may explain it; else, and where the plan
-// cannot tell elements apart, nothing. The device's own errors.
-absl::StatusOr<std::optional<std::int64_t>> CountClassFaults(const Case& c, const Plan& plan,
-                                                             Device& device,
-                                                             const CompareRequest& request,
-                                                             const CompareResult& result);
+// Whether such an overflow may leave a finite element, which then is far from the reference:
+// a norm that divides by an infinite deviation, a rectified −Inf, an output that saturates. A
+// plain product's stays infinite or NaN.
+bool OverflowMayEndFinite(const Case& c, const Plan& plan);
+
+// Elements that no such overflow explains: of all that the compare pass found of a wrong
+// class, or finite and beyond their proven bound, those with an allowance below
+// Plan::overflow_allowance.
+struct Unexplained {
+  std::int64_t of_wrong_class = 0;
+  std::int64_t beyond_proven = 0;
+};
+
+// Reads the output, only where some are so and an overflow may explain it; else, and where
+// the plan cannot tell elements apart, nothing. The device's own errors.
+absl::StatusOr<std::optional<Unexplained>> CountUnexplained(const Case& c, const Plan& plan,
+                                                            Device& device,
+                                                            const CompareRequest& request,
+                                                            const CompareResult& result);
 
 }  // namespace assay
 

@@ -4,6 +4,7 @@
 #define ASSAY_KERNELS_VALIDATE_RECEIVED_H_
 
 #include <span>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "kernels/ops/op.h"
@@ -19,6 +20,9 @@ struct ReceivedOperands {
   // Some elements are subnormal, and a kernel that takes those for 0 would give every
   // sampled output that is beyond its bound, here and all over the output.
   bool flushing_explains = false;
+  // Where infinite or NaN elements meet a factor of 0 that some kernels skip and others
+  // multiply, both of them right: what that is; empty where they do not.
+  std::string undecided;
 };
 
 // Reads every element of the operands, on the device and as `host` has them. The

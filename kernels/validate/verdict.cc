@@ -115,8 +115,14 @@ class Jury {
             Grouped(r_.reference_nan_count), " were expected, ", Grouped(r_.inf_count),
             " Inf where ", Grouped(r_.reference_inf_count), " were");
     if (r_.worst.index >= 0) message += Cat("; worst ", Element(r_.worst, plan_));
-    if (e_.class_faults.value_or(0) > 0) {
-      message += Cat("; ", Grouped(*e_.class_faults), " of them where no sum overflows");
+    if (!e_.undecided.empty()) {
+      Add(Verdict::kInconclusive, "suspect",
+          Cat(message, "; the operands have ", e_.undecided, ", which has no agreed result"));
+      return;
+    }
+    if (e_.unexplained && e_.unexplained->of_wrong_class > 0) {
+      message +=
+          Cat("; ", Grouped(e_.unexplained->of_wrong_class), " of them where no sum overflows");
     } else if (MayOverflowInside(case_, plan_)) {
       Add(Verdict::kInconclusive, "suspect",
           Cat(message, "; sums of these inputs may overflow in the accumulator of a right kernel"));
@@ -185,11 +191,19 @@ class Jury {
       return;
     }
     if (r_.beyond_proven > 0) {
-      Add(Verdict::kFailed, plan_.exact ? "exact" : "bound",
-          absl::StrFormat("%s of %s elements beyond %s (error/bound %.4g); worst %s",
-                          Grouped(r_.beyond_proven), Grouped(r_.count),
-                          plan_.exact ? "the exact result" : "their proven bound", r_.rho_proven,
-                          Element(r_.worst, plan_)));
+      std::string message = absl::StrFormat(
+          "%s of %s elements beyond %s (error/bound %.4g); worst %s", Grouped(r_.beyond_proven),
+          Grouped(r_.count), plan_.exact ? "the exact result" : "their proven bound", r_.rho_proven,
+          Element(r_.worst, plan_));
+      const bool explained = !e_.unexplained || e_.unexplained->beyond_proven == 0;
+      if (!plan_.exact && explained && OverflowMayEndFinite(case_, plan_)) {
+        Add(Verdict::kInconclusive, "suspect",
+            Cat(message,
+                "; a sum of these inputs may overflow in the accumulator of a right "
+                "kernel, and what follows may make a number of it"));
+        return;
+      }
+      Add(Verdict::kFailed, plan_.exact ? "exact" : "bound", std::move(message));
       return;
     }
     if (r_.beyond_probable == 0) return;
@@ -278,6 +292,13 @@ class Jury {
     if (r_.count == 0) {
       Add(Verdict::kInconclusive, "empty", "the output has no elements: nothing was compared");
       return;
+    }
+    if (e_.flushed && BoundGates() && r_.max_abs_expected <= Info(plan_.output.dtype).min_normal) {
+      Add(Verdict::kInconclusive, "suspect",
+          absl::StrFormat("no result is above %.3g, the smallest normal number, and some are "
+                          "right only where subnormal numbers may be taken for 0: so is anything "
+                          "below it",
+                          Info(plan_.output.dtype).min_normal));
     }
     if (plan_.vacuous && BoundGates()) {
       Add(Verdict::kInconclusive, "suspect",

@@ -7,10 +7,11 @@
 //   beyond the probabilistic bound     → FAILED on zero-mean random data that this
 //                                        product generated, else INCONCLUSIVE (suspect)
 //   wrong class, guard, unwritten      → FAILED, always (INCONCLUSIVE where every wrong
-//                                        class may be an overflow inside a right kernel)
+//                                        class, and what is beyond the proven bound, may
+//                                        be an overflow inside a right kernel)
 //   a biased rounding error            → FAILED on zero-mean random data
 //   launches that differ bit by bit    → FAILED
-//   nothing proven (all zeros, empty)  → INCONCLUSIVE
+//   nothing proven (all zeros, empty, all below what may be flushed) → INCONCLUSIVE
 //   host and device reference disagree → ERROR, the device's fault and not a kernel's
 #ifndef ASSAY_KERNELS_VALIDATE_VERDICT_H_
 #define ASSAY_KERNELS_VALIDATE_VERDICT_H_
@@ -25,6 +26,7 @@
 #include "kernels/runtime/compare.h"
 #include "kernels/validate/gating.h"
 #include "kernels/validate/outcome.h"
+#include "kernels/validate/overflow.h"
 
 namespace assay {
 
@@ -43,9 +45,12 @@ struct Evidence {
   // Of operands that no pattern made: whether a kernel that takes their subnormal
   // elements for 0 explains what is beyond the bound.
   std::optional<bool> flushing_explains;
-  // Elements of a wrong class that no overflow inside a right kernel explains
-  // (CountClassFaults); none where that is not known of single elements.
-  std::optional<std::int64_t> class_faults;
+  // Elements that no overflow inside a right kernel explains; none where that is not known of
+  // single elements.
+  std::optional<Unexplained> unexplained;
+  // What has no agreed result in operands that were sent; see ReceivedOperands.
+  std::string undecided;
+  bool flushed = false;  // within the bound only as a kernel may be that flushes subnormals
   std::optional<double> efficiency;
   bool in_cache = false;       // all bytes fit the cache, so that memory is no roof
   bool efficiency_due = true;  // false while the timed launches are still to come

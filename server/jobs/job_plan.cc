@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "google/protobuf/util/time_util.h"
 #include "kernels/numerics/cat.h"
@@ -241,7 +242,9 @@ absl::StatusOr<Suite> ReadSuite(const v1::JobSpec& spec, std::string_view backen
     return suite;
   }
   if (!absl::IsInvalidArgument(suite.status())) return suite;
-  errors.push_back({field, std::string(suite.status().message())});
+  for (const auto line : absl::StrSplit(suite.status().message(), '\n')) {
+    errors.push_back({field, std::string(line)});
+  }
   return Suite{};
 }
 

@@ -19,6 +19,11 @@ bool Runs(const v1::Kernel& kernel, std::string_view backend) {
   return kernel.available() && kernel.backend() == backend;
 }
 
+// Whether it is a kernel of the backend of a device: "cuda:0".
+bool IsOf(const v1::Kernel& kernel, std::string_view device) {
+  return device.substr(0, device.find(':')) == kernel.backend();
+}
+
 bool Takes(const v1::Kernel& kernel, v1::DType dtype) {
   return std::find(kernel.dtypes().begin(), kernel.dtypes().end(), dtype) != kernel.dtypes().end();
 }
@@ -148,7 +153,10 @@ void SelftestScore::Add(const v1::CaseResult& result) {
   if (result.verdict() == v1::VERDICT_SKIPPED) return;
   const std::string op = OpOf(result.spec());
   for (const v1::Kernel& kernel : kernels_) {
-    if (kernel.op() != op || kernel.provider() != result.spec().provider()) continue;
+    if (kernel.op() != op || kernel.provider() != result.spec().provider() ||
+        !IsOf(kernel, result.device())) {
+      continue;
+    }
     for (const v1::PlantedExample& example : kernel.planted().examples()) {
       if (example.check().empty() || example.spec().dtype() != result.spec().dtype()) continue;
       auto& rows = *report_.mutable_rows();
@@ -200,7 +208,8 @@ v1::SelftestReport SelftestScore::Report() const {
   }
   const auto place = [this](const v1::SelftestRow& row) {
     for (const v1::Kernel& kernel : kernels_) {
-      if (kernel.op() == row.op() && kernel.provider() == row.provider()) {
+      if (kernel.op() == row.op() && kernel.provider() == row.provider() &&
+          IsOf(kernel, row.device())) {
         return kernel.planted().position();
       }
     }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "google/protobuf/util/time_util.h"
 #include "kernels/numerics/cat.h"
@@ -60,7 +61,7 @@ void Describe(v1::Suite& suite, const std::string& text, const DeviceSet& device
       devices.executors.empty() ? "cpu" : devices.executors.front()->Describe().backend();
   const absl::StatusOr<Suite> read = ParseSuite(text, Cat(suite.name(), ".toml"), backend);
   if (!read.ok()) {
-    suite.set_error(std::string(read.status().message()));
+    suite.set_error(absl::StrReplaceAll(read.status().message(), {{"\n", "; "}}));
     return;
   }
   suite.set_title(read->title);

@@ -183,13 +183,15 @@ void KernelSeries::CountDefects(const KernelId& id, const v1::CaseResult& result
   }
 }
 
-// Speeds of benchmarks whose output was right; the one timed launch of a validation is no
+// Speeds of benchmarks whose output was right; the few timed launches of a validation are no
 // benchmark.
 void KernelSeries::SetSpeed(const KernelId& id, const v1::CaseResult& result) {
   const v1::BenchStats& bench = result.bench();
   const std::string reason = result.findings_size() > 0 ? result.findings(0).reason() : "";
   const bool slow_only =
       result.verdict() == v1::VERDICT_FAILED && (reason == "efficiency" || reason == "slower");
+  const v1::Mode mode = result.spec().mode();
+  if (mode != v1::MODE_BENCHMARK && mode != v1::MODE_BOTH) return;
   if (bench.samples() < 2 || (result.verdict() != v1::VERDICT_PASSED && !slow_only)) return;
   const Labels labels = LabelsOf(id);
   if (bench.has_flops_per_second()) families_.flops.Add(labels).Set(bench.flops_per_second());

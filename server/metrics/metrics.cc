@@ -25,6 +25,10 @@ namespace {
 
 using Buckets = Histogram::BucketBoundaries;
 
+// How calls usually end: these count from 0, so that the first error of a kind is an increase.
+constexpr const char* kUsualCodes[] = {
+    "OK",          "INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED",
+    "UNAVAILABLE", "INTERNAL"};
 constexpr std::string_view kOther = kOtherLabel;
 constexpr std::array<std::string_view, 9> kRestartReasons = {
     "crash", "exit", "timeout", "memory", "cancelled", "fault", "idle", "start", kOther};
@@ -45,7 +49,9 @@ class MetricsImpl final : public Metrics {
     for (int i = 0; i < service->method_count(); ++i) {
       const std::string& method = service->method(i)->name();
       methods_.insert(method);
-      families_.rpcs.Add({{"method", method}, {"code", "OK"}});
+      for (const char* const code : kUsualCodes) {
+        families_.rpcs.Add({{"method", method}, {"code", code}});
+      }
       families_.rpc_duration.Add({{"method", method}}, kRpcSeconds);
     }
     const auto* problems = v1::CaseSpec::descriptor()->FindOneofByName("problem");

@@ -28,7 +28,7 @@ absl::Status Refuse(std::string_view field, std::string message) {
 }
 
 // FNV-1a, 64 bits: the same in every run of the daemon, unlike absl::Hash.
-std::uint64_t Fingerprint(std::string_view text) {
+std::uint64_t FingerprintOfText(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : text) {
     hash ^= static_cast<unsigned char>(c);
@@ -123,7 +123,7 @@ absl::StatusOr<JobQuery> ParseJobFilter(std::string_view filter) {
 }
 
 std::string MakePageToken(std::string_view scope, std::int64_t position) {
-  const std::uint64_t sum = Fingerprint(Cat(scope, "\n", position));
+  const std::uint64_t sum = FingerprintOfText(Cat(scope, "\n", position));
   return absl::WebSafeBase64Escape(Cat(position, ".", absl::StrCat(absl::Hex(sum))));
 }
 

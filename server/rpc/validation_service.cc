@@ -204,6 +204,13 @@ class ValidationService::Impl {
       }
     }
     for (auto& [key, kernel] : kernels) *response.add_kernels() = std::move(kernel);
+    // Of a backend that could not be loaded no kernel is known.
+    for (const v1::Device& device : devices_.unavailable) {
+      if (device.id() != device.backend()) continue;
+      v1::Kernel& none = *response.add_kernels();
+      none.set_backend(device.backend());
+      none.set_unavailable_reason(device.unavailable_reason());
+    }
     return absl::OkStatus();
   }
 

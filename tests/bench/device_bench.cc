@@ -6,8 +6,8 @@
 //
 // --scale divides the sizes by N, for a device that is slow or small. Lines:
 // name ours peer ratio. GB/s for passes and kernels that move bytes, TFLOP/s for products,
-// seconds for verification (ratio peer / ours). A ratio of a round is taken in the round;
-// what is printed is the median.
+// seconds for verification (ratio peer / ours), bytes for what leaves the device of a case.
+// A ratio of a round is taken in the round; what is printed is the median.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -23,6 +23,7 @@
 #include "kernels/backends/backend.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/op.h"
+#include "kernels/validate/runner.h"
 
 namespace assay {
 namespace {
@@ -77,6 +78,7 @@ class DeviceBench {
     }
     Products();
     Verification();
+    OrdinaryCases();
     if (o_.json) std::printf("%s\n]\n", first_ ? "[" : "");
   }
 
@@ -272,6 +274,44 @@ class DeviceBench {
     }
     Print("verify_fp16_" + std::to_string(n), Median(ours), Median(peers),
           Median(peers) / Median(ours));
+  }
+
+  // What leaves the device of an ordinary case with its probes, against a KiB [bytes]; and
+  // how often such cases take memory there, against never.
+  void OrdinaryCases() {
+    if (device_->references() == nullptr) return;  // its memory is this process's
+    class NoObserver : public PhaseObserver {
+     public:
+      void Enter(Phase) override {}
+    } observer;
+    const std::int64_t n = 2048 / o_.scale;
+    AttentionProblem attention;
+    attention.heads = 8;
+    attention.seq = n;
+    attention.dim = 64;
+    attention.causal = true;
+    const Traffic first = device_->traffic();
+    for (const Problem& problem : std::vector<Problem>{
+             GemmProblem{.m = n, .n = n, .k = n}, attention, SoftmaxProblem{.rows = n, .cols = n},
+             LayerNormProblem{.rows = n, .cols = n}, DequantSoftmaxProblem{.m = 64, .n = n, .k = n},
+             CopyProblem{.count = n * n}}) {
+      Case c;
+      c.problem = problem;
+      c.dtype = DType::kF16;
+      c.provider = "builtin";
+      c.seed = 1;
+      const Traffic before = device_->traffic();
+      const CaseOutcome outcome = CaseRunner(*device_, registry_, nullptr).Run(c, observer);
+      const std::string op(OpName(problem));
+      if (outcome.verdict != Verdict::kPassed) {
+        std::fprintf(stderr, "device_bench: the case of %s has not passed\n", op.c_str());
+        continue;
+      }
+      const double bytes = static_cast<double>(device_->traffic().bytes_off - before.bytes_off);
+      Print("bytes_off_" + op, bytes, 1024, 1024 / bytes);
+    }
+    const auto taken = static_cast<double>(device_->traffic().allocations - first.allocations);
+    Print("allocations_in_cases", taken, 0, taken == 0 ? 1 : 0);
   }
 
   const Options o_;

@@ -48,6 +48,7 @@ v1::CaseResult Measured(const std::string& device, const v1::Kernel& kernel, v1:
                                        v1::CaseSpec::descriptor()->FindFieldByName(kernel.op()));
   spec.set_provider(kernel.provider());
   spec.set_dtype(dtype);
+  spec.set_mode(v1::MODE_BENCHMARK);
   result.set_verdict(v1::VERDICT_PASSED);
   result.mutable_duration()->set_nanos(12'345'678);
   result.mutable_stats()->set_rho(0.123456789);

@@ -159,7 +159,7 @@ class GemmKernel final : public Kernel {
   // FP8 on Hopper: the tensor cores add blocks of 32 products in 14 bits, truncating
   // (DeepSeek-AI, DeepSeek-V3 Technical Report, 2024, section 3.3.2, measured it).
   Accumulator accumulator() const override {
-    return narrow_ ? Accumulator{0x1p-13, 32} : Accumulator{};
+    return narrow_ ? Accumulator{kNarrowestRoundoff, kNarrowBlock} : Accumulator{};
   }
   std::string implementation() const override { return algorithm_.text; }
 

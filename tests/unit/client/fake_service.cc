@@ -294,6 +294,7 @@ grpc::Status FakeService::ListDevices(grpc::ServerContext*, const v1::ListDevice
   cuda.set_backend("cuda");
   cuda.set_state(v1::DEVICE_STATE_UNAVAILABLE);
   cuda.set_unavailable_reason("no driver");
+  for (const v1::Device& device : more_devices) *response->add_devices() = device;
   return grpc::Status::OK;
 }
 
@@ -321,6 +322,7 @@ grpc::Status FakeService::ListKernels(grpc::ServerContext*, const v1::ListKernel
     planted.set_op("gemm");
     planted.set_provider("planted/wrong-tile");
     planted.set_unavailable_reason("needs AVX-512");
+    for (const v1::Kernel& more : more_kernels) *response->add_kernels() = more;
   }
   return grpc::Status::OK;
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/unit/client/command.h"
@@ -12,6 +13,7 @@
 namespace assay::testing {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -84,6 +86,56 @@ TEST(QualifyCommand, ATargetThatIsNamedTwiceIsAskedOnce) {
   EXPECT_THAT(output.err, HasSubstr(target + " is named more than once, asked once\n"));
   EXPECT_THAT(output.err,
               HasSubstr("quick: 1 QUALIFIED of 1 device on 1 node, 1 of 2 nodes missing\n"));
+}
+
+v1::Device Gpu() {
+  v1::Device gpu;
+  gpu.set_name("devices/cuda:0");
+  gpu.set_id("cuda:0");
+  gpu.set_backend("cuda");
+  gpu.set_state(v1::DEVICE_STATE_READY);
+  return gpu;
+}
+
+v1::Kernel PlantedOf(const std::string& backend, bool available) {
+  v1::Kernel kernel;
+  kernel.set_op("gemm");
+  kernel.set_provider("planted/wrong-tile");
+  kernel.set_backend(backend);
+  kernel.set_available(available);
+  kernel.mutable_planted()->set_magnitude("a tile");
+  return kernel;
+}
+
+// The suites of the jobs that a qualification of cuda:0 made.
+std::vector<std::string> SuitesOn(FakeService& service, const std::vector<v1::Kernel>& planted,
+                                  const std::vector<std::string>& words = {}) {
+  service.more_devices = {Gpu()};
+  service.more_kernels = planted;
+  service.results = {MakeResult(0, v1::VERDICT_PASSED)};
+  std::vector<std::string> line = {"qualify", "quick", "--device", "cuda:0"};
+  line.insert(line.end(), words.begin(), words.end());
+  Assay(service, line);
+  std::vector<std::string> suites;
+  for (const v1::CreateJobRequest& made : service.created()) {
+    EXPECT_EQ(made.spec().device(), "cuda:0");
+    suites.push_back(made.spec().suite());
+  }
+  return suites;
+}
+
+TEST(QualifyCommand, AGpuWithPlantedKernelsIsSelfTestedFirst) {
+  FakeService service;
+  EXPECT_THAT(SuitesOn(service, {PlantedOf("cpu", true), PlantedOf("cuda", true)}),
+              ElementsAre("selftest", "quick"));
+}
+
+TEST(QualifyCommand, ADeviceWithoutDefectsToFindIsNotSelfTested) {
+  FakeService of_the_cpu, unavailable, unasked;
+  EXPECT_THAT(SuitesOn(of_the_cpu, {PlantedOf("cpu", true)}), ElementsAre("quick"));
+  EXPECT_THAT(SuitesOn(unavailable, {PlantedOf("cuda", false)}), ElementsAre("quick"));
+  EXPECT_THAT(SuitesOn(unasked, {PlantedOf("cuda", true)}, {"--no-selftest"}),
+              ElementsAre("quick"));
 }
 
 TEST(QualifyCommand, ABudgetOfNothingIsRefused) {

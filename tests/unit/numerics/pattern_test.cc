@@ -62,6 +62,12 @@ TEST(PatternText, ErrorsNameTheValueAndWhatWouldBeRight) {
   EXPECT_THAT(ErrorOf("normal:"), HasSubstr("is no finite number"));
   EXPECT_THAT(ErrorOf("normal:nan"), HasSubstr("is no finite number"));
   EXPECT_THAT(ErrorOf("normal:-1"), HasSubstr("sigma = -1"));
+  for (const char* const period : {"0", "0.5", "-3", "1e30", "16777217"}) {
+    EXPECT_THAT(ErrorOf(std::string("sequential:1:") + period), HasSubstr("period = ")) << period;
+  }
+  EXPECT_THAT(ErrorOf("sequential:1:0"),
+              HasSubstr("period = 0 must be a whole number from 1 to 16777216"));
+  EXPECT_TRUE(ParsePattern("sequential:1:1", nullptr).has_value());
   EXPECT_THAT(ErrorOf("uniform:1:1"), HasSubstr("must be below hi"));
   EXPECT_THAT(ErrorOf("uniform:-3e38:3e38"), HasSubstr("beyond float's range"));
   EXPECT_THAT(ErrorOf("integers:0.5:2"), HasSubstr("whole numbers"));

@@ -231,6 +231,17 @@ TEST(CaseCheck, LayerNormEpsilon) {
   EXPECT_THAT(BadFields(c), ElementsAre("layer_norm.eps"));
   c.problem = LayerNormProblem{.rows = 1, .cols = 8, .eps = 0};
   EXPECT_THAT(BadFields(c), IsEmpty());
+  c.problem = LayerNormProblem{.rows = 1, .cols = 8, .eps = 1e-46};  // 0 in fp32
+  for (const char* const pattern : {"constant:0.1", "ones", "zeros", "row-vary"}) {
+    c.pattern = pattern;
+    EXPECT_THAT(BadFields(c), ElementsAre("layer_norm.eps")) << pattern;
+  }
+  c.problem = LayerNormProblem{.rows = 1, .cols = 8, .eps = 0, .rms = true};
+  c.pattern = "constant:0.1";
+  EXPECT_THAT(BadFields(c), IsEmpty());
+  c.problem = LayerNormProblem{.rows = 4, .cols = 1, .eps = 0};
+  c.pattern.clear();
+  EXPECT_THAT(BadFields(c), ElementsAre("layer_norm.eps"));
 }
 
 TEST(CaseCheck, FormatsAnOperatorTakes) {

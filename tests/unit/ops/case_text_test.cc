@@ -66,6 +66,11 @@ TEST(ReproLine, JoinsListsAndQuotesWhatAShellWouldSplit) {
   EXPECT_EQ(ReproLine(c, "cpu:0"),
             "assay bench conv --channels 3 --filters 8 --input 32x32 --kernel 3x3 --padding 1 "
             "--layout nhwc --dtype int8 --provider 'my kernel'\\''s' --device cpu:0 --seed 1");
+  c.mode = Mode::kBoth;
+  EXPECT_EQ(ReproLine(c, "cpu:0"),
+            "assay bench conv --channels 3 --filters 8 --input 32x32 --kernel 3x3 --padding 1 "
+            "--layout nhwc --mode both --dtype int8 --provider 'my kernel'\\''s' --device cpu:0 "
+            "--seed 1");
 }
 
 TEST(DefaultName, SaysOutputFormatAndPatternWhereTheyAreNotTheDefault) {

@@ -129,6 +129,26 @@ TEST(Compare, NaNInTheReferenceOrTheAllowanceRejects) {
   EXPECT_EQ(Plain(integers).mismatches, 1);
 }
 
+// Where both are infinite or both are NaN, there is no error to hold against a bound, which
+// may be NaN itself: of infinite operands.
+TEST(Compare, TheSameClassIsNoMismatchWhateverTheBound) {
+  for (const double value : {kInf, -kInf, kNaN}) {
+    Data data(DType::kF32, Extents::Dense(1, 1, 64));
+    for (std::int64_t i = 0; i < 64; ++i) {
+      data.Set(i, value);
+      data.R(i) = value;
+      data.E(i) = i % 2 == 0 ? kNaN : kInf;
+    }
+    for (const Gate gate : kGates) {
+      data.request.gate = gate;
+      for (const CompareResult& c : {Fast(data), Plain(data)}) {
+        EXPECT_EQ(c.mismatches, 0) << value << " gate " << static_cast<int>(gate);
+        EXPECT_EQ(c.class_mismatches, 0);
+      }
+    }
+  }
+}
+
 // The SIMD pass looks closer only where one of four thresholds is reached: each must
 // be enough alone. One element in a block sets a new record of one statistic, and
 // of no other.

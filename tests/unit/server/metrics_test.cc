@@ -84,6 +84,7 @@ TEST_F(MetricsTest, CountersOfKnownKernelsBeginAtZero) {
   ExpectLine(R"(assay_worker_restarts_total{device="cpu:0",reason="crash"} 0)");
   ExpectLine(R"(assay_jobs_total{verdict="FAILED"} 0)");
   ExpectLine(R"(assay_rpc_requests_total{code="OK",method="CreateJob"} 0)");
+  ExpectLine(R"(assay_rpc_requests_total{code="RESOURCE_EXHAUSTED",method="CreateJob"} 0)");
   ExpectLine(R"(assay_device_quarantined{device="cpu:0"} 0)");
   ExpectLine(R"(assay_build_info{backends="cpu",version="1.2.3"} 1)");
   ExpectLine(R"(assay_device_info{device="cpu:0",model_name="A \"quoted\" model"} 1)");
@@ -135,6 +136,7 @@ TEST_F(MetricsTest, ARatioThatIsNotFiniteSpoilsNoSum) {
 
 TEST_F(MetricsTest, SpeedIsThatOfRightBenchmarksOnly) {
   v1::CaseResult result = Result("onednn", v1::VERDICT_PASSED);
+  result.mutable_spec()->set_mode(v1::MODE_BENCHMARK);
   result.mutable_bench()->set_samples(1);
   result.mutable_bench()->set_flops_per_second(1e9);
   metrics_->CaseFinished(result);
@@ -144,6 +146,10 @@ TEST_F(MetricsTest, SpeedIsThatOfRightBenchmarksOnly) {
   metrics_->CaseFinished(result);
   EXPECT_THAT(Text(), Not(HasSubstr("assay_kernel_flops_per_second{"))) << "of a wrong kernel";
   result.set_verdict(v1::VERDICT_PASSED);
+  result.mutable_spec()->set_mode(v1::MODE_VALIDATE);
+  metrics_->CaseFinished(result);
+  EXPECT_THAT(Text(), Not(HasSubstr("assay_kernel_flops_per_second{"))) << "timed in passing";
+  result.mutable_spec()->set_mode(v1::MODE_BOTH);
   result.mutable_bench()->set_efficiency(0.25);
   result.mutable_bench()->set_roof("compute");
   result.mutable_bench()->set_ceiling_flops_per_second(4e9);
@@ -246,6 +252,7 @@ v1::CaseResult Everything(const std::string& device, const v1::CaseSpec& spec,
       }
     }
   }
+  result.mutable_spec()->set_mode(v1::MODE_BOTH);
   v1::BenchStats& bench = *result.mutable_bench();
   bench.set_samples(10);
   bench.set_flops_per_second(1e9);
@@ -470,6 +477,7 @@ TEST_F(MetricsTest, TheCeilingIsTheCopysAndTheFastestArithmetic) {
 
 TEST_F(MetricsTest, AnEfficiencyOfTheOtherRoofIsGoneWithTheNextBenchmark) {
   v1::CaseResult result = Result("onednn", v1::VERDICT_PASSED);
+  result.mutable_spec()->set_mode(v1::MODE_BENCHMARK);
   result.mutable_bench()->set_samples(10);
   result.mutable_bench()->set_efficiency(0.25);
   result.mutable_bench()->set_roof("compute");
@@ -484,6 +492,7 @@ TEST_F(MetricsTest, AnEfficiencyOfTheOtherRoofIsGoneWithTheNextBenchmark) {
 // Feeds everything once, so that every family is in the text.
 void FeedAll(Metrics& metrics) {
   v1::CaseResult result = Result("onednn", v1::VERDICT_PASSED);
+  result.mutable_spec()->set_mode(v1::MODE_BENCHMARK);
   result.mutable_stats()->set_rho(0.5);
   result.mutable_bench()->set_samples(5);
   result.mutable_bench()->set_flops_per_second(1);

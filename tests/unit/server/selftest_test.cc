@@ -156,6 +156,38 @@ TEST_F(Score, RowsComeInTheTablesOrderAndUntriedOnesAreMissed) {
   EXPECT_EQ(SelftestVerdict(SelftestScore(Kernels()).Report()), v1::VERDICT_INCONCLUSIVE);
 }
 
+// A defect has one name on every backend, and each backend its own check and place for it.
+TEST(SelftestScore, HoldsEachDeviceToItsOwnTable) {
+  std::vector<v1::Kernel> kernels = {
+      Planted("zeros", 0, 64, "exact"), Planted("crash", 1, 8, "crash", 1.0, 0, true),
+      Planted("crash", 0, 8, "fault", 1.0, 0, true), Planted("zeros", 1, 64, "bound")};
+  for (std::size_t i = 2; i < kernels.size(); ++i) kernels[i].set_backend("cuda");
+  SelftestScore score(kernels);
+  const auto add = [&](const char* device, const char* provider, std::int64_t n,
+                       v1::Verdict verdict, const char* reason) {
+    v1::CaseResult result;
+    *result.mutable_spec() = Example(provider, n);
+    result.set_device(device);
+    result.set_verdict(verdict);
+    result.add_findings()->set_reason(reason);
+    score.Add(result);
+  };
+  for (const char* device : {"cpu:0", "cuda:0"}) {
+    const bool cpu = device[1] == 'p';
+    add(device, "planted/zeros", 64, v1::VERDICT_FAILED, cpu ? "exact" : "bound");
+    add(device, "planted/crash", 8, v1::VERDICT_ERROR, cpu ? "crash" : "fault");
+  }
+  const v1::SelftestReport report = score.Report();
+  std::vector<std::string> rows;
+  for (const v1::SelftestRow& row : report.rows()) {
+    rows.push_back(row.device() + " " + row.defect() + " " + row.check());
+    EXPECT_TRUE(row.caught()) << rows.back();
+  }
+  EXPECT_THAT(rows, UnorderedElementsAre("cpu:0 zeros exact", "cpu:0 crash crash",
+                                         "cuda:0 crash fault", "cuda:0 zeros bound"));
+  EXPECT_EQ(SelftestVerdict(report), v1::VERDICT_PASSED);
+}
+
 TEST(ReachesRate, AsksForWhatTheRateMakesLikely) {
   EXPECT_FALSE(ReachesRate(0, 0, 0.5));
   EXPECT_FALSE(ReachesRate(0, 10, 0.0));

@@ -88,6 +88,15 @@ TEST(Suite, MistakesAreAnsweredWithLineColumnAndTheNearestName) {
               HasSubstr("unknown mode \"bench\""));
 }
 
+TEST(Suite, EveryTablesMistakesAreSaid) {
+  EXPECT_EQ(ErrorOf("[[case]]\nop = \"gemm\"\ndtype = \"fp32\"\nm = 0\nn = -2\nk = 3\n"
+                    "[[case]]\nop = \"copy\"\ndtype = \"fp32\"\ncount = 4\n"
+                    "[[case]]\nop = \"gem\"\n"),
+            "t.toml:4:1: gemm.m: must be at least 1, got 0\n"
+            "t.toml:4:1: gemm.n: must be at least 1, got -2\n"
+            "t.toml:15:6: unknown op \"gem\"");
+}
+
 TEST(Suite, ReadsWhatAPublishedTableSaysOfACase) {
   const absl::StatusOr<Suite> suite = ParseSuite(std::string(kHead) + R"(
 [[case]]

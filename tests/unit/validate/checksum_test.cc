@@ -374,6 +374,27 @@ TEST(ChecksumVerification, RefusesWhatItCannotJudge) {
   EXPECT_NE(ChecksumRefusal(c, plan).find("e2m1"), std::string::npos);
 }
 
+// A saturated result is right, and no sum of what went into it.
+TEST(ChecksumVerification, FailsNoOutputThatSaturates) {
+  for (const std::int64_t size : {48, 200}) {
+    for (const char* const pattern : {"uniform:-10:10", "normal:3", "normal:2", "uniform:-1:1"}) {
+      Case c = ChecksumCase({.m = size, .n = size, .k = 256}, DType::kE4M3FN, "builtin");
+      c.out_dtype = DType::kE4M3FN;
+      c.pattern = pattern;
+      const CaseOutcome outcome = RunCase(c);
+      // A few that saturate may hide in the rounding of the others.
+      const std::string_view data = pattern;
+      if (data == "uniform:-1:1" || outcome.verdict != Verdict::kUnsupported) {
+        EXPECT_EQ(outcome.verdict, Verdict::kPassed) << pattern << ": " << Describe(outcome);
+      }
+      EXPECT_TRUE(data != "uniform:-10:10" || outcome.verdict == Verdict::kUnsupported)
+          << Describe(outcome);
+      c.verify = Verification::kFull;
+      EXPECT_EQ(RunCase(c).verdict, Verdict::kPassed) << pattern;
+    }
+  }
+}
+
 TEST(ChecksumVerification, AsksNothingOfEveryElement) {
   Case c = ChecksumCase({.m = 32, .n = 32, .k = 32}, DType::kF32, "builtin");
   EXPECT_TRUE(Check(c).empty());

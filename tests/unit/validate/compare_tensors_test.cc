@@ -362,6 +362,52 @@ TEST_F(CompareProduct, OnlyWhatFlushingExplainsIsNotAFailure) {
   EXPECT_EQ(Done().verdict, Verdict::kFailed);
 }
 
+// Some matrix units sum 8-bit floats in 14 bits: of a kernel elsewhere that is not known.
+TEST_F(CompareProduct, SumsOfFourteenBitsExplainWhatEightBitFloatsMayHave) {
+  const auto judged = [&](DType dtype, double error) {
+    c_.rule.dtype = dtype;
+    c_.inputs = {{dtype, {2, 3}}, {dtype, {3, 2}}};
+    bytes_[2] = Packed(dtype, {1, 2, 3, 4, 5, 6});
+    bytes_[3] = Packed(dtype, {7, 8, 9, 10, 11, 12});
+    bytes_[0] = Packed(DType::kF32, {58, 64, 139, 154 + error});
+    return Done();
+  };
+  const CaseOutcome narrow = judged(DType::kE4M3FN, 0.005);
+  EXPECT_EQ(narrow.verdict, Verdict::kInconclusive);
+  EXPECT_EQ(narrow.findings.front().reason, "suspect");
+  EXPECT_THAT(narrow.findings.front().message, HasSubstr("sums of 14 bits explain it"));
+  EXPECT_EQ(judged(DType::kE4M3FN, 0).verdict, Verdict::kPassed);
+  EXPECT_EQ(judged(DType::kE4M3FN, 2).verdict, Verdict::kFailed);
+  EXPECT_EQ(judged(DType::kF16, 0.005).verdict, Verdict::kFailed);
+}
+
+// An im2col kernel multiplies the padding's zeros, an implicit one skips them.
+TEST_F(CompareTensors, InfiniteWeightsBesidePaddingHaveNoAgreedResult) {
+  c_.has_operation = true;
+  ConvProblem conv;
+  conv.channels = conv.filters = 1;
+  conv.input = {2, 2};
+  conv.kernel = {3, 3};
+  conv.padding = {1};
+  c_.rule.problem = conv;
+  c_.rule.dtype = c_.rule.out_dtype = DType::kF32;
+  c_.actual = {DType::kF32, {1, 1, 2, 2}};
+  c_.inputs = {{DType::kF32, {1, 1, 2, 2}}, {DType::kF32, {1, 1, 3, 3}}};
+  const auto judged = [&](double corner, const std::vector<double>& actual) {
+    bytes_ = {Packed(DType::kF32, actual), "", Packed(DType::kF32, {1, 1, 1, 1}),
+              Packed(DType::kF32, {corner, 0, 0, 0, 1, 0, 0, 0, 0})};
+    return Done();
+  };
+  EXPECT_EQ(judged(1, {1, 1, 1, 2}).verdict, Verdict::kPassed);
+  const double nan = std::nan("");
+  for (const std::vector<double>& actual :
+       {std::vector<double>{1, 1, 1, kInf}, std::vector<double>{nan, nan, nan, kInf}}) {
+    const CaseOutcome outcome = judged(kInf, actual);
+    EXPECT_NE(outcome.verdict, Verdict::kFailed);
+  }
+  EXPECT_EQ(judged(1, {1, 1, 1, nan}).verdict, Verdict::kFailed);
+}
+
 TEST_F(CompareProduct, OperandsThatAreNotTheOperationsAreRefused) {
   c_.inputs[1].shape = {2, 3};
   EXPECT_THAT(Refusal(), HasSubstr("inputs[1].shape: b must be [3,2], got [2,3]"));

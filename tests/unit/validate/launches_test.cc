@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <memory>
 
 #include "kernels/validate/launcher.h"
@@ -98,6 +99,46 @@ TEST(Launches, WithoutABufferADeviationHasNoPlace) {
   ASSERT_FALSE(outcome.findings.empty());
   EXPECT_EQ(outcome.findings.front().message,
             "2 different outputs in 10 launches on the same data");
+}
+
+int g_launches = 0;
+
+// A copy whose twentieth launch writes one byte too far.
+class Overreaching : public Kernel {
+ public:
+  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
+    std::memcpy(output.data, inputs[0].data, static_cast<std::size_t>(output.bytes()));
+    if (++g_launches == 20) output.as<unsigned char>()[output.bytes()] = 1;
+    return absl::OkStatus();
+  }
+};
+
+// Bands are looked at once for all timed launches, and what one of them did is there still.
+TEST(Launches, OneThatWritesTooFarAmongTimedOnesIsFound) {
+  g_launches = 0;
+  Registry registry;
+  registry.Add(
+      {.op = "copy",
+       .provider = "overreaching",
+       .backend = "cpu",
+       .dtypes = {DType::kF32},
+       .make = [](const Case&, const Plan&, Device&) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+         return std::make_unique<Overreaching>();
+       },
+       .version = {},
+       .unavailable_reason = {}});
+  Case c;
+  c.problem = CopyProblem{.count = 1000};
+  c.dtype = DType::kF32;
+  c.provider = "overreaching";
+  c.probes = false;
+  c.mode = Mode::kBenchmark;
+  const auto device = MakeCpuDevice(0, ArenaOptions{.max_bytes = 16 << 20});
+  NoObserver observer;
+  const CaseOutcome outcome = CaseRunner(*device, registry, nullptr).Run(c, observer);
+  EXPECT_GT(g_launches, 30);
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  EXPECT_EQ(outcome.guard_hits, 1);
 }
 
 double g_declared = 0;

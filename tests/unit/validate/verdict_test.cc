@@ -43,7 +43,9 @@ class Verdicts : public ::testing::Test {
     evidence.launches = 10;
     evidence.recheck_fault = fault_;
     evidence.changed_inputs = changed_inputs_;
-    evidence.class_faults = class_faults_;
+    evidence.unexplained = unexplained_;
+    evidence.flushed = flushed_;
+    evidence.undecided = undecided_;
     return Judge(case_, plan_, evidence);
   }
 
@@ -61,7 +63,9 @@ class Verdicts : public ::testing::Test {
   int variants_ = 1;
   std::string fault_;
   std::vector<std::string> changed_inputs_;
-  std::optional<std::int64_t> class_faults_;
+  std::optional<Unexplained> unexplained_;
+  bool flushed_ = false;
+  std::string undecided_;
 };
 
 TEST_F(Verdicts, NothingWrongPasses) {
@@ -246,10 +250,53 @@ TEST_F(Verdicts, AClassThatAnOverflowInsideExplainsIsNoFailure) {
 TEST_F(Verdicts, AClassThatNoOverflowOfItsOwnExplainsIsAFailure) {
   result_.class_mismatches = 3;
   plan_.largest_intermediate = 64 * 1e38;
-  class_faults_ = 0;
+  unexplained_ = Unexplained{};
   ExpectOne(Verdict::kInconclusive, "suspect");
-  class_faults_ = 1;
+  unexplained_->of_wrong_class = 1;
   ExpectOne(Verdict::kFailed, "class");
+}
+
+TEST_F(Verdicts, AClassThatHasNoAgreedResultIsNoFailure) {
+  result_.class_mismatches = 3;
+  undecided_ = "weights that are not finite, times the padding's zeros";
+  ExpectOne(Verdict::kInconclusive, "suspect");
+  EXPECT_THAT(Judged().findings[0].message, HasSubstr("padding's zeros, which has no agreed"));
+  result_.beyond_proven = 1;
+  EXPECT_EQ(Judged().verdict, Verdict::kFailed) << "what is finite is judged all the same";
+}
+
+// A norm of infinite deviation is 0, a rectified -Inf, too: finite, and far from the reference.
+TEST_F(Verdicts, AnOverflowInsideMayEndFinite) {
+  result_.beyond_proven = result_.beyond_probable = 3;
+  result_.rho = result_.rho_proven = 1e9;
+  plan_.largest_intermediate = 64 * 1e38;
+  GemmProblem product;
+  case_.problem = product;
+  ExpectOne(Verdict::kFailed, "bound");  // a product's stays what it is
+  product.activation = "relu";
+  case_.problem = product;
+  ExpectOne(Verdict::kInconclusive, "suspect");
+  case_.problem = LayerNormProblem{};
+  ExpectOne(Verdict::kInconclusive, "suspect");
+  unexplained_ = Unexplained{};
+  ExpectOne(Verdict::kInconclusive, "suspect");
+  unexplained_->beyond_proven = 1;
+  ExpectOne(Verdict::kFailed, "bound");
+  unexplained_.reset();
+  plan_.largest_intermediate = 1e30;
+  ExpectOne(Verdict::kFailed, "bound");
+}
+
+// Where a kernel may flush, everything below the smallest normal number is alike.
+TEST_F(Verdicts, ResultsThatMayAllBeFlushedProveNothing) {
+  flushed_ = true;
+  result_.max_abs_expected = Info(plan_.output.dtype).min_normal;
+  ExpectOne(Verdict::kInconclusive, "suspect");
+  result_.max_abs_expected = 2 * Info(plan_.output.dtype).min_normal;
+  EXPECT_EQ(Judged().verdict, Verdict::kPassed);
+  flushed_ = false;
+  result_.max_abs_expected = Info(plan_.output.dtype).min_normal;
+  EXPECT_EQ(Judged().verdict, Verdict::kPassed) << "right without any being flushed";
 }
 
 TEST_F(Verdicts, ZerosThatTheReferenceDoesNotShareAreSaidToBeSo) {
