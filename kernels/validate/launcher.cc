@@ -182,33 +182,43 @@ absl::Status Launcher::CountGuards() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::int64_t> Launcher::CountUnwritten() {
+absl::StatusOr<OtherPoison> Launcher::LaunchOnOtherPoison() {
+  const Extents& e = output_.extents;
+  const TensorView kept{reference_.value, output_.dtype, Extents::Dense(e.batch, e.rows, e.cols)};
   absl::StatusOr<Fingerprint> first = device_.FingerprintOf({&output_, 1});
   if (!first.ok()) return first.status();
+  absl::Status status;
+  if (kept.data != nullptr) status = device_.Copy(output_, kept);
+  if (!status.ok()) return status;
   absl::StatusOr<double> seconds = Launch(Poison::kSecond);
   if (!seconds.ok()) return seconds.status();
   absl::StatusOr<Fingerprint> second = device_.FingerprintOf({&output_, 1});
   if (!second.ok()) return second.status();
-  if (*first == *second) return 0;
+  if (*first == *second) return OtherPoison{};
 
   const DType dtype = output_.dtype;
   const std::int64_t count = output_.count();
   const auto bytes = static_cast<std::size_t>(StorageBytes(dtype, count));
   std::vector<unsigned char> with_second(bytes), with_first(bytes);
-  absl::Status status = device_.ToHost(output_, 0, count, with_second.data());
+  status = device_.ToHost(output_, 0, count, with_second.data());
   if (!status.ok()) return status;
-  seconds = Launch(Poison::kFirst);
-  if (!seconds.ok()) return seconds.status();
-  status = device_.ToHost(output_, 0, count, with_first.data());
-  if (!status.ok()) return status;
-  std::int64_t unwritten = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const bool both =
-        LoadBits(dtype, with_first.data(), i) == PoisonBits(dtype, /*second=*/false) &&
-        LoadBits(dtype, with_second.data(), i) == PoisonBits(dtype, /*second=*/true);
-    unwritten += both ? 1 : 0;
+  if (kept.data != nullptr) {
+    status = device_.Copy(kept, output_);
+  } else {
+    status = Launch(Poison::kFirst).status();
   }
-  return unwritten;
+  if (status.ok()) status = device_.ToHost(output_, 0, count, with_first.data());
+  if (!status.ok()) return status;
+  OtherPoison other;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint64_t a = LoadBits(dtype, with_first.data(), i);
+    const std::uint64_t b = LoadBits(dtype, with_second.data(), i);
+    const bool unwritten =
+        a == PoisonBits(dtype, /*second=*/false) && b == PoisonBits(dtype, /*second=*/true);
+    other.unwritten += unwritten ? 1 : 0;
+    other.differs = other.differs || (a != b && !unwritten);
+  }
+  return other;
 }
 
 End Launcher::RestoreInputs() {

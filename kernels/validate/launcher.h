@@ -40,6 +40,12 @@ Ended EndedBy(const absl::Status& status, std::string_view what);
 // cannot: UNIMPLEMENTED is UNSUPPORTED. A launch that says so has failed.
 Ended RefusedBy(const absl::Status& status, std::string_view what);
 
+// What a launch on the second poison tells of the one on the first.
+struct OtherPoison {
+  std::int64_t unwritten = 0;  // elements that hold either
+  bool differs = false;        // elements that both wrote, and not alike
+};
+
 class Launcher {
  public:
   // All must outlive the launcher.
@@ -69,11 +75,11 @@ class Launcher {
   // Seconds that the host took to enqueue each of the launches that were timed last.
   double enqueue_seconds() const { return enqueue_seconds_; }
 
-  // For formats that have no value to spare for a poison: counts the elements that
-  // hold either poison after a launch with each. The output must be that of a launch
-  // with the first. Equal outputs of two launches prove that there are none; only
-  // otherwise are the outputs read.
-  absl::StatusOr<std::int64_t> CountUnwritten();
+  // For formats that have no value to spare for a poison: launches with the second. The output
+  // must be that of a launch with the first, and is so again afterwards (where checksums
+  // verify, that of another). Equal outputs of the two prove that no element is unwritten;
+  // only otherwise are they read. Uses the buffer for the reference, not filled yet.
+  absl::StatusOr<OtherPoison> LaunchOnOtherPoison();
 
   // Counts what launches wrote outside their operands since it was counted last; finds inputs
   // the kernel wrote into and fills them again, so that nothing is judged against what it

@@ -182,9 +182,13 @@ class Run {
 
   End FindUnwritten() {
     if (HasPoisonPayload(plan().output.dtype)) return std::nullopt;
-    absl::StatusOr<std::int64_t> unwritten = launcher_.CountUnwritten();
-    if (!unwritten.ok()) return EndedBy(unwritten.status(), entry_->provider);
-    outcome_.unwritten = *unwritten;
+    const absl::StatusOr<OtherPoison> other = launcher_.LaunchOnOtherPoison();
+    if (!other.ok()) return EndedBy(other.status(), entry_->provider);
+    outcome_.unwritten = other->unwritten;
+    if (!other->differs) return std::nullopt;
+    outcome_.deterministic = false;
+    // Where agreement was asked for, this launch is one of those that must agree.
+    if (case_.repeats > 1) ++variants_;
     return std::nullopt;
   }
 

@@ -89,6 +89,29 @@ TEST(Launches, OneBitOfOneElementIsLocatedAndShown) {
                         "(0x35800000) instead of "));
 }
 
+// Integers have no poison of their own and are launched twice: no launch of these is lost.
+TEST(Launches, TheSecondPoisonsLaunchMustAgreeToo) {
+  Case c = GemmCase(DType::kI8, 16, 16, 16);
+  c.repeats = 10;
+  int launches = 0;
+  const CaseOutcome eleventh = RunDistorted(c, [&](std::vector<double>& values, const Plan&) {
+    if (++launches == 11) values[3] += 1;
+  });
+  EXPECT_EQ(eleventh.verdict, Verdict::kFailed);
+  ASSERT_FALSE(eleventh.findings.empty());
+  EXPECT_EQ(eleventh.findings.front().reason, "nondeterministic");
+  EXPECT_EQ(eleventh.unwritten, 0);
+
+  c.repeats = 1;
+  launches = 0;
+  const CaseOutcome first = RunDistorted(c, [&](std::vector<double>& values, const Plan&) {
+    if (++launches == 1) values[3] += 1;
+  });
+  EXPECT_EQ(first.verdict, Verdict::kFailed) << "the first is the one that is judged";
+  EXPECT_EQ(first.deterministic, false);
+  EXPECT_EQ(RunDistorted(c, [](std::vector<double>&, const Plan&) {}).verdict, Verdict::kPassed);
+}
+
 // Where no buffer of the output's size is to be had, what differs is counted all the same.
 TEST(Launches, WithoutABufferADeviationHasNoPlace) {
   Case c = GemmCase(DType::kF32, 64, 64, 64);
