@@ -6,11 +6,13 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/backends/backend.h"
 #include "kernels/backends/gpu_backend.h"
 #include "kernels/numerics/cat.h"
+#include "kernels/numerics/convert.h"
 #include "kernels/providers/provider.h"
 #include "kernels/validate/runner.h"
 #include "simt/engine.h"
@@ -168,6 +170,7 @@ TEST_P(GpuBackendTest, FillsAndDigestsAreTheCpus) {
       const auto dtype = static_cast<DType>(t);
       const Extents extents{2, 3, 31, 40, 150};
       TensorDigest digest[2];
+      Fingerprint fingerprint[2];
       int i = 0;
       for (Desk* d : {&desk, &cpu}) {
         Device& device = d->device();
@@ -179,9 +182,14 @@ TEST_P(GpuBackendTest, FillsAndDigestsAreTheCpus) {
         ASSERT_TRUE(device.Fill(FillSpec{*pattern, 11, 1, 0}, view).ok());
         const auto got = device.Digest(view);
         ASSERT_TRUE(got.ok());
+        const TensorView twice[] = {view, view};
+        const auto both = device.FingerprintOf(twice);
+        ASSERT_TRUE(both.ok());
+        fingerprint[i] = *both;
         digest[i++] = *got;
       }
       EXPECT_EQ(digest[0], digest[1]) << text << " " << Name(dtype);
+      EXPECT_EQ(fingerprint[0], fingerprint[1]) << text << " " << Name(dtype);
     }
   }
 }
@@ -207,6 +215,91 @@ TEST_P(GpuBackendTest, GuardsAndPoisonShowOnTheDevice) {
   ASSERT_TRUE(device.FromHost(&byte, 1, bytes + 6 * sizeof(float)).ok());
   EXPECT_EQ(*device.CheckGuards(), 2);
   EXPECT_EQ(*device.CheckPadding(view), 1);
+  EXPECT_EQ(*device.CountDamage({&view, 1}), 3);
+}
+
+// An output with its reference, equal at first, and what is found of 3000 elements of it.
+struct Judged {
+  Judged(Device& on, bool reading) : device(on), by_reading(reading) {
+    device.arena().Reset();
+    const Extents extents{1, 50, 100, 103, 5150};
+    output = Filled({nullptr, DType::kF16, extents}, 0);
+    other = Filled({nullptr, DType::kF16, extents}, 0);
+    reference = Filled({nullptr, DType::kF64, Extents::Dense(1, 50, 100)}, 1);
+    std::vector<double> values(5000);
+    std::vector<std::uint16_t> codes(5000);
+    EXPECT_TRUE(device.ToHost(output, 0, 5000, codes.data()).ok());
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = ToDouble(DType::kF16, codes[i]);
+    for (std::int64_t i = 0; i < 3000; ++i) {
+      const std::int64_t index = i * 5 / 3;
+      const double value = values[static_cast<std::size_t>(index)];
+      elements.push_back({index, value, value, 0.5, 0, false});
+      at.push_back(index);
+    }
+    EXPECT_TRUE(device.FromHost(values.data(), 5000 * 8, reference.data).ok());
+  }
+
+  TensorView Filled(TensorView view, std::uint32_t id) {
+    view.data = device.arena().Allocate(view.bytes(), false)->data;
+    const FillSpec spec{*ParsePattern("uniform:-1:1", nullptr), 5, id, 0};
+    EXPECT_TRUE(device.Fill(spec, view).ok());
+    return view;
+  }
+  RecheckFindings Recheck() {
+    RecheckRequest request;
+    request.output = output;
+    request.reference = reference.as<double>();
+    request.elements = elements;
+    return by_reading ? *device.Device::Recheck(request) : *device.Recheck(request);
+  }
+  HeldFindings Hold() {
+    KeepRequest request{output, reference.as<double>(), nullptr, {}, at};
+    request.rule = {OutputRounding{0, 0.25}, 1, 60000};
+    const KeptElements kept =
+        by_reading ? *device.Device::KeepElements(request) : *device.KeepElements(request);
+    return *device.HoldAgainst(kept, other);
+  }
+
+  Device& device;
+  const bool by_reading;
+  TensorView output, other, reference;
+  std::vector<HostElement> elements;
+  std::vector<std::int64_t> at;
+};
+
+// On the device, by reading from it, and on the CPU.
+TEST_P(GpuBackendTest, FindingsOnTheDeviceAreThoseByReading) {
+  Desk gpu(GpuBackend());
+  Desk cpu(CpuBackend());
+  const double far = 10;
+  const std::uint16_t ten = 0x4900;
+  for (const auto& [desk, by_reading] : {std::pair(&gpu, false), {&gpu, true}, {&cpu, false}}) {
+    Judged judged(desk->device(), by_reading);
+    EXPECT_EQ(judged.Recheck().disagreements, 0);
+    EXPECT_EQ(judged.Hold().mismatches, 0);
+    EXPECT_EQ(judged.Hold().compared, 3000);
+    // Rows are 103 apart: index 2915 is place 1749.
+    auto* codes = judged.output.as<std::uint16_t>() + 29 * 103 + 15;
+    ASSERT_TRUE(judged.device.FromHost(&ten, sizeof ten, codes).ok());
+    ASSERT_TRUE(
+        judged.device.FromHost(&far, sizeof far, judged.reference.as<double>() + 4998).ok());
+    const RecheckFindings found = judged.Recheck();
+    EXPECT_EQ(found.disagreements, 2);
+    EXPECT_EQ(found.first, 1749);
+    EXPECT_EQ(found.what, Disagreement::kOutput);
+    EXPECT_EQ(found.got, 10);
+    const HeldFindings held = judged.Hold();
+    EXPECT_EQ(held.compared, 3000);
+    EXPECT_EQ(held.mismatches, 1);
+    EXPECT_EQ(held.first, 1749);
+    EXPECT_EQ(held.kept.index, 2915);
+    EXPECT_EQ(held.kept.value, 10);
+    EXPECT_EQ(held.kept.bound, 0.5);
+    // More than the device takes at once.
+    judged.elements.insert(judged.elements.begin(), 87400, judged.elements[0]);
+    EXPECT_EQ(judged.Recheck().disagreements, 2);
+    EXPECT_EQ(judged.Recheck().first, 87400 + 1749);
+  }
 }
 
 TEST_P(GpuBackendTest, ADeviceThatIsNotThereSaysSo) {
