@@ -28,7 +28,7 @@ PLACED_DATA = ["uniform", "integers:0:5", "constant:2", "ones", "diagonal", "che
                "exact-ints", "extremes:1000", "constant:1000", "denormal", "zeros"]
 INFINITE = ["all-inf", "all-neg-inf"]
 NO_INFINITY = ["e2m1", "int8", "int32"]
-EQUAL_ROWS = ["constant", "ones", "zeros", "row-vary"]
+EQUAL_ROWS = ["constant", "ones", "zeros", "row-vary", "denormal"]
 INTEGERS = ["int8", "int32"]
 
 
@@ -202,7 +202,7 @@ def with_finite_values(case):
 
 
 def with_a_deviation(case):
-    """Rows of equal elements and no eps are 0/0; assayd refuses them."""
+    """Rows of equal elements, or of tiny ones, and no eps are 0/0; assayd refuses them."""
     first = case.get("pattern", "").split("/")[0].split(":")[0]
     if case.get("eps") == 0.0 and (first in EQUAL_ROWS or case["cols"] == 1):
         case["eps"] = 1e-6

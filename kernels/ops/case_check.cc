@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "kernels/numerics/bound.h"
 #include "kernels/numerics/cat.h"
+#include "kernels/numerics/convert.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/slice.h"
 
@@ -178,19 +179,25 @@ void CheckInfiniteValues(const Case& c, std::vector<FieldError>& errors) {
                                    Shortest(kNear), " and no mask it has")});
 }
 
-// A row of equal elements has no deviation: without an eps in fp32 the reference is 0/0, and a
-// kernel whose mean is rounded divides what is left by itself.
-void CheckConstantRows(const Case& c, std::vector<FieldError>& errors) {
+// A row of equal elements has no deviation, and squares of tiny ones are 0 in what they are
+// summed in: without an eps the reference or a right kernel divides by 0.
+void CheckDeviations(const Case& c, std::vector<FieldError>& errors) {
   const auto* norm = std::get_if<LayerNormProblem>(&c.problem);
+  if (norm == nullptr) return;
+  const FormatInfo& sums = Info(c.dtype == DType::kF64 ? DType::kF64 : DType::kF32);
+  if (Quantise(norm->eps, sums.dtype) != 0) return;
   const auto patterns = ParsePatterns(c.pattern, nullptr);
-  if (norm == nullptr || static_cast<float>(norm->eps) != 0) return;
-  const PatternKind x = patterns.has_value() ? patterns->front().kind : PatternKind::kNormal;
-  const bool equal = x == PatternKind::kConstant || x == PatternKind::kOnes ||
-                     x == PatternKind::kRowVary || x == PatternKind::kZeros;
-  const bool zeros = x == PatternKind::kZeros || x == PatternKind::kRowVary;
-  if (norm->rms ? zeros : equal || norm->cols == 1) {
-    errors.push_back({"layer_norm.eps",
-                      "must be above 0 in fp32 for rows of equal elements, whose deviation is 0"});
+  const Pattern x = patterns.has_value() ? patterns->front() : Pattern{};
+  const bool zeros = x.kind == PatternKind::kZeros || x.kind == PatternKind::kRowVary;
+  const bool equal =
+      zeros || x.kind == PatternKind::kConstant || x.kind == PatternKind::kOnes || norm->cols == 1;
+  const double most = LargestMagnitude(x);
+  const bool tiny = x.kind == PatternKind::kDenormal || most * most < sums.min_normal;
+  if (tiny || (norm->rms ? zeros : equal)) {
+    errors.push_back({"layer_norm.eps", Cat("must be above 0 in ", sums.name,
+                                            tiny ? " for data whose squares are 0 there"
+                                                 : " for rows of equal elements, whose deviation "
+                                                   "is 0")});
   }
 }
 
@@ -352,7 +359,7 @@ std::vector<FieldError> Check(const Case& c) {
   if (shape_holds) CheckEpilogue(c, errors);
   if (shape_holds) CheckPaddedWeights(c, errors);
   if (shape_holds) CheckInfiniteValues(c, errors);
-  if (shape_holds) CheckConstantRows(c, errors);
+  if (shape_holds) CheckDeviations(c, errors);
   CheckPattern(c, errors);
   CheckAddend(c, errors);
   CheckJudgement(c, errors);
