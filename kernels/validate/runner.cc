@@ -350,7 +350,23 @@ class Run {
       outcome_.findings = {
           {"noisy", "a time was asked for and the device's clock stood still or went backwards"}};
     }
+    if (timed_) TimedBesideOthers();
     return std::nullopt;
+  }
+
+  // What other processes do on the device takes time that is not the kernel's.
+  void TimedBesideOthers() {
+    const auto& seen = outcome_.bench->conditions;
+    const std::int64_t held = seen ? seen->others_bytes.value_or(0) : 0;
+    const bool only_slow = outcome_.verdict == Verdict::kFailed &&
+                           std::all_of(outcome_.findings.begin(), outcome_.findings.end(),
+                                       [](const Finding& f) { return f.reason == "efficiency"; });
+    if (held <= 0 || (outcome_.verdict != Verdict::kPassed && !only_slow)) return;
+    outcome_.verdict = Verdict::kInconclusive;
+    outcome_.findings.insert(
+        outcome_.findings.begin(),
+        {"noisy", Cat("other processes held ", Grouped((held + (1 << 20) - 1) >> 20),
+                      " MiB of the device while it was timed")});
   }
 
   End ExamineOutcome() {

@@ -220,9 +220,11 @@ TEST(Timing, ConditionsAreAskedBetweenLaunches) {
     ConditionsReading Read() override {
       ConditionsReading reading;
       reading.clock_hertz = 1e9 * ++reads;
+      reading.others_bytes = others;
       return reading;
     }
     int reads = 0;
+    std::int64_t others = 0;
   } probe;
   OddDevice device;
   const CaseOutcome outcome = RunOn(device, TimedCase(16), nullptr, &probe);
@@ -230,6 +232,18 @@ TEST(Timing, ConditionsAreAskedBetweenLaunches) {
   ASSERT_TRUE(outcome.bench->conditions.has_value());
   EXPECT_EQ(outcome.bench->conditions->min_clock_hertz, 2e9) << "what was before is no part";
   EXPECT_FALSE(RunOn(device, TimedCase(16), nullptr, nullptr).bench->conditions.has_value());
+  EXPECT_EQ(outcome.verdict, Verdict::kPassed);
+
+  probe.others = 3 << 20;
+  const CaseOutcome shared = RunOn(device, TimedCase(16), nullptr, &probe);
+  EXPECT_EQ(shared.verdict, Verdict::kInconclusive) << "a time beside others is not its own";
+  ASSERT_FALSE(shared.findings.empty());
+  EXPECT_EQ(shared.findings[0].reason, "noisy");
+  EXPECT_THAT(shared.findings[0].message, HasSubstr("other processes held 3 MiB of the device"));
+  EXPECT_TRUE(shared.bench->median_seconds.has_value()) << "and is told all the same";
+  Case validated = TimedCase(16);
+  validated.mode = Mode::kValidate;
+  EXPECT_EQ(RunOn(device, validated, nullptr, &probe).verdict, Verdict::kPassed);
 }
 
 }  // namespace
