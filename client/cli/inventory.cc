@@ -98,32 +98,32 @@ ExitCode ReleaseDevice(const Context& context, const std::string& device) {
 }
 
 ExitCode ListKernels(const Context& context, bool planted) {
-  return List(
-      context, "kernels", {"OP", "PROVIDER", "BACKEND", "TYPES", "AVAILABLE"},
-      [&](Connection& connection, Listed& listed) {
-        grpc::ClientContext call;
-        SetDeadline(call);
-        v1::ListKernelsRequest request;
-        request.set_show_planted(planted);
-        v1::ListKernelsResponse response;
-        const auto status = connection.stub().ListKernels(&call, request, &response);
-        for (const v1::Kernel& kernel : response.kernels()) {
-          std::vector<std::string> types;
-          for (int type : kernel.dtypes()) types.push_back(Word(static_cast<v1::DType>(type)));
-          const std::string provider = kernel.version().empty()
-                                           ? kernel.provider()
-                                           : absl::StrCat(kernel.provider(), " ", kernel.version());
-          const auto or_dash = [](const std::string& word) { return word.empty() ? "–" : word; };
-          listed.rows.push_back({or_dash(kernel.op()), or_dash(provider), kernel.backend(),
-                                 or_dash(absl::StrJoin(types, " ")),
-                                 kernel.available() ? "yes"
-                                 : kernel.unavailable_reason().empty()
-                                     ? "no"
-                                     : "no: " + kernel.unavailable_reason()});
-          listed.items.push_back(MessageJson(kernel));
-        }
-        return status;
-      });
+  return List(context, "kernels", {"OP", "PROVIDER", "BACKEND", "TYPES", "AVAILABLE"},
+              [&](Connection& connection, Listed& listed) {
+                grpc::ClientContext call;
+                SetDeadline(call);
+                v1::ListKernelsRequest request;
+                request.set_show_planted(planted);
+                v1::ListKernelsResponse response;
+                const auto status = connection.stub().ListKernels(&call, request, &response);
+                for (const v1::Kernel& kernel : response.kernels()) {
+                  std::vector<std::string> types;
+                  for (int type : kernel.dtypes())
+                    types.push_back(Word(static_cast<v1::DType>(type)));
+                  const std::string provider =
+                      kernel.version().empty()
+                          ? kernel.provider()
+                          : absl::StrCat(kernel.provider(), " ", kernel.version());
+                  listed.rows.push_back({kernel.op(), provider, kernel.backend(),
+                                         types.empty() ? "–" : absl::StrJoin(types, " "),
+                                         kernel.available() ? "yes"
+                                         : kernel.unavailable_reason().empty()
+                                             ? "no"
+                                             : "no: " + kernel.unavailable_reason()});
+                  listed.items.push_back(MessageJson(kernel));
+                }
+                return status;
+              });
 }
 
 grpc::Status FetchSuites(Connection& connection, bool full, v1::ListSuitesResponse* response) {

@@ -208,6 +208,8 @@ class ValidationService::Impl {
     for (const v1::Device& device : devices_.unavailable) {
       if (device.id() != device.backend()) continue;
       v1::Kernel& none = *response.add_kernels();
+      none.set_op("*");
+      none.set_provider("*");
       none.set_backend(device.backend());
       none.set_unavailable_reason(device.unavailable_reason());
     }

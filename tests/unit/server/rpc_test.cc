@@ -393,7 +393,7 @@ TEST_F(ServiceTest, InventoryOfTheDaemon) {
   ASSERT_TRUE(Call(&Stub::ListKernels, v1::ListKernelsRequest(), &kernels).ok());
   ASSERT_EQ(kernels.kernels_size(), 3);
   EXPECT_EQ(kernels.kernels(2).backend(), "cuda") << "of which no kernel is known";
-  EXPECT_EQ(kernels.kernels(2).op(), "");
+  EXPECT_EQ(kernels.kernels(2).op(), "*");
   EXPECT_FALSE(kernels.kernels(2).available());
   EXPECT_EQ(kernels.kernels(2).unavailable_reason(), "no driver");
   v1::ListKernelsRequest planted;
