@@ -199,7 +199,7 @@ ExitCode Version(const Context& context) {
     if (*format == Format::kTable) out << "assay " << ASSAY_VERSION << '\n';
     for (const auto& connection : *connections) {
       grpc::ClientContext call;
-      SetDeadline(call, absl::Seconds(2));
+      SetDeadline(call, absl::Seconds(10));
       v1::ServerInfo info;
       const auto status = connection->stub().GetServerInfo(&call, {}, &info);
       if (!status.ok()) {

@@ -19,7 +19,7 @@ namespace {
 constexpr absl::Duration kPatience = absl::Seconds(2);
 // How long a heading may wait for the device's name, and a document for versions.
 constexpr absl::Duration kHeadingWait = absl::Milliseconds(150);
-constexpr absl::Duration kDocumentWait = absl::Seconds(2);
+constexpr absl::Duration kDocumentWait = absl::Seconds(10);
 
 // What the daemon says of itself, asked for beside the job so that it costs the
 // job nothing.

@@ -25,7 +25,7 @@ constexpr absl::Duration kPoll = absl::Milliseconds(20);
 constexpr absl::Duration kMemoryPoll = absl::Milliseconds(100);
 // The transport is seen to break some time before the process has ended: its own
 // cause gets this long before it becomes our SIGKILL.
-constexpr absl::Duration kCauseDeadline = absl::Milliseconds(500);
+constexpr absl::Duration kCauseDeadline = absl::Seconds(5);
 // How long a killed worker may take to be gone.
 constexpr absl::Duration kReapDeadline = absl::Seconds(10);
 
