@@ -31,7 +31,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr absl::Duration kSoon = absl::Seconds(20);
+constexpr absl::Duration kSoon = absl::Seconds(120);
 
 v1::CompareHeader Header(std::vector<std::int64_t> shape = {2, 3}) {
   v1::CompareHeader header;

@@ -37,10 +37,15 @@ class CaseGate {
     passes_ += cases;
     changed_.notify_all();
   }
-  // Until a case waits; false after ten seconds.
+  // Whether one waits now.
+  bool Arrived() {
+    const std::lock_guard guard(mutex_);
+    return waiting_ > 0 && passes_ == 0;
+  }
+  // Until a case waits; false after two minutes.
   bool AwaitArrival() {
     std::unique_lock guard(mutex_);
-    return changed_.wait_for(guard, std::chrono::seconds(10),
+    return changed_.wait_for(guard, std::chrono::seconds(120),
                              [this] { return waiting_ > 0 && passes_ == 0; });
   }
 

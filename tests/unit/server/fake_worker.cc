@@ -6,7 +6,7 @@
 //   beyond-memory, beyond-compute (103 % of that ceiling)
 //
 // FAKE_WORKER in its environment: die-at-start ends before it answers, slow-start
-// takes half a second to begin, hang-ceilings never has them measured.
+// takes three seconds to begin, hang-ceilings never has them measured.
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/server_posix.h>
@@ -140,7 +140,7 @@ class FakeService final : public worker::v1::WorkerService::Service {
 int Main() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (Wish() == "die-at-start") return 9;
-  if (Wish() == "slow-start") usleep(500'000);
+  if (Wish() == "slow-start") usleep(3'000'000);
   FakeService service(MapPhasePage(kWorkerPageFd));
   grpc::ServerBuilder builder;
   builder.RegisterService(&service);

@@ -15,7 +15,7 @@ constexpr char kLadder[] = R"toml(
 name = "ladder"
 title = "A ladder"
 version = "1"
-budget = 0.4
+budget = 3
 
 [[case]]
 op = "copy"
@@ -132,6 +132,7 @@ TEST_F(BudgetedJobs, ARequiredKernelThatTheBudgetLeavesOutIsNotProven) {
                       "[[require]]\nop = \"gemm\"\nprovider = \"builtin\"\ndtype = \"fp32\"\n"
                       "[[case]]\nop = \"gemm\"\ndtype = \"fp32\"\nprovider = \"builtin\"\n"
                       "shape = { m = 8, n = 8, k = 8 }\n");
+  spec.mutable_budget()->set_nanos(400'000'000);  // less than the first case takes
   cpu_->run = [this](const v1::CaseSpec& c, const CancelToken&) {
     absl::SleepFor(absl::Milliseconds(c.has_copy() ? 450 : 1));
     return cpu_->Passed(c);

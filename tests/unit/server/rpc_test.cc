@@ -149,7 +149,7 @@ class ServiceTest : public testing::Test {
                                                                         const Request&, Response*),
                     const Request& request, Response* response) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(120));
     return (stub_.get()->*method)(&context, request, response);
   }
   using Stub = v1::ValidationService::Stub;
@@ -174,7 +174,7 @@ class ServiceTest : public testing::Test {
   std::pair<std::vector<v1::JobEvent>, grpc::Status> Watch(const std::string& name,
                                                            std::int64_t after = 0) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(120));
     v1::WatchJobRequest request;
     request.set_name(name);
     request.set_after_sequence(after);
@@ -284,7 +284,7 @@ TEST_F(ServiceTest, CallsThatWaitAreBoundedAndTheRestAskedToRetry) {
     });
   }
   std::unique_lock guard(mutex);
-  EXPECT_TRUE(changed.wait_for(guard, std::chrono::seconds(20),
+  EXPECT_TRUE(changed.wait_for(guard, std::chrono::seconds(120),
                                [&] { return answered >= kCalls - kHeld; }));
   released.count_down();
   changed.wait(guard, [&] { return answered == kCalls; });

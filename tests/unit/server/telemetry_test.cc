@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
@@ -391,7 +392,7 @@ class MonitorTest : public NvmlTest {
     options.least_backoff = absl::Milliseconds(10);
     options.on_sample = [this](const v1::Device& device) {
       const std::lock_guard lock(mutex_);
-      told_[device.id()] = device.telemetry();
+      told_[device.id()].push_back(device.telemetry());
       changed_.notify_all();
     };
     monitor_ = TelemetryMonitor::Start(std::move(options));
@@ -402,8 +403,17 @@ class MonitorTest : public NvmlTest {
   template <class Condition>
   bool Await(const std::string& device, Condition condition) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(30),
-                             [&] { return condition(told_[device]); });
+    return changed_.wait_for(lock, std::chrono::seconds(120), [&] {
+      return !told_[device].empty() && condition(told_[device].back());
+    });
+  }
+  // Waits until such was told at some time: it may be over in a moment.
+  template <class Condition>
+  bool AwaitOnce(const std::string& device, Condition condition) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(120), [&] {
+      return std::any_of(told_[device].begin(), told_[device].end(), condition);
+    });
   }
   bool AwaitTemperature(double celsius) {
     return Await("cuda:0", [=](const v1::Telemetry& t) {
@@ -424,7 +434,7 @@ class MonitorTest : public NvmlTest {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::string, v1::Telemetry> told_;
+  std::map<std::string, std::vector<v1::Telemetry>> told_;
   std::unique_ptr<TelemetryMonitor> monitor_;
 };
 
@@ -469,7 +479,7 @@ TEST_F(MonitorTest, OfAProcessThatDiedNothingIsServedUntilTheNext) {
   ASSERT_TRUE(AwaitTemperature(61));
   Gpu("uuid GPU-1\ntemperature 62\n");
   kill(Child(), SIGKILL);
-  ASSERT_TRUE(Await("cuda:0", [](const v1::Telemetry& t) {
+  ASSERT_TRUE(AwaitOnce("cuda:0", [](const v1::Telemetry& t) {
     return t.unavailable_reason().find("SIGKILL") != std::string::npos &&
            !t.has_temperature_celsius();
   })) << monitor_->Latest("cuda:0").ShortDebugString();
@@ -478,7 +488,7 @@ TEST_F(MonitorTest, OfAProcessThatDiedNothingIsServedUntilTheNext) {
 
 TEST_F(MonitorTest, AHungLibraryIsGivenUpAndAskedAgain) {
   Gpu("uuid GPU-1\ntemperature 61\n");
-  Start(absl::Milliseconds(500));
+  Start(absl::Seconds(3));  // in which the process has begun
   ASSERT_TRUE(AwaitTemperature(61));
   const pid_t first = Child();
   Gpu("uuid GPU-1\ntemperature 61\nhang 1\n");
@@ -512,7 +522,7 @@ TEST_F(MonitorTest, AProgramThatIsNotThereOrWritesNonsenseIsNoReasonToEnd) {
     };
     const auto monitor = TelemetryMonitor::Start(std::move(options));
     std::unique_lock lock(mutex);
-    ASSERT_TRUE(changed.wait_for(lock, std::chrono::seconds(30), [&] {
+    ASSERT_TRUE(changed.wait_for(lock, std::chrono::seconds(120), [&] {
       return told >= (path.empty() ? 1 : 2);
     })) << path;
     EXPECT_NE(monitor->Latest("cpu:0").unavailable_reason(), "");

@@ -30,7 +30,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr absl::Duration kSoon = absl::Seconds(20);
+constexpr absl::Duration kSoon = absl::Seconds(120);
 
 class SupervisorTest : public ::testing::Test {
  protected:
@@ -116,8 +116,8 @@ TEST_F(SupervisorTest, ACrashIsNamedWithSignalAndPhaseAndTheNextCaseRuns) {
 
 TEST_F(SupervisorTest, AHangEndsAtTheDeadline) {
   Make();
-  ExpectFinding(Run("hang", absl::Milliseconds(300)), v1::VERDICT_ERROR, "timeout",
-                "s (deadline) in the kernel under test; worker replaced");
+  ExpectFinding(Run("hang", absl::Seconds(3)), v1::VERDICT_ERROR, "timeout",
+                "no answer within 3 s (deadline) in the kernel under test; worker replaced");
   EXPECT_THAT(Run("hang", absl::Milliseconds(300)).repro(), testing::EndsWith(" --deadline 300ms"))
       << "a line without it repeats another case";
   const v1::CaseResult answered = Run("answer");
@@ -183,9 +183,9 @@ TEST_F(SupervisorTest, ACaseHasItsWholeTimeOnceItsWorkerIsThere) {
   SupervisorOptions options;
   options.environment = {"FAKE_WORKER=slow-start"};
   Make(std::move(options));
-  const v1::CaseResult result = Run("answer", absl::Milliseconds(400));
+  const v1::CaseResult result = Run("answer", absl::Milliseconds(2900));
   EXPECT_EQ(result.verdict(), v1::VERDICT_PASSED) << result.ShortDebugString();
-  EXPECT_LT(google::protobuf::util::TimeUtil::DurationToMilliseconds(result.duration()), 400);
+  EXPECT_LT(google::protobuf::util::TimeUtil::DurationToMilliseconds(result.duration()), 2900);
 }
 
 TEST_F(SupervisorTest, ACaseThatWaitsForTheCeilingsCanBeCancelled) {
@@ -371,6 +371,9 @@ TEST_F(SupervisorTest, RestartsLeakNoDescriptors) {
   const int before = OpenDescriptors();
   for (int i = 0; i < 20; ++i) Run("exit");
   Run("answer");
+  // gRPC closes those of a channel that has ended on a thread of its own.
+  const absl::Time deadline = absl::Now() + kSoon;
+  while (OpenDescriptors() > before + 2 && absl::Now() < deadline) std::this_thread::yield();
   EXPECT_LE(OpenDescriptors(), before + 2);
 }
 
