@@ -125,7 +125,7 @@ class Starting(unittest.TestCase):
         if "--state-dir" not in flags:
             base += ["--state-dir", os.path.join(self.folder, "state")]
         done = subprocess.run([harness.ASSAYD, *base, *flags], capture_output=True, text=True,
-                              timeout=30, check=False)
+                              timeout=harness.LONG, check=False)
         self.assertEqual(done.returncode, code, done)
         for word in said:
             self.assertIn(word, done.stderr, done)
@@ -192,7 +192,7 @@ class Starting(unittest.TestCase):
         try:
             with harness.Daemon(os.path.join(disk, "state")) as daemon:
                 seeds = ",".join(str(s) for s in range(3000))
-                run = daemon.run(*gemm(seed=seeds), "--format", "json", timeout=120)
+                run = daemon.run(*gemm(seed=seeds), "--format", "json", timeout=300)
                 self.assertNotEqual(run.code, 0, "results that cannot be stored are no pass")
                 self.assertIsNone(daemon.process.poll(), "the daemon outlives a full disk")
                 self.assertEqual(daemon.run("devices").code, 0)

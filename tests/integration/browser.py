@@ -65,7 +65,7 @@ class Browser:
     def js(self, script, *arguments):
         return self.driver.execute_script(script, *arguments)
 
-    def until(self, script, what, seconds=30):
+    def until(self, script, what, seconds=120):
         end = time.monotonic() + seconds
         while not self.js(script):
             if time.monotonic() > end:

@@ -15,7 +15,7 @@ class FalseAlarms(unittest.TestCase):
     def test_random_cases_raise_none(self):
         done = subprocess.run(
             [sys.executable, SCRIPT, "--random", "--runs", "600", "--seeds", "3", "--first", "101"],
-            capture_output=True, text=True, timeout=600, check=False)
+            capture_output=True, text=True, timeout=850, check=False)
         said = f"{done.stdout}\n{done.stderr}"
         self.assertEqual(done.returncode, 0, said)
         total = re.search(r"^(\d+) case runs, (\d+) false alarms$", done.stdout, re.M)

@@ -6,10 +6,12 @@ folder, and is ended by its own process id. ASSAY_INSTALL names the install tree
 
 import json
 import os
+import random
 import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -19,6 +21,9 @@ import urllib.request
 INSTALL = os.environ.get("ASSAY_INSTALL", "build/dev/install")
 ASSAY = os.path.join(INSTALL, "bin", "assay")
 ASSAYD = os.path.join(INSTALL, "bin", "assayd")
+# What a busy machine may take for anything at all [s]: deadlines end tests that would hang, and
+# time nothing.
+LONG = 120
 READY = re.compile(r"^assayd ready: grpc (\S+), metrics (\S+)(?:, health (\S+))?, state in (.*)$")
 
 
@@ -50,7 +55,7 @@ class Daemon:
                    "--state-dir", self.state, *flags]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log,
                                         env={**os.environ, **(environment or {})}, text=True)
-        line = self._first_line(20)
+        line = self._first_line(LONG)
         ready = READY.match(line)
         if not ready:
             self.process.kill()
@@ -72,7 +77,7 @@ class Daemon:
                           environment={"ASSAY_TARGET": self.grpc, **(environment or {})})
 
     def scrape(self):
-        with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=LONG) as answer:
             return answer.read().decode()
 
     def metric(self, name, **labels):
@@ -94,7 +99,7 @@ class Daemon:
         self.process.stdout.close()
         self.log.close()
 
-    def stop(self, timeout=60):
+    def stop(self, timeout=120):
         """Ends it politely; returns its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -127,8 +132,27 @@ def run_client(*arguments, timeout=300, environment=None, text_input=None):
                                  env={**os.environ, **(environment or {})}, check=False))
 
 
+def free_ports(count):
+    """Ports that nobody has, and that the system gives to no connection meanwhile."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+        lowest, highest = map(int, file.read().split())
+    rest = [*range(10000, lowest), *range(highest + 1, 65536)]
+    found = []
+    for port in random.SystemRandom().sample(rest, len(rest)):
+        with socket.socket() as free:
+            try:
+                free.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise RuntimeError("no free ports")
+
+
 def wait_until(condition, seconds, what):
-    """Polls a condition to a deadline; its value once it holds."""
+    """Polls a condition to a deadline, of two minutes or what is longer; its value once it holds."""
+    seconds = max(seconds, LONG)
     end = time.monotonic() + seconds
     while True:
         value = condition()

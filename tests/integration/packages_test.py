@@ -23,7 +23,7 @@ set -e
 state=$(mktemp -d)
 "$1" --listen 127.0.0.1:0 --metrics-listen off --state-dir "$state" >"$state/ready" 2>"$state/log" &
 daemon=$!
-for _ in $(seq 200); do grep -q '^assayd ready' "$state/ready" && break; sleep 0.05; done
+for _ in $(seq 2400); do grep -q '^assayd ready' "$state/ready" && break; sleep 0.05; done
 ASSAY_TARGET=$(sed -nE 's/.*grpc ([^,]*).*/\1/p' "$state/ready")
 export ASSAY_TARGET
 "$2" run gemm --m 64 --n 64 --k 64 --dtype fp32 --provider all --format json || status=$?
@@ -133,11 +133,11 @@ class Packages(unittest.TestCase):
         # systemd's programs are there, as in any Debian; that it runs is played below.
         root = Root(self.folder("deb"), codename(), include=("systemd", "man-db"))
         root.write("/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 0\n", 0o755)
-        root.run("apt-get", "-q", "update")
+        root.run("apt-get", "-q", "-o", "Acquire::Retries=5", "update")
 
         def install(deb):
             shutil.copy(deb, root.path("/tmp"))
-            root.run("apt-get", "-q", "-y", "--no-install-recommends", "install", f"/tmp/{os.path.basename(deb)}")
+            root.run("apt-get", "-q", "-y", "-o", "Acquire::Retries=5", "--no-install-recommends", "install", f"/tmp/{os.path.basename(deb)}")
 
         with self.subTest("installed where systemd does not run"):
             install(first)

@@ -40,7 +40,7 @@ GresTypes=gpu
 ReturnToService=1
 KillWait=1
 SchedulerParameters=sched_interval=1,batch_sched_delay=0
-PrologEpilogTimeout=30
+PrologEpilogTimeout=120
 {more}
 {nodes}
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
@@ -58,21 +58,11 @@ def missing():
     return None
 
 
-def free_ports(count):
-    held = [socket.socket() for _ in range(count)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
-
-
 class Cluster:
     def __init__(self, folder, nodes, more=""):
         self.folder, self.nodes = folder, nodes
         self.running = {}
-        ports = free_ports(len(nodes) + 1)
+        ports = harness.free_ports(len(nodes) + 1)
         host = socket.gethostname()
         lines = [f"NodeName={node} NodeAddr=127.0.0.1 NodeHostname={host} Port={port} CPUs=2 Gres=gpu:1"
                  for node, port in zip(nodes, ports[1:])]
@@ -111,7 +101,7 @@ class Cluster:
         for name in [*self.nodes, "slurmctld", "munged"]:
             self._end(name)
 
-    def run(self, *command, timeout=60, environment=None):
+    def run(self, *command, timeout=harness.LONG, environment=None):
         return harness.Result(subprocess.run(
             command, env={**self.environment, **(environment or {})}, capture_output=True, text=True,
             stdin=subprocess.DEVNULL, timeout=timeout, check=False))

@@ -102,7 +102,7 @@ class Tls(unittest.TestCase):
         done = subprocess.run(
             [harness.ASSAYD, "--listen", "127.0.0.1:0", "--state-dir", self.path("state"),
              "--tls-cert", self.path("none.pem"), "--tls-key", self.path("server.key")],
-            capture_output=True, text=True, timeout=30, check=False)
+            capture_output=True, text=True, timeout=harness.LONG, check=False)
         self.assertEqual(done.returncode, 2, done)
         self.assertIn("none.pem", done.stderr)
 
