@@ -48,10 +48,14 @@ class Ceilings(unittest.TestCase):
                 self.assertEqual(timed["ceiling_flops_per_second"], fp32[0]["flops_per_second"])
                 self.assertEqual(timed["ceiling_bytes_per_second"],
                                  first[0]["bytes_per_second"])
+                # What a kernel was faster than is measured again, too.
+                known = daemon.run("devices", "--format", "json").json()["devices"][0]["ceilings"]
+                doubted = {(c["kind"], c.get("dtype")) for c in known if c.get("suspect")}
             with harness.Daemon(state=state) as daemon:
                 again = ceilings(daemon)["ceilings"]
                 for ceiling in quiet(first):
-                    self.assertIn(ceiling, again)
+                    if (ceiling["kind"], ceiling.get("dtype")) not in doubted:
+                        self.assertIn(ceiling, again)
             # Of another start of the machine they say nothing.
             path = os.path.join(state, "ceilings-cpu:0")
             with open(path, encoding="utf-8") as file:

@@ -79,7 +79,8 @@ class Explain(unittest.TestCase):
         self.assertEqual(test["verdict"], "PASSED", test)
         self.assertIn("slow: ", test["reads_as"])
         self.assertIn("roof", test["reads_as"])
-        self.assertIn("tile sizes", test["next_step"])
+        # Which roof it is under is for the ceilings to say.
+        self.assertRegex(test["next_step"], "tile sizes|access pattern")
 
     def test_a_pass_is_told_how_close_it_came(self):
         job, _ = self.job("gemm", "--m", "32", "--n", "32", "--k", "32", "--dtype", "bf16",

