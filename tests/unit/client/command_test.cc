@@ -433,9 +433,15 @@ std::string Content(const std::string& path) {
 
 // A path in a folder of the test's own with the content "from before".
 std::string ReportFromBefore(const std::string& name) {
-  const std::string folder = ::testing::TempDir() + "/assay-output-" + std::to_string(getpid());
-  std::filesystem::create_directory(folder);
-  const std::string path = folder + "/" + name;
+  struct Folder {
+    Folder() {
+      if (mkdtemp(path.data()) == nullptr) std::abort();
+    }
+    ~Folder() { std::filesystem::remove_all(path); }
+    std::string path = ::testing::TempDir() + "/assay-output-XXXXXX";
+  };
+  static const Folder folder;
+  const std::string path = folder.path + "/" + name;
   std::ofstream(path) << "from before";
   return path;
 }

@@ -81,7 +81,7 @@ class EventReader {
     }
   }
 
-  // The next stored event; nothing at the end, on an error, or after 20 seconds.
+  // The next stored event; nothing at the end, on an error, or after two minutes.
   std::optional<v1::JobEvent> Next() {
     while (watch_ != nullptr && status_.ok()) {
       v1::JobEvent event;
@@ -95,7 +95,7 @@ class EventReader {
         progress_.push_back(event.progress());
       } else {
         std::unique_lock guard(mutex_);
-        if (!changed_.wait_for(guard, std::chrono::seconds(20), [this] { return woken_; })) {
+        if (!changed_.wait_for(guard, std::chrono::seconds(120), [this] { return woken_; })) {
           status_ = absl::DeadlineExceededError("no event came");
         }
         woken_ = false;
