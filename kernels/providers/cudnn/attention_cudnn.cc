@@ -1,9 +1,13 @@
-// Attention by one node of a graph, scaled dot-product attention forward (cuDNN 9.13 and
-// later): softmax(scale·Q·Kᵀ)·V, scores and sums in fp32, probabilities rounded to the
+// Attention, softmax(scale·Q·Kᵀ)·V: scores and sums in fp32, probabilities rounded to the
 // inputs' format before the second product, as flash attention does. Grouped queries are
-// the library's own. The node by itself has no mask.
+// the library's own.
+//
+// Without mask by the node of scaled dot-product attention (cuDNN 9.13 and later), where the
+// library has an engine for that on the device; else, and causal, by the graph of products
+// and pointwise operations that is the library's flash attention.
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <variant>
@@ -21,22 +25,47 @@ namespace {
 using cudnn::Descriptor;
 using cudnn::ExecutionPlan;
 
-constexpr std::array<std::int64_t, 5> kUids = {1, 2, 3, 4, 5};  // q, k, v, o, scale
+// q, k, v, o, scale; minus infinity where causal; and where their lengths differ, of keys and
+// of queries.
+constexpr std::array<std::int64_t, 8> kUids = {1, 2, 3, 4, 5, 6, 7, 8};
+constexpr std::size_t kPlainUids = 5;
+
+// The library before 9.10 wants the lowest number for that (NVIDIA/cudnn-frontend,
+// get_negative_inf_value).
+constexpr std::size_t kTakesInfinity = 91000;
 
 class AttentionKernel final : public Kernel {
  public:
-  AttentionKernel(ExecutionPlan plan, float scale) : plan_(std::move(plan)), scale_(scale) {}
+  AttentionKernel(const AttentionProblem& p, DType input, ExecutionPlan plan, std::string text)
+      : plan_(std::move(plan)),
+        text_(std::move(text)),
+        uids_(!p.causal            ? kPlainUids
+              : p.KvSeq() == p.seq ? kPlainUids + 1
+                                   : kUids.size()),
+        scale_(static_cast<float>(p.Scale(input))),
+        keys_(static_cast<std::int32_t>(p.KvSeq())),
+        queries_(static_cast<std::int32_t>(p.seq)) {
+    if ((*cudnn::Load())->get_version() < kTakesInfinity) {
+      minus_infinity_ = std::numeric_limits<float>::lowest();
+    }
+  }
 
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
-    const std::array<void*, 5> data = {inputs[0].data, inputs[1].data, inputs[2].data, output.data,
-                                       &scale_};
-    return plan_.Run(kUids, data);
+    const std::array<void*, 8> data = {inputs[0].data, inputs[1].data, inputs[2].data,
+                                       output.data,    &scale_,        &minus_infinity_,
+                                       &keys_,         &queries_};
+    return plan_.Run(std::span(kUids).first(uids_), std::span(data).first(uids_));
   }
-  std::string implementation() const override { return plan_.text(); }
+  std::string implementation() const override { return text_; }
 
  private:
   ExecutionPlan plan_;
+  const std::string text_;
+  const std::size_t uids_;  // that the graph has
   float scale_;
+  float minus_infinity_ = -std::numeric_limits<float>::infinity();
+  std::int32_t keys_;
+  std::int32_t queries_;
 };
 
 }  // namespace
@@ -67,10 +96,16 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
   const auto& p = std::get<AttentionProblem>(c.problem);
   if (const auto& api = cudnn::Load(); !api.ok()) return api.status();
   if (absl::Status s = RefuseAttentionScales(p, "cuDNN attention"); !s.ok()) return s;
-  if (p.causal || p.masked()) {
-    return absl::UnimplementedError(Cat("cuDNN's attention node has no mask; got attention.causal ",
-                                        p.causal ? "true" : "false", ", attention.mask_density ",
-                                        p.mask_density));
+  if (p.masked()) {
+    return absl::UnimplementedError(
+        Cat("cuDNN's attention has no mask of single pairs; got attention.mask_density ",
+            p.mask_density));
+  }
+  if (p.causal && p.KvSeq() < p.seq) {
+    return absl::UnimplementedError(
+        Cat("cuDNN's causal attention wants attention.seq at most attention.kv_seq: the first "
+            "queries would see no key; got ",
+            p.seq, " and ", p.KvSeq()));
   }
   const absl::StatusOr<cudnnDataType_t> type = cudnn::TypeOf(c.dtype);
   if (!type.ok()) return type.status();
@@ -78,10 +113,26 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
     return absl::UnimplementedError(Cat("cuDNN's attention writes the format it reads, ",
                                         Name(c.dtype), "; got ", Name(plan.output.dtype)));
   }
+  absl::Status refused;
+  if (!p.causal) {
+    const Descriptor node = cudnn::AttentionOperation(p, *type);
+    absl::StatusOr<ExecutionPlan> made = ExecutionPlan::Make({&node, 1}, {}, device);
+    if (made.ok()) {
+      std::string text = Cat(made->text(), ", one node");
+      return std::make_unique<AttentionKernel>(p, c.dtype, *std::move(made), std::move(text));
+    }
+    if (!absl::IsUnimplemented(made.status())) return made.status();
+    refused = made.status();
+  }
   absl::StatusOr<ExecutionPlan> made =
-      ExecutionPlan::Make(cudnn::AttentionOperation(p, *type), {}, device);
-  if (!made.ok()) return made.status();
-  return std::make_unique<AttentionKernel>(*std::move(made), static_cast<float>(p.Scale(c.dtype)));
+      ExecutionPlan::Make(cudnn::AttentionGraph(p, *type), {}, device);
+  if (!made.ok()) {
+    if (refused.ok() || !absl::IsUnimplemented(made.status())) return made.status();
+    return absl::UnimplementedError(Cat("as one node: ", refused.message(),
+                                        "; as flash attention's graph: ", made.status().message()));
+  }
+  std::string text = Cat(made->text(), ", flash attention's graph");
+  return std::make_unique<AttentionKernel>(p, c.dtype, *std::move(made), std::move(text));
 }
 
 }  // namespace

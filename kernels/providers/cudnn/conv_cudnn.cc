@@ -117,9 +117,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
   const absl::StatusOr<cudnnDataType_t> to = cudnn::TypeOf(out);
   if (!from.ok()) return from.status();
   if (!to.ok()) return to.status();
+  const Descriptor operation = cudnn::ConvOperation(p, c.dtype, *from, *to);
   absl::StatusOr<ExecutionPlan> made =
-      ExecutionPlan::Make(cudnn::ConvOperation(p, c.dtype, *from, *to),
-                          {.tensor_cores = c.dtype != DType::kF32}, device);
+      ExecutionPlan::Make({&operation, 1}, {.tensor_cores = c.dtype != DType::kF32}, device);
   if (!made.ok()) return made.status();
   return std::make_unique<ConvKernel>(*std::move(made));
 }

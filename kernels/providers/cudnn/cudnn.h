@@ -23,7 +23,7 @@ KernelEntry CudnnConv(std::string_view backend);
 KernelEntry CudnnSoftmax(std::string_view backend);
 // Affine, and the RMS form; fp32, fp16, bf16 to themselves.
 KernelEntry CudnnLayerNorm(std::string_view backend);
-// fp16, bf16 to themselves; without mask.
+// fp16, bf16 to themselves; causal where no query is before the first key, grouped queries.
 KernelEntry CudnnAttention(std::string_view backend);
 
 }  // namespace assay

@@ -44,10 +44,10 @@ struct Notes {
   std::int64_t count = 0;
 };
 
-Descriptor MakeGraph(cudnnHandle_t handle, const Descriptor& operation) {
+Descriptor MakeGraph(cudnnHandle_t handle, std::span<const Descriptor> operations) {
   Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   graph.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, handle)
-      .Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation)
+      .Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations)
       .Finalize();
   return graph;
 }
@@ -97,6 +97,13 @@ Descriptor& Descriptor::Set(cudnnBackendAttributeName_t name, cudnnBackendAttrib
   return *this;
 }
 
+Descriptor& Descriptor::Set(cudnnBackendAttributeName_t name, std::span<const Descriptor> others) {
+  std::vector<cudnnBackendDescriptor_t> all;
+  for (const Descriptor& other : others) all.push_back(other.descriptor_);
+  return Set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<std::int64_t>(all.size()),
+             all.data());
+}
+
 Descriptor& Descriptor::Finalize() {
   if (status_.ok()) status_ = StatusOf(Library().finalize(descriptor_), "a descriptor");
   return *this;
@@ -113,24 +120,27 @@ std::int64_t Descriptor::Get(cudnnBackendAttributeName_t name, cudnnBackendAttri
 }
 
 Descriptor Tensor(std::int64_t uid, cudnnDataType_t type, const std::vector<std::int64_t>& dims,
-                  const std::vector<std::int64_t>& strides, bool by_value) {
+                  const std::vector<std::int64_t>& strides, Place place) {
   Descriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   tensor.Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, uid)
       .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, type)
       .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, kAlignment)
       .Set(CUDNN_ATTR_TENSOR_DIMENSIONS, dims)
       .Set(CUDNN_ATTR_TENSOR_STRIDES, strides);
-  if (by_value) tensor.Set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, by_value);
+  if (place == Place::kHost) tensor.Set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, true);
+  if (place == Place::kVirtual) tensor.Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, true);
   tensor.Finalize();
   return tensor;
 }
 
-absl::StatusOr<ExecutionPlan> ExecutionPlan::Make(const Descriptor& operation,
+absl::StatusOr<ExecutionPlan> ExecutionPlan::Make(std::span<const Descriptor> operations,
                                                   const EngineRules& rules, Device& device) {
-  if (!operation.status().ok()) return operation.status();
+  for (const Descriptor& operation : operations) {
+    if (!operation.status().ok()) return operation.status();
+  }
   const absl::StatusOr<cudnnHandle_t> handle = Handle();
   if (!handle.ok()) return handle.status();
-  Descriptor graph = MakeGraph(*handle, operation);
+  Descriptor graph = MakeGraph(*handle, operations);
   if (!graph.status().ok()) return graph.status();
 
   const std::int64_t limit = std::min(kWorkspace, device.arena().available_bytes(1));

@@ -1,4 +1,4 @@
-// A graph of cuDNN's with one operation, from its descriptors to a plan that runs.
+// A graph of cuDNN's, from its descriptors to a plan that runs.
 //
 // Errors are kept: after the first, nothing more is done, and status() is it. One thread.
 #ifndef ASSAY_KERNELS_PROVIDERS_CUDNN_GRAPH_H_
@@ -38,6 +38,7 @@ class Descriptor {
   Descriptor& Set(cudnnBackendAttributeName_t name, const Descriptor& other) {
     return Set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &other.descriptor_);
   }
+  Descriptor& Set(cudnnBackendAttributeName_t name, std::span<const Descriptor> others);
   Descriptor& Finalize();
 
   // Elements that the attribute holds of `type`, at most `most`.
@@ -52,12 +53,16 @@ class Descriptor {
   absl::Status status_;
 };
 
-// A tensor of device memory; a scalar of host memory, [1, 1, 1, 1], where `by_value`.
+// Where a tensor is: device memory, host memory that is read at the launch, or nowhere
+// outside the graph.
+enum class Place { kDevice, kHost, kVirtual };
+
 // Strides in elements.
 Descriptor Tensor(std::int64_t uid, cudnnDataType_t type, const std::vector<std::int64_t>& dims,
-                  const std::vector<std::int64_t>& strides, bool by_value = false);
-inline Descriptor HostScalar(std::int64_t uid) {
-  return Tensor(uid, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}, /*by_value=*/true);
+                  const std::vector<std::int64_t>& strides, Place place = Place::kDevice);
+// [1, 1, 1, 1].
+inline Descriptor HostScalar(std::int64_t uid, cudnnDataType_t type = CUDNN_DATA_FLOAT) {
+  return Tensor(uid, type, {1, 1, 1, 1}, {1, 1, 1, 1}, Place::kHost);
 }
 
 // What may be behind an engine's result.
@@ -65,13 +70,13 @@ struct EngineRules {
   bool tensor_cores = true;  // for fp32 they would round the inputs to tf32
 };
 
-// An operation with the engine chosen for it, and its workspace.
+// A graph of operations with the engine chosen for it, and its workspace.
 class ExecutionPlan {
  public:
-  // Asks the heuristic for `operation`, and takes the first engine within the rules of
+  // Asks the heuristic for `operations`, and takes the first engine within the rules of
   // cudnn.h whose plan is made. UNIMPLEMENTED with the reason where there is none.
-  static absl::StatusOr<ExecutionPlan> Make(const Descriptor& operation, const EngineRules& rules,
-                                            Device& device);
+  static absl::StatusOr<ExecutionPlan> Make(std::span<const Descriptor> operations,
+                                            const EngineRules& rules, Device& device);
 
   // Enqueues one launch on the device's stream; a pointer a uid, of host memory for scalars.
   // The same uids at every call.

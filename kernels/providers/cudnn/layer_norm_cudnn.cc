@@ -100,8 +100,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
     return absl::UnimplementedError(Cat("cuDNN's layer norm here writes the format it reads, ",
                                         Name(c.dtype), "; got ", Name(plan.output.dtype)));
   }
-  absl::StatusOr<ExecutionPlan> made = ExecutionPlan::Make(
-      cudnn::LayerNormOperation(p, *type, plan.inputs[0].extents, plan.output.extents), {}, device);
+  const Descriptor operation =
+      cudnn::LayerNormOperation(p, *type, plan.inputs[0].extents, plan.output.extents);
+  absl::StatusOr<ExecutionPlan> made = ExecutionPlan::Make({&operation, 1}, {}, device);
   if (!made.ok()) return made.status();
   absl::StatusOr<void*> ones = nullptr, zeros = nullptr;
   if (!p.affine) {

@@ -1,9 +1,15 @@
-// The real cuDNN, where it is installed, takes every operation that the provider describes:
-// none of that needs a device. What it would compute is not looked at.
+// The real cuDNN, where it is installed, takes every operation that the provider describes,
+// and proposes engines for attention on cards that it is told of: none of that needs a
+// device. What it would compute is not looked at.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "kernels/numerics/cat.h"
 #include "kernels/providers/cudnn/operations.h"
 
 namespace assay {
@@ -63,6 +69,92 @@ TEST_F(CudnnDescriptors, NormsAndAttentionAreTakenByTheLibraryItself) {
   p.dim = 64;
   EXPECT_TRUE(cudnn::AttentionOperation(p, CUDNN_DATA_BFLOAT16).status().ok())
       << cudnn::AttentionOperation(p, CUDNN_DATA_BFLOAT16).status();
+  for (const bool causal : {false, true}) {
+    for (const std::int64_t keys : {64, 96}) {
+      p.causal = causal;
+      p.kv_seq = keys;
+      for (const cudnn::Descriptor& o : cudnn::AttentionGraph(p, CUDNN_DATA_HALF)) {
+        EXPECT_TRUE(o.status().ok()) << p.Describe() << ": " << o.status();
+      }
+    }
+  }
+}
+
+// A card as the library itself writes it down, for compiling where there is none (9.8 and
+// later).
+cudnn::Descriptor Card(std::string_view name, int version, int multiprocessors, int shared_bytes) {
+  const std::string text = Cat(
+      R"({"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)",
+      R"("warpSize":32,"maxSharedMemoryPerBlock":49152,"reservedSharedMemoryPerBlock":1024,)",
+      R"("maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,)",
+      R"("maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,)",
+      R"("totalGlobalMem":85000000000,"smClockRateKHz":1755000,"memClockRateKHz":2619000,)",
+      R"("l2CacheSize":52428800,"cudaDeviceId":0,"driverVer":13000,"multiProcessorCount":)",
+      multiprocessors, R"(,"maxSharedMemoryPerBlockOptin":)", shared_bytes, R"(,"deviceVer":)",
+      version, R"(,"deviceName":")", name, R"("})");
+  cudnn::Descriptor card(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  card.Set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+           static_cast<std::int64_t>(text.size()), text.data())
+      .Finalize();
+  return card;
+}
+
+// Engines for the operations on the card that the library says can be had there.
+std::int64_t Engines(std::span<const cudnn::Descriptor> operations, const cudnn::Descriptor& card) {
+  cudnn::Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  graph.Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations).Finalize();
+  cudnn::Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristic.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
+      .Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, CUDNN_HEUR_MODE_A)
+      .Set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, card)
+      .Finalize();
+  const std::int64_t most =
+      heuristic.Get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, nullptr);
+  std::vector<cudnn::Descriptor> configs;
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (std::int64_t i = 0; i < most; ++i) {
+    configs.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    raw.push_back(configs.back().get());
+  }
+  const std::int64_t found =
+      heuristic.Get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, most, raw.data());
+  EXPECT_TRUE(heuristic.status().ok()) << heuristic.status();
+  return found;
+}
+
+TEST_F(CudnnDescriptors, AttentionHasEnginesOnEveryCardTheLibraryIsToldOf) {
+  if ((*cudnn::Load())->get_version() < 91900) GTEST_SKIP() << "cuDNN before 9.19";
+  // Engines are looked for where there is a driver: the toolkit's stub is enough.
+  if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) == nullptr &&
+      dlopen(CUDA_DRIVER_STUB, RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    GTEST_SKIP() << "no driver, nor the toolkit's stub of it: " << dlerror();
+  }
+  AttentionProblem p;
+  p.heads = 8;
+  p.kv_heads = 2;
+  const struct {
+    std::string_view name;
+    int version, multiprocessors, shared_bytes;
+  } kCards[] = {
+      {"A100", 800, 108, 166912}, {"H100", 900, 132, 232448}, {"B200", 1000, 148, 232448}};
+  for (const auto& [name, version, multiprocessors, shared_bytes] : kCards) {
+    const cudnn::Descriptor card = Card(name, version, multiprocessors, shared_bytes);
+    ASSERT_TRUE(card.status().ok()) << card.status();
+    for (const auto& [seq, kv_seq, dim] : {std::array{512, 512, 64}, std::array{4096, 4096, 128},
+                                           std::array{37, 45, 16}, std::array{1, 1000, 128}}) {
+      p.seq = seq;
+      p.kv_seq = kv_seq;
+      p.dim = dim;
+      for (const bool causal : {false, true}) {
+        p.causal = causal;
+        EXPECT_GT(Engines(cudnn::AttentionGraph(p, CUDNN_DATA_HALF), card), 0)
+            << name << " " << p.Describe();
+      }
+    }
+    // A head of 12 numbers is none that the library takes: it looks.
+    p.dim = 12;
+    EXPECT_EQ(Engines(cudnn::AttentionGraph(p, CUDNN_DATA_HALF), card), 0) << name;
+  }
 }
 
 }  // namespace

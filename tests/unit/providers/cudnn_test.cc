@@ -26,11 +26,12 @@ class CudnnTest : public ::testing::Test {
     void* library = dlopen(FAKE_CUDNN_PATH, RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library, nullptr) << dlerror();
     const auto get =
-        reinterpret_cast<const fake::CudnnSeen* (*)()>(dlsym(library, "fake_cudnn_seen"));
+        reinterpret_cast<fake::CudnnSeen* (*)()>(dlsym(library, "fake_cudnn_seen"));
     ASSERT_NE(get, nullptr);
     seen_ = get();
   }
   void SetUp() override {
+    seen_->without_sdpa = seen_->without_matmul = false;
     bench_.Add(CudnnConv("simt"));
     bench_.Add(CudnnSoftmax("simt"));
     bench_.Add(CudnnLayerNorm("simt"));
@@ -56,11 +57,11 @@ class CudnnTest : public ::testing::Test {
     EXPECT_EQ(seen_->live_objects, 0);
   }
 
-  static const fake::CudnnSeen* seen_;
+  static fake::CudnnSeen* seen_;
   VendorBench bench_;
 };
 
-const fake::CudnnSeen* CudnnTest::seen_ = nullptr;
+fake::CudnnSeen* CudnnTest::seen_ = nullptr;
 
 TEST_F(CudnnTest, IsListedWithTheLibrarysVersion) {
   EXPECT_EQ(CudnnConv("cuda").version, "9.19.0");
@@ -153,12 +154,47 @@ TEST_F(CudnnTest, AttentionWithGroupedQueriesAndKeysOfAnotherLength) {
   p.dim = 16;
   for (const DType t : {DType::kF16, DType::kBF16}) ExpectPassed(p, t);
   p.scale = 0.3;
-  ExpectPassed(p, DType::kF16);
-  p.causal = true;
-  ExpectRefused(p, DType::kF16, DType::kF16, "has no mask; got attention.causal true");
-  p.causal = false;
+  EXPECT_THAT(ExpectPassed(p, DType::kF16).implementation, HasSubstr("one node"));
+  p.mask_density = 0.5;
+  ExpectRefused(p, DType::kF16, DType::kF16, "no mask of single pairs; got attention.mask_density");
+  p.mask_density = 0;
   p.scale_q = 0.5;
   ExpectRefused(p, DType::kF16, DType::kF16, "attention.scale_q 0.5");
+}
+
+// The last query sees the last key, of however many there are.
+TEST_F(CudnnTest, CausalAttentionIsAGraphOfProductsAndPointwiseOperations) {
+  AttentionProblem p;
+  p.batch = 2;
+  p.heads = 4;
+  p.kv_heads = 2;
+  p.seq = 13;
+  p.dim = 16;
+  p.causal = true;
+  for (const std::int64_t keys : {0, 13, 14, 21}) {
+    p.kv_seq = keys;
+    for (const DType t : {DType::kF16, DType::kBF16}) {
+      EXPECT_THAT(ExpectPassed(p, t).implementation, HasSubstr("flash attention's graph"));
+    }
+  }
+  p.scale = 0.3;
+  ExpectPassed(p, DType::kBF16);
+  p.kv_seq = 12;
+  ExpectRefused(p, DType::kF16, DType::kF16,
+                "wants attention.seq at most attention.kv_seq: the first queries would see no key; "
+                "got 13 and 12");
+}
+
+TEST_F(CudnnTest, WhereThereIsNoEngineForTheNodeAttentionIsTheGraph) {
+  seen_->without_sdpa = true;
+  AttentionProblem p;
+  p.heads = 2;
+  p.seq = 9;
+  p.kv_seq = 5;
+  p.dim = 8;
+  EXPECT_THAT(ExpectPassed(p, DType::kF16).implementation, HasSubstr("flash attention's graph"));
+  seen_->without_matmul = true;
+  ExpectRefused(p, DType::kF16, DType::kF16, "as flash attention's graph: cuDNN 9.19.0");
 }
 
 // Host work in a launch would be in its time.

@@ -1,10 +1,12 @@
 // A stand-in for libcudnn, on host memory: it holds the attributes that its descriptors are
 // given, proposes engines of which most must not be taken, and computes convolution, norms
-// and attention from dimensions and strides (fake_cudnn_graph.h).
+// and attention from dimensions and strides (fake_cudnn_graph.h), and graphs of products and
+// pointwise operations (fake_cudnn_flow.h).
 #include "fake_cudnn.h"
 
 #include <cudnn.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -14,6 +16,7 @@
 #include <memory>
 #include <vector>
 
+#include "fake_cudnn_flow.h"
 #include "fake_cudnn_graph.h"
 #include "kernels/numerics/convert.h"
 
@@ -63,6 +66,15 @@ std::vector<cudnnBackendNumericalNote_t> NotesOf(std::int64_t engine) {
   }
 }
 
+// Whether the graph holds what the library was told to be without.
+bool IsWithout(const Object& graph) {
+  const auto& operations = graph.lists.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  return std::any_of(operations.begin(), operations.end(), [](const Shared& o) {
+    return (seen.without_sdpa && o->type == CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR) ||
+           (seen.without_matmul && o->type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+  });
+}
+
 struct Image {
   cudnnDataType_t type;
   std::int64_t n, c, n_stride, c_stride;
@@ -72,7 +84,7 @@ struct Image {
 
 extern "C" {
 
-__attribute__((visibility("default"))) const CudnnSeen* fake_cudnn_seen() { return &seen; }
+__attribute__((visibility("default"))) CudnnSeen* fake_cudnn_seen() { return &seen; }
 
 size_t cudnnGetVersion() { return 91900; }
 const char* cudnnGetErrorString(cudnnStatus_t status) {
@@ -93,7 +105,7 @@ cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
                                            cudnnBackendDescriptor_t* descriptor) {
   ++seen.live_objects;
   if (type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR) ++seen.packs;
-  *descriptor = new Shared(new Object{.type = type, .values = {}, .objects = {}});
+  *descriptor = new Shared(new Object{.type = type, .values = {}, .objects = {}, .lists = {}});
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
@@ -108,10 +120,15 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
   Object& o = *At(descriptor);
   if (o.finalized || values == nullptr) return CUDNN_STATUS_BAD_PARAM;
   if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
-    const Shared& other = At(*static_cast<const cudnnBackendDescriptor_t*>(values));
-    // What the library returned itself is final already.
-    if (count != 1 || (!other->finalized && other->engine == 0)) return CUDNN_STATUS_BAD_PARAM;
-    o.objects[name] = other;
+    const auto* others = static_cast<const cudnnBackendDescriptor_t*>(values);
+    if (count < 1) return CUDNN_STATUS_BAD_PARAM;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Shared& other = At(others[i]);
+      // What the library returned itself is final already.
+      if (!other->finalized && other->engine == 0) return CUDNN_STATUS_BAD_PARAM;
+      o.lists[name].push_back(other);
+    }
+    o.objects[name] = o.lists[name].front();
     return CUDNN_STATUS_SUCCESS;
   }
   const auto* bytes = static_cast<const unsigned char*>(values);
@@ -143,7 +160,8 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
     case CUDNN_ATTR_ENGINEHEUR_RESULTS: {
       if (!o.finalized) return CUDNN_STATUS_BAD_PARAM;
       const bool proposes =
-          o.One<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_A;
+          o.One<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_A &&
+          !IsWithout(*o.objects.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
       *count = proposes ? static_cast<std::int64_t>(kEngines.size()) : 0;
       for (std::int64_t i = 0; i < requested && i < *count; ++i) {
         Object& config = *At(others[i]);
@@ -185,7 +203,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t plan_d
   std::memset(workspace, 0x5a, kWorkspace);
   const Object& config = *plan.Of(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
   const Object& graph = *config.Of(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
-  const Object& operation = *graph.Of(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  const std::vector<Shared>& operations = graph.lists.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  const Object& operation = *operations.front();
   seen.engine = config.engine;
   ++seen.launches;
   Launch launch;
@@ -193,6 +212,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t plan_d
   const auto pointers = pack.All<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   if (uids.size() != pointers.size()) return CUDNN_STATUS_BAD_PARAM;
   for (std::size_t i = 0; i < uids.size(); ++i) launch.pointers[uids[i]] = pointers[i];
+  if (operations.size() > 1) return assay::fake::Flow(launch.pointers).Run(operations);
   switch (operation.type) {
     case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
       return Convolve(operation, launch);

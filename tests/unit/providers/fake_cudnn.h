@@ -1,4 +1,5 @@
-// What the tests' stand-in for libcudnn has seen; fake_cudnn_seen() returns it.
+// What the tests' stand-in for libcudnn has seen, and what it is without; fake_cudnn_seen()
+// returns it.
 #ifndef ASSAY_TESTS_UNIT_PROVIDERS_FAKE_CUDNN_H_
 #define ASSAY_TESTS_UNIT_PROVIDERS_FAKE_CUDNN_H_
 
@@ -23,6 +24,9 @@ struct CudnnSeen {
   int packs = 0;  // variant packs made
   std::int64_t engine = 0;
   void* stream = nullptr;
+  // It proposes no engine for graphs with a node of attention, with a product.
+  bool without_sdpa = false;
+  bool without_matmul = false;
 };
 
 }  // namespace assay::fake

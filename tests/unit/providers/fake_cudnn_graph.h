@@ -26,7 +26,8 @@ struct Object {
   cudnnBackendDescriptorType_t type;
   bool finalized = false;
   std::map<int, std::vector<unsigned char>> values;
-  std::map<int, Shared> objects;
+  std::map<int, Shared> objects;             // the first of each
+  std::map<int, std::vector<Shared>> lists;  // all of each
   std::int64_t engine = 0;
 
   template <class T>
