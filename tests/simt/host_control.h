@@ -26,6 +26,10 @@ void ResetHost(const HostConfig& config = {});
 // every call after it too where the code is sticky. A fault of a kernel is 719.
 void InjectFault(gpu::ErrorCode code);
 
+// RecordWork returns this code from now on, until ResetHost, as a stream does that cannot
+// record; kOk: it records.
+void RefuseRecordings(gpu::ErrorCode code);
+
 struct HostUse {
   std::int64_t device_bytes = 0;
   std::int64_t device_blocks = 0;

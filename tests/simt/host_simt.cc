@@ -45,6 +45,7 @@ struct Host {
   std::int64_t misuses = 0;
   HostUse made;  // its counts since the process began
   gpu::ErrorCode injected = gpu::kOk;
+  gpu::ErrorCode unrecordable = gpu::kOk;
   gpu::ErrorCode lost = gpu::kOk;  // of the context
 
   gpu::ErrorCode Misuse(gpu::ErrorCode code) {
@@ -68,7 +69,7 @@ struct Host {
     if (lost != gpu::kOk) return lost;
     const gpu::ErrorCode code = HasFaults() ? kLaunchFailure : injected;
     injected = gpu::kOk;
-    if (code >= 700) lost = code;
+    if (gpu::IsSticky(code)) lost = code;
     return code;
   }
 };
@@ -87,6 +88,7 @@ void ResetHost(const HostConfig& config) {
   host.config = config;
   host.misuses = 0;
   host.injected = gpu::kOk;
+  host.unrecordable = gpu::kOk;
   host.lost = gpu::kOk;
 }
 
@@ -94,6 +96,12 @@ void InjectFault(gpu::ErrorCode code) {
   Host& host = TheHost();
   const std::lock_guard<std::mutex> lock(host.mutex);
   host.injected = code;
+}
+
+void RefuseRecordings(gpu::ErrorCode code) {
+  Host& host = TheHost();
+  const std::lock_guard<std::mutex> lock(host.mutex);
+  host.unrecordable = code;
 }
 
 HostUse InUse() {
@@ -304,6 +312,7 @@ ErrorCode Elapsed(Event begin, Event end, double* seconds) {
 ErrorCode RecordWork(Stream stream, std::function<bool()> enqueue, Recording* recording) {
   return Call([&](Host& host) {
     if (!host.KnowsStream(stream)) return host.Misuse(simt::kInvalidHandle);
+    if (host.unrecordable != kOk) return host.unrecordable;
     *recording = new char;
     host.recordings.emplace(*recording, std::move(enqueue));
     return kOk;
@@ -391,6 +400,10 @@ std::string Describe(ErrorCode code) {
       return "not ready: an event that was not recorded";
     case simt::kLaunchFailure:
       return "launch failure: a kernel's fault under the emulator";
+    case 209:
+      return "no kernel image: none for the device";
+    case 900:
+      return "capture unsupported: not while the stream records";
     case 35:
       return "insufficient driver: none, or older than the toolkit";
     case 100:

@@ -25,14 +25,13 @@
 #include "kernels/ops/softmax/softmax_identities.h"
 #include "kernels/ops/softmax/softmax_identities_gpu.h"
 #include "kernels/ops/softmax/softmax_reference_gpu.h"
+#include "kernels/runtime/gpu/error_status.h"
 
 namespace assay {
 namespace {
 
 absl::Status Launched(std::string_view op, gpu::ErrorCode code) {
-  if (code == gpu::kOk) return absl::OkStatus();
-  return absl::InternalError(
-      Cat("the reference of ", op, " did not launch: the toolkit's error ", code));
+  return gpu::StatusOf(code, Cat("the reference of ", op, " did not launch"));
 }
 
 gpu::GemmReference GemmOf(const Case& c, const Plan& plan, std::span<const TensorView> inputs,

@@ -20,7 +20,7 @@
 #include "kernels/providers/builtin/gemm_builtin_gpu.h"
 #include "kernels/providers/builtin/layer_norm_builtin_gpu.h"
 #include "kernels/providers/builtin/softmax_builtin_gpu.h"
-#include "kernels/runtime/gpu/host.h"
+#include "kernels/runtime/gpu/error_status.h"
 #include "kernels/runtime/gpu/stream_of.h"
 
 namespace assay {
@@ -43,9 +43,7 @@ class GpuKernel final : public Kernel {
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
     const absl::StatusOr<gpu::Stream> stream = gpu::StreamOf(device_);
     if (!stream.ok()) return stream.status();
-    const gpu::ErrorCode code = launch_(inputs, output, *stream);
-    if (code == gpu::kOk) return absl::OkStatus();
-    return absl::InternalError(Cat("the launch failed: ", gpu::Describe(code)));
+    return gpu::StatusOf(launch_(inputs, output, *stream), "the launch failed");
   }
 
   std::string implementation() const override { return implementation_; }

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/numerics/cat.h"
 #include "kernels/numerics/convert.h"
-#include "kernels/runtime/gpu/host.h"
+#include "kernels/runtime/gpu/error_status.h"
 #include "kernels/runtime/gpu/stream_of.h"
 
 namespace assay::planted {
@@ -36,10 +36,7 @@ enum SiteDraw : std::uint32_t {
 
 Tile Whole(const Extents& e) { return {0, 0, 0, e.batch, e.rows, e.cols}; }
 
-absl::Status Described(gpu::ErrorCode code) {
-  if (code == gpu::kOk) return absl::OkStatus();
-  return absl::InternalError(Cat("the launch failed: ", gpu::Describe(code)));
-}
+absl::Status Described(gpu::ErrorCode code) { return gpu::StatusOf(code, "the launch failed"); }
 
 }  // namespace
 

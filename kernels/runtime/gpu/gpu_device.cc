@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/runtime/cpu/strided.h"
 #include "kernels/runtime/gpu/checksum_gpu.h"
+#include "kernels/runtime/gpu/error_status.h"
 #include "kernels/runtime/gpu/spin.h"
 #include "kernels/runtime/tensor_check.h"
 
@@ -52,7 +53,7 @@ absl::StatusOr<std::unique_ptr<GpuDevice>> GpuDevice::Make(int ordinal,
 
 absl::Status GpuDevice::Start(int ordinal, const ArenaOptions& options) {
   const auto unavailable = [](gpu::ErrorCode code) {
-    return absl::UnavailableError(gpu::Describe(code));
+    return absl::UnavailableError(gpu::StatusOf(code, "").message());
   };
   gpu::ErrorCode code = gpu::UseDevice(ordinal);
   if (code == gpu::kOk) code = gpu::CreateStream(&stream_);
@@ -61,6 +62,9 @@ absl::Status GpuDevice::Start(int ordinal, const ArenaOptions& options) {
   if (code == gpu::kOk) code = gpu::Allocate(gpu::kScratchBytes, &scratch_);
   if (code == gpu::kOk) code = gpu::Allocate(kKeptBytes, &kept_);
   if (code == gpu::kOk) code = gpu::AllocateHost(kPinnedBytes, &pinned_);
+  // Whether the toolkit has code for this device, it tells at a kernel's launch.
+  if (code == gpu::kOk) code = gpu::LaunchSpin(1, static_cast<float*>(scratch_), stream_);
+  if (code == gpu::kOk) code = gpu::Wait(stream_);
   if (code != gpu::kOk) return unavailable(code);
   traffic_.allocations = 2;
   arena_ = std::make_unique<GpuArena>(options);
@@ -71,6 +75,7 @@ absl::Status GpuDevice::Start(int ordinal, const ArenaOptions& options) {
   info_.compute_units = properties_.multiprocessors;
   auto& p = info_.properties;
   p["architecture"] = properties_.architecture;
+  p["compiled_for"] = std::string(gpu::Architectures());
   p["wave_width"] = absl::StrCat(properties_.wave_width);
   p["l2_bytes"] = absl::StrCat(properties_.l2_bytes);
   if (!properties_.uuid.empty()) p["uuid"] = properties_.uuid;
@@ -96,9 +101,7 @@ GpuDevice::~GpuDevice() {
 
 absl::Status GpuDevice::Status(gpu::ErrorCode code) {
   if (!fault_.ok()) return fault_;
-  if (code == gpu::kOk) return absl::OkStatus();
-  if (gpu::IsOutOfMemory(code)) return absl::ResourceExhaustedError(gpu::Describe(code));
-  absl::Status status = absl::InternalError(absl::StrCat("device fault: ", gpu::Describe(code)));
+  const absl::Status status = gpu::StatusOf(code, gpu::IsSticky(code) ? "device fault" : "");
   if (gpu::IsSticky(code)) fault_ = status;
   return status;
 }
@@ -337,24 +340,35 @@ absl::StatusOr<std::unique_ptr<RecordedLaunch>> GpuDevice::RecordLaunch(
     std::function<absl::Status()> launch) {
   class Graph final : public RecordedLaunch {
    public:
-    Graph(GpuDevice& device, gpu::Recording recording) : device_(device), recording_(recording) {}
+    Graph(GpuDevice& device, gpu::Recording recording, std::shared_ptr<const absl::Status> launched)
+        : device_(device), recording_(recording), launched_(std::move(launched)) {}
     ~Graph() override { (void)gpu::DestroyRecording(recording_); }
     absl::Status Launch() override {
-      return device_.Status(gpu::Replay(recording_, device_.stream_));
+      const gpu::ErrorCode code = gpu::Replay(recording_, device_.stream_);
+      return launched_->ok() ? device_.Status(code) : *launched_;
     }
 
    private:
     GpuDevice& device_;
     const gpu::Recording recording_;
+    const std::shared_ptr<const absl::Status> launched_;
   };
   if (absl::Status s = Synchronize(); !s.ok()) return s;
   gpu::Recording recording = nullptr;
+  const auto launched = std::make_shared<absl::Status>();
   const gpu::ErrorCode code = gpu::RecordWork(
-      stream_, [launch = std::move(launch)] { return launch().ok(); }, &recording);
-  if (code == gpu::kOk) return std::make_unique<Graph>(*this, recording);
+      stream_,
+      [launch = std::move(launch), launched] {
+        *launched = launch();
+        return launched->ok();
+      },
+      &recording);
+  if (code == gpu::kOk) return std::make_unique<Graph>(*this, recording, launched);
   if (gpu::IsSticky(code)) return Status(code);
-  return absl::UnimplementedError(
-      absl::StrCat("the launch cannot be recorded: ", gpu::Describe(code)));
+  // What a stream that records does not allow ends the recording, whatever the kernel's
+  // library made of it; else the launch knows best why it failed.
+  if (!gpu::IsUnrecordable(code) && !launched->ok()) return *launched;
+  return gpu::StatusOf(code, "the launch cannot be recorded");
 }
 
 }  // namespace assay

@@ -5,8 +5,8 @@
 //
 // Fills are gathered and launched together, before whatever else is enqueued next.
 //
-// Errors: a fault of the device (an illegal address, say) is INTERNAL with the toolkit's
-// name for it, and stays: the process must end, and a new one start.
+// Errors: the toolkit's codes as error_status.h has them. A fault of the device (an illegal
+// address, say) stays: the process must end, and a new one start.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_GPU_DEVICE_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_GPU_DEVICE_H_
 
@@ -26,8 +26,9 @@ namespace assay {
 
 class GpuDevice final : public Device, public LaunchRecorder {
  public:
-  // UNAVAILABLE where the device is not there or lets no process in; the message is the
-  // toolkit's. Takes the calling thread's current device.
+  // UNAVAILABLE where the device is not there, lets no process in or is none that the
+  // kernels are compiled for; the message is the toolkit's. Takes the calling thread's
+  // current device.
   static absl::StatusOr<std::unique_ptr<GpuDevice>> Make(int ordinal, const ArenaOptions& options);
   ~GpuDevice() override;
 
@@ -71,6 +72,8 @@ class GpuDevice final : public Device, public LaunchRecorder {
   // The device is kept busy until the host has enqueued the launch, so that the time before
   // its first kernel is none of the host's.
   absl::StatusOr<double> TimeLaunch(absl::FunctionRef<absl::Status()> launch) override;
+  // UNIMPLEMENTED for what a stream that records does not allow; where the launch itself
+  // fails, its status.
   absl::StatusOr<std::unique_ptr<RecordedLaunch>> RecordLaunch(
       std::function<absl::Status()> launch) override;
 

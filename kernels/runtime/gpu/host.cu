@@ -26,13 +26,15 @@ bool IsSticky(ErrorCode code) {
     case 719:  // launch failure
     case 721:  // tensor memory left behind
     case 999:  // unknown
+    case 1053:  // HIP: an error of its lower layer
       return true;
     default:
       return false;
   }
 }
 
-bool IsOutOfMemory(ErrorCode code) { return code == 2; }
+// HIP has a number of its own for what its lower layer says.
+bool IsOutOfMemory(ErrorCode code) { return code == 2 || code == 1052; }
 
 bool IsAbsent(ErrorCode code) {
   switch (code) {

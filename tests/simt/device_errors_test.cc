@@ -1,0 +1,138 @@
+// What a toolkit's codes become on the way out of a GPU device: the class of each, that only
+// lost contexts stay lost, and what a launch that cannot be recorded ends as.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/runtime/gpu/error_status.h"
+#include "kernels/runtime/gpu/gpu_device.h"
+#include "simt/engine.h"
+#include "simt/host_control.h"
+
+namespace assay {
+namespace {
+
+using ::testing::HasSubstr;
+
+class DeviceErrors : public ::testing::Test {
+ protected:
+  DeviceErrors() {
+    simt::CurrentConfig() = simt::Config{};
+    simt::ResetHost();
+  }
+  ~DeviceErrors() override {
+    device_.reset();
+    EXPECT_TRUE(simt::TakeFaults().empty());
+    simt::ResetHost();
+  }
+  GpuDevice& Open() {
+    absl::StatusOr<std::unique_ptr<GpuDevice>> made =
+        GpuDevice::Make(0, ArenaOptions{.max_bytes = 1 << 20});
+    EXPECT_TRUE(made.ok()) << made.status();
+    device_ = *std::move(made);
+    return *device_;
+  }
+
+  std::unique_ptr<GpuDevice> device_;
+};
+
+constexpr gpu::ErrorCode kMemory = 2, kBusy = 46, kEcc = 214, kNoImage = 209, kNoResources = 701,
+                         kIllegalAddress = 700, kNotPermitted = 800, kUnsupported = 900,
+                         kInvalidValue = 1;
+
+TEST_F(DeviceErrors, EveryCodeHasTheClassOfWhatItMeans) {
+  const std::pair<absl::StatusCode, std::vector<gpu::ErrorCode>> kClasses[] = {
+      {absl::StatusCode::kOk, {0}},
+      {absl::StatusCode::kResourceExhausted, {kMemory, 1052}},
+      {absl::StatusCode::kUnimplemented,
+       {9,   kNoResources, 720, 801, 912, 98,  200, kNoImage, 218, 221, 222,
+        223, kUnsupported, 901, 902, 903, 904, 905, 906,      907, 908}},
+      {absl::StatusCode::kPermissionDenied, {102, kNotPermitted}},
+      {absl::StatusCode::kUnavailable,
+       {34, 35, 100, 101, 803, kBusy, 216, 802, 804, 805, 806, 807, 808, 809}},
+      {absl::StatusCode::kInternal, {kInvalidValue, 3,   400, 600, kEcc, 220,  226, kIllegalAddress,
+                                     702,           709, 710, 714, 715,  716,  717, 718,
+                                     719,           721, 910, 999, 1053, 12345}},
+  };
+  for (const auto& [what, codes] : kClasses) {
+    for (const gpu::ErrorCode code : codes) {
+      const absl::Status status = gpu::StatusOf(code, "the step");
+      EXPECT_EQ(status.code(), what) << code << ": " << status;
+      if (code == gpu::kOk) continue;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("the step: " + gpu::Describe(code)));
+    }
+  }
+}
+
+TEST_F(DeviceErrors, WhereThereIsNoCodeTheMessageSaysForWhatThereIs) {
+  EXPECT_THAT(std::string(gpu::StatusOf(kNoImage, "").message()),
+              HasSubstr("none for the device; this library's kernels are compiled for emulated"));
+  EXPECT_THAT(std::string(gpu::StatusOf(kNoResources, "").message()),
+              ::testing::Not(HasSubstr("compiled")));
+}
+
+TEST_F(DeviceErrors, ADeviceWithoutCodeIsNotTaken) {
+  simt::InjectFault(kNoImage);
+  const auto made = GpuDevice::Make(0, ArenaOptions{.max_bytes = 1 << 20});
+  EXPECT_EQ(made.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(made.status().message()), HasSubstr("compiled for emulated"));
+  const simt::HostUse use = simt::InUse();
+  EXPECT_EQ(use.device_blocks + use.host_blocks + use.streams + use.events, 0);
+  EXPECT_EQ(Open().info().properties.at("compiled_for"), "emulated");
+}
+
+TEST_F(DeviceErrors, OnlyALostContextStaysLost) {
+  GpuDevice& device = Open();
+  for (const gpu::ErrorCode code : {kMemory, kBusy, kNoResources, kNotPermitted, kInvalidValue}) {
+    simt::InjectFault(code);
+    EXPECT_EQ(device.Synchronize().code(), gpu::StatusOf(code, "").code()) << code;
+    EXPECT_TRUE(device.health().ok()) << code;
+    EXPECT_TRUE(device.Synchronize().ok()) << code;
+  }
+  for (const gpu::ErrorCode code : {kEcc, kIllegalAddress}) {
+    GpuDevice& lost = Open();
+    simt::InjectFault(code);
+    EXPECT_EQ(lost.Synchronize().code(), absl::StatusCode::kInternal) << code;
+    EXPECT_THAT(std::string(lost.health().message()), HasSubstr("device fault: ")) << code;
+    EXPECT_EQ(lost.Synchronize(), lost.health()) << code;
+    device_.reset();
+    simt::ResetHost();
+  }
+}
+
+absl::Status Nothing() { return absl::OkStatus(); }
+
+TEST_F(DeviceErrors, WhatCannotBeRecordedSaysWhy) {
+  GpuDevice& device = Open();
+  for (const gpu::ErrorCode code :
+       {kUnsupported, kNoResources, kNoImage, kMemory, kBusy, kNotPermitted, kInvalidValue}) {
+    simt::RefuseRecordings(code);
+    const absl::Status status = device.RecordLaunch(&Nothing).status();
+    EXPECT_EQ(status.code(), gpu::StatusOf(code, "").code()) << code << ": " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the launch cannot be recorded: "));
+    EXPECT_TRUE(device.health().ok()) << code;
+    simt::RefuseRecordings(gpu::kOk);
+    EXPECT_TRUE(device.RecordLaunch(&Nothing).ok()) << code;
+  }
+  simt::RefuseRecordings(kEcc);
+  EXPECT_EQ(device.RecordLaunch(&Nothing).status().code(), absl::StatusCode::kInternal);
+  EXPECT_FALSE(device.health().ok());
+}
+
+TEST_F(DeviceErrors, ARecordedLaunchThatFailsSaysWhatTheLaunchSaid) {
+  GpuDevice& device = Open();
+  absl::Status said = absl::ResourceExhaustedError("no room for the workspace");
+  const auto recorded = device.RecordLaunch([&] { return said; });
+  ASSERT_TRUE(recorded.ok()) << recorded.status();
+  EXPECT_EQ((*recorded)->Launch(), said);
+  EXPECT_TRUE(device.health().ok());
+  said = absl::OkStatus();
+  EXPECT_TRUE((*recorded)->Launch().ok());
+}
+
+}  // namespace
+}  // namespace assay
