@@ -16,12 +16,15 @@ execute_process(COMMAND ${ASSAY_NVCC} --help OUTPUT_VARIABLE nvcc_help ERROR_QUI
 if(nvcc_help MATCHES "--compress-mode")
   list(APPEND nvcc_flags --compress-mode=size)
 endif()
+set(architectures "")
 foreach(architecture ${ASSAY_CUDA_ARCHITECTURES})
+  list(APPEND architectures sm_${architecture})
   list(APPEND nvcc_flags -gencode=arch=compute_${architecture},code=sm_${architecture})
 endforeach()
 # Newer cards compile the last one's intermediate code when they load it.
 list(GET ASSAY_CUDA_ARCHITECTURES -1 newest)
 list(APPEND nvcc_flags -gencode=arch=compute_${newest},code=compute_${newest})
+list(APPEND architectures compute_${newest})
 
 set(objects "")
 foreach(source ${ASSAY_GPU_KERNELS})
@@ -34,6 +37,6 @@ foreach(source ${ASSAY_GPU_KERNELS})
   set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
   list(APPEND objects ${object})
 endforeach()
-assay_gpu_backend(cuda ${objects} vendors_cuda.cc)
+assay_gpu_backend(cuda "${architectures}" ${objects} vendors_cuda.cc)
 target_link_libraries(assay_cuda PRIVATE assay_provider_cublaslt assay_provider_cudnn
   ${cuda_root}/lib64/libcudart_static.a ${CMAKE_DL_LIBS} rt Threads::Threads)

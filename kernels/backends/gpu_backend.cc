@@ -3,11 +3,14 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/backends/vendor_product.h"
 #include "kernels/backends/vendors.h"
 #include "kernels/bench/gpu_ceilings.h"
+#include "kernels/numerics/cat.h"
 #include "kernels/ops/gpu/references_gpu.h"
 #include "kernels/providers/builtin/builtin_gpu.h"
 #include "kernels/providers/planted/planted_gpu.h"
+#include "kernels/runtime/gpu/error_status.h"
 #include "kernels/runtime/gpu/gpu_device.h"
 #include "kernels/runtime/gpu/stream_of.h"
 
@@ -21,7 +24,10 @@ class Gpu final : public Backend {
   absl::StatusOr<int> DeviceCount() const override {
     int count = 0;
     const gpu::ErrorCode code = gpu::DeviceCount(&count);
-    if (code != gpu::kOk) return absl::UnavailableError(gpu::Describe(code));
+    if (code != gpu::kOk) {
+      return absl::UnavailableError(
+          Cat(gpu::Describe(code), "; the library is for ", gpu::Architectures()));
+    }
     return count;
   }
 
@@ -42,7 +48,9 @@ class Gpu final : public Backend {
   }
 
   std::unique_ptr<Ceilings> MakeCeilings(Device& device) const override {
-    return MakeGpuCeilings(static_cast<GpuDevice&>(device));
+    return MakeGpuCeilings(static_cast<GpuDevice&>(device), [&device](DType dtype, std::int64_t n) {
+      return VendorProduct(VendorKernels(), dtype, n, device);
+    });
   }
 };
 

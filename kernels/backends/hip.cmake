@@ -1,16 +1,75 @@
 # The HIP backend, where hipcc is found. CMake's own HIP language does not work with
-# Debian's layout, so hipcc makes the objects and the host's compiler links them.
+# Debian's layout, so the objects are made by commands and the host's compiler links them.
+#
+# Debian's hipcc, which is clang 15, compiles for gfx90a; for gfx942 it takes clang 19, which
+# then compiles for both into one bundle that HIP 5.2 loads: code objects of version 4, and
+# of its device libraries the one file that they lack, which tells a kernel its instruction
+# set.
 option(ASSAY_HIP "Build the HIP backend where hipcc is found" ON)
 find_program(ASSAY_HIPCC hipcc)
 if(NOT ASSAY_HIP OR ASSAY_SANITIZE OR NOT ASSAY_HIPCC)
   return()
 endif()
-set(ASSAY_HIP_ARCHITECTURES "gfx90a" CACHE STRING "GPU architectures")
+set(ASSAY_HIP_TARGETS "" CACHE STRING "GPU architectures; empty: all that can be compiled for here")
+find_program(ASSAY_HIP_CLANG clang++-19)
+find_program(ASSAY_HIP_BUNDLER clang-offload-bundler-19)
+find_program(ASSAY_HIP_LLD lld-19)
+find_path(ASSAY_HIP_BITCODE ockl.bc PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/amdgcn/bitcode
+  NO_DEFAULT_PATH)
 
-set(hipcc_flags -std=c++20 -O3 -fPIC -fvisibility=hidden -I${PROJECT_SOURCE_DIR})
-foreach(architecture ${ASSAY_HIP_ARCHITECTURES})
-  list(APPEND hipcc_flags --offload-arch=${architecture})
+# What is missing for gfx942, as packages; where nothing is, a folder gets the device libraries.
+set(bitcode ${CMAKE_CURRENT_BINARY_DIR}/hip/bitcode)
+set(without_newer "")
+foreach(needed CLANG BUNDLER LLD BITCODE)
+  if(NOT ASSAY_HIP_${needed})
+    list(APPEND without_newer ${needed})
+  endif()
 endforeach()
+list(TRANSFORM without_newer REPLACE CLANG clang-19)
+list(TRANSFORM without_newer REPLACE BUNDLER clang-tools-19)
+list(TRANSFORM without_newer REPLACE LLD lld-19)
+list(TRANSFORM without_newer REPLACE BITCODE rocm-device-libs)
+if(NOT without_newer)
+  file(MAKE_DIRECTORY ${bitcode})
+  file(GLOB libraries ${ASSAY_HIP_BITCODE}/*.bc)
+  foreach(library ${libraries})
+    get_filename_component(name ${library} NAME)
+    file(CREATE_LINK ${library} ${bitcode}/${name} SYMBOLIC)
+  endforeach()
+  file(WRITE ${bitcode}/isa_version.cl "const __constant int __oclc_ISA_version = 9402;\n")
+  execute_process(
+    COMMAND ${ASSAY_HIP_CLANG} -x cl -cl-std=CL2.0 -target amdgcn-amd-amdhsa -nogpulib -mcode-object-version=4
+      -emit-llvm -c isa_version.cl -o oclc_isa_version_942.bc
+    WORKING_DIRECTORY ${bitcode} RESULT_VARIABLE failed OUTPUT_QUIET ERROR_VARIABLE said)
+  if(failed)
+    string(STRIP "${said}" said)
+    set(without_newer "a clang-19 that compiles for amdgcn (${said})")
+  endif()
+endif()
+
+set(architectures ${ASSAY_HIP_TARGETS})
+if(NOT architectures AND without_newer)
+  string(REPLACE ";" ", " without_newer "${without_newer}")
+  message(STATUS "HIP: gfx90a alone; gfx942 wants ${without_newer} too (deploy/setup hip)")
+  set(architectures gfx90a)
+elseif(NOT architectures)
+  set(architectures gfx90a gfx942)
+endif()
+set(hip_flags -std=c++20 -O3 -fPIC -fvisibility=hidden -I${PROJECT_SOURCE_DIR})
+if(without_newer)
+  set(hip_compiler ${ASSAY_HIPCC})
+else()
+  # As hipcc calls its clang.
+  set(hip_compiler ${ASSAY_HIP_CLANG})
+  list(APPEND hip_flags --rocm-path=/usr --rocm-device-lib-path=${bitcode} -mcode-object-version=4
+    -mllvm -amdgpu-early-inline-all=true -mllvm -amdgpu-function-calls=false)
+endif()
+foreach(architecture ${architectures})
+  list(APPEND hip_flags --offload-arch=${architecture})
+endforeach()
+string(REPLACE ";" ", " text "${architectures}")
+message(STATUS "HIP: ${text}, by ${hip_compiler}")
+
 set(launcher "")
 if(CCACHE)  # which cannot tell from hipcc's name that it is clang
   set(launcher ${CMAKE_COMMAND} -E env CCACHE_COMPILERTYPE=clang ${CMAKE_CXX_COMPILER_LAUNCHER})
@@ -21,11 +80,11 @@ foreach(source ${ASSAY_GPU_KERNELS})
   set(object ${CMAKE_CURRENT_BINARY_DIR}/hip/${name}.o)
   add_custom_command(OUTPUT ${object}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/hip
-    COMMAND ${launcher} ${ASSAY_HIPCC} ${hipcc_flags} -MD -MF ${object}.d -x hip -c ${source} -o ${object}
+    COMMAND ${launcher} ${hip_compiler} ${hip_flags} -MD -MF ${object}.d -x hip -c ${source} -o ${object}
     DEPENDS ${source} DEPFILE ${object}.d COMMENT "HIP ${name}" VERBATIM)
   set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
   list(APPEND objects ${object})
 endforeach()
 find_library(AMDHIP64 amdhip64 REQUIRED)
-assay_gpu_backend(hip ${objects} vendors_hip.cc)
+assay_gpu_backend(hip "${architectures}" ${objects} vendors_hip.cc)
 target_link_libraries(assay_hip PRIVATE assay_provider_rocblas ${AMDHIP64})

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/bench/ceilings_gpu.h"
 #include "kernels/bench/fastest_run.h"
+#include "kernels/runtime/gpu/error_status.h"
 #include "kernels/runtime/gpu/stream_of.h"
 
 namespace assay {
@@ -19,14 +21,31 @@ constexpr std::int64_t kLeastStreamBytes = std::int64_t{1} << 20;
 constexpr std::int64_t kBeyondCache = 4;  // caches that the operands of a stream must fill
 constexpr int kBlocksEach = 8;            // blocks a multiprocessor
 constexpr int kFirstRounds = 256;         // of the run that says how many rounds a run takes
+constexpr std::int64_t kProducts[] = {4096, 8192};  // edges of the vendor's products
+// A product of twice the edge takes eight times as long: after such a one there is no next.
+constexpr double kLongProduct = 0.02;  // [seconds]
+
+// The faster of both.
+std::optional<Ceiling> Faster(const std::optional<Ceiling>& a, const std::optional<Ceiling>& b) {
+  if (!a || !b) return a ? a : b;
+  return a->per_second < b->per_second ? b : a;
+}
 
 class GpuCeilings final : public Ceilings {
  public:
-  explicit GpuCeilings(GpuDevice& device) : device_(device) {}
+  GpuCeilings(GpuDevice& device, LargeProductMaker products)
+      : device_(device), products_(std::move(products)) {}
 
   std::optional<Ceiling> Find(CeilingKind kind, DType dtype) override {
     std::optional<Ceiling>& kept = Kept(kind, dtype);
-    if (!kept) kept = IsMemory(kind) ? MeasureStream(kind) : MeasureFlops(kind, dtype);
+    if (kept) return kept;
+    if (IsMemory(kind)) {
+      kept = MeasureStream(kind);
+    } else if (kind == CeilingKind::kMatrix) {
+      kept = MeasureMatrix(dtype);
+    } else {
+      kept = MeasureLoop(kind, dtype);
+    }
     return kept;
   }
 
@@ -43,17 +62,46 @@ class GpuCeilings final : public Ceilings {
   template <class Launch>
   std::optional<FastestRun> Fastest(Launch launch) {
     const auto run = [&]() -> std::optional<double> {
-      const absl::StatusOr<double> seconds = device_.TimeLaunch([&]() -> absl::Status {
-        const absl::StatusOr<gpu::Stream> stream = device_.stream();
-        if (!stream.ok()) return stream.status();
-        const gpu::ErrorCode code = launch(*stream);
-        return code == gpu::kOk ? absl::OkStatus() : absl::InternalError(gpu::Describe(code));
-      });
+      const absl::StatusOr<double> seconds =
+          device_.TimeLaunch([&]() -> absl::Status { return launch(); });
       if (!seconds.ok()) return std::nullopt;
       return *seconds;
     };
     if (!run()) return std::nullopt;
     return FindFastestRun(kRuns, run);
+  }
+
+  // The same of a launch on the stream.
+  template <class Launch>
+  std::optional<FastestRun> FastestOnStream(Launch launch) {
+    return Fastest([&]() -> absl::Status {
+      const absl::StatusOr<gpu::Stream> stream = device_.stream();
+      if (!stream.ok()) return stream.status();
+      return gpu::StatusOf(launch(*stream), "the launch failed");
+    });
+  }
+
+  std::optional<Ceiling> MeasureMatrix(DType dtype) {
+    const bool cuda = device_.info().backend == "cuda";
+    std::optional<Ceiling> fastest = MeasureLoop(CeilingKind::kMatrix, dtype);
+    if (products_ == nullptr || (cuda && dtype == DType::kF32)) return fastest;
+    bool measured = false;
+    for (const std::int64_t n : kProducts) {
+      const absl::StatusOr<LargeProduct> product = products_(dtype, n);
+      if (!product.ok()) {
+        // The loop alone may be too low, which another time tells.
+        const bool no_room = absl::IsResourceExhausted(product.status());
+        if (no_room && !measured && fastest) fastest->suspect = true;
+        break;
+      }
+      const std::optional<FastestRun> run = Fastest(product->launch);
+      if (!run) break;
+      measured = true;
+      fastest = Faster(fastest, Ceiling{CeilingKind::kMatrix, dtype,
+                                        product->operations / run->seconds, run->noise});
+      if (run->seconds > kLongProduct) break;
+    }
+    return fastest;
   }
 
   std::optional<Ceiling> MeasureStream(CeilingKind kind) {
@@ -79,7 +127,7 @@ class GpuCeilings final : public Ceilings {
                              Extents::Dense(1, 1, bytes / 4)};
       if (!device_.Fill(fill, words).ok()) return std::nullopt;
     }
-    const auto fastest = Fastest([&](gpu::Stream stream) {
+    const auto fastest = FastestOnStream([&](gpu::Stream stream) {
       if (kind == CeilingKind::kCopy) {
         return gpu::LaunchStreamCopy(data[0], data[1], bytes, stream);
       }
@@ -96,7 +144,7 @@ class GpuCeilings final : public Ceilings {
                    operands * static_cast<double>(bytes) / fastest->seconds, fastest->noise};
   }
 
-  std::optional<Ceiling> MeasureFlops(CeilingKind kind, DType dtype) {
+  std::optional<Ceiling> MeasureLoop(CeilingKind kind, DType dtype) {
     const bool matrix = kind == CeilingKind::kMatrix;
     // There the products of tiles are plain multiply-adds, and no matrix unit's ceiling.
     if (matrix && device_.info().backend == "hip") return std::nullopt;
@@ -110,7 +158,7 @@ class GpuCeilings final : public Ceilings {
         false);
     if (!sums.ok()) return std::nullopt;
     const auto launch = [&](int rounds) {
-      return Fastest([&](gpu::Stream stream) {
+      return FastestOnStream([&](gpu::Stream stream) {
         if (matrix) {
           return gpu::LaunchMatrixProducts(dtype, blocks, rounds, static_cast<float*>(sums->data),
                                            stream);
@@ -122,7 +170,7 @@ class GpuCeilings final : public Ceilings {
     if (!first) return std::nullopt;
     const double more = std::clamp(kRunSeconds / first->seconds, 1.0, 1e4);
     const int rounds = static_cast<int>(kFirstRounds * more);
-    const std::optional<FastestRun> fastest = launch(rounds);
+    const std::optional<FastestRun> fastest = rounds == kFirstRounds ? first : launch(rounds);
     if (!fastest) return std::nullopt;
     const double operations = matrix ? gpu::MatrixOperations(blocks, rounds)
                                      : gpu::MultiplyAddOperations(dtype, blocks, rounds);
@@ -130,6 +178,7 @@ class GpuCeilings final : public Ceilings {
   }
 
   GpuDevice& device_;
+  const LargeProductMaker products_;
   std::array<std::optional<Ceiling>, 4> bytes_;  // by kind
   std::array<std::optional<Ceiling>, kDTypeCount> vector_;
   std::array<std::optional<Ceiling>, kDTypeCount> matrix_;
@@ -137,8 +186,8 @@ class GpuCeilings final : public Ceilings {
 
 }  // namespace
 
-std::unique_ptr<Ceilings> MakeGpuCeilings(GpuDevice& device) {
-  return std::make_unique<GpuCeilings>(device);
+std::unique_ptr<Ceilings> MakeGpuCeilings(GpuDevice& device, LargeProductMaker products) {
+  return std::make_unique<GpuCeilings>(device, std::move(products));
 }
 
 }  // namespace assay

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "fake_cublaslt.h"
+#include "kernels/backends/vendor_product.h"
 #include "kernels/providers/cublaslt/cublaslt.h"
 #include "kernels/providers/cublaslt/forms.h"
 #include "vendor_testing.h"
@@ -214,6 +215,31 @@ TEST_F(CublasltTest, TheAlgorithmIsOneThatSumsInTheComputeTypeAndIsNamed) {
   EXPECT_EQ(seen_->workspace_limit, std::uint64_t{4} << 20);
   EXPECT_NE(seen_->stream, nullptr);
   EXPECT_EQ(seen_->handles, 1);
+}
+
+// What the ceiling of matrix units is measured with.
+TEST_F(CublasltTest, ALargeProductIsReadyToBeTimed) {
+  constexpr std::int64_t kEdge = 64;
+  std::vector<KernelEntry> entries = {CublasltGemm("simt")};
+  Device& device = bench_.device();
+  for (const DType t : {DType::kF64, DType::kTF32, DType::kF16, DType::kBF16, DType::kI8}) {
+    device.arena().Reset();
+    const absl::StatusOr<LargeProduct> product = VendorProduct(entries, t, kEdge, device);
+    ASSERT_TRUE(product.ok()) << Name(t) << ": " << product.status();
+    EXPECT_EQ(product->operations, 2.0 * kEdge * kEdge * kEdge);
+    const int before = seen_->launches;
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(product->launch().ok()) << Name(t);
+    EXPECT_EQ(seen_->launches - before, 2);
+    EXPECT_TRUE(device.Synchronize().ok());
+  }
+  EXPECT_EQ(seen_->live_objects, 0);
+  device.arena().Reset();
+  EXPECT_TRUE(
+      absl::IsResourceExhausted(VendorProduct(entries, DType::kF16, 1 << 14, device).status()));
+  device.arena().Reset();
+  EXPECT_TRUE(absl::IsNotFound(VendorProduct(entries, DType::kE5M2, kEdge, device).status()));
+  entries[0].unavailable_reason = "no such library";
+  EXPECT_TRUE(absl::IsNotFound(VendorProduct(entries, DType::kF16, kEdge, device).status()));
 }
 
 }  // namespace

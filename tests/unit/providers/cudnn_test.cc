@@ -25,8 +25,7 @@ class CudnnTest : public ::testing::Test {
     setenv("ASSAY_CUDNN", FAKE_CUDNN_PATH, 1);
     void* library = dlopen(FAKE_CUDNN_PATH, RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library, nullptr) << dlerror();
-    const auto get =
-        reinterpret_cast<fake::CudnnSeen* (*)()>(dlsym(library, "fake_cudnn_seen"));
+    const auto get = reinterpret_cast<fake::CudnnSeen* (*)()>(dlsym(library, "fake_cudnn_seen"));
     ASSERT_NE(get, nullptr);
     seen_ = get();
   }
