@@ -85,6 +85,10 @@ void FillJob(const RunOptions& options, v1::JobSpec& spec, Problems& problems) {
       problems.Take(ParseDuration("case-deadline", options.case_deadline), duration)) {
     *spec.mutable_case_deadline() = duration;
   }
+  if (!options.wait_for_others.empty() &&
+      problems.Take(ParseDuration("wait-for-others", options.wait_for_others), duration)) {
+    *spec.mutable_wait_for_others() = duration;
+  }
   if (!options.threshold.empty()) {
     double threshold = 0;
     if (options.compare.empty()) {
@@ -214,6 +218,8 @@ void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& 
   run.add_flag("--bench", options->bench, "as --mode benchmark")->group(bench ? "" : "Options");
   text("--case-deadline", options->case_deadline, "TIME",
        "longest time for a case that does not say");
+  text("--wait-for-others", options->wait_for_others, "TIME",
+       "on accelerators: before timing, wait so long for other processes to leave");
   text("--job-deadline", options->job_deadline, "TIME", "longest time for everything");
   run.add_option("--priority", options->priority, "-100 to 100, higher runs first")->type_name("N");
   run.add_option("--label", options->labels, "a word of your own kept with the job; may repeat")

@@ -28,6 +28,7 @@ struct RunOptions {
   bool bench = false;
   std::string job_deadline;
   std::string case_deadline;
+  std::string wait_for_others;
   int priority = 0;
   std::vector<std::string> labels;
   bool resume = false;

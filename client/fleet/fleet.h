@@ -49,7 +49,7 @@ struct ReportRows {
     bool whole_key = true;  // a worker that died did not tell what data its case had
     std::string seed;
     std::string target, device;  // empty: the report's
-    std::string verdict, reason, message;
+    std::string verdict, reason, message, phase;
     std::string digest;  // of the output
     std::vector<Probe> probes;
     std::optional<Times> times;

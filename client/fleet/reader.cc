@@ -163,7 +163,7 @@ ReportRows::Test ReadTest(JsonScanner& scan, std::size_t index, Malformed& malfo
         text("dtype", test.dtype) || text("out_dtype", out_dtype) || text("pattern", pattern) ||
         text("target", test.target) || text("device", test.device) ||
         text("verdict", test.verdict) || text("reason", test.reason) ||
-        text("message", test.message) || text("digest", test.digest) ||
+        text("message", test.message) || text("phase", test.phase) || text("digest", test.digest) ||
         text("implementation", test.implementation)) {
       return;
     }

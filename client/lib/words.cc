@@ -98,4 +98,8 @@ std::string KnownWords(std::string_view word, const std::vector<std::string>& kn
   return absl::StrCat(near, near.empty() ? "; known: " : " Known: ", absl::StrJoin(known, ", "));
 }
 
+bool IsPhaseOfChecks(std::string_view phase) {
+  return !phase.empty() && phase != "prepare" && phase != "kernel" && phase != "bench";
+}
+
 }  // namespace assay

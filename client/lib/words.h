@@ -51,6 +51,10 @@ std::string DidYouMean(std::string_view word, const std::vector<std::string>& ca
 // DidYouMean, and after it all the words there are.
 std::string KnownWords(std::string_view word, const std::vector<std::string>& known);
 
+// Whether a case that ended in this phase (Finding.phase) had its kernel behind or before it, and
+// this program at work: what came of it says nothing of the kernel. False where it is empty.
+bool IsPhaseOfChecks(std::string_view phase);
+
 }  // namespace assay
 
 #endif  // ASSAY_CLIENT_LIB_WORDS_H_

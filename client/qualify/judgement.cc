@@ -67,6 +67,10 @@ constexpr QualifyCode kCodes[] = {
      "see what the suite has for this device: assay suites show"},
     {"A308", Fitness::kInconclusive, "triage", "the job proves less than it was to",
      "the finding says why: a larger --budget, a baseline of this suite, a device that is quicker"},
+    {"A309", Fitness::kInconclusive, "configuration",
+     "a case's deadline came while its result was checked",
+     "its kernel had ended; look for other work on the host, or give the daemon a longer "
+     "--case-deadline"},
     {"A401", Fitness::kFailed, "configuration", "a kernel that the level requires is not there",
      "`assay kernels` says what is missing: install the library, or repair its path"},
     {"A901", Fitness::kInconclusive, "triage", "the daemon cannot be reached, or refused",
@@ -131,7 +135,7 @@ std::string_view CodeOf(const v1::CaseResult& result, const std::vector<Retry>& 
       if (reason == "efficiency") return "A202";
       return CodeOfWrong(result, retries);
     case v1::VERDICT_ERROR:
-      if (reason == "timeout") return "A112";
+      if (reason == "timeout") return IsPhaseOfChecks(result.findings(0).phase()) ? "A309" : "A112";
       if (reason == "memory") return "A113";
       return reason == "fault" ? "A114" : "A111";
     case v1::VERDICT_INCONCLUSIVE:

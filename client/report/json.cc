@@ -132,6 +132,7 @@ Json TestJson(const Run& run, const v1::CaseResult& result) {
   json["reason"] = result.findings().empty() ? "" : result.findings(0).reason();
   if (!result.findings().empty()) {
     json["message"] = result.findings(0).message();
+    if (!result.findings(0).phase().empty()) json["phase"] = result.findings(0).phase();
     json["findings"] = Json::array();
     for (const auto& finding : result.findings()) {
       json["findings"].push_back({{"reason", finding.reason()}, {"message", finding.message()}});

@@ -430,12 +430,6 @@ class Run {
 
 }  // namespace
 
-std::string_view PhaseName(Phase phase) {
-  constexpr std::string_view kNames[] = {"idle",   "plan",      "fill",    "prepare", "kernel",
-                                         "guards", "reference", "compare", "recheck", "bench"};
-  return kNames[static_cast<std::size_t>(phase)];
-}
-
 CaseOutcome CaseRunner::Run(const Case& c, PhaseObserver& observer) {
   return assay::Run(c, device_, registry_, ceilings_, conditions_, observer).Go();
 }

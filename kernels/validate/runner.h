@@ -13,25 +13,9 @@
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
 #include "kernels/validate/outcome.h"
+#include "kernels/validate/phase.h"
 
 namespace assay {
-
-// Where a case stands; told before each step, so that a process that dies can be
-// reported with what it was doing.
-enum class Phase : std::uint8_t {
-  kIdle = 0,
-  kPlan,
-  kFill,
-  kPrepare,  // the provider makes its kernel
-  kKernel,   // the kernel under test runs
-  kGuards,
-  kReference,
-  kCompare,
-  kRecheck,
-  kBench,
-};
-
-std::string_view PhaseName(Phase phase);
 
 class PhaseObserver {
  public:

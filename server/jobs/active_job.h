@@ -43,6 +43,8 @@ struct ActiveJob {
                    ? std::optional(absl::Seconds(job.spec().budget().seconds()) +
                                    absl::Nanoseconds(job.spec().budget().nanos()))
                    : std::nullopt),
+        others_patience(absl::Seconds(job.spec().wait_for_others().seconds()) +
+                        absl::Nanoseconds(job.spec().wait_for_others().nanos())),
         callers_terms(job.environment().contains(std::string(kCallersTerms))),
         has_baseline(!job.spec().baseline().empty() || job.spec().has_inline_baseline()),
         profiler(job.spec().profiler()),
@@ -60,6 +62,7 @@ struct ActiveJob {
   const bool filtered;                         // it runs a share of its suite
   const bool suite_of_daemon;                  // not one that the client wrote
   const std::optional<absl::Duration> budget;  // on each device
+  const absl::Duration others_patience;        // with other processes, before timed cases
   // A budget or times of the caller's own: what came of it is the caller's to judge, and
   // no qualification of the device.
   const bool callers_terms;

@@ -14,6 +14,8 @@ namespace {
 
 // Most of a budget that one case may take.
 constexpr double kLargestShare = 0.1;
+// Most of its own deadline that a case may be predicted to take.
+constexpr double kShareOfDeadline = 1.0 / 3;
 // A case may take longer than it did the last time.
 constexpr double kMargin = 1.15;
 // Of a case's time, what one more launch of its kernel costs, poisoned, guarded and digested:
@@ -75,6 +77,14 @@ std::string Budget::WhyNot(const v1::CaseSpec& spec, double elapsed) const {
   if (predicted > kLargestShare * *seconds_) {
     return absl::StrFormat("it would take %.2g s, more than a tenth of the budget of %.4g s",
                            predicted, *seconds_);
+  }
+  // What takes thrice the time predicted is not yet a kernel that hangs.
+  if (spec.has_deadline()) {
+    const double deadline = absl::ToDoubleSeconds(ToDuration(spec.deadline()));
+    if (predicted > kShareOfDeadline * deadline) {
+      return absl::StrFormat("it would take %.2g s, too near to its deadline of %.4g s", predicted,
+                             deadline);
+    }
   }
   return "";
 }

@@ -6,7 +6,8 @@
 // provider, format and mode), of which a small or a first case shows little, or of its
 // operator, whichever is better; and a case that has run before by its own time. One that
 // would take more than what is left, or so large a share of the whole that it would crowd
-// out many others, does not fit.
+// out many others, does not fit; nor does one that is likely to be ended by its deadline,
+// which would look like a kernel that hangs.
 #ifndef ASSAY_SERVER_JOBS_BUDGET_H_
 #define ASSAY_SERVER_JOBS_BUDGET_H_
 

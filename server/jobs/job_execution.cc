@@ -15,11 +15,32 @@
 #include "server/jobs/job_plan.h"
 #include "server/jobs/job_verdict.h"
 #include "server/jobs/manager.h"
+#include "server/jobs/others_wait.h"
 #include "server/jobs/profiling.h"
 #include "server/jobs/qualification.h"
 #include "server/jobs/selftest.h"
 
 namespace assay {
+namespace {
+
+// To watchers alone: a case is about to run, or what it waits for.
+void TellProgress(ActiveJob& job, const v1::CaseSpec& spec, std::int32_t index, std::string phase) {
+  v1::JobEvent event;
+  event.set_job(job.name);
+  *event.mutable_create_time() = TimestampNow();
+  v1::CaseProgress& progress = *event.mutable_progress();
+  progress.set_index(index);
+  progress.set_name(spec.name());
+  progress.set_phase(std::move(phase));
+  {
+    const std::lock_guard guard(job.mutex);
+    progress.set_done(CasesDone(job.status.counts()));
+    progress.set_total(job.status.counts().total());
+  }
+  job.hub->Progress(std::move(event));
+}
+
+}  // namespace
 
 void Manager::RunPart(const JobPart& part) {
   const std::shared_ptr<ActiveJob>& job = part.job;
@@ -88,6 +109,7 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
   Budget budget(job->budget ? std::optional(absl::ToDoubleSeconds(*job->budget)) : std::nullopt);
   std::set<std::string> ran;  // required kernels
   const double spent = job->budget && !done.empty() ? TakeUpBudget(job, plan, budget, ran) : 0;
+  OthersWait others(job->others_patience, options_.others_bytes);
   const auto began = std::chrono::steady_clock::now();
   const auto elapsed = [began, spent] {
     return spent + std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
@@ -111,20 +133,18 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
         Record(job, plan, std::move(result));
       }
     } else if (!done.contains(index)) {
-      v1::JobEvent progress;
-      progress.set_job(job->name);
-      *progress.mutable_create_time() = TimestampNow();
-      progress.mutable_progress()->set_index(index);
-      progress.mutable_progress()->set_name(spec.name());
-      if (IsTimed(spec) && runner.FirstTimed()) {
-        progress.mutable_progress()->set_phase(Cat("measuring the ceilings of ", plan.device));
+      if (IsTimed(spec)) {
+        others.Wait(plan.device, job->cancel, [&](std::int64_t held) {
+          TellProgress(*job, spec, index,
+                       Cat("waiting for other processes, which hold ", (held + (1 << 20) - 1) >> 20,
+                           " MiB of ", plan.device));
+        });
+        if (job->cancel.cancelled()) return n;
       }
-      {
-        const std::lock_guard guard(job->mutex);
-        progress.mutable_progress()->set_done(CasesDone(job->status.counts()));
-        progress.mutable_progress()->set_total(job->status.counts().total());
-      }
-      job->hub->Progress(std::move(progress));
+      TellProgress(*job, spec, index,
+                   IsTimed(spec) && runner.FirstTimed()
+                       ? Cat("measuring the ceilings of ", plan.device)
+                       : "");
       v1::CaseResult result =
           part.device->Execute(spec, index, ToDuration(spec.deadline()), job->cancel);
       // Ended from outside: whether that was a user, the job's deadline or the

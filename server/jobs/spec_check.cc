@@ -113,6 +113,7 @@ void CheckJob(const v1::JobSpec& spec, const std::vector<std::string>& providers
   CheckProfiler(spec, errors);
   CheckPositive("spec.budget", spec.has_budget(), spec.budget(), errors);
   CheckPositive("spec.deadline", spec.has_deadline(), spec.deadline(), errors);
+  CheckPositive("spec.wait_for_others", spec.has_wait_for_others(), spec.wait_for_others(), errors);
   CheckPositive("spec.case_deadline", spec.has_case_deadline(), spec.case_deadline(), errors);
   if (spec.labels_size() > kMaxLabels) {
     errors.push_back(

@@ -258,6 +258,10 @@ std::optional<Failure> Daemon::StartServing() {
                           const v1::Telemetry latest = telemetry_->Latest(device);
                           return !latest.has_others_bytes() || latest.others_bytes() > 0;
                         }};
+  job_options.others_bytes = [this](std::string_view device) {
+    const v1::Telemetry latest = telemetry_->Latest(device);
+    return latest.has_others_bytes() ? std::optional(latest.others_bytes()) : std::nullopt;
+  };
   job_options.environment = {{"host", HostName()}, {"assayd", ASSAY_VERSION}};
   for (const auto& executor : devices_.executors) {
     for (const v1::Kernel& kernel : executor->Kernels()) {

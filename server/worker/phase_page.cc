@@ -36,6 +36,12 @@ std::string_view PhaseText(std::uint32_t phase) {
   return "an unknown phase";
 }
 
+std::string_view PhaseWord(std::uint32_t phase) {
+  const bool known = phase > static_cast<std::uint32_t>(Phase::kIdle) &&
+                     phase <= static_cast<std::uint32_t>(Phase::kBench);
+  return known ? PhaseName(static_cast<Phase>(phase)) : "";
+}
+
 absl::StatusOr<int> MakePhasePageFd() {
   const int fd = memfd_create("assay-phase", MFD_CLOEXEC);
   if (fd < 0) return absl::ErrnoToStatus(errno, "memfd_create");

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "kernels/validate/runner.h"
+#include "kernels/validate/phase.h"
 
 namespace assay {
 
@@ -39,6 +39,8 @@ inline constexpr int kExitOutOfMemory = 70;
 // Completes "worker killed by SIGSEGV in …": "the kernel under test". A value that
 // is no Phase (the page is the worker's to scribble on) gives "an unknown phase".
 std::string_view PhaseText(std::uint32_t phase);
+// PhaseName of a case's phase; empty for no case, and where it is no Phase.
+std::string_view PhaseWord(std::uint32_t phase);
 
 // A new page; its descriptor has CLOEXEC. The caller closes it.
 absl::StatusOr<int> MakePhasePageFd();

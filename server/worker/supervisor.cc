@@ -314,6 +314,7 @@ class Supervisor final : public CaseExecutor {
     v1::CaseResult result = ResultWithoutRun(
         spec, device_id(), end == CallEnd::kCancelled ? v1::VERDICT_SKIPPED : v1::VERDICT_ERROR,
         death.finding, Cat(death.message, "; worker replaced"));
+    result.mutable_findings(0)->set_phase(std::string(death.phase));
     // Without it the line would repeat a case that has all the time there is.
     if (end == CallEnd::kDeadline) {
       Append(result.mutable_repro(), " --deadline ", absl::FormatDuration(limit));

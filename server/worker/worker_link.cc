@@ -264,6 +264,12 @@ std::string WorkerLink::Where() const {
 }
 
 Death WorkerLink::Bury(CallEnd end, absl::Duration limit, const CallLimits& limits) {
+  Death death = Autopsy(end, limit, limits);
+  death.phase = PhaseWord(process_->page().phase.load());
+  return death;
+}
+
+Death WorkerLink::Autopsy(CallEnd end, absl::Duration limit, const CallLimits& limits) {
   if (end == CallEnd::kDeviceLost) {
     process_->Kill();
     process_->Wait(absl::Now() + kReapDeadline);

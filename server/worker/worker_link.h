@@ -45,6 +45,7 @@ struct Death {
   std::string message;              // "worker killed by SIGSEGV (…) in the kernel under test"
   bool counts = true;               // towards quarantine
   bool planted = false;             // a kernel under test that dies on purpose
+  std::string_view phase{};         // PhaseName; empty: not known
 };
 
 class Bell;
@@ -89,6 +90,7 @@ class WorkerLink {
   CallResult Call(CallLimits limits, Bell& bell, Send send, Step step);
   // " in the kernel under test"; nothing where no case had begun.
   std::string Where() const;
+  Death Autopsy(CallEnd end, absl::Duration limit, const CallLimits& limits);
 
   std::unique_ptr<WorkerProcess> process_;
   std::unique_ptr<worker::v1::WorkerService::Stub> stub_;

@@ -147,6 +147,8 @@ TEST(Request, CarriesEveryOption) {
                             "--bench",
                             "--deadline",
                             "500ms",
+                            "--wait-for-others",
+                            "10m",
                             "--job-deadline",
                             "1m",
                             "--case-deadline",
@@ -180,6 +182,7 @@ TEST(Request, CarriesEveryOption) {
   EXPECT_EQ(spec.mode(), v1::MODE_BENCHMARK);
   EXPECT_EQ(spec.deadline().seconds(), 60);
   EXPECT_EQ(spec.case_deadline().seconds(), 10);
+  EXPECT_EQ(spec.wait_for_others().seconds(), 600);
   EXPECT_EQ(spec.priority(), -5);
   EXPECT_EQ(spec.labels().at("b"), "x=y");
   EXPECT_TRUE(spec.resume());
@@ -442,6 +445,7 @@ std::string ReportFromBefore(const std::string& name) {
   };
   static const Folder folder;
   const std::string path = folder.path + "/" + name;
+  std::filesystem::remove(path);  // which may be a pipe that nobody reads
   std::ofstream(path) << "from before";
   return path;
 }

@@ -159,6 +159,21 @@ TEST(Failures, AreOfTheirDeviceUnlessItFailsEverywhere) {
   EXPECT_THAT(judgement.everywhere, ElementsAre(AllOf(HasSubstr("gemm 65x"), HasSubstr("all 3"))));
 }
 
+TEST(Failures, ADeadlineDuringTheChecksAccusesNobody) {
+  std::vector<ReportRows> reports;
+  for (const char* node : {"a1", "a2", "a3"}) {
+    reports.push_back(MakeReport(node));
+    reports.back().tests = {MakeTest(0), MakeTest(1)};
+  }
+  ReportRows::Test& late = reports[1].tests[0];
+  late.verdict = "ERROR";
+  late.reason = "timeout";
+  late.phase = "reference";
+  EXPECT_THAT(JudgeReports(reports).accused, IsEmpty());
+  late.phase = "kernel";
+  EXPECT_THAT(JudgeReports(reports).accused, SizeIs(1));
+}
+
 // The worker died before it could say what data the case had.
 TEST(Failures, ACrashIsHeldAgainstThoseThatDidNot) {
   const auto reports = [](std::size_t crashed) {

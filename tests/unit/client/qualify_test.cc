@@ -105,6 +105,23 @@ TEST(Qualify, TheHeaviestDecidesAndAllAreTold) {
   EXPECT_EQ(fit.grievances[2].cases, 2);
 }
 
+// A slow host, whose reference takes long, accuses no card.
+TEST(Qualify, ADeadlineDuringTheChecksIsNoKernelThatHangs) {
+  v1::CaseResult late = Result(v1::VERDICT_ERROR, "timeout");
+  EXPECT_EQ(CodeOf(Evidence({kRight, late})), "A112");
+  for (const char* phase : {"prepare", "kernel", "bench"}) {
+    late.mutable_findings(0)->set_phase(phase);
+    EXPECT_EQ(CodeOf(Evidence({kRight, late})), "A112") << phase;
+  }
+  for (const char* phase : {"fill", "guards", "reference", "compare", "recheck"}) {
+    late.mutable_findings(0)->set_phase(phase);
+    EXPECT_EQ(CodeOf(Evidence({kRight, late})), "A309") << phase;
+  }
+  // What crashes there may have been damaged by the kernel before.
+  late.mutable_findings(0)->set_reason("crash");
+  EXPECT_EQ(CodeOf(Evidence({kRight, late})), "A111");
+}
+
 TEST(Qualify, AJobThatProvesLessThanItWasToQualifiesNothing) {
   DeviceEvidence evidence = Evidence({kRight, Result(v1::VERDICT_SKIPPED, "budget", 2)});
   evidence.job.add_findings()->set_reason("budget");

@@ -63,5 +63,17 @@ TEST(Budget, ACaseThatRanIsKnownByItself) {
   EXPECT_THAT(budget.WhyNot(again, 9.2), HasSubstr("are left")) << "the longer of its times counts";
 }
 
+// A right kernel on a slow device is not to be called one that hangs.
+TEST(Budget, ACaseNearItsDeadlineDoesNotFit) {
+  Budget budget(1000);
+  budget.Took(Copy(1000), 0.01);
+  v1::CaseSpec long_one = Copy(2'000'000);  // 20 s and a margin
+  EXPECT_THAT(budget.WhyNot(long_one, 0), IsEmpty());
+  long_one.mutable_deadline()->set_seconds(60);
+  EXPECT_THAT(budget.WhyNot(long_one, 0), HasSubstr("too near to its deadline of 60 s"));
+  long_one.mutable_deadline()->set_seconds(120);
+  EXPECT_THAT(budget.WhyNot(long_one, 0), IsEmpty());
+}
+
 }  // namespace
 }  // namespace assay

@@ -83,6 +83,14 @@ class EventReader {
 
   // The next stored event; nothing at the end, on an error, or after two minutes.
   std::optional<v1::JobEvent> Next() {
+    while (std::optional<v1::JobEvent> event = Any()) {
+      if (event->sequence() > 0) return event;
+      progress_.push_back(event->progress());
+    }
+    return std::nullopt;
+  }
+  // The next event, stored or of progress.
+  std::optional<v1::JobEvent> Any() {
     while (watch_ != nullptr && status_.ok()) {
       v1::JobEvent event;
       const auto next = watch_->Read(&event);
@@ -91,8 +99,7 @@ class EventReader {
       } else if (*next == JobWatch::Next::kEnd) {
         return std::nullopt;
       } else if (*next == JobWatch::Next::kEvent) {
-        if (event.sequence() > 0) return event;
-        progress_.push_back(event.progress());
+        return event;
       } else {
         std::unique_lock guard(mutex_);
         if (!changed_.wait_for(guard, std::chrono::seconds(120), [this] { return woken_; })) {

@@ -88,6 +88,9 @@ void ExpectFinding(const v1::CaseResult& result, v1::Verdict verdict, const std:
   ASSERT_EQ(result.findings_size(), 1) << result.ShortDebugString();
   EXPECT_EQ(result.findings(0).reason(), reason);
   EXPECT_THAT(result.findings(0).message(), HasSubstr(message));
+  if (message.find("in the kernel under test") != std::string::npos) {
+    EXPECT_EQ(result.findings(0).phase(), "kernel");
+  }
 }
 
 TEST_F(SupervisorTest, AnAnswerIsStampedAndTheWorkerStays) {
