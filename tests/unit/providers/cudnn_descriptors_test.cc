@@ -1,5 +1,5 @@
 // The real cuDNN, where it is installed, takes every operation that the provider describes,
-// and proposes engines for attention on cards that it is told of: none of that needs a
+// and proposes engines for them on cards that it is told of: none of that needs a
 // device. What it would compute is not looked at.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -122,7 +122,7 @@ std::int64_t Engines(std::span<const cudnn::Descriptor> operations, const cudnn:
   return found;
 }
 
-TEST_F(CudnnDescriptors, AttentionHasEnginesOnEveryCardTheLibraryIsToldOf) {
+TEST_F(CudnnDescriptors, EveryOperationHasEnginesOnEveryCardTheLibraryIsToldOf) {
   if ((*cudnn::Load())->get_version() < 91900) GTEST_SKIP() << "cuDNN before 9.19";
   // Engines are looked for where there is a driver: the toolkit's stub is enough.
   if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) == nullptr &&
@@ -149,6 +149,30 @@ TEST_F(CudnnDescriptors, AttentionHasEnginesOnEveryCardTheLibraryIsToldOf) {
         p.causal = causal;
         EXPECT_GT(Engines(cudnn::AttentionGraph(p, CUDNN_DATA_HALF), card), 0)
             << name << " " << p.Describe();
+      }
+    }
+    for (const DType t : {DType::kF32, DType::kF16, DType::kBF16}) {
+      for (const std::int64_t cols : {143, 4096}) {
+        for (const bool rms : {false, true}) {
+          const LayerNormProblem norm{.rows = 512, .cols = cols, .rms = rms};
+          const Extents rows = Extents::Dense(1, norm.rows, cols);
+          const cudnn::Descriptor o =
+              cudnn::LayerNormOperation(norm, *cudnn::TypeOf(t), rows, rows);
+          EXPECT_GT(Engines({&o, 1}, card), 0) << name << " " << norm.Describe() << Name(t);
+        }
+      }
+      for (const std::size_t dimensions : {1U, 2U, 3U}) {
+        for (const std::string layout : {"nchw", "nhwc"}) {
+          ConvProblem conv;
+          conv.channels = conv.filters = 64;
+          conv.groups = 2;
+          conv.input = IntList(dimensions, 28);
+          conv.kernel = IntList(dimensions, 3);
+          conv.layout = layout;
+          const auto type = *cudnn::TypeOf(t);
+          const cudnn::Descriptor o = cudnn::ConvOperation(conv, t, type, type);
+          EXPECT_GT(Engines({&o, 1}, card), 0) << name << " " << conv.Describe() << Name(t);
+        }
       }
     }
     // A head of 12 numbers is none that the library takes: it looks.
