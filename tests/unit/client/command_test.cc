@@ -446,7 +446,6 @@ std::string ReportFromBefore(const std::string& name) {
   static const Folder folder;
   const std::string path = folder.path + "/" + name;
   std::filesystem::remove(path);  // which may be a pipe that nobody reads
-  std::filesystem::remove(path);  // which may be a pipe that nobody reads
   std::ofstream(path) << "from before";
   return path;
 }
