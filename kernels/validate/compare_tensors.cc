@@ -254,6 +254,8 @@ class Comparing final : public TensorComparison {
     Evidence evidence;
     evidence.compare = &*outcome_.compare;
     evidence.gating = gating_;
+    evidence.computed = computed;
+    evidence.received = true;
     const DeviceInputs host(device_, inputs_);
     if (computed) {
       clock_.Enter(Phase::kRecheck);
@@ -291,6 +293,7 @@ class Comparing final : public TensorComparison {
                ": whether this kernel's may be so is not known");
       }
     }
+    if (!computed && case_.criterion == Criterion::kDerived) SayAccumulations(judgement.findings);
     outcome_.verdict = judgement.verdict;
     outcome_.findings = std::move(judgement.findings);
     outcome_.bias_z = judgement.bias_z;
@@ -307,6 +310,20 @@ class Comparing final : public TensorComparison {
       outcome_.rtol = gating_.rtol;
     }
     return computed && c_.expected ? JudgeExpected() : absl::OkStatus();
+  }
+
+  // The derived tolerance is that of as many products as the request says, and without
+  // operands nothing else tells how many made an element.
+  void SayAccumulations(std::vector<Finding>& findings) {
+    for (Finding& finding : findings) {
+      if (finding.reason != "threshold") continue;
+      const std::int64_t k = case_.accumulations;
+      Append(&finding.message, "; the tolerance is that of ", std::max<std::int64_t>(k, 1),
+             k > 1 ? " products an element" : " product an element");
+      if (k > 0) continue;
+      Append(&finding.message, ", as --accumulations does not say how many");
+      outcome_.next_step = "where each element is a sum of K products, say so: --accumulations K";
+    }
   }
 
   absl::Status ComputeReference() {

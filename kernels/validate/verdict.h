@@ -9,7 +9,11 @@
 //   wrong class, guard, unwritten      → FAILED, always (INCONCLUSIVE where every wrong
 //                                        class, and what is beyond the proven bound, may
 //                                        be an overflow inside a right kernel)
-//   a biased rounding error            → FAILED on zero-mean random data
+//   a biased rounding error            → FAILED on zero-mean random data; where a user sent
+//                                        the output, INCONCLUSIVE if it looks like truncation.
+//                                        Under the criteria bound and derived; who names
+//                                        another tolerance has let it by
+//   bits of fp64 against an FP64 reference, which rounds as well → INCONCLUSIVE, either way
 //   launches that differ bit by bit    → FAILED
 //   nothing proven (all zeros, empty, all below what may be flushed) → INCONCLUSIVE
 //   host and device reference disagree → ERROR, the device's fault and not a kernel's
@@ -50,7 +54,9 @@ struct Evidence {
   std::optional<Unexplained> unexplained;
   // What has no agreed result in operands that were sent; see ReceivedOperands.
   std::string undecided;
-  bool flushed = false;  // within the bound only as a kernel may be that flushes subnormals
+  bool computed = true;   // the reference is this product's own; else a user sent it
+  bool received = false;  // a user sent the output, of data that nothing is known of
+  bool flushed = false;   // within the bound only as a kernel may be that flushes subnormals
   std::optional<double> efficiency;
   bool in_cache = false;       // all bytes fit the cache, so that memory is no roof
   bool efficiency_due = true;  // false while the timed launches are still to come

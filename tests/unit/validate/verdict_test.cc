@@ -46,6 +46,8 @@ class Verdicts : public ::testing::Test {
     evidence.unexplained = unexplained_;
     evidence.flushed = flushed_;
     evidence.undecided = undecided_;
+    evidence.received = received_;
+    evidence.computed = computed_;
     return Judge(case_, plan_, evidence);
   }
 
@@ -56,6 +58,8 @@ class Verdicts : public ::testing::Test {
     EXPECT_EQ(j.findings[0].reason, reason);
   }
 
+  bool received_ = false;
+  bool computed_ = true;
   Case case_;
   Plan plan_;
   CompareResult result_;
@@ -133,7 +137,53 @@ TEST_F(Verdicts, TruncationIsCaughtByItsBias) {
   result_.bias_sum = -0.5 * 4000;
   result_.bias_sum_squared = 4000 * (0.25 + 1.0 / 12);
   ExpectOne(Verdict::kFailed, "bias");
+  case_.criterion = Criterion::kDerived;
+  ExpectOne(Verdict::kFailed, "bias");
+  // A tolerance that was asked for by name lets it by, and the figure is told.
+  case_.criterion = Criterion::kAllClose;
+  EXPECT_EQ(Judged().verdict, Verdict::kPassed);
+  EXPECT_LT(Judged().bias_z, -50);
+  case_.criterion = Criterion::kUnspecified;
   plan_.zero_mean_random = false;
+  EXPECT_EQ(Judged().verdict, Verdict::kPassed);
+}
+
+// Of tensors that a user sent nothing is known, but that nothing else looks like it.
+TEST_F(Verdicts, SentTensorsThatLookTruncatedDoNotPass) {
+  received_ = true;
+  plan_.zero_mean_random = false;
+  result_.bias_count = 4000;
+  for (const Criterion criterion : {Criterion::kBound, Criterion::kDerived}) {
+    case_.criterion = criterion;
+    result_.bias_sum = -0.5 * 4000;
+    result_.bias_sum_squared = 4000 * (0.25 + 1.0 / 12);
+    ExpectOne(Verdict::kInconclusive, "bias");
+    result_.bias_sum = -0.3 * 4000;
+    result_.bias_sum_squared = 4000 * (0.09 + 0.09);
+    EXPECT_EQ(Judged().verdict, Verdict::kPassed);
+  }
+}
+
+TEST_F(Verdicts, BitsOfFp64AreNotKnown) {
+  case_.criterion = Criterion::kBitwise;
+  case_.dtype = DType::kF64;
+  plan_.output.dtype = DType::kF64;
+  plan_.inputs = {Operand{}};
+  plan_.inputs[0].dtype = DType::kF64;
+  plan_.inputs[0].pattern.kind = PatternKind::kNormal;
+  ExpectOne(Verdict::kInconclusive, "suspect");
+  result_.mismatches = 5;
+  ExpectOne(Verdict::kInconclusive, "suspect");
+  result_.beyond_proven = 5;
+  EXPECT_EQ(Judged().verdict, Verdict::kFailed) << "wrong whatever the bits";
+  result_.beyond_proven = 0;
+  // One's own two tensors may well be held bit by bit, and exact data have one result.
+  computed_ = false;
+  ExpectOne(Verdict::kFailed, "exact");
+  computed_ = true;
+  plan_.inputs[0].pattern.kind = PatternKind::kIntegers;
+  ExpectOne(Verdict::kFailed, "exact");
+  result_.mismatches = 0;
   EXPECT_EQ(Judged().verdict, Verdict::kPassed);
 }
 
