@@ -8,6 +8,7 @@
 #include "kernels/ops/op.h"
 #include "server/base/case_spec.h"
 #include "server/base/wire.h"
+#include "server/jobs/job_events.h"
 
 namespace assay {
 namespace {
