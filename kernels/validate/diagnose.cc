@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "kernels/numerics/cat.h"
 #include "kernels/validate/anatomy_words.h"
 #include "kernels/validate/diagnose_rules.h"
+#include "kernels/validate/verdict.h"
 
 namespace assay {
 namespace internal {
@@ -81,6 +83,36 @@ std::optional<Reading> Nondeterministic(const Symptoms& s) {
                      find_race)};
 }
 
+namespace {
+
+// What a probe's own data are there to show.
+std::optional<Reading> ReadsOfItsData(const ProbeOutcome& p) {
+  if (p.name == "large-mean") {
+    return Reading{
+        "the variance loses its digits on rows whose mean is large against their deviation "
+        "(large-mean), as it does in one pass, as E[x²] - E[x]²",
+        "sum (x - mean)² in a second pass, or by Welford's update, in FP32"};
+  }
+  if (p.name == "small-variance") {
+    return Reading{
+        "rows whose variance is near eps come out wrong (small-variance), and others right: eps "
+        "is left out or is not the one asked for, or their squares underflow in 16 bits",
+        "add eps to the variance, in FP32, before the reciprocal square root"};
+  }
+  const bool scores = p.name == "shift" || p.name == "key-groups" || p.name == "argmax";
+  if (scores && p.first.has_value() && !std::isfinite(p.first->actual) &&
+      std::isfinite(p.first->expected)) {
+    return Reading{
+        Cat(std::isnan(p.first->actual) ? "NaN" : "Inf", " on the large values of ", p.name,
+            ", whose result is finite: exp overflows, for the row's maximum is not "
+            "subtracted"),
+        "subtract the row's maximum before exp, and sum in FP32"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<Reading> ProbesOnly(const Symptoms& s) {
   std::vector<std::string> failed;
   const ProbeOutcome* first = nullptr;
@@ -91,6 +123,11 @@ std::optional<Reading> ProbesOnly(const Symptoms& s) {
   }
   if (failed.empty() || s.anatomy != nullptr) return std::nullopt;
   const std::string names = Join(failed, ", ");
+  // The last says most: without eps the rows of large-mean that are constant are wrong, too.
+  for (auto p = s.outcome.probes.rbegin(); p != s.outcome.probes.rend(); ++p) {
+    if (p->verdict != Verdict::kFailed) continue;
+    if (std::optional<Reading> known = ReadsOfItsData(*p)) return known;
+  }
   if (first->mismatches == 1 && first->first.has_value()) {
     const std::uint64_t flipped = first->first->actual_bits ^ first->first->expected_bits;
     if (std::has_single_bit(flipped)) {
@@ -157,8 +194,10 @@ std::optional<Reading> Suspicious(const Symptoms& s) {
   return Reading{
       "within what is proven, beyond what is usual: a sum in one sequence over data that "
       "is not random can do that, and so can truncating hardware",
-      "run the case on zero-mean random data (--pattern normal), where the usual bound "
-      "gates"};
+      s.received ? "make the output again from zero-mean random inputs: on those few right "
+                   "results are beyond what is usual"
+                 : "run the case on zero-mean random data (--pattern normal), where the usual "
+                   "bound gates"};
 }
 
 std::optional<Reading> TooWide(const Symptoms& s) {
@@ -170,7 +209,28 @@ std::optional<Reading> TooWide(const Symptoms& s) {
 
 std::optional<Reading> NothingProven(const Symptoms& s) {
   if (FindingOf(s, "zeros") == nullptr) return std::nullopt;
-  return Reading{"", "choose data whose result is not 0: --pattern normal"};
+  const CompareResult& r = *s.outcome.compare;
+  if (r.zero_count > r.reference_zero_count) {
+    return Reading{
+        Cat(Grouped(r.zero_count), " of ", Grouped(r.count), " elements are 0, and only ",
+            Grouped(r.reference_zero_count),
+            " of the right result are: what was asked for lets a result pass that was never "
+            "computed"),
+        "judge by the bound (--criterion bound), or give tolerances well below the result's size"};
+  }
+  return Reading{"", s.received ? "make the output from inputs whose result is not 0"
+                                : "choose data whose result is not 0: --pattern normal"};
+}
+
+std::optional<Reading> Unread(const Symptoms& s) {
+  const CompareResult& r = *s.outcome.compare;
+  if (s.outcome.verdict != Verdict::kFailed || r.mismatches == 0 || r.worst.index < 0) {
+    return std::nullopt;
+  }
+  return Reading{"",
+                 Cat("compute the worst element, ", Coordinates(r.worst.index, s.plan.output.dims),
+                     ", by hand from its inputs; if it comes out right so, halve the problem "
+                     "until it is right to find the extent that matters")};
 }
 
 }  // namespace internal
@@ -212,6 +272,7 @@ constexpr Entry kBehindProof[] = {
     {"missing-bias", &MissingBias},
     {"row-factor", &RowFactor},
     {"single-element", &SingleElement},
+    {"whole-groups", &WholeGroups},
     {"tile-edges", &TileEdges},
     {"tail", &Tail},
     {"block", &OneBlock},
@@ -226,6 +287,7 @@ constexpr Entry kBehindSuspects[] = {
     {"suspicious", &Suspicious},
     {"too-wide", &TooWide},
     {"nothing-proven", &NothingProven},
+    {"unread", &Unread},
 };
 
 template <std::size_t N>

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <variant>
 
 #include "absl/strings/str_format.h"
 #include "kernels/numerics/cat.h"
@@ -82,6 +83,25 @@ std::optional<Reading> Transposed(const Symptoms& s) {
       "the result is stored transposed: each element holds what belongs at its row and "
       "column exchanged",
       "look at the layout of the store: row-major, the last axis contiguous"};
+}
+
+std::optional<Reading> WholeGroups(const Symptoms& s) {
+  const auto* p = std::get_if<ConvProblem>(&s.c.problem);
+  if (s.anatomy == nullptr || p == nullptr || p->groups < 2) return std::nullopt;
+  const std::int64_t filters = p->filters / p->groups;
+  for (const AxisErrors& axis : s.anatomy->axes) {
+    if (axis.name != "filter" || axis.hit != axis.last - axis.first + 1) continue;
+    const bool selective = axis.kind == Kind::kRange || axis.kind == Kind::kSingle;
+    if (!selective || axis.first % filters != 0 || axis.hit % filters != 0) continue;
+    const std::int64_t first = axis.first / filters + 1;
+    const std::int64_t last = (axis.last + 1) / filters;
+    return Reading{
+        Cat("the wrong filters, ", axis.first, " to ", axis.last, ", are ",
+            first == last ? Cat("group ", first) : Cat("groups ", first, " to ", last), " of ",
+            p->groups, ", whole and alone"),
+        "look at which channels and weights a group's filters read: those of its own group"};
+  }
+  return std::nullopt;
 }
 
 std::optional<Reading> TileEdges(const Symptoms& s) {

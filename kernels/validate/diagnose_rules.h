@@ -25,11 +25,12 @@ bool InputsFinite(const Symptoms& s);
 
 // Memory and launches (diagnose.cc).
 Rule WritesOutside, ChangesInput, Nondeterministic, TolerancesTooTight, ProbesOnly, Slow,
-    Suspicious, TooWide, NothingProven;
+    Suspicious, TooWide, NothingProven, Unread;
 // NaN and infinities (diagnose_classes.cc).
 Rule MayOverflow, ExpOverflows, MaskedRows, VarianceCancels, SumOverflows, ReadsOutside, NonFinite;
 // Where errors lie (diagnose_places.cc).
-Rule Unwritten, Displaced, Transposed, TileEdges, Tail, OneBlock, SingleElement, WholeHeads;
+Rule Unwritten, Displaced, Transposed, TileEdges, Tail, OneBlock, SingleElement, WholeHeads,
+    WholeGroups;
 // What the values are (diagnose_values.cc).
 Rule ZeroOutput, ConstantOutput, TailUnderflows, WrongScale, ColumnScale, MissingBias, RowFactor,
     NarrowSums, NarrowBf16, Truncation;

@@ -14,6 +14,9 @@ namespace {
 // A factor and its names within this are the same.
 constexpr double kSameFactor = 2e-3;
 
+// Elements whose errors tell a truncation from a chance.
+constexpr std::int64_t kBiased = 64;
+
 // Errors of a row that do not follow one another: less of them survives in its sum.
 constexpr double kIncoherent = 0.35;
 
@@ -194,11 +197,17 @@ std::optional<Reading> NarrowBf16(const Symptoms& s) {
 }
 
 std::optional<Reading> Truncation(const Symptoms& s) {
-  if (FindingOf(s, "bias") == nullptr) return std::nullopt;
   const CompareResult& r = *s.outcome.compare;
-  const double mean = r.bias_count > 0 ? r.bias_sum / static_cast<double>(r.bias_count) : 0;
+  const auto n = static_cast<double>(r.bias_count);
+  const double mean = n > 0 ? r.bias_sum / n : 0;
   // Errors of many units have another cause, and a mean of their own.
   if (std::abs(mean) > 1.0) return std::nullopt;
+  if (FindingOf(s, "bias") == nullptr) {
+    // What is wrong otherwise is no bias, too: errors from 0 to one unit, to one side, alone.
+    if (s.anatomy == nullptr || r.bias_count < kBiased) return std::nullopt;
+    const double spread = std::sqrt(std::max(0.0, r.bias_sum_squared / n - mean * mean));
+    if (!(std::abs(std::abs(mean) - 0.5) < 0.1 && spread < 0.35)) return std::nullopt;
+  }
   if (mean < 0) {
     return Reading{absl::StrFormat("results are cut towards 0, not rounded (mean error %.2f of the "
                                    "last place)",

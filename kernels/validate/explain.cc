@@ -28,7 +28,11 @@ absl::StatusOr<Examination> Examine(const Case& c, const Op& op, Device& device,
 
   Examination examination;
   if (wrong && compare.mismatches > 0 && request.reference != nullptr) {
-    absl::StatusOr<Anatomy> dissected = Dissect(c, plan, device, request);
+    // Elements that are unwritten or of a wrong class are said to be first: their place is
+    // asked for, not that of all that a stricter criterion takes exception to.
+    CompareRequest wrong_ones = request;
+    if (unwritten > 0 || compare.class_mismatches > 0) wrong_ones.gate = Gate::kBound;
+    absl::StatusOr<Anatomy> dissected = Dissect(c, plan, device, wrong_ones);
     if (!dissected.ok()) return dissected.status();
     if (dissected->wrong > 0) {
       outcome.pattern_of_errors = dissected->words;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <utility>
 #include <variant>
@@ -13,6 +14,7 @@ namespace assay {
 namespace {
 
 constexpr std::size_t kMaxTested = 16;
+constexpr std::size_t kMostOfRow = 4;  // where there are other rows
 // Fewer elements than this could agree by chance.
 constexpr std::size_t kLeastTested = 4;
 // Input elements a test may read; above, a case is too long to look into.
@@ -40,13 +42,18 @@ std::vector<WrongElement> Spread(const std::vector<WrongElement>& samples) {
   return some;
 }
 
-// Those furthest beyond their bounds, ascending by index.
-std::vector<WrongElement> Worst(std::vector<WrongElement> samples) {
+// Those furthest beyond their bounds, ascending by index. Of a row the worst few first: what
+// is chance in one row is none in several.
+std::vector<WrongElement> Worst(std::vector<WrongElement> samples, std::int64_t cols) {
   const auto ratio = [](const WrongElement& e) {
     return std::abs(e.actual - e.expected) / std::max(e.bound, 1e-300);
   };
   std::sort(samples.begin(), samples.end(),
             [&](const WrongElement& a, const WrongElement& b) { return ratio(a) > ratio(b); });
+  std::map<std::int64_t, std::size_t> of_row;
+  std::stable_partition(samples.begin(), samples.end(), [&](const WrongElement& e) {
+    return ++of_row[e.index / cols] <= kMostOfRow;
+  });
   if (samples.size() > kMaxTested) samples.resize(kMaxTested);
   std::sort(samples.begin(), samples.end(),
             [](const WrongElement& a, const WrongElement& b) { return a.index < b.index; });
@@ -137,7 +144,8 @@ std::optional<Conviction> FindSuspect(const Scene& scene, const Anatomy& anatomy
   // Elements that are only just wrong tell little, so the worst are tried, too; what is
   // said of the size of errors holds of the spread ones alone.
   for (const bool worst : {false, true}) {
-    const std::vector<WrongElement> tested = worst ? Worst(anatomy.samples) : spread;
+    const std::vector<WrongElement> tested =
+        worst ? Worst(anatomy.samples, scene.plan.output.extents.cols) : spread;
     for (const Suspect& suspect : suspects) {
       std::optional<Proof> proof = suspect.test(tested);
       if (!proof.has_value()) continue;

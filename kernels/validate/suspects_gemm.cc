@@ -15,7 +15,7 @@ namespace assay {
 namespace {
 
 // Errors of a simulated accumulator and the seen ones are of one size within this.
-constexpr double kAlike = 2.5;
+constexpr double kAlike = 1.5;
 
 // The products behind one element, in the order of k.
 class Products {

@@ -233,7 +233,7 @@ TEST(Diagnose, TellsAConstantOutput) {
 }
 
 // Random wrong values have no cause that the figures show.
-TEST(Diagnose, SaysNothingWithoutEvidence) {
+TEST(Diagnose, NamesNoCauseWithoutEvidence) {
   const CaseOutcome outcome =
       RunDistorted(GemmCase(DType::kF32, 64, 64, 32), [](std::vector<double>& y, const Plan&) {
         for (std::size_t i = 0; i < y.size(); ++i) {
@@ -242,7 +242,85 @@ TEST(Diagnose, SaysNothingWithoutEvidence) {
       });
   EXPECT_EQ(outcome.verdict, Verdict::kFailed);
   EXPECT_EQ(outcome.reads_as, "");
-  EXPECT_EQ(outcome.next_step, "");
+  EXPECT_THAT(outcome.next_step, HasSubstr("compute the worst element, ["));
+}
+
+CaseOutcome RunPlanted(Problem problem, DType dtype, std::string defect, Criterion criterion) {
+  Registry registry;
+  RegisterAll(registry);
+  const std::unique_ptr<Device> device =
+      MakeCpuDevice(0, ArenaOptions{.max_bytes = std::int64_t{256} << 20});
+  NoObserver observer;
+  Case c;
+  c.problem = std::move(problem);
+  c.dtype = dtype;
+  c.provider = "planted/" + defect;
+  c.seed = 1;
+  c.probes = false;
+  c.criterion = criterion;
+  if (criterion == Criterion::kAllClose) c.atol = 1e9, c.rtol = 0.0;
+  return CaseRunner(*device, registry, nullptr).Run(c, observer);
+}
+
+// Bit for bit most elements are wrong; those that are unwritten or NaN are where they are.
+TEST(Diagnose, PlacesUnwrittenElementsAndNaNWhateverTheCriterion) {
+  const GemmProblem p{.m = 64, .n = 64, .k = 64};
+  for (const Criterion criterion : {Criterion::kBound, Criterion::kBitwise}) {
+    const CaseOutcome tail = RunPlanted(p, DType::kF32, "unwritten-tail", criterion);
+    EXPECT_EQ(tail.verdict, Verdict::kFailed);
+    EXPECT_EQ(tail.pattern_of_errors, "all in the last 8 columns");
+    EXPECT_THAT(tail.reads_as, HasSubstr("the tail is never written: the last 8 columns"));
+    const CaseOutcome nan = RunPlanted(p, DType::kF32, "nan", criterion);
+    EXPECT_EQ(nan.verdict, Verdict::kFailed);
+    EXPECT_THAT(nan.pattern_of_errors, HasSubstr("a single element"));
+  }
+}
+
+TEST(Diagnose, DoesNotBlameTheDataForTolerancesThatPassZeros) {
+  const CaseOutcome zeros = RunPlanted(GemmProblem{.m = 64, .n = 64, .k = 64}, DType::kF32,
+                                       "zero-output", Criterion::kAllClose);
+  EXPECT_NE(zeros.verdict, Verdict::kPassed);
+  EXPECT_THAT(zeros.reads_as, HasSubstr("4,096 of 4,096 elements are 0, and only 0 of the right"));
+  EXPECT_THAT(zeros.next_step, HasSubstr("--criterion bound"));
+}
+
+TEST(Diagnose, NamesWholeGroupsOfFilters) {
+  ConvProblem p;
+  p.channels = p.filters = 8;
+  p.groups = 2;
+  p.input = {8, 8};
+  p.kernel = {3, 3};
+  const CaseOutcome outcome = RunPlanted(p, DType::kF32, "wrong-group", Criterion::kBound);
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  EXPECT_THAT(outcome.reads_as, HasSubstr("filters, 4 to 7, are group 2 of 2, whole and alone"));
+}
+
+// A sum that is another row's is as far off as a coarse one by chance.
+TEST(Diagnose, TakesNoStaleSumForANarrowOne) {
+  for (const std::int64_t rows : {3, 16}) {
+    const CaseOutcome outcome = RunPlanted(SoftmaxProblem{.rows = rows, .cols = 1025}, DType::kF32,
+                                           "stale-sum", Criterion::kBound);
+    EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+    EXPECT_THAT(outcome.reads_as, Not(HasSubstr("kept in")));
+    EXPECT_THAT(outcome.reads_as, HasSubstr("the sum of the exponentials is wrong"));
+  }
+}
+
+// Results that only a truncation gives, of sums in which nothing is lost.
+TEST(Diagnose, TellsATruncationFromANarrowAccumulator) {
+  for (const DType t : {DType::kF16, DType::kBF16}) {
+    Case c = GemmCase(t, 64, 64, 64);
+    c.pattern = "integers:-100:100";
+    const int bits = Info(t).mantissa_bits;
+    const std::string reading = Reading(c, [bits](std::vector<double>& y, const Plan&) {
+      for (double& v : y) {
+        if (v == 0) continue;
+        const double unit = std::exp2(std::ilogb(v) - bits);
+        v = std::trunc(v / unit) * unit;
+      }
+    });
+    EXPECT_THAT(reading, HasSubstr("cut towards 0"));
+  }
 }
 
 // Sums of 16-bit roundings everywhere: bf16 worse than it must be.
@@ -305,6 +383,30 @@ TEST(Diagnose, ReadsTheExactProbes) {
   outcome.probes[0].verdict = Verdict::kFailed;
   EXPECT_THAT(Diagnose({c, plan, outcome, nullptr, nullptr}).reads_as,
               HasSubstr("exact data do not (exact-sparse, exact-integers)"));
+}
+
+// On small scores a maximum that is not subtracted shows in the probe alone.
+TEST(Diagnose, ReadsAProbeThatIsNotFiniteAsAnOverflowOfExp) {
+  Registry registry;
+  RegisterAll(registry);
+  const std::unique_ptr<Device> device =
+      MakeCpuDevice(0, ArenaOptions{.max_bytes = std::int64_t{256} << 20});
+  NoObserver observer;
+  for (const Problem& problem :
+       {Problem(SoftmaxProblem{.rows = 4, .cols = 65}),
+        Problem(AttentionProblem{.batch = 1, .heads = 1, .seq = 64, .dim = 32}),
+        Problem(DequantSoftmaxProblem{.m = 4, .n = 65, .k = 64})}) {
+    Case c;
+    c.problem = problem;
+    c.dtype = DType::kF32;
+    c.provider = "planted/no-max";
+    c.seed = 1;
+    const CaseOutcome outcome = CaseRunner(*device, registry, nullptr).Run(c, observer);
+    SCOPED_TRACE(OpName(problem));
+    EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+    EXPECT_THAT(outcome.reads_as, HasSubstr("exp overflows, for the row's maximum is not"));
+    EXPECT_THAT(outcome.next_step, HasSubstr("subtract the row's maximum"));
+  }
 }
 
 }  // namespace
