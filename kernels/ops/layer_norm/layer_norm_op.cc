@@ -4,6 +4,7 @@
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/device_references.h"
+#include "kernels/ops/layer_norm/layer_norm_probes.h"
 #include "kernels/ops/layer_norm/layer_norm_reference.h"
 #include "kernels/ops/layer_norm/layer_norm_reference_cpu.h"
 #include "kernels/ops/op.h"
@@ -68,6 +69,10 @@ class LayerNorm final : public Op {
                    double* allowance) const override {
     LayerNormReferenceAt(std::get<LayerNormProblem>(c.problem), c.dtype, inputs, indices, value,
                          allowance);
+  }
+
+  std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
+    return LayerNormProbes(c);
   }
 };
 

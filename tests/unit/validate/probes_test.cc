@@ -209,6 +209,68 @@ TEST_F(ProbesTest, RightSoftmaxesPass) {
   EXPECT_GT(passed_["shift"], 10);
 }
 
+// Rows of one column, more rows than a probe has, eps that formats cannot show.
+TEST_F(ProbesTest, RightLayerNormsPass) {
+  for (const DType t : kFormats) {
+    if (t == DType::kE2M1 || t == DType::kI8) continue;
+    for (const double eps : {1e-5, 0.0, 1e-30, 1e-12, 0.3, 1e5}) {
+      for (const bool rms : {false, true}) {
+        for (LayerNormProblem p :
+             {LayerNormProblem{.rows = 1, .cols = 1}, LayerNormProblem{.rows = 40, .cols = 2},
+              LayerNormProblem{.rows = 1, .cols = 5}, LayerNormProblem{.rows = 17, .cols = 333},
+              LayerNormProblem{.rows = 2, .cols = 6000}}) {
+          p.eps = eps;
+          p.rms = rms;
+          p.affine = p.cols % 2 == 0;
+          // A constant row has no right result without eps.
+          if (eps == 0 && p.cols < 3) continue;
+          ExpectPasses(p, t);
+        }
+      }
+    }
+  }
+  EXPECT_GT(passed_["large-mean"], 40);
+  EXPECT_GT(passed_["small-variance"], 100);
+  EXPECT_THAT(skipped_,
+              ::testing::IsSupersetOf({"large-mean: eps is 0", "small-variance: eps is 0",
+                                       "large-mean: rows of one column have no variance",
+                                       "large-mean: eps is too large for fp16's range",
+                                       "small-variance: eps is too small for fp16's range"}));
+}
+
+// Default data hide both: the variance is near 1, and the mean near 0.
+TEST_F(ProbesTest, LayerNormsOfPlainDataAreCaught) {
+  for (const LayerNormProblem& p :
+       {LayerNormProblem{.rows = 16, .cols = 1024}, LayerNormProblem{.rows = 1, .cols = 64},
+        LayerNormProblem{.rows = 3, .cols = 8192, .affine = true},
+        LayerNormProblem{.rows = 16, .cols = 500, .eps = 1e-12}}) {
+    for (const DType t : {DType::kF32, DType::kF16, DType::kBF16}) {
+      for (const auto& [defect, probe] :
+           {std::pair{"one-pass-variance", "large-mean"}, {"missing-eps", "small-variance"}}) {
+        Case c;
+        c.problem = p;
+        c.dtype = t;
+        c.provider = Cat(kPlantedPrefix, defect);
+        c.seed = 1;
+        const CaseOutcome outcome = Run(c);
+        const bool mean = probe == std::string_view("large-mean");
+        // It is planted in fp32 alone; and fp16 holds no 1e-6.
+        if ((mean && t != DType::kF32) || (!mean && t == DType::kF16 && p.eps < 1e-10)) continue;
+        const std::string text = Cat(DefaultName(c), " ", defect, ": ", Describe(outcome));
+        EXPECT_EQ(outcome.verdict, Verdict::kFailed) << text;
+        for (const ProbeOutcome& seen : outcome.probes) {
+          // Constant rows are 0/0 without eps.
+          if (mean || seen.name == probe) {
+            EXPECT_EQ(seen.verdict == Verdict::kFailed, seen.name == probe) << text;
+          }
+        }
+        EXPECT_THAT(outcome.reads_as,
+                    ::testing::HasSubstr(mean ? "E[x²] - E[x]²" : "eps is left out"));
+      }
+    }
+  }
+}
+
 TEST_F(ProbesTest, RightDequantSoftmaxesPass) {
   for (const DType t : {DType::kF32, DType::kF16, DType::kBF16}) {
     for (const DequantSoftmaxProblem& p :

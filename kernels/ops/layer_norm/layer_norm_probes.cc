@@ -1,0 +1,93 @@
+#include "kernels/ops/layer_norm/layer_norm_probes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "kernels/numerics/cat.h"
+#include "kernels/numerics/dtype.h"
+#include "kernels/numerics/pattern.h"
+#include "kernels/ops/common/probe_data.h"
+
+namespace assay {
+namespace {
+
+// So many that some come out as NaN where a variance does by chance.
+constexpr std::int64_t kRows = 16;
+// A probe of one row's problem has kRows of them up to here [elements].
+constexpr std::int64_t kFewElements = std::int64_t{1} << 22;
+// Below the one, squares of a row's smallest elements underflow in fp32; above the other,
+// 16-bit outputs are subnormal.
+constexpr double kLeastEps = 0x1p-80;
+constexpr double kMostEps = 0x1p20;
+// A mean's significand that is no power of two, so that its square needs all of its digits.
+constexpr double kSignificand = 1.37109375;
+
+// Where no probe can be: why.
+std::string EpsFault(const LayerNormProblem& p) {
+  if (p.eps == 0) return "eps is 0";
+  if (p.eps < kLeastEps) return "eps is below 2^-80";
+  if (p.eps > kMostEps) return "eps is above 2^20";
+  if (p.cols == 1 && !p.rms) return "rows of one column have no variance";
+  return "";
+}
+
+struct RowData {
+  Pattern pattern;
+  std::string skipped;
+};
+
+// Deviations above eps, so that eps hides nothing, and a mean that the format holds them at.
+RowData LargeMean(const LayerNormProblem& p, DType input) {
+  const FormatInfo& f = Info(input);
+  if (f.storage_bits <= 8) return {{}, Cat(Name(input), " holds no small deviations at a mean")};
+  const double unit = std::exp2(std::ceil(std::log2(std::max(1.0, 64 * std::sqrt(p.eps)))));
+  Pattern data{PatternKind::kNearConstant, 0, unit};
+  if (f.machine_epsilon <= 0x1p-20) {
+    data.a = kSignificand * unit * (input == DType::kF64 ? 0x1p26 : 0x1p12);
+  } else {
+    // Elements are the mean or one of its neighbours: in 11 bits a tenth are, in 8 one of 64.
+    const double spread = f.machine_epsilon <= 0x1p-10 ? 0.314 : 0.207;
+    data.a = (2 * std::round(kSignificand / 2 / f.machine_epsilon) + 1) * unit;
+    data.b = spread * unit;
+  }
+  if (LargestMagnitude(data) > f.max_finite / 2) {
+    return {{}, Cat("eps is too large for ", Name(input), "'s range")};
+  }
+  return {data, ""};
+}
+
+RowData SmallVariance(const LayerNormProblem& p, DType input) {
+  const FormatInfo& f = Info(input);
+  const double root = std::sqrt(p.eps);
+  // Subnormal inputs are taken for 0, which leaves too few digits below this.
+  const double least = 8 * f.min_normal;
+  const double spread = std::min(std::max(root / 2, least), f.max_finite / 16);
+  if (spread > 4 * root) return {{}, Cat("eps is too small for ", Name(input), "'s range")};
+  return {Pattern{PatternKind::kNormal, spread, 0}, ""};
+}
+
+}  // namespace
+
+std::vector<KernelProbe> LayerNormProbes(const Case& c) {
+  const auto& p = std::get<LayerNormProblem>(c.problem);
+  LayerNormProblem few = p;
+  few.rows = p.cols <= kFewElements / kRows ? kRows : std::min(p.rows, kRows);
+  std::vector<KernelProbe> probes;
+  const auto add = [&](std::string_view name, RowData data) {
+    KernelProbe probe{name, {}};
+    probe.skipped = EpsFault(p);
+    if (probe.skipped.empty()) probe.skipped = std::move(data.skipped);
+    if (probe.skipped.empty()) {
+      probe.data = ProbeCase(c, few, ToString(data.pattern), /*exact=*/false);
+    }
+    probes.push_back(std::move(probe));
+  };
+  if (!p.rms) add("large-mean", LargeMean(p, c.dtype));
+  add("small-variance", SmallVariance(p, c.dtype));
+  return probes;
+}
+
+}  // namespace assay

@@ -1,0 +1,27 @@
+// Probes of layer and RMS norm: rows on which the usual faults leave the bound that every
+// case is held to, though on standard normal data they are hidden by it.
+//
+//   large-mean      x = M + S·normal, M/S near sqrt(1/u): E[x²] − μ² has no digits left, and
+//                   is 0, negative or far off; (x − μ)² loses nothing. Not for the RMS form,
+//                   whose mean is not subtracted.
+//   small-variance  x = s·normal, s² near eps/4: without eps the elements are √5 too large.
+//
+// A row of so large a mean is kept within E by every two-pass kernel, for E grows with
+// n·mean|x|·rstd as its rounding does.
+#ifndef ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_PROBES_H_
+#define ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_PROBES_H_
+
+#include <vector>
+
+#include "kernels/ops/case.h"
+#include "kernels/ops/op.h"
+
+namespace assay {
+
+// Both, each marked as skipped where the case's eps, columns or input format have no such
+// rows.
+std::vector<KernelProbe> LayerNormProbes(const Case& c);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_PROBES_H_
