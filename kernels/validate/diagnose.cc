@@ -151,7 +151,9 @@ std::optional<Reading> Slow(const Symptoms& s) {
   const BenchStats& bench = *s.outcome.bench;
   const bool asked = FindingOf(s, "efficiency") != nullptr;
   const bool timed = bench.samples > 1 && bench.median_seconds.value_or(0) >= kLeastTimed;
-  if (!asked && (!timed || *bench.efficiency >= kSlowEfficiency)) return std::nullopt;
+  const bool passes = bench.roof == "memory" && IsOp(s, SoftmaxProblem::kOp);
+  const double slow = passes ? kSlowSoftmaxEfficiency : kSlowEfficiency;
+  if (!asked && (!timed || *bench.efficiency >= slow)) return std::nullopt;
   if (bench.roof == "memory") {
     return Reading{
         absl::StrFormat("slow: %s of the memory roof, though there is little to compute: data "

@@ -358,6 +358,18 @@ TEST(Diagnose, CallsAKernelSlow) {
               HasSubstr("12 % of the compute roof"));
   outcome.bench->efficiency = 0.5;
   EXPECT_EQ(Diagnose({c, plan, outcome, nullptr, nullptr}).reads_as, "");
+  // A softmax that the memory bounds does well with less.
+  Case softmax = c;
+  softmax.problem = SoftmaxProblem{.rows = 64, .cols = 4096};
+  for (const double share : {0.29, 0.3, 0.37}) {
+    outcome.bench->efficiency = share;
+    outcome.bench->roof = "memory";
+    EXPECT_EQ(Diagnose({softmax, plan, outcome, nullptr, nullptr}).reads_as.empty(), share >= 0.3);
+    EXPECT_NE(Diagnose({c, plan, outcome, nullptr, nullptr}).reads_as, "");
+    outcome.bench->roof = "compute";
+    EXPECT_NE(Diagnose({softmax, plan, outcome, nullptr, nullptr}).reads_as, "");
+  }
+  outcome.bench->roof = "compute";
   // A launch that is mostly launching has no share worth the name.
   outcome.bench->efficiency = 0.12;
   outcome.bench->median_seconds = 5e-6;
