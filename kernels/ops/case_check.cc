@@ -10,6 +10,7 @@
 #include "kernels/numerics/cat.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/case.h"
+#include "kernels/ops/criterion.h"
 #include "kernels/ops/slice.h"
 
 namespace assay {
@@ -89,7 +90,11 @@ void CheckFormats(const Case& c, std::vector<FieldError>& errors) {
   if (c.out_dtype != DType::kUnspecified && !Contains(outputs, c.out_dtype)) {
     errors.push_back(
         {"out_dtype", Cat("must be ", outputs.size() > 1 ? "one of " : "", Names(outputs), " for ",
-                          Name(c.dtype), " inputs, got ", Name(c.out_dtype))});
+                          Name(c.dtype), " inputs",
+                          c.dtype == DType::kI8 && std::holds_alternative<GemmProblem>(c.problem)
+                              ? " (fp32, fp16 or bf16 with scales, a bias or an activation)"
+                              : "",
+                          ", got ", Name(c.out_dtype))});
   }
 }
 
@@ -310,7 +315,9 @@ void CheckJudgement(const Case& c, std::vector<FieldError>& errors) {
     errors.push_back({"criterion", "ulp needs max_ulp; 0 is the rounded reference itself"});
   }
   const DType output = OutputType(c);
-  if (std::string fault = CriterionFault(c.criterion, output); !fault.empty()) {
+  const Criterion criterion = GatingCriterion(c);
+  CheckFigures(criterion, c, errors);
+  if (std::string fault = CriterionFault(criterion, output); !fault.empty()) {
     errors.push_back({"criterion", std::move(fault)});
   } else if (c.max_ulp.has_value() && Info(output).is_integer) {
     errors.push_back({"max_ulp", CriterionFault(Criterion::kUlp, output)});
@@ -327,8 +334,11 @@ void CheckChecksum(const Case& c, std::vector<FieldError>& errors) {
     }
     return;
   }
-  if (c.criterion != Criterion::kUnspecified && c.criterion != Criterion::kBound) {
-    errors.push_back({"criterion", "must be bound where checksums verify"});
+  if (GatingCriterion(c) != Criterion::kBound) {
+    errors.push_back(
+        {"criterion",
+         Cat("must be bound where checksums verify, got ", WordOf(GatingCriterion(c)),
+             c.criterion == Criterion::kUnspecified ? ", which atol and rtol stand for" : "")});
   }
   for (const auto& [field, limit] : {std::pair{"max_abs_error", c.max_abs_error},
                                      {"max_rel_error", c.max_rel_error},
@@ -342,6 +352,10 @@ void CheckChecksum(const Case& c, std::vector<FieldError>& errors) {
 std::string CriterionFault(Criterion criterion, DType output) {
   if (criterion == Criterion::kUlp && Info(output).is_integer) {
     return Cat("ulp counts units in the last place, and ", Name(output),
+               " has none; bitwise, or allclose with atol, can judge it");
+  }
+  if (criterion == Criterion::kDerived && Info(output).is_integer) {
+    return Cat("derived is computed from roundings, and ", Name(output),
                " has none; bitwise, or allclose with atol, can judge it");
   }
   return "";

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "kernels/numerics/bound.h"
 #include "kernels/numerics/cat.h"
+#include "kernels/ops/criterion.h"
 
 namespace assay {
 namespace {
@@ -50,12 +51,6 @@ void CheckNotNegative(std::string_view field, const std::optional<double>& value
   }
 }
 
-std::string_view CriterionName(Criterion criterion) {
-  constexpr std::string_view kNames[] = {"",    "bound",   "derived", "allclose",
-                                         "ulp", "bitwise", "legacy"};
-  return kNames[static_cast<std::size_t>(criterion)];
-}
-
 void CheckReference(const Comparison& c, std::vector<FieldError>& errors) {
   if (!c.expected_digest.empty()) {
     if (c.expected || c.has_operation) {
@@ -87,20 +82,16 @@ void CheckReference(const Comparison& c, std::vector<FieldError>& errors) {
 
 void CheckCriterion(const Comparison& c, std::vector<FieldError>& errors) {
   const Criterion criterion = c.criterion();
-  const std::string_view format = Name(c.actual.dtype);
   const bool integer = Info(c.actual.dtype).is_integer;
   const auto refuse = [&](std::string message) {
     errors.push_back({"criterion", std::move(message)});
   };
   if (!c.expected_digest.empty() && criterion != Criterion::kBitwise) {
-    refuse(Cat("a digest says whether all bits agree: bitwise, not ", CriterionName(criterion)));
+    refuse(Cat("a digest says whether all bits agree: bitwise, not ", WordOf(criterion)));
   } else if (criterion == Criterion::kBound && !c.has_operation) {
     refuse(
         "bound counts the roundings of an operation: it needs operation and inputs; derived "
         "is computed from the formats alone");
-  } else if (criterion == Criterion::kDerived && integer) {
-    refuse(Cat("derived is computed from roundings, and ", format,
-               " has none; bitwise, or allclose with atol, can judge it"));
   } else if (std::string fault = CriterionFault(criterion, c.actual.dtype); !fault.empty()) {
     refuse(std::move(fault));
   } else if (criterion == Criterion::kAllClose && !c.rule.atol && !c.rule.rtol) {
@@ -113,15 +104,7 @@ void CheckCriterion(const Comparison& c, std::vector<FieldError>& errors) {
   CheckNotNegative("max_ulp", c.rule.max_ulp, errors);
   CheckRange("accumulations", c.rule.accumulations, 0, kMaxExtent, errors);
   CheckRange("split_k", c.rule.split_k, 0, kMaxExtent, errors);
-  const bool tolerances = criterion == Criterion::kAllClose || criterion == Criterion::kLegacy;
-  if (!tolerances && (c.rule.atol || c.rule.rtol)) {
-    errors.push_back({c.rule.atol ? "atol" : "rtol",
-                      Cat("belongs to allclose and legacy, not to ", CriterionName(criterion))});
-  }
-  if (criterion != Criterion::kDerived && (c.rule.accumulations > 0 || c.rule.split_k > 0)) {
-    errors.push_back({c.rule.accumulations > 0 ? "accumulations" : "split_k",
-                      Cat("belongs to derived, not to ", CriterionName(criterion))});
-  }
+  CheckFigures(criterion, c.rule, errors);
   if (c.rule.max_ulp && criterion != Criterion::kUlp && integer) {
     errors.push_back({"max_ulp", CriterionFault(Criterion::kUlp, c.actual.dtype)});
   }

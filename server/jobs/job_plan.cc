@@ -13,6 +13,7 @@
 #include "google/protobuf/util/time_util.h"
 #include "kernels/numerics/cat.h"
 #include "kernels/numerics/near_name.h"
+#include "kernels/ops/criterion.h"
 #include "kernels/ops/op.h"
 #include "kernels/suites/golden.h"
 #include "kernels/suites/suite.h"
@@ -147,7 +148,7 @@ v1::CaseSpec Fill(const Case& base, const std::string& provider, bool name_provi
   }
   if (!c.seed) c.seed = job.has_seed() ? job.seed() : 1;
   if (c.out_dtype == DType::kUnspecified) c.out_dtype = OutputType(c);
-  if (c.criterion == Criterion::kUnspecified) c.criterion = Criterion::kBound;
+  c.criterion = GatingCriterion(c);
   if (c.repeats == 0) c.repeats = std::max(1, job.repeats());
   if (c.mode == Mode::kUnspecified) {
     c.mode = job.mode() == v1::MODE_UNSPECIFIED ? Mode::kValidate : static_cast<Mode>(job.mode());

@@ -17,6 +17,8 @@
 #include "absl/status/status.h"
 #include "google/protobuf/util/json_util.h"
 #include "kernels/numerics/cat.h"
+#include "kernels/ops/criterion.h"
+#include "server/base/wire.h"
 
 namespace assay {
 namespace {
@@ -83,7 +85,8 @@ absl::StatusOr<v1::CaseSpec> ReadCaseFile(const std::string& path) {
   if (!spec.has_seed()) spec.set_seed(1);
   if (spec.provider().empty()) spec.set_provider("builtin");
   if (spec.mode() == v1::MODE_UNSPECIFIED) spec.set_mode(v1::MODE_VALIDATE);
-  if (spec.criterion() == v1::CRITERION_UNSPECIFIED) spec.set_criterion(v1::CRITERION_BOUND);
+  std::vector<FieldError> said_by_the_run;
+  spec.set_criterion(static_cast<v1::Criterion>(GatingCriterion(FromProto(spec, said_by_the_run))));
   if (spec.repeats() == 0) spec.set_repeats(1);
   return spec;
 }

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/ops/case.h"
+#include "kernels/ops/criterion.h"
 
 namespace assay {
 namespace {
@@ -458,6 +459,40 @@ TEST(CaseCheck, InfiniteValuesNeedAWeightForEveryKey) {
   EXPECT_THAT(BadFields(c), IsEmpty());
 }
 
+// A figure that the criterion does not read is refused, never ignored.
+TEST(CaseCheck, FiguresBelongToACriterion) {
+  for (const bool absolute : {true, false}) {
+    Case c = Gemm();
+    (absolute ? c.atol : c.rtol) = 0.0;
+    EXPECT_THAT(BadFields(c), IsEmpty());
+    EXPECT_EQ(GatingCriterion(c), Criterion::kAllClose) << "a tolerance asks for allclose";
+    for (const Criterion other : {Criterion::kBound, Criterion::kDerived, Criterion::kBitwise}) {
+      c.criterion = other;
+      EXPECT_EQ(GatingCriterion(c), other);
+      EXPECT_THAT(BadFields(c), ElementsAre(absolute ? "atol" : "rtol"));
+      EXPECT_THAT(Check(c)[0].message, HasSubstr("belongs to allclose and legacy, not to "));
+    }
+    c.criterion = Criterion::kLegacy;
+    EXPECT_THAT(BadFields(c), IsEmpty());
+    c.criterion = Criterion::kUnspecified;
+    c.verify = Verification::kChecksum;
+    EXPECT_THAT(BadFields(c), ElementsAre("criterion"));
+  }
+  for (const bool split : {true, false}) {
+    Case c = Gemm();
+    if (split) c.split_k = 5;
+    if (!split) c.accumulations = 5;
+    EXPECT_EQ(GatingCriterion(c), Criterion::kBound);
+    EXPECT_THAT(BadFields(c), ElementsAre(split ? "split_k" : "accumulations"));
+    EXPECT_EQ(Check(c)[0].message, "belongs to derived, not to bound");
+    c.criterion = Criterion::kDerived;
+    EXPECT_THAT(BadFields(c), IsEmpty());
+  }
+  Case c = Gemm();
+  c.max_ulp = 1;  // a limit beside every criterion
+  EXPECT_THAT(BadFields(c), IsEmpty());
+}
+
 TEST(CaseCheck, TolerancesAndLimits) {
   Case c = Gemm();
   c.atol = -1e-3;
@@ -486,6 +521,11 @@ TEST(CaseCheck, TolerancesAndLimits) {
   EXPECT_THAT(Check(c)[0].message, HasSubstr("int32 has none"));
   c.criterion = Criterion::kBound;
   EXPECT_THAT(BadFields(c), ElementsAre("max_ulp"));
+  c = Gemm();
+  c.dtype = DType::kI8;
+  c.criterion = Criterion::kDerived;
+  EXPECT_THAT(BadFields(c), ElementsAre("criterion"));
+  EXPECT_THAT(Check(c)[0].message, HasSubstr("int32 has none"));
   c = Gemm();
   c.min_efficiency = kNaN;
   c.repeats = 10001;

@@ -103,6 +103,7 @@ TEST(Suite, ReadsWhatAPublishedTableSaysOfACase) {
 op = "copy"
 dtype = "fp32"
 count = 4
+criterion = "derived"
 accumulations = 64
 split_k = 4
 probes = false
