@@ -71,7 +71,7 @@ TEST(Budget, ACaseNearItsDeadlineDoesNotFit) {
   EXPECT_THAT(budget.WhyNot(long_one, 0), IsEmpty());
   long_one.mutable_deadline()->set_seconds(60);
   EXPECT_THAT(budget.WhyNot(long_one, 0), HasSubstr("too near to its deadline of 60 s"));
-  long_one.mutable_deadline()->set_seconds(120);
+  long_one.mutable_deadline()->set_seconds(200);
   EXPECT_THAT(budget.WhyNot(long_one, 0), IsEmpty());
 }
 
