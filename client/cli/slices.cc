@@ -36,7 +36,7 @@ v1::JobSpec Again(const Run& run, const v1::CaseResult& result,
 
 ExitCode ShowSlices(const Context& context, const std::string& job, const std::string& which,
                     const std::vector<std::string>& slices, bool bits) {
-  auto format = context.ChosenFormat();
+  auto format = context.ChosenFormat("elements", {"table", "json", "jsonl"});
   if (!format.ok()) return context.Fail(format.status());
   if (which.empty()) {
     return context.Fail(absl::InvalidArgumentError("--slice shows elements of one case; name it"));
@@ -44,6 +44,10 @@ ExitCode ShowSlices(const Context& context, const std::string& job, const std::s
   std::vector<std::string> asked;
   for (const std::string& text : slices) {
     for (std::string& one : SplitList(text)) asked.push_back(std::move(one));
+  }
+  if (asked.empty() || std::find(asked.begin(), asked.end(), "") != asked.end()) {
+    return context.Fail(absl::InvalidArgumentError(
+        "slice: must be TENSOR[RANGES] such as actual[0:8,0:8], got \"\""));
   }
   Failure failure;
   auto found = FindResults(context, job, &failure);

@@ -54,6 +54,8 @@ absl::Status CheckSchema(const Json& document, const std::string& name) {
                                 schema.empty() ? "" : "\""));
 }
 
+constexpr double kLongestLaunch = 366.0 * 24 * 3600;  // [s]
+
 // Whether a test has a time, which must then be one: above 0 and finite. Tests of a report
 // need none, but for benchmarks that passed; all tests of a baseline do.
 absl::StatusOr<bool> HasTime(const Json& test, const std::string& path, bool report) {
@@ -71,11 +73,21 @@ absl::StatusOr<bool> HasTime(const Json& test, const std::string& path, bool rep
   for (const char* key : {"median_seconds", "p10_seconds", "p90_seconds"}) {
     const auto value = bench->find(key);
     if (value == bench->end() || value->is_null()) continue;
-    const bool finite = value->is_number() && std::isfinite(value->get<double>());
-    if (finite && value->get<double>() > 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat(path, ".bench.", key,
-                                                   ": must be a time above 0 [s], got ",
-                                                   Compact(*value).substr(0, 60), of));
+    const double seconds = value->is_number() ? value->get<double>() : 0;
+    if (seconds > 0 && seconds <= kLongestLaunch) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ".bench.", key,
+                     seconds > kLongestLaunch ? ": must be a time of at most a year [s], got "
+                                              : ": must be a time above 0 [s], got ",
+                     Compact(*value).substr(0, 60), of));
+  }
+  if (const auto noise = bench->find("noise"); noise != bench->end() && !noise->is_null()) {
+    const double share = noise->is_number() ? noise->get<double>() : -1;
+    if (!(share >= 0 && std::isfinite(share))) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ".bench.noise: must be a share of the time, 0 or more, got ",
+                       Compact(*noise).substr(0, 60), of));
+    }
   }
   return true;
 }

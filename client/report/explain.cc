@@ -76,12 +76,13 @@ std::string ToleranceRule(const v1::CaseSpec& spec) {
 
 // "[0,7,1983,12]  got 0.2207 (0x3310)  expected 0.0312 ± 0.0005 (0x27fd)".
 std::string MismatchText(const v1::Mismatch& m) {
-  return absl::StrCat(
-      "[", absl::StrJoin(m.index(), ","), "]  got ", ValueText(m.actual()), " (", m.actual_bits(),
-      ")  expected ", ValueText(m.expected()), " ± ", ErrorText(m.bound()), " (",
-      m.actual_bits() == m.expected_bits() && m.actual() != m.expected() ? "rounds to the same"
-                                                                         : m.expected_bits(),
-      ")");
+  const auto [actual, expected] = TellingTexts(m.actual(), m.expected());
+  return absl::StrCat("[", absl::StrJoin(m.index(), ","), "]  got ", actual, " (", m.actual_bits(),
+                      ")  expected ", expected, " ± ", ErrorText(m.bound()), " (",
+                      m.actual_bits() == m.expected_bits() && m.actual() != m.expected()
+                          ? "rounds to the same"
+                          : m.expected_bits(),
+                      ")");
 }
 
 // How far beyond its bound, where that is a number.

@@ -1,7 +1,9 @@
 #include "client/report/grid.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -49,6 +51,8 @@ std::string ElementText(const v1::Slice& slice, bool bits, std::int64_t at) {
   const int i = static_cast<int>(at);
   if (bits && i < slice.bits_size()) return slice.bits(i);
   if (i >= slice.values_size()) return "–";
+  // What no tensor stores, the reference and its bound, is FP64.
+  if (bits) return absl::StrFormat("0x%016x", std::bit_cast<std::uint64_t>(slice.values(i)));
   return ValueText(slice.values(i));
 }
 

@@ -182,11 +182,11 @@ std::vector<Detail> DetailsOf(const v1::CaseResult& result) {
       });
   if (failed && of_elements && result.stats().has_worst()) {
     const v1::Mismatch& worst = result.stats().worst();
+    const auto [actual, expected] = TellingTexts(worst.actual(), worst.expected());
     details.push_back(
-        {"worst",
-         absl::StrCat(Coordinates(worst.index()), "  got ", ValueText(worst.actual()), " (",
-                      worst.actual_bits(), ")  expected ", ValueText(worst.expected()), " ± ",
-                      ErrorText(worst.bound()), " (", worst.expected_bits(), ")")});
+        {"worst", absl::StrCat(Coordinates(worst.index()), "  got ", actual, " (",
+                               worst.actual_bits(), ")  expected ", expected, " ± ",
+                               ErrorText(worst.bound()), " (", worst.expected_bits(), ")")});
   }
   if (!result.reads_as().empty()) details.push_back({"reads as", result.reads_as()});
   if (!result.next_step().empty()) details.push_back({"next", result.next_step()});

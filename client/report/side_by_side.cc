@@ -23,7 +23,7 @@ constexpr std::size_t kGroupGap = 3;  // [columns] between groups
 
 // One provider's of one case.
 struct CaseCell {
-  std::string time, operations, bytes, best, change;
+  std::string time, operations, bytes, of_roof, best, change;
   std::string instead;                            // of all of them: "FAILED bound", "unsupported"
   std::optional<double> seconds{};                // that may be ranked
   std::optional<double> operations_per_second{};  // one of the two
@@ -64,6 +64,7 @@ CaseCell CellOf(const v1::CaseResult& result, bool by_operations) {
       });
   if (bench.has_median_seconds() && (result.verdict() == v1::VERDICT_PASSED || slow_only)) {
     cell.change = row.change;
+    cell.of_roof = row.of_roof;
     cell.seconds = bench.median_seconds();
     if (by_operations && bench.has_flops_per_second()) {
       cell.operations_per_second = bench.flops_per_second();
@@ -87,6 +88,7 @@ struct Table {
   ColumnUnit time, operations, bytes;
   bool any_operations = false;
   bool any_bytes = false;
+  bool roofs = false;
   bool changes = false;
   bool noisy = false;
 };
@@ -149,6 +151,7 @@ Table Collect(const Report& report) {
       table.changes = table.changes || result.bench().has_baseline();
       const CaseCell& cell = table.lines[at[name]].cells[provider] =
           CellOf(result, !MovesData(result.spec()));
+      table.roofs = table.roofs || !cell.of_roof.empty();
       table.noisy = table.noisy || (cell.seconds && cell.noisy);
       integers = integers || IsInteger(result.spec().dtype());
     }
@@ -176,6 +179,7 @@ std::vector<ProviderColumn> ColumnsOf(const Table& table) {
       {absl::StrCat("TIME ", table.time.name, table.noisy ? " " : ""), &CaseCell::time}};
   if (table.any_operations) columns.push_back({table.operations.name, &CaseCell::operations});
   if (table.any_bytes) columns.push_back({table.bytes.name, &CaseCell::bytes});
+  if (table.roofs) columns.push_back({"OF ROOF", &CaseCell::of_roof});
   if (table.providers.size() > 1) columns.push_back({"OF BEST", &CaseCell::best});
   if (table.changes) columns.push_back({"CHANGE", &CaseCell::change});
   return columns;

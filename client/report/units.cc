@@ -27,6 +27,9 @@ std::string NotFinite(double value) {
 std::string SecondsText(double seconds) {
   if (!std::isfinite(seconds)) return NotFinite(seconds);
   if (seconds == 0) return "0 s";
+  if (seconds < 0) return "-" + SecondsText(-seconds);
+  // Beyond it hours and minutes say nothing, and far beyond it no integer holds them.
+  if (seconds >= 3600e6) return absl::StrFormat("%.3g h", seconds / 3600);
   if (seconds < 1e-6) return ThreeDigits(seconds * 1e9) + " ns";
   if (seconds < 1e-3) return ThreeDigits(seconds * 1e6) + " µs";
   if (seconds < 1) return ThreeDigits(seconds * 1e3) + " ms";
@@ -93,6 +96,15 @@ std::string RatioText(double ratio) {
 
 std::string ValueText(double value) {
   return std::isfinite(value) ? absl::StrFormat("%.5g", value) : NotFinite(value);
+}
+
+std::pair<std::string, std::string> TellingTexts(double a, double b) {
+  std::pair<std::string, std::string> texts{ValueText(a), ValueText(b)};
+  if (!std::isfinite(a) || !std::isfinite(b) || a == b) return texts;
+  for (int digits = 6; digits <= 17 && texts.first == texts.second; ++digits) {
+    texts = {absl::StrFormat("%.*g", digits, a), absl::StrFormat("%.*g", digits, b)};
+  }
+  return texts;
 }
 
 std::size_t DisplayWidth(std::string_view text) {

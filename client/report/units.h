@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace assay {
 
@@ -31,6 +32,9 @@ std::string RatioText(double ratio);
 
 // As few digits as tell the value from its neighbours at a glance: "0.2207".
 std::string ValueText(double value);
+
+// Both with as many digits as tell them apart, where they are not the same.
+std::pair<std::string, std::string> TellingTexts(double a, double b);
 
 // Columns a text takes on a terminal: its characters, not its bytes.
 std::size_t DisplayWidth(std::string_view text);

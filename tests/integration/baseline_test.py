@@ -146,7 +146,7 @@ class Baseline(unittest.TestCase):
         long = self.document(self.scale(1e9, still=True), "long.json")
         table = self.daemon.run(*CASES, "--compare", long)
         self.assertEqual(table.code, 0, table)
-        self.assertRegex(table.out, r"CASE +TIME [mµn]?s +[MGT]FLOP/s +OF BEST +CHANGE")
+        self.assertRegex(table.out, r"CASE +TIME [mµn]?s +[MGT]FLOP/s +(OF ROOF +)?OF BEST +CHANGE")
         self.assertRegex(table.out, r"faster 0\.0\d+×")
         csv = self.daemon.run(*CASES, "--compare", long, "--format", "csv")
         self.assertIn(",faster,", csv.out)
@@ -180,7 +180,7 @@ class Baseline(unittest.TestCase):
             self.assertEqual(row.count("×"), 2, row)
             self.assertIn("1.00×", row)
             self.assertNotIn("FLOP/s", row, "the column's heading says it")
-        self.assertRegex(lines[lines.index(names) + 1], r"(TIME [mµn]?s~? +[MGT]FLOP/s +OF BEST *){2}")
+        self.assertRegex(lines[lines.index(names) + 1], r"(TIME [mµn]?s~? +[MGT]FLOP/s +(OF ROOF +)?OF BEST *){2}")
         wrong = self.daemon.run("bench", "gemm", "--m", "64", "--n", "64", "--k", "64", "--dtype",
                                 "fp32", "--provider", "builtin,planted/off-by-one-ulp")
         if wrong.code == 1:  # what does not verify is not ranked

@@ -164,6 +164,19 @@ TEST(BaselineDocument, NoTimeIsDroppedUnsaid) {
       EXPECT_THAT(said(document), HasSubstr("tests[0].bench.median_seconds: is missing"));
     }
   }
+  for (Json document : {baseline, report}) {
+    document["tests"][1]["bench"]["median_seconds"] = 1e308;
+    EXPECT_EQ(said(document),
+              "f: tests[1].bench.median_seconds: must be a time of at most a year [s], got 1e+308 "
+              "(conv onednn)");
+  }
+  for (const Json& wrong : {Json(-1), Json("NaN")}) {
+    Json document = report;
+    document["tests"][0]["bench"]["noise"] = wrong;
+    EXPECT_THAT(said(document), HasSubstr("tests[0].bench.noise: must be a share of the time, 0 or "
+                                          "more, got " +
+                                          wrong.dump()));
+  }
   // A report may have what was not timed, or did not pass.
   Json untimed = report;
   untimed["tests"][0].erase("bench");
@@ -193,6 +206,19 @@ TEST(SideBySide, TheBestIsOneAndWhatDoesNotVerifyHasNoRank) {
             "  conv 2      1.00      333    1.00×   FAILED bound\n");
 }
 
+TEST(SideBySide, SaysTheShareOfTheRoofWhereItIsKnown) {
+  Report report = Both();
+  report.runs[0].results[0].mutable_bench()->set_efficiency(0.37);
+  report.runs[0].results[1].mutable_bench()->set_roof("cache");
+  std::ostringstream out, err;
+  WriteSideBySide(report, {out, err});
+  EXPECT_EQ(out.str(),
+            "           builtin                              onednn\n"
+            "  CASE     TIME ms  MFLOP/s  OF ROOF  OF BEST   TIME ms  MFLOP/s   OF ROOF  OF BEST\n"
+            "  conv 1      2.00      333     37 %    2.00×      1.00      333  in cache    1.00×\n"
+            "  conv 2      1.00      333             1.00×   FAILED bound\n");
+}
+
 TEST(SideBySide, AColumnHasOneUnitHoweverFarItsFiguresAreApart) {
   Report report = Both();
   auto& results = report.runs[0].results;
@@ -207,10 +233,12 @@ TEST(SideBySide, AColumnHasOneUnitHoweverFarItsFiguresAreApart) {
   std::ostringstream out, err;
   WriteSideBySide(report, {out, err});
   EXPECT_EQ(out.str(),
-            "           builtin                        onednn\n"
-            "  CASE     TIME ms     MFLOP/s  OF BEST   TIME ms   MFLOP/s  OF BEST\n"
-            "  conv 1   0.00456   1,200,000    1.00×      1.00       333  219.30×\n"
-            "  conv 2     1,500~        333    1.00×   FAILED bound\n"
+            "           builtin                                  onednn\n"
+            "  CASE     TIME ms     MFLOP/s   OF ROOF  OF BEST   TIME ms   MFLOP/s  OF ROOF  OF "
+            "BEST\n"
+            "  conv 1   0.00456   1,200,000  in cache    1.00×      1.00       333           "
+            "219.30×\n"
+            "  conv 2     1,500~        333              1.00×   FAILED bound\n"
             "  ~ noisy: its launches did not settle\n");
   // What moves data beside what computes has a column of its own.
   for (const std::size_t i : {1u, 3u}) {

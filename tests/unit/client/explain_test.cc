@@ -82,6 +82,17 @@ TEST(Explain, SaysOfAPassHowCloseItCame) {
   EXPECT_THAT(output.out, HasSubstr("2,048 elements compared"));
 }
 
+TEST(Explain, TellsValuesApartThatAreNear) {
+  v1::CaseResult result = Diagnosed(0);
+  v1::Mismatch& worst = *result.mutable_stats()->mutable_worst();
+  worst.set_actual(20.91602);
+  worst.set_expected(20.91607);
+  FakeService service;
+  service.results = {result};
+  EXPECT_THAT(Assay(service, {"explain", "4f2k"}).out, HasSubstr("got 20.916 ("));
+  EXPECT_THAT(Assay(service, {"explain", "4f2k"}).out, HasSubstr("expected 20.9161 ±"));
+}
+
 TEST(Explain, HasJson) {
   FakeService service;
   service.results = {Diagnosed(0)};
@@ -140,6 +151,8 @@ TEST(Slices, RunTheCaseAgainAndPrintAGrid) {
 TEST(Slices, NeedACase) {
   FakeService service;
   service.results = {MakeResult(0, v1::VERDICT_PASSED)};
+  EXPECT_EQ(Assay(service, {"show", "4f2k", "0", "--slice", ""}).code, 2);
+  EXPECT_EQ(Assay(service, {"show", "4f2k", "0", "--slice", "actual", "--format", "csv"}).code, 2);
   EXPECT_EQ(Assay(service, {"show", "4f2k", "--slice", "actual"}).code, 2);
   EXPECT_EQ(service.created().size(), 0u);
   // And elements to show.

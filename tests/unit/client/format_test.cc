@@ -356,6 +356,8 @@ TEST(Units, AsPeopleSayThem) {
   EXPECT_EQ(SecondsText(4.13e-6), "4.13 µs");
   EXPECT_EQ(SecondsText(6.24), "6.2 s");
   EXPECT_EQ(SecondsText(852), "14 min 12 s");
+  EXPECT_EQ(SecondsText(-852), "-14 min 12 s");
+  EXPECT_EQ(SecondsText(1e308), "2.78e+304 h");
   EXPECT_EQ(RateText(850.4e9, "FLOP"), "850 GFLOP/s");
   EXPECT_EQ(RateText(999.9e9, "FLOP"), "1.00 TFLOP/s");
   EXPECT_EQ(RateText(31.24e9, "B"), "31.2 GB/s");
