@@ -140,7 +140,14 @@ class Preparation {
     const std::string option = absl::StrCat("--", own_flag);
     const DtypeOption own{option, Dtype(own_flag)};
     if (!problems_.Take(NpyFile::Open(path), tensor.file)) return std::nullopt;
-    if (!problems_.Take(FormatOf(*tensor.file, own, common_), tensor.dtype)) return std::nullopt;
+    absl::StatusOr<v1::DType> dtype = FormatOf(*tensor.file, own, common_);
+    const bool of_inputs = std::string_view(own_flag) == "inputs-dtype";
+    inputs_used_ = inputs_used_ || (of_inputs && dtype.ok());
+    // Operands differ: a bias of float32 beside products of bf16 keeps its type.
+    if (of_inputs && !dtype.ok() && tensor.file->element().dtype != v1::DTYPE_UNSPECIFIED) {
+      dtype = FormatOf(*tensor.file, {option, v1::DTYPE_UNSPECIFIED}, common_);
+    }
+    if (!problems_.Take(dtype, tensor.dtype)) return std::nullopt;
     common_used_ |= own.dtype == v1::DTYPE_UNSPECIFIED && tensor.dtype == common_.dtype;
     kinds_.push_back(absl::StrCat(path, " is ", Word(tensor.dtype)));
     return tensor;
@@ -166,6 +173,10 @@ class Preparation {
         Describe(*input, prepared_.header.add_inputs());
         prepared_.inputs.push_back(*std::move(input));
       }
+    }
+    if (problems_.none() && Given("inputs-dtype") && !inputs_used_) {
+      Refuse(absl::StrCat("inputs-dtype: no file of --inputs can hold ", Text("inputs-dtype"), ": ",
+                          absl::StrJoin(kinds_, ", ")));
     }
     if (problems_.none() && common_.dtype != v1::DTYPE_UNSPECIFIED && !common_used_) {
       Refuse(absl::StrCat("dtype: no file can hold ", Word(common_.dtype), ": ",
@@ -207,6 +218,10 @@ class Preparation {
     if (Given("deadline")) {
       google::protobuf::Duration deadline;
       if (problems_.Take(ParseDuration("deadline", Text("deadline")), deadline)) {
+        if (deadline.seconds() < 0 || deadline.nanos() < 0 ||
+            (deadline.seconds() == 0 && deadline.nanos() == 0)) {
+          Refuse(absl::StrCat("deadline: must be more than 0 seconds, got ", Text("deadline")));
+        }
         *spec.mutable_deadline() = deadline;
       }
     }
@@ -218,6 +233,7 @@ class Preparation {
   PreparedComparison prepared_;
   DtypeOption common_{"--dtype", v1::DTYPE_UNSPECIFIED};
   bool common_used_ = false;
+  bool inputs_used_ = false;
   std::vector<std::string> kinds_;
 };
 

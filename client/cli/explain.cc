@@ -77,8 +77,14 @@ ExitCode ExplainJob(const Context& context, const std::string& name, const std::
       return ExitCode::kPassed;
     }
     const bool colour = &out == &context.streams.out && context.streams.colour;
+    const bool runs = which.empty() && (run.job.state() == v1::JOB_STATE_QUEUED ||
+                                        run.job.state() == v1::JOB_STATE_RUNNING);
+    if (runs) {
+      out << run.job.name() << " still runs: " << run.results.size() << " of "
+          << run.job.counts().total() << " cases have a result\n";
+    }
     if (which.empty() && !NeedsExplaining(*chosen.front())) {
-      out << "nothing failed; " << (run.results.size() > 1 ? "the nearest to it of " : "")
+      out << (runs ? "nothing failed so far; " : "nothing failed; ") << (run.results.size() > 1 ? "the nearest to it of " : "")
           << CountText(static_cast<std::int64_t>(run.results.size()))
           << (run.results.size() > 1 ? " cases:\n" : " case:\n");
     }

@@ -70,10 +70,12 @@ absl::StatusOr<const v1::CaseResult*> FindCase(const Run& run, const std::string
         partial->name(), "\" the last of them; give the whole name, or the case's number"));
   }
   const std::string near = DidYouMean(which, names);
-  return absl::InvalidArgumentError(
-      absl::StrCat("no case \"", which, "\" in ", run.job.name(), near.empty() ? "." : near,
-                   " It has ", run.results.size(), " results, 0 to ",
-                   std::max<std::size_t>(run.results.size(), 1) - 1, "."));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "no case \"", which, "\" in ", run.job.name(), near.empty() ? "." : near,
+      run.results.empty()       ? " It has no results."
+      : run.results.size() == 1 ? " It has one result, 0."
+                                : absl::StrCat(" It has ", run.results.size(), " results, 0 to ",
+                                               run.results.size() - 1, ".")));
 }
 
 }  // namespace assay

@@ -150,6 +150,8 @@ absl::Status WriteReports(const std::string& folder, QualificationReport& report
 }
 
 ExitCode PrintCodes(const Context& context) {
+  const auto format = context.ChosenFormat("the codes", {"table"});
+  if (!format.ok()) return context.Fail(format.status());
   return context.WithOutput([](std::ostream& out) {
     for (const QualifyCode& c : QualifyCodes()) {
       out << c.code << "  " << Word(c.fitness) << "  " << c.severity << "  " << c.meaning << '\n';

@@ -1,5 +1,6 @@
 // run, bench, submit: make a job of the command line.
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "CLI/CLI.hpp"
@@ -33,8 +34,23 @@ grpc::Status NamingFile(const grpc::Status& status, const Connection& connection
   return {status.error_code(), absl::StrJoin(lines, "\n")};
 }
 
+// Of an extent that was not said the daemon says that it is 0.
+grpc::Status NamingMissing(const grpc::Status& status, const Connection& connection,
+                           const std::vector<std::string>& missing) {
+  if (status.error_code() != grpc::StatusCode::INVALID_ARGUMENT) return status;
+  constexpr std::string_view kZero = ": must be at least 1, got 0";
+  std::vector<std::string> lines = Describe(status, connection.target()).lines;
+  for (std::string& line : lines) {
+    for (const std::string& path : missing) {
+      if (!line.starts_with(path + std::string(kZero))) continue;
+      line.replace(path.size(), kZero.size(), ": is required");
+    }
+  }
+  return {status.error_code(), absl::StrJoin(lines, "\n")};
+}
+
 // CreateJob; where the daemon has no such suite, its answer with the near one.
-grpc::Status Create(Connection& connection, const v1::JobSpec& plain, const std::string& suite_file,
+grpc::Status Create(Connection& connection, const v1::JobSpec& plain, const RunOptions& said,
                     const v1::BaselineSource& baseline, const FollowOptions& options,
                     v1::Job* job) {
   v1::JobSpec spec = plain;
@@ -42,7 +58,10 @@ grpc::Status Create(Connection& connection, const v1::JobSpec& plain, const std:
     if (grpc::Status status = SetBaseline(connection, baseline, &spec); !status.ok()) return status;
   }
   grpc::Status status = CreateJob(connection, spec, options, job);
-  if (!suite_file.empty()) status = NamingFile(status, connection, suite_file);
+  if (!said.suite_file.empty()) status = NamingFile(status, connection, said.suite_file);
+  if (const auto missing = ExtentsNotSaid(said); !missing.empty()) {
+    status = NamingMissing(status, connection, missing);
+  }
   if (baseline.source_case() != v1::BaselineSource::SOURCE_NOT_SET) status = AsMistake(status);
   if (status.error_code() != grpc::StatusCode::NOT_FOUND || spec.suite().empty()) return status;
   grpc::ClientContext call;
@@ -59,7 +78,7 @@ grpc::Status Create(Connection& connection, const v1::JobSpec& plain, const std:
                        DidYouMean(spec.suite(), known), " (assay suites)")};
 }
 
-ExitCode Submit(const Context& context, const v1::JobSpec& spec, const std::string& suite_file,
+ExitCode Submit(const Context& context, const v1::JobSpec& spec, const RunOptions& said,
                 const v1::BaselineSource& baseline) {
   auto format = context.ChosenFormat();
   if (!format.ok()) return context.Fail(format.status());
@@ -71,7 +90,7 @@ ExitCode Submit(const Context& context, const v1::JobSpec& spec, const std::stri
     ExitCode code = ExitCode::kPassed;
     for (const auto& connection : *connections) {
       v1::Job job;
-      const grpc::Status status = Create(*connection, spec, suite_file, baseline, *options, &job);
+      const grpc::Status status = Create(*connection, spec, said, baseline, *options, &job);
       if (!status.ok()) {
         code = context.Fail(Describe(status, connection->target()));
       } else if (*format == Format::kJson || *format == Format::kJsonl) {
@@ -117,14 +136,21 @@ void AddRunCommand(CLI::App& app, Context& context, const char* name, const char
       if (!spec.ok()) return context.Fail(spec.status());
       const auto baseline = SourceOf(*options);
       if (!baseline.ok()) return context.Fail(baseline.status());
-      if (!watch) return Submit(context, *spec, options->suite_file, *baseline);
+      if (side_by_side && run->count("--slice") > 0) {
+        const auto format = context.ChosenFormat();
+        if (format.ok() && (*format != Format::kJson && *format != Format::kJsonl)) {
+          return context.Fail(absl::InvalidArgumentError(
+              "slice: the table of times shows no elements; assay run --slice does, and so does "
+              "--format json"));
+        }
+      }
+      if (!watch) return Submit(context, *spec, *options, *baseline);
       auto connections = context.Connect();
       if (!connections.ok()) return context.Fail(connections.status());
       auto reconnecting = context.Reconnecting();
       if (!reconnecting.ok()) return context.Fail(reconnecting.status());
       const auto obtain = [&](Connection& connection, v1::Job* job) {
-        const auto status =
-            Create(connection, *spec, options->suite_file, *baseline, *reconnecting, job);
+        const auto status = Create(connection, *spec, *options, *baseline, *reconnecting, job);
         if (status.ok()) SayOtherVersions(context, connection, *baseline, *job);
         return status;
       };

@@ -27,9 +27,13 @@ void AddCaseOption(CLI::App& app, const CaseOption& option, std::string& text) {
   if (option.value.empty()) {
     added->expected(0, 1)->type_name("")->default_str("");
   } else {
-    added->type_name(option.value)->join(',');
+    // Said more than once it is one list; CLI11's own would drop an empty entry.
+    added->type_name(option.value)->multi_option_policy(CLI::MultiOptionPolicy::Join);
   }
 }
+
+// The list of an option that may have been said more than once.
+std::string OneList(const std::string& text) { return absl::StrReplaceAll(text, {{"\n", ","}}); }
 
 absl::StatusOr<std::string> ReadText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -75,6 +79,10 @@ void FillJob(const RunOptions& options, v1::JobSpec& spec, Problems& problems) {
   if (!options.mode.empty()) {
     v1::Mode mode = v1::MODE_UNSPECIFIED;
     if (problems.Take(ParseWord<v1::Mode>("mode", options.mode), mode)) spec.set_mode(mode);
+    if (options.bench && mode != v1::MODE_BENCHMARK && mode != v1::MODE_UNSPECIFIED) {
+      problems.Add(absl::InvalidArgumentError(absl::StrCat(
+          "mode: --bench is --mode benchmark, got ", options.mode, " too; say one of them")));
+    }
   }
   google::protobuf::Duration duration;
   if (!options.job_deadline.empty() &&
@@ -119,7 +127,7 @@ void FillSuite(const RunOptions& options, const std::map<std::string, bool>& giv
   v1::CaseFilter& filter = *spec.mutable_filter();
   for (const auto& [flag, was_given] : given) {
     if (!was_given) continue;
-    const std::string& text = options.common.at(flag);
+    const std::string text = OneList(options.common.at(flag));
     if (flag == "provider") {
       for (std::string& word : SplitList(text)) {
         if (word.empty()) {
@@ -130,7 +138,11 @@ void FillSuite(const RunOptions& options, const std::map<std::string, bool>& giv
     } else if (flag == "dtype") {
       for (const std::string& word : SplitList(text)) {
         v1::DType dtype = v1::DTYPE_UNSPECIFIED;
-        if (problems.Take(ParseWord<v1::DType>("dtype", word), dtype)) filter.add_dtypes(dtype);
+        if (word.empty()) {
+          problems.Add(absl::InvalidArgumentError("dtype: an entry of the list is empty"));
+        } else if (problems.Take(ParseWord<v1::DType>("dtype", word), dtype)) {
+          filter.add_dtypes(dtype);
+        }
       }
     } else if (flag == "seed") {
       std::uint64_t seed = 0;
@@ -174,12 +186,12 @@ void FillCases(const RunOptions& options, const CLI::App& run, const std::string
   std::vector<GivenOption> given;
   for (const CaseOption& option : ProblemOptions(op)) {
     if (options.operators.at(op)->count("--" + option.flag) > 0) {
-      given.emplace_back(option, options.problem.at(op).at(option.flag));
+      given.emplace_back(option, OneList(options.problem.at(op).at(option.flag)));
     }
   }
   for (const CaseOption& option : CommonCaseOptions()) {
     if (run.count("--" + option.flag) == 0) continue;
-    const std::string& text = options.common.at(option.flag);
+    const std::string text = OneList(options.common.at(option.flag));
     // One seed is the whole job's; several are an axis of the sweep.
     if (option.flag == "seed" && SplitList(text).size() == 1) {
       std::uint64_t seed = 0;
@@ -248,6 +260,17 @@ void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& 
   }
   run.footer(PatternsText());
   run.require_subcommand(0, 1);
+}
+
+std::vector<std::string> ExtentsNotSaid(const RunOptions& options) {
+  std::vector<std::string> paths;
+  for (const auto& [op, sub] : options.operators) {
+    if (!sub->parsed()) continue;
+    for (const CaseOption& option : ProblemOptions(op)) {
+      if (option.required() && sub->count("--" + option.flag) == 0) paths.push_back(option.path());
+    }
+  }
+  return paths;
 }
 
 absl::StatusOr<v1::JobSpec> MakeSpec(const RunOptions& options, const CLI::App& run) {

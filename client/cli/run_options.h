@@ -40,6 +40,9 @@ struct RunOptions {
 // Adds them to the command; `width` is the terminal's, for --help, 0 in a pipe.
 void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& options);
 
+// Extents that have no default and were not said: "gemm.m". The daemon sees 0 of them.
+std::vector<std::string> ExtentsNotSaid(const RunOptions& options);
+
 // The job that was asked for, once `run` has been parsed. INVALID_ARGUMENT says everything
 // that is wrong, a line each.
 absl::StatusOr<v1::JobSpec> MakeSpec(const RunOptions& options, const CLI::App& run);

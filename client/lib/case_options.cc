@@ -53,9 +53,11 @@ constexpr CommonField kCommonFields[] = {
      "data: normal:0.5, integers:-3:3, all-inf, … (listed below); one for all operands, or one "
      "each with / between"},
     {"criterion", "criterion",
-     "the rule that gates: bound, derived, allclose, ulp, bitwise, legacy (default bound)"},
-    {"atol", "atol", "absolute tolerance of allclose and legacy"},
-    {"rtol", "rtol", "relative tolerance of allclose and legacy"},
+     "the rule that gates: bound, derived, allclose, ulp, bitwise, legacy (default: allclose with "
+     "a "
+     "tolerance, else bound)"},
+    {"atol", "atol", "absolute tolerance of allclose and legacy; 0 is exact"},
+    {"rtol", "rtol", "relative tolerance of allclose and legacy; 0 is exact"},
     {"max_abs_error", "max-abs-error", "fail above this absolute error, whichever rule gates"},
     {"max_rel_error", "max-rel-error", "fail above this relative error, whichever rule gates"},
     {"max_ulp", "max-ulp",
@@ -109,13 +111,6 @@ constexpr std::string_view kZeroIsDefault[] = {
     "attention.kv_heads", "attention.kv_seq", "repeats",
     "accumulations",      "split_k",          "checksum_probes"};
 
-// An extent that must be said, since it has no default: m, heads, cols.
-bool IsExtent(const CaseOption& option) {
-  return option.of_problem && option.field->cpp_type() == FieldDescriptor::CPPTYPE_INT64 &&
-         !option.field->is_repeated() && !option.field->has_presence() &&
-         option.help.find("default") == std::string::npos;
-}
-
 std::string BelowOne(const CaseOption& option, std::int64_t value) {
   return absl::StrCat(option.path(), ": must be at least 1, got ", value);
 }
@@ -140,6 +135,12 @@ std::string CaseOption::path() const {
     }
   }
   return field->name();
+}
+
+bool CaseOption::required() const {
+  return of_problem && field->cpp_type() == FieldDescriptor::CPPTYPE_INT64 &&
+         !field->is_repeated() && !field->has_presence() &&
+         help.find("default") == std::string::npos;
 }
 
 std::vector<std::string> OperatorNames() {
@@ -272,7 +273,7 @@ absl::StatusOr<std::vector<v1::CaseSpec>> Expand(std::string_view op,
         wrong.emplace_back(status.message());
         refused = true;
       } else if (const auto extent = ParseInt(option.path(), value);
-                 IsExtent(option) && extent.ok() && *extent < 1) {
+                 option.required() && extent.ok() && *extent < 1) {
         wrong.push_back(BelowOne(option, *extent));
       }
     }

@@ -29,6 +29,9 @@ struct CaseOption {
 
   // The field's path in errors: "gemm.m", "dtype".
   std::string path() const;
+
+  // An extent that must be said, since it has no default: m, heads, cols.
+  bool required() const;
 };
 
 // The operators, in the order of the proto: "gemm", "conv", ….

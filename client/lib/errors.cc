@@ -54,6 +54,20 @@ Cause CauseOf(const std::string& message) {
   return {message.c_str(), message.c_str(), true};
 }
 
+// Fields of a job that its options spell otherwise.
+std::string OptionOf(std::string path) {
+  constexpr std::pair<const char*, const char*> kOptions[] = {{"filter.providers[", "provider"},
+                                                              {"filter.dtypes[", "dtype"},
+                                                              {"filter.ops[", "op"},
+                                                              {"profiler", "profile"},
+                                                              {"repeats", "repeat"}};
+  for (const auto& [field, option] : kOptions) {
+    if (absl::StartsWith(path, field)) return option;
+  }
+  if (path == "filter") return "filter (--name, --op, --provider, --dtype)";
+  return path;
+}
+
 std::vector<std::string> FieldLines(const grpc::Status& status) {
   google::rpc::Status details;
   if (!details.ParseFromString(status.error_details())) return {};
@@ -63,7 +77,7 @@ std::vector<std::string> FieldLines(const grpc::Status& status) {
     google::rpc::BadRequest bad;
     if (!any.UnpackTo(&bad)) continue;
     for (const auto& violation : bad.field_violations()) {
-      const std::string path = ShortPath(violation.field());
+      const std::string path = OptionOf(ShortPath(violation.field()));
       std::string line = path.empty() ? violation.description()
                                       : absl::StrCat(path, ": ", violation.description());
       if (places[line]++ == 0) lines.push_back(std::move(line));
@@ -132,7 +146,7 @@ Failure Describe(const grpc::Status& status, std::string_view target) {
       return failure;
     case grpc::StatusCode::NOT_FOUND:
     case grpc::StatusCode::OUT_OF_RANGE:
-      failure.lines = {message};
+      failure.lines = {std::string(absl::StripPrefix(message, "spec."))};
       return failure;
     case grpc::StatusCode::UNAVAILABLE:
       if (NeverConnected(status)) {

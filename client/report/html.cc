@@ -117,8 +117,11 @@ std::string Unfinished(const Run& run) {
     default:
       return "";
   }
-  return absl::StrCat(run.job.name(), ": ", what, "; ", run.results.size(), " of ",
-                      run.job.counts().total(), " cases have a result.");
+  const auto results = std::count_if(
+      run.results.begin(), run.results.end(),
+      [](const v1::CaseResult& result) { return result.verdict() != v1::VERDICT_SKIPPED; });
+  return absl::StrCat(run.job.name(), ": ", what, "; ", results, " of ", run.job.counts().total(),
+                      " cases have a result.");
 }
 
 std::string HeaderHtml(const Report& report) {

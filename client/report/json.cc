@@ -1,5 +1,6 @@
 #include "client/report/json.h"
 
+#include <algorithm>
 #include <set>
 
 #include "absl/strings/str_join.h"
@@ -281,7 +282,12 @@ Json ReportJson(const Report& report) {
   }
   if (!findings.empty()) json["findings"] = std::move(findings);
   const Counts counts = CountOf(report);
-  json["total"] = counts.total;
+  std::int64_t total = 0;  // with the cases that have no result yet
+  for (const Run& run : report.runs) {
+    total += std::max<std::int64_t>(static_cast<std::int64_t>(run.results.size()),
+                                    run.job.counts().total());
+  }
+  json["total"] = total;
   json["passed"] = counts.passed;
   json["failed"] = counts.failed;
   json["inconclusive"] = counts.inconclusive;

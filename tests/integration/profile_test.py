@@ -238,7 +238,7 @@ class Profile(unittest.TestCase):
                                 ("PERF", "got \"PERF\"")):
                 run = daemon.run("bench", *GEMM, "--profile", tool)
                 self.assertEqual(run.code, 2, run)
-                self.assertIn("profiler: ", run.err)
+                self.assertIn("profile: ", run.err)
                 self.assertIn(words, run.err)
             run = daemon.run("run", *GEMM, "--profile", "perf")
             self.assertEqual(run.code, 2, run)

@@ -89,6 +89,29 @@ TEST(Errors, EachBadFieldIsALineInTheUsersWords) {
             "assay: mine.toml:3:1: unknown key\n");
 }
 
+TEST(Errors, AnExtentThatWasNotSaidIsRequired) {
+  FakeService service;
+  service.create_status = BadRequest({{"spec.cases.cases[0].gemm.m", "must be at least 1, got 0"},
+                                      {"spec.cases.cases[0].gemm.k", "must be at least 1, got 0"}});
+  const Output output = Assay(service, {"run", "gemm", "--m", "0", "--n", "4"});
+  EXPECT_EQ(output.code, 2);
+  EXPECT_EQ(output.err, "assay: gemm.m: must be at least 1, got 0\nassay: gemm.k: is required\n");
+}
+
+TEST(Errors, WhatContradictsItselfIsRefused) {
+  FakeService service;
+  const Output modes = Assay(service, {"run", "gemm", "--m", "4", "--bench", "--mode", "validate"});
+  EXPECT_EQ(modes.code, 2);
+  EXPECT_THAT(modes.err, StartsWith("assay: mode: --bench is --mode benchmark, got validate"));
+  const Output empty = Assay(service, {"run", "--suite", "smoke", "--dtype", "fp32,,fp16"});
+  EXPECT_EQ(empty.code, 2);
+  EXPECT_THAT(empty.err, StartsWith("assay: dtype: an entry of the list is empty"));
+  const Output slice = Assay(service, {"bench", "gemm", "--m", "4", "--slice", "actual[0]"});
+  EXPECT_EQ(slice.code, 2);
+  EXPECT_THAT(slice.err, StartsWith("assay: slice: the table of times shows no elements"));
+  EXPECT_TRUE(service.created().empty());
+}
+
 TEST(Errors, UnknownWordsAnswerWithTheNearAndTheKnown) {
   EXPECT_THAT(Assay({"run", "gemm", "--dtype", "fp15"}).err,
               StartsWith("assay: dtype: unknown type \"fp15\"; did you mean \"fp16\"? Known: "
