@@ -322,7 +322,9 @@ class Comparing final : public TensorComparison {
              k > 1 ? " products an element" : " product an element");
       if (k > 0) continue;
       Append(&finding.message, ", as --accumulations does not say how many");
-      outcome_.next_step = "where each element is a sum of K products, say so: --accumulations K";
+      outcome_.next_step =
+          "the tolerance is that of 1 product an element: where each is a sum of K products, say "
+          "--accumulations K";
     }
   }
 

@@ -136,7 +136,15 @@ TEST_F(CompareTensors, DerivedAllowsWhatTheFormatsDo) {
   EXPECT_DOUBLE_EQ(*passed.rtol, 0x1p-11);
 
   Two(DType::kF32, rounded, DType::kF64, reference);
-  EXPECT_EQ(Done().verdict, Verdict::kFailed) << "fp16's rounding is too coarse for fp32";
+  const CaseOutcome failed = Done();
+  EXPECT_EQ(failed.verdict, Verdict::kFailed) << "fp16's rounding is too coarse for fp32";
+  EXPECT_THAT(failed.findings.front().message,
+              HasSubstr("that of 1 product an element, as --accumulations does not say how many"));
+  EXPECT_THAT(failed.next_step, HasSubstr("--accumulations K"));
+  c_.rule.accumulations = 2;
+  EXPECT_THAT(Done().findings.front().message,
+              ::testing::EndsWith("that of 2 products an element"));
+  EXPECT_EQ(Done().next_step, "");
   c_.rule.accumulations = 1 << 14;
   EXPECT_EQ(Done().verdict, Verdict::kPassed) << "but not for a sum of 16384 products";
   EXPECT_DOUBLE_EQ(*Done().rtol, 0x1p-10);
