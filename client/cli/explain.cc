@@ -84,7 +84,8 @@ ExitCode ExplainJob(const Context& context, const std::string& name, const std::
           << run.job.counts().total() << " cases have a result\n";
     }
     if (which.empty() && !NeedsExplaining(*chosen.front())) {
-      out << (runs ? "nothing failed so far; " : "nothing failed; ") << (run.results.size() > 1 ? "the nearest to it of " : "")
+      out << (runs ? "nothing failed so far; " : "nothing failed; ")
+          << (run.results.size() > 1 ? "the nearest to it of " : "")
           << CountText(static_cast<std::int64_t>(run.results.size()))
           << (run.results.size() > 1 ? " cases:\n" : " case:\n");
     }

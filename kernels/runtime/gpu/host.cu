@@ -11,21 +11,21 @@ namespace assay::gpu {
 
 bool IsSticky(ErrorCode code) {
   switch (code) {
-    case 214:  // an uncorrectable error of memory
-    case 220:  // or of a link
-    case 226:  // a contained error of memory
-    case 700:  // illegal address
-    case 702:  // launch timeout
-    case 709:  // the context is destroyed
-    case 710:  // assert
-    case 714:  // hardware stack error
-    case 715:  // illegal instruction
-    case 716:  // misaligned address
-    case 717:  // invalid address space
-    case 718:  // invalid program counter
-    case 719:  // launch failure
-    case 721:  // tensor memory left behind
-    case 999:  // unknown
+    case 214:   // an uncorrectable error of memory
+    case 220:   // or of a link
+    case 226:   // a contained error of memory
+    case 700:   // illegal address
+    case 702:   // launch timeout
+    case 709:   // the context is destroyed
+    case 710:   // assert
+    case 714:   // hardware stack error
+    case 715:   // illegal instruction
+    case 716:   // misaligned address
+    case 717:   // invalid address space
+    case 718:   // invalid program counter
+    case 719:   // launch failure
+    case 721:   // tensor memory left behind
+    case 999:   // unknown
     case 1053:  // HIP: an error of its lower layer
       return true;
     default:
