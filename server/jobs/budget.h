@@ -1,12 +1,12 @@
 // What still fits into the time a job has on a device.
 //
-// Cases are sized by what the device has shown it can do: the first of an operator runs;
-// what follows is predicted by its work (useful operations and bytes, of which a launch,
-// its reference and its comparison are made) at the best rate of its kind (operator,
-// provider, format and mode), of which a small or a first case shows little, or of its
-// operator, whichever is better; and a case that has run before by its own time. One that
-// would take more than what is left, or so large a share of the whole that it would crowd
-// out many others, does not fit; nor does one that is likely to be ended by its deadline,
+// Cases are sized by what the device has shown it can do: the first that goes an operator's way
+// (its mode, its checks, its repeats) runs; what follows is predicted by its work (useful
+// operations and bytes, of which a launch, its reference and its comparison are made) at the
+// best rate of its kind (that way, provider and format), of which a small or a first case shows
+// little, or of its way, whichever is better; and a case that has run before by its own time.
+// One that would take more than what is left, or so large a share of the whole that it would
+// crowd out many others, does not fit; nor does one that is likely to be ended by its deadline,
 // which would look like a kernel that hangs.
 #ifndef ASSAY_SERVER_JOBS_BUDGET_H_
 #define ASSAY_SERVER_JOBS_BUDGET_H_

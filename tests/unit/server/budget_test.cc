@@ -63,6 +63,19 @@ TEST(Budget, ACaseThatRanIsKnownByItself) {
   EXPECT_THAT(budget.WhyNot(again, 9.2), HasSubstr("are left")) << "the longer of its times counts";
 }
 
+// Repeated launches are quick for their work, and say nothing of a reference's time.
+TEST(Budget, WhatIsRepeatedOrScreenedIsNoMeasureOfWhatIsJudged) {
+  Budget budget(100);
+  budget.Took(Copy(1'000'000), 0.1);
+  v1::CaseSpec repeated = Copy(1'000'000);
+  repeated.set_repeats(500);
+  budget.Took(repeated, 0.2);
+  v1::CaseSpec screened = Copy(1'000'000);
+  screened.set_verify(v1::VERIFICATION_CHECKSUM);
+  budget.Took(screened, 0.001);
+  EXPECT_THAT(budget.WhyNot(Copy(200'000'000), 0), HasSubstr("it would take 23 s"));
+}
+
 // A right kernel on a slow device is not to be called one that hangs.
 TEST(Budget, ACaseNearItsDeadlineDoesNotFit) {
   Budget budget(1000);
