@@ -56,7 +56,8 @@ class NodeVerdicts(unittest.TestCase):
             with open(os.path.join(folder, "assay"), "w", encoding="utf-8") as file:
                 file.write(f'#!/bin/sh\necho "$@" >>{folder}/called\nfor target; do :; done\n'
                            f'if [ "$target" = "{hangs}" ]; then\n  trap "echo >{folder}/ended; exit 143" TERM\n'
-                           f"  echo '{{' && sleep 600 & : >{folder}/hangs; wait\nfi\n"
+                           # A shell that has just been forked may still lose a signal to its parent's trap.
+                           f"  (echo '{{'; : >{folder}/hangs; exec sleep 600) & wait\nfi\n"
                            f'jq --arg target "$target" "(.devices, .missing) |= map(select(.target == \\$target))" '
                            f"{folder}/says 2>/dev/null || cat {folder}/says\nexit {code}\n")
             os.chmod(file.name, 0o755)
