@@ -49,10 +49,14 @@ REFERENCES = tuple(f"{OPS}{name}.cu" for name in (
     "softmax/softmax_reference"))
 
 
+# What says why a launch failed.
+HOST = ("kernels/runtime/gpu/error_status.cc", "kernels/runtime/gpu/host.cu", "tests/simt/host_simt.cc")
+
+
 def reference(source, test):
     others = tuple(r for r in REFERENCES if r != OPS + source)
     return Kernel(OPS + source, f"tests/simt/reference_{test}_test.cc",
-                  (*others, OPS + "gpu/references_gpu.cc"), True)
+                  (*others, OPS + "gpu/references_gpu.cc", *HOST), True)
 
 
 KERNELS = {
@@ -127,7 +131,7 @@ CHANGES = [
 ] + broken_builtin.CHANGES + broken_primitives.CHANGES + broken_runtime.CHANGES
 
 FLAGS = ["-std=c++20", "-O1", "-g1", "-fsanitize=address,undefined",
-         "-fno-sanitize-recover=undefined"]
+         "-fno-sanitize-recover=undefined", '-DASSAY_GPU_ARCHITECTURES="emulator"']
 
 
 def changed(text, old, which, new):
