@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "kernels/numerics/cat.h"
+#include "kernels/ops/criterion.h"
 
 namespace assay {
 namespace {
@@ -58,25 +59,6 @@ void AppendFields(const P& problem, std::string* line) {
 
 void AppendOption(std::string_view option, const std::optional<double>& value, std::string* line) {
   if (value.has_value()) Append(line, " ", option, " ", Shortest(*value));
-}
-
-std::string_view CriterionName(Criterion criterion) {
-  switch (criterion) {
-    case Criterion::kDerived:
-      return "derived";
-    case Criterion::kAllClose:
-      return "allclose";
-    case Criterion::kUlp:
-      return "ulp";
-    case Criterion::kBitwise:
-      return "bitwise";
-    case Criterion::kLegacy:
-      return "legacy";
-    case Criterion::kBound:
-    case Criterion::kUnspecified:
-      break;
-  }
-  return "bound";
 }
 
 template <std::size_t... I>
@@ -152,7 +134,7 @@ std::string ReproLine(const Case& c, std::string_view device) {
   Append(&line, " --seed ", c.seed.value_or(1));
   if (!c.pattern.empty()) Append(&line, " --pattern ", Quoted(c.pattern));
   if (c.criterion != Criterion::kUnspecified && c.criterion != Criterion::kBound) {
-    Append(&line, " --criterion ", CriterionName(c.criterion));
+    Append(&line, " --criterion ", WordOf(c.criterion));
   }
   AppendOption("--atol", c.atol, &line);
   AppendOption("--rtol", c.rtol, &line);
