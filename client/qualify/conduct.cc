@@ -157,7 +157,12 @@ class Conductor {
       progress_(device_.id(), absl::StrCat("again: ", failed.name()));
       Retry retry;
       retry.failed = failed;
-      retry.here = RunAgain(failed, device_.id(), "all");
+      const bool late = IsLate(failed);
+      retry.here = RunAgain(failed, device_.id(), late ? failed.spec().provider() : "all");
+      if (late) {
+        retries.push_back(std::move(retry));
+        continue;
+      }
       std::size_t siblings = 0;
       for (const v1::Device& other : devices_) {
         if (other.id() == device_.id() || other.backend() != device_.backend()) continue;

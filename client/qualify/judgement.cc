@@ -71,6 +71,9 @@ constexpr QualifyCode kCodes[] = {
      "a case's deadline came while its result was checked",
      "its kernel had ended; look for other work on the host, or give the daemon a longer "
      "--case-deadline"},
+    {"A310", Fitness::kInconclusive, "triage",
+     "a kernel did not end in its time, and did when it ran again",
+     "look for other work on the device and in the driver's log; run extended on it"},
     {"A401", Fitness::kFailed, "configuration", "a kernel that the level requires is not there",
      "`assay kernels` says what is missing: install the library, or repair its path"},
     {"A901", Fitness::kInconclusive, "triage", "the daemon cannot be reached, or refused",
@@ -98,13 +101,17 @@ bool Failed(const v1::CaseResult& result) {
   return result.verdict() == v1::VERDICT_FAILED || result.verdict() == v1::VERDICT_ERROR;
 }
 
+const Retry* RetryOf(const v1::CaseResult& failed, const std::vector<Retry>& retries) {
+  const auto found = std::find_if(retries.begin(), retries.end(), [&](const Retry& r) {
+    return r.failed.index() == failed.index() && r.failed.device() == failed.device();
+  });
+  return found == retries.end() ? nullptr : &*found;
+}
+
 // Of several retries of a wrong result on a device: its provider again, and the others.
 std::string_view CodeOfWrong(const v1::CaseResult& failed, const std::vector<Retry>& retries) {
   if (ReasonOf(failed) == "nondeterministic") return "A105";
-  const Retry* retry = nullptr;
-  for (const Retry& r : retries) {
-    if (r.failed.index() == failed.index() && r.failed.device() == failed.device()) retry = &r;
-  }
+  const Retry* retry = RetryOf(failed, retries);
   if (retry == nullptr) return "A103";
   int same_runs = 0, same_failed = 0, others = 0, others_failed = 0, sibling_failed = 0;
   for (const v1::CaseResult& r : retry->here) {
@@ -127,6 +134,15 @@ std::string_view CodeOfWrong(const v1::CaseResult& failed, const std::vector<Ret
   return "A103";
 }
 
+// A kernel that was ended by its deadline: a device that hangs does so again, other work goes away.
+std::string_view CodeOfTimeout(const v1::CaseResult& late, const std::vector<Retry>& retries) {
+  if (IsPhaseOfChecks(late.findings(0).phase())) return "A309";
+  const Retry* retry = RetryOf(late, retries);
+  const bool ended = retry != nullptr && !retry->here.empty() &&
+                     std::all_of(retry->here.begin(), retry->here.end(), Passed);
+  return ended ? "A310" : "A112";
+}
+
 std::string_view CodeOf(const v1::CaseResult& result, const std::vector<Retry>& retries) {
   const std::string reason = ReasonOf(result);
   switch (result.verdict()) {
@@ -135,7 +151,7 @@ std::string_view CodeOf(const v1::CaseResult& result, const std::vector<Retry>& 
       if (reason == "efficiency") return "A202";
       return CodeOfWrong(result, retries);
     case v1::VERDICT_ERROR:
-      if (reason == "timeout") return IsPhaseOfChecks(result.findings(0).phase()) ? "A309" : "A112";
+      if (reason == "timeout") return CodeOfTimeout(result, retries);
       if (reason == "memory") return "A113";
       return reason == "fault" ? "A114" : "A111";
     case v1::VERDICT_INCONCLUSIVE:
@@ -230,6 +246,11 @@ Grievance Aggrieved(std::string_view code, std::string why) {
   return {Find(code), std::move(why), "", 1};
 }
 
+bool IsLate(const v1::CaseResult& result) {
+  return result.verdict() == v1::VERDICT_ERROR && ReasonOf(result) == "timeout" &&
+         !IsPhaseOfChecks(result.findings(0).phase());
+}
+
 bool IsWrong(const v1::CaseResult& result) {
   if (result.verdict() != v1::VERDICT_FAILED) return false;
   const std::string reason = ReasonOf(result);
@@ -293,7 +314,8 @@ std::vector<v1::CaseResult> WorthRetrying(const std::vector<v1::CaseResult>& res
   for (const bool repeated : {false, true}) {
     for (const v1::CaseResult& result : results) {
       if (chosen.size() == most) return chosen;
-      if (!IsWrong(result) || ReasonOf(result) == "nondeterministic") continue;
+      const bool wrong = IsWrong(result) && ReasonOf(result) != "nondeterministic";
+      if (!wrong && !IsLate(result)) continue;
       const std::string kind = absl::StrCat(OpOf(result.spec()), " ", result.spec().provider(), " ",
                                             static_cast<int>(result.spec().dtype()));
       if (kinds.insert(kind).second != repeated) {

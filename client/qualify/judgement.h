@@ -35,7 +35,8 @@ struct QualifyCode {
 };
 std::span<const QualifyCode> QualifyCodes();
 
-// A failed case run again, to tell the card from the library.
+// A failed case run again, to tell the card from the library; one that was late, on its device
+// and with its provider only.
 struct Retry {
   v1::CaseResult failed;                // as it was
   std::vector<v1::CaseResult> here;     // on the same device, its provider and the others
@@ -71,6 +72,9 @@ Grievance Aggrieved(std::string_view code, std::string why);
 
 // FAILED for what it computed, not for how long it took.
 bool IsWrong(const v1::CaseResult& result);
+
+// Its kernel did not end in its time.
+bool IsLate(const v1::CaseResult& result);
 
 // What Judge asks of a result: all of it where something is wrong, and some tenth of it where it
 // passed, so that a night of thousands of devices fits one client.

@@ -11,8 +11,9 @@
 // of normal errors are. Where 2.576·s is beyond t there is other work on the machine, and
 // nearly all launches must agree, too: the p10 of the longer time is beyond the other's
 // median. From s = kHeavyTails on errors are far from normal, and d must be beyond 5·s, or a
-// factor of 30. No change is told where d is within t, and 2.576·s is. The rest is
-// ambiguous. With one launch nothing is known of the spread, and kUnknownSpread is assumed.
+// factor of 8: stragglers tell of neighbours, and hide nothing that is so much slower. No
+// change is told where d is within t, and 2.576·s is. The rest is ambiguous. With one launch
+// nothing is known of the spread, and kUnknownSpread is assumed.
 //
 // Pure functions.
 #ifndef ASSAY_KERNELS_NUMERICS_CHANGE_H_

@@ -122,6 +122,27 @@ TEST(Qualify, ADeadlineDuringTheChecksIsNoKernelThatHangs) {
   EXPECT_EQ(CodeOf(Evidence({kRight, late})), "A111");
 }
 
+TEST(Qualify, AKernelThatIsLateIsTriedAgainBeforeTheDeviceIsAccused) {
+  v1::CaseResult late = Result(v1::VERDICT_ERROR, "timeout", 1);
+  late.mutable_findings(0)->set_phase("kernel");
+  v1::CaseResult slow_check = late;
+  slow_check.set_index(2);
+  slow_check.mutable_findings(0)->set_phase("compare");
+  const std::vector<v1::CaseResult> retried = WorthRetrying({kRight, slow_check, late}, 3);
+  ASSERT_EQ(retried.size(), 1u) << "of a check nothing more is to be learnt";
+  EXPECT_EQ(retried[0].index(), 1);
+
+  DeviceEvidence evidence = Evidence({kRight, late});
+  evidence.retries = {{late, {kRight}, {}}};
+  EXPECT_EQ(CodeOf(evidence), "A310");
+  evidence.retries = {{late, {late}, {}}};
+  EXPECT_EQ(CodeOf(evidence), "A112");
+  evidence.retries = {{late, {}, {}}};
+  EXPECT_EQ(CodeOf(evidence), "A112") << "what could not be tried again speaks for nobody";
+  evidence.retries = {{late, {Result(v1::VERDICT_INCONCLUSIVE, "memory")}, {}}};
+  EXPECT_EQ(CodeOf(evidence), "A112");
+}
+
 TEST(Qualify, AJobThatProvesLessThanItWasToQualifiesNothing) {
   DeviceEvidence evidence = Evidence({kRight, Result(v1::VERDICT_SKIPPED, "budget", 2)});
   evidence.job.add_findings()->set_reason("budget");
