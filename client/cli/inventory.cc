@@ -80,13 +80,14 @@ ExitCode ListDevices(const Context& context, bool ceilings) {
               });
 }
 
-ExitCode ReleaseDevice(const Context& context, const std::string& device) {
+ExitCode ReleaseDevice(const Context& context, const std::string& device, bool keep_quarantine) {
   return List(context, "devices", {"DEVICE", "STATE", "MODEL", "UNITS", "MEMORY", "HELD", ""},
               [&](Connection& connection, Listed& listed) {
                 grpc::ClientContext call;
                 SetDeadline(call);
                 v1::ReleaseDeviceRequest request;
                 request.set_name(device.starts_with("devices/") ? device : "devices/" + device);
+                request.set_keep_quarantine(keep_quarantine);
                 v1::Device released;
                 const auto status = connection.stub().ReleaseDevice(&call, request, &released);
                 if (status.ok()) {
@@ -235,12 +236,16 @@ void AddInventoryCommands(CLI::App& app, Context& context) {
       "what each device reaches at best: measured once, then kept, anew where a kernel "
       "was faster or the runs deviated by more than 10 %; beside it what its data "
       "sheet says");
-  auto* release = devices->add_subcommand("release", "give a device's memory back");
+  auto* release =
+      devices->add_subcommand("release", "give a device's memory back, and end its quarantine");
   auto device = std::make_shared<std::string>();
+  auto keep_quarantine = std::make_shared<bool>(false);
   release->add_option("device", *device, "cpu:0, cuda:1, …")->required();
-  devices->callback([&context, release, ceilings, device] {
-    context.action = [&context, release, ceilings, device] {
-      return release->parsed() ? ReleaseDevice(context, *device) : ListDevices(context, *ceilings);
+  release->add_flag("--keep-quarantine", *keep_quarantine, "its memory alone");
+  devices->callback([=, &context] {
+    context.action = [=, &context] {
+      return release->parsed() ? ReleaseDevice(context, *device, *keep_quarantine)
+                               : ListDevices(context, *ceilings);
     };
   });
 

@@ -185,9 +185,9 @@ class ValidationService::Impl {
     if (!id.ok()) return id.status();
     for (const auto& executor : devices_.executors) {
       if (executor->device_id() != *id) continue;
-      if (absl::Status s = executor->Release(); !s.ok()) return s;
-      device = Describe(*executor);
-      return absl::OkStatus();
+      absl::Status s = request.keep_quarantine() ? executor->GiveBack() : executor->Release();
+      if (s.ok()) device = Describe(*executor);
+      return s;
     }
     return absl::NotFoundError(Cat("no device \"", *id, "\" on this daemon"));
   }

@@ -7,7 +7,9 @@ person drained it leaves; and a Slurm or a daemon that does not answer drains no
 import glob
 import json
 import os
+import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -327,6 +329,26 @@ HealthCheckNodeState=ANY
         self.free()
         self.assertEqual(self.script("health-check", settings=settings).code, 0)
         self.assertEqual(self.drained(), {"n1": reason})
+
+    def test_a_job_ends_no_quarantine(self):
+        self.addCleanup(self.start_daemon, "n1", "builtin")
+        daemon = self.daemons["n1"]
+        for deaths in range(1, 6):
+            worker = harness.wait_until(lambda: (lambda pids: pids[deaths - 1] if len(pids) >= deaths else None)(
+                re.findall(r"worker\.started device=cpu:0 pid=(\d+)", daemon.log_text())), 60, f"worker {deaths}")
+            os.kill(int(worker), signal.SIGKILL)
+        quarantined = lambda: daemon.metric("assay_device_quarantined", device="cpu:0") == 1.0  # noqa: E731
+        harness.wait_until(quarantined, 30, "in quarantine\n" + daemon.log_text())
+        # Not even where the node cannot be drained, or is not to be.
+        self.verdict("n2", document("FAILED", "A102"))
+        for settings, said in (("", "not drained: already 10 %"), ("ASSAY_QUARANTINED=ignore\n", "")):
+            done = self.script("prolog", settings=settings, SLURM_JOB_GPUS="0")
+            self.assertEqual(done.code, 0, done)
+            self.assertIn(said, done.err)
+            self.assertTrue(quarantined())
+        self.free()
+        self.assertEqual(self.script("health-check").code, 0)
+        self.assertRegex(self.drained()["n1"], "^assay A115 in quarantine: cpu:0: 5 deaths of its worker in a row")
 
     def test_settings_with_a_mistake_harm_no_job(self):
         for mistake in ("if\n", "exit 3\n", "x=$never_set_anywhere\n"):

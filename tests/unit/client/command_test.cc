@@ -412,6 +412,8 @@ TEST(Listings, WhatIsNotKnownIsNotZero) {
 TEST(Devices, ReleaseTakesTheShortName) {
   FakeService service;
   EXPECT_EQ(Assay(service, {"devices", "release", "cpu:0"}).code, 0);
+  EXPECT_THAT(Assay(service, {"devices", "release", "cpu:0", "--keep-quarantine"}).out,
+              HasSubstr("quarantined"));
   EXPECT_EQ(Assay(service, {"devices", "release", "cpu:9"}).code, 2);
 }
 

@@ -305,6 +305,7 @@ grpc::Status FakeService::ReleaseDevice(grpc::ServerContext*,
     return {grpc::StatusCode::NOT_FOUND, "no device \"" + request->name() + "\""};
   }
   *device = CpuDevice();
+  if (request->keep_quarantine()) device->set_state(v1::DEVICE_STATE_QUARANTINED);
   return grpc::Status::OK;
 }
 

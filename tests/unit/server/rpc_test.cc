@@ -416,6 +416,12 @@ TEST_F(ServiceTest, InventoryOfTheDaemon) {
   release.set_name("devices/cpu:0");
   v1::Device device;
   EXPECT_TRUE(Call(&Stub::ReleaseDevice, release, &device).ok());
+  EXPECT_EQ(cpu_->released, 1);
+  release.set_keep_quarantine(true);
+  EXPECT_TRUE(Call(&Stub::ReleaseDevice, release, &device).ok());
+  EXPECT_EQ(device.name(), "devices/cpu:0");
+  EXPECT_EQ(cpu_->given_back, 1);
+  EXPECT_EQ(cpu_->released, 1) << "which ends a quarantine";
   release.set_name("devices/cpu:9");
   EXPECT_EQ(Call(&Stub::ReleaseDevice, release, &device).error_code(), grpc::StatusCode::NOT_FOUND);
 }

@@ -168,6 +168,8 @@ TEST_F(SupervisorTest, FiveDeathsInARowQuarantineUntilReleased) {
   ExpectFinding(Run("answer"), v1::VERDICT_ERROR, "fault",
                 "device is quarantined: 5 deaths of its worker in a row, the last: worker killed");
   EXPECT_EQ(executor_->Describe().state(), v1::DEVICE_STATE_QUARANTINED);
+  EXPECT_TRUE(executor_->GiveBack().ok());
+  EXPECT_EQ(executor_->Describe().state(), v1::DEVICE_STATE_QUARANTINED) << "only its memory";
   EXPECT_TRUE(executor_->Release().ok());
   EXPECT_EQ(Run("answer").verdict(), v1::VERDICT_PASSED);
   EXPECT_EQ(executor_->Describe().state(), v1::DEVICE_STATE_READY);
