@@ -44,10 +44,16 @@ ASSAY_LOG={folder}/scripts.txt
 """
 
 
-def document(verdict, code, schema="assay.qualification/v1", device="cpu:0"):
-    return json.dumps({"schema": schema, "level": "nightly", "verdict": verdict, "devices": [
-        {"target": "n", "device": device, "verdict": verdict, "code": code, "report": "reports/n.json",
-         "findings": [{"code": code, "why": "says \"verdict\": \"QUALIFIED\" \\ [x]"}]}], "missing": []})
+def device(verdict, code, name="cpu:0", *more):
+    """With findings of the code, and of more."""
+    return {"target": "n", "device": name, "verdict": verdict, "code": code, "report": "reports/n.json",
+            "findings": [{"code": c, "why": "says \"verdict\": \"QUALIFIED\" \\ [x]"} for c in (code, *more)]}
+
+
+def document(verdict, *codes, schema="assay.qualification/v1", name="cpu:0"):
+    """A device for each code; a code may be a device."""
+    return json.dumps({"schema": schema, "level": "nightly", "verdict": verdict, "missing": [], "devices": [
+        c if isinstance(c, dict) else device(verdict, c, name) for c in codes]})
 
 
 class Slurm(unittest.TestCase):
@@ -248,7 +254,7 @@ HealthCheckNodeState=ANY
             for word, code in (("QUALIFIED", "A000"), ("DEGRADED", "A201"), ("INCONCLUSIVE", "A306")):
                 self.assertEqual(self.verdict("n1", document(word, code)).code, 0)
             self.assertEqual(self.drained(), {})
-            self.assertEqual(self.verdict("n1", document("FAILED", "A101", device="cuda:3")).code, 0)
+            self.assertEqual(self.verdict("n1", document("FAILED", "A101", name="cuda:3")).code, 0)
             reason = "assay A101 cuda:3 (nightly): see reports/n.json"
             self.assertEqual(self.drained(), {"n1": reason})
             for word, code in (("DEGRADED", "A201"), ("INCONCLUSIVE", "A306"), ("FAILED", "A106")):
@@ -269,13 +275,27 @@ HealthCheckNodeState=ANY
             done = self.verdict("n1", document("QUALIFIED", "A000"))
             self.assertIn("a person's to take back", done.err)
             self.assertEqual(list(self.drained()), ["n1"])
+        with self.subTest("such a code is found behind others, and takes the place of another's"):
+            for failed in ((device("QUALIFIED", "A000", "cuda:2"), device("FAILED", "A112", "cuda:0"),
+                            device("FAILED", "A104", "cuda:1")),
+                           (device("FAILED", "A112", "cuda:1", "A104"),)):
+                self.free()
+                self.verdict("n1", document("FAILED", *failed))
+                self.assertEqual(self.drained(), {"n1": "assay A104 cuda:1 (nightly): see reports/n.json"})
+            self.free()
+            for code, kept in (("A112", "A112"), ("A104", "A104"), ("A111", "A104")):
+                self.verdict("n1", document("FAILED", code))
+                self.assertEqual(self.drained(), {"n1": f"assay {kept} cpu:0 (nightly): see reports/n.json"})
+            self.assertIn("a person's to take back", self.verdict("n1", document("QUALIFIED", "A000")).err)
+            self.assertEqual(list(self.drained()), ["n1"])
         with self.subTest("what a person drained stays drained, with his reason"):
             self.free()
             self.slurm("scontrol", "update", "NodeName=n2", "State=DRAIN", "Reason=assay of the new fan")
             done = self.verdict("n2", document("QUALIFIED", "A000"))
             self.assertEqual(done.code, 0, done)
             self.assertIn("stays drained, not by Assay", done.err)
-            self.assertEqual(self.verdict("n2", document("FAILED", "A101")).code, 0)
+            for code in ("A101", "A104"):
+                self.assertEqual(self.verdict("n2", document("FAILED", code)).code, 0)
             self.assertEqual(self.drained(), {"n2": "assay of the new fan"})
         with self.subTest("a node that Slurm does not know"):
             done = self.verdict("n9", document("FAILED", "A101"))
