@@ -120,6 +120,14 @@ HealthCheckNodeState=ANY
         return self.cluster.run(f"{self.scripts}/{name}", *arguments, environment={
             "ASSAY_CONF": own, "SLURMD_NODENAME": node, **environment})
 
+    def answering(self, answer):
+        """Settings with an `assay` that answers so."""
+        stub = os.path.join(self.folder, "answering")
+        with open(stub, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\ncat <<'EOF'\n{json.dumps(answer)}\nEOF\n")
+        os.chmod(stub, 0o755)
+        return f"ASSAY={stub}\n"
+
     def verdict(self, node, text, settings=""):
         path = os.path.join(self.folder, "document.json")
         with open(path, "w", encoding="utf-8") as file:
@@ -176,6 +184,13 @@ HealthCheckNodeState=ANY
         # Devices that are missing.
         self.script("health-check", settings="ASSAY_EXPECT_DEVICES=8\n")
         self.assertEqual(self.drained(), {"n1": "assay A116 0 of 8 devices"})
+        # More of them is a setting that is wrong.
+        self.free()
+        answer = self.daemons["n1"].run("devices", "--format", "json").json()
+        answer["devices"] += [answer["devices"][0] | {"id": f"cuda:{n}", "backend": "cuda"} for n in range(2)]
+        done = self.script("health-check", settings=self.answering(answer) + "ASSAY_EXPECT_DEVICES=1\n")
+        self.assertIn("has 2 devices, more than ASSAY_EXPECT_DEVICES, which is 1", done.err)
+        self.assertEqual(self.drained(), {})
 
     def test_a_job_gets_the_memory_and_its_devices_are_tried_after_it(self):
         good = self.daemons["n1"]
@@ -332,11 +347,7 @@ HealthCheckNodeState=ANY
         # The daemon's own answer, with the device's state another.
         answer = self.daemons["n1"].run("devices", "--format", "json").json()
         answer["devices"][0] |= {"state": "QUARANTINED", "quarantine_reason": "its worker died 5 times: SIGBUS"}
-        stub = os.path.join(self.folder, "quarantined")
-        with open(stub, "w", encoding="utf-8") as file:
-            file.write(f"#!/bin/sh\ncat <<'EOF'\n{json.dumps(answer)}\nEOF\n")
-        os.chmod(stub, 0o755)
-        settings = f"ASSAY={stub}\n"
+        settings = self.answering(answer)
         job = {"SLURM_JOB_GPUS": "0"}
         reason = "assay A115 in quarantine: cpu:0: its worker died 5 times: SIGBUS"
         self.assertEqual(self.script("prolog", settings=settings + "ASSAY_QUARANTINED=ignore\n", **job).code, 0)
