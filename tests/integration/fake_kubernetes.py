@@ -103,6 +103,15 @@ def pod(node, address, phase="Running", **metadata):
             "status": {"phase": phase, **({"podIP": address} if address else {})}}
 
 
+def waiting_pod(node):
+    """Of a DaemonSet, for a node that has no room for it."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
+    waiting = pod(None, None, "Pending")
+    waiting["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{"matchFields": fields}]}}}
+    return waiting
+
+
 def node(name, taints=(), unfit=None, conditions=()):
     return {"metadata": {"name": name, "resourceVersion": "1", "annotations": {"assay/unfit": unfit} if unfit else {}},
             "spec": {"taints": list(taints)} if taints else {}, "status": {"conditions": list(conditions)}}

@@ -233,7 +233,7 @@ class Choices(unittest.TestCase):
 
         self.assertEqual(environment("extra targets")["ASSAY_EXTRA_TARGETS"], "login1:7576,10.0.0.9:7576")
         self.assertEqual({k: v for k, v in environment("taints").items() if "TAINT" in k or "EXPECT" in k},
-                         {"ASSAY_TAINT": "NoExecute", "ASSAY_TAINT_MOST": "10", "ASSAY_TAINT_KEEP": "A104",
+                         {"ASSAY_TAINT": "NoExecute", "ASSAY_TAINT_MOST": "10", "ASSAY_TAINT_KEEP": "A104 A107",
                           "ASSAY_EXPECT_DEVICES": "8"})
         self.assertFalse(any("TAINT" in k for k in environment("default")))
         rule = one(rendered(CHOICES["taints"]), "ClusterRole")["rules"][0]
@@ -242,7 +242,8 @@ class Choices(unittest.TestCase):
         job = one(rendered(CHOICES["shards"]), "CronJob")["spec"]["jobTemplate"]["spec"]
         self.assertEqual((job["completionMode"], job["completions"], job["parallelism"], job["backoffLimitPerIndex"]),
                          ("Indexed", 40, 40, 0))
-        self.assertEqual((environment("shards")["ASSAY_SHARDS"], environment("shards")["ASSAY_REPORTS"]), ("40", "/reports"))
+        self.assertEqual({k: environment("shards")[k] for k in ("ASSAY_SHARDS", "ASSAY_REPORTS", "ASSAY_SUSPECTS")},
+                         {"ASSAY_SHARDS": "40", "ASSAY_REPORTS": "/reports", "ASSAY_SUSPECTS": "fail"})
         kinds = {d["kind"] for d in rendered(CHOICES["without nights"])}
         self.assertEqual(kinds & {"CronJob", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}, set())
         container = nightly_pod(rendered(CHOICES["everything else"]))["containers"][0]

@@ -13,7 +13,7 @@ import unittest
 
 import harness
 import tls_test
-from fake_kubernetes import LABELS, MINE, FakeKubernetes, node, pod, verdict
+from fake_kubernetes import LABELS, MINE, FakeKubernetes, node, pod, verdict, waiting_pod
 from manifests import DEPLOY, SCRIPT, check_manifests, daemon_pod, documents_of, images, nightly_pod, one, options_of, read
 
 
@@ -45,16 +45,20 @@ class Manifests(unittest.TestCase):
 
 @unittest.skipUnless(shutil.which("jq") and shutil.which("curl"), "no jq or no curl")
 class NodeVerdicts(unittest.TestCase):
-    def run_script(self, kubernetes, devices=(), missing=(), code=0, says=None, words=(), hangs="", **environment):
-        """With an `assay` that says so of its target; what it was called with is in self.called. Once it
-        is asked for the target `hangs` it does not answer, and the script gets SIGTERM."""
+    def run_script(self, kubernetes, devices=(), missing=(), code=0, says=None, words=(), hangs="", fleet=None,
+                   fleet_code=0, **environment):
+        """With an `assay` that says so of its target, and `fleet` of reports; what it was called with is in
+        self.called. Once it is asked for the target `hangs` it does not answer, and the script gets SIGTERM."""
         document = {"schema": "assay.qualification/v1", "level": "nightly", "devices": list(devices),
                     "missing": list(missing)}
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "says"), "w", encoding="utf-8") as file:
                 file.write(json.dumps(document) if says is None else says)
+            with open(os.path.join(folder, "merged"), "w", encoding="utf-8") as file:
+                file.write(json.dumps(fleet))
             with open(os.path.join(folder, "assay"), "w", encoding="utf-8") as file:
                 file.write(f'#!/bin/sh\necho "$@" >>{folder}/called\nfor target; do :; done\n'
+                           f'if [ "$1" = fleet ]; then cp {folder}/merged "$target"; exit {fleet_code}; fi\n'
                            f'if [ "$target" = "{hangs}" ]; then\n  trap "echo >{folder}/ended; exit 143" TERM\n'
                            # A shell that has just been forked may still lose a signal to its parent's trap.
                            f"  (echo '{{'; : >{folder}/hangs; exec sleep 600) & wait\nfi\n"
@@ -86,10 +90,11 @@ class NodeVerdicts(unittest.TestCase):
 
     def test_the_worst_device_is_the_nodes(self):
         pods = [pod(f"n{i}", f"10.0.0.{i}") for i in range(1, 7)]
-        pods += [pod("n7", None, "Pending"), pod(None, None, "Pending"), pod("n2", None, "Failed")]
+        pods += [waiting_pod("n7"), pod(None, None, "Pending"), pod("n2", None, "Failed")]
+        pods.append(pod("n8", "10.0.0.8", deletionTimestamp="2026-11-22T00:00:00Z"))
         pods.insert(0, pod("n1", "10.0.0.99", deletionTimestamp="2026-11-22T00:00:00Z"))
         long_ago = {"type": "AssayQualified", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-        nodes = [node(f"n{i}", conditions=[long_ago] if i in (1, 2) else []) for i in range(1, 8)]
+        nodes = [node(f"n{i}", conditions=[long_ago] if i in (1, 2, 7, 8) else []) for i in range(1, 9)]
         devices = [verdict("10.0.0.1", "cuda:0", "QUALIFIED", "A000"), verdict("10.0.0.1", "cuda:1", "FAILED", "A101"),
                    verdict("10.0.0.2", "cuda:0", "QUALIFIED", "A000"), verdict("10.0.0.3", "cuda:0", "DEGRADED", "A204"),
                    verdict("10.0.0.5", "cuda:0", "QUALIFIED", "A000"), verdict("10.0.0.6", "cpu:0", "INCONCLUSIVE", "A304")]
@@ -103,7 +108,8 @@ class NodeVerdicts(unittest.TestCase):
             self.assertEqual({n: (c["status"], c["reason"]) for n, c in found.items()},
                              {"n1": ("False", "Failed"), "n2": ("True", "Qualified"), "n3": ("False", "Degraded"),
                               "n4": ("Unknown", "Inconclusive"), "n5": ("False", "Failed"),
-                              "n6": ("Unknown", "Inconclusive"), "n7": ("Unknown", "Inconclusive")})
+                              **dict.fromkeys(("n6", "n7", "n8"), ("Unknown", "Inconclusive"))})
+            self.assertEqual(found["n8"]["message"], "assay qualify nightly: no daemon runs there INCONCLUSIVE A901")
             self.assertEqual(found["n1"]["message"], "assay qualify nightly: cuda:1 FAILED A101, cuda:0 QUALIFIED A000")
             # The time of a change is of a change.
             self.assertEqual(found["n2"]["lastTransitionTime"], "2026-01-01T00:00:00Z")
@@ -118,7 +124,63 @@ class NodeVerdicts(unittest.TestCase):
                          {"schema": "assay.qualification/v1", "level": "nightly", "verdict": "FAILED"})
         self.assertEqual([d["verdict"] for d in document["devices"]],
                          ["FAILED", "INCONCLUSIVE", "DEGRADED", "QUALIFIED", "QUALIFIED", "QUALIFIED"])
-        self.assertEqual(document["missing"], missing)
+        self.assertEqual(document["missing"], missing + [
+            {"target": n, "verdict": "MISSING", "severity": "triage", "code": "A901", "reason": "no daemon runs there"}
+            for n in ("n7", "n8")])
+
+    def test_a_node_without_a_daemon_leaves_no_night_qualified(self):
+        well = [verdict("10.0.0.1", "cuda:0", "QUALIFIED", "A000")]
+        for pods in ([pod("n1", "10.0.0.1"), waiting_pod("n2")], [waiting_pod("n2")]):
+            with FakeKubernetes(pods, [node("n1"), node("n2")]) as kubernetes:
+                self.assertEqual(self.run_script(kubernetes, well).returncode, 4)
+                self.assertEqual(kubernetes.conditions()["n2"]["reason"], "Inconclusive")
+
+    def test_more_devices_than_expected_fail_no_node(self):
+        more = {"target": "10.0.0.1:7576", "verdict": "MISSING", "code": "A904", "reason": "9 of 8", "expected": 8, "found": 9}
+        with FakeKubernetes([pod("n1", "10.0.0.1")], [node("n1")]) as kubernetes:
+            done = self.run_script(kubernetes, [verdict("10.0.0.1", "cuda:0", "QUALIFIED", "A000")], [more], code=4)
+            self.assertEqual((done.returncode, kubernetes.conditions()["n1"]["reason"]), (4, "Inconclusive"), done)
+
+    def test_reports_that_are_kept_are_held_against_one_another(self):
+        pods, nodes = [pod(f"n{i}", f"10.0.0.{i}") for i in range(1, 5)], [node(f"n{i}") for i in range(1, 5)]
+        accused = [{"node": f"n{i}", "target": f"10.0.0.{i}:7576", "device": "cuda:0", "charge": charge,
+                    "evidence": [{"text": f"as {i}"}]} for i, charge in ((1, "SUSPECT"), (2, "SLOW"), (4, "SUSPECT"))]
+        fleet = {"schema": "assay.fleet/v1", "accused": accused, "missing": [], "everywhere": [], "unread": ["torn"],
+                 "unjudged": [{"node": "n3", "device": "cuda:0", "reason": "gave no digests"}]}
+
+        def night(devices, kubernetes, **words):
+            with tempfile.TemporaryDirectory() as reports:
+                devices = [{**d, "report": f"{reports}/{i}.json"} for i, d in enumerate(devices)]
+                return self.run_script(kubernetes, devices, fleet=fleet, ASSAY_TAINT="NoSchedule", ASSAY_TAINT_MOST="50",
+                                       ASSAY_TAINT_KEEP="A104 A107", ASSAY_REPORTS=reports, **words)
+
+        well = [verdict(f"10.0.0.{i}", "cuda:0", "QUALIFIED", "A000") for i in range(1, 4)]
+        devices = [*well, verdict("10.0.0.4", "cuda:0", "FAILED", "A101")]
+        with FakeKubernetes(pods, nodes) as kubernetes:
+            done = night(devices, kubernetes, fleet_code=1)
+            self.assertEqual(done.returncode, 1, done)
+            self.assertEqual({n: kubernetes.taints(n) for n in kubernetes.nodes},
+                             {"n1": ["assay/unfit=A107:NoSchedule"], "n2": [], "n3": [],
+                              "n4": ["assay/unfit=A101:NoSchedule"]})
+            self.assertEqual(kubernetes.conditions()["n1"]["message"], "assay qualify nightly: cuda:0 FAILED A107")
+            self.assertEqual(json.loads(done.stdout)["devices"][0]["findings"][0]["why"], "as 1")
+            for line in ("n2 cuda:0: SLOW: as 2", "n3 cuda:0: UNJUDGED: gave no digests", "torn"):
+                self.assertIn("fleet: " + line, done.stderr)
+            compared = [c for c in self.called if c.startswith("fleet compare ")]
+            self.assertEqual([re.sub(r"\S+/", "", c) for c in compared], [
+                f"fleet compare 0.json 1.json 2.json 3.json --format {form} --output {time.strftime('%Y-%m-%d', time.gmtime())}"
+                f"-fleet.{form}" for form in ("json", "html")])
+            # What the next night finds is no answer to what the others said.
+            night([verdict(f"10.0.0.{i}", "cuda:0", "QUALIFIED", "A000") for i in (1, 4)], kubernetes)
+            self.assertEqual(kubernetes.taints("n1"), ["assay/unfit=A107:NoSchedule"])
+        for fleet_code, suspects, code in ((1, "list", 0), (4, "list", 0), (1, "fail", 1), (4, "fail", 4), (2, "fail", 2)):
+            fleet["accused"] = accused[:2] if suspects == "list" else accused[1:2]
+            with FakeKubernetes(pods[:3], nodes) as kubernetes:
+                done = night(well, kubernetes, fleet_code=fleet_code, ASSAY_SUSPECTS=suspects)
+                self.assertEqual((done.returncode, kubernetes.taints("n1")), (code, []), done)
+        # Of one node there is nothing to hold.
+        with FakeKubernetes(pods[:1], nodes) as kubernetes:
+            self.assertEqual(night([well[0], {**well[0], "device": "cuda:1"}], kubernetes, fleet_code=4).returncode, 0)
 
     def test_what_has_ended_is_told_when_the_night_is_over(self):
         pods = [pod(f"n{i}", f"10.0.0.{i}") for i in range(1, 5)]
@@ -198,9 +260,11 @@ class NodeVerdicts(unittest.TestCase):
                 self.assertEqual(kubernetes.nodes["n1"]["metadata"]["annotations"], {"assay/unfit": taint})
             self.assertIn("n1: stays tainted: A104 is a person's to take back", done.stderr)
 
-    def test_of_two_failed_devices_the_code_that_a_person_takes_back_is_the_nodes(self):
-        for codes in (("A104", "A112"), ("A112", "A104")):
-            devices = [verdict("10.0.0.1", f"cuda:{i}", "FAILED", c) for i, c in enumerate(codes)]
+    def test_of_all_that_failed_the_code_that_a_person_takes_back_is_the_nodes(self):
+        behind = {**verdict("10.0.0.1", "cuda:0", "FAILED", "A112"), "findings": [{"code": "A112"}, {"code": "A104"}]}
+        for codes in (("A104", "A112"), ("A112", "A104"), behind):
+            devices = [behind] if codes is behind else [
+                verdict("10.0.0.1", f"cuda:{i}", "FAILED", c) for i, c in enumerate(codes)]
             with FakeKubernetes([pod("n1", "10.0.0.1")], [node("n1")]) as kubernetes:
                 done = self.run_script(kubernetes, devices, code=1, ASSAY_TAINT="NoSchedule", ASSAY_TAINT_KEEP="A105 A104")
                 self.assertEqual(kubernetes.taints("n1"), ["assay/unfit=A104:NoSchedule"], (codes, done))
