@@ -223,14 +223,6 @@ HealthCheckNodeState=ANY
         with open(f"{folder}/fleet.json", encoding="utf-8") as file:
             self.assertEqual(json.load(file)["schema"], "assay.fleet/v1")
 
-        # In groups.
-        self.assertEqual(self.script("collect", folder, settings="ASSAY_MERGE=2\n").code, 1)
-        groups = []
-        for group in ("fleet-0000", "fleet-0001"):
-            with open(f"{folder}/{group}.json", encoding="utf-8") as file:
-                groups.append(json.load(file)["nodes"])
-        self.assertEqual(groups, [2, 1])
-
         # The next night: still wrong, it stays; a person has drained another for reasons of his own;
         # the third's daemon died.
         self.daemons["n1"].kill()
