@@ -28,6 +28,8 @@ set(CPACK_DEBIAN_ASSAY_PACKAGE_SUGGESTS "assay-hip, prometheus")
 set(CPACK_DEBIAN_HIP_PACKAGE_NAME assay-hip)
 set(CPACK_DEBIAN_HIP_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_HIP_PACKAGE_DEPENDS "assay (= ${PROJECT_VERSION})")
+# Telemetry's.
+set(CPACK_DEBIAN_HIP_PACKAGE_RECOMMENDS "librocm-smi64-1")
 foreach(script postinst prerm postrm)
   list(APPEND CPACK_DEBIAN_ASSAY_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/debian/${script})
 endforeach()

@@ -43,6 +43,21 @@ constexpr std::uint64_t kNotTold = ~std::uint64_t{0};
 
 template <class Function>
 void Find(void* library, Function** function, const char* name) {
+// What a machine without the headers has beside the plain name, the newest first: of ROCm 6, of
+// ROCm 5, and of Debian.
+constexpr const char* kRocmVersions[] = {"", ".7", ".6", ".5", ".1"};
+
+absl::StatusOr<void*> OpenRocm(const std::string& path) {
+  std::string reason;
+  for (const char* version : kRocmVersions) {
+    void* handle = dlopen(Cat(path, version).c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (handle != nullptr) return handle;
+    const char* const why = dlerror();
+    if (reason.empty() && why != nullptr) reason = why;
+  }
+  return absl::UnavailableError(reason);
+}
+
   *function = reinterpret_cast<Function*>(dlsym(library, name));
 }
 
@@ -144,8 +159,9 @@ class RocmSource final : public TelemetrySource {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<RocmLibrary>> RocmLibrary::Load(const std::string& path) {
-  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (handle == nullptr) return absl::UnavailableError(dlerror());
+  const absl::StatusOr<void*> opened = OpenRocm(path);
+  if (!opened.ok()) return opened.status();
+  void* const handle = *opened;
   auto library = std::shared_ptr<RocmLibrary>(new RocmLibrary);
   RocmApi& api = library->api_;
   Find(handle, &api.Init, "rsmi_init");

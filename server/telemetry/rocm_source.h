@@ -49,7 +49,7 @@ struct RocmApi {
 
 class RocmLibrary {
  public:
-  // UNAVAILABLE with the loader's reason.
+  // Of this name, else of one with a version behind it: UNAVAILABLE with the loader's reason.
   static absl::StatusOr<std::shared_ptr<RocmLibrary>> Load(const std::string& path);
   ~RocmLibrary();
   RocmLibrary(const RocmLibrary&) = delete;

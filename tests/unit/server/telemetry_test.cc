@@ -324,6 +324,15 @@ TEST(Rocm, WhatTheLibraryAndTheDriversFilesTellInBaseUnits) {
   setenv("ASSAY_FAKE_ROCM", (folder.path() / "gpu").c_str(), 1);
   EXPECT_THAT(sampler.Sample(0, At(1)).telemetry().unavailable_reason(), HasSubstr("any more"));
   unsetenv("ASSAY_FAKE_ROCM");
+TEST(Rocm, ALibraryThatHasItsVersionsNameAloneIsFound) {
+  const Folder folder;
+  fs::create_symlink(FAKE_ROCM_PATH, folder.path() / "librocm_smi64.so.1");
+  TelemetrySamplerOptions options;
+  options.devices = {{"hip:0", "", "0001:3b:00.0"}};
+  options.rocm_smi = folder.path() / "librocm_smi64.so";
+  EXPECT_EQ(TelemetrySampler(std::move(options)).Sample(0, At(0)).telemetry().source(), "rocm-smi");
+}
+
   EXPECT_EQ(sampler.Sample(0, At(60)).telemetry().temperature_celsius(), 54.5);
 }
 
