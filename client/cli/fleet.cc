@@ -35,7 +35,7 @@ constexpr char kTargetsHelp[] =
     "TARGETS, and --target: addresses and names of the targets file with commas between, or\n"
     "  @FILE            one a line, # begins a comment\n"
     "  dns:NAME[:PORT]  every address the name has\n"
-    "  slurm:[PART]     the nodes of a Slurm partition, or all (sinfo)\n"
+    "  slurm:[PART][:PORT]  the nodes of a Slurm partition, or all (sinfo)\n"
     "  k8s:LABEL=VALUE[,NAMESPACE]  the pods with a label (kubectl)\n"
     "Default: ASSAY_TARGET, else 127.0.0.1:7575. The port is 7575 where none is said.\n";
 

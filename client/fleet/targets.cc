@@ -68,7 +68,14 @@ absl::Status FindByDns(const std::string& name, Found& found) {
   return absl::OkStatus();
 }
 
-absl::Status FindBySlurm(const std::string& partition, Found& found) {
+absl::Status FindBySlurm(const std::string& word, Found& found) {
+  const std::vector<std::string> parts = absl::StrSplit(word, ':');
+  if (parts.size() > 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "target: \"slurm:", word, "\": write slurm:PARTITION or slurm:PARTITION:PORT"));
+  }
+  const std::string& partition = parts[0];
+  const std::string port = parts.size() == 2 ? parts[1] : kPort;
   std::vector<std::string> words = {"sinfo", "-h", "-N", "-o", "%N"};
   if (!partition.empty()) words.insert(words.end(), {"-p", partition});
   auto nodes = RunProgram(words, kToolWait);
@@ -83,7 +90,7 @@ absl::Status FindBySlurm(const std::string& partition, Found& found) {
       hosts = Lines(*expanded);
     }
     for (const std::string& host : hosts) {
-      if (seen.insert(host).second) found.addresses.push_back(absl::StrCat(host, ":", kPort));
+      if (seen.insert(host).second) found.addresses.push_back(absl::StrCat(host, ":", port));
     }
   }
   if (seen.empty()) {

@@ -3,7 +3,8 @@
 //     a07:7575, a08        addresses, or names of the targets file, with commas between
 //     @racks/a.txt         a file: one of these a line, # begins a comment
 //     dns:assay.lab:7575   every address the name has
-//     slurm:batch          the nodes of a Slurm partition; slurm: is all of them
+//     slurm:batch:7576     the nodes of a Slurm partition; slurm: is all of them, slurm::7576 at
+//                          that port
 //     k8s:app=assayd,lab   the pods with a label, in a namespace (default: kubectl's own)
 #ifndef ASSAY_CLIENT_FLEET_TARGETS_H_
 #define ASSAY_CLIENT_FLEET_TARGETS_H_

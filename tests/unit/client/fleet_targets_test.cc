@@ -20,6 +20,7 @@ namespace assay::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -98,7 +99,7 @@ TEST_F(FleetTargetsTest, WithoutWordsTheEnvironmentDecides) {
 TEST_F(FleetTargetsTest, DnsGivesEveryAddressAndANameWithoutOneIsMissing) {
   const auto fleet = FindFleet({"dns:localhost:99", "dns:no-such-host.invalid"}, {});
   ASSERT_TRUE(fleet.ok()) << fleet.status();
-  EXPECT_THAT(Addresses(*fleet), ::testing::Contains("127.0.0.1:99"));
+  EXPECT_THAT(Addresses(*fleet), Contains("127.0.0.1:99"));
   ASSERT_THAT(fleet->missing, SizeIs(1));
   EXPECT_EQ(fleet->missing[0].target, "dns:no-such-host.invalid");
   EXPECT_THAT(fleet->missing[0].reason, HasSubstr("cannot resolve no-such-host.invalid"));
@@ -112,6 +113,10 @@ TEST_F(FleetTargetsTest, SlurmListsThePartitionsNodesOnce) {
   EXPECT_EQ(Asked("sinfo"), "-h -N -o %N -p batch\n");
   EXPECT_EQ(Asked("scontrol"), "show hostnames n[02-03]\n");
   EXPECT_THAT(Addresses(*FindFleet({"slurm:"}, {})), SizeIs(3));
+  EXPECT_THAT(Addresses(*FindFleet({"slurm:batch:7576"}, {})),
+              ElementsAre("n01:7576", "n02:7576", "n03:7576"));
+  EXPECT_THAT(Addresses(*FindFleet({"slurm::7576"}, {})), Contains("n03:7576"));
+  EXPECT_THAT(Refusal({"slurm::0"}, absl::StatusCode::kInvalidArgument), HasSubstr("the port"));
 }
 
 TEST_F(FleetTargetsTest, KubernetesListsTheLabelsPods) {
@@ -159,6 +164,7 @@ TEST_F(FleetTargetsTest, MistakesAreNamed) {
   EXPECT_THAT(mistake("@" + folder_.string()), HasSubstr("cannot read"));
   EXPECT_THAT(mistake("dns:"), HasSubstr("write dns:NAME"));
   EXPECT_THAT(mistake("k8s:"), HasSubstr("write k8s:LABEL"));
+  EXPECT_THAT(mistake("slurm:a:1:2"), HasSubstr("or slurm:PARTITION:PORT"));
   Write("nested", "ok:1\n@other\n");
   EXPECT_THAT(mistake("@" + (folder_ / "nested").string()),
               AllOf(HasSubstr("nested:2"), HasSubstr("cannot name another")));
