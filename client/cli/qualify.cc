@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "client/cli/baseline_source.h"
 #include "client/cli/context.h"
 #include "client/cli/hook.h"
+#include "client/cli/interrupt.h"
 #include "client/lib/parse.h"
 #include "client/qualify/conduct.h"
 #include "client/qualify/report.h"
@@ -34,6 +36,8 @@ struct Words {
   int expect_devices = -1;
   std::string seed;
   std::string budget;
+  std::string case_deadline;
+  std::string job_deadline;
   std::string baseline;
   std::string threshold;
   std::string ignore;
@@ -45,6 +49,22 @@ struct Words {
   bool no_retry = false;
   bool fail_early = false;
 };
+
+absl::Status TakeDeadlines(const Words& words, QualifyOptions& options) {
+  for (const auto& [name, text, taken] :
+       {std::tuple("case-deadline", words.case_deadline, &options.case_deadline),
+        std::tuple("job-deadline", words.job_deadline, &options.job_deadline)}) {
+    if (text.empty()) continue;
+    const auto deadline = ParseDuration(name, text);
+    if (!deadline.ok()) return deadline.status();
+    if (deadline->seconds() <= 0 && deadline->nanos() <= 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": must be more than 0, got \"", text, "\""));
+    }
+    *taken = *deadline;
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<QualifyOptions> OptionsOf(const Words& words) {
   QualifyOptions options;
@@ -67,6 +87,7 @@ absl::StatusOr<QualifyOptions> OptionsOf(const Words& words) {
           absl::StrCat("budget: must be more than 0, got \"", words.budget, "\""));
     }
   }
+  if (absl::Status s = TakeDeadlines(words, options); !s.ok()) return s;
   if (!words.baseline.empty()) {
     auto source = ParseBaselineSource(words.baseline);
     if (!source.ok()) return source.status();
@@ -88,9 +109,13 @@ absl::StatusOr<QualifyOptions> OptionsOf(const Words& words) {
     options.baseline_threshold = *threshold;
   }
   for (const std::string& word : SplitList(words.ignore)) {
-    const bool known = std::any_of(QualifyCodes().begin(), QualifyCodes().end(),
-                                   [&](const QualifyCode& c) { return c.code == word; });
-    if (!known && word.find(':') == std::string::npos) {
+    const QualifyCode* const code = FindCode(word);
+    if (code != nullptr && !IsIgnorable(*code)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "ignore: ", word, " cannot be ignored (", std::string(code->meaning),
+          "): nothing is proven then; leave it out, and ", std::string(code->next_step)));
+    }
+    if (code == nullptr && word.find(':') == std::string::npos) {
       return absl::InvalidArgumentError(
           absl::StrCat("ignore: \"", word, "\" is no code (assay qualify --codes) and no device"));
     }
@@ -120,7 +145,9 @@ ExitCode CodeOf(const QualificationReport& report) {
       std::all_of(report.missing.begin(), report.missing.end(),
                   [](const Missing& m) { return m.none_asked_for; });
   if (mistaken && !(report.devices.empty() && report.missing.empty())) return ExitCode::kUsage;
-  return report.devices.empty() ? ExitCode::kRefused : ExitCode::kNoVerdict;
+  const bool counted = std::any_of(report.missing.begin(), report.missing.end(),
+                                   [](const Missing& m) { return m.expected.has_value(); });
+  return report.devices.empty() && !counted ? ExitCode::kRefused : ExitCode::kNoVerdict;
 }
 
 // A file's name of what is no word of one.
@@ -211,9 +238,8 @@ void QualifyAll(const Context& context, const QualifyOptions& options,
   for (std::size_t i = 1; i < width; ++i) threads.emplace_back(work);
   work();
   for (std::thread& thread : threads) thread.join();
-  const auto ignored = [&](const char* code) { return options.ignored.contains(code); };
   std::erase_if(report.missing, [&](const Missing& m) {
-    return ignored(m.expected ? "A116" : m.none_asked_for ? "A903" : "A901");
+    return options.ignored.contains(std::string(CodeOf(m).code));
   });
   Sort(report);
 }
@@ -251,7 +277,7 @@ void TellHook(const Context& context, const std::string& hook, absl::Duration de
 }
 
 ExitCode Qualify(const Context& context, const Words& words) {
-  const auto options = OptionsOf(words);
+  auto options = OptionsOf(words);
   if (!options.ok()) return context.Fail(options.status());
   const auto format = context.ChosenFormat("a qualification", {"table", "json", "markdown"});
   if (!format.ok()) return context.Fail(format.status());
@@ -269,9 +295,22 @@ ExitCode Qualify(const Context& context, const Words& words) {
   QualificationReport report{absl::Now(), options->level, {}, {}, {}};
   bool qualified = false;  // else --output's file cannot be written
   absl::Status written;
+  StopSwitch stop;
+  options->stop = &stop;
   const ExitCode code = context.WithOutput([&](std::ostream& out) {
-    QualifyAll(context, *options, *reconnecting, static_cast<std::size_t>(words.at_once),
-               *connections, report);
+    {
+      const Interrupt interrupt({.first =
+                                     [&] {
+                                       context.streams.err << "assay: cancelling the jobs\n"
+                                                           << std::flush;
+                                       stop.Stop();
+                                     },
+                                 .second = [] {},
+                                 .none = [] {}},
+                                absl::ZeroDuration());
+      QualifyAll(context, *options, *reconnecting, static_cast<std::size_t>(words.at_once),
+                 *connections, report);
+    }
     // What cannot be written keeps no verdict from being told.
     if (!words.reports.empty()) written = WriteReports(words.reports, report);
     WriteQualification(context, report, *format, out);
@@ -308,16 +347,21 @@ void AddQualifyCommand(CLI::App& app, Context& context) {
        "cuda:0, cuda:*, all (default: the accelerators, the CPU where there are none)");
   qualify
       ->add_option("--expect-devices", words->expect_devices,
-                   "fails where a node has another number")
+                   "fails where a node has fewer; with more nothing is proven")
       ->type_name("N")
       ->check(CLI::Range(0, 1024));
   text("--ignore", words->ignore, "LIST",
-       "codes that do not count, and devices that are there but not judged: A203,cuda:3");
+       "codes that do not count, but A306 and A307, and devices that are there but not judged: "
+       "A203,cuda:3");
   text("--baseline", words->baseline, "BASELINE",
        "hold times against a baseline of each daemon, jobs/4f2k, or a file");
   text("--threshold", words->threshold, "SHARE", "with --baseline: the change that counts (5%)");
   text("--seed", words->seed, "N", "of the data (default: of the day, the node and the device)");
   text("--budget", words->budget, "DURATION", "time for the level's cases (default: the level's)");
+  text("--case-deadline", words->case_deadline, "TIME",
+       "longest time of a case (default: the daemon's)");
+  text("--job-deadline", words->job_deadline, "TIME",
+       "longest time of each job: self-test, level, and what is run again");
   text("--reports", words->reports, "DIR",
        "write each device's report there, as assay.report/v1; made where it is not");
   text("--on-verdict", words->hook, "COMMAND",
@@ -338,7 +382,8 @@ void AddQualifyCommand(CLI::App& app, Context& context) {
       "could not be qualified because it is not there.\n"
       "Exit codes: 0 every device is qualified, 1 one failed, is degraded or is missing, 2 usage,\n"
       "a malformed request or a device that no node has, 3 no node could be reached, 4 something\n"
-      "is not proven: a device is inconclusive, or one of several nodes could not be reached.");
+      "is not proven: a device is inconclusive, one of several nodes could not be reached, or a\n"
+      "node has more devices than expected.");
   qualify->callback([&context, words, codes] {
     context.action = [&context, words, codes] {
       if (*codes) return PrintCodes(context);

@@ -16,8 +16,15 @@
 namespace assay {
 namespace {
 
-constexpr std::size_t kMostRetries = 3;   // failed cases of a device that are run again
-constexpr std::size_t kMostSiblings = 2;  // devices that they are run on besides
+// Failed cases of a device that are run again. A late one may take its whole deadline again.
+constexpr std::size_t kMostWrong = 3;
+constexpr std::size_t kMostCrashed = 2;
+constexpr std::size_t kMostLate = 2;
+// Devices that they are run on besides: two tell more of a wrong result than one, which one may
+// share; what crashes or hangs costs each of them a worker.
+constexpr std::size_t kWrongSiblings = 2;
+constexpr std::size_t kCrashedSiblings = 1;
+constexpr std::size_t kLateSiblings = 1;
 
 std::string FirstLine(const grpc::Status& status, const Connection& connection) {
   return Describe(status, connection.target()).lines.front();
@@ -99,6 +106,10 @@ class Conductor {
 
   Fit Refused(const grpc::Status& status) const {
     Fit fit;
+    if (IsStopped()) {
+      fit.grievances = {Aggrieved("A306", "ended by a signal")};
+      return fit;
+    }
     // That a baseline is of another kind of device is the caller's mistake.
     const bool unfit = options_.hold_against != nullptr &&
                        status.error_code() == grpc::StatusCode::FAILED_PRECONDITION;
@@ -121,12 +132,25 @@ class Conductor {
     return spec;
   }
 
-  // Makes the job and sees it through.
-  grpc::Status RunJob(const v1::JobSpec& spec, bool fail_early, assay::Run& run) {
+  bool IsStopped() const { return options_.stop != nullptr && options_.stop->stopped(); }
+
+  // Makes the job and sees it through, within the deadlines.
+  grpc::Status RunJob(v1::JobSpec spec, bool fail_early, assay::Run& run) {
+    if (options_.case_deadline) *spec.mutable_case_deadline() = *options_.case_deadline;
+    if (options_.job_deadline) *spec.mutable_deadline() = *options_.job_deadline;
+    if (IsStopped()) return {grpc::StatusCode::CANCELLED, "ended"};
     if (grpc::Status s = CreateJob(connection_, spec, reconnecting_, &run.job); !s.ok()) return s;
+    const grpc::Status status = FollowJob(spec, fail_early, run);
+    if (!status.ok() && IsStopped()) Cancel(run.job.name());
+    return status;
+  }
+
+  grpc::Status FollowJob(const v1::JobSpec& spec, bool fail_early, assay::Run& run) {
     bool cancelled = false;
     const bool whole = options_.keep_results || spec.suite() != options_.level.suite;
     Follower follower(connection_, reconnecting_);
+    std::optional<StopSwitch::Wire> wire;
+    if (options_.stop != nullptr) wire.emplace(*options_.stop, follower);
     return follower.Follow(run.job.name(), 0, [&](const v1::JobEvent& event) {
       if (event.has_started()) run.total = event.started().total();
       if (event.has_finished()) run.job = event.finished().job();
@@ -153,30 +177,37 @@ class Conductor {
 
   std::vector<Retry> RetryFailed(const std::vector<v1::CaseResult>& results) {
     std::vector<Retry> retries;
-    for (const v1::CaseResult& failed : WorthRetrying(results, kMostRetries)) {
-      progress_(device_.id(), absl::StrCat("again: ", failed.name()));
-      Retry retry;
-      retry.failed = failed;
-      const bool late = IsLate(failed);
-      retry.here = RunAgain(failed, device_.id(), late ? failed.spec().provider() : "all");
-      if (late) {
-        retries.push_back(std::move(retry));
-        continue;
-      }
-      std::size_t siblings = 0;
-      for (const v1::Device& other : devices_) {
-        if (other.id() == device_.id() || other.backend() != device_.backend()) continue;
-        if (other.state() != v1::DEVICE_STATE_READY && other.state() != v1::DEVICE_STATE_BUSY) {
-          continue;
-        }
-        if (siblings++ == kMostSiblings) break;
-        for (v1::CaseResult& r : RunAgain(failed, other.id(), failed.spec().provider())) {
-          retry.sibling.push_back(std::move(r));
-        }
-      }
-      retries.push_back(std::move(retry));
+    for (const v1::CaseResult& wrong : WorthRetrying(results, Trouble::kWrong, kMostWrong)) {
+      // Hundreds of launches of each provider would take long and say nothing of this one.
+      const std::string provider = IsUnsteady(wrong) ? wrong.spec().provider() : "all";
+      Retry& retry = retries.emplace_back(RunHere(wrong, provider));
+      RunOnSiblings(kWrongSiblings, retry);
+    }
+    for (const v1::CaseResult& crashed : WorthRetrying(results, Trouble::kCrashed, kMostCrashed)) {
+      Retry& retry = retries.emplace_back(RunHere(crashed, crashed.spec().provider()));
+      RunOnSiblings(kCrashedSiblings, retry);
+    }
+    for (const v1::CaseResult& late : WorthRetrying(results, Trouble::kLate, kMostLate)) {
+      Retry& retry = retries.emplace_back(RunHere(late, late.spec().provider()));
+      const auto hangs = [](const auto& r) { return TroubleOf(r) == Trouble::kLate; };
+      if (std::none_of(retry.here.begin(), retry.here.end(), hangs)) continue;
+      RunOnSiblings(kLateSiblings, retry);
+      break;  // it is known to hang; more would only take more time
     }
     return retries;
+  }
+
+  Retry RunHere(const v1::CaseResult& failed, const std::string& provider) {
+    progress_(device_.id(), absl::StrCat("again: ", failed.name()));
+    return {failed, RunAgain(failed, device_.id(), provider), {}};
+  }
+
+  void RunOnSiblings(std::size_t most, Retry& retry) {
+    for (const std::string& sibling : SiblingsOf(devices_, device_, most)) {
+      for (v1::CaseResult& r : RunAgain(retry.failed, sibling, retry.failed.spec().provider())) {
+        retry.sibling.push_back(std::move(r));
+      }
+    }
   }
 
   // Nothing where the daemon does not take it: then nothing is known.

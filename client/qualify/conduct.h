@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "client/lib/connection.h"
 #include "client/lib/follow.h"
+#include "client/lib/stop.h"
 #include "client/qualify/judgement.h"
 #include "client/qualify/level.h"
 #include "client/report/report.h"
@@ -27,6 +28,9 @@ struct QualifyOptions {
   // Puts the baseline into the level's spec, asking the daemon where it has it; none: no baseline.
   std::function<grpc::Status(Connection&, v1::JobSpec*)> hold_against;
   std::optional<double> baseline_threshold;
+  // Longest time of a case, and of each job with those that are run again; nothing: the daemon's.
+  std::optional<google::protobuf::Duration> case_deadline, job_deadline;
+  StopSwitch* stop = nullptr;  // ends it: its jobs are cancelled
   bool selftest = true;
   bool retry = true;
   bool fail_early = false;        // a device's first wrong result ends its job

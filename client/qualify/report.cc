@@ -41,10 +41,6 @@ std::string Line(const Grievance& grievance) {
                       grievance.why.empty() ? "" : ": ", grievance.why);
 }
 
-const QualifyCode& CodeOf(const Missing& missing) {
-  return *Aggrieved(missing.expected ? "A116" : missing.none_asked_for ? "A903" : "A901", "").code;
-}
-
 std::string NextStep(const Missing& missing) {
   if (!missing.none_asked_for) return std::string(CodeOf(missing).next_step);
   return absl::StrCat("`assay devices --target ", missing.target,
@@ -92,6 +88,14 @@ std::string MissingText(const QualificationReport& report, const std::set<std::s
 
 }  // namespace
 
+const QualifyCode& CodeOf(const Missing& missing) {
+  const bool more = missing.expected && missing.found.value_or(0) > *missing.expected;
+  return *FindCode(more                     ? "A904"
+                   : missing.expected       ? "A116"
+                   : missing.none_asked_for ? "A903"
+                                            : "A901");
+}
+
 Fitness FitnessOf(const QualificationReport& report) {
   if (report.devices.empty() && report.missing.empty()) return Fitness::kInconclusive;
   Fitness worst = Fitness::kQualified;
@@ -99,7 +103,7 @@ Fitness FitnessOf(const QualificationReport& report) {
     worst = std::max(worst, device.fit.code().fitness);
   }
   for (const Missing& missing : report.missing) {
-    worst = std::max(worst, missing.expected ? Fitness::kFailed : Fitness::kInconclusive);
+    worst = std::max(worst, CodeOf(missing).fitness);
   }
   return worst;
 }

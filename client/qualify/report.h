@@ -24,8 +24,10 @@ struct QualificationReport {
   std::map<std::pair<std::string, std::string>, std::string> files;
 };
 
-// The heaviest of all devices; INCONCLUSIVE where there are none, FAILED where devices that
-// were expected are missing.
+// A116, or A904 where there are more than expected; A901; A903.
+const QualifyCode& CodeOf(const Missing& missing);
+
+// The heaviest of all devices, and of what is missing; INCONCLUSIVE where there is nothing.
 Fitness FitnessOf(const QualificationReport& report);
 
 // Heaviest first, then by target and device.

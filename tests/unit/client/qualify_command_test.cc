@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -49,6 +51,37 @@ TEST(QualifyCommand, MakesTheFolderOfReports) {
   EXPECT_FALSE(std::filesystem::is_empty(folder));
 }
 
+TEST(QualifyCommand, ASignalCancelsItsJob) {
+  FakeService service;
+  service.hang = true;
+  std::thread signaller([&] {
+    while (service.watched_after().empty()) std::this_thread::yield();
+    std::raise(SIGTERM);
+  });
+  const Output output = Assay(service, {"qualify", "quick", "--no-selftest"});
+  signaller.join();
+  EXPECT_EQ(output.code, 4) << output.out;
+  EXPECT_THAT(output.out, HasSubstr("A306"));
+  EXPECT_THAT(service.cancelled(), ElementsAre("jobs/4f2k"));
+  EXPECT_EQ(service.jobs_made(), 1) << "and nothing is begun";
+}
+
+TEST(QualifyCommand, DeadlinesAreThoseOfEveryJob) {
+  FakeService service;
+  service.results = {MakeResult(0, v1::VERDICT_FAILED)};
+  Assay(service,
+        {"qualify", "quick", "--no-selftest", "--case-deadline", "4s", "--job-deadline", "20s"});
+  const auto created = service.created();
+  EXPECT_GE(created.size(), 2u) << "the level, and what failed again";
+  for (const v1::CreateJobRequest& request : created) {
+    EXPECT_EQ(request.spec().case_deadline().seconds(), 4);
+    EXPECT_EQ(request.spec().deadline().seconds(), 20);
+  }
+  const Output refused = Assay(service, {"qualify", "quick", "--case-deadline", "0s"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("case-deadline: must be more than 0, got \"0s\""));
+}
+
 TEST(QualifyCommand, ADeviceThatNoNodeHasIsTheRequestsFault) {
   FakeService service;
   const Output output = Assay(service, {"qualify", "quick", "--device", "cpu:9"});
@@ -86,6 +119,49 @@ TEST(QualifyCommand, ATargetThatIsNamedTwiceIsAskedOnce) {
   EXPECT_THAT(output.err, HasSubstr(target + " is named more than once, asked once\n"));
   EXPECT_THAT(output.err,
               HasSubstr("quick: 1 QUALIFIED of 1 device on 1 node, 1 of 2 nodes missing\n"));
+}
+
+TEST(QualifyCommand, WhatWouldQualifyTheUnprovenIsNotIgnored) {
+  FakeService service;
+  for (const char* code : {"A306", "A307"}) {
+    const Output output = Assay(service, {"qualify", "quick", "--ignore", code});
+    EXPECT_EQ(output.code, 2);
+    EXPECT_THAT(output.err, HasSubstr(absl::StrCat("ignore: ", code, " cannot be ignored")));
+    EXPECT_THAT(output.err, HasSubstr("leave it out"));
+  }
+  EXPECT_EQ(service.jobs_made(), 0);
+}
+
+TEST(QualifyCommand, MoreDevicesThanExpectedAreNoFailure) {
+  FakeService service;
+  service.results = {MakeResult(0, v1::VERDICT_PASSED)};
+  const Output output = Assay(service, {"qualify", "quick", "--expect-devices", "0"});
+  EXPECT_EQ(output.code, 4) << output.out;
+  EXPECT_THAT(output.out, HasSubstr("A904"));
+  EXPECT_THAT(output.err, HasSubstr("1 device more than expected"));
+  EXPECT_EQ(Assay(service, {"qualify", "quick", "--expect-devices", "0", "--ignore", "cpu:0"}).code,
+            4);
+}
+
+// Each may take its whole deadline again.
+TEST(QualifyCommand, OfKernelsThatHangFewAreRunAgain) {
+  FakeService service;
+  service.more_devices = {v1::Device()};
+  service.more_devices[0].set_id("cpu:1");
+  service.more_devices[0].set_backend("cpu");
+  service.more_devices[0].set_state(v1::DEVICE_STATE_READY);
+  for (int n = 0; n < 5; ++n) {
+    v1::CaseResult& late = service.results.emplace_back(MakeResult(n, v1::VERDICT_ERROR));
+    late.mutable_findings(0)->set_reason("timeout");
+    late.mutable_findings(0)->set_phase("kernel");
+  }
+  const Output output = Assay(service, {"qualify", "quick", "--no-selftest", "--device", "cpu:0"});
+  EXPECT_EQ(output.code, 1);
+  EXPECT_THAT(output.out, HasSubstr("A118"));
+  std::vector<std::string> devices;
+  for (const v1::CreateJobRequest& made : service.created())
+    devices.push_back(made.spec().device());
+  EXPECT_THAT(devices, ElementsAre("cpu:0", "cpu:0", "cpu:1"));
 }
 
 v1::Device Gpu() {

@@ -20,6 +20,7 @@
 namespace assay {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -122,13 +123,16 @@ TEST(Qualify, ADeadlineDuringTheChecksIsNoKernelThatHangs) {
   EXPECT_EQ(CodeOf(Evidence({kRight, late})), "A111");
 }
 
+v1::CaseResult Late(int index, const std::string& phase = "kernel") {
+  v1::CaseResult late = Result(v1::VERDICT_ERROR, "timeout", index);
+  late.mutable_findings(0)->set_phase(phase);
+  return late;
+}
+
 TEST(Qualify, AKernelThatIsLateIsTriedAgainBeforeTheDeviceIsAccused) {
-  v1::CaseResult late = Result(v1::VERDICT_ERROR, "timeout", 1);
-  late.mutable_findings(0)->set_phase("kernel");
-  v1::CaseResult slow_check = late;
-  slow_check.set_index(2);
-  slow_check.mutable_findings(0)->set_phase("compare");
-  const std::vector<v1::CaseResult> retried = WorthRetrying({kRight, slow_check, late}, 3);
+  const v1::CaseResult late = Late(1);
+  const std::vector<v1::CaseResult> retried =
+      WorthRetrying({kRight, Late(2, "compare"), late}, Trouble::kLate, 3);
   ASSERT_EQ(retried.size(), 1u) << "of a check nothing more is to be learnt";
   EXPECT_EQ(retried[0].index(), 1);
 
@@ -141,6 +145,80 @@ TEST(Qualify, AKernelThatIsLateIsTriedAgainBeforeTheDeviceIsAccused) {
   EXPECT_EQ(CodeOf(evidence), "A112") << "what could not be tried again speaks for nobody";
   evidence.retries = {{late, {Result(v1::VERDICT_INCONCLUSIVE, "memory")}, {}}};
   EXPECT_EQ(CodeOf(evidence), "A112");
+  evidence.retries = {{late, {late}, {kRight}}};
+  EXPECT_EQ(CodeOf(evidence), "A112") << "this device alone";
+  evidence.retries = {{late, {late}, {late}}};
+  EXPECT_EQ(CodeOf(evidence), "A118") << "the library, wherever it runs";
+  evidence.retries = {{late, {late}, {Result(v1::VERDICT_ERROR, "crash")}}};
+  EXPECT_EQ(CodeOf(evidence), "A112") << "a crash there is no hang";
+}
+
+TEST(Qualify, ALateKernelWithoutARetrySharesTheOutcomeOfThoseThatHadOne) {
+  const std::vector<v1::CaseResult> late = {Late(1), Late(2), Late(3), Late(4)};
+  DeviceEvidence evidence = Evidence({kRight, late[0], late[1], late[2], late[3]});
+  evidence.retries = {{late[0], {kRight}, {}}, {late[1], {kRight}, {}}};
+  const Fit ended = Judge(evidence, {});
+  EXPECT_EQ(ended.code().code, "A310");
+  EXPECT_EQ(ended.code().fitness, Fitness::kInconclusive);
+  EXPECT_EQ(ended.grievances[0].cases, 4);
+  evidence.retries[1].here = {late[1]};
+  EXPECT_EQ(CodeOf(evidence), "A112");
+  EXPECT_EQ(Judge(evidence, {}).grievances[0].cases, 3) << "one is known to have ended";
+}
+
+TEST(Qualify, LateKernelsTakeNoRetryFromWrongOnes) {
+  std::vector<v1::CaseResult> results = {Late(1), Late(2), Late(3)};
+  results.push_back(Result(v1::VERDICT_FAILED, "bound", 4));
+  ASSERT_EQ(WorthRetrying(results, Trouble::kWrong, 3).size(), 1u);
+  EXPECT_EQ(WorthRetrying(results, Trouble::kWrong, 3)[0].index(), 4);
+  EXPECT_EQ(WorthRetrying(results, Trouble::kLate, 2).size(), 2u);
+}
+
+TEST(Qualify, ACrashIsTriedAgainBeforeTheDeviceIsAccused) {
+  for (const auto& [reason, code] : {std::pair("crash", "A111"), std::pair("fault", "A114")}) {
+    const v1::CaseResult crash = Result(v1::VERDICT_ERROR, reason, 1);
+    DeviceEvidence evidence = Evidence({kRight, crash});
+    EXPECT_EQ(CodeOf(evidence), code);
+    evidence.retries = {{crash, {crash}, {kRight}}};
+    EXPECT_EQ(CodeOf(evidence), code) << "this device alone";
+    evidence.retries = {{crash, {crash}, {crash}}};
+    EXPECT_EQ(CodeOf(evidence), "A117") << "the library, wherever it runs";
+    EXPECT_EQ(Judge(evidence, {}).code().severity, "configuration");
+    evidence.retries = {{crash, {kRight}, {kRight}}};
+    EXPECT_EQ(CodeOf(evidence), "A119") << "it did not come back";
+    evidence.retries = {{crash, {}, {}}};
+    EXPECT_EQ(CodeOf(evidence), code) << "the retry was refused";
+    v1::CaseResult aside = Result(v1::VERDICT_ERROR, "fault", 1);
+    aside.mutable_findings(0)->set_message("device is quarantined: died 5 times");
+    evidence.retries = {{crash, {crash}, {aside}}};
+    EXPECT_EQ(CodeOf(evidence), code) << "a sibling that was set aside ran nothing";
+  }
+}
+
+// One crash in a library that crashes everywhere need not be retried for all of them.
+TEST(Qualify, CrashesWithoutARetryShareTheOutcomeOfTheirProvider) {
+  const v1::CaseResult first = Result(v1::VERDICT_ERROR, "crash", 1);
+  const v1::CaseResult second = Result(v1::VERDICT_ERROR, "crash", 2);
+  DeviceEvidence evidence = Evidence({kRight, first, second});
+  evidence.retries = {{first, {first}, {first}}};
+  EXPECT_EQ(CodeOf(evidence), "A117");
+  evidence.results.push_back(Result(v1::VERDICT_ERROR, "crash", 3, "builtin"));
+  EXPECT_EQ(CodeOf(evidence), "A111");
+}
+
+// The host's memory, or an operator: no fault of the card's.
+TEST(Qualify, MemoryAndWhatIsKilledFromOutsideAccuseNoDevice) {
+  v1::CaseResult killed = Result(v1::VERDICT_ERROR, "crash", 1);
+  killed.mutable_findings(0)->set_message(
+      "worker killed by SIGKILL (killed) from outside (out of memory?) in kernel");
+  const v1::CaseResult memory = Result(v1::VERDICT_ERROR, "memory", 1);
+  for (const auto& [result, code] : {std::pair(killed, "A311"), std::pair(memory, "A113")}) {
+    const Fit fit = Judge(Evidence({kRight, result}), {});
+    EXPECT_EQ(fit.code().code, code);
+    EXPECT_EQ(fit.code().fitness, Fitness::kInconclusive) << code;
+    EXPECT_EQ(fit.code().severity, "configuration") << code;
+    EXPECT_TRUE(WorthRetrying({result}, Trouble::kCrashed, 2).empty()) << code;
+  }
 }
 
 TEST(Qualify, AJobThatProvesLessThanItWasToQualifiesNothing) {
@@ -215,7 +293,83 @@ TEST(Qualify, CardOrLibrary) {
   EXPECT_EQ(code({again, other_wrong}, {again}), "A103") << "all of them: neither";
   EXPECT_EQ(code({right, other_right}, {right}), "A104") << "it did not come back";
   EXPECT_EQ(code({right, other_right}, {again}), "A102") << "but on another device";
-  EXPECT_EQ(CodeOf(Evidence({kRight, Result(v1::VERDICT_FAILED, "nondeterministic", 1)})), "A105");
+}
+
+TEST(Qualify, NoCardIsAcquittedByAnotherThatIsBad) {
+  const v1::CaseResult wrong = Result(v1::VERDICT_FAILED, "bound", 1);
+  const v1::CaseResult right = Result(v1::VERDICT_PASSED);
+  const v1::CaseResult crash = Result(v1::VERDICT_ERROR, "crash");
+  DeviceEvidence evidence = Evidence({kRight, wrong});
+  const auto code = [&](std::vector<v1::CaseResult> sibling) {
+    evidence.retries = {{wrong, {wrong}, std::move(sibling)}};
+    return CodeOf(evidence);
+  };
+  EXPECT_EQ(code({wrong, right}), "A103");
+  EXPECT_EQ(code({wrong, wrong}), "A102");
+  EXPECT_EQ(code({crash, right}), "A101") << "an ERROR has no vote";
+  EXPECT_EQ(code({crash, wrong}), "A102");
+  EXPECT_EQ(code({crash}), "A103");
+  EXPECT_EQ(code({Result(v1::VERDICT_FAILED, "slower")}), "A101") << "slow, and right";
+}
+
+TEST(Qualify, LaunchesThatDifferAreRunAgainToTellCardFromLibrary) {
+  const v1::CaseResult unsteady = Result(v1::VERDICT_FAILED, "nondeterministic", 1);
+  const v1::CaseResult steady = Result(v1::VERDICT_PASSED, "", 1);
+  DeviceEvidence evidence = Evidence({kRight, unsteady});
+  EXPECT_EQ(CodeOf(evidence), "A105");
+  ASSERT_EQ(WorthRetrying(evidence.results, Trouble::kWrong, 3).size(), 1u);
+  const auto code = [&](std::vector<v1::CaseResult> here, std::vector<v1::CaseResult> sibling) {
+    evidence.retries = {{unsteady, std::move(here), std::move(sibling)}};
+    return CodeOf(evidence);
+  };
+  EXPECT_EQ(code({unsteady}, {steady}), "A101");
+  EXPECT_EQ(code({unsteady}, {unsteady}), "A102");
+  EXPECT_EQ(code({unsteady}, {}), "A105") << "no sibling";
+  EXPECT_EQ(code({steady}, {steady}), "A104") << "it did not come back";
+  EXPECT_EQ(code({unsteady}, {steady, unsteady}), "A105") << "neither";
+}
+
+TEST(Qualify, WrongResultsWithoutARetryShareTheOutcomeOfTheirProvider) {
+  std::vector<v1::CaseResult> results = {kRight};
+  for (int n = 1; n < 6; ++n) results.push_back(Result(v1::VERDICT_FAILED, "bound", n));
+  DeviceEvidence evidence = Evidence(results);
+  evidence.retries = {{results[1], {results[1]}, {results[1]}}};
+  const Fit fit = Judge(evidence, {});
+  EXPECT_EQ(fit.code().code, "A102");
+  EXPECT_EQ(fit.grievances[0].cases, 5);
+  evidence.retries.push_back({results[2], {results[2]}, {kRight}});
+  EXPECT_EQ(Judge(evidence, {}).grievances[1].code->code, "A103") << "of two minds";
+}
+
+TEST(Qualify, SiblingsAreOfTheSameModelWhereThereAreAny) {
+  std::vector<v1::Device> devices;
+  for (const char* model : {"A100", "A100", "H100", "A100", "L4"}) {
+    v1::Device& device = devices.emplace_back();
+    device.set_id(absl::StrCat("cuda:", devices.size() - 1));
+    device.set_backend("cuda");
+    device.set_model(model);
+    device.set_state(v1::DEVICE_STATE_READY);
+  }
+  EXPECT_THAT(SiblingsOf(devices, devices[0], 2), ElementsAre("cuda:1", "cuda:3"));
+  EXPECT_THAT(SiblingsOf(devices, devices[1], 2), ElementsAre("cuda:3", "cuda:0"))
+      << "not all burden the same";
+  EXPECT_THAT(SiblingsOf(devices, devices[2], 2), ElementsAre("cuda:3", "cuda:4"));
+  devices[3].set_state(v1::DEVICE_STATE_QUARANTINED);
+  devices[4].set_backend("hip");
+  EXPECT_THAT(SiblingsOf(devices, devices[1], 2), ElementsAre("cuda:0"));
+  EXPECT_THAT(SiblingsOf(devices, devices[4], 2), ElementsAre());
+}
+
+TEST(Qualify, TheMoreDrasticStepIsTheHeadline) {
+  const v1::CaseResult library = Result(v1::VERDICT_FAILED, "bound", 1);
+  const v1::CaseResult card = Result(v1::VERDICT_FAILED, "bound", 2, "builtin");
+  const v1::CaseResult right = Result(v1::VERDICT_PASSED);
+  DeviceEvidence evidence = Evidence({kRight, library, card});
+  evidence.retries = {{library, {library}, {library}}, {card, {card, right}, {right}}};
+  const Fit fit = Judge(evidence, {});
+  EXPECT_EQ(fit.code().code, "A101");
+  EXPECT_EQ(fit.code().severity, "isolate");
+  EXPECT_EQ(fit.grievances[1].code->code, "A102");
 }
 
 TEST(Qualify, ASelftestThatMissesMakesTheRestWorthless) {
@@ -245,13 +399,29 @@ TEST(Qualify, IgnoredCodesDoNotCount) {
   EXPECT_EQ(CodeOf(evidence, {"A304", "A201"}), "A000");
 }
 
+TEST(Qualify, NothingThatIsIgnoredQualifiesADeviceOnWhichNothingPassed) {
+  const v1::CaseResult unchecked = Late(0, "compare");
+  const v1::CaseResult crash = Result(v1::VERDICT_ERROR, "crash");
+  EXPECT_EQ(CodeOf(Evidence({unchecked, unchecked}), {"A309"}), "A307");
+  EXPECT_EQ(CodeOf(Evidence({crash}), {"A111"}), "A307");
+  EXPECT_EQ(CodeOf(Evidence({Result(v1::VERDICT_FAILED, "bound")}), {"A103"}), "A307");
+  EXPECT_EQ(CodeOf(Evidence({Result(v1::VERDICT_FAILED, "slower")}), {"A201"}), "A307");
+  EXPECT_EQ(CodeOf(Evidence({unchecked, Result(v1::VERDICT_INCONCLUSIVE, "noisy")}), {"A309"}),
+            "A307");
+  EXPECT_EQ(CodeOf(Evidence({Result(v1::VERDICT_FAILED, "slower")})), "A201");
+  EXPECT_EQ(CodeOf(Evidence({}), {"A307"}), "A307");
+  DeviceEvidence cancelled = Evidence({kRight});
+  cancelled.job.set_state(v1::JOB_STATE_CANCELLED);
+  EXPECT_EQ(CodeOf(cancelled, {"A306"}), "A306");
+}
+
 TEST(Qualify, RetriesAreOfDifferentKinds) {
   std::vector<v1::CaseResult> results;
   for (int n = 0; n < 5; ++n) results.push_back(Result(v1::VERDICT_FAILED, "bound", n));
   results.push_back(Result(v1::VERDICT_FAILED, "bound", 5, "builtin"));
   results.push_back(Result(v1::VERDICT_FAILED, "slower", 6));
   results.push_back(Result(v1::VERDICT_ERROR, "crash", 7));
-  const std::vector<v1::CaseResult> chosen = WorthRetrying(results, 3);
+  const std::vector<v1::CaseResult> chosen = WorthRetrying(results, Trouble::kWrong, 3);
   ASSERT_EQ(chosen.size(), 3u);
   EXPECT_EQ(chosen[0].index(), 0);
   EXPECT_EQ(chosen[1].index(), 5);
@@ -316,6 +486,19 @@ TEST(Qualify, TheReportOrdersAndCounts) {
   EXPECT_EQ(FitnessOf(report), Fitness::kInconclusive);
   report.missing.push_back({"a01:7575", "expected 8 devices, found 1", 8, 1});
   EXPECT_EQ(FitnessOf(report), Fitness::kFailed);
+}
+
+TEST(Qualify, MoreDevicesThanExpectedFailNone) {
+  QualificationReport report;
+  report.level = *ParseLevel("quick");
+  report.devices.emplace_back().fit.grievances = {Aggrieved("A000", "")};
+  report.missing.push_back({"a01:7575", "expected 1 devices, found 2", 1, 2});
+  EXPECT_EQ(FitnessOf(report), Fitness::kInconclusive);
+  const Json json = QualificationJson(report);
+  EXPECT_EQ(json["missing"][0]["code"], "A904");
+  EXPECT_EQ(json["missing"][0]["severity"], "configuration");
+  report.missing[0].found = 0;
+  EXPECT_EQ(QualificationJson(report)["missing"][0]["code"], "A116");
 }
 
 TEST(Qualify, TheCountsOfTheSummaryAddUp) {
