@@ -313,11 +313,13 @@ void AddRun(CLI::App& fleet, Context& context) {
   run->add_option("--reruns", options->reruns,
                   "cases of an accused device that run once more, there and on a sibling (3)")
       ->type_name("N");
-  run->footer(absl::StrCat(kTargetsHelp,
-                           "Exit codes: 1 somebody is accused, 2 the request is wrong, 3 a "
-                           "scheduler cannot be\nasked, 4 nothing was compared, a device could "
-                           "not be judged or a node is missing, else 0.\n--format table, json "
-                           "(assay.fleet/v1) or html."));
+  run->footer(
+      absl::StrCat(kTargetsHelp,
+                   "Exit codes: 1 somebody is accused or a case fails on every device, 2 the "
+                   "request is\nwrong, 3 a scheduler cannot be asked, 4 nothing was "
+                   "compared, digests differ and accuse\nnobody, a device could not be "
+                   "judged, or a node is missing, unread or incomplete,\nelse 0. --format "
+                   "table, json (assay.fleet/v1) or html."));
   run->callback([&context, options] {
     context.action = [&context, options] { return Run(context, *options); };
   });
@@ -351,9 +353,11 @@ void AddFleetCommand(CLI::App& app, Context& context) {
     context.action = [&context, files] { return Compare(context, *files); };
   });
   compare->footer(
-      "Exit codes: 1 somebody is accused, 2 no file could be read, 4 nothing could be compared,\n"
-      "a device could not be judged, or a report is missing, unread or incomplete, else 0. "
-      "--format table, json (assay.fleet/v1) or html.");
+      "Exit codes: 1 somebody is accused or a case fails on every device, 2 no file could be "
+      "read,\n"
+      "4 nothing could be compared, digests differ and accuse nobody, a device could not be\n"
+      "judged, or a report is missing, unread or incomplete, else 0. --format table, json\n"
+      "(assay.fleet/v1) or html.");
 }
 
 }  // namespace assay

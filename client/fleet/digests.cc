@@ -70,10 +70,13 @@ class Poll {
       if (vote->golden == 1) golden_votes[AssaydOf(fleet_, *vote)].push_back(vote);
     }
     std::map<std::string, Digest> golden;
+    Minds suites;
     for (const auto& [version, votes] : golden_votes) {
       const Camps camps = CampsOf(votes);
       if (const auto most = Majority(camps)) {
         golden[version] = *most;
+        suites[*most].who.insert(absl::StrCat("the suite of assayd ", version));
+        suites[*most].devices.insert(camps.at(*most).begin(), camps.at(*most).end());
       } else {
         Undecided(votes, camps);
       }
@@ -93,10 +96,17 @@ class Poll {
         open.push_back(vote);
       }
     }
-    CountOpen(open);
+    CountOpen(open, suites);
   }
 
  private:
+  // What a version or a provider settled on.
+  struct Mind {
+    std::set<std::string> who;
+    std::set<std::uint32_t> devices;
+  };
+  using Minds = std::map<Digest, Mind>;
+
   void Accuse(const DigestVote& vote, std::optional<Digest> expected, DigestSuspect::By by,
               const Camps& camps) {
     DigestSuspect suspect{vote, {}, by};
@@ -122,11 +132,13 @@ class Poll {
         ": as many say one thing as another, nobody is accused: ", Describe(fleet_, camps)));
   }
 
-  void CountOpen(const Votes& open) {
+  // `suites`: what those settled on whose suites ship a digest.
+  void CountOpen(const Votes& open, const Minds& suites) {
     std::map<std::string, std::map<std::uint32_t, Votes>> versions;
     for (const DigestVote* vote : open)
       versions[AssaydOf(fleet_, *vote)][vote->provider].push_back(vote);
-    std::map<Digest, std::set<std::string>> minds;  // what each version and provider settled on
+    const bool several = versions.size() > 1 || !suites.empty();
+    Minds minds;
     for (const auto& [version, providers] : versions) {
       Votes of_version;
       for (const auto& [provider, votes] : providers) {
@@ -141,28 +153,47 @@ class Poll {
           Undecided(votes, camps);
           continue;
         }
-        minds[*right].insert(versions.size() > 1
-                                 ? absl::StrCat(fleet_.text(provider), " under assayd ", version)
-                                 : fleet_.text(provider));
+        Mind& mind = minds[*right];
+        mind.who.insert(several ? absl::StrCat(fleet_.text(provider), " under assayd ", version)
+                                : fleet_.text(provider));
         for (const DigestVote* vote : votes) {
-          if (vote->digest != *right) {
+          if (vote->digest == *right) {
+            mind.devices.insert(vote->device);
+          } else {
             Accuse(*vote, right,
                    own ? DigestSuspect::By::kProvider : DigestSuspect::By::kAllProviders, camps);
           }
         }
       }
     }
-    if (minds.size() > 1) {
-      std::vector<std::string> words;
-      for (const auto& [digest, who] : minds) {
-        words.push_back(
-            absl::StrCat(DigestText(digest).substr(0, 8), "… by ", absl::StrJoin(who, ", ")));
-      }
-      findings_.divided.push_back(
-          absl::StrCat(fleet_.text(open.front()->name), " ", fleet_.text(open.front()->probe),
-                       ": each is of one mind, but they differ, so it is no single card: ",
-                       absl::StrJoin(words, "; ")));
+    // Suites of two versions may have different probes, and each has its own digest.
+    const bool alike =
+        minds.size() == 1 && (suites.empty() || suites.contains(minds.begin()->first));
+    if (minds.empty() || alike) return;
+    for (const auto& [digest, mind] : suites) {
+      minds[digest].who.insert(mind.who.begin(), mind.who.end());
+      minds[digest].devices.insert(mind.devices.begin(), mind.devices.end());
     }
+    Divided(minds);
+  }
+
+  void Divided(const Minds& minds) {
+    std::vector<std::string> words;
+    std::set<std::uint32_t> alone;
+    for (const auto& [digest, mind] : minds) {
+      words.push_back(
+          absl::StrCat(DigestText(digest).substr(0, 8), "… by ", absl::StrJoin(mind.who, ", ")));
+      if (mind.devices.size() == 1) alone.insert(*mind.devices.begin());
+    }
+    // One device that is alone with its version may be wrong as well as its version different.
+    const std::string reading =
+        alone.empty()
+            ? "so it is no single card"
+            : absl::StrCat("and ", Names(fleet_, alone), alone.size() == 1 ? " is" : " are each",
+                           " alone with one: card or version, run it elsewhere to tell");
+    findings_.divided.push_back(absl::StrCat(
+        fleet_.text(votes_.front()->name), " ", fleet_.text(votes_.front()->probe),
+        ": each is of one mind, but they differ, ", reading, ": ", absl::StrJoin(words, "; ")));
   }
 
   const Fleet& fleet_;

@@ -7,7 +7,8 @@
 //
 // Devices of other versions of assayd are not voted against: a probe may have been another
 // one there. Providers that are each of one mind but not of the same are a library's
-// matter, not a card's.
+// matter, not a card's, unless a single device is all there is of one. Neither accuses anybody,
+// and neither lets the fleet pass.
 #ifndef ASSAY_CLIENT_FLEET_DIGESTS_H_
 #define ASSAY_CLIENT_FLEET_DIGESTS_H_
 

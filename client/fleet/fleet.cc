@@ -55,19 +55,41 @@ std::uint32_t Texts::Id(std::string_view text) {
   return id;
 }
 
-std::uint32_t Fleet::DeviceOf(const ReportRows& report, const ReportRows::Test& test) {
-  const std::string& target = test.target.empty() ? report.target : test.target;
-  std::string id = test.device.empty() ? report.device : test.device;
-  id = id.substr(id.rfind('/') + 1);
-  const auto [it, fresh] = device_ids_.try_emplace({report.host, target, id},
-                                                   static_cast<std::uint32_t>(devices.size()));
-  if (fresh) {
+std::uint32_t Fleet::DeviceOf(const ReportRows& report, const std::string& target,
+                              const std::string& id) {
+  ReportRows::Daemon daemon;
+  if (const auto it = report.daemons.find(target); it != report.daemons.end()) daemon = it->second;
+  const std::string host = report.host.empty() ? daemon.host : report.host;
+  const std::string uuid = daemon.uuids.contains(id) ? daemon.uuids.at(id) : "";
+  std::vector<std::string> identities;
+  if (!uuid.empty()) identities.push_back("uuid " + uuid);
+  if (!daemon.instance.empty()) identities.push_back("instance " + daemon.instance);
+  identities.push_back("at " + target);
+  auto at = static_cast<std::uint32_t>(devices.size());
+  for (const std::string& identity : identities) {
+    const auto known = device_ids_.find({host, id, identity});
+    if (known == device_ids_.end()) continue;
+    // A card that was replaced is another device.
+    const std::string& other = devices[known->second].uuid;
+    if (!uuid.empty() && !other.empty() && uuid != other) continue;
+    at = known->second;
+    break;
+  }
+  if (at == devices.size()) {
     FleetDevice& device = devices.emplace_back();
     device.target = target;
-    device.host = report.host;
-    device.id = std::move(id);
+    device.host = host;
+    device.id = id;
   }
-  return it->second;
+  FleetDevice& device = devices[at];
+  if (device.uuid.empty()) device.uuid = uuid;
+  const bool new_address = device_ids_.try_emplace({host, id, identities.back()}, at).second;
+  for (const std::string& identity : identities) device_ids_.try_emplace({host, id, identity}, at);
+  if (new_address && device.target != target) {
+    duplicates.push_back(absl::StrCat(target, " ", id, " is ", device.target, " ", id,
+                                      " by another address: one device, one vote"));
+  }
+  return at;
 }
 
 void Fleet::NoteShortfall(const ReportRows& report) {
@@ -96,8 +118,15 @@ void Fleet::Add(const ReportRows& report) {
   ++reports;
   NoteShortfall(report);
   std::map<std::uint32_t, bool> counted;  // device -> its results are new
+  std::map<std::pair<std::string_view, std::string_view>, std::uint32_t> places;
   for (const ReportRows::Test& test : report.tests) {
-    const std::uint32_t at = DeviceOf(report, test);
+    const std::string& target = test.target.empty() ? report.target : test.target;
+    const std::string& device_name = test.device.empty() ? report.device : test.device;
+    const auto [place, unseen] = places.try_emplace({target, device_name});
+    if (unseen) {
+      place->second = DeviceOf(report, target, device_name.substr(device_name.rfind('/') + 1));
+    }
+    const std::uint32_t at = place->second;
     FleetDevice& device = devices[at];
     if (!counted.contains(at)) {
       const std::string job =

@@ -55,10 +55,17 @@ struct ReportRows {
     std::optional<Times> times;
   };
 
+  // What a daemon is, whatever address it was asked at; empty where the report does not say.
+  struct Daemon {
+    std::string host, instance;
+    std::map<std::string, std::string> uuids;  // by device
+  };
+
   std::string source;  // the file, or the target that answered
   std::string target, host, device, model, driver, job, suite, suite_version, seed, state;
   std::optional<absl::Time> generated_at;
   std::map<std::string, std::string> versions;
+  std::map<std::string, Daemon> daemons;  // by target
   std::vector<Test> tests;
 };
 
@@ -73,9 +80,10 @@ class Texts {
   std::unordered_map<std::string_view, std::uint32_t> ids_;
 };
 
-// One device of one node.
+// One device of one node, whatever number of addresses the node was asked at.
 struct FleetDevice {
   std::string target, host, id;  // id: "cuda:3"
+  std::string uuid;              // empty where it is not known
   std::string node;              // as people are told it; see NameNodes
   std::string model, driver;
   std::map<std::string, std::string> versions;  // "assayd", "onednn", …
@@ -127,6 +135,9 @@ struct FailedRow {
   std::uint32_t what, device, provider, name;
   bool error;
   std::string reason, message;
+
+  // Its kernel did not end in its time.
+  bool late() const { return error && reason == "timeout"; }
 };
 
 // How one device did with the cases of one kernel.
@@ -171,10 +182,12 @@ class Fleet {
   std::map<std::uint32_t, std::uint32_t> kernel_of_name;  // name -> kernel
 
  private:
-  std::uint32_t DeviceOf(const ReportRows& report, const ReportRows::Test& test);
+  std::uint32_t DeviceOf(const ReportRows& report, const std::string& target,
+                         const std::string& id);
   void NoteShortfall(const ReportRows& report);
 
   Texts texts_;
+  // By host, id, and UUID, the daemon's instance or its address.
   std::map<std::tuple<std::string, std::string, std::string>, std::uint32_t> device_ids_;
   std::set<std::tuple<std::uint32_t, std::string>> seen_;  // device, job
   struct Ran {

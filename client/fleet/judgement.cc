@@ -120,6 +120,17 @@ double Weight(const Evidence& evidence) {
   return evidence.standing ? evidence.standing->shortfall : evidence.agree;
 }
 
+// Devices with one kernel that did not end in its time.
+std::set<std::uint32_t> LateOnce(const Fleet& fleet) {
+  std::map<std::uint32_t, int> late;
+  for (const FailedRow& row : fleet.failures) late[row.device] += row.late() ? 1 : 0;
+  std::set<std::uint32_t> once;
+  for (const auto& [device, count] : late) {
+    if (count == 1) once.insert(device);
+  }
+  return once;
+}
+
 }  // namespace
 
 const char* ChargeWord(Charge charge) {
@@ -156,6 +167,7 @@ Judgement JudgeFleet(const Fleet& fleet, absl::Time now) {
   for (const FailedRow& row : fleet.failures) {
     failures[{fleet.CaseOf(row), row.provider}].push_back(&row);
   }
+  const std::set<std::uint32_t> late_once = LateOnce(fleet);
   for (const auto& [what, rows] : failures) {
     std::uint32_t ran = fleet.DevicesThatRan(what.first, what.second);
     std::set<std::uint32_t> failed;
@@ -180,6 +192,12 @@ Judgement JudgeFleet(const Fleet& fleet, absl::Time now) {
       } else {
         absl::StrAppend(&evidence.text, "; ", ran - failed.size(), " of ", ran,
                         " devices that ran it did not fail");
+      }
+      if (row->late() && late_once.contains(row->device)) {
+        judgement.watch.push_back(absl::StrCat(fleet.devices[row->device].name(), ": ",
+                                               evidence.case_name, ": ", evidence.text,
+                                               "; once, and other work may be why"));
+        continue;
       }
       accuse(row->device, row->what, std::move(evidence));
     }
@@ -228,13 +246,10 @@ Judgement JudgeFleet(const Fleet& fleet, absl::Time now) {
                      }
                      return a.evidence.size() > b.evidence.size();
                    });
-  // Where nothing was compared at all, that is said instead of a list of everybody.
-  if (judgement.compared()) {
-    SilenceFindings silence = FindSilence(fleet, judgement.throughput, suspected);
-    judgement.unjudged = std::move(silence.unjudged);
-    judgement.differences.insert(judgement.differences.end(), silence.partly.begin(),
-                                 silence.partly.end());
-  }
+  SilenceFindings silence = FindSilence(fleet, judgement.throughput, suspected);
+  judgement.unjudged = std::move(silence.unjudged);
+  judgement.differences.insert(judgement.differences.end(), silence.partly.begin(),
+                               silence.partly.end());
   return judgement;
 }
 

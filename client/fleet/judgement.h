@@ -1,7 +1,8 @@
 // Judgement: what a fleet's reports say against each of its devices, and what they do not.
 //
 //   SUSPECT   a digest that must be the same everywhere is another one there
-//   FAILED    a case is FAILED or ERROR there and not on every device that ran it
+//   FAILED    a case is FAILED or ERROR there and not on every device that ran it; one kernel
+//             that did not end in its time is only to be watched
 //   SLOW      slower than others of its model, beyond chance
 //
 // Of a device without a charge that nothing was held against, nobody knows whether it is well:
@@ -71,7 +72,7 @@ struct Judgement {
   std::vector<Accused> accused;          // the worst first
   std::vector<Unjudged> unjudged;        // neither accused nor cleared
   std::vector<std::string> everywhere;   // cases that fail on every device that ran them
-  std::vector<std::string> watch;        // slower than customary, but chance may be why
+  std::vector<std::string> watch;        // slower than customary or late once: may be chance
   std::vector<std::string> undecided;    // digests that nobody's majority decides
   std::vector<std::string> divided;      // providers or versions that differ
   std::vector<std::string> differences;  // between nodes: versions, suites, seeds, clocks

@@ -46,6 +46,21 @@ std::string ShapeKey(JsonScanner& scan) {
   return absl::StrJoin(fields, " ");
 }
 
+ReportRows::Daemon ReadDaemon(JsonScanner& scan) {
+  ReportRows::Daemon daemon;
+  scan.Object([&](std::string_view name) {
+    if (name == "host") {
+      daemon.host = scan.Text();
+    } else if (name == "instance") {
+      daemon.instance = scan.Text();
+    } else if (name == "uuids") {
+      scan.Object(
+          [&](std::string_view device) { daemon.uuids[std::string(device)] = scan.Text(); });
+    }
+  });
+  return daemon;
+}
+
 ReportRows::Times ReadTimes(JsonScanner& scan) {
   ReportRows::Times times;
   scan.Object([&](std::string_view name) {
@@ -229,6 +244,9 @@ absl::StatusOr<ReportRows> ReadReport(std::string_view text, const std::string& 
     } else if (name == "versions") {
       scan.Object(
           [&](std::string_view library) { report.versions[std::string(library)] = scan.Text(); });
+    } else if (name == "daemons") {
+      scan.Object(
+          [&](std::string_view target) { report.daemons[std::string(target)] = ReadDaemon(scan); });
     } else if (name == "tests" && (schema.empty() || schema == kSchema)) {
       tests = scan.Peek() == '[';
       scan.Array([&] { report.tests.push_back(ReadTest(scan, report.tests.size(), malformed)); });

@@ -67,6 +67,7 @@ Json DeviceJson(const FleetDevice& device) {
   AddText(json, "target", device.target);
   AddText(json, "host", device.host);
   json["device"] = device.id;
+  AddText(json, "uuid", device.uuid);
   AddText(json, "model", device.model);
   AddText(json, "driver_version", device.driver);
   json["versions"] = Json::object();
@@ -91,8 +92,8 @@ Json DeviceJson(const FleetDevice& device) {
 ExitCode ExitCodeOf(const FleetReport& report) {
   const Judgement& judgement = report.judgement;
   if (!judgement.accused.empty() || !judgement.everywhere.empty()) return ExitCode::kFailed;
-  if (!judgement.compared() || !judgement.unjudged.empty() || !report.missing.empty() ||
-      !report.unread.empty()) {
+  if (!judgement.compared() || !judgement.unjudged.empty() || !judgement.undecided.empty() ||
+      !judgement.divided.empty() || !report.missing.empty() || !report.unread.empty()) {
     return ExitCode::kNoVerdict;
   }
   return ExitCode::kPassed;

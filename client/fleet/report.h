@@ -11,8 +11,8 @@
 //       "unjudged": [ { "node", "target", "device", "reason" } ],
 //       "missing": [ { "target", "reason", "results" } ], "unread": […], "duplicates": […],
 //       "everywhere": […], "watch": […], "undecided": […], "divided": […], "differences": […],
-//       "devices": [ { "node", "target", "host", "device", "model", "driver_version", "versions",
-//                      "suites", "jobs", "generated_at", "total", "passed", … } ] }
+//       "devices": [ { "node", "target", "host", "device", "uuid", "model", "driver_version",
+//                      "versions", "suites", "jobs", "generated_at", "total", "passed", … } ] }
 //
 // What was not measured is absent; so are case and provider where the times of several
 // cases ("cases") accuse together.
@@ -41,8 +41,9 @@ struct FleetReport {
   std::vector<std::string> duplicates;  // targets given twice, a line each
 };
 
-// 1 where someone is accused or a case fails everywhere, 4 where nothing was compared, a
-// device could not be judged, a report not read or a node is missing, else 0.
+// 1 where someone is accused or a case fails everywhere, 4 where nothing was compared, digests
+// differ and accuse nobody, a device could not be judged, a report not read or a node is missing,
+// else 0.
 ExitCode ExitCodeOf(const FleetReport& report);
 
 Json FleetJson(const FleetReport& report);

@@ -74,8 +74,8 @@ void WriteFleetTable(const FleetReport& report, bool colour, bool every, std::os
   for (const Accused& accused : judgement.accused) {
     width = std::max(width, DisplayWidth(fleet.devices[accused.device].name()));
   }
-  for (const Unjudged& unjudged : judgement.unjudged) {
-    width = std::max(width, DisplayWidth(fleet.devices[unjudged.device].name()));
+  for (const Unjudged& one : judgement.unjudged) {
+    width = std::max(width, DisplayWidth(fleet.devices[one.device].name()));
   }
   for (const MissingNode& missing : report.missing) {
     width = std::max(width, DisplayWidth(missing.target));
@@ -104,11 +104,14 @@ void WriteFleetTable(const FleetReport& report, bool colour, bool every, std::os
     }
     if (!accused.reads_as.empty()) out << "             reads as " << accused.reads_as << '\n';
   }
-  for (const Unjudged& unjudged : judgement.unjudged) {
+  const std::vector<Unjudged>& unjudged = judgement.unjudged;
+  const std::size_t listed = every ? unjudged.size() : std::min(unjudged.size(), kShownLines);
+  for (std::size_t i = 0; i < listed; ++i) {
     out << "  " << Painted(PadRight("UNJUDGED", 9), "33", colour)
-        << PadRight(fleet.devices[unjudged.device].name(), width) << "  " << unjudged.reason
+        << PadRight(fleet.devices[unjudged[i].device].name(), width) << "  " << unjudged[i].reason
         << '\n';
   }
+  if (listed < unjudged.size()) out << "  … " << unjudged.size() - listed << " more (--all)\n";
   for (const MissingNode& missing : report.missing) {
     out << "  " << Painted(PadRight("MISSING", 9), "33", colour) << PadRight(missing.target, width)
         << "  " << missing.reason;

@@ -78,6 +78,29 @@ Json BenchJson(const v1::BenchStats& bench) {
   return json;
 }
 
+// By the address each was asked at: what tells a daemon and its devices from others, and is the
+// same at every address.
+Json DaemonsJson(const Report& report) {
+  Json daemons = Json::object();
+  for (const Run& run : report.runs) {
+    Json daemon = Json::object();
+    if (!run.server.host().empty()) daemon["host"] = run.server.host();
+    if (run.server.has_start_time()) {
+      daemon["instance"] = UtcText(Time(run.server.start_time())) + " " + run.server.address();
+    }
+    for (const v1::Device& device : run.devices) {
+      for (const char* key : {"UUID", "uuid"}) {
+        const auto known = device.properties().find(key);
+        if (known != device.properties().end() && !known->second.empty()) {
+          daemon["uuids"][device.id()] = known->second;
+        }
+      }
+    }
+    if (!daemon.empty()) daemons[run.target] = std::move(daemon);
+  }
+  return daemons;
+}
+
 std::string Joined(const std::set<std::string>& words) { return absl::StrJoin(words, ","); }
 
 class JsonlSink : public Sink {
@@ -268,6 +291,7 @@ Json ReportJson(const Report& report) {
   json["gpu"] = Joined(models);
   json["backend"] = Joined(backends);
   json["versions"] = std::move(versions);
+  if (Json daemons = DaemonsJson(report); !daemons.empty()) json["daemons"] = std::move(daemons);
   if (report.runs.size() == 1 && first != nullptr) {
     json["state"] = Word(first->state());
     if (first->verdict() != 0) json["verdict"] = Word(first->verdict());

@@ -101,6 +101,29 @@ TEST_F(FleetCompareTest, WhoGaveNoDigestIsNotCleared) {
   EXPECT_EQ(Compare().code, 1);
 }
 
+TEST_F(FleetCompareTest, DigestsThatDifferAndAccuseNobodyDoNotPass) {
+  reports_.resize(2);
+  reports_[1]["tests"][0]["probes"][0]["digest"] = std::string(32, 'b');
+  const Output tie = Compare();
+  EXPECT_EQ(tie.code, 4);
+  EXPECT_THAT(tie.out, HasSubstr("undecided:"));
+  EXPECT_EQ(nlohmann::json::parse(Compare({"--format", "json"}).out)["verdict"], "INCONCLUSIVE");
+  reports_[0]["versions"]["assayd"] = "0.0.9";
+  const Output versions = Compare();
+  EXPECT_EQ(versions.code, 4);
+  EXPECT_THAT(versions.out, AllOf(HasSubstr("divided:"), Not(HasSubstr("no single card"))));
+}
+
+TEST_F(FleetCompareTest, WhereNothingIsComparedEachIsListed) {
+  reports_.resize(2);
+  for (Json& test : reports_[1]["tests"]) test.erase("probes");
+  const Output output = Compare();
+  EXPECT_EQ(output.code, 4);
+  EXPECT_THAT(output.out,
+              AllOf(HasSubstr("nothing could be compared"), HasSubstr("UNJUDGED a0:7575 cpu:0"),
+                    HasSubstr("UNJUDGED a1:7575 cpu:0  gave none of the 2 digests")));
+}
+
 TEST_F(FleetCompareTest, WhoGaveSomeOfTheDigestsIsNamed) {
   reports_[1]["tests"][0].erase("probes");
   const Output output = Compare();

@@ -16,6 +16,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 // Nodes that each gave these digests of one probe of one case.
@@ -114,15 +115,29 @@ TEST(Digests, ALibraryThatIsOfOneMindIsNoCard) {
                                                   {"a1", 'b', {}, "onednn"},
                                                   {"a2", 'b', {}, "onednn"}}));
   EXPECT_THAT(judgement.accused, IsEmpty());
-  EXPECT_THAT(judgement.divided, ElementsAre(AllOf(HasSubstr("builtin"), HasSubstr("onednn"))));
+  EXPECT_THAT(judgement.divided, ElementsAre(AllOf(HasSubstr("builtin"), HasSubstr("onednn"),
+                                                   HasSubstr("no single card"))));
 }
 
 TEST(Digests, AnOtherVersionOfAssaydMayHaveOtherProbes) {
   const Judgement judgement = JudgeReports(Votes(
       {{"a1", 'a', {}}, {"a2", 'a', {}}, {"a3", 'a', {}}, {"old", 'b', {}, "builtin", "0.0.9"}}));
   EXPECT_THAT(judgement.accused, IsEmpty());
-  EXPECT_THAT(judgement.divided, ElementsAre(HasSubstr("0.0.9")));
+  EXPECT_THAT(judgement.divided,
+              ElementsAre(AllOf(HasSubstr("0.0.9"), HasSubstr("old cuda:0 is alone with one"),
+                                Not(HasSubstr("no single card")))));
   EXPECT_THAT(judgement.differences, Contains(HasSubstr("assayd: 0.1.0 on a1 cuda:0")));
+}
+
+TEST(Digests, ASuitesOwnIsHeldAgainstAVersionThatHasNone) {
+  const auto votes = [](char old, std::optional<bool> golden) {
+    return Votes({{"a1", 'a', true}, {"a2", 'a', true}, {"old", old, golden, "builtin", "0.0.9"}});
+  };
+  const Judgement judgement = JudgeReports(votes('b', {}));
+  EXPECT_THAT(judgement.accused, IsEmpty());
+  EXPECT_THAT(judgement.divided, ElementsAre(HasSubstr("old cuda:0 is alone")));
+  EXPECT_THAT(JudgeReports(votes('a', {})).divided, IsEmpty());
+  EXPECT_THAT(JudgeReports(votes('b', true)).divided, IsEmpty()) << "each has its own suite's";
 }
 
 TEST(Digests, OfACopyTheOutputsOwnForTheSameSeed) {
@@ -170,8 +185,30 @@ TEST(Failures, ADeadlineDuringTheChecksAccusesNobody) {
   late.reason = "timeout";
   late.phase = "reference";
   EXPECT_THAT(JudgeReports(reports).accused, IsEmpty());
-  late.phase = "kernel";
-  EXPECT_THAT(JudgeReports(reports).accused, SizeIs(1));
+}
+
+TEST(Failures, OneKernelThatIsLateIsWatchedAndTwoAreAccused) {
+  std::vector<ReportRows> reports;
+  for (const char* node : {"a1", "a2", "a3"}) {
+    reports.push_back(MakeReport(node));
+    reports.back().tests = {MakeTest(0), MakeTest(1), MakeTest(2)};
+  }
+  for (int late = 0; late < 2; ++late) {
+    ReportRows::Test& test = reports[1].tests[static_cast<std::size_t>(late)];
+    test.verdict = "ERROR";
+    test.reason = "timeout";
+    test.phase = "kernel";
+    Fleet fleet;
+    const Judgement judgement = JudgeReports(reports, &fleet);
+    if (late == 0) {
+      EXPECT_THAT(judgement.accused, IsEmpty());
+      EXPECT_THAT(judgement.watch, ElementsAre(AllOf(HasSubstr("a2 cuda:0"), HasSubstr("timeout"),
+                                                     HasSubstr("2 of 3 devices"))));
+    } else {
+      EXPECT_THAT(Names(fleet, judgement), ElementsAre("FAILED a2 cuda:0"));
+      EXPECT_THAT(judgement.watch, IsEmpty());
+    }
+  }
 }
 
 // The worker died before it could say what data the case had.
@@ -339,6 +376,54 @@ TEST(Reports, OfTheSameJobCountOnce) {
   EXPECT_THAT(JudgeReports(reports, &fleet).accused, IsEmpty()) << "three copies are no majority";
   EXPECT_THAT(fleet.duplicates, SizeIs(2));
   EXPECT_EQ(fleet.results, 2);
+}
+
+// A good daemon, and a bad one that is named twice.
+TEST(Reports, OfOneDaemonByTwoAddressesHaveOneVote) {
+  auto reports = Votes({{"good", 'a', {}}, {"bad", 'b', {}}, {"bad", 'b', {}}});
+  reports[2].target = "10.0.0.7:7575";
+  reports[2].job = "jobs/later";
+  for (ReportRows& report : reports) {
+    report.daemons[report.target] = {report.host, "2026-11-22T20:00:00Z 0.0.0.0:7575", {}};
+  }
+  Fleet fleet;
+  const Judgement judgement = JudgeReports(reports, &fleet);
+  EXPECT_THAT(judgement.accused, IsEmpty());
+  EXPECT_THAT(judgement.undecided, SizeIs(1));
+  EXPECT_THAT(fleet.duplicates,
+              ElementsAre("10.0.0.7:7575 cuda:0 is bad:7575 cuda:0 by another address: one device, "
+                          "one vote"));
+  // Started again between the two, and known by its card.
+  for (const std::size_t i : {1u, 2u}) {
+    ReportRows::Daemon& daemon = reports[i].daemons.begin()->second;
+    daemon.instance += std::to_string(i);
+    daemon.uuids["cuda:0"] = "GPU-1";
+  }
+  Fleet again;
+  EXPECT_THAT(JudgeReports(reports, &again).accused, IsEmpty());
+  EXPECT_THAT(again.devices, SizeIs(2));
+}
+
+TEST(Reports, OfTwoDaemonsOnOneHostHaveTwoVotes) {
+  auto reports = Votes({{"a1", 'a', {}}, {"a1", 'a', {}}, {"a1", 'b', {}}});
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    reports[i].target = absl::StrCat("127.0.0.1:", i);
+    reports[i].daemons[reports[i].target] = {"a1", absl::StrCat("20:00 127.0.0.1:", i), {}};
+  }
+  Fleet fleet;
+  EXPECT_THAT(Names(fleet, JudgeReports(reports, &fleet)),
+              ElementsAre("SUSPECT 127.0.0.1:2 cuda:0"));
+}
+
+TEST(Reports, ACardThatWasReplacedIsAnotherDevice) {
+  auto reports = Votes({{"a1", 'b', {}}, {"a1", 'a', {}}});
+  reports[1].job = "jobs/later";
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    reports[i].daemons["a1:7575"] = {"a1", "", {{"cuda:0", absl::StrCat("GPU-", i)}}};
+  }
+  Fleet fleet;
+  JudgeReports(reports, &fleet);
+  EXPECT_THAT(fleet.devices, SizeIs(2));
 }
 
 TEST(Reports, OfDifferentSuitesAreComparedInTheCasesThatTheyShare) {

@@ -34,6 +34,12 @@ TEST(Reader, ReadsWhatTheReportWrites) {
   run.job.set_suite("nightly");
   (*run.job.mutable_environment())["host"] = "a07";
   (*run.job.mutable_environment())["model"] = "A \"card\"";
+  run.server.set_host("a07");
+  run.server.set_address("0.0.0.0:7575");
+  run.server.mutable_start_time()->set_seconds(1'763'750'000);
+  v1::Device& card = run.devices.emplace_back();
+  card.set_id("cuda:0");
+  (*card.mutable_properties())["uuid"] = "GPU-1";
   run.results = {MakeResult(0, v1::VERDICT_PASSED), MakeResult(1, v1::VERDICT_FAILED)};
   auto* probe = run.results[0].add_probes();
   probe->set_name("exact-sparse");
@@ -44,6 +50,11 @@ TEST(Reader, ReadsWhatTheReportWrites) {
   EXPECT_EQ(rows->host, "a07");
   EXPECT_EQ(rows->model, "A \"card\"");
   EXPECT_EQ(rows->job, "jobs/4f2k");
+  ASSERT_TRUE(rows->daemons.contains("a07:7575"));
+  const ReportRows::Daemon& daemon = rows->daemons.at("a07:7575");
+  EXPECT_EQ(daemon.host, "a07");
+  EXPECT_THAT(daemon.instance, ::testing::EndsWith(" 0.0.0.0:7575"));
+  EXPECT_EQ(daemon.uuids.at("cuda:0"), "GPU-1");
   ASSERT_EQ(rows->tests.size(), 2u);
   const ReportRows::Test& test = rows->tests[0];
   EXPECT_EQ(test.op, "gemm");
