@@ -57,7 +57,7 @@ void TelemetrySeries::Set(const std::string& device, const v1::Telemetry& t) {
     family.Add(labels).Set(*value);
   };
   const auto counter = [](Family<Counter>& family, const Labels& labels, const double* value) {
-    if (value == nullptr) return family.Remove(labels);
+    if (value == nullptr) return;
     Counter& c = family.Add(labels);
     if (*value > c.Value()) c.Increment(*value - c.Value());
   };
@@ -71,7 +71,10 @@ void TelemetrySeries::Set(const std::string& device, const v1::Telemetry& t) {
             if (l.at("clock") != kOtherLabel) gauge(families_.clock, l, value);
           });
   ForEach(device, "reason", kReasons, Bounded(t.throttle_seconds(), kReasons),
-          [&](const Labels& l, const double* value) { counter(families_.throttle, l, value); });
+          [&](const Labels& l, const double* value) {
+            if (value == nullptr) families_.throttle.Remove(l);
+            counter(families_.throttle, l, value);
+          });
   ForEach(device, "type", kEccTypes, Bounded(t.ecc_errors(), kEccTypes),
           [&](const Labels& l, const double* value) { counter(families_.ecc, l, value); });
   auto faults = Bounded(t.faults(), kFaultCodes);

@@ -1,4 +1,5 @@
-// What devices tell of themselves, as series: absent while it is not known.
+// What devices tell of themselves, as series: absent while it is not known. Errors and faults
+// that were counted stay: a device that is lost says so by a fault and tells nothing else.
 //
 // Labels are bounded: clocks, reasons, types and codes that are not in the tables here count
 // as "other". Counters go up alone: the sum of the daemon's start, and of one that is back

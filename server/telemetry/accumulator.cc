@@ -7,25 +7,15 @@ namespace {
 template <class Counters, class Values>
 void Add(Counters& counters, Values& values, bool first_counts) {
   for (auto& [name, value] : values) {
-    const bool first = !counters.contains(name);
-    auto& counter = counters[name];
-    if (first && !first_counts) counter.last = value;
-    if (value >= counter.last) {
-      counter.sum += value - counter.last;
-      counter.last = value;
-      counter.below = 0;
-    } else if (++counter.below == kSettled) {
-      counter.last = value;
-      counter.below = 0;
-    }
-    value = counter.sum;
+    auto& counter = counters.try_emplace(name, first_counts ? 0 : value).first->second;
+    value = counter.sum += counter.device.Look(value);
   }
 }
 
 }  // namespace
 
 void TelemetryAccumulator::ProcessStarted() {
-  for (auto& [code, counter] : faults_) counter.last = 0;
+  for (auto& [code, counter] : faults_) counter.device = RisingCounter<std::int64_t>();
 }
 
 void TelemetryAccumulator::Apply(v1::Telemetry* telemetry) {

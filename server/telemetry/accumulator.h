@@ -2,10 +2,7 @@
 //
 // A device's own may begin anywhere and go back to 0 when its driver is loaded again or
 // the telemetry process is replaced; ours begin at 0 with the first value that is seen and
-// never go back. A value below the one before may also be a sum of which one part could not
-// be read: only one that stays below for kSettled samples is a new beginning, and what it
-// has then is not counted, for it may be a history. Rather a few seconds are lost than a
-// device accused of its past. What an event counter (faults) has at first has happened
+// never go back (rising_counter.h). What an event counter (faults) has at first has happened
 // since the telemetry process began, and so counts.
 #ifndef ASSAY_SERVER_TELEMETRY_ACCUMULATOR_H_
 #define ASSAY_SERVER_TELEMETRY_ACCUMULATOR_H_
@@ -15,10 +12,9 @@
 #include <string>
 
 #include "assay/v1/device.pb.h"
+#include "server/telemetry/rising_counter.h"
 
 namespace assay {
-
-inline constexpr int kSettled = 3;
 
 // One device's. Not thread-safe.
 class TelemetryAccumulator {
@@ -32,9 +28,9 @@ class TelemetryAccumulator {
  private:
   template <class Number>
   struct Counter {
-    Number last = 0;  // as the device had it
+    explicit Counter(Number value) : device(value) {}
+    RisingCounter<Number> device;  // as the device has it
     Number sum = 0;
-    int below = 0;  // samples in a row below `last`
   };
   template <class Number>
   using Counters = std::map<std::string, Counter<Number>>;

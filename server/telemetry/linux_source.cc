@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/numerics/cat.h"
+#include "server/telemetry/rising_counter.h"
 #include "server/telemetry/sysfs.h"
 
 namespace assay {
@@ -127,24 +129,33 @@ class LinuxSource final : public TelemetrySource {
     if (processors > 0) (*t.mutable_clock_hertz())["core"] = sum / processors;
   }
 
-  void SetThrottling(v1::Telemetry& t) const {
+  // Of two totals the larger hides that the other grows: what counts is the increments, of
+  // which cores that are throttled at once have about the same.
+  void SetThrottling(v1::Telemetry& t) {
     std::optional<std::int64_t> longest;
     for (const fs::path& cpu : processors_) {
-      Raise(longest, ReadSysfsNumber(cpu / "thermal_throttle/core_throttle_total_time_ms"));
-      Raise(longest, ReadSysfsNumber(cpu / "thermal_throttle/package_throttle_total_time_ms"));
+      for (const char* of : {"core", "package"}) {
+        const fs::path file = cpu / "thermal_throttle" / Cat(of, "_throttle_total_time_ms");
+        const std::optional<std::int64_t> total = ReadSysfsNumber(file);
+        if (!total) continue;
+        Raise(longest, throttled_.try_emplace(file, *total).first->second.Look(*total));
+      }
     }
-    if (longest) {
-      (*t.mutable_throttle_seconds())["thermal"] = static_cast<double>(*longest) / 1000;
-    }
+    if (!longest) return;
+    throttled_ms_ += *longest;
+    (*t.mutable_throttle_seconds())["thermal"] = static_cast<double>(throttled_ms_) / 1000;
   }
 
-  void SetEcc(v1::Telemetry& t) const {
-    for (const fs::path& controller : NumberedEntries(sys_ / "devices/system/edac/mc", "mc")) {
-      for (const auto& [file, type] :
-           {std::pair("ce_count", "corrected"), std::pair("ue_count", "uncorrected")}) {
+  void SetEcc(v1::Telemetry& t) {
+    const auto controllers = NumberedEntries(sys_ / "devices/system/edac/mc", "mc");
+    for (const auto& [file, type] :
+         {std::pair("ce_count", "corrected"), std::pair("ue_count", "uncorrected")}) {
+      std::map<std::string, std::int64_t> parts;
+      for (const fs::path& controller : controllers) {
         const auto errors = ReadSysfsNumber(controller / file);
-        if (errors && *errors >= 0) (*t.mutable_ecc_errors())[type] += *errors;
+        if (errors && *errors >= 0) parts[controller.filename()] = *errors;
       }
+      if (const auto sum = ecc_[type].Look(parts)) (*t.mutable_ecc_errors())[type] = *sum;
     }
   }
 
@@ -153,6 +164,9 @@ class LinuxSource final : public TelemetrySource {
   bool power_seen_ = false;
   absl::Time energies_time_;
   std::map<std::string, std::int64_t> energies_;  // of the sample before, by package
+  std::map<std::string, RisingCounter<std::int64_t>> throttled_;  // by file
+  std::int64_t throttled_ms_ = 0;
+  std::map<std::string, CounterSum> ecc_;  // by type
 };
 
 }  // namespace

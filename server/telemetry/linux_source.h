@@ -6,8 +6,10 @@
 //                 (root alone may read them, since Linux 5.10)
 //   clock "core"  cpufreq's scaling_cur_freq, the mean of all processors
 //   throttled     "thermal": core_throttle_total_time_ms and package_throttle_total_time_ms
-//                 of thermal_throttle, the longest of any
-//   ECC           EDAC's ce_count and ue_count, the sum of all memory controllers
+//                 of thermal_throttle; since the source was opened, of each sample the
+//                 largest increment of any
+//   ECC           EDAC's ce_count and ue_count, the sum of all memory controllers; one that
+//                 cannot be read for a while stays as it was
 //
 // All of them are documented in the kernel's Documentation/ABI and admin-guide. A virtual
 // machine has none of them as a rule.

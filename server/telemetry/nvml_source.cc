@@ -128,10 +128,11 @@ class NvmlSource final : public TelemetrySource {
     if (scope_ == TelemetryScope::kAll) SetEcc(t);
     SetThrottling(steady, t);
     SetOthers(t);
-    if (xids_ != nullptr) {
-      for (const auto& [code, count] : xids_->Counts()) (*t.mutable_faults())[code] = count;
-    }
     return gone_.empty() ? absl::OkStatus() : absl::UnavailableError(gone_);
+  }
+
+  std::map<std::string, std::int64_t> Faults() override {
+    return xids_ == nullptr ? std::map<std::string, std::int64_t>() : xids_->Counts();
   }
 
  private:

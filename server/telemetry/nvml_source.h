@@ -9,7 +9,7 @@
 //   others_bytes  what compute processes hold that are not the daemon's workers
 //
 // A call that fails leaves its value out; a lost device or an unloaded driver ends the
-// source.
+// source, whose XIDs are waited for until it is opened again.
 #ifndef ASSAY_SERVER_TELEMETRY_NVML_SOURCE_H_
 #define ASSAY_SERVER_TELEMETRY_NVML_SOURCE_H_
 

@@ -5,10 +5,12 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <utility>
 
 #include "kernels/numerics/cat.h"
+#include "server/telemetry/rising_counter.h"
 #include "server/telemetry/sysfs.h"
 #include "server/telemetry/throttle_clock.h"
 
@@ -41,8 +43,6 @@ constexpr struct {
 };
 constexpr std::uint64_t kNotTold = ~std::uint64_t{0};
 
-template <class Function>
-void Find(void* library, Function** function, const char* name) {
 // What a machine without the headers has beside the plain name, the newest first: of ROCm 6, of
 // ROCm 5, and of Debian.
 constexpr const char* kRocmVersions[] = {"", ".7", ".6", ".5", ".1"};
@@ -58,6 +58,8 @@ absl::StatusOr<void*> OpenRocm(const std::string& path) {
   return absl::UnavailableError(reason);
 }
 
+template <class Function>
+void Find(void* library, Function** function, const char* name) {
   *function = reinterpret_cast<Function*>(dlsym(library, name));
 }
 
@@ -113,16 +115,16 @@ class RocmSource final : public TelemetrySource {
       }
     }
     SetThrottling(steady, t);
-    if (scope_ == TelemetryScope::kAll) {
-      SetEcc(t);
-      for (const auto& [code, count] : library_->events().Counts(index_)) {
-        (*t.mutable_faults())[code] = count;
-      }
-    }
+    if (scope_ == TelemetryScope::kAll) SetEcc(t);
     const bool silent = !t.has_temperature_celsius() && !t.has_power_watts() &&
                         t.clock_hertz().empty() && t.ecc_errors().empty();
     return silent ? absl::UnavailableError("ROCm SMI tells nothing of the device any more")
                   : absl::OkStatus();
+  }
+
+  std::map<std::string, std::int64_t> Faults() override {
+    if (scope_ != TelemetryScope::kAll) return {};
+    return library_->events().Counts(index_);
   }
 
  private:
@@ -137,14 +139,18 @@ class RocmSource final : public TelemetrySource {
     }
   }
 
-  void SetEcc(v1::Telemetry& t) const {
+  void SetEcc(v1::Telemetry& t) {
     if (api_.EccCount == nullptr) return;
+    std::map<std::string, std::int64_t> corrected, uncorrected;
     for (const std::uint64_t block : kBlocks) {
       std::array<std::uint64_t, 4> counts = {};  // larger than any version's
       if (api_.EccCount(index_, block, counts.data()) != 0) continue;
-      (*t.mutable_ecc_errors())["corrected"] += static_cast<std::int64_t>(counts[0]);
-      (*t.mutable_ecc_errors())["uncorrected"] += static_cast<std::int64_t>(counts[1]);
+      corrected[Cat(block)] = static_cast<std::int64_t>(counts[0]);
+      uncorrected[Cat(block)] = static_cast<std::int64_t>(counts[1]);
     }
+    auto& errors = *t.mutable_ecc_errors();
+    if (const auto sum = corrected_.Look(corrected)) errors["corrected"] = *sum;
+    if (const auto sum = uncorrected_.Look(uncorrected)) errors["uncorrected"] = *sum;
   }
 
   const std::shared_ptr<RocmLibrary> library_;
@@ -153,6 +159,7 @@ class RocmSource final : public TelemetrySource {
   const std::filesystem::path device_folder_;
   const TelemetryScope scope_;
   ThrottleClock throttled_;
+  CounterSum corrected_, uncorrected_;
   std::string driver_version_;
 };
 

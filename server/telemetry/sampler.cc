@@ -57,28 +57,51 @@ absl::StatusOr<std::unique_ptr<TelemetrySource>> TelemetrySampler::Open(
   return absl::UnavailableError(Cat("nobody to ask about ", address.id));
 }
 
+// The old source first: a driver is loaded anew once nobody holds its library.
+void TelemetrySampler::OpenAgain(Sampled& device, absl::Time steady) {
+  device.source = nullptr;
+  auto source = Open(device.address);
+  device.lost = !source.ok();
+  if (source.ok()) {
+    device.source = *std::move(source);
+  } else {
+    device.reason = std::string(source.status().message());
+    device.retry = steady + options_.retry;
+  }
+}
+
+// A source that was opened again may count from 0.
+void TelemetrySampler::CountFaults(Sampled& device) {
+  if (device.source == nullptr) return;
+  for (const auto& [code, count] : device.source->Faults()) {
+    std::int64_t& last = device.source_faults[code];
+    device.faults[code] += count >= last ? count - last : count;
+    last = count;
+  }
+}
+
 v1::Device TelemetrySampler::Sample(std::size_t i, absl::Time steady) {
   Sampled& device = devices_[i];
   v1::Device out;
-  if (device.source == nullptr && steady >= device.retry) {
-    auto source = Open(device.address);
-    if (source.ok()) {
-      device.source = *std::move(source);
-    } else {
-      device.reason = std::string(source.status().message());
-      device.retry = steady + options_.retry;
-    }
+  const bool open = device.source != nullptr && !device.lost;
+  if (!open && steady >= device.retry) {
+    CountFaults(device);
+    OpenAgain(device, steady);
   }
-  if (device.source != nullptr) {
+  if (device.source != nullptr && !device.lost) {
     if (const absl::Status s = device.source->Sample(steady, &out); !s.ok()) {
-      device.source = nullptr;
+      device.lost = true;
       device.reason = std::string(s.message());
       device.retry = steady + options_.retry;
     }
   }
-  if (device.source == nullptr) {
+  if (device.lost) {
     out.clear_telemetry();  // half a sample of a device that is gone
     out.mutable_telemetry()->set_unavailable_reason(device.reason);
+  }
+  CountFaults(device);
+  for (const auto& [code, count] : device.faults) {
+    (*out.mutable_telemetry()->mutable_faults())[code] = count;
   }
   out.set_id(device.address.id);
   *out.mutable_telemetry()->mutable_sample_time() =

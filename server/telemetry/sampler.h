@@ -2,11 +2,13 @@
 // its own device while it times kernels.
 //
 // A library is loaded when the first device that needs it is sampled. A device whose
-// source cannot be opened, or is lost, is told of with the reason, and tried again later.
+// source cannot be opened, or is lost, is told of with the reason and its faults, and tried
+// again later.
 // Not thread-safe.
 #ifndef ASSAY_SERVER_TELEMETRY_SAMPLER_H_
 #define ASSAY_SERVER_TELEMETRY_SAMPLER_H_
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -48,10 +50,15 @@ class TelemetrySampler {
     DeviceAddress address;
     std::unique_ptr<TelemetrySource> source;
     absl::Time retry = absl::InfinitePast();
-    std::string reason;  // why there is no source
+    bool lost = false;   // the source ended, and is asked for late faults until the next try
+    std::string reason;  // why nothing is told
+    // Since the sampler began, whatever became of sources, and as the source had them last.
+    std::map<std::string, std::int64_t> faults, source_faults;
   };
 
   absl::StatusOr<std::unique_ptr<TelemetrySource>> Open(const DeviceAddress& address);
+  void OpenAgain(Sampled& device, absl::Time steady);
+  static void CountFaults(Sampled& device);
 
   const TelemetrySamplerOptions options_;
   // Held by the sources: reloaded once the last one of a lost driver is gone.

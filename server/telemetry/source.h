@@ -7,6 +7,8 @@
 #ifndef ASSAY_SERVER_TELEMETRY_SOURCE_H_
 #define ASSAY_SERVER_TELEMETRY_SOURCE_H_
 
+#include <cstdint>
+#include <map>
 #include <string>
 
 #include "absl/status/status.h"
@@ -34,10 +36,14 @@ class TelemetrySource {
  public:
   virtual ~TelemetrySource() = default;
 
-  // Fills device->telemetry but for its time, and of the properties "gpu", "UUID" and
+  // Fills device->telemetry but for its time and faults, and of the properties "gpu", "UUID" and
   // "driver_version" what is known. `steady` is the time by a clock that nobody sets. UNAVAILABLE
   // where the device or its driver is gone: the source is of no more use and must be opened again.
   virtual absl::Status Sample(absl::Time steady, v1::Device* device) = 0;
+
+  // Faults by code, each from 0 when counting began; empty where none are reported. Those of a
+  // device that is lost may come after the sample that said so: it still counts.
+  virtual std::map<std::string, std::int64_t> Faults() { return {}; }
 };
 
 }  // namespace assay

@@ -19,7 +19,6 @@
 
 #include "absl/time/clock.h"
 #include "kernels/numerics/cat.h"
-#include "server/telemetry/accumulator.h"
 #include "server/telemetry/linux_source.h"
 #include "server/telemetry/monitor.h"
 #include "server/telemetry/sampler.h"
@@ -129,61 +128,38 @@ TEST_F(LinuxTest, PowerIsTheEnergyOfAllPackagesBetweenTwoSamples) {
   EXPECT_FALSE(Sample(3).has_power_watts()) << "a package that is gone";
 }
 
-TEST_F(LinuxTest, ThrottledAsLongAsTheWorstCoreOrPackageAndEccOfAllControllers) {
-  Write("devices/system/cpu/cpu0/thermal_throttle/core_throttle_total_time_ms", "100");
-  Write("devices/system/cpu/cpu0/thermal_throttle/package_throttle_total_time_ms", "2500");
-  Write("devices/system/cpu/cpu1/thermal_throttle/core_throttle_total_time_ms", "700");
-  Write("devices/system/edac/mc/mc0/ce_count", "5");
+TEST_F(LinuxTest, ThrottledAsTheWorstCoreOrPackageOfEachSampleWhateverCameBefore) {
+  const auto throttled = [&](int cpu0, int package, int cpu1) {
+    const std::string folder = "devices/system/cpu/cpu";
+    Write(folder + "0/thermal_throttle/core_throttle_total_time_ms", Cat(cpu0));
+    Write(folder + "0/thermal_throttle/package_throttle_total_time_ms", Cat(package));
+    Write(folder + "1/thermal_throttle/core_throttle_total_time_ms", Cat(cpu1));
+    const v1::Telemetry t = Sample();
+    EXPECT_EQ(t.throttle_seconds().size(), 1u);
+    return t.throttle_seconds().at("thermal");
+  };
+  EXPECT_EQ(throttled(100, 1'000'000, 600'000), 0);
+  EXPECT_EQ(throttled(100, 1'000'000, 601'000), 1) << "a total below another's";
+  EXPECT_EQ(throttled(600, 1'000'900, 601'400), 1.9) << "at once, not one after the other";
+  EXPECT_EQ(throttled(600, 1'000'900, 601'400), 1.9);
+}
+
+TEST_F(LinuxTest, EccOfAllControllersAlsoOfOneThatCannotBeReadForAWhile) {
+  Write("devices/system/edac/mc/mc0/ce_count", "400");
   Write("devices/system/edac/mc/mc0/ue_count", "0");
-  Write("devices/system/edac/mc/mc1/ce_count", "2");
-  const v1::Telemetry t = Sample();
-  EXPECT_THAT(t.throttle_seconds(), ElementsAre(Pair("thermal", 2.5)));
-  EXPECT_THAT(t.ecc_errors(), UnorderedElementsAre(Pair("corrected", 7), Pair("uncorrected", 0)));
-}
-
-v1::Telemetry Counters(double throttled, std::int64_t ecc, std::int64_t faults) {
-  v1::Telemetry t;
-  (*t.mutable_throttle_seconds())["power"] = throttled;
-  (*t.mutable_ecc_errors())["corrected"] = ecc;
-  (*t.mutable_faults())["xid-79"] = faults;
-  return t;
-}
-
-TEST(Accumulator, CountersBeginWithTheDaemonAndNeverGoBack) {
-  TelemetryAccumulator sums;
-  sums.ProcessStarted();
-  const auto expect = [&](v1::Telemetry t, double throttled, std::int64_t ecc,
-                          std::int64_t faults) {
-    sums.Apply(&t);
-    EXPECT_EQ(t.throttle_seconds().at("power"), throttled);
-    EXPECT_EQ(t.ecc_errors().at("corrected"), ecc);
-    EXPECT_EQ(t.faults().at("xid-79"), faults);
-  };
-  expect(Counters(500, 40, 1), 0, 0, 1);  // what came before is not ours; a fault just came
-  expect(Counters(503, 42, 1), 3, 2, 1);
-  for (int n = 0; n < kSettled; ++n) expect(Counters(1, 1, 1), 3, 2, 1);  // loaded again
-  expect(Counters(2, 1, 2), 4, 2, 2);
-  sums.ProcessStarted();
-  expect(Counters(2, 1, 0), 4, 2, 2);
-  sums.ProcessStarted();
-  expect(Counters(2, 1, 3), 4, 2, 5);  // three more since that process began
-  v1::Telemetry none;
-  sums.Apply(&none);
-  EXPECT_THAT(none.throttle_seconds(), IsEmpty());
-  expect(Counters(3, 1, 3), 5, 2, 5);
-}
-
-TEST(Accumulator, APartThatCouldNotBeReadIsNoHistory) {
-  TelemetryAccumulator sums;
-  const auto ecc = [&sums](std::int64_t value) {
-    v1::Telemetry t = Counters(0, value, 0);
-    sums.Apply(&t);
-    return t.ecc_errors().at("corrected");
-  };
-  EXPECT_EQ(ecc(1005), 0);  // of two controllers: 1000 and 5
-  EXPECT_EQ(ecc(5), 0);     // the first did not answer
-  EXPECT_EQ(ecc(5), 0);
-  EXPECT_EQ(ecc(1006), 1);
+  Write("devices/system/edac/mc/mc1/ce_count", "100");
+  EXPECT_THAT(Sample().ecc_errors(),
+              UnorderedElementsAre(Pair("corrected", 500), Pair("uncorrected", 0)));
+  const auto corrected = [&] { return Sample().ecc_errors().at("corrected"); };
+  Write("devices/system/edac/mc/mc0/ce_count", "busy");
+  Write("devices/system/edac/mc/mc1/ce_count", "101");
+  for (int n = 0; n < 5; ++n) EXPECT_EQ(corrected(), 501);
+  Write("devices/system/edac/mc/mc0/ce_count", "402");
+  EXPECT_EQ(corrected(), 503);
+  Write("devices/system/edac/mc/mc2/ce_count", "7000");
+  EXPECT_EQ(corrected(), 503) << "what another had when it came is no news";
+  fs::remove_all(root_.path() / "sys/devices/system/edac");
+  EXPECT_THAT(Sample().ecc_errors(), IsEmpty());
 }
 
 // The fake library in this process.
@@ -283,6 +259,27 @@ TEST_F(NvmlTest, ALostDeviceIsToldOfAndTriedAgain) {
   EXPECT_EQ(sampler.Sample(0, At(12)).telemetry().temperature_celsius(), 62);
 }
 
+TEST_F(NvmlTest, TheFaultOfALostDeviceIsToldWithTheReasonAndStays) {
+  Gpu("uuid GPU-1\ntemperature 61\n");
+  TelemetrySampler sampler = Make();
+  EXPECT_EQ(sampler.Sample(0, At(0)).telemetry().faults().at("xid-79"), 0);
+  // The calls fail at once; the event comes when its thread is woken.
+  Gpu("uuid GPU-1\nlost 15\nxid 79\nxid_serial 9001\n");
+  const auto faults = [&](double seconds) {
+    const v1::Telemetry t = sampler.Sample(0, At(seconds)).telemetry();
+    EXPECT_THAT(t.unavailable_reason(), HasSubstr("GPU is lost"));
+    return t.faults().at("xid-79");
+  };
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  while (faults(1) == 0 && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_EQ(faults(2), 1);
+  EXPECT_EQ(faults(12), 1) << "tried again, in vain";
+  Gpu("uuid GPU-1\ntemperature 62\nxid 79\nxid_serial 9001\n");
+  const v1::Telemetry back = sampler.Sample(0, At(30)).telemetry();
+  EXPECT_EQ(back.temperature_celsius(), 62);
+  EXPECT_EQ(back.faults().at("xid-79"), 1) << "a source of its own begins at 0, the count does not";
+}
+
 TEST_F(NvmlTest, ADriverThatIsNotThereIsAReason) {
   Gpu("init 9\n");
   EXPECT_EQ(Make().Sample(0, At(0)).telemetry().unavailable_reason(),
@@ -324,6 +321,9 @@ TEST(Rocm, WhatTheLibraryAndTheDriversFilesTellInBaseUnits) {
   setenv("ASSAY_FAKE_ROCM", (folder.path() / "gpu").c_str(), 1);
   EXPECT_THAT(sampler.Sample(0, At(1)).telemetry().unavailable_reason(), HasSubstr("any more"));
   unsetenv("ASSAY_FAKE_ROCM");
+  EXPECT_EQ(sampler.Sample(0, At(60)).telemetry().temperature_celsius(), 54.5);
+}
+
 TEST(Rocm, ALibraryThatHasItsVersionsNameAloneIsFound) {
   const Folder folder;
   fs::create_symlink(FAKE_ROCM_PATH, folder.path() / "librocm_smi64.so.1");
@@ -331,9 +331,6 @@ TEST(Rocm, ALibraryThatHasItsVersionsNameAloneIsFound) {
   options.devices = {{"hip:0", "", "0001:3b:00.0"}};
   options.rocm_smi = folder.path() / "librocm_smi64.so";
   EXPECT_EQ(TelemetrySampler(std::move(options)).Sample(0, At(0)).telemetry().source(), "rocm-smi");
-}
-
-  EXPECT_EQ(sampler.Sample(0, At(60)).telemetry().temperature_celsius(), 54.5);
 }
 
 TEST(Rocm, ReasonsBecomeTimeAndFaultsAreCountedAsTheyCome) {
