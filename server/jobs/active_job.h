@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "assay/v1/job.pb.h"
-#include "server/jobs/environment.h"
+#include "server/jobs/job_terms.h"
 #include "server/jobs/job_watch.h"
 #include "server/worker/executor.h"
 
@@ -36,16 +36,13 @@ struct ActiveJob {
         priority(job.spec().priority()),
         resume(job.spec().resume()),
         resumed(job.last_sequence() > 0),
-        // A filter that is there and empty takes all.
-        filtered(job.spec().filter().ByteSizeLong() > 0),
-        suite_of_daemon(job.spec().source_case() == v1::JobSpec::kSuite),
+        terms(TermsOf(job)),
         budget(job.spec().has_budget()
                    ? std::optional(absl::Seconds(job.spec().budget().seconds()) +
                                    absl::Nanoseconds(job.spec().budget().nanos()))
                    : std::nullopt),
         others_patience(absl::Seconds(job.spec().wait_for_others().seconds()) +
                         absl::Nanoseconds(job.spec().wait_for_others().nanos())),
-        callers_terms(job.environment().contains(std::string(kCallersTerms))),
         has_baseline(!job.spec().baseline().empty() || job.spec().has_inline_baseline()),
         profiler(job.spec().profiler()),
         hub(std::make_shared<WatchHub>(job.last_sequence())),
@@ -58,16 +55,12 @@ struct ActiveJob {
   const std::int64_t order;  // of acceptance
   const int priority;
   const bool resume;
-  const bool resumed;                          // some of its cases may have results
-  const bool filtered;                         // it runs a share of its suite
-  const bool suite_of_daemon;                  // not one that the client wrote
+  const bool resumed;  // some of its cases may have results
+  const JobTerms terms;
   const std::optional<absl::Duration> budget;  // on each device
   const absl::Duration others_patience;        // with other processes, before timed cases
-  // A budget or times of the caller's own: what came of it is the caller's to judge, and
-  // no qualification of the device.
-  const bool callers_terms;
-  const bool has_baseline;     // that its times are held against
-  const std::string profiler;  // that runs its timed cases once more; or none
+  const bool has_baseline;                     // that its times are held against
+  const std::string profiler;                  // that runs its timed cases once more; or none
   absl::Time deadline = absl::InfiniteFuture();
   CancelToken cancel;  // set with `early`; ends the cases that run
   const std::shared_ptr<WatchHub> hub;

@@ -1,9 +1,9 @@
 // How jobs end: by themselves, early, or because the store refuses.
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "google/protobuf/util/time_util.h"
 #include "kernels/numerics/cat.h"
 #include "server/base/log.h"
 #include "server/base/memory.h"
@@ -19,10 +19,6 @@ namespace {
 
 // How often an end that could not be written is tried again.
 constexpr absl::Duration kRetryUnwritten = absl::Seconds(1);
-
-double Seconds(const google::protobuf::Timestamp& time) {
-  return static_cast<double>(google::protobuf::util::TimeUtil::TimestampToNanoseconds(time)) * 1e-9;
-}
 
 // Cases of a job whose memory is worth giving back to the system.
 constexpr std::int64_t kLargeJob = 1000;
@@ -153,17 +149,53 @@ absl::StatusOr<v1::SelftestReport> Manager::Score(const std::string& name) {
   return report;
 }
 
-// Only a whole suite of the daemon's own qualifies, by what its devices did with all of it.
 std::vector<Qualification> Manager::Qualify(const ActiveJob& job, const v1::Job& ended) {
-  if (job.filtered || !job.suite_of_daemon || ended.state() != v1::JOB_STATE_FINISHED ||
-      QualificationLevel(ended.suite()).empty() || job.callers_terms) {
-    return {};
-  }
-  absl::StatusOr<std::vector<Qualification>> devices = QualifyDevices(store_, ended);
+  if (!Qualifies(job.terms, ended)) return {};
+  absl::StatusOr<std::vector<Qualification>> devices = QualifyDevices(store_, ended, job.terms);
   if (devices.ok()) return *std::move(devices);
   Log(LogLevel::kError, "qualification.unknown",
       {{"job", job.name}, {"reason", std::string(devices.status().message())}});
   return {};
+}
+
+// Of a whole suite whose cases ran as it has them; else empty, as where it cannot be read.
+SuiteTally Manager::Tally(const ActiveJob& job, const v1::Job& ended) {
+  if (!job.terms.WholeSuite() || !job.terms.as_written || job.selftest ||
+      ended.state() != v1::JOB_STATE_FINISHED) {
+    return {};
+  }
+  constexpr int kPage = 200;
+  SuiteTally tally;
+  for (std::int32_t from = 0;;) {
+    const absl::StatusOr<std::vector<v1::CaseResult>> page = store_.Results(job.name, from, kPage);
+    if (!page.ok()) return {};
+    if (page->empty()) return tally;
+    for (const v1::CaseResult& result : *page) tally.Add(result);
+    from = page->back().index() + 1;
+  }
+}
+
+// What is told once the end is in the store, whose thread must not be kept waiting: all that
+// is read for it is read now.
+std::function<void()> Manager::MetricsOf(const ActiveJob& job, const v1::Job& ended) {
+  if (metrics_ == nullptr) return [] {};
+  v1::SelftestReport selftest = ended.selftest();
+  // A share of some rows says nothing of the device; what was called wrong still counts.
+  const bool whole =
+      ended.state() == v1::JOB_STATE_FINISHED && ended.findings().empty() && !job.terms.filtered;
+  if (!whole) selftest.clear_rows();
+  const double end = UnixSeconds(ended.end_time());
+  const double took = end - UnixSeconds(ended.start_time());
+  return [this, verdict = ended.verdict(), counted = !job.selftest, end, took,
+          selftest = std::move(selftest), suite = ended.suite(), version = ended.suite_version(),
+          qualified = Qualify(job, ended), tally = Tally(job, ended)] {
+    if (counted) metrics_->JobFinished(verdict);
+    metrics_->SelftestFinished(selftest);
+    metrics_->SuiteFinished(suite, version, tally);
+    for (const auto& [device, passed] : qualified) {
+      metrics_->QualificationFinished(device, suite, passed, took, end);
+    }
+  };
 }
 
 // The last update of a job, once the store has answered all others: the counts in
@@ -173,10 +205,6 @@ void Manager::WriteEnd(const std::shared_ptr<ActiveJob>& job) {
   const std::lock_guard order(job->submit_mutex);
   JobUpdate update{.name = job->name};
   v1::Verdict verdict = v1::VERDICT_UNSPECIFIED;
-  v1::SelftestReport selftest;
-  std::vector<Qualification> qualified;
-  std::string suite;
-  double end = 0, took = 0;
   bool large = false;
   const auto [early, held] = [&] {
     const std::lock_guard guard(job->mutex);
@@ -210,24 +238,15 @@ void Manager::WriteEnd(const std::shared_ptr<ActiveJob>& job) {
   large = ended.counts().total() >= kLargeJob;
   *ended.mutable_end_time() = TimestampNow();
   verdict = ended.verdict();
-  selftest = ended.selftest();
-  // A share of some rows says nothing of the device; what was called wrong still counts.
-  const bool whole =
-      ended.state() == v1::JOB_STATE_FINISHED && ended.findings().empty() && !job->filtered;
-  if (!whole) selftest.clear_rows();
-  qualified = Qualify(*job, ended);
-  suite = ended.suite();
-  end = Seconds(ended.end_time());
-  took = end - Seconds(ended.start_time());
+  std::function<void()> tell_metrics = MetricsOf(*job, ended);
   update.events.push_back(StateChange(
       held.state(), ended.state(),
       early == EarlyEnd::kNone ? "" : ended.findings(ended.findings_size() - 1).message()));
   update.events.emplace_back().mutable_finished();
   *update.events.back().mutable_create_time() = ended.end_time();
   update.job = std::move(ended);
-  Submit(std::move(update), [this, job, verdict, large, selftest = std::move(selftest),
-                             qualified = std::move(qualified), suite = std::move(suite), end,
-                             took](const absl::Status& status, std::int64_t sequence) {
+  Submit(std::move(update), [this, job, verdict, large, tell_metrics = std::move(tell_metrics)](
+                                const absl::Status& status, std::int64_t sequence) {
     if (!status.ok()) {
       Unwritable(job, status);
       const std::lock_guard guard(mutex_);
@@ -235,13 +254,7 @@ void Manager::WriteEnd(const std::shared_ptr<ActiveJob>& job) {
       return;
     }
     Log(LogLevel::kInfo, "job.ended", {{"job", job->name}, {"verdict", v1::Verdict_Name(verdict)}});
-    if (metrics_ != nullptr && !job->selftest) metrics_->JobFinished(verdict);
-    if (metrics_ != nullptr) metrics_->SelftestFinished(selftest);
-    for (const auto& [device, passed] : qualified) {
-      if (metrics_ != nullptr) {
-        metrics_->QualificationFinished(device, suite, passed, took, end);
-      }
-    }
+    tell_metrics();
     Forget(job);
     job->hub->Committed(sequence);
     job->hub->Close(absl::OkStatus());

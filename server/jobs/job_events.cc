@@ -14,6 +14,10 @@ google::protobuf::Timestamp TimestampNow() {
   return TimeUtil::NanosecondsToTimestamp(absl::GetCurrentTimeNanos());
 }
 
+double UnixSeconds(const google::protobuf::Timestamp& time) {
+  return static_cast<double>(TimeUtil::TimestampToNanoseconds(time)) * 1e-9;
+}
+
 absl::Time ToTime(const google::protobuf::Timestamp& t) {
   return absl::FromUnixNanos(TimeUtil::TimestampToNanoseconds(t));
 }

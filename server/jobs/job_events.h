@@ -11,6 +11,8 @@
 namespace assay {
 
 google::protobuf::Timestamp TimestampNow();
+// Since 1970 [s].
+double UnixSeconds(const google::protobuf::Timestamp& time);
 absl::Time ToTime(const google::protobuf::Timestamp& t);
 absl::Duration ToDuration(const google::protobuf::Duration& d);
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -11,6 +13,7 @@
 #include "kernels/numerics/cat.h"
 #include "server/base/case_spec.h"
 #include "server/base/log.h"
+#include "server/jobs/environment.h"
 #include "server/jobs/job_events.h"
 #include "server/jobs/job_plan.h"
 #include "server/jobs/job_verdict.h"
@@ -78,6 +81,13 @@ Manager::Manager(Store& store, DeviceSet& devices, Metrics* metrics, const JobOp
 absl::Status Manager::Start() {
   absl::StatusOr<std::vector<v1::Job>> left = store_.UnfinishedJobs();
   if (!left.ok()) return left.status();
+  if (metrics_ != nullptr) {
+    std::set<std::string> names;
+    for (const auto& executor : devices_.executors) {
+      names.emplace(executor->device_id());
+    }
+    RestoreQualifications(store_, names, *metrics_);
+  }
   for (v1::Job& job : *left) {
     if (absl::Status s = TakeUp(std::move(job)); !s.ok()) return s;
   }

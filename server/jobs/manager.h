@@ -94,6 +94,8 @@ class Manager final : public JobManager {
   void EndPart(const std::shared_ptr<ActiveJob>& job);
   void WriteEnd(const std::shared_ptr<ActiveJob>& job);
   std::vector<Qualification> Qualify(const ActiveJob& job, const v1::Job& ended);
+  SuiteTally Tally(const ActiveJob& job, const v1::Job& ended);
+  std::function<void()> MetricsOf(const ActiveJob& job, const v1::Job& ended);
   void Unwritable(const std::shared_ptr<ActiveJob>& job, const absl::Status& status);
   void Submit(JobUpdate update, Store::Done done);
   // `stored`: called once the events are in the store, before watchers are told.

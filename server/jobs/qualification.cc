@@ -1,20 +1,123 @@
 #include "server/jobs/qualification.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <utility>
 
+#include "server/base/log.h"
+#include "server/jobs/job_events.h"
 #include "server/jobs/job_verdict.h"
+#include "server/jobs/selftest.h"
 
 namespace assay {
+namespace {
 
-absl::StatusOr<std::vector<Qualification>> QualifyDevices(Store& store, const v1::Job& ended) {
-  if (ended.devices_size() == 1) {
+// Jobs of one suite that are looked at for the newest that counts.
+constexpr int kMostJobs = 200;
+constexpr int kJobPage = 50;
+
+// Levels by both of their names, as a job's suite has them.
+constexpr const char* kLevels[] = {"quick", "1", "medium", "2", "nightly", "3", "extended", "4"};
+
+// Nothing but the time, and that only against the baseline.
+bool HeldByBaselineAlone(const v1::CaseResult& result) {
+  if (!result.bench().has_baseline() || result.findings().empty()) return false;
+  return std::all_of(result.findings().begin(), result.findings().end(),
+                     [](const auto& f) { return f.reason() == "slower" || f.reason() == "noisy"; });
+}
+
+// A device's share of a job.
+struct Share {
+  v1::Job job;  // findings and counts, without what the caller's baseline says
+  bool held = false;
+};
+
+// Calls each(job) with ended jobs of the suite, the newest first, until it says false.
+template <class Each>
+void EachEnded(Store& store, std::string_view suite, Each each) {
+  JobQuery query;
+  query.state = v1::JOB_STATE_FINISHED;
+  query.suite = std::string(suite);
+  query.limit = kJobPage;
+  for (int n = 0; n < kMostJobs; n += kJobPage) {
+    const absl::StatusOr<JobPage> page = store.ListJobs(query);
+    if (!page.ok()) {
+      Log(LogLevel::kError, "qualification.unknown",
+          {{"suite", suite}, {"reason", std::string(page.status().message())}});
+      return;
+    }
+    for (const v1::Job& job : page->jobs) {
+      if (!each(job)) return;
+    }
+    if (page->next == 0) return;
+    query.before = page->next;
+  }
+}
+
+struct Ended {
+  double end = 0, took = 0;
+  std::string suite;
+  Qualification device;
+};
+
+// Of each device the newest that has a verdict, and what ended after it without one.
+void CollectEnded(Store& store, std::string_view suite, const std::set<std::string>& devices,
+                  std::vector<Ended>& all) {
+  std::set<std::string> judged;
+  EachEnded(store, suite, [&](const v1::Job& job) {
+    const JobTerms terms = TermsOf(job);
+    if (!Qualifies(terms, job)) return true;
+    const auto qualified = QualifyDevices(store, job, terms);
+    if (!qualified.ok()) return true;
+    const double end = UnixSeconds(job.end_time());
+    for (const Qualification& q : *qualified) {
+      if (!devices.contains(q.device) || judged.contains(q.device)) continue;
+      all.push_back({end, end - UnixSeconds(job.start_time()), job.suite(), q});
+      if (q.passed) judged.insert(q.device);
+    }
+    return judged.size() < devices.size();
+  });
+}
+
+void RestoreSelftest(Store& store, const std::set<std::string>& devices, Metrics& metrics) {
+  std::set<std::string> told;
+  v1::SelftestReport newest;
+  EachEnded(store, kSelftestSuite, [&](const v1::Job& job) {
+    if (!job.findings().empty() || TermsOf(job).filtered) return true;
+    std::set<std::string> here;
+    for (const v1::SelftestRow& row : job.selftest().rows()) {
+      if (!devices.contains(row.device()) || told.contains(row.device())) continue;
+      *newest.add_rows() = row;
+      here.insert(row.device());
+    }
+    told.merge(here);
+    return told.size() < devices.size();
+  });
+  metrics.SelftestFinished(newest);
+}
+
+}  // namespace
+
+bool Qualifies(const JobTerms& terms, const v1::Job& ended) {
+  return terms.WholeSuite() && ended.state() == v1::JOB_STATE_FINISHED &&
+         !QualificationLevel(ended.suite()).empty();
+}
+
+absl::StatusOr<std::vector<Qualification>> QualifyDevices(Store& store, const v1::Job& ended,
+                                                          const JobTerms& terms) {
+  if (ended.devices_size() == 1 && !terms.callers_baseline) {
     return std::vector<Qualification>{{ended.devices(0), ended.verdict() == v1::VERDICT_PASSED}};
   }
   constexpr int kPage = 200;
-  std::map<std::string, v1::Job> by_device;
+  std::map<std::string, Share> shares;
   for (const std::string& device : ended.devices()) {
-    *by_device[device].mutable_findings() = ended.findings();
+    Share& share = shares[device];
+    for (const v1::Finding& finding : ended.findings()) {
+      const bool held = terms.callers_baseline && finding.reason() == "baseline";
+      share.held |= held;
+      if (!held) *share.job.add_findings() = finding;
+    }
   }
   for (std::int32_t from = 0;;) {
     const absl::StatusOr<std::vector<v1::CaseResult>> page =
@@ -22,15 +125,31 @@ absl::StatusOr<std::vector<Qualification>> QualifyDevices(Store& store, const v1
     if (!page.ok()) return page.status();
     if (page->empty()) break;
     for (const v1::CaseResult& result : *page) {
-      CountVerdict(*by_device[result.device()].mutable_counts(), result.verdict());
+      Share& share = shares[result.device()];
+      const bool held = terms.callers_baseline && HeldByBaselineAlone(result);
+      share.held |= held;
+      CountVerdict(*share.job.mutable_counts(), held ? v1::VERDICT_PASSED : result.verdict());
     }
     from = page->back().index() + 1;
   }
   std::vector<Qualification> devices;
-  for (const auto& [device, share] : by_device) {
-    devices.push_back({device, JobVerdict(share, ended.state()) == v1::VERDICT_PASSED});
+  for (const auto& [device, share] : shares) {
+    const bool passed = JobVerdict(share.job, ended.state()) == v1::VERDICT_PASSED;
+    devices.push_back({device, passed && share.held ? std::nullopt : std::optional(passed)});
   }
   return devices;
+}
+
+void RestoreQualifications(Store& store, const std::set<std::string>& devices, Metrics& metrics) {
+  std::vector<Ended> all;
+  for (const char* level : kLevels) CollectEnded(store, level, devices, all);
+  // The newest is told last, by whichever name of its level.
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Ended& a, const Ended& b) { return a.end < b.end; });
+  for (const Ended& e : all) {
+    metrics.QualificationFinished(e.device.device, e.suite, e.device.passed, e.took, e.end);
+  }
+  RestoreSelftest(store, devices, metrics);
 }
 
 }  // namespace assay

@@ -2,23 +2,37 @@
 #ifndef ASSAY_SERVER_JOBS_QUALIFICATION_H_
 #define ASSAY_SERVER_JOBS_QUALIFICATION_H_
 
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "assay/v1/job.pb.h"
+#include "server/jobs/job_terms.h"
+#include "server/metrics/metrics.h"
 #include "server/store/store.h"
 
 namespace assay {
 
 struct Qualification {
   std::string device;
-  bool passed = false;
+  // Absent where nothing speaks against it but times that the caller held its own against.
+  std::optional<bool> passed;
 };
+
+// Only a whole suite of the daemon's own qualifies, by what its devices did with all of it.
+bool Qualifies(const JobTerms& terms, const v1::Job& ended);
 
 // The devices of a job that has ended, its verdict set: of several each by its own results,
 // and none where the job's findings hold against all. The store's errors.
-absl::StatusOr<std::vector<Qualification>> QualifyDevices(Store& store, const v1::Job& ended);
+absl::StatusOr<std::vector<Qualification>> QualifyDevices(Store& store, const v1::Job& ended,
+                                                          const JobTerms& terms);
+
+// For a daemon that begins again: tells the metrics of the newest qualifications of each of
+// these devices that the store has, and of their newest self-test, so that no restart hides
+// what failed. What cannot be read is logged and stays unknown.
+void RestoreQualifications(Store& store, const std::set<std::string>& devices, Metrics& metrics);
 
 }  // namespace assay
 

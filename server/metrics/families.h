@@ -19,11 +19,11 @@ struct Families {
         case_duration(
             Histograms(r, "case_duration_seconds", "Time of a case, its reference included")),
         nan(Counters(r, "nan_total",
-                     "NaN in outputs, by where they came from and whether the reference has "
-                     "them too")),
+                     "NaN in outputs, by where they came from and whether a right kernel may "
+                     "have them too")),
         inf(Counters(r, "inf_total",
-                     "Infinities in outputs, by where they came from and whether the reference "
-                     "has them too")),
+                     "Infinities in outputs, by where they came from and whether a right kernel "
+                     "may have them too")),
         unwritten(Counters(r, "unwritten_elements_total", "Output elements never written")),
         guard(Counters(r, "guard_violations_total",
                        "Cases whose kernel wrote outside of its output")),
@@ -35,10 +35,24 @@ struct Families {
                          "Largest |error| / bound of a case; above 1 the kernel is wrong")),
         ratio_max(Gauges(r, "error_bound_ratio_max",
                          "Largest |error| / bound of all cases since the daemon started")),
+        exceeded(Counters(r, "error_bound_exceeded_total",
+                          "Cases that failed with an |error| above its bound")),
         flops(Gauges(r, "kernel_flops_per_second", "Speed in the newest benchmark")),
         bytes(Gauges(r, "kernel_bytes_per_second", "Bytes moved in the newest benchmark")),
         efficiency(Gauges(r, "kernel_efficiency_ratio",
                           "Share of the roof reached in the newest benchmark")),
+        suite_efficiency(Gauges(r, "suite_efficiency_ratio",
+                                "Mean share of the roof of a kernel's timed cases in the suite's "
+                                "newest whole run")),
+        suite_flops(Gauges(r, "suite_flops_per_second",
+                           "Mean speed of a kernel's timed cases that arithmetic bounds, in the "
+                           "suite's newest whole run")),
+        suite_bytes(Gauges(r, "suite_bytes_per_second",
+                           "Mean bytes moved in a kernel's timed cases that memory bounds, in "
+                           "the suite's newest whole run")),
+        suite_ratio_max(Gauges(r, "suite_error_bound_ratio_max",
+                               "Largest |error| / bound of a kernel's cases that passed, in the "
+                               "suite's newest whole run")),
         ceiling_flops(Gauges(r, "ceiling_flops_per_second",
                              "Measured peak of multiply-adds, two operations each")),
         ceiling_bytes(Gauges(r, "ceiling_bytes_per_second",
@@ -90,7 +104,11 @@ struct Families {
   Family<Histogram>& case_duration;
   Family<Counter>&nan, &inf, &unwritten, &guard, &nondeterministic, &digest;
   Family<Histogram>& ratio;
-  Family<Gauge>&ratio_max, &flops, &bytes, &efficiency, &ceiling_flops, &ceiling_bytes, &memory;
+  Family<Gauge>& ratio_max;
+  Family<Counter>& exceeded;
+  Family<Gauge>&flops, &bytes, &efficiency;
+  Family<Gauge>&suite_efficiency, &suite_flops, &suite_bytes, &suite_ratio_max;
+  Family<Gauge>&ceiling_flops, &ceiling_bytes, &memory;
   Family<Gauge>&temperature, &power, &clock;
   Family<Counter>&throttle, &ecc, &faults, &restarts;
   Family<Gauge>&quarantined, &detected;

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "assay/v1/types.pb.h"
 #include "server/base/case_spec.h"
 
@@ -47,20 +46,20 @@ Labels Joined(Labels labels, const Labels& more) {
   return labels;
 }
 
+// Whether the output is held against the kernel or its device: not where it was only slow, nor
+// where a right kernel may do the same.
+bool Accused(const v1::CaseResult& result) {
+  if (result.verdict() != v1::VERDICT_FAILED && result.verdict() != v1::VERDICT_ERROR) return false;
+  return result.findings().empty() ||
+         !std::all_of(result.findings().begin(), result.findings().end(), [](const auto& f) {
+           return f.reason() == "efficiency" || f.reason() == "slower" || f.reason() == "suspect";
+         });
+}
+
 }  // namespace
 
 const Histogram::BucketBoundaries kRatioBuckets = {0.001, 0.01, 0.03, 0.1, 0.3, 0.5,
                                                    0.7,   0.9,  1,    2,   10,  1000};
-
-std::string VerdictLabel(v1::Verdict verdict) {
-  return v1::Verdict_Name(verdict).substr(std::string_view("VERDICT_").size());
-}
-
-std::string DTypeLabel(v1::DType dtype) {
-  std::string name = v1::DType_Name(dtype);
-  if (name.starts_with("DTYPE_")) name.erase(0, std::string_view("DTYPE_").size());
-  return absl::AsciiStrToLower(name);
-}
 
 KernelSeries::KernelSeries(Families& families, std::string device,
                            const std::vector<v1::Kernel>& kernels)
@@ -134,8 +133,13 @@ Counter& KernelSeries::Of(Family<Counter>& family, const KernelId& id, const Lab
   return family.Add(labels);
 }
 
+bool KernelSeries::Knows(const KernelId& id) {
+  const std::lock_guard lock(mutex_);
+  return known_.contains(id);
+}
+
 KernelId KernelSeries::IdOf(const v1::CaseResult& result) {
-  KernelId id{OpOf(result.spec()), result.spec().provider(), DTypeLabel(result.spec().dtype())};
+  KernelId id = NamesOf(result.spec());
   const std::lock_guard lock(mutex_);
   if (known_.contains(id)) return id;
   // Every name is the daemon's own, though no kernel has all three.
@@ -156,6 +160,9 @@ void KernelSeries::Count(const KernelId& id, const v1::CaseResult& result) {
   CountDefects(id, result);
   if (result.stats().has_rho()) {
     const double rho = result.stats().rho();
+    if (Accused(result) && !(rho <= 1)) {
+      families_.exceeded.Add({{"device", device_}, {"op", id.op}}).Increment();
+    }
     families_.ratio.Add({{"device", device_}, {"op", id.op}}, kRatioBuckets)
         .Observe(std::isfinite(rho) ? std::min(rho, kNoBound) : kNoBound);
     Gauge& max = families_.ratio_max.Add(LabelsOf(id));
@@ -168,7 +175,8 @@ void KernelSeries::Count(const KernelId& id, const v1::CaseResult& result) {
 void KernelSeries::CountDefects(const KernelId& id, const v1::CaseResult& result) {
   for (const v1::Provenance& p : result.provenance()) {
     Family<Counter>& family = p.kind() == "inf" ? families_.inf : families_.nan;
-    Of(family, id, Origin(p.origin(), p.expected())).Increment(static_cast<double>(p.count()));
+    const bool expected = p.expected() || (p.origin() == "kernel" && !Accused(result));
+    Of(family, id, Origin(p.origin(), expected)).Increment(static_cast<double>(p.count()));
   }
   const v1::ErrorStats& stats = result.stats();
   if (stats.unwritten() > 0) {
@@ -183,16 +191,9 @@ void KernelSeries::CountDefects(const KernelId& id, const v1::CaseResult& result
   }
 }
 
-// Speeds of benchmarks whose output was right; the few timed launches of a validation are no
-// benchmark.
 void KernelSeries::SetSpeed(const KernelId& id, const v1::CaseResult& result) {
+  if (!IsBenchmark(result) || !HasSpeed(result)) return;
   const v1::BenchStats& bench = result.bench();
-  const std::string reason = result.findings_size() > 0 ? result.findings(0).reason() : "";
-  const bool slow_only =
-      result.verdict() == v1::VERDICT_FAILED && (reason == "efficiency" || reason == "slower");
-  const v1::Mode mode = result.spec().mode();
-  if (mode != v1::MODE_BENCHMARK && mode != v1::MODE_BOTH) return;
-  if (bench.samples() < 2 || (result.verdict() != v1::VERDICT_PASSED && !slow_only)) return;
   const Labels labels = LabelsOf(id);
   if (bench.has_flops_per_second()) families_.flops.Add(labels).Set(bench.flops_per_second());
   if (bench.has_bytes_per_second()) families_.bytes.Add(labels).Set(bench.bytes_per_second());

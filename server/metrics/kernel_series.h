@@ -19,6 +19,7 @@
 #include "assay/v1/case.pb.h"
 #include "assay/v1/device.pb.h"
 #include "server/metrics/families.h"
+#include "server/metrics/kernel_id.h"
 
 namespace assay {
 
@@ -28,17 +29,9 @@ inline constexpr std::string_view kOtherLabel = "other";
 extern const Histogram::BucketBoundaries kRatioBuckets;
 
 // Most series that a device's kernels may have, "other" included: of the 2,000 of a device,
-// what its histograms, memory, telemetry, ceilings, restarts and qualifications leave.
-inline constexpr int kMostKernelSeries = 1'790;
-
-// "PASSED"; "bf16", as the command line has it.
-std::string VerdictLabel(v1::Verdict verdict);
-std::string DTypeLabel(v1::DType dtype);
-
-struct KernelId {
-  std::string op, provider, dtype;
-  friend auto operator<=>(const KernelId&, const KernelId&) = default;
-};
+// what its histograms, memory, telemetry, ceilings, restarts, qualifications and whole runs of
+// suites leave.
+inline constexpr int kMostKernelSeries = 1'640;
 
 // Thread-safe.
 class KernelSeries {
@@ -48,6 +41,8 @@ class KernelSeries {
 
   // The names under which the result counts.
   KernelId IdOf(const v1::CaseResult& result);
+  // Whether the kernel has names of its own.
+  bool Knows(const KernelId& id);
   // Counts the verdict, defects, NaN and infinities; of what ran also speed and error.
   void Count(const KernelId& id, const v1::CaseResult& result);
 

@@ -18,6 +18,7 @@
 #include "server/base/case_spec.h"
 #include "server/metrics/families.h"
 #include "server/metrics/kernel_series.h"
+#include "server/metrics/suite_series.h"
 #include "server/metrics/telemetry_series.h"
 
 namespace assay {
@@ -39,7 +40,7 @@ const Buckets kRpcSeconds = {0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3,
 class MetricsImpl final : public Metrics {
  public:
   explicit MetricsImpl(std::string_view version)
-      : version_(version), families_(registry_), telemetry_(families_) {
+      : version_(version), families_(registry_), telemetry_(families_), suites_(families_) {
     build_info_ = {{"version", version_}, {"backends", ""}};
     families_.build_info.Add(build_info_).Set(1);
     for (const v1::Verdict v : {v1::VERDICT_PASSED, v1::VERDICT_FAILED, v1::VERDICT_INCONCLUSIVE}) {
@@ -80,7 +81,9 @@ class MetricsImpl final : public Metrics {
     }
     for (const std::string& op : ops_) {
       families_.ratio.Add({{"device", device.id()}, {"op", op}}, kRatioBuckets);
+      families_.exceeded.Add({{"device", device.id()}, {"op", op}});
     }
+    families_.exceeded.Add({{"device", device.id()}, {"op", std::string(kOther)}});
     DeviceChanged(device);
   }
 
@@ -135,12 +138,24 @@ class MetricsImpl final : public Metrics {
     }
   }
 
-  void QualificationFinished(std::string_view device, std::string_view suite, bool passed,
-                             double seconds, double end_time) override {
+  void SuiteFinished(std::string_view suite, std::string_view version,
+                     const SuiteTally& tally) override {
+    for (const auto& [device, kernels] : tally.devices()) {
+      if (DeviceLabel(device) == kOther) continue;
+      std::map<KernelId, SuiteTally::Kernel> known;
+      for (const auto& [id, kernel] : kernels) {
+        if (SeriesOf(device).Knows(id)) known.emplace(id, kernel);
+      }
+      suites_.Set(device, std::string(suite), std::string(version), known);
+    }
+  }
+
+  void QualificationFinished(std::string_view device, std::string_view suite,
+                             std::optional<bool> passed, double seconds, double end_time) override {
     const std::string_view level = QualificationLevel(suite);
     const Labels labels = {{"device", DeviceLabel(device)},
                            {"suite", std::string(level.empty() ? kOther : level)}};
-    families_.qualified.Add(labels).Set(passed ? 1 : 0);
+    if (passed) families_.qualified.Add(labels).Set(*passed ? 1 : 0);
     families_.qualified_duration.Add(labels).Set(seconds);
     families_.qualified_time.Add(labels).Set(end_time);
   }
@@ -242,6 +257,7 @@ class MetricsImpl final : public Metrics {
   Registry registry_;
   Families families_;
   TelemetrySeries telemetry_;
+  SuiteSeries suites_;
   std::vector<std::string> ops_;
   std::set<std::string> methods_;
 

@@ -10,6 +10,7 @@
 #define ASSAY_SERVER_METRICS_METRICS_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "assay/v1/case.pb.h"
 #include "assay/v1/device.pb.h"
 #include "assay/v1/selftest.pb.h"
+#include "server/metrics/suite_tally.h"
 
 namespace assay {
 
@@ -37,9 +39,14 @@ class Metrics {
   // start. What it lacks is no longer shown.
   virtual void TelemetryChanged(const v1::Device& device) = 0;
   // A job of a qualification level ended, all of whose cases have a result: whether the
-  // device passed, how long it took, and when it ended (seconds since 1970).
-  virtual void QualificationFinished(std::string_view device, std::string_view suite, bool passed,
-                                     double seconds, double end_time) = 0;
+  // device passed (absent where nothing speaks against it but what a caller held it against),
+  // how long it took, and when it ended (seconds since 1970).
+  virtual void QualificationFinished(std::string_view device, std::string_view suite,
+                                     std::optional<bool> passed, double seconds,
+                                     double end_time) = 0;
+  // All of a suite of the daemon's own ended, as it is written and in its own time.
+  virtual void SuiteFinished(std::string_view suite, std::string_view version,
+                             const SuiteTally& tally) = 0;
   virtual void QueueDepth(std::string_view device, int cases) = 0;
   virtual void WorkerRestarted(std::string_view device, std::string_view reason) = 0;
   virtual void RpcFinished(std::string_view method, std::string_view code, double seconds) = 0;

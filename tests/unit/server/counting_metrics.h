@@ -5,6 +5,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,10 +27,20 @@ class CountingMetrics final : public Metrics {
     selftests += report.rows_size() > 0 ? 1 : 0;
   }
   void TelemetryChanged(const v1::Device&) override {}
-  void QualificationFinished(std::string_view device, std::string_view suite, bool passed, double,
-                             double) override {
+  void QualificationFinished(std::string_view device, std::string_view suite,
+                             std::optional<bool> passed, double, double) override {
     const std::lock_guard guard(mutex_);
-    ++calls_[Cat("qualified ", device, " ", suite, passed ? " passed" : " failed")];
+    ++calls_[Cat("qualified ", device, " ", suite,
+                 !passed   ? " unjudged"
+                 : *passed ? " passed"
+                           : " failed")];
+  }
+  void SuiteFinished(std::string_view suite, std::string_view version,
+                     const SuiteTally& tally) override {
+    const std::lock_guard guard(mutex_);
+    for (const auto& device : tally.devices()) {
+      ++calls_[Cat("suite ", suite, " ", version, " on ", device.first)];
+    }
   }
   void QueueDepth(std::string_view, int depth) override { queue = depth; }
   void WorkerRestarted(std::string_view, std::string_view) override {}

@@ -19,6 +19,7 @@
 
 #include "server/auth/credentials.h"
 #include "server/metrics/http_server.h"
+#include "tests/unit/server/metrics_fixture.h"
 #include "tests/unit/server/test_certificates.h"
 
 namespace assay {
@@ -26,57 +27,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-v1::Device Cpu() {
-  v1::Device device;
-  device.set_id("cpu:0");
-  device.set_backend("cpu");
-  device.set_model("A \"quoted\" model");
-  device.set_memory_bytes(1000);
-  device.set_arena_bytes(500);
-  device.set_state(v1::DEVICE_STATE_READY);
-  return device;
-}
-
-std::vector<v1::Kernel> Kernels() {
-  std::vector<v1::Kernel> kernels;
-  for (const char* provider : {"onednn", "openblas", "planted/nan"}) {
-    v1::Kernel kernel;
-    kernel.set_op("gemm");
-    kernel.set_provider(provider);
-    kernel.set_available(true);
-    kernel.add_dtypes(v1::DTYPE_FP32);
-    kernel.add_dtypes(v1::DTYPE_BF16);
-    kernels.push_back(kernel);
-  }
-  return kernels;
-}
-
-v1::CaseResult Result(const std::string& provider, v1::Verdict verdict) {
-  v1::CaseResult result;
-  result.set_device("cpu:0");
-  result.mutable_spec()->mutable_gemm()->set_m(1);
-  result.mutable_spec()->set_provider(provider);
-  result.mutable_spec()->set_dtype(v1::DTYPE_BF16);
-  result.set_verdict(verdict);
-  return result;
-}
-
-class MetricsTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    metrics_ = MakeMetrics("1.2.3");
-    metrics_->AddDevice(Cpu(), Kernels());
-  }
-  std::string Text() { return metrics_->Exposition(); }
-  void ExpectLine(const std::string& line) {
-    EXPECT_THAT("\n" + Text(), HasSubstr("\n" + line + "\n"));
-  }
-
-  std::unique_ptr<Metrics> metrics_;
-};
-
-constexpr char kBf16[] = R"(device="cpu:0",dtype="bf16",op="gemm",provider="onednn")";
 
 TEST_F(MetricsTest, CountersOfKnownKernelsBeginAtZero) {
   ExpectLine(std::string("assay_cases_total{") + kBf16 + R"(,verdict="FAILED"} 0)");
@@ -86,6 +36,8 @@ TEST_F(MetricsTest, CountersOfKnownKernelsBeginAtZero) {
   ExpectLine(R"(assay_rpc_requests_total{code="OK",method="CreateJob"} 0)");
   ExpectLine(R"(assay_rpc_requests_total{code="RESOURCE_EXHAUSTED",method="CreateJob"} 0)");
   ExpectLine(R"(assay_device_quarantined{device="cpu:0"} 0)");
+  ExpectLine(R"(assay_error_bound_exceeded_total{device="cpu:0",op="softmax"} 0)");
+  ExpectLine(R"(assay_error_bound_exceeded_total{device="cpu:0",op="other"} 0)");
   ExpectLine(R"(assay_build_info{backends="cpu",version="1.2.3"} 1)");
   ExpectLine(R"(assay_device_info{device="cpu:0",model_name="A \"quoted\" model"} 1)");
 }
@@ -349,8 +301,13 @@ void DoTheWorst(Metrics& metrics, const v1::Device& device,
     metrics.RpcFinished(odd, "OK", 0.1);
     metrics.QueueDepth(odd, 1);
   }
+  SuiteTally tally;
+  for (const v1::CaseSpec& spec : tried) {
+    tally.Add(Everything(device.id(), spec, v1::VERDICT_PASSED));
+  }
   for (const char* level : {"1", "2", "3", "4", "quick", "medium", "nightly", "extended"}) {
     metrics.QualificationFinished(device.id(), level, true, 1, 1);
+    metrics.SuiteFinished(level, "1", tally);
   }
 }
 
@@ -416,14 +373,19 @@ TEST_F(MetricsTest, TelemetryIsShownWhileItIsKnown) {
   ExpectLine(R"(assay_device_temperature_celsius{device="cpu:0"} 62)");
   ExpectLine(R"(assay_device_throttle_seconds_total{device="cpu:0",reason="power"} 4)");
   EXPECT_THAT(Text(), Not(HasSubstr("assay_device_power_watts{")));
-  EXPECT_THAT(Text(), Not(HasSubstr("type=\"corrected\"")));
+  ExpectLine(R"(assay_device_ecc_errors_total{device="cpu:0",type="corrected"} 2)");
 
   device.clear_telemetry();
   device.mutable_telemetry()->set_unavailable_reason("gone");
   metrics_->TelemetryChanged(device);
-  for (const char* family : {"temperature", "power", "clock", "throttle", "ecc", "faults"}) {
+  for (const char* family : {"temperature", "power", "clock", "throttle"}) {
     EXPECT_THAT(Text(), Not(HasSubstr(std::string("assay_device_") + family)));
   }
+  // A device that is gone has said so by a fault.
+  ExpectLine(R"(assay_device_faults_total{code="xid-79",device="cpu:0"} 1)");
+  (*device.mutable_telemetry()->mutable_faults())["xid-79"] = 2;
+  metrics_->TelemetryChanged(device);
+  ExpectLine(R"(assay_device_faults_total{code="xid-79",device="cpu:0"} 2)");
   // Back again: the whole sum, not what came since.
   (*device.mutable_telemetry()->mutable_throttle_seconds())["power"] = 5;
   metrics_->TelemetryChanged(device);
@@ -452,6 +414,15 @@ TEST_F(MetricsTest, TheNewestQualificationOfEachLevel) {
           R"(assay_qualification_last_completion_timestamp_seconds{device="cpu:0",suite="nightly"} 1700000001)"));
   EXPECT_EQ(QualificationLevel("4"), "extended");
   EXPECT_EQ(QualificationLevel("smoke"), "");
+}
+
+TEST_F(MetricsTest, AQualificationThatSaysNothingForOrAgainstIsNoVerdict) {
+  metrics_->QualificationFinished("cpu:0", "nightly", std::nullopt, 5, 1.7e9);
+  EXPECT_THAT(Text(), Not(HasSubstr("assay_qualification_passed{")));
+  metrics_->QualificationFinished("cpu:0", "nightly", true, 5, 1.7e9);
+  metrics_->QualificationFinished("cpu:0", "nightly", std::nullopt, 7, 1.7e9 + 1);
+  ExpectLine(R"(assay_qualification_passed{device="cpu:0",suite="nightly"} 1)");
+  ExpectLine(R"(assay_qualification_duration_seconds{device="cpu:0",suite="nightly"} 7)");
 }
 
 TEST_F(MetricsTest, TheCeilingIsTheCopysAndTheFastestArithmetic) {
@@ -510,6 +481,9 @@ void FeedAll(Metrics& metrics) {
   *device.mutable_telemetry() = FullTelemetry();
   metrics.TelemetryChanged(device);
   metrics.QualificationFinished("cpu:0", "quick", true, 1, 1);
+  SuiteTally tally;
+  tally.Add(result);
+  metrics.SuiteFinished("quick", "1", tally);
   metrics.RpcFinished("CreateJob", "OK", 0.001);
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "server/jobs/baseline_match.h"
 #include "tests/unit/server/counting_metrics.h"
 #include "tests/unit/server/jobs_fixture.h"
 
@@ -26,6 +27,7 @@ dtype = "fp32"
 
 [[case]]
 op = "gemm"
+mode = "both"
 provider = "builtin"
 shape = { m = 8, n = 8, k = 8 }
 dtype = "fp32"
@@ -42,6 +44,25 @@ class QualificationTest : public JobsTest {
     OpenStore();
     manager_ = JobManager::Make(*store_, devices_, &metrics_, options_);
     ASSERT_TRUE(manager_->Start().ok());
+  }
+  // As after the daemon's end: what is in memory is gone, but for what was counted.
+  void StartAgain() {
+    manager_.reset();
+    store_.reset();
+    Start();
+  }
+  // Timed cases take so long.
+  void Take(double seconds) {
+    cpu_->run = [this, seconds](const v1::CaseSpec& spec, const CancelToken&) {
+      v1::CaseResult result = cpu_->Passed(spec);
+      if (!spec.has_gemm()) return result;
+      for (auto set : {&v1::BenchStats::set_median_seconds, &v1::BenchStats::set_p10_seconds,
+                       &v1::BenchStats::set_p90_seconds}) {
+        (result.mutable_bench()->*set)(seconds);
+      }
+      result.mutable_bench()->set_samples(100);
+      return result;
+    };
   }
   static v1::JobSpec Quick(const std::string& device) {
     v1::JobSpec spec;
@@ -103,6 +124,100 @@ TEST_F(QualificationTest, AShareAClientsOwnSuiteAndOtherSuitesDoNotQualify) {
   spec.mutable_filter();
   Finish(Create(spec));
   EXPECT_EQ(All(), 1);
+}
+
+TEST_F(QualificationTest, ARestartForgetsNoFailureAndTheNewestCounts) {
+  second_->run = [&](const v1::CaseSpec& spec, const CancelToken&) {
+    v1::CaseResult result = second_->Passed(spec);
+    if (spec.has_gemm()) result.set_verdict(v1::VERDICT_FAILED);
+    return result;
+  };
+  Start();
+  Finish(Create(Quick("cpu:*")));
+  v1::JobSpec share = Quick("cpu:1");
+  share.mutable_filter()->add_ops("copy");
+  EXPECT_EQ(Finish(Create(share)).verdict(), v1::VERDICT_PASSED);
+  StartAgain();
+  EXPECT_EQ(Qualified("cpu:0", "passed"), 2);
+  EXPECT_EQ(Qualified("cpu:1", "failed"), 2) << "a restart turned it green";
+  EXPECT_EQ(All(), 4);
+  second_->run = [&](const v1::CaseSpec& spec, const CancelToken&) {
+    return second_->Passed(spec);
+  };
+  Finish(Create(Quick("cpu:1")));
+  StartAgain();
+  EXPECT_EQ(Qualified("cpu:1", "failed"), 2);
+  EXPECT_EQ(Qualified("cpu:1", "passed"), 2);
+  EXPECT_EQ(Qualified("cpu:0", "passed"), 3);
+  EXPECT_EQ(metrics_.calls("suite quick 1 on cpu:1"), 2) << "speeds are not told again";
+}
+
+TEST_F(QualificationTest, ASelftestIsKnownAfterARestart) {
+  cpu_->AddKernel("copy", "planted/zeros");
+  cpu_->kernels.back().add_dtypes(v1::DTYPE_FP32);
+  v1::PlantedExample& example = *cpu_->kernels.back().mutable_planted()->add_examples();
+  *example.mutable_spec() = Copies(1, "planted/zeros").cases().cases(0);
+  example.set_check("exact");
+  Start();
+  v1::JobSpec spec;
+  spec.set_suite("selftest");
+  spec.set_device("cpu:0");
+  const v1::Job job = Finish(Create(spec));
+  ASSERT_GT(job.selftest().rows_size(), 0);
+  EXPECT_EQ(metrics_.selftests, 1);
+  StartAgain();
+  EXPECT_EQ(metrics_.selftests, 2);
+}
+
+TEST_F(QualificationTest, TimesOfTheCallersSpeakNeitherForNorAgainstADevice) {
+  Take(1e-3);
+  Start();
+  const v1::Job first = Finish(Create(Quick("cpu:0")));
+  v1::JobSpec spec = Quick("cpu:0");
+  v1::Baseline& baseline = *spec.mutable_inline_baseline();
+  baseline = Describe(first);
+  const auto results = store_->Results(first.name(), 0, 100);
+  ASSERT_TRUE(results.ok());
+  for (const v1::CaseResult& result : *results) *baseline.add_results() = result;
+  EXPECT_EQ(Finish(Create(spec)).verdict(), v1::VERDICT_PASSED);
+  EXPECT_EQ(Qualified("cpu:0", "passed"), 2);
+  Take(2e-3);
+  EXPECT_EQ(Finish(Create(spec)).verdict(), v1::VERDICT_FAILED);
+  EXPECT_EQ(Qualified("cpu:0", "unjudged"), 1);
+  EXPECT_EQ(Qualified("cpu:0", "failed"), 0);
+  StartAgain();
+  EXPECT_EQ(Qualified("cpu:0", "unjudged"), 2);
+  EXPECT_EQ(Qualified("cpu:0", "passed"), 3) << "the newest that says something";
+  cpu_->run = [&](const v1::CaseSpec& asked, const CancelToken&) {
+    v1::CaseResult result = cpu_->Passed(asked);
+    result.set_verdict(v1::VERDICT_FAILED);
+    return result;
+  };
+  Finish(Create(spec));
+  EXPECT_EQ(Qualified("cpu:0", "failed"), 1) << "wrong, whatever its times";
+  // A budget of its own takes other cases than the suite's.
+  spec = Quick("cpu:0");
+  spec.mutable_budget()->set_seconds(60);
+  Finish(Create(spec));
+  EXPECT_EQ(Qualified("cpu:0", "failed"), 1);
+}
+
+TEST_F(QualificationTest, OnlyAWholeSuiteAsItIsWrittenIsHeldAgainstOtherDevices) {
+  Take(1e-3);
+  Start();
+  const auto told = [this] { return metrics_.calls("suite quick 1 on cpu:0"); };
+  v1::JobSpec spec = Quick("cpu:0");
+  Finish(Create(spec));
+  EXPECT_EQ(told(), 1);
+  spec.set_mode(v1::MODE_BENCHMARK);
+  Finish(Create(spec));
+  spec.clear_mode();
+  spec.mutable_filter()->add_ops("gemm");
+  Finish(Create(spec));
+  spec.clear_filter();
+  spec.set_suite_text(kQuick);
+  Finish(Create(spec));
+  EXPECT_EQ(told(), 1);
 }
 
 TEST_F(QualificationTest, OneThatWasCancelledDoesNotCount) {

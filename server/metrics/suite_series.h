@@ -1,0 +1,50 @@
+// The series of the newest whole run of each suite, at most kMostSuiteSeries a device: the
+// oldest run's give way. Thread-safe.
+#ifndef ASSAY_SERVER_METRICS_SUITE_SERIES_H_
+#define ASSAY_SERVER_METRICS_SUITE_SERIES_H_
+
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "server/metrics/families.h"
+#include "server/metrics/suite_tally.h"
+
+namespace assay {
+
+inline constexpr std::size_t kMostSuiteSeries = 150;
+
+class SuiteSeries {
+ public:
+  explicit SuiteSeries(Families& families) : families_(families) {}
+
+  // Replaces those of the suite's run before. A kernel one of whose times is not to be
+  // believed has no speed: the mean of the rest is of other cases.
+  void Set(const std::string& device, const std::string& suite, const std::string& version,
+           const std::map<KernelId, SuiteTally::Kernel>& kernels);
+
+ private:
+  struct Series {
+    Family<Gauge>* family;
+    Labels labels;
+    double value;
+  };
+  struct Run {
+    std::string suite;
+    std::vector<Series> series;
+  };
+
+  void AddKernel(Labels labels, const SuiteTally::Kernel& kernel, std::vector<Series>& series);
+  static void Remove(const Run& run);
+
+  Families& families_;
+  std::mutex mutex_;                             // guards what follows
+  std::map<std::string, std::deque<Run>> runs_;  // by device, the oldest first
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_METRICS_SUITE_SERIES_H_

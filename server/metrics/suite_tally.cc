@@ -1,0 +1,41 @@
+#include "server/metrics/suite_tally.h"
+
+#include <algorithm>
+
+#include "server/base/case_spec.h"
+
+namespace assay {
+namespace {
+
+// Relative deviation of a time beyond which it is held against nobody's.
+constexpr double kMostNoise = 0.10;
+
+}  // namespace
+
+void SuiteTally::Add(const v1::CaseResult& result) {
+  if (IsPlanted(result.spec().provider()) || result.spec().fill()) return;
+  if (result.verdict() == v1::VERDICT_UNSUPPORTED || result.verdict() == v1::VERDICT_SKIPPED) {
+    return;
+  }
+  Kernel& kernel = devices_[result.device()][NamesOf(result.spec())];
+  if (result.verdict() == v1::VERDICT_PASSED && result.stats().has_rho()) {
+    kernel.ratio_max = std::max(kernel.ratio_max.value_or(0), result.stats().rho());
+  }
+  if (IsBenchmark(result)) AddSpeed(result, kernel);
+}
+
+void SuiteTally::AddSpeed(const v1::CaseResult& result, Kernel& kernel) {
+  const v1::BenchStats& bench = result.bench();
+  if (!HasSpeed(result) || bench.noise() > kMostNoise) {
+    kernel.untold = true;
+    return;
+  }
+  const bool by_memory = bench.roof() == "memory" || !bench.has_flops_per_second();
+  if (by_memory && bench.has_bytes_per_second()) kernel.bytes.Add(bench.bytes_per_second());
+  if (!by_memory) kernel.flops.Add(bench.flops_per_second());
+  if (bench.has_efficiency() && (bench.roof() == "compute" || bench.roof() == "memory")) {
+    kernel.efficiency[bench.roof()].Add(bench.efficiency());
+  }
+}
+
+}  // namespace assay
