@@ -189,7 +189,14 @@ def fleet():
     d.bars("Slowest kernel of each device, over the median of its model",
            [("sort(device:assay_efficiency_over_fleet:min)", "{{instance}} {{device}}")],
            unit="percentunit", thresholds=OF_FLEET,
-           description="Newest benchmarks. Fair where all devices ran the same suite.")
+           description="Share of the device's own ceilings, in the newest whole runs of a suite.")
+    d.bars("Lowest measured ceiling of each device, over the median of its model",
+           [("sort(min by (instance, device) (device:assay_ceiling:over_fleet))",
+             "{{instance}} {{device}}")], unit="percentunit", thresholds=OF_FLEET,
+           description="A device that is slow throughout is as efficient as any and shows here.")
+    d.table("Throughput furthest under the fleet",
+            "bottomk(50, kernel:assay_throughput:over_fleet)", worst_first=False,
+            value="of the median", unit="percentunit", thresholds=OF_FLEET)
     d.table("Kernels furthest under their fleet", "bottomk(50, kernel:assay_efficiency:over_fleet)",
             worst_first=False, value="of the median", unit="percentunit", thresholds=OF_FLEET)
     d.table("Median efficiency of each model", "model:assay_efficiency:p50", worst_first=False,
@@ -321,7 +328,7 @@ def nightly():
             mappings=[{"type": "value", "options": {
                 "0": {"text": "did not pass", "color": "red", "index": 0},
                 "1": {"text": "passed", "color": "green", "index": 1}}}],
-            description="A device that is not here has had none since its daemon started.")
+            description="A device that is not here has none in its daemon's store.")
     d.bars("Ended so long ago", [
         (f"time() - assay_qualification_last_completion_timestamp_seconds{{{NODE}}}",
          "{{instance}} {{device}} {{suite}}")], 6, 7, unit="s",
@@ -333,8 +340,8 @@ def nightly():
     d.cells("Planted defects found, the worst first",
             f"sort(assay_selftest_detected_ratio{{{NODE}}})", "{{instance}} {{device}}", 24, 7,
             unit="percentunit", thresholds=BAD_BELOW_1,
-            description="Of the newest self-test. A device that is not here has had none since "
-                        "its daemon started.")
+            description="Of the newest self-test. A device that is not here has none in its "
+                        "daemon's store.")
     d.lines("Planted defects found", [
         (f"assay_selftest_detected_ratio{{{NODE}}}", "{{instance}} {{device}}")],
         unit="percentunit")

@@ -70,6 +70,7 @@ class Metrics(unittest.TestCase):
                       ["selftest", "--quick"]):
             run = cls.daemon.run(*words)
             assert run.code == 0, (words, run)
+        host_tree.run_timed(cls.daemon)
 
     def await_metric(self, condition, name, **labels):
         return harness.wait_until(
@@ -116,7 +117,43 @@ class Metrics(unittest.TestCase):
                 run = self.daemon.run(*words)
                 self.assertEqual(run.code, 0, run)
         self.assertEqual(self.daemon.metric(time, **labels), ended)
-        self.assertEqual(set(re.findall(r'suite="([^"]*)"', self.daemon.scrape())), {"quick"})
+        self.assertEqual(set(re.findall(r'assay_qualification_\w+{[^}]*suite="([^"]*)"',
+                                        self.daemon.scrape())), {"quick"})
+
+    def test_a_benchmark_of_ones_own_changes_no_speed_that_devices_are_compared_by(self):
+        labels = {"op": "gemm", "provider": "builtin", "dtype": "fp32"}
+        own, suites = (lambda: self.daemon.metric("assay_kernel_flops_per_second", **labels),
+                       lambda: self.daemon.metric("assay_suite_flops_per_second", suite="timed",
+                                                  version="1", **labels))
+        before = own(), suites()
+        run = self.daemon.run("bench", "gemm", "--m", "64", "--n", "64", "--k", "64", "--dtype",
+                              "fp32", "--provider", "builtin")
+        self.assertEqual(run.code, 0, run)
+        self.assertNotEqual(own(), before[0])
+        self.assertEqual(suites(), before[1])
+
+    def test_a_restart_forgets_no_qualification(self):
+        state = tempfile.mkdtemp(prefix="assay-metrics-")
+        self.addCleanup(shutil.rmtree, state)
+        flags = host_tree.suites(state)
+        folder = os.path.join(state, "state")
+        with open(os.path.join(flags[1], "quick.toml"), "a", encoding="utf-8") as file:
+            # No sum of so many roundings is exact.
+            file.write(host_tree.QUICK.split("\n\n")[1].replace("16", "256") +
+                       "max_abs_error = 1e-30\n")
+        daemon = harness.Daemon(state=folder, flags=flags)
+        self.addCleanup(daemon.stop)
+        run = daemon.run("run", "--suite", "quick")
+        self.assertEqual(run.code, 1, run)
+        time = "assay_qualification_last_completion_timestamp_seconds"
+        labels = {"device": "cpu:0", "suite": "quick"}
+        said = daemon.metric(time, **labels)
+        self.assertEqual(daemon.metric("assay_qualification_passed", **labels), 0)
+        daemon.stop()
+        again = harness.Daemon(state=folder, flags=flags)
+        self.addCleanup(again.stop)
+        self.assertEqual(again.metric("assay_qualification_passed", **labels), 0)
+        self.assertEqual(again.metric(time, **labels), said)
 
     def test_telemetry_is_listed_and_scraped(self):
         self.await_metric(lambda v: v == 61, "assay_device_temperature_celsius", device="cpu:0")

@@ -281,13 +281,13 @@ class Live(unittest.TestCase):
         for code, words in (
                 (0, ["run", "--suite", "smoke"]),
                 (0, ["run", "--suite", "quick"]),
-                # Large enough for arithmetic to be its roof: what a cache holds has no share.
                 (0, ["bench", *gemm("1024"), "--provider", "builtin"]),
                 # No sum of 256 roundings is exact: a right kernel, and a job that fails.
                 (1, ["run", *gemm("256"), "--provider", "onednn", "--max-abs-error", "1e-30"]),
                 (0, ["selftest", "--quick"])):
             run = cls.daemon.run(*words)
             assert run.code == code, (words, run)
+        host_tree.run_timed(cls.daemon)
         for expression in ("assay_selftest_detected_ratio", "device:assay_health:level == 1",
                            "device:assay_efficiency_over_fleet:min"):
             harness.wait_until(lambda e=expression: cls.prometheus.instant(e), 60, expression)
