@@ -25,6 +25,10 @@ constexpr QualifyCode kCodes[] = {
      "a race in the kernel, or a device that computes unsteadily: run it on another device"},
     {"A106", Fitness::kFailed, "isolate", "wrong results of every provider, on this device alone",
      "drain the device and replace it"},
+    {"A107", Fitness::kFailed, "isolate",
+     "digests that the fleet's other devices do not have: told by the nightly scripts of fleet "
+     "compare",
+     "drain the device; run extended on it; if it stays, replace it"},
     {"A111", Fitness::kFailed, "reset", "a kernel crashed",
      "reset the device and qualify again; look at the driver's log"},
     {"A112", Fitness::kFailed, "reset", "a kernel did not end in its time",
