@@ -34,6 +34,7 @@ ASSAY_REMOTE_OPTIONS=$ASSAY_OPTIONS
 ASSAY_ANSWER=60
 ASSAY_SLURM_ANSWER=60
 ASSAY_EPILOG_LIMIT=100
+ASSAY_EPILOG_CASE_DEADLINE=60s
 ASSAY_GPU='cpu:{{}}'
 ASSAY_EPILOG_BUDGET=1s
 ASSAY_LEVEL=quick
@@ -334,6 +335,20 @@ HealthCheckNodeState=ANY
         done = self.verdict("n1", document("FAILED", "A101"), settings=f"PATH={stub}:$PATH\nASSAY_SLURM_ANSWER=1\n")
         self.assertEqual(done.code, 1, done)
         self.assertIn("not drained: scontrol had not answered after 1 s", done.err)
+
+    def test_a_card_that_hangs_after_a_job(self):
+        self.start_daemon("n1", "planted/hang")
+        self.addCleanup(self.start_daemon, "n1", "builtin")
+        job = {"SLURM_JOB_GPUS": "0"}
+        done = self.script("epilog", settings="ASSAY_EPILOG_LIMIT=3\n", **job)
+        self.assertIn("cpu:0: not known after this job: no verdict within 3 s", done.err)
+        self.assertEqual(self.drained(), {})
+        # It keeps no device from the next job.
+        state = lambda: self.daemons["n1"].run("jobs", "--format", "json").json()["jobs"][0]["state"]  # noqa: E731
+        harness.wait_until(lambda: state() == "CANCELLED", 30, "the epilog's job is cancelled")
+        self.assertNotIn("keeps its memory", self.script("prolog", **job).err)
+        self.script("epilog", settings="ASSAY_EPILOG_CASE_DEADLINE=2s\n", **job)
+        self.assertRegex(self.drained()["n1"], r"^assay A11[28] cpu:0 \(quick\)")
 
     def test_a_device_in_quarantine(self):
         # The daemon's own answer, with the device's state another.

@@ -1,14 +1,17 @@
-"""What `collect` makes of a night's folder: with an `assay` that holds the reports against one another
-as it is told to, and Slurm's programs as far as `collect` asks them."""
+"""Slurm's scripts without a Slurm: which of a job's devices an epilog tells of; what `collect` makes of a night's folder, with an `assay` that holds
+the reports against one another as it is told to; and the limits of a night."""
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 import unittest
 
-COLLECT = os.path.join(os.path.dirname(__file__), "..", "..", "deploy", "slurm", "collect")
+ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
+SCRIPTS = os.path.join(ROOT, "deploy", "slurm")
+LEVELS = ("quick", "medium", "nightly", "extended")
 
 ASSAY = """#!/bin/sh
 echo "$@" >>{folder}/called
@@ -29,13 +32,21 @@ def accused(node, charge, device="cuda:0"):
     return {"node": "host-" + node, "device": device, "charge": charge, "evidence": [{"text": f"{charge} as told"}]}
 
 
-class Collect(unittest.TestCase):
+class Scripts(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="assay-collect-")
+        self.folder = tempfile.mkdtemp(prefix="assay-scripts-")
         self.addCleanup(shutil.rmtree, self.folder)
         for name, text in (("assay", ASSAY), ("scontrol", SCONTROL), ("sinfo", SINFO)):
-            self.write(name, text.format(folder=self.folder) if "{folder}" in text else text)
-            os.chmod(f"{self.folder}/{name}", 0o755)
+            self.program(name, text.replace("{folder}", self.folder))
+
+    def program(self, name, text):
+        self.write(name, text)
+        os.chmod(f"{self.folder}/{name}", 0o755)
+
+    def run_script(self, name, *arguments, settings="", **environment):
+        self.write("own.conf", f"PATH={self.folder}:$PATH\nASSAY_LOG=\n{settings}")
+        return subprocess.run(["/bin/sh", f"{SCRIPTS}/{name}", *arguments], capture_output=True, text=True, check=False,
+                              env={**os.environ, "ASSAY_CONF": f"{self.folder}/own.conf", **environment}, timeout=120)
 
     def write(self, path, text):
         path = os.path.join(self.folder, path)
@@ -50,6 +61,23 @@ class Collect(unittest.TestCase):
         with open(path, encoding="utf-8") as file:
             return file.read()
 
+
+class Epilog(Scripts):
+    def test_of_several_failed_devices_the_code_that_a_person_takes_back_is_told(self):
+        documents = "".join(f"*cuda:{n}*) echo '" + json.dumps(
+            {"schema": "assay.qualification/v1", "level": "quick", "verdict": "FAILED", "missing": [], "devices": [
+                {"device": f"cuda:{n}", "verdict": "FAILED", "code": code, "report": "r"}]}) + "' ;;\n"
+                            for n, code in enumerate(("A112", "A104", "A111")))
+        self.program("assay", f'#!/bin/sh\necho "$@" >>{self.folder}/called\ncase $* in {documents} esac\nexit 1\n')
+        done = self.run_script("epilog", SLURM_JOB_GPUS="0,1,2", SLURMD_NODENAME="n1",
+                               settings="ASSAY_EPILOG_LIMIT=20\nASSAY_EPILOG_CASE_DEADLINE=2s\n")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertEqual(self.read("drained"), "NodeName=n1 State=DRAIN Reason=assay A104 cuda:1 (quick): see r\n", done)
+        for call in self.read("called").splitlines():
+            self.assertIn(" --case-deadline 2s --job-deadline 20s ", call)
+
+
+class Collect(Scripts):
     def collect(self, nodes, code=0, settings="", failed=(), **fleet):
         """Of nodes that QUALIFIED, but for the `failed`: the exit code, the lines of summary.txt that are
         not their verdicts, and the drained."""
@@ -67,9 +95,7 @@ class Collect(unittest.TestCase):
         devices = [{"node": "host-" + n, "device": "cuda:0", "jobs": [f"jobs/{n}"]} for n in nodes]
         self.write("merged", json.dumps({"accused": [], "unjudged": [], "missing": [], "devices": devices, **fleet}, indent=2))
         self.write("code", str(code))
-        self.write("own.conf", f"PATH={self.folder}:$PATH\nASSAY_LOG=\n{settings}")
-        done = subprocess.run(["/bin/sh", COLLECT, f"{self.folder}/night"], capture_output=True, text=True, check=False,
-                              env={**os.environ, "ASSAY_CONF": f"{self.folder}/own.conf"}, timeout=120)
+        done = self.run_script("collect", f"{self.folder}/night", settings=settings)
         told = [line for line in self.read("night/summary.txt").splitlines() if " cuda:0 A101" not in line]
         return done.returncode, told, self.read("drained").splitlines()
 
@@ -102,6 +128,31 @@ class Collect(unittest.TestCase):
             self.collect([f"n{i}" for i in range(nodes)], settings=f"ASSAY_MERGE={most}\n")
             calls = [line for line in self.read("called").splitlines() if "--format json" in line]
             self.assertEqual([call.count("/report.json") for call in calls], groups, (nodes, most))
+
+
+def read(*path):
+    with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+class Limits(unittest.TestCase):
+    def limit(self, settings):
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as own:
+            own.write(settings)
+            own.flush()
+            done = subprocess.run(["/bin/sh", "-uc", f"here={SCRIPTS}; . $here/functions; echo $ASSAY_NIGHTLY_LIMIT"],
+                                  capture_output=True, text=True, check=True, env={**os.environ, "ASSAY_CONF": own.name})
+        return int(done.stdout)
+
+    def test_every_level_has_its_time(self):
+        unit = int(re.search(r"(?m)^TimeoutStartSec=(\d+)h$", read("deploy/systemd/assay-nightly.service")).group(1)) * 3600
+        chart = int(re.search(r"(?m)^  deadlineSeconds: (\d+)$", read("deploy/helm/assay/values.yaml")).group(1))
+        for number, level in enumerate(LEVELS, 1):
+            budget = int(re.search(r"(?m)^budget = (\d+)", read(f"kernels/suites/{level}.toml")).group(1))
+            for name in (level, number):
+                self.assertGreater(self.limit(f"ASSAY_LEVEL={name}\n"), 1.5 * budget)
+            self.assertGreater(min(unit, chart), 1.5 * budget)
+        self.assertEqual(self.limit("ASSAY_LEVEL=quick\nASSAY_NIGHTLY_LIMIT=77\n"), 77)
 
 
 if __name__ == "__main__":
