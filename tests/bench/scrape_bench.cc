@@ -106,11 +106,15 @@ void Fill(Metrics& metrics) {
     for (const char* level : {"quick", "medium", "nightly", "extended"}) {
       metrics.QualificationFinished(device.id(), level, true, 100, 1.7e9);
     }
+    SuiteTally tally;
     for (const v1::Kernel& kernel : kernels) {
       for (const int dtype : kernel.dtypes()) {
-        metrics.CaseFinished(Measured(device.id(), kernel, static_cast<v1::DType>(dtype)));
+        const auto result = Measured(device.id(), kernel, static_cast<v1::DType>(dtype));
+        metrics.CaseFinished(result);
+        tally.Add(result);
       }
     }
+    metrics.SuiteFinished("nightly", "1", tally);
   }
 }
 
