@@ -197,6 +197,23 @@ ExitCode Show(const Context& context, const std::string& word) {
   });
 }
 
+// What became slower or fails now is a failure; where nothing can be told of a case that may be
+// slower, or nothing is held against anything, there is no verdict.
+ExitCode OutcomeOf(const Comparison& comparison) {
+  bool untold = comparison.changes.empty();
+  for (const v1::CaseResult& lost : comparison.lost) {
+    if (lost.verdict() == v1::VERDICT_FAILED || lost.verdict() == v1::VERDICT_ERROR) {
+      return ExitCode::kFailed;
+    }
+    untold = true;
+  }
+  for (const v1::BaselineChange& change : comparison.changes) {
+    if (change.change() == v1::CHANGE_SLOWER) return ExitCode::kFailed;
+    untold = untold || MayBeSlower(change);
+  }
+  return untold ? ExitCode::kNoVerdict : ExitCode::kPassed;
+}
+
 ExitCode Compare(const Context& context, const std::string& baseline, const std::string& current,
                  const std::string& threshold) {
   const auto format = context.ChosenFormat("a comparison of baselines",
@@ -237,14 +254,11 @@ ExitCode Compare(const Context& context, const std::string& baseline, const std:
                               name(request.current()),
                               {response.changes().begin(), response.changes().end()},
                               {response.missing().begin(), response.missing().end()},
-                              {response.added().begin(), response.added().end()}};
+                              {response.added().begin(), response.added().end()},
+                              {response.lost().begin(), response.lost().end()}};
   return context.WithOutput([&](std::ostream& out) {
     WriteComparison(comparison, *format, out);
-    if (comparison.changes.empty()) return ExitCode::kNoVerdict;
-    const bool slower =
-        std::any_of(comparison.changes.begin(), comparison.changes.end(),
-                    [](const auto& change) { return change.change() == v1::CHANGE_SLOWER; });
-    return slower ? ExitCode::kFailed : ExitCode::kPassed;
+    return OutcomeOf(comparison);
   });
 }
 
@@ -298,7 +312,9 @@ void AddBaselineCommand(CLI::App& app, Context& context) {
   auto current = std::make_shared<std::string>();
   auto threshold = std::make_shared<std::string>();
   auto* compare = baseline->add_subcommand(
-      "compare", "faster, same, slower or ambiguous, case by case; exit 1 if any is slower");
+      "compare",
+      "faster, same, slower or ambiguous, case by case; exit 1 if any is slower or fails now, "
+      "4 if one that may be slower is too noisy to tell");
   compare->add_option("baseline", *name, absl::StrCat("what was: ", kSourceHelp))->required();
   compare->add_option("current", *current, "what is: likewise")->required();
   compare->add_option("--threshold", *threshold, "the change that counts (default 5%)")

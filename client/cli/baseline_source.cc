@@ -3,10 +3,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "client/cli/session.h"
 #include "client/lib/parse.h"
+#include "client/lib/words.h"
 #include "client/report/baseline.h"
 
 namespace assay {
@@ -84,12 +87,25 @@ grpc::Status FetchBaseline(Connection& connection, const v1::BaselineSource& sou
   request.set_name(source.name());
   grpc::Status status = connection.stub().GetJob(&call, request, &run.job);
   if (!status.ok()) return status;
+  if (run.job.state() != v1::JOB_STATE_FINISHED) {
+    return {grpc::StatusCode::FAILED_PRECONDITION,
+            absl::StrCat(source.name(), " is ", absl::AsciiStrToLower(Word(run.job.state())),
+                         ": only a finished job has times to hold others against")};
+  }
+  if (run.job.devices_size() > 1) {
+    return {grpc::StatusCode::FAILED_PRECONDITION,
+            absl::StrCat(source.name(), " ran on ", run.job.devices_size(), " devices (",
+                         absl::StrJoin(run.job.devices(), ", "), "), and a baseline is of one")};
+  }
   status = FetchResults(connection, source.name(), &run.results);
   if (!status.ok()) return status;
   *baseline = DescribeRun(run);
   baseline->set_name(source.name());
   for (v1::CaseResult& result : run.results) {
     if (WasTimed(result)) *baseline->add_results() = Timing(std::move(result));
+  }
+  if (baseline->results().empty()) {
+    return {grpc::StatusCode::FAILED_PRECONDITION, source.name() + " has no time that counts"};
   }
   baseline->set_case_count(baseline->results_size());
   return grpc::Status::OK;

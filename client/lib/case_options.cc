@@ -63,7 +63,7 @@ constexpr CommonField kCommonFields[] = {
     {"max_ulp", "max-ulp",
      "fail above so many units in the last place; also the limit of the ulp rule"},
     {"min_efficiency", "min-efficiency",
-     "fail below this share of the roof, 0 to 1; needs times: --mode benchmark or both"},
+     "fail below this share of the roof, 0.4 or 40%; needs times: --mode benchmark or both"},
     {"repeats", "repeat", "launches whose outputs must agree bit by bit (default 1)"},
     {"seed", "seed", "seed of the data (default 1)"},
     {"verify", "verify",
@@ -171,6 +171,16 @@ std::vector<CaseOption> CommonCaseOptions() {
   return options;
 }
 
+// "40%" of a share is 0.4.
+absl::StatusOr<double> ShareOrNumber(const FieldDescriptor& field, const std::string& path,
+                                     std::string_view text) {
+  const bool percent = field.name() == "min_efficiency" && text.ends_with('%');
+  if (percent) text.remove_suffix(1);
+  auto value = ParseNumber(path, text);
+  if (value.ok() && percent) *value /= 100;
+  return value;
+}
+
 absl::Status SetOption(const CaseOption& option, std::string_view text, v1::CaseSpec& spec) {
   const FieldDescriptor* field = option.field;
   const std::string path = option.path();
@@ -216,7 +226,7 @@ absl::Status SetOption(const CaseOption& option, std::string_view text, v1::Case
       return absl::OkStatus();
     }
     case FieldDescriptor::CPPTYPE_DOUBLE: {
-      const auto value = ParseNumber(path, text);
+      const auto value = ShareOrNumber(*field, path, text);
       if (!value.ok()) return value.status();
       reflection->SetDouble(message, field, *value);
       return absl::OkStatus();

@@ -54,6 +54,11 @@ absl::Status CheckSchema(const Json& document, const std::string& name) {
                                 schema.empty() ? "" : "\""));
 }
 
+bool IsTimedMode(const Json& test) {
+  const std::string mode = absl::AsciiStrToLower(Text(test, "mode"));
+  return mode == "benchmark" || mode == "both";
+}
+
 constexpr double kLongestLaunch = 366.0 * 24 * 3600;  // [s]
 
 // Whether a test has a time, which must then be one: above 0 and finite. Tests of a report
@@ -63,9 +68,8 @@ absl::StatusOr<bool> HasTime(const Json& test, const std::string& path, bool rep
   const auto bench = test.find("bench");
   const bool there = bench != test.end() && bench->is_object();
   if (!there || !bench->contains("median_seconds") || (*bench)["median_seconds"].is_null()) {
-    const std::string mode = absl::AsciiStrToLower(Text(test, "mode"));
-    const bool expected = !report || (Text(test, "verdict") == Word(v1::VERDICT_PASSED) &&
-                                      (mode == "benchmark" || mode == "both"));
+    const bool expected =
+        !report || (Text(test, "verdict") == Word(v1::VERDICT_PASSED) && IsTimedMode(test));
     if (!expected) return false;
     return absl::InvalidArgumentError(
         absl::StrCat(path, ".bench.median_seconds: is missing; must be a time above 0 [s]", of));
@@ -113,8 +117,10 @@ absl::Status FillCase(const Json& test, const std::string& path, v1::CaseResult&
   for (const char* key : {"name", "index", "device", "verdict", "implementation", "findings"}) {
     if (test.contains(key)) of_result[key] = test[key];
   }
-  of_result["bench"] = test["bench"];
-  of_result["bench"].erase("baseline");
+  if (test.contains("bench") && test["bench"].is_object()) {
+    of_result["bench"] = test["bench"];
+    of_result["bench"].erase("baseline");
+  }
   if (absl::Status s = FillFromJson(of_result, path, result); !s.ok()) return s;
   return FillFromJson(of_spec, path, *result.mutable_spec());
 }
@@ -124,6 +130,7 @@ absl::Status FillCase(const Json& test, const std::string& path, v1::CaseResult&
 Json BaselineSummaryJson(const v1::Baseline& baseline) {
   Json json = MessageJson(baseline);
   json.erase("results");
+  json.erase("untimed");
   return json;
 }
 
@@ -164,9 +171,10 @@ absl::StatusOr<v1::Baseline> ParseBaseline(std::string_view text, const std::str
     if (!test.is_object()) return Bad(name, absl::StrCat(path, ": must be an object"));
     const absl::StatusOr<bool> has_time = HasTime(test, path, report);
     if (!has_time.ok()) return Bad(name, TextOf(has_time.status()));
-    if (!*has_time) continue;
     v1::CaseResult result;
+    if (!*has_time && !IsTimedMode(test)) continue;
     if (absl::Status s = FillCase(test, path, result); !s.ok()) return Bad(name, TextOf(s));
+    if (!*has_time) *baseline.add_untimed() = result;
     if (!WasTimed(result)) continue;
     devices.insert(Text(test, "target") + " " + Text(test, "device"));
     *baseline.add_results() = std::move(result);
@@ -175,7 +183,7 @@ absl::StatusOr<v1::Baseline> ParseBaseline(std::string_view text, const std::str
     return Bad(name, absl::StrCat("has times of ", devices.size(), " devices (",
                                   absl::StrJoin(devices, ", "), "): a baseline is of one"));
   }
-  if (baseline.results().empty()) {
+  if (baseline.results().empty() && baseline.untimed().empty()) {
     return Bad(name, "has no times: none of its tests was a benchmark");
   }
   baseline.set_case_count(baseline.results_size());

@@ -72,6 +72,7 @@ void WriteTable(const Comparison& comparison, std::ostream& out) {
           << " more only in " << where << '\n';
     }
   };
+  for (const v1::CaseResult& lost : comparison.lost) out << "  " << LostText(lost) << '\n';
   list(comparison.missing, comparison.baseline);
   list(comparison.added, comparison.current);
   out << comparison.current << " against " << comparison.baseline << ": " << ChangeSummary(changes)
@@ -101,6 +102,12 @@ Json Document(const Comparison& comparison) {
   for (const auto* change : WorstFirst(comparison)) json["changes"].push_back(ChangeJson(*change));
   json["missing"] = comparison.missing;
   json["added"] = comparison.added;
+  json["lost"] = Json::array();
+  for (const v1::CaseResult& lost : comparison.lost) {
+    json["lost"].push_back({{"name", lost.name()},
+                            {"verdict", Word(lost.verdict())},
+                            {"findings", MessageJson(lost).value("findings", Json::array())}});
+  }
   return json;
 }
 
@@ -119,6 +126,12 @@ void WriteCsv(const Comparison& comparison, std::ostream& out) {
     }
     out << absl::StrJoin(cells, ",") << "\r\n";
   }
+  const auto unpaired = [&](const std::string& name, const std::string& how) {
+    out << CsvField(name) << ',' << how << std::string(std::size(kColumns) - 2, ',') << "\r\n";
+  };
+  for (const v1::CaseResult& lost : comparison.lost) unpaired(lost.name(), "lost");
+  for (const std::string& name : comparison.missing) unpaired(name, "missing");
+  for (const std::string& name : comparison.added) unpaired(name, "added");
 }
 
 void WriteMarkdown(const Comparison& comparison, std::ostream& out) {
@@ -130,6 +143,17 @@ void WriteMarkdown(const Comparison& comparison, std::ostream& out) {
     for (const std::string& cell : CellsOf(*change)) out << "| " << EscapeMarkdown(cell) << ' ';
     out << "|\n";
   }
+  out << '\n';
+  for (const v1::CaseResult& lost : comparison.lost) {
+    out << "- " << EscapeMarkdown(LostText(lost)) << '\n';
+  }
+  const auto list = [&out](const std::vector<std::string>& names, const std::string& where) {
+    for (const std::string& name : names) {
+      out << "- only in " << EscapeMarkdown(where) << ": " << EscapeMarkdown(name) << '\n';
+    }
+  };
+  list(comparison.missing, comparison.baseline);
+  list(comparison.added, comparison.current);
 }
 
 }  // namespace
@@ -142,6 +166,15 @@ std::vector<const v1::BaselineChange*> WorstFirst(const Comparison& comparison) 
     return a->ratio() > b->ratio();
   });
   return changes;
+}
+
+bool MayBeSlower(const v1::BaselineChange& change) {
+  return change.change() == v1::CHANGE_AMBIGUOUS && change.ratio() > 1 + change.threshold();
+}
+
+std::string LostText(const v1::CaseResult& lost) {
+  const std::string why = lost.findings().empty() ? "" : " " + lost.findings(0).reason();
+  return absl::StrCat(lost.name(), ": no time now, ", Word(lost.verdict()), why);
 }
 
 std::string ChangeText(const v1::BaselineChange& change) {

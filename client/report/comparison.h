@@ -19,7 +19,11 @@ struct Comparison {
   std::vector<v1::BaselineChange> changes;  // in the order of `current`
   std::vector<std::string> missing;         // cases of the baseline alone
   std::vector<std::string> added;           // cases of `current` alone
+  std::vector<v1::CaseResult> lost = {};    // of the baseline, without a time now that counts
 };
+
+// Ambiguous, and beyond the threshold: its noise hides whether it became slower.
+bool MayBeSlower(const v1::BaselineChange& change);
 
 // Changes, worst first.
 std::vector<const v1::BaselineChange*> WorstFirst(const Comparison& comparison);
@@ -29,6 +33,9 @@ std::string ChangeText(const v1::BaselineChange& change);
 
 // "2 slower, 1 ambiguous, 0 faster, 30 same, beyond 5 %".
 std::string ChangeSummary(const std::vector<const v1::BaselineChange*>& changes);
+
+// "gemm 64x64x64 fp32: no time now, ERROR timeout": a case that lost its time.
+std::string LostText(const v1::CaseResult& lost);
 
 // Writes it as table, json, jsonl, csv or markdown; other formats write nothing.
 void WriteComparison(const Comparison& comparison, Format format, std::ostream& out);

@@ -71,6 +71,41 @@ void WriteOutcome(const v1::CaseResult& result, std::ostream& out) {
   }
 }
 
+Counts CountOf(const Run& run) {
+  Counts counts;
+  for (const auto& result : run.results) counts.Add(result.verdict());
+  return counts;
+}
+
+// Why a run without a failure proves nothing; empty where it does, or an error says it already.
+std::string Unproven(const Run& run, const Counts& counts) {
+  if (run.job.state() != v1::JOB_STATE_FINISHED && run.job.state() != v1::JOB_STATE_UNSPECIFIED) {
+    return absl::StrCat("the job is ", absl::AsciiStrToLower(Word(run.job.state())), ": ",
+                        counts.total, " of ", std::max(run.total, counts.total),
+                        " cases have a result");
+  }
+  const bool said =
+      counts.failed + counts.errors + counts.inconclusive > 0 || run.job.findings_size() > 0;
+  return said || counts.passed > 0 ? "" : "nothing ran that could pass";
+}
+
+// Test cases of the job itself, by their element.
+struct JobCases {
+  int failures = 0;  // a required kernel is missing
+  int errors = 0;    // it proves nothing
+
+  explicit JobCases(const Run& run)
+      : failures(run.job.findings_size()), errors(Unproven(run, CountOf(run)).empty() ? 0 : 1) {}
+  int total() const { return failures + errors; }
+};
+
+void WriteJobCase(std::string_view element, std::string_view reason, std::string_view message,
+                  std::ostream& out) {
+  out << "    <testcase classname=\"assay.job\" name=\"" << EscapeXml(reason)
+      << "\" time=\"0\">\n      <" << element << " message=\"" << EscapeXml(message) << "\" type=\""
+      << EscapeXml(reason) << "\"/>\n    </testcase>\n";
+}
+
 }  // namespace
 
 std::unique_ptr<Sink> MakeDocumentSink(const Surface& surface, DocumentWriter writer) {
@@ -82,20 +117,23 @@ void WriteJunit(const Report& report, std::ostream& out) {
   const auto errors = [](const Counts& counts) { return counts.errors + counts.inconclusive; };
   const auto skipped = [](const Counts& counts) { return counts.unsupported + counts.skipped; };
   const Counts all = CountOf(report);
-  int required = 0;  // findings of the jobs themselves: a required kernel is missing
-  for (const Run& run : report.runs) required += run.job.findings_size();
-  out << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"assay\" tests=\""
-      << all.total + required << "\" failures=\"" << failures(all) + required << "\" errors=\""
-      << errors(all) << "\">\n";
+  int job_failures = 0, job_errors = 0;
   for (const Run& run : report.runs) {
-    Counts counts;
-    for (const auto& result : run.results) counts.Add(result.verdict());
+    job_failures += JobCases(run).failures;
+    job_errors += JobCases(run).errors;
+  }
+  out << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"assay\" tests=\""
+      << all.total + job_failures + job_errors << "\" failures=\"" << failures(all) + job_failures
+      << "\" errors=\"" << errors(all) + job_errors << "\">\n";
+  for (const Run& run : report.runs) {
+    const Counts counts = CountOf(run);
+    const JobCases of_job(run);
     const std::string suite = run.job.suite().empty() ? run.job.name() : run.job.suite();
     out << "  <testsuite name=\"" << EscapeXml(suite) << "\" tests=\""
-        << counts.total + run.job.findings_size() << "\" failures=\""
-        << failures(counts) + run.job.findings_size() << "\" errors=\"" << errors(counts)
-        << "\" skipped=\"" << skipped(counts) << "\" time=\""
-        << absl::StrFormat("%.6f", absl::ToDoubleSeconds(Elapsed(run.job))) << "\" timestamp=\""
+        << counts.total + of_job.total() << "\" failures=\"" << failures(counts) + of_job.failures
+        << "\" errors=\"" << errors(counts) + of_job.errors << "\" skipped=\"" << skipped(counts)
+        << "\" time=\"" << absl::StrFormat("%.6f", absl::ToDoubleSeconds(Elapsed(run.job)))
+        << "\" timestamp=\""
         << absl::FormatTime("%Y-%m-%dT%H:%M:%S", report.generated_at, absl::UTCTimeZone())
         << "\" hostname=\"" << EscapeXml(run.target) << "\">\n";
     out << "    <properties>\n      <property name=\"job\" value=\"" << EscapeXml(run.job.name())
@@ -111,9 +149,10 @@ void WriteJunit(const Report& report, std::ostream& out) {
       out << "    </testcase>\n";
     }
     for (const auto& finding : run.job.findings()) {
-      out << "    <testcase classname=\"assay.job\" name=\"" << EscapeXml(finding.reason())
-          << "\" time=\"0\">\n      <failure message=\"" << EscapeXml(finding.message())
-          << "\" type=\"" << EscapeXml(finding.reason()) << "\"/>\n    </testcase>\n";
+      WriteJobCase("failure", finding.reason(), finding.message(), out);
+    }
+    if (const std::string why = Unproven(run, counts); !why.empty()) {
+      WriteJobCase("error", "unproven", why, out);
     }
     out << "  </testsuite>\n";
   }

@@ -1,6 +1,8 @@
 #include "client/report/row.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -89,6 +91,13 @@ void FillBench(const v1::CaseResult& result, Row& row) {
   if (bench.has_baseline()) row.change = ChangeText(bench.baseline());
 }
 
+// Whether its row has figures: an output was compared, and is what was judged.
+bool HasFigures(const v1::CaseResult& result) {
+  if (!result.has_stats()) return false;
+  return result.verdict() == v1::VERDICT_PASSED || result.verdict() == v1::VERDICT_FAILED ||
+         (result.verdict() == v1::VERDICT_INCONCLUSIVE && OnlyOfTime(result));
+}
+
 int Rank(v1::Verdict verdict) {
   switch (verdict) {
     case v1::VERDICT_FAILED:
@@ -109,13 +118,21 @@ int Rank(v1::Verdict verdict) {
 
 }  // namespace
 
+bool OnlyOfTime(const v1::CaseResult& result) {
+  constexpr std::array<std::string_view, 3> kOfTime = {"slower", "efficiency", "noisy"};
+  return result.findings_size() > 0 &&
+         std::all_of(result.findings().begin(), result.findings().end(), [&](const auto& finding) {
+           return std::find(kOfTime.begin(), kOfTime.end(), finding.reason()) != kOfTime.end();
+         });
+}
+
 Row RowOf(const v1::CaseResult& result) {
   Row row;
   row.verdict = VerdictWord(result.verdict());
   row.name = result.name();
   const bool judged =
       result.verdict() == v1::VERDICT_PASSED || result.verdict() == v1::VERDICT_FAILED;
-  row.measured = judged && result.has_stats();
+  row.measured = HasFigures(result);
   if (!row.measured) {
     if (!result.findings().empty()) {
       row.note = result.findings(0).message();
@@ -175,7 +192,9 @@ std::vector<Detail> DetailsOf(const v1::CaseResult& result) {
   const bool failed = result.verdict() == v1::VERDICT_FAILED;
   std::vector<Detail> details = FindingsOf(result);
   // A row without figures says its first finding itself.
-  if (!(failed && result.has_stats()) && !details.empty()) details.erase(details.begin());
+  if (!(HasFigures(result) && result.verdict() != v1::VERDICT_PASSED) && !details.empty()) {
+    details.erase(details.begin());
+  }
   const bool of_elements =
       std::any_of(result.findings().begin(), result.findings().end(), [](const auto& finding) {
         return finding.reason() != "slower" && finding.reason() != "efficiency";

@@ -48,6 +48,9 @@ std::string RefusedProbes(const v1::CaseResult& result);
 // Whether operations of the type are no floating-point ones.
 bool IsInteger(v1::DType dtype);
 
+// Something was found, and nothing against the output: it was slow, or no time could be told.
+bool OnlyOfTime(const v1::CaseResult& result);
+
 // Passed, but slow enough that someone should look.
 bool LookCloser(const v1::CaseResult& result);
 

@@ -52,17 +52,18 @@ std::string NameOf(const Report& report, const Run& run, const v1::CaseResult& r
   return name;
 }
 
+bool HasReason(const v1::CaseResult& result, std::string_view reason) {
+  return std::any_of(result.findings().begin(), result.findings().end(),
+                     [&](const auto& finding) { return finding.reason() == reason; });
+}
+
 // `by_operations`: the rate is said in those, where it is known.
 CaseCell CellOf(const v1::CaseResult& result, bool by_operations) {
   CaseCell cell;
   const Row row = RowOf(result);
   const v1::BenchStats& bench = result.bench();
-  const bool slow_only =
-      result.verdict() == v1::VERDICT_FAILED && result.findings_size() > 0 &&
-      std::all_of(result.findings().begin(), result.findings().end(), [](const auto& finding) {
-        return finding.reason() == "slower" || finding.reason() == "efficiency";
-      });
-  if (bench.has_median_seconds() && (result.verdict() == v1::VERDICT_PASSED || slow_only)) {
+  if (bench.has_median_seconds() &&
+      (result.verdict() == v1::VERDICT_PASSED || OnlyOfTime(result))) {
     cell.change = row.change;
     cell.of_roof = row.of_roof;
     cell.seconds = bench.median_seconds();
@@ -71,7 +72,7 @@ CaseCell CellOf(const v1::CaseResult& result, bool by_operations) {
     } else if (bench.has_bytes_per_second()) {
       cell.bytes_per_second = bench.bytes_per_second();
     }
-    cell.noisy = bench.noisy();
+    cell.noisy = bench.noisy() || HasReason(result, "noisy");
     cell.profile = ProfileText(bench);
     return cell;
   }

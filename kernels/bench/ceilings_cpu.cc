@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <string>
 
@@ -24,6 +25,7 @@ namespace assay {
 namespace {
 
 constexpr double kRunSeconds = 0.005;  // [seconds] at least; at most twice that
+constexpr std::int64_t kMostRounds = std::int64_t{1} << 26;        // far more than that
 constexpr std::int64_t kDefaultL3Bytes = std::int64_t{32} << 20;   // where it is not known
 constexpr std::int64_t kMaxStreamBytes = std::int64_t{256} << 20;  // of each buffer
 constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
@@ -55,10 +57,12 @@ class Mapping {
 };
 
 // Time this thread was on a core: while another process has the core, this one's
-// arithmetic is not slower.
+// arithmetic is not slower. NaN where the clock cannot be read.
 double ThreadSeconds() {
   timespec now = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) != 0) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
@@ -87,6 +91,7 @@ std::optional<Ceiling> MeasureFlops(DType dtype) {
   std::int64_t rounds = 1024;
   while (std::min(TimeRounds(loop, rounds), TimeRounds(loop, rounds)) < kRunSeconds / 4) {
     rounds *= 2;
+    if (rounds > kMostRounds) return std::nullopt;  // the clock stands still
   }
   rounds *= 4;
   const auto fastest =

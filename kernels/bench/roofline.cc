@@ -25,6 +25,7 @@ BenchStats MakeBenchStats(const Plan& plan, DType input, const LaunchTimes& time
     stats.p10_seconds = Quantile(times.seconds, 0.1);
     stats.p90_seconds = Quantile(times.seconds, 0.9);
     stats.noise = Noise(times.seconds);
+    stats.median_standard_error = MedianStandardError(times.seconds);
   }
   if (plan.flops > 0) stats.flops_per_second = plan.flops / median;
   if (plan.bytes > 0) stats.bytes_per_second = plan.bytes / median;

@@ -22,6 +22,7 @@ struct BenchStats {
   std::optional<double> p90_seconds;
   int samples = 0;
   std::optional<double> noise;
+  std::optional<double> median_standard_error;  // relative; absent with few launches
   std::optional<double> flops_per_second;
   std::optional<double> bytes_per_second;
   std::optional<double> efficiency;  // absent without a roof

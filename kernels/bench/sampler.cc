@@ -1,6 +1,7 @@
 #include "kernels/bench/sampler.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 
@@ -10,6 +11,8 @@ namespace {
 
 constexpr int kMostLaunches = 1 << 16;  // of one sample
 constexpr int kMostBadReadings = 10;    // in a row; then the clock is not to be had
+// What takes the host so long and the clock no time at all is no short launch.
+constexpr std::chrono::milliseconds kStandsStill(100);
 
 // Doubles the launches of a sample until it lasts long enough to be timed.
 class Batch {
@@ -41,8 +44,12 @@ LaunchTimes TimeLaunches(const SamplerOptions& options,
   double spent = 0;
   int next_look = options.min_samples;
   while (static_cast<int>(times.seconds.size()) < options.max_samples) {
+    const auto begin = std::chrono::steady_clock::now();
     const std::optional<double> seconds = launch(times.launches_per_sample);
     if (!seconds) return times;
+    const bool stands_still =
+        *seconds == 0 && std::chrono::steady_clock::now() - begin > kStandsStill;
+    if (stands_still && times.seconds.empty()) break;
     const bool readable = std::isfinite(*seconds) && *seconds >= 0;
     if (readable && times.seconds.empty() && batch.GrowsAfter(*seconds)) continue;
     if (!readable || *seconds == 0) {
@@ -92,6 +99,22 @@ std::optional<double> MedianDeviation(const std::vector<double>& samples) {
   // The quartiles of a normal sample lie 1.349 standard deviations apart.
   const double deviation = (Quantile(samples, 0.75) - Quantile(samples, 0.25)) / 1.349;
   return 1.2533 * deviation / (std::sqrt(static_cast<double>(samples.size())) * median);
+}
+
+std::optional<double> MedianStandardError(const std::vector<double>& samples) {
+  if (samples.size() < std::size_t{kParts} * kLeastOfPart) return std::nullopt;
+  const double median = Quantile(samples, 0.5);
+  if (!(median > 0)) return std::nullopt;
+  double squares = 0;
+  for (std::size_t part = 0; part < kParts; ++part) {
+    const auto at = [&](std::size_t i) {
+      return samples.begin() + static_cast<std::ptrdiff_t>(samples.size() * i / kParts);
+    };
+    const double off = Quantile({at(part), at(part + 1)}, 0.5) - median;
+    squares += off * off;
+  }
+  constexpr double kIndependent = 4;
+  return std::sqrt(squares / (kParts - 1) / kIndependent) / median;
 }
 
 std::optional<double> Noise(const std::vector<double>& samples) {

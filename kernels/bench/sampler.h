@@ -51,6 +51,13 @@ double Quantile(std::vector<double> samples, double q);
 // not decide. Nothing with fewer than two samples.
 std::optional<double> MedianDeviation(const std::vector<double>& samples);
 
+// Standard error of the median over the median where launches depend on their neighbours and
+// times drift: s/√4, s the deviation of the medians of kParts consecutive parts, of which no
+// more than 4 count as independent. Nothing with fewer than kLeastOfPart samples a part.
+inline constexpr int kParts = 8;
+inline constexpr int kLeastOfPart = 3;
+std::optional<double> MedianStandardError(const std::vector<double>& samples);
+
 // Spread of single samples: (p90 − p10)/2 over the median. Nothing with fewer than two.
 std::optional<double> Noise(const std::vector<double>& samples);
 

@@ -28,6 +28,12 @@ double MedianUncertainty(const RunTimes& run) {
                      std::isfinite(*run.p90_seconds);
   if (!known) return kUnknownSpread;
   const double spread = (*run.p90_seconds - *run.p10_seconds) / kDeciles / run.median_seconds;
+  const std::optional<double>& error = run.median_standard_error;
+  const double shorter_half =
+      (run.median_seconds - *run.p10_seconds) / (kDeciles / 2) / run.median_seconds;
+  if (error && std::isfinite(*error) && *error >= 0 && shorter_half < kDisturbed) {
+    return std::hypot(*error, kRunToRun);
+  }
   const double independent = std::min<double>(run.samples, kIndependentLaunches);
   return std::hypot(kMedianOverMean * spread / std::sqrt(independent), kRunToRun);
 }

@@ -1,10 +1,14 @@
 // Change: how a time stands to that of a baseline, its noise taken into account.
 //
-// Both are medians of many launches of one run. What a median of n independent launches
-// of relative spread σ is off by, 1.2533·σ/√n, is too little for a run: launches that
-// follow one another share clocks, pages and neighbours, so that they count as no more
-// than kIndependentLaunches, and two quiet runs still differ by about kRunToRun. The
-// spread is told by the percentiles, 2.563 standard deviations of normal times apart.
+// Both are medians of many launches of one run, off by what the medians of its consecutive
+// parts say (MedianStandardError of kernels/bench/sampler.h); and two quiet runs still differ
+// by about kRunToRun. Where that is not known, or the shorter half of the launches spreads by
+// more than kDisturbed, as beside other work, which may last for one run and not for the
+// other, the spread of all tells: what a median of n
+// independent launches of relative spread σ is off by, 1.2533·σ/√n, launches that follow one
+// another counting as no more than kIndependentLaunches, since they share clocks, pages and
+// neighbours. The spread is told by the percentiles, 2.563 standard deviations of normal times
+// apart.
 //
 // With d = ln(current / baseline), its standard error s = √(u₁² + u₂²) and the threshold
 // t = ln(1 + threshold): a change is told where d is beyond t and beyond 2.576·s, which 1 %
@@ -26,6 +30,7 @@ namespace assay {
 inline constexpr double kIndependentLaunches = 4;
 inline constexpr double kRunToRun = 0.008;
 inline constexpr double kUnknownSpread = 0.10;
+inline constexpr double kDisturbed = 0.04;
 inline constexpr double kHeavyTails = 0.05;
 inline constexpr double kDefaultChangeThreshold = 0.05;
 
@@ -33,10 +38,11 @@ enum class Change { kFaster, kSame, kSlower, kAmbiguous };
 
 // The times of one run, as BenchStats has them.
 struct RunTimes {
-  double median_seconds = 0;          // [s] above 0
-  std::optional<double> p10_seconds;  // [s]
-  std::optional<double> p90_seconds;  // [s]
-  int samples = 0;                    // launches
+  double median_seconds = 0;                                   // [s] above 0
+  std::optional<double> p10_seconds;                           // [s]
+  std::optional<double> p90_seconds;                           // [s]
+  int samples = 0;                                             // launches
+  std::optional<double> median_standard_error = std::nullopt;  // relative to the median
 };
 
 // One standard error of a run's median, relative to it.

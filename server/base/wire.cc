@@ -209,6 +209,7 @@ void ToBench(const BenchStats& b, v1::BenchStats* out) {
   set(b.p10_seconds, [&](double v) { out->set_p10_seconds(v); });
   set(b.p90_seconds, [&](double v) { out->set_p90_seconds(v); });
   set(b.noise, [&](double v) { out->set_noise(v); });
+  set(b.median_standard_error, [&](double v) { out->set_median_standard_error(v); });
   set(b.flops_per_second, [&](double v) { out->set_flops_per_second(v); });
   set(b.bytes_per_second, [&](double v) { out->set_bytes_per_second(v); });
   set(b.efficiency, [&](double v) { out->set_efficiency(v); });

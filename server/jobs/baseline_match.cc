@@ -17,8 +17,10 @@ namespace {
 constexpr std::string_view kSlower = "slower";
 // A benchmark takes at least so many; validation times a launch or two in passing.
 constexpr int kLeastSamples = 10;
-// Reasons that say nothing against the output.
-constexpr std::array<std::string_view, 3> kReasonsOfTime = {"efficiency", kSlower, "noisy"};
+// Reasons that say nothing against output and time.
+constexpr std::array<std::string_view, 2> kReasonsOfTime = {"efficiency", kSlower};
+// Devices of one model, all of them healthy, differ by 5 % and more.
+constexpr double kSiblingThreshold = 0.10;
 
 // What is timed, as bytes that are equal for equal cases.
 std::string KeyOf(const v1::CaseSpec& spec) {
@@ -43,6 +45,9 @@ RunTimes TimesOf(const v1::BenchStats& bench) {
   times.samples = bench.samples();
   if (bench.has_p10_seconds()) times.p10_seconds = bench.p10_seconds();
   if (bench.has_p90_seconds()) times.p90_seconds = bench.p90_seconds();
+  if (bench.has_median_standard_error()) {
+    times.median_standard_error = bench.median_standard_error();
+  }
   return times;
 }
 
@@ -87,6 +92,19 @@ std::string SlowerMessage(const v1::BaselineChange& change) {
              " (noise ", Percent(change.noise()), ")");
 }
 
+std::string NoisyMessage(const v1::BaselineChange& change) {
+  return Cat(SlowerMessage(change),
+             ": too noisy to tell; time it again where nobody else uses the device");
+}
+
+// It may have become slower, and the noise hides it.
+bool MayBeSlower(const v1::BaselineChange& change) {
+  return change.change() == v1::CHANGE_AMBIGUOUS && change.ratio() > 1 + change.threshold();
+}
+
+// "cuda" of "cuda:3".
+std::string_view BackendOf(std::string_view device) { return device.substr(0, device.find(':')); }
+
 // Nothing was found but that efficiency was asked for and could not be told, or was low.
 bool OnlyEfficiency(const v1::CaseResult& result) {
   return std::all_of(result.findings().begin(), result.findings().end(),
@@ -128,6 +146,17 @@ bool TimeCounts(const v1::CaseResult& result) {
            return std::find(kReasonsOfTime.begin(), kReasonsOfTime.end(), f.reason()) !=
                   kReasonsOfTime.end();
          });
+}
+
+bool LacksItsTime(const v1::CaseResult& result) {
+  const v1::Mode mode = result.spec().mode();
+  return (mode == v1::MODE_BENCHMARK || mode == v1::MODE_BOTH) && !TimeCounts(result);
+}
+
+v1::CaseResult Untimed(const v1::CaseResult& result) {
+  v1::CaseResult kept = Timing(result);
+  kept.clear_bench();
+  return kept;
 }
 
 v1::CaseResult Timing(const v1::CaseResult& result) {
@@ -172,12 +201,25 @@ v1::Baseline Describe(const v1::Job& job) {
 std::vector<std::string> Differences(const v1::Baseline& baseline, const v1::Baseline& current) {
   std::vector<std::string> differences;
   AddDifference("device model", baseline.model(), current.model(), differences);
+  if (!baseline.device().empty() && !current.device().empty()) {
+    AddDifference("kind of device", std::string(BackendOf(baseline.device())),
+                  std::string(BackendOf(current.device())), differences);
+  }
   AddDifference("driver", baseline.driver_version(), current.driver_version(), differences);
   if (!baseline.suite().empty() && baseline.suite() == current.suite()) {
     AddDifference(Cat("version of suite ", baseline.suite()), baseline.suite_version(),
                   current.suite_version(), differences);
   }
   return differences;
+}
+
+double DefaultThreshold(const v1::Baseline& baseline, const v1::Baseline& current) {
+  const auto other = [](const std::string& was, const std::string& is) {
+    return !was.empty() && !is.empty() && was != is;
+  };
+  const bool sibling =
+      other(baseline.device(), current.device()) || other(baseline.host(), current.host());
+  return sibling ? kSiblingThreshold : kDefaultChangeThreshold;
 }
 
 BaselineIndex::BaselineIndex(v1::Baseline baseline, std::string label, double threshold)
@@ -239,15 +281,18 @@ void BaselineIndex::HoldAgainst(v1::CaseResult& result) const {
   if (!change) return;
   *result.mutable_bench()->mutable_baseline() = *change;
   const bool sound = result.verdict() == v1::VERDICT_PASSED || OnlyEfficiency(result);
-  if (change->change() != v1::CHANGE_SLOWER || !sound) return;
+  const bool slower = change->change() == v1::CHANGE_SLOWER;
+  if (!sound || !(slower || MayBeSlower(*change))) return;
   // First what was asked for here; a low efficiency follows.
   const auto others = result.findings();
   result.clear_findings();
   v1::Finding& finding = *result.add_findings();
-  finding.set_reason(std::string(kSlower));
-  finding.set_message(SlowerMessage(*change));
+  finding.set_reason(slower ? std::string(kSlower) : "noisy");
+  finding.set_message(slower ? SlowerMessage(*change) : NoisyMessage(*change));
   result.mutable_findings()->MergeFrom(others);
-  result.set_verdict(v1::VERDICT_FAILED);
+  if (slower || result.verdict() == v1::VERDICT_PASSED) {
+    result.set_verdict(slower ? v1::VERDICT_FAILED : v1::VERDICT_INCONCLUSIVE);
+  }
   if (result.repro().empty() || !label_.starts_with("baselines/")) return;
   *result.mutable_repro() += Cat(" --compare ", label_);
   if (threshold_ != kDefaultChangeThreshold) {
@@ -265,6 +310,11 @@ v1::CompareBaselinesResponse BaselineIndex::Compare(const v1::Baseline& current)
     } else if (TimeCounts(result)) {
       response.add_added(result.name());
     }
+  }
+  for (const v1::CaseResult& result : current.untimed()) {
+    const v1::CaseResult* before = Find(result);
+    if (before == nullptr || !seen.insert(before).second) continue;
+    *response.add_lost() = result;
   }
   for (const v1::CaseResult& result : baseline_.results()) {
     if (!seen.contains(&result) && TimeCounts(result)) response.add_missing(result.name());

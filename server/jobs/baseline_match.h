@@ -2,9 +2,9 @@
 // is which case of a run, and how the two stand. Pure; what is stored is baselines.h's.
 //
 // A time counts where it was taken to be one (a validation times a launch or two in
-// passing) and the output held: PASSED, or nothing found but reasons of time
-// (efficiency, slower, noisy). Two cases are the same where problem, formats, provider
-// and data pattern are; name, seed and tolerances do not change a kernel's time.
+// passing), the output held (PASSED, or nothing found but that it was slow) and no other work
+// is in it, which is what a finding "noisy" says. Two cases are the same where problem, formats,
+// provider and data pattern are; name, seed and tolerances do not change a kernel's time.
 #ifndef ASSAY_SERVER_JOBS_BASELINE_MATCH_H_
 #define ASSAY_SERVER_JOBS_BASELINE_MATCH_H_
 
@@ -32,11 +32,19 @@ v1::CaseResult Timing(const v1::CaseResult& result);
 // results. The device is the job's first.
 v1::Baseline Describe(const v1::Job& job);
 
+// A result that was to be timed, and has no time that counts; what is needed to say so.
+bool LacksItsTime(const v1::CaseResult& result);
+v1::CaseResult Untimed(const v1::CaseResult& result);
+
 // Why times of `current` may not be held against `baseline`, a clause each: another
-// device model, driver or version of the same suite. Empty: they may. Only fields of
-// the two themselves are looked at, not their results. Other versions of libraries are
-// what a comparison is for, and refuse nothing.
+// device model, kind of device, driver or version of the same suite. Empty: they may. Only fields
+// of the two themselves are looked at, not their results. Other versions of libraries are what a
+// comparison is for, and refuse nothing.
 std::vector<std::string> Differences(const v1::Baseline& baseline, const v1::Baseline& current);
+
+// What a change must exceed where nobody says: more on another device of the model, since
+// healthy ones differ, too.
+double DefaultThreshold(const v1::Baseline& baseline, const v1::Baseline& current);
 
 class BaselineIndex {
  public:
@@ -52,7 +60,8 @@ class BaselineIndex {
   std::optional<v1::BaselineChange> Read(const v1::CaseResult& result) const;
 
   // Read, set as result.bench.baseline. A slower case that PASSED, or that lacks nothing
-  // but its efficiency, is FAILED with finding "slower"; other verdicts stay.
+  // but its efficiency, is FAILED with finding "slower"; one that may be so, as its noise is
+  // larger than the effect, is INCONCLUSIVE with finding "noisy"; other verdicts stay.
   void HoldAgainst(v1::CaseResult& result) const;
 
   // Both sides' cases, those of `current` in its order.

@@ -56,6 +56,9 @@ std::string StateWord(v1::JobState state) {
   }
 }
 
+constexpr std::string_view kNoTimeCounts =
+    " has no time that counts: no timed case's output held, or other work was in its time";
+
 absl::Status OtherKind(std::string_view baseline, std::string_view current,
                        const std::vector<std::string>& differences) {
   return absl::FailedPreconditionError(
@@ -106,13 +109,13 @@ absl::StatusOr<v1::Baseline> Baselines::OfJob(std::string_view name) {
     for (const v1::CaseResult& result : *page) {
       timed = timed || WasTimed(result);
       if (TimeCounts(result)) *baseline.add_results() = Timing(result);
+      if (LacksItsTime(result)) *baseline.add_untimed() = Untimed(result);
     }
     from = page->back().index() + 1;
   }
-  if (baseline.results().empty()) {
-    return absl::FailedPreconditionError(
-        Cat(name, timed ? " has no time that counts: no timed case's output held"
-                        : " timed nothing: run it with mode benchmark"));
+  if (baseline.results().empty() && baseline.untimed().empty()) {
+    return absl::FailedPreconditionError(Cat(
+        name, timed ? std::string(kNoTimeCounts) : " timed nothing: run it with mode benchmark"));
   }
   baseline.set_case_count(baseline.results_size());
   return baseline;
@@ -130,7 +133,7 @@ absl::StatusOr<v1::Baseline> Baselines::OfCaller(const v1::Baseline& given) {
     if (TimeCounts(result)) *baseline.add_results() = Timing(result);
   }
   if (baseline.results().empty()) {
-    return absl::FailedPreconditionError("no time given counts: no timed case's output held");
+    return absl::FailedPreconditionError(Cat("what is given", kNoTimeCounts));
   }
   baseline.set_case_count(baseline.results_size());
   return baseline;
@@ -156,7 +159,9 @@ absl::StatusOr<v1::Baseline> Baselines::Create(const v1::CreateBaselineRequest& 
   if (id.empty()) id = job.substr(kJobs.size());
   absl::StatusOr<v1::Baseline> baseline = given ? OfCaller(request.baseline()) : OfJob(job);
   if (!baseline.ok()) return baseline.status();
+  if (baseline->results().empty()) return absl::FailedPreconditionError(Cat(job, kNoTimeCounts));
   baseline->set_name(Cat(kPrefix, id));
+  baseline->clear_untimed();
   *baseline->mutable_create_time() = google::protobuf::util::TimeUtil::GetCurrentTime();
   if (absl::Status s = store_.CreateBaseline(*baseline); !s.ok()) return s;
   Log(LogLevel::kInfo, "baseline.created",
@@ -201,20 +206,22 @@ absl::StatusOr<v1::Baseline> Baselines::Resolve(std::string_view field,
 
 absl::StatusOr<v1::CompareBaselinesResponse> Baselines::Compare(
     const v1::CompareBaselinesRequest& request) {
-  const double threshold = request.has_threshold() ? request.threshold() : kDefaultChangeThreshold;
   std::vector<FieldError> errors;
-  CheckThreshold("threshold", threshold, errors);
+  if (request.has_threshold()) CheckThreshold("threshold", request.threshold(), errors);
   if (!errors.empty()) return BadRequestError(errors);
   absl::StatusOr<v1::Baseline> baseline = Resolve("baseline", request.baseline());
   if (!baseline.ok()) return baseline.status();
   const absl::StatusOr<v1::Baseline> current = Resolve("current", request.current());
   if (!current.ok()) return current.status();
   const std::string label = LabelOf(*baseline);
+  if (baseline->results().empty()) return absl::FailedPreconditionError(Cat(label, kNoTimeCounts));
   const std::vector<std::string> differences = Differences(*baseline, *current);
   if (!differences.empty()) {
     return OtherKind(label, current->name().empty() ? "the current times" : current->name(),
                      differences);
   }
+  const double threshold =
+      request.has_threshold() ? request.threshold() : DefaultThreshold(*baseline, *current);
   return BaselineIndex(*std::move(baseline), label, threshold).Compare(*current);
 }
 
@@ -248,10 +255,11 @@ absl::StatusOr<std::unique_ptr<BaselineIndex>> Baselines::Of(const v1::Job& job)
       spec.has_inline_baseline() ? spec.inline_baseline() : store_.GetBaseline(spec.baseline());
   if (!baseline.ok()) return baseline.status();
   const std::string label = LabelOf(*baseline);
-  const std::vector<std::string> differences = Differences(*baseline, Describe(job));
+  const v1::Baseline here = Describe(job);
+  const std::vector<std::string> differences = Differences(*baseline, here);
   if (!differences.empty()) return OtherKind(label, "this job", differences);
   const double threshold =
-      spec.has_baseline_threshold() ? spec.baseline_threshold() : kDefaultChangeThreshold;
+      spec.has_baseline_threshold() ? spec.baseline_threshold() : DefaultThreshold(*baseline, here);
   return std::make_unique<BaselineIndex>(*std::move(baseline), label, threshold);
 }
 

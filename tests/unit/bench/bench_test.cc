@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -133,6 +135,15 @@ TEST(Sampler, AClockThatFailsGivesNoTimeAndSaysSo) {
     EXPECT_FALSE(stats.median_seconds || stats.flops_per_second || stats.noise);
     EXPECT_TRUE(stats.clock_failed);
   }
+  // Nor does it wait for hours for launches to add up.
+  int launches = 0;
+  const LaunchTimes still = TimeLaunches(SamplerOptions{}, [&](int n) -> std::optional<double> {
+    launches += n;
+    std::this_thread::sleep_for(std::chrono::milliseconds(n));
+    return 0;
+  });
+  EXPECT_TRUE(still.clock_failed);
+  EXPECT_LT(launches, 1000);
   // One jump backwards among good readings is no sample, and costs none.
   int i = 0;
   SamplerOptions brief;

@@ -139,6 +139,25 @@ TEST(Comparison, TheSlowestComesFirst) {
   EXPECT_EQ(ChangeText(comparison.changes[0]), "same");
 }
 
+TEST(Comparison, ACaseThatFailsNowIsInEveryFormat) {
+  v1::CaseResult crashed;
+  crashed.set_name("gemm 8");
+  crashed.set_verdict(v1::VERDICT_ERROR);
+  crashed.add_findings()->set_reason("crash");
+  const Comparison comparison{"baselines/x", "jobs/y",  {ChangeOf("even", 1, v1::CHANGE_SAME)},
+                              {"gone"},      {"fresh"}, {crashed}};
+  for (const auto& [format, words] :
+       {std::pair{Format::kTable, "gemm 8: no time now, ERROR crash"},
+        std::pair{Format::kMarkdown, "- gemm 8: no time now, ERROR crash"},
+        std::pair{Format::kCsv, "gemm 8,lost,"}, std::pair{Format::kJson, "\"lost\""}}) {
+    std::ostringstream out;
+    WriteComparison(comparison, format, out);
+    EXPECT_THAT(out.str(), HasSubstr(words));
+    EXPECT_THAT(out.str(), HasSubstr("gone"));
+    EXPECT_THAT(out.str(), HasSubstr("fresh"));
+  }
+}
+
 TEST(BaselineDocument, NoTimeIsDroppedUnsaid) {
   const Json baseline = BaselineJson(Sample());
   Json report = baseline;
@@ -204,6 +223,23 @@ TEST(SideBySide, TheBestIsOneAndWhatDoesNotVerifyHasNoRank) {
             "  CASE     TIME ms  MFLOP/s  OF BEST   TIME ms  MFLOP/s  OF BEST\n"
             "  conv 1      2.00      333    2.00×      1.00      333    1.00×\n"
             "  conv 2      1.00      333    1.00×   FAILED bound\n");
+}
+
+TEST(SideBySide, ATimeThatIsInDoubtIsSaidAllTheSame) {
+  v1::CaseResult small = Timed("conv", "builtin", 1.5e-6);
+  small.set_verdict(v1::VERDICT_INCONCLUSIVE);
+  small.add_findings()->set_reason("efficiency");
+  const auto text = [&small] {
+    Report report;
+    report.runs.emplace_back().results = {small};
+    std::ostringstream out, err;
+    WriteSideBySide(report, {out, err});
+    return out.str();
+  };
+  EXPECT_THAT(text(), HasSubstr("1.50"));
+  small.mutable_findings(0)->set_reason("zeros");
+  EXPECT_THAT(text(), HasSubstr("inconclusive zeros"));
+  EXPECT_THAT(text(), Not(HasSubstr("1.50")));
 }
 
 TEST(SideBySide, SaysTheShareOfTheRoofWhereItIsKnown) {

@@ -293,6 +293,29 @@ TEST(Junit, IsWellFormedAndNothingUnprovenIsGreen) {
   EXPECT_THAT(output.out, HasSubstr("tests=\"7\" failures=\"2\" errors=\"2\" skipped=\"2\""));
 }
 
+TEST(Junit, AJobThatProvedNothingIsNoPass) {
+  const auto junit = [](v1::JobState state, std::vector<v1::CaseResult> results) {
+    Report report;
+    auto& run = report.runs.emplace_back();
+    run.total = 10;
+    run.job.set_state(state);
+    run.results = std::move(results);
+    std::ostringstream out;
+    WriteJunit(report, out);
+    std::map<std::string, int> tags;
+    EXPECT_EQ(XmlFault(out.str(), &tags), "");
+    return out.str();
+  };
+  const v1::CaseResult right = MakeResult(0, v1::VERDICT_PASSED);
+  EXPECT_THAT(junit(v1::JOB_STATE_RUNNING, {right}),
+              ::testing::AllOf(HasSubstr("tests=\"2\" failures=\"0\" errors=\"1\""),
+                             HasSubstr("the job is running: 1 of 10 cases have a result")));
+  EXPECT_THAT(junit(v1::JOB_STATE_FINISHED, {MakeResult(0, v1::VERDICT_UNSUPPORTED)}),
+              HasSubstr("nothing ran that could pass"));
+  EXPECT_THAT(junit(v1::JOB_STATE_FINISHED, {right}),
+              HasSubstr("tests=\"1\" failures=\"0\" errors=\"0\""));
+}
+
 TEST(Markdown, TheWorstComesFirst) {
   Everything service;
   const std::string text = RunGemm(service, {"--format", "markdown"}).out;

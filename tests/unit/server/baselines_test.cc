@@ -131,7 +131,14 @@ TEST(BaselineMatch, ASlowerCaseFailsAndNoOtherVerdictChanges) {
   unsure.mutable_bench()->set_p90_seconds(3e-3);
   index.HoldAgainst(unsure);
   EXPECT_EQ(unsure.bench().baseline().change(), v1::CHANGE_AMBIGUOUS);
-  EXPECT_EQ(unsure.verdict(), v1::VERDICT_PASSED);
+  EXPECT_EQ(unsure.verdict(), v1::VERDICT_INCONCLUSIVE) << "the noise hides the effect";
+  ASSERT_EQ(unsure.findings_size(), 1);
+  EXPECT_EQ(unsure.findings(0).reason(), "noisy");
+  unsure = Timed(8, 1.04e-3);
+  unsure.mutable_bench()->set_p90_seconds(3e-3);
+  index.HoldAgainst(unsure);
+  EXPECT_EQ(unsure.bench().baseline().change(), v1::CHANGE_AMBIGUOUS);
+  EXPECT_EQ(unsure.verdict(), v1::VERDICT_PASSED) << "nothing speaks for a slower one";
   // A low efficiency stays, behind; a wrong output is not timed; one that others disturbed
   // is no proof against the kernel.
   v1::CaseResult both = Timed(8, 1.1e-3, v1::VERDICT_FAILED);
@@ -148,7 +155,7 @@ TEST(BaselineMatch, ASlowerCaseFailsAndNoOtherVerdictChanges) {
   Find(noisy, "noisy");
   index.HoldAgainst(noisy);
   EXPECT_EQ(noisy.verdict(), v1::VERDICT_INCONCLUSIVE);
-  EXPECT_TRUE(noisy.bench().has_baseline());
+  EXPECT_FALSE(noisy.bench().has_baseline()) << "the time is others', too";
 }
 
 TEST(BaselineMatch, BothSidesAreSaid) {
@@ -158,6 +165,47 @@ TEST(BaselineMatch, BothSidesAreSaid) {
   EXPECT_EQ(response.changes(0).name(), "gemm 8");
   EXPECT_THAT(response.missing(), ElementsAre("gemm 16"));
   EXPECT_THAT(response.added(), ElementsAre("gemm 32"));
+}
+
+TEST(BaselineMatch, ATimeThatOthersDisturbedIsNeitherSide) {
+  v1::CaseResult disturbed = Timed(8, 2, v1::VERDICT_INCONCLUSIVE);
+  Find(disturbed, "noisy");
+  EXPECT_FALSE(TimeCounts(disturbed));
+  const BaselineIndex index(Of({disturbed}), "baselines/x", 0.05);
+  EXPECT_FALSE(index.Read(Timed(8, 4)));
+}
+
+TEST(BaselineMatch, ACaseThatLostItsTimeIsSaid) {
+  const BaselineIndex index(Of({Timed(8, 1), Timed(16, 1)}), "baselines/x", 0.05);
+  v1::CaseResult crashed = Timed(8, 1, v1::VERDICT_ERROR);
+  Find(crashed, "crash");
+  EXPECT_TRUE(LacksItsTime(crashed));
+  EXPECT_FALSE(LacksItsTime(Timed(8, 1)));
+  v1::Baseline current = Of({Timed(16, 1)});
+  *current.add_untimed() = Untimed(crashed);
+  const auto response = index.Compare(current);
+  ASSERT_EQ(response.lost_size(), 1);
+  EXPECT_EQ(response.lost(0).name(), "gemm 8");
+  EXPECT_EQ(response.lost(0).verdict(), v1::VERDICT_ERROR);
+  EXPECT_EQ(response.lost(0).findings(0).reason(), "crash");
+  EXPECT_THAT(response.missing(), IsEmpty());
+}
+
+TEST(BaselineMatch, AnotherDeviceOfTheModelMustExceedMore) {
+  v1::Baseline there, here;
+  there.set_device("cuda:0");
+  there.set_host("a07");
+  EXPECT_EQ(DefaultThreshold(there, here), 0.05) << "not known to be another";
+  here = there;
+  EXPECT_EQ(DefaultThreshold(there, here), 0.05);
+  here.set_device("cuda:1");
+  EXPECT_EQ(DefaultThreshold(there, here), 0.10);
+  EXPECT_THAT(Differences(there, here), IsEmpty());
+  here.set_device("cpu:0");
+  EXPECT_THAT(Differences(there, here), ElementsAre("kind of device \"cuda\" there, \"cpu\" here"));
+  here = there;
+  here.set_host("a08");
+  EXPECT_EQ(DefaultThreshold(there, here), 0.10);
 }
 
 TEST(BaselineMatch, DeviceDriverAndSuiteMustBeTheSame) {
