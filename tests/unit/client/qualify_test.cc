@@ -195,6 +195,18 @@ TEST(Qualify, ACrashIsTriedAgainBeforeTheDeviceIsAccused) {
   }
 }
 
+// What a device did not run, since its worker had died too often, is told as that.
+TEST(Qualify, ADeviceThatWasSetAsideMeanwhileIsInQuarantine) {
+  const v1::CaseResult crash = Result(v1::VERDICT_ERROR, "crash", 1);
+  v1::CaseResult aside = Result(v1::VERDICT_ERROR, "fault", 2);
+  aside.mutable_findings(0)->set_message("device is quarantined: died 5 times");
+  DeviceEvidence evidence = Evidence({kRight, crash, aside});
+  EXPECT_EQ(CodeOf(evidence), "A115");
+  EXPECT_TRUE(WorthRetrying({aside}, Trouble::kCrashed, 2).empty());
+  evidence.retries = {{crash, {aside}, {crash}}};
+  EXPECT_EQ(CodeOf(evidence), "A117") << "of a library that crashes everywhere";
+}
+
 // One crash in a library that crashes everywhere need not be retried for all of them.
 TEST(Qualify, CrashesWithoutARetryShareTheOutcomeOfTheirProvider) {
   const v1::CaseResult first = Result(v1::VERDICT_ERROR, "crash", 1);
