@@ -26,8 +26,7 @@ constexpr QualifyCode kCodes[] = {
     {"A106", Fitness::kFailed, "isolate", "wrong results of every provider, on this device alone",
      "drain the device and replace it"},
     {"A107", Fitness::kFailed, "isolate",
-     "digests that the fleet's other devices do not have: told by the nightly scripts of fleet "
-     "compare",
+     "digests that its peers in the fleet do not have (fleet compare)",
      "drain the device; run extended on it; if it stays, replace it"},
     {"A111", Fitness::kFailed, "reset", "a kernel crashed",
      "reset the device and qualify again; look at the driver's log"},

@@ -144,7 +144,7 @@ class NodeVerdicts(unittest.TestCase):
     def test_reports_that_are_kept_are_held_against_one_another(self):
         pods, nodes = [pod(f"n{i}", f"10.0.0.{i}") for i in range(1, 5)], [node(f"n{i}") for i in range(1, 5)]
         accused = [{"node": f"n{i}", "target": f"10.0.0.{i}:7576", "device": "cuda:0", "charge": charge,
-                    "evidence": [{"text": f"as {i}"}]} for i, charge in ((1, "SUSPECT"), (2, "SLOW"), (4, "SUSPECT"))]
+                    "evidence": [{"case": "gemm", "text": f"as {i}"}]} for i, charge in ((1, "SUSPECT"), (2, "SLOW"), (4, "SUSPECT"))]
         fleet = {"schema": "assay.fleet/v1", "accused": accused, "missing": [], "everywhere": [], "unread": ["torn"],
                  "unjudged": [{"node": "n3", "device": "cuda:0", "reason": "gave no digests"}]}
 
@@ -163,8 +163,8 @@ class NodeVerdicts(unittest.TestCase):
                              {"n1": ["assay/unfit=A107:NoSchedule"], "n2": [], "n3": [],
                               "n4": ["assay/unfit=A101:NoSchedule"]})
             self.assertEqual(kubernetes.conditions()["n1"]["message"], "assay qualify nightly: cuda:0 FAILED A107")
-            self.assertEqual(json.loads(done.stdout)["devices"][0]["findings"][0]["why"], "as 1")
-            for line in ("n2 cuda:0: SLOW: as 2", "n3 cuda:0: UNJUDGED: gave no digests", "torn"):
+            self.assertEqual(json.loads(done.stdout)["devices"][0]["findings"][0]["why"], "gemm: as 1")
+            for line in ("n2 cuda:0: SLOW: gemm: as 2", "n3 cuda:0: UNJUDGED: gave no digests", "torn"):
                 self.assertIn("fleet: " + line, done.stderr)
             compared = [c for c in self.called if c.startswith("fleet compare ")]
             self.assertEqual([re.sub(r"\S+/", "", c) for c in compared], [

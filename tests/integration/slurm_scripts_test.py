@@ -29,7 +29,7 @@ SINFO = "#!/bin/sh\necho 'n1|none'\n"
 
 
 def accused(node, charge, device="cuda:0"):
-    return {"node": "host-" + node, "device": device, "charge": charge, "evidence": [{"text": f"{charge} as told"}]}
+    return {"node": "host-" + node, "device": device, "charge": charge, "evidence": [{"case": "gemm", "text": f"{charge} as told"}, {"text": "more"}]}
 
 
 class Scripts(unittest.TestCase):
@@ -107,8 +107,8 @@ class Collect(Scripts):
         nodes = [f"n{i}" for i in range(1, 6)]
         code, told, drained = self.collect(nodes, 1, failed=("n4", "n5"), **fleet)
         self.assertEqual(code, 1)
-        lines = ["- UNREAD: n7/report.json: torn", "- EVERYWHERE: gemm fails everywhere", "n2 SUSPECT cuda:0: SUSPECT as told",
-                 "n3 SLOW cuda:0: SLOW as told", "n5 SUSPECT cuda:0: SUSPECT as told",
+        lines = ["- UNREAD: n7/report.json: torn", "- EVERYWHERE: gemm fails everywhere", "n2 SUSPECT cuda:0: gemm: SUSPECT as told",
+                 "n3 SLOW cuda:0: gemm: SLOW as told", "n5 SUSPECT cuda:0: gemm: SUSPECT as told",
                  "n1 UNJUDGED cuda:0: gave no digests", "- INCOMPLETE n6:7576: incomplete"]
         self.assertEqual(sorted(told), sorted(lines))
         # The verdict of n5 was for what it is.
@@ -137,12 +137,14 @@ def read(*path):
 
 class Limits(unittest.TestCase):
     def limit(self, settings):
+        """The level, and its seconds."""
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as own:
             own.write(settings)
             own.flush()
-            done = subprocess.run(["/bin/sh", "-uc", f"here={SCRIPTS}; . $here/functions; echo $ASSAY_NIGHTLY_LIMIT"],
+            done = subprocess.run(["/bin/sh", "-uc", f"here={SCRIPTS}; . $here/functions; echo $ASSAY_LEVEL $ASSAY_NIGHTLY_LIMIT"],
                                   capture_output=True, text=True, check=True, env={**os.environ, "ASSAY_CONF": own.name})
-        return int(done.stdout)
+        level, limit = done.stdout.split()
+        return level, int(limit)
 
     def test_every_level_has_its_time(self):
         unit = int(re.search(r"(?m)^TimeoutStartSec=(\d+)h$", read("deploy/systemd/assay-nightly.service")).group(1)) * 3600
@@ -150,9 +152,11 @@ class Limits(unittest.TestCase):
         for number, level in enumerate(LEVELS, 1):
             budget = int(re.search(r"(?m)^budget = (\d+)", read(f"kernels/suites/{level}.toml")).group(1))
             for name in (level, number):
-                self.assertGreater(self.limit(f"ASSAY_LEVEL={name}\n"), 1.5 * budget)
+                named, limit = self.limit(f"ASSAY_LEVEL={name}\n")
+                self.assertEqual(named, level)
+                self.assertGreater(limit, 1.5 * budget)
             self.assertGreater(min(unit, chart), 1.5 * budget)
-        self.assertEqual(self.limit("ASSAY_LEVEL=quick\nASSAY_NIGHTLY_LIMIT=77\n"), 77)
+        self.assertEqual(self.limit("ASSAY_LEVEL=quick\nASSAY_NIGHTLY_LIMIT=77\n"), ("quick", 77))
 
 
 if __name__ == "__main__":

@@ -220,7 +220,12 @@ HealthCheckNodeState=ANY
         with open(report, encoding="utf-8") as file:
             self.assertEqual(json.load(file)["failed"], 1)
         with open(f"{folder}/summary.txt", encoding="utf-8") as file:
-            self.assertEqual(file.read(), "n1 QUALIFIED cpu:0 A000\nn2 QUALIFIED cpu:0 A000\nn3 FAILED cpu:0 A103\n")
+            verdicts, deviating = (lines := file.read().splitlines())[:3], lines[3:]
+        self.assertEqual(verdicts, ["n1 QUALIFIED cpu:0 A000", "n2 QUALIFIED cpu:0 A000", "n3 FAILED cpu:0 A103"])
+        # By another provider than its peers: to tell which of them is to blame takes more.
+        self.assertTrue(deviating)
+        for line in deviating:
+            self.assertRegex(line, f"^- DIVIDED: gemm .*{re.escape(self.daemons[BAD].grpc)} cpu:0 is alone with one")
         with open(f"{folder}/fleet.json", encoding="utf-8") as file:
             self.assertEqual(json.load(file)["schema"], "assay.fleet/v1")
 
@@ -247,6 +252,25 @@ HealthCheckNodeState=ANY
         with open(f"{folder}/summary.txt", encoding="utf-8") as file:
             self.assertEqual(file.read(), "n1 QUALIFIED cpu:0 A000\nn3 QUALIFIED cpu:0 A000\n"
                              "n2 NOT-ASKED drained, \"assay of the new fan\"\n")
+
+    def test_a_node_that_computes_what_its_peers_do_not_is_drained(self):
+        self.start_daemon(BAD, "builtin")
+        self.addCleanup(self.start_daemon, BAD, "planted/wrong-tile")
+        folder, _ = self.nightly()
+        self.assertEqual(self.drained(), {})
+        [path] = glob.glob(f"{folder}/n2/*.json")
+        with open(path, encoding="utf-8") as file:
+            report = json.load(file)
+        probe = next(t for t in report["tests"] if t["op"] == "gemm")["probes"][0]
+        probe["digest"] = f"{int(probe['digest'], 16) ^ 1:032x}"
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=2)
+        done = self.script("collect", folder)
+        self.assertEqual(done.code, 1, done)
+        self.assertEqual(self.drained(), {"n2": f"assay A107 cpu:0 (fleet): see {folder}/fleet.html"})
+        with open(f"{folder}/summary.txt", encoding="utf-8") as file:
+            self.assertRegex(file.read(), r"(?m)^n2 SUSPECT cpu:0: gemm .*\n\Z")
+        self.assertIn("a person's to take back", self.verdict("n2", document("QUALIFIED", "A000")).err)
 
     def test_verdicts(self):
         with self.subTest("what is no verdict does nothing"):
