@@ -190,6 +190,11 @@ class Images(unittest.TestCase):
                                           check=False)
                     self.assertEqual(said.returncode, 0, option)
 
+    def test_amds_image_has_the_telemetrys_library_under_a_name_it_is_looked_for(self):
+        version = re.search(r"\blibrocm-smi64-(\d+)\b", read(DEPLOY, "docker/Dockerfile.rocm")).group(1)
+        names = re.search(r"kRocmVersions\[\] = \{(.*)\};", read(ROOT, "server/telemetry/rocm_source.cc")).group(1)
+        self.assertIn(f'".{version}"', names)
+
 
 def check_command(test, program, words):
     test.assertTrue(program.startswith("/opt/assay/"), program)
