@@ -31,7 +31,8 @@ namespace {
 
 using google::protobuf::util::TimeUtil;
 
-constexpr std::int64_t kReferenceBytes = 16;  // an output element: value and allowance, FP64
+// An output element's reference, FP64: its value, and its allowance unless it is exact.
+std::int64_t ReferenceBytes(const Plan& plan) { return plan.exact ? 8 : 16; }
 
 // A case before its provider and its device are chosen.
 struct BaseCase {
@@ -171,7 +172,7 @@ std::int64_t SaturatingAdd(std::int64_t a, std::int64_t b) {
 }
 
 std::int64_t BytesNeeded(const Plan& plan) {
-  std::int64_t bytes = SaturatingMul(kReferenceBytes, plan.output.extents.count());
+  std::int64_t bytes = SaturatingMul(ReferenceBytes(plan), plan.output.extents.count());
   bytes = SaturatingAdd(bytes, StorageBytes(plan.output.dtype, plan.output.extents.span()));
   for (const Operand& input : plan.inputs) {
     bytes = SaturatingAdd(bytes, StorageBytes(input.dtype, input.extents.span()));
@@ -193,7 +194,7 @@ absl::Status CheckFits(const BaseCase& base, const Target& target,
   const std::int64_t there = target.device.arena_bytes();
   if (there <= 0 || needed <= there) return absl::OkStatus();
   return absl::ResourceExhaustedError(Cat(base.path, " (", DefaultName(base.value), ") needs ",
-                                          needed, " bytes (operands, and ", kReferenceBytes,
+                                          needed, " bytes (operands, and ", ReferenceBytes(*plan),
                                           " an output element for its reference), ",
                                           target.device.id(), " has at most ", there));
 }

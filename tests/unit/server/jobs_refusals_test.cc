@@ -79,9 +79,9 @@ TEST_F(JobsTest, CaseThatCanNeverFitIsRefusedWithBytes) {
   spec.mutable_cases()->mutable_cases(1)->mutable_copy()->set_count(100);
   const absl::Status status = manager_->Create(spec, "").status();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
-  // 100 floats in, 100 out, 16 bytes a reference.
+  // 100 floats in, 100 out, 8 bytes a reference, which is exact.
   EXPECT_THAT(std::string(status.message()), HasSubstr("spec.cases[1]"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("needs 2400 bytes"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("needs 1600 bytes"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("at most 1000"));
 }
 
