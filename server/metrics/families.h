@@ -10,7 +10,7 @@
 namespace assay {
 
 struct Families {
-  explicit Families(Registry& r)
+  explicit Families(MetricRegistry& r)
       : build_info(Gauges(r, "build_info", "Version of the daemon and its backends; always 1")),
         device_info(Gauges(r, "device_info", "What a device is; always 1")),
         jobs(Counters(r, "jobs_total", "Jobs that ended, by verdict")),
@@ -87,13 +87,13 @@ struct Families {
         rpcs(Counters(r, "rpc_requests_total", "Calls of the API that ended, by code")),
         rpc_duration(Histograms(r, "rpc_duration_seconds", "Time of a call of the API")) {}
 
-  static Family<Counter>& Counters(Registry& r, const char* name, const char* help) {
+  static Family<Counter>& Counters(MetricRegistry& r, const char* name, const char* help) {
     return r.Add<Counter>(std::string("assay_") + name, help);
   }
-  static Family<Gauge>& Gauges(Registry& r, const char* name, const char* help) {
+  static Family<Gauge>& Gauges(MetricRegistry& r, const char* name, const char* help) {
     return r.Add<Gauge>(std::string("assay_") + name, help);
   }
-  static Family<Histogram>& Histograms(Registry& r, const char* name, const char* help) {
+  static Family<Histogram>& Histograms(MetricRegistry& r, const char* name, const char* help) {
     return r.Add<Histogram>(std::string("assay_") + name, help);
   }
 

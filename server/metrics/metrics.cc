@@ -254,7 +254,7 @@ class MetricsImpl final : public Metrics {
   }
 
   const std::string version_;
-  Registry registry_;
+  MetricRegistry registry_;
   Families families_;
   TelemetrySeries telemetry_;
   SuiteSeries suites_;

@@ -111,7 +111,7 @@ void WriteSeries(std::string* out, std::string_view name, std::string_view label
 
 }  // namespace internal
 
-std::string Registry::Exposition() const {
+std::string MetricRegistry::Exposition() const {
   std::string out;
   for (const auto& family : families_) family->Write(&out);
   return out;

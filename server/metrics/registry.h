@@ -97,7 +97,7 @@ class Family final : public AnyFamily {
 };
 
 // Families are added before the first exposition.
-class Registry {
+class MetricRegistry {
  public:
   template <class Metric>
   Family<Metric>& Add(std::string name, std::string help) {
