@@ -7,6 +7,8 @@ a user who times it through daemon and worker.
 Prints `name ours peer ratio` lines.
   repeat_*   ours: pairs of runs whose medians agree within their stated noise, of --repeats
              pairs; peer: the share there must be, 0.95
+  changed_*  ours: pairs that `assay baseline compare` calls faster or slower; peer: at most 0.05
+  slower_*   ours: pairs called slower, the second run's times made 10 % longer; peer: 0.95
   through_*  ours: seconds of a gemm timed through daemon and worker; peer: of a bare loop of
              the same call, operands out of the cache as Assay has them, in turns with ours,
              of each the best turn; ratio peer over ours, to be at least 0.97
@@ -20,6 +22,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "integration"))
 import harness  # noqa: E402
@@ -28,13 +31,43 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 LOOP = os.path.join(ROOT, "build", "dev", "tests", "bench", "loop_bench")
 
 
-def bench(daemon, *case):
-    """The bench object of one timed case that passed."""
+def report(daemon, *case):
+    """The report of one timed case that passed."""
     run = daemon.run("run", *case, "--mode", "benchmark", "--format", "json", timeout=None)
-    tests = run.json()["tests"] if run.out else []
+    document = run.json() if run.out else {"tests": []}
+    tests = document["tests"]
     if run.code != 0 or len(tests) != 1 or "median_seconds" not in tests[0]["bench"]:
         sys.exit(f"no time: {run}")
-    return tests[0]["bench"]
+    return document
+
+
+def bench(daemon, *case):
+    """The bench object of the same."""
+    return report(daemon, *case)["tests"][0]["bench"]
+
+
+def longer(document, factor):
+    """The report, as if all launches had taken so much longer."""
+    document = json.loads(json.dumps(document))
+    times = document["tests"][0]["bench"]
+    for key in ("median_seconds", "p10_seconds", "p90_seconds"):
+        times[key] *= factor
+    return document
+
+
+def changes(daemon, pairs, factor=1.0):
+    """What the second of each pair is called against the first, with how often."""
+    counts = {}
+    with tempfile.TemporaryDirectory() as folder:
+        files = [os.path.join(folder, name) for name in ("before.json", "after.json")]
+        for one, two in pairs:
+            for path, document in zip(files, (one, longer(two, factor))):
+                with open(path, "w", encoding="utf-8") as file:
+                    json.dump(document, file)
+            run = daemon.run("baseline", "compare", *files, "--format", "json")
+            word = run.json()["changes"][0]["change"]
+            counts[word] = counts.get(word, 0) + 1
+    return counts
 
 
 def gemm(provider, size):
@@ -98,10 +131,17 @@ def main():
             if options.repeats < 1:
                 continue
             bench(daemon, *case)
-            pairs = [(bench(daemon, *case), bench(daemon, *case)) for _ in range(options.repeats)]
-            share = sum(agree(*pair) for pair in pairs) / len(pairs)
+            pairs = [(report(daemon, *case), report(daemon, *case))
+                     for _ in range(options.repeats)]
+            share = sum(agree(*(r["tests"][0]["bench"] for r in pair))
+                        for pair in pairs) / len(pairs)
             tell(f"repeat_{name}", share, 0.95, share / 0.95)
-        for provider in ("onednn", "openblas"):
+            same = changes(daemon, pairs)
+            share = (same.get("faster", 0) + same.get("slower", 0)) / len(pairs)
+            tell(f"changed_{name}", share, 0.05, share / 0.05)
+            share = changes(daemon, pairs, 1.1).get("slower", 0) / len(pairs)
+            tell(f"slower_{name}", share, 0.95, share / 0.95)
+        for provider in ("onednn", "openblas") if options.rounds > 0 else ():
             for size in (1024, 2048):
                 for word, cold in (("through", True), ("hot", False)):
                     tell(f"{word}_{provider}_{size}",
