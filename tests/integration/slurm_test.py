@@ -369,7 +369,7 @@ HealthCheckNodeState=ANY
         self.assertEqual(self.drained(), {})
         # It keeps no device from the next job.
         state = lambda: self.daemons["n1"].run("jobs", "--format", "json").json()["jobs"][0]["state"]  # noqa: E731
-        harness.wait_until(lambda: state() == "CANCELLED", 30, "the epilog's job is cancelled")
+        harness.wait_until(lambda: state() not in ("QUEUED", "RUNNING"), 30, "the epilog's job has ended")
         self.assertNotIn("keeps its memory", self.script("prolog", **job).err)
         self.script("epilog", settings="ASSAY_EPILOG_CASE_DEADLINE=2s\n", **job)
         self.assertRegex(self.drained()["n1"], r"^assay A11[28] cpu:0 \(quick\)")
