@@ -383,7 +383,7 @@ void AddQualifyCommand(CLI::App& app, Context& context) {
       "Exit codes: 0 every device is qualified, 1 one failed, is degraded or is missing, 2 usage,\n"
       "a malformed request or a device that no node has, 3 no node could be reached, 4 something\n"
       "is not proven: a device is inconclusive, one of several nodes could not be reached, or a\n"
-      "node has more devices than expected.");
+      "node has more devices than expected. Ctrl-C and SIGTERM cancel the jobs.");
   qualify->callback([&context, words, codes] {
     context.action = [&context, words, codes] {
       if (*codes) return PrintCodes(context);
