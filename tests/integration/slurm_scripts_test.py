@@ -123,6 +123,14 @@ class Collect(Scripts):
         self.assertEqual(self.collect(["n1", "n2"], 0), (0, [], []))
         self.assertEqual(self.collect(["n1", "n2"], 3)[0], 1)
 
+    def test_a_comparison_of_before_is_no_answer(self):
+        self.assertEqual(len(self.collect(["n1", "n2"], 1, accused=[accused("n2", "SUSPECT")])[2]), 1)
+        self.write("drained", "")
+        self.program("assay", "#!/bin/sh\nexit 3\n")
+        done = self.run_script("collect", f"{self.folder}/night")
+        self.assertEqual((done.returncode, self.read("drained")), (1, ""), done)
+        self.assertIn("fleet: no document of the comparison", done.stderr)
+
     def test_groups_are_about_as_large(self):
         for nodes, most, groups in ((9, 4, [3, 3, 3]), (9, 8, [5, 4]), (5, 4, [5]), (3, 2, [3]), (4, 4, [4])):
             self.collect([f"n{i}" for i in range(nodes)], settings=f"ASSAY_MERGE={most}\n")
