@@ -11,9 +11,10 @@
 namespace assay {
 namespace {
 
-// Counters that alerts read: 4 verdicts, NaN and infinities that a kernel made or left
-// unwritten, 4 counters of defects. And gauges: largest ρ, 2 speeds, efficiency.
-constexpr int kAlertingSeries = 12;
+// Counters that alerts read: 4 verdicts, NaN and infinities that a kernel made, NaN that it
+// left unwritten (no poison is an infinity), 4 counters of defects. And gauges: largest ρ, 2
+// speeds, efficiency.
+constexpr int kAlertingSeries = 11;
 constexpr int kGauges = 4;
 // The others: 2 verdicts, NaN and infinities of 3 more kinds each.
 constexpr int kRestSeries = 8;
@@ -99,11 +100,9 @@ void KernelSeries::DeclareAlerting(const KernelId& id) {
   for (const v1::Verdict verdict : kAlertingVerdicts) {
     families_.cases.Add(Joined(labels, {{"verdict", VerdictLabel(verdict)}}));
   }
-  for (Family<Counter>* family : {&families_.nan, &families_.inf}) {
-    for (const char* origin : {"kernel", "unwritten"}) {
-      family->Add(Joined(labels, Origin(origin, false)));
-    }
-  }
+  families_.nan.Add(Joined(labels, Origin("kernel", false)));
+  families_.nan.Add(Joined(labels, Origin("unwritten", false)));
+  families_.inf.Add(Joined(labels, Origin("kernel", false)));
   for (Family<Counter>* family :
        {&families_.unwritten, &families_.guard, &families_.nondeterministic, &families_.digest}) {
     family->Add(labels);

@@ -140,13 +140,15 @@ class MetricsImpl final : public Metrics {
 
   void SuiteFinished(std::string_view suite, std::string_view version,
                      const SuiteTally& tally) override {
+    const std::string_view level = QualificationLevel(suite);
+    const std::string name(level.empty() ? suite : level);
     for (const auto& [device, kernels] : tally.devices()) {
       if (DeviceLabel(device) == kOther) continue;
       std::map<KernelId, SuiteTally::Kernel> known;
       for (const auto& [id, kernel] : kernels) {
         if (SeriesOf(device).Knows(id)) known.emplace(id, kernel);
       }
-      suites_.Set(device, std::string(suite), std::string(version), known);
+      suites_.Set(device, name, std::string(version), known);
     }
   }
 

@@ -8,16 +8,18 @@ namespace assay {
 void SuiteSeries::Set(const std::string& device, const std::string& suite,
                       const std::string& version,
                       const std::map<KernelId, SuiteTally::Kernel>& kernels) {
-  Run run{suite, {}};
-  for (const auto& [id, kernel] : kernels) {
-    AddKernel({{"device", device},
-               {"suite", suite},
-               {"version", version},
-               {"op", id.op},
-               {"provider", id.provider},
-               {"dtype", id.dtype}},
-              kernel, run.series);
+  if (std::none_of(kernels.begin(), kernels.end(), [](const auto& k) { return k.second.timed; })) {
+    return;
   }
+  Run run{suite, {}};
+  std::vector<Series> errors;
+  for (const auto& [id, kernel] : kernels) {
+    const Labels labels = {{"device", device}, {"suite", suite},          {"version", version},
+                           {"op", id.op},      {"provider", id.provider}, {"dtype", id.dtype}};
+    AddSpeeds(labels, kernel, run.series);
+    if (kernel.ratio_max) errors.push_back({&families_.suite_ratio_max, labels, *kernel.ratio_max});
+  }
+  run.series.insert(run.series.end(), errors.begin(), errors.end());
   if (run.series.size() > kMostSuiteSeries) run.series.resize(kMostSuiteSeries);
   const std::lock_guard lock(mutex_);
   std::deque<Run>& runs = runs_[device];
@@ -38,11 +40,8 @@ void SuiteSeries::Set(const std::string& device, const std::string& suite,
   runs.push_back(std::move(run));
 }
 
-void SuiteSeries::AddKernel(Labels labels, const SuiteTally::Kernel& kernel,
+void SuiteSeries::AddSpeeds(Labels labels, const SuiteTally::Kernel& kernel,
                             std::vector<Series>& series) {
-  if (kernel.ratio_max) {
-    series.push_back({&families_.suite_ratio_max, labels, *kernel.ratio_max});
-  }
   if (kernel.untold) return;
   if (kernel.flops.count > 0) {
     series.push_back({&families_.suite_flops, labels, kernel.flops.value()});

@@ -1,5 +1,6 @@
-// The series of the newest whole run of each suite, at most kMostSuiteSeries a device: the
-// oldest run's give way. Thread-safe.
+// The series of the newest whole run of each suite that times kernels, at most kMostSuiteSeries
+// a device: the oldest run's give way, and of one run the errors' before the speeds'.
+// Thread-safe.
 #ifndef ASSAY_SERVER_METRICS_SUITE_SERIES_H_
 #define ASSAY_SERVER_METRICS_SUITE_SERIES_H_
 
@@ -15,7 +16,7 @@
 
 namespace assay {
 
-inline constexpr std::size_t kMostSuiteSeries = 150;
+inline constexpr std::size_t kMostSuiteSeries = 120;
 
 class SuiteSeries {
  public:
@@ -37,7 +38,7 @@ class SuiteSeries {
     std::vector<Series> series;
   };
 
-  void AddKernel(Labels labels, const SuiteTally::Kernel& kernel, std::vector<Series>& series);
+  void AddSpeeds(Labels labels, const SuiteTally::Kernel& kernel, std::vector<Series>& series);
   static void Remove(const Run& run);
 
   Families& families_;

@@ -26,6 +26,7 @@ void SuiteTally::Add(const v1::CaseResult& result) {
 
 void SuiteTally::AddSpeed(const v1::CaseResult& result, Kernel& kernel) {
   const v1::BenchStats& bench = result.bench();
+  kernel.timed = true;
   if (!HasSpeed(result) || bench.noise() > kMostNoise) {
     kernel.untold = true;
     return;

@@ -27,6 +27,7 @@ class SuiteTally {
     std::map<std::string, Mean> efficiency;  // by roof
     Mean flops, bytes;                       // of cases that arithmetic or memory bounds
     std::optional<double> ratio_max;         // largest ρ of what passed
+    bool timed = false;                      // any case was to be
     bool untold = false;                     // a timed case has no speed to be believed
   };
 

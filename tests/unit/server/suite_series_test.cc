@@ -73,7 +73,7 @@ TEST_F(MetricsTest, ASuiteSpeaksOfAllOfItsCasesAndAnAdHocBenchmarkDoesNotChangeI
   fill.mutable_spec()->set_fill(true);
   fill.mutable_stats()->set_rho(0.99);
   tally.Add(fill);
-  metrics_->SuiteFinished("nightly", "3", tally);
+  metrics_->SuiteFinished("3", "3", tally);  // of the level nightly, as it is called, too
   const std::string labels =
       R"(device="cpu:0",dtype="bf16",op="gemm",provider="onednn",suite="nightly",version="3"} )";
   const std::string with_roof = R"(device="cpu:0",dtype="bf16",op="gemm",provider="onednn",roof=")";
@@ -109,6 +109,15 @@ TEST_F(MetricsTest, AKernelThatWasNotTimedWellHasNoSpeedInItsSuite) {
       EXPECT_THAT(Text(), Not(HasSubstr(begin + "onednn"))) << why;
     }
   }
+}
+
+TEST_F(MetricsTest, ASuiteThatTimesNothingTakesNoSeries) {
+  SuiteTally tally;
+  v1::CaseResult result = Timed("onednn", "compute", 0.5, 100);
+  result.mutable_spec()->set_mode(v1::MODE_VALIDATE);
+  tally.Add(result);
+  metrics_->SuiteFinished("quick", "1", tally);
+  EXPECT_THAT(Text(), Not(HasSubstr("assay_suite_")));
 }
 
 TEST_F(MetricsTest, TheOldestSuitesGiveWayAndAWholeRunReplacesTheOneBefore) {
