@@ -38,8 +38,9 @@ dtype = "fp32"
 provider = "builtin"
 shape = { count = 4194304 }
 """
-TIMED_METRICS = ("assay_suite_efficiency_ratio", "assay_suite_flops_per_second",
-                 "assay_suite_bytes_per_second")
+TIMED_METRICS = {"assay_suite_efficiency_ratio", "assay_suite_flops_per_second",
+                 "assay_suite_bytes_per_second"}
+TRIES = 5
 
 
 class Host:
@@ -83,11 +84,16 @@ def suites(folder):
 
 
 def run_timed(daemon):
-    """Runs the suite "timed" until its times are good: on a busy machine they have no speed."""
-    def has_speeds():
+    """Runs the suite "timed" until its times are good to 10 %; the metrics that have none
+    after a few tries, as on a busy machine, and what depends on them is skipped."""
+    missing = TIMED_METRICS
+    for _ in range(TRIES):
         run = daemon.run("run", "--suite", "timed")
         assert run.code == 0, run
         text = daemon.scrape()
-        return all(f"\n{name}{{" in text for name in TIMED_METRICS)
-
-    harness.wait_until(has_speeds, 600, "times good to 10 %")
+        missing = {name for name in TIMED_METRICS if f"\n{name}{{" not in text}
+        if not missing:
+            break
+    if missing:
+        print(f"Skipped: {sorted(missing)}: this machine is too busy to time anything")
+    return missing
