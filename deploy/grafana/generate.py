@@ -299,7 +299,8 @@ def kernel():
         (f"assay_kernel_efficiency_ratio{{{KERNEL}}}", KERNEL_NAME + " ({{roof}})")],
         unit="percentunit", description="Newest benchmark, whatever its shape.")
     d.lines("Over the median of its model", [
-        (f"kernel:assay_efficiency:over_fleet{{{KERNEL}}}", KERNEL_NAME)], unit="percentunit")
+        (f"kernel:assay_efficiency:over_fleet{{{KERNEL}}}", KERNEL_NAME + " in {{suite}}")],
+        unit="percentunit", description="Newest whole run of each suite.")
     d.lines("Arithmetic", [(f"assay_kernel_flops_per_second{{{KERNEL}}}", KERNEL_NAME)],
             unit="flops")
     d.lines("Bytes moved", [(f"assay_kernel_bytes_per_second{{{KERNEL}}}", KERNEL_NAME)],
