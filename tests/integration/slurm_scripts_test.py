@@ -1,12 +1,14 @@
 """Slurm's scripts without a Slurm: which of a job's devices an epilog tells of; what `collect` makes of a night's folder, with an `assay` that holds
-the reports against one another as it is told to; and the limits of a night."""
+the reports against one another as it is told to; the limits of a night; the words of the command line; and what is left of a script that was ended."""
 
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
@@ -136,6 +138,88 @@ class Collect(Scripts):
             self.collect([f"n{i}" for i in range(nodes)], settings=f"ASSAY_MERGE={most}\n")
             calls = [line for line in self.read("called").splitlines() if "--format json" in line]
             self.assertEqual([call.count("/report.json") for call in calls], groups, (nodes, most))
+
+
+class Words(Scripts):
+    USAGE = {"collect": "FOLDER", "epilog": "", "health-check": "", "nightly": "", "nightly.sbatch": "SCRIPTS FOLDER", "prolog": "",
+             "verdict": "NODE [FILE]"}
+
+    def setUp(self):
+        super().setUp()
+        for name in ("assay", "scontrol", "sinfo", "sbatch", "scancel"):
+            self.program(name, f"#!/bin/sh\necho {name} >>{self.folder}/called\n")
+
+    def test_help_is_the_scripts_head_and_does_nothing(self):
+        for name in self.USAGE:
+            for words in (["--help"], ["-h"], ["--dry-run", "--help"]):
+                done = self.run_script(name, *words)
+                self.assertEqual((done.returncode, done.stderr, self.read("called")), (0, "", ""), done)
+                self.assertIn("\n# " + done.stdout.splitlines()[-1], read("deploy/slurm", name))
+                self.assertNotRegex(done.stdout, "(?m)^(#|SBATCH|set )")
+
+    def test_words_that_a_script_does_not_know_are_refused_before_anything_is_done(self):
+        many = ["one", "two", "three"]
+        for name, usage in self.USAGE.items():
+            usage = f"{name} {usage}".strip()
+            taken = len(usage.split()) - 1
+            for words, unknown in ((["--dry-run"], "--dry-run"), (many[:taken + 1], many[taken])):
+                if name == "nightly.sbatch" and words == many:
+                    words = [SCRIPTS, "two", "three"]
+                done = self.run_script(name, *words)
+                self.assertEqual((done.returncode, done.stderr), (2, f'{name}: unknown word "{unknown}"; usage: {usage}\n'), done)
+                self.assertEqual((done.stdout, self.read("called")), ("", ""), done)
+            if taken:
+                done = self.run_script(name)
+                self.assertEqual((done.returncode, done.stderr), (2, f"{name}: usage: {usage}\n"), done)
+
+
+class Ended(Scripts):
+    """What a script runs ends with it."""
+
+    def setUp(self):
+        super().setUp()
+        self.program("assay", "#!/bin/sh\ntrap '' INT\nsleep 1000 &\n"
+                              f"echo $$ $! >{self.folder}/new\nmv {self.folder}/new {self.folder}/pids\nwait\n")
+        self.program("sinfo", "#!/bin/sh\necho 'n1|drained|assay A101 cuda:0: see r'\n")
+
+    def wait_for(self, condition, what):
+        end = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), end, what)
+            time.sleep(0.02)
+
+    def left_after(self, end, name, *words):
+        """The processes that a script's `assay` was, when the script was ended, and the script's exit code."""
+        self.write("pids", "")
+        self.write("own.conf", f"PATH={self.folder}:$PATH\nASSAY_LOG=\nASSAY_REPORTS={self.folder}/reports\n"
+                               "ASSAY_EPILOG_LIMIT=900\nASSAY_ANSWER=900\n")
+        environment = {**os.environ, "ASSAY_CONF": f"{self.folder}/own.conf", "SLURM_JOB_GPUS": "0"}
+        with open(f"{self.folder}/said", "w", encoding="utf-8") as said, subprocess.Popen(
+                ["/bin/sh", f"{SCRIPTS}/{name}", *words], env=environment, start_new_session=True, stdout=said, stderr=said) as script:
+            self.wait_for(lambda: self.read("pids"), "assay has begun")
+            end(script.pid)
+            script.wait(60)
+            pids = self.read("pids").split()
+            self.addCleanup(subprocess.run, ["kill", "-KILL", *pids], stderr=subprocess.DEVNULL, check=False)
+            self.wait_for(lambda: not any(map(running, pids)), f"{name} left {pids}")
+        return script.returncode
+
+    def test_with_the_process_and_with_its_group(self):
+        for name, *words in (["nightly"], ["nightly.sbatch", SCRIPTS, f"{self.folder}/night"], ["epilog"], ["prolog"], ["health-check"]):
+            with self.subTest(name):
+                self.assertEqual(self.left_after(lambda pid: os.kill(pid, signal.SIGTERM), name, *words), 143)
+                self.assertEqual(self.left_after(lambda pid: os.killpg(pid, signal.SIGINT), name, *words), 130)
+                if shutil.which("setpriv"):
+                    self.left_after(lambda pid: os.killpg(pid, signal.SIGKILL), name, *words)
+
+
+def running(pid):
+    """Is it, and not only unread by its parent?"""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(") ")[2][0] != "Z"
+    except OSError:
+        return False
 
 
 def read(*path):
