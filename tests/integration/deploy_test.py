@@ -7,6 +7,7 @@ import http.server
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -137,6 +138,52 @@ class Units(unittest.TestCase):
             if level:
                 known = options_of(harness.ASSAY, level.group(1).split()[0])
                 self.assertLessEqual({w for w in words if w.startswith("--")}, known)
+
+    def test_systemd_takes_them(self):
+        if not shutil.which("systemd-analyze"):
+            self.skipTest("no systemd-analyze")
+        with tempfile.TemporaryDirectory() as folder:
+            for unit in glob.glob(os.path.join(DEPLOY, "systemd/*.*")):
+                text = re.sub("/usr/(bin|libexec)/", os.path.abspath(harness.INSTALL) + r"/\1/", read(unit))
+                with open(os.path.join(folder, os.path.basename(unit)), "w", encoding="utf-8") as file:
+                    file.write(text)
+            units = [os.path.join(folder, f"assay{name}") for name in ("d.service", "-nightly.service", "-nightly.timer")]
+            done = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True, check=False)
+            told = [line for line in done.stderr.splitlines() if folder in line or "assay" in line]
+            self.assertEqual((done.returncode, told), (0, []), done)
+
+    def before_the_night(self, folder, target):
+        """What the night's unit does before it qualifies; each `assay` of it is a line of a file."""
+        assay = os.path.join(folder, "assay")
+        with open(assay, "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\necho "$@" >>{folder}/called\nexec {os.path.abspath(harness.ASSAY)} "$@"\n')
+        os.chmod(assay, 0o755)
+        line = re.search(r"(?m)^ExecStartPre=(.*)$", read(DEPLOY, "systemd/assay-nightly.service")).group(1)
+        words = shlex.split(line.replace("$$", "$").replace("/usr/bin/assay", assay))
+        return subprocess.Popen(words, env={**os.environ, "ASSAY_TARGET": target})
+
+    def test_the_night_waits_for_a_daemon_that_starts_with_it(self):
+        port = harness.free_ports(1)[0]
+        with tempfile.TemporaryDirectory() as folder, self.before_the_night(folder, f"127.0.0.1:{port}") as waiting:
+            called = os.path.join(folder, "called")
+            harness.wait_until(lambda: os.path.exists(called) and read(called).count("devices") > 2, 60, "asked again")
+            self.assertIsNone(waiting.poll())
+            with harness.Daemon(listen=f"127.0.0.1:{port}"):
+                self.assertEqual(waiting.wait(60), 0)
+
+    def test_the_night_does_not_wait_for_what_is_wrong_with_a_daemon(self):
+        with harness.Daemon() as daemon, tempfile.TemporaryDirectory() as folder:
+            # It speaks no gRPC there.
+            with self.before_the_night(folder, daemon.metrics) as waiting:
+                self.assertEqual(waiting.wait(60), 0)
+            self.assertEqual(read(folder, "called"), "devices\n")
+
+    def test_who_is_told_of_nothing_says_how_it_is_called(self):
+        program = os.path.join(DEPLOY, "systemd/notify-failure")
+        for words, code in (([], 2), (["--test"], 2), (["a.service", "b.service"], 2), (["--help"], 0)):
+            done = subprocess.run([program, *words], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, code, done)
+            self.assertIn("notify-failure UNIT", done.stdout if code == 0 else done.stderr)
 
     def test_a_failure_is_told(self):
         told = []
