@@ -175,9 +175,9 @@ void Fleet::Add(const ReportRows& report) {
     } else {
       partial_.insert(what);
     }
-    // Its deadline came when its kernel had ended: neither right nor wrong.
+    // Neither right nor wrong.
     const bool unfinished =
-        verdict == v1::VERDICT_ERROR && test.reason == "timeout" && IsPhaseOfChecks(test.phase);
+        verdict == v1::VERDICT_ERROR && IsNobodysFault(test.reason, test.phase, test.message);
     if ((verdict == v1::VERDICT_FAILED || verdict == v1::VERDICT_ERROR) && !unfinished) {
       ++kernel_counts.failed;
       failures.push_back(

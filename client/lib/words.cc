@@ -102,4 +102,10 @@ bool IsPhaseOfChecks(std::string_view phase) {
   return !phase.empty() && phase != "prepare" && phase != "kernel" && phase != "bench";
 }
 
+bool IsNobodysFault(std::string_view reason, std::string_view phase, std::string_view message) {
+  // A killed worker has a crash's reason, and the daemon's words.
+  const bool killed = reason == "crash" && message.find(" from outside") != std::string_view::npos;
+  return reason == "memory" || killed || (reason == "timeout" && IsPhaseOfChecks(phase));
+}
+
 }  // namespace assay

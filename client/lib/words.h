@@ -55,6 +55,11 @@ std::string KnownWords(std::string_view word, const std::vector<std::string>& kn
 // this program at work: what came of it says nothing of the kernel. False where it is empty.
 bool IsPhaseOfChecks(std::string_view phase);
 
+// Whether a case that ended in ERROR so speaks neither for nor against device and kernel: its
+// deadline came during the checks, there was no memory for it, or its worker was killed from
+// outside. Arguments are those of its first finding.
+bool IsNobodysFault(std::string_view reason, std::string_view phase, std::string_view message);
+
 }  // namespace assay
 
 #endif  // ASSAY_CLIENT_LIB_WORDS_H_

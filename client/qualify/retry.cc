@@ -167,11 +167,10 @@ bool IsUnsteady(const v1::CaseResult& result) {
 Trouble TroubleOf(const v1::CaseResult& result) {
   if (IsWrong(result)) return Trouble::kWrong;
   if (result.verdict() != v1::VERDICT_ERROR) return Trouble::kNone;
-  const std::string_view reason = FirstReason(result);
-  if (reason == "timeout") {
-    return IsPhaseOfChecks(result.findings(0).phase()) ? Trouble::kNone : Trouble::kLate;
-  }
-  return reason == "memory" || IsKilled(result) ? Trouble::kNone : Trouble::kCrashed;
+  if (result.findings().empty()) return Trouble::kCrashed;
+  const v1::Finding& first = result.findings(0);
+  if (IsNobodysFault(first.reason(), first.phase(), first.message())) return Trouble::kNone;
+  return first.reason() == "timeout" ? Trouble::kLate : Trouble::kCrashed;
 }
 
 bool IsKilled(const v1::CaseResult& result) {

@@ -174,7 +174,7 @@ TEST(Failures, AreOfTheirDeviceUnlessItFailsEverywhere) {
   EXPECT_THAT(judgement.everywhere, ElementsAre(AllOf(HasSubstr("gemm 65x"), HasSubstr("all 3"))));
 }
 
-TEST(Failures, ADeadlineDuringTheChecksAccusesNobody) {
+TEST(Failures, WhatTheHostDoesToACaseAccusesNobody) {
   std::vector<ReportRows> reports;
   for (const char* node : {"a1", "a2", "a3"}) {
     reports.push_back(MakeReport(node));
@@ -184,6 +184,12 @@ TEST(Failures, ADeadlineDuringTheChecksAccusesNobody) {
   late.verdict = "ERROR";
   late.reason = "timeout";
   late.phase = "reference";
+  EXPECT_THAT(JudgeReports(reports).accused, IsEmpty());
+  late.phase = "kernel";
+  late.reason = "memory";
+  EXPECT_THAT(JudgeReports(reports).accused, IsEmpty()) << "the host had none";
+  late.reason = "crash";
+  late.message = "worker killed by SIGKILL from outside (out of memory?)";
   EXPECT_THAT(JudgeReports(reports).accused, IsEmpty());
 }
 
