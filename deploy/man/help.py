@@ -48,6 +48,7 @@ class Command:
     positionals: list = dataclasses.field(default_factory=list)
     groups: list = dataclasses.field(default_factory=list)  # (title, [Entry]) as printed
     texts: list = dataclasses.field(default_factory=list)  # paragraphs, lines as printed
+    exit_status: str = ""  # the sentence "Exit codes: …", without these words
     commands: list = dataclasses.field(default_factory=list)  # Command
     aliases: list = dataclasses.field(default_factory=list)
 
@@ -74,6 +75,18 @@ def _entry(named, description):
     return Entry([name], argument.strip(), description)
 
 
+def _take(command, paragraph):
+    """Adds a text to a command: what it says of exit codes is kept apart."""
+    start = next((n for n, line in enumerate(paragraph) if line.startswith("Exit codes: ")), None)
+    if start is not None:
+        said = " ".join(paragraph[start:]).removeprefix("Exit codes: ")
+        command.exit_status, _, rest = said.rstrip(".").partition(". ")
+        _take(command, [rest + "."] if rest else [])
+        paragraph = paragraph[:start]
+    if paragraph:
+        command.texts.append(paragraph)
+
+
 def parse(words, text):
     """A Command of one help text; its subcommands are named in `commands`, not yet read."""
     command = Command(list(words))
@@ -82,8 +95,7 @@ def parse(words, text):
     for number, line in enumerate(lines + [""]):
         following = lines[number + 1] if number + 1 < len(lines) else None
         if not line.strip():
-            if paragraph:
-                command.texts.append(paragraph)
+            _take(command, paragraph)
             title, paragraph = None, []
         elif not command.usage and line.startswith("Usage: "):
             command.usage = line[len("Usage: "):]

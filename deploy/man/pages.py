@@ -9,6 +9,21 @@ FILES = {
                ("/var/lib/assay", "the store of the system's daemon")],
 }
 
+# What commands end with whose help does not say it. Those that judge end as the program's help says.
+JUDGE = {"assay run", "assay bench", "assay selftest", "assay watch", "assay compare"}
+DONE = "0 done, whatever verdicts are shown, 2 usage or a malformed request, " \
+       "3 the daemon cannot be reached or refused"
+ENDS = {
+    "assay version": "0 this client's version is told, whether or not a daemon answers, 2 usage",
+    "assay explain": DONE + ", 4 there is no result yet",
+    "assay show": DONE + ", 4 the case gave no elements to show",
+    "assay fleet status": "0 every node answered, 2 usage or a malformed request, 3 a scheduler cannot be asked, "
+                          "4 a node is missing",
+    "assay baseline compare": "0 nothing became slower, 1 a case became slower or fails now, 2 usage, a malformed "
+                              "request or another device, 3 the daemon cannot be reached or refused, 4 nothing was "
+                              "compared, or of a case it cannot be told",
+}
+
 
 def roff(text):
     """Text as roff shows it, in ASCII alone."""
@@ -45,7 +60,7 @@ def _lists(command, heading, seen_texts):
         shown = title.upper() if heading == "SH" else title
         lines += [f'.{heading} "{roff(shown)}"', *_entries(entries)]
     for paragraph in command.texts:
-        if paragraph[0].startswith("Exit codes:") or paragraph in seen_texts:
+        if paragraph in seen_texts:
             continue
         seen_texts.append(paragraph)
         notes = f".{heading} {'NOTES' if heading == 'SH' else 'Notes'}"
@@ -84,11 +99,31 @@ def _page(command, section, date, version, root):
     return lines, name
 
 
-def _ending(root, section, name):
-    lines = []
-    for paragraph in root.texts:
-        if paragraph[0].startswith("Exit codes:"):
-            lines += [".SH EXIT STATUS", *map(roff, [paragraph[0][len("Exit codes: "):], *paragraph[1:]])]
+def _exit_status(command, root):
+    if command.exit_status or command is root:
+        return command.exit_status
+    if " ".join(command.words[:2]) in JUDGE:
+        return root.exit_status
+    return ENDS.get(" ".join(command.words), DONE)
+
+
+def _exit_section(command, root):
+    """Of a command, or of each below it where they end differently."""
+    acting = [command] if command is root or not command.usage.endswith(" SUBCOMMAND") else []
+    acting += command.commands if command is not root else []
+    said = [_exit_status(each, root) for each in acting]
+    if not any(said):
+        return []
+    if len(set(said)) == 1:
+        return [".SH EXIT STATUS", roff(said[0] + ".")]
+    lines = [".SH EXIT STATUS"]
+    for each, what in zip(acting, said):
+        lines += [".TP", f"\\fB{roff(' '.join(each.words))}\\fR", roff(what + ".")]
+    return lines
+
+
+def _ending(command, root, section, name):
+    lines = _exit_section(command, root)
     said = " ".join(e.description for e in root.options())
     names = sorted(set(re.findall(r"\bASSAY_[A-Z]+\b", said)))
     if names:
@@ -111,6 +146,6 @@ def pages(root, section, date, version):
     made = []
     for command in [root, *root.commands]:
         lines, name = _page(command, section, date, version, root)
-        lines += _ending(root, section, name)
+        lines += _ending(command, root, section, name)
         made.append((f"{name}.{section}", "\n".join(line.rstrip() for line in lines) + "\n"))
     return made

@@ -64,6 +64,29 @@ class Pages(unittest.TestCase):
             self.assertEqual({o for o in options_of(program) if o not in text}, set())
 
 
+    def test_a_page_tells_what_its_command_ends_with(self):
+        def text(page):
+            with gzip.open(os.path.join(SHARE, "man/man1", page + ".1.gz"), "rt") as file:
+                return " ".join(file.read().split())
+
+        def status(page):
+            return text(page).partition(".SH EXIT STATUS ")[2].partition(" .SH ")[0]
+
+        judges = "0 passed, 1 failed, 2 usage or a malformed request, 3 the daemon cannot be reached or refused, 4 ended without a verdict."
+        for page in ("assay", "assay-run", "assay-watch"):
+            self.assertEqual(status(page), judges)
+        for page in ("assay-report", "assay-jobs"):
+            self.assertRegex(status(page), "^0 done, whatever verdicts are shown, 2 usage")
+        own = " ".join(help_of(harness.ASSAY, "qualify").partition("Exit codes: ")[2].split())
+        self.assertEqual(status("assay-qualify"), own)
+        parts = status("assay-fleet").split(".TP ")
+        self.assertEqual([p.split("\\fR")[0] for p in parts[1:]], ["\\fBassay fleet run", "\\fBassay fleet status", "\\fBassay fleet compare"])
+        self.assertIn("4 a node is missing", parts[2])
+        self.assertIn("2 no file could be read", parts[3])
+        for page in glob.glob(os.path.join(SHARE, "man/man1/*.gz")):
+            self.assertNotIn("Exit codes:", text(os.path.basename(page).removesuffix(".1.gz")), page)
+
+
 class Documents(unittest.TestCase):
     def test_the_projects_readme_is_installed_and_that_of_deploy_beside_it(self):
         folder = os.path.join(SHARE, "doc/assay")
