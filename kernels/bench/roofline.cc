@@ -3,6 +3,13 @@
 #include <algorithm>
 
 namespace assay {
+namespace {
+
+// Above these a median is called noisy, though the middle half of its launches agreed.
+constexpr double kMostNoise = 0.25;
+constexpr double kMostStandardError = 0.02;
+
+}  // namespace
 
 BenchStats MakeBenchStats(const Plan& plan, DType input, const LaunchTimes& times,
                           Ceilings* ceilings) {
@@ -26,6 +33,8 @@ BenchStats MakeBenchStats(const Plan& plan, DType input, const LaunchTimes& time
     stats.p90_seconds = Quantile(times.seconds, 0.9);
     stats.noise = Noise(times.seconds);
     stats.median_standard_error = MedianStandardError(times.seconds);
+    stats.noisy = stats.noisy || stats.noise.value_or(0) > kMostNoise ||
+                  stats.median_standard_error.value_or(0) > kMostStandardError;
   }
   if (plan.flops > 0) stats.flops_per_second = plan.flops / median;
   if (plan.bytes > 0) stats.bytes_per_second = plan.bytes / median;

@@ -74,12 +74,18 @@ bool BackgroundProbe::Run(const CancelToken& cancel) {
     Subject& subject = subjects_[next_];
     next_ = (next_ + 1) % subjects_.size();
     if (subject.too_slow) continue;
-    const bool held = device_.Describe().leased_bytes() > 0;
     const absl::Time start = absl::Now();
+    const bool held = device_.Describe().leased_bytes() > 0;
+    held_since_ = held ? std::min(held_since_, start) : absl::InfiniteFuture();
+    const bool idle = options_.idle_release > absl::ZeroDuration() &&
+                      start - held_since_ >= options_.idle_release;
     v1::CaseResult result = device_.Execute(SpecOf(subject), 0, kLimit, cancel);
     const absl::Duration took = absl::Now() - start;
     if (cancel.cancelled() && result.verdict() == v1::VERDICT_SKIPPED) return false;
-    if (!held) (void)device_.GiveBack();  // a job that came meanwhile holds it, and may
+    if (!held || idle) {
+      (void)device_.GiveBack();  // a job that came meanwhile holds it, and may
+      held_since_ = absl::InfiniteFuture();
+    }
     if (result.verdict() == v1::VERDICT_UNSUPPORTED) {
       subject.too_slow = true;
       continue;

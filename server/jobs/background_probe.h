@@ -28,6 +28,9 @@ struct ProbeOptions {
   absl::Duration interval = absl::ZeroDuration();  // between two of them
   // Whether another process uses the device; empty: never.
   std::function<bool(std::string_view device)> in_use{};
+  // A device's memory is given back where no job came for so long, though probes are a use of it;
+  // zero: it is kept.
+  absl::Duration idle_release = absl::ZeroDuration();
 };
 
 // Of one device; called by its runner's thread.
@@ -57,6 +60,7 @@ class BackgroundProbe {
   const ProbeOptions options_;
   std::vector<Subject> subjects_;
   std::size_t next_ = 0;
+  absl::Time held_since_ = absl::InfiniteFuture();  // all probes since then found memory held
 };
 
 }  // namespace assay

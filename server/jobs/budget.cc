@@ -85,6 +85,10 @@ std::string Budget::WhyNot(const v1::CaseSpec& spec, double elapsed) const {
     return absl::StrFormat("it would take %.2g s, more than a tenth of the budget of %.4g s",
                            predicted, *seconds_);
   }
+  if (const auto late = late_.find(WayOf(spec));
+      late != late_.end() && WorkOf(spec) >= late->second) {
+    return "one no larger was ended by its deadline";
+  }
   if (spec.has_deadline()) {
     const double deadline = absl::ToDoubleSeconds(ToDuration(spec.deadline()));
     if (predicted > kShareOfDeadline * deadline) {
@@ -93,6 +97,13 @@ std::string Budget::WhyNot(const v1::CaseSpec& spec, double elapsed) const {
     }
   }
   return "";
+}
+
+void Budget::EndedLate(const v1::CaseSpec& spec) {
+  const double work = WorkOf(spec);
+  if (!seconds_ || !(work > 0)) return;
+  const auto [at, first] = late_.emplace(WayOf(spec), work);
+  if (!first) at->second = std::min(at->second, work);
 }
 
 void Budget::Took(const v1::CaseSpec& spec, double seconds) {

@@ -29,6 +29,8 @@ class Budget {
   std::string WhyNot(const v1::CaseSpec& spec, double elapsed) const;
   // What a case took [s].
   void Took(const v1::CaseSpec& spec, double seconds);
+  // That a case was ended by its deadline: what is as large, and goes the same way, does not fit.
+  void EndedLate(const v1::CaseSpec& spec);
 
  private:
   double Predict(const v1::CaseSpec& spec) const;
@@ -36,6 +38,7 @@ class Budget {
   std::optional<double> seconds_;
   std::map<std::string, double> rates_;  // least seconds a unit of work, by kind and operator
   std::map<std::string, double> cases_;  // by all but name and seed [s]
+  std::map<std::string, double> late_;   // least work of those that ended late, by operator
 };
 
 }  // namespace assay

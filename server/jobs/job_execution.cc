@@ -23,6 +23,11 @@
 namespace assay {
 namespace {
 
+bool EndedLate(const v1::CaseResult& result) {
+  return result.verdict() == v1::VERDICT_ERROR && !result.findings().empty() &&
+         result.findings(0).reason() == "timeout";
+}
+
 // To watchers alone: a case is about to run, or what it waits for.
 void TellProgress(ActiveJob& job, const v1::CaseSpec& spec, std::int32_t index, std::string phase) {
   v1::JobEvent event;
@@ -158,6 +163,7 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
       if (job->budget) {
         const double own = absl::ToDoubleSeconds(ToDuration(result.duration()));
         budget.Took(spec, own > 0 ? own : elapsed() - before);
+        if (EndedLate(result)) budget.EndedLate(spec);
       }
       if (result.verdict() != v1::VERDICT_SKIPPED) ran.insert(RequirementKey(spec));
       if (baseline != nullptr) baseline->HoldAgainst(result);
@@ -188,6 +194,7 @@ double Manager::TakeUpBudget(const std::shared_ptr<ActiveJob>& job, const Device
       const double took = absl::ToDoubleSeconds(ToDuration(result.duration()));
       spent += took;
       budget.Took(result.spec(), took);
+      if (EndedLate(result)) budget.EndedLate(result.spec());
       ran.insert(RequirementKey(result.spec()));
     }
     from = page->back().index() + 1;

@@ -257,7 +257,8 @@ std::optional<Failure> Daemon::StartServing() {
                           if (device.starts_with("cpu:")) return false;
                           const v1::Telemetry latest = telemetry_->Latest(device);
                           return !latest.has_others_bytes() || latest.others_bytes() > 0;
-                        }};
+                        },
+                        config_.idle_release};
   job_options.others_bytes = [this](std::string_view device) {
     const v1::Telemetry latest = telemetry_->Latest(device);
     return latest.has_others_bytes() ? std::optional(latest.others_bytes()) : std::nullopt;

@@ -97,6 +97,25 @@ TEST_F(BackgroundProbeTest, LeavesAQuarantineAlone) {
   EXPECT_EQ(device_.given_back, 1);
 }
 
+TEST_F(BackgroundProbeTest, MemoryThatAJobLeftIsGivenBackThoughProbesUseIt) {
+  device_.leased_bytes = 1 << 20;
+  const auto probe = [this](absl::Duration idle_release) {
+    return BackgroundProbe(device_, &metrics_,
+                           {absl::Milliseconds(5), absl::Seconds(10), {}, idle_release});
+  };
+  BackgroundProbe soon = probe(absl::Nanoseconds(1));
+  EXPECT_TRUE(soon.Run(never_));
+  EXPECT_EQ(device_.given_back, 0) << "a job may be about to come";
+  EXPECT_TRUE(soon.Run(never_));
+  EXPECT_EQ(device_.given_back, 1);
+  for (const absl::Duration idle_release : {absl::Hours(1), absl::ZeroDuration()}) {
+    BackgroundProbe other = probe(idle_release);
+    EXPECT_TRUE(other.Run(never_));
+    EXPECT_TRUE(other.Run(never_));
+    EXPECT_EQ(device_.given_back, 1);
+  }
+}
+
 TEST_F(BackgroundProbeTest, OneThatAJobEndsWasNone) {
   nanos_ = 2'000'000;
   BackgroundProbe probe = Probe();

@@ -76,6 +76,21 @@ TEST(Budget, WhatIsRepeatedOrScreenedIsNoMeasureOfWhatIsJudged) {
   EXPECT_THAT(budget.WhyNot(Copy(200'000'000), 0), HasSubstr("it would take 23 s"));
 }
 
+// Its reference took too long; that of another provider or format would, too.
+TEST(Budget, WhatIsAsLargeAsOneThatWasEndedByItsDeadlineDoesNotFit) {
+  Budget budget(1000);
+  budget.Took(Copy(1000), 1e-6);
+  budget.EndedLate(Copy(1'000'000));
+  EXPECT_THAT(budget.WhyNot(Copy(999'999), 0), IsEmpty());
+  EXPECT_THAT(budget.WhyNot(Copy(1'000'000, "onednn"), 0), HasSubstr("ended by its deadline"));
+  v1::CaseSpec screened = Copy(1'000'000);
+  screened.set_verify(v1::VERIFICATION_CHECKSUM);
+  EXPECT_THAT(budget.WhyNot(screened, 0), IsEmpty());
+  Budget none(std::nullopt);
+  none.EndedLate(Copy(10));
+  EXPECT_THAT(none.WhyNot(Copy(10), 0), IsEmpty());
+}
+
 // A right kernel on a slow device is not to be called one that hangs.
 TEST(Budget, ACaseNearItsDeadlineDoesNotFit) {
   Budget budget(1000);

@@ -107,6 +107,7 @@ class FakeExecutor final : public CaseExecutor {
     device.set_backend(id_.substr(0, id_.find(':')));
     device.set_state(state);
     device.set_arena_bytes(arena_bytes);
+    device.set_leased_bytes(leased_bytes);
     return device;
   }
   std::vector<v1::Kernel> Kernels() override {
@@ -131,6 +132,7 @@ class FakeExecutor final : public CaseExecutor {
     kernel.set_available(available);
   }
   v1::DeviceState state = v1::DEVICE_STATE_READY;
+  std::int64_t leased_bytes = 0;
   int released = 0, given_back = 0;
 
   std::vector<v1::CaseSpec> executed() const {
