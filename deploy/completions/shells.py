@@ -6,9 +6,23 @@ jobs, devices) is asked of it when Tab is pressed, and is nothing where it canno
 
 import sys
 
-# What completes an argument beyond a list of words: by option, then by kind.
+# What completes an argument beyond a list of words: by command, then by option, then by kind.
+BY_COMMAND = {"assay suites show": "suites", "assay devices release": "devices"}
 BY_NAME = {"--suite": "suites", "--device": "devices", "job": "jobs"}
 BY_KIND = {"FILE": "files", "DIR": "folders"}
+# Where --format takes fewer words than it lists.
+FORMATS = {
+    "assay qualify": ["table", "json", "markdown"],
+    "assay selftest": ["table", "json", "markdown"],
+    "assay explain": ["table", "json", "jsonl"],
+    "assay fleet run": ["table", "json", "html"],
+    "assay fleet compare": ["table", "json", "html"],
+    "assay fleet status": ["table", "json"],
+    "assay baseline show": ["table", "json", "jsonl", "csv"],
+    "assay baseline compare": ["table", "json", "jsonl", "csv", "markdown"],
+    **{f"assay {listing}": ["table", "json", "jsonl"]
+       for listing in ("baseline list", "devices", "devices release", "jobs", "kernels", "suites")},
+}
 # First words of the lines of a table.
 ASK = {
     "suites": "assay suites",
@@ -29,6 +43,13 @@ def source(entry):
         if name in BY_NAME:
             return BY_NAME[name]
     return entry.values() or BY_KIND.get(entry.kind)
+
+
+def first(command):
+    """What completes a command's first positional."""
+    if not command.positionals:
+        return None
+    return BY_COMMAND.get(" ".join(command.words)) or source(command.positionals[0])
 
 
 def options(command, root):
@@ -60,6 +81,12 @@ def _sh_case(rows, indent):
     return [f"{indent}{' | '.join(patterns)}) {body} ;;" for body, patterns in bodies.items()]
 
 
+def _answer(wanted, root):
+    if isinstance(wanted, str):
+        return f"_{root.words[0]}_ask {wanted}"
+    return f"echo {_quote(' '.join(wanted))}"
+
+
 def _tables(root):
     """Subcommands, options, and arguments by command path, as shell case branches."""
     words, flags, taking, arguments = [], [], set(), []
@@ -68,10 +95,8 @@ def _tables(root):
         if command.commands:
             names = " ".join(n for c in command.commands for n in [c.words[-1], *c.aliases])
             words.append((paths, f"echo {_quote(names)}"))
-        elif command.positionals:
-            wanted = [source(entry) or "" for entry in command.positionals]
-            if isinstance(wanted[0], str) and wanted[0]:
-                words.append((paths, f"_{root.words[0]}_ask {wanted[0]}"))
+        elif first(command):
+            words.append((paths, _answer(first(command), root)))
         flags.append((paths, f"echo {_quote(' '.join(n for e in options(command, root) for n in e.names))}"))
         for entry in options(command, root):
             if not entry.argument:
@@ -79,12 +104,21 @@ def _tables(root):
             taking.update(entry.names)
             wanted = source(entry)
             if wanted:
-                body = f"_{root.words[0]}_ask {wanted}" if isinstance(wanted, str) \
-                    else f"echo {_quote(' '.join(wanted))}"
-                row = (" | ".join(entry.names), body)
+                row = (" | ".join(entry.names), _answer(wanted, root))
                 if row not in arguments:
                     arguments.append(row)
     return words, flags, sorted(taking), arguments
+
+
+def _formats(root):
+    """The commands of FORMATS that the program has."""
+    return [command for command in _walk(root) if " ".join(command.words) in FORMATS]
+
+
+def _sh_formats(root):
+    rows = [(" | ".join(_quote("--format " + path) for path in _paths(command)),
+             f"{_answer(FORMATS[' '.join(command.words)], root)}; return") for command in _formats(root)]
+    return ['  case "$1 $2" in', *_sh_case(rows, "    "), "  esac"] if rows else []
 
 
 def _shell_functions(root):
@@ -100,7 +134,8 @@ def _shell_functions(root):
               f"_{program}_options() {{", "  case $1 in", *_sh_case(flags, "    "), "  esac", "}",
               "# Options that take an argument.", f"_{program}_takes() {{", "  case $1 in",
               f"    {' | '.join(taking)}) return 0 ;;", "  esac", "  return 1", "}",
-              f"_{program}_argument() {{", "  case $1 in", *_sh_case(arguments, "    "), "  esac", "}",
+              "# What an option takes, of the command given.", f"_{program}_argument() {{",
+            *_sh_formats(root), "  case $1 in", *_sh_case(arguments, "    "), "  esac", "}",
               "# The command among the words given.", f"_{program}_path() {{",
               f"  local at={program} skip= word", "  shift", "  for word; do",
               "    if [[ -n $skip ]]; then skip=; continue; fi",
@@ -108,7 +143,8 @@ def _shell_functions(root):
               "    [[ $word == -* ]] && continue",
               f"    [[ \" $(_{program}_commands \"$at\") \" == *\" $word \"* ]] && at+=\" $word\"",
               "  done", "  printf '%s' \"$at\"", "}"]
-    commands = [(paths, body) for paths, body in words if body.startswith("echo ")]
+    above = {" | ".join(map(_quote, _paths(command))) for command in _walk(root) if command.commands}
+    commands = [(paths, body) for paths, body in words if paths in above]
     return [*lines, f"_{program}_commands() {{", "  case $1 in", *_sh_case(commands, "    "),
             *([] if commands else ["    *) ;;"]), "  esac", "}"]
 
@@ -124,7 +160,7 @@ def bash(root):
         "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} at offer",
         f"  at=$(_{program}_path \"${{COMP_WORDS[@]:0:COMP_CWORD}}\")",
         f"  if _{program}_takes \"$previous\"; then",
-        f"    offer=$(_{program}_argument \"$previous\")",
+        f"    offer=$(_{program}_argument \"$previous\" \"$at\")",
         "  elif [[ $current == -* ]]; then",
         f"    offer=$(_{program}_options \"$at\")",
         "  else",
@@ -157,7 +193,7 @@ def zsh(root):
         "  local -a offer",
         f"  at=$(_{program}_path \"${{(@)words[1,CURRENT-1]}}\")",
         f"  if _{program}_takes \"$previous\"; then",
-        f"    answer=$(_{program}_argument \"$previous\")",
+        f"    answer=$(_{program}_argument \"$previous\" \"$at\")",
         "  elif [[ $current == -* ]]; then",
         "    case $at in", *_sh_case(described, "      "), "    esac",
         "    _describe option offer", "    return",
@@ -206,17 +242,27 @@ def fish(root):
         for below in command.commands:
             for name in [below.words[-1], *below.aliases]:
                 lines.append(f"complete -c {program}{where} -a {name} -d {_fish_quote(below.summary)}")
-        if not command.commands and command.positionals:
-            lines += _fish_argument(f"complete -c {program}{where}", source(command.positionals[0]))
+        if not command.commands:
+            what = f" -d {_fish_quote(command.positionals[0].description)}" if command.positionals else ""
+            lines += _fish_argument(f"complete -c {program}{where}{what}", first(command))
         for entry in command.options():
             flags = "".join(f" -l {n[2:]}" if n.startswith("--") else f" -s {n[1:]}" for n in entry.names)
             here = "" if command is root else where
+            if command is root and "--format" in entry.names and _formats(root):
+                lines += _fish_formats(root, f"{flags} -d {_fish_quote(entry.description)}")
+                spelled = " ".join(_fish_condition(c).partition(" ")[2] for c in _formats(root))
+                here = f" -n {_fish_quote(f'not __{program}_at {spelled}')}"
             base = f"complete -c {program}{here}{flags} -d {_fish_quote(entry.description)}"
             if not entry.argument:
                 lines.append(base)
             else:
                 lines += _fish_argument(base + " -r", source(entry)) or [base + " -r -f"]
     return "\n".join(lines) + "\n"
+
+
+def _fish_formats(root, flags):
+    return [line for command in _formats(root) for line in _fish_argument(
+        f"complete -c {root.words[0]} -n {_fish_quote(_fish_condition(command))}{flags} -r", FORMATS[" ".join(command.words)])]
 
 
 def _fish_argument(base, wanted):

@@ -31,9 +31,9 @@ class Entry:
 
     def values(self):
         """The words it takes, where the description is a plain list of them."""
-        if self.kind != "WORD":
+        if self.kind not in ("WORD", "LEVEL"):
             return []
-        text = re.sub(r" ?\([^)]*\)", "", self.description).split(": ")[-1]
+        text = re.sub(r" ?\([^)]*\)", "", self.description).split(": ")[-1].split("; ")[0]
         words = [word for word in re.split(r", | or ", text) if word]
         return words if len(words) > 1 and all(re.fullmatch(r"[a-z][a-z0-9_-]*", w) for w in words) else []
 

@@ -101,7 +101,32 @@ class Completions(unittest.TestCase):
     # What is typed, and what has to be offered.
     CASES = [(["assay", "qual"], {"qualify"}), (["assay", "run", "gemm", "--tr"], {"--trans-a", "--trans-b"}),
              (["assay", "run", "--mode", ""], {"validate", "benchmark", "both"}),
-             (["assay", "baseline", "co"], {"compare"})]
+             (["assay", "baseline", "co"], {"compare"}), (["assay", "qualify", ""], {"quick", "medium", "nightly", "extended"}),
+             (["assay", "qualify", "nightly", "--format", ""], {"table", "json", "markdown"}),
+             (["assay", "fleet", "status", "--format", ""], {"table", "json"}),
+             (["assay", "run", "--format", "j"], {"json", "jsonl", "junit"})]
+
+    def test_formats_that_are_offered_are_those_that_are_taken(self):
+        file = os.path.join(SHARE, "bash-completion/completions/assay")
+        commands = {"qualify": ["quick"], "explain": ["j"], "fleet run": ["--suite", "smoke"], "fleet status": [], "jobs": [], "version": [],
+                    "fleet compare": ["/dev/null"], "baseline list": [], "baseline show": ["b"], "baseline compare": ["jobs/a", "jobs/b"],
+                    "devices": [], "devices release": ["cpu:0"], "kernels": [], "suites": [], "suites show": ["s"], "report": ["j"],
+                    "run": ["--suite", "smoke"], "submit": ["--suite", "smoke"], "watch": ["j"], "selftest": [], "show": ["j"]}
+        for command, words in commands.items():
+            offered = subprocess.run(["bash", "-c", f"source {file}; _assay_argument --format 'assay {command}'"],
+                                     capture_output=True, text=True, check=True).stdout.split()
+            for form in ("table", "jsonl", "csv", "json", "junit", "html", "markdown"):
+                done = harness.run_client(*command.split(), *words, "--format", form, environment={"ASSAY_TARGET": "127.0.0.1:1"})
+                self.assertEqual(not re.search("(?m)^assay: format: ", done.err), form in offered, (command, form, done))
+
+    def test_suites_and_devices_are_the_daemons(self):
+        file = os.path.join(SHARE, "bash-completion/completions/assay")
+        with harness.Daemon() as daemon:
+            for command, expected in (("suites show", "nightly"), ("devices release", "cpu:0")):
+                offered = subprocess.run(["bash", "-c", f"source {file}; _assay_words 'assay {command}'"], text=True, capture_output=True,
+                                         check=True, env={**os.environ, "ASSAY_TARGET": daemon.grpc,
+                                                          "PATH": os.path.abspath(harness.INSTALL) + "/bin:" + os.environ["PATH"]})
+                self.assertIn(expected, offered.stdout.split())
 
     def test_bash(self):
         file = os.path.join(SHARE, "bash-completion/completions/assay")
