@@ -77,15 +77,16 @@ Counts CountOf(const Run& run) {
   return counts;
 }
 
-// Why a run without a failure proves nothing; empty where it does, or an error says it already.
+// Why a run without a failure proves nothing; empty where it does, or a finding or an error says
+// it already.
 std::string Unproven(const Run& run, const Counts& counts) {
+  if (run.job.findings_size() > 0) return "";
   if (run.job.state() != v1::JOB_STATE_FINISHED && run.job.state() != v1::JOB_STATE_UNSPECIFIED) {
     return absl::StrCat("the job is ", absl::AsciiStrToLower(Word(run.job.state())), ": ",
-                        counts.total, " of ", std::max(run.total, counts.total),
+                        counts.total - counts.skipped, " of ", std::max(run.total, counts.total),
                         " cases have a result");
   }
-  const bool said =
-      counts.failed + counts.errors + counts.inconclusive > 0 || run.job.findings_size() > 0;
+  const bool said = counts.failed + counts.errors + counts.inconclusive > 0;
   return said || counts.passed > 0 ? "" : "nothing ran that could pass";
 }
 

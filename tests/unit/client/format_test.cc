@@ -294,11 +294,13 @@ TEST(Junit, IsWellFormedAndNothingUnprovenIsGreen) {
 }
 
 TEST(Junit, AJobThatProvedNothingIsNoPass) {
-  const auto junit = [](v1::JobState state, std::vector<v1::CaseResult> results) {
+  const auto junit = [](v1::JobState state, std::vector<v1::CaseResult> results,
+                        const std::string& finding = "") {
     Report report;
     auto& run = report.runs.emplace_back();
     run.total = 10;
     run.job.set_state(state);
+    if (!finding.empty()) run.job.add_findings()->set_reason(finding);
     run.results = std::move(results);
     std::ostringstream out;
     WriteJunit(report, out);
@@ -309,7 +311,13 @@ TEST(Junit, AJobThatProvedNothingIsNoPass) {
   const v1::CaseResult right = MakeResult(0, v1::VERDICT_PASSED);
   EXPECT_THAT(junit(v1::JOB_STATE_RUNNING, {right}),
               ::testing::AllOf(HasSubstr("tests=\"2\" failures=\"0\" errors=\"1\""),
-                             HasSubstr("the job is running: 1 of 10 cases have a result")));
+                               HasSubstr("the job is running: 1 of 10 cases have a result")));
+  EXPECT_THAT(junit(v1::JOB_STATE_CANCELLED, {right, MakeResult(1, v1::VERDICT_SKIPPED)}),
+              HasSubstr("the job is cancelled: 1 of 10 cases have a result"));
+  EXPECT_THAT(junit(v1::JOB_STATE_CANCELLED, {right}, "cancelled"),
+              ::testing::AllOf(HasSubstr("tests=\"2\" failures=\"1\" errors=\"0\""),
+                               ::testing::Not(HasSubstr("unproven"))))
+      << "said once";
   EXPECT_THAT(junit(v1::JOB_STATE_FINISHED, {MakeResult(0, v1::VERDICT_UNSUPPORTED)}),
               HasSubstr("nothing ran that could pass"));
   EXPECT_THAT(junit(v1::JOB_STATE_FINISHED, {right}),
@@ -337,7 +345,8 @@ TEST(Table, InAPipeIsPlainLines) {
         "    worst     [0,63]  got 0.2207 (0x3310)  expected 0.03125 ± 5.0e-04 (0x2800)\n",
         "    repro     assay run gemm --m 64 --n 32 --k 16 --dtype bf16 --seed 7\n",
         "worker killed by SIGSEGV\n", "required: gemm onednn bf16 on cpu\n",
-        "\n1 passed, 1 failed, 1 error, 1 inconclusive, 1 unsupported, 1 skipped in 6.2 s\n"}) {
+        "\n1 passed, 1 failed, 1 error, 1 inconclusive, 1 unsupported, 1 skipped, 1 required "
+        "kernel missing in 6.2 s\n"}) {
     EXPECT_THAT(output.out, HasSubstr(line));
   }
   EXPECT_THAT(output.err, HasSubstr("gemm · cpu:0 · seed 1 · jobs/4f2k"));
