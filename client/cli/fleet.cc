@@ -152,7 +152,7 @@ void Merge(const std::vector<NodeRun>& nodes, FleetReport& report) {
         report.missing.push_back({node.target.address, absl::StrCat("ended without a result (",
                                                                     node.run.job.name(), ")")});
       }
-      continue;
+      if (node.run.job.findings().empty()) continue;
     }
     Report one{report.generated_at, {node.run}};
     // One way to read reports, whether they were stored or have just come.
@@ -313,13 +313,13 @@ void AddRun(CLI::App& fleet, Context& context) {
   run->add_option("--reruns", options->reruns,
                   "cases of an accused device that run once more, there and on a sibling (3)")
       ->type_name("N");
-  run->footer(
-      absl::StrCat(kTargetsHelp,
-                   "Exit codes: 1 somebody is accused or a case fails on every device, 2 the "
-                   "request is\nwrong, 3 a scheduler cannot be asked, 4 nothing was "
-                   "compared, digests differ and accuse\nnobody, a device could not be "
-                   "judged, or a node is missing, unread or incomplete,\nelse 0. --format "
-                   "table, json (assay.fleet/v1) or html."));
+  run->footer(absl::StrCat(
+      kTargetsHelp,
+      "Exit codes: 1 somebody is accused, a job failed or a case fails on every device,\n"
+      "2 the request is wrong, 3 a scheduler cannot be asked, 4 nothing was compared, "
+      "digests\ndiffer and accuse nobody, a device could not be judged, a job proves "
+      "less than was asked\nfor, or a node is missing, unread or incomplete, else 0. "
+      "--format table, json\n(assay.fleet/v1) or html."));
   run->callback([&context, options] {
     context.action = [&context, options] { return Run(context, *options); };
   });
@@ -353,11 +353,10 @@ void AddFleetCommand(CLI::App& app, Context& context) {
     context.action = [&context, files] { return Compare(context, *files); };
   });
   compare->footer(
-      "Exit codes: 1 somebody is accused or a case fails on every device, 2 no file could be "
-      "read,\n"
-      "4 nothing could be compared, digests differ and accuse nobody, a device could not be\n"
-      "judged, or a report is missing, unread or incomplete, else 0. --format table, json\n"
-      "(assay.fleet/v1) or html.");
+      "Exit codes: 1 somebody is accused, a job failed or a case fails on every device, 2 no file\n"
+      "could be read, 4 nothing could be compared, digests differ and accuse nobody, a device\n"
+      "could not be judged, a job proves less than was asked for, or a report is missing, unread\n"
+      "or incomplete, else 0. --format table, json (assay.fleet/v1) or html.");
 }
 
 }  // namespace assay

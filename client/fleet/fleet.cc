@@ -118,7 +118,7 @@ void Fleet::Add(const ReportRows& report) {
   ++reports;
   NoteShortfall(report);
   std::map<std::uint32_t, bool> counted;  // device -> its results are new
-  std::map<std::pair<std::string_view, std::string_view>, std::uint32_t> places;
+  Places places;
   for (const ReportRows::Test& test : report.tests) {
     const std::string& target = test.target.empty() ? report.target : test.target;
     const std::string& device_name = test.device.empty() ? report.device : test.device;
@@ -215,6 +215,7 @@ void Fleet::Add(const ReportRows& report) {
                      static_cast<float>(times.clock_hertz.value_or(0)),
                      texts_.Id(absl::StrJoin(times.throttle_reasons, ", ")), times.replayed});
   }
+  NoteJobs(report, places);
 }
 
 std::uint32_t Fleet::DevicesThatRan(std::uint32_t what, std::uint32_t provider) const {

@@ -55,6 +55,17 @@ struct ReportRows {
     std::optional<Times> times;
   };
 
+  // What a job says of itself, of none of its cases.
+  struct JobFinding {
+    std::string reason, message;
+    std::string target;  // empty: the report's
+
+    // A kernel that the suite requires is missing, or kUnexplained; else less is proven.
+    bool failed() const { return reason == "unsupported" || reason == kUnexplained; }
+  };
+  // The reason where a report says FAILED and not why.
+  static constexpr char kUnexplained[] = "verdict";
+
   // What a daemon is, whatever address it was asked at; empty where the report does not say.
   struct Daemon {
     std::string host, instance;
@@ -63,10 +74,12 @@ struct ReportRows {
 
   std::string source;  // the file, or the target that answered
   std::string target, host, device, model, driver, job, suite, suite_version, seed, state;
+  std::string verdict;  // of a report of one job
   std::optional<absl::Time> generated_at;
   std::map<std::string, std::string> versions;
   std::map<std::string, Daemon> daemons;  // by target
   std::vector<Test> tests;
+  std::vector<JobFinding> findings;
 };
 
 // Texts as numbers.
@@ -140,6 +153,14 @@ struct FailedRow {
   bool late() const { return error && reason == "timeout"; }
 };
 
+// What a job says of itself.
+struct JobRow {
+  std::string target, suite, job, reason, message;
+  std::string what;                    // the message, the same of other devices of the backend
+  std::vector<std::uint32_t> devices;  // that it is about; empty where that is not known
+  bool failed = false;                 // else less is proven than was asked for
+};
+
 // How one device did with the cases of one kernel.
 struct KernelCounts {
   int passed = 0, failed = 0, other = 0;
@@ -163,6 +184,8 @@ class Fleet {
   std::vector<DigestVote> votes;
   std::vector<TimedRow> timed;
   std::vector<FailedRow> failures;
+  std::vector<JobRow> jobs;
+  std::map<std::string, std::set<std::string>> targets_of_suite;  // that sent a report of it
   // By device and kernel ("gemm bf16 onednn").
   std::map<std::pair<std::uint32_t, std::uint32_t>, KernelCounts> kernels;
   // How many devices have run a case (text: key) with a provider, and whether one has.
@@ -185,11 +208,15 @@ class Fleet {
   std::uint32_t DeviceOf(const ReportRows& report, const std::string& target,
                          const std::string& id);
   void NoteShortfall(const ReportRows& report);
+  // A target's device, as the report names them -> where it stands in `devices`.
+  using Places = std::map<std::pair<std::string_view, std::string_view>, std::uint32_t>;
+  void NoteJobs(const ReportRows& report, const Places& places);
 
   Texts texts_;
   // By host, id, and UUID, the daemon's instance or its address.
   std::map<std::tuple<std::string, std::string, std::string>, std::uint32_t> device_ids_;
-  std::set<std::tuple<std::uint32_t, std::string>> seen_;  // device, job
+  std::set<std::tuple<std::uint32_t, std::string>> seen_;                  // device, job
+  std::set<std::tuple<std::string, std::string, std::string>> seen_jobs_;  // target, job, message
   struct Ran {
     std::uint32_t id = 0, devices = 0;
   };

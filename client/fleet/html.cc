@@ -254,7 +254,9 @@ void WriteFleetHtml(const FleetReport& report, std::ostream& out) {
          "cell to cell.</p>\n";
   Map(report).Write(out);
   out << "</section>\n<section aria-label=\"Notes\">\n";
-  WriteNotes("Fails on every device that ran it", judgement.everywhere, out);
+  WriteNotes("Fails wherever it ran", judgement.everywhere, out);
+  WriteNotes("Jobs that failed", judgement.jobs, out);
+  WriteNotes("Jobs that prove less than was asked for", judgement.unproven, out);
   WriteNotes("Undecided", judgement.undecided, out);
   WriteNotes("Divided", judgement.divided, out);
   WriteNotes("To watch, within what chance may do", judgement.watch, out);

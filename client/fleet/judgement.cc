@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/fleet/differences.h"
+#include "client/fleet/jobs.h"
 #include "client/report/units.h"
 
 namespace assay {
@@ -131,6 +132,36 @@ std::set<std::uint32_t> LateOnce(const Fleet& fleet) {
   return once;
 }
 
+// What the jobs say of themselves. `accuse` takes a device and what is held against it.
+template <class Accuse>
+void JudgeJobs(const Fleet& fleet, const Accuse& accuse, Judgement& judgement) {
+  for (const JobGroup& group : GroupJobs(fleet)) {
+    if (group.everywhere() && group.failed()) {
+      judgement.everywhere.push_back(
+          absl::StrCat(group.rows.front()->what, "; on all ", group.ran,
+                       " nodes: look at the library and the configuration, not at a card"));
+      continue;
+    }
+    for (const JobRow* row : group.rows) {
+      if (!group.failed()) {
+        judgement.unproven.push_back(JobLine(*row));
+        continue;
+      }
+      if (row->devices.empty()) judgement.jobs.push_back(JobLine(*row));
+      Evidence evidence = Against(Charge::kFailed, "", "");
+      evidence.reason = row->reason;
+      evidence.text = absl::StrCat("its job FAILED: ", row->message);
+      if (group.ran == 1) {
+        absl::StrAppend(&evidence.text, "; nobody else ran the suite");
+      } else {
+        absl::StrAppend(&evidence.text, "; ", group.ran - group.targets, " of ", group.ran,
+                        " nodes that ran the suite did not fail by that");
+      }
+      for (const std::uint32_t device : row->devices) accuse(device, evidence);
+    }
+  }
+}
+
 }  // namespace
 
 const char* ChargeWord(Charge charge) {
@@ -167,6 +198,12 @@ Judgement JudgeFleet(const Fleet& fleet, absl::Time now) {
   for (const FailedRow& row : fleet.failures) {
     failures[{fleet.CaseOf(row), row.provider}].push_back(&row);
   }
+  const auto accuse_whole = [&](std::uint32_t device, Evidence evidence) {
+    Accused& one = accused[device];
+    one.device = device;
+    one.evidence.push_back(std::move(evidence));
+  };
+  JudgeJobs(fleet, accuse_whole, judgement);
   const std::set<std::uint32_t> late_once = LateOnce(fleet);
   for (const auto& [what, rows] : failures) {
     std::uint32_t ran = fleet.DevicesThatRan(what.first, what.second);
@@ -205,9 +242,7 @@ Judgement JudgeFleet(const Fleet& fleet, absl::Time now) {
   std::set<std::uint32_t> slow_throughout;
   for (const SlowDevice& slow : judgement.throughput.slow_devices) {
     slow_throughout.insert(slow.device);
-    Accused& one = accused[slow.device];
-    one.device = slow.device;
-    one.evidence.push_back(PaceEvidence(slow));
+    accuse_whole(slow.device, PaceEvidence(slow));
   }
   for (const SlowCase& slow : judgement.throughput.outliers) {
     accuse(slow.row.device, slow.row.what, SlowEvidence(fleet, slow));

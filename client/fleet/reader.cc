@@ -61,6 +61,20 @@ ReportRows::Daemon ReadDaemon(JsonScanner& scan) {
   return daemon;
 }
 
+ReportRows::JobFinding ReadJobFinding(JsonScanner& scan) {
+  ReportRows::JobFinding finding;
+  scan.Object([&](std::string_view name) {
+    if (name == "reason") {
+      finding.reason = scan.Text();
+    } else if (name == "message") {
+      finding.message = scan.Text();
+    } else if (name == "target") {
+      finding.target = scan.Text();
+    }
+  });
+  return finding;
+}
+
 ReportRows::Times ReadTimes(JsonScanner& scan) {
   ReportRows::Times times;
   scan.Object([&](std::string_view name) {
@@ -230,7 +244,7 @@ absl::StatusOr<ReportRows> ReadReport(std::string_view text, const std::string& 
         word("device", report.device) || word("gpu", gpu) || word("model", report.model) ||
         word("driver_version", report.driver) || word("job", report.job) ||
         word("suite", report.suite) || word("suite_version", report.suite_version) ||
-        word("state", report.state)) {
+        word("state", report.state) || word("verdict", report.verdict)) {
       return;
     }
     if (name == "generated_at") {
@@ -247,6 +261,9 @@ absl::StatusOr<ReportRows> ReadReport(std::string_view text, const std::string& 
     } else if (name == "daemons") {
       scan.Object(
           [&](std::string_view target) { report.daemons[std::string(target)] = ReadDaemon(scan); });
+    } else if (name == "findings" && (schema.empty() || schema == kSchema)) {
+      if (scan.Peek() != '[') return malformed.Note("findings", "a list", scan.Raw());
+      scan.Array([&] { report.findings.push_back(ReadJobFinding(scan)); });
     } else if (name == "tests" && (schema.empty() || schema == kSchema)) {
       tests = scan.Peek() == '[';
       scan.Array([&] { report.tests.push_back(ReadTest(scan, report.tests.size(), malformed)); });
@@ -270,6 +287,10 @@ absl::StatusOr<ReportRows> ReadReport(std::string_view text, const std::string& 
   if (!report.state.empty() && !IsWord(*v1::JobState_descriptor(), report.state)) {
     malformed.Note("state", OneOf(*v1::JobState_descriptor()),
                    absl::StrCat("\"", report.state, "\""));
+  }
+  if (!report.verdict.empty() && !Verdicts().contains(report.verdict)) {
+    malformed.Note("verdict", OneOf(*v1::Verdict_descriptor()),
+                   absl::StrCat("\"", report.verdict, "\""));
   }
   if (!malformed.line().empty()) return Bad(source, malformed.line());
   if (report.model.empty()) report.model = gpu;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "client/fleet/jobs.h"
 
 namespace assay {
 namespace {
@@ -62,6 +63,23 @@ Json RerunJson(const Rerun& rerun) {
           {"text", rerun.text}};
 }
 
+Json JobFindingsJson(const Fleet& fleet) {
+  Json list = Json::array();
+  for (const JobGroup& group : GroupJobs(fleet)) {
+    for (const JobRow* row : group.rows) {
+      Json json = {{"target", row->target}};
+      AddText(json, "suite", row->suite);
+      AddText(json, "job", row->job);
+      json["verdict"] = row->failed ? "FAILED" : "INCONCLUSIVE";
+      json["reason"] = row->reason;
+      json["message"] = row->message;
+      json["everywhere"] = group.everywhere();
+      list.push_back(std::move(json));
+    }
+  }
+  return list;
+}
+
 Json DeviceJson(const FleetDevice& device) {
   Json json = {{"node", device.node}};
   AddText(json, "target", device.target);
@@ -91,9 +109,12 @@ Json DeviceJson(const FleetDevice& device) {
 
 ExitCode ExitCodeOf(const FleetReport& report) {
   const Judgement& judgement = report.judgement;
-  if (!judgement.accused.empty() || !judgement.everywhere.empty()) return ExitCode::kFailed;
+  if (!judgement.accused.empty() || !judgement.everywhere.empty() || !judgement.jobs.empty()) {
+    return ExitCode::kFailed;
+  }
   if (!judgement.compared() || !judgement.unjudged.empty() || !judgement.undecided.empty() ||
-      !judgement.divided.empty() || !report.missing.empty() || !report.unread.empty()) {
+      !judgement.divided.empty() || !judgement.unproven.empty() || !report.missing.empty() ||
+      !report.unread.empty()) {
     return ExitCode::kNoVerdict;
   }
   return ExitCode::kPassed;
@@ -154,6 +175,7 @@ Json FleetJson(const FleetReport& report) {
   json["duplicates"] = List(report.duplicates);
   for (const std::string& line : fleet.duplicates) json["duplicates"].push_back(line);
   json["everywhere"] = List(judgement.everywhere);
+  json["job_findings"] = JobFindingsJson(fleet);
   json["watch"] = List(judgement.watch);
   json["undecided"] = List(judgement.undecided);
   json["divided"] = List(judgement.divided);

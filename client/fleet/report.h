@@ -10,6 +10,8 @@
 //                      "unlike_peers": […], "reruns": […], "reads_as" } ],
 //       "unjudged": [ { "node", "target", "device", "reason" } ],
 //       "missing": [ { "target", "reason", "results" } ], "unread": […], "duplicates": […],
+//       "job_findings": [ { "target", "suite", "job", "verdict": "FAILED"|"INCONCLUSIVE",
+//                           "reason", "message", "everywhere" } ],
 //       "everywhere": […], "watch": […], "undecided": […], "divided": […], "differences": […],
 //       "devices": [ { "node", "target", "host", "device", "uuid", "model", "driver_version",
 //                      "versions", "suites", "jobs", "generated_at", "total", "passed", … } ] }
@@ -41,9 +43,9 @@ struct FleetReport {
   std::vector<std::string> duplicates;  // targets given twice, a line each
 };
 
-// 1 where someone is accused or a case fails everywhere, 4 where nothing was compared, digests
-// differ and accuse nobody, a device could not be judged, a report not read or a node is missing,
-// else 0.
+// 1 where someone is accused, a job failed or a case fails everywhere, 4 where nothing was
+// compared, digests differ and accuse nobody, a device could not be judged, a job proves less than
+// was asked for, a report not read or a node is missing, else 0.
 ExitCode ExitCodeOf(const FleetReport& report);
 
 Json FleetJson(const FleetReport& report);

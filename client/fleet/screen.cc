@@ -33,6 +33,9 @@ std::string NodeLine(const NodeRun& node, std::size_t width) {
     absl::StrAppend(&line, "  ", node.run.results.size(), "/", node.run.total);
   }
   if (node.worst != v1::VERDICT_UNSPECIFIED) absl::StrAppend(&line, "  worst ", Word(node.worst));
+  if (node.problem.empty() && !node.run.job.findings().empty()) {
+    absl::StrAppend(&line, "  ", node.run.job.findings(0).message());
+  }
   if (!node.problem.empty()) absl::StrAppend(&line, "  ", node.problem);
   return line;
 }

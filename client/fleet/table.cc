@@ -22,11 +22,12 @@ std::string Counted(std::int64_t count, const char* one) {
 
 // What the accused did, in half a line.
 std::string Summary(const Accused& accused) {
-  std::size_t digests = 0, failed = 0, slow = 0;
+  std::size_t digests = 0, failed = 0, slow = 0, jobs = 0;
   double worst = 0, whole = 0;
   for (const Evidence& evidence : accused.evidence) {
     digests += evidence.charge == Charge::kSuspect;
-    failed += evidence.charge == Charge::kFailed;
+    failed += evidence.charge == Charge::kFailed && !evidence.case_name.empty();
+    jobs += evidence.charge == Charge::kFailed && evidence.case_name.empty();
     if (!evidence.standing) continue;
     if (evidence.cases > 0) {
       whole = evidence.standing->shortfall;
@@ -41,6 +42,7 @@ std::string Summary(const Accused& accused) {
                                  digests == 1 ? " differs" : " differ", " from the others'"));
   }
   if (failed > 0) words.push_back(Counted(static_cast<std::int64_t>(failed), "failed case"));
+  if (jobs > 0) words.push_back("its job failed");
   if (whole > 0) {
     words.push_back(absl::StrCat("slow on the whole, ", PercentText(whole), " under the median"));
   }
@@ -123,6 +125,8 @@ void WriteFleetTable(const FleetReport& report, bool colour, bool every, std::os
   }
   WriteLines("not read:", report.unread, every, out);
   WriteLines("fails on every device, so no device is accused:", judgement.everywhere, every, out);
+  WriteLines("jobs that failed:", judgement.jobs, every, out);
+  WriteLines("jobs that prove less than was asked for:", judgement.unproven, every, out);
   WriteLines("undecided:", judgement.undecided, every, out);
   WriteLines("divided:", judgement.divided, every, out);
   WriteLines("to watch, within what chance may do:", judgement.watch, every, out);

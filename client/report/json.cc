@@ -278,6 +278,7 @@ Json ReportJson(const Report& report) {
     }
     for (const auto& finding : run.job.findings()) {
       findings.push_back({{"reason", finding.reason()}, {"message", finding.message()}});
+      if (report.runs.size() > 1) findings.back()["target"] = run.target;
     }
   }
   Json json;

@@ -102,6 +102,20 @@ TEST_F(FleetCommandTest, ADeviationIsRunAgainThereAndOnASibling) {
   EXPECT_THAT(Fleet({"--reruns", "0"}).out, AllOf(HasSubstr("SUSPECT"), Not(HasSubstr("rerun"))));
 }
 
+TEST_F(FleetCommandTest, AJobThatLacksARequiredKernelIsNoPass) {
+  v1::Finding lack;
+  lack.set_reason("unsupported");
+  lack.set_message("the suite requires gemm onednn bf16 on cpu:0: it takes fp32 only");
+  for (FakeService& node : nodes_) {
+    node.verdict = v1::VERDICT_FAILED;
+    node.job_findings = {lack};
+  }
+  const Output output = Fleet();
+  EXPECT_EQ(output.code, 1);
+  EXPECT_THAT(output.out, AllOf(HasSubstr("worst FAILED  the suite requires gemm onednn bf16"),
+                                Not(HasSubstr("worst PASSED")), HasSubstr("on all 5 nodes")));
+}
+
 TEST_F(FleetCommandTest, ANodeThatIsNotThereIsListed) {
   std::string gone;
   { gone = FakeService().target(); }

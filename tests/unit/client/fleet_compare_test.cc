@@ -198,5 +198,75 @@ TEST_F(FleetCompareTest, AJobThatWasCutOffIsListedAndItsResultsVote) {
   EXPECT_THAT(Compare().out, HasSubstr("SUSPECT  a1:7575 cpu:0"));
 }
 
+// What a node's own report says of the kernel that a suite requires.
+Json Lacks(const std::string& device) {
+  return {{"reason", "unsupported"},
+          {"message", "the suite requires gemm onednn bf16 on " + device + ": it takes fp32 only"}};
+}
+
+TEST_F(FleetCompareTest, AKernelThatIsRequiredAndMissingOnAllAccusesNoDevice) {
+  for (Json& report : reports_) {
+    report["verdict"] = "FAILED";
+    report["findings"] = {Lacks("cpu:0")};
+  }
+  const Output output = Compare();
+  EXPECT_EQ(output.code, 1);
+  EXPECT_THAT(output.out,
+              AllOf(HasSubstr("fails on every device, so no device is accused:\n  the suite "
+                              "requires gemm onednn bf16 on cpu: it takes fp32 only; on all 3"),
+                    HasSubstr("0 devices accused, 3 not")));
+  const auto json = nlohmann::json::parse(Compare({"--format", "json"}).out);
+  EXPECT_EQ(json["verdict"], "FAILED");
+  ASSERT_EQ(json["job_findings"].size(), 3u);
+  EXPECT_EQ(json["job_findings"][2]["target"], "a2:7575");
+  EXPECT_EQ(json["job_findings"][2]["everywhere"], true);
+  EXPECT_THAT(Compare({"--format", "html"}).out, HasSubstr("the suite requires gemm onednn bf16"));
+}
+
+TEST_F(FleetCompareTest, OnSomeNodesItIsTheirs) {
+  reports_[1]["verdict"] = "FAILED";
+  reports_[1]["findings"] = {Lacks("cpu:0")};
+  const Output output = Compare();
+  EXPECT_EQ(output.code, 1);
+  EXPECT_THAT(output.out, AllOf(HasSubstr("FAILED   a1:7575 cpu:0  its job failed\n"),
+                                HasSubstr("its job FAILED: the suite requires gemm onednn bf16"),
+                                HasSubstr("2 of 3 nodes that ran the suite did not"),
+                                HasSubstr("1 device accused, 2 not")));
+  const auto json = nlohmann::json::parse(Compare({"--format", "json"}).out);
+  EXPECT_EQ(json["accused"][0]["evidence"][0]["reason"], "unsupported");
+  EXPECT_EQ(json["job_findings"][0]["everywhere"], false);
+}
+
+TEST_F(FleetCompareTest, AJobThatFailedAndDoesNotSayWhyDoesNotPass) {
+  reports_[1]["verdict"] = "FAILED";
+  const Output output = Compare();
+  EXPECT_EQ(output.code, 1);
+  EXPECT_THAT(output.out, HasSubstr("a1:7575 cpu:0  its job failed"));
+  reports_[1]["verdict"] = "fine";
+  EXPECT_THAT(Compare().out, HasSubstr("1.json: verdict: must be one of"));
+}
+
+TEST_F(FleetCompareTest, AJobThatProvesLessThanItWasToDoesNotPass) {
+  reports_[1]["verdict"] = "INCONCLUSIVE";
+  reports_[1]["findings"] = {{{"reason", "empty"}, {"message", "none of its cases runs that"}}};
+  const Output output = Compare();
+  EXPECT_EQ(output.code, 4);
+  EXPECT_THAT(output.out, AllOf(HasSubstr("less than was asked for:\n  a1:7575: none of its cases"),
+                                HasSubstr("0 devices accused, 3 not")));
+}
+
+// Whose it is cannot be told of one file of several targets that does not say it.
+TEST_F(FleetCompareTest, AFailedJobOfAFileOfSeveralIsListed) {
+  reports_[1]["target"] = "a1:7575,a2:7575";
+  reports_[1]["tests"][0]["target"] = "a2:7575";
+  reports_[1]["findings"] = {Lacks("cpu:0")};
+  reports_.pop_back();
+  const Output output = Compare();
+  EXPECT_EQ(output.code, 1);
+  EXPECT_THAT(output.out, HasSubstr("jobs that failed:\n  a1:7575,a2:7575: the suite requires"));
+  reports_[1]["findings"][0]["target"] = "a2:7575";
+  EXPECT_THAT(Compare().out, HasSubstr("FAILED   a2:7575 cpu:0  its job failed"));
+}
+
 }  // namespace
 }  // namespace assay::testing

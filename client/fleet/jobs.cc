@@ -1,0 +1,103 @@
+#include "client/fleet/jobs.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/lib/words.h"
+
+namespace assay {
+namespace {
+
+// Where a finding names the device, " on cuda:3"; npos where it does not.
+std::size_t FindDevice(const std::string& message, const std::string& id) {
+  const std::string words = " on " + id;
+  for (std::size_t at = message.find(words); at != std::string::npos;
+       at = message.find(words, at + 1)) {
+    const std::size_t end = at + words.size();
+    if (end == message.size() || !absl::ascii_isdigit(static_cast<unsigned char>(message[end]))) {
+      return at;
+    }
+  }
+  return std::string::npos;
+}
+
+bool IsBad(const ReportRows::Test& test) {
+  return test.verdict == Word(v1::VERDICT_FAILED) || test.verdict == Word(v1::VERDICT_ERROR);
+}
+
+// What the report's jobs say of themselves. That one is not FINISHED is told elsewhere.
+std::vector<ReportRows::JobFinding> FindingsOf(const ReportRows& report) {
+  const bool ended = report.state.empty() || report.state == Word(v1::JOB_STATE_FINISHED);
+  std::vector<ReportRows::JobFinding> findings;
+  bool failed = std::any_of(report.tests.begin(), report.tests.end(), IsBad);
+  for (const ReportRows::JobFinding& finding : report.findings) {
+    failed |= finding.failed();
+    if (ended || finding.failed()) findings.push_back(finding);
+  }
+  if (report.verdict == Word(v1::VERDICT_FAILED) && !failed) {
+    findings.push_back({ReportRows::kUnexplained, "its job is FAILED, and no case says why", ""});
+  }
+  return findings;
+}
+
+}  // namespace
+
+void Fleet::NoteJobs(const ReportRows& report, const Places& places) {
+  for (const std::string& target : std::vector<std::string>(absl::StrSplit(report.target, ','))) {
+    targets_of_suite[report.suite].insert(target);
+  }
+  for (const ReportRows::JobFinding& finding : FindingsOf(report)) {
+    JobRow row;
+    row.target = finding.target.empty() ? report.target : finding.target;
+    row.suite = report.suite;
+    row.job = report.job;
+    row.reason = finding.reason;
+    row.message = finding.message;
+    row.what = finding.message;
+    row.failed = finding.failed();
+    std::vector<std::uint32_t> named;
+    for (const auto& [place, at] : places) {
+      if (place.first != row.target) continue;
+      row.devices.push_back(at);
+      const std::string& id = devices[at].id;
+      const std::size_t on = FindDevice(finding.message, id);
+      if (on == std::string::npos) continue;
+      named.push_back(at);
+      // The same of another device of the backend.
+      row.what = finding.message;
+      row.what.replace(on + 4, id.size(), id.substr(0, id.find(':')));
+    }
+    if (!named.empty()) row.devices = named;
+    if (seen_jobs_.emplace(row.target, row.job, row.message).second) jobs.push_back(std::move(row));
+  }
+}
+
+std::vector<JobGroup> GroupJobs(const Fleet& fleet) {
+  std::map<std::tuple<std::string, std::string, std::string>, JobGroup> groups;
+  for (const JobRow& row : fleet.jobs) {
+    groups[{row.suite, row.reason, row.what}].rows.push_back(&row);
+  }
+  std::vector<JobGroup> list;
+  for (auto& [key, group] : groups) {
+    std::set<std::string> targets;
+    for (const JobRow* row : group.rows) {
+      for (absl::string_view target : absl::StrSplit(row->target, ',')) targets.emplace(target);
+    }
+    group.targets = targets.size();
+    group.ran = fleet.targets_of_suite.at(std::get<0>(key)).size();
+    list.push_back(std::move(group));
+  }
+  return list;
+}
+
+std::string JobLine(const JobRow& row) {
+  return absl::StrCat(row.target, ": ", row.message, row.job.empty() ? "" : " (", row.job,
+                      row.job.empty() ? "" : ")");
+}
+
+}  // namespace assay
