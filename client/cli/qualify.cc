@@ -22,6 +22,7 @@
 #include "client/cli/context.h"
 #include "client/cli/hook.h"
 #include "client/cli/interrupt.h"
+#include "client/cli/qualify_nodes.h"
 #include "client/lib/parse.h"
 #include "client/qualify/conduct.h"
 #include "client/qualify/report.h"
@@ -50,17 +51,29 @@ struct Words {
   bool fail_early = false;
 };
 
+// More than nothing.
+absl::StatusOr<google::protobuf::Duration> ParseSpan(const char* name, const std::string& text) {
+  auto span = ParseDuration(name, text);
+  if (span.ok() && span->seconds() <= 0 && span->nanos() <= 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": must be more than 0, got \"", text, "\""));
+  }
+  return span;
+}
+
+absl::StatusOr<absl::Duration> ParseDeadline(const char* name, const std::string& text) {
+  const auto span = ParseSpan(name, text);
+  if (!span.ok()) return span.status();
+  return absl::Seconds(span->seconds()) + absl::Nanoseconds(span->nanos());
+}
+
 absl::Status TakeDeadlines(const Words& words, QualifyOptions& options) {
   for (const auto& [name, text, taken] :
        {std::tuple("case-deadline", words.case_deadline, &options.case_deadline),
         std::tuple("job-deadline", words.job_deadline, &options.job_deadline)}) {
     if (text.empty()) continue;
-    const auto deadline = ParseDuration(name, text);
+    const auto deadline = ParseSpan(name, text);
     if (!deadline.ok()) return deadline.status();
-    if (deadline->seconds() <= 0 && deadline->nanos() <= 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ": must be more than 0, got \"", text, "\""));
-    }
     *taken = *deadline;
   }
   return absl::OkStatus();
@@ -79,13 +92,9 @@ absl::StatusOr<QualifyOptions> OptionsOf(const Words& words) {
     options.seed = *seed;
   }
   if (!words.budget.empty()) {
-    const auto budget = ParseDuration("budget", words.budget);
+    const auto budget = ParseDeadline("budget", words.budget);
     if (!budget.ok()) return budget.status();
-    options.budget = absl::Seconds(budget->seconds()) + absl::Nanoseconds(budget->nanos());
-    if (*options.budget <= absl::ZeroDuration()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("budget: must be more than 0, got \"", words.budget, "\""));
-    }
+    options.budget = *budget;
   }
   if (absl::Status s = TakeDeadlines(words, options); !s.ok()) return s;
   if (!words.baseline.empty()) {
@@ -188,20 +197,6 @@ ExitCode PrintCodes(const Context& context) {
   });
 }
 
-// Each daemon once, with a line for one that is named again.
-void AskOnce(const Context& context, std::vector<std::unique_ptr<Connection>>& connections) {
-  std::set<std::string> seen, said;
-  std::erase_if(connections, [&](const std::unique_ptr<Connection>& connection) {
-    const std::string& target = connection->target();
-    if (seen.insert(target).second) return false;
-    if (said.insert(target).second) {
-      context.streams.err << "assay: " << target << " is named more than once, asked once\n"
-                          << std::flush;
-    }
-    return true;
-  });
-}
-
 absl::Status MakeFolder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -216,7 +211,8 @@ void QualifyAll(const Context& context, const QualifyOptions& options,
                 const FollowOptions& reconnecting, std::size_t at_once,
                 std::vector<std::unique_ptr<Connection>>& connections,
                 QualificationReport& report) {
-  std::mutex mutex;
+  std::mutex mutex;  // guards report and seen
+  std::set<std::string> seen;
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t i = next++; i < connections.size(); i = next++) {
@@ -231,6 +227,7 @@ void QualifyAll(const Context& context, const QualifyOptions& options,
       const std::lock_guard lock(mutex);
       for (DeviceFit& d : fit.devices) report.devices.push_back(std::move(d));
       for (Missing& m : fit.missing) report.missing.push_back(std::move(m));
+      seen.insert(fit.listed.begin(), fit.listed.end());
     }
   };
   std::vector<std::thread> threads;
@@ -241,7 +238,9 @@ void QualifyAll(const Context& context, const QualifyOptions& options,
   std::erase_if(report.missing, [&](const Missing& m) {
     return options.ignored.contains(std::string(CodeOf(m).code));
   });
+  TellIgnoredNowhere(context, options.ignored, seen);
   Sort(report);
+  CountOnce(context, report);
 }
 
 void WriteQualification(const Context& context, const QualificationReport& report, Format format,
@@ -281,18 +280,21 @@ ExitCode Qualify(const Context& context, const Words& words) {
   if (!options.ok()) return context.Fail(options.status());
   const auto format = context.ChosenFormat("a qualification", {"table", "json", "markdown"});
   if (!format.ok()) return context.Fail(format.status());
-  const auto hook_deadline = ParseDuration("hook-deadline", words.hook_deadline);
+  const auto hook_deadline = ParseDeadline("hook-deadline", words.hook_deadline);
   if (!hook_deadline.ok()) return context.Fail(hook_deadline.status());
-  auto connections = context.Connect();
-  if (!connections.ok()) return context.Fail(connections.status());
   const auto reconnecting = context.Reconnecting();
   if (!reconnecting.ok()) return context.Fail(reconnecting.status());
   if (!words.reports.empty()) {
     if (absl::Status s = MakeFolder(words.reports); !s.ok()) return context.Fail(s);
   }
-  AskOnce(context, *connections);
-
   QualificationReport report{absl::Now(), options->level, {}, {}, {}};
+  auto connections = ConnectNodes(context, report);
+  if (!connections.ok()) {
+    Failure failure = Usage(connections.status());
+    // A scheduler that cannot be asked.
+    if (absl::IsUnavailable(connections.status())) failure.code = ExitCode::kRefused;
+    return context.Fail(failure);
+  }
   bool qualified = false;  // else --output's file cannot be written
   absl::Status written;
   StopSwitch stop;
@@ -323,9 +325,7 @@ ExitCode Qualify(const Context& context, const Words& words) {
     context.streams.err << "assay: the reports: " << written.message() << '\n';
   }
   if (!words.hook.empty()) {
-    TellHook(context, words.hook,
-             absl::Seconds(hook_deadline->seconds()) + absl::Nanoseconds(hook_deadline->nanos()),
-             report);
+    TellHook(context, words.hook, *hook_deadline, report);
   }
   return code;
 }

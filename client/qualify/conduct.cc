@@ -72,6 +72,7 @@ class Conductor {
     result.target = connection_.target();
     result.device = device_.id();
     result.model = device_.model();
+    result.run.server = server_;
     return result;
   }
 
@@ -332,6 +333,7 @@ TargetFit Qualify(Connection& connection, const QualifyOptions& options,
   const bool accelerators = std::any_of(devices.begin(), devices.end(), [&](const v1::Device& d) {
     return IsUsable(d) && d.backend() != "cpu";
   });
+  for (const v1::Device& device : devices) fit.listed.insert(device.id());
   std::vector<const v1::Device*> chosen;
   std::vector<std::string> ignored;  // are not judged, but are there
   for (const v1::Device& device : devices) {

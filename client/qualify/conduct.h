@@ -59,6 +59,7 @@ struct Missing {
 struct TargetFit {
   std::vector<DeviceFit> devices;
   std::vector<Missing> missing;
+  std::set<std::string> listed;  // devices that the daemon lists
 };
 
 // Told what is being done, from any thread: "cpu:0: self-test".

@@ -345,6 +345,7 @@ grpc::Status FakeService::GetServerInfo(grpc::ServerContext*, const v1::GetServe
                                         v1::ServerInfo* info) {
   info->set_version("0.1.0");
   (*info->mutable_versions())["onednn"] = "2.6.3";
+  info->MergeFrom(more_info);
   return grpc::Status::OK;
 }
 

@@ -48,6 +48,7 @@ class FakeService : public v1::ValidationService::Service {
   v1::JobState cancelled_state = v1::JOB_STATE_CANCELLED;  // as CancelJob tells it
   std::vector<v1::Job> other_jobs;                         // that ListJobs lists, by their state
   std::string progress_phase;                              // not empty: the first case begins so
+  v1::ServerInfo more_info;                                // that GetServerInfo tells
   std::vector<v1::Device> more_devices;                    // that ListDevices lists
   std::vector<v1::Kernel> more_kernels;                    // … and ListKernels, planted ones
 

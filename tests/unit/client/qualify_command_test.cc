@@ -224,6 +224,53 @@ TEST(QualifyCommand, ABudgetOfNothingIsRefused) {
   EXPECT_EQ(service.jobs_made(), 0);
 }
 
+TEST(QualifyCommand, AHookNeedsTime) {
+  FakeService service;
+  const Output output =
+      Assay(service, {"qualify", "quick", "--on-verdict", "true", "--hook-deadline", "0s"});
+  EXPECT_EQ(output.code, 2);
+  EXPECT_THAT(output.err, HasSubstr("hook-deadline: must be more than 0, got \"0s\""));
+  EXPECT_EQ(service.jobs_made(), 0);
+}
+
+TEST(QualifyCommand, TakesNodesAsAFleetDoes) {
+  FakeService service;
+  service.results = {MakeResult(0, v1::VERDICT_PASSED)};
+  const std::string file = Written(Folder("nodes.txt"), service.target() + "  # the only one\n");
+  EXPECT_EQ(Assay({"qualify", "quick", "--no-selftest", "--target", "@" + file}).code, 0);
+  const std::string port = service.target().substr(service.target().find(':'));
+  const Output dns = Assay({"qualify", "quick", "--no-selftest", "--target",
+                            "dns:127.0.0.1" + port + ",dns:no-such-host.invalid"});
+  EXPECT_EQ(dns.code, 4) << dns.err;
+  EXPECT_THAT(dns.out, HasSubstr("cannot resolve no-such-host.invalid"));
+  EXPECT_EQ(service.jobs_made(), 2);
+  EXPECT_EQ(Assay({"qualify", "quick", "--target", "@/nonexistent"}).code, 2);
+}
+
+TEST(QualifyCommand, ADeviceThatIsIgnoredAndNowhereIsTold) {
+  FakeService service;
+  service.results = {MakeResult(0, v1::VERDICT_PASSED)};
+  const Output output =
+      Assay(service, {"qualify", "quick", "--no-selftest", "--ignore", "cpu:7,A203"});
+  EXPECT_EQ(output.code, 0) << output.out;
+  EXPECT_THAT(output.err, HasSubstr("ignore: no target that answered has cpu:7\n"));
+  EXPECT_THAT(Assay(service, {"qualify", "quick", "--ignore", "cpu:0"}).err,
+              Not(HasSubstr("no target that answered")));
+}
+
+TEST(QualifyCommand, ADaemonAtTwoAddressesCountsOnce) {
+  FakeService service;
+  service.results = {MakeResult(0, v1::VERDICT_PASSED)};
+  service.more_info.mutable_start_time()->set_seconds(1'763'750'000);
+  const std::string port = service.target().substr(service.target().find(':'));
+  const Output output = Assay(
+      {"qualify", "quick", "--no-selftest", "--target", "127.0.0.1" + port + ",localhost" + port});
+  EXPECT_EQ(output.code, 0) << output.out;
+  EXPECT_THAT(output.err, HasSubstr("localhost" + port + " cpu:0 is 127.0.0.1" + port +
+                                    " cpu:0 by another address, counted once\n"));
+  EXPECT_THAT(output.err, HasSubstr("quick: 1 QUALIFIED of 1 device on 1 node\n"));
+}
+
 TEST(QualifyCommand, ABaselineMayBeAFile) {
   FakeService service;
   v1::CaseResult timed = MakeResult(0, v1::VERDICT_PASSED);
