@@ -12,6 +12,7 @@
 #include "client/cli/device_text.h"
 #include "client/cli/listing.h"
 #include "client/lib/words.h"
+#include "client/qualify/level.h"
 #include "client/report/units.h"
 
 namespace assay {
@@ -168,10 +169,12 @@ ExitCode ShowSuite(const Context& context, const std::string& name) {
   if (const auto status = FetchSuites(connection, true, &response); !status.ok()) {
     return context.Fail(Describe(status, connection.target()));
   }
+  // A level's suite has a number, too.
+  const auto level = ParseLevel(name);
   std::vector<std::string> known;
   for (const v1::Suite& suite : response.suites()) {
     known.push_back(suite.name());
-    if (suite.name() != name) continue;
+    if (suite.name() != name && !(level.ok() && suite.name() == level->suite)) continue;
     return context.WithOutput([&](std::ostream& out) {
       if (*format == Format::kTable) {
         // As comments, so that what is shown is still a suite.
@@ -259,7 +262,7 @@ void AddInventoryCommands(CLI::App& app, Context& context) {
   auto* suites = app.add_subcommand("suites", "the suites the daemon has");
   auto* show = suites->add_subcommand("show", "a suite's text, and what of it is covered here");
   auto name = std::make_shared<std::string>();
-  show->add_option("name", *name, "the suite")->required();
+  show->add_option("name", *name, "the suite, or a level's number")->required();
   suites->callback([&context, show, name] {
     context.action = [&context, show, name] {
       return show->parsed() ? ShowSuite(context, *name) : ListSuites(context);

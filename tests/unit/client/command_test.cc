@@ -369,6 +369,7 @@ TEST(Listings, DevicesKernelsSuitesAndJobsAsTableAndJson) {
   EXPECT_THAT(Assay(service, {"kernels", "--planted"}).out, HasSubstr("no: needs AVX-512"));
   EXPECT_THAT(Assay(service, {"suites"}).out, HasSubstr("what runs at night"));
   EXPECT_EQ(Assay(service, {"suites", "show", "nightly"}).out, "title = \"what runs at night\"\n");
+  EXPECT_EQ(Assay(service, {"suites", "show", "3"}).out, "title = \"what runs at night\"\n");
   EXPECT_THAT(Assay(service, {"suites", "show", "nigthly"}).err,
               HasSubstr("did you mean \"nightly\"?"));
   EXPECT_THAT(Assay(service, {"jobs"}).out, HasSubstr("jobs/4f2k  finished  PASSED   0/1"));
