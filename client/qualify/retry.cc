@@ -31,6 +31,13 @@ bool IsRight(const v1::CaseResult& result) {
   return result.verdict() == v1::VERDICT_PASSED || IsSlow(result);
 }
 
+// Its kernel did, whatever became of the checks.
+bool KernelEnded(const v1::CaseResult& result) {
+  const bool late_in_checks =
+      FirstReason(result) == "timeout" && IsPhaseOfChecks(result.findings(0).phase());
+  return IsRight(result) || late_in_checks;
+}
+
 // How many were in trouble again, and how many ran to an end without it. What ended in another
 // ERROR, or did not run, has no vote.
 struct Votes {
@@ -96,7 +103,7 @@ std::string_view CodeOfCrash(const Retry& retry) {
 std::string_view CodeOfLate(const Retry& retry) {
   if (Count(retry.sibling, Trouble::kLate).all_again()) return "A118";
   const bool ended =
-      !retry.here.empty() && std::all_of(retry.here.begin(), retry.here.end(), IsRight);
+      !retry.here.empty() && std::all_of(retry.here.begin(), retry.here.end(), KernelEnded);
   return ended ? "A310" : "A112";
 }
 

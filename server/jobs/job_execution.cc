@@ -160,7 +160,9 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
                  result);
       if (spec.fill()) result.mutable_spec()->set_fill(true);  // a worker knows of no budget
       // Its own time, where it tells: a worker that had to be started is not of the next case.
-      if (job->budget) {
+      const bool ran_here =
+          result.verdict() != v1::VERDICT_SKIPPED && result.verdict() != v1::VERDICT_UNSUPPORTED;
+      if (job->budget && ran_here) {
         const double own = absl::ToDoubleSeconds(ToDuration(result.duration()));
         budget.Took(spec, own > 0 ? own : elapsed() - before);
         if (EndedLate(result)) budget.EndedLate(spec);
@@ -193,7 +195,7 @@ double Manager::TakeUpBudget(const std::shared_ptr<ActiveJob>& job, const Device
       if (result.findings_size() > 0 && result.findings(0).reason() == "budget") continue;
       const double took = absl::ToDoubleSeconds(ToDuration(result.duration()));
       spent += took;
-      budget.Took(result.spec(), took);
+      if (result.verdict() != v1::VERDICT_UNSUPPORTED) budget.Took(result.spec(), took);
       if (EndedLate(result)) budget.EndedLate(result.spec());
       ran.insert(RequirementKey(result.spec()));
     }

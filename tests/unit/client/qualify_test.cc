@@ -145,6 +145,8 @@ TEST(Qualify, AKernelThatIsLateIsTriedAgainBeforeTheDeviceIsAccused) {
   EXPECT_EQ(CodeOf(evidence), "A112") << "what could not be tried again speaks for nobody";
   evidence.retries = {{late, {Result(v1::VERDICT_INCONCLUSIVE, "memory")}, {}}};
   EXPECT_EQ(CodeOf(evidence), "A112");
+  evidence.retries = {{late, {Late(1, "reference")}, {}}};
+  EXPECT_EQ(CodeOf(evidence), "A310") << "its kernel ended, and a slow host's check did not";
   evidence.retries = {{late, {late}, {kRight}}};
   EXPECT_EQ(CodeOf(evidence), "A112") << "this device alone";
   evidence.retries = {{late, {late}, {late}}};

@@ -70,6 +70,30 @@ TEST_F(BudgetedJobs, WhatIsLeftIsFilledWithNewSeeds) {
   EXPECT_EQ(manager_->Get(name)->counts().total(), static_cast<int>(results->size()));
 }
 
+// A provider that refuses a format does so in no time, however large the case.
+TEST_F(BudgetedJobs, WhatIsNotSupportedIsNoMeasure) {
+  cpu_->AddKernel("copy", "onednn");
+  cpu_->run = [this](const v1::CaseSpec& spec, const CancelToken&) {
+    if (spec.provider() == "onednn") {
+      return cpu_->Without(spec, v1::VERDICT_UNSUPPORTED, "unsupported");
+    }
+    absl::SleepFor(absl::Milliseconds(20));
+    return cpu_->Passed(spec);
+  };
+  Start();
+  v1::JobSpec spec;
+  spec.set_suite_text(
+      "name = \"row\"\ntitle = \"A row\"\nversion = \"1\"\nbudget = 3\n"
+      "[[case]]\nop = \"copy\"\ndtype = \"fp32\"\nprovider = [\"builtin\", \"onednn\"]\n"
+      "shape = [{ count = 1000 }, { count = 8000000 }]\n");
+  const std::string name = Create(spec);
+  EXPECT_EQ(Finish(name).counts().passed(), 1);
+  const auto results = manager_->Results(name, 0, 10);
+  ASSERT_EQ(results->size(), 4u);
+  EXPECT_EQ(results->at(1).verdict(), v1::VERDICT_UNSUPPORTED);
+  EXPECT_EQ(results->at(2).verdict(), v1::VERDICT_SKIPPED);
+}
+
 TEST_F(BudgetedJobs, TheJobsOwnBudgetCounts) {
   Start();
   v1::JobSpec spec = Ladder();
