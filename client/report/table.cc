@@ -328,12 +328,19 @@ std::string Summary(const Report& report) {
   absl::Duration elapsed;
   std::string why;
   int to_come = 0;
+  std::ptrdiff_t required = 0;  // kernels that a suite requires, and nobody has
   for (const Run& run : report.runs) {
+    required += std::count_if(run.job.findings().begin(), run.job.findings().end(),
+                              [](const auto& f) { return f.reason() == "unsupported"; });
     const bool ended =
         run.job.state() != v1::JOB_STATE_QUEUED && run.job.state() != v1::JOB_STATE_RUNNING;
     if (!ended) to_come += run.job.counts().total() - static_cast<int>(run.results.size());
     elapsed = std::max(elapsed, Elapsed(run.job));
     if (why.empty()) why = Explain(run.job, counts);
+  }
+  if (required > 0) {
+    absl::StrAppend(&line, ", ", required, required == 1 ? " required kernel" : " required kernels",
+                    " missing");
   }
   if (to_come > 0) absl::StrAppend(&line, ", ", to_come, " still to come");
   if (elapsed > absl::ZeroDuration()) {
