@@ -100,13 +100,15 @@ absl::StatusOr<QualifyOptions> OptionsOf(const Words& words) {
   if (!words.baseline.empty()) {
     auto source = ParseBaselineSource(words.baseline);
     if (!source.ok()) return source.status();
-    options.hold_against = [source = *std::move(source)](Connection& connection,
-                                                         v1::JobSpec* spec) {
-      v1::Baseline baseline;  // only to see that the daemon has it
+    options.hold_against = [source = *std::move(source)](Connection& connection, v1::JobSpec* spec,
+                                                         v1::Baseline* of) {
       if (source.name().starts_with("baselines/")) {
-        if (auto s = FetchBaseline(connection, source, &baseline); !s.ok()) return s;
+        if (auto s = FetchBaseline(connection, source, of); !s.ok()) return s;
       }
-      return AsMistake(SetBaseline(connection, source, spec));
+      const grpc::Status status = AsMistake(SetBaseline(connection, source, spec));
+      if (spec->has_inline_baseline()) *of = spec->inline_baseline();
+      of->clear_results();
+      return status;
     };
   }
   if (!words.threshold.empty()) {

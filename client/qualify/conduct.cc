@@ -295,15 +295,23 @@ std::optional<bool> Times(Connection& connection, std::string_view suite) {
 }
 
 // Fetches the baseline, and refuses one that nothing can be held against.
-grpc::Status HoldAgainst(Connection& connection, const QualifyOptions& options,
-                         v1::JobSpec& common) {
+grpc::Status HoldAgainst(Connection& connection, const QualifyOptions& options, v1::JobSpec& common,
+                         v1::Baseline& baseline) {
   if (!options.hold_against) return grpc::Status::OK;
-  if (grpc::Status status = options.hold_against(connection, &common); !status.ok()) return status;
+  if (grpc::Status s = options.hold_against(connection, &common, &baseline); !s.ok()) return s;
   if (Times(connection, options.level.suite).value_or(true)) return grpc::Status::OK;
   return {
       grpc::StatusCode::INVALID_ARGUMENT,
       absl::StrCat("baseline: level ", View(options.level.suite),
                    " times none of its cases: leave --baseline out, or take a level that does")};
+}
+
+// Refuses a baseline of another model, before a self-test would have run.
+grpc::Status IsOf(const v1::Baseline& baseline, const v1::Device& device) {
+  if (baseline.model().empty() || baseline.model() == device.model()) return grpc::Status::OK;
+  return {grpc::StatusCode::INVALID_ARGUMENT,
+          absl::StrCat("baseline: is of a device of model \"", baseline.model(), "\", and ",
+                       device.id(), " is \"", device.model(), "\"")};
 }
 
 }  // namespace
@@ -368,13 +376,15 @@ TargetFit Qualify(Connection& connection, const QualifyOptions& options,
   }
   fit.devices.resize(chosen.size());
   v1::JobSpec common;
-  const grpc::Status held = HoldAgainst(connection, options, common);
+  v1::Baseline baseline;
+  const grpc::Status held = HoldAgainst(connection, options, common, baseline);
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     threads.emplace_back([&, i] {
       Conductor conductor(connection, options, reconnecting, progress, server, devices, *chosen[i],
                           common, testable.contains(chosen[i]->backend()));
-      fit.devices[i] = held.ok() ? conductor.Run() : conductor.Refuse(held);
+      const grpc::Status fits = held.ok() ? IsOf(baseline, *chosen[i]) : held;
+      fit.devices[i] = fits.ok() ? conductor.Run() : conductor.Refuse(fits);
     });
   }
   for (std::thread& thread : threads) thread.join();

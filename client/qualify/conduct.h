@@ -25,8 +25,9 @@ struct QualifyOptions {
   std::optional<int> expect_devices;
   std::optional<std::uint64_t> seed;     // nothing: of the day, the node and the device
   std::optional<absl::Duration> budget;  // of the level's cases; nothing: the suite's
-  // Puts the baseline into the level's spec, asking the daemon where it has it; none: no baseline.
-  std::function<grpc::Status(Connection&, v1::JobSpec*)> hold_against;
+  // Puts the baseline into the level's spec, and what it is of into the baseline, asking the
+  // daemon where it has it; none: no baseline.
+  std::function<grpc::Status(Connection&, v1::JobSpec*, v1::Baseline*)> hold_against;
   std::optional<double> baseline_threshold;
   // Longest time of a case, and of each job with those that are run again; nothing: the daemon's.
   std::optional<google::protobuf::Duration> case_deadline, job_deadline;

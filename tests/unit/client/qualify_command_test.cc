@@ -5,11 +5,13 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
 #include "tests/unit/client/command.h"
 
 namespace assay::testing {
@@ -282,6 +284,15 @@ TEST(QualifyCommand, ABaselineMayBeAFile) {
       Assay(service, {"qualify", "quick", "--no-selftest", "--no-retry", "--baseline", file});
   ASSERT_EQ(service.jobs_made(), 1) << output.out << output.err;
   EXPECT_EQ(service.created()[0].spec().inline_baseline().results_size(), 1);
+  std::stringstream text;
+  text << std::ifstream(file).rdbuf();
+  auto other = nlohmann::json::parse(text.str());
+  other["model"] = "Another";
+  const Output wrong = Assay(
+      service, {"qualify", "quick", "--baseline", Written(Folder("other.json"), other.dump())});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.out, HasSubstr("is of a device of model \"Another\", and cpu:0 is"));
+  EXPECT_EQ(service.jobs_made(), 1) << "before the self-test";
   const Output none =
       Assay(service, {"qualify", "quick", "--baseline", "/nonexistent/before.json"});
   EXPECT_EQ(none.code, 2);
