@@ -287,17 +287,23 @@ TEST(QualifyCommand, ABaselineMayBeAFile) {
   std::stringstream text;
   text << std::ifstream(file).rdbuf();
   auto other = nlohmann::json::parse(text.str());
+  other["model"] = "EPYC 9755 (128 cores)";
+  const std::vector<std::string> held = {
+      "qualify",    "quick",      "--no-selftest",
+      "--no-retry", "--baseline", Written(Folder("cores.json"), other.dump())};
+  EXPECT_NE(Assay(service, held).code, 2);
+  EXPECT_EQ(service.jobs_made(), 2);
   other["model"] = "Another";
   const Output wrong = Assay(
       service, {"qualify", "quick", "--baseline", Written(Folder("other.json"), other.dump())});
   EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(wrong.out, HasSubstr("is of a device of model \"Another\", and cpu:0 is"));
-  EXPECT_EQ(service.jobs_made(), 1) << "before the self-test";
+  EXPECT_EQ(service.jobs_made(), 2) << "before the self-test";
   const Output none =
       Assay(service, {"qualify", "quick", "--baseline", "/nonexistent/before.json"});
   EXPECT_EQ(none.code, 2);
   EXPECT_THAT(none.err, HasSubstr("/nonexistent/before.json"));
-  EXPECT_EQ(service.jobs_made(), 1);
+  EXPECT_EQ(service.jobs_made(), 2);
 }
 
 }  // namespace
