@@ -338,7 +338,10 @@ void AddFleetCommand(CLI::App& app, Context& context) {
   auto limit = std::make_shared<int>(256);
   AddTargets(*status, *words);
   status->add_option("--limit", *limit, "nodes at once (default 256)")->type_name("N");
-  status->footer(kTargetsHelp);
+  status->footer(absl::StrCat(
+      kTargetsHelp,
+      "Exit codes: 0 every node answered, 2 the request is wrong, 3 a scheduler cannot be asked,\n"
+      "4 a node is missing. --format table or json (assay.fleet.status/v1)."));
   status->callback([&context, words, limit] {
     context.action = [&context, words, limit] { return Status(context, *words, *limit); };
   });

@@ -75,8 +75,10 @@ ExitCode FleetStatus(const Context& context, FleetTargets targets, std::size_t l
   std::vector<Answer> answers(targets.targets.size());
   FanOut(answers.size(), limit, [&](std::size_t i) { Ask(targets.targets[i], answers[i]); });
   std::vector<std::vector<std::string>> rows;
-  Json json = {
-      {"devices", Json::array()}, {"missing", Json::array()}, {"duplicates", Json::array()}};
+  Json json = {{"schema", "assay.fleet.status/v1"},
+               {"devices", Json::array()},
+               {"missing", Json::array()},
+               {"duplicates", Json::array()}};
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const Answer& answer = answers[i];
     const std::string& target = targets.targets[i].address;

@@ -17,8 +17,6 @@ ENDS = {
     "assay version": "0 this client's version is told, whether or not a daemon answers, 2 usage",
     "assay explain": DONE + ", 4 there is no result yet",
     "assay show": DONE + ", 4 the case gave no elements to show",
-    "assay fleet status": "0 every node answered, 2 usage or a malformed request, 3 a scheduler cannot be asked, "
-                          "4 a node is missing",
     "assay baseline compare": "0 nothing became slower, 1 a case became slower or fails now, 2 usage, a malformed "
                               "request or another device, 3 the daemon cannot be reached or refused, 4 nothing was "
                               "compared, or of a case it cannot be told",

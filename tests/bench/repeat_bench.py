@@ -3,6 +3,7 @@
 a user who times it through daemon and worker.
 
     repeat_bench.py [--install DIR] [--loop PROGRAM] [--repeats N] [--rounds N] [--json]
+                    [--keep DIR]
 
 Prints `name ours peer ratio` lines.
   repeat_*   ours: pairs of runs whose medians agree within their stated noise, of --repeats
@@ -111,6 +112,7 @@ def main():
     arguments.add_argument("--repeats", type=int, default=100, help="pairs of runs (default 100)")
     arguments.add_argument("--rounds", type=int, default=5, help="turns with the bare loop")
     arguments.add_argument("--json", action="store_true")
+    arguments.add_argument("--keep", metavar="DIR", help="the pairs' times, a file per case")
     options = arguments.parse_args()
     harness.ASSAY = os.path.join(options.install, "bin", "assay")
     harness.ASSAYD = os.path.join(options.install, "bin", "assayd")
@@ -133,6 +135,9 @@ def main():
             bench(daemon, *case)
             pairs = [(report(daemon, *case), report(daemon, *case))
                      for _ in range(options.repeats)]
+            if options.keep:
+                with open(os.path.join(options.keep, f"{name}.json"), "w", encoding="utf-8") as out:
+                    json.dump([[r["tests"][0]["bench"] for r in pair] for pair in pairs], out)
             share = sum(agree(*(r["tests"][0]["bench"] for r in pair))
                         for pair in pairs) / len(pairs)
             tell(f"repeat_{name}", share, 0.95, share / 0.95)

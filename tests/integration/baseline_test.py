@@ -54,6 +54,8 @@ class Baseline(unittest.TestCase):
                 median = bench["median_seconds"]
                 for key in ("median_seconds", "p10_seconds", "p90_seconds"):
                     bench[key] = (median if still else bench[key]) * factor
+                if still:
+                    bench.update(noise=0, median_standard_error=0, noisy=False)
         return change
 
     def still(self, factor):

@@ -261,7 +261,9 @@ TEST_F(FleetCommandTest, StatusIsALineADevice) {
   EXPECT_THAT(output.err, HasSubstr("missing " + gone));
   const Output json = Assay({"fleet", "status", Targets(), "--format", "json"});
   EXPECT_EQ(json.code, 0);
-  EXPECT_EQ(nlohmann::json::parse(json.out)["devices"].size(), 5u);
+  const auto document = nlohmann::json::parse(json.out);
+  EXPECT_EQ(document["schema"], "assay.fleet.status/v1");
+  EXPECT_EQ(document["devices"].size(), 5u);
 }
 
 TEST_F(FleetCommandTest, MistakesAreUsage) {
