@@ -381,11 +381,11 @@ void AddQualifyCommand(CLI::App& app, Context& context) {
   qualify->add_flag("--codes", *codes, "list the codes, what they mean, and what to do");
   qualify->footer(
       "Verdicts: QUALIFIED, DEGRADED, FAILED, INCONCLUSIVE; MISSING for a node or a device that\n"
-      "could not be qualified because it is not there.\n"
+      "could not be qualified because it is not there. Ctrl-C and SIGTERM cancel the jobs.\n"
       "Exit codes: 0 every device is qualified, 1 one failed, is degraded or is missing, 2 usage,\n"
       "a malformed request or a device that no node has, 3 no node could be reached, 4 something\n"
       "is not proven: a device is inconclusive, one of several nodes could not be reached, or a\n"
-      "node has more devices than expected. Ctrl-C and SIGTERM cancel the jobs.");
+      "node has more devices than expected.");
   qualify->callback([&context, words, codes] {
     context.action = [&context, words, codes] {
       if (*codes) return PrintCodes(context);

@@ -4,6 +4,12 @@
 
 namespace assay {
 
+void ShareMemoryPools() {
+#if defined(__GLIBC__)
+  mallopt(M_ARENA_MAX, 2);
+#endif
+}
+
 void ReturnFreeMemory() {
 #if defined(__GLIBC__)
   malloc_trim(0);

@@ -29,6 +29,7 @@
 #include "server/auth/credentials.h"
 #include "server/base/config.h"
 #include "server/base/log.h"
+#include "server/base/memory.h"
 #include "server/base/paths.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/retention.h"
@@ -368,6 +369,7 @@ std::string Daemon::ReadyLine() const {
 
 int Main(int argc, char** argv) {
   const int signals = OpenSignals();
+  ShareMemoryPools();
   absl::StatusOr<ParsedArguments> arguments = ParseArguments(argc, argv, ASSAY_VERSION);
   if (!arguments.ok()) {
     std::fprintf(stderr, "assayd: %s\n", std::string(arguments.status().message()).c_str());

@@ -146,7 +146,9 @@ class NodeVerdicts(unittest.TestCase):
         accused = [{"node": f"n{i}", "target": f"10.0.0.{i}:7576", "device": "cuda:0", "charge": charge,
                     "evidence": [{"case": "gemm", "text": f"as {i}"}]} for i, charge in ((1, "SUSPECT"), (2, "SLOW"), (4, "SUSPECT"))]
         fleet = {"schema": "assay.fleet/v1", "accused": accused, "missing": [], "everywhere": [], "unread": ["torn"],
-                 "unjudged": [{"node": "n3", "device": "cuda:0", "reason": "gave no digests"}]}
+                 "unjudged": [{"node": "n3", "device": "cuda:0", "reason": "gave no digests"}],
+                 "undecided": ["softmax: 1 of 2"],
+                 "job_findings": [{"target": "10.0.0.1:7576", "suite": "nightly", "verdict": "FAILED", "message": "onednn is required"}]}
 
         def night(devices, kubernetes, **words):
             with tempfile.TemporaryDirectory() as reports:
@@ -164,7 +166,8 @@ class NodeVerdicts(unittest.TestCase):
                               "n4": ["assay/unfit=A101:NoSchedule"]})
             self.assertEqual(kubernetes.conditions()["n1"]["message"], "assay qualify nightly: cuda:0 FAILED A107")
             self.assertEqual(json.loads(done.stdout)["devices"][0]["findings"][0]["why"], "gemm: as 1")
-            for line in ("n2 cuda:0: SLOW: gemm: as 2", "n3 cuda:0: UNJUDGED: gave no digests", "torn"):
+            for line in ("n2 cuda:0: SLOW: gemm: as 2", "n3 cuda:0: UNJUDGED: gave no digests", "torn",
+                         "softmax: 1 of 2", "10.0.0.1:7576 nightly: FAILED: onednn is required"):
                 self.assertIn("fleet: " + line, done.stderr)
             compared = [c for c in self.called if c.startswith("fleet compare ")]
             self.assertEqual([re.sub(r"\S+/", "", c) for c in compared], [

@@ -105,13 +105,16 @@ class Collect(Scripts):
         fleet = {"accused": [accused("n2", "SUSPECT"), accused("n3", "SLOW"), accused("n4", "FAILED"), accused("n5", "SUSPECT")],
                  "unjudged": [{"node": "host-n1", "device": "cuda:0", "reason": "gave no digests"}],
                  "missing": [{"target": "n6:7576", "reason": "incomplete"}], "unread": ["n7/report.json: torn"],
-                 "everywhere": ["gemm fails everywhere"]}
+                 "everywhere": ["gemm fails everywhere"],
+                 "job_findings": [{"target": "n1:7576", "verdict": "FAILED", "reason": "missing", "message": "onednn is required",
+                                   "everywhere": False}]}
         nodes = [f"n{i}" for i in range(1, 6)]
         code, told, drained = self.collect(nodes, 1, failed=("n4", "n5"), **fleet)
         self.assertEqual(code, 1)
         lines = ["- UNREAD: n7/report.json: torn", "- EVERYWHERE: gemm fails everywhere", "n2 SUSPECT cuda:0: gemm: SUSPECT as told",
                  "n3 SLOW cuda:0: gemm: SLOW as told", "n5 SUSPECT cuda:0: gemm: SUSPECT as told",
-                 "n1 UNJUDGED cuda:0: gave no digests", "- INCOMPLETE n6:7576: incomplete"]
+                 "n1 UNJUDGED cuda:0: gave no digests", "- INCOMPLETE n6:7576: incomplete",
+                 "- FAILED n1:7576: onednn is required"]
         self.assertEqual(sorted(told), sorted(lines))
         # The verdict of n5 was for what it is.
         self.assertEqual(drained, [f"NodeName=n2 State=DRAIN Reason=assay A107 cuda:0 (fleet): see {self.folder}/night/fleet.html"])
