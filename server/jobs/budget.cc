@@ -24,6 +24,9 @@ constexpr double kMargin = 1.15;
 // references are in FP64, and far slower than most kernels.
 constexpr double kRepeatedShare = 0.125;
 
+// Of a timed case, warm-up and the least number of samples (kernels/bench/sampler.h).
+constexpr double kLeastLaunches = 12;
+
 // Cases whose time goes the same way: launches that are only repeated, timed or screened by
 // checksums cost far less for their work than a reference does.
 std::string WayOf(const v1::CaseSpec& spec) {
@@ -59,24 +62,27 @@ double WorkOf(const v1::CaseSpec& spec) {
 
 }  // namespace
 
-double Budget::Predict(const v1::CaseSpec& spec) const {
+Budget::Parts Budget::Predict(const v1::CaseSpec& spec) const {
   if (const auto same = cases_.find(IdentityOf(spec)); same != cases_.end()) {
-    return kMargin * same->second;
+    return {.work = kMargin * same->second.work, .sampling = kMargin * same->second.sampling};
   }
   const auto kind = rates_.find(KindOf(spec)), way = rates_.find(WayOf(spec));
-  if (way == rates_.end()) return 0;
+  if (way == rates_.end()) return {};
   // Kernels of one operator differ, but not by more.
   constexpr double kSpread = 8;
   const double rate =
       kind == rates_.end() ? way->second : std::min(kind->second, kSpread * way->second);
-  return kMargin * rate * WorkOf(spec);
+  const auto sampling = sampling_.find(WayOf(spec));
+  return {.work = kMargin * rate * WorkOf(spec),
+          .sampling = sampling == sampling_.end() ? 0 : kMargin * sampling->second};
 }
 
 std::string Budget::WhyNot(const v1::CaseSpec& spec, double elapsed) const {
   if (!seconds_) return "";
   const double left = *seconds_ - elapsed;
   if (left <= 0) return absl::StrFormat("the budget of %.4g s is spent", *seconds_);
-  const double predicted = Predict(spec);
+  const Parts parts = Predict(spec);
+  const double predicted = parts.work + parts.sampling;
   if (predicted > left) {
     return absl::StrFormat("it would take %.2g s, and %.2g s of the budget of %.4g s are left",
                            predicted, left, *seconds_);
@@ -91,7 +97,7 @@ std::string Budget::WhyNot(const v1::CaseSpec& spec, double elapsed) const {
   }
   if (spec.has_deadline()) {
     const double deadline = absl::ToDoubleSeconds(ToDuration(spec.deadline()));
-    if (predicted > kShareOfDeadline * deadline) {
+    if (parts.work > kShareOfDeadline * deadline || predicted > deadline / 2) {
       return absl::StrFormat("it would take %.2g s, too near to its deadline of %.4g s", predicted,
                              deadline);
     }
@@ -106,15 +112,20 @@ void Budget::EndedLate(const v1::CaseSpec& spec) {
   if (!first) at->second = std::min(at->second, work);
 }
 
-void Budget::Took(const v1::CaseSpec& spec, double seconds) {
+void Budget::Took(const v1::CaseSpec& spec, double seconds, const Sampling& sampling) {
   if (!seconds_) return;
-  double& same = cases_[IdentityOf(spec)];
-  same = std::max(same, seconds);
+  const double timed = std::min(sampling.seconds, seconds);
+  const double least = std::min(kLeastLaunches * sampling.launch, timed);
+  const Parts parts = {.work = seconds - timed + least, .sampling = timed - least};
+  Parts& same = cases_[IdentityOf(spec)];
+  if (same.work + same.sampling < seconds) same = parts;
+  double& longest = sampling_[WayOf(spec)];
+  longest = std::max(longest, parts.sampling);
   const double work = WorkOf(spec);
   if (!(work > 0) || !(seconds > 0)) return;
   for (const std::string& key : {KindOf(spec), WayOf(spec)}) {
-    const auto [at, first] = rates_.emplace(key, seconds / work);
-    if (!first) at->second = std::min(at->second, seconds / work);
+    const auto [at, first] = rates_.emplace(key, parts.work / work);
+    if (!first) at->second = std::min(at->second, parts.work / work);
   }
 }
 

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "google/protobuf/util/time_util.h"
 #include "kernels/numerics/cat.h"
@@ -26,6 +28,22 @@ namespace {
 bool EndedLate(const v1::CaseResult& result) {
   return result.verdict() == v1::VERDICT_ERROR && !result.findings().empty() &&
          result.findings(0).reason() == "timeout";
+}
+
+Sampling SamplingOf(const v1::CaseResult& result) {
+  const v1::BenchStats& bench = result.bench();
+  const double launch = bench.median_seconds();
+  return {.seconds = launch * bench.samples() * std::max(1, bench.launches_per_sample()),
+          .launch = launch};
+}
+
+// The first of them, and how many more there are.
+std::string Few(const std::vector<std::string>& words) {
+  constexpr std::size_t kMost = 6;
+  const std::size_t shown = std::min(words.size(), kMost);
+  std::string text = absl::StrJoin(words.begin(), words.begin() + static_cast<long>(shown), ", ");
+  if (words.size() > shown) absl::StrAppend(&text, " and ", words.size() - shown, " more");
+  return text;
 }
 
 // To watchers alone: a case is about to run, or what it waits for.
@@ -112,8 +130,8 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
   const std::shared_ptr<ActiveJob>& job = part.job;
   DeviceRunner& runner = *RunnerOf(plan.device);
   Budget budget(job->budget ? std::optional(absl::ToDoubleSeconds(*job->budget)) : std::nullopt);
-  std::set<std::string> ran;  // required kernels
-  const double spent = job->budget && !done.empty() ? TakeUpBudget(job, plan, budget, ran) : 0;
+  Coverage coverage;
+  const double spent = job->budget && !done.empty() ? TakeUpBudget(job, plan, budget, coverage) : 0;
   OthersWait others(job->others_patience, options_.others_bytes);
   const auto began = std::chrono::steady_clock::now();
   const auto elapsed = [began, spent] {
@@ -129,7 +147,8 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
       // What was to fill the budget is not missed.
       if (!spec.fill()) {
         // What a baseline holds was fast enough once.
-        const bool held = baseline != nullptr && baseline->Holds(spec, plan.device);
+        const bool held =
+            baseline != nullptr && IsTimed(spec) && baseline->Holds(spec, plan.device);
         v1::CaseResult result = ResultWithoutRun(
             spec, plan.device, held ? v1::VERDICT_INCONCLUSIVE : v1::VERDICT_SKIPPED, "budget",
             held ? Cat(too_long, "; its baseline has a time of it") : too_long);
@@ -164,21 +183,21 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
           result.verdict() != v1::VERDICT_SKIPPED && result.verdict() != v1::VERDICT_UNSUPPORTED;
       if (job->budget && ran_here) {
         const double own = absl::ToDoubleSeconds(ToDuration(result.duration()));
-        budget.Took(spec, own > 0 ? own : elapsed() - before);
+        budget.Took(spec, own > 0 ? own : elapsed() - before, SamplingOf(result));
         if (EndedLate(result)) budget.EndedLate(spec);
       }
-      if (result.verdict() != v1::VERDICT_SKIPPED) ran.insert(RequirementKey(spec));
+      if (result.verdict() != v1::VERDICT_SKIPPED) coverage.Ran(spec);
       if (baseline != nullptr) baseline->HoldAgainst(result);
       Record(job, plan, std::move(result));
     }
     if (!spec.fill()) runner.AddDepth(-1);
   }
-  if (job->budget) NameUnreached(job, plan, ran);
+  if (job->budget) NameUnreached(job, plan, coverage);
   return plan.cases.size();
 }
 
 double Manager::TakeUpBudget(const std::shared_ptr<ActiveJob>& job, const DevicePlan& plan,
-                             Budget& budget, std::set<std::string>& ran) {
+                             Budget& budget, Coverage& coverage) {
   constexpr int kPage = 200;
   double spent = 0;
   for (std::int32_t from = 0;;) {
@@ -195,33 +214,32 @@ double Manager::TakeUpBudget(const std::shared_ptr<ActiveJob>& job, const Device
       if (result.findings_size() > 0 && result.findings(0).reason() == "budget") continue;
       const double took = absl::ToDoubleSeconds(ToDuration(result.duration()));
       spent += took;
-      if (result.verdict() != v1::VERDICT_UNSUPPORTED) budget.Took(result.spec(), took);
+      if (result.verdict() != v1::VERDICT_UNSUPPORTED) {
+        budget.Took(result.spec(), took, SamplingOf(result));
+      }
       if (EndedLate(result)) budget.EndedLate(result.spec());
-      ran.insert(RequirementKey(result.spec()));
+      coverage.Ran(result.spec());
     }
     from = page->back().index() + 1;
   }
 }
 
-// A required kernel all of whose cases the budget left out is not proven.
+// Of what no case at all ran for the budget's sake nothing is proven.
 void Manager::NameUnreached(const std::shared_ptr<ActiveJob>& job, const DevicePlan& plan,
-                            const std::set<std::string>& ran) {
-  std::set<std::string> planned;
-  for (const v1::CaseSpec& c : plan.cases) planned.insert(RequirementKey(c));
+                            const Coverage& coverage) {
+  const std::vector<std::string> missed = coverage.Missed(plan.cases);
+  if (missed.empty()) return;
   const std::lock_guard order(job->submit_mutex);
   JobUpdate update{.name = job->name};
   {
     const std::lock_guard guard(job->mutex);
-    for (const std::string& key : plan.required) {
-      if (ran.contains(key) || !planned.contains(key)) continue;
-      const std::string message = Cat("the suite requires ", key, " on ", plan.device,
-                                      ", and the budget let none of its cases run");
-      if (HasFinding(job->status, message)) continue;  // said before a restart
-      AddFinding(job->status, "budget", message);
-      update.job = job->status;
-    }
+    const std::string message =
+        Cat("the budget let no case of ", Few(missed), " run on ", plan.device);
+    if (HasFinding(job->status, message)) return;  // said before a restart
+    AddFinding(job->status, "budget", message);
+    update.job = job->status;
   }
-  if (update.job) SubmitEvents(job, std::move(update));
+  SubmitEvents(job, std::move(update));
 }
 
 void Manager::SkipRest(const JobPart& part, const DevicePlan& plan,

@@ -204,6 +204,8 @@ absl::StatusOr<v1::Job> Manager::Create(const v1::JobSpec& spec, std::string_vie
   *job.job.mutable_environment() = EnvironmentOf(*plan, devices_, options_);
   std::vector<std::string> terms;
   if (spec.has_budget()) terms.emplace_back("budget");
+  // A shorter one leaves out what is near to it.
+  if (plan->budget && spec.has_case_deadline()) terms.emplace_back("case_deadline");
   if (spec.has_inline_baseline()) terms.emplace_back("baseline");
   if (!terms.empty()) {
     (*job.job.mutable_environment())[std::string(kCallersTerms)] = absl::StrJoin(terms, ",");

@@ -22,7 +22,7 @@ JobTerms TermsOf(const v1::Job& job) {
   const auto has = [&words](const char* word) {
     return std::find(words.begin(), words.end(), word) != words.end();
   };
-  terms.callers_budget = has("budget");
+  terms.callers_budget = has("budget") || has("case_deadline");
   terms.callers_baseline = has("baseline");
   return terms;
 }

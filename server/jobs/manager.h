@@ -24,6 +24,7 @@
 
 #include "server/jobs/active_job.h"
 #include "server/jobs/budget.h"
+#include "server/jobs/coverage.h"
 #include "server/jobs/device_runner.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/nonfinite_log.h"
@@ -78,11 +79,11 @@ class Manager final : public JobManager {
   // be read.
   bool AnyHeld(const std::string& name);
   // What a device's part has spent of its budget before a new daemon took it up, [s]: the
-  // time of its results, from which the budget learns as it did then, and the kernels that ran.
+  // time of its results, from which the budget learns as it did then, and what ran.
   double TakeUpBudget(const std::shared_ptr<ActiveJob>& job, const DevicePlan& plan, Budget& budget,
-                      std::set<std::string>& ran);
+                      Coverage& coverage);
   void NameUnreached(const std::shared_ptr<ActiveJob>& job, const DevicePlan& plan,
-                     const std::set<std::string>& ran);
+                     const Coverage& coverage);
   void SkipRest(const JobPart& part, const DevicePlan& plan, const std::set<std::int32_t>& done,
                 std::size_t from);
   void Begin(const std::shared_ptr<ActiveJob>& job);

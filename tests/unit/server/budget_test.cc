@@ -76,6 +76,30 @@ TEST(Budget, WhatIsRepeatedOrScreenedIsNoMeasureOfWhatIsJudged) {
   EXPECT_THAT(budget.WhyNot(Copy(200'000'000), 0), HasSubstr("it would take 23 s"));
 }
 
+v1::CaseSpec Timed(std::int64_t count) {
+  v1::CaseSpec spec = Copy(count);
+  spec.set_mode(v1::MODE_BOTH);
+  spec.mutable_deadline()->set_seconds(60);
+  return spec;
+}
+
+// Launches go on for half a second or two, whatever their size.
+TEST(Budget, TimingDoesNotGrowWithTheWork) {
+  Budget budget(1000);
+  budget.Took(Timed(1000), 2.1, {.seconds = 2.0, .launch = 0.001});
+  EXPECT_THAT(budget.WhyNot(Timed(8000), 0), IsEmpty());
+  EXPECT_THAT(budget.WhyNot(Timed(50'000), 0), IsEmpty()) << "50 times 0.112 s, and 2 s";
+  EXPECT_THAT(budget.WhyNot(Timed(100'000), 0), HasSubstr("too near to its deadline"));
+}
+
+// A few launches there must be.
+TEST(Budget, LongLaunchesAreTimedForLonger) {
+  Budget budget(1000);
+  budget.Took(Timed(1000), 2.1, {.seconds = 2.0, .launch = 0.1});
+  EXPECT_THAT(budget.WhyNot(Timed(4000), 0), IsEmpty());
+  EXPECT_THAT(budget.WhyNot(Timed(8000), 0), HasSubstr("too near to its deadline"));
+}
+
 // Its reference took too long; that of another provider or format would, too.
 TEST(Budget, WhatIsAsLargeAsOneThatWasEndedByItsDeadlineDoesNotFit) {
   Budget budget(1000);

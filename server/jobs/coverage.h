@@ -1,0 +1,31 @@
+// What a budget has left out altogether. The larger cases of a ladder may be left out, and so
+// may fills; of each kernel and of each thing that is asked of it (exact data, times, repeated
+// launches, a pattern in memory) some case must run, or that is not proven.
+#ifndef ASSAY_SERVER_JOBS_COVERAGE_H_
+#define ASSAY_SERVER_JOBS_COVERAGE_H_
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "assay/v1/case.pb.h"
+
+namespace assay {
+
+// Of one device's part of a job. One thread.
+class Coverage {
+ public:
+  // Whatever came of it, but that it was left out. A fill proves nothing that is listed.
+  void Ran(const v1::CaseSpec& spec);
+
+  // The groups of `planned` of which none ran, each once and in their order: "gemm onednn fp32
+  // timed".
+  std::vector<std::string> Missed(const std::vector<v1::CaseSpec>& planned) const;
+
+ private:
+  std::set<std::string> ran_;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_JOBS_COVERAGE_H_
