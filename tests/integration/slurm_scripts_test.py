@@ -1,5 +1,6 @@
-"""Slurm's scripts without a Slurm: which of a job's devices an epilog tells of; what `collect` makes of a night's folder, with an `assay` that holds
-the reports against one another as it is told to; the limits of a night; the words of the command line; and what is left of a script that was ended."""
+"""Slurm's scripts without a Slurm: which of a job's devices an epilog tells of; which verdicts resume a node; what `collect` makes of a night's folder,
+with an `assay` that holds the reports against one another as it is told to; the limits of a night; the words of the command line; and what is left of a
+script that was ended."""
 
 import json
 import os
@@ -28,6 +29,13 @@ case $1 in
 esac
 """
 SINFO = "#!/bin/sh\necho 'n1|none'\n"
+# Of a node that is drained for what is in the file `reason`.
+DRAINED = """#!/bin/sh
+case $1 in
+  -o) echo "NodeName=$4 State=IDLE+DRAIN ThreadsPerCore=1 Reason=$(cat {folder}/reason) [root@2026-11-22T01:30:00]" ;;
+  update) shift; echo "$@" >>{folder}/updated ;;
+esac
+"""
 
 
 def accused(node, charge, device="cuda:0"):
@@ -75,8 +83,63 @@ class Epilog(Scripts):
                                settings="ASSAY_EPILOG_LIMIT=20\nASSAY_EPILOG_CASE_DEADLINE=2s\n")
         self.assertEqual(done.returncode, 0, done)
         self.assertEqual(self.read("drained"), "NodeName=n1 State=DRAIN Reason=assay A104 cuda:1 (quick): see r\n", done)
-        for call in self.read("called").splitlines():
+        calls = [call for call in self.read("called").splitlines() if call.startswith("qualify ")]
+        self.assertEqual(len(calls), 3)
+        for call in calls:
             self.assertIn(" --case-deadline 2s --job-deadline 20s ", call)
+
+
+class Verdict(Scripts):
+    def setUp(self):
+        super().setUp()
+        self.program("scontrol", DRAINED.replace("{folder}", self.folder))
+
+    def verdict(self, reason, level, devices, word="QUALIFIED", code="A000"):
+        """Of a node that is drained for the reason: what is changed, and what is said."""
+        self.write("reason", reason)
+        self.write("updated", "")
+        self.write("document", json.dumps({"schema": "assay.qualification/v1", "level": level, "verdict": word, "missing": [], "devices": [
+            {"device": device, "verdict": word, "code": code, "report": "r"} for device in devices]}))
+        done = self.run_script("verdict", "n1", f"{self.folder}/document")
+        self.assertEqual(done.returncode, 0, done)
+        return self.read("updated").strip(), done.stderr
+
+    def resumed(self, reason, level, devices=("cuda:3",)):
+        updated, said = self.verdict(reason, level, devices)
+        self.assertIn("resumed" if updated else "stays drained", said)
+        self.assertIn(updated, ("", "NodeName=n1 State=RESUME"))
+        return bool(updated)
+
+    def test_a_lower_level_does_not_take_back_what_a_higher_one_found(self):
+        for i, of_reason in enumerate(LEVELS):
+            for j, level in enumerate(LEVELS):
+                self.assertEqual(self.resumed(f"assay A101 cuda:3 ({of_reason}): see r", level), j >= i, (of_reason, level))
+        self.assertIn("stays drained: nightly is a lower level than extended: \"assay A101 cuda:3",
+                      self.verdict("assay A101 cuda:3 (extended): see r", "nightly", ["cuda:3"])[1])
+        # These name no level.
+        for reason in ("assay A115 in quarantine: cuda:3: its worker died", "assay A116 7 of 8 devices", "assay A901 assayd silent: of lab:1"):
+            self.assertTrue(self.resumed(reason, "quick"), reason)
+
+    def test_a_verdict_without_the_device_that_was_drained_for_does_not_resume(self):
+        cpu, quarantine = ["cpu:0"], "assay A115 in quarantine: cuda:0: died;cuda:1: died"
+        for reason in ("assay A101 cuda:3 (quick): see r", "assay A116 cuda:3: no driver (quick): see r", "assay A116 7 of 8 devices",
+                       "assay A116 expected 8 devices, found 1 (quick): see assay qualify quick", quarantine):
+            self.assertFalse(self.resumed(reason, "nightly", cpu), reason)
+        self.assertFalse(self.resumed("assay A101 cuda:3 (quick): see r", "nightly", ["cuda:30", "cuda:2"]))
+        self.assertFalse(self.resumed(quarantine, "nightly", ["cuda:0", "cuda:2"]))
+        self.assertTrue(self.resumed(quarantine, "nightly", ["cuda:0", "cuda:1"]))
+        self.assertTrue(self.resumed("assay A103 cpu:0 (quick): see r", "nightly", cpu))
+        self.assertIn("stays drained: no verdict of cuda:3: ", self.verdict("assay A101 cuda:3 (quick): see r", "quick", cpu)[1])
+
+    def test_what_comes_and_goes_is_a_persons_to_take_back(self):
+        for code in ("A104", "A105", "A107", "A119"):
+            self.assertFalse(self.resumed(f"assay {code} cuda:3 (quick): see r", "extended"), code)
+
+    def test_a_higher_level_takes_the_place_of_a_lower_one(self):
+        for reason, level, taken in (("A103 cuda:3 (quick)", "extended", True), ("A103 cuda:3 (extended)", "quick", False),
+                                     ("A103 cuda:3 (quick)", "quick", False), ("A104 cuda:3 (quick)", "extended", False)):
+            updated = self.verdict(f"assay {reason}: see r", level, ["cuda:3"], "FAILED", "A101")[0]
+            self.assertEqual(updated, f"NodeName=n1 State=DRAIN Reason=assay A101 cuda:3 ({level}): see r" if taken else "", reason)
 
 
 class Collect(Scripts):
@@ -181,7 +244,9 @@ class Ended(Scripts):
 
     def setUp(self):
         super().setUp()
-        self.program("assay", "#!/bin/sh\ntrap '' INT\nsleep 1000 &\n"
+        # An epilog asks for the devices first, and goes on without them.
+        self.program("assay", f'#!/bin/sh\n[ "$1 $(cat {self.folder}/of)" != "devices epilog" ] || exit 1\n'
+                              "trap '' INT\nsleep 1000 &\n"
                               f"echo $$ $! >{self.folder}/new\nmv {self.folder}/new {self.folder}/pids\nwait\n")
         self.program("sinfo", "#!/bin/sh\necho 'n1|drained|assay A101 cuda:0: see r'\n")
 
@@ -194,6 +259,7 @@ class Ended(Scripts):
     def left_after(self, end, name, *words):
         """The processes that a script's `assay` was, when the script was ended, and the script's exit code."""
         self.write("pids", "")
+        self.write("of", name)
         self.write("own.conf", f"PATH={self.folder}:$PATH\nASSAY_LOG=\nASSAY_REPORTS={self.folder}/reports\n"
                                "ASSAY_EPILOG_LIMIT=900\nASSAY_ANSWER=900\n")
         environment = {**os.environ, "ASSAY_CONF": f"{self.folder}/own.conf", "SLURM_JOB_GPUS": "0"}

@@ -300,8 +300,8 @@ HealthCheckNodeState=ANY
             self.verdict("n2", document("FAILED", "A102"), settings="ASSAY_DRAIN_MOST=67\n")
             self.assertEqual(list(self.drained()), ["n1", "n2"])
         with self.subTest("some codes are a person's to take back"):
-            for node in ("n1", "n2"):
-                self.verdict(node, document("QUALIFIED", "A000"))
+            for node, name in (("n1", "cuda:3"), ("n2", "cpu:0")):
+                self.verdict(node, document("QUALIFIED", "A000", name=name))
             self.assertEqual(self.drained(), {})
             self.verdict("n1", document("FAILED", "A104"))
             done = self.verdict("n1", document("QUALIFIED", "A000"))
