@@ -233,7 +233,7 @@ class Choices(unittest.TestCase):
 
         self.assertEqual(environment("extra targets")["ASSAY_EXTRA_TARGETS"], "login1:7576,10.0.0.9:7576")
         self.assertEqual({k: v for k, v in environment("taints").items() if "TAINT" in k or "EXPECT" in k},
-                         {"ASSAY_TAINT": "NoExecute", "ASSAY_TAINT_MOST": "10", "ASSAY_TAINT_KEEP": "A104 A107",
+                         {"ASSAY_TAINT": "NoExecute", "ASSAY_TAINT_MOST": "10", "ASSAY_TAINT_KEEP": "A104 A105 A107 A119",
                           "ASSAY_EXPECT_DEVICES": "8"})
         self.assertFalse(any("TAINT" in k for k in environment("default")))
         rule = one(rendered(CHOICES["taints"]), "ClusterRole")["rules"][0]

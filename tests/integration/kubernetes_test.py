@@ -236,6 +236,42 @@ class NodeVerdicts(unittest.TestCase):
             unfit = {n: o["metadata"]["annotations"].get("assay/unfit") for n, o in kubernetes.nodes.items()}
             self.assertEqual({n: u for n, u in unfit.items() if u}, {"n1": "A106", "n5": "A104"})
 
+    def nights(self, *nights, keep="A104", unfit=None):
+        """Of one node, each a level, its devices' (or missing ones') verdicts, and the taint after it; what the last one said."""
+        tainted = [dict(MINE, value=unfit)] if unfit else []
+        with FakeKubernetes([pod("n1", "10.0.0.1")], [node("n1", tainted, unfit=unfit)]) as kubernetes:
+            for level, devices, missing, taint in nights:
+                done = self.run_script(
+                    kubernetes, [verdict("10.0.0.1", *d) for d in devices],
+                    [{"target": "10.0.0.1:7576", "verdict": "MISSING", "code": "A116", "expected": 8, "reason": m} for m in missing],
+                    ASSAY_LEVEL=level, ASSAY_TAINT="NoSchedule", ASSAY_TAINT_MOST="10", ASSAY_TAINT_KEEP=keep)
+                self.assertEqual(kubernetes.taints("n1"), [f"assay/unfit={taint}:NoSchedule"] if taint else [], (level, devices, done))
+                self.assertEqual("assay/unfit-level" in kubernetes.nodes["n1"]["metadata"]["annotations"], bool(taint) and not unfit)
+        return done.stderr
+
+    def test_a_lower_level_does_not_take_back_what_a_higher_one_found(self):
+        wrong, well = [("cuda:3", "FAILED", "A101")], [("cuda:3", "QUALIFIED", "A000")]
+        levels = ("quick", "medium", "nightly", "extended")
+        for lower, higher in zip(levels, levels[1:]):
+            self.nights((higher, wrong, [], "A101"), (lower, well, [], "A101"), (higher, well, [], ""),
+                        (lower, wrong, [], "A101"), (higher, well, [], ""))
+        # Whatever came in between, and whichever of them found it first.
+        unknown, other = [("cuda:3", "INCONCLUSIVE", "A306")], [("cuda:3", "FAILED", "A112")]
+        said = self.nights(("quick", other, [], "A112"), ("extended", wrong, [], "A101"), ("nightly", unknown, [], "A101"),
+                           ("nightly", other, [], "A101"), ("nightly", well, [], "A101"))
+        self.assertIn("n1: stays tainted assay/unfit=A101: nightly is a lower level than extended", said)
+        self.nights(("quick", well, [], ""), unfit="A101")  # of nobody knows which level
+
+    def test_a_verdict_without_the_device_that_failed_does_not_untaint(self):
+        card, cpu = ("cuda:3", "FAILED", "A101"), ("cpu:0", "QUALIFIED", "A000")
+        said = self.nights(("quick", [card, ("cuda:2", "QUALIFIED", "A000")], [], "A101"), ("quick", [cpu], [], "A101"),
+                           ("nightly", [("cuda:2", "QUALIFIED", "A000")], [], "A101"), ("quick", [cpu], [], "A101"))
+        self.assertIn("n1: stays tainted assay/unfit=A101: no verdict of cuda:3", said)
+        self.nights(("quick", [("cpu:0", "FAILED", "A101")], [], "A101"), ("quick", [cpu], [], ""))
+        for reason, back in (("expected 8 devices, found 1", "cuda:0"), ("cuda:3: no driver", "cuda:3")):
+            self.nights(("quick", [cpu], [reason], "A116"), ("quick", [cpu], [], "A116"),
+                        ("quick", [(back, "QUALIFIED", "A000")], [], ""))
+
     def test_a_taint_that_a_person_took_back_is_no_taint(self):
         # Only the annotation is left of those of n1 to n3, and n3 has one by hand since.
         nodes = [node("n1", unfit="A101"), node("n2", unfit="A104"),
@@ -249,7 +285,8 @@ class NodeVerdicts(unittest.TestCase):
                                    ASSAY_TAINT_KEEP="A104")
             self.assertEqual({n: kubernetes.taints(n) for n in kubernetes.nodes},
                              {"n1": ["assay/unfit=A112:NoSchedule"], "n2": [], "n3": ["assay/unfit=by-hand:NoSchedule"]}, done)
-            self.assertEqual(kubernetes.nodes["n1"]["metadata"]["annotations"], {"assay/unfit": "A112"})
+            self.assertEqual(kubernetes.nodes["n1"]["metadata"]["annotations"],
+                             {"assay/unfit": "A112", "assay/unfit-level": "nightly", "assay/unfit-devices": "cuda:0"})
             self.assertNotIn("stays tainted", done.stderr)
 
     def test_a_code_that_a_person_takes_back_outlasts_another(self):
@@ -260,7 +297,7 @@ class NodeVerdicts(unittest.TestCase):
                 done = self.run_script(kubernetes, [verdict("10.0.0.1", "cuda:0", *w) for w in found], code=1,
                                        ASSAY_TAINT="NoSchedule", ASSAY_TAINT_MOST="10", ASSAY_TAINT_KEEP="A104 A105")
                 self.assertEqual(kubernetes.taints("n1"), [f"assay/unfit={taint}:NoSchedule"], (night, done))
-                self.assertEqual(kubernetes.nodes["n1"]["metadata"]["annotations"], {"assay/unfit": taint})
+                self.assertEqual(kubernetes.nodes["n1"]["metadata"]["annotations"]["assay/unfit"], taint)
             self.assertIn("n1: stays tainted: A104 is a person's to take back", done.stderr)
 
     def test_of_all_that_failed_the_code_that_a_person_takes_back_is_the_nodes(self):
