@@ -88,6 +88,27 @@ class Epilog(Scripts):
         for call in calls:
             self.assertIn(" --case-deadline 2s --job-deadline 20s ", call)
 
+    def test_nothing_is_run_again_where_another_job_may_have_a_device_beside_it(self):
+        def retries(gpus, *states, answers=0):
+            listed = [{"id": "cpu:0", "backend": "cpu", "state": "READY"}]
+            listed += [{"id": f"cuda:{i}", "backend": "cuda", "state": state} for i, state in enumerate(states)]
+            self.write("called", "")
+            self.write("listed", json.dumps({"devices": listed}, indent=2))
+            self.program("assay", f'#!/bin/sh\necho "$@" >>{self.folder}/called\n[ "$1" = devices ] || exit 0\n'
+                                  f"cat {self.folder}/listed\nexit {answers}\n")
+            done = self.run_script("epilog", SLURM_JOB_GPUS=gpus, SLURMD_NODENAME="n1")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+            calls = [call for call in self.read("called").splitlines() if call.startswith("qualify ")]
+            self.assertEqual(len(calls), gpus.count(",") + 1)
+            return {"--no-retry" not in call for call in calls}
+
+        self.assertEqual(retries("0", "READY", "BUSY"), {False})
+        self.assertEqual(retries("0,2", "READY", "READY", "READY"), {False})
+        # All of them are the job's, or nobody's.
+        self.assertEqual(retries("0,1", "READY", "BUSY"), {True})
+        self.assertEqual(retries("0", "READY", "QUARANTINED", "UNAVAILABLE"), {True})
+        self.assertEqual(retries("0", "READY", answers=3), {False})
+
 
 class Verdict(Scripts):
     def setUp(self):
