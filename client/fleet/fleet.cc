@@ -176,8 +176,8 @@ void Fleet::Add(const ReportRows& report) {
       partial_.insert(what);
     }
     // Neither right nor wrong.
-    const bool unfinished =
-        verdict == v1::VERDICT_ERROR && IsNobodysFault(test.reason, test.phase, test.message);
+    const bool unfinished = verdict == v1::VERDICT_ERROR &&
+                            IsNobodysFault(device.id, test.reason, test.phase, test.message);
     if ((verdict == v1::VERDICT_FAILED || verdict == v1::VERDICT_ERROR) && !unfinished) {
       ++kernel_counts.failed;
       failures.push_back(

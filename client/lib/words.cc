@@ -25,6 +25,12 @@ bool SaidInUpperCase(const google::protobuf::EnumDescriptor& type) {
   return type.name() == "Verdict" || type.name() == "JobState" || type.name() == "DeviceState";
 }
 
+// By a device's id or name, "devices/cuda:3". False where it is not known.
+bool IsAccelerator(std::string_view device) {
+  const std::string_view id = device.substr(device.rfind('/') + 1);
+  return !id.empty() && !id.starts_with("cpu");
+}
+
 // Levenshtein's distance.
 std::size_t Distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
@@ -98,14 +104,18 @@ std::string KnownWords(std::string_view word, const std::vector<std::string>& kn
   return absl::StrCat(near, near.empty() ? "; known: " : " Known: ", absl::StrJoin(known, ", "));
 }
 
-bool IsPhaseOfChecks(std::string_view phase) {
-  return !phase.empty() && phase != "prepare" && phase != "kernel" && phase != "bench";
+bool IsPhaseOfHost(std::string_view phase, std::string_view device) {
+  if (phase.empty() || phase == "prepare" || phase == "kernel" || phase == "bench") return false;
+  const bool of_device =
+      phase == "fill" || phase == "guards" || phase == "reference" || phase == "compare";
+  return !(of_device && IsAccelerator(device));
 }
 
-bool IsNobodysFault(std::string_view reason, std::string_view phase, std::string_view message) {
+bool IsNobodysFault(std::string_view device, std::string_view reason, std::string_view phase,
+                    std::string_view message) {
   // A killed worker has a crash's reason, and the daemon's words.
   const bool killed = reason == "crash" && message.find(" from outside") != std::string_view::npos;
-  return reason == "memory" || killed || (reason == "timeout" && IsPhaseOfChecks(phase));
+  return reason == "memory" || killed || (reason == "timeout" && IsPhaseOfHost(phase, device));
 }
 
 }  // namespace assay

@@ -51,14 +51,16 @@ std::string DidYouMean(std::string_view word, const std::vector<std::string>& ca
 // DidYouMean, and after it all the words there are.
 std::string KnownWords(std::string_view word, const std::vector<std::string>& known);
 
-// Whether a case that ended in this phase (Finding.phase) had its kernel behind or before it, and
-// this program at work: what came of it says nothing of the kernel. False where it is empty.
-bool IsPhaseOfChecks(std::string_view phase);
+// Whether a case that ended in this phase (Finding.phase) on this device ("cuda:3") had its kernel
+// behind or before it, and the host at work: what came of it says nothing of kernel and device. An
+// accelerator fills and compares by itself, and may hang at it. False where the phase is empty.
+bool IsPhaseOfHost(std::string_view phase, std::string_view device);
 
 // Whether a case that ended in ERROR so speaks neither for nor against device and kernel: its
-// deadline came during the checks, there was no memory for it, or its worker was killed from
-// outside. Arguments are those of its first finding.
-bool IsNobodysFault(std::string_view reason, std::string_view phase, std::string_view message);
+// deadline came while the host was at work, there was no memory for it, or its worker was killed
+// from outside. The other arguments are those of its first finding.
+bool IsNobodysFault(std::string_view device, std::string_view reason, std::string_view phase,
+                    std::string_view message);
 
 }  // namespace assay
 

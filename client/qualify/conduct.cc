@@ -12,6 +12,7 @@
 #include "client/lib/errors.h"
 #include "client/lib/first_call.h"
 #include "client/lib/text.h"
+#include "client/qualify/selftests.h"
 
 namespace assay {
 namespace {
@@ -36,7 +37,7 @@ class Conductor {
   Conductor(Connection& connection, const QualifyOptions& options,
             const FollowOptions& reconnecting, const QualifyProgress& progress,
             const v1::ServerInfo& server, const std::vector<v1::Device>& devices,
-            const v1::Device& device, const v1::JobSpec& common, bool selftest)
+            const v1::Device& device, const v1::JobSpec& common, Selftest selftest)
       : connection_(connection),
         options_(options),
         reconnecting_(reconnecting),
@@ -45,7 +46,7 @@ class Conductor {
         devices_(devices),
         device_(device),
         common_(common),
-        selftest_(selftest) {}
+        selftest_(std::move(selftest)) {}
 
   DeviceFit Run() {
     const absl::Time start = absl::Now();
@@ -84,7 +85,8 @@ class Conductor {
     run.target = connection_.target();
     run.server = server_;
     run.devices = devices_;
-    if (selftest_) {
+    evidence.no_selftest = selftest_.why_not;
+    if (selftest_.possible) {
       progress_(device_.id(), "self-test");
       assay::Run selftest;
       const grpc::Status status =
@@ -93,13 +95,15 @@ class Conductor {
       evidence.selftest = selftest.job;
     }
     progress_(device_.id(), options_.level.suite);
-    if (const grpc::Status status = RunJob(LevelSpec(seed), options_.fail_early, run);
-        !status.ok()) {
-      return Refused(status);
-    }
+    const grpc::Status followed = RunJob(LevelSpec(seed), options_.fail_early, run);
+    if (!followed.ok() && run.results.empty()) return Refused(followed);
+    if (!followed.ok()) evidence.cut_short = WhyRefused(followed);
     evidence.job = run.job;
     evidence.results = std::move(run.results);
-    if (options_.retry) evidence.retries = RetryFailed(evidence.results);
+    if (options_.retry) {
+      evidence.retries =
+          followed.ok() ? RetryFailed(evidence.results) : LateUntried(evidence.results);
+    }
     Fit fit = Judge(evidence, options_.ignored);
     run.results = std::move(evidence.results);
     return fit;
@@ -107,16 +111,17 @@ class Conductor {
 
   Fit Refused(const grpc::Status& status) const {
     Fit fit;
-    if (IsStopped()) {
-      fit.grievances = {Aggrieved("A306", "ended by a signal")};
-      return fit;
-    }
+    fit.grievances = {WhyRefused(status)};
+    return fit;
+  }
+
+  Grievance WhyRefused(const grpc::Status& status) const {
+    if (IsStopped()) return Aggrieved("A306", "ended by a signal");
     // That a baseline is of another kind of device is the caller's mistake.
     const bool unfit = options_.hold_against != nullptr &&
                        status.error_code() == grpc::StatusCode::FAILED_PRECONDITION;
     const bool request = unfit || ExitCodeOf(status) == ExitCode::kUsage;
-    fit.grievances = {Aggrieved(request ? "A902" : "A901", FirstLine(status, connection_))};
-    return fit;
+    return Aggrieved(request ? "A902" : "A901", FirstLine(status, connection_));
   }
 
   v1::JobSpec LevelSpec(std::uint64_t seed) const {
@@ -174,6 +179,15 @@ class Conductor {
     v1::Job answer;
     // Where it cannot be cancelled it goes on to its end.
     (void)connection_.stub().CancelJob(&call, request, &answer);
+  }
+
+  // Of a job that was lost sight of: what hung in it was to be tried again, and was not.
+  static std::vector<Retry> LateUntried(const std::vector<v1::CaseResult>& results) {
+    std::vector<Retry> retries;
+    for (v1::CaseResult& late : WorthRetrying(results, Trouble::kLate, kMostLate)) {
+      retries.push_back({std::move(late), {}, {}});
+    }
+    return retries;
   }
 
   std::vector<Retry> RetryFailed(const std::vector<v1::CaseResult>& results) {
@@ -234,7 +248,7 @@ class Conductor {
   const std::vector<v1::Device>& devices_;
   const v1::Device& device_;
   const v1::JobSpec& common_;  // the baseline
-  const bool selftest_;        // asked for, and there are defects to find
+  const Selftest selftest_;
 };
 
 // "cuda:*" takes all of a backend, "all" everything.
@@ -264,20 +278,6 @@ std::string NoneAskedFor(const QualifyOptions& options, const std::vector<v1::De
   return absl::StrCat("it has no device",
                       options.device.empty() ? "" : absl::StrCat(" \"", options.device, "\""),
                       usable.empty() ? "" : "; it has ", absl::StrJoin(usable, ", "));
-}
-
-// The backends that have kernels wrong on purpose, which a self-test is made of.
-grpc::Status FindTestable(Connection& connection, std::set<std::string>& backends) {
-  grpc::ClientContext call;
-  SetDeadline(call);
-  v1::ListKernelsRequest request;
-  request.set_show_planted(true);
-  v1::ListKernelsResponse response;
-  grpc::Status status = connection.stub().ListKernels(&call, request, &response);
-  for (const v1::Kernel& kernel : response.kernels()) {
-    if (kernel.has_planted() && kernel.available()) backends.insert(kernel.backend());
-  }
-  return status;
 }
 
 // Whether the daemon's suite times any of its cases; nothing where it cannot be told.
@@ -335,8 +335,8 @@ TargetFit Qualify(Connection& connection, const QualifyOptions& options,
     SetDeadline(call);
     status = connection.stub().ListDevices(&call, v1::ListDevicesRequest(), &listed);
   }
-  std::set<std::string> testable;
-  if (status.ok() && options.selftest) status = FindTestable(connection, testable);
+  Selftests selftests;
+  if (status.ok() && options.selftest) status = FindSelftests(connection, selftests);
   if (!status.ok()) {
     fit.missing.push_back({connection.target(), FirstLine(status, connection), {}, {}});
     return fit;
@@ -385,8 +385,9 @@ TargetFit Qualify(Connection& connection, const QualifyOptions& options,
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     threads.emplace_back([&, i] {
+      const auto selftest = selftests.find(chosen[i]->backend());
       Conductor conductor(connection, options, reconnecting, progress, server, devices, *chosen[i],
-                          common, testable.contains(chosen[i]->backend()));
+                          common, selftest == selftests.end() ? Selftest() : selftest->second);
       const grpc::Status fits = held.ok() ? IsOf(baseline, *chosen[i]) : held;
       fit.devices[i] = fits.ok() ? conductor.Run() : conductor.Refuse(fits);
     });

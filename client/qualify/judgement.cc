@@ -89,21 +89,47 @@ class Judging {
   std::map<std::string, std::size_t, std::less<>> at_;
 };
 
+std::string VerdictText(const v1::Job& job) {
+  return absl::StrCat("the daemon's verdict of ", job.name(), " is ", Word(job.verdict()));
+}
+
 void JudgeSelftest(const v1::Job& job, Judging& judging) {
   const v1::SelftestReport& report = job.selftest();
   if (job.state() != v1::JOB_STATE_FINISHED || report.rows().empty()) {
     judging.Add("A303", absl::StrCat(job.name(), " ended ", Word(job.state())));
     return;
   }
+  bool refuted = false;
   for (const v1::SelftestRow& row : report.rows()) {
     if (row.caught()) continue;
+    refuted = true;
     judging.Add("A301", absl::StrCat(row.op(), " ", row.defect(), " in ", Word(row.dtype()),
                                      ": found in ", row.detected(), " of ", row.trials()));
   }
   for (const v1::SelftestCorrect& correct : report.correct()) {
     if (correct.false_alarms() == 0) continue;
+    refuted = true;
     judging.Add("A302", absl::StrCat(correct.false_alarms(), " of ", correct.runs(),
                                      " runs of right kernels"));
+  }
+  // Of right kernels that proved nothing, or ended by its deadline.
+  if (!job.findings().empty()) {
+    judging.Add("A303", absl::StrCat(job.name(), ": ", job.findings(0).message()));
+  } else if (job.verdict() != v1::VERDICT_PASSED && !refuted) {
+    judging.Add("A303", VerdictText(job));
+  }
+}
+
+// That the level's job did not come to its end, or was not seen to.
+void JudgeEnd(const DeviceEvidence& evidence, Judging& judging) {
+  const std::string& name = evidence.job.name();
+  if (evidence.cut_short) {
+    judging.Add(evidence.cut_short->code->code, evidence.cut_short->why);
+    if (evidence.cut_short->code->code != "A306") {
+      judging.Add("A306", absl::StrCat(name, ": its end was not seen"));
+    }
+  } else if (evidence.job.state() != v1::JOB_STATE_FINISHED) {
+    judging.Add("A306", absl::StrCat(name, " ended ", Word(evidence.job.state())));
   }
 }
 
@@ -116,6 +142,8 @@ Grievance Aggrieved(std::string_view code, std::string why) {
 Fit Judge(const DeviceEvidence& evidence, const std::set<std::string>& ignored) {
   Judging judging(ignored);
   if (evidence.selftest) JudgeSelftest(*evidence.selftest, judging);
+  if (!evidence.no_selftest.empty()) judging.Add("A303", evidence.no_selftest);
+  JudgeEnd(evidence, judging);
   int passed = 0, slow = 0;
   for (const v1::CaseResult& result : evidence.results) {
     passed += Passed(result) ? 1 : 0;
@@ -134,17 +162,13 @@ Fit Judge(const DeviceEvidence& evidence, const std::set<std::string>& ignored) 
     const std::string& reason = finding.reason();
     judging.Add(reason == "unsupported" || reason == "empty" ? "A401" : "A308", finding.message());
   }
-  if (evidence.job.state() != v1::JOB_STATE_FINISHED) {
-    judging.Add("A306", absl::StrCat(evidence.job.name(), " ended ", Word(evidence.job.state())));
-  }
   // What is right but slow may be degraded; what is ignored, too, proves nothing.
   const bool proven = passed > 0 || (slow > 0 && !judging.empty());
   if (!proven && !judging.Condemns()) {
     judging.Add("A307", absl::StrCat("none of ", evidence.results.size(), " cases passed"));
   }
   if (evidence.job.verdict() == v1::VERDICT_INCONCLUSIVE && judging.silent()) {
-    judging.Add("A308", absl::StrCat("the daemon's verdict of ", evidence.job.name(), " is ",
-                                     Word(evidence.job.verdict())));
+    judging.Add("A308", VerdictText(evidence.job));
   }
   Fit fit = judging.Take();
   if (fit.grievances.empty()) {

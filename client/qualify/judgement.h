@@ -15,19 +15,21 @@
 
 namespace assay {
 
-// What ran on a device.
-struct DeviceEvidence {
-  std::optional<v1::Job> selftest;  // absent where the device has no planted kernels
-  v1::Job job;                      // of the level
-  std::vector<v1::CaseResult> results;
-  std::vector<Retry> retries;
-};
-
 struct Grievance {
   const QualifyCode* code = nullptr;
   std::string why;    // in words, with the first case of it
   std::string repro;  // the line that repeats it; empty where there is none
   int cases = 1;
+};
+
+// What ran on a device.
+struct DeviceEvidence {
+  std::optional<v1::Job> selftest;  // absent where the device has no planted kernels
+  std::string no_selftest;          // why it has some and none could be run
+  v1::Job job;                      // of the level
+  std::vector<v1::CaseResult> results;
+  std::optional<Grievance> cut_short;  // why the job was lost sight of after those
+  std::vector<Retry> retries;
 };
 
 struct Fit {

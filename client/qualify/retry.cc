@@ -33,9 +33,11 @@ bool IsRight(const v1::CaseResult& result) {
 
 // Its kernel did, whatever became of the checks.
 bool KernelEnded(const v1::CaseResult& result) {
-  const bool late_in_checks =
-      FirstReason(result) == "timeout" && IsPhaseOfChecks(result.findings(0).phase());
-  return IsRight(result) || late_in_checks;
+  const std::string_view reason = FirstReason(result);
+  const bool late_on_host =
+      reason == "timeout" && IsPhaseOfHost(result.findings(0).phase(), result.device());
+  const bool unproven = result.verdict() == v1::VERDICT_INCONCLUSIVE && reason != "memory";
+  return IsRight(result) || late_on_host || unproven;
 }
 
 // How many were in trouble again, and how many ran to an end without it. What ended in another
@@ -102,9 +104,10 @@ std::string_view CodeOfCrash(const Retry& retry) {
 
 std::string_view CodeOfLate(const Retry& retry) {
   if (Count(retry.sibling, Trouble::kLate).all_again()) return "A118";
-  const bool ended =
-      !retry.here.empty() && std::all_of(retry.here.begin(), retry.here.end(), KernelEnded);
-  return ended ? "A310" : "A112";
+  const auto in_trouble = [](const auto& r) { return TroubleOf(r) != Trouble::kNone; };
+  if (std::any_of(retry.here.begin(), retry.here.end(), in_trouble)) return "A112";
+  // Cancelled, killed or without memory it ran to no end, and is held against nobody.
+  return std::any_of(retry.here.begin(), retry.here.end(), KernelEnded) ? "A310" : "A306";
 }
 
 std::string_view CodeOf(const Retry& retry) {
@@ -148,8 +151,10 @@ std::string_view CodeWithoutRetry(const v1::CaseResult& failed, const std::vecto
       return same == "A117" || (same == "A119" && !IsSetAside(failed)) ? same : CodeOfCrash(failed);
     case Trouble::kLate:
       // A device that hung again hangs; whose kernel, its siblings may tell.
-      if (all == std::set<std::string_view>{"A310"}) return "A310";
-      return same == "A118" && !all.contains("A112") ? "A118" : "A112";
+      if (all.empty() || all.contains("A112")) return "A112";
+      if (same == "A118" || same == "A306") return same;
+      if (all.contains("A118")) return "A112";
+      return all.contains("A306") ? "A306" : "A310";
     case Trouble::kNone:
       break;
   }
@@ -176,7 +181,9 @@ Trouble TroubleOf(const v1::CaseResult& result) {
   if (result.verdict() != v1::VERDICT_ERROR) return Trouble::kNone;
   if (result.findings().empty()) return Trouble::kCrashed;
   const v1::Finding& first = result.findings(0);
-  if (IsNobodysFault(first.reason(), first.phase(), first.message())) return Trouble::kNone;
+  if (IsNobodysFault(result.device(), first.reason(), first.phase(), first.message())) {
+    return Trouble::kNone;
+  }
   return first.reason() == "timeout" ? Trouble::kLate : Trouble::kCrashed;
 }
 

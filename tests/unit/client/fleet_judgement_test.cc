@@ -183,7 +183,7 @@ TEST(Failures, WhatTheHostDoesToACaseAccusesNobody) {
   ReportRows::Test& late = reports[1].tests[0];
   late.verdict = "ERROR";
   late.reason = "timeout";
-  late.phase = "reference";
+  late.phase = "recheck";
   EXPECT_THAT(JudgeReports(reports).accused, IsEmpty());
   late.phase = "kernel";
   late.reason = "memory";

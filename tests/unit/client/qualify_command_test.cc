@@ -68,6 +68,59 @@ TEST(QualifyCommand, ASignalCancelsItsJob) {
   EXPECT_EQ(service.jobs_made(), 1) << "and nothing is begun";
 }
 
+v1::CaseResult LateResult(int index) {
+  v1::CaseResult late = MakeResult(index, v1::VERDICT_ERROR);
+  late.mutable_findings(0)->set_reason("timeout");
+  late.mutable_findings(0)->set_phase("kernel");
+  return late;
+}
+
+// Ends its first job, and hangs at the second.
+class HangsAtTheSecond : public FakeService {
+ public:
+  grpc::Status CreateJob(grpc::ServerContext* context, const v1::CreateJobRequest* request,
+                         v1::Job* job) override {
+    hang = jobs_made() > 0;
+    return FakeService::CreateJob(context, request, job);
+  }
+};
+
+TEST(QualifyCommand, ASignalDuringARetryAccusesNobody) {
+  HangsAtTheSecond service;
+  service.results = {MakeResult(0, v1::VERDICT_PASSED), LateResult(1)};
+  std::thread signaller([&] {
+    while (service.watched_after().size() < 2) std::this_thread::yield();
+    std::raise(SIGTERM);
+  });
+  const Output output = Assay(service, {"qualify", "quick", "--no-selftest"});
+  signaller.join();
+  EXPECT_EQ(output.code, 4) << output.out;
+  EXPECT_THAT(output.out, HasSubstr("A306"));
+  EXPECT_THAT(output.out, Not(HasSubstr("A112")));
+  EXPECT_EQ(service.jobs_made(), 2);
+}
+
+// What came before is judged, and that the rest did not is said.
+TEST(QualifyCommand, WhatIsWrongIsKeptWhereTheStreamBreaks) {
+  FakeService service;
+  service.results = {MakeResult(0, v1::VERDICT_PASSED), MakeResult(1, v1::VERDICT_FAILED),
+                     LateResult(2), MakeResult(3, v1::VERDICT_PASSED)};
+  service.die_after = 4;  // the start and three results
+  const std::vector<std::string> words = {"qualify", "quick",    "--no-selftest", "--reconnect",
+                                          "0",       "--format", "json"};
+  const Output output = Assay(service, words);
+  EXPECT_EQ(output.code, 1) << output.out;
+  const auto device = nlohmann::json::parse(output.out)["devices"][0];
+  EXPECT_EQ(device["code"], "A103");
+  EXPECT_EQ(device["cases"], 3);
+  std::vector<std::string> codes;
+  for (const auto& finding : device["findings"]) codes.push_back(finding["code"]);
+  EXPECT_THAT(codes, ElementsAre("A103", "A901", "A306"));
+  EXPECT_EQ(service.jobs_made(), 1) << "nothing is run again where nobody answers";
+  service.die_after = 2;  // and one that passed
+  EXPECT_EQ(nlohmann::json::parse(Assay(service, words).out)["devices"][0]["code"], "A901");
+}
+
 TEST(QualifyCommand, DeadlinesAreThoseOfEveryJob) {
   FakeService service;
   service.results = {MakeResult(0, v1::VERDICT_FAILED)};
@@ -152,11 +205,7 @@ TEST(QualifyCommand, OfKernelsThatHangFewAreRunAgain) {
   service.more_devices[0].set_id("cpu:1");
   service.more_devices[0].set_backend("cpu");
   service.more_devices[0].set_state(v1::DEVICE_STATE_READY);
-  for (int n = 0; n < 5; ++n) {
-    v1::CaseResult& late = service.results.emplace_back(MakeResult(n, v1::VERDICT_ERROR));
-    late.mutable_findings(0)->set_reason("timeout");
-    late.mutable_findings(0)->set_phase("kernel");
-  }
+  for (int n = 0; n < 5; ++n) service.results.push_back(LateResult(n));
   const Output output = Assay(service, {"qualify", "quick", "--no-selftest", "--device", "cpu:0"});
   EXPECT_EQ(output.code, 1);
   EXPECT_THAT(output.out, HasSubstr("A118"));
@@ -214,6 +263,21 @@ TEST(QualifyCommand, ADeviceWithoutDefectsToFindIsNotSelfTested) {
   EXPECT_THAT(SuitesOn(unavailable, {PlantedOf("cuda", false)}), ElementsAre("quick"));
   EXPECT_THAT(SuitesOn(unasked, {PlantedOf("cuda", true)}, {"--no-selftest"}),
               ElementsAre("quick"));
+}
+
+TEST(QualifyCommand, ADeviceWhoseDefectsCannotRunIsNotQualified) {
+  const auto code = [](const std::vector<v1::Kernel>& planted, const std::string& more) {
+    FakeService service;
+    service.more_devices = {Gpu()};
+    service.more_kernels = planted;
+    service.results = {MakeResult(0, v1::VERDICT_PASSED)};
+    const Output output =
+        Assay(service, {"qualify", "quick", "--device", "cuda:0", "--format", "json", more});
+    return nlohmann::json::parse(output.out)["devices"][0]["code"].get<std::string>();
+  };
+  EXPECT_EQ(code({PlantedOf("cuda", false)}, "--no-retry"), "A303");
+  EXPECT_EQ(code({PlantedOf("cuda", false)}, "--no-selftest"), "A000");
+  EXPECT_EQ(code({PlantedOf("cpu", true)}, "--no-retry"), "A000") << "it has none";
 }
 
 TEST(QualifyCommand, ABudgetOfNothingIsRefused) {

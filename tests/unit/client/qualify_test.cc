@@ -16,6 +16,7 @@
 #include "client/qualify/judgement.h"
 #include "client/qualify/level.h"
 #include "client/qualify/report.h"
+#include "tests/unit/client/qualify_evidence.h"
 
 namespace assay {
 namespace {
@@ -24,36 +25,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-v1::CaseResult Result(v1::Verdict verdict, const std::string& reason = "", int index = 0,
-                      const std::string& provider = "onednn") {
-  v1::CaseResult result;
-  result.set_index(index);
-  result.set_name("gemm " + std::to_string(index));
-  result.mutable_spec()->mutable_gemm()->set_m(8);
-  result.mutable_spec()->set_provider(provider);
-  result.set_device("cuda:0");
-  result.set_verdict(verdict);
-  if (!reason.empty()) {
-    result.add_findings()->set_reason(reason);
-    result.mutable_findings(0)->set_message("as the test says");
-    result.set_repro("assay run gemm");
-  }
-  return result;
-}
-
-DeviceEvidence Evidence(std::vector<v1::CaseResult> results) {
-  DeviceEvidence evidence;
-  evidence.job.set_name("jobs/test");
-  evidence.job.set_state(v1::JOB_STATE_FINISHED);
-  evidence.results = std::move(results);
-  return evidence;
-}
-
-std::string CodeOf(const DeviceEvidence& evidence, const std::set<std::string>& ignored = {}) {
-  return std::string(Judge(evidence, ignored).code().code);
-}
-
-const v1::CaseResult kRight = Result(v1::VERDICT_PASSED, "", 7);
+using qualify_testing::CodeOf;
+using qualify_testing::Evidence;
+using qualify_testing::Killed;
+using qualify_testing::kRight;
+using qualify_testing::Late;
+using qualify_testing::Result;
 
 TEST(Qualify, LevelsByNameAndNumber) {
   EXPECT_EQ(ParseLevel("nightly")->number, 3);
@@ -106,76 +83,6 @@ TEST(Qualify, TheHeaviestDecidesAndAllAreTold) {
   EXPECT_EQ(fit.grievances[2].cases, 2);
 }
 
-// A slow host, whose reference takes long, accuses no card.
-TEST(Qualify, ADeadlineDuringTheChecksIsNoKernelThatHangs) {
-  v1::CaseResult late = Result(v1::VERDICT_ERROR, "timeout");
-  EXPECT_EQ(CodeOf(Evidence({kRight, late})), "A112");
-  for (const char* phase : {"prepare", "kernel", "bench"}) {
-    late.mutable_findings(0)->set_phase(phase);
-    EXPECT_EQ(CodeOf(Evidence({kRight, late})), "A112") << phase;
-  }
-  for (const char* phase : {"fill", "guards", "reference", "compare", "recheck"}) {
-    late.mutable_findings(0)->set_phase(phase);
-    EXPECT_EQ(CodeOf(Evidence({kRight, late})), "A309") << phase;
-  }
-  // What crashes there may have been damaged by the kernel before.
-  late.mutable_findings(0)->set_reason("crash");
-  EXPECT_EQ(CodeOf(Evidence({kRight, late})), "A111");
-}
-
-v1::CaseResult Late(int index, const std::string& phase = "kernel") {
-  v1::CaseResult late = Result(v1::VERDICT_ERROR, "timeout", index);
-  late.mutable_findings(0)->set_phase(phase);
-  return late;
-}
-
-TEST(Qualify, AKernelThatIsLateIsTriedAgainBeforeTheDeviceIsAccused) {
-  const v1::CaseResult late = Late(1);
-  const std::vector<v1::CaseResult> retried =
-      WorthRetrying({kRight, Late(2, "compare"), late}, Trouble::kLate, 3);
-  ASSERT_EQ(retried.size(), 1u) << "of a check nothing more is to be learnt";
-  EXPECT_EQ(retried[0].index(), 1);
-
-  DeviceEvidence evidence = Evidence({kRight, late});
-  evidence.retries = {{late, {kRight}, {}}};
-  EXPECT_EQ(CodeOf(evidence), "A310");
-  evidence.retries = {{late, {late}, {}}};
-  EXPECT_EQ(CodeOf(evidence), "A112");
-  evidence.retries = {{late, {}, {}}};
-  EXPECT_EQ(CodeOf(evidence), "A112") << "what could not be tried again speaks for nobody";
-  evidence.retries = {{late, {Result(v1::VERDICT_INCONCLUSIVE, "memory")}, {}}};
-  EXPECT_EQ(CodeOf(evidence), "A112");
-  evidence.retries = {{late, {Late(1, "reference")}, {}}};
-  EXPECT_EQ(CodeOf(evidence), "A310") << "its kernel ended, and a slow host's check did not";
-  evidence.retries = {{late, {late}, {kRight}}};
-  EXPECT_EQ(CodeOf(evidence), "A112") << "this device alone";
-  evidence.retries = {{late, {late}, {late}}};
-  EXPECT_EQ(CodeOf(evidence), "A118") << "the library, wherever it runs";
-  evidence.retries = {{late, {late}, {Result(v1::VERDICT_ERROR, "crash")}}};
-  EXPECT_EQ(CodeOf(evidence), "A112") << "a crash there is no hang";
-}
-
-TEST(Qualify, ALateKernelWithoutARetrySharesTheOutcomeOfThoseThatHadOne) {
-  const std::vector<v1::CaseResult> late = {Late(1), Late(2), Late(3), Late(4)};
-  DeviceEvidence evidence = Evidence({kRight, late[0], late[1], late[2], late[3]});
-  evidence.retries = {{late[0], {kRight}, {}}, {late[1], {kRight}, {}}};
-  const Fit ended = Judge(evidence, {});
-  EXPECT_EQ(ended.code().code, "A310");
-  EXPECT_EQ(ended.code().fitness, Fitness::kInconclusive);
-  EXPECT_EQ(ended.grievances[0].cases, 4);
-  evidence.retries[1].here = {late[1]};
-  EXPECT_EQ(CodeOf(evidence), "A112");
-  EXPECT_EQ(Judge(evidence, {}).grievances[0].cases, 3) << "one is known to have ended";
-}
-
-TEST(Qualify, LateKernelsTakeNoRetryFromWrongOnes) {
-  std::vector<v1::CaseResult> results = {Late(1), Late(2), Late(3)};
-  results.push_back(Result(v1::VERDICT_FAILED, "bound", 4));
-  ASSERT_EQ(WorthRetrying(results, Trouble::kWrong, 3).size(), 1u);
-  EXPECT_EQ(WorthRetrying(results, Trouble::kWrong, 3)[0].index(), 4);
-  EXPECT_EQ(WorthRetrying(results, Trouble::kLate, 2).size(), 2u);
-}
-
 TEST(Qualify, ACrashIsTriedAgainBeforeTheDeviceIsAccused) {
   for (const auto& [reason, code] : {std::pair("crash", "A111"), std::pair("fault", "A114")}) {
     const v1::CaseResult crash = Result(v1::VERDICT_ERROR, reason, 1);
@@ -222,11 +129,8 @@ TEST(Qualify, CrashesWithoutARetryShareTheOutcomeOfTheirProvider) {
 
 // The host's memory, or an operator: no fault of the card's.
 TEST(Qualify, MemoryAndWhatIsKilledFromOutsideAccuseNoDevice) {
-  v1::CaseResult killed = Result(v1::VERDICT_ERROR, "crash", 1);
-  killed.mutable_findings(0)->set_message(
-      "worker killed by SIGKILL (killed) from outside (out of memory?) in kernel");
   const v1::CaseResult memory = Result(v1::VERDICT_ERROR, "memory", 1);
-  for (const auto& [result, code] : {std::pair(killed, "A311"), std::pair(memory, "A113")}) {
+  for (const auto& [result, code] : {std::pair(Killed(1), "A311"), std::pair(memory, "A113")}) {
     const Fit fit = Judge(Evidence({kRight, result}), {});
     EXPECT_EQ(fit.code().code, code);
     EXPECT_EQ(fit.code().fitness, Fitness::kInconclusive) << code;
@@ -391,13 +295,35 @@ TEST(Qualify, ASelftestThatMissesMakesTheRestWorthless) {
   v1::Job& selftest = evidence.selftest.emplace();
   selftest.set_state(v1::JOB_STATE_FINISHED);
   EXPECT_EQ(CodeOf(evidence), "A303") << "no report";
+  selftest.set_verdict(v1::VERDICT_PASSED);
   v1::SelftestRow& row = *selftest.mutable_selftest()->add_rows();
   row.set_caught(true);
   EXPECT_EQ(CodeOf(evidence), "A000");
+  selftest.set_verdict(v1::VERDICT_FAILED);
   selftest.mutable_selftest()->add_correct()->set_false_alarms(1);
   EXPECT_EQ(CodeOf(evidence), "A302");
   row.set_caught(false);
   EXPECT_EQ(CodeOf(evidence), "A301");
+}
+
+TEST(Qualify, ASelftestThatProvesTooLittleQualifiesNothing) {
+  DeviceEvidence evidence = Evidence({kRight});
+  v1::Job& selftest = evidence.selftest.emplace();
+  selftest.set_name("jobs/selftest");
+  selftest.set_state(v1::JOB_STATE_FINISHED);
+  selftest.mutable_selftest()->add_rows()->set_caught(true);
+  selftest.set_verdict(v1::VERDICT_INCONCLUSIVE);
+  EXPECT_EQ(CodeOf(evidence), "A303") << "no right kernel was proven right";
+  selftest.add_findings()->set_message("the job's deadline passed");
+  const Fit fit = Judge(evidence, {});
+  ASSERT_EQ(fit.grievances.size(), 1u);
+  EXPECT_EQ(fit.code().code, "A303");
+  EXPECT_EQ(fit.grievances[0].why, "jobs/selftest: the job's deadline passed");
+  evidence.selftest.reset();
+  EXPECT_EQ(CodeOf(evidence), "A000") << "a device that has no planted kernels";
+  evidence.no_selftest = "no self-test can be made";
+  EXPECT_EQ(CodeOf(evidence), "A303");
+  EXPECT_EQ(CodeOf(evidence, {"A303"}), "A000");
 }
 
 TEST(Qualify, ARequiredKernelThatIsNotThereFails) {
@@ -414,7 +340,7 @@ TEST(Qualify, IgnoredCodesDoNotCount) {
 }
 
 TEST(Qualify, NothingThatIsIgnoredQualifiesADeviceOnWhichNothingPassed) {
-  const v1::CaseResult unchecked = Late(0, "compare");
+  const v1::CaseResult unchecked = Late(0, "recheck");
   const v1::CaseResult crash = Result(v1::VERDICT_ERROR, "crash");
   EXPECT_EQ(CodeOf(Evidence({unchecked, unchecked}), {"A309"}), "A307");
   EXPECT_EQ(CodeOf(Evidence({crash}), {"A111"}), "A307");

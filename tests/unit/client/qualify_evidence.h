@@ -1,0 +1,63 @@
+// Made-up results of a device, for the tests of a qualification.
+#ifndef ASSAY_TESTS_UNIT_CLIENT_QUALIFY_EVIDENCE_H_
+#define ASSAY_TESTS_UNIT_CLIENT_QUALIFY_EVIDENCE_H_
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/qualify/judgement.h"
+
+namespace assay::qualify_testing {
+
+inline v1::CaseResult Result(v1::Verdict verdict, const std::string& reason = "", int index = 0,
+                             const std::string& provider = "onednn") {
+  v1::CaseResult result;
+  result.set_index(index);
+  result.set_name("gemm " + std::to_string(index));
+  result.mutable_spec()->mutable_gemm()->set_m(8);
+  result.mutable_spec()->set_provider(provider);
+  result.set_device("cuda:0");
+  result.set_verdict(verdict);
+  if (!reason.empty()) {
+    result.add_findings()->set_reason(reason);
+    result.mutable_findings(0)->set_message("as the test says");
+    result.set_repro("assay run gemm");
+  }
+  return result;
+}
+
+inline v1::CaseResult Late(int index, const std::string& phase = "kernel",
+                           const std::string& device = "cuda:0") {
+  v1::CaseResult late = Result(v1::VERDICT_ERROR, "timeout", index);
+  late.set_device(device);
+  late.mutable_findings(0)->set_phase(phase);
+  return late;
+}
+
+inline v1::CaseResult Killed(int index) {
+  v1::CaseResult killed = Result(v1::VERDICT_ERROR, "crash", index);
+  killed.mutable_findings(0)->set_message(
+      "worker killed by SIGKILL (killed) from outside (out of memory?) in kernel");
+  return killed;
+}
+
+inline DeviceEvidence Evidence(std::vector<v1::CaseResult> results) {
+  DeviceEvidence evidence;
+  evidence.job.set_name("jobs/test");
+  evidence.job.set_state(v1::JOB_STATE_FINISHED);
+  evidence.results = std::move(results);
+  return evidence;
+}
+
+inline std::string CodeOf(const DeviceEvidence& evidence,
+                          const std::set<std::string>& ignored = {}) {
+  return std::string(Judge(evidence, ignored).code().code);
+}
+
+inline const v1::CaseResult kRight = Result(v1::VERDICT_PASSED, "", 7);
+
+}  // namespace assay::qualify_testing
+
+#endif  // ASSAY_TESTS_UNIT_CLIENT_QUALIFY_EVIDENCE_H_
