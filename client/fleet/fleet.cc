@@ -119,6 +119,7 @@ void Fleet::Add(const ReportRows& report) {
   NoteShortfall(report);
   std::map<std::uint32_t, bool> counted;  // device -> its results are new
   Places places;
+  const std::uint32_t job = texts_.Id(report.job);
   for (const ReportRows::Test& test : report.tests) {
     const std::string& target = test.target.empty() ? report.target : test.target;
     const std::string& device_name = test.device.empty() ? report.device : test.device;
@@ -129,15 +130,15 @@ void Fleet::Add(const ReportRows& report) {
     const std::uint32_t at = place->second;
     FleetDevice& device = devices[at];
     if (!counted.contains(at)) {
-      const std::string job =
+      const std::string which =
           !report.job.empty()
               ? report.job
               : absl::FormatTime(report.generated_at.value_or(absl::InfinitePast()));
-      const bool fresh = seen_.emplace(at, job).second;
+      const bool fresh = seen_.emplace(at, which).second;
       counted[at] = fresh;
       if (!fresh) {
         duplicates.push_back(absl::StrCat(report.source, ": ", device.target, " ", device.id, " ",
-                                          job, " is there already, counted once"));
+                                          which, " is there already, counted once"));
         continue;
       }
       ++device.reports;
@@ -181,7 +182,7 @@ void Fleet::Add(const ReportRows& report) {
     if ((verdict == v1::VERDICT_FAILED || verdict == v1::VERDICT_ERROR) && !unfinished) {
       ++kernel_counts.failed;
       failures.push_back(
-          {what, at, provider, name, verdict == v1::VERDICT_ERROR, test.reason, test.message});
+          {what, at, provider, name, verdict == v1::VERDICT_ERROR, test.reason, test.message, job});
     } else {
       ++(verdict == v1::VERDICT_PASSED ? kernel_counts.passed : kernel_counts.other);
     }
@@ -216,6 +217,7 @@ void Fleet::Add(const ReportRows& report) {
                      texts_.Id(absl::StrJoin(times.throttle_reasons, ", ")), times.replayed});
   }
   NoteJobs(report, places);
+  NoteVerdicts(report, places, counted);
 }
 
 std::uint32_t Fleet::DevicesThatRan(std::uint32_t what, std::uint32_t provider) const {

@@ -63,7 +63,7 @@ struct ReportRows {
     // A kernel that the suite requires is missing, or kUnexplained; else less is proven.
     bool failed() const { return reason == "unsupported" || reason == kUnexplained; }
   };
-  // The reason where a report says FAILED and not why.
+  // The reason of what a report's verdict says, and no finding of its job.
   static constexpr char kUnexplained[] = "verdict";
 
   // What a daemon is, whatever address it was asked at; empty where the report does not say.
@@ -148,6 +148,7 @@ struct FailedRow {
   std::uint32_t what, device, provider, name;
   bool error;
   std::string reason, message;
+  std::uint32_t job = 0;  // text
 
   // Its kernel did not end in its time.
   bool late() const { return error && reason == "timeout"; }
@@ -185,6 +186,8 @@ class Fleet {
   std::vector<TimedRow> timed;
   std::vector<FailedRow> failures;
   std::vector<JobRow> jobs;
+  // Jobs whose own verdict is FAILED or INCONCLUSIVE by their cases, with which.
+  std::vector<JobRow> verdicts;
   std::map<std::string, std::set<std::string>> targets_of_suite;  // that sent a report of it
   // By device and kernel ("gemm bf16 onednn").
   std::map<std::pair<std::uint32_t, std::uint32_t>, KernelCounts> kernels;
@@ -211,6 +214,9 @@ class Fleet {
   // A target's device, as the report names them -> where it stands in `devices`.
   using Places = std::map<std::pair<std::string_view, std::string_view>, std::uint32_t>;
   void NoteJobs(const ReportRows& report, const Places& places);
+  // Of the devices whose results are new.
+  void NoteVerdicts(const ReportRows& report, const Places& places,
+                    const std::map<std::uint32_t, bool>& fresh);
 
   Texts texts_;
   // By host, id, and UUID, the daemon's instance or its address.

@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/lib/words.h"
 
@@ -45,7 +46,88 @@ std::vector<ReportRows::JobFinding> FindingsOf(const ReportRows& report) {
   return findings;
 }
 
+// A target's share of a report.
+struct Share {
+  struct Kind {
+    int count = 0;
+    std::string first;  // case
+  };
+  int cases = 0, passed = 0;
+  std::map<std::string, Kind> bad, unproven;  // "ERROR timeout", …
+
+  void Add(const ReportRows::Test& test) {
+    ++cases;
+    passed += test.verdict == "PASSED" ? 1 : 0;
+    if (test.verdict == "FAILED" || test.verdict == "ERROR") return Add(test, bad);
+    if (test.verdict == "INCONCLUSIVE") Add(test, unproven);
+  }
+
+ private:
+  static void Add(const ReportRows::Test& test, std::map<std::string, Kind>& kinds) {
+    Kind& kind = kinds[absl::StrCat(test.verdict, test.reason.empty() ? "" : " ", test.reason)];
+    if (kind.count++ == 0) kind.first = test.name;
+  }
+};
+
+std::string Listed(const std::map<std::string, Share::Kind>& kinds) {
+  return absl::StrJoin(kinds, ", ", [](std::string* out, const auto& kind) {
+    absl::StrAppend(out, kind.second.count, " ", kind.first, " (", kind.second.first,
+                    kind.second.count > 1 ? ", …)" : ")");
+  });
+}
+
+std::string WhyInconclusive(const Share& share) {
+  if (!share.unproven.empty()) return Listed(share.unproven);
+  return share.passed > 0 ? "no case says why"
+                          : absl::StrCat("none of its ", share.cases, " cases passed");
+}
+
+// The job's own verdict; of a file of several, what the cases come to.
+v1::Verdict VerdictOf(const ReportRows& report, const Share& share, bool alone) {
+  v1::Verdict verdict = v1::VERDICT_UNSPECIFIED;
+  if (alone && v1::Verdict_Parse("VERDICT_" + report.verdict, &verdict)) return verdict;
+  if (!share.bad.empty()) return v1::VERDICT_FAILED;
+  return share.unproven.empty() && share.passed > 0 ? v1::VERDICT_PASSED : v1::VERDICT_INCONCLUSIVE;
+}
+
+// Whether what the report's jobs say of themselves accounts for it.
+bool IsToldByFindings(const ReportRows& report, const std::string& target, bool failed) {
+  const std::vector<ReportRows::JobFinding> findings = FindingsOf(report);
+  return std::any_of(findings.begin(), findings.end(), [&](const ReportRows::JobFinding& f) {
+    return (f.target.empty() || f.target == target) && (f.failed() || !failed);
+  });
+}
+
 }  // namespace
+
+void Fleet::NoteVerdicts(const ReportRows& report, const Places& places,
+                         const std::map<std::uint32_t, bool>& fresh) {
+  std::map<std::string, Share> shares;  // by target
+  for (const ReportRows::Test& test : report.tests) {
+    shares[test.target.empty() ? report.target : test.target].Add(test);
+  }
+  const bool ended = report.state.empty() || report.state == Word(v1::JOB_STATE_FINISHED);
+  for (const auto& [target, share] : shares) {
+    const v1::Verdict verdict = VerdictOf(report, share, shares.size() == 1);
+    const bool failed = verdict == v1::VERDICT_FAILED;
+    if (!failed && (verdict != v1::VERDICT_INCONCLUSIVE || !ended)) continue;
+    if (IsToldByFindings(report, target, failed)) continue;
+    JobRow row;
+    for (const auto& [place, at] : places) {
+      if (place.first == target && fresh.at(at)) row.devices.push_back(at);
+    }
+    if (row.devices.empty()) continue;
+    row.target = target;
+    row.suite = report.suite;
+    row.job = report.job;
+    row.reason = ReportRows::kUnexplained;
+    row.message = absl::StrCat("its job is ", Word(verdict), ": ",
+                               failed ? Listed(share.bad) : WhyInconclusive(share));
+    row.what = row.message;
+    row.failed = failed;
+    verdicts.push_back(std::move(row));
+  }
+}
 
 void Fleet::NoteJobs(const ReportRows& report, const Places& places) {
   for (const std::string& target : std::vector<std::string>(absl::StrSplit(report.target, ','))) {

@@ -162,6 +162,22 @@ void JudgeJobs(const Fleet& fleet, const Accuse& accuse, Judgement& judgement) {
   }
 }
 
+using DeviceAndJob = std::pair<std::uint32_t, std::string>;
+
+// Lists the jobs that are not PASSED where no case of theirs is among those that were `held`
+// against a device or a kernel.
+void JudgeVerdicts(const Fleet& fleet, const std::set<DeviceAndJob>& held, Judgement& judgement) {
+  for (const JobRow& row : fleet.verdicts) {
+    const bool told = row.failed && std::any_of(row.devices.begin(), row.devices.end(),
+                                                [&](std::uint32_t device) {
+                                                  return held.contains({device, row.job});
+                                                });
+    if (told) continue;
+    (row.failed ? judgement.jobs : judgement.unproven).push_back(JobLine(row));
+    judgement.verdicts.push_back(row);
+  }
+}
+
 }  // namespace
 
 const char* ChargeWord(Charge charge) {
@@ -205,6 +221,7 @@ Judgement JudgeFleet(const Fleet& fleet, absl::Time now) {
   };
   JudgeJobs(fleet, accuse_whole, judgement);
   const std::set<std::uint32_t> late_once = LateOnce(fleet);
+  std::set<DeviceAndJob> held;
   for (const auto& [what, rows] : failures) {
     std::uint32_t ran = fleet.DevicesThatRan(what.first, what.second);
     std::set<std::uint32_t> failed;
@@ -216,6 +233,7 @@ Judgement JudgeFleet(const Fleet& fleet, absl::Time now) {
       judgement.everywhere.push_back(absl::StrCat(
           fleet.text(rows[0]->name), ": ", rows[0]->error ? "ERROR" : "FAILED", " on all ", ran,
           " devices that ran it (", rows[0]->reason, "): look at the kernel, not at a card"));
+      for (const FailedRow* row : rows) held.emplace(row->device, fleet.text(row->job));
       continue;
     }
     for (const FailedRow* row : rows) {
@@ -237,8 +255,10 @@ Judgement JudgeFleet(const Fleet& fleet, absl::Time now) {
         continue;
       }
       accuse(row->device, row->what, std::move(evidence));
+      held.emplace(row->device, fleet.text(row->job));
     }
   }
+  JudgeVerdicts(fleet, held, judgement);
   std::set<std::uint32_t> slow_throughout;
   for (const SlowDevice& slow : judgement.throughput.slow_devices) {
     slow_throughout.insert(slow.device);

@@ -8,6 +8,9 @@
 // Of a device without a charge that nothing was held against, nobody knows whether it is well:
 // it is unjudged, not passed.
 //
+// A job may be FAILED or INCONCLUSIVE by cases that accuse nobody: one kernel that was late, a host
+// without memory, what proves nothing. It is listed, and does not pass.
+//
 // A case that fails wherever it ran (two devices or more) accuses its kernel, and no device; a
 // kernel that the suite requires and no node has, the library or the configuration.
 #ifndef ASSAY_CLIENT_FLEET_JUDGEMENT_H_
@@ -73,8 +76,9 @@ struct Judgement {
   std::vector<Accused> accused;          // the worst first
   std::vector<Unjudged> unjudged;        // neither accused nor cleared
   std::vector<std::string> everywhere;   // what fails on every device, or node, that ran it
-  std::vector<std::string> jobs;         // that failed, of devices that are not known
+  std::vector<std::string> jobs;         // that failed, and nobody is accused by it
   std::vector<std::string> unproven;     // jobs that prove less than was asked for
+  std::vector<JobRow> verdicts;          // of those two, by their cases: Fleet::verdicts
   std::vector<std::string> watch;        // slower than customary or late once: may be chance
   std::vector<std::string> undecided;    // digests that nobody's majority decides
   std::vector<std::string> divided;      // providers or versions that differ

@@ -63,20 +63,23 @@ Json RerunJson(const Rerun& rerun) {
           {"text", rerun.text}};
 }
 
-Json JobFindingsJson(const Fleet& fleet) {
+Json JobFindingJson(const JobRow& row, bool everywhere) {
+  Json json = {{"target", row.target}};
+  AddText(json, "suite", row.suite);
+  AddText(json, "job", row.job);
+  json["verdict"] = row.failed ? "FAILED" : "INCONCLUSIVE";
+  json["reason"] = row.reason;
+  json["message"] = row.message;
+  json["everywhere"] = everywhere;
+  return json;
+}
+
+Json JobFindingsJson(const FleetReport& report) {
   Json list = Json::array();
-  for (const JobGroup& group : GroupJobs(fleet)) {
-    for (const JobRow* row : group.rows) {
-      Json json = {{"target", row->target}};
-      AddText(json, "suite", row->suite);
-      AddText(json, "job", row->job);
-      json["verdict"] = row->failed ? "FAILED" : "INCONCLUSIVE";
-      json["reason"] = row->reason;
-      json["message"] = row->message;
-      json["everywhere"] = group.everywhere();
-      list.push_back(std::move(json));
-    }
+  for (const JobGroup& group : GroupJobs(report.fleet)) {
+    for (const JobRow* row : group.rows) list.push_back(JobFindingJson(*row, group.everywhere()));
   }
+  for (const JobRow& row : report.judgement.verdicts) list.push_back(JobFindingJson(row, false));
   return list;
 }
 
@@ -175,7 +178,7 @@ Json FleetJson(const FleetReport& report) {
   json["duplicates"] = List(report.duplicates);
   for (const std::string& line : fleet.duplicates) json["duplicates"].push_back(line);
   json["everywhere"] = List(judgement.everywhere);
-  json["job_findings"] = JobFindingsJson(fleet);
+  json["job_findings"] = JobFindingsJson(report);
   json["watch"] = List(judgement.watch);
   json["undecided"] = List(judgement.undecided);
   json["divided"] = List(judgement.divided);

@@ -16,7 +16,8 @@
 //       "devices": [ { "node", "target", "host", "device", "uuid", "model", "driver_version",
 //                      "versions", "suites", "jobs", "generated_at", "total", "passed", … } ] }
 //
-// What was not measured is absent; so are case and provider where the times of several
+// Of job_findings the reason "verdict" is what a job came to by its cases, where these accuse
+// nobody. What was not measured is absent; so are case and provider where the times of several
 // cases ("cases") accuse together.
 #ifndef ASSAY_CLIENT_FLEET_REPORT_H_
 #define ASSAY_CLIENT_FLEET_REPORT_H_

@@ -106,6 +106,18 @@ class Fleet(unittest.TestCase):
                          [(self.daemons[3].grpc, "SUSPECT")])
         self.assertEqual(accused[0]["evidence"][0]["devices_that_agree"], NODES - 1)
 
+    def test_a_job_that_failed_by_what_accuses_nobody_is_listed(self):
+        def late(report):
+            report["verdict"] = "FAILED"
+            report["tests"][0].update(verdict="ERROR", reason="timeout", phase="kernel")
+
+        run = harness.run_client("fleet", "compare", *self.altered(3, late), "--format", "json")
+        self.assertEqual(run.code, 1, run)
+        self.assertEqual(run.json()["accused"], [])
+        (one,) = run.json()["job_findings"]
+        self.assertEqual((one["target"], one["verdict"]), (self.daemons[3].grpc, "FAILED"))
+        self.assertIn("1 ERROR timeout", one["message"])
+
     def test_a_slow_report_is_found(self):
         def timed(report, speed):
             for test in report["tests"]:

@@ -255,6 +255,51 @@ TEST_F(FleetCompareTest, AJobThatProvesLessThanItWasToDoesNotPass) {
                                 HasSubstr("0 devices accused, 3 not")));
 }
 
+// One kernel that was late, and a host without memory, accuse nobody; the job is FAILED all the
+// same.
+TEST_F(FleetCompareTest, AJobThatFailedByWhatAccusesNobodyDoesNotPass) {
+  Json& test = reports_[1]["tests"][1];
+  for (const char* reason : {"timeout", "memory"}) {
+    reports_[1]["verdict"] = "FAILED";
+    test["verdict"] = "ERROR";
+    test["reason"] = reason;
+    test["phase"] = "kernel";
+    const Output output = Compare();
+    EXPECT_EQ(output.code, 1);
+    EXPECT_THAT(output.out,
+                AllOf(HasSubstr(std::string("jobs that failed:\n  a1:7575: its job is FAILED: 1 "
+                                            "ERROR ") +
+                                reason + " ("),
+                      HasSubstr("(jobs/1)\n"), HasSubstr("0 devices accused, 3 not")));
+    const auto json = nlohmann::json::parse(Compare({"--format", "json"}).out);
+    EXPECT_EQ(json["verdict"], "FAILED");
+    ASSERT_EQ(json["job_findings"].size(), 1u);
+    EXPECT_EQ(json["job_findings"][0]["target"], "a1:7575");
+    EXPECT_EQ(json["job_findings"][0]["verdict"], "FAILED");
+    EXPECT_EQ(json["job_findings"][0]["reason"], "verdict");
+    EXPECT_EQ(json["accused"].size(), 0u);
+    EXPECT_THAT(Compare({"--format", "html"}).out, HasSubstr("its job is FAILED: 1 ERROR"));
+  }
+  reports_[1].erase("verdict");
+  EXPECT_EQ(Compare().code, 1) << "nor where only its cases say so";
+}
+
+TEST_F(FleetCompareTest, AJobWhoseCasesProveNothingDoesNotPass) {
+  reports_[1]["verdict"] = "INCONCLUSIVE";
+  reports_[1]["tests"][1]["verdict"] = "INCONCLUSIVE";
+  reports_[1]["tests"][1]["reason"] = "zeros";
+  const Output output = Compare();
+  EXPECT_EQ(output.code, 4);
+  EXPECT_THAT(output.out, AllOf(HasSubstr("less than was asked for:\n  a1:7575: its job is "
+                                          "INCONCLUSIVE: 1 INCONCLUSIVE zeros ("),
+                                HasSubstr("0 devices accused, 3 not")));
+  const auto json = nlohmann::json::parse(Compare({"--format", "json"}).out);
+  EXPECT_EQ(json["verdict"], "INCONCLUSIVE");
+  EXPECT_EQ(json["job_findings"][0]["verdict"], "INCONCLUSIVE");
+  reports_[1]["tests"][1]["verdict"] = "PASSED";
+  EXPECT_THAT(Compare().out, HasSubstr("its job is INCONCLUSIVE: no case says why"));
+}
+
 // Whose it is cannot be told of one file of several targets that does not say it.
 TEST_F(FleetCompareTest, AFailedJobOfAFileOfSeveralIsListed) {
   reports_[1]["target"] = "a1:7575,a2:7575";
