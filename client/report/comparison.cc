@@ -75,8 +75,8 @@ void WriteTable(const Comparison& comparison, std::ostream& out) {
   for (const v1::CaseResult& lost : comparison.lost) out << "  " << LostText(lost) << '\n';
   list(comparison.missing, comparison.baseline);
   list(comparison.added, comparison.current);
-  out << comparison.current << " against " << comparison.baseline << ": " << ChangeSummary(changes)
-      << '\n';
+  out << comparison.current << " against " << comparison.baseline << ": "
+      << ChangeSummary(comparison) << '\n';
 }
 
 Json ChangeJson(const v1::BaselineChange& change) {
@@ -85,6 +85,12 @@ Json ChangeJson(const v1::BaselineChange& change) {
   const Json fields = MessageJson(change);
   for (const auto& [key, value] : fields.items()) json[key] = value;
   return json;
+}
+
+Json LostJson(const v1::CaseResult& lost) {
+  return {{"name", lost.name()},
+          {"verdict", Word(lost.verdict())},
+          {"findings", MessageJson(lost).value("findings", Json::array())}};
 }
 
 Json Document(const Comparison& comparison) {
@@ -98,17 +104,33 @@ Json Document(const Comparison& comparison) {
        {v1::CHANGE_SLOWER, v1::CHANGE_AMBIGUOUS, v1::CHANGE_FASTER, v1::CHANGE_SAME}) {
     json[Word(change)] = counts[change];
   }
+  json["lost_count"] = comparison.lost.size();
+  json["missing_count"] = comparison.missing.size();
+  json["added_count"] = comparison.added.size();
   json["changes"] = Json::array();
   for (const auto* change : WorstFirst(comparison)) json["changes"].push_back(ChangeJson(*change));
   json["missing"] = comparison.missing;
   json["added"] = comparison.added;
   json["lost"] = Json::array();
-  for (const v1::CaseResult& lost : comparison.lost) {
-    json["lost"].push_back({{"name", lost.name()},
-                            {"verdict", Word(lost.verdict())},
-                            {"findings", MessageJson(lost).value("findings", Json::array())}});
-  }
+  for (const v1::CaseResult& lost : comparison.lost) json["lost"].push_back(LostJson(lost));
   return json;
+}
+
+// A line a case, as Document's, with a change of its own where only one side has a time.
+void WriteLines(const Comparison& comparison, std::ostream& out) {
+  for (const auto* change : WorstFirst(comparison)) out << Compact(ChangeJson(*change)) << '\n';
+  for (const v1::CaseResult& lost : comparison.lost) {
+    Json json = LostJson(lost);
+    json["change"] = "lost";
+    out << Compact(json) << '\n';
+  }
+  const auto list = [&out](const std::vector<std::string>& names, const char* how) {
+    for (const std::string& name : names) {
+      out << Compact({{"name", name}, {"change", how}}) << '\n';
+    }
+  };
+  list(comparison.missing, "missing");
+  list(comparison.added, "added");
 }
 
 void WriteCsv(const Comparison& comparison, std::ostream& out) {
@@ -136,8 +158,7 @@ void WriteCsv(const Comparison& comparison, std::ostream& out) {
 
 void WriteMarkdown(const Comparison& comparison, std::ostream& out) {
   out << "## " << EscapeMarkdown(comparison.current) << " against "
-      << EscapeMarkdown(comparison.baseline) << "\n\n**" << ChangeSummary(WorstFirst(comparison))
-      << "**\n\n"
+      << EscapeMarkdown(comparison.baseline) << "\n\n**" << ChangeSummary(comparison) << "**\n\n"
       << "| Change | Case | Baseline | Now | Ratio | Noise |\n|---|---|--:|--:|--:|--:|\n";
   for (const auto* change : WorstFirst(comparison)) {
     for (const std::string& cell : CellsOf(*change)) out << "| " << EscapeMarkdown(cell) << ' ';
@@ -187,14 +208,18 @@ std::string ChangeText(const v1::BaselineChange& change) {
   return text;
 }
 
-std::string ChangeSummary(const std::vector<const v1::BaselineChange*>& changes) {
-  if (changes.empty()) return "no case in common";
+std::string ChangeSummary(const Comparison& comparison) {
+  const std::size_t lost = comparison.lost.size();
+  if (comparison.changes.empty()) {
+    return lost == 0 ? "no case in common"
+                     : absl::StrFormat("%d lost, no other case in common", lost);
+  }
   std::map<v1::Change, int> counts;
-  for (const auto* change : changes) ++counts[change->change()];
-  return absl::StrFormat("%d slower, %d ambiguous, %d faster, %d same (threshold %s)",
+  for (const auto& change : comparison.changes) ++counts[change.change()];
+  return absl::StrFormat("%d slower, %d ambiguous, %d faster, %d same, %d lost (threshold %s)",
                          counts[v1::CHANGE_SLOWER], counts[v1::CHANGE_AMBIGUOUS],
-                         counts[v1::CHANGE_FASTER], counts[v1::CHANGE_SAME],
-                         PercentText(changes.front()->threshold()));
+                         counts[v1::CHANGE_FASTER], counts[v1::CHANGE_SAME], lost,
+                         PercentText(comparison.changes.front().threshold()));
 }
 
 void WriteComparison(const Comparison& comparison, Format format, std::ostream& out) {
@@ -206,7 +231,7 @@ void WriteComparison(const Comparison& comparison, Format format, std::ostream& 
       out << Indented(Document(comparison)) << '\n';
       break;
     case Format::kJsonl:
-      for (const auto* change : WorstFirst(comparison)) out << Compact(ChangeJson(*change)) << '\n';
+      WriteLines(comparison, out);
       break;
     case Format::kCsv:
       WriteCsv(comparison, out);

@@ -31,8 +31,8 @@ std::vector<const v1::BaselineChange*> WorstFirst(const Comparison& comparison);
 // "slower 1.103×", "same", "ambiguous 1.03× ± 4 %": a change in a few words.
 std::string ChangeText(const v1::BaselineChange& change);
 
-// "2 slower, 1 ambiguous, 0 faster, 30 same, beyond 5 %".
-std::string ChangeSummary(const std::vector<const v1::BaselineChange*>& changes);
+// "2 slower, 1 ambiguous, 0 faster, 30 same, 0 lost (threshold 5 %)".
+std::string ChangeSummary(const Comparison& comparison);
 
 // "gemm 64x64x64 fp32: no time now, ERROR timeout": a case that lost its time.
 std::string LostText(const v1::CaseResult& lost);

@@ -133,7 +133,8 @@ TEST(Comparison, TheSlowestComesFirst) {
       "  same       even      1.00 ms  1.00 ms  1.000  ± 1 %\n"
       "  only in baselines/x: gone\n"
       "  only in jobs/y: new\n"
-      "jobs/y against baselines/x: 2 slower, 1 ambiguous, 1 faster, 1 same (threshold 5 %)\n");
+      "jobs/y against baselines/x: 2 slower, 1 ambiguous, 1 faster, 1 same, 0 lost (threshold 5 "
+      "%)\n");
   EXPECT_EQ(ChangeText(comparison.changes[1]), "slower 1.100×");
   EXPECT_EQ(ChangeText(comparison.changes[4]), "ambiguous 1.200× ± 1 %");
   EXPECT_EQ(ChangeText(comparison.changes[0]), "same");
@@ -149,6 +150,13 @@ TEST(Comparison, ACaseThatFailsNowIsInEveryFormat) {
   for (const auto& [format, words] :
        {std::pair{Format::kTable, "gemm 8: no time now, ERROR crash"},
         std::pair{Format::kMarkdown, "- gemm 8: no time now, ERROR crash"},
+        std::pair{Format::kTable, "1 same, 1 lost (threshold 5 %)"},
+        std::pair{Format::kMarkdown, "1 same, 1 lost (threshold 5 %)"},
+        std::pair{Format::kJson, "\"lost_count\": 1"},
+        std::pair{Format::kJsonl, "{\"name\":\"gone\",\"change\":\"missing\"}\n"},
+        std::pair{Format::kJsonl, "{\"name\":\"fresh\",\"change\":\"added\"}\n"},
+        std::pair{Format::kJsonl, "\"change\":\"lost\"}\n"},
+        std::pair{Format::kJsonl, "\"verdict\":\"ERROR\",\"findings\":[{\"reason\":\"crash\""},
         std::pair{Format::kCsv, "gemm 8,lost,"}, std::pair{Format::kJson, "\"lost\""}}) {
     std::ostringstream out;
     WriteComparison(comparison, format, out);
@@ -156,6 +164,15 @@ TEST(Comparison, ACaseThatFailsNowIsInEveryFormat) {
     EXPECT_THAT(out.str(), HasSubstr("gone"));
     EXPECT_THAT(out.str(), HasSubstr("fresh"));
   }
+}
+
+TEST(Comparison, ThatEveryCaseIsLostIsInTheLastLine) {
+  v1::CaseResult wrong;
+  wrong.set_verdict(v1::VERDICT_FAILED);
+  Comparison comparison{"baselines/x", "jobs/y", {}, {}, {}};
+  EXPECT_EQ(ChangeSummary(comparison), "no case in common");
+  comparison.lost = {wrong, wrong};
+  EXPECT_EQ(ChangeSummary(comparison), "2 lost, no other case in common");
 }
 
 TEST(BaselineDocument, NoTimeIsDroppedUnsaid) {
