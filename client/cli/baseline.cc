@@ -314,10 +314,12 @@ void AddBaselineCommand(CLI::App& app, Context& context) {
   auto* compare = baseline->add_subcommand(
       "compare",
       "faster, same, slower or ambiguous, case by case; exit 1 if any is slower or fails now, "
-      "4 if one that may be slower is too noisy to tell");
+      "4 if one that may be slower is too noisy to tell, or has no time now to tell by");
   compare->add_option("baseline", *name, absl::StrCat("what was: ", kSourceHelp))->required();
   compare->add_option("current", *current, "what is: likewise")->required();
-  compare->add_option("--threshold", *threshold, "the change that counts (default 5%)")
+  compare
+      ->add_option("--threshold", *threshold,
+                   absl::StrCat("the change that counts (default ", kThresholdHelp, ")"))
       ->type_name("SHARE");
   compare->callback([&context, name, current, threshold] {
     context.action = [&context, name, current, threshold] {

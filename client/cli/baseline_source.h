@@ -30,6 +30,9 @@ grpc::Status FetchBaseline(Connection& connection, const v1::BaselineSource& sou
 grpc::Status SetBaseline(Connection& connection, const v1::BaselineSource& source,
                          v1::JobSpec* spec);
 
+// What counts where --threshold is not given, for its help.
+inline constexpr char kThresholdHelp[] = "5%; 10% on another device of the model, or another host";
+
 // "5%", "0.05". INVALID_ARGUMENT begins with "threshold".
 absl::StatusOr<double> ParseThreshold(const std::string& text);
 

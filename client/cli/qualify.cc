@@ -342,7 +342,7 @@ void AddQualifyCommand(CLI::App& app, Context& context) {
   qualify->add_option("level", words->level, absl::StrCat(LevelsText(), "; names or numbers"))
       ->type_name("LEVEL");
   const auto text = [qualify](const char* name, std::string& value, const char* type,
-                              const char* help) {
+                              const std::string& help) {
     qualify->add_option(name, value, help)->type_name(type);
   };
   text("--device", words->device, "ID",
@@ -357,7 +357,8 @@ void AddQualifyCommand(CLI::App& app, Context& context) {
        "A203,cuda:3");
   text("--baseline", words->baseline, "BASELINE",
        "hold times against a baseline of each daemon, jobs/4f2k, or a file");
-  text("--threshold", words->threshold, "SHARE", "with --baseline: the change that counts (5%)");
+  text("--threshold", words->threshold, "SHARE",
+       absl::StrCat("with --baseline: the change that counts (", kThresholdHelp, ")"));
   text("--seed", words->seed, "N", "of the data (default: of the day, the node and the device)");
   text("--budget", words->budget, "DURATION", "time for the level's cases (default: the level's)");
   text("--case-deadline", words->case_deadline, "TIME",

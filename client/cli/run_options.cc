@@ -215,7 +215,7 @@ void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& 
     AddCaseOption(run, option, options->common[option.flag]);
   }
   const auto text = [&run](const char* names, std::string& value, const char* type,
-                           const char* help) {
+                           const std::string& help) {
     return run.add_option(names, value, help)->type_name(type);
   };
   text("--suite", options->suite, "NAME", "run a suite the daemon has (assay suites)");
@@ -240,7 +240,8 @@ void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& 
   run.add_flag("--resume", options->resume, "after the daemon's death, run what is left");
   text("--compare", options->compare, "BASELINE",
        "hold each time against a stored baseline, jobs/4f2k, or a file; a slower case fails");
-  text("--threshold", options->threshold, "SHARE", "with --compare: the change that counts (5%)");
+  text("--threshold", options->threshold, "SHARE",
+       absl::StrCat("with --compare: the change that counts (", kThresholdHelp, ")"));
   text("--profile", options->profile, "TOOL",
        "what a profiler counts beside each time: perf (cpu), ncu (cuda) or rocprof (hip)");
   for (const std::string& op : OperatorNames()) {

@@ -74,6 +74,10 @@ TEST(HelpFormat, SaysWhatTheCommandItselfDoes) {
   EXPECT_THAT(Help({"run"}, 0), HasSubstr("both (default validate)"));
   EXPECT_THAT(Help({"run"}, 0), HasSubstr("--bench"));
   EXPECT_THAT(Help({"bench"}, 0), Not(HasSubstr("--bench ")));
+  const std::string threshold = "5%; 10% on another device of the model, or another host)";
+  EXPECT_THAT(Help({"bench"}, 0), HasSubstr(threshold));
+  EXPECT_THAT(Help({"qualify"}, 0), HasSubstr(threshold));
+  EXPECT_THAT(Help({"baseline", "compare"}, 0), HasSubstr(threshold));
   EXPECT_THAT(Help({"qualify"}, 0), HasSubstr("1 one failed, is degraded or is missing"));
 }
 
