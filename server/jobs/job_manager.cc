@@ -13,6 +13,7 @@
 #include "kernels/numerics/cat.h"
 #include "server/base/case_spec.h"
 #include "server/base/log.h"
+#include "server/base/model_name.h"
 #include "server/jobs/environment.h"
 #include "server/jobs/job_events.h"
 #include "server/jobs/job_plan.h"
@@ -52,11 +53,7 @@ google::protobuf::Map<std::string, std::string> EnvironmentOf(const JobPlan& pla
     for (const auto& executor : devices.executors) {
       if (executor->device_id() != part.device) continue;
       const v1::Device device = executor->Describe();
-      // A processor is as fast as it has cores; a GPU's name says it all.
-      const bool by_cores = device.backend() == "cpu" && device.compute_units() > 0;
-      models.insert(by_cores ? Cat(device.model(), " (", device.compute_units(),
-                                   device.compute_units() == 1 ? " core)" : " cores)")
-                             : device.model());
+      models.insert(ModelName(device));
       const auto driver = device.properties().find("driver_version");
       drivers.insert(driver == device.properties().end() ? "" : driver->second);
     }

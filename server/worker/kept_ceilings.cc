@@ -37,7 +37,7 @@ bool ReadLine(std::istream& in, Kept& kept) {
   return true;
 }
 
-class KeptCeilings final : public Ceilings {
+class KeptCeilings final : public KnownCeilings {
  public:
   KeptCeilings(std::unique_ptr<Ceilings> measured, std::string file, std::string key)
       : measured_(std::move(measured)), file_(std::move(file)), key_(std::move(key)) {
@@ -86,6 +86,12 @@ class KeptCeilings final : public Ceilings {
   }
 
   std::int64_t CacheBytes() const override { return measured_->CacheBytes(); }
+
+  std::vector<Ceiling> Known() const override {
+    std::vector<Ceiling> known;
+    for (const Kept& kept : kept_) known.push_back(kept.ceiling);
+    return known;
+  }
 
  private:
   Kept* Known(CeilingKind kind, DType dtype) {
@@ -168,8 +174,8 @@ std::string CeilingsKey(const DeviceInfo& device, std::string_view version,
   return key;
 }
 
-std::unique_ptr<Ceilings> KeepCeilings(std::unique_ptr<Ceilings> measured, std::string file,
-                                       std::string key) {
+std::unique_ptr<KnownCeilings> KeepCeilings(std::unique_ptr<Ceilings> measured, std::string file,
+                                            std::string key) {
   if (measured == nullptr) return nullptr;
   return std::make_unique<KeptCeilings>(std::move(measured), std::move(file), std::move(key));
 }

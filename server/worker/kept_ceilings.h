@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/bench/ceilings.h"
 #include "kernels/runtime/device.h"
@@ -23,12 +24,18 @@ std::string BootId();
 std::string CeilingsKey(const DeviceInfo& device, std::string_view version,
                         std::string_view boot_id);
 
+// Ceilings that say which of them they have, without measuring.
+class KnownCeilings : public Ceilings {
+ public:
+  virtual std::vector<Ceiling> Known() const = 0;
+};
+
 // `measured`, its values read from `file` where that was written under the same key, and
 // each new one written there at once. A file that cannot be read, is damaged or has
 // another key is replaced; one that cannot be written costs no more than the measuring
 // again. With an empty file name or key they are kept in memory alone.
-std::unique_ptr<Ceilings> KeepCeilings(std::unique_ptr<Ceilings> measured, std::string file,
-                                       std::string key);
+std::unique_ptr<KnownCeilings> KeepCeilings(std::unique_ptr<Ceilings> measured, std::string file,
+                                            std::string key);
 
 }  // namespace assay
 

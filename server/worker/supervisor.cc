@@ -19,9 +19,9 @@
 #include "server/base/case_spec.h"
 #include "server/base/compare_header.h"
 #include "server/base/log.h"
+#include "server/base/roofs.h"
 #include "server/base/wire.h"
 #include "server/worker/death_toll.h"
-#include "server/worker/doubt.h"
 #include "server/worker/output_pump.h"
 #include "server/worker/process.h"
 #include "server/worker/profile_run.h"
@@ -157,12 +157,9 @@ class Supervisor final : public CaseExecutor {
     const std::unique_lock run(run_mutex_);
     {
       const std::lock_guard lock(mutex_);
-      // A list without the memory's is one of which some could not be measured: again.
       const auto& known = device_.ceilings();
-      const bool complete = std::any_of(known.begin(), known.end(), [](const v1::Ceiling& c) {
-        return c.has_bytes_per_second();
-      });
-      if (complete && std::none_of(known.begin(), known.end(), IsDoubtful)) return absl::OkStatus();
+      if (all_measured_ && std::none_of(known.begin(), known.end(), IsDoubtful))
+        return absl::OkStatus();
     }
     const Busy busy(*this);
     if (absl::Status status = EnsureWorker(); !status.ok()) return status;
@@ -173,6 +170,8 @@ class Supervisor final : public CaseExecutor {
     if (!status.ok()) return status;
     const std::lock_guard lock(mutex_);
     *device_.mutable_ceilings() = response.ceilings();
+    // Without the memory's some could not be measured: again.
+    all_measured_ = FindRoof(device_.ceilings(), v1::DTYPE_UNSPECIFIED) != nullptr;
     return absl::OkStatus();
   }
 
@@ -300,7 +299,7 @@ class Supervisor final : public CaseExecutor {
       const std::lock_guard lock(mutex_);
       toll_.Answered();
       device_.set_leased_bytes(response.leased_bytes());
-      if (status.ok()) DoubtCeilings(response.result(), device_);
+      MergeCeilings(response.ceilings(), device_);
       if (status.ok()) return std::move(*response.mutable_result());
       return ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR, "fault",
                               status.error_message());
@@ -519,6 +518,7 @@ class Supervisor final : public CaseExecutor {
   std::shared_ptr<WorkerLink> worker_;
   bool busy_ = false;
   bool stopping_ = false;
+  bool all_measured_ = false;  // the ceilings
   DeathToll toll_;
   absl::Time last_used_ = absl::Now();
 

@@ -171,7 +171,7 @@ int Main(int argc, char** argv) {
   if (options.probe) {
     return DescribeDevice(*device, registry).SerializeToFileDescriptor(STDOUT_FILENO) ? 0 : 1;
   }
-  const std::unique_ptr<Ceilings> ceilings =
+  const std::unique_ptr<KnownCeilings> ceilings =
       KeepCeilings(backend->MakeCeilings(*device), options.ceilings_file,
                    CeilingsKey(device->info(), ASSAY_VERSION, BootId()));
   TelemetrySamplerOptions telemetry = TelemetryOptionsFromEnvironment();

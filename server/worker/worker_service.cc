@@ -25,6 +25,29 @@
 namespace assay {
 namespace {
 
+// With what a data sheet says beside them.
+void AddCeilings(const std::vector<Ceiling>& ceilings, const Device& device,
+                 google::protobuf::RepeatedPtrField<v1::Ceiling>* to) {
+  const DataSheet* const sheet = FindDataSheet(device.info().model, device.info().compute_units);
+  for (const Ceiling& measured : ceilings) {
+    v1::Ceiling* out = to->Add();
+    out->set_kind(static_cast<v1::CeilingKind>(measured.kind));
+    if (IsMemory(measured.kind)) {
+      out->set_bytes_per_second(measured.per_second);
+    } else {
+      out->set_dtype(static_cast<v1::DType>(measured.dtype));
+      out->set_flops_per_second(measured.per_second);
+    }
+    if (measured.noise) out->set_noise(*measured.noise);
+    out->set_suspect(measured.suspect);
+    if (sheet == nullptr) continue;
+    if (const auto peak = sheet->PerSecond(measured.kind, measured.dtype)) {
+      out->set_data_sheet_per_second(*peak);
+      out->set_data_sheet_source(std::string(sheet->source));
+    }
+  }
+}
+
 // Work for the device's thread, in the order in which it came.
 class WorkQueue {
  public:
@@ -71,7 +94,7 @@ class PageObserver final : public PhaseObserver {
 
 class Service final : public worker::v1::WorkerService::CallbackService {
  public:
-  Service(WorkQueue& queue, Device& device, const Registry& registry, Ceilings* ceilings,
+  Service(WorkQueue& queue, Device& device, const Registry& registry, KnownCeilings* ceilings,
           PhasePage* page, MemoryLimit* limit, ConditionsProbe* conditions)
       : queue_(queue),
         device_(device),
@@ -95,6 +118,9 @@ class Service final : public worker::v1::WorkerService::CallbackService {
       if (page_ != nullptr) page_->cases.fetch_add(1);
       *response->mutable_result() =
           RunCaseSpec(request->spec(), device_, registry_, ceilings_, page_, limit_, conditions_);
+      if (ceilings_ != nullptr && response->result().has_bench()) {
+        AddCeilings(ceilings_->Known(), device_, response->mutable_ceilings());
+      }
       response->set_leased_bytes(device_.arena().leased_bytes());
       response->set_device_lost(std::string(device_.health().message()));
       if (page_ != nullptr) page_->Enter(Phase::kIdle);
@@ -149,7 +175,7 @@ class Service final : public worker::v1::WorkerService::CallbackService {
   WorkQueue& queue_;
   Device& device_;
   const Registry& registry_;
-  Ceilings* ceilings_;
+  KnownCeilings* ceilings_;
   PhasePage* page_;
   MemoryLimit* limit_;
   ConditionsProbe* conditions_;
@@ -160,26 +186,8 @@ class Service final : public worker::v1::WorkerService::CallbackService {
 void MeasureCeilings(Device& device, Ceilings& ceilings,
                      worker::v1::MeasureCeilingsResponse* response) {
   const bool held = device.arena().leased_bytes() > 0;
-  const DeviceInfo& info = device.info();
-  const DataSheet* const sheet = FindDataSheet(info.model, info.compute_units);
   ceilings.MeasureDoubtful();
-  for (const Ceiling& measured : ceilings.All()) {
-    v1::Ceiling* out = response->add_ceilings();
-    out->set_kind(static_cast<v1::CeilingKind>(measured.kind));
-    if (IsMemory(measured.kind)) {
-      out->set_bytes_per_second(measured.per_second);
-    } else {
-      out->set_dtype(static_cast<v1::DType>(measured.dtype));
-      out->set_flops_per_second(measured.per_second);
-    }
-    if (measured.noise) out->set_noise(*measured.noise);
-    out->set_suspect(measured.suspect);
-    if (sheet == nullptr) continue;
-    if (const auto peak = sheet->PerSecond(measured.kind, measured.dtype)) {
-      out->set_data_sheet_per_second(*peak);
-      out->set_data_sheet_source(std::string(sheet->source));
-    }
-  }
+  AddCeilings(ceilings.All(), device, response->mutable_ceilings());
   device.arena().Reset();
   if (!held) device.arena().Release();
 }
@@ -220,7 +228,7 @@ v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Regis
   return ToResult(c, runner.Run(c, observer), device.info().id);
 }
 
-void ServeWorker(int fd, Device& device, const Registry& registry, Ceilings* ceilings,
+void ServeWorker(int fd, Device& device, const Registry& registry, KnownCeilings* ceilings,
                  PhasePage* page, MemoryLimit* limit, ConditionsProbe* conditions) {
   WorkQueue queue;
   Service service(queue, device, registry, ceilings, page, limit, conditions);

@@ -10,11 +10,11 @@
 
 #include "assay/v1/case.pb.h"
 #include "assay/worker/v1/worker.pb.h"
-#include "kernels/bench/ceilings.h"
 #include "kernels/bench/conditions.h"
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
 #include "kernels/validate/runner.h"
+#include "server/worker/kept_ceilings.h"
 #include "server/worker/memory_limit.h"
 #include "server/worker/phase_page.h"
 
@@ -38,8 +38,8 @@ void MeasureCeilings(Device& device, Ceilings& ceilings,
 // Serves the requests that come over the connected socket `fd`, on the calling
 // thread, until the process ends: the daemon kills its workers, and a worker dies
 // with its daemon.
-[[noreturn]] void ServeWorker(int fd, Device& device, const Registry& registry, Ceilings* ceilings,
-                              PhasePage* page, MemoryLimit* limit,
+[[noreturn]] void ServeWorker(int fd, Device& device, const Registry& registry,
+                              KnownCeilings* ceilings, PhasePage* page, MemoryLimit* limit,
                               ConditionsProbe* conditions = nullptr);
 
 }  // namespace assay

@@ -68,13 +68,11 @@ class FakeService final : public worker::v1::WorkerService::Service {
       while (child == 0) pause();
       response->mutable_result()->set_implementation(std::to_string(child));
     }
-    if (mode.starts_with("beyond")) {
-      v1::BenchStats* bench = response->mutable_result()->mutable_bench();
-      bench->set_efficiency(1.03);
-      bench->set_roof(mode.substr(std::strlen("beyond-")));
-      bench->set_ceiling_bytes_per_second(1e9);
-      bench->set_ceiling_flops_per_second(2e9);
-      response->mutable_result()->mutable_spec()->set_dtype(v1::DTYPE_FP32);
+    if (mode == "timed" || mode == "beyond") {
+      v1::Ceiling* copy = response->add_ceilings();
+      copy->set_kind(v1::CEILING_KIND_COPY);
+      copy->set_bytes_per_second(1.5e9);
+      copy->set_suspect(mode == "beyond");
     }
     response->set_leased_bytes(mode == "lease" ? 4096 : 0);
     return grpc::Status::OK;

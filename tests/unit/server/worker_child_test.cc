@@ -52,7 +52,7 @@ class KeptCeilingsTest : public ::testing::Test {
   ~KeptCeilingsTest() override { fs::remove_all(folder_); }
 
   std::string file() const { return folder_ / "ceilings-cpu:0"; }
-  std::unique_ptr<Ceilings> Open(const std::string& key) {
+  std::unique_ptr<KnownCeilings> Open(const std::string& key) {
     return KeepCeilings(std::make_unique<CountedCeilings>(measured_), file(), key);
   }
 
@@ -69,6 +69,20 @@ TEST_F(KeptCeilingsTest, ANewWorkerMeasuresNothingAgain) {
   EXPECT_EQ(measured_, 2);
   EXPECT_EQ(second->CacheBytes(), 77);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1) << "nothing left behind";
+}
+
+TEST_F(KeptCeilingsTest, WhatIsKnownIsToldWithoutMeasuring) {
+  const std::unique_ptr<KnownCeilings> ceilings = Open("a");
+  EXPECT_TRUE(ceilings->Known().empty());
+  ceilings->BytesPerSecond();
+  ceilings->Doubt(CeilingKind::kCopy, DType::kF32);
+  const std::vector<Ceiling> known = ceilings->Known();
+  ASSERT_EQ(known.size(), 1u);
+  EXPECT_EQ(known[0].per_second, 1e10 / 3);
+  EXPECT_TRUE(known[0].suspect);
+  EXPECT_EQ(measured_, 1);
+  EXPECT_EQ(Open("a")->Known(), known);
+  EXPECT_EQ(measured_, 1);
 }
 
 TEST_F(KeptCeilingsTest, AnotherKeyMeasuresAgain) {

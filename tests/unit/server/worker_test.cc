@@ -309,7 +309,7 @@ TEST_F(SupervisorTest, ABusyDeviceRefusesReleaseAndCeilings) {
   EXPECT_EQ(executor_->Describe().ceilings_size(), 2);
 }
 
-TEST_F(SupervisorTest, ACeilingThatACaseIsBeyondIsSuspectUntilItIsMeasuredAgain) {
+TEST_F(SupervisorTest, WhatTheWorkerKnowsOfItsCeilingsComesWithItsTimes) {
   Make();
   const auto suspect = [this] {
     std::vector<bool> all;
@@ -317,12 +317,15 @@ TEST_F(SupervisorTest, ACeilingThatACaseIsBeyondIsSuspectUntilItIsMeasuredAgain)
     for (const v1::Ceiling& c : device.ceilings()) all.push_back(c.suspect());
     return all;
   };
-  Run("beyond-memory");
-  EXPECT_THAT(suspect(), ElementsAre()) << "none was listed";
+  Run("timed");
+  EXPECT_THAT(suspect(), ElementsAre(false));
+  EXPECT_EQ(executor_->Describe().ceilings(0).bytes_per_second(), 1.5e9);
   ASSERT_TRUE(executor_->MeasureCeilings().ok());
-  Run("beyond-compute");
-  EXPECT_THAT(suspect(), ElementsAre(false, false)) << "3 % is within that one's noise";
-  Run("beyond-memory");
+  EXPECT_THAT(suspect(), ElementsAre(false, false)) << "the one it knew was not all there are";
+  EXPECT_EQ(executor_->Describe().ceilings(0).bytes_per_second(), 1e9);
+  Run("beyond");
+  EXPECT_THAT(suspect(), ElementsAre(true, false));
+  Run("answer");
   EXPECT_THAT(suspect(), ElementsAre(true, false));
   ASSERT_TRUE(executor_->MeasureCeilings().ok());
   EXPECT_THAT(suspect(), ElementsAre(false, false)) << "the worker was asked again";
