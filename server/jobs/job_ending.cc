@@ -165,7 +165,9 @@ SuiteTally Manager::Tally(const ActiveJob& job, const v1::Job& ended) {
     return {};
   }
   constexpr int kPage = 200;
-  SuiteTally tally;
+  std::vector<v1::Device> described;
+  for (const auto& executor : devices_.executors) described.push_back(executor->Describe());
+  SuiteTally tally(described);
   for (std::int32_t from = 0;;) {
     const absl::StatusOr<std::vector<v1::CaseResult>> page = store_.Results(job.name, from, kPage);
     if (!page.ok()) return {};

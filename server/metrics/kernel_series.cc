@@ -152,6 +152,11 @@ KernelId KernelSeries::IdOf(const v1::CaseResult& result) {
   return OtherId();
 }
 
+void KernelSeries::SetCeilings(const CeilingList& ceilings) {
+  const std::lock_guard lock(mutex_);
+  ceilings_ = ceilings;
+}
+
 void KernelSeries::Count(const KernelId& id, const v1::CaseResult& result) {
   const std::lock_guard lock(mutex_);
   Of(families_.cases, id, {{"verdict", VerdictLabel(result.verdict())}}).Increment();
@@ -196,19 +201,15 @@ void KernelSeries::SetSpeed(const KernelId& id, const v1::CaseResult& result) {
   const Labels labels = LabelsOf(id);
   if (bench.has_flops_per_second()) families_.flops.Add(labels).Set(bench.flops_per_second());
   if (bench.has_bytes_per_second()) families_.bytes.Add(labels).Set(bench.bytes_per_second());
-  if (bench.has_ceiling_flops_per_second() && id.dtype != kOtherLabel) {
-    families_.ceiling_flops.Add({{"device", device_}, {"dtype", id.dtype}})
-        .Set(bench.ceiling_flops_per_second());
-  }
-  if (bench.has_ceiling_bytes_per_second()) {
-    families_.ceiling_bytes.Add({{"device", device_}}).Set(bench.ceiling_bytes_per_second());
-  }
-  if (bench.has_efficiency() && (bench.roof() == "compute" || bench.roof() == "memory")) {
-    // The newest benchmark has one roof: the share of the other is of an older one.
-    const char* other = bench.roof() == "compute" ? "memory" : "compute";
-    const Labels stale = Joined(labels, {{"roof", other}});
-    families_.efficiency.Remove(stale);
-    families_.efficiency.Add(Joined(labels, {{"roof", bench.roof()}})).Set(bench.efficiency());
+  // The newest benchmark has one roof, if any: the share of another is of an older one.
+  const bool sound = bench.has_efficiency() && HasSoundRoof(result, ceilings_);
+  for (const char* roof : {"compute", "memory"}) {
+    const Labels of_roof = Joined(labels, {{"roof", roof}});
+    if (sound && bench.roof() == roof) {
+      families_.efficiency.Add(of_roof).Set(bench.efficiency());
+    } else {
+      families_.efficiency.Remove(of_roof);
+    }
   }
 }
 

@@ -18,6 +18,7 @@
 
 #include "assay/v1/case.pb.h"
 #include "assay/v1/device.pb.h"
+#include "server/base/roofs.h"
 #include "server/metrics/families.h"
 #include "server/metrics/kernel_id.h"
 
@@ -31,7 +32,7 @@ extern const Histogram::BucketBoundaries kRatioBuckets;
 // Most series that a device's kernels may have, "other" included: of the 2,000 of a device,
 // what its histograms, memory, telemetry, ceilings, restarts, qualifications and whole runs of
 // suites leave.
-inline constexpr int kMostKernelSeries = 1'670;
+inline constexpr int kMostKernelSeries = 1'590;
 
 // Thread-safe.
 class KernelSeries {
@@ -43,6 +44,8 @@ class KernelSeries {
   KernelId IdOf(const v1::CaseResult& result);
   // Whether the kernel has names of its own.
   bool Knows(const KernelId& id);
+  // What the efficiencies of later results are shares of.
+  void SetCeilings(const CeilingList& ceilings);
   // Counts the verdict, defects, NaN and infinities; of what ran also speed and error.
   void Count(const KernelId& id, const v1::CaseResult& result);
 
@@ -60,6 +63,7 @@ class KernelSeries {
   std::mutex mutex_;  // guards what follows
   std::set<KernelId> known_;
   std::set<std::string> providers_;
+  CeilingList ceilings_;
   std::set<KernelId> unsupported_;  // that no kernel computes, and a result said so
   int left_ = kMostKernelSeries;
 };

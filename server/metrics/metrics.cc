@@ -16,6 +16,8 @@
 #include "assay/v1/types.pb.h"
 #include "google/protobuf/util/time_util.h"
 #include "server/base/case_spec.h"
+#include "server/base/model_name.h"
+#include "server/metrics/ceiling_series.h"
 #include "server/metrics/families.h"
 #include "server/metrics/kernel_series.h"
 #include "server/metrics/suite_series.h"
@@ -67,7 +69,7 @@ class MetricsImpl final : public Metrics {
       const std::lock_guard lock(mutex_);
       Known& known = devices_[device.id()];
       known.kernels = std::make_unique<KernelSeries>(families_, device.id(), InOrderOfOps(kernels));
-      known.info = {{"device", device.id()}, {"model_name", device.model()}};
+      known.info = {{"device", device.id()}, {"model_name", ModelName(device)}};
       backends_.insert(device.backend());
       families_.build_info.Remove(build_info_);
       build_info_ = {{"version", version_}, {"backends", absl::StrJoin(backends_, ",")}};
@@ -98,7 +100,8 @@ class MetricsImpl final : public Metrics {
     memory("leased", device.leased_bytes());
     families_.quarantined.Add({{"device", id}})
         .Set(device.state() == v1::DEVICE_STATE_QUARANTINED ? 1 : 0);
-    SetCeilings(id, device);
+    SetCeilings(families_, id, device.ceilings());
+    SeriesOf(id).SetCeilings(device.ceilings());
   }
 
   void TelemetryChanged(const v1::Device& device) override {
@@ -234,25 +237,6 @@ class MetricsImpl final : public Metrics {
     known.info = std::move(info);
     known.shown = true;
     families_.device_info.Add(known.info).Set(1);
-  }
-
-  // Of memory the copy's; of arithmetic the fastest of each type.
-  void SetCeilings(const std::string& id, const v1::Device& device) {
-    std::map<std::string, double> flops;
-    for (const v1::Ceiling& ceiling : device.ceilings()) {
-      const bool copy =
-          ceiling.kind() == v1::CEILING_KIND_UNSPECIFIED || ceiling.kind() == v1::CEILING_KIND_COPY;
-      if (ceiling.has_bytes_per_second() && copy) {
-        families_.ceiling_bytes.Add({{"device", id}}).Set(ceiling.bytes_per_second());
-      }
-      if (ceiling.has_flops_per_second()) {
-        double& most = flops[DTypeLabel(ceiling.dtype())];
-        most = std::max(most, ceiling.flops_per_second());
-      }
-    }
-    for (const auto& [dtype, most] : flops) {
-      families_.ceiling_flops.Add({{"device", id}, {"dtype", dtype}}).Set(most);
-    }
   }
 
   const std::string version_;

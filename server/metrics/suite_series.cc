@@ -11,33 +11,59 @@ void SuiteSeries::Set(const std::string& device, const std::string& suite,
   if (std::none_of(kernels.begin(), kernels.end(), [](const auto& k) { return k.second.timed; })) {
     return;
   }
-  Run run{suite, {}};
-  std::vector<Series> errors;
+  Run run{suite, {}, {}};
   for (const auto& [id, kernel] : kernels) {
     const Labels labels = {{"device", device}, {"suite", suite},          {"version", version},
                            {"op", id.op},      {"provider", id.provider}, {"dtype", id.dtype}};
-    AddSpeeds(labels, kernel, run.series);
-    if (kernel.ratio_max) errors.push_back({&families_.suite_ratio_max, labels, *kernel.ratio_max});
+    AddSpeeds(labels, kernel, run.speeds);
+    if (!kernel.ratio_max) continue;
+    run.errors.push_back({&families_.suite_ratio_max, labels, *kernel.ratio_max});
   }
-  run.series.insert(run.series.end(), errors.begin(), errors.end());
-  if (run.series.size() > kMostSuiteSeries) run.series.resize(kMostSuiteSeries);
   const std::lock_guard lock(mutex_);
   std::deque<Run>& runs = runs_[device];
   const auto before =
       std::find_if(runs.begin(), runs.end(), [&](const Run& r) { return r.suite == suite; });
   if (before != runs.end()) {
-    Remove(*before);
+    Keep(0, before->speeds);
+    Keep(0, before->errors);
     runs.erase(before);
   }
-  std::size_t all = run.series.size();
-  for (const Run& r : runs) all += r.series.size();
-  while (all > kMostSuiteSeries) {
-    all -= runs.front().series.size();
-    Remove(runs.front());
-    runs.pop_front();
-  }
-  for (const Series& s : run.series) s.family->Add(s.labels).Set(s.value);
   runs.push_back(std::move(run));
+  Fit(runs);
+  for (const std::vector<Series>* series : {&runs.back().speeds, &runs.back().errors}) {
+    for (const Series& s : *series) s.family->Add(s.labels).Set(s.value);
+  }
+  DropEmpty(runs);
+}
+
+void SuiteSeries::Fit(std::deque<Run>& runs) {
+  std::size_t all = 0;
+  for (const Run& run : runs) all += run.size();
+  for (const auto kind : {&Run::errors, &Run::speeds}) {
+    for (Run& run : runs) {
+      if (all <= kMostSuiteSeries) return;
+      std::vector<Series>& series = run.*kind;
+      const std::size_t excess = all - kMostSuiteSeries;
+      // A share of a run would be of some kernels by chance; of the newest it is better than none.
+      const bool newest = &run == &runs.back();
+      const std::size_t left = newest && series.size() > excess ? series.size() - excess : 0;
+      all -= series.size() - left;
+      Keep(left, series);
+    }
+  }
+}
+
+void SuiteSeries::DropEmpty(std::deque<Run>& runs) {
+  runs.erase(
+      std::remove_if(runs.begin(), runs.end(), [](const Run& run) { return run.size() == 0; }),
+      runs.end());
+}
+
+void SuiteSeries::Keep(std::size_t most, std::vector<Series>& series) {
+  for (std::size_t i = most; i < series.size(); ++i) {
+    series[i].family->Remove(series[i].labels);
+  }
+  series.resize(std::min(most, series.size()));
 }
 
 void SuiteSeries::AddSpeeds(Labels labels, const SuiteTally::Kernel& kernel,
@@ -49,14 +75,11 @@ void SuiteSeries::AddSpeeds(Labels labels, const SuiteTally::Kernel& kernel,
   if (kernel.bytes.count > 0) {
     series.push_back({&families_.suite_bytes, labels, kernel.bytes.value()});
   }
+  if (kernel.doubted) return;
   for (const auto& [roof, efficiency] : kernel.efficiency) {
     labels["roof"] = roof;
     series.push_back({&families_.suite_efficiency, labels, efficiency.value()});
   }
-}
-
-void SuiteSeries::Remove(const Run& run) {
-  for (const Series& s : run.series) s.family->Remove(s.labels);
 }
 
 }  // namespace assay

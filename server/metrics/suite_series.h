@@ -1,5 +1,5 @@
 // The series of the newest whole run of each suite that times kernels, at most kMostSuiteSeries
-// a device: the oldest run's give way, and of one run the errors' before the speeds'.
+// a device: the oldest run's give way, and errors of any run before any speeds.
 // Thread-safe.
 #ifndef ASSAY_SERVER_METRICS_SUITE_SERIES_H_
 #define ASSAY_SERVER_METRICS_SUITE_SERIES_H_
@@ -16,7 +16,8 @@
 
 namespace assay {
 
-inline constexpr std::size_t kMostSuiteSeries = 120;
+// The speeds of all four levels, which are read together, and errors of the newest.
+inline constexpr std::size_t kMostSuiteSeries = 190;
 
 class SuiteSeries {
  public:
@@ -35,11 +36,16 @@ class SuiteSeries {
   };
   struct Run {
     std::string suite;
-    std::vector<Series> series;
+    std::vector<Series> speeds, errors;
+    std::size_t size() const { return speeds.size() + errors.size(); }
   };
 
   void AddSpeeds(Labels labels, const SuiteTally::Kernel& kernel, std::vector<Series>& series);
-  static void Remove(const Run& run);
+  // Takes what does not fit from the oldest, the newest last.
+  static void Fit(std::deque<Run>& runs);
+  static void DropEmpty(std::deque<Run>& runs);
+  // Removes all of them but so many.
+  static void Keep(std::size_t most, std::vector<Series>& series);
 
   Families& families_;
   std::mutex mutex_;                             // guards what follows

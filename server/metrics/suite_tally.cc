@@ -12,11 +12,13 @@ constexpr double kMostNoise = 0.10;
 
 }  // namespace
 
+SuiteTally::SuiteTally(const std::vector<v1::Device>& devices) {
+  for (const v1::Device& device : devices) ceilings_[device.id()] = device.ceilings();
+}
+
 void SuiteTally::Add(const v1::CaseResult& result) {
   if (IsPlanted(result.spec().provider()) || result.spec().fill()) return;
-  if (result.verdict() == v1::VERDICT_UNSUPPORTED || result.verdict() == v1::VERDICT_SKIPPED) {
-    return;
-  }
+  if (result.verdict() == v1::VERDICT_UNSUPPORTED) return;
   Kernel& kernel = devices_[result.device()][NamesOf(result.spec())];
   if (result.verdict() == v1::VERDICT_PASSED && result.stats().has_rho()) {
     kernel.ratio_max = std::max(kernel.ratio_max.value_or(0), result.stats().rho());
@@ -24,9 +26,10 @@ void SuiteTally::Add(const v1::CaseResult& result) {
   if (IsBenchmark(result)) AddSpeed(result, kernel);
 }
 
-void SuiteTally::AddSpeed(const v1::CaseResult& result, Kernel& kernel) {
+void SuiteTally::AddSpeed(const v1::CaseResult& result, Kernel& kernel) const {
   const v1::BenchStats& bench = result.bench();
   kernel.timed = true;
+  // Also of one that was skipped, for a budget's sake: the rest would be other cases.
   if (!HasSpeed(result) || bench.noise() > kMostNoise) {
     kernel.untold = true;
     return;
@@ -35,6 +38,8 @@ void SuiteTally::AddSpeed(const v1::CaseResult& result, Kernel& kernel) {
   if (by_memory && bench.has_bytes_per_second()) kernel.bytes.Add(bench.bytes_per_second());
   if (!by_memory) kernel.flops.Add(bench.flops_per_second());
   if (bench.has_efficiency() && (bench.roof() == "compute" || bench.roof() == "memory")) {
+    const auto ceilings = ceilings_.find(result.device());
+    kernel.doubted |= ceilings != ceilings_.end() && !HasSoundRoof(result, ceilings->second);
     kernel.efficiency[bench.roof()].Add(bench.efficiency());
   }
 }

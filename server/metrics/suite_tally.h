@@ -6,8 +6,11 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "assay/v1/case.pb.h"
+#include "assay/v1/device.pb.h"
+#include "server/base/roofs.h"
 #include "server/metrics/kernel_id.h"
 
 namespace assay {
@@ -28,18 +31,25 @@ class SuiteTally {
     Mean flops, bytes;                       // of cases that arithmetic or memory bounds
     std::optional<double> ratio_max;         // largest ρ of what passed
     bool timed = false;                      // any case was to be
-    bool untold = false;                     // a timed case has no speed to be believed
+    bool untold = false;                     // a timed case has no speed to be believed, or no time
+    bool doubted = false;                    // a roof is not to be believed
   };
 
-  // Planted kernels and cases that fill a budget, which differ from run to run, are left out.
+  SuiteTally() = default;
+  // The devices with the ceilings that they have by now.
+  explicit SuiteTally(const std::vector<v1::Device>& devices);
+
+  // Planted kernels and cases that fill a budget, which differ from run to run, are left out, and
+  // so is what is not supported, which is the same in every run.
   void Add(const v1::CaseResult& result);
 
   // By device and kernel.
   const std::map<std::string, std::map<KernelId, Kernel>>& devices() const { return devices_; }
 
  private:
-  static void AddSpeed(const v1::CaseResult& result, Kernel& kernel);
+  void AddSpeed(const v1::CaseResult& result, Kernel& kernel) const;
 
+  std::map<std::string, CeilingList> ceilings_;  // by device
   std::map<std::string, std::map<KernelId, Kernel>> devices_;
 };
 

@@ -128,7 +128,8 @@ class Metrics(unittest.TestCase):
                        lambda: self.daemon.metric("assay_suite_flops_per_second", suite="timed",
                                                   version="1", **labels))
         before = own(), suites()
-        run = self.daemon.run("bench", "gemm", "--m", "64", "--n", "64", "--k", "64", "--dtype",
+        # Large enough for arithmetic to be its roof: a cache has none, and no efficiency.
+        run = self.daemon.run("bench", "gemm", "--m", "256", "--n", "256", "--k", "256", "--dtype",
                               "fp32", "--provider", "builtin")
         self.assertEqual(run.code, 0, run)
         self.assertNotEqual(own(), before[0])

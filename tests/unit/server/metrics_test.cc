@@ -104,9 +104,7 @@ TEST_F(MetricsTest, SpeedIsThatOfRightBenchmarksOnly) {
   result.mutable_spec()->set_mode(v1::MODE_BOTH);
   result.mutable_bench()->set_efficiency(0.25);
   result.mutable_bench()->set_roof("compute");
-  result.mutable_bench()->set_ceiling_flops_per_second(4e9);
   metrics_->CaseFinished(result);
-  ExpectLine(R"(assay_ceiling_flops_per_second{device="cpu:0",dtype="bf16"} 4000000000)");
   ExpectLine(std::string("assay_kernel_flops_per_second{") + kBf16 + "} 1000000000");
   ExpectLine(
       R"(assay_kernel_efficiency_ratio{device="cpu:0",dtype="bf16",op="gemm",provider="onednn",roof="compute"} 0.25)");
@@ -423,41 +421,6 @@ TEST_F(MetricsTest, AQualificationThatSaysNothingForOrAgainstIsNoVerdict) {
   metrics_->QualificationFinished("cpu:0", "nightly", std::nullopt, 7, 1.7e9 + 1);
   ExpectLine(R"(assay_qualification_passed{device="cpu:0",suite="nightly"} 1)");
   ExpectLine(R"(assay_qualification_duration_seconds{device="cpu:0",suite="nightly"} 7)");
-}
-
-TEST_F(MetricsTest, TheCeilingIsTheCopysAndTheFastestArithmetic) {
-  v1::Device device = Cpu();
-  const auto bytes = [&](v1::CeilingKind kind, double value) {
-    v1::Ceiling& c = *device.add_ceilings();
-    c.set_kind(kind);
-    c.set_bytes_per_second(value);
-  };
-  bytes(v1::CEILING_KIND_COPY, 10);
-  bytes(v1::CEILING_KIND_READ, 30);
-  for (const auto& [kind, value] :
-       {std::pair(v1::CEILING_KIND_MATRIX, 900), std::pair(v1::CEILING_KIND_FMA, 100)}) {
-    v1::Ceiling& c = *device.add_ceilings();
-    c.set_kind(kind);
-    c.set_dtype(v1::DTYPE_BF16);
-    c.set_flops_per_second(value);
-  }
-  metrics_->DeviceChanged(device);
-  ExpectLine(R"(assay_ceiling_bytes_per_second{device="cpu:0"} 10)");
-  ExpectLine(R"(assay_ceiling_flops_per_second{device="cpu:0",dtype="bf16"} 900)");
-}
-
-TEST_F(MetricsTest, AnEfficiencyOfTheOtherRoofIsGoneWithTheNextBenchmark) {
-  v1::CaseResult result = Result("onednn", v1::VERDICT_PASSED);
-  result.mutable_spec()->set_mode(v1::MODE_BENCHMARK);
-  result.mutable_bench()->set_samples(10);
-  result.mutable_bench()->set_efficiency(0.25);
-  result.mutable_bench()->set_roof("compute");
-  metrics_->CaseFinished(result);
-  EXPECT_THAT(Text(), HasSubstr("roof=\"compute\""));
-  result.mutable_bench()->set_roof("memory");
-  metrics_->CaseFinished(result);
-  EXPECT_THAT(Text(), HasSubstr("roof=\"memory\""));
-  EXPECT_THAT(Text(), Not(HasSubstr("roof=\"compute\"")));
 }
 
 // Feeds everything once, so that every family is in the text.
