@@ -119,7 +119,7 @@ int Rank(v1::Verdict verdict) {
 }  // namespace
 
 bool OnlyOfTime(const v1::CaseResult& result) {
-  constexpr std::array<std::string_view, 3> kOfTime = {"slower", "efficiency", "noisy"};
+  constexpr std::array<std::string_view, 4> kOfTime = {"slower", "efficiency", "noisy", "replay"};
   return result.findings_size() > 0 &&
          std::all_of(result.findings().begin(), result.findings().end(), [&](const auto& finding) {
            return std::find(kOfTime.begin(), kOfTime.end(), finding.reason()) != kOfTime.end();

@@ -1,7 +1,6 @@
 #include "server/jobs/baseline_match.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <set>
 #include <string_view>
@@ -9,35 +8,14 @@
 
 #include "kernels/numerics/cat.h"
 #include "kernels/numerics/change.h"
-#include "server/jobs/environment.h"
+#include "kernels/ops/op.h"
+#include "server/base/wire.h"
 
 namespace assay {
 namespace {
 
 constexpr std::string_view kSlower = "slower";
-// A benchmark takes at least so many; validation times a launch or two in passing.
-constexpr int kLeastSamples = 10;
-// Reasons that say nothing against output and time.
-constexpr std::array<std::string_view, 2> kReasonsOfTime = {"efficiency", kSlower};
-// Devices of one model, all of them healthy, differ by 5 % and more.
-constexpr double kSiblingThreshold = 0.10;
-
-// What is timed, as bytes that are equal for equal cases.
-std::string KeyOf(const v1::CaseSpec& spec) {
-  v1::CaseSpec key;
-  key.set_dtype(spec.dtype());
-  key.set_out_dtype(spec.out_dtype());
-  key.set_provider(spec.provider());
-  key.set_pattern(spec.pattern());
-  const auto* problem = v1::CaseSpec::descriptor()->FindOneofByName("problem");
-  const auto* field = spec.GetReflection()->GetOneofFieldDescriptor(spec, problem);
-  if (field != nullptr) {
-    key.GetReflection()
-        ->MutableMessage(&key, field)
-        ->CopyFrom(spec.GetReflection()->GetMessage(spec, field));
-  }
-  return key.SerializeAsString();
-}
+constexpr std::string_view kUnsupported = "unsupported";
 
 RunTimes TimesOf(const v1::BenchStats& bench) {
   RunTimes times;
@@ -102,124 +80,58 @@ bool MayBeSlower(const v1::BaselineChange& change) {
   return change.change() == v1::CHANGE_AMBIGUOUS && change.ratio() > 1 + change.threshold();
 }
 
-// "cuda" of "cuda:3".
-std::string_view BackendOf(std::string_view device) { return device.substr(0, device.find(':')); }
-
 // Nothing was found but that efficiency was asked for and could not be told, or was low.
 bool OnlyEfficiency(const v1::CaseResult& result) {
   return std::all_of(result.findings().begin(), result.findings().end(),
                      [](const v1::Finding& f) { return f.reason() == "efficiency"; });
 }
 
-void AddDifference(std::string_view what, const std::string& was, const std::string& is,
-                   std::vector<std::string>& differences) {
-  if (was == is) return;
-  const auto said = [](const std::string& text) {
-    return text.empty() ? std::string("not known") : Cat("\"", text, "\"");
-  };
-  differences.push_back(Cat(what, " ", said(was), " there, ", said(is), " here"));
+std::string HowTimed(const v1::BenchStats& bench) {
+  return Cat(SecondsWords(bench.median_seconds()),
+             bench.has_launches_per_sample() ? " as part of a graph" : " by itself");
+}
+
+bool SameWay(const v1::CaseResult& a, const v1::CaseResult& b) {
+  return !a.has_bench() || !b.has_bench() ||
+         a.bench().has_launches_per_sample() == b.bench().has_launches_per_sample();
+}
+
+// A spec that never reached its kernel does not say the operator's own pattern.
+std::string PatternOf(const v1::CaseSpec& spec) {
+  if (!spec.pattern().empty()) return spec.pattern();
+  std::vector<FieldError> errors;
+  const Case c = FromProto(spec, errors);
+  const Op* op = errors.empty() ? FindOp(OpName(c.problem)) : nullptr;
+  if (op == nullptr) return "";
+  const absl::StatusOr<Plan> plan = op->MakePlan(c);
+  return plan.ok() && !plan->inputs.empty() ? ToString(plan->inputs[0].pattern) : "";
+}
+
+void PutFirst(std::string_view reason, std::string message, v1::CaseResult& result) {
+  const auto others = result.findings();
+  result.clear_findings();
+  v1::Finding& finding = *result.add_findings();
+  finding.set_reason(std::string(reason));
+  finding.set_message(std::move(message));
+  result.mutable_findings()->MergeFrom(others);
 }
 
 }  // namespace
 
-bool WasTimed(const v1::CaseResult& result) {
-  if (!(result.bench().median_seconds() > 0)) return false;
-  switch (result.spec().mode()) {
-    case v1::MODE_BENCHMARK:
-    case v1::MODE_BOTH:
-      return true;
-    case v1::MODE_UNSPECIFIED:  // a report that does not say
-      return result.bench().samples() >= kLeastSamples;
-    default:
-      return false;
+std::string KeyOf(const v1::CaseSpec& spec) {
+  v1::CaseSpec key;
+  key.set_dtype(spec.dtype());
+  key.set_out_dtype(spec.out_dtype());
+  key.set_provider(spec.provider());
+  key.set_pattern(PatternOf(spec));
+  const auto* problem = v1::CaseSpec::descriptor()->FindOneofByName("problem");
+  const auto* field = spec.GetReflection()->GetOneofFieldDescriptor(spec, problem);
+  if (field != nullptr) {
+    key.GetReflection()
+        ->MutableMessage(&key, field)
+        ->CopyFrom(spec.GetReflection()->GetMessage(spec, field));
   }
-}
-
-bool TimeCounts(const v1::CaseResult& result) {
-  if (!WasTimed(result)) return false;
-  if (result.verdict() == v1::VERDICT_PASSED) return true;
-  if (result.verdict() != v1::VERDICT_FAILED && result.verdict() != v1::VERDICT_INCONCLUSIVE) {
-    return false;
-  }
-  return result.findings_size() > 0 &&
-         std::all_of(result.findings().begin(), result.findings().end(), [](const v1::Finding& f) {
-           return std::find(kReasonsOfTime.begin(), kReasonsOfTime.end(), f.reason()) !=
-                  kReasonsOfTime.end();
-         });
-}
-
-bool LacksItsTime(const v1::CaseResult& result) {
-  const v1::Mode mode = result.spec().mode();
-  return (mode == v1::MODE_BENCHMARK || mode == v1::MODE_BOTH) && !TimeCounts(result);
-}
-
-v1::CaseResult Untimed(const v1::CaseResult& result) {
-  v1::CaseResult kept = Timing(result);
-  kept.clear_bench();
-  return kept;
-}
-
-v1::CaseResult Timing(const v1::CaseResult& result) {
-  v1::CaseResult kept;
-  kept.set_index(result.index());
-  kept.set_name(result.name());
-  kept.set_device(result.device());
-  kept.set_verdict(result.verdict());
-  *kept.mutable_findings() = result.findings();
-  kept.set_implementation(result.implementation());
-  *kept.mutable_spec() = result.spec();
-  kept.mutable_spec()->clear_golden();
-  kept.mutable_spec()->clear_slices();
-  kept.mutable_spec()->clear_published();
-  *kept.mutable_bench() = result.bench();
-  kept.mutable_bench()->clear_baseline();
-  kept.mutable_bench()->clear_profile();
-  kept.mutable_bench()->clear_profile_note();
-  return kept;
-}
-
-v1::Baseline Describe(const v1::Job& job) {
-  v1::Baseline baseline;
-  baseline.set_job(job.name());
-  if (job.devices_size() > 0) baseline.set_device(job.devices(0));
-  baseline.set_suite(job.suite());
-  baseline.set_suite_version(job.suite_version());
-  for (const auto& [key, value] : job.environment()) {
-    if (key == "model") {
-      baseline.set_model(value);
-    } else if (key == "driver_version") {
-      baseline.set_driver_version(value);
-    } else if (key == "host") {
-      baseline.set_host(value);
-    } else if (key != kCallersTerms) {
-      (*baseline.mutable_versions())[key] = value;
-    }
-  }
-  return baseline;
-}
-
-std::vector<std::string> Differences(const v1::Baseline& baseline, const v1::Baseline& current) {
-  std::vector<std::string> differences;
-  AddDifference("device model", baseline.model(), current.model(), differences);
-  if (!baseline.device().empty() && !current.device().empty()) {
-    AddDifference("kind of device", std::string(BackendOf(baseline.device())),
-                  std::string(BackendOf(current.device())), differences);
-  }
-  AddDifference("driver", baseline.driver_version(), current.driver_version(), differences);
-  if (!baseline.suite().empty() && baseline.suite() == current.suite()) {
-    AddDifference(Cat("version of suite ", baseline.suite()), baseline.suite_version(),
-                  current.suite_version(), differences);
-  }
-  return differences;
-}
-
-double DefaultThreshold(const v1::Baseline& baseline, const v1::Baseline& current) {
-  const auto other = [](const std::string& was, const std::string& is) {
-    return !was.empty() && !is.empty() && was != is;
-  };
-  const bool sibling =
-      other(baseline.device(), current.device()) || other(baseline.host(), current.host());
-  return sibling ? kSiblingThreshold : kDefaultChangeThreshold;
+  return key.SerializeAsString();
 }
 
 BaselineIndex::BaselineIndex(v1::Baseline baseline, std::string label, double threshold)
@@ -229,17 +141,14 @@ BaselineIndex::BaselineIndex(v1::Baseline baseline, std::string label, double th
   }
 }
 
-const v1::CaseResult* BaselineIndex::Find(const v1::CaseResult& result) const {
+const v1::CaseResult* BaselineIndex::Find(const v1::CaseResult& result, bool same_way) const {
   const auto [begin, end] = cases_.equal_range(KeyOf(result.spec()));
   const v1::CaseResult* found = nullptr;
   // Of several the one of the same name and seed, else of the same name, else the first.
   int best = -1;
   for (auto it = begin; it != end; ++it) {
     // The time of a launch within a graph lacks the host's part.
-    if (result.has_bench() &&
-        result.bench().has_launches_per_sample() != it->second->bench().has_launches_per_sample()) {
-      continue;
-    }
+    if (same_way && !SameWay(result, *it->second)) continue;
     const bool name = it->second->name() == result.name();
     const bool seed = it->second->spec().seed() == result.spec().seed();
     const int likeness = (name ? 2 : 0) + (seed ? 1 : 0);
@@ -248,6 +157,17 @@ const v1::CaseResult* BaselineIndex::Find(const v1::CaseResult& result) const {
     found = it->second;
   }
   return found;
+}
+
+const v1::CaseResult* BaselineIndex::TimedOtherwise(const v1::CaseResult& result) const {
+  if (!TimeCounts(result) || Find(result) != nullptr) return nullptr;
+  return Find(result, /*same_way=*/false);
+}
+
+std::string BaselineIndex::OtherwiseMessage(const v1::CaseResult& before,
+                                            const v1::CaseResult& result) const {
+  return Cat(HowTimed(result.bench()), " now, ", HowTimed(before.bench()), " in ", label_,
+             ": a launch in a graph is without the host's part, and nothing can be told");
 }
 
 std::optional<v1::BaselineChange> BaselineIndex::Read(const v1::CaseResult& result) const {
@@ -277,6 +197,10 @@ bool BaselineIndex::Holds(const v1::CaseSpec& spec, std::string_view device) con
 }
 
 void BaselineIndex::HoldAgainst(v1::CaseResult& result) const {
+  if (const v1::CaseResult* before = TimedOtherwise(result)) {
+    return HoldOtherwise(*before, result);
+  }
+  if (result.verdict() == v1::VERDICT_UNSUPPORTED) return HoldUnsupported(result);
   const std::optional<v1::BaselineChange> change = Read(result);
   if (!change) return;
   *result.mutable_bench()->mutable_baseline() = *change;
@@ -284,15 +208,38 @@ void BaselineIndex::HoldAgainst(v1::CaseResult& result) const {
   const bool slower = change->change() == v1::CHANGE_SLOWER;
   if (!sound || !(slower || MayBeSlower(*change))) return;
   // First what was asked for here; a low efficiency follows.
-  const auto others = result.findings();
-  result.clear_findings();
-  v1::Finding& finding = *result.add_findings();
-  finding.set_reason(slower ? std::string(kSlower) : "noisy");
-  finding.set_message(slower ? SlowerMessage(*change) : NoisyMessage(*change));
-  result.mutable_findings()->MergeFrom(others);
+  PutFirst(slower ? kSlower : "noisy", slower ? SlowerMessage(*change) : NoisyMessage(*change),
+           result);
   if (slower || result.verdict() == v1::VERDICT_PASSED) {
     result.set_verdict(slower ? v1::VERDICT_FAILED : v1::VERDICT_INCONCLUSIVE);
   }
+  AddToRepro(result);
+}
+
+void BaselineIndex::HoldOtherwise(const v1::CaseResult& before, v1::CaseResult& result) const {
+  // Behind a low efficiency, which stands.
+  v1::Finding& finding = *result.add_findings();
+  finding.set_reason(std::string(kReplay));
+  finding.set_message(OtherwiseMessage(before, result));
+  if (result.verdict() == v1::VERDICT_PASSED) result.set_verdict(v1::VERDICT_INCONCLUSIVE);
+  result.set_next_step(
+      "time it again; if it stays so, it takes far longer or far less than it did: compare both "
+      "times, and save a new baseline");
+  AddToRepro(result);
+}
+
+void BaselineIndex::HoldUnsupported(v1::CaseResult& result) const {
+  if (!LacksItsTime(result) || Find(result, /*same_way=*/false) == nullptr) return;
+  const std::string why = result.findings().empty() ? "" : result.findings(0).message();
+  result.clear_findings();
+  PutFirst(kUnsupported, Cat(why, why.empty() ? "" : "; ", label_, " has a time of it"), result);
+  result.set_verdict(v1::VERDICT_INCONCLUSIVE);
+  result.set_next_step(Cat("bring back what ran it (assay kernels shows what there is of ",
+                           result.spec().provider(), "), or save a new baseline without it"));
+  AddToRepro(result);
+}
+
+void BaselineIndex::AddToRepro(v1::CaseResult& result) const {
   if (result.repro().empty() || !label_.starts_with("baselines/")) return;
   *result.mutable_repro() += Cat(" --compare ", label_);
   if (threshold_ != kDefaultChangeThreshold) {
@@ -303,16 +250,22 @@ void BaselineIndex::HoldAgainst(v1::CaseResult& result) const {
 v1::CompareBaselinesResponse BaselineIndex::Compare(const v1::Baseline& current) const {
   v1::CompareBaselinesResponse response;
   std::set<const v1::CaseResult*> seen;
+  std::vector<v1::CaseResult> lost;
   for (const v1::CaseResult& result : current.results()) {
     if (std::optional<v1::BaselineChange> change = Read(result)) {
       *response.add_changes() = *std::move(change);
       seen.insert(Find(result));
+    } else if (const v1::CaseResult* before = TimedOtherwise(result)) {
+      v1::CaseResult& told = lost.emplace_back(Untimed(result));
+      told.set_verdict(v1::VERDICT_INCONCLUSIVE);
+      PutFirst(kReplay, OtherwiseMessage(*before, result), told);
     } else if (TimeCounts(result)) {
       response.add_added(result.name());
     }
   }
-  for (const v1::CaseResult& result : current.untimed()) {
-    const v1::CaseResult* before = Find(result);
+  lost.insert(lost.end(), current.untimed().begin(), current.untimed().end());
+  for (const v1::CaseResult& result : lost) {
+    const v1::CaseResult* before = Find(result, /*same_way=*/false);
     if (before == nullptr || !seen.insert(before).second) continue;
     *response.add_lost() = result;
   }

@@ -1,10 +1,10 @@
-// Times against times: what of a job's results is a baseline, which case of a baseline
-// is which case of a run, and how the two stand. Pure; what is stored is baselines.h's.
+// Times against times: which case of a baseline is which case of a run, and how the two stand.
+// Pure; what is stored is baselines.h's.
 //
-// A time counts where it was taken to be one (a validation times a launch or two in
-// passing), the output held (PASSED, or nothing found but that it was slow) and no other work
-// is in it, which is what a finding "noisy" says. Two cases are the same where problem, formats,
-// provider and data pattern are; name, seed and tolerances do not change a kernel's time.
+// Two cases are the same where problem, formats, provider and data pattern are; name, seed and
+// tolerances do not change a kernel's time. Short launches are timed as one graph, without the
+// host's part, or one by one: times of both kinds are not held against each other, which is what
+// a finding "replay" says.
 #ifndef ASSAY_SERVER_JOBS_BASELINE_MATCH_H_
 #define ASSAY_SERVER_JOBS_BASELINE_MATCH_H_
 
@@ -16,35 +16,12 @@
 #include "assay/v1/baseline.pb.h"
 #include "assay/v1/job.pb.h"
 #include "assay/v1/service.pb.h"
+#include "server/jobs/baseline_times.h"
 
 namespace assay {
 
-// Whether the result has a time that was taken to be one.
-bool WasTimed(const v1::CaseResult& result);
-
-// Whether that may be held against others.
-bool TimeCounts(const v1::CaseResult& result);
-
-// What a baseline keeps of a result: what ran, where, and its times.
-v1::CaseResult Timing(const v1::CaseResult& result);
-
-// The baseline of a job as far as the job itself tells: all but name, create_time and
-// results. The device is the job's first.
-v1::Baseline Describe(const v1::Job& job);
-
-// A result that was to be timed, and has no time that counts; what is needed to say so.
-bool LacksItsTime(const v1::CaseResult& result);
-v1::CaseResult Untimed(const v1::CaseResult& result);
-
-// Why times of `current` may not be held against `baseline`, a clause each: another
-// device model, kind of device, driver or version of the same suite. Empty: they may. Only fields
-// of the two themselves are looked at, not their results. Other versions of libraries are what a
-// comparison is for, and refuse nothing.
-std::vector<std::string> Differences(const v1::Baseline& baseline, const v1::Baseline& current);
-
-// What a change must exceed where nobody says: more on another device of the model, since
-// healthy ones differ, too.
-double DefaultThreshold(const v1::Baseline& baseline, const v1::Baseline& current);
+// What is timed, as bytes that are equal for equal cases.
+std::string KeyOf(const v1::CaseSpec& spec);
 
 class BaselineIndex {
  public:
@@ -61,14 +38,26 @@ class BaselineIndex {
 
   // Read, set as result.bench.baseline. A slower case that PASSED, or that lacks nothing
   // but its efficiency, is FAILED with finding "slower"; one that may be so, as its noise is
-  // larger than the effect, is INCONCLUSIVE with finding "noisy"; other verdicts stay.
+  // larger than the effect, is INCONCLUSIVE with finding "noisy", and so is with "replay" one that
+  // was timed the other way. What it has and is UNSUPPORTED now is INCONCLUSIVE; other verdicts
+  // stay.
   void HoldAgainst(v1::CaseResult& result) const;
 
   // Both sides' cases, those of `current` in its order.
   v1::CompareBaselinesResponse Compare(const v1::Baseline& current) const;
 
+  const v1::Baseline& baseline() const { return baseline_; }
+  const std::string& label() const { return label_; }
+
  private:
-  const v1::CaseResult* Find(const v1::CaseResult& result) const;
+  // `same_way`: only what was timed the same way, in a graph or not.
+  const v1::CaseResult* Find(const v1::CaseResult& result, bool same_way = true) const;
+  // The baseline's time of the case where it has it only the other way; else nullptr.
+  const v1::CaseResult* TimedOtherwise(const v1::CaseResult& result) const;
+  std::string OtherwiseMessage(const v1::CaseResult& before, const v1::CaseResult& result) const;
+  void HoldOtherwise(const v1::CaseResult& before, v1::CaseResult& result) const;
+  void HoldUnsupported(v1::CaseResult& result) const;
+  void AddToRepro(v1::CaseResult& result) const;
 
   const v1::Baseline baseline_;
   const std::string label_;

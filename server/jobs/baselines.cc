@@ -9,6 +9,7 @@
 #include "kernels/numerics/cat.h"
 #include "kernels/numerics/change.h"
 #include "server/base/log.h"
+#include "server/jobs/baseline_gaps.h"
 #include "server/jobs/request_errors.h"
 
 namespace assay {
@@ -72,6 +73,14 @@ void CheckThreshold(std::string_view field, double threshold, std::vector<FieldE
                                             " (0.05 is 5 %), got ", threshold)});
 }
 
+// What a caller gives may hold results whose time does not count.
+v1::Baseline Sorted(const v1::Baseline& given) {
+  v1::Baseline baseline = given;
+  baseline.clear_results();
+  for (const v1::CaseResult& result : given.results()) AddTiming(result, baseline);
+  return baseline;
+}
+
 std::string LabelOf(const v1::Baseline& baseline) {
   return baseline.name().empty() ? "the baseline given" : baseline.name();
 }
@@ -108,8 +117,7 @@ absl::StatusOr<v1::Baseline> Baselines::OfJob(std::string_view name) {
     if (page->empty()) break;
     for (const v1::CaseResult& result : *page) {
       timed = timed || WasTimed(result);
-      if (TimeCounts(result)) *baseline.add_results() = Timing(result);
-      if (LacksItsTime(result)) *baseline.add_untimed() = Untimed(result);
+      AddTiming(result, baseline);
     }
     from = page->back().index() + 1;
   }
@@ -127,11 +135,7 @@ absl::StatusOr<v1::Baseline> Baselines::OfCaller(const v1::Baseline& given) {
     return Refuse("baseline.results",
                   Cat("may hold at most ", kMostResults, " cases, got ", given.results_size()));
   }
-  v1::Baseline baseline = given;
-  baseline.clear_results();
-  for (const v1::CaseResult& result : given.results()) {
-    if (TimeCounts(result)) *baseline.add_results() = Timing(result);
-  }
+  v1::Baseline baseline = Sorted(given);
   if (baseline.results().empty()) {
     return absl::FailedPreconditionError(Cat("what is given", kNoTimeCounts));
   }
@@ -189,7 +193,7 @@ absl::StatusOr<v1::Baseline> Baselines::Resolve(std::string_view field,
                                                 const v1::BaselineSource& source) {
   switch (source.source_case()) {
     case v1::BaselineSource::kInline:
-      return source.inline_();
+      return Sorted(source.inline_());
     case v1::BaselineSource::kName:
       if (source.name().starts_with("jobs/")) {
         absl::StatusOr<v1::Baseline> baseline = OfJob(source.name());
@@ -248,14 +252,30 @@ void Baselines::CheckSpec(const v1::JobSpec& spec, int max_cases, std::vector<Fi
   }
 }
 
-absl::StatusOr<std::unique_ptr<BaselineIndex>> Baselines::Of(const v1::Job& job) {
+absl::Status Baselines::Admit(const std::vector<DevicePlan>& parts, v1::Job& job) {
+  for (const DevicePlan& part : parts) {
+    const absl::StatusOr<std::unique_ptr<BaselineIndex>> baseline = Of(job, part.device);
+    if (!baseline.ok()) return baseline.status();
+    if (*baseline == nullptr) return absl::OkStatus();
+    for (std::string& gone : GoneProviders(job.spec(), job.suite(), part, **baseline)) {
+      v1::Finding& finding = *job.add_findings();
+      finding.set_reason("baseline");
+      finding.set_message(std::move(gone));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<BaselineIndex>> Baselines::Of(const v1::Job& job,
+                                                             std::string_view device) {
   const v1::JobSpec& spec = job.spec();
   if (!HasBaseline(spec)) return nullptr;
   absl::StatusOr<v1::Baseline> baseline =
       spec.has_inline_baseline() ? spec.inline_baseline() : store_.GetBaseline(spec.baseline());
   if (!baseline.ok()) return baseline.status();
   const std::string label = LabelOf(*baseline);
-  const v1::Baseline here = Describe(job);
+  v1::Baseline here = Describe(job);
+  here.set_device(std::string(device));
   const std::vector<std::string> differences = Differences(*baseline, here);
   if (!differences.empty()) return OtherKind(label, "this job", differences);
   const double threshold =

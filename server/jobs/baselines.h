@@ -37,9 +37,13 @@ class Baselines {
 
   // For a job's spec. Its own fields, without a look at the store; paths begin "spec.".
   static void CheckSpec(const v1::JobSpec& spec, int max_cases, std::vector<FieldError>& errors);
-  // The baseline that the job asks for, refused where the job may not be held against it;
-  // null where it asks for none. `job`: with spec, suite and environment.
-  absl::StatusOr<std::unique_ptr<BaselineIndex>> Of(const v1::Job& job);
+  // The baseline that the job asks for, with the threshold for the device, refused where the job
+  // may not be held against it; null where it asks for none. `job`: with spec, suite and
+  // environment.
+  absl::StatusOr<std::unique_ptr<BaselineIndex>> Of(const v1::Job& job, std::string_view device);
+  // Whether the job's parts may be held against the baseline it asks for, if any; what they lack
+  // of it becomes findings of the job.
+  absl::Status Admit(const std::vector<DevicePlan>& parts, v1::Job& job);
 
  private:
   absl::StatusOr<v1::Baseline> OfJob(std::string_view name);

@@ -8,6 +8,7 @@
 #include "server/base/log.h"
 #include "server/base/memory.h"
 #include "server/base/wire.h"
+#include "server/jobs/baseline_times.h"
 #include "server/jobs/job_events.h"
 #include "server/jobs/job_verdict.h"
 #include "server/jobs/manager.h"
@@ -46,7 +47,7 @@ bool Manager::AnyHeld(const std::string& name) {
     if (!page.ok()) return true;
     if (page->empty()) return false;
     for (const v1::CaseResult& result : *page) {
-      if (result.bench().has_baseline()) return true;
+      if (WasHeld(result)) return true;
     }
     from = page->back().index() + 1;
   }

@@ -76,7 +76,7 @@ void Manager::RunPart(const JobPart& part) {
     RunnerOf(part.device->device_id())->AddDepth(-part.cases);
   } else {
     const std::set<std::int32_t> done(indices->begin(), indices->end());
-    const std::unique_ptr<BaselineIndex> baseline = BaselineOf(job);
+    const std::unique_ptr<BaselineIndex> baseline = BaselineOf(job, part.device->device_id());
     for (const DevicePlan& plan : *plans) {
       if (plan.device != part.device->device_id()) continue;
       SkipRest(part, plan, done, RunCases(part, plan, done, baseline.get()));
@@ -87,11 +87,12 @@ void Manager::RunPart(const JobPart& part) {
 
 // Null where the job has none, or it is gone: deleted, or the device changed since the
 // job was accepted, which the job then says.
-std::unique_ptr<BaselineIndex> Manager::BaselineOf(const std::shared_ptr<ActiveJob>& job) {
+std::unique_ptr<BaselineIndex> Manager::BaselineOf(const std::shared_ptr<ActiveJob>& job,
+                                                   std::string_view device) {
   if (!job->has_baseline || job->cancel.cancelled()) return nullptr;
   const absl::StatusOr<v1::Job> stored = store_.GetJob(job->name);
   absl::StatusOr<std::unique_ptr<BaselineIndex>> baseline =
-      stored.ok() ? baselines_.Of(*stored) : stored.status();
+      stored.ok() ? baselines_.Of(*stored, device) : stored.status();
   if (baseline.ok()) return *std::move(baseline);
   const std::lock_guard guard(job->mutex);
   const std::string message =
@@ -214,7 +215,7 @@ double Manager::TakeUpBudget(const std::shared_ptr<ActiveJob>& job, const Device
       if (result.findings_size() > 0 && result.findings(0).reason() == "budget") continue;
       const double took = absl::ToDoubleSeconds(ToDuration(result.duration()));
       spent += took;
-      if (result.verdict() != v1::VERDICT_UNSUPPORTED) {
+      if (!IsUnsupported(result)) {
         budget.Took(result.spec(), took, SamplingOf(result));
       }
       if (EndedLate(result)) budget.EndedLate(result.spec());
@@ -278,7 +279,7 @@ void Manager::Record(const std::shared_ptr<ActiveJob>& job, const DevicePlan& pl
       job->status.mutable_counts()->set_total(job->status.counts().total() + 1);
       update.job = job->status;  // with the result: how many there are
     }
-    if (result.verdict() == v1::VERDICT_UNSUPPORTED && !plan.required.empty()) {
+    if (IsUnsupported(result) && !plan.required.empty()) {
       const std::string key = RequirementKey(result.spec());
       const bool required =
           std::find(plan.required.begin(), plan.required.end(), key) != plan.required.end();

@@ -207,7 +207,7 @@ absl::StatusOr<v1::Job> Manager::Create(const v1::JobSpec& spec, std::string_vie
   if (!terms.empty()) {
     (*job.job.mutable_environment())[std::string(kCallersTerms)] = absl::StrJoin(terms, ",");
   }
-  if (const auto baseline = baselines_.Of(job.job); !baseline.ok()) return baseline.status();
+  if (absl::Status s = baselines_.Admit(plan->devices, job.job); !s.ok()) return s;
 
   std::int64_t order = 0;
   {

@@ -74,7 +74,8 @@ class Manager final : public JobManager {
   // Runs the cases of a plan that have no result; returns where it stopped.
   std::size_t RunCases(const JobPart& part, const DevicePlan& plan,
                        const std::set<std::int32_t>& done, const BaselineIndex* baseline);
-  std::unique_ptr<BaselineIndex> BaselineOf(const std::shared_ptr<ActiveJob>& job);
+  std::unique_ptr<BaselineIndex> BaselineOf(const std::shared_ptr<ActiveJob>& job,
+                                            std::string_view device);
   // Whether any result of the job was held against its baseline; true where that cannot
   // be read.
   bool AnyHeld(const std::string& name);

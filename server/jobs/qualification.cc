@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/base/log.h"
+#include "server/jobs/baseline_times.h"
 #include "server/jobs/job_events.h"
 #include "server/jobs/job_verdict.h"
 #include "server/jobs/selftest.h"
@@ -20,11 +21,16 @@ constexpr int kJobPage = 50;
 // Levels by both of their names, as a job's suite has them.
 constexpr const char* kLevels[] = {"quick", "1", "medium", "2", "nightly", "3", "extended", "4"};
 
-// Nothing but the time, and that only against the baseline.
-bool HeldByBaselineAlone(const v1::CaseResult& result) {
-  if (!result.bench().has_baseline() || result.findings().empty()) return false;
-  return std::all_of(result.findings().begin(), result.findings().end(),
-                     [](const auto& f) { return f.reason() == "slower" || f.reason() == "noisy"; });
+// What a result would be without its baseline, where nothing but that speaks against it.
+std::optional<v1::Verdict> WithoutBaseline(const v1::CaseResult& result) {
+  if (!WasHeld(result) || result.findings().empty()) return std::nullopt;
+  if (IsUnsupported(result)) return v1::VERDICT_UNSUPPORTED;
+  if (result.findings(0).reason() == "budget") return v1::VERDICT_SKIPPED;
+  const bool alone =
+      std::all_of(result.findings().begin(), result.findings().end(), [](const auto& f) {
+        return f.reason() == "slower" || f.reason() == "noisy" || f.reason() == kReplay;
+      });
+  return alone ? std::optional(v1::VERDICT_PASSED) : std::nullopt;
 }
 
 // A device's share of a job.
@@ -126,9 +132,9 @@ absl::StatusOr<std::vector<Qualification>> QualifyDevices(Store& store, const v1
     if (page->empty()) break;
     for (const v1::CaseResult& result : *page) {
       Share& share = shares[result.device()];
-      const bool held = terms.callers_baseline && HeldByBaselineAlone(result);
-      share.held |= held;
-      CountVerdict(*share.job.mutable_counts(), held ? v1::VERDICT_PASSED : result.verdict());
+      const auto without = terms.callers_baseline ? WithoutBaseline(result) : std::nullopt;
+      share.held |= without.has_value();
+      CountVerdict(*share.job.mutable_counts(), without.value_or(result.verdict()));
     }
     from = page->back().index() + 1;
   }

@@ -238,6 +238,45 @@ class Baseline(unittest.TestCase):
         self.assertEqual(held.code, 4, held)
         self.assertIn("no timed case of this job is in its baseline", held.out)
 
+    def test_a_kernel_that_is_wrong_now_is_lost_in_a_file_too(self):
+        """A benchmark times before it verifies: what fails has a time, and so has its report."""
+        wrong = json.loads(json.dumps(self.report))
+        wrong["tests"][0].update(verdict="FAILED", passed=False, reason="bound", message="wrong",
+                                 findings=[{"reason": "bound", "message": "wrong"}])
+        path = os.path.join(self.folder, "wrong.json")
+        with open(path, "w", encoding="utf-8") as out:
+            json.dump(wrong, out)
+        lost = self.daemon.run("baseline", "compare", self.job, path)
+        self.assertEqual(lost.code, 1, lost)
+        self.assertIn(wrong["tests"][0]["name"] + ": no time now, FAILED bound", lost.out)
+        self.assertRegex(lost.out, r"1 lost \(threshold")
+        lines = self.daemon.run("baseline", "compare", self.job, path, "--format", "jsonl")
+        told = [json.loads(line) for line in lines.out.splitlines()]
+        self.assertEqual([t["name"] for t in told if t["change"] == "lost"],
+                         [wrong["tests"][0]["name"]])
+        wrong["tests"][0].update(verdict="UNSUPPORTED", reason="unsupported")
+        del wrong["tests"][0]["bench"]
+        with open(path, "w", encoding="utf-8") as out:
+            json.dump(wrong, out)
+        lost = self.daemon.run("baseline", "compare", self.job, path, "--format", "json")
+        self.assertIn(lost.code, (1, 4), lost)
+        self.assertEqual(lost.json()["lost_count"], 1)
+
+    def test_a_case_that_does_not_run_any_more_does_not_pass(self):
+        """Its provider takes the format no longer, or is not there at all."""
+        def elsewhere(document):
+            self.scale(1e9, still=True)(document)
+            for test in document["tests"]:
+                if test["provider"] == "onednn":
+                    test["provider"] = "openblas-of-old"
+        gone = self.document(elsewhere, "gone.json")
+        every = (*CASES[:-1], "all")
+        held = self.daemon.run(*every, "--compare", gone, "--format", "json")
+        self.assertEqual(held.code, 4, held)
+        self.assertIn("times of 2 cases by openblas-of-old", held.out + held.err)
+        chosen = self.daemon.run(*CASES, "--compare", gone)
+        self.assertEqual(chosen.code, 0, chosen)
+
     def test_jobs_without_times_are_refused(self):
         checked = self.daemon.run("run", "gemm", "--m", "16", "--n", "16", "--k", "16", "--dtype",
                                   "fp32", "--provider", "builtin", "--format", "json").json()

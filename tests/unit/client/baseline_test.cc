@@ -254,6 +254,8 @@ TEST(SideBySide, ATimeThatIsInDoubtIsSaidAllTheSame) {
     return out.str();
   };
   EXPECT_THAT(text(), HasSubstr("1.50"));
+  small.mutable_findings(0)->set_reason("replay");
+  EXPECT_THAT(text(), HasSubstr("1.50"));
   small.mutable_findings(0)->set_reason("zeros");
   EXPECT_THAT(text(), HasSubstr("inconclusive zeros"));
   EXPECT_THAT(text(), Not(HasSubstr("1.50")));

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -100,6 +103,51 @@ TEST(BaselineMatch, ATimeInAGraphIsHeldAgainstItsLikeOnly) {
   EXPECT_DOUBLE_EQ(both.Read(Timed(8, 1))->baseline_seconds(), 2);
 }
 
+// Whether launches are replayed as a graph is decided anew in each run, by how long they take.
+TEST(BaselineMatch, ACaseThatWasTimedTheOtherWayIsNoNewOne) {
+  v1::CaseResult in_graph = Timed(8, 3e-6);
+  in_graph.mutable_bench()->set_launches_per_sample(64);
+  const BaselineIndex index(Of({in_graph}), "baselines/x", 0.05);
+  v1::CaseResult now = Timed(8, 60e-6);
+  const auto response = index.Compare(Of({now}));
+  EXPECT_THAT(response.added(), IsEmpty());
+  EXPECT_THAT(response.missing(), IsEmpty());
+  ASSERT_EQ(response.lost_size(), 1);
+  EXPECT_EQ(response.lost(0).verdict(), v1::VERDICT_INCONCLUSIVE);
+  EXPECT_EQ(response.lost(0).findings(0).reason(), "replay");
+  index.HoldAgainst(now);
+  EXPECT_EQ(now.verdict(), v1::VERDICT_INCONCLUSIVE);
+  ASSERT_EQ(now.findings_size(), 1);
+  EXPECT_EQ(now.findings(0).reason(), "replay");
+  EXPECT_EQ(now.findings(0).message(),
+            "60 µs by itself now, 3 µs as part of a graph in baselines/x: a launch in a graph is "
+            "without the host's part, and nothing can be told");
+  EXPECT_EQ(now.repro(), "assay bench gemm --compare baselines/x");
+  EXPECT_TRUE(WasHeld(now));
+  EXPECT_TRUE(TimeCounts(now)) << "it may be the next baseline's";
+  v1::CaseResult inefficient = Timed(8, 60e-6, v1::VERDICT_FAILED);
+  Find(inefficient, "efficiency");
+  index.HoldAgainst(inefficient);
+  EXPECT_EQ(inefficient.verdict(), v1::VERDICT_FAILED);
+  EXPECT_EQ(inefficient.findings(0).reason(), "efficiency");
+}
+
+TEST(BaselineMatch, WhatItNeverTimedMayBeUnsupported) {
+  const BaselineIndex index(Of({Timed(8, 1)}), "baselines/x", 0.05);
+  v1::CaseResult known = Timed(8, 0, v1::VERDICT_UNSUPPORTED), fresh = known, checked = known;
+  for (v1::CaseResult* result : {&known, &fresh, &checked}) {
+    result->clear_bench();
+    Find(*result, "unsupported");
+  }
+  fresh.mutable_spec()->set_provider("onednn");
+  checked.mutable_spec()->set_mode(v1::MODE_VALIDATE);
+  for (v1::CaseResult* result : {&known, &fresh, &checked}) index.HoldAgainst(*result);
+  EXPECT_EQ(known.verdict(), v1::VERDICT_INCONCLUSIVE);
+  EXPECT_EQ(fresh.verdict(), v1::VERDICT_UNSUPPORTED);
+  EXPECT_EQ(checked.verdict(), v1::VERDICT_UNSUPPORTED);
+  EXPECT_TRUE(IsUnsupported(known)) << "nothing ran all the same";
+}
+
 TEST(BaselineMatch, OfSeveralTheOneOfTheSameNameAndSeedIsMeant) {
   v1::CaseResult first = Timed(8, 1), second = Timed(8, 2);
   first.mutable_spec()->set_seed(1);
@@ -191,6 +239,26 @@ TEST(BaselineMatch, ACaseThatLostItsTimeIsSaid) {
   EXPECT_THAT(response.missing(), IsEmpty());
 }
 
+// Only what reached its kernel says the pattern that its operator has by itself.
+TEST(BaselineMatch, WhatNeverRanIsTheSameCase) {
+  v1::CaseResult before = Timed(8, 1);
+  before.mutable_spec()->mutable_gemm()->set_n(8);
+  before.mutable_spec()->mutable_gemm()->set_k(8);
+  v1::CaseResult crashed = before;
+  before.mutable_spec()->set_pattern("normal");
+  crashed.set_verdict(v1::VERDICT_ERROR);
+  Find(crashed, "crash");
+  const BaselineIndex index(Of({before}), "baselines/x", 0.05);
+  EXPECT_TRUE(index.Holds(crashed.spec(), "cpu:0"));
+  v1::Baseline current;
+  *current.add_untimed() = Untimed(crashed);
+  const auto response = index.Compare(current);
+  EXPECT_EQ(response.lost_size(), 1);
+  EXPECT_THAT(response.missing(), IsEmpty());
+  crashed.mutable_spec()->set_pattern("zeros");
+  EXPECT_FALSE(index.Holds(crashed.spec(), "cpu:0"));
+}
+
 TEST(BaselineMatch, AnotherDeviceOfTheModelMustExceedMore) {
   v1::Baseline there, here;
   there.set_device("cuda:0");
@@ -232,6 +300,45 @@ TEST(BaselineMatch, DeviceDriverAndSuiteMustBeTheSame) {
   there.clear_model();
   EXPECT_THAT(Differences(there, here), ElementsAre("device model not known there, \"a card\" here",
                                                     "driver \"560.0\" there, \"570.1\" here"));
+}
+
+class StoredBaselines : public testing::Test {
+ protected:
+  StoredBaselines() {
+    char path[] = "/tmp/assay-baselines-XXXXXX";
+    folder_ = mkdtemp(path);
+    auto store = Store::Open({.folder = folder_});
+    EXPECT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
+  }
+  ~StoredBaselines() override {
+    store_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  std::string folder_;
+  std::unique_ptr<Store> store_;
+};
+
+// A benchmark times before it verifies: what is wrong has a time, too.
+TEST_F(StoredBaselines, AFileOfAKernelThatIsWrongNowIsNotHeldForOneThatIsMissing) {
+  v1::CaseResult wrong = Timed(8, 1, v1::VERDICT_FAILED);
+  Find(wrong, "bound");
+  v1::CaseResult disturbed = Timed(16, 1, v1::VERDICT_INCONCLUSIVE);
+  Find(disturbed, "noisy");
+  v1::CompareBaselinesRequest request;
+  *request.mutable_baseline()->mutable_inline_() = Of({Timed(8, 1), Timed(16, 1), Timed(32, 1)});
+  *request.mutable_current()->mutable_inline_() = Of({wrong, disturbed, Timed(32, 1)});
+  Baselines baselines(*store_);
+  const auto response = baselines.Compare(request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  ASSERT_EQ(response->lost_size(), 2);
+  EXPECT_EQ(response->lost(0).verdict(), v1::VERDICT_FAILED);
+  EXPECT_EQ(response->lost(0).findings(0).reason(), "bound");
+  EXPECT_EQ(response->lost(1).findings(0).reason(), "noisy");
+  EXPECT_THAT(response->missing(), IsEmpty());
+  *request.mutable_baseline()->mutable_inline_() = Of({wrong});
+  EXPECT_TRUE(absl::IsFailedPrecondition(baselines.Compare(request).status())) << "as a job's";
 }
 
 TEST(Baselines, ASpecSaysOneBaselineAndAThresholdThatCanBe) {

@@ -189,6 +189,13 @@ TEST_F(QualificationTest, TimesOfTheCallersSpeakNeitherForNorAgainstADevice) {
   EXPECT_EQ(Qualified("cpu:0", "unjudged"), 2);
   EXPECT_EQ(Qualified("cpu:0", "passed"), 3) << "the newest that says something";
   cpu_->run = [&](const v1::CaseSpec& asked, const CancelToken&) {
+    return asked.has_gemm() ? cpu_->Without(asked, v1::VERDICT_UNSUPPORTED, "unsupported")
+                            : cpu_->Passed(asked);
+  };
+  EXPECT_EQ(Finish(Create(spec)).verdict(), v1::VERDICT_INCONCLUSIVE);
+  EXPECT_EQ(Qualified("cpu:0", "unjudged"), 3) << "without the baseline it would have passed";
+  EXPECT_EQ(Qualified("cpu:0", "failed"), 0);
+  cpu_->run = [&](const v1::CaseSpec& asked, const CancelToken&) {
     v1::CaseResult result = cpu_->Passed(asked);
     result.set_verdict(v1::VERDICT_FAILED);
     return result;

@@ -1,0 +1,24 @@
+// What a job's plan lacks of its baseline. Provider "all" becomes the providers that a device has:
+// one that is gone makes no case at all, and would be missed by nobody. Pure.
+#ifndef ASSAY_SERVER_JOBS_BASELINE_GAPS_H_
+#define ASSAY_SERVER_JOBS_BASELINE_GAPS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "assay/v1/job.pb.h"
+#include "server/jobs/baseline_match.h"
+#include "server/store/store.h"
+
+namespace assay {
+
+// A sentence for each provider that the baseline timed cases of the plan by, that the job takes,
+// and that the plan has not. Only where providers are not chosen case by case: the job's own cases
+// all take any, or its suite is the baseline's. `suite`: the job's, or empty.
+std::vector<std::string> GoneProviders(const v1::JobSpec& spec, std::string_view suite,
+                                       const DevicePlan& plan, const BaselineIndex& index);
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_JOBS_BASELINE_GAPS_H_

@@ -1,0 +1,142 @@
+// Jobs whose times are held against a baseline: what it has and they have not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "server/jobs/baseline_times.h"
+#include "tests/unit/server/jobs_fixture.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class HeldJobs : public JobsTest {
+ protected:
+  HeldJobs() { Take(*cpu_, 1e-3); }
+  // Timed cases take so long, but those of `lacking`, which it has not.
+  static void Take(FakeExecutor& device, double seconds, const std::string& lacking = "") {
+    device.run = [&device, seconds, lacking](const v1::CaseSpec& spec, const CancelToken&) {
+      if (spec.provider() == lacking) {
+        return device.Without(spec, v1::VERDICT_UNSUPPORTED, "unsupported");
+      }
+      v1::CaseResult result = device.Passed(spec);
+      result.mutable_spec()->set_pattern("normal");  // as one says that has run
+      v1::BenchStats& bench = *result.mutable_bench();
+      bench.set_median_seconds(seconds);
+      bench.set_p10_seconds(seconds);
+      bench.set_p90_seconds(seconds);
+      bench.set_samples(100);
+      return result;
+    };
+  }
+  static v1::JobSpec Timed(std::string_view provider, int cases = 1) {
+    v1::JobSpec spec = Copies(cases, provider);
+    spec.set_mode(v1::MODE_BENCHMARK);
+    spec.set_device("cpu:0");
+    return spec;
+  }
+  std::vector<v1::CaseResult> ResultsOf(const v1::Job& job) {
+    return manager_->Results(job.name(), 0, 100).value_or(std::vector<v1::CaseResult>());
+  }
+  // The same times as a caller has them.
+  void HoldAgainst(const v1::Job& before, v1::JobSpec& spec) {
+    v1::Baseline& baseline = *spec.mutable_inline_baseline();
+    baseline = Describe(before);
+    baseline.set_name("before.json");
+    for (const v1::CaseResult& result : ResultsOf(before)) AddTiming(result, baseline);
+  }
+};
+
+TEST_F(HeldJobs, ACaseThatIsNotSupportedAnyMoreDoesNotPass) {
+  Start();
+  v1::JobSpec spec = Timed("other", 2);
+  spec.mutable_cases()->mutable_cases(1)->set_provider("builtin");
+  const v1::Job before = Finish(Create(spec));
+  ASSERT_EQ(before.verdict(), v1::VERDICT_PASSED);
+  HoldAgainst(before, spec);
+  EXPECT_EQ(Finish(Create(spec)).verdict(), v1::VERDICT_PASSED);
+  Take(*cpu_, 1e-3, "other");
+  const v1::Job job = Finish(Create(spec));
+  EXPECT_EQ(job.verdict(), v1::VERDICT_INCONCLUSIVE);
+  EXPECT_EQ(job.counts().unsupported(), 0);
+  const v1::CaseResult lost = ResultsOf(job).at(0);
+  EXPECT_EQ(lost.verdict(), v1::VERDICT_INCONCLUSIVE);
+  EXPECT_EQ(lost.findings(0).reason(), "unsupported");
+  EXPECT_EQ(lost.findings(0).message(), "said by the test; before.json has a time of it");
+  EXPECT_THAT(lost.next_step(), HasSubstr("what there is of other"));
+  // Alone, too; that its baseline has none of its cases would not be true.
+  spec.mutable_cases()->mutable_cases()->RemoveLast();
+  const v1::Job alone = Finish(Create(spec));
+  EXPECT_EQ(alone.verdict(), v1::VERDICT_INCONCLUSIVE);
+  EXPECT_THAT(alone.findings(), IsEmpty());
+}
+
+TEST_F(HeldJobs, ARequiredKernelThatIsNotSupportedStillFails) {
+  cpu_->AddKernel("copy", "fast");
+  Start();
+  v1::JobSpec spec;
+  spec.set_suite("small");
+  spec.set_mode(v1::MODE_BENCHMARK);
+  const v1::Job before = Finish(Create(spec));
+  ASSERT_EQ(before.verdict(), v1::VERDICT_PASSED);
+  HoldAgainst(before, spec);
+  Take(*cpu_, 1e-3, "fast");
+  const v1::Job job = Finish(Create(spec));
+  EXPECT_EQ(job.verdict(), v1::VERDICT_FAILED);
+  EXPECT_EQ(job.counts().inconclusive(), 1);
+  ASSERT_EQ(job.findings_size(), 1);
+  EXPECT_EQ(job.findings(0).reason(), "unsupported");
+}
+
+// It makes no case, so no case can say it.
+TEST_F(HeldJobs, AProviderThatIsGoneIsMissedWhereAllWereAskedFor) {
+  Start();
+  v1::JobSpec all = Timed("all"), one = Timed("builtin");
+  const v1::Job before = Finish(Create(all));
+  ASSERT_EQ(before.counts().passed(), 2);
+  v1::JobSpec suite;
+  suite.set_suite_text(
+      "name = \"row\"\ntitle = \"A row\"\nversion = \"1\"\n"
+      "[[case]]\nop = \"copy\"\nmode = \"benchmark\"\ndtype = \"fp32\"\ncount = 8\n");
+  const v1::Job suite_before = Finish(Create(suite));
+  ASSERT_EQ(suite_before.counts().passed(), 2);
+  HoldAgainst(before, all);
+  HoldAgainst(before, one);
+  HoldAgainst(suite_before, suite);
+  for (const v1::JobSpec& spec : {all, suite}) {
+    EXPECT_EQ(Finish(Create(spec)).verdict(), v1::VERDICT_PASSED);
+  }
+  for (v1::Kernel& kernel : cpu_->kernels) kernel.set_available(kernel.provider() != "other");
+  for (const v1::JobSpec& spec : {all, suite}) {
+    const v1::Job job = Finish(Create(spec));
+    EXPECT_EQ(job.verdict(), v1::VERDICT_INCONCLUSIVE);
+    ASSERT_EQ(job.findings_size(), 1);
+    EXPECT_EQ(job.findings(0).reason(), "baseline");
+    EXPECT_THAT(job.findings(0).message(), HasSubstr("before.json has times of 1 case by other ("));
+    EXPECT_THAT(job.findings(0).message(), HasSubstr("and cpu:0 has no such kernel now"));
+  }
+  EXPECT_EQ(Finish(Create(one)).verdict(), v1::VERDICT_PASSED) << "nobody asked for it";
+  suite.mutable_filter()->add_providers("builtin");
+  EXPECT_EQ(Finish(Create(suite)).verdict(), v1::VERDICT_PASSED) << "likewise";
+}
+
+TEST_F(HeldJobs, EachDeviceHasItsOwnThreshold) {
+  Take(AddDevice("cpu:1"), 1.08e-3);
+  Start();
+  v1::JobSpec spec = Timed("builtin");
+  HoldAgainst(Finish(Create(spec)), spec);
+  spec.set_device("cpu:*");
+  const v1::Job job = Finish(Create(spec));
+  const std::vector<v1::CaseResult> results = ResultsOf(job);
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(results[0].bench().baseline().threshold(), 0.05);
+  EXPECT_EQ(results[1].bench().baseline().threshold(), 0.10) << "a sibling's";
+  EXPECT_EQ(job.verdict(), v1::VERDICT_PASSED);
+}
+
+}  // namespace
+}  // namespace assay
