@@ -148,7 +148,9 @@ TEST(Qualify, AJobThatProvesLessThanItWasToQualifiesNothing) {
   evidence = Evidence({kRight});
   evidence.job.set_verdict(v1::VERDICT_INCONCLUSIVE);
   EXPECT_EQ(CodeOf(evidence), "A308") << "whatever the daemon's reason";
-  EXPECT_EQ(CodeOf(Evidence({kRight, Result(v1::VERDICT_INCONCLUSIVE, "budget", 1)})), "A308");
+  for (const char* reason : {"budget", "unsupported", "replay"}) {
+    EXPECT_EQ(CodeOf(Evidence({kRight, Result(v1::VERDICT_INCONCLUSIVE, reason, 1)})), "A308");
+  }
 }
 
 TEST(Qualify, NoiseMattersWhereTimesAreHeldAgainstOthers) {
