@@ -48,6 +48,7 @@ struct Words {
   int at_once = 256;
   bool no_selftest = false;
   bool no_retry = false;
+  bool no_siblings = false;
   bool fail_early = false;
 };
 
@@ -134,6 +135,7 @@ absl::StatusOr<QualifyOptions> OptionsOf(const Words& words) {
   }
   options.selftest = !words.no_selftest;
   options.retry = !words.no_retry;
+  options.siblings = !words.no_siblings;
   options.fail_early = words.fail_early;
   options.keep_results = !words.reports.empty();
   return options;
@@ -378,6 +380,8 @@ void AddQualifyCommand(CLI::App& app, Context& context) {
                     "a device's first wrong result ends its job");
   qualify->add_flag("--no-retry", words->no_retry,
                     "do not run failed cases again to find the culprit");
+  qualify->add_flag("--no-siblings", words->no_siblings,
+                    "run failed cases again on their own device alone");
   qualify->add_flag("--no-selftest", words->no_selftest, "trust the checks unseen");
   qualify->add_flag("--codes", *codes, "list the codes, what they mean, and what to do");
   qualify->footer(

@@ -218,6 +218,7 @@ class Conductor {
   }
 
   void RunOnSiblings(std::size_t most, Retry& retry) {
+    if (!options_.siblings) return;
     for (const std::string& sibling : SiblingsOf(devices_, device_, most)) {
       for (v1::CaseResult& r : RunAgain(retry.failed, sibling, retry.failed.spec().provider())) {
         retry.sibling.push_back(std::move(r));

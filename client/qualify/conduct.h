@@ -34,6 +34,7 @@ struct QualifyOptions {
   StopSwitch* stop = nullptr;  // ends it: its jobs are cancelled
   bool selftest = true;
   bool retry = true;
+  bool siblings = true;           // what fails again is run on another device, too
   bool fail_early = false;        // a device's first wrong result ends its job
   bool keep_results = true;       // whole, for reports; else of what passed only what judges it
   std::set<std::string> ignored;  // codes, and devices' ids

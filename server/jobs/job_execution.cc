@@ -215,11 +215,13 @@ double Manager::TakeUpBudget(const std::shared_ptr<ActiveJob>& job, const Device
       if (result.findings_size() > 0 && result.findings(0).reason() == "budget") continue;
       const double took = absl::ToDoubleSeconds(ToDuration(result.duration()));
       spent += took;
-      if (!IsUnsupported(result)) {
-        budget.Took(result.spec(), took, SamplingOf(result));
-      }
-      if (EndedLate(result)) budget.EndedLate(result.spec());
-      coverage.Ran(result.spec());
+      const auto at = static_cast<std::size_t>(result.index() - plan.first_index);
+      if (at >= plan.cases.size()) continue;
+      // As it was planned: a result's own says what the worker made of it.
+      const v1::CaseSpec& spec = plan.cases[at];
+      if (!IsUnsupported(result)) budget.Took(spec, took, SamplingOf(result));
+      if (EndedLate(result)) budget.EndedLate(spec);
+      coverage.Ran(spec);
     }
     from = page->back().index() + 1;
   }

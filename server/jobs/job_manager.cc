@@ -202,7 +202,10 @@ absl::StatusOr<v1::Job> Manager::Create(const v1::JobSpec& spec, std::string_vie
   std::vector<std::string> terms;
   if (spec.has_budget()) terms.emplace_back("budget");
   // A shorter one leaves out what is near to it.
-  if (plan->budget && spec.has_case_deadline()) terms.emplace_back("case_deadline");
+  if (plan->budget && spec.has_case_deadline() &&
+      ToDuration(spec.case_deadline()) < options_.case_deadline) {
+    terms.emplace_back("case_deadline");
+  }
   if (spec.has_inline_baseline()) terms.emplace_back("baseline");
   if (!terms.empty()) {
     (*job.job.mutable_environment())[std::string(kCallersTerms)] = absl::StrJoin(terms, ",");

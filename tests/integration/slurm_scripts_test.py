@@ -100,7 +100,7 @@ class Epilog(Scripts):
             self.assertEqual((done.returncode, done.stderr), (0, ""), done)
             calls = [call for call in self.read("called").splitlines() if call.startswith("qualify ")]
             self.assertEqual(len(calls), gpus.count(",") + 1)
-            return {"--no-retry" not in call for call in calls}
+            return {"--no-siblings" not in call for call in calls}
 
         self.assertEqual(retries("0", "READY", "BUSY"), {False})
         self.assertEqual(retries("0,2", "READY", "READY", "READY"), {False})

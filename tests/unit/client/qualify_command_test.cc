@@ -198,21 +198,36 @@ TEST(QualifyCommand, MoreDevicesThanExpectedAreNoFailure) {
             4);
 }
 
-// Each may take its whole deadline again.
-TEST(QualifyCommand, OfKernelsThatHangFewAreRunAgain) {
+// The devices of the jobs that a qualification of cpu:0, beside cpu:1, makes where kernels hang.
+std::vector<std::string> DevicesOfJobs(const std::vector<std::string>& words, Output& output) {
   FakeService service;
   service.more_devices = {v1::Device()};
   service.more_devices[0].set_id("cpu:1");
   service.more_devices[0].set_backend("cpu");
   service.more_devices[0].set_state(v1::DEVICE_STATE_READY);
   for (int n = 0; n < 5; ++n) service.results.push_back(LateResult(n));
-  const Output output = Assay(service, {"qualify", "quick", "--no-selftest", "--device", "cpu:0"});
-  EXPECT_EQ(output.code, 1);
-  EXPECT_THAT(output.out, HasSubstr("A118"));
+  std::vector<std::string> line = {"qualify", "quick", "--no-selftest", "--device", "cpu:0"};
+  line.insert(line.end(), words.begin(), words.end());
+  output = Assay(service, line);
   std::vector<std::string> devices;
   for (const v1::CreateJobRequest& made : service.created())
     devices.push_back(made.spec().device());
-  EXPECT_THAT(devices, ElementsAre("cpu:0", "cpu:0", "cpu:1"));
+  return devices;
+}
+
+// Each may take its whole deadline again.
+TEST(QualifyCommand, OfKernelsThatHangFewAreRunAgain) {
+  Output output;
+  EXPECT_THAT(DevicesOfJobs({}, output), ElementsAre("cpu:0", "cpu:0", "cpu:1"));
+  EXPECT_EQ(output.code, 1);
+  EXPECT_THAT(output.out, HasSubstr("A118"));
+}
+
+// They may be another's.
+TEST(QualifyCommand, SiblingsCanBeLeftAlone) {
+  Output output;
+  EXPECT_THAT(DevicesOfJobs({"--no-siblings"}, output), ElementsAre("cpu:0", "cpu:0"));
+  EXPECT_THAT(output.out, HasSubstr("A112"));
 }
 
 v1::Device Gpu() {

@@ -121,6 +121,7 @@ TEST_F(BudgetedJobs, WhatANewDaemonTakesUpHasSpentWhatTheOldOneDid) {
     if (!gate.Wait(cancel)) return cpu_->Without(spec, v1::VERDICT_SKIPPED, "cancelled");
     v1::CaseResult result = cpu_->Passed(spec);
     result.mutable_duration()->set_seconds(3);
+    result.mutable_spec()->set_pattern("normal");  // which a worker chose
     return result;
   };
   Start();
