@@ -7,6 +7,7 @@
 #include "hwy/highway.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/common/load.h"
+#include "kernels/runtime/cpu/half-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace assay {
@@ -37,13 +38,12 @@ HWY_INLINE hn::Vec<D> LoadVector(D d, const std::int8_t* p) {
   return hn::PromoteTo(d, hn::PromoteTo(d32, hn::LoadU(hn::Rebind<std::int8_t, D>(), p)));
 }
 
-#if HWY_TARGET <= HWY_AVX2
-// Only where the processor converts: Highway's own code takes Inf for a number.
 HWY_INLINE hn::Vec<D> LoadVector(D d, const hwy::float16_t* p) {
+  const hn::Rebind<std::uint16_t, D> d16;
   const hn::Rebind<float, D> df;
-  return hn::PromoteTo(d, hn::PromoteTo(df, hn::LoadU(hn::Rebind<hwy::float16_t, D>(), p)));
+  const auto half = hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(p));
+  return hn::PromoteTo(d, WidenHalf(df, half));
 }
-#endif
 
 void LoadCodes(const double* values, const void* base, std::int64_t begin, std::int64_t count,
                double* dst) {
@@ -92,10 +92,8 @@ void Load(DType dtype, const void* base, std::int64_t begin, std::int64_t count,
       return LoadRun<hwy::bfloat16_t>(dtype, base, begin, count, dst);
     case DType::kI8:
       return LoadRun<std::int8_t>(dtype, base, begin, count, dst);
-#if HWY_TARGET <= HWY_AVX2
     case DType::kF16:
       return LoadRun<hwy::float16_t>(dtype, base, begin, count, dst);
-#endif
     case DType::kE4M3FN:
     case DType::kE4M3FNUZ:
     case DType::kE5M2:

@@ -8,6 +8,7 @@
 #include "hwy/highway.h"
 #include "kernels/ops/common/load.h"
 #include "kernels/ops/common/load_floats.h"
+#include "kernels/runtime/cpu/half-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace assay {
@@ -31,11 +32,10 @@ HWY_INLINE hn::Vec<DF> LoadVector(DF d, const std::int8_t* p) {
   return hn::ConvertTo(d, hn::PromoteTo(d32, hn::LoadU(hn::Rebind<std::int8_t, DF>(), p)));
 }
 
-#if HWY_TARGET <= HWY_AVX2
 HWY_INLINE hn::Vec<DF> LoadVector(DF d, const hwy::float16_t* p) {
-  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, DF>(), p));
+  const hn::Rebind<std::uint16_t, DF> d16;
+  return WidenHalf(d, hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(p)));
 }
-#endif
 
 // By way of doubles, a piece at a time.
 void Narrow(DType dtype, const void* base, std::int64_t begin, std::int64_t count, float* dst) {
@@ -70,10 +70,8 @@ void Load(DType dtype, const void* base, std::int64_t begin, std::int64_t count,
       return Run<hwy::bfloat16_t>(dtype, base, begin, count, dst);
     case DType::kI8:
       return Run<std::int8_t>(dtype, base, begin, count, dst);
-#if HWY_TARGET <= HWY_AVX2
     case DType::kF16:
       return Run<hwy::float16_t>(dtype, base, begin, count, dst);
-#endif
     default:
       return Narrow(dtype, base, begin, count, dst);
   }

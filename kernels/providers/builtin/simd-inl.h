@@ -18,6 +18,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "kernels/runtime/cpu/half-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace assay {
 namespace HWY_NAMESPACE {
@@ -44,27 +46,11 @@ using D16 = hn::Rebind<std::uint16_t, D>;
 // The values that 16-bit codes of format T stand for; exact.
 template <class T, class D>
 HWY_INLINE VOf<D> Widen(D d, VOf<D16<D>> half) {
-  const hn::RebindToUnsigned<D> du;
   if constexpr (std::is_same_v<T, BF16>) {
+    const hn::RebindToUnsigned<D> du;
     return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, half)));
   } else {
-#if HWY_TARGET == HWY_AVX3
-    return VOf<D>{_mm512_cvtph_ps(half.raw)};
-#elif HWY_TARGET == HWY_AVX2
-    return VOf<D>{_mm256_cvtph_ps(half.raw)};
-#else
-    // Exponent and mantissa moved into place read as a float 2^112 times too small;
-    // the product is exact, for subnormals too. What lands at 2^16 or above was
-    // infinite or NaN.
-    const auto bits = hn::PromoteTo(du, half);
-    const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000u)));
-    const auto moved = hn::ShiftLeft<13>(hn::And(bits, hn::Set(du, 0x7fffu)));
-    const auto value = hn::Mul(hn::BitCast(d, moved), hn::Set(d, 0x1p112f));
-    const auto special = hn::RebindMask(du, hn::Ge(value, hn::Set(d, 65536.0f)));
-    const auto magnitude =
-        hn::Or(hn::BitCast(du, value), hn::IfThenElseZero(special, hn::Set(du, 0x7f800000u)));
-    return hn::BitCast(d, hn::Or(magnitude, sign));
-#endif
+    return WidenHalf(d, half);
   }
 }
 

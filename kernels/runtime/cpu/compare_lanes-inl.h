@@ -16,6 +16,7 @@
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/digest.h"
 #include "kernels/runtime/cpu/compare_element.h"
+#include "kernels/runtime/cpu/half-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace assay::internal {
@@ -51,9 +52,9 @@ HWY_INLINE V LoadElements(const void* block, std::int64_t at) {
   } else if constexpr (kStorage == Storage::kF32) {
     return hn::PromoteTo(d, hn::LoadU(df, static_cast<const float*>(block) + at));
   } else if constexpr (kStorage == Storage::kF16) {
-    const hn::Rebind<hwy::float16_t, D> dh;
-    const auto* p = static_cast<const hwy::float16_t*>(block) + at;
-    return hn::PromoteTo(d, hn::PromoteTo(df, hn::LoadU(dh, p)));
+    const hn::Rebind<std::uint16_t, D> dh;
+    const auto* p = static_cast<const std::uint16_t*>(block) + at;
+    return hn::PromoteTo(d, assay::HWY_NAMESPACE::WidenHalf(df, hn::LoadU(dh, p)));
   } else if constexpr (kStorage == Storage::kBF16) {
     const hn::Rebind<std::uint16_t, D> dh;
     const hn::Rebind<std::uint32_t, D> dw;

@@ -18,6 +18,7 @@
 #include "kernels/runtime/cpu/compare_allclose.h"
 #include "kernels/runtime/cpu/compare_cpu.h"
 #include "tests/unit/runtime/compare_testing.h"
+#include "tests/unit/runtime/targets.h"
 
 namespace assay {
 namespace {
@@ -77,8 +78,8 @@ TEST_P(CompareFormat, OneWrongElementIsFoundAtEveryLane) {
   EXPECT_EQ(Fast(data).mismatches, 0);
 }
 
-// In the output, or, where the format has none, in the reference.
-TEST_P(CompareFormat, NaNIsNeverAcceptedAnywhere) {
+// In the output, or, where the format has none, in the reference; nor an infinity.
+TEST_P(CompareFormat, NaNAndInfinityAreNeverAcceptedAnywhere) {
   const FormatInfo& f = Info(GetParam());
   const std::int64_t n = 600;
   Data data(GetParam(), Extents::Dense(1, 1, n));
@@ -87,17 +88,31 @@ TEST_P(CompareFormat, NaNIsNeverAcceptedAnywhere) {
     data.E(i) = f.max_finite / 4;  // any number would do, but for the overflow rule
     data.Set(i, 1.0);
   }
+  data.request.atol = data.request.rtol = data.request.max_ulp = 1e300;
+  const auto expect_rejected = [&](std::int64_t first_nan, std::int64_t first_inf) {
+    const auto check = [&](const CompareResult& c) {
+      EXPECT_EQ(c.mismatches, 1);
+      EXPECT_EQ(c.class_mismatches, 1);
+      EXPECT_EQ(c.first_unexpected_nan, first_nan);
+      EXPECT_EQ(c.first_unexpected_inf, first_inf);
+    };
+    check(Plain(data));
+    ForEachTarget([&](const char* target) {
+      SCOPED_TRACE(target);
+      check(Fast(data));
+    });
+  };
   for (Gate gate : kGates) {
     data.request.gate = gate;
-    data.request.atol = data.request.rtol = data.request.max_ulp = 1e300;
     for (std::int64_t i = 0; i < n; i += 37) {
+      SCOPED_TRACE(testing::Message() << "gate " << static_cast<int>(gate) << " at " << i);
       f.has_nan ? data.Set(i, kNaN) : void(data.R(i) = kNaN);
-      for (const CompareResult& c : {Fast(data), Plain(data)}) {
-        EXPECT_EQ(c.mismatches, 1) << "gate " << static_cast<int>(gate) << " at " << i;
-        EXPECT_EQ(c.first_unexpected_nan, f.has_nan ? i : -1);
-        EXPECT_EQ(c.class_mismatches, 1);
-      }
+      expect_rejected(f.has_nan ? i : -1, -1);
       data.R(i) = 1.0;
+      if (f.has_inf) {
+        data.Set(i, i % 2 == 0 ? kInf : -kInf);
+        expect_rejected(-1, i);
+      }
       data.Set(i, 1.0);
     }
   }
