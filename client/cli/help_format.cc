@@ -82,9 +82,9 @@ std::string HelpFormat::make_option_name(const CLI::Option* option, bool positio
 
 std::string HelpFormat::make_option_opts(const CLI::Option* option) const {
   std::string opts = CLI::Formatter::make_option_opts(option);
-  // "N:INT in [0 - 1024]": what is checked is said where it is broken.
+  // "N:INT in [0 - 1024]": what is checked is said where it is broken. "[BACKEND:]N" is a name.
   const std::string type = option->get_type_name();
-  const std::size_t colon = type.find(':');
+  const std::size_t colon = type.find(':', type.starts_with('[') ? type.find(']') : 0);
   const std::size_t at = opts.find(type);
   if (type.empty() || colon == std::string::npos || at == std::string::npos) return opts;
   return opts.erase(at + colon, type.size() - colon);

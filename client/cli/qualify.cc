@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -34,7 +35,7 @@ namespace {
 struct Words {
   std::string level;
   std::string device;
-  int expect_devices = -1;
+  std::optional<std::string> expect_devices;  // empty is wrong, and nothing is not
   std::string seed;
   std::string budget;
   std::string case_deadline;
@@ -52,18 +53,8 @@ struct Words {
   bool fail_early = false;
 };
 
-// More than nothing.
-absl::StatusOr<google::protobuf::Duration> ParseSpan(const char* name, const std::string& text) {
-  auto span = ParseDuration(name, text);
-  if (span.ok() && span->seconds() <= 0 && span->nanos() <= 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": must be more than 0, got \"", text, "\""));
-  }
-  return span;
-}
-
 absl::StatusOr<absl::Duration> ParseDeadline(const char* name, const std::string& text) {
-  const auto span = ParseSpan(name, text);
+  const auto span = ParsePositiveDuration(name, text);
   if (!span.ok()) return span.status();
   return absl::Seconds(span->seconds()) + absl::Nanoseconds(span->nanos());
 }
@@ -73,7 +64,7 @@ absl::Status TakeDeadlines(const Words& words, QualifyOptions& options) {
        {std::tuple("case-deadline", words.case_deadline, &options.case_deadline),
         std::tuple("job-deadline", words.job_deadline, &options.job_deadline)}) {
     if (text.empty()) continue;
-    const auto deadline = ParseSpan(name, text);
+    const auto deadline = ParsePositiveDuration(name, text);
     if (!deadline.ok()) return deadline.status();
     *taken = *deadline;
   }
@@ -86,7 +77,11 @@ absl::StatusOr<QualifyOptions> OptionsOf(const Words& words) {
   if (!level.ok()) return level.status();
   options.level = *level;
   options.device = words.device;
-  if (words.expect_devices >= 0) options.expect_devices = words.expect_devices;
+  if (words.expect_devices) {
+    auto expected = ParseExpectedDevices("expect-devices", *words.expect_devices);
+    if (!expected.ok()) return expected.status();
+    options.expect_devices = *std::move(expected);
+  }
   if (!words.seed.empty()) {
     const auto seed = ParseSeed("seed", words.seed);
     if (!seed.ok()) return seed.status();
@@ -350,10 +345,10 @@ void AddQualifyCommand(CLI::App& app, Context& context) {
   text("--device", words->device, "ID",
        "cuda:0, cuda:*, all (default: the accelerators, the CPU where there are none)");
   qualify
-      ->add_option("--expect-devices", words->expect_devices,
-                   "fails where a node has fewer; with more nothing is proven")
-      ->type_name("N")
-      ->check(CLI::Range(0, 1024));
+      ->add_option_function<std::string>(
+          "--expect-devices", [words](const std::string& given) { words->expect_devices = given; },
+          "fails where a node has fewer, 8 or cuda:8; with more nothing is proven")
+      ->type_name("[BACKEND:]N");
   text("--ignore", words->ignore, "LIST",
        "codes that do not count, but A306 and A307, and devices that are there but not judged: "
        "A203,cuda:3");

@@ -70,6 +70,15 @@ absl::StatusOr<google::protobuf::Duration> ParseDuration(std::string_view what,
   return duration;
 }
 
+absl::StatusOr<google::protobuf::Duration> ParsePositiveDuration(std::string_view what,
+                                                                 std::string_view text) {
+  auto span = ParseDuration(what, text);
+  if (span.ok() && span->seconds() <= 0 && span->nanos() <= 0) {
+    return Wrong(what, "more than 0", text);
+  }
+  return span;
+}
+
 std::vector<std::string> SplitList(std::string_view text) {
   std::vector<std::string> words;
   if (absl::StripAsciiWhitespace(View(text)).empty()) return words;

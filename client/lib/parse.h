@@ -29,6 +29,10 @@ absl::StatusOr<bool> ParseBool(std::string_view what, std::string_view text);
 absl::StatusOr<google::protobuf::Duration> ParseDuration(std::string_view what,
                                                          std::string_view text);
 
+// The same, and more than nothing.
+absl::StatusOr<google::protobuf::Duration> ParsePositiveDuration(std::string_view what,
+                                                                 std::string_view text);
+
 // "a,b[0,1]" -> {"a", "b[0,1]"}; a blank text has none, an empty word
 // between commas stays.
 std::vector<std::string> SplitList(std::string_view text);

@@ -1,17 +1,16 @@
 #include "client/qualify/conduct.h"
 
 #include <algorithm>
-#include <set>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "client/lib/errors.h"
 #include "client/lib/first_call.h"
 #include "client/lib/text.h"
+#include "client/qualify/selection.h"
 #include "client/qualify/selftests.h"
 
 namespace assay {
@@ -252,35 +251,6 @@ class Conductor {
   const Selftest selftest_;
 };
 
-// "cuda:*" takes all of a backend, "all" everything.
-bool Takes(const QualifyOptions& options, const v1::Device& device, bool accelerators) {
-  const std::string& wanted = options.device;
-  if (wanted.empty()) return accelerators == (device.backend() != "cpu");
-  return wanted == "all" || wanted == device.id() || wanted == device.backend() ||
-         wanted == absl::StrCat(device.backend(), ":*");
-}
-
-// A device of its own, and not a backend that says why it has none.
-bool IsNamed(const v1::Device& device) { return device.id().find(':') != std::string::npos; }
-
-bool IsUsable(const v1::Device& device) { return device.state() != v1::DEVICE_STATE_UNAVAILABLE; }
-
-// "it has no device "cpu:9"; it has cpu:0".
-std::string NoneAskedFor(const QualifyOptions& options, const std::vector<v1::Device>& devices,
-                         const std::vector<std::string>& ignored) {
-  if (!ignored.empty()) {
-    return absl::StrCat("nothing is left to qualify: --ignore names ",
-                        absl::StrJoin(ignored, ", "));
-  }
-  std::vector<std::string> usable;
-  for (const v1::Device& device : devices) {
-    if (IsUsable(device)) usable.push_back(device.id());
-  }
-  return absl::StrCat("it has no device",
-                      options.device.empty() ? "" : absl::StrCat(" \"", options.device, "\""),
-                      usable.empty() ? "" : "; it has ", absl::StrJoin(usable, ", "));
-}
-
 // Whether the daemon's suite times any of its cases; nothing where it cannot be told.
 std::optional<bool> Times(Connection& connection, std::string_view suite) {
   grpc::ClientContext call;
@@ -343,42 +313,10 @@ TargetFit Qualify(Connection& connection, const QualifyOptions& options,
     return fit;
   }
   const std::vector<v1::Device> devices(listed.devices().begin(), listed.devices().end());
-  const bool accelerators = std::any_of(devices.begin(), devices.end(), [&](const v1::Device& d) {
-    return IsUsable(d) && d.backend() != "cpu";
-  });
   for (const v1::Device& device : devices) fit.listed.insert(device.id());
-  std::vector<const v1::Device*> chosen;
-  std::vector<std::string> ignored;  // are not judged, but are there
-  for (const v1::Device& device : devices) {
-    if (!Takes(options, device, accelerators)) continue;
-    if (options.ignored.contains(device.id())) {
-      ignored.push_back(device.id());
-    } else if (IsUsable(device)) {
-      chosen.push_back(&device);
-    }
-  }
-  const int found = static_cast<int>(chosen.size() + ignored.size());
-  if (options.expect_devices && found != *options.expect_devices) {
-    fit.missing.push_back(
-        {connection.target(),
-         absl::StrCat("expected ", *options.expect_devices, " devices, found ", found,
-                      ignored.empty() ? "" : ", with those that are ignored"),
-         options.expect_devices, found});
-  } else if (chosen.empty()) {
-    fit.missing.push_back(
-        {connection.target(), NoneAskedFor(options, devices, ignored), {}, 0, true});
-  }
-  for (const v1::Device& device : devices) {
-    // One that was named to the daemon and is not there; a backend that no device of this
-    // node needs says why, too, and is not missed.
-    if (IsUsable(device) || !IsNamed(device) || options.ignored.contains(device.id())) continue;
-    const bool wanted =
-        options.device.empty() || Takes(options, device, true) || Takes(options, device, false);
-    if (wanted) {
-      fit.missing.push_back({connection.target(),
-                             absl::StrCat(device.id(), ": ", device.unavailable_reason()), 1, 0});
-    }
-  }
+  Selection selection = Select(options, connection.target(), devices);
+  const std::vector<const v1::Device*>& chosen = selection.chosen;
+  fit.missing = std::move(selection.missing);
   fit.devices.resize(chosen.size());
   v1::JobSpec common;
   v1::Baseline baseline;

@@ -13,6 +13,7 @@
 #include "client/lib/connection.h"
 #include "client/lib/follow.h"
 #include "client/lib/stop.h"
+#include "client/qualify/expected_devices.h"
 #include "client/qualify/judgement.h"
 #include "client/qualify/level.h"
 #include "client/report/report.h"
@@ -22,7 +23,7 @@ namespace assay {
 struct QualifyOptions {
   Level level;
   std::string device;  // an id, "cuda:*", "all"; empty: accelerators, the CPU where there are none
-  std::optional<int> expect_devices;
+  std::optional<ExpectedDevices> expect_devices;
   std::optional<std::uint64_t> seed;     // nothing: of the day, the node and the device
   std::optional<absl::Duration> budget;  // of the level's cases; nothing: the suite's
   // Puts the baseline into the level's spec, and what it is of into the baseline, asking the

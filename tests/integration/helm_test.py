@@ -33,7 +33,8 @@ CHOICES = {
     "without the operator": ["--set", "prometheusOperator.enabled=false"],
     "without rules": ["--set", "prometheusOperator.rules=false,prometheusOperator.labels.release=kps"],
     "extra targets": ["--set", "nightly.extraTargets={login1:7576,10.0.0.9:7576}"],
-    "taints": ["--set", "nightly.taint.enabled=true,nightly.taint.effect=NoExecute,nightly.expectDevices=8"],
+    "taints": ["--set", "nightly.taint.enabled=true,nightly.taint.effect=NoExecute,nightly.expectDevices=cuda:8"],
+    "devices of any backend": ["--set", "nightly.expectDevices=8"],
     "shards": ["--set", "nightly.shards=40,nightly.reportsClaim=reports,nightly.timeZone=Europe/Zurich"],
     "without nights": ["--set", "nightly.enabled=false"],
     "without a policy": ["--set", "networkPolicy.enabled=false"],
@@ -75,6 +76,8 @@ WRONG = [
     (["--set", "nightly.taint.effect=Never"], ["nightly.taint.effect"]),
     (["--set", "nightly.taint.keep={a104}"], ["nightly.taint.keep.0"]),
     (["--set", "nightly.shards=0"], ["nightly.shards"]),
+    (["--set", "nightly.expectDevices=gpu:8"], ["nightly.expectDevices", "(cpu|cuda|hip):"]),
+    (["--set", "nightly.expectDevices=-1"], ["nightly.expectDevices", "greater than or equal to 0"]),
     (["--set", "nightly.shards=2", "--kube-version", "1.28.0"], ["nightly.shards: 2 wants Kubernetes 1.29"]),
     (["--kube-version", "1.23.0"], ["chart requires kubeVersion"]),
 ]
@@ -234,8 +237,9 @@ class Choices(unittest.TestCase):
         self.assertEqual(environment("extra targets")["ASSAY_EXTRA_TARGETS"], "login1:7576,10.0.0.9:7576")
         self.assertEqual({k: v for k, v in environment("taints").items() if "TAINT" in k or "EXPECT" in k},
                          {"ASSAY_TAINT": "NoExecute", "ASSAY_TAINT_MOST": "10", "ASSAY_TAINT_KEEP": "A104 A105 A107 A119",
-                          "ASSAY_EXPECT_DEVICES": "8"})
-        self.assertFalse(any("TAINT" in k for k in environment("default")))
+                          "ASSAY_EXPECT_DEVICES": "cuda:8"})
+        self.assertEqual(environment("devices of any backend")["ASSAY_EXPECT_DEVICES"], "8")
+        self.assertFalse(any("TAINT" in k or "EXPECT" in k for k in environment("default")))
         rule = one(rendered(CHOICES["taints"]), "ClusterRole")["rules"][0]
         self.assertEqual((rule["resources"], rule["verbs"]), (["nodes"], ["get", "patch"]))
         self.assertIn({"key": "assay/unfit", "operator": "Exists"}, daemon_pod(rendered([]))["tolerations"])

@@ -102,7 +102,7 @@ class NodeVerdicts(unittest.TestCase):
                    {"target": "10.0.0.5:7576", "verdict": "MISSING", "code": "A116", "reason": "1 of 8", "expected": 8}]
         began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         with FakeKubernetes(pods, nodes) as kubernetes:
-            done = self.run_script(kubernetes, devices, missing, code=1, ASSAY_EXPECT_DEVICES="8")
+            done = self.run_script(kubernetes, devices, missing, code=1, ASSAY_EXPECT_DEVICES="cuda:8")
             self.assertEqual(done.returncode, 1, done)
             found = kubernetes.conditions()
             self.assertEqual({n: (c["status"], c["reason"]) for n, c in found.items()},
@@ -118,7 +118,7 @@ class NodeVerdicts(unittest.TestCase):
             self.assertEqual(set(kubernetes.seen), {"Bearer a-token"})
         self.assertEqual(sorted(c.split(" --target ")[1] for c in self.called),
                          [f"10.0.0.{i}:7576" for i in range(1, 7)])
-        self.assertEqual({c.count("--expect-devices 8") for c in self.called}, {1})
+        self.assertEqual({c.count("--expect-devices cuda:8") for c in self.called}, {1})
         document = json.loads(done.stdout)
         self.assertEqual({k: document[k] for k in ("schema", "level", "verdict")},
                          {"schema": "assay.qualification/v1", "level": "nightly", "verdict": "FAILED"})

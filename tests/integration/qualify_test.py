@@ -192,6 +192,13 @@ class Qualify(unittest.TestCase):
         few = daemon.run("qualify", "quick", "--no-selftest", "--expect-devices", "8", "--format", "json")
         self.assertEqual(few.code, 1, few)
         self.assertEqual((few.json()["missing"][0]["expected"], few.json()["missing"][0]["found"]), (8, 1))
+        # Its only card has gone: the CPU takes nobody's place.
+        for expected, code in (("cpu:1", 0), ("cuda:1", 1)):
+            run = daemon.run("qualify", "quick", "--no-selftest", "--expect-devices", expected, "--format", "json")
+            self.assertEqual((run.code, run.json()["devices"][0]["verdict"]), (code, "QUALIFIED"), run)
+        missing = run.json()["missing"][0]
+        self.assertEqual((missing["code"], missing["expected"], missing["found"]), ("A116", 1, 0))
+        self.assertRegex(missing["reason"], "^expected 1 cuda device, found 0; looked at cpu:0 instead(; cuda: .+)?$")
         none = daemon.run("qualify", "quick", "--device", "cuda:*")
         self.assertEqual(none.code, 2, none)
         self.assertIn("it has no device \"cuda:*\"; it has cpu:0", none.out)

@@ -110,6 +110,39 @@ class Epilog(Scripts):
         self.assertEqual(retries("0", "READY", answers=3), {False})
 
 
+class HealthCheck(Scripts):
+    def look(self, expected, *devices):
+        """What is drained and said of a node with these devices that is to have so many."""
+        listed = [{"id": d, "backend": d.partition(":")[0], "state": "READY"} for d in ("cpu:0", *devices)]
+        listed.append({"id": "hip", "backend": "hip", "state": "UNAVAILABLE"})
+        self.program("assay", f"#!/bin/sh\ncat <<'EOF'\n{json.dumps({'devices': listed}, indent=2)}\nEOF\n")
+        self.write("drained", "")
+        done = self.run_script("health-check", SLURMD_NODENAME="n1",
+                               settings=f"ASSAY_EXPECT_DEVICES='{expected}'\nASSAY_STALE=\nASSAY_STATE_DIR={self.folder}\n")
+        self.assertEqual(done.returncode, 0, done)
+        return self.read("drained"), done.stderr
+
+    def test_devices_are_counted_of_their_backend(self):
+        fewer = "NodeName=n1 State=DRAIN Reason=assay A116 {}\n"
+        for expected, devices, drained in (
+                ("cuda:1", [], fewer.format("0 of 1 cuda devices")), ("cuda:1", ["hip:0"], fewer.format("0 of 1 cuda devices")),
+                ("hip:2", ["hip:0", "cuda:0"], fewer.format("1 of 2 hip devices")),
+                ("2", ["cuda:0"], fewer.format("1 of 2 devices")), ("cuda:1", ["cuda:0", "hip:0"], ""),
+                ("2", ["cuda:0", "hip:0"], ""), ("cpu:1", ["cuda:0"], ""), ("", [], "")):
+            with self.subTest(expected, devices=devices):
+                found, said = self.look(expected, *devices)
+                self.assertEqual(found, drained)
+                self.assertEqual(said == "", drained == "", said)
+        self.assertEqual(self.look("cuda:1", "cuda:0", "cuda:1"),
+                         ("", "health-check: n1: has 2 cuda devices, more than ASSAY_EXPECT_DEVICES, which is cuda:1\n"))
+
+    def test_a_count_that_is_none_drains_nothing_and_is_said(self):
+        for wrong in ("cuda:", "x:3", "-1", "cuda:1:2", "eight"):
+            drained, said = self.look(wrong)
+            self.assertEqual(drained, "")
+            self.assertIn(f'must be N or BACKEND:N, 8 or cuda:8, and is "{wrong}"', said)
+
+
 class Verdict(Scripts):
     def setUp(self):
         super().setUp()

@@ -66,7 +66,8 @@ TEST(HelpFormat, AnOptionHasOneName) {
   const std::string help = Help({"run"}, 0);
   EXPECT_THAT(help, HasSubstr("  --repeat N "));
   EXPECT_THAT(help, Not(HasSubstr("--repeats")));
-  EXPECT_THAT(Help({"qualify"}, 0), HasSubstr("  --expect-devices N          fails"));
+  EXPECT_THAT(Help({"qualify"}, 0), HasSubstr("  --expect-devices [BACKEND:]N\n"
+                                              "                              fails"));
 }
 
 TEST(HelpFormat, SaysWhatTheCommandItselfDoes) {
