@@ -74,6 +74,28 @@ absl::StatusOr<Fingerprint> Device::FingerprintOf(std::span<const TensorView> vi
   return fingerprint;
 }
 
+absl::StatusOr<std::vector<Fingerprint>> Device::FingerprintsOf(
+    std::span<const std::vector<TensorView>> groups) {
+  std::vector<Fingerprint> fingerprints;
+  for (const std::vector<TensorView>& views : groups) {
+    const absl::StatusOr<Fingerprint> one = FingerprintOf(views);
+    if (!one.ok()) return one.status();
+    fingerprints.push_back(*one);
+  }
+  return fingerprints;
+}
+
+absl::StatusOr<std::vector<CompareResult>> Device::CompareAll(
+    std::span<const CompareRequest> requests) {
+  std::vector<CompareResult> results;
+  for (const CompareRequest& request : requests) {
+    absl::StatusOr<CompareResult> one = Compare(request);
+    if (!one.ok()) return one.status();
+    results.push_back(*std::move(one));
+  }
+  return results;
+}
+
 absl::StatusOr<RecheckFindings> Device::Recheck(const RecheckRequest& request) {
   const std::span<const HostElement> elements = request.elements;
   const auto index = [&](std::size_t i) { return elements[i].index; };

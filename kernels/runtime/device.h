@@ -113,6 +113,10 @@ class Device {
 
   // One pass over output, reference and error allowance: every statistic.
   virtual absl::StatusOr<CompareResult> Compare(const CompareRequest& request) = 0;
+  // The result of each, in the order of the requests; small ones share a launch where the
+  // device has such.
+  virtual absl::StatusOr<std::vector<CompareResult>> CompareAll(
+      std::span<const CompareRequest> requests);
 
   // One pass over a matrix: its products with vectors from either side, sums of
   // magnitudes and squares, counts. A backend that lacks it has no verification by
@@ -125,6 +129,10 @@ class Device {
   virtual absl::StatusOr<TensorDigest> Digest(const TensorView& view) = 0;
   // One of all of them, to be held against another of the same views on the same device.
   virtual absl::StatusOr<Fingerprint> FingerprintOf(std::span<const TensorView> views);
+  // That of each group of views, in their order; they come to the host together where the
+  // device has them.
+  virtual absl::StatusOr<std::vector<Fingerprint>> FingerprintsOf(
+      std::span<const std::vector<TensorView>> groups);
 
   // Holds what the host has recomputed against what the device has of it.
   virtual absl::StatusOr<RecheckFindings> Recheck(const RecheckRequest& request);
@@ -145,6 +153,10 @@ class Device {
     (void)src, (void)bytes, (void)dst;
     return absl::UnimplementedError("this backend takes no tensors from the host");
   }
+
+  // Whether small cases are worth running beside one another: what is enqueued for one takes
+  // longer to enqueue, and to wait for, than to run.
+  virtual bool shares_launches() const { return false; }
 
   // All 0 where the device's memory is this process's.
   virtual Traffic traffic() const { return {}; }
