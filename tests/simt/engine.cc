@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/context/detail/fcontext.hpp>
 #include <cstdlib>
 #include <memory>
@@ -459,6 +460,8 @@ std::vector<Fault>& Faults() {
   return faults;
 }
 
+std::atomic<std::int64_t> launches{0};
+
 }  // namespace
 
 Config& CurrentConfig() {
@@ -471,8 +474,11 @@ bool HasFaults() { return !Faults().empty(); }
 
 bool Launch(Dim3 grid, Dim3 block, std::size_t dynamic_shared_bytes,
             const std::function<void()>& kernel) {
+  ++launches;
   return Engine(CurrentConfig(), Faults()).Run(grid, block, dynamic_shared_bytes, kernel);
 }
+
+std::int64_t Launches() { return launches; }
 
 const Place& Here() { return current_engine->fiber().place; }
 int WaveWidth() { return current_engine->wave_width(); }

@@ -61,6 +61,8 @@ bool HasFaults();
 // Runs `kernel` once for each thread of the grid. False where a fault ended it.
 bool Launch(Dim3 grid, Dim3 block, std::size_t dynamic_shared_bytes,
             const std::function<void()>& kernel);
+// How many there have been since the process began.
+std::int64_t Launches();
 
 // ---- inside a kernel ----
 

@@ -155,6 +155,54 @@ TEST_P(SimtFill, ManyJobsAtOnce) {
   for (std::size_t i = 0; i < of.size(); ++i) EXPECT_EQ(got[i].bytes(), want[i].bytes()) << i;
 }
 
+// Small tensors share a launch whatever they are filled with.
+TEST_P(SimtFill, SmallTensorsOfAnyKindTakeOneLaunch) {
+  const Pattern patterns[] = {{PatternKind::kNormal, 1, 0},
+                              {PatternKind::kUniform, -1, 1},
+                              {PatternKind::kOnes, 1, 0},
+                              {PatternKind::kSparse, 0.2, 1},
+                              {PatternKind::kDiagonal, 1, 0}};
+  std::vector<Strided> got;
+  std::vector<Strided> want;
+  for (int i = 0; i < kFillsOfALaunch; ++i) {
+    // Among them some whose batches meet in the middle of a byte.
+    const bool meet = i % 7 == 3;
+    const DType t = meet ? DType::kE2M1 : kAllFormats[i % 12];
+    const Extents e = meet ? Extents{3, 2, 33, 36, 36 + 33} : Extents::Dense(2, 5, 21 + i);
+    got.emplace_back(t, e);
+    want.emplace_back(t, e);
+  }
+  std::vector<FillJob> jobs;
+  for (int i = 0; i < kFillsOfALaunch; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    jobs.push_back(JobOf(patterns[i % 5], static_cast<std::uint32_t>(i), got[at].view()));
+    Specify(jobs.back(), want[at]);
+  }
+  const std::int64_t before = simt::Launches();
+  ASSERT_EQ(LaunchFills(jobs, nullptr), kOk);
+  EXPECT_EQ(simt::Launches(), before + 1);
+  for (std::size_t i = 0; i < jobs.size(); ++i) EXPECT_EQ(got[i].bytes(), want[i].bytes()) << i;
+}
+
+TEST_P(SimtFill, WhatIsFilledTwiceIsSoInOrder) {
+  Strided large(DType::kF32, Extents::Dense(1, 10, 10000));
+  Strided small(DType::kF16, Extents::Dense(1, 10, 100));
+  const auto fill = [](double value, const TensorView& view) {
+    return JobOf({PatternKind::kRowVary, value, 0}, 0, view);
+  };
+  TensorView part = large.view();
+  part.extents.rows = 2;
+  const std::vector<FillJob> jobs = {fill(1, small.view()), fill(2, large.view()), fill(3, part),
+                                     fill(4, small.view())};
+  const std::int64_t before = simt::Launches();
+  ASSERT_EQ(LaunchFills(jobs, nullptr), kOk);
+  // The first; the second with the last, which goes the same way; the third.
+  EXPECT_EQ(simt::Launches(), before + 3);
+  EXPECT_EQ(ToDouble(DType::kF32, large.Load(10000)), 3);
+  EXPECT_EQ(ToDouble(DType::kF32, large.Load(20000)), 4);
+  EXPECT_EQ(ToDouble(DType::kF16, small.Load(999)), 36);
+}
+
 TEST_P(SimtFill, EqualsTheCpuDevice) {
   const std::unique_ptr<Device> cpu = MakeCpuDevice(0, ArenaOptions{});
   for (const PatternInfo& info : Patterns()) {

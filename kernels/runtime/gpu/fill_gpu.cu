@@ -9,11 +9,16 @@
 //
 // FillKeyGroups is for attention's exact probe, and FillAny for every other pattern,
 // format and stride: 4 elements of storage a thread, by the scalar code of
-// kernels/numerics itself. Patterns of one value are LaunchSetCode's.
+// kernels/numerics itself. Patterns of one value are LaunchSetCode's. Small tensors of unlike
+// formats and patterns go through FillAny together: they are done before another launch would
+// begin.
 //
 // Exactly rounded operations and integers only, so that every device has the same bits.
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/generate.h"
@@ -51,6 +56,9 @@ template <class Job>
 struct Batch {
   Job jobs[kFillsOfALaunch];
 };
+template <class Job>
+inline constexpr bool kFitsALaunch =
+    sizeof(Batch<Job>) + sizeof(NormalTable) <= kMostParameterBytes;
 
 // ---- dense data of the common kinds
 
@@ -134,6 +142,8 @@ struct DenseFill {
   std::int64_t count;
 };
 
+static_assert(kFitsALaunch<DenseFill<Normal>> && kFitsALaunch<DenseFill<Uniform>>);
+
 template <DType T, class Draw>
 ASSAY_GLOBAL void FillDense(Batch<DenseFill<Draw>> batch, NormalTable table) {
   ASSAY_SHARED(CoefficientPair, pairs, kPairs * kNormalOctaves);
@@ -188,16 +198,22 @@ struct AnyFill {
   std::int64_t cols;
 };
 
+static_assert(kFitsALaunch<AnyFill>);
+
 constexpr int kAnyShift = 2;  // a chunk of 4 elements: at most two Philox blocks
 
+// Where runs share bytes a single thread takes a job's chunks.
 ASSAY_GLOBAL void FillAny(Batch<AnyFill> batch, NormalTable table) {
   const AnyFill& job = batch.jobs[Block().y];
   const Pattern pattern = job.pattern;
   const DType dtype = job.to.dtype;
   const bool draws = DrawsFirst(pattern.kind);
   const bool draws_second = draws && (DrawsSecond(pattern.kind) || dtype == DType::kF64);
+  const bool alone = job.to.shared_bytes;
+  if (alone && FirstItem() != 0) return;
+  const std::int64_t step = alone ? 1 : ItemStep();
   const std::int64_t chunks = job.to.count / job.to.length * ChunksOfRun(job.to, kAnyShift);
-  for (std::int64_t id = FirstItem(); id < chunks; id += ItemStep()) {
+  for (std::int64_t id = FirstItem(); id < chunks; id += step) {
     const Chunk chunk = ChunkOf(job.to, id, kAnyShift);
     std::int64_t block = -1;
     PhiloxBlock x = {};
@@ -342,18 +358,16 @@ ErrorCode LaunchDenseOf(DType t, std::span<const FillJob> jobs, Stream stream) {
 
 ErrorCode LaunchAny(std::span<const FillJob> jobs, Stream stream) {
   Batch<AnyFill> batch = {};
-  std::int64_t chunks = 0;
-  bool one_thread = false;
+  std::int64_t chunks = 1;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const FillJob& job = jobs[i];
     const Extents& e = job.dst.extents;
     batch.jobs[i] = {job.pattern, WordsOf(job), RunsOf(job.dst), e.rows, e.cols};
-    chunks = std::max(chunks, ChunksOf(batch.jobs[i].to, kAnyShift));
-    one_thread = one_thread || batch.jobs[i].to.shared_bytes;
+    const Runs& to = batch.jobs[i].to;
+    if (!to.shared_bytes) chunks = std::max(chunks, ChunksOf(to, kAnyShift));
   }
-  const Extent grid{one_thread ? 1 : BlocksFor(chunks), static_cast<unsigned>(jobs.size()), 1};
-  const Extent block{one_thread ? 1 : static_cast<unsigned>(kThreads), 1, 1};
-  return Launch(FillAny, grid, block, 0, stream, batch, CopyNormalTable());
+  return Launch(FillAny, Extent{BlocksFor(chunks), static_cast<unsigned>(jobs.size()), 1},
+                Extent{kThreads, 1, 1}, 0, stream, batch, CopyNormalTable());
 }
 
 ErrorCode LaunchKeyGroups(const FillJob& job, Stream stream) {
@@ -368,15 +382,35 @@ ErrorCode LaunchKeyGroups(const FillJob& job, Stream stream) {
 }
 
 // What decides which launch a job goes into.
-enum class Path : std::uint8_t { kNone, kOneValue, kKeyGroups, kDenseNormal, kDenseUniform, kAny };
+enum class Path : std::uint8_t { kOneValue, kKeyGroups, kDenseNormal, kDenseUniform, kAny };
 
 Path PathOf(const FillJob& job) {
   const PatternKind kind = job.pattern.kind;
-  if (job.dst.count() == 0) return Path::kNone;
   if (IsOneValue(kind)) return Path::kOneValue;
   if (IsKeyGroups(kind)) return Path::kKeyGroups;
   if (!TakesDense(job)) return Path::kAny;
   return kind == PatternKind::kNormal ? Path::kDenseNormal : Path::kDenseUniform;
+}
+
+// Elements up to which a tensor may go through FillAny for company: 8192 threads of 4, an
+// eighth of what the smallest of the data centres' devices holds at once.
+constexpr std::int64_t kSmallFill = 1 << 15;
+
+bool IsSmall(const FillJob& job) {
+  return job.dst.count() <= kSmallFill && !IsKeyGroups(job.pattern.kind);
+}
+
+// Jobs that go the same way share the launch; what lies dense, by format.
+bool GoAlike(const FillJob& a, const FillJob& b) {
+  const Path path = PathOf(a);
+  if (path != PathOf(b) || path == Path::kOneValue || path == Path::kKeyGroups) return false;
+  return path == Path::kAny || a.dst.dtype == b.dst.dtype;
+}
+
+bool Overlap(const TensorView& a, const TensorView& b) {
+  const auto* at = a.as<unsigned char>();
+  const auto* other = b.as<unsigned char>();
+  return at < other + b.bytes() && other < at + a.bytes();
 }
 
 ErrorCode LaunchOne(const FillJob& job, Path path, Stream stream) {
@@ -385,37 +419,53 @@ ErrorCode LaunchOne(const FillJob& job, Path path, Stream stream) {
   return LaunchSetCode(RoundForFill(value, job.dst.dtype), job.dst, stream);
 }
 
-ErrorCode LaunchTogether(std::span<const FillJob> jobs, Path path, Stream stream) {
-  const DType t = jobs.front().dst.dtype;
+// Of each launch's jobs, either all go alike or all are small.
+ErrorCode LaunchTogether(std::span<const FillJob> jobs, Stream stream) {
+  const FillJob& first = jobs.front();
+  const Path path = PathOf(first);
+  if (jobs.size() == 1 && (path == Path::kOneValue || path == Path::kKeyGroups)) {
+    return LaunchOne(first, path, stream);
+  }
+  for (const FillJob& job : jobs.subspan(1)) {
+    if (!GoAlike(first, job)) return LaunchAny(jobs, stream);
+  }
   switch (path) {
     case Path::kDenseNormal:
-      return LaunchDenseOf<Normal>(t, jobs, stream);
+      return LaunchDenseOf<Normal>(first.dst.dtype, jobs, stream);
     case Path::kDenseUniform:
-      return LaunchDenseOf<Uniform>(t, jobs, stream);
+      return LaunchDenseOf<Uniform>(first.dst.dtype, jobs, stream);
     default:
       return LaunchAny(jobs, stream);
   }
 }
 
+// The jobs of one launch, taken out of those that wait: the first, and what may go with it.
+std::vector<FillJob> TakeTogether(std::vector<FillJob>& waiting) {
+  std::vector<FillJob> jobs, left;
+  for (const FillJob& job : waiting) {
+    const auto overlaps = [&job](const FillJob& before) { return Overlap(before.dst, job.dst); };
+    // What is written twice is so in order.
+    const bool free = std::none_of(jobs.begin(), jobs.end(), overlaps) &&
+                      std::none_of(left.begin(), left.end(), overlaps);
+    const bool joins =
+        jobs.empty() || (IsSmall(jobs.front()) ? IsSmall(job) : GoAlike(jobs.front(), job));
+    const bool goes = joins && free && jobs.size() < kFillsOfALaunch;
+    (goes ? jobs : left).push_back(job);
+  }
+  waiting = std::move(left);
+  return jobs;
+}
+
 }  // namespace
 
 ErrorCode LaunchFills(std::span<const FillJob> jobs, Stream stream) {
-  for (std::size_t i = 0; i < jobs.size();) {
-    const Path path = PathOf(jobs[i]);
-    std::size_t n = 1;
-    ErrorCode code = kOk;
-    if (path == Path::kOneValue || path == Path::kKeyGroups) {
-      code = LaunchOne(jobs[i], path, stream);
-    } else if (path != Path::kNone) {
-      // Neighbours that go the same way share the launch; what lies dense, by format.
-      while (n < kFillsOfALaunch && i + n < jobs.size() && PathOf(jobs[i + n]) == path &&
-             (path == Path::kAny || jobs[i + n].dst.dtype == jobs[i].dst.dtype)) {
-        ++n;
-      }
-      code = LaunchTogether(jobs.subspan(i, n), path, stream);
-    }
+  std::vector<FillJob> waiting;
+  for (const FillJob& job : jobs) {
+    if (job.dst.count() > 0) waiting.push_back(job);
+  }
+  while (!waiting.empty()) {
+    const ErrorCode code = LaunchTogether(TakeTogether(waiting), stream);
     if (code != kOk) return code;
-    i += n;
   }
   return kOk;
 }

@@ -8,6 +8,7 @@
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_PRIMITIVES_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_PRIMITIVES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -18,6 +19,8 @@
 namespace assay::gpu {
 
 inline constexpr std::int64_t kScratchBytes = 4 << 20;
+// What a kernel's parameters take at most, on every architecture: jobs of one launch lie there.
+inline constexpr std::size_t kMostParameterBytes = 4096;
 
 struct FillJob {
   Pattern pattern;
@@ -26,9 +29,10 @@ struct FillJob {
   std::uint32_t epoch = 0;
   TensorView dst;
 };
-inline constexpr int kFillsOfALaunch = 8;
-// Fills all of them, up to kFillsOfALaunch in one launch: the bits of
-// kernels/numerics/generate.h.
+inline constexpr int kFillsOfALaunch = 24;  // three operands of eight small cases
+// Fills all of them, up to kFillsOfALaunch in one launch, as if one after the other: the bits
+// of kernels/numerics/generate.h. Small tensors share a launch whatever their formats and
+// patterns, others by these.
 ErrorCode LaunchFills(std::span<const FillJob> jobs, Stream stream);
 
 // Every logical element becomes the poison of its format (kernels/numerics/poison.h).
