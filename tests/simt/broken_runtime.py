@@ -2,6 +2,8 @@
 
 GPU = "kernels/runtime/gpu/"
 COMPARE = GPU + "compare_gpu.cu"
+SMALL = GPU + "compare_small_gpu.cu"
+PACK = GPU + "compare_pack.h"
 WAVE = GPU + "compare_wave.h"
 QUICK = GPU + "compare_quick.h"
 CHECKSUM = GPU + "checksum_gpu.cu"
@@ -9,6 +11,7 @@ CHECKSUM = GPU + "checksum_gpu.cu"
 # Their sources and tests, what else these need, and those of the tests that suffice.
 KERNELS = {
     "compare": (COMPARE, "tests/simt/compare_test.cc", (), True, "*/fp16_64:*Large*/0"),
+    "compare small": (SMALL, "tests/simt/compare_small_test.cc", (COMPARE,), True, "*/0"),
     "checksum": (CHECKSUM, "tests/simt/checksum_test.cc"),
 }
 
@@ -17,15 +20,15 @@ CHANGES = [
     ("compare", COMPARE, "  SyncBlock();\n\n  Word* const words", 0, "\n  Word* const words", "barrier before the block's words are used"),
     ("compare", COMPARE, "  SyncBlock();  // the block's largest", 0, "  // the block's largest", "barrier before the waves' sums are read"),
     ("compare", COMPARE, "  SyncBlock();\n  if (thread < compared::kWords) {\n", 0, "  if (thread < compared::kWords) {\n", "barrier before the block's result is written"),
-    ("compare", COMPARE, "  write();\n  SyncBlock();\n", 0, "  write();\n", "barrier before the rows are merged"),
-    ("compare", COMPARE, "if (group == 0) write();\n  SyncBlock();\n", 0, "if (group == 0) write();\n", "barrier before the result is read"),
+    ("compare", COMPARE, "kMergeRow]);\n  SyncBlock();\n", 0, "kMergeRow]);\n", "barrier before the rows are merged"),
+    ("compare", COMPARE, "&rows[0]);\n  }\n  SyncBlock();\n", 0, "&rows[0]);\n  }\n", "barrier before the result is read"),
     ("compare", COMPARE, "g < kMergeGroups", 0, "g < kMergeGroups - 1", "last row of partial results not merged"),
     ("compare", COMPARE, "b < blocks", 0, "b < blocks - 1", "last block's result not merged"),
     ("compare", COMPARE, "begin += stride", 0, "begin += stride + chunk", "chunk of the second round left out"),
     ("compare", COMPARE, "begin + chunk <= pass.count", 0, "begin <= pass.count", "last chunk read whole"),
     ("compare", COMPARE, "w < waves;", 0, "w < waves - 1;", "last wave's sums left out"),
     ("compare", COMPARE, "taken < kMismatchSamples && Ballot(wrong", 0, "taken == 0 && Ballot(wrong", "samples of a wave's first chunk only"),
-    ("compare", COMPARE, "rho == into.rho && index < into.value", 0, "rho == into.rho && index > into.value", "last of equals"),
+    ("compare", PACK, "rho == into.rho && index < into.value", 0, "rho == into.rho && index > into.value", "last of equals"),
     ("compare", COMPARE, "if (rho == 0) worst = seen.first_pair;", 0, "", "no worst element where there is no error"),
     ("compare", WAVE, "if (at >= pass.count) break;", 0, "", "index past the tensor"),
     ("compare", WAVE, "if (at >= pass.count) {", 0, "if (at > pass.count) {", "index past the tensor read"),
@@ -37,6 +40,19 @@ CHANGES = [
     ("compare", QUICK, "<= pass.rule.max_finite", 0, "<= 2 * pass.rule.max_finite", "overflow taken for ordinary"),
     ("compare", QUICK, "if (HighWord(o) != 0) *minus_zero = true;", 0, "", "-0 not canonical"),
     ("compare", QUICK, "exponent > pass.min_normal_high ? exponent : pass.min_normal_high", 0, "exponent", "subnormals rounded too finely"),
+    ("compare small", SMALL, "  SyncBlock();\n  const int last", 0, "  const int last", "barrier before the waves' words are read"),
+    ("compare small", SMALL, "  SyncBlock();\n  constexpr", 0, "  constexpr", "barrier before the block's words are read"),
+    ("compare small", SMALL, "  SyncBlock();  // the result's", 0, "  // the result's", "barrier before the result's head is copied"),
+    ("compare small", SMALL, "Ballot(at < pass.count && ", 0, "Ballot(at <= pass.count && ", "index past the tensor"),
+    ("compare small", SMALL, "begin + of_word <= pass.count", 0, "begin < pass.count", "word past the tensor"),
+    ("compare small", SMALL, "begin + i < pass.count", 0, "i < of_word", "index past the last word"),
+    ("compare small", SMALL, "begin += kThreads", 0, "begin += kThreads + width", "index of the second round"),
+    ("compare small", SMALL, "w < last", 0, "w < last - 1", "last wave left out"),
+    ("compare small", SMALL, "worst < words[compared::kWorst]", 0, "worst > words[compared::kWorst]", "last of equals"),
+    ("compare small", SMALL, "std::countr_zero(wrong)", 0, "std::countl_zero(wrong)", "mask of the lanes read from behind"),
+    ("compare small", SMALL, "by = WaveWidth() / 2", 0, "by = 8", "mask of half a wave"),
+    ("compare small", SMALL, "samples[kMismatchSamples - 1] == kNone", 0, "samples[0] == kNone", "index of a wave's first mismatch only"),
+    ("compare small", SMALL, "wrong_class ? -1 : t.worst.index", 0, "-1", "worst index of none wrong"),
     ("checksum", CHECKSUM, "    SyncBlock();  // the tile before", 0, "    // the tile before", "barrier before a tile is written again"),
     ("checksum", CHECKSUM, "    SyncBlock();\n    double col_sums", 0, "    double col_sums", "barrier before a tile is read"),
     ("checksum", CHECKSUM, "  SyncBlock();  // `room` has", 0, "  // `room` has", "barrier before a tile becomes room"),

@@ -12,14 +12,11 @@
 #include "kernels/runtime/cpu/compare_cpu.h"
 #include "kernels/runtime/gpu/compare_gpu.h"
 #include "kernels/runtime/gpu/primitives.h"
+#include "simt/compare_simt.h"
 #include "simt/engine.h"
-#include "tests/unit/runtime/compare_testing.h"
 
 namespace assay {
 namespace {
-
-constexpr Kind kKinds[] = {Kind::kClean,   Kind::kWrong, Kind::kSparse,
-                           Kind::kSpecial, Kind::kExact, Kind::kNoAllowance};
 
 // The packed result; what it does not write of the scratch memory stays as it was.
 std::vector<unsigned char> Launched(const CompareRequest& request) {
@@ -38,32 +35,11 @@ CompareResult Gpu(const CompareRequest& request) {
   return gpu::UnpackCompared(Launched(request).data(), request);
 }
 
-void ExpectTheSame(const CompareResult& gpu, const CompareResult& plain) {
-  ExpectSame(gpu, plain);
-  EXPECT_EQ(gpu.rho, plain.rho);
-  EXPECT_EQ(gpu.rho_proven, plain.rho_proven);
-  EXPECT_EQ(gpu.max_rel_error, plain.max_rel_error);
-  EXPECT_EQ(gpu.max_ulp, plain.max_ulp);
-}
-
 CompareResult ExpectPlain(const CompareRequest& request) {
   const CompareResult gpu = Gpu(request);
   ExpectTheSame(gpu, ComparePlain(request).value());
   return gpu;
 }
-
-// On the heap in exactly its size, so that the address sanitizer sees both ends, and
-// `shift` bytes off any alignment.
-struct Tight {
-  explicit Tight(const Data& data, std::size_t shift = 0)
-      : storage(static_cast<std::size_t>(data.request.output.bytes()) + shift),
-        request(data.request) {
-    std::memcpy(storage.data() + shift, data.storage.data(), storage.size() - shift);
-    request.output.data = storage.data() + shift;
-  }
-  std::vector<unsigned char> storage;
-  CompareRequest request;
-};
 
 class SimtCompare : public testing::TestWithParam<std::tuple<DType, int>> {
  protected:

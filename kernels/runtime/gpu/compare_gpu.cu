@@ -22,6 +22,7 @@
 #include <cstring>
 
 #include "kernels/runtime/compare_rule.h"
+#include "kernels/runtime/gpu/compare_pack.h"
 #include "kernels/runtime/gpu/compare_quick.h"
 #include "kernels/runtime/gpu/compare_wave.h"
 #include "kernels/runtime/gpu/compare_words.h"
@@ -38,9 +39,7 @@ constexpr std::int64_t kMostBlocks = 4 * 132;
 constexpr int kMostWavesOfBlock = kThreads / 32;
 
 constexpr int kMergeThreads = 512;
-constexpr int kMergeRow = 64;  // threads that take one partial result, a word each
 constexpr int kMergeGroups = kMergeThreads / kMergeRow;
-static_assert(compared::kWords <= kMergeRow);
 
 constexpr std::int64_t kPartialsAt = 1024;  // [bytes] in the scratch memory
 static_assert(kMostPacked * sizeof(Word) <= kPartialsAt);
@@ -171,51 +170,6 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, kBlocksOfProcessor)
 
 // ---- all blocks' results ----
 
-ASSAY_DEVICE Word Combined(int word, Word a, Word b) {
-  if (word < compared::kSumsEnd) {
-    return WordOf(std::bit_cast<double>(std::uint64_t{a}) +
-                  std::bit_cast<double>(std::uint64_t{b}));
-  }
-  if (word < compared::kMaximaEnd) return a < b ? b : a;
-  if (word < compared::kCountsEnd) return a + b;
-  return a < b ? a : b;
-}
-
-// What one thread of a row takes of a partial result, and a row of another's: `rho` is
-// the ratio to which a kWorst belongs, `list` what begins at kSamples.
-struct Merged {
-  Word value, rho;
-  Word list[kMismatchSamples];
-};
-
-template <class From>
-ASSAY_DEVICE void Merge(int word, From from, Merged& into) {
-  if (word == compared::kWorst) {
-    const Word rho = from(compared::kRho), index = from(compared::kWorst);
-    if (rho > into.rho || (rho == into.rho && index < into.value)) {
-      into.rho = rho;
-      into.value = index;
-    }
-  } else if (word == compared::kSamples) {
-    for (int i = 0; i < kMismatchSamples; ++i) {
-      const Word index = from(compared::kSamples + i);
-      if (index >= into.list[kMismatchSamples - 1]) break;
-      Insert(index, into.list);
-    }
-  } else if (word < compared::kWorst) {
-    into.value = Combined(word, into.value, from(word));
-  }
-}
-
-ASSAY_DEVICE ElementSample SampleAt(const ComparePass& pass, Word index) {
-  ElementSample none;
-  if (index == kNone) return none;
-  const auto at = static_cast<std::int64_t>(index);
-  const std::uint64_t bits = BitsAt(pass, at);
-  return internal::SampleOf(
-      internal::JudgeElement(pass.rule, bits, pass.reference[at], AllowanceAt(pass, at)), at, bits);
-}
-
 // One block: rows of threads take the partial results in turn, then their own in order.
 ASSAY_GLOBAL void ASSAY_BOUNDS(kMergeThreads, 1)
     CompareMerge(ASSAY_GRID_CONSTANT const ComparePass pass, const Word* partials, int blocks,
@@ -223,55 +177,18 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kMergeThreads, 1)
   ASSAY_SHARED(Word, rows, kMergeThreads);
   const int word = static_cast<int>(Thread().x) % kMergeRow;
   const int group = static_cast<int>(Thread().x) / kMergeRow;
-  Merged mine{EmptyWord(word), 0, {kNone, kNone, kNone, kNone, kNone}};
+  Merged mine = NothingMerged(word);
   for (int b = group; b < blocks; b += kMergeGroups) {
-    const Word* partial = partials + std::int64_t{b} * compared::kWords;
-    Merge(
-        word, [partial](int i) { return partial[i]; }, mine);
+    Merge(word, partials + std::int64_t{b} * compared::kWords, mine);
   }
-  const auto write = [&] {
-    if (word == compared::kSamples) {
-      for (int i = 0; i < kMismatchSamples; ++i) rows[group * kMergeRow + word + i] = mine.list[i];
-    } else if (word <= compared::kWorst) {
-      rows[group * kMergeRow + word] = mine.value;
-    }
-  };
-  write();
+  PutMerged(word, mine, &rows[group * kMergeRow]);
   SyncBlock();
   if (group == 0) {
-    for (int g = 1; g < kMergeGroups; ++g) {
-      const Word* row = &rows[g * kMergeRow];
-      Merge(
-          word, [row](int i) { return row[i]; }, mine);
-    }
+    for (int g = 1; g < kMergeGroups; ++g) Merge(word, &rows[g * kMergeRow], mine);
+    PutMerged(word, mine, &rows[0]);
   }
-  if (group == 0) write();
   SyncBlock();
-  const int thread = static_cast<int>(Thread().x);
-  Word head = 0;
-  int before = 0, present = 0, samples = 0;  // words, those before this thread's
-  for (int w = 0; w < kResultWords; ++w) {
-    const bool empty = rows[w] == EmptyWord(w);
-    head |= Word{!empty} << w;
-    before += w < thread && !empty ? 1 : 0;
-    present += empty ? 0 : 1;
-  }
-  for (int i = 0; i < kMismatchSamples; ++i) {
-    samples += rows[compared::kSamples + i] == kNone ? 0 : 1;
-  }
-  if (thread < kResultWords && (head >> thread & 1) != 0) {
-    result[kPackedHead + before] = rows[thread];
-  }
-  const auto write_sample = [&](int at, Word index) {
-    *reinterpret_cast<ElementSample*>(result + at) = SampleAt(pass, index);
-  };
-  if (thread < samples) {
-    write_sample(kPackedHead + present + thread * kSampleWords, rows[compared::kSamples + thread]);
-  } else if (thread == kMismatchSamples) {
-    result[0] = head | static_cast<Word>(samples) << kSampleCountBit;
-    const Word other = rows[compared::kFirstOfWrongClass];
-    write_sample(1, other != kNone ? other : Word{rows[compared::kWorst]});
-  }
+  PackResult(pass, &rows[0], result);
 }
 
 template <class Read>
@@ -326,9 +243,7 @@ std::int64_t ComparedBytes(const void* packed) {
 }
 
 std::int64_t ComparedBytesOfClean(const CompareRequest& request) {
-  // Largest and summed magnitudes, finite pairs, zeros and digests; and where there are
-  // errors those, what they are at most, and the bias.
-  return static_cast<std::int64_t>(sizeof(Word)) * (kPackedHead + (request.exact ? 11 : 21));
+  return std::int64_t{sizeof(Word)} * (request.exact ? kCleanWordsOfExact : kCleanWords);
 }
 
 CompareResult UnpackCompared(const void* packed, const CompareRequest& request) {

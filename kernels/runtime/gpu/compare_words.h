@@ -85,6 +85,10 @@ inline constexpr int kSampleCountBit = 56;
 inline constexpr int kSampleWords = sizeof(ElementSample) / sizeof(Word);
 inline constexpr int kPackedHead = 1 + kSampleWords;  // words before those that are not empty
 inline constexpr int kMostPacked = kPackedHead + kResultWords + kMismatchSamples * kSampleWords;
+// Of one as it usually is where nothing is wrong: largest and summed magnitudes, finite pairs,
+// zeros and digests; and where there are errors those, what they are at most, and the bias.
+inline constexpr int kCleanWordsOfExact = kPackedHead + 11;
+inline constexpr int kCleanWords = kPackedHead + 21;
 static_assert(kResultWords < kSampleCountBit);
 static_assert(sizeof(ElementSample) == kSampleWords * sizeof(Word));
 

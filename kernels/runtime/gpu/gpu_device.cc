@@ -18,8 +18,6 @@
 namespace assay {
 namespace {
 
-// What comes back of one primitive at most [bytes].
-constexpr std::int64_t kPinnedBytes = 4096;
 constexpr std::int64_t kKeptBytes = GpuDevice::kMostKept * std::int64_t{sizeof(KeptElement)};
 
 // How long the device is kept busy before a timed launch, in times of what the host took for

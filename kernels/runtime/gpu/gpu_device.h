@@ -1,5 +1,5 @@
 // A GPU as a device: see kernels/runtime/device.h for the interface. One stream, in
-// whose order everything happens; results come back through one page of pinned memory,
+// whose order everything happens; results come back through two pages of pinned memory,
 // and nothing else leaves the device but what ToHost is asked for. Some device memory is
 // taken at its start, beside the arena; none later but what EvictFromCaches says.
 //
@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -48,10 +49,16 @@ class GpuDevice final : public Device, public LaunchRecorder {
   absl::StatusOr<std::int64_t> CheckGuards() override;
   absl::StatusOr<std::int64_t> CountDamage(std::span<const TensorView> views) override;
   absl::StatusOr<CompareResult> Compare(const CompareRequest& request) override;
+  // Small ones in launches of up to gpu::kComparesOfALaunch; their sums may be rounded otherwise
+  // than Compare's, but whatever others they are compared with they are the same.
+  absl::StatusOr<std::vector<CompareResult>> CompareAll(
+      std::span<const CompareRequest> requests) override;
   // Vectors, workspace and result take blocks of the arena until its next Reset.
   absl::StatusOr<ChecksumSums> Checksum(const ChecksumRequest& request) override;
   absl::StatusOr<TensorDigest> Digest(const TensorView& view) override;
   absl::StatusOr<Fingerprint> FingerprintOf(std::span<const TensorView> views) override;
+  absl::StatusOr<std::vector<Fingerprint>> FingerprintsOf(
+      std::span<const std::vector<TensorView>> groups) override;
   absl::StatusOr<RecheckFindings> Recheck(const RecheckRequest& request) override;
   // Beyond kMostKept elements all of them are read, and held against others here.
   absl::StatusOr<KeptElements> KeepElements(const KeepRequest& request) override;
@@ -62,6 +69,7 @@ class GpuDevice final : public Device, public LaunchRecorder {
   absl::Status ToHost(const TensorView& src, std::int64_t begin, std::int64_t count,
                       void* dst) override;
   absl::Status FromHost(const void* src, std::int64_t bytes, void* dst) override;
+  bool shares_launches() const override { return true; }
   Traffic traffic() const override;
   absl::Status health() const override { return fault_; }
   // Overwrites twice the L2 cache of the arena that no block holds; where there is not so
@@ -85,6 +93,9 @@ class GpuDevice final : public Device, public LaunchRecorder {
   const gpu::Properties& properties() const { return properties_; }
 
  private:
+  // What comes back of one primitive at most [bytes].
+  static constexpr std::int64_t kPinnedBytes = 8192;
+
   explicit GpuDevice(const gpu::Properties& properties) : properties_(properties) {}
   absl::Status Start(int ordinal, const ArenaOptions& options);
   // The status of a toolkit's code; remembers one that is sticky.
@@ -96,6 +107,9 @@ class GpuDevice final : public Device, public LaunchRecorder {
   // Bytes of the scratch memory, to the same place of the pinned, once all before is done.
   absl::Status ReadScratch(std::int64_t bytes, std::int64_t begin = 0);
   absl::StatusOr<std::int64_t> ReadCount();
+  // `requests` are small, and as many as one launch takes at most.
+  absl::StatusOr<std::vector<CompareResult>> CompareTogether(
+      std::span<const CompareRequest> requests);
   std::vector<gpu::ByteRange> GuardBands() const;
   // Host vectors of `count` doubles a matrix as device vectors; none stays none.
   absl::StatusOr<ProbeVectors> Upload(const ProbeVectors& host, std::int64_t batch,

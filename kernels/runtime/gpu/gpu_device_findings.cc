@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "kernels/runtime/gpu/compare_gpu.h"
@@ -17,8 +19,23 @@ namespace {
 constexpr std::int64_t kBehindResult = 256;
 constexpr std::int64_t kRoomBehindResult = gpu::kScratchBytes - kBehindResult;
 
+// Digests of tensors in the scratch memory, raw and canonical, behind those of some groups of
+// them.
+constexpr std::int64_t kDigestWords = 4;
+constexpr std::int64_t kDigestBytes = kDigestWords * sizeof(std::uint64_t);
+constexpr std::int64_t kMostGroups = 64;
+constexpr std::int64_t kMostDigests = gpu::kScratchBytes / kDigestBytes - kMostGroups;
+
 unsigned char* BehindResult(void* scratch) {
   return static_cast<unsigned char*>(scratch) + kBehindResult;
+}
+
+absl::Status CheckCompare(const CompareRequest& request) {
+  if (absl::Status s = CheckView(request.output); !s.ok()) return s;
+  if (request.reference == nullptr && request.output.count() > 0) {
+    return absl::InvalidArgumentError("compare has no reference");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -40,10 +57,7 @@ absl::StatusOr<std::int64_t> GpuDevice::CountDamage(std::span<const TensorView> 
 }
 
 absl::StatusOr<CompareResult> GpuDevice::Compare(const CompareRequest& request) {
-  if (absl::Status s = CheckView(request.output); !s.ok()) return s;
-  if (request.reference == nullptr && request.output.count() > 0) {
-    return absl::InvalidArgumentError("compare has no reference");
-  }
+  if (absl::Status s = CheckCompare(request); !s.ok()) return s;
   if (absl::Status s = Flush(); !s.ok()) return s;
   if (absl::Status s = Status(gpu::LaunchCompare(request, scratch_, stream_)); !s.ok()) return s;
   const std::int64_t clean = gpu::ComparedBytesOfClean(request);
@@ -53,6 +67,58 @@ absl::StatusOr<CompareResult> GpuDevice::Compare(const CompareRequest& request) 
     if (absl::Status s = ReadScratch(more, clean); !s.ok()) return s;
   }
   return gpu::UnpackCompared(pinned_, request);
+}
+
+absl::StatusOr<std::vector<CompareResult>> GpuDevice::CompareTogether(
+    std::span<const CompareRequest> requests) {
+  static_assert(gpu::kSmallBytes <= kPinnedBytes);
+  if (absl::Status s = Flush(); !s.ok()) return s;
+  absl::Status s = Status(gpu::LaunchSmallCompares(requests, scratch_, stream_));
+  const auto n = static_cast<int>(requests.size());
+  if (s.ok()) s = ReadScratch(gpu::SmallHeadAt(n));
+  std::vector<CompareResult> results;
+  for (int i = 0; s.ok() && i < n; ++i) {
+    auto* pinned = static_cast<unsigned char*>(pinned_);
+    const unsigned char* head = pinned + gpu::SmallHeadAt(i);
+    unsigned char* packed = pinned + gpu::SmallResultAt(i);
+    std::memcpy(packed, head, gpu::kSmallHeadBytes);
+    const std::int64_t more = gpu::ComparedBytes(head) - gpu::kSmallHeadBytes;
+    if (more > 0) s = ReadScratch(more, gpu::SmallResultAt(i) + gpu::kSmallHeadBytes);
+    results.push_back(gpu::UnpackCompared(packed, requests[static_cast<std::size_t>(i)]));
+  }
+  if (!s.ok()) return s;
+  return results;
+}
+
+absl::StatusOr<std::vector<CompareResult>> GpuDevice::CompareAll(
+    std::span<const CompareRequest> requests) {
+  std::vector<CompareResult> results(requests.size());
+  std::vector<CompareRequest> together;
+  std::vector<std::size_t> places;  // of their results
+  const auto compare = [&]() -> absl::Status {
+    if (together.empty()) return absl::OkStatus();
+    absl::StatusOr<std::vector<CompareResult>> found = CompareTogether(together);
+    if (!found.ok()) return found.status();
+    for (std::size_t i = 0; i < places.size(); ++i) results[places[i]] = std::move((*found)[i]);
+    together.clear();
+    places.clear();
+    return absl::OkStatus();
+  };
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (absl::Status s = CheckCompare(requests[i]); !s.ok()) return s;
+    if (requests[i].output.count() > gpu::kSmallCompare) {
+      absl::StatusOr<CompareResult> one = Compare(requests[i]);
+      if (!one.ok()) return one.status();
+      results[i] = *std::move(one);
+      continue;
+    }
+    together.push_back(requests[i]);
+    places.push_back(i);
+    if (together.size() < gpu::kComparesOfALaunch) continue;
+    if (absl::Status s = compare(); !s.ok()) return s;
+  }
+  if (absl::Status s = compare(); !s.ok()) return s;
+  return results;
 }
 
 absl::StatusOr<TensorDigest> GpuDevice::Digest(const TensorView& view) {
@@ -70,29 +136,50 @@ absl::StatusOr<TensorDigest> GpuDevice::Digest(const TensorView& view) {
   return TensorDigest{{sums[0], sums[1]}, {sums[2], sums[3]}};
 }
 
-// The digest of their digests.
 absl::StatusOr<Fingerprint> GpuDevice::FingerprintOf(std::span<const TensorView> views) {
-  if (absl::Status s = Flush(); !s.ok()) return s;
-  constexpr std::int64_t kWords = 4;
-  constexpr std::int64_t kBytes = kWords * sizeof(std::uint64_t);
-  const auto n = static_cast<std::int64_t>(views.size());
-  if (n * kBytes > kRoomBehindResult) return Device::FingerprintOf(views);
-  auto* digests = reinterpret_cast<unsigned long long*>(BehindResult(scratch_));
-  gpu::ErrorCode code = gpu::Set(scratch_, 0, kBehindResult + n * kBytes, stream_);
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    if (absl::Status s = CheckView(views[i]); !s.ok()) return s;
-    if (code != gpu::kOk || views[i].count() == 0) continue;
-    code = gpu::LaunchDigest(views[i], digests + kWords * i, stream_);
+  if (static_cast<std::int64_t>(views.size()) > kMostDigests) return Device::FingerprintOf(views);
+  const std::vector<TensorView> group(views.begin(), views.end());
+  const absl::StatusOr<std::vector<Fingerprint>> one = FingerprintsOf({&group, 1});
+  if (!one.ok()) return one.status();
+  return one->front();
+}
+
+// Of each group the digest of its digests, which all lie behind the results.
+absl::StatusOr<std::vector<Fingerprint>> GpuDevice::FingerprintsOf(
+    std::span<const std::vector<TensorView>> groups) {
+  std::size_t views = 0;
+  for (const std::vector<TensorView>& group : groups) views += group.size();
+  const auto n = static_cast<std::int64_t>(groups.size());
+  static_assert(kMostGroups * kDigestBytes <= kPinnedBytes);
+  if (n == 0 || n > kMostGroups || static_cast<std::int64_t>(views) > kMostDigests) {
+    return Device::FingerprintsOf(groups);
   }
-  if (code == gpu::kOk && n > 0) {
-    const TensorView all{digests, DType::kF64, Extents::Dense(1, 1, kWords * n)};
-    code = gpu::LaunchDigest(all, static_cast<unsigned long long*>(scratch_), stream_);
+  if (absl::Status s = Flush(); !s.ok()) return s;
+  auto* result = static_cast<unsigned long long*>(scratch_);
+  auto* digest = result + kMostGroups * kDigestWords;
+  gpu::ErrorCode code = gpu::Set(
+      scratch_, 0, (kMostGroups + static_cast<std::int64_t>(views)) * kDigestBytes, stream_);
+  for (const std::vector<TensorView>& group : groups) {
+    const TensorView all{
+        digest, DType::kF64,
+        Extents::Dense(1, 1, kDigestWords * static_cast<std::int64_t>(group.size()))};
+    for (const TensorView& view : group) {
+      if (absl::Status s = CheckView(view); !s.ok()) return s;
+      if (code == gpu::kOk) code = gpu::LaunchDigest(view, digest, stream_);
+      digest += kDigestWords;
+    }
+    if (code == gpu::kOk) code = gpu::LaunchDigest(all, result, stream_);
+    result += kDigestWords;
   }
   if (absl::Status s = Status(code); !s.ok()) return s;
-  Fingerprint fingerprint;
-  if (absl::Status s = ReadScratch(sizeof fingerprint.words); !s.ok()) return s;
-  std::memcpy(fingerprint.words, pinned_, sizeof fingerprint.words);
-  return fingerprint;
+  // Of the last the raw digest will do.
+  if (absl::Status s = ReadScratch(n * kDigestBytes - kDigestBytes / 2); !s.ok()) return s;
+  std::vector<Fingerprint> fingerprints(groups.size());
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    auto& words = fingerprints[i].words;
+    std::memcpy(words, static_cast<const unsigned char*>(pinned_) + i * kDigestBytes, sizeof words);
+  }
+  return fingerprints;
 }
 
 absl::StatusOr<RecheckFindings> GpuDevice::Recheck(const RecheckRequest& request) {

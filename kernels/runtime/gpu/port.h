@@ -68,7 +68,7 @@
 #define ASSAY_GLOBAL __global__
 #define ASSAY_DEVICE __device__ __forceinline__
 #define ASSAY_DEVICE_MEMBER __device__ __forceinline__
-#define ASSAY_OUTLINE __device__ __noinline__
+#define ASSAY_OUTLINE inline __device__ __noinline__
 #if defined(ASSAY_GPU_CUDA)
 #define ASSAY_GRID_CONSTANT __grid_constant__
 #else
