@@ -7,6 +7,7 @@
 #ifndef ASSAY_KERNELS_RUNTIME_ARENA_H_
 #define ASSAY_KERNELS_RUNTIME_ARENA_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -38,8 +39,9 @@ class Arena {
   // A block of `bytes` payload. RESOURCE_EXHAUSTED with both sizes in the
   // message where it does not fit.
   virtual absl::StatusOr<Block> Allocate(std::int64_t bytes, bool guarded) = 0;
-  // All blocks are free again; the memory stays taken.
-  virtual void Reset() = 0;
+  // All blocks but the first `kept` are free again; the memory stays taken.
+  virtual void ResetTo(std::size_t kept) = 0;
+  void Reset() { ResetTo(0); }
   // Gives the memory back to the system; returns how much that was [bytes].
   virtual std::int64_t Release() = 0;
   virtual std::int64_t capacity_bytes() const = 0;

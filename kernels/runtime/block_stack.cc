@@ -31,12 +31,15 @@ absl::StatusOr<Block> BlockStack::Push(char* base, std::int64_t capacity, std::i
   used_ = payload + bytes + band;
   high_water_ = std::max(high_water_, used_);
   blocks_.push_back(Block{base + payload, bytes, guarded});
+  ends_.push_back(used_);
   return blocks_.back();
 }
 
-void BlockStack::Clear() {
-  blocks_.clear();
-  used_ = 0;
+void BlockStack::ClearTo(std::size_t kept) {
+  if (kept >= blocks_.size()) return;
+  blocks_.resize(kept);
+  ends_.resize(kept);
+  used_ = ends_.empty() ? 0 : ends_.back();
 }
 
 std::int64_t BlockStack::Available(std::int64_t capacity, int n) const {

@@ -3,6 +3,7 @@
 #ifndef ASSAY_KERNELS_RUNTIME_BLOCK_STACK_H_
 #define ASSAY_KERNELS_RUNTIME_BLOCK_STACK_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -19,7 +20,8 @@ class BlockStack {
   // The next block of memory of `capacity` bytes that begins at `base`. Errors: as
   // Arena::Allocate.
   absl::StatusOr<Block> Push(char* base, std::int64_t capacity, std::int64_t bytes, bool guarded);
-  void Clear();
+  // All but the first `kept` blocks are gone.
+  void ClearTo(std::size_t kept);
 
   std::span<const Block> blocks() const { return blocks_; }
   std::int64_t used_bytes() const { return used_; }              // bands included
@@ -32,6 +34,7 @@ class BlockStack {
   std::int64_t used_ = 0;
   std::int64_t high_water_ = 0;
   std::vector<Block> blocks_;
+  std::vector<std::int64_t> ends_;  // of each block, its band included
 };
 
 }  // namespace assay

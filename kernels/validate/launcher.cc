@@ -23,10 +23,10 @@ Ended RefusedBy(const absl::Status& status, std::string_view what) {
   return EndedBy(status, what);
 }
 
-End Launcher::Prepare(const KernelEntry& entry, Plan& plan) {
+End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
   plan_ = &plan;
   provider_ = entry.provider;
-  device_.arena().Reset();
+  device_.arena().ResetTo(kept);
   absl::StatusOr<std::unique_ptr<Kernel>> kernel = entry.make(case_, plan, device_);
   if (!kernel.ok()) return RefusedBy(kernel.status(), entry.provider);
   kernel_ = *std::move(kernel);
@@ -74,7 +74,7 @@ absl::StatusOr<double*> Launcher::AllocateDoubles(std::int64_t count) {
   return static_cast<double*>(block->data);
 }
 
-End Launcher::Fill() {
+End Launcher::EnqueueFills() {
   clock_.Enter(Phase::kFill);
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const FillSpec spec{plan_->inputs[i].pattern, case_.seed.value_or(1),
@@ -83,6 +83,11 @@ End Launcher::Fill() {
     if (status.ok()) status = device_.GuardPadding(inputs_[i]);
     if (!status.ok()) return EndedBy(status, plan_->inputs[i].name);
   }
+  return std::nullopt;
+}
+
+End Launcher::Fill() {
+  if (End end = EnqueueFills()) return end;
   absl::StatusOr<Fingerprint> filled = device_.FingerprintOf(inputs_);
   if (!filled.ok()) return EndedBy(filled.status(), "digest");
   filled_ = *filled;

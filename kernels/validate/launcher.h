@@ -5,6 +5,7 @@
 #ifndef ASSAY_KERNELS_VALIDATE_LAUNCHER_H_
 #define ASSAY_KERNELS_VALIDATE_LAUNCHER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -52,13 +53,16 @@ class Launcher {
   Launcher(const Case& c, Device& device, PhaseClock& clock)
       : case_(c), device_(device), clock_(clock) {}
 
-  // Resets the arena, has the kernel made, allocates operands and, unless checksums
-  // verify, reference buffers. `plan` must outlive the launcher; what the kernel
-  // declares of its arithmetic is written into it.
-  End Prepare(const KernelEntry& entry, Plan& plan);
+  // Resets the arena to the first `kept` blocks, which are others', has the kernel made, allocates
+  // operands and, unless checksums verify, reference buffers. `plan` must outlive the launcher;
+  // what the kernel declares of its arithmetic is written into it.
+  End Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept = 0);
 
   // Fills the inputs and remembers their fingerprint.
   End Fill();
+  // Its two halves, for several cases whose inputs are filled, and read, together.
+  End EnqueueFills();
+  void Filled(const Fingerprint& inputs) { filled_ = inputs; }
 
   // One poisoned and guarded launch; the seconds it took alone.
   absl::StatusOr<double> Launch(Poison poison);

@@ -21,7 +21,7 @@ class PhaseClock {
   // Ends the phase before it.
   void Enter(Phase phase) {
     const double now = device_.Now();
-    if (phase_ != Phase::kIdle) Add(now - begin_);
+    if (phase_ != Phase::kIdle) Add(phase_, now - begin_);
     phase_ = phase;
     begin_ = now;
     observer_.Enter(phase);
@@ -33,17 +33,18 @@ class PhaseClock {
     return std::move(times_);
   }
 
- private:
-  void Add(double seconds) {
+  // The share of a phase that several cases went through at once.
+  void Add(Phase phase, double seconds) {
     const auto at = std::find_if(times_.begin(), times_.end(),
-                                 [&](const PhaseTime& t) { return t.phase == PhaseName(phase_); });
+                                 [&](const PhaseTime& t) { return t.phase == PhaseName(phase); });
     if (at != times_.end()) {
       at->seconds += seconds;
     } else {
-      times_.push_back({PhaseName(phase_), seconds});
+      times_.push_back({PhaseName(phase), seconds});
     }
   }
 
+ private:
   Device& device_;
   PhaseObserver& observer_;
   Phase phase_ = Phase::kIdle;

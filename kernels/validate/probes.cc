@@ -131,7 +131,7 @@ class Prober {
     Plan plan = *std::move(made);
     clock_.Enter(Phase::kPrepare);
     Launcher launcher(probe.data, device_, clock_);
-    if (End end = launcher.Prepare(s_.entry, plan)) return end;
+    if (End end = launcher.Prepare(s_.entry, plan, s_.kept)) return end;
     if (End end = launcher.Fill()) return end;
     absl::StatusOr<double> seconds = launcher.Launch(Poison::kFirst);
     if (!seconds.ok()) return EndedBy(seconds.status(), s_.entry.provider);

@@ -8,6 +8,7 @@
 #ifndef ASSAY_KERNELS_VALIDATE_PROBES_H_
 #define ASSAY_KERNELS_VALIDATE_PROBES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -30,7 +31,8 @@ struct ProbeSubject {
   const Op& op;
   const Plan& plan;  // of the case
   const KernelEntry& entry;
-  Launcher& launched;  // the case's, its output judged and still on the device
+  Launcher& launched;    // the case's, its output judged and still on the device
+  std::size_t kept = 0;  // first blocks of the arena that probes leave alone
 };
 
 struct ProbeReport {
@@ -41,8 +43,8 @@ struct ProbeReport {
 };
 
 // Identities, then probes, in the op's order. A device that fails at either is an ERROR;
-// a probe that the kernel refuses is SKIPPED and marked so. Takes the device's arena: what the case
-// had there is gone afterwards.
+// a probe that the kernel refuses is SKIPPED and marked so. Takes the device's arena behind
+// what is kept: what the case had there is gone afterwards.
 ProbeReport CheckProbes(const ProbeSubject& subject, Device& device, PhaseObserver& observer);
 
 }  // namespace assay

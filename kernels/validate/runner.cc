@@ -1,437 +1,184 @@
 #include "kernels/validate/runner.h"
 
 #include <algorithm>
-#include <cmath>
-#include <string>
+#include <memory>
 #include <utility>
-#include <vector>
 
-#include "absl/strings/str_format.h"
-#include "kernels/bench/roofline.h"
 #include "kernels/numerics/cat.h"
-#include "kernels/numerics/poison.h"
-#include "kernels/validate/checksum_verifier.h"
-#include "kernels/validate/criteria.h"
-#include "kernels/validate/explain.h"
-#include "kernels/validate/host_inputs.h"
-#include "kernels/validate/launcher.h"
-#include "kernels/validate/overflow.h"
-#include "kernels/validate/phase_clock.h"
-#include "kernels/validate/probes.h"
-#include "kernels/validate/recheck.h"
-#include "kernels/validate/repeats.h"
-#include "kernels/validate/timing.h"
-#include "kernels/validate/verdict.h"
+#include "kernels/validate/case_run.h"
 
 namespace assay {
 namespace {
 
-// A first launch pays for what a library puts off (code generation, thread start).
-// One shorter than this is launched again and timed without it.
-constexpr double kShortLaunch = 0.01;  // [seconds]
-constexpr int kWarmLaunches = 2;
+// A case among others.
+struct Member {
+  std::unique_ptr<CaseRun> run;
+  bool goes_on = true;  // else it has ended
+  std::string suspicion = {};
+};
 
-// One case on its way through the device.
-class Run {
+// What is said against a case. That it does not fit beside others, or is supported nowhere, or
+// has no verdict yet, is nothing.
+std::string SuspicionOf(Verdict verdict, const std::vector<Finding>& findings) {
+  const bool wrong = verdict == Verdict::kFailed || verdict == Verdict::kError ||
+                     verdict == Verdict::kInconclusive;
+  if (!wrong || findings.empty() || findings[0].reason == "memory") return "";
+  return Cat(findings[0].reason, ": ", findings[0].message);
+}
+
+// Cases that go through their stages side by side, all of them through one before any begins
+// the next.
+class Group {
  public:
-  Run(const Case& c, Device& device, const Registry& registry, Ceilings* ceilings,
-      ConditionsProbe* conditions, PhaseObserver& observer)
-      : case_(c),
-        device_(device),
-        registry_(registry),
-        ceilings_(ceilings),
-        conditions_(conditions),
-        observer_(observer),
-        clock_(device, observer),
-        launcher_(c, device, clock_),
-        checksum_(c, device, clock_) {}
+  Group(std::vector<Member> members, Device& device, PhaseObserver& observer)
+      : members_(std::move(members)), device_(device), observer_(observer) {}
 
-  CaseOutcome Go() {
-    End end = Steps();
-    if (!end) end = ExamineOutcome();
-    if (end) {
-      outcome_.verdict = end->verdict;
-      outcome_.findings = {std::move(end->finding)};
+  std::vector<LedOutcome> Go() {
+    std::vector<LedOutcome> led(members_.size());
+    const bool judged = Judge();
+    const std::size_t kept = device_.arena().blocks().size();
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      Member& member = members_[i];
+      observer_.Turn(static_cast<int>(i));
+      if (judged && member.goes_on && !lost_ && member.suspicion.empty()) {
+        CaseOutcome outcome = member.run->Finish();
+        device_.arena().ResetTo(kept);
+        LookAfter(i, SuspicionOf(outcome.verdict, outcome.findings));
+        // What had no room beside others may have it alone.
+        const bool whole = std::none_of(outcome.probes.begin(), outcome.probes.end(),
+                                        [](const ProbeOutcome& probe) { return probe.refused; });
+        if (outcome.verdict == Verdict::kPassed && whole && member.suspicion.empty()) {
+          led[i].outcome = std::move(outcome);
+        }
+      }
+      member.run.reset();  // in its own turn: the kernel is a third party's
     }
-    outcome_.phases = clock_.Finish();
-    if (!end) {
-      RunProbes();
-      AddDiagnosis(case_, examination_, /*received=*/false, outcome_);
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      led[i].suspicion = std::move(members_[i].suspicion);
     }
-    return std::move(outcome_);
+    return led;
   }
 
  private:
-  End Steps() {
-    clock_.Enter(Phase::kPlan);
-    if (End end = MakePlan()) return end;
-    clock_.Enter(Phase::kPrepare);
-    if (End end = FindKernel()) return end;
-    if (End end = launcher_.Prepare(*entry_, *outcome_.plan)) return end;
-    outcome_.implementation = launcher_.kernel().implementation();
-    DescribeAccumulator();
-    if (ByChecksum()) {
-      if (End end = checksum_.Prepare(*op_, plan())) return end;
+  bool Judge() {
+    device_.arena().Reset();
+    Each(&CaseRun::PrepareBeside);
+    if (!Fill()) return false;
+    Each(&CaseRun::Launch);
+    Each(&CaseRun::MakeReference);
+    if (!Compare()) return false;
+    Each(&CaseRun::Conclude);
+    return !lost_;
+  }
+
+  void Each(bool (CaseRun::*stage)()) {
+    for (std::size_t i = 0; i < members_.size() && !lost_; ++i) {
+      Member& member = members_[i];
+      if (!member.goes_on) continue;
+      observer_.Turn(static_cast<int>(i));
+      member.goes_on = (*member.run.*stage)();
+      member.run->Pause();
+      LookAfter(i, SuspicionOf(member.run->verdict(), member.run->findings()));
     }
-    if (End end = launcher_.Fill()) return end;
+  }
 
-    const int repeats = std::max(1, case_.repeats);
-    const bool timed = case_.mode == Mode::kBenchmark || case_.mode == Mode::kBoth;
-    const bool only_timed = case_.mode == Mode::kBenchmark && repeats == 1;
-    if (End end = only_timed ? Benchmark() : Validate(repeats)) return end;
-    if (End end = FindUnwritten()) return end;
-    if (End end = launcher_.RestoreInputs()) return end;
-    if (End end = Verify()) return end;
-    if (End end = Conclude()) return end;
+  // After a turn: what it has enqueued is waited for, so that a fault is not the next one's.
+  void LookAfter(std::size_t i, std::string suspicion) {
+    Member& member = members_[i];
+    const absl::Status status = device_.Synchronize();
+    lost_ = !device_.health().ok();
+    if (suspicion.empty() && !status.ok()) suspicion = Cat("fault: ", status.message());
+    if (suspicion.empty()) return;
+    member.suspicion = std::move(suspicion);
+    observer_.Suspect(static_cast<int>(i));
+  }
 
-    // What is wrong already needs no timing.
-    const bool wrong = outcome_.verdict == Verdict::kFailed || outcome_.verdict == Verdict::kError;
-    if (only_timed || wrong || (!timed && seconds_[0] >= kShortLaunch)) return std::nullopt;
-    if (End end = timed ? Benchmark() : WarmLaunches()) return end;
-    if (End end = launcher_.RestoreInputs()) return end;
-    if (End end = CompareLast()) return end;
-    const Verdict first = outcome_.verdict;
-    std::vector<Finding> findings = outcome_.findings;
-    if (End end = Conclude()) return end;
-    // A launch that is in order takes back nothing of what was found before.
-    if (first != Verdict::kPassed && outcome_.verdict == Verdict::kPassed) {
-      outcome_.verdict = first;
-      outcome_.findings = std::move(findings);
+  // The places of those that go on.
+  std::vector<std::size_t> Going() const {
+    std::vector<std::size_t> going;
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      if (members_[i].goes_on) going.push_back(i);
     }
-    return std::nullopt;
+    return going;
   }
 
-  End MakePlan() {
-    op_ = FindOp(OpName(case_.problem));
-    if (op_ == nullptr) {
-      return Unsupported(Cat("no operator \"", OpName(case_.problem), "\" in this build"));
+  bool Fill() {
+    if (lost_) return false;
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      Member& member = members_[i];
+      if (!member.goes_on) continue;
+      observer_.Turn(static_cast<int>(i));
+      member.goes_on = member.run->EnqueueFills();
+      member.run->Pause();
     }
-    absl::StatusOr<Plan> plan = op_->MakePlan(case_);
-    if (!plan.ok()) return RefusedBy(plan.status(), "plan");
-    outcome_.plan = *std::move(plan);
-    return std::nullopt;
-  }
-
-  // What a kernel declares widens its bound: it is never silent.
-  void DescribeAccumulator() {
-    const Accumulator& a = plan().accumulator;
-    if (!(a.roundoff > AccumulatorRoundoff(case_.dtype))) return;
-    std::string& text = outcome_.implementation;
-    if (!text.empty()) text += ", ";
-    text += absl::StrFormat("sums %d products to a relative 2^%g", a.block, std::log2(a.roundoff));
-  }
-
-  End FindKernel() {
-    const std::string& backend = device_.info().backend;
-    entry_ = registry_.Find(op_->name(), case_.provider, backend);
-    if (entry_ == nullptr) {
-      return Unsupported(
-          Cat("provider \"", case_.provider, "\" has no ", op_->name(), " on ", backend));
+    const std::vector<std::size_t> going = Going();
+    std::vector<std::vector<TensorView>> inputs;
+    for (const std::size_t i : going) inputs.push_back(members_[i].run->inputs());
+    observer_.Turn(kAllTogether);
+    observer_.Enter(Phase::kFill);
+    const double begin = device_.Now();
+    const absl::StatusOr<std::vector<Fingerprint>> filled = device_.FingerprintsOf(inputs);
+    if (!filled.ok()) return false;
+    const double share = (device_.Now() - begin) / static_cast<double>(going.size());
+    for (std::size_t i = 0; i < going.size(); ++i) {
+      members_[going[i]].run->Filled((*filled)[i], share);
     }
-    if (!entry_->unavailable_reason.empty()) return Unsupported(entry_->unavailable_reason);
-    const std::vector<DType>& dtypes = entry_->dtypes;
-    if (std::find(dtypes.begin(), dtypes.end(), case_.dtype) != dtypes.end()) return std::nullopt;
-    std::vector<std::string_view> names;
-    for (const DType t : dtypes) names.push_back(Name(t));
-    return Unsupported(Cat(entry_->provider, " ", op_->name(), " takes ", Join(names, ", "), " on ",
-                           backend, ", not ", Name(case_.dtype)));
+    return true;
   }
 
-  static Ended Unsupported(std::string message) {
-    return {Verdict::kUnsupported, {"unsupported", std::move(message)}};
-  }
-
-  // The launch that is judged, last, after those that must agree with it.
-  End Validate(int repeats) {
-    absl::StatusOr<Repeated> repeated = LaunchRepeatedly(launcher_, device_, plan(), repeats);
-    if (!repeated.ok()) return EndedBy(repeated.status(), entry_->provider);
-    seconds_ = std::move(repeated->seconds);
-    if (repeats == 1) return std::nullopt;
-    launches_ = repeats;
-    variants_ = repeated->variants;
-    if (repeated->deviation) deviation_ = Text(*repeated->deviation, plan());
-    outcome_.deterministic = variants_ == 1;
-    outcome_.launches = repeats;
-    outcome_.odd_launches = repeated->odd_launches;
-    return std::nullopt;
-  }
-
-  // Launched again, poisoned, guarded and judged like the first, timed without it.
-  End WarmLaunches() {
-    seconds_.clear();
-    for (int i = 0; i < kWarmLaunches; ++i) {
-      absl::StatusOr<double> seconds = launcher_.Launch(Poison::kFirst);
-      if (!seconds.ok()) return EndedBy(seconds.status(), entry_->provider);
-      seconds_.push_back(*seconds);
+  bool Compare() {
+    if (lost_) return false;
+    const std::vector<std::size_t> going = Going();
+    std::vector<CompareRequest> requests;
+    for (const std::size_t i : going) requests.push_back(members_[i].run->Asked());
+    observer_.Turn(kAllTogether);
+    observer_.Enter(Phase::kCompare);
+    const double begin = device_.Now();
+    absl::StatusOr<std::vector<CompareResult>> results = device_.CompareAll(requests);
+    if (!results.ok()) return false;
+    const double share = (device_.Now() - begin) / static_cast<double>(going.size());
+    for (std::size_t i = 0; i < going.size() && !lost_; ++i) {
+      Member& member = members_[going[i]];
+      observer_.Turn(static_cast<int>(going[i]));
+      member.goes_on = member.run->Compared(std::move((*results)[i]), share);
+      member.run->Pause();
+      LookAfter(going[i], SuspicionOf(member.run->verdict(), member.run->findings()));
     }
-    return std::nullopt;
+    return !lost_;
   }
 
-  End Benchmark() {
-    clock_.Enter(Phase::kBench);
-    const BenchTiming timing = TimeCase(launcher_, plan(), device_, ceilings_, conditions_);
-    if (!timing.failed.ok()) return EndedBy(timing.failed, entry_->provider);
-    clock_.Enter(Phase::kBench);  // the ceilings are measured here, once
-    outcome_.bench = MakeBenchStats(plan(), case_.dtype, timing.times, ceilings_);
-    outcome_.bench->conditions = timing.conditions;
-    std::string& how = outcome_.implementation;
-    Append(&how, how.empty() ? "" : ", ", DescribeTiming(*outcome_.bench));
-    timed_ = true;
-    return std::nullopt;
-  }
-
-  End FindUnwritten() {
-    if (HasPoisonPayload(plan().output.dtype)) return std::nullopt;
-    const absl::StatusOr<OtherPoison> other = launcher_.LaunchOnOtherPoison();
-    if (!other.ok()) return EndedBy(other.status(), entry_->provider);
-    outcome_.unwritten = other->unwritten;
-    if (!other->differs) return std::nullopt;
-    outcome_.deterministic = false;
-    // Where agreement was asked for, this launch is one of those that must agree.
-    if (case_.repeats > 1) ++variants_;
-    return std::nullopt;
-  }
-
-  End Verify() {
-    if (ByChecksum()) return VerifyByChecksum();
-    if (End end = Reference()) return end;
-    return Compare();
-  }
-
-  bool ByChecksum() const { return case_.verify == Verification::kChecksum; }
-
-  End VerifyByChecksum() {
-    gating_ = MakeGating(case_, plan(), 0.0);
-    const RegeneratedInputs host(plan(), case_.seed.value_or(1));
-    if (End end = checksum_.Verify(launcher_.inputs(), launcher_.output(), host, MayFlush(),
-                                   checksum_findings_)) {
-      return end;
-    }
-    absl::StatusOr<TensorDigest> digest = launcher_.OutputDigest();
-    if (!digest.ok()) return EndedBy(digest.status(), "digest");
-    outcome_.checksum = checksum_findings_.outcome;
-    outcome_.compare = checksum_findings_.compared;
-    std::copy_n(digest->raw, 2, outcome_.compare->digest_raw);
-    std::copy_n(digest->canonical, 2, outcome_.compare->digest_canonical);
-    return std::nullopt;
-  }
-
-  End Reference() {
-    clock_.Enter(Phase::kReference);
-    absl::Status status =
-        op_->Reference(case_, plan(), device_, launcher_.inputs(), launcher_.reference());
-    if (status.ok()) status = device_.Synchronize();
-    if (!status.ok()) return RefusedBy(status, "reference");
-    const double score = launcher_.reference().max_abs_score;
-    if (score > 0) outcome_.max_abs_score = score;
-    return std::nullopt;
-  }
-
-  End Compare() {
-    clock_.Enter(Phase::kCompare);
-    gating_ = MakeGating(case_, plan(), 0.0);
-    if (End end = ComparePass()) return end;
-    if (case_.criterion != Criterion::kDerived) return std::nullopt;
-    // Its absolute tolerance scales with the largest magnitude, known only now.
-    gating_ = MakeGating(case_, plan(), outcome_.compare->max_abs_expected);
-    return ComparePass();
-  }
-
-  CompareRequest Request() {
-    CompareRequest request;
-    request.output = launcher_.output();
-    request.reference = launcher_.reference().value;
-    request.allowance = launcher_.reference().allowance;
-    request.proven_factor = plan().proven_factor;
-    request.exact = plan().exact;
-    request.flushes_subnormals = flushed_;
-    request.gate = gating_.gate;
-    request.atol = gating_.atol;
-    request.rtol = gating_.rtol;
-    request.max_ulp = gating_.max_ulp;
-    return request;
-  }
-
-  End ComparePass() {
-    CompareRequest request = Request();
-    request.flushes_subnormals = false;
-    absl::StatusOr<CompareResult> result = device_.Compare(request);
-    // Only who needs it is taken for one that flushes.
-    flushed_ = result.ok() && result->beyond_probable > 0 && MayFlush();
-    if (flushed_) result = device_.Compare(Request());
-    if (!result.ok()) return EndedBy(result.status(), "compare");
-    outcome_.compare = *std::move(result);
-    return std::nullopt;
-  }
-
-  // The output of the last launch, where it is not the one that was judged: the worse
-  // of the two counts.
-  End CompareLast() {
-    absl::StatusOr<TensorDigest> digest = launcher_.OutputDigest();
-    if (!digest.ok()) return EndedBy(digest.status(), "digest");
-    const CompareResult first = *outcome_.compare;
-    if (digest->raw[0] == first.digest_raw[0] && digest->raw[1] == first.digest_raw[1]) {
-      return std::nullopt;
-    }
-    outcome_.deterministic = false;
-    // Where agreement was asked for, this launch is one of those that must agree.
-    if (case_.repeats > 1) ++variants_;
-    if (ByChecksum()) return VerifyByChecksum();
-    // A launch that wrote outside its operands may have spoiled the reference.
-    if (launcher_.guard_hits() > 0) {
-      if (End end = Reference()) return end;
-    }
-    if (End end = Compare()) return end;
-    const auto wrong = [](const CompareResult& r) {
-      return r.beyond_proven + r.beyond_probable + r.class_mismatches + r.mismatches;
-    };
-    if (wrong(first) > wrong(*outcome_.compare)) outcome_.compare = first;
-    return std::nullopt;
-  }
-
-  absl::StatusOr<Recheck> RecheckLast() {
-    clock_.Enter(Phase::kRecheck);
-    const RegeneratedInputs host(plan(), case_.seed.value_or(1));
-    return RecheckOnHost(case_, *op_, plan(), device_, launcher_.output(),
-                         launcher_.reference().value, launcher_.reference().allowance, host,
-                         *outcome_.compare, MayFlush());
-  }
-
-  End Conclude() {
-    if (case_.all_criteria && !ByChecksum()) {
-      absl::StatusOr<std::vector<CriterionOutcome>> criteria =
-          JudgeByAll(case_, plan(), device_, Request(), *outcome_.compare);
-      if (!criteria.ok()) return EndedBy(criteria.status(), "compare");
-      outcome_.criteria = *std::move(criteria);
-    }
-    absl::StatusOr<Recheck> recheck = ByChecksum() ? Recheck{} : RecheckLast();
-    if (!recheck.ok()) return EndedBy(recheck.status(), "recheck");
-    if (HasPoisonPayload(plan().output.dtype)) outcome_.unwritten = outcome_.compare->unwritten;
-    if (!timed_) {
-      outcome_.bench = MakeBenchStats(plan(), case_.dtype, LaunchTimes{seconds_}, nullptr);
-    }
-    outcome_.guard_hits = launcher_.guard_hits();
-    outcome_.reports_ulp = case_.criterion == Criterion::kUlp ||
-                           case_.criterion == Criterion::kBitwise || case_.max_ulp.has_value();
-    if (gating_.uses_tolerances) {
-      outcome_.atol = gating_.atol;
-      outcome_.rtol = gating_.rtol;
-    }
-    Evidence evidence;
-    evidence.compare = &*outcome_.compare;
-    evidence.gating = gating_;
-    evidence.guard_hits = outcome_.guard_hits;
-    evidence.unwritten = *outcome_.unwritten;
-    evidence.launches = launches_;
-    evidence.variants = variants_;
-    evidence.deviation = deviation_;
-    evidence.flushed = flushed_;
-    evidence.rechecked = recheck->elements;
-    evidence.recheck_fault = recheck->fault;
-    evidence.changed_inputs.assign(launcher_.changed_inputs().begin(),
-                                   launcher_.changed_inputs().end());
-    if (!ByChecksum()) {
-      absl::StatusOr<std::optional<Unexplained>> unexplained =
-          CountUnexplained(case_, plan(), device_, Request(), *outcome_.compare);
-      if (!unexplained.ok()) return EndedBy(unexplained.status(), "compare");
-      evidence.unexplained = *unexplained;
-    }
-    evidence.efficiency = outcome_.bench->efficiency;
-    evidence.in_cache = outcome_.bench->roof == "cache";
-    // An efficiency is asked of the timed launches, once they are in.
-    evidence.efficiency_due = timed_ || case_.mode == Mode::kValidate;
-    Judgement judgement = ByChecksum() ? JudgeChecksums(case_, plan(), checksum_findings_, evidence)
-                                       : Judge(case_, plan(), evidence);
-    outcome_.verdict = judgement.verdict;
-    outcome_.findings = std::move(judgement.findings);
-    outcome_.bias_z = judgement.bias_z;
-    if (timed_ && outcome_.bench->clock_failed && outcome_.verdict == Verdict::kPassed) {
-      outcome_.verdict = Verdict::kInconclusive;
-      outcome_.findings = {
-          {"noisy", "a time was asked for and the device's clock stood still or went backwards"}};
-    }
-    if (timed_) TimedBesideOthers();
-    return std::nullopt;
-  }
-
-  // What other processes do on the device takes time that is not the kernel's.
-  void TimedBesideOthers() {
-    const auto& seen = outcome_.bench->conditions;
-    const std::int64_t held = seen ? seen->others_bytes.value_or(0) : 0;
-    const bool only_slow = outcome_.verdict == Verdict::kFailed &&
-                           std::all_of(outcome_.findings.begin(), outcome_.findings.end(),
-                                       [](const Finding& f) { return f.reason == "efficiency"; });
-    if (held <= 0 || (outcome_.verdict != Verdict::kPassed && !only_slow)) return;
-    outcome_.verdict = Verdict::kInconclusive;
-    outcome_.findings.insert(
-        outcome_.findings.begin(),
-        {"noisy", Cat("other processes held ", Grouped((held + (1 << 20) - 1) >> 20),
-                      " MiB of the device while it was timed")});
-  }
-
-  End ExamineOutcome() {
-    const RegeneratedInputs host(plan(), case_.seed.value_or(1));
-    absl::StatusOr<Examination> examination =
-        Examine(case_, *op_, device_, launcher_.inputs(), host, Request(), outcome_);
-    if (!examination.ok()) return EndedBy(examination.status(), "examination");
-    examination_ = *std::move(examination);
-    return std::nullopt;
-  }
-
-  // Last, for they take the arena. Checksums are for screening, which probes would slow.
-  void RunProbes() {
-    if (!case_.probes || ByChecksum() || outcome_.verdict == Verdict::kError) return;
-    ProbeReport report =
-        CheckProbes(ProbeSubject{case_, *op_, plan(), *entry_, launcher_}, device_, observer_);
-    if (!report.outcomes.empty()) outcome_.phases.push_back({"probes", report.seconds});
-    outcome_.probes = std::move(report.outcomes);
-    if (report.verdict == Verdict::kUnspecified) return;
-    // A case that has failed stays so; else what a probe found comes first.
-    std::vector<Finding>& findings = outcome_.findings;
-    const bool failed = outcome_.verdict == Verdict::kFailed;
-    findings.insert(failed ? findings.end() : findings.begin(), report.findings.begin(),
-                    report.findings.end());
-    if (!failed) outcome_.verdict = report.verdict;
-  }
-
-  // Outputs made of subnormal inputs, and those of kernels that say so, may be flushed:
-  // a property, not a fault.
-  bool MayFlush() const {
-    return plan().flushes_subnormals ||
-           std::any_of(plan().inputs.begin(), plan().inputs.end(), [](const Operand& operand) {
-             return operand.pattern.kind == PatternKind::kDenormal;
-           });
-  }
-
-  const Plan& plan() const { return *outcome_.plan; }
-
-  const Case& case_;
+  std::vector<Member> members_;
   Device& device_;
-  const Registry& registry_;
-  Ceilings* const ceilings_;
-  ConditionsProbe* const conditions_;
   PhaseObserver& observer_;
-  PhaseClock clock_;
-  Launcher launcher_;
-  ChecksumVerifier checksum_;
-  ChecksumFindings checksum_findings_;
-  CaseOutcome outcome_;
-  Examination examination_;
-  const Op* op_ = nullptr;
-  const KernelEntry* entry_ = nullptr;
-  Gating gating_;
-  std::vector<double> seconds_;  // of the validated launches that count
-  bool timed_ = false;           // the benchmark's samples are in
-  int launches_ = 1;
-  int variants_ = 1;
-  std::string deviation_;
-  bool flushed_ = false;  // what was compared is within its bound only if it may be
+  bool lost_ = false;
 };
 
 }  // namespace
 
 CaseOutcome CaseRunner::Run(const Case& c, PhaseObserver& observer) {
-  return assay::Run(c, device_, registry_, ceilings_, conditions_, observer).Go();
+  CaseRun run(c, device_, registry_, ceilings_, conditions_, observer);
+  run.Begin() && run.Prepare() && run.Launch() && run.Verify() && run.Conclude();
+  return run.Finish();
+}
+
+std::vector<LedOutcome> CaseRunner::RunLeading(std::span<const Case> cases,
+                                               PhaseObserver& observer) {
+  std::vector<Member> members;
+  for (std::size_t i = 0; i < std::min(cases.size(), kMostTogether); ++i) {
+    if (!device_.shares_launches()) break;
+    observer.Turn(static_cast<int>(i));
+    auto run =
+        std::make_unique<CaseRun>(cases[i], device_, registry_, ceilings_, conditions_, observer);
+    const bool shares = run->Begin() && run->MayShare();
+    run->Pause();
+    if (!shares) break;
+    members.push_back({.run = std::move(run)});
+  }
+  if (members.size() > 1) return Group(std::move(members), device_, observer).Go();
+  observer.Turn(0);
+  std::vector<LedOutcome> alone(1);
+  alone[0].outcome = Run(cases[0], observer);
+  return alone;
 }
 
 }  // namespace assay

@@ -1,11 +1,16 @@
 // Runs a case on a device: fill → poison → launch → guards → reference → compare
-// → recheck on the host → verdict.
+// → recheck on the host → verdict. Small cases may go through it beside one another, where the
+// device is one on which that saves something.
 //
-// A runner keeps nothing between cases. One thread.
+// A runner keeps nothing between calls. One thread.
 #ifndef ASSAY_KERNELS_VALIDATE_RUNNER_H_
 #define ASSAY_KERNELS_VALIDATE_RUNNER_H_
 
-#include <cstdint>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "kernels/bench/ceilings.h"
 #include "kernels/bench/conditions.h"
@@ -21,7 +26,22 @@ class PhaseObserver {
  public:
   virtual ~PhaseObserver() = default;
   virtual void Enter(Phase phase) = 0;
+  // Of cases that run beside one another: whose phases follow, by its place among them; all
+  // of them share those that follow kAllTogether.
+  virtual void Turn(int /*place*/) {}
+  // Something is wrong with the case at this place, or with what others did to it.
+  virtual void Suspect(int /*place*/) {}
 };
+
+// What came of a case beside others: the outcome where there is one to rely on, else what speaks
+// against it, if anything does.
+struct LedOutcome {
+  std::optional<CaseOutcome> outcome;
+  std::string suspicion;
+};
+
+inline constexpr int kAllTogether = -1;
+inline constexpr std::size_t kMostTogether = 8;
 
 class CaseRunner {
  public:
@@ -34,6 +54,15 @@ class CaseRunner {
   // Never fails: what goes wrong is in the outcome. The case must be one for
   // which Check found nothing, with a provider and a seed.
   CaseOutcome Run(const Case& c, PhaseObserver& observer);
+
+  // Runs the first of the cases, of which there is one at least, and those behind it that can
+  // share launches with it, at most kMostTogether: what came of these leading ones, in order.
+  //
+  // Each kernel is launched in its own turn, poisoned and guarded as alone; filled and compared
+  // they are together. What passes so has passed. For anything else another's kernel may be to
+  // blame: such a case is to run alone, and what was found of it is a suspicion. One that
+  // shares with nobody has its outcome, whatever it is.
+  std::vector<LedOutcome> RunLeading(std::span<const Case> cases, PhaseObserver& observer);
 
  private:
   Device& device_;

@@ -63,6 +63,29 @@ void TellProgress(ActiveJob& job, const v1::CaseSpec& spec, std::int32_t index, 
   job.hub->Progress(std::move(event));
 }
 
+// Those behind the case at `n` that may run beside it, in its worker: none that is timed, or dies
+// on purpose, or may not run after all, or of which something is known.
+std::vector<const v1::CaseSpec*> MayRunEarly(const DevicePlan& plan, std::size_t n,
+                                             const std::set<std::int32_t>& done,
+                                             const CasesAhead& ahead, const Budget* budget,
+                                             double elapsed) {
+  std::vector<const v1::CaseSpec*> next;
+  const v1::CaseSpec& first = plan.cases[n];
+  const auto with_others = [&first](const v1::CaseSpec& spec) {
+    return !IsTimed(spec) && !IsPlanted(spec.provider()) &&
+           ToDuration(spec.deadline()) == ToDuration(first.deadline());
+  };
+  if (!with_others(first)) return next;
+  for (std::size_t i = n + 1; i < plan.cases.size() && next.size() < kMostAhead; ++i) {
+    const v1::CaseSpec& spec = plan.cases[i];
+    const std::int32_t index = plan.first_index + static_cast<std::int32_t>(i);
+    const bool too_long = budget != nullptr && !budget->WhyNot(spec, elapsed).empty();
+    if (!with_others(spec) || done.contains(index) || ahead.Knows(index) || too_long) break;
+    next.push_back(&spec);
+  }
+  return next;
+}
+
 }  // namespace
 
 void Manager::RunPart(const JobPart& part) {
@@ -134,16 +157,18 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
   Coverage coverage;
   const double spent = job->budget && !done.empty() ? TakeUpBudget(job, plan, budget, coverage) : 0;
   OthersWait others(job->others_patience, options_.others_bytes);
+  CasesAhead ahead;
   const auto began = std::chrono::steady_clock::now();
   const auto elapsed = [began, spent] {
     return spent + std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   };
   for (std::size_t n = 0; n < plan.cases.size(); ++n) {
     const std::int32_t index = plan.first_index + static_cast<std::int32_t>(n);
-    if (job->cancel.cancelled()) return n;
+    const bool has_run = ahead.results.contains(index);
+    if (job->cancel.cancelled() && !has_run) return n;
     const v1::CaseSpec& spec = plan.cases[n];
     const double before = elapsed();
-    const std::string too_long = job->budget ? budget.WhyNot(spec, before) : "";
+    const std::string too_long = job->budget && !has_run ? budget.WhyNot(spec, before) : "";
     if (!too_long.empty() && !done.contains(index)) {
       // What was to fill the budget is not missed.
       if (!spec.fill()) {
@@ -170,8 +195,15 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
                    IsTimed(spec) && runner.FirstTimed()
                        ? Cat("measuring the ceilings of ", plan.device)
                        : "");
+      std::optional<v1::CaseResult> early = ahead.Take(index);
+      ahead.next.clear();
+      if (!early && part.device->SharesLaunches()) {
+        ahead.next = MayRunEarly(plan, n, done, ahead, job->budget ? &budget : nullptr, before);
+      }
       v1::CaseResult result =
-          part.device->Execute(spec, index, ToDuration(spec.deadline()), job->cancel);
+          early ? *std::move(early)
+                : part.device->ExecuteLeading(spec, index, ToDuration(spec.deadline()), job->cancel,
+                                              ahead);
       // Ended from outside: whether that was a user, the job's deadline or the
       // daemon's end is the job's to know, so the rest's result serves it, too.
       if (result.verdict() == v1::VERDICT_SKIPPED && job->cancel.cancelled()) return n;

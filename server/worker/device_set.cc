@@ -154,6 +154,7 @@ std::unique_ptr<CaseExecutor> Supervise(const DiscoverOptions& options,
   s.idle_release = options.idle_release;
   s.resident_cap_bytes = cap;
   s.device = found.device();
+  s.shares_launches = found.shares_launches();
   s.kernels.assign(found.kernels().begin(), found.kernels().end());
   if (options.on_restart) {
     s.on_restart = [id, tell = options.on_restart](std::string_view reason) { tell(id, reason); };

@@ -15,6 +15,7 @@
 #include "assay/v1/case.pb.h"
 #include "assay/v1/compare.pb.h"
 #include "assay/v1/device.pb.h"
+#include "server/worker/cases_ahead.h"
 #include "server/worker/piece_source.h"
 #include "server/worker/profiler.h"
 #include "server/worker/profiler_output.h"
@@ -47,6 +48,16 @@ class CaseExecutor {
   // quarantined device gives ERROR with finding fault. start_time, duration, index are set.
   virtual v1::CaseResult Execute(const v1::CaseSpec& spec, int index, absl::Duration limit,
                                  const CancelToken& cancel) = 0;
+
+  // Whether small cases that follow one another are worth running beside one another.
+  virtual bool SharesLaunches() const { return false; }
+  // The same, of a case beside which some that follow may run: their results are then in
+  // `ahead`, where they passed. What was found of any, or took the worker with it, is held
+  // against what it is alone.
+  virtual v1::CaseResult ExecuteLeading(const v1::CaseSpec& spec, int index, absl::Duration limit,
+                                        const CancelToken& cancel, CasesAhead& /*ahead*/) {
+    return Execute(spec, index, limit, cancel);
+  }
 
   // Compares tensors that come in pieces, the header's own not among them. Blocks, any
   // thread: the device is taken for one thing at a time, in the order in which they are

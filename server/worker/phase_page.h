@@ -23,11 +23,21 @@ struct PhasePage {
   std::atomic<std::uint32_t> phase{0};       // Phase
   std::atomic<std::uint32_t> last_words{0};  // LastWords
   std::atomic<std::uint64_t> cases{0};       // begun since the worker started
+  // Of cases that run beside one another; see PhaseObserver.
+  std::atomic<std::int32_t> turn{0};       // whose phase it is
+  std::atomic<std::uint32_t> turns{0};     // begun since the worker started
+  std::atomic<std::uint32_t> suspects{0};  // bit i: the one at place i
+
+  void Turn(int place) {
+    turn.store(place, std::memory_order_relaxed);
+    turns.fetch_add(1, std::memory_order_relaxed);
+  }
 
   void Enter(Phase p) { phase.store(static_cast<std::uint32_t>(p), std::memory_order_relaxed); }
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(std::atomic<std::int32_t>::is_always_lock_free);
 
 // Descriptors a worker is started with.
 inline constexpr int kWorkerSocketFd = 3;

@@ -14,7 +14,6 @@
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "assay/worker/v1/worker.pb.h"
-#include "google/protobuf/util/time_util.h"
 #include "kernels/numerics/cat.h"
 #include "server/base/case_spec.h"
 #include "server/base/compare_header.h"
@@ -30,8 +29,6 @@
 
 namespace assay {
 namespace {
-
-using google::protobuf::util::TimeUtil;
 
 // A client that sends no piece of its tensors for so long does not get to keep the device.
 constexpr absl::Duration kIdleClient = absl::Seconds(30);
@@ -63,6 +60,14 @@ class Supervisor final : public CaseExecutor {
 
   v1::CaseResult Execute(const v1::CaseSpec& spec, int index, absl::Duration limit,
                          const CancelToken& cancel) override {
+    CasesAhead none;
+    return ExecuteLeading(spec, index, limit, cancel, none);
+  }
+
+  bool SharesLaunches() const override { return options_.shares_launches; }
+
+  v1::CaseResult ExecuteLeading(const v1::CaseSpec& spec, int index, absl::Duration limit,
+                                const CancelToken& cancel, CasesAhead& ahead) override {
     std::unique_lock run(run_mutex_, std::defer_lock);
     if (run_mutex_.LockUnless(&cancel)) run = std::unique_lock(run_mutex_, std::adopt_lock);
     absl::Time start = absl::Now();
@@ -79,10 +84,19 @@ class Supervisor final : public CaseExecutor {
                                 Cat("device is quarantined: ", quarantine));
     } else {
       const Busy busy(*this);
-      result = RunInWorker(spec, index, limit, cancel, &start);
+      if (!options_.shares_launches || index < ahead.alone_below || ahead.Knows(index)) {
+        ahead.next.clear();
+      }
+      std::optional<v1::CaseResult> ran = RunInWorker(spec, index, limit, cancel, ahead, &start);
+      if (!ran) {
+        ahead.next.clear();
+        ran = RunInWorker(spec, index, limit, cancel, ahead, &start);
+      }
+      result = *std::move(ran);
+      ahead.HoldAgainst(index, result);
     }
     result.set_index(index);
-    Stamp(start, result);
+    if (!result.has_duration()) StampUntilNow(start, result);
     return result;
   }
 
@@ -104,7 +118,7 @@ class Supervisor final : public CaseExecutor {
       const Busy busy(*this);
       result = CompareInWorker(header, pieces, limit, cancel);
     }
-    if (result.ok()) Stamp(start, *result);
+    if (result.ok()) StampUntilNow(start, *result);
     return result;
   }
 
@@ -229,12 +243,6 @@ class Supervisor final : public CaseExecutor {
                             "cancelled before it began");
   }
 
-  static void Stamp(absl::Time start, v1::CaseResult& result) {
-    *result.mutable_start_time() = TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(start));
-    *result.mutable_duration() =
-        TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(absl::Now() - start));
-  }
-
   absl::StatusOr<v1::CaseResult> CompareInWorker(const v1::CompareHeader& header,
                                                  PieceSource& pieces, absl::Duration limit,
                                                  const CancelToken& cancel) {
@@ -272,9 +280,10 @@ class Supervisor final : public CaseExecutor {
                                 Cat(death.message, "; worker replaced"));
   }
 
-  // Sets `start` to when the worker began.
-  v1::CaseResult RunInWorker(const v1::CaseSpec& spec, int index, absl::Duration limit,
-                             const CancelToken& cancel, absl::Time* start) {
+  // Sets `start` to when the worker began. None, where cases are ahead: it is to run alone.
+  std::optional<v1::CaseResult> RunInWorker(const v1::CaseSpec& spec, int index,
+                                            absl::Duration limit, const CancelToken& cancel,
+                                            CasesAhead& ahead, absl::Time* start) {
     if (absl::Status status = EnsureWorker(&cancel); !status.ok()) {
       if (cancel.cancelled()) return CancelledBefore(spec);
       return ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR, "fault",
@@ -283,33 +292,55 @@ class Supervisor final : public CaseExecutor {
     worker::v1::RunCaseRequest request;
     *request.mutable_spec() = spec;
     request.set_index(index);
+    for (const v1::CaseSpec* next : ahead.next) *request.add_following() = *next;
     worker::v1::RunCaseResponse response;
     *start = absl::Now();
+    const bool beside_others = !ahead.next.empty();
     const auto [end, status] =
         worker_->RunCase(Limits(*start + limit, &cancel), request, &response);
-    if (end == CallEnd::kAnswered && status.ok() && !response.device_lost().empty()) {
-      Death death = Bury(CallEnd::kDeviceLost, limit);
-      death.message = Cat(death.message, ": ", response.device_lost());
-      death.planted = IsPlanted(spec.provider());
-      death.counts = !death.planted;
-      RecordDeath(death);
+    if (end == CallEnd::kAnswered && status.ok()) {
+      ahead.TakeLed(*start, index, response);
+      if (!response.device_lost().empty()) {
+        Death death = Bury(CallEnd::kDeviceLost, limit);
+        death.message = Cat(death.message, ": ", response.device_lost());
+        death.planted = IsPlanted(spec.provider());
+        death.counts = !death.planted && !beside_others;
+        RecordDeath(death);
+        ahead.alone_below =
+            std::max(ahead.alone_below, index + 1 + static_cast<int>(ahead.next.size()));
+      } else {
+        const std::lock_guard lock(mutex_);
+        toll_.Answered();
+        device_.set_leased_bytes(response.leased_bytes());
+        MergeCeilings(response.ceilings(), device_);
+      }
+      if (!response.has_result()) return std::nullopt;
       return std::move(*response.mutable_result());
     }
     if (end == CallEnd::kAnswered) {
-      const std::lock_guard lock(mutex_);
-      toll_.Answered();
-      device_.set_leased_bytes(response.leased_bytes());
-      MergeCeilings(response.ceilings(), device_);
-      if (status.ok()) return std::move(*response.mutable_result());
+      {
+        const std::lock_guard lock(mutex_);
+        toll_.Answered();
+      }
+      if (beside_others) {
+        const PhasePage& page = worker_->process().page();
+        ahead.Suspect(index, page.turn.load(), page.suspects.load(), status.error_message());
+        return std::nullopt;
+      }
       return ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR, "fault",
                               status.error_message());
     }
     Death death = Bury(end, limit);
     death.planted = IsPlanted(spec.provider());
     // How long a case may take is its client's word, and says nothing of the device:
-    // one that hangs by itself fails at starting the next worker.
-    death.counts = death.counts && !death.planted && end != CallEnd::kDeadline;
+    // one that hangs by itself fails at starting the next worker. What happens beside others
+    // is seen again alone.
+    death.counts = death.counts && !death.planted && end != CallEnd::kDeadline && !beside_others;
     RecordDeath(death);
+    if (beside_others && end != CallEnd::kCancelled) {
+      ahead.Suspect(index, death.turn, death.suspects, death.message);
+      return std::nullopt;
+    }
     v1::CaseResult result = ResultWithoutRun(
         spec, device_id(), end == CallEnd::kCancelled ? v1::VERDICT_SKIPPED : v1::VERDICT_ERROR,
         death.finding, Cat(death.message, "; worker replaced"));

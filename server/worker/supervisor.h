@@ -39,6 +39,7 @@ struct SupervisorOptions {
   // What the probe found; state and counters are the supervisor's.
   v1::Device device;
   std::vector<v1::Kernel> kernels;
+  bool shares_launches = false;
   // A worker died or was killed, though not by a planted kernel: crash, exit, timeout, memory,
   // cancelled, idle, start.
   std::function<void(std::string_view reason)> on_restart;

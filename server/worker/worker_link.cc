@@ -131,9 +131,19 @@ CallResult WorkerLink::Describe(const CallLimits& limits, worker::v1::DescribeRe
 
 CallResult WorkerLink::RunCase(const CallLimits& limits, const worker::v1::RunCaseRequest& request,
                                worker::v1::RunCaseResponse* response) {
-  return Call(limits, [&](grpc::ClientContext* context, std::function<void(grpc::Status)> done) {
-    stub_->async()->RunCase(context, &request, response, std::move(done));
-  });
+  const absl::Duration limit = limits.deadline - absl::Now();
+  std::uint32_t turns = process_->page().turns.load();
+  Bell bell;
+  return Call(
+      limits, bell,
+      [&](grpc::ClientContext* context, std::function<void(grpc::Status)> done) {
+        stub_->async()->RunCase(context, &request, response, std::move(done));
+      },
+      [&](CallLimits& now, grpc::ClientContext&, bool) {
+        const std::uint32_t begun = process_->page().turns.load();
+        if (request.following().empty() || std::exchange(turns, begun) == begun) return;
+        now.deadline = absl::Now() + limit;
+      });
 }
 
 namespace {
@@ -266,6 +276,8 @@ std::string WorkerLink::Where() const {
 Death WorkerLink::Bury(CallEnd end, absl::Duration limit, const CallLimits& limits) {
   Death death = Autopsy(end, limit, limits);
   death.phase = PhaseWord(process_->page().phase.load());
+  death.turn = process_->page().turn.load();
+  death.suspects = process_->page().suspects.load();
   return death;
 }
 

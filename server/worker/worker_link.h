@@ -46,6 +46,8 @@ struct Death {
   bool counts = true;               // towards quarantine
   bool planted = false;             // a kernel under test that dies on purpose
   std::string_view phase{};         // PhaseName; empty: not known
+  int turn = 0;                     // whose it was, and who was suspected before; PhasePage
+  std::uint32_t suspects = 0;
 };
 
 class Bell;
@@ -59,6 +61,7 @@ class WorkerLink {
   bool Ended() { return process_->Wait(absl::InfinitePast()).has_value(); }
 
   CallResult Describe(const CallLimits& limits, worker::v1::DescribeResponse* response);
+  // Where cases follow, the time until the deadline is that of each turn.
   CallResult RunCase(const CallLimits& limits, const worker::v1::RunCaseRequest& request,
                      worker::v1::RunCaseResponse* response);
   // Passes the header and the pieces on as they come. The limits' deadline begins once

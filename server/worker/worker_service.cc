@@ -9,6 +9,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <queue>
 #include <string>
 #include <utility>
@@ -19,11 +20,14 @@
 #include "kernels/numerics/cat.h"
 #include "kernels/validate/runner.h"
 #include "server/base/wire.h"
+#include "server/worker/cases_ahead.h"
 #include "server/worker/compare_call.h"
 #include "server/worker/planted_info.h"
 
 namespace assay {
 namespace {
+
+static_assert(kMostAhead + 1 == kMostTogether);
 
 // With what a data sheet says beside them.
 void AddCeilings(const std::vector<Ceiling>& ceilings, const Device& device,
@@ -85,6 +89,12 @@ class PageObserver final : public PhaseObserver {
     }
     if (watcher_ != nullptr) watcher_->Enter(phase);
   }
+  void Turn(int place) override {
+    if (page_ != nullptr) page_->Turn(place);
+  }
+  void Suspect(int place) override {
+    if (page_ != nullptr) page_->suspects.fetch_or(1U << place, std::memory_order_relaxed);
+  }
 
  private:
   PhasePage* page_;
@@ -115,13 +125,23 @@ class Service final : public worker::v1::WorkerService::CallbackService {
                                     const worker::v1::RunCaseRequest* request,
                                     worker::v1::RunCaseResponse* response) override {
     return OnDeviceThread(context, [this, request, response] {
-      if (page_ != nullptr) page_->cases.fetch_add(1);
-      *response->mutable_result() =
-          RunCaseSpec(request->spec(), device_, registry_, ceilings_, page_, limit_, conditions_);
+      if (page_ != nullptr) {
+        page_->cases.fetch_add(1);
+        page_->turn.store(0, std::memory_order_relaxed);
+        page_->suspects.store(0, std::memory_order_relaxed);
+      }
+      if (request->following().empty()) {
+        *response->mutable_result() =
+            RunCaseSpec(request->spec(), device_, registry_, ceilings_, page_, limit_, conditions_);
+      } else {
+        RunLeadingCases(*request, *response);
+      }
       if (ceilings_ != nullptr && response->result().has_bench()) {
         AddCeilings(ceilings_->Known(), device_, response->mutable_ceilings());
       }
       response->set_leased_bytes(device_.arena().leased_bytes());
+      // What a kernel has enqueued before it said that it cannot go on may be a fault still.
+      if (response->result().verdict() == v1::VERDICT_ERROR) device_.Synchronize().IgnoreError();
       response->set_device_lost(std::string(device_.health().message()));
       if (page_ != nullptr) page_->Enter(Phase::kIdle);
     });
@@ -155,6 +175,33 @@ class Service final : public worker::v1::WorkerService::CallbackService {
   }
 
  private:
+  // The case, and those that may run beside it.
+  void RunLeadingCases(const worker::v1::RunCaseRequest& request,
+                       worker::v1::RunCaseResponse& response) {
+    std::vector<FieldError> errors;
+    std::vector<Case> cases{FromProto(request.spec(), errors)};
+    for (const v1::CaseSpec& spec : request.following()) cases.push_back(FromProto(spec, errors));
+    if (!errors.empty()) {  // whose it is, shows in its own turn
+      *response.mutable_result() =
+          RunCaseSpec(request.spec(), device_, registry_, ceilings_, page_, limit_, conditions_);
+      return;
+    }
+    PageObserver observer(page_, limit_);
+    CaseRunner runner(device_, registry_, ceilings_, conditions_);
+    const std::vector<LedOutcome> led = runner.RunLeading(cases, observer);
+    const auto result = [&](std::size_t i) {
+      return ToResult(cases[i], *led[i].outcome, device_.info().id);
+    };
+    if (led[0].outcome) *response.mutable_result() = result(0);
+    response.set_suspicion(led[0].suspicion);
+    for (std::size_t i = 1; i < led.size(); ++i) {
+      worker::v1::FollowingResult* following = response.add_following();
+      following->set_place(static_cast<int>(i));
+      if (led[i].outcome) *following->mutable_result() = result(i);
+      following->set_suspicion(led[i].suspicion);
+    }
+  }
+
   grpc::ServerUnaryReactor* OnDeviceThread(grpc::CallbackServerContext* context,
                                            std::function<void()> job) {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
@@ -196,6 +243,7 @@ worker::v1::DescribeResponse DescribeDevice(Device& device, const Registry& regi
   const DeviceInfo& info = device.info();
   worker::v1::DescribeResponse response;
   response.set_pid(getpid());
+  response.set_shares_launches(device.shares_launches());
   v1::Device* out = response.mutable_device();
   out->set_name(Cat("devices/", info.id));
   out->set_id(info.id);

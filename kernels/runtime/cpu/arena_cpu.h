@@ -28,7 +28,7 @@ class CpuArena final : public Arena {
   CpuArena& operator=(const CpuArena&) = delete;
 
   absl::StatusOr<Block> Allocate(std::int64_t bytes, bool guarded) override;
-  void Reset() override { stack_.Clear(); }
+  void ResetTo(std::size_t kept) override { stack_.ClearTo(kept); }
   std::int64_t Release() override;
   std::int64_t capacity_bytes() const override { return capacity_; }
   std::int64_t used_bytes() const override { return stack_.used_bytes(); }

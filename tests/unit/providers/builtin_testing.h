@@ -32,7 +32,9 @@ class HeapArena : public Arena {
     blocks_.push_back(Block{reinterpret_cast<void*>(aligned), bytes, guarded});
     return blocks_.back();
   }
-  void Reset() override { blocks_.clear(), memory_.clear(); }
+  void ResetTo(std::size_t kept) override {
+    if (kept < blocks_.size()) blocks_.resize(kept), memory_.resize(kept);
+  }
   std::int64_t Release() override { return 0; }
   std::int64_t capacity_bytes() const override { return 0; }
   std::int64_t used_bytes() const override { return 0; }

@@ -95,6 +95,12 @@ class FakeExecutor final : public CaseExecutor {
     result.set_index(index);
     return result;
   }
+  bool SharesLaunches() const override { return lead != nullptr; }
+  v1::CaseResult ExecuteLeading(const v1::CaseSpec& spec, int index, absl::Duration limit,
+                                const CancelToken& cancel, CasesAhead& ahead) override {
+    if (lead) lead(index, ahead);
+    return Execute(spec, index, limit, cancel);
+  }
   Profile ProfileCase(Profiler profiler, const v1::CaseSpec& spec, absl::Duration limit,
                       const CancelToken& cancel) override {
     return profile ? profile(profiler, spec)
@@ -146,6 +152,7 @@ class FakeExecutor final : public CaseExecutor {
 
   Run run;                                                        // set before the first job
   std::function<Profile(Profiler, const v1::CaseSpec&)> profile;  // likewise
+  std::function<void(int, CasesAhead&)> lead;                     // of each that is executed
   bool remember = true;                                           // what was executed
   std::function<void()> on_kernels;                               // called by Kernels
   std::int64_t arena_bytes = std::int64_t{1} << 30;

@@ -4,6 +4,10 @@
 //   answer   noisy   crash   exit   abort   hang   allocate   last-words   close   lease
 //   fork (answers with the process id of a child that stays)
 //   beyond-memory, beyond-compute (103 % of that ceiling)
+//   refuse (the call), suspect (beside others it has no result)
+//   share-crash (in a step that it shares), lost (takes the device with it)
+//
+// Cases that follow run beside the first, each in its own turn.
 //
 // FAKE_WORKER in its environment: die-at-start ends before it answers, slow-start
 // takes three seconds to begin, hang-ceilings never has them measured.
@@ -45,7 +49,32 @@ class FakeService final : public worker::v1::WorkerService::Service {
   grpc::Status RunCase(grpc::ServerContext*, const worker::v1::RunCaseRequest* request,
                        worker::v1::RunCaseResponse* response) override {
     const std::string& mode = request->spec().name();
+    page_->turn.store(0);
+    page_->suspects.store(0);
     page_->Enter(Phase::kKernel);
+    for (int i = 0; i < request->following_size(); ++i) {
+      const std::string& next = request->following(i).name();
+      page_->Turn(next == "share-crash" ? -1 : i + 1);
+      if (next == "crash" || next == "share-crash") raise(SIGSEGV);
+      if (next == "hang") pause();
+      if (next == "refuse") return {grpc::StatusCode::INTERNAL, "refused"};
+      worker::v1::FollowingResult& beside = *response->add_following();
+      beside.set_place(i + 1);
+      if (next == "suspect" || next == "lost") {
+        beside.set_suspicion("bound: odd");
+        page_->suspects.fetch_or(1U << (i + 1));
+        if (next == "suspect") continue;
+        response->set_device_lost("gone");
+        return grpc::Status::OK;
+      }
+      if (next == "slow") usleep(2'000'000);
+      beside.mutable_result()->set_verdict(v1::VERDICT_PASSED);
+      beside.mutable_result()->set_implementation("beside");
+      v1::PhaseTime& phase = *beside.mutable_result()->add_phases();
+      phase.set_phase("kernel");
+      phase.set_seconds(0.25);
+    }
+    page_->Turn(0);
     if (mode == "crash") raise(SIGSEGV);
     if (mode == "abort") raise(SIGABRT);
     if (mode == "exit") _exit(3);

@@ -286,5 +286,59 @@ TEST_F(JobsTest, OnlyTimedCasesThatHaveATimeAreProfiled) {
   EXPECT_TRUE(results[3].bench().profile().empty());
 }
 
+// What may run early is offered, and what has run early is taken for the case's own result.
+TEST_F(JobsTest, CasesThatRanBesideAnotherAreNotRunAgain) {
+  std::vector<std::size_t> offered;
+  cpu_->lead = [&](int index, CasesAhead& ahead) {
+    offered.push_back(ahead.next.size());
+    if (index != 0) return;
+    for (const int place : {1, 3}) {  // of the second nothing is known
+      v1::CaseResult result = cpu_->Passed(*ahead.next[static_cast<std::size_t>(place) - 1]);
+      result.set_implementation("beside");
+      ahead.results[index + place] = std::move(result);
+    }
+  };
+  Start();
+  v1::JobSpec spec = Copies(14);
+  spec.mutable_cases()->mutable_cases(11)->set_mode(v1::MODE_BOTH);
+  const std::string name = Create(spec);
+  EXPECT_EQ(Finish(name).counts().passed(), 14);
+  const std::vector<v1::CaseResult> results = manager_->Results(name, 0, 20).value();
+  ASSERT_EQ(results.size(), 14u);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    EXPECT_EQ(results[i].index(), static_cast<int>(i));
+    EXPECT_EQ(results[i].name(), "copy " + std::to_string(i));
+    EXPECT_EQ(results[i].implementation() == "beside", i == 1 || i == 3) << i;
+  }
+  EXPECT_EQ(cpu_->executed().size(), 12u);
+  // Of 0, 2, 4 and so on: at most seven, none behind what has run already, and none from the
+  // timed case, 11, on.
+  EXPECT_EQ(offered, (std::vector<std::size_t>{7, 0, 6, 5, 4, 3, 2, 1, 0, 0, 1, 0}));
+}
+
+TEST_F(JobsTest, WhatHasRunBeforeACancellationIsRecorded) {
+  cpu_->lead = [&](int index, CasesAhead& ahead) {
+    if (index != 0) return;
+    for (const int place : {1, 2}) {
+      ahead.results[index + place] = cpu_->Passed(*ahead.next[static_cast<std::size_t>(place) - 1]);
+    }
+  };
+  std::string name;
+  std::mutex named;
+  cpu_->run = [&](const v1::CaseSpec& spec, const CancelToken&) {
+    const std::lock_guard guard(named);
+    EXPECT_TRUE(manager_->Cancel(name).ok());
+    return cpu_->Passed(spec);
+  };
+  Start();
+  {
+    const std::lock_guard guard(named);
+    name = Create(Copies(5));
+  }
+  const v1::Job job = Finish(name);
+  EXPECT_EQ(job.counts().passed(), 3);
+  EXPECT_EQ(job.counts().skipped(), 2);
+}
+
 }  // namespace
 }  // namespace assay

@@ -53,6 +53,12 @@ class SupervisorTest : public ::testing::Test {
     executor_ = MakeSupervisor(std::move(options));
   }
 
+  void MakeSharing() {
+    SupervisorOptions options;
+    options.shares_launches = true;
+    Make(std::move(options));
+  }
+
   v1::CaseResult Run(const std::string& mode, absl::Duration limit = kSoon,
                      const std::string& provider = "builtin") {
     v1::CaseSpec spec;
@@ -60,6 +66,30 @@ class SupervisorTest : public ::testing::Test {
     spec.set_provider(provider);
     spec.mutable_copy()->set_count(1);
     return executor_->Execute(spec, 7, limit, cancel_);
+  }
+
+  // The case at 7 and those behind it, as a job has them executed.
+  std::vector<v1::CaseResult> RunAll(const std::vector<std::string>& modes) {
+    std::vector<v1::CaseSpec> specs(modes.size());
+    for (std::size_t i = 0; i < modes.size(); ++i) {
+      specs[i].set_name(modes[i]);
+      specs[i].set_provider("builtin");
+      specs[i].mutable_copy()->set_count(1);
+    }
+    std::vector<v1::CaseResult> results;
+    CasesAhead ahead;
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      const int index = 7 + static_cast<int>(i);
+      std::optional<v1::CaseResult> early = ahead.Take(index);
+      ahead.next.clear();
+      for (std::size_t n = i + 1; n < specs.size(); ++n) ahead.next.push_back(&specs[n]);
+      results.push_back(
+          early ? *early
+                : executor_->ExecuteLeading(specs[i], index, absl::Seconds(3), cancel_, ahead));
+      EXPECT_EQ(results.back().index(), index);
+    }
+    EXPECT_TRUE(ahead.results.empty());
+    return results;
   }
 
   // Waits until `holds` does, looking at each callback.
@@ -127,6 +157,118 @@ TEST_F(SupervisorTest, AHangEndsAtTheDeadline) {
   EXPECT_EQ(answered.verdict(), v1::VERDICT_PASSED);
   EXPECT_THAT(answered.repro(), testing::Not(HasSubstr("--deadline")));
   EXPECT_THAT(restarts(), ElementsAre("timeout", "timeout"));
+}
+
+TEST_F(SupervisorTest, CasesBesideAnotherHaveResultsOfTheirOwn) {
+  MakeSharing();
+  const auto results = RunAll({"answer", "answer", "answer"});
+  EXPECT_NE(results[0].implementation(), "beside");
+  for (const v1::CaseResult& r : results) EXPECT_EQ(r.verdict(), v1::VERDICT_PASSED);
+  for (const std::size_t i : {1, 2}) {
+    EXPECT_EQ(results[i].implementation(), "beside");
+    EXPECT_EQ(google::protobuf::util::TimeUtil::DurationToMilliseconds(results[i].duration()), 250);
+  }
+  const auto start = [&](std::size_t i) {
+    return google::protobuf::util::TimeUtil::TimestampToMilliseconds(results[i].start_time());
+  };
+  EXPECT_EQ(start(2), start(1) + 250);
+}
+
+TEST_F(SupervisorTest, WithoutSharedLaunchesEachRunsAlone) {
+  Make();
+  for (const v1::CaseResult& r : RunAll({"answer", "answer"})) {
+    EXPECT_NE(r.implementation(), "beside");
+  }
+}
+
+void ExpectOnlySuspected(const v1::CaseResult& result, const std::string& message) {
+  ExpectFinding(result, v1::VERDICT_INCONCLUSIVE, "nondeterministic",
+                "passed alone, and not beside other cases: " + message);
+  EXPECT_NE(result.implementation(), "beside");
+  EXPECT_FALSE(result.next_step().empty());
+}
+
+TEST_F(SupervisorTest, ACrashBesideOthersIsOneCasesOwnAndTheOthersRunAlone) {
+  MakeSharing();
+  const auto results = RunAll({"answer", "answer", "crash", "answer", "answer"});
+  for (const std::size_t i : {0, 1, 3, 4}) {
+    EXPECT_EQ(results[i].verdict(), v1::VERDICT_PASSED) << i;
+    EXPECT_NE(results[i].implementation(), "beside") << i;
+  }
+  ExpectFinding(results[2], v1::VERDICT_ERROR, "crash",
+                "worker killed by SIGSEGV (segmentation fault) in the kernel under test; worker "
+                "replaced");
+  EXPECT_THAT(restarts(), ElementsAre("crash", "crash"));
+}
+
+TEST_F(SupervisorTest, CrashesBesideOthersQuarantineNoSoonerThanAlone) {
+  SupervisorOptions options;
+  options.shares_launches = true;
+  options.deaths.in_window = 5;
+  Make(std::move(options));
+  RunAll({"crash", "crash", "crash", "crash", "answer"});
+  EXPECT_EQ(executor_->Describe().quarantine_reason(), "");
+}
+
+TEST_F(SupervisorTest, WhatPassesAloneAndNotBesideOthersProvesNothing) {
+  MakeSharing();
+  const auto results = RunAll({"answer", "suspect", "answer"});
+  EXPECT_EQ(results[0].verdict(), v1::VERDICT_PASSED);
+  ExpectOnlySuspected(results[1], "bound: odd; ");
+  EXPECT_EQ(results[2].implementation(), "beside");
+  EXPECT_THAT(restarts(), ElementsAre());
+}
+
+// Found before another took the worker with it.
+TEST_F(SupervisorTest, ASuspicionOutlivesItsWorker) {
+  MakeSharing();
+  const auto results = RunAll({"answer", "suspect", "crash", "answer"});
+  EXPECT_EQ(results[0].verdict(), v1::VERDICT_PASSED);
+  ExpectOnlySuspected(results[1], "something was wrong with it, before another: worker killed");
+  EXPECT_EQ(results[2].verdict(), v1::VERDICT_ERROR);
+  EXPECT_EQ(results[3].verdict(), v1::VERDICT_PASSED);
+}
+
+TEST_F(SupervisorTest, AHangBesideOthersIsOneCasesOwn) {
+  MakeSharing();
+  const auto results = RunAll({"answer", "hang"});
+  EXPECT_EQ(results[0].verdict(), v1::VERDICT_PASSED);
+  ExpectFinding(results[1], v1::VERDICT_ERROR, "timeout", "no answer within 3 s (deadline)");
+  EXPECT_THAT(results[1].repro(), testing::EndsWith(" --deadline 3s"));
+}
+
+TEST_F(SupervisorTest, EachTurnHasTheTimeOfACase) {
+  MakeSharing();
+  const auto results = RunAll({"answer", "slow", "slow"});
+  for (const std::size_t i : {1, 2}) EXPECT_EQ(results[i].implementation(), "beside") << i;
+  EXPECT_THAT(restarts(), ElementsAre());
+}
+
+TEST_F(SupervisorTest, ARefusalBesideOthersIsOneCasesOwn) {
+  MakeSharing();
+  const auto results = RunAll({"answer", "refuse", "answer"});
+  EXPECT_EQ(results[0].verdict(), v1::VERDICT_PASSED);
+  ExpectFinding(results[1], v1::VERDICT_ERROR, "fault", "refused");
+  EXPECT_EQ(results[2].verdict(), v1::VERDICT_PASSED);
+  EXPECT_THAT(restarts(), ElementsAre());
+}
+
+TEST_F(SupervisorTest, ACrashInWhatAllShareIsHeldAgainstThemAll) {
+  MakeSharing();
+  for (const v1::CaseResult& r : RunAll({"answer", "answer", "share-crash"})) {
+    ExpectOnlySuspected(r, "worker killed by SIGSEGV");
+  }
+  EXPECT_THAT(restarts(), ElementsAre("crash"));
+}
+
+TEST_F(SupervisorTest, ALostDeviceIsOneCasesOwnAndTheOthersRunAlone) {
+  MakeSharing();
+  const auto results = RunAll({"answer", "answer", "lost", "answer"});
+  for (const std::size_t i : {0, 1, 3}) EXPECT_EQ(results[i].verdict(), v1::VERDICT_PASSED) << i;
+  for (const std::size_t i : {0, 3}) EXPECT_NE(results[i].implementation(), "beside") << i;
+  EXPECT_EQ(results[1].implementation(), "beside");
+  ExpectOnlySuspected(results[2], "bound: odd; ");
+  EXPECT_THAT(restarts(), ElementsAre("fault"));
 }
 
 TEST_F(SupervisorTest, AClosedChannelIsACrash) {

@@ -1,0 +1,444 @@
+#include "kernels/validate/case_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "kernels/bench/roofline.h"
+#include "kernels/numerics/cat.h"
+#include "kernels/numerics/poison.h"
+#include "kernels/validate/criteria.h"
+#include "kernels/validate/host_inputs.h"
+#include "kernels/validate/overflow.h"
+#include "kernels/validate/probes.h"
+#include "kernels/validate/repeats.h"
+#include "kernels/validate/timing.h"
+#include "kernels/validate/verdict.h"
+
+namespace assay {
+namespace {
+
+// A first launch pays for what a library puts off (code generation, thread start).
+// One shorter than this is launched again and timed without it.
+constexpr double kShortLaunch = 0.01;  // [seconds]
+constexpr int kWarmLaunches = 2;
+
+// What is small: less than a launch and a copy take on a device that is worth sharing them.
+constexpr double kSmallBytes = 1 << 20;         // of the operands
+constexpr std::int64_t kSmallOutput = 1 << 14;  // [elements]
+
+}  // namespace
+
+// ---- the stages
+
+bool CaseRun::Begin() {
+  clock_.Enter(Phase::kPlan);
+  return Take(Plan());
+}
+
+bool CaseRun::Prepare() { return Take(MakeKernel(/*kept=*/0)) && Take(launcher_.Fill()); }
+
+bool CaseRun::Launch() { return Take(LaunchAll()); }
+
+bool CaseRun::Verify() {
+  if (ByChecksum()) return Take(VerifyByChecksum());
+  return MakeReference() && Take(CompareOutput());
+}
+
+bool CaseRun::Conclude() {
+  return Take(GiveVerdict()) && Take(LaunchAgain()) && Take(ExamineOutcome());
+}
+
+CaseOutcome CaseRun::Finish() {
+  outcome_.phases = clock_.Finish();
+  if (!ended_) {
+    RunProbes();
+    AddDiagnosis(case_, examination_, /*received=*/false, outcome_);
+  }
+  return std::move(outcome_);
+}
+
+bool CaseRun::Take(End end) {
+  if (!end) return true;
+  outcome_.verdict = end->verdict;
+  outcome_.findings = {std::move(end->finding)};
+  ended_ = true;
+  return false;
+}
+
+// ---- beside others
+
+bool CaseRun::MayShare() const {
+  return !timed() && repeats() == 1 && !ByChecksum() && case_.criterion != Criterion::kDerived &&
+         HasPoisonPayload(plan().output.dtype) && plan().bytes <= kSmallBytes &&
+         plan().output.extents.count() <= kSmallOutput;
+}
+
+bool CaseRun::PrepareBeside() {
+  beside_others_ = true;
+  return Take(MakeKernel(device_.arena().blocks().size()));
+}
+
+bool CaseRun::EnqueueFills() { return Take(launcher_.EnqueueFills()); }
+
+void CaseRun::Filled(const Fingerprint& inputs, double seconds) {
+  launcher_.Filled(inputs);
+  clock_.Add(Phase::kFill, seconds);
+}
+
+bool CaseRun::MakeReference() { return Take(Reference()); }
+
+CompareRequest CaseRun::Asked() {
+  gating_ = MakeGating(case_, plan(), 0.0);
+  return Request();
+}
+
+bool CaseRun::Compared(CompareResult result, double seconds) {
+  clock_.Add(Phase::kCompare, seconds);
+  clock_.Enter(Phase::kCompare);
+  return Take(TakeCompared(std::move(result)));
+}
+
+// ---- the steps
+
+int CaseRun::repeats() const { return std::max(1, case_.repeats); }
+
+bool CaseRun::timed() const { return case_.mode == Mode::kBenchmark || case_.mode == Mode::kBoth; }
+
+End CaseRun::MakeKernel(std::size_t kept) {
+  clock_.Enter(Phase::kPrepare);
+  if (End end = FindKernel()) return end;
+  if (End end = launcher_.Prepare(*entry_, *outcome_.plan, kept)) return end;
+  outcome_.implementation = launcher_.kernel().implementation();
+  DescribeAccumulator();
+  if (!ByChecksum()) return std::nullopt;
+  return checksum_.Prepare(*op_, plan());
+}
+
+End CaseRun::LaunchAll() {
+  if (End end = only_timed() ? Benchmark() : Validate(repeats())) return end;
+  if (End end = FindUnwritten()) return end;
+  return launcher_.RestoreInputs();
+}
+
+// The launch that is judged, again: timed, or without what a first one pays for.
+End CaseRun::LaunchAgain() {
+  // What is wrong already needs no timing.
+  const bool wrong = outcome_.verdict == Verdict::kFailed || outcome_.verdict == Verdict::kError;
+  if (only_timed() || wrong || (!timed() && seconds_[0] >= kShortLaunch)) return std::nullopt;
+  if (End end = timed() ? Benchmark() : WarmLaunches()) return end;
+  if (End end = launcher_.RestoreInputs()) return end;
+  if (End end = CompareLast()) return end;
+  const Verdict first = outcome_.verdict;
+  std::vector<Finding> findings = outcome_.findings;
+  if (End end = GiveVerdict()) return end;
+  // A launch that is in order takes back nothing of what was found before.
+  if (first != Verdict::kPassed && outcome_.verdict == Verdict::kPassed) {
+    outcome_.verdict = first;
+    outcome_.findings = std::move(findings);
+  }
+  return std::nullopt;
+}
+
+End CaseRun::Plan() {
+  op_ = FindOp(OpName(case_.problem));
+  if (op_ == nullptr) {
+    return Unsupported(Cat("no operator \"", OpName(case_.problem), "\" in this build"));
+  }
+  absl::StatusOr<assay::Plan> plan = op_->MakePlan(case_);
+  if (!plan.ok()) return RefusedBy(plan.status(), "plan");
+  outcome_.plan = *std::move(plan);
+  return std::nullopt;
+}
+
+// What a kernel declares widens its bound: it is never silent.
+void CaseRun::DescribeAccumulator() {
+  const Accumulator& a = plan().accumulator;
+  if (!(a.roundoff > AccumulatorRoundoff(case_.dtype))) return;
+  std::string& text = outcome_.implementation;
+  if (!text.empty()) text += ", ";
+  text += absl::StrFormat("sums %d products to a relative 2^%g", a.block, std::log2(a.roundoff));
+}
+
+End CaseRun::FindKernel() {
+  const std::string& backend = device_.info().backend;
+  entry_ = registry_.Find(op_->name(), case_.provider, backend);
+  if (entry_ == nullptr) {
+    return Unsupported(
+        Cat("provider \"", case_.provider, "\" has no ", op_->name(), " on ", backend));
+  }
+  if (!entry_->unavailable_reason.empty()) return Unsupported(entry_->unavailable_reason);
+  const std::vector<DType>& dtypes = entry_->dtypes;
+  if (std::find(dtypes.begin(), dtypes.end(), case_.dtype) != dtypes.end()) return std::nullopt;
+  std::vector<std::string_view> names;
+  for (const DType t : dtypes) names.push_back(Name(t));
+  return Unsupported(Cat(entry_->provider, " ", op_->name(), " takes ", Join(names, ", "), " on ",
+                         backend, ", not ", Name(case_.dtype)));
+}
+
+Ended CaseRun::Unsupported(std::string message) {
+  return {Verdict::kUnsupported, {"unsupported", std::move(message)}};
+}
+
+// The launch that is judged, last, after those that must agree with it.
+End CaseRun::Validate(int repeats) {
+  absl::StatusOr<Repeated> repeated = LaunchRepeatedly(launcher_, device_, plan(), repeats);
+  if (!repeated.ok()) return EndedBy(repeated.status(), entry_->provider);
+  seconds_ = std::move(repeated->seconds);
+  if (repeats == 1) return std::nullopt;
+  launches_ = repeats;
+  variants_ = repeated->variants;
+  if (repeated->deviation) deviation_ = Text(*repeated->deviation, plan());
+  outcome_.deterministic = variants_ == 1;
+  outcome_.launches = repeats;
+  outcome_.odd_launches = repeated->odd_launches;
+  return std::nullopt;
+}
+
+// Launched again, poisoned, guarded and judged like the first, timed without it.
+End CaseRun::WarmLaunches() {
+  seconds_.clear();
+  for (int i = 0; i < kWarmLaunches; ++i) {
+    absl::StatusOr<double> seconds = launcher_.Launch(Poison::kFirst);
+    if (!seconds.ok()) return EndedBy(seconds.status(), entry_->provider);
+    seconds_.push_back(*seconds);
+  }
+  return std::nullopt;
+}
+
+End CaseRun::Benchmark() {
+  clock_.Enter(Phase::kBench);
+  const BenchTiming timing = TimeCase(launcher_, plan(), device_, ceilings_, conditions_);
+  if (!timing.failed.ok()) return EndedBy(timing.failed, entry_->provider);
+  clock_.Enter(Phase::kBench);  // the ceilings are measured here, once
+  outcome_.bench = MakeBenchStats(plan(), case_.dtype, timing.times, ceilings_);
+  outcome_.bench->conditions = timing.conditions;
+  std::string& how = outcome_.implementation;
+  Append(&how, how.empty() ? "" : ", ", DescribeTiming(*outcome_.bench));
+  timed_ = true;
+  return std::nullopt;
+}
+
+End CaseRun::FindUnwritten() {
+  if (HasPoisonPayload(plan().output.dtype)) return std::nullopt;
+  const absl::StatusOr<OtherPoison> other = launcher_.LaunchOnOtherPoison();
+  if (!other.ok()) return EndedBy(other.status(), entry_->provider);
+  outcome_.unwritten = other->unwritten;
+  if (!other->differs) return std::nullopt;
+  outcome_.deterministic = false;
+  // Where agreement was asked for, this launch is one of those that must agree.
+  if (case_.repeats > 1) ++variants_;
+  return std::nullopt;
+}
+
+End CaseRun::VerifyByChecksum() {
+  gating_ = MakeGating(case_, plan(), 0.0);
+  const RegeneratedInputs host(plan(), case_.seed.value_or(1));
+  if (End end = checksum_.Verify(launcher_.inputs(), launcher_.output(), host, MayFlush(),
+                                 checksum_findings_)) {
+    return end;
+  }
+  absl::StatusOr<TensorDigest> digest = launcher_.OutputDigest();
+  if (!digest.ok()) return EndedBy(digest.status(), "digest");
+  outcome_.checksum = checksum_findings_.outcome;
+  outcome_.compare = checksum_findings_.compared;
+  std::copy_n(digest->raw, 2, outcome_.compare->digest_raw);
+  std::copy_n(digest->canonical, 2, outcome_.compare->digest_canonical);
+  return std::nullopt;
+}
+
+End CaseRun::Reference() {
+  clock_.Enter(Phase::kReference);
+  absl::Status status =
+      op_->Reference(case_, plan(), device_, launcher_.inputs(), launcher_.reference());
+  if (status.ok()) status = device_.Synchronize();
+  if (!status.ok()) return RefusedBy(status, "reference");
+  const double score = launcher_.reference().max_abs_score;
+  if (score > 0) outcome_.max_abs_score = score;
+  return std::nullopt;
+}
+
+End CaseRun::CompareOutput() {
+  clock_.Enter(Phase::kCompare);
+  gating_ = MakeGating(case_, plan(), 0.0);
+  if (End end = ComparePass()) return end;
+  if (case_.criterion != Criterion::kDerived) return std::nullopt;
+  // Its absolute tolerance scales with the largest magnitude, known only now.
+  gating_ = MakeGating(case_, plan(), outcome_.compare->max_abs_expected);
+  return ComparePass();
+}
+
+CompareRequest CaseRun::Request() {
+  CompareRequest request;
+  request.output = launcher_.output();
+  request.reference = launcher_.reference().value;
+  request.allowance = launcher_.reference().allowance;
+  request.proven_factor = plan().proven_factor;
+  request.exact = plan().exact;
+  request.flushes_subnormals = flushed_;
+  request.gate = gating_.gate;
+  request.atol = gating_.atol;
+  request.rtol = gating_.rtol;
+  request.max_ulp = gating_.max_ulp;
+  return request;
+}
+
+End CaseRun::ComparePass() {
+  CompareRequest request = Request();
+  request.flushes_subnormals = false;
+  absl::StatusOr<CompareResult> result = device_.Compare(request);
+  if (!result.ok()) return EndedBy(result.status(), "compare");
+  return TakeCompared(*std::move(result));
+}
+
+End CaseRun::TakeCompared(CompareResult compared) {
+  // Only who needs it is taken for one that flushes.
+  flushed_ = compared.beyond_probable > 0 && MayFlush();
+  outcome_.compare = std::move(compared);
+  if (!flushed_) return std::nullopt;
+  absl::StatusOr<CompareResult> result = device_.Compare(Request());
+  if (!result.ok()) return EndedBy(result.status(), "compare");
+  outcome_.compare = *std::move(result);
+  return std::nullopt;
+}
+
+// The output of the last launch, where it is not the one that was judged: the worse
+// of the two counts.
+End CaseRun::CompareLast() {
+  absl::StatusOr<TensorDigest> digest = launcher_.OutputDigest();
+  if (!digest.ok()) return EndedBy(digest.status(), "digest");
+  const CompareResult first = *outcome_.compare;
+  if (digest->raw[0] == first.digest_raw[0] && digest->raw[1] == first.digest_raw[1]) {
+    return std::nullopt;
+  }
+  outcome_.deterministic = false;
+  // Where agreement was asked for, this launch is one of those that must agree.
+  if (case_.repeats > 1) ++variants_;
+  if (ByChecksum()) return VerifyByChecksum();
+  // A launch that wrote outside its operands may have spoiled the reference.
+  if (launcher_.guard_hits() > 0) {
+    if (End end = Reference()) return end;
+  }
+  if (End end = CompareOutput()) return end;
+  const auto wrong = [](const CompareResult& r) {
+    return r.beyond_proven + r.beyond_probable + r.class_mismatches + r.mismatches;
+  };
+  if (wrong(first) > wrong(*outcome_.compare)) outcome_.compare = first;
+  return std::nullopt;
+}
+
+absl::StatusOr<Recheck> CaseRun::RecheckLast() {
+  clock_.Enter(Phase::kRecheck);
+  const RegeneratedInputs host(plan(), case_.seed.value_or(1));
+  return RecheckOnHost(case_, *op_, plan(), device_, launcher_.output(),
+                       launcher_.reference().value, launcher_.reference().allowance, host,
+                       *outcome_.compare, MayFlush());
+}
+
+End CaseRun::GiveVerdict() {
+  if (case_.all_criteria && !ByChecksum()) {
+    absl::StatusOr<std::vector<CriterionOutcome>> criteria =
+        JudgeByAll(case_, plan(), device_, Request(), *outcome_.compare);
+    if (!criteria.ok()) return EndedBy(criteria.status(), "compare");
+    outcome_.criteria = *std::move(criteria);
+  }
+  absl::StatusOr<Recheck> recheck = ByChecksum() ? Recheck{} : RecheckLast();
+  if (!recheck.ok()) return EndedBy(recheck.status(), "recheck");
+  if (HasPoisonPayload(plan().output.dtype)) outcome_.unwritten = outcome_.compare->unwritten;
+  if (!timed_) {
+    outcome_.bench = MakeBenchStats(plan(), case_.dtype, LaunchTimes{seconds_}, nullptr);
+  }
+  outcome_.guard_hits = launcher_.guard_hits();
+  outcome_.reports_ulp = case_.criterion == Criterion::kUlp ||
+                         case_.criterion == Criterion::kBitwise || case_.max_ulp.has_value();
+  if (gating_.uses_tolerances) {
+    outcome_.atol = gating_.atol;
+    outcome_.rtol = gating_.rtol;
+  }
+  Evidence evidence;
+  evidence.compare = &*outcome_.compare;
+  evidence.gating = gating_;
+  evidence.guard_hits = outcome_.guard_hits;
+  evidence.unwritten = *outcome_.unwritten;
+  evidence.launches = launches_;
+  evidence.variants = variants_;
+  evidence.deviation = deviation_;
+  evidence.flushed = flushed_;
+  evidence.rechecked = recheck->elements;
+  evidence.recheck_fault = recheck->fault;
+  evidence.changed_inputs.assign(launcher_.changed_inputs().begin(),
+                                 launcher_.changed_inputs().end());
+  if (!ByChecksum()) {
+    absl::StatusOr<std::optional<Unexplained>> unexplained =
+        CountUnexplained(case_, plan(), device_, Request(), *outcome_.compare);
+    if (!unexplained.ok()) return EndedBy(unexplained.status(), "compare");
+    evidence.unexplained = *unexplained;
+  }
+  evidence.efficiency = outcome_.bench->efficiency;
+  evidence.in_cache = outcome_.bench->roof == "cache";
+  // An efficiency is asked of the timed launches, once they are in.
+  evidence.efficiency_due = timed_ || case_.mode == Mode::kValidate;
+  Judgement judgement = ByChecksum() ? JudgeChecksums(case_, plan(), checksum_findings_, evidence)
+                                     : Judge(case_, plan(), evidence);
+  outcome_.verdict = judgement.verdict;
+  outcome_.findings = std::move(judgement.findings);
+  outcome_.bias_z = judgement.bias_z;
+  if (timed_ && outcome_.bench->clock_failed && outcome_.verdict == Verdict::kPassed) {
+    outcome_.verdict = Verdict::kInconclusive;
+    outcome_.findings = {
+        {"noisy", "a time was asked for and the device's clock stood still or went backwards"}};
+  }
+  if (timed_) TimedBesideOthers();
+  return std::nullopt;
+}
+
+// What other processes do on the device takes time that is not the kernel's.
+void CaseRun::TimedBesideOthers() {
+  const auto& seen = outcome_.bench->conditions;
+  const std::int64_t held = seen ? seen->others_bytes.value_or(0) : 0;
+  const bool only_slow = outcome_.verdict == Verdict::kFailed &&
+                         std::all_of(outcome_.findings.begin(), outcome_.findings.end(),
+                                     [](const Finding& f) { return f.reason == "efficiency"; });
+  if (held <= 0 || (outcome_.verdict != Verdict::kPassed && !only_slow)) return;
+  outcome_.verdict = Verdict::kInconclusive;
+  outcome_.findings.insert(
+      outcome_.findings.begin(),
+      {"noisy", Cat("other processes held ", Grouped((held + (1 << 20) - 1) >> 20),
+                    " MiB of the device while it was timed")});
+}
+
+End CaseRun::ExamineOutcome() {
+  const RegeneratedInputs host(plan(), case_.seed.value_or(1));
+  absl::StatusOr<Examination> examination =
+      Examine(case_, *op_, device_, launcher_.inputs(), host, Request(), outcome_);
+  if (!examination.ok()) return EndedBy(examination.status(), "examination");
+  examination_ = *std::move(examination);
+  return std::nullopt;
+}
+
+// Last, for they take the arena. Checksums are for screening, which probes would slow.
+void CaseRun::RunProbes() {
+  if (!case_.probes || ByChecksum() || outcome_.verdict == Verdict::kError) return;
+  const std::size_t kept = beside_others_ ? device_.arena().blocks().size() : 0;
+  ProbeReport report =
+      CheckProbes(ProbeSubject{case_, *op_, plan(), *entry_, launcher_, kept}, device_, observer_);
+  if (!report.outcomes.empty()) outcome_.phases.push_back({"probes", report.seconds});
+  outcome_.probes = std::move(report.outcomes);
+  if (report.verdict == Verdict::kUnspecified) return;
+  // A case that has failed stays so; else what a probe found comes first.
+  std::vector<Finding>& findings = outcome_.findings;
+  const bool failed = outcome_.verdict == Verdict::kFailed;
+  findings.insert(failed ? findings.end() : findings.begin(), report.findings.begin(),
+                  report.findings.end());
+  if (!failed) outcome_.verdict = report.verdict;
+}
+
+bool CaseRun::MayFlush() const {
+  return plan().flushes_subnormals ||
+         std::any_of(plan().inputs.begin(), plan().inputs.end(), [](const Operand& operand) {
+           return operand.pattern.kind == PatternKind::kDenormal;
+         });
+}
+
+}  // namespace assay

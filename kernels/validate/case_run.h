@@ -1,0 +1,140 @@
+// One case on its way through a device, in stages: alone it goes through them behind one
+// another, a small one beside others of its kind (CaseRunner::RunLeading).
+//
+// A case may end in any stage but the last, as where memory does not suffice; the stages that
+// are left are then not for it. One thread.
+#ifndef ASSAY_KERNELS_VALIDATE_CASE_RUN_H_
+#define ASSAY_KERNELS_VALIDATE_CASE_RUN_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/bench/ceilings.h"
+#include "kernels/bench/conditions.h"
+#include "kernels/ops/case.h"
+#include "kernels/ops/op.h"
+#include "kernels/providers/provider.h"
+#include "kernels/runtime/device.h"
+#include "kernels/validate/checksum_verifier.h"
+#include "kernels/validate/explain.h"
+#include "kernels/validate/gating.h"
+#include "kernels/validate/launcher.h"
+#include "kernels/validate/outcome.h"
+#include "kernels/validate/phase_clock.h"
+#include "kernels/validate/recheck.h"
+#include "kernels/validate/runner.h"
+
+namespace assay {
+
+class CaseRun {
+ public:
+  // All must outlive the run; `ceilings` and `conditions` may be nullptr.
+  CaseRun(const Case& c, Device& device, const Registry& registry, Ceilings* ceilings,
+          ConditionsProbe* conditions, PhaseObserver& observer)
+      : case_(c),
+        device_(device),
+        registry_(registry),
+        ceilings_(ceilings),
+        conditions_(conditions),
+        observer_(observer),
+        clock_(device, observer),
+        launcher_(c, device, clock_),
+        checksum_(c, device, clock_) {}
+
+  // The stages, in their order. False: the case has ended.
+  bool Begin();     // what there is to compute
+  bool Prepare();   // the kernel, and its operands, filled
+  bool Launch();    // what is judged, and what it left of the inputs
+  bool Verify();    // against the reference, or by checksums
+  bool Conclude();  // the verdict, and launches once more where they are due
+  // The outcome, of a case that has ended, too. Takes the device's arena.
+  CaseOutcome Finish();
+
+  // ---- beside others
+
+  // After Begin: whether the case is small, and takes one launch and one comparison.
+  bool MayShare() const;
+  // Instead of Prepare: the kernel and room for its operands, beside those of others; then the
+  // fills, which may wait until `Filled` says that they are done, and how long a share took.
+  bool PrepareBeside();
+  bool EnqueueFills();
+  const std::vector<TensorView>& inputs() const { return launcher_.inputs(); }
+  void Filled(const Fingerprint& inputs, double seconds);
+  // Instead of Verify: the reference, the comparison that is asked for, and what came of it.
+  bool MakeReference();
+  CompareRequest Asked();
+  bool Compared(CompareResult result, double seconds);
+  // What passes until the next stage is none of the case's time.
+  void Pause() { clock_.Enter(Phase::kIdle); }
+
+  // As it stands: UNSPECIFIED where nothing is judged yet.
+  Verdict verdict() const { return outcome_.verdict; }
+  const std::vector<Finding>& findings() const { return outcome_.findings; }
+
+ private:
+  // Whether the case goes on.
+  bool Take(End end);
+  End Plan();
+  End FindKernel();
+  End MakeKernel(std::size_t kept);
+  void DescribeAccumulator();
+  static Ended Unsupported(std::string message);
+  End LaunchAll();
+  End Validate(int repeats);
+  End WarmLaunches();
+  End Benchmark();
+  End FindUnwritten();
+  End VerifyByChecksum();
+  End Reference();
+  End CompareOutput();
+  CompareRequest Request();
+  End ComparePass();
+  End TakeCompared(CompareResult compared);
+  End CompareLast();
+  absl::StatusOr<Recheck> RecheckLast();
+  End GiveVerdict();
+  End LaunchAgain();
+  void TimedBesideOthers();
+  End ExamineOutcome();
+  void RunProbes();
+
+  int repeats() const;
+  bool timed() const;
+  bool only_timed() const { return case_.mode == Mode::kBenchmark && repeats() == 1; }
+  bool ByChecksum() const { return case_.verify == Verification::kChecksum; }
+  // Outputs made of subnormal inputs, and those of kernels that say so, may be flushed:
+  // a property, not a fault.
+  bool MayFlush() const;
+  const assay::Plan& plan() const { return *outcome_.plan; }
+
+  const Case& case_;
+  Device& device_;
+  const Registry& registry_;
+  Ceilings* const ceilings_;
+  ConditionsProbe* const conditions_;
+  PhaseObserver& observer_;
+  PhaseClock clock_;
+  Launcher launcher_;
+  ChecksumVerifier checksum_;
+  ChecksumFindings checksum_findings_;
+  CaseOutcome outcome_;
+  bool ended_ = false;
+  bool beside_others_ = false;
+  Examination examination_;
+  const Op* op_ = nullptr;
+  const KernelEntry* entry_ = nullptr;
+  Gating gating_;
+  std::vector<double> seconds_;  // of the validated launches that count
+  bool timed_ = false;           // the benchmark's samples are in
+  int launches_ = 1;
+  int variants_ = 1;
+  std::string deviation_;
+  bool flushed_ = false;  // what was compared is within its bound only if it may be
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_VALIDATE_CASE_RUN_H_

@@ -1,0 +1,88 @@
+#include "server/worker/cases_ahead.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "google/protobuf/util/time_util.h"
+#include "kernels/numerics/cat.h"
+
+namespace assay {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+
+void Stamp(absl::Time start, absl::Duration duration, v1::CaseResult& result) {
+  *result.mutable_start_time() = TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(start));
+  *result.mutable_duration() = TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(duration));
+}
+
+// Of a case that ran beside others, as if it had run alone from `start`; when it then ended.
+absl::Time StampByPhases(absl::Time start, v1::CaseResult& result) {
+  absl::Duration own;
+  for (const v1::PhaseTime& phase : result.phases()) own += absl::Seconds(phase.seconds());
+  Stamp(start, own, result);
+  return start + own;
+}
+
+}  // namespace
+
+void StampUntilNow(absl::Time start, v1::CaseResult& result) {
+  Stamp(start, absl::Now() - start, result);
+}
+
+std::optional<v1::CaseResult> CasesAhead::Take(int index) {
+  const auto found = results.find(index);
+  if (found == results.end()) return std::nullopt;
+  v1::CaseResult result = std::move(found->second);
+  results.erase(found);
+  return result;
+}
+
+void CasesAhead::TakeLed(absl::Time start, int index, worker::v1::RunCaseResponse& response) {
+  if (response.following().empty()) return;
+  if (response.has_result()) start = StampByPhases(start, *response.mutable_result());
+  if (!response.suspicion().empty()) suspicions.emplace(index, response.suspicion());
+  for (worker::v1::FollowingResult& led : *response.mutable_following()) {
+    const int at = index + led.place();
+    if (led.place() < 1 || led.place() > static_cast<int>(next.size()) || Knows(at)) continue;
+    if (led.has_result()) {
+      led.mutable_result()->set_index(at);
+      start = StampByPhases(start, *led.mutable_result());
+      results.emplace(at, std::move(*led.mutable_result()));
+    } else if (!led.suspicion().empty()) {
+      suspicions.emplace(at, led.suspicion());
+    }
+  }
+}
+
+void CasesAhead::Suspect(int index, int turn, std::uint32_t suspects, const std::string& why) {
+  const int behind = static_cast<int>(next.size());
+  alone_below = std::max(alone_below, index + 1 + behind);
+  for (int place = 0; place <= behind; ++place) {
+    const bool of_all = turn < 0 || turn > behind;
+    const bool before = (suspects >> place & 1) != 0;
+    if (place == turn || of_all) {
+      suspicions.emplace(index + place, why);
+    } else if (before) {
+      suspicions.emplace(index + place, Cat("something was wrong with it, before another: ", why));
+    }
+  }
+}
+
+void CasesAhead::HoldAgainst(int index, v1::CaseResult& alone) {
+  const auto found = suspicions.find(index);
+  if (found == suspicions.end()) return;
+  if (alone.verdict() == v1::VERDICT_PASSED) {
+    alone.set_verdict(v1::VERDICT_INCONCLUSIVE);
+    v1::Finding& finding = *alone.add_findings();
+    finding.set_reason("nondeterministic");
+    finding.set_message(
+        Cat("passed alone, and not beside other cases: ", found->second,
+            "; either it is not the same twice, or another's kernel wrote into it"));
+    alone.set_next_step("--repeats 100 tells whether it gives the same every time");
+  }
+  suspicions.erase(found);
+}
+
+}  // namespace assay
