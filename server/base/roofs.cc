@@ -25,16 +25,19 @@ const v1::Ceiling* FindRoof(const CeilingList& ceilings, v1::DType dtype) {
   return roof;
 }
 
-bool HasSoundRoof(const v1::CaseResult& result, const CeilingList& ceilings) {
+Roof RoofOf(const v1::CaseResult& result) {
   const v1::BenchStats& bench = result.bench();
-  const bool compute = bench.roof() == "compute";
-  const v1::Ceiling* const roof =
-      FindRoof(ceilings, compute ? result.spec().dtype() : v1::DTYPE_UNSPECIFIED);
-  if (roof == nullptr) return true;
+  if (bench.roof() == "compute") return {result.spec().dtype(), bench.ceiling_flops_per_second()};
+  return {v1::DTYPE_UNSPECIFIED, bench.ceiling_bytes_per_second()};
+}
+
+bool IsSound(const Roof& roof, const CeilingList& ceilings) {
+  const v1::Ceiling* const known = FindRoof(ceilings, roof.dtype);
+  if (known == nullptr) return true;
   // It may have been measured anew since.
-  const bool same = compute ? roof->flops_per_second() == bench.ceiling_flops_per_second()
-                            : roof->bytes_per_second() == bench.ceiling_bytes_per_second();
-  return same && !IsDoubtful(*roof);
+  const double per_second =
+      roof.dtype == v1::DTYPE_UNSPECIFIED ? known->bytes_per_second() : known->flops_per_second();
+  return per_second == roof.per_second && !IsDoubtful(*known);
 }
 
 void MergeCeilings(const CeilingList& told, v1::Device& device) {

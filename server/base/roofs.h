@@ -16,9 +16,17 @@ bool IsDoubtful(const v1::Ceiling& ceiling);
 // it is not known.
 const v1::Ceiling* FindRoof(const CeilingList& ceilings, v1::DType dtype);
 
-// Whether the case's efficiency is a share of the roof that the device has by now, beyond doubt.
-// True where that roof is not known.
-bool HasSoundRoof(const v1::CaseResult& result, const CeilingList& ceilings);
+// What an efficiency is a share of, as it was when the time was taken.
+struct Roof {
+  v1::DType dtype = v1::DTYPE_UNSPECIFIED;  // unspecified: the memory's
+  double per_second = 0;                    // operations or bytes
+};
+
+// Of a benchmark that has an efficiency.
+Roof RoofOf(const v1::CaseResult& result);
+
+// Whether the device has that roof by now, beyond doubt. True where it is not known.
+bool IsSound(const Roof& roof, const CeilingList& ceilings);
 
 // Takes over what a worker told, which is newer than what the device is known to have.
 void MergeCeilings(const CeilingList& told, v1::Device& device);

@@ -155,6 +155,11 @@ KernelId KernelSeries::IdOf(const v1::CaseResult& result) {
 void KernelSeries::SetCeilings(const CeilingList& ceilings) {
   const std::lock_guard lock(mutex_);
   ceilings_ = ceilings;
+  std::erase_if(roofs_, [this](const auto& roof) {
+    const bool gone = !IsSound(roof.second, ceilings_);
+    if (gone) RemoveEfficiency(roof.first);
+    return gone;
+  });
 }
 
 void KernelSeries::Count(const KernelId& id, const v1::CaseResult& result) {
@@ -202,14 +207,17 @@ void KernelSeries::SetSpeed(const KernelId& id, const v1::CaseResult& result) {
   if (bench.has_flops_per_second()) families_.flops.Add(labels).Set(bench.flops_per_second());
   if (bench.has_bytes_per_second()) families_.bytes.Add(labels).Set(bench.bytes_per_second());
   // The newest benchmark has one roof, if any: the share of another is of an older one.
-  const bool sound = bench.has_efficiency() && HasSoundRoof(result, ceilings_);
+  if (roofs_.erase(id) > 0) RemoveEfficiency(id);
+  const Roof roof = RoofOf(result);
+  const bool measured = bench.roof() == "compute" || bench.roof() == "memory";
+  if (!bench.has_efficiency() || !measured || !IsSound(roof, ceilings_)) return;
+  families_.efficiency.Add(Joined(labels, {{"roof", bench.roof()}})).Set(bench.efficiency());
+  roofs_[id] = roof;
+}
+
+void KernelSeries::RemoveEfficiency(const KernelId& id) {
   for (const char* roof : {"compute", "memory"}) {
-    const Labels of_roof = Joined(labels, {{"roof", roof}});
-    if (sound && bench.roof() == roof) {
-      families_.efficiency.Add(of_roof).Set(bench.efficiency());
-    } else {
-      families_.efficiency.Remove(of_roof);
-    }
+    families_.efficiency.Remove(Joined(LabelsOf(id), {{"roof", roof}}));
   }
 }
 

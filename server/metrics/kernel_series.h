@@ -44,7 +44,7 @@ class KernelSeries {
   KernelId IdOf(const v1::CaseResult& result);
   // Whether the kernel has names of its own.
   bool Knows(const KernelId& id);
-  // What the efficiencies of later results are shares of.
+  // What efficiencies are shares of: those of another roof, or of one in doubt, are gone at once.
   void SetCeilings(const CeilingList& ceilings);
   // Counts the verdict, defects, NaN and infinities; of what ran also speed and error.
   void Count(const KernelId& id, const v1::CaseResult& result);
@@ -57,6 +57,7 @@ class KernelSeries {
   Counter& Of(Family<Counter>& family, const KernelId& id, const Labels& more);
   void CountDefects(const KernelId& id, const v1::CaseResult& result);
   void SetSpeed(const KernelId& id, const v1::CaseResult& result);
+  void RemoveEfficiency(const KernelId& id);
 
   Families& families_;
   const std::string device_;
@@ -64,6 +65,7 @@ class KernelSeries {
   std::set<KernelId> known_;
   std::set<std::string> providers_;
   CeilingList ceilings_;
+  std::map<KernelId, Roof> roofs_;  // of those that have an efficiency
   std::set<KernelId> unsupported_;  // that no kernel computes, and a result said so
   int left_ = kMostKernelSeries;
 };

@@ -102,6 +102,7 @@ class MetricsImpl final : public Metrics {
         .Set(device.state() == v1::DEVICE_STATE_QUARANTINED ? 1 : 0);
     SetCeilings(families_, id, device.ceilings());
     SeriesOf(id).SetCeilings(device.ceilings());
+    suites_.SetCeilings(id, device.ceilings());
   }
 
   void TelemetryChanged(const v1::Device& device) override {

@@ -17,9 +17,10 @@ void SuiteSeries::Set(const std::string& device, const std::string& suite,
                            {"op", id.op},      {"provider", id.provider}, {"dtype", id.dtype}};
     AddSpeeds(labels, kernel, run.speeds);
     if (!kernel.ratio_max) continue;
-    run.errors.push_back({&families_.suite_ratio_max, labels, *kernel.ratio_max});
+    run.errors.push_back({&families_.suite_ratio_max, labels, *kernel.ratio_max, {}});
   }
   const std::lock_guard lock(mutex_);
+  DropDoubtful(device, run.speeds);
   std::deque<Run>& runs = runs_[device];
   const auto before =
       std::find_if(runs.begin(), runs.end(), [&](const Run& r) { return r.suite == suite; });
@@ -34,6 +35,24 @@ void SuiteSeries::Set(const std::string& device, const std::string& suite,
     for (const Series& s : *series) s.family->Add(s.labels).Set(s.value);
   }
   DropEmpty(runs);
+}
+
+void SuiteSeries::SetCeilings(const std::string& device, const CeilingList& ceilings) {
+  const std::lock_guard lock(mutex_);
+  ceilings_[device] = ceilings;
+  const auto runs = runs_.find(device);
+  if (runs == runs_.end()) return;
+  for (Run& run : runs->second) DropDoubtful(device, run.speeds);
+  DropEmpty(runs->second);
+}
+
+void SuiteSeries::DropDoubtful(const std::string& device, std::vector<Series>& speeds) {
+  const CeilingList& ceilings = ceilings_[device];
+  std::erase_if(speeds, [&](const Series& series) {
+    const bool gone = series.roof && !IsSound(*series.roof, ceilings);
+    if (gone) series.family->Remove(series.labels);
+    return gone;
+  });
 }
 
 void SuiteSeries::Fit(std::deque<Run>& runs) {
@@ -70,15 +89,16 @@ void SuiteSeries::AddSpeeds(Labels labels, const SuiteTally::Kernel& kernel,
                             std::vector<Series>& series) {
   if (kernel.untold) return;
   if (kernel.flops.count > 0) {
-    series.push_back({&families_.suite_flops, labels, kernel.flops.value()});
+    series.push_back({&families_.suite_flops, labels, kernel.flops.value(), {}});
   }
   if (kernel.bytes.count > 0) {
-    series.push_back({&families_.suite_bytes, labels, kernel.bytes.value()});
+    series.push_back({&families_.suite_bytes, labels, kernel.bytes.value(), {}});
   }
   if (kernel.doubted) return;
   for (const auto& [roof, efficiency] : kernel.efficiency) {
     labels["roof"] = roof;
-    series.push_back({&families_.suite_efficiency, labels, efficiency.value()});
+    series.push_back(
+        {&families_.suite_efficiency, labels, efficiency.mean.value(), efficiency.roof});
   }
 }
 

@@ -8,9 +8,11 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "server/base/roofs.h"
 #include "server/metrics/families.h"
 #include "server/metrics/suite_tally.h"
 
@@ -28,11 +30,15 @@ class SuiteSeries {
   void Set(const std::string& device, const std::string& suite, const std::string& version,
            const std::map<KernelId, SuiteTally::Kernel>& kernels);
 
+  // What efficiencies are shares of: those of another roof, or of one in doubt, are gone at once.
+  void SetCeilings(const std::string& device, const CeilingList& ceilings);
+
  private:
   struct Series {
     Family<Gauge>* family;
     Labels labels;
     double value;
+    std::optional<Roof> roof;  // of an efficiency
   };
   struct Run {
     std::string suite;
@@ -44,12 +50,15 @@ class SuiteSeries {
   // Takes what does not fit from the oldest, the newest last.
   static void Fit(std::deque<Run>& runs);
   static void DropEmpty(std::deque<Run>& runs);
+  // Requires mutex_.
+  void DropDoubtful(const std::string& device, std::vector<Series>& speeds);
   // Removes all of them but so many.
   static void Keep(std::size_t most, std::vector<Series>& series);
 
   Families& families_;
   std::mutex mutex_;                             // guards what follows
   std::map<std::string, std::deque<Run>> runs_;  // by device, the oldest first
+  std::map<std::string, CeilingList> ceilings_;  // by device
 };
 
 }  // namespace assay

@@ -39,8 +39,11 @@ void SuiteTally::AddSpeed(const v1::CaseResult& result, Kernel& kernel) const {
   if (!by_memory) kernel.flops.Add(bench.flops_per_second());
   if (bench.has_efficiency() && (bench.roof() == "compute" || bench.roof() == "memory")) {
     const auto ceilings = ceilings_.find(result.device());
-    kernel.doubted |= ceilings != ceilings_.end() && !HasSoundRoof(result, ceilings->second);
-    kernel.efficiency[bench.roof()].Add(bench.efficiency());
+    const Roof roof = RoofOf(result);
+    kernel.doubted |= ceilings != ceilings_.end() && !IsSound(roof, ceilings->second);
+    auto& [mean, of] = kernel.efficiency[bench.roof()];
+    mean.Add(bench.efficiency());
+    of = roof;
   }
 }
 

@@ -26,13 +26,17 @@ class SuiteTally {
     }
     double value() const { return sum / count; }
   };
+  struct Efficiency {
+    Mean mean;
+    Roof roof;  // of all its cases, where no roof is in doubt
+  };
   struct Kernel {
-    std::map<std::string, Mean> efficiency;  // by roof
-    Mean flops, bytes;                       // of cases that arithmetic or memory bounds
-    std::optional<double> ratio_max;         // largest ρ of what passed
-    bool timed = false;                      // any case was to be
-    bool untold = false;                     // a timed case has no speed to be believed, or no time
-    bool doubted = false;                    // a roof is not to be believed
+    std::map<std::string, Efficiency> efficiency;  // by roof
+    Mean flops, bytes;                             // of cases that arithmetic or memory bounds
+    std::optional<double> ratio_max;               // largest ρ of what passed
+    bool timed = false;                            // any case was to be
+    bool untold = false;   // a timed case has no speed to be believed, or no time
+    bool doubted = false;  // a roof is not to be believed
   };
 
   SuiteTally() = default;

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "tests/unit/server/metrics_fixture.h"
@@ -108,6 +110,84 @@ TEST_F(MetricsTest, AnEfficiencyAgainstACeilingInDoubtIsNone) {
     metrics_->DeviceChanged(device);
     metrics_->CaseFinished(Half());
     EXPECT_THAT(Text(), Not(HasSubstr(begin))) << why;
+  }
+}
+
+// Half of the copy's, of another format and provider.
+v1::CaseResult HalfOfTheCopy() {
+  v1::CaseResult result = Half();
+  result.mutable_spec()->set_provider("openblas");
+  result.mutable_spec()->set_dtype(v1::DTYPE_FP32);
+  result.mutable_bench()->set_bytes_per_second(5);
+  result.mutable_bench()->set_roof("memory");
+  result.mutable_bench()->set_ceiling_bytes_per_second(10);
+  return result;
+}
+
+// The device's ceilings as they are worth nothing: of bf16's arithmetic, or of the copy.
+v1::Device Doubted(int ceiling, std::string_view why) {
+  v1::Device device = Measured();
+  v1::Ceiling& roof = *device.mutable_ceilings(ceiling);
+  if (why == "suspect") roof.set_suspect(true);
+  if (why == "noisy") roof.set_noise(0.11);
+  if (why == "measured anew") roof.set_flops_per_second(5e9);
+  if (why == "measured anew" && ceiling == 0) roof.set_bytes_per_second(12);
+  return device;
+}
+
+TEST_F(MetricsTest, EfficienciesAreGoneAsSoonAsTheirCeilingIsInDoubt) {
+  const std::string family = "assay_kernel_efficiency_ratio{device=\"cpu:0\",dtype=\"";
+  for (const char* why : {"suspect", "noisy", "measured anew"}) {
+    for (const int doubted : {0, 1}) {
+      metrics_->DeviceChanged(Measured());
+      metrics_->CaseFinished(Half());
+      metrics_->CaseFinished(HalfOfTheCopy());
+      metrics_->DeviceChanged(Measured());
+      EXPECT_THAT(Text(), HasSubstr(family + "bf16"));
+      EXPECT_THAT(Text(), HasSubstr(family + "fp32"));
+      metrics_->DeviceChanged(Doubted(doubted, why));
+      const char* const gone = doubted == 1 ? "bf16" : "fp32";
+      const char* const stays = doubted == 1 ? "fp32" : "bf16";
+      EXPECT_THAT(Text(), Not(HasSubstr(family + gone))) << why;
+      EXPECT_THAT(Text(), HasSubstr(family + stays)) << why << ", which is of another roof";
+      ExpectLine(std::string("assay_kernel_flops_per_second{") + kBf16 + "} 2000000000");
+      metrics_->DeviceChanged(Measured());
+      EXPECT_THAT(Text(), Not(HasSubstr(family + gone))) << "until it is timed again";
+    }
+  }
+}
+
+TEST_F(MetricsTest, ADoubtOfOneDeviceIsNoneOfAnother) {
+  v1::Device other = Measured();
+  other.set_id("cpu:1");
+  metrics_->AddDevice(other, Kernels());
+  v1::CaseResult result = Half();
+  result.set_device("cpu:1");
+  metrics_->CaseFinished(result);
+  metrics_->DeviceChanged(Doubted(1, "suspect"));
+  EXPECT_THAT(Text(), HasSubstr("assay_kernel_efficiency_ratio{device=\"cpu:1\""));
+}
+
+TEST_F(MetricsTest, EfficienciesOfASuiteAreGoneAsSoonAsTheirCeilingIsInDoubt) {
+  const std::string family = "assay_suite_efficiency_ratio{device=\"cpu:0\",dtype=\"";
+  for (const char* why : {"suspect", "noisy", "measured anew"}) {
+    metrics_->DeviceChanged(Measured());
+    SuiteTally tally({Measured()});
+    tally.Add(Half());
+    tally.Add(HalfOfTheCopy());
+    metrics_->SuiteFinished("nightly", "1", tally);
+    metrics_->DeviceChanged(Measured());
+    EXPECT_THAT(Text(), HasSubstr(family + "bf16"));
+    EXPECT_THAT(Text(), HasSubstr(family + "fp32"));
+    metrics_->DeviceChanged(Doubted(1, why));
+    EXPECT_THAT(Text(), Not(HasSubstr(family + "bf16"))) << why;
+    EXPECT_THAT(Text(), HasSubstr(family + "fp32")) << why << ", which is of another roof";
+    ExpectLine(std::string("assay_suite_flops_per_second{") + kBf16 +
+               R"(,suite="nightly",version="1"} 2000000000)");
+    // It was added up before its last ceiling came.
+    metrics_->SuiteFinished("nightly", "1", tally);
+    EXPECT_THAT(Text(), Not(HasSubstr(family + "bf16"))) << why;
+    EXPECT_THAT(Text(), HasSubstr(family + "fp32")) << why;
   }
 }
 
