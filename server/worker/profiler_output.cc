@@ -37,7 +37,7 @@ constexpr std::array<std::string_view, 3> kRocprofCounters = {"SQ_INSTS_VALU", "
                                                               "MemUnitBusy"};
 
 // Every kernel of the sources that no provider has; a test holds the two together.
-constexpr std::array<std::string_view, 38> kChecking = {"AttentionTiles",
+constexpr std::array<std::string_view, 39> kChecking = {"AttentionTiles",
                                                         "CheckHeads",
                                                         "CheckRows",
                                                         "ChecksumParts",
@@ -47,6 +47,7 @@ constexpr std::array<std::string_view, 38> kChecking = {"AttentionTiles",
                                                         "ClearLargest",
                                                         "CompareBlocks",
                                                         "CompareMerge",
+                                                        "CompareSmall",
                                                         "ConvTiles",
                                                         "CopyChunks",
                                                         "CopyElements",
