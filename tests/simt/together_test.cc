@@ -85,6 +85,7 @@ class Together : public ::testing::Test {
     std::vector<Case> cases(n, CaseOf(CopyProblem{.count = 333}, DType::kF32));
     for (std::size_t i = 0; i < n; ++i) {
       cases[i].provider = "trick";
+      cases[i].probes = false;
       cases[i].seed = i;
       if (!tricks_.contains(i)) tricks_[i] = [](auto, auto&) { return absl::OkStatus(); };
     }
@@ -152,7 +153,8 @@ TEST_F(Together, EachIsWhatItIsAloneAtFewerCopies) {
 }
 
 TEST_F(Together, OnlySmallCasesOfOneJudgedLaunchShare) {
-  const Case small = CaseOf(CopyProblem{.count = 100}, DType::kF32);
+  Case small = CaseOf(CopyProblem{.count = 100}, DType::kF32);
+  small.probes = false;
   const auto ran = [&](const std::vector<Case>& cases) { return RunLeading(cases).size(); };
   EXPECT_EQ(ran({small, small, small}), 3u);
   EXPECT_EQ(ran({small}), 1u);
