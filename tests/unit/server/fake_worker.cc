@@ -4,8 +4,8 @@
 //   answer   noisy   crash   exit   abort   hang   allocate   last-words   close   lease
 //   fork (answers with the process id of a child that stays)
 //   beyond-memory, beyond-compute (103 % of that ceiling)
-//   refuse (the call), suspect (beside others it has no result)
-//   share-crash (in a step that it shares), lost (takes the device with it)
+//   refuse (the call), slow (four seconds, where it follows), suspect (beside others it has no
+//   result) share-crash (in a step that it shares), lost (takes the device with it)
 //
 // Cases that follow run beside the first, each in its own turn.
 //
@@ -67,7 +67,7 @@ class FakeService final : public worker::v1::WorkerService::Service {
         response->set_device_lost("gone");
         return grpc::Status::OK;
       }
-      if (next == "slow") usleep(2'000'000);
+      if (next == "slow") usleep(4'000'000);
       beside.mutable_result()->set_verdict(v1::VERDICT_PASSED);
       beside.mutable_result()->set_implementation("beside");
       v1::PhaseTime& phase = *beside.mutable_result()->add_phases();
