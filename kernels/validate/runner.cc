@@ -22,7 +22,9 @@ struct Member {
 std::string SuspicionOf(Verdict verdict, const std::vector<Finding>& findings) {
   const bool wrong = verdict == Verdict::kFailed || verdict == Verdict::kError ||
                      verdict == Verdict::kInconclusive;
-  if (!wrong || findings.empty() || findings[0].reason == "memory") return "";
+  if (!wrong) return "";
+  if (findings.empty()) return "no reason was given";
+  if (findings[0].reason == "memory") return "";
   return Cat(findings[0].reason, ": ", findings[0].message);
 }
 

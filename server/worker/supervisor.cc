@@ -314,7 +314,7 @@ class Supervisor final : public CaseExecutor {
         device_.set_leased_bytes(response.leased_bytes());
         MergeCeilings(response.ceilings(), device_);
       }
-      if (!response.has_result()) return std::nullopt;
+      if (beside_others && !response.has_result()) return std::nullopt;
       return std::move(*response.mutable_result());
     }
     if (end == CallEnd::kAnswered) {
