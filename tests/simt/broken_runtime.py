@@ -10,7 +10,7 @@ CHECKSUM = GPU + "checksum_gpu.cu"
 
 # Their sources and tests, what else these need, and those of the tests that suffice.
 KERNELS = {
-    "compare": (COMPARE, "tests/simt/compare_test.cc", (), True, "*/fp16_64:*Large*/0"),
+    "compare": (COMPARE, "tests/simt/compare_test.cc", (), True, "*/fp16_64:*Large*/0:*Largest*"),
     "compare small": (SMALL, "tests/simt/compare_small_test.cc", (COMPARE,), True, "*/0"),
     "checksum": (CHECKSUM, "tests/simt/checksum_test.cc"),
 }

@@ -3,11 +3,14 @@
 Each line below is one change to the sources of a kernel; the kernel's own test, built
 with it under the address sanitizer, must fail, and without any change it must pass.
 
-broken_test.py [--all] [LIBRARY…]: the host's libraries, which the tests of references
-stand on; without them those are left out. Of each kernel one broken barrier, one mask and
-one index; with --all every change below, and each kernel as it is, which takes half an hour.
+broken_test.py [--all] [--only TEXT] [LIBRARY…]: the host's libraries, which the tests of
+references stand on; without them those are left out. Of each kernel one broken barrier, one
+mask and one index; with --all every change below, and each kernel as it is, which takes half
+an hour. With --only those changes in whose line of output TEXT stands, and their kernels as
+they are.
 """
 
+import argparse
 import concurrent.futures
 import dataclasses
 import pathlib
@@ -193,13 +196,27 @@ def one_of_each(changes):
     return list(first.values())
 
 
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--all", action="store_true", help="every change, and each kernel as it is")
+    parser.add_argument("--only", metavar="TEXT", help="the changes in whose line this stands")
+    parser.add_argument("libraries", metavar="LIBRARY", nargs="*", help="the host's libraries")
+    return parser.parse_args()
+
+
 def main():
     wrong = 0
-    everything = "--all" in sys.argv[1:]
-    libraries = [a for a in sys.argv[1:] if a != "--all"]
+    given = arguments()
+    libraries = given.libraries
+    everything = given.all or given.only is not None
     changes = CHANGES if everything else one_of_each(CHANGES)
     link = host_link(libraries) if libraries else []
     kernels = {name: k for name, k in KERNELS.items() if libraries or not k.host}
+    if given.only is not None:
+        changes = [c for c in changes if given.only in f"{c[0]}: {c[5]}" and c[0] in kernels]
+        kernels = {c[0]: kernels[c[0]] for c in changes}
+        if not changes:
+            raise SystemExit(f"broken_test: no change that could be made is called {given.only!r}")
     with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(2) as pool:
         folder = pathlib.Path(name)
         sources = {"tests/simt/engine.cc"}

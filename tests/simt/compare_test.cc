@@ -106,14 +106,16 @@ TEST_P(SimtCompare, OneWrongElementIsFoundWhereverItIs) {
 }
 
 // The first of equals, and the first five of many, wherever threads, waves and blocks
-// share them out.
+// share them out, and whichever of a block's waves comes first.
 TEST_P(SimtCompare, TiesGoToTheSmallestIndex) {
+  constexpr simt::WaveOrder kOrders[] = {simt::WaveOrder::kRandom, simt::WaveOrder::kAscending,
+                                         simt::WaveOrder::kDescending};
   constexpr std::int64_t kCount = 5000;
   Data data(Format(), Extents::Dense(1, 1, kCount));
   for (const std::vector<std::int64_t>& wrong :
        {std::vector<std::int64_t>{4999, 4998, 3000, 2999, 2500, 1023, 900},
         std::vector<std::int64_t>{64, 63, 33, 32, 31, 2, 1}, std::vector<std::int64_t>{130, 4100},
-        std::vector<std::int64_t>{0, 4999}}) {
+        std::vector<std::int64_t>{1000, 700, 300, 10}, std::vector<std::int64_t>{0, 4999}}) {
     for (std::int64_t i = 0; i < kCount; ++i) {
       data.R(i) = 1.0;
       data.E(i) = 0.0;
@@ -122,8 +124,9 @@ TEST_P(SimtCompare, TiesGoToTheSmallestIndex) {
     for (const std::int64_t i : wrong) data.Set(i, 2.0);
     std::vector<std::int64_t> sorted = wrong;
     std::sort(sorted.begin(), sorted.end());
-    for (Gate gate : kGates) {
-      data.request.gate = gate;
+    for (std::size_t gate = 0; gate < std::size(kGates); ++gate) {
+      data.request.gate = kGates[gate];
+      simt::CurrentConfig().order = kOrders[gate % std::size(kOrders)];
       const CompareResult c = ExpectPlain(data.request);
       EXPECT_EQ(c.worst.index, sorted[0]);
       ASSERT_EQ(c.samples.size(), std::min<std::size_t>(kMismatchSamples, wrong.size()));
@@ -288,6 +291,19 @@ TEST_P(SimtCompareLarge, WavesTakeSeveralChunks) {
     data.Set(i, 4096.0);
     EXPECT_EQ(ExpectPlain(data.request).worst.index, i);
   }
+}
+
+// The first mismatches of a wave, some from its first chunk and some from its second.
+TEST(SimtCompareLargest, SamplesComeFromSeveralChunksOfAWave) {
+  simt::CurrentConfig() = simt::Config{};
+  constexpr std::int64_t kRound = std::int64_t{528} * 1024;  // what all blocks take at once
+  Data data(DType::kI8, Extents::Dense(1, 1, kRound + 1000));
+  const std::int64_t wrong[] = {3, 66, 100, kRound, kRound + 70, kRound + 71};
+  for (const std::int64_t i : wrong) data.Set(i, 1.0);
+  const CompareResult c = ExpectPlain(data.request);
+  EXPECT_EQ(c.mismatches, 6);
+  ASSERT_EQ(c.samples.size(), 5u);
+  for (std::size_t k = 0; k < 5; ++k) EXPECT_EQ(c.samples[k].index, wrong[k]);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, SimtCompareLarge,
