@@ -1,51 +1,21 @@
 // A device's worker, kept alive: runs cases in it, and turns every way in which it
 // can die into a result.
 //
-// One worker process a device. It is started before the first case, replaced when
-// it dies (at once where a case waits; else after a back-off that grows from 0 to
-// 30 s), and killed with the supervisor. A worker that keeps dying quarantines the
-// device: every case then is ERROR (fault) until Release is called or the daemon
-// starts anew. Planted kernels, which die on purpose, never count towards that.
+// One worker process a device, kept by a WorkerKeeper, and killed with the supervisor. Where
+// workers keep dying the device is quarantined: every case then is ERROR (fault) until
+// Release is called or the daemon starts anew.
 //
 // Thread-safety: as CaseExecutor says; the callbacks of the options are called by
 // any thread, never with a lock held that Describe needs.
 #ifndef ASSAY_SERVER_WORKER_SUPERVISOR_H_
 #define ASSAY_SERVER_WORKER_SUPERVISOR_H_
 
-#include <cstdint>
-#include <functional>
 #include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
 
-#include "absl/time/time.h"
-#include "assay/v1/device.pb.h"
-#include "server/worker/death_toll.h"
 #include "server/worker/executor.h"
+#include "server/worker/supervisor_options.h"
 
 namespace assay {
-
-struct SupervisorOptions {
-  std::string device_id;
-  std::string worker_path;
-  std::vector<std::string> worker_args;
-  std::vector<std::string> environment;               // added to the daemon's own
-  absl::Duration idle_release = absl::Seconds(60);    // 0: the arena is kept
-  absl::Duration start_deadline = absl::Seconds(60);  // for a new worker to answer
-  absl::Duration cancel_grace = absl::Milliseconds(200);
-  std::int64_t resident_cap_bytes = 0;  // a worker above this in RAM is killed; 0: never
-  DeathLimits deaths;                   // beyond which the device is quarantined
-  // What the probe found; state and counters are the supervisor's.
-  v1::Device device;
-  std::vector<v1::Kernel> kernels;
-  bool shares_launches = false;
-  // A worker died or was killed, though not by a planted kernel: crash, exit, timeout, memory,
-  // cancelled, idle, start.
-  std::function<void(std::string_view reason)> on_restart;
-  // State, memory, ceilings or quarantine changed.
-  std::function<void(const v1::Device&)> on_change;
-};
 
 std::unique_ptr<CaseExecutor> MakeSupervisor(SupervisorOptions options);
 

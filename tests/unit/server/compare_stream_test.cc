@@ -456,6 +456,14 @@ TEST_F(CompareInWorker, ARefusalIsAnAnswer) {
   EXPECT_THAT(restarts(), ElementsAre());
 }
 
+TEST_F(CompareInWorker, AnAnswerWithoutAResultIsAFault) {
+  const auto silent = Run("silent");
+  ASSERT_TRUE(silent.ok()) << silent.status();
+  EXPECT_EQ(silent->verdict(), v1::VERDICT_ERROR);
+  ASSERT_EQ(silent->findings_size(), 1);
+  EXPECT_THAT(silent->findings(0).message(), HasSubstr("answered without a result"));
+}
+
 TEST_F(CompareInWorker, ACrashIsAnErrorAndTheNextOneRuns) {
   const auto crashed = Run("crash");
   ASSERT_TRUE(crashed.ok()) << crashed.status();

@@ -90,6 +90,7 @@ class FakeService final : public worker::v1::WorkerService::Service {
     }
     if (mode == "refuse") return {grpc::StatusCode::INTERNAL, "refused"};
     page_->Enter(Phase::kIdle);
+    if (mode == "silent") return grpc::Status::OK;
     response->mutable_result()->set_verdict(v1::VERDICT_PASSED);
     response->mutable_result()->set_implementation(std::to_string(getpid()));
     if (mode == "fork") {
@@ -107,7 +108,8 @@ class FakeService final : public worker::v1::WorkerService::Service {
     return grpc::Status::OK;
   }
 
-  // As the header's device says: answer (with the bytes that came), refuse, crash, hang.
+  // As the header's device says: answer (with the bytes that came), refuse, crash, hang,
+  // silent.
   grpc::Status CompareTensors(grpc::ServerContext*,
                               grpc::ServerReader<v1::CompareTensorsRequest>* reader,
                               worker::v1::RunCaseResponse* response) override {
@@ -123,6 +125,7 @@ class FakeService final : public worker::v1::WorkerService::Service {
     page_->Enter(Phase::kCompare);
     if (mode == "hang") pause();
     page_->Enter(Phase::kIdle);
+    if (mode == "silent") return grpc::Status::OK;
     response->mutable_result()->set_verdict(v1::VERDICT_PASSED);
     response->mutable_result()->mutable_stats()->set_count(bytes);
     response->mutable_result()->set_implementation(std::to_string(getpid()));

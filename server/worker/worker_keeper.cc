@@ -1,0 +1,265 @@
+#include "server/worker/worker_keeper.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "assay/worker/v1/worker.pb.h"
+#include "kernels/numerics/cat.h"
+#include "server/worker/process.h"
+
+namespace assay {
+
+WorkerKeeper::WorkerKeeper(const SupervisorOptions& options)
+    : options_(options),
+      pump_(options_.device_id),
+      device_(options_.device),
+      toll_(options_.deaths),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  device_.set_state(v1::DEVICE_STATE_READY);
+  monitor_ = std::thread([this] { Monitor(); });
+}
+
+WorkerKeeper::~WorkerKeeper() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  Wake();
+  monitor_.join();
+  SetWorker(nullptr);
+  close(wake_);
+}
+
+void WorkerKeeper::SetBusy(bool busy) {
+  {
+    const std::lock_guard lock(mutex_);
+    busy_ = busy;
+    last_used_ = absl::Now();
+    if (device_.quarantine_reason().empty()) {
+      device_.set_state(busy ? v1::DEVICE_STATE_BUSY : v1::DEVICE_STATE_READY);
+    }
+  }
+  if (!busy) {
+    Changed();
+    Wake();
+  }
+}
+
+void WorkerKeeper::Wake() { eventfd_write(wake_, 1); }
+
+void WorkerKeeper::Changed() {
+  if (options_.on_change) options_.on_change(Describe());
+}
+
+absl::Status WorkerKeeper::RefuseBusy() {
+  const std::lock_guard lock(mutex_);
+  if (!busy_) return absl::OkStatus();
+  return absl::FailedPreconditionError(Cat("device ", options_.device_id, " is busy with a case"));
+}
+
+v1::Device WorkerKeeper::Describe() {
+  const std::lock_guard lock(mutex_);
+  return device_;
+}
+
+std::string WorkerKeeper::Quarantine() {
+  const std::lock_guard lock(mutex_);
+  return device_.quarantine_reason();
+}
+
+void WorkerKeeper::LiftQuarantine() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (device_.quarantine_reason().empty()) return;
+    device_.clear_quarantine_reason();
+    device_.set_state(v1::DEVICE_STATE_READY);
+    toll_.Forgive();
+  }
+  Log(LogLevel::kInfo, "device.quarantine_lifted", {{"device", options_.device_id}});
+  Changed();
+  Wake();
+}
+
+absl::Status WorkerKeeper::EnsureWorker(const CancelToken* cancel) {
+  if (worker_ != nullptr) {
+    if (!worker_->Ended()) return absl::OkStatus();
+    BuryIdle();
+  }
+  ProcessOptions process_options;
+  process_options.path = options_.worker_path;
+  process_options.args = options_.worker_args;
+  process_options.args.push_back(Cat("--parent-pid=", getpid()));
+  process_options.environment = options_.environment;
+  process_options.output_fd = pump_.write_fd();
+  absl::StatusOr<std::unique_ptr<WorkerLink>> started = WorkerLink::Start(process_options);
+  if (!started.ok()) {
+    RecordDeath({"fault", "start", std::string(started.status().message())});
+    return started.status();
+  }
+  const pid_t pid = (*started)->process().pid();
+  SetWorker(*std::move(started));
+
+  worker::v1::DescribeResponse response;
+  if (absl::Status status = PlainCall(
+          options_.start_deadline, "starting a worker",
+          [&](WorkerLink& w, const CallLimits& l) { return w.Describe(l, &response); }, cancel);
+      !status.ok()) {
+    return status;
+  }
+  Log(LogLevel::kInfo, "worker.started", {{"device", options_.device_id}, {"pid", pid}});
+  return absl::OkStatus();
+}
+
+void WorkerKeeper::SetWorker(std::shared_ptr<WorkerLink> worker) {
+  std::shared_ptr<WorkerLink> old;
+  const std::lock_guard lock(mutex_);
+  old = std::exchange(worker_, std::move(worker));
+  if (worker_ == nullptr) device_.set_leased_bytes(0);
+}
+
+CallLimits WorkerKeeper::Limits(absl::Time deadline, const CancelToken* cancel) const {
+  return {deadline, cancel, options_.cancel_grace, options_.resident_cap_bytes};
+}
+
+absl::Status WorkerKeeper::PlainCall(absl::Duration limit, std::string_view what, Call call,
+                                     const CancelToken* cancel) {
+  const CallResult result = call(*worker_, Limits(absl::Now() + limit, cancel));
+  if (result.end == CallEnd::kAnswered) {
+    if (result.status.ok()) return absl::OkStatus();
+    return absl::InternalError(Cat(what, ": ", result.status.error_message()));
+  }
+  const Death death = Bury(result.end, limit);
+  RecordDeath(death);
+  return absl::InternalError(Cat(what, ": ", death.message));
+}
+
+void WorkerKeeper::Answered(absl::FunctionRef<void(v1::Device&)> learn) {
+  const std::lock_guard lock(mutex_);
+  toll_.Answered();
+  learn(device_);
+}
+
+void WorkerKeeper::Learn(absl::FunctionRef<void(v1::Device&)> learn) {
+  const std::lock_guard lock(mutex_);
+  learn(device_);
+}
+
+Death WorkerKeeper::Bury(CallEnd end, absl::Duration limit) {
+  const Death death = worker_->Bury(end, limit, Limits(absl::InfiniteFuture()));
+  SetWorker(nullptr);
+  return death;
+}
+
+// A worker that has died between cases. Requires the turn.
+void WorkerKeeper::BuryIdle() {
+  const Death death = worker_->BuryIdle();
+  SetWorker(nullptr);
+  RecordDeath(death);
+}
+
+void WorkerKeeper::RecordDeath(const Death& death) {
+  std::string quarantine;
+  int restarts = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    // What a planted kernel does on purpose says nothing of the device.
+    restarts = device_.worker_restarts() + (death.planted ? 0 : 1);
+    device_.set_worker_restarts(restarts);
+    quarantine = toll_.Add(death, absl::Now());
+    if (!quarantine.empty()) {
+      device_.set_quarantine_reason(quarantine);
+      device_.set_state(v1::DEVICE_STATE_QUARANTINED);
+    }
+  }
+  std::int64_t missing = 0;
+  if (death_log_.Admit(&missing)) {
+    Log(LogLevel::kWarn, "worker.died",
+        {{"device", options_.device_id},
+         {"reason", death.restart_reason},
+         {"message", death.message},
+         {"restarts", restarts},
+         {"lines_missing", missing}});
+  }
+  if (!quarantine.empty()) {
+    Log(LogLevel::kError, "device.quarantined",
+        {{"device", options_.device_id}, {"reason", quarantine}});
+  }
+  if (options_.on_restart && !death.planted) options_.on_restart(death.restart_reason);
+  Changed();
+  Wake();
+}
+
+absl::Status WorkerKeeper::ReleaseArena() {
+  if (worker_ == nullptr) return absl::OkStatus();
+  worker::v1::ReleaseArenaResponse response;
+  if (absl::Status status = PlainCall(
+          absl::Seconds(30), "giving the arena back",
+          [&](WorkerLink& w, const CallLimits& l) { return w.ReleaseArena(l, &response); });
+      !status.ok()) {
+    return status;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    device_.set_leased_bytes(0);
+  }
+  Log(LogLevel::kDebug, "arena.released",
+      {{"device", options_.device_id}, {"bytes", response.released_bytes()}});
+  Changed();
+  return absl::OkStatus();
+}
+
+WorkerKeeper::Duty WorkerKeeper::NextDuty() {
+  const std::lock_guard lock(mutex_);
+  Duty duty;
+  duty.stop = stopping_;
+  if (busy_) return duty;
+  duty.watch = worker_;
+  if (worker_ == nullptr && device_.quarantine_reason().empty()) duty.start_at = toll_.next_start();
+  if (worker_ != nullptr && device_.leased_bytes() > 0 &&
+      options_.idle_release > absl::ZeroDuration()) {
+    duty.release_at = last_used_ + options_.idle_release;
+  }
+  return duty;
+}
+
+// Between cases: starts a worker where there is none, sees one die, gives the
+// arena of an idle one back.
+void WorkerKeeper::Monitor() {
+  for (Duty duty = NextDuty(); !duty.stop; duty = NextDuty()) {
+    const absl::Duration left = std::min(duty.start_at, duty.release_at) - absl::Now();
+    pollfd fds[2] = {{wake_, POLLIN, 0},
+                     {duty.watch ? duty.watch->process().pidfd() : -1, POLLIN, 0}};
+    if (left > absl::ZeroDuration()) {
+      const absl::Duration slice = std::min(left + absl::Milliseconds(1), absl::Minutes(1));
+      poll(fds, 2, static_cast<int>(absl::ToInt64Milliseconds(slice)));
+    }
+    eventfd_t ignored = 0;
+    if ((fds[0].revents & POLLIN) != 0) eventfd_read(wake_, &ignored);
+
+    duty = NextDuty();
+    const absl::Time now = absl::Now();
+    const bool ended = (fds[1].revents & POLLIN) != 0 && duty.watch != nullptr;
+    if (duty.stop || (!ended && now < std::min(duty.start_at, duty.release_at))) continue;
+    // Whoever holds the lock is about to make the device busy, and will see to
+    // the worker itself.
+    const std::unique_lock turn(turn_, std::try_to_lock);
+    if (!turn.owns_lock()) {
+      std::this_thread::yield();
+      continue;
+    }
+    if (ended && worker_ == duty.watch && worker_->Ended()) {
+      BuryIdle();
+    } else if (now >= duty.start_at && worker_ == nullptr) {
+      EnsureWorker().IgnoreError();  // has been logged and counted
+    } else if (now >= duty.release_at && worker_ != nullptr) {
+      ReleaseArena().IgnoreError();  // a worker that fails at it has been replaced
+    }
+  }
+}
+
+}  // namespace assay

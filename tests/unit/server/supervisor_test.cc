@@ -1,0 +1,341 @@
+// The supervisor against a fake worker that ends in every way a worker can.
+#include "server/worker/supervisor.h"
+
+#include <dirent.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "google/protobuf/util/time_util.h"
+#include "server/worker/output_pump.h"
+#include "server/worker/process.h"
+#include "tests/unit/server/supervisor_fixture.h"
+
+namespace assay {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST_F(SupervisorTest, AnAnswerIsStampedAndTheWorkerStays) {
+  Make();
+  const v1::CaseResult first = Run("answer");
+  EXPECT_EQ(first.verdict(), v1::VERDICT_PASSED) << first.ShortDebugString();
+  EXPECT_EQ(first.index(), 7);
+  EXPECT_GT(first.start_time().seconds(), 0);
+  EXPECT_GT(google::protobuf::util::TimeUtil::DurationToNanoseconds(first.duration()), 0);
+  EXPECT_EQ(Run("answer").implementation(), first.implementation()) << "another process";
+  EXPECT_THAT(restarts(), ElementsAre());
+}
+
+TEST_F(SupervisorTest, ACrashIsNamedWithSignalAndPhaseAndTheNextCaseRuns) {
+  Make();
+  ExpectFinding(Run("crash"), v1::VERDICT_ERROR, "crash",
+                "worker killed by SIGSEGV (segmentation fault) in the kernel under test; worker "
+                "replaced");
+  ExpectFinding(Run("abort"), v1::VERDICT_ERROR, "crash", "killed by SIGABRT (aborted)");
+  ExpectFinding(Run("exit"), v1::VERDICT_ERROR, "crash",
+                "worker exited with status 3 in the kernel under test");
+  EXPECT_EQ(Run("answer").verdict(), v1::VERDICT_PASSED);
+  EXPECT_THAT(restarts(), ElementsAre("crash", "crash", "exit"));
+  EXPECT_EQ(executor_->Describe().worker_restarts(), 3);
+}
+
+TEST_F(SupervisorTest, AHangEndsAtTheDeadline) {
+  Make();
+  ExpectFinding(Run("hang", absl::Seconds(3)), v1::VERDICT_ERROR, "timeout",
+                "no answer within 3 s (deadline) in the kernel under test; worker replaced");
+  EXPECT_THAT(Run("hang", absl::Milliseconds(300)).repro(), testing::EndsWith(" --deadline 300ms"))
+      << "a line without it repeats another case";
+  const v1::CaseResult answered = Run("answer");
+  EXPECT_EQ(answered.verdict(), v1::VERDICT_PASSED);
+  EXPECT_THAT(answered.repro(), testing::Not(HasSubstr("--deadline")));
+  EXPECT_THAT(restarts(), ElementsAre("timeout", "timeout"));
+}
+
+TEST_F(SupervisorTest, AClosedChannelIsACrash) {
+  Make();
+  const v1::CaseResult result = Run("close", absl::Seconds(5));
+  EXPECT_EQ(result.verdict(), v1::VERDICT_ERROR) << result.ShortDebugString();
+  EXPECT_EQ(Run("answer").verdict(), v1::VERDICT_PASSED);
+}
+
+TEST_F(SupervisorTest, ACancelledCaseEndsSoonAndIsSkipped) {
+  Make();
+  Run("answer");
+  std::thread canceller([this] {
+    Await([this] { return !devices_.empty(); });
+    cancel_.Cancel();
+  });
+  const absl::Time start = absl::Now();
+  ExpectFinding(Run("hang", absl::Minutes(5)), v1::VERDICT_SKIPPED, "cancelled", "cancelled");
+  EXPECT_LT(absl::Now() - start, kSoon);
+  canceller.join();
+  ExpectFinding(Run("answer"), v1::VERDICT_SKIPPED, "cancelled", "before it began");
+}
+
+TEST_F(SupervisorTest, MemoryIsNamedWhoeverNoticesIt) {
+  SupervisorOptions options;
+  options.resident_cap_bytes = 256 << 20;
+  Make(std::move(options));
+  ExpectFinding(Run("last-words"), v1::VERDICT_ERROR, "memory", "ran out of memory");
+  ExpectFinding(Run("allocate"), v1::VERDICT_ERROR, "memory", "more than its 256 MiB");
+  EXPECT_EQ(Run("answer").verdict(), v1::VERDICT_PASSED);
+  EXPECT_THAT(restarts(), ElementsAre("memory", "memory"));
+}
+
+TEST_F(SupervisorTest, FiveDeathsInARowQuarantineUntilReleased) {
+  Make();
+  Run("crash");
+  Run("answer");  // the row begins anew
+  for (int i = 0; i < 5; ++i) ExpectFinding(Run("crash"), v1::VERDICT_ERROR, "crash", "SIGSEGV");
+  ExpectFinding(Run("answer"), v1::VERDICT_ERROR, "fault",
+                "device is quarantined: 5 deaths of its worker in a row, the last: worker killed");
+  EXPECT_EQ(executor_->Describe().state(), v1::DEVICE_STATE_QUARANTINED);
+  EXPECT_TRUE(executor_->GiveBack().ok());
+  EXPECT_EQ(executor_->Describe().state(), v1::DEVICE_STATE_QUARANTINED) << "only its memory";
+  EXPECT_TRUE(executor_->Release().ok());
+  EXPECT_EQ(Run("answer").verdict(), v1::VERDICT_PASSED);
+  EXPECT_EQ(executor_->Describe().state(), v1::DEVICE_STATE_READY);
+}
+
+TEST_F(SupervisorTest, ShortDeadlinesReplaceTheWorkerAndNeverQuarantine) {
+  Make();
+  for (int i = 0; i < 6; ++i) {
+    ExpectFinding(Run("hang", absl::Milliseconds(50)), v1::VERDICT_ERROR, "timeout", "0.05 s");
+  }
+  EXPECT_EQ(Run("answer").verdict(), v1::VERDICT_PASSED);
+  EXPECT_EQ(restarts().size(), 6u);
+}
+
+TEST_F(SupervisorTest, ACaseHasItsWholeTimeOnceItsWorkerIsThere) {
+  SupervisorOptions options;
+  options.environment = {"FAKE_WORKER=slow-start"};
+  Make(std::move(options));
+  const v1::CaseResult result = Run("answer", absl::Milliseconds(2900));
+  EXPECT_EQ(result.verdict(), v1::VERDICT_PASSED) << result.ShortDebugString();
+  EXPECT_LT(google::protobuf::util::TimeUtil::DurationToMilliseconds(result.duration()), 2900);
+}
+
+TEST_F(SupervisorTest, ACaseThatWaitsForTheCeilingsCanBeCancelled) {
+  SupervisorOptions options;
+  options.environment = {"FAKE_WORKER=hang-ceilings"};
+  Make(std::move(options));
+  const pid_t pid = std::stoi(Run("answer").implementation());
+  std::thread measuring([this] { EXPECT_FALSE(executor_->MeasureCeilings().ok()); });
+  while (executor_->Describe().state() != v1::DEVICE_STATE_BUSY) std::this_thread::yield();
+  std::thread canceller([this] { cancel_.Cancel(); });
+  ExpectFinding(Run("answer"), v1::VERDICT_SKIPPED, "cancelled", "before it began");
+  canceller.join();
+  kill(pid, SIGKILL);
+  measuring.join();
+}
+
+TEST_F(SupervisorTest, AWorkerThatTakesLongToStartCanBeCancelled) {
+  SupervisorOptions options;
+  options.environment = {"FAKE_WORKER=slow-start"};
+  options.cancel_grace = absl::Milliseconds(20);
+  Make(std::move(options));
+  cancel_.Cancel();
+  ExpectFinding(Run("answer"), v1::VERDICT_SKIPPED, "cancelled", "before it began");
+}
+
+// Whether a process runs: one that nobody has reaped does not.
+bool Runs(pid_t pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string text((std::istreambuf_iterator<char>(stat)), {});
+  const std::size_t end = text.rfind(')');
+  return end != text.npos && text.substr(end + 2, 1) != "Z" && text.substr(end + 2, 1) != "X";
+}
+
+TEST_F(SupervisorTest, WhatAKernelForkedDiesWithItsWorker) {
+  Make();
+  for (const char* end : {"crash", "hang"}) {
+    const pid_t child = std::stoi(Run("fork").implementation());
+    EXPECT_TRUE(Runs(child));
+    Run(end, absl::Milliseconds(100));
+    const absl::Time deadline = absl::Now() + kSoon;
+    while (Runs(child) && absl::Now() < deadline) std::this_thread::yield();
+    EXPECT_FALSE(Runs(child)) << end;
+    kill(child, SIGKILL);
+  }
+}
+
+TEST(OutputPumpTest, EndsThoughSomebodyWritesForEver) {
+  SetLogLevel("error");
+  signal(SIGPIPE, SIG_IGN);
+  auto pump = std::make_unique<OutputPump>("cpu:0");
+  const int fd = dup(pump->write_fd());
+  std::thread writer([fd] {
+    const std::string lines(1024, '\n');
+    while (write(fd, lines.data(), lines.size()) > 0) {
+    }
+  });
+  pump.reset();
+  writer.join();
+  close(fd);
+}
+
+TEST_F(SupervisorTest, DeathsInAWindowQuarantineThoughCasesAreAnsweredBetween) {
+  SupervisorOptions options;
+  options.deaths.in_window = 3;
+  Make(std::move(options));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Run("answer").verdict(), v1::VERDICT_PASSED);
+    Run("crash");
+  }
+  ExpectFinding(Run("answer"), v1::VERDICT_ERROR, "fault", "3 deaths of its worker within 10m");
+}
+
+TEST_F(SupervisorTest, PlantedKernelsNeverQuarantine) {
+  Make();
+  for (int i = 0; i < 12; ++i) {
+    ExpectFinding(Run("exit", kSoon, "planted/crash"), v1::VERDICT_ERROR, "crash", "status 3");
+  }
+  EXPECT_EQ(Run("answer").verdict(), v1::VERDICT_PASSED);
+  EXPECT_THAT(restarts(), ElementsAre()) << "counted only as self-test";
+  EXPECT_EQ(executor_->Describe().worker_restarts(), 0) << "and no device is told to flap";
+}
+
+TEST_F(SupervisorTest, ADeathBetweenCasesIsReplacedAndCounted) {
+  Make();
+  const pid_t pid = std::stoi(Run("answer").implementation());
+  kill(pid, SIGKILL);
+  EXPECT_TRUE(Await([this] { return !restarts_.empty(); }));
+  EXPECT_THAT(restarts(), ElementsAre("idle"));
+  const v1::CaseResult next = Run("answer");
+  EXPECT_EQ(next.verdict(), v1::VERDICT_PASSED);
+  EXPECT_NE(next.implementation(), std::to_string(pid));
+}
+
+TEST_F(SupervisorTest, TheArenaOfAnIdleWorkerIsGivenBack) {
+  SupervisorOptions options;
+  options.idle_release = absl::Milliseconds(50);
+  Make(std::move(options));
+  const std::string pid = Run("lease").implementation();
+  EXPECT_TRUE(Await([this] {
+    const auto leased = [](const v1::Device& d) { return d.leased_bytes() > 0; };
+    return std::any_of(devices_.begin(), devices_.end(), leased) && !leased(devices_.back());
+  }));
+  EXPECT_EQ(Run("answer").implementation(), pid) << "the worker should have stayed";
+}
+
+TEST_F(SupervisorTest, ABusyDeviceRefusesReleaseAndCeilings) {
+  Make();
+  std::thread runner([this] { Run("hang", absl::Minutes(5)); });
+  while (executor_->Describe().state() != v1::DEVICE_STATE_BUSY) std::this_thread::yield();
+  EXPECT_EQ(executor_->Release().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(executor_->MeasureCeilings().code(), absl::StatusCode::kFailedPrecondition);
+  cancel_.Cancel();
+  runner.join();
+  EXPECT_TRUE(executor_->Release().ok());
+  EXPECT_TRUE(executor_->MeasureCeilings().ok());
+  EXPECT_EQ(executor_->Describe().ceilings_size(), 2);
+}
+
+TEST_F(SupervisorTest, WhatTheWorkerKnowsOfItsCeilingsComesWithItsTimes) {
+  Make();
+  const auto suspect = [this] {
+    std::vector<bool> all;
+    const v1::Device device = executor_->Describe();
+    for (const v1::Ceiling& c : device.ceilings()) all.push_back(c.suspect());
+    return all;
+  };
+  Run("timed");
+  EXPECT_THAT(suspect(), ElementsAre(false));
+  EXPECT_EQ(executor_->Describe().ceilings(0).bytes_per_second(), 1.5e9);
+  ASSERT_TRUE(executor_->MeasureCeilings().ok());
+  EXPECT_THAT(suspect(), ElementsAre(false, false)) << "the one it knew was not all there are";
+  EXPECT_EQ(executor_->Describe().ceilings(0).bytes_per_second(), 1e9);
+  Run("beyond");
+  EXPECT_THAT(suspect(), ElementsAre(true, false));
+  Run("answer");
+  EXPECT_THAT(suspect(), ElementsAre(true, false));
+  ASSERT_TRUE(executor_->MeasureCeilings().ok());
+  EXPECT_THAT(suspect(), ElementsAre(false, false)) << "the worker was asked again";
+}
+
+TEST_F(SupervisorTest, ARefusalOfTheWorkerIsAFaultAndKeepsIt) {
+  Make();
+  ExpectFinding(Run("refuse"), v1::VERDICT_ERROR, "fault", "refused");
+  EXPECT_THAT(restarts(), ElementsAre());
+}
+
+TEST_F(SupervisorTest, AnAnswerWithoutAResultIsAFault) {
+  Make();
+  ExpectFinding(Run("silent"), v1::VERDICT_ERROR, "fault", "answered without a result");
+  EXPECT_EQ(Run("answer").verdict(), v1::VERDICT_PASSED);
+}
+
+TEST_F(SupervisorTest, OutputIsReadHoweverMuchThereIs) {
+  Make();
+  EXPECT_EQ(Run("noisy").verdict(), v1::VERDICT_PASSED);
+}
+
+TEST_F(SupervisorTest, AWorkerThatCannotStartIsAFaultAndQuarantines) {
+  SupervisorOptions options;
+  options.environment = {"FAKE_WORKER=die-at-start"};
+  Make(std::move(options));
+  const v1::CaseResult result = Run("answer");
+  EXPECT_EQ(result.verdict(), v1::VERDICT_ERROR);
+  EXPECT_THAT(result.findings(0).message(),
+              AllOf(HasSubstr("starting a worker"), HasSubstr("exited with status 9")));
+  for (int i = 0; i < 5; ++i) Run("answer");
+  EXPECT_EQ(executor_->Describe().state(), v1::DEVICE_STATE_QUARANTINED);
+}
+
+TEST_F(SupervisorTest, AMissingProgramIsNamed) {
+  SupervisorOptions options;
+  options.worker_path = "/nowhere/assay-worker";
+  Make(std::move(options));
+  ExpectFinding(Run("answer"), v1::VERDICT_ERROR, "fault", "/nowhere/assay-worker");
+}
+
+int OpenDescriptors() {
+  int count = 0;
+  DIR* dir = opendir("/proc/self/fd");
+  while (readdir(dir) != nullptr) ++count;
+  closedir(dir);
+  return count;
+}
+
+TEST_F(SupervisorTest, RestartsLeakNoDescriptors) {
+  SupervisorOptions options;
+  options.deaths.in_a_row = 1000;
+  options.deaths.in_window = 1000;
+  Make(std::move(options));
+  Run("crash");
+  Run("answer");
+  const int before = OpenDescriptors();
+  for (int i = 0; i < 20; ++i) Run("exit");
+  Run("answer");
+  // gRPC closes those of a channel that has ended on a thread of its own.
+  const absl::Time deadline = absl::Now() + kSoon;
+  while (OpenDescriptors() > before + 2 && absl::Now() < deadline) std::this_thread::yield();
+  EXPECT_LE(OpenDescriptors(), before + 2);
+}
+
+TEST(ProcessTest, DestructionEndsAndReapsTheWorker) {
+  ProcessOptions options;
+  options.path = FAKE_WORKER_PATH;
+  auto process = WorkerProcess::Start(options);
+  ASSERT_TRUE(process.ok()) << process.status();
+  const pid_t pid = (*process)->pid();
+  EXPECT_EQ(kill(pid, 0), 0);
+  process->reset();
+  EXPECT_EQ(kill(pid, 0), -1);
+}
+
+}  // namespace
+}  // namespace assay
