@@ -5,33 +5,16 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "kernels/numerics/cat.h"
+#include "kernels/numerics/shell_word.h"
 #include "kernels/ops/criterion.h"
 
 namespace assay {
 namespace {
 
-// A word a POSIX shell reads back as it is.
-std::string Quoted(std::string_view word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+.,:/=@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos) {
-    return std::string(word);
-  }
-  std::string quoted = "'";
-  for (char c : word) {
-    if (c == '\'') {
-      quoted += "'\\''";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "'";
-}
-
 std::string Text(std::int64_t value) { return Cat(value); }
 std::string Text(double value) { return Shortest(value); }
 std::string Text(const IntList& value) { return absl::StrJoin(value, "x"); }
-std::string Text(const std::string& value) { return Quoted(value); }
+std::string Text(const std::string& value) { return ShellWord(value); }
 
 std::string Option(std::string_view name) {
   std::string option = Cat("--", name);
@@ -129,10 +112,10 @@ std::string ReproLine(const Case& c, std::string_view device) {
   if (OutputType(c) != OutputType(plain)) {
     Append(&line, " --out-dtype ", Name(OutputType(c)));
   }
-  if (!c.provider.empty()) Append(&line, " --provider ", Quoted(c.provider));
-  if (!device.empty()) Append(&line, " --device ", Quoted(device));
+  if (!c.provider.empty()) Append(&line, " --provider ", ShellWord(c.provider));
+  if (!device.empty()) Append(&line, " --device ", ShellWord(device));
   Append(&line, " --seed ", c.seed.value_or(1));
-  if (!c.pattern.empty()) Append(&line, " --pattern ", Quoted(c.pattern));
+  if (!c.pattern.empty()) Append(&line, " --pattern ", ShellWord(c.pattern));
   if (c.criterion != Criterion::kUnspecified && c.criterion != Criterion::kBound) {
     Append(&line, " --criterion ", WordOf(c.criterion));
   }

@@ -8,6 +8,7 @@
 
 #include "kernels/numerics/cat.h"
 #include "kernels/numerics/change.h"
+#include "kernels/numerics/shell_word.h"
 #include "kernels/ops/op.h"
 #include "server/base/wire.h"
 
@@ -240,8 +241,8 @@ void BaselineIndex::HoldUnsupported(v1::CaseResult& result) const {
 }
 
 void BaselineIndex::AddToRepro(v1::CaseResult& result) const {
-  if (result.repro().empty() || !label_.starts_with("baselines/")) return;
-  *result.mutable_repro() += Cat(" --compare ", label_);
+  if (result.repro().empty() || label_ == kUnnamedBaseline) return;
+  *result.mutable_repro() += Cat(" --compare ", ShellWord(label_));
   if (threshold_ != kDefaultChangeThreshold) {
     *result.mutable_repro() += Cat(" --threshold ", threshold_);
   }

@@ -23,6 +23,9 @@ namespace assay {
 // What is timed, as bytes that are equal for equal cases.
 std::string KeyOf(const v1::CaseSpec& spec);
 
+// The label of one that its caller did not name; no line can ask for it again.
+inline constexpr std::string_view kUnnamedBaseline = "the baseline given";
+
 class BaselineIndex {
  public:
   // `label` is what changes call the baseline; the results are taken over.

@@ -18,6 +18,7 @@ namespace {
 constexpr std::string_view kPrefix = "baselines/";
 constexpr std::size_t kMaxIdBytes = 64;
 constexpr double kMaxThreshold = 10;
+constexpr std::size_t kMostNameBytes = 4096;  // of a baseline that a caller has
 constexpr int kPage = 1000;
 constexpr int kMostResults = 10'000;  // of a baseline that a caller has
 
@@ -82,7 +83,7 @@ v1::Baseline Sorted(const v1::Baseline& given) {
 }
 
 std::string LabelOf(const v1::Baseline& baseline) {
-  return baseline.name().empty() ? "the baseline given" : baseline.name();
+  return baseline.name().empty() ? std::string(kUnnamedBaseline) : baseline.name();
 }
 
 }  // namespace
@@ -239,6 +240,11 @@ void Baselines::CheckSpec(const v1::JobSpec& spec, int max_cases, std::vector<Fi
       errors.push_back(
           {"spec.baseline", Cat("must be baselines/ID, got \"", name.substr(0, 80), "\"")});
     }
+  }
+  if (spec.inline_baseline().name().size() > kMostNameBytes) {
+    errors.push_back(
+        {"spec.inline_baseline.name", Cat("must be at most ", kMostNameBytes, " bytes, got ",
+                                          spec.inline_baseline().name().size())});
   }
   if (spec.inline_baseline().results_size() > max_cases) {
     errors.push_back(

@@ -3,6 +3,7 @@ store, over its restart, and as files."""
 
 import json
 import os
+import shlex
 import shutil
 import sqlite3
 import tempfile
@@ -141,6 +142,8 @@ class Baseline(unittest.TestCase):
         self.assertEqual(test["reason"], "slower")
         self.assertRegex(test["message"], r"\d times, above 1\.05 \(noise \S+ %\)")
         self.assertIn(short, test["message"])
+        self.assertEqual(shlex.split(test["repro"])[-2:], ["--compare", short])
+        self.assertEqual(self.daemon.run(*shlex.split(test["repro"])[1:]).code, 1)
         self.assertEqual(set(test["bench"]["baseline"]), {
             "baseline", "baseline_seconds", "ratio", "noise", "threshold", "change"})
         self.assertEqual(test["bench"]["baseline"]["change"], "slower")

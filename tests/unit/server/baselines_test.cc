@@ -157,6 +157,20 @@ TEST(BaselineMatch, OfSeveralTheOneOfTheSameNameAndSeedIsMeant) {
   EXPECT_DOUBLE_EQ(index.Read(second)->baseline_seconds(), 2);
 }
 
+TEST(BaselineMatch, TheLineThatRepeatsItNamesTheBaselineAsAShellReadsIt) {
+  const auto line = [](const char* label, double threshold) {
+    v1::CaseResult slower = Timed(8, 2e-3);
+    BaselineIndex(Of({Timed(8, 1e-3)}), label, threshold).HoldAgainst(slower);
+    EXPECT_EQ(slower.verdict(), v1::VERDICT_FAILED);
+    return slower.repro();
+  };
+  EXPECT_EQ(line("jobs/ab12", 0.05), "assay bench gemm --compare jobs/ab12");
+  EXPECT_EQ(line("/home/me/it's before.json", 0.1),
+            "assay bench gemm --compare '/home/me/it'\\''s before.json' --threshold 0.1");
+  EXPECT_EQ(line("x; rm -r y", 0.05), "assay bench gemm --compare 'x; rm -r y'");
+  EXPECT_EQ(line(std::string(kUnnamedBaseline).c_str(), 0.05), "assay bench gemm");
+}
+
 TEST(BaselineMatch, ASlowerCaseFailsAndNoOtherVerdictChanges) {
   const BaselineIndex index(Of({Timed(8, 1e-3)}), "baselines/x", 0.05);
   v1::CaseResult slower = Timed(8, 1.1e-3);
@@ -362,6 +376,11 @@ TEST(Baselines, ASpecSaysOneBaselineAndAThresholdThatCanBe) {
   spec.clear_baseline_threshold();
   spec.mutable_inline_baseline();
   EXPECT_THAT(fields(spec), ElementsAre("spec.inline_baseline"));
+  spec.clear_baseline();
+  spec.mutable_inline_baseline()->set_name(std::string(4096, 'x'));
+  EXPECT_THAT(fields(spec), IsEmpty());
+  spec.mutable_inline_baseline()->set_name(std::string(4097, 'x'));
+  EXPECT_THAT(fields(spec), ElementsAre("spec.inline_baseline.name"));
   spec.clear_inline_baseline();
   for (const char* bad : {"x", "baselines/", "baselines/.x", "baselines/a b", "jobs/x"}) {
     spec.set_baseline(bad);
