@@ -376,6 +376,7 @@ End CaseRun::GiveVerdict() {
     evidence.unexplained = *unexplained;
   }
   evidence.efficiency = outcome_.bench->efficiency;
+  evidence.fastest_efficiency = FastestEfficiency(*outcome_.bench);
   evidence.in_cache = outcome_.bench->roof == "cache";
   // An efficiency is asked of the timed launches, once they are in.
   evidence.efficiency_due = timed_ || case_.mode == Mode::kValidate;

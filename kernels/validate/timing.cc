@@ -84,6 +84,11 @@ BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceili
   return timing;
 }
 
+std::optional<double> FastestEfficiency(const BenchStats& stats) {
+  if (!stats.noisy || !stats.efficiency || !stats.p10_seconds) return std::nullopt;
+  return *stats.efficiency * *stats.median_seconds / *stats.p10_seconds;
+}
+
 std::string DescribeTiming(const BenchStats& stats) {
   if (stats.clock_failed) return "not timed: the clock stood still or went backwards";
   const int launches = stats.launches_per_sample;

@@ -37,6 +37,9 @@ BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceili
 // as one graph …".
 std::string DescribeTiming(const BenchStats& stats);
 
+// What the fastest tenth of the launches reached of the roof, where they did not settle.
+std::optional<double> FastestEfficiency(const BenchStats& stats);
+
 }  // namespace assay
 
 #endif  // ASSAY_KERNELS_VALIDATE_TIMING_H_

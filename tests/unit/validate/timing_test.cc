@@ -195,6 +195,21 @@ TEST(Timing, ShortLaunchesOfADeviceThatRecordsAreDoneAsOne) {
   EXPECT_THAT(refused.implementation, HasSubstr("operands in cache"));
 }
 
+TEST(Timing, TheFastestTenthTellsOfLaunchesThatDidNotSettleAlone) {
+  BenchStats stats;
+  stats.median_seconds = 4e-3;
+  stats.p10_seconds = 2e-3;
+  stats.efficiency = 0.2;
+  EXPECT_FALSE(FastestEfficiency(stats).has_value());
+  stats.noisy = true;
+  EXPECT_DOUBLE_EQ(FastestEfficiency(stats).value_or(0), 0.4);
+  stats.p10_seconds.reset();
+  EXPECT_FALSE(FastestEfficiency(stats).has_value());
+  stats.p10_seconds = 2e-3;
+  stats.efficiency.reset();
+  EXPECT_FALSE(FastestEfficiency(stats).has_value());
+}
+
 TEST(Timing, ACaseWithoutAClockHasNoTime) {
   for (const std::vector<double>& readings :
        {std::vector<double>{7.0}, std::vector<double>{std::nan("")}}) {

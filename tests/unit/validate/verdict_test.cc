@@ -48,6 +48,8 @@ class Verdicts : public ::testing::Test {
     evidence.undecided = undecided_;
     evidence.received = received_;
     evidence.computed = computed_;
+    evidence.efficiency = efficiency_;
+    evidence.fastest_efficiency = fastest_efficiency_;
     return Judge(case_, plan_, evidence);
   }
 
@@ -70,6 +72,8 @@ class Verdicts : public ::testing::Test {
   std::optional<Unexplained> unexplained_;
   bool flushed_ = false;
   std::string undecided_;
+  std::optional<double> efficiency_;
+  std::optional<double> fastest_efficiency_;
 };
 
 TEST_F(Verdicts, NothingWrongPasses) {
@@ -269,6 +273,22 @@ TEST_F(Verdicts, AnEfficiencyIsNotProvenWithoutTimes) {
   case_.mode = Mode::kValidate;
   ExpectOne(Verdict::kInconclusive, "efficiency");
   EXPECT_NE(Judged().findings[0].message.find("was not timed"), std::string::npos);
+}
+
+// Neighbours made a kernel of 45 % one of 23 %, and it was called FAILED.
+TEST_F(Verdicts, AnEfficiencyThatOnlyTheUndisturbedLaunchesReachIsNotProven) {
+  case_.min_efficiency = 0.4;
+  efficiency_ = 0.23;
+  ExpectOne(Verdict::kFailed, "efficiency");
+  fastest_efficiency_ = 0.39;
+  ExpectOne(Verdict::kFailed, "efficiency");
+  fastest_efficiency_ = 0.45;
+  ExpectOne(Verdict::kInconclusive, "efficiency");
+  EXPECT_THAT(Judged().findings[0].message,
+              HasSubstr("reached 23.0 % of the roof, at least 40.0 % asked for; the fastest tenth "
+                        "of its launches reached 45.0 %: too noisy to tell"));
+  efficiency_ = 0.41;
+  EXPECT_EQ(Judged().verdict, Verdict::kPassed);
 }
 
 TEST_F(Verdicts, FailedOutranksInconclusive) {
