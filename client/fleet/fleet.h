@@ -74,6 +74,7 @@ struct ReportRows {
 
   std::string source;  // the file, or the target that answered
   std::string target, host, device, model, driver, job, suite, suite_version, seed, state;
+  std::string filter;   // which of the suite's cases; empty: all
   std::string verdict;  // of a report of one job
   std::optional<absl::Time> generated_at;
   std::map<std::string, std::string> versions;
@@ -157,6 +158,7 @@ struct FailedRow {
 // What a job says of itself.
 struct JobRow {
   std::string target, suite, job, reason, message;
+  std::string run;                     // the suite, and which of its cases were asked for
   std::string what;                    // the message, the same of other devices of the backend
   std::vector<std::uint32_t> devices;  // that it is about; empty where that is not known
   bool failed = false;                 // else less is proven than was asked for
@@ -188,7 +190,7 @@ class Fleet {
   std::vector<JobRow> jobs;
   // Jobs whose own verdict is FAILED or INCONCLUSIVE by their cases, with which.
   std::vector<JobRow> verdicts;
-  std::map<std::string, std::set<std::string>> targets_of_suite;  // that sent a report of it
+  std::map<std::string, std::set<std::string>> targets_of_run;  // that sent a report of it
   // By device and kernel ("gemm bf16 onednn").
   std::map<std::pair<std::uint32_t, std::uint32_t>, KernelCounts> kernels;
   // How many devices have run a case (text: key) with a provider, and whether one has.

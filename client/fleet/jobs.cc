@@ -130,13 +130,17 @@ void Fleet::NoteVerdicts(const ReportRows& report, const Places& places,
 }
 
 void Fleet::NoteJobs(const ReportRows& report, const Places& places) {
+  // A job of some of a suite's cases may lack what was not asked of it.
+  const std::string run =
+      absl::StrCat(report.suite, report.filter.empty() ? "" : " ", report.filter);
   for (const std::string& target : std::vector<std::string>(absl::StrSplit(report.target, ','))) {
-    targets_of_suite[report.suite].insert(target);
+    targets_of_run[run].insert(target);
   }
   for (const ReportRows::JobFinding& finding : FindingsOf(report)) {
     JobRow row;
     row.target = finding.target.empty() ? report.target : finding.target;
     row.suite = report.suite;
+    row.run = run;
     row.job = report.job;
     row.reason = finding.reason;
     row.message = finding.message;
@@ -162,7 +166,7 @@ void Fleet::NoteJobs(const ReportRows& report, const Places& places) {
 std::vector<JobGroup> GroupJobs(const Fleet& fleet) {
   std::map<std::tuple<std::string, std::string, std::string>, JobGroup> groups;
   for (const JobRow& row : fleet.jobs) {
-    groups[{row.suite, row.reason, row.what}].rows.push_back(&row);
+    groups[{row.run, row.reason, row.what}].rows.push_back(&row);
   }
   std::vector<JobGroup> list;
   for (auto& [key, group] : groups) {
@@ -171,7 +175,7 @@ std::vector<JobGroup> GroupJobs(const Fleet& fleet) {
       for (absl::string_view target : absl::StrSplit(row->target, ',')) targets.emplace(target);
     }
     group.targets = targets.size();
-    group.ran = fleet.targets_of_suite.at(std::get<0>(key)).size();
+    group.ran = fleet.targets_of_run.at(std::get<0>(key)).size();
     list.push_back(std::move(group));
   }
   return list;

@@ -17,7 +17,7 @@ namespace assay {
 struct JobGroup {
   std::vector<const JobRow*> rows;
   std::size_t targets = 0;  // that have it
-  std::size_t ran = 0;      // that ran the suite
+  std::size_t ran = 0;      // that ran the same cases of the suite
 
   bool failed() const { return rows.front()->failed; }
   bool everywhere() const { return targets > 1 && targets == ran; }

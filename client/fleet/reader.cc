@@ -244,7 +244,8 @@ absl::StatusOr<ReportRows> ReadReport(std::string_view text, const std::string& 
         word("device", report.device) || word("gpu", gpu) || word("model", report.model) ||
         word("driver_version", report.driver) || word("job", report.job) ||
         word("suite", report.suite) || word("suite_version", report.suite_version) ||
-        word("state", report.state) || word("verdict", report.verdict)) {
+        word("filter", report.filter) || word("state", report.state) ||
+        word("verdict", report.verdict)) {
       return;
     }
     if (name == "generated_at") {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/lib/words.h"
 #include "client/report/reading.h"
@@ -244,6 +245,21 @@ Json JobJson(const v1::Job& job) {
   return json;
 }
 
+// "--op gemm --dtype bf16,fp32": which cases of its suite a job was of; empty: all.
+std::string FilterText(const v1::CaseFilter& filter) {
+  std::set<std::string> dtypes;
+  for (const int dtype : filter.dtypes()) dtypes.insert(Word(static_cast<v1::DType>(dtype)));
+  std::vector<std::string> options;
+  const auto add = [&options](const char* option, const std::set<std::string>& words) {
+    if (!words.empty()) options.push_back(absl::StrCat(option, " ", absl::StrJoin(words, ",")));
+  };
+  add("--op", {filter.ops().begin(), filter.ops().end()});
+  add("--provider", {filter.providers().begin(), filter.providers().end()});
+  add("--dtype", dtypes);
+  if (!filter.name().empty()) options.push_back(absl::StrCat("--name ", filter.name()));
+  return absl::StrJoin(options, " ");
+}
+
 Json ReportJson(const Report& report) {
   std::set<std::string> targets, jobs, suites, devices, models, backends;
   Json versions = Json::object();
@@ -287,6 +303,11 @@ Json ReportJson(const Report& report) {
   json["target"] = Joined(targets);
   json["job"] = Joined(jobs);
   json["suite"] = Joined(suites);
+  if (first != nullptr && !suites.empty()) {
+    if (std::string filter = FilterText(first->spec().filter()); !filter.empty()) {
+      json["filter"] = std::move(filter);
+    }
+  }
   json["seed"] = first != nullptr && first->spec().has_seed() ? first->spec().seed() : 1;
   json["device"] = Joined(devices);
   json["gpu"] = Joined(models);

@@ -237,6 +237,19 @@ TEST_F(FleetCompareTest, OnSomeNodesItIsTheirs) {
   EXPECT_EQ(json["job_findings"][0]["everywhere"], false);
 }
 
+// Whole runs lacked a kernel; one of the fp32 cases alone did not, and the others were accused.
+TEST_F(FleetCompareTest, AJobOfSomeOfTheCasesTellsNothingOfWhatTheOthersRequire) {
+  for (const int whole : {0, 1}) {
+    reports_[whole]["verdict"] = "FAILED";
+    reports_[whole]["findings"] = {Lacks("cpu:0")};
+  }
+  reports_[2]["filter"] = "--dtype fp32";
+  const Output output = Compare();
+  EXPECT_EQ(output.code, 1);
+  EXPECT_THAT(output.out, AllOf(HasSubstr("it takes fp32 only; on all 2 nodes"),
+                                HasSubstr("0 devices accused, 3 not")));
+}
+
 TEST_F(FleetCompareTest, AJobThatFailedAndDoesNotSayWhyDoesNotPass) {
   reports_[1]["verdict"] = "FAILED";
   const Output output = Compare();

@@ -32,6 +32,9 @@ TEST(Reader, ReadsWhatTheReportWrites) {
   run.target = "a07:7575";
   run.job.set_name("jobs/4f2k");
   run.job.set_suite("nightly");
+  v1::CaseFilter& filter = *run.job.mutable_spec()->mutable_filter();
+  for (const v1::DType dtype : {v1::DTYPE_FP32, v1::DTYPE_BF16}) filter.add_dtypes(dtype);
+  filter.add_ops("gemm");
   (*run.job.mutable_environment())["host"] = "a07";
   (*run.job.mutable_environment())["model"] = "A \"card\"";
   run.server.set_host("a07");
@@ -50,6 +53,7 @@ TEST(Reader, ReadsWhatTheReportWrites) {
   EXPECT_EQ(rows->host, "a07");
   EXPECT_EQ(rows->model, "A \"card\"");
   EXPECT_EQ(rows->job, "jobs/4f2k");
+  EXPECT_EQ(rows->filter, "--op gemm --dtype bf16,fp32");
   ASSERT_TRUE(rows->daemons.contains("a07:7575"));
   const ReportRows::Daemon& daemon = rows->daemons.at("a07:7575");
   EXPECT_EQ(daemon.host, "a07");
