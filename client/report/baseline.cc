@@ -1,6 +1,9 @@
 #include "client/report/baseline.h"
 
+#include <cerrno>
 #include <cmath>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
@@ -52,6 +55,14 @@ absl::Status CheckSchema(const Json& document, const std::string& name) {
   return Bad(name, absl::StrCat("is no baseline: its \"schema\" must be ", known,
                                 schema.empty() ? ", and it has none" : ", got \"", schema,
                                 schema.empty() ? "" : "\""));
+}
+
+// Of what is not JSON: a file that was cut short, or is empty, looks like one.
+std::string WhereItEnds(std::string_view text) {
+  std::size_t end = text.find_last_not_of(" \t\r\n");
+  if (end == std::string_view::npos) return ": it is empty";
+  if (text[end] == '}') return "";
+  return absl::StrCat(" (it ends after ", text.size(), " bytes, and not with a }: cut short?)");
 }
 
 bool IsTimedMode(const Json& test) {
@@ -152,7 +163,9 @@ Json BaselineJson(const v1::Baseline& baseline) {
 
 absl::StatusOr<v1::Baseline> ParseBaseline(std::string_view text, const std::string& name) {
   const Json document = Json::parse(text, nullptr, false);
-  if (document.is_discarded()) return Bad(name, "is no baseline: not JSON");
+  if (document.is_discarded()) {
+    return Bad(name, absl::StrCat("is no baseline: not JSON", WhereItEnds(text)));
+  }
   if (absl::Status s = CheckSchema(document, name); !s.ok()) return s;
   v1::Baseline baseline;
   const bool report = Text(document, "schema") == kReportSchema;
@@ -186,13 +199,22 @@ absl::StatusOr<v1::Baseline> ParseBaseline(std::string_view text, const std::str
   if (baseline.results().empty() && baseline.untimed().empty()) {
     return Bad(name, "has no times: none of its tests was a benchmark");
   }
+  // A document that cases were taken from is not what was measured.
+  if (const int told = baseline.case_count();
+      !report && told != 0 && told != baseline.results_size()) {
+    return Bad(name, absl::StrCat("case_count: must be the number of its tests with a time, ",
+                                  baseline.results_size(), ", got ", told));
+  }
   baseline.set_case_count(baseline.results_size());
   return baseline;
 }
 
 absl::StatusOr<v1::Baseline> ReadBaselineFile(const std::string& path) {
+  std::error_code none;
+  if (std::filesystem::is_directory(path, none)) return Bad(path, "is a folder, and no baseline");
+  errno = 0;
   std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return Bad(path, "cannot be read");
+  if (!file) return Bad(path, absl::StrCat("cannot be read: ", std::strerror(errno)));
   const auto size = static_cast<std::uintmax_t>(file.tellg());
   if (size > kMostBytes) return Bad(path, "is too large for a baseline: above 512 MiB");
   file.seekg(0);

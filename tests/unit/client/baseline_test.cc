@@ -175,6 +175,25 @@ TEST(Comparison, ThatEveryCaseIsLostIsInTheLastLine) {
   EXPECT_EQ(ChangeSummary(comparison), "2 lost, no other case in common");
 }
 
+// Half a document was as good as a whole one, or was "not JSON" and no more.
+TEST(BaselineDocument, WhatWasCutIsTold) {
+  Json document = BaselineJson(Sample());
+  const auto said = [](const std::string& text) {
+    return std::string(ParseBaseline(text, "f").status().message());
+  };
+  const std::string whole = Compact(document);
+  EXPECT_EQ(said(whole.substr(0, 90)),
+            "f: is no baseline: not JSON (it ends after 90 bytes, and not with a }: cut short?)");
+  EXPECT_EQ(said(" \n"), "f: is no baseline: not JSON: it is empty");
+  EXPECT_EQ(said("{]}"), "f: is no baseline: not JSON");
+  EXPECT_TRUE(ParseBaseline(whole, "f").ok());
+  const int times = ParseBaseline(whole, "f")->results_size();
+  document["case_count"] = times + 1;
+  EXPECT_EQ(said(Compact(document)),
+            absl::StrCat("f: case_count: must be the number of its tests with a time, ", times,
+                         ", got ", times + 1));
+}
+
 TEST(BaselineDocument, NoTimeIsDroppedUnsaid) {
   const Json baseline = BaselineJson(Sample());
   Json report = baseline;
@@ -360,7 +379,9 @@ TEST(BaselineSource, WordsAreNamesJobsOrFiles) {
   EXPECT_TRUE(CheckNewBaselineName("nightly").ok());
   EXPECT_THAT(std::string(CheckNewBaselineName("a.json").message()),
               HasSubstr("would be read as a file"));
-  EXPECT_EQ(ParseBaselineSource("no-such.json").status().message(), "no-such.json: cannot be read");
+  EXPECT_EQ(ParseBaselineSource("no-such.json").status().message(),
+            "no-such.json: cannot be read: No such file or directory");
+  EXPECT_EQ(ParseBaselineSource("/").status().message(), "/: is a folder, and no baseline");
   EXPECT_DOUBLE_EQ(*ParseThreshold("5%"), 0.05);
   EXPECT_DOUBLE_EQ(*ParseThreshold("0.1"), 0.1);
   EXPECT_FALSE(ParseThreshold("five").ok());
