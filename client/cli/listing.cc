@@ -5,11 +5,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/report/units.h"
+#include "client/report/wrap.h"
 
 namespace assay {
+namespace {
+
+constexpr std::size_t kLeastRemark = 30;  // columns, beside its row
+constexpr std::size_t kBelow = 4;         // its indent beneath it
+
+}  // namespace
 
 void PrintListing(std::ostream& out, const std::vector<std::string>& heading,
-                  const std::vector<std::vector<std::string>>& rows) {
+                  const std::vector<std::vector<std::string>>& rows, int width) {
   std::vector<std::size_t> widths;
   for (const std::string& word : heading) widths.push_back(DisplayWidth(word));
   for (const auto& row : rows) {
@@ -17,12 +24,31 @@ void PrintListing(std::ostream& out, const std::vector<std::string>& heading,
       widths[i] = std::max(widths[i], DisplayWidth(row[i]));
     }
   }
+  const auto columns = static_cast<std::size_t>(std::max(width, 0));
   const auto print = [&](const std::vector<std::string>& row) {
     std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i)
+    for (std::size_t i = 0; i + 1 < row.size(); ++i)
       absl::StrAppend(&line, PadRight(row[i], widths[i]), "  ");
-    line.erase(line.find_last_not_of(' ') + 1);
-    out << line << '\n';
+    const std::string remark = row.empty() ? "" : row.back();
+    std::size_t indent = DisplayWidth(line);
+    if (columns == 0 || indent + DisplayWidth(remark) <= columns ||
+        remark.find(' ') == std::string::npos) {
+      absl::StrAppend(&line, remark);
+      line.erase(line.find_last_not_of(' ') + 1);
+      out << line << '\n';
+      return;
+    }
+    const bool beside = indent + kLeastRemark <= columns;
+    if (!beside) {
+      line.erase(line.find_last_not_of(' ') + 1);
+      out << line << '\n';
+      indent = kBelow;
+      line = std::string(indent, ' ');
+    }
+    for (const std::string& part : Fill(remark, columns - std::min(columns, indent))) {
+      out << line << part << '\n';
+      line = std::string(indent, ' ');
+    }
   };
   print(heading);
   for (const auto& row : rows) print(row);
@@ -63,7 +89,7 @@ ExitCode List(const Context& context, const std::string& key, std::vector<std::s
     if (!answered) return code;
     if (*format == Format::kTable) {
       if (many) heading.insert(heading.begin(), "TARGET");
-      PrintListing(out, heading, all.rows);
+      PrintListing(out, heading, all.rows, context.SurfaceOn(out).width);
     } else if (*format == Format::kJsonl) {
       for (const Json& item : all.items) out << Compact(item) << '\n';
     } else {

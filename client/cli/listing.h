@@ -11,9 +11,11 @@
 
 namespace assay {
 
-// Writes a heading and rows, each column as wide as its widest word.
+// Writes a heading and rows, each column as wide as its widest word. On a terminal of `width`
+// columns (0: none) a remark, which is a row's last word and of several, keeps within it: in
+// lines beneath one another, or below its row where there is no room beside it.
 void PrintListing(std::ostream& out, const std::vector<std::string>& heading,
-                  const std::vector<std::vector<std::string>>& rows);
+                  const std::vector<std::vector<std::string>>& rows, int width = 0);
 
 // What a listing command makes of one daemon's answer.
 struct Listed {

@@ -82,7 +82,13 @@ std::string RowLayout::Line(const Row& row) {
   const std::size_t over = DisplayWidth(verdict) - kVerdictWidth;
   const std::size_t room = name_width_ > over ? name_width_ - over : 0;
   if (!row.measured) {
-    return absl::StrCat(shown, PadRight(row.name, room), "   ", row.note, "\n");
+    const std::size_t whole = kFixed + over + std::max(name, room) + 2 + DisplayWidth(row.note);
+    if (width_ <= 0 || whole <= static_cast<std::size_t>(width_)) {
+      return absl::StrCat(shown, PadRight(row.name, room), "   ", row.note, "\n");
+    }
+    const auto columns = static_cast<std::size_t>(width_);
+    const std::size_t most = columns > kFixed + over ? columns - kFixed - over + 1 : 1;
+    return absl::StrCat(shown, ShortenMiddle(row.name, most), "\n", Below(row.note));
   }
   const std::string figures = Figures(row);
   std::string lines;
@@ -100,7 +106,17 @@ std::string RowLayout::Line(const Row& row) {
   if (width_ <= 0 || used <= static_cast<std::size_t>(width_)) {
     return absl::StrCat(lines, "   ", row.note, "\n");
   }
-  return absl::StrCat(lines, "\n", std::string(kIndent, ' '), row.note, "\n");
+  return absl::StrCat(lines, "\n", Below(row.note));
+}
+
+// A note in lines of its own.
+std::string RowLayout::Below(const std::string& note) const {
+  const std::string indent(kIndent, ' ');
+  const auto columns = static_cast<std::size_t>(std::max(width_, 0));
+  const std::size_t room = columns >= kIndent + kLeastDetail ? columns - kIndent : note.size();
+  std::string lines;
+  for (const std::string& line : Fill(note, room)) absl::StrAppend(&lines, indent, line, "\n");
+  return lines;
 }
 
 std::string RowLayout::Block(const v1::CaseResult& result, const std::string& origin) {

@@ -33,6 +33,7 @@ class RowLayout {
   static const Column kColumns[];
 
   std::string Figures(const Row& row) const;
+  std::string Below(const std::string& note) const;
 
   int width_;  // 0: unlimited
   bool colour_;

@@ -86,6 +86,27 @@ TEST(RowLayout, ANameOrNoteWithoutRoomHasALineOfItsOwn) {
   EXPECT_EQ(Lines(RowLayout(0, false).Line(row)).size(), 1u) << "a pipe has a line a result";
 }
 
+// A reason ran on behind the terminal's edge, where details go on below themselves.
+TEST(RowLayout, AReasonThatHasNoRoomGoesOnBelow) {
+  Row row;
+  row.verdict = "unsupported";
+  row.name = "gemm 1024x1024x1024 bf16 onednn";
+  row.note =
+      "oneDNN 2.6.3 has no primitive for bf16 matmul to bf16 on this CPU (could not create "
+      "a primitive descriptor iterator)";
+  for (const int width : {60, 80, 120}) {
+    const auto lines = Lines(RowLayout(width, false).Line(row));
+    ASSERT_GE(lines.size(), 2u) << width;
+    EXPECT_EQ(lines[0], "  unsupported gemm 1024x1024x1024 bf16 onednn");
+    EXPECT_THAT(lines[1], StartsWith("    oneDNN 2.6.3 has no"));
+    for (const std::string& line : lines) {
+      EXPECT_LE(DisplayWidth(line), static_cast<std::size_t>(width)) << line;
+    }
+  }
+  EXPECT_EQ(Lines(RowLayout(200, false).Line(row)).size(), 1u);
+  EXPECT_EQ(Lines(RowLayout(0, false).Line(row)).size(), 1u) << "a pipe has a line a result";
+}
+
 TEST(RowLayout, ADetailGoesOnBelowItselfAndACommandStaysWhole) {
   v1::CaseResult result;
   result.set_name("a");
