@@ -8,6 +8,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "client/cli/context.h"
 #include "client/cli/help_format.h"
 #include "client/lib/errors.h"
@@ -68,6 +70,42 @@ std::string UnknownWord(const CLI::App& app, const std::string& word) {
                       DidYouMean(flag, known), " (", path, " --help)");
 }
 
+// What CLI11 has against a command line, in the words of all other refusals: the option, what it
+// takes, what was said.
+std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string what = error.what();
+  const CLI::App* at = Innermost(app);
+  std::vector<std::string> commands;
+  for (const CLI::App* sub : at->get_subcommands({})) commands.push_back(sub->get_name());
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !commands.empty()) {
+    return absl::StrCat(at->get_name(), ": what of it? ", absl::StrJoin(commands, ", "));
+  }
+  absl::string_view rest = what;
+  if (absl::ConsumeSuffix(&rest, " is required")) {
+    const CLI::Option* option = at->get_option_no_throw({rest.data(), rest.size()});
+    return absl::StrCat(rest, ": is required", option == nullptr ? "" : ": ",
+                        option == nullptr ? "" : option->get_description());
+  }
+  if (absl::ConsumePrefix(&rest, "Could not convert: --")) {
+    const std::pair<std::string, std::string> said =
+        absl::StrSplit(rest, absl::MaxSplits(" = ", 1));
+    return absl::StrCat(said.first, ": must be a whole number, got \"", said.second, "\"");
+  }
+  if (!absl::ConsumePrefix(&rest, "--")) return what;
+  const std::pair<std::string, std::string> told = absl::StrSplit(rest, absl::MaxSplits(": ", 1));
+  absl::string_view about = told.second;
+  if (absl::ConsumePrefix(&about, "Value ")) {
+    const std::pair<std::string, std::string> range =
+        absl::StrSplit(about, absl::MaxSplits(" not in range ", 1));
+    return absl::StrCat(told.first, ": must be a whole number from ", range.second, ", got \"",
+                        range.first, "\"");
+  }
+  if (absl::ConsumePrefix(&about, "1 required ") && absl::ConsumeSuffix(&about, " missing")) {
+    return absl::StrCat(told.first, ": takes ", about, ", got nothing");
+  }
+  return what;
+}
+
 }  // namespace
 
 int RunCommandLine(const std::vector<std::string>& args, const Streams& streams) {
@@ -111,7 +149,7 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
     streams.out << version.what() << '\n' << std::flush;
     return static_cast<int>(ExitCode::kPassed);
   } catch (const CLI::ParseError& error) {
-    return static_cast<int>(context.Fail(absl::InvalidArgumentError(error.what())));
+    return static_cast<int>(context.Fail(absl::InvalidArgumentError(WhatIsWrong(app, error))));
   }
   if (const std::vector<std::string> rest = app.remaining(true); !rest.empty()) {
     return static_cast<int>(
@@ -120,6 +158,10 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
   if (!context.action) {
     streams.err << app.help() << std::flush;
     return static_cast<int>(ExitCode::kUsage);
+  }
+  // Said of every command, though few reconnect.
+  if (const auto reconnecting = context.Reconnecting(); !reconnecting.ok()) {
+    return static_cast<int>(context.Fail(reconnecting.status()));
   }
   return static_cast<int>(context.action());
 }

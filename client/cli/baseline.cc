@@ -316,7 +316,7 @@ void AddBaselineCommand(CLI::App& app, Context& context) {
       "faster, same, slower or ambiguous, case by case; exit 1 if any is slower or fails now, "
       "4 if one that may be slower is too noisy to tell, or has no time now to tell by");
   compare->add_option("baseline", *name, absl::StrCat("what was: ", kSourceHelp))->required();
-  compare->add_option("current", *current, "what is: likewise")->required();
+  compare->add_option("current", *current, absl::StrCat("what is: ", kSourceHelp))->required();
   compare
       ->add_option("--threshold", *threshold,
                    absl::StrCat("the change that counts (default ", kThresholdHelp, ")"))

@@ -48,6 +48,10 @@ absl::StatusOr<Format> Context::ChosenFormat(std::string_view what,
 absl::StatusOr<FollowOptions> Context::Reconnecting() const {
   auto reconnect = ParseDuration("reconnect", globals.reconnect);
   if (!reconnect.ok()) return reconnect.status();
+  if (reconnect->seconds() < 0 || reconnect->nanos() < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "reconnect: must be 0 (not at all) or more, such as 30s, got \"", globals.reconnect, "\""));
+  }
   FollowOptions options;
   options.reconnect = absl::Seconds(Seconds(*reconnect));
   return options;

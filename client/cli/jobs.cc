@@ -159,7 +159,12 @@ ExitCode ListJobs(const Context& context, const std::string& filter, const std::
             listed.items.push_back(JobJson(job));
           }
           left -= page.jobs_size();
-          if (page.next_page_token().empty() || left <= 0) return grpc::Status::OK;
+          if (page.next_page_token().empty()) return grpc::Status::OK;
+          if (left <= 0) {
+            context.streams.err << "assay: there are more than the newest " << *limit
+                                << " (--limit, --filter)\n";
+            return grpc::Status::OK;
+          }
           request.set_page_token(page.next_page_token());
         }
       });

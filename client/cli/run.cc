@@ -49,20 +49,46 @@ grpc::Status NamingMissing(const grpc::Status& status, const Connection& connect
   return {status.error_code(), absl::StrJoin(lines, "\n")};
 }
 
+bool IsOfBaseline(const grpc::Status& status) {
+  return status.error_message().starts_with("no baseline");
+}
+
+// What is wrong with the baseline is wrong with --compare.
+grpc::Status NamingCompare(const grpc::Status& status, const Connection& connection) {
+  std::vector<std::string> lines = Describe(status, connection.target()).lines;
+  if (status.error_code() == grpc::StatusCode::NOT_FOUND) {
+    for (std::string& line : lines) {
+      if (line.starts_with("no baseline") || line.starts_with("no job")) line = "compare: " + line;
+    }
+  } else if (status.error_code() == grpc::StatusCode::INVALID_ARGUMENT) {
+    constexpr std::string_view kField = "baseline:";
+    for (std::string& line : lines) {
+      if (line.starts_with(kField)) line.replace(0, kField.size(), "compare:");
+    }
+  } else {
+    return status;
+  }
+  return {grpc::StatusCode::INVALID_ARGUMENT, absl::StrJoin(lines, "\n")};
+}
+
 // CreateJob; where the daemon has no such suite, its answer with the near one.
 grpc::Status Create(Connection& connection, const v1::JobSpec& plain, const RunOptions& said,
                     const v1::BaselineSource& baseline, const FollowOptions& options,
                     v1::Job* job) {
   v1::JobSpec spec = plain;
   if (baseline.source_case() != v1::BaselineSource::SOURCE_NOT_SET) {
-    if (grpc::Status status = SetBaseline(connection, baseline, &spec); !status.ok()) return status;
+    grpc::Status status = SetBaseline(connection, baseline, &spec);
+    if (!status.ok()) return NamingCompare(AsMistake(status), connection);
   }
   grpc::Status status = CreateJob(connection, spec, options, job);
   if (!said.suite_file.empty()) status = NamingFile(status, connection, said.suite_file);
   if (const auto missing = ExtentsNotSaid(said); !missing.empty()) {
     status = NamingMissing(status, connection, missing);
   }
-  if (baseline.source_case() != v1::BaselineSource::SOURCE_NOT_SET) status = AsMistake(status);
+  if (baseline.source_case() != v1::BaselineSource::SOURCE_NOT_SET &&
+      (status.error_code() != grpc::StatusCode::NOT_FOUND || IsOfBaseline(status))) {
+    status = NamingCompare(AsMistake(status), connection);
+  }
   if (status.error_code() != grpc::StatusCode::NOT_FOUND || spec.suite().empty()) return status;
   grpc::ClientContext call;
   SetDeadline(call);

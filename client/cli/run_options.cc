@@ -83,6 +83,11 @@ void FillJob(const RunOptions& options, v1::JobSpec& spec, Problems& problems) {
       problems.Add(absl::InvalidArgumentError(absl::StrCat(
           "mode: --bench is --mode benchmark, got ", options.mode, " too; say one of them")));
     }
+    if (options.default_mode == v1::MODE_BENCHMARK && mode == v1::MODE_VALIDATE) {
+      problems.Add(absl::InvalidArgumentError(
+          "mode: bench ranks by times: benchmark or both, got validate, which takes none that "
+          "count (assay run)"));
+    }
   }
   google::protobuf::Duration duration;
   if (!options.job_deadline.empty() &&
@@ -201,6 +206,11 @@ void FillCases(const RunOptions& options, const CLI::App& run, const std::string
     given.emplace_back(option, text);
   }
   if (!options.name.empty()) spec.mutable_filter()->set_name(options.name);
+  const bool timed = spec.mode() == v1::MODE_BENCHMARK || spec.mode() == v1::MODE_BOTH;
+  if (run.count("--min-efficiency") > 0 && !timed) {
+    problems.Add(absl::InvalidArgumentError(
+        "min-efficiency: is asked of times, and no case is timed: say --mode benchmark or both"));
+  }
   auto cases = Expand(op, given);
   problems.Add(cases.status());
   if (!cases.ok()) return;
@@ -224,7 +234,7 @@ void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& 
   text("--name", options->name, "TEXT", "only cases whose name contains this");
   text("--device", options->device, "ID", "cpu:0, cuda:*, … (default: the daemon's first)");
   text("--mode", options->mode, "WORD",
-       bench ? "validate, benchmark or both (default benchmark)"
+       bench ? "benchmark or both (default benchmark)"
              : "validate, benchmark or both (default validate)");
   // Of a benchmark it says nothing new, and is understood all the same.
   run.add_flag("--bench", options->bench, "as --mode benchmark")->group(bench ? "" : "Options");

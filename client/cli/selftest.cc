@@ -7,10 +7,12 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "client/cli/context.h"
 #include "client/cli/session.h"
 #include "client/lib/case_options.h"
+#include "client/lib/errors.h"
 #include "client/lib/parse.h"
 #include "client/lib/words.h"
 #include "client/report/selftest.h"
@@ -62,6 +64,19 @@ absl::StatusOr<v1::JobSpec> MakeSpec(const SelftestOptions& options) {
   return spec;
 }
 
+// A defect is a provider, "planted/…", to the daemon alone.
+grpc::Status NamingDefects(const grpc::Status& status, const Connection& connection) {
+  if (status.error_code() != grpc::StatusCode::INVALID_ARGUMENT) return status;
+  std::vector<std::string> lines = Describe(status, connection.target()).lines;
+  for (std::string& line : lines) {
+    if (!line.starts_with("provider: unknown provider \"planted/")) continue;
+    line = absl::StrReplaceAll(
+        line, {{"provider: unknown provider", "defect: unknown defect"}, {"planted/", ""}});
+    absl::StrAppend(&line, " (assay kernels --planted)");
+  }
+  return {status.error_code(), absl::StrJoin(lines, "\n")};
+}
+
 ExitCode Selftest(const Context& context, const SelftestOptions& options) {
   const auto spec = MakeSpec(options);
   if (!spec.ok()) return context.Fail(spec.status());
@@ -79,7 +94,7 @@ ExitCode Selftest(const Context& context, const SelftestOptions& options) {
   return WatchJobs(
       context, *std::move(connections),
       [&](Connection& connection, v1::Job* job) {
-        return CreateJob(connection, *spec, *reconnecting, job);
+        return NamingDefects(CreateJob(connection, *spec, *reconnecting, job), connection);
       },
       &MakeSelftestSink);
 }

@@ -174,11 +174,16 @@ std::vector<CaseOption> CommonCaseOptions() {
 // "40%" of a share is 0.4.
 absl::StatusOr<double> ShareOrNumber(const FieldDescriptor& field, const std::string& path,
                                      std::string_view text) {
-  const bool percent = field.name() == "min_efficiency" && text.ends_with('%');
-  if (percent) text.remove_suffix(1);
-  auto value = ParseNumber(path, text);
-  if (value.ok() && percent) *value /= 100;
-  return value;
+  if (field.name() != "min_efficiency") return ParseNumber(path, text);
+  const bool percent = text.ends_with('%');
+  auto value = ParseNumber(path, percent ? text.substr(0, text.size() - 1) : text);
+  if (!value.ok()) return value;
+  // Who writes 40 means 40 %.
+  if (!percent && *value > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": must be from 0 to 1, got ", View(text),
+                                                   "; say ", View(text), "% or ", *value / 100));
+  }
+  return percent ? *value / 100 : *value;
 }
 
 absl::Status SetOption(const CaseOption& option, std::string_view text, v1::CaseSpec& spec) {

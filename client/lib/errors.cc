@@ -60,12 +60,31 @@ std::string OptionOf(std::string path) {
                                                               {"filter.dtypes[", "dtype"},
                                                               {"filter.ops[", "op"},
                                                               {"profiler", "profile"},
-                                                              {"repeats", "repeat"}};
+                                                              {"repeats", "repeat"},
+                                                              {"slices[", "slice"},
+                                                              {"inline_baseline", "baseline"},
+                                                              {"baseline_threshold", "threshold"},
+                                                              {"baseline_id", "name"}};
   for (const auto& [field, option] : kOptions) {
     if (absl::StartsWith(path, field)) return option;
   }
-  if (path == "filter") return "filter (--name, --op, --provider, --dtype)";
   return path;
+}
+
+std::string OptionOfField(const std::string& field) {
+  // A list of jobs has a filter, too, which is one option.
+  if (field == "spec.filter") return "filter (--name, --op, --provider, --dtype)";
+  return OptionOf(ShortPath(field));
+}
+
+// What lists the things of which one was not found.
+std::string ListedBy(const std::string& message) {
+  constexpr std::pair<const char*, const char*> kKinds[] = {
+      {"no baseline \"", "baseline list"}, {"no job \"", "jobs"}, {"no device \"", "devices"}};
+  for (const auto& [beginning, command] : kKinds) {
+    if (absl::StartsWith(message, beginning)) return absl::StrCat(" (assay ", command, ")");
+  }
+  return "";
 }
 
 std::vector<std::string> FieldLines(const grpc::Status& status) {
@@ -77,7 +96,7 @@ std::vector<std::string> FieldLines(const grpc::Status& status) {
     google::rpc::BadRequest bad;
     if (!any.UnpackTo(&bad)) continue;
     for (const auto& violation : bad.field_violations()) {
-      const std::string path = OptionOf(ShortPath(violation.field()));
+      const std::string path = OptionOfField(violation.field());
       std::string line = path.empty() ? violation.description()
                                       : absl::StrCat(path, ": ", violation.description());
       if (places[line]++ == 0) lines.push_back(std::move(line));
@@ -146,7 +165,7 @@ Failure Describe(const grpc::Status& status, std::string_view target) {
       return failure;
     case grpc::StatusCode::NOT_FOUND:
     case grpc::StatusCode::OUT_OF_RANGE:
-      failure.lines = {std::string(absl::StripPrefix(message, "spec."))};
+      failure.lines = {absl::StrCat(absl::StripPrefix(message, "spec."), ListedBy(message))};
       return failure;
     case grpc::StatusCode::UNAVAILABLE:
       if (NeverConnected(status)) {

@@ -117,6 +117,21 @@ class JsonlSink : public Sink {
   Surface surface_;
 };
 
+// "--op gemm --dtype bf16,fp32": which cases of its suite a job was of; empty: all.
+std::string FilterText(const v1::CaseFilter& filter) {
+  std::set<std::string> dtypes;
+  for (const int dtype : filter.dtypes()) dtypes.insert(Word(static_cast<v1::DType>(dtype)));
+  std::vector<std::string> options;
+  const auto add = [&options](const char* option, const std::set<std::string>& words) {
+    if (!words.empty()) options.push_back(absl::StrCat(option, " ", absl::StrJoin(words, ",")));
+  };
+  add("--op", {filter.ops().begin(), filter.ops().end()});
+  add("--provider", {filter.providers().begin(), filter.providers().end()});
+  add("--dtype", dtypes);
+  if (!filter.name().empty()) options.push_back(absl::StrCat("--name ", filter.name()));
+  return absl::StrJoin(options, " ");
+}
+
 }  // namespace
 
 Json ShapeOf(const v1::CaseSpec& spec) {
@@ -243,21 +258,6 @@ Json JobJson(const v1::Job& job) {
     }
   }
   return json;
-}
-
-// "--op gemm --dtype bf16,fp32": which cases of its suite a job was of; empty: all.
-std::string FilterText(const v1::CaseFilter& filter) {
-  std::set<std::string> dtypes;
-  for (const int dtype : filter.dtypes()) dtypes.insert(Word(static_cast<v1::DType>(dtype)));
-  std::vector<std::string> options;
-  const auto add = [&options](const char* option, const std::set<std::string>& words) {
-    if (!words.empty()) options.push_back(absl::StrCat(option, " ", absl::StrJoin(words, ",")));
-  };
-  add("--op", {filter.ops().begin(), filter.ops().end()});
-  add("--provider", {filter.providers().begin(), filter.providers().end()});
-  add("--dtype", dtypes);
-  if (!filter.name().empty()) options.push_back(absl::StrCat("--name ", filter.name()));
-  return absl::StrJoin(options, " ");
 }
 
 Json ReportJson(const Report& report) {

@@ -11,6 +11,9 @@
 #include <fstream>
 #include <thread>
 
+#include "absl/strings/str_split.h"
+#include "client/lib/errors.h"
+#include "client/report/units.h"
 #include "nlohmann/json.hpp"
 #include "tests/unit/client/command.h"
 
@@ -110,6 +113,88 @@ TEST(Errors, WhatContradictsItselfIsRefused) {
   EXPECT_EQ(slice.code, 2);
   EXPECT_THAT(slice.err, StartsWith("assay: slice: the table of times shows no elements"));
   EXPECT_TRUE(service.created().empty());
+}
+
+// --filter of assay jobs was called "filter (--name, …)", --compare "inline_baseline".
+TEST(Errors, AFieldIsCalledAsItsOptionIs) {
+  FakeService service;
+  const auto said = [&](const char* field, std::vector<std::string> args) {
+    service.create_status = BadRequest({{field, "is wrong"}});
+    return Assay(service, std::move(args)).err;
+  };
+  const std::vector<std::string> run = {"run", "copy", "--count", "4", "--dtype", "fp32"};
+  EXPECT_EQ(said("spec.filter", run),
+            "assay: filter (--name, --op, --provider, --dtype): is wrong\n");
+  EXPECT_EQ(said("spec.slices[0]", run), "assay: slice: is wrong\n");
+  EXPECT_EQ(said("spec.baseline_threshold", run), "assay: threshold: is wrong\n");
+  std::vector<std::string> held = run;
+  held.insert(held.end(), {"--compare", "nightly"});
+  EXPECT_EQ(said("spec.baseline", held), "assay: compare: is wrong\n");
+  EXPECT_EQ(said("spec.inline_baseline", held), "assay: compare: is wrong\n");
+  service.create_status = {grpc::StatusCode::NOT_FOUND, "no baseline \"baselines/nightly\""};
+  EXPECT_EQ(Assay(service, held).err,
+            "assay: compare: no baseline \"baselines/nightly\" (assay baseline list)\n");
+  EXPECT_EQ(Describe(BadRequest({{"filter", "unknown key \"x\""}}), "a").lines,
+            std::vector<std::string>{"filter: unknown key \"x\""});
+  EXPECT_EQ(Describe(BadRequest({{"baseline_id", "is wrong"}}), "a").lines,
+            std::vector<std::string>{"name: is wrong"});
+}
+
+TEST(Errors, ADefectIsNoProvider) {
+  FakeService service;
+  service.create_status =
+      BadRequest({{"spec.filter.providers[0]",
+                   "unknown provider \"planted/rac\"; did you mean \"planted/race\"?"}});
+  EXPECT_EQ(Assay(service, {"selftest", "--defect", "rac"}).err,
+            "assay: defect: unknown defect \"rac\"; did you mean \"race\"? (assay kernels "
+            "--planted)\n");
+}
+
+TEST(Errors, WhatIsNotThereIsListedSomewhere) {
+  FakeService service;
+  EXPECT_EQ(Assay(service, {"watch", "nope"}).err, "assay: no job \"jobs/nope\" (assay jobs)\n");
+  EXPECT_THAT(Assay(service, {"devices", "release", "cpu:9"}).err, HasSubstr("(assay devices)"));
+}
+
+// CLI11's own words name no value, or no option.
+TEST(Errors, AnOptionOfTheWrongKindIsNamedWithWhatItTakes) {
+  EXPECT_EQ(Assay({"run", "gemm", "--priority", "x"}).err,
+            "assay: priority: must be a whole number, got \"x\"\n");
+  EXPECT_EQ(Assay({"selftest", "--trials", "0"}).err,
+            "assay: trials: must be a whole number from 1 to 100, got \"0\"\n");
+  EXPECT_EQ(Assay({"jobs", "--format"}).err, "assay: format: takes WORD, got nothing\n");
+  EXPECT_EQ(Assay({"watch"}).err, "assay: job: is required: jobs/4f2k, or 4f2k\n");
+  EXPECT_EQ(Assay({"baseline"}).err,
+            "assay: baseline: what of it? save, list, show, compare, delete\n");
+}
+
+// Commands that do not reconnect took any word.
+TEST(Errors, ReconnectIsATimeOfEveryCommand) {
+  FakeService service;
+  for (const char* command : {"jobs", "devices"}) {
+    const Output output = Assay(service, {command, "--reconnect", "soon"});
+    EXPECT_EQ(output.code, 2);
+    EXPECT_THAT(output.err, StartsWith("assay: reconnect: must be a duration"));
+  }
+  EXPECT_THAT(Assay(service, {"jobs", "--reconnect", "-5s"}).err,
+              StartsWith("assay: reconnect: must be 0 (not at all) or more"));
+  EXPECT_EQ(Assay(service, {"jobs", "--reconnect", "0"}).code, 0);
+}
+
+// Single launches were ranked beside one another; and a share of no time ran to its end.
+TEST(Errors, WhatNeedsTimesIsRefusedWithoutThem) {
+  FakeService service;
+  const Output ranks =
+      Assay(service, {"bench", "copy", "--count", "4", "--dtype", "fp32", "--mode", "validate"});
+  EXPECT_EQ(ranks.code, 2);
+  EXPECT_THAT(ranks.err, StartsWith("assay: mode: bench ranks by times"));
+  const Output share = RunGemm(service, {"--min-efficiency", "40%"});
+  EXPECT_EQ(share.code, 2);
+  EXPECT_THAT(share.err, StartsWith("assay: min-efficiency: is asked of times"));
+  EXPECT_EQ(RunGemm(service, {"--min-efficiency", "40", "--bench"}).err,
+            "assay: min_efficiency: must be from 0 to 1, got 40; say 40% or 0.4\n");
+  EXPECT_TRUE(service.created().empty());
+  EXPECT_EQ(RunGemm(service, {"--min-efficiency", "40%", "--mode", "both"}).code, 0);
 }
 
 TEST(Errors, UnknownWordsAnswerWithTheNearAndTheKnown) {
@@ -258,6 +343,14 @@ TEST(Output, AnEndingThatNamesNoFormatIsRefused) {
   EXPECT_THAT(output.err, HasSubstr(".xml (junit)"));
 }
 
+TEST(Jobs, ThatThereAreMoreIsSaid) {
+  FakeService service;
+  EXPECT_EQ(Assay(service, {"jobs"}).err, "");
+  service.more_pages = true;
+  EXPECT_EQ(Assay(service, {"jobs", "--limit", "1"}).err,
+            "assay: there are more than the newest 1 (--limit, --filter)\n");
+}
+
 TEST(Jobs, ALimitIsAWholeNumber) {
   FakeService service;
   for (const std::string word : {"0", "x", "-3", "1.5"}) {
@@ -391,6 +484,25 @@ TEST(Listings, DevicesKernelsSuitesAndJobsAsTableAndJson) {
   EXPECT_EQ(device["state"], "READY");
   EXPECT_EQ(device["ceilings"][0]["dtype"], "bf16");
   EXPECT_FALSE(device["ceilings"][0].contains("bytes_per_second"));
+}
+
+// Why a device cannot be used ran on behind the terminal's edge.
+TEST(Listings, ARemarkKeepsWithinTheTerminal) {
+  FakeService service;
+  v1::Device& hip = service.more_devices.emplace_back();
+  hip.set_id("hip");
+  hip.set_backend("hip");
+  hip.set_state(v1::DEVICE_STATE_UNAVAILABLE);
+  hip.set_unavailable_reason(
+      "hipErrorNoDevice: there is none of any kind in this machine, as far as its driver tells; "
+      "the library is for gfx90a, gfx942");
+  const Output wide = Assay(service, {"devices"}, /*live=*/true);
+  const std::vector<std::string> lines = absl::StrSplit(wide.out, '\n', absl::SkipEmpty());
+  for (const std::string& line : lines) EXPECT_LE(DisplayWidth(line), 120u) << line;
+  EXPECT_GT(lines.size(), 4u);
+  EXPECT_THAT(lines.back(), ContainsRegex("^ {20,}.*gfx942$")) << "under its column";
+  EXPECT_THAT(Assay(service, {"devices"}).out, HasSubstr(hip.unavailable_reason()))
+      << "a pipe has a line a device";
 }
 
 TEST(Listings, WhatIsNotKnownIsNotZero) {

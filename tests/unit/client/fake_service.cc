@@ -226,6 +226,7 @@ grpc::Status FakeService::ListJobs(grpc::ServerContext*, const v1::ListJobsReque
   }
   if (!request->filter().empty()) return grpc::Status::OK;
   *response->add_jobs() = Job(true);
+  if (more_pages) response->set_next_page_token("more");
   return grpc::Status::OK;
 }
 

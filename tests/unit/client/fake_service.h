@@ -47,6 +47,7 @@ class FakeService : public v1::ValidationService::Service {
   v1::JobState known_state = v1::JOB_STATE_FINISHED;       // as GetJob tells it
   v1::JobState cancelled_state = v1::JOB_STATE_CANCELLED;  // as CancelJob tells it
   std::vector<v1::Job> other_jobs;                         // that ListJobs lists, by their state
+  bool more_pages = false;                                 // of jobs than ListJobs lists
   std::string progress_phase;                              // not empty: the first case begins so
   v1::ServerInfo more_info;                                // that GetServerInfo tells
   std::vector<v1::Device> more_devices;                    // that ListDevices lists
