@@ -31,6 +31,8 @@ std::string_view CodeOf(const v1::CaseResult& result, const std::vector<Retry>& 
       return reason == "memory" ? "A113" : "A309";
     case v1::VERDICT_INCONCLUSIVE:
       if (reason == "noisy") return "A203";
+      // What its undisturbed launches reach, and all of them do not.
+      if (reason == "efficiency" && result.bench().noisy()) return "A203";
       // What its baseline has, and this run can say nothing of.
       if (reason == "budget" || reason == "unsupported" || reason == "replay") return "A308";
       return reason == "memory" ? "A305" : "A304";
