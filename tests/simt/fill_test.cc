@@ -2,8 +2,10 @@
 // CPU device, for every pattern and format, and nothing else written.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "kernels/numerics/generate.h"
@@ -90,7 +92,8 @@ TEST_P(SimtFill, ParametersReachTheElements) {
       {PatternKind::kUniform, 0, 1e-38},      {PatternKind::kUniform, 1, 1.0000001},
       {PatternKind::kUniform, -70000, 70000}, {PatternKind::kIntegers, -128, 127},
       {PatternKind::kSequential, 0.5, 37},    {PatternKind::kConstant, -0.0, 0},
-      {PatternKind::kConstant, 448.1, 0},
+      {PatternKind::kConstant, 448.1, 0},     {PatternKind::kNormal, 1, 1e300},
+      {PatternKind::kUniform, 1, 1e300},      {PatternKind::kNormal, 1, std::nan("")},
   };
   for (const Pattern& pattern : patterns) {
     for (const DType t : kAllFormats) {
@@ -155,33 +158,93 @@ TEST_P(SimtFill, ManyJobsAtOnce) {
   for (std::size_t i = 0; i < of.size(); ++i) EXPECT_EQ(got[i].bytes(), want[i].bytes()) << i;
 }
 
-// Small tensors share a launch whatever they are filled with.
+// Jobs with their memory and what is to come of them; no two have a stream of words in common.
+struct Jobs {
+  void Add(const Pattern& pattern, DType dtype, const Extents& e) {
+    const auto n = static_cast<std::uint32_t>(jobs.size());
+    got.push_back(std::make_unique<Strided>(dtype, e));
+    want.push_back(std::make_unique<Strided>(dtype, e));
+    FillJob job = JobOf(pattern, n % 3, got.back()->view());
+    job.seed += n / 3 % 3;
+    job.epoch += n / 9;
+    Specify(job, *want.back());
+    jobs.push_back(job);
+  }
+  void ExpectFilledWith(std::int64_t launches) {
+    const std::int64_t before = simt::Launches();
+    ASSERT_EQ(LaunchFills(jobs, nullptr), kOk);
+    EXPECT_EQ(simt::Launches(), before + launches);
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      ASSERT_TRUE(got[i]->bytes() == want[i]->bytes())
+          << i << " " << ToString(jobs[i].pattern) << " " << Name(jobs[i].dst.dtype);
+    }
+  }
+  std::vector<std::unique_ptr<Strided>> got, want;
+  std::vector<FillJob> jobs;
+};
+
+// Small tensors share a launch whatever they are filled with, as many as it takes.
 TEST_P(SimtFill, SmallTensorsOfAnyKindTakeOneLaunch) {
   const Pattern patterns[] = {{PatternKind::kNormal, 1, 0},
                               {PatternKind::kUniform, -1, 1},
                               {PatternKind::kOnes, 1, 0},
                               {PatternKind::kSparse, 0.2, 1},
                               {PatternKind::kDiagonal, 1, 0}};
-  std::vector<Strided> got;
-  std::vector<Strided> want;
-  for (int i = 0; i < kFillsOfALaunch; ++i) {
-    // Among them some whose batches meet in the middle of a byte.
-    const bool meet = i % 7 == 3;
-    const DType t = meet ? DType::kE2M1 : kAllFormats[i % 12];
-    const Extents e = meet ? Extents{3, 2, 33, 36, 36 + 33} : Extents::Dense(2, 5, 21 + i);
-    got.emplace_back(t, e);
-    want.emplace_back(t, e);
+  for (const int count : {kFillsOfALaunch, 2 * kFillsOfALaunch + 1}) {
+    Jobs all;
+    for (int i = 0; i < count; ++i) {
+      // Among them some whose batches meet in the middle of a byte.
+      const bool meet = i % 7 == 3;
+      const DType t = meet ? DType::kE2M1 : kAllFormats[i % 12];
+      const Extents e = meet ? Extents{3, 2, 33, 36, 36 + 33} : Extents::Dense(2, 5, 21 + i);
+      all.Add(patterns[i % 5], t, e);
+    }
+    all.ExpectFilledWith(count == kFillsOfALaunch ? 1 : 3);
   }
-  std::vector<FillJob> jobs;
-  for (int i = 0; i < kFillsOfALaunch; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    jobs.push_back(JobOf(patterns[i % 5], static_cast<std::uint32_t>(i), got[at].view()));
-    Specify(jobs.back(), want[at]);
+}
+
+// Dense ones of one kind of data and one format, by the kernel that is for these alone.
+TEST_P(SimtFill, DenseTensorsOfOneKindAndFormatTakeOneLaunch) {
+  for (const DType t : kAllFormats) {
+    if (t == DType::kF64 || internal::IsInteger(t)) continue;
+    for (const PatternKind kind : {PatternKind::kNormal, PatternKind::kUniform}) {
+      Jobs all;
+      for (int i = 0; i < kFillsOfALaunch; ++i) {
+        all.Add({kind, 0.5 - i, 1.0 + i}, t, Extents::Dense(1, 1, 1 + 37 * (i * 5 % 24)));
+      }
+      all.ExpectFilledWith(1);
+      if (HasFailure()) return;
+    }
   }
-  const std::int64_t before = simt::Launches();
-  ASSERT_EQ(LaunchFills(jobs, nullptr), kOk);
-  EXPECT_EQ(simt::Launches(), before + 1);
-  for (std::size_t i = 0; i < jobs.size(); ++i) EXPECT_EQ(got[i].bytes(), want[i].bytes()) << i;
+}
+
+// Of large tensors each kind and format has its own.
+TEST_P(SimtFill, LargeTensorsShareALaunchWithTheirLike) {
+  const std::pair<PatternKind, DType> kinds[] = {{PatternKind::kNormal, DType::kF16},
+                                                 {PatternKind::kNormal, DType::kBF16},
+                                                 {PatternKind::kUniform, DType::kF16},
+                                                 {PatternKind::kUniform, DType::kE2M1},
+                                                 {PatternKind::kSparse, DType::kE4M3FN}};
+  Jobs all;
+  for (int i = 0; i < 10; ++i) {
+    const auto& [kind, t] = kinds[i % 5];
+    all.Add({kind, 0.25, 1.0 + i}, t, Extents::Dense(1, 2, (std::int64_t{1} << 14) + 1 + i));
+  }
+  all.ExpectFilledWith(5);
+}
+
+// Operands of the exact probe go by themselves, whatever else is to be filled.
+TEST_P(SimtFill, OperandsOfTheExactProbeAmongOthers) {
+  const Extents e = Extents::Dense(2, 40, 33);
+  const Pattern normal{PatternKind::kNormal, 1, 0};
+  Jobs all;
+  all.Add(normal, DType::kF16, e);
+  all.Add(QueryCodes(4.0, 40, /*causal=*/false, 1), DType::kF16, e);
+  all.Add(KeyCodes(3.0), DType::kF16, e);
+  all.Add(KeyCodes(3.0), DType::kF16, Extents::Dense(4, 20, 33));
+  all.Add(KeyMask(/*causal=*/true), DType::kF16, e);
+  all.Add(normal, DType::kF32, e);
+  all.ExpectFilledWith(5);
 }
 
 TEST_P(SimtFill, WhatIsFilledTwiceIsSoInOrder) {
@@ -201,6 +264,32 @@ TEST_P(SimtFill, WhatIsFilledTwiceIsSoInOrder) {
   EXPECT_EQ(ToDouble(DType::kF32, large.Load(10000)), 3);
   EXPECT_EQ(ToDouble(DType::kF32, large.Load(20000)), 4);
   EXPECT_EQ(ToDouble(DType::kF16, small.Load(999)), 36);
+}
+
+// So are tensors of which one begins or ends in the other; that they touch is no matter.
+TEST_P(SimtFill, WhatOverlapsIsFilledInOrder) {
+  struct {
+    std::int64_t begin, end;
+    int launches;  // with the one of [200, 400)
+  } const cases[] = {{100, 200, 1}, {400, 500, 1}, {100, 201, 2},
+                     {399, 500, 2}, {250, 300, 2}, {100, 500, 2}};
+  for (const auto& c : cases) {
+    Strided all(DType::kF32, Extents::Dense(1, 1, 500));
+    const auto fill = [&all](double value, std::int64_t begin, std::int64_t end) {
+      TensorView view = all.view();
+      view.data = view.as<float>() + begin;
+      view.extents = Extents::Dense(1, 1, end - begin);
+      return JobOf({PatternKind::kConstant, value, 0}, 0, view);
+    };
+    const std::vector<FillJob> jobs = {fill(1, 200, 400), fill(2, c.begin, c.end)};
+    const std::int64_t before = simt::Launches();
+    ASSERT_EQ(LaunchFills(jobs, nullptr), kOk);
+    EXPECT_EQ(simt::Launches(), before + c.launches) << c.begin;
+    for (std::int64_t i = std::min<std::int64_t>(c.begin, 200);
+         i < std::max<std::int64_t>(c.end, 400); ++i) {
+      ASSERT_EQ(ToDouble(DType::kF32, all.Load(i)), i >= c.begin && i < c.end ? 2 : 1) << i;
+    }
+  }
 }
 
 TEST_P(SimtFill, EqualsTheCpuDevice) {
