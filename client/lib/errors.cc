@@ -61,7 +61,6 @@ std::string OptionOf(std::string path) {
                                                               {"filter.ops[", "op"},
                                                               {"profiler", "profile"},
                                                               {"repeats", "repeat"},
-                                                              {"slices[", "slice"},
                                                               {"inline_baseline", "baseline"},
                                                               {"baseline_threshold", "threshold"},
                                                               {"baseline_id", "name"}};

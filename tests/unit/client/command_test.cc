@@ -125,7 +125,7 @@ TEST(Errors, AFieldIsCalledAsItsOptionIs) {
   const std::vector<std::string> run = {"run", "copy", "--count", "4", "--dtype", "fp32"};
   EXPECT_EQ(said("spec.filter", run),
             "assay: filter (--name, --op, --provider, --dtype): is wrong\n");
-  EXPECT_EQ(said("spec.slices[0]", run), "assay: slice: is wrong\n");
+  EXPECT_EQ(said("spec.slices[1]", run), "assay: slices[1]: is wrong\n") << "which of several";
   EXPECT_EQ(said("spec.baseline_threshold", run), "assay: threshold: is wrong\n");
   std::vector<std::string> held = run;
   held.insert(held.end(), {"--compare", "nightly"});
