@@ -11,7 +11,7 @@ CHECKSUM = GPU + "checksum_gpu.cu"
 # Their sources and tests, what else these need, and those of the tests that suffice.
 KERNELS = {
     "compare": (COMPARE, "tests/simt/compare_test.cc", (), True, "*/fp16_64:*Large*/0:*Largest*"),
-    "compare small": (SMALL, "tests/simt/compare_small_test.cc", (COMPARE,), True, "*/0"),
+    "compare small": (SMALL, "tests/simt/compare_small_test.cc", (COMPARE,), True),
     "checksum": (CHECKSUM, "tests/simt/checksum_test.cc"),
 }
 
@@ -53,6 +53,20 @@ CHANGES = [
     ("compare small", SMALL, "by = WaveWidth() / 2", 0, "by = 8", "mask of half a wave"),
     ("compare small", SMALL, "samples[kMismatchSamples - 1] == kNone", 0, "samples[0] == kNone", "index of a wave's first mismatch only"),
     ("compare small", SMALL, "wrong_class ? -1 : t.worst.index", 0, "-1", "worst index of none wrong"),
+    ("compare small", SMALL, "batch.passes[Block().x]", 0, "batch.passes[Block().x & 3]", "index of a launch's fifth request"),
+    ("compare small", SMALL, "static_cast<unsigned>(requests.size())", 0, "static_cast<unsigned>(std::max(requests.size() - 1, std::size_t{1}))", "last request left out"),
+    ("compare small", SMALL, "(pass.count * bits + 63) / 64", 0, "pass.count * bits / 64", "tail of the last word not digested"),
+    ("compare small", SMALL, "const int width = WaveWidth();", 0, "const int width = 32;", "index of a 64-wide wave"),
+    ("compare small", SMALL, "const int last = kThreads / width;", 0, "const int last = kMostWavesOfBlock;", "rows of waves that there are not where they are 64 wide"),
+    ("compare small", SMALL, "(kMostWavesOfBlock + 1) * kMergeRow", 0, "kMostWavesOfBlock * kMergeRow", "no room for the block's row"),
+    ("compare small", SMALL, "if (pass.digests)", 0, "if (batch.passes[0].digests)", "digests of a launch's first request"),
+    ("compare small", SMALL, "thread < kCleanWords)", 0, "thread < kCleanWordsOfExact)", "head shorter than what is copied"),
+    ("compare small", SMALL, "pass.packed && begin + of_word", 0, "pass.dense && begin + of_word", "word at an address that is no multiple of its size"),
+    ("compare small", PACK, "pass.reference[at], AllowanceAt", 0, "pass.reference[Position(pass, at)], AllowanceAt", "reference of a sample by its place in storage"),
+    ("compare small", PACK, "BitsAt(pass, at);", 0, "LoadBits(pass.rule.dtype, pass.output.data, at);", "wrong leading dimension of a sample"),
+    ("compare small", PACK, "other != kNone ? other : row[compared::kWorst]", 0, "row[compared::kWorst]", "wrong class not the worst"),
+    ("compare small", PACK, "rho == into.rho && index < into.value", 0, "false", "first wave's of equals"),
+    ("compare small", PACK, "head >> thread & 1", 0, "head >> thread % 32 & 1", "words past the first 32"),
     ("checksum", CHECKSUM, "    SyncBlock();  // the tile before", 0, "    // the tile before", "barrier before a tile is written again"),
     ("checksum", CHECKSUM, "    SyncBlock();\n    double col_sums", 0, "    double col_sums", "barrier before a tile is read"),
     ("checksum", CHECKSUM, "  SyncBlock();  // `room` has", 0, "  // `room` has", "barrier before a tile becomes room"),
