@@ -162,9 +162,9 @@ TEST(Qualify, NoiseMattersWhereTimesAreHeldAgainstOthers) {
   noisy.mutable_bench()->mutable_baseline()->set_change(v1::CHANGE_AMBIGUOUS);
   EXPECT_EQ(CodeOf(Evidence({noisy})), "A203");
   v1::CaseResult share = Result(v1::VERDICT_INCONCLUSIVE, "efficiency", 1);
-  EXPECT_EQ(CodeOf(Evidence({share})), "A304") << "without a ceiling";
+  EXPECT_EQ(CodeOf(Evidence({kRight, share})), "A304") << "without a ceiling";
   share.mutable_bench()->set_noisy(true);
-  EXPECT_EQ(CodeOf(Evidence({share})), "A203");
+  EXPECT_EQ(CodeOf(Evidence({kRight, share})), "A203");
 }
 
 TEST(Qualify, TheEssenceOfAResultIsJudgedAsTheWhole) {
