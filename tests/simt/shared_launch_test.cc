@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "kernels/numerics/generate.h"
@@ -174,6 +176,81 @@ TEST_P(SimtSharedLaunch, FingerprintsComeTogether) {
   ASSERT_TRUE(many.ok()) << many.status();
   EXPECT_EQ(many->at(1), together->at(1));
   EXPECT_EQ(many->at(99), device_->FingerprintOf(groups[99]).value());
+}
+
+// Fills that wait for company are launched before anything else that the device is asked for.
+TEST_P(SimtSharedLaunch, WhatWaitsIsFilledBeforeWhateverFollows) {
+  const Extents padded{2, 3, 33, 37, 120};
+  const auto tensor = [&](DType t) {
+    return TensorView{device_->arena().Allocate(4096, /*guarded=*/true)->data, t, padded};
+  };
+  const TensorView filled = tensor(DType::kF32), other = tensor(DType::kF32),
+                   another = tensor(DType::kF32);
+  const std::vector<double> reference(static_cast<std::size_t>(padded.count()));
+  CompareRequest compare;
+  compare.output = other;
+  compare.reference = reference.data();
+  ChecksumRequest checksum;
+  checksum.matrix = other;
+  checksum.squares = true;
+  RecheckRequest recheck;
+  recheck.output = other;
+  KeepRequest keep;
+  keep.output = other;
+  keep.reference = reference.data();
+  const std::int64_t at[] = {5};
+  keep.at = at;
+  float word = 0;
+  const auto nothing = [] { return absl::OkStatus(); };
+  const std::vector<TensorView> views = {other};
+  const std::pair<const char*, std::function<absl::Status()>> uses[] = {
+      {"stream", [&] { return device_->stream().status(); }},
+      {"PoisonTensor", [&] { return device_->PoisonTensor(Poison::kFirst, other); }},
+      {"GuardPadding", [&] { return device_->GuardPadding(other); }},
+      {"CheckPadding", [&] { return device_->CheckPadding(other).status(); }},
+      {"WriteGuards", [&] { return device_->WriteGuards(); }},
+      {"CheckGuards", [&] { return device_->CheckGuards().status(); }},
+      {"CountDamage", [&] { return device_->CountDamage(views).status(); }},
+      {"Compare", [&] { return device_->Compare(compare).status(); }},
+      {"CompareAll",
+       [&] {
+         return device_->CompareAll({&compare, 1}).status();
+       }},
+      {"Checksum", [&] { return device_->Checksum(checksum).status(); }},
+      {"Digest", [&] { return device_->Digest(other).status(); }},
+      {"FingerprintsOf",
+       [&] {
+         return device_->FingerprintsOf({&views, 1}).status();
+       }},
+      {"Recheck", [&] { return device_->Recheck(recheck).status(); }},
+      {"KeepElements", [&] { return device_->KeepElements(keep).status(); }},
+      {"HoldAgainst",
+       [&] {
+         return device_->HoldAgainst(KeptElements{1, {}}, other).status();
+       }},
+      {"Copy", [&] { return device_->Copy(other, another); }},
+      {"ToHost", [&] { return device_->ToHost(other, 0, 1, &word); }},
+      {"FromHost", [&] { return device_->FromHost(&word, sizeof word, other.data); }},
+      {"EvictFromCaches", [&] { return device_->EvictFromCaches(views); }},
+      {"Synchronize", [&] { return device_->Synchronize(); }},
+      {"TimeLaunch", [&] { return device_->TimeLaunch(nothing).status(); }},
+      {"RecordLaunch", [&] { return device_->RecordLaunch(nothing).status(); }},
+  };
+  float value = 1;
+  for (const auto& [name, use] : uses) {
+    Since();
+    ASSERT_TRUE(device_->Fill({{PatternKind::kConstant, ++value, 0}, 1, 0, 0}, filled).ok());
+    EXPECT_EQ(Since().launches, 0) << name;
+    const absl::Status status = use();
+    EXPECT_TRUE(status.ok()) << name << ": " << status;
+    EXPECT_EQ(filled.as<float>()[0], value) << name;
+  }
+  // What is written over a tensor that waits stays.
+  ASSERT_TRUE(device_->Fill({{PatternKind::kOnes, 1, 0}, 1, 0, 0}, filled).ok());
+  word = -3;
+  ASSERT_TRUE(device_->FromHost(&word, sizeof word, filled.data).ok());
+  ASSERT_TRUE(device_->Synchronize().ok());
+  EXPECT_EQ(filled.as<float>()[0], -3);
 }
 
 TEST_P(SimtSharedLaunch, TheDeviceSaysThatItShares) { EXPECT_TRUE(device_->shares_launches()); }
