@@ -302,6 +302,32 @@ TEST_P(GpuBackendTest, FindingsOnTheDeviceAreThoseByReading) {
   }
 }
 
+// As on AMD: heads that fill the shared memory still fit, and wider ones are refused before any
+// launch.
+TEST_P(GpuBackendTest, AttentionFitsTheSharedMemoryOrIsRefused) {
+  simt::CurrentConfig().shared_bytes = 64 << 10;
+  Desk desk(GpuBackend());
+  AttentionProblem p;
+  p.heads = 2;
+  p.seq = p.kv_seq = 16;
+  Case c;
+  c.provider = "builtin";
+  c.seed = 7;
+  const auto run = [&](DType dtype, std::int64_t dim) {
+    p.dim = dim;
+    c.problem = p;
+    c.dtype = dtype;
+    return desk.Run(c);
+  };
+  for (const std::int64_t dim : {128, 256}) {
+    const CaseOutcome fits = run(DType::kBF16, dim);
+    EXPECT_EQ(fits.verdict, Verdict::kPassed) << Said(fits);
+  }
+  const CaseOutcome refused = run(DType::kF64, 256);
+  EXPECT_EQ(refused.verdict, Verdict::kUnsupported) << Said(refused);
+  EXPECT_NE(Said(refused).find("67968 bytes of shared memory"), std::string::npos) << Said(refused);
+}
+
 TEST_P(GpuBackendTest, ADeviceThatIsNotThereSaysSo) {
   const auto made = GpuBackend().MakeDevice(7, ArenaOptions{});
   EXPECT_EQ(made.status().code(), absl::StatusCode::kUnavailable);

@@ -24,7 +24,8 @@
 // is that of the next one's left operand. Q, a block of keys and one of values lie in
 // shared memory: values arrive while scores are made, the next keys while values are
 // summed, by asynchronous copies. Two blocks fit a multiprocessor. Rows are padded by 16
-// bytes, so that the eight rows of a load are in different banks.
+// bytes, so that the eight rows of a load are in different banks; those of wide heads are
+// not where a block has but 64 KiB, as on AMD.
 #include <type_traits>
 
 #include "kernels/providers/builtin/attention_builtin_gpu.h"
@@ -39,11 +40,11 @@ namespace {
 
 constexpr int kGroups = 4;
 constexpr int kThreads = kGroups * kMatrixLanes;
-constexpr int kPad = 8;  // elements behind a row of shared memory
 
-// How a head of up to kDim columns is cut.
-template <int kDim>
+// How a head of up to kColumns columns is cut; kPad elements of shared memory behind a row.
+template <int kColumns, int kPad>
 struct Cut {
+  static constexpr int kDim = kColumns;
   static constexpr int kRowTiles = kDim > 128 ? 1 : 2;  // of 16 queries, a group
   static constexpr int kQueries = kGroups * kRowTiles * 16;
   static constexpr int kKeys = kDim > 128 ? 32 : 64;
@@ -53,10 +54,10 @@ struct Cut {
 
 // Rows [0, kRows) of `from`, of which `rows` exist, into shared memory as codes of 16
 // bits; zeros behind rows and dim.
-template <int kDim, int kRows>
+template <class C, int kRows>
 ASSAY_DEVICE void FillRows(const std::uint16_t* from, std::int64_t rows, std::int64_t dim,
                            bool aligned, DType /*in*/, std::uint16_t* to, AsyncCopies& copies) {
-  constexpr int kChunks = kDim / 8;
+  constexpr int kChunks = C::kDim / 8;
   constexpr int kStep = kThreads / kChunks;  // rows between a thread's copies
   static_assert(kThreads % kChunks == 0 && kRows % kStep == 0);
   const int column = static_cast<int>(Thread().x) % kChunks * 8;
@@ -64,7 +65,7 @@ ASSAY_DEVICE void FillRows(const std::uint16_t* from, std::int64_t rows, std::in
   const int valid = rest < 0 ? 0 : rest < 8 ? rest : 8;
   int row = static_cast<int>(Thread().x) / kChunks;
   const std::uint16_t* src = from + row * dim + column;
-  to += row * Cut<kDim>::kPitch + column;
+  to += row * C::kPitch + column;
   ASSAY_ROLLED
   for (int i = 0; i < kRows / kStep; ++i) {
     const int held = row < rows ? valid : 0;
@@ -75,17 +76,17 @@ ASSAY_DEVICE void FillRows(const std::uint16_t* from, std::int64_t rows, std::in
     }
     row += kStep;
     src += kStep * dim;
-    to += kStep * Cut<kDim>::kPitch;
+    to += kStep * C::kPitch;
   }
 }
-template <int kDim, int kRows>
+template <class C, int kRows>
 ASSAY_DEVICE void FillRows(const std::uint8_t* from, std::int64_t rows, std::int64_t dim,
                            bool aligned, DType in, std::uint16_t* to, AsyncCopies& /*copies*/) {
   struct alignas(8) Codes {
     std::uint8_t v[8];
   };
   const Code8 format(in);
-  constexpr int kChunks = kDim / 8;
+  constexpr int kChunks = C::kDim / 8;
   ASSAY_ROLLED
   for (int i = 0; i < kRows * kChunks / kThreads; ++i) {
     const int e = static_cast<int>(Thread().x) + i * kThreads;
@@ -101,31 +102,31 @@ ASSAY_DEVICE void FillRows(const std::uint8_t* from, std::int64_t rows, std::int
     Pack<Half, 8> halves;
     ASSAY_UNROLL
     for (int c = 0; c < 8; ++c) halves.v[c] = Half::Round(format.Load(codes.v[c]));
-    *reinterpret_cast<Pack<Half, 8>*>(to + row * Cut<kDim>::kPitch + column) = halves;
+    *reinterpret_cast<Pack<Half, 8>*>(to + row * C::kPitch + column) = halves;
   }
 }
 
 // scores = Q·Kᵀ of a group's queries, which begin at `q`, and all keys at `k`.
-template <class Format, int kDim>
+template <class Format, class C>
 ASSAY_DEVICE void MultiplyKeys(const std::uint16_t* q, const std::uint16_t* k,
-                               FragmentD (&scores)[Cut<kDim>::kRowTiles][Cut<kDim>::kKeys / 8]) {
-  constexpr int kPitch = Cut<kDim>::kPitch;
+                               FragmentD (&scores)[C::kRowTiles][C::kKeys / 8]) {
+  constexpr int kPitch = C::kPitch;
   const int low = MatrixLane() % 8;
   const int second = MatrixLane() / 8 % 2 * 8;
   const int upper = MatrixLane() / 16 * 8;
   ASSAY_UNROLL_BY_4
-  for (int c = 0; c < kDim; c += 16) {
-    FragmentA left[Cut<kDim>::kRowTiles];
+  for (int c = 0; c < C::kDim; c += 16) {
+    FragmentA left[C::kRowTiles];
     ASSAY_UNROLL
-    for (int i = 0; i < Cut<kDim>::kRowTiles; ++i) {
+    for (int i = 0; i < C::kRowTiles; ++i) {
       LoadTiles(q + (i * 16 + low + second) * kPitch + c + upper, left[i].word);
     }
     ASSAY_UNROLL
-    for (int j = 0; j < Cut<kDim>::kKeys / 8; j += 2) {
+    for (int j = 0; j < C::kKeys / 8; j += 2) {
       std::uint32_t words[4];
       LoadTiles(k + (j * 8 + low + upper) * kPitch + c + second, words);
       ASSAY_UNROLL
-      for (int i = 0; i < Cut<kDim>::kRowTiles; ++i) {
+      for (int i = 0; i < C::kRowTiles; ++i) {
         Multiply<Format>(scores[i][j], left[i], FragmentB{{words[0], words[1]}});
         Multiply<Format>(scores[i][j + 1], left[i], FragmentB{{words[2], words[3]}});
       }
@@ -134,18 +135,18 @@ ASSAY_DEVICE void MultiplyKeys(const std::uint16_t* q, const std::uint16_t* k,
 }
 
 // out += P·V, P as weights in the layout of a product.
-template <class Format, int kDim>
-ASSAY_DEVICE void MultiplyValues(
-    const FragmentD (&weights)[Cut<kDim>::kRowTiles][Cut<kDim>::kKeys / 8], const std::uint16_t* v,
-    FragmentD (&out)[Cut<kDim>::kRowTiles][kDim / 8]) {
+template <class Format, class C>
+ASSAY_DEVICE void MultiplyValues(const FragmentD (&weights)[C::kRowTiles][C::kKeys / 8],
+                                 const std::uint16_t* v,
+                                 FragmentD (&out)[C::kRowTiles][C::kDim / 8]) {
   const int low = MatrixLane() % 8;
   const int second = MatrixLane() / 8 % 2 * 8;
   const int upper = MatrixLane() / 16 * 8;
   ASSAY_UNROLL
-  for (int key = 0; key < Cut<kDim>::kKeys; key += 16) {
-    FragmentA left[Cut<kDim>::kRowTiles];
+  for (int key = 0; key < C::kKeys; key += 16) {
+    FragmentA left[C::kRowTiles];
     ASSAY_UNROLL
-    for (int i = 0; i < Cut<kDim>::kRowTiles; ++i) {
+    for (int i = 0; i < C::kRowTiles; ++i) {
       ASSAY_UNROLL
       for (int w = 0; w < 4; ++w) {
         const FragmentD& d = weights[i][key / 8 + w / 2];
@@ -153,11 +154,11 @@ ASSAY_DEVICE void MultiplyValues(
       }
     }
     ASSAY_UNROLL
-    for (int j = 0; j < kDim / 8; j += 2) {
+    for (int j = 0; j < C::kDim / 8; j += 2) {
       std::uint32_t words[4];
-      LoadTilesTransposed(v + (key + low + second) * Cut<kDim>::kPitch + j * 8 + upper, words);
+      LoadTilesTransposed(v + (key + low + second) * C::kPitch + j * 8 + upper, words);
       ASSAY_UNROLL
-      for (int i = 0; i < Cut<kDim>::kRowTiles; ++i) {
+      for (int i = 0; i < C::kRowTiles; ++i) {
         Multiply<Format>(out[i][j], left[i], FragmentB{{words[0], words[1]}});
         Multiply<Format>(out[i][j + 1], left[i], FragmentB{{words[2], words[3]}});
       }
@@ -238,10 +239,9 @@ ASSAY_DEVICE void WriteRow(const AttentionJob& a, std::int64_t at, const Fragmen
 }
 
 // Store: uint16_t for codes of Format, uint8_t for those of a.in.
-template <class Store, class Format, int kDim>
+template <class Store, class Format, class C>
 ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2)
     MatrixAttention(AttentionJob a, bool aligned, float scale) {
-  using C = Cut<kDim>;
   auto* const queries = static_cast<std::uint16_t*>(DynamicShared());
   std::uint16_t* const keys = queries + C::kQueries * C::kPitch;
   std::uint16_t* const values = keys + C::kKeys * C::kPitch;
@@ -261,11 +261,11 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2)
 
   AsyncCopies copies;
   const auto fill_keys = [&](std::int64_t key0) {
-    FillRows<kDim, C::kKeys>(k + key0 * a.dim, a.kv_seq - key0, a.dim, aligned, a.in, keys, copies);
+    FillRows<C, C::kKeys>(k + key0 * a.dim, a.kv_seq - key0, a.dim, aligned, a.in, keys, copies);
     copies.Commit();
   };
   Row rows[C::kRowTiles][2];
-  FragmentD out[C::kRowTiles][kDim / 8] = {};
+  FragmentD out[C::kRowTiles][C::kDim / 8] = {};
   ASSAY_UNROLL
   for (int i = 0; i < C::kRowTiles; ++i) {
     ASSAY_UNROLL
@@ -274,24 +274,23 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2)
                        a.mask == nullptr && KeyLimit(a, query_of(i, half)) > 0};
     }
   }
-  FillRows<kDim, C::kQueries>(
+  FillRows<C, C::kQueries>(
       static_cast<const Store*>(a.q) + (block.head * a.seq + block.query) * a.dim,
       a.seq - block.query, a.dim, aligned, a.in, queries, copies);
   if (limit > 0) fill_keys(0);
   for (std::int64_t key0 = 0; key0 < limit; key0 += C::kKeys) {
     copies.Wait<0>();
     SyncBlock();  // keys are there, and the values before no longer read
-    FillRows<kDim, C::kKeys>(v + key0 * a.dim, a.kv_seq - key0, a.dim, aligned, a.in, values,
-                             copies);
+    FillRows<C, C::kKeys>(v + key0 * a.dim, a.kv_seq - key0, a.dim, aligned, a.in, values, copies);
     copies.Commit();
     FragmentD scores[C::kRowTiles][C::kKeys / 8] = {};
-    MultiplyKeys<Format, kDim>(queries + group_row * C::kPitch, keys, scores);
+    MultiplyKeys<Format, C>(queries + group_row * C::kPitch, keys, scores);
     ASSAY_UNROLL
     for (int i = 0; i < C::kRowTiles; ++i) {
       ASSAY_UNROLL
       for (int j = 0; j < C::kKeys / 8; ++j) {
         ASSAY_UNROLL
-        for (int e = 0; e < 4; ++e) scores[i][j].value[e] *= scale;
+        for (int e = 0; e < 4; ++e) scores[i][j].value[e] = Product(scores[i][j].value[e], scale);
       }
       ASSAY_UNROLL
       for (int half = 0; half < 2; ++half) {
@@ -304,7 +303,7 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2)
         }
         const float rescale = FoldScores(scores[i], half, rows[i][half]);
         ASSAY_UNROLL
-        for (int j = 0; j < kDim / 8; ++j) {
+        for (int j = 0; j < C::kDim / 8; ++j) {
           out[i][j].value[2 * half] *= rescale;
           out[i][j].value[2 * half + 1] *= rescale;
         }
@@ -313,7 +312,7 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2)
     copies.Wait<0>();
     SyncBlock();  // values are there, and the keys no longer read
     if (key0 + C::kKeys < limit) fill_keys(key0 + C::kKeys);
-    MultiplyValues<Format, kDim>(scores, values, out);
+    MultiplyValues<Format, C>(scores, values, out);
   }
 
   ASSAY_UNROLL
@@ -340,16 +339,36 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2)
   }
 }
 
-template <class Store, class Format, int kDim>
-ErrorCode LaunchDim(const AttentionJob& a, Stream stream) {
+template <class Store, class Format, class C>
+ErrorCode LaunchCut(const AttentionJob& a, Stream stream) {
   const std::uintptr_t addresses = reinterpret_cast<std::uintptr_t>(a.q) |
                                    reinterpret_cast<std::uintptr_t>(a.k) |
                                    reinterpret_cast<std::uintptr_t>(a.v);
   const bool aligned = addresses % 16 == 0 && a.dim % 8 == 0;
   constexpr double kLog2E = 1.4426950408889634;
-  return Launch(MatrixAttention<Store, Format, kDim>, AttentionGrid(a, Cut<kDim>::kQueries),
-                Extent{kThreads, 1, 1}, Cut<kDim>::kSharedBytes, stream, a, aligned,
+  return Launch(MatrixAttention<Store, Format, C>, AttentionGrid(a, C::kQueries),
+                Extent{kThreads, 1, 1}, C::kSharedBytes, stream, a, aligned,
                 static_cast<float>(a.scale * kLog2E));
+}
+
+template <int kDim>
+using Padded = Cut<kDim, 8>;
+template <int kDim>
+using Dense = Cut<kDim, 0>;
+
+template <class Store, class Format, int kDim>
+ErrorCode LaunchDim(const AttentionJob& a, Stream stream) {
+  static_assert(Dense<kDim>::kSharedBytes <= kLeastSharedBytes);
+  constexpr std::size_t kBytes = Padded<kDim>::kSharedBytes;
+  if constexpr (kBytes > kMostSharedBytes) {
+    return LaunchCut<Store, Format, Dense<kDim>>(a, stream);
+  } else if constexpr (kBytes > kLeastSharedBytes) {
+    return a.shared_bytes < static_cast<std::int64_t>(kBytes)
+               ? LaunchCut<Store, Format, Dense<kDim>>(a, stream)
+               : LaunchCut<Store, Format, Padded<kDim>>(a, stream);
+  } else {
+    return LaunchCut<Store, Format, Padded<kDim>>(a, stream);
+  }
 }
 
 template <class Store, class Format>
@@ -360,6 +379,20 @@ ErrorCode LaunchMatrix(const AttentionJob& a, Stream stream) {
 }
 
 }  // namespace
+
+std::int64_t LeastAttentionSharedBytes(const AttentionJob& a) {
+  switch (a.in) {
+    case DType::kF64:
+      return static_cast<std::int64_t>(FmaBlocks<double>::SharedBytes(a.dim));
+    case DType::kF32:
+    case DType::kTF32:
+      return static_cast<std::int64_t>(FmaBlocks<float>::SharedBytes(a.dim));
+    default:
+      return a.dim <= 64    ? Dense<64>::kSharedBytes
+             : a.dim <= 128 ? Dense<128>::kSharedBytes
+                            : Dense<256>::kSharedBytes;
+  }
+}
 
 ErrorCode LaunchAttention(const AttentionJob& a, Stream stream) {
   switch (a.in) {

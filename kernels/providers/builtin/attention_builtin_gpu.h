@@ -30,7 +30,11 @@ struct AttentionJob {
   bool masked_rows_nan = false;  // what a query without a visible key gives: NaN, or 0
   double scale = 1.0;
   double value_scale = 1.0;
+  std::int64_t shared_bytes = 99 << 10;  // of a block at most, as the device has it
 };
+
+// Shared memory that the blocks of a job take, where they are to take little [bytes].
+std::int64_t LeastAttentionSharedBytes(const AttentionJob& job);
 
 // Enqueues one launch.
 ErrorCode LaunchAttention(const AttentionJob& job, Stream stream);

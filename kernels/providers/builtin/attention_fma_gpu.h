@@ -80,7 +80,7 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kFmaThreads, 1) FmaAttention(AttentionJob a) {
       }
       const bool sees = exists && Sees(a, query, key0 + key);
       any_key = any_key || sees;
-      scores[i] = sees ? sum * static_cast<T>(a.scale) : NegativeInfinity<T>();
+      scores[i] = sees ? Product(sum, static_cast<T>(a.scale)) : NegativeInfinity<T>();
       largest = MaxNumber(largest, scores[i]);
     }
     for (int by = kShare / 2; by > 0; by /= 2) {

@@ -184,6 +184,13 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeAttention(const Case& c, const Plan&
   job.scale =
       p.Scale(c.dtype) * KernelScalar(c.dtype, p.scale_q) * KernelScalar(c.dtype, p.scale_k);
   job.value_scale = KernelScalar(c.dtype, p.scale_v);
+  // As gpu::StreamOf has it: a GPU's factories get no other device.
+  job.shared_bytes = static_cast<GpuDevice&>(device).properties().shared_bytes_per_block;
+  if (const std::int64_t least = gpu::LeastAttentionSharedBytes(job); least > job.shared_bytes) {
+    return absl::UnimplementedError(Cat(
+        "the built-in GPU attention takes ", least, " bytes of shared memory with heads of ", p.dim,
+        " columns of ", Name(c.dtype), "; this device's blocks have ", job.shared_bytes));
+  }
   std::string text = "flash, fma";
   if (IsHalf(c.dtype)) text = MatrixText(device, Cat("flash, P ", Name(c.dtype)));
   if (IsCoded(c.dtype)) text = MatrixText(device, "flash, inputs as fp16, P fp16");

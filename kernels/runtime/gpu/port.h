@@ -10,18 +10,18 @@
 //   Ballot(p)                                        lanes of the wave whose p holds
 //   ASSAY_SHARED(type, name, count)                  memory of the block, 16-byte aligned
 //   DynamicShared()                                  the launch's shared bytes, 16-byte aligned
-//   ASSAY_BOUNDS(threads, blocks)                    of a kernel: what registers must leave room
-//   for ASSAY_UNROLL                                     before a loop whose arrays belong in
-//   registers ASSAY_UNROLL_BY(n)                               before one that is unrolled in part
-//   ASSAY_UNROLL_BY_4, ASSAY_ROLLED                  before a loop whose copies would cost
-//   registers AtomicAdd, AtomicMin, AtomicMax                  order-independent results only:
-//   integers LoadRelaxed                                      of what another thread's atomics may
-//   change ASSAY_OUTLINE                                    a device function that is called: rare
-//   paths ASSAY_GRID_CONSTANT                              a parameter of a kernel that is passed
-//   on by address Fma                                              exactly rounded Exp, Exp2, Erfc
-//   within 2, 2 and 5 ulp; Exp2 may flush to 0 Max, MaxNumber                                   NaN
-//   where one is; the other where one is FromHalf, ToHalf, FromBFloat, ToBFloat           codes of
-//   16-bit formats, to nearest even
+//   ASSAY_BOUNDS(threads, blocks)                    of a kernel: registers leave room for so many
+//   ASSAY_UNROLL                                     before a loop whose arrays are registers
+//   ASSAY_UNROLL_BY(n), ASSAY_UNROLL_BY_4            before one that is unrolled in part
+//   ASSAY_ROLLED                                     before one whose copies would cost registers
+//   ASSAY_OUTLINE                                    a device function that is called: rare paths
+//   ASSAY_GRID_CONSTANT                              a kernel's parameter whose address is taken
+//   AtomicAdd, AtomicMin, AtomicMax                  integers: results that no order changes
+//   LoadRelaxed                                      of what other threads' atomics may change
+//   Fma, Product                                     exactly rounded, and fused with nothing
+//   Exp, Exp2, Erfc                                  within 2, 2 and 5 ulp; Exp2 may flush to 0
+//   Max, MaxNumber                                   NaN where one is; the other where one is
+//   FromHalf, ToHalf, FromBFloat, ToBFloat           codes of 16-bit formats, to nearest even
 // Launch(kernel, grid, block, shared bytes, stream, arguments…) starts one.
 //
 // Include it from kernels only, never from a header that host code sees.
@@ -90,6 +90,19 @@ using Extent = simt::Dim3;
 inline constexpr ErrorCode kLaunchFailure = 719;  // CUDA's "unspecified launch failure"
 #else
 using Extent = dim3;
+#endif
+
+// Shared memory that a block may take on any device that is compiled for [bytes], and on those
+// that have most of it; between them a launcher asks the device.
+#if defined(ASSAY_GPU_CUDA)
+inline constexpr std::size_t kLeastSharedBytes = 99 << 10;
+inline constexpr std::size_t kMostSharedBytes = 227 << 10;
+#elif defined(ASSAY_GPU_HIP)
+inline constexpr std::size_t kLeastSharedBytes = 64 << 10;
+inline constexpr std::size_t kMostSharedBytes = 64 << 10;
+#else
+inline constexpr std::size_t kLeastSharedBytes = 64 << 10;
+inline constexpr std::size_t kMostSharedBytes = 227 << 10;
 #endif
 
 #if defined(ASSAY_GPU_EMULATED)
@@ -246,7 +259,7 @@ ASSAY_DEVICE float Exp2(float x) { return exp2f(x); }
 ASSAY_DEVICE double Exp2(double x) { return exp2(x); }
 ASSAY_DEVICE float Erfc(float x) { return erfcf(x); }
 ASSAY_DEVICE double Erfc(double x) { return erfc(x); }
-ASSAY_DEVICE float Sqrt(float x) { return __fsqrt_rn(x); }
+ASSAY_DEVICE float Sqrt(float x) { return sqrtf(x); }  // HIP's __fsqrt_rn is not rounded rightly
 ASSAY_DEVICE float Max(float a, float b) { return a > b || a != a ? a : b; }
 ASSAY_DEVICE double Max(double a, double b) { return a > b || a != a ? a : b; }
 ASSAY_DEVICE float MaxNumber(float a, float b) { return fmaxf(a, b); }
@@ -273,7 +286,10 @@ ErrorCode Launch(Kernel kernel, Extent grid, Extent block, std::size_t shared_by
   if (shared_bytes > kSharedBytesOfAnyLaunch) {
     const cudaError_t error = cudaFuncSetAttribute(
         kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
-    if (error != cudaSuccess) return error;
+    if (error != cudaSuccess) {
+      (void)cudaGetLastError();  // else the next launch would take it for its own
+      return error;
+    }
   }
   kernel<<<grid, block, shared_bytes, static_cast<cudaStream_t>(stream)>>>(arguments...);
   return cudaGetLastError();
@@ -285,6 +301,13 @@ ErrorCode Launch(Kernel kernel, Extent grid, Extent block, std::size_t shared_by
 }
 
 #endif
+
+// a·b as one rounded operation; a product by itself may be fused with an addition behind it,
+// and differ from the same product elsewhere. -0 is +0.
+template <class T>
+ASSAY_DEVICE T Product(T a, T b) {
+  return Fma(a, b, T{0});
+}
 
 // The two words of a product. As one instruction on NVIDIA: in 64-bit arithmetic the
 // compiler does not see that the upper words are 0.
