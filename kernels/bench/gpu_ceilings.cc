@@ -15,8 +15,9 @@ namespace {
 
 // After one warm-up.
 constexpr FastestRunOptions kRuns = {.least = 7, .most = 21, .agree = 0.01};
-constexpr double kRunSeconds = 0.004;                           // [seconds] about so long is a run
-constexpr std::int64_t kStreamBytes = std::int64_t{512} << 20;  // of each buffer, at most
+constexpr double kRunSeconds = 0.004;  // [seconds] about so long is a run
+constexpr std::int64_t kStreamBytes = std::int64_t{512}
+                                      << 20;  // of each buffer, unless that is too little
 constexpr std::int64_t kLeastStreamBytes = std::int64_t{1} << 20;
 constexpr std::int64_t kBeyondCache = 4;  // caches that the operands of a stream must fill
 constexpr int kBlocksEach = 8;            // blocks a multiprocessor
@@ -51,7 +52,7 @@ class GpuCeilings final : public Ceilings {
 
   void Forget(CeilingKind kind, DType dtype) override { Kept(kind, dtype).reset(); }
 
-  std::int64_t CacheBytes() const override { return device_.properties().l2_bytes; }
+  std::int64_t CacheBytes() const override { return device_.properties().last_cache_bytes; }
 
  private:
   std::optional<Ceiling>& Kept(CeilingKind kind, DType dtype) {
@@ -108,9 +109,9 @@ class GpuCeilings final : public Ceilings {
     const int operands = kind == CeilingKind::kRead ? 1 : kind == CeilingKind::kTriad ? 3 : 2;
     // Blocks begin at multiples of 256 bytes; one more is the sum of a read.
     const std::int64_t room = device_.arena().available_bytes(4) / (operands + 1) / 256 * 256;
-    const std::int64_t bytes = std::min(kStreamBytes, room);
     // What fits in the cache would tell the cache's rate, which no kernel gets from memory.
-    const std::int64_t least = kBeyondCache * device_.properties().l2_bytes / operands;
+    const std::int64_t least = (kBeyondCache * CacheBytes() / operands + 255) / 256 * 256;
+    const std::int64_t bytes = std::min(std::max(kStreamBytes, least), room);
     if (bytes < std::max(kLeastStreamBytes, least)) return std::nullopt;
     std::array<void*, 3> data = {};
     for (int i = 0; i < operands; ++i) {

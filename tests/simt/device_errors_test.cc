@@ -54,9 +54,10 @@ TEST_F(DeviceErrors, EveryCodeHasTheClassOfWhatItMeans) {
       {absl::StatusCode::kPermissionDenied, {102, kNotPermitted}},
       {absl::StatusCode::kUnavailable,
        {34, 35, 100, 101, 803, kBusy, 216, 802, 804, 805, 806, 807, 808, 809}},
-      {absl::StatusCode::kInternal, {kInvalidValue, 3,   400, 600, kEcc, 220,  226, kIllegalAddress,
-                                     702,           709, 710, 714, 715,  716,  717, 718,
-                                     719,           721, 910, 999, 1053, 12345}},
+      {absl::StatusCode::kInternal,
+       {kInvalidValue, 3,   400, 600, kEcc, 220,  226,  kIllegalAddress,
+        702,           709, 710, 714, 715,  716,  717,  718,
+        719,           721, 810, 910, 999,  1053, 12345}},
   };
   for (const auto& [what, codes] : kClasses) {
     for (const gpu::ErrorCode code : codes) {
@@ -102,6 +103,25 @@ TEST_F(DeviceErrors, OnlyALostContextStaysLost) {
     device_.reset();
     simt::ResetHost();
   }
+}
+
+// A runtime may give less as one block than it says is free.
+TEST_F(DeviceErrors, AnArenaThatIsNotToBeHadAsOneIsSmaller) {
+  constexpr std::int64_t kWanted = std::int64_t{100} << 20;
+  const auto open = [&](std::int64_t largest) -> Arena& {
+    device_.reset();
+    simt::ResetHost({.largest_block_bytes = largest});
+    device_ = *GpuDevice::Make(0, ArenaOptions{.max_bytes = kWanted});
+    return device_->arena();
+  };
+  Arena& smaller = open(std::int64_t{85} << 20);
+  EXPECT_TRUE(smaller.Allocate(std::int64_t{80} << 20, /*guarded=*/false).ok());
+  EXPECT_EQ(smaller.capacity_bytes(), (std::int64_t{81} << 20));
+  EXPECT_EQ(smaller.leased_bytes(), smaller.capacity_bytes());
+  Arena& refused = open(kWanted / 2 - 1);
+  EXPECT_EQ(refused.Allocate(1, /*guarded=*/false).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(refused.leased_bytes(), 0);
 }
 
 absl::Status Nothing() { return absl::OkStatus(); }

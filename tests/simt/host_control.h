@@ -14,6 +14,7 @@ struct HostConfig {
   int devices = 1;
   gpu::ErrorCode absent = gpu::kOk;  // what DeviceCount returns where it is not kOk
   std::int64_t memory_bytes = std::int64_t{1} << 30;
+  std::int64_t largest_block_bytes = 0;  // that Allocate gives; 0: all that is free
   bool prohibited = false;
   bool exclusive = false;
 };

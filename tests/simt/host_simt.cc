@@ -164,6 +164,7 @@ ErrorCode GetProperties(int ordinal, Properties* properties) {
     p.architecture = "emulated";
     p.memory_bytes = host.config.memory_bytes;
     p.l2_bytes = 1 << 20;
+    p.last_cache_bytes = LastCacheBytes(p.architecture, p.l2_bytes);
     p.shared_bytes_per_block = static_cast<std::int64_t>(simt::CurrentConfig().shared_bytes);
     p.multiprocessors = 1;
     p.wave_width = simt::CurrentConfig().wave_width;
@@ -197,7 +198,9 @@ ErrorCode Allocate(std::int64_t bytes, void** data) {
       return kOk;
     }
     void* made = nullptr;
+    const std::int64_t together = host.config.largest_block_bytes;
     if (bytes > host.config.memory_bytes - host.device_bytes ||
+        (together > 0 && bytes > together) ||
         posix_memalign(&made, simt::kAlignment, static_cast<std::size_t>(bytes)) != 0) {
       return simt::kMemoryAllocation;
     }

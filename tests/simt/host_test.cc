@@ -52,6 +52,15 @@ TEST_F(SimtHost, ADeviceIsToldOf) {
   EXPECT_STREQ(BackendName(), "simt");
 }
 
+TEST_F(SimtHost, TheLastCacheIsTheL2UnlessOneIsKnownBehindIt) {
+  Properties p;
+  ASSERT_EQ(GetProperties(0, &p), kOk);
+  EXPECT_EQ(p.last_cache_bytes, p.l2_bytes);
+  EXPECT_EQ(LastCacheBytes("sm_90", 50 << 20), 50 << 20);
+  EXPECT_EQ(LastCacheBytes("gfx90a:sramecc+:xnack-", 8 << 20), 8 << 20);
+  EXPECT_EQ(LastCacheBytes("gfx942:sramecc+:xnack-", 4 << 20), 256 << 20);
+}
+
 TEST_F(SimtHost, NoDriverIsNoFault) {
   simt::ResetHost({.absent = 35});
   int count = 77;

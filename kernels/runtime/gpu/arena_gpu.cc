@@ -22,9 +22,17 @@ std::int64_t GpuArena::Wanted() const {
 }
 
 absl::Status GpuArena::Lease() {
-  const std::int64_t wanted = Wanted();
+  constexpr double kSmaller = 0.9;
+  std::int64_t wanted = Wanted();
+  const auto least = static_cast<std::int64_t>(static_cast<double>(wanted) * kLeastShare);
   void* data = nullptr;
-  const gpu::ErrorCode code = wanted > 0 ? gpu::Allocate(wanted, &data) : gpu::kOk;
+  gpu::ErrorCode code = wanted > 0 ? gpu::Allocate(wanted, &data) : gpu::kOk;
+  while (gpu::IsOutOfMemory(code)) {
+    const auto smaller = static_cast<std::int64_t>(static_cast<double>(wanted) * kSmaller);
+    if (smaller < least || smaller <= 0) break;
+    wanted = smaller;
+    code = gpu::Allocate(wanted, &data);
+  }
   if (gpu::IsOutOfMemory(code) || wanted <= 0) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the arena of ", wanted,

@@ -3,7 +3,8 @@
 // production wants.
 //
 // Capacity: options.max_bytes, or kFreeShare of what is free, and never more than that
-// share of what is free when it is taken; a process that came meanwhile makes it smaller.
+// share of what is free when it is taken; a process that came meanwhile makes it smaller, and
+// so does a device that gives less than that as one block: down to kLeastShare of it.
 //
 // Thread-safety: none, as Device.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_ARENA_GPU_H_
@@ -23,6 +24,9 @@ class GpuArena final : public Arena {
   // The share of free memory that an arena takes at most: contexts and libraries of the
   // kernels under test need some beside it.
   static constexpr double kFreeShare = 0.9;
+
+  // Of what it wants, where so much is not to be had together.
+  static constexpr double kLeastShare = 0.5;
 
   explicit GpuArena(const ArenaOptions& options);
   ~GpuArena() override;

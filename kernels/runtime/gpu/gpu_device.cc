@@ -292,7 +292,7 @@ absl::Status GpuDevice::FromHost(const void* src, std::int64_t bytes, void* dst)
 }
 
 absl::Status GpuDevice::EvictFromCaches(std::span<const TensorView> views) {
-  const std::int64_t bytes = 2 * properties_.l2_bytes;
+  const std::int64_t bytes = 2 * properties_.last_cache_bytes;
   if (bytes <= 0) return Device::EvictFromCaches(views);
   if (absl::Status s = Flush(); !s.ok()) return s;
   void* unused = arena_->Unused(bytes);

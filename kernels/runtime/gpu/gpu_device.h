@@ -72,7 +72,7 @@ class GpuDevice final : public Device, public LaunchRecorder {
   bool shares_launches() const override { return true; }
   Traffic traffic() const override;
   absl::Status health() const override { return fault_; }
-  // Overwrites twice the L2 cache of the arena that no block holds; where there is not so
+  // Overwrites twice the last cache of the arena that no block holds; where there is not so
   // much, a block of its own, which is taken at the first such call and kept.
   absl::Status EvictFromCaches(std::span<const TensorView> views) override;
   absl::Status Synchronize() override;
@@ -124,7 +124,7 @@ class GpuDevice final : public Device, public LaunchRecorder {
   void* scratch_ = nullptr;  // device memory
   void* pinned_ = nullptr;   // host memory
   void* kept_ = nullptr;     // device memory, for kMostKept elements
-  void* sweep_ = nullptr;    // device memory, twice the L2 cache
+  void* sweep_ = nullptr;    // device memory, twice the last cache
   Traffic traffic_;          // but for the arena's
   std::unique_ptr<GpuArena> arena_;
   std::vector<gpu::FillJob> fills_;

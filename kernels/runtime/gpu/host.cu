@@ -3,7 +3,9 @@
 // tests/simt/host_simt.cc; only the meaning of codes is shared with it.
 #include "kernels/runtime/gpu/host.h"
 
+#include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "kernels/runtime/gpu/port.h"
 
@@ -25,6 +27,7 @@ bool IsSticky(ErrorCode code) {
     case 718:   // invalid program counter
     case 719:   // launch failure
     case 721:   // tensor memory left behind
+    case 810:   // CUDA MPS: its client is ended
     case 999:   // unknown
     case 1053:  // HIP: an error of its lower layer
       return true;
@@ -35,6 +38,21 @@ bool IsSticky(ErrorCode code) {
 
 // HIP has a number of its own for what its lower layer says.
 bool IsOutOfMemory(ErrorCode code) { return code == 2 || code == 1052; }
+
+std::int64_t LastCacheBytes(std::string_view architecture, std::int64_t l2_bytes) {
+  // AMD's Infinity Cache, which serves all of the device (AMD, CDNA 3 and CDNA 4 architecture
+  // white papers: 256 MB); its toolkit tells of one die's L2.
+  constexpr std::pair<std::string_view, std::int64_t> kBehindL2[] = {
+      {"gfx940", std::int64_t{256} << 20},
+      {"gfx941", std::int64_t{256} << 20},
+      {"gfx942", std::int64_t{256} << 20},
+      {"gfx950", std::int64_t{256} << 20},
+  };
+  for (const auto& [name, bytes] : kBehindL2) {
+    if (architecture.starts_with(name)) return std::max(bytes, l2_bytes);
+  }
+  return l2_bytes;
+}
 
 bool IsAbsent(ErrorCode code) {
   switch (code) {
@@ -143,6 +161,7 @@ ErrorCode GetProperties(int ordinal, Properties* properties) {
   p.architecture = ArchitectureOf(of);
   p.memory_bytes = static_cast<std::int64_t>(of.totalGlobalMem);
   p.l2_bytes = of.l2CacheSize;
+  p.last_cache_bytes = LastCacheBytes(p.architecture, p.l2_bytes);
   p.shared_bytes_per_block = shared_bytes;
   p.multiprocessors = of.multiProcessorCount;
   p.wave_width = of.warpSize;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "kernels/runtime/gpu/handles.h"
 
@@ -23,6 +24,7 @@ struct Properties {
   std::string architecture;  // "sm_90", "gfx942", "emulated"
   std::int64_t memory_bytes = 0;
   std::int64_t l2_bytes = 0;
+  std::int64_t last_cache_bytes = 0;        // of the cache before memory
   std::int64_t shared_bytes_per_block = 0;  // most that a kernel may opt in to
   int multiprocessors = 0;
   int wave_width = 32;
@@ -76,6 +78,8 @@ std::string Describe(ErrorCode code);
 // The context is lost: every later call fails, and the process must end.
 bool IsSticky(ErrorCode code);
 bool IsOutOfMemory(ErrorCode code);
+// Of the cache that memory lies behind: the L2, or what a toolkit does not tell of.
+std::int64_t LastCacheBytes(std::string_view architecture, std::int64_t l2_bytes);
 // No driver, no device, or a driver older than the toolkit: nothing is wrong, the
 // backend is just not there.
 bool IsAbsent(ErrorCode code);
