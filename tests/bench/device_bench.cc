@@ -155,7 +155,9 @@ class DeviceBench {
           [&] {
             absl::Status s =
                 device_->Fill(FillSpec{Pattern{PatternKind::kNormal, 1, 0}, 2, 0, 0}, output);
-            return s.ok() ? device_->Synchronize() : s;
+            // Fills wait for what comes next, which must not wait for the device: no block here
+            // is guarded.
+            return s.ok() ? device_->WriteGuards() : s;
           },
           static_cast<double>(output.bytes()),
           [&] { return device_->PoisonTensor(Poison::kFirst, output); });
