@@ -124,6 +124,21 @@ TEST_F(DeviceErrors, AnArenaThatIsNotToBeHadAsOneIsSmaller) {
   EXPECT_EQ(refused.leased_bytes(), 0);
 }
 
+// What a case is planned for is not what others have left free when the daemon started.
+TEST_F(DeviceErrors, AnArenaThatIsNotTakenTellsWhatItMayBe) {
+  void* others = nullptr;
+  simt::ResetHost({.memory_bytes = std::int64_t{1000} << 20});
+  ASSERT_EQ(gpu::Allocate(std::int64_t{600} << 20, &others), gpu::kOk);
+  device_ = *GpuDevice::Make(0, ArenaOptions{});
+  Arena& arena = device_->arena();
+  EXPECT_EQ(arena.capacity_bytes(), std::int64_t{900} << 20);
+  EXPECT_LT(arena.available_bytes(1), std::int64_t{360} << 20);
+  ASSERT_EQ(gpu::Free(others), gpu::kOk);
+  EXPECT_TRUE(arena.Allocate(std::int64_t{500} << 20, /*guarded=*/false).ok());
+  EXPECT_LT(arena.capacity_bytes(), std::int64_t{900} << 20) << "the device took some before";
+  EXPECT_EQ(arena.capacity_bytes(), arena.leased_bytes());
+}
+
 absl::Status Nothing() { return absl::OkStatus(); }
 
 TEST_F(DeviceErrors, WhatCannotBeRecordedSaysWhy) {

@@ -9,16 +9,20 @@
 namespace assay {
 
 GpuArena::GpuArena(const ArenaOptions& options) : max_bytes_(options.max_bytes) {
-  capacity_ = Wanted();
+  capacity_ = Wanted(&most_);
 }
 
 GpuArena::~GpuArena() { Release(); }
 
-std::int64_t GpuArena::Wanted() const {
+std::int64_t GpuArena::Wanted(std::int64_t* most) const {
   std::int64_t free_bytes = 0, total_bytes = 0;
   if (gpu::MemoryInfo(&free_bytes, &total_bytes) != gpu::kOk) return 0;
-  const auto share = static_cast<std::int64_t>(static_cast<double>(free_bytes) * kFreeShare);
-  return max_bytes_ > 0 ? std::min(max_bytes_, share) : share;
+  const auto share_of = [this](std::int64_t bytes) {
+    const auto share = static_cast<std::int64_t>(static_cast<double>(bytes) * kFreeShare);
+    return max_bytes_ > 0 ? std::min(max_bytes_, share) : share;
+  };
+  if (most != nullptr) *most = share_of(total_bytes);
+  return share_of(free_bytes);
 }
 
 absl::Status GpuArena::Lease() {

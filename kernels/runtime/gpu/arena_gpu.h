@@ -36,7 +36,8 @@ class GpuArena final : public Arena {
   absl::StatusOr<Block> Allocate(std::int64_t bytes, bool guarded) override;
   void ResetTo(std::size_t kept) override { stack_.ClearTo(kept); }
   std::int64_t Release() override;
-  std::int64_t capacity_bytes() const override { return capacity_; }
+  // While it is not taken, the most that it may be on a device that nobody else uses.
+  std::int64_t capacity_bytes() const override { return base_ == nullptr ? most_ : capacity_; }
   std::int64_t used_bytes() const override { return stack_.used_bytes(); }
   std::int64_t leased_bytes() const override { return base_ == nullptr ? 0 : capacity_; }
   std::span<const Block> blocks() const override { return stack_.blocks(); }
@@ -48,13 +49,15 @@ class GpuArena final : public Arena {
   std::int64_t leases() const { return leases_; }
 
  private:
-  // What it may take now [bytes].
-  std::int64_t Wanted() const;
+  // What it may take now [bytes]; sets `most`, unless it is nullptr, to what it may on a device
+  // that nobody else uses.
+  std::int64_t Wanted(std::int64_t* most = nullptr) const;
   absl::Status Lease();
 
   const std::int64_t max_bytes_;
   char* base_ = nullptr;
-  std::int64_t capacity_ = 0;
+  std::int64_t capacity_ = 0;  // what it has, or would have now
+  std::int64_t most_ = 0;
   std::int64_t leases_ = 0;
   BlockStack stack_;
 };
