@@ -18,6 +18,10 @@ struct ConditionsReading {
   std::optional<double> power_watts;          // mean since the reading before
   std::vector<std::string> throttle_reasons;  // "power", "thermal", …
   std::optional<std::int64_t> others_bytes;   // of its memory, held by other processes
+  // Of a CPU, since the reading before: how long the kernel's threads, summed up, waited for
+  // processors that others had; and how long ago that reading was.
+  std::optional<double> waited_seconds;
+  std::optional<double> elapsed_seconds;
 };
 
 class ConditionsProbe {
@@ -35,6 +39,9 @@ struct BenchConditions {
   std::optional<double> mean_power_watts;
   std::set<std::string> throttle_reasons;
   std::optional<std::int64_t> others_bytes;  // the most
+  // Seconds waited for processors that others had, a second: launches took no more longer than
+  // by that share of their time, if each wait held all threads up. May be above 1.
+  std::optional<double> waiting_ratio;
 
   friend bool operator==(const BenchConditions&, const BenchConditions&) = default;
 };

@@ -20,6 +20,14 @@ bool Apart(const RunTimes& shorter, const RunTimes& longer) {
   return !longer.p10_seconds || shorter.median_seconds < *longer.p10_seconds;
 }
 
+// What the run's median may be too long by, for threads that waited: ln of the share that is
+// left, at most 0.
+double AtMostTooLong(const RunTimes& run) {
+  const double waited = run.waiting_ratio.value_or(0);
+  if (!(waited > 0)) return 0;
+  return std::log(std::max(1 - waited, 1 / kBeyondAnyNoise));
+}
+
 }  // namespace
 
 double MedianUncertainty(const RunTimes& run) {
@@ -47,15 +55,18 @@ std::optional<ChangeReading> ReadChange(const RunTimes& baseline, const RunTimes
   reading.threshold = threshold;
   reading.noise = std::hypot(MedianUncertainty(baseline), MedianUncertainty(current));
   const double difference = std::log(reading.ratio);
+  const double least = difference + AtMostTooLong(current);
+  const double most = difference - AtMostTooLong(baseline);
   const double matters = std::log1p(threshold);
   const double resolved = reading.noise < kHeavyTails ? kStandardErrorsBeyond * reading.noise
                                                       : std::min(kHeavyErrorsBeyond * reading.noise,
                                                                  std::log(kBeyondAnyNoise));
   const bool quiet = resolved <= matters;
   const bool apart = difference > 0 ? Apart(baseline, current) : Apart(current, baseline);
-  if (std::abs(difference) > std::max(matters, resolved) && (quiet || apart)) {
+  const double beyond = std::max(matters, resolved);
+  if ((least > beyond || most < -beyond) && (quiet || apart)) {
     reading.change = difference > 0 ? Change::kSlower : Change::kFaster;
-  } else if (std::abs(difference) <= matters && quiet) {
+  } else if (least >= -matters && most <= matters && quiet) {
     reading.change = Change::kSame;
   } else {
     reading.change = Change::kAmbiguous;

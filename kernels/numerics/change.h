@@ -19,6 +19,11 @@
 // change is told where d is within t, and 2.576·s is. The rest is ambiguous. With one launch
 // nothing is known of the spread, and kUnknownSpread is assumed.
 //
+// Where threads waited for processors that others had, for a share w of the time, the run alone
+// would have taken between (1 − w) of the median and the median: a change is told where it is
+// one whatever either would have taken, and none where it would be none. Quiet launches of a
+// run beside a program that computes all the while agree with one another.
+//
 // Pure functions.
 #ifndef ASSAY_KERNELS_NUMERICS_CHANGE_H_
 #define ASSAY_KERNELS_NUMERICS_CHANGE_H_
@@ -43,6 +48,8 @@ struct RunTimes {
   std::optional<double> p90_seconds;                           // [s]
   int samples = 0;                                             // launches
   std::optional<double> median_standard_error = std::nullopt;  // relative to the median
+  // Of a CPU: how much of the time, at most, threads waited for processors that others had.
+  std::optional<double> waiting_ratio = std::nullopt;
 };
 
 // One standard error of a run's median, relative to it.

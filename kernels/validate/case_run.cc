@@ -214,6 +214,7 @@ End CaseRun::Benchmark() {
   clock_.Enter(Phase::kBench);  // the ceilings are measured here, once
   outcome_.bench = MakeBenchStats(plan(), case_.dtype, timing.times, ceilings_);
   outcome_.bench->conditions = timing.conditions;
+  outcome_.bench->noisy |= WaitingRatio(*outcome_.bench) > kMostWaiting;
   std::string& how = outcome_.implementation;
   Append(&how, how.empty() ? "" : ", ", DescribeTiming(*outcome_.bench));
   timed_ = true;
@@ -376,7 +377,7 @@ End CaseRun::GiveVerdict() {
     evidence.unexplained = *unexplained;
   }
   evidence.efficiency = outcome_.bench->efficiency;
-  evidence.fastest_efficiency = FastestEfficiency(*outcome_.bench);
+  evidence.undisturbed_efficiency = UndisturbedEfficiency(*outcome_.bench);
   evidence.in_cache = outcome_.bench->roof == "cache";
   // An efficiency is asked of the timed launches, once they are in.
   evidence.efficiency_due = timed_ || case_.mode == Mode::kValidate;

@@ -84,9 +84,15 @@ BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceili
   return timing;
 }
 
-std::optional<double> FastestEfficiency(const BenchStats& stats) {
-  if (!stats.noisy || !stats.efficiency || !stats.p10_seconds) return std::nullopt;
-  return *stats.efficiency * *stats.median_seconds / *stats.p10_seconds;
+double WaitingRatio(const BenchStats& stats) {
+  return stats.conditions ? stats.conditions->waiting_ratio.value_or(0) : 0;
+}
+
+std::optional<double> UndisturbedEfficiency(const BenchStats& stats) {
+  if (!stats.noisy || !stats.efficiency) return std::nullopt;
+  double shorter = std::max(1 - WaitingRatio(stats), 1.0 / 8);  // no neighbour takes more
+  if (stats.p10_seconds) shorter = std::min(shorter, *stats.p10_seconds / *stats.median_seconds);
+  return *stats.efficiency / shorter;
 }
 
 std::string DescribeTiming(const BenchStats& stats) {

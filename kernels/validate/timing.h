@@ -37,8 +37,13 @@ BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceili
 // as one graph …".
 std::string DescribeTiming(const BenchStats& stats);
 
-// What the fastest tenth of the launches reached of the roof, where they did not settle.
-std::optional<double> FastestEfficiency(const BenchStats& stats);
+// Share of the time that threads waited for processors that others had; 0 where it is not known.
+double WaitingRatio(const BenchStats& stats);
+inline constexpr double kMostWaiting = 0.05;  // beyond it a time is noisy
+
+// Of a noisy time, the share of the roof that the kernel may reach where nothing disturbs it: by
+// the fastest tenth of its launches, or without the time that threads waited for others.
+std::optional<double> UndisturbedEfficiency(const BenchStats& stats);
 
 }  // namespace assay
 

@@ -58,8 +58,8 @@ struct Evidence {
   bool received = false;  // a user sent the output, of data that nothing is known of
   bool flushed = false;   // within the bound only as a kernel may be that flushes subnormals
   std::optional<double> efficiency;
-  // Where the launches did not settle, what the fastest tenth of them reached.
-  std::optional<double> fastest_efficiency;
+  // Of a noisy time, what the kernel may reach where nothing disturbs it.
+  std::optional<double> undisturbed_efficiency;
   bool in_cache = false;       // all bytes fit the cache, so that memory is no roof
   bool efficiency_due = true;  // false while the timed launches are still to come
 };

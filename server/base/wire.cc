@@ -227,6 +227,7 @@ void ToBench(const BenchStats& b, v1::BenchStats* out) {
   set(c.mean_power_watts, [&](double v) { seen.set_mean_power_watts(v); });
   for (const std::string& reason : c.throttle_reasons) seen.add_throttle_reasons(reason);
   if (c.others_bytes) seen.set_others_bytes(*c.others_bytes);
+  set(c.waiting_ratio, [&](double v) { seen.set_waiting_ratio(v); });
 }
 
 void ToProbe(const ProbeOutcome& p, const Operand& output, v1::ProbeResult* out) {

@@ -27,6 +27,9 @@ RunTimes TimesOf(const v1::BenchStats& bench) {
   if (bench.has_median_standard_error()) {
     times.median_standard_error = bench.median_standard_error();
   }
+  if (bench.conditions().has_waiting_ratio()) {
+    times.waiting_ratio = bench.conditions().waiting_ratio();
+  }
   return times;
 }
 
@@ -71,8 +74,13 @@ std::string SlowerMessage(const v1::BaselineChange& change) {
              " (noise ", Percent(change.noise()), ")");
 }
 
-std::string NoisyMessage(const v1::BaselineChange& change) {
+std::string NoisyMessage(const v1::BaselineChange& change, const v1::BenchConditions& seen) {
+  constexpr double kWorthTelling = 0.01;
+  const double waited = seen.waiting_ratio();
   return Cat(SlowerMessage(change),
+             waited > kWorthTelling ? Cat("; of each second threads waited ", SecondsWords(waited),
+                                          " for processors that others had")
+                                    : "",
              ": too noisy to tell; time it again where nobody else uses the device");
 }
 
@@ -209,7 +217,8 @@ void BaselineIndex::HoldAgainst(v1::CaseResult& result) const {
   const bool slower = change->change() == v1::CHANGE_SLOWER;
   if (!sound || !(slower || MayBeSlower(*change))) return;
   // First what was asked for here; a low efficiency follows.
-  PutFirst(slower ? kSlower : "noisy", slower ? SlowerMessage(*change) : NoisyMessage(*change),
+  PutFirst(slower ? kSlower : "noisy",
+           slower ? SlowerMessage(*change) : NoisyMessage(*change, result.bench().conditions()),
            result);
   if (slower || result.verdict() == v1::VERDICT_PASSED) {
     result.set_verdict(slower ? v1::VERDICT_FAILED : v1::VERDICT_INCONCLUSIVE);

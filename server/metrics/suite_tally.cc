@@ -30,7 +30,8 @@ void SuiteTally::AddSpeed(const v1::CaseResult& result, Kernel& kernel) const {
   const v1::BenchStats& bench = result.bench();
   kernel.timed = true;
   // Also of one that was skipped, for a budget's sake: the rest would be other cases.
-  if (!HasSpeed(result) || bench.noise() > kMostNoise) {
+  if (!HasSpeed(result) || bench.noise() > kMostNoise ||
+      bench.conditions().waiting_ratio() > kMostNoise) {
     kernel.untold = true;
     return;
   }

@@ -2,8 +2,11 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
+
+#include "server/worker/processor_wait.h"
 
 namespace assay {
 namespace {
@@ -15,11 +18,21 @@ absl::Time Steady() {
 
 class SampledConditions final : public ConditionsProbe {
  public:
-  explicit SampledConditions(TelemetrySamplerOptions options) : sampler_(std::move(options)) {}
+  // `on_processors`: the device is what this process runs on.
+  SampledConditions(TelemetrySamplerOptions options, bool on_processors)
+      : sampler_(std::move(options)) {
+    if (on_processors) wait_.emplace();
+  }
 
   ConditionsReading Read() override {
     ConditionsReading reading;
-    const v1::Device device = sampler_.Sample(0, Steady());
+    const absl::Time now = Steady();
+    if (wait_) {
+      reading.waited_seconds = wait_->Seconds();
+      if (before_) reading.elapsed_seconds = absl::ToDoubleSeconds(now - *before_);
+      before_ = now;
+    }
+    const v1::Device device = sampler_.Sample(0, now);
     const v1::Telemetry& t = device.telemetry();
     if (const auto core = t.clock_hertz().find("core"); core != t.clock_hertz().end()) {
       reading.clock_hertz = core->second;
@@ -42,6 +55,8 @@ class SampledConditions final : public ConditionsProbe {
  private:
   TelemetrySampler sampler_;
   std::map<std::string, double> throttled_;  // [seconds] by reason
+  std::optional<ProcessorWait> wait_;
+  std::optional<absl::Time> before_;  // the reading before
 };
 
 }  // namespace
@@ -54,7 +69,7 @@ std::unique_ptr<ConditionsProbe> MakeConditionsProbe(const DeviceInfo& device,
   };
   options.devices = {{device.id, property("uuid"), property("pci_id")}};
   options.scope = TelemetryScope::kConditions;
-  return std::make_unique<SampledConditions>(std::move(options));
+  return std::make_unique<SampledConditions>(std::move(options), device.backend == "cpu");
 }
 
 }  // namespace assay

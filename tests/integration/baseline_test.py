@@ -57,6 +57,7 @@ class Baseline(unittest.TestCase):
                     bench[key] = (median if still else bench[key]) * factor
                 if still:
                     bench.update(noise=0, median_standard_error=0, noisy=False)
+                    bench.get("conditions", {}).pop("waiting_ratio", None)
         return change
 
     def still(self, factor):

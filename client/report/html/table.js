@@ -250,7 +250,7 @@ const benchNames = ['median_seconds', 'p10_seconds', 'p90_seconds', 'samples', '
   'bytes_per_second', 'efficiency', 'roof', 'ceiling_flops_per_second', 'ceiling_bytes_per_second',
   'launches_per_sample'];
 const conditionNames = ['min_clock_hertz', 'median_clock_hertz', 'max_temperature_celsius',
-  'mean_power_watts', 'throttle_reasons', 'others_bytes'];
+  'mean_power_watts', 'throttle_reasons', 'others_bytes', 'waiting_ratio'];
 const caseNames = ['op', 'provider', 'implementation', 'dtype', 'out_dtype', 'shape', 'pattern', 'seed',
   'device', 'target', 'criterion', 'atol', 'rtol', 'deterministic', 'digest', 'digest_raw', 'start_time',
   'duration_seconds'];

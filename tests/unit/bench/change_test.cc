@@ -169,6 +169,27 @@ TEST(Change, WhatOtherWorkSpreadsIsNotToldByPartsOfTheRun) {
             Change::kSlower);
 }
 
+// A build and another benchmark held both cores for as long as the run took: each time was
+// near the others, and 1.88 times the baseline's.
+TEST(Change, WhatThreadsWaitedForOthersIsHeldAgainstNobody) {
+  const auto run = [](double median, double waited) {
+    return RunTimes{median, 0.99 * median, 1.01 * median, 300, 0.002, waited};
+  };
+  const auto read = [&](const RunTimes& before, const RunTimes& now) {
+    return ReadChange(before, now).value().change;
+  };
+  EXPECT_EQ(read(run(1, 0), run(1.88, 0)), Change::kSlower);
+  EXPECT_EQ(read(run(1, 0), run(1.88, 0.5)), Change::kAmbiguous);
+  EXPECT_EQ(read(run(1, 0), run(1.88, 0.3)), Change::kSlower) << "whatever the others took";
+  EXPECT_EQ(read(run(1.88, 0.5), run(1, 0)), Change::kAmbiguous);
+  EXPECT_EQ(read(run(1.88, 0.3), run(1, 0)), Change::kFaster);
+  EXPECT_EQ(read(run(1, 0.3), run(1, 0)), Change::kAmbiguous) << "alone it may have taken 0.7";
+  EXPECT_EQ(read(run(1, 0.01), run(1, 0.01)), Change::kSame);
+  EXPECT_EQ(read(run(1, 0.01), run(1.1, 0.01)), Change::kSlower);
+  EXPECT_EQ(read(run(1, 1.7), run(1, 1.7)), Change::kAmbiguous);
+  EXPECT_EQ(read(run(1, 1.7), run(40, 1.7)), Change::kSlower) << "no other work makes so much";
+}
+
 TEST(Change, NoSpreadHidesAManifoldTime) {
   const RunTimes torn{1, 0.9, 9, 30};
   EXPECT_EQ(ReadChange(torn, {40, 36, 360, 30}).value().change, Change::kSlower);

@@ -116,11 +116,13 @@ TEST(Wire, ATimeComesWithItsNoiseAndItsConditions) {
   outcome.bench->replayed = true;
   outcome.bench->conditions->min_clock_hertz = 2e9;
   outcome.bench->conditions->throttle_reasons = {"thermal"};
+  outcome.bench->conditions->waiting_ratio = 0.25;
   const v1::BenchStats bench = ToResult(c, outcome, "cpu:0").bench();
   EXPECT_TRUE(bench.noisy());
   EXPECT_EQ(bench.launches_per_sample(), 64);
   EXPECT_EQ(bench.conditions().min_clock_hertz(), 2e9);
   EXPECT_FALSE(bench.conditions().has_mean_power_watts());
+  EXPECT_EQ(bench.conditions().waiting_ratio(), 0.25);
   ASSERT_EQ(bench.conditions().throttle_reasons_size(), 1);
   EXPECT_EQ(bench.conditions().throttle_reasons(0), "thermal");
 }

@@ -3,16 +3,20 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "server/worker/conditions_probe.h"
 #include "server/worker/kept_ceilings.h"
+#include "server/worker/processor_wait.h"
 #include "server/worker/worker_service.h"
 
 namespace assay {
@@ -233,6 +237,7 @@ class Conditions : public KeptCeilingsTest {
   std::unique_ptr<ConditionsProbe> Probe(const std::string& id, const std::string& library = "") {
     DeviceInfo device;
     device.id = id;
+    device.backend = id.substr(0, id.find(':'));
     device.properties = {{"uuid", "GPU-1"}, {"pci_id", "0001:3b:00.0"}};
     TelemetrySamplerOptions options;
     options.root = folder_;
@@ -256,6 +261,73 @@ TEST_F(Conditions, AreWhatLinuxTells) {
   Write("devices/system/cpu/cpu0/thermal_throttle/core_throttle_total_time_ms", "5100");
   EXPECT_EQ(probe->Read().throttle_reasons, std::vector<std::string>{"thermal"});
   EXPECT_TRUE(probe->Read().throttle_reasons.empty()) << "over";
+}
+
+// Threads that compute all the while, four for each processor: most of them wait.
+TEST_F(Conditions, OfACpuTellWhatItsThreadsWaitedForOthers) {
+  const std::unique_ptr<ConditionsProbe> probe = Probe("cpu:0");
+  EXPECT_FALSE(probe->Read().waited_seconds.has_value()) << "since when is not known";
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> busy;
+  for (unsigned i = 0; i < 4 * std::thread::hardware_concurrency(); ++i) {
+    busy.emplace_back([&stop] {
+      while (!stop) {
+      }
+    });
+  }
+  ConditionsReading reading;
+  double waited = 0;
+  const absl::Time begin = absl::Now();
+  while (waited < 0.2 && absl::Now() - begin < absl::Minutes(2)) {
+    absl::SleepFor(absl::Milliseconds(20));
+    reading = probe->Read();
+    waited += reading.waited_seconds.value_or(0);
+  }
+  stop = true;
+  for (std::thread& thread : busy) thread.join();
+  EXPECT_GE(waited, 0.2);
+  EXPECT_GT(reading.elapsed_seconds.value_or(0), 0);
+  EXPECT_FALSE(Probe("cuda:0")->Read().elapsed_seconds.has_value());
+}
+
+class ProcessorWaits : public KeptCeilingsTest {
+ protected:
+  void Thread(const std::string& id, const std::string& schedstat) {
+    fs::create_directories(folder_ / "self/task" / id);
+    std::ofstream(folder_ / "self/task" / id / "schedstat") << schedstat << '\n';
+  }
+  void Stat(int steal0, int steal1) {
+    std::ofstream(folder_ / "stat")
+        << "cpu  1 1 1 1 1 1 1 " << steal0 + steal1 << " 0 0\ncpu0 1 1 1 1 1 1 1 " << steal0
+        << " 0 0\ncpu1 1 1 1 1 1 1 1 " << steal1 << " 0 0\nintr 5\n";
+  }
+};
+
+TEST_F(ProcessorWaits, AreOfAllThreadsAndOfTheProcessorsItMayUse) {
+  const double tick = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));
+  Thread("10", "99 1000000000 5");
+  Stat(7, 7);
+  ProcessorWait wait(folder_, {0});
+  EXPECT_FALSE(wait.Seconds().has_value()) << "the first";
+  EXPECT_DOUBLE_EQ(wait.Seconds().value_or(-1), 0);
+  Thread("10", "99 1500000000 9");
+  Thread("11", "99 250000000 9");
+  EXPECT_DOUBLE_EQ(wait.Seconds().value_or(-1), 0.75) << "a new one since it began";
+  Stat(9, 70);
+  EXPECT_DOUBLE_EQ(wait.Seconds().value_or(-1), 2 * tick);
+  fs::remove_all(folder_ / "self/task/11");
+  Thread("10", "1 100000000 1");
+  EXPECT_DOUBLE_EQ(wait.Seconds().value_or(-1), 0.1) << "another thread of that id";
+  Stat(3, 3);
+  EXPECT_DOUBLE_EQ(wait.Seconds().value_or(-1), 0) << "a counter that goes backwards";
+}
+
+TEST_F(ProcessorWaits, AreNotKnownWhereLinuxDoesNotAccountForThem) {
+  ProcessorWait wait(folder_, {0});
+  wait.Seconds();
+  EXPECT_FALSE(wait.Seconds().has_value());
+  Thread("10", "");
+  EXPECT_FALSE(wait.Seconds().has_value());
 }
 
 TEST_F(Conditions, AreAbsentWhereNothingIsTold) {

@@ -195,19 +195,45 @@ TEST(Timing, ShortLaunchesOfADeviceThatRecordsAreDoneAsOne) {
   EXPECT_THAT(refused.implementation, HasSubstr("operands in cache"));
 }
 
-TEST(Timing, TheFastestTenthTellsOfLaunchesThatDidNotSettleAlone) {
+TEST(Timing, WhatANoisyKernelReachesUndisturbed) {
   BenchStats stats;
   stats.median_seconds = 4e-3;
   stats.p10_seconds = 2e-3;
   stats.efficiency = 0.2;
-  EXPECT_FALSE(FastestEfficiency(stats).has_value());
+  EXPECT_FALSE(UndisturbedEfficiency(stats).has_value());
   stats.noisy = true;
-  EXPECT_DOUBLE_EQ(FastestEfficiency(stats).value_or(0), 0.4);
+  EXPECT_DOUBLE_EQ(UndisturbedEfficiency(stats).value_or(0), 0.4);
+  stats.conditions = BenchConditions{};
+  stats.conditions->waiting_ratio = 0.75;
+  EXPECT_DOUBLE_EQ(UndisturbedEfficiency(stats).value_or(0), 0.8);
   stats.p10_seconds.reset();
-  EXPECT_FALSE(FastestEfficiency(stats).has_value());
-  stats.p10_seconds = 2e-3;
+  EXPECT_DOUBLE_EQ(UndisturbedEfficiency(stats).value_or(0), 0.8);
+  stats.conditions->waiting_ratio = 1.5;
+  EXPECT_DOUBLE_EQ(UndisturbedEfficiency(stats).value_or(0), 1.6);
   stats.efficiency.reset();
-  EXPECT_FALSE(FastestEfficiency(stats).has_value());
+  EXPECT_FALSE(UndisturbedEfficiency(stats).has_value());
+}
+
+TEST(Timing, ATimeForWhichThreadsWaitedForOthersIsNoisy) {
+  class Probe : public ConditionsProbe {
+   public:
+    explicit Probe(double waited) : waited_(waited) {}
+    ConditionsReading Read() override {
+      ConditionsReading reading;
+      reading.waited_seconds = waited_;
+      reading.elapsed_seconds = 1;
+      return reading;
+    }
+
+   private:
+    const double waited_;
+  };
+  OddDevice device;
+  Probe probe(0.06);
+  const CaseOutcome outcome = RunOn(device, TimedCase(16), nullptr, &probe);
+  ASSERT_TRUE(outcome.bench.has_value());
+  EXPECT_DOUBLE_EQ(outcome.bench->conditions->waiting_ratio.value_or(0), 0.06);
+  EXPECT_TRUE(outcome.bench->noisy);
 }
 
 TEST(Timing, ACaseWithoutAClockHasNoTime) {

@@ -49,7 +49,7 @@ class Verdicts : public ::testing::Test {
     evidence.received = received_;
     evidence.computed = computed_;
     evidence.efficiency = efficiency_;
-    evidence.fastest_efficiency = fastest_efficiency_;
+    evidence.undisturbed_efficiency = undisturbed_efficiency_;
     return Judge(case_, plan_, evidence);
   }
 
@@ -73,7 +73,7 @@ class Verdicts : public ::testing::Test {
   bool flushed_ = false;
   std::string undecided_;
   std::optional<double> efficiency_;
-  std::optional<double> fastest_efficiency_;
+  std::optional<double> undisturbed_efficiency_;
 };
 
 TEST_F(Verdicts, NothingWrongPasses) {
@@ -280,13 +280,13 @@ TEST_F(Verdicts, AnEfficiencyThatOnlyTheUndisturbedLaunchesReachIsNotProven) {
   case_.min_efficiency = 0.4;
   efficiency_ = 0.23;
   ExpectOne(Verdict::kFailed, "efficiency");
-  fastest_efficiency_ = 0.39;
+  undisturbed_efficiency_ = 0.39;
   ExpectOne(Verdict::kFailed, "efficiency");
-  fastest_efficiency_ = 0.45;
+  undisturbed_efficiency_ = 0.45;
   ExpectOne(Verdict::kInconclusive, "efficiency");
   EXPECT_THAT(Judged().findings[0].message,
-              HasSubstr("reached 23.0 % of the roof, at least 40.0 % asked for; the fastest tenth "
-                        "of its launches reached 45.0 %: too noisy to tell"));
+              HasSubstr("reached 23.0 % of the roof, at least 40.0 % asked for; undisturbed "
+                        "it may reach 45.0 %: too noisy to tell"));
   efficiency_ = 0.41;
   EXPECT_EQ(Judged().verdict, Verdict::kPassed);
 }

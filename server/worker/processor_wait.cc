@@ -1,0 +1,86 @@
+#include "server/worker/processor_wait.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+namespace assay {
+namespace {
+
+std::set<int> OwnProcessors() {
+  std::set<int> own;
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return own;  // more than a set holds: all
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &set)) own.insert(i);
+  }
+  return own;
+}
+
+// The second number: ran, waited, slices [ns, ns, count].
+std::optional<std::int64_t> WaitedNanos(const std::filesystem::path& schedstat) {
+  std::ifstream in(schedstat);
+  std::int64_t ran = 0, waited = 0;
+  if (!(in >> ran >> waited) || waited < 0) return std::nullopt;
+  return waited;
+}
+
+}  // namespace
+
+ProcessorWait::ProcessorWait(std::filesystem::path proc, std::set<int> processors)
+    : proc_(std::move(proc)),
+      processors_(processors.empty() ? OwnProcessors() : std::move(processors)) {}
+
+std::optional<double> ProcessorWait::Seconds() {
+  const std::optional<double> threads = ThreadSeconds();
+  const double stolen = StolenSeconds();
+  if (std::exchange(first_, false) || !threads) return std::nullopt;
+  return *threads + stolen;
+}
+
+std::optional<double> ProcessorWait::ThreadSeconds() {
+  std::map<std::string, std::int64_t> now;
+  std::int64_t nanos = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(proc_ / "self/task", error), end; !error && at != end;
+       at.increment(error)) {
+    const std::optional<std::int64_t> waited = WaitedNanos(at->path() / "schedstat");
+    if (!waited) continue;  // ended meanwhile, or nobody accounts for it
+    const std::string id = at->path().filename();
+    const auto before = waited_.find(id);
+    // A number less than before is of another thread of that id.
+    const std::int64_t from =
+        before != waited_.end() && before->second <= *waited ? before->second : 0;
+    nanos += *waited - from;
+    now[id] = *waited;
+  }
+  waited_ = std::move(now);
+  if (waited_.empty()) return std::nullopt;
+  return static_cast<double>(nanos) * 1e-9;
+}
+
+double ProcessorWait::StolenSeconds() {
+  std::ifstream in(proc_ / "stat");
+  double ticks = 0;
+  for (std::string line; std::getline(in, line) && line.starts_with("cpu");) {
+    std::istringstream words(line.substr(3));
+    int processor = 0;
+    if (line.starts_with("cpu ") || !(words >> processor)) continue;
+    if (!processors_.empty() && !processors_.contains(processor)) continue;
+    // user, nice, system, idle, iowait, irq, softirq, steal
+    double value = 0;
+    int column = 0;
+    while (column < 8 && words >> value) ++column;
+    if (column == 8) ticks += value;
+  }
+  const double stolen = ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+  const double before = std::exchange(stolen_, stolen).value_or(stolen);
+  return std::max(0.0, stolen - before);
+}
+
+}  // namespace assay

@@ -1,0 +1,42 @@
+// How long this process's threads waited for processors that others had: other programs, as
+// Linux's scheduler accounts for it (/proc/self/task/*/schedstat), and other guests of the
+// machine beneath (/proc/stat, "steal", of the processors that this process may use, in steps of
+// a clock tick, 10 ms as a rule).
+#ifndef ASSAY_SERVER_WORKER_PROCESSOR_WAIT_H_
+#define ASSAY_SERVER_WORKER_PROCESSOR_WAIT_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace assay {
+
+// Not thread-safe.
+class ProcessorWait {
+ public:
+  // `proc` is where procfs is mounted; `processors` those this process may use, empty: as the
+  // kernel says.
+  explicit ProcessorWait(std::filesystem::path proc = "/proc", std::set<int> processors = {});
+
+  // Seconds since the call before, summed over threads and processors; since their start, of
+  // what is new. Nothing where Linux does not account for it, and at the first call.
+  std::optional<double> Seconds();
+
+ private:
+  // Of threads that there are, [ns]; nothing where none says it.
+  std::optional<double> ThreadSeconds();
+  double StolenSeconds();
+
+  const std::filesystem::path proc_;
+  std::set<int> processors_;
+  std::map<std::string, std::int64_t> waited_;  // by thread, [ns]
+  std::optional<double> stolen_;                // [s]
+  bool first_ = true;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_WORKER_PROCESSOR_WAIT_H_
