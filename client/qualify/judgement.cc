@@ -32,7 +32,9 @@ std::string_view CodeOf(const v1::CaseResult& result, const std::vector<Retry>& 
     case v1::VERDICT_INCONCLUSIVE:
       if (reason == "noisy") return "A203";
       // What its undisturbed launches reach, and all of them do not.
-      if (reason == "efficiency" && result.bench().noisy()) return "A203";
+      if (reason == "efficiency" && result.bench().noisy() && result.bench().has_efficiency()) {
+        return "A203";
+      }
       // What its baseline has, and this run can say nothing of.
       if (reason == "budget" || reason == "unsupported" || reason == "replay") return "A308";
       return reason == "memory" ? "A305" : "A304";

@@ -190,7 +190,8 @@ std::vector<const v1::BaselineChange*> WorstFirst(const Comparison& comparison) 
 }
 
 bool MayBeSlower(const v1::BaselineChange& change) {
-  return change.change() == v1::CHANGE_AMBIGUOUS && change.ratio() > 1 + change.threshold();
+  return change.change() == v1::CHANGE_AMBIGUOUS &&
+         std::max(change.ratio(), change.most_ratio()) > 1 + change.threshold();
 }
 
 std::string LostText(const v1::CaseResult& lost) {

@@ -18,10 +18,9 @@ struct ConditionsReading {
   std::optional<double> power_watts;          // mean since the reading before
   std::vector<std::string> throttle_reasons;  // "power", "thermal", …
   std::optional<std::int64_t> others_bytes;   // of its memory, held by other processes
-  // Of a CPU, since the reading before: how long the kernel's threads, summed up, waited for
-  // processors that others had; and how long ago that reading was.
+  // Of a CPU, since the reading before: how long the process's threads, summed up, waited for
+  // processors that others had.
   std::optional<double> waited_seconds;
-  std::optional<double> elapsed_seconds;
 };
 
 class ConditionsProbe {
@@ -39,14 +38,16 @@ struct BenchConditions {
   std::optional<double> mean_power_watts;
   std::set<std::string> throttle_reasons;
   std::optional<std::int64_t> others_bytes;  // the most
-  // Seconds waited for processors that others had, a second: launches took no more longer than
-  // by that share of their time, if each wait held all threads up. May be above 1.
+  // Seconds that threads, summed up, waited for processors that others had, in each second of
+  // launches: these took longer by no larger share of their time, if each wait held all threads
+  // up and was in a launch. May be above 1.
   std::optional<double> waiting_ratio;
 
   friend bool operator==(const BenchConditions&, const BenchConditions&) = default;
 };
 
-BenchConditions Summarise(const std::vector<ConditionsReading>& readings);
+// `launching`: seconds that launches took while those were read.
+BenchConditions Summarise(const std::vector<ConditionsReading>& readings, double launching);
 
 }  // namespace assay
 

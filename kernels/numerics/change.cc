@@ -9,6 +9,7 @@ namespace {
 constexpr double kMedianOverMean = 1.2533;  // √(π/2), of normal samples
 constexpr double kDeciles = 2.563;          // standard deviations from p10 to p90
 constexpr double kHeavyErrorsBeyond = 5;
+constexpr double kLeastShare = 1e-3;             // of a launch, that is computing
 constexpr double kBeyondAnyNoise = 8;            // no machine's other work makes so much of a time
 constexpr double kStandardErrorsBeyond = 2.576;  // 99 % of normal errors are within
 
@@ -20,12 +21,10 @@ bool Apart(const RunTimes& shorter, const RunTimes& longer) {
   return !longer.p10_seconds || shorter.median_seconds < *longer.p10_seconds;
 }
 
-// What the run's median may be too long by, for threads that waited: ln of the share that is
-// left, at most 0.
-double AtMostTooLong(const RunTimes& run) {
+// ln of the share of the run's median that is left without what threads waited; at most 0.
+double LeftAlone(const RunTimes& run) {
   const double waited = run.waiting_ratio.value_or(0);
-  if (!(waited > 0)) return 0;
-  return std::log(std::max(1 - waited, 1 / kBeyondAnyNoise));
+  return waited > 0 ? std::log(std::max(1 - waited, kLeastShare)) : 0;
 }
 
 }  // namespace
@@ -55,8 +54,9 @@ std::optional<ChangeReading> ReadChange(const RunTimes& baseline, const RunTimes
   reading.threshold = threshold;
   reading.noise = std::hypot(MedianUncertainty(baseline), MedianUncertainty(current));
   const double difference = std::log(reading.ratio);
-  const double least = difference + AtMostTooLong(current);
-  const double most = difference - AtMostTooLong(baseline);
+  const double least = difference + LeftAlone(current);
+  const double most = difference - LeftAlone(baseline);
+  reading.most_ratio = std::exp(most);
   const double matters = std::log1p(threshold);
   const double resolved = reading.noise < kHeavyTails ? kStandardErrorsBeyond * reading.noise
                                                       : std::min(kHeavyErrorsBeyond * reading.noise,

@@ -19,10 +19,10 @@
 // change is told where d is within t, and 2.576·s is. The rest is ambiguous. With one launch
 // nothing is known of the spread, and kUnknownSpread is assumed.
 //
-// Where threads waited for processors that others had, for a share w of the time, the run alone
-// would have taken between (1 − w) of the median and the median: a change is told where it is
-// one whatever either would have taken, and none where it would be none. Quiet launches of a
-// run beside a program that computes all the while agree with one another.
+// Where threads waited for processors that others had, for a share w of the launches' time, the
+// run alone would have taken between (1 − w) of the median, or a thousandth, and the median: a
+// change is told where it is one whatever either would have taken, and none where it would be none.
+// Launches of a run beside a program that computes all the while agree with one another.
 //
 // Pure functions.
 #ifndef ASSAY_KERNELS_NUMERICS_CHANGE_H_
@@ -48,7 +48,8 @@ struct RunTimes {
   std::optional<double> p90_seconds;                           // [s]
   int samples = 0;                                             // launches
   std::optional<double> median_standard_error = std::nullopt;  // relative to the median
-  // Of a CPU: how much of the time, at most, threads waited for processors that others had.
+  // Of a CPU: seconds that threads, summed up, waited for processors that others had, in each
+  // second of launches.
   std::optional<double> waiting_ratio = std::nullopt;
 };
 
@@ -59,6 +60,8 @@ struct ChangeReading {
   double ratio = 0;      // current / baseline
   double noise = 0;      // one standard error of the ratio, relative to it
   double threshold = 0;  // as asked
+  // The ratio, were the baseline's threads not to have waited: at least `ratio`.
+  double most_ratio = 0;
   Change change = Change::kAmbiguous;
 };
 

@@ -66,11 +66,15 @@ BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceili
     readings.push_back(conditions->Read());
     next_look = now + kLookSeconds;
   };
+  double launching = 0;
   timing.times = TimeLaunches(options, [&](int launches) -> std::optional<double> {
     look();
     absl::StatusOr<double> seconds =
         replayed ? launcher.LaunchReplayed(launches) : launcher.LaunchTimed(launches, from_memory);
-    if (seconds.ok()) return *seconds;
+    if (seconds.ok()) {
+      launching += *seconds;
+      return *seconds;
+    }
     timing.failed = seconds.status();
     return std::nullopt;
   });
@@ -79,7 +83,7 @@ BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceili
   timing.times.from_memory = larger || (from_memory && timing.times.launches_per_sample == 1);
   if (conditions != nullptr) {
     readings.push_back(conditions->Read());
-    timing.conditions = Summarise(readings);
+    timing.conditions = Summarise(readings, launching);
   }
   return timing;
 }
@@ -90,9 +94,9 @@ double WaitingRatio(const BenchStats& stats) {
 
 std::optional<double> UndisturbedEfficiency(const BenchStats& stats) {
   if (!stats.noisy || !stats.efficiency) return std::nullopt;
-  double shorter = std::max(1 - WaitingRatio(stats), 1.0 / 8);  // no neighbour takes more
-  if (stats.p10_seconds) shorter = std::min(shorter, *stats.p10_seconds / *stats.median_seconds);
-  return *stats.efficiency / shorter;
+  double left = std::max(1 - WaitingRatio(stats), 0.0);
+  if (stats.p10_seconds) left = std::min(left, *stats.p10_seconds / *stats.median_seconds);
+  return left > *stats.efficiency ? *stats.efficiency / left : 1;  // no more than the roof
 }
 
 std::string DescribeTiming(const BenchStats& stats) {

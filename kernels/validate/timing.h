@@ -37,9 +37,9 @@ BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceili
 // as one graph …".
 std::string DescribeTiming(const BenchStats& stats);
 
-// Share of the time that threads waited for processors that others had; 0 where it is not known.
+// BenchConditions::waiting_ratio; 0 where it is not known.
 double WaitingRatio(const BenchStats& stats);
-inline constexpr double kMostWaiting = 0.05;  // beyond it a time is noisy
+inline constexpr double kMostWaiting = 0.25;  // beyond it a time is noisy
 
 // Of a noisy time, the share of the roof that the kernel may reach where nothing disturbs it: by
 // the fastest tenth of its launches, or without the time that threads waited for others.

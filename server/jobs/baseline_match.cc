@@ -86,7 +86,8 @@ std::string NoisyMessage(const v1::BaselineChange& change, const v1::BenchCondit
 
 // It may have become slower, and the noise hides it.
 bool MayBeSlower(const v1::BaselineChange& change) {
-  return change.change() == v1::CHANGE_AMBIGUOUS && change.ratio() > 1 + change.threshold();
+  return change.change() == v1::CHANGE_AMBIGUOUS &&
+         std::max(change.ratio(), change.most_ratio()) > 1 + change.threshold();
 }
 
 // Nothing was found but that efficiency was asked for and could not be told, or was low.
@@ -190,6 +191,9 @@ std::optional<v1::BaselineChange> BaselineIndex::Read(const v1::CaseResult& resu
   change.set_baseline_seconds(before->bench().median_seconds());
   change.set_seconds(result.bench().median_seconds());
   change.set_ratio(reading->ratio);
+  if (reading->most_ratio > reading->ratio) {
+    change.set_most_ratio(reading->most_ratio);
+  }
   change.set_noise(reading->noise);
   change.set_threshold(reading->threshold);
   change.set_change(ToProto(reading->change));

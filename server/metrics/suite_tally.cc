@@ -9,6 +9,7 @@ namespace {
 
 // Relative deviation of a time beyond which it is held against nobody's.
 constexpr double kMostNoise = 0.10;
+constexpr double kMostWaiting = 0.25;  // of a CPU's threads, for processors that others had
 
 }  // namespace
 
@@ -31,7 +32,7 @@ void SuiteTally::AddSpeed(const v1::CaseResult& result, Kernel& kernel) const {
   kernel.timed = true;
   // Also of one that was skipped, for a budget's sake: the rest would be other cases.
   if (!HasSpeed(result) || bench.noise() > kMostNoise ||
-      bench.conditions().waiting_ratio() > kMostNoise) {
+      bench.conditions().waiting_ratio() > kMostWaiting) {
     kernel.untold = true;
     return;
   }

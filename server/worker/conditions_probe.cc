@@ -26,13 +26,8 @@ class SampledConditions final : public ConditionsProbe {
 
   ConditionsReading Read() override {
     ConditionsReading reading;
-    const absl::Time now = Steady();
-    if (wait_) {
-      reading.waited_seconds = wait_->Seconds();
-      if (before_) reading.elapsed_seconds = absl::ToDoubleSeconds(now - *before_);
-      before_ = now;
-    }
-    const v1::Device device = sampler_.Sample(0, now);
+    if (wait_) reading.waited_seconds = wait_->Seconds();
+    const v1::Device device = sampler_.Sample(0, Steady());
     const v1::Telemetry& t = device.telemetry();
     if (const auto core = t.clock_hertz().find("core"); core != t.clock_hertz().end()) {
       reading.clock_hertz = core->second;
@@ -56,7 +51,6 @@ class SampledConditions final : public ConditionsProbe {
   TelemetrySampler sampler_;
   std::map<std::string, double> throttled_;  // [seconds] by reason
   std::optional<ProcessorWait> wait_;
-  std::optional<absl::Time> before_;  // the reading before
 };
 
 }  // namespace

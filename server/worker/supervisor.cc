@@ -231,8 +231,9 @@ class Supervisor final : public CaseExecutor {
       }
       if (response.has_result()) return std::move(*response.mutable_result());
       if (beside_others) return std::nullopt;
-      return ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR, "fault",
-                              std::string(kNoResult));
+      return ResultWithoutRun(
+          spec, device_id(), v1::VERDICT_ERROR, "fault",
+          Cat(kNoResult, response.device_lost().empty() ? "" : ": ", response.device_lost()));
     }
     if (end == CallEnd::kAnswered) {
       keeper_.Answered([](v1::Device&) {});

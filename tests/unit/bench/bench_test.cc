@@ -167,10 +167,8 @@ TEST(Conditions, AreTheWorstOfAllReadings) {
   hot.temperature_celsius = 90;
   hot.throttle_reasons = {"thermal"};
   cool.waited_seconds = 0.01;
-  cool.elapsed_seconds = 0.5;
   hot.waited_seconds = 0.5;
-  hot.elapsed_seconds = 1;
-  const BenchConditions all = Summarise({cool, hot, cool});
+  const BenchConditions all = Summarise({cool, hot, cool}, 2.0);
   EXPECT_EQ(all.min_clock_hertz, 2e9);
   EXPECT_EQ(all.median_clock_hertz, 3e9);
   EXPECT_EQ(all.max_temperature_celsius, 90);
@@ -178,7 +176,7 @@ TEST(Conditions, AreTheWorstOfAllReadings) {
   EXPECT_EQ(all.throttle_reasons, std::set<std::string>{"thermal"});
   EXPECT_DOUBLE_EQ(all.waiting_ratio.value_or(0), 0.26);
   EXPECT_FALSE(all.others_bytes.has_value());
-  EXPECT_EQ(Summarise({}), BenchConditions{}) << "what was not told is absent";
+  EXPECT_EQ(Summarise({}, 2.0), BenchConditions{}) << "what was not told is absent";
 }
 
 TEST(Sampler, QuantilesAreInterpolated) {

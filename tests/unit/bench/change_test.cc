@@ -187,7 +187,12 @@ TEST(Change, WhatThreadsWaitedForOthersIsHeldAgainstNobody) {
   EXPECT_EQ(read(run(1, 0.01), run(1, 0.01)), Change::kSame);
   EXPECT_EQ(read(run(1, 0.01), run(1.1, 0.01)), Change::kSlower);
   EXPECT_EQ(read(run(1, 1.7), run(1, 1.7)), Change::kAmbiguous);
-  EXPECT_EQ(read(run(1, 1.7), run(40, 1.7)), Change::kSlower) << "no other work makes so much";
+  EXPECT_EQ(read(run(1, 0), run(40, 0.96)), Change::kSlower);
+  EXPECT_EQ(read(run(1, 0), run(17, 0.95)), Change::kAmbiguous) << "a share of a seventeenth";
+  EXPECT_EQ(read(run(1, 1.7), run(40, 1.7)), Change::kAmbiguous)
+      << "threads that waited throughout";
+  EXPECT_DOUBLE_EQ(ReadChange(run(1.88, 0.5), run(1.9, 0)).value().most_ratio, 1.9 / 0.94);
+  EXPECT_DOUBLE_EQ(ReadChange(run(1, 0), run(1.2, 0.5)).value().most_ratio, 1.2);
 }
 
 TEST(Change, NoSpreadHidesAManifoldTime) {

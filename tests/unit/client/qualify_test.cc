@@ -164,6 +164,8 @@ TEST(Qualify, NoiseMattersWhereTimesAreHeldAgainstOthers) {
   v1::CaseResult share = Result(v1::VERDICT_INCONCLUSIVE, "efficiency", 1);
   EXPECT_EQ(CodeOf(Evidence({kRight, share})), "A304") << "without a ceiling";
   share.mutable_bench()->set_noisy(true);
+  EXPECT_EQ(CodeOf(Evidence({kRight, share})), "A304") << "nor with noise";
+  share.mutable_bench()->set_efficiency(0.3);
   EXPECT_EQ(CodeOf(Evidence({kRight, share})), "A203");
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
@@ -267,27 +268,28 @@ TEST_F(Conditions, AreWhatLinuxTells) {
 TEST_F(Conditions, OfACpuTellWhatItsThreadsWaitedForOthers) {
   const std::unique_ptr<ConditionsProbe> probe = Probe("cpu:0");
   EXPECT_FALSE(probe->Read().waited_seconds.has_value()) << "since when is not known";
+  if (!probe->Read().waited_seconds) GTEST_SKIP() << "this kernel does not account for it";
   std::atomic<bool> stop = false;
   std::vector<std::thread> busy;
-  for (unsigned i = 0; i < 4 * std::thread::hardware_concurrency(); ++i) {
+  for (unsigned i = 0; i < 4 * std::max(1u, std::min(8u, std::thread::hardware_concurrency()));
+       ++i) {
     busy.emplace_back([&stop] {
       while (!stop) {
       }
     });
   }
-  ConditionsReading reading;
   double waited = 0;
   const absl::Time begin = absl::Now();
   while (waited < 0.2 && absl::Now() - begin < absl::Minutes(2)) {
     absl::SleepFor(absl::Milliseconds(20));
-    reading = probe->Read();
-    waited += reading.waited_seconds.value_or(0);
+    waited += probe->Read().waited_seconds.value_or(0);
   }
   stop = true;
   for (std::thread& thread : busy) thread.join();
   EXPECT_GE(waited, 0.2);
-  EXPECT_GT(reading.elapsed_seconds.value_or(0), 0);
-  EXPECT_FALSE(Probe("cuda:0")->Read().elapsed_seconds.has_value());
+  const std::unique_ptr<ConditionsProbe> gpu = Probe("cuda:0", "/nowhere/lib.so");
+  gpu->Read();
+  EXPECT_FALSE(gpu->Read().waited_seconds.has_value());
 }
 
 class ProcessorWaits : public KeptCeilingsTest {

@@ -209,7 +209,7 @@ TEST(Timing, WhatANoisyKernelReachesUndisturbed) {
   stats.p10_seconds.reset();
   EXPECT_DOUBLE_EQ(UndisturbedEfficiency(stats).value_or(0), 0.8);
   stats.conditions->waiting_ratio = 1.5;
-  EXPECT_DOUBLE_EQ(UndisturbedEfficiency(stats).value_or(0), 1.6);
+  EXPECT_DOUBLE_EQ(UndisturbedEfficiency(stats).value_or(0), 1) << "no bound but the roof";
   stats.efficiency.reset();
   EXPECT_FALSE(UndisturbedEfficiency(stats).has_value());
 }
@@ -221,7 +221,6 @@ TEST(Timing, ATimeForWhichThreadsWaitedForOthersIsNoisy) {
     ConditionsReading Read() override {
       ConditionsReading reading;
       reading.waited_seconds = waited_;
-      reading.elapsed_seconds = 1;
       return reading;
     }
 
@@ -229,10 +228,10 @@ TEST(Timing, ATimeForWhichThreadsWaitedForOthersIsNoisy) {
     const double waited_;
   };
   OddDevice device;
-  Probe probe(0.06);
+  Probe probe(1);  // a second each time
   const CaseOutcome outcome = RunOn(device, TimedCase(16), nullptr, &probe);
   ASSERT_TRUE(outcome.bench.has_value());
-  EXPECT_DOUBLE_EQ(outcome.bench->conditions->waiting_ratio.value_or(0), 0.06);
+  EXPECT_GT(outcome.bench->conditions->waiting_ratio.value_or(0), kMostWaiting);
   EXPECT_TRUE(outcome.bench->noisy);
 }
 
