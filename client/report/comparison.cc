@@ -32,13 +32,20 @@ int Rank(v1::Change change) {
   }
 }
 
+// "1.020", or "1.020 to 1.310" where the baseline's threads waited for processors that long.
+std::string RatioRange(const v1::BaselineChange& change) {
+  constexpr double kWorthTelling = 1.01;
+  const std::string ratio = absl::StrFormat("%.3f", change.ratio());
+  if (change.change() != v1::CHANGE_AMBIGUOUS ||
+      change.most_ratio() < kWorthTelling * change.ratio()) {
+    return ratio;
+  }
+  return absl::StrFormat("%s to %.3f", ratio, change.most_ratio());
+}
+
 std::vector<std::string> CellsOf(const v1::BaselineChange& change) {
-  return {Word(change.change()),
-          change.name(),
-          SecondsText(change.baseline_seconds()),
-          SecondsText(change.seconds()),
-          absl::StrFormat("%.3f", change.ratio()),
-          "± " + PercentText(change.noise())};
+  return {Word(change.change()),         change.name(),      SecondsText(change.baseline_seconds()),
+          SecondsText(change.seconds()), RatioRange(change), "± " + PercentText(change.noise())};
 }
 const std::vector<std::string> kHeadings = {"CHANGE", "CASE", "BASELINE", "NOW", "RATIO", "NOISE"};
 constexpr std::size_t kFirstNumber = 2;  // columns from here on are set right
@@ -202,7 +209,7 @@ std::string LostText(const v1::CaseResult& lost) {
 std::string ChangeText(const v1::BaselineChange& change) {
   const std::string word = Word(change.change());
   if (change.change() == v1::CHANGE_SAME) return word;
-  std::string text = absl::StrFormat("%s %.3f×", word, change.ratio());
+  std::string text = absl::StrFormat("%s %s×", word, RatioRange(change));
   if (change.change() == v1::CHANGE_AMBIGUOUS) {
     absl::StrAppend(&text, " ± ", PercentText(change.noise()));
   }

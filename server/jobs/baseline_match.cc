@@ -66,12 +66,20 @@ std::string Percent(double share) {
   return text;
 }
 
+std::string Times(double ratio) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f times", ratio);
+  return text;
+}
+
 std::string SlowerMessage(const v1::BaselineChange& change) {
-  char ratio[32];
-  std::snprintf(ratio, sizeof ratio, "%.3f", change.ratio());
+  const bool hidden = change.ratio() <= 1 + change.threshold();
   return Cat(SecondsWords(change.seconds()), " against ", SecondsWords(change.baseline_seconds()),
-             " in ", change.baseline(), ": ", ratio, " times, above ", 1 + change.threshold(),
-             " (noise ", Percent(change.noise()), ")");
+             " in ", change.baseline(), ": ", Times(change.ratio()),
+             hidden ? Cat(", and ", Times(change.most_ratio()),
+                          " if its threads had not waited for processors that others had")
+                    : "",
+             ", above ", 1 + change.threshold(), " (noise ", Percent(change.noise()), ")");
 }
 
 std::string NoisyMessage(const v1::BaselineChange& change, const v1::BenchConditions& seen) {

@@ -93,9 +93,14 @@ class Baseline(unittest.TestCase):
 
     def test_a_job_against_itself_is_the_same(self):
         """Whatever the noise, a time is not slower than itself; without spread it is the same."""
-        against_itself = self.daemon.run("baseline", "compare", self.job, self.report_file)
-        self.assertEqual(against_itself.code, 0, against_itself)
-        self.assertIn("0 slower", against_itself.out)
+        against_itself = self.daemon.run("baseline", "compare", self.job, self.report_file,
+                                         "--format", "json")
+        changes = against_itself.json()["changes"]
+        self.assertEqual({(c["ratio"], c["change"]) for c in changes} -
+                         {(1.0, "same"), (1.0, "ambiguous")}, set())
+        # Where its threads waited for processors that others had, it may have been faster alone.
+        waited = any(c.get("most_ratio", 1) > 1.05 for c in changes)
+        self.assertEqual(against_itself.code, 4 if waited else 0, against_itself)
         still = self.still(1)
         same = self.daemon.run("baseline", "compare", still, still, "--format", "json")
         self.assertEqual(same.code, 0, same)
@@ -145,7 +150,7 @@ class Baseline(unittest.TestCase):
         self.assertIn(short, test["message"])
         self.assertEqual(shlex.split(test["repro"])[-2:], ["--compare", short])
         self.assertEqual(self.daemon.run(*shlex.split(test["repro"])[1:]).code, 1)
-        self.assertEqual(set(test["bench"]["baseline"]), {
+        self.assertEqual(set(test["bench"]["baseline"]) - {"most_ratio"}, {
             "baseline", "baseline_seconds", "ratio", "noise", "threshold", "change"})
         self.assertEqual(test["bench"]["baseline"]["change"], "slower")
         self.assertEqual(test["bench"]["baseline"]["threshold"], 0.05)

@@ -138,6 +138,9 @@ TEST(Comparison, TheSlowestComesFirst) {
   EXPECT_EQ(ChangeText(comparison.changes[1]), "slower 1.100×");
   EXPECT_EQ(ChangeText(comparison.changes[4]), "ambiguous 1.200× ± 1 %");
   EXPECT_EQ(ChangeText(comparison.changes[0]), "same");
+  v1::BaselineChange hidden = ChangeOf("hidden", 1, v1::CHANGE_AMBIGUOUS);
+  hidden.set_most_ratio(1.3);
+  EXPECT_EQ(ChangeText(hidden), "ambiguous 1.000 to 1.300× ± 1 %");
 }
 
 TEST(Comparison, ACaseThatFailsNowIsInEveryFormat) {

@@ -18,8 +18,8 @@ namespace assay {
 namespace {
 
 using testing::ElementsAre;
-
 using testing::IsEmpty;
+using testing::StartsWith;
 
 v1::CaseResult Timed(int m, double seconds, v1::Verdict verdict = v1::VERDICT_PASSED) {
   v1::CaseResult result;
@@ -201,6 +201,16 @@ TEST(BaselineMatch, ASlowerCaseFailsAndNoOtherVerdictChanges) {
   index.HoldAgainst(unsure);
   EXPECT_EQ(unsure.bench().baseline().change(), v1::CHANGE_AMBIGUOUS);
   EXPECT_EQ(unsure.verdict(), v1::VERDICT_PASSED) << "nothing speaks for a slower one";
+  v1::CaseResult waited = Timed(8, 1e-3);
+  waited.mutable_bench()->mutable_conditions()->set_waiting_ratio(0.2);
+  v1::CaseResult hidden = Timed(8, 1.04e-3);
+  BaselineIndex(Of({waited}), "baselines/x", 0.05).HoldAgainst(hidden);
+  EXPECT_EQ(hidden.bench().baseline().change(), v1::CHANGE_AMBIGUOUS);
+  EXPECT_EQ(hidden.verdict(), v1::VERDICT_INCONCLUSIVE) << "alone, it may have been faster";
+  ASSERT_EQ(hidden.findings_size(), 1);
+  EXPECT_THAT(hidden.findings(0).message(),
+              StartsWith("1.04 ms against 1 ms in baselines/x: 1.040 times, and 1.300 times if its "
+                         "threads had not waited for processors that others had, above 1.05 "));
   // A low efficiency stays, behind; a wrong output is not timed; one that others disturbed
   // is no proof against the kernel.
   v1::CaseResult both = Timed(8, 1.1e-3, v1::VERDICT_FAILED);
