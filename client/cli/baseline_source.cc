@@ -130,8 +130,10 @@ absl::StatusOr<double> ParseThreshold(const std::string& text) {
   }
   // Who writes 5 means 5 %.
   if (!percent && *value >= 1) {
+    const double share = *value / 100;
     return absl::InvalidArgumentError(absl::StrCat("threshold: ", text, " would be ", 100 * *value,
-                                                   " %; say ", text, "% or ", *value / 100));
+                                                   " %; say ", text, "%",
+                                                   share < 1 ? absl::StrCat(" or ", share) : ""));
   }
   return percent ? *value / 100 : *value;
 }

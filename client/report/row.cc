@@ -16,6 +16,8 @@
 namespace assay {
 namespace {
 
+constexpr double kWaitsWorthTelling = 0.05;  // of a noisy time
+
 std::string Coordinates(const google::protobuf::RepeatedField<std::int64_t>& index) {
   return absl::StrCat("[", absl::StrJoin(index, ","), "]");
 }
@@ -154,10 +156,11 @@ Row RowOf(const v1::CaseResult& result) {
     absl::StrAppend(&row.note, row.note.empty() ? "" : "; ", ReadingWord(SpeedReading::kEfficient));
   }
   if (result.bench().noisy()) {
-    absl::StrAppend(&row.note, row.note.empty() ? "" : "; ", "noisy",
-                    result.bench().has_noise()
-                        ? absl::StrCat(": ± ", PercentText(result.bench().noise()))
-                        : "");
+    absl::StrAppend(
+        &row.note, row.note.empty() ? "" : "; ", "noisy",
+        result.bench().has_noise() ? absl::StrCat(": ± ", PercentText(result.bench().noise())) : "",
+        result.bench().conditions().waiting_ratio() > kWaitsWorthTelling ? ", waited for processors"
+                                                                         : "");
   }
   // A failure says it in its finding.
   if (!row.change.empty() && result.verdict() != v1::VERDICT_FAILED) {

@@ -311,7 +311,8 @@ void WriteSideBySide(const Report& report, const Surface& surface) {
   if (!WriteWide(table, columns, name_width, room, surface.out)) {
     WriteTall(table, columns, surface.out);
   }
-  if (table.noisy) surface.out << "  ~ noisy: its launches did not settle\n";
+  if (table.noisy)
+    surface.out << "  ~ noisy: its launches did not settle, or waited for processors\n";
 }
 
 }  // namespace assay

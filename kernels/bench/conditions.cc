@@ -7,10 +7,9 @@
 
 namespace assay {
 
-BenchConditions Summarise(const std::vector<ConditionsReading>& readings, double launching) {
+BenchConditions Summarise(const std::vector<ConditionsReading>& readings) {
   BenchConditions all;
   std::vector<double> clocks, watts;
-  std::optional<double> waited;
   for (const ConditionsReading& reading : readings) {
     if (reading.clock_hertz) clocks.push_back(*reading.clock_hertz);
     if (reading.power_watts) watts.push_back(*reading.power_watts);
@@ -23,10 +22,8 @@ BenchConditions Summarise(const std::vector<ConditionsReading>& readings, double
       all.others_bytes =
           std::max(all.others_bytes.value_or(*reading.others_bytes), *reading.others_bytes);
     }
-    if (reading.waited_seconds) waited = waited.value_or(0) + *reading.waited_seconds;
     all.throttle_reasons.insert(reading.throttle_reasons.begin(), reading.throttle_reasons.end());
   }
-  if (waited && launching > 0) all.waiting_ratio = *waited / launching;
   if (!clocks.empty()) {
     all.min_clock_hertz = *std::min_element(clocks.begin(), clocks.end());
     all.median_clock_hertz = Quantile(clocks, 0.5);

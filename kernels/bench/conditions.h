@@ -18,9 +18,9 @@ struct ConditionsReading {
   std::optional<double> power_watts;          // mean since the reading before
   std::vector<std::string> throttle_reasons;  // "power", "thermal", …
   std::optional<std::int64_t> others_bytes;   // of its memory, held by other processes
-  // Of a CPU, since the reading before: how long the process's threads, summed up, waited for
-  // processors that others had.
-  std::optional<double> waited_seconds;
+  // Of a CPU, since the reading before: how long processors that the process may use were
+  // another guest's of the machine beneath, summed up.
+  std::optional<double> stolen_seconds;
 };
 
 class ConditionsProbe {
@@ -28,6 +28,9 @@ class ConditionsProbe {
   virtual ~ConditionsProbe() = default;
   // Quick, and never fails: what cannot be read is absent. One thread.
   virtual ConditionsReading Read() = 0;
+  // Of a CPU, since the call before: how long the process's threads, summed up, waited for
+  // processors that other programs had. Nothing where that is not known.
+  virtual std::optional<double> WaitedSeconds() { return std::nullopt; }
 };
 
 // Readings taken between the samples of one timing, summed up.
@@ -38,16 +41,15 @@ struct BenchConditions {
   std::optional<double> mean_power_watts;
   std::set<std::string> throttle_reasons;
   std::optional<std::int64_t> others_bytes;  // the most
-  // Seconds that threads, summed up, waited for processors that others had, in each second of
-  // launches: these took longer by no larger share of their time, if each wait held all threads
-  // up and was in a launch. May be above 1.
+  // Of a CPU: the share of the median that threads, summed up, waited for processors that others
+  // had, at most (sample_waits.h).
   std::optional<double> waiting_ratio;
 
   friend bool operator==(const BenchConditions&, const BenchConditions&) = default;
 };
 
-// `launching`: seconds that launches took while those were read.
-BenchConditions Summarise(const std::vector<ConditionsReading>& readings, double launching);
+// All but waiting_ratio.
+BenchConditions Summarise(const std::vector<ConditionsReading>& readings);
 
 }  // namespace assay
 

@@ -29,7 +29,7 @@ struct BenchStats {
   std::string_view roof;             // "compute", "memory", "cache", or empty
   std::optional<double> ceiling_flops_per_second;
   std::optional<double> ceiling_bytes_per_second;
-  bool noisy = false;                         // the samples did not settle
+  bool noisy = false;                         // the samples did not settle, or threads waited
   bool clock_failed = false;                  // nothing could be timed
   int launches_per_sample = 1;                // timed as one
   bool replayed = false;                      // recorded, and done as one

@@ -19,8 +19,8 @@
 // change is told where d is within t, and 2.576·s is. The rest is ambiguous. With one launch
 // nothing is known of the spread, and kUnknownSpread is assumed.
 //
-// Where threads waited for processors that others had, for a share w of the launches' time, the
-// run alone would have taken between (1 − w) of the median, or a thousandth, and the median: a
+// Where threads waited for processors that others had, for a share w of the median, the run
+// alone would have taken between (1 − w) of the median, or a thousandth, and the median: a
 // change is told where it is one whatever either would have taken, and none where it would be none.
 // Launches of a run beside a program that computes all the while agree with one another.
 //
@@ -48,8 +48,8 @@ struct RunTimes {
   std::optional<double> p90_seconds;                           // [s]
   int samples = 0;                                             // launches
   std::optional<double> median_standard_error = std::nullopt;  // relative to the median
-  // Of a CPU: seconds that threads, summed up, waited for processors that others had, in each
-  // second of launches.
+  // Of a CPU: the share of the median that threads, summed up, waited for processors that others
+  // had, at most.
   std::optional<double> waiting_ratio = std::nullopt;
 };
 

@@ -1,9 +1,11 @@
 #include "kernels/validate/timing.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "kernels/bench/sample_waits.h"
 #include "kernels/numerics/cat.h"
 #include "kernels/runtime/replay.h"
 
@@ -21,6 +23,8 @@ constexpr double kShortLaunches = 10;  // times the host's part
 // Between looks at the device: often enough to see a throttled second, too seldom to
 // disturb the launches.
 constexpr double kLookSeconds = 0.05;
+// Between questions after waits, in times that one takes: after each sample, unless it is short.
+constexpr double kWaitsApart = 20;
 
 // Whether the host's part of a launch is a good share of it. The first launches of a kernel
 // pay for what its library puts off.
@@ -37,6 +41,54 @@ bool IsShort(Launcher& launcher) {
   }
   return least < kShortLaunches * host;
 }
+
+// What a device does between the samples of a timing.
+class Meanwhile {
+ public:
+  Meanwhile(Device& device, ConditionsProbe& probe) : device_(device), probe_(probe) {
+    // What was before is no part of it.
+    probe_.Read();
+    waits_known_ = probe_.WaitedSeconds().has_value();
+    next_look_ = device_.Now() + kLookSeconds;
+  }
+
+  void Sampled(double seconds) {
+    waits_.Add(seconds);
+    const double now = device_.Now();
+    if (waits_known_ && now >= next_wait_) {
+      Wait();
+      const double after = device_.Now();
+      next_wait_ = after + kWaitsApart * (after - now);
+    }
+    if (now >= next_look_) {
+      Look();
+      next_look_ = now + kLookSeconds;
+    }
+  }
+
+  // Of the last `samples` that were told.
+  BenchConditions Conditions(std::size_t samples) {
+    Look();
+    if (waits_known_) Wait();
+    BenchConditions all = Summarise(readings_);
+    if (waits_known_) all.waiting_ratio = waits_.ShareOfMedian(samples);
+    return all;
+  }
+
+ private:
+  void Wait() { waits_.Waited(probe_.WaitedSeconds().value_or(0)); }
+  void Look() {
+    readings_.push_back(probe_.Read());
+    waits_.Stolen(readings_.back().stolen_seconds.value_or(0));
+  }
+
+  Device& device_;
+  ConditionsProbe& probe_;
+  std::vector<ConditionsReading> readings_;
+  SampleWaits waits_;
+  bool waits_known_ = false;
+  double next_look_ = 0, next_wait_ = 0;  // [seconds]
+};
 
 }  // namespace
 
@@ -55,24 +107,13 @@ BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceili
   if (replayed && absl::IsUnimplemented(launcher.LaunchReplayed(1).status())) replayed = false;
   if (replayed) options.batch_seconds = kReplaySeconds;
 
-  std::vector<ConditionsReading> readings;
-  // What was before the timing is not part of it: power and throttling are since the
-  // reading before.
-  if (conditions != nullptr) conditions->Read();
-  double next_look = device.Now() + kLookSeconds;
-  const auto look = [&] {
-    const double now = device.Now();
-    if (conditions == nullptr || now < next_look) return;
-    readings.push_back(conditions->Read());
-    next_look = now + kLookSeconds;
-  };
-  double launching = 0;
+  std::optional<Meanwhile> meanwhile;
+  if (conditions != nullptr) meanwhile.emplace(device, *conditions);
   timing.times = TimeLaunches(options, [&](int launches) -> std::optional<double> {
-    look();
     absl::StatusOr<double> seconds =
         replayed ? launcher.LaunchReplayed(launches) : launcher.LaunchTimed(launches, from_memory);
     if (seconds.ok()) {
-      launching += *seconds;
+      if (meanwhile) meanwhile->Sampled(*seconds);
       return *seconds;
     }
     timing.failed = seconds.status();
@@ -81,10 +122,7 @@ BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceili
   timing.times.replayed = replayed;
   // Behind one another, all but the first of a sample find what the one before left.
   timing.times.from_memory = larger || (from_memory && timing.times.launches_per_sample == 1);
-  if (conditions != nullptr) {
-    readings.push_back(conditions->Read());
-    timing.conditions = Summarise(readings, launching);
-  }
+  if (meanwhile) timing.conditions = meanwhile->Conditions(timing.times.seconds.size());
   return timing;
 }
 

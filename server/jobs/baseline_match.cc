@@ -86,8 +86,8 @@ std::string NoisyMessage(const v1::BaselineChange& change, const v1::BenchCondit
   constexpr double kWorthTelling = 0.01;
   const double waited = seen.waiting_ratio();
   return Cat(SlowerMessage(change),
-             waited > kWorthTelling ? Cat("; of each second threads waited ", SecondsWords(waited),
-                                          " for processors that others had")
+             waited > kWorthTelling ? Cat("; up to ", Percent(waited),
+                                          " of it threads waited for processors that others had")
                                     : "",
              ": too noisy to tell; time it again where nobody else uses the device");
 }

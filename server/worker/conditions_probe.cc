@@ -26,7 +26,7 @@ class SampledConditions final : public ConditionsProbe {
 
   ConditionsReading Read() override {
     ConditionsReading reading;
-    if (wait_) reading.waited_seconds = wait_->Seconds();
+    if (wait_) reading.stolen_seconds = wait_->StolenSeconds();
     const v1::Device device = sampler_.Sample(0, Steady());
     const v1::Telemetry& t = device.telemetry();
     if (const auto core = t.clock_hertz().find("core"); core != t.clock_hertz().end()) {
@@ -45,6 +45,10 @@ class SampledConditions final : public ConditionsProbe {
       throttled_[reason] = seconds;
     }
     return reading;
+  }
+
+  std::optional<double> WaitedSeconds() override {
+    return wait_ ? wait_->ThreadSeconds() : std::nullopt;
   }
 
  private:

@@ -36,13 +36,6 @@ ProcessorWait::ProcessorWait(std::filesystem::path proc, std::set<int> processor
     : proc_(std::move(proc)),
       processors_(processors.empty() ? OwnProcessors() : std::move(processors)) {}
 
-std::optional<double> ProcessorWait::Seconds() {
-  const std::optional<double> threads = ThreadSeconds();
-  const double stolen = StolenSeconds();
-  if (std::exchange(first_, false) || !threads) return std::nullopt;
-  return *threads + stolen;
-}
-
 std::optional<double> ProcessorWait::ThreadSeconds() {
   std::map<std::string, std::int64_t> now;
   std::int64_t nanos = 0;

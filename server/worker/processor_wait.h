@@ -21,20 +21,17 @@ class ProcessorWait {
   // kernel says.
   explicit ProcessorWait(std::filesystem::path proc = "/proc", std::set<int> processors = {});
 
-  // Seconds since the call before, summed over threads and processors; since their start, of
-  // what is new. Nothing where Linux does not account for it, and at the first call.
-  std::optional<double> Seconds();
-
- private:
-  // Of threads that there are, [ns]; nothing where none says it.
+  // Seconds that threads, summed up, waited for other programs since the call before; since their
+  // start, of what is new. Nothing where Linux does not account for it.
   std::optional<double> ThreadSeconds();
+  // Seconds that processors, summed up, were other guests' since the call before.
   double StolenSeconds();
 
+ private:
   const std::filesystem::path proc_;
   std::set<int> processors_;
   std::map<std::string, std::int64_t> waited_;  // by thread, [ns]
   std::optional<double> stolen_;                // [s]
-  bool first_ = true;
 };
 
 }  // namespace assay

@@ -294,7 +294,9 @@ ErrorCode Set(void* dst, unsigned char byte, std::int64_t bytes, Stream stream) 
 
 std::string Describe(ErrorCode code) {
   const auto error = static_cast<ApiError>(code);
-  return std::string(ASSAY_API(GetErrorName)(error)) + ": " + ASSAY_API(GetErrorString)(error);
+  const std::string name = ASSAY_API(GetErrorName)(error);
+  const std::string words = ASSAY_API(GetErrorString)(error);
+  return name == words ? name : name + ": " + words;  // of some errors HIP knows the name alone
 }
 
 #endif

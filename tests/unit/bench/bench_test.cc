@@ -14,6 +14,7 @@
 #include "kernels/bench/ceilings.h"
 #include "kernels/bench/fastest_run.h"
 #include "kernels/bench/roofline.h"
+#include "kernels/bench/sample_waits.h"
 #include "kernels/bench/sampler.h"
 #include "kernels/bench/streams_cpu.h"
 #include "kernels/runtime/device.h"
@@ -166,17 +167,49 @@ TEST(Conditions, AreTheWorstOfAllReadings) {
   hot.clock_hertz = 2e9;
   hot.temperature_celsius = 90;
   hot.throttle_reasons = {"thermal"};
-  cool.waited_seconds = 0.01;
-  hot.waited_seconds = 0.5;
-  const BenchConditions all = Summarise({cool, hot, cool}, 2.0);
+  const BenchConditions all = Summarise({cool, hot, cool});
   EXPECT_EQ(all.min_clock_hertz, 2e9);
   EXPECT_EQ(all.median_clock_hertz, 3e9);
   EXPECT_EQ(all.max_temperature_celsius, 90);
   EXPECT_EQ(all.mean_power_watts, 100);
   EXPECT_EQ(all.throttle_reasons, std::set<std::string>{"thermal"});
-  EXPECT_DOUBLE_EQ(all.waiting_ratio.value_or(0), 0.26);
   EXPECT_FALSE(all.others_bytes.has_value());
-  EXPECT_EQ(Summarise({}, 2.0), BenchConditions{}) << "what was not told is absent";
+  EXPECT_EQ(Summarise({}), BenchConditions{}) << "what was not told is absent";
+}
+
+TEST(SampleWaits, OfFewSamplesAreNoneOfTheMedians) {
+  SampleWaits waits;
+  EXPECT_EQ(waits.ShareOfMedian(5), 0);
+  for (int i = 0; i < 10; ++i) {
+    waits.Add(1e-3);
+    waits.Waited(i < 4 ? 0.9e-3 : 0);
+  }
+  EXPECT_DOUBLE_EQ(waits.ShareOfMedian(10), 0);
+  EXPECT_DOUBLE_EQ(waits.ShareOfMedian(6), 0) << "the last";
+  for (int i = 0; i < 10; ++i) {
+    waits.Add(1e-3);
+    waits.Waited(0.25e-3);
+  }
+  EXPECT_DOUBLE_EQ(waits.ShareOfMedian(10), 0.25);
+  EXPECT_DOUBLE_EQ(waits.ShareOfMedian(100), 0.25) << "of 16 of 20";
+}
+
+TEST(SampleWaits, AreSharedBySamplesThatWereTakenMeanwhile) {
+  SampleWaits waits;
+  waits.Waited(7);  // before the first
+  for (const double seconds : {1e-3, 2e-3, 1e-3}) waits.Add(seconds);
+  waits.Waited(1e-3);
+  EXPECT_DOUBLE_EQ(waits.ShareOfMedian(3), 0.25) << "each by its length";
+  waits.Stolen(1e-3);
+  EXPECT_DOUBLE_EQ(waits.ShareOfMedian(3), 0.5);
+  waits.Stolen(1);
+  EXPECT_DOUBLE_EQ(waits.ShareOfMedian(3), 0.5) << "nothing was timed since";
+  waits.Add(-1);
+  waits.Add(std::nan(""));
+  EXPECT_DOUBLE_EQ(waits.ShareOfMedian(3), 0.5) << "no samples";
+  for (int i = 0; i < 3; ++i) waits.Add(1e-3);
+  waits.Waited(1);
+  EXPECT_DOUBLE_EQ(waits.ShareOfMedian(3), 1) << "several threads at once";
 }
 
 TEST(Sampler, QuantilesAreInterpolated) {

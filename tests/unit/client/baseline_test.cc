@@ -316,7 +316,7 @@ TEST(SideBySide, AColumnHasOneUnitHoweverFarItsFiguresAreApart) {
             "  conv 1   0.00456   1,200,000  in cache    1.00×      1.00       333           "
             "219.30×\n"
             "  conv 2     1,500~        333              1.00×   FAILED bound\n"
-            "  ~ noisy: its launches did not settle\n");
+            "  ~ noisy: its launches did not settle, or waited for processors\n");
   // What moves data beside what computes has a column of its own.
   for (const std::size_t i : {1u, 3u}) {
     results[i].mutable_spec()->mutable_copy();
@@ -388,6 +388,8 @@ TEST(BaselineSource, WordsAreNamesJobsOrFiles) {
   EXPECT_DOUBLE_EQ(*ParseThreshold("5%"), 0.05);
   EXPECT_DOUBLE_EQ(*ParseThreshold("0.1"), 0.1);
   EXPECT_FALSE(ParseThreshold("five").ok());
+  EXPECT_EQ(ParseThreshold("5").status().message(), "threshold: 5 would be 500 %; say 5% or 0.05");
+  EXPECT_EQ(ParseThreshold("300").status().message(), "threshold: 300 would be 30000 %; say 300%");
 }
 
 }  // namespace

@@ -44,6 +44,15 @@ TEST(Readings, AreTheLabs) {
   EXPECT_THAT(RowOf(Timed(0.5, "compute")).note, Not(HasSubstr("efficient")));
 }
 
+TEST(Readings, ANoisyTimeSaysWhatDisturbedIt) {
+  v1::CaseResult noisy = Timed(0.5, "compute");
+  noisy.mutable_bench()->set_noise(0.01);
+  noisy.mutable_bench()->set_noisy(true);
+  EXPECT_EQ(RowOf(noisy).note, "noisy: ± 1 %");
+  noisy.mutable_bench()->mutable_conditions()->set_waiting_ratio(0.3);
+  EXPECT_EQ(RowOf(noisy).note, "noisy: ± 1 %, waited for processors");
+}
+
 TEST(Readings, ASoftmaxDoesWellFromThirtyPercentOfTheMemory) {
   v1::CaseResult softmax = Timed(0.3, "memory");
   softmax.mutable_spec()->mutable_softmax()->set_rows(1);

@@ -267,8 +267,7 @@ TEST_F(Conditions, AreWhatLinuxTells) {
 // Threads that compute all the while, four for each processor: most of them wait.
 TEST_F(Conditions, OfACpuTellWhatItsThreadsWaitedForOthers) {
   const std::unique_ptr<ConditionsProbe> probe = Probe("cpu:0");
-  EXPECT_FALSE(probe->Read().waited_seconds.has_value()) << "since when is not known";
-  if (!probe->Read().waited_seconds) GTEST_SKIP() << "this kernel does not account for it";
+  if (!probe->WaitedSeconds()) GTEST_SKIP() << "this kernel does not account for it";
   std::atomic<bool> stop = false;
   std::vector<std::thread> busy;
   for (unsigned i = 0; i < 4 * std::max(1u, std::min(8u, std::thread::hardware_concurrency()));
@@ -282,14 +281,14 @@ TEST_F(Conditions, OfACpuTellWhatItsThreadsWaitedForOthers) {
   const absl::Time begin = absl::Now();
   while (waited < 0.2 && absl::Now() - begin < absl::Minutes(2)) {
     absl::SleepFor(absl::Milliseconds(20));
-    waited += probe->Read().waited_seconds.value_or(0);
+    waited += probe->WaitedSeconds().value_or(0);
   }
   stop = true;
   for (std::thread& thread : busy) thread.join();
   EXPECT_GE(waited, 0.2);
   const std::unique_ptr<ConditionsProbe> gpu = Probe("cuda:0", "/nowhere/lib.so");
-  gpu->Read();
-  EXPECT_FALSE(gpu->Read().waited_seconds.has_value());
+  EXPECT_FALSE(gpu->WaitedSeconds().has_value());
+  EXPECT_FALSE(gpu->Read().stolen_seconds.has_value());
 }
 
 class ProcessorWaits : public KeptCeilingsTest {
@@ -310,26 +309,25 @@ TEST_F(ProcessorWaits, AreOfAllThreadsAndOfTheProcessorsItMayUse) {
   Thread("10", "99 1000000000 5");
   Stat(7, 7);
   ProcessorWait wait(folder_, {0});
-  EXPECT_FALSE(wait.Seconds().has_value()) << "the first";
-  EXPECT_DOUBLE_EQ(wait.Seconds().value_or(-1), 0);
+  EXPECT_DOUBLE_EQ(wait.ThreadSeconds().value_or(-1), 1) << "since it began";
+  EXPECT_DOUBLE_EQ(wait.StolenSeconds(), 0) << "the first";
   Thread("10", "99 1500000000 9");
   Thread("11", "99 250000000 9");
-  EXPECT_DOUBLE_EQ(wait.Seconds().value_or(-1), 0.75) << "a new one since it began";
+  EXPECT_DOUBLE_EQ(wait.ThreadSeconds().value_or(-1), 0.75) << "a new one since it began";
   Stat(9, 70);
-  EXPECT_DOUBLE_EQ(wait.Seconds().value_or(-1), 2 * tick);
+  EXPECT_DOUBLE_EQ(wait.StolenSeconds(), 2 * tick);
   fs::remove_all(folder_ / "self/task/11");
   Thread("10", "1 100000000 1");
-  EXPECT_DOUBLE_EQ(wait.Seconds().value_or(-1), 0.1) << "another thread of that id";
+  EXPECT_DOUBLE_EQ(wait.ThreadSeconds().value_or(-1), 0.1) << "another thread of that id";
   Stat(3, 3);
-  EXPECT_DOUBLE_EQ(wait.Seconds().value_or(-1), 0) << "a counter that goes backwards";
+  EXPECT_DOUBLE_EQ(wait.StolenSeconds(), 0) << "a counter that goes backwards";
 }
 
 TEST_F(ProcessorWaits, AreNotKnownWhereLinuxDoesNotAccountForThem) {
   ProcessorWait wait(folder_, {0});
-  wait.Seconds();
-  EXPECT_FALSE(wait.Seconds().has_value());
+  EXPECT_FALSE(wait.ThreadSeconds().has_value());
   Thread("10", "");
-  EXPECT_FALSE(wait.Seconds().has_value());
+  EXPECT_FALSE(wait.ThreadSeconds().has_value());
 }
 
 TEST_F(Conditions, AreAbsentWhereNothingIsTold) {
