@@ -32,15 +32,14 @@ int Rank(v1::Change change) {
   }
 }
 
-// "1.020", or "1.020 to 1.310" where the baseline's threads waited for processors that long.
+// "1.020", or "0.960 to 1.310" where threads waited for processors that long.
 std::string RatioRange(const v1::BaselineChange& change) {
   constexpr double kWorthTelling = 1.01;
-  const std::string ratio = absl::StrFormat("%.3f", change.ratio());
-  if (change.change() != v1::CHANGE_AMBIGUOUS ||
-      change.most_ratio() < kWorthTelling * change.ratio()) {
-    return ratio;
-  }
-  return absl::StrFormat("%s to %.3f", ratio, change.most_ratio());
+  const double least = change.has_least_ratio() ? change.least_ratio() : change.ratio();
+  const double most = change.has_most_ratio() ? change.most_ratio() : change.ratio();
+  const bool told = change.change() == v1::CHANGE_AMBIGUOUS && most > kWorthTelling * least;
+  return told ? absl::StrFormat("%.3f to %.3f", least, most)
+              : absl::StrFormat("%.3f", change.ratio());
 }
 
 std::vector<std::string> CellsOf(const v1::BaselineChange& change) {
@@ -141,8 +140,9 @@ void WriteLines(const Comparison& comparison, std::ostream& out) {
 }
 
 void WriteCsv(const Comparison& comparison, std::ostream& out) {
-  constexpr const char* kColumns[] = {"name",    "change", "baseline", "baseline_seconds",
-                                      "seconds", "ratio",  "noise",    "threshold"};
+  constexpr const char* kColumns[] = {"name",        "change",    "baseline", "baseline_seconds",
+                                      "seconds",     "ratio",     "noise",    "threshold",
+                                      "least_ratio", "most_ratio"};
   out << absl::StrJoin(kColumns, ",") << "\r\n";
   for (const auto* change : WorstFirst(comparison)) {
     const Json json = ChangeJson(*change);

@@ -311,8 +311,9 @@ void WriteSideBySide(const Report& report, const Surface& surface) {
   if (!WriteWide(table, columns, name_width, room, surface.out)) {
     WriteTall(table, columns, surface.out);
   }
-  if (table.noisy)
-    surface.out << "  ~ noisy: its launches did not settle, or waited for processors\n";
+  if (table.noisy) {
+    surface.out << "  ~ noisy: its launches did not settle, or others disturbed them\n";
+  }
 }
 
 }  // namespace assay

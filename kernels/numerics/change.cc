@@ -56,6 +56,7 @@ std::optional<ChangeReading> ReadChange(const RunTimes& baseline, const RunTimes
   const double difference = std::log(reading.ratio);
   const double least = difference + LeftAlone(current);
   const double most = difference - LeftAlone(baseline);
+  reading.least_ratio = std::exp(least);
   reading.most_ratio = std::exp(most);
   const double matters = std::log1p(threshold);
   const double resolved = reading.noise < kHeavyTails ? kStandardErrorsBeyond * reading.noise

@@ -39,6 +39,8 @@ inline constexpr double kDisturbed = 0.04;
 inline constexpr double kHeavyTails = 0.05;
 inline constexpr double kDefaultChangeThreshold = 0.05;
 
+inline constexpr double kMostWaiting = 0.05;  // RunTimes::waiting_ratio of a time that is not noisy
+
 enum class Change { kFaster, kSame, kSlower, kAmbiguous };
 
 // The times of one run, as BenchStats has them.
@@ -60,8 +62,8 @@ struct ChangeReading {
   double ratio = 0;      // current / baseline
   double noise = 0;      // one standard error of the ratio, relative to it
   double threshold = 0;  // as asked
-  // The ratio, were the baseline's threads not to have waited: at least `ratio`.
-  double most_ratio = 0;
+  // The ratio, were this run's threads not to have waited, and were the baseline's not to have.
+  double least_ratio = 0, most_ratio = 0;
   Change change = Change::kAmbiguous;
 };
 

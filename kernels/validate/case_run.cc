@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "kernels/bench/roofline.h"
 #include "kernels/numerics/cat.h"
+#include "kernels/numerics/change.h"
 #include "kernels/numerics/poison.h"
 #include "kernels/validate/criteria.h"
 #include "kernels/validate/host_inputs.h"

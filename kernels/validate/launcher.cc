@@ -114,7 +114,8 @@ absl::StatusOr<double> Launcher::Launch(Poison poison) {
   return seconds;
 }
 
-absl::StatusOr<double> Launcher::LaunchTimed(int launches, bool& from_memory) {
+absl::StatusOr<double> Launcher::LaunchTimed(int launches, bool& from_memory,
+                                             absl::FunctionRef<void()> ready) {
   absl::Status status = Guard(Poison::kFirst);
   if (status.ok() && from_memory) {
     std::vector<TensorView> views = inputs_;
@@ -124,6 +125,7 @@ absl::StatusOr<double> Launcher::LaunchTimed(int launches, bool& from_memory) {
     status = device_.Synchronize();
   }
   if (!status.ok()) return status;
+  ready();
   return TimeGuarded(launches);
 }
 
@@ -137,7 +139,7 @@ absl::Status Launcher::Guard(Poison poison) {
   return status;
 }
 
-absl::StatusOr<double> Launcher::LaunchReplayed(int launches) {
+absl::StatusOr<double> Launcher::LaunchReplayed(int launches, absl::FunctionRef<void()> ready) {
   auto* const recorder = dynamic_cast<LaunchRecorder*>(&device_);
   if (recorder == nullptr) return absl::UnimplementedError("this device records no launches");
   if (recorded_ == nullptr || recorded_launches_ != launches) {
@@ -150,6 +152,7 @@ absl::StatusOr<double> Launcher::LaunchReplayed(int launches) {
     recorded_launches_ = launches;
   }
   if (absl::Status status = Guard(Poison::kFirst); !status.ok()) return status;
+  ready();
   return TimeGuarded([this] { return recorded_->Launch(); });
 }
 

@@ -70,12 +70,15 @@ class Launcher {
   // `launches` of them behind one another, the output poisoned before the first; the seconds
   // they took together. `from_memory` has the operands dropped from the caches before, and
   // says afterwards whether they were. What these and the next write outside their operands
-  // stays there, and is counted by RestoreInputs or the next Launch.
-  absl::StatusOr<double> LaunchTimed(int launches, bool& from_memory);
+  // stays there, and is counted by RestoreInputs or the next Launch. Calls `ready` when all is
+  // there, before the time begins.
+  absl::StatusOr<double> LaunchTimed(
+      int launches, bool& from_memory, absl::FunctionRef<void()> ready = [] {});
 
   // The same of launches that were recorded once and are done as one, their operands where
   // the launch before left them. UNIMPLEMENTED where the device cannot record, or not these.
-  absl::StatusOr<double> LaunchReplayed(int launches);
+  absl::StatusOr<double> LaunchReplayed(
+      int launches, absl::FunctionRef<void()> ready = [] {});
   // Seconds that the host took to enqueue each of the launches that were timed last.
   double enqueue_seconds() const { return enqueue_seconds_; }
 

@@ -1,6 +1,7 @@
 #include "kernels/validate/timing.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -22,9 +23,9 @@ constexpr double kReplaySeconds = 500e-6;
 constexpr double kShortLaunches = 10;  // times the host's part
 // Between looks at the device: often enough to see a throttled second, too seldom to
 // disturb the launches.
-constexpr double kLookSeconds = 0.05;
+constexpr std::chrono::milliseconds kLooksApart(50);
 // Between questions after waits, in times that one takes: after each sample, unless it is short.
-constexpr double kWaitsApart = 20;
+constexpr int kWaitsApart = 20;
 
 // Whether the host's part of a launch is a good share of it. The first launches of a kernel
 // pay for what its library puts off.
@@ -45,49 +46,69 @@ bool IsShort(Launcher& launcher) {
 // What a device does between the samples of a timing.
 class Meanwhile {
  public:
-  Meanwhile(Device& device, ConditionsProbe& probe) : device_(device), probe_(probe) {
+  explicit Meanwhile(ConditionsProbe& probe) : probe_(probe) {
     // What was before is no part of it.
     probe_.Read();
-    waits_known_ = probe_.WaitedSeconds().has_value();
-    next_look_ = device_.Now() + kLookSeconds;
+    probe_.WaitedSeconds();
+    next_look_ = Clock::now() + kLooksApart;
   }
 
+  // Just before launches that are timed: what threads waited until then is not theirs.
+  void Ready() {
+    const Clock::time_point now = Clock::now();
+    alone_ = now >= next_wait_;
+    if (!alone_) return;
+    Wait();
+    asking_ = Clock::now() - now;
+  }
+
+  // Just after.
   void Sampled(double seconds) {
     waits_.Add(seconds);
-    const double now = device_.Now();
-    if (waits_known_ && now >= next_wait_) {
+    const Clock::time_point now = Clock::now();
+    if (alone_) {
       Wait();
-      const double after = device_.Now();
-      next_wait_ = after + kWaitsApart * (after - now);
+      const Clock::time_point after = Clock::now();
+      next_wait_ = after + kWaitsApart * (asking_ + (after - now));
     }
     if (now >= next_look_) {
       Look();
-      next_look_ = now + kLookSeconds;
+      next_look_ = now + kLooksApart;
     }
   }
 
   // Of the last `samples` that were told.
   BenchConditions Conditions(std::size_t samples) {
+    Wait();
     Look();
-    if (waits_known_) Wait();
     BenchConditions all = Summarise(readings_);
-    if (waits_known_) all.waiting_ratio = waits_.ShareOfMedian(samples);
+    if (known_) all.waiting_ratio = waits_.ShareOfMedian(samples);
     return all;
   }
 
  private:
-  void Wait() { waits_.Waited(probe_.WaitedSeconds().value_or(0)); }
+  using Clock = std::chrono::steady_clock;
+
+  // What the samples waited that nothing is told of yet.
+  void Wait() {
+    const std::optional<double> seconds = probe_.WaitedSeconds();
+    known_ = known_ || seconds;
+    waits_.Waited(seconds.value_or(0));
+  }
   void Look() {
     readings_.push_back(probe_.Read());
-    waits_.Stolen(readings_.back().stolen_seconds.value_or(0));
+    const std::optional<double>& stolen = readings_.back().stolen_seconds;
+    known_ = known_ || stolen;
+    waits_.Stolen(stolen.value_or(0));
   }
 
-  Device& device_;
   ConditionsProbe& probe_;
   std::vector<ConditionsReading> readings_;
   SampleWaits waits_;
-  bool waits_known_ = false;
-  double next_look_ = 0, next_wait_ = 0;  // [seconds]
+  bool known_ = false;  // something of waits
+  bool alone_ = false;  // of the sample that comes, or came last, its own wait is told
+  Clock::duration asking_{};
+  Clock::time_point next_look_, next_wait_;
 };
 
 }  // namespace
@@ -108,10 +129,13 @@ BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceili
   if (replayed) options.batch_seconds = kReplaySeconds;
 
   std::optional<Meanwhile> meanwhile;
-  if (conditions != nullptr) meanwhile.emplace(device, *conditions);
+  if (conditions != nullptr) meanwhile.emplace(*conditions);
   timing.times = TimeLaunches(options, [&](int launches) -> std::optional<double> {
-    absl::StatusOr<double> seconds =
-        replayed ? launcher.LaunchReplayed(launches) : launcher.LaunchTimed(launches, from_memory);
+    const auto ready = [&] {
+      if (meanwhile) meanwhile->Ready();
+    };
+    absl::StatusOr<double> seconds = replayed ? launcher.LaunchReplayed(launches, ready)
+                                              : launcher.LaunchTimed(launches, from_memory, ready);
     if (seconds.ok()) {
       if (meanwhile) meanwhile->Sampled(*seconds);
       return *seconds;

@@ -39,7 +39,6 @@ std::string DescribeTiming(const BenchStats& stats);
 
 // BenchConditions::waiting_ratio; 0 where it is not known.
 double WaitingRatio(const BenchStats& stats);
-inline constexpr double kMostWaiting = 0.25;  // beyond it a time is noisy
 
 // Of a noisy time, the share of the roof that the kernel may reach where nothing disturbs it: by
 // the fastest tenth of its launches, or without the time that threads waited for others.

@@ -16,6 +16,7 @@ namespace assay {
 namespace {
 
 constexpr std::string_view kSlower = "slower";
+constexpr std::string_view kNoisy = "noisy";
 constexpr std::string_view kUnsupported = "unsupported";
 
 RunTimes TimesOf(const v1::BenchStats& bench) {
@@ -66,30 +67,44 @@ std::string Percent(double share) {
   return text;
 }
 
+// Slower only if its baseline would have been faster but for what it waited.
+bool Hidden(const v1::BaselineChange& change) { return change.ratio() <= 1 + change.threshold(); }
+
 std::string Times(double ratio) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f times", ratio);
   return text;
 }
 
+std::string UpTo(const v1::BaselineChange& change) {
+  constexpr double kAnything = 100;  // threads waited all the while
+  return change.most_ratio() < kAnything * change.ratio()
+             ? Cat("up to ", Times(change.most_ratio()))
+             : "any more";
+}
+
 std::string SlowerMessage(const v1::BaselineChange& change) {
-  const bool hidden = change.ratio() <= 1 + change.threshold();
   return Cat(SecondsWords(change.seconds()), " against ", SecondsWords(change.baseline_seconds()),
              " in ", change.baseline(), ": ", Times(change.ratio()),
-             hidden ? Cat(", and ", Times(change.most_ratio()),
-                          " if its threads had not waited for processors that others had")
-                    : "",
+             Hidden(change)
+                 ? Cat(", and ", UpTo(change), " but for what the baseline's threads waited for ",
+                       "processors that others had")
+                 : "",
              ", above ", 1 + change.threshold(), " (noise ", Percent(change.noise()), ")");
 }
 
 std::string NoisyMessage(const v1::BaselineChange& change, const v1::BenchConditions& seen) {
   constexpr double kWorthTelling = 0.01;
   const double waited = seen.waiting_ratio();
-  return Cat(SlowerMessage(change),
-             waited > kWorthTelling ? Cat("; up to ", Percent(waited),
-                                          " of it threads waited for processors that others had")
-                                    : "",
-             ": too noisy to tell; time it again where nobody else uses the device");
+  return Cat(
+      SlowerMessage(change),
+      waited > kWorthTelling
+          ? Cat("; up to ", Percent(waited), " of it threads waited for processors that others had")
+          : "",
+      ": too noisy to tell; ",
+      Hidden(change) ? "time it without --compare where nobody else uses the device, and save "
+                       "that as the baseline"
+                     : "time it again where nobody else uses the device");
 }
 
 // It may have become slower, and the noise hides it.
@@ -125,12 +140,16 @@ std::string PatternOf(const v1::CaseSpec& spec) {
   return plan.ok() && !plan->inputs.empty() ? ToString(plan->inputs[0].pattern) : "";
 }
 
-void PutFirst(std::string_view reason, std::string message, v1::CaseResult& result) {
-  const auto others = result.findings();
-  result.clear_findings();
+void PutLast(std::string_view reason, std::string message, v1::CaseResult& result) {
   v1::Finding& finding = *result.add_findings();
   finding.set_reason(std::string(reason));
   finding.set_message(std::move(message));
+}
+
+void PutFirst(std::string_view reason, std::string message, v1::CaseResult& result) {
+  const auto others = result.findings();
+  result.clear_findings();
+  PutLast(reason, std::move(message), result);
   result.mutable_findings()->MergeFrom(others);
 }
 
@@ -199,9 +218,8 @@ std::optional<v1::BaselineChange> BaselineIndex::Read(const v1::CaseResult& resu
   change.set_baseline_seconds(before->bench().median_seconds());
   change.set_seconds(result.bench().median_seconds());
   change.set_ratio(reading->ratio);
-  if (reading->most_ratio > reading->ratio) {
-    change.set_most_ratio(reading->most_ratio);
-  }
+  if (reading->least_ratio < reading->ratio) change.set_least_ratio(reading->least_ratio);
+  if (reading->most_ratio > reading->ratio) change.set_most_ratio(reading->most_ratio);
   change.set_noise(reading->noise);
   change.set_threshold(reading->threshold);
   change.set_change(ToProto(reading->change));
@@ -229,20 +247,21 @@ void BaselineIndex::HoldAgainst(v1::CaseResult& result) const {
   const bool slower = change->change() == v1::CHANGE_SLOWER;
   if (!sound || !(slower || MayBeSlower(*change))) return;
   // First what was asked for here; a low efficiency follows.
-  PutFirst(slower ? kSlower : "noisy",
-           slower ? SlowerMessage(*change) : NoisyMessage(*change, result.bench().conditions()),
-           result);
-  if (slower || result.verdict() == v1::VERDICT_PASSED) {
-    result.set_verdict(slower ? v1::VERDICT_FAILED : v1::VERDICT_INCONCLUSIVE);
+  if (slower) {
+    PutFirst(kSlower, SlowerMessage(*change), result);
+    result.set_verdict(v1::VERDICT_FAILED);
+  } else if (result.verdict() == v1::VERDICT_FAILED) {  // which stands, and for its own reason
+    PutLast(kNoisy, NoisyMessage(*change, result.bench().conditions()), result);
+  } else {
+    PutFirst(kNoisy, NoisyMessage(*change, result.bench().conditions()), result);
+    result.set_verdict(v1::VERDICT_INCONCLUSIVE);
   }
   AddToRepro(result);
 }
 
 void BaselineIndex::HoldOtherwise(const v1::CaseResult& before, v1::CaseResult& result) const {
   // Behind a low efficiency, which stands.
-  v1::Finding& finding = *result.add_findings();
-  finding.set_reason(std::string(kReplay));
-  finding.set_message(OtherwiseMessage(before, result));
+  PutLast(kReplay, OtherwiseMessage(before, result), result);
   if (result.verdict() == v1::VERDICT_PASSED) result.set_verdict(v1::VERDICT_INCONCLUSIVE);
   result.set_next_step(
       "time it again; if it stays so, it takes far longer or far less than it did: compare both "

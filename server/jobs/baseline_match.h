@@ -41,7 +41,8 @@ class BaselineIndex {
 
   // Read, set as result.bench.baseline. A slower case that PASSED, or that lacks nothing
   // but its efficiency, is FAILED with finding "slower"; one that may be so, as its noise is
-  // larger than the effect, is INCONCLUSIVE with finding "noisy", and so is with "replay" one that
+  // larger than the effect or threads waited for processors, is INCONCLUSIVE with finding "noisy",
+  // and so is with "replay" one that
   // was timed the other way. What it has and is UNSUPPORTED now is INCONCLUSIVE; other verdicts
   // stay.
   void HoldAgainst(v1::CaseResult& result) const;

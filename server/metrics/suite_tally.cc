@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/numerics/change.h"
 #include "server/base/case_spec.h"
 
 namespace assay {
@@ -9,7 +10,6 @@ namespace {
 
 // Relative deviation of a time beyond which it is held against nobody's.
 constexpr double kMostNoise = 0.10;
-constexpr double kMostWaiting = 0.25;  // of a CPU's threads, for processors that others had
 
 }  // namespace
 

@@ -22,12 +22,16 @@ std::set<int> OwnProcessors() {
   return own;
 }
 
-// The second number: ran, waited, slices [ns, ns, count].
-std::optional<std::int64_t> WaitedNanos(const std::filesystem::path& schedstat) {
+// What a thread waits each time it is woken, though the processor is idle [ns].
+constexpr std::int64_t kWaking = 20'000;
+
+// The second number and the third: ran, waited, slices [ns, ns, count].
+std::optional<ProcessorWait::Thread> ReadThread(const std::filesystem::path& schedstat) {
   std::ifstream in(schedstat);
-  std::int64_t ran = 0, waited = 0;
-  if (!(in >> ran >> waited) || waited < 0) return std::nullopt;
-  return waited;
+  std::int64_t ran = 0;
+  ProcessorWait::Thread thread;
+  if (!(in >> ran >> thread.waited >> thread.slices) || thread.waited < 0) return std::nullopt;
+  return thread;
 }
 
 }  // namespace
@@ -37,23 +41,25 @@ ProcessorWait::ProcessorWait(std::filesystem::path proc, std::set<int> processor
       processors_(processors.empty() ? OwnProcessors() : std::move(processors)) {}
 
 std::optional<double> ProcessorWait::ThreadSeconds() {
-  std::map<std::string, std::int64_t> now;
+  std::map<std::string, Thread> now;
   std::int64_t nanos = 0;
   std::error_code error;
   for (std::filesystem::directory_iterator at(proc_ / "self/task", error), end; !error && at != end;
        at.increment(error)) {
-    const std::optional<std::int64_t> waited = WaitedNanos(at->path() / "schedstat");
-    if (!waited) continue;  // ended meanwhile, or nobody accounts for it
+    const std::optional<Thread> thread = ReadThread(at->path() / "schedstat");
+    if (!thread) continue;  // ended meanwhile, or nobody accounts for it
     const std::string id = at->path().filename();
-    const auto before = waited_.find(id);
+    const auto before = threads_.find(id);
     // A number less than before is of another thread of that id.
-    const std::int64_t from =
-        before != waited_.end() && before->second <= *waited ? before->second : 0;
-    nanos += *waited - from;
-    now[id] = *waited;
+    const Thread from = before != threads_.end() && before->second.waited <= thread->waited
+                            ? before->second
+                            : Thread{};
+    nanos += std::max<std::int64_t>(
+        0, thread->waited - from.waited - kWaking * (thread->slices - from.slices));
+    now[id] = *thread;
   }
-  waited_ = std::move(now);
-  if (waited_.empty()) return std::nullopt;
+  threads_ = std::move(now);
+  if (threads_.empty()) return std::nullopt;
   return static_cast<double>(nanos) * 1e-9;
 }
 

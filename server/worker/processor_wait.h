@@ -17,12 +17,19 @@ namespace assay {
 // Not thread-safe.
 class ProcessorWait {
  public:
+  // Since it began.
+  struct Thread {
+    std::int64_t waited = 0;  // [ns]
+    std::int64_t slices = 0;  // times it came to a processor
+  };
+
   // `proc` is where procfs is mounted; `processors` those this process may use, empty: as the
   // kernel says.
   explicit ProcessorWait(std::filesystem::path proc = "/proc", std::set<int> processors = {});
 
   // Seconds that threads, summed up, waited for other programs since the call before; since their
-  // start, of what is new. Nothing where Linux does not account for it.
+  // start, of what is new. Not those of threads that ended meanwhile, nor the 20 µs that each
+  // waking may take by itself. Nothing where Linux does not account for it.
   std::optional<double> ThreadSeconds();
   // Seconds that processors, summed up, were other guests' since the call before.
   double StolenSeconds();
@@ -30,8 +37,8 @@ class ProcessorWait {
  private:
   const std::filesystem::path proc_;
   std::set<int> processors_;
-  std::map<std::string, std::int64_t> waited_;  // by thread, [ns]
-  std::optional<double> stolen_;                // [s]
+  std::map<std::string, Thread> threads_;
+  std::optional<double> stolen_;  // [s]
 };
 
 }  // namespace assay

@@ -78,6 +78,13 @@ function percent(share) {
   return `${value >= 9.5 ? value.toFixed(0) : value.toPrecision(2)} %`;
 }
 
+// "1.020", or "0.960 to 1.310" where threads waited for processors that long.
+function ratioText(change) {
+  const least = number(change.least_ratio ?? change.ratio), most = number(change.most_ratio ?? change.ratio);
+  return change.change === 'ambiguous' && most > 1.01 * least
+    ? `${least.toFixed(3)} to ${most.toFixed(3)}` : number(change.ratio).toFixed(3);
+}
+
 // Follows the filter; absent where no case was held against a baseline.
 function drawChanges(cases, reveal) {
   const rows = [];
@@ -112,7 +119,7 @@ function drawChanges(cases, reveal) {
         event.preventDefault();
         reveal(c);
       }}, c.test.name)),
-      [['Baseline', c.row.baseline_time || ''], ['Now', c.row.time || ''], ['Ratio', number(change.ratio).toFixed(3)],
+      [['Baseline', c.row.baseline_time || ''], ['Now', c.row.time || ''], ['Ratio', ratioText(change)],
        ['Noise', `± ${percent(number(change.noise))}`]].map(([title, text]) => h('td', {class: 'n', 'data-label': title}, text)),
       h('td', {class: changeClasses[change.change]}, whisker(change, ticks, most))))));
 }

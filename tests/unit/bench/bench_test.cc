@@ -190,26 +190,50 @@ TEST(SampleWaits, OfFewSamplesAreNoneOfTheMedians) {
     waits.Add(1e-3);
     waits.Waited(0.25e-3);
   }
-  EXPECT_DOUBLE_EQ(waits.ShareOfMedian(10), 0.25);
-  EXPECT_DOUBLE_EQ(waits.ShareOfMedian(100), 0.25) << "of 16 of 20";
+  EXPECT_NEAR(waits.ShareOfMedian(10), 0.25, 1e-9);
+  EXPECT_NEAR(waits.ShareOfMedian(100), 0.25, 1e-9) << "of 16 of 20";
 }
 
 TEST(SampleWaits, AreSharedBySamplesThatWereTakenMeanwhile) {
   SampleWaits waits;
   waits.Waited(7);  // before the first
   for (const double seconds : {1e-3, 2e-3, 1e-3}) waits.Add(seconds);
+  EXPECT_TRUE(waits.open());
   waits.Waited(1e-3);
-  EXPECT_DOUBLE_EQ(waits.ShareOfMedian(3), 0.25) << "each by its length";
-  waits.Stolen(1e-3);
-  EXPECT_DOUBLE_EQ(waits.ShareOfMedian(3), 0.5);
-  waits.Stolen(1);
-  EXPECT_DOUBLE_EQ(waits.ShareOfMedian(3), 0.5) << "nothing was timed since";
+  EXPECT_FALSE(waits.open());
+  EXPECT_NEAR(waits.ShareOfMedian(3), 0.5, 1e-9) << "the shorter two may have had it all";
+  waits.Waited(1);
   waits.Add(-1);
   waits.Add(std::nan(""));
-  EXPECT_DOUBLE_EQ(waits.ShareOfMedian(3), 0.5) << "no samples";
+  waits.Waited(1);
+  EXPECT_NEAR(waits.ShareOfMedian(3), 0.5, 1e-9) << "no samples";
+  waits.Stolen(0.5e-3);
+  EXPECT_NEAR(waits.ShareOfMedian(3), 0.75, 1e-9);
+  waits.Stolen(1);
+  EXPECT_NEAR(waits.ShareOfMedian(3), 0.75, 1e-9) << "nothing was timed since";
   for (int i = 0; i < 3; ++i) waits.Add(1e-3);
   waits.Waited(1);
-  EXPECT_DOUBLE_EQ(waits.ShareOfMedian(3), 1) << "several threads at once";
+  EXPECT_NEAR(waits.ShareOfMedian(3), 1, 1e-9) << "several threads at once";
+}
+
+// Of six samples of 1 that waited 0.5 and four of 0.5 that did not, together.
+TEST(SampleWaits, OfUnlikeSamplesAreNoLessThanTheyWere) {
+  SampleWaits waits;
+  for (int i = 0; i < 10; ++i) waits.Add(i < 6 ? 1 : 0.5);
+  waits.Waited(3);
+  EXPECT_GE(waits.ShareOfMedian(10), 0.5);
+  EXPECT_LE(waits.ShareOfMedian(10), 1);
+}
+
+TEST(SampleWaits, AreStolenFromGroupsByTheirLength) {
+  SampleWaits waits;
+  for (const double seconds : {1e-3, 1e-3, 2e-3}) {
+    waits.Add(seconds);
+    waits.Waited(0);
+  }
+  EXPECT_EQ(waits.ShareOfMedian(3), 0);
+  waits.Stolen(0.4e-3);
+  EXPECT_NEAR(waits.ShareOfMedian(3), 0.1, 1e-9);
 }
 
 TEST(Sampler, QuantilesAreInterpolated) {

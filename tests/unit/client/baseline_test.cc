@@ -141,6 +141,10 @@ TEST(Comparison, TheSlowestComesFirst) {
   v1::BaselineChange hidden = ChangeOf("hidden", 1, v1::CHANGE_AMBIGUOUS);
   hidden.set_most_ratio(1.3);
   EXPECT_EQ(ChangeText(hidden), "ambiguous 1.000 to 1.300× ± 1 %");
+  hidden.set_least_ratio(0.9);
+  EXPECT_EQ(ChangeText(hidden), "ambiguous 0.900 to 1.300× ± 1 %");
+  hidden.set_change(v1::CHANGE_SLOWER);
+  EXPECT_EQ(ChangeText(hidden), "slower 1.000×");
 }
 
 TEST(Comparison, ACaseThatFailsNowIsInEveryFormat) {
@@ -316,7 +320,7 @@ TEST(SideBySide, AColumnHasOneUnitHoweverFarItsFiguresAreApart) {
             "  conv 1   0.00456   1,200,000  in cache    1.00×      1.00       333           "
             "219.30×\n"
             "  conv 2     1,500~        333              1.00×   FAILED bound\n"
-            "  ~ noisy: its launches did not settle, or waited for processors\n");
+            "  ~ noisy: its launches did not settle, or others disturbed them\n");
   // What moves data beside what computes has a column of its own.
   for (const std::size_t i : {1u, 3u}) {
     results[i].mutable_spec()->mutable_copy();

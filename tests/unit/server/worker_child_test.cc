@@ -306,18 +306,21 @@ class ProcessorWaits : public KeptCeilingsTest {
 
 TEST_F(ProcessorWaits, AreOfAllThreadsAndOfTheProcessorsItMayUse) {
   const double tick = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));
-  Thread("10", "99 1000000000 5");
+  Thread("10", "99 1000000000 0");
   Stat(7, 7);
   ProcessorWait wait(folder_, {0});
   EXPECT_DOUBLE_EQ(wait.ThreadSeconds().value_or(-1), 1) << "since it began";
   EXPECT_DOUBLE_EQ(wait.StolenSeconds(), 0) << "the first";
-  Thread("10", "99 1500000000 9");
-  Thread("11", "99 250000000 9");
+  Thread("10", "99 1500000000 0");
+  Thread("11", "99 250000000 0");
   EXPECT_DOUBLE_EQ(wait.ThreadSeconds().value_or(-1), 0.75) << "a new one since it began";
   Stat(9, 70);
   EXPECT_DOUBLE_EQ(wait.StolenSeconds(), 2 * tick);
+  Thread("10", "99 1500900000 100");
+  Thread("11", "99 253000000 100");
+  EXPECT_DOUBLE_EQ(wait.ThreadSeconds().value_or(-1), 1e-3) << "but for waking a hundred times";
   fs::remove_all(folder_ / "self/task/11");
-  Thread("10", "1 100000000 1");
+  Thread("10", "1 100000000 0");
   EXPECT_DOUBLE_EQ(wait.ThreadSeconds().value_or(-1), 0.1) << "another thread of that id";
   Stat(3, 3);
   EXPECT_DOUBLE_EQ(wait.StolenSeconds(), 0) << "a counter that goes backwards";

@@ -228,8 +228,29 @@ TEST(Timing, ATimeForWhichThreadsWaitedForOthersIsNoisy) {
   Probe probe(1);  // a second each time
   const CaseOutcome outcome = RunOn(device, TimedCase(16), nullptr, &probe);
   ASSERT_TRUE(outcome.bench.has_value());
-  EXPECT_EQ(outcome.bench->conditions->waiting_ratio.value_or(0), 1);
+  EXPECT_NEAR(outcome.bench->conditions->waiting_ratio.value_or(0), 1, 1e-9);
   EXPECT_TRUE(outcome.bench->noisy);
+}
+
+// One that waits before launches, and in the first, which are to warm up.
+TEST(Timing, WhatThreadsWaitedElsewhereIsNotTheLaunches) {
+  class Probe : public ConditionsProbe {
+   public:
+    ConditionsReading Read() override { return {}; }
+    std::optional<double> WaitedSeconds() override {
+      const int asked = asked_++;
+      return asked < 4 || asked % 2 == 1 ? 1.0 : 0.0;
+    }
+
+   private:
+    int asked_ = 0;  // before the timing, and before and after each sample that is asked about
+  };
+  OddDevice device;
+  Probe probe;
+  Case c = TimedCase(256);
+  const CaseOutcome outcome = RunOn(device, c, nullptr, &probe);
+  ASSERT_TRUE(outcome.bench.has_value());
+  EXPECT_EQ(outcome.bench->conditions->waiting_ratio.value_or(-1), 0);
 }
 
 TEST(Timing, ACaseWithoutAClockHasNoTime) {
