@@ -10,7 +10,6 @@ constexpr double kMedianOverMean = 1.2533;  // √(π/2), of normal samples
 constexpr double kDeciles = 2.563;          // standard deviations from p10 to p90
 constexpr double kHeavyErrorsBeyond = 5;
 constexpr double kLeastShare = 1e-3;             // of a launch, that is computing
-constexpr double kBeyondAnyNoise = 8;            // no machine's other work makes so much of a time
 constexpr double kStandardErrorsBeyond = 2.576;  // 99 % of normal errors are within
 
 bool IsTime(double seconds) { return std::isfinite(seconds) && seconds > 0; }

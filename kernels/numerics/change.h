@@ -41,6 +41,9 @@ inline constexpr double kDefaultChangeThreshold = 0.05;
 
 inline constexpr double kMostWaiting = 0.05;  // RunTimes::waiting_ratio of a time that is not noisy
 
+// No machine's other work makes a time so many times as long.
+inline constexpr double kBeyondAnyNoise = 8;
+
 enum class Change { kFaster, kSame, kSlower, kAmbiguous };
 
 // The times of one run, as BenchStats has them.

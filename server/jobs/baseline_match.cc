@@ -84,8 +84,10 @@ std::string UpTo(const v1::BaselineChange& change) {
 }
 
 std::string SlowerMessage(const v1::BaselineChange& change) {
-  return Cat(SecondsWords(change.seconds()), " against ", SecondsWords(change.baseline_seconds()),
-             " in ", change.baseline(), ": ", Times(change.ratio()),
+  return Cat(SecondsWords(change.seconds()),
+             change.runs() > 1 ? Cat(" in the shortest of ", change.runs(), " runs") : "",
+             " against ", SecondsWords(change.baseline_seconds()), " in ", change.baseline(), ": ",
+             Times(change.ratio()),
              Hidden(change)
                  ? Cat(", and ", UpTo(change), " but for what the baseline's threads waited for ",
                        "processors that others had")
@@ -235,13 +237,26 @@ bool BaselineIndex::Holds(const v1::CaseSpec& spec, std::string_view device) con
   return Find(result) != nullptr;
 }
 
-void BaselineIndex::HoldAgainst(v1::CaseResult& result) const {
+bool FoundWrong(const v1::CaseResult& result) {
+  return result.verdict() == v1::VERDICT_ERROR ||
+         (result.verdict() == v1::VERDICT_FAILED && !OnlyEfficiency(result));
+}
+
+bool BaselineIndex::MayBeShorter(const v1::CaseResult& result) const {
+  if (result.verdict() != v1::VERDICT_PASSED && !OnlyEfficiency(result)) return false;
+  const std::optional<v1::BaselineChange> change = Read(result);
+  return change && change->ratio() < kBeyondAnyNoise &&
+         (change->change() == v1::CHANGE_SLOWER || (MayBeSlower(*change) && !Hidden(*change)));
+}
+
+void BaselineIndex::HoldAgainst(v1::CaseResult& result, int runs) const {
   if (const v1::CaseResult* before = TimedOtherwise(result)) {
     return HoldOtherwise(*before, result);
   }
   if (result.verdict() == v1::VERDICT_UNSUPPORTED) return HoldUnsupported(result);
-  const std::optional<v1::BaselineChange> change = Read(result);
+  std::optional<v1::BaselineChange> change = Read(result);
   if (!change) return;
+  if (runs > 1) change->set_runs(runs);
   *result.mutable_bench()->mutable_baseline() = *change;
   const bool sound = result.verdict() == v1::VERDICT_PASSED || OnlyEfficiency(result);
   const bool slower = change->change() == v1::CHANGE_SLOWER;

@@ -26,6 +26,9 @@ std::string KeyOf(const v1::CaseSpec& spec);
 // The label of one that its caller did not name; no line can ask for it again.
 inline constexpr std::string_view kUnnamedBaseline = "the baseline given";
 
+// Whether a case ended in a failure that is not one of its speed.
+bool FoundWrong(const v1::CaseResult& result);
+
 class BaselineIndex {
  public:
   // `label` is what changes call the baseline; the results are taken over.
@@ -39,13 +42,16 @@ class BaselineIndex {
   // have it, or the time does not count.
   std::optional<v1::BaselineChange> Read(const v1::CaseResult& result) const;
 
+  // Whether the result is sound and longer than the baseline's, or may be, by no more than other
+  // work on the machine can make it: another run may show that the kernel takes less.
+  bool MayBeShorter(const v1::CaseResult& result) const;
+
   // Read, set as result.bench.baseline. A slower case that PASSED, or that lacks nothing
   // but its efficiency, is FAILED with finding "slower"; one that may be so, as its noise is
   // larger than the effect or threads waited for processors, is INCONCLUSIVE with finding "noisy",
-  // and so is with "replay" one that
-  // was timed the other way. What it has and is UNSUPPORTED now is INCONCLUSIVE; other verdicts
-  // stay.
-  void HoldAgainst(v1::CaseResult& result) const;
+  // and so is with "replay" one that was timed the other way. What it has and is UNSUPPORTED now
+  // is INCONCLUSIVE; other verdicts stay. `runs`: the result is the shortest of so many.
+  void HoldAgainst(v1::CaseResult& result, int runs = 1) const;
 
   // Both sides' cases, those of `current` in its order.
   v1::CompareBaselinesResponse Compare(const v1::Baseline& current) const;

@@ -21,9 +21,13 @@
 #include "server/jobs/profiling.h"
 #include "server/jobs/qualification.h"
 #include "server/jobs/selftest.h"
+#include "server/jobs/times_again.h"
 
 namespace assay {
 namespace {
+
+// The share of a budget that taking times again may have is one in so many.
+constexpr int kAgainOfBudget = 10;
 
 bool EndedLate(const v1::CaseResult& result) {
   return result.verdict() == v1::VERDICT_ERROR && !result.findings().empty() &&
@@ -157,6 +161,9 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
   Coverage coverage;
   const double spent = job->budget && !done.empty() ? TakeUpBudget(job, plan, budget, coverage) : 0;
   OthersWait others(job->others_patience, options_.others_bytes);
+  TimesAgainOptions again = options_.times_again;
+  if (job->budget) again.most = std::min(again.most, *job->budget / kAgainOfBudget);
+  TimesAgain times_again(again, plan.device, baseline);
   CasesAhead ahead;
   const auto began = std::chrono::steady_clock::now();
   const auto elapsed = [began, spent] {
@@ -207,6 +214,10 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
       // Ended from outside: whether that was a user, the job's deadline or the
       // daemon's end is the job's to know, so the rest's result serves it, too.
       if (result.verdict() == v1::VERDICT_SKIPPED && job->cancel.cancelled()) return n;
+      result = times_again.Shortest(std::move(result), job->cancel, [&](int run) {
+        TellProgress(*job, spec, index, Cat("slower than its baseline: run ", run));
+        return part.device->Execute(spec, index, ToDuration(spec.deadline()), job->cancel);
+      });
       result.set_index(index);
       AddProfile(job->profiler, *part.device, spec, ToDuration(spec.deadline()), job->cancel,
                  result);
@@ -220,7 +231,7 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
         if (EndedLate(result)) budget.EndedLate(spec);
       }
       if (result.verdict() != v1::VERDICT_SKIPPED) coverage.Ran(spec);
-      if (baseline != nullptr) baseline->HoldAgainst(result);
+      if (baseline != nullptr) baseline->HoldAgainst(result, times_again.runs());
       Record(job, plan, std::move(result));
     }
     if (!spec.fill()) runner.AddDepth(-1);

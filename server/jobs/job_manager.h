@@ -26,6 +26,7 @@
 #include "server/jobs/background_probe.h"
 #include "server/jobs/baselines.h"
 #include "server/jobs/others_wait.h"
+#include "server/jobs/times_again.h"
 #include "server/metrics/metrics.h"
 #include "server/store/store.h"
 #include "server/worker/executor.h"
@@ -38,6 +39,7 @@ struct JobOptions {
   int max_cases = 10'000;                            // in a job, after expansion
   int max_waiting_jobs = 1'000;                      // queued and not begun
   ProbeOptions probes{};                             // in the gaps between jobs
+  TimesAgainOptions times_again{};                   // of times longer than a baseline's
   OthersBytes others_bytes{};                        // for jobs that wait; empty: none waits
   // "host", and the versions of "assayd" and of the libraries: kept with each job.
   std::map<std::string, std::string> environment{};

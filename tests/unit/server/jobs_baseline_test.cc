@@ -23,15 +23,19 @@ class HeldJobs : public JobsTest {
       if (spec.provider() == lacking) {
         return device.Without(spec, v1::VERDICT_UNSUPPORTED, "unsupported");
       }
-      v1::CaseResult result = device.Passed(spec);
-      result.mutable_spec()->set_pattern("normal");  // as one says that has run
-      v1::BenchStats& bench = *result.mutable_bench();
-      bench.set_median_seconds(seconds);
-      bench.set_p10_seconds(seconds);
-      bench.set_p90_seconds(seconds);
-      bench.set_samples(100);
-      return result;
+      return TimedResult(device, spec, seconds);
     };
+  }
+  static v1::CaseResult TimedResult(FakeExecutor& device, const v1::CaseSpec& spec,
+                                    double seconds) {
+    v1::CaseResult result = device.Passed(spec);
+    result.mutable_spec()->set_pattern("normal");  // as one says that has run
+    v1::BenchStats& bench = *result.mutable_bench();
+    bench.set_median_seconds(seconds);
+    bench.set_p10_seconds(seconds);
+    bench.set_p90_seconds(seconds);
+    bench.set_samples(100);
+    return result;
   }
   static v1::JobSpec Timed(std::string_view provider, int cases = 1) {
     v1::JobSpec spec = Copies(cases, provider);
@@ -122,6 +126,62 @@ TEST_F(HeldJobs, AProviderThatIsGoneIsMissedWhereAllWereAskedFor) {
   EXPECT_EQ(Finish(Create(one)).verdict(), v1::VERDICT_PASSED) << "nobody asked for it";
   suite.mutable_filter()->add_providers("builtin");
   EXPECT_EQ(Finish(Create(suite)).verdict(), v1::VERDICT_PASSED) << "likewise";
+}
+
+// Neighbours come and go; a kernel that is slower is so each time.
+TEST_F(HeldJobs, ATimeThatIsLongerIsTakenAgain) {
+  Start();
+  v1::JobSpec spec = Timed("builtin");
+  HoldAgainst(Finish(Create(spec)), spec);
+  std::vector<double> times;  // of the runs; below 0: its output is wrong
+  std::size_t runs = 0;
+  cpu_->run = [&](const v1::CaseSpec& c, const CancelToken&) {
+    const double seconds = times.at(runs++);
+    return seconds < 0 ? cpu_->Without(c, v1::VERDICT_FAILED, "bound")
+                       : TimedResult(*cpu_, c, seconds);
+  };
+  const auto take = [&](std::vector<double> all) {
+    times = std::move(all);
+    runs = 0;
+    return ResultsOf(Finish(Create(spec))).at(0);
+  };
+  v1::CaseResult result = take({1.3e-3, 1.2e-3, 1.25e-3});
+  EXPECT_EQ(runs, 3u);
+  EXPECT_EQ(result.verdict(), v1::VERDICT_FAILED);
+  EXPECT_EQ(result.bench().baseline().runs(), 3);
+  EXPECT_THAT(result.findings(0).message(), HasSubstr("1.2 ms in the shortest of 3 runs against"));
+  result = take({1.3e-3, 1.01e-3});
+  EXPECT_EQ(runs, 2u);
+  EXPECT_EQ(result.verdict(), v1::VERDICT_PASSED);
+  EXPECT_EQ(result.bench().median_seconds(), 1.01e-3);
+  EXPECT_EQ(result.bench().baseline().runs(), 2);
+  result = take({1.3e-3, -1});
+  EXPECT_EQ(result.verdict(), v1::VERDICT_FAILED);
+  EXPECT_EQ(result.findings(0).reason(), "bound") << "found by the way";
+  for (const double seconds : {1e-3, 0.5e-3, 20e-3}) {
+    result = take({seconds});
+    EXPECT_EQ(runs, 1u) << seconds << ": is not longer, or by more than others can make it";
+    EXPECT_FALSE(result.bench().baseline().has_runs());
+  }
+  options_.times_again.most = absl::ZeroDuration();
+  Start();
+  EXPECT_EQ(take({1.3e-3}).verdict(), v1::VERDICT_FAILED) << "no time left for more";
+}
+
+// One that is slow now and then is what is looked for.
+TEST_F(HeldJobs, AnAcceleratorsTimeIsTakenOnce) {
+  FakeExecutor& gpu = AddDevice("cuda:0");
+  Start();
+  v1::JobSpec spec = Timed("builtin");
+  spec.set_device("cuda:0");
+  Take(gpu, 1e-3);
+  HoldAgainst(Finish(Create(spec)), spec);
+  std::size_t runs = 0;
+  gpu.run = [&](const v1::CaseSpec& c, const CancelToken&) {
+    return TimedResult(gpu, c, runs++ == 0 ? 1.3e-3 : 1e-3);
+  };
+  EXPECT_EQ(ResultsOf(Finish(Create(spec))).at(0).verdict(), v1::VERDICT_FAILED);
+  EXPECT_EQ(runs, 1u);
 }
 
 TEST_F(HeldJobs, EachDeviceHasItsOwnThreshold) {

@@ -133,6 +133,7 @@ class JobsTest : public testing::Test {
     char path[] = "/tmp/assay-jobs-XXXXXX";
     folder_ = mkdtemp(path);
     cpu_ = &AddDevice("cpu:0");
+    options_.times_again.pause = absl::ZeroDuration();
     options_.suites_folder = folder_ + "/suites";
     std::filesystem::create_directory(options_.suites_folder);
     std::ofstream(options_.suites_folder + "/small.toml") << kSmallSuite;
