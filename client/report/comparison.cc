@@ -208,12 +208,14 @@ std::string LostText(const v1::CaseResult& lost) {
 
 std::string ChangeText(const v1::BaselineChange& change) {
   const std::string word = Word(change.change());
-  if (change.change() == v1::CHANGE_SAME) return word;
+  if (change.change() == v1::CHANGE_SAME) {
+    return change.runs() > 1 ? absl::StrCat(word, " in ", change.runs(), " runs") : word;
+  }
   std::string text = absl::StrFormat("%s %s×", word, RatioRange(change));
   if (change.change() == v1::CHANGE_AMBIGUOUS) {
     absl::StrAppend(&text, " ± ", PercentText(change.noise()));
   }
-  return text;
+  return change.runs() > 1 ? absl::StrCat(text, " in ", change.runs(), " runs") : text;
 }
 
 std::string ChangeSummary(const Comparison& comparison) {

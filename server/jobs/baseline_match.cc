@@ -85,8 +85,8 @@ std::string UpTo(const v1::BaselineChange& change) {
 
 std::string SlowerMessage(const v1::BaselineChange& change) {
   return Cat(SecondsWords(change.seconds()),
-             change.runs() > 1 ? Cat(" in the shortest of ", change.runs(), " runs") : "",
-             " against ", SecondsWords(change.baseline_seconds()), " in ", change.baseline(), ": ",
+             change.runs() > 1 ? Cat(" in ", change.runs(), " runs") : "", " against ",
+             SecondsWords(change.baseline_seconds()), " in ", change.baseline(), ": ",
              Times(change.ratio()),
              Hidden(change)
                  ? Cat(", and ", UpTo(change), " but for what the baseline's threads waited for ",
@@ -249,14 +249,15 @@ bool BaselineIndex::MayBeShorter(const v1::CaseResult& result) const {
          (change->change() == v1::CHANGE_SLOWER || (MayBeSlower(*change) && !Hidden(*change)));
 }
 
-void BaselineIndex::HoldAgainst(v1::CaseResult& result, int runs) const {
+void BaselineIndex::HoldAgainst(v1::CaseResult& result, const TimedRuns& runs) const {
   if (const v1::CaseResult* before = TimedOtherwise(result)) {
     return HoldOtherwise(*before, result);
   }
   if (result.verdict() == v1::VERDICT_UNSUPPORTED) return HoldUnsupported(result);
   std::optional<v1::BaselineChange> change = Read(result);
   if (!change) return;
-  if (runs > 1) change->set_runs(runs);
+  if (runs.all > 1) change->set_runs(runs.all);
+  if (runs.as_short > 0) change->set_change(v1::CHANGE_AMBIGUOUS);
   *result.mutable_bench()->mutable_baseline() = *change;
   const bool sound = result.verdict() == v1::VERDICT_PASSED || OnlyEfficiency(result);
   const bool slower = change->change() == v1::CHANGE_SLOWER;

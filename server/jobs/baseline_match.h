@@ -26,6 +26,12 @@ std::string KeyOf(const v1::CaseSpec& spec);
 // The label of one that its caller did not name; no line can ask for it again.
 inline constexpr std::string_view kUnnamedBaseline = "the baseline given";
 
+// Of a case that was timed several times as it was longer than its baseline.
+struct TimedRuns {
+  int all = 1;
+  int as_short = 0;  // that were as short as the baseline's, beside the one that is held against it
+};
+
 // Whether a case ended in a failure that is not one of its speed.
 bool FoundWrong(const v1::CaseResult& result);
 
@@ -50,8 +56,9 @@ class BaselineIndex {
   // but its efficiency, is FAILED with finding "slower"; one that may be so, as its noise is
   // larger than the effect or threads waited for processors, is INCONCLUSIVE with finding "noisy",
   // and so is with "replay" one that was timed the other way. What it has and is UNSUPPORTED now
-  // is INCONCLUSIVE; other verdicts stay. `runs`: the result is the shortest of so many.
-  void HoldAgainst(v1::CaseResult& result, int runs = 1) const;
+  // is INCONCLUSIVE; other verdicts stay. One that is slower and in some of `runs` was not is one
+  // that may be.
+  void HoldAgainst(v1::CaseResult& result, const TimedRuns& runs = {}) const;
 
   // Both sides' cases, those of `current` in its order.
   v1::CompareBaselinesResponse Compare(const v1::Baseline& current) const;

@@ -214,10 +214,16 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
       // Ended from outside: whether that was a user, the job's deadline or the
       // daemon's end is the job's to know, so the rest's result serves it, too.
       if (result.verdict() == v1::VERDICT_SKIPPED && job->cancel.cancelled()) return n;
-      result = times_again.Shortest(std::move(result), job->cancel, [&](int run) {
-        TellProgress(*job, spec, index, Cat("slower than its baseline: run ", run));
-        return part.device->Execute(spec, index, ToDuration(spec.deadline()), job->cancel);
-      });
+      TimesAgain::Chosen chosen = times_again.Choose(
+          std::move(result), job->cancel,
+          [&](int run) {
+            TellProgress(*job, spec, index, Cat("longer than its baseline: run ", run));
+          },
+          [&] {
+            return part.device->Execute(spec, index, ToDuration(spec.deadline()), job->cancel);
+          });
+      if (chosen.cut_short) return n;
+      result = std::move(chosen.result);
       result.set_index(index);
       AddProfile(job->profiler, *part.device, spec, ToDuration(spec.deadline()), job->cancel,
                  result);
@@ -231,7 +237,7 @@ std::size_t Manager::RunCases(const JobPart& part, const DevicePlan& plan,
         if (EndedLate(result)) budget.EndedLate(spec);
       }
       if (result.verdict() != v1::VERDICT_SKIPPED) coverage.Ran(spec);
-      if (baseline != nullptr) baseline->HoldAgainst(result, times_again.runs());
+      if (baseline != nullptr) baseline->HoldAgainst(result, chosen.runs);
       Record(job, plan, std::move(result));
     }
     if (!spec.fill()) runner.AddDepth(-1);

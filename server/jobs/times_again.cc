@@ -1,9 +1,12 @@
 #include "server/jobs/times_again.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "kernels/numerics/cat.h"
+#include "server/jobs/job_events.h"
 
 namespace assay {
 namespace {
@@ -17,6 +20,13 @@ void Pause(absl::Duration pause, const CancelToken& cancel) {
   }
 }
 
+void SayWhichRun(int runs, v1::CaseResult& result) {
+  if (result.findings().empty()) return;
+  v1::Finding& finding = *result.mutable_findings(0);
+  finding.set_message(Cat("in run ", runs + 1, ", after ", runs,
+                          runs == 1 ? " that was" : " that were", " right: ", finding.message()));
+}
+
 }  // namespace
 
 TimesAgain::TimesAgain(const TimesAgainOptions& options, std::string_view device,
@@ -25,27 +35,52 @@ TimesAgain::TimesAgain(const TimesAgainOptions& options, std::string_view device
       baseline_(device.starts_with("cpu:") ? baseline : nullptr),
       left_(options.most) {}
 
-v1::CaseResult TimesAgain::Shortest(v1::CaseResult result, const CancelToken& cancel,
-                                    absl::FunctionRef<v1::CaseResult(int run)> again) {
-  runs_ = 1;
-  if (baseline_ == nullptr) return result;
+TimesAgain::Chosen TimesAgain::Choose(v1::CaseResult first, const CancelToken& cancel,
+                                      absl::FunctionRef<void(int run)> telling,
+                                      absl::FunctionRef<v1::CaseResult()> again) {
+  Chosen chosen;
+  chosen.result = std::move(first);
+  if (baseline_ == nullptr || !baseline_->MayBeShorter(chosen.result)) return chosen;
+  const absl::Duration own = ToDuration(chosen.result.duration());
+  const bool slower = baseline_->Read(chosen.result)->change() == v1::CHANGE_SLOWER;
+  v1::CaseResult cleared;  // the shortest that is as short as the baseline's
   absl::Duration pause = options_.pause;
-  for (; runs_ < options_.most_runs && left_ > absl::ZeroDuration() &&
-         baseline_->MayBeShorter(result);
-       pause *= 2) {
-    const absl::Time begin = absl::Now();
+  const auto in_time = [&] { return left_ > absl::ZeroDuration() && pause + own <= left_; };
+  for (int run = 2; run <= options_.most_runs && in_time(); ++run, pause *= 2) {
+    const auto begin = std::chrono::steady_clock::now();
+    telling(run);
     Pause(pause, cancel);
-    if (cancel.cancelled()) break;
-    v1::CaseResult next = again(runs_ + 1);
-    left_ -= absl::Now() - begin;
-    if (next.verdict() == v1::VERDICT_SKIPPED) break;
-    ++runs_;
-    if (FoundWrong(next)) return next;
-    if (TimeCounts(next) && next.bench().median_seconds() < result.bench().median_seconds()) {
-      result = std::move(next);
+    if (!cancel.cancelled()) {
+      v1::CaseResult next = again();
+      if (FoundWrong(next)) {
+        SayWhichRun(chosen.runs.all, next);
+        chosen = {};
+        chosen.result = std::move(next);
+        return chosen;
+      }
+      const std::optional<v1::BaselineChange> change = baseline_->Read(next);
+      if (change) ++chosen.runs.all;
+      const auto shorter = [&next](const v1::CaseResult& than) {
+        return next.bench().median_seconds() < than.bench().median_seconds();
+      };
+      if (change && change->change() == v1::CHANGE_SLOWER && shorter(chosen.result)) {
+        chosen.result = std::move(next);
+      } else if (change &&
+                 (change->change() == v1::CHANGE_SAME || change->change() == v1::CHANGE_FASTER)) {
+        if (chosen.runs.as_short++ == 0 || shorter(cleared)) cleared = std::move(next);
+      }
     }
+    chosen.cut_short = cancel.cancelled();
+    left_ -= absl::FromChrono(std::chrono::steady_clock::now() - begin);
+    if (chosen.cut_short) return chosen;
+    if (!slower && chosen.runs.as_short > 0) break;
   }
-  return result;
+  const int enough = slower ? options_.most_runs - 1 : 1;
+  if (chosen.runs.as_short >= enough) {
+    chosen.result = std::move(cleared);
+    chosen.runs.as_short = 0;
+  }
+  return chosen;
 }
 
 }  // namespace assay

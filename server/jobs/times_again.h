@@ -1,13 +1,15 @@
 // Taking a time again that is longer than its baseline's, before anybody is told.
 //
 // What disturbs a processor's launches (neighbours on its cores, other guests, other programs)
-// comes and goes in seconds, and only makes them longer; so the shortest of several runs tells
-// more of the kernel than any other, and a kernel that became slower is slower in each of them.
-// Of accelerators, whose launches nobody shares, a time is taken once: one that is slow now
-// and then is what an operator looks for.
+// comes and goes in seconds; a kernel that became slower stays so. So a time that is slower is
+// told so where it is in further runs, too, and passes where it is in none of them; where it is in
+// some, nothing can be told. One of which nothing can be told passes with a run that is as short
+// as the baseline's. Of accelerators, whose launches nobody shares, a time is taken once: one that
+// is slow now and then is what an operator looks for.
 #ifndef ASSAY_SERVER_JOBS_TIMES_AGAIN_H_
 #define ASSAY_SERVER_JOBS_TIMES_AGAIN_H_
 
+#include <chrono>
 #include <string_view>
 
 #include "absl/functional/function_ref.h"
@@ -26,24 +28,26 @@ struct TimesAgainOptions {
 // For one job on one device. One thread.
 class TimesAgain {
  public:
-  // `baseline` may be null: nothing is taken again. Both must outlive it.
+  // `baseline` may be null: nothing is taken again. It must outlive this.
   TimesAgain(const TimesAgainOptions& options, std::string_view device,
              const BaselineIndex* baseline);
 
-  // Of `result` and further runs, as long as all may be slower than the baseline: the one with
-  // the shortest median, or the first that found something wrong with the output. `again` is told
-  // which run comes, runs the case and returns its result. Blocks; ends early where `cancel` is
-  // set, with what there is.
-  v1::CaseResult Shortest(v1::CaseResult result, const CancelToken& cancel,
-                          absl::FunctionRef<v1::CaseResult(int run)> again);
-  // That the last result was chosen from.
-  int runs() const { return runs_; }
+  struct Chosen {
+    v1::CaseResult result;
+    TimedRuns runs;
+    bool cut_short = false;  // cancelled before all runs that it takes: no result
+  };
+  // Of `first` and further runs the one that counts, or the first that found something wrong.
+  // `telling` is called before the pause before a run, `again` runs the case. Blocks; ends early
+  // where `cancel` is set.
+  Chosen Choose(v1::CaseResult first, const CancelToken& cancel,
+                absl::FunctionRef<void(int run)> telling,
+                absl::FunctionRef<v1::CaseResult()> again);
 
  private:
   const TimesAgainOptions options_;
   const BaselineIndex* const baseline_;  // null: nothing is taken again
   absl::Duration left_;
-  int runs_ = 1;
 };
 
 }  // namespace assay

@@ -51,11 +51,11 @@ std::optional<double> ProcessorWait::ThreadSeconds() {
     const std::string id = at->path().filename();
     const auto before = threads_.find(id);
     // A number less than before is of another thread of that id.
-    const Thread from = before != threads_.end() && before->second.waited <= thread->waited
-                            ? before->second
-                            : Thread{};
-    nanos += std::max<std::int64_t>(
-        0, thread->waited - from.waited - kWaking * (thread->slices - from.slices));
+    const bool same = before != threads_.end() && before->second.waited <= thread->waited &&
+                      before->second.slices <= thread->slices;
+    const Thread from = same ? before->second : Thread{};
+    const std::int64_t waited = thread->waited - from.waited;
+    if (waited > kWaking * (thread->slices - from.slices)) nanos += waited;
     now[id] = *thread;
   }
   threads_ = std::move(now);

@@ -28,8 +28,9 @@ class ProcessorWait {
   explicit ProcessorWait(std::filesystem::path proc = "/proc", std::set<int> processors = {});
 
   // Seconds that threads, summed up, waited for other programs since the call before; since their
-  // start, of what is new. Not those of threads that ended meanwhile, nor the 20 µs that each
-  // waking may take by itself. Nothing where Linux does not account for it.
+  // start, of what is new. Not those of threads that ended meanwhile, nor of one that waited no
+  // more than the 20 µs that each waking may take by itself. Nothing where Linux does not account
+  // for it.
   std::optional<double> ThreadSeconds();
   // Seconds that processors, summed up, were other guests' since the call before.
   double StolenSeconds();

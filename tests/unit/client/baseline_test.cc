@@ -145,6 +145,10 @@ TEST(Comparison, TheSlowestComesFirst) {
   EXPECT_EQ(ChangeText(hidden), "ambiguous 0.900 to 1.300× ± 1 %");
   hidden.set_change(v1::CHANGE_SLOWER);
   EXPECT_EQ(ChangeText(hidden), "slower 1.000×");
+  hidden.set_runs(3);
+  EXPECT_EQ(ChangeText(hidden), "slower 1.000× in 3 runs");
+  hidden.set_change(v1::CHANGE_SAME);
+  EXPECT_EQ(ChangeText(hidden), "same in 3 runs");
 }
 
 TEST(Comparison, ACaseThatFailsNowIsInEveryFormat) {

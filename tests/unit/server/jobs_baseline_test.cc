@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
 #include <string>
 #include <vector>
 
@@ -149,15 +150,25 @@ TEST_F(HeldJobs, ATimeThatIsLongerIsTakenAgain) {
   EXPECT_EQ(runs, 3u);
   EXPECT_EQ(result.verdict(), v1::VERDICT_FAILED);
   EXPECT_EQ(result.bench().baseline().runs(), 3);
-  EXPECT_THAT(result.findings(0).message(), HasSubstr("1.2 ms in the shortest of 3 runs against"));
-  result = take({1.3e-3, 1.01e-3});
-  EXPECT_EQ(runs, 2u);
+  EXPECT_THAT(result.findings(0).message(), HasSubstr("1.2 ms in 3 runs against"));
+  result = take({1.3e-3, 1.01e-3, 1e-3});
+  EXPECT_EQ(runs, 3u);
   EXPECT_EQ(result.verdict(), v1::VERDICT_PASSED);
-  EXPECT_EQ(result.bench().median_seconds(), 1.01e-3);
-  EXPECT_EQ(result.bench().baseline().runs(), 2);
+  EXPECT_EQ(result.bench().median_seconds(), 1e-3);
+  EXPECT_EQ(result.bench().baseline().change(), v1::CHANGE_SAME);
+  EXPECT_EQ(result.bench().baseline().runs(), 3);
+  for (const std::vector<double>& all :
+       {std::vector<double>{1.3e-3, 1e-3, 1.2e-3}, std::vector<double>{1.3e-3, 1.2e-3, 1e-3}}) {
+    result = take(all);
+    EXPECT_EQ(result.verdict(), v1::VERDICT_INCONCLUSIVE) << "slow now and then";
+    EXPECT_EQ(result.findings(0).reason(), "noisy");
+    EXPECT_EQ(result.bench().median_seconds(), 1.2e-3);
+    EXPECT_EQ(result.bench().baseline().change(), v1::CHANGE_AMBIGUOUS);
+  }
   result = take({1.3e-3, -1});
   EXPECT_EQ(result.verdict(), v1::VERDICT_FAILED);
-  EXPECT_EQ(result.findings(0).reason(), "bound") << "found by the way";
+  EXPECT_EQ(result.findings(0).reason(), "bound");
+  EXPECT_EQ(result.findings(0).message(), "in run 2, after 1 that was right: said by the test");
   for (const double seconds : {1e-3, 0.5e-3, 20e-3}) {
     result = take({seconds});
     EXPECT_EQ(runs, 1u) << seconds << ": is not longer, or by more than others can make it";
@@ -166,6 +177,43 @@ TEST_F(HeldJobs, ATimeThatIsLongerIsTakenAgain) {
   options_.times_again.most = absl::ZeroDuration();
   Start();
   EXPECT_EQ(take({1.3e-3}).verdict(), v1::VERDICT_FAILED) << "no time left for more";
+}
+
+TEST_F(HeldJobs, WhatIsTooNoisyToTellPassesWithARunThatIsNot) {
+  Start();
+  v1::JobSpec spec = Timed("builtin");
+  HoldAgainst(Finish(Create(spec)), spec);
+  int runs = 0, quiet = 2;
+  cpu_->run = [&](const v1::CaseSpec& c, const CancelToken&) {
+    v1::CaseResult result = TimedResult(*cpu_, c, ++runs < quiet ? 1.1e-3 : 1e-3);
+    if (runs < quiet) result.mutable_bench()->set_p90_seconds(3e-3);
+    return result;
+  };
+  EXPECT_EQ(Finish(Create(spec)).verdict(), v1::VERDICT_PASSED);
+  EXPECT_EQ(runs, 2);
+  runs = 0, quiet = 9;
+  EXPECT_EQ(Finish(Create(spec)).verdict(), v1::VERDICT_INCONCLUSIVE);
+  EXPECT_EQ(runs, 3);
+}
+
+// The first time alone is no result: a daemon that goes on with the job begins anew.
+TEST_F(HeldJobs, AJobThatEndsMeanwhileSaysNothingOfTheCase) {
+  options_.times_again.pause = absl::Minutes(5);
+  options_.times_again.most = absl::Minutes(50);
+  Start();
+  v1::JobSpec spec = Timed("builtin");
+  HoldAgainst(Finish(Create(spec)), spec);
+  std::promise<void> ran;
+  cpu_->run = [&](const v1::CaseSpec& c, const CancelToken&) {
+    ran.set_value();
+    return TimedResult(*cpu_, c, 1.3e-3);
+  };
+  const std::string job = Create(spec);
+  ran.get_future().wait();
+  ASSERT_TRUE(manager_->Cancel(job).ok());
+  const std::vector<v1::CaseResult> results = ResultsOf(Finish(job));
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_EQ(results[0].verdict(), v1::VERDICT_SKIPPED);
 }
 
 // One that is slow now and then is what is looked for.
