@@ -15,14 +15,17 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "kernels/backends/backend.h"
+#include "kernels/numerics/cat.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/op.h"
+#include "kernels/runtime/cpu/parallel.h"
 #include "kernels/validate/runner.h"
 
 namespace assay {
@@ -74,6 +77,7 @@ class DeviceBench {
         const std::int64_t edge = n / o_.scale;
         Rows(SoftmaxProblem{.rows = edge, .cols = edge}, dtype);
         Rows(LayerNormProblem{.rows = edge, .cols = edge}, dtype);
+        Rows(LayerNormProblem{.rows = edge, .cols = edge, .affine = true}, dtype);
       }
     }
     Products();
@@ -106,10 +110,25 @@ class DeviceBench {
     return view;
   }
 
-  TensorView Normal(DType dtype, const Extents& extents, std::uint32_t id) {
+  TensorView Filled(const Pattern& pattern, DType dtype, const Extents& extents, std::uint32_t id) {
     const TensorView view = Allocate(dtype, extents);
-    Check(device_->Fill(FillSpec{Pattern{PatternKind::kNormal, 1, 0}, 1, id, 0}, view));
+    Check(device_->Fill(FillSpec{pattern, 1, id, 0}, view));
     return view;
+  }
+  TensorView Normal(DType dtype, const Extents& extents, std::uint32_t id) {
+    return Filled(Pattern{PatternKind::kNormal, 1, 0}, dtype, extents, id);
+  }
+
+  // A right kernel's output, its reference, and bounds that hold what filling loses beside
+  // rounding: numbers below the format's least normal one.
+  CompareRequest Judged(DType dtype, const Extents& extents) {
+    CompareRequest request;
+    request.output = Normal(dtype, extents, 0);
+    request.reference = Normal(DType::kF64, extents, 0).as<double>();
+    const double least = std::max(Info(dtype).min_normal, 0x1p-13);
+    const Pattern bounds{PatternKind::kUniform, least, 2 * least};
+    request.allowance = Filled(bounds, DType::kF64, extents, 1).as<double>();
+    return request;
   }
 
   // Medians of `ours` against `peer`, both launched in every round; rates from `amount`s.
@@ -128,22 +147,22 @@ class DeviceBench {
   }
 
   void Passes() {
-    const std::int64_t count = (std::int64_t{64} << 20) / o_.scale;
+    // So many that what the host takes for a result is a hundredth.
+    const std::int64_t count = (std::int64_t{256} << 20) / o_.scale;
     const Extents extents = Extents::Dense(1, count / 4096, 4096);
     for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kE4M3FN}) {
       device_->arena().Reset();
-      const TensorView output = Normal(dtype, extents, 0);
-      const TensorView reference = Normal(DType::kF64, extents, 0);
-      const TensorView allowance = Normal(DType::kF64, extents, 1);
-      const TensorView other = Allocate(DType::kF64, extents);
-      CompareRequest request;
-      request.output = output;
-      request.reference = reference.as<double>();
-      request.allowance = allowance.as<double>();
-      const double read = static_cast<double>(output.bytes() + 2 * reference.bytes());
-      const double copied = 2.0 * static_cast<double>(reference.bytes());
+      const CompareRequest request = Judged(dtype, extents);
+      const TensorView& output = request.output;
+      const TensorView from = Normal(DType::kF64, extents, 2);
+      const TensorView to = Allocate(DType::kF64, extents);
+      if (const CompareResult result = Take(device_->Compare(request)); result.mismatches > 0) {
+        Die("the output is not its reference rounded");
+      }
+      const double read = static_cast<double>(output.bytes() + 2 * from.bytes());
+      const double copied = 2.0 * static_cast<double>(from.bytes());
       const std::string type(Name(dtype));
-      const auto copy = [&] { return device_->Copy(reference, other); };
+      const auto copy = [&] { return device_->Copy(from, to); };
       Compare(
           "compare_" + type, read, [&] { return device_->Compare(request).status(); }, copied,
           copy);
@@ -170,17 +189,17 @@ class DeviceBench {
     c.problem = problem;
     c.dtype = dtype;
     c.provider = "builtin";
-    const std::string_view op = OpName(problem);
+    const auto* const norm = std::get_if<LayerNormProblem>(&problem);
+    const std::string op = Cat(OpName(problem), norm != nullptr && norm->affine ? "_affine" : "");
     Plan plan;
     device_->arena().Reset();
     if (!Prepare(c, &plan)) return;
     const TensorView from = Normal(dtype, plan.output.extents, 5);
     const TensorView to = Allocate(dtype, plan.output.extents);
     Compare(
-        std::string(op) + "_" + std::string(Name(dtype)) + "_" +
-            std::to_string(plan.output.extents.cols),
-        plan.bytes, [&] { return kernel_->Launch(inputs_, output_); },
-        2.0 * static_cast<double>(from.bytes()), [&] { return device_->Copy(from, to); });
+        Cat(op, "_", Name(dtype), "_", plan.output.extents.cols), plan.bytes,
+        [&] { return kernel_->Launch(inputs_, output_); }, 2.0 * static_cast<double>(from.bytes()),
+        [&] { return device_->Copy(from, to); });
   }
 
   // Kernel, operands and their data; false where this backend has no such kernel.
@@ -202,56 +221,56 @@ class DeviceBench {
     return true;
   }
 
-  // Every provider's product of 4096 cubed and attention of 4096 against the ceiling.
+  // Every provider's product of 4096 cubed, and attention of 4096 and two head widths, against
+  // the ceiling.
   void Products() {
     const std::int64_t n = 4096 / o_.scale;
+    AttentionProblem narrow, wide;
+    for (AttentionProblem* p : {&narrow, &wide}) {
+      p->heads = p->kv_heads = 16;
+      p->seq = p->kv_seq = n;
+      p->dim = p == &narrow ? 64 : 128;
+    }
     for (const KernelEntry& entry : registry_.entries()) {
-      if (entry.op != "gemm" && entry.op != "attention") continue;
       if (entry.provider.starts_with(kPlantedPrefix)) continue;
       for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
-        Case c;
-        c.dtype = dtype;
-        c.provider = std::string(entry.provider);
         if (entry.op == "gemm") {
-          c.problem = GemmProblem{.m = n, .n = n, .k = n};
-        } else {
-          AttentionProblem p;
-          p.batch = 1;
-          p.heads = 16;
-          p.kv_heads = 16;
-          p.seq = n;
-          p.kv_seq = n;
-          p.dim = 128;
-          c.problem = p;
+          Rate(entry, GemmProblem{.m = n, .n = n, .k = n}, dtype, Cat(n));
+        } else if (entry.op == "attention") {
+          for (const AttentionProblem& p : {narrow, wide})
+            Rate(entry, p, dtype, Cat(n, "_", p.dim));
         }
-        device_->arena().Reset();
-        Plan plan;
-        if (!Prepare(c, &plan)) continue;
-        std::vector<double> rates;
-        for (int round = 0; round <= o_.rounds; ++round) {
-          const double seconds = Seconds([&] { return kernel_->Launch(inputs_, output_); });
-          if (round > 0) rates.push_back(plan.flops / seconds / 1e12);
-        }
-        const double ours = Median(rates);
-        const double peer = ceilings_->FlopsPerSecond(dtype).value_or(0) / 1e12;
-        Print(std::string(entry.op) + "_" + c.provider + "_" + std::string(Name(dtype)) + "_" +
-                  std::to_string(n),
-              ours, peer, peer > 0 ? ours / peer : 0);
       }
     }
   }
 
-  // An 8192x8192 fp16 output judged on the device, against copying it and its reference
-  // back and comparing in one pass of one thread.
+  void Rate(const KernelEntry& entry, const Problem& problem, DType dtype, std::string_view size) {
+    Case c;
+    c.problem = problem;
+    c.dtype = dtype;
+    c.provider = std::string(entry.provider);
+    device_->arena().Reset();
+    Plan plan;
+    if (!Prepare(c, &plan)) return;
+    std::vector<double> rates;
+    for (int round = 0; round <= o_.rounds; ++round) {
+      const double seconds = Seconds([&] { return kernel_->Launch(inputs_, output_); });
+      if (round > 0) rates.push_back(plan.flops / seconds / 1e12);
+    }
+    const double ours = Median(rates);
+    const double peer = ceilings_->FlopsPerSecond(dtype).value_or(0) / 1e12;
+    Print(Cat(entry.op, "_", c.provider, "_", Name(dtype), "_", size), ours, peer,
+          peer > 0 ? ours / peer : 0);
+  }
+
+  // An 8192x8192 fp16 output judged on the device with its bounds, against copying it and its
+  // reference back to ordinary memory and comparing in one pass of all processors.
   void Verification() {
     device_->arena().Reset();
     const std::int64_t n = 8192 / o_.scale;
-    const Extents extents = Extents::Dense(1, n, n);
-    const TensorView output = Normal(DType::kF16, extents, 0);
-    const TensorView reference = Normal(DType::kF64, extents, 0);
-    CompareRequest request;
-    request.output = output;
-    request.reference = reference.as<double>();
+    const CompareRequest request = Judged(DType::kF16, Extents::Dense(1, n, n));
+    const TensorView reference{const_cast<double*>(request.reference), DType::kF64,
+                               request.output.extents};
     std::vector<double> ours, peers;
     std::vector<std::uint16_t> codes(static_cast<std::size_t>(n * n));
     std::vector<double> values(static_cast<std::size_t>(n * n));
@@ -260,22 +279,28 @@ class DeviceBench {
       Check(device_->Compare(request).status());
       const double mine = device_->Now() - begin;
       begin = device_->Now();
-      Check(device_->ToHost(output, 0, n * n, codes.data()));
+      Check(device_->ToHost(request.output, 0, n * n, codes.data()));
       Check(device_->ToHost(reference, 0, n * n, values.data()));
+      std::mutex both;
       double worst = 0, sum = 0;
-      for (std::size_t i = 0; i < codes.size(); ++i) {
-        const double error = std::abs(ToDouble(DType::kF16, codes[i]) - values[i]);
-        worst = std::max(worst, error);
-        sum += error;
-      }
+      ParallelFor(n * n, 1 << 16, [&](std::int64_t first, std::int64_t last) {
+        double largest = 0, errors = 0;
+        for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) {
+          const double error = std::abs(ToDouble(DType::kF16, codes[i]) - values[i]);
+          largest = std::max(largest, error);
+          errors += error;
+        }
+        const std::scoped_lock lock(both);
+        worst = std::max(worst, largest);
+        sum += errors;
+      });
       const double theirs = device_->Now() - begin;
       if (!(worst <= 1.0) || !(sum >= 0)) Die("the output is not its reference rounded");
       if (round == 0) continue;
       ours.push_back(mine);
       peers.push_back(theirs);
     }
-    Print("verify_fp16_" + std::to_string(n), Median(ours), Median(peers),
-          Median(peers) / Median(ours));
+    Print(Cat("verify_fp16_", n), Median(ours), Median(peers), Median(peers) / Median(ours));
   }
 
   // What leaves the device of an ordinary case with its probes, against a KiB [bytes]; and
