@@ -57,8 +57,7 @@ class Ceilings {
 
   // One ceiling; `dtype` counts for arithmetic alone. Nothing where the device has no such
   // instruction or where measuring failed. Measured at the first call, then kept; one that
-  // could not be measured is tried again. Leaves blocks in the device's arena behind, until
-  // its next Reset.
+  // could not be measured is tried again. The device's arena has the blocks that it had before.
   virtual std::optional<Ceiling> Find(CeilingKind kind, DType dtype) = 0;
 
   // It is measured anew at the next Find.

@@ -63,8 +63,10 @@ BenchStats MakeBenchStats(const Plan& plan, DType input, const LaunchTimes& time
   }
   stats.roof = compute >= memory ? "compute" : "memory";
   stats.efficiency = bound / median;
-  // What a cache holds of its operands may be faster than memory.
-  const bool counts = compute >= memory || times.from_memory;
+  // What a cache holds of its operands may be faster than memory; so may what it wrote, which
+  // need not have left the cache when it ends.
+  const bool beyond_cache = plan.bytes > 2 * static_cast<double>(ceilings->CacheBytes());
+  const bool counts = compute >= memory || (times.from_memory && beyond_cache);
   const Ceiling& roof = compute >= memory ? *arithmetic : *copy;
   if (counts && IsBeyond(*stats.efficiency, roof.noise)) ceilings->Doubt(roof.kind, roof.dtype);
   return stats;

@@ -52,6 +52,19 @@ class Arena {
   virtual std::int64_t available_bytes(int n) const = 0;
 };
 
+// What is allocated while it lives is free again after it.
+class ArenaMark {
+ public:
+  explicit ArenaMark(Arena& arena) : arena_(arena), kept_(arena.blocks().size()) {}
+  ~ArenaMark() { arena_.ResetTo(kept_); }
+  ArenaMark(const ArenaMark&) = delete;
+  ArenaMark& operator=(const ArenaMark&) = delete;
+
+ private:
+  Arena& arena_;
+  const std::size_t kept_;
+};
+
 }  // namespace assay
 
 #endif  // ASSAY_KERNELS_RUNTIME_ARENA_H_

@@ -1,5 +1,6 @@
 #include "server/worker/once.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/syscall.h>
@@ -13,11 +14,13 @@
 #include <sstream>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "google/protobuf/util/json_util.h"
 #include "kernels/numerics/cat.h"
 #include "kernels/ops/criterion.h"
+#include "kernels/ops/op.h"
 #include "server/base/wire.h"
 
 namespace assay {
@@ -54,6 +57,33 @@ class PerfControl final : public PhaseObserver {
   const int control_;
   const int answer_;
   bool counting_ = false;
+  bool done_ = false;
+};
+
+class DriverRange final : public PhaseObserver {
+ public:
+  // cuProfilerStart and cuProfilerStop, of the driver that the process uses already.
+  DriverRange() {
+    void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (driver == nullptr) return;
+    start_ = reinterpret_cast<Function>(dlsym(driver, "cuProfilerStart"));
+    stop_ = reinterpret_cast<Function>(dlsym(driver, "cuProfilerStop"));
+  }
+  ~DriverRange() override { Enter(Phase::kIdle); }
+
+  void Enter(Phase phase) override {
+    const bool within = phase == Phase::kKernel;
+    if (within == within_ || done_ || start_ == nullptr || stop_ == nullptr) return;
+    within_ = within;
+    done_ = !within;
+    (within ? start_ : stop_)();
+  }
+
+ private:
+  using Function = int (*)();
+  Function start_ = nullptr;
+  Function stop_ = nullptr;
+  bool within_ = false;
   bool done_ = false;
 };
 
@@ -112,6 +142,27 @@ std::unique_ptr<PhaseObserver> MakePerfControl(const std::string& control) {
   const std::string to = control.substr(0, comma), from = control.substr(comma + 1);
   return std::make_unique<PerfControl>(open(to.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC),
                                        open(from.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+}
+
+std::unique_ptr<PhaseObserver> MakeDriverRange() { return std::make_unique<DriverRange>(); }
+
+std::optional<std::int64_t> SmallArena(const v1::CaseSpec& spec) {
+  // Workspaces, and what references and probes need beside operands.
+  constexpr std::int64_t kBeside = std::int64_t{1} << 30;
+  std::vector<FieldError> errors;
+  const Case c = FromProto(spec, errors);
+  const Op* op = errors.empty() ? FindOp(OpName(c.problem)) : nullptr;
+  if (op == nullptr) return std::nullopt;
+  const absl::StatusOr<Plan> plan = op->MakePlan(c);
+  if (!plan.ok()) return std::nullopt;
+  const auto bytes = [](const Operand& operand) {
+    return StorageBytes(operand.dtype, operand.extents.span());
+  };
+  std::int64_t all = bytes(plan->output);
+  for (const Operand& input : plan->inputs) all += bytes(input);
+  // Reference and bound are of doubles.
+  all += 2 * static_cast<std::int64_t>(sizeof(double)) * plan->output.extents.count();
+  return 2 * all + kBeside;
 }
 
 void EndWith(int pid) {

@@ -2,7 +2,9 @@
 #ifndef ASSAY_SERVER_WORKER_ONCE_H_
 #define ASSAY_SERVER_WORKER_ONCE_H_
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -24,6 +26,15 @@ absl::StatusOr<std::string> ResultText(const v1::CaseResult& result);
 // CONTROL,ANSWER, the two pipes of `perf stat --control=fifo:CONTROL,ANSWER`. Where they
 // are not served nothing is counted, and the case runs as ever.
 std::unique_ptr<PhaseObserver> MakePerfControl(const std::string& control);
+
+// The same of a profiler that waits for NVIDIA's driver to tell it of a range, as
+// `ncu --profile-from-start off` does: it looks at the launches of that time alone. Where there is
+// no such driver, nothing is told.
+std::unique_ptr<PhaseObserver> MakeDriverRange();
+
+// An arena in which the case and its checks find room [bytes], for a profiler that saves all of
+// it before it lets a kernel run; nothing where the case has no plan.
+std::optional<std::int64_t> SmallArena(const v1::CaseSpec& spec);
 
 // Ends this process group once the process `pid` has ended: a profiler stands between a
 // worker and its daemon, so that the worker is no child of it.

@@ -178,8 +178,9 @@ std::vector<std::string> ProfilerArgs(Profiler profiler, const std::string& prog
               "--"};
       break;
     case Profiler::kNcu:
-      args = {"--csv",      "--page", "raw",       "--print-units", "base",
-              "--log-file", out,      "--metrics", counters};
+      // Of the launches in the range that the worker tells the driver of.
+      args = {"--csv", "--page",    "raw",    "--print-units",        "base", "--log-file",
+              out,     "--metrics", counters, "--profile-from-start", "off"};
       break;
     case Profiler::kRocprof:
       if (IsRocprofV3(program)) {
@@ -219,6 +220,7 @@ Profile RunUnderProfiler(const ProfileRun& run) {
   if (run.profiler == Profiler::kPerf) {
     command.push_back(Cat("--perf-control=", folder, "/control,", folder, "/answer"));
   }
+  if (run.profiler == Profiler::kNcu) command.emplace_back("--driver-range");
   int said[2];
   if (pipe2(said, O_CLOEXEC) != 0) return Without(Cat(name, ": no pipe"));
   fcntl(said[0], F_SETFL, O_NONBLOCK);

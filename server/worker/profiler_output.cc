@@ -37,7 +37,7 @@ constexpr std::array<std::string_view, 3> kRocprofCounters = {"SQ_INSTS_VALU", "
                                                               "MemUnitBusy"};
 
 // Every kernel of the sources that no provider has; a test holds the two together.
-constexpr std::array<std::string_view, 39> kChecking = {
+constexpr std::array<std::string_view, 40> kChecking = {
     "AttentionTiles", "CheckHeads",     "CheckRows",         "ChecksumParts",
     "ChecksumTiles",  "ClearCounts",    "ClearFindings",     "ClearLargest",
     "CompareBlocks",  "CompareMerge",   "CompareSmall",      "ConvTiles",
@@ -47,7 +47,7 @@ constexpr std::array<std::string_view, 39> kChecking = {
     "LogitTiles",     "MatrixProducts", "MultiplyAddChains", "NormRowsReference",
     "Recheck",        "SetCode",        "ShowFirst",         "SoftmaxRowsReference",
     "Spin",           "StreamCopy",     "StreamRead",        "StreamTriad",
-    "StreamWrite",    "VisitGaps",      "VisitRanges"};
+    "StreamWrite",    "Sweep",          "VisitGaps",         "VisitRanges"};
 
 using Cells = std::vector<std::string>;
 

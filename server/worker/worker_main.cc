@@ -10,11 +10,13 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -46,6 +48,7 @@ struct Options {
   std::string list;
   std::string once;
   std::string perf_control;
+  bool driver_range = false;
 };
 
 constexpr int kExitUsage = 2;
@@ -79,19 +82,15 @@ MemoryLimit MakeMemoryLimit(const Options& options, const Device& device) {
 }
 
 // Whatever the verdict, a case that ran is 0: it is in what is printed.
-int RunOnce(const Options& options, Device& device, const Registry& registry, Ceilings* ceilings,
-            ConditionsProbe* conditions) {
-  const absl::StatusOr<v1::CaseSpec> spec = ReadCaseFile(options.once);
-  if (!spec.ok()) {
-    std::cerr << "assay-worker: " << spec.status().message() << "\n";
-    return kExitUsage;
-  }
+int RunOnce(const Options& options, const v1::CaseSpec& spec, Device& device,
+            const Registry& registry, Ceilings* ceilings, ConditionsProbe* conditions) {
   if (options.parent_pid != 0) EndWith(options.parent_pid);
   std::unique_ptr<PhaseObserver> watcher;
   if (!options.perf_control.empty()) watcher = MakePerfControl(options.perf_control);
+  if (options.driver_range) watcher = MakeDriverRange();
   MemoryLimit limit = MakeMemoryLimit(options, device);
   const v1::CaseResult result =
-      RunCaseSpec(*spec, device, registry, ceilings, nullptr, &limit, conditions, watcher.get());
+      RunCaseSpec(spec, device, registry, ceilings, nullptr, &limit, conditions, watcher.get());
   const absl::StatusOr<std::string> text = ResultText(result);
   if (!text.ok()) return 1;
   std::cout << *text << std::flush;
@@ -150,6 +149,9 @@ int Main(int argc, char** argv) {
   app.add_option("--perf-control", options.perf_control,
                  "with --once: CONTROL,ANSWER as given to perf stat --control=fifo:, to count "
                  "only while the kernel under test runs");
+  app.add_flag("--driver-range", options.driver_range,
+               "with --once: tell NVIDIA's driver when the kernel under test runs, for ncu "
+               "--profile-from-start off, and take a small arena, which ncu saves");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -159,6 +161,20 @@ int Main(int argc, char** argv) {
   if (options.parent_pid != 0 && !TieToParent(options.parent_pid) && options.once.empty()) return 1;
   if (!options.list.empty()) return ListDevices(options.list);
 
+  absl::StatusOr<v1::CaseSpec> spec;
+  if (!options.once.empty()) {
+    spec = ReadCaseFile(options.once);
+    if (!spec.ok()) {
+      std::cerr << "assay-worker: " << spec.status().message() << "\n";
+      return kExitUsage;
+    }
+  }
+  if (options.driver_range && !options.once.empty()) {
+    if (const std::optional<std::int64_t> small = SmallArena(*spec)) {
+      options.arena_bytes =
+          options.arena_bytes > 0 ? std::min(options.arena_bytes, *small) : *small;
+    }
+  }
   const absl::StatusOr<OpenDevice> open = Open(options);
   if (!open.ok()) {
     std::cerr << "assay-worker: no device " << options.device << ": " << open.status().message()
@@ -179,7 +195,7 @@ int Main(int argc, char** argv) {
   const std::unique_ptr<ConditionsProbe> conditions =
       MakeConditionsProbe(device->info(), std::move(telemetry));
   if (!options.once.empty()) {
-    return RunOnce(options, *device, registry, ceilings.get(), conditions.get());
+    return RunOnce(options, *spec, *device, registry, ceilings.get(), conditions.get());
   }
 
   g_page = MapPhasePage(kWorkerPageFd);

@@ -129,7 +129,7 @@ TEST_F(DeviceErrors, AnArenaThatIsNotTakenTellsWhatItMayBe) {
   void* others = nullptr;
   simt::ResetHost({.memory_bytes = std::int64_t{1000} << 20});
   ASSERT_EQ(gpu::Allocate(std::int64_t{600} << 20, &others), gpu::kOk);
-  device_ = *GpuDevice::Make(0, ArenaOptions{});
+  device_ = *GpuDevice::Make(0, ArenaOptions{.max_bytes = std::int64_t{1} << 30});
   Arena& arena = device_->arena();
   EXPECT_EQ(arena.capacity_bytes(), std::int64_t{900} << 20);
   EXPECT_LT(arena.available_bytes(1), std::int64_t{360} << 20);
@@ -137,6 +137,15 @@ TEST_F(DeviceErrors, AnArenaThatIsNotTakenTellsWhatItMayBe) {
   EXPECT_TRUE(arena.Allocate(std::int64_t{500} << 20, /*guarded=*/false).ok());
   EXPECT_LT(arena.capacity_bytes(), std::int64_t{900} << 20) << "the device took some before";
   EXPECT_EQ(arena.capacity_bytes(), arena.leased_bytes());
+}
+
+TEST_F(DeviceErrors, AnArenaThatIsNotLimitedIsHalfOfTheMemory) {
+  simt::ResetHost({.memory_bytes = std::int64_t{1000} << 20});
+  device_ = *GpuDevice::Make(0, ArenaOptions{});
+  Arena& arena = device_->arena();
+  EXPECT_EQ(arena.capacity_bytes(), std::int64_t{500} << 20);
+  EXPECT_TRUE(arena.Allocate(std::int64_t{499} << 20, /*guarded=*/false).ok());
+  EXPECT_EQ(arena.leased_bytes(), std::int64_t{500} << 20);
 }
 
 absl::Status Nothing() { return absl::OkStatus(); }

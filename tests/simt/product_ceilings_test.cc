@@ -67,6 +67,26 @@ TEST_F(ProductCeilings, WithoutALibraryThereIsNone) {
   EXPECT_FALSE(With(1)->Find(CeilingKind::kMatrix, DType::kTF32).has_value());
 }
 
+// A case is timed while its kernel's operands lie in the arena with their guard bands: the bands of
+// a product's workspace, never written, are none of its.
+TEST_F(ProductCeilings, TheArenaIsAsBefore) {
+  ASSERT_TRUE(device_->arena().Allocate(1000, /*guarded=*/true).ok());
+  ASSERT_TRUE(device_->WriteGuards().ok());
+  const std::int64_t used = device_->arena().used_bytes();
+  const auto ceilings =
+      MakeGpuCeilings(*device_, [this](DType, std::int64_t) -> absl::StatusOr<LargeProduct> {
+        // As a library's kernel takes its workspace.
+        const absl::StatusOr<Block> workspace = device_->arena().Allocate(1 << 16, true);
+        if (!workspace.ok()) return workspace.status();
+        return LargeProduct{[] { return absl::OkStatus(); }, 1e15};
+      });
+  for (const CeilingKind kind : {CeilingKind::kMatrix, CeilingKind::kCopy, CeilingKind::kFma}) {
+    ceilings->Find(kind, DType::kTF32);
+    EXPECT_EQ(device_->arena().used_bytes(), used);
+    EXPECT_EQ(device_->CheckGuards().value_or(-1), 0);
+  }
+}
+
 // The loop takes the emulator seconds: it is measured twice here, and never more.
 TEST_F(ProductCeilings, TheFasterOfLoopAndProductsCounts) {
   const auto ceilings =

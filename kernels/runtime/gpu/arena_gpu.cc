@@ -17,9 +17,9 @@ GpuArena::~GpuArena() { Release(); }
 std::int64_t GpuArena::Wanted(std::int64_t* most) const {
   std::int64_t free_bytes = 0, total_bytes = 0;
   if (gpu::MemoryInfo(&free_bytes, &total_bytes) != gpu::kOk) return 0;
-  const auto share_of = [this](std::int64_t bytes) {
-    const auto share = static_cast<std::int64_t>(static_cast<double>(bytes) * kFreeShare);
-    return max_bytes_ > 0 ? std::min(max_bytes_, share) : share;
+  const std::int64_t asked = max_bytes_ > 0 ? max_bytes_ : total_bytes / 2;
+  const auto share_of = [asked](std::int64_t bytes) {
+    return std::min(asked, static_cast<std::int64_t>(static_cast<double>(bytes) * kFreeShare));
   };
   if (most != nullptr) *most = share_of(total_bytes);
   return share_of(free_bytes);

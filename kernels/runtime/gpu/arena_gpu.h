@@ -2,8 +2,8 @@
 // Release, given back by Release, so that a resident daemon does not hold memory that
 // production wants.
 //
-// Capacity: options.max_bytes, or kFreeShare of what is free, and never more than that
-// share of what is free when it is taken; a process that came meanwhile makes it smaller, and
+// Capacity: options.max_bytes, or half of the device's memory, and never more than kFreeShare
+// of what is free when it is taken; a process that came meanwhile makes it smaller, and
 // so does a device that gives less than that as one block: down to kLeastShare of it.
 //
 // Thread-safety: none, as Device.

@@ -295,13 +295,16 @@ absl::Status GpuDevice::EvictFromCaches(std::span<const TensorView> views) {
   const std::int64_t bytes = 2 * properties_.last_cache_bytes;
   if (bytes <= 0) return Device::EvictFromCaches(views);
   if (absl::Status s = Flush(); !s.ok()) return s;
-  void* unused = arena_->Unused(bytes);
-  if (unused != nullptr) return Status(gpu::Set(unused, kGuardByte, bytes, stream_));
-  if (sweep_ == nullptr) {
-    if (absl::Status s = Status(gpu::Allocate(bytes, &sweep_)); !s.ok()) return s;
-    ++traffic_.allocations;
+  const void* swept = arena_->Unused(bytes);
+  if (swept == nullptr) {
+    if (sweep_ == nullptr) {
+      if (absl::Status s = Status(gpu::Allocate(bytes, &sweep_)); !s.ok()) return s;
+      ++traffic_.allocations;
+    }
+    swept = sweep_;
   }
-  return Status(gpu::Set(sweep_, kGuardByte, bytes, stream_));
+  // Lines that were written would take their way to memory in the time of what comes next.
+  return Status(gpu::LaunchSweep(swept, bytes, scratch_, stream_));
 }
 
 absl::Status GpuDevice::Synchronize() {

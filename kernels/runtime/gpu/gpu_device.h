@@ -72,8 +72,8 @@ class GpuDevice final : public Device, public LaunchRecorder {
   bool shares_launches() const override { return true; }
   Traffic traffic() const override;
   absl::Status health() const override { return fault_; }
-  // Overwrites twice the last cache of the arena that no block holds; where there is not so
-  // much, a block of its own, which is taken at the first such call and kept.
+  // Reads twice the last cache of the arena that no block holds; where there is not so much,
+  // of a block of its own, which is taken at the first such call and kept.
   absl::Status EvictFromCaches(std::span<const TensorView> views) override;
   absl::Status Synchronize() override;
   double Now() override;

@@ -220,6 +220,8 @@ absl::StatusOr<KeptElements> GpuDevice::KeepElements(const KeepRequest& request)
   if (s.ok()) {
     s = Status(gpu::LaunchKeep(request, at, n, static_cast<KeptElement*>(kept_), stream_));
   }
+  // The caller may change `request.at` from here on.
+  if (s.ok()) s = Status(gpu::Wait(stream_));
   if (!s.ok()) return s;
   return KeptElements{n, {}};
 }

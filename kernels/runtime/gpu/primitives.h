@@ -61,6 +61,10 @@ ErrorCode LaunchDigest(const TensorView& view, unsigned long long* out, Stream s
 // dst and src have the same count and format; any strides.
 ErrorCode LaunchCopy(const TensorView& src, const TensorView& dst, Stream stream);
 
+// Reads `bytes` in multiples of 16, so that the caches hold them, and nothing that must still be
+// written to memory. `unused` is device memory for a word.
+ErrorCode LaunchSweep(const void* data, std::int64_t bytes, void* unused, Stream stream);
+
 }  // namespace assay::gpu
 
 #endif  // ASSAY_KERNELS_RUNTIME_GPU_PRIMITIVES_H_

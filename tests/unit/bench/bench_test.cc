@@ -33,7 +33,9 @@ class FixedCeilings : public Ceilings {
     return std::nullopt;
   }
   void Doubt(CeilingKind kind, DType dtype) override { doubted.emplace_back(kind, dtype); }
+  std::int64_t CacheBytes() const override { return cache_bytes; }
 
+  std::int64_t cache_bytes = 0;
   std::optional<double> noise;
   std::vector<std::pair<CeilingKind, DType>> doubted;
 
@@ -299,9 +301,11 @@ TEST(Roofline, ACeilingThatIsExceededIsDoubted) {
   Plan plan;
   plan.flops = 1e9;
   plan.bytes = 1;
+  std::int64_t cache_bytes = 0;
   const auto doubted = [&](double seconds, std::optional<double> noise, bool from_memory) {
     FixedCeilings ceilings(100e9, 50e9);  // 10 ms of arithmetic
     ceilings.noise = noise;
+    ceilings.cache_bytes = cache_bytes;
     LaunchTimes times{{seconds}};
     times.from_memory = from_memory;
     MakeBenchStats(plan, DType::kF32, times, &ceilings);
@@ -316,6 +320,10 @@ TEST(Roofline, ACeilingThatIsExceededIsDoubted) {
   plan.bytes = 5e8;  // 10 ms of memory
   EXPECT_EQ(doubted(0.0090, 0, true), (Doubted{{CeilingKind::kCopy, DType::kUnspecified}}));
   EXPECT_EQ(doubted(0.0090, 0, false), Doubted{}) << "a cache may have held some of it";
+  cache_bytes = 240'000'000;
+  EXPECT_EQ(doubted(0.0090, 0, true), (Doubted{{CeilingKind::kCopy, DType::kUnspecified}}));
+  cache_bytes = 260'000'000;
+  EXPECT_EQ(doubted(0.0090, 0, true), Doubted{}) << "what it wrote may still be there";
 }
 
 TEST(FastestRun, IsTheFastestAndSaysHowFarTheOthersWere) {

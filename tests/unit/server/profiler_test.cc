@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -10,6 +11,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "server/worker/profile_run.h"
@@ -35,6 +37,17 @@ TEST(Profiler, EachHasItsBackendAndNoOtherNameIsOne) {
   for (const char* name : {"", "Perf", "/bin/perf", "../perf", "rocprofv3", "perf stat"}) {
     EXPECT_EQ(ParseProfiler(name), std::nullopt) << name;
   }
+}
+
+// ncu saves all memory before each pass: it looks at the range alone that the worker tells of.
+TEST(Profiler, NcuWaitsForTheRange) {
+  const std::vector<std::string> args =
+      ProfilerArgs(Profiler::kNcu, "/usr/bin/ncu", "/tmp/f", {"assay-worker", "--once=case"});
+  const auto from = std::find(args.begin(), args.end(), "--profile-from-start");
+  ASSERT_LT(from + 1, args.end());
+  EXPECT_EQ(from[1], "off");
+  EXPECT_EQ(std::vector(args.end() - 2, args.end()),
+            (std::vector<std::string>{"assay-worker", "--once=case"}));
 }
 
 // perf 6.1 on a virtual machine, but for the counters' values.
