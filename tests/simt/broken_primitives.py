@@ -24,7 +24,7 @@ KERNELS = {
 # kernel, file, what stands there (and which of them, from 0), what shall, what that breaks
 CHANGES = [
     ("fill", FILL, "    SyncBlock();\n", 0, "", "barrier before the coefficients are read"),
-    ("fill", FILL, "begin + kElements <= job.count", 0, "begin <= job.count", "store past the end"),
+    ("fill", FILL, "unit < whole", 0, "unit <= whole", "store past the end"),
     ("fill", FILL, "begin + e < job.count", 0, "begin + e <= job.count", "index past the end"),
     ("fill", FILL, "begin + e < job.count", 0, "begin + e + 1 < job.count", "last element left out"),
     ("fill", FILL, "SlotOf(158 - lz)", 0, "SlotOf(157 - lz)", "coefficients of the next octave"),
@@ -44,6 +44,7 @@ CHANGES = [
     ("fill", FILL, "a.dst.dtype == b.dst.dtype", 0, "StorageBits(a.dst.dtype) == StorageBits(b.dst.dtype)", "formats of one width in one dense launch"),
     ("fill", FILL, "return at < other + b.bytes() && other < at + a.bytes();", 0, "return at == other;", "order of two fills that overlap"),
     ("fill", FILL, "std::fabs(job.pattern.b) < kLargestParameter", 0, "true", "values that are not finite taken for dense"),
+    ("fill", FILL, "scale >= kLeastScale", 0, "scale > 0", "values below a float's normal range taken for dense"),
     ("fill", RUNS, "at > start ? at : start", 0, "at", "elements before a run"),
     ("fill", RUNS, "(std::int64_t{2} << shift) - 2", 0, "(std::int64_t{1} << shift) - 1", "last chunk of a run"),
     ("memory", MEMORY, "chunk.n == 1 << shift", 0, "chunk.n > 0", "store of 16 bytes past a run"),

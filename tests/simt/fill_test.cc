@@ -94,6 +94,9 @@ TEST_P(SimtFill, ParametersReachTheElements) {
       {PatternKind::kSequential, 0.5, 37},    {PatternKind::kConstant, -0.0, 0},
       {PatternKind::kConstant, 448.1, 0},     {PatternKind::kNormal, 1, 1e300},
       {PatternKind::kUniform, 1, 1e300},      {PatternKind::kNormal, 1, std::nan("")},
+      {PatternKind::kNormal, 1e-14, -1e-29},  {PatternKind::kNormal, 1e-37, -1e-37},
+      {PatternKind::kNormal, 1e-20, 0},       {PatternKind::kUniform, -1, 0},
+      {PatternKind::kUniform, 1e-38, 3e-38},  {PatternKind::kNormal, -2, -0.0},
   };
   for (const Pattern& pattern : patterns) {
     for (const DType t : kAllFormats) {
@@ -316,10 +319,10 @@ TEST(SimtFillLong, LongerThanTheGrid) {
                   Extents::Dense(1, 1, std::int64_t{8192} * 256 * 4 + 4099));
 }
 
-// FillCode is RoundForFill of finite values: around every value where the code changes its nature,
-// and over the floats in coarse steps.
+// Values of the kind that FillCode takes: around every one where the code changes its nature, and
+// over the floats in coarse steps.
 template <DType T>
-void ExpectTheSameCodes() {
+std::vector<float> ValuesForCodes() {
   std::vector<std::uint32_t> words;
   for (std::uint64_t i = 0; i <= 0xffffffff; i += 9973) {
     words.push_back(static_cast<std::uint32_t>(i));
@@ -341,10 +344,27 @@ void ExpectTheSameCodes() {
       }
     }
   }
+  std::vector<float> values;
   for (const std::uint32_t word : words) {
     const float v = std::bit_cast<float>(word);
-    if (!std::isfinite(v)) continue;
-    ASSERT_EQ(FillCode<T>(v), RoundForFill(static_cast<double>(v), T)) << Name(T) << " " << word;
+    if (word == 0 || std::isnormal(v)) values.push_back(v);
+  }
+  while (values.size() % 8 != 0) values.push_back(0);
+  return values;
+}
+
+template <DType T>
+void ExpectTheSameCodes() {
+  constexpr unsigned kBits = StorageBits(T);
+  const std::vector<float> values = ValuesForCodes<T>();
+  for (std::size_t i = 0; i < values.size(); i += 32 / kBits) {
+    std::uint64_t want = 0;
+    for (unsigned e = 0; e < 32 / kBits; ++e) {
+      const std::uint64_t code = RoundForFill(static_cast<double>(values[i + e]), T);
+      ASSERT_EQ(FillCode<T>(values[i + e]), code) << Name(T) << " " << values[i + e];
+      want |= code << (e * kBits);
+    }
+    ASSERT_EQ(FillWord<T>(&values[i]), want) << Name(T) << " " << i;
   }
 }
 
@@ -358,6 +378,58 @@ TEST(FillCodes, AreTheSpecifiedOnes) {
   ExpectTheSameCodes<DType::kE5M2>();
   ExpectTheSameCodes<DType::kE5M2FNUZ>();
   ExpectTheSameCodes<DType::kE2M1>();
+}
+
+// What NVIDIA's conversions do instead, step by step: cvt.rn.f16x2.f32 and an addition of +0 that
+// takes subnormals for zeros of their sign; cvt.rn.bf16x2.f32; cvt.rn.satfinite.e4m3x2.f32 and
+// .e5m2x2.f32, and the bits of WithoutSubnormals.
+TEST(FillCodes, AreThoseOfConvertingInstructions) {
+  for (const float v : ValuesForCodes<DType::kF16>()) {
+    const auto rounded = static_cast<std::uint32_t>(RoundToFormat(v, DType::kF16));
+    const bool subnormal = (rounded & 0x7c00U) == 0;
+    const std::uint32_t operand = subnormal ? rounded & 0x8000U : rounded;
+    const std::uint32_t sum = operand == 0x8000U ? 0 : operand;  // of operand and +0
+    ASSERT_EQ(sum, FillCode<DType::kF16>(v)) << v;
+  }
+  for (const float v : ValuesForCodes<DType::kBF16>()) {
+    ASSERT_EQ(RoundToFormat(v, DType::kBF16), FillCode<DType::kBF16>(v)) << v;
+  }
+  const auto bytes = []<DType T>() {
+    const std::vector<float> values = ValuesForCodes<T>();
+    for (std::size_t i = 0; i < values.size(); i += 4) {
+      std::uint32_t rounded = 0;
+      for (unsigned e = 0; e < 4; ++e) {
+        const std::uint64_t code = RoundToFormat(values[i + e], T, Overflow::kSat);
+        rounded |= static_cast<std::uint32_t>(code) << (8 * e);
+      }
+      ASSERT_EQ(WithoutSubnormals<T>(rounded), FillWord<T>(&values[i])) << Name(T) << " " << i;
+    }
+  };
+  bytes.operator()<DType::kE4M3FN>();
+  bytes.operator()<DType::kE5M2>();
+}
+
+// Every byte of the four by itself, beside every other.
+TEST(FillCodes, SubnormalsGoWhateverStandsBesideThem) {
+  for (std::uint32_t a = 0; a < 256; ++a) {
+    for (std::uint32_t b = 0; b < 256; ++b) {
+      const std::uint32_t kept_a = (a & 0x78U) == 0 ? 0 : a;
+      const std::uint32_t kept_b = (b & 0x78U) == 0 ? 0 : b;
+      ASSERT_EQ(WithoutSubnormals<DType::kE4M3FN>(a * 0x10001U + b * 0x1000100U),
+                kept_a * 0x10001U + kept_b * 0x1000100U);
+    }
+  }
+}
+
+// What the launcher relies on: the deviates nearest to 0 are those of the last words, and so far
+// from it that all are multiples of 2^-44.
+TEST(FillCodes, DeviatesAreMultiplesOfWhatTheLauncherTakesThemFor) {
+  float least = 1;
+  for (std::uint32_t x = 0x7fffffff; x > 0x7fff0000; --x) {
+    least = std::min(least, NormalFromWord(x));
+  }
+  EXPECT_GE(least, 0x1p-21F);
+  EXPECT_EQ(least, NormalFromWord(0x7fffffff));
 }
 
 }  // namespace

@@ -2,10 +2,9 @@
 //
 // FillDense is for normal and uniform data of the floating-point formats up to 32 bits
 // that lies dense on 16 bytes: a thread makes 16 bytes at a time, 4 elements from each
-// Philox block, and stores them at once. One element is about 30 instructions, the
-// Philox rounds a third of them. The polynomials of the normal deviates lie in shared
-// memory, transposed by coefficient: lanes whose octaves differ then read different
-// banks, and two coefficients come with one load.
+// Philox block, and stores them at once. What counts is instructions, which take longer than
+// the writing where normal elements have 16 bits or fewer: 27 for a normal deviate, 13 for a
+// uniform one, 9 of them the Philox rounds', and few more for its code and for the loop.
 //
 // FillKeyGroups is for attention's exact probe, and FillAny for every other pattern,
 // format and stride: 4 elements of storage a thread, by the scalar code of
@@ -62,22 +61,27 @@ inline constexpr bool kFitsALaunch =
 
 // ---- dense data of the common kinds
 
-// Coefficients 6, 4, 2 with the one below each.
-struct alignas(8) CoefficientPair {
-  float upper;
-  float lower;
+// The polynomials of the normal deviates in shared memory, as three rows of an entry for
+// each octave: coefficients 6 to 3; 2 and 1; 0. An octave's lie at one address and fixed
+// distances from it. Seven words are read and not eight, since these reads, 32 words a
+// clock, take about as long as the instructions do. The eight octaves that nearly every
+// word is of lie in different banks.
+struct alignas(16) Coefficients {
+  float c[4];
 };
-constexpr int kPairs = kNormalDegree / 2;
+constexpr unsigned kTableEntries = 3 * kNormalOctaves;
+static_assert(kNormalDegree == 6);
 
-// Slot of an octave in shared memory: the low bits of a float's exponent, which is what
-// the conversion of a word leaves.
-ASSAY_DEVICE std::uint32_t SlotOf(std::uint32_t exponent) { return exponent % kNormalOctaves; }
+// Place of an octave in its row, by the exponent field of a float of [1, 2^32).
+ASSAY_DEVICE std::uint32_t SlotOf(std::uint32_t exponent) { return exponent - 127; }
 
-// A Philox block of the stream (kernels/numerics/philox.h), in 32-bit products.
-ASSAY_DEVICE PhiloxBlock BlockOf(const WordStream& words, std::int64_t block) {
-  const auto index = static_cast<std::uint64_t>(block);
-  std::uint32_t c0 = static_cast<std::uint32_t>(index);
-  std::uint32_t c1 = static_cast<std::uint32_t>(index >> 32);
+// That field, v >> 23, in one instruction with nothing to undo: of a shift the compiler would
+// make another, by what scales the slot besides, and a mask.
+ASSAY_DEVICE std::uint32_t ExponentOf(std::uint32_t v) { return MultiplyWide(v, 1U << 9).high; }
+
+// A Philox block of the stream (kernels/numerics/philox.h), in 32-bit products; c0 and c1: the
+// words of its index. Where c1 is the same for all threads, so is half of the first two rounds.
+ASSAY_DEVICE PhiloxBlock BlockOf(const WordStream& words, std::uint32_t c0, std::uint32_t c1) {
   std::uint32_t c2 = words.tensor_id;
   std::uint32_t c3 = words.epoch;
   std::uint32_t key0 = static_cast<std::uint32_t>(words.seed);
@@ -102,20 +106,20 @@ struct Normal {
   float mean;
 
   // NormalFromWord, whose shifts by the leading zeros are a conversion to float that
-  // drops what does not fit.
-  template <class Pairs, class Last>
-  ASSAY_DEVICE_MEMBER float Value(std::uint32_t x, const Pairs& pairs, const Last& last) const {
+  // drops what does not fit. Its mantissa alone is f as a subnormal; the product is exact.
+  template <class Table>
+  ASSAY_DEVICE_MEMBER float Value(std::uint32_t x, const Table& table) const {
     const std::uint32_t v = TruncatedToFloatBits((x << 1) | 1U);
-    const float f = FloatOf((v & 0x7fffffU) | 0x3f800000U) - 1.0F;
-    const std::uint32_t slot = SlotOf(v >> 23);
-    CoefficientPair c = pairs[slot];
-    float r = Fma(c.upper, f, c.lower);
-    ASSAY_UNROLL
-    for (unsigned k = 1; k < kPairs; ++k) {
-      c = pairs[k * kNormalOctaves + slot];
-      r = Fma(Fma(r, f, c.upper), f, c.lower);
-    }
-    r = Fma(r, f, last[slot]);
+    const float f = FloatOf(v & 0x7fffffU) * 0x1p126F;
+    const std::uint32_t slot = SlotOf(ExponentOf(v));
+    const Coefficients& upper = table[slot];
+    const Coefficients& middle = table[kNormalOctaves + slot];
+    float r = Fma(upper.c[0], f, upper.c[1]);
+    r = Fma(r, f, upper.c[2]);
+    r = Fma(r, f, upper.c[3]);
+    r = Fma(r, f, middle.c[0]);
+    r = Fma(r, f, middle.c[1]);
+    r = Fma(r, f, table[2 * kNormalOctaves + slot].c[0]);
     return Fma(sigma, FloatOf(BitsOf(r) ^ (x & 0x80000000U)), mean);
   }
 };
@@ -123,14 +127,13 @@ struct Normal {
 struct Uniform {
   static constexpr bool kFromTable = false;
   float lo;
-  float width;
-  float hi;
-  float below_hi;
+  float step;      // of the 2^24: 2^-24 of the width, exactly
+  float below_hi;  // the largest value
 
-  template <class Pairs, class Last>
-  ASSAY_DEVICE_MEMBER float Value(std::uint32_t x, const Pairs&, const Last&) const {
-    const float v = Fma(UniformFromWord(x), width, lo);
-    return v < hi ? v : below_hi;
+  template <class Table>
+  ASSAY_DEVICE_MEMBER float Value(std::uint32_t x, const Table&) const {
+    const float v = Fma(static_cast<float>(x >> 8), step, lo);
+    return -MaxNumber(-v, -below_hi);  // the lesser
   }
 };
 
@@ -144,47 +147,68 @@ struct DenseFill {
 
 static_assert(kFitsALaunch<DenseFill<Normal>> && kFitsALaunch<DenseFill<Uniform>>);
 
+// Philox blocks that a thread goes through with 32-bit indices; c1 is then the same for all.
+constexpr std::uint32_t kBlocksOfPart = std::uint32_t{1} << 31;
+
 template <DType T, class Draw>
 ASSAY_GLOBAL void FillDense(Batch<DenseFill<Draw>> batch, NormalTable table) {
-  ASSAY_SHARED(CoefficientPair, pairs, kPairs * kNormalOctaves);
-  ASSAY_SHARED(float, last, kNormalOctaves);
+  ASSAY_SHARED(Coefficients, coefficients, kTableEntries);
+  ASSAY_SHARED(float, mean, 1);
+  const DenseFill<Draw> job = batch.jobs[Block().y];
+  Draw draw = job.draw;
   if constexpr (Draw::kFromTable) {
     for (unsigned lz = Thread().x; lz < kNormalOctaves; lz += BlockExtent().x) {
       const std::uint32_t slot = SlotOf(158 - lz);  // of 2^(31 − lz): bias 127
-      for (unsigned k = 0; k < kPairs; ++k) {
-        pairs[k * kNormalOctaves + slot] = {table.rows[lz][kNormalDegree - 2 * k],
-                                            table.rows[lz][kNormalDegree - 1 - 2 * k]};
-      }
-      last[slot] = table.rows[lz][0];
+      const float* c = table.rows[lz];
+      coefficients[slot] = {{c[6], c[5], c[4], c[3]}};
+      coefficients[kNormalOctaves + slot] = {{c[2], c[1], 0, 0}};
+      coefficients[2 * kNormalOctaves + slot] = {{c[0], 0, 0, 0}};
     }
+    if (Thread().x == 0) mean[0] = job.draw.mean;
     SyncBlock();
+    // A parameter would be fetched anew for every element: an instruction takes one only.
+    draw.mean = mean[0];
   }
-  constexpr int kBits = StorageBits(T);
-  constexpr int kElements = 128 / kBits;
-  const DenseFill<Draw> job = batch.jobs[Block().y];
-  const std::int64_t units = (job.count + kElements - 1) / kElements;
-  for (std::int64_t unit = FirstItem(); unit < units; unit += ItemStep()) {
-    Bytes16 out = {};
-    ASSAY_UNROLL
-    for (int b = 0; b < kElements / 4; ++b) {
-      const PhiloxBlock x = BlockOf(job.words, unit * (kElements / 4) + b);
+  constexpr unsigned kBits = StorageBits(T);
+  constexpr unsigned kElements = 128 / kBits;
+  constexpr unsigned kBlocks = kElements / 4;
+  constexpr std::int64_t kUnitsOfPart = kBlocksOfPart / kBlocks;
+  constexpr std::int64_t kElementsOfPart = kUnitsOfPart * kElements;
+  Bytes16* data = reinterpret_cast<Bytes16*>(job.data);
+  std::uint64_t block = 0;
+  for (std::int64_t left = job.count; left > 0; left -= kElementsOfPart) {
+    const std::int64_t count = left < kElementsOfPart ? left : kElementsOfPart;
+    const auto units = static_cast<std::uint32_t>((count + kElements - 1) / kElements);
+    const auto whole = static_cast<std::uint32_t>(count / kElements);
+    const auto c0 = static_cast<std::uint32_t>(block);
+    const auto c1 = static_cast<std::uint32_t>(block >> 32);
+    for (auto unit = static_cast<std::uint32_t>(FirstItem()); unit < units;
+         unit += static_cast<std::uint32_t>(ItemStep())) {
+      float v[kElements];
       ASSAY_UNROLL
-      for (unsigned i = 0; i < 4; ++i) {
-        const unsigned at = (static_cast<unsigned>(b) * 4 + i) * kBits;
-        out.v[at / 32] |= FillCode<T>(job.draw.Value(x[i], pairs, last)) << (at % 32);
+      for (unsigned b = 0; b < kBlocks; ++b) {
+        const PhiloxBlock x = BlockOf(job.words, c0 + unit * kBlocks + b, c1);
+        ASSAY_UNROLL
+        for (unsigned i = 0; i < 4; ++i) v[b * 4 + i] = draw.Value(x[i], coefficients);
       }
-    }
-    const std::int64_t begin = unit * kElements;
-    if (begin + kElements <= job.count) {
-      reinterpret_cast<Bytes16*>(job.data)[unit] = out;
-      continue;
-    }
-    ASSAY_UNROLL
-    for (unsigned e = 0; e < kElements; ++e) {
-      if (begin + e < job.count) {
-        StoreBits(T, job.data, begin + e, out.v[e * kBits / 32] >> (e * kBits % 32));
+      Bytes16 out;
+      ASSAY_UNROLL
+      for (unsigned w = 0; w < 4; ++w) out.v[w] = FillWord<T>(v + w * (32 / kBits));
+      if (unit < whole) {
+        data[unit] = out;
+        continue;
       }
+      const std::int64_t begin = job.count / kElements * kElements;
+      ASSAY_UNROLL
+      for (unsigned e = 0; e < kElements; ++e) {
+        if (begin + e < job.count) {
+          StoreBits(T, job.data, begin + e, out.v[e * kBits / 32] >> (e * kBits % 32));
+        }
+      }
+      return;  // that was the last
     }
+    data += kUnitsOfPart;
+    block += kBlocksOfPart;
   }
 }
 
@@ -292,17 +316,16 @@ bool IsOneValue(PatternKind kind) {
 
 // 6.4 of it and as much again are finite.
 constexpr double kLargestParameter = 1e37;
+// What FillCode asks for. Normal deviates are multiples of 2^-44 and never 0, uniform ones of
+// 2^-24; times a float of kLeastScale or more they are multiples of 2^-117, floats of
+// kLeastOffset or more are of 2^-123, and so is the sum, which is 0 or a normal number then:
+// +0, but for an offset of -0.
+constexpr float kLeastScale = 0x1p-50F;
+constexpr float kLeastOffset = 0x1p-100F;
 
-bool TakesDense(const FillJob& job) {
-  const DType t = job.dst.dtype;
-  // Values that are finite whatever the draw; NaN is not within.
-  if (!(std::fabs(job.pattern.a) < kLargestParameter &&
-        std::fabs(job.pattern.b) < kLargestParameter)) {
-    return false;
-  }
-  return (job.pattern.kind == PatternKind::kNormal || job.pattern.kind == PatternKind::kUniform) &&
-         t != DType::kF64 && !internal::IsInteger(t) && job.dst.extents.dense() &&
-         reinterpret_cast<std::uintptr_t>(job.dst.data) % 16 == 0;
+bool StaysNormal(float scale, float offset) {
+  const bool positive_zero = offset == 0 && !std::signbit(offset);
+  return scale >= kLeastScale && (positive_zero || std::fabs(offset) >= kLeastOffset);
 }
 
 void DrawOf(const Pattern& p, Normal* draw) {
@@ -311,7 +334,23 @@ void DrawOf(const Pattern& p, Normal* draw) {
 void DrawOf(const Pattern& p, Uniform* draw) {
   const auto lo = static_cast<float>(p.a);
   const auto hi = static_cast<float>(p.b);
-  *draw = {lo, hi - lo, hi, std::nextafter(hi, lo)};
+  const float below_hi = std::nextafter(hi, lo);
+  *draw = {lo, (hi - lo) * 0x1p-24F, std::isnormal(below_hi) ? below_hi : 0.0F};
+}
+
+bool TakesDense(const FillJob& job) {
+  const DType t = job.dst.dtype;
+  // Values that are finite whatever the draw; NaN is not within.
+  if (!(std::fabs(job.pattern.a) < kLargestParameter &&
+        std::fabs(job.pattern.b) < kLargestParameter)) {
+    return false;
+  }
+  const auto a = static_cast<float>(job.pattern.a);
+  const auto b = static_cast<float>(job.pattern.b);
+  const bool normal = job.pattern.kind == PatternKind::kNormal && StaysNormal(std::fabs(a), b);
+  const bool uniform = job.pattern.kind == PatternKind::kUniform && StaysNormal(b - a, a);
+  return (normal || uniform) && t != DType::kF64 && !internal::IsInteger(t) &&
+         job.dst.extents.dense() && reinterpret_cast<std::uintptr_t>(job.dst.data) % 16 == 0;
 }
 
 // Jobs of one kind of data and one format.
