@@ -70,9 +70,8 @@ struct Judgement {
 
 inline constexpr double kInfiniteRatio = std::bit_cast<double>(kDoubleInf);
 
-ASSAY_HOST_DEVICE inline double Magnitude(double v) {
-  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(v) & ~kDoubleSign);
-}
+// A GPU's instructions take |v| as an operand; bits of v cleared one by one they would not.
+ASSAY_HOST_DEVICE inline double Magnitude(double v) { return std::fabs(v); }
 ASSAY_HOST_DEVICE inline bool IsFinite(double v) {
   return (std::bit_cast<std::uint64_t>(v) & kDoubleInf) != kDoubleInf;
 }

@@ -2,14 +2,18 @@
 //
 // One read of output, reference and allowance: 20 bytes an element of fp32 against some
 // 30 operations of FP64 and as many of the digest's integers, so that memory is the limit
-// where FP64 has half the rate of FP32 (compare_quick.h says how divisions are avoided).
+// where FP64 has half the rate of FP32 (compare_quick.h says how divisions are avoided): some 90
+// instructions an element in all.
 //
-// A wave takes chunks of 4 elements a lane, a grid's stride apart. A thread whose elements are all
-// ordinary judges them in registers; one that has anything else (a NaN, an infinity, a reference
-// beyond the format's range, the end of the tensor) hands each to AddToTotals, the specification
-// itself, in a function of its own whose totals lie in local memory. Chunks that cannot be moved in
-// pairs (padding between rows, addresses that are no multiples of 16, the last one) are read an
-// element at a time and judged the same way.
+// A wave takes chunks of 4 elements a lane, a grid's stride apart, and has the next brought near
+// while it judges one: 16 waves of a multiprocessor would not wait for memory all at once often
+// enough to keep it busy. A thread whose elements are all ordinary judges them in registers; one
+// that has anything else (a NaN, an infinity, a reference beyond the format's range, the end of
+// the tensor) hands each to AddToTotals, the specification itself, in a function of its own. What
+// is rare (that, a new largest error or ratio, a mismatch) is kept in local memory, and the
+// elements of which it is said are read again, so that registers are left to the rest. Chunks that
+// cannot be moved in pairs (padding between rows, addresses that are no multiples of 16, the last
+// one) are read an element at a time and judged the same way.
 //
 // Determinism: integers, largest values and smallest indices do not depend on the order
 // of atomics. The sums of floating point are added along a thread's chunks, then over
@@ -36,6 +40,7 @@ constexpr int kThreads = 256;
 constexpr int kBlocksOfProcessor = 2;  // 128 registers a thread
 // Twice what 132 multiprocessors hold at once; their partial results are 186 KB.
 constexpr std::int64_t kMostBlocks = 4 * 132;
+static_assert(ReadCode8::kCodes <= kThreads);
 constexpr int kMostWavesOfBlock = kThreads / 32;
 
 constexpr int kMergeThreads = 512;
@@ -51,95 +56,87 @@ template <class Read>
 ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, kBlocksOfProcessor)
     CompareBlocks(ASSAY_GRID_CONSTANT const ComparePass pass, Word* partials) {
   ASSAY_SHARED(Word, shared_words, kMergeRow);
+  ASSAY_SHARED(Word, shared_below, 1);
+  ASSAY_SHARED(double, shared_values, Read::kCodes + 1);
   ASSAY_SHARED(Word, shared_samples, kMostWavesOfBlock * kMismatchSamples);
   ASSAY_SHARED(double, shared_sums, kMostWavesOfBlock* compared::kSumsEnd);
   const int thread = static_cast<int>(Thread().x);
   const int width = WaveWidth();
+  const int lane = thread % width;
   const int wave = thread / width;
   const int waves = kThreads / width;
   if (thread < compared::kWords) shared_words[thread] = EmptyWord(thread);
+  if (thread == 0) shared_below[0] = 0;
+  if (thread < Read::kCodes) {
+    shared_values[thread] = ToDouble(pass.rule.dtype, static_cast<std::uint64_t>(thread));
+  }
   if (thread < kMostWavesOfBlock * kMismatchSamples) shared_samples[thread] = kNone;
   SyncBlock();
 
   Word* const words = &shared_words[0];
-  const Read read(pass.rule.dtype);
+  Word* const samples = &shared_samples[wave * kMismatchSamples];
+  const BlockLargest largest{words, &shared_below[0]};
+  const Read read(&shared_values[0]);
   Seen seen;
-  Digest raw{{0, 0}}, difference{{0, 0}};  // of the canonical digest from the raw one
-  CompareTotals totals;                    // in local memory, and set only where it is used
-  bool used = false;
-  int taken = 0;
+  ChunkDigest<Read> digest(lane);
+  Rare rare;
   const std::int64_t chunk = std::int64_t{kHeld} * width;
   const std::int64_t stride = std::int64_t{GridExtent().x} * waves * chunk;
-  for (std::int64_t begin = (std::int64_t{Block().x} * waves + wave) * chunk; begin < pass.count;
-       begin += stride) {
-    const std::int64_t first = begin + 2 * Lane();
-    const bool whole = pass.packed && begin + chunk <= pass.count;
+  // The last element from which on a chunk is whole.
+  const std::int64_t last_whole = pass.packed ? pass.count - chunk : -1;
+  const std::int64_t ahead = stride + 2 * lane;
+  std::int64_t begin = (std::int64_t{Block().x} * waves + wave) * chunk;
+  bool whole = begin <= last_whole;
+  while (begin < pass.count) {
+    const std::int64_t first = begin + 2 * lane;
+    const bool next_whole = begin + stride <= last_whole;
     Held x;
     if (whole) {
-      LoadPairs(pass, read, first, width, x);
+      if (next_whole) PrefetchChunk<Read>(pass, static_cast<std::uint64_t>(first + ahead));
+      const Stored<Read> stored = LoadPairs(pass, read, first, width, x);
+      if (pass.digests) digest.Add(pass, stored, begin, lane, width);
     } else {
       LoadElements(pass, first, width, x);
-    }
-    const Thresholds largest = ThresholdsOf(words, seen);
-    if (pass.digests) AddDigest<Read>(pass, whole, begin, width, raw);
-
-    std::uint32_t wrong = 0;
-    bool record = false;
-    bool canonical = false;  // an element whose canonical code is another
-    if (IsOrdinary(pass, x)) {
-      if (seen.first_pair == kNone) seen.first_pair = static_cast<Word>(first);
-      wrong = AddOrdinary<Read>(pass, x, largest, seen, &record, &canonical);
-    } else {
-      wrong = AddOthers(pass, first, width, used, &totals);
-      used = true;
-      canonical = (wrong & kCanonical) != 0;
-      wrong &= ~kCanonical;
-    }
-    if (Ballot(record) != 0) {
-      Found found{{0.0, 0.0, 0.0, 0.0}, -1};
-      if (record) found = LargestRatios<Read>(pass, x, largest);
-      if (found.worst >= 0) {
-        const int i = found.worst;
-        seen.worst_rho = found.largest.rho;
-        seen.worst = static_cast<Word>(first + std::int64_t{2} * (i / 2) * width + i % 2);
+      if (pass.digests) {
+        const Digest part = PartDigest<Read>(pass, begin, width);
+        rare.raw.of[0] += part.of[0];
+        rare.raw.of[1] += part.of[1];
       }
-      RaiseThresholds(found.largest, words);
     }
-    if (taken < kMismatchSamples && Ballot(wrong != 0) != 0) {
-      taken = TakeSamples(wrong, begin, width, taken, &shared_samples[wave * kMismatchSamples]);
+    std::uint32_t flags;
+    if (IsOrdinary<Read>(pass, x)) {
+      if (seen.pairs == 0) rare.first_pair = static_cast<Word>(first);
+      flags = AddOrdinary<Read>(pass, x, ThresholdsOf(largest), seen);
+    } else {
+      flags = AddOthers(pass, first, width, &rare);
     }
-    if (pass.digests && Ballot(canonical) != 0) {
-      const Digest other = CanonicalDifference<Read>(pass, whole, begin, width);
-      difference.of[0] += other.of[0];
-      difference.of[1] += other.of[1];
+    if (Ballot(flags != 0) != 0) {
+      TakeRare(pass, read, flags, whole, begin, width, largest, samples, &rare);
     }
+    begin += stride;
+    whole = next_whole;
   }
 
-  if (used) {
+  if (rare.used) {
     Seen all = seen;  // a copy: what is passed by address is not kept in registers
-    AddTotals(totals, words, &all);
+    AddTotals(largest, &all, &rare);
     seen = all;
   }
+  const Digest raw = digest.Sum(rare.raw);
   const auto count = [&](int word, Word n) {
     const Word all = WaveSum(n);
     if (Lane() == 0 && all != 0) AtomicAdd(words + word, all);
   };
-  count(compared::kMismatches, seen.mismatches);
-  count(compared::kBeyondProbable, seen.beyond_probable);
-  count(compared::kBeyondProven, seen.beyond_proven);
+  count(compared::kMismatches, rare.mismatches);
+  count(compared::kBeyondProbable, rare.beyond_probable);
+  count(compared::kBeyondProven, rare.beyond_proven);
   count(compared::kFinitePairs, seen.pairs);
   count(compared::kZeros, seen.zeros);
   count(compared::kReferenceZeros, seen.reference_zeros);
   count(compared::kBiasCount, seen.biased);
   for (int k = 0; k < 2; ++k) {
     count(compared::kRawDigest + k, raw.of[k]);
-    count(compared::kCanonicalDigest + k, raw.of[k] + difference.of[k]);
-  }
-  const double max_abs_error = WaveLargest(seen.max_abs_error);
-  const double max_abs_expected = WaveLargest(seen.max_abs_expected);
-  if (Lane() == 0) {
-    AtomicMax(words + compared::kMaxAbsError, WordOf(max_abs_error));
-    AtomicMax(words + compared::kMaxAbsExpected, WordOf(max_abs_expected));
+    count(compared::kCanonicalDigest + k, raw.of[k] + rare.difference.of[k]);
   }
   for (int s = 0; s < compared::kSumsEnd; ++s) {
     const double sum = WaveSum(seen.sums[s]);
@@ -148,8 +145,8 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, kBlocksOfProcessor)
   SyncBlock();  // the block's largest ratio is known
 
   const Word rho = LoadRelaxed(words + compared::kRho);
-  Word worst = rho == WordOf(seen.worst_rho) ? seen.worst : kNone;
-  if (rho == 0) worst = seen.first_pair;
+  Word worst = rho == WordOf(rare.worst_rho) ? rare.worst : kNone;
+  if (rho == 0) worst = rare.first_pair;
   worst = WaveSmallest(worst);
   if (Lane() == 0 && worst != kNone) AtomicMin(words + compared::kWorst, worst);
   if (thread == 0) {

@@ -1,14 +1,16 @@
 // The compare pass over elements in which nothing is out of the ordinary: output and
 // reference finite and within the format's range, the allowance a number. What
-// JudgeElement (kernels/runtime/compare_rule.h) says of them, to the last bit, in some 25
+// JudgeElement (kernels/runtime/compare_rule.h) says of them, to the last bit, in some 27
 // operations of FP64 an element and without a division, a table or a branch:
 //
 // - r is rounded to the format by adding and subtracting 1.5·2^(e + 52 − m) where 2^e is
 //   the power of two below |r|, or that below the smallest normal.
 // - The four largest ratios (to T, to T_proven, to |r|, in ulps) are quotients; a new one
 //   is exceeded, rounded, only where error > largest·bound, exactly. One fused
-//   multiply-add's sign tells. Only then is it divided. The largest so far are the
-//   block's, so that this happens rarely.
+//   multiply-add's sign tells, and one difference's of the largest error and |r|. Only then is
+//   it divided. The largest so far are the block's, so that this happens rarely.
+// - An element that exceeds no largest ratio, where that is below 1, is within its bounds.
+// - Where the output is to be r rounded nothing has an error but what is wrong.
 //
 // For GPU kernels only.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_COMPARE_QUICK_H_
@@ -77,18 +79,25 @@ inline constexpr std::uint32_t kHighExponent = 0x7ff00000;
 ASSAY_DEVICE std::uint32_t Exceeds(double error, double largest, double bound) {
   return HighWord(Fma(largest, bound, -error));
 }
+// Its sign bit is set where v > largest.
+ASSAY_DEVICE std::uint32_t Exceeds(double v, double largest) { return HighWord(largest - v); }
 ASSAY_DEVICE bool SignOf(std::uint32_t high) { return static_cast<std::int32_t>(high) < 0; }
 
-// ---- formats: pairs of stored elements as doubles ----
+// ---- formats: pairs of stored elements, and these as doubles ----
+//
+// `table` is shared memory: the values of a small format's kCodes codes, which are looked up, in
+// a fifth of the instructions that making them takes.
 
 template <class Format>
 struct ReadPack {
+  using Two = Pack<Format, 2>;
   static constexpr int kBits = 8 * static_cast<int>(sizeof(typename Format::Store));
   static constexpr bool kInteger = false;
+  static constexpr bool kFinite = false;
   static constexpr bool kDouble = kBits == 64;
-  ASSAY_DEVICE_MEMBER explicit ReadPack(DType) {}
-  ASSAY_DEVICE_MEMBER void Pair(const void* data, std::int64_t pair, double* o) const {
-    const auto two = static_cast<const Pack<Format, 2>*>(data)[pair];
+  static constexpr int kCodes = 0;
+  ASSAY_DEVICE_MEMBER explicit ReadPack(const double*) {}
+  ASSAY_DEVICE_MEMBER void Values(const Two& two, double* o) const {
     o[0] = Format::Load(two.v[0]);
     o[1] = Format::Load(two.v[1]);
   }
@@ -101,42 +110,44 @@ struct ReadInteger {
   };
   static constexpr int kBits = 8 * static_cast<int>(sizeof(T));
   static constexpr bool kInteger = true;
+  static constexpr bool kFinite = true;
   static constexpr bool kDouble = false;
-  ASSAY_DEVICE_MEMBER explicit ReadInteger(DType) {}
-  ASSAY_DEVICE_MEMBER void Pair(const void* data, std::int64_t pair, double* o) const {
-    const Two two = static_cast<const Two*>(data)[pair];
+  static constexpr int kCodes = 0;
+  ASSAY_DEVICE_MEMBER explicit ReadInteger(const double*) {}
+  ASSAY_DEVICE_MEMBER void Values(const Two& two, double* o) const {
     o[0] = two.v[0];
     o[1] = two.v[1];
   }
 };
 
 struct ReadCode8 {
+  using Two = std::uint16_t;
   static constexpr int kBits = 8;
   static constexpr bool kInteger = false;
+  static constexpr bool kFinite = false;
   static constexpr bool kDouble = false;
-  ASSAY_DEVICE_MEMBER explicit ReadCode8(DType format) : codes(format) {}
-  ASSAY_DEVICE_MEMBER void Pair(const void* data, std::int64_t pair, double* o) const {
-    const std::uint32_t two = static_cast<const std::uint16_t*>(data)[pair];
-    o[0] = codes.Load(static_cast<std::uint8_t>(two & 0xff));
-    o[1] = codes.Load(static_cast<std::uint8_t>(two >> 8));
+  static constexpr int kCodes = 256;
+  ASSAY_DEVICE_MEMBER explicit ReadCode8(const double* values) : table(values) {}
+  ASSAY_DEVICE_MEMBER void Values(Two two, double* o) const {
+    o[0] = table[two & 0xff];
+    o[1] = table[two >> 8];
   }
-  Code8 codes;
+  const double* table;
 };
 
 struct ReadCode4 {
+  using Two = std::uint8_t;
   static constexpr int kBits = 4;
   static constexpr bool kInteger = false;
+  static constexpr bool kFinite = true;
   static constexpr bool kDouble = false;
-  ASSAY_DEVICE_MEMBER explicit ReadCode4(DType) {}
-  ASSAY_DEVICE_MEMBER void Pair(const void* data, std::int64_t pair, double* o) const {
-    const std::uint32_t two = static_cast<const std::uint8_t*>(data)[pair];
-    o[0] = Value(two & 0xf);
-    o[1] = Value(two >> 4);
+  static constexpr int kCodes = 16;
+  ASSAY_DEVICE_MEMBER explicit ReadCode4(const double* values) : table(values) {}
+  ASSAY_DEVICE_MEMBER void Values(Two two, double* o) const {
+    o[0] = table[two & 0xf];
+    o[1] = table[two >> 4];
   }
-  // e2m1's magnitude as a float of the smallest exponents, times 2^126.
-  static ASSAY_DEVICE_MEMBER float Value(std::uint32_t code) {
-    return FloatOf(((code & 7) << 22) | ((code & 8) << 28)) * FloatOf((127U + 126U) << 23);
-  }
+  const double* table;
 };
 
 // ---- a thread's elements, and what it has seen ----
@@ -150,45 +161,33 @@ struct Held {
   double o[kHeld], r[kHeld], e[kHeld];
 };
 
-// The largest ratios so far, of the block.
+// The largest so far, of the block.
 struct Thresholds {
-  double rho, rho_proven, rel, ulps;
+  double rho, rho_proven, rel, ulps, error, expected;
 };
 
-// In registers.
+// What ordinary elements add to. In registers.
 struct Seen {
   double sums[compared::kSumsEnd] = {};
-  double max_abs_error = 0.0;
-  double max_abs_expected = 0.0;
-  std::uint32_t mismatches = 0;
-  std::uint32_t beyond_probable = 0;
-  std::uint32_t beyond_proven = 0;
   std::uint32_t pairs = 0;
   std::uint32_t zeros = 0;
   std::uint32_t reference_zeros = 0;
   std::uint32_t biased = 0;
-  double worst_rho = 0.0;  // of the elements that exceeded a threshold
-  Word worst = kNone;
-  Word first_pair = kNone;
 };
 
-ASSAY_DEVICE bool IsOrdinary(const ComparePass& pass, const Held& x) {
-  bool ordinary = true;
-  ASSAY_UNROLL
-  for (int i = 0; i < kHeld; ++i) {
-    ordinary = ordinary && (HighWord(x.o[i]) & kHighExponent) != kHighExponent &&
-               internal::Magnitude(x.r[i]) <= pass.rule.max_finite &&
-               HighWord(x.e[i]) < kHighExponent;
-  }
-  return ordinary;
-}
+// What is to be said of a thread's elements beside what Seen takes. The lowest bits: which of
+// them are mismatches.
+inline constexpr std::uint32_t kWrongBits = (1U << kHeld) - 1;
+inline constexpr std::uint32_t kCloser = 1U << 29;     // may be beyond a bound or a threshold
+inline constexpr std::uint32_t kOthers = 1U << 30;     // not all ordinary, and in the totals
+inline constexpr std::uint32_t kCanonical = 1U << 31;  // a canonical code is another
 
 // One ordinary element.
 template <class Read>
 struct Quick {
   double expected, magnitude, rounded, difference, error, bound, bound_proven;
 
-  ASSAY_DEVICE_MEMBER Quick(const ComparePass& pass, double o, double r, double e) {
+  ASSAY_DEVICE_MEMBER Quick(const ComparePass& pass, bool exact, double o, double r, double e) {
     const internal::CompareRule& rule = pass.rule;
     rounded = r;
     if constexpr (Read::kInteger) {
@@ -197,13 +196,13 @@ struct Quick {
       const double magic = FromHighWord(Quantum(pass, r) + pass.rounder_high);
       rounded = (r + magic) - magic;
     }
-    expected = rule.exact ? rounded : r;
+    expected = exact ? rounded : r;
     magnitude = internal::Magnitude(expected);
     difference = o - expected;
     error = internal::Magnitude(difference);
     const double rounding = Fma(rule.u, magnitude, rule.eta_half);
-    bound = Fma(rule.e_factor, e, rounding);
-    bound_proven = Fma(rule.proven_factor, e, rounding);
+    bound = exact ? 0.0 : Fma(rule.e_factor, e, rounding);
+    bound_proven = exact ? 0.0 : Fma(rule.proven_factor, e, rounding);
   }
 
   // High word of the power of two below |v|, or that below the smallest normal.
@@ -215,122 +214,170 @@ struct Quick {
   ASSAY_DEVICE_MEMBER double Distance(double o) const { return internal::Magnitude(o - rounded); }
 };
 
-// Adds a thread's elements, all ordinary. Returns which of them are mismatches, and in
-// *record whether one may have a ratio above the largest so far; *minus_zero: the output
-// has one.
 template <class Read>
-ASSAY_DEVICE std::uint32_t AddOrdinary(const ComparePass& pass, const Held& x,
-                                       const Thresholds& largest, Seen& seen, bool* record,
-                                       bool* minus_zero) {
+ASSAY_DEVICE bool IsExact(const ComparePass& pass) {
+  return Read::kInteger || pass.rule.exact;
+}
+
+// Every test is made: fewer instructions than a branch behind each.
+template <class Read>
+ASSAY_DEVICE bool IsOrdinary(const ComparePass& pass, const Held& x) {
+  bool output = true, reference = true, allowance = true;
+  ASSAY_UNROLL
+  for (int i = 0; i < kHeld; ++i) {
+    const bool is_number = Read::kFinite || internal::Magnitude(x.o[i]) < internal::kInfiniteRatio;
+    const bool in_range = internal::Magnitude(x.r[i]) <= pass.rule.max_finite;
+    const bool allows = HighWord(x.e[i]) < kHighExponent;
+    output = output & is_number;
+    reference = reference & in_range;
+    allowance = allowance & allows;
+  }
+  return output & reference & (IsExact<Read>(pass) | allowance);
+}
+
+// Zeros among ordinary elements. Returns the sign bit of one that is -0.
+ASSAY_DEVICE std::uint32_t CountZeros(const double* o, const double* rounded, Seen& seen) {
+  bool any = false;
+  ASSAY_UNROLL
+  for (int i = 0; i < kHeld; ++i) {
+    const bool actual = o[i] == 0.0, expected = rounded[i] == 0.0;
+    any = any | actual | expected;
+  }
+  std::uint32_t signs = 0;
+  if (any) {
+    ASSAY_UNROLL
+    for (int i = 0; i < kHeld; ++i) {
+      if (o[i] == 0.0) {
+        ++seen.zeros;
+        signs |= HighWord(o[i]);
+      }
+      if (rounded[i] == 0.0) ++seen.reference_zeros;
+    }
+  }
+  return signs;
+}
+
+// Ordinary elements of which T allows an error. Those beyond T or T_proven are not looked for
+// where they would exceed a threshold below 1.
+template <class Read>
+ASSAY_DEVICE bool AddBounded(const ComparePass& pass, const Held& x, const Thresholds& largest,
+                             Seen& seen, double* rounded) {
   const internal::CompareRule& rule = pass.rule;
+  double* const sums = seen.sums;
   const double largest_ulps = largest.ulps * rule.ulp_scale;
-  std::uint32_t beyond = 0, beyond_proven = 0, exceeded = 0;
+  // 4/u: where |r| is as many times the allowance, rounding is most of the error.
+  const double most = FromHighWord(pass.inverse_ulp_high - (1020U << 20));
+  std::uint32_t exceeded = 0, biases = 0;
   ASSAY_UNROLL
   for (int i = 0; i < kHeld; ++i) {
     const double o = x.o[i], r = x.r[i], e = x.e[i];
-    const Quick<Read> quick(pass, o, r, e);
-    if (quick.error > quick.bound) beyond |= 1U << i;
-    if (quick.error > quick.bound_proven) beyond_proven |= 1U << i;
+    const Quick<Read> quick(pass, false, o, r, e);
     exceeded |= Exceeds(quick.error, largest.rho, quick.bound) |
                 Exceeds(quick.error, largest.rho_proven, quick.bound_proven) |
-                Exceeds(quick.error, largest.rel, quick.magnitude);
-    if constexpr (!Read::kInteger) {
-      const double quantum = FromHighWord(Quick<Read>::Quantum(pass, r));
-      exceeded |= Exceeds(quick.Distance(o), largest_ulps, quantum);
+                Exceeds(quick.error, largest.rel, quick.magnitude) |
+                Exceeds(quick.error, largest.error) | Exceeds(quick.magnitude, largest.expected);
+    const double quantum = FromHighWord(Quick<Read>::Quantum(pass, r));
+    exceeded |= Exceeds(quick.Distance(o), largest_ulps, quantum);
+    double t = 0.0;
+    if constexpr (Read::kDouble) {
       const bool biased = rule.u * quick.magnitude >= 4.0 * e && quick.magnitude >= rule.min_normal;
-      if (biased && !rule.exact) {
-        const double signed_error = r < 0 ? -quick.difference : quick.difference;
-        double t;
-        if constexpr (Read::kDouble) {
-          t = signed_error / internal::UlpAt(rule, r);
-        } else {  // 1/ulp is a power of two, made from the exponent's bits
-          t = signed_error * FromHighWord(pass.inverse_ulp_high - (HighWord(r) & kHighExponent));
-        }
-        ++seen.biased;
-        seen.sums[compared::kSumBias] += t;
-        seen.sums[compared::kSumBiasSquared] = Fma(t, t, seen.sums[compared::kSumBiasSquared]);
+      if (biased) {
+        t = (r < 0 ? -quick.difference : quick.difference) / internal::UlpAt(rule, r);
+        ++biases;
       }
+    } else {
+      // 1/ulp is a power of two, made from the exponent's bits; it takes the sign of r.
+      const std::uint32_t exponent = HighWord(r) & kHighExponent;
+      const bool is_normal = exponent >= pass.min_normal_high;
+      const bool biased = is_normal & (quick.magnitude >= most * e);
+      const std::uint32_t inverse =
+          (pass.inverse_ulp_high - exponent) | (HighWord(r) & 0x80000000U);
+      t = quick.difference * FromHighWord(biased ? inverse : 0);
+      biases += biased ? 1 : 0;
     }
-    seen.sums[compared::kSumAbsError] += quick.error;
-    double* sums = seen.sums;
+    sums[compared::kSumBias] += t;
+    sums[compared::kSumBiasSquared] = Fma(t, t, sums[compared::kSumBiasSquared]);
+    sums[compared::kSumAbsError] += quick.error;
     sums[compared::kSumSquaredError] =
         Fma(quick.error, quick.error, sums[compared::kSumSquaredError]);
-    sums[compared::kSumDot] = Fma(o, quick.expected, sums[compared::kSumDot]);
+    sums[compared::kSumDot] = Fma(o, r, sums[compared::kSumDot]);
+    sums[compared::kSumSquaredActual] = Fma(o, o, sums[compared::kSumSquaredActual]);
+    sums[compared::kSumSquaredExpected] = Fma(r, r, sums[compared::kSumSquaredExpected]);
+    rounded[i] = quick.rounded;
+  }
+  seen.biased += biases;
+  const std::uint32_t rho = HighWord(largest.rho), proven = HighWord(largest.rho_proven);
+  return SignOf(exceeded) | ((rho > proven ? rho : proven) >= HighWord(1.0));
+}
+
+// Ordinary elements that are right only where they are r rounded.
+template <class Read>
+ASSAY_DEVICE bool AddExact(const ComparePass& pass, const Held& x, const Thresholds& largest,
+                           Seen& seen, double* rounded) {
+  double* const sums = seen.sums;
+  std::uint32_t exceeded = 0;
+  bool different = false;
+  ASSAY_UNROLL
+  for (int i = 0; i < kHeld; ++i) {
+    const double o = x.o[i];
+    const Quick<Read> quick(pass, true, o, x.r[i], 0.0);
+    different = different | (o != quick.rounded);
+    exceeded |= Exceeds(quick.magnitude, largest.expected);
+    sums[compared::kSumDot] = Fma(o, quick.rounded, sums[compared::kSumDot]);
     sums[compared::kSumSquaredActual] = Fma(o, o, sums[compared::kSumSquaredActual]);
     sums[compared::kSumSquaredExpected] =
-        Fma(quick.expected, quick.expected, sums[compared::kSumSquaredExpected]);
-    seen.max_abs_error = internal::LargerOf(seen.max_abs_error, quick.error);
-    seen.max_abs_expected = internal::LargerOf(seen.max_abs_expected, quick.magnitude);
-    if (o == 0.0) {
-      ++seen.zeros;
-      if (HighWord(o) != 0) *minus_zero = true;
-    }
-    if (quick.rounded == 0.0) ++seen.reference_zeros;
+        Fma(quick.rounded, quick.rounded, sums[compared::kSumSquaredExpected]);
+    rounded[i] = quick.rounded;
   }
-  seen.pairs += kHeld;
-  seen.beyond_probable += static_cast<std::uint32_t>(std::popcount(beyond));
-  seen.beyond_proven += static_cast<std::uint32_t>(std::popcount(beyond_proven));
-  *record = SignOf(exceeded);
-
-  std::uint32_t wrong = rule.gate == Gate::kBound ? beyond_proven : beyond;
-  if (rule.gate >= Gate::kAllClose) {
-    wrong = 0;
+  if (different) {
     ASSAY_UNROLL
     for (int i = 0; i < kHeld; ++i) {
-      const double o = x.o[i], r = x.r[i];
-      const Quick<Read> quick(pass, o, r, x.e[i]);
-      bool mismatch = false;
-      if (rule.gate == Gate::kAllClose) {
-        mismatch = quick.error > Fma(rule.rtol, quick.magnitude, rule.atol);
-      } else if (rule.gate == Gate::kUlp) {
-        const double quantum = FromHighWord(Quick<Read>::Quantum(pass, quick.rounded));
-        mismatch = SignOf(Exceeds(quick.Distance(o), pass.max_ulp_scaled, quantum));
-      } else {  // as bits of doubles: the formats' codes are told apart by them
-        const auto sign = std::bit_cast<std::uint64_t>(r) & pass.zero_sign;
-        mismatch =
-            std::bit_cast<std::uint64_t>(o) != (std::bit_cast<std::uint64_t>(quick.rounded) | sign);
-      }
-      if (mismatch) wrong |= 1U << i;
+      const double error = Quick<Read>(pass, true, x.o[i], x.r[i], 0.0).error;
+      sums[compared::kSumAbsError] += error;
+      sums[compared::kSumSquaredError] = Fma(error, error, sums[compared::kSumSquaredError]);
     }
   }
-  seen.mismatches += static_cast<std::uint32_t>(std::popcount(wrong));
+  return SignOf(exceeded) | different;
+}
+
+// Which of a thread's ordinary elements are mismatches by a gate that needs no bound.
+template <class Read>
+ASSAY_DEVICE std::uint32_t WrongByGate(const ComparePass& pass, const Held& x) {
+  const internal::CompareRule& rule = pass.rule;
+  std::uint32_t wrong = 0;
+  ASSAY_UNROLL
+  for (int i = 0; i < kHeld; ++i) {
+    const double o = x.o[i], r = x.r[i];
+    const Quick<Read> quick(pass, IsExact<Read>(pass), o, r, x.e[i]);
+    bool mismatch = false;
+    if (rule.gate == Gate::kAllClose) {
+      mismatch = quick.error > Fma(rule.rtol, quick.magnitude, rule.atol);
+    } else if (rule.gate == Gate::kUlp) {
+      const double quantum = FromHighWord(Quick<Read>::Quantum(pass, quick.rounded));
+      mismatch = SignOf(Exceeds(quick.Distance(o), pass.max_ulp_scaled, quantum));
+    } else {  // as bits of doubles: the formats' codes are told apart by them
+      const auto sign = std::bit_cast<std::uint64_t>(r) & pass.zero_sign;
+      mismatch =
+          std::bit_cast<std::uint64_t>(o) != (std::bit_cast<std::uint64_t>(quick.rounded) | sign);
+    }
+    if (mismatch) wrong |= 1U << i;
+  }
   return wrong;
 }
 
-// The quotients of a thread's elements that may be above the largest so far: the largest
-// of them, and the first element that has the largest ratio to T. Values go in and out,
-// not addresses, so that the caller's stay in registers.
-struct Found {
-  Thresholds largest;
-  int worst;  // -1: none
-};
-
+// Adds a thread's elements, all ordinary. Returns what is to be said of them.
 template <class Read>
-ASSAY_OUTLINE Found LargestRatios(const ComparePass& pass, const Held x, const Thresholds largest) {
-  Found found{{largest.rho, 0.0, 0.0, 0.0}, -1};
-  ASSAY_UNROLL
-  for (int i = 0; i < kHeld; ++i) {
-    const Quick<Read> quick(pass, x.o[i], x.r[i], x.e[i]);
-    if (SignOf(Exceeds(quick.error, largest.rho, quick.bound))) {
-      const double rho = internal::ErrorRatio(quick.error, quick.bound);
-      if (rho > found.largest.rho) {
-        found.largest.rho = rho;
-        found.worst = i;
-      }
-    }
-    if (SignOf(Exceeds(quick.error, largest.rho_proven, quick.bound_proven))) {
-      found.largest.rho_proven = internal::LargerOf(
-          found.largest.rho_proven, internal::ErrorRatio(quick.error, quick.bound_proven));
-    }
-    if (quick.magnitude != 0.0 && SignOf(Exceeds(quick.error, largest.rel, quick.magnitude))) {
-      found.largest.rel = internal::LargerOf(found.largest.rel, quick.error / quick.magnitude);
-    }
-    if constexpr (!Read::kInteger) {
-      found.largest.ulps = internal::LargerOf(
-          found.largest.ulps, quick.Distance(x.o[i]) / internal::UlpAt(pass.rule, quick.rounded));
-    }
-  }
-  return found;
+ASSAY_DEVICE std::uint32_t AddOrdinary(const ComparePass& pass, const Held& x,
+                                       const Thresholds& largest, Seen& seen) {
+  double rounded[kHeld];
+  const bool closer = IsExact<Read>(pass) ? AddExact<Read>(pass, x, largest, seen, rounded)
+                                          : AddBounded<Read>(pass, x, largest, seen, rounded);
+  const std::uint32_t zero_signs = CountZeros(x.o, rounded, seen);
+  seen.pairs += kHeld;
+  std::uint32_t flags = closer ? kCloser : 0;
+  if (pass.digests) flags |= zero_signs & kCanonical;
+  if (pass.rule.gate >= Gate::kAllClose) flags |= WrongByGate<Read>(pass, x);
+  return flags;
 }
 
 }  // namespace assay::gpu

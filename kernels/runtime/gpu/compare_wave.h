@@ -18,6 +18,18 @@
 
 namespace assay::gpu {
 
+// Asks for what is read soon, so that it comes near while something else is judged.
+#if defined(ASSAY_GPU_CUDA)
+ASSAY_DEVICE void Prefetch(const void* at) {
+  asm volatile("prefetch.global.L2 [%0];" : : "l"(__cvta_generic_to_global(at)));
+}
+#elif defined(ASSAY_GPU_EMULATED)
+// Reads it, so that an address beyond its tensor is seen.
+ASSAY_DEVICE void Prefetch(const void* at) { (void)*static_cast<const volatile char*>(at); }
+#else
+ASSAY_DEVICE void Prefetch(const void*) {}
+#endif
+
 ASSAY_DEVICE std::int64_t Position(const ComparePass& pass, std::int64_t i) {
   if (pass.dense) return i;
   if (!pass.short_count) return internal::StorageIndex(pass.output.extents, i);
@@ -37,23 +49,48 @@ ASSAY_DEVICE double AllowanceAt(const ComparePass& pass, std::int64_t i) {
   return pass.allowance == nullptr ? 0.0 : pass.allowance[i];
 }
 
+// A thread's pairs of a chunk, as they are stored: those from element `first` on, and those a
+// wave's pairs behind.
 template <class Read>
-ASSAY_DEVICE void LoadPairs(const ComparePass& pass, const Read& read, std::int64_t first,
-                            int width, Held& x) {
+struct Stored {
+  typename Read::Two two[kPairs];
+};
+
+template <class Read>
+ASSAY_DEVICE Stored<Read> LoadPairs(const ComparePass& pass, const Read& read, std::int64_t first,
+                                    int width, Held& x) {
   using Two = Pack<Float64, 2>;
+  Stored<Read> stored;
+  const auto pair = static_cast<std::uint64_t>(first) / 2;
+  const auto* const o = static_cast<const typename Read::Two*>(pass.output.data) + pair;
+  const auto* const r = reinterpret_cast<const Two*>(pass.reference) + pair;
   ASSAY_UNROLL
   for (int k = 0; k < kPairs; ++k) {
-    const std::int64_t pair = first / 2 + std::int64_t{k} * width;
-    read.Pair(pass.output.data, pair, &x.o[2 * k]);
-    const Two r = reinterpret_cast<const Two*>(pass.reference)[pair];
-    Two e{{0.0, 0.0}};
-    if (pass.allowance != nullptr) e = reinterpret_cast<const Two*>(pass.allowance)[pair];
+    stored.two[k] = o[k * width];
+    const Two from_r = r[k * width];
+    Two from_e{{0.0, 0.0}};
+    if (pass.allowance != nullptr) {
+      from_e = (reinterpret_cast<const Two*>(pass.allowance) + pair)[k * width];
+    }
     ASSAY_UNROLL
     for (int j = 0; j < 2; ++j) {
-      x.r[2 * k + j] = r.v[j];
-      x.e[2 * k + j] = e.v[j];
+      x.r[2 * k + j] = from_r.v[j];
+      x.e[2 * k + j] = from_e.v[j];
     }
   }
+  ASSAY_UNROLL
+  for (int k = 0; k < kPairs; ++k) read.Values(stored.two[k], &x.o[2 * k]);
+  return stored;
+}
+
+// Has a whole chunk brought near, from memory that is far. A lane's parts of the tensors are the
+// kHeld elements from `at` on, which follow those of the lane before.
+template <class Read>
+ASSAY_DEVICE void PrefetchChunk(const ComparePass& pass, std::uint64_t at) {
+  const auto* const o = static_cast<const unsigned char*>(pass.output.data);
+  Prefetch(o + (Read::kBits < 8 ? at / 2 : at * (Read::kBits / 8)));
+  Prefetch(pass.reference + at);
+  if (pass.allowance != nullptr) Prefetch(pass.allowance + at);
 }
 
 struct Loaded {
@@ -78,24 +115,41 @@ ASSAY_DEVICE void LoadElements(const ComparePass& pass, std::int64_t first, int 
   }
 }
 
-inline constexpr std::uint32_t kCanonical = 1U << 31;
+struct Digest {
+  std::uint64_t of[2];
+};
 
-// A thread's elements that are not all ordinary. Returns which are mismatches, and
-// kCanonical where the canonical code of one is another.
+// What a thread has seen beside Seen. In local memory, and touched rarely.
+struct Rare {
+  CompareTotals totals;  // of the elements that are not ordinary; set where there are some
+  bool used = false;
+  int taken = 0;  // samples of the wave
+  std::uint32_t mismatches = 0;
+  std::uint32_t beyond_probable = 0;
+  std::uint32_t beyond_proven = 0;
+  double worst_rho = 0.0;  // of the elements that exceeded a threshold
+  Word worst = kNone;
+  Word first_pair = kNone;
+  Digest raw{{0, 0}};         // of chunks that are not whole
+  Digest difference{{0, 0}};  // of the canonical digest from the raw one
+};
+
+// A thread's elements that are not all ordinary. Returns what is to be said of them.
 ASSAY_OUTLINE std::uint32_t AddOthers(const ComparePass& pass, std::int64_t first, int width,
-                                      bool used, CompareTotals* totals) {
-  if (!used) *totals = CompareTotals{};
-  std::uint32_t wrong = 0;
+                                      Rare* rare) {
+  if (!rare->used) rare->totals = CompareTotals{};
+  rare->used = true;
+  std::uint32_t flags = 0;
   for (int i = 0; i < kHeld; ++i) {
     const std::int64_t at = first + std::int64_t{2} * (i / 2) * width + i % 2;
     if (at >= pass.count) break;
     const std::uint64_t bits = BitsAt(pass, at);
     const internal::Judgement j = internal::AddToTotals(pass.rule, at, bits, pass.reference[at],
-                                                        AllowanceAt(pass, at), totals);
-    if (j.mismatch) wrong |= 1U << i;
-    if (CanonicalBits(pass.rule.dtype, bits) != bits) wrong |= kCanonical;
+                                                        AllowanceAt(pass, at), &rare->totals);
+    if (j.mismatch) flags |= 1U << i;
+    if (pass.digests && CanonicalBits(pass.rule.dtype, bits) != bits) flags |= kCanonical;
   }
-  return wrong;
+  return flags == 0 ? 0 : flags | kOthers;
 }
 
 // Word `index` of the logical elements, zero behind the last.
@@ -111,10 +165,6 @@ ASSAY_DEVICE std::uint64_t DigestWord(const ComparePass& pass, bool whole, std::
   return word;
 }
 
-struct Digest {
-  std::uint64_t of[2];
-};
-
 ASSAY_DEVICE void AddTerms(std::uint64_t word, std::int64_t index, Digest& digest) {
   constexpr std::uint64_t kFirst = kDigestSeeds[0], kSecond = kDigestSeeds[1];
   const auto i = static_cast<std::uint64_t>(index);
@@ -122,17 +172,77 @@ ASSAY_DEVICE void AddTerms(std::uint64_t word, std::int64_t index, Digest& diges
   digest.of[1] += DigestTerm(word, i, kSecond);
 }
 
-// A thread's words of a chunk.
+// What a thread adds to the raw digest of whole chunks. Where a chunk has fewer words than a wave
+// has lanes, two lanes share a word, a seed each; `sum.of[0]` is then of a lane's seed.
 template <class Read>
-ASSAY_DEVICE void AddDigest(const ComparePass& pass, bool whole, std::int64_t begin, int width,
-                            Digest& digest) {
+struct ChunkDigest {
+  static constexpr int kOfWord = 64 / Read::kBits;
+  static constexpr int kLanes = kOfWord > kHeld ? kOfWord / kHeld : 1;  // to a word
+  static constexpr bool kShared = kLanes > 1;
+
+  static constexpr std::uint64_t kFirst = kDigestSeeds[0], kSecond = kDigestSeeds[1];
+
+  ASSAY_DEVICE_MEMBER explicit ChunkDigest(int lane)
+      : seed(lane % 2 == 0 ? kFirst : kSecond), mine(lane % kLanes < 2) {}
+
+  ASSAY_DEVICE_MEMBER void Add(const ComparePass& pass, const Stored<Read>& stored,
+                               std::int64_t begin, int lane, int width) {
+    const auto* const words = static_cast<const std::uint64_t*>(pass.output.data);
+    const auto at = static_cast<std::uint64_t>(begin);
+    if constexpr (kShared) {
+      const std::uint64_t index = at / kOfWord + static_cast<std::uint64_t>(lane / kLanes);
+      sum.of[0] += DigestTerm(words[index], index, seed);
+    } else if constexpr (kOfWord == kHeld) {
+      const std::uint64_t index = at / kOfWord + static_cast<std::uint64_t>(lane);
+      AddTerms(words[index], static_cast<std::int64_t>(index), sum);
+    } else {
+      constexpr int kOfPair = 2 / kOfWord;
+      const std::uint64_t first = (at + static_cast<std::uint64_t>(2 * lane)) / kOfWord;
+      ASSAY_UNROLL
+      for (int k = 0; k < kPairs; ++k) {
+        struct Words {
+          std::uint64_t of[kOfPair];
+        };
+        const auto pair = std::bit_cast<Words>(stored.two[k]);
+        ASSAY_UNROLL
+        for (int j = 0; j < kOfPair; ++j) {
+          const std::uint64_t index = first + static_cast<std::uint64_t>(k * kOfPair * width + j);
+          AddTerms(pair.of[j], static_cast<std::int64_t>(index), sum);
+        }
+      }
+    }
+  }
+  // With what chunks that are not whole have added.
+  ASSAY_DEVICE_MEMBER Digest Sum(const Digest& others) const {
+    Digest all = others;
+    if constexpr (kShared) {
+      const bool first = seed == kFirst;
+      all.of[0] += mine && first ? sum.of[0] : 0;
+      all.of[1] += mine && !first ? sum.of[0] : 0;
+    } else {
+      all.of[0] += sum.of[0];
+      all.of[1] += sum.of[1];
+    }
+    return all;
+  }
+
+  Digest sum{{0, 0}};
+  std::uint64_t seed;
+  bool mine;
+};
+
+// A thread's words of a chunk that is not whole.
+template <class Read>
+ASSAY_OUTLINE Digest PartDigest(const ComparePass& pass, std::int64_t begin, int width) {
   constexpr int kOfWord = 64 / Read::kBits;
   const int words = kHeld * width / kOfWord;
+  Digest digest{{0, 0}};
   for (int w = Lane(); w < words; w += width) {
     const std::int64_t index = begin / kOfWord + w;
     if (index * kOfWord >= pass.count) break;
-    AddTerms(DigestWord<Read>(pass, whole, index), index, digest);
+    AddTerms(DigestWord<Read>(pass, false, index), index, digest);
   }
+  return digest;
 }
 
 // By how much the canonical digest of a thread's words differs from the raw one.
@@ -152,22 +262,34 @@ ASSAY_OUTLINE Digest CanonicalDifference(const ComparePass& pass, bool whole, st
   return {{canonical.of[0] - raw.of[0], canonical.of[1] - raw.of[1]}};
 }
 
-// The next smaller double of one >= 0, so that a ratio equal to the largest exceeds it.
-ASSAY_DEVICE double JustBelow(Word largest) {
-  return std::bit_cast<double>(std::uint64_t{largest == 0 ? 0 : largest - 1});
-}
-
-ASSAY_DEVICE Thresholds ThresholdsOf(const Word* words, const Seen& seen) {
-  const auto largest = [words](int word) {
-    return std::bit_cast<double>(std::uint64_t{LoadRelaxed(words + word)});
-  };
-  // Of equal ratios the one of the smallest index counts, whichever thread's it is.
-  return {internal::LargerOf(seen.worst_rho, JustBelow(LoadRelaxed(words + compared::kRho))),
-          largest(compared::kRhoProven), largest(compared::kMaxRelError),
-          largest(compared::kMaxUlp)};
-}
-
 ASSAY_DEVICE Word WordOf(double v) { return std::bit_cast<std::uint64_t>(v); }
+
+// The largest of a block so far, in shared memory. Of equal ratios the one of the smallest index
+// counts, whichever thread's it is: one that is equal to the largest must exceed `below`, which
+// is next to it.
+struct BlockLargest {
+  Word* words;
+  Word* below;
+};
+
+ASSAY_DEVICE Thresholds ThresholdsOf(const BlockLargest& largest) {
+  const auto of = [](const Word* word) {
+    return std::bit_cast<double>(std::uint64_t{LoadRelaxed(word)});
+  };
+  const Word* const words = largest.words;
+  return {of(largest.below),
+          of(words + compared::kRhoProven),
+          of(words + compared::kMaxRelError),
+          of(words + compared::kMaxUlp),
+          of(words + compared::kMaxAbsError),
+          of(words + compared::kMaxAbsExpected)};
+}
+
+ASSAY_DEVICE void RaiseRho(double rho, const BlockLargest& largest) {
+  if (!(rho > 0.0)) return;
+  AtomicMax(largest.words + compared::kRho, WordOf(rho));
+  AtomicMax(largest.below, WordOf(rho) - 1);
+}
 
 ASSAY_DEVICE double WaveLargest(double v) {
   for (int by = WaveWidth() / 2; by > 0; by /= 2) v = internal::LargerOf(v, ShuffleXor(v, by));
@@ -182,13 +304,16 @@ ASSAY_DEVICE Word WaveSmallest(Word v) {
 }
 
 // Makes what a wave found the block's. Every lane calls.
-ASSAY_OUTLINE void RaiseThresholds(const Thresholds found, Word* words) {
-  const double largest[] = {WaveLargest(found.rho), WaveLargest(found.rho_proven),
-                            WaveLargest(found.rel), WaveLargest(found.ulps)};
+ASSAY_OUTLINE void RaiseThresholds(const Thresholds found, const BlockLargest largest) {
+  const double rho = WaveLargest(found.rho);
+  const double others[] = {WaveLargest(found.rho_proven), WaveLargest(found.rel),
+                           WaveLargest(found.ulps), WaveLargest(found.error),
+                           WaveLargest(found.expected)};
   if (Lane() != 0) return;
+  RaiseRho(rho, largest);
   ASSAY_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    if (largest[i] > 0.0) AtomicMax(words + compared::kMaximaBegin + i, WordOf(largest[i]));
+  for (int i = 0; i < 5; ++i) {
+    if (others[i] > 0.0) AtomicMax(largest.words + compared::kRhoProven + i, WordOf(others[i]));
   }
 }
 
@@ -213,8 +338,90 @@ ASSAY_DEVICE int TakeSamples(std::uint32_t wrong, std::int64_t begin, int width,
   return taken;
 }
 
-// What a thread's totals hold beside what is in registers.
-ASSAY_OUTLINE void AddTotals(const CompareTotals& t, Word* words, Seen* seen) {
+// What lies beyond the thresholds among a thread's elements, all ordinary: the quotients above the
+// largest so far, how many are beyond the bounds, and which are mismatches by them.
+template <class Read>
+ASSAY_DEVICE std::uint32_t LookCloser(const ComparePass& pass, const Held& x, std::int64_t first,
+                                      int width, const BlockLargest& block, Rare* rare,
+                                      Thresholds* found) {
+  const bool exact = IsExact<Read>(pass);
+  const Thresholds largest = ThresholdsOf(block);
+  std::uint32_t beyond = 0, beyond_proven = 0;
+  int worst = -1;
+  double worst_rho = internal::LargerOf(largest.rho, rare->worst_rho);
+  ASSAY_UNROLL
+  for (int i = 0; i < kHeld; ++i) {
+    const Quick<Read> quick(pass, exact, x.o[i], x.r[i], x.e[i]);
+    if (quick.error > quick.bound) beyond |= 1U << i;
+    if (quick.error > quick.bound_proven) beyond_proven |= 1U << i;
+    if (SignOf(Exceeds(quick.error, worst_rho, quick.bound))) {
+      const double rho = internal::ErrorRatio(quick.error, quick.bound);
+      if (rho > worst_rho) {
+        worst_rho = rho;
+        worst = i;
+      }
+    }
+    if (SignOf(Exceeds(quick.error, largest.rho_proven, quick.bound_proven))) {
+      found->rho_proven = internal::LargerOf(found->rho_proven,
+                                             internal::ErrorRatio(quick.error, quick.bound_proven));
+    }
+    if (quick.magnitude != 0.0 && SignOf(Exceeds(quick.error, largest.rel, quick.magnitude))) {
+      found->rel = internal::LargerOf(found->rel, quick.error / quick.magnitude);
+    }
+    if constexpr (!Read::kInteger) {
+      found->ulps = internal::LargerOf(
+          found->ulps, quick.Distance(x.o[i]) / internal::UlpAt(pass.rule, quick.rounded));
+    }
+    found->error = internal::LargerOf(found->error, quick.error);
+    found->expected = internal::LargerOf(found->expected, quick.magnitude);
+  }
+  if (worst >= 0) {
+    found->rho = worst_rho;
+    rare->worst_rho = worst_rho;
+    rare->worst = static_cast<Word>(first + std::int64_t{2} * (worst / 2) * width + worst % 2);
+  }
+  rare->beyond_probable += static_cast<std::uint32_t>(std::popcount(beyond));
+  rare->beyond_proven += static_cast<std::uint32_t>(std::popcount(beyond_proven));
+  if (pass.rule.gate >= Gate::kAllClose) return 0;
+  return pass.rule.gate == Gate::kBound ? beyond_proven : beyond;
+}
+
+// Does what `flags` of a wave's threads ask for, of a chunk whose elements are read again. Every
+// lane calls.
+template <class Read>
+ASSAY_OUTLINE void TakeRare(const ComparePass& pass, const Read read, std::uint32_t flags,
+                            bool whole, std::int64_t begin, int width, const BlockLargest largest,
+                            Word* samples, Rare* rare) {
+  if (Ballot((flags & kCloser) != 0) != 0) {
+    Thresholds found{0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+    if ((flags & kCloser) != 0) {
+      const std::int64_t first = begin + 2 * Lane();
+      Held x;
+      if (whole) {
+        LoadPairs(pass, read, first, width, x);
+      } else {
+        LoadElements(pass, first, width, x);
+      }
+      flags |= LookCloser<Read>(pass, x, first, width, largest, rare, &found);
+    }
+    RaiseThresholds(found, largest);
+  }
+  const std::uint32_t wrong = flags & kWrongBits;
+  if ((flags & kOthers) == 0) rare->mismatches += static_cast<std::uint32_t>(std::popcount(wrong));
+  if (rare->taken < kMismatchSamples && Ballot(wrong != 0) != 0) {
+    rare->taken = TakeSamples(wrong, begin, width, rare->taken, samples);
+  }
+  if (Ballot((flags & kCanonical) != 0) != 0) {
+    const Digest other = CanonicalDifference<Read>(pass, whole, begin, width);
+    rare->difference.of[0] += other.of[0];
+    rare->difference.of[1] += other.of[1];
+  }
+}
+
+// What a thread's totals hold beside what is in registers. To `seen` go sums, to `rare` the worst.
+ASSAY_OUTLINE void AddTotals(const BlockLargest block, Seen* seen, Rare* rare) {
+  const CompareTotals& t = rare->totals;
+  Word* const words = block.words;
   const auto count = [words](int word, std::int64_t n) {
     if (n != 0) AtomicAdd(words + word, static_cast<Word>(n));
   };
@@ -246,12 +453,12 @@ ASSAY_OUTLINE void AddTotals(const CompareTotals& t, Word* words, Seen* seen) {
   const auto largest = [words](int word, double v) {
     if (v > 0.0) AtomicMax(words + word, WordOf(v));
   };
-  largest(compared::kRho, t.rho);
+  RaiseRho(t.rho, block);
   largest(compared::kRhoProven, t.rho_proven);
   largest(compared::kMaxRelError, t.max_rel_error);
   largest(compared::kMaxUlp, t.max_ulp);
-  seen->max_abs_error = internal::LargerOf(seen->max_abs_error, t.max_abs_error);
-  seen->max_abs_expected = internal::LargerOf(seen->max_abs_expected, t.max_abs_expected);
+  largest(compared::kMaxAbsError, t.max_abs_error);
+  largest(compared::kMaxAbsExpected, t.max_abs_expected);
 
   seen->sums[compared::kSumAbsError] += t.sum_abs_error;
   seen->sums[compared::kSumSquaredError] += t.sum_squared_error;
@@ -267,10 +474,10 @@ ASSAY_OUTLINE void AddTotals(const CompareTotals& t, Word* words, Seen* seen) {
     AtomicMin(words + compared::kFirstOfWrongClass, index);
     return;
   }
-  if (t.rho == 0.0 && index < seen->first_pair) seen->first_pair = index;
-  if (t.rho > seen->worst_rho || (t.rho == seen->worst_rho && index < seen->worst)) {
-    seen->worst_rho = t.rho;
-    seen->worst = index;
+  if (t.rho == 0.0 && index < rare->first_pair) rare->first_pair = index;
+  if (t.rho > rare->worst_rho || (t.rho == rare->worst_rho && index < rare->worst)) {
+    rare->worst_rho = t.rho;
+    rare->worst = index;
   }
 }
 
