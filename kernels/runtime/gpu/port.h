@@ -21,7 +21,8 @@
 //   Fma, Product                                     exactly rounded, and fused with nothing
 //   Exp, Exp2, Erfc                                  within 2, 2 and 5 ulp; Exp2 may flush to 0
 //   Max, MaxNumber                                   NaN where one is; the other where one is
-//   FromHalf, ToHalf, FromBFloat, ToBFloat           codes of 16-bit formats, to nearest even
+//   FromHalf, ToHalf, FromBFloat, ToBFloat           codes of 16-bit formats, to nearest even;
+//                                                    which of a format's NaNs is the device's
 // Launch(kernel, grid, block, shared bytes, stream, arguments…) starts one.
 //
 // Include it from kernels only, never from a header that host code sees.
@@ -260,7 +261,15 @@ ASSAY_DEVICE double Exp2(double x) { return exp2(x); }
 ASSAY_DEVICE float Erfc(float x) { return erfcf(x); }
 ASSAY_DEVICE double Erfc(double x) { return erfc(x); }
 ASSAY_DEVICE float Sqrt(float x) { return sqrtf(x); }  // HIP's __fsqrt_rn is not rounded rightly
+#if defined(ASSAY_GPU_CUDA)
+ASSAY_DEVICE float Max(float a, float b) {
+  float larger;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+  return larger;
+}
+#else
 ASSAY_DEVICE float Max(float a, float b) { return a > b || a != a ? a : b; }
+#endif
 ASSAY_DEVICE double Max(double a, double b) { return a > b || a != a ? a : b; }
 ASSAY_DEVICE float MaxNumber(float a, float b) { return fmaxf(a, b); }
 ASSAY_DEVICE double MaxNumber(double a, double b) { return fmax(a, b); }
@@ -338,11 +347,27 @@ ASSAY_DEVICE std::uint32_t TruncatedToFloatBits(std::uint32_t v) {
 #endif
 }
 
-ASSAY_DEVICE float FromBFloat(std::uint16_t code) { return FloatOf(std::uint32_t{code} << 16); }
+// One instruction each on NVIDIA, where the rounding's NaN is 0x7fff, as ToHalf's is; written
+// out they would be two, for the upper half of a word, and nine.
+ASSAY_DEVICE float FromBFloat(std::uint16_t code) {
+#if defined(ASSAY_GPU_CUDA)
+  float v;
+  asm("mov.b32 %0, {%1, %2};" : "=f"(v) : "h"(std::uint16_t{0}), "h"(code));
+  return v;
+#else
+  return FloatOf(std::uint32_t{code} << 16);
+#endif
+}
 ASSAY_DEVICE std::uint16_t ToBFloat(float v) {
+#if defined(ASSAY_GPU_CUDA)
+  std::uint16_t code;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(code) : "f"(v));
+  return code;
+#else
   const std::uint32_t bits = BitsOf(v);
   if ((bits & 0x7fffffffU) > 0x7f800000U) return 0x7fc0;
   return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
+#endif
 }
 
 }  // namespace assay::gpu
