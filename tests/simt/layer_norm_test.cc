@@ -14,6 +14,7 @@ struct Data {
   bool affine = false;
   bool rms = false;
   bool compensated = false;
+  std::int64_t skipped = 0;  // weights and biases before the ones that are used
 };
 
 class SimtNorm : public SimtTest {
@@ -24,14 +25,14 @@ class SimtNorm : public SimtTest {
     std::mt19937_64 random(static_cast<std::uint64_t>(cols + 7 * pad));
     std::normal_distribution<double> normal(0.0, 1.0);
     HostTensor x(f.in, rows * ld, [&](std::int64_t) { return d.mean + d.spread * normal(random); });
-    HostTensor weight(DType::kF32, cols, [&](std::int64_t) { return normal(random); });
-    HostTensor bias(DType::kF32, cols, [&](std::int64_t) { return normal(random); });
+    HostTensor weight(DType::kF32, d.skipped + cols, [&](std::int64_t) { return normal(random); });
+    HostTensor bias(DType::kF32, d.skipped + cols, [&](std::int64_t) { return normal(random); });
     HostTensor y(f.out, rows * ld);
     NormRows launch{x.data(), nullptr, nullptr, y.data(), f.in, f.out, rows, cols, ld, ld};
     launch.rms = d.rms;
     launch.compensated = d.compensated;
-    if (d.affine) launch.weight = static_cast<const float*>(weight.data());
-    if (d.affine && !d.rms) launch.bias = static_cast<const float*>(bias.data());
+    if (d.affine) launch.weight = static_cast<const float*>(weight.data()) + d.skipped;
+    if (d.affine && !d.rms) launch.bias = static_cast<const float*>(bias.data()) + d.skipped;
     ASSERT_EQ(LaunchNorm(launch, nullptr), kOk);
     const double n = static_cast<double>(cols);
     const FormatInfo& o = Info(f.out);
@@ -44,16 +45,16 @@ class SimtNorm : public SimtTest {
       if (d.rms) mean = 0;
       for (std::int64_t j = 0; j < cols; ++j) square += std::pow(x[r * ld + j] - mean, 2) / n;
       const double rstd = 1 / std::sqrt(square + static_cast<double>(launch.eps));
-      const double h = std::ceil(n / 256) + 8;
+      const double h = std::ceil(n / (cols <= 4096 ? 128 : 256)) + 8;
       for (std::int64_t j = 0; j < cols; ++j) {
         const double hat = (x[r * ld + j] - mean) * rstd;
         double want = hat;
         double e = 0x1p-24 * ((h * absolute + std::abs(mean)) * rstd * (1 + std::abs(hat)) +
                               (h + 8) * std::abs(hat));
         if (d.affine) {
-          want *= weight[j];
-          e = std::abs(weight[j]) * e + 2 * 0x1p-24 * std::abs(want);
-          if (!d.rms) want += bias[j];
+          want *= weight[d.skipped + j];
+          e = std::abs(weight[d.skipped + j]) * e + 2 * 0x1p-24 * std::abs(want);
+          if (!d.rms) want += bias[d.skipped + j];
           e += 2 * 0x1p-24 * std::abs(want);
         }
         const double bound =
@@ -68,10 +69,18 @@ INSTANTIATE_TEST_SUITE_P(Forms, SimtNorm, kForms);
 
 TEST_P(SimtNorm, AwkwardSizesHoldTheBound) {
   for (const std::int64_t cols :
-       {1, 2, 31, 33, 63, 64, 65, 256, 257, 1000, 1025, 8192, 8200, 16384, 16392}) {
+       {1, 2, 31, 33, 63, 64, 65, 256, 257, 1000, 1025, 4096, 4104, 8192, 8200, 16384, 16392}) {
     Check(2, cols, cols % 5, {});
     Check(1, cols, 0, {.affine = true});
     Check(1, cols, 3, {.affine = true, .rms = true});
+  }
+}
+
+// They are read four at a time where they lie at multiples of 16 bytes.
+TEST_P(SimtNorm, WeightsMayLieAnywhere) {
+  for (const std::int64_t skipped : {1, 2, 3, 4}) {
+    Check(2, 256, 0, {.affine = true, .skipped = skipped});
+    Check(2, 256, 0, {.affine = true, .rms = true, .skipped = skipped});
   }
 }
 

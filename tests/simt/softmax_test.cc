@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <random>
 #include <vector>
 
 #include "kernels/numerics/convert.h"
+#include "kernels/providers/builtin/divisor_gpu.h"
 #include "kernels/providers/builtin/softmax_builtin_gpu.h"
 #include "simt/engine.h"
 
@@ -44,6 +46,8 @@ class SimtSoftmax : public ::testing::TestWithParam<Form> {
     const SoftmaxRows launch{x.data(), y.data(), f.in, f.out, rows, cols, ld, ld};
     ASSERT_EQ(LaunchSoftmax(launch, nullptr), kOk);
     for (const simt::Fault& fault : simt::TakeFaults()) ADD_FAILURE() << fault.message;
+    // Depth of the sum: a thread's elements, then the threads'.
+    const auto depth = static_cast<double>(cols / (cols <= 4096 ? 128 : 256) + 8);
     for (std::int64_t r = 0; r < rows; ++r) {
       double m = -HUGE_VAL;
       double s = 0;
@@ -54,8 +58,7 @@ class SimtSoftmax : public ::testing::TestWithParam<Form> {
       for (std::int64_t j = 0; j < cols; ++j) {
         const double v = LoadDouble(f.in, x.data(), r * ld + j);
         const double want = std::exp(v - m) / s;
-        const double e =
-            want * 0x1p-24 * (2 * std::abs(v - m) + 8 + static_cast<double>(cols / 256) + 8);
+        const double e = want * 0x1p-24 * (2 * std::abs(v - m) + 8 + depth);
         const FormatInfo& o = Info(f.out);
         const double bound = o.unit_roundoff * want + o.min_subnormal / 2 + 1.01 * e;
         const double got = LoadDouble(f.out, y.data(), r * ld + j);
@@ -77,7 +80,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Form{32, DType::kBF16, DType::kBF16}, Form{64, DType::kBF16, DType::kF32}));
 
 TEST_P(SimtSoftmax, AwkwardSizesHoldTheBound) {
-  for (const std::int64_t cols : {1, 2, 31, 32, 33, 63, 65, 255, 257, 1000, 1024, 1025, 4096}) {
+  for (const std::int64_t cols :
+       {1, 2, 31, 32, 33, 63, 65, 255, 257, 1000, 1024, 1025, 4096, 4097, 4104}) {
     Run(2, cols, 0, 0.0);
   }
 }
@@ -151,6 +155,50 @@ TEST_P(SimtSoftmax, TheSameLaunchGivesTheSameBits) {
               kOk);
     if (seed == 1) first = y;
     EXPECT_EQ(y, first);
+  }
+}
+
+// As a division rounds it, next to the middle between two numbers above all, where the least
+// error shows: s·(2m + 1) = a·2^k + e for small e, with s, m and a of 24 bits.
+TEST(SimtDivisor, RoundsAsADivisionDoes) {
+  std::mt19937 random(1);
+  int tried = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const auto s = static_cast<std::uint32_t>((1U << 23) | (random() >> 9) | 1);
+    std::uint32_t inverse = s;  // modulo 2^32, by Newton's iteration
+    for (int n = 0; n < 5; ++n) inverse *= 2 - inverse * s;
+    const Divisor by(static_cast<float>(s) * 0x1p-23F);
+    for (const int k : {24, 25}) {
+      for (int e = -5; e <= 5; ++e) {
+        const std::uint64_t odd =
+            (static_cast<std::uint32_t>(e) * inverse & ((1U << k) - 1)) | (k == 24 ? 1U << 24 : 0);
+        const std::uint64_t a = (s * odd - static_cast<std::uint64_t>(e)) >> k;
+        if (odd % 2 == 0 || odd < 1U << 24 || a < 1U << 23 || a >= 1U << 24) continue;
+        const float dividend = static_cast<float>(a) * 0x1p-24F;
+        ASSERT_EQ(by.Divide(dividend), dividend / (static_cast<float>(s) * 0x1p-23F))
+            << a << " / " << s;
+        ++tried;
+      }
+    }
+  }
+  EXPECT_GT(tried, 10000);
+}
+
+TEST(SimtDivisor, NothingAndNaN) {
+  EXPECT_EQ(Divisor(3.0F).Divide(0.0F), 0.0F);
+  EXPECT_FALSE(std::signbit(Divisor(3.0F).Divide(0.0F)));
+  EXPECT_EQ(Divisor(0x1p32F).Divide(1.0F), 0x1p-32F);
+  EXPECT_TRUE(std::isnan(Divisor(3.0F).Divide(std::nanf(""))));
+  EXPECT_TRUE(std::isnan(Divisor(std::nanf("")).Divide(0.0F)));
+}
+
+// Of what is less than the smallest normal number divided by 3, at most 3/4 of the smallest.
+TEST(SimtDivisor, SubnormalQuotientsAreThreeQuartersOfTheSmallestNumberOff) {
+  const Divisor by(3.0F);
+  for (int i = 0; i < 10000; ++i) {
+    const float a = static_cast<float>(i) * 0x1p-149F;
+    ASSERT_LE(std::abs(static_cast<double>(by.Divide(a)) - static_cast<double>(a) / 3), 0x1.8p-150)
+        << i;
   }
 }
 

@@ -9,7 +9,8 @@
 // every sum is fixed by the launch. One block a row.
 //
 // Rows of whole 16 bytes, up to 16384 elements, are read once, kept in registers and
-// written once, 16 bytes at a time. Their mean is taken first, then with d = x − mean
+// written once, 16 bytes at a time; a thread asks for all of its elements before it looks at
+// one. Their mean is taken first, then with d = x − mean
 //   μ = mean + Σd/cols,  var = (Σd² − (Σd)²/cols)/cols
 // which takes back what the first sum lost (the corrected two-pass algorithm).
 // Other rows are read twice, the second time from cache where the row fits it. Their mean
@@ -31,6 +32,9 @@ constexpr int kThreads = 256;
 // Elements a thread keeps: with these, 64 registers a thread and 1024 threads a
 // multiprocessor, which has more reads under way than memory needs.
 constexpr int kKept = 32;
+// Of a block that keeps a row: of a short one as few as can, for threads that keep half as
+// much would have half as many reads under way.
+constexpr int kLeastThreads = 128;
 constexpr int kMostThreads = 512;
 
 // A sum that may carry what its additions lose.
@@ -150,6 +154,10 @@ ASSAY_GLOBAL void NormRow(const typename In::Store* x, const float* weight, cons
   }
 }
 
+using Four = Pack<Float32, 4>;  // of weights, or of biases
+
+ASSAY_DEVICE Four LoadFour(const float* from) { return *reinterpret_cast<const Four*>(from); }
+
 // A row in registers, kPack elements at a time, `kBlock` packs apart.
 template <class In, class Out, int kBlock>
 ASSAY_GLOBAL void ASSAY_BOUNDS(kBlock, 1024 / kBlock)
@@ -158,39 +166,44 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kBlock, 1024 / kBlock)
              float eps, bool rms) {
   ASSAY_SHARED(float, partial, kMostWaves);
   constexpr int kPack = 16 / static_cast<int>(sizeof(typename In::Store));
-  // A pack of inputs is one of outputs, or two where these are wider; weights are fp32.
+  constexpr int kPacks = kKept / kPack;
+  // A pack of inputs is one of outputs, or two where these are wider.
   constexpr int kWrite = kPack * sizeof(typename Out::Store) <= 16 ? kPack : kPack / 2;
   const std::int64_t row = Block().x;
   const auto* in = reinterpret_cast<const Pack<In, kPack>*>(x + row * x_ld);
   auto* out = reinterpret_cast<Pack<Out, kWrite>*>(y + row * y_ld);
   const auto thread = static_cast<int>(Thread().x);
   const auto packs = static_cast<int>(cols / kPack);  // whole ones only: see LaunchFor
-  const auto n = static_cast<float>(cols);
+  const auto n = static_cast<float>(packs * kPack);
 
-  float kept[kKept];
-  float sum = 0.0F;
+  // No branch, which would wait for what it reads; behind the row its first pack again, which
+  // no sum takes.
+  Pack<In, kPack> read[kPacks];
   ASSAY_UNROLL
-  for (int i = 0; i < kKept / kPack; ++i) {
-    Pack<In, kPack> pack = {};
-    if (thread + i * kBlock < packs) pack = in[thread + i * kBlock];
+  for (int i = 0; i < kPacks; ++i) {
+    const int at = thread + i * kBlock;
+    read[i] = in[at < packs ? at : 0];
+  }
+  float kept[kKept];
+  ASSAY_UNROLL
+  for (int i = 0; i < kKept; ++i) kept[i] = In::Load(read[i / kPack].v[i % kPack]);
+  float sum = 0.0F;
+  // Said by how much: a loop that may end early is not unrolled whole by all compilers.
+  ASSAY_UNROLL_BY(kPacks)
+  for (int i = 0, at = thread; i < kPacks && at < packs; ++i, at += kBlock) {
     ASSAY_UNROLL
-    for (int e = 0; e < kPack; ++e) {
-      kept[i * kPack + e] = In::Load(pack.v[e]);
-      sum += kept[i * kPack + e];
-    }
+    for (int e = 0; e < kPack; ++e) sum += kept[i * kPack + e];
   }
   float mean = rms ? 0.0F : BlockReduce<Sum>(sum, partial, kBlock) / n;
   float first = 0.0F;
   float second = 0.0F;
-  ASSAY_UNROLL
-  for (int i = 0; i < kKept / kPack; ++i) {
-    if (thread + i * kBlock < packs) {
-      ASSAY_UNROLL
-      for (int e = 0; e < kPack; ++e) {
-        const float d = kept[i * kPack + e] - mean;
-        first += d;
-        second = Fma(d, d, second);
-      }
+  ASSAY_UNROLL_BY(kPacks)
+  for (int i = 0, at = thread; i < kPacks && at < packs; ++i, at += kBlock) {
+    ASSAY_UNROLL
+    for (int e = 0; e < kPack; ++e) {
+      const float d = kept[i * kPack + e] - mean;
+      first += d;
+      second = Fma(d, d, second);
     }
   }
   second = BlockReduce<Sum>(second, partial, kBlock);
@@ -200,23 +213,33 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kBlock, 1024 / kBlock)
     second = Max(second - first * first * n, 0.0F);
   }
   const float scale = 1.0F / Sqrt(second / n + eps);
-  ASSAY_UNROLL
-  for (int i = 0; i < kKept / kPack; ++i) {
-    const int at = thread + i * kBlock;
-    if (at < packs) {
+  ASSAY_UNROLL_BY(kPacks)
+  for (int i = 0, at = thread; i < kPacks && at < packs; ++i, at += kBlock) {
+    float v[kPack];
+    ASSAY_UNROLL
+    for (int e = 0; e < kPack; ++e) v[e] = (kept[i * kPack + e] - mean) * scale;
+    if (weight != nullptr) {
       ASSAY_UNROLL
-      for (int w = 0; w < kPack / kWrite; ++w) {
-        Pack<Out, kWrite> pack;
+      for (int e = 0; e < kPack; e += 4) {
+        const Four factor = LoadFour(weight + at * kPack + e);
         ASSAY_UNROLL
-        for (int e = 0; e < kWrite; ++e) {
-          const int column = at * kPack + w * kWrite + e;
-          float v = (kept[i * kPack + w * kWrite + e] - mean) * scale;
-          if (weight != nullptr) v *= weight[column];
-          if (bias != nullptr) v += bias[column];
-          pack.v[e] = Out::Round(v);
-        }
-        out[at * (kPack / kWrite) + w] = pack;
+        for (int f = 0; f < 4; ++f) v[e + f] *= factor.v[f];
       }
+    }
+    if (bias != nullptr) {
+      ASSAY_UNROLL
+      for (int e = 0; e < kPack; e += 4) {
+        const Four term = LoadFour(bias + at * kPack + e);
+        ASSAY_UNROLL
+        for (int f = 0; f < 4; ++f) v[e + f] += term.v[f];
+      }
+    }
+    ASSAY_UNROLL
+    for (int w = 0; w < kPack / kWrite; ++w) {
+      Pack<Out, kWrite> pack;
+      ASSAY_UNROLL
+      for (int e = 0; e < kWrite; ++e) pack.v[e] = Out::Round(v[w * kWrite + e]);
+      out[at * (kPack / kWrite) + w] = pack;
     }
   }
 }
@@ -240,12 +263,15 @@ ErrorCode LaunchHeld(const NormRows& r, Stream stream) {
 template <class In, class Out>
 ErrorCode LaunchFor(const NormRows& r, Stream stream) {
   constexpr std::int64_t kPack = 16 / static_cast<int>(sizeof(typename In::Store));
+  const auto multiple = [](auto... of) {
+    return (reinterpret_cast<std::uintptr_t>(of) | ...) % 16 == 0;
+  };
   const bool aligned =
-      (reinterpret_cast<std::uintptr_t>(r.x) | reinterpret_cast<std::uintptr_t>(r.y)) % 16 == 0 &&
-      (r.x_ld | r.y_ld | r.cols) % kPack == 0;
+      multiple(r.x, r.weight, r.bias, r.y) && (r.x_ld | r.y_ld | r.cols) % kPack == 0;
   if (aligned && !r.compensated && r.cols <= kMostThreads * kKept) {
-    return r.cols <= kThreads * kKept ? LaunchHeld<In, Out, kThreads>(r, stream)
-                                      : LaunchHeld<In, Out, kMostThreads>(r, stream);
+    return r.cols <= kLeastThreads * kKept ? LaunchHeld<In, Out, kLeastThreads>(r, stream)
+           : r.cols <= kThreads * kKept    ? LaunchHeld<In, Out, kThreads>(r, stream)
+                                           : LaunchHeld<In, Out, kMostThreads>(r, stream);
   }
   if (r.rms) {
     return r.compensated ? LaunchFor<In, Out, true, true>(r, stream)
