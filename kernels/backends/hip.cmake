@@ -14,13 +14,14 @@ set(ASSAY_HIP_TARGETS "" CACHE STRING "GPU architectures; empty: all that can be
 find_program(ASSAY_HIP_CLANG clang++-19)
 find_program(ASSAY_HIP_BUNDLER clang-offload-bundler-19)
 find_program(ASSAY_HIP_LLD lld-19)
+find_program(ASSAY_HIP_OBJCOPY NAMES llvm-objcopy llvm-objcopy-19 HINTS /usr/lib/llvm-19/bin)  # the bundler's
 find_path(ASSAY_HIP_BITCODE ockl.bc PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/amdgcn/bitcode
   NO_DEFAULT_PATH)
 
 # What is missing for gfx942, as packages; where nothing is, a folder gets the device libraries.
 set(bitcode ${CMAKE_CURRENT_BINARY_DIR}/hip/bitcode)
 set(without_newer "")
-foreach(needed CLANG BUNDLER LLD BITCODE)
+foreach(needed CLANG BUNDLER LLD OBJCOPY BITCODE)
   if(NOT ASSAY_HIP_${needed})
     list(APPEND without_newer ${needed})
   endif()
@@ -28,6 +29,7 @@ endforeach()
 list(TRANSFORM without_newer REPLACE CLANG clang-19)
 list(TRANSFORM without_newer REPLACE BUNDLER clang-tools-19)
 list(TRANSFORM without_newer REPLACE LLD lld-19)
+list(TRANSFORM without_newer REPLACE OBJCOPY llvm-19)
 list(TRANSFORM without_newer REPLACE BITCODE rocm-device-libs)
 if(NOT without_newer)
   file(MAKE_DIRECTORY ${bitcode})

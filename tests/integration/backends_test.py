@@ -30,10 +30,12 @@ class Backends(unittest.TestCase):
                        "--provider", "builtin")
             run = daemon.run(*softmax)
             self.assertEqual(run.code, 0, run)
-            refused = daemon.run(*softmax, "--device", f"{backend}:0")
-            self.assertEqual(refused.code, 2, refused)
-            self.assertIn(f"{backend}:0", refused.err)
-            return mine[0]["unavailable_reason"]
+            reason = mine[0]["unavailable_reason"]
+            for asked in (f"{backend}:0", f"{backend}:*", backend):
+                refused = daemon.run(*softmax, "--device", asked)
+                self.assertEqual(refused.code, 2, refused)
+                self.assertIn(f'"{asked}" cannot be used here: {reason}', refused.err)
+            return reason
 
     def test_cuda_says_why_it_is_not_there(self):
         reason = self.reason("cuda")
@@ -56,6 +58,9 @@ class Backends(unittest.TestCase):
             if not listed:
                 self.skipTest("this machine has that many cuda devices")
             self.assertTrue(listed[0]["unavailable_reason"], listed)
+            refused = daemon.run("run", "softmax", "--rows", "8", "--cols", "64", "--dtype", "fp32",
+                                 "--device", "cuda:*")
+            self.assertIn(listed[0]["unavailable_reason"], refused.err)
 
     def test_libraries_export_their_entry_and_nothing_else(self):
         found = [path for path in map(library, ("cuda", "hip")) if path]

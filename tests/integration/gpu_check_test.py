@@ -156,6 +156,28 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(smoke.code, 0, smoke)
         self.assertEqual([j["state"] for j in jobs if j["suite"] == "precision"], ["CANCELLED"])
 
+    def test_without_the_device_its_reason_is_a_row_that_failed(self):
+        path = os.path.join(self.folder, "check.json")
+        done = subprocess.run([CHECK, "--device", "cuda:99", "--install", harness.INSTALL, "--output", path],
+                              capture_output=True, text=True, timeout=harness.LONG, check=False)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn("no cuda:99: ", done.stdout)
+        self.assertEqual(done.stderr, "")
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+        self.assertEqual(document["failed"], ["device"])
+        self.assertRegex(document["rows"][0]["reason"], "cuda")
+
+    def test_wrong_options_are_refused_before_anything_is_done(self):
+        for options, said in ((["--minutes", "0"], "--minutes must be above 0, got 0"),
+                              (["--device", "foo"], "--device must be one of"),
+                              (["--install", self.folder], "has no bin/assayd"),
+                              (["--output", self.folder + "/no/x.json"], "there is no folder")):
+            done = subprocess.run([CHECK, *options], capture_output=True, text=True,
+                                  timeout=harness.LONG, check=False)
+            self.assertEqual(done.returncode, 2, done)
+            self.assertIn(said, done.stderr)
+
     def test_libraries_that_the_loader_does_not_find_are_looked_for(self):
         for name in ("cublas/lib/libcublasLt.so.99", "cudnn/lib/libcudnn.so.99"):
             path = os.path.join(self.folder, name)

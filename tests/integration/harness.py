@@ -60,7 +60,13 @@ class Daemon:
         if not ready:
             self.process.kill()
             self.process.wait()
-            raise RuntimeError(f"assayd did not get ready: {line!r}\n{self.log_text()}")
+            self.process.stdout.close()
+            self.log.close()
+            said = self.log_text()
+            if self.own_state:
+                shutil.rmtree(self.state, ignore_errors=True)
+                os.unlink(self.log_path)
+            raise RuntimeError(f"assayd did not get ready: {line!r}\n{said}")
         self.grpc, self.metrics, self.health = ready.group(1, 2, 3)
 
     def _first_line(self, seconds):

@@ -3,6 +3,8 @@
 // tests/simt/host_simt.cc; only the meaning of codes is shared with it.
 #include "kernels/runtime/gpu/host.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <functional>
 #include <utility>
@@ -296,7 +298,15 @@ std::string Describe(ErrorCode code) {
   const auto error = static_cast<ApiError>(code);
   const std::string name = ASSAY_API(GetErrorName)(error);
   const std::string words = ASSAY_API(GetErrorString)(error);
-  return name == words ? name : name + ": " + words;  // of some errors HIP knows the name alone
+  std::string all = name == words ? name : name + ": " + words;  // of some HIP knows the name alone
+#if defined(ASSAY_GPU_CUDA)
+  // The toolkit calls no driver one that is too old.
+  constexpr const char* kDriver = "libcuda.so.1";
+  if (error == cudaErrorInsufficientDriver && dlopen(kDriver, RTLD_LAZY) == nullptr) {
+    all += std::string("; there is no driver: ") + kDriver + " cannot be loaded";
+  }
+#endif
+  return all;
 }
 
 #endif
