@@ -39,7 +39,9 @@ constexpr QualifyCode kCodes[] = {
     {"A115", Fitness::kFailed, "isolate", "the device is in quarantine: its worker kept dying",
      "drain the device; `assay devices` says of what"},
     {"A116", Fitness::kFailed, "isolate", "fewer devices than there should be",
-     "look for the missing device with the driver's own tool; reseat or replace it"},
+     "where the reason is the driver's or the build's, mend that; else look for the device with "
+     "the "
+     "driver's own tool, reseat or replace it"},
     {"A117", Fitness::kFailed, "configuration",
      "a kernel crashed or faulted, on other devices as well",
      "the library, not the device: compare its version with the fleet's, and go back to the one "

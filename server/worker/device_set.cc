@@ -126,6 +126,7 @@ v1::Device Unavailable(std::string_view id, std::string_view backend, std::strin
 }
 
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+constexpr std::int64_t kLeastArena = 1 << 20;  // [bytes]; less holds no case with its guard bands
 
 // Most of a node's memory that one worker may hold.
 std::int64_t LargestCap(const v1::Device& device) { return device.memory_bytes() / 100 * 95; }
@@ -176,6 +177,11 @@ std::vector<CaseExecutor*> DeviceSet::Select(std::string_view selector) const {
 }
 
 absl::Status CheckArenaBytes(const v1::Device& device, std::int64_t arena_bytes) {
+  if (arena_bytes > 0 && arena_bytes < kLeastArena) {
+    return absl::InvalidArgumentError(Cat("--arena-bytes must be at least ", kLeastArena,
+                                          ", or 0 for half of the device's memory; got ",
+                                          arena_bytes));
+  }
   if (device.backend() != "cpu" || device.memory_bytes() <= 0) return absl::OkStatus();
   // The least a worker needs beside its arena, a gibibyte on any but a tiny node.
   const std::int64_t beside = std::min(device.memory_bytes() / 4, kGiB);

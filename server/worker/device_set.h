@@ -35,7 +35,8 @@ struct DiscoverOptions {
 absl::StatusOr<DeviceSet> DiscoverDevices(const DiscoverOptions& options);
 
 // Whether a worker on `device` can hold an arena of so many bytes beside its code and
-// libraries: INVALID_ARGUMENT names the flag, the value and the most there may be.
+// libraries, and a case in it: INVALID_ARGUMENT names the flag, the value and the most or least
+// there may be.
 absl::Status CheckArenaBytes(const v1::Device& device, std::int64_t arena_bytes);
 
 // Variables that workers are started with, each only where the daemon's own

@@ -54,6 +54,10 @@ TEST(DeviceSetTest, AnArenaThatAWorkerCannotHoldIsRefusedWithTheMostItMayBe) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.message()), AllOf(HasSubstr("--arena-bytes must be at most 1009"),
                                                     HasSubstr("102005473280"), HasSubstr("cpu:0")));
+  device.set_backend("cuda");
+  EXPECT_THAT(std::string(CheckArenaBytes(device, 2).message()),
+              HasSubstr("--arena-bytes must be at least 1048576, or 0 for half of the device's "
+                        "memory; got 2"));
 }
 
 TEST(DeviceSetTest, AProbeThatFailsSaysHow) {
