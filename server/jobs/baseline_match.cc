@@ -63,7 +63,8 @@ std::string SecondsWords(double seconds) {
 
 std::string Percent(double share) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.2g %%", 100 * share);
+  const double percent = 100 * share;
+  std::snprintf(text, sizeof text, percent < 99.5 ? "%.2g %%" : "%.0f %%", percent);
   return text;
 }
 

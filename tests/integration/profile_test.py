@@ -155,7 +155,8 @@ class Profile(unittest.TestCase):
                 self.assertEqual(saved.code, 0, saved)
                 again = daemon.run("bench", *GEMM, "--compare", path, "--threshold", "900%",
                                    "--format", "json")
-                self.assertEqual(again.code, 0, again)
+                # Where others have the processors there is no verdict, which is not what is asked here.
+                self.assertIn(again.code, (0, 4), again)
                 self.assertIn("baseline", again.json()["tests"][0]["bench"])
 
     def test_without_perf_there_are_times_and_the_reason(self):

@@ -217,6 +217,12 @@ TEST(BaselineMatch, ASlowerCaseFailsAndNoOtherVerdictChanges) {
                     HasSubstr("save that as the baseline")));
   EXPECT_DOUBLE_EQ(hidden.bench().baseline().most_ratio(), 1.3);
   EXPECT_FALSE(hidden.bench().baseline().has_least_ratio());
+  v1::CaseResult both_waited = Timed(8, 1.04e-3);
+  both_waited.mutable_bench()->mutable_conditions()->set_waiting_ratio(1);
+  BaselineIndex(Of({waited}), "baselines/x", 0.05).HoldAgainst(both_waited);
+  ASSERT_EQ(both_waited.findings_size(), 1);
+  EXPECT_THAT(both_waited.findings(0).message(),
+              HasSubstr("; up to 100 % of it threads waited for processors that others had"));
   // What failed already failed for its own reason.
   v1::CaseResult low = Timed(8, 1.04e-3, v1::VERDICT_FAILED);
   Find(low, "efficiency");
