@@ -205,16 +205,9 @@ absl::StatusOr<std::vector<Target>> FindTargets(const v1::JobSpec& spec, const D
     targets.push_back({executor, executor->Describe(), executor->Kernels()});
   }
   if (!targets.empty()) return targets;
-  // What cannot be used is listed by its number where that is known, else by its backend.
-  const std::string_view wanted = spec.device();
-  const std::string_view backend = wanted.substr(0, wanted.find(':'));
-  for (const v1::Device& device : devices.unavailable) {
-    const bool any = wanted == backend || wanted.substr(backend.size()) == ":*";
-    if (device.id() == wanted || device.id() == backend ||
-        (any && device.id().starts_with(Cat(backend, ":")))) {
-      return absl::NotFoundError(Cat("spec.device: \"", spec.device(),
-                                     "\" cannot be used here: ", device.unavailable_reason()));
-    }
+  if (const v1::Device* device = devices.Unusable(spec.device())) {
+    return absl::NotFoundError(Cat("spec.device: \"", spec.device(),
+                                   "\" cannot be used here: ", device->unavailable_reason()));
   }
   std::vector<std::string> known;
   for (const auto& executor : devices.executors) known.push_back(executor->device_id());

@@ -176,6 +176,19 @@ std::vector<CaseExecutor*> DeviceSet::Select(std::string_view selector) const {
   return selected;
 }
 
+const v1::Device* DeviceSet::Unusable(std::string_view selector) const {
+  const std::string_view backend = selector.substr(0, selector.find(':'));
+  const bool whole = selector == backend && Select(Cat(backend, ":*")).empty();
+  for (const v1::Device& device : unavailable) {
+    // One is listed by its number where that is known, else by its backend.
+    if (device.id() == backend || Matches(selector, device.id()) ||
+        (whole && device.backend() == backend)) {
+      return &device;
+    }
+  }
+  return nullptr;
+}
+
 absl::Status CheckArenaBytes(const v1::Device& device, std::int64_t arena_bytes) {
   if (arena_bytes > 0 && arena_bytes < kLeastArena) {
     return absl::InvalidArgumentError(Cat("--arena-bytes must be at least ", kLeastArena,

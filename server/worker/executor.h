@@ -106,6 +106,8 @@ struct DeviceSet {
   // The executors a selector names: an id, a glob ("cuda:*", "*"), or empty for
   // the first. Empty result where none matches.
   std::vector<CaseExecutor*> Select(std::string_view selector) const;
+  // One that the selector means and that cannot be used here; nullptr where there is none.
+  const v1::Device* Unusable(std::string_view selector) const;
 };
 
 }  // namespace assay

@@ -4,9 +4,9 @@
 //   cublaslt_loop M N K [--dtype fp32|fp16|bf16] [--seconds S] [--device N]
 //
 // Row-major operands of normal data, output of the operands' format, sums in fp32, split k in
-// fp32 only, 32 MiB of workspace: the call that Assay's provider makes. One sample is one call
-// between two events; operands are taken in turn from sets enough that none is in the L2, as
-// Assay times. Prints the median seconds of a call, and the algorithm that the heuristic put
+// fp32 only, the workspace that is recommended: the call that Assay's provider makes. One sample is
+// one call between two events; operands are taken in turn from sets enough that none is in the L2,
+// as Assay times. Prints the median seconds of a call, and the algorithm that the heuristic put
 // first.
 #include <cublasLt.h>
 #include <cuda_bf16.h>
@@ -27,8 +27,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kWorkspace = 32 << 20;  // [bytes], for Hopper and later
-constexpr int kCallsOfARound = 16;            // between waits
+// [bytes] What NVIDIA's documentation recommends, for Hopper and later, and before.
+constexpr std::size_t kWorkspaceHopper = 32 << 20;
+constexpr std::size_t kWorkspace = 4 << 20;
+constexpr int kCallsOfARound = 16;  // between waits
 constexpr int kAlgorithms = 16;
 
 [[noreturn]] void Die(const char* what, const char* why) {
@@ -61,9 +63,11 @@ Options Parse(int argc, char** argv) {
     *extents[i] = std::strtoull(argv[i + 1], nullptr, 10);
     if (*extents[i] == 0) Die("an extent is no positive number", argv[i + 1]);
   }
-  for (int i = 4; i + 1 < argc; i += 2) {
+  for (int i = 4; i < argc; i += 2) {
     const std::string_view name = argv[i];
-    if (name == "--dtype") {
+    if (i + 1 == argc) {
+      Die("no value of", argv[i]);
+    } else if (name == "--dtype") {
       o.dtype = argv[i + 1];
     } else if (name == "--seconds") {
       o.seconds = std::atof(argv[i + 1]);
@@ -117,7 +121,7 @@ struct Operands {
 // The library's objects: it is column-major, so that its A is B and its rows are columns.
 class Matmul {
  public:
-  explicit Matmul(const Options& o) {
+  Matmul(const Options& o, std::size_t workspace) : bytes_(workspace) {
     Check(cublasLtCreate(&handle_), "a handle");
     const cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
     Check(cublasLtMatmulDescCreate(&operation_, compute, CUDA_R_32F), "an operation");
@@ -128,7 +132,7 @@ class Matmul {
     Check(cublasLtMatmulPreferenceCreate(&preference), "a preference");
     const std::uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     Check(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                               &kWorkspace, sizeof kWorkspace),
+                                               &bytes_, sizeof bytes_),
           "the workspace's size");
     Check(cublasLtMatmulPreferenceSetAttribute(
               preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes),
@@ -146,13 +150,13 @@ class Matmul {
     }
     if (!chosen_) Die("the heuristic", "no algorithm");
     Check(cublasLtMatmulPreferenceDestroy(preference), "a preference");
-    Check(cudaMalloc(&workspace_, kWorkspace), "the workspace");
+    Check(cudaMalloc(&workspace_, bytes_), "the workspace");
   }
 
   void Launch(const Operands& x) {
     const float one = 1, zero = 0;
     Check(cublasLtMatmul(handle_, operation_, &one, x.b, a_, x.a, b_, &zero, x.c, c_, x.c, c_,
-                         &algorithm_, workspace_, kWorkspace, nullptr),
+                         &algorithm_, workspace_, bytes_, nullptr),
           "the product");
   }
 
@@ -172,6 +176,7 @@ class Matmul {
   }
 
  private:
+  const std::size_t bytes_;  // of the workspace
   cublasLtHandle_t handle_ = nullptr;
   cublasLtMatmulDesc_t operation_ = nullptr;
   cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, c_ = nullptr;
@@ -215,7 +220,9 @@ int main(int argc, char** argv) {
     Check(cudaMalloc(&set.c, o.width * o.m * o.n), "memory of the product");
     seed += 2;
   }
-  Matmul matmul(o);
+  int major = 0;
+  Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, o.device), "the card");
+  Matmul matmul(o, major >= 9 ? kWorkspaceHopper : kWorkspace);
   std::vector<double> seconds;
   Round(matmul, sets, 0, &seconds);
   seconds.clear();

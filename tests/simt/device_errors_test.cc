@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/runtime/gpu/arena_gpu.h"
 #include "kernels/runtime/gpu/error_status.h"
 #include "kernels/runtime/gpu/gpu_device.h"
 #include "simt/engine.h"
@@ -146,6 +147,24 @@ TEST_F(DeviceErrors, AnArenaThatIsNotLimitedIsHalfOfTheMemory) {
   EXPECT_EQ(arena.capacity_bytes(), std::int64_t{500} << 20);
   EXPECT_TRUE(arena.Allocate(std::int64_t{499} << 20, /*guarded=*/false).ok());
   EXPECT_EQ(arena.leased_bytes(), std::int64_t{500} << 20);
+}
+
+// What empties the caches reads 16 bytes at a time.
+TEST_F(DeviceErrors, WhatIsLeftOfAnArenaOfAnySizeIsAligned) {
+  for (const std::int64_t odd : {1, 5, 255}) {
+    device_.reset();
+    simt::ResetHost();
+    device_ = *GpuDevice::Make(0, ArenaOptions{.max_bytes = (8 << 20) + odd});
+    auto& arena = static_cast<GpuArena&>(device_->arena());
+    const absl::StatusOr<Block> block = arena.Allocate(1 << 20, /*guarded=*/true);
+    ASSERT_TRUE(block.ok());
+    void* const unused = arena.Unused(4 << 20);
+    ASSERT_NE(unused, nullptr);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(unused) % kBlockAlignment, 0U) << odd;
+    const std::int64_t room = arena.available_bytes(1);
+    EXPECT_GE(static_cast<char*>(arena.Unused(room)),
+              static_cast<char*>(block->data) + block->bytes + kGuardBytes);
+  }
 }
 
 absl::Status Nothing() { return absl::OkStatus(); }

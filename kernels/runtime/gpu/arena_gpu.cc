@@ -52,7 +52,7 @@ absl::Status GpuArena::Lease() {
 
 void* GpuArena::Unused(std::int64_t bytes) const {
   if (base_ == nullptr || bytes > stack_.Available(capacity_, 1)) return nullptr;
-  return base_ + capacity_ - bytes;
+  return base_ + (capacity_ - bytes) / kBlockAlignment * kBlockAlignment;
 }
 
 absl::StatusOr<Block> GpuArena::Allocate(std::int64_t bytes, bool guarded) {

@@ -43,7 +43,8 @@ class GpuArena final : public Arena {
   std::span<const Block> blocks() const override { return stack_.blocks(); }
   std::int64_t available_bytes(int n) const override { return stack_.Available(capacity_, n); }
 
-  // `bytes` of it that are in no block now; nullptr where it is not taken or too full.
+  // `bytes` of it that are in no block now, aligned as a payload is; nullptr where it is not taken
+  // or too full.
   void* Unused(std::int64_t bytes) const;
   // How often it was taken.
   std::int64_t leases() const { return leases_; }

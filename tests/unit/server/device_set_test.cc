@@ -88,5 +88,29 @@ TEST(DeviceSetTest, SelectorsAreIdsGlobsOrTheFirst) {
   EXPECT_THAT(ids("hip:*"), ElementsAre());
 }
 
+TEST(DeviceSetTest, WhatCannotBeUsedIsFoundByWhateverWouldSelectIt) {
+  DeviceSet set;
+  SupervisorOptions options;
+  options.device_id = "cuda:0";
+  options.worker_path = FAKE_WORKER_PATH;
+  set.executors.push_back(MakeSupervisor(std::move(options)));
+  for (const auto& [id, backend] : {std::pair("cuda:1", "cuda"), std::pair("hip", "hip")}) {
+    v1::Device& device = set.unavailable.emplace_back();
+    device.set_id(id);
+    device.set_backend(backend);
+  }
+  const auto found = [&](std::string_view selector) {
+    const v1::Device* device = set.Unusable(selector);
+    return device == nullptr ? "" : device->id();
+  };
+  EXPECT_EQ(found("cuda:1"), "cuda:1");
+  EXPECT_EQ(found("cuda:[1-3]"), "cuda:1");
+  for (const char* hip : {"hip", "hip:0", "hip:*"}) EXPECT_EQ(found(hip), "hip") << hip;
+  for (const char* none : {"cuda", "cuda:7", "cpu:1", "gpu:0", ""})
+    EXPECT_EQ(found(none), "") << none;
+  set.executors.clear();
+  EXPECT_EQ(found("cuda"), "cuda:1") << "none of the backend can be used";
+}
+
 }  // namespace
 }  // namespace assay
