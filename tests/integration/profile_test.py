@@ -265,6 +265,11 @@ class Once(unittest.TestCase):
         self.assertEqual(result["stats"]["count"], str(64 * 64))
         from_stdin = self.once("-", text=json.dumps(self.CASE))
         self.assertEqual(json.loads(from_stdin.stdout)["digests"], result["digests"])
+        # There is no driver to tell, and the small arena has room for it.
+        ranged = self.once("-", "--driver-range", text=json.dumps(self.CASE))
+        self.assertEqual(ranged.returncode, 0, ranged)
+        self.assertEqual(json.loads(ranged.stdout)["verdict"], "VERDICT_PASSED")
+        self.assertEqual(json.loads(ranged.stdout)["digests"], result["digests"])
 
     def test_the_verdict_is_in_the_result_and_not_in_the_exit_code(self):
         wrong = self.once("-", text=json.dumps({**self.CASE, "provider": "planted/wrong-tile"}))

@@ -40,7 +40,7 @@ constexpr int kThreads = 256;
 constexpr int kBlocksOfProcessor = 2;  // 128 registers a thread
 // Twice what 132 multiprocessors hold at once; their partial results are 186 KB.
 constexpr std::int64_t kMostBlocks = 4 * 132;
-static_assert(ReadCode8::kCodes <= kThreads);
+static_assert(ReadCode<8>::kCodes <= kThreads);
 constexpr int kMostWavesOfBlock = kThreads / 32;
 
 constexpr int kMergeThreads = 512;
@@ -218,12 +218,12 @@ ErrorCode LaunchCompare(const CompareRequest& request, void* scratch, Stream str
     case DType::kI32:
       return LaunchFor<ReadInteger<std::int32_t>>(pass, scratch, stream);
     case DType::kE2M1:
-      return LaunchFor<ReadCode4>(pass, scratch, stream);
+      return LaunchFor<ReadCode<4>>(pass, scratch, stream);
     case DType::kE4M3FN:
     case DType::kE4M3FNUZ:
     case DType::kE5M2:
     case DType::kE5M2FNUZ:
-      return LaunchFor<ReadCode8>(pass, scratch, stream);
+      return LaunchFor<ReadCode<8>>(pass, scratch, stream);
     default:  // fp32 and tf32
       return LaunchFor<ReadPack<Float32>>(pass, scratch, stream);
   }

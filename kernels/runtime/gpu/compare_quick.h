@@ -18,6 +18,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/runtime/compare_rule.h"
 #include "kernels/runtime/gpu/compare_words.h"
@@ -120,32 +121,19 @@ struct ReadInteger {
   }
 };
 
-struct ReadCode8 {
-  using Two = std::uint16_t;
-  static constexpr int kBits = 8;
+// Codes of 8 or 4 bits; e2m1, that of 4, has neither NaN nor infinity.
+template <int kBitsOfCode>
+struct ReadCode {
+  using Two = std::conditional_t<kBitsOfCode == 8, std::uint16_t, std::uint8_t>;
+  static constexpr int kBits = kBitsOfCode;
   static constexpr bool kInteger = false;
-  static constexpr bool kFinite = false;
+  static constexpr bool kFinite = kBits == 4;
   static constexpr bool kDouble = false;
-  static constexpr int kCodes = 256;
-  ASSAY_DEVICE_MEMBER explicit ReadCode8(const double* values) : table(values) {}
+  static constexpr int kCodes = 1 << kBits;
+  ASSAY_DEVICE_MEMBER explicit ReadCode(const double* values) : table(values) {}
   ASSAY_DEVICE_MEMBER void Values(Two two, double* o) const {
-    o[0] = table[two & 0xff];
-    o[1] = table[two >> 8];
-  }
-  const double* table;
-};
-
-struct ReadCode4 {
-  using Two = std::uint8_t;
-  static constexpr int kBits = 4;
-  static constexpr bool kInteger = false;
-  static constexpr bool kFinite = true;
-  static constexpr bool kDouble = false;
-  static constexpr int kCodes = 16;
-  ASSAY_DEVICE_MEMBER explicit ReadCode4(const double* values) : table(values) {}
-  ASSAY_DEVICE_MEMBER void Values(Two two, double* o) const {
-    o[0] = table[two & 0xf];
-    o[1] = table[two >> 4];
+    o[0] = table[two & (kCodes - 1)];
+    o[1] = table[two >> kBits];
   }
   const double* table;
 };

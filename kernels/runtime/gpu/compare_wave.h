@@ -18,18 +18,6 @@
 
 namespace assay::gpu {
 
-// Asks for what is read soon, so that it comes near while something else is judged.
-#if defined(ASSAY_GPU_CUDA)
-ASSAY_DEVICE void Prefetch(const void* at) {
-  asm volatile("prefetch.global.L2 [%0];" : : "l"(__cvta_generic_to_global(at)));
-}
-#elif defined(ASSAY_GPU_EMULATED)
-// Reads it, so that an address beyond its tensor is seen.
-ASSAY_DEVICE void Prefetch(const void* at) { (void)*static_cast<const volatile char*>(at); }
-#else
-ASSAY_DEVICE void Prefetch(const void*) {}
-#endif
-
 ASSAY_DEVICE std::int64_t Position(const ComparePass& pass, std::int64_t i) {
   if (pass.dense) return i;
   if (!pass.short_count) return internal::StorageIndex(pass.output.extents, i);

@@ -18,6 +18,7 @@
 //   ASSAY_GRID_CONSTANT                              a kernel's parameter whose address is taken
 //   AtomicAdd, AtomicMin, AtomicMax                  integers: results that no order changes
 //   LoadRelaxed                                      of what other threads' atomics may change
+//   Prefetch                                         device memory that is read soon comes near
 //   Fma, Product                                     exactly rounded, and fused with nothing
 //   Exp, Exp2, Erfc                                  within 2, 2 and 5 ulp; Exp2 may flush to 0
 //   Max, MaxNumber                                   NaN where one is; the other where one is
@@ -150,6 +151,8 @@ ASSAY_DEVICE void AtomicMax(unsigned long long* largest, unsigned long long valu
 ASSAY_DEVICE unsigned long long LoadRelaxed(const unsigned long long* value) {
   return __atomic_load_n(value, __ATOMIC_RELAXED);
 }
+// Reads it, so that an address beyond its tensor is seen.
+ASSAY_DEVICE void Prefetch(const void* at) { (void)*static_cast<const volatile char*>(at); }
 
 ASSAY_DEVICE float Fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 ASSAY_DEVICE double Fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
@@ -242,6 +245,13 @@ ASSAY_DEVICE void AtomicMax(unsigned long long* largest, unsigned long long valu
 ASSAY_DEVICE unsigned long long LoadRelaxed(const unsigned long long* value) {
   return *static_cast<const volatile unsigned long long*>(value);
 }
+#if defined(ASSAY_GPU_CUDA)
+ASSAY_DEVICE void Prefetch(const void* at) {
+  asm volatile("prefetch.global.L2 [%0];" : : "l"(__cvta_generic_to_global(at)));
+}
+#else
+ASSAY_DEVICE void Prefetch(const void*) {}
+#endif
 
 ASSAY_DEVICE float Fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 ASSAY_DEVICE double Fma(double a, double b, double c) { return __fma_rn(a, b, c); }

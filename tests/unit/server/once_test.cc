@@ -9,12 +9,6 @@
 namespace assay {
 namespace {
 
-TEST(DriverRange, WithoutADriverNothingIsTold) {
-  const std::unique_ptr<PhaseObserver> range = MakeDriverRange();
-  range->Enter(Phase::kKernel);
-  range->Enter(Phase::kCompare);
-}
-
 TEST(DriverRange, IsTheFirstTimeThatTheKernelUnderTestRuns) {
   // The loader takes it for what its soname says.
   void* const driver = dlopen(FAKE_CUDA_DRIVER_PATH, RTLD_NOW | RTLD_LOCAL);
