@@ -1,7 +1,7 @@
-"""Random cases for kernels that are right: small and odd shapes, every option of every
-operator, every format and every kind of data, drawn from a seed.
+"""Draws random cases for correct kernels from a seed: small and odd shapes, every option of
+every operator, every format and every kind of data.
 
-suite(seed, count) is the text of a suite; the same arguments give the same text.
+suite(seed, count) returns the text of a suite. The same arguments give the same text.
 """
 
 import random

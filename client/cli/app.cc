@@ -16,7 +16,7 @@
 #include "client/lib/text.h"
 #include "client/lib/words.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 void AddGlobalOptions(CLI::App& app, GlobalOptions& globals) {
@@ -25,31 +25,32 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& globals) {
     app.add_option(names, value, help)->type_name(type)->group("Anywhere");
   };
   text("--target", globals.targets.targets, "LIST",
-       "HOST:PORT[,…] or names of the targets file (default: ASSAY_TARGET, else 127.0.0.1:7575)");
+       "HOST:PORT[,…] or names from the targets file (default: ASSAY_TARGET, else 127.0.0.1:7575)");
   text("--targets-file", globals.targets.file, "FILE",
-       "named targets, TOML (default: ASSAY_TARGETS, else ~/.config/assay/targets.toml)");
-  text("--tls-ca", globals.targets.tls.ca, "FILE", "roots to trust; any --tls option turns TLS on");
+       "TOML file with named targets (default: ASSAY_TARGETS, else ~/.config/assay/targets.toml)");
+  text("--tls-ca", globals.targets.tls.ca, "FILE",
+       "certificate authorities to trust; any --tls option turns TLS on");
   text("--tls-cert", globals.targets.tls.cert, "FILE", "this client's certificate");
-  text("--tls-key", globals.targets.tls.key, "FILE", "its private key");
+  text("--tls-key", globals.targets.tls.key, "FILE", "private key of that certificate");
   text("--tls-server-name", globals.targets.tls.server_name, "NAME",
-       "the name the daemon's certificate carries");
+       "the name in the daemon's certificate");
   text("--format", globals.format, "WORD",
        "table, jsonl, csv, json, junit, html, markdown (default: by --output's name, else table)");
-  text("--output", globals.output, "FILE", "write results there instead of to standard output");
+  text("--output", globals.output, "FILE", "write results to this file instead of standard output");
   text("--reconnect", globals.reconnect, "TIME",
-       "how long to resume a lost connection (default 30s)");
-  app.add_flag("--all", globals.every_row, "show every case or device, however many")
+       "how long to try to resume a lost connection (default 30s)");
+  app.add_flag("--all", globals.every_row, "show every case or device, however many there are")
       ->group("Anywhere");
 }
 
-// The application the words were meant for: the innermost one that was parsed.
+// The innermost command that was parsed. The words were meant for it.
 const CLI::App* Innermost(const CLI::App& app) {
   const CLI::App* inner = &app;
   while (!inner->get_subcommands().empty()) inner = inner->get_subcommands().front();
   return inner;
 }
 
-// A line for a word nobody understood, with what is near.
+// The line for an unknown word. It suggests a known word that is near.
 std::string UnknownWord(const CLI::App& app, const std::string& word) {
   std::vector<std::string> known;
   for (const CLI::App* at = Innermost(app); at != nullptr; at = at->get_parent()) {
@@ -70,15 +71,15 @@ std::string UnknownWord(const CLI::App& app, const std::string& word) {
                       DidYouMean(flag, known), " (", path, " --help)");
 }
 
-// What CLI11 has against a command line, in the words of all other refusals: the option, what it
-// takes, what was said.
+// CLI11's complaint about a command line, in the form of all other refusals: the option, what it
+// takes, what the user wrote.
 std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
   const std::string what = error.what();
   const CLI::App* at = Innermost(app);
   std::vector<std::string> commands;
   for (const CLI::App* sub : at->get_subcommands({})) commands.push_back(sub->get_name());
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !commands.empty()) {
-    return absl::StrCat(at->get_name(), ": what of it? ", absl::StrJoin(commands, ", "));
+    return absl::StrCat(at->get_name(), ": say which command: ", absl::StrJoin(commands, ", "));
   }
   absl::string_view rest = what;
   if (absl::ConsumeSuffix(&rest, " is required")) {
@@ -159,11 +160,11 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
     streams.err << app.help() << std::flush;
     return static_cast<int>(ExitCode::kUsage);
   }
-  // Said of every command, though few reconnect.
+  // Every command checks --reconnect, although few reconnect.
   if (const auto reconnecting = context.Reconnecting(); !reconnecting.ok()) {
     return static_cast<int>(context.Fail(reconnecting.status()));
   }
   return static_cast<int>(context.action());
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,4 +1,5 @@
-// The command line as a function, so that tests run it in their own process.
+// Runs one command line of `assay`. It is a function, so that tests can call it in their own
+// process.
 #ifndef ASSAY_CLIENT_CLI_APP_H_
 #define ASSAY_CLIENT_CLI_APP_H_
 
@@ -6,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace assay {
+namespace assay::client {
 
 // Where a command writes, and what stands there.
 struct Streams {
@@ -20,6 +21,6 @@ struct Streams {
 // Runs one command; `args` without the program's name. Returns the exit code.
 int RunCommandLine(const std::vector<std::string>& args, const Streams& streams);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_CLI_APP_H_

@@ -14,13 +14,11 @@
 #include "client/report/csv.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr char kSourceHelp[] =
     "a stored one's name, jobs/4f2k, or a file: a baseline or a JSON report";
-
-std::string OrDash(const std::string& text) { return text.empty() ? "–" : text; }
 
 std::vector<std::string> BaselineRow(const v1::Baseline& baseline) {
   const std::string suite = absl::StrCat(
@@ -43,19 +41,14 @@ ExitCode ListBaselines(const Context& context) {
               [](Connection& connection, Listed& listed) {
                 v1::ListBaselinesRequest request;
                 request.set_page_size(1000);
-                for (;;) {
-                  grpc::ClientContext call;
-                  SetDeadline(call);
-                  v1::ListBaselinesResponse page;
-                  const auto status = connection.stub().ListBaselines(&call, request, &page);
-                  if (!status.ok()) return status;
-                  for (const v1::Baseline& baseline : page.baselines()) {
-                    listed.rows.push_back(BaselineRow(baseline));
-                    listed.items.push_back(BaselineSummaryJson(baseline));
-                  }
-                  if (page.next_page_token().empty()) return grpc::Status::OK;
-                  request.set_page_token(page.next_page_token());
-                }
+                return AskPages(connection, &Stub::ListBaselines, request,
+                                [&](const v1::ListBaselinesResponse& page) {
+                                  for (const v1::Baseline& baseline : page.baselines()) {
+                                    listed.rows.push_back(BaselineRow(baseline));
+                                    listed.items.push_back(BaselineSummaryJson(baseline));
+                                  }
+                                  return true;
+                                });
               });
 }
 
@@ -118,15 +111,11 @@ ExitCode Save(const Context& context, const SaveOptions& options) {
         v1::CompareBaselinesRequest probe;
         *probe.mutable_baseline() = source;
         *probe.mutable_current() = source;
-        grpc::ClientContext call;
-        SetDeadline(call);
         v1::CompareBaselinesResponse response;
-        const auto status = connection.stub().CompareBaselines(&call, probe, &response);
+        const auto status = Ask(connection, &Stub::CompareBaselines, probe, &response);
         return status.ok() ? FetchBaseline(connection, source, &saved) : status;
       }
-      grpc::ClientContext call;
-      SetDeadline(call);
-      return connection.stub().CreateBaseline(&call, request, &saved);
+      return Ask(connection, &Stub::CreateBaseline, request, &saved);
     });
     if (code != ExitCode::kPassed) return code;
   } else {
@@ -234,9 +223,7 @@ ExitCode Compare(const Context& context, const std::string& baseline, const std:
   v1::CompareBaselinesResponse response;
   v1::Baseline was, is;
   const ExitCode code = OnAny(context, [&](Connection& connection) {
-    grpc::ClientContext call;
-    SetDeadline(call);
-    const grpc::Status status = connection.stub().CompareBaselines(&call, request, &response);
+    const grpc::Status status = Ask(connection, &Stub::CompareBaselines, request, &response);
     if (!status.ok()) return status;
     // What is said of versions adorns the comparison; without it, it is still one.
     if (!FetchBaseline(connection, request.baseline(), &was).ok()) was.Clear();
@@ -266,12 +253,10 @@ ExitCode Delete(const Context& context, const std::vector<std::string>& names) {
   ExitCode code = ExitCode::kPassed;
   for (const std::string& name : names) {
     const ExitCode one = OnAny(context, [&](Connection& connection) {
-      grpc::ClientContext call;
-      SetDeadline(call);
       v1::DeleteBaselineRequest request;
       request.set_name(BaselineName(name));
       google::protobuf::Empty nothing;
-      return connection.stub().DeleteBaseline(&call, request, &nothing);
+      return Ask(connection, &Stub::DeleteBaseline, request, &nothing);
     });
     if (one == ExitCode::kPassed) {
       context.streams.out << "deleted " << BaselineName(name) << '\n' << std::flush;
@@ -285,38 +270,38 @@ ExitCode Delete(const Context& context, const std::vector<std::string>& names) {
 }  // namespace
 
 void AddBaselineCommand(CLI::App& app, Context& context) {
-  auto* baseline = app.add_subcommand("baseline", "times to hold later runs against");
+  auto* baseline = app.add_subcommand("baseline", "keep times and hold later runs against them");
   baseline->require_subcommand(1);
 
   auto* save = baseline->add_subcommand(
-      "save", "keep a finished job's times in the daemon, or with --output in a file");
+      "save", "store the times of a finished job in the daemon, or with --output in a file");
   auto options = std::make_shared<SaveOptions>();
   save->add_option("job", options->job, "jobs/4f2k, or 4f2k; with --file the baseline's name");
   save->add_option("name", options->name, "the baseline's name (default: the job's)");
-  save->add_option("--file", options->file, "in place of a job: a JSON report, or a baseline")
+  save->add_option("--file", options->file, "in place of a job: a JSON report or a baseline file")
       ->type_name("FILE");
-  save->callback([&context, options] {
-    context.action = [&context, options] { return Save(context, *options); };
-  });
+  context.OnRun(save, [options](const Context& of) { return Save(of, *options); });
 
-  auto* list = baseline->add_subcommand("list", "the stored baselines, newest first");
-  list->callback([&context] { context.action = [&context] { return ListBaselines(context); }; });
+  auto* list = baseline->add_subcommand("list", "list the stored baselines, newest first");
+  context.OnRun(list, [](const Context& of) { return ListBaselines(of); });
 
   auto name = std::make_shared<std::string>();
-  auto* show =
-      baseline->add_subcommand("show", "a baseline's times; --format json is the document");
+  auto* show = baseline->add_subcommand(
+      "show", "show the times of a baseline; --format json prints the document");
   show->add_option("baseline", *name, kSourceHelp)->required();
-  show->callback(
-      [&context, name] { context.action = [&context, name] { return Show(context, *name); }; });
+  context.OnRun(show, [name](const Context& of) { return Show(of, *name); });
 
   auto current = std::make_shared<std::string>();
   auto threshold = std::make_shared<std::string>();
   auto* compare = baseline->add_subcommand(
       "compare",
-      "faster, same, slower or ambiguous, case by case; exit 1 if any is slower or fails now, "
-      "4 if one that may be slower is too noisy to tell, or has no time now to tell by");
-  compare->add_option("baseline", *name, absl::StrCat("what was: ", kSourceHelp))->required();
-  compare->add_option("current", *current, absl::StrCat("what is: ", kSourceHelp))->required();
+      "hold times against a baseline, case by case: faster, same, slower or ambiguous; exit 1 if a "
+      "case is slower or fails now, 4 if a case that may be slower is too noisy, or has no time "
+      "now");
+  compare->add_option("baseline", *name, absl::StrCat("the earlier times: ", kSourceHelp))
+      ->required();
+  compare->add_option("current", *current, absl::StrCat("the times now: ", kSourceHelp))
+      ->required();
   compare
       ->add_option("--threshold", *threshold,
                    absl::StrCat("the change that counts (default ", kThresholdHelp, ")"))
@@ -328,11 +313,9 @@ void AddBaselineCommand(CLI::App& app, Context& context) {
   });
 
   auto names = std::make_shared<std::vector<std::string>>();
-  auto* erase = baseline->add_subcommand("delete", "forget stored baselines");
+  auto* erase = baseline->add_subcommand("delete", "delete stored baselines");
   erase->add_option("name", *names, "baselines/nightly, or nightly")->required();
-  erase->callback([&context, names] {
-    context.action = [&context, names] { return Delete(context, *names); };
-  });
+  context.OnRun(erase, [names](const Context& of) { return Delete(of, *names); });
 }
 
-}  // namespace assay
+}  // namespace assay::client

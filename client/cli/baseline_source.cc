@@ -12,7 +12,7 @@
 #include "client/lib/words.h"
 #include "client/report/baseline.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr char kBaselines[] = "baselines/";
@@ -75,17 +75,15 @@ grpc::Status FetchBaseline(Connection& connection, const v1::BaselineSource& sou
     *baseline = source.inline_();
     return grpc::Status::OK;
   }
-  grpc::ClientContext call;
-  SetDeadline(call);
   if (!source.name().starts_with(kJobs)) {
     v1::GetBaselineRequest request;
     request.set_name(source.name());
-    return connection.stub().GetBaseline(&call, request, baseline);
+    return Ask(connection, &Stub::GetBaseline, request, baseline);
   }
   Run run;
   v1::GetJobRequest request;
   request.set_name(source.name());
-  grpc::Status status = connection.stub().GetJob(&call, request, &run.job);
+  grpc::Status status = Ask(connection, &Stub::GetJob, request, &run.job);
   if (!status.ok()) return status;
   if (run.job.state() != v1::JOB_STATE_FINISHED) {
     return {grpc::StatusCode::FAILED_PRECONDITION,
@@ -146,4 +144,4 @@ grpc::Status AsMistake(const grpc::Status& status) {
   return {grpc::StatusCode::INVALID_ARGUMENT, status.error_message()};
 }
 
-}  // namespace assay
+}  // namespace assay::client

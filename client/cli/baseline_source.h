@@ -1,6 +1,8 @@
-// Where times are, by what people call it: "baselines/nightly" or "nightly" in the
-// daemon's store, "jobs/4f2k", or a file (a path with a '/', or a name that ends in .json)
-// that holds a baseline or the JSON report of a benchmark.
+// Finds the times that a word names.
+//
+// A word is a name in the daemon's store ("baselines/nightly" or "nightly"), a job ("jobs/4f2k"),
+// or a file that holds a baseline or the JSON report of a benchmark. A word names a file if it
+// contains a '/' or ends in ".json".
 #ifndef ASSAY_CLIENT_CLI_BASELINE_SOURCE_H_
 #define ASSAY_CLIENT_CLI_BASELINE_SOURCE_H_
 
@@ -10,7 +12,7 @@
 #include "assay/v1/service.pb.h"
 #include "client/lib/connection.h"
 
-namespace assay {
+namespace assay::client {
 
 // "nightly" -> "baselines/nightly".
 std::string BaselineName(const std::string& name);
@@ -31,7 +33,8 @@ grpc::Status SetBaseline(Connection& connection, const v1::BaselineSource& sourc
                          v1::JobSpec* spec);
 
 // What counts where --threshold is not given, for its help.
-inline constexpr char kThresholdHelp[] = "5%; 10% on another device of the model, or another host";
+inline constexpr char kThresholdHelp[] =
+    "5%; 10% on another host, or on another device of the model";
 
 // "5%", "0.05". INVALID_ARGUMENT begins with "threshold".
 absl::StatusOr<double> ParseThreshold(const std::string& text);
@@ -41,6 +44,6 @@ absl::StatusOr<double> ParseThreshold(const std::string& text);
 // stay.
 grpc::Status AsMistake(const grpc::Status& status);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_CLI_BASELINE_SOURCE_H_

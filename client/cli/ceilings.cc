@@ -8,7 +8,7 @@
 #include "client/lib/words.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr char kNothing[] = "–";
@@ -17,8 +17,6 @@ std::string Rate(const v1::Ceiling& ceiling, double per_second) {
   if (!ceiling.has_flops_per_second()) return RateText(per_second, "B");
   return RateText(per_second, ceiling.dtype() == v1::DTYPE_INT8 ? "OP" : "FLOP");
 }
-
-std::string OrNothing(std::string word) { return word.empty() ? kNothing : word; }
 
 std::string Remark(const v1::Ceiling& ceiling) {
   if (!ceiling.suspect()) return ceiling.data_sheet_source();
@@ -48,7 +46,7 @@ std::vector<std::vector<std::string>> CeilingRows(const v1::Device& device) {
         ceiling.has_flops_per_second() ? ceiling.flops_per_second() : ceiling.bytes_per_second();
     const bool sheet = ceiling.has_data_sheet_per_second();
     const double peak = ceiling.data_sheet_per_second();
-    rows.push_back({device.id(), OrNothing(Word(ceiling.kind())), OrNothing(Word(ceiling.dtype())),
+    rows.push_back({device.id(), OrDash(Word(ceiling.kind())), OrDash(Word(ceiling.dtype())),
                     Rate(ceiling, measured),
                     ceiling.has_noise() ? PercentText(ceiling.noise()) : kNothing,
                     sheet ? Rate(ceiling, peak) : kNothing,
@@ -81,4 +79,4 @@ std::vector<std::string> CeilingWords(const v1::Device& device) {
   return words;
 }
 
-}  // namespace assay
+}  // namespace assay::client

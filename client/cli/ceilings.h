@@ -1,4 +1,4 @@
-// What devices reach at best, as a table: measured, and beside it what their makers say.
+// Tables of device ceilings: the measured rate, and beside it the rate of the maker's data sheet.
 #ifndef ASSAY_CLIENT_CLI_CEILINGS_H_
 #define ASSAY_CLIENT_CLI_CEILINGS_H_
 
@@ -7,7 +7,7 @@
 
 #include "assay/v1/device.pb.h"
 
-namespace assay {
+namespace assay::client {
 
 std::vector<std::string> CeilingHeading();
 
@@ -19,6 +19,6 @@ std::vector<std::vector<std::string>> CeilingRows(const v1::Device& device);
 // faster of vector and matrix units a format. "copy 23.4 GB/s", "bf16 1.03 TFLOP/s".
 std::vector<std::string> CeilingWords(const v1::Device& device);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_CLI_CEILINGS_H_

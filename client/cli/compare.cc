@@ -14,7 +14,7 @@
 #include "client/lib/compare.h"
 #include "client/lib/words.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr char kOperationGroup[] = "Of the operation (--op)";
@@ -26,24 +26,28 @@ struct OwnOption {
 };
 constexpr OwnOption kOwnOptions[] = {
     {"dtype", "WORD",
-     "what files of uint8 (e4m3fn, e4m3fnuz, e5m2, e5m2fnuz, e2m1) and uint16 (bf16, fp16) hold, "
+     "format in files of uint8 (e4m3fn, e4m3fnuz, e5m2, e5m2fnuz, e2m1) and uint16 (bf16, fp16), "
      "or tf32 for float32; files of another type keep theirs"},
-    {"actual-dtype", "WORD", "the same for ACTUAL alone"},
-    {"expected-dtype", "WORD", "the same for EXPECTED alone"},
+    {"actual-dtype", "WORD", "the same, for ACTUAL only"},
+    {"expected-dtype", "WORD", "the same, for EXPECTED only"},
     {"criterion", "WORD",
-     "derived, allclose, ulp, bitwise, legacy; bound with --inputs (default: bound with --inputs, "
-     "allclose with a tolerance, ulp with --max-ulp, else derived)"},
-    {"accumulations", "K", "products summed in each element, for the derived rule (default 1)"},
-    {"split-k", "N", "partial sums added up at the end, for the derived rule (default 1)"},
+     "derived, allclose, ulp, bitwise, legacy; bound with --inputs (default: bitwise with a "
+     "digest, else allclose with a tolerance, else ulp with --max-ulp, else bound with --inputs, "
+     "else derived)"},
+    {"accumulations", "K",
+     "products that are summed in each element, for the derived rule (default 1)"},
+    {"split-k", "N",
+     "partial sums that the kernel adds up at the end, for the derived rule (default 1)"},
     {"atol", "X", "absolute tolerance of allclose and legacy; 0 is exact"},
     {"rtol", "X", "relative tolerance of allclose and legacy; 0 is exact"},
-    {"max-ulp", "X", "most units in the last place from EXPECTED rounded to ACTUAL's format"},
+    {"max-ulp", "X",
+     "largest distance from EXPECTED rounded to ACTUAL's format, in units in the last place"},
     {"expected-digest", "HEX",
-     "hold ACTUAL against a digest of a result (digest or digest_raw), instead of EXPECTED"},
+     "compare ACTUAL with the digest of a result (digest or digest_raw), instead of EXPECTED"},
     {"inputs", "LIST",
-     "A.npy,B.npy: operands of --op; the reference and its error bound are computed of them"},
-    {"inputs-dtype", "WORD", "as --dtype, for --inputs alone"},
-    {"op", "WORD", "the operation that made ACTUAL of --inputs"},
+     "A.npy,B.npy: operands of --op; the reference and its error bound are computed from them"},
+    {"inputs-dtype", "WORD", "the same as --dtype, for --inputs only"},
+    {"op", "WORD", "the operation that made ACTUAL from --inputs"},
     {"device", "ID", "cpu:0, cuda:0, … (default: the daemon's first)"},
     {"deadline", "TIME", "longest time to compute reference and comparison: 10s, 2m"},
 };
@@ -81,24 +85,27 @@ std::string NameOf(const CompareOptions& options, const PreparedComparison& prep
   return absl::StrCat(BaseName(options.actual), " against ", reference, ", ", Word(criterion));
 }
 
-// The daemon's words for tensors ("inputs[1].shape: …") as the files the user named.
-void NameFiles(const CompareOptions& options, const PreparedComparison& prepared,
-               Failure& failure) {
+// Names the files of the tensors that a refusal is about.
+grpc::Status NamingFiles(const CompareOptions& options, const PreparedComparison& prepared,
+                         const grpc::Status& status) {
   std::vector<std::pair<std::string, std::string>> names = {{"actual.", options.actual},
                                                             {"expected.", options.expected}};
   for (std::size_t i = 0; i < prepared.inputs.size(); ++i) {
     names.emplace_back(absl::StrCat("inputs[", i, "]."), prepared.inputs[i].file->path());
   }
   // The operation's formats are those of its first operand and of its result.
-  if (!prepared.inputs.empty()) names.emplace_back("dtype: ", prepared.inputs[0].file->path());
-  names.emplace_back("out_dtype: ", options.actual);
-  for (std::string& line : failure.lines) {
+  if (!prepared.inputs.empty()) names.emplace_back("dtype", prepared.inputs[0].file->path());
+  names.emplace_back("out_dtype", options.actual);
+  return WithFields(status, [&](BadField& bad) {
     for (const auto& [field, path] : names) {
-      if (!line.starts_with(field)) continue;
-      line = absl::StrCat(path, ": ", line.substr(field.size()));
-      break;
+      const bool of_tensor = field.ends_with('.');
+      if (of_tensor ? !bad.option.starts_with(field) : bad.option != field) continue;
+      const std::string rest = bad.option.substr(field.size());
+      bad.description = absl::StrCat(path, ": ", rest, rest.empty() ? "" : ": ", bad.description);
+      bad.option.clear();
+      return;
     }
-  }
+  });
 }
 
 google::protobuf::Timestamp Now() {
@@ -133,9 +140,7 @@ ExitCode Compare(const Context& context, const CompareOptions& options) {
   v1::CaseResult result;
   const grpc::Status status = CompareTensors(connection, prepared->header, tensors, &result);
   if (!status.ok()) {
-    Failure failure = Describe(status, connection.target());
-    NameFiles(options, *prepared, failure);
-    return context.Fail(failure);
+    return context.Fail(Describe(NamingFiles(options, *prepared, status), connection.target()));
   }
   result.set_name(NameOf(options, *prepared, result.criterion()));
   result.set_repro(ReproLine(options, result.device()));
@@ -164,13 +169,15 @@ ExitCode Compare(const Context& context, const CompareOptions& options) {
 
 void AddCompareCommand(CLI::App& app, Context& context) {
   CLI::App* compare = app.add_subcommand(
-      "compare", "hold tensors of your own (.npy) against others, a digest, or their operands");
+      "compare",
+      "compare tensors of your own (.npy) with others, with a digest, or with a reference");
   auto options = std::make_shared<CompareOptions>();
   compare->add_option("ACTUAL", options->actual, "the .npy file under test")->type_name("FILE");
   compare
-      ->add_option("EXPECTED", options->expected,
-                   "what it is held against, of any type; not with --expected-digest, and with "
-                   "--inputs only to be checked itself")
+      ->add_option(
+          "EXPECTED", options->expected,
+          "the .npy file that ACTUAL is compared with, of any type; not with --expected-digest; "
+          "with --inputs it is checked too")
       ->type_name("FILE");
   for (const OwnOption& own : kOwnOptions) {
     compare->add_option(absl::StrCat("--", own.flag), options->own[own.flag], own.help)
@@ -216,4 +223,4 @@ void AddCompareCommand(CLI::App& app, Context& context) {
   });
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -13,7 +13,7 @@
 #include "client/lib/parse.h"
 #include "client/lib/words.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // Collects what is wrong, so that it is all said at once.
@@ -243,4 +243,4 @@ absl::StatusOr<PreparedComparison> Prepare(const CompareOptions& options) {
   return Preparation(options).Make();
 }
 
-}  // namespace assay
+}  // namespace assay::client

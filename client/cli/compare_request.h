@@ -1,4 +1,5 @@
-// What `assay compare` was asked, as files and the header to send.
+// CompareRequest: what `assay compare` sends. It holds the files to read and the header of the
+// stream.
 #ifndef ASSAY_CLIENT_CLI_COMPARE_REQUEST_H_
 #define ASSAY_CLIENT_CLI_COMPARE_REQUEST_H_
 
@@ -11,7 +12,7 @@
 #include "assay/v1/compare.pb.h"
 #include "client/lib/compare.h"
 
-namespace assay {
+namespace assay::client {
 
 // As typed. One string an option, by flag.
 struct CompareOptions {
@@ -34,6 +35,6 @@ struct PreparedComparison {
 // all that is wrong, a line each, files by their names.
 absl::StatusOr<PreparedComparison> Prepare(const CompareOptions& options);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_CLI_COMPARE_REQUEST_H_

@@ -2,13 +2,18 @@
 
 #include <utility>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/lib/parse.h"
 #include "client/lib/text.h"
 #include "client/report/output.h"
 
-namespace assay {
+namespace assay::client {
+
+void Context::OnRun(CLI::App* command, std::function<ExitCode(const Context&)> run) {
+  command->callback([this, run = std::move(run)] { action = [this, run] { return run(*this); }; });
+}
 
 ExitCode Context::Fail(const Failure& failure) const {
   for (const std::string& line : failure.lines) streams.err << "assay: " << line << '\n';
@@ -79,4 +84,4 @@ Surface Context::SurfaceOn(std::ostream& out) const {
           globals.every_row};
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,4 +1,5 @@
-// Context: what every command has at hand.
+// Context: what every command needs, such as the global options, the output streams and the
+// connections to the daemons.
 #ifndef ASSAY_CLIENT_CLI_CONTEXT_H_
 #define ASSAY_CLIENT_CLI_CONTEXT_H_
 
@@ -18,7 +19,7 @@ namespace CLI {
 class App;
 }
 
-namespace assay {
+namespace assay::client {
 
 // Options that stand before or after any command.
 struct GlobalOptions {
@@ -35,6 +36,9 @@ struct Context {
   const Streams& streams;
   GlobalOptions globals;
   std::function<ExitCode()> action;
+
+  // Makes `run` the action if the line names this command.
+  void OnRun(CLI::App* command, std::function<ExitCode(const Context&)> run);
 
   // Prints the lines, each after "assay: ", and gives the code.
   ExitCode Fail(const Failure& failure) const;
@@ -72,6 +76,6 @@ void AddQualifyCommand(CLI::App& app, Context& context);     // qualify
 void AddFleetCommand(CLI::App& app, Context& context);       // fleet
 void AddInventoryCommands(CLI::App& app, Context& context);  // devices, kernels, suites, version
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_CLI_CONTEXT_H_

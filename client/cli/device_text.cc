@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 
 std::vector<std::string> TelemetryWords(const v1::Telemetry& t) {
   std::vector<std::string> words;
@@ -40,4 +40,4 @@ std::vector<std::string> TelemetryWords(const v1::Telemetry& t) {
   return words;
 }
 
-}  // namespace assay
+}  // namespace assay::client

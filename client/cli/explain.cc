@@ -11,7 +11,7 @@
 #include "client/report/row.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // Without a case: so many of those that did not pass; --all explains every one.
@@ -107,15 +107,13 @@ void AddExplainCommand(CLI::App& app, Context& context) {
   auto name = std::make_shared<std::string>();
   auto which = std::make_shared<std::string>();
   auto* explain = app.add_subcommand(
-      "explain", "why cases have their verdicts: the bound, the checks, the likely cause");
+      "explain", "explain the verdicts of cases: the bound, the checks, the likely cause");
   explain->add_option("job", *name, "jobs/4f2k, or 4f2k")->required();
-  explain->add_option(
-      "case", *which,
-      "its number from 0, as assay show lists it, its name, or a part that only it has "
-      "(default: all that did not pass)");
-  explain->callback([&context, name, which] {
-    context.action = [&context, name, which] { return ExplainJob(context, *name, *which); };
-  });
+  explain->add_option("case", *which,
+                      "the case: its number from 0, as assay show lists it, its name, or a part of "
+                      "the name that no other case has (default: all cases that did not pass)");
+  context.OnRun(explain,
+                [name, which](const Context& of) { return ExplainJob(of, *name, *which); });
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -8,7 +8,7 @@
 #include "client/cli/session.h"
 #include "client/lib/words.h"
 
-namespace assay {
+namespace assay::client {
 
 std::string JobName(const std::string& name) {
   return name.starts_with("jobs/") ? name : "jobs/" + name;
@@ -24,11 +24,9 @@ absl::StatusOr<FoundJob> FindJob(const Context& context, const std::string& name
   for (auto& connection : *connections) {
     FoundJob found;
     found.run.target = connection->target();
-    grpc::ClientContext call;
-    SetDeadline(call);
     v1::GetJobRequest request;
     request.set_name(JobName(name));
-    const grpc::Status status = connection->stub().GetJob(&call, request, &found.run.job);
+    const grpc::Status status = Ask(*connection, &Stub::GetJob, request, &found.run.job);
     if (status.ok()) {
       found.connection = std::move(connection);
       return found;
@@ -78,4 +76,4 @@ absl::StatusOr<const v1::CaseResult*> FindCase(const Run& run, const std::string
                                                run.results.size() - 1, ".")));
 }
 
-}  // namespace assay
+}  // namespace assay::client

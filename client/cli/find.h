@@ -1,4 +1,4 @@
-// Find: jobs and cases by what people call them.
+// Finds the job or the case that a word on the command line names.
 #ifndef ASSAY_CLIENT_CLI_FIND_H_
 #define ASSAY_CLIENT_CLI_FIND_H_
 
@@ -10,7 +10,7 @@
 #include "client/cli/context.h"
 #include "client/report/report.h"
 
-namespace assay {
+namespace assay::client {
 
 // "4f2k" -> "jobs/4f2k".
 std::string JobName(const std::string& name);
@@ -32,6 +32,6 @@ absl::StatusOr<FoundJob> FindResults(const Context& context, const std::string& 
 // has. INVALID_ARGUMENT says what there is.
 absl::StatusOr<const v1::CaseResult*> FindCase(const Run& run, const std::string& which);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_CLI_FIND_H_

@@ -23,7 +23,7 @@
 #include "client/report/output.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // How long a second Ctrl-C has to cancel the jobs.
@@ -32,12 +32,12 @@ constexpr absl::Duration kPatience = absl::Seconds(2);
 constexpr absl::Duration kClockTolerance = absl::Minutes(5);
 
 constexpr char kTargetsHelp[] =
-    "TARGETS, and --target: addresses and names of the targets file with commas between, or\n"
-    "  @FILE            one a line, # begins a comment\n"
-    "  dns:NAME[:PORT]  every address the name has\n"
+    "TARGETS, and --target: addresses or names from the targets file, with commas between, or\n"
+    "  @FILE            a file with one of them a line; # begins a comment\n"
+    "  dns:NAME[:PORT]  every address of this name\n"
     "  slurm:[PART][:PORT]  the nodes of a Slurm partition, or all (sinfo)\n"
     "  k8s:LABEL=VALUE[,NAMESPACE]  the pods with a label (kubectl)\n"
-    "Default: ASSAY_TARGET, else 127.0.0.1:7575. The port is 7575 where none is said.\n";
+    "Default: ASSAY_TARGET, else 127.0.0.1:7575. The port is 7575 if none is given.\n";
 
 struct RunOptions {
   std::vector<std::string> targets;
@@ -286,80 +286,79 @@ ExitCode Compare(const Context& context, const std::vector<std::string>& files) 
 }
 
 void AddTargets(CLI::App& command, std::vector<std::string>& targets) {
-  command.add_option("TARGETS", targets, "nodes, as below")->type_name("WORD");
+  command.add_option("TARGETS", targets, "the nodes; see below")->type_name("WORD");
 }
 
 void AddRun(CLI::App& fleet, Context& context) {
-  CLI::App* run = fleet.add_subcommand("run", "one suite on every node at once, and who deviates");
+  CLI::App* run = fleet.add_subcommand(
+      "run", "run one suite on every node at once and find the nodes that deviate");
   auto options = std::make_shared<RunOptions>();
   AddTargets(*run, options->targets);
   const auto text = [&](const char* name, std::string& value, const char* type, const char* help) {
     run->add_option(name, value, help)->type_name(type);
   };
-  text("--suite", options->suite, "NAME", "a suite that the daemons have");
-  text("--suite-file", options->suite_file, "FILE", "a suite of your own, TOML");
+  text("--suite", options->suite, "NAME", "run a suite that the daemons have");
+  text("--suite-file", options->suite_file, "FILE", "run a suite of your own, a TOML file");
   text("--device", options->device, "ID", "cpu:0, cuda:*, … (default: each daemon's first)");
   text("--op", options->ops, "LIST", "only these operators");
   text("--provider", options->providers, "LIST", "only these providers");
-  text("--dtype", options->dtypes, "LIST", "only these formats");
+  text("--dtype", options->dtypes, "LIST", "only these formats of the inputs");
   text("--name", options->name, "TEXT", "only cases whose name contains this");
   text("--mode", options->mode, "WORD", "validate, benchmark or both (default: the suite's)");
-  run->add_flag("--bench", options->bench, "as --mode benchmark");
+  run->add_flag("--bench", options->bench, "the same as --mode benchmark");
   text("--seed", options->seed, "N", "seed of cases that have none");
-  text("--job-deadline", options->job_deadline, "TIME", "longest time for a node's job");
-  run->add_option("--limit", options->limit, "nodes at once (default 256)")->type_name("N");
+  text("--job-deadline", options->job_deadline, "TIME", "longest time for the job of each node");
+  run->add_option("--limit", options->limit, "nodes that are asked at the same time (default 256)")
+      ->type_name("N");
   text("--reports", options->reports, "DIR",
-       "also keep each node's report there, for fleet compare");
-  run->add_option("--reruns", options->reruns,
-                  "cases of an accused device that run once more, there and on a sibling (3)")
+       "also write each node's report there, for fleet compare");
+  run->add_option(
+         "--reruns", options->reruns,
+         "cases of an accused device that run once more, there and on a sibling (default 3)")
       ->type_name("N");
   run->footer(absl::StrCat(
       kTargetsHelp,
-      "Exit codes: 1 somebody is accused, a job failed or a case fails on every device,\n"
+      "Exit codes: 1 a device is accused, a job failed or a case fails on every device,\n"
       "2 the request is wrong, 3 a scheduler cannot be asked, 4 nothing was compared, "
-      "digests\ndiffer and accuse nobody, a device could not be judged, a job proves "
+      "digests\ndiffer and accuse no device, a device could not be judged, a job proves "
       "less than was asked\nfor, or a node is missing, unread or incomplete, else 0. "
       "--format table, json\n(assay.fleet/v1) or html."));
-  run->callback([&context, options] {
-    context.action = [&context, options] { return Run(context, *options); };
-  });
+  context.OnRun(run, [options](const Context& of) { return Run(of, *options); });
 }
 
 }  // namespace
 
 void AddFleetCommand(CLI::App& app, Context& context) {
-  CLI::App* fleet =
-      app.add_subcommand("fleet", "many nodes at once, and which of them is wrong or slow");
+  CLI::App* fleet = app.add_subcommand(
+      "fleet", "run on many nodes at once and find those that are wrong or slow");
   fleet->require_subcommand(1);
   AddRun(*fleet, context);
 
-  CLI::App* status = fleet->add_subcommand("status", "a line a device: what it is and does");
+  CLI::App* status =
+      fleet->add_subcommand("status", "show every device of every node, one line each");
   auto words = std::make_shared<std::vector<std::string>>();
   auto limit = std::make_shared<int>(256);
   AddTargets(*status, *words);
-  status->add_option("--limit", *limit, "nodes at once (default 256)")->type_name("N");
+  status->add_option("--limit", *limit, "nodes that are asked at the same time (default 256)")
+      ->type_name("N");
   status->footer(absl::StrCat(
       kTargetsHelp,
       "Exit codes: 0 every node answered, 2 the request is wrong, 3 a scheduler cannot be asked,\n"
       "4 a node is missing. --format table or json (assay.fleet.status/v1)."));
-  status->callback([&context, words, limit] {
-    context.action = [&context, words, limit] { return Status(context, *words, *limit); };
-  });
+  context.OnRun(status, [words, limit](const Context& of) { return Status(of, *words, *limit); });
 
   CLI::App* compare = fleet->add_subcommand(
-      "compare", "hold stored reports against one another: digests, failures, times");
+      "compare", "compare stored reports with one another: digests, failures, times");
   auto files = std::make_shared<std::vector<std::string>>();
   compare->add_option("REPORT", *files, "JSON reports (assay run --format json)")
       ->type_name("FILE")
       ->required();
-  compare->callback([&context, files] {
-    context.action = [&context, files] { return Compare(context, *files); };
-  });
+  context.OnRun(compare, [files](const Context& of) { return Compare(of, *files); });
   compare->footer(
-      "Exit codes: 1 somebody is accused, a job failed or a case fails on every device, 2 no file\n"
-      "could be read, 4 nothing could be compared, digests differ and accuse nobody, a device\n"
+      "Exit codes: 1 a device is accused, a job failed or a case fails on every device, 2 no file\n"
+      "could be read, 4 nothing could be compared, digests differ and accuse no device, a device\n"
       "could not be judged, a job proves less than was asked for, or a report is missing, unread\n"
       "or incomplete, else 0. --format table, json (assay.fleet/v1) or html.");
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -12,8 +12,9 @@
 #include "client/lib/first_call.h"
 #include "client/lib/words.h"
 #include "client/report/json.h"
+#include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // One node's answer.
@@ -24,33 +25,27 @@ struct Answer {
   std::vector<v1::Job> jobs;  // newest first
 };
 
-void Ask(const Target& target, Answer& answer) {
+void AskNode(const Target& target, Answer& answer) {
   auto connection = Connection::Open(target);
   if (!connection.ok()) {
     answer.problem = std::string(connection.status().message());
     return;
   }
-  grpc::ClientContext server_call, jobs_call;
   v1::ListDevicesResponse devices;
-  const grpc::Status status = FirstCall(**connection, [&] {
-    grpc::ClientContext call;
-    SetDeadline(call);
-    return (*connection)->stub().ListDevices(&call, {}, &devices);
-  });
+  const grpc::Status status =
+      FirstCall(**connection, [&] { return Ask(**connection, &Stub::ListDevices, {}, &devices); });
   if (!status.ok()) {
     answer.problem = WhyMissing(status, target.address);
     return;
   }
   answer.devices.assign(devices.devices().begin(), devices.devices().end());
-  SetDeadline(server_call);
-  if (!(*connection)->stub().GetServerInfo(&server_call, {}, &answer.server).ok()) {
+  if (!Ask(**connection, &Stub::GetServerInfo, {}, &answer.server).ok()) {
     answer.server.Clear();
   }
   v1::ListJobsRequest request;
   request.set_page_size(100);
   v1::ListJobsResponse jobs;
-  SetDeadline(jobs_call);
-  if ((*connection)->stub().ListJobs(&jobs_call, request, &jobs).ok()) {
+  if (Ask(**connection, &Stub::ListJobs, request, &jobs).ok()) {
     answer.jobs.assign(jobs.jobs().begin(), jobs.jobs().end());
   }
 }
@@ -66,61 +61,75 @@ const v1::Job* LastJob(const Answer& answer, const v1::Device& device) {
   return nullptr;
 }
 
-std::string OrDash(std::string text) { return text.empty() ? "–" : text; }
+std::vector<std::string> RowOf(const std::string& target, const Answer& answer,
+                               const v1::Device& device) {
+  std::string state = Word(device.state());
+  if (!device.quarantine_reason().empty()) {
+    absl::StrAppend(&state, ": ", device.quarantine_reason());
+  }
+  if (answer.server.draining()) absl::StrAppend(&state, ", draining");
+  std::string job, temperature;
+  if (const v1::Job* last = LastJob(answer, device); last != nullptr) {
+    job = absl::StrCat(Word(last->verdict()), " ",
+                       last->suite().empty() ? last->name() : last->suite());
+  }
+  if (device.telemetry().has_temperature_celsius()) {
+    temperature = absl::StrFormat("%.0f °C", device.telemetry().temperature_celsius());
+  }
+  return {target,
+          device.id(),
+          OrDash(answer.server.version()),
+          OrDash(device.model()),
+          OrDash(state),
+          absl::StrCat(device.queue_depth()),
+          OrDash(job),
+          OrDash(temperature)};
+}
+
+Json ItemOf(const std::string& target, const Answer& answer, const v1::Device& device) {
+  Json item = {{"target", target},
+               {"host", answer.server.host()},
+               {"version", answer.server.version()},
+               {"device", device.id()},
+               {"model", device.model()},
+               {"state", Word(device.state())},
+               {"queue_depth", device.queue_depth()}};
+  if (const v1::Job* last = LastJob(answer, device); last != nullptr) {
+    item["last_job"] = last->name();
+    item["last_verdict"] = Word(last->verdict());
+  }
+  if (device.telemetry().has_temperature_celsius()) {
+    item["temperature_celsius"] = Number(device.telemetry().temperature_celsius());
+  }
+  if (!device.quarantine_reason().empty()) item["quarantine_reason"] = device.quarantine_reason();
+  return item;
+}
 
 }  // namespace
 
 ExitCode FleetStatus(const Context& context, FleetTargets targets, std::size_t limit, Format format,
                      std::ostream& out) {
   std::vector<Answer> answers(targets.targets.size());
-  FanOut(answers.size(), limit, [&](std::size_t i) { Ask(targets.targets[i], answers[i]); });
+  FanOut(answers.size(), limit, [&](std::size_t i) { AskNode(targets.targets[i], answers[i]); });
   std::vector<std::vector<std::string>> rows;
   Json json = {{"schema", "assay.fleet.status/v1"},
                {"devices", Json::array()},
                {"missing", Json::array()},
                {"duplicates", Json::array()}};
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    const Answer& answer = answers[i];
     const std::string& target = targets.targets[i].address;
-    if (!answer.problem.empty()) {
-      targets.missing.push_back({target, answer.problem});
+    if (!answers[i].problem.empty()) {
+      targets.missing.push_back({target, answers[i].problem});
       continue;
     }
-    for (const v1::Device& device : answer.devices) {
+    for (const v1::Device& device : answers[i].devices) {
       // Backends that the node does not have are `assay devices`' matter.
       if (device.state() == v1::DEVICE_STATE_UNAVAILABLE &&
           device.id().find(':') == std::string::npos) {
         continue;
       }
-      const v1::Job* last = LastJob(answer, device);
-      Json item = {{"target", target},
-                   {"host", answer.server.host()},
-                   {"version", answer.server.version()},
-                   {"device", device.id()},
-                   {"model", device.model()},
-                   {"state", Word(device.state())},
-                   {"queue_depth", device.queue_depth()}};
-      std::string job, temperature;
-      if (last != nullptr) {
-        job = absl::StrCat(Word(last->verdict()), " ",
-                           last->suite().empty() ? last->name() : last->suite());
-        item["last_job"] = last->name();
-        item["last_verdict"] = Word(last->verdict());
-      }
-      if (device.telemetry().has_temperature_celsius()) {
-        temperature = absl::StrFormat("%.0f °C", device.telemetry().temperature_celsius());
-        item["temperature_celsius"] = Number(device.telemetry().temperature_celsius());
-      }
-      std::string state = Word(device.state());
-      if (!device.quarantine_reason().empty()) {
-        absl::StrAppend(&state, ": ", device.quarantine_reason());
-        item["quarantine_reason"] = device.quarantine_reason();
-      }
-      if (answer.server.draining()) absl::StrAppend(&state, ", draining");
-      rows.push_back({target, device.id(), OrDash(answer.server.version()), OrDash(device.model()),
-                      OrDash(state), absl::StrCat(device.queue_depth()), OrDash(job),
-                      OrDash(temperature)});
-      json["devices"].push_back(std::move(item));
+      rows.push_back(RowOf(target, answers[i], device));
+      json["devices"].push_back(ItemOf(target, answers[i], device));
     }
   }
   if (format == Format::kJson) {
@@ -142,4 +151,4 @@ ExitCode FleetStatus(const Context& context, FleetTargets targets, std::size_t l
   return targets.missing.empty() ? ExitCode::kPassed : ExitCode::kNoVerdict;
 }
 
-}  // namespace assay
+}  // namespace assay::client

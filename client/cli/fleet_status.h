@@ -1,4 +1,4 @@
-// fleet status: what each device of many nodes is and does now.
+// Implements `assay fleet status`: it asks every node and lists the state of each device.
 #ifndef ASSAY_CLIENT_CLI_FLEET_STATUS_H_
 #define ASSAY_CLIENT_CLI_FLEET_STATUS_H_
 
@@ -7,7 +7,7 @@
 #include "client/cli/context.h"
 #include "client/fleet/targets.h"
 
-namespace assay {
+namespace assay::client {
 
 // Asks all targets, `limit` at once, and writes a line a device as a table, or the document
 // {"devices": [{"target", "host", "version", "device", "model", "state", "queue_depth",
@@ -16,6 +16,6 @@ namespace assay {
 ExitCode FleetStatus(const Context& context, FleetTargets targets, std::size_t limit, Format format,
                      std::ostream& out);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_CLI_FLEET_STATUS_H_

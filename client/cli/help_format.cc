@@ -9,7 +9,7 @@
 #include "client/report/units.h"
 #include "client/report/wrap.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr std::size_t kColumn = 30;      // where descriptions begin, as CLI11 has it
@@ -107,4 +107,4 @@ std::string HelpFormat::make_footer(const CLI::App* app) const {
   return Wrapped(CLI::Formatter::make_footer(app), width_);
 }
 
-}  // namespace assay
+}  // namespace assay::client

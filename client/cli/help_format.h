@@ -1,5 +1,7 @@
-// How --help is laid out: CLI11's lists, with descriptions that wrap beside their column on
-// a terminal, one name for each option, and arguments without what checks them.
+// Lays out the text of --help.
+//
+// It lists options as CLI11 does, with three changes: descriptions wrap beside their column on a
+// terminal, each option has one name, and arguments do not show how they are checked.
 #ifndef ASSAY_CLIENT_CLI_HELP_FORMAT_H_
 #define ASSAY_CLIENT_CLI_HELP_FORMAT_H_
 
@@ -7,7 +9,7 @@
 
 #include "CLI/CLI.hpp"
 
-namespace assay {
+namespace assay::client {
 
 class HelpFormat : public CLI::Formatter {
  public:
@@ -29,6 +31,6 @@ class HelpFormat : public CLI::Formatter {
 // broken goes on below its second column, where it has one, else below its beginning.
 std::string Wrapped(const std::string& text, std::size_t width);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_CLI_HELP_FORMAT_H_

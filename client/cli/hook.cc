@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr absl::Duration kPoll = absl::Milliseconds(10);
@@ -156,4 +156,4 @@ absl::Status RunHook(const std::string& command, const std::string& input, absl:
   return absl::OkStatus();
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,4 +1,4 @@
-// A user's command that is told of something on its standard input.
+// Runs a user's command and writes a text to its standard input.
 #ifndef ASSAY_CLIENT_CLI_HOOK_H_
 #define ASSAY_CLIENT_CLI_HOOK_H_
 
@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
-namespace assay {
+namespace assay::client {
 
 // Runs `command` in /bin/sh, `input` on its standard input, its output to standard error.
 // DEADLINE_EXCEEDED where it has not ended in `limit`: it and what it started are killed.
@@ -18,6 +18,6 @@ namespace assay {
 // CANCELLED where this process outlives that. One at a time in a process.
 absl::Status RunHook(const std::string& command, const std::string& input, absl::Duration limit);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_CLI_HOOK_H_

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <utility>
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // The handler's end of the pipe: all a signal handler may do is write to it.
@@ -73,4 +73,4 @@ void Interrupt::Loop() {
   callbacks_.none();
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,4 +1,4 @@
-// Interrupt: Ctrl-C as an event a thread can wait for.
+// Interrupt: turns Ctrl-C into an event that a thread can wait for.
 #ifndef ASSAY_CLIENT_CLI_INTERRUPT_H_
 #define ASSAY_CLIENT_CLI_INTERRUPT_H_
 
@@ -8,7 +8,7 @@
 
 #include "absl/time/time.h"
 
-namespace assay {
+namespace assay::client {
 
 // While it lives, SIGINT and SIGTERM call back in a thread of its own instead of
 // ending the process. At most one at a time in a process.
@@ -38,6 +38,6 @@ class Interrupt {
   std::thread thread_;
 };
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_CLI_INTERRUPT_H_

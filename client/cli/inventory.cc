@@ -15,7 +15,7 @@
 #include "client/qualify/level.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 std::vector<std::string> DeviceRow(const v1::Device& device) {
@@ -32,7 +32,7 @@ std::vector<std::string> DeviceRow(const v1::Device& device) {
   for (std::string& word : CeilingWords(device)) notes.push_back(std::move(word));
   return {device.id(),
           absl::AsciiStrToLower(Word(device.state())),
-          device.model().empty() ? "–" : device.model(),
+          OrDash(device.model()),
           device.compute_units() > 0 ? absl::StrCat(device.compute_units()) : "–",
           device.memory_bytes() > 0 ? BytesText(device.memory_bytes()) : "–",
           device.state() == v1::DEVICE_STATE_UNAVAILABLE ? "–" : BytesText(device.leased_bytes()),
@@ -56,72 +56,66 @@ Json DeviceJson(const v1::Device& device) {
   return json;
 }
 
+const std::vector<std::string> kDeviceHeading = {"DEVICE", "STATE", "MODEL", "UNITS",
+                                                 "MEMORY", "HELD",  ""};
+
 ExitCode ListDevices(const Context& context, bool ceilings) {
-  return List(context, "devices",
-              ceilings ? CeilingHeading()
-                       : std::vector<std::string>{"DEVICE", "STATE", "MODEL", "UNITS", "MEMORY",
-                                                  "HELD", ""},
-              [&](Connection& connection, Listed& listed) {
-                grpc::ClientContext call;
-                // Measuring ceilings keeps the devices busy for a while.
-                SetDeadline(call, ceilings ? absl::Minutes(10) : kCallDeadline);
-                v1::ListDevicesRequest request;
-                request.set_measure_ceilings(ceilings);
-                v1::ListDevicesResponse response;
-                const auto status = connection.stub().ListDevices(&call, request, &response);
-                for (const v1::Device& device : response.devices()) {
-                  if (ceilings) {
-                    for (auto& row : CeilingRows(device)) listed.rows.push_back(std::move(row));
-                  } else {
-                    listed.rows.push_back(DeviceRow(device));
-                  }
-                  listed.items.push_back(DeviceJson(device));
-                }
-                return status;
-              });
+  const auto ask = [&](Connection& connection, Listed& listed) {
+    v1::ListDevicesRequest request;
+    request.set_measure_ceilings(ceilings);
+    v1::ListDevicesResponse response;
+    // Measuring ceilings keeps the devices busy for a while.
+    const auto status = Ask(connection, &Stub::ListDevices, request, &response,
+                            ceilings ? absl::Minutes(10) : kCallDeadline);
+    for (const v1::Device& device : response.devices()) {
+      if (ceilings) {
+        for (auto& row : CeilingRows(device)) listed.rows.push_back(std::move(row));
+      } else {
+        listed.rows.push_back(DeviceRow(device));
+      }
+      listed.items.push_back(DeviceJson(device));
+    }
+    return status;
+  };
+  return List(context, "devices", ceilings ? CeilingHeading() : kDeviceHeading, ask);
 }
 
 ExitCode ReleaseDevice(const Context& context, const std::string& device, bool keep_quarantine) {
-  return List(context, "devices", {"DEVICE", "STATE", "MODEL", "UNITS", "MEMORY", "HELD", ""},
-              [&](Connection& connection, Listed& listed) {
-                grpc::ClientContext call;
-                SetDeadline(call);
-                v1::ReleaseDeviceRequest request;
-                request.set_name(device.starts_with("devices/") ? device : "devices/" + device);
-                request.set_keep_quarantine(keep_quarantine);
-                v1::Device released;
-                const auto status = connection.stub().ReleaseDevice(&call, request, &released);
-                if (status.ok()) {
-                  listed.rows.push_back(DeviceRow(released));
-                  listed.items.push_back(DeviceJson(released));
-                }
-                return status;
-              });
+  return List(context, "devices", kDeviceHeading, [&](Connection& connection, Listed& listed) {
+    v1::ReleaseDeviceRequest request;
+    request.set_name(device.starts_with("devices/") ? device : "devices/" + device);
+    request.set_keep_quarantine(keep_quarantine);
+    v1::Device released;
+    const auto status = Ask(connection, &Stub::ReleaseDevice, request, &released);
+    if (status.ok()) {
+      listed.rows.push_back(DeviceRow(released));
+      listed.items.push_back(DeviceJson(released));
+    }
+    return status;
+  });
+}
+
+std::vector<std::string> KernelRow(const v1::Kernel& kernel) {
+  std::vector<std::string> types;
+  for (const int type : kernel.dtypes()) types.push_back(Word(static_cast<v1::DType>(type)));
+  const std::string provider = kernel.version().empty()
+                                   ? kernel.provider()
+                                   : absl::StrCat(kernel.provider(), " ", kernel.version());
+  return {kernel.op(), provider, kernel.backend(), OrDash(absl::StrJoin(types, " ")),
+          kernel.available()                    ? "yes"
+          : kernel.unavailable_reason().empty() ? "no"
+                                                : "no: " + kernel.unavailable_reason()};
 }
 
 ExitCode ListKernels(const Context& context, bool planted) {
   return List(context, "kernels", {"OP", "PROVIDER", "BACKEND", "TYPES", "AVAILABLE"},
               [&](Connection& connection, Listed& listed) {
-                grpc::ClientContext call;
-                SetDeadline(call);
                 v1::ListKernelsRequest request;
                 request.set_show_planted(planted);
                 v1::ListKernelsResponse response;
-                const auto status = connection.stub().ListKernels(&call, request, &response);
+                const auto status = Ask(connection, &Stub::ListKernels, request, &response);
                 for (const v1::Kernel& kernel : response.kernels()) {
-                  std::vector<std::string> types;
-                  for (int type : kernel.dtypes())
-                    types.push_back(Word(static_cast<v1::DType>(type)));
-                  const std::string provider =
-                      kernel.version().empty()
-                          ? kernel.provider()
-                          : absl::StrCat(kernel.provider(), " ", kernel.version());
-                  listed.rows.push_back({kernel.op(), provider, kernel.backend(),
-                                         types.empty() ? "–" : absl::StrJoin(types, " "),
-                                         kernel.available() ? "yes"
-                                         : kernel.unavailable_reason().empty()
-                                             ? "no"
-                                             : "no: " + kernel.unavailable_reason()});
+                  listed.rows.push_back(KernelRow(kernel));
                   listed.items.push_back(MessageJson(kernel));
                 }
                 return status;
@@ -129,11 +123,9 @@ ExitCode ListKernels(const Context& context, bool planted) {
 }
 
 grpc::Status FetchSuites(Connection& connection, bool full, v1::ListSuitesResponse* response) {
-  grpc::ClientContext call;
-  SetDeadline(call);
   v1::ListSuitesRequest request;
   request.set_full(full);
-  return connection.stub().ListSuites(&call, request, response);
+  return Ask(connection, &Stub::ListSuites, request, response);
 }
 
 Json SuiteJson(const v1::Suite& suite) {
@@ -202,10 +194,8 @@ ExitCode Version(const Context& context) {
     document["daemons"] = Json::array();
     if (*format == Format::kTable) out << "assay " << ASSAY_VERSION << '\n';
     for (const auto& connection : *connections) {
-      grpc::ClientContext call;
-      SetDeadline(call, absl::Seconds(10));
       v1::ServerInfo info;
-      const auto status = connection->stub().GetServerInfo(&call, {}, &info);
+      const auto status = Ask(*connection, &Stub::GetServerInfo, {}, &info, absl::Seconds(10));
       if (!status.ok()) {
         // The client's own version is an answer, whoever else is silent.
         context.Fail(Describe(status, connection->target()));
@@ -232,19 +222,19 @@ ExitCode Version(const Context& context) {
 }  // namespace
 
 void AddInventoryCommands(CLI::App& app, Context& context) {
-  auto* devices = app.add_subcommand("devices", "the devices, and why others cannot be used");
+  auto* devices = app.add_subcommand("devices", "list the devices, and why others cannot be used");
   auto ceilings = std::make_shared<bool>(false);
   devices->add_flag(
       "--ceilings,--measure-ceilings", *ceilings,
-      "what each device reaches at best: measured once, then kept, anew where a kernel "
-      "was faster or the runs deviated by more than 10 %; beside it what its data "
-      "sheet says");
+      "also show each device's ceilings: the best speeds that it reached, beside its data "
+      "sheet; a ceiling is measured once and kept, and measured again if a kernel was faster "
+      "or the runs deviated by more than 10 %");
   auto* release =
       devices->add_subcommand("release", "give a device's memory back, and end its quarantine");
   auto device = std::make_shared<std::string>();
   auto keep_quarantine = std::make_shared<bool>(false);
   release->add_option("device", *device, "cpu:0, cuda:1, …")->required();
-  release->add_flag("--keep-quarantine", *keep_quarantine, "its memory alone");
+  release->add_flag("--keep-quarantine", *keep_quarantine, "give back the memory only");
   devices->callback([=, &context] {
     context.action = [=, &context] {
       return release->parsed() ? ReleaseDevice(context, *device, *keep_quarantine)
@@ -252,15 +242,14 @@ void AddInventoryCommands(CLI::App& app, Context& context) {
     };
   });
 
-  auto* kernels = app.add_subcommand("kernels", "the kernels that can be put under test");
+  auto* kernels = app.add_subcommand("kernels", "list the kernels that can be put under test");
   auto planted = std::make_shared<bool>(false);
-  kernels->add_flag("--planted", *planted, "those that are wrong on purpose, too");
-  kernels->callback([&context, planted] {
-    context.action = [&context, planted] { return ListKernels(context, *planted); };
-  });
+  kernels->add_flag("--planted", *planted, "also list planted kernels, which are wrong on purpose");
+  context.OnRun(kernels, [planted](const Context& of) { return ListKernels(of, *planted); });
 
-  auto* suites = app.add_subcommand("suites", "the suites the daemon has");
-  auto* show = suites->add_subcommand("show", "a suite's text, and what of it is covered here");
+  auto* suites = app.add_subcommand("suites", "list the suites that the daemon has");
+  auto* show =
+      suites->add_subcommand("show", "show a suite's text, and what it covers on this daemon");
   auto name = std::make_shared<std::string>();
   show->add_option("name", *name, "the suite, or a level's number")->required();
   suites->callback([&context, show, name] {
@@ -269,9 +258,8 @@ void AddInventoryCommands(CLI::App& app, Context& context) {
     };
   });
 
-  app.add_subcommand("version", "this client's version, and the daemon's")->callback([&context] {
-    context.action = [&context] { return Version(context); };
-  });
+  app.add_subcommand("version", "show the versions of this client and of the daemon")
+      ->callback([&context] { context.action = [&context] { return Version(context); }; });
 }
 
-}  // namespace assay
+}  // namespace assay::client

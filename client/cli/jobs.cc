@@ -17,7 +17,7 @@
 #include "client/report/table.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 ExitCode WatchJob(const Context& context, const std::string& name) {
@@ -44,15 +44,12 @@ ExitCode ReportJob(const Context& context, const std::string& name, bool numbere
   grpc::Status status = FetchResults(connection, run.job.name(), &run.results);
   if (!status.ok()) return context.Fail(Describe(status, connection.target()));
   if (*format != Format::kCsv && *format != Format::kJsonl) {
-    grpc::ClientContext devices_call, server_call;
-    SetDeadline(devices_call);
-    SetDeadline(server_call);
     v1::ListDevicesResponse devices;
     // Names and versions adorn the report; without them it is still one.
-    if (connection.stub().ListDevices(&devices_call, {}, &devices).ok()) {
+    if (Ask(connection, &Stub::ListDevices, {}, &devices).ok()) {
       run.devices.assign(devices.devices().begin(), devices.devices().end());
     }
-    if (!connection.stub().GetServerInfo(&server_call, {}, &run.server).ok()) run.server.Clear();
+    if (!Ask(connection, &Stub::GetServerInfo, {}, &run.server).ok()) run.server.Clear();
   }
   run.total = run.job.counts().total();
   return context.WithOutput([&](std::ostream& out) {
@@ -129,7 +126,7 @@ std::vector<std::string> JobRow(const v1::Job& job) {
           job.verdict() == 0 ? "–" : Word(job.verdict()),
           absl::StrCat(counts.passed(), "/", counts.total()),
           absl::FormatTime("%Y-%m-%d %H:%M:%S", Time(job.create_time()), absl::LocalTimeZone()),
-          job.suite().empty() ? "–" : job.suite(),
+          OrDash(job.suite()),
           absl::StrJoin(devices, ","),
           absl::StrJoin(labels, " ")};
 }
@@ -146,27 +143,26 @@ ExitCode ListJobs(const Context& context, const std::string& filter, const std::
       [&](Connection& connection, Listed& listed) {
         v1::ListJobsRequest request;
         request.set_filter(filter);
+        request.set_page_size(static_cast<std::int32_t>(std::min<std::int64_t>(*limit, 1000)));
         std::int64_t left = *limit;
-        for (;;) {
-          request.set_page_size(static_cast<std::int32_t>(std::min<std::int64_t>(left, 1000)));
-          grpc::ClientContext call;
-          SetDeadline(call);
-          v1::ListJobsResponse page;
-          const auto status = connection.stub().ListJobs(&call, request, &page);
-          if (!status.ok()) return status;
+        bool more = false;
+        const auto take = [&](const v1::ListJobsResponse& page) {
           for (const v1::Job& job : page.jobs()) {
+            more = left == 0;
+            if (more) return false;
             listed.rows.push_back(JobRow(job));
             listed.items.push_back(JobJson(job));
+            --left;
           }
-          left -= page.jobs_size();
-          if (page.next_page_token().empty()) return grpc::Status::OK;
-          if (left <= 0) {
-            context.streams.err << "assay: there are more than the newest " << *limit
-                                << " (--limit, --filter)\n";
-            return grpc::Status::OK;
-          }
-          request.set_page_token(page.next_page_token());
+          more = left == 0 && !page.next_page_token().empty();
+          return left > 0;
+        };
+        const auto status = AskPages(connection, &Stub::ListJobs, request, take);
+        if (more) {
+          context.streams.err << "assay: there are more than the newest " << *limit
+                              << " (--limit, --filter)\n";
         }
+        return status;
       });
 }
 
@@ -202,12 +198,10 @@ ExitCode Cancel(const Context& context, const std::vector<std::string>& names) {
       code = context.Fail(failure);
       continue;
     }
-    grpc::ClientContext call;
-    SetDeadline(call);
     v1::CancelJobRequest request;
     request.set_name(found->run.job.name());
     v1::Job job;
-    const auto status = found->connection->stub().CancelJob(&call, request, &job);
+    const auto status = Ask(*found->connection, &Stub::CancelJob, request, &job);
     if (!status.ok()) {
       code = context.Fail(Describe(status, found->run.target));
       continue;
@@ -222,29 +216,28 @@ ExitCode Cancel(const Context& context, const std::vector<std::string>& names) {
 void AddJobCommands(CLI::App& app, Context& context) {
   auto name = std::make_shared<std::string>();
   auto* watch =
-      app.add_subcommand("watch", "follow a job to its end; its verdict is the exit code");
+      app.add_subcommand("watch", "follow a job to its end; the exit code tells its verdict");
   watch->add_option("job", *name, "jobs/4f2k, or 4f2k")->required();
-  watch->callback(
-      [&context, name] { context.action = [&context, name] { return WatchJob(context, *name); }; });
+  context.OnRun(watch, [name](const Context& of) { return WatchJob(of, *name); });
 
-  auto* jobs = app.add_subcommand("jobs", "the jobs, newest first");
+  auto* jobs = app.add_subcommand("jobs", "list the jobs, newest first");
   auto filter = std::make_shared<std::string>();
   auto limit = std::make_shared<std::string>("100");
   jobs->add_option("--filter", *filter,
-                   "state=RUNNING, verdict=FAILED, suite=NAME, label.KEY=VALUE; AND between")
+                   "state=RUNNING, verdict=FAILED, suite=NAME, label.KEY=VALUE; several with AND "
+                   "between them")
       ->type_name("TEXT");
-  jobs->add_option("--limit", *limit, "at most so many (default 100)")->type_name("N");
-  jobs->callback([&context, filter, limit] {
-    context.action = [&context, filter, limit] { return ListJobs(context, *filter, *limit); };
-  });
+  jobs->add_option("--limit", *limit, "how many jobs to list (default 100)")->type_name("N");
+  context.OnRun(jobs, [filter, limit](const Context& of) { return ListJobs(of, *filter, *limit); });
 
   auto which = std::make_shared<std::string>();
   auto* show = app.add_subcommand(
-      "show", "a job's results with their numbers, or everything about one case");
+      "show", "show a job's results with their numbers, or everything about one case");
   show->add_option("job", *name, "jobs/4f2k, or 4f2k")->required();
   show->add_option(
       "case", *which,
-      "its number from 0, as the table of all shows it, its name, or a part that only it has");
+      "the case: its number from 0, as the table shows it, its name, or a part of the name that no "
+      "other case has");
   auto slices = std::make_shared<std::vector<std::string>>();
   auto bits = std::make_shared<bool>(false);
   show->add_option("--slice", *slices,
@@ -252,7 +245,7 @@ void AddJobCommands(CLI::App& app, Context& context) {
                    "or an input by its name; may repeat")
       ->type_name("TENSOR[RANGES]")
       ->allow_extra_args(false);
-  show->add_flag("--bits", *bits, "with --slice: raw bits in place of values");
+  show->add_flag("--bits", *bits, "with --slice: show raw bits in place of values");
   show->callback([&context, name, which, slices, bits] {
     context.action = [&context, name, which, slices, bits] {
       if (!slices->empty()) return ShowSlices(context, *name, *which, *slices, *bits);
@@ -260,18 +253,14 @@ void AddJobCommands(CLI::App& app, Context& context) {
     };
   });
 
-  auto* report = app.add_subcommand("report", "a job's report, in any --format");
+  auto* report = app.add_subcommand("report", "print a job's report, in any --format");
   report->add_option("job", *name, "jobs/4f2k, or 4f2k")->required();
-  report->callback([&context, name] {
-    context.action = [&context, name] { return ReportJob(context, *name, false); };
-  });
+  context.OnRun(report, [name](const Context& of) { return ReportJob(of, *name, false); });
 
   auto names = std::make_shared<std::vector<std::string>>();
-  auto* cancel = app.add_subcommand("cancel", "end jobs; what has finished stays");
+  auto* cancel = app.add_subcommand("cancel", "end jobs; results of finished cases stay");
   cancel->add_option("job", *names, "jobs/4f2k, or 4f2k")->required();
-  cancel->callback([&context, names] {
-    context.action = [&context, names] { return Cancel(context, *names); };
-  });
+  context.OnRun(cancel, [names](const Context& of) { return Cancel(of, *names); });
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -4,10 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/report/columns.h"
 #include "client/report/units.h"
 #include "client/report/wrap.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr std::size_t kLeastRemark = 30;  // columns, beside its row
@@ -17,31 +18,24 @@ constexpr std::size_t kBelow = 4;         // its indent beneath it
 
 void PrintListing(std::ostream& out, const std::vector<std::string>& heading,
                   const std::vector<std::vector<std::string>>& rows, int width) {
-  std::vector<std::size_t> widths;
-  for (const std::string& word : heading) widths.push_back(DisplayWidth(word));
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size() && i < widths.size(); ++i) {
-      widths[i] = std::max(widths[i], DisplayWidth(row[i]));
-    }
-  }
+  std::vector<Cells> all = {heading};
+  all.insert(all.end(), rows.begin(), rows.end());
+  const std::vector<std::size_t> widths = WidthsOf(all);
   const auto columns = static_cast<std::size_t>(std::max(width, 0));
-  const auto print = [&](const std::vector<std::string>& row) {
-    std::string line;
-    for (std::size_t i = 0; i + 1 < row.size(); ++i)
-      absl::StrAppend(&line, PadRight(row[i], widths[i]), "  ");
-    const std::string remark = row.empty() ? "" : row.back();
+  const auto print = [&](const Cells& row) {
+    if (row.empty()) return;
+    const std::string& remark = row.back();
+    std::string line = AlignedRow(Cells(row.begin(), row.end() - 1), widths);
+    if (row.size() > 1) line += "  ";
     std::size_t indent = DisplayWidth(line);
     if (columns == 0 || indent + DisplayWidth(remark) <= columns ||
         remark.find(' ') == std::string::npos) {
-      absl::StrAppend(&line, remark);
-      line.erase(line.find_last_not_of(' ') + 1);
-      out << line << '\n';
+      out << WithoutBlanks(line + remark) << '\n';
       return;
     }
     const bool beside = indent + kLeastRemark <= columns;
     if (!beside) {
-      line.erase(line.find_last_not_of(' ') + 1);
-      out << line << '\n';
+      out << WithoutBlanks(line) << '\n';
       indent = kBelow;
       line = std::string(indent, ' ');
     }
@@ -50,8 +44,7 @@ void PrintListing(std::ostream& out, const std::vector<std::string>& heading,
       line = std::string(indent, ' ');
     }
   };
-  print(heading);
-  for (const auto& row : rows) print(row);
+  for (const Cells& row : all) print(row);
 }
 
 ExitCode List(const Context& context, const std::string& key, std::vector<std::string> heading,
@@ -102,4 +95,4 @@ ExitCode List(const Context& context, const std::string& key, std::vector<std::s
   });
 }
 
-}  // namespace assay
+}  // namespace assay::client

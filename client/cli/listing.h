@@ -1,4 +1,4 @@
-// Listing: rows of words in aligned columns, for the commands that list things.
+// Lists what daemons answer, as aligned rows or as JSON. The listing commands use it.
 #ifndef ASSAY_CLIENT_CLI_LISTING_H_
 #define ASSAY_CLIENT_CLI_LISTING_H_
 
@@ -9,7 +9,7 @@
 #include "client/cli/context.h"
 #include "client/report/json.h"
 
-namespace assay {
+namespace assay::client {
 
 // Writes a heading and rows, each column as wide as its widest word. On a terminal of `width`
 // columns (0: none) a remark, which is a row's last word and of several, keeps within it: in
@@ -29,6 +29,6 @@ struct Listed {
 ExitCode List(const Context& context, const std::string& key, std::vector<std::string> heading,
               const std::function<grpc::Status(Connection&, Listed&)>& ask);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_CLI_LISTING_H_

@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   // What gRPC would log reaches the user as a status, in words.
   setenv("GRPC_VERBOSITY", "NONE", 0);
-  assay::Streams streams{std::cout, std::cerr};
+  assay::client::Streams streams{std::cout, std::cerr};
   const char* term = std::getenv("TERM");
   const bool dumb = term == nullptr || std::string_view(term) == "dumb";
   if (isatty(STDOUT_FILENO) != 0) {
@@ -28,7 +28,8 @@ int main(int argc, char** argv) {
     streams.width =
         ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
   }
-  const int code = assay::RunCommandLine(std::vector<std::string>(argv + 1, argv + argc), streams);
+  const int code =
+      assay::client::RunCommandLine(std::vector<std::string>(argv + 1, argv + argc), streams);
   std::cout.flush();
   if (!std::cout) {
     // The write that failed may be long ago, and its errno with it: another tells why.
@@ -36,7 +37,7 @@ int main(int argc, char** argv) {
     std::cerr << "assay: cannot write standard output: "
               << (lasts ? std::strerror(errno) : "some of it was lost") << '\n'
               << std::flush;
-    return code != 0 ? code : static_cast<int>(assay::ExitCode::kRefused);
+    return code != 0 ? code : static_cast<int>(assay::client::ExitCode::kRefused);
   }
   std::cerr.flush();
   return code;

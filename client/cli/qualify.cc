@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <memory>
@@ -10,7 +9,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -19,17 +17,20 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/blame/blame.h"
 #include "client/cli/baseline_source.h"
 #include "client/cli/context.h"
 #include "client/cli/hook.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/qualify_nodes.h"
+#include "client/fleet/fan_out.h"
 #include "client/lib/parse.h"
 #include "client/qualify/conduct.h"
 #include "client/qualify/report.h"
+#include "client/report/columns.h"
 #include "client/report/output.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 struct Words {
@@ -71,28 +72,7 @@ absl::Status TakeDeadlines(const Words& words, QualifyOptions& options) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<QualifyOptions> OptionsOf(const Words& words) {
-  QualifyOptions options;
-  const auto level = ParseLevel(words.level);
-  if (!level.ok()) return level.status();
-  options.level = *level;
-  options.device = words.device;
-  if (words.expect_devices) {
-    auto expected = ParseExpectedDevices("expect-devices", *words.expect_devices);
-    if (!expected.ok()) return expected.status();
-    options.expect_devices = *std::move(expected);
-  }
-  if (!words.seed.empty()) {
-    const auto seed = ParseSeed("seed", words.seed);
-    if (!seed.ok()) return seed.status();
-    options.seed = *seed;
-  }
-  if (!words.budget.empty()) {
-    const auto budget = ParseDeadline("budget", words.budget);
-    if (!budget.ok()) return budget.status();
-    options.budget = *budget;
-  }
-  if (absl::Status s = TakeDeadlines(words, options); !s.ok()) return s;
+absl::Status TakeBaseline(const Words& words, QualifyOptions& options) {
   if (!words.baseline.empty()) {
     auto source = ParseBaselineSource(words.baseline);
     if (!source.ok()) return source.status();
@@ -115,6 +95,10 @@ absl::StatusOr<QualifyOptions> OptionsOf(const Words& words) {
     if (!threshold.ok()) return threshold.status();
     options.baseline_threshold = *threshold;
   }
+  return absl::OkStatus();
+}
+
+absl::Status TakeIgnored(const Words& words, QualifyOptions& options) {
   for (const std::string& word : SplitList(words.ignore)) {
     const QualifyCode* const code = FindCode(word);
     if (code != nullptr && !IsIgnorable(*code)) {
@@ -128,6 +112,33 @@ absl::StatusOr<QualifyOptions> OptionsOf(const Words& words) {
     }
     options.ignored.insert(word);
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<QualifyOptions> OptionsOf(const Words& words) {
+  QualifyOptions options;
+  const auto level = ParseLevel(words.level);
+  if (!level.ok()) return level.status();
+  options.level = *level;
+  options.device = words.device;
+  if (words.expect_devices) {
+    auto expected = ParseExpectedDevices("expect-devices", *words.expect_devices);
+    if (!expected.ok()) return expected.status();
+    options.expect_devices = *std::move(expected);
+  }
+  if (!words.seed.empty()) {
+    const auto seed = ParseSeed("seed", words.seed);
+    if (!seed.ok()) return seed.status();
+    options.seed = *seed;
+  }
+  if (!words.budget.empty()) {
+    const auto budget = ParseDeadline("budget", words.budget);
+    if (!budget.ok()) return budget.status();
+    options.budget = *budget;
+  }
+  if (absl::Status s = TakeDeadlines(words, options); !s.ok()) return s;
+  if (absl::Status s = TakeBaseline(words, options); !s.ok()) return s;
+  if (absl::Status s = TakeIgnored(words, options); !s.ok()) return s;
   options.selftest = !words.no_selftest;
   options.retry = !words.no_retry;
   options.siblings = !words.no_siblings;
@@ -192,6 +203,12 @@ ExitCode PrintCodes(const Context& context) {
       out << c.code << "  " << Word(c.fitness) << "  " << c.severity << "  " << c.meaning << '\n';
       if (!c.next_step.empty()) out << "      next: " << c.next_step << '\n';
     }
+    out << "\nThe code of a case that failed and was run again. The first row that fits decides.\n"
+           "A rerun says: again, the same trouble; right, none; nothing, no rerun came to its "
+           "end.\n";
+    WriteAligned(BlameRows(), "", NoFigures, out);
+    out << "\nThe code of a case that was not run again. The first row that fits decides.\n";
+    WriteAligned(BlameWithoutRerunRows(), "", NoFigures, out);
     return ExitCode::kPassed;
   });
 }
@@ -212,28 +229,20 @@ void QualifyAll(const Context& context, const QualifyOptions& options,
                 QualificationReport& report) {
   std::mutex mutex;  // guards report and seen
   std::set<std::string> seen;
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < connections.size(); i = next++) {
-      Connection& connection = *connections[i];
-      TargetFit fit = assay::Qualify(connection, options, reconnecting,
-                                     [&](std::string_view device, std::string_view what) {
-                                       const std::lock_guard lock(mutex);
-                                       context.streams.err << "assay: " << connection.target()
-                                                           << ' ' << device << ": " << what << '\n'
-                                                           << std::flush;
-                                     });
+  FanOut(connections.size(), at_once, [&](std::size_t i) {
+    Connection& connection = *connections[i];
+    const auto progress = [&](std::string_view device, std::string_view what) {
       const std::lock_guard lock(mutex);
-      for (DeviceFit& d : fit.devices) report.devices.push_back(std::move(d));
-      for (Missing& m : fit.missing) report.missing.push_back(std::move(m));
-      seen.insert(fit.listed.begin(), fit.listed.end());
-    }
-  };
-  std::vector<std::thread> threads;
-  const std::size_t width = std::min(connections.size(), at_once);
-  for (std::size_t i = 1; i < width; ++i) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
+      context.streams.err << "assay: " << connection.target() << ' ' << device << ": " << what
+                          << '\n'
+                          << std::flush;
+    };
+    TargetFit fit = client::Qualify(connection, options, reconnecting, progress);
+    const std::lock_guard lock(mutex);
+    for (DeviceFit& d : fit.devices) report.devices.push_back(std::move(d));
+    for (Missing& m : fit.missing) report.missing.push_back(std::move(m));
+    seen.insert(fit.listed.begin(), fit.listed.end());
+  });
   std::erase_if(report.missing, [&](const Missing& m) {
     return options.ignored.contains(std::string(CodeOf(m).code));
   });
@@ -329,56 +338,66 @@ ExitCode Qualify(const Context& context, const Words& words) {
   return code;
 }
 
+void AddOptions(CLI::App& qualify, const std::shared_ptr<Words>& words) {
+  const auto text = [&qualify](const char* name, std::string& value, const char* type,
+                               const std::string& help) {
+    qualify.add_option(name, value, help)->type_name(type);
+  };
+  text("--device", words->device, "ID",
+       "cuda:0, cuda:*, all (default: the accelerators, or the CPU if there are none)");
+  qualify
+      .add_option_function<std::string>(
+          "--expect-devices", [words](const std::string& given) { words->expect_devices = given; },
+          "how many devices a node must have, 8 or cuda:8; with fewer it fails, with more it is "
+          "inconclusive")
+      ->type_name("[BACKEND:]N");
+  text("--ignore", words->ignore, "LIST",
+       "codes that do not count (A306 and A307 always count), and devices that may be there but "
+       "are not judged: A203,cuda:3");
+  text("--baseline", words->baseline, "BASELINE",
+       "hold times against a stored baseline of each daemon, a job (jobs/4f2k) or a file");
+  text("--threshold", words->threshold, "SHARE",
+       absl::StrCat("with --baseline: the change that counts (default ", kThresholdHelp, ")"));
+  text("--seed", words->seed, "N",
+       "seed of the data (default: made from the day, the node and the device)");
+  text("--budget", words->budget, "DURATION", "time for the level's cases (default: the level's)");
+  text("--case-deadline", words->case_deadline, "TIME",
+       "longest time for a case (default: the daemon's)");
+  text("--job-deadline", words->job_deadline, "TIME",
+       "longest time for each job: the self-test, the level, and cases that run again");
+  text("--reports", words->reports, "DIR",
+       "write each device's report there, as assay.report/v1; the folder is made if needed");
+  text(
+      "--on-verdict", words->hook, "COMMAND",
+      "run this for each device, and for each MISSING one; it gets the verdict as JSON on standard "
+      "input");
+  text("--hook-deadline", words->hook_deadline, "DURATION",
+       "longest time for the hook; after it the hook is killed (default 60s)");
+  qualify
+      .add_option("--at-once", words->at_once,
+                  "nodes that are asked at the same time (default 256)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  qualify.add_flag("--fail-early", words->fail_early,
+                   "end a device's job at its first wrong result");
+  qualify.add_flag("--no-retry", words->no_retry,
+                   "do not run failed cases again to find out who is to blame");
+  qualify.add_flag("--no-siblings", words->no_siblings,
+                   "run failed cases again only on their own device");
+  qualify.add_flag("--no-selftest", words->no_selftest, "do not run the self-test first");
+}
+
 }  // namespace
 
 void AddQualifyCommand(CLI::App& app, Context& context) {
-  CLI::App* qualify =
-      app.add_subcommand("qualify", "is a device fit for work? self-test, then a level's suite");
+  CLI::App* qualify = app.add_subcommand(
+      "qualify", "find out whether devices are fit for work: the self-test, then a level's suite");
   auto words = std::make_shared<Words>();
   auto codes = std::make_shared<bool>(false);
   qualify->add_option("level", words->level, absl::StrCat(LevelsText(), "; names or numbers"))
       ->type_name("LEVEL");
-  const auto text = [qualify](const char* name, std::string& value, const char* type,
-                              const std::string& help) {
-    qualify->add_option(name, value, help)->type_name(type);
-  };
-  text("--device", words->device, "ID",
-       "cuda:0, cuda:*, all (default: the accelerators, the CPU where there are none)");
-  qualify
-      ->add_option_function<std::string>(
-          "--expect-devices", [words](const std::string& given) { words->expect_devices = given; },
-          "fails where a node has fewer, 8 or cuda:8; with more nothing is proven")
-      ->type_name("[BACKEND:]N");
-  text("--ignore", words->ignore, "LIST",
-       "codes that do not count, but A306 and A307, and devices that are there but not judged: "
-       "A203,cuda:3");
-  text("--baseline", words->baseline, "BASELINE",
-       "hold times against a baseline of each daemon, jobs/4f2k, or a file");
-  text("--threshold", words->threshold, "SHARE",
-       absl::StrCat("with --baseline: the change that counts (", kThresholdHelp, ")"));
-  text("--seed", words->seed, "N", "of the data (default: of the day, the node and the device)");
-  text("--budget", words->budget, "DURATION", "time for the level's cases (default: the level's)");
-  text("--case-deadline", words->case_deadline, "TIME",
-       "longest time of a case (default: the daemon's)");
-  text("--job-deadline", words->job_deadline, "TIME",
-       "longest time of each job: self-test, level, and what is run again");
-  text("--reports", words->reports, "DIR",
-       "write each device's report there, as assay.report/v1; made where it is not");
-  text("--on-verdict", words->hook, "COMMAND",
-       "run for each device, and for what is MISSING, its verdict as JSON on standard input");
-  text("--hook-deadline", words->hook_deadline, "DURATION",
-       "a hook that takes longer is killed (default 60s)");
-  qualify->add_option("--at-once", words->at_once, "nodes asked at the same time (default 256)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024));
-  qualify->add_flag("--fail-early", words->fail_early,
-                    "a device's first wrong result ends its job");
-  qualify->add_flag("--no-retry", words->no_retry,
-                    "do not run failed cases again to find the culprit");
-  qualify->add_flag("--no-siblings", words->no_siblings,
-                    "run failed cases again on their own device alone");
-  qualify->add_flag("--no-selftest", words->no_selftest, "trust the checks unseen");
-  qualify->add_flag("--codes", *codes, "list the codes, what they mean, and what to do");
+  AddOptions(*qualify, words);
+  qualify->add_flag("--codes", *codes, "list the codes: what each means and what to do");
   qualify->footer(
       "Verdicts: QUALIFIED, DEGRADED, FAILED, INCONCLUSIVE; MISSING for a node or a device that\n"
       "could not be qualified because it is not there. Ctrl-C and SIGTERM cancel the jobs.\n"
@@ -398,4 +417,4 @@ void AddQualifyCommand(CLI::App& app, Context& context) {
   });
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/fleet/targets.h"
 
-namespace assay {
+namespace assay::client {
 
 absl::StatusOr<std::vector<std::unique_ptr<Connection>>> ConnectNodes(const Context& context,
                                                                       QualificationReport& report) {
@@ -60,4 +60,4 @@ void TellIgnoredNowhere(const Context& context, const std::set<std::string>& ign
   }
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,4 +1,4 @@
-// The nodes of a qualification: whom to ask, and what their answers have in common.
+// Finds the nodes that `assay qualify` asks, and joins their answers.
 #ifndef ASSAY_CLIENT_CLI_QUALIFY_NODES_H_
 #define ASSAY_CLIENT_CLI_QUALIFY_NODES_H_
 
@@ -11,7 +11,7 @@
 #include "client/cli/context.h"
 #include "client/qualify/report.h"
 
-namespace assay {
+namespace assay::client {
 
 // The daemons that --target names, in the ways a fleet's nodes are named, each once. Says which
 // is named again; names that lead to none are missing. Errors as FindFleet's.
@@ -26,6 +26,6 @@ void CountOnce(const Context& context, QualificationReport& report);
 void TellIgnoredNowhere(const Context& context, const std::set<std::string>& ignored,
                         const std::set<std::string>& seen);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_CLI_QUALIFY_NODES_H_

@@ -1,6 +1,6 @@
 // run, bench, submit: make a job of the command line.
+#include <algorithm>
 #include <memory>
-#include <string_view>
 #include <utility>
 
 #include "CLI/CLI.hpp"
@@ -14,7 +14,7 @@
 #include "client/report/baseline.h"
 #include "client/report/json.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // What a run was asked to be held against; no source where it was not.
@@ -22,52 +22,25 @@ absl::StatusOr<v1::BaselineSource> SourceOf(const RunOptions& options) {
   return options.compare.empty() ? v1::BaselineSource() : ParseBaselineSource(options.compare);
 }
 
-// The daemon has the text of a suite alone, and says "suite:6:1: …" of it; who wrote it has
-// a file.
-grpc::Status NamingFile(const grpc::Status& status, const Connection& connection,
-                        const std::string& file) {
-  if (status.error_code() != grpc::StatusCode::INVALID_ARGUMENT) return status;
-  std::vector<std::string> lines = Describe(status, connection.target()).lines;
-  for (std::string& line : lines) {
-    if (line.starts_with("suite:")) line = absl::StrCat(file, line.substr(5));
-  }
-  return {status.error_code(), absl::StrJoin(lines, "\n")};
-}
-
-// Of an extent that was not said the daemon says that it is 0.
-grpc::Status NamingMissing(const grpc::Status& status, const Connection& connection,
-                           const std::vector<std::string>& missing) {
-  if (status.error_code() != grpc::StatusCode::INVALID_ARGUMENT) return status;
-  constexpr std::string_view kZero = ": must be at least 1, got 0";
-  std::vector<std::string> lines = Describe(status, connection.target()).lines;
-  for (std::string& line : lines) {
-    for (const std::string& path : missing) {
-      if (!line.starts_with(path + std::string(kZero))) continue;
-      line.replace(path.size(), kZero.size(), ": is required");
-    }
-  }
-  return {status.error_code(), absl::StrJoin(lines, "\n")};
-}
-
-bool IsOfBaseline(const grpc::Status& status) {
-  return status.error_message().starts_with("no baseline");
+// Of an extent that was not said the daemon says what is wrong with 0.
+grpc::Status NamingMissing(const grpc::Status& status, const std::vector<std::string>& missing) {
+  return WithFields(status, [&](BadField& field) {
+    if (std::find(missing.begin(), missing.end(), field.option) == missing.end()) return;
+    field.description = "is required";
+  });
 }
 
 // What is wrong with the baseline is wrong with --compare.
 grpc::Status NamingCompare(const grpc::Status& status, const Connection& connection) {
-  std::vector<std::string> lines = Describe(status, connection.target()).lines;
-  if (status.error_code() == grpc::StatusCode::NOT_FOUND) {
-    for (std::string& line : lines) {
-      if (line.starts_with("no baseline") || line.starts_with("no job")) line = "compare: " + line;
-    }
-  } else if (status.error_code() == grpc::StatusCode::INVALID_ARGUMENT) {
-    constexpr std::string_view kField = "baseline:";
-    for (std::string& line : lines) {
-      if (line.starts_with(kField)) line.replace(0, kField.size(), "compare:");
-    }
-  } else {
-    return status;
+  const grpc::Status named = WithFields(status, [](BadField& field) {
+    if (field.option == "baseline") field.option = "compare";
+  });
+  const v1::ErrorReason reason = ReasonOf(status);
+  if (reason != v1::ERROR_REASON_BASELINE_NOT_FOUND && reason != v1::ERROR_REASON_JOB_NOT_FOUND) {
+    return named;
   }
+  std::vector<std::string> lines = Describe(named, connection.target()).lines;
+  for (std::string& line : lines) line = "compare: " + line;
   return {grpc::StatusCode::INVALID_ARGUMENT, absl::StrJoin(lines, "\n")};
 }
 
@@ -81,12 +54,10 @@ grpc::Status Create(Connection& connection, const v1::JobSpec& plain, const RunO
     if (!status.ok()) return NamingCompare(AsMistake(status), connection);
   }
   grpc::Status status = CreateJob(connection, spec, options, job);
-  if (!said.suite_file.empty()) status = NamingFile(status, connection, said.suite_file);
-  if (const auto missing = ExtentsNotSaid(said); !missing.empty()) {
-    status = NamingMissing(status, connection, missing);
-  }
+  status = NamingMissing(status, ExtentsNotSaid(said));
   if (baseline.source_case() != v1::BaselineSource::SOURCE_NOT_SET &&
-      (status.error_code() != grpc::StatusCode::NOT_FOUND || IsOfBaseline(status))) {
+      (status.error_code() != grpc::StatusCode::NOT_FOUND ||
+       ReasonOf(status) == v1::ERROR_REASON_BASELINE_NOT_FOUND)) {
     status = NamingCompare(AsMistake(status), connection);
   }
   if (status.error_code() != grpc::StatusCode::NOT_FOUND || spec.suite().empty()) return status;
@@ -189,11 +160,12 @@ void AddRunCommand(CLI::App& app, Context& context, const char* name, const char
 }  // namespace
 
 void AddRunCommands(CLI::App& app, Context& context) {
-  AddRunCommand(app, context, "run", "run cases or a suite and watch the results come", true);
+  AddRunCommand(app, context, "run", "run cases or a suite and watch the results as they come",
+                true);
   AddRunCommand(app, context, "bench",
-                "time cases, providers side by side; the last launch is verified", true,
+                "time cases, with the providers side by side; the last launch is verified", true,
                 v1::MODE_BENCHMARK);
-  AddRunCommand(app, context, "submit", "as run, but only print the job's name", false);
+  AddRunCommand(app, context, "submit", "the same as run, but only print the job's name", false);
 }
 
-}  // namespace assay
+}  // namespace assay::client

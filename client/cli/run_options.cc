@@ -16,7 +16,7 @@
 #include "client/lib/text.h"
 #include "client/lib/words.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // A flag may be said bare (--causal), with a word (--causal false), or swept.
@@ -42,7 +42,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   if (!file) return absl::InvalidArgumentError(absl::StrCat("suite-file: cannot read ", path));
   if (!IsUtf8(text.str())) {
     return absl::InvalidArgumentError(
-        absl::StrCat("suite-file: ", path, " is no suite: not UTF-8 text"));
+        absl::StrCat("suite-file: ", path, " is not UTF-8 text, so it is no suite"));
   }
   return text.str();
 }
@@ -85,8 +85,8 @@ void FillJob(const RunOptions& options, v1::JobSpec& spec, Problems& problems) {
     }
     if (options.default_mode == v1::MODE_BENCHMARK && mode == v1::MODE_VALIDATE) {
       problems.Add(absl::InvalidArgumentError(
-          "mode: bench ranks by times: benchmark or both, got validate, which takes none that "
-          "count (assay run)"));
+          "mode: bench ranks by times, and validate takes none that count; say benchmark or both, "
+          "or use assay run"));
     }
   }
   google::protobuf::Duration duration;
@@ -121,6 +121,9 @@ void FillJob(const RunOptions& options, v1::JobSpec& spec, Problems& problems) {
   }
 }
 
+// A longer path of a suite's file is told without its folders.
+constexpr std::size_t kLongestPath = 256;
+
 // The options given to a suite: filters, and defaults of cases that do not say.
 void FillSuite(const RunOptions& options, const std::map<std::string, bool>& given,
                v1::JobSpec& spec, Problems& problems) {
@@ -128,6 +131,8 @@ void FillSuite(const RunOptions& options, const std::map<std::string, bool>& giv
     spec.set_suite(options.suite);
   } else {
     problems.Take(ReadText(options.suite_file), *spec.mutable_suite_text());
+    const std::string& path = options.suite_file;
+    spec.set_suite_file(path.size() <= kLongestPath ? path : path.substr(path.rfind('/') + 1));
   }
   v1::CaseFilter& filter = *spec.mutable_filter();
   for (const auto& [flag, was_given] : given) {
@@ -209,7 +214,7 @@ void FillCases(const RunOptions& options, const CLI::App& run, const std::string
   const bool timed = spec.mode() == v1::MODE_BENCHMARK || spec.mode() == v1::MODE_BOTH;
   if (run.count("--min-efficiency") > 0 && !timed) {
     problems.Add(absl::InvalidArgumentError(
-        "min-efficiency: is asked of times, and no case is timed: say --mode benchmark or both"));
+        "min-efficiency: needs times, and no case is timed; say --mode benchmark or both"));
   }
   auto cases = Expand(op, given);
   problems.Add(cases.status());
@@ -228,32 +233,38 @@ void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& 
                            const std::string& help) {
     return run.add_option(names, value, help)->type_name(type);
   };
-  text("--suite", options->suite, "NAME", "run a suite the daemon has (assay suites)");
-  text("--suite-file", options->suite_file, "FILE", "run a suite of your own, TOML");
-  text("--op", options->ops, "LIST", "of a suite, only these operators");
+  text("--suite", options->suite, "NAME",
+       "run a suite that the daemon has (assay suites lists them)");
+  text("--suite-file", options->suite_file, "FILE", "run a suite of your own, a TOML file");
+  text("--op", options->ops, "LIST", "with a suite: only these operators");
   text("--name", options->name, "TEXT", "only cases whose name contains this");
   text("--device", options->device, "ID", "cpu:0, cuda:*, … (default: the daemon's first)");
   text("--mode", options->mode, "WORD",
        bench ? "benchmark or both (default benchmark)"
              : "validate, benchmark or both (default validate)");
   // Of a benchmark it says nothing new, and is understood all the same.
-  run.add_flag("--bench", options->bench, "as --mode benchmark")->group(bench ? "" : "Options");
+  run.add_flag("--bench", options->bench, "the same as --mode benchmark")
+      ->group(bench ? "" : "Options");
   text("--case-deadline", options->case_deadline, "TIME",
-       "longest time for a case that does not say");
+       "longest time for a case that has no deadline of its own");
   text("--wait-for-others", options->wait_for_others, "TIME",
-       "on accelerators: before timing, wait so long for other processes to leave");
-  text("--job-deadline", options->job_deadline, "TIME", "longest time for everything");
-  run.add_option("--priority", options->priority, "-100 to 100, higher runs first")->type_name("N");
-  run.add_option("--label", options->labels, "a word of your own kept with the job; may repeat")
+       "on accelerators: how long to wait, before timing, for other processes to leave");
+  text("--job-deadline", options->job_deadline, "TIME", "longest time for the whole job");
+  run.add_option("--priority", options->priority,
+                 "from -100 to 100; jobs with a higher number run first (default 0)")
+      ->type_name("N");
+  run.add_option("--label", options->labels, "a word of your own, kept with the job; may repeat")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  run.add_flag("--resume", options->resume, "after the daemon's death, run what is left");
-  text("--compare", options->compare, "BASELINE",
-       "hold each time against a stored baseline, jobs/4f2k, or a file; a slower case fails");
+  run.add_flag("--resume", options->resume,
+               "if the daemon dies, the next daemon runs what is left");
+  text(
+      "--compare", options->compare, "BASELINE",
+      "hold each time against a stored baseline, a job (jobs/4f2k) or a file; a slower case fails");
   text("--threshold", options->threshold, "SHARE",
-       absl::StrCat("with --compare: the change that counts (", kThresholdHelp, ")"));
+       absl::StrCat("with --compare: the change that counts (default ", kThresholdHelp, ")"));
   text("--profile", options->profile, "TOOL",
-       "what a profiler counts beside each time: perf (cpu), ncu (cuda) or rocprof (hip)");
+       "count each timed kernel with a profiler: perf (cpu), ncu (cuda) or rocprof (hip)");
   for (const std::string& op : OperatorNames()) {
     CLI::App* sub = run.add_subcommand(op, "one or many " + op + " cases");
     options->operators[op] = sub;
@@ -310,4 +321,4 @@ absl::StatusOr<v1::JobSpec> MakeSpec(const RunOptions& options, const CLI::App& 
   return spec;
 }
 
-}  // namespace assay
+}  // namespace assay::client

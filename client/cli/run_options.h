@@ -1,4 +1,4 @@
-// The options of run, bench and submit as typed, and the job they ask for.
+// The options of `run`, `bench` and `submit`, and the job that they describe.
 #ifndef ASSAY_CLIENT_CLI_RUN_OPTIONS_H_
 #define ASSAY_CLIENT_CLI_RUN_OPTIONS_H_
 
@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "assay/v1/job.pb.h"
 
-namespace assay {
+namespace assay::client {
 
 // Everything a run can say, as typed. One string an option of a case, by flag.
 struct RunOptions {
@@ -47,6 +47,6 @@ std::vector<std::string> ExtentsNotSaid(const RunOptions& options);
 // that is wrong, a line each.
 absl::StatusOr<v1::JobSpec> MakeSpec(const RunOptions& options, const CLI::App& run);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_CLI_RUN_OPTIONS_H_

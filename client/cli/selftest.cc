@@ -7,7 +7,6 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "client/cli/context.h"
 #include "client/cli/session.h"
@@ -17,7 +16,7 @@
 #include "client/lib/words.h"
 #include "client/report/selftest.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 struct SelftestOptions {
@@ -35,7 +34,7 @@ absl::StatusOr<v1::JobSpec> MakeSpec(const SelftestOptions& options) {
   spec.set_suite("selftest");
   spec.set_device(options.device);
   if (options.quick && options.trials > 0) {
-    return absl::InvalidArgumentError("quick: is one trial; say --quick or --trials");
+    return absl::InvalidArgumentError("quick: means one trial; say --quick or --trials, not both");
   }
   spec.set_trials(options.quick ? 1 : options.trials);
   if (!options.seed.empty()) {
@@ -64,17 +63,16 @@ absl::StatusOr<v1::JobSpec> MakeSpec(const SelftestOptions& options) {
   return spec;
 }
 
-// A defect is a provider, "planted/…", to the daemon alone.
-grpc::Status NamingDefects(const grpc::Status& status, const Connection& connection) {
-  if (status.error_code() != grpc::StatusCode::INVALID_ARGUMENT) return status;
-  std::vector<std::string> lines = Describe(status, connection.target()).lines;
-  for (std::string& line : lines) {
-    if (!line.starts_with("provider: unknown provider \"planted/")) continue;
-    line = absl::StrReplaceAll(
-        line, {{"provider: unknown provider", "defect: unknown defect"}, {"planted/", ""}});
-    absl::StrAppend(&line, " (assay kernels --planted)");
-  }
-  return {status.error_code(), absl::StrJoin(lines, "\n")};
+// A defect is a provider, "planted/…", to the daemon alone: the only ones that are asked for here.
+grpc::Status NamingDefects(const grpc::Status& status) {
+  return WithFields(status, [](BadField& field) {
+    if (field.option != "provider") return;
+    field.option = "defect";
+    field.description = absl::StrCat(
+        absl::StrReplaceAll(field.description,
+                            {{"unknown provider", "unknown defect"}, {"planted/", ""}}),
+        " (assay kernels --planted)");
+  });
 }
 
 ExitCode Selftest(const Context& context, const SelftestOptions& options) {
@@ -94,7 +92,7 @@ ExitCode Selftest(const Context& context, const SelftestOptions& options) {
   return WatchJobs(
       context, *std::move(connections),
       [&](Connection& connection, v1::Job* job) {
-        return NamingDefects(CreateJob(connection, *spec, *reconnecting, job), connection);
+        return NamingDefects(CreateJob(connection, *spec, *reconnecting, job));
       },
       &MakeSelftestSink);
 }
@@ -103,24 +101,25 @@ ExitCode Selftest(const Context& context, const SelftestOptions& options) {
 
 void AddSelftestCommand(CLI::App& app, Context& context) {
   CLI::App* selftest = app.add_subcommand(
-      "selftest", "prove that the checks find planted defects, and pass kernels that are right");
+      "selftest", "prove that the checks find planted defects and pass right kernels");
   auto options = std::make_shared<SelftestOptions>();
-  selftest->add_option("--trials", options->trials, "seeds each defect is run with (default 2)")
+  selftest
+      ->add_option("--trials", options->trials,
+                   "seeds that each defect is run with, at most 100 (default 2)")
       ->type_name("N")
       ->check(CLI::Range(1, 100));
-  selftest->add_flag("--quick", options->quick, "one seed each");
+  selftest->add_flag("--quick", options->quick, "run each defect with one seed");
   const auto text = [selftest](const char* name, std::string& value, const char* type,
                                const char* help) {
     selftest->add_option(name, value, help)->type_name(type);
   };
   text("--device", options->device, "ID", "cpu:0, cuda:*, … (default: the daemon's first)");
-  text("--seed", options->seed, "N", "first of the seeds, which draw data and sites (default 1)");
+  text("--seed", options->seed, "N",
+       "the first seed; seeds decide the data and where a defect lies (default 1)");
   text("--op", options->ops, "LIST", "only these operators");
-  text("--dtype", options->dtypes, "LIST", "only inputs of these formats");
+  text("--dtype", options->dtypes, "LIST", "only these formats of the inputs");
   text("--defect", options->defects, "LIST", "only these defects: wrong-tile, race, …");
-  selftest->callback([&context, options] {
-    context.action = [&context, options] { return Selftest(context, *options); };
-  });
+  context.OnRun(selftest, [options](const Context& of) { return Selftest(of, *options); });
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/interrupt.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // How long a second Ctrl-C is waited for.
@@ -116,13 +116,13 @@ std::optional<int> JobsAhead(Connection& connection, const v1::Job& job) {
   };
   int ahead = 0;
   for (const char* state : {"state=RUNNING", "state=QUEUED"}) {
-    grpc::ClientContext call;
-    SetDeadline(call, kDocumentWait);
     v1::ListJobsRequest request;
     request.set_filter(state);
     request.set_page_size(1000);
     v1::ListJobsResponse response;
-    if (!connection.stub().ListJobs(&call, request, &response).ok()) return std::nullopt;
+    if (!Ask(connection, &Stub::ListJobs, request, &response, kDocumentWait).ok()) {
+      return std::nullopt;
+    }
     ahead +=
         static_cast<int>(std::count_if(response.jobs().begin(), response.jobs().end(), before));
   }
@@ -170,7 +170,7 @@ class Watch {
 
   void RunOne(std::size_t i, const ObtainJob& obtain) {
     Session& session = sessions_[i];
-    assay::Run& run = report_.runs[i];
+    client::Run& run = report_.runs[i];
     v1::Job job;
     grpc::Status status = obtain(session.connection, &job);
     if (status.ok()) {
@@ -208,7 +208,7 @@ class Watch {
     }
   }
 
-  void OnEvent(assay::Run& run, const v1::JobEvent& event) {
+  void OnEvent(client::Run& run, const v1::JobEvent& event) {
     const std::lock_guard lock(mutex_);
     switch (event.event_case()) {
       case v1::JobEvent::kStarted:
@@ -246,7 +246,7 @@ class Watch {
 
   std::string JobNames() const {
     std::string names;
-    for (const assay::Run& run : report_.runs) {
+    for (const client::Run& run : report_.runs) {
       if (!run.job.name().empty())
         absl::StrAppend(&names, names.empty() ? "" : " ", run.job.name());
     }
@@ -268,10 +268,9 @@ class Watch {
         request.set_name(report_.runs[i].job.name());
       }
       if (request.name().empty()) continue;
-      grpc::ClientContext call;
-      SetDeadline(call, absl::Seconds(5));
       v1::Job job;
-      const grpc::Status status = connections_[i]->stub().CancelJob(&call, request, &job);
+      const grpc::Status status =
+          Ask(*connections_[i], &Stub::CancelJob, request, &job, absl::Seconds(5));
       const std::lock_guard lock(mutex_);
       sink_->OnNote(
           status.ok()
@@ -348,16 +347,13 @@ grpc::Status FetchResults(Connection& connection, const std::string& job,
   v1::ListCaseResultsRequest request;
   request.set_job(job);
   request.set_page_size(1000);
-  for (;;) {
-    grpc::ClientContext context;
-    SetDeadline(context);
-    v1::ListCaseResultsResponse page;
-    const grpc::Status status = connection.stub().ListCaseResults(&context, request, &page);
-    if (!status.ok()) return status;
-    for (auto& result : *page.mutable_results()) results->push_back(std::move(result));
-    if (page.next_page_token().empty()) return grpc::Status::OK;
-    request.set_page_token(page.next_page_token());
-  }
+  return AskPages(connection, &Stub::ListCaseResults, request,
+                  [&](v1::ListCaseResultsResponse& page) {
+                    for (auto& result : *page.mutable_results()) {
+                      results->push_back(std::move(result));
+                    }
+                    return true;
+                  });
 }
 
-}  // namespace assay
+}  // namespace assay::client

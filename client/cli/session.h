@@ -1,4 +1,4 @@
-// Session: one job a daemon, seen through to the end and reported.
+// Session: follows one job on each daemon to its end and reports the results.
 #ifndef ASSAY_CLIENT_CLI_SESSION_H_
 #define ASSAY_CLIENT_CLI_SESSION_H_
 
@@ -10,7 +10,7 @@
 #include "client/lib/connection.h"
 #include "client/report/report.h"
 
-namespace assay {
+namespace assay::client {
 
 // Finds or makes the job on a daemon.
 using ObtainJob = std::function<grpc::Status(Connection&, v1::Job*)>;
@@ -29,6 +29,6 @@ ExitCode WatchJobs(const Context& context, std::vector<std::unique_ptr<Connectio
 grpc::Status FetchResults(Connection& connection, const std::string& job,
                           std::vector<v1::CaseResult>* results);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_CLI_SESSION_H_

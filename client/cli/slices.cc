@@ -11,7 +11,7 @@
 #include "client/report/json.h"
 #include "client/report/row.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // The job that runs one case again, as it was.
@@ -94,4 +94,4 @@ ExitCode ShowSlices(const Context& context, const std::string& job, const std::s
   });
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,4 +1,4 @@
-// Slices: a case of a job run again to see elements of its tensors.
+// Runs a case of a job again and shows elements of its tensors.
 #ifndef ASSAY_CLIENT_CLI_SLICES_H_
 #define ASSAY_CLIENT_CLI_SLICES_H_
 
@@ -7,7 +7,7 @@
 
 #include "client/cli/context.h"
 
-namespace assay {
+namespace assay::client {
 
 // Runs the case again on its device, with its seed, as a job of its own, and prints the
 // slices as grids, or as --format asks. An empty `which` is a usage error. The code says
@@ -15,6 +15,6 @@ namespace assay {
 ExitCode ShowSlices(const Context& context, const std::string& job, const std::string& which,
                     const std::vector<std::string>& slices, bool bits);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_CLI_SLICES_H_

@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr absl::Duration kClocksApart = absl::Hours(1);
@@ -102,4 +102,4 @@ std::vector<std::string> UnlikePeers(const Fleet& fleet, std::uint32_t device) {
   return lines;
 }
 
-}  // namespace assay
+}  // namespace assay::client

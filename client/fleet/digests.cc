@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
-using Votes = std::vector<const DigestVote*>;
+using Ballots = std::vector<const DigestVote*>;
 
 // Names of at most three, and how many more.
 std::string Names(const Fleet& fleet, const std::set<std::uint32_t>& devices) {
@@ -26,7 +26,7 @@ std::string Names(const Fleet& fleet, const std::set<std::uint32_t>& devices) {
 
 using Camps = std::map<Digest, std::set<std::uint32_t>>;
 
-Camps CampsOf(const Votes& votes) {
+Camps CampsOf(const Ballots& votes) {
   Camps camps;
   for (const DigestVote* vote : votes) camps[vote->digest].insert(vote->device);
   return camps;
@@ -59,13 +59,13 @@ std::string AssaydOf(const Fleet& fleet, const DigestVote& vote) {
 // All votes on one probe of one case.
 class Poll {
  public:
-  Poll(const Fleet& fleet, const Votes& votes, DigestFindings& findings)
+  Poll(const Fleet& fleet, const Ballots& votes, DigestFindings& findings)
       : fleet_(fleet), votes_(votes), findings_(findings) {}
 
   void Count() {
     // Each version ships golden digests of its own. That a device's daemon found one equal
     // and yet reports another is possible too: then most of them have it.
-    std::map<std::string, Votes> golden_votes;
+    std::map<std::string, Ballots> golden_votes;
     for (const DigestVote* vote : votes_) {
       if (vote->golden == 1) golden_votes[AssaydOf(fleet_, *vote)].push_back(vote);
     }
@@ -82,7 +82,7 @@ class Poll {
       }
     }
     const Camps all = CampsOf(votes_);
-    Votes open;
+    Ballots open;
     for (const DigestVote* vote : votes_) {
       const std::string version = AssaydOf(fleet_, *vote);
       if (const auto known = golden.find(version); known != golden.end()) {
@@ -126,21 +126,21 @@ class Poll {
     findings_.suspects.push_back(suspect);
   }
 
-  void Undecided(const Votes& votes, const Camps& camps) {
+  void Undecided(const Ballots& votes, const Camps& camps) {
     findings_.undecided.push_back(absl::StrCat(
         fleet_.text(votes.front()->name), " ", fleet_.text(votes.front()->probe),
         ": as many say one thing as another, nobody is accused: ", Describe(fleet_, camps)));
   }
 
   // `suites`: what those settled on whose suites ship a digest.
-  void CountOpen(const Votes& open, const Minds& suites) {
-    std::map<std::string, std::map<std::uint32_t, Votes>> versions;
+  void CountOpen(const Ballots& open, const Minds& suites) {
+    std::map<std::string, std::map<std::uint32_t, Ballots>> versions;
     for (const DigestVote* vote : open)
       versions[AssaydOf(fleet_, *vote)][vote->provider].push_back(vote);
     const bool several = versions.size() > 1 || !suites.empty();
     Minds minds;
     for (const auto& [version, providers] : versions) {
-      Votes of_version;
+      Ballots of_version;
       for (const auto& [provider, votes] : providers) {
         of_version.insert(of_version.end(), votes.begin(), votes.end());
       }
@@ -197,7 +197,7 @@ class Poll {
   }
 
   const Fleet& fleet_;
-  const Votes& votes_;
+  const Ballots& votes_;
   DigestFindings& findings_;
 };
 
@@ -205,7 +205,7 @@ class Poll {
 
 DigestFindings CompareDigests(const Fleet& fleet) {
   DigestFindings findings;
-  Votes sorted;
+  Ballots sorted;
   sorted.reserve(fleet.votes.size());
   for (const DigestVote& vote : fleet.votes) sorted.push_back(&vote);
   std::stable_sort(sorted.begin(), sorted.end(),
@@ -220,7 +220,7 @@ DigestFindings CompareDigests(const Fleet& fleet) {
     });
     // Nearly all are: what follows is for the others.
     if (!alike) {
-      const Votes votes(begin, end);
+      const Ballots votes(begin, end);
       Poll(fleet, votes, findings).Count();
     }
     begin = end;
@@ -228,4 +228,4 @@ DigestFindings CompareDigests(const Fleet& fleet) {
   return findings;
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,14 +1,15 @@
-// Digests: who computed wrongly, found by comparing digests that must be the same.
+// Digests: finds the devices that computed wrongly, by comparing digests that must be equal.
 //
-// An exact probe has one right result to the last bit, on every node, provider and device,
-// whatever the seed. A digest that the suite ships (golden) decides. Where there is none,
-// devices vote: first those that ran the same provider under the same assayd; if they are
-// even, all providers of that version. Less than a majority accuses nobody.
+// An exact case has one right result to the last bit. The node, the provider, the device and the
+// seed do not change it. If the suite ships the right digest (the golden one), that digest decides.
+// If not, the devices vote. First, the devices with the same provider and the same version of
+// assayd vote. If they are even, all providers of that version vote. Without a majority nobody is
+// accused.
 //
-// Devices of other versions of assayd are not voted against: a probe may have been another
-// one there. Providers that are each of one mind but not of the same are a library's
-// matter, not a card's, unless a single device is all there is of one. Neither accuses anybody,
-// and neither lets the fleet pass.
+// Devices with another version of assayd do not vote together, because the version may have changed
+// the case. If all devices of one provider agree, and those of another provider agree on another
+// digest, the library is at fault and no device is accused. The exception is a provider that only
+// one device has. The fleet does not pass in either case.
 #ifndef ASSAY_CLIENT_FLEET_DIGESTS_H_
 #define ASSAY_CLIENT_FLEET_DIGESTS_H_
 
@@ -18,7 +19,7 @@
 
 #include "client/fleet/fleet.h"
 
-namespace assay {
+namespace assay::client {
 
 // A device that gave another digest than it must.
 struct DigestSuspect {
@@ -45,6 +46,6 @@ struct DigestFindings {
 
 DigestFindings CompareDigests(const Fleet& fleet);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_FLEET_DIGESTS_H_

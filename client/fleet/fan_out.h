@@ -1,4 +1,4 @@
-// Fan out: the same work for many targets at once.
+// FanOut: does the same work for many targets at the same time.
 #ifndef ASSAY_CLIENT_FLEET_FAN_OUT_H_
 #define ASSAY_CLIENT_FLEET_FAN_OUT_H_
 
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace assay {
+namespace assay::client {
 
 // Calls work(i) for each i below `count`, at most `limit` at once, each from a thread that
 // does nothing else meanwhile: what waits for one target holds up no other. Returns when
@@ -26,6 +26,6 @@ inline void FanOut(std::size_t count, std::size_t limit,
   for (std::thread& thread : threads) thread.join();
 }
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_FLEET_FAN_OUT_H_

@@ -8,7 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "client/lib/words.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 void AddOnce(std::vector<std::string>& list, const std::string& text) {
@@ -114,10 +114,109 @@ void Fleet::NoteShortfall(const ReportRows& report) {
                      static_cast<std::int64_t>(report.tests.size())});
 }
 
+bool Fleet::Meet(const ReportRows& report, std::uint32_t at) {
+  FleetDevice& device = devices[at];
+  const std::string which =
+      !report.job.empty() ? report.job
+                          : absl::FormatTime(report.generated_at.value_or(absl::InfinitePast()));
+  if (!seen_.emplace(at, which).second) {
+    duplicates.push_back(absl::StrCat(report.source, ": ", device.target, " ", device.id, " ",
+                                      which, " is there already, counted once"));
+    return false;
+  }
+  ++device.reports;
+  AddOnce(device.jobs, report.job);
+  AddOnce(device.suites, report.suite_version.empty()
+                             ? report.suite
+                             : absl::StrCat(report.suite, " ", report.suite_version));
+  AddOnce(device.seeds, report.seed);
+  if (!device.generated_at ||
+      (report.generated_at && *report.generated_at >= *device.generated_at)) {
+    device.generated_at = report.generated_at;
+    device.model = report.model;
+    device.driver = report.driver;
+    device.versions = report.versions;
+    device.state = report.state;
+  }
+  return true;
+}
+
+void Fleet::NoteRun(const ReportRows::Test& test, const CaseIds& ids) {
+  Ran& ran =
+      ran_.try_emplace({ids.what, ids.provider}, Ran{static_cast<std::uint32_t>(ran_.size()), 0})
+          .first->second;
+  if (ran_on_.insert(std::uint64_t{ran.id} << 32 | ids.device).second) ++ran.devices;
+  if (test.whole_key) {
+    whole_.try_emplace({ids.name, ids.provider}, ids.what);
+  } else {
+    partial_.insert(ids.what);
+  }
+}
+
+void Fleet::NoteVotes(const ReportRows::Test& test, const CaseIds& ids) {
+  const auto vote = [&](const std::string& probe, const std::string& text,
+                        std::optional<bool> golden) {
+    const auto digest = ParseDigest(text);
+    if (!digest) return;
+    votes.push_back({texts_.Id(absl::StrCat(test.key, "\n", probe)), ids.device, ids.provider,
+                     ids.name, texts_.Id(probe), *digest,
+                     static_cast<std::int8_t>(golden ? (*golden ? 1 : 0) : -1), ids.what});
+  };
+  for (const ReportRows::Probe& probe : test.probes) vote(probe.name, probe.digest, probe.golden);
+  // A copy has no rounding: its output is its input, which seed and pattern decide.
+  if (test.op == "copy") vote(absl::StrCat("output of seed ", test.seed), test.digest, {});
+}
+
+void Fleet::NoteTimes(const ReportRows::Test& test, const CaseIds& ids) {
+  const ReportRows::Times& times = *test.times;
+  if (times.samples < kFewestSamples || times.median <= 0) {
+    ++few_samples;
+    return;
+  }
+  if (times.noisy) {
+    ++noisy;
+    return;
+  }
+  const double per_second = times.flops_per_second.value_or(times.bytes_per_second.value_or(0));
+  timed.push_back({ids.what, ids.device, ids.provider, ids.name, texts_.Id(test.implementation),
+                   static_cast<std::uint32_t>(times.samples),
+                   times.p10 > 0 ? std::min(times.p10, times.median) : times.median, times.median,
+                   std::max(times.p90, times.median), per_second * times.median,
+                   times.flops_per_second.has_value(),
+                   static_cast<float>(times.clock_hertz.value_or(0)),
+                   texts_.Id(absl::StrJoin(times.throttle_reasons, ", ")), times.replayed});
+}
+
+void Fleet::AddTest(const ReportRows::Test& test, std::uint32_t at, std::uint32_t job) {
+  ++results;
+  const v1::Verdict verdict = VerdictOf(test.verdict);
+  devices[at].counts.Add(verdict);
+  if (verdict == v1::VERDICT_UNSUPPORTED || verdict == v1::VERDICT_SKIPPED) return;
+  const CaseIds ids = {texts_.Id(test.key), at, texts_.Id(test.provider), texts_.Id(test.name)};
+  const std::uint32_t kernel =
+      texts_.Id(absl::StrCat(test.op, " ", test.dtype, " ", test.provider));
+  kernel_of_name[ids.name] = kernel;
+  KernelCounts& kernel_counts = kernels[{at, kernel}];
+  NoteRun(test, ids);
+  // Neither right nor wrong.
+  const bool unfinished =
+      verdict == v1::VERDICT_ERROR &&
+      IsNobodysFault(BlameOf(test.blame, test.reason, test.phase, devices[at].id));
+  if ((verdict == v1::VERDICT_FAILED || verdict == v1::VERDICT_ERROR) && !unfinished) {
+    ++kernel_counts.failed;
+    failures.push_back({ids.what, at, ids.provider, ids.name, verdict == v1::VERDICT_ERROR,
+                        test.reason, test.message, job});
+  } else {
+    ++(verdict == v1::VERDICT_PASSED ? kernel_counts.passed : kernel_counts.other);
+  }
+  NoteVotes(test, ids);
+  if (test.times && verdict != v1::VERDICT_ERROR) NoteTimes(test, ids);
+}
+
 void Fleet::Add(const ReportRows& report) {
   ++reports;
   NoteShortfall(report);
-  std::map<std::uint32_t, bool> counted;  // device -> its results are new
+  std::map<std::uint32_t, bool> fresh;  // device -> its results are new
   Places places;
   const std::uint32_t job = texts_.Id(report.job);
   for (const ReportRows::Test& test : report.tests) {
@@ -128,96 +227,11 @@ void Fleet::Add(const ReportRows& report) {
       place->second = DeviceOf(report, target, device_name.substr(device_name.rfind('/') + 1));
     }
     const std::uint32_t at = place->second;
-    FleetDevice& device = devices[at];
-    if (!counted.contains(at)) {
-      const std::string which =
-          !report.job.empty()
-              ? report.job
-              : absl::FormatTime(report.generated_at.value_or(absl::InfinitePast()));
-      const bool fresh = seen_.emplace(at, which).second;
-      counted[at] = fresh;
-      if (!fresh) {
-        duplicates.push_back(absl::StrCat(report.source, ": ", device.target, " ", device.id, " ",
-                                          which, " is there already, counted once"));
-        continue;
-      }
-      ++device.reports;
-      AddOnce(device.jobs, report.job);
-      AddOnce(device.suites, report.suite_version.empty()
-                                 ? report.suite
-                                 : absl::StrCat(report.suite, " ", report.suite_version));
-      AddOnce(device.seeds, report.seed);
-      if (!device.generated_at ||
-          (report.generated_at && *report.generated_at >= *device.generated_at)) {
-        device.generated_at = report.generated_at;
-        device.model = report.model;
-        device.driver = report.driver;
-        device.versions = report.versions;
-        device.state = report.state;
-      }
-    }
-    if (!counted[at]) continue;
-    ++results;
-    const v1::Verdict verdict = VerdictOf(test.verdict);
-    device.counts.Add(verdict);
-    if (verdict == v1::VERDICT_UNSUPPORTED || verdict == v1::VERDICT_SKIPPED) continue;
-    const std::uint32_t what = texts_.Id(test.key);
-    const std::uint32_t provider = texts_.Id(test.provider);
-    const std::uint32_t name = texts_.Id(test.name);
-    const std::uint32_t kernel =
-        texts_.Id(absl::StrCat(test.op, " ", test.dtype, " ", test.provider));
-    kernel_of_name[name] = kernel;
-    KernelCounts& kernel_counts = kernels[{at, kernel}];
-    Ran& ran = ran_.try_emplace({what, provider}, Ran{static_cast<std::uint32_t>(ran_.size()), 0})
-                   .first->second;
-    if (ran_on_.insert(std::uint64_t{ran.id} << 32 | at).second) ++ran.devices;
-    if (test.whole_key) {
-      whole_.try_emplace({name, provider}, what);
-    } else {
-      partial_.insert(what);
-    }
-    // Neither right nor wrong.
-    const bool unfinished = verdict == v1::VERDICT_ERROR &&
-                            IsNobodysFault(device.id, test.reason, test.phase, test.message);
-    if ((verdict == v1::VERDICT_FAILED || verdict == v1::VERDICT_ERROR) && !unfinished) {
-      ++kernel_counts.failed;
-      failures.push_back(
-          {what, at, provider, name, verdict == v1::VERDICT_ERROR, test.reason, test.message, job});
-    } else {
-      ++(verdict == v1::VERDICT_PASSED ? kernel_counts.passed : kernel_counts.other);
-    }
-    const auto vote = [&](const std::string& probe, const std::string& text,
-                          std::optional<bool> golden) {
-      const auto digest = ParseDigest(text);
-      if (!digest) return;
-      votes.push_back({texts_.Id(absl::StrCat(test.key, "\n", probe)), at, provider, name,
-                       texts_.Id(probe), *digest,
-                       static_cast<std::int8_t>(golden ? (*golden ? 1 : 0) : -1), what});
-    };
-    for (const ReportRows::Probe& probe : test.probes) vote(probe.name, probe.digest, probe.golden);
-    // A copy has no rounding: its output is its input, which seed and pattern decide.
-    if (test.op == "copy") vote(absl::StrCat("output of seed ", test.seed), test.digest, {});
-    if (!test.times || verdict == v1::VERDICT_ERROR) continue;
-    const ReportRows::Times& times = *test.times;
-    if (times.samples < kFewestSamples || times.median <= 0) {
-      ++few_samples;
-      continue;
-    }
-    if (times.noisy) {
-      ++noisy;
-      continue;
-    }
-    const double per_second = times.flops_per_second.value_or(times.bytes_per_second.value_or(0));
-    timed.push_back({what, at, provider, name, texts_.Id(test.implementation),
-                     static_cast<std::uint32_t>(times.samples),
-                     times.p10 > 0 ? std::min(times.p10, times.median) : times.median, times.median,
-                     std::max(times.p90, times.median), per_second * times.median,
-                     times.flops_per_second.has_value(),
-                     static_cast<float>(times.clock_hertz.value_or(0)),
-                     texts_.Id(absl::StrJoin(times.throttle_reasons, ", ")), times.replayed});
+    if (!fresh.contains(at)) fresh[at] = Meet(report, at);
+    if (fresh[at]) AddTest(test, at, job);
   }
   NoteJobs(report, places);
-  NoteVerdicts(report, places, counted);
+  NoteVerdicts(report, places, fresh);
 }
 
 std::uint32_t Fleet::DevicesThatRan(std::uint32_t what, std::uint32_t provider) const {
@@ -259,4 +273,4 @@ std::size_t Fleet::node_count() const {
   return nodes.size();
 }
 
-}  // namespace assay
+}  // namespace assay::client

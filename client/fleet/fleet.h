@@ -1,8 +1,8 @@
-// Fleet: what the reports of many nodes say, in compact rows that can be compared.
+// Fleet: the reports of many nodes, in compact rows that can be compared.
 //
-// A node is an assayd, named by its address and its machine's name. Each of its devices is
-// a Device here, whatever number of reports tells of it. Texts that repeat are kept once
-// and stand as numbers in rows, so that 500,000 results fit into a few hundred MiB.
+// A node is one assayd. Its address and the name of its machine identify it. Each device of a node
+// is one FleetDevice, even if several reports describe it. A text that repeats is stored once, and
+// rows hold its number. So 500,000 results fit into a few hundred MiB.
 #ifndef ASSAY_CLIENT_FLEET_FLEET_H_
 #define ASSAY_CLIENT_FLEET_FLEET_H_
 
@@ -23,7 +23,7 @@
 #include "client/fleet/missing.h"
 #include "client/report/report.h"
 
-namespace assay {
+namespace assay::client {
 
 // A report of schema "assay.report/v1" as a comparison needs it: one job on one node, or
 // what a client made of several.
@@ -50,7 +50,8 @@ struct ReportRows {
     std::string seed;
     std::string target, device;  // empty: the report's
     std::string verdict, reason, message, phase;
-    std::string digest;  // of the output
+    v1::Blame blame = v1::BLAME_UNSPECIFIED;  // an old report has none; BlameOf
+    std::string digest;                       // of the output
     std::vector<Probe> probes;
     std::optional<Times> times;
   };
@@ -59,6 +60,7 @@ struct ReportRows {
   struct JobFinding {
     std::string reason, message;
     std::string target;  // empty: the report's
+    std::string device;  // empty: it is about no single one, or the report is old
 
     // A kernel that the suite requires is missing, or kUnexplained; else less is proven.
     bool failed() const { return reason == "unsupported" || reason == kUnexplained; }
@@ -212,7 +214,17 @@ class Fleet {
  private:
   std::uint32_t DeviceOf(const ReportRows& report, const std::string& target,
                          const std::string& id);
+  // Takes what the report says of a device; false if it was there already.
+  bool Meet(const ReportRows& report, std::uint32_t device);
   void NoteShortfall(const ReportRows& report);
+  // One result's texts as numbers.
+  struct CaseIds {
+    std::uint32_t what, device, provider, name;
+  };
+  void AddTest(const ReportRows::Test& test, std::uint32_t device, std::uint32_t job);
+  void NoteRun(const ReportRows::Test& test, const CaseIds& ids);
+  void NoteVotes(const ReportRows::Test& test, const CaseIds& ids);
+  void NoteTimes(const ReportRows::Test& test, const CaseIds& ids);
   // A target's device, as the report names them -> where it stands in `devices`.
   using Places = std::map<std::pair<std::string_view, std::string_view>, std::uint32_t>;
   void NoteJobs(const ReportRows& report, const Places& places);
@@ -237,6 +249,6 @@ class Fleet {
 // Fewest launches whose times say something of a device.
 inline constexpr int kFewestSamples = 3;
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_FLEET_FLEET_H_

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <sstream>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -11,12 +12,13 @@
 #include "absl/strings/str_join.h"
 #include "client/fleet/html_text.h"
 #include "client/fleet/report.h"
+#include "client/lib/text.h"
 #include "client/report/document.h"
 #include "client/report/html.h"
 #include "client/report/html_parts.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr std::size_t kShownEvidence = 5;  // of each device; the rest unfolds
@@ -185,7 +187,7 @@ void WriteDevices(const Fleet& fleet, std::ostream& out) {
          {device.name(), device.model, device.driver,
           assayd == device.versions.end() ? std::string() : assayd->second,
           absl::StrJoin(device.suites, ", "), absl::StrJoin(device.jobs, ", ")}) {
-      out << "<td>" << EscapeXml(text.empty() ? "–" : text) << "</td>";
+      out << "<td>" << EscapeXml(OrDash(text)) << "</td>";
     }
     for (const int count : {device.counts.passed, device.counts.failed + device.counts.errors,
                             device.counts.inconclusive, device.counts.unsupported}) {
@@ -194,6 +196,49 @@ void WriteDevices(const Fleet& fleet, std::ostream& out) {
     out << "</tr>\n";
   }
   out << "</tbody></table></div>\n";
+}
+
+// The accused, and the devices and reports of which nothing is known.
+void WriteCharges(const FleetReport& report, std::ostream& out) {
+  const Judgement& judgement = report.judgement;
+  if (judgement.accused.empty() && judgement.unjudged.empty() && report.missing.empty() &&
+      report.unread.empty()) {
+    return;
+  }
+  out << "<section aria-label=\"Accused\">\n";
+  WriteAccused(report, out);
+  const auto banner = [&](const char* word, const std::string& text) {
+    out << "<p class=\"banner\"><b class=\"MISSING\">" << word << "</b> " << EscapeXml(text)
+        << "</p>\n";
+  };
+  for (const Unjudged& one : judgement.unjudged) {
+    banner("UNJUDGED", absl::StrCat(report.fleet.devices[one.device].name(), ": ", one.reason));
+  }
+  for (const std::string& line : report.unread) banner("NOT READ", line);
+  for (const MissingNode& missing : report.missing) {
+    banner("MISSING", absl::StrCat(missing.target, ": ", missing.reason));
+  }
+  out << "</section>\n";
+}
+
+void WriteAllNotes(const FleetReport& report, std::ostream& out) {
+  const Judgement& judgement = report.judgement;
+  WriteNotes("Fails wherever it ran", judgement.everywhere, out);
+  WriteNotes("Jobs that failed", judgement.jobs, out);
+  WriteNotes("Jobs that prove less than was asked for", judgement.unproven, out);
+  WriteNotes("Undecided", judgement.undecided, out);
+  WriteNotes("Divided", judgement.divided, out);
+  WriteNotes("To watch, within what chance may do", judgement.watch, out);
+  WriteNotes("Not the same everywhere", judgement.differences, out);
+  WriteNotes("Given twice", report.GivenTwice(), out);
+}
+
+std::string RunText(const FleetReport& report) {
+  return absl::StrCat(
+      absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", report.generated_at, absl::UTCTimeZone()), " · ",
+      CountText(report.fleet.reports), " reports, ", CountText(report.fleet.results), " results · ",
+      CountText(report.judgement.digests.compared), " exact digests and ",
+      CountText(report.judgement.throughput.groups), " timed cases compared");
 }
 
 std::string Title(const FleetReport& report) {
@@ -208,69 +253,24 @@ std::string Title(const FleetReport& report) {
 }  // namespace
 
 void WriteFleetHtml(const FleetReport& report, std::ostream& out) {
-  const Judgement& judgement = report.judgement;
   const Json json = FleetJson(report);
-  const std::string verdict = json["verdict"].get<std::string>();
-  out << "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-         "<meta name=\"color-scheme\" content=\"light dark\">\n"
-         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-         "'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n<title>"
-      << EscapeXml(Title(report)) << " · Assay</title>\n<style>\n"
-      << HtmlStyle() << FleetHtmlStyle() << "</style>\n</head>\n<body>\n"
-      << "<a class=\"skip\" href=\"#map\">Skip to the map</a>\n<header><div class=\"title\"><h1>"
-      << EscapeXml(Title(report)) << "</h1><span class=\"badge " << verdict << "\">" << verdict
-      << "</span></div>\n<p class=\"run\">"
-      << absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", report.generated_at, absl::UTCTimeZone())
-      << " · " << CountText(report.fleet.reports) << " reports, " << CountText(report.fleet.results)
-      << " results · " << CountText(judgement.digests.compared) << " exact digests and "
-      << CountText(judgement.throughput.groups) << " timed cases compared</p></header>\n<main>\n";
-  if (!judgement.accused.empty() || !judgement.unjudged.empty() || !report.missing.empty() ||
-      !report.unread.empty()) {
-    out << "<section aria-label=\"Accused\">\n";
-    WriteAccused(report, out);
-    for (const Unjudged& unjudged : judgement.unjudged) {
-      out << "<p class=\"banner\"><b class=\"MISSING\">UNJUDGED</b> "
-          << EscapeXml(report.fleet.devices[unjudged.device].name()) << ": "
-          << EscapeXml(unjudged.reason) << "</p>\n";
-    }
-    for (const std::string& line : report.unread) {
-      out << "<p class=\"banner\"><b class=\"MISSING\">NOT READ</b> " << EscapeXml(line)
-          << "</p>\n";
-    }
-    for (const MissingNode& missing : report.missing) {
-      out << "<p class=\"banner\"><b class=\"MISSING\">MISSING</b> " << EscapeXml(missing.target)
-          << ": " << EscapeXml(missing.reason) << "</p>\n";
-    }
-    out << "</section>\n";
-  }
-  out << "<section id=\"map\" tabindex=\"-1\" aria-labelledby=\"map-title\"><h2 "
-         "id=\"map-title\">Devices and kernels</h2>\n<ul class=\"key quiet\">"
-         "<li><b class=\"good\">✓</b> passed</li><li><b class=\"good\">+2</b> <b "
-         "class=\"s2\">-7</b> slowest case against the median of its model, percent</li>"
-         "<li><b class=\"bad\">✗2</b> failed cases</li><li><b class=\"sus\">≠1</b> exact digests "
-         "that differ</li><li><b>?</b> nothing passed</li><li>– did not run</li></ul>\n"
-         "<p id=\"said\" class=\"quiet\" role=\"status\" aria-live=\"polite\">Arrow keys go from "
-         "cell to cell.</p>\n";
-  Map(report).Write(out);
-  out << "</section>\n<section aria-label=\"Notes\">\n";
-  WriteNotes("Fails wherever it ran", judgement.everywhere, out);
-  WriteNotes("Jobs that failed", judgement.jobs, out);
-  WriteNotes("Jobs that prove less than was asked for", judgement.unproven, out);
-  WriteNotes("Undecided", judgement.undecided, out);
-  WriteNotes("Divided", judgement.divided, out);
-  WriteNotes("To watch, within what chance may do", judgement.watch, out);
-  WriteNotes("Not the same everywhere", judgement.differences, out);
-  std::vector<std::string> twice = report.duplicates;
-  twice.insert(twice.end(), report.fleet.duplicates.begin(), report.fleet.duplicates.end());
-  WriteNotes("Given twice", twice, out);
-  out << "</section>\n<section aria-labelledby=\"devices-title\"><div class=\"headline\"><h2 "
-         "id=\"devices-title\">Devices</h2><button type=\"button\" id=\"download\" hidden>Save the "
-         "report as JSON</button></div>\n";
-  WriteDevices(report.fleet, out);
-  out << "</section>\n</main>\n<script type=\"application/json\" id=\"fleet\">"
-      << EscapeScriptJson(Compact(json)) << "</script>\n<script>" << FleetHtmlScript()
-      << "</script>\n</body>\n</html>\n";
+  const auto written = [&](const auto& write) {
+    std::ostringstream text;
+    write(text);
+    return text.str();
+  };
+  FillPage(FleetHtmlPage(),
+           {{"title", EscapeXml(Title(report))},
+            {"style", absl::StrCat(View(HtmlStyle()), View(FleetHtmlStyle()))},
+            {"verdict", json["verdict"].get<std::string>()},
+            {"run", RunText(report)},
+            {"accused", written([&](std::ostream& text) { WriteCharges(report, text); })},
+            {"map", written([&](std::ostream& text) { Map(report).Write(text); })},
+            {"notes", written([&](std::ostream& text) { WriteAllNotes(report, text); })},
+            {"devices", written([&](std::ostream& text) { WriteDevices(report.fleet, text); })},
+            {"data", EscapeScriptJson(Compact(json))},
+            {"script", std::string(FleetHtmlScript())}},
+           out);
 }
 
-}  // namespace assay
+}  // namespace assay::client

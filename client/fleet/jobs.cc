@@ -5,27 +5,14 @@
 #include <set>
 #include <tuple>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "client/lib/words.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
-
-// Where a finding names the device, " on cuda:3"; npos where it does not.
-std::size_t FindDevice(const std::string& message, const std::string& id) {
-  const std::string words = " on " + id;
-  for (std::size_t at = message.find(words); at != std::string::npos;
-       at = message.find(words, at + 1)) {
-    const std::size_t end = at + words.size();
-    if (end == message.size() || !absl::ascii_isdigit(static_cast<unsigned char>(message[end]))) {
-      return at;
-    }
-  }
-  return std::string::npos;
-}
 
 bool IsBad(const ReportRows::Test& test) {
   return test.verdict == Word(v1::VERDICT_FAILED) || test.verdict == Word(v1::VERDICT_ERROR);
@@ -41,7 +28,8 @@ std::vector<ReportRows::JobFinding> FindingsOf(const ReportRows& report) {
     if (ended || finding.failed()) findings.push_back(finding);
   }
   if (report.verdict == Word(v1::VERDICT_FAILED) && !failed) {
-    findings.push_back({ReportRows::kUnexplained, "its job is FAILED, and no case says why", ""});
+    findings.push_back(
+        {ReportRows::kUnexplained, "its job is FAILED, and no case says why", "", ""});
   }
   return findings;
 }
@@ -151,12 +139,10 @@ void Fleet::NoteJobs(const ReportRows& report, const Places& places) {
       if (place.first != row.target) continue;
       row.devices.push_back(at);
       const std::string& id = devices[at].id;
-      const std::size_t on = FindDevice(finding.message, id);
-      if (on == std::string::npos) continue;
+      if (finding.device != id) continue;
       named.push_back(at);
       // The same of another device of the backend.
-      row.what = finding.message;
-      row.what.replace(on + 4, id.size(), id.substr(0, id.find(':')));
+      row.what = absl::StrReplaceAll(finding.message, {{id, id.substr(0, id.find(':'))}});
     }
     if (!named.empty()) row.devices = named;
     if (seen_jobs_.emplace(row.target, row.job, row.message).second) jobs.push_back(std::move(row));
@@ -186,4 +172,4 @@ std::string JobLine(const JobRow& row) {
                       row.job.empty() ? "" : ")");
 }
 
-}  // namespace assay
+}  // namespace assay::client

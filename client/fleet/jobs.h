@@ -1,7 +1,8 @@
-// Jobs: what a fleet's jobs say of themselves, besides their cases.
+// Groups what the jobs of a fleet say about themselves, beside the results of their cases.
 //
-// A suite may require kernels. A job that lacks one is FAILED though all its cases pass: on
-// some nodes that is their fault; on all of them it is the library's or the configuration's.
+// A suite may require kernels. If a kernel is missing, the job is FAILED, even if all its cases
+// pass. If only some nodes lack the kernel, those nodes are at fault. If all nodes lack it, the
+// library or the configuration is at fault.
 #ifndef ASSAY_CLIENT_FLEET_JOBS_H_
 #define ASSAY_CLIENT_FLEET_JOBS_H_
 
@@ -11,7 +12,7 @@
 
 #include "client/fleet/fleet.h"
 
-namespace assay {
+namespace assay::client {
 
 // One finding and the jobs that have it.
 struct JobGroup {
@@ -29,6 +30,6 @@ std::vector<JobGroup> GroupJobs(const Fleet& fleet);
 // "a1:7575: the suite requires gemm onednn bf16 on cpu:0: it has none (jobs/4f2k)".
 std::string JobLine(const JobRow& row);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_FLEET_JOBS_H_

@@ -6,7 +6,7 @@
 
 #include "nlohmann/json.hpp"
 
-namespace assay {
+namespace assay::client {
 
 bool JsonScanner::AtEnd() {
   SkipSpace();
@@ -71,15 +71,6 @@ std::string_view JsonScanner::Name() {
     Fail();
   }
   return name;
-}
-
-std::string_view JsonScanner::PlainText() {
-  if (Peek() != '"') {
-    Skip();
-    return {};
-  }
-  const std::string_view text = Quoted();
-  return text.find('\\') == std::string_view::npos ? text : std::string_view();
 }
 
 std::string JsonScanner::Text() {
@@ -164,4 +155,4 @@ void JsonScanner::Skip() {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -13,7 +13,7 @@
 #include "client/fleet/jobs.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr std::size_t kShownDigits = 12;  // of 32
@@ -132,51 +132,199 @@ std::set<std::uint32_t> LateOnce(const Fleet& fleet) {
   return once;
 }
 
-// What the jobs say of themselves. `accuse` takes a device and what is held against it.
-template <class Accuse>
-void JudgeJobs(const Fleet& fleet, const Accuse& accuse, Judgement& judgement) {
-  for (const JobGroup& group : GroupJobs(fleet)) {
-    if (group.everywhere() && group.failed()) {
-      judgement.everywhere.push_back(
-          absl::StrCat(group.rows.front()->what, "; on all ", group.ran,
-                       " nodes: look at the library and the configuration, not at a card"));
-      continue;
+Evidence JobEvidence(const JobGroup& group, const JobRow& row) {
+  Evidence evidence = Against(Charge::kFailed, "", "");
+  evidence.reason = row.reason;
+  evidence.text = absl::StrCat("its job FAILED: ", row.message);
+  if (group.ran == 1) {
+    absl::StrAppend(&evidence.text, "; nobody else ran the suite");
+  } else {
+    absl::StrAppend(&evidence.text, "; ", group.ran - group.targets, " of ", group.ran,
+                    " nodes that ran the suite did not fail by that");
+  }
+  return evidence;
+}
+
+// A failed case that `failed` of the `ran` devices with it have in common.
+Evidence FailureEvidence(const Fleet& fleet, const FailedRow& row, std::size_t failed,
+                         std::uint32_t ran) {
+  Evidence evidence = Against(Charge::kFailed, fleet.text(row.name), fleet.text(row.provider));
+  evidence.reason = row.reason;
+  evidence.text = absl::StrCat(row.error ? "ERROR" : "FAILED", row.reason.empty() ? "" : " ",
+                               row.reason, row.message.empty() ? "" : ": ", row.message);
+  if (ran == 1) {
+    absl::StrAppend(&evidence.text, "; nobody else ran it");
+  } else {
+    absl::StrAppend(&evidence.text, "; ", ran - failed, " of ", ran,
+                    " devices that ran it did not fail");
+  }
+  return evidence;
+}
+
+// Fills one judgement, step by step.
+class Judging {
+ public:
+  explicit Judging(const Fleet& fleet) : fleet_(fleet), late_once_(LateOnce(fleet)) {}
+
+  Judgement Take(absl::Time now) {
+    judgement_.digests = CompareDigests(fleet_);
+    judgement_.throughput = CompareThroughput(fleet_);
+    judgement_.undecided = judgement_.digests.undecided;
+    judgement_.divided = judgement_.digests.divided;
+    judgement_.differences = Differences(fleet_, now);
+    for (const DigestSuspect& suspect : judgement_.digests.suspects) {
+      Accuse(suspect.vote.device, suspect.vote.what, DigestEvidence(fleet_, suspect));
     }
-    for (const JobRow* row : group.rows) {
-      if (!group.failed()) {
-        judgement.unproven.push_back(JobLine(*row));
+    JudgeJobs();
+    JudgeFailures();
+    JudgeVerdicts();
+    JudgeTimes();
+    RankAccused();
+    JudgeSilence();
+    return std::move(judgement_);
+  }
+
+ private:
+  // Without a case: the device as a whole.
+  void Accuse(std::uint32_t device, Evidence evidence) {
+    accused_[device].device = device;
+    accused_[device].evidence.push_back(std::move(evidence));
+  }
+  void Accuse(std::uint32_t device, std::uint32_t what, Evidence evidence) {
+    evidence.key = fleet_.text(what);
+    Accuse(device, std::move(evidence));
+  }
+  void Watch(std::uint32_t device, const Evidence& evidence, const char* why = "") {
+    judgement_.watch.push_back(absl::StrCat(fleet_.devices[device].name(), ": ", evidence.case_name,
+                                            evidence.case_name.empty() ? "" : ": ", evidence.text,
+                                            why));
+  }
+
+  // What the jobs say of themselves.
+  void JudgeJobs() {
+    for (const JobGroup& group : GroupJobs(fleet_)) {
+      if (group.everywhere() && group.failed()) {
+        judgement_.everywhere.push_back(
+            absl::StrCat(group.rows.front()->what, "; on all ", group.ran,
+                         " nodes: look at the library and the configuration, not at a card"));
         continue;
       }
-      if (row->devices.empty()) judgement.jobs.push_back(JobLine(*row));
-      Evidence evidence = Against(Charge::kFailed, "", "");
-      evidence.reason = row->reason;
-      evidence.text = absl::StrCat("its job FAILED: ", row->message);
-      if (group.ran == 1) {
-        absl::StrAppend(&evidence.text, "; nobody else ran the suite");
-      } else {
-        absl::StrAppend(&evidence.text, "; ", group.ran - group.targets, " of ", group.ran,
-                        " nodes that ran the suite did not fail by that");
+      for (const JobRow* row : group.rows) {
+        if (!group.failed()) {
+          judgement_.unproven.push_back(JobLine(*row));
+          continue;
+        }
+        if (row->devices.empty()) judgement_.jobs.push_back(JobLine(*row));
+        for (const std::uint32_t device : row->devices) Accuse(device, JobEvidence(group, *row));
       }
-      for (const std::uint32_t device : row->devices) accuse(device, evidence);
     }
   }
-}
 
-using DeviceAndJob = std::pair<std::uint32_t, std::string>;
-
-// Lists the jobs that are not PASSED where no case of theirs is among those that were `held`
-// against a device or a kernel.
-void JudgeVerdicts(const Fleet& fleet, const std::set<DeviceAndJob>& held, Judgement& judgement) {
-  for (const JobRow& row : fleet.verdicts) {
-    const bool told = row.failed && std::any_of(row.devices.begin(), row.devices.end(),
-                                                [&](std::uint32_t device) {
-                                                  return held.contains({device, row.job});
-                                                });
-    if (told) continue;
-    (row.failed ? judgement.jobs : judgement.unproven).push_back(JobLine(row));
-    judgement.verdicts.push_back(row);
+  void JudgeFailures() {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<const FailedRow*>> failures;
+    for (const FailedRow& row : fleet_.failures) {
+      failures[{fleet_.CaseOf(row), row.provider}].push_back(&row);
+    }
+    for (const auto& [what, rows] : failures) {
+      std::uint32_t ran = fleet_.DevicesThatRan(what.first, what.second);
+      std::set<std::uint32_t> failed;
+      for (const FailedRow* row : rows) {
+        const bool fresh = failed.insert(row->device).second;
+        if (fresh && !fleet_.HasRun(row->device, what.first, what.second)) ++ran;
+      }
+      if (ran > 1 && failed.size() == ran) {
+        judgement_.everywhere.push_back(absl::StrCat(
+            fleet_.text(rows[0]->name), ": ", rows[0]->error ? "ERROR" : "FAILED", " on all ", ran,
+            " devices that ran it (", rows[0]->reason, "): look at the kernel, not at a card"));
+        for (const FailedRow* row : rows) Hold(*row);
+        continue;
+      }
+      for (const FailedRow* row : rows) {
+        Evidence evidence = FailureEvidence(fleet_, *row, failed.size(), ran);
+        if (row->late() && late_once_.contains(row->device)) {
+          Watch(row->device, evidence, "; once, and other work may be why");
+          continue;
+        }
+        Accuse(row->device, row->what, std::move(evidence));
+        Hold(*row);
+      }
+    }
   }
-}
+
+  // The row is held against its device or its kernel.
+  void Hold(const FailedRow& row) { held_.emplace(row.device, fleet_.text(row.job)); }
+
+  // Lists the jobs that are not PASSED and of which no case is held against a device or a kernel.
+  void JudgeVerdicts() {
+    for (const JobRow& row : fleet_.verdicts) {
+      const bool told = row.failed && std::any_of(row.devices.begin(), row.devices.end(),
+                                                  [&](std::uint32_t device) {
+                                                    return held_.contains({device, row.job});
+                                                  });
+      if (told) continue;
+      (row.failed ? judgement_.jobs : judgement_.unproven).push_back(JobLine(row));
+      judgement_.verdicts.push_back(row);
+    }
+  }
+
+  void JudgeTimes() {
+    const ThroughputFindings& throughput = judgement_.throughput;
+    std::set<std::uint32_t> slow_throughout;
+    for (const SlowDevice& slow : throughput.slow_devices) {
+      slow_throughout.insert(slow.device);
+      Accuse(slow.device, PaceEvidence(slow));
+    }
+    for (const SlowCase& slow : throughput.outliers) {
+      Accuse(slow.row.device, slow.row.what, SlowEvidence(fleet_, slow));
+    }
+    for (const SlowDevice& slow : throughput.watch_devices) Watch(slow.device, PaceEvidence(slow));
+    for (const SlowCase& slow : throughput.watch) {
+      // If the device is slow throughout, it is no chance that its cases are slow.
+      if (slow_throughout.contains(slow.row.device)) {
+        Accuse(slow.row.device, slow.row.what, SlowEvidence(fleet_, slow));
+      } else {
+        Watch(slow.row.device, SlowEvidence(fleet_, slow));
+      }
+    }
+  }
+
+  // The worst evidence of each, and the worst of them, first.
+  void RankAccused() {
+    for (auto& [device, one] : accused_) {
+      std::stable_sort(one.evidence.begin(), one.evidence.end(),
+                       [](const Evidence& a, const Evidence& b) {
+                         return std::tuple(a.charge, a.cases == 0, -Weight(a)) <
+                                std::tuple(b.charge, b.cases == 0, -Weight(b));
+                       });
+      one.charge = one.evidence.front().charge;
+      one.unlike = UnlikePeers(fleet_, device);
+      judgement_.accused.push_back(std::move(one));
+    }
+    std::stable_sort(judgement_.accused.begin(), judgement_.accused.end(),
+                     [](const Accused& a, const Accused& b) {
+                       if (a.charge != b.charge) return a.charge < b.charge;
+                       if (a.charge == Charge::kSlow) {
+                         return Weight(a.evidence.front()) > Weight(b.evidence.front());
+                       }
+                       return a.evidence.size() > b.evidence.size();
+                     });
+  }
+
+  void JudgeSilence() {
+    std::set<std::uint32_t> accused;
+    for (const auto& [device, one] : accused_) accused.insert(device);
+    SilenceFindings silence = FindSilence(fleet_, judgement_.throughput, accused);
+    judgement_.unjudged = std::move(silence.unjudged);
+    judgement_.differences.insert(judgement_.differences.end(), silence.partly.begin(),
+                                  silence.partly.end());
+  }
+
+  const Fleet& fleet_;
+  const std::set<std::uint32_t> late_once_;
+  std::map<std::uint32_t, Accused> accused_;
+  std::set<std::pair<std::uint32_t, std::string>> held_;  // device, job
+  Judgement judgement_;
+};
 
 }  // namespace
 
@@ -192,120 +340,6 @@ const char* ChargeWord(Charge charge) {
   return "";
 }
 
-Judgement JudgeFleet(const Fleet& fleet, absl::Time now) {
-  Judgement judgement;
-  judgement.digests = CompareDigests(fleet);
-  judgement.throughput = CompareThroughput(fleet);
-  judgement.undecided = judgement.digests.undecided;
-  judgement.divided = judgement.digests.divided;
-  judgement.differences = Differences(fleet, now);
+Judgement JudgeFleet(const Fleet& fleet, absl::Time now) { return Judging(fleet).Take(now); }
 
-  std::map<std::uint32_t, Accused> accused;
-  const auto accuse = [&](std::uint32_t device, std::uint32_t what, Evidence evidence) {
-    Accused& one = accused[device];
-    one.device = device;
-    evidence.key = fleet.text(what);
-    one.evidence.push_back(std::move(evidence));
-  };
-  for (const DigestSuspect& suspect : judgement.digests.suspects) {
-    accuse(suspect.vote.device, suspect.vote.what, DigestEvidence(fleet, suspect));
-  }
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<const FailedRow*>> failures;
-  for (const FailedRow& row : fleet.failures) {
-    failures[{fleet.CaseOf(row), row.provider}].push_back(&row);
-  }
-  const auto accuse_whole = [&](std::uint32_t device, Evidence evidence) {
-    Accused& one = accused[device];
-    one.device = device;
-    one.evidence.push_back(std::move(evidence));
-  };
-  JudgeJobs(fleet, accuse_whole, judgement);
-  const std::set<std::uint32_t> late_once = LateOnce(fleet);
-  std::set<DeviceAndJob> held;
-  for (const auto& [what, rows] : failures) {
-    std::uint32_t ran = fleet.DevicesThatRan(what.first, what.second);
-    std::set<std::uint32_t> failed;
-    for (const FailedRow* row : rows) {
-      const bool fresh = failed.insert(row->device).second;
-      if (fresh && !fleet.HasRun(row->device, what.first, what.second)) ++ran;
-    }
-    if (ran > 1 && failed.size() == ran) {
-      judgement.everywhere.push_back(absl::StrCat(
-          fleet.text(rows[0]->name), ": ", rows[0]->error ? "ERROR" : "FAILED", " on all ", ran,
-          " devices that ran it (", rows[0]->reason, "): look at the kernel, not at a card"));
-      for (const FailedRow* row : rows) held.emplace(row->device, fleet.text(row->job));
-      continue;
-    }
-    for (const FailedRow* row : rows) {
-      Evidence evidence =
-          Against(Charge::kFailed, fleet.text(row->name), fleet.text(row->provider));
-      evidence.reason = row->reason;
-      evidence.text = absl::StrCat(row->error ? "ERROR" : "FAILED", row->reason.empty() ? "" : " ",
-                                   row->reason, row->message.empty() ? "" : ": ", row->message);
-      if (ran == 1) {
-        absl::StrAppend(&evidence.text, "; nobody else ran it");
-      } else {
-        absl::StrAppend(&evidence.text, "; ", ran - failed.size(), " of ", ran,
-                        " devices that ran it did not fail");
-      }
-      if (row->late() && late_once.contains(row->device)) {
-        judgement.watch.push_back(absl::StrCat(fleet.devices[row->device].name(), ": ",
-                                               evidence.case_name, ": ", evidence.text,
-                                               "; once, and other work may be why"));
-        continue;
-      }
-      accuse(row->device, row->what, std::move(evidence));
-      held.emplace(row->device, fleet.text(row->job));
-    }
-  }
-  JudgeVerdicts(fleet, held, judgement);
-  std::set<std::uint32_t> slow_throughout;
-  for (const SlowDevice& slow : judgement.throughput.slow_devices) {
-    slow_throughout.insert(slow.device);
-    accuse_whole(slow.device, PaceEvidence(slow));
-  }
-  for (const SlowCase& slow : judgement.throughput.outliers) {
-    accuse(slow.row.device, slow.row.what, SlowEvidence(fleet, slow));
-  }
-  for (const SlowDevice& slow : judgement.throughput.watch_devices) {
-    judgement.watch.push_back(
-        absl::StrCat(fleet.devices[slow.device].name(), ": ", PaceEvidence(slow).text));
-  }
-  for (const SlowCase& slow : judgement.throughput.watch) {
-    // That the device is slow is no chance: what its cases are slow by belongs to that.
-    if (slow_throughout.contains(slow.row.device)) {
-      accuse(slow.row.device, slow.row.what, SlowEvidence(fleet, slow));
-      continue;
-    }
-    const Evidence evidence = SlowEvidence(fleet, slow);
-    judgement.watch.push_back(absl::StrCat(fleet.devices[slow.row.device].name(), ": ",
-                                           evidence.case_name, ": ", evidence.text));
-  }
-  std::set<std::uint32_t> suspected;
-  for (auto& [device, one] : accused) {
-    suspected.insert(device);
-    std::stable_sort(one.evidence.begin(), one.evidence.end(),
-                     [](const Evidence& a, const Evidence& b) {
-                       return std::tuple(a.charge, a.cases == 0, -Weight(a)) <
-                              std::tuple(b.charge, b.cases == 0, -Weight(b));
-                     });
-    one.charge = one.evidence.front().charge;
-    one.unlike = UnlikePeers(fleet, device);
-    judgement.accused.push_back(std::move(one));
-  }
-  std::stable_sort(judgement.accused.begin(), judgement.accused.end(),
-                   [](const Accused& a, const Accused& b) {
-                     if (a.charge != b.charge) return a.charge < b.charge;
-                     if (a.charge == Charge::kSlow) {
-                       return Weight(a.evidence.front()) > Weight(b.evidence.front());
-                     }
-                     return a.evidence.size() > b.evidence.size();
-                   });
-  SilenceFindings silence = FindSilence(fleet, judgement.throughput, suspected);
-  judgement.unjudged = std::move(silence.unjudged);
-  judgement.differences.insert(judgement.differences.end(), silence.partly.begin(),
-                               silence.partly.end());
-  return judgement;
-}
-
-}  // namespace assay
+}  // namespace assay::client

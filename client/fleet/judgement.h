@@ -1,18 +1,17 @@
-// Judgement: what a fleet's reports say against each of its devices, and what they do not.
+// Judgement: what the reports of a fleet say against each device.
 //
-//   SUSPECT   a digest that must be the same everywhere is another one there
-//   FAILED    a case is FAILED or ERROR there and not on every device that ran it; one kernel
-//             that did not end in its time is only to be watched
-//   SLOW      slower than others of its model, beyond chance
+//   SUSPECT   The device gave another digest than it must.
+//   FAILED    A case is FAILED or ERROR on the device, but not on every device that ran it. One
+//             late kernel alone is only watched.
+//   SLOW      The device is slower than others of its model, and chance does not explain it.
 //
-// Of a device without a charge that nothing was held against, nobody knows whether it is well:
-// it is unjudged, not passed.
+// If a device has no charge and was not compared with anything, it is unjudged. It does not pass.
 //
-// A job may be FAILED or INCONCLUSIVE by cases that accuse nobody: one kernel that was late, a host
-// without memory, what proves nothing. It is listed, and does not pass.
+// A job may be FAILED or INCONCLUSIVE although no device is accused: one late kernel, a host
+// without memory, or cases that prove nothing. Such a job is listed, and it does not pass.
 //
-// A case that fails wherever it ran (two devices or more) accuses its kernel, and no device; a
-// kernel that the suite requires and no node has, the library or the configuration.
+// If a case fails on all of two or more devices, its kernel is at fault and no device is accused.
+// If no node has a kernel that the suite requires, the library or the configuration is at fault.
 #ifndef ASSAY_CLIENT_FLEET_JUDGEMENT_H_
 #define ASSAY_CLIENT_FLEET_JUDGEMENT_H_
 
@@ -22,12 +21,13 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "client/blame/blame.h"
 #include "client/fleet/digests.h"
 #include "client/fleet/fleet.h"
 #include "client/fleet/throughput.h"
 #include "client/fleet/unjudged.h"
 
-namespace assay {
+namespace assay::client {
 
 enum class Charge { kSuspect, kFailed, kSlow };
 
@@ -59,7 +59,7 @@ struct Rerun {
   std::string case_name;
   std::string node, device;
   bool sibling = false;  // on another device, to tell the card from its library
-  enum class Outcome { kAgain, kRight, kUnknown } outcome = Outcome::kUnknown;
+  Vote vote = Vote::kUnknown;
   std::string text;  // what came of it
 };
 
@@ -93,6 +93,6 @@ struct Judgement {
 // `now`: what the clocks of reports are held against.
 Judgement JudgeFleet(const Fleet& fleet, absl::Time now);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_FLEET_JUDGEMENT_H_

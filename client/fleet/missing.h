@@ -1,4 +1,5 @@
-// A node that could not be asked, or not to the end: listed, never dropped.
+// MissingNode: a node that could not be asked, or that was lost before its job ended. Reports
+// always list it.
 #ifndef ASSAY_CLIENT_FLEET_MISSING_H_
 #define ASSAY_CLIENT_FLEET_MISSING_H_
 
@@ -7,7 +8,7 @@
 
 #include "grpcpp/support/status.h"
 
-namespace assay {
+namespace assay::client {
 
 struct MissingNode {
   std::string target;
@@ -19,6 +20,6 @@ struct MissingNode {
 // connection refused".
 std::string WhyMissing(const grpc::Status& status, const std::string& target);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_FLEET_MISSING_H_

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace assay {
+namespace assay::client {
 
 std::vector<SlowDevice> Paces::Judged(double share) const {
   struct Group {
@@ -36,4 +36,4 @@ std::vector<SlowDevice> Paces::Judged(double share) const {
   return slow;
 }
 
-}  // namespace assay
+}  // namespace assay::client

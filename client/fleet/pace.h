@@ -1,12 +1,12 @@
-// Pace: how fast a device is on the whole, over all the cases it was timed on.
+// Paces: judges how fast each device is over all its timed cases together.
 //
-// One case's time has a noise of its own, and where many cases are asked about, chance must
-// be ruled out for each of them. A device that is slow throughout shows more clearly in one
-// figure: of each case its rates over the median rate of its group (devices of one model
-// that ran the case with the same provider), and of these the median over its cases. That
-// figure is judged across the model's devices by the rules of standing.h, one test a device.
-// What devices of a model differ in by nature is in it as well: more cases make it no
-// sharper than that.
+// A single time has its own noise, and each of many cases must be tested against chance. If a
+// device is slow in all cases, one figure for the whole device shows it more clearly. To get the
+// figure, divide each rate of the device by the median rate of its group: the devices of its model
+// that ran the case with the same provider. Then take the median over the cases. The rules of
+// standing.h compare this figure across the devices of a model, with one test a device.
+//
+// The natural spread between devices of a model is part of the figure. More cases do not reduce it.
 #ifndef ASSAY_CLIENT_FLEET_PACE_H_
 #define ASSAY_CLIENT_FLEET_PACE_H_
 
@@ -17,7 +17,7 @@
 
 #include "client/fleet/standing.h"
 
-namespace assay {
+namespace assay::client {
 
 // Fewer say nothing together that each does not say itself.
 inline constexpr std::size_t kFewestPacedCases = 3;
@@ -46,6 +46,6 @@ class Paces {
   std::map<std::uint32_t, std::map<std::uint32_t, std::vector<RateQuantiles>>> models_;
 };
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_FLEET_PACE_H_

@@ -17,7 +17,7 @@
 
 extern char** environ;
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // Most that is kept of either stream.
@@ -43,20 +43,13 @@ std::string FirstLine(const std::string& text) {
   return text.substr(begin, text.find('\n', begin) - begin);
 }
 
-}  // namespace
-
-absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& words, absl::Duration wait) {
-  const std::string command = absl::StrJoin(words, " ");
-  const auto unavailable = [&](const std::string& why) {
-    return absl::UnavailableError(absl::StrCat("`", command, "`: ", why));
-  };
-  Pipe out, err;
-  if (!out.Open() || !err.Open()) return unavailable(std::strerror(errno));
+// Returns errno's value, 0 for success.
+int Start(const std::vector<std::string>& words, int out, int err, pid_t& pid) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, out.ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, err.ends[1], STDERR_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
   // A group of its own, so that what it starts is killed with it.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
@@ -64,27 +57,19 @@ absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& words, ab
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  pid_t pid = 0;
   const int error =
       posix_spawnp(&pid, arguments[0], &actions, &attributes, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
-  if (error != 0) {
-    return unavailable(error == ENOENT ? absl::StrCat("there is no program ", words[0], " in PATH")
-                                       : std::string(std::strerror(error)));
-  }
-  out.Close(1);
-  err.Close(1);
-  const absl::Time deadline = absl::Now() + wait;
-  std::array<std::string, 2> texts;
-  std::array<pollfd, 2> ends = {pollfd{out.ends[0], POLLIN, 0}, pollfd{err.ends[0], POLLIN, 0}};
-  bool late = false;
+  return error;
+}
+
+// Reads both pipes to their ends; false if the deadline comes first.
+bool ReadBoth(int out, int err, absl::Time deadline, std::array<std::string, 2>& texts) {
+  std::array<pollfd, 2> ends = {pollfd{out, POLLIN, 0}, pollfd{err, POLLIN, 0}};
   while (ends[0].fd >= 0 || ends[1].fd >= 0) {
     const auto left = absl::ToInt64Milliseconds(deadline - absl::Now());
-    if (left <= 0) {
-      late = true;
-      break;
-    }
+    if (left <= 0) return false;
     if (poll(ends.data(), ends.size(), static_cast<int>(std::min<std::int64_t>(left, 1000))) < 0) {
       continue;
     }
@@ -99,6 +84,27 @@ absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& words, ab
       }
     }
   }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& words, absl::Duration wait) {
+  const std::string command = absl::StrJoin(words, " ");
+  const auto unavailable = [&](const std::string& why) {
+    return absl::UnavailableError(absl::StrCat("`", command, "`: ", why));
+  };
+  Pipe out, err;
+  if (!out.Open() || !err.Open()) return unavailable(std::strerror(errno));
+  pid_t pid = 0;
+  if (const int error = Start(words, out.ends[1], err.ends[1], pid); error != 0) {
+    return unavailable(error == ENOENT ? absl::StrCat("there is no program ", words[0], " in PATH")
+                                       : std::string(std::strerror(error)));
+  }
+  out.Close(1);
+  err.Close(1);
+  std::array<std::string, 2> texts;
+  const bool late = !ReadBoth(out.ends[0], err.ends[0], absl::Now() + wait, texts);
   if (late) kill(-pid, SIGKILL);
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
@@ -113,4 +119,4 @@ absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& words, ab
   return std::move(texts[0]);
 }
 
-}  // namespace assay
+}  // namespace assay::client

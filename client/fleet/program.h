@@ -1,4 +1,4 @@
-// Program: runs another program of this machine and keeps what it writes.
+// Runs another program of this machine and returns its output.
 #ifndef ASSAY_CLIENT_FLEET_PROGRAM_H_
 #define ASSAY_CLIENT_FLEET_PROGRAM_H_
 
@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-namespace assay {
+namespace assay::client {
 
 // Runs words[0], found in PATH, with the others as its arguments and no input; returns
 // what it wrote to standard output. UNAVAILABLE says the command and why: there is no such
@@ -16,6 +16,6 @@ namespace assay {
 // error), or it took longer than `wait`, after which it is killed.
 absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& words, absl::Duration wait);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_FLEET_PROGRAM_H_

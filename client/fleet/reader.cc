@@ -17,7 +17,7 @@
 #include "client/lib/text.h"
 #include "client/lib/words.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr char kSchema[] = "assay.report/v1";
@@ -70,6 +70,8 @@ ReportRows::JobFinding ReadJobFinding(JsonScanner& scan) {
       finding.message = scan.Text();
     } else if (name == "target") {
       finding.target = scan.Text();
+    } else if (name == "device") {
+      finding.device = scan.Text();
     }
   });
   return finding;
@@ -196,7 +198,9 @@ ReportRows::Test ReadTest(JsonScanner& scan, std::size_t index, Malformed& malfo
         text("implementation", test.implementation)) {
       return;
     }
-    if (name == "shape") {
+    if (name == "blame") {
+      test.blame = ParseWord<v1::Blame>(name, scan.Text()).value_or(v1::BLAME_UNSPECIFIED);
+    } else if (name == "shape") {
       shape = ShapeKey(scan);
     } else if (name == "seed") {
       test.seed = std::string(scan.Raw());
@@ -224,30 +228,16 @@ ReportRows::Test ReadTest(JsonScanner& scan, std::size_t index, Malformed& malfo
   return test;
 }
 
-}  // namespace
-
-absl::StatusOr<ReportRows> ReadReport(std::string_view text, const std::string& source) {
+// A report as it is read, and what keeps it from being one.
+struct Document {
   ReportRows report;
-  report.source = source;
-  JsonScanner scan(text);
-  if (scan.Peek() != '{') return Bad(source, "is no report: not a JSON object");
   std::string schema, gpu;
+  bool tests = false;  // it has them as a list
   Malformed malformed;
-  bool tests = false;
-  scan.Object([&](std::string_view name) {
-    const auto word = [&](const char* key, std::string& value) {
-      if (name != key) return false;
-      value = scan.Text();
-      return true;
-    };
-    if (word("schema", schema) || word("target", report.target) || word("host", report.host) ||
-        word("device", report.device) || word("gpu", gpu) || word("model", report.model) ||
-        word("driver_version", report.driver) || word("job", report.job) ||
-        word("suite", report.suite) || word("suite_version", report.suite_version) ||
-        word("filter", report.filter) || word("state", report.state) ||
-        word("verdict", report.verdict)) {
-      return;
-    }
+
+  // The member of this name, whose value is at hand.
+  void Take(std::string_view name, JsonScanner& scan) {
+    if (TakeText(name, scan)) return;
     if (name == "generated_at") {
       absl::Time time;
       std::string error;
@@ -269,33 +259,66 @@ absl::StatusOr<ReportRows> ReadReport(std::string_view text, const std::string& 
       tests = scan.Peek() == '[';
       scan.Array([&] { report.tests.push_back(ReadTest(scan, report.tests.size(), malformed)); });
     }
-  });
-  if (schema != kSchema && schema.starts_with(kSchemaFamily)) {
-    return Bad(source, absl::StrCat("has the schema \"", schema,
-                                    "\", which this assay does not know: it reads ", kSchema));
   }
-  if (!scan.ok() || !scan.AtEnd()) {
+
+  bool IsOfAnotherVersion() const { return schema != kSchema && schema.starts_with(kSchemaFamily); }
+
+  // Empty for a report.
+  std::string WhyBad() {
+    if (IsOfAnotherVersion()) {
+      return absl::StrCat("has the schema \"", schema,
+                          "\", which this assay does not know: it reads ", kSchema);
+    }
+    if (schema != kSchema) {
+      return absl::StrCat(
+          "is no report: its \"schema\" must be ", kSchema,
+          schema.empty() ? ", and it has none" : absl::StrCat(", got \"", schema, "\""));
+    }
+    if (!tests) return "tests: must be a list";
+    if (!report.state.empty() && !IsWord(*v1::JobState_descriptor(), report.state)) {
+      malformed.Note("state", OneOf(*v1::JobState_descriptor()),
+                     absl::StrCat("\"", report.state, "\""));
+    }
+    if (!report.verdict.empty() && !Verdicts().contains(report.verdict)) {
+      malformed.Note("verdict", OneOf(*v1::Verdict_descriptor()),
+                     absl::StrCat("\"", report.verdict, "\""));
+    }
+    return malformed.line();
+  }
+
+ private:
+  bool TakeText(std::string_view name, JsonScanner& scan) {
+    for (const auto& [key, value] :
+         {std::pair("schema", &schema), std::pair("target", &report.target),
+          std::pair("host", &report.host), std::pair("device", &report.device),
+          std::pair("gpu", &gpu), std::pair("model", &report.model),
+          std::pair("driver_version", &report.driver), std::pair("job", &report.job),
+          std::pair("suite", &report.suite), std::pair("suite_version", &report.suite_version),
+          std::pair("filter", &report.filter), std::pair("state", &report.state),
+          std::pair("verdict", &report.verdict)}) {
+      if (name != key) continue;
+      *value = scan.Text();
+      return true;
+    }
+    return false;
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<ReportRows> ReadReport(std::string_view text, const std::string& source) {
+  JsonScanner scan(text);
+  if (scan.Peek() != '{') return Bad(source, "is no report: not a JSON object");
+  Document document;
+  document.report.source = source;
+  scan.Object([&](std::string_view name) { document.Take(name, scan); });
+  if ((!scan.ok() || !scan.AtEnd()) && !document.IsOfAnotherVersion()) {
     return Bad(source, absl::StrCat(scan.AtEnd() ? "is cut off" : "is no JSON", " at byte ",
                                     scan.offset()));
   }
-  if (schema != kSchema) {
-    return Bad(source, schema.empty() ? absl::StrCat("is no report: its \"schema\" must be ",
-                                                     kSchema, ", and it has none")
-                                      : absl::StrCat("is no report: its \"schema\" must be ",
-                                                     kSchema, ", got \"", schema, "\""));
-  }
-  if (!tests) return Bad(source, "tests: must be a list");
-  if (!report.state.empty() && !IsWord(*v1::JobState_descriptor(), report.state)) {
-    malformed.Note("state", OneOf(*v1::JobState_descriptor()),
-                   absl::StrCat("\"", report.state, "\""));
-  }
-  if (!report.verdict.empty() && !Verdicts().contains(report.verdict)) {
-    malformed.Note("verdict", OneOf(*v1::Verdict_descriptor()),
-                   absl::StrCat("\"", report.verdict, "\""));
-  }
-  if (!malformed.line().empty()) return Bad(source, malformed.line());
-  if (report.model.empty()) report.model = gpu;
-  return report;
+  if (std::string why = document.WhyBad(); !why.empty()) return Bad(source, why);
+  if (document.report.model.empty()) document.report.model = document.gpu;
+  return std::move(document.report);
 }
 
 absl::StatusOr<ReportRows> ReadReportFile(const std::string& path) {
@@ -342,4 +365,4 @@ std::vector<std::string> ReadReports(const std::vector<std::string>& paths, Flee
   return unread;
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,4 +1,4 @@
-// Reader: reports of schema "assay.report/v1" into rows.
+// Reads reports of the schema "assay.report/v1" into rows.
 #ifndef ASSAY_CLIENT_FLEET_READER_H_
 #define ASSAY_CLIENT_FLEET_READER_H_
 
@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "client/fleet/fleet.h"
 
-namespace assay {
+namespace assay::client {
 
 // The rows of a report's text; `source` names it in errors. INVALID_ARGUMENT for what is
 // no JSON, no report, cut off, of a schema that this client does not know, or has a verdict,
@@ -23,6 +23,6 @@ absl::StatusOr<ReportRows> ReadReportFile(const std::string& path);
 // read, a line each; the others are added.
 std::vector<std::string> ReadReports(const std::vector<std::string>& paths, Fleet& fleet);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_FLEET_READER_H_

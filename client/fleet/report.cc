@@ -5,12 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "client/fleet/jobs.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
-
-std::string Rfc3339(absl::Time time) {
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", time, absl::UTCTimeZone());
-}
 
 void AddText(Json& json, const char* name, const std::string& text) {
   if (!text.empty()) json[name] = text;
@@ -57,9 +53,7 @@ Json RerunJson(const Rerun& rerun) {
           {"node", rerun.node},
           {"device", rerun.device},
           {"sibling", rerun.sibling},
-          {"outcome", rerun.outcome == Rerun::Outcome::kAgain   ? "again"
-                      : rerun.outcome == Rerun::Outcome::kRight ? "right"
-                                                                : "unknown"},
+          {"outcome", std::string(Word(rerun.vote))},
           {"text", rerun.text}};
 }
 
@@ -83,6 +77,28 @@ Json JobFindingsJson(const FleetReport& report) {
   return list;
 }
 
+Json PlaceJson(const FleetDevice& device) {
+  Json json = {{"node", device.node}};
+  AddText(json, "target", device.target);
+  json["device"] = device.id;
+  return json;
+}
+
+Json AccusedJson(const Accused& accused, const FleetDevice& device) {
+  Json json = PlaceJson(device);
+  AddText(json, "model", device.model);
+  json["charge"] = ChargeWord(accused.charge);
+  json["evidence"] = Json::array();
+  for (const Evidence& evidence : accused.evidence) {
+    json["evidence"].push_back(EvidenceJson(evidence));
+  }
+  json["unlike_peers"] = List(accused.unlike);
+  json["reruns"] = Json::array();
+  for (const Rerun& rerun : accused.reruns) json["reruns"].push_back(RerunJson(rerun));
+  AddText(json, "reads_as", accused.reads_as);
+  return json;
+}
+
 Json DeviceJson(const FleetDevice& device) {
   Json json = {{"node", device.node}};
   AddText(json, "target", device.target);
@@ -96,19 +112,18 @@ Json DeviceJson(const FleetDevice& device) {
   json["suites"] = List(device.suites);
   json["jobs"] = List(device.jobs);
   AddText(json, "state", device.state);
-  if (device.generated_at) json["generated_at"] = Rfc3339(*device.generated_at);
-  const Counts& counts = device.counts;
-  json["total"] = counts.total;
-  json["passed"] = counts.passed;
-  json["failed"] = counts.failed;
-  json["inconclusive"] = counts.inconclusive;
-  json["unsupported"] = counts.unsupported;
-  json["errors"] = counts.errors;
-  json["skipped"] = counts.skipped;
+  if (device.generated_at) json["generated_at"] = UtcText(*device.generated_at);
+  AddCounts(device.counts.total, device.counts, json);
   return json;
 }
 
 }  // namespace
+
+std::vector<std::string> FleetReport::GivenTwice() const {
+  std::vector<std::string> lines = duplicates;
+  lines.insert(lines.end(), fleet.duplicates.begin(), fleet.duplicates.end());
+  return lines;
+}
 
 ExitCode ExitCodeOf(const FleetReport& report) {
   const Judgement& judgement = report.judgement;
@@ -128,7 +143,7 @@ Json FleetJson(const FleetReport& report) {
   const Judgement& judgement = report.judgement;
   Json json;
   json["schema"] = "assay.fleet/v1";
-  json["generated_at"] = Rfc3339(report.generated_at);
+  json["generated_at"] = UtcText(report.generated_at);
   const ExitCode code = ExitCodeOf(report);
   json["verdict"] = code == ExitCode::kPassed   ? "PASSED"
                     : code == ExitCode::kFailed ? "FAILED"
@@ -145,27 +160,11 @@ Json FleetJson(const FleetReport& report) {
                       {"noisy", fleet.noisy}};
   json["accused"] = Json::array();
   for (const Accused& accused : judgement.accused) {
-    const FleetDevice& device = fleet.devices[accused.device];
-    Json one = {{"node", device.node}};
-    AddText(one, "target", device.target);
-    one["device"] = device.id;
-    AddText(one, "model", device.model);
-    one["charge"] = ChargeWord(accused.charge);
-    one["evidence"] = Json::array();
-    for (const Evidence& evidence : accused.evidence)
-      one["evidence"].push_back(EvidenceJson(evidence));
-    one["unlike_peers"] = List(accused.unlike);
-    one["reruns"] = Json::array();
-    for (const Rerun& rerun : accused.reruns) one["reruns"].push_back(RerunJson(rerun));
-    AddText(one, "reads_as", accused.reads_as);
-    json["accused"].push_back(std::move(one));
+    json["accused"].push_back(AccusedJson(accused, fleet.devices[accused.device]));
   }
   json["unjudged"] = Json::array();
   for (const Unjudged& unjudged : judgement.unjudged) {
-    const FleetDevice& device = fleet.devices[unjudged.device];
-    Json one = {{"node", device.node}};
-    AddText(one, "target", device.target);
-    one["device"] = device.id;
+    Json one = PlaceJson(fleet.devices[unjudged.device]);
     one["reason"] = unjudged.reason;
     json["unjudged"].push_back(std::move(one));
   }
@@ -175,8 +174,7 @@ Json FleetJson(const FleetReport& report) {
         {{"target", missing.target}, {"reason", missing.reason}, {"results", missing.results}});
   }
   json["unread"] = List(report.unread);
-  json["duplicates"] = List(report.duplicates);
-  for (const std::string& line : fleet.duplicates) json["duplicates"].push_back(line);
+  json["duplicates"] = List(report.GivenTwice());
   json["everywhere"] = List(judgement.everywhere);
   json["job_findings"] = JobFindingsJson(report);
   json["watch"] = List(judgement.watch);
@@ -188,4 +186,4 @@ Json FleetJson(const FleetReport& report) {
   return json;
 }
 
-}  // namespace assay
+}  // namespace assay::client

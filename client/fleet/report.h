@@ -1,11 +1,11 @@
-// The report of a fleet: who is accused of what, as a table, as the document
-// "assay.fleet/v1", and as a page with a map of nodes and kernels.
+// The report of a fleet, as a table, as the document "assay.fleet/v1", and as a page with a map of
+// nodes and kernels. It says which devices are accused, and of what.
 //
 //     { "schema": "assay.fleet/v1", "generated_at", "verdict": "PASSED"|"FAILED"|"INCONCLUSIVE",
 //       "nodes", "device_count", "reports", "results",
 //       "compared": { "digests", "digest_votes", "timed_groups", "too_few_peers", "few_samples",
-//       "noisy" }, "accused": [ { "node", "target", "device", "model", "charge":
-//       "SUSPECT"|"FAILED"|"SLOW",
+//                     "noisy" },
+//       "accused": [ { "node", "target", "device", "model", "charge": "SUSPECT"|"FAILED"|"SLOW",
 //                      "evidence": [ { "charge", "case", "provider", "cases", "text", … } ],
 //                      "unlike_peers": […], "reruns": […], "reads_as" } ],
 //       "unjudged": [ { "node", "target", "device", "reason" } ],
@@ -16,9 +16,9 @@
 //       "devices": [ { "node", "target", "host", "device", "uuid", "model", "driver_version",
 //                      "versions", "suites", "jobs", "generated_at", "total", "passed", … } ] }
 //
-// Of job_findings the reason "verdict" is what a job came to by its cases, where these accuse
-// nobody. What was not measured is absent; so are case and provider where the times of several
-// cases ("cases") accuse together.
+// If the cases of a job decide its verdict and accuse nobody, its entry in job_findings has the
+// reason "verdict". A value that was not measured is absent. If the times of several cases accuse
+// together, "cases" is their number, and "case" and "provider" are absent.
 #ifndef ASSAY_CLIENT_FLEET_REPORT_H_
 #define ASSAY_CLIENT_FLEET_REPORT_H_
 
@@ -33,7 +33,7 @@
 #include "client/lib/errors.h"
 #include "client/report/json.h"
 
-namespace assay {
+namespace assay::client {
 
 struct FleetReport {
   absl::Time generated_at;
@@ -42,6 +42,9 @@ struct FleetReport {
   std::vector<MissingNode> missing;
   std::vector<std::string> unread;      // files, a line each
   std::vector<std::string> duplicates;  // targets given twice, a line each
+
+  // Those targets, and the devices and jobs that were given twice.
+  std::vector<std::string> GivenTwice() const;
 };
 
 // 1 where someone is accused, a job failed or a case fails everywhere, 4 where nothing was
@@ -56,6 +59,6 @@ void WriteFleetTable(const FleetReport& report, bool colour, bool every, std::os
 
 void WriteFleetHtml(const FleetReport& report, std::ostream& out);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_FLEET_REPORT_H_

@@ -3,14 +3,16 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/blame/rerun.h"
 #include "client/fleet/fan_out.h"
 #include "client/fleet/run.h"
 #include "client/lib/words.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // Where a case can be run.
@@ -19,8 +21,6 @@ struct Place {
   std::string device;
   std::string name;  // of the node, for people
 };
-
-using Outcome = Rerun::Outcome;
 
 std::string BareId(const std::string& device) { return device.substr(device.rfind('/') + 1); }
 
@@ -36,7 +36,7 @@ const v1::CaseResult* FindResult(const NodeRun& node, const std::string& device,
 }
 
 // What a second result says of the evidence.
-Outcome Read(const Evidence& evidence, const v1::CaseResult& result, std::string& text) {
+Vote Read(const Evidence& evidence, const v1::CaseResult& result, std::string& text) {
   const std::string verdict = Word(result.verdict());
   const bool wrong =
       result.verdict() == v1::VERDICT_FAILED || result.verdict() == v1::VERDICT_ERROR;
@@ -52,7 +52,7 @@ Outcome Read(const Evidence& evidence, const v1::CaseResult& result, std::string
       }
       if (digest.empty()) {
         text = absl::StrCat("no digest (", verdict, ")");
-        return Outcome::kUnknown;
+        return Vote::kUnknown;
       }
       const bool right =
           evidence.expected.empty() ? digest != evidence.digest : digest == evidence.expected;
@@ -60,28 +60,28 @@ Outcome Read(const Evidence& evidence, const v1::CaseResult& result, std::string
                           right                       ? "the right one"
                           : digest == evidence.digest ? "the wrong one again"
                                                       : "wrong in another way");
-      return right ? Outcome::kRight : Outcome::kAgain;
+      return right ? Vote::kRight : Vote::kAgain;
     }
     case Charge::kFailed:
       text = result.findings().empty() ? verdict
                                        : absl::StrCat(verdict, " ", result.findings(0).reason());
-      return wrong                                    ? Outcome::kAgain
-             : result.verdict() == v1::VERDICT_PASSED ? Outcome::kRight
-                                                      : Outcome::kUnknown;
+      return wrong                                    ? Vote::kAgain
+             : result.verdict() == v1::VERDICT_PASSED ? Vote::kRight
+                                                      : Vote::kUnknown;
     case Charge::kSlow: {
       const double rate =
           evidence.flops ? result.bench().flops_per_second() : result.bench().bytes_per_second();
       if (rate <= 0 || evidence.peers_rate <= 0) {
         text = absl::StrCat("no time (", verdict, ")");
-        return Outcome::kUnknown;
+        return Vote::kUnknown;
       }
       const double below = 1 - rate / evidence.peers_rate;
       text = absl::StrFormat("%.1f %% %s the median", 100 * std::abs(below),
                              below >= 0 ? "under" : "above");
-      return below >= kCustomarySpread ? Outcome::kAgain : Outcome::kRight;
+      return below >= kCustomarySpread ? Vote::kAgain : Vote::kRight;
     }
   }
-  return Outcome::kUnknown;
+  return Vote::kUnknown;
 }
 
 Rerun RunAgain(const Place& place, bool sibling, const Evidence& evidence, const v1::CaseSpec& spec,
@@ -91,9 +91,7 @@ Rerun RunAgain(const Place& place, bool sibling, const Evidence& evidence, const
   rerun.node = place.name;
   rerun.device = place.device;
   rerun.sibling = sibling;
-  v1::JobSpec job_spec;
-  *job_spec.mutable_cases()->add_cases() = spec;
-  job_spec.set_device(place.device);
+  v1::JobSpec job_spec = RerunSpec(spec, place.device);
   (*job_spec.mutable_labels())["assay-fleet"] = sibling ? "rerun-sibling" : "rerun";
   Connection& connection = *place.node->connection;
   v1::Job job;
@@ -108,28 +106,30 @@ Rerun RunAgain(const Place& place, bool sibling, const Evidence& evidence, const
     rerun.text = status.ok() ? "no result" : WhyMissing(status, connection.target());
     return rerun;
   }
-  rerun.outcome = Read(evidence, *result, rerun.text);
+  rerun.vote = Read(evidence, *result, rerun.text);
   absl::StrAppend(&rerun.text, " (", job.name(), ")");
   return rerun;
 }
 
-// What the reruns say together.
+// What each code of the blame table says to the reader of a fleet's report.
+constexpr std::pair<std::string_view, const char*> kReadings[] = {
+    {"A101", "it repeats there and not on the sibling: suspect this card"},
+    {"A102", "it repeats, on the sibling too: look at library and driver before the card"},
+    {"A103", "it repeats; there was no sibling to tell card from library"},
+    {"A104", "it did not repeat: it comes and goes, keep the evidence and watch the device"},
+};
+
+// What the reruns say together; empty if they say nothing.
 std::string ReadsAs(const Accused& accused) {
-  int again = 0, right = 0, sibling_again = 0, sibling_right = 0;
+  Reruns reruns{Seen::kAccused, {}, {}, {}};
   for (const Rerun& rerun : accused.reruns) {
-    again += !rerun.sibling && rerun.outcome == Outcome::kAgain;
-    right += !rerun.sibling && rerun.outcome == Outcome::kRight;
-    sibling_again += rerun.sibling && rerun.outcome == Outcome::kAgain;
-    sibling_right += rerun.sibling && rerun.outcome == Outcome::kRight;
+    (rerun.sibling ? reruns.siblings : reruns.here).Add(rerun.vote);
   }
-  if (again == 0 && right == 0) return "";
-  if (again == 0)
-    return "it did not repeat: it comes and goes, keep the evidence and watch the device";
-  if (sibling_again > 0) {
-    return "it repeats, on the sibling too: look at library and driver before the card";
+  const std::string_view code = BlameOf(reruns);
+  for (const auto& [of, reading] : kReadings) {
+    if (of == code) return reading;
   }
-  if (sibling_right > 0) return "it repeats there and not on the sibling: suspect this card";
-  return "it repeats; there was no sibling to tell card from library";
+  return "";
 }
 
 class Siblings {
@@ -154,13 +154,11 @@ class Siblings {
       const auto& devices = own.node->run.devices;
       const auto me = std::find_if(devices.begin(), devices.end(),
                                    [&](const v1::Device& one) { return one.id() == of.id; });
-      for (const v1::Device& one : devices) {
-        const bool usable =
-            one.state() == v1::DEVICE_STATE_READY || one.state() == v1::DEVICE_STATE_BUSY;
-        if (me != devices.end() && usable && one.id() != of.id && one.model() == me->model() &&
-            !Accuses(of.target, one.id())) {
-          return {own.node, one.id(), own.name};
-        }
+      if (me != devices.end()) {
+        const auto siblings = SiblingsOf(devices, *me, 1, [&](const v1::Device& one) {
+          return one.model() == me->model() && !Accuses(of.target, one.id());
+        });
+        if (!siblings.empty()) return {own.node, siblings.front(), own.name};
       }
     }
     for (std::uint32_t i = 0; i < fleet_.devices.size(); ++i) {
@@ -206,4 +204,4 @@ void RerunAccused(const Fleet& fleet, std::vector<NodeRun>& nodes, const FollowO
   });
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -7,7 +7,7 @@
 #include "client/fleet/fan_out.h"
 #include "client/lib/errors.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // Order in which verdicts weigh.
@@ -135,23 +135,21 @@ void FleetRun::RunOne(std::size_t index) {
     followers_[index] = nullptr;
     left = left_;
   }
-  // Names and versions adorn a report; without them it is still one.
-  if (status.ok()) {
-    grpc::ClientContext devices_call, server_call;
-    SetDeadline(devices_call);
-    SetDeadline(server_call);
-    v1::ListDevicesResponse devices;
-    v1::ServerInfo server;
-    const bool have_devices = node.connection->stub().ListDevices(&devices_call, {}, &devices).ok();
-    const bool have_server = node.connection->stub().GetServerInfo(&server_call, {}, &server).ok();
-    const std::lock_guard lock(mutex_);
-    if (have_devices) node.run.devices.assign(devices.devices().begin(), devices.devices().end());
-    if (have_server) node.run.server = std::move(server);
-  }
+  if (status.ok()) Adorn(node);
   if (status.ok()) return end(NodeRun::State::kFinished, "");
   end(NodeRun::State::kLost,
       left ? absl::StrCat("left before its end; ", node.run.job.name(), " goes on there")
            : absl::StrCat(WhyMissing(status, node.target.address), " (", node.run.job.name(), ")"));
+}
+
+void FleetRun::Adorn(NodeRun& node) {
+  v1::ListDevicesResponse devices;
+  v1::ServerInfo server;
+  const bool have_devices = Ask(*node.connection, &Stub::ListDevices, {}, &devices).ok();
+  const bool have_server = Ask(*node.connection, &Stub::GetServerInfo, {}, &server).ok();
+  const std::lock_guard lock(mutex_);
+  if (have_devices) node.run.devices.assign(devices.devices().begin(), devices.devices().end());
+  if (have_server) node.run.server = std::move(server);
 }
 
 void FleetRun::OnEvent(NodeRun& node, std::size_t index, const v1::JobEvent& event) {
@@ -206,10 +204,9 @@ void FleetRun::Cancel() {
       request.set_name(nodes_[i].run.job.name());
     }
     if (request.name().empty()) return;
-    grpc::ClientContext call;
-    SetDeadline(call, absl::Seconds(5));
     v1::Job job;
-    const grpc::Status status = nodes_[i].connection->stub().CancelJob(&call, request, &job);
+    const grpc::Status status =
+        Ask(*nodes_[i].connection, &Stub::CancelJob, request, &job, absl::Seconds(5));
     const std::lock_guard lock(mutex_);
     watcher_.OnNote(
         status.ok()
@@ -218,4 +215,4 @@ void FleetRun::Cancel() {
   });
 }
 
-}  // namespace assay
+}  // namespace assay::client

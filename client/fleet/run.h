@@ -1,6 +1,6 @@
-// Run: one job on every node at once, and what came of it.
+// FleetRun: runs one job on every node at the same time and collects the results.
 //
-// Thread-safety: RunFleet calls the watcher from many threads, one call at a time.
+// Its threads call the watcher, one call at a time.
 #ifndef ASSAY_CLIENT_FLEET_RUN_H_
 #define ASSAY_CLIENT_FLEET_RUN_H_
 
@@ -18,7 +18,7 @@
 #include "client/lib/follow.h"
 #include "client/report/report.h"
 
-namespace assay {
+namespace assay::client {
 
 // One node's share.
 struct NodeRun {
@@ -78,6 +78,8 @@ class FleetRun {
 
  private:
   void RunOne(std::size_t node);
+  // Adds names and versions. A report without them is still a report.
+  void Adorn(NodeRun& node);
   void OnEvent(NodeRun& node, std::size_t index, const v1::JobEvent& event);
 
   FleetRunOptions options_;
@@ -94,6 +96,6 @@ class FleetRun {
 void RerunAccused(const Fleet& fleet, std::vector<NodeRun>& nodes, const FollowOptions& follow,
                   std::size_t limit, std::size_t most, Judgement& judgement);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_FLEET_RUN_H_

@@ -6,7 +6,7 @@
 #include "client/lib/words.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // Nodes that are drawn, whatever the terminal's height; the rest is counted.
@@ -102,4 +102,4 @@ void FleetScreen::OnNote(const std::string& note) {
   err_ << note << '\n' << std::flush;
 }
 
-}  // namespace assay
+}  // namespace assay::client

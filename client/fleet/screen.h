@@ -1,5 +1,5 @@
-// Screen: a fleet's run as it goes: redrawn lines on a terminal, else a line a node at its
-// end.
+// FleetScreen: shows how a fleet's run goes on. On a terminal it redraws its lines. Elsewhere it
+// writes one line for each node that ends.
 #ifndef ASSAY_CLIENT_FLEET_SCREEN_H_
 #define ASSAY_CLIENT_FLEET_SCREEN_H_
 
@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "client/fleet/run.h"
 
-namespace assay {
+namespace assay::client {
 
 // "finished  a07:7575  120/120  PASSED".
 std::string NodeLine(const NodeRun& node, std::size_t width);
@@ -40,6 +40,6 @@ class FleetScreen : public FleetWatcher {
   std::vector<std::size_t> held_;  // those to be told if the request is right after all
 };
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_FLEET_SCREEN_H_

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // Makes the median absolute deviation a standard deviation, for normal data.
@@ -122,4 +122,4 @@ std::vector<Standing> Judge(const std::vector<RateQuantiles>& rates, double test
   return standings;
 }
 
-}  // namespace assay
+}  // namespace assay::client

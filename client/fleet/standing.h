@@ -1,29 +1,30 @@
-// Standing: whether one rate among others is lower than chance and custom explain.
+// Standing: decides whether one rate of a group is too low for chance and custom to explain.
 //
-// A device is an outlier where all of this holds, of rates (launches a second):
+// A rate is in launches a second. A device is an outlier if all five conditions hold:
 //
-//   - it has four peers or more;
-//   - its median is 5 % or more below the group's: devices in health spread that much;
-//   - it is 3 or more deviations below, by the median absolute deviation (times 1.4826);
-//   - the similarity of its times to the group's is under 0.95: one minus the area by which
-//     its distribution function lies on the slow side of the centroid's, over the
-//     centroid's mean; those below are left out, the centroid is taken anew, until nothing
-//     changes (after Xiong et al., "SuperBench", USENIX ATC 2024). Reports hold the 10th,
-//     50th and 90th percentile: the functions are straight between these and end there,
-//     and the centroid is the median of each over the group;
-//   - chance does not explain it: the t-test of a deleted observation against the others of
-//     which the first four do not hold, whose variance is moderated by that of the customary
-//     spread (Smyth 2004), at a level of 1e-4 over all that is asked of the fleet together
-//     (Bonferroni).
+//   1. It has four peers or more.
+//   2. Its median is at least 5 % below the group's median. Healthy devices spread that much.
+//   3. It is at least 3 deviations below. One deviation is the median absolute deviation times
+//      1.4826.
+//   4. The similarity of its times to the group's is below 0.95. Similarity is one minus an area,
+//      divided by the mean of the centroid. The area lies between the distribution functions of the
+//      device and of the centroid, where the device is slower. Devices below the limit are left out
+//      and the centroid is computed again, until nothing changes (after Xiong et al., "SuperBench",
+//      USENIX ATC 2024). Reports hold the 10th, 50th and 90th percentile. Between them the
+//      functions are straight lines. The centroid is the median of each percentile of the group.
+//   5. Chance does not explain it. A t-test compares the device with the devices for which the
+//      first four conditions do not hold. Their variance is moderated by the variance of the
+//      customary spread (Smyth 2004). The level is 1e-4 for all tests of the fleet together
+//      (Bonferroni).
 //
-// What holds the first four alone is worth watching, and accuses nobody.
+// If only the first four hold, the device is watched and not accused.
 #ifndef ASSAY_CLIENT_FLEET_STANDING_H_
 #define ASSAY_CLIENT_FLEET_STANDING_H_
 
 #include <cstddef>
 #include <vector>
 
-namespace assay {
+namespace assay::client {
 
 inline constexpr std::size_t kFewestPeers = 4;
 inline constexpr double kCustomarySpread = 0.05;
@@ -59,6 +60,6 @@ struct Standing {
 // groups among them. All false with too few peers.
 std::vector<Standing> Judge(const std::vector<RateQuantiles>& rates, double tests);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_FLEET_STANDING_H_

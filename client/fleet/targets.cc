@@ -19,7 +19,7 @@
 #include "client/lib/text.h"
 #include "nlohmann/json.hpp"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr char kPort[] = "7575";
@@ -242,4 +242,4 @@ absl::StatusOr<FleetTargets> FindFleet(const std::vector<std::string>& words,
   return fleet;
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,10 +1,10 @@
-// Targets: the nodes of a fleet, from what people and schedulers call them.
+// Finds the nodes of a fleet from the words that people and schedulers use:
 //
 //     a07:7575, a08        addresses, or names of the targets file, with commas between
-//     @racks/a.txt         a file: one of these a line, # begins a comment
-//     dns:assay.lab:7575   every address the name has
-//     slurm:batch:7576     the nodes of a Slurm partition; slurm: is all of them, slurm::7576 at
-//                          that port
+//     @racks/a.txt         a file with one of these words a line; # begins a comment
+//     dns:assay.lab:7575   every address of the name
+//     slurm:batch:7576     the nodes of a Slurm partition; slurm: is all nodes, slurm::7576 is all
+//                          nodes at that port
 //     k8s:app=assayd,lab   the pods with a label, in a namespace (default: kubectl's own)
 #ifndef ASSAY_CLIENT_FLEET_TARGETS_H_
 #define ASSAY_CLIENT_FLEET_TARGETS_H_
@@ -16,7 +16,7 @@
 #include "client/fleet/missing.h"
 #include "client/lib/connection.h"
 
-namespace assay {
+namespace assay::client {
 
 struct FleetTargets {
   std::vector<Target> targets;          // each once
@@ -31,6 +31,6 @@ struct FleetTargets {
 absl::StatusOr<FleetTargets> FindFleet(const std::vector<std::string>& words,
                                        const TargetOptions& options);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_FLEET_TARGETS_H_

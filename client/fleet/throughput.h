@@ -1,8 +1,8 @@
-// Throughput: which device is slower than others of its model, beyond chance.
+// Throughput: finds the devices that are slower than others of their model, beyond chance.
 //
-// Devices of one model that ran one case with one provider are a group, and a case accuses
-// a device by the rules of standing.h. A device's cases together are judged as well: see
-// pace.h. Each of the two has half of the chance that is allowed of accusing anyone falsely.
+// The devices of one model that ran one case with one provider are a group. The rules of standing.h
+// judge each device of a group. pace.h judges all cases of a device together. Each of the two gets
+// half of the allowed chance of a false accusation.
 #ifndef ASSAY_CLIENT_FLEET_THROUGHPUT_H_
 #define ASSAY_CLIENT_FLEET_THROUGHPUT_H_
 
@@ -15,7 +15,7 @@
 #include "client/fleet/pace.h"
 #include "client/fleet/standing.h"
 
-namespace assay {
+namespace assay::client {
 
 struct SlowCase {
   TimedRow row;
@@ -44,6 +44,6 @@ struct ThroughputFindings {
 
 ThroughputFindings CompareThroughput(const Fleet& fleet);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_FLEET_THROUGHPUT_H_

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // Of one device.
@@ -27,22 +27,39 @@ std::string WhyNothing(const FleetDevice& device) {
   return "gave no digest of an exact case that another gave too, and no time with enough peers";
 }
 
-}  // namespace
+using Ballots = std::vector<const DigestVote*>;
 
-SilenceFindings FindSilence(const Fleet& fleet, const ThroughputFindings& throughput,
-                            const std::set<std::uint32_t>& accused) {
-  std::vector<Voice> voices(fleet.devices.size());
-  std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> errors;
-  for (const FailedRow& row : fleet.failures) {
-    if (row.error) errors.emplace(row.what, row.provider, row.device);
-  }
-  std::vector<const DigestVote*> sorted;
+Ballots Sorted(const Fleet& fleet) {
+  Ballots sorted;
   sorted.reserve(fleet.votes.size());
   for (const DigestVote& vote : fleet.votes) sorted.push_back(&vote);
   std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
     return std::tuple(a->what, a->provider, a->device) <
            std::tuple(b->what, b->provider, b->device);
   });
+  return sorted;
+}
+
+// What each device gave and did not give. Cases that ended in ERROR have no digests to give.
+std::vector<Voice> Hear(const Fleet& fleet) {
+  std::vector<Voice> voices(fleet.devices.size());
+  std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> errors;
+  for (const FailedRow& row : fleet.failures) {
+    if (row.error) errors.emplace(row.what, row.provider, row.device);
+  }
+  const auto count = [&](const DigestVote& first, const std::vector<std::uint32_t>& voters) {
+    const std::uint32_t ran = fleet.DevicesThatRan(first.key, first.provider);
+    for (const std::uint32_t device : voters) voices[device].given += ran > 1 ? 1 : 0;
+    if (ran == voters.size()) return;
+    for (std::uint32_t device = 0; device < voices.size(); ++device) {
+      if (!std::binary_search(voters.begin(), voters.end(), device) &&
+          fleet.HasRun(device, first.key, first.provider) &&
+          !errors.contains({first.key, first.provider, device})) {
+        ++voices[device].lacking;
+      }
+    }
+  };
+  const Ballots sorted = Sorted(fleet);
   for (auto begin = sorted.begin(); begin != sorted.end();) {
     const auto end = std::find_if(begin, sorted.end(),
                                   [&](const auto* vote) { return vote->what != (*begin)->what; });
@@ -60,21 +77,17 @@ SilenceFindings FindSilence(const Fleet& fleet, const ThroughputFindings& throug
           voters.push_back((*begin)->device);
         }
       }
-      if (of_seed) continue;
-      const std::uint32_t ran = fleet.DevicesThatRan(first.key, first.provider);
-      if (ran > 1) {
-        for (const std::uint32_t device : voters) ++voices[device].given;
-      }
-      if (ran == voters.size()) continue;
-      for (std::uint32_t device = 0; device < voices.size(); ++device) {
-        if (!std::binary_search(voters.begin(), voters.end(), device) &&
-            fleet.HasRun(device, first.key, first.provider) &&
-            !errors.contains({first.key, first.provider, device})) {
-          ++voices[device].lacking;
-        }
-      }
+      if (!of_seed) count(first, voters);
     }
   }
+  return voices;
+}
+
+}  // namespace
+
+SilenceFindings FindSilence(const Fleet& fleet, const ThroughputFindings& throughput,
+                            const std::set<std::uint32_t>& accused) {
+  std::vector<Voice> voices = Hear(fleet);
   for (const auto& [cell, rate] : throughput.rates) {
     // A time says nothing of digests that were not given.
     Voice& voice = voices[cell.first];
@@ -101,4 +114,4 @@ SilenceFindings FindSilence(const Fleet& fleet, const ThroughputFindings& throug
   return findings;
 }
 
-}  // namespace assay
+}  // namespace assay::client

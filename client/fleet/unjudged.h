@@ -1,7 +1,7 @@
-// Unjudged: devices that nothing could be held against, and why.
+// Unjudged: a device that could not be compared with anything, and the reason.
 //
-// A device that gave no digest where others gave theirs, or ran only what nobody else ran, is
-// in no comparison. That nobody accuses it says nothing: it is named.
+// This happens if a device gave no digest where others gave one, or if nobody else ran its cases.
+// The absence of an accusation proves nothing then, so reports name the device.
 #ifndef ASSAY_CLIENT_FLEET_UNJUDGED_H_
 #define ASSAY_CLIENT_FLEET_UNJUDGED_H_
 
@@ -13,7 +13,7 @@
 #include "client/fleet/fleet.h"
 #include "client/fleet/throughput.h"
 
-namespace assay {
+namespace assay::client {
 
 struct Unjudged {
   std::uint32_t device = 0;
@@ -32,6 +32,6 @@ struct SilenceFindings {
 SilenceFindings FindSilence(const Fleet& fleet, const ThroughputFindings& throughput,
                             const std::set<std::uint32_t>& accused);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_FLEET_UNJUDGED_H_

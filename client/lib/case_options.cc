@@ -11,7 +11,7 @@
 #include "client/lib/text.h"
 #include "client/lib/words.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -48,37 +48,41 @@ struct CommonField {
 constexpr CommonField kCommonFields[] = {
     {"dtype", "dtype", "format of the inputs: fp64, fp32, tf32, fp16, bf16, e4m3fn, …, int8"},
     {"out_dtype", "out-dtype",
-     "format of the output (default: the inputs'; int32 for int8, fp32 for 8- and 4-bit floats)"},
+     "format of the output (default: the inputs'; int32 for int8, fp32 for tf32 and for 8- and "
+     "4-bit floats)"},
     {"pattern", "pattern",
      "data: normal:0.5, integers:-3:3, all-inf, … (listed below); one for all operands, or one "
      "each with / between"},
     {"criterion", "criterion",
-     "the rule that gates: bound, derived, allclose, ulp, bitwise, legacy (default: allclose with "
-     "a "
-     "tolerance, else bound)"},
+     "the rule that decides: bound, derived, allclose, ulp, bitwise, legacy (default: allclose if "
+     "a tolerance is given, else bound)"},
     {"atol", "atol", "absolute tolerance of allclose and legacy; 0 is exact"},
     {"rtol", "rtol", "relative tolerance of allclose and legacy; 0 is exact"},
-    {"max_abs_error", "max-abs-error", "fail above this absolute error, whichever rule gates"},
-    {"max_rel_error", "max-rel-error", "fail above this relative error, whichever rule gates"},
+    {"max_abs_error", "max-abs-error",
+     "fail if the absolute error is larger, whichever rule decides"},
+    {"max_rel_error", "max-rel-error",
+     "fail if the relative error is larger, whichever rule decides"},
     {"max_ulp", "max-ulp",
-     "fail above so many units in the last place; also the limit of the ulp rule"},
+     "fail if an error is larger, in units in the last place; also the limit of the ulp rule"},
     {"min_efficiency", "min-efficiency",
-     "fail below this share of the roof, 0.4 or 40%; needs times: --mode benchmark or both"},
+     "fail if the case reaches a smaller share of the roof, 0.4 or 40%; needs --mode benchmark or "
+     "both"},
     {"repeats", "repeat", "launches whose outputs must agree bit by bit (default 1)"},
     {"seed", "seed", "seed of the data (default 1)"},
     {"verify", "verify",
-     "full, or checksum: gemm by randomised row and column sums, for screening (default full)"},
+     "full, or checksum: random row and column sums of a gemm, for screening (default full)"},
     {"checksum_probes", "checksum-probes",
-     "random vectors of a checksum, 1 to 64; 20 for a sign-off (default 4)"},
-    {"probes", "probes",
-     "exact probes and identities beside the data: true, or false for none (default true)"},
+     "random vectors of a checksum, at most 64; a sign-off uses 20 (default 4)"},
+    {"probes", "probes", "also check exact probes and identities: true or false (default true)"},
     {"accumulations", "accumulations",
-     "products summed in each element, for the derived rule (default: the operator's own)"},
-    {"split_k", "split-k", "partial sums added up at the end, for the derived rule (default 1)"},
+     "products that are summed in each element, for the derived rule (default: the operator's "
+     "own)"},
+    {"split_k", "split-k",
+     "partial sums that the kernel adds up at the end, for the derived rule (default 1)"},
     {"slices", "slice",
      "elements to show: actual[0:8,0:8], expected[3], bound, or an input by its name; may repeat"},
-    {"deadline", "deadline", "longest time for a case, references included: 10s, 500ms"},
-    {"provider", "provider", "whose kernel, or all (default all)"},
+    {"deadline", "deadline", "longest time for a case, its references included: 10s, 500ms"},
+    {"provider", "provider", "provider of the kernel, or all (default all)"},
 };
 
 const FieldDescriptor* ProblemField(std::string_view op) {
@@ -137,11 +141,7 @@ std::string CaseOption::path() const {
   return field->name();
 }
 
-bool CaseOption::required() const {
-  return of_problem && field->cpp_type() == FieldDescriptor::CPPTYPE_INT64 &&
-         !field->is_repeated() && !field->has_presence() &&
-         help.find("default") == std::string::npos;
-}
+bool CaseOption::required() const { return field->options().GetExtension(v1::must_be_set); }
 
 std::vector<std::string> OperatorNames() {
   std::vector<std::string> names;
@@ -186,6 +186,13 @@ absl::StatusOr<double> ShareOrNumber(const FieldDescriptor& field, const std::st
   return percent ? *value / 100 : *value;
 }
 
+absl::StatusOr<std::int64_t> ParseWhole(const CaseOption& option, std::string_view text) {
+  auto value = ParseInt(option.path(), text);
+  if (!value.ok()) return value;
+  if (absl::Status status = CheckZero(option, *value); !status.ok()) return status;
+  return value;
+}
+
 absl::Status SetOption(const CaseOption& option, std::string_view text, v1::CaseSpec& spec) {
   const FieldDescriptor* field = option.field;
   const std::string path = option.path();
@@ -202,46 +209,34 @@ absl::Status SetOption(const CaseOption& option, std::string_view text, v1::Case
     return absl::OkStatus();
   }
   if (field->is_repeated()) return AddIntegers(path, text, field, *message);
+  // Sets what was parsed, or says why it could not be.
+  const auto set = [&](const auto& value, auto setter) -> absl::Status {
+    if (!value.ok()) return value.status();
+    (reflection->*setter)(message, field, *value);
+    return absl::OkStatus();
+  };
+  using R = google::protobuf::Reflection;
   switch (field->cpp_type()) {
-    case FieldDescriptor::CPPTYPE_BOOL: {
-      const auto value = ParseBool(path, text);
-      if (!value.ok()) return value.status();
-      reflection->SetBool(message, field, *value);
-      return absl::OkStatus();
-    }
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return set(ParseBool(path, text), &R::SetBool);
     case FieldDescriptor::CPPTYPE_INT64:
+      return set(ParseWhole(option, text), &R::SetInt64);
     case FieldDescriptor::CPPTYPE_INT32: {
-      const auto value = ParseInt(path, text);
+      const auto value = ParseWhole(option, text);
       if (!value.ok()) return value.status();
-      if (absl::Status status = CheckZero(option, *value); !status.ok()) return status;
-      if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
-        reflection->SetInt64(message, field, *value);
-      } else if (*value < INT32_MIN || *value > INT32_MAX) {
+      if (*value < INT32_MIN || *value > INT32_MAX) {
         return absl::InvalidArgumentError(
             absl::StrCat(path, ": must be at most ", INT32_MAX, ", got ", *value));
-      } else {
-        reflection->SetInt32(message, field, static_cast<std::int32_t>(*value));
       }
+      reflection->SetInt32(message, field, static_cast<std::int32_t>(*value));
       return absl::OkStatus();
     }
-    case FieldDescriptor::CPPTYPE_UINT64: {
-      const auto value = ParseSeed(path, text);
-      if (!value.ok()) return value.status();
-      reflection->SetUInt64(message, field, *value);
-      return absl::OkStatus();
-    }
-    case FieldDescriptor::CPPTYPE_DOUBLE: {
-      const auto value = ShareOrNumber(*field, path, text);
-      if (!value.ok()) return value.status();
-      reflection->SetDouble(message, field, *value);
-      return absl::OkStatus();
-    }
-    case FieldDescriptor::CPPTYPE_ENUM: {
-      const auto value = ParseEnumWord(*field->enum_type(), path, text);
-      if (!value.ok()) return value.status();
-      reflection->SetEnumValue(message, field, *value);
-      return absl::OkStatus();
-    }
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return set(ParseSeed(path, text), &R::SetUInt64);
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return set(ShareOrNumber(*field, path, text), &R::SetDouble);
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return set(ParseEnumWord(*field->enum_type(), path, text), &R::SetEnumValue);
     case FieldDescriptor::CPPTYPE_STRING:
       reflection->SetString(message, field, std::string(text));
       return absl::OkStatus();
@@ -256,21 +251,15 @@ absl::Status SetOption(const CaseOption& option, std::string_view text, v1::Case
   }
 }
 
-absl::StatusOr<std::vector<v1::CaseSpec>> Expand(std::string_view op,
-                                                 const std::vector<GivenOption>& given) {
-  const FieldDescriptor* problem = ProblemField(op);
-  if (problem == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown operator \"", View(op), "\"", KnownWords(op, OperatorNames())));
-  }
-  v1::CaseSpec empty;
-  empty.GetReflection()->MutableMessage(&empty, problem);
-  std::vector<std::vector<std::string>> axes;
+namespace {
+
+// The values of each option, checked one by one.
+absl::Status ReadAxes(const std::vector<GivenOption>& given, const v1::CaseSpec& empty,
+                      std::vector<std::vector<std::string>>& axes) {
   std::vector<std::string> wrong;
   // What only the client sees. Of an extent the daemon says the same, beside all else that it
   // finds: it is said here where the case never gets there.
   bool refused = false;
-  double total = 1;
   for (const auto& [option, text] : given) {
     // A list of words is one value of its field, no axis.
     const bool list =
@@ -288,25 +277,45 @@ absl::StatusOr<std::vector<v1::CaseSpec>> Expand(std::string_view op,
         wrong.emplace_back(status.message());
         refused = true;
       } else if (const auto extent = ParseInt(option.path(), value);
-                 option.required() && extent.ok() && *extent < 1) {
+                 option.required() && !option.field->is_repeated() && extent.ok() && *extent < 1) {
         wrong.push_back(BelowOne(option, *extent));
       }
     }
-    total *= static_cast<double>(values.size());
     axes.push_back(std::move(values));
   }
-  if (refused) return absl::InvalidArgumentError(absl::StrJoin(wrong, "\n"));
-  if (total > static_cast<double>(kMostCases)) {
-    std::vector<std::string> factors;
-    for (std::size_t i = 0; i < axes.size(); ++i) {
-      if (axes[i].size() > 1) {
-        factors.push_back(absl::StrCat("--", given[i].first.flag, " has ", axes[i].size()));
-      }
+  return refused ? absl::InvalidArgumentError(absl::StrJoin(wrong, "\n")) : absl::OkStatus();
+}
+
+absl::Status CheckSize(const std::vector<GivenOption>& given,
+                       const std::vector<std::vector<std::string>>& axes) {
+  double total = 1;
+  std::vector<std::string> factors;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    total *= static_cast<double>(axes[i].size());
+    if (axes[i].size() > 1) {
+      factors.push_back(absl::StrCat("--", given[i].first.flag, " has ", axes[i].size()));
     }
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the sweep has ", static_cast<std::int64_t>(std::min(total, 9e18)), " cases (",
-        absl::StrJoin(factors, ", "), "); at most ", kMostCases, " may be asked for at once"));
   }
+  if (total <= static_cast<double>(kMostCases)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the sweep has ", static_cast<std::int64_t>(std::min(total, 9e18)), " cases (",
+      absl::StrJoin(factors, ", "), "); at most ", kMostCases, " may be asked for at once"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<v1::CaseSpec>> Expand(std::string_view op,
+                                                 const std::vector<GivenOption>& given) {
+  const FieldDescriptor* problem = ProblemField(op);
+  if (problem == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown operator \"", View(op), "\"", KnownWords(op, OperatorNames())));
+  }
+  v1::CaseSpec empty;
+  empty.GetReflection()->MutableMessage(&empty, problem);
+  std::vector<std::vector<std::string>> axes;
+  if (absl::Status s = ReadAxes(given, empty, axes); !s.ok()) return s;
+  if (absl::Status s = CheckSize(given, axes); !s.ok()) return s;
   std::vector<v1::CaseSpec> cases = {empty};
   for (std::size_t i = 0; i < axes.size(); ++i) {
     std::vector<v1::CaseSpec> wider;
@@ -324,4 +333,4 @@ absl::StatusOr<std::vector<v1::CaseSpec>> Expand(std::string_view op,
   return cases;
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,9 +1,10 @@
-// Case options: the command line's view of a CaseSpec, made of its descriptors.
+// CaseOption: one option of the command line that sets a field of a CaseSpec. The options are made
+// from the descriptors of the messages.
 //
-// Each field of a problem message is an option of that operator: "mask_density"
-// is --mask-density, its help is the field's (assay.v1.help). The case's own
-// fields (dtype, provider, tolerances …) are options of every operator. Any
-// option takes a comma list, and a list is an axis of a sweep.
+// Each field of a problem message is an option of that operator: "mask_density" is --mask-density,
+// and the help text is the field's (assay.v1.help). The fields of the case itself (dtype, provider,
+// tolerances) are options of every operator. Every option takes a list with commas, and a list is
+// an axis of a sweep.
 #ifndef ASSAY_CLIENT_LIB_CASE_OPTIONS_H_
 #define ASSAY_CLIENT_LIB_CASE_OPTIONS_H_
 
@@ -17,7 +18,7 @@
 #include "assay/v1/case.pb.h"
 #include "google/protobuf/descriptor.h"
 
-namespace assay {
+namespace assay::client {
 
 // One option: "--mask-density", and the field it sets.
 struct CaseOption {
@@ -60,6 +61,6 @@ inline constexpr std::size_t kMostCases = 10000;
 absl::StatusOr<std::vector<v1::CaseSpec>> Expand(std::string_view op,
                                                  const std::vector<GivenOption>& given);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_LIB_CASE_OPTIONS_H_

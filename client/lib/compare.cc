@@ -8,7 +8,7 @@
 #include "client/lib/text.h"
 #include "client/lib/words.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // A message's overhead goes on top; the daemon takes at most 1 MiB of data in one.
@@ -90,4 +90,4 @@ grpc::Status CompareTensors(Connection& connection, const v1::CompareHeader& hea
   return {grpc::StatusCode::DATA_LOSS, std::string(lost.message())};
 }
 
-}  // namespace assay
+}  // namespace assay::client

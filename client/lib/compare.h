@@ -1,4 +1,4 @@
-// Compare: sends a user's tensors to a daemon piece by piece, and gets the verdict.
+// Sends a user's tensors to a daemon in pieces and returns the verdict.
 #ifndef ASSAY_CLIENT_LIB_COMPARE_H_
 #define ASSAY_CLIENT_LIB_COMPARE_H_
 
@@ -13,7 +13,7 @@
 #include "client/lib/connection.h"
 #include "client/lib/npy.h"
 
-namespace assay {
+namespace assay::client {
 
 // A file and what its elements are taken for.
 struct CompareTensor {
@@ -40,6 +40,6 @@ grpc::Status CompareTensors(Connection& connection, const v1::CompareHeader& hea
                             const std::vector<const CompareTensor*>& tensors,
                             v1::CaseResult* result);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_LIB_COMPARE_H_

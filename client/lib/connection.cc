@@ -16,7 +16,7 @@
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr char kDefaultTarget[] = "127.0.0.1:7575";
@@ -202,4 +202,4 @@ void SetDeadline(grpc::ClientContext& context, absl::Duration wait) {
   context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(wait));
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,8 +1,8 @@
-// Connection: a daemon's address, the credentials for it, and the stub.
+// Connection: a channel to one daemon, with its credentials and its stub.
 //
-// A target is HOST:PORT, HOST (port 7575) or unix:PATH. A list comes from
-// --target, else from ASSAY_TARGET, else it is 127.0.0.1:7575. A word that names
-// a table of the targets file stands for that table:
+// A target is HOST:PORT, HOST (port 7575) or unix:PATH. The list of targets comes from --target. If
+// the option is missing, it comes from ASSAY_TARGET. If that is missing too, it is 127.0.0.1:7575.
+// If a word is the name of a table in the targets file, the table replaces the word:
 //
 //     [targets.lab]
 //     address = "a07:7575"            # or a list of addresses
@@ -16,13 +16,14 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "assay/v1/service.grpc.pb.h"
 
-namespace assay {
+namespace assay::client {
 
 // Files of PEM; all empty: plaintext.
 struct TlsOptions {
@@ -85,6 +86,32 @@ inline constexpr absl::Duration kCallDeadline = absl::Seconds(30);
 // Sets kCallDeadline on a call.
 void SetDeadline(grpc::ClientContext& context, absl::Duration wait = kCallDeadline);
 
-}  // namespace assay
+// One call of the API that is not a stream: Ask(connection, &Stub::GetJob, request, &job).
+using Stub = v1::ValidationService::Stub;
+template <class Request, class Response>
+grpc::Status Ask(Connection& connection,
+                 grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                 const std::type_identity_t<Request>& request, Response* response,
+                 absl::Duration wait = kCallDeadline) {
+  grpc::ClientContext call;
+  SetDeadline(call, wait);
+  return (connection.stub().*method)(&call, request, response);
+}
+
+// Asks for one page after another, from the first. `take` gets each page and says whether it wants
+// the next one.
+template <class Request, class Page, class Take>
+grpc::Status AskPages(Connection& connection,
+                      grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Page*),
+                      std::type_identity_t<Request> request, const Take& take) {
+  for (;;) {
+    Page page;
+    if (grpc::Status s = Ask(connection, method, request, &page); !s.ok()) return s;
+    request.set_page_token(page.next_page_token());
+    if (!take(page) || request.page_token().empty()) return grpc::Status::OK;
+  }
+}
+
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_LIB_CONNECTION_H_

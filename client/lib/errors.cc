@@ -12,47 +12,11 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // A malformed sweep can be refused in thousands of places; the first few say it.
 constexpr std::size_t kMostFieldLines = 20;
-
-// gRPC spells causes in its own layers of text; these are the words for them.
-// Order matters: the first that occurs is the cause.
-struct Cause {
-  const char* text;
-  const char* words;
-  bool is_it_running;  // the daemon may simply not be there
-};
-constexpr Cause kCauses[] = {
-    {"Connection refused", "connection refused", true},
-    {"CERTIFICATE_VERIFY_FAILED", "its certificate is not trusted (--tls-ca)", false},
-    {"WRONG_VERSION_NUMBER", "it does not speak TLS", false},
-    {"No match found for server name", "its certificate is for another name (--tls-server-name)",
-     false},
-    {"Peer name", "its certificate is for another name (--tls-server-name)", false},
-    {"andshake", "the TLS handshake failed: it does not speak TLS, or --tls-ca does not know it",
-     false},
-    {"DNS resolution failed", "the host name is unknown", true},
-    {"Domain name not found", "the host name is unknown", true},
-    {"No route to host", "no route to the host", true},
-    {"Network is unreachable", "the network is unreachable", true},
-    {"No such file or directory", "the socket does not exist", true},
-    {"onnection reset", "connection reset: does it ask for TLS, or for a certificate?", false},
-    {"Socket closed", "the connection was closed: does it ask for TLS, or for a certificate?",
-     false},
-    {"imed out", "no answer in time", true},
-    {"imeout", "no answer in time", true},
-    {"eadline", "no answer in time", true},
-};
-
-Cause CauseOf(const std::string& message) {
-  for (const Cause& cause : kCauses) {
-    if (absl::StrContains(message, cause.text)) return cause;
-  }
-  return {message.c_str(), message.c_str(), true};
-}
 
 // Fields of a job that its options spell otherwise.
 std::string OptionOf(std::string path) {
@@ -76,14 +40,20 @@ std::string OptionOfField(const std::string& field) {
   return OptionOf(ShortPath(field));
 }
 
-// What lists the things of which one was not found.
-std::string ListedBy(const std::string& message) {
-  constexpr std::pair<const char*, const char*> kKinds[] = {
-      {"no baseline \"", "baseline list"}, {"no job \"", "jobs"}, {"no device \"", "devices"}};
-  for (const auto& [beginning, command] : kKinds) {
-    if (absl::StartsWith(message, beginning)) return absl::StrCat(" (assay ", command, ")");
+// The command that lists the things of which one was not found. An error that is about a field
+// of the request lists them itself.
+std::string ListedBy(const grpc::Status& status) {
+  if (ErrorInfoOf(status).metadata().contains("field")) return "";
+  switch (ReasonOf(status)) {
+    case v1::ERROR_REASON_BASELINE_NOT_FOUND:
+      return " (assay baseline list)";
+    case v1::ERROR_REASON_JOB_NOT_FOUND:
+      return " (assay jobs)";
+    case v1::ERROR_REASON_DEVICE_NOT_FOUND:
+      return " (assay devices)";
+    default:
+      return "";
   }
-  return "";
 }
 
 std::vector<std::string> FieldLines(const grpc::Status& status) {
@@ -114,33 +84,6 @@ std::vector<std::string> FieldLines(const grpc::Status& status) {
 
 }  // namespace
 
-bool NeverConnected(const grpc::Status& status) {
-  if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return false;
-  const std::string& message = status.error_message();
-  for (const char* text : {"ailed to connect", "DNS resolution", "Domain name", "andshake",
-                           "empty address list", "Connection refused", "No such file"}) {
-    if (absl::StrContains(message, text)) return true;
-  }
-  return false;
-}
-
-bool ConnectionLost(const grpc::Status& status) {
-  const std::string& message = status.error_message();
-  // What gRPC 1.51 makes of a peer that died in the middle of a frame.
-  if (status.error_code() == grpc::StatusCode::INTERNAL) {
-    return absl::StrContains(message, "RST_STREAM") || absl::StrContains(message, "GOAWAY");
-  }
-  if (status.error_code() != grpc::StatusCode::UNAVAILABLE || NeverConnected(status)) return false;
-  for (const char* text : {"Socket closed", "onnection reset", "GOAWAY", "Broken pipe"}) {
-    if (absl::StrContains(message, text)) return true;
-  }
-  return false;
-}
-
-bool IsTransient(const grpc::Status& status) {
-  return status.error_code() == grpc::StatusCode::UNAVAILABLE || ConnectionLost(status);
-}
-
 ExitCode ExitCodeOf(const grpc::Status& status) {
   switch (status.error_code()) {
     case grpc::StatusCode::OK:
@@ -154,6 +97,33 @@ ExitCode ExitCodeOf(const grpc::Status& status) {
   }
 }
 
+v1::ErrorReason ReasonOf(const grpc::Status& status) {
+  v1::ErrorReason reason = v1::ERROR_REASON_UNSPECIFIED;
+  v1::ErrorReason_Parse("ERROR_REASON_" + ErrorInfoOf(status).reason(), &reason);
+  return reason;
+}
+
+grpc::Status WithFields(const grpc::Status& status, absl::FunctionRef<void(BadField&)> edit) {
+  google::rpc::Status details;
+  if (!details.ParseFromString(status.error_details())) return status;
+  for (auto& any : *details.mutable_details()) {
+    google::rpc::BadRequest bad;
+    if (!any.UnpackTo(&bad)) continue;
+    for (auto& violation : *bad.mutable_field_violations()) {
+      BadField field{OptionOfField(violation.field()), violation.description()};
+      edit(field);
+      violation.set_field(field.option);
+      violation.set_description(field.description);
+    }
+    any.PackFrom(bad);
+  }
+  return {status.error_code(), status.error_message(), details.SerializeAsString()};
+}
+
+std::string WhyUnreachable(const grpc::Status& status, std::string_view target) {
+  return absl::StrCat("cannot reach assayd at ", View(target), ": ", CauseOf(status).words);
+}
+
 Failure Describe(const grpc::Status& status, std::string_view target) {
   Failure failure{{}, ExitCodeOf(status)};
   const std::string& message = status.error_message();
@@ -164,14 +134,13 @@ Failure Describe(const grpc::Status& status, std::string_view target) {
       return failure;
     case grpc::StatusCode::NOT_FOUND:
     case grpc::StatusCode::OUT_OF_RANGE:
-      failure.lines = {absl::StrCat(absl::StripPrefix(message, "spec."), ListedBy(message))};
+      failure.lines = {absl::StrCat(message, ListedBy(status))};
       return failure;
     case grpc::StatusCode::UNAVAILABLE:
       if (NeverConnected(status)) {
-        const Cause cause = CauseOf(message);
         failure.lines = {absl::StrCat(
-            "cannot reach assayd at ", View(target), ": ", cause.words,
-            cause.is_it_running ? ". Is it running? Set --target or ASSAY_TARGET." : "")};
+            WhyUnreachable(status, target),
+            CauseOf(status).is_it_running ? ". Is it running? Set --target or ASSAY_TARGET." : "")};
         return failure;
       }
       if (ConnectionLost(status)) {
@@ -234,4 +203,4 @@ std::string ShortPath(std::string_view path) {
   return std::string(rest);
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,5 +1,5 @@
-// Errors: what the daemon or the network answered, as lines for a person and as
-// the process's exit code. Pure functions.
+// Turns errors of the daemon or the network into lines for a person and into an exit code. All
+// functions are pure.
 #ifndef ASSAY_CLIENT_LIB_ERRORS_H_
 #define ASSAY_CLIENT_LIB_ERRORS_H_
 
@@ -7,11 +7,14 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "assay/v1/job.pb.h"
+#include "assay/v1/types.pb.h"
+#include "client/lib/transport.h"
 #include "grpcpp/support/status.h"
 
-namespace assay {
+namespace assay::client {
 
 // The exit codes of `assay`, a contract with scripts.
 enum class ExitCode {
@@ -28,14 +31,20 @@ struct Failure {
   ExitCode code = ExitCode::kUsage;
 };
 
-// No connection was made, so that the request cannot have been received.
-bool NeverConnected(const grpc::Status& status);
+// The reason that the daemon gave for an error; unspecified if it gave none.
+v1::ErrorReason ReasonOf(const grpc::Status& status);
 
-// A connection broke while a request or a stream was under way.
-bool ConnectionLost(const grpc::Status& status);
+// What is wrong with one field of a malformed request.
+struct BadField {
+  std::string option;       // in the user's own words: "gemm.m"; empty: the description says it all
+  std::string description;  // "must be at least 1, got 0"
+};
 
-// The daemon is gone or going and may come back: worth another attempt.
-bool IsTransient(const grpc::Status& status);
+// The same error, with its fields as `edit` leaves them.
+grpc::Status WithFields(const grpc::Status& status, absl::FunctionRef<void(BadField&)> edit);
+
+// "cannot reach assayd at HOST: connection refused": of a status that is NeverConnected.
+std::string WhyUnreachable(const grpc::Status& status, std::string_view target);
 
 // The exit code of a status that is not OK: malformed requests and unknown names
 // are usage (2), everything else is the daemon's refusal (3).
@@ -56,6 +65,6 @@ ExitCode ExitCodeOf(const v1::Job& job);
 // The field path in the user's words.
 std::string ShortPath(std::string_view path);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_LIB_ERRORS_H_

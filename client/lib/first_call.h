@@ -1,9 +1,9 @@
-// FirstCall: the call by which a connection is opened.
+// FirstCall: makes the call that opens a connection, and repeats it if gRPC fails for no reason.
 //
-// Where many threads open connections at once, gRPC 1.51 tells about one TCP connection in two
-// thousand "No such file or directory", which no TCP connection can mean, and tries it again
-// after five seconds only. A new channel to the same address connects at once. What is
-// really refused, or has no address, is told at once.
+// If many threads open connections at the same time, gRPC 1.51 reports "No such file or directory"
+// for about one TCP connection in two thousand. A TCP connection cannot have that error. gRPC would
+// try again only after five seconds, but a new channel to the same address connects at once. Real
+// errors are returned at once.
 #ifndef ASSAY_CLIENT_LIB_FIRST_CALL_H_
 #define ASSAY_CLIENT_LIB_FIRST_CALL_H_
 
@@ -13,12 +13,11 @@
 #include "client/lib/errors.h"
 #include "grpcpp/support/status.h"
 
-namespace assay {
+namespace assay::client {
 
 // No connection, for a reason that there cannot be for `target`.
 inline bool IsSpurious(const grpc::Status& status, std::string_view target) {
-  return NeverConnected(status) && !target.starts_with("unix:") &&
-         status.error_message().find("No such file") != std::string::npos;
+  return NoSuchSocket(status) && !target.starts_with("unix:");
 }
 
 // The status of `call`, which makes one call of connection.stub() in a context of its own
@@ -33,6 +32,6 @@ grpc::Status FirstCall(Connection& connection, const Call& call) {
   return status;
 }
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_LIB_FIRST_CALL_H_

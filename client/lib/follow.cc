@@ -8,7 +8,7 @@
 #include "client/lib/errors.h"
 #include "client/lib/first_call.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // How long an attempt to come back may wait for a connection before the next.
@@ -97,4 +97,4 @@ grpc::Status Follower::Follow(const std::string& job, std::int64_t after_sequenc
   }
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,4 +1,5 @@
-// Follow: create a job and see it through to its end, over lost connections.
+// Follower: watches a job to its end, and reconnects if a connection is lost. CreateJob makes the
+// job.
 #ifndef ASSAY_CLIENT_LIB_FOLLOW_H_
 #define ASSAY_CLIENT_LIB_FOLLOW_H_
 
@@ -12,7 +13,7 @@
 #include "client/lib/connection.h"
 #include "grpcpp/support/status.h"
 
-namespace assay {
+namespace assay::client {
 
 // What to do about a lost connection.
 struct FollowOptions {
@@ -53,6 +54,6 @@ class Follower {
   bool stopped_ = false;
 };
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_LIB_FOLLOW_H_

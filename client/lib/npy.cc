@@ -15,7 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "client/lib/text.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // Rows of column-major data that are transposed together: reading a cache line of
@@ -170,4 +170,4 @@ void NpyFile::Reader::Gather(std::int64_t first, std::int64_t rows, std::int64_t
   }
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,4 +1,4 @@
-// Npy: tensors in files of NumPy's .npy format, mapped into memory.
+// Npy: a tensor in a file of NumPy's .npy format, mapped into memory.
 #ifndef ASSAY_CLIENT_LIB_NPY_H_
 #define ASSAY_CLIENT_LIB_NPY_H_
 
@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "client/lib/npy_header.h"
 
-namespace assay {
+namespace assay::client {
 
 // A file's tensor, mapped into memory. Movable through its pointer; const after Open,
 // so that threads may share it. A file that shrinks while it is mapped is found out by
@@ -69,6 +69,6 @@ class NpyFile {
   const char* data_ = nullptr;
 };
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_LIB_NPY_H_

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/lib/text.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr std::string_view kMagic("\x93NUMPY", 6);
@@ -262,4 +262,4 @@ bool CanHold(const NpyElement& element, v1::DType dtype) {
   });
 }
 
-}  // namespace assay
+}  // namespace assay::client

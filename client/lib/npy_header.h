@@ -1,11 +1,11 @@
-// The header of a file in NumPy's .npy format, versions 1 to 3.
+// Reads the header of a file in NumPy's .npy format, versions 1 to 3.
 //
 //   "\x93NUMPY" major minor length header data
 //
-// length is 2 bytes (version 1) or 4, little-endian; the header is a Python dict of
-// exactly descr, fortran_order and shape, then the elements. Read strictly: what is
-// not such a header is refused with the file's name, what stands there and what would
-// be right. Pure functions.
+// The length has 2 bytes in version 1 and 4 bytes in later versions, little-endian. The header is a
+// Python dict with exactly the keys descr, fortran_order and shape. The elements follow. The reader
+// is strict: it refuses any other header, and the error names the file, what stands there and what
+// would be right. All functions are pure.
 //
 // Source of the format: NumPy Enhancement Proposal 1; numpy.lib.format.
 #ifndef ASSAY_CLIENT_LIB_NPY_HEADER_H_
@@ -21,7 +21,7 @@
 #include "absl/status/statusor.h"
 #include "assay/v1/types.pb.h"
 
-namespace assay {
+namespace assay::client {
 
 // What a header says.
 struct NpyHeader {
@@ -53,6 +53,6 @@ absl::StatusOr<NpyElement> ParseNpyDescr(std::string_view file, std::string_view
 // their width, float32 for tf32 too, others for themselves.
 bool CanHold(const NpyElement& element, v1::DType dtype);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_LIB_NPY_HEADER_H_

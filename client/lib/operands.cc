@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 using Shape = std::vector<std::int64_t>;
@@ -182,4 +182,4 @@ absl::Status FillExtents(const std::vector<NamedShape>& operands, v1::CaseSpec& 
   return absl::InvalidArgumentError("inputs: need the operation they are operands of (--op gemm)");
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,4 +1,4 @@
-// Operands: the extents of an operation, read off the shapes of its operands.
+// Derives the extents of an operation from the shapes of its operands.
 #ifndef ASSAY_CLIENT_LIB_OPERANDS_H_
 #define ASSAY_CLIENT_LIB_OPERANDS_H_
 
@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "assay/v1/case.pb.h"
 
-namespace assay {
+namespace assay::client {
 
 // An operand: who it is in messages, and its extents, outermost first.
 struct NamedShape {
@@ -34,6 +34,6 @@ std::string ShapeOf(const std::vector<std::int64_t>& shape);
 // be one. Whether all fit together is the daemon's to check.
 absl::Status FillExtents(const std::vector<NamedShape>& operands, v1::CaseSpec& spec);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_LIB_OPERANDS_H_

@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "client/lib/text.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 absl::Status Wrong(std::string_view what, std::string_view should_be, std::string_view text) {
@@ -98,4 +98,4 @@ std::vector<std::string> SplitList(std::string_view text) {
   return words;
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,5 +1,7 @@
-// Parsing of what people type: numbers, durations, lists. Pure functions;
-// INVALID_ARGUMENT begins with `what`, the option's path, and quotes the text.
+// Parses what people type: numbers, durations and lists.
+//
+// An error is INVALID_ARGUMENT. Its message begins with `what`, the path of the option, and quotes
+// the text. All functions are pure.
 #ifndef ASSAY_CLIENT_LIB_PARSE_H_
 #define ASSAY_CLIENT_LIB_PARSE_H_
 
@@ -11,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "google/protobuf/duration.pb.h"
 
-namespace assay {
+namespace assay::client {
 
 // "4096", "-1".
 absl::StatusOr<std::int64_t> ParseInt(std::string_view what, std::string_view text);
@@ -37,6 +39,6 @@ absl::StatusOr<google::protobuf::Duration> ParsePositiveDuration(std::string_vie
 // between commas stays.
 std::vector<std::string> SplitList(std::string_view text);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_LIB_PARSE_H_

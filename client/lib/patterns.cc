@@ -1,6 +1,6 @@
 #include "client/lib/patterns.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr PatternHelp kPatterns[] = {
@@ -47,4 +47,4 @@ std::string PatternsText() {
   return text;
 }
 
-}  // namespace assay
+}  // namespace assay::client

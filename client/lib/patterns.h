@@ -1,5 +1,5 @@
-// The input patterns that --pattern takes, for help texts. The kernels' own table is
-// what decides; a test holds the two together.
+// Lists the input patterns of --pattern for help texts. The kernels' own table decides; a test
+// compares the two.
 #ifndef ASSAY_CLIENT_LIB_PATTERNS_H_
 #define ASSAY_CLIENT_LIB_PATTERNS_H_
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace assay {
+namespace assay::client {
 
 struct PatternHelp {
   std::string_view name;
@@ -19,6 +19,6 @@ std::span<const PatternHelp> PatternHelps();
 // A line each, for the end of a help text.
 std::string PatternsText();
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_LIB_PATTERNS_H_

@@ -1,4 +1,4 @@
-// Stop: ends whatever follows jobs, from another thread.
+// StopSwitch: ends everything that follows jobs, from another thread.
 #ifndef ASSAY_CLIENT_LIB_STOP_H_
 #define ASSAY_CLIENT_LIB_STOP_H_
 
@@ -7,7 +7,7 @@
 
 #include "client/lib/follow.h"
 
-namespace assay {
+namespace assay::client {
 
 // Thread-safe.
 class StopSwitch {
@@ -49,6 +49,6 @@ class StopSwitch {
   std::set<Follower*> wired_;
 };
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_LIB_STOP_H_

@@ -11,7 +11,7 @@
 #define TOML_EXCEPTIONS 0
 #include "toml++/toml.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 absl::Status At(const std::string& path, const toml::source_region& where,
@@ -85,4 +85,4 @@ absl::StatusOr<TargetsFile> ReadTargetsFile(const std::string& path) {
   return file;
 }
 
-}  // namespace assay
+}  // namespace assay::client

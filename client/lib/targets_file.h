@@ -1,4 +1,4 @@
-// The file of named targets: see connection.h for its form.
+// Reads the file of named targets. connection.h shows its form.
 #ifndef ASSAY_CLIENT_LIB_TARGETS_FILE_H_
 #define ASSAY_CLIENT_LIB_TARGETS_FILE_H_
 
@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace assay {
+namespace assay::client {
 
 struct Target;
 
@@ -18,6 +18,6 @@ using TargetsFile = std::map<std::string, std::vector<Target>>;
 // Reads the file. INVALID_ARGUMENT names file, line and what is wrong.
 absl::StatusOr<TargetsFile> ReadTargetsFile(const std::string& path);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_LIB_TARGETS_FILE_H_

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // Bytes of the character that begins with `lead`; 0 for none.
@@ -38,4 +38,4 @@ bool IsUtf8(std::string_view text) {
   return true;
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -9,7 +9,7 @@
 #include "absl/strings/strip.h"
 #include "client/lib/text.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // "Mode" -> "MODE_", "DType" -> "DTYPE_", "DeviceState" -> "DEVICE_STATE_": all
@@ -111,11 +111,15 @@ bool IsPhaseOfHost(std::string_view phase, std::string_view device) {
   return !(of_device && IsAccelerator(device));
 }
 
-bool IsNobodysFault(std::string_view device, std::string_view reason, std::string_view phase,
-                    std::string_view message) {
-  // A killed worker has a crash's reason, and the daemon's words.
-  const bool killed = reason == "crash" && message.find(" from outside") != std::string_view::npos;
-  return reason == "memory" || killed || (reason == "timeout" && IsPhaseOfHost(phase, device));
+v1::Blame BlameOf(v1::Blame said, std::string_view reason, std::string_view phase,
+                  std::string_view device) {
+  if (said != v1::BLAME_UNSPECIFIED) return said;
+  const bool of_host = reason == "memory" || (reason == "timeout" && IsPhaseOfHost(phase, device));
+  return of_host ? v1::BLAME_HOST : v1::BLAME_KERNEL;
 }
 
-}  // namespace assay
+bool IsNobodysFault(v1::Blame blame) {
+  return blame == v1::BLAME_HOST || blame == v1::BLAME_CALLER || blame == v1::BLAME_NOBODY;
+}
+
+}  // namespace assay::client

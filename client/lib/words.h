@@ -1,8 +1,7 @@
-// Words: the names people use for the API's enum values, and near misses.
+// Words: the names that people use for enum values of the API, and suggestions for misspelt names.
 //
-// A value's word is its name without the enum's prefix; formats, criteria and
-// modes are said in lower case ("bf16"), verdicts and states in upper case
-// ("PASSED"). All functions are pure.
+// A value's word is its name without the prefix of the enum. Formats, criteria and modes are in
+// lower case ("bf16"). Verdicts and states are in upper case ("PASSED"). All functions are pure.
 #ifndef ASSAY_CLIENT_LIB_WORDS_H_
 #define ASSAY_CLIENT_LIB_WORDS_H_
 
@@ -11,10 +10,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "assay/v1/case.pb.h"
 #include "assay/v1/types.pb.h"
 #include "google/protobuf/descriptor.h"
 
-namespace assay {
+namespace assay::client {
 
 // "DTYPE_BF16" -> "bf16", "VERDICT_PASSED" -> "PASSED", "DEVICE_STATE_READY" ->
 // "READY". Empty for the zero value and for numbers this client does not know.
@@ -56,12 +56,16 @@ std::string KnownWords(std::string_view word, const std::vector<std::string>& kn
 // accelerator fills and compares by itself, and may hang at it. False where the phase is empty.
 bool IsPhaseOfHost(std::string_view phase, std::string_view device);
 
-// Whether a case that ended in ERROR so speaks neither for nor against device and kernel: its
-// deadline came while the host was at work, there was no memory for it, or its worker was killed
-// from outside. The other arguments are those of its first finding.
-bool IsNobodysFault(std::string_view device, std::string_view reason, std::string_view phase,
-                    std::string_view message);
+// Who is to blame for a finding: what the daemon said. If it said nothing, as daemons and reports
+// did before they had the field, the words of reason and phase decide: a lack of memory, and a
+// deadline that came while the host was at work, are the host's; all else is the kernel's. A
+// worker that was killed from outside cannot be told from a crash then.
+v1::Blame BlameOf(v1::Blame said, std::string_view reason, std::string_view phase,
+                  std::string_view device);
 
-}  // namespace assay
+// Whether a case that ended in ERROR speaks neither for nor against device and kernel.
+bool IsNobodysFault(v1::Blame blame);
+
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_LIB_WORDS_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr QualifyCode kCodes[] = {
@@ -138,4 +138,4 @@ bool Outweighs(const QualifyCode& a, const QualifyCode& b) {
 
 bool IsIgnorable(const QualifyCode& code) { return code.code != "A306" && code.code != "A307"; }
 
-}  // namespace assay
+}  // namespace assay::client

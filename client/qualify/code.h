@@ -1,11 +1,11 @@
-// The codes of a qualification, which scripts can rely on: they are only ever added.
+// The codes of a qualification. Scripts rely on them, so codes are added and never changed.
 #ifndef ASSAY_CLIENT_QUALIFY_CODE_H_
 #define ASSAY_CLIENT_QUALIFY_CODE_H_
 
 #include <span>
 #include <string_view>
 
-namespace assay {
+namespace assay::client {
 
 // In the order of their weight.
 enum class Fitness {
@@ -35,6 +35,6 @@ bool Outweighs(const QualifyCode& a, const QualifyCode& b);
 // False where leaving it out would qualify a device of which nothing is proven.
 bool IsIgnorable(const QualifyCode& code);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_QUALIFY_CODE_H_

@@ -7,13 +7,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/blame/rerun.h"
 #include "client/lib/errors.h"
 #include "client/lib/first_call.h"
 #include "client/lib/text.h"
 #include "client/qualify/selection.h"
 #include "client/qualify/selftests.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // Failed cases of a device that are run again. A late one may take its whole deadline again.
@@ -76,7 +77,7 @@ class Conductor {
     return result;
   }
 
-  Fit Conduct(assay::Run& run) {
+  Fit Conduct(client::Run& run) {
     DeviceEvidence evidence;
     const std::uint64_t seed = options_.seed.value_or(
         NightlySeed(absl::FormatTime("%Y-%m-%d", absl::Now(), absl::UTCTimeZone()), server_.host(),
@@ -87,7 +88,7 @@ class Conductor {
     evidence.no_selftest = selftest_.why_not;
     if (selftest_.possible) {
       progress_(device_.id(), "self-test");
-      assay::Run selftest;
+      client::Run selftest;
       const grpc::Status status =
           RunJob(SelftestOf(options_.level, device_.id(), seed), false, selftest);
       if (!status.ok()) return Refused(status);
@@ -140,7 +141,7 @@ class Conductor {
   bool IsStopped() const { return options_.stop != nullptr && options_.stop->stopped(); }
 
   // Makes the job and sees it through, within the deadlines.
-  grpc::Status RunJob(v1::JobSpec spec, bool fail_early, assay::Run& run) {
+  grpc::Status RunJob(v1::JobSpec spec, bool fail_early, client::Run& run) {
     if (options_.case_deadline) *spec.mutable_case_deadline() = *options_.case_deadline;
     if (options_.job_deadline) *spec.mutable_deadline() = *options_.job_deadline;
     if (IsStopped()) return {grpc::StatusCode::CANCELLED, "ended"};
@@ -150,7 +151,7 @@ class Conductor {
     return status;
   }
 
-  grpc::Status FollowJob(const v1::JobSpec& spec, bool fail_early, assay::Run& run) {
+  grpc::Status FollowJob(const v1::JobSpec& spec, bool fail_early, client::Run& run) {
     bool cancelled = false;
     const bool whole = options_.keep_results || spec.suite() != options_.level.suite;
     Follower follower(connection_, reconnecting_);
@@ -171,13 +172,11 @@ class Conductor {
   }
 
   void Cancel(const std::string& job) {
-    grpc::ClientContext call;
-    SetDeadline(call);
     v1::CancelJobRequest request;
     request.set_name(job);
     v1::Job answer;
-    // Where it cannot be cancelled it goes on to its end.
-    (void)connection_.stub().CancelJob(&call, request, &answer);
+    // If it cannot be cancelled, it goes on to its end.
+    (void)Ask(connection_, &Stub::CancelJob, request, &answer);
   }
 
   // Of a job that was lost sight of: what hung in it was to be tried again, and was not.
@@ -228,14 +227,9 @@ class Conductor {
   // Nothing where the daemon does not take it: then nothing is known.
   std::vector<v1::CaseResult> RunAgain(const v1::CaseResult& failed, const std::string& device,
                                        const std::string& provider) {
-    v1::JobSpec spec;
-    spec.set_device(device);
-    v1::CaseSpec& c = *spec.mutable_cases()->add_cases();
-    c = failed.spec();
-    c.set_provider(provider);
-    c.clear_name();
-    c.clear_fill();
-    assay::Run run;
+    v1::JobSpec spec = RerunSpec(failed.spec(), device);
+    spec.mutable_cases()->mutable_cases(0)->set_provider(provider);
+    client::Run run;
     if (!RunJob(spec, false, run).ok()) return {};
     return std::move(run.results);
   }
@@ -253,12 +247,10 @@ class Conductor {
 
 // Whether the daemon's suite times any of its cases; nothing where it cannot be told.
 std::optional<bool> Times(Connection& connection, std::string_view suite) {
-  grpc::ClientContext call;
-  SetDeadline(call);
   v1::ListSuitesRequest request;
   request.set_full(true);
   v1::ListSuitesResponse response;
-  if (!connection.stub().ListSuites(&call, request, &response).ok()) return std::nullopt;
+  if (!Ask(connection, &Stub::ListSuites, request, &response).ok()) return std::nullopt;
   for (const v1::Suite& one : response.suites()) {
     if (one.name() == suite) return SuiteTimes(one.text());
   }
@@ -296,16 +288,9 @@ TargetFit Qualify(Connection& connection, const QualifyOptions& options,
   TargetFit fit;
   v1::ServerInfo server;
   v1::ListDevicesResponse listed;
-  grpc::Status status = FirstCall(connection, [&] {
-    grpc::ClientContext call;
-    SetDeadline(call);
-    return connection.stub().GetServerInfo(&call, v1::GetServerInfoRequest(), &server);
-  });
-  if (status.ok()) {
-    grpc::ClientContext call;
-    SetDeadline(call);
-    status = connection.stub().ListDevices(&call, v1::ListDevicesRequest(), &listed);
-  }
+  grpc::Status status =
+      FirstCall(connection, [&] { return Ask(connection, &Stub::GetServerInfo, {}, &server); });
+  if (status.ok()) status = Ask(connection, &Stub::ListDevices, {}, &listed);
   Selftests selftests;
   if (status.ok() && options.selftest) status = FindSelftests(connection, selftests);
   if (!status.ok()) {
@@ -335,4 +320,4 @@ TargetFit Qualify(Connection& connection, const QualifyOptions& options,
   return fit;
 }
 
-}  // namespace assay
+}  // namespace assay::client

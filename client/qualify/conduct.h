@@ -1,4 +1,5 @@
-// Runs a qualification on the devices of one daemon: self-test, level, retries.
+// Qualifies the devices of one daemon: it runs the self-test, then the level's suite, then failed
+// cases again.
 #ifndef ASSAY_CLIENT_QUALIFY_CONDUCT_H_
 #define ASSAY_CLIENT_QUALIFY_CONDUCT_H_
 
@@ -18,7 +19,7 @@
 #include "client/qualify/level.h"
 #include "client/report/report.h"
 
-namespace assay {
+namespace assay::client {
 
 struct QualifyOptions {
   Level level;
@@ -72,6 +73,6 @@ using QualifyProgress = std::function<void(std::string_view device, std::string_
 TargetFit Qualify(Connection& connection, const QualifyOptions& options,
                   const FollowOptions& reconnecting, const QualifyProgress& progress);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_QUALIFY_CONDUCT_H_

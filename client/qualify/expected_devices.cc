@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "client/lib/text.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr std::array<std::string_view, 3> kBackends = {"cpu", "cuda", "hip"};
@@ -50,4 +50,4 @@ std::string DeviceCountText(const ExpectedDevices& expected, const FoundDevices&
   return text;
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,4 +1,4 @@
-// How many devices a node must have, as `assay qualify --expect-devices` is told.
+// Parses and checks the number of devices that a node must have (`assay qualify --expect-devices`).
 #ifndef ASSAY_CLIENT_QUALIFY_EXPECTED_DEVICES_H_
 #define ASSAY_CLIENT_QUALIFY_EXPECTED_DEVICES_H_
 
@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace assay {
+namespace assay::client {
 
 struct ExpectedDevices {
   std::string
@@ -32,6 +32,6 @@ absl::StatusOr<ExpectedDevices> ParseExpectedDevices(std::string_view what, std:
 // differ.
 std::string DeviceCountText(const ExpectedDevices& expected, const FoundDevices& found);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_QUALIFY_EXPECTED_DEVICES_H_

@@ -9,7 +9,7 @@
 #include "client/lib/words.h"
 #include "client/report/report.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 std::string ReasonOf(const v1::CaseResult& result) {
@@ -195,4 +195,4 @@ v1::CaseResult Essence(const v1::CaseResult& result) {
   return essence;
 }
 
-}  // namespace assay
+}  // namespace assay::client

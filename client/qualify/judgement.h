@@ -1,4 +1,4 @@
-// From what ran on a device to whether it is fit for work.
+// Decides from the results of a device whether it is fit for work.
 #ifndef ASSAY_CLIENT_QUALIFY_JUDGEMENT_H_
 #define ASSAY_CLIENT_QUALIFY_JUDGEMENT_H_
 
@@ -13,7 +13,7 @@
 #include "client/qualify/code.h"
 #include "client/qualify/retry.h"
 
-namespace assay {
+namespace assay::client {
 
 struct Grievance {
   const QualifyCode* code = nullptr;
@@ -49,6 +49,6 @@ Grievance Aggrieved(std::string_view code, std::string why);
 // passed, so that a night of thousands of devices fits one client.
 v1::CaseResult Essence(const v1::CaseResult& result);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_QUALIFY_JUDGEMENT_H_

@@ -12,7 +12,7 @@
 #include "client/lib/text.h"
 #include "client/lib/words.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr Level kLevels[] = {
@@ -97,4 +97,4 @@ std::uint64_t NightlySeed(std::string_view day, std::string_view host, std::stri
   return Hash(absl::StrCat(View(day), "/", View(host), "/", View(device))) % 1'000'000'000 + 1;
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,5 +1,5 @@
-// Levels of qualification: a suite of the daemon's each, and how much of the self-test
-// comes before it.
+// Level: a level of qualification. Each level has a suite of the daemon and a part of the self-test
+// that runs first.
 #ifndef ASSAY_CLIENT_QUALIFY_LEVEL_H_
 #define ASSAY_CLIENT_QUALIFY_LEVEL_H_
 
@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "assay/v1/job.pb.h"
 
-namespace assay {
+namespace assay::client {
 
 struct Level {
   int number = 0;
@@ -36,6 +36,6 @@ v1::JobSpec SelftestOf(const Level& level, std::string_view device, std::uint64_
 // run can be repeated. The day is UTC's, "2026-11-22".
 std::uint64_t NightlySeed(std::string_view day, std::string_view host, std::string_view device);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_QUALIFY_LEVEL_H_

@@ -9,10 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/lib/text.h"
-#include "client/report/grid.h"
+#include "client/report/columns.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr int kMostQualifiedRows = 8;  // in a table for people
@@ -177,26 +177,19 @@ void WriteQualificationTable(const QualificationReport& report, bool colour, boo
   };
   const auto quiet = std::count_if(report.devices.begin(), report.devices.end(), qualified);
   const bool counted = !every_row && quiet > kMostQualifiedRows;
-  std::size_t target = 6, device = 6;
+  std::vector<Cells> rows = {{"VERDICT", "TARGET", "DEVICE", "CODE"}, {"INCONCLUSIVE"}};
   for (const DeviceFit& d : report.devices) {
-    if (counted && qualified(d)) continue;
-    target = std::max(target, d.target.size());
-    device = std::max(device, d.device.size());
+    if (!counted || !qualified(d)) rows.push_back({"", d.target, d.device});
   }
-  for (const Missing& m : report.missing) target = std::max(target, m.target.size());
-  const auto pad = [](std::string text, std::size_t width) {
-    text.resize(std::max(width, text.size()), ' ');
-    return text;
-  };
-  const auto row = [&](std::string_view verdict, const char* hue, const std::string& a,
-                       const std::string& b, std::string_view code, const std::string& what) {
-    const std::string word = pad(std::string(verdict), 12);
-    out << (colour && *hue != '\0' ? absl::StrCat("\x1b[", hue, "m", word, "\x1b[0m") : word)
-        << "  " << pad(a, target) << "  " << pad(b, device) << "  " << pad(std::string(code), 4)
+  for (const Missing& m : report.missing) rows.push_back({"", m.target});
+  const std::vector<std::size_t> widths = WidthsOf(rows);
+  const auto row = [&](const Cells& cells, const char* hue, const std::string& what) {
+    const std::string line = AlignedRow(cells, widths);
+    out << Painted(line.substr(0, widths[0]), hue, colour && *hue != '\0') << line.substr(widths[0])
         << "  " << what << '\n';
   };
-  row("VERDICT", "", "TARGET", "DEVICE", "CODE", "WHY");
-  const std::string indent(12 + 2 + target + 2 + device + 2 + 4 + 2, ' ');
+  row(rows.front(), "", "WHY");
+  const std::string indent(AlignedRow(rows.front(), widths).size() + 2, ' ');
   for (const DeviceFit& d : report.devices) {
     if (counted && qualified(d)) continue;
     const QualifyCode& code = d.fit.code();
@@ -208,8 +201,8 @@ void WriteQualificationTable(const QualificationReport& report, bool colour, boo
         absl::StrAppend(&what, " in ", SecondsText(d.seconds));
       }
       if (first) {
-        row(Word(code.fitness), kHues[static_cast<std::size_t>(code.fitness)], d.target, d.device,
-            code.code, what);
+        row({std::string(Word(code.fitness)), d.target, d.device, std::string(code.code)},
+            kHues[static_cast<std::size_t>(code.fitness)], what);
       } else {
         out << indent.substr(6) << g.code->code << "  " << what << '\n';
       }
@@ -219,11 +212,11 @@ void WriteQualificationTable(const QualificationReport& report, bool colour, boo
     if (!code.next_step.empty()) out << indent << "next: " << code.next_step << '\n';
   }
   for (const Missing& m : report.missing) {
-    row("MISSING", "31", m.target, "", CodeOf(m).code, m.reason);
+    row({"MISSING", m.target, "", std::string(CodeOf(m).code)}, "31", m.reason);
     out << indent << "next: " << NextStep(m) << '\n';
   }
   if (counted) {
-    row("QUALIFIED", "32", "", "", "A000",
+    row({"QUALIFIED", "", "", "A000"}, "32",
         absl::StrCat(CountText(quiet), " devices (--all lists them)"));
   }
 }
@@ -273,4 +266,4 @@ std::string QualificationSummary(const QualificationReport& report) {
   return text + MissingText(report, nodes);
 }
 
-}  // namespace assay
+}  // namespace assay::client

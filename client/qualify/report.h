@@ -1,5 +1,4 @@
-// The report of a qualification: which devices are fit for work, and what to do about the
-// others.
+// The report of a qualification: which devices are fit for work, and what to do about the others.
 #ifndef ASSAY_CLIENT_QUALIFY_REPORT_H_
 #define ASSAY_CLIENT_QUALIFY_REPORT_H_
 
@@ -12,7 +11,7 @@
 #include "client/qualify/conduct.h"
 #include "client/report/json.h"
 
-namespace assay {
+namespace assay::client {
 
 struct QualificationReport {
   absl::Time generated_at;
@@ -51,6 +50,6 @@ void WriteQualificationMarkdown(const QualificationReport& report, std::ostream&
 // "nightly: 7 QUALIFIED, 1 FAILED of 8 devices on 2 nodes, 1 of 3 nodes missing".
 std::string QualificationSummary(const QualificationReport& report);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_QUALIFY_REPORT_H_

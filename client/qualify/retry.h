@@ -1,17 +1,14 @@
-// Failed cases that are run again, and what it tells: whether a device, its library or neither is
-// to blame.
+// Retry: a failed case and its reruns. client/blame decides from them who is at fault.
 #ifndef ASSAY_CLIENT_QUALIFY_RETRY_H_
 #define ASSAY_CLIENT_QUALIFY_RETRY_H_
 
 #include <cstddef>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "assay/v1/case.pb.h"
-#include "assay/v1/device.pb.h"
 
-namespace assay {
+namespace assay::client {
 
 // What can be wrong with a result that a second run may explain.
 enum class Trouble {
@@ -44,15 +41,10 @@ struct Retry {
 std::vector<v1::CaseResult> WorthRetrying(const std::vector<v1::CaseResult>& results,
                                           Trouble trouble, std::size_t most);
 
-// At most `most` devices of the same backend that a case of `device` may be run on: of its model,
-// where there are any, those after it first, so that not all of a node burden the same.
-std::vector<std::string> SiblingsOf(const std::vector<v1::Device>& devices,
-                                    const v1::Device& device, std::size_t most);
-
 // The code of a result in trouble. One that was not run again takes the outcome of its device's
 // others of the same trouble that were.
 std::string_view CodeOfTrouble(const v1::CaseResult& failed, const std::vector<Retry>& retries);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_QUALIFY_RETRY_H_

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // "cuda:*" takes all of a backend, "all" everything.
@@ -104,4 +104,4 @@ Selection Select(const QualifyOptions& options, const std::string& target,
   return selection;
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,4 +1,5 @@
-// Which of a node's devices are qualified, and which are missed. Pure functions.
+// Selects the devices of a node that are qualified, and lists the missing ones. All functions are
+// pure.
 #ifndef ASSAY_CLIENT_QUALIFY_SELECTION_H_
 #define ASSAY_CLIENT_QUALIFY_SELECTION_H_
 
@@ -8,7 +9,7 @@
 #include "assay/v1/device.pb.h"
 #include "client/qualify/conduct.h"
 
-namespace assay {
+namespace assay::client {
 
 struct Selection {
   std::vector<const v1::Device*> chosen;  // of those that were given
@@ -19,6 +20,6 @@ struct Selection {
 Selection Select(const QualifyOptions& options, const std::string& target,
                  const std::vector<v1::Device>& devices);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_QUALIFY_SELECTION_H_

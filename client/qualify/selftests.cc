@@ -2,15 +2,13 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace assay {
+namespace assay::client {
 
 grpc::Status FindSelftests(Connection& connection, Selftests& selftests) {
-  grpc::ClientContext call;
-  SetDeadline(call);
   v1::ListKernelsRequest request;
   request.set_show_planted(true);
   v1::ListKernelsResponse response;
-  grpc::Status status = connection.stub().ListKernels(&call, request, &response);
+  grpc::Status status = Ask(connection, &Stub::ListKernels, request, &response);
   for (const v1::Kernel& kernel : response.kernels()) {
     if (!kernel.has_planted()) continue;
     Selftest& selftest = selftests[kernel.backend()];
@@ -27,4 +25,4 @@ grpc::Status FindSelftests(Connection& connection, Selftests& selftests) {
   return status;
 }
 
-}  // namespace assay
+}  // namespace assay::client

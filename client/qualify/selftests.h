@@ -1,4 +1,5 @@
-// Which backends of a daemon can be self-tested: those with kernels that are wrong on purpose.
+// Finds the backends of a daemon that can be self-tested. They are those with planted kernels:
+// kernels that are wrong on purpose.
 #ifndef ASSAY_CLIENT_QUALIFY_SELFTESTS_H_
 #define ASSAY_CLIENT_QUALIFY_SELFTESTS_H_
 
@@ -8,7 +9,7 @@
 #include "client/lib/connection.h"
 #include "grpcpp/support/status.h"
 
-namespace assay {
+namespace assay::client {
 
 // Of a backend that has such kernels.
 struct Selftest {
@@ -22,6 +23,6 @@ using Selftests = std::map<std::string, Selftest>;
 // Asks the daemon.
 grpc::Status FindSelftests(Connection& connection, Selftests& selftests);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_QUALIFY_SELFTESTS_H_

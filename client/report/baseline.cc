@@ -18,12 +18,11 @@
 #include "client/lib/words.h"
 #include "client/report/from_json.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr char kBaselineSchema[] = "assay.baseline/v1";
 constexpr char kReportSchema[] = "assay.report/v1";
-constexpr int kLeastSamples = 10;  // of a benchmark
 constexpr std::uintmax_t kMostBytes = std::uintmax_t{512} << 20;
 
 absl::Status Bad(const std::string& name, std::string_view what) {
@@ -238,19 +237,6 @@ std::vector<std::string> OtherVersions(const v1::Baseline& baseline, const v1::B
   return lines;
 }
 
-bool WasTimed(const v1::CaseResult& result) {
-  if (!(result.bench().median_seconds() > 0)) return false;
-  switch (result.spec().mode()) {
-    case v1::MODE_BENCHMARK:
-    case v1::MODE_BOTH:
-      return true;
-    case v1::MODE_UNSPECIFIED:  // a report that does not say
-      return result.bench().samples() >= kLeastSamples;
-    default:
-      return false;
-  }
-}
-
 v1::Baseline DescribeRun(const Run& run) {
   v1::Baseline baseline;
   baseline.set_job(run.job.name());
@@ -271,4 +257,4 @@ v1::Baseline DescribeRun(const Run& run) {
   return baseline;
 }
 
-}  // namespace assay
+}  // namespace assay::client

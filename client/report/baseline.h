@@ -1,5 +1,5 @@
-// Baselines as documents: JSON of schema "assay.baseline/v1", and what a report of a
-// benchmark ("assay.report/v1") has of one.
+// Reads and writes baselines as JSON of the schema "assay.baseline/v1". It also reads a baseline
+// from the report of a benchmark ("assay.report/v1").
 //
 //     { "schema": "assay.baseline/v1", "name", "job", "create_time", "host", "device",
 //       "model", "driver_version", "suite", "suite_version", "versions": {…},
@@ -15,8 +15,9 @@
 #include "assay/v1/baseline.pb.h"
 #include "client/report/json.h"
 #include "client/report/report.h"
+#include "proto/timing.h"
 
-namespace assay {
+namespace assay::client {
 
 // What a listing shows: the document without "schema" and "tests", and "case_count".
 Json BaselineSummaryJson(const v1::Baseline& baseline);
@@ -37,12 +38,9 @@ absl::StatusOr<v1::Baseline> ReadBaselineFile(const std::string& path);
 // "onednn 2.6.3 there, 3.0 here".
 std::vector<std::string> OtherVersions(const v1::Baseline& baseline, const v1::Baseline& current);
 
-// Whether the result has a time that was taken to be one, and not in passing.
-bool WasTimed(const v1::CaseResult& result);
-
 // What a report's run has in common with a baseline: device, suite, versions; no results.
 v1::Baseline DescribeRun(const Run& run);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_REPORT_BASELINE_H_

@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 std::optional<double> Middle(std::vector<double> values) {
@@ -50,4 +50,4 @@ std::string InUnit(double value, const ColumnUnit& unit) {
   return absl::StrFormat("%.*f", std::clamp(decimals, 1, 9), shown);
 }
 
-}  // namespace assay
+}  // namespace assay::client

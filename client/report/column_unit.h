@@ -1,4 +1,4 @@
-// A unit that all figures of a column share, so that they compare at a glance.
+// ColumnUnit: one unit for all figures of a column, so that a reader can compare them at a glance.
 #ifndef ASSAY_CLIENT_REPORT_COLUMN_UNIT_H_
 #define ASSAY_CLIENT_REPORT_COLUMN_UNIT_H_
 
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace assay {
+namespace assay::client {
 
 struct ColumnUnit {
   std::string name;  // "ms", "GFLOP/s"
@@ -21,6 +21,6 @@ ColumnUnit RateUnit(std::vector<double> per_second, std::string_view unit);
 // The figure without its unit, three digits: "0.00131", "18.9", "12,345".
 std::string InUnit(double value, const ColumnUnit& unit);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_REPORT_COLUMN_UNIT_H_

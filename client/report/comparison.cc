@@ -8,11 +8,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "client/lib/words.h"
+#include "client/report/columns.h"
 #include "client/report/csv.h"
 #include "client/report/document.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr std::size_t kMostNames = 20;  // of cases that only one side has, in a table
@@ -51,24 +52,10 @@ constexpr std::size_t kFirstNumber = 2;  // columns from here on are set right
 
 void WriteTable(const Comparison& comparison, std::ostream& out) {
   const auto changes = WorstFirst(comparison);
-  std::vector<std::vector<std::string>> rows = {kHeadings};
+  std::vector<Cells> rows = {kHeadings};
   for (const auto* change : changes) rows.push_back(CellsOf(*change));
-  std::vector<std::size_t> widths(kHeadings.size());
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], DisplayWidth(row[i]));
-    }
-  }
-  for (const auto& row : rows) {
-    std::string line = " ";
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      absl::StrAppend(&line, " ",
-                      i < kFirstNumber ? PadRight(row[i], widths[i]) : PadLeft(row[i], widths[i]),
-                      " ");
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out << line << '\n';
-  }
+  WriteAligned(
+      rows, "  ", [](std::size_t column) { return column >= kFirstNumber; }, out);
   const auto list = [&out](const std::vector<std::string>& names, const std::string& where) {
     for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
       out << "  only in " << where << ": " << names[i] << '\n';
@@ -196,11 +183,6 @@ std::vector<const v1::BaselineChange*> WorstFirst(const Comparison& comparison) 
   return changes;
 }
 
-bool MayBeSlower(const v1::BaselineChange& change) {
-  return change.change() == v1::CHANGE_AMBIGUOUS &&
-         std::max(change.ratio(), change.most_ratio()) > 1 + change.threshold();
-}
-
 std::string LostText(const v1::CaseResult& lost) {
   const std::string why = lost.findings().empty() ? "" : " " + lost.findings(0).reason();
   return absl::StrCat(lost.name(), ": no time now, ", Word(lost.verdict()), why);
@@ -256,4 +238,4 @@ void WriteComparison(const Comparison& comparison, Format format, std::ostream& 
   out << std::flush;
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,5 +1,6 @@
-// Comparison: times held against a baseline's, as tables and documents for people and
-// programs. Worst first: slower, ambiguous, faster, same; among equals the larger change.
+// Comparison: times held against the times of a baseline, as tables and documents.
+//
+// The order is slower, ambiguous, faster, same. Within each, larger changes come first.
 #ifndef ASSAY_CLIENT_REPORT_COMPARISON_H_
 #define ASSAY_CLIENT_REPORT_COMPARISON_H_
 
@@ -10,8 +11,9 @@
 #include "assay/v1/service.pb.h"
 #include "client/report/json.h"
 #include "client/report/report.h"
+#include "proto/timing.h"
 
-namespace assay {
+namespace assay::client {
 
 struct Comparison {
   std::string baseline;  // as messages name it
@@ -21,9 +23,6 @@ struct Comparison {
   std::vector<std::string> added;           // cases of `current` alone
   std::vector<v1::CaseResult> lost = {};    // of the baseline, without a time now that counts
 };
-
-// Ambiguous, and beyond the threshold: its noise hides whether it became slower.
-bool MayBeSlower(const v1::BaselineChange& change);
 
 // Changes, worst first.
 std::vector<const v1::BaselineChange*> WorstFirst(const Comparison& comparison);
@@ -40,6 +39,6 @@ std::string LostText(const v1::CaseResult& lost);
 // Writes it as table, json, jsonl, csv or markdown; other formats write nothing.
 void WriteComparison(const Comparison& comparison, Format format, std::ostream& out);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_REPORT_COMPARISON_H_

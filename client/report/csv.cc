@@ -5,7 +5,7 @@
 #include "client/report/json.h"
 #include "client/report/profile.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // JSON names; "bench.x" is x inside bench; shape is its text. Of a job that was to be
@@ -136,4 +136,4 @@ std::string CsvField(std::string_view text) {
   return "\"" + absl::StrReplaceAll(View(text), {{"\"", "\"\""}}) + "\"";
 }
 
-}  // namespace assay
+}  // namespace assay::client

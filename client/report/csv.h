@@ -1,5 +1,5 @@
-// CSV (RFC 4180): a header and a line a result, as results come. The columns are
-// the JSON names; what is absent there is empty here.
+// Writes results as CSV (RFC 4180): a header, then one line for each result as it comes. The
+// columns are the JSON names. A value that is absent in JSON is empty here.
 #ifndef ASSAY_CLIENT_REPORT_CSV_H_
 #define ASSAY_CLIENT_REPORT_CSV_H_
 
@@ -9,13 +9,13 @@
 
 #include "client/report/report.h"
 
-namespace assay {
+namespace assay::client {
 
 std::unique_ptr<Sink> MakeCsvSink(const Surface& surface);
 
 // The field, quoted where it holds a comma, a quote or a line break.
 std::string CsvField(std::string_view text);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_REPORT_CSV_H_

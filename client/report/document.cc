@@ -12,7 +12,7 @@
 #include "client/report/row.h"
 #include "client/report/table.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 class DocumentSink : public Sink {
@@ -263,4 +263,4 @@ std::string EscapeMarkdown(std::string_view text) {
   return escaped;
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,4 +1,4 @@
-// Documents written when everything has ended: JUnit XML and Markdown; HTML is html.h.
+// Writes the documents that need all results: JUnit XML and Markdown. html.h writes HTML.
 #ifndef ASSAY_CLIENT_REPORT_DOCUMENT_H_
 #define ASSAY_CLIENT_REPORT_DOCUMENT_H_
 
@@ -9,7 +9,7 @@
 
 #include "client/report/report.h"
 
-namespace assay {
+namespace assay::client {
 
 using DocumentWriter = void (*)(const Report& report, std::ostream& out);
 
@@ -29,6 +29,6 @@ std::string EscapeXml(std::string_view text);
 // Text that Markdown shows as it is, on one line, in a cell of a table or outside.
 std::string EscapeMarkdown(std::string_view text);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_REPORT_DOCUMENT_H_

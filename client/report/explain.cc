@@ -11,7 +11,7 @@
 #include "client/report/table.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr std::size_t kLabelWidth = 9;
@@ -145,8 +145,7 @@ std::string ProbeText(const v1::ProbeResult& p) {
       p.name(), " ",
       p.verdict() == v1::VERDICT_FAILED ? "FAILED" : absl::AsciiStrToLower(Word(p.verdict())));
   if (!p.message().empty()) absl::StrAppend(&text, ": ", p.message());
-  if (p.verdict() == v1::VERDICT_FAILED && p.has_first_mismatch() &&
-      p.message().find(" first ") == std::string::npos) {
+  if (p.verdict() == v1::VERDICT_FAILED && p.has_first_mismatch()) {
     absl::StrAppend(&text, "; first ", MismatchText(p.first_mismatch()));
   }
   if (p.has_golden()) {
@@ -241,9 +240,9 @@ std::vector<Detail> ExplanationOf(const v1::CaseResult& result) {
   }
   for (const auto& probe : result.probes()) {
     // What failed has a finding that says the same.
-    const bool said = std::any_of(findings.begin(), findings.end(), [&](const Detail& finding) {
-      return finding.text.starts_with(probe.name() + ": ");
-    });
+    const bool said =
+        std::any_of(result.findings().begin(), result.findings().end(),
+                    [&](const v1::Finding& f) { return f.subject() == probe.name(); });
     if (!said) add("probe", ProbeText(probe));
   }
   std::vector<std::string> criteria;
@@ -283,4 +282,4 @@ Json ExplanationJson(const Run& run, const v1::CaseResult& result) {
   return json;
 }
 
-}  // namespace assay
+}  // namespace assay::client

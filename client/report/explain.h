@@ -1,9 +1,9 @@
-// Explain: why a result has its verdict, in words.
+// Explains in words why a result has its verdict.
 //
-// The rule that gated and its bound, the element that came nearest to it or went
-// furthest beyond, which checks spoke, how the errors lie, what the inputs hold, what it
-// reads as, what to do next, and the command that repeats it. Everything comes from the
-// stored result.
+// The explanation names the rule that gated and its bound, the element nearest to the bound or
+// furthest beyond it, and the checks that found something. It describes how the errors lie and what
+// the inputs hold. It ends with the next step and the command that repeats the case. Everything
+// comes from the stored result.
 #ifndef ASSAY_CLIENT_REPORT_EXPLAIN_H_
 #define ASSAY_CLIENT_REPORT_EXPLAIN_H_
 
@@ -14,7 +14,7 @@
 #include "client/report/report.h"
 #include "client/report/row.h"
 
-namespace assay {
+namespace assay::client {
 
 // Labelled lines, in the order they are to be read; several may have one label.
 std::vector<Detail> ExplanationOf(const v1::CaseResult& result);
@@ -28,6 +28,6 @@ Json ExplanationJson(const Run& run, const v1::CaseResult& result);
 // The rule's words: "each element within what its own arithmetic may lose: …".
 std::string RuleText(const v1::CaseResult& result);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_REPORT_EXPLAIN_H_

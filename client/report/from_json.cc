@@ -11,7 +11,7 @@
 #include "client/lib/words.h"
 #include "google/protobuf/timestamp.pb.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -101,20 +101,8 @@ class Setter {
         }
         return put(number, "a word", &R::SetEnumValue, &R::AddEnumValue);
       }
-      case FieldDescriptor::CPPTYPE_STRING: {
-        if (!value.is_string()) return Wrong(path, "a text", value);
-        std::string text = value.get<std::string>();
-        // What a file says is shown on terminals, which obey control characters.
-        std::replace_if(
-            text.begin(), text.end(),
-            [](unsigned char c) { return c < 0x20 && c != '\n' && c != '\t'; }, '?');
-        if (many) {
-          reflection_->AddString(&message_, field_, std::move(text));
-        } else {
-          reflection_->SetString(&message_, field_, std::move(text));
-        }
-        return absl::OkStatus();
-      }
+      case FieldDescriptor::CPPTYPE_STRING:
+        return PutText(value, path);
       case FieldDescriptor::CPPTYPE_MESSAGE:
         return FillFromJson(value, path,
                             many ? *reflection_->AddMessage(&message_, field_)
@@ -124,6 +112,21 @@ class Setter {
   }
 
  private:
+  absl::Status PutText(const Json& value, const std::string& path) {
+    if (!value.is_string()) return Wrong(path, "a text", value);
+    std::string text = value.get<std::string>();
+    // What a file says is shown on terminals, which obey control characters.
+    std::replace_if(
+        text.begin(), text.end(),
+        [](unsigned char c) { return c < 0x20 && c != '\n' && c != '\t'; }, '?');
+    if (field_->is_repeated()) {
+      reflection_->AddString(&message_, field_, std::move(text));
+    } else {
+      reflection_->SetString(&message_, field_, std::move(text));
+    }
+    return absl::OkStatus();
+  }
+
   Message& message_;
   const FieldDescriptor* field_;
   const google::protobuf::Reflection* reflection_;
@@ -178,4 +181,4 @@ absl::Status FillFromJson(const Json& object, const std::string& path, Message& 
   return absl::OkStatus();
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,4 +1,4 @@
-// From JSON back to messages of the API: the inverse of MessageJson.
+// Fills messages of the API from JSON. It is the inverse of MessageJson.
 #ifndef ASSAY_CLIENT_REPORT_FROM_JSON_H_
 #define ASSAY_CLIENT_REPORT_FROM_JSON_H_
 
@@ -8,7 +8,7 @@
 #include "client/report/json.h"
 #include "google/protobuf/message.h"
 
-namespace assay {
+namespace assay::client {
 
 // Fills the fields of `message` that the object has: enums by their words, maps of
 // strings and numbers, messages within, times as RFC 3339. Names that the message does
@@ -17,6 +17,6 @@ namespace assay {
 absl::Status FillFromJson(const Json& object, const std::string& path,
                           google::protobuf::Message& message);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_REPORT_FROM_JSON_H_

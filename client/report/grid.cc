@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr std::size_t kNumberGap = 2;  // [columns] between two numbers
@@ -98,4 +98,4 @@ std::string SliceGrid(const v1::Slice& slice, bool bits, std::size_t width) {
   return text;
 }
 
-}  // namespace assay
+}  // namespace assay::client

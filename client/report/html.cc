@@ -19,7 +19,7 @@
 #include "client/report/table.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // Longer documents are deflated: shorter ones can be read as they are.
@@ -159,30 +159,26 @@ std::string TitleText(const Report& report) {
 void WriteHtml(const Report& report, std::ostream& out) {
   std::ostringstream published;
   for (const PublishedTable& table : PublishedTables(report)) WriteHtml(table, published);
-  const std::map<std::string_view, std::string> parts = {
-      {"title", EscapeXml(absl::StrCat(TitleText(report), " · Assay"))},
-      {"header", HeaderHtml(report)},
-      {"published", published.str()},
-      {"data", DataBlock("report", ReportJson(report)) + DataBlock("view", ViewJson(report))},
-  };
-  // What has been put in is not looked at again: a name of a case may hold {{title}}.
-  std::string_view rest = HtmlPage();
+  FillPage(HtmlPage(),
+           {{"title", EscapeXml(absl::StrCat(TitleText(report), " · Assay"))},
+            {"style", std::string(HtmlStyle())},
+            {"header", HeaderHtml(report)},
+            {"published", published.str()},
+            {"data", DataBlock("report", ReportJson(report)) + DataBlock("view", ViewJson(report))},
+            {"library", std::string(HtmlLibrary())},
+            {"script", std::string(HtmlScript())}},
+           out);
+}
+
+void FillPage(std::string_view page, const std::map<std::string_view, std::string>& parts,
+              std::ostream& out) {
   for (;;) {
-    const std::size_t open = rest.find("{{");
-    out << rest.substr(0, open);
+    const std::size_t open = page.find("{{");
+    out << page.substr(0, open);
     if (open == std::string_view::npos) return;
-    const std::size_t close = rest.find("}}", open);
-    const std::string_view name = rest.substr(open + 2, close - open - 2);
-    if (name == "style") {
-      out << HtmlStyle();
-    } else if (name == "library") {
-      out << HtmlLibrary();
-    } else if (name == "script") {
-      out << HtmlScript();
-    } else {
-      out << parts.at(name);
-    }
-    rest = rest.substr(close + 2);
+    const std::size_t close = page.find("}}", open);
+    out << parts.at(page.substr(open + 2, close - open - 2));
+    page = page.substr(close + 2);
   }
 }
 
@@ -191,4 +187,4 @@ std::string EscapeScriptJson(std::string_view json) {
   return absl::StrReplaceAll(View(json), {{"<", "\\u003c"}});
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,11 +1,11 @@
-// The parts of the HTML report that are source files of their own (client/report/html),
-// as text compiled in. All UTF-8, for the whole run of the process.
+// The source files of client/report/html as text. The build compiles them in. The texts are UTF-8
+// and live as long as the process.
 #ifndef ASSAY_CLIENT_REPORT_HTML_PARTS_H_
 #define ASSAY_CLIENT_REPORT_HTML_PARTS_H_
 
 #include <string_view>
 
-namespace assay {
+namespace assay::client {
 
 // The page, with {{names}} where text goes.
 std::string_view HtmlPage();
@@ -18,6 +18,6 @@ std::string_view HtmlScript();
 // Chart.js; empty where the client was built without it.
 std::string_view HtmlLibrary();
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_REPORT_HTML_PARTS_H_

@@ -9,7 +9,7 @@
 #include "client/report/reading.h"
 #include "client/report/row.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 Json IndexJson(const google::protobuf::RepeatedField<std::int64_t>& index) {
@@ -79,6 +79,28 @@ Json BenchJson(const v1::BenchStats& bench) {
   return json;
 }
 
+// What the checks found beside the statistics.
+void AddEvidence(const v1::CaseResult& result, Json& json) {
+  const auto list = [&json](const char* name, const auto& messages) {
+    if (messages.empty()) return;
+    json[name] = Json::array();
+    for (const auto& message : messages) json[name].push_back(MessageJson(message));
+  };
+  const auto text = [&json](const char* name, const std::string& words) {
+    if (!words.empty()) json[name] = words;
+  };
+  list("provenance", result.provenance());
+  list("inputs", result.inputs());
+  list("probes", result.probes());
+  text("probes_refused", RefusedProbes(result));
+  list("criteria", result.criteria());
+  if (result.has_checksum()) json["checksum"] = MessageJson(result.checksum());
+  text("pattern_of_errors", result.pattern_of_errors());
+  text("reads_as", result.reads_as());
+  text("next_step", result.next_step());
+  list("slices", result.slices());
+}
+
 // By the address each was asked at: what tells a daemon and its devices from others, and is the
 // same at every address.
 Json DaemonsJson(const Report& report) {
@@ -132,6 +154,105 @@ std::string FilterText(const v1::CaseFilter& filter) {
   return absl::StrJoin(options, " ");
 }
 
+// What the report's runs ran on: devices, their models and backends, and versions.
+struct Sources {
+  std::set<std::string> targets, jobs, suites, devices, models, backends;
+  Json versions = Json::object();
+
+  void Add(const Run& run) {
+    targets.insert(run.target);
+    if (!run.job.name().empty()) jobs.insert(run.job.name());
+    if (!run.job.suite().empty()) suites.insert(run.job.suite());
+    std::set<std::string> used(run.job.devices().begin(), run.job.devices().end());
+    for (const auto& result : run.results) {
+      if (!result.device().empty()) used.insert(result.device());
+    }
+    for (const auto& device : run.devices) {
+      if (!used.contains(device.id()) && !used.contains(device.name())) continue;
+      models.insert(device.model());
+      backends.insert(device.backend());
+    }
+    for (const std::string& device : used) {
+      // "devices/cpu:0" and "cpu:0" are the same device.
+      devices.insert(device.substr(device.rfind('/') + 1));
+      if (run.devices.empty()) {
+        backends.insert(device.substr(device.rfind('/') + 1, device.find(':')));
+      }
+    }
+    if (!run.server.version().empty()) versions["assayd"] = run.server.version();
+    for (const auto& [name, version] : std::map<std::string, std::string>(
+             run.server.versions().begin(), run.server.versions().end())) {
+      versions[name] = version;
+    }
+  }
+};
+
+void AddSources(const Report& report, Json& json) {
+  Sources sources;
+  sources.versions["assay"] = ASSAY_VERSION;
+  for (const Run& run : report.runs) sources.Add(run);
+  json["target"] = Joined(sources.targets);
+  json["job"] = Joined(sources.jobs);
+  json["suite"] = Joined(sources.suites);
+  const v1::Job none;
+  const v1::JobSpec& first = (report.runs.empty() ? none : report.runs.front().job).spec();
+  if (std::string filter = FilterText(first.filter()); !sources.suites.empty() && !filter.empty()) {
+    json["filter"] = std::move(filter);
+  }
+  json["seed"] = first.has_seed() ? first.seed() : 1;
+  json["device"] = Joined(sources.devices);
+  json["gpu"] = Joined(sources.models);
+  json["backend"] = Joined(sources.backends);
+  json["versions"] = std::move(sources.versions);
+  if (Json daemons = DaemonsJson(report); !daemons.empty()) json["daemons"] = std::move(daemons);
+}
+
+// Of the only job of a report.
+void AddJob(const v1::Job& job, Json& json) {
+  json["state"] = Word(job.state());
+  if (job.verdict() != 0) json["verdict"] = Word(job.verdict());
+  // What a later run must have in common to be held against this one.
+  for (const char* key : {"host", "model", "driver_version"}) {
+    const auto known = job.environment().find(key);
+    if (known != job.environment().end()) json[key] = known->second;
+  }
+  if (!job.suite_version().empty()) json["suite_version"] = job.suite_version();
+  if (job.has_end_time() && job.has_start_time()) {
+    json["duration_seconds"] = absl::ToDoubleSeconds(Elapsed(job));
+  }
+}
+
+// What an old daemon does not say is left out.
+Json FindingJson(const v1::Finding& finding) {
+  Json json = {{"reason", finding.reason()}, {"message", finding.message()}};
+  if (finding.blame() != 0) json["blame"] = Word(finding.blame());
+  if (!finding.phase().empty()) json["phase"] = finding.phase();
+  if (!finding.device().empty()) json["device"] = finding.device();
+  if (finding.quarantined()) json["quarantined"] = true;
+  if (!finding.has_death()) return json;
+  json["death"]["cause"] = Word(finding.death().cause());
+  if (finding.death().has_signal()) json["death"]["signal"] = finding.death().signal();
+  if (finding.death().has_exit_code()) json["death"]["exit_code"] = finding.death().exit_code();
+  return json;
+}
+
+Json FindingsJson(const v1::Job& job) {
+  Json findings = Json::array();
+  for (const auto& finding : job.findings()) findings.push_back(FindingJson(finding));
+  return findings;
+}
+
+Json FindingsJson(const Report& report) {
+  Json findings = Json::array();
+  for (const Run& run : report.runs) {
+    for (Json& finding : FindingsJson(run.job)) {
+      if (report.runs.size() > 1) finding["target"] = run.target;
+      findings.push_back(std::move(finding));
+    }
+  }
+  return findings;
+}
+
 }  // namespace
 
 Json ShapeOf(const v1::CaseSpec& spec) {
@@ -145,6 +266,16 @@ Json ShapeOf(const v1::CaseSpec& spec) {
     shape[name] = value;
   }
   return shape;
+}
+
+void AddCounts(std::int64_t total, const Counts& counts, Json& json) {
+  json["total"] = total;
+  json["passed"] = counts.passed;
+  json["failed"] = counts.failed;
+  json["inconclusive"] = counts.inconclusive;
+  json["unsupported"] = counts.unsupported;
+  json["errors"] = counts.errors;
+  json["skipped"] = counts.skipped;
 }
 
 Json TestJson(const Run& run, const v1::CaseResult& result) {
@@ -173,34 +304,16 @@ Json TestJson(const Run& run, const v1::CaseResult& result) {
   if (!result.findings().empty()) {
     json["message"] = result.findings(0).message();
     if (!result.findings(0).phase().empty()) json["phase"] = result.findings(0).phase();
+    if (result.findings(0).blame() != 0) json["blame"] = Word(result.findings(0).blame());
     json["findings"] = Json::array();
-    for (const auto& finding : result.findings()) {
-      json["findings"].push_back({{"reason", finding.reason()}, {"message", finding.message()}});
-    }
+    for (const auto& finding : result.findings()) json["findings"].push_back(FindingJson(finding));
   }
   const v1::Criterion criterion = result.criterion() != 0 ? result.criterion() : spec.criterion();
   json["criterion"] = Word(criterion != 0 ? criterion : v1::CRITERION_BOUND);
   if (spec.has_atol()) json["atol"] = Number(spec.atol());
   if (spec.has_rtol()) json["rtol"] = Number(spec.rtol());
   if (result.has_stats()) AddStats(result.stats(), json);
-  const auto list = [&json](const char* name, const auto& messages) {
-    if (messages.empty()) return;
-    json[name] = Json::array();
-    for (const auto& message : messages) json[name].push_back(MessageJson(message));
-  };
-  const auto text = [&json](const char* name, const std::string& words) {
-    if (!words.empty()) json[name] = words;
-  };
-  list("provenance", result.provenance());
-  list("inputs", result.inputs());
-  list("probes", result.probes());
-  text("probes_refused", RefusedProbes(result));
-  list("criteria", result.criteria());
-  if (result.has_checksum()) json["checksum"] = MessageJson(result.checksum());
-  text("pattern_of_errors", result.pattern_of_errors());
-  text("reads_as", result.reads_as());
-  text("next_step", result.next_step());
-  list("slices", result.slices());
+  AddEvidence(result, json);
   if (!result.digests().canonical().empty()) json["digest"] = result.digests().canonical();
   if (!result.digests().raw().empty()) json["digest_raw"] = result.digests().raw();
   if (result.has_deterministic()) json["deterministic"] = result.deterministic();
@@ -238,108 +351,36 @@ Json JobJson(const v1::Job& job) {
   if (job.spec().has_seed()) json["seed"] = job.spec().seed();
   json["devices"] = Json::array();
   for (const auto& device : job.devices()) json["devices"].push_back(device);
-  json["total"] = job.counts().total();
-  json["passed"] = job.counts().passed();
-  json["failed"] = job.counts().failed();
-  json["inconclusive"] = job.counts().inconclusive();
-  json["unsupported"] = job.counts().unsupported();
-  json["errors"] = job.counts().errors();
-  json["skipped"] = job.counts().skipped();
+  const v1::VerdictCounts& c = job.counts();
+  AddCounts(c.total(),
+            {c.total(), c.passed(), c.failed(), c.inconclusive(), c.unsupported(), c.errors(),
+             c.skipped()},
+            json);
   json["priority"] = job.spec().priority();
   json["labels"] = Json::object();
   for (const auto& [key, value] :
        std::map<std::string, std::string>(job.spec().labels().begin(), job.spec().labels().end())) {
     json["labels"][key] = value;
   }
-  if (!job.findings().empty()) {
-    json["findings"] = Json::array();
-    for (const auto& finding : job.findings()) {
-      json["findings"].push_back({{"reason", finding.reason()}, {"message", finding.message()}});
-    }
-  }
+  if (!job.findings().empty()) json["findings"] = FindingsJson(job);
   return json;
 }
 
 Json ReportJson(const Report& report) {
-  std::set<std::string> targets, jobs, suites, devices, models, backends;
-  Json versions = Json::object();
-  versions["assay"] = ASSAY_VERSION;
-  Json findings = Json::array();
-  const v1::Job* first = nullptr;
-  for (const Run& run : report.runs) {
-    if (first == nullptr) first = &run.job;
-    targets.insert(run.target);
-    if (!run.job.name().empty()) jobs.insert(run.job.name());
-    if (!run.job.suite().empty()) suites.insert(run.job.suite());
-    std::set<std::string> used(run.job.devices().begin(), run.job.devices().end());
-    for (const auto& result : run.results) {
-      if (!result.device().empty()) used.insert(result.device());
-    }
-    for (const auto& device : run.devices) {
-      if (!used.contains(device.id()) && !used.contains(device.name())) continue;
-      models.insert(device.model());
-      backends.insert(device.backend());
-    }
-    for (const std::string& device : used) {
-      // "devices/cpu:0" and "cpu:0" are the same device.
-      devices.insert(device.substr(device.rfind('/') + 1));
-      if (run.devices.empty()) {
-        backends.insert(device.substr(device.rfind('/') + 1, device.find(':')));
-      }
-    }
-    if (!run.server.version().empty()) versions["assayd"] = run.server.version();
-    for (const auto& [name, version] : std::map<std::string, std::string>(
-             run.server.versions().begin(), run.server.versions().end())) {
-      versions[name] = version;
-    }
-    for (const auto& finding : run.job.findings()) {
-      findings.push_back({{"reason", finding.reason()}, {"message", finding.message()}});
-      if (report.runs.size() > 1) findings.back()["target"] = run.target;
-    }
-  }
   Json json;
   json["schema"] = "assay.report/v1";
   json["generated_at"] = UtcText(report.generated_at);
-  json["target"] = Joined(targets);
-  json["job"] = Joined(jobs);
-  json["suite"] = Joined(suites);
-  if (first != nullptr && !suites.empty()) {
-    if (std::string filter = FilterText(first->spec().filter()); !filter.empty()) {
-      json["filter"] = std::move(filter);
-    }
+  AddSources(report, json);
+  if (report.runs.size() == 1) AddJob(report.runs.front().job, json);
+  if (Json findings = FindingsJson(report); !findings.empty()) {
+    json["findings"] = std::move(findings);
   }
-  json["seed"] = first != nullptr && first->spec().has_seed() ? first->spec().seed() : 1;
-  json["device"] = Joined(devices);
-  json["gpu"] = Joined(models);
-  json["backend"] = Joined(backends);
-  json["versions"] = std::move(versions);
-  if (Json daemons = DaemonsJson(report); !daemons.empty()) json["daemons"] = std::move(daemons);
-  if (report.runs.size() == 1 && first != nullptr) {
-    json["state"] = Word(first->state());
-    if (first->verdict() != 0) json["verdict"] = Word(first->verdict());
-    // What a later run must have in common to be held against this one.
-    for (const char* key : {"host", "model", "driver_version"}) {
-      const auto known = first->environment().find(key);
-      if (known != first->environment().end()) json[key] = known->second;
-    }
-    if (!first->suite_version().empty()) json["suite_version"] = first->suite_version();
-    if (first->has_end_time() && first->has_start_time())
-      json["duration_seconds"] = absl::ToDoubleSeconds(Elapsed(*first));
-  }
-  if (!findings.empty()) json["findings"] = std::move(findings);
-  const Counts counts = CountOf(report);
   std::int64_t total = 0;  // with the cases that have no result yet
   for (const Run& run : report.runs) {
     total += std::max<std::int64_t>(static_cast<std::int64_t>(run.results.size()),
                                     run.job.counts().total());
   }
-  json["total"] = total;
-  json["passed"] = counts.passed;
-  json["failed"] = counts.failed;
-  json["inconclusive"] = counts.inconclusive;
-  json["unsupported"] = counts.unsupported;
-  json["errors"] = counts.errors;
-  json["skipped"] = counts.skipped;
+  AddCounts(total, CountOf(report), json);
   json["tests"] = Json::array();
   for (const Run& run : report.runs) {
     for (const auto& result : run.results) json["tests"].push_back(TestJson(run, result));
@@ -355,4 +396,4 @@ std::unique_ptr<Sink> MakeJsonlSink(const Surface& surface) {
   return std::make_unique<JsonlSink>(surface);
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -9,7 +9,7 @@
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/timestamp.pb.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -117,4 +117,4 @@ std::string Indented(const Json& value) {
   return value.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
-}  // namespace assay
+}  // namespace assay::client

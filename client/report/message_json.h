@@ -1,6 +1,6 @@
-// Messages of the API as JSON, and JSON as text.
+// Converts messages of the API to JSON, and JSON to text.
 //
-// What was not measured is absent, never 0; a number that is not finite is a string ("NaN",
+// A value that was not measured is absent, never 0. A number that is not finite is a string ("NaN",
 // "Infinity").
 #ifndef ASSAY_CLIENT_REPORT_MESSAGE_JSON_H_
 #define ASSAY_CLIENT_REPORT_MESSAGE_JSON_H_
@@ -11,7 +11,7 @@
 #include "google/protobuf/message.h"
 #include "nlohmann/json.hpp"
 
-namespace assay {
+namespace assay::client {
 
 using Json = nlohmann::ordered_json;
 
@@ -30,6 +30,6 @@ std::string Compact(const Json& value);
 // The same, indented by two.
 std::string Indented(const Json& value);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_REPORT_MESSAGE_JSON_H_

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 namespace fs = std::filesystem;
@@ -74,4 +74,4 @@ absl::Status OutputFile::Commit() {
   return absl::OkStatus();
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,5 +1,5 @@
-// Output: where results are written: standard output, or a file that appears
-// whole or not at all.
+// Output: where results go. That is standard output, or a file that appears only when it is
+// complete.
 #ifndef ASSAY_CLIENT_REPORT_OUTPUT_H_
 #define ASSAY_CLIENT_REPORT_OUTPUT_H_
 
@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace assay {
+namespace assay::client {
 
 // A file under construction. Not thread-safe.
 class OutputFile {
@@ -42,6 +42,6 @@ class OutputFile {
   bool committed_ = false;
 };
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_REPORT_OUTPUT_H_

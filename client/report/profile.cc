@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr std::string_view kPerf[] = {"cycles",       "instructions",  "cache-references",
@@ -77,4 +77,4 @@ std::span<const std::string_view> CountersOf(std::string_view profiler) {
   return {};
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,4 +1,4 @@
-// What a profiler counted beside a case's times.
+// Says in words what a profiler counted beside the times of a case.
 #ifndef ASSAY_CLIENT_REPORT_PROFILE_H_
 #define ASSAY_CLIENT_REPORT_PROFILE_H_
 
@@ -8,7 +8,7 @@
 
 #include "assay/v1/case.pb.h"
 
-namespace assay {
+namespace assay::client {
 
 // "cache-misses 81,234, task-clock 7.24 ms; counter instructions not supported". The long
 // names of Nsight Compute's metrics are cut to what tells them apart: "dram__throughput
@@ -19,6 +19,6 @@ std::string ProfileText(const v1::BenchStats& bench);
 // profiler that is not known.
 std::span<const std::string_view> CountersOf(std::string_view profiler);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_REPORT_PROFILE_H_

@@ -9,17 +9,21 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "client/lib/words.h"
+#include "client/report/columns.h"
 #include "client/report/document.h"
 #include "client/report/json.h"
 #include "client/report/row.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr char kPass[] = "✓";
 constexpr char kFail[] = "✗";
 constexpr std::size_t kFixedColumns = 3;  // case, score, published
+
+// Figures end below one another, words begin so.
+bool IsMeasured(std::size_t column) { return column > 0 && column < kFixedColumns; }
 
 std::string Figure(double value) { return absl::StrFormat("%.3g", value); }
 
@@ -167,26 +171,10 @@ std::vector<PublishedTable> PublishedTables(const Report& report) {
 }
 
 void WriteText(const PublishedTable& table, std::ostream& out) {
-  std::vector<std::size_t> widths;
-  for (const std::string& cell : table.header) widths.push_back(DisplayWidth(cell));
-  for (const auto& row : table.rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], DisplayWidth(row[i]));
-    }
-  }
-  const auto line = [&](const std::vector<std::string>& cells) {
-    std::string text = " ";
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      // Figures end below one another, words begin so.
-      absl::StrAppend(
-          &text, " ",
-          i > 0 && i < kFixedColumns ? PadLeft(cells[i], widths[i]) : PadRight(cells[i], widths[i]),
-          " ");
-    }
-    return std::string(absl::StripTrailingAsciiWhitespace(text));
-  };
-  out << '\n' << table.title << '\n' << line(table.header) << '\n';
-  for (const auto& row : table.rows) out << line(row) << '\n';
+  std::vector<Cells> rows = {table.header};
+  rows.insert(rows.end(), table.rows.begin(), table.rows.end());
+  out << '\n' << table.title << '\n';
+  WriteAligned(rows, "  ", IsMeasured, out);
   for (const std::string& note : table.notes) out << "  " << note << '\n';
   out << '\n';
 }
@@ -199,7 +187,7 @@ void WriteMarkdown(const PublishedTable& table, std::ostream& out) {
   };
   line(table.header);
   for (std::size_t i = 0; i < table.header.size(); ++i) {
-    out << (i > 0 && i < kFixedColumns ? "|--:" : "|---");
+    out << (IsMeasured(i) ? "|--:" : "|---");
   }
   out << "|\n";
   for (const auto& row : table.rows) line(row);
@@ -214,8 +202,7 @@ void WriteHtml(const PublishedTable& table, std::ostream& out) {
   for (const auto& row : table.rows) {
     out << "<tr>";
     for (std::size_t i = 0; i < row.size(); ++i) {
-      out << (i > 0 && i < kFixedColumns ? "<td class=\"n\">" : "<td>") << EscapeXml(row[i])
-          << "</td>";
+      out << (IsMeasured(i) ? "<td class=\"n\">" : "<td>") << EscapeXml(row[i]) << "</td>";
     }
     out << "</tr>\n";
   }
@@ -225,4 +212,4 @@ void WriteHtml(const PublishedTable& table, std::ostream& out) {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,9 +1,9 @@
-// Published: what a published table says of cases, beside what was measured.
+// PublishedTable: figures from a published table, beside the measured ones.
 //
-// A suite may name the source's row of a case (CaseSpec.published). Every report for
-// people then shows one table for each source, problem and format: the source's
-// figures, the largest score of an attention, and each provider's largest error with
-// the outcome the source's own limit gives it and with the verdict.
+// A suite may name the row of the source that a case repeats (CaseSpec.published). Reports for
+// people then show one table for each source, problem and format. The table has the figures of the
+// source, the largest score of an attention, and the largest error of each provider. Beside the
+// error stand the outcome by the source's limit and the verdict.
 #ifndef ASSAY_CLIENT_REPORT_PUBLISHED_H_
 #define ASSAY_CLIENT_REPORT_PUBLISHED_H_
 
@@ -13,7 +13,7 @@
 
 #include "client/report/report.h"
 
-namespace assay {
+namespace assay::client {
 
 struct PublishedTable {
   std::string title;                           // "FP8 attention lessons · attention … e4m3fn"
@@ -32,6 +32,6 @@ void WriteMarkdown(const PublishedTable& table, std::ostream& out);
 
 void WriteHtml(const PublishedTable& table, std::ostream& out);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_REPORT_PUBLISHED_H_

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr double kEfficientShare = 0.6;
@@ -59,4 +59,4 @@ std::optional<double> BytesOf(const v1::BenchStats& bench) {
   return Whole(bench.has_bytes_per_second(), bench.bytes_per_second(), bench.median_seconds());
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,7 +1,8 @@
-// How a time reads beside its roof: a word for a person, never a verdict.
+// Puts into a word how a time compares with its roof. The word is for people and is never a
+// verdict.
 //
-// At least 60 % of the roof is efficient; below 40 % is worth a look. A softmax moves data
-// and computes little, in passes: from 30 % of the memory's on it does well.
+// From 60 % of the roof on, a kernel is efficient. Below 40 % it is worth a look. A softmax moves
+// data in several passes and computes little, so it does well from 30 % of the memory roof on.
 #ifndef ASSAY_CLIENT_REPORT_READING_H_
 #define ASSAY_CLIENT_REPORT_READING_H_
 
@@ -10,7 +11,7 @@
 
 #include "assay/v1/case.pb.h"
 
-namespace assay {
+namespace assay::client {
 
 enum class SpeedReading {
   kNone,  // not timed, without a roof, or mostly the launch itself
@@ -33,6 +34,6 @@ double LowShare(const v1::CaseResult& result);
 std::optional<double> FlopsOf(const v1::BenchStats& bench);
 std::optional<double> BytesOf(const v1::BenchStats& bench);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_REPORT_READING_H_

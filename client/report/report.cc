@@ -12,7 +12,7 @@
 #include "client/report/json.h"
 #include "client/report/table.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 struct FormatName {
@@ -167,4 +167,4 @@ std::string Explain(const v1::Job& job, const Counts& counts) {
   return "";
 }
 
-}  // namespace assay
+}  // namespace assay::client

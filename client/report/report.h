@@ -1,9 +1,8 @@
-// Report: what a job's results look like once they are here, whatever the format.
+// Report: the results of jobs, whatever the format.
 //
-// A Report holds one Run for each daemon asked. Sinks receive it as it grows:
-// streaming formats (table, jsonl, csv) write a line a result, documents (json,
-// junit, html, markdown) are written at the end. Not thread-safe; the caller
-// serialises.
+// A Report holds one Run for each daemon. Sinks receive it while it grows. Streaming formats
+// (table, jsonl, csv) write one line for each result. Documents (json, junit, html, markdown) are
+// written at the end. A Report is not thread-safe: the caller serialises.
 #ifndef ASSAY_CLIENT_REPORT_REPORT_H_
 #define ASSAY_CLIENT_REPORT_REPORT_H_
 
@@ -19,7 +18,7 @@
 #include "assay/v1/device.pb.h"
 #include "assay/v1/job.pb.h"
 
-namespace assay {
+namespace assay::client {
 
 // A job on one daemon.
 struct Run {
@@ -117,6 +116,6 @@ absl::Duration Elapsed(const v1::Job& job);
 // job, nothing that ran. Empty otherwise.
 std::string Explain(const v1::Job& job, const Counts& counts);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_REPORT_REPORT_H_

@@ -13,7 +13,7 @@
 #include "client/report/reading.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr double kWaitsWorthTelling = 0.05;  // of a noisy time
@@ -175,10 +175,8 @@ std::vector<Detail> FindingsOf(const v1::CaseResult& result) {
   std::string pattern = result.pattern_of_errors();
   for (const auto& finding : result.findings()) {
     // The worst element has a line of its own below.
-    const std::string& message = finding.message();
-    const std::size_t end =
-        failed && result.stats().has_worst() ? message.find("; worst [") : std::string::npos;
-    findings.push_back({finding.reason(), message.substr(0, end)});
+    const bool short_of_worst = failed && result.stats().has_worst() && !finding.headline().empty();
+    findings.push_back({finding.reason(), short_of_worst ? finding.headline() : finding.message()});
     const std::string& reason = finding.reason();
     if (pattern.empty() || !(reason == "bound" || reason == "class" || reason == "exact" ||
                              reason == "threshold" || reason == "unwritten")) {
@@ -270,4 +268,4 @@ std::string Heading(const Run& run) {
   return absl::StrJoin(parts, " · ");
 }
 
-}  // namespace assay
+}  // namespace assay::client

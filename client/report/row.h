@@ -1,4 +1,4 @@
-// Row: one result as the words of a table, the same in every format for people.
+// Row: one result as the words of a table. All formats for people use the same words.
 #ifndef ASSAY_CLIENT_REPORT_ROW_H_
 #define ASSAY_CLIENT_REPORT_ROW_H_
 
@@ -7,7 +7,7 @@
 
 #include "client/report/report.h"
 
-namespace assay {
+namespace assay::client {
 
 struct Row {
   std::string verdict;  // "passed", "FAILED", "ERROR", "inconclusive", …
@@ -57,6 +57,6 @@ bool LookCloser(const v1::CaseResult& result);
 // "kernel-lab · cpu:0 AMD EPYC 9755 (2 cores) · seed 1 · jobs/4f2k"
 std::string Heading(const Run& run);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_REPORT_ROW_H_

@@ -4,11 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/report/columns.h"
 #include "client/report/grid.h"
 #include "client/report/units.h"
 #include "client/report/wrap.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr std::size_t kVerdictWidth = 8;
@@ -21,8 +22,6 @@ constexpr std::size_t kFixed = 2 + kVerdictWidth + 1 + 1;  // around the case
 constexpr std::size_t kGap = 2;                            // before every column but the first
 constexpr std::size_t kIndent = 4;                         // of details
 constexpr std::size_t kLeastDetail = 30;                   // narrower than this none is wrapped
-
-std::string OrDash(const std::string& text) { return text.empty() ? "–" : text; }
 
 }  // namespace
 
@@ -148,12 +147,11 @@ std::string RowLayout::Block(const v1::CaseResult& result, const std::string& or
 }
 
 std::string Coloured(const std::string& verdict, bool colour) {
-  if (!colour) return verdict;
   const char* code = verdict.starts_with("passed")                                   ? "32"
                      : verdict.starts_with("FAILED") || verdict.starts_with("ERROR") ? "31;1"
                      : verdict.starts_with("inconclusive")                           ? "33"
                                                                                      : "2";
-  return absl::StrCat("\x1b[", code, "m", verdict, "\x1b[0m");
+  return Painted(verdict, code, colour);
 }
 
-}  // namespace assay
+}  // namespace assay::client

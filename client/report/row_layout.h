@@ -1,6 +1,7 @@
-// RowLayout: rows of results in columns, as wide as the terminal. The case wins: where
-// there is no room the columns of least interest are left out, a longer name has a line
-// of its own, and so has a note.
+// RowLayout: lays out rows of results in columns, as wide as the terminal.
+//
+// The name of the case has priority. If there is no room, the least useful columns are left out. A
+// long name or a note gets a line of its own.
 #ifndef ASSAY_CLIENT_REPORT_ROW_LAYOUT_H_
 #define ASSAY_CLIENT_REPORT_ROW_LAYOUT_H_
 
@@ -9,7 +10,7 @@
 
 #include "client/report/row.h"
 
-namespace assay {
+namespace assay::client {
 
 class RowLayout {
  public:
@@ -44,6 +45,6 @@ class RowLayout {
 // The verdict word in its colour, or as it is.
 std::string Coloured(const std::string& verdict, bool colour);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_REPORT_ROW_LAYOUT_H_

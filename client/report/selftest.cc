@@ -9,9 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/lib/words.h"
+#include "client/report/columns.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 double Share(int of, int all) {
@@ -208,27 +209,14 @@ Json SelftestJson(const Report& report) {
 }
 
 void WriteSelftestTable(const Report& report, std::ostream& out) {
-  std::vector<std::vector<std::string>> rows = {
+  std::vector<Cells> rows = {
       {"OP", "DEFECT", "TYPES", "CAUGHT", "BY", "ALLCLOSE", "DERIVED", "LEGACY"}};
   for (const Line& line : LinesOf(report)) {
     rows.push_back({line.op, line.defect, absl::StrJoin(line.dtypes, " "), line.caught,
                     line.caught_by, line.allclose, line.derived, line.legacy});
   }
-  std::vector<std::size_t> widths(rows.front().size());
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::max(widths[i], DisplayWidth(row[i]));
-  }
-  for (const auto& row : rows) {
-    std::string text;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const bool figure = i == 3 || i > 4;
-      absl::StrAppend(&text, figure ? PadLeft(row[i], widths[i]) : PadRight(row[i], widths[i]),
-                      "  ");
-    }
-    text.erase(text.find_last_not_of(' ') + 1);
-    out << text << '\n';
-  }
+  WriteAligned(
+      rows, "", [](std::size_t column) { return column == 3 || column > 4; }, out);
 }
 
 void WriteSelftestMarkdown(const Report& report, std::ostream& out) {
@@ -272,4 +260,4 @@ std::unique_ptr<Sink> MakeSelftestSink(Format format, const Surface& surface) {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,5 +1,5 @@
-// The report of a self-test: which planted defect was found by which check, how often,
-// and what other criteria would have said of the same outputs.
+// The report of a self-test: which check found which planted defect, and how often. It also says
+// what other criteria would have said of the same outputs.
 #ifndef ASSAY_CLIENT_REPORT_SELFTEST_H_
 #define ASSAY_CLIENT_REPORT_SELFTEST_H_
 
@@ -9,7 +9,7 @@
 #include "client/report/json.h"
 #include "client/report/report.h"
 
-namespace assay {
+namespace assay::client {
 
 // {"schema": "assay.selftest/v1", "rows": […], "correct": {"runs", "false_alarms"}, …}.
 // A row's "others" say whether the criterion refused the output as often as the defect
@@ -27,6 +27,6 @@ std::string SelftestSummary(const Report& report);
 // formats other than table, json and markdown.
 std::unique_ptr<Sink> MakeSelftestSink(Format format, const Surface& surface);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_REPORT_SELFTEST_H_

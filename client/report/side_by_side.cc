@@ -12,11 +12,12 @@
 #include "absl/strings/str_format.h"
 #include "client/lib/words.h"
 #include "client/report/column_unit.h"
+#include "client/report/columns.h"
 #include "client/report/profile.h"
 #include "client/report/row.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 constexpr std::size_t kGroupGap = 3;  // [columns] between groups
@@ -218,29 +219,24 @@ Group Measure(const Table& table, const std::vector<ProviderColumn>& columns,
   return group;
 }
 
+bool Figures(std::size_t) { return true; }
+
 std::string Text(const CaseCell* cell, const std::vector<ProviderColumn>& columns,
                  const Group& group) {
   if (cell == nullptr) return std::string(group.width, ' ');
   if (!cell->instead.empty()) return PadRight(cell->instead, group.width);
-  std::string text;
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    absl::StrAppend(&text, i == 0 ? "" : "  ", PadLeft(cell->*(columns[i].cell), group.widths[i]));
-  }
-  return text;
+  Cells row;
+  for (const ProviderColumn& column : columns) row.push_back(cell->*(column.cell));
+  return AlignedRow(row, group.widths, Figures);
 }
 
 std::string Headings(const std::vector<ProviderColumn>& columns, const Group& group) {
-  std::string text;
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    absl::StrAppend(&text, i == 0 ? "" : "  ", PadLeft(columns[i].heading, group.widths[i]));
-  }
-  return text;
+  Cells row;
+  for (const ProviderColumn& column : columns) row.push_back(column.heading);
+  return AlignedRow(row, group.widths, Figures);
 }
 
-void Put(std::string line, std::ostream& out) {
-  line.erase(line.find_last_not_of(' ') + 1);
-  out << line << '\n';
-}
+void Put(std::string line, std::ostream& out) { out << WithoutBlanks(std::move(line)) << '\n'; }
 
 // A group beside a group.
 bool WriteWide(const Table& table, const std::vector<ProviderColumn>& columns,
@@ -316,4 +312,4 @@ void WriteSideBySide(const Report& report, const Surface& surface) {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::client

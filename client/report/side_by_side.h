@@ -1,11 +1,13 @@
-// Times side by side: a row a case, a column group a provider, the best first where they
-// can be ranked. A case whose output does not verify is not ranked: its group says why.
+// Shows times side by side: one row for each case, one group of columns for each provider.
+//
+// Each time has a ratio to the best time of its row. If an output does not verify, its group shows
+// the reason and no ratio.
 #ifndef ASSAY_CLIENT_REPORT_SIDE_BY_SIDE_H_
 #define ASSAY_CLIENT_REPORT_SIDE_BY_SIDE_H_
 
 #include "client/report/report.h"
 
-namespace assay {
+namespace assay::client {
 
 // Writes the table of all timed cases to the surface, a line of headings above, each
 // ending in a newline; nothing where there is none. Groups that do not fit its width go
@@ -17,6 +19,6 @@ namespace assay {
 // the change. All figures of a column have the unit of its heading, whichever provider's.
 void WriteSideBySide(const Report& report, const Surface& surface);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_REPORT_SIDE_BY_SIDE_H_

@@ -11,7 +11,7 @@
 #include "client/report/side_by_side.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // A terminal shows this many passed cases; more are counted.
@@ -350,4 +350,4 @@ std::string Summary(const Report& report) {
   return line;
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -1,9 +1,8 @@
-// Table: results for a person, as they come.
+// Shows results to a person as they come.
 //
-// In a pipe: aligned lines, one a result, and the summary line. On a terminal:
-// the same under a heading, with a line of progress below that is redrawn;
-// everything that is not a plain pass is shown, of many passes the ones nearest
-// to their bound, the rest is counted.
+// In a pipe it writes one aligned line for each result, and a summary. On a terminal it adds a
+// heading and a line of progress that it redraws. There it shows everything that is not a plain
+// pass, and the passes nearest to their bound. It counts the others.
 #ifndef ASSAY_CLIENT_REPORT_TABLE_H_
 #define ASSAY_CLIENT_REPORT_TABLE_H_
 
@@ -13,13 +12,13 @@
 #include "client/report/report.h"
 #include "client/report/row_layout.h"
 
-namespace assay {
+namespace assay::client {
 
 std::unique_ptr<Sink> MakeTableSink(const Surface& surface);
 
 // The summary: "142 passed, 0 failed, 6 unsupported in 6.2 s".
 std::string Summary(const Report& report);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_REPORT_TABLE_H_

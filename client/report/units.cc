@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 // "2.53", "25.3", "253": three digits, trailing zeros of a fraction dropped
@@ -107,6 +107,8 @@ std::pair<std::string, std::string> TellingTexts(double a, double b) {
   return texts;
 }
 
+std::string OrDash(std::string text) { return text.empty() ? "–" : text; }
+
 std::size_t DisplayWidth(std::string_view text) {
   std::size_t width = 0;
   for (char c : text) width += IsContinuation(c) ? 0 : 1;
@@ -146,4 +148,4 @@ std::string ShortenMiddle(std::string_view text, std::size_t width) {
   return Shorten(text, width - tail) + std::string(text.substr(begin));
 }
 
-}  // namespace assay
+}  // namespace assay::client

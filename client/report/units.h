@@ -1,4 +1,4 @@
-// Units: numbers as people say them. Pure functions; "–" stands for nothing.
+// Formats numbers for people. "–" stands for no value. All functions are pure.
 #ifndef ASSAY_CLIENT_REPORT_UNITS_H_
 #define ASSAY_CLIENT_REPORT_UNITS_H_
 
@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-namespace assay {
+namespace assay::client {
 
 // "2.53 ms", "4.1 µs", "6.2 s", "14 min 12 s".
 std::string SecondsText(double seconds);
@@ -36,6 +36,9 @@ std::string ValueText(double value);
 // Both with as many digits as tell them apart, where they are not the same.
 std::pair<std::string, std::string> TellingTexts(double a, double b);
 
+// The text, or "–" for none.
+std::string OrDash(std::string text);
+
 // Columns a text takes on a terminal: its characters, not its bytes.
 std::size_t DisplayWidth(std::string_view text);
 
@@ -49,6 +52,6 @@ std::string Shorten(std::string_view text, std::size_t width);
 // As Shorten, but the end stays too: what tells "… bf16 onednn" from its neighbour.
 std::string ShortenMiddle(std::string_view text, std::size_t width);
 
-}  // namespace assay
+}  // namespace assay::client
 
 #endif  // ASSAY_CLIENT_REPORT_UNITS_H_

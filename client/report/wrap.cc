@@ -4,7 +4,7 @@
 #include "absl/strings/str_split.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 
 std::vector<std::string> Fill(std::string_view text, std::size_t width) {
   std::vector<std::string> lines(1);
@@ -21,4 +21,4 @@ std::vector<std::string> Fill(std::string_view text, std::size_t width) {
   return lines;
 }
 
-}  // namespace assay
+}  // namespace assay::client

@@ -3,8 +3,8 @@
 
     generate.py --assay PROGRAM --assayd PROGRAM --version VERSION --output FOLDER
 
-makes FOLDER/man/man1, man/man8, bash-completion, zsh and fish. It is run when the
-programs are installed, so that pages and completions say what they say.
+makes FOLDER/man/man1, man/man8, bash-completion, zsh and fish. It runs when Assay is
+installed, so that pages and completions agree with the programs.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def main():
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     day = datetime.datetime.fromtimestamp(int(epoch), datetime.timezone.utc) if epoch \
         else datetime.datetime.now(datetime.timezone.utc)
-    for part in ["man", *NAMES]:  # a command that is gone has no page
+    for part in ["man", *NAMES]:  # so that a command that is gone has no page
         shutil.rmtree(arguments.output / part, ignore_errors=True)
     for name, program, section in (("assay", arguments.assay, 1), ("assayd", arguments.assayd, 8)):
         root = help_text.read(program, [name])

@@ -1,7 +1,7 @@
 """The command lines of assay and assayd, read from what `--help` prints.
 
-`read(program, words)` runs `program words… --help` and, for every subcommand, the same
-again. What is not a list of options, positionals or subcommands is kept as text.
+`read(program, words)` runs `program words… --help`, and does the same for every
+subcommand. Lists of options, positionals and subcommands are parsed; the rest is kept as text.
 """
 
 import dataclasses

@@ -1,30 +1,34 @@
-"""Manual pages of a command read by help.py: one page for the program, and one for each
-of its commands, with the commands below that as sections of it."""
+"""Manual pages, made from the commands that help.py has read.
+
+A program has a page, and so has each of its commands. A command below a command is a section of
+that command's page.
+"""
 
 import re
 
 FILES = {
     "assay": [("~/.config/assay/targets.toml", "named targets")],
-    "assayd": [("/etc/assay/assayd.toml", "options, by their names without the dashes"),
-               ("/var/lib/assay", "the store of the system's daemon")],
+    "assayd": [("/etc/assay/assayd.toml", "the configuration: every option is a key here, without its dashes"),
+               ("/var/lib/assay", "the store of the daemon that systemd starts")],
 }
 
-# What commands end with whose help does not say it. Those that judge end as the program's help says.
+# The exit codes of commands whose help does not say them. A command that judges has the exit codes of
+# the program's help.
 JUDGE = {"assay run", "assay bench", "assay selftest", "assay watch", "assay compare"}
 DONE = "0 done, whatever verdicts are shown, 2 usage or a malformed request, " \
        "3 the daemon cannot be reached or refused"
 ENDS = {
-    "assay version": "0 this client's version is told, whether or not a daemon answers, 2 usage",
+    "assay version": "0 the client's version was printed, whether or not a daemon answers, 2 usage",
     "assay explain": DONE + ", 4 there is no result yet",
     "assay show": DONE + ", 4 the case gave no elements to show",
     "assay baseline compare": "0 nothing became slower, 1 a case became slower or fails now, 2 usage, a malformed "
                               "request or another device, 3 the daemon cannot be reached or refused, 4 nothing was "
-                              "compared, or of a case it cannot be told",
+                              "compared, or a case is too noisy to tell",
 }
 
 
 def roff(text):
-    """Text as roff shows it, in ASCII alone."""
+    """The text in roff's notation, as ASCII."""
     text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
     text = "".join(c if ord(c) < 128 else f"\\[u{ord(c):04X}]" for c in text)
     return re.sub(r"^([.])", r"\\&\1", text)
@@ -63,7 +67,7 @@ def _lists(command, heading, seen_texts):
         seen_texts.append(paragraph)
         notes = f".{heading} {'NOTES' if heading == 'SH' else 'Notes'}"
         if notes not in lines:
-            lines += [notes, *_text(paragraph)[1:]]  # a paragraph begins of itself there
+            lines += [notes, *_text(paragraph)[1:]]  # the heading begins a paragraph by itself
             continue
         lines += _text(paragraph)
     return lines
@@ -91,7 +95,7 @@ def _page(command, section, date, version, root):
             common = command.options()
             own = [(title, [e for e in entries if e not in common]) for title, entries in below.groups]
             below.groups = [(title, entries) for title, entries in own if entries]
-            # "Options of every case": they are listed above, once.
+            # "Options of every case" stand above, once.
             below.texts = [t for t in below.texts if len(t) > 1 or not t[0].startswith("Options of")]
             lines += _lists(below, "SS", seen)
     return lines, name
@@ -106,7 +110,7 @@ def _exit_status(command, root):
 
 
 def _exit_section(command, root):
-    """Of a command, or of each below it where they end differently."""
+    """The exit codes of a command, or of each command below it if these differ."""
     acting = [command] if command is root or not command.usage.endswith(" SUBCOMMAND") else []
     acting += command.commands if command is not root else []
     said = [_exit_status(each, root) for each in acting]
@@ -128,7 +132,7 @@ def _ending(command, root, section, name):
         lines.append(".SH ENVIRONMENT")
         for variable in names:
             option = next(e for e in root.options() if variable in e.description)
-            lines += [".TP", f"\\fB{variable}\\fR", f"what \\fB{roff(option.names[-1])}\\fR is where it is not given"]
+            lines += [".TP", f"\\fB{variable}\\fR", f"the value of \\fB{roff(option.names[-1])}\\fR if the option is not given"]
     files = FILES.get(root.words[0], [])
     if files:
         lines.append(".SH FILES")

@@ -1,9 +1,9 @@
-// A backend: one kind of device with everything that comes with it. The CPU's is linked
-// in; those of GPUs are shared libraries beside the worker, loaded when they are asked
-// for, so that one set of programs runs on every node.
+// Describes a backend: one kind of device with its devices, kernels and ceilings. The CPU's backend
+// is linked into the program. The backends of GPUs are shared libraries beside the worker, which
+// loads a library when its backend is first used. So one set of programs runs on every node.
 //
-// A library exports assay_backend (see kBackendSymbol), built from the same version of
-// the sources as the program that loads it: their interfaces are C++.
+// A library exports assay_backend (see kBackendSymbol). It must be built from the same version of
+// the sources as the program that loads it, because their interface is C++.
 #ifndef ASSAY_KERNELS_BACKENDS_BACKEND_H_
 #define ASSAY_KERNELS_BACKENDS_BACKEND_H_
 
@@ -25,32 +25,33 @@ class Backend {
 
   virtual std::string_view name() const = 0;  // "cpu", "cuda", "hip"
 
-  // How many devices there are. UNAVAILABLE with the reason where there can be none: no
-  // driver, a driver older than the toolkit.
+  // The number of devices. UNAVAILABLE with the reason if there can be none: no driver, or a driver
+  // older than the toolkit.
   virtual absl::StatusOr<int> DeviceCount() const = 0;
 
-  // UNAVAILABLE with the reason where the device is not there or lets no process in.
+  // Makes a device. UNAVAILABLE with the reason if the device does not exist or lets no process in.
   virtual absl::StatusOr<std::unique_ptr<Device>> MakeDevice(int ordinal,
                                                              const ArenaOptions& options) const = 0;
 
-  // Adds every kernel this backend has, those that cannot run here with the reason.
+  // Adds every kernel of this backend. A kernel that cannot run here has the reason in its entry.
   virtual void Register(Registry& registry) const = 0;
 
-  // What the device's memory and arithmetic reach, measured when asked for; `device` is
-  // one of this backend's, and outlives them.
+  // Makes the ceilings of a device, which are measured when they are first used. `device` must be
+  // of this backend, and must outlive them.
   virtual std::unique_ptr<Ceilings> MakeCeilings(Device& device) const = 0;
 };
 
 const Backend& CpuBackend();
 
-// The version of the program that asks; the library answers nullptr to another's.
+// The function that a library exports. `version` is that of the program that loads it. If the
+// library has another version, the function returns nullptr.
 inline constexpr char kBackendSymbol[] = "assay_backend";
 using BackendEntry = const Backend* (*)(const char* version);
 
-// The backend of a name: the CPU's, or that of libassay_<name>.so, which is looked for
-// where the program's run path says. NOT_FOUND where there is no such library;
-// UNAVAILABLE with the loader's message where it cannot be loaded. Loaded once, never
-// unloaded.
+// Finds the backend of a name: the CPU's, or that of the library libassay_<name>.so, which the
+// loader looks for in the program's run path. NOT_FOUND if there is no such library. UNAVAILABLE
+// with the loader's message if the library cannot be loaded, or if it has another version. A
+// library is never unloaded.
 absl::StatusOr<const Backend*> FindBackend(std::string_view name);
 
 }  // namespace assay

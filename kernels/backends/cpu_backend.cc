@@ -7,7 +7,7 @@ namespace {
 class Cpu final : public Backend {
  public:
   std::string_view name() const override { return "cpu"; }
-  // One device, all cores of it.
+  // All cores are one device.
   absl::StatusOr<int> DeviceCount() const override { return 1; }
   absl::StatusOr<std::unique_ptr<Device>> MakeDevice(int ordinal,
                                                      const ArenaOptions& options) const override {

@@ -1,4 +1,4 @@
-// The backend of the toolkit that a library is built with: cuda, hip, or the emulator's.
+// Returns the backend of the toolkit that this library is built with: cuda, hip, or the emulator's.
 #ifndef ASSAY_KERNELS_BACKENDS_GPU_BACKEND_H_
 #define ASSAY_KERNELS_BACKENDS_GPU_BACKEND_H_
 

@@ -1,11 +1,17 @@
-# The HIP backend, where hipcc is found. CMake's own HIP language does not work with
-# Debian's layout, so the objects are made by commands and the host's compiler links them.
+# Builds the HIP backend if hipcc is found. CMake's own HIP language does not work with Debian's
+# layout. So commands compile the objects, and the host's compiler links them.
 #
-# Debian's hipcc, which is clang 15, compiles for gfx90a; for gfx942 it takes clang 19, which
-# then compiles for both into one bundle that HIP 5.2 loads: code objects of version 4, and
-# of its device libraries the one file that they lack, which tells a kernel its instruction
-# set.
-option(ASSAY_HIP "Build the HIP backend where hipcc is found" ON)
+# Debian's hipcc is clang 15 and compiles for gfx90a. gfx942 needs clang 19. If clang 19 is found,
+# it compiles for both into one bundle that HIP 5.2 loads. For that it makes code objects of version
+# 4. One file of the device libraries is missing for that version, the one that tells a kernel its
+# instruction set. It is made here.
+
+# Built where AMD's driver is, and by the release preset.
+set(amd_driver OFF)
+if(EXISTS /dev/kfd)
+  set(amd_driver ON)
+endif()
+option(ASSAY_HIP "Build the HIP backend if hipcc is found" ${amd_driver})
 find_program(ASSAY_HIPCC hipcc)
 if(NOT ASSAY_HIP OR ASSAY_SANITIZE OR NOT ASSAY_HIPCC)
   return()
@@ -18,7 +24,8 @@ find_program(ASSAY_HIP_OBJCOPY NAMES llvm-objcopy llvm-objcopy-19 HINTS /usr/lib
 find_path(ASSAY_HIP_BITCODE ockl.bc PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/amdgcn/bitcode
   NO_DEFAULT_PATH)
 
-# What is missing for gfx942, as packages; where nothing is, a folder gets the device libraries.
+# Lists the packages that gfx942 still needs. If none is missing, a folder gets the device
+# libraries.
 set(bitcode ${CMAKE_CURRENT_BINARY_DIR}/hip/bitcode)
 set(without_newer "")
 foreach(needed CLANG BUNDLER LLD OBJCOPY BITCODE)
@@ -61,7 +68,7 @@ set(hip_flags -std=c++20 -O3 -fPIC -fvisibility=hidden -I${PROJECT_SOURCE_DIR})
 if(without_newer)
   set(hip_compiler ${ASSAY_HIPCC})
 else()
-  # As hipcc calls its clang.
+  # The flags are those that hipcc passes to its clang.
   set(hip_compiler ${ASSAY_HIP_CLANG})
   list(APPEND hip_flags --rocm-path=/usr --rocm-device-lib-path=${bitcode} -mcode-object-version=4
     -mllvm -amdgpu-early-inline-all=true -mllvm -amdgpu-function-calls=false)
@@ -73,7 +80,7 @@ string(REPLACE ";" ", " text "${architectures}")
 message(STATUS "HIP: ${text}, by ${hip_compiler}")
 
 set(launcher "")
-if(CCACHE)  # which cannot tell from hipcc's name that it is clang
+if(CCACHE)  # ccache cannot tell from hipcc's name that it is clang
   set(launcher ${CMAKE_COMMAND} -E env CCACHE_COMPILERTYPE=clang ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 set(objects "")

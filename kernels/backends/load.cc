@@ -11,7 +11,8 @@ namespace assay {
 absl::StatusOr<const Backend*> FindBackend(std::string_view name) {
   if (name == CpuBackend().name()) return &CpuBackend();
   const std::string file = Cat("libassay_", name, ".so");
-  // Its symbols are its own: it holds a copy of what it shares with this program.
+  // RTLD_LOCAL keeps the library's symbols apart: it has its own copy of the code that it shares
+  // with this program.
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const std::string_view said = dlerror();
@@ -23,8 +24,8 @@ absl::StatusOr<const Backend*> FindBackend(std::string_view name) {
   const auto entry = reinterpret_cast<BackendEntry>(dlsym(library, kBackendSymbol));
   const Backend* backend = entry == nullptr ? nullptr : entry(ASSAY_VERSION);
   if (backend == nullptr) {
-    return absl::UnavailableError(
-        Cat(file, " is of another version than this program, ", ASSAY_VERSION));
+    return absl::UnavailableError(Cat(file, " has another version than this program, which is ",
+                                      ASSAY_VERSION, "; install both from the same build"));
   }
   return backend;
 }

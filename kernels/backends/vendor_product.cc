@@ -33,12 +33,12 @@ absl::StatusOr<LargeProduct> VendorProduct(std::span<const KernelEntry> entries,
     return absl::NotFoundError(Cat("no vendor's gemm for ", Name(dtype)));
   }
   Case c;
-  // The transposed form is the one that every format has.
+  // The transposed form is the one that every format supports.
   c.problem = GemmProblem{.m = n, .n = n, .k = n, .trans_b = true};
   c.dtype = dtype;
   const absl::StatusOr<Plan> plan = FindOp("gemm")->MakePlan(c);
   if (!plan.ok()) return plan.status();
-  // What the launch holds on to.
+  // The kernel and the views that the launch keeps alive.
   struct Product {
     std::unique_ptr<Kernel> kernel;
     std::vector<TensorView> inputs;

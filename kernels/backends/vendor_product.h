@@ -1,5 +1,5 @@
-// A large product by a vendor's library, for the ceiling of matrix units: what the library
-// reaches, no loop of this project's may be below.
+// Makes a large product with a vendor's library, for the ceiling of matrix units. The ceiling must
+// not be below the rate that the library reaches.
 #ifndef ASSAY_KERNELS_BACKENDS_VENDOR_PRODUCT_H_
 #define ASSAY_KERNELS_BACKENDS_VENDOR_PRODUCT_H_
 
@@ -13,10 +13,11 @@
 
 namespace assay {
 
-// n by n by n, A·Bᵀ of random numbers, by the first of `entries` that has gemm for `dtype`
-// and can run here. Operands and workspace are the arena's until its next Reset; the launch
-// is valid as long. NOT_FOUND where there is none; else the kernel's status, and
-// RESOURCE_EXHAUSTED where the arena has no room.
+// Makes the product A·Bᵀ of two n by n matrices of random numbers. The kernel is the first of
+// `entries` that has gemm for `dtype` and can run here. Operands and workspace belong to the arena,
+// and the launch is valid, until the arena's next Reset. NOT_FOUND if there is no such kernel.
+// RESOURCE_EXHAUSTED if the arena has no room. Other errors come from the kernel's factory or the
+// fill.
 absl::StatusOr<LargeProduct> VendorProduct(std::span<const KernelEntry> entries, DType dtype,
                                            std::int64_t n, Device& device);
 

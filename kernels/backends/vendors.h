@@ -1,5 +1,5 @@
-// The vendor's kernels of the toolkit that a backend is built with, a line each in
-// vendors_<backend>.cc: which of them is linked chooses.
+// Lists the kernels of vendors' libraries for the toolkit that a backend is built with. Each
+// vendors_<backend>.cc has its own list, and the build links one of them.
 #ifndef ASSAY_KERNELS_BACKENDS_VENDORS_H_
 #define ASSAY_KERNELS_BACKENDS_VENDORS_H_
 
@@ -9,7 +9,8 @@
 
 namespace assay {
 
-// Those that cannot run here with the reason. Opens the libraries.
+// Opens the libraries and returns their kernels. A kernel that cannot run here has the reason in
+// its entry.
 std::vector<KernelEntry> VendorKernels();
 
 }  // namespace assay

@@ -1,5 +1,5 @@
-// The CPU's ceilings: all cores in multiply-add loops, and streams that miss the caches. Each is
-// the fastest of several short runs.
+// Measures the CPU's ceilings: all cores run multiply-add loops, and streams miss the caches. Each
+// ceiling is the fastest of several short runs.
 #include <sys/mman.h>
 #include <time.h>
 
@@ -24,9 +24,9 @@
 namespace assay {
 namespace {
 
-constexpr double kRunSeconds = 0.005;  // [seconds] at least; at most twice that
-constexpr std::int64_t kMostRounds = std::int64_t{1} << 26;        // far more than that
-constexpr std::int64_t kDefaultL3Bytes = std::int64_t{32} << 20;   // where it is not known
+constexpr double kRunSeconds = 0.005;  // [seconds] the least of a run; the most is twice that
+constexpr std::int64_t kMostRounds = std::int64_t{1} << 26;        // far more than a run needs
+constexpr std::int64_t kDefaultL3Bytes = std::int64_t{32} << 20;   // if the size is not known
 constexpr std::int64_t kMaxStreamBytes = std::int64_t{256} << 20;  // of each buffer
 constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
 
@@ -34,7 +34,7 @@ double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Anonymous memory in huge pages where there are some; null where there is none.
+// Anonymous memory, in huge pages if the system has some. data() is null if there is no memory.
 class Mapping {
  public:
   explicit Mapping(std::int64_t bytes) : bytes_(static_cast<std::size_t>(bytes)) {
@@ -56,8 +56,8 @@ class Mapping {
   unsigned char* data_ = nullptr;
 };
 
-// Time this thread was on a core: while another process has the core, this one's
-// arithmetic is not slower. NaN where the clock cannot be read.
+// The time that this thread has had a core. Time that another process had the core does not count.
+// NaN if the clock cannot be read.
 double ThreadSeconds() {
   timespec now = {};
   if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) != 0) {
@@ -72,7 +72,7 @@ double TimeRounds(const internal::MultiplyAddLoop& loop, std::int64_t rounds) {
   return ThreadSeconds() - begin;
 }
 
-// Seconds of `rounds` rounds on every core at once: the slowest core's.
+// Runs `rounds` rounds on every core at once and returns the seconds of the slowest core.
 double TimeOnAllCores(const internal::MultiplyAddLoop& loop, std::int64_t rounds) {
   std::mutex mutex;
   double slowest = 0;
@@ -87,7 +87,7 @@ double TimeOnAllCores(const internal::MultiplyAddLoop& loop, std::int64_t rounds
 std::optional<Ceiling> MeasureFlops(DType dtype) {
   const internal::MultiplyAddLoop loop = internal::MultiplyAddLoopOf(dtype);
   if (loop.run == nullptr) return std::nullopt;
-  // The better of two, so that a thread that was put aside does not end the search.
+  // The faster of two runs, so that a thread that was interrupted does not end the search.
   std::int64_t rounds = 1024;
   while (std::min(TimeRounds(loop, rounds), TimeRounds(loop, rounds)) < kRunSeconds / 4) {
     rounds *= 2;
@@ -102,8 +102,8 @@ std::optional<Ceiling> MeasureFlops(DType dtype) {
   return Ceiling{CeilingKind::kFma, dtype, operations / fastest->seconds, fastest->noise};
 }
 
-// Three buffers, together far larger than the last cache. Each run begins at the next, so
-// that it reads what was touched longest ago.
+// Three buffers, together far larger than the last cache. Each run begins at the next buffer, so
+// that it reads the data that were touched longest ago.
 class Streams {
  public:
   explicit Streams(std::int64_t l3_bytes)
@@ -112,8 +112,8 @@ class Streams {
         memory_(3 * bytes_) {
     if (memory_.data() == nullptr) return;
     ParallelFor(bytes_ / kPiece, 1, [&](std::int64_t first, std::int64_t last) {
-      // Touched by the thread that will use it, and not the one shared zero page. The bytes
-      // make ordinary numbers of fp64.
+      // The thread that will use a piece touches it first, so that it is not the shared zero page.
+      // The bytes make ordinary fp64 numbers.
       for (int operand = 0; operand < 3; ++operand) {
         std::memset(At(operand, first), 0x3f, static_cast<std::size_t>((last - first) * kPiece));
       }
@@ -159,7 +159,7 @@ class Streams {
 
   std::int64_t bytes_;
   Mapping memory_;
-  std::atomic<std::uint64_t> sum_{0};  // so that the sums are made
+  std::atomic<std::uint64_t> sum_{0};  // a use of the sums, so that they are computed
 };
 
 class CpuCeilings : public Ceilings {
@@ -197,7 +197,8 @@ class CpuCeilings : public Ceilings {
   std::int64_t CacheBytes() const override { return l3_bytes_; }
 
  private:
-  // All that are due at once: taking the memory costs more than they do.
+  // Measures all missing memory ceilings at once, because taking the memory costs more than the
+  // measurements.
   void MeasureStreams() {
     Streams streams(l3_bytes_);
     for (const CeilingKind kind : {CeilingKind::kCopy, CeilingKind::kTriad, CeilingKind::kRead}) {

@@ -1,12 +1,12 @@
-// Loads whose time is a GPU's ceiling.
+// Kernels whose time shows a GPU's ceilings.
 //
-// Memory: 16 bytes an access, neighbouring threads side by side, kAhead accesses of a
-// thread under way before the first is used. Copies, triads and writes take a thread for
-// every kAhead accesses; reading alone is done by few blocks that stay, so that adding up
-// what they read costs nothing.
-// Arithmetic: chains of dependent multiply-adds, kChains a thread, which more than covers
-// the latency of one with the eight waves of a block; results are written, so that no
-// compiler leaves the work out.
+// Memory: an access has 16 bytes, and neighbouring threads access neighbouring words. A thread
+// starts kAhead accesses before it uses the first. Copies, triads and writes have one thread for
+// every kAhead accesses. The read kernel has few blocks that stay, so that its additions cost
+// nothing.
+// Arithmetic: each thread computes kChains chains of dependent multiply-adds. With the eight waves
+// of a block, that more than covers the latency of a multiply-add. The results are written, so that
+// no compiler removes the work.
 #include "kernels/bench/ceilings_gpu.h"
 #include "kernels/runtime/gpu/element.h"
 #include "kernels/runtime/gpu/port.h"
@@ -27,7 +27,7 @@ Extent StreamGrid(std::int64_t bytes) {
   return {static_cast<unsigned>((bytes + each - 1) / each), 1, 1};
 }
 
-// Index of a thread's access `i`.
+// The index of a thread's access number `i`.
 ASSAY_DEVICE std::int64_t AccessOf(int i) {
   return (std::int64_t{Block().x} * kAhead + i) * kThreads + Thread().x;
 }
@@ -143,7 +143,7 @@ ASSAY_GLOBAL void MatrixProducts(int rounds, float* sums) {
   for (int w = 0; w < 2; ++w) {
     b.word[w] = MatrixOperand(kFormat, lane, static_cast<unsigned>(w + 4));
   }
-  // From different numbers, so that no compiler makes one chain of them all.
+  // The chains begin with different numbers, so that no compiler merges them.
   FragmentD d[kChains];
   ASSAY_UNROLL
   for (int c = 0; c < kChains; ++c) {

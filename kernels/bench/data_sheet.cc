@@ -14,7 +14,7 @@ constexpr Ceiling Matrix(DType dtype, double tera) {
   return {CeilingKind::kMatrix, dtype, tera * kTera};
 }
 
-// NVIDIA A100 Tensor Core GPU data sheet; fp16 on vectors from the architecture's paper.
+// NVIDIA A100 Tensor Core GPU data sheet; fp16 on vector units is from the architecture paper.
 // https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/a100/pdf/nvidia-a100-datasheet-nvidia-us-2188504-web.pdf
 constexpr Ceiling kA100[] = {
     Fma(kF64, 9.7), Matrix(kF64, 19.5), Fma(kF32, 19.5),    Matrix(kTF32, 156),
@@ -34,8 +34,8 @@ constexpr Ceiling kH100Pcie[] = {
     Matrix(kE5M2, 1513), Matrix(kI8, 1513),
 };
 
-// NVIDIA H100 and H200 data sheets; those of matrix units are printed with sparsity and
-// halved here.
+// NVIDIA H100 and H200 data sheets. The sheets print figures of matrix units with sparsity; they
+// are halved here.
 // https://resources.nvidia.com/en-us-tensor-core/nvidia-tensor-core-gpu-datasheet
 // https://nvdam.widen.net/s/nb5zzzsjdf/hpc-datasheet-sc23-h200-datasheet-3002446
 constexpr Ceiling kHopperNvl[] = {
@@ -49,7 +49,7 @@ constexpr Ceiling kH200[] = {
     Matrix(kE4M3FN, 1979), Matrix(kE5M2, 1979), Matrix(kI8, 1979),
 };
 
-// NVIDIA HGX B200, an eighth of the board's figures, halved where printed with sparsity.
+// NVIDIA HGX B200: an eighth of the board's figures. Figures with sparsity are halved.
 // https://www.nvidia.com/en-us/data-center/hgx/
 constexpr Ceiling kB200[] = {
     Fma(kF64, 37),       Matrix(kF64, 37),    Fma(kF32, 75),         Matrix(kTF32, 1125),
@@ -83,15 +83,15 @@ constexpr Ceiling kRtx5090[] = {
     Matrix(kE5M2, 419),  Matrix(kE2M1, 1676),  Matrix(kI8, 838),
 };
 
-// AMD Instinct MI250X data sheet: 383 is the card's; a device of the toolkit is one of its
-// two dies.
+// AMD Instinct MI250X data sheet. Its figures (fp16: 383) are those of the card. The toolkit shows
+// each of the two dies as a device, so they are halved here.
 // https://www.amd.com/content/dam/amd/en/documents/instinct-business-docs/product-briefs/instinct-mi250x-datasheet.pdf
 constexpr Ceiling kMi250xDie[] = {
     Fma(kF64, 47.9 / 2),    Matrix(kF64, 95.7 / 2),  Fma(kF32, 47.9 / 2),   Matrix(kF32, 95.7 / 2),
     Matrix(kF16, 383. / 2), Matrix(kBF16, 383. / 2), Matrix(kI8, 383. / 2),
 };
 
-// AMD Instinct MI300X and MI325X data sheets; its 8-bit floats are the fnuz ones.
+// AMD Instinct MI300X and MI325X data sheets. The 8-bit floats are the fnuz formats.
 // https://www.amd.com/content/dam/amd/en/documents/instinct-tech-docs/data-sheets/amd-instinct-mi300x-data-sheet.pdf
 // https://www.amd.com/content/dam/amd/en/documents/instinct-tech-docs/product-briefs/instinct-mi325x-datasheet.pdf
 constexpr Ceiling kMi300x[] = {
@@ -101,7 +101,7 @@ constexpr Ceiling kMi300x[] = {
     Matrix(kI8, 2614.9),
 };
 
-// AMD Instinct MI355X data sheet; its 8-bit floats are OCP's, and it has no tf32.
+// AMD Instinct MI355X data sheet. The 8-bit floats are OCP's formats, and there is no tf32.
 // https://www.amd.com/content/dam/amd/en/documents/instinct-tech-docs/product-briefs/amd-instinct-mi355x-gpu-brochure.pdf
 constexpr Ceiling kMi355x[] = {
     Fma(kF64, 78.6),        Matrix(kF64, 78.6),    Fma(kF32, 157.3),        Matrix(kF32, 157.3),
@@ -110,7 +110,7 @@ constexpr Ceiling kMi355x[] = {
 };
 
 struct Model {
-  std::string_view name;  // as the driver has it
+  std::string_view name;  // as the driver reports it
   int compute_units;
   DataSheet sheet;
 };

@@ -1,5 +1,5 @@
-// The fastest of several equal runs: what a device reaches at best, since whatever else
-// happens on the machine only makes runs slower.
+// Finds the fastest of several equal runs. It tells what a device reaches at best, because anything
+// else that happens on the machine only makes runs slower.
 #ifndef ASSAY_KERNELS_BENCH_FASTEST_RUN_H_
 #define ASSAY_KERNELS_BENCH_FASTEST_RUN_H_
 
@@ -11,19 +11,19 @@ namespace assay {
 
 struct FastestRun {
   double seconds = 0;           // above 0
-  std::optional<double> noise;  // of all runs, as Noise() of sampler.h has it
+  std::optional<double> noise;  // of all runs: Noise() of sampler.h
 };
 
 struct FastestRunOptions {
   int least = 5;  // runs
   int most = 15;
-  // Runs go on until the two fastest agree to so much: where nobody else took the device's
-  // time they do, else there may be a faster one.
+  // Runs go on until the two fastest differ by no more than this share. If other programs take the
+  // device's time, they differ by more, and a faster run is still possible.
   double agree = 0.02;  // relative
 };
 
-// `run` returns its seconds, or nothing where it failed, which ends it without a result. A
-// reading that is not above 0 is no run; nothing where all are so.
+// Repeats `run`. It returns its seconds, or nothing if it failed; a failure ends the search without
+// a result. A time that is not above 0 is ignored. Returns nothing if all times are ignored.
 std::optional<FastestRun> FindFastestRun(const FastestRunOptions& options,
                                          absl::FunctionRef<std::optional<double>()> run);
 

@@ -13,20 +13,20 @@
 namespace assay {
 namespace {
 
-// After one warm-up.
+// Runs after one warm-up.
 constexpr FastestRunOptions kRuns = {.least = 7, .most = 21, .agree = 0.01};
-constexpr double kRunSeconds = 0.004;  // [seconds] about so long is a run
+constexpr double kRunSeconds = 0.004;  // [seconds] about the length of a run
 constexpr std::int64_t kStreamBytes = std::int64_t{512}
-                                      << 20;  // of each buffer, unless that is too little
+                                      << 20;  // of each buffer; more if the cache is large
 constexpr std::int64_t kLeastStreamBytes = std::int64_t{1} << 20;
-constexpr std::int64_t kBeyondCache = 4;  // caches that the operands of a stream must fill
+constexpr std::int64_t kBeyondCache = 4;  // the operands of a stream are this many times the cache
 constexpr int kBlocksEach = 8;            // blocks a multiprocessor
-constexpr int kFirstRounds = 256;         // of the run that says how many rounds a run takes
-constexpr std::int64_t kProducts[] = {4096, 8192};  // edges of the vendor's products
-// A product of twice the edge takes eight times as long: after such a one there is no next.
+constexpr int kFirstRounds = 256;  // of the first run, which tells how many rounds a run needs
+constexpr std::int64_t kProducts[] = {4096, 8192};  // edges n of the vendor's products
+// A product of twice the edge takes eight times as long. After a product that took longer than
+// this, no larger one is tried.
 constexpr double kLongProduct = 0.02;  // [seconds]
 
-// The faster of both.
 std::optional<Ceiling> Faster(const std::optional<Ceiling>& a, const std::optional<Ceiling>& b) {
   if (!a || !b) return a ? a : b;
   return a->per_second < b->per_second ? b : a;
@@ -40,7 +40,8 @@ class GpuCeilings final : public Ceilings {
   std::optional<Ceiling> Find(CeilingKind kind, DType dtype) override {
     std::optional<Ceiling>& kept = Kept(kind, dtype);
     if (kept) return kept;
-    // A product's workspace has guard bands, which belong to no kernel under test.
+    // The mark frees the product's workspace, so that its guard bands are gone before a kernel
+    // under test runs.
     const ArenaMark mark(device_.arena());
     if (IsMemory(kind)) {
       kept = MeasureStream(kind);
@@ -74,7 +75,7 @@ class GpuCeilings final : public Ceilings {
     return FindFastestRun(kRuns, run);
   }
 
-  // The same of a launch on the stream.
+  // The same for a launch that takes the stream.
   template <class Launch>
   std::optional<FastestRun> FastestOnStream(Launch launch) {
     return Fastest([&]() -> absl::Status {
@@ -92,7 +93,7 @@ class GpuCeilings final : public Ceilings {
     for (const std::int64_t n : kProducts) {
       const absl::StatusOr<LargeProduct> product = products_(dtype, n);
       if (!product.ok()) {
-        // The loop alone may be too low, which another time tells.
+        // The loop's rate alone may be too low. A later measurement tells.
         const bool no_room = absl::IsResourceExhausted(product.status());
         if (no_room && !measured && fastest) fastest->suspect = true;
         break;
@@ -109,9 +110,10 @@ class GpuCeilings final : public Ceilings {
 
   std::optional<Ceiling> MeasureStream(CeilingKind kind) {
     const int operands = kind == CeilingKind::kRead ? 1 : kind == CeilingKind::kTriad ? 3 : 2;
-    // Blocks begin at multiples of 256 bytes; one more is the sum of a read.
+    // Blocks begin at multiples of 256 bytes. One more block holds the sum of a read.
     const std::int64_t room = device_.arena().available_bytes(4) / (operands + 1) / 256 * 256;
-    // What fits in the cache would tell the cache's rate, which no kernel gets from memory.
+    // Operands that fit into the cache would show the cache's rate, which no kernel gets from
+    // memory.
     const std::int64_t least = (kBeyondCache * CacheBytes() / operands + 255) / 256 * 256;
     const std::int64_t bytes = std::min(std::max(kStreamBytes, least), room);
     if (bytes < std::max(kLeastStreamBytes, least)) return std::nullopt;
@@ -123,7 +125,8 @@ class GpuCeilings final : public Ceilings {
     }
     const absl::StatusOr<Block> sum = device_.arena().Allocate(256, false);
     if (!sum.ok()) return std::nullopt;
-    // Random data: constants run faster than a real kernel's. What is read alone.
+    // The operands that are read get random data, because constants run faster than the data of a
+    // real kernel.
     for (int i = 0; i < std::max(1, operands - 1); ++i) {
       const FillSpec fill{Pattern{PatternKind::kNormal, 1, 0}, 1, static_cast<std::uint32_t>(i), 0};
       const TensorView words{data[static_cast<std::size_t>(i)], DType::kF32,
@@ -149,7 +152,8 @@ class GpuCeilings final : public Ceilings {
 
   std::optional<Ceiling> MeasureLoop(CeilingKind kind, DType dtype) {
     const bool matrix = kind == CeilingKind::kMatrix;
-    // There the products of tiles are plain multiply-adds, and no matrix unit's ceiling.
+    // On HIP the products of tiles are plain multiply-adds, so they are no ceiling of a matrix
+    // unit.
     if (matrix && device_.info().backend == "hip") return std::nullopt;
     const bool known = matrix
                            ? dtype == DType::kF16 || dtype == DType::kBF16

@@ -1,4 +1,4 @@
-// Measured ceilings of a GPU, from the launches of ceilings_gpu.h.
+// Measures the ceilings of a GPU with the launches of ceilings_gpu.h.
 #ifndef ASSAY_KERNELS_BENCH_GPU_CEILINGS_H_
 #define ASSAY_KERNELS_BENCH_GPU_CEILINGS_H_
 
@@ -13,30 +13,29 @@
 
 namespace assay {
 
-// A product of large matrices by the library that the card's vendor tuned for it.
+// A product of large matrices that the library of the card's vendor computes.
 struct LargeProduct {
-  std::function<absl::Status()> launch;  // enqueues it on the device's stream
+  std::function<absl::Status()> launch;  // enqueues the product on the device's stream
   double operations = 0;                 // two a multiply-add
 };
 
-// n by n by n numbers of a format; RESOURCE_EXHAUSTED where the arena has no room, any other
-// error where there is no such product.
+// Makes the product of two n by n matrices of a format. Returns RESOURCE_EXHAUSTED if the arena has
+// no room, and any other error if there is no such product.
 using LargeProductMaker = std::function<absl::StatusOr<LargeProduct>(DType dtype, std::int64_t n)>;
 
-// Buffers come from the arena, on top of what is in use there; where it has no room a
-// ceiling is absent, and is tried again at the next call.
+// Makes the ceilings of a GPU. Buffers come from the arena, on top of the blocks in use. If the
+// arena has no room, the ceiling is absent, and the next call tries again.
 //
-// Multiply-adds on the vector units: fp16 (two at a time), fp32 and fp64, in a loop of
-// nothing else.
+// Vector units: a loop of nothing but multiply-adds in fp16 (two at a time), fp32 and fp64.
 //
-// On the matrix units: the faster of such a loop (fp16 and bf16, CUDA only) and of the vendor's
-// own products of 4096³ and 8192³ numbers. The loop's instructions, mma.sync, do not reach what
-// cards of sm_90 and later do with their asynchronous ones, which the library uses: there,
-// without the library, the ceiling is too low. A ceiling that is the library's is what it was
-// seen to reach and no bound of the hardware's: the library itself comes to about 1 of it.
-// Where the arena has no room for the product, the loop's is suspect. Absent for formats that
-// have neither (e5m2, the 4-bit floats), and for fp32 on CUDA, whose products are none of the
-// matrix units'.
+// Matrix units: the faster of such a loop (fp16 and bf16, CUDA only) and of the vendor's products
+// of 4096³ and 8192³ numbers. The loop uses mma.sync. On cards of sm_90 and later, mma.sync does
+// not reach the rate of the asynchronous instructions that the library uses. So without the library
+// the ceiling is too low there. A ceiling from the library is the best rate that the library was
+// seen to reach; it is no limit of the hardware, and the library itself reaches about 100 % of it.
+// If the arena has no room for the product, the loop's ceiling is marked suspect. There is no
+// ceiling for formats that have neither loop nor product (e5m2, the 4-bit floats), and none for
+// fp32 on CUDA, because matrix units do not compute fp32 products there.
 std::unique_ptr<Ceilings> MakeGpuCeilings(GpuDevice& device, LargeProductMaker products = nullptr);
 
 }  // namespace assay

@@ -1,5 +1,5 @@
-// Twelve chains side by side: enough to hide the latency of 4 cycles behind two
-// pipes, and few enough for 16 registers.
+// Twelve chains side by side: enough to hide a latency of 4 cycles behind two pipes, and few enough
+// for 16 registers.
 #include "kernels/bench/multiply_add_cpu.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -11,7 +11,8 @@
 #define ASSAY_MULTIPLY_ADD_SHARED_
 namespace assay::internal {
 inline constexpr int kChains = 12;
-inline volatile double multiply_add_sink = 0;  // results go here, or nothing is computed
+// Results go here, so that the compiler computes them.
+inline volatile double multiply_add_sink = 0;
 }  // namespace assay::internal
 #endif
 
@@ -42,7 +43,7 @@ void Chains(std::int64_t rounds) {
     c9 = hn::MulAdd(c9, a, b);
     c10 = hn::MulAdd(c10, a, b);
     c11 = hn::MulAdd(c11, a, b);
-    // Equal chains must stay twelve.
+    // The compiler must not merge equal chains.
     asm volatile(""
                  : "+x"(c0.raw), "+x"(c1.raw), "+x"(c2.raw), "+x"(c3.raw), "+x"(c4.raw),
                    "+x"(c5.raw), "+x"(c6.raw), "+x"(c7.raw), "+x"(c8.raw), "+x"(c9.raw),
@@ -135,10 +136,10 @@ __attribute__((target("avx2"))) void RunI8Avx2(std::int64_t rounds) {
   __m256i a = _mm256_set1_epi8(3);
   const __m256i ones = _mm256_set1_epi16(1);
   __m256i c0 = _mm256_setzero_si256(), c1 = c0, c2 = c0, c3 = c0;
-  // The additions alone are chained, a cycle each: four chains and kChains products.
+  // Only the additions are chained, one cycle each: four chains and kChains products.
   for (std::int64_t i = 0; i < rounds; ++i) {
     for (int k = 0; k < kChains / 4; ++k) {
-      asm volatile("" : "+x"(a));  // so that each product is made
+      asm volatile("" : "+x"(a));  // so that the compiler makes each product
       c0 = _mm256_add_epi32(c0, _mm256_madd_epi16(_mm256_maddubs_epi16(a, a), ones));
       asm volatile("" : "+x"(a));
       c1 = _mm256_add_epi32(c1, _mm256_madd_epi16(_mm256_maddubs_epi16(a, a), ones));

@@ -5,7 +5,7 @@
 namespace assay {
 namespace {
 
-// Above these a median is called noisy, though the middle half of its launches agreed.
+// Above either value a median is called noisy, even if the middle half of its launches agreed.
 constexpr double kMostNoise = 0.25;
 constexpr double kMostStandardError = 0.02;
 
@@ -22,7 +22,7 @@ BenchStats MakeBenchStats(const Plan& plan, DType input, const LaunchTimes& time
   stats.from_memory = times.from_memory;
   if (times.seconds.empty()) return stats;
   const double median = Quantile(times.seconds, 0.5);
-  if (!(median > 0)) {  // a clock that stood still or went backwards gives no time
+  if (!(median > 0)) {  // the clock stood still or went backwards
     stats.samples = 0;
     stats.clock_failed = true;
     return stats;
@@ -50,21 +50,21 @@ BenchStats MakeBenchStats(const Plan& plan, DType input, const LaunchTimes& time
   const double memory = stats.ceiling_bytes_per_second && plan.bytes > 0
                             ? plan.bytes / *stats.ceiling_bytes_per_second
                             : 0.0;
-  // Work without a measured compute ceiling may be bound by it: no memory roof is
-  // claimed then.
+  // The compute ceiling may be the roof, but it is not measured. So no memory roof is claimed.
   if (plan.flops > 0 && !stats.ceiling_flops_per_second) return stats;
   const double bound = std::max(compute, memory);
   if (!(bound > 0)) return stats;
   if (memory > compute && !times.from_memory &&
       plan.bytes <= static_cast<double>(ceilings->CacheBytes())) {
-    // It moves through the cache, whose roof was not measured.
+    // The data move through the cache, whose roof was not measured.
     stats.roof = "cache";
     return stats;
   }
   stats.roof = compute >= memory ? "compute" : "memory";
   stats.efficiency = bound / median;
-  // What a cache holds of its operands may be faster than memory; so may what it wrote, which
-  // need not have left the cache when it ends.
+  // A kernel may be faster than memory if a cache holds some of its operands, or if its last writes
+  // are still in the cache when it ends. So the memory ceiling is doubted only beyond twice the
+  // cache.
   const bool beyond_cache = plan.bytes > 2 * static_cast<double>(ceilings->CacheBytes());
   const bool counts = compute >= memory || (times.from_memory && beyond_cache);
   const Ceiling& roof = compute >= memory ? *arithmetic : *copy;

@@ -11,7 +11,8 @@ double Sum(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
-// How many of `sorted` may have been `most` or less but for `waited`: the shortest first.
+// How many samples can be brought down to `most` if at most `waited` seconds are subtracted in all,
+// the shortest samples first.
 std::size_t MayBeWithin(double most, const std::vector<double>& sorted, double waited) {
   std::size_t count = 0;
   for (const double seconds : sorted) {

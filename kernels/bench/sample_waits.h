@@ -1,10 +1,11 @@
-// How much of a median may be waiting: of launches on a CPU, whose threads at times wait for
-// processors that others have.
+// Computes how much of a median may be waiting. On a CPU, threads sometimes wait for processors
+// that other programs have.
 //
-// A sample took no longer than its launches alone would have and what threads, summed up, waited
-// meanwhile. What the samples of a group waited together may have been any of them's; the median
-// alone is at least the least value that half of all samples can be brought to by what their
-// groups waited. So a wait that few samples saw is none of the median's.
+// Without waiting, a sample would have taken at least its time minus the waits of all threads
+// during the sample. Waits are known for a group of samples, and any sample of the group may have
+// had them. So ShareOfMedian computes a lower bound of the median: it subtracts each group's
+// waiting from its samples in the most favourable way, then takes the median. A wait that only a
+// few samples saw does not change the median.
 #ifndef ASSAY_KERNELS_BENCH_SAMPLE_WAITS_H_
 #define ASSAY_KERNELS_BENCH_SAMPLE_WAITS_H_
 
@@ -15,17 +16,19 @@ namespace assay {
 
 class SampleWaits {
  public:
-  // A sample whose launches took so long [seconds], in the order in which they were taken.
+  // Adds the seconds of a sample. Samples come in the order in which they were taken.
   void Add(double seconds);
-  // Whether there are samples of which no wait was told.
+  // Whether there are samples whose waiting is not told yet.
   bool open() const { return !groups_.empty() && groups_.back().open; }
-  // What threads waited for others during the samples since the call before [seconds].
+  // Tells how long threads waited for other programs since the last call [seconds]. It closes the
+  // group of samples.
   void Waited(double seconds);
-  // What processors were other guests' since the call before [seconds], known by the tick of a
-  // clock and hence shared by the groups since, each by its length.
+  // Tells how long other guests had the processors since the last call [seconds]. This time is
+  // known only by the tick of a clock. So it is shared among the groups since then, in proportion
+  // to their length.
   void Stolen(double seconds);
 
-  // The share of the median of the last `samples` that waiting may account for, 0 to 1.
+  // The largest share of the median of the last `samples` samples that may be waiting, 0 to 1.
   double ShareOfMedian(std::size_t samples) const;
 
  private:
@@ -35,7 +38,7 @@ class SampleWaits {
     bool open = true;
   };
   std::vector<Group> groups_;
-  std::size_t stolen_from_ = 0;  // the first of groups_ that has no share yet
+  std::size_t stolen_from_ = 0;  // the first group without a share of stolen time
 };
 
 }  // namespace assay

@@ -10,16 +10,16 @@ namespace assay {
 namespace {
 
 constexpr int kMostLaunches = 1 << 16;  // of one sample
-constexpr int kMostBadReadings = 10;    // in a row; then the clock is not to be had
-// What takes the host so long and the clock no time at all is no short launch.
+constexpr int kMostBadReadings = 10;    // in a row; then the clock is given up
+// If the host waits this long and the clock reads 0, the clock stands still.
 constexpr std::chrono::milliseconds kStandsStill(100);
 
-// Doubles the launches of a sample until it lasts long enough to be timed.
+// Doubles the launches of a sample until the sample lasts long enough to be timed.
 class Batch {
  public:
   Batch(const SamplerOptions& options, LaunchTimes& times) : options_(options), times_(times) {}
 
-  // Whether a sample of so many seconds is too short, and the next will be longer.
+  // Whether a sample of this many seconds was too short. If so, the next one has more launches.
   bool GrowsAfter(double seconds) {
     if (seconds > 0 && seconds >= options_.batch_seconds) return false;
     if (times_.launches_per_sample >= kMostLaunches) return false;
@@ -58,7 +58,7 @@ LaunchTimes TimeLaunches(const SamplerOptions& options,
     }
     bad = 0;
     spent += *seconds;
-    // A launch that long is its own warm-up.
+    // If the warm-up exceeds the limit, it ends early: such long launches need no more.
     if (warm < options.warm_up) {
       if (++warm == options.warm_up || spent > options.limit_seconds) {
         warm = options.warm_up;
@@ -76,7 +76,7 @@ LaunchTimes TimeLaunches(const SamplerOptions& options,
     if (times.settled && spent >= options.min_seconds && Noise(times.seconds) <= options.quiet) {
       break;
     }
-    // Looking costs a sort; look when a quarter more has come.
+    // A look costs a sort, so the next look comes after a quarter more samples.
     next_look = n + std::max(1, n / 4);
   }
   times.clock_failed = times.seconds.empty();

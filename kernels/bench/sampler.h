@@ -1,5 +1,4 @@
-// Repeated timed launches: enough of them for a median that can be believed, and
-// never an empty result.
+// Times launches repeatedly, until the median can be trusted. One sample is enough for a result.
 #ifndef ASSAY_KERNELS_BENCH_SAMPLER_H_
 #define ASSAY_KERNELS_BENCH_SAMPLER_H_
 
@@ -11,54 +10,54 @@
 namespace assay {
 
 struct SamplerOptions {
-  int warm_up = 2;       // samples that are thrown away
-  int min_samples = 10;  // at least, whatever the time
-  // At least so much time in launches, unless max_samples come first: samples of one moment
-  // agree with one another, and not with those of the next.
+  int warm_up = 2;       // samples that are dropped
+  int min_samples = 10;  // the least number, however long they take
+  // The least time in launches, unless max_samples come first. Samples of one moment agree with one
+  // another, and not with those of the next.
   double min_seconds = 0.5;  // [seconds]
   int max_samples = 10000;
-  double deviation = 0.005;          // stop once the median's relative deviation is below
-  double quiet = 0.03;               // and the noise: what disturbs comes and goes in seconds
-  double limit_seconds = 2.0;        // [seconds] stop after so much time in launches
-  double hard_limit_seconds = 15.0;  // [seconds] stop even below min_samples; never below one
-  // Launches of one sample grow until it takes so long, so that the clock's resolution
-  // does not matter. 0: one launch a sample, unless the clock cannot tell it from nothing.
+  double deviation = 0.005;          // stop when MedianDeviation is at most this,
+  double quiet = 0.03;               // and Noise at most this: disturbances last seconds
+  double limit_seconds = 2.0;        // [seconds] stop after this time in launches
+  double hard_limit_seconds = 15.0;  // [seconds] stop even below min_samples, not below one
+  // The number of launches a sample doubles until a sample takes this long, so that the clock's
+  // resolution does not matter. 0: one launch a sample, or more if the clock reads 0 seconds.
   double batch_seconds = 0;  // [seconds]
 };
 
 struct LaunchTimes {
-  std::vector<double> seconds;  // of a launch of each sample, in order; above 0
-  int launches_per_sample = 1;  // that were timed as one
-  bool settled = true;          // the deviation that was asked for was reached
-  bool clock_failed = false;    // no launch failed and no sample was had: the clock stood
+  std::vector<double> seconds;  // of one launch, for each sample in order; above 0
+  int launches_per_sample = 1;  // that were timed together
+  bool settled = true;          // SamplerOptions::deviation was reached
+  bool clock_failed = false;    // no launch failed, but there is no sample: the clock stood
                                 // still, went backwards or could not be read
-  bool replayed = false;        // those were recorded and done as one; the caller's to say
-  bool from_memory = false;     // the operands were in no cache; the caller's to say
+  bool replayed = false;        // launches were recorded and replayed; the caller sets it
+  bool from_memory = false;     // the operands were in no cache; the caller sets it
 };
 
-// Calls `launch(n)` until the options are met; it launches n times and returns the
-// seconds that took together, or nothing where it failed, which ends the sampling. A
-// reading that is negative or no number is no sample; where all are so, there is none.
+// Calls `launch(n)` until the options are met. `launch` launches n times and returns the seconds of
+// all n together, or nothing if it failed; a failure ends the sampling. A reading that is negative
+// or not a number is ignored. If all readings are ignored, there is no sample.
 LaunchTimes TimeLaunches(const SamplerOptions& options,
                          absl::FunctionRef<std::optional<double>(int launches)> launch);
 
-// The value a share `q` of the sorted samples lies below, interpolated; samples
-// must not be empty.
+// The value that a share `q` of the samples lies below, interpolated. `samples` must not be empty.
 double Quantile(std::vector<double> samples, double q);
 
-// Standard error of the median over the median: 1.2533·s/(√n·median), s the
-// standard deviation estimated from the quartiles, so that single stragglers do
-// not decide. Nothing with fewer than two samples.
+// The standard error of the median, divided by the median: 1.2533·s/(√n·median). s is the standard
+// deviation, estimated from the quartiles, so that single outliers do not decide. Nothing with
+// fewer than two samples.
 std::optional<double> MedianDeviation(const std::vector<double>& samples);
 
-// Standard error of the median over the median where launches depend on their neighbours and
-// times drift: s/√4, s the deviation of the medians of kParts consecutive parts, of which no
-// more than 4 count as independent. Nothing with fewer than kLeastOfPart samples a part.
+// The same for launches that depend on their neighbours and for times that drift: s/√4, divided by
+// the median. s is the deviation of the medians of kParts consecutive parts, of which at most 4
+// count as independent. Nothing with fewer than kLeastOfPart samples a part.
 inline constexpr int kParts = 8;
 inline constexpr int kLeastOfPart = 3;
 std::optional<double> MedianStandardError(const std::vector<double>& samples);
 
-// Spread of single samples: (p90 − p10)/2 over the median. Nothing with fewer than two.
+// The spread of single samples: (p90 − p10)/2, divided by the median. Nothing with fewer than two
+// samples.
 std::optional<double> Noise(const std::vector<double>& samples);
 
 }  // namespace assay

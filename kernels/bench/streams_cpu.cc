@@ -43,7 +43,7 @@ std::uint64_t Read(const void* from, std::int64_t bytes) {
   const hn::ScalableTag<std::uint64_t> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto* source = static_cast<const std::uint64_t*>(from);
-  // Four sums, so that adding up never waits.
+  // Four sums, so that no addition waits for the one before.
   auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
   for (std::int64_t i = 0; i < bytes / 8; i += 4 * lanes) {
     s0 = hn::Add(s0, hn::Load(d, source + i));
@@ -51,8 +51,8 @@ std::uint64_t Read(const void* from, std::int64_t bytes) {
     s2 = hn::Add(s2, hn::Load(d, source + i + 2 * lanes));
     s3 = hn::Add(s3, hn::Load(d, source + i + 3 * lanes));
   }
-  // The lanes by hand: the compiler's header of AVX-512 adds them up as signed
-  // numbers, whose overflow is undefined.
+  // The lanes are added by hand, because the compiler's AVX-512 header adds them as signed numbers,
+  // whose overflow is undefined.
   HWY_ALIGN std::uint64_t lane[hn::MaxLanes(d)];
   hn::Store(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)), d, lane);
   return std::accumulate(lane, lane + lanes, std::uint64_t{0});

@@ -1,17 +1,17 @@
-// The error bound of an element: what its own arithmetic allows around the
-// reference value r.
+// Computes the error bound of one output element: the largest error that correct arithmetic can
+// make around the reference value r.
 //
 //   T = u_o·|r| + η_o/2 + (1 + u_o)·E
 //
-// u_o, η_o: unit roundoff and smallest subnormal of the output's format; E: the
-// operator's allowance for its accumulation, from a term S that each operator
-// defines (for a matrix product S = Σ|a||b|):
+// u_o and η_o are the unit roundoff and the smallest subnormal of the output's format. E is the
+// operator's allowance for its accumulation. It is a factor times a term S that each operator
+// defines (for a matrix product, S = Σ|a||b|):
 //   proven         E = γ_n·S          γ_n = n·u/(1 − n·u)
 //   probabilistic  E = 8·√K·u·S, never above the proven one
 //
-// Sources: N. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed.,
-// section 3.1 (γ_n); N. Higham, T. Mary, "A new approach to probabilistic rounding
-// error analysis", SISC 41 (2019) (√K, with λ = 8). std-only, for host and device.
+// Sources: N. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1 (γ_n);
+// N. Higham, T. Mary, "A new approach to probabilistic rounding error analysis", SISC 41 (2019)
+// (√K, with λ = 8). The functions are pure; host and device call them. std-only.
 #ifndef ASSAY_KERNELS_NUMERICS_BOUND_H_
 #define ASSAY_KERNELS_NUMERICS_BOUND_H_
 
@@ -24,60 +24,61 @@
 
 namespace assay {
 
-// λ of the probabilistic bound: a deviation of 8 has a chance below 1e-13 an element.
+// λ of the probabilistic bound. An element deviates by more than λ = 8 with a chance below 1e-13.
 inline constexpr double kSqrtRuleFactor = 8.0;
-// Roundings beside the K additions of a sum: products, scaling, the epilogue.
+// Roundings that an element has beside the K additions of its sum: products, scaling, epilogue.
 inline constexpr std::int64_t kExtraRoundings = 8;
 
-// γ_n = n·u/(1 − n·u); infinite where n·u >= 1, where nothing is proven.
+// γ_n = n·u/(1 − n·u). It is infinite if n·u >= 1, because nothing is proven then.
 constexpr double GammaN(double n, double u) {
   const double nu = n * u;
   return nu < 1.0 ? nu / (1.0 - nu) : std::numeric_limits<double>::infinity();
 }
 
-// Proven factor of a sum of `k` products with accumulator roundoff u: γ_(k+8).
+// The proven factor of a sum of `k` products: γ_(k+8). `u` is the accumulator's unit roundoff.
 constexpr double ProvenFactor(std::int64_t k, double u) {
   return GammaN(static_cast<double>(k + kExtraRoundings), u);
 }
 
-// Probabilistic factor of the same sum: min(8·√k·u, γ_(k+8)).
+// The probabilistic factor of the same sum: min(8·√k·u, γ_(k+8)).
 ASSAY_HOST_DEVICE inline double ProbableFactor(std::int64_t k, double u) {
   const double rule = kSqrtRuleFactor * std::sqrt(static_cast<double>(k)) * u;
   const double proven = ProvenFactor(k, u);
   return rule < proven ? rule : proven;
 }
 
-// κ >= 1, the proven factor over the probabilistic one; 1 where both are 0.
+// κ: the proven factor divided by the probabilistic one, at least 1. It is 1 if both factors are 0.
 ASSAY_HOST_DEVICE inline double ProvenOverProbable(std::int64_t k, double u) {
   const double probable = ProbableFactor(k, u);
   return probable > 0.0 ? ProvenFactor(k, u) / probable : 1.0;
 }
 
-// Roundoff of the accumulator a format's kernels are held to: 2^-24, 2^-53 for
-// fp64, 0 for the integers, whose sums are exact.
+// The unit roundoff of the accumulator that kernels of a format must have: 2^-53 for fp64, 2^-24
+// for other floats, 0 for integers, whose sums are exact.
 constexpr double AccumulatorRoundoff(DType input) {
   if (Info(input).is_integer) return 0.0;
   return input == DType::kF64 ? Info(DType::kF64).unit_roundoff : Info(DType::kF32).unit_roundoff;
 }
 
-// What sums of products are held in, where that is narrower than the format's own.
-// Matrix units take 8-bit floats in blocks of products that they align and add at once,
-// rounding the sum to fewer bits than fp32 has.
+// Describes an accumulator that is narrower than the format's own. Matrix units take products of
+// 8-bit floats in blocks. They align the products of a block, add them at once, and round the sum
+// to fewer bits than fp32 has.
 struct Accumulator {
-  double roundoff = 0;     // u_a: 2^-14 of 14 bits to nearest, 2^-13 truncating; 0: the format's
-  std::int64_t block = 1;  // products that one rounding takes in
+  double roundoff = 0;     // u_a: 2^-14 (14 bits, to nearest), 2^-13 (truncating); 0: the format's
+  std::int64_t block = 1;  // products that share one rounding
 };
 
-// 8- and 4-bit floats, whose products some hardware sums in 14 bits: 2^13 is exact in it
-// under either rounding.
+// Whether some hardware sums this format's products in 14 bits. That is so for 8- and 4-bit floats.
+// Integers up to 2^13 are exact in 14 bits, whether the hardware rounds or truncates.
 constexpr bool MayBeSummedNarrowly(DType input) {
   return !Info(input).is_integer && Info(input).storage_bits <= 8;
 }
 inline constexpr double kNarrowestRoundoff = 0x1p-13;
 inline constexpr std::int64_t kNarrowBlock = 32;  // products that such hardware adds at once
 
-// The format's own, or what is declared, where that is coarser and the format's sums may
-// be. No declaration buys a coarser one than kNarrowestRoundoff.
+// The accumulator that the bound uses. It is the declared one if that is coarser than the format's
+// own and MayBeSummedNarrowly(input). Otherwise it is the format's own. A declared roundoff above
+// kNarrowestRoundoff counts as kNarrowestRoundoff.
 constexpr Accumulator AccumulatorOf(DType input, const Accumulator& declared = {}) {
   const double own = AccumulatorRoundoff(input);
   if (!MayBeSummedNarrowly(input) || !(declared.roundoff > own)) return {own, 1};
@@ -85,7 +86,8 @@ constexpr Accumulator AccumulatorOf(DType input, const Accumulator& declared = {
           declared.block > 1 ? declared.block : 1};
 }
 
-// The factors of a sum of k products in an accumulator: of its k/block roundings.
+// The same factors for an accumulator that adds blocks: a sum of k products has ⌈k/block⌉
+// roundings.
 constexpr std::int64_t RoundingsOf(std::int64_t k, const Accumulator& a) {
   return (k + a.block - 1) / a.block;
 }
@@ -99,10 +101,10 @@ ASSAY_HOST_DEVICE inline double ProvenOverProbable(std::int64_t k, const Accumul
   return ProvenOverProbable(RoundingsOf(k, a), a.roundoff);
 }
 
-// The part of T that output rounding explains, for one format; computed once.
+// The terms of T that come from rounding the output. They depend on the format alone.
 struct OutputRounding {
   double u = 0.0;             // unit roundoff
-  double half_quantum = 0.0;  // η/2, or the smallest normal where the device flushes
+  double half_quantum = 0.0;  // η/2; the smallest normal if the device flushes
 };
 
 constexpr OutputRounding OutputRoundingOf(DType output, bool flushes_subnormals = false) {
@@ -110,14 +112,14 @@ constexpr OutputRounding OutputRoundingOf(DType output, bool flushes_subnormals 
   return {f.unit_roundoff, flushes_subnormals ? f.min_normal : 0.5 * f.min_subnormal};
 }
 
-// T of an element with reference r and allowance E. NaN where r or E is.
+// T of an element with reference r and allowance E. It is NaN if r or E is NaN.
 constexpr double TBound(const OutputRounding& o, double r, double allowance) {
   const double magnitude = r < 0 ? -r : r;
   return o.u * magnitude + o.half_quantum + (1.0 + o.u) * allowance;
 }
 
-// Underflow inside a chain of k operations of an accumulator with smallest
-// subnormal `quantum`: k·η_a/2.
+// The allowance for underflow in a chain of k operations: k·η_a/2. `quantum` is η_a, the smallest
+// subnormal of the accumulator.
 constexpr double UnderflowAllowance(std::int64_t k, double quantum) {
   return 0.5 * static_cast<double>(k) * quantum;
 }

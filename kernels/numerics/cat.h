@@ -1,5 +1,5 @@
-// Concatenation into a string. Debian's Abseil is built without std::string_view,
-// so its StrCat takes none of ours. std-only.
+// Concatenates strings and numbers. Debian's Abseil is built without std::string_view, so its
+// StrCat does not take ours. std-only.
 #ifndef ASSAY_KERNELS_NUMERICS_CAT_H_
 #define ASSAY_KERNELS_NUMERICS_CAT_H_
 
@@ -25,14 +25,14 @@ void AppendPart(std::string& out, const T& part) {
     std::snprintf(digits, sizeof digits, "%g", static_cast<double>(part));
     out += digits;
   } else {
-    out.append(part.data(), part.size());  // other libraries' string views
+    out.append(part.data(), part.size());  // string views of other libraries
   }
 }
 
 }  // namespace internal
 
-// The parts one behind the other: strings and views of any kind, characters,
-// integers, and floating-point numbers with six significant digits.
+// Returns the parts as one string. A part is a string, any kind of string view, a character, an
+// integer, or a floating-point number, which gets six significant digits.
 template <class... Parts>
 std::string Cat(const Parts&... parts) {
   std::string out;
@@ -40,7 +40,7 @@ std::string Cat(const Parts&... parts) {
   return out;
 }
 
-// The same behind what `out` holds.
+// Appends the parts to *out in the same way.
 template <class... Parts>
 void Append(std::string* out, const Parts&... parts) {
   (internal::AppendPart(*out, parts), ...);
@@ -53,7 +53,7 @@ inline std::string Shortest(double value) {
   return std::string(digits, end);
 }
 
-// The items of a range, `separator` between.
+// Returns the items of a range as one string, with `separator` between them.
 template <class Range>
 std::string Join(const Range& range, std::string_view separator) {
   std::string out;

@@ -9,18 +9,18 @@ namespace {
 constexpr double kMedianOverMean = 1.2533;  // √(π/2), of normal samples
 constexpr double kDeciles = 2.563;          // standard deviations from p10 to p90
 constexpr double kHeavyErrorsBeyond = 5;
-constexpr double kLeastShare = 1e-3;             // of a launch, that is computing
-constexpr double kStandardErrorsBeyond = 2.576;  // 99 % of normal errors are within
+constexpr double kLeastShare = 1e-3;             // of a median, that is computing at least
+constexpr double kStandardErrorsBeyond = 2.576;  // 99 % of normal errors are below
 
 bool IsTime(double seconds) { return std::isfinite(seconds) && seconds > 0; }
 
-// Whether nearly all launches of one run were longer than the typical one of the other.
-// Where that is not known, it is not asked.
+// Whether nearly all launches of one run were longer than the typical launch of the other. True if
+// the p10 is not known.
 bool Apart(const RunTimes& shorter, const RunTimes& longer) {
   return !longer.p10_seconds || shorter.median_seconds < *longer.p10_seconds;
 }
 
-// ln of the share of the run's median that is left without what threads waited; at most 0.
+// ln of the share of the median that is left if waiting is subtracted. At most 0.
 double LeftAlone(const RunTimes& run) {
   const double waited = run.waiting_ratio.value_or(0);
   return waited > 0 ? std::log(std::max(1 - waited, kLeastShare)) : 0;

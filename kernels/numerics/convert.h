@@ -1,17 +1,15 @@
-// Conversion between number formats: every format of dtype.h to and from double,
-// by integer arithmetic alone, so that the bits are the same on every host,
-// device and compiler flag.
+// Converts numbers between every format of dtype.h and double. It uses integer arithmetic alone, so
+// the bits are the same on every host, device and compiler flag.
 //
-// Codes are carried in the low bits of a uint64_t: 4 bits for e2m1, the storage
-// width for the others. A tf32 code is the float32 word that holds it; the low 13
-// bits of a rounded one are zero, and a decoded one is taken as the float it is.
+// A code is held in the low bits of a uint64_t: 4 bits for e2m1, the storage width for other
+// formats. A tf32 code is the float32 word that holds it. If it was rounded, its low 13 bits are
+// zero. If it is decoded, the word counts as the float that it is.
 //
-// Rounding is to nearest, ties to even, in one step from the exact value (double
-// rounding through a wider format gives other bits). Subnormals of the format are
-// kept.
+// Rounding is to nearest, ties to even, in one step from the exact value (double rounding through a
+// wider format gives other bits). Subnormals of the format are kept.
 //
-// Sources: IEEE 754-2019 4.3.1; OCP OFP8 1.0, 5.2 (conversion, saturating and
-// not); PTX ISA, cvt.rna.tf32. std-only, constexpr, for host and device.
+// Sources: IEEE 754-2019 4.3.1; OCP OFP8 1.0, 5.2 (saturating and non-saturating conversion); PTX
+// ISA, cvt.rna.tf32. std-only, constexpr, for host and device.
 #ifndef ASSAY_KERNELS_NUMERICS_CONVERT_H_
 #define ASSAY_KERNELS_NUMERICS_CONVERT_H_
 
@@ -23,12 +21,12 @@
 
 namespace assay {
 
-// What becomes of a value beyond the largest finite one. e2m1 and the integers
-// have neither Inf nor NaN and always saturate.
+// Says what a value beyond the largest finite one becomes. e2m1 and the integers have neither Inf
+// nor NaN, and always saturate.
 enum class Overflow : std::uint8_t {
-  kNonSat,      // to Inf, or NaN where the format has no Inf; Inf likewise (IEEE)
+  kNonSat,      // finite values and Inf to Inf, or to NaN if the format has no Inf (IEEE)
   kSat,         // finite values and Inf to the largest finite (OCP saturating)
-  kSatInfKeep,  // finite values to the largest finite; Inf stays Inf, or NaN
+  kSatInfKeep,  // finite values to the largest finite; Inf to Inf, or to NaN
 };
 
 enum class TF32Rounding : std::uint8_t {
@@ -39,16 +37,16 @@ enum class TF32Rounding : std::uint8_t {
 
 namespace internal {
 
-// Bit layout of a binary floating-point format. A switch and not a table, because
-// device code may not read a host array.
+// The bit layout of a binary floating-point format. LayoutOf is a switch and not a table, because
+// device code cannot read an array of the host.
 struct Layout {
   int mantissa_bits;
   int bias;
   int sign_bit;            // position
   int shift;               // low zero bits of a stored code (tf32)
   std::uint64_t max_code;  // largest finite, sign off, before `shift`
-  std::uint64_t inf_code;  // sign off, after `shift`; the NaN where there is no Inf
-  std::uint64_t nan_code;  // after `shift`; the largest finite where there is no NaN
+  std::uint64_t inf_code;  // sign off, after `shift`; the NaN if there is no Inf
+  std::uint64_t nan_code;  // after `shift`; the largest finite if there is no NaN
   bool fnuz;               // one NaN (sign bit alone), no negative zero
 };
 
@@ -102,7 +100,7 @@ constexpr std::uint64_t ShiftRne(std::uint64_t mantissa, int shift) {
   return quotient + ((rest > half || (rest == half && (quotient & 1) != 0)) ? 1 : 0);
 }
 
-// Nearest integer, ties to even, clamped to the format; NaN gives 0.
+// Rounds to the nearest integer, ties to even, and clamps to the format. NaN gives 0.
 constexpr std::uint64_t RoundToInteger(double v, int bits) {
   const std::int64_t top = (std::int64_t{1} << (bits - 1)) - 1;
   const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
@@ -161,7 +159,7 @@ constexpr std::uint64_t RoundToFormat(double v, DType t, Overflow overflow = Ove
   return (code << f.shift) | sign;
 }
 
-// The same from float; exact, since every float is a double.
+// The same from float. It is exact, because every float is a double.
 constexpr std::uint64_t RoundToFormat(float v, DType t, Overflow overflow = Overflow::kNonSat) {
   return RoundToFormat(static_cast<double>(v), t, overflow);
 }
@@ -183,7 +181,7 @@ constexpr std::uint32_t RoundToTF32(float v, TF32Rounding rounding) {
   return (bits + 0xfff + ((bits >> 13) & 1)) & 0xffffe000;
 }
 
-// The value of a code; exact. Bits above the format's width are ignored.
+// The exact value of a code. Bits above the format's width are ignored.
 constexpr double ToDouble(DType t, std::uint64_t bits) {
   switch (t) {
     case DType::kUnspecified:
@@ -224,12 +222,12 @@ constexpr double ToDouble(DType t, std::uint64_t bits) {
                                (mantissa << (52 - f.mantissa_bits)));
 }
 
-// The same as float: exact for every format but fp64 and int32, which it rounds.
+// The same as float. Values of fp64 and int32 are rounded; all other formats are exact.
 constexpr float ToFloat(DType t, std::uint64_t bits) {
   return static_cast<float>(ToDouble(t, bits));
 }
 
-// v rounded to the format, as a value.
+// Rounds v to the format and returns the rounded value.
 constexpr double Quantise(double v, DType t, Overflow overflow = Overflow::kNonSat) {
   return ToDouble(t, RoundToFormat(v, t, overflow));
 }
@@ -241,7 +239,8 @@ constexpr bool IsNaNCode(DType t, std::uint64_t bits) {
   return v != v;
 }
 
-// Code of element i of packed storage; e2m1 has two to a byte, low nibble first.
+// Reads the code of element i of packed storage. e2m1 has two elements a byte, the low nibble
+// first.
 ASSAY_HOST_DEVICE inline std::uint64_t LoadBits(DType t, const void* base, std::int64_t i) {
   switch (StorageBits(t)) {
     case 64:
@@ -259,8 +258,8 @@ ASSAY_HOST_DEVICE inline std::uint64_t LoadBits(DType t, const void* base, std::
   }
 }
 
-// Writes the code of element i. For e2m1 the other half of the byte stays, and
-// two threads must not write the two halves of one byte.
+// Writes the code of element i. For e2m1 the other half of the byte stays, so two threads must not
+// write the two halves of one byte at the same time.
 ASSAY_HOST_DEVICE inline void StoreBits(DType t, void* base, std::int64_t i, std::uint64_t bits) {
   switch (StorageBits(t)) {
     case 64:
@@ -287,7 +286,7 @@ ASSAY_HOST_DEVICE inline void StoreBits(DType t, void* base, std::int64_t i, std
   }
 }
 
-// Value of element i of packed storage.
+// Reads the value of element i of packed storage.
 ASSAY_HOST_DEVICE inline double LoadDouble(DType t, const void* base, std::int64_t i) {
   return ToDouble(t, LoadBits(t, base, i));
 }

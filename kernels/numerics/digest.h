@@ -1,15 +1,15 @@
-// The digest of a tensor: an order-independent 64-bit sum, taken twice with two
-// seeds, that changes with every change of a single 8-byte word.
+// Computes the digest of a tensor: two 64-bit sums with two seeds, independent of the order in
+// which words are added. A change of a single 8-byte word always changes the digest.
 //
 //   D = Σ mod 2^64 of Finalise(w_i + (i+1)·0x9e3779b97f4a7c15 + seed)
 //
-// over the little-endian 8-byte words w_i of the packed logical elements; padding
-// is no part of it, and the last word is filled up with zero bytes. Any reduction
-// tree gives the same value. Two kinds: raw bits, and canonical, where every NaN
-// is the format's canonical one and −0 is +0.
+// w_i are the little-endian 8-byte words of the packed logical elements. Padding does not count,
+// and zero bytes fill up the last word. Every reduction tree gives the same value. There are two
+// kinds of digest: the raw one takes the bits as they are; the canonical one takes every NaN as the
+// format's canonical NaN, and −0 as +0.
 //
-// Source of the finaliser: S. Vigna's splitmix64 (after D. Stafford's Mix13).
-// std-only, constexpr, for host and device.
+// Source of the finaliser: S. Vigna's splitmix64 (after D. Stafford's Mix13). std-only, constexpr,
+// for host and device.
 #ifndef ASSAY_KERNELS_NUMERICS_DIGEST_H_
 #define ASSAY_KERNELS_NUMERICS_DIGEST_H_
 
@@ -29,12 +29,12 @@ constexpr std::uint64_t DigestFinalise(std::uint64_t z) {
   return z ^ (z >> 31);
 }
 
-// What word i adds to the sum.
+// The term that word i adds to the sum.
 constexpr std::uint64_t DigestTerm(std::uint64_t word, std::uint64_t i, std::uint64_t seed) {
   return DigestFinalise(word + (i + 1) * kDigestStep + seed);
 }
 
-// The code a canonical digest sees in place of `bits`.
+// The code that a canonical digest takes in place of `bits`.
 constexpr std::uint64_t CanonicalBits(DType t, std::uint64_t bits) {
   if (internal::IsInteger(t)) return bits;
   const internal::Layout f = internal::LayoutOf(t);
@@ -43,7 +43,7 @@ constexpr std::uint64_t CanonicalBits(DType t, std::uint64_t bits) {
   return bits == sign ? 0 : bits;
 }
 
-// A word with each of its elements made canonical.
+// Makes each element of a word canonical.
 constexpr std::uint64_t CanonicalWord(DType t, std::uint64_t word) {
   const int width = StorageBits(t);
   if (width == 64) return CanonicalBits(t, word);

@@ -1,12 +1,11 @@
-// Number formats: one table of what each format is, from which every bound,
-// conversion and print is computed.
+// Describes the number formats: one table of their properties. Every bound, conversion and print is
+// computed from it.
 //
-// Sources: IEEE 754-2019 (binary16/32/64), the OCP 8-bit Floating Point
-// Specification 1.0 (e4m3fn, e5m2), the OCP Microscaling Formats Specification
-// 1.0 (e2m1), and the bias-8/16 "fnuz" formats of "8-bit Numerical Formats for
-// Deep Neural Networks" (Noune et al., 2022).
+// Sources: IEEE 754-2019 (binary16/32/64), the OCP 8-bit Floating Point Specification 1.0 (e4m3fn,
+// e5m2), the OCP Microscaling Formats Specification 1.0 (e2m1), and the bias-8/16 "fnuz" formats of
+// "8-bit Numerical Formats for Deep Neural Networks" (Noune et al., 2022).
 //
-// std-only; usable on host and device, but for the table itself, which is the host's.
+// std-only. Host and device use it, but only the host can read the table itself.
 #ifndef ASSAY_KERNELS_NUMERICS_DTYPE_H_
 #define ASSAY_KERNELS_NUMERICS_DTYPE_H_
 
@@ -16,7 +15,7 @@
 
 namespace assay {
 
-// Values equal assay.v1.DType's; a test holds them together.
+// The values are those of assay.v1.DType; a test checks that they agree.
 enum class DType : std::uint8_t {
   kUnspecified = 0,
   kF64 = 1,
@@ -37,10 +36,10 @@ inline constexpr int kDTypeCount = 13;
 
 struct FormatInfo {
   DType dtype;
-  std::string_view name;  // as the command line and reports spell it
-  int storage_bits;       // bits an element takes in memory; e2m1 packs two to a byte
+  std::string_view name;  // as the command line and reports write it
+  int storage_bits;       // bits of an element in memory; e2m1 packs two into a byte
   int exponent_bits;      // 0 for integers
-  int mantissa_bits;      // explicit ones; 0 for integers
+  int mantissa_bits;      // without the implicit bit; 0 for integers
   int exponent_bias;
   bool has_inf;
   bool has_nan;
@@ -61,7 +60,6 @@ constexpr double Pow2(int e) {
   return v;
 }
 
-// `top` is the largest finite mantissa code at the largest finite exponent.
 constexpr FormatInfo Float(DType t, std::string_view name, int storage, int e, int m, int bias,
                            bool inf, bool nan, double max_finite) {
   return FormatInfo{t,
@@ -103,10 +101,10 @@ inline constexpr std::array<FormatInfo, kDTypeCount> kFormats = {{
     internal::Integer(DType::kI32, "int32", 32),
 }};
 
-// The row of a format. `t` must be a value of the enum.
+// The row of a format in the table. `t` must be a value of the enum.
 constexpr const FormatInfo& Info(DType t) { return kFormats[static_cast<std::size_t>(t)]; }
 
-// Info(t).storage_bits by a switch: device code cannot read the table.
+// Info(t).storage_bits. This is a switch because device code cannot read the table.
 constexpr int StorageBits(DType t) {
   switch (t) {
     case DType::kF64:
@@ -132,10 +130,10 @@ constexpr int StorageBits(DType t) {
   return 0;
 }
 
-// "fp32"; "unspecified" for kUnspecified.
+// The name of a format, such as "fp32"; "unspecified" for kUnspecified.
 constexpr std::string_view Name(DType t) { return Info(t).name; }
 
-// The format of a name, or kUnspecified where there is none.
+// The format that has this name; kUnspecified if there is none.
 constexpr DType ParseDType(std::string_view name) {
   for (const FormatInfo& f : kFormats) {
     if (f.dtype != DType::kUnspecified && f.name == name) return f.dtype;
@@ -143,7 +141,7 @@ constexpr DType ParseDType(std::string_view name) {
   return DType::kUnspecified;
 }
 
-// Bytes that `count` elements take, packed; e2m1's last half byte is padded.
+// Bytes that `count` packed elements take. A last half byte of e2m1 counts as a whole one.
 constexpr std::int64_t StorageBytes(DType t, std::int64_t count) {
   return t == DType::kE2M1 ? (count + 1) / 2 : count * (StorageBits(t) / 8);
 }

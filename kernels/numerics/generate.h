@@ -1,29 +1,27 @@
-// The specification of input data: element i of a tensor filled with a pattern,
-// as plain scalar code. Fast fills are held to these bits; the host regenerates
-// inputs from here.
+// Specifies input data: the value of element i of a tensor that a pattern fills, as plain scalar
+// code. Fast fills must give the same bits, and the host regenerates inputs from this code.
 //
-// Words: element i takes x, its word of the Philox stream (seed, tensor, epoch),
-// and, where a kind needs a second draw, y, its word of the stream whose tensor
-// word has the top bit flipped. With n = the normal of x and u = the top 24 bits
-// of a word as U[0, 1):
+// Random words: element i takes x, its word of the Philox stream (seed, tensor, epoch). Some kinds
+// need a second word y. It comes from the stream whose tensor word has the top bit flipped. Let n
+// be the normal deviate of x, and u the top 24 bits of x as a number in [0, 1); u(y) is the same of
+// y.
 //   normal         fma(a, n, b)              uniform       fma(u, hi − lo, lo), below hi
 //   integers       lo + floor(x·(hi−lo+1)/2^32)
 //   sparse         u(y) < a ? b·n : 0        all-positive  |a·n|
 //   extremes       fma(b, n, y's top bit ? −a : a)
 //   near-constant  fma(b, n, a)              large-small   n in columns past the first two
 //   bernoulli      u < a                     exact-sparse  u < a ? (x odd ? −1 : 1) : 0
-//   exact-ints     U of the low 24 bits < a ? 1 + (x >> (32 − b)) : 0
+//   exact-ints     u of the low 24 bits of x < a ? 1 + (x >> (32 − b)) : 0
 //   denormal       magnitude code 1 + floor(x·(2^m − 1)/2^32), sign from x's lowest bit
-// The rest are functions of row, column and index, those of key_groups.h of the
-// batch too. This arithmetic is in float,
-// but in double for fp64, where n and u also take 29 to 32 further bits from y, so
-// that all 53 bits of an element matter.
+// The other kinds draw nothing: they depend on row, column and index, and the kinds of key_groups.h
+// on the batch, too. The arithmetic is in float. For fp64 it is in double, and n and u take 29 to
+// 32 more bits from y, so that all 53 bits of an element matter.
 //
-// The value is rounded to the format once, to nearest even. Finite values beyond
-// an 8- or 4-bit format saturate; wider formats overflow to Inf. Results that are
-// zero or subnormal in the format become +0, but for `denormal`.
+// The value is rounded to the format once, to nearest even. If a finite value is beyond the format,
+// 8- and 4-bit formats saturate, and wider formats overflow to Inf. A result that is zero or
+// subnormal in the format becomes +0, but not with `denormal`.
 //
-// std-only. Thread-safety: a Generator is for one thread.
+// std-only. A Generator is for one thread.
 #ifndef ASSAY_KERNELS_NUMERICS_GENERATE_H_
 #define ASSAY_KERNELS_NUMERICS_GENERATE_H_
 
@@ -40,25 +38,26 @@
 
 namespace assay {
 
-// Flipped in the counter's tensor word for the second draw; tensor ids are small.
+// This bit of the tensor word is flipped for the second word. Tensor ids are small, so they never
+// set it.
 inline constexpr std::uint32_t kSecondStream = 0x80000000;
 inline constexpr std::int64_t kVaryPeriod = 64;
 
-// How a fill treats values beyond the format.
+// How a fill rounds values beyond the format.
 constexpr Overflow FillOverflow(DType t) {
   return StorageBits(t) <= 8 ? Overflow::kSatInfKeep : Overflow::kNonSat;
 }
 
-// Rounds a generated value: the code, with zeros and subnormals as +0.
+// Rounds a generated value to its code. Zeros and subnormals become +0; a NaN stays.
 constexpr std::uint64_t RoundForFill(double v, DType t) {
   const std::uint64_t code = RoundToFormat(v, t, FillOverflow(t));
   if (internal::IsInteger(t)) return code;
   const double q = ToDouble(t, code);
   const double magnitude = q < 0 ? -q : q;
-  return magnitude < internal::SmallestNormal(internal::LayoutOf(t)) ? 0 : code;  // a NaN stays
+  return magnitude < internal::SmallestNormal(internal::LayoutOf(t)) ? 0 : code;
 }
 
-// Whether a kind draws from the first stream, and from the second for formats
+// DrawsFirst: whether a kind takes the word x. DrawsSecond: whether it takes y, too, in formats
 // other than fp64.
 constexpr bool DrawsFirst(PatternKind kind) {
   switch (kind) {
@@ -88,8 +87,8 @@ namespace internal {
 ASSAY_HOST_DEVICE inline float Fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 ASSAY_HOST_DEVICE inline double Fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 
-// Draws of one element in the arithmetic of the kind: float, or double for fp64. `c`: the
-// coefficients of NormalFromWord.
+// The random numbers of one element, in float, or in double for fp64. `c` is the table of
+// coefficients for NormalFromWord.
 template <class F>
 struct Draws;
 template <>
@@ -104,13 +103,13 @@ struct Draws<float> {
 };
 template <>
 struct Draws<double> {
-  // n·(1 + y·2^-56): the float's bits, with those below filled from y.
+  // n·(1 + y·2^-56): y fills the bits below those of the float.
   template <class C>
   ASSAY_HOST_DEVICE static double Normal(std::uint32_t x, std::uint32_t y, const C& c) {
     const double n = static_cast<double>(NormalFromWord(x, c));
     return Fma(n, static_cast<double>(y) * 0x1p-56, n);
   }
-  // 53 bits: 24 of x, 29 of y. Both terms and the sum are exact.
+  // 24 bits of x and 29 bits of y. Both terms and their sum are exact.
   ASSAY_HOST_DEVICE static double Uniform(std::uint32_t x, std::uint32_t y) {
     return static_cast<double>(x >> 8) * 0x1p-24 + static_cast<double>(y >> 3) * 0x1p-53;
   }
@@ -118,7 +117,7 @@ struct Draws<double> {
 
 }  // namespace internal
 
-// lo and hi of kIntegers as integers, and how many there are (1 … 2^32).
+// The range of kIntegers: its lowest integer, and how many integers it has (1 … 2^32).
 struct IntegerRange {
   std::int64_t lo;
   std::uint64_t count;
@@ -129,9 +128,9 @@ constexpr IntegerRange IntegersOf(const Pattern& p) {
   return {lo, static_cast<std::uint64_t>(hi - lo) + 1};
 }
 
-// The value of a kind that draws, before rounding; `col` matters for large-small.
-// Not for kIntegers and kDenormal. F is float, or double for fp64; `c`: the coefficients
-// of NormalFromWord.
+// The value of a kind that draws, before rounding. Not for kIntegers and kDenormal. F is float, or
+// double for fp64. `col` matters for large-small alone. `c` is the table of coefficients for
+// NormalFromWord.
 template <class F, class C>
 ASSAY_HOST_DEVICE F DrawnValue(const Pattern& p, std::uint32_t x, std::uint32_t y, std::int64_t col,
                                const C& c) {
@@ -176,7 +175,7 @@ F DrawnValue(const Pattern& p, std::uint32_t x, std::uint32_t y, std::int64_t co
   return DrawnValue<F>(p, x, y, col, kNormalCoefficients);
 }
 
-// Code of a subnormal of the format from the words of an element; 0 for integers.
+// The code of a subnormal number of the format, from the words of an element. It is 0 for integers.
 constexpr std::uint64_t DenormalBits(DType t, std::uint32_t x, std::uint32_t y) {
   if (internal::IsInteger(t)) return 0;
   const internal::Layout f = internal::LayoutOf(t);
@@ -191,7 +190,7 @@ constexpr std::uint64_t DenormalBits(DType t, std::uint32_t x, std::uint32_t y) 
   return (code << f.shift) | (std::uint64_t{x & 1} << f.sign_bit);
 }
 
-// Code of an element of a kind that draws, from its words; `c` as above.
+// The code of an element of a kind that draws, from its words. `c` as above.
 template <class C>
 ASSAY_HOST_DEVICE std::uint64_t DrawnBits(const Pattern& p, DType t, std::uint32_t x,
                                           std::uint32_t y, std::int64_t col, const C& c) {
@@ -205,7 +204,7 @@ ASSAY_HOST_DEVICE std::uint64_t DrawnBits(const Pattern& p, DType t, std::uint32
   return RoundForFill(static_cast<double>(DrawnValue<float>(p, x, y, col, c)), t);
 }
 
-// Value of a kind that does not draw, before rounding.
+// The value of a kind that does not draw, before rounding.
 ASSAY_HOST_DEVICE inline double PlacedValue(const Pattern& p, std::int64_t index, std::int64_t row,
                                             std::int64_t col, std::int64_t cols) {
   switch (p.kind) {
@@ -236,7 +235,7 @@ ASSAY_HOST_DEVICE inline double PlacedValue(const Pattern& p, std::int64_t index
   }
 }
 
-// Elements of one tensor in any order; fastest in ascending order, since the last
+// Returns the elements of one tensor, in any order. Ascending order is fastest, because the last
 // Philox block is kept. `rows` and `cols` are those of the tensor's Extents.
 class Generator {
  public:
@@ -252,7 +251,7 @@ class Generator {
         first_(DrawsFirst(pattern.kind)),
         second_(first_ && (DrawsSecond(pattern.kind) || dtype == DType::kF64)) {}
 
-  // Code of element `index` of the logical order.
+  // The code of element `index` in logical order.
   std::uint64_t Bits(std::int64_t index) {
     const std::int64_t col = index % cols_;
     if (IsKeyGroups(pattern_.kind)) {
@@ -269,7 +268,7 @@ class Generator {
   double Value(std::int64_t index) { return ToDouble(dtype_, Bits(index)); }
 
  private:
-  // Element of a row of the flattened tensor, [batch·rows].
+  // `row` counts the rows of all batches: [batch·rows].
   double KeyGroupsValue(std::int64_t row, std::int64_t col) {
     if (pattern_.kind == PatternKind::kKeyMask) {
       return KeyGroups(rows_, cols_, pattern_.a != 0).Keeps(row % rows_, col) ? 1.0 : 0.0;
@@ -310,7 +309,7 @@ class Generator {
   PhiloxBlock y_ = {};
 };
 
-// Code of one element; a Generator is faster for many.
+// The code of one element. For many elements a Generator is faster.
 inline std::uint64_t GenerateElement(const Pattern& pattern, std::uint64_t seed,
                                      std::uint32_t tensor_id, std::uint32_t epoch,
                                      std::int64_t index, std::int64_t rows, std::int64_t cols,

@@ -1,7 +1,7 @@
-// Marks a function of kernels/numerics that GPU kernels call too: the same source on
-// host and device, hence the same bits. constexpr functions need no mark for clang's
-// HIP, and nvcc takes them with --expt-relaxed-constexpr; whatever is not constexpr
-// (it calls fma, say) is marked.
+// Defines the mark for functions that the host and GPU kernels both call: the same source gives the
+// same bits on both. A function that is not constexpr (it calls fma, for example) needs the mark. A
+// constexpr function needs none: clang's HIP accepts it as it is, and nvcc with
+// --expt-relaxed-constexpr.
 #ifndef ASSAY_KERNELS_NUMERICS_HOST_DEVICE_H_
 #define ASSAY_KERNELS_NUMERICS_HOST_DEVICE_H_
 

@@ -1,22 +1,24 @@
-// The data of attention's exact probe: keys in groups with codes so far apart that
-// softmax gives the keys of one group the weight 1/n each and all others exactly 0.
+// Defines the data of attention's exact probe. Keys form groups, and each group has a code. The
+// codes are so far apart that softmax gives the n keys of one group the weight 1/n each, and all
+// other keys exactly 0.
 //
-// Groups: key j has the place j + 1; 64 places hold 8 groups of 2, 4 of 4, 2 of 8 and
-// one of 16 neighbours, in this order, and the last 16 places hold pairs. So groups
-// cross the borders of tiles, their sizes are powers of two, and a causal query whose
-// last key is the 1st, 2nd, 4th or 8th of its group sees a power of two of that group.
+// Groups: key j has the place j + 1. A cycle of 64 places holds 8 groups of 2 places, 4 of 4, 2 of
+// 8 and one of 16, in this order. The last block of 16 places always holds pairs. So groups cross
+// the borders of tiles, and their sizes are powers of two.
 //
-// Codes: vectors with one, two or three elements ±a, the rest 0; a query holds the
-// code of the group it chooses. The score of that group's keys is weight·a_q·a_k·scale,
-// every other one at least a_q·a_k·scale less. The codes of a kv head are rotated by
-// its number, so that a query put against another head's keys finds another group.
+// Codes: a code is a vector with one, two or three elements ±a; all others are 0. A query holds the
+// code of the group it chooses. The keys of that group score weight·a_q·a_k·scale. Every other key
+// scores at least a_q·a_k·scale less. The codes of a kv head are rotated by the head's number, so
+// that a query that meets another head's keys finds another group.
 //
-// A causal query chooses the group of its last key where it sees a power of two of it
-// (one key too few or too many then changes the mean), else one it sees in full; others
-// go through all groups in turn. The boolean mask keeps a power of two of every group
-// that a query sees in full, and all of one that it sees in part.
+// Choice: a causal query chooses the group of its last key if it sees a power of two of that
+// group's keys. One key too few or too many then changes the mean. Otherwise it chooses a group
+// that it sees in full. Queries that are not causal go through all groups in turn.
 //
-// std-only, for host and device; functions of the problem alone.
+// Mask: the boolean mask keeps a power of two of the keys of every group that a query sees in full.
+// It keeps all keys of a group that the query sees only in part.
+//
+// std-only, for host and device. The functions depend on the problem alone.
 #ifndef ASSAY_KERNELS_NUMERICS_KEY_GROUPS_H_
 #define ASSAY_KERNELS_NUMERICS_KEY_GROUPS_H_
 
@@ -40,7 +42,8 @@ class KeyGroups {
 
   constexpr KeyGroups(std::int64_t queries, std::int64_t keys, bool causal)
       : queries_(queries), keys_(keys), causal_(causal), groups_(GroupOf(keys - 1) + 1) {
-    // A step near the golden section that meets every group.
+    // A step near the golden section of the number of groups, and prime to it, so that steps reach
+    // every group.
     step_ = std::max<std::int64_t>(1, groups_ * 5 / 8);
     while (std::gcd(step_, groups_) != 1) ++step_;
   }
@@ -74,13 +77,13 @@ class KeyGroups {
     return {first - 1, std::min(place + size, keys_ + 1) - first};
   }
 
-  // Keys a query sees before the mask: [0, result).
+  // The number of keys that a query sees before the mask: keys [0, result).
   constexpr std::int64_t Seen(std::int64_t query) const {
     if (!causal_) return keys_;
     return std::clamp<std::int64_t>(query + 1 + keys_ - queries_, 0, keys_);
   }
 
-  // The group a query of a head looks for; any where it sees no key.
+  // The group that a query of a head chooses. It is 0 if the query sees no key.
   constexpr std::int64_t Chosen(std::int64_t head, std::int64_t query) const {
     if (!causal_) return (head * queries_ + query) % groups_ * step_ % groups_;
     const std::int64_t seen = Seen(query);
@@ -107,11 +110,11 @@ class KeyGroups {
   static constexpr std::int64_t kBlock = 16;        // places with groups of one size
   static constexpr int kKinds = 4;                  // sizes: 2, 4, 8, 16
   static constexpr std::int64_t kGroupsOfAll = 15;  // 8 + 4 + 2 + 1
-  // The first group of a kind in a cycle: 0, 8, 12, 14.
+  // The number of a kind's first group in a cycle: 0, 8, 12, 14.
   static constexpr std::int64_t FirstOf(int kind) { return 16 - (16 >> kind); }
 
   static constexpr int KindInCycle(std::int64_t block) { return static_cast<int>(block % kKinds); }
-  // The last block holds pairs, so that where it is cut leaves powers of two.
+  // The last block holds pairs, so that a cut inside it leaves powers of two.
   constexpr int KindOf(std::int64_t block) const {
     return block == keys_ / kBlock ? 0 : KindInCycle(block);
   }
@@ -128,14 +131,14 @@ class KeyGroups {
   std::int64_t step_ = 1;
 };
 
-// The elements of a code that are not 0.
+// The elements of a code that are not 0: their positions and signs.
 struct GroupCode {
   int weight = 0;
   std::int64_t at[3] = {};
   bool negative[3] = {};
 };
 
-// Codes of `weight` elements that a vector of `dim` holds: 2^w·C(dim, w).
+// The number of codes with `weight` elements in a vector of `dim`: 2^w·C(dim, w).
 constexpr std::int64_t CodesOf(int weight, std::int64_t dim) {
   switch (weight) {
     case 1:
@@ -147,7 +150,8 @@ constexpr std::int64_t CodesOf(int weight, std::int64_t dim) {
   }
 }
 
-// The fewest elements that tell so many groups apart; 0 where even three do not.
+// The fewest elements a code needs so that there is one for each group. It is 0 if three are too
+// few.
 constexpr int CodeWeight(std::int64_t groups, std::int64_t dim) {
   for (int weight = 1; weight <= 3; ++weight) {
     if (CodesOf(weight, dim) >= groups) return weight;
@@ -155,7 +159,7 @@ constexpr int CodeWeight(std::int64_t groups, std::int64_t dim) {
   return 0;
 }
 
-// The code of a group in a kv head; `weight` is CodeWeight's.
+// The code of a group in a kv head. `weight` comes from CodeWeight.
 constexpr GroupCode CodeOf(std::int64_t group, int weight, std::int64_t dim, std::int64_t kv_head) {
   GroupCode code;
   code.weight = weight;
@@ -175,11 +179,11 @@ constexpr GroupCode CodeOf(std::int64_t group, int weight, std::int64_t dim, std
   return code;
 }
 
-// ---- as patterns: two numbers hold what an operand's own extents do not say
+// ---- The same as patterns. The two parameters hold what the operand's extents do not say.
 
 constexpr Pattern KeyCodes(double magnitude) { return {PatternKind::kKeyCodes, magnitude, 0}; }
 
-// `group`: query heads that share a kv head.
+// `group` is the number of query heads that share a kv head.
 constexpr Pattern QueryCodes(double magnitude, std::int64_t keys, bool causal, std::int64_t group) {
   const double packed = static_cast<double>(keys) + static_cast<double>(group - 1) * 0x1p32;
   return {PatternKind::kQueryCodes, magnitude, causal ? -packed : packed};
@@ -193,7 +197,7 @@ constexpr bool IsKeyGroups(PatternKind kind) {
          kind == PatternKind::kKeyMask;
 }
 
-// The code and the magnitude of each row of an operand of codes, [heads, rows, cols].
+// Returns the code of each row of an operand that holds codes, [heads, rows, cols].
 class CodedRows {
  public:
   constexpr CodedRows(const Pattern& pattern, std::int64_t rows, std::int64_t cols)

@@ -1,4 +1,4 @@
-// "Did you mean": the known name nearest to a mistyped one. std-only.
+// Finds the known name that is nearest to a mistyped one, for "did you mean". std-only.
 #ifndef ASSAY_KERNELS_NUMERICS_NEAR_NAME_H_
 #define ASSAY_KERNELS_NUMERICS_NEAR_NAME_H_
 
@@ -10,8 +10,8 @@
 
 namespace assay {
 
-// Insertions, deletions, substitutions and swaps of neighbours that turn `from`
-// into `to` (optimal string alignment).
+// The number of edits that turn `from` into `to`: insertions, deletions, substitutions, and swaps
+// of neighbours (optimal string alignment).
 inline std::size_t EditDistance(std::string_view from, std::string_view to) {
   std::vector<std::size_t> before(to.size() + 1), last(to.size() + 1), row(to.size() + 1);
   for (std::size_t j = 0; j <= to.size(); ++j) last[j] = j;
@@ -30,7 +30,7 @@ inline std::size_t EditDistance(std::string_view from, std::string_view to) {
   return last[to.size()];
 }
 
-// The known name within a third of the word's length (at least 1 edit), or empty.
+// The nearest known name, if at most max(1, word.size() / 3) edits lead to it. Otherwise empty.
 inline std::string_view NearestName(std::string_view word,
                                     std::span<const std::string_view> known) {
   std::string_view nearest;

@@ -1,15 +1,14 @@
-// Normal deviates by inverse CDF with exactly rounded operations only (shifts, a
-// leading-zero count, fused multiply-adds): no sqrt, log or division, so the same
-// word gives the same float with hardware fma, software fma and under any compiler
-// flag.
+// Makes normal deviates by inverse CDF. It uses exactly rounded operations alone (shifts, a
+// leading-zero count, fused multiply-adds) and no sqrt, log or division. So the same word gives the
+// same float with hardware fma, with software fma, and under any compiler flag.
 //
 //   sign = x >> 31; v = (x << 1) | 1; lz = clz(v); w = v << lz
 //   f = ((w >> 8) & 0x7fffff) · 2^-23          position within the octave
 //   |n| = Horner of kNormalCoefficients[lz] at f, six fma
 //
-// Octave lz covers the tail probabilities [2^-(lz+2), 2^-(lz+1)), each with its
-// own polynomial. Over all 2^31 words: variance 1 − 1.4e-8, kurtosis 3 + 7e-9,
-// largest 6.338, Kolmogorov-Smirnov distance 2.3e-7.
+// Octave lz covers the tail probabilities [2^-(lz+2), 2^-(lz+1)) and has its own polynomial. Over
+// all 2^31 words: variance 1 − 1.4e-8, kurtosis 3 + 7e-9, largest value 6.338, Kolmogorov-Smirnov
+// distance 2.3e-7.
 //
 // std-only, for host and device.
 #ifndef ASSAY_KERNELS_NUMERICS_NORMAL_H_
@@ -93,11 +92,11 @@ inline constexpr float kNormalCoefficients[kNormalOctaves][kNormalDegree + 1] = 
      -0x1.90394p-7f, 0x1.509956p-9f},
 };
 
-// U[0, 1): the top 24 bits, exact in float.
+// A uniform number in [0, 1): the top 24 bits of the word, exact in float.
 constexpr float UniformFromWord(std::uint32_t x) { return static_cast<float>(x >> 8) * 0x1p-24f; }
 
-// The normal deviate of a word. `coefficients`: those above, as rows that can be indexed
-// twice; device code, which cannot read a host array, passes a copy of its own.
+// The normal deviate of a word. `coefficients` is the table above. Device code cannot read an array
+// of the host, so it passes its own copy, which may be of any type that is indexed twice.
 template <class Coefficients>
 ASSAY_HOST_DEVICE inline float NormalFromWord(std::uint32_t x, const Coefficients& coefficients) {
   const std::uint32_t v = (x << 1) | 1u;

@@ -57,7 +57,7 @@ constexpr std::array kPatterns = {
     PatternInfo{kKeyMask, "key-mask", 1, 0, 0, "1 where a query sees a key", false, true},
 };
 
-// Second names, as published tests of kernels use them.
+// Second names, which published tests of kernels use.
 struct Alias {
   std::string_view name;
   PatternKind kind;
@@ -84,7 +84,7 @@ std::string UnknownName(std::string_view name) {
   return Cat("unknown pattern \"", name, "\"; it is one of ", Join(names, ", "));
 }
 
-// A finite number that is the whole of `text`.
+// Parses a finite number. Nothing if `text` has anything else.
 std::optional<double> ParseNumber(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
   double value = 0;
@@ -95,7 +95,7 @@ std::optional<double> ParseNumber(std::string_view text) {
   return value;
 }
 
-// What is wrong with the parameters of a kind, or an empty string.
+// Says what is wrong with the parameters of a kind; empty if nothing is.
 std::string ParameterFault(const Pattern& p) {
   const auto outside = [](double v, double lo, double hi) { return !(v >= lo && v <= hi); };
   // Generators compute in float, so a parameter must be one.
@@ -185,7 +185,7 @@ bool IsZeroMeanRandom(const Pattern& pattern) {
 }
 
 double LargestMagnitude(const Pattern& pattern) {
-  constexpr double kNormalMax = 6.34;  // of the generated normal numbers
+  constexpr double kNormalMax = 6.34;  // the largest generated normal deviate, rounded up
   const double a = std::abs(pattern.a), b = std::abs(pattern.b);
   switch (pattern.kind) {
     case kZeros:
@@ -210,7 +210,7 @@ double LargestMagnitude(const Pattern& pattern) {
     case kQueryCodes:
       return a;
     case kSequential:
-      return a * (b / kSequentialUnit);  // the last may be rounded up
+      return a * (b / kSequentialUnit);  // the largest element may be rounded up to this
     case kRowVary:
     case kColVary:
       return 63 * a;

@@ -1,11 +1,11 @@
-// Input patterns: what data an operand holds. A pattern gives element i of a
-// tensor (i the logical index) from (pattern, seed, tensor id) alone, with the
-// same bits on every backend.
+// Describes input patterns: the data that an operand holds. Element i of a tensor (i is the logical
+// index) depends on the pattern, the seed and the tensor id alone. The bits are the same on every
+// backend.
 //
-// Text form, as the command line takes it: name[:parameter[:parameter]], for
-// example "normal:0.5", "uniform:-1:1", "integers:-3:3", "constant:1000". Two kinds
-// have a second name: "random" is normal, "column-vary" is col-vary. What tests of
-// attention kernels call uniform, one value everywhere, is "constant".
+// The command line takes a pattern as name[:parameter[:parameter]], for example "normal:0.5",
+// "uniform:-1:1", "integers:-3:3", "constant:1000". Two kinds have a second name: "random" is
+// normal, "column-vary" is col-vary. Tests of attention kernels say "uniform" for one value
+// everywhere; that is "constant" here.
 #ifndef ASSAY_KERNELS_NUMERICS_PATTERN_H_
 #define ASSAY_KERNELS_NUMERICS_PATTERN_H_
 
@@ -44,66 +44,66 @@ enum class PatternKind : std::uint8_t {
   kBernoulli,     // bernoulli:p                    1 with probability p, else 0
   kExactSparse,   // exact-sparse:density           ±1 where kept, else 0 (probe I1)
   kExactInts,     // exact-ints[:density[:bits]]    default 1, 2: 1..2^bits where kept (probe I2)
-  // Operands of attention's exact probe; see key_groups.h. No text form.
+  // Operands of attention's exact probe; see key_groups.h. They have no text form.
   kKeyCodes,
   kQueryCodes,
   kKeyMask,
 };
 
-// Pattern and its parameters, defaults filled in.
+// A pattern with its parameters; defaults are filled in.
 struct Pattern {
   PatternKind kind = PatternKind::kNormal;
-  double a = 1.0;  // first parameter; its meaning is the kind's
+  double a = 1.0;  // first parameter; its meaning depends on the kind
   double b = 0.0;  // second parameter
 
   friend bool operator==(const Pattern&, const Pattern&) = default;
 };
 
-inline constexpr double kSequentialUnit = 1024;  // elements in which `sequential` grows by its step
-// Longest period of `sequential` [elements].
+inline constexpr double kSequentialUnit = 1024;  // elements; `sequential` grows by `step` over them
+// The longest period of `sequential` [elements].
 inline constexpr std::int64_t kMaxSequentialPeriod = std::int64_t{1} << 24;
 
-// Description of a pattern kind, for help texts and parsing.
+// Describes a pattern kind for help texts and for parsing.
 struct PatternInfo {
   PatternKind kind;
   std::string_view name;
-  int parameters;  // how many it takes at most
+  int parameters;  // the most that it takes
   double default_a;
   double default_b;
   std::string_view help;
-  // Zero-mean random data this product generates: the probabilistic bound gates.
+  // Whether the default parameters give random data with mean zero. The probabilistic bound then
+  // decides the verdict.
   bool zero_mean_random;
-  bool for_probes = false;  // made by operators for their probes; nobody may ask for it
+  bool for_probes = false;  // operators make it for their probes; users cannot ask for it
 };
 
-// All kinds, in the enum's order.
+// All kinds, in the order of the enum.
 std::span<const PatternInfo> Patterns();
 
-// Parses the text form. On failure returns nothing and says in *error what is
-// wrong, with the value and what would be right (a near name, if there is one).
+// Parses the text form. On failure returns nothing and sets *error, if it is not null, to a message
+// that has the wrong value and says what would be right.
 std::optional<Pattern> ParsePattern(std::string_view text, std::string* error);
 
-// The text form, parameters that are the defaults left out.
+// The text form. Trailing parameters that equal their defaults are left out.
 std::string ToString(const Pattern& pattern);
 
-// Why a format cannot hold a pattern at all (infinities of an integer), and what is
-// wrong; empty where it can. Values beyond a format's range saturate or overflow,
-// which is no fault.
+// Says why a format cannot hold a pattern at all (infinities of an integer). Empty if it can. A
+// value beyond the format's range is no fault: it saturates or overflows.
 std::string FormatFault(const Pattern& pattern, DType dtype);
 
-// The row of a kind.
+// The description of a kind.
 const PatternInfo& Info(PatternKind kind);
 
-// Whether these parameters give zero-mean random data: what PatternInfo says of
-// the kind's defaults, decided for a pattern (normal:1:5 is not, uniform:-1:1 is).
+// Whether these parameters give random data with mean zero (normal:1:5 does not, uniform:-1:1
+// does). PatternInfo says it of the defaults.
 bool IsZeroMeanRandom(const Pattern& pattern);
 
-// A magnitude no element of the pattern exceeds, before it is rounded to its format;
-// infinite for the infinities.
+// A magnitude that no element exceeds before it is rounded to its format. Infinite for the patterns
+// of infinities.
 double LargestMagnitude(const Pattern& pattern);
 
-// Whether an operand of the format may hold infinities: those of the pattern, or what
-// overflows. 8- and 4-bit formats saturate.
+// Whether an operand of the format may hold infinities, from the pattern or from overflow. 8- and
+// 4-bit formats saturate, so values do not overflow there.
 bool MayBeInfinite(const Pattern& pattern, DType dtype);
 
 }  // namespace assay

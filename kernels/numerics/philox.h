@@ -1,8 +1,8 @@
-// Philox4x32-10, the counter-based generator behind all input data: any element
-// of any stream is reached in constant time, on any thread, in any order.
+// Implements Philox4x32-10, the counter-based random generator behind all input data. Any thread
+// can compute any element of any stream in constant time, in any order.
 //
-// Source: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as
-// easy as 1, 2, 3", SC 2011. std-only, constexpr, for host and device.
+// Source: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC
+// 2011. std-only, constexpr, for host and device.
 #ifndef ASSAY_KERNELS_NUMERICS_PHILOX_H_
 #define ASSAY_KERNELS_NUMERICS_PHILOX_H_
 
@@ -33,8 +33,8 @@ constexpr PhiloxBlock Philox(PhiloxBlock counter, std::uint32_t key0, std::uint3
   return counter;
 }
 
-// Block `block` of the stream (seed, tensor, epoch): the key is the seed, the
-// counter (block low, block high, tensor, epoch).
+// Block `block` of the stream (seed, tensor, epoch). The key is the seed; the counter is (block
+// low, block high, tensor, epoch).
 constexpr PhiloxBlock PhiloxAt(std::uint64_t seed, std::uint32_t tensor_id, std::uint32_t epoch,
                                std::uint64_t block) {
   return Philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
@@ -42,7 +42,7 @@ constexpr PhiloxBlock PhiloxAt(std::uint64_t seed, std::uint32_t tensor_id, std:
                 static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
 }
 
-// Word of element i: word i mod 4 of block i / 4.
+// The word of element i: word i mod 4 of block i / 4.
 constexpr std::uint32_t PhiloxWord(std::uint64_t seed, std::uint32_t tensor_id, std::uint32_t epoch,
                                    std::int64_t i) {
   const auto index = static_cast<std::uint64_t>(i);

@@ -1,8 +1,9 @@
-// What an output holds before a launch, so that an element nobody wrote is known.
+// Defines the poison: the bits that an output holds before a launch, so that elements which the
+// kernel does not write are found.
 //
-// Formats with a NaN payload to spare hold a signalling NaN: arithmetic and
-// conversions return quiet ones, so no kernel produces these bits. The others are
-// launched twice with complementary bits, and unwritten is what still holds both.
+// Formats with a spare NaN payload hold a signalling NaN. Arithmetic and conversions return quiet
+// NaNs, so no kernel produces these bits. A kernel with another output format is launched twice,
+// with complementary poisons. An element is unwritten if it holds the poison after both launches.
 //
 // std-only, constexpr, for host and device.
 #ifndef ASSAY_KERNELS_NUMERICS_POISON_H_
@@ -14,7 +15,7 @@
 
 namespace assay {
 
-// Whether one launch suffices: the first poison alone proves an element unwritten.
+// Whether one launch is enough: the first poison alone proves that an element is unwritten.
 constexpr bool HasPoisonPayload(DType t) {
   switch (t) {
     case DType::kF64:
@@ -29,7 +30,7 @@ constexpr bool HasPoisonPayload(DType t) {
   }
 }
 
-// The code of the first or the second poison of a format.
+// The code of a format's first or second poison.
 constexpr std::uint64_t PoisonBits(DType t, bool second) {
   switch (t) {
     case DType::kF64:

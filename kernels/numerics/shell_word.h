@@ -1,4 +1,4 @@
-// Words of the lines that repeat a case. std-only.
+// Quotes words for the command lines that repeat a case. std-only.
 #ifndef ASSAY_KERNELS_NUMERICS_SHELL_WORD_H_
 #define ASSAY_KERNELS_NUMERICS_SHELL_WORD_H_
 
@@ -7,7 +7,7 @@
 
 namespace assay {
 
-// A word that a POSIX shell reads back as it is.
+// Quotes a word, if it needs quotes, so that a POSIX shell reads back the same word.
 inline std::string ShellWord(std::string_view word) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+.,:/=@%";

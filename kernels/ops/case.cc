@@ -7,6 +7,7 @@
 #include "kernels/numerics/cat.h"
 #include "kernels/numerics/shell_word.h"
 #include "kernels/ops/criterion.h"
+#include "kernels/ops/op.h"
 
 namespace assay {
 namespace {
@@ -58,22 +59,14 @@ std::optional<Problem> DefaultOf(std::string_view op, std::index_sequence<I...>)
 
 DType OutputType(const Case& c) {
   if (c.out_dtype != DType::kUnspecified) return c.out_dtype;
-  return std::holds_alternative<CopyProblem>(c.problem) ? c.dtype : DefaultOutput(c.dtype);
+  return OpOf(c).DefaultOutput(c.dtype);
 }
 
 std::optional<Problem> DefaultProblem(std::string_view op) {
   return DefaultOf(op, std::make_index_sequence<std::variant_size_v<Problem>>());
 }
 
-int DataOperands(const Problem& problem) {
-  if (const auto* gemm = std::get_if<GemmProblem>(&problem)) return gemm->beta != 0.0 ? 3 : 2;
-  if (std::holds_alternative<ConvProblem>(problem)) return 2;
-  if (std::holds_alternative<AttentionProblem>(problem)) return 3;
-  if (const auto* norm = std::get_if<LayerNormProblem>(&problem)) {
-    return 1 + (norm->affine ? (norm->rms ? 1 : 2) : 0);
-  }
-  return 1;
-}
+int DataOperands(const Problem& problem) { return OpOf(problem).DataOperands(problem); }
 
 std::string_view OpName(const Problem& problem) {
   return std::visit([](const auto& p) { return std::decay_t<decltype(p)>::kOp; }, problem);

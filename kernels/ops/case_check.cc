@@ -1,36 +1,15 @@
 // Check: everything wrong with a case that needs no device.
-#include <algorithm>
 #include <cmath>
-#include <initializer_list>
-#include <iterator>
-#include <limits>
 
 #include "absl/strings/str_join.h"
-#include "kernels/numerics/bound.h"
 #include "kernels/numerics/cat.h"
-#include "kernels/numerics/convert.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/criterion.h"
+#include "kernels/ops/op.h"
 #include "kernels/ops/slice.h"
 
 namespace assay {
 namespace {
-
-constexpr DType kGemm[] = {DType::kF64,      DType::kF32,    DType::kTF32,     DType::kF16,
-                           DType::kBF16,     DType::kE4M3FN, DType::kE4M3FNUZ, DType::kE5M2,
-                           DType::kE5M2FNUZ, DType::kE2M1,   DType::kI8};
-constexpr DType kConv[] = {DType::kF64,      DType::kF32,    DType::kTF32,     DType::kF16,
-                           DType::kBF16,     DType::kE4M3FN, DType::kE4M3FNUZ, DType::kE5M2,
-                           DType::kE5M2FNUZ, DType::kI8};
-constexpr DType kFloating[] = {DType::kF64,      DType::kF32,  DType::kTF32,
-                               DType::kF16,      DType::kBF16, DType::kE4M3FN,
-                               DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ};
-constexpr DType kActivations[] = {DType::kF32, DType::kF16, DType::kBF16};
-
-// int8 products are at most 2^14; their sum must fit the 31 bits of an int32.
-constexpr std::int64_t kMaxInt8Terms = (std::int64_t{1} << 31) / (128 * 128) - 1;
-// Where k·u reaches 1/2 the proven bound of an fp32 sum is as large as its terms.
-constexpr std::int64_t kMaxTerms = std::int64_t{1} << 23;
 
 constexpr int kMaxRepeats = 10000;
 
@@ -45,37 +24,8 @@ std::string Names(std::span<const DType> list) {
   return absl::StrJoin(list, ", ", [](std::string* out, DType t) { Append(out, Name(t)); });
 }
 
-// Formats of the inputs an operator takes; empty for any.
-std::span<const DType> InputFormats(const Problem& problem) {
-  if (std::holds_alternative<CopyProblem>(problem)) return {};
-  if (std::holds_alternative<GemmProblem>(problem)) return kGemm;
-  if (std::holds_alternative<ConvProblem>(problem)) return kConv;
-  if (std::holds_alternative<DequantSoftmaxProblem>(problem)) return kActivations;
-  return kFloating;
-}
-
-std::vector<DType> OutputFormats(const Case& c) {
-  if (std::holds_alternative<CopyProblem>(c.problem)) return {c.dtype};
-  if (std::holds_alternative<DequantSoftmaxProblem>(c.problem)) {
-    return {kActivations, kActivations + std::size(kActivations)};
-  }
-  if (c.dtype == DType::kI8) {
-    const auto* gemm = std::get_if<GemmProblem>(&c.problem);
-    if (gemm == nullptr || gemm->plain()) return {DType::kI32};
-    return {DType::kI32, DType::kF32, DType::kF16, DType::kBF16};
-  }
-  if (c.dtype == DType::kF16 || c.dtype == DType::kBF16) return {c.dtype, DType::kF32};
-  if (DefaultOutput(c.dtype) == c.dtype) return {c.dtype};
-  if (c.dtype == DType::kTF32) return {DType::kF32};
-  const bool gemm = std::holds_alternative<GemmProblem>(c.problem);
-  if (gemm && c.dtype != DType::kE2M1) {
-    return {DType::kF32, DType::kF16, DType::kBF16, c.dtype};
-  }
-  return {DType::kF32, DType::kF16, DType::kBF16};
-}
-
 void CheckFormats(const Case& c, std::vector<FieldError>& errors) {
-  const std::span<const DType> inputs = InputFormats(c.problem);
+  const std::span<const DType> inputs = OpOf(c).InputFormats();
   if (c.dtype == DType::kUnspecified) {
     errors.push_back(
         {"dtype", Cat("is required: ", inputs.empty() ? "a format" : "one of ", Names(inputs))});
@@ -86,168 +36,11 @@ void CheckFormats(const Case& c, std::vector<FieldError>& errors) {
                                    Name(c.dtype))});
     return;
   }
-  const std::vector<DType> outputs = OutputFormats(c);
+  const std::vector<DType> outputs = OpOf(c).OutputFormats(c);
   if (c.out_dtype != DType::kUnspecified && !Contains(outputs, c.out_dtype)) {
-    errors.push_back(
-        {"out_dtype", Cat("must be ", outputs.size() > 1 ? "one of " : "", Names(outputs), " for ",
-                          Name(c.dtype), " inputs",
-                          c.dtype == DType::kI8 && std::holds_alternative<GemmProblem>(c.problem)
-                              ? " (fp32, fp16 or bf16 with scales, a bias or an activation)"
-                              : "",
-                          ", got ", Name(c.out_dtype))});
-  }
-}
-
-// What the format asks of the shape: sums that int32 holds, sums that have a bound.
-void CheckSums(const Case& c, std::vector<FieldError>& errors) {
-  std::int64_t terms = 0;
-  std::string field;
-  if (const auto* gemm = std::get_if<GemmProblem>(&c.problem)) {
-    terms = gemm->k;
-    field = "gemm.k";
-  } else if (const auto* conv = std::get_if<ConvProblem>(&c.problem)) {
-    terms = conv->channels / conv->groups;
-    for (std::int64_t extent : conv->kernel) terms = SaturatingMul(terms, extent);
-    field = "conv.channels";
-  } else if (const auto* attention = std::get_if<AttentionProblem>(&c.problem)) {
-    terms = std::max(attention->KvSeq(), attention->dim);
-    field = attention->kv_seq == 0 ? "attention.seq" : "attention.kv_seq";
-  } else if (const auto* dequant = std::get_if<DequantSoftmaxProblem>(&c.problem)) {
-    terms = dequant->k;
-    field = "dequant_softmax.k";
-  }
-  const std::int64_t most = c.dtype == DType::kI8 ? kMaxInt8Terms : kMaxTerms;
-  if (c.dtype != DType::kF64 && terms > most) {
-    errors.push_back(
-        {field, Cat("makes sums of ", terms, " terms; ",
-                    c.dtype == DType::kI8 ? "int32 holds at most " : "an error bound exists up to ",
-                    most)});
-  }
-}
-
-// Factors that a kernel may multiply before they meet the data: a product beyond fp32,
-// or among its subnormal numbers, is another factor than the one that was asked for.
-void CheckFactor(const Case& c, std::string_view field, std::initializer_list<double> factors,
-                 std::vector<FieldError>& errors) {
-  if (c.dtype == DType::kF64 || (!errors.empty() && errors.back().field == field)) return;
-  double product = 1.0;
-  for (double f : factors) product *= static_cast<double>(static_cast<float>(f));
-  const FormatInfo& f = Info(DType::kF32);
-  if (product == 0.0 && std::find(factors.begin(), factors.end(), 0.0) != factors.end()) return;
-  if (std::abs(product) >= f.min_normal && std::abs(product) <= f.max_finite) return;
-  errors.push_back({std::string(field), Cat("makes a factor of ", product,
-                                            " with the other scales, which fp32 cannot hold")});
-}
-
-// Padding beside an infinite weight: kernels that skip it give Inf, those that multiply
-// its zeros NaN, and both are right.
-void CheckPaddedWeights(const Case& c, std::vector<FieldError>& errors) {
-  const auto* conv = std::get_if<ConvProblem>(&c.problem);
-  const auto patterns = ParsePatterns(c.pattern, nullptr);
-  if (conv == nullptr || c.pattern.empty() || !patterns.has_value()) return;
-  bool padded = false;
-  for (int d = 0; d < conv->spatial(); ++d) padded = padded || conv->Padding(d) > 0;
-  const Pattern& weights = patterns->back();
-  const FormatInfo& f = Info(c.dtype);
-  // Finite values beyond an 8-bit float saturate.
-  const double most = LargestMagnitude(weights);
-  const bool infinite = std::isinf(most) || (f.storage_bits > 8 && most > f.max_finite);
-  if (!padded || !infinite || f.is_integer) return;
-  errors.push_back({"pattern", Cat(ToString(weights),
-                                   " makes infinite weights, and 0·Inf in the "
-                                   "padding has no agreed result: set conv.padding 0")});
-}
-
-// Infinite values beside a weight of 0 (a key that causality or the mask hides, an
-// exponential that underflows): kernels that skip it give Inf, those that multiply it
-// NaN, and both are right. Where the scores are infinite too everything is NaN.
-void CheckInfiniteValues(const Case& c, std::vector<FieldError>& errors) {
-  const auto* p = std::get_if<AttentionProblem>(&c.problem);
-  const auto patterns = ParsePatterns(c.pattern, nullptr);
-  if (p == nullptr || c.pattern.empty() || !patterns.has_value()) return;
-  const Pattern& q = patterns->front();
-  const Pattern& k = patterns->size() == 3 ? (*patterns)[1] : q;
-  const Pattern& v = patterns->back();
-  if (!MayBeInfinite(v, c.dtype)) return;
-  const auto all_infinite = [](const Pattern& pattern) {
-    return pattern.kind == PatternKind::kAllInf || pattern.kind == PatternKind::kAllNegInf;
-  };
-  if (all_infinite(q) && all_infinite(k)) return;
-  // Scores so near one another that no format's exponentials become 0.
-  constexpr double kNear = 2.0;
-  const double score = std::abs(p->Scale(c.dtype) * p->scale_q * p->scale_k) *
-                       static_cast<double>(p->dim) * LargestMagnitude(q) * LargestMagnitude(k);
-  if (!p->causal && !p->masked() && score <= kNear) return;
-  errors.push_back({"pattern", Cat(ToString(v),
-                                   " makes infinite values, and 0·Inf of a key without "
-                                   "weight has no agreed result; with scores up to ",
-                                   Shortest(kNear), " and no mask it has")});
-}
-
-// A row of equal elements has no deviation, and squares of tiny ones are 0 in what they are
-// summed in: without an eps the reference or a right kernel divides by 0.
-void CheckDeviations(const Case& c, std::vector<FieldError>& errors) {
-  const auto* norm = std::get_if<LayerNormProblem>(&c.problem);
-  if (norm == nullptr) return;
-  const FormatInfo& sums = Info(c.dtype == DType::kF64 ? DType::kF64 : DType::kF32);
-  if (Quantise(norm->eps, sums.dtype) != 0) return;
-  const auto patterns = ParsePatterns(c.pattern, nullptr);
-  const Pattern x = patterns.has_value() ? patterns->front() : Pattern{};
-  const bool zeros = x.kind == PatternKind::kZeros || x.kind == PatternKind::kRowVary;
-  const bool equal =
-      zeros || x.kind == PatternKind::kConstant || x.kind == PatternKind::kOnes || norm->cols == 1;
-  const double most = LargestMagnitude(x);
-  const bool tiny = x.kind == PatternKind::kDenormal || most * most < sums.min_normal;
-  if (tiny || (norm->rms ? zeros : equal)) {
-    errors.push_back({"layer_norm.eps", Cat("must be above 0 in ", sums.name,
-                                            tiny ? " for data whose squares are 0 there"
-                                                 : " for rows of equal elements, whose deviation "
-                                                   "is 0")});
-  }
-}
-
-// What scales, biases and activations ask of formats and data.
-void CheckEpilogue(const Case& c, std::vector<FieldError>& errors) {
-  if (const auto* attention = std::get_if<AttentionProblem>(&c.problem)) {
-    if (attention->scale_q != 1.0 || attention->scale_k != 1.0) {
-      CheckFactor(c, "attention.scale_q", {attention->scale_q, attention->scale_k}, errors);
-      CheckFactor(c, "attention.scale_q",
-                  {attention->scale_q, attention->scale_k, attention->Scale(c.dtype)}, errors);
-    }
-    CheckFactor(c, "attention.scale_v", {attention->scale_v}, errors);
-  }
-  const auto* gemm = std::get_if<GemmProblem>(&c.problem);
-  if (gemm == nullptr) return;
-  if (gemm->scale_a != 1.0 || gemm->scale_b != 1.0) {
-    CheckFactor(c, "gemm.scale_a", {gemm->scale_a, gemm->scale_b}, errors);
-    CheckFactor(c, "gemm.scale_a", {gemm->scale_a, gemm->scale_b, gemm->alpha}, errors);
-  }
-  const Activation activation = gemm->activation_kind();
-  if (activation == Activation::kGelu || activation == Activation::kGeluTanh) {
-    const auto patterns = ParsePatterns(c.pattern, nullptr);
-    for (const Pattern& p : patterns.value_or(std::vector<Pattern>())) {
-      if (p.kind != PatternKind::kAllInf && p.kind != PatternKind::kAllNegInf) continue;
-      errors.push_back({"pattern", Cat(ToString(p), " has no agreed result through ",
-                                       gemm->activation, ": at -Inf its formula gives -Inf·0")});
-      break;
-    }
-  }
-  if (c.dtype != DType::kI8 || OutputType(c) != DType::kI32) return;
-  // Whole numbers stay whole: what needs fp32 has another output.
-  const auto refuse = [&](std::string_view field) {
-    errors.push_back(
-        {std::string(field), "needs an fp32, fp16 or bf16 output (out_dtype) with int8 inputs"});
-  };
-  if (gemm->scale_a != 1.0) refuse("gemm.scale_a");
-  if (gemm->scale_b != 1.0) refuse("gemm.scale_b");
-  if (gemm->channel_scale) refuse("gemm.channel_scale");
-  if (gemm->bias) refuse("gemm.bias");
-  if (gemm->activation != "none") refuse("gemm.activation");
-  if (gemm->alpha != 1.0) {
-    errors.push_back({"gemm.alpha", Cat("must be 1 for int8 to int32, got ", gemm->alpha)});
-  }
-  if (gemm->beta != 0.0 && gemm->beta != 1.0) {
-    errors.push_back({"gemm.beta", Cat("must be 0 or 1 for int8 to int32, got ", gemm->beta)});
+    errors.push_back({"out_dtype", Cat("must be ", outputs.size() > 1 ? "one of " : "",
+                                       Names(outputs), " for ", Name(c.dtype), " inputs",
+                                       OpOf(c).OutputFormatHint(c), ", got ", Name(c.out_dtype))});
   }
 }
 
@@ -271,24 +64,6 @@ void CheckPattern(const Case& c, std::vector<FieldError>& errors) {
       return;
     }
   }
-}
-
-// int8 with beta = 1: k·2^14 and the largest |C| together must fit an int32, else the
-// sum has no right answer. C's own default does beside every k that CheckSums takes.
-void CheckAddend(const Case& c, std::vector<FieldError>& errors) {
-  const auto* gemm = std::get_if<GemmProblem>(&c.problem);
-  if (gemm == nullptr || c.dtype != DType::kI8 || gemm->beta == 0.0 || c.pattern.empty()) return;
-  if (OutputType(c) != DType::kI32) return;
-  const auto patterns = ParsePatterns(c.pattern, nullptr);
-  if (!patterns.has_value() || gemm->k < 1 || gemm->k > kMaxInt8Terms) return;  // said elsewhere
-  const Pattern& addend = patterns->back();
-  const std::int64_t most =
-      std::numeric_limits<std::int32_t>::max() - gemm->k * (std::int64_t{1} << 14);
-  if (LargestMagnitude(addend) <= static_cast<double>(most)) return;
-  errors.push_back(
-      {"pattern", Cat("gives c values of magnitude ", Shortest(LargestMagnitude(addend)), " (",
-                      ToString(addend), "); with int8 and k = ", gemm->k,
-                      " their sums fit int32 only up to ", most)});
 }
 
 void CheckTolerance(std::string_view field, const std::optional<double>& value,
@@ -368,20 +143,21 @@ std::vector<FieldError> Check(const Case& c) {
     errors.push_back({Cat(op, ".", e.field), std::move(e.message)});
   }
   const bool shape_holds = errors.empty();
+  const Op& rules = OpOf(c);
   CheckFormats(c, errors);
-  if (shape_holds) CheckSums(c, errors);
-  if (shape_holds) CheckEpilogue(c, errors);
-  if (shape_holds) CheckPaddedWeights(c, errors);
-  if (shape_holds) CheckInfiniteValues(c, errors);
-  if (shape_holds) CheckDeviations(c, errors);
+  if (shape_holds) rules.CheckData(c, errors);
   CheckPattern(c, errors);
-  CheckAddend(c, errors);
+  rules.CheckPatterns(c, errors);
   CheckJudgement(c, errors);
   CheckRange("repeats", c.repeats, 0, kMaxRepeats, errors);
   CheckRange("accumulations", c.accumulations, 0, kMaxExtent, errors);
   CheckRange("split_k", c.split_k, 0, kMaxExtent, errors);
-  if (c.verify == Verification::kChecksum && !std::holds_alternative<GemmProblem>(c.problem)) {
-    errors.push_back({"verify", Cat("checksum verifies gemm, not ", op)});
+  if (c.verify == Verification::kChecksum && !rules.traits().checksums) {
+    std::vector<std::string_view> verified;
+    for (const Op* other : AllOps()) {
+      if (other->traits().checksums) verified.push_back(other->name());
+    }
+    errors.push_back({"verify", Cat("checksum verifies ", Join(verified, ", "), ", not ", op)});
   }
   CheckChecksum(c, errors);
   if (c.deadline_seconds.has_value() &&

@@ -8,6 +8,7 @@
 #include "kernels/numerics/bound.h"
 #include "kernels/numerics/cat.h"
 #include "kernels/ops/criterion.h"
+#include "kernels/ops/op.h"
 
 namespace assay {
 namespace {

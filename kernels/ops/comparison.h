@@ -18,7 +18,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/field.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/plan.h"
 
 namespace assay {
 

@@ -1,79 +1,36 @@
-// An operator: from a checked case it makes the plan (operands, work, bounds),
-// and knows what the right output is.
+// An operator, and everything that is known of it: what a case may ask for, the plan of a
+// case, the right output, and how to prove or explain a result.
 //
-// One stateless object an operator, found by name. Ops never include one another.
+// There is one stateless object an operator; any thread may use it. The functions without
+// a default are what every operator must supply. A new operator overrides the others only
+// if it has something to say. Ops never include one another, and kernels/validate,
+// kernels/bench and kernels/suites name none.
 #ifndef ASSAY_KERNELS_OPS_OP_H_
 #define ASSAY_KERNELS_OPS_OP_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kernels/numerics/bound.h"
+#include "absl/status/statusor.h"
 #include "kernels/ops/case.h"
-#include "kernels/runtime/device.h"
-#include "kernels/runtime/tensor.h"
+#include "kernels/ops/operand_stats.h"
+#include "kernels/ops/plan.h"
 
 namespace assay {
 
-struct Operand {
-  std::string_view name;  // "a", "q", "weight"
-  DType dtype = DType::kUnspecified;
-  Extents extents;                       // flattened to batch, rows, cols
-  std::vector<std::int64_t> dims;        // the op's own axes, outermost first, for coordinates
-  Pattern pattern;                       // what an input is filled with
-  std::optional<double> magnitude = {};  // its largest, where no pattern made it
-};
-
-struct Plan {
-  std::vector<Operand> inputs;  // in the kernel's order
-  Operand output;
-  double flops = 0;                 // useful operations of one launch
-  double bytes = 0;                 // each operand moved once [bytes]
-  std::int64_t accumulations = 1;   // length of the longest sum behind an element
-  double accumulator_roundoff = 0;  // u_a: 2^-24, 2^-53 for fp64, 0 for integers
-  // What sums are held in: of u_a, or as the kernel under test declares
-  // (Kernel::accumulator); see Op::HoldTo.
-  Accumulator accumulator = {};
-  // Unit roundoff of a format narrower than the accumulator's that the kernel under
-  // test declares it holds intermediates in (Kernel::intermediate_roundoff); 0: none.
-  double intermediate_roundoff = 0;
-  // The kernel under test declares that it takes subnormal intermediate results for 0
-  // (Kernel::flushes_subnormals): each operation may lose a smallest normal number.
-  bool flushes_subnormals = false;
-  double proven_factor = 1;       // κ: proven allowance over the probabilistic one, >= 1
-  bool exact = false;             // no allowance at all: integers, copies
-  bool elementwise = false;       // one output a "row" element: max_ulp means something
-  bool zero_mean_random = false;  // the probabilistic bound gates
-  // Sums so long that the bound every pass is held to is above kVacuousFactor of their
-  // terms: being within it proves nothing.
-  bool vacuous = false;
-  // No product or sum inside a right kernel is larger, nor an input; 0 where that is not
-  // known. Above the accumulator's range a right kernel may overflow on its way to a
-  // result that is finite.
-  double largest_intermediate = 0;
-  // An element with a smaller allowance E has no product or sum beyond the accumulator's
-  // range, whatever the inputs hold elsewhere; 0 where E does not tell.
-  double overflow_allowance = 0;
-};
+class Device;
+class Diagnostics;
 
 // Reference value and error allowance of every output element, logical order.
 struct ReferenceBuffers {
   double* value = nullptr;      // r, [output.count()]
   double* allowance = nullptr;  // E, [output.count()]; untouched where plan.exact
   double max_abs_score = 0;     // attention: largest |score|, set by the reference
-};
-
-// Inputs on the host, regenerated from seed and pattern by code that shares
-// nothing with the device's fill but the specification.
-class HostInputs {
- public:
-  virtual ~HostInputs() = default;
-  // Quantised values of `count` elements of input `operand`, logical order from `begin`.
-  virtual void Read(int operand, std::int64_t begin, std::int64_t count, double* out) const = 0;
 };
 
 // The kernel under test once more, on data of its own whose result says more than an
@@ -100,10 +57,41 @@ struct Identity {
   std::string message = {};  // of the first that is broken
 };
 
+// What holds for every case of an operator.
+struct OpTraits {
+  // An output element is a sum of products: exact in FP64 if the inputs are whole numbers.
+  bool sums_of_products = false;
+  // Most of a right output may be 0, as it is of a softmax.
+  bool sparse_output = false;
+  // A kernel reads its data more than once unless it keeps a row: see kSlowPassesEfficiency.
+  bool several_passes = false;
+  // Random checksums can verify the output (kernels/validate/checksum.h).
+  bool checksums = false;
+};
+
 class Op {
  public:
   virtual ~Op() = default;
   virtual std::string_view name() const = 0;
+  virtual OpTraits traits() const { return {}; }
+
+  // Formats of the inputs that the operator takes; empty: any.
+  virtual std::span<const DType> InputFormats() const;
+  // Formats of the output that it gives for inputs of c.dtype, which InputFormats holds.
+  virtual std::vector<DType> OutputFormats(const Case& c) const;
+  // What an error about the output's format adds; empty: nothing.
+  virtual std::string_view OutputFormatHint(const Case&) const { return ""; }
+  // The output's format if the case names none.
+  virtual DType DefaultOutput(DType input) const { return assay::DefaultOutput(input); }
+  // Inputs that --pattern fills.
+  virtual int DataOperands(const Problem&) const { return 1; }
+  // Appends what is wrong with the shape for these formats and data. The shape alone holds.
+  virtual void CheckData(const Case&, std::vector<FieldError>&) const {}
+  // Appends what is wrong with the patterns; the shape and the patterns may be wrong, too.
+  virtual void CheckPatterns(const Case&, std::vector<FieldError>&) const {}
+
+  // Names of the output's axes, outermost first: "batch", "head", "row", "column".
+  virtual std::vector<std::string_view> OutputAxes(const Case& c, const Plan& plan) const;
 
   // The plan of a case for which Check found nothing. The problem alternative is
   // this op's. INVALID_ARGUMENT where pattern and operands do not fit.
@@ -129,6 +117,15 @@ class Op {
                            std::span<const std::int64_t> indices, double* value,
                            double* allowance) const = 0;
 
+  // What inputs that hold infinities or NaN leave undecided, of which no reference can
+  // tell the right result; empty: nothing. `stats` are in the plan's order.
+  virtual std::string Undecided(const Case&, std::span<const OperandStats> /*stats*/) const {
+    return "";
+  }
+  // Whether a sum that overflowed inside may leave a finite element: a norm that divides by
+  // an infinite deviation, a rectified -Inf. A plain sum of products stays infinite or NaN.
+  virtual bool OverflowMayVanish(const Case&) const { return true; }
+
   // The probes of a case that has run; none where its own data say all.
   virtual std::vector<KernelProbe> Probes(const Case&, const Plan&) const { return {}; }
 
@@ -139,11 +136,17 @@ class Op {
       const TensorView& /*output*/, const ReferenceBuffers&) const {
     return std::vector<Identity>();
   }
+
+  // What it knows of wrong results.
+  virtual const Diagnostics& diagnostics() const;
 };
 
-// The op of a name, or nullptr. All of them, in the order of the proto's oneof.
+// The op of a name, or nullptr. All of them, in the order of Problem's alternatives and of
+// the proto's oneof.
 const Op* FindOp(std::string_view name);
 std::span<const Op* const> AllOps();
+const Op& OpOf(const Problem& problem);
+inline const Op& OpOf(const Case& c) { return OpOf(c.problem); }
 
 // Each op's object; its definition is in ops/<op>/.
 const Op& GemmOp();

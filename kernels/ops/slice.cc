@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "kernels/numerics/cat.h"
+#include "kernels/ops/op.h"
 
 namespace assay {
 namespace {

@@ -14,7 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/ops/op.h"
+#include "kernels/ops/case.h"
+#include "kernels/ops/plan.h"
 
 namespace assay {
 

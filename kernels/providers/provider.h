@@ -1,10 +1,11 @@
-// Kernels under test: a factory a (op, provider), found in one table.
+// Defines the kernels under test and the table that finds them: one factory for each operator,
+// provider and backend.
 //
-// A kernel takes its operands as views in the plan's order and writes the output
-// view; it may take workspace from the arena when it is made, never when it is
-// launched. What a provider cannot do it refuses with UNIMPLEMENTED and the
-// reason, which becomes the verdict UNSUPPORTED; it never runs another's kernel.
-// Third-party exceptions end in the factory or in Launch.
+// A kernel takes its operands as views, in the plan's order, and writes the output view. It may
+// take workspace from the arena when it is made, never when it is launched. If a provider cannot do
+// a case, its factory returns UNIMPLEMENTED with the reason, which becomes the verdict UNSUPPORTED.
+// A provider never runs another provider's kernel. Exceptions of third-party libraries end in the
+// factory or in Launch.
 #ifndef ASSAY_KERNELS_PROVIDERS_PROVIDER_H_
 #define ASSAY_KERNELS_PROVIDERS_PROVIDER_H_
 
@@ -26,22 +27,21 @@ namespace assay {
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  // Enqueues one launch. Called many times with the same views.
+  // Enqueues one launch. The caller repeats it many times with the same views.
   virtual absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) = 0;
-  // Unit roundoff of a format narrower than the accumulator's that the kernel holds
-  // intermediate results in, where its library does so by design; 0: none. It widens
-  // the error bound, so it is declared with the evidence, and shown in implementation().
+  // The unit roundoff of the format of intermediate results, if the library by design holds them in
+  // a narrower format than the accumulator's. 0: it does not. The value widens the error bound, so
+  // the evidence shows it, and implementation() names it.
   virtual double intermediate_roundoff() const { return 0.0; }
-  // Whether the kernel takes subnormal intermediate results for 0, where its
-  // instructions do so by definition. It widens the bound's allowance for underflow, so
-  // it is declared with the evidence.
+  // Whether the kernel's instructions by definition take subnormal intermediate results as 0. This
+  // widens the bound's allowance for underflow, so the evidence shows it.
   virtual bool flushes_subnormals() const { return false; }
-  // What the kernel sums products of 8- and 4-bit floats in, where its instructions hold
-  // less than fp32 does by definition (Hopper's tensor cores: 14 bits, blocks of 32). It
-  // widens the error bound, so it is declared with the measurement; it is shown behind
-  // implementation(). Ignored for other formats.
+  // The accumulator for products of 8- and 4-bit floats, if the kernel's instructions by definition
+  // hold less than fp32 does (Hopper's tensor cores: 14 bits, blocks of 32). It widens the error
+  // bound, so the measurement shows it, and it stands after implementation(). Ignored for other
+  // formats.
   virtual Accumulator accumulator() const { return {}; }
-  // What the library chose, "brgemm:avx512_core_bf16"; may be empty.
+  // The implementation that the library chose, such as "brgemm:avx512_core_bf16". May be empty.
   virtual std::string implementation() const { return {}; }
 };
 
@@ -50,18 +50,18 @@ using KernelFactory = absl::StatusOr<std::unique_ptr<Kernel>> (*)(const Case& c,
 
 struct KernelEntry {
   std::string_view op;
-  std::string_view provider;  // "onednn"; "planted/<defect>" for kernels wrong on purpose
+  std::string_view provider;  // "onednn"; "planted/<defect>" for kernels that are wrong on purpose
   std::string_view backend;   // "cpu"
-  std::vector<DType> dtypes;  // input formats it takes, if the machine has them
+  std::vector<DType> dtypes;  // input formats that it takes
   KernelFactory make = nullptr;
   std::string version;             // of the library
-  std::string unavailable_reason;  // not empty: cannot run here
+  std::string unavailable_reason;  // empty: it can run here
 };
 
-// One table of kernels. Not thread-safe while it is filled.
+// The table of kernels. Not thread-safe while it is filled.
 class Registry {
  public:
-  // A duplicate (op, provider, backend) is an error of the program: aborts.
+  // Adds a kernel. A duplicate (op, provider, backend) is an error of the program: Add aborts.
   void Add(KernelEntry entry);
   const KernelEntry* Find(std::string_view op, std::string_view provider,
                           std::string_view backend) const;
@@ -73,7 +73,8 @@ class Registry {
 
 inline constexpr std::string_view kPlantedPrefix = "planted/";
 
-// Every kernel of the CPU, a line each; a GPU backend adds its own (kernels/backends).
+// Adds every kernel of the CPU, one line each. A GPU backend adds its own kernels
+// (kernels/backends).
 void RegisterAll(Registry& registry);
 
 }  // namespace assay

@@ -1,7 +1,8 @@
-// Refusals that several providers make alike: fields of a problem that a kernel does
-// not implement are never ignored.
+// Refuses fields of a problem that a provider's kernel does not implement. Kernels never ignore
+// such fields.
 //
-// Free functions; thread-safe. OK, or UNIMPLEMENTED with the field and its value.
+// Each function returns OK, or UNIMPLEMENTED with the field and its value. Any thread may call
+// them.
 #ifndef ASSAY_KERNELS_PROVIDERS_REFUSALS_H_
 #define ASSAY_KERNELS_PROVIDERS_REFUSALS_H_
 
@@ -11,11 +12,11 @@
 #include "kernels/numerics/cat.h"
 #include "kernels/ops/attention/problem.h"
 #include "kernels/ops/gemm/problem.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/plan.h"
 
 namespace assay {
 
-// `who`: "OpenBLAS gemm".
+// `who` is the kernel's name in the message, such as "OpenBLAS gemm".
 inline absl::Status RefuseGemmEpilogue(const GemmProblem& p, std::string_view who) {
   const auto missing = [&](std::string_view what) {
     return absl::UnimplementedError(Cat(who, " has no ", what));
@@ -27,7 +28,8 @@ inline absl::Status RefuseGemmEpilogue(const GemmProblem& p, std::string_view wh
   return absl::OkStatus();
 }
 
-// Libraries that pad sums of bf16 products with zeros: 0·Inf is NaN, where the sum has none.
+// For libraries that pad sums of bf16 products with zeros. 0·Inf is NaN, so infinite operands give
+// NaN that the sum does not have.
 inline absl::Status RefuseInfiniteBf16(const Plan& plan, std::string_view who) {
   for (std::size_t i = 0; i < 2; ++i) {
     const Operand& o = plan.inputs[i];

@@ -1,4 +1,4 @@
-// Every kernel that the CPU has, a line each.
+// Registers every kernel of the CPU, one line each.
 #include <utility>
 
 #include "kernels/providers/builtin/builtin.h"

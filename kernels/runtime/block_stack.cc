@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t RoundUp(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
-// Bytes a block takes beyond its payload at most.
+// The most bytes that a block takes beyond its payload.
 constexpr std::int64_t kOverhead = 2 * kGuardBytes + kBlockAlignment;
 
 }  // namespace
@@ -27,7 +27,7 @@ absl::StatusOr<Block> BlockStack::Push(char* base, std::int64_t capacity, std::i
         absl::StrCat("block of ", bytes, " bytes does not fit: ", Available(capacity, 1),
                      " of the ", capacity, " bytes of the arena are free"));
   }
-  // The trailing band begins right behind the payload, so that one byte too far shows.
+  // The trailing band begins right behind the payload, so that a write of one byte too many shows.
   used_ = payload + bytes + band;
   high_water_ = std::max(high_water_, used_);
   blocks_.push_back(Block{base + payload, bytes, guarded});

@@ -1,10 +1,11 @@
-// What the comparison says of one element: the specification that the plain pass is a
-// loop of, and the slow path of the SIMD and GPU passes. One source for host and device.
+// Judges one element of a comparison (compare.h). The plain pass is a loop of this rule, which
+// specifies the result. The SIMD and GPU passes use it for the elements that they cannot judge
+// quickly. Host and device share this source.
 //
-// Everything the rule needs of the output's format is taken from its row of kFormats
-// once, in CompareRule, on the host. In exact mode and for integer outputs the expected
-// value is r rounded to the output's format and T = 0, so that the correctly rounded
-// result of an exact sum is the only one accepted.
+// CompareRule holds the constants of the output's format. The host takes them from the format's row
+// in kFormats once. In exact mode and for integer outputs, the expected value is r rounded to the
+// output's format, and T = 0. So the correctly rounded result of an exact sum is the only one that
+// is accepted.
 #ifndef ASSAY_KERNELS_RUNTIME_COMPARE_RULE_H_
 #define ASSAY_KERNELS_RUNTIME_COMPARE_RULE_H_
 
@@ -27,18 +28,18 @@ struct CompareRule {
   Gate gate;
   bool is_integer;
   bool has_inf;
-  bool exact;            // T = 0, expected is r rounded
-  bool payload;          // unwritten elements are told by their poison
-  std::uint64_t poison;  // its bits
+  bool exact;            // T = 0, and r rounded is expected
+  bool payload;          // the poison shows unwritten elements
+  std::uint64_t poison;  // bits of the poison
   int mantissa_bits;
   double ulp_scale;  // 2^-mantissa_bits
   double max_finite;
   double min_normal;
-  double overflow;       // magnitude from which rounding overflows; +Inf where it saturates
+  double overflow;       // least magnitude that rounds beyond max_finite; +Inf: none
   double max_ulp_size;   // ulp of max_finite
   double min_subnormal;  // η
   double u;              // u_o
-  double eta_half;       // η_o/2, or the smallest normal where the device flushes
+  double eta_half;       // η_o/2; the smallest normal if the device flushes
   double e_factor;       // 1 + u_o
   double proven_factor;  // (1 + u_o)·κ
   double atol;
@@ -48,7 +49,7 @@ struct CompareRule {
 
 enum class ValueClass : std::uint8_t { kFinite, kPosInf, kNegInf, kNan };
 
-// One element judged.
+// The judgement of one element.
 struct Judgement {
   double actual;
   double expected;  // r, or r rounded in exact mode
@@ -57,25 +58,26 @@ struct Judgement {
   ValueClass actual_class;
   ValueClass expected_class;  // of r rounded
   bool class_ok;
-  bool pair;  // classes agree and the output is finite: it has an error
+  bool pair;  // classes agree and the output is finite, so there is an error
   double error;
   double bound;         // T
   double bound_proven;  // T_proven
-  double rho;           // error / T, Inf where T is 0 and the error is not
+  double rho;           // error / T; Inf if T is 0 and the error is not
   double rho_proven;
-  double ulps;  // |o - r rounded| / ulp(r rounded), Inf counted as one past the largest
+  double ulps;  // |o - r rounded| / ulp(r rounded); Inf is one ulp past the largest
   double gate_bound;
   bool mismatch;
 };
 
 inline constexpr double kInfiniteRatio = std::bit_cast<double>(kDoubleInf);
 
-// A GPU's instructions take |v| as an operand; bits of v cleared one by one they would not.
+// fabs, because GPU instructions take |v| as an operand. Clearing the sign bit would cost an
+// instruction.
 ASSAY_HOST_DEVICE inline double Magnitude(double v) { return std::fabs(v); }
 ASSAY_HOST_DEVICE inline bool IsFinite(double v) {
   return (std::bit_cast<std::uint64_t>(v) & kDoubleInf) != kDoubleInf;
 }
-// As std::max: the second only where it is larger.
+// As std::max: returns b only if b is larger.
 ASSAY_HOST_DEVICE inline double LargerOf(double a, double b) { return a < b ? b : a; }
 
 ASSAY_HOST_DEVICE inline ValueClass ClassOf(double v) {
@@ -84,7 +86,7 @@ ASSAY_HOST_DEVICE inline ValueClass ClassOf(double v) {
   return v > 0 ? ValueClass::kPosInf : ValueClass::kNegInf;
 }
 
-// error / bound so that accepted and <= 1 are the same thing, and NaN is rejected.
+// error / bound. The ratio is at most 1 exactly if the error is accepted. NaN is rejected.
 ASSAY_HOST_DEVICE inline double ErrorRatio(double error, double bound) {
   if (error <= bound) {
     if (error == bound) return error == 0.0 ? 0.0 : 1.0;
@@ -94,7 +96,7 @@ ASSAY_HOST_DEVICE inline double ErrorRatio(double error, double bound) {
   return ratio >= 1.0 ? ratio : kInfiniteRatio;
 }
 
-// Distance between neighbours of a format at |v|, v finite, subnormals included.
+// The distance between neighbours of the format at |v|. v is finite and may be subnormal.
 ASSAY_HOST_DEVICE inline double UlpAt(const CompareRule& rule, double v) {
   if (rule.is_integer) return 1.0;
   const double magnitude = LargerOf(Magnitude(v), rule.min_normal);
@@ -102,14 +104,14 @@ ASSAY_HOST_DEVICE inline double UlpAt(const CompareRule& rule, double v) {
          rule.ulp_scale;
 }
 
-// What rounding makes of a magnitude past the threshold.
+// Whether class c is the class that a value past the overflow threshold rounds to.
 ASSAY_HOST_DEVICE inline bool IsOverflowOf(const CompareRule& rule, ValueClass c, bool negative) {
   if (rule.has_inf) return c == (negative ? ValueClass::kNegInf : ValueClass::kPosInf);
   return c == ValueClass::kNan;
 }
 
-// Position of a value on the format's own number line, with everything past the
-// largest finite number one step behind it.
+// The distance of the output from r rounded, in ulps. Values past the largest finite number count
+// as one ulp above it.
 ASSAY_HOST_DEVICE inline double UlpDistance(const CompareRule& rule, const Judgement& j) {
   const bool actual_finite = j.actual_class == ValueClass::kFinite;
   const bool expected_finite = j.expected_class == ValueClass::kFinite;
@@ -130,10 +132,10 @@ ASSAY_HOST_DEVICE inline Judgement JudgeElement(const CompareRule& rule, std::ui
   j.rounded = ToDouble(rule.dtype, j.expected_bits);
   j.expected = rule.exact ? j.rounded : r;
   j.actual_class = ClassOf(j.actual);
-  // A format without NaN rounds it to a number, which must not be accepted.
+  // A format without NaN rounds NaN to a number, which must not be accepted.
   j.expected_class = r != r ? ValueClass::kNan : ClassOf(j.rounded);
 
-  // Fused multiply-adds, as in the SIMD and GPU passes, so that all agree to the last bit.
+  // The SIMD and GPU passes use fused multiply-adds, too, so that all agree to the last bit.
   const double magnitude = Magnitude(j.expected);
   const double rounding = std::fma(rule.u, magnitude, rule.eta_half);
   j.bound = rule.exact ? 0.0 : std::fma(rule.e_factor, e, rounding);
@@ -188,8 +190,8 @@ ASSAY_HOST_DEVICE inline ElementSample SampleOf(const Judgement& j, std::int64_t
   return ElementSample{index, j.actual, j.expected, j.gate_bound, bits, j.expected_bits};
 }
 
-// Adds element `index` to every statistic but the digests and the samples. Elements
-// must come in ascending order.
+// Adds element `index` to every statistic but the digests and the samples. Elements must come in
+// ascending order.
 ASSAY_HOST_DEVICE inline Judgement AddToTotals(const CompareRule& rule, std::int64_t index,
                                                std::uint64_t bits, double r, double e,
                                                CompareTotals* totals) {
@@ -231,7 +233,7 @@ ASSAY_HOST_DEVICE inline Judgement AddToTotals(const CompareRule& rule, std::int
   if (!j.pair) return j;
 
   ++c.finite_pairs;
-  // Phrased so that a NaN bound counts.
+  // The condition is negated so that a NaN bound counts.
   if (!(j.error <= j.bound)) ++c.beyond_probable;
   if (!(j.error <= j.bound_proven)) ++c.beyond_proven;
   c.rho = LargerOf(c.rho, j.rho);
@@ -257,7 +259,7 @@ ASSAY_HOST_DEVICE inline Judgement AddToTotals(const CompareRule& rule, std::int
   return j;
 }
 
-// Storage element of a logical index.
+// The storage index of a logical index.
 ASSAY_HOST_DEVICE inline std::int64_t StorageIndex(const Extents& e, std::int64_t logical) {
   const bool dense =
       (e.rows == 1 || e.ld == e.cols) && (e.batch == 1 || e.batch_stride == e.rows * e.cols);
@@ -279,8 +281,8 @@ inline CompareRule::CompareRule(const CompareRequest& request)
   max_finite = f.max_finite;
   min_normal = f.min_normal;
   max_ulp_size = f.is_integer ? 1.0 : std::ldexp(1.0, std::ilogb(f.max_finite) - f.mantissa_bits);
-  // Half an ulp above the largest finite value: round-to-nearest leaves the finite
-  // numbers there. Infinite for formats that saturate, and for fp64.
+  // Half an ulp above the largest finite value. From there rounding to nearest leaves the finite
+  // numbers. Infinite for formats that saturate, and for fp64.
   overflow =
       f.is_integer || !(f.has_inf || f.has_nan) ? kInfiniteRatio : f.max_finite + max_ulp_size / 2;
   min_subnormal = f.min_subnormal;

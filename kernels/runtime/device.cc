@@ -1,5 +1,5 @@
-// What a device does that has nothing better of its own: single elements are read, and
-// judged here.
+// Default implementations for devices that have none of their own: they copy single elements to the
+// host and judge them there.
 #include "kernels/runtime/device.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 namespace assay {
 namespace {
 
-// Values of elements in ascending order, `index(i)` of the i-th; neighbours come over in
-// one piece.
+// Reads the elements at index(0), index(1), …, which are ascending. Neighbours are copied in one
+// piece.
 template <class Index>
 absl::StatusOr<std::vector<double>> Gather(Device& device, const TensorView& view, std::size_t n,
                                            Index index) {
@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<double>> Gather(Device& device, const TensorView& vie
   return values;
 }
 
-// The same of doubles of the device's; 0 of each where there are none.
+// The same for an array of doubles on the device. Zeros if `data` is null.
 template <class Index>
 absl::StatusOr<std::vector<double>> GatherDoubles(Device& device, const double* data,
                                                   std::int64_t count, std::size_t n, Index index) {

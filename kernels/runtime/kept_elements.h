@@ -1,8 +1,10 @@
-// Elements of an output that are kept while another output takes its place, and what the
-// other's must be: within twice the proven T (compare.h) of them, once for either.
+// Keeps some elements of an output while another output replaces it, and compares them with the
+// other output. Both outputs must be within the proven T (compare.h) of the reference, so they
+// differ by at most 2·T.
 //
-// Left out are elements that are not finite, or whose reference is not, and those that may
-// overflow: their classes are judged elsewhere. Of the latter a NaN is none.
+// An element is left out if it is not finite or if its reference is not. It is also left out if it
+// may overflow, unless the other output is NaN there. Other checks judge the class of such
+// elements.
 #ifndef ASSAY_KERNELS_RUNTIME_KEPT_ELEMENTS_H_
 #define ASSAY_KERNELS_RUNTIME_KEPT_ELEMENTS_H_
 
@@ -20,37 +22,37 @@ struct KeptElement {
   std::int64_t index = -1;  // logical
   double value = 0;         // of the output
   double bound = 0;         // 2·T
-  bool finite = false;      // it and its reference
+  bool finite = false;      // the value and its reference are finite
   bool may_overflow = false;
 };
 
-// The constants of what is kept.
+// The constants that KeepElements needs.
 struct KeepRule {
   OutputRounding rounding;
   double proven_factor = 1;  // κ
-  double largest = 0;        // finite number of the output's format
+  double largest = 0;        // largest finite number of the output's format
 };
 
 struct KeepRequest {
   TensorView output;                  // on the device
   const double* reference = nullptr;  // on the device, [output.count()], logical order
-  const double* allowance = nullptr;  // likewise; nullptr: 0
+  const double* allowance = nullptr;  // on the device, in the same order; nullptr: 0
   KeepRule rule;
-  std::span<const std::int64_t> at;  // in host memory: logical, ascending
+  std::span<const std::int64_t> at;  // logical indices in host memory, ascending
 };
 
-// What Device::KeepElements leaves; good until it is called again on the same device.
+// The result of Device::KeepElements. It is valid until the next call on the same device.
 struct KeptElements {
   std::int64_t count = 0;
-  std::vector<KeptElement> here;  // all of them, or none: the device has them
+  std::vector<KeptElement> here;  // all elements; empty if the device keeps them
 };
 
 struct HeldFindings {
-  std::int64_t compared = 0;    // elements
-  std::int64_t mismatches = 0;  // of these
-  std::int64_t first = -1;      // place of the first of them among the kept
-  double actual = 0;            // of this output
-  KeptElement kept;             // what it was held against
+  std::int64_t compared = 0;    // elements that were not left out
+  std::int64_t mismatches = 0;  // of the compared elements
+  std::int64_t first = -1;      // position of the first mismatch among the kept elements
+  double actual = 0;            // its value in the other output
+  KeptElement kept;             // the kept element
 };
 
 enum class Held { kLeftOut, kEqual, kOther };
@@ -65,7 +67,7 @@ ASSAY_HOST_DEVICE inline KeptElement Keep(const KeepRule& rule, std::int64_t ind
   kept.value = value;
   kept.bound = 2 * TBound(rule.rounding, reference, rule.proven_factor * allowance);
   kept.finite = finite(value) && finite(reference);
-  // Phrased so that a NaN bound leaves it out.
+  // The condition is negated so that a NaN bound leaves the element out.
   kept.may_overflow = !((reference < 0 ? -reference : reference) + kept.bound < rule.largest);
   return kept;
 }

@@ -1,4 +1,4 @@
-// What the recheck says of one element (recheck.h). One source for host and device.
+// Judges one element of a recheck (recheck.h). Host and device share this source.
 #ifndef ASSAY_KERNELS_RUNTIME_RECHECK_RULE_H_
 #define ASSAY_KERNELS_RUNTIME_RECHECK_RULE_H_
 
@@ -7,7 +7,7 @@
 
 namespace assay::internal {
 
-// What the device has of it, and whether it has that.
+// The device's values of an element, and which of them exist.
 struct DeviceElement {
   double reference = 0;
   double allowance = 0;
@@ -19,7 +19,7 @@ struct DeviceElement {
 ASSAY_HOST_DEVICE inline Disagreement DisagreementOf(const HostElement& host,
                                                      const DeviceElement& device, bool exact) {
   const bool finite = IsFinite(host.value);
-  // Phrased so that a NaN disagrees.
+  // The condition is negated so that a NaN disagrees.
   if (ClassOf(device.reference) != ClassOf(host.value) ||
       (finite && !(Magnitude(device.reference - host.value) <= host.bound))) {
     return Disagreement::kReference;

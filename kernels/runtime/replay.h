@@ -1,5 +1,6 @@
-// Devices that can record what a launch enqueues and do it again without the host: of short
-// kernels the host's part takes longer than the device's, and would be what is timed.
+// Lets a device record the work that a launch enqueues and repeat it without the host. For short
+// kernels the host's part of a launch takes longer than the device's part, and a timing would
+// measure the host.
 #ifndef ASSAY_KERNELS_RUNTIME_REPLAY_H_
 #define ASSAY_KERNELS_RUNTIME_REPLAY_H_
 
@@ -11,20 +12,20 @@
 
 namespace assay {
 
-// Valid as long as its device and all that the launch refers to.
+// A recorded launch. It is valid as long as its device and everything that the launch refers to.
 class RecordedLaunch {
  public:
   virtual ~RecordedLaunch() = default;
-  // Enqueues all of it, as one.
+  // Enqueues all recorded work at once.
   virtual absl::Status Launch() = 0;
 };
 
-// What a Device may be besides.
+// An interface that a Device may implement, too.
 class LaunchRecorder {
  public:
   virtual ~LaunchRecorder() = default;
-  // Calls `launch`; what it enqueues is recorded and not done. UNIMPLEMENTED where it
-  // cannot be recorded, which a launch that waits for the device or takes memory cannot.
+  // Calls `launch` and records the work that it enqueues, without doing it. UNIMPLEMENTED if it
+  // cannot be recorded: a launch must not wait for the device or take memory.
   virtual absl::StatusOr<std::unique_ptr<RecordedLaunch>> RecordLaunch(
       std::function<absl::Status()> launch) = 0;
 };

@@ -1,12 +1,12 @@
-// A view of a tensor in device memory: three logical extents with strides. Every
-// operand of every op is seen so by fills, guards and comparisons; an op's own
-// axes (heads, channels, …) are flattened into rows.
+// Describes a tensor in device memory: three logical extents with strides. Fills, guards and
+// comparisons see every operand of every operator in this form. An operator flattens its own axes
+// (heads, channels, …) into rows.
 //
-// Logical order is batch-major, then row-major; element (b, r, c) lies at
-// data + b*batch_stride + r*ld + c, in elements. Elements between cols and ld
-// are padding: no logical element, guarded.
+// The logical order is batch-major, then row-major. Element (b, r, c) lies at data + b*batch_stride
+// + r*ld + c, in elements. Elements between cols and ld are padding: they are guarded, and they are
+// not logical elements.
 //
-// Views own nothing; the arena does.
+// A view owns nothing; the arena owns the memory.
 #ifndef ASSAY_KERNELS_RUNTIME_TENSOR_H_
 #define ASSAY_KERNELS_RUNTIME_TENSOR_H_
 
@@ -21,15 +21,15 @@ struct Extents {
   std::int64_t rows = 1;
   std::int64_t cols = 1;
   std::int64_t ld = 1;            // [elements] row stride, >= cols
-  std::int64_t batch_stride = 1;  // [elements] >= rows * ld where batch > 1
+  std::int64_t batch_stride = 1;  // [elements] >= (rows - 1) * ld + cols if batch > 1
 
-  // Logical elements.
+  // The number of logical elements.
   std::int64_t count() const { return batch * rows * cols; }
-  // Elements from the first to one behind the last, padding between included.
+  // Elements from the first to the end of the last, with the padding between.
   std::int64_t span() const {
     return count() == 0 ? 0 : (batch - 1) * batch_stride + (rows - 1) * ld + cols;
   }
-  // No padding at all: storage order is logical order.
+  // Whether there is no padding, so that the storage order is the logical order.
   bool dense() const {
     return (rows == 1 || ld == cols) && (batch == 1 || batch_stride == rows * cols);
   }

@@ -1,4 +1,4 @@
-// Whether a view can be walked at all: what every device checks first.
+// Checks whether a view is valid. Every device calls this first.
 #ifndef ASSAY_KERNELS_RUNTIME_TENSOR_CHECK_H_
 #define ASSAY_KERNELS_RUNTIME_TENSOR_CHECK_H_
 
@@ -9,14 +9,14 @@
 
 namespace assay {
 
-// A known format, extents >= 0, ld >= cols, batches that do not overlap, and data where
-// there are elements. INVALID_ARGUMENT names what is wrong.
+// Requires a known format, extents >= 0, ld >= cols, batches that do not overlap, and data if there
+// are elements. INVALID_ARGUMENT says what is wrong.
 absl::Status CheckView(const TensorView& view);
 
-// Two views that a copy takes: the same format and count.
+// Requires two valid views of the same format and count.
 absl::Status CheckCopy(const TensorView& src, const TensorView& dst);
 
-// Logical elements [begin, begin + count) lie within the view.
+// Requires that the logical elements [begin, begin + count) lie within the view.
 absl::Status CheckRange(const TensorView& view, std::int64_t begin, std::int64_t count);
 
 }  // namespace assay

@@ -22,7 +22,7 @@ constexpr std::string_view kCriteria[] = {"bound", "derived", "allclose",
 constexpr std::string_view kModes[] = {"validate", "benchmark", "both"};
 constexpr std::string_view kVerifications[] = {"full", "checksum"};
 
-// Sets the values of a case from one file.
+// Sets the values of cases from one file.
 class Setter {
  public:
   explicit Setter(std::string_view file) : file_(file) {}
@@ -80,7 +80,7 @@ class Setter {
   Location At(const toml::node& node) const { return Location(file_, node.source()); }
   Location At(const toml::key& key) const { return Location(file_, key.source()); }
 
-  // An enum whose values are the words' positions, from 1.
+  // Reads a word into an enum. The value of a word is its position in `words`, counted from 1.
   template <class Enum, std::size_t N>
   absl::Status Word(const Location& at, std::string_view key, const toml::node& node,
                     const std::string_view (&words)[N], Enum& out) {

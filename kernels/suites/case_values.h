@@ -1,4 +1,4 @@
-// The keys of a suite's case, and what each sets.
+// Reads the keys of a suite's case and sets the case's values.
 #ifndef ASSAY_KERNELS_SUITES_CASE_VALUES_H_
 #define ASSAY_KERNELS_SUITES_CASE_VALUES_H_
 
@@ -12,17 +12,18 @@
 
 namespace assay::suites {
 
-// Keys every operator's case has; the fields of its problem are keys too.
+// The keys that cases of every operator have. The fields of the operator's problem are keys, too.
 std::span<const std::string_view> CaseKeys();
 
-// The fields of an operator's problem.
+// The names of the fields of an operator's problem.
 std::vector<std::string_view> FieldNames(const Problem& problem);
 
-// Sets what one key says, CaseKeys and FieldNames known; not for op and backend.
+// Sets the value of one key, which must be one of CaseKeys or FieldNames. Not for "op" and
+// "backend".
 absl::Status SetCaseValue(std::string_view file, std::string_view key, const toml::node& node,
                           Case& c);
 
-// The format of a word.
+// Parses the name of a format.
 absl::StatusOr<DType> ReadDType(const Location& at, std::string_view word);
 
 }  // namespace assay::suites

@@ -43,7 +43,7 @@ absl::StatusOr<Golden> ParseGolden(std::string_view text, std::string_view file_
     const std::size_t second = first == std::string_view::npos ? first : line.find('\t', first + 1);
     if (second == std::string_view::npos || !IsDigest(line.substr(second + 1))) {
       return absl::InvalidArgumentError(
-          Cat(file_name, ":", line_number, ": must be case, probe and digest with tabs between"));
+          Cat(file_name, ":", line_number, ": must be case, probe and digest, separated by tabs"));
     }
     golden[std::string(line.substr(0, first))]
           [std::string(line.substr(first + 1, second - first - 1))] = line.substr(second + 1);

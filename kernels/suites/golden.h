@@ -1,6 +1,6 @@
-// Golden digests: what the exact probes of a suite's cases must give on every device,
-// provider and tiling. A file golden/<suite>.tsv beside the suites holds one line a case
-// and probe: the case without its provider, the probe, the canonical digest.
+// Reads golden digests: the digests that the exact probes of a suite's cases must give on every
+// device, provider and tiling. The file golden/<suite>.tsv beside the suites has one line for each
+// case and probe: the case without its provider, the probe, and the canonical digest.
 #ifndef ASSAY_KERNELS_SUITES_GOLDEN_H_
 #define ASSAY_KERNELS_SUITES_GOLDEN_H_
 
@@ -14,22 +14,23 @@
 
 namespace assay {
 
-// Case -> probe -> digest, hexadecimal.
+// Case -> probe -> digest in hexadecimal.
 using Golden = std::map<std::string, std::map<std::string, std::string>>;
 
-// Problem and formats, which alone decide a probe's output: "gemm 64x64x64 bf16".
+// The key of a case, such as "gemm 64x64x64 bf16": its problem and formats. Nothing else affects a
+// probe's output.
 std::string GoldenKey(const Case& c);
 
-// INVALID_ARGUMENT names file and line.
+// Parses the text of a file. INVALID_ARGUMENT names file and line.
 absl::StatusOr<Golden> ParseGolden(std::string_view text, std::string_view file_name);
 
-// The text of what ParseGolden reads, sorted.
+// Writes the text that ParseGolden reads, sorted.
 std::string GoldenText(const Golden& golden);
 
-// Those of folder/golden/name.tsv; empty where the suite ships none.
+// Reads folder/golden/name.tsv. Returns an empty table if the suite has no such file.
 absl::StatusOr<Golden> ReadGolden(const std::string& folder, std::string_view name);
 
-// Gives each case its own, those that fill a budget too.
+// Gives each case of the suite its digests. Cases that fill a budget get theirs, too.
 void ApplyGolden(const Golden& golden, Suite& suite);
 
 }  // namespace assay

@@ -36,7 +36,7 @@ constexpr std::string_view kSuiteKeys[] = {"name",    "title", "version", "budge
                                            "require", "case",  "fill"};
 constexpr std::string_view kRequireKeys[] = {"op", "provider", "dtype", "backend"};
 constexpr std::string_view kBackends[] = {"cpu", "cuda", "hip"};
-constexpr std::size_t kMostFaults = 20;  // said of one suite
+constexpr std::size_t kMostFaults = 20;  // reported for one suite
 
 // Reads one suite file for one backend.
 class Reader {
@@ -85,7 +85,8 @@ class Reader {
     const toml::node* node = root.get("budget");
     if (node == nullptr) {
       if (root.get("fill") == nullptr) return absl::OkStatus();
-      return At(*root.get("fill")).Error("cases that fill need a budget to fill");
+      return At(*root.get("fill"))
+          .Error("[[fill]] needs a budget; add budget = <seconds> to the suite");
     }
     double seconds = 0;
     if (absl::Status s = Get(At(*node), "budget", *node, &seconds); !s.ok()) return s;
@@ -103,7 +104,7 @@ class Reader {
     if (node == nullptr) return absl::OkStatus();
     const toml::array* array = node->as_array();
     if (array == nullptr || !array->is_array_of_tables()) {
-      return At(*node).Error(Cat("\"", key, "\" must be tables: [[", key, "]]"));
+      return At(*node).Error(Cat("\"", key, "\" must be an array of tables: [[", key, "]]"));
     }
     for (const toml::node& element : *array) {
       if (absl::Status s = read(*element.as_table()); !s.ok()) Note(s);
@@ -112,8 +113,7 @@ class Reader {
     return absl::OkStatus();
   }
 
-  // A table that is wrong says its first mistake, or all of the first case that cannot be;
-  // those behind it are read all the same.
+  // Notes the mistakes of a table. The tables behind it are still read.
   void Note(const absl::Status& status) {
     for (const auto line : absl::StrSplit(status.message(), '\n'))
       faults_.push_back(std::string(line));
@@ -138,7 +138,7 @@ class Reader {
     return words;
   }
 
-  // False where a table is for other backends only.
+  // Whether a table is for this backend.
   absl::StatusOr<bool> ForThisBackend(const toml::table& table) {
     absl::StatusOr<std::vector<std::string>> backends = Words(table, "backend");
     if (!backends.ok()) return backends.status();
@@ -165,7 +165,7 @@ class Reader {
     absl::StatusOr<std::vector<std::string>> dtypes = Words(table, "dtype");
     if (!dtypes.ok()) return dtypes.status();
     if (ops->empty() || providers->empty() || dtypes->empty()) {
-      return At(table).Error("a requirement names op, provider and dtype");
+      return At(table).Error("a requirement must have op, provider and dtype");
     }
     for (const std::string& op : *ops) {
       if (!DefaultProblem(op)) return At(*table.get("op")).Error(Cat("unknown op \"", op, "\""));
@@ -182,7 +182,7 @@ class Reader {
     return absl::OkStatus();
   }
 
-  // A key with more than one value, and where each value came from.
+  // A key and its values. The cases are all combinations of the values of all keys.
   struct Sweep {
     std::string key;
     std::vector<const toml::node*> values;
@@ -211,15 +211,15 @@ class Reader {
       if (values == 0) return At(node).Error(Cat(key.str(), kEmptyList));
       count = SaturatingMul(count, values);
     }
-    // Counted before anything is expanded.
+    // The cases are counted before any is expanded.
     if (count > kMaxSuiteCases - count_) {
       return At(table).Error(Cat("makes ", count, " cases", count_ > 0 ? " beside the " : "",
                                  count_ > 0 ? Cat(count_, " before it") : std::string(),
                                  "; a suite has at most ", kMaxSuiteCases));
     }
     count_ += count;
-    // Shapes vary slowest and providers fastest, so that neighbours in a report
-    // are the same problem.
+    // Shapes vary slowest and providers fastest, so that neighbours in a report are the same
+    // problem.
     const auto rank = [](const Sweep& s) {
       if (s.key == "shape") return 0;
       if (s.key == "provider") return 3;
@@ -236,8 +236,7 @@ class Reader {
   static Sweep MakeSweep(const Problem& problem, std::string_view key, const toml::node& node) {
     Sweep sweep{std::string(key), {}};
     const toml::array* array = node.as_array();
-    // A list is a sweep, but for the fields that are lists themselves: theirs is
-    // a list of lists.
+    // A list is a sweep. If a field is a list itself, its sweep is a list of lists.
     const bool list_field = std::visit(
         [&](const auto& p) {
           using P = std::decay_t<decltype(p)>;
@@ -283,7 +282,7 @@ class Reader {
   std::string file_;
   std::string_view backend_;
   std::vector<Case>* into_ = nullptr;
-  std::int64_t count_ = 0;  // cases so far, those of other backends included
+  std::int64_t count_ = 0;  // cases so far, with those of other backends
   Suite suite_;
   std::vector<std::string> faults_;
 };

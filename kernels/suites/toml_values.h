@@ -1,4 +1,4 @@
-// Reading TOML values, each mistake answered with file, line and column.
+// Reads TOML values. Every mistake is reported with file, line and column.
 #ifndef ASSAY_KERNELS_SUITES_TOML_VALUES_H_
 #define ASSAY_KERNELS_SUITES_TOML_VALUES_H_
 
@@ -21,7 +21,7 @@
 
 namespace assay::suites {
 
-// Where a node stands: "kernel-lab.toml:12:7".
+// The place of a node in its file: "kernel-lab.toml:12:7".
 class Location {
  public:
   Location(std::string_view file, const toml::source_region& region)
@@ -34,16 +34,16 @@ class Location {
   std::string text_;
 };
 
-// An empty list would sweep over nothing: its cases would vanish in silence.
+// An empty list is a mistake: a sweep over nothing would drop its cases silently.
 inline constexpr std::string_view kEmptyList =
-    ": must not be an empty list; without the key it is the default";
+    ": must not be an empty list; leave the key out for its default";
 
 template <class Names>
 bool Contains(const Names& names, std::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
-// A key or word that is none of `known`.
+// The message for a key or word that is not in `known`.
 template <class Names>
 std::string Unknown(std::string_view what, std::string_view word, const Names& known) {
   const std::vector<std::string_view> names(std::begin(known), std::end(known));
@@ -53,7 +53,7 @@ std::string Unknown(std::string_view what, std::string_view word, const Names& k
   return Cat(message, "; did you mean \"", near, "\"?");
 }
 
-// One value from a node, or an error that says which type was wanted.
+// Reads one value from a node. The error says which type is expected.
 template <class T>
 absl::Status Get(const Location& at, std::string_view key, const toml::node& node, T* out) {
   if constexpr (std::is_same_v<T, IntList>) {

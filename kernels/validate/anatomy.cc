@@ -4,6 +4,7 @@
 #include <cmath>
 #include <variant>
 
+#include "kernels/ops/op.h"
 #include "kernels/validate/anatomy_words.h"
 #include "kernels/validate/displacement.h"
 #include "kernels/validate/pieces.h"
@@ -122,22 +123,6 @@ void Classify(const std::vector<bool>& hits, AxisErrors& axis) {
 
 }  // namespace
 
-std::vector<std::string_view> OutputAxes(const Case& c, const Plan& plan) {
-  const std::size_t axes = plan.output.dims.size();
-  if (const auto* conv = std::get_if<ConvProblem>(&c.problem)) {
-    std::vector<std::string_view> names = {"image"};
-    if (conv->layout != "nhwc") names.push_back("filter");
-    constexpr std::string_view kSpatial[] = {"plane", "row", "column"};
-    for (std::size_t d = 3 - conv->input.size(); d < 3; ++d) names.push_back(kSpatial[d]);
-    if (conv->layout == "nhwc") names.push_back("filter");
-    return names;
-  }
-  if (axes == 1) return {"element"};
-  if (axes == 4) return {"batch", "head", "row", "column"};
-  if (axes == 3) return {"batch", "row", "column"};
-  return {"row", "column"};
-}
-
 void ErrorMap::Line::Add(double o, double r, double t) {
   ++n;
   const double a = o / t;
@@ -198,7 +183,7 @@ std::optional<LineFit> ErrorMap::Lines::Fit() const {
 ErrorMap::ErrorMap(const Case& c, const Plan& plan, const internal::CompareRule& rule)
     : rule_(rule), dims_(plan.output.dims) {
   anatomy_.count = plan.output.extents.count();
-  const std::vector<std::string_view> names = OutputAxes(c, plan);
+  const std::vector<std::string_view> names = OpOf(c).OutputAxes(c, plan);
   for (std::size_t d = 0; d < dims_.size(); ++d) {
     AxisErrors& axis = anatomy_.axes.emplace_back();
     axis.name = d < names.size() ? names[d] : "index";

@@ -14,7 +14,8 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/ops/case.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/diagnostics.h"
+#include "kernels/ops/plan.h"
 #include "kernels/runtime/cpu/compare_element.h"
 #include "kernels/runtime/device.h"
 
@@ -25,43 +26,11 @@ inline constexpr std::int64_t kMaxDissected = std::int64_t{1} << 25;
 // Wrong elements that are kept, evenly spread.
 inline constexpr std::size_t kWrongSamples = 64;
 
-// Which indices of one axis have a wrong element.
-struct AxisErrors {
-  enum class Kind : std::uint8_t {
-    kAll,       // every index
-    kSingle,    // `first` alone
-    kRange,     // first to last, nearly all of them
-    kPeriodic,  // `run` indices in each `period`, from `first`
-    kAllBut,    // every index but the few of `missing`
-    kSome,      // none of these
-  };
-
-  std::string_view name;  // "row"
-  std::int64_t extent = 0;
-  std::int64_t hit = 0;  // indices with a wrong element
-  std::int64_t first = 0;
-  std::int64_t last = 0;
-  std::int64_t period = 0;
-  std::int64_t run = 0;
-  std::vector<std::int64_t> missing;
-  Kind kind = Kind::kAll;
-
-  bool selective() const { return kind != Kind::kAll; }
-  bool at_the_end() const { return kind == Kind::kRange && first > 0 && last == extent - 1; }
-};
-
 // Factors or offsets that make lines (rows, columns, or the whole) right again.
 struct LineFit {
   std::int64_t lines = 0;
   double least = 0;
   double most = 0;
-};
-
-struct WrongElement {
-  std::int64_t index = 0;
-  double actual = 0;
-  double expected = 0;
-  double bound = 0;  // of the gate
 };
 
 struct Anatomy {
@@ -95,9 +64,6 @@ struct Anatomy {
   std::vector<WrongElement> samples;  // finite ones, ascending
   std::string words;                  // "all in rows 63, 127, 191 … (period 64)"
 };
-
-// The names of the output's axes: "batch", "head", "row", "column", ….
-std::vector<std::string_view> OutputAxes(const Case& c, const Plan& plan);
 
 // Collects judged elements, in ascending order, and says how the wrong ones lie.
 class ErrorMap {

@@ -179,7 +179,7 @@ End CaseRun::FindKernel() {
 }
 
 Ended CaseRun::Unsupported(std::string message) {
-  return {Verdict::kUnsupported, {"unsupported", std::move(message)}};
+  return {Verdict::kUnsupported, {Reason::kUnsupported, std::move(message)}};
 }
 
 // The launch that is judged, last, after those that must agree with it.
@@ -390,7 +390,8 @@ End CaseRun::GiveVerdict() {
   if (timed_ && outcome_.bench->clock_failed && outcome_.verdict == Verdict::kPassed) {
     outcome_.verdict = Verdict::kInconclusive;
     outcome_.findings = {
-        {"noisy", "a time was asked for and the device's clock stood still or went backwards"}};
+        {Reason::kNoisy,
+         "a time was asked for and the device's clock stood still or went backwards"}};
   }
   if (timed_) TimedBesideOthers();
   return std::nullopt;
@@ -400,15 +401,16 @@ End CaseRun::GiveVerdict() {
 void CaseRun::TimedBesideOthers() {
   const auto& seen = outcome_.bench->conditions;
   const std::int64_t held = seen ? seen->others_bytes.value_or(0) : 0;
-  const bool only_slow = outcome_.verdict == Verdict::kFailed &&
-                         std::all_of(outcome_.findings.begin(), outcome_.findings.end(),
-                                     [](const Finding& f) { return f.reason == "efficiency"; });
+  const bool only_slow =
+      outcome_.verdict == Verdict::kFailed &&
+      std::all_of(outcome_.findings.begin(), outcome_.findings.end(),
+                  [](const Finding& f) { return f.reason == Reason::kEfficiency; });
   if (held <= 0 || (outcome_.verdict != Verdict::kPassed && !only_slow)) return;
   outcome_.verdict = Verdict::kInconclusive;
   outcome_.findings.insert(
       outcome_.findings.begin(),
-      {"noisy", Cat("other processes held ", Grouped((held + (1 << 20) - 1) >> 20),
-                    " MiB of the device while it was timed")});
+      {Reason::kNoisy, Cat("other processes held ", Grouped((held + (1 << 20) - 1) >> 20),
+                           " MiB of the device while it was timed")});
 }
 
 End CaseRun::ExamineOutcome() {

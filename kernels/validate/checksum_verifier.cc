@@ -95,7 +95,7 @@ End ChecksumVerifier::Prepare(const Op& op, const Plan& plan) {
   op_ = &op;
   plan_ = &plan;
   if (std::string refusal = ChecksumRefusal(case_, plan); !refusal.empty()) {
-    return Ended{Verdict::kUnsupported, {"unsupported", std::move(refusal)}};
+    return Ended{Verdict::kUnsupported, {Reason::kUnsupported, std::move(refusal)}};
   }
   lines_.emplace(case_, op, plan, device_);
   if (absl::Status s = lines_->Reserve(); !s.ok()) return EndedBy(s, "checksums");
@@ -243,17 +243,19 @@ End ChecksumVerifier::Verify(std::span<const TensorView> inputs, const TensorVie
   if (status.ok()) status = device_.Synchronize();
   if (!status.ok()) return RefusedBy(status, "reference");
   if (clipped && out.outcome.wrong_elements == 0 && out.fault.empty()) {
-    return Ended{Verdict::kUnsupported,
-                 {"unsupported", Cat("some results are beyond ", Name(output.dtype),
-                                     "'s largest number and saturate, which checksums do not "
-                                     "follow; verify in full")}};
+    return Ended{
+        Verdict::kUnsupported,
+        {Reason::kUnsupported, Cat("some results are beyond ", Name(output.dtype),
+                                   "'s largest number and saturate, which checksums do not "
+                                   "follow; verify in full")}};
   }
   TakeCounts(m->output, out.compared);
   if (out.suspicious.empty() || m->input_non_finite == 0 || !out.wrong.empty()) return std::nullopt;
-  return Ended{Verdict::kUnsupported,
-               {"unsupported", Cat("the inputs hold ", Grouped(m->input_non_finite),
-                                   " NaN and infinities, which checksums spread over everything; "
-                                   "verify in full")}};
+  return Ended{
+      Verdict::kUnsupported,
+      {Reason::kUnsupported, Cat("the inputs hold ", Grouped(m->input_non_finite),
+                                 " NaN and infinities, which checksums spread over everything; "
+                                 "verify in full")}};
 }
 
 Judgement JudgeChecksums(const Case& c, const Plan& plan, const ChecksumFindings& findings,
@@ -273,14 +275,16 @@ Judgement JudgeChecksums(const Case& c, const Plan& plan, const ChecksumFindings
   if (!findings.wrong.empty()) {
     j.verdict = Verdict::kFailed;
     const auto at = std::find_if(j.findings.begin(), j.findings.end(), [](const Finding& f) {
-      return f.reason != "guard" && f.reason != "unwritten" && f.reason != "class";
+      return f.reason != Reason::kGuard && f.reason != Reason::kUnwritten &&
+             f.reason != Reason::kClass;
     });
-    j.findings.insert(at,
-                      Finding{findings.exact ? "exact" : "bound", "checksum: " + findings.wrong});
+    j.findings.insert(at, Finding{findings.exact ? Reason::kExact : Reason::kBound,
+                                  "checksum: " + findings.wrong});
   } else if (!findings.suspicious.empty() && j.verdict != Verdict::kFailed) {
     j.verdict = Verdict::kInconclusive;
-    j.findings.insert(j.findings.begin(), Finding{"suspect", Cat("checksum: ", findings.suspicious,
-                                                                 "; verify in full")});
+    j.findings.insert(
+        j.findings.begin(),
+        Finding{Reason::kSuspect, Cat("checksum: ", findings.suspicious, "; verify in full")});
   }
   return j;
 }

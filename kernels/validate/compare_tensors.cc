@@ -226,7 +226,8 @@ class Comparing final : public TensorComparison {
     std::copy(digest->raw, digest->raw + 2, r.digest_raw);
     std::copy(digest->canonical, digest->canonical + 2, r.digest_canonical);
     if (count() == 0) {
-      Add(Verdict::kInconclusive, "empty", "the tensor has no elements: nothing was compared");
+      Add(Verdict::kInconclusive, Reason::kEmpty,
+          "the tensor has no elements: nothing was compared");
       return absl::OkStatus();
     }
     const auto hex = [](const std::uint64_t(&words)[2]) {
@@ -236,7 +237,7 @@ class Comparing final : public TensorComparison {
     if (wanted == hex(digest->raw) || wanted == hex(digest->canonical)) {
       outcome_.verdict = Verdict::kPassed;
     } else {
-      Add(Verdict::kFailed, "exact",
+      Add(Verdict::kFailed, Reason::kExact,
           Cat("the digest is ", hex(digest->canonical), " (canonical) and ", hex(digest->raw),
               " (raw bits), expected ", wanted));
     }
@@ -282,12 +283,13 @@ class Comparing final : public TensorComparison {
     }
     Judgement judgement = Judge(case_, plan(), evidence);
     if (computed && judgement.verdict == Verdict::kFailed &&
-        judgement.findings.front().reason == "bound") {
+        judgement.findings.front().reason == Reason::kBound) {
       const absl::StatusOr<bool> explains = NarrowSumsExplain();
       if (!explains.ok()) return explains.status();
       if (*explains) {
         judgement.verdict = Verdict::kInconclusive;
-        judgement.findings.front().reason = "suspect";
+        judgement.findings.front().reason = Reason::kSuspect;
+        judgement.findings.front().blame = UsualBlame(Reason::kSuspect);
         Append(&judgement.findings.front().message,
                "; sums of 14 bits explain it, which some matrix units have for ", Name(case_.dtype),
                ": whether this kernel's may be so is not known");
@@ -299,7 +301,7 @@ class Comparing final : public TensorComparison {
     outcome_.bias_z = judgement.bias_z;
     const bool bits = case_.criterion == Criterion::kBitwise;
     if (outcome_.verdict == Verdict::kPassed && !bits && compared.nan_count == compared.count) {
-      Add(Verdict::kInconclusive, "suspect",
+      Add(Verdict::kInconclusive, Reason::kSuspect,
           "every element of both is NaN: no number was compared (--criterion bitwise holds their "
           "bits against each other)");
     }
@@ -316,7 +318,7 @@ class Comparing final : public TensorComparison {
   // operands nothing else tells how many made an element.
   void SayAccumulations(std::vector<Finding>& findings) {
     for (Finding& finding : findings) {
-      if (finding.reason != "threshold") continue;
+      if (finding.reason != Reason::kThreshold) continue;
       const std::int64_t k = case_.accumulations;
       Append(&finding.message, "; the tolerance is that of ", std::max<std::int64_t>(k, 1),
              k > 1 ? " products an element" : " product an element");
@@ -450,7 +452,8 @@ class Comparing final : public TensorComparison {
     if (!r.ok()) return r.status();
     if (r->mismatches == 0) return absl::OkStatus();
     const ElementSample& s = r->samples.front();
-    Add(outcome_.verdict == Verdict::kPassed ? Verdict::kInconclusive : outcome_.verdict, "suspect",
+    Add(outcome_.verdict == Verdict::kPassed ? Verdict::kInconclusive : outcome_.verdict,
+        Reason::kSuspect,
         absl::StrFormat("EXPECTED is not what the operands give: %s of its %s elements are beyond "
                         "their proven bound, first %s is %.6g, computed %.6g ± %.3g",
                         Grouped(r->mismatches), Grouped(r->count),
@@ -458,9 +461,9 @@ class Comparing final : public TensorComparison {
     return absl::OkStatus();
   }
 
-  void Add(Verdict verdict, std::string_view reason, std::string message) {
+  void Add(Verdict verdict, Reason reason, std::string message) {
     outcome_.verdict = verdict;
-    outcome_.findings.push_back({std::string(reason), std::move(message)});
+    outcome_.findings.push_back({reason, std::move(message)});
   }
 
   const Comparison c_;

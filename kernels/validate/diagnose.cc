@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "kernels/numerics/cat.h"
+#include "kernels/ops/op.h"
 #include "kernels/validate/anatomy_words.h"
 #include "kernels/validate/diagnose_rules.h"
 #include "kernels/validate/verdict.h"
@@ -20,20 +21,30 @@ constexpr int kManyLaunches = 20;
 
 }  // namespace
 
-const Finding* FindingOf(const Symptoms& s, std::string_view reason) {
+const Finding* FindingOf(const Symptoms& s, Reason reason) {
   for (const Finding& f : s.outcome.findings) {
     if (f.reason == reason) return &f;
   }
   return nullptr;
 }
 
-bool IsOp(const Symptoms& s, std::string_view op) { return OpName(s.c.problem) == op; }
-
 bool InputsFinite(const Symptoms& s) {
   const auto& inputs = s.outcome.inputs;
-  return !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [](const OperandStats& i) {
-    return i.nan_count == 0 && i.inf_count == 0;
-  });
+  return !inputs.empty() &&
+         std::all_of(inputs.begin(), inputs.end(), [](const auto& i) { return i.finite(); });
+}
+
+const Diagnostics& OperatorsOwn(const Symptoms& s) { return OpOf(s.c).diagnostics(); }
+
+Signs SignsOf(const Symptoms& s) {
+  const CompareResult& r = *s.outcome.compare;
+  return {s.c,
+          s.plan,
+          r,
+          s.outcome.inputs,
+          s.outcome.max_abs_score,
+          s.anatomy != nullptr ? std::span(s.anatomy->axes) : std::span<const AxisErrors>(),
+          r.unexpected_nan + r.unexpected_inf > 0 && InputsFinite(s)};
 }
 
 std::optional<Reading> WritesOutside(const Symptoms& s) {
@@ -49,16 +60,14 @@ std::optional<Reading> WritesOutside(const Symptoms& s) {
 }
 
 std::optional<Reading> ChangesInput(const Symptoms& s) {
-  const Finding* guard = FindingOf(s, "guard");
-  if (guard == nullptr || guard->message.find("changed its input") == std::string::npos) {
-    return std::nullopt;
-  }
+  const Finding* guard = FindingOf(s, Reason::kGuard);
+  if (guard == nullptr || guard->operand.empty()) return std::nullopt;
   return Reading{"the kernel writes into an operand that it may only read",
                  "look for a workspace or an in-place step that aliases the input"};
 }
 
 std::optional<Reading> Nondeterministic(const Symptoms& s) {
-  if (FindingOf(s, "nondeterministic") == nullptr) return std::nullopt;
+  if (FindingOf(s, Reason::kNondeterministic) == nullptr) return std::nullopt;
   const int odd = s.outcome.odd_launches;
   const int launches = s.outcome.launches;
   const std::string differ =
@@ -75,43 +84,15 @@ std::optional<Reading> Nondeterministic(const Symptoms& s) {
     race = "another order of the sums would differ more often: a race";
   }
   if (!race.empty()) return Reading{Cat(differ, ", and ", race), std::string(find_race)};
+  std::string next_step =
+      "reduce in blocks of a fixed size and a fixed order, without atomic adds; where there are "
+      "none, ";
+  next_step += find_race;
   return Reading{Cat(differ,
                      ", and the judged one is within its bounds: the order of the sums changes "
                      "(atomic adds, threads that join in any order)"),
-                 Cat("reduce in blocks of a fixed size and a fixed order, without atomic adds; "
-                     "where there are none, ",
-                     find_race)};
+                 std::move(next_step)};
 }
-
-namespace {
-
-// What a probe's own data are there to show.
-std::optional<Reading> ReadsOfItsData(const ProbeOutcome& p) {
-  if (p.name == "large-mean") {
-    return Reading{
-        "the variance loses its digits on rows whose mean is large against their deviation "
-        "(large-mean), as it does in one pass, as E[x²] - E[x]²",
-        "sum (x - mean)² in a second pass, or by Welford's update, in FP32"};
-  }
-  if (p.name == "small-variance") {
-    return Reading{
-        "rows whose variance is near eps come out wrong (small-variance), and others right: eps "
-        "is left out or is not the one asked for, or their squares underflow in 16 bits",
-        "add eps to the variance, in FP32, before the reciprocal square root"};
-  }
-  const bool scores = p.name == "shift" || p.name == "key-groups" || p.name == "argmax";
-  if (scores && p.first.has_value() && !std::isfinite(p.first->actual) &&
-      std::isfinite(p.first->expected)) {
-    return Reading{
-        Cat(std::isnan(p.first->actual) ? "NaN" : "Inf", " on the large values of ", p.name,
-            ", whose result is finite: exp overflows, for the row's maximum is not "
-            "subtracted"),
-        "subtract the row's maximum before exp, and sum in FP32"};
-  }
-  return std::nullopt;
-}
-
-}  // namespace
 
 std::optional<Reading> ProbesOnly(const Symptoms& s) {
   std::vector<std::string> failed;
@@ -126,7 +107,8 @@ std::optional<Reading> ProbesOnly(const Symptoms& s) {
   // The last says most: without eps the rows of large-mean that are constant are wrong, too.
   for (auto p = s.outcome.probes.rbegin(); p != s.outcome.probes.rend(); ++p) {
     if (p->verdict != Verdict::kFailed) continue;
-    if (std::optional<Reading> known = ReadsOfItsData(*p)) return known;
+    const ElementSample* wrong = p->first.has_value() ? &*p->first : nullptr;
+    if (auto known = OperatorsOwn(s).FailedProbe(p->name, wrong)) return known;
   }
   if (first->mismatches == 1 && first->first.has_value()) {
     const std::uint64_t flipped = first->first->actual_bits ^ first->first->expected_bits;
@@ -149,10 +131,10 @@ std::optional<Reading> Slow(const Symptoms& s) {
     return std::nullopt;
   }
   const BenchStats& bench = *s.outcome.bench;
-  const bool asked = FindingOf(s, "efficiency") != nullptr;
+  const bool asked = FindingOf(s, Reason::kEfficiency) != nullptr;
   const bool timed = bench.samples > 1 && bench.median_seconds.value_or(0) >= kLeastTimed;
-  const bool passes = bench.roof == "memory" && IsOp(s, SoftmaxProblem::kOp);
-  const double slow = passes ? kSlowSoftmaxEfficiency : kSlowEfficiency;
+  const bool passes = bench.roof == "memory" && OpOf(s.c).traits().several_passes;
+  const double slow = passes ? kSlowPassesEfficiency : kSlowEfficiency;
   if (!asked && (!timed || *bench.efficiency >= slow)) return std::nullopt;
   if (bench.roof == "memory") {
     return Reading{
@@ -177,7 +159,7 @@ std::optional<Reading> TolerancesTooTight(const Symptoms& s) {
   if (!s.outcome.compare.has_value() || s.outcome.verdict != Verdict::kFailed) return std::nullopt;
   const CompareResult& r = *s.outcome.compare;
   if (r.mismatches == 0 || r.beyond_probable > 0 || r.class_mismatches > 0) return std::nullopt;
-  for (const std::string_view other : {"exact", "identity", "bias", "guard", "unwritten"}) {
+  for (const Reason other : {Reason::kExact, Reason::kBias, Reason::kGuard, Reason::kUnwritten}) {
     if (FindingOf(s, other) != nullptr) return std::nullopt;
   }
   return Reading{
@@ -188,7 +170,7 @@ std::optional<Reading> TolerancesTooTight(const Symptoms& s) {
 }
 
 std::optional<Reading> Suspicious(const Symptoms& s) {
-  const Finding* suspect = FindingOf(s, "suspect");
+  const Finding* suspect = FindingOf(s, Reason::kSuspect);
   if (suspect == nullptr || s.outcome.compare->beyond_probable == 0 ||
       s.outcome.compare->beyond_proven > 0) {
     return std::nullopt;
@@ -203,14 +185,14 @@ std::optional<Reading> Suspicious(const Symptoms& s) {
 }
 
 std::optional<Reading> TooWide(const Symptoms& s) {
-  if (FindingOf(s, "suspect") == nullptr || !s.plan.vacuous) return std::nullopt;
+  if (FindingOf(s, Reason::kSuspect) == nullptr || !s.plan.vacuous) return std::nullopt;
   return Reading{"",
                  "run fewer terms (a shorter sum has a bound that says something), or trust the "
                  "exact probes alone"};
 }
 
 std::optional<Reading> NothingProven(const Symptoms& s) {
-  if (FindingOf(s, "zeros") == nullptr) return std::nullopt;
+  if (FindingOf(s, Reason::kZeros) == nullptr) return std::nullopt;
   const CompareResult& r = *s.outcome.compare;
   if (r.zero_count > r.reference_zero_count) {
     return Reading{
@@ -245,7 +227,7 @@ using namespace internal;  // NOLINT: the table below is all it is for
 // out one by one, then what places and values tell, then a suspect by circumstances,
 // then what is left.
 struct Entry {
-  std::string_view name;
+  std::string_view name;  // empty: the operator names its own
   Rule* rule;
 };
 
@@ -256,10 +238,7 @@ constexpr Entry kBeforeProof[] = {
     {"nondeterministic", &Nondeterministic},
     {"tolerances-too-tight", &TolerancesTooTight},
     {"may-overflow", &MayOverflow},
-    {"masked-rows", &MaskedRows},
-    {"exp-overflows", &ExpOverflows},
-    {"variance-cancels", &VarianceCancels},
-    {"sum-overflows", &SumOverflows},
+    {"", &OfOperator},
     {"reads-outside", &ReadsOutside},
     {"zero-output", &ZeroOutput},
     {"constant-output", &ConstantOutput},
@@ -274,7 +253,7 @@ constexpr Entry kBehindProof[] = {
     {"missing-bias", &MissingBias},
     {"row-factor", &RowFactor},
     {"single-element", &SingleElement},
-    {"whole-groups", &WholeGroups},
+    {"", &PlaceOfOperator},
     {"tile-edges", &TileEdges},
     {"tail", &Tail},
     {"block", &OneBlock},
@@ -297,7 +276,8 @@ std::optional<Diagnosis> First(const Entry (&table)[N], const Symptoms& s) {
   for (const Entry& entry : table) {
     std::optional<Reading> reading = entry.rule(s);
     if (reading.has_value()) {
-      return Diagnosis{entry.name, std::move(reading->reads_as), std::move(reading->next_step)};
+      return Diagnosis{reading->rule.empty() ? entry.name : reading->rule,
+                       std::move(reading->reads_as), std::move(reading->next_step)};
     }
   }
   return std::nullopt;

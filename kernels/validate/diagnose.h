@@ -39,9 +39,10 @@ struct Diagnosis {
 Diagnosis Diagnose(const Symptoms& s);
 
 // A passed kernel below this share of the roof is called slow, if its launch is longer
-// than launching. A softmax that the memory bounds moves its data in passes: less is usual.
+// than launching. If memory bounds an operator that reads its data in several passes
+// (OpTraits::several_passes), less is usual.
 inline constexpr double kSlowEfficiency = 0.4;
-inline constexpr double kSlowSoftmaxEfficiency = 0.3;
+inline constexpr double kSlowPassesEfficiency = 0.3;
 inline constexpr double kLeastTimed = 50e-6;  // [seconds]
 
 }  // namespace assay

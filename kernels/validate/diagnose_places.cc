@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
-#include <variant>
 
 #include "absl/strings/str_format.h"
 #include "kernels/numerics/cat.h"
@@ -24,11 +23,6 @@ const AxisErrors* AxisOf(const Anatomy& a, Kind kind) {
     if (axis->kind == kind) return &*axis;
   }
   return nullptr;
-}
-
-bool Causal(const Symptoms& s) {
-  const auto* p = std::get_if<AttentionProblem>(&s.c.problem);
-  return p != nullptr && p->causal;
 }
 
 // "16 columns further right", "1 row further up and 2 heads before".
@@ -85,23 +79,9 @@ std::optional<Reading> Transposed(const Symptoms& s) {
       "look at the layout of the store: row-major, the last axis contiguous"};
 }
 
-std::optional<Reading> WholeGroups(const Symptoms& s) {
-  const auto* p = std::get_if<ConvProblem>(&s.c.problem);
-  if (s.anatomy == nullptr || p == nullptr || p->groups < 2) return std::nullopt;
-  const std::int64_t filters = p->filters / p->groups;
-  for (const AxisErrors& axis : s.anatomy->axes) {
-    if (axis.name != "filter" || axis.hit != axis.last - axis.first + 1) continue;
-    const bool selective = axis.kind == Kind::kRange || axis.kind == Kind::kSingle;
-    if (!selective || axis.first % filters != 0 || axis.hit % filters != 0) continue;
-    const std::int64_t first = axis.first / filters + 1;
-    const std::int64_t last = (axis.last + 1) / filters;
-    return Reading{
-        Cat("the wrong filters, ", axis.first, " to ", axis.last, ", are ",
-            first == last ? Cat("group ", first) : Cat("groups ", first, " to ", last), " of ",
-            p->groups, ", whole and alone"),
-        "look at which channels and weights a group's filters read: those of its own group"};
-  }
-  return std::nullopt;
+std::optional<Reading> PlaceOfOperator(const Symptoms& s) {
+  if (s.anatomy == nullptr) return std::nullopt;
+  return OperatorsOwn(s).Place(SignsOf(s));
 }
 
 std::optional<Reading> TileEdges(const Symptoms& s) {
@@ -112,13 +92,13 @@ std::optional<Reading> TileEdges(const Symptoms& s) {
   const bool last = axis->first + axis->run == axis->period;
   const std::string many =
       axis->run == 1 ? std::string(axis->name) : Cat(axis->run, " ", Plural(axis->name));
+  const std::string_view own = OperatorsOwn(s).TileEdges(s.c, axis->name);
   if (IsPowerOfTwo(axis->period) && axis->period >= 4 && (first || last)) {
     return Reading{Cat("the ", first ? "first " : "last ", many, " of each tile of ", axis->period,
                        " ", Plural(axis->name), axis->run == 1 ? " is wrong" : " are wrong"),
-                   Causal(s) && axis->name == "row"
-                       ? "look at the causal mask's comparison at tile edges"
-                       : "look at the comparisons at tile edges: < for <=, and what is loaded for "
-                         "the neighbouring tile"};
+                   own.empty() ? "look at the comparisons at tile edges: < for <=, and what is "
+                                 "loaded for the neighbouring tile"
+                               : std::string(own)};
   }
   return Reading{Cat("the errors repeat every ", axis->period, " ", Plural(axis->name),
                      ": something that is done once a tile, a warp or a vector"),

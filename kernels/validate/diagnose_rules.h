@@ -11,26 +11,24 @@
 
 namespace assay::internal {
 
-struct Reading {
-  std::string reads_as;
-  std::string next_step;
-};
 using Rule = std::optional<Reading>(const Symptoms& s);
 
 // A finding of that reason, or nullptr.
-const Finding* FindingOf(const Symptoms& s, std::string_view reason);
-bool IsOp(const Symptoms& s, std::string_view op);
+const Finding* FindingOf(const Symptoms& s, Reason reason);
 // All inputs are measured and finite.
 bool InputsFinite(const Symptoms& s);
+// What the case's operator knows, and what it may look at.
+const Diagnostics& OperatorsOwn(const Symptoms& s);
+Signs SignsOf(const Symptoms& s);
 
 // Memory and launches (diagnose.cc).
 Rule WritesOutside, ChangesInput, Nondeterministic, TolerancesTooTight, ProbesOnly, Slow,
     Suspicious, TooWide, NothingProven, Unread;
 // NaN and infinities (diagnose_classes.cc).
-Rule MayOverflow, ExpOverflows, MaskedRows, VarianceCancels, SumOverflows, ReadsOutside, NonFinite;
+Rule MayOverflow, OfOperator, ReadsOutside, NonFinite;
 // Where errors lie (diagnose_places.cc).
 Rule Unwritten, Displaced, Transposed, TileEdges, Tail, OneBlock, SingleElement, WholeHeads,
-    WholeGroups;
+    PlaceOfOperator;
 // What the values are (diagnose_values.cc).
 Rule ZeroOutput, ConstantOutput, TailUnderflows, WrongScale, ColumnScale, MissingBias, RowFactor,
     NarrowSums, NarrowBf16, Truncation;

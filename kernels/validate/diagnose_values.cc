@@ -35,16 +35,7 @@ std::string NameOf(double factor, const Symptoms& s) {
     known.emplace_back(name, value);
     known.emplace_back("1/" + name, 1.0 / value);
   };
-  if (const auto* p = std::get_if<GemmProblem>(&s.c.problem)) {
-    both("alpha", p->alpha);
-    both("scale_a", p->scale_a);
-    both("scale_b", p->scale_b);
-    both("k", static_cast<double>(p->k));
-  }
-  if (const auto* p = std::get_if<AttentionProblem>(&s.c.problem)) {
-    both("scale_v", p->scale_v);
-    both("√dim", std::sqrt(static_cast<double>(p->dim)));
-  }
+  for (const auto& [name, value] : OperatorsOwn(s).Factors(s.c)) both(name, value);
   for (const auto& [name, value] : known) {
     if (std::abs(factor / value - 1.0) < kSameFactor) return name;
   }
@@ -60,11 +51,6 @@ bool SmallOnesVanish(const Anatomy& a) {
 bool HasInput(const Symptoms& s, std::string_view name) {
   return std::any_of(s.plan.inputs.begin(), s.plan.inputs.end(),
                      [&](const Operand& o) { return o.name == name; });
-}
-
-// Exponentials and their sum are in it.
-bool IsSoftmax(const Symptoms& s) {
-  return IsOp(s, "softmax") || IsOp(s, "attention") || IsOp(s, "dequant_softmax");
 }
 
 const ProbeOutcome* ProbeNamed(const Symptoms& s, std::string_view name) {
@@ -96,7 +82,7 @@ std::optional<Reading> ConstantOutput(const Symptoms& s) {
 }
 
 std::optional<Reading> TailUnderflows(const Symptoms& s) {
-  if (s.anatomy == nullptr || !IsSoftmax(s)) return std::nullopt;
+  if (s.anatomy == nullptr || !OperatorsOwn(s).Exponentials()) return std::nullopt;
   const Anatomy& a = *s.anatomy;
   if (!SmallOnesVanish(a)) return std::nullopt;
   return Reading{
@@ -145,23 +131,9 @@ std::optional<Reading> MissingBias(const Symptoms& s) {
 std::optional<Reading> RowFactor(const Symptoms& s) {
   if (s.anatomy == nullptr || !s.anatomy->row_factors.has_value()) return std::nullopt;
   const std::string range = RangeText(*s.anatomy->row_factors);
-  if (IsOp(s, "softmax") || IsOp(s, "dequant_softmax")) {
-    return Reading{Cat("each row is its own factor off (", range,
-                       "), so that it does not sum to 1: the sum of the exponentials is wrong"),
-                   "keep the row's sum in FP32, over all columns, with the maximum that the "
-                   "exponentials have"};
-  }
-  if (IsOp(s, "attention")) {
-    return Reading{Cat("each row is its own factor off (", range,
-                       "): the sum of the exponentials (l) is wrong, their weights are right"),
-                   "keep l in FP32, and rescale it whenever the running maximum grows"};
-  }
-  if (IsOp(s, "layer_norm")) {
-    return Reading{Cat("each row is its own factor off (", range, "): its variance is wrong"),
-                   "sum (x - mean)² in FP32, in a second pass or by Welford's update"};
-  }
-  return Reading{Cat("each row is its own factor off (", range, "): a scale of rows is wrong"),
-                 "look at what is loaded once a row"};
+  Reading reading = OperatorsOwn(s).RowFactor();
+  reading.reads_as = Cat("each row is its own factor off (", range, ")", reading.reads_as);
+  return reading;
 }
 
 std::optional<Reading> NarrowSums(const Symptoms& s) {
@@ -202,7 +174,7 @@ std::optional<Reading> Truncation(const Symptoms& s) {
   const double mean = n > 0 ? r.bias_sum / n : 0;
   // Errors of many units have another cause, and a mean of their own.
   if (std::abs(mean) > 1.0) return std::nullopt;
-  if (FindingOf(s, "bias") == nullptr) {
+  if (FindingOf(s, Reason::kBias) == nullptr) {
     // What is wrong otherwise is no bias, too: errors from 0 to one unit, to one side, alone.
     if (s.anatomy == nullptr || r.bias_count < kBiased) return std::nullopt;
     const double spread = std::sqrt(std::max(0.0, r.bias_sum_squared / n - mean * mean));

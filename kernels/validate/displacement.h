@@ -4,7 +4,7 @@
 #define ASSAY_KERNELS_VALIDATE_DISPLACEMENT_H_
 
 #include "absl/status/status.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/plan.h"
 #include "kernels/runtime/device.h"
 #include "kernels/validate/anatomy.h"
 

@@ -17,7 +17,7 @@
 
 #include "kernels/numerics/dtype.h"
 #include "kernels/ops/case.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/plan.h"
 #include "kernels/runtime/compare.h"
 
 namespace assay {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/ops/op.h"
+#include "kernels/ops/plan.h"
 
 namespace assay {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/plan.h"
 #include "kernels/runtime/device.h"
 #include "kernels/validate/outcome.h"
 

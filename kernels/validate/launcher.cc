@@ -13,12 +13,12 @@ namespace assay {
 Ended EndedBy(const absl::Status& status, std::string_view what) {
   const bool memory = status.code() == absl::StatusCode::kResourceExhausted;
   return {memory ? Verdict::kInconclusive : Verdict::kError,
-          {memory ? "memory" : "fault", Cat(what, ": ", status.message())}};
+          {memory ? Reason::kMemory : Reason::kFault, Cat(what, ": ", status.message())}};
 }
 
 Ended RefusedBy(const absl::Status& status, std::string_view what) {
   if (status.code() == absl::StatusCode::kUnimplemented) {
-    return {Verdict::kUnsupported, {"unsupported", Cat(status.message())}};
+    return {Verdict::kUnsupported, {Reason::kUnsupported, Cat(status.message())}};
   }
   return EndedBy(status, what);
 }
@@ -28,7 +28,11 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
   provider_ = entry.provider;
   device_.arena().ResetTo(kept);
   absl::StatusOr<std::unique_ptr<Kernel>> kernel = entry.make(case_, plan, device_);
-  if (!kernel.ok()) return RefusedBy(kernel.status(), entry.provider);
+  if (!kernel.ok()) {
+    Ended end = RefusedBy(kernel.status(), entry.provider);
+    if (end.finding.reason == Reason::kFault) end.finding.blame = Blame::kLibrary;
+    return end;
+  }
   kernel_ = *std::move(kernel);
   // No kernel may ask for more than the coarser of its formats rounds by.
   const double coarser =
@@ -247,8 +251,9 @@ End Launcher::RestoreInputs() {
     any = true;
   }
   if (any) return std::nullopt;
-  return Ended{Verdict::kError,
-               {"fault", "the inputs have other digests than before, and then the same again"}};
+  return Ended{
+      Verdict::kError,
+      {Reason::kFault, "the inputs have other digests than before, and then the same again"}};
 }
 
 }  // namespace assay

@@ -10,9 +10,11 @@
 
 #include "kernels/bench/roofline.h"
 #include "kernels/ops/case.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/operand_stats.h"
+#include "kernels/ops/plan.h"
 #include "kernels/runtime/compare.h"
 #include "kernels/runtime/device.h"
+#include "kernels/validate/finding.h"
 
 namespace assay {
 
@@ -27,12 +29,6 @@ enum class Verdict : std::uint8_t {
   kSkipped = 6,
 };
 
-// A reason for a verdict. `reason` is one of the stable words of assay.v1.Finding.
-struct Finding {
-  std::string reason;
-  std::string message;
-};
-
 // Non-finite outputs of one kind and origin.
 struct Provenance {
   std::string_view kind;    // "nan", "inf"
@@ -40,21 +36,6 @@ struct Provenance {
   bool expected = false;
   std::int64_t count = 0;
   std::int64_t first = -1;  // logical index
-};
-
-// Content of one input, where it explains a result.
-struct OperandStats {
-  std::string_view name;
-  std::int64_t count = 0;
-  std::int64_t nan_count = 0;
-  std::int64_t inf_count = 0;
-  std::int64_t zero_count = 0;
-  std::int64_t subnormal_count = 0;
-  // Of the finite elements; absent where there are none.
-  std::optional<double> min;
-  std::optional<double> max;
-  std::optional<double> mean;
-  std::optional<double> rms;
 };
 
 // An exact probe or an identity: see Op::Probes.

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <variant>
 #include <vector>
 
+#include "kernels/ops/op.h"
 #include "kernels/runtime/compare_rule.h"
 #include "kernels/validate/pieces.h"
 
@@ -17,10 +17,7 @@ bool MayOverflowInside(const Case& c, const Plan& plan) {
 
 bool OverflowMayEndFinite(const Case& c, const Plan& plan) {
   if (!MayOverflowInside(c, plan)) return false;
-  const auto* gemm = std::get_if<GemmProblem>(&c.problem);
-  const bool product = (gemm != nullptr && gemm->activation_kind() == Activation::kNone) ||
-                       std::holds_alternative<ConvProblem>(c.problem);
-  return !product || !Info(plan.output.dtype).has_inf;
+  return OpOf(c).OverflowMayVanish(c) || !Info(plan.output.dtype).has_inf;
 }
 
 absl::StatusOr<std::optional<Unexplained>> CountUnexplained(const Case& c, const Plan& plan,

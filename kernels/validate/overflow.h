@@ -8,7 +8,8 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/case.h"
+#include "kernels/ops/plan.h"
 #include "kernels/runtime/compare.h"
 #include "kernels/runtime/device.h"
 

@@ -54,8 +54,9 @@ class Prober {
   }
 
  private:
-  void Fail(std::string_view reason, std::string message, ProbeOutcome& outcome) {
-    report_.findings.push_back({std::string(reason), Cat(outcome.name, ": ", message)});
+  void Fail(Reason reason, std::string message, ProbeOutcome& outcome,
+            const std::string& operand = "") {
+    report_.findings.push_back({reason, Cat(outcome.name, ": ", message), outcome.name, operand});
     if (report_.verdict != Verdict::kError) report_.verdict = Verdict::kFailed;
     if (outcome.verdict != Verdict::kFailed) outcome.message = std::move(message);
     outcome.verdict = Verdict::kFailed;
@@ -85,7 +86,8 @@ class Prober {
     if (!identities.ok()) {
       // A backend that cannot look has nothing to say; one that tried and could not has.
       if (absl::IsUnimplemented(identities.status())) return;
-      report_.findings.push_back({"fault", Cat("identities: ", identities.status().message())});
+      report_.findings.push_back(
+          {Reason::kFault, Cat("identities: ", identities.status().message())});
       report_.verdict = Verdict::kError;
       return;
     }
@@ -99,7 +101,7 @@ class Prober {
       } else if (identity.broken == 0) {
         outcome.verdict = Verdict::kPassed;
       } else {
-        Fail(identity.bitwise ? "exact" : "bound",
+        Fail(identity.bitwise ? Reason::kExact : Reason::kBound,
              Cat(Grouped(identity.broken), " of ", Grouped(identity.count),
                  " do not hold; first: ", identity.message),
              outcome);
@@ -137,12 +139,13 @@ class Prober {
     if (!seconds.ok()) return EndedBy(seconds.status(), s_.entry.provider);
     if (End end = launcher.RestoreInputs()) return end;
     if (launcher.guard_hits() > 0) {
-      Fail("guard", Cat(Grouped(launcher.guard_hits()), " bytes outside the operands were written"),
+      Fail(Reason::kGuard,
+           Cat(Grouped(launcher.guard_hits()), " bytes outside the operands were written"),
            outcome);
     }
     if (!launcher.changed_inputs().empty()) {
-      Fail("guard", Cat("the kernel changed its input ", Join(launcher.changed_inputs(), ", ")),
-           outcome);
+      const std::string inputs = Join(launcher.changed_inputs(), ", ");
+      Fail(Reason::kGuard, Cat("the kernel changed its input ", inputs), outcome, inputs);
     }
     if (!probe.same_elements.empty()) return HoldAgainst(probe, launcher, outcome);
     return JudgeWhole(probe, plan, launcher, outcome);
@@ -191,12 +194,12 @@ class Prober {
     if (!recheck.ok()) return EndedBy(recheck.status(), "recheck");
     // A kernel that wrote outside its operands may have spoiled what it is judged by.
     if (!recheck->fault.empty() && launcher.guard_hits() == 0) {
-      return Ended{Verdict::kError, {"fault", recheck->fault}};
+      return Ended{Verdict::kError, {Reason::kFault, recheck->fault}};
     }
     if (r.mismatches > 0) {
       const ElementSample& sample = r.samples.empty() ? r.worst : r.samples.front();
       outcome.first = sample;
-      Fail(plan.exact ? "exact" : "bound",
+      Fail(plan.exact ? Reason::kExact : Reason::kBound,
            Cat(Grouped(r.mismatches), " of ", Grouped(r.count),
                plan.exact ? " elements are not the exact result; first "
                           : " elements are beyond their bound; first ",
@@ -214,7 +217,7 @@ class Prober {
     // An output that is wrong, or rounded otherwise within what is allowed, has another.
     const bool right = r.beyond_proven == 0 && r.class_mismatches == 0;
     if (*outcome.golden || !right) return;
-    Fail("digest",
+    Fail(Reason::kDigest,
          Cat("the device finds its output exact, but its digest ", outcome.digest,
              " is not the golden one, ", golden->second,
              ": the data or the reference of this device are not those of others"),
@@ -235,7 +238,7 @@ class Prober {
     if (outcome.count == 0) Skip(outcome, "no element is finite and far from overflow");
     if (outcome.mismatches > 0) {
       const std::int64_t index = probe.same_elements[static_cast<std::size_t>(held->first)];
-      Fail("bound",
+      Fail(Reason::kBound,
            Cat(Grouped(outcome.mismatches), " of ", Grouped(outcome.count),
                " elements differ from the case's own output; first ",
                Coordinates(index, s_.plan.output.dims), " is ", Shortest(held->actual),

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstddef>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "kernels/numerics/bound.h"
@@ -66,29 +65,6 @@ absl::StatusOr<bool> FlushingExplains(const Case& c, const Op& op, const Plan& p
   return true;
 }
 
-// Case checks refuse patterns of such data; see there.
-std::string Undecided(const Case& c, const std::vector<OperandStats>& stats) {
-  const auto not_finite = [&stats](std::size_t i) {
-    return i < stats.size() && stats[i].inf_count + stats[i].nan_count > 0;
-  };
-  if (const auto* conv = std::get_if<ConvProblem>(&c.problem)) {
-    bool padded = false;
-    for (int d = 0; d < conv->spatial(); ++d) padded = padded || conv->Padding(d) > 0;
-    if (padded && not_finite(1)) return "weights that are not finite, times the padding's zeros";
-  }
-  if (std::holds_alternative<AttentionProblem>(c.problem) && not_finite(2)) {
-    return "values that are not finite, times the weight 0 of a key";
-  }
-  if (const auto* gemm = std::get_if<GemmProblem>(&c.problem)) {
-    const Activation activation = gemm->activation_kind();
-    const bool gelu = activation == Activation::kGelu || activation == Activation::kGeluTanh;
-    for (std::size_t i = 0; gelu && i < stats.size(); ++i) {
-      if (not_finite(i)) return "GELU of -Inf, which is -Inf times 0";
-    }
-  }
-  return "";
-}
-
 }  // namespace
 
 absl::StatusOr<ReceivedOperands> WeighOperands(const Case& c, const Op& op, const Plan& plan,
@@ -100,14 +76,13 @@ absl::StatusOr<ReceivedOperands> WeighOperands(const Case& c, const Op& op, cons
   Case received = c;
   bool subnormal = false;
   for (const OperandStats& s : *stats) {
-    received.magnitudes.push_back(
-        std::max(std::abs(s.min.value_or(0)), std::abs(s.max.value_or(0))));
+    received.magnitudes.push_back(s.largest());
     subnormal = subnormal || s.subnormal_count > 0;
   }
   const absl::StatusOr<Plan> weighed = op.MakePlan(received);
   if (!weighed.ok()) return weighed.status();
   ReceivedOperands weight{weighed->largest_intermediate, weighed->overflow_allowance, false,
-                          Undecided(c, *stats)};
+                          op.Undecided(c, *stats)};
   if (subnormal) {
     const absl::StatusOr<bool> explains =
         FlushingExplains(c, op, plan, device, output, host, compare);

@@ -24,8 +24,8 @@ std::string SuspicionOf(Verdict verdict, const std::vector<Finding>& findings) {
                      verdict == Verdict::kInconclusive;
   if (!wrong) return "";
   if (findings.empty()) return "no reason was given";
-  if (findings[0].reason == "memory") return "";
-  return Cat(findings[0].reason, ": ", findings[0].message);
+  if (findings[0].reason == Reason::kMemory) return "";
+  return Cat(ReasonWord(findings[0].reason), ": ", findings[0].message);
 }
 
 // Cases that go through their stages side by side, all of them through one before any begins

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/ops/case.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/plan.h"
 #include "kernels/runtime/device.h"
 #include "kernels/validate/outcome.h"
 

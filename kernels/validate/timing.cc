@@ -50,25 +50,25 @@ class Meanwhile {
     // What was before is no part of it.
     probe_.Read();
     probe_.WaitedSeconds();
-    next_look_ = Clock::now() + kLooksApart;
+    next_look_ = probe_.Now() + kLooksApart;
   }
 
   // Just before launches that are timed: what threads waited until then is not theirs.
   void Ready() {
-    const Clock::time_point now = Clock::now();
+    const Clock::time_point now = probe_.Now();
     alone_ = now >= next_wait_;
     if (!alone_) return;
     Wait();
-    asking_ = Clock::now() - now;
+    asking_ = probe_.Now() - now;
   }
 
   // Just after.
   void Sampled(double seconds) {
     waits_.Add(seconds);
-    const Clock::time_point now = Clock::now();
+    const Clock::time_point now = probe_.Now();
     if (alone_) {
       Wait();
-      const Clock::time_point after = Clock::now();
+      const Clock::time_point after = probe_.Now();
       next_wait_ = after + kWaitsApart * (asking_ + (after - now));
     }
     if (now >= next_look_) {

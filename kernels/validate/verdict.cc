@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "kernels/numerics/cat.h"
+#include "kernels/ops/op.h"
 #include "kernels/validate/overflow.h"
 
 namespace assay {
@@ -72,7 +73,7 @@ class Jury {
     // A kernel that wrote outside its operands may have spoiled what it is judged by:
     // then a disagreement is its doing and not the device's.
     if (!e_.recheck_fault.empty() && e_.guard_hits == 0) {
-      Add(Verdict::kError, "fault", e_.recheck_fault);
+      Add(Verdict::kError, Reason::kFault, e_.recheck_fault);
       return std::move(judgement_);
     }
     Memory();
@@ -87,29 +88,39 @@ class Jury {
   }
 
  private:
-  void Add(Verdict verdict, std::string_view reason, std::string message) {
+  void Add(Verdict verdict, Reason reason, std::string message) {
     // FAILED and ERROR outrank INCONCLUSIVE, whatever the order of the checks.
     const bool decided = judgement_.verdict == Verdict::kFailed;
     if (!decided) judgement_.verdict = verdict;
-    judgement_.findings.push_back({std::string(reason), std::move(message)});
+    judgement_.findings.push_back({reason, std::move(message)});
+  }
+
+  // "<headline>; worst [1,2] …<rest>".
+  void AddWorst(Verdict verdict, Reason reason, const std::string& headline,
+                std::string_view rest = "") {
+    const bool known = r_.worst.index >= 0;
+    Add(verdict, reason,
+        Cat(headline, known ? Cat("; worst ", Element(r_.worst, plan_)) : "", rest));
+    if (known) judgement_.findings.back().headline = headline.size();
   }
 
   void Memory() {
     if (e_.guard_hits > 0) {
-      Add(Verdict::kFailed, "guard",
+      Add(Verdict::kFailed, Reason::kGuard,
           Cat(Grouped(e_.guard_hits),
               " bytes outside the operands were written: guard bands or padding changed"));
     }
     if (!e_.changed_inputs.empty()) {
-      Add(Verdict::kFailed, "guard",
-          Cat("the kernel changed its input ", Join(e_.changed_inputs, ", ")));
+      const std::string inputs = Join(e_.changed_inputs, ", ");
+      Add(Verdict::kFailed, Reason::kGuard, Cat("the kernel changed its input ", inputs));
+      judgement_.findings.back().operand = inputs;
     }
     if (e_.unwritten > 0) {
       std::string where;
       if (r_.first_unwritten >= 0) {
         where = Cat(", first ", Coordinates(r_.first_unwritten, plan_.output.dims));
       }
-      Add(Verdict::kFailed, "unwritten",
+      Add(Verdict::kFailed, Reason::kUnwritten,
           Cat(Grouped(e_.unwritten), " of ", Grouped(r_.count), " elements still hold the poison",
               where));
     }
@@ -118,27 +129,26 @@ class Jury {
   void Classes() {
     const std::int64_t wrong = r_.class_mismatches - std::min(r_.class_mismatches, r_.unwritten);
     if (wrong <= 0) return;
-    std::string message =
+    const std::string message =
         Cat(Grouped(wrong), " of ", Grouped(r_.count),
             " elements are of another class (NaN, +Inf, -Inf, finite) than the reference: ",
             Grouped(r_.nan_count - std::min(r_.nan_count, r_.unwritten)), " NaN where ",
             Grouped(r_.reference_nan_count), " were expected, ", Grouped(r_.inf_count),
             " Inf where ", Grouped(r_.reference_inf_count), " were");
-    if (r_.worst.index >= 0) message += Cat("; worst ", Element(r_.worst, plan_));
     if (!e_.undecided.empty()) {
-      Add(Verdict::kInconclusive, "suspect",
-          Cat(message, "; the operands have ", e_.undecided, ", which has no agreed result"));
+      AddWorst(Verdict::kInconclusive, Reason::kSuspect, message,
+               Cat("; the operands have ", e_.undecided, ", which has no agreed result"));
       return;
     }
+    std::string rest;
     if (e_.unexplained && e_.unexplained->of_wrong_class > 0) {
-      message +=
-          Cat("; ", Grouped(e_.unexplained->of_wrong_class), " of them where no sum overflows");
+      rest = Cat("; ", Grouped(e_.unexplained->of_wrong_class), " of them where no sum overflows");
     } else if (MayOverflowInside(case_, plan_)) {
-      Add(Verdict::kInconclusive, "suspect",
-          Cat(message, "; sums of these inputs may overflow in the accumulator of a right kernel"));
+      AddWorst(Verdict::kInconclusive, Reason::kSuspect, message,
+               "; sums of these inputs may overflow in the accumulator of a right kernel");
       return;
     }
-    Add(Verdict::kFailed, "class", std::move(message));
+    AddWorst(Verdict::kFailed, Reason::kClass, message, rest);
   }
 
   void Criteria() {
@@ -151,26 +161,27 @@ class Jury {
       case Criterion::kAllClose: {
         const std::int64_t beyond = r_.mismatches - r_.class_mismatches;
         if (beyond > 0) {
-          Add(Verdict::kFailed, "threshold",
-              absl::StrFormat("%s of %s elements beyond atol %.3g + rtol %.3g·|expected|; worst %s",
-                              Grouped(beyond), Grouped(r_.count), e_.gating.atol, e_.gating.rtol,
-                              Element(r_.worst, plan_)));
+          AddWorst(
+              Verdict::kFailed, Reason::kThreshold,
+              absl::StrFormat("%s of %s elements beyond atol %.3g + rtol %.3g·|expected|",
+                              Grouped(beyond), Grouped(r_.count), e_.gating.atol, e_.gating.rtol));
         }
         return;
       }
       case Criterion::kUlp:
         if (r_.mismatches > r_.class_mismatches || !(r_.max_ulp <= e_.gating.max_ulp)) {
-          Add(Verdict::kFailed, "threshold",
+          AddWorst(
+              Verdict::kFailed, Reason::kThreshold,
               absl::StrFormat("%s of %s elements further than %.4g ulp from the rounded reference "
-                              "(largest %.4g); worst %s",
+                              "(largest %.4g)",
                               Grouped(r_.mismatches - r_.class_mismatches), Grouped(r_.count),
-                              e_.gating.max_ulp, r_.max_ulp, Element(r_.worst, plan_)));
+                              e_.gating.max_ulp, r_.max_ulp));
         }
         return;
       case Criterion::kBitwise: {
         if (ReferenceRounds()) {
           Bound();
-          Add(Verdict::kInconclusive, "suspect",
+          Add(Verdict::kInconclusive, Reason::kSuspect,
               "an FP64 reference rounds where an fp64 result does: which bits are right is not "
               "known; exact data have one result (--pattern integers), and --criterion bound "
               "judges any");
@@ -178,15 +189,15 @@ class Jury {
         }
         const std::int64_t beyond = r_.mismatches - r_.class_mismatches;
         if (beyond > 0) {
-          Add(Verdict::kFailed, "exact",
-              absl::StrFormat("%s of %s elements differ from the rounded reference; worst %s",
-                              Grouped(beyond), Grouped(r_.count), Element(r_.worst, plan_)));
+          AddWorst(Verdict::kFailed, Reason::kExact,
+                   absl::StrFormat("%s of %s elements differ from the rounded reference",
+                                   Grouped(beyond), Grouped(r_.count)));
         }
         return;
       }
       case Criterion::kLegacy:
         if (!(r_.max_abs_error <= e_.gating.atol) || !(r_.max_rel_error <= e_.gating.rtol)) {
-          Add(Verdict::kFailed, "threshold",
+          Add(Verdict::kFailed, Reason::kThreshold,
               absl::StrFormat(
                   "max abs error %.3g (at most %.3g), max rel error %.3g (at most %.3g)",
                   r_.max_abs_error, e_.gating.atol, r_.max_rel_error, e_.gating.rtol));
@@ -198,8 +209,7 @@ class Jury {
   // Whether the reference is no closer to the truth than the kernel may be.
   bool ReferenceRounds() const {
     if (plan_.exact || !e_.computed || plan_.output.dtype != DType::kF64) return false;
-    const std::string_view op = OpName(case_.problem);
-    if (op != GemmProblem::kOp && op != ConvProblem::kOp) return true;
+    if (!OpOf(case_).traits().sums_of_products) return true;
     return !std::all_of(plan_.inputs.begin(), plan_.inputs.end(), [](const Operand& o) {
       return o.pattern.kind == PatternKind::kIntegers || o.pattern.kind == PatternKind::kOneHot;
     });
@@ -211,38 +221,37 @@ class Jury {
 
   void Bound() {
     if (r_.beyond_proven > 0 && HasSubnormalInputs()) {
-      Add(Verdict::kInconclusive, "suspect",
-          absl::StrFormat(
-              "%s of %s elements beyond their bound on subnormal inputs, which a kernel may take "
-              "for 0; worst %s",
-              Grouped(r_.beyond_proven), Grouped(r_.count), Element(r_.worst, plan_)));
+      AddWorst(Verdict::kInconclusive, Reason::kSuspect,
+               absl::StrFormat(
+                   "%s of %s elements beyond their bound on subnormal inputs, which a kernel may "
+                   "take for 0",
+                   Grouped(r_.beyond_proven), Grouped(r_.count)));
       return;
     }
     if (r_.beyond_proven > 0) {
-      std::string message = absl::StrFormat(
-          "%s of %s elements beyond %s (error/bound %.4g); worst %s", Grouped(r_.beyond_proven),
-          Grouped(r_.count), plan_.exact ? "the exact result" : "their proven bound", r_.rho_proven,
-          Element(r_.worst, plan_));
+      const std::string message =
+          absl::StrFormat("%s of %s elements beyond %s (error/bound %.4g)",
+                          Grouped(r_.beyond_proven), Grouped(r_.count),
+                          plan_.exact ? "the exact result" : "their proven bound", r_.rho_proven);
       const bool explained = !e_.unexplained || e_.unexplained->beyond_proven == 0;
       if (!plan_.exact && explained && OverflowMayEndFinite(case_, plan_)) {
-        Add(Verdict::kInconclusive, "suspect",
-            Cat(message,
-                "; a sum of these inputs may overflow in the accumulator of a right "
-                "kernel, and what follows may make a number of it"));
+        AddWorst(Verdict::kInconclusive, Reason::kSuspect, message,
+                 "; a sum of these inputs may overflow in the accumulator of a right "
+                 "kernel, and what follows may make a number of it");
         return;
       }
-      Add(Verdict::kFailed, plan_.exact ? "exact" : "bound", std::move(message));
+      AddWorst(Verdict::kFailed, plan_.exact ? Reason::kExact : Reason::kBound, message);
       return;
     }
     if (r_.beyond_probable == 0) return;
     const std::string message = absl::StrFormat(
         "%s of %s elements beyond their probabilistic bound (error/bound %.4g), within the proven "
-        "one; worst %s",
-        Grouped(r_.beyond_probable), Grouped(r_.count), r_.rho, Element(r_.worst, plan_));
+        "one",
+        Grouped(r_.beyond_probable), Grouped(r_.count), r_.rho);
     if (plan_.zero_mean_random) {
-      Add(Verdict::kFailed, "bound", message);
+      AddWorst(Verdict::kFailed, Reason::kBound, message);
     } else {
-      Add(Verdict::kInconclusive, "suspect", message);
+      AddWorst(Verdict::kInconclusive, Reason::kSuspect, message);
     }
   }
 
@@ -260,10 +269,11 @@ class Jury {
         bias->mean, Grouped(r_.bias_count), bias->z);
     if (e_.received) {
       // What was sent may repeat a few values and their errors, but hardly so.
-      if (std::abs(bias->mean) > kTruncationUlp) Add(Verdict::kInconclusive, "bias", message);
+      if (std::abs(bias->mean) > kTruncationUlp)
+        Add(Verdict::kInconclusive, Reason::kBias, message);
     } else if (plan_.zero_mean_random && IndependentRoundings() &&
                std::abs(bias->mean) > kBiasUlp) {
-      Add(Verdict::kFailed, "bias", message);
+      Add(Verdict::kFailed, Reason::kBias, message);
     }
   }
 
@@ -287,7 +297,7 @@ class Jury {
   void Thresholds() {
     const auto limit = [&](const std::optional<double>& most, double value, std::string_view what) {
       if (most && !(value <= *most)) {
-        Add(Verdict::kFailed, "threshold",
+        Add(Verdict::kFailed, Reason::kThreshold,
             absl::StrFormat("%s is %.4g, at most %.4g allowed", what, value, *most));
       }
     };
@@ -301,15 +311,15 @@ class Jury {
                           SharePercent(*e_.efficiency), SharePercent(*case_.min_efficiency));
       // A kernel that is fast enough where it is left alone is not slow: what disturbs it is.
       if (e_.undisturbed_efficiency && *e_.undisturbed_efficiency >= *case_.min_efficiency) {
-        Add(Verdict::kInconclusive, "efficiency",
+        Add(Verdict::kInconclusive, Reason::kEfficiency,
             Cat(reached, "; undisturbed it may reach ", SharePercent(*e_.undisturbed_efficiency),
                 ": too noisy to tell; time it again where nobody else uses the device"));
       } else {
-        Add(Verdict::kFailed, "efficiency", reached);
+        Add(Verdict::kFailed, Reason::kEfficiency, reached);
       }
     }
     if (!e_.efficiency) {
-      Add(Verdict::kInconclusive, "efficiency",
+      Add(Verdict::kInconclusive, Reason::kEfficiency,
           case_.mode == Mode::kValidate ? "an efficiency was asked for and the case was not timed: "
                                           "it takes mode benchmark or "
                                           "both"
@@ -322,7 +332,7 @@ class Jury {
 
   void Repeats() {
     if (e_.variants > 1) {
-      Add(Verdict::kFailed, "nondeterministic",
+      Add(Verdict::kFailed, Reason::kNondeterministic,
           Cat(e_.variants, " different outputs in ", e_.launches, " launches on the same data",
               e_.deviation.empty() ? "" : Cat(": ", e_.deviation)));
     }
@@ -331,31 +341,30 @@ class Jury {
   // A pass that proves nothing is none.
   void Proof() {
     if (r_.count == 0) {
-      Add(Verdict::kInconclusive, "empty", "the output has no elements: nothing was compared");
+      Add(Verdict::kInconclusive, Reason::kEmpty,
+          "the output has no elements: nothing was compared");
       return;
     }
     if (e_.flushed && BoundGates() && r_.max_abs_expected <= Info(plan_.output.dtype).min_normal) {
-      Add(Verdict::kInconclusive, "suspect",
+      Add(Verdict::kInconclusive, Reason::kSuspect,
           absl::StrFormat("no result is above %.3g, the smallest normal number, and some are "
                           "right only where subnormal numbers may be taken for 0: so is anything "
                           "below it",
                           Info(plan_.output.dtype).min_normal));
     }
     if (plan_.vacuous && BoundGates()) {
-      Add(Verdict::kInconclusive, "suspect",
+      Add(Verdict::kInconclusive, Reason::kSuspect,
           Cat("sums of ", Grouped(plan_.accumulations),
               " terms: the error bound is so wide that holding it proves little"));
     }
-    const bool sparse_by_nature = OpName(case_.problem) == SoftmaxProblem::kOp ||
-                                  OpName(case_.problem) == DequantSoftmaxProblem::kOp;
     const double zeros = static_cast<double>(r_.zero_count) / static_cast<double>(r_.count);
     if (r_.zero_count == r_.count) {
-      Add(Verdict::kInconclusive, "zeros",
+      Add(Verdict::kInconclusive, Reason::kZeros,
           r_.reference_zero_count == r_.count
               ? "every output element is 0 and so is the reference: nothing was proven"
               : "every output element is 0 and the reference is not: this criterion lets that by");
-    } else if (zeros > kMostlyZero && !sparse_by_nature) {
-      Add(Verdict::kInconclusive, "zeros",
+    } else if (zeros > kMostlyZero && !OpOf(case_).traits().sparse_output) {
+      Add(Verdict::kInconclusive, Reason::kZeros,
           absl::StrFormat("%.1f %% of the output is 0 as it should be: too little was proven",
                           100 * zeros));
     }
@@ -372,16 +381,6 @@ class Jury {
 
 Judgement Judge(const Case& c, const Plan& plan, const Evidence& evidence) {
   return Jury(c, plan, evidence).Run();
-}
-
-std::string Grouped(std::int64_t n) {
-  const std::string digits = std::to_string(n < 0 ? -n : n);
-  std::string out = n < 0 ? "-" : "";
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) out += ',';
-    out += digits[i];
-  }
-  return out;
 }
 
 std::string Coordinates(std::int64_t index, const std::vector<std::int64_t>& dims) {

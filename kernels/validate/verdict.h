@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/numerics/grouped.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/compare.h"
@@ -71,9 +72,6 @@ struct Judgement {
 };
 
 Judgement Judge(const Case& c, const Plan& plan, const Evidence& evidence);
-
-// "2,097,152".
-std::string Grouped(std::int64_t n);
 
 // "[0,7,1983,12]" of a logical index.
 std::string Coordinates(std::int64_t index, const std::vector<std::int64_t>& dims);

@@ -45,7 +45,7 @@ std::vector<Certificate> Certificates(const std::string& pem) {
   return all;
 }
 
-// A key with a passphrase is no key here: nobody is there to type it.
+// Refuses a key with a passphrase, because nobody is there to type it.
 PrivateKey Key(const std::string& pem) {
   const Bio bio = Read(pem);
   const auto no_passphrase = [](char*, int, int, void*) { return -1; };
@@ -82,7 +82,7 @@ absl::StatusOr<TlsMaterial> ReadMaterial(const TlsFiles& files) {
   return material;
 }
 
-// Changes whenever one of the files does.
+// A text that changes whenever one of the files changes.
 std::string Stamp(const TlsFiles& files) {
   std::string stamp;
   for (const std::string* path : {&files.cert, &files.key, &files.client_ca}) {
@@ -96,28 +96,28 @@ std::string Stamp(const TlsFiles& files) {
   return stamp;
 }
 
-// Core asserts that there are authorities even where no client is asked for a
-// certificate; then it is given the server's own chain, and never looks at it.
+// gRPC's core asserts that there are authorities, even if no client is asked for a certificate. It
+// then gets the server's own chain, and never looks at it.
 grpc_ssl_server_certificate_config* MakeConfig(const TlsMaterial& material) {
   const grpc_ssl_pem_key_cert_pair pair{material.key.c_str(), material.cert.c_str()};
   const std::string& roots = material.client_ca.empty() ? material.cert : material.client_ca;
   return grpc_ssl_server_certificate_config_create(roots.c_str(), &pair, 1);
 }
 
-// What gRPC's core keeps of a port for as long as the server lives; the C++
-// credentials are gone once the server is built.
+// The part of a port that gRPC's core keeps as long as the server lives. The C++ credentials are
+// gone when the server is built.
 struct Port {
   CertificateStore* certificates;
   int index;
 };
 
-// gRPC's C++ interface has no credentials that ask for their certificates at each
-// handshake; its C interface has, and this is the bridge.
+// The bridge to gRPC's C interface. It has credentials that ask for their certificates at each
+// handshake, and the C++ interface has none.
 class FetchingCredentials final : public grpc::ServerCredentials {
  public:
   explicit FetchingCredentials(CertificateStore& certificates) {
     const bool mutual = !certificates.files().client_ca.empty();
-    // The store keeps it: core has no word for when it asks for the last time.
+    // The store keeps it, because core does not say when it has asked for the last time.
     const auto port = std::make_shared<Port>(Port{&certificates, certificates.AddPort()});
     certificates.Keep(port);
     credentials_ = grpc_ssl_server_credentials_create_with_options(

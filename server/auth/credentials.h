@@ -1,10 +1,10 @@
-// How the daemon's ports are secured: which addresses may be plain, and the
-// certificates of those that are not.
+// Secures the daemon's ports. It says which addresses may be plaintext, and serves the certificates
+// of the others.
 //
-// Certificates are read again when their files change. A new set is taken only if
-// it is whole (chain, key that fits it, client authorities that parse); until then
-// connections are made with the set before, and those that are open run on. There
-// is no watching thread: each handshake looks at the files, at most once a second.
+// Certificates are read again when their files change. A new set is taken only if it is whole: the
+// chain parses, the key fits it, and the client authorities parse. Until then, new connections use
+// the old set. Open connections continue. No thread watches the files: each handshake looks at
+// them, at most once a second.
 //
 // Thread-safe.
 #ifndef ASSAY_SERVER_AUTH_CREDENTIALS_H_
@@ -32,29 +32,29 @@ struct TlsFiles {
   std::string client_ca;  // PEM; empty: clients need no certificate
 };
 
-// One whole, checked set; PEM text.
+// The texts of one set of files, in PEM.
 struct TlsMaterial {
   std::string cert;
   std::string key;
   std::string client_ca;
 };
 
-// Whether `material` can serve: INVALID_ARGUMENT names the file of `files` at fault.
+// Whether `material` is whole. If not, INVALID_ARGUMENT names the file of `files` that is at fault.
 absl::Status CheckMaterial(const TlsMaterial& material, const TlsFiles& files);
 
 class CertificateStore {
  public:
-  // INVALID_ARGUMENT or NOT_FOUND, with the file, where the first set is not whole.
+  // Reads the first set. INVALID_ARGUMENT or NOT_FOUND, with the file, if the set is not whole.
   static absl::StatusOr<std::shared_ptr<CertificateStore>> Open(TlsFiles files);
 
   // The newest whole set.
   std::shared_ptr<const TlsMaterial> Current();
   const TlsFiles& files() const { return files_; }
 
-  // For a port: the newest whole set if it is another than this returned before for
-  // `port`, else null. `port` is what AddPort gave.
+  // AddPort gives a port's number. NewFor returns the newest whole set if it is another set than
+  // the last one that it returned for `port`, else null.
   int AddPort();
-  // Holds something for as long as the store lives.
+  // Keeps an object alive for as long as the store lives.
   void Keep(std::shared_ptr<void> what);
   std::shared_ptr<const TlsMaterial> NewFor(int port);
 
@@ -70,22 +70,23 @@ class CertificateStore {
   std::vector<std::shared_ptr<void>> kept_;                // by mutex_
 };
 
-// "127.0.0.1:7575", "[::1]:0", "localhost:1" and "unix:/…": reached from this node only.
+// Whether only this node reaches the address: "127.0.0.1:7575", "[::1]:0", "localhost:1" and
+// "unix:/…".
 bool IsLocalAddress(std::string_view address);
 
-// Credentials of a gRPC port. `certificates` null: plaintext, and INVALID_ARGUMENT
-// where the address is not local and `insecure` is not set. `certificates` must
-// outlive the server, which asks them at each handshake.
+// The credentials of a gRPC port. If `certificates` is null, the port is plaintext:
+// INVALID_ARGUMENT if the address is not local and `insecure` is not set. `certificates` must
+// outlive the server, which uses them at each handshake.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> PortCredentials(
     std::string_view address, const std::shared_ptr<CertificateStore>& certificates, bool insecure);
 
-// Whether the metrics port may serve on `address`: INVALID_ARGUMENT where it is not
-// local and neither `tls` nor `insecure` is set.
+// Whether the metrics port may serve on `address`. INVALID_ARGUMENT if the address is not local and
+// neither `tls` nor `insecure` is set.
 absl::Status CheckMetricsPort(std::string_view address, bool tls, bool insecure);
 
-// Has an OpenSSL server (the metrics port) take its certificate from `certificates`
-// at each handshake, and ask for the client's where there are client authorities.
-// `certificates` must outlive the context. False where OpenSSL refuses.
+// Makes an OpenSSL server, the metrics port, take its certificate from `certificates` at each
+// handshake. If there are client authorities, the server asks for the client's certificate.
+// `certificates` must outlive the context. Returns false if OpenSSL refuses.
 bool UseCertificates(CertificateStore& certificates, SSL_CTX* context);
 
 }  // namespace assay

@@ -1,4 +1,4 @@
-// What the daemon reads off a case without knowing its problem.
+// Facts about a case that do not need its problem.
 #ifndef ASSAY_SERVER_BASE_CASE_SPEC_H_
 #define ASSAY_SERVER_BASE_CASE_SPEC_H_
 
@@ -9,11 +9,11 @@
 
 namespace assay {
 
-// "gemm", or empty where the spec has no problem: the oneof's member is named as the
-// operator.
+// The operator, such as "gemm": the name of the set member of the oneof. Empty if the spec has no
+// problem.
 std::string OpOf(const v1::CaseSpec& spec);
 
-// Whether a provider's kernels are wrong on purpose ("planted/…"): they page nobody.
+// Whether the kernels of a provider are wrong on purpose ("planted/…"). No alert counts them.
 bool IsPlanted(std::string_view provider);
 
 }  // namespace assay

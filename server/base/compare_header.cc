@@ -1,6 +1,7 @@
 #include "server/base/compare_header.h"
 
 #include <string>
+#include <utility>
 
 #include "kernels/numerics/cat.h"
 #include "server/base/wire.h"
@@ -33,7 +34,7 @@ Comparison FromProto(const v1::CompareHeader& header, std::vector<FieldError>& e
   if (c.has_operation) {
     std::vector<FieldError> found;
     c.rule = FromProto(header.operation(), found);
-    // Where nothing is compared it does not matter by what operation.
+    // Without a comparison the operation does not matter.
     if (!c.empty()) {
       for (FieldError& e : found) {
         errors.push_back({Cat("operation.", e.field), std::move(e.message)});
@@ -74,11 +75,11 @@ v1::CaseSpec SpecOf(const Comparison& comparison) {
 }
 
 v1::CaseResult ComparisonWithoutRun(const v1::CompareHeader& header, std::string_view device,
-                                    std::string_view reason, std::string_view message) {
+                                    v1::Finding finding) {
   std::vector<FieldError> none;
   const Comparison comparison = FromProto(header, none);
   v1::CaseResult result =
-      ResultWithoutRun(SpecOf(comparison), device, v1::VERDICT_ERROR, reason, message);
+      ResultWithoutRun(SpecOf(comparison), device, v1::VERDICT_ERROR, std::move(finding));
   result.set_criterion(static_cast<v1::Criterion>(comparison.criterion()));
   result.clear_repro();
   return result;

@@ -1,4 +1,4 @@
-// A comparison as the wire says it, and as plain values.
+// Converts a comparison between the wire's message and plain values.
 #ifndef ASSAY_SERVER_BASE_COMPARE_HEADER_H_
 #define ASSAY_SERVER_BASE_COMPARE_HEADER_H_
 
@@ -11,16 +11,17 @@
 
 namespace assay {
 
-// The comparison of a header. What cannot be converted, and everything Check finds, is
-// appended to `errors` (paths inside the header); then it must not be used.
+// The comparison of a header. Appends to `errors` every field that cannot be converted or that
+// Check refuses, with its path inside the header. If there are errors, the comparison must not be
+// used.
 Comparison FromProto(const v1::CompareHeader& header, std::vector<FieldError>& errors);
 
-// What a result says of the comparison: formats, rule, tolerances, the operation.
+// The spec for the result of the comparison: formats, rule, tolerances, the operation.
 v1::CaseSpec SpecOf(const Comparison& comparison);
 
-// An ERROR in place of the result of a comparison whose header was accepted.
+// A result with the verdict ERROR, for a comparison whose header was accepted.
 v1::CaseResult ComparisonWithoutRun(const v1::CompareHeader& header, std::string_view device,
-                                    std::string_view reason, std::string_view message);
+                                    v1::Finding finding);
 
 }  // namespace assay
 

@@ -151,7 +151,7 @@ absl::Status ReadProbe(const Values& values, Config& config) {
                             : ParseSeconds(std::string_view(text).substr(slash + 1));
   if (!share.ok() || !interval.ok() || *share <= absl::ZeroDuration() || *interval <= *share) {
     return Invalid(
-        Cat("must be a time in a longer one, such as 5ms/10s, or off, got \"", text, "\""));
+        Cat("must be a time and a longer interval, such as 5ms/10s, or off, got \"", text, "\""));
   }
   config.probe_share = *share;
   config.probe_interval = *interval;
@@ -162,35 +162,39 @@ absl::Status ReadProbe(const Values& values, Config& config) {
 const std::vector<Option>& Options() {
   static const auto* options = new std::vector<Option>{
       {"listen", Kind::kList, "ADDRESS",
-       "where to serve gRPC: HOST:PORT or unix:/PATH; port 0 is any free port; may be repeated "
-       "(default 127.0.0.1:7575)",
+       "address that serves gRPC: HOST:PORT or unix:/PATH; port 0 means any free port; may be "
+       "repeated (default 127.0.0.1:7575)",
        ReadListen},
       {"metrics-listen", Kind::kText, "ADDRESS",
-       "where to serve /metrics and /healthz: HOST:PORT, or off; over plain HTTP on loopback only, "
-       "unless --metrics-tls or --insecure (default 127.0.0.1:9575)",
+       "address that serves /metrics and /healthz: HOST:PORT, or off; addresses other than "
+       "loopback need --metrics-tls or --insecure (default 127.0.0.1:9575)",
        ReadMetricsListen},
       {"health-listen", Kind::kText, "ADDRESS",
-       "where to serve grpc.health.v1 alone, without TLS, for probes that speak none: HOST:PORT, "
-       "or off (default off)",
+       "address that serves grpc.health.v1 alone, without TLS, for health checks that have no TLS: "
+       "HOST:PORT, or off (default off)",
        ReadHealthListen},
       {"state-dir", Kind::kText, "DIR",
-       "folder of the store, made if absent (default $STATE_DIRECTORY, else /var/lib/assay for "
-       "root, else ~/.local/state/assay)",
+       "folder of the store; it is made if it does not exist (default $STATE_DIRECTORY, else "
+       "/var/lib/assay for root, else ~/.local/state/assay)",
        Text(&Config::state_dir)},
       {"devices", Kind::kList, "LIST",
-       "devices to use, comma-separated, * for all of a backend (default cpu:0,cuda:*,hip:*)",
+       "devices to use, with commas between them; * means all devices of a backend (default "
+       "cpu:0,cuda:*,hip:*)",
        List(&Config::devices)},
       {"tls-cert", Kind::kText, "FILE",
-       "certificate chain of the server, PEM; read again when it changes", Text(&Config::tls_cert)},
+       "certificate chain of the server, PEM; the daemon reads the file again when it changes",
+       Text(&Config::tls_cert)},
       {"tls-key", Kind::kText, "FILE", "private key of the certificate, PEM",
        Text(&Config::tls_key)},
       {"tls-client-ca", Kind::kText, "FILE",
-       "authorities of clients, PEM; with it every client must show a certificate",
+       "certificate authorities of the clients, PEM; if it is set, every client must show a "
+       "certificate",
        Text(&Config::tls_client_ca)},
       {"insecure", Kind::kSwitch, "",
        "serve gRPC and metrics without TLS on addresses other than loopback and unix sockets",
        Switch(&Config::insecure)},
-      {"metrics-tls", Kind::kSwitch, "", "serve the metrics port with the same certificates",
+      {"metrics-tls", Kind::kSwitch, "",
+       "serve the metrics port over HTTPS, with the same certificates",
        Switch(&Config::metrics_tls)},
       {"suites-dir", Kind::kText, "DIR",
        "folder of the suites, *.toml (default ../share/assay/suites beside the program)",
@@ -199,38 +203,41 @@ const std::vector<Option>& Options() {
        "the assay-worker program (default ../libexec/assay/assay-worker beside the program)",
        Text(&Config::worker)},
       {"store-sync", Kind::kText, "WORD",
-       "full: a result survives loss of power; normal: it survives the daemon's death (default "
-       "full)",
+       "full: a result survives a loss of power; normal: a result survives the daemon's death "
+       "(default full)",
        OneOf(&Config::store_sync, {"full", "normal"})},
       {"store-max-bytes", Kind::kText, "BYTES",
-       "most the store's file may take, such as 10GiB; 0 is as the disk allows (default 0)",
+       "largest size of the store's file, such as 10GiB; 0 means no limit but the disk (default 0)",
        Bytes(&Config::store_max_bytes)},
       {"store-keep", Kind::kText, "TIME",
-       "how long ended jobs and their results are kept, such as 2160h; 0 is for ever (default 0)",
+       "how long the store keeps ended jobs and their results, such as 2160h; 0 means for ever "
+       "(default 0)",
        Time(&Config::store_keep, true)},
       {"case-deadline", Kind::kText, "TIME",
-       "longest time of a case that does not say, such as 60s (default 60s)",
+       "longest time for a case that has no deadline of its own (default 60s)",
        Time(&Config::case_deadline, false)},
       {"arena-bytes", Kind::kText, "BYTES",
-       "most memory a device's cases may take, such as 8GiB; 0 is half of the device's (default "
-       "0)",
+       "most memory that the cases may take on a device, such as 8GiB; 0 means half of the "
+       "device's memory (default 0)",
        Bytes(&Config::arena_bytes)},
       {"idle-release", Kind::kText, "TIME",
-       "give a device's memory back after so long without a case; 0 keeps it (default 60s)",
+       "how long a device keeps its memory without a case; 0 means always (default 60s)",
        Time(&Config::idle_release, true)},
       {"drain-timeout", Kind::kText, "TIME",
-       "how long running jobs may take to end after SIGTERM; 0 interrupts them (default 30s)",
+       "how long running jobs may take to end after SIGTERM; 0 interrupts them at once (default "
+       "30s)",
        Time(&Config::drain_timeout, true)},
       {"max-cases", Kind::kText, "N", "most cases in a job (default 10000)",
        Count(&Config::max_cases, 1, 1'000'000)},
-      {"max-waiting-jobs", Kind::kText, "N", "most jobs that wait; more are refused (default 1000)",
+      {"max-waiting-jobs", Kind::kText, "N",
+       "most jobs that may wait; the daemon refuses more (default 1000)",
        Count(&Config::max_waiting_jobs, 1, 1'000'000)},
       {"selftest-on-start", Kind::kSwitch, "",
-       "run the suite selftest on every device once the daemon is ready; its score is a metric",
+       "run the suite selftest on every device when the daemon is ready; the score is a metric",
        Switch(&Config::selftest_on_start)},
       {"probe", Kind::kText, "TIME/TIME",
-       "run a tiny exact case on idle devices, so long in each interval, such as 5ms/10s, or off "
-       "(default off)",
+       "idle check: time for tiny exact cases on an idle device, in each interval, such as "
+       "5ms/10s, or off (default off)",
        ReadProbe},
       {"log-level", Kind::kText, "WORD", "debug, info, warn or error (default info)",
        OneOf(&Config::log_level, {"debug", "info", "warn", "error"})},
@@ -238,7 +245,7 @@ const std::vector<Option>& Options() {
   return *options;
 }
 
-// "; did you mean "listen"?", or nothing where no option is near.
+// "; did you mean "listen"?", or nothing if no option is near.
 std::string NearName(std::string_view key) {
   std::vector<std::string_view> known;
   for (const Option& option : Options()) known.push_back(option.name);
@@ -258,7 +265,7 @@ std::string At(std::string_view file, const toml::source_region& where) {
   return Cat(file, ":", where.begin.line, ":", where.begin.column, ": ");
 }
 
-// A scalar of the file as the text a flag would have; nothing for tables and arrays.
+// A scalar of the file, as the text that a flag would have. Nothing for tables and arrays.
 std::optional<std::string> Scalar(const toml::node& node) {
   if (const auto* s = node.as_string()) return s->get();
   if (const auto* i = node.as_integer()) return std::to_string(i->get());
@@ -273,7 +280,7 @@ std::string Environment(const char* name) {
 }
 
 std::string DefaultStateDir() {
-  // systemd's StateDirectory= may name several; the first is the main one.
+  // systemd's StateDirectory= may name several folders. The first is the main one.
   if (const std::string dirs = Environment("STATE_DIRECTORY"); !dirs.empty()) {
     return dirs.substr(0, dirs.find(':'));
   }
@@ -322,7 +329,7 @@ absl::StatusOr<absl::Duration> ParseSeconds(std::string_view text) {
   } else if (!absl::ParseDuration(word, &d)) {
     return Invalid(Cat("must be a time such as 60s, 1m30s or 250ms, got \"", text, "\""));
   }
-  // Phrased so that NaN is refused.
+  // Written so that NaN is refused.
   if (!(d >= absl::ZeroDuration() && d <= absl::Hours(24 * 365))) {
     return Invalid(Cat("must be a time from 0s to a year, got \"", text, "\""));
   }
@@ -419,9 +426,9 @@ absl::StatusOr<ParsedArguments> ParseArguments(int argc, const char* const* argv
   std::string file;
   app.add_option("--config", file,
                  Cat("TOML file in which every option is a key without the dashes (default ",
-                     kDefaultFile, " where it exists)"))
+                     kDefaultFile, " if it exists)"))
       ->type_name("FILE");
-  // Elements must not move: CLI11 writes into them.
+  // The elements must not move, because CLI11 writes into them.
   std::deque<std::pair<const Option*, Values>> given;
   std::deque<bool> switches;
   std::vector<std::pair<const Option*, const CLI::Option*>> made;
@@ -443,7 +450,7 @@ absl::StatusOr<ParsedArguments> ParseArguments(int argc, const char* const* argv
     }
   }
   ParsedArguments parsed;
-  app.allow_extras();  // told below, with what is near
+  app.allow_extras();  // refused below, with a suggestion
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

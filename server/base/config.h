@@ -1,4 +1,4 @@
-// What assayd is told: flags, and a TOML file in which every flag is a key.
+// The settings of assayd, from flags and from a TOML file in which every flag is a key.
 //
 //   assayd --listen 0.0.0.0:7575 --tls-cert node.pem --tls-key node.key
 //
@@ -6,8 +6,9 @@
 //   listen = ["0.0.0.0:7575", "unix:/run/assay.sock"]
 //   tls-cert = "/etc/assay/node.pem"
 //
-// A flag beats the file, the file beats the default. One table in config.cc holds
-// every option once: name, help, default and reader serve both.
+// A flag beats the file, and the file beats the default. One table in config.cc holds the name,
+// the help and the reader of every option, for flags and for the file. Defaults are Config's; a
+// test holds the help against them.
 #ifndef ASSAY_SERVER_BASE_CONFIG_H_
 #define ASSAY_SERVER_BASE_CONFIG_H_
 
@@ -26,12 +27,12 @@ struct Config {
   std::vector<std::string> listen{"127.0.0.1:7575"};  // host:port or unix:/path
   std::string metrics_listen = "127.0.0.1:9575";      // host:port; empty: no metrics port
   std::string health_listen;                          // host:port; empty: no health port
-  std::string state_dir;                              // never empty once parsed
-  std::string config_file;                            // that was read; empty: none
+  std::string state_dir;                              // not empty after ParseArguments
+  std::string config_file;                            // the file that was read; empty: none
   std::vector<std::string> devices{"cpu:0", "cuda:*", "hip:*"};
   std::string tls_cert;       // PEM file, chain of the server
   std::string tls_key;        // PEM file
-  std::string tls_client_ca;  // PEM file; set: clients must show a certificate of it
+  std::string tls_client_ca;  // PEM file; if set, clients must show a certificate
   bool insecure = false;      // plaintext on any address
   bool metrics_tls = false;   // the metrics port uses the same certificates
   std::string suites_dir;     // empty: beside the program
@@ -46,35 +47,38 @@ struct Config {
   std::int64_t max_cases = 10'000;                    // in a job
   std::int64_t max_waiting_jobs = 1'000;              // queued and not begun
   bool selftest_on_start = false;                     // the suite selftest, on every device
-  absl::Duration probe_share = absl::ZeroDuration();  // of each interval; 0: no background probes
+  absl::Duration probe_share = absl::ZeroDuration();  // idle check's, of each interval; 0: none
   absl::Duration probe_interval = absl::ZeroDuration();
   std::string log_level = "info";
+
+  friend bool operator==(const Config&, const Config&) = default;
 };
 
-// What a command line asks for.
+// The request of a command line.
 struct ParsedArguments {
   Config config;
-  // Not empty: print this to stdout and end with success (--help, --version).
+  // If this is not empty, the program prints it to stdout and ends with success (--help,
+  // --version).
   std::string print;
 };
 
-// INVALID_ARGUMENT with one line that says what is wrong and where: "assayd.toml:3:1:
-// unknown key \"listne\"; did you mean \"listen\"?". NOT_FOUND where a file that was
-// named cannot be read. The default file may be absent.
+// Reads flags and the file. INVALID_ARGUMENT with one line that says what is wrong and where:
+// "assayd.toml:3:1: unknown key \"listne\"; did you mean \"listen\"?". NOT_FOUND if the file of
+// --config cannot be read. The default file may be absent.
 absl::StatusOr<ParsedArguments> ParseArguments(int argc, const char* const* argv,
                                                std::string_view version);
 
-// Reads the keys of a TOML text into `config`; `name` is for messages.
+// Reads the keys of a TOML text into `config`. Messages call the text `name`.
 absl::Status ReadToml(std::string_view text, std::string_view name, Config& config);
 
-// "60s", "1m30s", "250ms", or a number of seconds; not negative.
+// Reads a time: "60s", "1m30s", "250ms", or a number of seconds. From 0 to a year.
 absl::StatusOr<absl::Duration> ParseSeconds(std::string_view text);
 
-// "8GiB", "512MiB", "1000000"; not negative [bytes].
+// Reads a size: "8GiB", "512MiB", "1000000". Not negative [bytes].
 absl::StatusOr<std::int64_t> ParseBytes(std::string_view text);
 
-// Splits "host:port", "[::1]:7575", ":7575" (any address). INVALID_ARGUMENT where
-// the port is missing or above 65535.
+// Splits "host:port", "[::1]:7575" or ":7575" (any address). INVALID_ARGUMENT if the port is
+// missing or above 65535.
 struct HostPort {
   std::string host;
   int port = 0;

@@ -1,8 +1,9 @@
-// Names of device faults that are known: what telemetry counts from 0, and labels of metrics.
+// The codes of known device faults. Telemetry counts each of them from 0, and metrics have them as
+// labels.
 //
-// XIDs as NVIDIA's "XID Errors" lists them. 13, 31, 43, 45 and 69 are mostly a kernel's own
-// doing, a planted one's too; the others are the device's, its memory's, its link's or its
-// firmware's. Of AMD's GPUs: a page fault, mostly a kernel's own doing, and a reset.
+// The XIDs are those of NVIDIA's "XID Errors". A kernel is mostly the cause of 13, 31, 43, 45 and
+// 69, and planted kernels cause them too. The device, its memory, its link or its firmware causes
+// the others. AMD's GPUs have two codes: a page fault, which a kernel mostly causes, and a reset.
 #ifndef ASSAY_SERVER_BASE_FAULT_CODES_H_
 #define ASSAY_SERVER_BASE_FAULT_CODES_H_
 

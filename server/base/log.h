@@ -1,10 +1,10 @@
-// The daemon's log: one line a state change on stderr, key=value, so that grep and
-// a log collector read it alike:
+// The daemon's log. Each state change is one line of key=value on stderr, for grep and for log
+// collectors:
 //
 //   ts=2026-03-01T12:00:00.123Z level=info event=worker.started device=cpu:0 pid=4711
 //
-// Values with spaces, quotes or control characters are quoted and escaped: a line
-// stays a line whatever a worker or a client wrote. Thread-safe.
+// A value with spaces, quotes or control characters is quoted and escaped, so a value never breaks
+// a line. Thread-safe.
 #ifndef ASSAY_SERVER_BASE_LOG_H_
 #define ASSAY_SERVER_BASE_LOG_H_
 
@@ -27,19 +27,20 @@ struct LogField {
   std::string value;
 };
 
-// "debug", "info", "warn" or "error"; false where it is none of them.
+// Sets the lowest level that is written: "debug", "info", "warn" or "error". Returns false for any
+// other word.
 bool SetLogLevel(std::string_view level);
 
-// `event` is "subject.what_happened": "worker.started".
+// Writes a line. `event` is "subject.what_happened", such as "worker.started".
 void Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});
 
-// A token bucket: `rate` lines a second, bursts of `burst`. What it refuses it
-// counts, so that the next line let through can say how many are missing.
+// Limits how many lines are written: `rate` lines a second, with bursts of `burst` lines. It counts
+// the lines that it refuses, so that the next line can say how many are missing. Thread-safe.
 class LogRateLimit {
  public:
   LogRateLimit(double rate, double burst) : rate_(rate), burst_(burst), tokens_(burst) {}
-  // True where a line may be written now; then *suppressed is how many were
-  // refused since the last one.
+  // Whether a line may be written now. If so, sets *suppressed to the number of lines that were
+  // refused since the last written one.
   bool Admit(std::int64_t* suppressed);
 
  private:

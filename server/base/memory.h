@@ -1,17 +1,16 @@
-// The daemon's own memory, for a process that stays for months.
+// Keeps the memory of a process small that runs for months.
 #ifndef ASSAY_SERVER_BASE_MEMORY_H_
 #define ASSAY_SERVER_BASE_MEMORY_H_
 
 namespace assay {
 
-// Lets all threads take their memory from two pools. Each would have its own, of which what is
-// used keeps the rest from the system: megabytes for every thread that happened to serve a
-// large job. Before the first thread.
+// Makes all threads share two memory pools. With a pool for each thread, every thread that once
+// served a large job would keep megabytes. Call it before the first thread starts.
 void ShareMemoryPools();
 
-// Gives what the allocator holds and nobody uses back to the system: the pools of all
-// threads, which else keep the size of the largest job that each happened to serve.
-// Milliseconds; worth it after a large job.
+// Gives memory back to the system that the allocator holds and nobody uses. Without it, a pool
+// keeps the size of its largest job. The call takes milliseconds, so call it after a large job
+// only.
 void ReturnFreeMemory();
 
 }  // namespace assay

@@ -1,4 +1,4 @@
-// What devices are compared by: a device's model.
+// The model of a device. Devices with the same model are compared with one another.
 #ifndef ASSAY_SERVER_BASE_MODEL_NAME_H_
 #define ASSAY_SERVER_BASE_MODEL_NAME_H_
 
@@ -8,7 +8,8 @@
 
 namespace assay {
 
-// "NVIDIA H200"; of a processor, which is as fast as it has cores, "AMD EPYC 9755 (2 cores)".
+// The model, such as "NVIDIA H200". For a CPU it includes the number of cores, because the speed
+// depends on it: "AMD EPYC 9755 (2 cores)".
 std::string ModelName(const v1::Device& device);
 
 }  // namespace assay

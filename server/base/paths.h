@@ -1,6 +1,5 @@
-// Where the parts of an installation are, found from the running program, so that
-// the tree can be moved: bin/assayd, libexec/assay/assay-worker,
-// share/assay/suites; or the same in a build tree.
+// Finds the parts of an installation, starting from the running program: bin/assayd,
+// libexec/assay/assay-worker, share/assay/suites. So the tree can be moved. A build tree works too.
 #ifndef ASSAY_SERVER_BASE_PATHS_H_
 #define ASSAY_SERVER_BASE_PATHS_H_
 
@@ -8,10 +7,10 @@
 
 namespace assay {
 
-// The worker program; empty where there is none.
+// The path of the worker program. Empty if there is none.
 std::string FindWorker();
 
-// The folder of the suites; empty where there is none.
+// The folder of the suites. Empty if there is none.
 std::string FindSuites();
 
 }  // namespace assay

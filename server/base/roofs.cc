@@ -34,7 +34,7 @@ Roof RoofOf(const v1::CaseResult& result) {
 bool IsSound(const Roof& roof, const CeilingList& ceilings) {
   const v1::Ceiling* const known = FindRoof(ceilings, roof.dtype);
   if (known == nullptr) return true;
-  // It may have been measured anew since.
+  // The ceiling may have been measured again since.
   const double per_second =
       roof.dtype == v1::DTYPE_UNSPECIFIED ? known->bytes_per_second() : known->flops_per_second();
   return per_second == roof.per_second && !IsDoubtful(*known);

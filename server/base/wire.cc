@@ -12,6 +12,9 @@
 #include "absl/strings/str_format.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
+#include "kernels/numerics/cat.h"
+#include "kernels/ops/op.h"
+#include "server/base/finding.h"
 
 namespace assay {
 namespace {
@@ -27,7 +30,7 @@ struct Overloaded : Fs... {
 template <class... Fs>
 Overloaded(Fs...) -> Overloaded<Fs...>;
 
-// A field that the message leaves unsaid keeps the struct's default.
+// Whether the message sets the field. If not, the struct keeps its default.
 bool Said(const Message& message, const FieldDescriptor* field) {
   const Reflection* reflection = message.GetReflection();
   if (field->is_repeated()) return reflection->FieldSize(message, field) > 0;
@@ -83,48 +86,26 @@ void WriteProblem(const P& problem, Message* message) {
   }
 }
 
+// The member of the spec's oneof that an operator's problem is: it has the operator's name.
+const FieldDescriptor* ProblemField(std::string_view op) {
+  return v1::CaseSpec::descriptor()->FindFieldByName(std::string(op));
+}
+
 void ReadProblemOf(const v1::CaseSpec& spec, Case& c, std::vector<FieldError>& errors) {
-  const auto read = [&](auto problem, const Message& message) {
-    ReadProblem(message, problem);
-    c.problem = std::move(problem);
-  };
-  switch (spec.problem_case()) {
-    case v1::CaseSpec::kGemm:
-      return read(GemmProblem{}, spec.gemm());
-    case v1::CaseSpec::kConv:
-      return read(ConvProblem{}, spec.conv());
-    case v1::CaseSpec::kAttention:
-      return read(AttentionProblem{}, spec.attention());
-    case v1::CaseSpec::kSoftmax:
-      return read(SoftmaxProblem{}, spec.softmax());
-    case v1::CaseSpec::kLayerNorm:
-      return read(LayerNormProblem{}, spec.layer_norm());
-    case v1::CaseSpec::kCopy:
-      return read(CopyProblem{}, spec.copy());
-    case v1::CaseSpec::kDequantSoftmax:
-      return read(DequantSoftmaxProblem{}, spec.dequant_softmax());
-    case v1::CaseSpec::PROBLEM_NOT_SET:
-      break;
+  for (const Op* op : AllOps()) {
+    const FieldDescriptor* field = ProblemField(op->name());
+    if (!spec.GetReflection()->HasField(spec, field)) continue;
+    c.problem = *DefaultProblem(op->name());
+    const Message& message = spec.GetReflection()->GetMessage(spec, field);
+    std::visit([&](auto& problem) { ReadProblem(message, problem); }, c.problem);
+    return;
   }
-  errors.push_back(
-      {"problem",
-       "is not set; set one of gemm, conv, attention, softmax, layer_norm, copy, dequant_softmax"});
+  std::vector<std::string_view> names;
+  for (const Op* op : AllOps()) names.push_back(op->name());
+  errors.push_back({"problem", Cat("is not set; set one of ", Join(names, ", "))});
 }
 
-Message* MutableProblem(const Problem& problem, v1::CaseSpec& spec) {
-  return std::visit(
-      Overloaded{
-          [&](const GemmProblem&) -> Message* { return spec.mutable_gemm(); },
-          [&](const ConvProblem&) -> Message* { return spec.mutable_conv(); },
-          [&](const AttentionProblem&) -> Message* { return spec.mutable_attention(); },
-          [&](const SoftmaxProblem&) -> Message* { return spec.mutable_softmax(); },
-          [&](const LayerNormProblem&) -> Message* { return spec.mutable_layer_norm(); },
-          [&](const CopyProblem&) -> Message* { return spec.mutable_copy(); },
-          [&](const DequantSoftmaxProblem&) -> Message* { return spec.mutable_dequant_softmax(); }},
-      problem);
-}
-
-// An enum value of the wire as the struct's, or an error that names the field.
+// Turns an enum value of the wire into the struct's, or adds an error that names the field.
 template <class To>
 To ReadEnum(int value, bool known, std::string_view field, std::vector<FieldError>& errors) {
   if (known) return static_cast<To>(value);
@@ -217,7 +198,7 @@ void ToBench(const BenchStats& b, v1::BenchStats* out) {
   set(b.ceiling_bytes_per_second, [&](double v) { out->set_ceiling_bytes_per_second(v); });
   out->set_noisy(b.noisy);
   if (b.replayed) out->set_launches_per_sample(b.launches_per_sample);
-  // Where nothing was told there is nothing to say.
+  // If the device told nothing, there is nothing to write.
   if (!b.conditions || *b.conditions == BenchConditions{}) return;
   const BenchConditions& c = *b.conditions;
   v1::BenchConditions& seen = *out->mutable_conditions();
@@ -344,7 +325,7 @@ Case FromProto(const v1::CaseSpec& spec, std::vector<FieldError>& errors) {
 
 v1::CaseSpec ToProto(const Case& c) {
   v1::CaseSpec spec;
-  Message* problem = MutableProblem(c.problem, spec);
+  Message* problem = spec.GetReflection()->MutableMessage(&spec, ProblemField(OpName(c.problem)));
   std::visit([&](const auto& p) { WriteProblem(p, problem); }, c.problem);
   spec.set_name(c.name);
   spec.set_dtype(static_cast<v1::DType>(c.dtype));
@@ -385,9 +366,11 @@ v1::CaseResult ToResult(const Case& c, const CaseOutcome& outcome, std::string_v
   result.set_implementation(outcome.implementation);
   result.set_repro(ReproLine(c, device));
   for (const Finding& f : outcome.findings) {
-    v1::Finding* finding = result.add_findings();
-    finding->set_reason(f.reason);
-    finding->set_message(f.message);
+    v1::Finding& finding = *result.add_findings();
+    finding = MakeFinding(static_cast<v1::Reason>(f.reason), f.message);
+    finding.set_blame(static_cast<v1::Blame>(f.blame));
+    finding.set_subject(f.subject);
+    finding.set_headline(f.message.substr(0, f.headline));
   }
   if (c.pattern.empty() && outcome.plan && !outcome.plan->inputs.empty()) {
     // The op's own pattern, which all its data operands share.
@@ -433,8 +416,7 @@ v1::CaseResult ToResult(const Case& c, const CaseOutcome& outcome, std::string_v
 }
 
 v1::CaseResult ResultWithoutRun(const v1::CaseSpec& spec, std::string_view device,
-                                v1::Verdict verdict, std::string_view reason,
-                                std::string_view message) {
+                                v1::Verdict verdict, v1::Finding finding) {
   v1::CaseResult result;
   *result.mutable_spec() = spec;
   result.set_name(spec.name());
@@ -444,9 +426,7 @@ v1::CaseResult ResultWithoutRun(const v1::CaseSpec& spec, std::string_view devic
   }
   result.set_device(std::string(device));
   result.set_verdict(verdict);
-  v1::Finding* finding = result.add_findings();
-  finding->set_reason(std::string(reason));
-  finding->set_message(std::string(message));
+  *result.add_findings() = std::move(finding);
   result.set_criterion(spec.criterion() == v1::CRITERION_UNSPECIFIED ? v1::CRITERION_BOUND
                                                                      : spec.criterion());
   result.set_repro(ReproLine(spec, device));

@@ -1,5 +1,5 @@
-// A job that has not ended, as the manager holds it: a fixed few hundred bytes,
-// whatever the number of its cases.
+// ActiveJob is a job that has not ended, as the daemon holds it in memory. It takes a fixed few
+// hundred bytes, whatever the number of its cases.
 #ifndef ASSAY_SERVER_JOBS_ACTIVE_JOB_H_
 #define ASSAY_SERVER_JOBS_ACTIVE_JOB_H_
 

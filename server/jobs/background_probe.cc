@@ -8,6 +8,7 @@
 #include "google/protobuf/util/time_util.h"
 #include "kernels/numerics/cat.h"
 #include "server/base/case_spec.h"
+#include "server/base/finding.h"
 #include "server/base/log.h"
 
 namespace assay {
@@ -97,9 +98,9 @@ bool BackgroundProbe::Run(const CancelToken& cancel) {
       if (result.verdict() == v1::VERDICT_PASSED) subject.digests[subject.size] = digest;
     } else if (!digest.empty() && before->second != digest) {
       result.set_verdict(v1::VERDICT_FAILED);
-      v1::Finding& finding = *result.add_findings();
-      finding.set_reason("digest");
-      finding.set_message(Cat("the digest is ", digest, ", and was ", before->second, " before"));
+      *result.add_findings() =
+          MakeFinding(v1::REASON_DIGEST,
+                      Cat("the digest is ", digest, ", and was ", before->second, " before"));
     }
     if (result.verdict() != v1::VERDICT_PASSED) {
       Log(LogLevel::kError, "probe.failed",

@@ -1,11 +1,12 @@
-// Background probes: one tiny exact case in the gaps between jobs.
+// BackgroundProbe runs one tiny exact case on a device while no job waits for it (the idle check).
 //
-// The data are whole numbers whose products and sums are exact, so that there is one right
-// result to the last bit, on every kernel and every day; its digest is held against the one
-// this device gave before, and against the reference. A probe runs while nothing waits, no
-// longer than its share, and not while another process holds memory of the device; what it
-// took of the device's memory is given back where nothing was held before. One that a job
-// finds running is ended, and was none.
+// The case's data are whole numbers whose products and sums are exact. So every kernel has one
+// right result, to the last bit, on every day. The probe compares the result's digest with the
+// digest that the device gave before, and the result with the reference.
+//
+// A probe takes no more than its share of the time. It does not run while another process holds
+// memory of the device. It gives the device's memory back if none was held before. When a job
+// comes, the probe that runs is cancelled and does not count.
 #ifndef ASSAY_SERVER_JOBS_BACKGROUND_PROBE_H_
 #define ASSAY_SERVER_JOBS_BACKGROUND_PROBE_H_
 

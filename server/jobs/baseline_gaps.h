@@ -1,5 +1,7 @@
-// What a job's plan lacks of its baseline. Provider "all" becomes the providers that a device has:
-// one that is gone makes no case at all, and would be missed by nobody. Pure.
+// Finds the kernels that a baseline has and a job's plan lacks. Provider "all" becomes the
+// providers that a device has. So a provider that is gone makes no case, and nobody would miss it.
+//
+// The functions are pure.
 #ifndef ASSAY_SERVER_JOBS_BASELINE_GAPS_H_
 #define ASSAY_SERVER_JOBS_BASELINE_GAPS_H_
 

@@ -10,14 +10,11 @@
 #include "kernels/numerics/change.h"
 #include "kernels/numerics/shell_word.h"
 #include "kernels/ops/op.h"
+#include "server/base/finding.h"
 #include "server/base/wire.h"
 
 namespace assay {
 namespace {
-
-constexpr std::string_view kSlower = "slower";
-constexpr std::string_view kNoisy = "noisy";
-constexpr std::string_view kUnsupported = "unsupported";
 
 RunTimes TimesOf(const v1::BenchStats& bench) {
   RunTimes times;
@@ -110,12 +107,6 @@ std::string NoisyMessage(const v1::BaselineChange& change, const v1::BenchCondit
                      : "time it again where nobody else uses the device");
 }
 
-// It may have become slower, and the noise hides it.
-bool MayBeSlower(const v1::BaselineChange& change) {
-  return change.change() == v1::CHANGE_AMBIGUOUS &&
-         std::max(change.ratio(), change.most_ratio()) > 1 + change.threshold();
-}
-
 // Nothing was found but that efficiency was asked for and could not be told, or was low.
 bool OnlyEfficiency(const v1::CaseResult& result) {
   return std::all_of(result.findings().begin(), result.findings().end(),
@@ -143,16 +134,14 @@ std::string PatternOf(const v1::CaseSpec& spec) {
   return plan.ok() && !plan->inputs.empty() ? ToString(plan->inputs[0].pattern) : "";
 }
 
-void PutLast(std::string_view reason, std::string message, v1::CaseResult& result) {
-  v1::Finding& finding = *result.add_findings();
-  finding.set_reason(std::string(reason));
-  finding.set_message(std::move(message));
+void PutLast(v1::Reason reason, const std::string& message, v1::CaseResult& result) {
+  *result.add_findings() = MakeFinding(reason, message);
 }
 
-void PutFirst(std::string_view reason, std::string message, v1::CaseResult& result) {
+void PutFirst(v1::Reason reason, const std::string& message, v1::CaseResult& result) {
   const auto others = result.findings();
   result.clear_findings();
-  PutLast(reason, std::move(message), result);
+  PutLast(reason, message, result);
   result.mutable_findings()->MergeFrom(others);
 }
 
@@ -265,12 +254,12 @@ void BaselineIndex::HoldAgainst(v1::CaseResult& result, const TimedRuns& runs) c
   if (!sound || !(slower || MayBeSlower(*change))) return;
   // First what was asked for here; a low efficiency follows.
   if (slower) {
-    PutFirst(kSlower, SlowerMessage(*change), result);
+    PutFirst(v1::REASON_SLOWER, SlowerMessage(*change), result);
     result.set_verdict(v1::VERDICT_FAILED);
   } else if (result.verdict() == v1::VERDICT_FAILED) {  // which stands, and for its own reason
-    PutLast(kNoisy, NoisyMessage(*change, result.bench().conditions()), result);
+    PutLast(v1::REASON_NOISY, NoisyMessage(*change, result.bench().conditions()), result);
   } else {
-    PutFirst(kNoisy, NoisyMessage(*change, result.bench().conditions()), result);
+    PutFirst(v1::REASON_NOISY, NoisyMessage(*change, result.bench().conditions()), result);
     result.set_verdict(v1::VERDICT_INCONCLUSIVE);
   }
   AddToRepro(result);
@@ -278,7 +267,7 @@ void BaselineIndex::HoldAgainst(v1::CaseResult& result, const TimedRuns& runs) c
 
 void BaselineIndex::HoldOtherwise(const v1::CaseResult& before, v1::CaseResult& result) const {
   // Behind a low efficiency, which stands.
-  PutLast(kReplay, OtherwiseMessage(before, result), result);
+  PutLast(v1::REASON_REPLAY, OtherwiseMessage(before, result), result);
   if (result.verdict() == v1::VERDICT_PASSED) result.set_verdict(v1::VERDICT_INCONCLUSIVE);
   result.set_next_step(
       "time it again; if it stays so, it takes far longer or far less than it did: compare both "
@@ -290,7 +279,8 @@ void BaselineIndex::HoldUnsupported(v1::CaseResult& result) const {
   if (!LacksItsTime(result) || Find(result, /*same_way=*/false) == nullptr) return;
   const std::string why = result.findings().empty() ? "" : result.findings(0).message();
   result.clear_findings();
-  PutFirst(kUnsupported, Cat(why, why.empty() ? "" : "; ", label_, " has a time of it"), result);
+  PutFirst(v1::REASON_UNSUPPORTED, Cat(why, why.empty() ? "" : "; ", label_, " has a time of it"),
+           result);
   result.set_verdict(v1::VERDICT_INCONCLUSIVE);
   result.set_next_step(Cat("bring back what ran it (assay kernels shows what there is of ",
                            result.spec().provider(), "), or save a new baseline without it"));
@@ -316,7 +306,7 @@ v1::CompareBaselinesResponse BaselineIndex::Compare(const v1::Baseline& current)
     } else if (const v1::CaseResult* before = TimedOtherwise(result)) {
       v1::CaseResult& told = lost.emplace_back(Untimed(result));
       told.set_verdict(v1::VERDICT_INCONCLUSIVE);
-      PutFirst(kReplay, OtherwiseMessage(*before, result), told);
+      PutFirst(v1::REASON_REPLAY, OtherwiseMessage(*before, result), told);
     } else if (TimeCounts(result)) {
       response.add_added(result.name());
     }

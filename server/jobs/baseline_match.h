@@ -1,10 +1,12 @@
-// Times against times: which case of a baseline is which case of a run, and how the two stand.
-// Pure; what is stored is baselines.h's.
+// Compares times with times: finds the case of a baseline that is the same as a case of a run, and
+// says how the two times stand. baselines.h has what is stored.
 //
-// Two cases are the same where problem, formats, provider and data pattern are; name, seed and
-// tolerances do not change a kernel's time. Short launches are timed as one graph, without the
-// host's part, or one by one: times of both kinds are not held against each other, which is what
-// a finding "replay" says.
+// Two cases are the same if their problem, formats, provider and data pattern are. Name, seed and
+// tolerances do not change a kernel's time. Short launches are timed either as one graph, without
+// the host's part, or one by one. A time of one kind is not held against a time of the other: the
+// finding "replay" says so.
+//
+// The functions are pure.
 #ifndef ASSAY_SERVER_JOBS_BASELINE_MATCH_H_
 #define ASSAY_SERVER_JOBS_BASELINE_MATCH_H_
 

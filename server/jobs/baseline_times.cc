@@ -11,10 +11,8 @@
 namespace assay {
 namespace {
 
-// A benchmark takes at least so many; validation times a launch or two in passing.
-constexpr int kLeastSamples = 10;
 // Reasons that say nothing against output and time.
-constexpr std::array<std::string_view, 3> kReasonsOfTime = {"efficiency", "slower", kReplay};
+constexpr std::array<std::string_view, 3> kReasonsOfTime = {"efficiency", "slower", kReplayWord};
 // Devices of one model, all of them healthy, differ by 5 % and more.
 constexpr double kSiblingThreshold = 0.10;
 
@@ -37,19 +35,6 @@ bool Was(const v1::CaseResult& result, std::string_view reason) {
 }
 
 }  // namespace
-
-bool WasTimed(const v1::CaseResult& result) {
-  if (!(result.bench().median_seconds() > 0)) return false;
-  switch (result.spec().mode()) {
-    case v1::MODE_BENCHMARK:
-    case v1::MODE_BOTH:
-      return true;
-    case v1::MODE_UNSPECIFIED:  // a report that does not say
-      return result.bench().samples() >= kLeastSamples;
-    default:
-      return false;
-  }
-}
 
 bool TimeCounts(const v1::CaseResult& result) {
   if (!WasTimed(result)) return false;
@@ -77,7 +62,7 @@ bool IsUnsupported(const v1::CaseResult& result) {
 bool WasHeld(const v1::CaseResult& result) {
   return result.bench().has_baseline() || Was(result, "unsupported") || Was(result, "budget") ||
          std::any_of(result.findings().begin(), result.findings().end(),
-                     [](const v1::Finding& f) { return f.reason() == kReplay; });
+                     [](const v1::Finding& f) { return f.reason() == kReplayWord; });
 }
 
 void AddTiming(const v1::CaseResult& result, v1::Baseline& baseline) {

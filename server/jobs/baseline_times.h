@@ -1,8 +1,12 @@
-// What of a job's results is a baseline, and with what it may be compared. Pure.
+// Decides which of a job's results belong to a baseline, and with which jobs a baseline may be
+// compared.
 //
-// A time counts where it was taken to be one (a validation times a launch or two in
-// passing), the output held (PASSED, or nothing found but that it was slow) and no other work
-// is in it, which is what a finding "noisy" says.
+// A result's time counts under three conditions:
+//   - the time was measured for its own sake (a validation times a launch or two in passing),
+//   - the output was right (PASSED, or nothing was found but that it was slow),
+//   - no other work is in the time (the finding "noisy" says that there is).
+//
+// The functions are pure.
 #ifndef ASSAY_SERVER_JOBS_BASELINE_TIMES_H_
 #define ASSAY_SERVER_JOBS_BASELINE_TIMES_H_
 
@@ -12,14 +16,13 @@
 
 #include "assay/v1/baseline.pb.h"
 #include "assay/v1/job.pb.h"
+#include "proto/timing.h"
 
 namespace assay {
 
-// Reason of a case that was timed in a graph, and its baseline not, or the other way around.
-inline constexpr std::string_view kReplay = "replay";
-
-// Whether the result has a time that was taken to be one.
-bool WasTimed(const v1::CaseResult& result);
+// The word of REASON_REPLAY: the case was timed in a graph and its baseline was not, or the other
+// way around.
+inline constexpr std::string_view kReplayWord = "replay";
 
 // Whether that may be held against others.
 bool TimeCounts(const v1::CaseResult& result);

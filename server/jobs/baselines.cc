@@ -8,6 +8,7 @@
 #include "google/protobuf/util/time_util.h"
 #include "kernels/numerics/cat.h"
 #include "kernels/numerics/change.h"
+#include "server/base/finding.h"
 #include "server/base/log.h"
 #include "server/jobs/baseline_gaps.h"
 #include "server/jobs/request_errors.h"
@@ -263,10 +264,8 @@ absl::Status Baselines::Admit(const std::vector<DevicePlan>& parts, v1::Job& job
     const absl::StatusOr<std::unique_ptr<BaselineIndex>> baseline = Of(job, part.device);
     if (!baseline.ok()) return baseline.status();
     if (*baseline == nullptr) return absl::OkStatus();
-    for (std::string& gone : GoneProviders(job.spec(), job.suite(), part, **baseline)) {
-      v1::Finding& finding = *job.add_findings();
-      finding.set_reason("baseline");
-      finding.set_message(std::move(gone));
+    for (const std::string& gone : GoneProviders(job.spec(), job.suite(), part, **baseline)) {
+      *job.add_findings() = MakeFinding(v1::REASON_BASELINE, gone);
     }
   }
   return absl::OkStatus();

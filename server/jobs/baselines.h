@@ -1,4 +1,5 @@
-// Baselines: kept in the store, made of jobs, and the other side of comparisons.
+// Baselines keeps baselines in the store, makes them of jobs, and gives them to jobs whose times
+// are held against them.
 //
 // Thread-safe, as the store is. Errors as in service.proto; a malformed request is
 // INVALID_ARGUMENT with a google.rpc.BadRequest that names the field.

@@ -48,6 +48,8 @@ std::string IdentityOf(const v1::CaseSpec& spec) {
   return bare.SerializeAsString();
 }
 
+}  // namespace
+
 double WorkOf(const v1::CaseSpec& spec) {
   std::vector<FieldError> errors;
   const Case c = FromProto(spec, errors);
@@ -59,8 +61,6 @@ double WorkOf(const v1::CaseSpec& spec) {
   const double launches = 1 + kRepeatedShare * std::max(0, c.repeats - 1);
   return launches * (plan->flops + plan->bytes);
 }
-
-}  // namespace
 
 Budget::Parts Budget::Predict(const v1::CaseSpec& spec) const {
   if (const auto same = cases_.find(IdentityOf(spec)); same != cases_.end()) {

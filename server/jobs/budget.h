@@ -1,15 +1,15 @@
-// What still fits into the time a job has on a device.
+// Budget predicts whether a case still fits into the time that a job has on a device.
 //
-// Cases are sized by what the device has shown it can do: the first that goes an operator's way
-// (its mode, its checks, its repeats) runs; what follows is predicted by its work (useful
-// operations and bytes, of which a launch, its reference and its comparison are made) at the
-// best rate of its kind (that way, provider and format), of which a small or a first case shows
-// little, or of its way, whichever is better; and a case that has run before by its own time.
-// What a case spends on timed launches is kept apart: they go on for about as long whatever
-// their size, until launches are so long that the least number of them takes longer.
-// One that would take more than what is left, or so large a share of the whole that it would
-// crowd out many others, does not fit; nor does one that is likely to be ended by its deadline,
-// which would look like a kernel that hangs.
+// The first case of each way always runs. A way is an operator with its mode, its checks and its
+// repeats. The time of later cases is predicted from their work (useful operations and bytes):
+// at the best rate of the case's kind (the way, provider and format), or of its way if that is
+// better. A case that has run before is predicted by its own time. The time of timed launches is
+// kept apart. It is about the same for every size, until the least number of launches takes longer.
+//
+// A case does not fit in three situations:
+//   - it would take more time than is left,
+//   - it would take so large a share of the whole that it crowds out many others,
+//   - its deadline is likely to end it, which would look like a kernel that hangs.
 #ifndef ASSAY_SERVER_JOBS_BUDGET_H_
 #define ASSAY_SERVER_JOBS_BUDGET_H_
 
@@ -20,6 +20,9 @@
 #include "assay/v1/case.pb.h"
 
 namespace assay {
+
+// The flops and bytes of a case's launches and of their check. 0 if the case has no plan.
+double WorkOf(const v1::CaseSpec& spec);
 
 // A case's timed launches, and one of them [s].
 struct Sampling {

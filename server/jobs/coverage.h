@@ -1,6 +1,8 @@
-// What a budget has left out altogether. The larger cases of a ladder may be left out, and so
-// may fills; of each kernel and of each thing that is asked of it (exact data, times, repeated
-// launches, a pattern in memory) some case must run, or that is not proven.
+// Coverage finds what a budget has left out altogether.
+//
+// A budget may leave out the larger cases of a ladder, and cases that fill. But some case must run
+// of each kernel, and of each thing that is asked of it: exact data, times, repeated launches, a
+// pattern in memory. Otherwise that thing is not proven.
 #ifndef ASSAY_SERVER_JOBS_COVERAGE_H_
 #define ASSAY_SERVER_JOBS_COVERAGE_H_
 

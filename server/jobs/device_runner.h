@@ -1,4 +1,4 @@
-// The queue of one device and the thread that works it off.
+// DeviceRunner is the queue of one device, and the thread that works the queue off.
 #ifndef ASSAY_SERVER_JOBS_DEVICE_RUNNER_H_
 #define ASSAY_SERVER_JOBS_DEVICE_RUNNER_H_
 

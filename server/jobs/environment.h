@@ -1,4 +1,4 @@
-// Keys of Job.environment that are no library's name.
+// Keys of Job.environment that do not name a library.
 #ifndef ASSAY_SERVER_JOBS_ENVIRONMENT_H_
 #define ASSAY_SERVER_JOBS_ENVIRONMENT_H_
 

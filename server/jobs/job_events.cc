@@ -5,6 +5,8 @@
 #include "absl/time/clock.h"
 #include "google/protobuf/util/time_util.h"
 #include "kernels/numerics/cat.h"
+#include "server/base/error_info.h"
+#include "server/base/finding.h"
 
 namespace assay {
 
@@ -35,15 +37,15 @@ v1::JobEvent StateChange(v1::JobState from, v1::JobState to, std::string_view re
   return event;
 }
 
-void AddFinding(v1::Job& job, std::string_view reason, std::string_view message) {
-  v1::Finding* finding = job.add_findings();
-  finding->set_reason(std::string(reason));
-  finding->set_message(std::string(message));
+void AddFinding(v1::Job& job, v1::Reason reason, std::string_view message) {
+  v1::Finding& finding = *job.add_findings() = MakeFinding(reason, message);
+  if (reason == v1::REASON_CRASH || reason == v1::REASON_FAULT) finding.set_blame(v1::BLAME_HOST);
 }
 
 absl::Status StopsForNow(std::string_view name) {
-  return absl::UnavailableError(
-      Cat("assayd is stopping; ", name, " goes on when it is started again"));
+  return WithReason(absl::UnavailableError(
+                        Cat("assayd is stopping; ", name, " goes on when it is started again")),
+                    v1::ERROR_REASON_STOPPING);
 }
 
 }  // namespace assay

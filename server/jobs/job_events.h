@@ -1,4 +1,4 @@
-// Small pieces of jobs' records: times, state changes, findings.
+// Makes small pieces of jobs' records: times, state changes, findings.
 #ifndef ASSAY_SERVER_JOBS_JOB_EVENTS_H_
 #define ASSAY_SERVER_JOBS_JOB_EVENTS_H_
 
@@ -17,7 +17,9 @@ absl::Time ToTime(const google::protobuf::Timestamp& t);
 absl::Duration ToDuration(const google::protobuf::Duration& d);
 
 v1::JobEvent StateChange(v1::JobState from, v1::JobState to, std::string_view reason);
-void AddFinding(v1::Job& job, std::string_view reason, std::string_view message);
+// Adds what the daemon says of the job itself. Neither a kernel nor a device is to blame for a
+// crash or a fault of the daemon's: the host is.
+void AddFinding(v1::Job& job, v1::Reason reason, std::string_view message);
 
 // UNAVAILABLE: the daemon stops, and the job goes on with the next one.
 absl::Status StopsForNow(std::string_view name);

@@ -1,4 +1,4 @@
-#include "server/jobs/manager.h"
+#include "server/jobs/job_queue.h"
 
 #include <algorithm>
 #include <random>
@@ -12,13 +12,17 @@
 #include "google/protobuf/util/time_util.h"
 #include "kernels/numerics/cat.h"
 #include "server/base/case_spec.h"
+#include "server/base/error_info.h"
+#include "server/base/finding.h"
 #include "server/base/log.h"
 #include "server/base/model_name.h"
+#include "server/jobs/device_pass.h"
 #include "server/jobs/environment.h"
 #include "server/jobs/job_events.h"
 #include "server/jobs/job_plan.h"
 #include "server/jobs/job_verdict.h"
 #include "server/jobs/job_watch.h"
+#include "server/jobs/qualification.h"
 #include "server/jobs/request_errors.h"
 #include "server/jobs/selftest.h"
 
@@ -65,17 +69,83 @@ google::protobuf::Map<std::string, std::string> EnvironmentOf(const JobPlan& pla
   return {environment.begin(), environment.end()};
 }
 
+// What of the job's times the caller chose, and not the suite.
+std::string CallersTerms(const v1::JobSpec& spec, const JobPlan& plan, const JobOptions& options) {
+  std::vector<std::string> terms;
+  if (spec.has_budget()) terms.emplace_back("budget");
+  // A shorter one leaves out what is near to it.
+  if (plan.budget && spec.has_case_deadline() &&
+      ToDuration(spec.case_deadline()) < options.case_deadline) {
+    terms.emplace_back("case_deadline");
+  }
+  if (spec.has_inline_baseline()) terms.emplace_back("baseline");
+  return absl::StrJoin(terms, ",");
+}
+
+// The job as it is accepted, without a name and a time.
+v1::Job Accepted(const v1::JobSpec& spec, const JobPlan& plan, const DeviceSet& devices,
+                 const JobOptions& options) {
+  v1::Job job;
+  *job.mutable_spec() = spec;
+  if (plan.budget) {
+    *job.mutable_spec()->mutable_budget() = google::protobuf::util::TimeUtil::NanosecondsToDuration(
+        absl::ToInt64Nanoseconds(absl::Seconds(*plan.budget)));
+  }
+  job.set_suite(plan.suite);
+  job.set_suite_version(plan.suite_version);
+  *job.mutable_environment() = EnvironmentOf(plan, devices, options);
+  if (const std::string terms = CallersTerms(spec, plan, options); !terms.empty()) {
+    (*job.mutable_environment())[std::string(kCallersTerms)] = terms;
+  }
+  job.set_state(v1::JOB_STATE_QUEUED);
+  job.mutable_counts()->set_total(plan.total);
+  for (const v1::Finding& finding : plan.findings) *job.add_findings() = finding;
+  for (const DevicePlan& part : plan.devices) job.add_devices(part.device);
+  return job;
+}
+
+// The end of a job that the daemon did not see; `gone`: a device that is not there any more.
+JobUpdate Interrupted(v1::Job job, std::string_view gone) {
+  const v1::JobState was = job.state();
+  job.set_state(v1::JOB_STATE_INTERRUPTED);
+  AddFinding(
+      job, v1::REASON_CRASH,
+      Cat("the daemon ended before the job did: ", CasesDone(job.counts()), " of ",
+          job.counts().total(), " cases have a result",
+          gone.empty() ? std::string() : Cat("; it cannot be resumed without device ", gone)));
+  job.set_verdict(JobVerdict(job, job.state()));
+  *job.mutable_end_time() = TimestampNow();
+  JobUpdate end{.name = job.name(), .job = job};
+  end.events.push_back(StateChange(was, job.state(), "the daemon ended before the job did"));
+  end.events.emplace_back().mutable_finished();
+  *end.events.back().mutable_create_time() = TimestampNow();
+  return end;
+}
+
 }  // namespace
 
-Manager::Manager(Store& store, DeviceSet& devices, Metrics* metrics, const JobOptions& options)
-    : store_(store), devices_(devices), metrics_(metrics), baselines_(store), options_(options) {
+JobQueue::JobQueue(Store& store, DeviceSet& devices, Metrics* metrics, const JobOptions& options)
+    : store_(store),
+      devices_(devices),
+      metrics_(metrics),
+      baselines_(store),
+      options_(options),
+      recorder_(store, metrics,
+                {.refused = [this](const Job& job, const absl::Status& s) { Unwritable(job, s); },
+                 .all_answered =
+                     [this](const Job& job) {
+                       const std::lock_guard guard(mutex_);
+                       ends_due_.push_back(job);
+                       changed_.notify_all();
+                     }}),
+      conclusion_(store, devices, metrics) {
   for (const auto& executor : devices_.executors) {
     runners_.push_back(std::make_unique<DeviceRunner>(
         *executor, metrics_, [this](JobPart part) { RunPart(part); }, options_.probes));
   }
 }
 
-absl::Status Manager::Start() {
+absl::Status JobQueue::Start() {
   absl::StatusOr<std::vector<v1::Job>> left = store_.UnfinishedJobs();
   if (!left.ok()) return left.status();
   if (metrics_ != nullptr) {
@@ -94,7 +164,7 @@ absl::Status Manager::Start() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::Job> Manager::Get(std::string_view name) {
+absl::StatusOr<v1::Job> JobQueue::Get(std::string_view name) {
   absl::StatusOr<v1::Job> job = store_.GetJob(name);
   if (!job.ok()) return job;
   Overlay(*job);
@@ -102,7 +172,7 @@ absl::StatusOr<v1::Job> Manager::Get(std::string_view name) {
   return job;
 }
 
-absl::StatusOr<JobPage> Manager::List(const JobQuery& query) {
+absl::StatusOr<JobPage> JobQueue::List(const JobQuery& query) {
   absl::StatusOr<JobPage> page = store_.ListJobs(query);
   if (page.ok()) {
     for (v1::Job& job : page->jobs) {
@@ -113,19 +183,19 @@ absl::StatusOr<JobPage> Manager::List(const JobQuery& query) {
   return page;
 }
 
-absl::StatusOr<std::vector<v1::CaseResult>> Manager::Results(std::string_view name,
-                                                             std::int32_t from, int limit) {
+absl::StatusOr<std::vector<v1::CaseResult>> JobQueue::Results(std::string_view name,
+                                                              std::int32_t from, int limit) {
   return store_.Results(name, from, limit);
 }
 
-absl::StatusOr<v1::Job> Manager::Cancel(std::string_view name) {
+absl::StatusOr<v1::Job> JobQueue::Cancel(std::string_view name) {
   if (std::shared_ptr<ActiveJob> job = Find(name)) {
-    EndEarly(job, EarlyEnd::kCancelled, "cancelled", "a user cancelled the job");
+    EndEarly(job, EarlyEnd::kCancelled, v1::REASON_CANCELLED, "a user cancelled the job");
   }
   return Get(name);
 }
 
-absl::Status Manager::Delete(std::string_view name) {
+absl::Status JobQueue::Delete(std::string_view name) {
   if (Find(name) != nullptr) {
     return absl::FailedPreconditionError(
         Cat(name, " has not ended: cancel it first, then delete it"));
@@ -133,21 +203,21 @@ absl::Status Manager::Delete(std::string_view name) {
   return store_.DeleteJob(name);
 }
 
-int Manager::QueueDepth(std::string_view device) const {
+int JobQueue::QueueDepth(std::string_view device) const {
   for (const auto& runner : runners_) {
     if (runner->device().device_id() == device) return runner->depth();
   }
   return 0;
 }
 
-std::shared_ptr<ActiveJob> Manager::Find(std::string_view name) {
+JobQueue::Job JobQueue::Find(std::string_view name) {
   const std::lock_guard guard(mutex_);
   const auto found = active_.find(name);
   return found == active_.end() ? nullptr : found->second;
 }
 
 // A job whose end cannot be written has ended all the same.
-void Manager::Overlay(v1::Job& job) {
+void JobQueue::Overlay(v1::Job& job) {
   const std::shared_ptr<ActiveJob> active = Find(job.name());
   if (active == nullptr) return;
   const std::lock_guard guard(active->mutex);
@@ -157,91 +227,77 @@ void Manager::Overlay(v1::Job& job) {
   *job.mutable_findings() = active->status.findings();
 }
 
-DeviceRunner* Manager::RunnerOf(std::string_view device) {
+DeviceRunner* JobQueue::RunnerOf(std::string_view device) {
   for (auto& runner : runners_) {
     if (runner->device().device_id() == device) return runner.get();
   }
   return nullptr;
 }
 
-absl::StatusOr<v1::Job> Manager::Create(const v1::JobSpec& spec, std::string_view request_id) {
+// The job that an earlier call with this request id made; NOT_FOUND if there was none. A retry gets
+// it even when nothing new is taken.
+absl::StatusOr<v1::Job> JobQueue::FindRequest(const v1::JobSpec& spec,
+                                              std::string_view request_id) {
+  absl::StatusOr<v1::Job> earlier = store_.FindRequest(request_id);
+  if (!earlier.ok()) return earlier;
+  v1::JobSpec asked = earlier->spec();
+  if (!spec.has_budget()) asked.clear_budget();  // it may be the suite's
+  if (google::protobuf::util::MessageDifferencer::Equals(asked, spec)) return earlier;
+  return BadRequestError({{"request_id", Cat("\"", request_id, "\" made ", earlier->name(),
+                                             " with another spec; use a new one")}});
+}
+
+absl::StatusOr<v1::Job> JobQueue::Create(const v1::JobSpec& spec, std::string_view request_id) {
   if (request_id.size() > kMaxRequestIdBytes) {
     return BadRequestError({{"request_id", Cat("must have at most ", kMaxRequestIdBytes,
                                                " bytes, got ", request_id.size())}});
   }
-  // A retry is answered even when nothing new is taken: its job was accepted.
-  const auto same_request = [&]() -> absl::StatusOr<v1::Job> {
-    absl::StatusOr<v1::Job> earlier = store_.FindRequest(request_id);
-    if (!earlier.ok()) return earlier;
-    v1::JobSpec asked = earlier->spec();
-    if (!spec.has_budget()) asked.clear_budget();  // it may be the suite's
-    if (google::protobuf::util::MessageDifferencer::Equals(asked, spec)) return earlier;
-    return BadRequestError({{"request_id", Cat("\"", request_id, "\" made ", earlier->name(),
-                                               " with another spec; use a new one")}});
-  };
   if (!request_id.empty()) {
-    absl::StatusOr<v1::Job> earlier = same_request();
+    absl::StatusOr<v1::Job> earlier = FindRequest(spec, request_id);
     if (!absl::IsNotFound(earlier.status())) return earlier;
   }
   if (draining_) {
-    return WithRetry(absl::UnavailableError("assayd is stopping and takes no new jobs"),
+    return WithRetry(WithReason(absl::UnavailableError("assayd is stopping and takes no new jobs"),
+                                v1::ERROR_REASON_STOPPING),
                      absl::Seconds(10));
   }
   absl::StatusOr<JobPlan> plan = PlanJob(spec, devices_, options_);
   if (!plan.ok()) return plan.status();
-  NewJob job{.request_id = std::string(request_id)};
-  *job.job.mutable_spec() = spec;
-  if (plan->budget) {
-    *job.job.mutable_spec()->mutable_budget() =
-        google::protobuf::util::TimeUtil::NanosecondsToDuration(
-            absl::ToInt64Nanoseconds(absl::Seconds(*plan->budget)));
-  }
-  job.job.set_suite(plan->suite);
-  job.job.set_suite_version(plan->suite_version);
-  *job.job.mutable_environment() = EnvironmentOf(*plan, devices_, options_);
-  std::vector<std::string> terms;
-  if (spec.has_budget()) terms.emplace_back("budget");
-  // A shorter one leaves out what is near to it.
-  if (plan->budget && spec.has_case_deadline() &&
-      ToDuration(spec.case_deadline()) < options_.case_deadline) {
-    terms.emplace_back("case_deadline");
-  }
-  if (spec.has_inline_baseline()) terms.emplace_back("baseline");
-  if (!terms.empty()) {
-    (*job.job.mutable_environment())[std::string(kCallersTerms)] = absl::StrJoin(terms, ",");
-  }
+  NewJob job{.job = Accepted(spec, *plan, devices_, options_),
+             .request_id = std::string(request_id)};
   if (absl::Status s = baselines_.Admit(plan->devices, job.job); !s.ok()) return s;
-
-  std::int64_t order = 0;
-  {
-    const std::lock_guard guard(mutex_);
-    if (waiting_ >= options_.max_waiting_jobs) {
-      return WithRetry(absl::ResourceExhaustedError(
-                           Cat("the queue is full: ", waiting_, " jobs wait for their device")),
-                       absl::Seconds(5));
-    }
-    order = next_order_++;
-  }
-  job.job.set_state(v1::JOB_STATE_QUEUED);
-  job.job.mutable_counts()->set_total(plan->total);
-  *job.job.mutable_create_time() = TimestampNow();
-  for (const v1::Finding& finding : plan->findings) *job.job.add_findings() = finding;
-  for (const DevicePlan& part : plan->devices) job.job.add_devices(part.device);
   job.plans = std::move(plan->devices);
+  return StoreNew(job, spec);
+}
+
+// A new job's place in the order of acceptance; RESOURCE_EXHAUSTED if too many jobs wait.
+absl::StatusOr<std::int64_t> JobQueue::TakePlace() {
+  const std::lock_guard guard(mutex_);
+  if (waiting_ < options_.max_waiting_jobs) return next_order_++;
+  return WithRetry(absl::ResourceExhaustedError(
+                       Cat("the queue is full: ", waiting_, " jobs wait for their device")),
+                   absl::Seconds(5));
+}
+
+absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const v1::JobSpec& spec) {
+  const absl::StatusOr<std::int64_t> order = TakePlace();
+  if (!order.ok()) return order.status();
+  *job.job.mutable_create_time() = TimestampNow();
   absl::Status written;
-  std::shared_ptr<ActiveJob> active;
+  Job active;
   for (int attempt = 0; attempt < 3; ++attempt) {
     do {
       job.job.set_name(RandomName());
     } while (Find(job.job.name()) != nullptr);
     // Known before it is stored: a retry of the request may ask for it at once.
-    active = MakeActive(job.job, order, job.plans);
+    active = MakeActive(job.job, *order, job.plans);
     written = store_.CreateJob(job);
     if (written.ok()) break;
     Forget(active);
     if (!absl::IsAlreadyExists(written)) break;
-    if (request_id.empty()) continue;
-    absl::StatusOr<v1::Job> earlier = same_request();  // it came twice at the same time
+    if (job.request_id.empty()) continue;
+    // The request came twice at the same time.
+    absl::StatusOr<v1::Job> earlier = FindRequest(spec, job.request_id);
     if (!absl::IsNotFound(earlier.status())) return earlier;
   }
   if (!written.ok()) {
@@ -253,11 +309,11 @@ absl::StatusOr<v1::Job> Manager::Create(const v1::JobSpec& spec, std::string_vie
       {{"job", job.job.name()}, {"cases", job.job.counts().total()}, {"suite", job.job.suite()}});
   Enqueue(active, job.plans);
   DropTimes(job.job);
-  return job.job;
+  return std::move(job.job);
 }
 
-std::shared_ptr<ActiveJob> Manager::MakeActive(const v1::Job& job, std::int64_t order,
-                                               const std::vector<DevicePlan>& plans) {
+JobQueue::Job JobQueue::MakeActive(const v1::Job& job, std::int64_t order,
+                                   const std::vector<DevicePlan>& plans) {
   auto active = std::make_shared<ActiveJob>(job, order);
   active->parts_left = static_cast<int>(plans.size());
   active->selftest = true;  // unless a case says otherwise
@@ -277,62 +333,93 @@ std::shared_ptr<ActiveJob> Manager::MakeActive(const v1::Job& job, std::int64_t 
   return active;
 }
 
-// What an earlier daemon left: resumed where that was asked for, else ended.
-absl::Status Manager::TakeUp(v1::Job job) {
+// What an earlier daemon left: resumed if the job asks for it and its devices are there, else
+// ended.
+absl::Status JobQueue::TakeUp(v1::Job job) {
   const absl::StatusOr<std::vector<DevicePlan>> plans = store_.Plans(job.name());
   if (!plans.ok()) return plans.status();
-  const v1::JobSpec spec = job.spec();
-  const v1::VerdictCounts& c = job.counts();
-  const int done =
-      c.passed() + c.failed() + c.inconclusive() + c.unsupported() + c.errors() + c.skipped();
   std::string_view gone;
   for (const DevicePlan& plan : *plans) {
     if (RunnerOf(plan.device) == nullptr) gone = plan.device;
   }
-  if (!spec.resume() || plans->empty() || !gone.empty()) {
-    const v1::JobState was = job.state();
-    job.set_state(v1::JOB_STATE_INTERRUPTED);
-    AddFinding(
-        job, "crash",
-        Cat("the daemon ended before the job did: ", done, " of ", c.total(),
-            " cases have a result",
-            gone.empty() ? std::string() : Cat("; it cannot be resumed without device ", gone)));
-    job.set_verdict(JobVerdict(job, job.state()));
-    *job.mutable_end_time() = TimestampNow();
-    JobUpdate end{.name = job.name(), .job = job};
-    end.events.push_back(StateChange(was, job.state(), "the daemon ended before the job did"));
-    end.events.emplace_back().mutable_finished();
-    *end.events.back().mutable_create_time() = TimestampNow();
+  const int done = CasesDone(job.counts());
+  const int total = job.counts().total();
+  if (!job.spec().resume() || plans->empty() || !gone.empty()) {
     Log(LogLevel::kWarn, "job.interrupted",
-        {{"job", job.name()}, {"done", done}, {"cases", c.total()}});
-    return store_.Apply(std::move(end));
+        {{"job", job.name()}, {"done", done}, {"cases", total}});
+    return store_.Apply(Interrupted(std::move(job), gone));
   }
   if (job.state() == v1::JOB_STATE_RUNNING) {
     job.set_state(v1::JOB_STATE_QUEUED);
     JobUpdate again{.name = job.name(), .job = job};
     again.events.push_back(
         StateChange(v1::JOB_STATE_RUNNING, v1::JOB_STATE_QUEUED,
-                    Cat("resumed by a new daemon: ", c.total() - done, " cases are left")));
+                    Cat("resumed by a new daemon: ", total - done, " cases are left")));
     if (absl::Status s = store_.Apply(std::move(again)); !s.ok()) return s;
     job.set_last_sequence(job.last_sequence() + 1);
   }
-  Log(LogLevel::kInfo, "job.resumed", {{"job", job.name()}, {"left", c.total() - done}});
+  Log(LogLevel::kInfo, "job.resumed", {{"job", job.name()}, {"left", total - done}});
   Enqueue(MakeActive(job, next_order_++, *plans), *plans);
   return absl::OkStatus();
 }
 
-void Manager::Enqueue(const std::shared_ptr<ActiveJob>& job, const std::vector<DevicePlan>& plans) {
+void JobQueue::Enqueue(const Job& job, const std::vector<DevicePlan>& plans) {
   changed_.notify_all();  // its deadline may be the next
   for (const DevicePlan& plan : plans) {
     DeviceRunner& runner = *RunnerOf(plan.device);
     runner.Push(JobPart{job, &runner.device(), CasesToRun(plan)});
   }
   // Drain may have looked at the queues before this job came.
-  if (draining_) EndEarly(job, EarlyEnd::kInterrupted, "crash", "the daemon stopped");
+  if (draining_) EndEarly(job, EarlyEnd::kInterrupted, v1::REASON_CRASH, "the daemon stopped");
   if (job->cancel.cancelled()) TakeOutOfQueues(job);
 }
 
-void Manager::Forget(const std::shared_ptr<ActiveJob>& job) {
+void JobQueue::RunPart(const JobPart& part) {
+  const Job& job = part.job;
+  if (!job->cancel.cancelled() && recorder_.Begin(job)) {
+    const std::lock_guard guard(mutex_);
+    --waiting_;
+  }
+  DeviceRunner& runner = *RunnerOf(part.device->device_id());
+  absl::StatusOr<std::vector<DevicePlan>> plans = store_.Plans(job->name);
+  absl::StatusOr<std::vector<std::int32_t>> indices = std::vector<std::int32_t>{};
+  if (job->resumed) indices = store_.ResultIndices(job->name);
+  if (!plans.ok() || !indices.ok()) {
+    Unwritable(job, plans.ok() ? indices.status() : plans.status());
+    runner.AddDepth(-part.cases);
+  } else {
+    const std::set<std::int32_t> done(indices->begin(), indices->end());
+    const std::unique_ptr<BaselineIndex> baseline = BaselineOf(job, part.device->device_id());
+    for (const DevicePlan& plan : *plans) {
+      if (plan.device != part.device->device_id()) continue;
+      DevicePass({store_, recorder_, runner, options_}, job, plan, done, baseline.get()).Run();
+    }
+  }
+  EndPart(job);
+}
+
+// Null where the job has none, or it is gone: deleted, or the device changed since the
+// job was accepted, which the job then says.
+std::unique_ptr<BaselineIndex> JobQueue::BaselineOf(const Job& job, std::string_view device) {
+  if (!job->has_baseline || job->cancel.cancelled()) return nullptr;
+  const absl::StatusOr<v1::Job> stored = store_.GetJob(job->name);
+  absl::StatusOr<std::unique_ptr<BaselineIndex>> baseline =
+      stored.ok() ? baselines_.Of(*stored, device) : stored.status();
+  if (baseline.ok()) return *std::move(baseline);
+  v1::Finding finding =
+      MakeFinding(v1::REASON_BASELINE,
+                  Cat("no time was held against the baseline: ", baseline.status().message()));
+  // So that it is not taken for what else there is to say of a baseline.
+  finding.set_subject(stored.ok() && !stored->spec().baseline().empty() ? stored->spec().baseline()
+                                                                        : "baseline");
+  // A baseline that is gone is gone for every device.
+  if (!absl::IsNotFound(baseline.status())) finding.set_device(std::string(device));
+  const std::lock_guard guard(job->mutex);
+  AddOnce(std::move(finding), job->status);
+  return nullptr;
+}
+
+void JobQueue::Forget(const Job& job) {
   const std::lock_guard guard(mutex_);
   active_.erase(job->name);
   {
@@ -342,9 +429,9 @@ void Manager::Forget(const std::shared_ptr<ActiveJob>& job) {
   changed_.notify_all();
 }
 
-absl::StatusOr<std::unique_ptr<JobWatch>> Manager::Watch(std::string_view name,
-                                                         std::int64_t after_sequence,
-                                                         std::function<void()> wake) {
+absl::StatusOr<std::unique_ptr<JobWatch>> JobQueue::Watch(std::string_view name,
+                                                          std::int64_t after_sequence,
+                                                          std::function<void()> wake) {
   std::shared_ptr<WatchHub> hub;
   if (const std::shared_ptr<ActiveJob> job = Find(name)) {
     hub = job->hub;
@@ -366,7 +453,7 @@ absl::StatusOr<std::unique_ptr<JobWatch>> Manager::Watch(std::string_view name,
                                        std::move(wake));
 }
 
-void Manager::Drain(absl::Duration grace) {
+void JobQueue::Drain(absl::Duration grace) {
   std::call_once(drained_, [&] {
     const absl::Time deadline = absl::Now() + grace;
     for (auto& runner : runners_) runner->Close();
@@ -378,27 +465,26 @@ void Manager::Drain(absl::Duration grace) {
       for (const auto& [name, job] : active_) left.push_back(job);
     }
     for (const auto& job : left) {
-      EndEarly(job, EarlyEnd::kInterrupted, "crash", "the daemon stopped before the job had ended");
+      EndEarly(job, EarlyEnd::kInterrupted, v1::REASON_CRASH,
+               "the daemon stopped before the job had ended");
     }
     for (auto& runner : runners_) runner->Stop();
     if (!started_) return;
     {
       std::unique_lock guard(mutex_);
-      changed_.wait(guard, [this] {
-        return ended_parts_.empty() && pending_ == 0 && active_.size() == unwritten_.size();
-      });
+      changed_.wait(guard,
+                    [this] { return ended_parts_.empty() && active_.size() == unwritten_.size(); });
       clock_stops_ = true;
     }
     changed_.notify_all();
     clock_.join();
-    std::unique_lock guard(mutex_);
-    changed_.wait(guard, [this] { return pending_ == 0; });
+    recorder_.WaitIdle();
   });
 }
 
 std::unique_ptr<JobManager> JobManager::Make(Store& store, DeviceSet& devices, Metrics* metrics,
                                              const JobOptions& options) {
-  return std::make_unique<Manager>(store, devices, metrics, options);
+  return std::make_unique<JobQueue>(store, devices, metrics, options);
 }
 
 }  // namespace assay

@@ -1,11 +1,9 @@
-// Jobs: accepts them, queues them for their devices, runs their cases one by one
-// and keeps what comes of them.
+// JobManager accepts jobs, queues them for their devices, and runs their cases one by one.
 //
-// One runner thread a device; on a device the job of the highest priority runs
-// first, among equals the oldest, and a job that runs is not displaced. A runner
-// hands a result to the store and starts the next case without waiting for the
-// commit; watchers are told after it. Nothing of an ended case or job stays in
-// memory: the store is the only history.
+// Each device has one thread that runs cases. On a device the job of the highest priority runs
+// first, and among equals the oldest. A job that runs is not displaced. The thread hands a result
+// to the store and starts the next case without waiting for the commit. Watchers are told after
+// the commit. Nothing of an ended case or job stays in memory: the store is the only history.
 //
 // Thread-safe. The store, the devices and the metrics must outlive the manager.
 #ifndef ASSAY_SERVER_JOBS_JOB_MANAGER_H_
@@ -58,6 +56,8 @@ class JobWatch {
   // UNAVAILABLE where the daemon stops before the job ends; RESOURCE_EXHAUSTED
   // where its events can no longer be written.
   virtual absl::StatusOr<Next> Read(v1::JobEvent* event) = 0;
+  // Whether the next Read has an event at once.
+  virtual bool HasNext() const = 0;
 };
 
 class JobManager {

@@ -18,6 +18,7 @@
 #include "kernels/suites/golden.h"
 #include "kernels/suites/suite.h"
 #include "server/base/case_spec.h"
+#include "server/base/finding.h"
 #include "server/base/wire.h"
 #include "server/jobs/baselines.h"
 #include "server/jobs/job_events.h"
@@ -206,23 +207,29 @@ absl::StatusOr<std::vector<Target>> FindTargets(const v1::JobSpec& spec, const D
   }
   if (!targets.empty()) return targets;
   if (const v1::Device* device = devices.Unusable(spec.device())) {
-    return absl::NotFoundError(Cat("spec.device: \"", spec.device(),
-                                   "\" cannot be used here: ", device->unavailable_reason()));
+    return WithReason(
+        absl::NotFoundError(Cat("device: \"", spec.device(),
+                                "\" cannot be used here: ", device->unavailable_reason())),
+        v1::ERROR_REASON_DEVICE_UNUSABLE, "spec.device");
   }
   std::vector<std::string> known;
   for (const auto& executor : devices.executors) known.push_back(executor->device_id());
-  return absl::NotFoundError(
-      Cat("spec.device: no device \"", spec.device(), "\"",
-          known.empty() ? "; this daemon has none" : Suggestion(spec.device(), known)));
+  return WithReason(absl::NotFoundError(Cat("device: no device \"", spec.device(), "\"",
+                                            known.empty() ? "; this daemon has none"
+                                                          : Suggestion(spec.device(), known))),
+                    v1::ERROR_REASON_DEVICE_NOT_FOUND, "spec.device");
 }
 
 // The suite as it is on a backend. Its errors go to `errors`; NOT_FOUND is returned.
 absl::StatusOr<Suite> ReadSuite(const v1::JobSpec& spec, std::string_view backend,
                                 const JobOptions& options, std::vector<FieldError>& errors) {
   std::string text = spec.suite_text();
-  std::string file = "suite";
+  std::string file = spec.suite_file().empty() ? "suite" : spec.suite_file();
   if (spec.source_case() == v1::JobSpec::kSuite) {
     absl::StatusOr<std::string> read = ReadSuiteText(options.suites_folder, spec.suite());
+    if (absl::IsNotFound(read.status())) {
+      return WithReason(read.status(), v1::ERROR_REASON_SUITE_NOT_FOUND, "spec.suite");
+    }
     if (!read.ok()) return read.status();
     text = *std::move(read);
     file = Cat(spec.suite(), ".toml");
@@ -263,10 +270,11 @@ void AddUnmet(const std::vector<Required>& required, const DevicePlan& plan,
   for (const v1::CaseSpec& c : plan.cases) run.insert(RequirementKey(c));
   for (const Required& r : required) {
     if (run.contains(r.key)) continue;
-    v1::Finding& finding = findings.emplace_back();
-    finding.set_reason("empty");
-    finding.set_message(Cat("the suite requires ", r.key, " on ", plan.device,
-                            ", and none of its cases runs that"));
+    v1::Finding& finding = findings.emplace_back(
+        MakeFinding(v1::REASON_EMPTY, Cat("the suite requires ", r.key, " on ", plan.device,
+                                          ", and none of its cases runs that")));
+    finding.set_device(plan.device);
+    finding.set_subject(r.key);
   }
 }
 
@@ -310,6 +318,188 @@ void AddFilling(const std::vector<Case>& filling, const Target& target,
   }
 }
 
+// The providers of all devices' kernels, sorted.
+std::vector<std::string> KnownProviders(const DeviceSet& devices) {
+  std::vector<std::string> providers;
+  for (const auto& executor : devices.executors) {
+    for (const v1::Kernel& kernel : executor->Kernels()) {
+      if (!Contains(providers, kernel.provider())) providers.push_back(kernel.provider());
+    }
+  }
+  std::sort(providers.begin(), providers.end());
+  return providers;
+}
+
+// Plans one job in steps. What is wrong with the request gathers in `errors_`.
+class Planner {
+ public:
+  Planner(const v1::JobSpec& spec, const DeviceSet& devices, const JobOptions& options)
+      : spec_(spec), devices_(devices), options_(options) {}
+
+  absl::StatusOr<JobPlan> Plan() {
+    const absl::StatusOr<std::vector<Target>> targets = FindTargets(spec_, devices_);
+    ReadRequest();
+    // What is wrong with the request itself comes first, whatever this node has.
+    if (!errors_.empty()) return BadRequestError(errors_);
+    if (!targets.ok()) return targets.status();
+    for (const Target& target : *targets) CheckProfilerOn(spec_, target.device, errors_);
+    if (!errors_.empty()) return BadRequestError(errors_);
+    if (spec_.has_budget()) {
+      plan_.budget = 1e-9 * static_cast<double>(TimeUtil::DurationToNanoseconds(spec_.budget()));
+    }
+    for (const Target& target : *targets) {
+      const int most_filling = options_.max_cases / static_cast<int>(targets->size());
+      if (absl::Status s = PlanDevice(target, most_filling); !s.ok()) return s;
+    }
+    CheckWhole();
+    if (!errors_.empty()) return BadRequestError(errors_);
+    if (!too_large_.ok()) return too_large_;
+    return std::move(plan_);
+  }
+
+ private:
+  // What a device's cases are made of.
+  struct Source {
+    std::vector<BaseCase> cases;  // empty if the request lists the cases
+    std::vector<Required> required;
+    std::vector<Case> filling;
+  };
+
+  // Checks the request's own fields and reads the cases that it lists.
+  void ReadRequest() {
+    const std::vector<std::string> providers = KnownProviders(devices_);
+    CheckJob(spec_, providers, options_, errors_);
+    if (!spec_.has_cases() || spec_.cases().cases_size() > options_.max_cases) return;
+    listed_ = ReadCases(spec_.cases(), errors_);
+    for (const BaseCase& base : listed_) {
+      const std::string& provider = base.value.provider;
+      if (provider.empty() || provider == "all" || providers.empty()) continue;
+      if (!Contains(providers, provider)) {
+        errors_.push_back({Cat(base.path, ".provider"), Cat("unknown provider \"", provider, "\"",
+                                                            Suggestion(provider, providers))});
+      }
+    }
+  }
+
+  absl::Status PlanDevice(const Target& target, int most_filling) {
+    if (target.kernels.empty()) {
+      const std::string& reason = target.device.quarantine_reason();
+      return WithRetry(
+          absl::UnavailableError(Cat("the kernels of ", target.device.id(), " are not known",
+                                     reason.empty() ? "" : ": ", reason)),
+          absl::Seconds(1));
+    }
+    Source source;
+    if (!spec_.has_cases()) {
+      absl::StatusOr<Source> read = ReadSource(target);
+      if (!read.ok()) return read.status();
+      source = *std::move(read);
+    }
+    DevicePlan part{.device = target.device.id(), .first_index = next_index_};
+    for (const Required& r : source.required) part.required.push_back(r.key);
+    for (const BaseCase& base : spec_.has_cases() ? listed_ : source.cases) {
+      if (absl::Status s = AddCase(base, target, source.required, part); !s.ok()) return s;
+    }
+    if (spec_.filter().name().empty()) AddUnmet(source.required, part, plan_.findings);
+    plan_.total += static_cast<int>(part.cases.size());
+    if (plan_.budget) {
+      AddFilling(source.filling, target, source.required, spec_, options_, *plan_.budget,
+                 most_filling, errors_, part);
+    }
+    next_index_ += static_cast<std::int32_t>(part.cases.size());
+    plan_.devices.push_back(std::move(part));
+    return absl::OkStatus();
+  }
+
+  // The job's suite as it is on the device. The plan takes its name, version and budget from it.
+  absl::StatusOr<Source> ReadSource(const Target& target) {
+    absl::StatusOr<Suite> suite =
+        IsSelftest(spec_.suite())
+            ? SelftestSuite(target.kernels, target.device.backend(),
+                            spec_.has_seed() ? spec_.seed() : 1,
+                            spec_.trials() > 0 ? spec_.trials() : kSelftestTrials)
+            : ReadSuite(spec_, target.device.backend(), options_, errors_);
+    if (!suite.ok()) return suite.status();
+    if (!IsSelftest(spec_.suite()) && IsSelftest(suite->name)) {
+      errors_.push_back({"spec.suite_text",
+                         Cat("the name ", kSelftestSuite, " belongs to the daemon's own suite")});
+    }
+    if (!errors_.empty()) return BadRequestError(errors_);
+    plan_.suite = spec_.source_case() == v1::JobSpec::kSuite ? spec_.suite() : suite->name;
+    plan_.suite_version = suite->version;
+    if (!plan_.budget) plan_.budget = suite->budget_seconds;
+    Source source{.cases = {},
+                  .required = RequiredOn(*suite, target.device.backend(), spec_.filter()),
+                  .filling = std::move(suite->fill)};
+    for (std::size_t n = 0; n < suite->cases.size(); ++n) {
+      source.cases.push_back({Cat("case ", n, " of the suite"), std::move(suite->cases[n])});
+    }
+    return source;
+  }
+
+  // Adds a case to a device's part, once for each provider that the filter takes.
+  absl::Status AddCase(const BaseCase& base, const Target& target,
+                       const std::vector<Required>& required, DevicePlan& part) {
+    // A suite with a budget is a ladder of sizes: the device takes those it can.
+    if (plan_.budget && !spec_.has_cases() && !CheckFits(base, target, errors_).ok()) {
+      return absl::OkStatus();
+    }
+    bool taken = false;
+    const std::vector<std::string> whose =
+        ProvidersOf(base.value, target, required, spec_.filter());
+    for (const std::string& provider : whose) {
+      ++before_filter_;
+      if (!FilterTakes(spec_.filter(), OpName(base.value.problem), provider, base.value.dtype)) {
+        continue;
+      }
+      v1::CaseSpec filled = Fill(base.value, provider, whose.size() > 1, spec_, options_);
+      if (filled.name().find(spec_.filter().name()) == std::string::npos) continue;
+      taken = true;
+      if (plan_.total + static_cast<int>(part.cases.size()) >= options_.max_cases) {
+        return BadRequestError({{spec_.has_cases() ? "spec.cases" : "spec.suite",
+                                 Cat("makes more than ", options_.max_cases,
+                                     " cases on its devices and providers; choose fewer by "
+                                     "filter, provider or device")}});
+      }
+      part.cases.push_back(std::move(filled));
+    }
+    if (taken) {
+      if (absl::Status s = CheckFits(base, target, errors_); !s.ok() && too_large_.ok()) {
+        too_large_ = std::move(s);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // What can only be said of all devices' cases together.
+  void CheckWhole() {
+    if (plan_.total == 0) {
+      errors_.push_back({before_filter_ > 0 ? "spec.filter" : "spec.suite",
+                         before_filter_ > 0 ? Cat("takes none of the ", before_filter_, " cases")
+                                            : std::string("has no cases for this device")});
+    }
+    if (HasBaseline(spec_) && errors_.empty() && !AnyTimed(plan_)) {
+      errors_.push_back(
+          {spec_.has_inline_baseline() ? "spec.inline_baseline" : "spec.baseline",
+           "holds times against it, and no case is timed: set the mode to benchmark"});
+    }
+    if (!spec_.profiler().empty() && errors_.empty() && !AnyTimed(plan_)) {
+      errors_.push_back({"spec.profiler",
+                         "counts beside times, and no case is timed: set the mode to benchmark"});
+    }
+  }
+
+  const v1::JobSpec& spec_;
+  const DeviceSet& devices_;
+  const JobOptions& options_;
+  std::vector<FieldError> errors_;
+  std::vector<BaseCase> listed_;  // of the request
+  JobPlan plan_;
+  absl::Status too_large_;  // the first case that can never fit its device
+  int before_filter_ = 0;   // cases
+  std::int32_t next_index_ = 0;
+};
+
 }  // namespace
 
 int CasesToRun(const DevicePlan& plan, std::size_t from) {
@@ -324,129 +514,7 @@ std::string RequirementKey(const v1::CaseSpec& spec) {
 
 absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DeviceSet& devices,
                                 const JobOptions& options) {
-  absl::StatusOr<std::vector<Target>> targets = FindTargets(spec, devices);
-  std::vector<std::string> providers;
-  for (const auto& executor : devices.executors) {
-    for (const v1::Kernel& kernel : executor->Kernels()) {
-      if (!Contains(providers, kernel.provider())) providers.push_back(kernel.provider());
-    }
-  }
-  std::sort(providers.begin(), providers.end());
-
-  std::vector<FieldError> errors;
-  CheckJob(spec, providers, options, errors);
-  std::vector<BaseCase> listed;
-  if (spec.has_cases() && spec.cases().cases_size() <= options.max_cases) {
-    listed = ReadCases(spec.cases(), errors);
-    for (const BaseCase& base : listed) {
-      const std::string& provider = base.value.provider;
-      if (provider.empty() || provider == "all" || providers.empty()) continue;
-      if (!Contains(providers, provider)) {
-        errors.push_back({Cat(base.path, ".provider"), Cat("unknown provider \"", provider, "\"",
-                                                           Suggestion(provider, providers))});
-      }
-    }
-  }
-  // What is wrong with the request itself comes first, whatever this node has.
-  if (!errors.empty()) return BadRequestError(errors);
-  if (!targets.ok()) return targets.status();
-  for (const Target& target : *targets) CheckProfilerOn(spec, target.device, errors);
-  if (!errors.empty()) return BadRequestError(errors);
-
-  JobPlan plan;
-  absl::Status too_large;
-  int before_filter = 0;
-  std::int32_t next_index = 0;
-  if (spec.has_budget())
-    plan.budget = 1e-9 * static_cast<double>(TimeUtil::DurationToNanoseconds(spec.budget()));
-  for (const Target& target : *targets) {
-    if (target.kernels.empty()) {
-      const std::string& reason = target.device.quarantine_reason();
-      return WithRetry(
-          absl::UnavailableError(Cat("the kernels of ", target.device.id(), " are not known",
-                                     reason.empty() ? "" : ": ", reason)),
-          absl::Seconds(1));
-    }
-    std::vector<BaseCase> of_suite;
-    std::vector<Required> required;
-    std::vector<Case> filling;
-    if (!spec.has_cases()) {
-      absl::StatusOr<Suite> suite =
-          IsSelftest(spec.suite())
-              ? SelftestSuite(target.kernels, target.device.backend(),
-                              spec.has_seed() ? spec.seed() : 1,
-                              spec.trials() > 0 ? spec.trials() : kSelftestTrials)
-              : ReadSuite(spec, target.device.backend(), options, errors);
-      if (!suite.ok()) return suite.status();
-      if (!IsSelftest(spec.suite()) && IsSelftest(suite->name)) {
-        errors.push_back({"spec.suite_text",
-                          Cat("the name ", kSelftestSuite, " belongs to the daemon's own suite")});
-      }
-      if (!errors.empty()) return BadRequestError(errors);
-      plan.suite = spec.source_case() == v1::JobSpec::kSuite ? spec.suite() : suite->name;
-      plan.suite_version = suite->version;
-      required = RequiredOn(*suite, target.device.backend(), spec.filter());
-      for (std::size_t n = 0; n < suite->cases.size(); ++n) {
-        of_suite.push_back({Cat("case ", n, " of the suite"), std::move(suite->cases[n])});
-      }
-      filling = std::move(suite->fill);
-      if (!plan.budget) plan.budget = suite->budget_seconds;
-    }
-    DevicePlan part{.device = target.device.id(), .first_index = next_index};
-    for (const Required& r : required) part.required.push_back(r.key);
-    for (const BaseCase& base : spec.has_cases() ? listed : of_suite) {
-      // A suite with a budget is a ladder of sizes: the device takes those it can.
-      if (plan.budget && !spec.has_cases() && !CheckFits(base, target, errors).ok()) continue;
-      bool taken = false;
-      const std::vector<std::string> whose =
-          ProvidersOf(base.value, target, required, spec.filter());
-      for (const std::string& provider : whose) {
-        ++before_filter;
-        if (!FilterTakes(spec.filter(), OpName(base.value.problem), provider, base.value.dtype)) {
-          continue;
-        }
-        v1::CaseSpec filled = Fill(base.value, provider, whose.size() > 1, spec, options);
-        if (filled.name().find(spec.filter().name()) == std::string::npos) continue;
-        taken = true;
-        if (plan.total + static_cast<int>(part.cases.size()) >= options.max_cases) {
-          return BadRequestError({{spec.has_cases() ? "spec.cases" : "spec.suite",
-                                   Cat("makes more than ", options.max_cases,
-                                       " cases on its devices and providers; choose fewer by "
-                                       "filter, provider or device")}});
-        }
-        part.cases.push_back(std::move(filled));
-      }
-      if (taken) {
-        if (absl::Status s = CheckFits(base, target, errors); !s.ok() && too_large.ok()) {
-          too_large = std::move(s);
-        }
-      }
-    }
-    if (spec.filter().name().empty()) AddUnmet(required, part, plan.findings);
-    plan.total += static_cast<int>(part.cases.size());
-    if (plan.budget) {
-      const int most = options.max_cases / static_cast<int>(targets->size());
-      AddFilling(filling, target, required, spec, options, *plan.budget, most, errors, part);
-    }
-    next_index += static_cast<std::int32_t>(part.cases.size());
-    plan.devices.push_back(std::move(part));
-  }
-  if (plan.total == 0) {
-    errors.push_back({before_filter > 0 ? "spec.filter" : "spec.suite",
-                      before_filter > 0 ? Cat("takes none of the ", before_filter, " cases")
-                                        : std::string("has no cases for this device")});
-  }
-  if (HasBaseline(spec) && errors.empty() && !AnyTimed(plan)) {
-    errors.push_back({spec.has_inline_baseline() ? "spec.inline_baseline" : "spec.baseline",
-                      "holds times against it, and no case is timed: set the mode to benchmark"});
-  }
-  if (!spec.profiler().empty() && errors.empty() && !AnyTimed(plan)) {
-    errors.push_back(
-        {"spec.profiler", "counts beside times, and no case is timed: set the mode to benchmark"});
-  }
-  if (!errors.empty()) return BadRequestError(errors);
-  if (!too_large.ok()) return too_large;
-  return plan;
+  return Planner(spec, devices, options).Plan();
 }
 
 }  // namespace assay

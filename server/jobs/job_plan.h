@@ -1,5 +1,5 @@
-// From what was asked to what will run: a job's spec, checked field by field, its
-// cases expanded for each device with every default said.
+// Plans a job: checks its spec field by field and expands its cases for each device, with every
+// default filled in.
 #ifndef ASSAY_SERVER_JOBS_JOB_PLAN_H_
 #define ASSAY_SERVER_JOBS_JOB_PLAN_H_
 

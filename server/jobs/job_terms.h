@@ -1,4 +1,5 @@
-// On whose terms a job runs: what it says of devices depends on it.
+// Says on whose terms a job runs: the suite's, or the caller's. What the job says of its devices
+// depends on it.
 #ifndef ASSAY_SERVER_JOBS_JOB_TERMS_H_
 #define ASSAY_SERVER_JOBS_JOB_TERMS_H_
 

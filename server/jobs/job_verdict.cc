@@ -1,6 +1,7 @@
 #include "server/jobs/job_verdict.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "server/jobs/selftest.h"
 
@@ -30,9 +31,16 @@ std::int32_t CasesDone(const v1::VerdictCounts& counts) {
          counts.errors() + counts.skipped();
 }
 
-bool HasFinding(const v1::Job& job, std::string_view message) {
-  return std::any_of(job.findings().begin(), job.findings().end(),
-                     [message](const v1::Finding& f) { return f.message() == message; });
+bool AddOnce(v1::Finding finding, v1::Job& job) {
+  const auto same = [&finding](const v1::Finding& f) {
+    // What an older daemon stored has words alone.
+    if (f.message() == finding.message() && f.device() == finding.device()) return true;
+    return f.reason_code() == finding.reason_code() && f.device() == finding.device() &&
+           f.subject() == finding.subject();
+  };
+  if (std::any_of(job.findings().begin(), job.findings().end(), same)) return false;
+  *job.add_findings() = std::move(finding);
+  return true;
 }
 
 v1::Verdict JobVerdict(const v1::Job& job, v1::JobState state) {

@@ -1,9 +1,8 @@
-// How a job's verdict follows from its cases'.
+// Works out a job's verdict from the verdicts of its cases.
 #ifndef ASSAY_SERVER_JOBS_JOB_VERDICT_H_
 #define ASSAY_SERVER_JOBS_JOB_VERDICT_H_
 
 #include <cstdint>
-#include <string_view>
 
 #include "assay/v1/job.pb.h"
 
@@ -11,7 +10,9 @@ namespace assay {
 
 void CountVerdict(v1::VerdictCounts& counts, v1::Verdict verdict);
 std::int32_t CasesDone(const v1::VerdictCounts& counts);
-bool HasFinding(const v1::Job& job, std::string_view message);
+// Adds a finding, unless the job has one of the same reason, device and subject, or of the same
+// device and message. Returns whether it did.
+bool AddOnce(v1::Finding finding, v1::Job& job);
 
 // Any FAILED or ERROR, or a required kernel that is unsupported: FAILED. Else
 // anything INCONCLUSIVE, an end before all cases had run, or nothing that ran:

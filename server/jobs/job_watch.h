@@ -1,6 +1,6 @@
-// How watchers follow a job: the runner only says how far the store has come, and
-// each watcher reads the store at its own pace. A slow one costs the runner
-// nothing and holds one bounded page.
+// Lets watchers follow a job. The recorder only says how far the store has come, and each watcher
+// reads the store at its own pace. So a slow watcher does not hold up the device, and holds one
+// bounded page.
 #ifndef ASSAY_SERVER_JOBS_JOB_WATCH_H_
 #define ASSAY_SERVER_JOBS_JOB_WATCH_H_
 
@@ -57,6 +57,7 @@ class StoredWatch final : public JobWatch {
   ~StoredWatch() override;
 
   absl::StatusOr<Next> Read(v1::JobEvent* event) override;
+  bool HasNext() const override { return !page_.empty(); }
 
  private:
   friend class WatchHub;

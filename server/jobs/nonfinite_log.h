@@ -1,6 +1,6 @@
-// A line of the log where a kernel first gives NaN or infinities, with what its inputs
-// held: one for each device, operator, provider, format and kind, as the counters
-// count them (assay_nan_total, assay_inf_total).
+// NonFiniteLog writes a line to the log when a kernel first gives NaN or infinities, with what its
+// inputs held. There is one line for each device, operator, provider, format and kind, as in the
+// counters assay_nan_total and assay_inf_total.
 #ifndef ASSAY_SERVER_JOBS_NONFINITE_LOG_H_
 #define ASSAY_SERVER_JOBS_NONFINITE_LOG_H_
 

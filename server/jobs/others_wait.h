@@ -1,4 +1,4 @@
-// Waiting until other processes have left a device, before something is timed on it.
+// OthersWait waits until other processes have left a device, before something is timed on it.
 #ifndef ASSAY_SERVER_JOBS_OTHERS_WAIT_H_
 #define ASSAY_SERVER_JOBS_OTHERS_WAIT_H_
 

@@ -1,4 +1,5 @@
-// A job's profiler: whether it may be asked for, and what it counted beside a case's times.
+// Profiling checks whether a job may ask for a profiler, and adds what the profiler counted to a
+// case's times.
 #ifndef ASSAY_SERVER_JOBS_PROFILING_H_
 #define ASSAY_SERVER_JOBS_PROFILING_H_
 

@@ -28,7 +28,7 @@ std::optional<v1::Verdict> WithoutBaseline(const v1::CaseResult& result) {
   if (result.findings(0).reason() == "budget") return v1::VERDICT_SKIPPED;
   const bool alone =
       std::all_of(result.findings().begin(), result.findings().end(), [](const auto& f) {
-        return f.reason() == "slower" || f.reason() == "noisy" || f.reason() == kReplay;
+        return f.reason() == "slower" || f.reason() == "noisy" || f.reason() == kReplayWord;
       });
   return alone ? std::optional(v1::VERDICT_PASSED) : std::nullopt;
 }

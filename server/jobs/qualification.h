@@ -1,4 +1,4 @@
-// What an ended qualification says of each of its devices.
+// Says for each device of an ended qualification whether it passed.
 #ifndef ASSAY_SERVER_JOBS_QUALIFICATION_H_
 #define ASSAY_SERVER_JOBS_QUALIFICATION_H_
 

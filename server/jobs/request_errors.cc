@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <string>
 
-#include "absl/strings/cord.h"
 #include "google/rpc/error_details.pb.h"
 #include "kernels/numerics/cat.h"
 
@@ -21,11 +20,6 @@ std::string Shortened(const std::string& text) {
   std::size_t end = kFieldBytes;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // whole UTF-8
   return text.substr(0, end) + "…";
-}
-
-void Attach(absl::Status& status, const google::protobuf::Message& message) {
-  status.SetPayload(Cat(kPayloadPrefix, message.GetDescriptor()->full_name()),
-                    absl::Cord(message.SerializeAsString()));
 }
 
 }  // namespace
@@ -55,8 +49,9 @@ absl::Status BadRequestError(const std::vector<FieldError>& errors) {
     Append(&message, message.empty() ? "" : "; and ", errors.size() - said,
            said == 0 ? " bad fields" : " more");
   }
-  absl::Status status = absl::InvalidArgumentError(message);
-  Attach(status, request);
+  absl::Status status =
+      WithReason(absl::InvalidArgumentError(message), v1::ERROR_REASON_BAD_REQUEST);
+  Attach(request, status);
   return status;
 }
 
@@ -66,7 +61,7 @@ absl::Status WithRetry(absl::Status status, absl::Duration delay) {
   info.mutable_retry_delay()->set_seconds(seconds);
   info.mutable_retry_delay()->set_nanos(
       static_cast<std::int32_t>(absl::ToInt64Nanoseconds(delay - absl::Seconds(seconds))));
-  Attach(status, info);
+  Attach(info, status);
   return status;
 }
 

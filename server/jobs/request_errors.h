@@ -1,21 +1,18 @@
-// Refusals of a request in the form clients read: a status with the messages of
-// google.rpc as payloads. The service passes them on as they are.
+// Makes the errors that refuse a request. Clients read the messages of google.rpc that the status
+// carries as payloads; the service passes them on unchanged.
 #ifndef ASSAY_SERVER_JOBS_REQUEST_ERRORS_H_
 #define ASSAY_SERVER_JOBS_REQUEST_ERRORS_H_
 
-#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "kernels/ops/field.h"
+#include "server/base/error_info.h"
 
 namespace assay {
 
-// Type URLs of payloads begin so.
-inline constexpr std::string_view kPayloadPrefix = "type.googleapis.com/";
-
-// INVALID_ARGUMENT with a google.rpc.BadRequest that names every field of
+// INVALID_ARGUMENT, reason BAD_REQUEST, with a google.rpc.BadRequest that names every field of
 // `errors` (not empty; paths from the request), as far as trailing metadata has
 // room; then the last one says how many are left out.
 absl::Status BadRequestError(const std::vector<FieldError>& errors);

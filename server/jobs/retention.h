@@ -1,5 +1,5 @@
-// Ended jobs are kept for a time, then deleted with their results, so that a daemon that is
-// qualified every night does not fill its store. Baselines are no jobs; they stay.
+// Deletes ended jobs with their results after a time. Without it a daemon that runs a qualification
+// every night would fill its store. Baselines are not jobs: they stay.
 #ifndef ASSAY_SERVER_JOBS_RETENTION_H_
 #define ASSAY_SERVER_JOBS_RETENTION_H_
 

@@ -1,9 +1,9 @@
-// The self-test: a suite that the daemon makes of the planted kernels its workers tell
-// of, and the score of a job that ran it.
+// The self-test: a suite that the daemon makes of the planted kernels that its workers have, and
+// the score of a job that ran it.
 //
-// Every defect is run with several seeds, which draw where it sits, and judged by every
-// criterion; every right kernel is run on the same problems, formats and data. The
-// job's verdict is not its cases': a planted kernel is there to fail.
+// Every defect runs with several seeds, which choose where the defect sits, and every criterion
+// judges it. Every right kernel runs on the same problems, formats and data. The job's verdict is
+// not worked out from its cases: a planted kernel is there to fail.
 #ifndef ASSAY_SERVER_JOBS_SELFTEST_H_
 #define ASSAY_SERVER_JOBS_SELFTEST_H_
 

@@ -69,6 +69,36 @@ void CheckPositive(std::string_view field, bool present, const google::protobuf:
   }
 }
 
+namespace {
+
+void CheckFilter(const v1::CaseFilter& filter, const std::vector<std::string>& providers,
+                 std::vector<FieldError>& errors) {
+  const std::vector<std::string> ops = OpNames();
+  for (int n = 0; n < filter.ops_size(); ++n) {
+    const std::string& op = filter.ops(n);
+    if (!Contains(ops, op)) {
+      errors.push_back({Cat("spec.filter.ops[", n, "]"),
+                        Cat("unknown operator \"", op, "\"", Suggestion(op, ops))});
+    }
+  }
+  for (int n = 0; n < filter.providers_size(); ++n) {
+    const std::string& provider = filter.providers(n);
+    if (!Contains(providers, provider)) {
+      errors.push_back(
+          {Cat("spec.filter.providers[", n, "]"),
+           Cat("unknown provider \"", provider, "\"", Suggestion(provider, providers))});
+    }
+  }
+  for (int n = 0; n < filter.dtypes_size(); ++n) {
+    const int dtype = filter.dtypes(n);
+    if (!v1::DType_IsValid(dtype) || dtype == v1::DTYPE_UNSPECIFIED) {
+      errors.push_back({Cat("spec.filter.dtypes[", n, "]"), Cat("unknown value ", dtype)});
+    }
+  }
+}
+
+}  // namespace
+
 void CheckJob(const v1::JobSpec& spec, const std::vector<std::string>& providers,
               const JobOptions& options, std::vector<FieldError>& errors) {
   if (spec.source_case() == v1::JobSpec::SOURCE_NOT_SET) {
@@ -83,28 +113,8 @@ void CheckJob(const v1::JobSpec& spec, const std::vector<std::string>& providers
     }
   }
   CheckName("spec.suite", spec.suite(), errors);
-  const std::vector<std::string> ops = OpNames();
-  for (int n = 0; n < spec.filter().ops_size(); ++n) {
-    const std::string& op = spec.filter().ops(n);
-    if (!Contains(ops, op)) {
-      errors.push_back({Cat("spec.filter.ops[", n, "]"),
-                        Cat("unknown operator \"", op, "\"", Suggestion(op, ops))});
-    }
-  }
-  for (int n = 0; n < spec.filter().providers_size(); ++n) {
-    const std::string& provider = spec.filter().providers(n);
-    if (!Contains(providers, provider)) {
-      errors.push_back(
-          {Cat("spec.filter.providers[", n, "]"),
-           Cat("unknown provider \"", provider, "\"", Suggestion(provider, providers))});
-    }
-  }
-  for (int n = 0; n < spec.filter().dtypes_size(); ++n) {
-    const int dtype = spec.filter().dtypes(n);
-    if (!v1::DType_IsValid(dtype) || dtype == v1::DTYPE_UNSPECIFIED) {
-      errors.push_back({Cat("spec.filter.dtypes[", n, "]"), Cat("unknown value ", dtype)});
-    }
-  }
+  CheckName("spec.suite_file", spec.suite_file(), errors);
+  CheckFilter(spec.filter(), providers, errors);
   if (!v1::Mode_IsValid(spec.mode())) {
     errors.push_back({"spec.mode", Cat("unknown value ", static_cast<int>(spec.mode()))});
   }

@@ -1,4 +1,4 @@
-// The fields of a job's spec by themselves, before any suite or device is looked at.
+// Checks the fields of a job's spec by themselves, before any suite or device is looked at.
 #ifndef ASSAY_SERVER_JOBS_SPEC_CHECK_H_
 #define ASSAY_SERVER_JOBS_SPEC_CHECK_H_
 

@@ -1,4 +1,4 @@
-// The suites a daemon has, described for a listing.
+// Describes the suites that a daemon has, for a listing.
 #ifndef ASSAY_SERVER_JOBS_SUITE_LIST_H_
 #define ASSAY_SERVER_JOBS_SUITE_LIST_H_
 

@@ -1,11 +1,14 @@
-// Taking a time again that is longer than its baseline's, before anybody is told.
+// TimesAgain measures a case again if its time is longer than its baseline's, before anybody is
+// told.
 //
-// What disturbs a processor's launches (neighbours on its cores, other guests, other programs)
-// comes and goes in seconds; a kernel that became slower stays so. So a time that is slower is
-// told so where it is in further runs, too, and passes where it is in none of them; where it is in
-// some, nothing can be told. One of which nothing can be told passes with a run that is as short
-// as the baseline's. Of accelerators, whose launches nobody shares, a time is taken once: one that
-// is slow now and then is what an operator looks for.
+// Other programs and other guests disturb a processor for seconds at a time. A kernel that became
+// slower stays slower. So a slower time is reported only if it is slower in the further runs, too.
+// If it is slower in none of them, the case passes. If it is slower in some, nothing can be told.
+// If the first comparison can tell nothing, one run that is as short as the baseline's is enough
+// to pass.
+//
+// Nobody shares an accelerator's launches, so an accelerator's time is taken once. An accelerator
+// that is slow now and then is what an operator looks for.
 #ifndef ASSAY_SERVER_JOBS_TIMES_AGAIN_H_
 #define ASSAY_SERVER_JOBS_TIMES_AGAIN_H_
 

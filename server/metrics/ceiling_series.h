@@ -1,4 +1,4 @@
-// The series of a device's measured ceilings: of those that devices can be compared by.
+// The metric series of a device's measured ceilings.
 #ifndef ASSAY_SERVER_METRICS_CEILING_SERIES_H_
 #define ASSAY_SERVER_METRICS_CEILING_SERIES_H_
 
@@ -9,7 +9,8 @@
 
 namespace assay {
 
-// Shows the memory's copy and the fastest arithmetic of each format. A doubtful one has no series.
+// Shows the copy bandwidth and the fastest arithmetic of each format. A ceiling in doubt has no
+// series, because devices cannot be compared by it.
 void SetCeilings(Families& families, const std::string& device, const CeilingList& ceilings);
 
 }  // namespace assay

@@ -39,8 +39,8 @@ class Server final : public MetricsServer {
   absl::Status Start() {
     if (!http_->is_valid()) return absl::UnavailableError("cannot set up TLS");
     http_->new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
-    // Not SO_REUSEPORT, the library's own choice: a second daemon on the port must
-    // be an error and not take half of the scrapes.
+    // Without SO_REUSEPORT, which the library would set. A second daemon on the port must get an
+    // error and not half of the scrapes.
     http_->set_socket_options([](int fd) {
       const int on = 1;
       setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -68,7 +68,7 @@ class Server final : public MetricsServer {
                                         errno != 0 ? std::strerror(errno) : "no such address"));
     }
     thread_ = std::thread([this] { http_->listen_after_bind(); });
-    // stop() before the loop runs would be lost, and the thread with it.
+    // If stop() came before the loop runs, it would be lost, and the thread would never end.
     while (!http_->is_running()) std::this_thread::yield();
     return absl::OkStatus();
   }

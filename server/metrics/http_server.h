@@ -1,7 +1,7 @@
-// The metrics port: GET /metrics and /healthz over HTTP or HTTPS, for scrapers.
+// The metrics port: it serves GET /metrics and GET /healthz over HTTP or HTTPS, for scrapers.
 //
-// A few threads of its own, a connection a request, and short time limits: a
-// scraper that is slow or dead holds one thread for seconds and nothing else.
+// It has a few threads of its own, one connection for each request, and short time limits. A slow
+// or dead scraper holds one thread for seconds and nothing else.
 #ifndef ASSAY_SERVER_METRICS_HTTP_SERVER_H_
 #define ASSAY_SERVER_METRICS_HTTP_SERVER_H_
 
@@ -19,9 +19,10 @@ namespace assay {
 struct MetricsServerOptions {
   std::string host = "127.0.0.1";  // empty: every address
   int port = 0;                    // 0: any free one
-  // Set: HTTPS; gives the context its certificates. False: cannot.
+  // If set, the port serves HTTPS. It gives the context its certificates and returns false if it
+  // cannot.
   std::function<bool(SSL_CTX*)> setup_tls;
-  // False: /healthz answers 503.
+  // If it returns false, /healthz answers 503.
   std::function<bool()> healthy;
 };
 
@@ -31,8 +32,8 @@ class MetricsServer {
   virtual int port() const = 0;
 };
 
-// Serves at once. `metrics` must outlive the server. UNAVAILABLE where the address
-// cannot be used, with the reason.
+// Serves at once. `metrics` must outlive the server. UNAVAILABLE, with the reason, if the address
+// cannot be used.
 absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetricsServer(Metrics& metrics,
                                                                   MetricsServerOptions options);
 

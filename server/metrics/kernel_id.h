@@ -1,4 +1,4 @@
-// The names under which a kernel's cases count, and which of them have a speed.
+// The names under which metrics count a kernel's cases, and which results have a speed.
 #ifndef ASSAY_SERVER_METRICS_KERNEL_ID_H_
 #define ASSAY_SERVER_METRICS_KERNEL_ID_H_
 
@@ -10,7 +10,7 @@
 
 namespace assay {
 
-// "PASSED"; "bf16", as the command line has it.
+// The labels of a verdict and of a format: "PASSED", "bf16".
 std::string VerdictLabel(v1::Verdict verdict);
 std::string DTypeLabel(v1::DType dtype);
 
@@ -19,12 +19,13 @@ struct KernelId {
   friend auto operator<=>(const KernelId&, const KernelId&) = default;
 };
 
-// The names that a case has, known to the daemon or not.
+// The names of a case. The daemon may know them or not.
 KernelId NamesOf(const v1::CaseSpec& spec);
 
-// The few timed launches of a validation are no benchmark.
+// Whether the result has the times of a benchmark. Validation times a launch or two, which is no
+// benchmark.
 bool IsBenchmark(const v1::CaseResult& result);
-// Whether its speed is one of a right output.
+// Whether the result has a speed and its output was right.
 bool HasSpeed(const v1::CaseResult& result);
 
 }  // namespace assay

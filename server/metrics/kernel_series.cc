@@ -11,15 +11,15 @@
 namespace assay {
 namespace {
 
-// Counters that alerts read: 4 verdicts, NaN and infinities that a kernel made, NaN that it
-// left unwritten (no poison is an infinity), 4 counters of defects. And gauges: largest ρ, 2
-// speeds, efficiency.
+// The counters that alerts read: 4 verdicts, NaN and infinities that a kernel made, NaN that it
+// left unwritten (no poison is an infinity), and 4 counters of defects. Then the gauges: the
+// largest |error| / bound, 2 speeds, and the efficiency.
 constexpr int kAlertingSeries = 11;
 constexpr int kGauges = 4;
-// The others: 2 verdicts, NaN and infinities of 3 more kinds each.
+// The other counters: 2 verdicts, and 3 more kinds each of NaN and infinities.
 constexpr int kRestSeries = 8;
-// Kept free of counters from the start: for those of a rare format that come to be needed,
-// and for combinations that no kernel computes, 1 each (at most so many of these).
+// Room that is kept free at the start. Counters of a rare format may need it later. Combinations
+// that no kernel computes need 1 each, and at most so many of them count.
 constexpr int kKeptFree = 150;
 constexpr std::size_t kMostUnsupported = 100;
 
@@ -29,7 +29,8 @@ constexpr std::array<v1::Verdict, 2> kRestVerdicts = {v1::VERDICT_UNSUPPORTED, v
 constexpr std::array<v1::DType, 4> kCommonTypes = {v1::DTYPE_FP32, v1::DTYPE_BF16, v1::DTYPE_FP16,
                                                    v1::DTYPE_FP64};
 
-// ρ of an output of which an element has no bound (a wrong class): above all others.
+// The |error| / bound of an output with an element of a wrong class, which has no bound. It is
+// above all others.
 constexpr double kNoBound = 1e9;
 
 const KernelId& OtherId() {
@@ -47,8 +48,8 @@ Labels Joined(Labels labels, const Labels& more) {
   return labels;
 }
 
-// Whether the output is held against the kernel or its device: not where it was only slow, nor
-// where a right kernel may do the same.
+// Whether the output speaks against the kernel or its device. False if the kernel was only slow, or
+// if a right kernel may do the same.
 bool Accused(const v1::CaseResult& result) {
   if (result.verdict() != v1::VERDICT_FAILED && result.verdict() != v1::VERDICT_ERROR) return false;
   return result.findings().empty() ||
@@ -65,7 +66,7 @@ const Histogram::BucketBoundaries kRatioBuckets = {0.001, 0.01, 0.03, 0.1, 0.3, 
 KernelSeries::KernelSeries(Families& families, std::string device,
                            const std::vector<v1::Kernel>& kernels)
     : families_(families), device_(std::move(device)) {
-  // increase() of the first failure of a kernel that shares its series sees it too.
+  // So increase() also sees the first failure of a kernel that shares its series.
   DeclareAlerting(OtherId());
   DeclareRest(OtherId());
   left_ -= kAlertingSeries + kGauges + kRestSeries;
@@ -115,7 +116,7 @@ void KernelSeries::DeclareRest(const KernelId& id) {
     families_.cases.Add(Joined(labels, {{"verdict", VerdictLabel(verdict)}}));
   }
   for (Family<Counter>* family : {&families_.nan, &families_.inf}) {
-    // An element never written is not as it should be, whatever it holds.
+    // An element that was never written is wrong, whatever it holds.
     for (const Labels& origin :
          {Origin("input", false), Origin("input", true), Origin("kernel", true)}) {
       family->Add(Joined(labels, origin));
@@ -141,7 +142,7 @@ KernelId KernelSeries::IdOf(const v1::CaseResult& result) {
   KernelId id = NamesOf(result.spec());
   const std::lock_guard lock(mutex_);
   if (known_.contains(id)) return id;
-  // Every name is the daemon's own, though no kernel has all three.
+  // The daemon knows each of the names, but no kernel has all three.
   if (result.verdict() == v1::VERDICT_UNSUPPORTED && !id.op.empty() &&
       providers_.contains(id.provider) && v1::DType_IsValid(result.spec().dtype()) &&
       result.spec().dtype() != v1::DTYPE_UNSPECIFIED &&
@@ -175,7 +176,7 @@ void KernelSeries::Count(const KernelId& id, const v1::CaseResult& result) {
     families_.ratio.Add({{"device", device_}, {"op", id.op}}, kRatioBuckets)
         .Observe(std::isfinite(rho) ? std::min(rho, kNoBound) : kNoBound);
     Gauge& max = families_.ratio_max.Add(LabelsOf(id));
-    // NaN counts as more than any number.
+    // NaN counts as larger than any number.
     max.Set(std::max(max.Value(), std::isnan(rho) ? INFINITY : rho));
   }
   SetSpeed(id, result);
@@ -206,7 +207,7 @@ void KernelSeries::SetSpeed(const KernelId& id, const v1::CaseResult& result) {
   const Labels labels = LabelsOf(id);
   if (bench.has_flops_per_second()) families_.flops.Add(labels).Set(bench.flops_per_second());
   if (bench.has_bytes_per_second()) families_.bytes.Add(labels).Set(bench.bytes_per_second());
-  // The newest benchmark has one roof, if any: the share of another is of an older one.
+  // The newest benchmark has at most one roof. The share of another roof is of an older benchmark.
   if (roofs_.erase(id) > 0) RemoveEfficiency(id);
   const Roof roof = RoofOf(result);
   const bool measured = bench.roof() == "compute" || bench.roof() == "memory";

@@ -1,11 +1,11 @@
-// The series of one device's kernels, and how many there may be.
+// The metric series of one device's kernels. Their number is limited.
 //
-// Every kernel that the daemon has gets its own names as long as the device's share of
-// series lasts: counters that alerts read, at 0 from the start, and room for its gauges.
-// The rest of the share goes to the counters that only some kernels ever need (NaN and
-// infinities that were expected, cases skipped or unsupported): of the common formats from
-// the start, of others when they first count. What a client makes up, and what no longer
-// fits, counts under "other", whose counters are all there from the start.
+// Every kernel of the daemon gets its own names as long as the device's share of series lasts. With
+// its names it gets the counters that alerts read, which are 0 from the start, and room for its
+// gauges. The rest of the share goes to counters that only some kernels need: expected NaN and
+// infinities, and skipped or unsupported cases. For the common formats these counters exist from
+// the start. For other formats they appear when they first count. Names that a client makes up, and
+// names that no longer fit, count under "other". All counters of "other" exist from the start.
 #ifndef ASSAY_SERVER_METRICS_KERNEL_SERIES_H_
 #define ASSAY_SERVER_METRICS_KERNEL_SERIES_H_
 
@@ -26,34 +26,34 @@ namespace assay {
 
 inline constexpr std::string_view kOtherLabel = "other";
 
-// Buckets of ρ.
+// The buckets of the histogram of |error| / bound.
 extern const Histogram::BucketBoundaries kRatioBuckets;
 
-// Most series that a device's kernels may have, "other" included: of the 2,000 of a device,
-// what its histograms, memory, telemetry, ceilings, restarts, qualifications and whole runs of
-// suites leave.
+// The most series that a device's kernels may have, "other" included. A device has at most 2,000
+// series. Its histograms, memory, telemetry, ceilings, restarts, qualifications and whole runs of
+// suites need the rest.
 inline constexpr int kMostKernelSeries = 1'590;
 
 // Thread-safe.
 class KernelSeries {
  public:
-  // Kernels in the order in which they get names; planted ones get none.
+  // `kernels` get names in this order. Planted kernels get none.
   KernelSeries(Families& families, std::string device, const std::vector<v1::Kernel>& kernels);
 
   // The names under which the result counts.
   KernelId IdOf(const v1::CaseResult& result);
   // Whether the kernel has names of its own.
   bool Knows(const KernelId& id);
-  // What efficiencies are shares of: those of another roof, or of one in doubt, are gone at once.
+  // Sets the roofs of efficiencies. Removes an efficiency if its roof has changed or is in doubt.
   void SetCeilings(const CeilingList& ceilings);
-  // Counts the verdict, defects, NaN and infinities; of what ran also speed and error.
+  // Counts the verdict, defects, NaN and infinities. If the case ran, also sets speed and error.
   void Count(const KernelId& id, const v1::CaseResult& result);
 
  private:
   Labels LabelsOf(const KernelId& id) const;
   void DeclareAlerting(const KernelId& id);
   void DeclareRest(const KernelId& id);
-  // Requires mutex_. The counter of these names, or where there is no room of "other".
+  // The counter of these names, or that of "other" if there is no room. Requires mutex_.
   Counter& Of(Family<Counter>& family, const KernelId& id, const Labels& more);
   void CountDefects(const KernelId& id, const v1::CaseResult& result);
   void SetSpeed(const KernelId& id, const v1::CaseResult& result);

@@ -28,7 +28,8 @@ namespace {
 
 using Buckets = Histogram::BucketBoundaries;
 
-// How calls usually end: these count from 0, so that the first error of a kind is an increase.
+// The codes with which calls usually end. They count from 0, so the first error of a code is an
+// increase.
 constexpr const char* kUsualCodes[] = {
     "OK",          "INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED",
     "UNAVAILABLE", "INTERNAL"};
@@ -91,7 +92,7 @@ class MetricsImpl final : public Metrics {
 
   void DeviceChanged(const v1::Device& device) override {
     const std::string id = DeviceLabel(device.id());
-    if (id == kOther) return;  // not declared yet: AddDevice will tell
+    if (id == kOther) return;  // not declared yet; AddDevice comes later
     const auto memory = [&](const char* state, std::int64_t bytes) {
       families_.memory.Add({{"device", id}, {"state", state}}).Set(static_cast<double>(bytes));
     };
@@ -193,8 +194,8 @@ class MetricsImpl final : public Metrics {
     bool shown = false;
   };
 
-  // As the API lists the operators: those that compute come before the copies, which
-  // are the ones to share a name where a device has more kernels than series.
+  // In the order of the API, in which copies come after other operators. If a device has more
+  // kernels than series, copies share a name.
   std::vector<v1::Kernel> InOrderOfOps(std::vector<v1::Kernel> kernels) const {
     const auto rank = [this](const v1::Kernel& kernel) {
       return std::find(ops_.begin(), ops_.end(), kernel.op()) - ops_.begin();
@@ -213,7 +214,7 @@ class MetricsImpl final : public Metrics {
   KernelSeries& SeriesOf(std::string_view device) {
     const std::lock_guard lock(mutex_);
     auto it = devices_.find(device);
-    // A device that was never declared counts as "other", where that is ever needed.
+    // A device that was never declared counts as "other".
     if (it == devices_.end()) it = devices_.try_emplace(std::string(kOther)).first;
     std::unique_ptr<KernelSeries>& kernels = it->second.kernels;
     if (kernels == nullptr) {
@@ -222,7 +223,7 @@ class MetricsImpl final : public Metrics {
     return *kernels;
   }
 
-  // What a device is: workers tell of some of it, and drivers' management libraries.
+  // The labels of device_info. Workers tell some, and the drivers' management libraries the others.
   void SetInfo(const v1::Device& device) {
     const std::lock_guard lock(mutex_);
     Known& known = devices_[device.id()];

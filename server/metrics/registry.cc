@@ -9,7 +9,7 @@
 namespace assay {
 namespace {
 
-// Whole numbers below this have no fraction as doubles, either.
+// Below this, every whole number is exact as a double.
 constexpr double kMostWhole = 1e15;
 
 void AppendEscaped(std::string* out, std::string_view text, bool quotes) {

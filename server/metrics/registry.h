@@ -1,11 +1,10 @@
-// Families of metrics and their text exposition (Prometheus' format 0.0.4).
+// Families of metrics and their text for a scraper (Prometheus' format 0.0.4).
 //
-// The values are prometheus-cpp's. The families are our own because of what a scrape of
-// sixteen thousand series costs: each keeps its labels as the text that is shown, where the
-// library's copies every label of every series and writes through a stream, 40 ms of a
-// processor.
+// The values are prometheus-cpp's. The families are our own because a scrape of sixteen thousand
+// series is slow with the library's: it copies every label of every series and writes through a
+// stream, which takes 40 ms of a processor. Ours keep the labels as the text that is shown.
 //
-// Thread-safe. A series lives until it is removed, which whoever may still use it must know.
+// Thread-safe. A series lives until it is removed. After that nobody may use it.
 #ifndef ASSAY_SERVER_METRICS_REGISTRY_H_
 #define ASSAY_SERVER_METRICS_REGISTRY_H_
 
@@ -28,15 +27,15 @@ using prometheus::Gauge;
 using prometheus::Histogram;
 using Labels = std::map<std::string, std::string>;
 
-// `device="cpu:0",op="gemm"`, values escaped.
+// The text of labels, with escaped values: `device="cpu:0",op="gemm"`.
 std::string LabelText(const Labels& labels);
-// "12", "0.5", "+Inf": a double's shortest text, whole numbers without an exponent.
+// Appends the shortest text of a double: "12", "0.5", "+Inf". A whole number has no exponent.
 void AppendValue(std::string* out, double value);
 
 class AnyFamily {
  public:
   virtual ~AnyFamily() = default;
-  // Nothing where there is no series.
+  // Appends the family's text. Appends nothing if the family has no series.
   virtual void Write(std::string* out) const = 0;
 };
 
@@ -59,7 +58,7 @@ class Family final : public AnyFamily {
  public:
   Family(std::string name, std::string help) : name_(std::move(name)), help_(std::move(help)) {}
 
-  // The series of these labels; made of `arguments` where there is none.
+  // The series of these labels. If there is none, makes one from `arguments`.
   template <class... Arguments>
   Metric& Add(const Labels& labels, const Arguments&... arguments) {
     std::string text = LabelText(labels);
@@ -96,7 +95,7 @@ class Family final : public AnyFamily {
   std::map<std::string, std::unique_ptr<Metric>> series_;  // by the labels' text
 };
 
-// Families are added before the first exposition.
+// All families. Add them before the first call of Exposition.
 class MetricRegistry {
  public:
   template <class Metric>

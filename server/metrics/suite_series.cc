@@ -63,7 +63,8 @@ void SuiteSeries::Fit(std::deque<Run>& runs) {
       if (all <= kMostSuiteSeries) return;
       std::vector<Series>& series = run.*kind;
       const std::size_t excess = all - kMostSuiteSeries;
-      // A share of a run would be of some kernels by chance; of the newest it is better than none.
+      // A part of a run would show some kernels by chance. For the newest run, that is better than
+      // none.
       const bool newest = &run == &runs.back();
       const std::size_t left = newest && series.size() > excess ? series.size() - excess : 0;
       all -= series.size() - left;

@@ -1,6 +1,6 @@
-// The series of the newest whole run of each suite that times kernels, at most kMostSuiteSeries
-// a device: the oldest run's give way, and errors of any run before any speeds.
-// Thread-safe.
+// The metric series of the newest whole run of each suite that times kernels. A device has at most
+// kMostSuiteSeries of them. If they do not fit, the errors go first, then the speeds, those of the
+// oldest run first. Thread-safe.
 #ifndef ASSAY_SERVER_METRICS_SUITE_SERIES_H_
 #define ASSAY_SERVER_METRICS_SUITE_SERIES_H_
 
@@ -18,19 +18,20 @@
 
 namespace assay {
 
-// The speeds of all four levels, which are read together, and errors of the newest.
+// Room for the speeds of all four levels, which are read together, and for the errors of the
+// newest.
 inline constexpr std::size_t kMostSuiteSeries = 190;
 
 class SuiteSeries {
  public:
   explicit SuiteSeries(Families& families) : families_(families) {}
 
-  // Replaces those of the suite's run before. A kernel one of whose times is not to be
-  // believed has no speed: the mean of the rest is of other cases.
+  // Replaces the series of the suite's last run. If one of a kernel's times is in doubt, the kernel
+  // has no speed, because the mean of the rest would be of other cases.
   void Set(const std::string& device, const std::string& suite, const std::string& version,
            const std::map<KernelId, SuiteTally::Kernel>& kernels);
 
-  // What efficiencies are shares of: those of another roof, or of one in doubt, are gone at once.
+  // Sets the roofs of efficiencies. Removes an efficiency if its roof has changed or is in doubt.
   void SetCeilings(const std::string& device, const CeilingList& ceilings);
 
  private:
@@ -38,7 +39,7 @@ class SuiteSeries {
     Family<Gauge>* family;
     Labels labels;
     double value;
-    std::optional<Roof> roof;  // of an efficiency
+    std::optional<Roof> roof;  // only an efficiency has one
   };
   struct Run {
     std::string suite;
@@ -47,12 +48,13 @@ class SuiteSeries {
   };
 
   void AddSpeeds(Labels labels, const SuiteTally::Kernel& kernel, std::vector<Series>& series);
-  // Takes what does not fit from the oldest, the newest last.
+  // Removes series until the rest fits. An older run loses all of a kind. The newest run loses only
+  // as many as it must.
   static void Fit(std::deque<Run>& runs);
   static void DropEmpty(std::deque<Run>& runs);
   // Requires mutex_.
   void DropDoubtful(const std::string& device, std::vector<Series>& speeds);
-  // Removes all of them but so many.
+  // Keeps the first `most` series and removes the rest.
   static void Keep(std::size_t most, std::vector<Series>& series);
 
   Families& families_;

@@ -8,7 +8,7 @@
 namespace assay {
 namespace {
 
-// Relative deviation of a time beyond which it is held against nobody's.
+// A time with a larger relative deviation is in doubt.
 constexpr double kMostNoise = 0.10;
 
 }  // namespace
@@ -30,7 +30,7 @@ void SuiteTally::Add(const v1::CaseResult& result) {
 void SuiteTally::AddSpeed(const v1::CaseResult& result, Kernel& kernel) const {
   const v1::BenchStats& bench = result.bench();
   kernel.timed = true;
-  // Also of one that was skipped, for a budget's sake: the rest would be other cases.
+  // Also if the case was skipped because of a budget, since the rest would be other cases.
   if (!HasSpeed(result) || bench.noise() > kMostNoise ||
       bench.conditions().waiting_ratio() > kMostWaiting) {
     kernel.untold = true;

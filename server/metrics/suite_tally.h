@@ -1,5 +1,5 @@
-// What one whole run of a suite says of each of its kernels: figures of the same cases on
-// every device and every night, so that like is held against like. Not thread-safe.
+// The figures of each kernel in one whole run of a suite. They come from the same cases on every
+// device and every night, so they can be compared. Not thread-safe.
 #ifndef ASSAY_SERVER_METRICS_SUITE_TALLY_H_
 #define ASSAY_SERVER_METRICS_SUITE_TALLY_H_
 
@@ -28,26 +28,26 @@ class SuiteTally {
   };
   struct Efficiency {
     Mean mean;
-    Roof roof;  // of all its cases, where no roof is in doubt
+    Roof roof;  // that of all its cases, if no roof is in doubt
   };
   struct Kernel {
     std::map<std::string, Efficiency> efficiency;  // by roof
-    Mean flops, bytes;                             // of cases that arithmetic or memory bounds
-    std::optional<double> ratio_max;               // largest ρ of what passed
-    bool timed = false;                            // any case was to be
-    bool untold = false;   // a timed case has no speed to be believed, or no time
-    bool doubted = false;  // a roof is not to be believed
+    Mean flops, bytes;                             // of cases under the compute or memory roof
+    std::optional<double> ratio_max;               // largest |error| / bound of cases that passed
+    bool timed = false;                            // at least one case was to be timed
+    bool untold = false;                           // a timed case has no time, or a speed in doubt
+    bool doubted = false;                          // a roof is in doubt
   };
 
   SuiteTally() = default;
-  // The devices with the ceilings that they have by now.
+  // `devices` have the ceilings that are known now.
   explicit SuiteTally(const std::vector<v1::Device>& devices);
 
-  // Planted kernels and cases that fill a budget, which differ from run to run, are left out, and
-  // so is what is not supported, which is the same in every run.
+  // Adds a result. Leaves out planted kernels, cases that fill a budget (they differ from run to
+  // run) and unsupported cases (they are the same in every run).
   void Add(const v1::CaseResult& result);
 
-  // By device and kernel.
+  // The figures, by device and kernel.
   const std::map<std::string, std::map<KernelId, Kernel>>& devices() const { return devices_; }
 
  private:

@@ -24,7 +24,7 @@ constexpr auto kFaultCodes = [] {
   return all;
 }();
 
-// Values by label; those of unknown names together as "other".
+// Values by label. Those of unknown names are together under "other".
 template <class Map>
 std::map<std::string, double> Bounded(const Map& values, std::span<const std::string_view> known) {
   std::map<std::string, double> bounded;
@@ -35,7 +35,7 @@ std::map<std::string, double> Bounded(const Map& values, std::span<const std::st
   return bounded;
 }
 
-// Calls each(labels, value or null) for all names that there may be.
+// Calls each(labels, value or null) for every possible name.
 template <class Each>
 void ForEach(const std::string& device, const char* label, std::span<const std::string_view> known,
              const std::map<std::string, double>& values, Each each) {
@@ -65,7 +65,7 @@ void TelemetrySeries::Set(const std::string& device, const v1::Telemetry& t) {
   const Labels labels = {{"device", device}};
   gauge(families_.temperature, labels, t.has_temperature_celsius() ? &temperature : nullptr);
   gauge(families_.power, labels, t.has_power_watts() ? &power : nullptr);
-  // Clocks do not add up: of unknown ones there is nothing to show.
+  // Clocks cannot be added, so unknown clocks are not shown.
   ForEach(device, "clock", kClocks, {t.clock_hertz().begin(), t.clock_hertz().end()},
           [&](const Labels& l, const double* value) {
             if (l.at("clock") != kOtherLabel) gauge(families_.clock, l, value);
@@ -78,7 +78,7 @@ void TelemetrySeries::Set(const std::string& device, const v1::Telemetry& t) {
   ForEach(device, "type", kEccTypes, Bounded(t.ecc_errors(), kEccTypes),
           [&](const Labels& l, const double* value) { counter(families_.ecc, l, value); });
   auto faults = Bounded(t.faults(), kFaultCodes);
-  // Where faults are told of at all, the first one of an unknown code begins at 0, too.
+  // If the device reports faults at all, the count of unknown codes begins at 0, too.
   if (!faults.empty()) faults.try_emplace(std::string(kOtherLabel), 0);
   ForEach(device, "code", kFaultCodes, faults,
           [&](const Labels& l, const double* value) { counter(families_.faults, l, value); });

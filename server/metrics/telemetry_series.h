@@ -1,9 +1,9 @@
-// What devices tell of themselves, as series: absent while it is not known. Errors and faults
-// that were counted stay: a device that is lost says so by a fault and tells nothing else.
+// The metric series of what devices report about themselves. A value that is not known has no
+// series. Counted errors and faults stay, because a lost device reports a fault and nothing else.
 //
-// Labels are bounded: clocks, reasons, types and codes that are not in the tables here count
-// as "other". Counters go up alone: the sum of the daemon's start, and of one that is back
-// after a while the whole sum again.
+// Labels are bounded: clocks, reasons, types and codes that are not in the tables here count as
+// "other". Counters only go up. They count since the daemon's start, also after a time in which the
+// device reported nothing.
 #ifndef ASSAY_SERVER_METRICS_TELEMETRY_SERIES_H_
 #define ASSAY_SERVER_METRICS_TELEMETRY_SERIES_H_
 
@@ -20,7 +20,7 @@ class TelemetrySeries {
  public:
   explicit TelemetrySeries(Families& families) : families_(families) {}
 
-  // Replaces what was known of the device. Thread-safe.
+  // Replaces the device's values. Thread-safe.
   void Set(const std::string& device, const v1::Telemetry& telemetry);
 
  private:

@@ -1,9 +1,10 @@
-// assayd: the daemon of a node. Configuration → log → store → devices → jobs →
-// gRPC → metrics → one line on stdout when it is ready → signals → drain.
+// assayd: the daemon of a node. It starts its parts in this order: configuration, log, store,
+// health port, devices, metrics, jobs, gRPC. When it is ready, it prints one line on stdout. Then
+// it waits for a signal and drains.
 //
-// Exit codes: 0 asked to end and did; 2 usage or configuration; 3 the environment
-// (a port in use, a state folder that is locked or cannot be written, no worker);
-// 128 + n ended at once by a second signal n.
+// Exit codes: 0 after a signal and a drain; 2 wrong usage or configuration; 3 a wrong environment
+// (a port in use, a state folder that is locked or cannot be written, no worker); 128 + n after a
+// second signal n, which ends the daemon at once.
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
@@ -48,8 +49,8 @@ namespace {
 constexpr int kExitUsage = 2;
 constexpr int kExitEnvironment = 3;
 
-// Signals come as bytes of a descriptor, so that waiting for one and for the end of
-// the drain is one poll. They are blocked before the first thread is made.
+// Opens a descriptor for signals, so that one poll can wait for a signal and for the end of the
+// drain. The signals are blocked before the first thread starts.
 int OpenSignals() {
   sigset_t set;
   sigemptyset(&set);
@@ -60,7 +61,7 @@ int OpenSignals() {
   return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-// The next signal, or nothing once `other` is readable.
+// Waits for the next signal. Returns nothing when `other` is readable.
 std::optional<int> WaitForSignal(int signals, int other) {
   for (;;) {
     pollfd fds[2] = {{signals, POLLIN, 0}, {other, POLLIN, 0}};
@@ -80,7 +81,7 @@ std::string HostName() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
-// What a failure at the start prints and ends with.
+// A failure at the start: the text to print and the exit code.
 struct Failure {
   int exit_code;
   std::string message;
@@ -92,24 +93,24 @@ Failure Fail(const absl::Status& status, std::string_view context = "") {
           Cat(context, context.empty() ? "" : ": ", std::string(status.message()))};
 }
 
-// The parts of a running daemon, each outliving those after it.
+// The parts of a running daemon. Each outlives those after it.
 class Daemon {
  public:
   explicit Daemon(Config config) : config_(std::move(config)) {}
 
   std::optional<Failure> Start();
-  // Jobs that the configuration asks for.
+  // Starts the jobs that the configuration asks for.
   void StartJobs();
-  // One line: where it serves.
+  // The line that says where the daemon serves.
   std::string ReadyLine() const;
-  // Finishes what runs, within the drain's time.
+  // Finishes the running jobs, within the time for draining.
   void Drain() {
     draining_.store(true);
     if (health_ != nullptr) health_->SetServing(false);
     grpc_.server->GetHealthCheckService()->SetServingStatus(false);
     jobs_->Drain(config_.drain_timeout);
     service_->Stop();
-    // Streams have been ended; what is still open is cut.
+    // The streams have ended. Calls that are still open are cut.
     grpc_.server->Shutdown(absl::ToChronoTime(absl::Now() + absl::Milliseconds(500)));
   }
 
@@ -165,7 +166,7 @@ std::optional<Failure> Daemon::CheckPorts() {
   return std::nullopt;
 }
 
-// Early: while devices are looked for it says NOT_SERVING.
+// Comes early. While the daemon looks for devices, the port says NOT_SERVING.
 std::optional<Failure> Daemon::StartHealth() {
   if (config_.health_listen.empty()) return std::nullopt;
   absl::StatusOr<std::unique_ptr<HealthServer>> health = HealthServer::Start(config_.health_listen);
@@ -179,7 +180,7 @@ std::optional<Failure> Daemon::StartDevices() {
   options.worker_path = config_.worker.empty() ? FindWorker() : config_.worker;
   if (options.worker_path.empty()) {
     return Failure{kExitEnvironment,
-                   "there is no assay-worker beside this program; name it with --worker"};
+                   "there is no assay-worker beside this program; say where it is with --worker"};
   }
   options.devices = config_.devices;
   options.arena_bytes = config_.arena_bytes;
@@ -215,8 +216,8 @@ void Daemon::StartTelemetry(const std::string& worker_path) {
   telemetry_ = TelemetryMonitor::Start(std::move(options));
 }
 
-// A daemon without devices can do nothing. One that lacks a device it was told of by its
-// name can, but says so.
+// A daemon without devices is a failure. A daemon that lacks only a device that was named logs an
+// error and goes on.
 std::optional<Failure> Daemon::CheckNamedDevices() const {
   std::vector<std::string> missing;
   for (const v1::Device& device : devices_.unavailable) {
@@ -238,7 +239,9 @@ std::optional<Failure> Daemon::CheckSuites() const {
   const std::string folder = given ? config_.suites_dir : FindSuites();
   std::error_code error;
   if (!folder.empty() && std::filesystem::is_directory(folder, error)) return std::nullopt;
-  if (given) return Failure{kExitUsage, Cat("--suites-dir: ", folder, " is no folder")};
+  if (given)
+    return Failure{kExitUsage,
+                   Cat("--suites-dir: ", folder, " is no folder; name the folder of the suites")};
   Log(LogLevel::kError, "suites.missing",
       {{"reason",
         "there is no ../share/assay/suites beside this program; name it with "
@@ -254,7 +257,8 @@ std::optional<Failure> Daemon::StartServing() {
   job_options.max_waiting_jobs = static_cast<int>(config_.max_waiting_jobs);
   job_options.probes = {config_.probe_share, config_.probe_interval,
                         [this](std::string_view device) {
-                          // A processor is always shared; what is not known of a card is no leave.
+                          // A CPU is always shared. If it is not known whether a GPU is, it counts
+                          // as shared.
                           if (device.starts_with("cpu:")) return false;
                           const v1::Telemetry latest = telemetry_->Latest(device);
                           return !latest.has_others_bytes() || latest.others_bytes() > 0;
@@ -339,7 +343,7 @@ std::optional<Failure> Daemon::Start() {
   store_ = *std::move(store);
   if (std::optional<Failure> failure = StartHealth()) return failure;
   if (std::optional<Failure> failure = StartDevices()) return failure;
-  // The metrics port first: once a client can be answered, it is told both.
+  // The metrics port comes first, so that the first answer to a client can name both addresses.
   if (std::optional<Failure> failure = StartMetrics()) return failure;
   if (std::optional<Failure> failure = StartServing()) return failure;
   service_->SetAddresses(grpc_.addresses.front(), metrics_address_);
@@ -381,7 +385,7 @@ int Main(int argc, char** argv) {
   }
   SetLogLevel(arguments->config.log_level);
   RedirectGrpcLog();
-  umask(0077);  // the state is the daemon's own; so are unix sockets
+  umask(0077);  // only the daemon's user may use its state and its unix sockets
 
   Daemon daemon(arguments->config);
   if (const std::optional<Failure> failure = daemon.Start()) {

@@ -7,17 +7,17 @@
 #include "absl/time/clock.h"
 #include "kernels/numerics/cat.h"
 #include "server/base/compare_header.h"
+#include "server/base/error_info.h"
 #include "server/jobs/request_errors.h"
 #include "server/rpc/error_mapping.h"
 
 namespace assay {
 namespace {
 
-// Comparisons that wait for one device.
+// The most comparisons that wait for one device.
 constexpr std::size_t kMostWaiting = 16;
-constexpr char kStopping[] = "assayd is stopping";
 
-// "inputs[1].shape: b must be …" with its field as clients read it.
+// Turns "inputs[1].shape: b must be …" into a BadRequest whose field is "header.inputs[1].shape".
 absl::Status AsBadRequest(const absl::Status& status) {
   if (!absl::IsInvalidArgument(status)) return status;
   const std::string message(status.message());
@@ -33,19 +33,22 @@ absl::StatusOr<CaseExecutor*> FindDevice(const DeviceSet& devices, const std::st
   if (!found.empty()) return found.front();
   for (const v1::Device& device : devices.unavailable) {
     if (device.id() != wanted && Cat(device.id(), ":*") != wanted) continue;
-    return absl::NotFoundError(
-        Cat("device: \"", wanted, "\" cannot be used here: ", device.unavailable_reason()));
+    return WithReason(absl::NotFoundError(Cat("device: \"", wanted, "\" cannot be used here: ",
+                                              device.unavailable_reason())),
+                      v1::ERROR_REASON_DEVICE_UNUSABLE, "header.device");
   }
   std::vector<std::string> known;
   for (const auto& executor : devices.executors) known.push_back(executor->device_id());
-  return absl::NotFoundError(
-      Cat("device: no device \"", wanted.substr(0, 64), "\"; this daemon has ", Join(known, ", ")));
+  return WithReason(absl::NotFoundError(Cat("device: no device \"", wanted.substr(0, 64),
+                                            "\"; this daemon has ", Join(known, ", "))),
+                    v1::ERROR_REASON_DEVICE_NOT_FOUND, "header.device");
 }
 
-// More operands than any operator takes.
-constexpr int kMostInputs = 16;
-
 }  // namespace
+
+absl::Status Stopping() {
+  return WithReason(absl::UnavailableError("assayd is stopping"), v1::ERROR_REASON_STOPPING);
+}
 
 std::shared_ptr<CompareStream> CompareStream::Start(Options options, v1::CaseResult* response) {
   const std::shared_ptr<CompareStream> stream(new CompareStream(std::move(options), response));
@@ -59,7 +62,7 @@ std::shared_ptr<CompareStream> CompareStream::Start(Options options, v1::CaseRes
 }
 
 void CompareStream::OnReadDone(bool ok) {
-  // Before the next read is started, which may be done on another thread at once.
+  // This stands before the next read starts, because that read may end on another thread at once.
   const bool first = !std::exchange(first_seen_, true);
   PieceReader::OnReadDone(ok);
   if (first) OnFirst();
@@ -83,7 +86,7 @@ void CompareStream::OnFirst() {
 absl::Status CompareStream::Accept(const v1::CompareTensorsRequest& first) {
   header_ = first.header();
   std::vector<FieldError> errors;
-  // Before anything is made of it: a header may hold millions of these.
+  // Checked first, because a header may hold millions of inputs.
   if (header_.inputs_size() > kMostInputs) {
     return BadRequestError(
         {{"header.inputs", Cat("must be at most ", kMostInputs, ", got ", header_.inputs_size())}});
@@ -125,7 +128,7 @@ void CompareStream::Run() {
 PieceSource::Next CompareStream::Take(v1::CompareTensorsRequest* piece) {
   if (!refused_.ok()) return Next::kGone;
   const absl::Time now = absl::Now();
-  // The device has its turn: what a client waits for it is not the client's time.
+  // The device takes pieces from now on. The client's time begins here, not while it waited.
   if (upload_end_ == absl::InfiniteFuture()) upload_end_ = now + upload_limit_;
   const Next next = PieceReader::Take(piece);
   if (next == Next::kPiece) refused_ = CheckPiece(*piece);
@@ -208,7 +211,7 @@ std::shared_ptr<CompareStream> Comparisons::Start(v1::CaseResult* response) {
     ended_(status, begin);
   };
   const std::lock_guard lock(mutex_);
-  if (stopped_ || jobs_.draining()) options.refuse = absl::UnavailableError(kStopping);
+  if (stopped_ || jobs_.draining()) options.refuse = Stopping();
   std::shared_ptr<CompareStream> stream = CompareStream::Start(std::move(options), response);
   std::erase_if(streams_, [](const auto& s) { return s.expired(); });
   streams_.push_back(stream);
@@ -224,7 +227,7 @@ void Comparisons::Stop() {
   }
   for (const auto& weak : streams) {
     if (const std::shared_ptr<CompareStream> stream = weak.lock()) {
-      stream->Abort(absl::UnavailableError(kStopping));
+      stream->Abort(Stopping());
     }
   }
 }

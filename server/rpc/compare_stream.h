@@ -1,5 +1,5 @@
-// CompareTensors calls: the header checked, then the pieces passed to the device's
-// worker as fast as that takes them, then the result.
+// Serves the calls of CompareTensors. It checks the header, passes the pieces to the device's
+// worker as fast as the worker takes them, and returns the result.
 #ifndef ASSAY_SERVER_RPC_COMPARE_STREAM_H_
 #define ASSAY_SERVER_RPC_COMPARE_STREAM_H_
 
@@ -23,42 +23,48 @@
 
 namespace assay {
 
-// How long a device waits for the bytes of a comparison, from when it could take the
-// first: `base`, and their time at the least rate that is put up with.
+// UNAVAILABLE, reason STOPPING: the daemon ends this call because it stops.
+absl::Status Stopping();
+
+// The most operands of a comparison. No operator takes more.
+inline constexpr int kMostInputs = 16;
+
+// How long a device waits for the bytes of a comparison, counted from when it could take the first
+// byte: `base`, plus the time that the bytes take at `bytes_per_second`.
 struct UploadLimit {
   absl::Duration base = absl::Seconds(60);
   std::int64_t bytes_per_second = 10'000'000;
 };
 
-// Keeps itself alive until gRPC is done with it.
+// One call. It keeps itself alive until gRPC is done with it.
 class CompareStream final : public PieceReader, public std::enable_shared_from_this<CompareStream> {
  public:
   struct Options {
     const DeviceSet* devices = nullptr;
-    absl::Duration limit;  // for the device's worker, of a comparison that does not say
+    absl::Duration limit;  // for the device's worker, if the comparison has no deadline
     UploadLimit upload;
-    absl::Status refuse;  // not OK: why nothing new is taken
-    // Runs a task on the device's thread for comparisons; false where too many wait.
+    absl::Status refuse;  // not OK: why the daemon takes no new call
+    // Runs a task on the device's thread for comparisons. Returns false if too many tasks wait.
     std::function<bool(CaseExecutor*, std::function<void()>)> run;
-    // Called once, with the status the client gets, when the call is over.
+    // Called once, when the call is over, with the status that the client gets.
     std::function<void(const grpc::Status&)> ended;
   };
 
-  // `response` is the call's.
+  // Starts serving a call. gRPC owns `response`.
   static std::shared_ptr<CompareStream> Start(Options options, v1::CaseResult* response);
 
-  // Ends the call; a worker that is at it is stopped.
+  // Ends the call. If a worker computes for it, the worker is stopped.
   void Abort(const absl::Status& status);
 
  private:
   CompareStream(Options options, v1::CaseResult* response)
       : options_(std::move(options)), response_(response) {}
 
-  // The first message has come, or none will.
+  // Called when the first message has come, or when none will come.
   void OnFirst();
   absl::Status Accept(const v1::CompareTensorsRequest& first);
   void Run();
-  // On the device's thread, as Run. What no worker should see ends the stream here.
+  // Called on the device's thread, as Run is. A piece that no worker should see ends the stream.
   Next Take(v1::CompareTensorsRequest* piece) override;
   absl::Status CheckPiece(const v1::CompareTensorsRequest& piece) const;
   void Finished(const absl::Status& status);
@@ -70,33 +76,33 @@ class CompareStream final : public PieceReader, public std::enable_shared_from_t
   const Options options_;
   v1::CaseResult* const response_;
   std::shared_ptr<CompareStream> self_;  // until OnDone
-  bool first_seen_ = false;              // of reading's callbacks, which come one by one
+  bool first_seen_ = false;              // used by the read callbacks, which come one by one
   v1::CompareHeader header_;
   absl::Duration limit_;
   CaseExecutor* device_ = nullptr;
   CancelToken cancel_;
-  int numbers_ = 0;                // of tensors
-  std::int64_t upload_bytes_ = 0;  // that the header announces
+  int numbers_ = 0;                // tensors have the numbers below
+  std::int64_t upload_bytes_ = 0;  // announced by the header
   absl::Duration upload_limit_;
   absl::Time upload_end_ = absl::InfiniteFuture();
-  absl::Status refused_;  // what Take found; of the device's thread
+  absl::Status refused_;  // what Take found; used on the device's thread
 
   std::mutex mutex_;
   std::optional<absl::Status> abort_;  // mutex_
   grpc::Status status_;                // mutex_
 };
 
-// The calls of a daemon. One thread a device waits for it and feeds its worker; a few
-// calls wait for the thread, with no more than their first messages in memory.
-// Thread-safe. Jobs and devices must outlive it.
+// All calls of a daemon. Each device has one thread, which waits for the device and feeds its
+// worker. A few calls wait for the thread, with only their first messages in memory. Thread-safe.
+// Jobs and devices must outlive it.
 class Comparisons {
  public:
-  // `ended` is called once a call, with when it began.
+  // `ended` is called once for each call, with the time when the call began.
   Comparisons(JobManager& jobs, const DeviceSet& devices, UploadLimit upload,
               std::function<void(const grpc::Status&, absl::Time begin)> ended);
 
   std::shared_ptr<CompareStream> Start(v1::CaseResult* response);
-  // Ends what runs with UNAVAILABLE and refuses what comes.
+  // Ends the running calls with UNAVAILABLE and refuses new ones.
   void Stop();
 
  private:

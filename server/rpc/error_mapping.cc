@@ -4,12 +4,14 @@
 #include <string>
 
 #include "absl/strings/cord.h"
+#include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "server/base/error_info.h"
 
 namespace assay {
 namespace {
 
-// By the number of the code, which gRPC and abseil share.
+// Names by the number of the code. gRPC and abseil have the same numbers.
 constexpr std::array<std::string_view, 17> kNames = {
     "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
     "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
@@ -29,15 +31,21 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   const grpc::StatusCode code = ToGrpcCode(status.code());
   google::rpc::Status details;
-  status.ForEachPayload([&details](absl::string_view type_url, const absl::Cord& payload) {
+  bool has_reason = false;
+  status.ForEachPayload([&](absl::string_view type_url, const absl::Cord& payload) {
     google::protobuf::Any* detail = details.add_details();
     detail->set_type_url(std::string(type_url));
     detail->set_value(std::string(payload));
+    has_reason |= detail->Is<google::rpc::ErrorInfo>();
   });
   const std::string message(status.message());
-  if (details.details().empty()) return grpc::Status(code, message);
-  // The message is not repeated in the details: both travel in the trailing
-  // metadata, which is small.
+  if (!has_reason) {
+    google::rpc::ErrorInfo info;
+    info.set_domain(kErrorDomain);
+    info.set_reason(std::string(CodeName(code)));
+    details.add_details()->PackFrom(info);
+  }
+  // The details do not repeat the message. Both travel in the trailing metadata, which is small.
   details.set_code(code);
   return grpc::Status(code, message, details.SerializeAsString());
 }

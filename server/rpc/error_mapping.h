@@ -1,6 +1,5 @@
-// The one place where errors become gRPC's: the core's absl::Status, with its
-// payloads, as a grpc::Status whose details (grpc-status-details-bin) hold a
-// google.rpc.Status.
+// Turns the core's errors into gRPC's. No other file does. An absl::Status with its payloads
+// becomes a grpc::Status whose details (grpc-status-details-bin) hold a google.rpc.Status.
 #ifndef ASSAY_SERVER_RPC_ERROR_MAPPING_H_
 #define ASSAY_SERVER_RPC_ERROR_MAPPING_H_
 
@@ -12,12 +11,12 @@
 
 namespace assay {
 
-// Codes keep their names, except that what the caller can do nothing about
-// (UNKNOWN, DATA_LOSS) is INTERNAL. Payloads with a type URL of google.rpc become
-// details.
+// A code keeps its name, except that UNKNOWN and DATA_LOSS become INTERNAL, because the caller can
+// do nothing about them. Payloads become details. Every error gets a google.rpc.ErrorInfo: if the
+// payloads hold none, its reason is the name of the code.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
-// "INVALID_ARGUMENT": the label of metrics.
+// The code's name, such as "INVALID_ARGUMENT". Metrics have it as a label.
 std::string_view CodeName(grpc::StatusCode code);
 
 }  // namespace assay

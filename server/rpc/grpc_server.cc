@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "grpc/health/v1/health.pb.h"
 #include "kernels/numerics/cat.h"
 #include "server/base/config.h"
 #include "server/base/log.h"
@@ -20,10 +21,10 @@
 namespace assay {
 namespace {
 
-// A job of 10,000 cases is some 3 MB.
+// A job of 10,000 cases has about 3 MB.
 constexpr int kMaxRequestBytes = 32 << 20;
-// What gRPC may hold for all connections together, and calls on one of them: many
-// clients with large requests must not take the memory that cases need.
+// The memory that gRPC may hold for all connections, and the calls on one connection. Many clients
+// with large requests must not take the memory that cases need.
 constexpr std::size_t kMostTransportBytes = std::size_t{512} << 20;
 constexpr int kMostStreams = 256;
 
@@ -80,16 +81,18 @@ absl::StatusOr<GrpcServer> StartGrpcServer(grpc::Service& service,
                                            const GrpcServerOptions& options) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  // Keeps the descriptor of the health service in the program, for reflection.
+  google::protobuf::LinkMessageReflection<grpc::health::v1::HealthCheckRequest>();
   grpc::ServerBuilder builder;
   builder.RegisterService(&service);
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
   builder.SetMaxSendMessageSize(-1);
   builder.SetResourceQuota(grpc::ResourceQuota("assayd").Resize(kMostTransportBytes));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostStreams);
-  // A second daemon on the port must be an error.
+  // A second daemon on the same port must get an error.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  // Clients of silent streams ping as often as they like; clients that are gone are
-  // noticed within a minute and a half.
+  // A client of a silent stream may ping as often as it likes. The server notices within a minute
+  // and a half that a client is gone.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
@@ -110,7 +113,7 @@ absl::StatusOr<GrpcServer> StartGrpcServer(grpc::Service& service,
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const std::string& address = options.listen[i];
     if (started.server == nullptr || ports[i] == 0) {
-      // With no server it is not said which of the ports failed.
+      // Without a server, gRPC does not say which port failed.
       absl::Status status = CheckAddress(address);
       if (!status.ok()) return status;
       if (started.server != nullptr || i + 1 == ports.size()) {

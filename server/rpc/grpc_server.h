@@ -1,5 +1,5 @@
-// The daemon's gRPC server: its ports with their credentials, health, reflection,
-// limits and keepalive.
+// Starts the daemon's gRPC server: ports with their credentials, health check, reflection, limits
+// and keepalive.
 #ifndef ASSAY_SERVER_RPC_GRPC_SERVER_H_
 #define ASSAY_SERVER_RPC_GRPC_SERVER_H_
 
@@ -23,19 +23,19 @@ struct GrpcServerOptions {
 
 struct GrpcServer {
   std::unique_ptr<grpc::Server> server;
-  std::vector<std::string> addresses;  // as bound: port 0 replaced
+  std::vector<std::string> addresses;  // with the real port in place of port 0
 };
 
-// Whether an address can be listened on: UNAVAILABLE with the reason of the system,
-// which gRPC does not give. Another program's live socket is never replaced.
+// Whether the server can listen on an address. UNAVAILABLE with the system's reason, which gRPC
+// does not give. A socket that another program serves is never replaced.
 absl::Status CheckAddress(const std::string& address);
 
-// Serves `service` at once. INVALID_ARGUMENT for plaintext where it is not allowed,
-// UNAVAILABLE where a port cannot be had.
+// Serves `service` at once. INVALID_ARGUMENT if an address may not be plaintext, UNAVAILABLE if the
+// server cannot get a port. Reflection answers for every service that it lists.
 absl::StatusOr<GrpcServer> StartGrpcServer(grpc::Service& service,
                                            const GrpcServerOptions& options);
 
-// Has gRPC's own messages go to the log, at debug level.
+// Sends gRPC's own messages to the log, at debug level.
 void RedirectGrpcLog();
 
 }  // namespace assay

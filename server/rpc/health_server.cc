@@ -11,11 +11,11 @@
 namespace assay {
 namespace {
 
-// A health check is a name; whoever can reach the port must not take much of the daemon.
+// A health check holds only a name. A caller of this port must not take much memory.
 constexpr int kMaxCheckBytes = 4 << 10;
 constexpr std::size_t kMostProberBytes = std::size_t{8} << 20;
 constexpr int kMostProbers = 16;
-// A prober that is gone is noticed by then.
+// The server notices within this time that a caller is gone.
 constexpr int kKeepaliveMs = 60'000;
 
 }  // namespace

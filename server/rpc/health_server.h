@@ -1,5 +1,5 @@
-// The health port: grpc.health.v1 alone, without TLS, for probes that speak none, such as
-// kubelet's. What it tells is whether the daemon serves; nothing can be asked to be done.
+// The health port: it serves grpc.health.v1 alone, without TLS, for health checks that have no TLS,
+// such as kubelet's. It only tells whether the daemon takes requests.
 #ifndef ASSAY_SERVER_RPC_HEALTH_SERVER_H_
 #define ASSAY_SERVER_RPC_HEALTH_SERVER_H_
 
@@ -13,22 +13,22 @@
 
 namespace assay {
 
-// Thread-safe. Answers for the empty service name, NOT_SERVING until told otherwise; any
-// other method is UNIMPLEMENTED.
+// Answers for the empty service name, with NOT_SERVING until SetServing. Any other method is
+// UNIMPLEMENTED. Thread-safe.
 class HealthServer {
  public:
-  // UNAVAILABLE where the port cannot be had.
+  // UNAVAILABLE if the server cannot get the port.
   static absl::StatusOr<std::unique_ptr<HealthServer>> Start(const std::string& address);
   ~HealthServer();
 
   void SetServing(bool serving);
-  // As bound: port 0 replaced.
+  // The address with the real port in place of port 0.
   const std::string& address() const { return address_; }
 
  private:
   HealthServer() = default;
 
-  // A server wants a service of its own besides the health check; this one has no method.
+  // gRPC's server needs a service beside the health check. This one has no method.
   grpc::CallbackGenericService nothing_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int32_t kDefaultPage = 100;
 constexpr std::int32_t kLargestPage = 1000;
-// Of a case in its job, which is the store's bound, too; no daemon had as many jobs.
+// The largest position of a case in its job, as in the store. No daemon has as many jobs.
 constexpr std::int64_t kLargestPosition = (std::int64_t{1} << 24) - 1;
 
 absl::string_view View(std::string_view s) { return {s.data(), s.size()}; }
@@ -135,7 +135,7 @@ absl::StatusOr<std::int64_t> ParsePageToken(std::string_view scope, std::string_
       !absl::SimpleAtoi(text.substr(0, text.find('.')), &position) || position < 0 ||
       position > kLargestPosition || MakePageToken(scope, position) != token) {
     return Refuse("page_token",
-                  "is none that this listing gave: use the next_page_token of the page before, "
+                  "is no token of this listing: use the next_page_token of the page before, "
                   "with the same filter");
   }
   return position;

@@ -1,4 +1,4 @@
-// The texts inside requests: resource names, filters, page tokens. Every refusal is
+// Parses the texts inside requests: resource names, filters, page tokens. Every refusal is
 // INVALID_ARGUMENT with a google.rpc.BadRequest that names the field.
 #ifndef ASSAY_SERVER_RPC_REQUEST_PARSING_H_
 #define ASSAY_SERVER_RPC_REQUEST_PARSING_H_
@@ -13,22 +13,21 @@
 
 namespace assay {
 
-// Whether `name` has the form "jobs/{id}": letters and digits in lower case.
+// Whether `name` has the form "jobs/{id}". The id has digits and lower-case letters.
 absl::Status CheckJobName(std::string_view field, std::string_view name);
 
 // The id of "devices/{id}".
 absl::StatusOr<std::string> ParseDeviceName(std::string_view field, std::string_view name);
 
-// 0 is 100, more than 1000 is 1000.
+// The size of a page. 0 counts as 100, and more than 1000 counts as 1000.
 absl::StatusOr<int> ParsePageSize(std::int32_t page_size);
 
-// ListJobs' filter: state=, verdict=, suite=, label.KEY=, " AND " between.
+// The filter of ListJobs: state=, verdict=, suite=, label.KEY=, with " AND " between them.
 absl::StatusOr<JobQuery> ParseJobFilter(std::string_view filter);
 
-// A token says where the next page begins and belongs to one listing (`scope`: the
-// method and what it was asked). Another listing's is refused, and one that was damaged
-// by accident; whoever makes up a token that fits can begin at any position from 0 to
-// 2^24 - 1, which gives nothing that paging would not.
+// A token says where the next page begins. It belongs to one listing: `scope` is the method and its
+// request. A token of another listing is refused, and so is a damaged one. A caller who forges a
+// token can begin at any position from 0 to 2^24 - 1, and gets nothing that paging would not give.
 std::string MakePageToken(std::string_view scope, std::int64_t position);
 absl::StatusOr<std::int64_t> ParsePageToken(std::string_view scope, std::string_view token);
 

@@ -1,5 +1,5 @@
-// A thread that runs what it is given, one after the other: so that gRPC's few
-// threads never wait for a device or for the store's writer.
+// A thread that runs tasks one after the other, so that gRPC's few threads never wait for a device
+// or for the store's writer.
 #ifndef ASSAY_SERVER_RPC_TASK_THREAD_H_
 #define ASSAY_SERVER_RPC_TASK_THREAD_H_
 
@@ -14,10 +14,10 @@
 
 namespace assay {
 
-// Thread-safe. Tasks that are left when it is destroyed are run first.
+// Thread-safe. The destructor first runs the tasks that are left.
 class TaskThread {
  public:
-  // `most_waiting`: of tasks, for TryRun.
+  // `most_waiting` is how many tasks may wait. Only TryRun looks at it.
   explicit TaskThread(std::size_t most_waiting = SIZE_MAX)
       : most_waiting_(most_waiting), thread_([this] { Loop(); }) {}
   ~TaskThread() {
@@ -39,7 +39,7 @@ class TaskThread {
     changed_.notify_one();
   }
 
-  // False, and nothing is done, where as many tasks wait as may.
+  // Returns false and does nothing if as many tasks wait as may wait.
   bool TryRun(std::function<void()> task) {
     {
       const std::lock_guard guard(mutex_);

@@ -13,6 +13,7 @@
 #include "google/protobuf/util/time_util.h"
 #include "kernels/numerics/cat.h"
 #include "server/base/case_spec.h"
+#include "server/base/error_info.h"
 #include "server/jobs/request_errors.h"
 #include "server/jobs/suite_list.h"
 #include "server/rpc/compare_stream.h"
@@ -24,7 +25,7 @@
 namespace assay {
 namespace {
 
-// Calls that wait for a thread hold their requests in memory: more are refused.
+// The most calls that wait for a thread. They hold their requests in memory.
 constexpr std::size_t kMostCallsWaiting = 64;
 
 }  // namespace
@@ -42,7 +43,7 @@ class ValidationService::Impl {
                        Count("CompareTensors", status, begin);
                      }) {}
 
-  // Answers a call with what `handler` returns, here and now, and counts it.
+  // Answers a call on this thread with what `handler` returns, and counts it.
   template <class Handler>
   grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, std::string_view method,
                                    Handler handler) {
@@ -52,7 +53,7 @@ class ValidationService::Impl {
     return reactor;
   }
 
-  // The same on a thread for what takes long: writes() or long_work().
+  // The same, on a thread for long work: writes() or long_work().
   template <class Handler>
   grpc::ServerUnaryReactor* AnswerOn(TaskThread& thread, grpc::CallbackServerContext* context,
                                      std::string_view method, Handler handler) {
@@ -86,7 +87,7 @@ class ValidationService::Impl {
     const std::lock_guard guard(mutex_);
     std::erase_if(streams_, [](const auto& s) { return s.expired(); });
     if (stopped_) {
-      stream->Abort(absl::UnavailableError("assayd is stopping"));
+      stream->Abort(Stopping());
     } else {
       streams_.push_back(stream);
     }
@@ -103,7 +104,7 @@ class ValidationService::Impl {
     }
     for (const auto& weak : streams) {
       if (const std::shared_ptr<WatchStream> stream = weak.lock()) {
-        stream->Abort(absl::UnavailableError("assayd is stopping"));
+        stream->Abort(Stopping());
       }
     }
   }
@@ -144,7 +145,7 @@ class ValidationService::Impl {
         jobs_.Results(request.job(), static_cast<std::int32_t>(*from), *size);
     if (!results.ok()) return results.status();
     if (results->empty()) return absl::OkStatus();
-    // A page may end by its size in bytes: only the store knows whether there is more.
+    // A page may end because of its size in bytes. Only the store knows whether there is more.
     const std::int32_t next = results->back().index() + 1;
     const auto more = jobs_.Results(request.job(), next, 1);
     if (!more.ok()) return more.status();
@@ -172,7 +173,7 @@ class ValidationService::Impl {
   absl::Status ListDevices(const v1::ListDevicesRequest& request,
                            v1::ListDevicesResponse& response) {
     for (const auto& executor : devices_.executors) {
-      // A device that is busy or cannot measure is listed without.
+      // A device that is busy or cannot measure is listed without ceilings.
       if (request.measure_ceilings()) executor->MeasureCeilings().IgnoreError();
       *response.add_devices() = Describe(*executor);
     }
@@ -189,12 +190,13 @@ class ValidationService::Impl {
       if (s.ok()) device = Describe(*executor);
       return s;
     }
-    return absl::NotFoundError(Cat("no device \"", *id, "\" on this daemon"));
+    return WithReason(absl::NotFoundError(Cat("no device \"", *id, "\" on this daemon")),
+                      v1::ERROR_REASON_DEVICE_NOT_FOUND);
   }
 
   absl::Status ListKernels(const v1::ListKernelsRequest& request,
                            v1::ListKernelsResponse& response) {
-    // Devices of one backend have the same kernels: each once, by operator and provider.
+    // Devices of one backend have the same kernels. List each kernel once.
     std::map<std::tuple<std::string, std::string, std::string>, v1::Kernel> kernels;
     for (const auto& executor : devices_.executors) {
       for (v1::Kernel& kernel : executor->Kernels()) {
@@ -204,7 +206,7 @@ class ValidationService::Impl {
       }
     }
     for (auto& [key, kernel] : kernels) *response.add_kernels() = std::move(kernel);
-    // Of a backend that could not be loaded no kernel is known.
+    // The kernels of a backend that could not be loaded are not known.
     for (const v1::Device& device : devices_.unavailable) {
       if (device.id() != device.backend()) continue;
       v1::Kernel& none = *response.add_kernels();
@@ -258,14 +260,14 @@ class ValidationService::Impl {
   std::vector<std::weak_ptr<WatchStream>> streams_;  // mutex_; some have ended
 
   TaskThread writes_{kMostCallsWaiting};     // plans and commits
-  TaskThread long_work_{kMostCallsWaiting};  // what waits for a device or reads many files
-  TaskThread pump_;                          // of the streams
+  TaskThread long_work_{kMostCallsWaiting};  // calls that wait for a device or read many files
+  TaskThread pump_;                          // reads the streams of WatchJob
   Comparisons comparisons_;
 };
 
 namespace {
 
-// What a handler with an answer returns: the answer moved into the response.
+// Moves the answer of the core into the response.
 template <class Message>
 absl::Status Fill(absl::StatusOr<Message> answer, Message& response) {
   if (answer.ok()) response = *std::move(answer);
@@ -290,7 +292,7 @@ void ValidationService::Stop() { impl_->Stop(); }
 grpc::ServerUnaryReactor* ValidationService::CreateJob(grpc::CallbackServerContext* context,
                                                        const v1::CreateJobRequest* request,
                                                        v1::Job* response) {
-  // Planning ten thousand cases and their commit take a while.
+  // Planning and storing ten thousand cases takes a while.
   return impl_->AnswerOn(impl_->writes(), context, "CreateJob", [this, request, response] {
     return Fill(impl_->jobs().Create(request->spec(), request->request_id()), *response);
   });
@@ -331,7 +333,7 @@ grpc::ServerUnaryReactor* ValidationService::DeleteJob(grpc::CallbackServerConte
 
 grpc::ServerWriteReactor<v1::JobEvent>* ValidationService::WatchJob(
     grpc::CallbackServerContext*, const v1::WatchJobRequest* request) {
-  // The stream owns itself until gRPC is done with it, which is after this returns.
+  // The stream owns itself until gRPC is done with it. That is after this function returns.
   return impl_->Watch(*request).get();
 }
 
@@ -344,7 +346,7 @@ grpc::ServerUnaryReactor* ValidationService::ListCaseResults(
 
 grpc::ServerReadReactor<v1::CompareTensorsRequest>* ValidationService::CompareTensors(
     grpc::CallbackServerContext*, v1::CaseResult* response) {
-  // As WatchJob's stream.
+  // The stream owns itself, as WatchJob's stream does.
   return impl_->comparisons().Start(response).get();
 }
 
@@ -352,7 +354,7 @@ grpc::ServerUnaryReactor* ValidationService::ListDevices(grpc::CallbackServerCon
                                                          const v1::ListDevicesRequest* request,
                                                          v1::ListDevicesResponse* response) {
   const auto list = [this, request, response] { return impl_->ListDevices(*request, *response); };
-  // Measuring takes seconds; without it nothing waits.
+  // Measuring takes seconds. Without measuring, nothing waits.
   return request->measure_ceilings()
              ? impl_->AnswerOn(impl_->long_work(), context, "ListDevices", list)
              : impl_->Answer(context, "ListDevices", list);
@@ -428,7 +430,7 @@ grpc::ServerUnaryReactor* ValidationService::DeleteBaseline(
 grpc::ServerUnaryReactor* ValidationService::CompareBaselines(
     grpc::CallbackServerContext* context, const v1::CompareBaselinesRequest* request,
     v1::CompareBaselinesResponse* response) {
-  // Ten thousand results are read and held against as many.
+  // It may read ten thousand results and hold them against as many.
   return impl_->AnswerOn(impl_->long_work(), context, "CompareBaselines",
                          [this, request, response] {
                            return Fill(impl_->jobs().baselines().Compare(*request), *response);

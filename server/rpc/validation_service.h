@@ -1,9 +1,9 @@
-// The public service: each handler parses its request, calls the core, maps the
-// answer. Errors are mapped in error_mapping.h only.
+// The public service. Each handler parses its request, calls the core and maps the answer. Only
+// error_mapping.h maps errors.
 //
-// Thread-safe, as gRPC requires. What it is given must outlive it. Streams of
-// WatchJob are read by one pump thread and written by gRPC's threads; before the
-// server shuts down, call Stop(), which ends them.
+// Thread-safe, as gRPC requires. The arguments of the constructor must outlive the service. One
+// pump thread reads the streams of WatchJob, and gRPC's threads write them. Call Stop() before the
+// server shuts down. It ends the streams.
 #ifndef ASSAY_SERVER_RPC_VALIDATION_SERVICE_H_
 #define ASSAY_SERVER_RPC_VALIDATION_SERVICE_H_
 
@@ -20,12 +20,12 @@
 namespace assay {
 
 struct ServiceOptions {
-  // What GetServerInfo answers; draining, default_case_deadline and
-  // max_cases_per_job are filled in from the manager.
+  // The answer of GetServerInfo. The service fills in draining, default_case_deadline and
+  // max_cases_per_job from the manager.
   v1::ServerInfo info;
-  // Of the tensors of a comparison.
+  // How fast the tensors of a comparison must come.
   UploadLimit upload;
-  // What a device tells of itself; may be empty.
+  // Returns what a device reports about itself. May be empty.
   std::function<v1::Telemetry(std::string_view device)> telemetry;
 };
 
@@ -35,7 +35,7 @@ class ValidationService : public v1::ValidationService::CallbackService {
   ValidationService(JobManager& jobs, DeviceSet& devices, Metrics* metrics, ServiceOptions options);
   ~ValidationService() override;
 
-  // The addresses, once they are known. Call before the server takes requests.
+  // Sets the addresses for GetServerInfo. Call it before the server takes requests.
   void SetAddresses(const std::string& address, const std::string& metrics_address);
 
   // Ends open streams with UNAVAILABLE and refuses new ones.

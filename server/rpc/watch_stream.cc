@@ -50,7 +50,11 @@ void WatchStream::PumpLocked() {
   switch (*next) {
     case JobWatch::Next::kEvent:
       writing_ = true;
-      StartWrite(&event_);
+      // Events that were read together leave together. The first write carries the call's metadata
+      // and would not end before it has left.
+      StartWrite(&event_, begun_ && watch_->HasNext() ? grpc::WriteOptions().set_buffer_hint()
+                                                      : grpc::WriteOptions());
+      begun_ = true;
       return;
     case JobWatch::Next::kWait:
       return;  // the watch wakes us

@@ -1,5 +1,5 @@
-// One WatchJob call: reads the job's watch and writes what it says, one event at a
-// time, as fast as the client takes them.
+// One call of WatchJob. It reads the events of the job's watch and writes them one by one, as fast
+// as the client takes them.
 #ifndef ASSAY_SERVER_RPC_WATCH_STREAM_H_
 #define ASSAY_SERVER_RPC_WATCH_STREAM_H_
 
@@ -17,20 +17,20 @@
 
 namespace assay {
 
-// Keeps itself alive until gRPC is done with it. Lock order: its own mutex, then
-// the watch's.
+// Keeps itself alive until gRPC is done with it. Lock order: the stream's mutex, then the watch's.
 class WatchStream final : public grpc::ServerWriteReactor<v1::JobEvent>,
                           public std::enable_shared_from_this<WatchStream> {
  public:
-  // Called once, with the status the client gets, when the call is over.
+  // Called once, when the call is over, with the status that the client gets.
   using Ended = std::function<void(const grpc::Status&)>;
 
-  // `pump` reads the watch when it is woken; it must outlive the stream.
+  // Starts serving a call. `pump` reads the watch when the watch wakes it. It must outlive the
+  // stream.
   static std::shared_ptr<WatchStream> Start(JobManager& jobs, TaskThread& pump,
                                             const std::string& name, std::int64_t after_sequence,
                                             Ended ended);
 
-  // Ends the call as soon as the event that is being written is out.
+  // Ends the call after the event that is being written.
   void Abort(const absl::Status& status);
 
  private:
@@ -50,6 +50,7 @@ class WatchStream final : public grpc::ServerWriteReactor<v1::JobEvent>,
 
   std::mutex mutex_;
   bool writing_ = false;
+  bool begun_ = false;  // an event was given to gRPC
   bool finished_ = false;
   std::optional<grpc::Status> abort_;
   grpc::Status status_;

@@ -4,13 +4,15 @@
 #include <utility>
 
 #include "kernels/numerics/cat.h"
+#include "server/base/error_info.h"
 #include "server/store/record.h"
 
 namespace assay {
 namespace {
 
 absl::Status NoSuch(std::string_view name) {
-  return absl::NotFoundError(Cat("no baseline \"", name, "\""));
+  return WithReason(absl::NotFoundError(Cat("no baseline \"", name, "\"")),
+                    v1::ERROR_REASON_BASELINE_NOT_FOUND);
 }
 
 }  // namespace

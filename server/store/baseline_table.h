@@ -1,6 +1,6 @@
-// The table of baselines: each a row with its summary (what a listing shows) and its
-// results beside it. Few and rarely asked for, so statements are prepared at each call.
-// A baseline outlives the job it was made of. Errors as the store's.
+// The store's table of baselines. A row has a summary, which a listing shows, and the results.
+// There are few baselines and few calls, so each call prepares its own statement. A baseline
+// outlives the job that it was made of. Errors are those of the store.
 #ifndef ASSAY_SERVER_STORE_BASELINE_TABLE_H_
 #define ASSAY_SERVER_STORE_BASELINE_TABLE_H_
 

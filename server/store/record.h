@@ -1,4 +1,4 @@
-// Messages as the store's tables hold them: serialised, in one column.
+// Reads messages from the columns that the store's tables keep them in.
 #ifndef ASSAY_SERVER_STORE_RECORD_H_
 #define ASSAY_SERVER_STORE_RECORD_H_
 

@@ -1,5 +1,5 @@
-// SQLite with its errors as absl::Status and its handles owned: a connection, and
-// statements that are prepared once and run many times.
+// A small layer over SQLite: errors are absl::Status, handles have owners, and a statement is
+// prepared once and run many times.
 //
 // Not thread-safe: a connection and its statements belong to one thread at a time.
 #ifndef ASSAY_SERVER_STORE_SQLITE_H_

@@ -1,5 +1,6 @@
 #include "server/store/store.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <filesystem>
@@ -21,6 +22,9 @@ namespace {
 // Writes that may wait: enough to fill a commit, few enough that a disk that
 // stalls is felt by the runners and not by the memory.
 constexpr std::size_t kQueueLimit = 64;
+
+// Updates that can wait for the next write wait no longer than this.
+constexpr std::chrono::milliseconds kMostWait{5};
 
 struct DeletedJob {
   std::string name;
@@ -125,6 +129,8 @@ class SqliteStore final : public Store {
   void Enqueue(Write write) {
     std::unique_lock guard(mutex_);
     drained_.wait(guard, [this] { return queue_.size() < kQueueLimit; });
+    const auto* update = std::get_if<JobUpdate>(&write.what);
+    if (update == nullptr || !update->can_wait || queue_.size() + 1 == kQueueLimit) urgent_ = true;
     queue_.push_back(std::move(write));
     guard.unlock();
     changed_.notify_one();
@@ -151,7 +157,9 @@ class SqliteStore final : public Store {
         std::unique_lock guard(mutex_);
         changed_.wait(guard, [this] { return stopping_ || !queue_.empty(); });
         if (queue_.empty()) return;
+        changed_.wait_for(guard, kMostWait, [this] { return stopping_ || urgent_; });
         batch.swap(queue_);
+        urgent_ = false;
       }
       drained_.notify_all();
       Commit(batch);
@@ -161,7 +169,7 @@ class SqliteStore final : public Store {
 
   absl::StatusOr<std::int64_t> ApplyOne(const Write& write) {
     Database& database = writer_->database();
-    if (absl::Status s = database.Exec("SAVEPOINT one"); !s.ok()) return s;
+    if (absl::Status s = writer_->SetMark(); !s.ok()) return s;
     absl::StatusOr<std::int64_t> outcome = 0;
     const auto told = [&outcome](const absl::Status& status) {
       if (!status.ok()) outcome = status;
@@ -179,10 +187,10 @@ class SqliteStore final : public Store {
     }
     // After a full disk SQLite may have rolled back by itself; the savepoint is gone then.
     if (!outcome.ok() && database.in_transaction()) {
-      if (absl::Status s = database.Exec("ROLLBACK TO one"); !s.ok()) return s;
+      if (absl::Status s = writer_->UndoToMark(); !s.ok()) return s;
     }
     if (database.in_transaction()) {
-      if (absl::Status s = database.Exec("RELEASE one"); !s.ok()) return s;
+      if (absl::Status s = writer_->DropMark(); !s.ok()) return s;
     }
     return outcome;
   }
@@ -192,14 +200,14 @@ class SqliteStore final : public Store {
   absl::Status Transaction(const std::deque<Write>& writes, std::size_t begin, std::size_t end,
                            std::vector<absl::StatusOr<std::int64_t>>& outcomes) {
     Database& database = writer_->database();
-    absl::Status status = database.Exec("BEGIN IMMEDIATE");
+    absl::Status status = writer_->Begin();
     for (std::size_t n = begin; n < end && status.ok(); ++n) {
       outcomes[n] = ApplyOne(writes[n]);
       if (!outcomes[n].ok() && !OwnFault(outcomes[n].status())) status = outcomes[n].status();
     }
-    if (status.ok()) status = database.Exec("COMMIT");
+    if (status.ok()) status = writer_->Commit();
     if (!status.ok() && database.in_transaction()) {
-      if (absl::Status s = database.Exec("ROLLBACK"); !s.ok()) {
+      if (absl::Status s = writer_->RollBack(); !s.ok()) {
         Log(LogLevel::kError, "store.cannot_roll_back", {{"reason", std::string(s.message())}});
       }
     }
@@ -233,6 +241,7 @@ class SqliteStore final : public Store {
   std::condition_variable changed_;  // queue_ or stopping_
   std::condition_variable drained_;  // queue_ has room
   std::deque<Write> queue_;          // mutex_
+  bool urgent_ = false;              // mutex_; a write of the queue cannot wait
   bool stopping_ = false;            // mutex_
   std::thread thread_;
 };

@@ -1,18 +1,16 @@
-// The store: jobs, their results and their events, and baselines, in one SQLite file
-// that survives the daemon.
+// Store keeps jobs, their results, their events, and baselines in one SQLite file that survives
+// the daemon.
 //
-// One folder holds `assay.db` (WAL mode) and `assay.lock`; a Store owns the folder
-// while it lives, and a second daemon on it is refused. Writes go through one
-// writer thread that commits all that has gathered as one transaction, in the
-// order of submission, so a write costs a share of an fsync. What a caller is told
-// is written (a call that returned, a Done that was called with OK) is durable.
-// Events get their sequence numbers when they are committed: from 1, without gaps,
-// in the order of submission.
+// One folder holds `assay.db` (WAL mode) and `assay.lock`. A Store owns the folder while it lives;
+// a second daemon on the same folder is refused. One writer thread does all writes. It commits
+// everything that has gathered as one transaction, in the order of submission, so that a write
+// costs a share of an fsync. A write is durable when its call has returned, or when its Done was
+// called with OK. Events get their sequence numbers at the commit: from 1, without gaps, in the
+// order of submission.
 //
-// Thread-safe. Errors: NOT_FOUND (no such job or baseline), ALREADY_EXISTS (id or
-// request_id taken), RESOURCE_EXHAUSTED (disk or max_bytes full), INTERNAL (input/output,
-// corruption), FAILED_PRECONDITION and PERMISSION_DENIED at opening; every message
-// names the path.
+// Thread-safe. Errors: NOT_FOUND (no such job or baseline), ALREADY_EXISTS (id or request_id
+// taken), RESOURCE_EXHAUSTED (disk or max_bytes full), INTERNAL (input/output, corruption),
+// FAILED_PRECONDITION and PERMISSION_DENIED at opening; every message names the path.
 #ifndef ASSAY_SERVER_STORE_STORE_H_
 #define ASSAY_SERVER_STORE_STORE_H_
 
@@ -66,6 +64,7 @@ struct JobUpdate {
   // In order; sequence and job are set by the store. A case_result is kept as a
   // result and counted; a finished event's job is read back from the jobs' table.
   std::vector<v1::JobEvent> events{};
+  bool can_wait = false;  // a few milliseconds, so that it shares the sync of the next write
 };
 
 struct JobQuery {

@@ -1,6 +1,5 @@
-// The store's file: its lock, its schema and version, and what is done where it is
-// damaged. Opening ends with a probing write, so that a read-only or full disk is
-// known before the first job.
+// Opens the store's file: takes its lock, brings its schema up to date, and moves a damaged file
+// aside. Opening ends with a write, so that a read-only or full disk is found before the first job.
 #ifndef ASSAY_SERVER_STORE_STORE_FILE_H_
 #define ASSAY_SERVER_STORE_STORE_FILE_H_
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "google/protobuf/util/time_util.h"
 #include "kernels/numerics/cat.h"
+#include "server/base/error_info.h"
 #include "server/store/record.h"
 #include "server/store/store_writer.h"
 
@@ -95,7 +96,10 @@ absl::StatusOr<std::int64_t> StoreReader::Row(std::string_view name) {
   const ScopedReset reset(row_);
   const absl::StatusOr<bool> found = row_.BindText(1, name).Step();
   if (!found.ok()) return found.status();
-  if (!*found) return absl::NotFoundError(Cat("no job \"", name, "\""));
+  if (!*found) {
+    return WithReason(absl::NotFoundError(Cat("no job \"", name, "\"")),
+                      v1::ERROR_REASON_JOB_NOT_FOUND);
+  }
   return row_.Int(0);
 }
 
@@ -104,7 +108,10 @@ absl::StatusOr<v1::Job> StoreReader::OneJob(Statement& statement, std::string_vi
   const ScopedReset reset(statement);
   const absl::StatusOr<bool> found = statement.BindText(1, key).Step();
   if (!found.ok()) return found.status();
-  if (!*found) return absl::NotFoundError(Cat("no ", what, " \"", key, "\""));
+  if (!*found) {
+    return WithReason(absl::NotFoundError(Cat("no ", what, " \"", key, "\"")),
+                      v1::ERROR_REASON_JOB_NOT_FOUND);
+  }
   absl::StatusOr<v1::Job> job = ToJob(statement);
   if (job.ok() && !statement.IsNull(kSpecColumn) &&
       !ParseRecord(*job->mutable_spec(), statement.Bytes(kSpecColumn))) {

@@ -1,5 +1,7 @@
-// What the store reads, on a connection of its own: WAL lets it read while the
-// writer writes. Not thread-safe.
+// StoreReader reads the store on a connection of its own. In WAL mode it can read while the writer
+// writes.
+//
+// Not thread-safe.
 #ifndef ASSAY_SERVER_STORE_STORE_READER_H_
 #define ASSAY_SERVER_STORE_STORE_READER_H_
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "google/protobuf/util/time_util.h"
 #include "kernels/numerics/cat.h"
+#include "server/base/error_info.h"
 
 namespace assay {
 namespace {
@@ -51,6 +52,12 @@ absl::StatusOr<std::unique_ptr<StoreWriter>> StoreWriter::Make(std::unique_ptr<D
 
 absl::Status StoreWriter::PrepareAll() {
   const std::pair<Statement*, const char*> table[] = {
+      {&begin_, "BEGIN IMMEDIATE"},
+      {&commit_, "COMMIT"},
+      {&roll_back_, "ROLLBACK"},
+      {&set_mark_, "SAVEPOINT one"},
+      {&undo_to_mark_, "ROLLBACK TO one"},
+      {&drop_mark_, "RELEASE one"},
       {&find_job_, "SELECT row, last_sequence FROM jobs WHERE name = ?1"},
       {&insert_job_,
        "INSERT INTO jobs(name, request_id, suite, state, verdict, total, findings, summary, spec)"
@@ -129,10 +136,14 @@ absl::Status StoreWriter::Insert(const NewJob& job) {
     const absl::Status s = insert_label_.Bind(1, row).BindText(2, key).BindText(3, value).Run();
     if (!s.ok()) return s;
   }
+  return InsertPlans(row, job.plans);
+}
+
+absl::Status StoreWriter::InsertPlans(std::int64_t row, const std::vector<DevicePlan>& plans) {
   std::int64_t position = 0;
-  for (const DevicePlan& plan : job.plans) {
+  for (const DevicePlan& plan : plans) {
     v1::CaseList list;
-    for (const v1::CaseSpec& spec_of_case : plan.cases) *list.add_cases() = spec_of_case;
+    for (const v1::CaseSpec& spec : plan.cases) *list.add_cases() = spec;
     const std::string required = absl::StrJoin(plan.required, "\n");
     const std::string cases = list.SerializeAsString();
     const absl::Status s = insert_plan_.Bind(1, Key(row, position++))
@@ -152,7 +163,9 @@ absl::Status StoreWriter::Delete(std::string_view name) {
     const ScopedReset reset(find_job_);
     const absl::StatusOr<bool> found = find_job_.BindText(1, name).Step();
     if (!found.ok()) return found.status();
-    if (!*found) return absl::NotFoundError(Cat("no job \"", name, "\""));
+    if (!*found)
+      return WithReason(absl::NotFoundError(Cat("no job \"", name, "\"")),
+                        v1::ERROR_REASON_JOB_NOT_FOUND);
     row = find_job_.Int(0);
   }
   for (Statement* statement : {&delete_results_, &delete_events_, &delete_plans_}) {

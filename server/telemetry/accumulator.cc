@@ -3,7 +3,7 @@
 namespace assay {
 namespace {
 
-// `first_counts`: what a counter has when it is first seen is added.
+// `first_counts` says that the first value of a counter is added.
 template <class Counters, class Values>
 void Add(Counters& counters, Values& values, bool first_counts) {
   for (auto& [name, value] : values) {

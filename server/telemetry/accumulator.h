@@ -1,9 +1,9 @@
-// Counters since the daemon's start, from counters as devices have them.
+// Turns the counters of a device into counters since the daemon's start.
 //
-// A device's own may begin anywhere and go back to 0 when its driver is loaded again or
-// the telemetry process is replaced; ours begin at 0 with the first value that is seen and
-// never go back (rising_counter.h). What an event counter (faults) has at first has happened
-// since the telemetry process began, and so counts.
+// A device's counters may begin anywhere. They go back to 0 when the driver is loaded again or when
+// the telemetry process is replaced. Ours begin at 0 with the first value that is seen and never go
+// back (rising_counter.h). The first value of an event counter (faults) counts, because its events
+// happened since the telemetry process began.
 #ifndef ASSAY_SERVER_TELEMETRY_ACCUMULATOR_H_
 #define ASSAY_SERVER_TELEMETRY_ACCUMULATOR_H_
 
@@ -16,20 +16,20 @@
 
 namespace assay {
 
-// One device's. Not thread-safe.
+// The counters of one device. Not thread-safe.
 class TelemetryAccumulator {
  public:
-  // A new telemetry process: its event counters begin at 0.
+  // Notes that a new telemetry process has started. Its event counters begin at 0.
   void ProcessStarted();
-  // Replaces the device's counters by ours. One that is not in the sample stays as it is
-  // and is left out.
+  // Replaces the device's counters in a sample by ours. A counter that the sample lacks keeps its
+  // sum, and the sample still lacks it.
   void Apply(v1::Telemetry* telemetry);
 
  private:
   template <class Number>
   struct Counter {
     explicit Counter(Number value) : device(value) {}
-    RisingCounter<Number> device;  // as the device has it
+    RisingCounter<Number> device;  // the device's own counter
     Number sum = 0;
   };
   template <class Number>

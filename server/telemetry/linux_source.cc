@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 4> kProcessorChips = {"coretemp", "k10tem
 constexpr std::array<std::string_view, 4> kProcessorZones = {"x86_pkg_temp", "cpu-thermal",
                                                              "cpu_thermal", "soc-thermal"};
 
-// What no sensor of a running processor says: an unplugged one, or one that failed.
+// Values that no sensor of a running processor has. They come from an unplugged or failed sensor.
 bool Plausible(std::int64_t millidegrees) {
   return millidegrees > -40'000 && millidegrees < 150'000;
 }
@@ -83,7 +83,7 @@ class LinuxSource final : public TelemetrySource {
     if (hottest) t.set_temperature_celsius(static_cast<double>(*hottest) / 1000);
   }
 
-  // Energy of a package in microjoules, which starts again at 0 above a maximum.
+  // The energy of a package in microjoules. Above a maximum it starts again at 0.
   void SetPower(absl::Time steady, v1::Telemetry& t) {
     std::int64_t used = 0;
     bool whole = true;
@@ -122,15 +122,15 @@ class LinuxSource final : public TelemetrySource {
     int processors = 0;
     for (const fs::path& cpu : processors_) {
       const auto kilohertz = ReadSysfsNumber(cpu / "cpufreq/scaling_cur_freq");
-      if (!kilohertz || *kilohertz <= 0) continue;  // offline, or it does not tell
+      if (!kilohertz || *kilohertz <= 0) continue;  // the processor is offline or does not tell
       sum += static_cast<double>(*kilohertz) * 1e3;
       ++processors;
     }
     if (processors > 0) (*t.mutable_clock_hertz())["core"] = sum / processors;
   }
 
-  // Of two totals the larger hides that the other grows: what counts is the increments, of
-  // which cores that are throttled at once have about the same.
+  // The larger of two totals would hide that the other grows, so increments are used. Cores that
+  // are throttled at the same time have about the same increment.
   void SetThrottling(v1::Telemetry& t) {
     std::optional<std::int64_t> longest;
     for (const fs::path& cpu : processors_) {

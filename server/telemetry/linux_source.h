@@ -1,4 +1,4 @@
-// What Linux tells about the processors of a node, from the files below /sys.
+// Reads what Linux tells about the processors of a node, from the files below /sys.
 //
 //   temperature   hwmon of coretemp, k10temp, zenpower, or a thermal zone of the processor:
 //                 the hottest sensor
@@ -6,13 +6,13 @@
 //                 (root alone may read them, since Linux 5.10)
 //   clock "core"  cpufreq's scaling_cur_freq, the mean of all processors
 //   throttled     "thermal": core_throttle_total_time_ms and package_throttle_total_time_ms
-//                 of thermal_throttle; since the source was opened, of each sample the
-//                 largest increment of any
-//   ECC           EDAC's ce_count and ue_count, the sum of all memory controllers; one that
-//                 cannot be read for a while stays as it was
+//                 of thermal_throttle, since the source was opened; each sample adds the
+//                 largest increment of any file
+//   ECC           EDAC's ce_count and ue_count, the sum of all memory controllers; a controller
+//                 that cannot be read for a while keeps its value
 //
-// All of them are documented in the kernel's Documentation/ABI and admin-guide. A virtual
-// machine has none of them as a rule.
+// The kernel's Documentation/ABI and admin-guide describe all of them. A virtual machine mostly has
+// none of them.
 #ifndef ASSAY_SERVER_TELEMETRY_LINUX_SOURCE_H_
 #define ASSAY_SERVER_TELEMETRY_LINUX_SOURCE_H_
 
@@ -25,7 +25,7 @@
 
 namespace assay {
 
-// `root` is the folder that has sys/: "/", or where a container sees its host's.
+// `root` is the folder that has sys/: "/", or the folder in which a container sees its host's.
 std::unique_ptr<TelemetrySource> MakeLinuxSource(std::filesystem::path root);
 
 }  // namespace assay

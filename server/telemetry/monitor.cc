@@ -27,7 +27,7 @@
 namespace assay {
 namespace {
 
-// A sample is a few hundred bytes; what claims to be more is no sample.
+// A sample has a few hundred bytes. A message that claims more bytes than this is no sample.
 constexpr std::uint32_t kMostBytes = 1 << 20;
 
 class Monitor final : public TelemetryMonitor {
@@ -83,14 +83,14 @@ class Monitor final : public TelemetryMonitor {
       if (stopping_) return;
       Log(LogLevel::kWarn, "telemetry.ended", {{"reason", reason}});
       Forget(reason);
-      // One that did its work for a while ended by accident.
+      // The process worked for a while, so it ended by accident.
       if (absl::Now() - began > options_.most_backoff) backoff = options_.least_backoff;
       if (Woken(backoff)) return;
       backoff = std::min(backoff * 2, options_.most_backoff);
     }
   }
 
-  // From start to end of one process; why it ended.
+  // Runs one process from start to end. Returns why it ended.
   std::string RunProcess() {
     OutputPump errors("telemetry");
     int out[2];
@@ -120,7 +120,7 @@ class Monitor final : public TelemetryMonitor {
     }
     std::string reason = Read(out[0]);
     close(out[0]);
-    // It has closed its stdout, and so is about to end; or it must.
+    // The process has closed its stdout. It is about to end, or it is killed.
     if (reason.empty() && !stopping_) {
       const auto cause = (*process)->Wait(absl::Now() + absl::Seconds(1));
       reason = Cat("the telemetry process ended: ", cause ? cause->Text() : "it closed its output");
@@ -128,7 +128,7 @@ class Monitor final : public TelemetryMonitor {
     return reason;
   }
 
-  // Samples until the end of the file (""), or why there will be no more.
+  // Reads samples until the end of the file, and returns "". Else returns why there are no more.
   std::string Read(int fd) {
     std::string pending;
     std::array<char, 65536> buffer;
@@ -160,7 +160,7 @@ class Monitor final : public TelemetryMonitor {
     }
   }
 
-  // The next whole sample behind `*used`; npos there where it cannot be one.
+  // The next whole sample behind `*used`. Sets `*used` to npos if it cannot be a sample.
   static std::optional<v1::Device> Next(const std::string& bytes, std::size_t* used) {
     if (*used == bytes.npos) return std::nullopt;
     const auto left = static_cast<int>(bytes.size() - *used);
@@ -207,7 +207,7 @@ class Monitor final : public TelemetryMonitor {
     }
   }
 
-  // Whether it was asked to end within that time.
+  // Waits. Returns whether the monitor was asked to end meanwhile.
   bool Woken(absl::Duration time) {
     pollfd fd{wake_, POLLIN, 0};
     return poll(&fd, 1, static_cast<int>(absl::ToInt64Milliseconds(time))) > 0;
@@ -215,7 +215,7 @@ class Monitor final : public TelemetryMonitor {
 
   const TelemetryOptions options_;
   const int wake_;
-  bool stopping_ = false;  // the thread's own
+  bool stopping_ = false;  // used by the thread only
   std::mutex mutex_;
   std::map<std::string, Known, std::less<>> known_;
   std::thread thread_;

@@ -1,9 +1,9 @@
-// The daemon's side of telemetry: keeps one assay-telemetry process, reads what it says,
-// and has the newest sample of every device.
+// The daemon's side of telemetry. It keeps one assay-telemetry process, reads its samples and holds
+// the newest sample of every device.
 //
-// A process that ends, or says nothing for as long as a sample is good for, is replaced,
-// after a back-off that doubles. Until the next sample its devices have no values, only the
-// reason: nothing that is old is ever served. Thread-safe.
+// If the process ends, or sends nothing for `stale`, it is replaced, after a back-off that doubles.
+// Until the next sample the devices have no values, only the reason. An old sample is never served.
+// Thread-safe.
 #ifndef ASSAY_SERVER_TELEMETRY_MONITOR_H_
 #define ASSAY_SERVER_TELEMETRY_MONITOR_H_
 
@@ -20,15 +20,15 @@
 namespace assay {
 
 struct TelemetryOptions {
-  std::string path;  // of assay-telemetry; empty: there is none, and nothing is known
+  std::string path;  // of assay-telemetry; empty: there is none, and there are no samples
   std::vector<DeviceAddress> devices;
   std::vector<std::string> environment;      // "NAME=value", beside the daemon's own
   absl::Duration period = absl::Seconds(1);  // between samples
   absl::Duration stale = absl::Seconds(10);  // how long a sample is good for
   absl::Duration least_backoff = absl::Seconds(1);
   absl::Duration most_backoff = absl::Minutes(1);
-  // Called from the monitor's thread with every sample (id, properties, telemetry), its
-  // counters since the start; and once with only a reason when there are no more. May be
+  // Called from the monitor's thread with every sample: id, properties and telemetry, with counters
+  // since the daemon's start. When samples stop, it is called once with a reason only. May be
   // empty.
   std::function<void(const v1::Device&)> on_sample;
 };
@@ -36,13 +36,13 @@ struct TelemetryOptions {
 class TelemetryMonitor {
  public:
   static std::unique_ptr<TelemetryMonitor> Start(TelemetryOptions options);
-  virtual ~TelemetryMonitor() = default;  // ends the process; on_sample is called no more
+  virtual ~TelemetryMonitor() = default;  // ends the process and the calls of on_sample
 
-  // The newest; only a reason where there is none.
+  // The newest sample of a device. If there is none, only the reason is set.
   virtual v1::Telemetry Latest(std::string_view device) = 0;
 };
 
-// assay-telemetry beside the worker program; empty where there is none.
+// The path of assay-telemetry beside the worker program. Empty if there is none.
 std::string FindTelemetry(const std::string& worker_path);
 
 }  // namespace assay

@@ -1,6 +1,6 @@
-// The part of NVIDIA's management library (libnvidia-ml.so.1) that telemetry uses, as its
-// API reference has it: types, values, and a table of its functions. The library comes
-// with the driver, and so does no header that could be compiled against everywhere.
+// The part of NVIDIA's management library (libnvidia-ml.so.1) that telemetry uses: types, values
+// and a table of functions, as in its API reference. The library comes with the driver. There is no
+// header that every machine has, so this file stands in for it.
 #ifndef ASSAY_SERVER_TELEMETRY_NVML_API_H_
 #define ASSAY_SERVER_TELEMETRY_NVML_API_H_
 
@@ -27,7 +27,7 @@ constexpr int kClockSm = 1, kClockMemory = 2;  // nvmlClockType_t
 constexpr int kVolatileEcc = 0;                // nvmlEccCounterType_t: since the driver's load
 constexpr int kCorrected = 0, kUncorrected = 1;
 
-// nvmlPerfPolicyType_t: what held clocks below the application's.
+// nvmlPerfPolicyType_t: the policy that held the clocks below those of the application.
 enum PerfPolicy : int {
   kPolicyPower = 0,
   kPolicyThermal = 1,
@@ -36,7 +36,7 @@ enum PerfPolicy : int {
   kPolicyReliability = 5,
 };
 
-// nvmlClocksEventReasons, in older drivers nvmlClocksThrottleReasons.
+// nvmlClocksEventReasons. Older drivers call them nvmlClocksThrottleReasons.
 constexpr unsigned long long kReasonPowerCap = 0x4, kReasonHwSlowdown = 0x8,
                              kReasonSyncBoost = 0x10, kReasonSwThermal = 0x20,
                              kReasonHwThermal = 0x40, kReasonPowerBrake = 0x80;
@@ -59,12 +59,12 @@ struct EventData {
 // nvmlProcessInfo_t of the calls that end in _v3.
 struct ProcessInfo {
   unsigned int pid;
-  unsigned long long used_bytes;  // all ones where it is not known
+  unsigned long long used_bytes;  // all bits are ones if it is not known
   unsigned int gpu_instance;
   unsigned int compute_instance;
 };
 
-// The functions; those that this driver does not have are null.
+// The functions. A function that this driver does not have is null.
 struct Api {
   int (*Init)() = nullptr;
   int (*Shutdown)() = nullptr;

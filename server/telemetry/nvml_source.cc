@@ -53,7 +53,7 @@ void FindAll(void* library, nvml::Api* api) {
 std::optional<int> ParentOf(unsigned int pid) {
   std::FILE* file = std::fopen(Cat("/proc/", pid, "/stat").c_str(), "re");
   if (file == nullptr) return std::nullopt;
-  // pid (name) state ppid …; a name may have blanks and brackets.
+  // The line is "pid (name) state ppid …". A name may have blanks and brackets.
   std::array<char, 512> line;
   const std::size_t n = std::fread(line.data(), 1, line.size() - 1, file);
   std::fclose(file);
@@ -70,8 +70,8 @@ std::optional<int> ParentOf(unsigned int pid) {
 
 struct Policy {
   const char* reason;
-  int policy;               // whose time the driver counts; -1: it does not
-  unsigned long long bits;  // reasons of now that mean the same
+  int policy;               // the driver counts its time; -1: it does not
+  unsigned long long bits;  // current reasons that mean the same
 };
 
 constexpr Policy kPolicies[] = {
@@ -136,7 +136,7 @@ class NvmlSource final : public TelemetrySource {
   }
 
  private:
-  // False where the driver has no such function, or it fails.
+  // Returns false if the driver has no such function or the function fails.
   template <class Function, class... Arguments>
   bool Call(Function* function, Arguments... arguments) {
     if (function == nullptr) return false;
@@ -172,7 +172,7 @@ class NvmlSource final : public TelemetrySource {
     }
   }
 
-  // Where one process cannot be told from a worker of ours, nothing is said.
+  // If a process cannot be told from a worker of ours, there is no value.
   void SetOthers(v1::Telemetry& t) {
     std::vector<nvml::ProcessInfo> processes(64);
     auto count = static_cast<unsigned int>(processes.size());
@@ -193,7 +193,7 @@ class NvmlSource final : public TelemetrySource {
   const int daemon_pid_;
   const TelemetryScope scope_;
   std::string index_, uuid_;
-  std::string gone_;  // why, in the sample that is taken
+  std::string gone_;  // why the device is gone, in this sample
   ThrottleClock throttled_;
   std::unique_ptr<XidCounter> xids_;
 };
@@ -201,7 +201,7 @@ class NvmlSource final : public TelemetrySource {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<NvmlLibrary>> NvmlLibrary::Load(const std::string& path) {
-  // Never unloaded: its threads may live on.
+  // The library is never unloaded, because its threads may still run.
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) return absl::UnavailableError(dlerror());
   auto library = std::shared_ptr<NvmlLibrary>(new NvmlLibrary);

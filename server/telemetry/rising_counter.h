@@ -1,8 +1,10 @@
-// What a counter grows by that may go back: because its driver was loaded again, or because
-// a part of what it sums could not be read. Only a value that stays below for kSettled looks
-// is a new beginning, and what it has then is not counted, for it may be a history. Nor is
-// what brings it back to where it was, all at once: a part that can be read again. Rather a
-// little is lost than a device accused of its past.
+// Measures the growth of a counter that may go back. It goes back when its driver is loaded again,
+// or when a part of its sum cannot be read.
+//
+// If the value stays below the last one for kSettled readings, counting starts from the new value.
+// What the counter already held is ignored, because it may be old. If the value then jumps back to
+// where it was, that jump is ignored too, because a part can be read again. So a little may be
+// lost, but a device is never accused of its past.
 #ifndef ASSAY_SERVER_TELEMETRY_RISING_COUNTER_H_
 #define ASSAY_SERVER_TELEMETRY_RISING_COUNTER_H_
 
@@ -20,10 +22,10 @@ inline constexpr int kSettled = 3;
 template <class Number>
 class RisingCounter {
  public:
-  // What it has now has been counted.
+  // `value` is the reading now. It has been counted.
   explicit RisingCounter(Number value = 0) : last_(value) {}
 
-  // What it has grown by since the look before.
+  // The growth since the last reading.
   Number Look(Number value) {
     if (value < last_) {
       if (++below_ == kSettled) {
@@ -42,15 +44,15 @@ class RisingCounter {
 
  private:
   Number last_;
-  Number peak_ = 0;  // before it began anew; 0 once it is there again
-  int below_ = 0;    // looks in a row below `last_`
+  Number peak_ = 0;  // the value before counting started again; 0 when it is reached again
+  int below_ = 0;    // readings in a row below `last_`
 };
 
-// The sum of counters of parts, some of which cannot be read at times: it never goes back.
-// Parts of the first look count whole, later ones from what they have then.
+// The sum of the counters of several parts. It never goes back, although some parts cannot be read
+// at times. Parts of the first reading count whole. A later part counts from its first value.
 class CounterSum {
  public:
-  // The parts that could be read. Nothing where none could.
+  // Takes the parts that could be read and returns the sum. Nothing if no part could be read.
   std::optional<std::int64_t> Look(const std::map<std::string, std::int64_t>& parts) {
     if (parts.empty()) return std::nullopt;
     const bool first = parts_.empty();

@@ -14,11 +14,11 @@ namespace {
 constexpr int kVmFault = 1, kPreReset = 3;
 constexpr std::uint64_t MaskOf(int event) { return std::uint64_t{1} << (event - 1); }
 
-// More at once are a flood, of which the rest is for the next call.
+// The most events that one call takes. The next call takes the rest.
 constexpr int kMostEvents = 1024;
 
-// The beginning of rsmi_evt_notification_data_t; a message follows, longer in later
-// versions, so that only one at a time is asked for.
+// The beginning of rsmi_evt_notification_data_t. A message follows it, and later versions have a
+// longer one. So only one event at a time is asked for.
 struct EventHead {
   std::uint32_t device;
   std::int32_t event;

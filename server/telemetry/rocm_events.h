@@ -1,6 +1,6 @@
-// Counts the faults of AMD GPUs as ROCm SMI's event notifications tell of them: page faults
-// of a process ("vm-fault") and resets ("gpu-reset"). The library hands out the events of
-// all devices to whoever asks, so one counter serves them all. Not thread-safe.
+// Counts the faults of AMD GPUs from ROCm SMI's event notifications: page faults of a process
+// ("vm-fault") and resets ("gpu-reset"). The library gives the events of all devices to any caller,
+// so one counter serves all devices. Not thread-safe.
 #ifndef ASSAY_SERVER_TELEMETRY_ROCM_EVENTS_H_
 #define ASSAY_SERVER_TELEMETRY_ROCM_EVENTS_H_
 
@@ -19,15 +19,15 @@ class RocmEvents {
   RocmEvents(const RocmEvents&) = delete;
   RocmEvents& operator=(const RocmEvents&) = delete;
 
-  // Since the device was first asked about, by code, each from 0; empty where the library
-  // or its driver reports none. Does not wait.
+  // The number of faults by code, since the first call for this device. Each code begins at 0.
+  // Empty if the library or the driver reports no events. Does not wait.
   std::map<std::string, std::int64_t> Counts(std::uint32_t device);
 
  private:
   void Collect();
 
   const RocmApi& api_;
-  // Of devices that report; those that do not have no codes.
+  // A device that reports no events has no codes.
   std::map<std::uint32_t, std::map<std::string, std::int64_t>> counts_;
 };
 

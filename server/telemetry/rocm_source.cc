@@ -25,7 +25,7 @@ constexpr std::array<std::uint64_t, 14> kBlocks = {
     1, 2, 4, 8, 0x10, 0x20, 0x40, 0x80, 0x100, 0x200, 0x400, 0x800, 0x1000, 0x2000};
 constexpr std::uint64_t kPartition = 0xF0000000;
 
-// The bits first to last.
+// The bits from `first` to `last`.
 constexpr std::uint64_t Bits(int first, int last) {
   return ((std::uint64_t{2} << (last - first)) - 1) << first;
 }
@@ -43,8 +43,8 @@ constexpr struct {
 };
 constexpr std::uint64_t kNotTold = ~std::uint64_t{0};
 
-// What a machine without the headers has beside the plain name, the newest first: of ROCm 6, of
-// ROCm 5, and of Debian.
+// The names that a machine without the development files has: those of ROCm 6, of ROCm 5, and of
+// Debian.
 constexpr const char* kRocmVersions[] = {"", ".7", ".6", ".5", ".1"};
 
 absl::StatusOr<void*> OpenRocm(const std::string& path) {
@@ -63,7 +63,7 @@ void Find(void* library, Function** function, const char* name) {
   *function = reinterpret_cast<Function*>(dlsym(library, name));
 }
 
-// "0000:3b:00.0" as the library numbers it.
+// The library's number for "0000:3b:00.0".
 std::optional<std::uint64_t> ParsePciId(const std::string& text) {
   unsigned int domain = 0, bus = 0, device = 0, function = 0;
   if (std::sscanf(text.c_str(), "%x:%x:%x.%x", &domain, &bus, &device, &function) != 4) {

@@ -1,16 +1,16 @@
-// Telemetry of AMD GPUs, from ROCm SMI (librocm_smi64.so) and the amdgpu driver's files.
+// Reads the telemetry of AMD GPUs from ROCm SMI (librocm_smi64.so) and the amdgpu driver's files.
 //
 //   temperature   of the junction, else of the edge
 //   power         of the socket, else averaged
 //   clocks        "core" and "memory" from the driver's hwmon (freq1_input, freq2_input; hertz):
 //                 the library's structure of clocks has changed between its versions
-//   throttled     the time between two samples that both began with that reason in
-//                 rsmi_dev_metrics_indep_throttle_status_get, whose bits the driver makes
-//                 the same for all models; the MI300 series reports none there
-//   ECC           of all blocks that report RAS errors, since the driver was loaded
+//   throttled     the time between two samples that both have that reason in
+//                 rsmi_dev_metrics_indep_throttle_status_get. The driver makes its bits the
+//                 same for all models. The MI300 series reports none there
+//   ECC           the sum of all blocks that report RAS errors, since the driver was loaded
 //   faults        page faults and resets, from the library's event notifications
 //
-// Others' memory is not read, so it is absent.
+// The memory of other processes is not read, so it is absent.
 #ifndef ASSAY_SERVER_TELEMETRY_ROCM_SOURCE_H_
 #define ASSAY_SERVER_TELEMETRY_ROCM_SOURCE_H_
 
@@ -25,8 +25,8 @@
 
 namespace assay {
 
-// As the library's reference has it; what it lacks is null. All return rsmi_status_t, 0 for
-// success.
+// The functions of the library, as in its reference. A function that it lacks is null. All return
+// rsmi_status_t, with 0 for success.
 struct RocmApi {
   int (*Init)(std::uint64_t flags) = nullptr;
   int (*ShutDown)() = nullptr;
@@ -49,7 +49,8 @@ struct RocmApi {
 
 class RocmLibrary {
  public:
-  // Of this name, else of one with a version behind it: UNAVAILABLE with the loader's reason.
+  // Loads the library of this name, or of this name with a version behind it. UNAVAILABLE with the
+  // loader's reason.
   static absl::StatusOr<std::shared_ptr<RocmLibrary>> Load(const std::string& path);
   ~RocmLibrary();
   RocmLibrary(const RocmLibrary&) = delete;
@@ -61,11 +62,11 @@ class RocmLibrary {
  private:
   RocmLibrary() = default;
   RocmApi api_;
-  std::unique_ptr<RocmEvents> events_;  // ends before the library is shut down
+  std::unique_ptr<RocmEvents> events_;  // must end before the library is shut down
   bool initialised_ = false;
 };
 
-// The device of a PCI id; `root` as for the Linux source. UNAVAILABLE where there is none.
+// Opens the device of a PCI id. `root` is as for the Linux source. UNAVAILABLE if there is none.
 absl::StatusOr<std::unique_ptr<TelemetrySource>> MakeRocmSource(
     std::shared_ptr<RocmLibrary> library, const DeviceAddress& address,
     const std::filesystem::path& root, TelemetryScope scope = TelemetryScope::kAll);

@@ -11,7 +11,7 @@
 namespace assay {
 namespace {
 
-// The library that `held` still has, or loaded anew.
+// The library in `held`, or a newly loaded one.
 template <class Library>
 absl::StatusOr<std::shared_ptr<Library>> Shared(std::weak_ptr<Library>& held,
                                                 const std::string& path) {
@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<TelemetrySource>> TelemetrySampler::Open(
   return absl::UnavailableError(Cat("nobody to ask about ", address.id));
 }
 
-// The old source first: a driver is loaded anew once nobody holds its library.
+// Closes the old source first, because a driver is loaded again only when nobody holds its library.
 void TelemetrySampler::OpenAgain(Sampled& device, absl::Time steady) {
   device.source = nullptr;
   auto source = Open(device.address);
@@ -70,7 +70,7 @@ void TelemetrySampler::OpenAgain(Sampled& device, absl::Time steady) {
   }
 }
 
-// A source that was opened again may count from 0.
+// Adds the new faults. A source that was opened again may count from 0.
 void TelemetrySampler::CountFaults(Sampled& device) {
   if (device.source == nullptr) return;
   for (const auto& [code, count] : device.source->Faults()) {
@@ -96,7 +96,7 @@ v1::Device TelemetrySampler::Sample(std::size_t i, absl::Time steady) {
     }
   }
   if (device.lost) {
-    out.clear_telemetry();  // half a sample of a device that is gone
+    out.clear_telemetry();  // the device is gone, and the sample is not whole
     out.mutable_telemetry()->set_unavailable_reason(device.reason);
   }
   CountFaults(device);

@@ -1,10 +1,9 @@
-// One sample of every device, again and again: the telemetry process's work, and a worker's of
+// Samples devices again and again. The telemetry process does so for all devices, and a worker for
 // its own device while it times kernels.
 //
-// A library is loaded when the first device that needs it is sampled. A device whose
-// source cannot be opened, or is lost, is told of with the reason and its faults, and tried
-// again later.
-// Not thread-safe.
+// A library is loaded when the first device that needs it is sampled. If a device's source cannot
+// be opened or is lost, the sample has the reason and the faults, and the source is tried again
+// later. Not thread-safe.
 #ifndef ASSAY_SERVER_TELEMETRY_SAMPLER_H_
 #define ASSAY_SERVER_TELEMETRY_SAMPLER_H_
 
@@ -28,13 +27,13 @@ struct TelemetrySamplerOptions {
   std::filesystem::path root = "/";
   std::string nvml = "libnvidia-ml.so.1";
   std::string rocm_smi = "librocm_smi64.so";
-  int daemon_pid = 0;  // whose children's memory is no other's
+  int daemon_pid = 0;  // its children are no other processes
   absl::Duration retry = absl::Seconds(10);
   TelemetryScope scope = TelemetryScope::kAll;
 };
 
-// Where ASSAY_NVML, ASSAY_ROCM_SMI and ASSAY_HOST_ROOT (the folder that has the host's /sys,
-// for containers) say other things, those.
+// The options with the values of ASSAY_NVML, ASSAY_ROCM_SMI and ASSAY_HOST_ROOT, if they are set.
+// ASSAY_HOST_ROOT is the folder that has the host's /sys, for containers.
 TelemetrySamplerOptions TelemetryOptionsFromEnvironment();
 
 class TelemetrySampler {
@@ -42,7 +41,8 @@ class TelemetrySampler {
   explicit TelemetrySampler(TelemetrySamplerOptions options);
 
   std::size_t size() const { return devices_.size(); }
-  // The i-th device's id, properties and telemetry. `steady` is of a clock that nobody sets.
+  // Samples the i-th device: id, properties and telemetry. `steady` is the time of a monotonic
+  // clock.
   v1::Device Sample(std::size_t i, absl::Time steady);
 
  private:
@@ -50,9 +50,9 @@ class TelemetrySampler {
     DeviceAddress address;
     std::unique_ptr<TelemetrySource> source;
     absl::Time retry = absl::InfinitePast();
-    bool lost = false;   // the source ended, and is asked for late faults until the next try
-    std::string reason;  // why nothing is told
-    // Since the sampler began, whatever became of sources, and as the source had them last.
+    bool lost = false;   // the source has ended; it still tells late faults until the next try
+    std::string reason;  // why there are no values
+    // Faults since the sampler began, over all sources, and the last counts of the current source.
     std::map<std::string, std::int64_t> faults, source_faults;
   };
 
@@ -61,7 +61,7 @@ class TelemetrySampler {
   static void CountFaults(Sampled& device);
 
   const TelemetrySamplerOptions options_;
-  // Held by the sources: reloaded once the last one of a lost driver is gone.
+  // The sources hold the libraries. A library is loaded again after its last source has gone.
   std::weak_ptr<NvmlLibrary> nvml_;
   std::weak_ptr<RocmLibrary> rocm_;
   std::vector<Sampled> devices_;

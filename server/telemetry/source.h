@@ -1,9 +1,8 @@
-// Where a device's own account of itself comes from: clocks, power, heat, faults.
+// The source of a device's telemetry: clocks, power, temperature, faults.
 //
-// A source belongs to one device and one thread of the telemetry process. What it
-// cannot read it leaves out. Counters are as the device has them, since its driver was
-// loaded or since the source was opened: the daemon makes sums of them that never go
-// back (accumulator.h).
+// A source belongs to one device and one thread of the telemetry process. It leaves out what it
+// cannot read. Its counters are those of the device: they count since the driver was loaded or
+// since the source was opened. The daemon makes sums from them that never go back (accumulator.h).
 #ifndef ASSAY_SERVER_TELEMETRY_SOURCE_H_
 #define ASSAY_SERVER_TELEMETRY_SOURCE_H_
 
@@ -17,18 +16,19 @@
 
 namespace assay {
 
-// Which device; uuid and pci_id as its worker's properties have them, empty where they do not.
+// Names a device. uuid and pci_id are those of the worker's properties, or empty.
 struct DeviceAddress {
   std::string id;      // "cuda:0"
   std::string uuid;    // "GPU-0123…"
   std::string pci_id;  // "0000:3b:00.0"
 };
 
-// How much of it is asked for.
+// How much of the telemetry is read.
 enum class TelemetryScope {
   kAll,
-  // What changes while a kernel is timed: clocks, temperature, power, throttling, others'
-  // memory. No counters of errors and no events, which cost time and belong to one process.
+  // Only what changes while a kernel is timed: clocks, temperature, power, throttling, and the
+  // memory of other processes. No error counters and no events: they cost time and belong to one
+  // process.
   kConditions,
 };
 
@@ -36,13 +36,14 @@ class TelemetrySource {
  public:
   virtual ~TelemetrySource() = default;
 
-  // Fills device->telemetry but for its time and faults, and of the properties "gpu", "UUID" and
-  // "driver_version" what is known. `steady` is the time by a clock that nobody sets. UNAVAILABLE
-  // where the device or its driver is gone: the source is of no more use and must be opened again.
+  // Fills in device->telemetry except its time and faults, and the known ones of the properties
+  // "gpu", "UUID" and "driver_version". `steady` is the time of a monotonic clock. UNAVAILABLE if
+  // the device or its driver is gone. The source must then be opened again.
   virtual absl::Status Sample(absl::Time steady, v1::Device* device) = 0;
 
-  // Faults by code, each from 0 when counting began; empty where none are reported. Those of a
-  // device that is lost may come after the sample that said so: it still counts.
+  // The number of faults by code. Each begins at 0 when counting begins. Empty if the device
+  // reports none. The faults of a lost device may come after the sample that says it is lost, and
+  // still count.
   virtual std::map<std::string, std::int64_t> Faults() { return {}; }
 };
 

@@ -1,4 +1,4 @@
-// Reading the small files of /sys: one number or one word each.
+// Reads the small files of /sys, which hold one number or one word each.
 #ifndef ASSAY_SERVER_TELEMETRY_SYSFS_H_
 #define ASSAY_SERVER_TELEMETRY_SYSFS_H_
 
@@ -11,14 +11,14 @@
 
 namespace assay {
 
-// The first line, without blanks at its ends; nothing where it cannot be read.
+// The first line of a file, without blanks at its ends. Nothing if the file cannot be read.
 std::optional<std::string> ReadSysfsWord(const std::filesystem::path& file);
 
-// The whole number that the file has; nothing where it has none.
+// The whole number in a file. Nothing if there is none.
 std::optional<std::int64_t> ReadSysfsNumber(const std::filesystem::path& file);
 
-// Entries of a folder whose names begin with `prefix` and go on with a digit, sorted by
-// name; none where it cannot be read. Links are followed.
+// The entries of a folder whose names are `prefix` and a digit, with or without more text, sorted
+// by name. Empty if the folder cannot be read. Links are followed.
 std::vector<std::filesystem::path> NumberedEntries(const std::filesystem::path& folder,
                                                    std::string_view prefix);
 

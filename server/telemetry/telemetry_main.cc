@@ -1,12 +1,13 @@
-// assay-telemetry: samples the devices of a node for its daemon, once a second, and writes
-// what they tell to its stdout: assay.v1.Device messages with id, properties and telemetry,
-// each behind its length as a varint. It loads the drivers' management libraries, so that
-// the daemon loads none; a hung one hangs this process alone, which the daemon replaces.
+// assay-telemetry: the process that samples the devices of a node for its daemon. Once a second it
+// writes assay.v1.Device messages with id, properties and telemetry to its stdout. The length of
+// each message stands before it, as a varint. This process loads the drivers' management libraries,
+// so that the daemon loads none. If a library hangs, only this process hangs, and the daemon
+// replaces it.
 //
-//   assay-telemetry --once --device cpu:0      two samples, the second as JSON
+//   assay-telemetry --once --device cpu:0      takes two samples and prints the second as JSON
 //
-// ASSAY_NVML and ASSAY_ROCM_SMI name other libraries, ASSAY_HOST_ROOT the folder that has
-// the host's /sys, for containers.
+// ASSAY_NVML and ASSAY_ROCM_SMI name other libraries. In a container, ASSAY_HOST_ROOT names the
+// folder that has the host's /sys.
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -29,15 +30,15 @@
 namespace assay {
 namespace {
 
-// Dies with its daemon and leaves no core behind.
+// Makes this process die with its daemon and leave no core file.
 bool TieToParent(int parent_pid) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit core{1, 1};
   setrlimit(RLIMIT_CORE, &core);
-  return getppid() == parent_pid;  // else it died before prctl
+  return getppid() == parent_pid;  // if not, the parent died before prctl
 }
 
-// A clock that nobody sets.
+// The time of a monotonic clock.
 absl::Time Steady() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -62,7 +63,7 @@ int SampleOnce(TelemetrySampler& sampler) {
   return 0;
 }
 
-// Until the daemon is gone.
+// Samples until the daemon is gone.
 int SampleForever(TelemetrySampler& sampler, absl::Duration period) {
   absl::Time next = Steady();
   for (;;) {
@@ -72,7 +73,7 @@ int SampleForever(TelemetrySampler& sampler, absl::Duration period) {
         return 1;
       }
     }
-    // Samples that were missed are not caught up with.
+    // A missed sample is not made up for.
     const absl::Time now = Steady();
     next = std::max(next + period, now);
     absl::SleepFor(next - now);

@@ -1,6 +1,6 @@
-// Throttle reasons of now, made into time: a device that tells why its clocks are held
-// down, but not for how long. What two looks in a row both found has held between them.
-// Not thread-safe.
+// Turns throttle reasons into time, for a device that tells why its clocks are held down but not
+// for how long. If two readings in a row have the same reason, the reason counts for the time
+// between them. Not thread-safe.
 #ifndef ASSAY_SERVER_TELEMETRY_THROTTLE_CLOCK_H_
 #define ASSAY_SERVER_TELEMETRY_THROTTLE_CLOCK_H_
 
@@ -16,7 +16,8 @@ namespace assay {
 
 class ThrottleClock {
  public:
-  // The device's reasons as bits; nothing where it did not tell. `steady` as a source's.
+  // Takes a reading: the device's reasons as bits, or nothing if it did not tell. `steady` is the
+  // time of a monotonic clock.
   void Look(absl::Time steady, std::optional<std::uint64_t> reasons) {
     before_ = reasons_;
     seconds_ = std::max(absl::ToDoubleSeconds(steady - time_), 0.0);
@@ -24,7 +25,8 @@ class ThrottleClock {
     time_ = steady;
   }
 
-  // Seconds that any of `bits` has held since the first look; once a look for each reason.
+  // How long any of `bits` has held since the first reading [s]. Call it once for each reason and
+  // reading.
   double Seconds(const std::string& reason, std::uint64_t bits) {
     double& sum = sums_[reason];
     const bool held = before_ && reasons_ && (*before_ & bits) != 0 && (*reasons_ & bits) != 0;

@@ -59,7 +59,7 @@ void XidCounter::Loop() {
     if (code == nvml::kSuccess) {
       if (event.event_type == nvml::kEventXid) ++counts_[Cat("xid-", event.event_data)];
     } else if (code != nvml::kTimeout) {
-      // It fails at once, and may again: a lost device is the sampling thread's to see.
+      // The call failed at once and may fail again. The sampling thread notices a lost device.
       ending_.wait_for(lock, std::chrono::seconds(1), [this] { return ended_; });
       if (ended_) return;
     }

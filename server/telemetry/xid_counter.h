@@ -1,4 +1,4 @@
-// Counts the XIDs of one GPU as they come: NVML's event set, waited on by a thread.
+// Counts the XIDs of one GPU. A thread waits for them on NVML's event set.
 #ifndef ASSAY_SERVER_TELEMETRY_XID_COUNTER_H_
 #define ASSAY_SERVER_TELEMETRY_XID_COUNTER_H_
 
@@ -16,14 +16,14 @@ namespace assay {
 
 class XidCounter {
  public:
-  // Null where the device or the driver reports no events.
+  // Starts counting. Null if the device or the driver reports no events.
   static std::unique_ptr<XidCounter> Start(std::shared_ptr<NvmlLibrary> library,
                                            nvml::Device device);
   ~XidCounter();
   XidCounter(const XidCounter&) = delete;
   XidCounter& operator=(const XidCounter&) = delete;
 
-  // Since the start, by code; codes that are known to happen are there from the first.
+  // The number of XIDs since the start, by code. Known codes are there from the start, with 0.
   std::map<std::string, std::int64_t> Counts();
 
  private:

@@ -3,22 +3,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
-#include "google/protobuf/util/time_util.h"
 #include "kernels/numerics/cat.h"
+#include "server/base/finding.h"
 
 namespace assay {
 namespace {
 
-using google::protobuf::util::TimeUtil;
-
-void Stamp(absl::Time start, absl::Duration duration, v1::CaseResult& result) {
-  *result.mutable_start_time() = TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(start));
-  *result.mutable_duration() = TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(duration));
-}
-
-// Of a case that ran beside others, as if it had run alone from `start`; when it then ended.
+// Sets the times of a case that ran with others, as if it had run alone from `start`. Returns its
+// end. A result that its worker has stamped stays as it is.
 absl::Time StampByPhases(absl::Time start, v1::CaseResult& result) {
+  if (result.has_duration()) return start;
   absl::Duration own;
   for (const v1::PhaseTime& phase : result.phases()) own += absl::Seconds(phase.seconds());
   Stamp(start, own, result);
@@ -26,10 +20,6 @@ absl::Time StampByPhases(absl::Time start, v1::CaseResult& result) {
 }
 
 }  // namespace
-
-void StampUntilNow(absl::Time start, v1::CaseResult& result) {
-  Stamp(start, absl::Now() - start, result);
-}
 
 std::optional<v1::CaseResult> CasesAhead::Take(int index) {
   const auto found = results.find(index);
@@ -56,6 +46,12 @@ void CasesAhead::TakeLed(absl::Time start, int index, worker::v1::RunCaseRespons
   }
 }
 
+void CasesAhead::EndedIn(int index, int turn, v1::CaseResult result) {
+  result.set_index(index + turn);
+  results.emplace(index + turn, std::move(result));
+  counted_below = std::max(counted_below, index + turn);
+}
+
 void CasesAhead::Suspect(int index, int turn, std::uint32_t suspects, const std::string& why) {
   const int behind = static_cast<int>(next.size());
   alone_below = std::max(alone_below, index + 1 + behind);
@@ -75,11 +71,10 @@ void CasesAhead::HoldAgainst(int index, v1::CaseResult& alone) {
   if (found == suspicions.end()) return;
   if (alone.verdict() == v1::VERDICT_PASSED) {
     alone.set_verdict(v1::VERDICT_INCONCLUSIVE);
-    v1::Finding& finding = *alone.add_findings();
-    finding.set_reason("nondeterministic");
-    finding.set_message(
-        Cat("passed alone, and not beside other cases: ", found->second,
-            "; either it is not the same twice, or another's kernel wrote into it"));
+    *alone.add_findings() =
+        MakeFinding(v1::REASON_NONDETERMINISTIC,
+                    Cat("passed alone, and not beside other cases: ", found->second,
+                        "; either it is not the same twice, or another's kernel wrote into it"));
     alone.set_next_step("--repeats 100 tells whether it gives the same every time");
   }
   suspicions.erase(found);

@@ -21,7 +21,7 @@ grpc::Status Malformed(std::string message) {
   return {grpc::StatusCode::INVALID_ARGUMENT, std::move(message)};
 }
 
-// The result, less what a case has and a comparison has not.
+// The result of a comparison: a case's result without what only a case has.
 v1::CaseResult Result(const Comparison& c, const CaseOutcome& outcome, std::string_view device) {
   v1::CaseResult result = ToResult(JudgedCase(c), outcome, device);
   *result.mutable_spec() = SpecOf(c);
@@ -31,10 +31,10 @@ v1::CaseResult Result(const Comparison& c, const CaseOutcome& outcome, std::stri
   if (outcome.atol) result.mutable_spec()->set_atol(*outcome.atol);
   if (outcome.rtol) result.mutable_spec()->set_rtol(*outcome.rtol);
   if (!c.expected_digest.empty()) {
-    // Nothing but the bits was looked at.
+    // A digest compares bits only, so there are no statistics.
     result.clear_stats();
   } else if (!c.has_operation) {
-    // Without operands there is no bound that an error could be a share of.
+    // Without operands there is no bound, so no error is a share of it.
     result.mutable_stats()->clear_rho();
     result.mutable_stats()->clear_rho_proven();
   }

@@ -1,5 +1,5 @@
-// A comparison on the worker's side: the pieces of the stream, as they come, into the
-// device's memory, then the result.
+// Serves a comparison on the worker's side. It copies the pieces of the stream into the device's
+// memory as they come, and then returns the result.
 #ifndef ASSAY_SERVER_WORKER_COMPARE_CALL_H_
 #define ASSAY_SERVER_WORKER_COMPARE_CALL_H_
 
@@ -12,7 +12,7 @@
 
 namespace assay {
 
-// Deletes itself once gRPC is done with it.
+// One call. It deletes itself when gRPC is done with it.
 class CompareCall final : public PieceReader {
  public:
   CompareCall(Device& device, worker::v1::RunCaseResponse* response)
@@ -20,8 +20,9 @@ class CompareCall final : public PieceReader {
     Begin();
   }
 
-  // On the device's thread: takes the pieces to the last and ends the call. INVALID_ARGUMENT
-  // where they are not what the header says, CANCELLED where the sender gives up.
+  // Takes all pieces and ends the call. Called on the device's thread. The call ends with
+  // INVALID_ARGUMENT if the pieces are not what the header says, and with CANCELLED if the sender
+  // gives up.
   void Run(PhaseObserver& observer);
 
  private:

@@ -18,7 +18,7 @@ absl::Time Steady() {
 
 class SampledConditions final : public ConditionsProbe {
  public:
-  // `on_processors`: the device is what this process runs on.
+  // `on_processors`: the device is the CPU that this process runs on.
   SampledConditions(TelemetrySamplerOptions options, bool on_processors)
       : sampler_(std::move(options)) {
     if (on_processors) wait_.emplace();
@@ -35,8 +35,8 @@ class SampledConditions final : public ConditionsProbe {
     if (t.has_temperature_celsius()) reading.temperature_celsius = t.temperature_celsius();
     if (t.has_power_watts()) reading.power_watts = t.power_watts();
     if (t.has_others_bytes()) reading.others_bytes = t.others_bytes();
-    // Counters since the machine's or the driver's start: what grew between two readings
-    // happened between.
+    // The counters count since the start of the machine or the driver. What a counter grew by
+    // between two readings happened between them.
     for (const auto& [reason, seconds] : t.throttle_seconds()) {
       const auto before = throttled_.find(reason);
       if (before != throttled_.end() && seconds > before->second) {

@@ -1,4 +1,4 @@
-// What a worker can tell of its device between timed launches.
+// Reads the conditions of a worker's device between timed launches: clocks, power, temperature.
 #ifndef ASSAY_SERVER_WORKER_CONDITIONS_PROBE_H_
 #define ASSAY_SERVER_WORKER_CONDITIONS_PROBE_H_
 
@@ -10,9 +10,9 @@
 
 namespace assay {
 
-// Asks what telemetry asks, of this one device: Linux for a CPU, NVML or ROCm SMI for a GPU,
-// found by its UUID or PCI id, loaded at the first reading. Of `options` the libraries, the
-// root and daemon_pid count.
+// Makes a probe that asks Linux for a CPU, and NVML or ROCm SMI for a GPU. The GPU is found by its
+// UUID or PCI id, and the library is loaded at the first reading. Only the libraries, the root and
+// daemon_pid of `options` are used.
 std::unique_ptr<ConditionsProbe> MakeConditionsProbe(const DeviceInfo& device,
                                                      TelemetrySamplerOptions options);
 

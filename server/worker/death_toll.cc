@@ -14,11 +14,11 @@ std::string DeathToll::Add(const Death& death, absl::Time now) {
   within_window_.push_back(now);
   while (within_window_.front() < now - limits_.window) within_window_.pop_front();
   if (in_a_row_ >= limits_.in_a_row) {
-    return Cat(in_a_row_, " deaths of its worker in a row, the last: ", death.message);
+    return Cat(in_a_row_, " deaths of its worker in a row, the last: ", death.finding.message());
   }
   if (static_cast<int>(within_window_.size()) >= limits_.in_window) {
     return Cat(within_window_.size(), " deaths of its worker within ",
-               absl::FormatDuration(limits_.window), ", the last: ", death.message);
+               absl::FormatDuration(limits_.window), ", the last: ", death.finding.message());
   }
   return "";
 }

@@ -1,10 +1,10 @@
-// The deaths of a device's workers: when the next worker may start, and how many are one
-// too many.
+// Counts the deaths of a device's workers. It says when the next worker may start and when the
+// device is to be quarantined.
 //
-// After the first death the next worker starts at once, then after a back-off that doubles
-// from 1 s to the limit. `in_a_row` deaths without a case answered between, or `in_window`
-// within `window`, quarantine the device; those that do not count against it (planted
-// kernels, deadlines that a client set) only grow the back-off.
+// After the first death the next worker starts at once. After each further death it waits, from 1 s
+// doubling to the limit. The device is quarantined after `in_a_row` deaths without an answered case
+// between them, or after `in_window` deaths within `window`. Deaths that do not count against the
+// device only lengthen the wait: those of planted kernels, and those at a client's deadline.
 //
 // Not thread-safe.
 #ifndef ASSAY_SERVER_WORKER_DEATH_TOLL_H_
@@ -29,16 +29,16 @@ class DeathToll {
  public:
   explicit DeathToll(DeathLimits limits) : limits_(limits) {}
 
-  // A worker died. Why the device is to be quarantined; empty: it is not.
+  // Notes a death. Returns why the device is to be quarantined, or an empty text if it is not.
   std::string Add(const Death& death, absl::Time now);
 
-  // A worker answered a case: those before do not count as in a row any more.
+  // Notes an answered case. The deaths before it no longer count as in a row.
   void Answered();
 
-  // The device is trusted again: nothing of before counts.
+  // Forgets all deaths, because the device is trusted again.
   void Forgive();
 
-  // No worker may start before.
+  // The time before which no worker may start.
   absl::Time next_start() const { return next_start_; }
 
  private:

@@ -34,7 +34,7 @@ bool Matches(std::string_view pattern, std::string_view id) {
   return fnmatch(std::string(pattern).c_str(), std::string(id).c_str(), 0) == 0;
 }
 
-// Everything up to the end of the file, or what came before the deadline.
+// Reads to the end of the file, or until the deadline.
 std::string ReadAll(int fd, absl::Time deadline) {
   std::string all;
   std::array<char, 65536> buffer;
@@ -52,7 +52,7 @@ std::vector<std::string> WorkerArgs(const DiscoverOptions& options, std::string_
   return {Cat("--device=", device), Cat("--arena-bytes=", options.arena_bytes)};
 }
 
-// What a worker prints that is started with `args` to tell of `what`, as a message.
+// Starts a worker with `args` and reads the message that it prints. `what` is for errors.
 template <class Message>
 absl::StatusOr<Message> Ask(const DiscoverOptions& options, std::vector<std::string> args,
                             std::string_view what) {
@@ -101,7 +101,7 @@ absl::StatusOr<worker::v1::DescribeResponse> Probe(const DiscoverOptions& option
   return Ask<worker::v1::DescribeResponse>(options, std::move(args), device);
 }
 
-// How many devices a backend has here, or why none.
+// Asks a worker how many devices a backend has here, or why it has none.
 worker::v1::DeviceList List(const DiscoverOptions& options, std::string_view backend) {
   worker::v1::DeviceList answer;
   if (backend == "cpu") {  // one device, all cores of it
@@ -128,11 +128,11 @@ v1::Device Unavailable(std::string_view id, std::string_view backend, std::strin
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 constexpr std::int64_t kLeastArena = 1 << 20;  // [bytes]; less holds no case with its guard bands
 
-// Most of a node's memory that one worker may hold.
+// The most of a node's memory that one worker may hold.
 std::int64_t LargestCap(const v1::Device& device) { return device.memory_bytes() / 100 * 95; }
 
-// Most that a worker may hold: its arena, and for code, threads and libraries a
-// quarter of the memory, at most 95 % of it.
+// The most that a worker may hold: its arena, plus a quarter of the memory for code, threads and
+// libraries. Together they are at most 95 % of the memory.
 std::int64_t MemoryCap(const v1::Device& device) {
   if (device.backend() != "cpu" || device.memory_bytes() <= 0) return 0;
   const std::int64_t share = std::max(device.memory_bytes() / 4, kGiB);
@@ -180,7 +180,7 @@ const v1::Device* DeviceSet::Unusable(std::string_view selector) const {
   const std::string_view backend = selector.substr(0, selector.find(':'));
   const bool whole = selector == backend && Select(Cat(backend, ":*")).empty();
   for (const v1::Device& device : unavailable) {
-    // One is listed by its number where that is known, else by its backend.
+    // A device is listed by its number if the number is known, else by its backend.
     if (device.id() == backend || Matches(selector, device.id()) ||
         (whole && device.backend() == backend)) {
       return &device;
@@ -196,7 +196,7 @@ absl::Status CheckArenaBytes(const v1::Device& device, std::int64_t arena_bytes)
                                           arena_bytes));
   }
   if (device.backend() != "cpu" || device.memory_bytes() <= 0) return absl::OkStatus();
-  // The least a worker needs beside its arena, a gibibyte on any but a tiny node.
+  // The least that a worker needs beside its arena: a gibibyte, or less on a tiny node.
   const std::int64_t beside = std::min(device.memory_bytes() / 4, kGiB);
   const std::int64_t most = LargestCap(device) - beside;
   if (arena_bytes <= most) return absl::OkStatus();
@@ -213,15 +213,15 @@ std::vector<std::string> WorkerEnvironment() {
       environment.push_back(Cat(name, "=", value));
     }
   };
-  // OpenBLAS before 0.3.22 takes newer processors with AVX-512 for Haswell: half
-  // the speed, and other kernels than users of a current version get.
+  // OpenBLAS before 0.3.22 takes newer processors with AVX-512 for Haswell. It then has half the
+  // speed, and uses other kernels than a current version.
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
     unless_set("OPENBLAS_CORETYPE", "SkylakeX");
   }
-  // Threads that spin between parallel regions are faster only on a machine that
-  // has nothing else to do: beside other work the smoke suite took 2 to 6 times as
-  // long with spinning (libgomp's default) as without, and small kernels twice.
+  // Threads that spin between parallel regions are faster only on an idle machine. Beside other
+  // work, the smoke suite took 2 to 6 times as long with spinning (libgomp's default) as without
+  // it, and small kernels took twice as long.
   unless_set("OMP_WAIT_POLICY", "passive");
   return environment;
 }
@@ -229,7 +229,7 @@ std::vector<std::string> WorkerEnvironment() {
 absl::StatusOr<DeviceSet> DiscoverDevices(const DiscoverOptions& options) {
   DeviceSet set;
   std::set<std::string> seen;
-  std::map<std::string_view, worker::v1::DeviceList> lists;  // asked for once each
+  std::map<std::string_view, worker::v1::DeviceList> lists;  // each backend is asked once
   const auto unavailable = [&](std::string_view id, std::string_view backend,
                                std::string_view reason) {
     if (!seen.emplace(id).second) return;
@@ -244,7 +244,7 @@ absl::StatusOr<DeviceSet> DiscoverDevices(const DiscoverOptions& options) {
       if (!lists.contains(backend)) lists[backend] = List(options, backend);
       const worker::v1::DeviceList& list = lists[backend];
       if (list.count() == 0) {
-        // One that was asked for by its number is listed by it.
+        // A device that was named by its number is listed by it.
         const bool one = wanted.find_first_of("*?[") == wanted.npos && wanted != backend;
         unavailable(one ? std::string_view(wanted) : backend, backend, list.unavailable_reason());
         continue;

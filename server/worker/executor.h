@@ -1,5 +1,5 @@
-// What the job queue needs of a device: run one case to a result, whatever
-// happens to the process that runs it.
+// The interface between the job queue and a device. It runs one case to a result, whatever happens
+// to the process that runs it.
 #ifndef ASSAY_SERVER_WORKER_EXECUTOR_H_
 #define ASSAY_SERVER_WORKER_EXECUTOR_H_
 
@@ -22,8 +22,8 @@
 
 namespace assay {
 
-// Set once, by any thread; a running case is then ended by killing its worker
-// after a short grace. Executors poll it at least every 20 ms or are woken.
+// Tells a running case to end. Any thread sets it, once. The worker of the case is then killed
+// after a short grace. Executors look at the token at least every 20 ms.
 class CancelToken {
  public:
   void Cancel() { cancelled_.store(true, std::memory_order_release); }
@@ -37,76 +37,76 @@ class CaseExecutor {
  public:
   virtual ~CaseExecutor() = default;
 
-  // "cpu:0".
+  // The id of the device, such as "cpu:0".
   virtual const std::string& device_id() const = 0;
 
-  // Blocks until the case has a result; called by one thread at a time. `limit` is
-  // how long a worker may take, from when it begins: waiting for the device or for a
-  // worker to start is not part of it, and is ended by `cancel`. A worker that
-  // crashes, exceeds `limit` or runs out of memory gives ERROR with findings crash, timeout, fault
-  // or memory that name the phase; a cancelled case gives SKIPPED with finding cancelled; a
-  // quarantined device gives ERROR with finding fault. start_time, duration, index are set.
+  // Runs a case and blocks until it has a result. One thread at a time calls it. `limit` is how
+  // long the worker may take, counted from when it begins the case. Waiting for the device or for a
+  // worker is not part of it, and `cancel` ends that waiting. If the worker crashes, exceeds
+  // `limit` or runs out of memory, the result is ERROR, with a finding crash, timeout, fault or
+  // memory that names the phase. A cancelled case is SKIPPED, with the finding cancelled. On a
+  // quarantined device the result is ERROR, with the finding fault. start_time, duration and index
+  // are set.
   virtual v1::CaseResult Execute(const v1::CaseSpec& spec, int index, absl::Duration limit,
                                  const CancelToken& cancel) = 0;
 
-  // Whether small cases that follow one another are worth running beside one another.
+  // Whether small cases that follow one another are worth running together.
   virtual bool SharesLaunches() const { return false; }
-  // The same, of a case beside which some that follow may run: their results are then in
-  // `ahead`, where they passed. What was found of any, or took the worker with it, is held
-  // against what it is alone.
+  // Runs a case as Execute does. Some of the cases that follow may run together with it. If they
+  // pass, their results are in `ahead`. A case that does not pass, or that ended the worker, runs
+  // again alone, and that result counts.
   virtual v1::CaseResult ExecuteLeading(const v1::CaseSpec& spec, int index, absl::Duration limit,
                                         const CancelToken& cancel, CasesAhead& /*ahead*/) {
     return Execute(spec, index, limit, cancel);
   }
 
-  // Compares tensors that come in pieces, the header's own not among them. Blocks, any
-  // thread: the device is taken for one thing at a time, in the order in which they are
-  // asked for. `limit` is how long a worker may take once all pieces have come. What
-  // ends a case with ERROR gives such a result here, too. Errors: INVALID_ARGUMENT where
-  // the pieces are not what the header says; RESOURCE_EXHAUSTED and UNIMPLEMENTED as the
-  // device has them; DEADLINE_EXCEEDED where no piece comes for long; CANCELLED.
+  // Compares tensors that come in pieces. `pieces` begins after the header. Any thread may call it,
+  // and it blocks: callers get the device one by one, in the order of their calls. `limit` is how
+  // long the worker may take after the last piece. A crash and the like give a result with ERROR,
+  // as for a case. Errors: INVALID_ARGUMENT if the pieces are not what the header says;
+  // RESOURCE_EXHAUSTED and UNIMPLEMENTED from the device; DEADLINE_EXCEEDED if no piece comes for
+  // long; CANCELLED.
   virtual absl::StatusOr<v1::CaseResult> Compare(const v1::CompareHeader& /*header*/,
                                                  PieceSource& /*pieces*/, absl::Duration /*limit*/,
                                                  const CancelToken& /*cancel*/) {
     return absl::UnimplementedError("this device compares no tensors");
   }
 
-  // Runs the case once more under a profiler while it holds the device, whose arena is
-  // given back first. Blocks; as Compare it takes its turn, and `limit` and `cancel` mean
-  // the same. What was not possible is in the note: never an error, never a verdict.
+  // Runs the case once more under a profiler. It gives the arena back first and holds the device
+  // meanwhile. It blocks and waits for the device as Compare does, and `limit` and `cancel` mean
+  // the same. It never fails and gives no verdict: the note says what was not possible.
   virtual Profile ProfileCase(Profiler /*profiler*/, const v1::CaseSpec& /*spec*/,
                               absl::Duration /*limit*/, const CancelToken& /*cancel*/) {
     return {.counters = {}, .note = "this device is not profiled"};
   }
 
-  // Snapshot for ListDevices; any thread.
+  // A snapshot for ListDevices. Any thread may call it.
   virtual v1::Device Describe() = 0;
 
-  // Kernels of the device's backend, planted ones too; any thread.
+  // The kernels of the device's backend, planted kernels too. Any thread may call it.
   virtual std::vector<v1::Kernel> Kernels() = 0;
 
-  // Gives the arena back, as an operator asks for: a quarantine is lifted, too.
-  // FAILED_PRECONDITION while a case runs.
+  // Gives the arena back and ends a quarantine, because a user asks for it. FAILED_PRECONDITION
+  // while a case runs.
   virtual absl::Status Release() = 0;
 
   // Gives the arena back and changes nothing else. FAILED_PRECONDITION while a case runs.
   virtual absl::Status GiveBack() = 0;
 
-  // Measures the ceilings if they have not been. FAILED_PRECONDITION while a
-  // case runs.
+  // Measures the ceilings that are not known or in doubt. FAILED_PRECONDITION while a case runs.
   virtual absl::Status MeasureCeilings() = 0;
 };
 
-// The devices of this daemon, in the order of --devices, and the backends that
-// could not be loaded (state UNAVAILABLE, no executor).
+// The devices of this daemon, in the order of --devices. A device or a backend that cannot be used
+// has no executor and the state UNAVAILABLE.
 struct DeviceSet {
   std::vector<std::unique_ptr<CaseExecutor>> executors;
   std::vector<v1::Device> unavailable;
 
-  // The executors a selector names: an id, a glob ("cuda:*", "*"), or empty for
-  // the first. Empty result where none matches.
+  // The executors that a selector names: an id, a glob ("cuda:*", "*"), or empty for the first. The
+  // result is empty if none matches.
   std::vector<CaseExecutor*> Select(std::string_view selector) const;
-  // One that the selector means and that cannot be used here; nullptr where there is none.
+  // A device that the selector names and that cannot be used here. nullptr if there is none.
   const v1::Device* Unusable(std::string_view selector) const;
 };
 

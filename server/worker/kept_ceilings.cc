@@ -21,7 +21,7 @@ struct Kept {
   bool again = false;  // it has been measured again since it was doubted
 };
 
-// A line of the file after the key: kind, format, value, noise, suspect, again.
+// Reads a line of the file after the key: kind, format, value, noise, suspect, again.
 bool ReadLine(std::istream& in, Kept& kept) {
   int kind = 0, dtype = 0, suspect = 0, again = 0;
   double value = 0, noise = 0;
@@ -101,7 +101,7 @@ class KeptCeilings final : public KnownCeilings {
     return known == kept_.end() ? nullptr : &*known;
   }
 
-  // Where it fails, what there was is no worse than before.
+  // If measuring fails, the old value stays.
   void MeasureAgain(Kept& kept) {
     const Ceiling before = kept.ceiling;
     measured_->Forget(before.kind, before.dtype);
@@ -119,13 +119,13 @@ class KeptCeilings final : public KnownCeilings {
     std::vector<Kept> read;
     Kept kept;
     while (in >> std::ws, !in.eof()) {
-      if (!ReadLine(in, kept)) return;  // damaged: none of it counts
+      if (!ReadLine(in, kept)) return;  // the file is damaged, so none of it counts
       read.push_back(kept);
     }
     kept_ = std::move(read);
   }
 
-  // As a whole or not at all, for a worker may be killed at any time.
+  // The file is replaced as a whole, because a worker may be killed at any time.
   void Write() const {
     if (file_.empty() || key_.empty()) return;
     const std::string fresh = Cat(file_, ".", getpid());

@@ -1,9 +1,10 @@
-// Measured ceilings kept in a file, so that neither a new worker nor a new daemon measures
-// again what the machine's start, the device, its driver and this version have not changed.
+// Keeps measured ceilings in a file, so that a new worker or a new daemon need not measure them
+// again. They stay valid until the machine starts again, or the device, its driver or this version
+// changes.
 //
-// A ceiling that is doubted (Ceilings::Doubt) is suspect until it is asked for the next
-// time, and is then measured once more; the faster of both counts. One that is doubted
-// again stays suspect: it is no accident of that moment. Both outlive the worker.
+// A ceiling in doubt (Ceilings::Doubt) is `suspect`. The next time that it is asked for, it is
+// measured once more, and the faster value counts. If it is doubted again after that, it stays
+// `suspect`, because the doubt is no accident of one moment. The file keeps both facts.
 #ifndef ASSAY_SERVER_WORKER_KEPT_CEILINGS_H_
 #define ASSAY_SERVER_WORKER_KEPT_CEILINGS_H_
 
@@ -17,23 +18,23 @@
 
 namespace assay {
 
-// Which start of the machine this is; empty where Linux does not tell.
+// The id of this start of the machine. Empty if Linux does not tell it.
 std::string BootId();
 
-// What a ceiling depends on, as one line; empty, and nothing is kept, without a boot id.
+// Everything that a ceiling depends on, as one line. Empty without a boot id: then nothing is kept.
 std::string CeilingsKey(const DeviceInfo& device, std::string_view version,
                         std::string_view boot_id);
 
-// Ceilings that say which of them they have, without measuring.
+// Ceilings that can list those that are known, without measuring.
 class KnownCeilings : public Ceilings {
  public:
   virtual std::vector<Ceiling> Known() const = 0;
 };
 
-// `measured`, its values read from `file` where that was written under the same key, and
-// each new one written there at once. A file that cannot be read, is damaged or has
-// another key is replaced; one that cannot be written costs no more than the measuring
-// again. With an empty file name or key they are kept in memory alone.
+// Wraps `measured`. Reads its values from `file` if the file has the same key, and writes each new
+// value there at once. A file that cannot be read, is damaged or has another key is replaced. If
+// the file cannot be written, the next worker measures again. With an empty file name or key, the
+// values are kept in memory only.
 std::unique_ptr<KnownCeilings> KeepCeilings(std::unique_ptr<Ceilings> measured, std::string file,
                                             std::string key);
 

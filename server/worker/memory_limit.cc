@@ -1,5 +1,6 @@
 #include "server/worker/memory_limit.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -15,14 +16,21 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-// Data of the process, as RLIMIT_DATA counts it; negative where that is unknown.
+// The data of the process, as RLIMIT_DATA counts it. Negative if it is not known. The file stays
+// open, because a case reads it several times. A kernel under test may have closed it, or opened
+// another file with its number. Then it is opened again.
 std::int64_t DataBytes() {
-  std::FILE* file = std::fopen("/proc/self/statm", "re");
-  if (file == nullptr) return -1;
-  long long pages = -1;
-  const int n = std::fscanf(file, "%*d %*d %*d %*d %*d %lld", &pages);
-  std::fclose(file);
-  return n == 1 ? pages * sysconf(_SC_PAGESIZE) : -1;
+  static int fd = -1;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    char text[256] = {};
+    long long pages = -1;
+    if (pread(fd, text, sizeof text - 1, 0) > 0 &&
+        std::sscanf(text, "%*d %*d %*d %*d %*d %lld", &pages) == 1) {
+      return pages * sysconf(_SC_PAGESIZE);
+    }
+    fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  }
+  return -1;
 }
 
 }  // namespace
@@ -33,7 +41,7 @@ MemoryLimit::MemoryLimit(std::int64_t hard_bytes, std::int64_t kernel_allowance_
 }
 
 std::int64_t MemoryLimit::KernelAllowance(std::int64_t memory_bytes, int cores) {
-  // Scratch space of libraries grows with the machine, stacks with the cores.
+  // The scratch space of libraries grows with the memory, and stacks grow with the cores.
   constexpr std::int64_t kLeast = std::int64_t{1} << 30;
   constexpr std::int64_t kCore = std::int64_t{16} << 20;
   return std::min(std::max(memory_bytes / 16, kLeast + kCore * cores), memory_bytes / 4);

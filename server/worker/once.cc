@@ -45,7 +45,7 @@ class PerfControl final : public PhaseObserver {
     done_ = !count;
     const std::string_view command = count ? "enable\n" : "disable\n";
     if (write(control_, command.data(), command.size()) < 0) return;
-    // Without its answer it might count too late.
+    // Without waiting for the answer, perf might begin to count too late.
     pollfd ready{answer_, POLLIN, 0};
     std::array<char, 64> ignored;
     if (poll(&ready, 1, kAnswerMilliseconds) > 0) {
@@ -62,7 +62,7 @@ class PerfControl final : public PhaseObserver {
 
 class DriverRange final : public PhaseObserver {
  public:
-  // cuProfilerStart and cuProfilerStop, of the driver that the process uses already.
+  // cuProfilerStart and cuProfilerStop of the driver that the process uses already.
   DriverRange() {
     void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (driver == nullptr) return;
@@ -137,7 +137,7 @@ absl::StatusOr<std::string> ResultText(const v1::CaseResult& result) {
 std::unique_ptr<PhaseObserver> MakePerfControl(const std::string& control) {
   const std::size_t comma = control.find(',');
   if (comma == std::string::npos) return std::make_unique<PerfControl>(-1, -1);
-  // Nobody may be at the other ends, and perf may go: neither may stop the case.
+  // The case must go on if nobody reads the pipes, and also if perf ends.
   signal(SIGPIPE, SIG_IGN);
   const std::string to = control.substr(0, comma), from = control.substr(comma + 1);
   return std::make_unique<PerfControl>(open(to.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC),
@@ -147,7 +147,7 @@ std::unique_ptr<PhaseObserver> MakePerfControl(const std::string& control) {
 std::unique_ptr<PhaseObserver> MakeDriverRange() { return std::make_unique<DriverRange>(); }
 
 std::optional<std::int64_t> SmallArena(const v1::CaseSpec& spec) {
-  // Workspaces, and what references and probes need beside operands.
+  // Room for workspaces, references and probes, beside the operands.
   constexpr std::int64_t kBeside = std::int64_t{1} << 30;
   std::vector<FieldError> errors;
   const Case c = FromProto(spec, errors);
@@ -160,7 +160,7 @@ std::optional<std::int64_t> SmallArena(const v1::CaseSpec& spec) {
   };
   std::int64_t all = bytes(plan->output);
   for (const Operand& input : plan->inputs) all += bytes(input);
-  // Reference and bound are of doubles.
+  // Reference and bound are doubles.
   all += 2 * static_cast<std::int64_t>(sizeof(double)) * plan->output.extents.count();
   return 2 * all + kBeside;
 }

@@ -1,4 +1,4 @@
-// One case in the foreground, without a daemon: for a debugger, a profiler, a sanitizer.
+// Runs one case in the foreground, without a daemon, for a debugger, a profiler or a sanitizer.
 #ifndef ASSAY_SERVER_WORKER_ONCE_H_
 #define ASSAY_SERVER_WORKER_ONCE_H_
 
@@ -13,31 +13,31 @@
 
 namespace assay {
 
-// The case of a file, a CaseSpec as protobuf's JSON; "-" is standard input. What it does
-// not say is as in a job: seed 1, the built-in kernel, validated, judged by the bound.
-// NOT_FOUND: it cannot be read; INVALID_ARGUMENT: it is no such case. Both name the file.
+// Reads the case of a file, a CaseSpec as protobuf's JSON. "-" is standard input. Defaults are seed
+// 1, the built-in kernel, validation, and the bound as criterion. NOT_FOUND if the file cannot be
+// read, INVALID_ARGUMENT if it holds no such case. Both name the file.
 absl::StatusOr<v1::CaseSpec> ReadCaseFile(const std::string& path);
 
-// The result as protobuf's JSON, names as in the .proto, with a newline.
+// The result as protobuf's JSON, with the names of the .proto and a newline at the end.
 absl::StatusOr<std::string> ResultText(const v1::CaseResult& result);
 
-// Lets perf count while the kernel under test runs for the first time, and at no other: short
-// cases launch it again, and a count means something of a known number of launches. `control` is
-// CONTROL,ANSWER, the two pipes of `perf stat --control=fifo:CONTROL,ANSWER`. Where they
-// are not served nothing is counted, and the case runs as ever.
+// Makes perf count only while the kernel under test runs for the first time. Short cases launch the
+// kernel again, and a count needs a known number of launches. `control` is CONTROL,ANSWER: the two
+// pipes of `perf stat --control=fifo:CONTROL,ANSWER`. If nobody serves them, nothing is counted,
+// and the case runs as usual.
 std::unique_ptr<PhaseObserver> MakePerfControl(const std::string& control);
 
-// The same of a profiler that waits for NVIDIA's driver to tell it of a range, as
-// `ncu --profile-from-start off` does: it looks at the launches of that time alone. Where there is
-// no such driver, nothing is told.
+// Does the same for a profiler that waits until NVIDIA's driver tells it of a range, such as
+// `ncu --profile-from-start off`. Without such a driver it does nothing.
 std::unique_ptr<PhaseObserver> MakeDriverRange();
 
-// An arena in which the case and its checks find room [bytes], for a profiler that saves all of
-// it before it lets a kernel run; nothing where the case has no plan.
+// The size of an arena that is just large enough for the case and its checks [bytes]. A profiler
+// needs it if it saves the whole arena before it lets a kernel run. Nothing if the case has no
+// plan.
 std::optional<std::int64_t> SmallArena(const v1::CaseSpec& spec);
 
-// Ends this process group once the process `pid` has ended: a profiler stands between a
-// worker and its daemon, so that the worker is no child of it.
+// Ends this process group when the process `pid` has ended. It is for a worker under a profiler,
+// which is not a child of its daemon.
 void EndWith(int pid);
 
 }  // namespace assay

@@ -13,8 +13,8 @@ namespace assay {
 namespace {
 
 constexpr std::size_t kLineBytes = 500;
-// What is still read once the pump is to end: as much as a pipe holds. A process that
-// outlived its worker could write for ever.
+// How much the pump still reads when it is to end: as much as a pipe holds. A process that outlives
+// its worker could write for ever.
 constexpr ssize_t kLastBytes = 64 << 10;
 
 }  // namespace

@@ -1,8 +1,8 @@
-// A worker's stdout and stderr, line by line into the log.
+// Copies a worker's stdout and stderr into the log, line by line.
 //
-// Kernels under test and the libraries behind them print what they like, as often
-// as they like: lines are cut at 500 bytes and limited to 20 a second (bursts of
-// 100), and how many are missing is said.
+// Kernels under test and their libraries may print anything at any rate. A line is cut at 500
+// bytes. At most 20 lines a second are written, with bursts of 100. The log says how many are
+// missing.
 #ifndef ASSAY_SERVER_WORKER_OUTPUT_PUMP_H_
 #define ASSAY_SERVER_WORKER_OUTPUT_PUMP_H_
 
@@ -21,7 +21,7 @@ class OutputPump {
   OutputPump(const OutputPump&) = delete;
   OutputPump& operator=(const OutputPump&) = delete;
 
-  // Where a worker writes; owned by the pump.
+  // The descriptor that a worker writes to. The pump owns it.
   int write_fd() const { return pipe_[1]; }
 
  private:

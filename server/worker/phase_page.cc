@@ -36,10 +36,9 @@ std::string_view PhaseText(std::uint32_t phase) {
   return "an unknown phase";
 }
 
-std::string_view PhaseWord(std::uint32_t phase) {
-  const bool known = phase > static_cast<std::uint32_t>(Phase::kIdle) &&
-                     phase <= static_cast<std::uint32_t>(Phase::kBench);
-  return known ? PhaseName(static_cast<Phase>(phase)) : "";
+v1::Phase PhaseOf(std::uint32_t phase) {
+  return phase <= static_cast<std::uint32_t>(Phase::kBench) ? static_cast<v1::Phase>(phase)
+                                                            : v1::PHASE_UNSPECIFIED;
 }
 
 absl::StatusOr<int> MakePhasePageFd() {
@@ -55,7 +54,7 @@ absl::StatusOr<int> MakePhasePageFd() {
 
 PhasePage* MapPhasePage(int fd) {
   void* at = mmap(nullptr, sizeof(PhasePage), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  // Zero bytes, which a new memfd holds, are a PhasePage's initial state.
+  // A new memfd holds zero bytes. They are the initial state of a PhasePage.
   return at == MAP_FAILED ? nullptr : static_cast<PhasePage*>(at);
 }
 

@@ -34,7 +34,7 @@ void PieceReader::End(const grpc::Status& status) {
     const std::lock_guard lock(mutex_);
     if (std::exchange(finished_, true)) return;
   }
-  Finish(status);  // and nothing of this is there any more
+  Finish(status);  // may delete this object
 }
 
 void PieceReader::GiveUp() {
@@ -70,7 +70,8 @@ void PieceReader::ReadLocked() {
 }
 
 void PieceReader::WakeLocked() {
-  // Under the lock: who is woken may end the call, and this with it, once it is free.
+  // Called under the lock. The woken thread may end the call and delete this object once it is
+  // free.
   changed_.notify_all();
   if (wake_) wake_();
 }

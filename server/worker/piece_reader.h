@@ -1,5 +1,5 @@
-// The messages of a comparison's stream, a few of them read ahead, for a thread that
-// takes them one by one. The daemon reads its client so, and a worker its daemon.
+// Reads the messages of a comparison's stream, a few of them ahead, for a thread that takes them
+// one by one. The daemon reads its client with it, and a worker reads its daemon.
 #ifndef ASSAY_SERVER_WORKER_PIECE_READER_H_
 #define ASSAY_SERVER_WORKER_PIECE_READER_H_
 
@@ -16,23 +16,23 @@
 
 namespace assay {
 
-// The reading half of a call; who derives from it ends the call with End and outlives
-// OnDone. Holds at most kAhead messages: where nobody takes them the sender waits.
+// The reading half of a call. The derived class ends the call with End and must live until OnDone.
+// The reader holds at most kAhead messages. If nobody takes them, the sender waits.
 class PieceReader : public grpc::ServerReadReactor<v1::CompareTensorsRequest>, public PieceSource {
  public:
-  // Begins to read; called once, after SetWake where there is one.
+  // Begins to read. Call it once, after SetWake if SetWake is used.
   void Begin();
 
   Next Take(v1::CompareTensorsRequest* piece) override;
   void SetWake(std::function<void()> wake) override;
 
-  // As Take, but waits for the next message.
+  // Takes the next message, and waits for it.
   Next Await(v1::CompareTensorsRequest* piece);
 
  protected:
-  // Ends the call; nothing is read after it. Later calls are ignored.
+  // Ends the call. Nothing is read after it. Only the first End counts.
   void End(const grpc::Status& status);
-  // As if the sender had gone.
+  // Acts as if the sender had gone.
   void GiveUp();
 
   void OnReadDone(bool ok) override;
@@ -52,8 +52,8 @@ class PieceReader : public grpc::ServerReadReactor<v1::CompareTensorsRequest>, p
   std::deque<v1::CompareTensorsRequest> queue_;
   bool reading_ = false;
   bool ended_ = false;     // the sender has said everything
-  bool gone_ = false;      // or will say no more
-  bool finished_ = false;  // the call
+  bool gone_ = false;      // the sender has gone
+  bool finished_ = false;  // the call has ended
 };
 
 }  // namespace assay

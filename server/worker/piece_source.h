@@ -1,4 +1,4 @@
-// Where the messages of a comparison come from, for who passes them on.
+// The source of a comparison's messages, for the code that passes them on.
 #ifndef ASSAY_SERVER_WORKER_PIECE_SOURCE_H_
 #define ASSAY_SERVER_WORKER_PIECE_SOURCE_H_
 
@@ -12,15 +12,16 @@ class PieceSource {
  public:
   enum class Next {
     kPiece,  // *piece is the next message
-    kWait,   // none now; `wake` is called when there may be one
-    kEnd,    // all were taken
+    kWait,   // there is none now; `wake` is called when there may be one
+    kEnd,    // all messages were taken
     kGone,   // the sender has given up
   };
   virtual ~PieceSource() = default;
-  // By one thread at a time.
+  // Takes the next message. One thread at a time calls it.
   virtual Next Take(v1::CompareTensorsRequest* piece) = 0;
-  // Called by any thread, which must not call back, whenever Take may answer otherwise
-  // than before. Once another one is set the old one is not called any more; nullptr: none.
+  // Sets the function that is called whenever the answer of Take may have changed. Any thread may
+  // call it, and it must not call back. After a new one is set, the old one is not called. nullptr:
+  // none.
   virtual void SetWake(std::function<void()> wake) = 0;
 };
 

@@ -9,7 +9,7 @@
 namespace assay {
 namespace {
 
-// One format is enough where the kernel does the same whatever it is given.
+// One format is enough if the kernel does the same for every format.
 std::vector<DType> FormatsOf(const PlantedDefect& defect) {
   if (defect.ends_process) return {DType::kF32};
   return defect.dtypes;

@@ -1,5 +1,5 @@
-// What a worker tells of the kernels that are wrong on purpose, so that the daemon,
-// which runs no kernel, can make a self-test of them.
+// Describes the kernels that are wrong on purpose. The worker sends this to the daemon, which runs
+// no kernel itself and makes a self-test from it.
 #ifndef ASSAY_SERVER_WORKER_PLANTED_INFO_H_
 #define ASSAY_SERVER_WORKER_PLANTED_INFO_H_
 
@@ -7,7 +7,7 @@
 
 namespace assay {
 
-// Fills `kernel.planted` from the table of defects; leaves other kernels as they are.
+// Fills in `kernel.planted` from the table of defects. Leaves other kernels as they are.
 void DescribePlanted(v1::Kernel& kernel);
 
 }  // namespace assay

@@ -29,8 +29,8 @@
 namespace assay {
 namespace {
 
-// The thread that all workers are children of. It is never joined: the end of the
-// process ends it, and the workers with it.
+// The thread that starts all workers. It is never joined. It ends with the process, and so do the
+// workers.
 class ImmortalThread {
  public:
   static ImmortalThread& Get() {
@@ -73,8 +73,8 @@ class ImmortalThread {
   std::queue<std::function<void()>> jobs_;
 };
 
-// A copy of `fd` above the descriptors a worker is given, so that no dup2 in the
-// child overwrites the source of a later one.
+// Copies `fd` to a number above the descriptors of a worker, so that no dup2 in the child
+// overwrites the source of a later dup2.
 int DupHigh(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 16); }
 
 void CloseIfOpen(int fd) {
@@ -132,9 +132,8 @@ int Spawn(const ProcessOptions& options, const ChildFds& fds, pid_t* pid) {
   }
   posix_spawn_file_actions_addclosefrom_np(&actions, first_closed);
 
-  // The daemon blocks the signals it waits for; a worker starts with none blocked
-  // and in a process group of its own, so that a terminal's Ctrl-C reaches only
-  // the daemon, which then drains.
+  // The daemon blocks the signals that it waits for. A worker starts with no signal blocked. It has
+  // its own process group, so a terminal's Ctrl-C reaches only the daemon, which then drains.
   sigset_t none, all;
   sigemptyset(&none);
   sigfillset(&all);
@@ -202,8 +201,8 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(const Proces
 WorkerProcess::~WorkerProcess() {
   if (pid_ > 0 && !cause_) {
     Kill();
-    // Only a process stuck in a driver outlives SIGKILL; better a zombie than a
-    // daemon that hangs with it.
+    // Only a process that is stuck in a driver outlives SIGKILL. A zombie is better than a daemon
+    // that hangs.
     Wait(absl::Now() + absl::Seconds(10));
   }
   CloseIfOpen(pidfd_);
@@ -218,10 +217,10 @@ int WorkerProcess::TakeSocket() {
 }
 
 void WorkerProcess::Kill() {
-  // All that a kernel forked is in the worker's group, whose number is nobody else's
+  // All processes that a kernel started are in the worker's group. No other group gets its number
   // before the worker is reaped.
   if (pid_ > 0 && !cause_) kill(-pid_, SIGKILL);
-  // Through the pidfd no other process can be hit, even if the worker was reaped.
+  // The pidfd can hit no other process, even if the worker was reaped.
   if (pidfd_ >= 0) {
     syscall(SYS_pidfd_send_signal, pidfd_, SIGKILL, nullptr, 0);
   } else if (pid_ > 0 && !cause_) {
@@ -241,11 +240,11 @@ std::optional<ExitCause> WorkerProcess::Wait(absl::Time deadline) {
     if (n < 0 && errno != EINTR) break;
     if (n == 0 && absl::Now() >= deadline) return std::nullopt;
   }
-  // It has ended; what it leaves behind in its group must not outlive it.
+  // The worker has ended. The processes in its group must not outlive it.
   kill(-pid_, SIGKILL);
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0) {
-    if (errno != EINTR) break;  // cannot be: the child is ours alone to reap
+    if (errno != EINTR) break;  // cannot happen: only this object reaps the child
   }
   ExitCause cause;
   if (WIFSIGNALED(status)) {

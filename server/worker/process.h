@@ -1,12 +1,12 @@
-// A worker as a process: started, watched, killed, and its death put into words.
+// The process of a worker: starts it, watches it, kills it and puts its death into words.
 //
-// A worker is started by posix_spawn from one thread that never ends, because its
-// parent-death signal (PR_SET_PDEATHSIG) fires when the thread that spawned it
-// ends. It gets exactly five descriptors: /dev/null, stdout and stderr (a pipe of
-// the caller's), the socket (3), the phase page (4).
+// One thread that never ends starts all workers, with posix_spawn. A worker's parent-death signal
+// (PR_SET_PDEATHSIG) fires when the thread that started it ends, not only when the process ends. A
+// worker gets exactly five descriptors: /dev/null, stdout and stderr (a pipe of the caller's), the
+// socket (3) and the phase page (4).
 //
-// Thread-safety: none but for Kill and pidfd, which any thread may use while the
-// object lives.
+// Thread-safety: any thread may use Kill and pidfd while the object lives. All else is for one
+// thread.
 #ifndef ASSAY_SERVER_WORKER_PROCESS_H_
 #define ASSAY_SERVER_WORKER_PROCESS_H_
 
@@ -29,11 +29,11 @@ struct ProcessOptions {
   std::vector<std::string> args;         // without argv[0]
   std::vector<std::string> environment;  // "NAME=value"; replaces the parent's of the same name
   int output_fd = -1;                    // the child's stdout and stderr; not owned; -1: /dev/null
-  int stdout_fd = -1;                    // the child's stdout where it differs; not owned
+  int stdout_fd = -1;                    // the child's stdout if it differs; not owned
   bool with_channel = true;              // socket on 3 and phase page on 4
 };
 
-// How a process ended.
+// The way in which a process ended.
 struct ExitCause {
   int signal = 0;  // 0: it exited
   int status = 0;  // exit status
@@ -45,25 +45,26 @@ struct ExitCause {
 
 class WorkerProcess {
  public:
-  // NOT_FOUND or PERMISSION_DENIED where the binary cannot be run.
+  // Starts a process. NOT_FOUND or PERMISSION_DENIED if the binary cannot run.
   static absl::StatusOr<std::unique_ptr<WorkerProcess>> Start(const ProcessOptions& options);
-  // Kills and reaps it if it still runs.
+  // Kills and reaps the process if it still runs.
   ~WorkerProcess();
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
   pid_t pid() const { return pid_; }
-  // Readable once the process has ended.
+  // A descriptor that becomes readable when the process has ended.
   int pidfd() const { return pidfd_; }
-  // The daemon's end of the socket pair; the first caller owns it.
+  // The daemon's end of the socket pair. The first caller owns it.
   int TakeSocket();
   const PhasePage& page() const { return *page_; }
 
-  // Its whole process group: what it forked dies with it.
+  // Kills the whole process group, with all processes that the worker started.
   void Kill();
-  // How it ended, reaping it; nothing if it still runs at `deadline`.
+  // Waits until the process has ended, reaps it and says how it ended. Nothing if it still runs at
+  // `deadline`.
   std::optional<ExitCause> Wait(absl::Time deadline);
-  // Memory it holds in RAM; 0 where that is unknown [bytes].
+  // The memory that the process holds in RAM [bytes]. 0 if it is not known.
   std::int64_t ResidentBytes() const;
 
  private:

@@ -15,17 +15,18 @@ namespace {
 std::set<int> OwnProcessors() {
   std::set<int> own;
   cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return own;  // more than a set holds: all
+  if (sched_getaffinity(0, sizeof set, &set) != 0)
+    return own;  // more processors than a set holds: all
   for (int i = 0; i < CPU_SETSIZE; ++i) {
     if (CPU_ISSET(i, &set)) own.insert(i);
   }
   return own;
 }
 
-// What a thread waits each time it is woken, though the processor is idle [ns].
+// How long a woken thread may wait although the processor is idle [ns].
 constexpr std::int64_t kWaking = 20'000;
 
-// The second number and the third: ran, waited, slices [ns, ns, count].
+// Reads the second and the third number of: ran, waited, slices [ns, ns, count].
 std::optional<ProcessorWait::Thread> ReadThread(const std::filesystem::path& schedstat) {
   std::ifstream in(schedstat);
   std::int64_t ran = 0;
@@ -47,10 +48,10 @@ std::optional<double> ProcessorWait::ThreadSeconds() {
   for (std::filesystem::directory_iterator at(proc_ / "self/task", error), end; !error && at != end;
        at.increment(error)) {
     const std::optional<Thread> thread = ReadThread(at->path() / "schedstat");
-    if (!thread) continue;  // ended meanwhile, or nobody accounts for it
+    if (!thread) continue;  // the thread has ended, or Linux does not count
     const std::string id = at->path().filename();
     const auto before = threads_.find(id);
-    // A number less than before is of another thread of that id.
+    // If a number is smaller than before, another thread has the id now.
     const bool same = before != threads_.end() && before->second.waited <= thread->waited &&
                       before->second.slices <= thread->slices;
     const Thread from = same ? before->second : Thread{};

@@ -1,7 +1,7 @@
-// How long this process's threads waited for processors that others had: other programs, as
-// Linux's scheduler accounts for it (/proc/self/task/*/schedstat), and other guests of the
-// machine beneath (/proc/stat, "steal", of the processors that this process may use, in steps of
-// a clock tick, 10 ms as a rule).
+// Measures how long the threads of this process waited for processors that others had. Linux's
+// scheduler counts waiting for other programs (/proc/self/task/*/schedstat). The hypervisor counts
+// the time of other guests (/proc/stat, "steal"), in steps of a clock tick, mostly 10 ms. Only the
+// processors that this process may use count.
 #ifndef ASSAY_SERVER_WORKER_PROCESSOR_WAIT_H_
 #define ASSAY_SERVER_WORKER_PROCESSOR_WAIT_H_
 
@@ -17,22 +17,22 @@ namespace assay {
 // Not thread-safe.
 class ProcessorWait {
  public:
-  // Since it began.
+  // The counters of a thread since it began.
   struct Thread {
     std::int64_t waited = 0;  // [ns]
-    std::int64_t slices = 0;  // times it came to a processor
+    std::int64_t slices = 0;  // how often it got a processor
   };
 
-  // `proc` is where procfs is mounted; `processors` those this process may use, empty: as the
+  // `proc` is the folder of procfs. `processors` are those that this process may use. Empty: as the
   // kernel says.
   explicit ProcessorWait(std::filesystem::path proc = "/proc", std::set<int> processors = {});
 
-  // Seconds that threads, summed up, waited for other programs since the call before; since their
-  // start, of what is new. Not those of threads that ended meanwhile, nor of one that waited no
-  // more than the 20 µs that each waking may take by itself. Nothing where Linux does not account
-  // for it.
+  // The time that the threads waited for other programs since the last call, summed up [s]. For a
+  // new thread it counts since the thread's start. Threads that ended meanwhile do not count.
+  // Neither does a thread that waited no more than 20 µs for each waking, because a waking may take
+  // that long by itself. Nothing if Linux does not count the waiting.
   std::optional<double> ThreadSeconds();
-  // Seconds that processors, summed up, were other guests' since the call before.
+  // The time in which other guests had the processors since the last call, summed up [s].
   double StolenSeconds();
 
  private:

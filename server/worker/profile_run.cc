@@ -27,9 +27,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr absl::Duration kPoll = absl::Milliseconds(20);
-constexpr std::size_t kSaidBytes = 16 << 10;  // kept of what it says, the last of it
-constexpr std::size_t kFileBytes = 4 << 20;   // most that is read of what it wrote
-constexpr std::size_t kReasonBytes = 300;     // of its words in a note
+constexpr std::size_t kSaidBytes = 16 << 10;  // kept of its output, from the end
+constexpr std::size_t kFileBytes = 4 << 20;   // the most that is read of its file
+constexpr std::size_t kReasonBytes = 300;     // of its output in a note
 
 std::string Joined(std::span<const std::string_view> words) {
   std::string list;
@@ -53,7 +53,7 @@ bool WriteFile(const fs::path& path, std::string_view text) {
   return file.good();
 }
 
-// Where the counters are: rocprofv3 puts them into a folder of its own choosing.
+// Finds the file with the counters. rocprofv3 puts it into a folder of its own choice.
 std::string ReadCounters(const std::string& folder) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder, error)) {
@@ -64,7 +64,7 @@ std::string ReadCounters(const std::string& folder) {
   return ReadFile(fs::path(folder) / "counters.csv");
 }
 
-// The last line that says something, without what a terminal would make of it.
+// The last line that is not blank, without control characters.
 std::string LastWordsOf(const std::string& said) {
   std::string last;
   for (const absl::string_view line : absl::StrSplit(said, '\n')) {
@@ -79,12 +79,12 @@ std::string LastWordsOf(const std::string& said) {
 }
 
 struct End {
-  std::optional<ExitCause> cause;  // nothing: it was killed
+  std::optional<ExitCause> cause;  // nothing if it was killed
   bool cancelled = false;
   std::string said;
 };
 
-// Takes what there is, of which the last is kept; false at the end of the file.
+// Reads what there is and keeps the last of it. Returns false at the end of the file.
 bool Drain(int fd, std::string& said) {
   std::array<char, 4096> buffer;
   for (;;) {
@@ -109,7 +109,7 @@ End Follow(WorkerProcess& process, int said_fd, const ProfileRun& run) {
       process.Wait(now + absl::Seconds(10));
       return end;
     }
-    // A pipe that was closed would be ready for ever.
+    // A closed pipe would be ready for ever.
     pollfd fds[2] = {{process.pidfd(), POLLIN, 0}, {open ? said_fd : -1, POLLIN, 0}};
     const absl::Duration slice = std::min(kPoll, deadline - now) + absl::Milliseconds(1);
     poll(fds, 2, static_cast<int>(absl::ToInt64Milliseconds(slice)));
@@ -128,7 +128,7 @@ std::string Paranoid() {
   return value;
 }
 
-// Null where the folder or what is to be in it could not be made.
+// Null if the folder or its files could not be made.
 bool Prepare(const ProfileRun& run, const fs::path& folder) {
   std::string json;
   if (!google::protobuf::util::MessageToJsonString(ProfiledSpec(run.spec), &json).ok()) {
@@ -178,7 +178,7 @@ std::vector<std::string> ProfilerArgs(Profiler profiler, const std::string& prog
               "--"};
       break;
     case Profiler::kNcu:
-      // Of the launches in the range that the worker tells the driver of.
+      // Only the launches in the range that the worker tells the driver of.
       args = {"--csv", "--page",    "raw",    "--print-units",        "base", "--log-file",
               out,     "--metrics", counters, "--profile-from-start", "off"};
       break;
@@ -232,7 +232,7 @@ Profile RunUnderProfiler(const ProfileRun& run) {
   options.environment = run.environment;
   options.environment.emplace_back("LC_ALL=C");  // numbers with points
   options.output_fd = said[1];
-  options.stdout_fd = null;  // the result, which is known
+  options.stdout_fd = null;  // the case's result is known already
   options.with_channel = false;
   absl::StatusOr<std::unique_ptr<WorkerProcess>> process = WorkerProcess::Start(options);
   close(said[1]);

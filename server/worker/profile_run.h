@@ -1,10 +1,10 @@
-// One case, run once more as a child process under a profiler.
+// Runs a case once more under a profiler, as a child process.
 //
-// The case is run by a worker in the foreground, for its kernel alone: validated, untimed,
-// without probes. perf counts the first launch of the kernel and nothing else (the worker
-// tells it when); the profilers of GPUs see every kernel, of which the one under test is
-// told of. Everything the profiler writes is in a folder that is gone
-// afterwards; it is killed with all it started at its deadline or when cancelled.
+// A worker in the foreground runs the case for its kernel alone: validated, without timing and
+// without probes. perf counts only the first launch of the kernel, because the worker tells it
+// when. The profilers of GPUs see every kernel, and only the one under test is reported. The
+// profiler writes into a folder that is removed afterwards. At the deadline, or when the run is
+// cancelled, the profiler and all that it started are killed.
 #ifndef ASSAY_SERVER_WORKER_PROFILE_RUN_H_
 #define ASSAY_SERVER_WORKER_PROFILE_RUN_H_
 
@@ -21,7 +21,7 @@ namespace assay {
 
 struct ProfileRun {
   Profiler profiler = Profiler::kPerf;
-  std::string path;  // where its program is looked for, as in $PATH
+  std::string path;  // the folders to find its program in, as in $PATH
   std::string worker_path;
   std::vector<std::string> worker_args;  // the device and its limits
   std::vector<std::string> environment;  // added to the daemon's own
@@ -30,13 +30,13 @@ struct ProfileRun {
   const CancelToken* cancel = nullptr;  // may be null
 };
 
-// Never fails: what was not possible is in the note.
+// Runs the case. It never fails: the note says what was not possible.
 Profile RunUnderProfiler(const ProfileRun& run);
 
-// The case as it is profiled.
+// The spec of the case as it is profiled.
 v1::CaseSpec ProfiledSpec(const v1::CaseSpec& spec);
 
-// The profiler's arguments for a worker's command; files are made in `folder`.
+// The profiler's arguments for a worker's command. The profiler writes its files into `folder`.
 std::vector<std::string> ProfilerArgs(Profiler profiler, const std::string& program,
                                       const std::string& folder,
                                       const std::vector<std::string>& command);

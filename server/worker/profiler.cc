@@ -16,7 +16,7 @@ struct Properties {
   Profiler profiler;
   std::string_view name;
   std::string_view backend;
-  std::vector<std::string_view> programs;  // the first that is there
+  std::vector<std::string_view> programs;  // the first that exists is used
 };
 
 const std::vector<Properties>& Table() {

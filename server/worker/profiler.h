@@ -1,4 +1,4 @@
-// The profilers that may count what a kernel does: which there are, and for which backend.
+// The profilers that can count what a kernel does, and their backends.
 #ifndef ASSAY_SERVER_WORKER_PROFILER_H_
 #define ASSAY_SERVER_WORKER_PROFILER_H_
 
@@ -9,21 +9,21 @@
 
 namespace assay {
 
-// A request names one of these, never a program's path.
+// A profiler. A request names one of these, never the path of a program.
 enum class Profiler { kPerf, kNcu, kRocprof };
 
 inline constexpr std::array<Profiler, 3> kProfilers = {Profiler::kPerf, Profiler::kNcu,
                                                        Profiler::kRocprof};
 
-// "perf", "ncu", "rocprof".
+// The name of a profiler: "perf", "ncu", "rocprof".
 std::string_view Name(Profiler profiler);
 std::optional<Profiler> ParseProfiler(std::string_view name);
 
-// The backend whose devices it counts on: "cpu", "cuda", "hip".
+// The backend whose devices the profiler counts on: "cpu", "cuda", "hip".
 std::string_view BackendOf(Profiler profiler);
 
-// Its program in `path`, a list as in $PATH, whose relative entries are passed over; of
-// rocprof's two generations the newer. Empty where there is none.
+// Finds the program of a profiler in `path`, a list as in $PATH. Relative entries are passed over.
+// Of rocprof's two generations it takes the newer one. Empty if there is none.
 std::string FindProfiler(Profiler profiler, std::string_view path);
 
 }  // namespace assay

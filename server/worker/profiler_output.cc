@@ -17,8 +17,8 @@ namespace {
 constexpr std::array<std::string_view, 6> kPerfCounters = {
     "cycles", "instructions", "cache-references", "cache-misses", "branch-misses", "task-clock"};
 
-// Share of the memory's peak, arithmetic, and why warps wait, by cause (Nsight Compute's
-// warp states, in warps that wait for each one that issues).
+// Share of the memory's peak, arithmetic, and why warps wait, by cause. The causes are Nsight
+// Compute's warp states. Their unit is waiting warps for each warp that issues.
 constexpr std::string_view kNcuTime = "gpu__time_duration.sum";
 constexpr std::array<std::string_view, 11> kNcuCounters = {
     kNcuTime,
@@ -36,7 +36,7 @@ constexpr std::array<std::string_view, 11> kNcuCounters = {
 constexpr std::array<std::string_view, 3> kRocprofCounters = {"SQ_INSTS_VALU", "GRBM_COUNT",
                                                               "MemUnitBusy"};
 
-// Every kernel of the sources that no provider has; a test holds the two together.
+// Every kernel of the sources that is no provider's. A test holds the list against the sources.
 constexpr std::array<std::string_view, 40> kChecking = {
     "AttentionTiles", "CheckHeads",     "CheckRows",         "ChecksumParts",
     "ChecksumTiles",  "ClearCounts",    "ClearFindings",     "ClearLargest",
@@ -51,7 +51,7 @@ constexpr std::array<std::string_view, 40> kChecking = {
 
 using Cells = std::vector<std::string>;
 
-// One line of RFC 4180; a quote that never closes ends with the line.
+// Splits one line of RFC 4180. A quote that never closes ends with the line.
 Cells SplitCsv(std::string_view line) {
   Cells cells(1);
   bool quoted = false;
@@ -83,7 +83,7 @@ std::vector<std::string_view> Lines(std::string_view text) {
   return lines;
 }
 
-// A finite number, thousands separated by commas or not.
+// Reads a finite number, with or without commas between thousands.
 std::optional<double> Number(std::string text) {
   std::erase(text, ',');
   double value = 0;
@@ -95,7 +95,7 @@ void Say(std::string& note, std::string_view what) {
   Append(&note, note.empty() ? "" : "; ", what);
 }
 
-// "counters a, b not supported"; nothing for none.
+// "counters a, b not supported". Empty if there are none.
 void SayOf(std::string& note, const std::vector<std::string>& names, std::string_view what) {
   if (names.empty()) return;
   std::string list;
@@ -130,14 +130,14 @@ Profile ReadPerf(std::string_view text) {
   return profile;
 }
 
-// A kernel's launch as a GPU's profiler saw it.
+// The launch of a kernel, as a GPU's profiler saw it.
 struct Dispatch {
   std::string kernel;
-  double duration = 0;  // in whatever unit, the same for all
+  double duration = 0;  // in any unit, the same for all
   std::map<std::string, double> counters;
 };
 
-// Of the longest that is not one of those that check.
+// Takes the counters of the longest launch that does not belong to the checks.
 Profile OfLongest(std::vector<Dispatch> dispatches, std::span<const std::string_view> wanted,
                   std::string_view profiler) {
   Profile profile;
@@ -175,7 +175,7 @@ Profile ReadNcu(std::string_view text) {
       continue;
     }
     const std::optional<std::size_t> name = Column(header, "Kernel Name");
-    // The row of units has no ID.
+    // The row with the units has no ID.
     if (!name || cells.size() != header.size() || cells.front().empty()) continue;
     Dispatch& dispatch = dispatches.emplace_back();
     dispatch.kernel = cells[*name];
@@ -196,7 +196,7 @@ double Span(const Cells& header, const Cells& cells, std::string_view from, std:
   return b && e ? *e - *b : 0;
 }
 
-// A row a kernel, a column a counter.
+// Reads a table with one row for each kernel and one column for each counter.
 std::vector<Dispatch> ReadWide(const Cells& header, const std::vector<Cells>& rows) {
   std::vector<Dispatch> dispatches;
   for (const Cells& cells : rows) {
@@ -212,7 +212,7 @@ std::vector<Dispatch> ReadWide(const Cells& header, const std::vector<Cells>& ro
   return dispatches;
 }
 
-// A row a counter of a dispatch.
+// Reads a table with one row for each counter of each dispatch.
 std::vector<Dispatch> ReadLong(const Cells& header, const std::vector<Cells>& rows) {
   const auto id = Column(header, "Dispatch_Id"), kernel = Column(header, "Kernel_Name");
   const auto name = Column(header, "Counter_Name"), value = Column(header, "Counter_Value");
@@ -288,7 +288,7 @@ std::string Refusal(Profiler profiler, std::string_view text, std::string_view p
         return "";
       }
       if (paranoid.empty()) return "perf: no permission to count";
-      // Up to 2 the kernel lets everyone count in user mode.
+      // With a value up to 2, the kernel lets every user count in user mode.
       if (int level = 0;
           absl::SimpleAtoi(absl::string_view(paranoid.data(), paranoid.size()), &level) &&
           level <= 2) {

@@ -1,6 +1,7 @@
 #include "server/worker/supervisor.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <mutex>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "kernels/numerics/cat.h"
 #include "server/base/case_spec.h"
 #include "server/base/compare_header.h"
+#include "server/base/finding.h"
 #include "server/base/roofs.h"
 #include "server/base/wire.h"
 #include "server/worker/profile_run.h"
@@ -26,6 +28,24 @@ namespace {
 constexpr absl::Duration kIdleClient = absl::Seconds(30);
 
 constexpr std::string_view kNoResult = "the worker answered without a result";
+
+v1::Finding Fault(std::string_view message, v1::Blame blame = v1::BLAME_DEVICE) {
+  v1::Finding finding = MakeFinding(v1::REASON_FAULT, message);
+  finding.set_blame(blame);
+  return finding;
+}
+
+v1::Finding SetAside(std::string_view quarantine) {
+  v1::Finding finding = Fault(Cat("device is quarantined: ", quarantine));
+  finding.set_quarantined(true);
+  return finding;
+}
+
+v1::Finding Replaced(const Death& death) {
+  v1::Finding finding = death.finding;
+  Append(finding.mutable_message(), "; worker replaced");
+  return finding;
+}
 
 class Supervisor final : public CaseExecutor {
  public:
@@ -53,12 +73,11 @@ class Supervisor final : public CaseExecutor {
     const std::string quarantine = keeper_.Quarantine();
     if (cancel.cancelled()) {
       result = CancelledBefore(spec);
-    } else if (!quarantine.empty()) {
-      result = ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR, "fault",
-                                Cat("device is quarantined: ", quarantine));
-    } else {
+    } else if (!quarantine.empty() && index >= ahead.counted_below) {
+      result = ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR, SetAside(quarantine));
+    } else {  // a case that ran before the quarantine may run again
       const WorkerKeeper::Busy busy(keeper_);
-      if (!options_.shares_launches || index < ahead.alone_below || ahead.Knows(index)) {
+      if (index < ahead.alone_below || ahead.Knows(index)) {
         ahead.next.clear();
       }
       std::optional<v1::CaseResult> ran = RunInWorker(spec, index, limit, cancel, ahead, &start);
@@ -82,8 +101,8 @@ class Supervisor final : public CaseExecutor {
     if (cancel.cancelled()) return cancelled;
     const absl::Time start = absl::Now();
     const std::string quarantine = keeper_.Quarantine();
-    absl::StatusOr<v1::CaseResult> result = ComparisonWithoutRun(
-        header, device_id(), "fault", Cat("device is quarantined: ", quarantine));
+    absl::StatusOr<v1::CaseResult> result =
+        ComparisonWithoutRun(header, device_id(), SetAside(quarantine));
     if (quarantine.empty()) {
       const WorkerKeeper::Busy busy(keeper_);
       result = CompareInWorker(header, pieces, limit, cancel);
@@ -153,8 +172,8 @@ class Supervisor final : public CaseExecutor {
 
  private:
   v1::CaseResult CancelledBefore(const v1::CaseSpec& spec) const {
-    return ResultWithoutRun(spec, options_.device_id, v1::VERDICT_SKIPPED, "cancelled",
-                            "cancelled before it began");
+    return ResultWithoutRun(spec, options_.device_id, v1::VERDICT_SKIPPED,
+                            MakeFinding(v1::REASON_CANCELLED, "cancelled before it began"));
   }
 
   absl::StatusOr<v1::CaseResult> CompareInWorker(const v1::CompareHeader& header,
@@ -162,7 +181,8 @@ class Supervisor final : public CaseExecutor {
                                                  const CancelToken& cancel) {
     if (absl::Status status = keeper_.EnsureWorker(&cancel); !status.ok()) {
       if (cancel.cancelled()) return absl::CancelledError("cancelled before it began");
-      return ComparisonWithoutRun(header, device_id(), "fault", Cat(status.message()));
+      return ComparisonWithoutRun(header, device_id(),
+                                  Fault(Cat(status.message()), v1::BLAME_HOST));
     }
     worker::v1::RunCaseResponse response;
     const auto [end, status] =
@@ -172,10 +192,9 @@ class Supervisor final : public CaseExecutor {
     // a new worker knows.
     if (end == CallEnd::kAnswered && status.error_code() == grpc::StatusCode::INTERNAL) {
       Death death = keeper_.Bury(CallEnd::kDeviceLost, limit);
-      death.message = Cat(death.message, ": ", status.error_message());
+      Append(death.finding.mutable_message(), ": ", status.error_message());
       keeper_.RecordDeath(death);
-      return ComparisonWithoutRun(header, device_id(), death.finding,
-                                  Cat(death.message, "; worker replaced"));
+      return ComparisonWithoutRun(header, device_id(), Replaced(death));
     }
     if (end == CallEnd::kAnswered) {
       if (!status.ok()) {
@@ -185,14 +204,13 @@ class Supervisor final : public CaseExecutor {
       keeper_.Answered(
           [&](v1::Device& device) { device.set_leased_bytes(response.leased_bytes()); });
       if (response.has_result()) return std::move(*response.mutable_result());
-      return ComparisonWithoutRun(header, device_id(), "fault", std::string(kNoResult));
+      return ComparisonWithoutRun(header, device_id(), Fault(kNoResult, v1::BLAME_HOST));
     }
     Death death = keeper_.Bury(end, limit);
     death.counts = death.counts && end != CallEnd::kDeadline;
     keeper_.RecordDeath(death);
-    if (end == CallEnd::kCancelled) return absl::CancelledError(death.message);
-    return ComparisonWithoutRun(header, device_id(), death.finding,
-                                Cat(death.message, "; worker replaced"));
+    if (end == CallEnd::kCancelled) return absl::CancelledError(death.finding.message());
+    return ComparisonWithoutRun(header, device_id(), Replaced(death));
   }
 
   // Sets `start` to when the worker began. None, where cases are ahead: it is to run alone.
@@ -201,8 +219,8 @@ class Supervisor final : public CaseExecutor {
                                             CasesAhead& ahead, absl::Time* start) {
     if (absl::Status status = keeper_.EnsureWorker(&cancel); !status.ok()) {
       if (cancel.cancelled()) return CancelledBefore(spec);
-      return ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR, "fault",
-                              std::string(status.message()));
+      return ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR,
+                              Fault(Cat(status.message()), v1::BLAME_HOST));
     }
     worker::v1::RunCaseRequest request;
     *request.mutable_spec() = spec;
@@ -210,61 +228,91 @@ class Supervisor final : public CaseExecutor {
     for (const v1::CaseSpec* next : ahead.next) *request.add_following() = *next;
     worker::v1::RunCaseResponse response;
     *start = absl::Now();
-    const bool beside_others = !ahead.next.empty();
+    const bool beside_others = options_.shares_launches && !ahead.next.empty();
     const auto [end, status] =
         keeper_.worker().RunCase(keeper_.Limits(*start + limit, &cancel), request, &response);
     if (end == CallEnd::kAnswered && status.ok()) {
       ahead.TakeLed(*start, index, response);
       if (!response.device_lost().empty()) {
         Death death = keeper_.Bury(CallEnd::kDeviceLost, limit);
-        death.message = Cat(death.message, ": ", response.device_lost());
+        Append(death.finding.mutable_message(), ": ", response.device_lost());
         death.planted = IsPlanted(spec.provider());
         death.counts = !death.planted && !beside_others;
         keeper_.RecordDeath(death);
         ahead.alone_below =
             std::max(ahead.alone_below, index + 1 + static_cast<int>(ahead.next.size()));
       } else {
-        keeper_.Answered([&](v1::Device& device) {
+        const auto learn = [&](v1::Device& device) {
           device.set_leased_bytes(response.leased_bytes());
           MergeCeilings(response.ceilings(), device);
-        });
+        };
+        index < ahead.counted_below ? keeper_.Learn(learn) : keeper_.Answered(learn);
       }
       if (response.has_result()) return std::move(*response.mutable_result());
       if (beside_others) return std::nullopt;
-      return ResultWithoutRun(
-          spec, device_id(), v1::VERDICT_ERROR, "fault",
-          Cat(kNoResult, response.device_lost().empty() ? "" : ": ", response.device_lost()));
+      return ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR,
+                              response.device_lost().empty()
+                                  ? Fault(kNoResult, v1::BLAME_HOST)
+                                  : Fault(Cat(kNoResult, ": ", response.device_lost())));
     }
+    return WithoutResult(spec, index, limit, *start, ahead, end, status);
+  }
+
+  // What came of a call that gave no result: of the case itself, or of one behind it in whose turn
+  // it failed. Then the case is to run again, and none is returned.
+  std::optional<v1::CaseResult> WithoutResult(const v1::CaseSpec& spec, int index,
+                                              absl::Duration limit, absl::Time start,
+                                              CasesAhead& ahead, CallEnd end,
+                                              const grpc::Status& status) {
+    const bool beside_others = options_.shares_launches && !ahead.next.empty();
+    // Of a worker that is idle the page may still have the turn of an earlier call.
+    const bool idle =
+        keeper_.worker().process().page().phase.load() == static_cast<std::uint32_t>(Phase::kIdle);
+    const auto place = [&](int turn) {
+      const bool in_turn = !idle && !beside_others && end != CallEnd::kCancelled;
+      return in_turn && turn > 0 && turn <= static_cast<int>(ahead.next.size()) ? turn : 0;
+    };
+    const auto own_spec = [&](int at) -> const v1::CaseSpec& {
+      return at == 0 ? spec : *ahead.next[static_cast<std::size_t>(at) - 1];
+    };
+    const auto keep = [&](int at, v1::CaseResult result) -> std::optional<v1::CaseResult> {
+      if (at == 0) return result;
+      StampUntilNow(start, result);
+      ahead.EndedIn(index, at, std::move(result));
+      return std::nullopt;
+    };
     if (end == CallEnd::kAnswered) {
       keeper_.Answered([](v1::Device&) {});
+      const PhasePage& page = keeper_.worker().process().page();
       if (beside_others) {
-        const PhasePage& page = keeper_.worker().process().page();
         ahead.Suspect(index, page.turn.load(), page.suspects.load(), status.error_message());
         return std::nullopt;
       }
-      return ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR, "fault",
-                              status.error_message());
+      const int at = place(page.turn.load());
+      return keep(at, ResultWithoutRun(own_spec(at), device_id(), v1::VERDICT_ERROR,
+                                       Fault(status.error_message(), v1::BLAME_LIBRARY)));
     }
     Death death = keeper_.Bury(end, limit);
-    death.planted = IsPlanted(spec.provider());
+    const int at = place(death.turn);
+    if (at > 0) keeper_.Answered([](v1::Device&) {});  // the cases before it
+    death.planted = IsPlanted(own_spec(at).provider());
     // How long a case may take is its client's word, and says nothing of the device:
     // one that hangs by itself fails at starting the next worker. What happens beside others
     // is seen again alone.
     death.counts = death.counts && !death.planted && end != CallEnd::kDeadline && !beside_others;
     keeper_.RecordDeath(death);
     if (beside_others && end != CallEnd::kCancelled) {
-      ahead.Suspect(index, death.turn, death.suspects, death.message);
+      ahead.Suspect(index, death.turn, death.suspects, death.finding.message());
       return std::nullopt;
     }
     v1::CaseResult result = ResultWithoutRun(
-        spec, device_id(), end == CallEnd::kCancelled ? v1::VERDICT_SKIPPED : v1::VERDICT_ERROR,
-        death.finding, Cat(death.message, "; worker replaced"));
-    result.mutable_findings(0)->set_phase(std::string(death.phase));
+        own_spec(at), device_id(),
+        end == CallEnd::kCancelled ? v1::VERDICT_SKIPPED : v1::VERDICT_ERROR, Replaced(death));
     // Without it the line would repeat a case that has all the time there is.
     if (end == CallEnd::kDeadline) {
       Append(result.mutable_repro(), " --deadline ", absl::FormatDuration(limit));
     }
-    return result;
+    return keep(at, std::move(result));
   }
 
   const SupervisorOptions options_;

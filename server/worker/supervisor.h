@@ -1,12 +1,12 @@
-// A device's worker, kept alive: runs cases in it, and turns every way in which it
-// can die into a result.
+// The executor of a device. It runs cases in the device's worker and turns every death of the
+// worker into a result.
 //
-// One worker process a device, kept by a WorkerKeeper, and killed with the supervisor. Where
-// workers keep dying the device is quarantined: every case then is ERROR (fault) until
-// Release is called or the daemon starts anew.
+// A device has one worker process. A WorkerKeeper keeps it, and it is killed with the supervisor.
+// If workers keep dying, the device is quarantined: every case is then ERROR (fault) until Release
+// is called or the daemon starts again.
 //
-// Thread-safety: as CaseExecutor says; the callbacks of the options are called by
-// any thread, never with a lock held that Describe needs.
+// Thread-safety: as CaseExecutor says. Any thread may call the callbacks of the options, but never
+// with a lock held that Describe needs.
 #ifndef ASSAY_SERVER_WORKER_SUPERVISOR_H_
 #define ASSAY_SERVER_WORKER_SUPERVISOR_H_
 

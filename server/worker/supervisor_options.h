@@ -1,4 +1,4 @@
-// What a device's worker is started with, and how long it is trusted.
+// The options of a supervisor: how to start a device's worker, and how long to trust it.
 #ifndef ASSAY_SERVER_WORKER_SUPERVISOR_OPTIONS_H_
 #define ASSAY_SERVER_WORKER_SUPERVISOR_OPTIONS_H_
 
@@ -22,16 +22,16 @@ struct SupervisorOptions {
   absl::Duration idle_release = absl::Seconds(60);    // 0: the arena is kept
   absl::Duration start_deadline = absl::Seconds(60);  // for a new worker to answer
   absl::Duration cancel_grace = absl::Milliseconds(200);
-  std::int64_t resident_cap_bytes = 0;  // a worker above this in RAM is killed; 0: never
-  DeathLimits deaths;                   // beyond which the device is quarantined
-  // What the probe found; state and counters are the supervisor's.
+  std::int64_t resident_cap_bytes = 0;  // a worker with more in RAM is killed; 0: never
+  DeathLimits deaths;                   // more deaths quarantine the device
+  // The device as the short-lived worker found it. The supervisor sets state and counters.
   v1::Device device;
   std::vector<v1::Kernel> kernels;
   bool shares_launches = false;
-  // A worker died or was killed, though not by a planted kernel: crash, exit, timeout, memory,
-  // cancelled, idle, start.
+  // Called when a worker died or was killed, except by a planted kernel. The reason is crash, exit,
+  // timeout, memory, cancelled, idle or start.
   std::function<void(std::string_view reason)> on_restart;
-  // State, memory, ceilings or quarantine changed.
+  // Called when state, memory, ceilings or quarantine have changed.
   std::function<void(const v1::Device&)> on_change;
 };
 

@@ -1,5 +1,5 @@
-// A mutex that is given to those who wait in the order in which they came, so that
-// one who takes it again and again cannot keep the others out.
+// A fair mutex: threads get it in the order in which they came. So a thread that takes it again and
+// again cannot keep the others out.
 #ifndef ASSAY_SERVER_WORKER_TURN_LOCK_H_
 #define ASSAY_SERVER_WORKER_TURN_LOCK_H_
 
@@ -18,7 +18,8 @@ namespace assay {
 // Usable with std::unique_lock.
 class TurnLock {
  public:
-  // False, and not locked, where `cancel` is set before the turn comes; may be null.
+  // Locks. Returns false, and does not lock, if `cancel` is set before the thread gets the mutex.
+  // `cancel` may be null.
   bool LockUnless(const CancelToken* cancel) {
     std::unique_lock guard(mutex_);
     const std::uint64_t turn = next_++;
@@ -29,7 +30,7 @@ class TurnLock {
         changed_.notify_all();
         return false;
       }
-      // The token wakes nobody: look again as executors do.
+      // The token wakes nobody, so look at it again, as executors do.
       changed_.wait_for(guard, std::chrono::milliseconds(20));
     }
     waiting_.pop_front();
@@ -44,7 +45,7 @@ class TurnLock {
     held_ = true;
     return true;
   }
-  // Who wait now.
+  // How many threads wait now.
   std::size_t waiting() {
     const std::lock_guard guard(mutex_);
     return waiting_.size();

@@ -10,6 +10,7 @@
 
 #include "assay/worker/v1/worker.pb.h"
 #include "kernels/numerics/cat.h"
+#include "server/base/finding.h"
 #include "server/worker/process.h"
 
 namespace assay {
@@ -98,7 +99,7 @@ absl::Status WorkerKeeper::EnsureWorker(const CancelToken* cancel) {
   process_options.output_fd = pump_.write_fd();
   absl::StatusOr<std::unique_ptr<WorkerLink>> started = WorkerLink::Start(process_options);
   if (!started.ok()) {
-    RecordDeath({"fault", "start", std::string(started.status().message())});
+    RecordDeath({MakeFinding(v1::REASON_FAULT, Cat(started.status().message())), "start"});
     return started.status();
   }
   const pid_t pid = (*started)->process().pid();
@@ -135,7 +136,7 @@ absl::Status WorkerKeeper::PlainCall(absl::Duration limit, std::string_view what
   }
   const Death death = Bury(result.end, limit);
   RecordDeath(death);
-  return absl::InternalError(Cat(what, ": ", death.message));
+  return absl::InternalError(Cat(what, ": ", death.finding.message()));
 }
 
 void WorkerKeeper::Answered(absl::FunctionRef<void(v1::Device&)> learn) {
@@ -150,12 +151,12 @@ void WorkerKeeper::Learn(absl::FunctionRef<void(v1::Device&)> learn) {
 }
 
 Death WorkerKeeper::Bury(CallEnd end, absl::Duration limit) {
-  const Death death = worker_->Bury(end, limit, Limits(absl::InfiniteFuture()));
+  const Death death = worker_->Bury(end, limit, Limits(absl::InfiniteFuture()), options_.device_id);
   SetWorker(nullptr);
   return death;
 }
 
-// A worker that has died between cases. Requires the turn.
+// Buries a worker that has died between cases. Requires the lock turn().
 void WorkerKeeper::BuryIdle() {
   const Death death = worker_->BuryIdle();
   SetWorker(nullptr);
@@ -167,7 +168,7 @@ void WorkerKeeper::RecordDeath(const Death& death) {
   int restarts = 0;
   {
     const std::lock_guard lock(mutex_);
-    // What a planted kernel does on purpose says nothing of the device.
+    // A planted kernel dies on purpose, which says nothing about the device.
     restarts = device_.worker_restarts() + (death.planted ? 0 : 1);
     device_.set_worker_restarts(restarts);
     quarantine = toll_.Add(death, absl::Now());
@@ -181,7 +182,7 @@ void WorkerKeeper::RecordDeath(const Death& death) {
     Log(LogLevel::kWarn, "worker.died",
         {{"device", options_.device_id},
          {"reason", death.restart_reason},
-         {"message", death.message},
+         {"message", death.finding.message()},
          {"restarts", restarts},
          {"lines_missing", missing}});
   }
@@ -227,8 +228,8 @@ WorkerKeeper::Duty WorkerKeeper::NextDuty() {
   return duty;
 }
 
-// Between cases: starts a worker where there is none, sees one die, gives the
-// arena of an idle one back.
+// The monitor thread. Between cases it starts a missing worker, notices the death of a worker, and
+// gives the arena of an idle worker back.
 void WorkerKeeper::Monitor() {
   for (Duty duty = NextDuty(); !duty.stop; duty = NextDuty()) {
     const absl::Duration left = std::min(duty.start_at, duty.release_at) - absl::Now();
@@ -245,8 +246,7 @@ void WorkerKeeper::Monitor() {
     const absl::Time now = absl::Now();
     const bool ended = (fds[1].revents & POLLIN) != 0 && duty.watch != nullptr;
     if (duty.stop || (!ended && now < std::min(duty.start_at, duty.release_at))) continue;
-    // Whoever holds the lock is about to make the device busy, and will see to
-    // the worker itself.
+    // Another thread holds the lock. It is about to use the worker, and takes care of it.
     const std::unique_lock turn(turn_, std::try_to_lock);
     if (!turn.owns_lock()) {
       std::this_thread::yield();
@@ -255,9 +255,9 @@ void WorkerKeeper::Monitor() {
     if (ended && worker_ == duty.watch && worker_->Ended()) {
       BuryIdle();
     } else if (now >= duty.start_at && worker_ == nullptr) {
-      EnsureWorker().IgnoreError();  // has been logged and counted
+      EnsureWorker().IgnoreError();  // is logged and counted already
     } else if (now >= duty.release_at && worker_ != nullptr) {
-      ReleaseArena().IgnoreError();  // a worker that fails at it has been replaced
+      ReleaseArena().IgnoreError();  // a worker that fails is replaced already
     }
   }
 }

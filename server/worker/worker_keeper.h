@@ -1,13 +1,14 @@
-// The life of a device's worker: started before the first case, replaced when it dies (at
-// once where a case waits; else after a back-off that grows from 0 to 30 s), its arena given
-// back when it is idle, killed with the keeper. Workers that keep dying quarantine the device;
-// planted kernels, which die on purpose, never count towards that.
+// Keeps a device's worker. It starts the worker before the first case and replaces it when it dies.
+// If a case waits, the new worker starts at once, else after a back-off that grows from 0 to 30 s.
+// It gives the arena back when the worker is idle, and kills the worker with the keeper. If workers
+// keep dying, the device is quarantined. Deaths by planted kernels, which die on purpose, do not
+// count.
 //
-// Whoever uses the worker holds the turn, and is Busy meanwhile: then the keeper's own thread
-// leaves it alone.
+// A thread that uses the worker holds the lock turn() and is Busy meanwhile. The keeper's own
+// thread then leaves the worker alone.
 //
-// Thread-safety: thread-safe; what requires the turn says so. The callbacks of the options
-// are called by any thread, never with a lock held that Describe needs.
+// Thread-safe. A function that requires the lock turn() says so. Any thread may call the callbacks
+// of the options, but never with a lock held that Describe needs.
 #ifndef ASSAY_SERVER_WORKER_WORKER_KEEPER_H_
 #define ASSAY_SERVER_WORKER_WORKER_KEEPER_H_
 
@@ -38,10 +39,10 @@ class WorkerKeeper {
   WorkerKeeper(const WorkerKeeper&) = delete;
   WorkerKeeper& operator=(const WorkerKeeper&) = delete;
 
-  // Whose turn it is to use the worker.
+  // The lock of the worker. Threads get it in the order in which they ask.
   TurnLock& turn() { return turn_; }
 
-  // While it lives the device is BUSY. Requires the turn.
+  // While this object lives, the device is BUSY. Requires the lock turn().
   class Busy {
    public:
     explicit Busy(WorkerKeeper& keeper) : keeper_(keeper) { keeper_.SetBusy(true); }
@@ -52,43 +53,47 @@ class WorkerKeeper {
    private:
     WorkerKeeper& keeper_;
   };
-  // FAILED_PRECONDITION while somebody is.
+  // FAILED_PRECONDITION while the device is BUSY.
   absl::Status RefuseBusy();
 
   v1::Device Describe();
-  std::string Quarantine();  // why; empty: the device is not quarantined
+  // Why the device is quarantined. Empty if it is not.
+  std::string Quarantine();
   void LiftQuarantine();
 
-  // Requires the turn, as do all that follow. A worker that answers, started where there is
-  // none; a start that is cancelled is an error. `cancel` may be null.
+  // All functions below require the lock turn().
+
+  // Makes sure that there is a worker that answers, and starts one if there is none. A cancelled
+  // start is an error. `cancel` may be null.
   absl::Status EnsureWorker(const CancelToken* cancel = nullptr);
   WorkerLink& worker() { return *worker_; }
 
   CallLimits Limits(absl::Time deadline, const CancelToken* cancel = nullptr) const;
 
-  // A call outside of cases: `call` takes the worker and the limits. A worker that did not
-  // answer is buried, and the death recorded.
+  // Makes a call that is no case. `call` gets the worker and the limits. If the worker does not
+  // answer, it is buried and its death recorded.
   using Call = absl::FunctionRef<CallResult(WorkerLink&, const CallLimits&)>;
   absl::Status PlainCall(absl::Duration limit, std::string_view what, Call call,
                          const CancelToken* cancel = nullptr);
 
-  // The worker answered a case; `learn` adds what it told of the device, with a lock held.
+  // Notes that the worker answered a case. `learn` adds what the worker told of the device. It is
+  // called with a lock held.
   void Answered(absl::FunctionRef<void(v1::Device&)> learn);
-  // What a call outside of cases told.
+  // Adds what a call that is no case told of the device.
   void Learn(absl::FunctionRef<void(v1::Device&)> learn);
 
-  // Buries the worker after a call that was not answered. The death is then to be recorded,
-  // once it is known whether it counts.
+  // Buries the worker after a call that was not answered. The caller records the death when it
+  // knows whether the death counts.
   Death Bury(CallEnd end, absl::Duration limit);
   void RecordDeath(const Death& death);
 
   absl::Status ReleaseArena();
 
  private:
-  // What the monitor has to do next, and when.
+  // The next duty of the monitor, and its time.
   struct Duty {
     bool stop = false;
-    std::shared_ptr<WorkerLink> watch;  // whose end matters now
+    std::shared_ptr<WorkerLink> watch;  // the worker whose end matters now
     absl::Time start_at = absl::InfiniteFuture();
     absl::Time release_at = absl::InfiniteFuture();
   };
@@ -105,10 +110,10 @@ class WorkerKeeper {
   OutputPump pump_;
   LogRateLimit death_log_{1, 10};
 
-  TurnLock turn_;     // held by whoever drives the worker
+  TurnLock turn_;     // held by the thread that uses the worker
   std::mutex mutex_;  // guards what follows
   v1::Device device_;
-  std::shared_ptr<WorkerLink> worker_;  // swapped under mutex_, used by the holder of the turn
+  std::shared_ptr<WorkerLink> worker_;  // set under mutex_, used by the holder of turn_
   bool busy_ = false;
   bool stopping_ = false;
   DeathToll toll_;

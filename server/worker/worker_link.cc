@@ -15,6 +15,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "kernels/numerics/cat.h"
+#include "kernels/validate/finding.h"
+#include "server/base/finding.h"
 
 namespace assay {
 namespace {
@@ -28,6 +30,33 @@ constexpr absl::Duration kMemoryPoll = absl::Milliseconds(100);
 constexpr absl::Duration kCauseDeadline = absl::Seconds(5);
 // How long a killed worker may take to be gone.
 constexpr absl::Duration kReapDeadline = absl::Seconds(10);
+
+Death DeathOf(v1::Reason reason, v1::DeathCause cause, std::string_view message) {
+  Death death;
+  death.finding = MakeFinding(reason, message);
+  death.finding.mutable_death()->set_cause(cause);
+  death.restart_reason = ReasonWord(static_cast<Reason>(reason));
+  return death;
+}
+
+// A worker that the daemon did not end. `where` completes the message: " between cases".
+Death DeathBy(const ExitCause& cause, std::string_view where) {
+  // The daemon sent no SIGKILL: an operator did, or the system's out-of-memory killer.
+  const bool killed = cause.signal == SIGKILL;
+  Death death =
+      DeathOf(v1::REASON_CRASH,
+              killed              ? v1::DEATH_CAUSE_KILLED
+              : cause.signal != 0 ? v1::DEATH_CAUSE_SIGNAL
+                                  : v1::DEATH_CAUSE_EXIT,
+              Cat("worker ", cause.Text(), killed ? " from outside (out of memory?)" : "", where));
+  if (cause.signal != 0) {
+    death.finding.mutable_death()->set_signal(cause.signal);
+  } else {
+    death.finding.mutable_death()->set_exit_code(cause.status);
+    death.restart_reason = "exit";
+  }
+  return death;
+}
 
 }  // namespace
 
@@ -273,9 +302,11 @@ std::string WorkerLink::Where() const {
   return phase == 0 ? std::string() : Cat(" in ", PhaseText(phase));
 }
 
-Death WorkerLink::Bury(CallEnd end, absl::Duration limit, const CallLimits& limits) {
+Death WorkerLink::Bury(CallEnd end, absl::Duration limit, const CallLimits& limits,
+                       std::string_view device) {
   Death death = Autopsy(end, limit, limits);
-  death.phase = PhaseWord(process_->page().phase.load());
+  SetPhase(PhaseOf(process_->page().phase.load()), death.finding);
+  death.finding.set_blame(BlameFor(death.finding, device));
   death.turn = process_->page().turn.load();
   death.suspects = process_->page().suspects.load();
   return death;
@@ -285,7 +316,7 @@ Death WorkerLink::Autopsy(CallEnd end, absl::Duration limit, const CallLimits& l
   if (end == CallEnd::kDeviceLost) {
     process_->Kill();
     process_->Wait(absl::Now() + kReapDeadline);
-    return {"fault", "fault", "the device lost its context"};
+    return DeathOf(v1::REASON_FAULT, v1::DEATH_CAUSE_DEVICE, "the device lost its context");
   }
   std::optional<ExitCause> cause = process_->Wait(absl::Now() + kCauseDeadline);
   const bool alive = !cause;
@@ -296,27 +327,57 @@ Death WorkerLink::Autopsy(CallEnd end, absl::Duration limit, const CallLimits& l
   const std::string in = Where();
   if (end == CallEnd::kDeadline) {
     const std::string seconds = absl::StrFormat("%.4g s", absl::ToDoubleSeconds(limit));
-    return {"timeout", "timeout", Cat("no answer within ", seconds, " (deadline)", in)};
+    return DeathOf(v1::REASON_TIMEOUT, v1::DEATH_CAUSE_DEADLINE,
+                   Cat("no answer within ", seconds, " (deadline)", in));
   }
-  if (end == CallEnd::kCancelled) return {"cancelled", "cancelled", Cat("cancelled", in), false};
+  if (end == CallEnd::kCancelled) {
+    Death death = DeathOf(v1::REASON_CANCELLED, v1::DEATH_CAUSE_CANCELLED, Cat("cancelled", in));
+    death.counts = false;
+    return death;
+  }
   if (end == CallEnd::kMemory) {
-    return {
-        "memory", "memory",
-        Cat("worker held more than its ", limits.resident_cap_bytes >> 20, " MiB of memory", in)};
+    return DeathOf(
+        v1::REASON_MEMORY, v1::DEATH_CAUSE_MEMORY,
+        Cat("worker held more than its ", limits.resident_cap_bytes >> 20, " MiB of memory", in));
   }
-  if (alive) return {"crash", "crash", Cat("worker closed its channel", in)};
+  if (alive) {
+    return DeathOf(v1::REASON_CRASH, v1::DEATH_CAUSE_CHANNEL, Cat("worker closed its channel", in));
+  }
   if (cause->last_words == LastWords::kOutOfMemory) {
-    return {"memory", "memory", Cat("worker ran out of memory", in)};
+    return DeathOf(v1::REASON_MEMORY, v1::DEATH_CAUSE_MEMORY, Cat("worker ran out of memory", in));
   }
-  // SIGKILL is not from here: an operator's, or the kernel's out-of-memory killer.
-  const char* whence = cause->signal == SIGKILL ? " from outside (out of memory?)" : "";
-  return {"crash", cause->signal != 0 ? "crash" : "exit",
-          Cat("worker ", cause->Text(), whence, in)};
+  return DeathBy(*cause, in);
 }
 
 Death WorkerLink::BuryIdle() {
   const std::optional<ExitCause> cause = process_->Wait(absl::InfinitePast());
-  return {"crash", "idle", Cat("worker ", cause ? cause->Text() : "ended", " between cases")};
+  Death death =
+      cause ? DeathBy(*cause, " between cases")
+            : DeathOf(v1::REASON_CRASH, v1::DEATH_CAUSE_UNSPECIFIED, "worker ended between cases");
+  death.restart_reason = "idle";
+  return death;
+}
+
+v1::Blame BlameFor(const v1::Finding& death, std::string_view device) {
+  const v1::Phase phase = death.phase_code();
+  const v1::Blame of_code = phase == v1::PHASE_PREPARE ? v1::BLAME_LIBRARY : v1::BLAME_KERNEL;
+  if (death.death().cause() == v1::DEATH_CAUSE_KILLED) return v1::BLAME_HOST;
+  if (death.reason_code() == v1::REASON_CRASH) return of_code;
+  if (death.reason_code() != v1::REASON_TIMEOUT)
+    return MakeFinding(death.reason_code(), "").blame();
+  switch (phase) {
+    case v1::PHASE_PLAN:
+    case v1::PHASE_RECHECK:
+      return v1::BLAME_HOST;
+    case v1::PHASE_FILL:
+    case v1::PHASE_GUARDS:
+    case v1::PHASE_REFERENCE:
+    case v1::PHASE_COMPARE:
+      // An accelerator does these by itself, and may hang at them. A CPU is the host.
+      return device.starts_with("cpu") ? v1::BLAME_HOST : v1::BLAME_DEVICE;
+    default:
+      return of_code;
+  }
 }
 
 }  // namespace assay

@@ -1,10 +1,10 @@
-// One worker process and the calls to it.
+// One worker process, and the calls to it.
 //
-// While a call is under way the caller looks after the process: past the deadline,
-// when it is cancelled, or above its memory cap it is killed. A worker that did not
-// answer is dead and must be buried: that says what it died of.
+// During a call, the calling thread watches the process. It kills the process past the deadline,
+// when the call is cancelled, or above the memory cap. A worker that did not answer is dead and
+// must be buried. Burying it says what it died of.
 //
-// Thread-safety: calls by one thread at a time; process() as WorkerProcess says.
+// Thread-safety: one thread at a time makes calls. process() is as WorkerProcess says.
 #ifndef ASSAY_SERVER_WORKER_WORKER_LINK_H_
 #define ASSAY_SERVER_WORKER_WORKER_LINK_H_
 
@@ -23,8 +23,8 @@
 
 namespace assay {
 
-// How a call ended. In all cases but kAnswered the worker is dead or dying.
-// kDeviceLost: it was answered, and nothing more can be.
+// How a call ended. After kDeviceLost the worker has answered and can do nothing more. After all
+// others but kAnswered the worker is dead or dying.
 enum class CallEnd { kAnswered, kBroken, kDeadline, kCancelled, kMemory, kDeviceLost };
 
 struct CallLimits {
@@ -40,15 +40,16 @@ struct CallResult {
 };
 
 struct Death {
-  std::string_view finding;         // of a case's result: crash, timeout, memory, cancelled, fault
-  std::string_view restart_reason;  // of the counter: those, exit, idle, start
-  std::string message;              // "worker killed by SIGSEGV (…) in the kernel under test"
+  v1::Finding finding;              // "worker killed by SIGSEGV (…) in the kernel under test"
+  std::string_view restart_reason;  // of the counter: the finding's, exit, idle, start
   bool counts = true;               // towards quarantine
   bool planted = false;             // a kernel under test that dies on purpose
-  std::string_view phase{};         // PhaseName; empty: not known
   int turn = 0;                     // whose it was, and who was suspected before; PhasePage
   std::uint32_t suspects = 0;
 };
+
+// Who is to blame for a death, which has its phase, on a device such as "cuda:3".
+v1::Blame BlameFor(const v1::Finding& death, std::string_view device);
 
 class Bell;
 
@@ -57,18 +58,18 @@ class WorkerLink {
   static absl::StatusOr<std::unique_ptr<WorkerLink>> Start(const ProcessOptions& options);
 
   const WorkerProcess& process() const { return *process_; }
-  // Whether the process has ended; reaps it.
+  // Whether the process has ended. If so, reaps it.
   bool Ended() { return process_->Wait(absl::InfinitePast()).has_value(); }
 
   CallResult Describe(const CallLimits& limits, worker::v1::DescribeResponse* response);
-  // Where cases follow, the time until the deadline is that of each turn.
+  // Runs a case. If other cases run together with it, each has the time until the deadline for
+  // itself.
   CallResult RunCase(const CallLimits& limits, const worker::v1::RunCaseRequest& request,
                      worker::v1::RunCaseResponse* response);
-  // Passes the header and the pieces on as they come. The limits' deadline begins once
-  // all were sent and is `limit` (or longer, `idle`, for each piece that the worker has
-  // to take); without a piece for `idle` the call ends with
-  // DEADLINE_EXCEEDED, and where the pieces' sender is gone with CANCELLED: then the
-  // worker has answered.
+  // Passes the header and the pieces on as they come. The worker has `limit` to take a piece, or
+  // `idle` if that is longer. After the last piece it has `limit`. If no piece comes for `idle`,
+  // the call ends with DEADLINE_EXCEEDED. If the sender of the pieces has gone, it ends with
+  // CANCELLED. In both cases the worker has answered.
   CallResult CompareTensors(const CallLimits& limits, absl::Duration limit, absl::Duration idle,
                             const v1::CompareHeader& header, PieceSource& pieces,
                             worker::v1::RunCaseResponse* response);
@@ -76,10 +77,10 @@ class WorkerLink {
   CallResult MeasureCeilings(const CallLimits& limits,
                              worker::v1::MeasureCeilingsResponse* response);
 
-  // After a call that was not answered: kills what is left, reaps it, and says what
+  // Call it after a call that was not answered. It kills and reaps the process and says what
   // happened. `limit` is how long the call had.
-  Death Bury(CallEnd end, absl::Duration limit, const CallLimits& limits);
-  // After Ended, between cases.
+  Death Bury(CallEnd end, absl::Duration limit, const CallLimits& limits, std::string_view device);
+  // Does the same between cases, after Ended.
   Death BuryIdle();
 
  private:
@@ -87,8 +88,8 @@ class WorkerLink {
 
   template <class Send>
   CallResult Call(const CallLimits& limits, Send send);
-  // The same, for a call that is fed while it runs: `step` is called with the limits,
-  // which it may change, whenever `bell` was rung, and with `true` once the call shall end.
+  // The same, for a call that is fed while it runs. Whenever `bell` was rung, `step` is called with
+  // the limits and may change them. When the call is to end, `step` is called with `true`.
   template <class Send, class Step>
   CallResult Call(CallLimits limits, Bell& bell, Send send, Step step);
   // " in the kernel under test"; nothing where no case had begun.

@@ -1,9 +1,9 @@
-// assay-worker: owns one device, runs the cases its daemon sends, and may be killed
-// at any time. Started by assayd; by hand only as
+// assay-worker: the process that owns one device. It runs the cases that its daemon sends, and it
+// may be killed at any time. assayd starts it. A person starts it only as
 //
-//   assay-worker --once CASE.json      one case in the foreground, for a debugger; - is stdin
-//   assay-worker --probe               what the device is, as a serialised message
-//   assay-worker --list BACKEND        how many devices it has, or why none, likewise
+//   assay-worker --once CASE.json      runs one case in the foreground, for a debugger; - is stdin
+//   assay-worker --probe               describes the device, as a serialised message
+//   assay-worker --list BACKEND        says how many devices there are, or why none, likewise
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -53,7 +53,7 @@ struct Options {
 
 constexpr int kExitUsage = 2;
 
-// Where the new handler leaves its last words.
+// Where the handler of a failed allocation leaves its last words.
 PhasePage* g_page = nullptr;
 
 void SayOutOfMemory() {
@@ -63,17 +63,18 @@ void SayOutOfMemory() {
   _exit(kExitOutOfMemory);
 }
 
-// Dies with its daemon, leaves no core behind, and goes first when memory is short.
+// Makes this process die with its daemon, leave no core file, and be killed first when memory is
+// short.
 bool TieToParent(int parent_pid) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // 1 and not 0: that also keeps a core_pattern that pipes to a program quiet.
+  // 1 and not 0, because 1 also stops a core_pattern that pipes to a program.
   const rlimit core{1, 1};
   setrlimit(RLIMIT_CORE, &core);
   if (std::FILE* adj = std::fopen("/proc/self/oom_score_adj", "we")) {
     std::fputs("700", adj);
     std::fclose(adj);
   }
-  return getppid() == parent_pid;  // else it died before prctl
+  return getppid() == parent_pid;  // if not, the parent died before prctl
 }
 
 MemoryLimit MakeMemoryLimit(const Options& options, const Device& device) {
@@ -81,7 +82,7 @@ MemoryLimit MakeMemoryLimit(const Options& options, const Device& device) {
                                                                       device.info().compute_units));
 }
 
-// Whatever the verdict, a case that ran is 0: it is in what is printed.
+// Returns 0 for every case that ran. The output says the verdict.
 int RunOnce(const Options& options, const v1::CaseSpec& spec, Device& device,
             const Registry& registry, Ceilings* ceilings, ConditionsProbe* conditions) {
   if (options.parent_pid != 0) EndWith(options.parent_pid);
@@ -115,12 +116,12 @@ struct OpenDevice {
   std::unique_ptr<Device> device;
 };
 
-// The device of --device, such as cuda:1.
+// Opens the device of --device, such as cuda:1.
 absl::StatusOr<OpenDevice> Open(const Options& options) {
   const std::size_t colon = options.device.find(':');
   int ordinal = 0;
   if (colon == std::string::npos || !absl::SimpleAtoi(options.device.substr(colon + 1), &ordinal)) {
-    return absl::InvalidArgumentError("a device is BACKEND:NUMBER, as in cpu:0");
+    return absl::InvalidArgumentError("a device must be BACKEND:NUMBER, such as cpu:0");
   }
   const absl::StatusOr<const Backend*> backend = FindBackend(options.device.substr(0, colon));
   if (!backend.ok()) return backend.status();
@@ -132,32 +133,35 @@ absl::StatusOr<OpenDevice> Open(const Options& options) {
 
 int Main(int argc, char** argv) {
   Options options;
-  CLI::App app("Runs kernels on one device for assayd; may be killed at any time.");
+  CLI::App app("Runs kernels on one device for assayd. The process may be killed at any time.");
   app.add_option("--device", options.device, "the device (default cpu:0)");
   app.add_option("--arena-bytes", options.arena_bytes,
-                 "most bytes the arena may take (default 0: half of the device's memory)");
+                 "most bytes that the arena may take (default 0: half of the device's memory)");
   app.add_option("--memory-cap", options.memory_cap,
-                 "most bytes of data the process may hold (default 0: no limit)");
-  app.add_option("--ceilings-file", options.ceilings_file,
-                 "keeps measured ceilings until the machine starts anew (default: none)");
+                 "most bytes of data that the process may hold (default 0: no limit)");
+  app.add_option(
+      "--ceilings-file", options.ceilings_file,
+      "file that keeps measured ceilings until the machine starts again (default: none)");
   app.add_option("--parent-pid", options.parent_pid, "the daemon's process id");
-  app.add_flag("--probe", options.probe, "print what the device is, serialised, and end");
-  app.add_option("--list", options.list, "print the devices of this backend, serialised, and end");
-  app.add_option("--once", options.once,
-                 "run the case of this file (a CaseSpec as JSON; - is standard input), print its "
-                 "result, and end with 0 whatever the verdict");
+  app.add_flag("--probe", options.probe, "describe the device, as a serialised message, and end");
+  app.add_option("--list", options.list,
+                 "say how many devices this backend has, as a serialised message, and end");
+  app.add_option(
+      "--once", options.once,
+      "run the case of this file (a CaseSpec as JSON; - means standard input), print its "
+      "result, and end with 0, whatever the verdict");
   app.add_option("--perf-control", options.perf_control,
-                 "with --once: CONTROL,ANSWER as given to perf stat --control=fifo:, to count "
-                 "only while the kernel under test runs");
+                 "with --once: the pipes CONTROL,ANSWER of perf stat --control=fifo:, so that perf "
+                 "counts only while the kernel under test runs");
   app.add_flag("--driver-range", options.driver_range,
                "with --once: tell NVIDIA's driver when the kernel under test runs, for ncu "
-               "--profile-from-start off, and take a small arena, which ncu saves");
+               "--profile-from-start off, and take a small arena, because ncu saves all of it");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : kExitUsage;
   }
-  // With --once a profiler may stand between.
+  // With --once, a profiler may be the parent.
   if (options.parent_pid != 0 && !TieToParent(options.parent_pid) && options.once.empty()) return 1;
   if (!options.list.empty()) return ListDevices(options.list);
 
@@ -200,12 +204,12 @@ int Main(int argc, char** argv) {
 
   g_page = MapPhasePage(kWorkerPageFd);
   if (g_page == nullptr || options.parent_pid == 0) {
-    std::cerr << "assay-worker is started by assayd; by hand use --once or --probe\n";
+    std::cerr << "assay-worker: assayd starts this program; by hand, say --once or --probe\n";
     return kExitUsage;
   }
   std::set_new_handler(SayOutOfMemory);
   MemoryLimit limit = MakeMemoryLimit(options, *device);
-  // What a kernel under test closes or writes to must not be the daemon's socket.
+  // A program that the kernel under test starts must not get the daemon's socket.
   fcntl(kWorkerSocketFd, F_SETFD, FD_CLOEXEC);
   fcntl(kWorkerPageFd, F_SETFD, FD_CLOEXEC);
   ServeWorker(kWorkerSocketFd, *device, registry, ceilings.get(), g_page, &limit, conditions.get());

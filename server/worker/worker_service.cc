@@ -19,6 +19,7 @@
 #include "kernels/bench/data_sheet.h"
 #include "kernels/numerics/cat.h"
 #include "kernels/validate/runner.h"
+#include "server/base/finding.h"
 #include "server/base/wire.h"
 #include "server/worker/cases_ahead.h"
 #include "server/worker/compare_call.h"
@@ -29,7 +30,7 @@ namespace {
 
 static_assert(kMostAhead + 1 == kMostTogether);
 
-// With what a data sheet says beside them.
+// Turns ceilings into messages and adds what the data sheet says.
 void AddCeilings(const std::vector<Ceiling>& ceilings, const Device& device,
                  google::protobuf::RepeatedPtrField<v1::Ceiling>* to) {
   const DataSheet* const sheet = FindDataSheet(device.info().model, device.info().compute_units);
@@ -52,7 +53,7 @@ void AddCeilings(const std::vector<Ceiling>& ceilings, const Device& device,
   }
 }
 
-// Work for the device's thread, in the order in which it came.
+// The work for the device's thread, in the order in which it came.
 class WorkQueue {
  public:
   void Push(std::function<void()> job) {
@@ -133,17 +134,30 @@ class Service final : public worker::v1::WorkerService::CallbackService {
       if (request->following().empty()) {
         *response->mutable_result() =
             RunCaseSpec(request->spec(), device_, registry_, ceilings_, page_, limit_, conditions_);
-      } else {
+      } else if (device_.shares_launches()) {
         RunLeadingCases(*request, *response);
+      } else {
+        RunInTurn(
+            *request, page_,
+            [this](const v1::CaseSpec& spec) {
+              return RunCaseSpec(spec, device_, registry_, ceilings_, page_, limit_, conditions_);
+            },
+            *response);
       }
       if (ceilings_ != nullptr && response->result().has_bench()) {
         AddCeilings(ceilings_->Known(), device_, response->mutable_ceilings());
       }
       response->set_leased_bytes(device_.arena().leased_bytes());
-      // What a kernel has enqueued before it said that it cannot go on may be a fault still.
-      if (response->result().verdict() == v1::VERDICT_ERROR) device_.Synchronize().IgnoreError();
+      // A kernel may have enqueued a fault before it returned its error.
+      const int led = response->following_size();
+      const v1::CaseResult& last =
+          led == 0 ? response->result() : response->following(led - 1).result();
+      if (last.verdict() == v1::VERDICT_ERROR) device_.Synchronize().IgnoreError();
       response->set_device_lost(std::string(device_.health().message()));
-      if (page_ != nullptr) page_->Enter(Phase::kIdle);
+      if (page_ != nullptr) {
+        page_->turn.store(0, std::memory_order_relaxed);
+        page_->Enter(Phase::kIdle);
+      }
     });
   }
 
@@ -175,13 +189,13 @@ class Service final : public worker::v1::WorkerService::CallbackService {
   }
 
  private:
-  // The case, and those that may run beside it.
+  // The case, and the cases that may run with it.
   void RunLeadingCases(const worker::v1::RunCaseRequest& request,
                        worker::v1::RunCaseResponse& response) {
     std::vector<FieldError> errors;
     std::vector<Case> cases{FromProto(request.spec(), errors)};
     for (const v1::CaseSpec& spec : request.following()) cases.push_back(FromProto(spec, errors));
-    if (!errors.empty()) {  // whose it is, shows in its own turn
+    if (!errors.empty()) {  // it is reported when the case runs alone
       *response.mutable_result() =
           RunCaseSpec(request.spec(), device_, registry_, ceilings_, page_, limit_, conditions_);
       return;
@@ -206,7 +220,7 @@ class Service final : public worker::v1::WorkerService::CallbackService {
                                            std::function<void()> job) {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     queue_.Push([reactor, job = std::move(job)] {
-      // What a third party's code throws ends here, whichever module let it by.
+      // Exceptions of third parties' code end here, whatever module they passed through.
       try {
         job();
         reactor->Finish(grpc::Status::OK);
@@ -268,12 +282,38 @@ v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Regis
   std::vector<FieldError> errors;
   const Case c = FromProto(spec, errors);
   if (!errors.empty()) {
-    return ResultWithoutRun(spec, device.info().id, v1::VERDICT_ERROR, "fault",
-                            Cat("not a valid case: ", errors[0].field, " ", errors[0].message));
+    v1::Finding finding = MakeFinding(
+        v1::REASON_FAULT, Cat("not a valid case: ", errors[0].field, " ", errors[0].message));
+    finding.set_blame(v1::BLAME_CALLER);
+    return ResultWithoutRun(spec, device.info().id, v1::VERDICT_ERROR, finding);
   }
   PageObserver observer(page, limit, watcher);
   CaseRunner runner(device, registry, ceilings, conditions);
   return ToResult(c, runner.Run(c, observer), device.info().id);
+}
+
+void RunInTurn(const worker::v1::RunCaseRequest& request, PhasePage* page,
+               absl::FunctionRef<v1::CaseResult(const v1::CaseSpec&)> run,
+               worker::v1::RunCaseResponse& response) {
+  const absl::Time begin = absl::Now();
+  const auto goes_on = [&](const v1::CaseSpec& spec, v1::CaseResult& result) {
+    const absl::Time start = absl::Now();
+    result = run(spec);
+    StampUntilNow(start, result);
+    const bool harmless =
+        result.verdict() == v1::VERDICT_PASSED || result.verdict() == v1::VERDICT_UNSUPPORTED;
+    return harmless && absl::Now() - begin < kInTurnFor;
+  };
+  bool next = goes_on(request.spec(), *response.mutable_result());
+  for (int i = 0; i < request.following_size() && next; ++i) {
+    if (page != nullptr) {
+      page->cases.fetch_add(1);
+      page->Turn(i + 1);
+    }
+    worker::v1::FollowingResult& following = *response.add_following();
+    following.set_place(i + 1);
+    next = goes_on(request.following(i), *following.mutable_result());
+  }
 }
 
 void ServeWorker(int fd, Device& device, const Registry& registry, KnownCeilings* ceilings,

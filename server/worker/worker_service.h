@@ -1,13 +1,14 @@
-// The worker's side of the socket pair: one device, one thread that drives it.
+// Serves the requests of the daemon in a worker, which has one device.
 //
-// gRPC's threads only carry messages; every touch of the device happens on the
-// thread that called ServeWorker, in the order in which requests came.
+// gRPC's threads only carry messages. Only the thread that called ServeWorker touches the device,
+// and it serves the requests in the order in which they came.
 #ifndef ASSAY_SERVER_WORKER_WORKER_SERVICE_H_
 #define ASSAY_SERVER_WORKER_WORKER_SERVICE_H_
 
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "assay/v1/case.pb.h"
 #include "assay/worker/v1/worker.pb.h"
 #include "kernels/bench/conditions.h"
@@ -20,24 +21,30 @@
 
 namespace assay {
 
-// What Describe and the probe answer.
+// Describes the device and its kernels, for Describe and for `assay-worker --probe`.
 worker::v1::DescribeResponse DescribeDevice(Device& device, const Registry& registry);
 
-// A case from its spec to its result, on the calling thread. A spec that cannot be
-// run (the daemon checks them, so it is a mistake of ours) gives ERROR. `page` may be null,
-// and so may `conditions`, and `watcher`, who is told of the phases, too.
+// Runs a case from its spec to its result, on the calling thread. A spec that cannot run gives
+// ERROR. The daemon checks specs, so such a spec is a mistake of ours. `watcher` is told of the
+// phases, too. `page`, `conditions` and `watcher` may be null.
 v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Registry& registry,
                            Ceilings* ceilings, PhasePage* page, MemoryLimit* limit,
                            ConditionsProbe* conditions = nullptr, PhaseObserver* watcher = nullptr);
 
-// The device's ceilings, measured where they are not known, are suspect or noisy, with what a
-// data sheet says beside them. Gives the arena back where it was not held before.
+// Runs the case and the cases that follow it, one after the other, each by `run`, as if it were
+// alone. Ends when kInTurnFor is over, or after a case that neither passed nor is unsupported: if a
+// later case ended the worker, that result would be lost. `page` may be null.
+void RunInTurn(const worker::v1::RunCaseRequest& request, PhasePage* page,
+               absl::FunctionRef<v1::CaseResult(const v1::CaseSpec&)> run,
+               worker::v1::RunCaseResponse& response);
+
+// Returns the device's ceilings, with what the data sheet says. Measures a ceiling if it is not
+// known or is in doubt. If the arena was not held before, gives it back.
 void MeasureCeilings(Device& device, Ceilings& ceilings,
                      worker::v1::MeasureCeilingsResponse* response);
 
-// Serves the requests that come over the connected socket `fd`, on the calling
-// thread, until the process ends: the daemon kills its workers, and a worker dies
-// with its daemon.
+// Serves the requests that come over the connected socket `fd`, on the calling thread, until the
+// process ends. The daemon kills its workers, and a worker dies with its daemon.
 [[noreturn]] void ServeWorker(int fd, Device& device, const Registry& registry,
                               KnownCeilings* ceilings, PhasePage* page, MemoryLimit* limit,
                               ConditionsProbe* conditions = nullptr);

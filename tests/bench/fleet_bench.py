@@ -3,10 +3,10 @@
 
     tests/bench/fleet_bench.py [--install DIR] [--reports 1000] [--cases 500] [--json]
 
-Writes reports of made-up nodes, each as long as a real one (indented, every statistic), one
-with a flipped digest and one that is 12 % slow, merges them, checks that these two alone are
-accused, and prints `name ours goal ratio` lines: seconds against 10, and the process's
-largest resident memory against 1 GB. Below 1 is within the goal.
+Writes reports of invented nodes. Each is as long as a real report (indented, with every
+statistic). One has a flipped digest, and one is 12 % slow. The bench merges them, checks that
+only these two are accused, and prints `name ours goal ratio` lines: seconds against 10, and
+the process's largest resident memory against 1 GB. A ratio below 1 is within the goal.
 """
 
 import argparse

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Whole jobs against what a user would run instead, over gRPC, in one run.
+"""Compares whole jobs over gRPC with what a user would run instead, in one run.
 
     lab_bench.py [--install DIR] [--json] [--rounds N]
 
-Prints `name ours peer ratio` lines, seconds; ratio is peer over ours, more is better.
-  lab_fp32_onednn   the kernel lab's fp32 cases on oneDNN, FP64 references and bounds
-                    included, against the same cases in a PyTorch notebook
+Prints `name ours peer ratio` lines, in seconds. The ratio is peer over ours; more is better.
+  lab_fp32_onednn   the kernel lab's fp32 cases on oneDNN, with FP64 references and bounds,
+                    against the same cases in a PyTorch notebook
 """
 
 import argparse

@@ -28,6 +28,7 @@
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/cpu/parallel.h"
+#include "kernels/runtime/device.h"
 
 namespace assay {
 namespace {

@@ -1,22 +1,24 @@
 #!/usr/bin/env python3
-"""Whether times can be believed: the same bench twice, and what stands between a library and
-a user who times it through daemon and worker.
+"""Checks whether times can be trusted: it runs the same bench twice, and it compares a library
+call through daemon and worker with a bare loop of the same call.
 
     repeat_bench.py [--install DIR] [--loop PROGRAM] [--repeats N] [--rounds N] [--json]
                     [--keep DIR]
 
 Prints `name ours peer ratio` lines.
-  repeat_*   ours: pairs of runs whose medians agree within their stated noise, of --repeats
-             pairs; peer: the share there must be, 0.95
+  repeat_*   ours: the share of --repeats pairs of runs whose medians agree within their stated
+             noise; peer: the required share, 0.95
   changed_*  ours: pairs that `assay baseline compare` calls faster or slower; peer: at most 0.05
-  slower_*   ours: pairs called slower, the second run's times made 10 % longer; peer: 0.95
-  through_*  ours: seconds of a gemm timed through daemon and worker; peer: of a bare loop of
-             the same call, operands out of the cache as Assay has them, in turns with ours,
-             of each the best turn; ratio peer over ours, to be at least 0.97
+  slower_*   ours: pairs called slower after the second run's times were made 10 % longer;
+             peer: 0.95
+  through_*  ours: seconds of a gemm timed through daemon and worker; peer: seconds of a bare
+             loop of the same call, with operands out of the cache, as Assay has them. Both
+             take turns, and the best turn of each counts. The ratio, peer over ours, must be
+             at least 0.97.
   hot_*      the same against a loop that keeps its operands in the cache
 
-Wants a machine with nothing else to do: pairs of which a run says that it was disturbed
-(noisy) are counted apart, as disturbed_*.
+The machine must have nothing else to do. If a run says that it was disturbed (noisy), its pair
+is counted separately, as disturbed_*.
 """
 
 import argparse

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""How tight the error bound is: the median over cases of the largest error/bound of right
-16-bit GEMMs, which must lie in [0.3, 1]. Looser bounds would let defects through.
+"""Measures how tight the error bound is: the median over cases of the largest error/bound of
+correct 16-bit GEMMs. It must lie in [0.3, 1]. Looser bounds would let defects through.
 
   tests/bench/tightness.py [REPORT.json …] [--json]
 
-Reads reports (`assay run --suite kernel-lab --format json`); without one, runs the suite's
-16-bit GEMMs. Then sweeps shapes and seeds of its own. Prints `name ours target ratio`
-lines: the median, the least it may be, and their ratio; exit 1 where a median is outside.
+Reads reports (`assay run --suite kernel-lab --format json`). Without a report it runs the
+suite's 16-bit GEMMs. Then it runs shapes and seeds of its own. It prints `name ours target
+ratio` lines: the median, the least allowed median, and their ratio. If a median is outside,
+the exit code is 1.
 """
 
 import argparse

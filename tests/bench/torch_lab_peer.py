@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The peer of lab_bench: what a notebook does with PyTorch on the CPU, in fp32.
+"""The peer of lab_bench: it does what a notebook does with PyTorch on the CPU, in fp32.
 
-Each case is computed twice (the kernel, and another formulation as its
-reference) and the two are compared by whole-tensor passes for the largest
-absolute and relative error, NaN and Inf. One line a section: name cases seconds.
+Each case is computed twice: by the kernel, and by another formulation as its
+reference. Whole-tensor passes compare the two: largest absolute and relative
+error, NaN and Inf. Prints one line for each section: name cases seconds.
 """
 
 import math

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""PyTorch's side of fill_bench: fills a tensor in place when asked, and says how
+"""PyTorch's side of fill_bench: it fills a tensor in place on request, and prints how
 long that took.
 
-Reads lines "kind dtype count" (kind normal or uniform) and answers each with the
-seconds of one fill of a tensor that was touched before. Ends with its input.
+Reads lines "kind dtype count" (kind is normal or uniform) and answers each with the
+seconds of one fill of a tensor that was touched before. Ends when its input ends.
 """
 
 import sys

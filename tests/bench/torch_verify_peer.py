@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""What a PyTorch user runs to hold one tensor against another: whole-tensor passes.
+"""Compares two tensors as a PyTorch user does, with whole-tensor passes.
 
-For every line on standard input, prints the seconds one set of passes over two
-fp32 tensors of COUNT elements took. Ends with the input. Usage: COUNT THREADS
+For every line on standard input, prints the seconds that one set of passes over two
+fp32 tensors of COUNT elements took. Ends when the input ends. Usage: COUNT THREADS
 """
 import sys
 import time

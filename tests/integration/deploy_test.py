@@ -88,10 +88,17 @@ class Pages(unittest.TestCase):
 
 
 class Documents(unittest.TestCase):
-    def test_the_projects_readme_is_installed_and_that_of_deploy_beside_it(self):
+    def test_the_pages_are_installed_and_what_they_link_is_too(self):
         folder = os.path.join(SHARE, "doc/assay")
-        self.assertEqual(read(folder, "README.md"), read(ROOT, "README.md"))
-        self.assertEqual(read(folder, "deploy/README.md"), read(DEPLOY, "README.md"))
+        pages = ["README.md"]
+        for page in pages:  # it grows
+            text = read(ROOT, page)
+            self.assertEqual(read(folder, page), text)
+            for link in re.findall(r"\]\(([^)#]+\.md)", text):
+                linked = os.path.normpath(os.path.join(os.path.dirname(page), link))
+                if linked not in pages:
+                    pages.append(linked)
+        self.assertGreater(len(pages), 10)
         for path in ("helm/assay/Chart.yaml", "helm/assay/files/rules/alerts.yml", "kubernetes/assay.yaml",
                      "prometheus/prometheus-kubernetes.yml", "grafana/dashboards/fleet.json"):
             self.assertEqual(read(folder, "deploy", path), read(DEPLOY, path), path)

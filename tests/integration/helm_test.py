@@ -98,7 +98,7 @@ def rendered(words, **of):
     return documents_of(done.stdout)
 
 
-@unittest.skipUnless(os.access(HELM, os.X_OK), "no helm: deploy/setup test installs it where npm is")
+@unittest.skipUnless(os.access(HELM, os.X_OK), "no helm: deploy/setup all installs it where npm is")
 class Chart(unittest.TestCase):
     def test_it_has_the_projects_version_and_helm_finds_nothing(self):
         done = helm("lint", "--strict", CHART)
@@ -177,7 +177,7 @@ class Chart(unittest.TestCase):
         self.assertEqual({f"--{k}" for k in free | own | out}, options_of(harness.ASSAYD))
 
 
-@unittest.skipUnless(os.access(HELM, os.X_OK), "no helm: deploy/setup test installs it where npm is")
+@unittest.skipUnless(os.access(HELM, os.X_OK), "no helm: deploy/setup all installs it where npm is")
 class Choices(unittest.TestCase):
     """What a value changes, where a reader would look for it."""
 
@@ -256,6 +256,6 @@ class Choices(unittest.TestCase):
 
 if __name__ == "__main__":
     if not os.access(HELM, os.X_OK):
-        print("SKIP: no helm: deploy/setup test installs it where npm is")
+        print("SKIP: no helm: deploy/setup all installs it where npm is")
         sys.exit(77)
     harness.main()

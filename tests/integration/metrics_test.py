@@ -1,5 +1,5 @@
-"""Metrics of a running daemon: one list in the README, the code and a scrape; telemetry that
-comes, goes and comes back; and what a client can do to the number of series.
+"""Metrics of a running daemon: one table in deploy/prometheus/README.md, the code and a scrape;
+telemetry that comes, goes and comes back; and what a client can do to the number of series.
 
 The host's /sys is made up (host_tree.py); what only GPUs report is held against
 synthetic_gpu.prom, which says that it is synthetic.
@@ -16,6 +16,7 @@ import unittest
 
 import harness
 import host_tree
+import metrics_table
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SYNTHETIC = os.path.join(ROOT, "tests", "integration", "synthetic_gpu.prom")
@@ -38,21 +39,14 @@ def families(text):
     return found
 
 
-def in_readme():
-    """Family to label names; those that only some devices have end in a question mark."""
-    block = read("README.md").split("### Metrics\n")[1].split("\n##")[0]
-    return {name: set(filter(None, re.split(r",\s*", labels or ""))) for name, labels in
-            re.findall(r"(assay_\w+)(?:\{([^}]*)\})?", "\n".join(
-                line for line in block.splitlines() if line.startswith("    ")))}
-
-
-def in_code():
-    return {"assay_" + name for path in glob.glob(os.path.join(ROOT, "server/metrics/*"))
-            for name in re.findall(r'(?:Counters|Gauges|Histograms)\(\s*r,\s*"(\w+)"', read(path))}
-
-
 def series(text, device):
     return sum(f'device="{device}"' in line for line in text.splitlines())
+
+
+class Table(unittest.TestCase):
+    def test_the_table_of_metrics_is_the_codes(self):
+        self.assertEqual(metrics_table.table_in_page(), metrics_table.table(),
+                         "run tests/integration/metrics_table.py --update")
 
 
 class Metrics(unittest.TestCase):
@@ -76,21 +70,22 @@ class Metrics(unittest.TestCase):
         return harness.wait_until(
             lambda: condition(self.daemon.metric(name, **labels)) or None, 30, (name, labels))
 
-    def test_readme_code_and_scrape_have_the_same_metrics(self):
+    def test_table_code_and_scrape_have_the_same_metrics(self):
         self.await_metric(lambda v: v is not None, "assay_device_power_watts")
         text = self.daemon.scrape()
-        said, code, live = in_readme(), in_code(), families(text)
+        said, code, live = metrics_table.labels_in_page(), metrics_table.in_code(), families(text)
         synthetic = families(read(SYNTHETIC))
         self.assertGreater(len(code), 30)
-        self.assertEqual(set(said), code)
-        self.assertEqual(set(live), code - GPU_ONLY - self.untimed)
+        self.assertEqual(set(said), set(code))
+        self.assertEqual(set(live), set(code) - GPU_ONLY - self.untimed)
         self.assertLessEqual(GPU_ONLY, set(synthetic))
-        self.assertLessEqual(set(synthetic), code)
+        self.assertLessEqual(set(synthetic), set(code))
         for name, (kind, labels) in [*live.items(), *synthetic.items()]:
             with self.subTest(metric=name):
                 sure = {label for label in said[name] if not label.endswith("?")}
                 self.assertLessEqual(sure, labels)
                 self.assertLessEqual(labels, {label.rstrip("?") for label in said[name]})
+                self.assertEqual(kind, code[name][0])
                 self.assertEqual(name.endswith("_total"), kind == "counter")
 
     def test_promtool_finds_nothing(self):

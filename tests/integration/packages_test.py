@@ -59,6 +59,9 @@ def missing():
     for program in ("debootstrap", "unshare", "cpack", "dpkg-shlibdeps"):
         if not shutil.which(program):
             return f"no {program}"
+    entered = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True, check=False)
+    if entered.returncode != 0:
+        return f"no mount namespace can be made here: {entered.stderr.strip()}"
     if not codename():
         return "/etc/os-release names no Debian release"
     return ""

@@ -1,23 +1,57 @@
-"""What README.md says is what there is: commands, options, verdicts, exit codes, files."""
+"""What the documents say is what there is: commands, options, verdicts, exit codes, files, functions."""
 
 import functools
+import glob
 import os
 import re
 import subprocess
+import sys
+import tempfile
 import unittest
 
 import harness
+import metrics_table
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(ROOT, "deploy", "man"))
+import help as help_text  # noqa: E402
 
 # Names of the repository's first level that the design gives a meaning.
 TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "proto", "server", "client",
              "kernels", "deploy", "tests"}
+FOLDERS = ("proto", "server", "client", "kernels", "deploy", "tests")
+# Programs beside assay and assayd whose options the documents name.
+SCRIPTS = ("tests/run", "tests/run_parts.py", "tests/false_alarms", "tests/golden_digests", "tests/gpu/check",
+           "tests/bench/*", "tests/integration/fleet/*.py", "tests/integration/metrics_table.py", "deploy/slurm/*",
+           "server/worker/worker_main.cc")
 
 
 def read(*path):
     with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
         return file.read()
+
+
+def pages():
+    """Every document of the repository, by its path from the root."""
+    found = [os.path.relpath(path, ROOT) for folder in FOLDERS
+             for path in glob.glob(os.path.join(ROOT, folder, "**", "*.md"), recursive=True)]
+    return ["README.md", *sorted(found)]
+
+
+def blocks_of(text):
+    """The lines of code blocks."""
+    return [line.strip() for line in text.splitlines() if re.match(r" {4,}\S", line)]
+
+
+def inline_of(text):
+    """What stands between backticks in prose, line breaks as spaces."""
+    prose = "\n".join("" if re.match(r" {4,}\S", line) else line for line in text.splitlines())
+    return [re.sub(r"\s+", " ", code) for code in re.findall(r"`([^`]+)`", prose)]
+
+
+def section(text, heading):
+    """What stands under a heading, up to the next one of any level."""
+    return re.split(r"^#", text.split(heading + "\n")[1], flags=re.M)[0]
 
 
 @functools.lru_cache(maxsize=None)
@@ -31,6 +65,19 @@ def known_options(*helps):
     return set(re.findall(r"--[a-z][a-z-]*", " ".join(helps)))
 
 
+@functools.lru_cache(maxsize=None)
+def all_options():
+    """Options of assay, its commands, assayd, and the scripts that the documents name."""
+    found = set()
+    for program, name in ((harness.ASSAY, "assay"), (harness.ASSAYD, "assayd")):
+        for command in help_text.walk(help_text.read(program, [name])):
+            found |= {option for entry in command.options() for option in entry.names}
+    for pattern in SCRIPTS:
+        for path in filter(os.path.isfile, glob.glob(os.path.join(ROOT, pattern))):
+            found |= known_options(read(path))
+    return found
+
+
 def subcommands(text):
     """The words that head a line under "Subcommands:"."""
     _, _, listed = text.partition("Subcommands:\n")
@@ -38,53 +85,78 @@ def subcommands(text):
 
 
 def command_lines(text):
-    """Every command of this program's that README shows, in a block or between backticks."""
-    blocks = [line.strip() for line in text.splitlines() if line.startswith("    ")]
-    inline = re.findall(r"`([^`]+)`", text.replace("\n", " "))
-    for line in blocks + inline:
+    """Every command of this program's that a page shows, in a block or between backticks."""
+    for line in blocks_of(text) + inline_of(text):
         for command in re.split(r"[;|&]", line.split("#")[0]):
-            words = command.split()
-            if words and words[0] in ("assay", "assayd") and "──" not in command:
-                yield words
+            words = command.removeprefix("$ ").split()
+            if not words or "──" in command or re.match(r"[A-Z]\d{3}$", words[-1] if len(words) == 2 else ""):
+                continue
+            if re.match(r"assay [A-Z]\d", " ".join(words)):  # the reason of a drained node
+                continue
+            program = os.path.basename(words[0])
+            if program in ("assay", "assayd"):
+                yield [program, *words[1:]]
 
 
-class Readme(unittest.TestCase):
-    def setUp(self):
-        self.readme = read("README.md")
+class Commands(unittest.TestCase):
+    def check(self, program, words):
+        options = {w.split("=")[0] for w in words if w.startswith("--")} - {"--help"}
+        if program == "assayd":
+            self.assertLessEqual(options, known_options(help_of(harness.ASSAYD)))
+            return
+        helps = [help_of(harness.ASSAY)]
+        path = []
+        for word in words:
+            if word not in subcommands(helps[-1]):
+                break
+            path.append(word)
+            helps.append(help_of(harness.ASSAY, *path))
+        if words and not words[0].startswith(("-", "…")):
+            self.assertTrue(path, "no such subcommand")
+        if "<op>" in words:  # stands for each of them
+            for op in subcommands(helps[-1]):
+                self.assertLessEqual(options, known_options(*helps, help_of(harness.ASSAY, *path, op)))
+            return
+        runs = path and path[0] in ("run", "submit", "bench") and len(words) > 1
+        if runs and not {"--help", "…"} & set(words):
+            self.assertTrue(len(path) == 2 or {"--suite", "--suite-file"} & options, "nothing to run")
+        self.assertLessEqual(options, known_options(*helps))
 
     def test_every_command_line_is_understood(self):
         checked = 0
-        for program, *words in command_lines(self.readme):
-            with self.subTest(command=" ".join([program, *words])):
-                checked += 1
-                options = {w.split("=")[0] for w in words if w.startswith("--")} - {"--help"}
-                if program == "assayd":
-                    self.assertLessEqual(options, known_options(help_of(harness.ASSAYD)))
-                    continue
-                helps = [help_of(harness.ASSAY)]
-                path = []
-                for word in words:
-                    if word not in subcommands(helps[-1]):
-                        break
-                    path.append(word)
-                    helps.append(help_of(harness.ASSAY, *path))
-                if words and not words[0].startswith(("-", "…")):
-                    self.assertTrue(path, "no such subcommand")
-                if "<op>" in words:  # stands for each of them
-                    for op in subcommands(helps[-1]):
-                        self.assertLessEqual(
-                            options, known_options(*helps, help_of(harness.ASSAY, *path, op)))
-                    continue
-                if path and path[0] in ("run", "submit", "bench") and len(words) > 1:
-                    self.assertTrue(len(path) == 2 or "--suite" in options, "nothing to run")
-                self.assertLessEqual(options, known_options(*helps))
-        self.assertGreater(checked, 8)
+        for page in pages():
+            for program, *words in command_lines(read(page)):
+                with self.subTest(page=page, command=" ".join([program, *words])):
+                    checked += 1
+                    self.check(program, words)
+        self.assertGreater(checked, 60)
+
+    def test_every_option_exists(self):
+        for page in pages():
+            for code in inline_of(read(page)):
+                for option in re.findall(r"^--[a-z][a-z-]*", code):
+                    with self.subTest(page=page, option=option):
+                        self.assertIn(option, all_options())
+
+    def test_the_two_commands_are_there(self):
+        for command in ("deploy/quickstart", "tests/run"):
+            self.assertIn(command, read("README.md"))
+            self.assertTrue(os.access(os.path.join(ROOT, command), os.X_OK), command)
+
+
+class Words(unittest.TestCase):
+    def setUp(self):
+        self.readme = read("README.md")
 
     def test_the_verdicts_are_the_interfaces(self):
-        table = set(re.findall(r"^\| ([A-Z]+) \|", self.readme, re.M))
-        enum = set(re.findall(r"VERDICT_([A-Z]+) = [1-9]", read("proto", "assay", "v1",
-                                                               "types.proto")))
+        table = set(re.findall(r"^\| ([A-Z]+) \|", section(self.readme, "## Verdicts"), re.M))
+        enum = set(re.findall(r"VERDICT_([A-Z]+) = [1-9]", read("proto", "assay", "v1", "types.proto")))
         self.assertEqual(table, enum)
+
+    def test_the_criteria_are_the_interfaces(self):
+        table = set(re.findall(r"^\| `([a-z]+)` \|", section(read("kernels", "README.md"), "## Criteria"), re.M))
+        enum = set(re.findall(r"CRITERION_([A-Z]+) = [1-9]", read("proto", "assay", "v1", "types.proto")))
+        self.assertEqual(table, {word.lower() for word in enum})
 
     def test_the_exit_codes_are_those_of_help(self):
         def codes(text):
@@ -109,23 +181,119 @@ class Readme(unittest.TestCase):
                 run = daemon.run(*words)
                 self.assertEqual(run.code, code, (words, run))
 
+    def test_the_first_kernel_is_judged_as_shown(self):
+        part = section(self.readme, "## A first kernel of your own, judged in five minutes")
+        code = [line for line in blocks_of(part) if not line.startswith(("assay", "$"))]
+        code = code[:next(n for n, line in enumerate(code) if line.startswith("for ")) + 1]
+        with tempfile.TemporaryDirectory() as folder, harness.Daemon() as daemon:
+            def judge(name, lines):
+                done = subprocess.run([sys.executable, "-c", "\n".join(lines)], cwd=folder, check=False,
+                                      capture_output=True, text=True)
+                if "No module named 'numpy'" in done.stderr:
+                    self.skipTest("no numpy here")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                a, b = (os.path.join(folder, f"{x}.npy") for x in "ab")
+                run = daemon.run("compare", os.path.join(folder, name), "--inputs", f"{a},{b}", "--op", "gemm")
+                for line in re.search(r"gemm\n(( .*\n)+)", part.split(f"assay compare {name} ")[1]).group(1).splitlines():
+                    if line.split()[0] in ("passed", "FAILED", "reads", "next", "bound"):
+                        self.assertIn(line.strip(), run.out)
+            judge("d.npy", code)
+            judge("tail.npy", [line.replace('"d": d', '"tail": d').replace("a.astype(", "a[:, :504].astype(")
+                               .replace("b.astype(", "b[:504].astype(") for line in code])
+
     def test_formats(self):
         said = re.search(r"`--format ([a-z|]+)`", self.readme).group(1).split("|")
         for word in said:
             self.assertIn(word, help_of(harness.ASSAY))
 
-    def test_the_two_commands_are_there(self):
-        for command in ("deploy/quickstart", "tests/run"):
-            self.assertIn(command, self.readme)
-            self.assertTrue(os.access(os.path.join(ROOT, command), os.X_OK), command)
+    def test_codes_of_qualification_exist(self):
+        done = harness.run_client("qualify", "--codes")
+        known = set(re.findall(r"\bA\d{3}\b", done.out))
+        self.assertGreater(len(known), 20, done)
+        for page in pages():
+            self.assertLessEqual(set(re.findall(r"\bA\d{3}\b", read(page))) - {"A100"}, known, page)
 
-    def test_the_files_it_points_at_are_there(self):
-        links = [target for target in re.findall(r"\]\(([^)#]+)\)", self.readme)
-                 if "://" not in target]
-        self.assertTrue(links)
-        for path in links + ["tests/layering", "kernels/providers/registry.cc",
-                             "kernels/providers/provider.h", "proto/assay/v1/problem.proto"]:
-            self.assertTrue(os.path.exists(os.path.join(ROOT, path)), path)
+    def test_metrics_and_alerts_exist(self):
+        families = metrics_table.in_code()
+        alerts = set(re.findall(r"alert: (\w+)", read("deploy", "prometheus", "rules", "alerts.yml")))
+        for page in pages():
+            text = read(page)
+            # Not a part of a recorded rule's name, "device:assay_health:level".
+            for name in re.findall(r"(?<![:\w])assay_[a-z_]+\*?", text):
+                with self.subTest(page=page, metric=name):
+                    if name == "assay_providers" or name in ("assay_hip", "assay_cuda"):
+                        continue  # targets and libraries
+                    self.assertTrue(any(f == name or (name.endswith(("_", "*")) and f.startswith(name.rstrip("*")))
+                                        for f in families))
+            for block in blocks_of(text) + inline_of(text):
+                for alert in re.findall(r"^Assay[A-Z]\w+", block):
+                    with self.subTest(page=page, alert=alert):
+                        self.assertIn(alert, alerts | {"AssayQualified"})  # Kubernetes' condition
+
+    def test_a_term_of_the_glossary_has_one_meaning(self):
+        terms = re.findall(r"^\| ([a-z ]+) \|", section(read("kernels", "README.md"), "## Glossary"), re.M)
+        self.assertGreater(len(terms), 30)
+        self.assertEqual(len(terms) - 1, len(set(terms) - {"term"}))  # the head of the table
+
+
+class Files(unittest.TestCase):
+    def test_links_lead_to_files_and_headings(self):
+        for page in pages():
+            text = read(page)
+            links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
+            for link in links:
+                with self.subTest(page=page, link=link):
+                    path, _, heading = link.partition("#")
+                    full = os.path.join(ROOT, os.path.dirname(page), path) if path else os.path.join(ROOT, page)
+                    self.assertTrue(os.path.exists(full))
+                    if heading:
+                        with open(full, encoding="utf-8") as file:
+                            heads = [re.sub(r"[^\w -]", "", head).lower().replace(" ", "-")
+                                     for head in re.findall(r"^#+ (.+)$", file.read(), re.M)]
+                        self.assertIn(heading, heads)
+
+    def test_files_that_are_named_exist(self):
+        checked = 0
+        for page in pages():
+            for code in inline_of(read(page)):
+                path = code.split(" ")[0].rstrip("/")
+                if not re.match(r"(%s)/" % "|".join(FOLDERS), path) or re.search(r"[<…]", path):
+                    continue
+                checked += 1
+                with self.subTest(page=page, path=path):
+                    beside = os.path.join(ROOT, os.path.dirname(page), path)
+                    self.assertTrue(glob.glob(os.path.join(ROOT, path), recursive=True) or glob.glob(beside)
+                                    or self.is_program(path))
+        self.assertGreater(checked, 60)
+
+    @staticmethod
+    def is_program(path):
+        """A program of the build that has its source's name, "tests/bench/scrape_bench"."""
+        return os.path.exists(os.path.join(ROOT, path + ".cc"))
+
+    def test_functions_that_are_named_are_in_their_files(self):
+        checked = 0
+        for page in pages():
+            text = re.sub(r"\s+", " ", read(page))
+            named = re.findall(r"\| `([\w/.-]+/[\w.-]+\.\w+)` \| `([\w:]+)` \|", text)  # a row: file, function
+            named += re.findall(r"`([\w/.-]+/[\w.-]+\.\w+)`, `([\w:]+)`", text)
+            for words, path in re.findall(r"((?:`[\w:]+`(?: and |, )?)+) (?:\(|in )`([\w/.-]+/[\w.-]+\.\w+)`", text):
+                named += [(path, name) for name in re.findall(r"`([\w:]+)`", words)]
+            for path, name in named:
+                checked += 1
+                with self.subTest(page=page, path=path, function=name):
+                    self.assertRegex(read(path), r"\b%s\b" % re.escape(name))
+        self.assertGreater(checked, 20)
+
+    def test_what_is_walked_has_its_stops_and_steps(self):
+        stops = re.findall(r"^\| (\d+) \| `[^`]+` \| `[^`]+` \|", read("tests", "CONTRIBUTING.md"), re.M)
+        self.assertEqual(stops, [str(n) for n in range(1, 11)])
+        for heading in ("### An operator, in five steps", "### A provider of kernels, in five steps"):
+            steps = re.findall(r"^(\d)\. ", section(read("README.md"), heading), re.M)
+            self.assertEqual(steps, list("12345"), heading)
+
+    def test_the_first_page_is_short(self):
+        self.assertLessEqual(len(read("README.md").splitlines()), 200)
 
     def test_every_top_level_entry_has_its_place(self):
         done = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT,

@@ -101,7 +101,8 @@ TEST(Patterns, NoneMakesACorrectKernelFail) {
             if (outcome.verdict == Verdict::kPassed || outcome.verdict == Verdict::kUnsupported) {
               continue;
             }
-            const std::string reason = outcome.findings.empty() ? "" : outcome.findings[0].reason;
+            const std::string reason(
+                outcome.findings.empty() ? "" : ReasonWord(outcome.findings[0].reason));
             // A result of zeros proves nothing, and flushing subnormal numbers is no fault.
             const bool unproven = outcome.verdict == Verdict::kInconclusive &&
                                   (reason == "zeros" || pattern == "denormal");

@@ -23,14 +23,15 @@ class NoObserver : public PhaseObserver {
 
 inline std::string Describe(const CaseOutcome& outcome) {
   std::string text = Cat("verdict ", static_cast<int>(outcome.verdict));
-  for (const Finding& f : outcome.findings) text += Cat("; ", f.reason, ": ", f.message);
+  for (const Finding& f : outcome.findings)
+    text += Cat("; ", ReasonWord(f.reason), ": ", f.message);
   return text;
 }
 
 inline bool Found(const CaseOutcome& outcome, std::string_view reason) {
   return outcome.verdict == Verdict::kFailed &&
          std::any_of(outcome.findings.begin(), outcome.findings.end(),
-                     [&](const Finding& f) { return f.reason == reason; });
+                     [&](const Finding& f) { return ReasonWord(f.reason) == reason; });
 }
 
 // Runs every defect that does not end its process, in each of its formats for which

@@ -51,7 +51,8 @@ class Desk {
 
 std::string Said(const CaseOutcome& outcome) {
   std::string said = Cat("verdict ", static_cast<int>(outcome.verdict));
-  for (const Finding& f : outcome.findings) Append(&said, "; ", f.reason, ": ", f.message);
+  for (const Finding& f : outcome.findings)
+    Append(&said, "; ", ReasonWord(f.reason), ": ", f.message);
   for (const ProbeOutcome& p : outcome.probes) {
     Append(&said, "; ", p.name, " ", static_cast<int>(p.verdict), " ", p.message);
   }

@@ -1,4 +1,5 @@
-"""What broken_test.py breaks in the built-in GPU kernels, softmax and most of norms aside."""
+"""The changes that broken_test.py makes to the built-in GPU kernels, without softmax and most
+of the norms."""
 
 BUILTIN = "kernels/providers/builtin/"
 GEMM = BUILTIN + "gemm_builtin.cu"
@@ -12,8 +13,9 @@ COPY = BUILTIN + "copy_builtin.cu"
 DEQUANT = BUILTIN + "dequant_softmax_builtin.cu"
 CEILINGS = "kernels/bench/ceilings_gpu.cu"
 
-# Their sources and tests, what else these need, and those of the tests that suffice: fp16
-# at 32 lanes, bf16 at 64, and plain multiply-adds.
+# For each kernel: its source, its test, other sources, whether the test needs the host's
+# libraries, and a filter for the tests that suffice (fp16 at 32 lanes, bf16 at 64, and plain
+# multiply-adds).
 KERNELS = {
     "gemm": (GEMM, "tests/simt/gemm_test.cc", (), False, "*/0:*/3:*/4"),
     "attention": (ATTENTION, "tests/simt/attention_test.cc", (), False, "*/0:*/3:*/4"),
@@ -23,7 +25,7 @@ KERNELS = {
     "ceilings": (CEILINGS, "tests/simt/ceilings_test.cc"),
 }
 
-# kernel, file, what stands there (and which of them, from 0), what shall, what that breaks
+# Kernel, file, old text (and its occurrence, from 0), new text, what the change breaks.
 CHANGES = [
     ("gemm", GEMM, "    SyncBlock();\n", 0, "", "barrier before a stage is read, and another written"),
     ("gemm", GEMM, "Wait<kStages - 2>", 0, "Wait<kStages - 1>", "a stage read before its copies have landed"),

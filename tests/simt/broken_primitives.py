@@ -1,4 +1,4 @@
-"""What broken_test.py breaks in the primitives of a GPU device."""
+"""The changes that broken_test.py makes to the primitives of a GPU device."""
 
 GPU = "kernels/runtime/gpu/"
 FILL = GPU + "fill_gpu.cu"
@@ -10,8 +10,8 @@ KEPT = GPU + "kept_gpu.cu"
 RUNS = GPU + "runs.h"
 REDUCE = GPU + "reduce.h"
 
-# Their sources and tests, the sources that stay as they are, the host's libraries, and
-# those of the tests that suffice: one wave width.
+# For each kernel: its source, its test, the sources that are not changed, whether the test
+# needs the host's libraries, and a filter for the tests that suffice (one wave width).
 KERNELS = {
     "fill": (FILL, "tests/simt/fill_test.cc", (MEMORY,), True, "*/0"),
     "memory": (MEMORY, "tests/simt/memory_test.cc", (GUARD,), True, "*/0"),
@@ -21,7 +21,7 @@ KERNELS = {
     "kept": (KEPT, "tests/simt/kept_test.cc"),
 }
 
-# kernel, file, what stands there (and which of them, from 0), what shall, what that breaks
+# Kernel, file, old text (and its occurrence, from 0), new text, what the change breaks.
 CHANGES = [
     ("fill", FILL, "    SyncBlock();\n", 0, "", "barrier before the coefficients are read"),
     ("fill", FILL, "unit < whole", 0, "unit <= whole", "store past the end"),

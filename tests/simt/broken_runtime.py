@@ -1,4 +1,4 @@
-"""What broken_test.py breaks in the compare pass and the checksums of a GPU device."""
+"""The changes that broken_test.py makes to the compare pass and the checksums of a GPU device."""
 
 GPU = "kernels/runtime/gpu/"
 COMPARE = GPU + "compare_gpu.cu"
@@ -8,14 +8,15 @@ WAVE = GPU + "compare_wave.h"
 QUICK = GPU + "compare_quick.h"
 CHECKSUM = GPU + "checksum_gpu.cu"
 
-# Their sources and tests, what else these need, and those of the tests that suffice.
+# For each kernel: its source, its test, other sources, whether the test needs the host's
+# libraries, and a filter for the tests that suffice.
 KERNELS = {
     "compare": (COMPARE, "tests/simt/compare_test.cc", (), True, "*/fp16_64:*Large*/0:*Largest*"),
     "compare small": (SMALL, "tests/simt/compare_small_test.cc", (COMPARE,), True),
     "checksum": (CHECKSUM, "tests/simt/checksum_test.cc"),
 }
 
-# kernel, file, what stands there (and which of them, from 0), what shall, what that breaks
+# Kernel, file, old text (and its occurrence, from 0), new text, what the change breaks.
 CHANGES = [
     ("compare", COMPARE, "  SyncBlock();\n\n  Word* const words", 0, "\n  Word* const words", "barrier before the block's words are used"),
     ("compare", COMPARE, "  SyncBlock();  // the block's largest", 0, "  // the block's largest", "barrier before the waves' sums are read"),

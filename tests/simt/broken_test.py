@@ -1,13 +1,14 @@
-"""A barrier, a mask or an index broken in a copy of a GPU kernel is caught by its test.
+"""Checks that a GPU kernel's test finds a broken barrier, mask or index in a copy of the kernel.
 
-Each line below is one change to the sources of a kernel; the kernel's own test, built
-with it under the address sanitizer, must fail, and without any change it must pass.
+Each change is one line of the tables in broken_*.py. The kernel's own test, built with the
+change and the address sanitizer, must fail. Without a change it must pass.
 
-broken_test.py [--all] [--only TEXT] [LIBRARY…]: the host's libraries, which the tests of
-references stand on; without them those are left out. Of each kernel one broken barrier, one
-mask and one index; with --all every change below, and each kernel as it is, which takes half
-an hour. With --only those changes in whose line of output TEXT stands, and their kernels as
-they are.
+broken_test.py [--all] [--only TEXT] [LIBRARY…]
+
+LIBRARY…: the host's libraries, which the tests of references need; without them these tests
+are left out. By default each kernel gets one broken barrier, one mask and one index. --all
+makes every change and also tests each unchanged kernel, which takes half an hour. --only makes
+the changes whose line of output contains TEXT, and tests their unchanged kernels.
 """
 
 import argparse
@@ -32,19 +33,19 @@ PRODUCT = OPS + "common/product_gpu.h"
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """Where a kernel and its test lie, and what else the test needs."""
+    """The files of a kernel and its test, and what else the test needs."""
     source: str
     test: str
-    others: tuple = ()  # sources that stay as they are
-    host: bool = False  # the host's libraries
-    tests: str = "*"    # those of the tests that suffice
+    others: tuple = ()  # sources that are not changed
+    host: bool = False  # whether the test needs the host's libraries
+    tests: str = "*"    # a filter for the tests that suffice
 
 
 def builtin(name):
     return Kernel(f"{BUILTIN}{name}_builtin.cu", f"tests/simt/{name}_test.cc")
 
 
-# The references' tests go through what hands cases on, which needs them all.
+# The references' tests use the code that selects a reference, which needs all references.
 REFERENCES = tuple(f"{OPS}{name}.cu" for name in (
     "attention/attention_identities", "attention/attention_reference", "conv/conv_reference", "copy/copy_reference",
     "dequant_softmax/dequant_softmax_identities", "dequant_softmax/dequant_softmax_reference",
@@ -52,7 +53,7 @@ REFERENCES = tuple(f"{OPS}{name}.cu" for name in (
     "softmax/softmax_reference"))
 
 
-# What says why a launch failed.
+# The sources that explain why a launch failed.
 HOST = ("kernels/runtime/gpu/error_status.cc", "kernels/runtime/gpu/host.cu", "tests/simt/host_simt.cc")
 
 
@@ -82,7 +83,7 @@ KERNELS |= {name: Kernel(*paths) for name, paths in broken_builtin.KERNELS.items
 KERNELS |= {name: Kernel(*paths) for name, paths in broken_primitives.KERNELS.items()}
 KERNELS |= {name: Kernel(*paths) for name, paths in broken_runtime.KERNELS.items()}
 
-# kernel, file, what stands there (and which of them, from 0), what shall, what that breaks
+# Kernel, file, old text (and its occurrence, from 0), new text, what the change breaks.
 CHANGES = [
     ("softmax", REDUCE, "  SyncBlock();\n", 0, "", "barrier before the waves' results are read"),
     ("softmax", REDUCE, "  SyncBlock();", 1, "", "barrier before they are written again"),

@@ -1,5 +1,5 @@
-// What the tests of the GPU's compare passes share: kinds of data, memory of exactly its
-// size, and when a result is the plain loops'.
+// Shared code for the tests of the GPU's compare passes: kinds of data, memory of exactly the
+// data's size, and the comparison of a result with that of the plain loops.
 #ifndef ASSAY_TESTS_SIMT_COMPARE_SIMT_H_
 #define ASSAY_TESTS_SIMT_COMPARE_SIMT_H_
 
@@ -16,7 +16,7 @@ namespace assay {
 inline constexpr Kind kKinds[] = {Kind::kClean,   Kind::kWrong, Kind::kSparse,
                                   Kind::kSpecial, Kind::kExact, Kind::kNoAllowance};
 
-// To the bit, but for the sums.
+// Expects the same bits, except for the sums.
 inline void ExpectTheSame(const CompareResult& gpu, const CompareResult& plain) {
   ExpectSame(gpu, plain);
   EXPECT_EQ(gpu.rho, plain.rho);
@@ -25,8 +25,8 @@ inline void ExpectTheSame(const CompareResult& gpu, const CompareResult& plain) 
   EXPECT_EQ(gpu.max_ulp, plain.max_ulp);
 }
 
-// On the heap in exactly its size, so that the address sanitizer sees both ends, and
-// `shift` bytes off any alignment.
+// Holds the data on the heap in exactly their size, so that the address sanitizer sees both ends.
+// The data begin `shift` bytes off any alignment.
 struct Tight {
   explicit Tight(const Data& data, std::size_t shift = 0)
       : storage(static_cast<std::size_t>(data.request.output.bytes()) + shift),

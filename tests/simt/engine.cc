@@ -52,7 +52,7 @@ std::string Text(const Dim3& d) {
   return "(" + std::to_string(d.x) + "," + std::to_string(d.y) + "," + std::to_string(d.z) + ")";
 }
 
-// A stack with a page behind it that nothing may touch.
+// A stack with a page behind it that no access may touch.
 class Stack {
  public:
   Stack()
@@ -75,7 +75,7 @@ struct Fiber {
   State state = State::kReady;
   Where where;
   context::fcontext_t context = nullptr;
-  // A wave operation this lane waits at.
+  // The wave operation that this lane waits at.
   std::uint64_t mask = 0;
   std::uint64_t votes = 0;
   bool predicate = false;
@@ -164,7 +164,7 @@ class Engine {
 #endif
   }
 
-  // The fiber's stack is given up, not unwound: nothing on it may own memory.
+  // The fiber's stack is dropped without unwinding, so nothing on it may own memory.
   [[noreturn]] void Fail(std::string message, const Where& where) {
     Report(std::exchange(message, {}).append(" at ").append(Text(where)), *running_);
     running_->state = State::kDone;
@@ -206,7 +206,7 @@ class Engine {
     void operator()(unsigned char* p) const { std::free(p); }
   };
 
-  // Room for every array's red zone beside what the block may take.
+  // Room for the red zone of every array beside the memory that the block may take.
   std::size_t SharedCapacity() const {
     return (config_.shared_bytes + (64 << 10) + 127) / 128 * 128;
   }
@@ -228,7 +228,8 @@ class Engine {
         (dynamic_bytes + kRedZone - 1) / kRedZone * kRedZone + (dynamic_bytes > 0 ? kRedZone : 0);
     taken_ = dynamic_bytes;
 #if SIMT_TSAN
-    // Memory no block before has touched: blocks are not ordered, not even by its return.
+    // Each block gets memory that no earlier block has touched: nothing orders blocks, not even a
+    // return.
     stacks_.clear();
     MakeStacks(threads);
     used_up_.push_back(std::move(shared_));
@@ -250,7 +251,7 @@ class Engine {
       f.place.grid_extent = grid;
       f.place.lane = static_cast<int>(t % static_cast<unsigned>(config_.wave_width));
 #if SIMT_ASAN
-      // What a fiber that was given up left of its frames.
+      // The rest of the frames of a dropped fiber.
       __asan_unpoison_memory_region(stacks_[i]->low(), kStack);
 #endif
       f.context = context::make_fcontext(stacks_[i]->top(), kStack, &Engine::Enter);
@@ -265,7 +266,7 @@ class Engine {
 #endif
   }
 
-  // Runs every wave as far as it gets, then opens the barrier. False: all have ended.
+  // Runs every wave as far as it gets, then opens the barrier. False if all threads have ended.
   bool Step() {
     const auto width = static_cast<std::size_t>(config_.wave_width);
     for (const std::size_t wave : Order((fibers_.size() + width - 1) / width)) {
@@ -310,7 +311,7 @@ class Engine {
     } while (CloseWaveOp(begin, end));
   }
 
-  // Carries out one wave operation that lanes wait at; false where none do.
+  // Carries out one wave operation that lanes wait at. False if none wait.
   bool CloseWaveOp(std::size_t begin, std::size_t end) {
     const auto first = std::find_if(fibers_.begin() + static_cast<std::ptrdiff_t>(begin),
                                     fibers_.begin() + static_cast<std::ptrdiff_t>(end),
@@ -391,7 +392,7 @@ class Engine {
 #endif
   }
 
-  // Back to the scheduler; returns when the fiber is resumed.
+  // Returns to the scheduler. The call ends when the fiber is resumed.
   void Yield() {
     [[maybe_unused]] Fiber& f = *running_;
 #if SIMT_ASAN
@@ -430,7 +431,8 @@ class Engine {
   std::vector<Fault>& faults_;
   std::mt19937_64 random_;
   const std::function<void()>* kernel_ = nullptr;
-  // Of all launches of this thread: mapping them anew took as long as many a kernel.
+  // Kept for all launches of this thread, because mapping the stacks again would take as long as
+  // many a kernel.
   std::vector<std::unique_ptr<Stack>>& stacks_ = Stacks();
   std::vector<Fiber> fibers_;
   Fiber* running_ = nullptr;

@@ -1,18 +1,18 @@
-// A SIMT emulator: runs GPU kernels, compiled as plain C++, on the host, so that a
-// kernel's bug is found on a machine without a GPU.
+// A SIMT emulator: it runs GPU kernels, compiled as plain C++, on the host. So it finds a kernel's
+// bugs on a machine without a GPU.
 //
-// Blocks run in turn; each device thread is a fiber. A wave's lanes run until all of
-// them wait or have ended, a block's waves one after the other, each as far as it gets
-// (depth first), in random order: a missing barrier then shows, because the wave that
-// reads has usually run before the one that writes. Reported, with file and line:
-// barriers and wave operations that some threads do not reach, masks that leave out a
-// caller, indices outside shared arrays. Shared memory starts each block as NaN.
+// Blocks run one after the other; each device thread is a fiber. A wave's lanes run until all of
+// them wait or have ended. A block's waves run one after the other in random order, each as far as
+// it gets (depth first). So a missing barrier shows, because the wave that reads has usually run
+// before the wave that writes. The emulator reports, with file and line: barriers and wave
+// operations that some threads do not reach, masks without a caller's lane, and indices outside
+// shared arrays. Shared memory starts each block as NaN.
 //
-// Under the address sanitizer what lies between shared arrays is poisoned; under the
-// thread sanitizer each device thread is a thread of its own, and only barriers order
-// them, so that two unordered accesses are a race whatever the order here.
+// With the address sanitizer, the memory between shared arrays is poisoned. With the thread
+// sanitizer, each device thread is a thread of its own and only barriers order them. Two unordered
+// accesses are then a race, whatever their order in this run.
 //
-// Not thread-safe: one launch at a time a host thread.
+// Threads: one launch at a time on each host thread.
 #ifndef ASSAY_TESTS_SIMT_ENGINE_H_
 #define ASSAY_TESTS_SIMT_ENGINE_H_
 
@@ -39,12 +39,12 @@ enum class WaveOrder : std::uint8_t { kRandom, kAscending, kDescending };
 
 struct Config {
   int wave_width = 32;                   // lanes: 32 or 64
-  WaveOrder order = WaveOrder::kRandom;  // of waves and of lanes
-  std::uint64_t seed = 1;                // of the random order
-  std::size_t shared_bytes = 99 << 10;   // most shared memory a block may take [bytes]
+  WaveOrder order = WaveOrder::kRandom;  // order of waves and of lanes
+  std::uint64_t seed = 1;                // seed of the random order
+  std::size_t shared_bytes = 99 << 10;   // the most shared memory of a block [bytes]
 };
 
-// The configuration of the launches to come.
+// The configuration of the next launches.
 Config& CurrentConfig();
 
 struct Fault {
@@ -53,18 +53,18 @@ struct Fault {
   Dim3 thread;
 };
 
-// What launches found since the last call.
+// Returns the faults of all launches since the last call.
 std::vector<Fault> TakeFaults();
-// Whether there are any.
+// Whether there are faults that TakeFaults has not returned.
 bool HasFaults();
 
-// Runs `kernel` once for each thread of the grid. False where a fault ended it.
+// Runs `kernel` once for each thread of the grid. False if a fault ended it.
 bool Launch(Dim3 grid, Dim3 block, std::size_t dynamic_shared_bytes,
             const std::function<void()>& kernel);
-// How many there have been since the process began.
+// The number of launches since the process began.
 std::int64_t Launches();
 
-// ---- inside a kernel ----
+// ---- Functions for kernels ----
 
 struct Place {
   Dim3 thread;  // index in its block
@@ -85,17 +85,18 @@ void SyncBlock(Where where = Where::current());
 // Waits for the lanes of `mask`.
 void SyncWave(std::uint64_t mask = kFullWave, Where where = Where::current());
 
-// Lanes of `mask` whose predicate holds.
+// The lanes of `mask` for which the predicate holds.
 std::uint64_t Ballot(bool predicate, std::uint64_t mask = kFullWave,
                      Where where = Where::current());
 
-// What lanes exchange. In registers, not by address: the lanes' stacks are their own.
+// A value that lanes exchange. It is passed by value, because each lane has its own stack.
 struct Exchanged {
   std::uint64_t words[2] = {0, 0};
 };
 Exchanged Exchange(Exchanged value, int source_lane, std::uint64_t mask, Where where);
 
-// The value of lane `source`; a source outside the wave or the mask gives the caller's own.
+// Returns the value of lane `source`. If that lane is outside the wave or the mask, returns the
+// caller's own value.
 template <class T>
 T Shuffle(T value, int source, std::uint64_t mask = kFullWave, Where where = Where::current()) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(Exchanged));
@@ -106,20 +107,21 @@ T Shuffle(T value, int source, std::uint64_t mask = kFullWave, Where where = Whe
   return value;
 }
 
-// What each of 32 lanes gives to an operation of all of them, and takes from it.
+// The input and output of one lane in an operation of 32 lanes.
 struct alignas(16) Record {
   unsigned char bytes[64];
 };
 
-// Carries out `combine` once for each aligned group of 32 lanes of the wave, all of
-// which must call; it changes their records, lane by lane, in place.
+// Calls `combine` once for each aligned group of 32 lanes of the wave. All lanes must call Combine.
+// `combine` changes the lanes' records in place.
 using Collective = void (*)(Record* lanes);
 void Combine(Record& record, Collective combine, Where where);
 
 // Ends the launch with a fault.
 [[noreturn]] void Fail(std::string message, Where where);
 
-// Memory of the block that all its threads that ask at one place share.
+// Shared memory of the block. All threads that ask at the same place in the source get the same
+// memory.
 void* SharedBytes(std::size_t bytes, Where where);
 void* DynamicShared();
 
@@ -137,7 +139,7 @@ class SharedArray {
     }
     return data_[index];
   }
-  // Unchecked; for vector accesses.
+  // Unchecked, for vector accesses.
   T* data() const { return data_; }
   static constexpr std::size_t size() { return N; }
 

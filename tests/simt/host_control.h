@@ -1,6 +1,6 @@
-// What tests decide and see of the emulator's host functions (kernels/runtime/gpu/host.h):
-// the device they tell of, faults that come as a driver's would, and what is still held.
-// Thread-safety: any thread.
+// Lets tests control and observe the emulator's host functions (kernels/runtime/gpu/host.h): the
+// properties of the device, faults like those of a driver, and resources that are still held. Any
+// thread may call these functions.
 #ifndef ASSAY_TESTS_SIMT_HOST_CONTROL_H_
 #define ASSAY_TESTS_SIMT_HOST_CONTROL_H_
 
@@ -12,23 +12,23 @@ namespace assay::simt {
 
 struct HostConfig {
   int devices = 1;
-  gpu::ErrorCode absent = gpu::kOk;  // what DeviceCount returns where it is not kOk
+  gpu::ErrorCode absent = gpu::kOk;  // the code of DeviceCount if it is not kOk
   std::int64_t memory_bytes = std::int64_t{1} << 30;
-  std::int64_t largest_block_bytes = 0;  // that Allocate gives; 0: all that is free
+  std::int64_t largest_block_bytes = 0;  // the largest block of Allocate; 0: all that is free
   bool prohibited = false;
   bool exclusive = false;
 };
 
-// What there is from now on; no more faults, and the context is not lost. What is held
-// stays so.
+// Sets the configuration from now on. It removes faults and restores the context. Resources that
+// are held stay held.
 void ResetHost(const HostConfig& config = {});
 
-// The next call that waits (Wait, Elapsed, a copy to the host) returns this code, and
-// every call after it too where the code is sticky. A fault of a kernel is 719.
+// Makes the next call that waits (Wait, Elapsed, a copy to the host) return this code. If the code
+// is sticky, every later call returns it, too. A fault of a kernel is 719.
 void InjectFault(gpu::ErrorCode code);
 
-// RecordWork returns this code from now on, until ResetHost, as a stream does that cannot
-// record; kOk: it records.
+// Makes RecordWork return this code until ResetHost, like a stream that cannot record. kOk: it
+// records.
 void RefuseRecordings(gpu::ErrorCode code);
 
 struct HostUse {
@@ -37,8 +37,8 @@ struct HostUse {
   std::int64_t host_blocks = 0;
   std::int64_t streams = 0;
   std::int64_t events = 0;
-  // Calls that were wrong since ResetHost: memory, streams or events freed twice or
-  // never made, copies outside a block.
+  // Wrong calls since ResetHost: memory, streams or events that were freed twice or never made, and
+  // copies outside a block.
   std::int64_t misuses = 0;
   // Since the process began.
   std::int64_t allocations = 0;  // of device and of host memory

@@ -1,5 +1,5 @@
-// host.h for the emulator: device memory is the heap, work is done when it is enqueued,
-// and codes are CUDA's numbers. Whatever a driver would refuse or crash on is refused
+// Implements host.h for the emulator. Device memory is the heap, work is done when it is enqueued,
+// and codes are CUDA's numbers. If a driver would refuse a call or crash on it, the call is refused
 // and counted.
 #include <algorithm>
 #include <chrono>
@@ -25,14 +25,14 @@ constexpr gpu::ErrorCode kInvalidDevice = 101;
 constexpr gpu::ErrorCode kInvalidHandle = 400;
 constexpr gpu::ErrorCode kNotReady = 600;
 constexpr gpu::ErrorCode kLaunchFailure = 719;
-constexpr std::size_t kAlignment = 256;  // as device memory has it [bytes]
+constexpr std::size_t kAlignment = 256;  // that of device memory [bytes]
 
 struct EventRecord {
   bool recorded = false;
   std::chrono::steady_clock::time_point at;
 };
 
-// Of one process; every function of host.h holds the mutex.
+// The state of the process. Every function of host.h holds the mutex.
 struct Host {
   std::mutex mutex;
   HostConfig config;
@@ -43,10 +43,10 @@ struct Host {
   std::map<void*, std::function<bool()>> recordings;
   std::int64_t device_bytes = 0;
   std::int64_t misuses = 0;
-  HostUse made;  // its counts since the process began
+  HostUse made;  // counts since the process began
   gpu::ErrorCode injected = gpu::kOk;
   gpu::ErrorCode unrecordable = gpu::kOk;
-  gpu::ErrorCode lost = gpu::kOk;  // of the context
+  gpu::ErrorCode lost = gpu::kOk;  // the code of the lost context; kOk: it is not lost
 
   gpu::ErrorCode Misuse(gpu::ErrorCode code) {
     ++misuses;
@@ -64,7 +64,7 @@ struct Host {
     const auto& [begin, length] = *std::prev(next);
     return bytes > 0 && first - begin <= length - bytes;
   }
-  // What a call that waits returns.
+  // The code that a waiting call returns.
   gpu::ErrorCode Waited() {
     if (lost != gpu::kOk) return lost;
     const gpu::ErrorCode code = HasFaults() ? kLaunchFailure : injected;
@@ -74,7 +74,7 @@ struct Host {
   }
 };
 
-// Never destroyed: other objects' destructors may still free what they hold.
+// The host is never destroyed, because destructors of other objects may still free what they hold.
 Host& TheHost() {
   static Host& host = *new Host;
   return host;
@@ -134,7 +134,7 @@ ErrorCode Call(F&& f) {
   return host.lost != kOk ? host.lost : f(host);
 }
 
-// The same for what gives something back, which works in a lost context too.
+// The same for calls that give something back, which work in a lost context, too.
 template <class F>
 ErrorCode Release(F&& f) {
   Host& host = TheHost();

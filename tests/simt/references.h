@@ -1,5 +1,5 @@
-// What the tests of the GPU references share: a case run through GpuReferences under the
-// emulator, into buffers of exactly its size, beside the plain reference.
+// Shared code for the tests of the GPU references. It runs a case through GpuReferences under the
+// emulator, with buffers of exactly the right size, and compares it with the plain reference.
 #ifndef ASSAY_TESTS_SIMT_REFERENCES_H_
 #define ASSAY_TESTS_SIMT_REFERENCES_H_
 
@@ -11,12 +11,13 @@
 #include <vector>
 
 #include "kernels/ops/gpu/references_gpu.h"
+#include "kernels/runtime/device.h"
 #include "simt/engine.h"
 #include "tests/unit/ops/tensors.h"
 
 namespace assay {
 
-// The parameter is the wave's width.
+// The parameter of the test is the width of a wave.
 class SimtReference : public ::testing::TestWithParam<int> {
  protected:
   SimtReference()
@@ -32,7 +33,8 @@ class SimtReference : public ::testing::TestWithParam<int> {
     simt::CurrentConfig() = simt::Config{};
   }
 
-  // r, E, and an attention's largest score. What is not written stays kUnwritten.
+  // The reference r, the allowance E, and the largest score of an attention. Elements that are not
+  // written stay kUnwritten.
   struct Result {
     std::vector<double> value, allowance;
     double max_abs_score = 0;
@@ -49,8 +51,9 @@ class SimtReference : public ::testing::TestWithParam<int> {
     return result;
   }
 
-  // Every element: r within 1e-12 of its terms' magnitudes, E within 1e-9 of itself; equal
-  // bits and no allowance where the plan is exact.
+  // Compares every element with the plain reference: r must be within 1e-12 of its terms'
+  // magnitudes, and E within 1e-9 of itself. If the plan is exact, the bits of r must be equal, and
+  // E must not be written.
   void ExpectPlain(const Case& c, const std::function<double(int, std::int64_t)>& values = {}) {
     const Plan plan = PlanOf(c);
     ExpectPlain(c, plan, values ? values : RandomValues(plan));
@@ -72,7 +75,7 @@ class SimtReference : public ::testing::TestWithParam<int> {
         ExpectClose(result.value[i], plain.value[i], 1e-12 * magnitude, index);
         ExpectClose(result.allowance[i], plain.allowance[i], 1e-9 * plain.allowance[i], index);
       }
-      if (HasFailure()) return;  // the first will do
+      if (HasFailure()) return;  // one failure is enough
     }
   }
 
@@ -82,7 +85,7 @@ class SimtReference : public ::testing::TestWithParam<int> {
   GpuReferences references_;
 };
 
-// Formats of matrix products.
+// The formats of matrix products.
 inline constexpr DType kProductFormats[] = {DType::kF64,    DType::kF32,  DType::kF16, DType::kBF16,
                                             DType::kE4M3FN, DType::kE5M2, DType::kI8};
 

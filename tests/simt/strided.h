@@ -1,5 +1,5 @@
-// Tensors of every shape for the tests of a GPU's primitives: storage with padding, of
-// exactly its size, so that what lies around the logical elements is seen too.
+// Tensors of many shapes for the tests of a GPU's primitives. Their storage has padding and exactly
+// the right size, so that writes around the logical elements are found.
 #ifndef ASSAY_TESTS_SIMT_STRIDED_H_
 #define ASSAY_TESTS_SIMT_STRIDED_H_
 
@@ -25,11 +25,11 @@ inline std::vector<Extents> AwkwardExtents() {
   }
   all.push_back(Extents::Dense(3, 5, 33));
   all.push_back(Extents{1, 3, 130, 137, 0});         // padded rows
-  all.push_back(Extents{1, 4, 64, 96, 0});           // which begin on 16 bytes
-  all.push_back(Extents{2, 3, 33, 37, 3 * 37 + 5});  // and batches
-  all.push_back(Extents{2, 5, 65, 65, 5 * 65 + 3});  // batches alone
-  all.push_back(Extents{3, 1, 31, 40, 33});          // ld of one row means nothing
-  all.push_back(Extents{3, 2, 33, 36, 36 + 33});     // batches right behind one another
+  all.push_back(Extents{1, 4, 64, 96, 0});           // padded rows that begin at 16 bytes
+  all.push_back(Extents{2, 3, 33, 37, 3 * 37 + 5});  // padded rows and batches
+  all.push_back(Extents{2, 5, 65, 65, 5 * 65 + 3});  // padded batches alone
+  all.push_back(Extents{3, 1, 31, 40, 33});          // with one row ld has no meaning
+  all.push_back(Extents{3, 2, 33, 36, 36 + 33});     // batches without padding between
   return all;
 }
 
@@ -41,7 +41,7 @@ inline std::string Describe(DType t, const Extents& e) {
 
 class Strided {
  public:
-  // `shift`: bytes by which the data misses 16.
+  // `shift`: the data begin so many bytes behind a multiple of 16.
   Strided(DType dtype, const Extents& extents, std::int64_t shift = 0)
       : extents_(extents), dtype_(dtype), shift_(shift) {
     bytes_.assign(static_cast<std::size_t>(StorageBytes(dtype, extents.span()) + shift),
@@ -61,7 +61,7 @@ class Strided {
   std::uint64_t Load(std::int64_t i) const {
     return LoadBits(dtype_, bytes_.data() + shift_, OffsetOf(i));
   }
-  // Any codes, NaN and -0 among them, in padding too.
+  // Fills the storage and its padding with random codes, among them NaN and -0.
   void Scramble(std::uint64_t seed) {
     for (std::size_t i = 0; i < bytes_.size(); ++i) {
       bytes_[i] = static_cast<unsigned char>(PhiloxWord(seed, 1, 0, static_cast<std::int64_t>(i)));

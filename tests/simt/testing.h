@@ -1,5 +1,5 @@
-// What the tests of GPU kernels under the emulator share: tensors of exactly their
-// size, whose values are rounded to their format, and a launch that reports its faults.
+// Shared code for the tests of GPU kernels under the emulator: tensors of exactly their size with
+// values rounded to their format, and a test fixture that reports the faults of launches.
 #ifndef ASSAY_TESTS_SIMT_TESTING_H_
 #define ASSAY_TESTS_SIMT_TESTING_H_
 
@@ -20,7 +20,7 @@ struct Form {
   DType out;
 };
 
-// On the heap and without slack, so that the address sanitizer sees both ends.
+// A tensor on the heap without slack, so that the address sanitizer sees both ends.
 class HostTensor {
  public:
   HostTensor(DType dtype, std::int64_t count, const std::function<double(std::int64_t)>& value)
@@ -29,7 +29,7 @@ class HostTensor {
       StoreBits(dtype_, bytes_.data(), i, RoundToFormat(value(i), dtype_));
     }
   }
-  // Filled with a byte that a kernel must overwrite, or leave alone.
+  // Makes a tensor whose bytes all have one value. A kernel must overwrite it, or leave it alone.
   static constexpr unsigned char kUntouched = 0xA5;
   HostTensor(DType dtype, std::int64_t count)
       : dtype_(dtype), bytes_(static_cast<std::size_t>(StorageBytes(dtype, count)), kUntouched) {}

@@ -36,8 +36,11 @@ class TrickKernel final : public Kernel {
   explicit TrickKernel(Trick trick) : trick_(std::move(trick)) {}
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
     std::memcpy(output.data, inputs[0].data, static_cast<std::size_t>(output.bytes()));
+    ++launches;
     return trick_ ? trick_(inputs, output) : absl::OkStatus();
   }
+
+  static inline int launches = 0;  // of all of them
 
  private:
   Trick trick_;
@@ -105,7 +108,7 @@ class Together : public ::testing::Test {
   std::unique_ptr<Device> device_;
 };
 
-TEST_F(Together, EachIsWhatItIsAloneAtFewerCopies) {
+TEST_F(Together, EachIsWhatItIsAlone) {
   AttentionProblem attention;
   attention.heads = 2;
   attention.seq = 19;
@@ -123,9 +126,7 @@ TEST_F(Together, EachIsWhatItIsAloneAtFewerCopies) {
   Run(cases[7]);  // takes the arena
   const simt::HostUse begin = simt::InUse();
   const std::vector<LedOutcome> beside = RunLeading(cases);
-  const simt::HostUse middle = simt::InUse();
   ASSERT_EQ(beside.size(), kMostTogether);
-  std::int64_t small_copies = 0;
   for (std::size_t i = 0; i < beside.size(); ++i) {
     SCOPED_TRACE(OpName(cases[i].problem));
     const CaseOutcome alone = Run(cases[i]);
@@ -145,11 +146,31 @@ TEST_F(Together, EachIsWhatItIsAloneAtFewerCopies) {
     for (const PhaseTime& phase : beside[i].outcome->phases)
       EXPECT_GE(phase.seconds, 0) << phase.phase;
   }
-  const simt::HostUse end = simt::InUse();
-  small_copies = middle.copies_to_host - begin.copies_to_host;
-  // Of eight cases, one copy instead of eight for the inputs and one for the comparisons.
-  EXPECT_LE(small_copies, end.copies_to_host - middle.copies_to_host - 14);
-  EXPECT_EQ(end.allocations, begin.allocations);
+  EXPECT_EQ(simt::InUse().allocations, begin.allocations);
+}
+
+// Of eight cases, one copy instead of eight for the inputs and one for the comparisons. A launch
+// that was short is repeated, with copies of its own, and what is short depends on the machine. So
+// runs with the same number of launches are compared.
+TEST_F(Together, EightCasesNeedFewerCopies) {
+  const std::vector<Case> cases = Tricks(kMostTogether);
+  Run(cases[0]);  // takes the arena
+  for (int attempt = 0; attempt < 50; ++attempt) {
+    const auto use = [&](const std::function<void()>& run) {
+      const simt::HostUse before = simt::InUse();
+      TrickKernel::launches = 0;
+      run();
+      return std::pair(TrickKernel::launches, simt::InUse().copies_to_host - before.copies_to_host);
+    };
+    const auto beside = use([&] { RunLeading(cases); });
+    const auto alone = use([&] {
+      for (const Case& c : cases) Run(c);
+    });
+    if (beside.first != alone.first) continue;
+    EXPECT_LE(beside.second, alone.second - 14);
+    return;
+  }
+  FAIL() << "no two runs had the same number of launches";
 }
 
 TEST_F(Together, OnlySmallCasesOfOneJudgedLaunchShare) {

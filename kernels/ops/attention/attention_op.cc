@@ -3,21 +3,71 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/numerics/cat.h"
+#include "kernels/ops/attention/attention_diagnostics.h"
 #include "kernels/ops/attention/attention_probes.h"
 #include "kernels/ops/attention/attention_reference.h"
 #include "kernels/ops/attention/attention_reference_cpu.h"
+#include "kernels/ops/common/checking.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/device_references.h"
 #include "kernels/ops/op.h"
+#include "kernels/runtime/device.h"
 
 namespace assay {
 namespace {
 
+// Infinite values beside a weight of 0 (a key that causality or the mask hides, an
+// exponential that underflows): kernels that skip it give Inf, those that multiply it
+// NaN, and both are right. Where the scores are infinite too everything is NaN.
+void CheckInfiniteValues(const Case& c, std::vector<FieldError>& errors) {
+  const auto& p = std::get<AttentionProblem>(c.problem);
+  const auto patterns = ParsePatterns(c.pattern, nullptr);
+  if (c.pattern.empty() || !patterns.has_value()) return;
+  const Pattern& q = patterns->front();
+  const Pattern& k = patterns->size() == 3 ? (*patterns)[1] : q;
+  const Pattern& v = patterns->back();
+  if (!MayBeInfinite(v, c.dtype)) return;
+  const auto all_infinite = [](const Pattern& pattern) {
+    return pattern.kind == PatternKind::kAllInf || pattern.kind == PatternKind::kAllNegInf;
+  };
+  if (all_infinite(q) && all_infinite(k)) return;
+  // Scores so near one another that no format's exponentials become 0.
+  constexpr double kNear = 2.0;
+  const double score = std::abs(p.Scale(c.dtype) * p.scale_q * p.scale_k) *
+                       static_cast<double>(p.dim) * LargestMagnitude(q) * LargestMagnitude(k);
+  if (!p.causal && !p.masked() && score <= kNear) return;
+  errors.push_back({"pattern", Cat(ToString(v),
+                                   " makes infinite values, and 0·Inf of a key without "
+                                   "weight has no agreed result; with scores up to ",
+                                   Shortest(kNear), " and no mask it has")});
+}
+
 class Attention final : public Op {
  public:
   std::string_view name() const override { return AttentionProblem::kOp; }
+  int DataOperands(const Problem&) const override { return 3; }
+
+  void CheckData(const Case& c, std::vector<FieldError>& errors) const override {
+    const auto& p = std::get<AttentionProblem>(c.problem);
+    CheckTerms(c, p.kv_seq == 0 ? "attention.seq" : "attention.kv_seq", std::max(p.KvSeq(), p.dim),
+               errors);
+    if (p.scale_q != 1.0 || p.scale_k != 1.0) {
+      CheckFactor(c, "attention.scale_q", {p.scale_q, p.scale_k}, errors);
+      CheckFactor(c, "attention.scale_q", {p.scale_q, p.scale_k, p.Scale(c.dtype)}, errors);
+    }
+    CheckFactor(c, "attention.scale_v", {p.scale_v}, errors);
+    CheckInfiniteValues(c, errors);
+  }
+
+  std::string Undecided(const Case&, std::span<const OperandStats> stats) const override {
+    if (stats.size() < 3 || stats[2].finite()) return "";
+    return "values that are not finite, times the weight 0 of a key";
+  }
+
+  const Diagnostics& diagnostics() const override { return AttentionDiagnostics(); }
 
   absl::StatusOr<Plan> MakePlan(const Case& c) const override {
     const auto& p = std::get<AttentionProblem>(c.problem);

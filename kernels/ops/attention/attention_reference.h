@@ -30,7 +30,7 @@
 
 #include "kernels/ops/attention/attention_bound.h"
 #include "kernels/ops/attention/problem.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/plan.h"
 
 namespace assay {
 

@@ -10,7 +10,7 @@
 #include "kernels/numerics/bound.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/common/arithmetic.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/plan.h"
 
 namespace assay {
 

@@ -5,7 +5,7 @@
 
 #include <span>
 
-#include "kernels/ops/op.h"
+#include "kernels/ops/plan.h"
 #include "kernels/runtime/tensor.h"
 
 namespace assay {

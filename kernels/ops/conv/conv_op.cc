@@ -1,15 +1,19 @@
 // conv as an operator: operands, work and bounds of a case, and its references.
 #include <algorithm>
 
+#include "kernels/numerics/cat.h"
+#include "kernels/ops/common/checking.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
+#include "kernels/ops/conv/conv_diagnostics.h"
 #include "kernels/ops/conv/conv_probes.h"
 #include "kernels/ops/conv/conv_reference.h"
 #include "kernels/ops/conv/conv_reference_cpu.h"
 #include "kernels/ops/device_references.h"
 #include "kernels/ops/op.h"
+#include "kernels/runtime/device.h"
 
 namespace assay {
 namespace {
@@ -24,9 +28,72 @@ std::vector<std::int64_t> Axes(std::int64_t lead, std::int64_t channels, const I
   return axes;
 }
 
+bool Padded(const ConvProblem& p) {
+  for (int d = 0; d < p.spatial(); ++d) {
+    if (p.Padding(d) > 0) return true;
+  }
+  return false;
+}
+
+// Padding beside an infinite weight: kernels that skip it give Inf, those that multiply
+// its zeros NaN, and both are right.
+void CheckPaddedWeights(const Case& c, std::vector<FieldError>& errors) {
+  const auto& p = std::get<ConvProblem>(c.problem);
+  const auto patterns = ParsePatterns(c.pattern, nullptr);
+  if (c.pattern.empty() || !patterns.has_value()) return;
+  const Pattern& weights = patterns->back();
+  const FormatInfo& f = Info(c.dtype);
+  // Finite values beyond an 8-bit float saturate.
+  const double most = LargestMagnitude(weights);
+  const bool infinite = std::isinf(most) || (f.storage_bits > 8 && most > f.max_finite);
+  if (!Padded(p) || !infinite || f.is_integer) return;
+  errors.push_back({"pattern", Cat(ToString(weights),
+                                   " makes infinite weights, and 0·Inf in the "
+                                   "padding has no agreed result: set conv.padding 0")});
+}
+
 class Conv final : public Op {
  public:
   std::string_view name() const override { return ConvProblem::kOp; }
+  OpTraits traits() const override { return {.sums_of_products = true}; }
+
+  std::span<const DType> InputFormats() const override {
+    static constexpr DType kFormats[] = {
+        DType::kF64,    DType::kF32,      DType::kTF32, DType::kF16,      DType::kBF16,
+        DType::kE4M3FN, DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ, DType::kI8};
+    return kFormats;
+  }
+
+  int DataOperands(const Problem&) const override { return 2; }
+
+  void CheckData(const Case& c, std::vector<FieldError>& errors) const override {
+    const auto& p = std::get<ConvProblem>(c.problem);
+    std::int64_t terms = p.channels / p.groups;
+    for (std::int64_t extent : p.kernel) terms = SaturatingMul(terms, extent);
+    CheckTerms(c, "conv.channels", terms, errors);
+    CheckPaddedWeights(c, errors);
+  }
+
+  std::vector<std::string_view> OutputAxes(const Case& c, const Plan&) const override {
+    const auto& p = std::get<ConvProblem>(c.problem);
+    std::vector<std::string_view> names = {"image"};
+    if (p.layout != "nhwc") names.push_back("filter");
+    constexpr std::string_view kSpatial[] = {"plane", "row", "column"};
+    for (std::size_t d = 3 - p.input.size(); d < 3; ++d) names.push_back(kSpatial[d]);
+    if (p.layout == "nhwc") names.push_back("filter");
+    return names;
+  }
+
+  std::string Undecided(const Case& c, std::span<const OperandStats> stats) const override {
+    if (!Padded(std::get<ConvProblem>(c.problem)) || stats.size() < 2 || stats[1].finite()) {
+      return "";
+    }
+    return "weights that are not finite, times the padding's zeros";
+  }
+
+  bool OverflowMayVanish(const Case&) const override { return false; }
+
+  const Diagnostics& diagnostics() const override { return ConvDiagnostics(); }
 
   absl::StatusOr<Plan> MakePlan(const Case& c) const override {
     const auto& p = std::get<ConvProblem>(c.problem);

@@ -11,7 +11,7 @@
 
 #include "kernels/ops/conv/conv_shape.h"
 #include "kernels/ops/conv/problem.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/plan.h"
 
 namespace assay {
 

@@ -4,15 +4,30 @@
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/device_references.h"
+#include "kernels/ops/diagnostics.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/cpu/parallel.h"
+#include "kernels/runtime/device.h"
 
 namespace assay {
 namespace {
 
+class CopyDiagnostics final : public Diagnostics {
+ public:
+  bool StaysFinite(const Signs&) const override { return true; }
+};
+
 class Copy final : public Op {
  public:
   std::string_view name() const override { return CopyProblem::kOp; }
+  std::span<const DType> InputFormats() const override { return {}; }
+  std::vector<DType> OutputFormats(const Case& c) const override { return {c.dtype}; }
+  DType DefaultOutput(DType input) const override { return input; }
+
+  const Diagnostics& diagnostics() const override {
+    static const CopyDiagnostics diagnostics;
+    return diagnostics;
+  }
 
   absl::StatusOr<Plan> MakePlan(const Case& c) const override {
     const std::int64_t count = std::get<CopyProblem>(c.problem).count;

@@ -2,13 +2,16 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/ops/common/checking.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/sampling.h"
+#include "kernels/ops/dequant_softmax/dequant_softmax_diagnostics.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_identities.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_reference.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_reference_cpu.h"
 #include "kernels/ops/device_references.h"
 #include "kernels/ops/op.h"
+#include "kernels/runtime/device.h"
 
 namespace assay {
 namespace {
@@ -22,9 +25,24 @@ Pattern Scales(std::int64_t k) {
   return {PatternKind::kUniform, 0.5 * unit, 1.5 * unit};
 }
 
+constexpr DType kActivations[] = {DType::kF32, DType::kF16, DType::kBF16};
+
 class DequantSoftmax final : public Op {
  public:
   std::string_view name() const override { return DequantSoftmaxProblem::kOp; }
+  OpTraits traits() const override { return {.sparse_output = true}; }
+
+  std::span<const DType> InputFormats() const override { return kActivations; }
+
+  std::vector<DType> OutputFormats(const Case&) const override {
+    return {std::begin(kActivations), std::end(kActivations)};
+  }
+
+  void CheckData(const Case& c, std::vector<FieldError>& errors) const override {
+    CheckTerms(c, "dequant_softmax.k", std::get<DequantSoftmaxProblem>(c.problem).k, errors);
+  }
+
+  const Diagnostics& diagnostics() const override { return DequantSoftmaxDiagnostics(); }
 
   absl::StatusOr<Plan> MakePlan(const Case& c) const override {
     const auto& p = std::get<DequantSoftmaxProblem>(c.problem);

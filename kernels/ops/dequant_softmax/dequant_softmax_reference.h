@@ -31,9 +31,10 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/ops/case.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_bound.h"
 #include "kernels/ops/dequant_softmax/problem.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/plan.h"
 
 namespace assay {
 

@@ -1,16 +1,21 @@
 // gemm as an operator: operands, work and bounds of a case, and its references.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "kernels/numerics/cat.h"
+#include "kernels/ops/common/checking.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/device_references.h"
+#include "kernels/ops/gemm/gemm_diagnostics.h"
 #include "kernels/ops/gemm/gemm_probes.h"
 #include "kernels/ops/gemm/gemm_reference.h"
 #include "kernels/ops/gemm/gemm_reference_cpu.h"
 #include "kernels/ops/op.h"
+#include "kernels/runtime/device.h"
 
 namespace assay {
 namespace {
@@ -36,9 +41,114 @@ void Saturate(DType output, std::span<double> values) {
   }
 }
 
+// What scales, biases and activations ask of formats and data.
+void CheckEpilogue(const Case& c, std::vector<FieldError>& errors) {
+  const auto& p = std::get<GemmProblem>(c.problem);
+  if (p.scale_a != 1.0 || p.scale_b != 1.0) {
+    CheckFactor(c, "gemm.scale_a", {p.scale_a, p.scale_b}, errors);
+    CheckFactor(c, "gemm.scale_a", {p.scale_a, p.scale_b, p.alpha}, errors);
+  }
+  const Activation activation = p.activation_kind();
+  if (activation == Activation::kGelu || activation == Activation::kGeluTanh) {
+    const auto patterns = ParsePatterns(c.pattern, nullptr);
+    for (const Pattern& pattern : patterns.value_or(std::vector<Pattern>())) {
+      if (pattern.kind != PatternKind::kAllInf && pattern.kind != PatternKind::kAllNegInf) continue;
+      errors.push_back({"pattern", Cat(ToString(pattern), " has no agreed result through ",
+                                       p.activation, ": at -Inf its formula gives -Inf·0")});
+      break;
+    }
+  }
+  if (c.dtype != DType::kI8 || OutputType(c) != DType::kI32) return;
+  // Whole numbers stay whole: what needs fp32 has another output.
+  const auto refuse = [&](std::string_view field) {
+    errors.push_back(
+        {std::string(field), "needs an fp32, fp16 or bf16 output (out_dtype) with int8 inputs"});
+  };
+  if (p.scale_a != 1.0) refuse("gemm.scale_a");
+  if (p.scale_b != 1.0) refuse("gemm.scale_b");
+  if (p.channel_scale) refuse("gemm.channel_scale");
+  if (p.bias) refuse("gemm.bias");
+  if (p.activation != "none") refuse("gemm.activation");
+  if (p.alpha != 1.0) {
+    errors.push_back({"gemm.alpha", Cat("must be 1 for int8 to int32, got ", p.alpha)});
+  }
+  if (p.beta != 0.0 && p.beta != 1.0) {
+    errors.push_back({"gemm.beta", Cat("must be 0 or 1 for int8 to int32, got ", p.beta)});
+  }
+}
+
+// int8 with beta = 1: k·2^14 and the largest |C| together must fit an int32, else the
+// sum has no right answer. C's own default does beside every k that CheckTerms takes.
+void CheckAddend(const Case& c, std::vector<FieldError>& errors) {
+  const auto& p = std::get<GemmProblem>(c.problem);
+  if (c.dtype != DType::kI8 || p.beta == 0.0 || c.pattern.empty()) return;
+  if (OutputType(c) != DType::kI32) return;
+  const auto patterns = ParsePatterns(c.pattern, nullptr);
+  if (!patterns.has_value() || p.k < 1 || p.k > kMaxInt8Terms) return;  // said elsewhere
+  const Pattern& addend = patterns->back();
+  const std::int64_t most =
+      std::numeric_limits<std::int32_t>::max() - p.k * (std::int64_t{1} << 14);
+  if (LargestMagnitude(addend) <= static_cast<double>(most)) return;
+  errors.push_back(
+      {"pattern", Cat("gives c values of magnitude ", Shortest(LargestMagnitude(addend)), " (",
+                      ToString(addend), "); with int8 and k = ", p.k,
+                      " their sums fit int32 only up to ", most)});
+}
+
 class Gemm final : public Op {
  public:
   std::string_view name() const override { return GemmProblem::kOp; }
+  OpTraits traits() const override { return {.sums_of_products = true, .checksums = true}; }
+
+  std::span<const DType> InputFormats() const override {
+    static constexpr DType kFormats[] = {DType::kF64,      DType::kF32,  DType::kTF32,
+                                         DType::kF16,      DType::kBF16, DType::kE4M3FN,
+                                         DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ,
+                                         DType::kE2M1,     DType::kI8};
+    return kFormats;
+  }
+
+  std::vector<DType> OutputFormats(const Case& c) const override {
+    std::vector<DType> formats = Op::OutputFormats(c);
+    if (c.dtype == DType::kI8) {
+      if (std::get<GemmProblem>(c.problem).plain()) return formats;
+      return {DType::kI32, DType::kF32, DType::kF16, DType::kBF16};
+    }
+    if (Info(c.dtype).storage_bits == 8) formats.push_back(c.dtype);
+    return formats;
+  }
+
+  std::string_view OutputFormatHint(const Case& c) const override {
+    return c.dtype == DType::kI8 ? " (fp32, fp16 or bf16 with scales, a bias or an activation)"
+                                 : "";
+  }
+
+  int DataOperands(const Problem& problem) const override {
+    return std::get<GemmProblem>(problem).beta != 0.0 ? 3 : 2;
+  }
+
+  void CheckData(const Case& c, std::vector<FieldError>& errors) const override {
+    CheckTerms(c, "gemm.k", std::get<GemmProblem>(c.problem).k, errors);
+    CheckEpilogue(c, errors);
+  }
+
+  void CheckPatterns(const Case& c, std::vector<FieldError>& errors) const override {
+    CheckAddend(c, errors);
+  }
+
+  std::string Undecided(const Case& c, std::span<const OperandStats> stats) const override {
+    const Activation activation = std::get<GemmProblem>(c.problem).activation_kind();
+    const bool gelu = activation == Activation::kGelu || activation == Activation::kGeluTanh;
+    const bool finite =
+        std::all_of(stats.begin(), stats.end(), [](const auto& s) { return s.finite(); });
+    return gelu && !finite ? "GELU of -Inf, which is -Inf times 0" : "";
+  }
+
+  bool OverflowMayVanish(const Case& c) const override {
+    return std::get<GemmProblem>(c.problem).activation_kind() != Activation::kNone;
+  }
+
+  const Diagnostics& diagnostics() const override { return GemmDiagnostics(); }
 
   absl::StatusOr<Plan> MakePlan(const Case& c) const override {
     const auto& p = std::get<GemmProblem>(c.problem);

@@ -24,7 +24,7 @@
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/gemm/gemm_epilogue.h"
 #include "kernels/ops/gemm/problem.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/plan.h"
 
 namespace assay {
 

@@ -25,6 +25,7 @@
 #include "kernels/ops/softmax/softmax_identities.h"
 #include "kernels/ops/softmax/softmax_identities_gpu.h"
 #include "kernels/ops/softmax/softmax_reference_gpu.h"
+#include "kernels/runtime/device.h"
 #include "kernels/runtime/gpu/error_status.h"
 
 namespace assay {

@@ -1,20 +1,56 @@
 // layer_norm as an operator: operands, work and bounds of a case, and its
 // references.
+#include "kernels/numerics/cat.h"
+#include "kernels/numerics/convert.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/device_references.h"
+#include "kernels/ops/layer_norm/layer_norm_diagnostics.h"
 #include "kernels/ops/layer_norm/layer_norm_probes.h"
 #include "kernels/ops/layer_norm/layer_norm_reference.h"
 #include "kernels/ops/layer_norm/layer_norm_reference_cpu.h"
 #include "kernels/ops/op.h"
+#include "kernels/runtime/device.h"
 
 namespace assay {
 namespace {
 
+// A row of equal elements has no deviation, and squares of tiny ones are 0 in what they are
+// summed in: without an eps the reference or a right kernel divides by 0.
+void CheckDeviations(const Case& c, std::vector<FieldError>& errors) {
+  const auto& p = std::get<LayerNormProblem>(c.problem);
+  const FormatInfo& sums = Info(c.dtype == DType::kF64 ? DType::kF64 : DType::kF32);
+  if (Quantise(p.eps, sums.dtype) != 0) return;
+  const auto patterns = ParsePatterns(c.pattern, nullptr);
+  const Pattern x = patterns.has_value() ? patterns->front() : Pattern{};
+  const bool zeros = x.kind == PatternKind::kZeros || x.kind == PatternKind::kRowVary;
+  const bool equal =
+      zeros || x.kind == PatternKind::kConstant || x.kind == PatternKind::kOnes || p.cols == 1;
+  const double most = LargestMagnitude(x);
+  const bool tiny = x.kind == PatternKind::kDenormal || most * most < sums.min_normal;
+  if (tiny || (p.rms ? zeros : equal)) {
+    errors.push_back({"layer_norm.eps", Cat("must be above 0 in ", sums.name,
+                                            tiny ? " for data whose squares are 0 there"
+                                                 : " for rows of equal elements, whose deviation "
+                                                   "is 0")});
+  }
+}
+
 class LayerNorm final : public Op {
  public:
   std::string_view name() const override { return LayerNormProblem::kOp; }
+
+  int DataOperands(const Problem& problem) const override {
+    const auto& p = std::get<LayerNormProblem>(problem);
+    return 1 + (p.affine ? (p.rms ? 1 : 2) : 0);
+  }
+
+  void CheckData(const Case& c, std::vector<FieldError>& errors) const override {
+    CheckDeviations(c, errors);
+  }
+
+  const Diagnostics& diagnostics() const override { return LayerNormDiagnostics(); }
 
   absl::StatusOr<Plan> MakePlan(const Case& c) const override {
     const auto& p = std::get<LayerNormProblem>(c.problem);

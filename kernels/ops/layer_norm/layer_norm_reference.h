@@ -16,7 +16,7 @@
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/layer_norm/layer_norm_bound.h"
 #include "kernels/ops/layer_norm/problem.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/plan.h"
 
 namespace assay {
 

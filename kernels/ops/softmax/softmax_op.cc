@@ -4,9 +4,11 @@
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/device_references.h"
 #include "kernels/ops/op.h"
+#include "kernels/ops/softmax/softmax_diagnostics.h"
 #include "kernels/ops/softmax/softmax_identities.h"
 #include "kernels/ops/softmax/softmax_reference.h"
 #include "kernels/ops/softmax/softmax_reference_cpu.h"
+#include "kernels/runtime/device.h"
 
 namespace assay {
 namespace {
@@ -14,6 +16,8 @@ namespace {
 class Softmax final : public Op {
  public:
   std::string_view name() const override { return SoftmaxProblem::kOp; }
+  OpTraits traits() const override { return {.sparse_output = true, .several_passes = true}; }
+  const Diagnostics& diagnostics() const override { return SoftmaxDiagnostics(); }
 
   absl::StatusOr<Plan> MakePlan(const Case& c) const override {
     const auto& p = std::get<SoftmaxProblem>(c.problem);

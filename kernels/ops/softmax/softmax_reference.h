@@ -15,7 +15,7 @@
 #include <span>
 
 #include "kernels/ops/common/planning.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/plan.h"
 #include "kernels/ops/softmax/problem.h"
 #include "kernels/ops/softmax/softmax_bound.h"
 

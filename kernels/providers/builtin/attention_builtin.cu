@@ -1,31 +1,31 @@
-// Attention for GPUs: O = scale_v·softmax(scale·Q·Kᵀ + mask)·V, a block of queries of a
-// head at a time, without ever holding a row of scores: blocks of keys are folded in with
-// a running maximum m and sum l (Milakov and Gimelshein 2018; Dao 2023, FlashAttention-2).
+// Attention for GPUs: O = scale_v·softmax(scale·Q·Kᵀ + mask)·V, one block of queries of a head at a
+// time. A row of scores never exists as a whole: blocks of keys are added with a running maximum m
+// and sum l (Milakov and Gimelshein 2018; Dao 2023, FlashAttention-2).
 //
 //   m' = max(m, max_j s_j)   p_j = 2^(s_j − m')   f = 2^(m − m')
 //   l' = f·l + Σ p_j         O' = f·O + Σ p_j·v_j  and at the end O/l
 //
-// with s = log2(e)·scale·q·k. Shapes: q and o [heads, seq, dim], k and v [heads/group,
-// kv_seq, dim]; query i of a causal head sees keys j <= i + kv_seq − seq.
-// Arithmetic: fp16 and bf16 multiply on matrix instructions with FP32 sums; scores,
-// exponentials, l and O are FP32; P is rounded to the inputs' format before it meets V,
-// and l is summed before that. 8-bit floats become fp16, exactly, on their way into
-// shared memory, so P is fp16 with them. fp32 and fp64: attention_fma_gpu.h.
-// Error: within the attention operator's bound with u_P of the inputs' format (fp16 for
-// 8-bit floats); 2^x to 2 ulp, of weights below 2^-126 nothing.
-// Special values: a NaN or +inf among a query's scores, or none above −inf, makes its row
-// NaN. A masked key has weight 0, so its values must be finite. A query that sees no key
-// gives 0 or NaN, as masked_rows_nan says.
-// Memory: nothing but the operands. Deterministic: a block of queries is computed by one
-// block of threads, keys ascending.
+// with s = log2(e)·scale·q·k. Shapes: q and o [heads, seq, dim], k and v [heads/group, kv_seq,
+// dim]. Query i of a causal head sees keys j <= i + kv_seq − seq.
+// Arithmetic: fp16 and bf16 multiply with matrix instructions and FP32 sums. Scores, exponentials,
+// l and O are FP32. P is rounded to the inputs' format before the product with V; l is summed
+// before that. 8-bit floats become fp16, exactly, on their way into shared memory, so P is fp16 for
+// them. For fp32 and fp64 see attention_fma_gpu.h.
+// Error: within the attention operator's bound with u_P of the inputs' format (fp16 for 8-bit
+// floats). 2^x is within 2 ulp; weights below 2^-126 become 0.
+// Special values: a NaN or +inf among a query's scores, or no score above −inf, makes its row NaN.
+// A masked key has weight 0, so its values must be finite. A query that sees no key gives 0 or NaN,
+// as masked_rows_nan says.
+// Memory: only the operands. Deterministic: one block of threads computes a block of queries, keys
+// ascending.
 //
-// Work: four groups of 32 lanes take 32 queries each (16 where dim > 128, for want of
-// registers), and keep their scores and output in registers, where the layout of a product
-// is that of the next one's left operand. Q, a block of keys and one of values lie in
-// shared memory: values arrive while scores are made, the next keys while values are
-// summed, by asynchronous copies. Two blocks fit a multiprocessor. Rows are padded by 16
-// bytes, so that the eight rows of a load are in different banks; those of wide heads are
-// not where a block has but 64 KiB, as on AMD.
+// Work: four groups of 32 lanes take 32 queries each (16 if dim > 128, because registers are
+// scarce). They keep scores and output in registers; the layout of a product is that of the next
+// product's left operand. Q, a block of keys and a block of values are in shared memory.
+// Asynchronous copies bring the values while scores are computed, and the next keys while values
+// are summed. Two blocks fit on a multiprocessor. Rows are padded by 16 bytes, so that the eight
+// rows of a load are in different banks. If a block has only 64 KiB, as on AMD, rows of wide heads
+// are not padded.
 #include <type_traits>
 
 #include "kernels/providers/builtin/attention_builtin_gpu.h"
@@ -41,19 +41,19 @@ namespace {
 constexpr int kGroups = 4;
 constexpr int kThreads = kGroups * kMatrixLanes;
 
-// How a head of up to kColumns columns is cut; kPad elements of shared memory behind a row.
+// How a head of up to kColumns columns is cut. A row of shared memory has kPad elements of padding.
 template <int kColumns, int kPad>
 struct Cut {
   static constexpr int kDim = kColumns;
-  static constexpr int kRowTiles = kDim > 128 ? 1 : 2;  // of 16 queries, a group
+  static constexpr int kRowTiles = kDim > 128 ? 1 : 2;  // of 16 queries, for each group
   static constexpr int kQueries = kGroups * kRowTiles * 16;
   static constexpr int kKeys = kDim > 128 ? 32 : 64;
   static constexpr int kPitch = kDim + kPad;
   static constexpr std::size_t kSharedBytes = std::size_t{kQueries + 2 * kKeys} * kPitch * 2;
 };
 
-// Rows [0, kRows) of `from`, of which `rows` exist, into shared memory as codes of 16
-// bits; zeros behind rows and dim.
+// Reads rows [0, kRows) of `from` into shared memory as 16-bit codes. Only `rows` of them exist.
+// Behind `rows` and behind dim there are zeros.
 template <class C, int kRows>
 ASSAY_DEVICE void FillRows(const std::uint16_t* from, std::int64_t rows, std::int64_t dim,
                            bool aligned, DType /*in*/, std::uint16_t* to, AsyncCopies& copies) {
@@ -134,7 +134,7 @@ ASSAY_DEVICE void MultiplyKeys(const std::uint16_t* q, const std::uint16_t* k,
   }
 }
 
-// out += P·V, P as weights in the layout of a product.
+// out += P·V. P is the weights, in the layout of a product.
 template <class Format, class C>
 ASSAY_DEVICE void MultiplyValues(const FragmentD (&weights)[C::kRowTiles][C::kKeys / 8],
                                  const std::uint16_t* v,
@@ -166,14 +166,15 @@ ASSAY_DEVICE void MultiplyValues(const FragmentD (&weights)[C::kRowTiles][C::kKe
   }
 }
 
-// What a lane knows of a query: of its own columns, but for m.
+// What a lane knows of a query: m is that of the whole row, the rest that of the lane's own
+// columns.
 struct Row {
   float m;
   float l;
   bool any_key;
 };
 
-// Scores of two rows become weights: those at values 2·half and 2·half + 1 are of `row`.
+// Turns the scores of a row into weights: values 2·half and 2·half + 1 belong to `row`.
 template <int kTiles>
 ASSAY_DEVICE float FoldScores(FragmentD (&scores)[kTiles], int half, Row& row) {
   float largest = row.m;
@@ -186,8 +187,8 @@ ASSAY_DEVICE float FoldScores(FragmentD (&scores)[kTiles], int half, Row& row) {
   }
   largest = MaxNumber(largest, ShuffleXor(largest, 1));
   largest = MaxNumber(largest, ShuffleXor(largest, 2));
-  // Nothing above −inf yet: no exponent to take. A NaN among the scores, which the
-  // maximum drops, comes back as its weight.
+  // If no score is above −inf yet, there is no exponent to subtract. If a score is NaN, the maximum
+  // drops it, but its weight is NaN.
   const float base = largest == NegativeInfinity<float>() ? 0.0F : largest;
   const float rescale = Exp2(row.m - base);
   row.m = largest;
@@ -204,8 +205,8 @@ ASSAY_DEVICE float FoldScores(FragmentD (&scores)[kTiles], int half, Row& row) {
   return rescale;
 }
 
-// The scores of keys that are not seen become −inf. `visible`: keys of this block that
-// causality leaves the row; `mask`: this query's part, or null.
+// Sets the scores of keys that are not seen to −inf. `visible` is the number of keys of this block
+// that causality allows. `mask` is this query's part, or null.
 template <int kTiles>
 ASSAY_DEVICE void HideScores(int visible, const std::int8_t* mask, int half,
                              FragmentD (&scores)[kTiles], Row& row) {
@@ -238,7 +239,7 @@ ASSAY_DEVICE void WriteRow(const AttentionJob& a, std::int64_t at, const Fragmen
   }
 }
 
-// Store: uint16_t for codes of Format, uint8_t for those of a.in.
+// Store is uint16_t for codes of Format, uint8_t for those of a.in.
 template <class Store, class Format, class C>
 ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2)
     MatrixAttention(AttentionJob a, bool aligned, float scale) {
@@ -254,7 +255,7 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2)
   const std::int64_t limit = KeyLimit(a, last < a.seq ? last : a.seq - 1);
   const std::int64_t seen_by_all = a.mask != nullptr ? 0 : KeyLimit(a, block.query);
   const int group_row = static_cast<int>(Thread().x) / kMatrixLanes * C::kRowTiles * 16;
-  // Of values 2·half and 2·half + 1 in tile i.
+  // The query of values 2·half and 2·half + 1 in tile i.
   const auto query_of = [&](int i, int half) {
     return block.query + group_row + i * 16 + MatrixLane() / 4 + 8 * half;
   };

@@ -1,30 +1,29 @@
-// attention: O = scale_v·softmax(scale·Q·Kᵀ + mask)·V, without ever holding a row of
-// scores (scale_q and scale_k are part of scale): blocks of keys are folded in with a running
-// maximum m and sum l (Milakov and Gimelshein 2018; Dao et al. 2022, FlashAttention):
+// attention: O = scale_v·softmax(scale·Q·Kᵀ + mask)·V (scale_q and scale_k are part of scale). A
+// row of scores never exists as a whole: blocks of keys are added with a running maximum m and sum
+// l (Milakov and Gimelshein 2018; Dao et al. 2022, FlashAttention):
 //
 //   m' = max(m, max_j s_j)   p_j = exp(s_j − m')   f = exp(m − m')
 //   l' = f·l + Σ p_j         O' = f·O + Σ p_j·v_j  and at the end O/l.
 //
-// Shapes: q [B·H][S][D], k and v [B·Hkv][T][D], query head h reads kv head
-// h/(H/Hkv); causal: query i sees keys j <= i + T − S; mask int8 [S][T], 1 keeps.
-// Arithmetic: FP32 fma for fp32 and narrower inputs (P stays FP32), FP64 for fp64; one
-// rounding to the output's format. exp to 1.2 ulp (simd-inl.h). With 8-bit inputs P is
-// rounded to their format, 2^7 times too large so that small weights keep their bits,
-// as kernels for FP8 tensor cores do (Shah et al. 2024, FlashAttention-3); l is summed
-// before that. A block of V with an infinity or NaN is multiplied with P unrounded,
-// which keeps a small weight from becoming 0·inf.
-// Error: scores are one chain of D fmas, l and O chains of T terms with a rescaling
-// a block of keys: inside the bound with δs = 8·√D·u·(|Q||K|ᵀ)·scale + u·|s|.
-// Special values: as IEEE arithmetic over the visible keys has it: a NaN or +inf
-// among the scores, or none above −inf, makes the row NaN. A masked key contributes
-// nothing, whatever its V holds. A row without any visible key is 0 or NaN, as
-// masked_rows says.
-// Determinism: a block of queries is computed whole by one worker, keys ascending.
+// Shapes: q [B·H][S][D], k and v [B·Hkv][T][D]. Query head h reads kv head h/(H/Hkv). If causal,
+// query i sees keys j <= i + T − S. The mask is int8 [S][T]; 1 keeps a key.
+// Arithmetic: FP32 fma for fp32 and narrower inputs (P stays FP32), FP64 for fp64, with one
+// rounding to the output's format. exp is within 1.2 ulp (simd-inl.h). With 8-bit inputs P is
+// rounded to their format, 2^7 times too large, so that small weights keep their bits, as kernels
+// for FP8 tensor cores do (Shah et al. 2024, FlashAttention-3). l is summed before that rounding.
+// If a block of V has an infinity or NaN, P is not rounded for it, so that no small weight becomes
+// 0·inf.
+// Error: scores are one chain of D fmas. l and O are chains of T terms, rescaled once for each
+// block of keys. The error is inside the bound with δs = 8·√D·u·(|Q||K|ᵀ)·scale + u·|s|.
+// Special values follow IEEE arithmetic over the visible keys. A NaN or +inf among the scores, or
+// no score above −inf, makes the row NaN. A masked key contributes nothing, whatever its V holds. A
+// row without any visible key is 0 or NaN, as masked_rows says.
+// Determinism: one worker computes a whole block of queries, keys ascending.
 //
-// Work: (head, block of up to 96 queries) are taken by workers as they get free,
-// since causal blocks differ in length. Both products run on the gemm's
-// micro-kernel, with K and V packed a block of 128 keys at a time: small enough
-// that scores, K and V stay in L2, large enough that packing costs some 10 %.
+// Work: workers take pairs of head and block (of up to 96 queries) as they become free, because
+// causal blocks differ in length. Both products use the gemm's micro-kernel. K and V are packed in
+// blocks of 128 keys: small enough that scores, K and V stay in L2, and large enough that packing
+// costs only some 10 %.
 
 #include <cmath>
 #include <cstdint>
@@ -53,7 +52,7 @@ namespace assay::internal {
 
 inline constexpr std::int64_t kMaxQueries = 96;  // multiple of kRowStep
 inline constexpr std::int64_t kKeys = 128;       // multiple of kColStep, at most kBlockK
-inline constexpr double kWeightFactor = 128;     // of P in an 8-bit format
+inline constexpr double kWeightFactor = 128;     // the scale of P in an 8-bit format
 
 struct AttentionLaunch {
   std::int64_t heads;  // batch · heads
@@ -67,7 +66,7 @@ struct AttentionLaunch {
   double value_scale;  // scale_v
   DType in;
   DType out;
-  std::int64_t block;  // queries a task
+  std::int64_t block;  // queries of a task
   std::int64_t workers;
   const void* q;
   const void* k;
@@ -80,8 +79,8 @@ struct AttentionLaunch {
   std::int64_t padded_dim() const { return RoundUp(dim, kColStep); }
 };
 
-// A worker's memory in elements: packed Q or P (never both in use), K and V,
-// scores, O, a row in conversion, and m and l.
+// A worker's memory in elements: packed Q or P (never both at once), K and V, scores, O, a row that
+// is being converted, m and l.
 inline std::int64_t AttentionWorkspace(const AttentionLaunch& a) {
   return 2 * a.block * kPitchA + kBlockK * kKeys + kKeys * a.padded_dim() + a.block * kKeys +
          a.block * a.padded_dim() + 4 * kBlockK + 2 * RoundUp(a.block, 16);
@@ -97,7 +96,7 @@ namespace HWY_NAMESPACE {
 using internal::AttentionLaunch;
 using internal::kKeys;
 
-// What is known of a query so far.
+// What was seen of a query so far.
 enum class Seen : std::uint8_t { kNothing, kKeys, kNaN };
 
 template <class Raw>
@@ -132,8 +131,8 @@ Raw ExpScalar(Raw x) {
   return hn::GetLane(Exp(d, hn::Set(d, x)));
 }
 
-// Folds one query's scores s[0, keys) into m, l and O, and writes p. `visible` are
-// the keys not cut off by causality; `mask` is this query's part of the mask.
+// Adds one query's scores s[0, keys) to m, l and O, and writes p. `visible` is the number of keys
+// that causality allows. `mask` is this query's part of the mask.
 template <class Raw>
 void FoldScores(Raw* HWY_RESTRICT s, std::int64_t keys, std::int64_t visible,
                 const std::int8_t* mask, Raw scale, Raw& max, Raw& sum, Seen& seen,
@@ -141,7 +140,7 @@ void FoldScores(Raw* HWY_RESTRICT s, std::int64_t keys, std::int64_t visible,
   const hn::ScalableTag<Raw> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   constexpr Raw kInf = std::numeric_limits<Raw>::infinity();
-  // Scores are padded to kKeys, a multiple of the vector.
+  // The scores are padded to kKeys, a multiple of the vector.
   const auto factor = hn::Set(d, scale);
   for (std::int64_t j = 0; j < visible; j += lanes) {
     hn::Store(hn::Mul(hn::Load(d, s + j), factor), d, s + j);
@@ -166,7 +165,8 @@ void FoldScores(Raw* HWY_RESTRICT s, std::int64_t keys, std::int64_t visible,
   const Raw block_max = hn::GetLane(hn::MaxOfLanes(d, top));
   const Raw new_max = block_max > max ? block_max : max;
   if (new_max == -kInf) {
-    // Nothing above −inf yet: no exponent to take. A NaN, which Max may drop, stays.
+    // If no score is above −inf yet, there is no exponent to subtract. A NaN, which Max may drop,
+    // is kept.
     for (std::int64_t j = 0; j < visible; ++j) {
       if (std::isnan(s[j])) seen = Seen::kNaN;
     }
@@ -194,8 +194,8 @@ void FoldScores(Raw* HWY_RESTRICT s, std::int64_t keys, std::int64_t visible,
   sum += block_sum;
 }
 
-// Whether a block of V holds an infinity or NaN: then 0·v is not 0 and masked keys
-// have to be left out of the product.
+// Whether a block of V holds an infinity or NaN. Then 0·v is not 0, and masked keys must be left
+// out of the product.
 template <class Raw>
 bool HasNonFinite(const Raw* v, std::int64_t n) {
   const hn::ScalableTag<Raw> d;
@@ -207,7 +207,7 @@ bool HasNonFinite(const Raw* v, std::int64_t n) {
   return !(hn::GetLane(hn::SumOfLanes(d, odd)) == Raw{0});
 }
 
-// o += Σ p_j·v_j over the keys a query sees, one at a time, from packed V.
+// o += Σ p_j·v_j over the keys that a query sees, one at a time, from packed V.
 template <class Raw>
 void AddVisible(const Raw* p, std::int64_t visible, const std::int8_t* mask, const Raw* packed_v,
                 std::int64_t keys, std::int64_t dim, Raw* o) {
@@ -220,8 +220,8 @@ void AddVisible(const Raw* p, std::int64_t visible, const std::int8_t* mask, con
   }
 }
 
-// p = kWeightFactor·p, rounded to the nearest value of an 8-bit float where `round`;
-// p in [0, 1] or NaN, far below the format's largest.
+// p = kWeightFactor·p, rounded to the nearest value of an 8-bit float if `round` is set. p is in
+// [0, 1] or NaN, far below the format's largest value.
 inline void ScaleWeights(DType format, bool round, std::int64_t keys, float* HWY_RESTRICT p) {
   const hn::ScalableTag<float> d;
   const hn::RebindToUnsigned<decltype(d)> du;
@@ -232,7 +232,7 @@ inline void ScaleWeights(DType format, bool round, std::int64_t keys, float* HWY
   const auto half = hn::Set(du, (1u << (drop - 1)) - 1);
   const auto keep = hn::Set(du, ~((1u << drop) - 1));
   const auto factor = hn::Set(d, static_cast<float>(internal::kWeightFactor));
-  // Adding 1.5·2^23 quanta leaves whole ones of a subnormal result.
+  // Adding 1.5·2^23 quanta rounds a subnormal result to whole quanta.
   const auto magic = hn::Set(d, static_cast<float>(0x1.8p23 * f.min_subnormal));
   const auto least = hn::Set(d, static_cast<float>(f.min_normal));
   for (std::int64_t j = 0; j < keys; j += lanes) {  // rows of p are padded
@@ -257,7 +257,7 @@ void ScoreBlock(const AttentionLaunch& a, const MatrixSource<T>& q, const Matrix
   const std::int64_t cols = internal::RoundUp(keys, PanelCols<Arithmetic>());
   for (std::int64_t c0 = 0; c0 < a.dim; c0 += internal::kBlockK) {
     const std::int64_t count = std::min(internal::kBlockK, a.dim - c0);
-    // Packed Q serves all blocks of keys where it fits at once.
+    // If Q fits at once, its packed form serves all blocks of keys.
     if (key0 == 0 || a.dim > internal::kBlockK) {
       PackA<Arithmetic>(q, q0, rows, c0, count, w.row, w.packed_q);
     }
@@ -286,7 +286,7 @@ void AttendBlock(const AttentionLaunch& a, std::int64_t head, std::int64_t q0, s
     w.sum[i] = 0;
     w.seen[i] = Seen::kNothing;
   }
-  // Keys that query i sees end here.
+  // The end of the keys that query i sees.
   const auto limit = [&](std::int64_t i) {
     return a.causal ? std::clamp<std::int64_t>(q0 + i + a.kv_seq - a.seq + 1, 0, a.kv_seq)
                     : a.kv_seq;
@@ -333,7 +333,7 @@ void AttendBlock(const AttentionLaunch& a, std::int64_t head, std::int64_t q0, s
     TOut* to = static_cast<TOut*>(a.o) + (head * a.seq + q0 + i) * a.dim;
     const Raw sum = w.sum[i] * static_cast<Raw>(kCoded ? internal::kWeightFactor : 1.0);
     const bool empty = w.seen[i] == Seen::kNothing;
-    // A sum of 0 means that every visible score was −inf: exp(−inf + inf) is NaN.
+    // If the sum is 0, every visible score was −inf: exp(−inf + inf) is NaN.
     const bool nan = empty ? a.masked_rows_nan : w.seen[i] == Seen::kNaN || w.sum[i] == 0;
     for (std::int64_t c = 0; c < a.dim; c += lanes) {
       auto out = hn::Div(hn::Load(d, w.o + i * ldo + c), hn::Set(d, sum));

@@ -1,5 +1,5 @@
-// What the attention kernels for GPUs share: which keys a query sees, and how a row of
-// the output leaves. For kernels only.
+// Shared code of the attention kernels for GPUs: the keys that a query sees, and the output of a
+// row. For kernels only.
 #ifndef ASSAY_KERNELS_PROVIDERS_BUILTIN_ATTENTION_COMMON_GPU_H_
 #define ASSAY_KERNELS_PROVIDERS_BUILTIN_ATTENTION_COMMON_GPU_H_
 
@@ -14,23 +14,23 @@ ASSAY_DEVICE T NegativeInfinity() {
   return static_cast<T>(FloatOf(0xff800000U));
 }
 
-// Keys that causality leaves a query: [0, result).
+// The number of keys that causality allows a query: keys [0, result).
 ASSAY_DEVICE std::int64_t KeyLimit(const AttentionJob& a, std::int64_t query) {
   if (!a.causal) return a.kv_seq;
   const std::int64_t limit = query + 1 + a.kv_seq - a.seq;
   return limit < 0 ? 0 : limit < a.kv_seq ? limit : a.kv_seq;
 }
 
-// Of a query that exists.
+// Whether a query sees a key. The query must exist.
 ASSAY_DEVICE bool Sees(const AttentionJob& a, std::int64_t query, std::int64_t key) {
   return key < KeyLimit(a, query) && (a.mask == nullptr || a.mask[query * a.kv_seq + key] != 0);
 }
 
-// Which block of queries of which head a block takes: the longest rows of a causal head
-// first, so that no long block comes last.
+// The queries that a block takes. The longest rows of a causal head come first, so that no long
+// block comes last.
 struct QueryBlock {
   std::int64_t head;
-  std::int64_t query;  // first
+  std::int64_t query;  // the first query
 };
 ASSAY_DEVICE QueryBlock QueriesOf(const AttentionJob& a, int queries) {
   const std::int64_t blocks = (a.seq + queries - 1) / queries;
@@ -41,8 +41,8 @@ inline Extent AttentionGrid(const AttentionJob& a, int queries) {
   return {static_cast<unsigned>(a.heads * ((a.seq + queries - 1) / queries)), 1, 1};
 }
 
-// scale_v·o/l of a query, as the output has it. l = 0 over keys that are there means that
-// all their scores are −inf, which makes NaN by itself.
+// Computes scale_v·o/l of a query in the output's form. If keys are there and l = 0, all their
+// scores are −inf, and 0·(1/0) gives NaN.
 template <class T>
 class Finisher {
  public:
@@ -51,7 +51,7 @@ class Finisher {
                  : a.masked_rows_nan ? NegativeInfinity<T>()
                                      : T{0}),
         value_scale_(static_cast<T>(a.value_scale)) {}
-  // o is 0 where no key is there.
+  // o is 0 if no key is there.
   ASSAY_DEVICE_MEMBER T operator()(T o) const { return o * inverse_ * value_scale_; }
 
  private:

@@ -1,10 +1,10 @@
-// Attention by plain multiply-adds, for fp32 and fp64, whose weights stay as they are.
+// Attention with plain multiply-adds for GPUs, in fp32 and fp64. The weights are not rounded to
+// another format.
 //
-// A block of 256 threads takes kQueries queries of a head; 256/kQueries neighbouring
-// threads share a query: each takes every so-manieth key of a block of keys, and every
-// so-manieth column of the output. Keys, then values, of kKeys positions at a time pass
-// through shared memory. Sums: fma in ascending order; a query's sum of weights by a
-// butterfly over its threads. For kernels only.
+// A block of 256 threads takes kQueries queries of a head. 256/kQueries neighbouring threads share
+// a query. Together they take the keys of a block of keys in turn, and the columns of the output in
+// turn. kKeys keys, and then kKeys values, are in shared memory at a time. Sums are fmas in
+// ascending order. A query's sum of weights is a butterfly over its threads. For kernels only.
 #ifndef ASSAY_KERNELS_PROVIDERS_BUILTIN_ATTENTION_FMA_GPU_H_
 #define ASSAY_KERNELS_PROVIDERS_BUILTIN_ATTENTION_FMA_GPU_H_
 
@@ -16,13 +16,13 @@ inline constexpr int kFmaThreads = 256;
 
 template <class T>
 struct FmaBlocks {
-  // So that queries and keys of the largest head fit into shared memory.
+  // These numbers let queries and keys of the largest head fit into shared memory.
   static constexpr int kQueries = sizeof(T) == 8 ? 16 : 32;
   static constexpr int kKeys = kQueries;
   static constexpr int kShare = kFmaThreads / kQueries;  // threads of a query
   static constexpr int kColumns = static_cast<int>(kMaxAttentionDim) / kShare;
 
-  // One more than the row, which keeps rows in different banks.
+  // A row has one element more, which keeps rows in different banks.
   static std::size_t SharedBytes(std::int64_t dim) {
     return sizeof(T) *
            (static_cast<std::size_t>(kQueries + kKeys) * static_cast<std::size_t>(dim + 1) +
@@ -30,7 +30,8 @@ struct FmaBlocks {
   }
 };
 
-// Rows [0, kRows) of `from`, of which `rows` exist, into shared memory; zeros behind.
+// Reads rows [0, kRows) of `from` into shared memory. Only `rows` of them exist; the rest are
+// zeros.
 template <class T, int kRows>
 ASSAY_DEVICE void ReadRows(const T* from, std::int64_t rows, std::int64_t dim, T* to) {
   for (std::int64_t e = Thread().x; e < kRows * dim; e += kFmaThreads) {
@@ -87,7 +88,7 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kFmaThreads, 1) FmaAttention(AttentionJob a) {
       largest = MaxNumber(largest, ShuffleXor(largest, by));
     }
     largest = MaxNumber(largest, m);
-    // Nothing above −inf yet: no exponent to take.
+    // If no score is above −inf yet, there is no exponent to subtract.
     const T base = largest == NegativeInfinity<T>() ? T{0} : largest;
     const T rescale = Exp(m - base);
     m = largest;
@@ -98,7 +99,7 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kFmaThreads, 1) FmaAttention(AttentionJob a) {
       l += weight;
       weights[mine * kPitch + part + i * kShare] = weight;
     }
-    SyncBlock();  // the keys are no longer read, the weights are all there
+    SyncBlock();  // the keys are no longer read, and all weights are there
     ReadRows<T, Blocks::kKeys>(static_cast<const T*>(a.v) + kv + key0 * a.dim, a.kv_seq - key0,
                                a.dim, keys);
     SyncBlock();

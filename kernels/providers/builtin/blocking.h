@@ -1,8 +1,8 @@
-// How a matrix product is cut into tiles of the output, and what workspace a
-// worker needs for one; common to the gemm, conv and attention kernels.
+// Cuts a matrix product into tiles of the output, and computes the workspace of a worker. The gemm,
+// conv and attention kernels share it.
 //
-// Each tile is computed whole by one worker, along k in one order, so results do
-// not depend on the number of workers. Pure functions; thread-safe.
+// One worker computes a whole tile, along k in one order. So results do not depend on the number of
+// workers. Pure functions; any thread may call them.
 #ifndef ASSAY_KERNELS_PROVIDERS_BUILTIN_BLOCKING_H_
 #define ASSAY_KERNELS_PROVIDERS_BUILTIN_BLOCKING_H_
 
@@ -16,19 +16,18 @@
 
 namespace assay::internal {
 
-// A block of k this long keeps a panel of packed B (kBlockK x 32 floats) in L1.
-// In units: an element, or a pair of int8.
+// With a block of k of this length, a panel of packed B (kBlockK x 32 floats) stays in L1. The
+// length is in units: an element, or a pair of int8.
 inline constexpr std::int64_t kBlockK = 256;
-// Row pitch of packed A [units]; the odd cache line keeps rows out of one L1 set.
+// The row pitch of packed A [units]. The odd number of cache lines keeps rows out of one L1 set.
 inline constexpr std::int64_t kPitchA = kBlockK + 16;
-// Largest tile: with packed A and B it fills about 3/4 MiB of L2 in fp32. The row
-// and column steps are multiples of every target's micro-kernel.
+// The largest tile. With packed A and B it fills about 3/4 MiB of L2 in fp32. The row and column
+// steps are multiples of every target's micro-kernel.
 inline constexpr std::int64_t kMaxTileRows = 240;
 inline constexpr std::int64_t kMaxTileCols = 256;
 inline constexpr std::int64_t kRowStep = 12;
 inline constexpr std::int64_t kColStep = 32;
-// Fewer multiplications than this are not worth a second thread, which takes
-// some 2 µs to wake.
+// Fewer multiplications are not worth a second thread, which takes some 2 µs to wake.
 inline constexpr double kGrainProducts = 524288;
 
 constexpr std::int64_t RoundUp(std::int64_t n, std::int64_t step) {
@@ -47,8 +46,8 @@ struct Blocking {
   std::int64_t tiles() const { return tiles_m * tiles_n * products; }
 };
 
-// Tiles for `products` products of m x n x k: as large as L2 takes, but enough of
-// them that every worker gets several.
+// Chooses tiles for `products` products of m x n x k: as large as fits into L2, and so many that
+// every worker gets several.
 inline Blocking ChooseBlocking(std::int64_t m, std::int64_t n, std::int64_t k,
                                std::int64_t products) {
   Blocking b;
@@ -60,7 +59,7 @@ inline Blocking ChooseBlocking(std::int64_t m, std::int64_t n, std::int64_t k,
   b.tiles_m = CeilDiv(m, kMaxTileRows);
   b.tiles_n = CeilDiv(n, kMaxTileCols);
   for (;;) {
-    // Even tiles: the last one is not a sliver.
+    // The tiles have even sizes, so that the last one is not a sliver.
     b.tile_rows = RoundUp(CeilDiv(m, b.tiles_m), kRowStep);
     b.tile_cols = RoundUp(CeilDiv(n, b.tiles_n), kColStep);
     b.tiles_m = CeilDiv(m, b.tile_rows);
@@ -78,20 +77,20 @@ inline Blocking ChooseBlocking(std::int64_t m, std::int64_t n, std::int64_t k,
   return b;
 }
 
-// A worker's memory: packed A, packed B, the accumulator tile, and a row that is
-// being converted. [bytes], a multiple of 256
+// The bytes of a worker's memory, a multiple of 256: packed A, packed B, the accumulator tile, and
+// a row that is being converted.
 inline std::int64_t WorkspaceBytes(const Blocking& b, std::int64_t unit_bytes) {
   const std::int64_t units =
       b.tile_rows * kPitchA + kBlockK * b.tile_cols + b.tile_rows * b.tile_cols + 4 * kBlockK;
   return RoundUp(units * unit_bytes, 256);
 }
 
-// Calls body(tile, worker) for every tile, workers taking tiles as they get free.
+// Calls body(tile, worker) for every tile. Workers take tiles as they become free.
 inline void ForEachTile(std::int64_t tiles, std::int64_t workers,
                         absl::FunctionRef<void(std::int64_t tile, std::int64_t worker)> body) {
   std::atomic<std::int64_t> next{0};
   ParallelFor(workers, 1, [&](std::int64_t begin, std::int64_t end) {
-    // Where there are fewer threads than workers the first worker takes all.
+    // If there are fewer threads than workers, the first worker of a thread takes all tiles.
     for (std::int64_t worker = begin; worker < end; ++worker) {
       for (std::int64_t tile; (tile = next.fetch_add(1, std::memory_order_relaxed)) < tiles;) {
         body(tile, worker);

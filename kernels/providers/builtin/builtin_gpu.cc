@@ -31,7 +31,7 @@ using internal::IsFloatForm;
 using internal::KernelScalar;
 using internal::NoSuchForm;
 
-// What a launch is, given the views and the stream.
+// A function that launches, given the views and the stream.
 using LaunchFunction =
     std::function<gpu::ErrorCode(std::span<const TensorView>, const TensorView&, gpu::Stream)>;
 
@@ -59,7 +59,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> Made(Device& device, std::string impleme
   return std::make_unique<GpuKernel>(device, std::move(implementation), std::move(launch));
 }
 
-// A grid has one dimension of at most 2^31 − 1 blocks, of `tile` rows and columns.
+// Checks the number of blocks. A grid has one dimension of at most 2^31 − 1 blocks, each of `tile`
+// rows and columns.
 absl::Status CheckBlocks(std::string_view op, double blocks) {
   if (blocks <= 0x1p31 - 1) return absl::OkStatus();
   return absl::UnimplementedError(
@@ -70,14 +71,14 @@ double Tiles(std::int64_t extent, std::int64_t tile) {
   return static_cast<double>((extent + tile - 1) / tile);
 }
 
-// "mma.m16n8k16" where there are such instructions; elsewhere their meaning by fma.
+// "mma.m16n8k16" if the device has these instructions; otherwise fmas do the same.
 std::string MatrixText(const Device& device, std::string_view what) {
   return Cat(device.info().backend == "cuda" ? "mma" : "fma", ".m16n8k16 ", what);
 }
 
 bool IsHalf(DType t) { return t == DType::kF16 || t == DType::kBF16; }
 
-// Rows of softmax and layer norm: fp32 and 16-bit inputs.
+// The forms of softmax and layer norm: fp32 and 16-bit inputs.
 bool IsRowForm(DType in, DType out) {
   return !IsCoded(in) && in != DType::kF64 && IsFloatForm(in, out);
 }
@@ -164,7 +165,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeAttention(const Case& c, const Plan&
                                         gpu::kMaxAttentionDim, " columns; got attention.dim ",
                                         p.dim));
   }
-  constexpr std::int64_t kFewestQueries = 16;  // of a block
+  constexpr std::int64_t kFewestQueries = 16;  // queries of a block
   if (absl::Status s =
           CheckBlocks("attention", static_cast<double>(p.batch) * static_cast<double>(p.heads) *
                                        Tiles(p.seq, kFewestQueries));
@@ -184,7 +185,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeAttention(const Case& c, const Plan&
   job.scale =
       p.Scale(c.dtype) * KernelScalar(c.dtype, p.scale_q) * KernelScalar(c.dtype, p.scale_k);
   job.value_scale = KernelScalar(c.dtype, p.scale_v);
-  // As gpu::StreamOf has it: a GPU's factories get no other device.
+  // A GPU's factories get no other device, as for gpu::StreamOf.
   job.shared_bytes = static_cast<GpuDevice&>(device).properties().shared_bytes_per_block;
   if (const std::int64_t least = gpu::LeastAttentionSharedBytes(job); least > job.shared_bytes) {
     return absl::UnimplementedError(Cat(
@@ -361,7 +362,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeCopy(const Case& c, const Plan& plan
   if (plan.output.dtype != c.dtype) {
     return NoSuchForm("GPU copy", c.dtype, plan.output.dtype, "every format, to the same format");
   }
-  constexpr std::int64_t kBytesOfABlock = 1024;  // where operands are not aligned
+  constexpr std::int64_t kBytesOfABlock = 1024;  // if operands are not aligned
   const std::int64_t bytes = StorageBytes(c.dtype, plan.output.extents.span());
   if (absl::Status s = CheckBlocks("copy", Tiles(bytes, kBytesOfABlock)); !s.ok()) return s;
   return Made(device, "16 bytes a thread",

@@ -1,9 +1,9 @@
-// Assay's own GPU kernels under test, for a backend's registry: the same problems and
-// refusals as the CPU's, and each launch on the stream of the device it was made for.
-// Toolkit-free; linked with the kernels as that backend compiles them.
+// Assay's own GPU kernels under test, for a backend's registry. They solve and refuse the same
+// problems as the CPU's kernels. Each launch goes to the stream of the device that the kernel was
+// made for. This code includes no toolkit; it is linked with the kernels of the backend.
 //
-// The entries are plain values; thread-safe. The kernels need no workspace, and give the
-// same bits in every launch.
+// The entries are plain values; any thread may make them. Only dequant_softmax needs workspace,
+// which it takes from the arena when it is made. The kernels give the same bits in every launch.
 #ifndef ASSAY_KERNELS_PROVIDERS_BUILTIN_BUILTIN_GPU_H_
 #define ASSAY_KERNELS_PROVIDERS_BUILTIN_BUILTIN_GPU_H_
 
@@ -14,8 +14,8 @@
 
 namespace assay {
 
-// `backend`: "cuda", "hip" or "simt"; a literal, for the entries keep it. Their factories
-// take GpuDevices only.
+// `backend` is "cuda", "hip" or "simt" and must be a literal, because the entries keep it. The
+// factories take only GpuDevices.
 std::vector<KernelEntry> BuiltinGpuKernels(std::string_view backend);
 
 }  // namespace assay

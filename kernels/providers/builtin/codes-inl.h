@@ -1,11 +1,11 @@
-// Elements of the 8- and 4-bit float formats, which one is known at run time: a
-// cursor over packed codes that stands where the other formats have a pointer, and the
-// conversion of runs to fp32; compiled once for each SIMD target.
+// Handles elements of the 8- and 4-bit float formats; the format is known at run time. Codes is a
+// cursor over packed codes, which takes the place of the pointers of other formats. Functions
+// convert runs of codes to fp32 and back. Compiled once for each SIMD target.
 //
-// Encoding rounds to nearest even and saturates; a NaN is the format's.
-// Decoding is by bits and exact, subnormals and NaN codes included, and takes no
-// subnormal fp32 operands, so it does not depend on the processor's mode for them.
-// e2m1 lies two to a byte, the even element in the low nibble.
+// Encoding rounds to nearest even and saturates; a NaN becomes the format's NaN. Decoding works on
+// bits and is exact, also for subnormals and NaN codes. It uses no subnormal fp32 operands, so it
+// does not depend on the processor's mode for them. e2m1 has two elements in a byte, the even one
+// in the low nibble.
 #if defined(ASSAY_BUILTIN_CODES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ASSAY_BUILTIN_CODES_INL_H_
 #undef ASSAY_BUILTIN_CODES_INL_H_
@@ -26,10 +26,10 @@ HWY_BEFORE_NAMESPACE();
 namespace assay {
 namespace HWY_NAMESPACE {
 
-// Names the formats of this file where others name an element's type.
+// Stands for the formats of this file in places where other formats have an element type.
 struct Coded {};
 
-// Element `at` of packed codes.
+// A cursor at element `at` of packed codes.
 struct Codes {
   const std::uint8_t* base;
   std::int64_t at;
@@ -38,7 +38,7 @@ struct Codes {
   Codes operator+(std::int64_t n) const { return {base, at + n, dtype}; }
 };
 
-// What stands for `const T*`, and how it is made from a tensor's data.
+// The cursor type of an element type, and how to make a cursor from a tensor's data.
 template <class T>
 struct Elements {
   using Cursor = const T*;
@@ -52,13 +52,13 @@ struct Elements<Coded> {
   }
 };
 
-// The values of codes of a format.
+// The values of codes.
 template <DType kType, class D>
 HWY_INLINE VOf<D> WidenCodes(D d, hn::Vec<hn::RebindToUnsigned<D>> code) {
   constexpr assay::internal::Layout f = assay::internal::LayoutOf(kType);
   constexpr int kMove = 23 - f.mantissa_bits;
   constexpr std::uint32_t kSign = 1u << f.sign_bit;
-  // 2^(1 − bias − mantissa bits), the subnormals' quantum.
+  // 2^(1 − bias − mantissa bits), the quantum of subnormals.
   constexpr std::uint32_t kQuantum = static_cast<std::uint32_t>(128 - f.bias - f.mantissa_bits)
                                      << 23;
   const hn::RebindToUnsigned<D> du;
@@ -76,8 +76,8 @@ HWY_INLINE VOf<D> WidenCodes(D d, hn::Vec<hn::RebindToUnsigned<D>> code) {
   if constexpr (f.fnuz) {
     bits = hn::IfThenElse(hn::Eq(code, hn::Set(du, kSign)), hn::Set(du, 0x7fc00000u), bits);
   } else if constexpr (kType != DType::kE2M1) {
-    // Inf and NaNs, where there are any: e4m3fn's one code above the largest has all
-    // mantissa bits set, e5m2's keep their own.
+    // Inf and NaNs. In e4m3fn the one code above the largest has all mantissa bits set; in e5m2
+    // each code keeps its own.
     bits = hn::Or(bits, hn::IfThenElseZero(above(static_cast<std::uint32_t>(f.max_code)),
                                            hn::Set(du, 0x7f800000u)));
   }
@@ -85,7 +85,7 @@ HWY_INLINE VOf<D> WidenCodes(D d, hn::Vec<hn::RebindToUnsigned<D>> code) {
   return hn::BitCast(d, hn::Or(bits, sign));
 }
 
-// n codes, one to a byte, to fp32.
+// Converts n codes, one in each byte, to fp32.
 template <DType kType>
 void ConvertBytes(const std::uint8_t* HWY_RESTRICT from, std::int64_t n, float* HWY_RESTRICT to) {
   const hn::ScalableTag<float> d;
@@ -119,7 +119,7 @@ inline void ConvertCodes(DType dtype, const std::uint8_t* from, std::int64_t n, 
   }
 }
 
-// n elements from a cursor on, as ConvertRow of simd-inl.h has it for pointers.
+// Converts n elements from a cursor on, like ConvertRow of simd-inl.h for pointers.
 inline void ConvertRow(Codes from, std::int64_t n, float* HWY_RESTRICT to) {
   if (from.dtype != DType::kE2M1) return ConvertCodes(from.dtype, from.base + from.at, n, to);
   constexpr std::int64_t kChunk = 256;
@@ -142,7 +142,7 @@ inline void ConvertRow(Codes from, std::int64_t n, float* HWY_RESTRICT to) {
   }
 }
 
-// The codes nearest to v, ties to even; beyond the format its largest finite number.
+// The codes nearest to v, ties to even. Values beyond the format become its largest finite number.
 template <DType kType, class D>
 HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> NarrowCodes(D d, VOf<D> v) {
   constexpr assay::internal::Layout f = assay::internal::LayoutOf(kType);
@@ -150,7 +150,7 @@ HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> NarrowCodes(D d, VOf<D> v) {
   constexpr FormatInfo kInfo = Info(kType);
   const hn::RebindToUnsigned<D> du;
   const auto sign = hn::And(hn::BitCast(du, v), hn::Set(du, 0x80000000u));
-  // Min's second operand is what comes out where v is NaN; that is replaced below.
+  // If v is NaN, Min returns its second operand; the code is replaced below.
   const auto size = hn::Min(hn::Abs(v), hn::Set(d, static_cast<float>(kInfo.max_finite)));
   const auto bits = hn::BitCast(du, size);
   const auto odd = hn::And(hn::ShiftRight<kDrop>(bits), hn::Set(du, 1u));
@@ -158,7 +158,7 @@ HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> NarrowCodes(D d, VOf<D> v) {
       hn::ShiftRight<kDrop>(hn::Add(hn::Add(bits, hn::Set(du, (1u << (kDrop - 1)) - 1)), odd));
   const auto normal =
       hn::Sub(rounded, hn::Set(du, static_cast<std::uint32_t>(127 - f.bias) << f.mantissa_bits));
-  // Beside 2^23 quanta a float's last place is one quantum.
+  // Next to 2^23 quanta, the last bit of a float is one quantum.
   const auto magic = hn::Set(d, static_cast<float>(0x1p23 * kInfo.min_subnormal));
   const auto small = hn::Sub(hn::BitCast(du, hn::Add(size, magic)), hn::BitCast(du, magic));
   const auto is_small = hn::Lt(size, hn::Set(d, static_cast<float>(kInfo.min_normal)));
@@ -190,7 +190,7 @@ void StoreBytes(const float* HWY_RESTRICT from, std::int64_t n, std::uint8_t* HW
   }
 }
 
-// n values as codes of an 8-bit format, one to a byte.
+// Converts n values to codes of an 8-bit format, one in each byte.
 inline void StoreCodes(DType dtype, const float* from, std::int64_t n, std::uint8_t* to) {
   switch (dtype) {
     case DType::kE4M3FN:
@@ -204,7 +204,7 @@ inline void StoreCodes(DType dtype, const float* from, std::int64_t n, std::uint
   }
 }
 
-// n elements a stride apart; n at most kMaxStrided. Codes a byte each.
+// Converts n elements that lie a stride apart; n is at most kMaxStrided. Codes take a byte each.
 inline constexpr std::int64_t kMaxStrided = 256;
 
 template <class Raw, class T>

@@ -1,7 +1,7 @@
-// What the built-in CPU kernels share above the SIMD code: refusals, the choice
-// of streaming stores, and the workspace.
+// Shared code of the built-in CPU kernels above the SIMD code: refusals, formats, the choice of
+// streaming stores, and registry entries.
 //
-// Free functions; thread-safe.
+// Free functions; any thread may call them.
 #ifndef ASSAY_KERNELS_PROVIDERS_BUILTIN_COMMON_H_
 #define ASSAY_KERNELS_PROVIDERS_BUILTIN_COMMON_H_
 
@@ -25,11 +25,11 @@ inline absl::Status NoSuchForm(std::string_view op, DType in, DType out, std::st
   return absl::UnimplementedError(message);
 }
 
-// An 8- or 4-bit float: codes-inl.h.
+// Whether a format is an 8- or 4-bit float (codes-inl.h).
 inline bool IsCoded(DType t) { return !Info(t).is_integer && Info(t).storage_bits < 16; }
 
-// Formats of the floating-point kernels: the output is the input's; fp32 from tf32 and
-// 16-bit inputs; fp32, fp16 or bf16 from 8- and 4-bit ones.
+// The formats of the floating-point kernels. The output has the input's format, or fp32 if the
+// input is tf32 or 16-bit, or fp32, fp16 or bf16 if the input is an 8- or 4-bit float.
 inline bool IsFloatForm(DType in, DType out) {
   const bool half = out == DType::kF16 || out == DType::kBF16;
   if (IsCoded(in)) return half || out == DType::kF32;
@@ -44,13 +44,13 @@ inline std::vector<DType> FloatFormats() {
           DType::kE4M3FN, DType::kE4M3FNUZ, DType::kE5M2, DType::kE5M2FNUZ};
 }
 
-// A number as a kernel for inputs of a format gets it: fp32 but for fp64.
+// A number in the precision of the kernel: fp64 if the inputs are fp64, otherwise fp32.
 inline double KernelScalar(DType in, double value) {
   return in == DType::kF64 ? value : static_cast<double>(static_cast<float>(value));
 }
 
-// Calls run(T(), TOut()) with the element types of a form that IsFloatForm takes; the
-// types are the instruction set's, so they come as arguments. tf32 is held as fp32.
+// Calls run(T(), TOut()) with the element types of a form that IsFloatForm accepts. The 16-bit
+// types belong to the SIMD target, so the caller passes them. tf32 is held as fp32.
 template <class F16, class BF16, class Coded, class Run>
 void WithFloatForm(DType in, DType out, const Run& run) {
   const auto from = [&](auto coded_or_half) {
@@ -73,10 +73,10 @@ void WithFloatForm(DType in, DType out, const Run& run) {
   }
 }
 
-// Stores that bypass the caches pay once input and output no longer fit in the
-// last level: they save reading the output's lines. [bytes] of both together.
+// Whether stores should bypass the caches. That pays if input and output together, `bytes`, do not
+// fit into the last-level cache, because it saves reading the output's lines.
 inline bool StreamingPays(const Device& device, std::int64_t bytes) {
-  std::int64_t last_level = 32 << 20;  // where the device does not say
+  std::int64_t last_level = 32 << 20;  // if the device does not say
   const auto& properties = device.info().properties;
   if (const auto it = properties.find("l3_bytes"); it != properties.end()) {
     const std::int64_t told = std::atoll(it->second.c_str());
@@ -85,8 +85,7 @@ inline bool StreamingPays(const Device& device, std::int64_t bytes) {
   return bytes > last_level;
 }
 
-// Whether every row starts at a vector border of any target, as streaming stores
-// need it.
+// Whether every row starts at a vector boundary of any target, as streaming stores need.
 inline bool RowsAligned(const TensorView& v) {
   return reinterpret_cast<std::uintptr_t>(v.data) % 64 == 0 &&
          StorageBytes(v.dtype, v.extents.ld) % 64 == 0;

@@ -1,20 +1,19 @@
-// Convolution (cross-correlation) for GPUs, 1 to 3 spatial dimensions, as a matrix
-// product whose right operand, the input under each tap, is gathered and never stored:
+// Convolution (cross-correlation) for GPUs, with 1 to 3 spatial dimensions, as a matrix product.
+// Its right operand, the input under each tap, is gathered and never stored:
 //
 //   y[filter][pixel] = Σ_t w[filter][t]·x(t, pixel), an image and a group at a time
 //
-// t runs over channels/groups and kernel positions in w's own order; x(t, pixel) is the
-// input element under tap t, or 0 in the padding.
-// Arithmetic: FP32 fma for fp32 and narrower floats, FP64 for fp64, int32 exactly for
-// int8; one rounding to the output's format.
-// Error: one chain of fmas over the taps: γ_n·Σ|w·x|, n = channels/groups·Π kernel. A tap
-// in the padding contributes w·0, so an infinite or NaN weight shows there too.
-// Deterministic: an element is one thread's, taps ascending.
+// t runs over channels/groups and kernel positions in w's own order. x(t, pixel) is the input
+// element under tap t, or 0 in the padding.
+// Arithmetic: FP32 fma for fp32 and narrower floats, FP64 for fp64, exact int32 for int8, with one
+// rounding to the output's format.
+// Error: one chain of fmas over the taps: γ_n·Σ|w·x|, n = channels/groups·Π kernel. A tap in the
+// padding contributes w·0, so an infinite or NaN weight shows there, too.
+// Deterministic: one thread computes an element, taps ascending.
 //
-// Work: a block makes a tile of filters by pixels (fma_tile_gpu.h). Neighbouring threads
-// gather neighbouring pixels of one tap, or where channels lie last, neighbouring taps of
-// one pixel. Which tap and pixel an index means takes divisions, an element each; they are
-// 32-bit ones.
+// Work: a block computes a tile of filters by pixels (fma_tile_gpu.h). Neighbouring threads gather
+// neighbouring pixels of one tap, or, if channels are last, neighbouring taps of one pixel. Finding
+// the tap and pixel of an index takes 32-bit divisions for each element.
 #include <type_traits>
 
 #include "kernels/providers/builtin/conv_builtin_gpu.h"
@@ -26,7 +25,8 @@
 namespace assay::gpu {
 namespace {
 
-// Extents as the kernel divides by them: an image, a group, its taps are below 2^31.
+// The extents that the kernel divides by. The elements of an image, of a group and of its taps are
+// below 2^31.
 struct Geometry {
   std::int64_t group_filters;
   std::int64_t group_channels;
@@ -53,7 +53,7 @@ struct Position {
   int at[3];
 };
 
-// Of an index among `extent`s, the innermost last.
+// The position of an index among `extent`s, the innermost last.
 ASSAY_DEVICE Position PositionOf(unsigned index, const std::int64_t* extent) {
   const auto e1 = static_cast<unsigned>(extent[1]);
   const auto e2 = static_cast<unsigned>(extent[2]);
@@ -61,7 +61,7 @@ ASSAY_DEVICE Position PositionOf(unsigned index, const std::int64_t* extent) {
            static_cast<int>(index % e2)}};
 }
 
-// The input pixel under a kernel position of an output pixel, or −1 in the padding.
+// The input pixel under a kernel position of an output pixel; −1 in the padding.
 ASSAY_DEVICE std::int64_t InputPixel(const ConvJob& c, const Position& pixel, const Position& tap) {
   std::int64_t at = 0;
   ASSAY_UNROLL

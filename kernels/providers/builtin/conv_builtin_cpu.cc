@@ -1,20 +1,20 @@
-// conv: forward convolution (cross-correlation), 1 to 3 spatial dimensions, as a
-// matrix product over an im2col matrix that is never stored.
+// conv: forward convolution (cross-correlation) with 1 to 3 spatial dimensions, as a matrix product
+// with an im2col matrix that is never stored.
 //
-// nchw, an image and a group at a time:  y[f][pixel] = Σ_t w[f][t]·x(t, pixel);
-// nhwc:                                  y[pixel][f] = Σ_t x(pixel, t)·w[f][t];
-// t runs over channels/groups and kernel positions in w's own order, and
-// x(t, pixel) is the input element under tap t, or 0 in the padding.
-// Arithmetic: as the built-in gemm: FP32 fma for fp32 and narrower floats, FP64 for
-// fp64, int32 exactly for int8; one rounding to the output's format.
-// Error: one chain of fmas over the taps: γ_n and 8·√n·u, n = channels/groups·Π
-// kernel, times the sum of absolute products. A tap in the padding contributes
-// w·0, so an infinite or NaN weight shows there too, as in a padded input.
-// Determinism: tiles are computed whole by one worker in one order.
+// nchw, one image and group at a time:  y[f][pixel] = Σ_t w[f][t]·x(t, pixel);
+// nhwc:                                 y[pixel][f] = Σ_t x(pixel, t)·w[f][t];
+// t runs over channels/groups and kernel positions in w's own order. x(t, pixel) is the input
+// element under tap t, or 0 in the padding.
+// Arithmetic: as in the built-in gemm: FP32 fma for fp32 and narrower floats, FP64 for fp64, exact
+// int32 for int8, with one rounding to the output's format.
+// Error: one chain of fmas over the taps: γ_n and 8·√n·u, n = channels/groups·Π kernel, times the
+// sum of absolute products. A tap in the padding contributes w·0, so an infinite or NaN weight
+// shows there, too, as in a padded input.
+// Determinism: one worker computes a whole tile in one order.
 //
-// Work: (image, group, tile of y) are taken by workers as they get free. Packing
-// walks runs of the innermost stored axis (pixels of a row in nchw, channels in
-// nhwc), so with stride 1 it converts contiguous elements.
+// Work: workers take (image, group, tile of y) as they become free. Packing walks runs of the
+// innermost stored axis (pixels of a row in nchw, channels in nhwc), so with stride 1 it converts
+// contiguous elements.
 
 #include <array>
 #include <cstdint>
@@ -40,7 +40,7 @@
 #define ASSAY_CONV_BUILTIN_CPU_ONCE
 namespace assay::internal {
 
-// Three spatial dimensions, outermost first; missing outer ones have extent 1.
+// Three spatial dimensions, outermost first. Missing outer ones have extent 1.
 using Axes = std::array<std::int64_t, 3>;
 
 struct ConvShape {
@@ -79,8 +79,8 @@ namespace HWY_NAMESPACE {
 
 using internal::ConvShape;
 
-// The input row under output row (od, oh) and kernel position (kd, kh), as an
-// offset in pixels; negative where it lies in the padding.
+// The input row under output row (od, oh) and kernel position (kd, kh), as an offset in pixels.
+// Negative in the padding.
 HWY_INLINE std::int64_t InputRow(const ConvShape& s, std::int64_t od, std::int64_t oh,
                                  std::int64_t kd, std::int64_t kh) {
   const std::int64_t id = od * s.stride[0] - s.padding[0] + kd * s.dilation[0];
@@ -94,7 +94,7 @@ HWY_INLINE void FillZeros(Raw* to, std::int64_t n) {
   std::memset(to, 0, static_cast<std::size_t>(n) * sizeof(Raw));
 }
 
-// B of nchw: a run is one tap over consecutive output pixels.
+// B of nchw. A run is one tap over consecutive output pixels.
 template <class T>
 struct NchwSource {
   typename Elements<T>::Cursor x;  // of the image and group
@@ -131,13 +131,13 @@ struct NchwSource {
     }
   }
 
-  // `run` elements of an input row from column iw on, a stride apart.
+  // Reads `run` elements of an input row from column iw on, a stride apart.
   template <class Raw>
   HWY_INLINE void FillRun(typename Elements<T>::Cursor row, std::int64_t iw, std::int64_t run,
                           Raw* to) const {
     const std::int64_t width = shape->input[2];
     const std::int64_t stride = shape->stride[2];
-    // Of the run, [first, last) lies inside the row.
+    // [first, last) is the part of the run inside the row.
     const std::int64_t first = iw >= 0 ? 0 : std::min(run, internal::CeilDiv(-iw, stride));
     const std::int64_t last =
         iw >= width ? first : std::clamp(internal::CeilDiv(width - iw, stride), first, run);
@@ -152,7 +152,7 @@ struct NchwSource {
   }
 };
 
-// A of nhwc: a run is one output pixel over consecutive taps.
+// A of nhwc. A run is one output pixel over consecutive taps.
 template <class T>
 struct NhwcSource {
   typename Elements<T>::Cursor x;  // of the image, at the group's first channel
@@ -226,7 +226,7 @@ void ConvAll(const internal::ConvLaunch& launch) {
                    group * s.group_channels() * (s.nhwc ? 1 : s.in_pixels());
     const MatrixSource<T> w{Elements<T>::Of(launch.w, launch.in) + group * filters * taps, taps,
                             true};
-    // The output's run of row i, column j of the product.
+    // The place of row i, column j of the product in the output.
     TOut* y = static_cast<TOut*>(launch.y) + image * s.filters * pixels +
               group * filters * (s.nhwc ? 1 : pixels);
     const std::int64_t ld = s.nhwc ? s.filters : pixels;

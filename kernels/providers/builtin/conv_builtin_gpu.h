@@ -1,4 +1,4 @@
-// The built-in convolution for GPUs; the kernel and its error are in conv_builtin.cu.
+// Launches the built-in convolution for GPUs; conv_builtin.cu has the kernel and its error.
 #ifndef ASSAY_KERNELS_PROVIDERS_BUILTIN_CONV_BUILTIN_GPU_H_
 #define ASSAY_KERNELS_PROVIDERS_BUILTIN_CONV_BUILTIN_GPU_H_
 
@@ -9,14 +9,14 @@
 
 namespace assay::gpu {
 
-// Three spatial dimensions, outermost first; outer ones that are not there have extent
-// 1, stride 1 and no padding. Device memory, dense.
+// A problem with three spatial dimensions, outermost first. Missing outer ones have extent 1,
+// stride 1 and no padding. Device memory, dense.
 struct ConvJob {
   const void* x = nullptr;         // [batch, channels, input…], or [batch, input…, channels]
   const void* w = nullptr;         // [filters, channels/groups, kernel…], or channels last
   void* y = nullptr;               // [batch, filters, output…], or filters last
   DType in = DType::kUnspecified;  // fp64, fp32, tf32, fp16, bf16, an 8-bit float, int8
-  // fp64 with fp64, int32 with int8, else fp32, fp16 or bf16.
+  // fp64 for fp64, int32 for int8, otherwise fp32, fp16 or bf16.
   DType out = DType::kUnspecified;
   std::int64_t batch = 1;
   std::int64_t channels = 1;

@@ -1,8 +1,8 @@
 // copy for GPUs: y[i] = x[i], byte for byte, whatever the format.
 //
-// Work: a thread moves kAhead pieces, which lie a block's width apart, and reads all
-// before it writes the first. A piece is 16 bytes where both ends are aligned so, else
-// one; the bytes behind the last whole piece are moved singly.
+// Work: a thread copies kAhead pieces, a block's width apart, and reads all before it writes the
+// first. A piece is 16 bytes if both ends are aligned to 16 bytes, otherwise one byte. The bytes
+// behind the last whole piece are copied singly.
 #include "kernels/providers/builtin/copy_builtin_gpu.h"
 #include "kernels/runtime/gpu/port.h"
 

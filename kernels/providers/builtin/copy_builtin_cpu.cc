@@ -1,10 +1,8 @@
-// copy: y[i] = x[i], for elements of any format; bytes are moved, so NaN payloads
-// and signs stay.
+// copy: y[i] = x[i], for elements of any format. It copies bytes, so NaN payloads and signs stay.
 //
-// Exact and deterministic. Work: the bytes are split evenly over the threads at
-// cache-line borders. Where source and destination together exceed the last-level
-// cache the destination is written around it: a plain store would first read each
-// line, a third more traffic.
+// Exact and deterministic. Work: the bytes are split evenly over the threads at cache-line
+// boundaries. If source and destination together exceed the last-level cache, the stores bypass it.
+// A plain store would first read each line, which is a third more traffic.
 
 #include <algorithm>
 #include <cstdint>
@@ -31,7 +29,7 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// memcpy with stores around the caches; the ranges do not overlap.
+// memcpy with stores that bypass the caches. The ranges must not overlap.
 void StreamBytes(const std::uint8_t* HWY_RESTRICT from, std::uint8_t* HWY_RESTRICT to,
                  std::int64_t bytes) {
   const hn::ScalableTag<std::uint8_t> d;
@@ -69,7 +67,7 @@ HWY_EXPORT(StreamBytes);
 HWY_EXPORT(CopyTarget);
 
 constexpr std::int64_t kLine = 64;  // [bytes]
-// Less than this is not worth a second thread, which takes some 2 µs to wake.
+// Fewer lines are not worth a second thread, which takes some 2 µs to wake.
 constexpr std::int64_t kGrainLines = 2048;
 
 class CopyKernel : public Kernel {

@@ -1,4 +1,4 @@
-// The built-in copy for GPUs; the kernel is in copy_builtin.cu.
+// Launches the built-in copy for GPUs; copy_builtin.cu has the kernel.
 #ifndef ASSAY_KERNELS_PROVIDERS_BUILTIN_COPY_BUILTIN_GPU_H_
 #define ASSAY_KERNELS_PROVIDERS_BUILTIN_COPY_BUILTIN_GPU_H_
 
@@ -8,7 +8,8 @@
 
 namespace assay::gpu {
 
-// Enqueues one launch; device memory that does not overlap, any alignment, bytes > 0.
+// Enqueues one launch. Source and destination are device memory that does not overlap, with any
+// alignment. bytes > 0.
 ErrorCode LaunchCopyBytes(const void* from, void* to, std::int64_t bytes, Stream stream);
 
 }  // namespace assay::gpu

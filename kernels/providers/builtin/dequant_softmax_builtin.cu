@@ -1,18 +1,18 @@
 // dequant_softmax for GPUs: y = softmax(x) along rows, x_ij = s_j·Σ_k a_ik·w_kj, W of int8.
 //
-// A and W are widened to FP32 on their way to shared memory, exactly; a logit is one chain
-// of k fmas in ascending k (fma_tile_gpu.h), multiplied by s_j once: W is never written out
-// as floats. Maximum, exponentials and sum of a row are FP32's; one rounding to the
-// output's format. Error: of a logit γ_k·|s|Σ|a||w| + u·|x|; of a row exp's 2 ulp, a sum of
-// depth n/256 + 9 and a division, within the bound of the operator.
-// Special values: a row of A with a NaN or an Inf gives NaN, for inf − inf is.
-// Deterministic: every sum has one order, which the launch's extents alone decide.
+// A and W are widened to FP32 on their way to shared memory, exactly. A logit is one chain of k
+// fmas in ascending k (fma_tile_gpu.h), multiplied by s_j once. W is never stored as floats.
+// Maximum, exponentials and sum of a row are FP32, with one rounding to the output's format. Error:
+// a logit has γ_k·|s|Σ|a||w| + u·|x|; a row has exp's 2 ulp, a sum of depth n/256 + 9 and a
+// division, within the bound of the operator.
+// Special values: a row of A with a NaN or an Inf gives NaN, because inf − inf is NaN.
+// Deterministic: every sum has one order, which depends only on the launch's extents.
 //
-// A block makes kTile rows of logits, a tile of kTile columns after the other, keeps them in
-// workspace (its own rows, which the second-level cache holds), and then makes the rows'
-// softmax from there: one launch, and the logits of a block are read by that block alone.
-// Where there are too few bands of rows for that, blocks share a band's columns, and a second
-// launch of a block a row makes the softmax.
+// A block computes kTile rows of logits, one tile of kTile columns after the other. It keeps them
+// in the workspace, in its own rows, which the second-level cache holds. Then it computes the
+// softmax of these rows from there. So one launch is enough, and only one block reads the logits of
+// a block. If there are too few bands of rows for that, blocks share the columns of a band. Then a
+// second launch, with one block for each row, computes the softmax.
 #include "kernels/providers/builtin/dequant_softmax_builtin_gpu.h"
 #include "kernels/providers/builtin/fma_tile_gpu.h"
 #include "kernels/providers/builtin/store_gpu.h"
@@ -26,12 +26,12 @@ namespace {
 constexpr int kMicro = 4;
 constexpr std::int64_t kTile = std::int64_t{kTileSide} * kMicro;
 static_assert(kTile == kDequantSoftmaxTile);
-// Blocks that share a band of rows.
+// How many blocks share a band of rows.
 struct Split {
   std::int64_t blocks = 1;
 };
 
-// The logits of a tile.
+// Computes the logits of a tile.
 template <class In>
 ASSAY_DEVICE void LogitsOfTile(const DequantSoftmaxJob& g, std::int64_t row0,
                                std::int64_t column0) {
@@ -56,7 +56,7 @@ ASSAY_DEVICE void LogitsOfTile(const DequantSoftmaxJob& g, std::int64_t row0,
       });
 }
 
-// The softmax of a row of logits; all threads of the block take part.
+// Computes the softmax of a row of logits. All threads of the block must take part.
 template <class Shared>
 ASSAY_DEVICE void FinishRow(const DequantSoftmaxJob& g, std::int64_t row, Shared partial) {
   const float* x = g.logits + row * g.n;
@@ -80,8 +80,8 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kTileThreads, 2)
   for (std::int64_t column0 = Block().x % split.blocks * kTile; column0 < g.n; column0 += step) {
     LogitsOfTile<In>(g, row0, column0);
   }
-  if (split.blocks > 1) return;  // for all threads alike
-  SyncBlock();                   // the band's logits are all there
+  if (split.blocks > 1) return;  // the same for all threads
+  SyncBlock();                   // all logits of the band are there
   for (std::int64_t row = row0; row < row0 + kTile && row < g.m; ++row) {
     FinishRow(g, row, partial);
   }

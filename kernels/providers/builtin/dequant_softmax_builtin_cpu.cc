@@ -1,17 +1,17 @@
 // dequant_softmax: y = softmax(x) along rows, x_ij = s_j·Σ_k a_ik·w_kj, W of int8.
 //
-// Arithmetic: A and W are widened to FP32 while they are packed, exactly; each logit is one
-// chain of k fmas in ascending k, multiplied by s_j once; the softmax is that of
-// softmax_rows-inl.h. Outputs are rounded once, to nearest even.
-// Error: of a logit γ_k·|s|Σ|a||w| + u·|x|, and 8·√k·u in γ_k's place on zero-mean data; of
-// the softmax well inside y·u·(2|x − m| + 8 + h).
-// Special values: as IEEE arithmetic has it. A row of A with a NaN or an Inf gives NaN.
-// Determinism: a logit is summed by one worker in one order, a row's exponentials too.
+// Arithmetic: A and W are widened to FP32 while they are packed, exactly. Each logit is one chain
+// of k fmas in ascending k, multiplied by s_j once. The softmax is that of softmax_rows-inl.h.
+// Outputs are rounded once, to nearest even.
+// Error: a logit has γ_k·|s|Σ|a||w| + u·|x|, with 8·√k·u in place of γ_k on zero-mean data. The
+// softmax is well inside y·u·(2|x − m| + 8 + h).
+// Special values follow IEEE arithmetic. A row of A with a NaN or an Inf gives NaN.
+// Determinism: one worker sums a logit, and the exponentials of a row, in one order.
 //
-// Work: rows go in chunks whose logits stay in the last-level cache (kChunkLogits). The
-// workers take the tiles of a chunk's product as they get free (blocking.h, tile-inl.h),
-// then its rows. Logits leave the chunk's scratch never: A and W are read and y is written
-// once a chunk.
+// Work: rows are processed in chunks whose logits stay in the last-level cache (kChunkLogits). The
+// workers take the tiles of a chunk's product as they become free (blocking.h, tile-inl.h), and
+// then its rows. Logits never leave the chunk's scratch memory. Each chunk reads A and W once and
+// writes y once.
 
 #include <algorithm>
 #include <cstdint>
@@ -39,7 +39,7 @@ namespace assay::internal {
 
 struct DequantSoftmaxLaunch {
   DequantSoftmaxProblem problem;
-  Blocking blocking;   // of a chunk's product
+  Blocking blocking;   // tiles of a chunk's product
   std::int64_t chunk;  // rows
   DType in;
   DType out;
@@ -49,12 +49,12 @@ struct DequantSoftmaxLaunch {
   float* logits;                 // [chunk, pitch]
   float* terms;                  // [workers, pitch]
   std::int64_t pitch;            // [floats], a multiple of 64
-  std::int64_t workers;          // of the rows
+  std::int64_t workers;          // workers for the rows
 };
 
-// Logits of a chunk: 4 MiB.
+// The logits of a chunk: 4 MiB.
 inline constexpr std::int64_t kChunkLogits = std::int64_t{1} << 20;
-// Fewer elements than this are not worth a second thread, which takes some 2 µs to wake.
+// Fewer elements are not worth a second thread, which takes some 2 µs to wake.
 inline constexpr std::int64_t kDequantSoftmaxGrain = 16384;
 
 }  // namespace assay::internal
@@ -64,7 +64,7 @@ HWY_BEFORE_NAMESPACE();
 namespace assay {
 namespace HWY_NAMESPACE {
 
-// Stored weights; runs of them as floats.
+// The stored weights. Runs of them are read as floats.
 struct WeightSource {
   const std::int8_t* data;
   std::int64_t ld;
@@ -98,7 +98,7 @@ HWY_INLINE void ScaleRow(const float* HWY_RESTRICT sums, const float* HWY_RESTRI
   for (; i < n; ++i) to[i] = sums[i] * scale[i];
 }
 
-// The logits of `rows` rows from row0.
+// Computes the logits of `rows` rows from row0.
 template <class TIn>
 void Logits(const internal::DequantSoftmaxLaunch& g, const internal::Blocking& b, std::int64_t row0,
             std::int64_t rows) {
@@ -119,7 +119,7 @@ void Logits(const internal::DequantSoftmaxLaunch& g, const internal::Blocking& b
   });
 }
 
-// The softmaxes of the same rows.
+// Computes the softmax of the same rows.
 template <class TOut>
 void Rows(const internal::DequantSoftmaxLaunch& g, std::int64_t row0, std::int64_t rows) {
   const std::int64_t n = g.problem.n;
@@ -211,7 +211,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeDequantSoftmax(const Case& c, const 
   launch.blocking = internal::ChooseBlocking(launch.chunk, p.n, p.k, 1);
   launch.workspace_pitch = internal::WorkspaceBytes(launch.blocking, 4);
   launch.workers = std::max<std::int64_t>(1, std::min<std::int64_t>(ParallelWidth(), launch.chunk));
-  // A vector of padding, so that a row's last store may be whole.
+  // The padding is one vector, so that the last store of a row may be whole.
   launch.pitch = internal::RoundUp(p.n + 16, 64);
   const std::int64_t tiles = launch.workspace_pitch * launch.blocking.workers;
   const std::int64_t row = launch.pitch * static_cast<std::int64_t>(sizeof(float));

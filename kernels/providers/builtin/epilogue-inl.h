@@ -1,11 +1,11 @@
-// What follows a product's sum, a row at a time:
+// Computes the epilogue of a product, one row at a time:
 //   to = act(factor·s_j·acc + beta·c + b_j)
-// in fp32 (fp64 for fp64), in this order, each term only where it is there; one
-// rounding to the output's format at the end. Compiled once for each SIMD target.
+// The arithmetic is fp32 (fp64 for fp64), in this order. Missing terms are skipped. The result is
+// rounded to the output's format once, at the end. Compiled once for each SIMD target.
 //
-// relu keeps NaN. gelu x·Φ(x): fp32 by Abramowitz and Stegun 7.1.26 (|error| of erf at
-// most 1.5e-7), fp64 by the library's erfc. gelu_tanh as x·σ(2z), z = √(2/π)·(x +
-// 0.044715·x³), which is x/2·(1 + tanh z) without its cancellation.
+// relu keeps NaN. gelu is x·Φ(x): in fp32 by Abramowitz and Stegun 7.1.26 (|error| of erf at most
+// 1.5e-7), in fp64 with the C library's erfc. gelu_tanh is x·σ(2z), z = √(2/π)·(x + 0.044715·x³),
+// which equals x/2·(1 + tanh z) without its cancellation.
 #if defined(ASSAY_BUILTIN_EPILOGUE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ASSAY_BUILTIN_EPILOGUE_INL_H_
 #undef ASSAY_BUILTIN_EPILOGUE_INL_H_
@@ -27,17 +27,17 @@ HWY_BEFORE_NAMESPACE();
 namespace assay {
 namespace HWY_NAMESPACE {
 
-// Of one product; F is float or double.
+// The epilogue of one product. F is float or double.
 template <class F>
 struct Epilogue {
   F factor = 1;
   F beta = 0;
-  const F* channel_scale = nullptr;  // of all columns; null: 1
-  const F* bias = nullptr;           // likewise; null: 0
+  const F* channel_scale = nullptr;  // one for each column; null: 1
+  const F* bias = nullptr;           // one for each column; null: 0
   Activation activation = Activation::kNone;
 };
 
-// Accumulated sums as F.
+// Converts accumulated sums to F.
 template <class D>
 HWY_INLINE VOf<D> SumAs(D /*d*/, VOf<D> acc) {
   return acc;
@@ -100,7 +100,7 @@ HWY_INLINE VOf<D> Activated(D d, VOf<D> x, Activation activation) {
   return x;
 }
 
-// Columns [column, column + n) of a row, from n sums and, where `c` is not null, C.
+// Computes columns [column, column + n) of a row from n sums and, if `c` is not null, from C.
 template <class F, class Acc, class T>
 void FinishRow(const Epilogue<F>& e, const Acc* HWY_RESTRICT acc, std::int64_t column,
                std::int64_t n, const T* c, T* to) {
@@ -109,7 +109,7 @@ void FinishRow(const Epilogue<F>& e, const Acc* HWY_RESTRICT acc, std::int64_t c
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   for (std::int64_t j = 0; j < n; j += lanes) {
     const auto count = static_cast<std::size_t>(std::min(lanes, n - j));
-    // A row of sums is padded to whole panels.
+    // The row of sums is padded to whole panels.
     auto v = SumAs(d, hn::LoadU(da, acc + j));
     if (e.factor != F{1}) v = hn::Mul(v, hn::Set(d, e.factor));
     if (e.channel_scale != nullptr) {
@@ -122,7 +122,7 @@ void FinishRow(const Epilogue<F>& e, const Acc* HWY_RESTRICT acc, std::int64_t c
   }
 }
 
-// The whole numbers of an int32 product: to = alpha·acc + beta·c.
+// The integer epilogue of an int32 product: to = alpha·acc + beta·c.
 inline void FinishRow(std::int32_t alpha, std::int32_t beta, const std::int32_t* HWY_RESTRICT acc,
                       std::int64_t n, const std::int32_t* c, std::int32_t* to) {
   const hn::ScalableTag<std::int32_t> d;

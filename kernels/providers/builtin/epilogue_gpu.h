@@ -1,10 +1,10 @@
-// What follows a product's sum on a GPU, an element at a time:
+// Computes the epilogue of a product on a GPU, one element at a time:
 //   d = act(factor·s_j·acc + beta·c + b_j)
-// in FP32 (FP64 for fp64), in this order, each term only where it is there; one rounding
-// to the output's format at the end. int32: factor·acc + beta·c modulo 2^32.
+// The arithmetic is FP32 (FP64 for fp64), in this order. Missing terms are skipped. The result is
+// rounded to the output's format once, at the end. For int32 it is factor·acc + beta·c modulo 2^32.
 //
-// relu keeps NaN. gelu as x/2·erfc(−x/√2), gelu_tanh as x·σ(2z), z = √(2/π)·(x +
-// 0.044715·x³), which is x/2·(1 + tanh z) without its cancellation. For kernels only.
+// relu keeps NaN. gelu is x/2·erfc(−x/√2). gelu_tanh is x·σ(2z), z = √(2/π)·(x + 0.044715·x³),
+// which equals x/2·(1 + tanh z) without its cancellation. For kernels only.
 #ifndef ASSAY_KERNELS_PROVIDERS_BUILTIN_EPILOGUE_GPU_H_
 #define ASSAY_KERNELS_PROVIDERS_BUILTIN_EPILOGUE_GPU_H_
 
@@ -13,7 +13,7 @@
 
 namespace assay::gpu {
 
-// F: float, double, or int32_t.
+// F is float, double, or int32_t.
 template <class F>
 struct Epilogue {
   F factor;
@@ -76,7 +76,7 @@ ASSAY_OUTLINE void Finish(const Epilogue<F>& e, std::int64_t batch, std::int64_t
 
 ASSAY_DEVICE void Finish(const Epilogue<std::int32_t>& e, std::int64_t batch, std::int64_t row,
                          std::int64_t column, std::int32_t acc) {
-  // Unsigned, where wrapping is defined.
+  // Unsigned arithmetic, because its overflow is defined.
   auto v = static_cast<std::uint32_t>(e.factor) * static_cast<std::uint32_t>(acc);
   if (e.c != nullptr) {
     const std::int64_t at = batch * e.c_batch_stride + row * e.c_ld + column;

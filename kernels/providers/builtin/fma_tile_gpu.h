@@ -1,10 +1,10 @@
-// A tile of a product of two matrices by plain multiply-adds, in the accumulator's type:
-// for formats without matrix instructions here, and for operands that are gathered.
+// Computes a tile of a matrix product on a GPU with plain multiply-adds, in the accumulator's type.
+// It serves formats without matrix instructions, and operands that are gathered.
 //
-// A block of 256 threads, 16 by 16, makes 16·kMicro rows by 16·kMicro columns: kMicro²
-// elements a thread, in registers. Operands go through shared memory kTileDepth terms at
-// a time; the next terms are read while these are multiplied. Each element is one chain
-// of fmas in ascending k. For kernels only.
+// A block of 256 threads, 16 by 16, computes 16·kMicro rows by 16·kMicro columns. Each thread has
+// kMicro² elements in registers. kTileDepth terms of the operands are in shared memory at a time;
+// the next terms are read while these are multiplied. Each element is one chain of fmas in
+// ascending k. For kernels only.
 #ifndef ASSAY_KERNELS_PROVIDERS_BUILTIN_FMA_TILE_GPU_H_
 #define ASSAY_KERNELS_PROVIDERS_BUILTIN_FMA_TILE_GPU_H_
 
@@ -22,7 +22,7 @@ ASSAY_DEVICE std::int32_t MultiplyAdd(std::int32_t a, std::int32_t b, std::int32
 ASSAY_DEVICE float MultiplyAdd(float a, float b, float c) { return Fma(a, b, c); }
 ASSAY_DEVICE double MultiplyAdd(double a, double b, double c) { return Fma(a, b, c); }
 
-// kMicro consecutive values of shared memory, 16 bytes a read.
+// Reads kMicro consecutive values of shared memory, 16 bytes at a time.
 template <class Acc, int kMicro, class Shared>
 ASSAY_DEVICE void ReadValues(const Shared& from, int at, Acc* to) {
   constexpr int kPack = 16 / static_cast<int>(sizeof(Acc));
@@ -37,9 +37,10 @@ ASSAY_DEVICE void ReadValues(const Shared& from, int at, Acc* to) {
   }
 }
 
-// a(row, k) and b(column, k), rows and columns counted in the tile: elements as Acc, 0
-// outside the matrix. `depth`: terms of the sum. a_along_k: whether neighbours in memory
-// are neighbours in k; likewise b. done(row, column, acc) gets every element of the tile.
+// a(row, k) and b(column, k) return elements as Acc, and 0 outside the matrix; rows and columns
+// count from the tile's. `depth` is the number of terms of a sum. a_along_k tells whether
+// neighbours of A in memory are neighbours in k; b_along_k tells the same of B. done(row, column,
+// acc) is called for every element of the tile.
 template <class Acc, int kMicro, class A, class B, class Done>
 ASSAY_DEVICE void MultiplyTile(std::int64_t depth, const A& a, bool a_along_k, const B& b,
                                bool b_along_k, const Done& done) {
@@ -51,7 +52,7 @@ ASSAY_DEVICE void MultiplyTile(std::int64_t depth, const A& a, bool a_along_k, c
   const int thread = static_cast<int>(Thread().x);
   const int row0 = thread / kTileSide * kMicro;
   const int column0 = thread % kTileSide * kMicro;
-  // Which element a thread moves: neighbours in memory by neighbouring threads.
+  // The element that a thread loads. Neighbouring threads load neighbours in memory.
   const auto outer = [&](bool along_k, int i) {
     const int e = thread + i * kTileThreads;
     return along_k ? e / kTileDepth : e % kExtent;

@@ -1,19 +1,19 @@
 // gemm for GPUs: D = act(factor·s_j·op(A)·op(B) + beta·C + bias_j), batched, row-major.
 //
-// fp16 and bf16 multiply on matrix instructions, products exact, sums in FP32 in the
-// order of the hardware within 16 terms and ascending between. Every other format is
-// widened to FP32 (fp64: FP64, int8: int32, exactly) and summed by fma in ascending k.
-// Error: γ_k·(|A||B|) with fewer roundings than k by matrix instructions; the epilogue
-// (epilogue_gpu.h) adds its own, and one rounding to the output's format.
-// Deterministic: an element is summed by one thread group in one order.
+// fp16 and bf16 multiply with matrix instructions: products are exact, and sums are FP32, in the
+// hardware's order within 16 terms and ascending between. Every other format is widened to FP32
+// (fp64 to FP64, int8 to int32, exactly) and summed with fma in ascending k. Error: γ_k·(|A||B|),
+// with fewer roundings than k for matrix instructions. The epilogue (epilogue_gpu.h) adds its own
+// error, and there is one rounding to the output's format. Deterministic: one thread group sums an
+// element in one order.
 //
-// Matrix instructions: a block makes 128 x 128 of D, eight groups of 32 lanes 64 x 32
-// each. A and B pass through shared memory 32 terms at a time, three such stages deep, by
-// asynchronous copies of 16 bytes. A tile lies there as its matrix does in memory, rows
-// padded by 16 bytes, which keeps the eight rows of a load in different banks; the
-// transposing load serves those whose k runs across rows. Operands whose rows are not
-// aligned to 16 bytes are copied an element at a time. Blocks walk D in bands of eight
-// tiles, so that those which run at once share what they read.
+// Matrix instructions: a block computes 128 x 128 of D, and each of eight groups of 32 lanes
+// computes 64 x 32. Asynchronous copies of 16 bytes bring A and B into shared memory, 32 terms at a
+// time, in three stages. A tile has the same layout there as its matrix in memory. Rows are padded
+// by 16 bytes, which keeps the eight rows of a load in different banks. The transposing load serves
+// tiles whose k runs across rows. If the rows of an operand are not aligned to 16 bytes, they are
+// copied element by element. Blocks walk D in bands of eight tiles, so that blocks that run at the
+// same time share what they read.
 #include <type_traits>
 
 #include "kernels/providers/builtin/epilogue_gpu.h"
@@ -40,11 +40,11 @@ Shape ShapeOf(const GemmJob& g, int tile) {
 
 struct TileIndex {
   std::int64_t batch;
-  std::int64_t row;     // of tiles
-  std::int64_t column;  // likewise
+  std::int64_t row;     // counted in tiles
+  std::int64_t column;  // counted in tiles
 };
 
-// Of a block: bands of kBand rows of tiles, each walked column by column.
+// The tile of a block: blocks walk bands of kBand rows of tiles, each column by column.
 ASSAY_DEVICE TileIndex IndexOf(const Shape& s, std::int64_t block) {
   constexpr std::int64_t kBand = 8;
   const std::int64_t tiles = s.tiles_m * s.tiles_n;
@@ -58,20 +58,20 @@ ASSAY_DEVICE TileIndex IndexOf(const Shape& s, std::int64_t block) {
 
 // ---- matrix instructions ----
 
-constexpr int kTile = 128;  // rows and columns of D a block
-constexpr int kDepth = 32;  // terms a stage
+constexpr int kTile = 128;  // rows and columns of D for each block
+constexpr int kDepth = 32;  // terms of a stage
 constexpr int kStages = 3;
 constexpr int kThreads = 256;
 constexpr int kRowGroups = 2;     // groups of lanes along the rows of a tile
-constexpr int kColumnGroups = 4;  // and along its columns
+constexpr int kColumnGroups = 4;  // groups of lanes along its columns
 constexpr int kRowTiles = kTile / kRowGroups / 16;
 constexpr int kColumnTiles = kTile / kColumnGroups / 8;
-constexpr int kPad = 8;  // elements behind a row of shared memory
+constexpr int kPad = 8;  // elements of padding behind a row of shared memory
 constexpr int kStageElements = kTile * (kDepth + kPad);
 static_assert(kStageElements >= kDepth * (kTile + kPad));
 constexpr std::size_t kSharedBytes = std::size_t{kStages} * 2 * kStageElements * 2;
 
-// An operand's part of a tile: `extent` rows or columns from `first` on, `depth` terms.
+// An operand's part of a tile: `extent` rows or columns from `first` on, and `depth` terms.
 struct Side {
   const std::uint16_t* data;
   std::int64_t ld;
@@ -110,16 +110,16 @@ ASSAY_DEVICE void FillStage(const Side& side, std::int64_t k0, std::uint16_t* st
   }
 }
 
-// Products of one stage, added to the group's part of the tile.
+// Adds the products of one stage to the group's part of the tile.
 template <class In, bool kAAlongK, bool kBAlongK>
 ASSAY_DEVICE void MultiplyStage(const std::uint16_t* a, const std::uint16_t* b, int row0,
                                 int column0, FragmentD (&sums)[kRowTiles][kColumnTiles]) {
   constexpr int kAPitch = (kAAlongK ? kDepth : kTile) + kPad;
   constexpr int kBPitch = (kBAlongK ? kDepth : kTile) + kPad;
   const int lane = MatrixLane();
-  const int low = lane % 8;             // row of an 8x8 tile whose address this lane gives
-  const int second = lane / 8 % 2 * 8;  // of the four tiles, the 2. and 4.
-  const int upper = lane / 16 * 8;      // the 3. and 4.
+  const int low = lane % 8;             // the row of an 8x8 tile whose address this lane gives
+  const int second = lane / 8 % 2 * 8;  // 8 for the 2nd and 4th of the four tiles
+  const int upper = lane / 16 * 8;      // 8 for the 3rd and 4th
   ASSAY_UNROLL
   for (int k = 0; k < kDepth; k += 16) {
     FragmentA left[kRowTiles];
@@ -180,7 +180,7 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2)
   for (int i = 0; i < kStages - 1; ++i) fill(i);
   for (std::int64_t step = 0; step < steps; ++step) {
     copies.Wait<kStages - 2>();
-    // All see this stage, and none still reads the one that is filled now.
+    // All threads see this stage, and none still reads the stage that is filled now.
     SyncBlock();
     fill(step + kStages - 1);
     const std::uint16_t* stage = shared + static_cast<int>(step % kStages) * (2 * kStageElements);

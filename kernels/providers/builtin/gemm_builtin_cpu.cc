@@ -1,18 +1,17 @@
-// gemm: D = act(alpha·scale_a·scale_b·s_j·op(A)·op(B) + beta·C + bias_j), batched,
-// row-major.
+// gemm: D = act(alpha·scale_a·scale_b·s_j·op(A)·op(B) + beta·C + bias_j), batched, row-major.
 //
-// Arithmetic: fp32 and narrower floats multiply and accumulate in FP32 by fma (they are
-// widened while packing, so each product of two narrower than fp32 is exact), fp64 in
-// FP64, int8 in int32 exactly. The epilogue (epilogue-inl.h) takes alpha, scale_a and
-// scale_b as one factor; int8 has it in FP32 unless the output is int32.
-// Error: each element is one chain of k fmas in ascending k: γ_k·(|A||B|), and
-// 8·√k·u·(|A||B|) on zero-mean data.
-// Determinism: tiles are computed whole by one worker in one order.
+// Arithmetic: fp32 and narrower floats multiply and accumulate in FP32 with fma. They are widened
+// while they are packed, so each product of two numbers narrower than fp32 is exact. fp64 uses
+// FP64, and int8 uses int32, exactly. The epilogue (epilogue-inl.h) takes alpha, scale_a and
+// scale_b as one factor. For int8 it is in FP32 unless the output is int32.
+// Error: each element is one chain of k fmas in ascending k: γ_k·(|A||B|), and 8·√k·u·(|A||B|) on
+// zero-mean data.
+// Determinism: one worker computes a whole tile in one order.
 //
-// Work: D is cut into tiles of up to 240 x 256 (blocking.h), which workers take as
-// they get free; each packs its own A and B a block of 256 k at a time (tile-inl.h),
-// so no worker waits for another. A tile this large reuses a packed element of B
-// 240 times, which makes packing it afresh for each tile cost some 2 %.
+// Work: D is cut into tiles of up to 240 x 256 (blocking.h), which workers take as they become
+// free. Each worker packs its own A and B, a block of 256 k at a time (tile-inl.h), so no worker
+// waits for another. A tile of this size uses a packed element of B 240 times, so packing B again
+// for each tile costs only some 2 %.
 
 #include <cmath>
 #include <cstdint>
@@ -47,7 +46,7 @@ struct GemmLaunch {
   DType out;
   TensorView a;
   TensorView b;
-  TensorView c;  // data null where beta = 0
+  TensorView c;  // data is null if beta = 0
   TensorView d;
   const void* channel_scale;  // null: none
   const void* bias;           // null: none
@@ -62,7 +61,7 @@ HWY_BEFORE_NAMESPACE();
 namespace assay {
 namespace HWY_NAMESPACE {
 
-// All tiles; store(batch, row, column, n, sums) finishes n columns of a row.
+// Computes all tiles. store(batch, row, column, n, sums) finishes n columns of a row.
 template <class T, class Store>
 void GemmTiles(const internal::GemmLaunch& g, const Store& store) {
   using Arithmetic = typename ArithmeticOf<T>::type;
@@ -85,7 +84,7 @@ void GemmTiles(const internal::GemmLaunch& g, const Store& store) {
   });
 }
 
-// Element (batch, row, column) of C or D; null where there is no C.
+// The address of element (batch, row, column) of C or D. Null if there is no C.
 template <class T>
 T* ElementAt(const TensorView& v, std::int64_t batch, std::int64_t row, std::int64_t column) {
   if (v.data == nullptr) return nullptr;

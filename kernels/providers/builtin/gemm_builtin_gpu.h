@@ -1,4 +1,4 @@
-// The built-in gemm for GPUs; the kernels and their error are in gemm_builtin.cu.
+// Launches the built-in gemm for GPUs; gemm_builtin.cu has the kernels and their error.
 #ifndef ASSAY_KERNELS_PROVIDERS_BUILTIN_GEMM_BUILTIN_GPU_H_
 #define ASSAY_KERNELS_PROVIDERS_BUILTIN_GEMM_BUILTIN_GPU_H_
 
@@ -10,34 +10,34 @@
 
 namespace assay::gpu {
 
-// A matrix a batch, row-major, in device memory.
+// One matrix for each batch, row-major, in device memory.
 struct GemmMatrix {
   const void* data = nullptr;
   std::int64_t ld = 0;            // [elements]
   std::int64_t batch_stride = 0;  // [elements]
 };
 
-// d = act(factor·s_j·(op(a)·op(b)) + beta·c + bias_j), [batch, m, n].
+// A problem: d = act(factor·s_j·(op(a)·op(b)) + beta·c + bias_j), [batch, m, n].
 struct GemmJob {
-  GemmMatrix a;  // [m, k], or [k, m] where trans_a
-  GemmMatrix b;  // [k, n], or [n, k] where trans_b
-  GemmMatrix c;  // of d's format; data null where beta is 0
+  GemmMatrix a;  // [m, k], or [k, m] if trans_a
+  GemmMatrix b;  // [k, n], or [n, k] if trans_b
+  GemmMatrix c;  // of d's format; data is null if beta is 0
   void* d = nullptr;
   std::int64_t d_ld = 0;
   std::int64_t d_batch_stride = 0;
   DType in = DType::kUnspecified;   // fp64, fp32, tf32, fp16, bf16, an 8-bit float, int8
-  DType out = DType::kUnspecified;  // fp64 with fp64; int32, fp32, fp16 or bf16 with int8;
-                                    // else fp32, fp16, bf16 or an 8-bit float
+  DType out = DType::kUnspecified;  // fp64 for fp64; int32, fp32, fp16 or bf16 for int8;
+                                    // otherwise fp32, fp16, bf16 or an 8-bit float
   std::int64_t m = 0;
   std::int64_t n = 0;
   std::int64_t k = 0;
   std::int64_t batch = 1;
   bool trans_a = false;
   bool trans_b = false;
-  double factor = 1.0;  // alpha and the scales; whole where out is int32
+  double factor = 1.0;  // alpha and the scales; an integer if out is int32
   double beta = 0.0;
-  const void* channel_scale = nullptr;  // [n], fp32, or fp64 with fp64; null: 1
-  const void* bias = nullptr;           // likewise; null: 0
+  const void* channel_scale = nullptr;  // [n], fp32, or fp64 for fp64; null: 1
+  const void* bias = nullptr;           // [n], in the same format; null: 0
   Activation activation = Activation::kNone;
 };
 

@@ -3,23 +3,22 @@
 //   layer  y = (x − μ) / sqrt(var + eps) · w + b      μ, var: of the row, var over cols
 //   rms    y = x / sqrt(mean(x²) + eps) · w
 //
-// fp16, bf16 or fp32 in; everything between in FP32; one rounding to the output's
-// format. Error: the mean's h·u·mean|x| and the variance's, with h = cols/threads +
-// log2(threads), as the layer norm operator's bound has it. Deterministic: the order of
-// every sum is fixed by the launch. One block a row.
+// Inputs are fp16, bf16 or fp32. Everything between is FP32, with one rounding to the output's
+// format. Error: the mean's h·u·mean|x| and the variance's, with h = cols/threads + log2(threads),
+// as in the layer norm operator's bound. Deterministic: the launch fixes the order of every sum.
+// Each row has one block.
 //
-// Rows of whole 16 bytes, up to 16384 elements, are read once, kept in registers and
-// written once, 16 bytes at a time; a thread asks for all of its elements before it looks at
-// one. Their mean is taken first, then with d = x − mean
+// Rows of whole 16 bytes, up to 16384 elements, are read once, kept in registers and written once,
+// 16 bytes at a time. A thread requests all of its elements before it uses one. The mean is
+// computed first, and then, with d = x − mean,
 //   μ = mean + Σd/cols,  var = (Σd² − (Σd)²/cols)/cols
-// which takes back what the first sum lost (the corrected two-pass algorithm).
-// Other rows are read twice, the second time from cache where the row fits it. Their mean
-// and variance come from Welford's update, a thread's elements first, then threads
-// pairwise by Chan's merge. Either way the variance is never a difference of two large
-// numbers and never negative. `compensated` takes the first term of h away (Kahan), on
-// the second way.
-// Sources: B. P. Welford, Technometrics 4 (1962); T. F. Chan, G. H. Golub, R. J. LeVeque,
-// Stanford CS-79-773 (1979), also for the corrected two-pass; W. Kahan, CACM 8 (1965).
+// which corrects the rounding of the first sum (the corrected two-pass algorithm). Other rows are
+// read twice, the second time from the cache if the row fits. Their mean and variance come from
+// Welford's update over a thread's elements, and then from Chan's merge of pairs of threads. Either
+// way the variance is never a difference of two large numbers and never negative. On the second
+// way, `compensated` removes the first term of h (Kahan).
+// Sources: B. P. Welford, Technometrics 4 (1962); T. F. Chan, G. H. Golub, R. J. LeVeque, Stanford
+// CS-79-773 (1979), also for the corrected two-pass; W. Kahan, CACM 8 (1965).
 #include "kernels/providers/builtin/layer_norm_builtin_gpu.h"
 #include "kernels/runtime/gpu/element.h"
 #include "kernels/runtime/gpu/port.h"
@@ -29,15 +28,15 @@ namespace assay::gpu {
 namespace {
 
 constexpr int kThreads = 256;
-// Elements a thread keeps: with these, 64 registers a thread and 1024 threads a
-// multiprocessor, which has more reads under way than memory needs.
+// The elements that a thread keeps. With this number a thread has 64 registers and a multiprocessor
+// 1024 threads, which have more reads under way than the memory needs.
 constexpr int kKept = 32;
-// Of a block that keeps a row: of a short one as few as can, for threads that keep half as
-// much would have half as many reads under way.
+// The threads of a block that keeps a row. A short row gets as few threads as possible: threads
+// that keep half as much would have half as many reads under way.
 constexpr int kLeastThreads = 128;
 constexpr int kMostThreads = 512;
 
-// A sum that may carry what its additions lose.
+// A sum that can also keep the rounding errors of its additions.
 template <bool kCompensated>
 struct RunningSum {
   float value = 0.0F;
@@ -61,7 +60,7 @@ struct Moments {
   float m2;  // Σ (x − mean)²
 };
 
-// Of two sets together.
+// The moments of two sets together.
 ASSAY_DEVICE Moments Merge(const Moments& a, const Moments& b) {
   const float count = a.count + b.count;
   if (count == 0.0F) return a;
@@ -73,7 +72,7 @@ ASSAY_DEVICE Moments Merge(const Moments& a, const Moments& b) {
 ASSAY_DEVICE Moments WaveMerge(Moments m) {
   for (int by = WaveWidth() / 2; by > 0; by /= 2) {
     const Moments other = {ShuffleXor(m.count, by), ShuffleXor(m.mean, by), ShuffleXor(m.m2, by)};
-    // The same order for both partners, so that all lanes agree to the bit.
+    // Both partners use the same order, so that all lanes agree to the bit.
     m = (Lane() & by) == 0 ? Merge(m, other) : Merge(other, m);
   }
   return m;
@@ -96,7 +95,7 @@ ASSAY_DEVICE Moments ThreadMoments(const typename In::Store* in, std::int64_t co
   return m;
 }
 
-// What every element of a row shares: y = (x − mean) · scale.
+// The values that all elements of a row share: y = (x − mean) · scale.
 struct Normaliser {
   float mean;
   float scale;
@@ -158,7 +157,7 @@ using Four = Pack<Float32, 4>;  // of weights, or of biases
 
 ASSAY_DEVICE Four LoadFour(const float* from) { return *reinterpret_cast<const Four*>(from); }
 
-// A row in registers, kPack elements at a time, `kBlock` packs apart.
+// Normalises a row in registers, kPack elements at a time, `kBlock` packs apart.
 template <class In, class Out, int kBlock>
 ASSAY_GLOBAL void ASSAY_BOUNDS(kBlock, 1024 / kBlock)
     NormHeld(const typename In::Store* x, const float* weight, const float* bias,
@@ -167,17 +166,17 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kBlock, 1024 / kBlock)
   ASSAY_SHARED(float, partial, kMostWaves);
   constexpr int kPack = 16 / static_cast<int>(sizeof(typename In::Store));
   constexpr int kPacks = kKept / kPack;
-  // A pack of inputs is one of outputs, or two where these are wider.
+  // A pack of inputs becomes one pack of outputs, or two if outputs are wider.
   constexpr int kWrite = kPack * sizeof(typename Out::Store) <= 16 ? kPack : kPack / 2;
   const std::int64_t row = Block().x;
   const auto* in = reinterpret_cast<const Pack<In, kPack>*>(x + row * x_ld);
   auto* out = reinterpret_cast<Pack<Out, kWrite>*>(y + row * y_ld);
   const auto thread = static_cast<int>(Thread().x);
-  const auto packs = static_cast<int>(cols / kPack);  // whole ones only: see LaunchFor
+  const auto packs = static_cast<int>(cols / kPack);  // whole packs only: see LaunchFor
   const auto n = static_cast<float>(packs * kPack);
 
-  // No branch, which would wait for what it reads; behind the row its first pack again, which
-  // no sum takes.
+  // There is no branch, because it would wait for what it reads. Behind the row the first pack is
+  // read again; no sum uses it.
   Pack<In, kPack> read[kPacks];
   ASSAY_UNROLL
   for (int i = 0; i < kPacks; ++i) {
@@ -188,7 +187,7 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kBlock, 1024 / kBlock)
   ASSAY_UNROLL
   for (int i = 0; i < kKept; ++i) kept[i] = In::Load(read[i / kPack].v[i % kPack]);
   float sum = 0.0F;
-  // Said by how much: a loop that may end early is not unrolled whole by all compilers.
+  // The factor is named, because not all compilers fully unroll a loop that may end early.
   ASSAY_UNROLL_BY(kPacks)
   for (int i = 0, at = thread; i < kPacks && at < packs; ++i, at += kBlock) {
     ASSAY_UNROLL

@@ -1,21 +1,20 @@
-// layer norm along rows: y = (x − μ)/√(var + eps)·w + b; the RMS form is
-// y = x/√(mean(x²) + eps)·w.
+// layer norm along rows: y = (x − μ)/√(var + eps)·w + b. The RMS form is y = x/√(mean(x²) + eps)·w.
 //
-// Arithmetic: FP32 (FP64 for fp64); narrower inputs are widened (8-bit ones a row at a
-// time, into scratch), outputs rounded once to nearest even. Two passes: the mean first, then the
-// deviations from it d = x − μ₁, which are small where the variance is, so a large mean costs no
-// bits. μ₁ carries the rounding of the sum; Σd corrects it: δ = Σd/n,
-// var = Σd²/n − δ², and y = (d − δ)·rstd (Chan, Golub, LeVeque 1983: the corrected
-// two-pass algorithm). E[x²] − μ² is never formed.
-// Error: μ is good to about u·(|μ| + mean|x|), whatever n; inside
+// Arithmetic: FP32 (FP64 for fp64). Narrower inputs are widened (8-bit ones a row at a time, into
+// scratch memory), and outputs are rounded once to nearest even. There are two passes: first the
+// mean μ₁, then the deviations d = x − μ₁. They are small if the variance is small, so a large mean
+// costs no bits. μ₁ has the rounding error of its sum, and Σd corrects it: δ = Σd/n, var = Σd²/n −
+// δ², and y = (d − δ)·rstd (Chan, Golub, LeVeque 1983: the corrected two-pass algorithm). E[x²] −
+// μ² is never computed.
+// Error: μ is accurate to about u·(|μ| + mean|x|), whatever n is. The result is inside
 // u·[(h·mean|x| + |μ|)·rstd·(1 + |ŷ|) + (h + 8)·|ŷ|].
-// Special values: a NaN or an infinity anywhere makes its row NaN (the RMS form:
-// an infinity makes the row 0 and itself NaN), as IEEE arithmetic has it.
-// Determinism: a row is summed in one fixed order by one thread.
+// Special values follow IEEE arithmetic. A NaN or an infinity makes its row NaN. In the RMS form an
+// infinity makes the row 0 and itself NaN.
+// Determinism: one thread sums a row in one fixed order.
 //
-// Work: rows are split evenly over the threads, short rows taken a few together.
-// The three passes over a row take it from memory once and then from L1; where input and output
-// together exceed the last-level cache the output is stored around it.
+// Work: rows are split evenly over the threads; short rows are taken a few together. The three
+// passes over a row read it from memory once and then from L1. If input and output together exceed
+// the last-level cache, the stores bypass it.
 
 #include <algorithm>
 #include <cmath>
@@ -57,18 +56,17 @@ struct LayerNormLaunch {
   std::int64_t ld_y;  // [elements]
   double eps;
   bool rms;
-  bool streaming;  // store around the caches; rows of y are 64-byte aligned
+  bool streaming;  // stores bypass the caches; rows of y are 64-byte aligned
   // For 8-bit inputs alone:
-  std::byte* scratch;    // a row of floats a worker
+  std::byte* scratch;    // a row of floats for each worker
   std::int64_t pitch;    // [bytes] between workers' rows, a multiple of 256
   std::int64_t workers;  // rows of scratch
 };
 
-// Fewer elements than this are not worth a second thread, which takes some 2 µs
-// to wake.
+// Fewer elements are not worth a second thread, which takes some 2 µs to wake.
 inline constexpr std::int64_t kLayerNormGrain = 8192;
 
-// Input of the rows that are taken together [bytes].
+// The input of the rows that are taken together [bytes].
 inline constexpr std::int64_t kTogetherBytes = 16384;
 
 }  // namespace assay::internal
@@ -78,12 +76,12 @@ HWY_BEFORE_NAMESPACE();
 namespace assay {
 namespace HWY_NAMESPACE {
 
-// kRows rows are taken together (r below counts them), so that their reductions,
-// square roots and divisions overlap and weight and bias are loaded once. Each row
-// is summed in two chains of its own, in the same order whatever kRows is.
+// kRows rows are taken together (r below counts them). So their reductions, square roots and
+// divisions overlap, and weight and bias are loaded once. Each row has two chains of sums of its
+// own, in the same order whatever kRows is.
 
 template <class T>
-inline constexpr bool kSumEvenOdd = std::is_same_v<T, BF16>;  // sums take any order
+inline constexpr bool kSumEvenOdd = std::is_same_v<T, BF16>;  // sums may take any order
 
 template <class Raw>
 struct RowStatistics {
@@ -101,7 +99,7 @@ void SumRows(std::index_sequence<r...>, const T* x, std::int64_t ld, std::int64_
   const auto add = [&](std::size_t row, std::int64_t i) __attribute__((always_inline)) {
     const T* at = x + static_cast<std::int64_t>(row) * ld + i;
     if constexpr (kNative) {
-      // Subnormals count as 0 here; what that does to the mean the second pass corrects.
+      // Subnormals count as 0 here. The second pass corrects the effect on the mean.
       s0[row] = AddNativePairs(at, s0[row]);
     } else {
       const auto v = LoadPair<kSumEvenOdd<T>>(d, at);
@@ -118,8 +116,8 @@ void SumRows(std::index_sequence<r...>, const T* x, std::int64_t ld, std::int64_
   ((sums[r] = hn::GetLane(hn::SumOfLanes(d, hn::Add(s0[r], s1[r])))), ...);
 }
 
-// Σ(x − c) and Σ(x − c)². Arithmetic is the limit here, so the next rows are fetched
-// meanwhile.
+// Computes Σ(x − c) and Σ(x − c)². Arithmetic is the limit here, so the next rows are prefetched at
+// the same time.
 template <class Raw, class T, std::size_t... r>
 void RowMoments(std::index_sequence<r...>, const T* x, std::int64_t ld, std::int64_t n,
                 const Raw* centers, Raw* sums, Raw* squares) {
@@ -157,8 +155,8 @@ void RowMoments(std::index_sequence<r...>, const T* x, std::int64_t ld, std::int
   ((squares[r] = hn::GetLane(hn::SumOfLanes(d, hn::Add(q0[r], q1[r])))), ...);
 }
 
-// y = (x − center)·rstd + shift, then ·weight + bias. kParameters: 0 none, 1 weight,
-// 2 weight and bias.
+// y = (x − center)·rstd + shift, then ·weight + bias. kParameters: 0 none, 1 weight, 2 weight and
+// bias.
 template <int kParameters, bool kStreaming, bool kNative, class Raw, class TIn, class TOut,
           std::size_t... r>
 void NormaliseRows(std::index_sequence<r...>, const internal::LayerNormLaunch& a, const TIn* x,
@@ -212,7 +210,7 @@ void NormaliseRows(std::index_sequence<r...>, const internal::LayerNormLaunch& a
   }
 }
 
-// `one_by_one`: the last pass takes a row at a time, see RowsCollide.
+// If `one_by_one` is set, the last pass takes one row at a time; see RowsCollide.
 template <std::size_t kRows, bool kStreaming, bool kNative, class Raw, class TIn, class TOut>
 void LayerNormBlock(const internal::LayerNormLaunch& a, std::int64_t row, bool one_by_one) {
   constexpr auto kEach = std::make_index_sequence<kRows>();
@@ -230,7 +228,7 @@ void LayerNormBlock(const internal::LayerNormLaunch& a, std::int64_t row, bool o
   RowStatistics<Raw> by[kRows];
   for (std::size_t r = 0; r < kRows; ++r) {
     const Raw correction = a.rms ? Raw{0} : sums[r] / count;
-    // Rounding may leave the difference a little below zero; NaN passes through.
+    // Rounding may make the difference slightly negative. NaN passes through.
     Raw variance = squares[r] / count - correction * correction;
     if (variance < Raw{0}) variance = Raw{0};
     by[r].center = centers[r];
@@ -255,17 +253,17 @@ void LayerNormBlock(const internal::LayerNormLaunch& a, std::int64_t row, bool o
   }
 }
 
-// Rows about 4 KiB apart: all of them, and often their outputs, lie in the same sets of
-// L1, and a load of one row waits for a store to another whose address differs from
-// its own by a multiple of 4 KiB.
+// Whether rows lie about 4 KiB apart. Then all of them, and often their outputs, are in the same
+// sets of L1. Also, a load of one row waits for a store to another if their addresses differ by a
+// multiple of 4 KiB.
 inline bool RowsCollide(const internal::LayerNormLaunch& a, std::int64_t element_bytes) {
   const std::int64_t apart = a.ld_x * element_bytes % 4096;
   return apart < 256 || apart > 4096 - 256;
 }
 
-// How many rows are taken together: as many as registers hold sums for while their
-// input stays in half of L1 for the second and third pass; fewer where rows collide.
-// Where memory is the limit single rows do.
+// How many rows are taken together: as many as the registers hold sums for, if their input stays in
+// half of L1 for the second and third pass. Fewer if rows collide. If memory is the limit, single
+// rows are enough.
 inline std::int64_t RowsTogether(const internal::LayerNormLaunch& a, std::int64_t element_bytes) {
   if (a.streaming || 2 * a.cols * element_bytes > internal::kTogetherBytes) return 1;
   const bool fits = 4 * a.cols * element_bytes <= internal::kTogetherBytes;
@@ -292,7 +290,7 @@ void LayerNormRows(const internal::LayerNormLaunch& a, std::int64_t begin, std::
   if (a.streaming) hwy::FlushStream();
 }
 
-// 8-bit inputs: a row at a time, widened into a worker's scratch.
+// 8-bit inputs: one row at a time is widened into a worker's scratch memory.
 template <class TOut>
 void LayerNormCoded(const internal::LayerNormLaunch& a) {
   const std::int64_t useful =

@@ -1,5 +1,5 @@
-// The built-in layer and RMS norm for GPUs; the kernels and their error are in
-// layer_norm_builtin.cu.
+// Launches the built-in layer and RMS norm for GPUs; layer_norm_builtin.cu has the kernels and
+// their error.
 #ifndef ASSAY_KERNELS_PROVIDERS_BUILTIN_LAYER_NORM_BUILTIN_GPU_H_
 #define ASSAY_KERNELS_PROVIDERS_BUILTIN_LAYER_NORM_BUILTIN_GPU_H_
 
@@ -10,8 +10,8 @@
 
 namespace assay::gpu {
 
-// Rows of x [rows, cols] and y [rows, cols] in device memory, row-major; weight and
-// bias [cols] or nullptr.
+// A problem: rows of x [rows, cols] and y [rows, cols] in device memory, row-major. weight and bias
+// have [cols] elements or are nullptr.
 struct NormRows {
   const void* x = nullptr;
   const float* weight = nullptr;
@@ -25,7 +25,7 @@ struct NormRows {
   std::int64_t y_ld = 0;            // [elements]
   float eps = 1e-5F;
   bool rms = false;          // x / sqrt(mean(x²) + eps) · weight
-  bool compensated = false;  // Kahan's compensation of each thread's sums
+  bool compensated = false;  // with Kahan's compensation of each thread's sums
 };
 
 // Enqueues one launch.

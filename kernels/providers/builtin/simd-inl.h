@@ -1,9 +1,9 @@
-// Loads and stores of fp64, fp32, fp16, bf16 and int8 tensors as vectors of the
-// type they are computed in, and exp; compiled once for each SIMD target.
+// Loads and stores fp64, fp32, fp16, bf16 and int8 tensors as vectors of the type that they are
+// computed in, and computes exp. Compiled once for each SIMD target.
 //
-// Conversions down round to nearest, ties to even, subnormals and infinities
-// included (Highway 1.0.3's own bf16 demotion truncates); NaNs stay NaNs (its Ne(v, v)
-// is false for them on AVX2 and AVX-512). Conversions up are exact.
+// Conversions to narrower formats round to nearest, ties to even, also for subnormals and
+// infinities (Highway 1.0.3's own bf16 demotion truncates). NaNs stay NaNs (Highway's Ne(v, v) is
+// false for them on AVX2 and AVX-512). Conversions to wider formats are exact.
 #if defined(ASSAY_BUILTIN_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ASSAY_BUILTIN_SIMD_INL_H_
 #undef ASSAY_BUILTIN_SIMD_INL_H_
@@ -33,7 +33,7 @@ using TOf = hn::TFromD<D>;
 template <class D>
 using VOf = hn::Vec<D>;
 
-// Lanes of the widest vector of any type, for tail buffers.
+// The most lanes of a vector of any type, for tail buffers.
 inline constexpr std::size_t kMaxLanes = 64;
 
 // ---- 16-bit formats in registers ----
@@ -43,7 +43,7 @@ inline constexpr bool kIs16 = std::is_same_v<T, BF16> || std::is_same_v<T, F16>;
 template <class D>
 using D16 = hn::Rebind<std::uint16_t, D>;
 
-// The values that 16-bit codes of format T stand for; exact.
+// The exact values of 16-bit codes of format T.
 template <class T, class D>
 HWY_INLINE VOf<D> Widen(D d, VOf<D16<D>> half) {
   if constexpr (std::is_same_v<T, BF16>) {
@@ -54,9 +54,9 @@ HWY_INLINE VOf<D> Widen(D d, VOf<D16<D>> half) {
   }
 }
 
-// The bits of v rounded to bf16's 8 of significand, in the upper half of each lane;
-// the lower half is garbage. A NaN is the result of arithmetic here, thus quiet,
-// and its upper half still says so.
+// Rounds v to bf16's 8 bits of significand, in the upper half of each lane; the lower half is
+// garbage. A NaN here is the result of arithmetic, so it is quiet, and its upper half is still a
+// NaN.
 template <class D>
 HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> RoundToUpperHalf(D /*d*/, VOf<D> v) {
   const hn::RebindToUnsigned<D> du;
@@ -82,12 +82,12 @@ HWY_INLINE VOf<D16<D>> Narrow(D d, VOf<D> v) {
     const auto bits = hn::BitCast(du, v);
     const auto sign = hn::And(bits, hn::Set(du, 0x80000000u));
     const auto magnitude = hn::Xor(bits, sign);
-    // Subnormal results: adding 2^-1 puts the fp16 subnormal's last bit at the
-    // float's, so the addition rounds where it should.
+    // Subnormal results: the addition of 2^-1 aligns the last bit of the fp16 subnormal with that
+    // of the float, so the addition rounds in the right place.
     const auto shifted = hn::Add(hn::BitCast(d, magnitude), hn::Set(d, 0.5f));
     const auto small = hn::Sub(hn::BitCast(du, shifted), hn::Set(du, 0x3f000000u));
-    // Normal results: the exponent rebiased, half of the last place less one added,
-    // one more where the place above is odd; a carry past the top gives infinity.
+    // Normal results: the exponent is rebiased. Then half of the last place minus one is added, and
+    // one more if the last kept bit is odd. A carry past the top gives infinity.
     const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 1u));
     const auto rebias = hn::Set(du, 0xfffu - (112u << 23));
     const auto normal = hn::ShiftRight<13>(hn::Add(hn::Add(magnitude, rebias), odd));
@@ -104,9 +104,9 @@ HWY_INLINE VOf<D16<D>> Narrow(D d, VOf<D> v) {
   }
 }
 
-// ---- loads and stores of a vector, and of a row's end ----
+// ---- Loads and stores of a vector, and of the end of a row ----
 
-// Lanes(d) elements at p, unaligned.
+// Loads Lanes(d) elements at p, unaligned.
 template <class D, class T>
 HWY_INLINE VOf<D> LoadAs(D d, const T* p) {
   if constexpr (kIs16<T>) {
@@ -127,7 +127,7 @@ HWY_INLINE void StoreAs(D d, VOf<D> v, T* p) {
   }
 }
 
-// The first n < Lanes(d) elements, zeros behind; reads nothing past them.
+// Loads the first n < Lanes(d) elements, with zeros behind. It reads nothing past them.
 template <class D, class T>
 HWY_INLINE VOf<D> LoadFirst(D d, const T* p, std::size_t n) {
 #if HWY_TARGET == HWY_AVX3
@@ -144,7 +144,7 @@ HWY_INLINE VOf<D> LoadFirst(D d, const T* p, std::size_t n) {
   return LoadAs(d, buffer);
 }
 
-// The first n < Lanes(d) lanes; writes nothing past them.
+// Stores the first n < Lanes(d) lanes. It writes nothing past them.
 template <class D, class T>
 HWY_INLINE void StoreFirst(D d, VOf<D> v, T* p, std::size_t n) {
 #if HWY_TARGET == HWY_AVX3
@@ -172,11 +172,10 @@ HWY_INLINE void StoreSome(D d, VOf<D> v, T* p, std::size_t n) {
   n == hn::Lanes(d) ? StoreAs(d, v, p) : StoreFirst(d, v, p, n);
 }
 
-// ---- pairs: 2·Lanes(d) elements at once ----
+// ---- Pairs: 2·Lanes(d) elements at once ----
 //
-// In memory's order, or, between bf16 and bf16, with the even elements in `first`
-// and the odd ones in `second`: bf16 is a float's upper half, so that order needs
-// no shuffles at all.
+// The order is that of memory. Between bf16 and bf16 it may also be even elements in `first` and
+// odd ones in `second`: a bf16 is the upper half of a float, so this order needs no shuffles.
 
 template <class V>
 struct Pair {
@@ -202,7 +201,7 @@ HWY_INLINE Pair<VOf<D>> LoadPair(D d, const T* p) {
   }
 }
 
-// kStream: around the caches; p is then aligned to a vector.
+// If kStream is set, the store bypasses the caches, and p must be aligned to a vector.
 template <bool kEvenOdd, bool kStream, class D, class T>
 HWY_INLINE void StorePair(D d, Pair<VOf<D>> v, T* p) {
   if constexpr (kIs16<T>) {
@@ -230,9 +229,8 @@ HWY_INLINE void StorePair(D d, Pair<VOf<D>> v, T* p) {
 
 // ---- AVX512_BF16 ----
 //
-// Highway's AVX3 target is without it, so the two instructions are written out;
-// whether the processor has them is asked once, by HasNativeBf16. Both take and
-// give subnormals as zeros.
+// Highway's AVX3 target does not include it, so the two instructions are written out. HasNativeBf16
+// tells whether the processor has them. Both take and give subnormals as zeros.
 
 #if HWY_TARGET == HWY_AVX3
 inline constexpr bool kCanBeNative = true;
@@ -247,8 +245,8 @@ HWY_INLINE hn::Vec512<float> AddNativePairs(const BF16* x, hn::Vec512<float> sum
   return sum;
 }
 
-// StorePair in memory's order, rounding in one instruction; subnormals, which it
-// would flush, take the other path.
+// StorePair in the order of memory, rounded with one instruction. It would flush subnormals, so
+// they take the other path.
 HWY_INLINE void StoreNativePair(hn::Full512<float> d, Pair<hn::Vec512<float>> v, bool stream,
                                 BF16* p) {
   constexpr int kSubnormal = 0x20;
@@ -270,7 +268,7 @@ inline constexpr bool kCanBeNative = false;
 HWY_INLINE bool HasNativeBf16() { return false; }
 #endif
 
-// n elements of any stored type, converted to Raw.
+// Converts n elements of any stored type to Raw.
 template <class Raw, class T>
 HWY_INLINE void ConvertRow(const T* HWY_RESTRICT from, std::int64_t n, Raw* HWY_RESTRICT to) {
   const hn::ScalableTag<Raw> d;
@@ -285,14 +283,14 @@ HWY_INLINE void ConvertRow(const T* HWY_RESTRICT from, std::int64_t n, Raw* HWY_
 
 // ---- exp ----
 //
-// exp(x)·2^kExpShift for x <= 0 (NaN gives NaN). Callers divide by a sum of such
-// values, so the factor cancels; it keeps terms normal down to where the quotient
-// would be 0, so that a small term is rounded once, at the end. x below kExpFloor
-// counts as kExpFloor, whose exp is under half the smallest subnormal.
+// ShiftedExp computes exp(x)·2^kExpShift for x <= 0; NaN gives NaN. Callers divide by a sum of such
+// values, so the factor cancels. It keeps terms normal down to the point at which the quotient
+// would be 0, so that a small term is rounded once, at the end. If x is below kExpFloor, it counts
+// as kExpFloor, whose exp is under half the smallest subnormal.
 //
-// x = n·ln2 + r, |r| <= ln2/2, ln2 in two parts with fma; fp32: minimax polynomial
-// of degree 6 (0.05 u), fp64: Taylor's of degree 13. Relative error, over all of
-// [-103, 0] in fp32: under 0.9 ulp with fma, 1.2 without.
+// x = n·ln2 + r, |r| <= ln2/2, with ln2 in two parts and fma. fp32 uses a minimax polynomial of
+// degree 6 (0.05 u), fp64 Taylor's of degree 13. Relative error over all of [-103, 0] in fp32:
+// under 0.9 ulp with fma, 1.2 without.
 
 template <class T>
 struct ExpConstants;
@@ -337,10 +335,10 @@ template <class D>
 HWY_INLINE VOf<D> ShiftedExp(D d, VOf<D> x) {
   using C = ExpConstants<TOf<D>>;
   const hn::RebindToUnsigned<D> du;
-  // Max's second operand is what comes out where x is NaN.
+  // If x is NaN, Max returns its second operand, x.
   x = hn::Max(hn::Set(d, C::kFloor), x);
   const auto magic = hn::Set(d, C::kMagic);
-  // n + bias in the low bits of t, because of the magic number's exponent.
+  // The magic number's exponent puts n + bias into the low bits of t.
   const auto t = hn::MulAdd(x, hn::Set(d, C::kLog2E), magic);
   const auto n = hn::Sub(t, magic);
   auto r = hn::NegMulAdd(n, hn::Set(d, C::kLn2Hi), x);
@@ -353,13 +351,13 @@ HWY_INLINE VOf<D> ShiftedExp(D d, VOf<D> x) {
   return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<C::kMantissa>(hn::BitCast(du, t))));
 }
 
-// exp(x) itself for x <= 0, gradual underflow included.
+// exp(x) itself for x <= 0, with gradual underflow.
 template <class D>
 HWY_INLINE VOf<D> Exp(D d, VOf<D> x) {
   using C = ExpConstants<TOf<D>>;
   constexpr TOf<D> kUnshift = TOf<D>{1} / static_cast<TOf<D>>(std::int64_t{1} << C::kShift);
   const auto e = hn::Mul(ShiftedExp(d, x), hn::Set(d, kUnshift));
-  // Written so that NaN passes: a masked or infinitely small score gives exactly 0.
+  // The condition lets NaN pass. A masked score, or −inf, gives exactly 0.
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, C::kFloor)), e);
 }
 

@@ -2,17 +2,17 @@
 //
 //   m = max_j x_j        s = Σ_j exp(x_j − m)        y_j = exp(x_j − m) / s
 //
-// fp16, bf16 or fp32 in; maximum, exponentials and sum in FP32; one rounding to the
-// output's format. Error of an element: exp's 2 ulp, the sum's h·u over a tree of depth
-// h = cols/threads + log2(threads), and a division, all within the bound of the softmax
-// operator. NaN and an all-inf row give NaN, for inf − inf is; a row of −inf likewise.
-// The order of the sum is fixed: the same launch gives the same bits.
+// Inputs are fp16, bf16 or fp32. Maximum, exponentials and sum are FP32, with one rounding to the
+// output's format. Error of an element: exp's 2 ulp, the sum's h·u over a tree of depth h =
+// cols/threads + log2(threads), and a division, all within the bound of the softmax operator. A row
+// with NaN or +inf, and a row of −inf only, gives NaN, because inf − inf is NaN. The order of the
+// sum is fixed, so the same launch gives the same bits.
 //
-// One block a row. Rows that 256 threads can keep in registers, or 512 where they are
-// aligned, are read once and written once, which is as little as memory allows; a thread
-// asks for all of its elements before it looks at one. Longer rows are read twice: the
-// first time with a running maximum, by which the sum is rescaled when it grows.
-// Rows whose addresses are multiples of 16 bytes move 16 bytes at a time.
+// Each row has one block. Rows that 256 threads can keep in registers (512 if rows are aligned) are
+// read once and written once, the least that memory allows. A thread requests all of its elements
+// before it uses one. Longer rows are read twice: the first time with a running maximum, and the
+// sum is rescaled when the maximum grows. If row addresses are multiples of 16 bytes, 16 bytes are
+// moved at a time.
 #include "kernels/providers/builtin/softmax_builtin_gpu.h"
 
 #include "kernels/providers/builtin/divisor_gpu.h"
@@ -24,37 +24,37 @@ namespace assay::gpu {
 namespace {
 
 constexpr int kThreads = 256;
-// Elements a thread keeps: with these, 64 registers a thread and 1024 threads a
-// multiprocessor, which has more reads under way than memory needs.
+// The elements that a thread keeps. With this number a thread has 64 registers and a multiprocessor
+// 1024 threads, which have more reads under way than the memory needs.
 constexpr int kKept = 32;
-// Of a block that keeps an aligned row: of a short one as few as can, for threads that keep
-// half as much would have half as many reads under way.
+// The threads of a block that keeps an aligned row. A short row gets as few threads as possible:
+// threads that keep half as much would have half as many reads under way.
 constexpr int kLeastThreads = 128;
 constexpr int kMostThreads = 512;
 constexpr std::int64_t KeptBy(int threads) { return std::int64_t{threads} * kKept; }
 
 ASSAY_DEVICE float Infinity() { return FloatOf(0x7f800000U); }
 
-// exp(x − m); what inf − inf makes stays NaN.
+// exp(x − m). If inf − inf made a NaN, it stays NaN.
 ASSAY_DEVICE float Weight(float x, float m) { return Exp(x - m); }
 
-// A row in registers: kPack elements at a time, `kBlock` packs apart.
+// Computes a row in registers, kPack elements at a time, `kBlock` packs apart.
 template <class In, class Out, int kPack, int kBlock>
 ASSAY_GLOBAL void ASSAY_BOUNDS(kBlock, 1024 / kBlock)
     SoftmaxHeld(const typename In::Store* x, typename Out::Store* y, std::int64_t cols,
                 std::int64_t x_ld, std::int64_t y_ld) {
   ASSAY_SHARED(float, partial, kMostWaves);
   constexpr int kPacks = kKept / kPack;
-  // A pack of inputs is one of outputs, or two where these are wider.
+  // A pack of inputs becomes one pack of outputs, or two if outputs are wider.
   constexpr int kWrite = kPack * sizeof(typename Out::Store) <= 16 ? kPack : kPack / 2;
   const std::int64_t row = Block().x;
   const auto* in = reinterpret_cast<const Pack<In, kPack>*>(x + row * x_ld);
   auto* out = reinterpret_cast<Pack<Out, kWrite>*>(y + row * y_ld);
   const auto thread = static_cast<int>(Thread().x);
-  const auto packs = static_cast<int>(cols / kPack);  // whole ones only: see LaunchFor
+  const auto packs = static_cast<int>(cols / kPack);  // whole packs only: see LaunchFor
 
-  // No branch, which would wait for what it reads; behind the row its first pack again, which
-  // changes no maximum.
+  // There is no branch, because it would wait for what it reads. Behind the row the first pack is
+  // read again, which changes no maximum.
   Pack<In, kPack> read[kPacks];
   ASSAY_UNROLL
   for (int i = 0; i < kPacks; ++i) {
@@ -70,7 +70,7 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kBlock, 1024 / kBlock)
   }
   m = BlockReduce<Largest>(m, partial, kBlock);
   float s = 0.0F;
-  // Said by how much: a loop that may end early is not unrolled whole by all compilers.
+  // The factor is named, because not all compilers fully unroll a loop that may end early.
   ASSAY_UNROLL_BY(kPacks)
   for (int i = 0, at = thread; i < kPacks && at < packs; ++i, at += kBlock) {
     ASSAY_UNROLL
@@ -94,7 +94,7 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kBlock, 1024 / kBlock)
   }
 }
 
-// A row of any length, read twice.
+// Computes a row of any length, which is read twice.
 template <class In, class Out>
 ASSAY_GLOBAL void SoftmaxOnline(const typename In::Store* x, typename Out::Store* y,
                                 std::int64_t cols, std::int64_t x_ld, std::int64_t y_ld) {
@@ -108,7 +108,7 @@ ASSAY_GLOBAL void SoftmaxOnline(const typename In::Store* x, typename Out::Store
   for (std::int64_t j = Thread().x; j < cols; j += kThreads) {
     const float v = In::Load(in[j]);
     const float larger = Max(m, v);
-    // Nothing summed yet: no rescaling, which would be exp(−inf − −inf).
+    // If nothing is summed yet, there is no rescaling; it would be exp(−inf − −inf).
     if (!(larger == m)) s = m == -Infinity() ? 0.0F : s * Weight(m, larger);
     m = larger;
     s += Weight(v, m);

@@ -1,20 +1,18 @@
-// softmax along rows: y = exp(x − m)/Σ exp(x − m), m the row's maximum.
+// softmax along rows: y = exp(x − m)/Σ exp(x − m), with m the row's maximum.
 //
-// Arithmetic: FP32 (FP64 for fp64) throughout; narrower inputs are widened, outputs
-// rounded once to nearest even. The terms are kept 2^30 (2^60) times too large, so
-// that none loses bits to underflow before the final product with 1/Σ.
-// Error: the subtraction, exp (1.2 ulp; simd-inl.h), a sum of depth
-// cols/(4·lanes) + 6, one division and one product: well inside
-// y·u·(2|x − m| + 8 + h).
-// Special values: as IEEE arithmetic has it. A row with a NaN or a +inf, or of
-// −inf only, is NaN everywhere; −inf beside finite values gives 0.
-// Determinism: a row is summed in one fixed order by one thread.
+// Arithmetic: FP32 (FP64 for fp64) throughout. Narrower inputs are widened, and outputs are rounded
+// once to nearest even. The terms are kept 2^30 (2^60) times too large, so that none loses bits to
+// underflow before the final product with 1/Σ.
+// Error: the subtraction, exp (1.2 ulp; simd-inl.h), a sum of depth cols/(4·lanes) + 6, one
+// division and one product. That is well inside y·u·(2|x − m| + 8 + h).
+// Special values follow IEEE arithmetic. A row with a NaN or a +inf, or with −inf only, is NaN
+// everywhere. −inf beside finite values gives 0.
+// Determinism: one thread sums a row in one fixed order.
 //
-// Work: rows are split evenly over the threads. A row is read for its maximum,
-// read again (from L1) for the terms, which go to a scratch row, and scaled from
-// there: input and output each cross the memory bus once, and where both exceed
-// the last-level cache the output is stored around it, which saves reading its
-// lines first.
+// Work: rows are split evenly over the threads. A row is read for its maximum, read again (from L1)
+// for the terms, which go to a scratch row, and scaled from there. So input and output cross the
+// memory bus once each. If both exceed the last-level cache, the stores bypass it, which saves
+// reading the output's lines first.
 
 #include <algorithm>
 #include <cstdint>
@@ -50,14 +48,13 @@ struct SoftmaxLaunch {
   std::int64_t cols;
   std::int64_t ld_x;     // [elements]
   std::int64_t ld_y;     // [elements]
-  bool streaming;        // store around the caches; rows of y are 64-byte aligned
-  std::byte* scratch;    // a row a worker, two for 8-bit inputs
+  bool streaming;        // stores bypass the caches; rows of y are 64-byte aligned
+  std::byte* scratch;    // a row for each worker, two for 8-bit inputs
   std::int64_t pitch;    // [bytes] of a row, a multiple of 256
   std::int64_t workers;  // rows of scratch
 };
 
-// Fewer elements than this are not worth a second thread, which takes some 2 µs
-// to wake.
+// Fewer elements are not worth a second thread, which takes some 2 µs to wake.
 inline constexpr std::int64_t kSoftmaxGrain = 16384;
 
 }  // namespace assay::internal
@@ -156,7 +153,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSoftmax(const Case& c, const Plan& p
   launch.cols = problem.cols;
   launch.workers = std::max<std::int64_t>(1, std::min<std::int64_t>(ParallelWidth(), problem.rows));
   const std::int64_t raw_bytes = c.dtype == DType::kF64 ? 8 : 4;
-  // A vector of padding, so that a row's last store may be whole.
+  // The padding is one vector, so that the last store of a row may be whole.
   launch.pitch = (problem.cols * raw_bytes + 64 + 255) / 256 * 256;
   launch.streaming =
       internal::StreamingPays(device, StorageBytes(c.dtype, problem.rows * problem.cols) +

@@ -1,4 +1,4 @@
-// The built-in softmax for GPUs; the kernel and its error are in softmax_builtin.cu.
+// Launches the built-in softmax for GPUs; softmax_builtin.cu has the kernels and their error.
 #ifndef ASSAY_KERNELS_PROVIDERS_BUILTIN_SOFTMAX_BUILTIN_GPU_H_
 #define ASSAY_KERNELS_PROVIDERS_BUILTIN_SOFTMAX_BUILTIN_GPU_H_
 
@@ -9,7 +9,7 @@
 
 namespace assay::gpu {
 
-// Rows of x [rows, cols] and y [rows, cols] in device memory, row-major.
+// A problem: rows of x [rows, cols] and y [rows, cols] in device memory, row-major.
 struct SoftmaxRows {
   const void* x = nullptr;
   void* y = nullptr;

@@ -1,8 +1,8 @@
-// The three steps of a row's softmax, which softmax and dequant_softmax share: its maximum,
-// its exponentials with their sum, and its outputs; compiled once for each SIMD target.
+// The three steps of a row's softmax, which softmax and dequant_softmax share: its maximum, its
+// exponentials with their sum, and its outputs. Compiled once for each SIMD target.
 //
-// The terms are kept 2^30 (2^60) times too large (ShiftedExp), so that none loses bits to
-// underflow before the product with 1/Σ.
+// The terms are kept 2^30 (2^60) times too large (ShiftedExp), so that none loses bits to underflow
+// before the product with 1/Σ.
 #if defined(ASSAY_BUILTIN_SOFTMAX_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ASSAY_BUILTIN_SOFTMAX_ROWS_INL_H_
 #undef ASSAY_BUILTIN_SOFTMAX_ROWS_INL_H_
@@ -21,7 +21,7 @@ HWY_BEFORE_NAMESPACE();
 namespace assay {
 namespace HWY_NAMESPACE {
 
-// Two vectors at a time would do for latency; four also hide the loads'.
+// Two vectors at a time would hide the latency of the arithmetic; four also hide that of the loads.
 inline constexpr int kUnroll = 4;
 
 template <class Raw, class T>
@@ -46,7 +46,7 @@ Raw RowMax(const T* HWY_RESTRICT x, std::int64_t n) {
   return hn::GetLane(hn::MaxOfLanes(d, m));
 }
 
-// terms = exp(x − m), scaled; returns their sum.
+// Computes terms = exp(x − m), scaled, and returns their sum.
 template <class Raw, class T>
 Raw RowTerms(const T* HWY_RESTRICT x, std::int64_t n, Raw max, Raw* HWY_RESTRICT terms) {
   const hn::ScalableTag<Raw> d;

@@ -1,5 +1,5 @@
-// Rounding to an output's format where that is known at run time only: one branch an
-// element, the same for all threads, in place of one kernel a format. For kernels only.
+// Rounds to an output format that is known only at run time. It costs one branch for each element,
+// the same for all threads, and saves one kernel for each format. For kernels only.
 #ifndef ASSAY_KERNELS_PROVIDERS_BUILTIN_STORE_GPU_H_
 #define ASSAY_KERNELS_PROVIDERS_BUILTIN_STORE_GPU_H_
 
@@ -9,7 +9,7 @@
 
 namespace assay::gpu {
 
-// To nearest even; 8-bit floats saturate.
+// Rounds to nearest even and stores. 8-bit floats saturate.
 ASSAY_DEVICE void StoreAs(DType format, void* base, std::int64_t at, float v) {
   switch (format) {
     case DType::kF16:
@@ -34,7 +34,7 @@ ASSAY_DEVICE void StoreAs(DType /*int32*/, void* base, std::int64_t at, std::int
   static_cast<std::int32_t*>(base)[at] = v;
 }
 
-// Element `at` of an operand that has the output's format.
+// Loads element `at` of an operand that has the output's format.
 ASSAY_DEVICE float LoadAs(DType format, const void* base, std::int64_t at, float /*as*/) {
   switch (format) {
     case DType::kF16:

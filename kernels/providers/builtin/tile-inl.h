@@ -1,17 +1,17 @@
-// One tile of a matrix product: packing, the micro-kernel, the loop over k;
-// compiled once for each SIMD target.
+// Computes one tile of a matrix product: packing, the micro-kernel, and the loop over k. Compiled
+// once for each SIMD target.
 //
-// The operands come from sources: objects with a stored layout that deliver runs
-// of converted elements, so that a plain matrix, its transpose and the implicit
-// im2col matrix of a convolution share everything else. A source has
+// The operands come from sources. A source has a stored layout and delivers runs of converted
+// elements. So a plain matrix, its transpose, and the implicit im2col matrix of a convolution share
+// everything else. A source has
 //   bool along_k()                     whether its runs go along k
-//   Fill(outer, begin, count, Raw*)    elements [begin, begin + count) of run
-//                                      `outer` (a row of A or column of B where
-//                                      along_k, else a k)
+//   Fill(outer, begin, count, Raw*)    elements [begin, begin + count) of run `outer`: a row of A
+//   or
+//                                      column of B if along_k, otherwise a k
 //
-// Packed A: rows of kPitchA units. Packed B: panels of kPanel columns, k-major.
-// The accumulator tile is whole in both directions (columns padded with zeros),
-// so the micro-kernel has no edges but short row counts.
+// Packed A has rows of kPitchA units. Packed B has panels of kPanel columns, k-major. The
+// accumulator tile is padded with zero columns to whole panels. So the micro-kernel has no special
+// cases except few rows.
 #if defined(ASSAY_BUILTIN_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ASSAY_BUILTIN_TILE_INL_H_
 #undef ASSAY_BUILTIN_TILE_INL_H_
@@ -34,8 +34,8 @@ HWY_BEFORE_NAMESPACE();
 namespace assay {
 namespace HWY_NAMESPACE {
 
-// Arithmetic of a product. Raw: what a stored element becomes; Unit: what one
-// multiply-add of a lane takes from each operand; Acc: what it adds to.
+// The arithmetic of a product. Raw is the type of a converted element, Unit the operand of one
+// multiply-add of a lane, Acc the accumulator.
 template <class T>
 struct FloatArithmetic {
   using Raw = T;
@@ -49,8 +49,8 @@ struct FloatArithmetic {
   }
 };
 
-// int8 widened to int16 and taken in pairs along k: the sum of two products of
-// int8 is exact in int32, and so is the whole sum up to k = 2^17.
+// int8 widened to int16 and taken in pairs along k. The sum of two products of int8 is exact in
+// int32, and so is the whole sum up to k = 2^17.
 struct IntegerArithmetic {
   using Raw = std::int16_t;
   using Unit = std::int32_t;
@@ -82,9 +82,9 @@ struct ArithmeticOf<std::int8_t> {
   using type = IntegerArithmetic;
 };
 
-// Rows of the micro-kernel: with two vectors of columns the accumulators take 24
-// of 32 registers in AVX-512, 12 of 16 in AVX2, 8 of 16 where there is no fma and
-// the product needs one too.
+// The rows of the micro-kernel. With two vectors of columns the accumulators take 24 of 32
+// registers in AVX-512 and 12 of 16 in AVX2. Without fma they take 8 of 16, because the product
+// needs a register, too.
 inline constexpr std::int64_t kMicroRows = HWY_TARGET == HWY_AVX3   ? 12
                                            : HWY_TARGET == HWY_AVX2 ? 6
                                                                     : 4;
@@ -97,7 +97,7 @@ HWY_INLINE std::int64_t PanelCols() {
 template <class Unit>
 HWY_INLINE Unit LoadUnit(const Unit* p) {
   Unit u;
-  std::memcpy(&u, p, sizeof(u));  // an int16 pair may lie there
+  std::memcpy(&u, p, sizeof(u));  // it may be a pair of int16
   return u;
 }
 
@@ -132,7 +132,7 @@ HWY_INLINE void MicroKernel(std::index_sequence<r...>,
   (hn::StoreU(c1[r], d, c + static_cast<std::int64_t>(r) * ldc + lanes), ...);
 }
 
-// acc[rows][cols] += A·B over `units` of k; cols a multiple of the panel's width.
+// acc[rows][cols] += A·B over `units` of k. cols is a multiple of the panel's width.
 template <class Arithmetic>
 void MultiplyBlock(const typename Arithmetic::Unit* a, const typename Arithmetic::Unit* b,
                    std::int64_t rows, std::int64_t cols, std::int64_t units,
@@ -156,7 +156,7 @@ void MultiplyBlock(const typename Arithmetic::Unit* a, const typename Arithmetic
   }
 }
 
-// A worker's memory, cut up.
+// The parts of a worker's memory.
 template <class Arithmetic>
 struct Workspace {
   using Unit = typename Arithmetic::Unit;
@@ -173,7 +173,7 @@ struct Workspace {
   }
 };
 
-// Rows [i0, i0 + rows), k in [k0, k0 + count) of A.
+// Packs rows [i0, i0 + rows), k in [k0, k0 + count), of A.
 template <class Arithmetic, class Source>
 void PackA(const Source& source, std::int64_t i0, std::int64_t rows, std::int64_t k0,
            std::int64_t count, typename Arithmetic::Raw* HWY_RESTRICT row,
@@ -199,7 +199,7 @@ void PackA(const Source& source, std::int64_t i0, std::int64_t rows, std::int64_
   }
 }
 
-// One unit of k, columns [0, padded), from the rows of its elements.
+// Packs one unit of k, columns [0, padded), from the rows of its elements.
 template <class Arithmetic>
 HWY_INLINE void PutUnits(const typename Arithmetic::Raw* row, std::int64_t padded,
                          std::int64_t unit, std::int64_t units, std::int64_t panel,
@@ -219,7 +219,7 @@ HWY_INLINE void PutUnits(const typename Arithmetic::Raw* row, std::int64_t padde
   }
 }
 
-// Columns [j0, j0 + cols), k in [k0, k0 + count) of B.
+// Packs columns [j0, j0 + cols), k in [k0, k0 + count), of B.
 template <class Arithmetic, class Source>
 void PackB(const Source& source, std::int64_t j0, std::int64_t cols, std::int64_t k0,
            std::int64_t count, typename Arithmetic::Raw* HWY_RESTRICT row,
@@ -254,8 +254,8 @@ void PackB(const Source& source, std::int64_t j0, std::int64_t cols, std::int64_
   }
 }
 
-// The tile at (i0, j0): rows x cols of A·B, then `store(i, n, acc)` for each row i
-// of the tile.
+// Computes the tile at (i0, j0), rows x cols of A·B. Then it calls `store(i, n, acc)` for each row
+// i of the tile.
 template <class Arithmetic, class SourceA, class SourceB, class Store>
 void RunTile(const SourceA& source_a, const SourceB& source_b, std::int64_t i0, std::int64_t rows,
              std::int64_t j0, std::int64_t cols, std::int64_t k, const Workspace<Arithmetic>& ws,
@@ -274,7 +274,7 @@ void RunTile(const SourceA& source_a, const SourceB& source_b, std::int64_t i0, 
   for (std::int64_t i = 0; i < rows; ++i) store(i, cols, ws.acc + i * ldc);
 }
 
-// A stored matrix: run `outer` starts at data + outer·ld.
+// A stored matrix. Run `outer` starts at data + outer·ld.
 template <class T>
 struct MatrixSource {
   typename Elements<T>::Cursor data;

@@ -1,4 +1,4 @@
-// Built where cublasLt.h is not: the kernel is listed, with the reason.
+// Used if cublasLt.h is missing at build time: the kernel is listed with that reason.
 #include "absl/status/status.h"
 #include "kernels/providers/cublaslt/cublaslt.h"
 

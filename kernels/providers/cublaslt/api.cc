@@ -63,7 +63,7 @@ absl::Status StatusOf(cublasStatus_t status, std::string_view what) {
   switch (status) {
     case CUBLAS_STATUS_NOT_SUPPORTED:
     case CUBLAS_STATUS_ARCH_MISMATCH:
-    // The shapes were checked before: it is the combination that does not exist.
+    // The shapes were checked before, so the library does not have this combination.
     case CUBLAS_STATUS_INVALID_VALUE:
       return absl::UnimplementedError(said);
     case CUBLAS_STATUS_ALLOC_FAILED:

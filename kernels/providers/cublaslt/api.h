@@ -1,7 +1,8 @@
-// cuBLASLt's functions, looked up in the library when it is first needed, so that Assay runs
-// where it is not installed. ASSAY_CUBLASLT names another file.
+// Looks up cuBLASLt's functions in the library when it is first needed, so that Assay also runs
+// where cuBLASLt is not installed. The environment variable ASSAY_CUBLASLT names another file.
 //
-// Only sources of this folder include it: it needs the toolkit's headers. Thread-safe.
+// Only sources of this folder include this file, because it needs the toolkit's headers. Any thread
+// may call it.
 #ifndef ASSAY_KERNELS_PROVIDERS_CUBLASLT_API_H_
 #define ASSAY_KERNELS_PROVIDERS_CUBLASLT_API_H_
 
@@ -35,14 +36,16 @@ struct Api {
   std::string version;  // "13.0.2"
 };
 
-// The same answer at every call; UNAVAILABLE with the loader's reason.
+// Loads the library at the first call; later calls return the same answer. UNAVAILABLE with the
+// loader's reason.
 const absl::StatusOr<const Api*>& Load();
 
-// The library's handle, for the device that the process uses; made at the first call.
+// The library's handle for the device that the process uses. The first call makes it.
 absl::StatusOr<cublasLtHandle_t> Handle();
 
-// OK, or UNIMPLEMENTED where the library says that it does not support what was asked, else
-// INTERNAL; "cuBLASLt 13.0.2, <what>: CUBLAS_STATUS_NOT_SUPPORTED".
+// Translates a status of the library. UNIMPLEMENTED if the library does not support the
+// combination, RESOURCE_EXHAUSTED if it has no memory, INTERNAL for anything else. The message is
+// "cuBLASLt 13.0.2, <what>: CUBLAS_STATUS_NOT_SUPPORTED".
 absl::Status StatusOf(cublasStatus_t status, std::string_view what);
 
 }  // namespace assay::cublaslt

@@ -39,7 +39,7 @@ void Describe(const GemmProblem& p, const Plan& plan, const Formats& f, Descript
 
 void Prefer(std::uint64_t workspace, Descriptors& d) {
   d.Prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace);
-  // Parts of a split k in the output's format would round to it more than once.
+  // If the parts of a split k were in the output's format, they would be rounded more than once.
   const std::uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   d.Prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
 }

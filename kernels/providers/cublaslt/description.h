@@ -1,6 +1,7 @@
-// A row-major gemm as cuBLASLt's column-major objects; the swap of operands is in cublaslt.h.
+// Describes a row-major gemm with cuBLASLt's column-major objects; cublaslt.h explains the swap of
+// operands.
 //
-// Errors are kept: after the first, nothing more is set, and `status` is it. One thread.
+// After the first error nothing more is set, and `status` keeps the error. For one thread.
 #ifndef ASSAY_KERNELS_PROVIDERS_CUBLASLT_DESCRIPTION_H_
 #define ASSAY_KERNELS_PROVIDERS_CUBLASLT_DESCRIPTION_H_
 
@@ -11,16 +12,17 @@
 
 #include "absl/status/status.h"
 #include "kernels/ops/gemm/problem.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/plan.h"
 #include "kernels/providers/cublaslt/api.h"
 #include "kernels/providers/cublaslt/forms.h"
 
 namespace assay::cublaslt {
 
-// Routines that only look at a pointer's alignment get this one before there is any.
+// A stand-in for a pointer that does not exist yet. The routines that get it only look at its
+// alignment.
 inline const void* const kAligned = reinterpret_cast<const void*>(std::uintptr_t{256});
 
-// The library's objects of one problem.
+// The library's objects for one problem.
 struct Descriptors {
   explicit Descriptors(const Api& of) : api(of) {}
   ~Descriptors() {
@@ -33,12 +35,12 @@ struct Descriptors {
   Descriptors(const Descriptors&) = delete;
   Descriptors& operator=(const Descriptors&) = delete;
 
-  // Each does nothing once `status` is not OK.
+  // These functions do nothing if `status` is not OK.
   void Make(const Formats& f) {
     Check(api.desc_create(&desc, f.compute, f.scale), "an operation");
     Check(api.preference_create(&preference), "a preference");
   }
-  // A row-major matrix, whose columns are the column-major one's rows.
+  // Describes a row-major matrix. Its columns are the rows of the column-major one.
   void Layout(cublasLtMatrixLayout_t* layout, cudaDataType_t type, const Extents& e) {
     if (!status.ok()) return;
     Check(api.layout_create(layout, type, static_cast<std::uint64_t>(e.cols),
@@ -69,14 +71,16 @@ struct Descriptors {
   const Api& api;
   absl::Status status;
   cublasLtMatmulDesc_t desc = nullptr;
-  cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr, d = nullptr;  // the library's
+  cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr, d = nullptr;  // the library's A, B…
   cublasLtMatmulPreference_t preference = nullptr;
 };
 
-// Operation and layouts. Pointers of bias and scales are set when they are known.
+// Sets the operation and the layouts. The pointers of bias and scales are set later, when they are
+// known.
 void Describe(const GemmProblem& p, const Plan& plan, const Formats& f, Descriptors& d);
 
-// What the heuristic may take: so much workspace [bytes], and no sums in the output's format.
+// Tells the heuristic what it may use: this much workspace [bytes], and no sums in the output's
+// format.
 void Prefer(std::uint64_t workspace, Descriptors& d);
 
 }  // namespace assay::cublaslt

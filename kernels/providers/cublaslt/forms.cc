@@ -38,7 +38,7 @@ absl::StatusOr<cudaDataType_t> TypeOf(DType t) {
   }
 }
 
-// What documentation asks of FP8, said before the library says only "not supported".
+// Checks the documented requirements of FP8, because the library itself says only "not supported".
 absl::Status CheckFp8(const GemmProblem& p, const Plan& plan, int architecture) {
   const auto refuse = [](std::string what) {
     return absl::UnimplementedError(Cat("cuBLASLt's FP8 gemm ", what));

@@ -1,7 +1,7 @@
-// Which products cuBLASLt has: formats and layouts, from its documentation, so that a refusal
-// says what is missing where the library says only "not supported".
+// Lists the products that cuBLASLt has: formats and layouts, from its documentation. So a refusal
+// says what is missing; the library itself says only "not supported".
 //
-// Free functions; thread-safe.
+// Free functions; any thread may call them.
 #ifndef ASSAY_KERNELS_PROVIDERS_CUBLASLT_FORMS_H_
 #define ASSAY_KERNELS_PROVIDERS_CUBLASLT_FORMS_H_
 
@@ -10,7 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/ops/gemm/problem.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/plan.h"
+#include "kernels/runtime/device.h"
 
 namespace assay::cublaslt {
 
@@ -19,14 +20,15 @@ struct Formats {
   cublasComputeType_t compute;
 };
 
-// UNIMPLEMENTED, with the forms that there are, where these two are none.
+// The library's types for a product. If it has no such product, UNIMPLEMENTED lists the products
+// that it has.
 absl::StatusOr<Formats> FormatsOf(DType in, DType out);
 
-// 90 for "sm_90"; 0 where the device's architecture is not NVIDIA's.
+// 90 for "sm_90". 0 if the device's architecture is not NVIDIA's.
 int ArchitectureOf(const Device& device);
 
-// OK, or UNIMPLEMENTED with the field that no such kernel takes. `architecture` 0: whatever
-// may depend on it is left to the library.
+// Checks a problem. UNIMPLEMENTED names the field that no kernel of the library supports. If
+// `architecture` is 0, the library itself checks what depends on the architecture.
 absl::Status CheckProblem(const GemmProblem& p, const Plan& plan, int architecture);
 
 }  // namespace assay::cublaslt

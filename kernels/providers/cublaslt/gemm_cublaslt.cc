@@ -1,7 +1,7 @@
-// gemm by cublasLtMatmul; the swap of operands is in cublaslt.h.
+// Runs gemm with cublasLtMatmul; cublaslt.h explains the swap of operands.
 //
-// The library decides what it has: the problem is described to it as it is, and what its
-// heuristic has no algorithm for is refused with what is known of its demands.
+// The library decides what it supports. The problem is described to it as it is. If its heuristic
+// has no algorithm, the refusal says what is known of the library's requirements.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -30,10 +30,11 @@ using cublaslt::Formats;
 using cublaslt::FormatsOf;
 using cublaslt::StatusOf;
 
-// What NVIDIA's documentation recommends for Hopper and later, and before.
+// The workspace sizes that NVIDIA's documentation recommends: for Hopper and later, and for older
+// devices.
 constexpr std::int64_t kWorkspaceHopper = 32 << 20;
 constexpr std::int64_t kWorkspace = 4 << 20;
-constexpr int kAlgorithms = 16;  // that the heuristic is asked for
+constexpr int kAlgorithms = 16;  // proposals to ask the heuristic for
 
 // alpha or beta in the scale type.
 struct Scalar {
@@ -53,7 +54,7 @@ struct Scalar {
   } bits;
 };
 
-// An algorithm that the heuristic proposes, and what it says of it.
+// An algorithm that the heuristic proposes, with its description.
 struct Algorithm {
   cublasLtMatmulAlgo_t algo = {};
   std::int64_t workspace = 0;
@@ -77,7 +78,7 @@ std::string_view UnitOf(std::uint64_t flags) {
   return "";
 }
 
-// The first algorithm that sums in the compute type from end to end.
+// Chooses the first algorithm whose sums are in the compute type from end to end.
 absl::StatusOr<Algorithm> Choose(const Descriptors& d, cublasLtHandle_t handle) {
   std::array<cublasLtMatmulHeuristicResult_t, kAlgorithms> results = {};
   int found = 0;
@@ -128,7 +129,7 @@ class GemmKernel final : public Kernel {
         alpha_(f.scale, Factor(p, f)),
         beta_(f.scale, p.beta) {}
 
-  // FP8's scales are the library's own, behind pointers.
+  // FP8's scales are set in the library, as pointers.
   static double Factor(const GemmProblem& p, const Formats& f) {
     if (f.in == CUDA_R_8F_E4M3) return p.alpha;
     if (f.scale == CUDA_R_64F) return p.alpha * p.scale_a * p.scale_b;
@@ -156,8 +157,8 @@ class GemmKernel final : public Kernel {
                     "the launch");
   }
 
-  // FP8 on Hopper: the tensor cores add blocks of 32 products in 14 bits, truncating
-  // (DeepSeek-AI, DeepSeek-V3 Technical Report, 2024, section 3.3.2, measured it).
+  // On Hopper the tensor cores add blocks of 32 FP8 products in 14 bits, truncating (measured by
+  // DeepSeek-AI, DeepSeek-V3 Technical Report, 2024, section 3.3.2).
   Accumulator accumulator() const override {
     return narrow_ ? Accumulator{kNarrowestRoundoff, kNarrowBlock} : Accumulator{};
   }
@@ -177,13 +178,13 @@ class GemmKernel final : public Kernel {
   const Scalar beta_;
 };
 
-// FP8's scales of A and B in device memory: one number each, or, beside a scale a column of
-// B, one a row of A.
+// Puts FP8's scales of A and B into device memory: one number each. If B has a scale for each
+// column, A gets a scale for each row.
 absl::Status SetFp8Scales(const GemmProblem& p, Device& device, Descriptors& d) {
   const std::int8_t accurate = 0;
   d.Set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, accurate, "accurate accumulation");
   if (!p.channel_scale && p.scale_a == 1.0 && p.scale_b == 1.0) return d.status;
-  constexpr std::size_t kApart = 64;  // [floats] between both scales
+  constexpr std::size_t kApart = 64;  // [floats] between the two scales
   std::vector<float> scales;
   const auto a = static_cast<float>(p.scale_a), b = static_cast<float>(p.scale_b);
   if (p.channel_scale) {
@@ -210,13 +211,13 @@ absl::Status SetFp8Scales(const GemmProblem& p, Device& device, Descriptors& d) 
   return d.status;
 }
 
-// "…: CUBLAS_STATUS_NOT_SUPPORTED", and what it may be that is missing.
+// Adds to "…: CUBLAS_STATUS_NOT_SUPPORTED" what may be missing.
 absl::Status Explained(const absl::Status& refused, const GemmProblem& p, DType in) {
   if (!absl::IsUnimplemented(refused)) return refused;
   std::string more;
   if (in == DType::kI8) {
     more =
-        "; its int8 kernels want gemm.trans_a false, gemm.trans_b true, and n, k and leading "
+        "; its int8 kernels need gemm.trans_a false, gemm.trans_b true, and n, k and leading "
         "dimensions in multiples of 4";
   } else if (p.channel_scale) {
     more = "; a scale a column (gemm.channel_scale) exists for few formats";

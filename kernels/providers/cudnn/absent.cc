@@ -1,4 +1,4 @@
-// Built where cudnn.h is not: the kernels are listed, with the reason.
+// Used if cudnn.h is missing at build time: the kernels are listed with that reason.
 #include "absl/status/status.h"
 #include "kernels/providers/cudnn/cudnn.h"
 

@@ -9,7 +9,7 @@ namespace assay::cudnn {
 namespace {
 
 constexpr const char* kFiles[] = {"libcudnn.so.9", "libcudnn.so"};
-constexpr std::size_t kOldest = 90000;  // the graph API as it is used here
+constexpr std::size_t kOldest = 90000;  // the oldest version with this graph API
 
 // 91900 is 9.19.0.
 std::string VersionText(std::size_t v) { return Cat(v / 10000, ".", v / 100 % 100, ".", v % 100); }
@@ -68,7 +68,7 @@ absl::Status StatusOf(cudnnStatus_t status, std::string_view what) {
   const std::string said = Cat("cuDNN ", api.version, ", ", what, ": ", api.error_string(status));
   switch (CUDNN_STATUS_CATEGORY(static_cast<int>(status))) {
     case CUDNN_STATUS_NOT_SUPPORTED:
-    // The shapes were checked before: it is the combination that does not exist.
+    // The shapes were checked before, so the library does not have this combination.
     case CUDNN_STATUS_BAD_PARAM:
       return absl::UnimplementedError(said);
     default:

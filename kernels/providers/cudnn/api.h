@@ -1,7 +1,8 @@
-// cuDNN's functions, looked up in the library when it is first needed, so that Assay runs
-// where it is not installed. ASSAY_CUDNN names another file.
+// Looks up cuDNN's functions in the library when it is first needed, so that Assay also runs where
+// cuDNN is not installed. The environment variable ASSAY_CUDNN names another file.
 //
-// Only sources of this folder include it: it needs cuDNN's headers. Thread-safe.
+// Only sources of this folder include this file, because it needs cuDNN's headers. Any thread may
+// call it.
 #ifndef ASSAY_KERNELS_PROVIDERS_CUDNN_API_H_
 #define ASSAY_KERNELS_PROVIDERS_CUDNN_API_H_
 
@@ -35,17 +36,18 @@ struct Api {
   std::string version;  // "9.19.0"
 };
 
-// The same answer at every call; UNAVAILABLE with the loader's reason.
+// Loads the library at the first call; later calls return the same answer. UNAVAILABLE with the
+// loader's reason.
 const absl::StatusOr<const Api*>& Load();
 
-// The library's handle, for the device that the process uses; made at the first call.
+// The library's handle for the device that the process uses. The first call makes it.
 absl::StatusOr<cudnnHandle_t> Handle();
 
-// OK; UNIMPLEMENTED where the library says that it does not support what was asked, or that
-// the combination does not exist; else INTERNAL.
+// Translates a status of the library. UNIMPLEMENTED if the library does not support the
+// combination; otherwise INTERNAL.
 absl::Status StatusOf(cudnnStatus_t status, std::string_view what);
 
-// The library's type of a format; UNIMPLEMENTED where no kernel here takes it.
+// The library's type of a format. UNIMPLEMENTED if no kernel here takes the format.
 absl::StatusOr<cudnnDataType_t> TypeOf(DType format);
 
 KernelEntry Entry(std::string_view op, std::string_view backend, std::vector<DType> dtypes,

@@ -1,10 +1,10 @@
-// Attention, softmax(scale·Q·Kᵀ)·V: scores and sums in fp32, probabilities rounded to the
-// inputs' format before the second product, as flash attention does. Grouped queries are
-// the library's own.
+// Attention, softmax(scale·Q·Kᵀ)·V. Scores and sums are fp32. Probabilities are rounded to the
+// inputs' format before the second product, as in flash attention. The library itself handles
+// grouped queries.
 //
-// Without mask by the node of scaled dot-product attention (cuDNN 9.13 and later), where the
-// library has an engine for that on the device; else, and causal, by the graph of products
-// and pointwise operations that is the library's flash attention.
+// Without a mask the kernel uses the node of scaled dot-product attention (cuDNN 9.13 and later),
+// if the library has an engine for it on the device. Otherwise, and for causal problems, it uses
+// the graph of products and pointwise operations that the library runs as flash attention.
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -25,12 +25,12 @@ namespace {
 using cudnn::Descriptor;
 using cudnn::ExecutionPlan;
 
-// q, k, v, o, scale; minus infinity where causal; and where their lengths differ, of keys and
-// of queries.
+// q, k, v, o, scale; if causal, minus infinity; if the lengths differ, the number of keys and the
+// number of queries.
 constexpr std::array<std::int64_t, 8> kUids = {1, 2, 3, 4, 5, 6, 7, 8};
 constexpr std::size_t kPlainUids = 5;
 
-// The library before 9.10 wants the lowest number for that (NVIDIA/cudnn-frontend,
+// Before 9.10 the library needs the lowest number for minus infinity (NVIDIA/cudnn-frontend,
 // get_negative_inf_value).
 constexpr std::size_t kTakesInfinity = 91000;
 
@@ -61,7 +61,7 @@ class AttentionKernel final : public Kernel {
  private:
   ExecutionPlan plan_;
   const std::string text_;
-  const std::size_t uids_;  // that the graph has
+  const std::size_t uids_;  // the number of uids in the graph
   float scale_;
   float minus_infinity_ = -std::numeric_limits<float>::infinity();
   std::int32_t keys_;

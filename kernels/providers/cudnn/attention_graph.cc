@@ -1,11 +1,11 @@
-// Flash attention as the graph that the library knows it by:
-//   S = scale·Q·Kᵀ; where causal, S = select(row + kv_seq − seq ≥ column, S, −∞)
+// Flash attention as the graph that the library recognises:
+//   S = scale·Q·Kᵀ; if causal, S = select(row + kv_seq − seq ≥ column, S, −∞)
 //   P = exp(S − max S) / Σ exp(S − max S), rounded to the inputs' format; O = P·V
-// What is between is fp32 and virtual; indices are int32. K is described transposed, and heads
-// of K and V that are fewer than Q's are shared by its groups.
+// Intermediate tensors are fp32 and virtual; indices are int32. K is described transposed. If K and
+// V have fewer heads than Q, groups of Q's heads share them.
 //
-// Rows and columns count from the first query and the first key, so that kv_seq − seq aligns
-// the last of both, as the problem does. Where they are equal that is left out.
+// Rows and columns count from the first query and the first key. Adding kv_seq − seq aligns the
+// last query with the last key, as the problem does. If they are equal, this step is left out.
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -15,7 +15,7 @@
 namespace assay::cudnn {
 namespace {
 
-constexpr std::int64_t kFirstVirtual = 100;  // uids of what is between
+constexpr std::int64_t kFirstVirtual = 100;  // uids of intermediate tensors
 constexpr std::int64_t kNoAxis = -1;
 constexpr std::int64_t kRowAxis = 2, kColumnAxis = 3;
 
@@ -23,7 +23,7 @@ class Graph {
  public:
   explicit Graph(const AttentionProblem& p) : p_(p) {}
 
-  // Virtual, [batch, heads, seq, kv_seq] or [batch, heads, seq, 1].
+  // Virtual tensors, [batch, heads, seq, kv_seq] or [batch, heads, seq, 1].
   Descriptor Scores(cudnnDataType_t type = CUDNN_DATA_FLOAT) { return Virtual(type, p_.KvSeq()); }
   Descriptor Rows() { return Virtual(CUDNN_DATA_FLOAT, 1); }
 
@@ -50,8 +50,8 @@ class Graph {
     Add(std::move(operation));
   }
 
-  // y = mode(x), mode(x, b), or of a selection x where t holds, else b. `in`: what it
-  // computes in.
+  // y = mode(x) or mode(x, b). For a selection: x if t holds, otherwise b. `in` is the type of the
+  // arithmetic.
   void Apply(cudnnPointwiseMode_t mode, const Descriptor& x, const Descriptor* b,
              const Descriptor& y, cudnnDataType_t in = CUDNN_DATA_FLOAT,
              const Descriptor* t = nullptr, std::int64_t axis = kNoAxis) {
@@ -69,7 +69,7 @@ class Graph {
     Add(std::move(operation));
   }
 
-  // Whether a query sees a key: 1 or 0 an element.
+  // Whether a query sees a key: 1 or 0 for each element.
   Descriptor Visible(const Descriptor& scores) {
     constexpr cudnnDataType_t kIndex = CUDNN_DATA_INT32;
     Descriptor row = Scores(kIndex), column = Scores(kIndex), visible = Scores(CUDNN_DATA_BOOLEAN);
@@ -136,8 +136,8 @@ std::vector<Descriptor> AttentionGraph(const AttentionProblem& p, cudnnDataType_
   graph.Apply(CUDNN_POINTWISE_SUB, scores, &most, below);
   graph.Apply(CUDNN_POINTWISE_EXP, below, nullptr, power);
   graph.Reduce(CUDNN_REDUCE_TENSOR_ADD, power, sum);
-  // The logarithm of each row's sum, which nobody reads: without it the library takes short
-  // sequences for its older attention, and has no engine for them.
+  // The logarithm of each row's sum, which nobody reads. Without it the library runs short
+  // sequences with its older attention, which has no engine for them.
   const Descriptor log_sum = graph.Rows(), statistics = graph.Rows();
   graph.Apply(CUDNN_POINTWISE_LOG, sum, nullptr, log_sum);
   graph.Apply(CUDNN_POINTWISE_ADD, most, &log_sum, statistics);

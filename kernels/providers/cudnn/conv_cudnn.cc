@@ -1,5 +1,5 @@
-// Forward convolution (cross-correlation, as the problem is) by one node of a graph. One
-// dimension is two, the outer of extent 1.
+// Forward convolution (cross-correlation, like the problem) as one node of a graph. A
+// one-dimensional problem gets an outer dimension of extent 1.
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -34,7 +34,7 @@ class ConvKernel final : public Kernel {
   ExecutionPlan plan_;
 };
 
-// [lead, channels, spatial…] in memory as the layout says.
+// [lead, channels, spatial…], in the memory order of the layout.
 Descriptor ImageTensor(std::int64_t uid, cudnnDataType_t type, std::int64_t lead,
                        std::int64_t channels, const std::vector<std::int64_t>& spatial,
                        bool channels_last) {

@@ -15,7 +15,7 @@ constexpr std::int64_t kWorkspace = std::int64_t{256} << 20;
 
 const Api& Library() { return **Load(); }
 
-// What an engine says of its arithmetic.
+// The notes of an engine on its arithmetic.
 struct Notes {
   explicit Notes(Descriptor& engine) {
     count = engine.Get(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
@@ -26,12 +26,13 @@ struct Notes {
         all.begin() + std::clamp<std::int64_t>(count, 0, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
     return std::find(all.begin(), end, note) != end;
   }
-  // Why the engine is not taken; empty: it is.
+  // Why the engine is refused; empty if it is accepted.
   std::string_view Refusal(const EngineRules& rules) const {
     if (Has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return "nondeterministic";
     if (Has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return "inputs converted to fewer bits";
     if (Has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return "sums below fp32";
-    // Both trade an error that each element's own terms bound for one that others' do.
+    // With both, other elements' terms contribute to an element's error, so its own terms do not
+    // bound it.
     if (Has(CUDNN_NUMERICAL_NOTE_WINOGRAD)) return "Winograd";
     if (Has(CUDNN_NUMERICAL_NOTE_FFT)) return "FFT";
     if (!rules.tensor_cores && Has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) {
@@ -52,7 +53,7 @@ Descriptor MakeGraph(cudnnHandle_t handle, std::span<const Descriptor> operation
   return graph;
 }
 
-// The heuristic's proposals, best first.
+// The heuristic's proposals, the best first.
 absl::StatusOr<std::vector<Descriptor>> Proposals(const Descriptor& graph,
                                                   cudnnBackendHeurMode_t mode) {
   Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
@@ -159,7 +160,7 @@ absl::StatusOr<ExecutionPlan> ExecutionPlan::Make(std::span<const Descriptor> op
       std::int64_t number = -1;
       engine.Get(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &number);
       const Notes notes(engine);
-      // What cannot be asked is not trusted.
+      // An engine that cannot be queried is not trusted.
       if (!config.status().ok() || !engine.status().ok()) continue;
       const auto refuse = [&](std::string_view why) {
         Append(&refused, refused.empty() ? "" : "; ", "engine ", number, ": ", why);
@@ -179,7 +180,7 @@ absl::StatusOr<ExecutionPlan> ExecutionPlan::Make(std::span<const Descriptor> op
         continue;
       }
       if (bytes > limit) {
-        refuse(Cat("workspace of ", bytes, " bytes, of ", limit, " that there are"));
+        refuse(Cat("workspace of ", bytes, " bytes; the limit is ", limit));
         continue;
       }
       ExecutionPlan made(device, *handle, std::move(graph), std::move(plan));
@@ -195,7 +196,7 @@ absl::StatusOr<ExecutionPlan> ExecutionPlan::Make(std::span<const Descriptor> op
     }
   }
   return absl::UnimplementedError(Cat("cuDNN ", Library().version,
-                                      " proposes no engine that may be taken here (",
+                                      " proposes no engine that this provider accepts (",
                                       refused.empty() ? "it proposes none" : refused, ")"));
 }
 
@@ -206,7 +207,8 @@ absl::Status ExecutionPlan::Run(std::span<const std::int64_t> uids,
   absl::Status s =
       StatusOf(Library().set_stream(handle_, static_cast<cudaStream_t>(*stream)), "the stream");
   if (!s.ok()) return s;
-  // Made once for the same pointers: what a launch does on the host is in its time.
+  // The pack is made once for the same pointers, because the host's work in a launch counts in its
+  // time.
   if (pack_ == nullptr ||
       !std::equal(packed_.begin(), packed_.end(), pointers.begin(), pointers.end())) {
     auto pack = std::make_unique<Descriptor>(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);

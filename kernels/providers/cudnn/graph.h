@@ -1,6 +1,6 @@
-// A graph of cuDNN's, from its descriptors to a plan that runs.
+// Builds a graph of cuDNN, from its descriptors to a plan that runs.
 //
-// Errors are kept: after the first, nothing more is done, and status() is it. One thread.
+// After the first error nothing more is done, and status() keeps the error. For one thread.
 #ifndef ASSAY_KERNELS_PROVIDERS_CUDNN_GRAPH_H_
 #define ASSAY_KERNELS_PROVIDERS_CUDNN_GRAPH_H_
 
@@ -17,7 +17,7 @@
 
 namespace assay::cudnn {
 
-// One object of the backend API, set attribute by attribute, then finalized.
+// One object of the backend API. Its attributes are set one by one, and then it is finalized.
 class Descriptor {
  public:
   explicit Descriptor(cudnnBackendDescriptorType_t type);
@@ -41,7 +41,7 @@ class Descriptor {
   Descriptor& Set(cudnnBackendAttributeName_t name, std::span<const Descriptor> others);
   Descriptor& Finalize();
 
-  // Elements that the attribute holds of `type`, at most `most`.
+  // Reads at most `most` elements of an attribute, and returns how many it has.
   std::int64_t Get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                    std::int64_t most, void* values);
 
@@ -53,33 +53,33 @@ class Descriptor {
   absl::Status status_;
 };
 
-// Where a tensor is: device memory, host memory that is read at the launch, or nowhere
-// outside the graph.
+// Where a tensor lies: in device memory, in host memory that a launch reads, or only inside the
+// graph.
 enum class Place { kDevice, kHost, kVirtual };
 
-// Strides in elements.
+// Describes a tensor. Strides are in elements.
 Descriptor Tensor(std::int64_t uid, cudnnDataType_t type, const std::vector<std::int64_t>& dims,
                   const std::vector<std::int64_t>& strides, Place place = Place::kDevice);
-// [1, 1, 1, 1].
+// A scalar in host memory, [1, 1, 1, 1].
 inline Descriptor HostScalar(std::int64_t uid, cudnnDataType_t type = CUDNN_DATA_FLOAT) {
   return Tensor(uid, type, {1, 1, 1, 1}, {1, 1, 1, 1}, Place::kHost);
 }
 
-// What may be behind an engine's result.
+// The arithmetic that an engine may use.
 struct EngineRules {
-  bool tensor_cores = true;  // for fp32 they would round the inputs to tf32
+  bool tensor_cores = true;  // false for fp32: they would round inputs to tf32
 };
 
-// A graph of operations with the engine chosen for it, and its workspace.
+// A graph of operations with its chosen engine and its workspace.
 class ExecutionPlan {
  public:
-  // Asks the heuristic for `operations`, and takes the first engine within the rules of
-  // cudnn.h whose plan is made. UNIMPLEMENTED with the reason where there is none.
+  // Asks the heuristic for engines and takes the first that follows the rules of cudnn.h and makes
+  // a plan. UNIMPLEMENTED with the reason if there is none.
   static absl::StatusOr<ExecutionPlan> Make(std::span<const Descriptor> operations,
                                             const EngineRules& rules, Device& device);
 
-  // Enqueues one launch on the device's stream; a pointer a uid, of host memory for scalars.
-  // The same uids at every call.
+  // Enqueues one launch on the device's stream. There is one pointer for each uid; those of scalars
+  // point to host memory. Every call must have the same uids.
   absl::Status Run(std::span<const std::int64_t> uids, std::span<void* const> pointers);
 
   // "cudnn 9.19.0 engine 38, tensor cores, workspace 0 bytes, deterministic"
@@ -95,7 +95,7 @@ class ExecutionPlan {
   Descriptor plan_;
   void* workspace_ = nullptr;
   std::string text_;
-  std::vector<void*> packed_;         // the pointers of pack_
+  std::vector<void*> packed_;         // the pointers that pack_ holds
   std::unique_ptr<Descriptor> pack_;  // of the last launch
 };
 

@@ -1,6 +1,6 @@
-// Layer norm and RMS norm by one node of a graph, in its inference phase: rows are images
-// of as many channels as there are columns, weight and bias are fp32 as the problem's are.
-// The node wants both; where the problem has none they are ones and zeros of the arena.
+// Layer norm and RMS norm as one node of a graph, in its inference phase. Rows are images with as
+// many channels as there are columns. Weight and bias are fp32, as in the problem. The node
+// requires both; if the problem has none, they are ones and zeros in the arena.
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -19,7 +19,7 @@ namespace {
 using cudnn::Descriptor;
 using cudnn::ExecutionPlan;
 
-// x, y, epsilon, weight; and bias, but for RMS.
+// x, y, epsilon, weight, and bias (not for RMS).
 constexpr std::array<std::int64_t, 5> kUids = {1, 2, 3, 4, 5};
 
 class LayerNormKernel final : public Kernel {
@@ -77,7 +77,7 @@ Descriptor cudnn::LayerNormOperation(const LayerNormProblem& p, cudnnDataType_t 
 
 namespace {
 
-// A row of `value` in the arena.
+// Makes a row of `value` in the arena.
 absl::StatusOr<void*> Constant(std::int64_t cols, float value, Device& device) {
   const std::vector<float> row(static_cast<std::size_t>(cols), value);
   const auto bytes = static_cast<std::int64_t>(row.size() * sizeof(float));

@@ -1,5 +1,5 @@
-// softmax along the last axis by cudnnSoftmaxForward, whose accurate form subtracts the
-// row's maximum: rows are images of as many channels as there are columns.
+// softmax along the last axis with cudnnSoftmaxForward, whose accurate form subtracts the row's
+// maximum. Rows are images with as many channels as there are columns.
 #include <cstdint>
 #include <limits>
 #include <memory>

@@ -1,13 +1,13 @@
-// attention composed of oneDNN's matmul, binary add, softmax and matmul, as a framework
-// without a fused kernel composes it:
+// attention, composed of oneDNN's matmul, binary add, softmax and matmul, as a framework without a
+// fused kernel does it:
 //
 //   S = scale·Q·Kᵀ (fp32),  S += mask (0 or −inf),  P = softmax(S),  O = P·V
 //
-// P is rounded once to the format of the inputs: the library's softmax to a 16-bit
+// P is rounded once to the inputs' format, by a reorder. The library's own softmax to a 16-bit
 // format keeps exp in that format before it divides, and so rounds twice. The scores of all heads
-// do not fit at once, so the work goes in blocks: several kv heads with all their queries while
-// that is small, else some rows of one query head. The query heads that share a kv head lie one
-// after the other, so that grouped queries are more rows of one product.
+// do not fit at once, so the work is done in blocks. A block is several kv heads with all their
+// queries, if that is small, or some rows of one query head. Query heads that share a kv head lie
+// one after the other, so grouped queries are additional rows of one product.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -30,16 +30,16 @@ using onednn::Desc;
 using onednn::Dims;
 using onednn::Step;
 
-// Scores of a block; 32 MiB of fp32, about a last-level cache.
+// Scores of a block: 32 MiB of fp32, about a last-level cache.
 constexpr std::int64_t kBlockScores = std::int64_t{8} << 20;
 
-// How the work is split. A unit is what one entry of a batched product works on: a kv
-// head with the queries of its group, or, by rows, some queries of one query head.
+// How the work is split. A unit is one entry of a batched product: a kv head with the queries of
+// its group, or, if `by_rows`, some queries of one query head.
 struct Blocking {
   bool by_rows = false;
   std::int64_t units = 0;       // in all
-  std::int64_t unit_block = 1;  // a product
-  std::int64_t row_block = 0;   // queries of a head, a product
+  std::int64_t unit_block = 1;  // units of a product
+  std::int64_t row_block = 0;   // queries of a head in a product
 };
 
 Blocking Split(const AttentionProblem& p) {
@@ -157,11 +157,11 @@ class AttentionKernel : public Kernel {
   AttentionKernel(const AttentionProblem& p, const Formats& f)
       : p_(p), formats_(f), blocking_(Split(p)) {}
 
-  // Makes the primitives and takes the workspace. May throw dnnl::error.
+  // Makes the primitives and allocates the workspace. May throw dnnl::error.
   absl::Status Prepare(Device& device) {
     stages_.push_back(
         MakeStage(p_, blocking_, formats_, blocking_.unit_block, blocking_.row_block));
-    // What is left at the end of the units or of the rows; never of both.
+    // The rest at the end of the units or of the rows, never of both.
     const std::int64_t units_left = blocking_.units % blocking_.unit_block;
     const std::int64_t rows_left = p_.seq % blocking_.row_block;
     if (units_left > 0) {
@@ -259,7 +259,8 @@ class AttentionKernel : public Kernel {
     if (s.round.has_value()) s.round->Run();
     s.values.Run();
     if (mask_ == nullptr || p_.masked_rows != "zero") return;
-    // softmax of nothing but −inf is NaN; the policy of the case is zero.
+    // The softmax of a row of −inf is NaN. If the policy of the case is zero, the row is
+    // overwritten.
     const std::int64_t heads = blocking_.by_rows ? 1 : s.units * group;
     const auto row_bytes = static_cast<std::size_t>(StorageBytes(output.dtype, p_.dim));
     for (std::int64_t h = 0; h < heads; ++h) {
@@ -271,7 +272,8 @@ class AttentionKernel : public Kernel {
     }
   }
 
-  // Rows [row, row + rows) of what is added to the scores; notes rows without a key.
+  // Writes rows [row, row + rows) of the mask that is added to the scores, and notes rows without a
+  // key.
   void WriteMask(const std::int8_t* keep, std::int64_t row, std::int64_t rows) {
     const std::int64_t keys = p_.KvSeq();
     ParallelFor(rows, 8, [&](std::int64_t begin, std::int64_t end) {

@@ -1,7 +1,7 @@
-// conv by oneDNN's forward convolution. The primitive gets x and y in the layout of
-// the case and chooses its own for the weights; where it has no fast way with those it
-// chooses all three. The reorders between are
-// part of the launch, as the operands may hold new data each time.
+// conv with oneDNN's forward convolution. The primitive gets x and y in the layout of the case and
+// chooses its own layout for the weights. If it has no fast implementation for these, it chooses
+// all three layouts. The reorders between are part of the launch, because the operands may hold new
+// data each time.
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,8 +20,8 @@ using onednn::Compiled;
 using onednn::Desc;
 using onednn::Dims;
 
-// `dims` in the library's order of axes, dense in memory with the channel axis at
-// position `channel` moved behind all others where `channels_last`.
+// Describes `dims`, in the library's order of axes, as dense memory. If `channels_last`, the
+// channel axis at position `channel` is the innermost one.
 Desc DenseDesc(memory::data_type type, const Dims& dims, std::size_t channel, bool channels_last) {
   std::vector<std::size_t> order;  // outermost first
   for (std::size_t i = 0; i < dims.size(); ++i) {
@@ -37,7 +37,7 @@ Desc DenseDesc(memory::data_type type, const Dims& dims, std::size_t channel, bo
   return Desc(dims, type, strides);
 }
 
-// The operands as the case lays them out.
+// The operands in the layout of the case.
 struct Layouts {
   Desc x, w, y;
 };
@@ -80,9 +80,9 @@ Compiled CompileConv(const ConvProblem& p, const Layouts& layouts) {
   };
   auto pd = make(layouts.x, AnyLayout(layouts.w), layouts.y);
   const std::string_view chosen = pd ? pd.impl_info_str() : "";
-  // Patches in memory and a product (gemm) lose 1.3 to 2 times, and 5 times for
-  // depthwise convolutions, against the blocked kernels with their reorders; for 1x1
-  // kernels, where there are no patches, they win.
+  // Patches in memory with a product (gemm) are 1.3 to 2 times slower than the blocked kernels with
+  // their reorders, and 5 times slower for depthwise convolutions. For 1x1 kernels, which have no
+  // patches, they are faster.
   bool one_by_one = true;
   for (const std::int64_t k : p.kernel) one_by_one = one_by_one && k == 1;
   const bool patches = chosen.find("gemm:") != std::string_view::npos && !one_by_one;
@@ -96,8 +96,8 @@ Compiled CompileConv(const ConvProblem& p, const Layouts& layouts) {
   return compiled;
 }
 
-// A move between the layout of the case and the one the primitive chose; none where
-// they are the same. `key` names the primitive and the operand.
+// A reorder between the layout of the case and the one that the primitive chose; none if they are
+// the same. `key` names the primitive and the operand.
 std::optional<onednn::Step> Reorder(const std::string& key, const Desc& from, const Desc& to) {
   if (from == to) return std::nullopt;
   onednn::Step step(onednn::Compile(key, [&] {
@@ -114,7 +114,7 @@ class ConvKernel : public Kernel {
   ConvKernel(DType input, onednn::Step conv)
       : flushes_subnormals_(onednn::FlushesSubnormals(input)), conv_(std::move(conv)) {}
 
-  // Makes the reorders that `layouts` needs, with their memory. `key` is the convolution's.
+  // Makes the reorders that `layouts` needs, with their memory. `key` is that of the convolution.
   absl::Status Connect(const std::string& key, const Layouts& layouts, Device& device) {
     const std::vector<Desc>& chosen = conv_.compiled().layouts;
     move_x_ = Reorder(key + " x", layouts.x, chosen[0]);
@@ -156,7 +156,7 @@ class ConvKernel : public Kernel {
     return s.has_value() ? &*s : nullptr;
   }
 
-  // Binds the convolution's argument, to memory shared with its reorder if there is one.
+  // Binds an argument of the convolution. If it has a reorder, both share the memory.
   absl::Status BindEnd(int arg, const Desc& desc, std::optional<onednn::Step>& move, int move_arg,
                        Device& device) {
     if (!move.has_value()) {

@@ -1,5 +1,5 @@
-// copy by oneDNN's reorder between equal layouts. The elements move as bits: the
-// operand is passed as the words or bytes it consists of.
+// copy with oneDNN's reorder between equal layouts. The elements are copied as bits: the operand is
+// described as words or bytes.
 #include <memory>
 #include <string>
 
@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case&, const Plan& plan, Devi
         Cat("copy keeps the format, ", Name(x.dtype), "; got ", Name(plan.output.dtype)));
   }
   return onednn::Guarded("reorder", [&]() -> absl::StatusOr<std::unique_ptr<Kernel>> {
-    // s32 and s8 have no bit pattern that a move could change, unlike f32 and bf16.
+    // A reorder of s32 and s8 changes no bit pattern; one of f32 and bf16 could.
     const std::int64_t bytes = StorageBytes(x.dtype, x.extents.span());
     const bool words = bytes % 4 == 0;
     const onednn::Desc desc({words ? bytes / 4 : bytes},

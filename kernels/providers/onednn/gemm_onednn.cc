@@ -1,11 +1,11 @@
-// gemm by oneDNN's matmul: strides carry transposes, leading dimensions and batches;
-// alpha, scale_a and scale_b are one output scale, and the rest post-ops in the
-// formula's order: channel_scale a binary product, beta the sum over a copy of C in D,
-// bias a binary sum (the matmul's own bias would come before the scale), activations
-// element-wise. Computed in fp32, one rounding at the end.
+// gemm with oneDNN's matmul. Strides carry transposes, leading dimensions and batches. alpha,
+// scale_a and scale_b are one output scale. The rest are post-ops in the formula's order:
+// channel_scale is a binary product, beta is the sum with a copy of C in D, bias is a binary sum
+// (the matmul's own bias would come before the scale), and activations are element-wise. All is
+// computed in fp32, with one rounding at the end.
 //
-// relu is refused: the library's takes max(x, 0), which gives 0 for NaN, where relu is
-// NaN as everywhere else.
+// relu is refused: the library's relu is max(x, 0), which gives 0 for NaN. relu of NaN is NaN
+// everywhere else.
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,7 +24,7 @@ using onednn::Compiled;
 using onednn::Desc;
 using onednn::Dims;
 
-// op(X) as the library sees it: two axes, three where there is a batch.
+// op(X) as the library sees it: two axes, or three if there is a batch.
 Desc MatrixDesc(dnnl::memory::data_type type, const Extents& e, bool transposed) {
   const std::int64_t rows = transposed ? e.cols : e.rows;
   const std::int64_t cols = transposed ? e.rows : e.cols;
@@ -38,7 +38,7 @@ std::string ExtentsKey(const Extents& e) {
   return Cat(e.batch, ",", e.rows, ",", e.cols, ",", e.ld, ",", e.batch_stride, ";");
 }
 
-// Arguments of post-ops, and the places of their data among the plan's inputs.
+// The arguments of post-ops, and the positions of their data among the plan's inputs.
 using Columns = std::vector<std::pair<int, int>>;
 
 class GemmKernel : public Kernel {
@@ -78,7 +78,7 @@ class GemmKernel : public Kernel {
   Columns columns_;
 };
 
-// The post-ops of a problem; `columns` gets the operands they read.
+// The post-ops of a problem. The operands that they read are added to `columns`.
 dnnl::post_ops PostOps(const GemmProblem& p, const Desc& row, Columns& columns) {
   dnnl::post_ops ops;
   const auto binary = [&](dnnl::algorithm algorithm, int operand) {

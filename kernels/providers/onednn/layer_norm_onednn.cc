@@ -1,6 +1,6 @@
-// layer_norm by oneDNN's layer normalization: mean and variance of each row computed
-// by the primitive, fp32 scale and shift where the case is affine. Input and output
-// have one format; there is no RMS form.
+// layer_norm with oneDNN's layer normalization. The primitive computes mean and variance of each
+// row. If the case is affine, scale and shift are fp32. Input and output have the same format.
+// There is no RMS form.
 #include <memory>
 #include <string>
 #include <variant>

@@ -1,9 +1,8 @@
-// oneDNN's CPU primitives as kernels under test, provider "onednn".
+// Tests oneDNN's CPU primitives, provider "onednn".
 //
-// Operands are passed in the layout the plan gives them; where a primitive insists
-// on a layout of its own the reorders are part of the launch. Formats and shapes
-// the library has no primitive for are UNIMPLEMENTED by the library's own answer.
-// Reference: oneDNN developer guide, release 2.6.
+// Operands have the layout of the plan. If a primitive requires another layout, the reorders are
+// part of the launch. If the library has no primitive for a format or a shape, its own answer
+// becomes UNIMPLEMENTED. Reference: oneDNN developer guide, release 2.6.
 #ifndef ASSAY_KERNELS_PROVIDERS_ONEDNN_ONEDNN_H_
 #define ASSAY_KERNELS_PROVIDERS_ONEDNN_ONEDNN_H_
 

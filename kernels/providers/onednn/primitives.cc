@@ -9,9 +9,9 @@
 namespace assay::onednn {
 namespace {
 
-constexpr std::size_t kKept = 256;  // compiled primitives; a few hundred kB of code each at most
+constexpr std::size_t kKept = 256;  // compiled primitives; each has at most a few hundred kB
 
-// Most recently used first.
+// A cache whose order is by last use, the most recent first.
 class Cache {
  public:
   std::shared_ptr<const Compiled> Get(const std::string& key) {
@@ -41,7 +41,7 @@ class Cache {
 };
 
 Cache& SharedCache() {
-  // Never destroyed: the library's own globals may be gone by then.
+  // The cache is never destroyed, because the library's own globals may be gone by then.
   static Cache* const cache = new Cache;
   return *cache;
 }
@@ -105,8 +105,8 @@ bool FlushesSubnormals(DType input) {
 absl::Status StatusOf(const dnnl::error& error, std::string_view what) {
   switch (error.status) {
     case dnnl_unimplemented:
-    // A descriptor of operands that do not go together is refused as invalid; the
-    // shapes were checked before, so it is the combination that does not exist.
+    // The library calls a descriptor of operands that do not go together invalid. The shapes were
+    // checked before, so the library does not have this combination.
     case dnnl_invalid_arguments:
       return absl::UnimplementedError(Cat("oneDNN ", Version(), " has no primitive for ", what,
                                           " on this CPU (", error.what(), ")"));

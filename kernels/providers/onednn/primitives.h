@@ -1,8 +1,8 @@
-// What the oneDNN kernels share: the engine, names of formats, errors, and
-// compiled primitives kept for problems that come again.
+// Shared code of the oneDNN kernels: the engine, names of formats, errors, and a cache of compiled
+// primitives.
 //
-// oneDNN reports errors by exceptions; none leaves this folder. Thread-safety:
-// Compile may be called by any thread, the rest by the device's.
+// oneDNN reports errors as exceptions; none leaves this folder. Any thread may call Compile; only
+// the device's thread may call the rest.
 #ifndef ASSAY_KERNELS_PROVIDERS_ONEDNN_PRIMITIVES_H_
 #define ASSAY_KERNELS_PROVIDERS_ONEDNN_PRIMITIVES_H_
 
@@ -36,39 +36,38 @@ dnnl::stream& CpuStream();
 // "2.6.3".
 const std::string& Version();
 
-// The library's type of a format. UNIMPLEMENTED where it has none.
+// The library's type of a format. UNIMPLEMENTED if it has none.
 absl::StatusOr<dnnl::memory::data_type> TypeOf(DType format);
 
-// Whether products of int8 are summed exactly: without VNNI the library halves
-// weights or saturates 16-bit partial sums.
+// Whether products of int8 are summed exactly. Without VNNI the library halves weights or saturates
+// 16-bit partial sums.
 bool HasExactInt8();
 
-// Whether products of a format go through instructions that take subnormal numbers for
-// 0 whatever the control register says: VDPBF16PS and TDPBF16PS (Intel's Software
-// Developer's Manual, vol. 2, describes both as denormals-are-zeros and flush-to-zero).
-// Seen on Zen 4: a bf16 gemm of 64 terms of about 1e-40 gives 0 everywhere, where the
-// same gemm in fp32 is exact to a subnormal or two.
+// Whether products of a format use instructions that take subnormal numbers as 0, whatever the
+// control register says: VDPBF16PS and TDPBF16PS (Intel's Software Developer's Manual, vol. 2,
+// describes both as denormals-are-zeros and flush-to-zero). Seen on Zen 4: a bf16 gemm of 64 terms
+// of about 1e-40 gives 0 everywhere, while the same gemm in fp32 is exact to a subnormal or two.
 bool FlushesSubnormals(DType input);
 
-// UNIMPLEMENTED, RESOURCE_EXHAUSTED or INTERNAL, with `what` the primitive was for:
-// "fp16 matmul to fp16".
+// Translates an error to UNIMPLEMENTED, RESOURCE_EXHAUSTED or INTERNAL. `what` is the purpose of
+// the primitive: "fp16 matmul to fp16".
 absl::Status StatusOf(const dnnl::error& error, std::string_view what);
 
-// {batch, rows, cols} with the strides of `e`, as the library takes it.
+// The library's descriptor of {batch, rows, cols} with the strides of `e`.
 Desc DescOf(dnnl::memory::data_type type, const Extents& e);
 
-// A primitive, made for one problem.
+// A primitive that was made for one problem.
 struct Compiled {
   dnnl::primitive primitive;
   std::string implementation;  // impl_info_str()
   Desc scratchpad;
-  std::vector<Desc> layouts;  // the ones the primitive chose, where it was asked to
+  std::vector<Desc> layouts;  // the layouts that the primitive chose, if it was asked to
 };
 
-// A number in a key: all of its digits.
+// A number in a key, with all its bits.
 inline std::uint64_t Bits(double v) { return std::bit_cast<std::uint64_t>(v); }
 
-// Scratchpads come from the arena, not from the library's own allocations.
+// Makes scratchpads come from the arena and not from the library's own allocations.
 dnnl::primitive_attr UserScratchpad();
 
 template <class Primitive>
@@ -76,23 +75,23 @@ Compiled Finish(const typename Primitive::primitive_desc& pd) {
   return Compiled{Primitive(pd), pd.impl_info_str(), pd.scratchpad_desc(), {}};
 }
 
-// The primitive of `key`, made by `make` unless it is kept from an earlier call; the
-// last 256 are. `key` must say everything `make` depends on.
+// Returns the primitive of `key`. If it is not in the cache, `make` makes it. The cache holds the
+// 256 that were used last. `key` must contain everything that `make` depends on.
 std::shared_ptr<const Compiled> Compile(const std::string& key, absl::FunctionRef<Compiled()> make);
 
-// A primitive with its arguments bound.
+// A primitive and its bound arguments.
 class Step {
  public:
   explicit Step(std::shared_ptr<const Compiled> compiled) : compiled_(std::move(compiled)) {}
 
-  // Declares argument `arg` (DNNL_ARG_…) of layout `desc`; its data is set later.
+  // Declares argument `arg` (DNNL_ARG_…) with layout `desc`. Its data are set later.
   void Bind(int arg, const Desc& desc);
   void Bind(int arg, const Desc& desc, void* data);
   void Set(int arg, void* data);
-  // Bytes of scratchpad, and where it is.
+  // The bytes of scratchpad, and its place.
   std::int64_t scratchpad_bytes() const;
   void SetScratchpad(void* data);
-  // Enqueues; oneDNN's CPU stream is done when this returns. May throw dnnl::error.
+  // Runs the primitive and waits until it is done. May throw dnnl::error.
   void Run();
 
   const Compiled& compiled() const { return *compiled_; }
@@ -102,10 +101,10 @@ class Step {
   std::unordered_map<int, dnnl::memory> args_;
 };
 
-// Gives every step the same scratchpad, taken from the arena.
+// Gives all steps the same scratchpad, which comes from the arena.
 absl::Status AllocateScratchpad(Device& device, const std::vector<Step*>& steps);
 
-// `body()`, a Status or StatusOr, with exceptions turned into statuses.
+// Calls body(), which returns a Status or StatusOr, and turns exceptions into statuses.
 template <class F>
 auto Guarded(std::string_view what, F body) -> decltype(body()) {
   try {

@@ -1,5 +1,5 @@
-// softmax along the last axis by oneDNN's softmax v2, whose output format may differ
-// from its input's.
+// softmax along the last axis with oneDNN's softmax v2, whose output may have another format than
+// its input.
 #include <memory>
 #include <string>
 
@@ -24,9 +24,9 @@ class SoftmaxKernel : public Kernel {
     });
   }
 
-  // To a 16-bit format the library stores exp(x − m) there, reads it back and divides:
-  // each element is rounded twice. Measured: |error| up to 1.8 times the bound of one
-  // rounding, and within that of two; to fp32 it is within that of one.
+  // For a 16-bit output the library stores exp(x − m) in that format, reads it back and divides, so
+  // each element is rounded twice. Measured: |error| is up to 1.8 times the bound of one rounding,
+  // and within the bound of two. For fp32 it is within the bound of one.
   double intermediate_roundoff() const override {
     return out_ == DType::kF32 ? 0.0 : Info(out_).unit_roundoff;
   }

@@ -1,9 +1,9 @@
-// attention by two cblas_?gemm around a plain softmax: for some rows of one head
+// attention with two cblas_?gemm and a plain softmax, for some rows of one head at a time:
 //
 //   S = scale·Q·Kᵀ,  P = softmax of the visible keys of each row,  O = P·V
 //
-// BLAS has no attention; this is what a program with nothing but BLAS writes. All in
-// the format of the inputs, exp by the C library.
+// BLAS has no attention; a program that has only BLAS does this. Everything is in the inputs'
+// format, and exp is the C library's.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,7 +20,7 @@
 namespace assay {
 namespace {
 
-constexpr std::int64_t kScoreBytes = std::int64_t{8} << 20;  // of a block of rows
+constexpr std::int64_t kScoreBytes = std::int64_t{8} << 20;  // scores of a block of rows
 
 template <class T>
 class AttentionKernel : public Kernel {
@@ -78,8 +78,8 @@ class AttentionKernel : public Kernel {
   }
 
  private:
-  // Rows without a visible key, by the policy of the case and not by what V holds:
-  // 0·Inf is NaN.
+  // Writes rows without a visible key. They follow the policy of the case and not the contents of
+  // V, because 0·Inf is NaN.
   void WriteEmptyRows(std::int64_t rows, T* out) const {
     const T value = p_.masked_rows == "zero" ? T{0} : std::numeric_limits<T>::quiet_NaN();
     for (std::int64_t r = 0; r < rows; ++r) {
@@ -87,8 +87,8 @@ class AttentionKernel : public Kernel {
     }
   }
 
-  // Scores of query `query` to probabilities, in place; a hidden key gets 0. True where
-  // all are hidden.
+  // Turns the scores of query `query` into probabilities, in place. A hidden key gets 0. Returns
+  // whether all keys are hidden.
   bool SoftmaxRow(std::int64_t query, const std::int8_t* keep, T* s) const {
     const std::int64_t keys = p_.KvSeq();
     const std::int64_t visible =

@@ -1,6 +1,6 @@
-// BLAS calls by type, with 64-bit extents checked, and what is known of the library.
+// Calls BLAS by type, checks 64-bit extents, and describes the library.
 //
-// Thread-safety: calls from inside a parallel region run on one thread each.
+// Calls inside a parallel region run on one thread each.
 #ifndef ASSAY_KERNELS_PROVIDERS_OPENBLAS_BLAS_H_
 #define ASSAY_KERNELS_PROVIDERS_OPENBLAS_BLAS_H_
 
@@ -16,17 +16,17 @@ namespace assay::blas {
 
 // "0.3.21".
 std::string Version();
-// The processor whose kernels run and the library's build: "SkylakeX, openmp".
+// The processor whose kernels run, and the library's build: "SkylakeX, openmp".
 std::string Implementation();
 
 inline std::vector<DType> Formats() { return {DType::kF32, DType::kF64}; }
 
-// UNIMPLEMENTED unless inputs and output are both fp32 or both fp64.
+// UNIMPLEMENTED if inputs and output are not both fp32 or both fp64.
 absl::Status CheckFormats(DType in, DType out);
-// UNIMPLEMENTED unless every extent fits the library's 32-bit integers.
+// UNIMPLEMENTED if an extent does not fit into the library's 32-bit integers.
 absl::Status CheckExtents(std::initializer_list<std::int64_t> extents);
 
-// C = alpha·op(A)·op(B) + beta·C, row-major. [elements] leading dimensions.
+// C = alpha·op(A)·op(B) + beta·C, row-major. Leading dimensions are in elements.
 template <class T>
 struct GemmArgs {
   bool trans_a = false;
@@ -47,7 +47,7 @@ struct GemmArgs {
 void Gemm(const GemmArgs<float>& g);
 void Gemm(const GemmArgs<double>& g);
 
-// y = x, contiguous; `count` fits 32 bits.
+// y = x, contiguous. `count` must fit into 32 bits.
 void Copy(std::int64_t count, const float* x, float* y);
 void Copy(std::int64_t count, const double* x, double* y);
 

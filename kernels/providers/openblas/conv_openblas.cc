@@ -1,10 +1,10 @@
-// conv by im2col and cblas_?gemm. For one image and group the patches under a run of
-// output positions are laid out as a matrix, so that the convolution is one product:
+// conv with im2col and cblas_?gemm. For one image and group, the patches for a run of output
+// positions are written as a matrix. Then the convolution is one product:
 //
 //   nchw: y[filter, position] = w[filter, channel·kernel] · patches[channel·kernel, position]
 //   nhwc: y[position, filter] = patches[position, kernel·channel] · w[filter, kernel·channel]ᵀ
 //
-// A run is as long as the patches fit 16 MiB.
+// A run is as long as its patches fit into 16 MiB.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -20,12 +20,12 @@ namespace {
 
 constexpr std::int64_t kPatchBytes = std::int64_t{16} << 20;
 
-// Spatial axes filled up to three, the missing outer ones being of extent 1.
+// Three spatial axes. Missing outer axes have extent 1.
 struct Geometry {
   std::array<std::int64_t, 3> in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1};
   std::array<std::int64_t, 3> stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
-  std::int64_t channels = 0;  // a group
-  std::int64_t filters = 0;   // a group
+  std::int64_t channels = 0;  // of a group
+  std::int64_t filters = 0;   // of a group
 
   explicit Geometry(const ConvProblem& p)
       : channels(p.channels / p.groups), filters(p.filters / p.groups) {
@@ -47,21 +47,21 @@ struct Geometry {
   std::int64_t taps() const { return Product(kernel); }
   std::int64_t depth() const { return channels * taps(); }
 
-  // The input coordinate in axis `d` under `tap` of the output coordinate `o`; may lie
-  // in the padding.
+  // The input coordinate in axis `d` under `tap` of the output coordinate `o`. It may lie in the
+  // padding.
   std::int64_t Under(std::size_t d, std::int64_t o, std::int64_t tap) const {
     return o * stride[d] + tap * dilation[d] - padding[d];
   }
   bool Inside(std::size_t d, std::int64_t i) const { return i >= 0 && i < in[d]; }
 };
 
-// Coordinates of a flat index.
+// The coordinates of a flat index.
 std::array<std::int64_t, 3> Coordinates(std::int64_t i, const std::array<std::int64_t, 3>& extent) {
   return {i / (extent[1] * extent[2]), i / extent[2] % extent[1], i % extent[2]};
 }
 
-// One row of the patches: `plane` under tap `tap` of the output positions
-// [first, first + count), an output line at a time.
+// Writes one row of the patches: `plane` under tap `tap` of the output positions [first, first +
+// count), one output line at a time.
 template <class T>
 void PatchRow(const Geometry& g, const T* plane, std::int64_t tap, std::int64_t first,
               std::int64_t count, T* out) {

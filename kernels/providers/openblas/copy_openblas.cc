@@ -1,4 +1,4 @@
-// copy by cblas_scopy and cblas_dcopy, in pieces the library's 32-bit counts can say.
+// copy with cblas_scopy and cblas_dcopy, in pieces whose counts fit into 32 bits.
 #include <algorithm>
 #include <memory>
 #include <string>

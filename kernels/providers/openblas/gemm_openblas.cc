@@ -1,6 +1,6 @@
-// gemm by cblas_sgemm and cblas_dgemm: one call a batch, the scales of A and B in alpha,
-// C copied into D before where beta is not 0. Many small batches are spread over the threads
-// instead, one call each.
+// gemm with cblas_sgemm and cblas_dgemm, one call for each batch. The scales of A and B are part of
+// alpha. If beta is not 0, C is copied into D first. Many small batches are spread over the
+// threads, one call each.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -14,7 +14,7 @@
 namespace assay {
 namespace {
 
-// Below this many multiplications a call does not fill the threads by itself.
+// With fewer multiplications than this, a call does not use all threads.
 constexpr double kSmallGemm = 128.0 * 128.0 * 128.0;
 
 template <class T>

@@ -1,6 +1,5 @@
-// OpenBLAS's level-3 and level-1 routines as kernels under test, provider
-// "openblas"; fp32 and fp64, as BLAS has them. What BLAS has no routine for is
-// composed of its calls and plain loops, said at each.
+// Tests OpenBLAS's level-3 and level-1 routines, provider "openblas", in fp32 and fp64. If BLAS has
+// no routine for an operator, the kernel combines BLAS calls with plain loops, as noted below.
 #ifndef ASSAY_KERNELS_PROVIDERS_OPENBLAS_OPENBLAS_H_
 #define ASSAY_KERNELS_PROVIDERS_OPENBLAS_OPENBLAS_H_
 
@@ -8,11 +7,11 @@
 
 namespace assay {
 
-// cblas_?gemm, one call a batch.
+// cblas_?gemm, one call for each batch.
 KernelEntry OpenblasGemm();
-// im2col in a plain loop, then cblas_?gemm.
+// A plain loop for im2col, then cblas_?gemm.
 KernelEntry OpenblasConv();
-// Two cblas_?gemm around a plain softmax of rows.
+// Two cblas_?gemm, with a plain softmax of rows between them.
 KernelEntry OpenblasAttention();
 // cblas_?copy.
 KernelEntry OpenblasCopy();

@@ -1,8 +1,7 @@
-// attention with an online softmax, right but for one defect; see the table.
+// attention with an online softmax, correct except for one defect; see the table.
 //
-// A tile of queries goes over the keys in tiles: m is the running maximum of each
-// query's scores, l its running sum, o its running output; l and o are rescaled by
-// exp(m − new m) whenever m grows.
+// A tile of queries processes the keys in tiles. m is the running maximum of each query's scores, l
+// its running sum, and o its running output. When m grows, l and o are rescaled by exp(m − new m).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -63,7 +62,7 @@ constexpr double kScaleError = 1.01;
 
 enum SiteDraw : std::uint32_t { kTileDraw };
 
-// T: what scores and sums are held in.
+// T is the type of scores and sums.
 template <class T>
 class AttentionKernel : public Kernel {
  public:
@@ -71,7 +70,7 @@ class AttentionKernel : public Kernel {
       : p_(p),
         defect_(defect),
         scale_(Scalar(p.Scale(dtype)) * Scalar(p.scale_q) * Scalar(p.scale_k)),
-        // Not the first, whose place no other tile can have taken.
+        // Not the first tile, because no tile before it can replace it.
         tile_(1 + site.Draw(kTileDraw, std::max<std::int64_t>(1, KeyTiles() - 1))) {
     if (defect == Defect::kScaleOff) scale_ *= static_cast<T>(kScaleError);
   }
@@ -88,7 +87,7 @@ class AttentionKernel : public Kernel {
   }
 
  private:
-  // One head of the output and its operands, loaded.
+  // One head of the output, with its operands as T.
   class Head {
    public:
     Head(const AttentionKernel& kernel, std::int64_t head, std::span<const TensorView> inputs)
@@ -160,7 +159,7 @@ class AttentionKernel : public Kernel {
       return s * k_.scale_;
     }
 
-    // One tile of keys for one tile of queries.
+    // Adds one tile of keys to one tile of queries.
     void Keys(std::int64_t first, std::int64_t tile, State& s) const {
       const std::int64_t key = tile * kKeys;
       const std::int64_t count = std::min(kKeys, p_.KvSeq() - key);
@@ -168,7 +167,7 @@ class AttentionKernel : public Kernel {
       for (std::int64_t r = 0; r < s.rows; ++r) Add(tile, count, r, s);
     }
 
-    // P of a row, its maximum and its sum; rescale[r] is what o must be multiplied by.
+    // Computes P of a row, its maximum and its sum. o must then be multiplied by rescale[r].
     void Scores(std::int64_t query, std::int64_t key, std::int64_t count, std::int64_t r,
                 State& s) const {
       constexpr T kNone = -std::numeric_limits<T>::infinity();
@@ -204,7 +203,7 @@ class AttentionKernel : public Kernel {
       T* o = &s.o[Size(r * p_.dim)];
       if (!k_.Is(Defect::kMissingRescale)) {
         for (std::int64_t d = 0; d < p_.dim; ++d) {
-          // The defect: the factor of the query that has the column's number.
+          // The defect kWrongAxis takes the factor of the query that has the column's number.
           o[d] *= s.rescale[Size(k_.Is(Defect::kWrongAxis) ? d % s.rows : r)];
         }
       }
@@ -219,7 +218,7 @@ class AttentionKernel : public Kernel {
         }
       }
       if (k_.Is(Defect::kNanInTail) && count < kKeys) {
-        // Lanes beyond the last key: their P is 0, what lies in V's place is not.
+        // The P of lanes beyond the last key is 0, but the memory in V's place is not.
         const T p = s.p[Size(r * kKeys + count)];
         for (std::int64_t d = 0; d < p_.dim; ++d) o[d] += p * std::numeric_limits<T>::quiet_NaN();
       }

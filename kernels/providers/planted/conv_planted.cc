@@ -1,4 +1,4 @@
-// conv, right but for one defect; see the table. Plain loops over channels and taps.
+// conv, correct except for one defect; see the table. Plain loops over channels and taps.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -40,7 +40,7 @@ constexpr std::array<std::pair<std::string_view, Defect>, 10> kDefects = {{
     {"zero-output", Defect::kZeroOutput},
 }};
 
-constexpr std::int64_t kChannels = 8;  // that the short element leaves out
+constexpr std::int64_t kChannels = 8;  // channels that the short element leaves out
 
 enum SiteDraw : std::uint32_t { kImageDraw, kFilterDraw, kPositionDraw, kChannelDraw };
 
@@ -48,7 +48,7 @@ using Triple = std::array<std::int64_t, 3>;
 
 std::int64_t Product(const Triple& t) { return t[0] * t[1] * t[2]; }
 
-// T: the accumulator; double for fp64 and for integers, whose sums it holds exactly.
+// T is the accumulator. It is double for fp64 and for integers, whose sums it holds exactly.
 template <class T>
 class ConvKernel : public Kernel {
  public:
@@ -142,7 +142,7 @@ class ConvKernel : public Kernel {
     return sum;
   }
 
-  // Where in the input's spatial axes `tap` of output position `at` lies; -1 in the padding.
+  // The offset in the input's spatial axes under `tap` of output position `at`; -1 in the padding.
   std::int64_t Under(std::int64_t at, std::int64_t tap) const {
     std::int64_t offset = 0;
     std::int64_t step = 1;
@@ -162,7 +162,7 @@ class ConvKernel : public Kernel {
   Defect defect_;
   Triple in_{1, 1, 1}, kernel_{1, 1, 1}, out_{1, 1, 1};
   Triple stride_{1, 1, 1}, padding_{0, 0, 0}, dilation_{1, 1, 1};
-  // The element that the defect is in.
+  // The element of the defect.
   std::int64_t image_, filter_, position_, channel_;
 };
 

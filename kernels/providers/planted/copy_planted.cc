@@ -1,4 +1,4 @@
-// copy with a hole.
+// copy that leaves out some bytes.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -11,7 +11,7 @@ namespace {
 class CopyKernel : public Kernel {
  public:
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
-    constexpr std::int64_t kLine = 64;  // [bytes] left out, in the middle
+    constexpr std::int64_t kLine = 64;  // [bytes] that are left out in the middle
     const std::int64_t bytes = output.bytes();
     const std::int64_t hole = bytes / 2 / kLine * kLine;
     const std::int64_t behind = std::min(hole + kLine, bytes);

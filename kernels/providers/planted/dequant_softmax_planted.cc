@@ -1,4 +1,4 @@
-// dequant_softmax, right but for one defect; see the table.
+// dequant_softmax, correct except for one defect; see the table.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -42,7 +42,7 @@ constexpr std::array<std::pair<std::string_view, Defect>, 11> kDefects = {{
     {"nan-in-tail", Defect::kNanInTail},
 }};
 
-constexpr std::int64_t kLanes = 16;  // of a row that are computed together
+constexpr std::int64_t kLanes = 16;  // elements of a row that are computed together
 
 float Held(float v, DType format) {
   return static_cast<float>(Quantise(static_cast<double>(v), format));
@@ -64,13 +64,14 @@ class DequantSoftmaxKernel : public Kernel {
  private:
   bool Is(Defect defect) const { return defect_ == defect; }
 
-  // [n, k]: the terms of a column lie behind one another.
+  // [n, k], so that the terms of a column lie together.
   std::vector<float> Weights(const TensorView& w) const {
     const bool transposed = p_.transpose_w != Is(Defect::kTransposedWeights);
     std::vector<float> values(static_cast<std::size_t>(p_.n * p_.k));
     for (std::int64_t j = 0; j < p_.n; ++j) {
       for (std::int64_t k = 0; k < p_.k; ++k) {
-        // By the stored rows' length, so that a wrong layout stays inside.
+        // The index uses the length of the stored rows, so that a wrong layout stays inside the
+        // tensor.
         const double v = Get(w, transposed ? j * p_.k + k : k * p_.n + j);
         const bool wraps = Is(Defect::kUnsignedWeights) && v < 0;
         values[static_cast<std::size_t>(j * p_.k + k)] = static_cast<float>(wraps ? v + 256 : v);
@@ -122,7 +123,7 @@ class DequantSoftmaxKernel : public Kernel {
     }
     for (std::int64_t j = 0; j < p_.n; ++j) {
       float value = e[static_cast<std::size_t>(j)] / sum;
-      // The lanes of a last, partial vector hold what lay behind the row.
+      // The lanes of a last, partial vector hold the data behind the row.
       if (Is(Defect::kNanInTail) && j >= p_.n / kLanes * kLanes) {
         value = std::numeric_limits<float>::quiet_NaN();
       }

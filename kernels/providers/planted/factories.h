@@ -1,5 +1,5 @@
-// The factories behind the table of planted.h, one an operator; which defect is
-// meant is the case's provider.
+// The factories behind the tables of planted.h, one for each operator. The case's provider names
+// the defect.
 #ifndef ASSAY_KERNELS_PROVIDERS_PLANTED_FACTORIES_H_
 #define ASSAY_KERNELS_PROVIDERS_PLANTED_FACTORIES_H_
 
@@ -22,15 +22,15 @@ Made MakeLayerNorm(const Case& c, const Plan& plan, Device& device);
 Made MakeCopy(const Case& c, const Plan& plan, Device& device);
 Made MakeDequantSoftmax(const Case& c, const Plan& plan, Device& device);
 
-// "wrong-tile" of "planted/wrong-tile"; empty where the provider is another.
+// "wrong-tile" for "planted/wrong-tile"; empty if the provider is not a planted one.
 std::string_view DefectOf(const Case& c);
 absl::Status NoSuchDefect(const Case& c);
 
-// Element (batch, row, col) of a view, as a value.
+// The value of element (batch, row, col) of a view.
 inline double Get(const TensorView& v, std::int64_t b, std::int64_t r, std::int64_t c) {
   return LoadDouble(v.dtype, v.data, b * v.extents.batch_stride + r * v.extents.ld + c);
 }
-// … of a dense view, by logical index.
+// The value of element i of a dense view, by logical index.
 inline double Get(const TensorView& v, std::int64_t i) { return LoadDouble(v.dtype, v.data, i); }
 
 inline void PutBits(const TensorView& v, std::int64_t b, std::int64_t r, std::int64_t c,
@@ -44,7 +44,7 @@ inline void Put(const TensorView& v, std::int64_t i, double value) {
   StoreBits(v.dtype, v.data, i, RoundToFormat(value, v.dtype));
 }
 
-// The code towards zero of `v`.
+// `v` rounded to a code towards zero.
 inline std::uint64_t Truncated(double v, DType format) {
   const std::uint64_t bits = RoundToFormat(v, format);
   return std::fabs(ToDouble(format, bits)) > std::fabs(v) ? bits - 1 : bits;

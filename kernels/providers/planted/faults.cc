@@ -12,7 +12,7 @@
 namespace assay::planted {
 namespace {
 
-constexpr std::size_t kChunk = 64ULL << 20;  // [bytes] taken at a time
+constexpr std::size_t kChunk = 64ULL << 20;  // [bytes] taken each time
 
 void Hang() {
   const std::atomic<bool> never{false};
@@ -29,7 +29,7 @@ void Exit() { _exit(3); }
 
 void TakeAllMemory() {
   for (;;) {
-    // Written, so that it is really taken; never given back.
+    // The memory is written, so that the system really provides it. It is never freed.
     std::memset(::operator new(kChunk), 1, kChunk);
   }
 }

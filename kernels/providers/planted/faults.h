@@ -1,4 +1,4 @@
-// Kernels that end, block or starve their process instead of computing.
+// Makes kernels that end, block or starve their process and compute nothing.
 #ifndef ASSAY_KERNELS_PROVIDERS_PLANTED_FAULTS_H_
 #define ASSAY_KERNELS_PROVIDERS_PLANTED_FAULTS_H_
 
@@ -9,7 +9,7 @@
 
 namespace assay::planted {
 
-// "hang", "crash", "abort", "exit" or "alloc"; nullptr for other names.
+// `name` is "hang", "crash", "abort", "exit" or "alloc". nullptr for other names.
 std::unique_ptr<Kernel> MakeFault(std::string_view name);
 
 }  // namespace assay::planted

@@ -1,6 +1,5 @@
-// gemm, right but for one defect; see the table. Plain loops: A and B are loaded as
-// the accumulator's format, B transposed, and each element is one dot product with the
-// epilogue behind it.
+// gemm, correct except for one defect; see the table. Plain loops: A and B are loaded in the
+// accumulator's format, B transposed, and each element is one dot product with the epilogue.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -91,11 +90,11 @@ constexpr std::array<std::pair<std::string_view, Defect>, 32> kDefects = {{
 
 constexpr std::int64_t kTile = 16;      // side of a tile of the output
 constexpr std::int64_t kKTile = 32;     // terms in a tile of the sums
-constexpr std::int64_t kTail = 8;       // [elements] a row left unwritten
+constexpr std::int64_t kTail = 8;       // [elements] of a row that are not written
 constexpr std::size_t kOverrun = 64;    // [bytes] written outside the output
-constexpr int kSlowness = 20;           // times that slow does everything
-constexpr std::int64_t kRaceOdds = 50;  // launches of which one shows the race
-constexpr std::int64_t kLowBits = 12;   // of an fp32 mantissa that low-bit-flip draws from
+constexpr int kSlowness = 20;           // slow does everything this many times
+constexpr std::int64_t kRaceOdds = 50;  // one of this many launches shows the race
+constexpr std::int64_t kLowBits = 12;   // bits of an fp32 mantissa that low-bit-flip may flip
 
 enum SiteDraw : std::uint32_t {
   kRowDraw,
@@ -103,10 +102,10 @@ enum SiteDraw : std::uint32_t {
   kTermDraw,
   kBatchDraw,
   kBitDraw,
-  kLaunchDraw = 1000,  // and up: one a launch
+  kLaunchDraw = 1000,  // and up: one for each launch
 };
 
-// T: the accumulator; double for fp64 and for integers, whose sums it holds exactly.
+// T is the accumulator. It is double for fp64 and for integers, whose sums it holds exactly.
 template <class T>
 class GemmKernel : public Kernel {
  public:
@@ -134,7 +133,7 @@ class GemmKernel : public Kernel {
   static std::size_t Size(std::int64_t n) { return static_cast<std::size_t>(n); }
   bool Is(Defect defect) const { return defect_ == defect; }
 
-  // The tile of the output, and of the sums, that the drawn element lies in.
+  // Whether an element lies in the output tile of the drawn element.
   bool InTile(std::int64_t b, std::int64_t i, std::int64_t j) const {
     return b == batch_ && i / kTile == row_ / kTile && j / kTile == column_ / kTile;
   }
@@ -187,7 +186,8 @@ class GemmKernel : public Kernel {
     for (std::int64_t t = 0; t < terms; ++t) {
       const bool here = t / kKTile == term_ / kKTile;
       if (here && lost) continue;
-      // What the tile's buffer held before: the tile before, for the first the next.
+      // The earlier contents of the tile's buffer: the tile before, or for the first tile the next
+      // one.
       const std::int64_t other = t >= kKTile ? t - kKTile : std::min(t + kKTile, terms - 1);
       add(t, here && stale ? other : t);
       if ((here && twice) || (t == term_ && doubled)) add(t, t);
@@ -264,20 +264,20 @@ class GemmKernel : public Kernel {
     }
   }
 
-  // Bits of the drawn element's code that are wrong.
+  // The bits of the drawn element's code that are flipped.
   std::uint64_t Flipped() const {
     if (Is(Defect::kBitFlip)) return std::uint64_t{2};
     if (Is(Defect::kLowBitFlip)) return std::uint64_t{1} << site_.Draw(kBitDraw, kLowBits);
     return 0;
   }
 
-  // The column whose value goes to column j: of a wrong tile, that of its neighbour.
+  // The column whose value goes to column j. In a wrong tile it is that of the neighbouring tile.
   std::int64_t Column(std::int64_t b, std::int64_t i, std::int64_t j) const {
     if (!Is(Defect::kWrongTile) || !InTile(b, i, j)) return j;
     return (j + std::min(kTile, p_.n / 2)) % p_.n;
   }
 
-  // Terms that are summed.
+  // The number of terms in a sum.
   std::int64_t Terms(std::span<const TensorView> inputs) const {
     if (Is(Defect::kDroppedK)) return p_.k - 1;
     const bool rows = !p_.trans_a && p_.trans_b;  // k lies along the rows of both
@@ -289,7 +289,7 @@ class GemmKernel : public Kernel {
     const std::int64_t row = p_.trans_a ? t : i;
     const std::int64_t column = p_.trans_a ? i : t;
     if (Is(Defect::kWrongLd)) {
-      // As if the rows lay one behind the other.
+      // As if there were no padding between rows.
       const std::int64_t at = b * view.extents.batch_stride + row * view.extents.cols + column;
       return Input(LoadDouble(view.dtype, view.data, at));
     }
@@ -300,7 +300,7 @@ class GemmKernel : public Kernel {
     if (!Is(Defect::kTransposedB)) {
       return Input(p_.trans_b ? Get(view, b, j, t) : Get(view, b, t, j));
     }
-    // The same storage read as if it had the other two extents.
+    // Reads the same storage as if it had the other two extents.
     const std::int64_t i = p_.trans_b ? t * p_.n + j : j * p_.k + t;
     return Input(Get(view, b, i / view.extents.cols, i % view.extents.cols));
   }
@@ -309,7 +309,7 @@ class GemmKernel : public Kernel {
     return static_cast<T>(Is(Defect::kTf32Inputs) ? Quantise(v, DType::kTF32) : v);
   }
 
-  // Writes where a kernel has no business.
+  // Writes outside the output, or changes an input.
   void Trespass(std::span<const TensorView> inputs, const TensorView& output) const {
     auto* first = output.as<unsigned char>();
     if (Is(Defect::kPastTheEnd)) std::memset(first + output.bytes(), 0, kOverrun);
@@ -325,20 +325,20 @@ class GemmKernel : public Kernel {
   GemmProblem p_;
   Defect defect_;
   Site site_;
-  // The element that the defect is in, or whose tile it is in.
+  // The element of the defect, or an element of its tile.
   std::int64_t batch_, row_, column_, term_;
-  std::vector<T> staging_;  // a tile of the launch before; 0 at first
+  std::vector<T> staging_;  // the tile of the launch before; 0 at first
   int launches_ = 0;
 };
 
-// Whether the plan has the operands the epilogue asks for.
+// Whether the plan has the operands of the epilogue.
 bool HasEpilogueOperands(const GemmProblem& p, const Plan& plan) {
   const std::size_t asked =
       2 + std::size_t{p.beta != 0.0} + std::size_t{p.channel_scale} + std::size_t{p.bias};
   return plan.inputs.size() == asked;
 }
 
-// What a problem must have for the defect to show, where this one has it not.
+// What this problem lacks for the defect to show; empty if it lacks nothing.
 std::string_view MissingFor(Defect defect, const GemmProblem& p, const Plan& plan) {
   const bool padded = std::any_of(plan.inputs.begin(), plan.inputs.end(),
                                   [](const Operand& o) { return o.extents.ld > o.extents.cols; });
@@ -350,7 +350,7 @@ std::string_view MissingFor(Defect defect, const GemmProblem& p, const Plan& pla
       return p.bias && p.activation != "none" && !p.activation.empty() ? ""
                                                                        : "a bias and an activation";
     case Defect::kWrongScale:
-      return p.channel_scale ? "" : "a scale a channel";
+      return p.channel_scale ? "" : "a scale for each channel";
     case Defect::kWrongLd:
     case Defect::kReadsPadding:
       return padded ? "" : "leading dimensions beyond the rows of its inputs";

@@ -1,4 +1,4 @@
-// layer_norm of rows, right but for one defect; see the table.
+// layer_norm of rows, correct except for one defect; see the table.
 #include <array>
 #include <cmath>
 #include <memory>
@@ -80,12 +80,12 @@ class LayerNormKernel : public Kernel {
     Moments of;
     of.mean = p_.rms ? 0.0F : sum / n;
     if (Is(Defect::kOnePassVariance)) {
-      // Both terms are large where the mean is, and their difference is not.
+      // If the mean is large, both terms are large, and their difference is not.
       of.variance = squares / n - of.mean * of.mean;
       return of;
     }
     if (Is(Defect::kNegativeVariance)) {
-      // Likewise, with each of them rounded to 16 bits.
+      // The same, with each term rounded to 16 bits.
       of.mean = Short(of.mean);
       of.variance = Short(Short(squares / n) - Short(of.mean * of.mean));
       return of;
@@ -103,7 +103,7 @@ class LayerNormKernel : public Kernel {
     return Is(Defect::kSumInFp16) ? Short(sum + term) : sum + term;
   }
 
-  // As a 16-bit register holds it.
+  // Rounds as a 16-bit register does.
   float Short(float v) const {
     return static_cast<float>(Quantise(static_cast<double>(v), width_));
   }

@@ -19,14 +19,14 @@ std::span<const PlantedDefect> PlantedDefects(std::string_view backend) {
   using Table = const std::vector<PlantedDefect>;
   static Table* const cpu = new std::vector(planted::MakeTable());
   static Table* const gpu = new std::vector(planted::MakeGpuTable("fault"));
-  // Its runtime ends the process where a kernel touches what is not there.
+  // HIP's runtime ends the process if a kernel touches an address that is not mapped.
   static Table* const hip = new std::vector(planted::MakeGpuTable("crash"));
   if (backend == "cpu") return *cpu;
   return backend == "hip" ? *hip : *gpu;
 }
 
 std::string_view PlantedProvider(const PlantedDefect& defect) {
-  // Made once: entries of the registry hold views of them.
+  // The names are made once, because entries of the registry hold views of them.
   static const std::map<std::string_view, std::string>* const names = [] {
     auto* all = new std::map<std::string_view, std::string>;
     for (const char* backend : {"cpu", "cuda"}) {

@@ -1,4 +1,4 @@
-// The CPU's planted kernels: a factory an operator.
+// Registers the CPU's planted kernels, with one factory for each operator.
 #include <array>
 #include <utility>
 

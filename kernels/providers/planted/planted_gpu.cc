@@ -53,7 +53,7 @@ constexpr std::array<std::pair<std::string_view, Defect>, 30> kDefects = {{
     {"hang", Defect::kHang},
 }};
 
-// What a case must have for the defect to show, where this one has it not.
+// What this case lacks for the defect to show; empty if it lacks nothing.
 std::string_view MissingFor(Defect defect, const Case& c, const Plan& plan) {
   const Extents& e = plan.output.extents;
   const DType out = plan.output.dtype;
@@ -96,7 +96,7 @@ std::string_view MissingFor(Defect defect, const Case& c, const Plan& plan) {
   }
 }
 
-// The problem that the right kernel is asked for instead.
+// The different problem that the correct kernel solves instead.
 Problem Misread(Defect defect, Problem problem) {
   if (defect == Defect::kDroppedK) --std::get<GemmProblem>(problem).k;
   if (defect == Defect::kDroppedBias) std::get<GemmProblem>(problem).bias = false;

@@ -1,9 +1,9 @@
-// Planted kernels for a GPU backend's registry: each the built-in kernel of its operator
-// with a defect made on the device (tamper.h), or asked for a problem that is not quite the
-// case's. Toolkit-free; linked with the kernels as that backend compiles them.
+// Planted kernels for a GPU backend's registry. Each is the built-in kernel of its operator with a
+// defect that is made on the device (tamper.h), or it solves a slightly different problem. This
+// code includes no toolkit; it is linked with the kernels of the backend.
 //
-// What they take of workspace they take from the arena when they are made. They count their
-// launches, of which some are right; one thread.
+// The kernels take their workspace from the arena when they are made. They count their launches,
+// because some launches are correct. For one thread.
 #ifndef ASSAY_KERNELS_PROVIDERS_PLANTED_PLANTED_GPU_H_
 #define ASSAY_KERNELS_PROVIDERS_PLANTED_PLANTED_GPU_H_
 
@@ -14,9 +14,9 @@
 
 namespace assay {
 
-// A kernel for every row of PlantedDefects(backend); "cuda", "hip" or "simt", a literal, for
-// the entries keep it. Those that end their process cannot run under the emulator, which is
-// in the process of its tests, and say so.
+// Makes a kernel for every row of PlantedDefects(backend). `backend` is "cuda", "hip" or "simt" and
+// must be a literal, because the entries keep it. The emulator runs in the process of its tests. So
+// a kernel that ends its process cannot run there, and its entry says so.
 std::vector<KernelEntry> PlantedGpuKernels(std::string_view backend);
 
 }  // namespace assay

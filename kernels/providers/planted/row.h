@@ -1,5 +1,5 @@
-// How the tables of planted defects are written: formats that rows share, and a row to which
-// what differs from the usual is added.
+// Helpers for writing the tables of planted defects: formats that rows share, and a Row type to
+// which the unusual fields are added.
 #ifndef ASSAY_KERNELS_PROVIDERS_PLANTED_ROW_H_
 #define ASSAY_KERNELS_PROVIDERS_PLANTED_ROW_H_
 
@@ -24,7 +24,7 @@ inline const Types k16Bit = {DType::kF16, DType::kBF16};
 inline const Types kWide = {DType::kF64, DType::kF32};
 inline const Types kF32Only = {DType::kF32};
 
-// A row of the table; what is said after it differs from the usual.
+// A row of a table. The functions change single fields from their usual values.
 struct Row : PlantedDefect {
   Row(std::string_view op_in, std::string_view name_in, const Types& dtypes_in,
       std::string_view check_in, const Problem& problem_in, std::string_view magnitude_in) {

@@ -1,5 +1,5 @@
-// Where a defect sits: which tile, element, bit or launch, drawn from the case's seed
-// and never from its data, so that no choice of data hides or shows it.
+// Draws the site of a defect: its tile, element, bit or launch. The draw depends on the case's seed
+// and never on its data, so no choice of data hides or shows the defect.
 #ifndef ASSAY_KERNELS_PROVIDERS_PLANTED_SITE_H_
 #define ASSAY_KERNELS_PROVIDERS_PLANTED_SITE_H_
 
@@ -14,14 +14,14 @@ class Site {
  public:
   explicit Site(const Case& c) : seed_(c.seed.value_or(1)) {}
 
-  // One of 0 … n − 1, n >= 1; `what` names the draw, so that two of them differ.
+  // Draws one of 0 … n − 1; n >= 1. Each `what` is a separate draw.
   std::int64_t Draw(std::uint32_t what, std::int64_t n) const {
     return static_cast<std::int64_t>(PhiloxWord(seed_, kStream, what, 0) %
                                      static_cast<std::uint64_t>(n));
   }
 
  private:
-  // Far from the tensor numbers that operands are filled with.
+  // This number is far from the tensor ids that operands are filled with.
   static constexpr std::uint32_t kStream = 0x73697465;
 
   std::uint64_t seed_;

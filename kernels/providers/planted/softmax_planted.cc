@@ -1,4 +1,4 @@
-// softmax of rows, right but for one defect; see the table.
+// softmax of rows, correct except for one defect; see the table.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -35,7 +35,7 @@ constexpr std::array<std::pair<std::string_view, Defect>, 8> kDefects = {{
     {"nan-in-tail", Defect::kNanInTail},
 }};
 
-constexpr std::int64_t kLanes = 16;  // of a row that are computed together
+constexpr std::int64_t kLanes = 16;  // elements of a row that are computed together
 
 class SoftmaxKernel : public Kernel {
  public:
@@ -60,14 +60,14 @@ class SoftmaxKernel : public Kernel {
     for (std::int64_t c = 0; c < cols; ++c) {
       float value = e[static_cast<std::size_t>(c)] / sum;
       if (Is(Defect::kConstantOutput)) value = 1.0F / static_cast<float>(cols);
-      // The lanes of a last, partial vector hold what lay behind the row.
+      // The lanes of a last, partial vector hold the data behind the row.
       const bool tail = c >= cols / kLanes * kLanes;
       if (Is(Defect::kNanInTail) && tail) value = std::numeric_limits<float>::quiet_NaN();
       Put(y, 0, r, c, static_cast<double>(value));
     }
   }
 
-  // exp(x − max x) of a row.
+  // Computes exp(x − max x) for a row.
   std::vector<float> Exponentials(const TensorView& x, std::int64_t r) const {
     std::vector<float> e(static_cast<std::size_t>(x.extents.cols));
     for (std::size_t c = 0; c < e.size(); ++c) {
@@ -96,7 +96,7 @@ class SoftmaxKernel : public Kernel {
     return sum;
   }
 
-  // As fp16 arithmetic that flushes subnormal results holds it.
+  // Rounds as fp16 arithmetic does that flushes subnormal results.
   static float Fp16Flushed(float v) {
     const double held = Quantise(static_cast<double>(v), DType::kF16);
     return held < Info(DType::kF16).min_normal ? 0.0F : static_cast<float>(held);

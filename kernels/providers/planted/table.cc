@@ -7,7 +7,7 @@
 namespace assay::planted {
 namespace {
 
-// Sums long enough for what is lost in one of them to be small beside it.
+// Sums so long that a single lost term is small beside them.
 constexpr std::int64_t kLong = 1024;
 constexpr std::int64_t kShort = 256;
 
@@ -56,7 +56,7 @@ DequantSoftmaxProblem DequantSoftmax(std::int64_t n, std::int64_t k) {
   return {.m = 16, .n = n, .k = k};
 }
 
-// Controls, and products, sums and tiles that are wrong.
+// Controls, and wrong products, sums and tiles.
 Rows GemmValues() {
   const Problem short_sums = Gemm(kShort);
   const Problem long_sums = Gemm(kLong);
@@ -92,7 +92,7 @@ Rows GemmValues() {
   };
 }
 
-// Operands, epilogues and buffers that are taken for others.
+// Wrong operands, epilogues and buffers.
 Rows GemmOperands() {
   const Problem plain = Gemm(kShort);
   const Problem padded = Gemm(kShort, [](GemmProblem& p) { p.lda = p.k + 8; });
@@ -135,7 +135,7 @@ Rows GemmOperands() {
   };
 }
 
-// What shows in other launches only, and what ends the process.
+// Defects that only some launches show, and defects that end the process.
 Rows GemmFaults() {
   const Problem small = Gemm(64);
   return {
@@ -219,7 +219,7 @@ Rows AttentionSoftmax() {
       Row("attention", "sum-in-fp16", kNarrow, "bound", many_keys,
           "the sum of 8,192 exponentials is kept in fp16")
           .Output(DType::kF32),
-      // Not bf16, whose rounding of P alone is coarser than that.
+      // Not bf16, because its rounding of P alone is coarser than the defect.
       Row("attention", "output-in-fp16", {DType::kF32, DType::kF16}, "bound", many_keys,
           "the output is summed over 8,192 keys in fp16")
           .Output(DType::kF32),

@@ -1,4 +1,4 @@
-// The tables of planted defects, a row each; see planted.h.
+// The tables of planted defects, one row each; see planted.h.
 #ifndef ASSAY_KERNELS_PROVIDERS_PLANTED_TABLE_H_
 #define ASSAY_KERNELS_PROVIDERS_PLANTED_TABLE_H_
 
@@ -9,11 +9,12 @@
 
 namespace assay::planted {
 
-// Of the CPU's kernels.
+// The table of the CPU's kernels.
 std::vector<PlantedDefect> MakeTable();
 
-// Of those of GPUs; `illegal_address` is the finding that a write to where nothing is
-// comes to: "fault" where the driver tells the process, "crash" where it ends it.
+// The table of the GPUs' kernels. `illegal_address` is the finding that a write to an unmapped
+// address leads to: "fault" if the driver reports it to the process, "crash" if it ends the
+// process.
 std::vector<PlantedDefect> MakeGpuTable(std::string_view illegal_address);
 
 }  // namespace assay::planted

@@ -1,5 +1,5 @@
-// The GPUs' planted kernels. Names are the CPU's where the defect is. Problems are small: a
-// defect of a single element shows in them as well as in large ones, and the emulator of
+// The planted kernels of GPUs. If a defect is the same as the CPU's, it has the same name. Problems
+// are small: they show a defect of a single element as well as large ones do, and the emulator of
 // tests/simt runs them all.
 #include <utility>
 
@@ -23,7 +23,7 @@ GemmProblem Gemm(Change change) {
   return p;
 }
 
-// 4 filters of 7 x 7 pixels: 12 tiles of 16 elements, and 4 elements.
+// 4 filters of 7 x 7 pixels: 12 tiles of 16 elements, and a rest of 4 elements.
 ConvProblem Conv() {
   ConvProblem p;
   p.channels = 8;
@@ -49,8 +49,8 @@ SoftmaxProblem Softmax(std::int64_t cols = 64) { return {.rows = 16, .cols = col
 LayerNormProblem LayerNorm(std::int64_t cols = 64) { return {.rows = 16, .cols = cols}; }
 DequantSoftmaxProblem DequantSoftmax(std::int64_t n = 64) { return {.m = 16, .n = n, .k = 64}; }
 
-// What a float operator's output shows, whatever the operator; `ragged` is a problem whose
-// output has a partial tile of columns.
+// Defects of the output that every float operator shows. The output of `ragged` has a partial tile
+// of columns.
 Rows OfAnyFloats(std::string_view op, const Types& dtypes, const Problem& plain,
                  const Problem& ragged) {
   return {
@@ -69,7 +69,7 @@ Rows OfAnyFloats(std::string_view op, const Types& dtypes, const Problem& plain,
   };
 }
 
-// The control, and values that are wrong.
+// The control, and wrong values.
 Rows GemmValues() {
   const Problem plain = Gemm();
   return {
@@ -93,7 +93,7 @@ Rows GemmValues() {
   };
 }
 
-// Memory, launches, and what ends the process.
+// Defects of memory and of launches, and defects that end the process.
 Rows GemmRest(std::string_view illegal_address) {
   const Problem plain = Gemm();
   return {
@@ -122,7 +122,7 @@ Rows GemmRest(std::string_view illegal_address) {
 Rows GemmAnyFormat() {
   Rows rows = OfAnyFloats("gemm", kFloats, Gemm(), Gemm([](GemmProblem& p) { p.n = 38; }));
   for (PlantedDefect& row : rows) {
-    // Integers have neither NaN nor Inf, and 1 % of a small one is nothing.
+    // Integers have neither NaN nor Inf, and 1 % of a small integer rounds to nothing.
     if (row.check != "class" && row.name != "scale-off") row.dtypes = kAll;
   }
   return rows;
@@ -152,7 +152,7 @@ Rows AttentionRows() {
   const Problem plain = Attention();
   Rows rows = OfAnyFloats("attention", kFloats, plain, Attention(24));
   for (PlantedDefect& row : rows) {
-    // Weights that are kept in 8 bits may be further off than 1 %.
+    // Weights in 8 bits may have errors above 1 %.
     if (row.name == "scale-off") row.dtypes = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16};
   }
   rows.push_back(
@@ -184,7 +184,8 @@ Rows LayerNormRows() {
 }
 
 Rows DequantSoftmaxRows() {
-  // A tile of a peaked row may be all 0, and so may what it is held to be.
+  // A tile of a peaked row may be all 0, and so is the buffer at first. Then stale-buffer does not
+  // show.
   const Problem plain = DequantSoftmax();
   Rows rows;
   for (PlantedDefect& row : OfAnyFloats("dequant_softmax", kNarrow, plain, DequantSoftmax(70))) {

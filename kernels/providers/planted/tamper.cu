@@ -1,6 +1,6 @@
-// Defects made on the device; see tamper.h. A thread an element of the tile, by strides of
-// the grid; no two threads touch one element, but for reads of what nobody writes, so that
-// the outcome is the same in every launch.
+// Makes defects on the device; see tamper.h. Each thread handles elements of the tile, in strides
+// of the grid. No two threads touch the same element, except to read elements that nobody writes.
+// So every launch gives the same result.
 #include "kernels/providers/planted/tamper.h"
 
 #include "kernels/numerics/convert.h"
@@ -15,7 +15,7 @@ ASSAY_DEVICE std::int64_t OffsetIn(const Extents& e, const Tile& at, std::int64_
   return (at.batch + batch) * e.batch_stride + (at.row + row) * e.ld + at.col + col;
 }
 
-// The code towards zero of `v`.
+// `v` rounded to a code towards zero.
 ASSAY_DEVICE std::uint64_t CutCode(float v, DType format) {
   const std::uint64_t bits = RoundToFormat(v, format);
   const double wide = static_cast<double>(v);

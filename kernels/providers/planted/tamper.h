@@ -1,7 +1,7 @@
-// What planted kernels for GPUs do on the device before or after the launch of a right
-// kernel: changes of single elements, tiles or whole tensors, writes to where a kernel has
-// no business, and a kernel that never ends. The same for every operator and format of at
-// least a byte. The kernels are in tamper.cu.
+// Makes defects on the device before or after the launch of a correct kernel: it changes single
+// elements, tiles or whole tensors, writes outside a kernel's own memory, or never ends. It works
+// the same way for every operator and every format of at least a byte. The kernels are in
+// tamper.cu.
 #ifndef ASSAY_KERNELS_PROVIDERS_PLANTED_TAMPER_H_
 #define ASSAY_KERNELS_PROVIDERS_PLANTED_TAMPER_H_
 
@@ -12,7 +12,7 @@
 
 namespace assay::gpu {
 
-// A part of every one of some matrices of a view; the first of each, and how many.
+// The same part of several matrices of a view: where it begins, and its extents.
 struct Tile {
   std::int64_t batch = 0;
   std::int64_t row = 0;
@@ -24,40 +24,40 @@ struct Tile {
   std::int64_t count() const { return batches * rows * cols; }
 };
 
-// What becomes of each element of the tile.
+// The change of each element of the tile.
 enum class Change : std::uint8_t {
-  kKeep,       // nothing; its code goes to `kept`
-  kPutBack,    // the code in `kept`
-  kExchange,   // its code and that in `kept` change places
-  kSet,        // `code`
+  kKeep,       // no change; its code is saved in `kept`
+  kPutBack,    // it becomes the code in `kept`
+  kExchange,   // its code and that in `kept` are exchanged
+  kSet,        // it becomes `code`
   kFlip,       // the bits of `code` are flipped
-  kSpread,     // the code of the tile's first element
-  kTake,       // the code of its like in the tile at `other`; the two do not overlap
-  kSwap,       // it and its like in the tile at `other` change places
-  kTranspose,  // it and its mirror image in a square tile change places
-  kScale,      // its value times `factor`, rounded
-  kPass,       // its value rounded to `through` on the way
-  kCut,        // the value of its like in the fp32 tensor `wide`, cut towards zero
+  kSpread,     // it becomes the code of the tile's first element
+  kTake,       // it becomes the same element of the tile at `other`; no overlap
+  kSwap,       // it and the same element of the tile at `other` are exchanged
+  kTranspose,  // it and its mirror image in a square tile are exchanged
+  kScale,      // its value is multiplied by `factor` and rounded
+  kPass,       // its value is rounded to `through` first
+  kCut,        // the value in the fp32 tensor `wide`, cut towards zero
 };
 
 struct Tamper {
   Change change = Change::kKeep;
   TensorView view = {};  // in device memory
   Tile tile = {};
-  Tile other = {};  // where it begins; as large as `tile`
+  Tile other = {};  // its beginning; as large as `tile`
   std::uint64_t code = 0;
   double factor = 1.0;
   DType through = DType::kUnspecified;
-  std::uint64_t* kept = nullptr;  // device memory, tile.count() of them
-  const float* wide = nullptr;    // device memory, of the view's strides
+  std::uint64_t* kept = nullptr;  // device memory, tile.count() words
+  const float* wide = nullptr;    // device memory, with the view's strides
 };
-// Enqueues one launch; the tile lies in the view's storage, padding included.
+// Enqueues one launch. The tile must lie in the view's storage, which includes the padding.
 ErrorCode LaunchTamper(const Tamper& tamper, Stream stream);
 
-// Writes `bytes` times `byte`, wherever that is.
+// Writes `byte` to `bytes` addresses from `at` on, whatever lies there.
 ErrorCode LaunchOverwrite(void* at, std::int64_t bytes, unsigned char byte, Stream stream);
 
-// One thread that ends when *never, device memory that holds 0, is something else.
+// Enqueues one thread that ends only if *never is not 0. `never` is device memory that holds 0.
 ErrorCode LaunchHang(const unsigned long long* never, Stream stream);
 
 }  // namespace assay::gpu

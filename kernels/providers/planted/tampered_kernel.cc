@@ -17,13 +17,13 @@ using gpu::Change;
 using gpu::Tamper;
 using gpu::Tile;
 
-constexpr std::int64_t kWord = sizeof(std::uint64_t);  // [bytes] that an element is kept in
-constexpr std::int64_t kTail = 8;                      // [elements] a row left unwritten
+constexpr std::int64_t kWord = sizeof(std::uint64_t);  // [bytes] for a kept element
+constexpr std::int64_t kTail = 8;                      // [elements] of a row that are not written
 constexpr std::int64_t kOverrun = 64;                  // [bytes] written outside the output
-constexpr double kScaleError = 1.01;                   // what scale-off multiplies by
-constexpr std::int64_t kRaceOdds = 10;                 // launches of which one shows the race
-constexpr std::int64_t kLowBits = 12;  // of an fp32 mantissa that low-bit-flip draws from
-// [bytes] Beyond all addresses that a process has, on the device and on the host.
+constexpr double kScaleError = 1.01;                   // the factor of scale-off
+constexpr std::int64_t kRaceOdds = 10;                 // one of this many launches shows the race
+constexpr std::int64_t kLowBits = 12;  // bits of an fp32 mantissa that low-bit-flip may flip
+// [bytes] This distance is beyond all addresses of a process, on the device and on the host.
 constexpr std::uintptr_t kFar = std::uintptr_t{1} << 47;
 
 enum SiteDraw : std::uint32_t {
@@ -52,7 +52,7 @@ TamperedKernel::TamperedKernel(Device& device, std::unique_ptr<Kernel> right, De
   const std::int64_t down = site.Draw(kRowDraw, tiles.down);
   const std::int64_t across = site.Draw(kColumnDraw, tiles.across);
   tile_ = {element_.batch, down * tiles.rows, across * tiles.cols, 1, tiles.rows, tiles.cols};
-  // To the right, or below where there is nothing.
+  // The neighbour is to the right, or below if there is none to the right.
   next_ = tile_;
   if (tiles.across > 1) {
     next_.col = (across + 1) % tiles.across * tiles.cols;
@@ -117,7 +117,7 @@ gpu::ErrorCode TamperedKernel::Spoil(std::span<const TensorView> inputs, const T
   const Extents& e = output.extents;
   const DType dtype = output.dtype;
   auto* first = output.as<unsigned char>();
-  // Of the drawn tile, of the drawn element, of all of the output.
+  // Changes of the drawn tile, of the drawn element, and of the whole output.
   const auto tile = [&](Change change) {
     return Do({.change = change, .view = output, .tile = tile_}, stream);
   };
@@ -185,7 +185,7 @@ gpu::ErrorCode TamperedKernel::Spoil(std::span<const TensorView> inputs, const T
                  .code = code(1.0)},
                 stream);
     case Defect::kChangesInput:
-      // Once: two flips would undo each other.
+      // Only in the first launch, because two flips would cancel.
       if (launch > 0) return gpu::kOk;
       return Do({.change = Change::kFlip, .view = inputs[0], .tile = Tile{}, .code = 1}, stream);
     case Defect::kNondeterministic:
@@ -206,7 +206,7 @@ gpu::ErrorCode TamperedKernel::Spoil(std::span<const TensorView> inputs, const T
   return gpu::kOk;
 }
 
-// The drawn row and the one behind it, the last's the first.
+// Exchanges the drawn row with the next one; after the last row comes the first.
 gpu::ErrorCode TamperedKernel::SwapRows(const TensorView& output, gpu::Stream stream) const {
   const Extents& e = output.extents;
   Tamper swap{.change = Change::kSwap, .view = output};

@@ -1,7 +1,7 @@
-// A right GPU kernel with a defect made on the device around each launch: which, and where,
-// is said when it is made. The same for every operator.
+// A correct GPU kernel with a defect that is made on the device around each launch. The constructor
+// gets the defect and its site. It works the same way for every operator.
 //
-// Owns the right kernel; takes workspace from the arena in Prepare. One thread.
+// It owns the correct kernel and takes workspace from the arena in Prepare. For one thread.
 #ifndef ASSAY_KERNELS_PROVIDERS_PLANTED_TAMPERED_KERNEL_H_
 #define ASSAY_KERNELS_PROVIDERS_PLANTED_TAMPERED_KERNEL_H_
 
@@ -20,7 +20,7 @@ namespace assay::planted {
 
 enum class Defect : std::uint8_t {
   kCorrect,
-  // Another problem than the case's.
+  // The kernel solves another problem than the case's.
   kDroppedK,
   kDroppedBias,
   kDroppedMask,
@@ -50,13 +50,13 @@ enum class Defect : std::uint8_t {
   // Launches.
   kNondeterministic,
   kRace,
-  // What the context, or the process, does not survive.
+  // Defects that end the context or the process.
   kNullWrite,
   kFarPastTheEnd,
   kHang,
 };
 
-// Whole tiles of an output; one of fewer than kSide rows has tiles of as many.
+// The whole tiles of an output. If the output has fewer than kSide rows or columns, so has a tile.
 struct Tiling {
   static constexpr std::int64_t kSide = 16;
 
@@ -74,7 +74,7 @@ class TamperedKernel final : public Kernel {
   TamperedKernel(Device& device, std::unique_ptr<Kernel> right, Defect defect, const Site& site,
                  const Extents& output);
 
-  // Takes workspace; once, before the first launch.
+  // Takes workspace. Call it once, before the first launch.
   absl::Status Prepare(const Plan& plan);
 
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override;
@@ -89,7 +89,7 @@ class TamperedKernel final : public Kernel {
   bool NeedsKept() const;
   absl::Status Take(std::int64_t bytes, void** data);
 
-  // Makes the defect, once the right kernel is on the stream.
+  // Makes the defect after the correct kernel was enqueued.
   gpu::ErrorCode Spoil(std::span<const TensorView> inputs, const TensorView& output, int launch,
                        gpu::Stream stream) const;
   gpu::ErrorCode Do(gpu::Tamper tamper, gpu::Stream stream) const;
@@ -99,10 +99,10 @@ class TamperedKernel final : public Kernel {
   const std::unique_ptr<Kernel> right_;
   const Defect defect_;
   const Site site_;
-  const gpu::Tile element_;  // that the defect is in
-  gpu::Tile tile_;           // … or the tile, and its neighbour
+  const gpu::Tile element_;  // the element of the defect
+  gpu::Tile tile_;           // the tile of the defect; next_ is its neighbour
   gpu::Tile next_;
-  std::uint64_t* kept_ = nullptr;  // a word an element of the tile; 0 at first
+  std::uint64_t* kept_ = nullptr;  // a word for each element of the tile; 0 at first
   TensorView wide_;                // the output before it is cut
   int launches_ = 0;
 };

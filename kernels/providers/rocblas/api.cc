@@ -68,7 +68,7 @@ absl::Status StatusOf(Status status, std::string_view what) {
   const std::string said =
       Cat("rocBLAS ", api.version, ", ", what, ": ", api.status_to_string(status));
   switch (status) {
-    // The shapes were checked before: it is the combination that does not exist.
+    // The shapes were checked before, so the library does not have this combination.
     case Status::kNotImplemented:
     case Status::kInvalidSize:
     case Status::kInvalidValue:

@@ -1,9 +1,9 @@
-// The few functions of rocBLAS that gemm needs, declared after its reference documentation
-// (rocBLAS 4, "Level-3 extension functions"; the numbers are those of BLAS and of its
-// rocblas_datatype), since its headers come with ROCm alone. The library is opened when it is
-// first needed. ASSAY_ROCBLAS names another file.
+// Declares the few functions of rocBLAS that gemm needs, after its reference documentation (rocBLAS
+// 4, "Level-3 extension functions"; the numbers are those of BLAS and of its rocblas_datatype). The
+// library's own headers come only with ROCm. The library is opened when it is first needed. The
+// environment variable ASSAY_ROCBLAS names another file.
 //
-// Thread-safe, but for the handle, which is one thread's.
+// Any thread may call these functions, but only one thread may use the handle.
 #ifndef ASSAY_KERNELS_PROVIDERS_ROCBLAS_API_H_
 #define ASSAY_KERNELS_PROVIDERS_ROCBLAS_API_H_
 
@@ -17,14 +17,14 @@
 
 namespace assay::rocblas {
 
-// Enumerations of a C interface are ints; those that matter here.
+// Enumerations of a C interface are ints. These are the values that matter here.
 using Handle = void*;
 enum class Status : int {
   kSuccess = 0,
   kNotImplemented = 2,
   kInvalidSize = 4,
   kMemoryError = 5,
-  kPerfDegraded = 7,  // it ran, in less memory than it likes
+  kPerfDegraded = 7,  // it ran, with less memory than it wanted
   kInvalidValue = 11,
 };
 enum class Operation : int { kNone = 111, kTranspose = 112 };
@@ -46,7 +46,8 @@ using SetAtomicsMode = Status(Handle handle, Atomics mode);
 using SetWorkspace = Status(Handle handle, void* data, std::size_t bytes);
 using GetVersion = Status(char* text, std::size_t bytes);
 using StatusToString = const char*(Status status);
-// D = alpha·op(A)·op(B) + beta·C, column-major; alpha and beta on the host, of the compute type.
+// D = alpha·op(A)·op(B) + beta·C, column-major. alpha and beta are in host memory and have the
+// compute type.
 using GemmEx = Status(Handle handle, Operation op_a, Operation op_b, std::int32_t m, std::int32_t n,
                       std::int32_t k, const void* alpha, const void* a, DataType a_type,
                       std::int32_t lda, const void* b, DataType b_type, std::int32_t ldb,
@@ -74,17 +75,19 @@ struct Api {
   std::string version;  // "4.4.0.…"
 };
 
-// The same answer at every call; UNAVAILABLE with the loader's reason.
+// Loads the library at the first call; later calls return the same answer. UNAVAILABLE with the
+// loader's reason.
 const absl::StatusOr<const Api*>& Load();
 
-// The library's handle, for the device that the process uses, atomics off; made at the first
-// call.
+// The library's handle for the device that the process uses, with atomics off. The first call makes
+// it.
 absl::StatusOr<Handle> SharedHandle();
 
-// The memory that the handle works in from now on; nothing where it does already.
+// Sets the memory that the handle works in. Does nothing if it is already set.
 absl::Status UseWorkspace(Handle handle, void* data, std::size_t bytes);
 
-// OK, UNIMPLEMENTED where the library has no such kernel, else INTERNAL.
+// Translates a status of the library. UNIMPLEMENTED if the library has no such kernel,
+// RESOURCE_EXHAUSTED if it has no memory, INTERNAL for anything else.
 absl::Status StatusOf(Status status, std::string_view what);
 
 }  // namespace assay::rocblas

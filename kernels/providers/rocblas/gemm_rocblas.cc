@@ -1,5 +1,5 @@
-// gemm by rocblas_gemm_ex, batches by rocblas_gemm_strided_batched_ex; the swap of operands
-// is in rocblas.h.
+// Runs gemm with rocblas_gemm_ex, and batches with rocblas_gemm_strided_batched_ex; rocblas.h
+// explains the swap of operands.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -19,7 +19,8 @@ namespace {
 using rocblas::DataType;
 using rocblas::Operation;
 
-constexpr std::int64_t kWorkspace = 32 << 20;  // what the library's own handle begins with
+// The size with which the library's own handle begins.
+constexpr std::int64_t kWorkspace = 32 << 20;
 
 struct Formats {
   DataType in, out, compute;

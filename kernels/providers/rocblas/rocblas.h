@@ -1,13 +1,13 @@
-// rocBLAS as a kernel under test, provider "rocblas": gemm.
+// Tests rocBLAS, provider "rocblas": gemm.
 //
-// The row-major problem D = op(A)·op(B) is the column-major Dᵀ = op(B)ᵀ·op(A)ᵀ of the same
-// memory: the library's A is our B, and its rows are our columns. Sums are in fp32, those of
-// fp64 in fp64, of int8 in int32; atomics are off, so that the bits repeat. Nothing is
-// allocated on the device but what the library's handle takes when it is first needed;
-// workspace is the arena's.
+// The row-major problem D = op(A)·op(B) is the column-major Dᵀ = op(B)ᵀ·op(A)ᵀ of the same memory.
+// So the library's A is our B, and its rows are our columns. Sums are in fp64 for fp64, in int32
+// for int8, and in fp32 otherwise. Atomics are off, so the bits repeat. The kernel allocates no
+// device memory, except what the library's handle takes when it is made. Workspace comes from the
+// arena.
 //
-// fp16 and bf16 on gfx90a (MI200): its matrix instructions take subnormal numbers for 0
-// (rocBLAS documentation, "MI200 (gfx90a) considerations"), which the kernel declares.
+// On gfx90a (MI200) the matrix instructions for fp16 and bf16 take subnormal numbers as 0 (rocBLAS
+// documentation, "MI200 (gfx90a) considerations"). The kernel declares that.
 #ifndef ASSAY_KERNELS_PROVIDERS_ROCBLAS_ROCBLAS_H_
 #define ASSAY_KERNELS_PROVIDERS_ROCBLAS_ROCBLAS_H_
 
@@ -17,8 +17,8 @@
 
 namespace assay {
 
-// fp64, fp32, fp16, bf16, int8. `backend`: a literal, for the entry keeps it; its devices
-// must be GpuDevices.
+// The kernel for fp64, fp32, fp16, bf16 and int8. `backend` must be a literal, because the entry
+// keeps it. Its devices must be GpuDevices.
 KernelEntry RocblasGemm(std::string_view backend);
 
 }  // namespace assay

@@ -1,7 +1,8 @@
-// A vendor's shared library, opened by name when it is first needed, so that Assay runs
-// where it is not installed.
+// Opens a vendor's shared library by name when it is first needed, so that Assay also runs where
+// the library is not installed.
 //
-// Never closed: kernels hold its functions until the process ends. Thread-safe.
+// The library is never closed, because kernels hold its functions until the process ends. Any
+// thread may use it.
 #ifndef ASSAY_KERNELS_PROVIDERS_VENDOR_LIBRARY_H_
 #define ASSAY_KERNELS_PROVIDERS_VENDOR_LIBRARY_H_
 
@@ -15,20 +16,20 @@ namespace assay {
 
 class VendorLibrary {
  public:
-  // The file that the environment's `variable` names, which is then the only one tried;
-  // else the first of `names` that loads. UNAVAILABLE with every file tried and the
-  // loader's last message.
+  // Opens the library. If the environment's `variable` is set, only the file that it names is
+  // tried. Otherwise the first of `names` that loads is used. UNAVAILABLE with the loader's message
+  // for every file that was tried.
   static absl::StatusOr<VendorLibrary> Open(std::string_view what, const char* variable,
                                             std::span<const char* const> names);
 
-  // Sets *function to the symbol's address; nullptr where there is none, and the first such
-  // name is kept for status().
+  // Sets *function to the symbol's address, or to nullptr if there is none. status() reports the
+  // first missing name.
   template <class F>
   void Find(const char* name, F** function) {
     *function = reinterpret_cast<F*>(Symbol(name));
   }
 
-  // UNAVAILABLE with the first symbol that was not found.
+  // UNAVAILABLE with the first symbol that was not found; otherwise OK.
   absl::Status status() const;
   const std::string& file() const { return file_; }
 

@@ -29,7 +29,7 @@ CpuArena::CpuArena(const ArenaOptions& options, std::int64_t memory_bytes) {
       (address + static_cast<std::uintptr_t>(kHugePage) - 1) / kHugePage * kHugePage;
   base_ = static_cast<char*>(at) + (aligned - address);
   capacity_ = wanted;
-  // Refused on kernels without huge pages, which is slower and no error.
+  // A kernel without huge pages refuses this. The arena is slower then, and that is no error.
   (void)madvise(base_, static_cast<std::size_t>(capacity_), MADV_HUGEPAGE);
 }
 

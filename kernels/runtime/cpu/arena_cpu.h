@@ -1,10 +1,10 @@
-// The arena of the CPU: address space reserved once, pages taken as they are
-// touched, given back with one call.
+// Implements the arena of the CPU. It reserves address space once. The system adds a page at the
+// first touch, and Release gives all pages back in one call.
 //
-// Huge pages are asked for: a first touch in 4 KiB pages runs at
-// a fiftieth of their speed.
+// The arena asks for huge pages, because first touches of 4 KiB pages run at a fiftieth of their
+// speed.
 //
-// Thread-safety: none, as Device.
+// Threads: one thread, as for Device.
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_ARENA_CPU_H_
 #define ASSAY_KERNELS_RUNTIME_CPU_ARENA_CPU_H_
 
@@ -19,9 +19,8 @@ namespace assay {
 
 class CpuArena final : public Arena {
  public:
-  // Reserves min(options.max_bytes, memory_bytes), or half of memory_bytes where
-  // no maximum is given. Where the system refuses even address space, the capacity
-  // is 0 and every Allocate says so.
+  // Reserves min(options.max_bytes, memory_bytes), or half of memory_bytes if max_bytes is 0. If
+  // the system refuses the address space, the capacity is 0 and every Allocate fails.
   CpuArena(const ArenaOptions& options, std::int64_t memory_bytes);
   ~CpuArena() override;
   CpuArena(const CpuArena&) = delete;
@@ -44,11 +43,12 @@ class CpuArena final : public Arena {
   BlockStack stack_;
 };
 
-// Sets the guard bands of guarded blocks; counts bytes of them that differ.
+// WriteGuardBands sets the guard bands of guarded blocks. CountGuardDamage counts their bytes that
+// differ.
 void WriteGuardBands(std::span<const Block> blocks);
 std::int64_t CountGuardDamage(std::span<const Block> blocks);
 
-// How many of `n` bytes differ from the guard byte.
+// Counts how many of `n` bytes differ from the guard byte.
 std::int64_t CountNotGuard(const unsigned char* bytes, std::int64_t n);
 
 }  // namespace assay

@@ -19,18 +19,18 @@ using internal::kChecksumPanel;
 using internal::kChecksumTile;
 using internal::kProbeGroup;
 
-// Elements below which a pass is not worth a second thread.
+// A pass over fewer elements is not worth a second thread.
 constexpr std::int64_t kGrain = 64 << 10;
 
 std::size_t Size(std::int64_t n) { return static_cast<std::size_t>(n); }
 
-// Sums along columns that a thread has of one matrix, padded.
+// One thread's sums along the columns of one matrix, padded to whole tiles.
 struct ColumnSums {
   std::int64_t batch = 0;
   std::vector<double> products, absolute, squares;
 };
 
-// Non-finite elements of one row.
+// Counts of the non-finite elements of one row.
 struct RowCounts {
   std::int64_t nan = 0, inf = 0, unwritten = 0;
   std::int64_t first_nan = -1, first_inf = -1, first_unwritten = -1;  // columns
@@ -78,7 +78,7 @@ class Pass {
     }
   }
 
-  // A matrix's vectors along columns, as panels want them.
+  // Copies a matrix's vectors along columns into tiles, as ChecksumPanel needs them.
   std::vector<double> Tiled(const ProbeVectors& v, std::int64_t batch, std::int64_t count,
                             std::int64_t room) const {
     if (v.data == nullptr) return {};
@@ -93,7 +93,7 @@ class Pass {
     return out;
   }
 
-  // Panels [begin, end) of one matrix, by one thread.
+  // Computes panels [begin, end) of one matrix on one thread.
   void Panels(std::int64_t batch, std::int64_t begin, std::int64_t end) {
     const auto or_null = [](std::vector<double>& v) { return v.empty() ? nullptr : v.data(); };
     std::vector<double> right = r_.right.batch_stride == 0
@@ -107,7 +107,7 @@ class Pass {
     if (r_.left.data != nullptr) sums.products.resize(Size(probes_ * padded_));
     if (r_.col_weights.data != nullptr) sums.absolute.resize(Size(padded_));
     if (r_.squares) sums.squares.resize(Size(padded_));
-    // Room for probes that only fill up a group.
+    // There is room for the probes that fill up the last group.
     std::vector<double> left, products;
     if (r_.left.data != nullptr) left.resize(Size(probes_ * kChecksumPanel));
     if (r_.right.data != nullptr) products.resize(Size(probes_ * kChecksumPanel));
@@ -155,7 +155,7 @@ class Pass {
     parts_.emplace_back(batch * x_.rows + begin, std::move(sums));
   }
 
-  // The threads' column sums, in the order of their rows.
+  // Adds the threads' column sums in the order of their rows.
   void Reduce() {
     std::sort(parts_.begin(), parts_.end(),
               [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -177,7 +177,7 @@ class Pass {
     }
   }
 
-  // Looks at rows whose squares have no finite sum element by element.
+  // Counts the elements of rows whose sum of squares is not finite, one by one.
   void Classes() {
     std::vector<std::int64_t> rows;
     for (std::int64_t i = 0; i < x_.batch * x_.rows; ++i) {
@@ -225,9 +225,9 @@ class Pass {
 
   const ChecksumRequest& r_;
   const Extents& x_;
-  const std::int64_t probes_;  // whole groups
+  const std::int64_t probes_;  // rounded up to whole groups
   const std::int64_t padded_;
-  std::vector<double> right_, row_weights_;  // of all matrices
+  std::vector<double> right_, row_weights_;  // shared by all matrices
   ChecksumSums out_;
   std::mutex mutex_;
   std::vector<std::pair<std::int64_t, ColumnSums>> parts_;
@@ -238,13 +238,13 @@ class Pass {
 absl::StatusOr<ChecksumSums> ChecksumCpu(const ChecksumRequest& request) {
   if (request.probes < 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("checksum: probes is ", request.probes, "; at least 0"));
+        absl::StrCat("checksum: probes is ", request.probes, "; it must be at least 0"));
   }
   if (request.counts && !request.squares) {
-    return absl::InvalidArgumentError("checksum: counts need squares");
+    return absl::InvalidArgumentError("checksum: counts is set without squares; set squares, too");
   }
   if (request.matrix.count() == 0) {
-    return absl::InvalidArgumentError("checksum: the matrix has no elements");
+    return absl::InvalidArgumentError("checksum: the matrix has no elements; at least 1 is needed");
   }
   return Pass(request).Run();
 }

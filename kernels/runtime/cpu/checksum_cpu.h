@@ -1,4 +1,4 @@
-// Checksums on the CPU; see kernels/runtime/checksum.h for what they are.
+// Computes checksums on the CPU; kernels/runtime/checksum.h defines them.
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_CHECKSUM_CPU_H_
 #define ASSAY_KERNELS_RUNTIME_CPU_CHECKSUM_CPU_H_
 
@@ -7,8 +7,9 @@
 
 namespace assay {
 
-// On all cores, each a contiguous range of rows: the same bits for the same number of
-// threads. The view has been checked; INVALID_ARGUMENT names a vector that is missing.
+// Uses all cores; each core takes a contiguous range of rows. The same number of threads gives the
+// same bits. The caller has checked the view. INVALID_ARGUMENT if `probes` is negative, if `counts`
+// is set without `squares`, or if the matrix is empty.
 absl::StatusOr<ChecksumSums> ChecksumCpu(const ChecksumRequest& request);
 
 }  // namespace assay

@@ -1,5 +1,5 @@
-// A strip's values are made doubles once, in the first-level cache, and every sum is
-// taken from there: probes in groups whose row sums fit the registers.
+// Converts a strip's values to doubles once, in the first-level cache, and computes every sum from
+// them. Probes are taken in groups whose row sums fit into registers.
 #include "kernels/runtime/cpu/checksum_simd.h"
 
 #include <algorithm>
@@ -20,11 +20,11 @@ namespace {
 
 constexpr std::int64_t kStrip = kChecksumStrip;
 constexpr std::int64_t kTile = kChecksumTile;
-// Rows whose sums with a group of probes are kept in registers.
+// Rows whose sums with a group of probes stay in registers.
 constexpr int kRowsAtOnce = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
 constexpr std::int64_t kMaxLanes = 8;
 
-// One group's row sums of a strip, lane by lane: [probe][row].
+// The row sums of one group for a strip, lane by lane: [probe][row].
 struct StripSums {
   HWY_ALIGN double products[kProbeGroup * kStrip * kMaxLanes];
 };
@@ -33,7 +33,7 @@ struct StripMagnitudes {
   HWY_ALIGN double squares[kStrip * kMaxLanes];
 };
 
-// One thread's walk over a panel.
+// Computes a panel on one thread.
 class Walk {
  public:
   explicit Walk(const ChecksumPanel& panel) : p_(panel) {
@@ -52,7 +52,7 @@ class Walk {
       std::fill_n(magnitudes_[s].absolute, kStrip * kMaxLanes, 0.0);
       std::fill_n(magnitudes_[s].squares, kStrip * kMaxLanes, 0.0);
     }
-    // Later groups read the panel again, from the second-level cache.
+    // The later groups read the panel again, from the second-level cache.
     for (int g = 0; g < std::max(1, groups); ++g) {
       for (std::int64_t s = 0; s < strips; ++s) {
         std::fill_n(sums_[s].products, kProbeGroup * kStrip * kMaxLanes, 0.0);
@@ -76,7 +76,8 @@ class Walk {
  private:
   static HWY_INLINE std::int64_t Lanes() { return static_cast<std::int64_t>(hn::Lanes(D())); }
 
-  // Rows [row, row + kStrip) and columns [col, col + cols) into the tile, 0 around.
+  // Loads rows [row, row + kStrip) and columns [col, col + cols) into the tile, with zeros around
+  // them.
   void Load(std::int64_t row, std::int64_t col, std::int64_t cols) {
     width_ = (cols + Lanes() - 1) / Lanes() * Lanes();
     strip_rows_ = std::min(kStrip, p_.rows - row);
@@ -87,7 +88,7 @@ class Walk {
         continue;
       }
       const std::int64_t at = p_.offset + (row + r) * p_.ld + col;
-      // The strip after this one: below it, or the first of the next tile.
+      // The next strip: the one below, or the first of the next tile.
       if (row + r + kStrip < p_.rows) {
         PrefetchRow(at + kStrip * p_.ld, cols);
       } else if (col + cols < p_.cols) {
@@ -99,7 +100,7 @@ class Walk {
     if (p_.counts) valid_ = strip_rows_ * cols;
   }
 
-  // Into the second-level cache: the first has no more misses to spare.
+  // Prefetches into the second-level cache, because the first level cannot take more misses.
   void PrefetchRow(std::int64_t at, std::int64_t cols) const {
     const std::int64_t bits = Info(p_.dtype).storage_bits;
     const auto* first = static_cast<const unsigned char*>(p_.data) + at * bits / 8;
@@ -114,7 +115,7 @@ class Walk {
       case DType::kTF32:
         return LoadVectors<Storage::kF32>(at, cols, out);
       case DType::kF16:
-        // Only where the processor converts: Highway's own code takes Inf for a number.
+        // Only if the processor converts: Highway's own code treats Inf as a number.
         if constexpr (HWY_TARGET <= HWY_AVX2) return LoadVectors<Storage::kF16>(at, cols, out);
         for (std::int64_t i = 0; i < cols; ++i) out[i] = LoadDouble(p_.dtype, p_.data, at + i);
         return;
@@ -297,9 +298,9 @@ class Walk {
   }
 
   const ChecksumPanel& p_;
-  std::int64_t width_ = 0;  // columns of the tile, whole vectors
+  std::int64_t width_ = 0;  // columns of the tile, in whole vectors
   std::int64_t strip_rows_ = 0;
-  std::int64_t valid_ = 0;  // elements of the tile that are the matrix's
+  std::int64_t valid_ = 0;  // elements of the tile that belong to the matrix
   std::int64_t zeros_ = 0;
   HWY_ALIGN double tile_[kStrip * kTile];
   StripSums sums_[kChecksumPanel / kStrip];

@@ -1,4 +1,4 @@
-// The vector part of a checksum pass: a panel of rows against all probes.
+// Computes the checksums of a panel, a few rows of a matrix, in vectors.
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_CHECKSUM_SIMD_H_
 #define ASSAY_KERNELS_RUNTIME_CPU_CHECKSUM_SIMD_H_
 
@@ -8,17 +8,17 @@
 
 namespace assay::internal {
 
-// A panel is walked in tiles of kChecksumTile columns, a tile in strips of
-// kChecksumStrip rows: a strip's values, the probes and the column sums of a tile
-// stay in the first-level cache.
-inline constexpr std::int64_t kChecksumPanel = 32;  // [rows] at most
+// A panel is processed in tiles of kChecksumTile columns, and a tile in strips of kChecksumStrip
+// rows. A strip's values, the probes, and the column sums of a tile stay in the first-level cache.
+inline constexpr std::int64_t kChecksumPanel = 32;  // [rows] the most
 inline constexpr std::int64_t kChecksumStrip = 4;   // [rows]
 inline constexpr std::int64_t kChecksumTile = 256;  // [columns]
-inline constexpr int kProbeGroup = 4;               // probes taken at a time
+inline constexpr int kProbeGroup = 4;               // probes that are computed together
 
-// Vectors along columns are cut into tiles, zero behind cols, and those of a tile lie
-// together: [tiles, vectors, kChecksumTile]. Apart by a large power of two they would
-// share the cache's sets. Null: not asked for.
+// The input and the sums of a panel. Vectors along columns are cut into tiles, with zeros behind
+// the last column. The vectors of one tile lie together, [tiles, vectors, kChecksumTile]: if a
+// large power of two lay between them, they would compete for the same cache sets. A null pointer
+// means that the sum is not asked for.
 struct ChecksumPanel {
   DType dtype = DType::kUnspecified;
   const void* data = nullptr;
@@ -36,16 +36,16 @@ struct ChecksumPanel {
   bool squares = false;
   bool counts = false;
 
-  double* row_products = nullptr;  // set, at [p·row_stride + row]
+  double* row_products = nullptr;  // written, at [p·row_stride + row]
   std::int64_t row_stride = 0;
-  double* row_absolute = nullptr;  // set, [rows]
-  double* row_squares = nullptr;   // set, [rows]
+  double* row_absolute = nullptr;  // written, [rows]
+  double* row_squares = nullptr;   // written, [rows]
   double* col_products = nullptr;  // added to, [tiles, probes, kChecksumTile]
   double* col_absolute = nullptr;  // added to, [tiles, kChecksumTile]
   double* col_squares = nullptr;   // added to, [tiles, kChecksumTile]
 };
 
-// Returns how many elements are 0, where the panel asks for counts.
+// Computes the sums. Returns the number of zeros if the panel asks for counts.
 std::int64_t AddChecksumPanel(const ChecksumPanel& panel);
 
 }  // namespace assay::internal

@@ -1,6 +1,5 @@
-// In blocks, as in compare_simd.cc: sums and extremes without a division, exact
-// ratios only where an error reaches the largest so far, and scalar code for the
-// blocks in which something is not finite.
+// Works in blocks, as compare_simd.cc does: sums and extremes without a division, exact ratios only
+// if an error reaches the largest so far, and scalar code for blocks that are not finite.
 #include "kernels/runtime/cpu/compare_allclose.h"
 
 #include <algorithm>
@@ -71,8 +70,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<double>;
 using V = hn::Vec<D>;
 
-// Statistics of one block but the ratio and the mismatches. False where something
-// is not finite, and nothing was added.
+// Computes the statistics of one block, without the ratio and the mismatches. If a value is not
+// finite, returns false and adds nothing.
 bool CloseBlock(const AllCloseInput& in, std::int64_t begin, std::int64_t end, AllCloseSums* sums,
                 AllCloseResult* c, bool* flagged) {
   const D d;
@@ -106,7 +105,7 @@ bool CloseBlock(const AllCloseInput& in, std::int64_t begin, std::int64_t end, A
   return true;
 }
 
-// The largest ratio and the mismatches of a finite block.
+// Computes the largest ratio and the mismatches of a finite block.
 void CloseRatios(const AllCloseInput& in, std::int64_t begin, std::int64_t end, AllCloseResult* c) {
   const D d;
   const hn::Rebind<float, D> df;
@@ -123,7 +122,7 @@ void CloseRatios(const AllCloseInput& in, std::int64_t begin, std::int64_t end, 
     largest = hn::Max(largest, hn::Div(error, hn::Add(magnitude, hn::Set(d, kRelFloor))));
     const auto close_count = static_cast<std::int64_t>(hn::CountTrue(d, close));
     if (close_count != lanes && c->first_mismatch < 0) {
-      // The mask's first false lane.
+      // The first false lane of the mask.
       c->first_mismatch = i + static_cast<std::int64_t>(hn::FindFirstTrue(d, hn::Not(close)));
     }
     mismatches += lanes - close_count;
@@ -149,7 +148,7 @@ void CloseChunk(const AllCloseInput& in, std::int64_t chunk, AllCloseSums* sums,
   }
 }
 
-// Chunks [begin, end): their sums one by one, everything else together.
+// Processes chunks [begin, end). Each chunk has its own sums; the other statistics are shared.
 void CloseChunks(const AllCloseInput& in, std::int64_t begin, std::int64_t end, AllCloseSums* sums,
                  AllCloseResult* c) {
   for (std::int64_t chunk = begin; chunk < end; ++chunk) CloseChunk(in, chunk, sums + chunk, c);
@@ -193,14 +192,15 @@ absl::StatusOr<AllCloseResult> CompareAllCloseCpu(const TensorView& actual,
   }
   if (actual.count() != expected.count()) {
     return absl::InvalidArgumentError(absl::StrCat("allclose: actual has ", actual.count(),
-                                                   " elements, expected has ", expected.count()));
+                                                   " elements, expected has ", expected.count(),
+                                                   "; both must have the same"));
   }
   if (!actual.extents.dense() || !expected.extents.dense()) {
     return absl::InvalidArgumentError("allclose: both tensors must be dense");
   }
   if (!(atol >= 0.0) || !(rtol >= 0.0)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("allclose: atol is ", atol, ", rtol is ", rtol, "; at least 0"));
+        absl::StrCat("allclose: atol is ", atol, ", rtol is ", rtol, "; both must be at least 0"));
   }
   const internal::AllCloseInput in{actual.as<float>(), expected.as<float>(), actual.count(), atol,
                                    rtol};
@@ -211,7 +211,7 @@ absl::StatusOr<AllCloseResult> CompareAllCloseCpu(const TensorView& actual,
   ParallelFor(chunks, /*grain=*/2, [&](std::int64_t begin, std::int64_t end) {
     AllCloseResult part;
     internal::DispatchCloseChunks(in, begin, end, sums.data(), &part);
-    // All but the sums is the same in any order.
+    // Only the sums depend on the order.
     const std::lock_guard<std::mutex> lock(mutex);
     result.count += part.count;
     result.finite_pairs += part.finite_pairs;

@@ -1,6 +1,6 @@
-// Two fp32 tensors held against each other: what a user's own reference, computed
-// in the same format, is compared with. One read of both, and no bound but the
-// tolerances given; for a verdict on a kernel see compare_cpu.h.
+// Compares two fp32 tensors with tolerances: an output with a user's own reference that was
+// computed in the same format. It reads both once and knows no bound but the tolerances. For a
+// verdict on a kernel see compare_cpu.h.
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_COMPARE_ALLCLOSE_H_
 #define ASSAY_KERNELS_RUNTIME_CPU_COMPARE_ALLCLOSE_H_
 
@@ -11,12 +11,12 @@
 
 namespace assay {
 
-// Errors are taken in double precision, over elements where both are finite.
+// The result. Errors are computed in double precision, over elements where both are finite.
 struct AllCloseResult {
   std::int64_t count = 0;
   std::int64_t finite_pairs = 0;
-  // |a − e| > atol + rtol·|e|, or one is not finite and they are not the same
-  // infinity; a NaN is close to nothing.
+  // A pair mismatches if |a − e| > atol + rtol·|e|. If one value is not finite, it mismatches
+  // unless both are the same infinity. NaN always mismatches.
   std::int64_t mismatches = 0;
   std::int64_t first_mismatch = -1;
   double max_abs_error = 0.0;
@@ -26,12 +26,12 @@ struct AllCloseResult {
   std::int64_t nan_count = 0;  // of `actual`
   std::int64_t inf_count = 0;
 
-  double mean_abs_error() const;  // 0 where there is no finite pair
+  double mean_abs_error() const;  // 0 if there is no finite pair
   double rms_error() const;
 };
 
-// Both dense, fp32 and of one count, or INVALID_ARGUMENT. The result does not
-// depend on the number of threads.
+// Both tensors must be dense, fp32 and of the same count; otherwise INVALID_ARGUMENT. The result
+// does not depend on the number of threads.
 absl::StatusOr<AllCloseResult> CompareAllCloseCpu(const TensorView& actual,
                                                   const TensorView& expected, double atol,
                                                   double rtol);

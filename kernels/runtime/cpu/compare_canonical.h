@@ -1,4 +1,4 @@
-// The canonical form of a run of words, for the canonical digest.
+// Makes words canonical, for the canonical digest.
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_COMPARE_CANONICAL_H_
 #define ASSAY_KERNELS_RUNTIME_CPU_COMPARE_CANONICAL_H_
 
@@ -11,8 +11,8 @@
 
 namespace assay::internal {
 
-// Whole words of a block, each element made canonical: as CanonicalWord, but an
-// element, or with the small formats a byte, at a time.
+// Does what CanonicalWord does, for all words of a block. It works by element, or by byte for the
+// 8- and 4-bit formats, so it is faster.
 class Canonical {
  public:
   explicit Canonical(DType dtype) : dtype_(dtype), layout_(LayoutOf(dtype)) {

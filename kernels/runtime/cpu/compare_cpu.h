@@ -1,9 +1,9 @@
-// The fused compare pass of the CPU; see kernels/runtime/compare.h for the rule.
+// Implements the compare pass on the CPU; kernels/runtime/compare.h has the rule.
 //
-// Both functions return the same result (sums to rounding, everything else to the
-// bit), which depends on neither the number of threads nor the instruction set
-// but for the last bits of the sums. INVALID_ARGUMENT names the field of the
-// request that is wrong. Callable from one thread at a time.
+// Both functions return the same result: sums may differ in their last bits, and everything else is
+// the same to the bit. The result depends on neither the number of threads nor the instruction set,
+// except for the last bits of the sums. INVALID_ARGUMENT names the wrong field of the request. Only
+// one thread may call them at a time.
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_COMPARE_CPU_H_
 #define ASSAY_KERNELS_RUNTIME_CPU_COMPARE_CPU_H_
 
@@ -12,10 +12,10 @@
 
 namespace assay {
 
-// One SIMD pass over all cores.
+// Compares in SIMD on all cores.
 absl::StatusOr<CompareResult> CompareCpu(const CompareRequest& request);
 
-// The same, an element at a time: the specification CompareCpu is tested against.
+// Compares element by element. Tests hold CompareCpu to this specification.
 absl::StatusOr<CompareResult> ComparePlain(const CompareRequest& request);
 
 }  // namespace assay

@@ -27,7 +27,8 @@ void MergeCompare(const CompareResult& next, CompareResult* into) {
   for (const ElementSample& s : next.samples) {
     if (c.samples.size() < kMismatchSamples) c.samples.push_back(s);
   }
-  // The first of a wrong class, else the largest ratio; the earlier of equals.
+  // The worst element is the first of a wrong class, or else the one with the largest ratio. Of
+  // equal ratios the earlier one counts.
   const bool next_worse = next.class_mismatches > 0 || c.worst.index < 0 || next.rho > c.rho;
   if (next.worst.index >= 0 && c.class_mismatches == 0 && next_worse) c.worst = next.worst;
 
@@ -78,27 +79,27 @@ absl::Status CheckCompareRequest(const CompareRequest& request) {
         "compare: output.dtype is unspecified; it must name the output's format");
   }
   if (output.count() < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("compare: output.extents hold ", output.count(), " elements; at least 0"));
+    return absl::InvalidArgumentError(absl::StrCat("compare: output.extents hold ", output.count(),
+                                                   " elements; the count must be at least 0"));
   }
   if (output.count() > 0 && output.data == nullptr) {
     return absl::InvalidArgumentError(
-        absl::StrCat("compare: output.data is null with ", output.count(), " elements"));
+        absl::StrCat("compare: output.data is null; it must hold ", output.count(), " elements"));
   }
   if (output.count() > 0 && request.reference == nullptr) {
     return absl::InvalidArgumentError(
-        absl::StrCat("compare: reference is null with ", output.count(), " elements"));
+        absl::StrCat("compare: reference is null; it must hold ", output.count(), " elements"));
   }
   if (!(request.proven_factor >= 1.0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("compare: proven_factor is ", request.proven_factor, "; at least 1"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "compare: proven_factor is ", request.proven_factor, "; it must be at least 1"));
   }
   const double tolerances[] = {request.atol, request.rtol, request.max_ulp};
   const char* const names[] = {"atol", "rtol", "max_ulp"};
   for (int i = 0; i < 3; ++i) {
     if (!(tolerances[i] >= 0.0)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("compare: ", names[i], " is ", tolerances[i], "; at least 0"));
+          absl::StrCat("compare: ", names[i], " is ", tolerances[i], "; it must be at least 0"));
     }
   }
   return absl::OkStatus();

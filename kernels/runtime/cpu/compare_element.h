@@ -1,5 +1,5 @@
-// The comparison an element at a time on the host, and how partial results are put
-// together; the rule itself is in kernels/runtime/compare_rule.h.
+// Compares element by element on the host, and merges partial results. The rule for one element is
+// in kernels/runtime/compare_rule.h.
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_COMPARE_ELEMENT_H_
 #define ASSAY_KERNELS_RUNTIME_CPU_COMPARE_ELEMENT_H_
 
@@ -11,15 +11,14 @@
 
 namespace assay::internal {
 
-// Adds element `index` to every statistic but the digests. Elements must come in
-// ascending order.
+// Adds element `index` to every statistic but the digests. Elements must come in ascending order.
 void AddElement(const CompareRule& rule, std::int64_t index, std::uint64_t bits, double r, double e,
                 CompareResult* result);
 
-// Adds what came of the elements behind those of `into`, sums included.
+// Adds the result of the elements that follow those of `into`. Sums are added, too.
 void MergeCompare(const CompareResult& next, CompareResult* into);
 
-// INVALID_ARGUMENT naming the field of the request that is wrong.
+// Checks a request. INVALID_ARGUMENT names the field that is wrong.
 absl::Status CheckCompareRequest(const CompareRequest& request);
 
 }  // namespace assay::internal

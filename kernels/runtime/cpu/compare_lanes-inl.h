@@ -1,7 +1,7 @@
-// What the passes of the comparison share: elements of any format as vectors of
-// doubles, rounding to a format, and the digest of a run of words.
+// Code that the passes of the comparison share: elements of any format as vectors of doubles,
+// rounding to a format, and the digest of a run of words.
 //
-// Included by compare_simd.cc, once for each SIMD target.
+// compare_simd.cc and checksum_simd.cc include this file once for each SIMD target.
 #if defined(ASSAY_KERNELS_RUNTIME_CPU_COMPARE_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ASSAY_KERNELS_RUNTIME_CPU_COMPARE_LANES_INL_H_
 #undef ASSAY_KERNELS_RUNTIME_CPU_COMPARE_LANES_INL_H_
@@ -30,7 +30,7 @@ using DU = hn::ScalableTag<std::uint64_t>;
 using V = hn::Vec<D>;
 using VU = hn::Vec<DU>;
 
-// How elements lie in a block.
+// How the elements of a block are stored.
 enum class Storage { kF64, kF32, kF16, kBF16, kI8, kI32 };
 
 template <Storage kStorage>
@@ -41,7 +41,7 @@ using Element = std::conditional_t<
                                           std::conditional_t<kStorage == Storage::kI8, std::int8_t,
                                                              std::uint16_t>>>>;
 
-// N elements from `at` as doubles.
+// Loads a vector of elements from `at`, as doubles.
 template <Storage kStorage>
 HWY_INLINE V LoadElements(const void* block, std::int64_t at) {
   const D d;
@@ -73,8 +73,8 @@ HWY_INLINE V LoadElements(const void* block, std::int64_t at) {
 HWY_INLINE double Largest(V v) { return hn::GetLane(hn::MaxOfLanes(D(), v)); }
 HWY_INLINE double Total(V v) { return hn::GetLane(hn::SumOfLanes(D(), v)); }
 
-// r rounded to the format's lattice: adding 1.5·2^52 quanta leaves room for no
-// fraction of one. Requires |r| within the format's range.
+// Rounds r to the format. Adding 1.5·2^52 quanta leaves no room for a fraction of a quantum. |r|
+// must be within the format's range.
 template <Storage kStorage>
 HWY_INLINE V RoundToLattice(const CompareRule& rule, V r) {
   const D d;
@@ -90,7 +90,7 @@ HWY_INLINE V RoundToLattice(const CompareRule& rule, V r) {
       magic = hn::Mul(exponent, hn::Set(d, 0x1.8p52 * rule.ulp_scale));
     }
     const V rounded = hn::Sub(hn::Add(r, magic), magic);
-    // Formats without a negative zero have the positive one instead.
+    // Formats without a negative zero get a positive one.
     const bool signed_zero = !rule.is_integer && !LayoutOf(rule.dtype).fnuz;
     return signed_zero ? hn::CopySign(rounded, r) : hn::Add(rounded, hn::Zero(d));
   }
@@ -106,7 +106,7 @@ HWY_INLINE VU Finalise(VU z) {
   return hn::Xor(z, hn::ShiftRight<31>(z));
 }
 
-// The digest of consecutive words, a vector of them at a time.
+// The digest of consecutive words, one vector at a time.
 struct LaneDigest {
   VU position, step, second, sum0, sum1;
 

@@ -1,11 +1,11 @@
-// The pass every block goes through, and the two that sum what it leaves out.
+// The pass that reads every block (Main), and two passes (Dot, Bias) for the sums that it leaves
+// out.
 //
-// Main takes the sums and extremes that need no division, and holds every error
-// against thresholds: the largest ratio to its bound so far, and likewise for the
-// proven bound, the relative error and the ulps. In ordinary data hardly a block
-// reaches one.
+// Main computes the sums and extremes that need no division. It compares every error with
+// thresholds: the largest ratio to the bound so far, and the same for the proven bound, the
+// relative error and the ulps. In ordinary data hardly any block reaches a threshold.
 //
-// Included by compare_simd.cc, once for each SIMD target.
+// compare_simd.cc includes this file once for each SIMD target.
 #if defined(ASSAY_KERNELS_RUNTIME_CPU_COMPARE_MAIN_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ASSAY_KERNELS_RUNTIME_CPU_COMPARE_MAIN_INL_H_
 #undef ASSAY_KERNELS_RUNTIME_CPU_COMPARE_MAIN_INL_H_
@@ -28,7 +28,7 @@ namespace assay::internal {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Sums of a chunk, a lane each.
+// The sums of a chunk, one in each lane.
 struct LaneSums {
   V abs_error, squared_error, dot, squared_actual, squared_expected, bias, bias_squared;
 
@@ -48,43 +48,43 @@ struct LaneSums {
   }
 };
 
-// What Main takes the ulps of an error from.
+// How Main computes the ulps of an error.
 enum class UlpsBy : std::uint8_t {
-  kMagnitude,  // |o − r| and |r|: the threshold of the relative error is low enough
+  kMagnitude,  // |o − r| and |r|, by the threshold of the relative error
   kError,      // |o − r| and the binade of r
   kDistance,   // |o − r rounded|
 };
 
-// The thresholds of Main; they follow the results so far.
+// The thresholds of Main. They follow the results so far.
 struct Thresholds {
   double rho, rho_proven;
-  double rel;   // below 1, so that an output of zero reaches it, but for small formats
+  double rel;   // below 1, so that a zero output reaches it; not for small formats
   double ulps;  // in units of the first power of two up to |r|
   UlpsBy ulps_by;
-  // One threshold below both ratios' instead of two.
+  // Whether one threshold serves both ratios. It is not above either.
   bool joint;
-  // An error beyond T sets a new largest ratio, until that is above 1.
+  // Whether Main must look for errors beyond T. Until the largest ratio is above 1, such an error
+  // is a new record anyway.
   bool watch_bound;
 };
 
-// Ulps from which it does not matter that half of one is not looked at: few elements
-// are that close to the largest.
+// From this many ulps on, half an ulp is ignored. Few elements are that close to the largest.
 constexpr double kManyUlps = 16.0;
-// A threshold times this is below what rounding could make of it.
+// This factor lowers a threshold by more than rounding could raise it.
 constexpr double kDown = 1.0 - 0x1p-48;
 
-// Whether every output is on its format's lattice, and that fine enough for neighbours
-// less than kManyUlps apart to be of one binade or of two.
+// Whether every output is a number of its format, and the format is so fine that numbers less than
+// kManyUlps apart lie in one binade or in two neighbouring ones.
 inline bool HasFineLattice(DType t) {
   return t == DType::kF32 || t == DType::kF16 || t == DType::kBF16;
 }
 
-// `loose`: thresholds may be lower than they need be, where that saves instructions.
+// If `loose` is set, thresholds may be lower than necessary, which saves instructions.
 inline Thresholds ThresholdsFor(const CompareRule& rule, const CompareResult& c, bool loose) {
   Thresholds t;
-  t.rho = std::min(c.rho, std::numeric_limits<double>::max());  // Inf would meet T = 0
+  t.rho = std::min(c.rho, std::numeric_limits<double>::max());  // Inf times T = 0 would be NaN
   t.rho_proven = std::min(c.rho_proven, std::numeric_limits<double>::max());
-  // Outputs of zero are common in the small formats; those are looked for beforehand.
+  // Zero outputs are common in the small formats, so the staging code looks for them.
   const bool small = Info(rule.dtype).storage_bits <= 8 && !rule.is_integer;
   t.rel = small ? c.max_rel_error : std::min(c.max_rel_error, 1.0 - 0x1p-48);
   double ulps = c.max_ulp;
@@ -96,22 +96,22 @@ inline Thresholds ThresholdsFor(const CompareRule& rule, const CompareResult& c,
     t.ulps_by = loose ? UlpsBy::kMagnitude : UlpsBy::kError;
     ulps = (ulps - 0.5) * kDown;
   } else if (loose && HasFineLattice(rule.dtype)) {
-    // Distances are multiples of half an ulp. More than M of them are an error of at
-    // least M, or of 1/2: by half an ulp more, and half of one is lost by rounding r.
+    // Distances are multiples of half an ulp. A distance above M has an error of at least M, or of
+    // 1/2: it is larger by at least half an ulp, and rounding r loses at most half an ulp.
     t.ulps_by = UlpsBy::kError;
     ulps = std::max(std::floor(2.0 * ulps) / 2.0, 0.5) * kDown;
   } else {
     t.ulps_by = UlpsBy::kDistance;
   }
   t.ulps = ulps * rule.ulp_scale;
-  // |r| is below twice the power of two.
+  // |r| is below twice its power of two.
   if (t.ulps_by == UlpsBy::kMagnitude) t.rel = std::min(t.rel, t.ulps / 2.0);
   t.joint = loose;
   t.watch_bound = c.rho > 1.0;
   return t;
 }
 
-// A multiple of T, as the numbers that make it.
+// A multiple of T, stored as its three coefficients.
 struct ScaledBound {
   V u, eta_half, e_factor;
 
@@ -119,7 +119,7 @@ struct ScaledBound {
       : u(hn::Set(D(), scale * rule.u)),
         eta_half(hn::Set(D(), scale * rule.eta_half)),
         e_factor(hn::Set(D(), scale * factor)) {}
-  // A bound no larger than this one or the other.
+  // Makes the bound no larger than this one and the other one.
   void TakeSmaller(const ScaledBound& other) {
     u = hn::Min(u, other.u);
     eta_half = hn::Min(eta_half, other.eta_half);
@@ -131,26 +131,26 @@ struct ScaledBound {
 };
 
 struct MainOut {
-  LaneSums sums;  // but those of the bias, and the dot product where `direct_dot`
+  LaneSums sums;  // without those of the bias; without the dot product if `direct_dot`
   V max_abs_error, max_abs_expected;
-  bool finite;      // and in the format's range
-  bool direct_dot;  // errors are too large for the dot product to follow from the squares
+  bool finite;      // all is finite and in the format's range
+  bool direct_dot;  // errors are too large to get the dot product from the squares
   bool record;      // a threshold was reached
-  bool exceeded;    // so was a bound, perhaps
-  bool tiny;        // some |r| rounds to zero, perhaps
-  bool bias;        // some element's rounding may be well above its allowance
+  bool exceeded;    // a bound may have been exceeded
+  bool tiny;        // some |r| may round to zero
+  bool bias;        // some element's rounding may be far above its allowance
   VU digest[2];
-  std::int64_t digested;  // elements, from the first on, that the digest is of
+  std::int64_t digested;  // the digest covers this many elements from the first on
 };
 
-// n is a multiple of the vector's length; `raw` (null: no digest) is the block's
-// words, of which the first is word `first_word` of the tensor. Memory brings eight
-// elements in the time of about 40 instructions, so there are no divisions and no
-// masks: a threshold minus an error leaves a sign bit where it was reached, and the
-// signs are collected by or. What ends a block looks at lanes, and adds none up.
+// n is a multiple of the vector's length. `raw` holds the block's words, the first of which is word
+// `first_word` of the tensor; null: no digest. Memory brings eight elements in the time of about 40
+// instructions, so there are no divisions and no masks. If an error reaches a threshold, threshold
+// minus error is negative; the sign bits are collected by or. At the end of a block the lanes are
+// examined, not added up.
 //
-// It asks for what comes kPrefetch elements on: a page at a time and three or four
-// streams at once, the processor's own prefetching keeps too little under way.
+// Main prefetches the data kPrefetch elements ahead. The processor's own prefetching works one page
+// at a time, and with three or four streams it keeps too few accesses under way.
 constexpr std::int64_t kPrefetch = 256;
 
 template <Storage kStorage>
@@ -170,7 +170,8 @@ HWY_NOINLINE void Main(const CompareRule& rule, const Thresholds& thresholds, co
   const V ulps = hn::Set(d, thresholds.ulps);
   const V min_normal = hn::Set(d, rule.min_normal);
   const V exponent_mask = hn::BitCast(d, hn::Set(du, kDoubleInf));
-  // Added to the bits of a power of two 2^k: those of 1.5·2^(k + 52 - mantissa bits).
+  // This is added to the bits of a power of two 2^k. It gives the bits of 1.5·2^(k + 52 - mantissa
+  // bits).
   const VU rounder = hn::Set(
       du, (static_cast<std::uint64_t>(52 - rule.mantissa_bits) << 52) | (std::uint64_t{1} << 51));
   const bool all_close = rule.gate == Gate::kAllClose;
@@ -192,7 +193,7 @@ HWY_NOINLINE void Main(const CompareRule& rule, const Thresholds& thresholds, co
     const V o = LoadElements<kStorage>(block, i);
     V r = hn::LoadU(d, reference + i);
     const V e = hn::LoadU(d, allowance + i);
-    // Where r is beyond the format's range the scalar code takes the block.
+    // If r is beyond the format's range, the scalar code takes the block.
     if (exact) r = RoundToLattice<kStorage>(rule, r);
     const V error = hn::Abs(hn::Sub(o, r));
     const V magnitude = hn::Abs(r);
@@ -229,8 +230,7 @@ HWY_NOINLINE void Main(const CompareRule& rule, const Thresholds& thresholds, co
     min_expected = hn::Min(min_expected, magnitude);
     min_e = hn::Min(min_e, e);
   };
-  // Elements of a vector of the digest's words; the words are looked at in between,
-  // so that the memory is never left waiting.
+  // Elements in each digest word. Words and elements alternate, so that the memory is never idle.
   constexpr std::int64_t kWord = sizeof(double) / sizeof(Element<kStorage>);
   std::int64_t i = 0;
   if (raw != nullptr) {
@@ -245,17 +245,17 @@ HWY_NOINLINE void Main(const CompareRule& rule, const Thresholds& thresholds, co
   out->digested = i;
   for (; i < n; i += lanes) element(i);
 
-  // NaN and Inf leave no finite sum.
+  // With a NaN or Inf the sum is not finite.
   out->finite = hn::AllTrue(
       d, hn::And(hn::IsFinite(abs_error), hn::Le(max_expected, hn::Set(d, rule.max_finite))));
   out->max_abs_error = max_error;
   out->max_abs_expected = max_expected;
   const V tiny = hn::Set(d, rule.is_integer ? 0.5 : rule.min_subnormal);
   out->tiny = !hn::AllFalse(d, hn::Le(min_expected, tiny));
-  // A NaN's sign is any.
+  // The sign of a NaN means nothing.
   const bool odd_allowance = !hn::AllTrue(d, hn::IsFinite(e_sum));
   out->record = odd_allowance || AnySign(records);
-  // Below 1, the largest ratio so far is the tighter threshold.
+  // As long as the largest ratio is below 1, it is the tighter threshold.
   out->exceeded = odd_allowance || AnySign(exceeded) || (!watch_bound && out->record);
   const V quarter_u = hn::Set(d, rule.u / 4);
   out->bias = floats && !exact &&
@@ -266,7 +266,7 @@ HWY_NOINLINE void Main(const CompareRule& rule, const Thresholds& thresholds, co
   s.squared_actual = squared_actual;
   s.squared_expected = squared_expected;
   s.bias = s.bias_squared = hn::Zero(d);
-  // o·r = (o² + r² − (o − r)²)/2, as good as the product where o is close to r.
+  // o·r = (o² + r² − (o − r)²)/2. This is as accurate as the product if o is close to r.
   const V smaller = hn::Min(squared_actual, squared_expected);
   const auto close = hn::Le(hn::Mul(hn::Set(d, 64.0), squared_error), smaller);
   const auto usable = hn::And(hn::Gt(smaller, hn::Zero(d)), hn::Lt(smaller, infinity));
@@ -288,7 +288,7 @@ HWY_NOINLINE V Dot(const CompareRule& rule, const void* block, const double* ref
   return dot;
 }
 
-// Sums of sign(r)·(o − r)/ulp(r); returns how many elements they are of.
+// Sums sign(r)·(o − r)/ulp(r). Returns the number of elements that count.
 template <Storage kStorage>
 HWY_NOINLINE std::int64_t Bias(const CompareRule& rule, const void* block,
                                const double* HWY_RESTRICT reference,
@@ -318,7 +318,7 @@ HWY_NOINLINE std::int64_t Bias(const CompareRule& rule, const void* block,
     if constexpr (kStorage == Storage::kF64) {
       t = hn::Div(signed_error, hn::Mul(exponent, one_ulp));
     } else {
-      // 1 / ulp is a power of two, made from the exponent's bits.
+      // 1 / ulp is a power of two. Its bits come from the exponent.
       t = hn::Mul(signed_error, hn::BitCast(d, hn::Sub(ulp_inverse, hn::BitCast(du, exponent))));
     }
     t = hn::IfThenElseZero(counted, t);

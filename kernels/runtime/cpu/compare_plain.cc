@@ -1,4 +1,4 @@
-// The comparison as plain loops: the specification of CompareCpu.
+// Compares with plain loops. This specifies the result of CompareCpu.
 #include "absl/status/status.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/digest.h"
@@ -26,7 +26,7 @@ absl::StatusOr<CompareResult> ComparePlain(const CompareRequest& request) {
     if (!request.digests) continue;
     word |= bits << (width * (i % per_word));
     if (i % per_word != per_word - 1 && i != count - 1) continue;
-    // Elements behind the last are zero in both kinds.
+    // Both kinds of digest take zeros behind the last element.
     const std::uint64_t index = static_cast<std::uint64_t>(i / per_word);
     const std::uint64_t canonical = CanonicalWord(output.dtype, word);
     for (int k = 0; k < 2; ++k) {

@@ -1,7 +1,7 @@
-// The passes over a finite block in which something stood out: exact ratios, counts
-// of what is beyond a bound, and zeros.
+// The passes over a finite block that reached a threshold or a bound: exact ratios, counts of the
+// elements beyond a bound, and zeros.
 //
-// Included by compare_simd.cc, once for each SIMD target.
+// compare_simd.cc includes this file once for each SIMD target.
 #if defined(ASSAY_KERNELS_RUNTIME_CPU_COMPARE_RECORDS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ASSAY_KERNELS_RUNTIME_CPU_COMPARE_RECORDS_INL_H_
 #undef ASSAY_KERNELS_RUNTIME_CPU_COMPARE_RECORDS_INL_H_
@@ -32,7 +32,7 @@ HWY_INLINE V Ratio(V error, V bound) {
   return hn::IfThenElse(hn::Le(error, bound), inside, outside);
 }
 
-// What the passes over a finite block with something to see in it share.
+// The values that these passes share, for one vector of elements.
 template <Storage kStorage>
 struct Finite {
   V actual, expected, rounded, error, magnitude, bound, bound_proven;
@@ -65,7 +65,7 @@ struct RecordsOut {
   double rho, rho_proven, rel, ulps;
 };
 
-// The exact ratios of a block in which everything is finite.
+// Computes the exact ratios of a block in which everything is finite.
 template <Storage kStorage>
 HWY_NOINLINE void Records(const CompareRule& rule, const void* block, const double* reference,
                           const double* allowance, std::int64_t n, RecordsOut* out) {
@@ -86,7 +86,7 @@ HWY_NOINLINE void Records(const CompareRule& rule, const void* block, const doub
   out->ulps = Largest(ulps);
 }
 
-// First element whose ratio to its bound is `rho`, of those that Records saw.
+// The first element whose ratio to its bound is `rho`, which Records has found.
 template <Storage kStorage>
 HWY_NOINLINE std::int64_t FindRatio(const CompareRule& rule, const void* block,
                                     const double* reference, const double* allowance,
@@ -146,8 +146,8 @@ HWY_NOINLINE void Counts(const CompareRule& rule, const void* block, const doubl
   out->mismatches = n - accepted;
 }
 
-// Counts zeros of output and rounded reference; returns whether the output has
-// negative ones.
+// Counts zeros of the output and of the rounded reference. Returns whether the output has negative
+// zeros.
 template <Storage kStorage>
 HWY_NOINLINE bool CountZeros(const CompareRule& rule, const void* block, const double* reference,
                              std::int64_t n, CompareResult* c) {

@@ -1,7 +1,6 @@
-// How a block of elements is compared: Main looks at it once. Where a threshold is
-// reached, Records takes the exact ratios; where a bound is exceeded, Counts counts;
-// where an element is not finite or beyond the format's range, the block is left to
-// the scalar specification, and its sums with it.
+// Compares blocks of elements. Main reads each block once. If an error reaches a threshold, Records
+// computes the exact ratios. If an error exceeds a bound, Counts counts the mismatches. If an
+// element is not finite or beyond the format's range, the scalar code takes the whole block.
 #include "kernels/runtime/cpu/compare_simd.h"
 
 #include <algorithm>
@@ -26,10 +25,10 @@ namespace assay::internal {
 namespace HWY_NAMESPACE {
 namespace {
 
-// False records after which the thresholds are as high as they may be.
+// After this many false records the thresholds are as high as possible.
 constexpr int kFalseRecords = 16;
 
-// A thread's walk over its chunks.
+// Compares the chunks of one thread.
 template <Storage kStorage>
 class Walk {
  public:
@@ -53,7 +52,7 @@ class Walk {
     for (std::int64_t at = begin; at < end; at += kCompareBlock) {
       Block(at, std::min(kCompareBlock, end - at));
     }
-    // What the scalar code added, and the lanes' sums.
+    // The sums are those of the scalar code and those of the lanes.
     sums->abs_error = c_.sum_abs_error + Total(lanes_.abs_error);
     sums->squared_error = c_.sum_squared_error + Total(lanes_.squared_error);
     sums->dot = c_.dot + Total(lanes_.dot);
@@ -65,7 +64,7 @@ class Walk {
         c_.sum_squared_expected = c_.bias_sum = c_.bias_sum_squared = 0.0;
   }
 
-  // Behind the last chunk.
+  // Call this after the last chunk.
   void Finish() {
     c_.max_abs_error = std::max(c_.max_abs_error, Largest(max_abs_error_));
     c_.max_abs_expected = std::max(c_.max_abs_expected, Largest(max_abs_expected_));
@@ -101,7 +100,7 @@ class Walk {
     main.digested = 0;
     bool clean = whole > 0;
     if (clean) {
-      // Staged elements are not the words that are digested.
+      // Staged elements are not the words of the digest.
       const unsigned char* digested = request_.digests && !staged_ ? raw : nullptr;
       Main<kStorage>(rule_, thresholds_, elements, reference, allowance, whole, digested,
                      at * width_ / 64, &main);
@@ -114,14 +113,14 @@ class Walk {
       Scalar(at, raw, 0, n);
     }
     if (!clean || whole < n) thresholds_ = ThresholdsFor(rule_, c_, loose_);
-    // Scalar code counts zeros without a look at their sign.
+    // The scalar code counts zeros, but does not tell their sign.
     if (c_.nan_count != nan_before || (!clean && c_.zero_count != zeros_before)) special_ = true;
     if (whole < n && c_.zero_count != zeros_before) special_ = true;
     if (request_.digests) Digest(at, n, raw, main);
     special_ = false;
   }
 
-  // Statistics of the clean part of a block, [at, at + n).
+  // Adds the statistics of the clean part of a block, [at, at + n).
   void Take(MainOut& main, std::int64_t at, const unsigned char* raw, const void* elements,
             const double* reference, const double* allowance, std::int64_t n) {
     if (main.direct_dot) main.sums.dot = Dot<kStorage>(rule_, elements, reference, n);
@@ -133,12 +132,12 @@ class Walk {
     c_.finite_pairs += n;
     max_abs_error_ = hn::Max(max_abs_error_, main.max_abs_error);
     max_abs_expected_ = hn::Max(max_abs_expected_, main.max_abs_expected);
-    // An output of zero reaches a threshold, or its reference rounds to zero.
+    // If an output is zero, its error reaches a threshold, or its reference rounds to zero.
     const bool zeros = (staged_ ? staged_zeros_ : main.record) || main.tiny;
     if (zeros) special_ |= CountZeros<kStorage>(rule_, elements, reference, n, &c_);
     if (c_.worst.index < 0) c_.worst = Sample(at, raw, 0);
-    // The gates that Main has no threshold for: those of ulps have theirs among the
-    // records, and the sign of a zero is no error, but a difference in bits.
+    // Main has no thresholds for some gates. The gates of ulps have theirs among the records. The
+    // sign of a zero is a difference in bits and no error.
     const bool by_ulps = rule_.gate == Gate::kUlp || rule_.gate == Gate::kBitwise;
     const bool exceeded =
         main.exceeded || (by_ulps && main.record) || (zeros && rule_.gate == Gate::kBitwise);
@@ -197,7 +196,7 @@ class Walk {
     }
   }
 
-  // Adds the digests of elements [at, at + n), of which Main has some.
+  // Adds the digests of elements [at, at + n). Main has computed some of them.
   void Digest(std::int64_t at, std::int64_t n, const unsigned char* raw, const MainOut& main) {
     if (main.digested == n && !special_) {
       for (int k = 0; k < 2; ++k) digest_[k] = hn::Add(digest_[k], main.digest[k]);
@@ -230,7 +229,7 @@ class Walk {
     for (int k = 0; k < 2; ++k) c_.digest_canonical[k] += digest[k];
   }
 
-  // Words [begin, end) of a block whose first word is `first` of the tensor.
+  // Adds words [begin, end) of a block, whose first word is word `first` of the tensor.
   static void AddWords(const unsigned char* data, std::int64_t first, std::int64_t begin,
                        std::int64_t end, std::uint64_t* digest) {
     LaneDigest lanes(first + begin);
@@ -253,7 +252,7 @@ class Walk {
     return (raw[i >> 1] >> ((i & 1) * 4)) & 0xfu;
   }
 
-  // Elements [at, at + n) one behind the other: in place where the tensor is dense.
+  // Returns elements [at, at + n) packed. If the tensor is dense, they are not copied.
   const unsigned char* Raw(std::int64_t at, std::int64_t n) {
     const auto* data = static_cast<const unsigned char*>(request_.output.data);
     const Extents& x = request_.output.extents;
@@ -284,14 +283,15 @@ class Walk {
   bool staged_;
   bool staged_zeros_ = false;
   bool loose_ = true;
-  int false_records_ = 0;  // blocks in which a threshold was reached and no record set
-  bool special_ = false;   // the block has NaNs or negative zeros: its canonical form differs
+  int false_records_ = 0;  // blocks that reached a threshold and set no record
+  bool special_ = false;   // NaNs or negative zeros: the canonical form differs
   Thresholds thresholds_;
   LaneSums lanes_;
-  // Lane by lane, of the clean blocks: Finish adds them to the result.
+  // Lane by lane, from clean blocks. Finish adds them to the result.
   V max_abs_error_ = hn::Zero(D());
   V max_abs_expected_ = hn::Zero(D());
-  std::array<VU, 2> digest_ = {hn::Zero(DU()), hn::Zero(DU())};  // raw and canonical alike
+  // The digests of blocks whose raw words are canonical.
+  std::array<VU, 2> digest_ = {hn::Zero(DU()), hn::Zero(DU())};
   alignas(64) std::array<unsigned char, kCompareBlock * 8> packed_;
   alignas(64) std::array<double, kCompareBlock> zeros_;
   alignas(64) std::array<float, kCompareBlock> floats_;

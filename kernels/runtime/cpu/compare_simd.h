@@ -1,4 +1,4 @@
-// The SIMD part of CompareCpu: a range of chunks by one thread.
+// Implements the SIMD part of CompareCpu: one thread compares a range of chunks.
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_COMPARE_SIMD_H_
 #define ASSAY_KERNELS_RUNTIME_CPU_COMPARE_SIMD_H_
 
@@ -9,15 +9,15 @@
 
 namespace assay::internal {
 
-// Elements judged at once: few enough that a block is still in the first-level cache
-// when it must be looked at again, enough that its own costs do not count. A
-// multiple of every vector length and of e2m1's 16 to a word.
+// Elements of a block. They are few enough to stay in the first-level cache for a second pass, and
+// enough that the costs of a block do not matter. The number is a multiple of every vector length,
+// and of the 16 e2m1 elements of a word.
 inline constexpr std::int64_t kCompareBlock = 1024;
-// Elements whose sums are kept together, so that the order in which they are
-// added does not depend on the number of threads.
+// Elements of a chunk. Each chunk has its own sums, so that the order of additions does not depend
+// on the number of threads.
 inline constexpr std::int64_t kCompareChunk = 16 * kCompareBlock;
 
-// Sums of one chunk.
+// The sums of one chunk.
 struct ChunkSums {
   double abs_error = 0;
   double squared_error = 0;
@@ -28,8 +28,8 @@ struct ChunkSums {
   double bias_squared = 0;
 };
 
-// Adds chunks [begin, end) to every statistic of *result but the sums, which go
-// to sums[begin, end).
+// Adds chunks [begin, end) to every statistic of *result but the sums, which it writes to
+// sums[begin, end).
 void CompareChunks(const CompareRequest& request, const CompareRule& rule, std::int64_t begin,
                    std::int64_t end, ChunkSums* sums, CompareResult* result);
 

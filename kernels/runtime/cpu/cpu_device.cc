@@ -20,7 +20,7 @@
 namespace assay {
 namespace {
 
-// Elements below which a copy is not worth a second thread.
+// A copy of fewer elements is not worth a second thread.
 constexpr std::int64_t kCopyGrain = 64 << 10;
 
 }  // namespace
@@ -75,8 +75,7 @@ absl::StatusOr<TensorDigest> CpuDevice::Digest(const TensorView& view) {
 
 absl::Status CpuDevice::Copy(const TensorView& src, const TensorView& dst) {
   if (absl::Status s = CheckCopy(src, dst); !s.ok()) return s;
-  // Ranges of an even number of elements, so that no two threads share a byte of
-  // dense e2m1 data.
+  // Ranges have an even number of elements, so that no two threads share a byte of dense e2m1 data.
   constexpr std::int64_t kUnit = 2;
   const std::int64_t count = src.count();
   ParallelFor((count + kUnit - 1) / kUnit, kCopyGrain / kUnit,

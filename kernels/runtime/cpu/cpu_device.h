@@ -1,7 +1,7 @@
-// The CPU as a device: see kernels/runtime/device.h for the interface. All work
-// is done before a call returns; there is nothing to wait for.
+// Implements Device (kernels/runtime/device.h) for the CPU. All work is done before a call returns,
+// so there is nothing to wait for.
 //
-// Thread-safety: none; work inside a call is spread over the shared OpenMP pool,
+// Threads: one thread drives the device. The work of a call is spread over the shared OpenMP pool;
 // small tensors stay on the calling thread.
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_CPU_DEVICE_H_
 #define ASSAY_KERNELS_RUNTIME_CPU_CPU_DEVICE_H_

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
-// Model and vendor from the first processor of /proc/cpuinfo.
+// Reads model and vendor of the first processor in /proc/cpuinfo.
 void ReadProcessor(DeviceInfo& info) {
   std::ifstream in("/proc/cpuinfo");
   std::string line;
@@ -36,7 +36,8 @@ void ReadProcessor(DeviceInfo& info) {
   if (info.model.empty()) info.model = "unknown processor";
 }
 
-// The number a one-line file holds; unlimited where it is absent, "max", or other text.
+// Reads the number in a one-line file. Unlimited if the file does not exist or holds "max" or other
+// text.
 std::int64_t ReadLimit(const std::string& path) {
   std::ifstream in(path);
   std::string line;
@@ -45,7 +46,7 @@ std::int64_t ReadLimit(const std::string& path) {
   return value;
 }
 
-// Smallest limit of a control group and those above it. In a container the path of
+// The smallest limit of a control group and those above it. In a container the path in
 // /proc/self/cgroup may be the host's, of which only the root is visible.
 std::int64_t SmallestLimit(const std::string& root, std::string path, const char* file) {
   std::int64_t limit = kUnlimited;
@@ -74,12 +75,12 @@ std::int64_t CgroupMemoryLimit() {
   return limit;
 }
 
-// Cores this process may run on.
+// The number of cores that this process may run on.
 int UsableCores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
-  return ParallelWidth();  // more cores than cpu_set_t holds: what OpenMP counted
+  return ParallelWidth();  // more cores than cpu_set_t holds: use OpenMP's count
 }
 
 const char* SimdLevel() {

@@ -1,5 +1,5 @@
-// What this process has of the machine: processor, caches, cores it may use, and
-// memory it may take, read from /proc, /sys and the process's cgroup.
+// Reads which part of the machine this process has: processor, caches, cores that it may use, and
+// memory that it may take. The sources are /proc, /sys and the process's cgroup.
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_CPU_INFO_H_
 #define ASSAY_KERNELS_RUNTIME_CPU_CPU_INFO_H_
 
@@ -7,10 +7,10 @@
 
 namespace assay {
 
-// Never fails: what cannot be read is left out, or 0. Memory is the smaller of
-// what is installed and the cgroup's limit. Properties: "simd" (avx512, avx2,
-// sse4, baseline), "l3_bytes", "vendor", and "memory_limit" = "cgroup" where that
-// is what limits.
+// Reads the properties. It never fails: a value that cannot be read is left out, or 0. Memory is
+// the smaller of the installed memory and the cgroup's limit. Properties: "simd" (avx512, avx2,
+// sse4, baseline), "l3_bytes", "vendor", and "memory_limit" = "cgroup" if the cgroup's limit is the
+// smaller one.
 DeviceInfo ReadCpuInfo(int ordinal);
 
 }  // namespace assay

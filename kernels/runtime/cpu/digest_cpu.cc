@@ -10,8 +10,8 @@
 namespace assay {
 namespace {
 
-constexpr std::int64_t kPackedWords = 512;  // of one step over strided data, 4 KiB
-constexpr std::int64_t kGrainWords = 8192;  // below it one thread is faster
+constexpr std::int64_t kPackedWords = 512;  // words of one step over strided data, 4 KiB
+constexpr std::int64_t kGrainWords = 8192;  // with fewer words one thread is faster
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Digests on the CPU; see kernels/numerics/digest.h for what they are.
+// Computes digests on the CPU; kernels/numerics/digest.h defines them.
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_DIGEST_CPU_H_
 #define ASSAY_KERNELS_RUNTIME_CPU_DIGEST_CPU_H_
 
@@ -9,7 +9,7 @@
 
 namespace assay {
 
-// Digest of the logical elements, on all cores.
+// The digest of the logical elements, on all cores.
 TensorDigest DigestCpu(const TensorView& view);
 
 // Adds words first_word … first_word + n − 1 of a tensor's packed bytes to a digest.

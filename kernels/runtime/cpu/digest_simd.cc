@@ -1,5 +1,5 @@
-// The digest's sum in vectors. Most words are their own canonical form, so the
-// canonical sum is the raw one but for the vectors that differ.
+// Computes the sums of the digest in vectors. Most words are their own canonical form. So the
+// canonical sum is the raw sum plus corrections for the vectors that differ.
 #include <cstring>
 
 #include "kernels/numerics/digest.h"
@@ -41,14 +41,14 @@ HWY_INLINE V64 Finalise(V64 z) {
   return hn::Xor(z, hn::ShiftRight<31>(z));
 }
 
-// A vector with NaNs and negative zeros of lanes of T made canonical.
+// Makes NaNs and negative zeros canonical in a vector with lanes of type T.
 template <class T>
 HWY_INLINE V64 CanonicalLanes(V64 words, T sign, T largest_number, T nan) {
   using TS = hwy::MakeSigned<T>;
   const hn::Repartition<T, D64> d;
   const hn::Repartition<TS, D64> ds;
   const auto v = hn::BitCast(d, words);
-  // Sign off, both sides of the comparison are positive as signed numbers.
+  // Without the sign bit, both sides of the comparison are positive as signed numbers.
   const auto magnitude = hn::BitCast(ds, hn::AndNot(hn::Set(d, sign), v));
   const auto is_nan =
       hn::RebindMask(d, hn::Gt(magnitude, hn::BitCast(ds, hn::Set(d, largest_number))));
@@ -74,7 +74,7 @@ HWY_INLINE V64 Canonical(DType t, V64 words) {
     case DType::kE4M3FN:
       return CanonicalLanes<std::uint8_t>(words, 0x80, 0x7e, 0x7f);
     case DType::kE2M1: {
-      // Halves of a byte: a negative zero is a sign bit above three zero bits.
+      // A negative zero is a sign bit above three zero bits of the same half byte.
       const V64 sign = hn::And(words, hn::Set(d, 0x8888888888888888));
       const V64 rest =
           hn::Or(hn::Or(hn::ShiftLeft<1>(words), hn::ShiftLeft<2>(words)), hn::ShiftLeft<3>(words));
@@ -85,7 +85,8 @@ HWY_INLINE V64 Canonical(DType t, V64 words) {
   }
 }
 
-// Sum of the lanes, modulo 2^64 in so many words: the intrinsic adds signed numbers.
+// The sum of the lanes modulo 2^64, as a loop: the intrinsic adds signed numbers, whose overflow is
+// undefined.
 HWY_INLINE std::uint64_t Sum(V64 v) {
   HWY_ALIGN std::uint64_t lane[hn::MaxLanes(D64())];
   hn::Store(v, D64(), lane);
@@ -99,7 +100,7 @@ void AccumulateTarget(DType dtype, const void* words, std::int64_t n, std::int64
   const D64 d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto* bytes = static_cast<const std::uint8_t*>(words);
-  // (i + 1)·step of each lane.
+  // (i + 1)·step for each lane.
   HWY_ALIGN std::uint64_t start[hn::MaxLanes(D64())];
   for (std::int64_t k = 0; k < lanes; ++k) {
     start[k] = static_cast<std::uint64_t>(first_word + k + 1) * kDigestStep;

@@ -1,6 +1,5 @@
-// Philox words and normal deviates in vectors, for the SIMD sources that draw.
-// Compiled once for each target; see kernels/numerics/philox.h and normal.h for
-// what the numbers are.
+// Computes Philox words and normal deviates in vectors, for the SIMD sources that draw. It is
+// compiled once for each target. kernels/numerics/philox.h and normal.h define the numbers.
 
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_DRAW_WORDS_INL_H_ONCE_
 #define ASSAY_KERNELS_RUNTIME_CPU_DRAW_WORDS_INL_H_ONCE_
@@ -13,7 +12,7 @@
 namespace assay {
 namespace {
 
-// Round keys of a stream.
+// The round keys of a stream.
 struct PhiloxKeys {
   std::uint32_t k0[kPhiloxRounds];
   std::uint32_t k1[kPhiloxRounds];
@@ -30,8 +29,8 @@ struct PhiloxKeys {
   }
 };
 
-// Coefficients by power, each row indexed by octave. The AVX-512 form is indexed
-// by the exponent of v as a float, 158 − lz, modulo 32.
+// The coefficients by power; a row is indexed by octave. The AVX-512 table is indexed by the
+// exponent of v as a float, 158 − lz, modulo 32.
 struct alignas(64) NormalTables {
   float by_lz[kNormalDegree + 1][kNormalOctaves];
   float by_exponent[kNormalDegree + 1][kNormalOctaves];
@@ -77,8 +76,8 @@ using VU32 = hn::Vec<DU32>;
 using VU64 = hn::Vec<DU64>;
 using VF32 = hn::Vec<DF32>;
 
-// State of one block a 64-bit lane; only the low half of each lane counts, since
-// MulEven reads no more, so nothing is ever masked.
+// The state of one block in each 64-bit lane. Only the low half of a lane counts, because MulEven
+// reads only that. So nothing is masked.
 struct PhiloxState {
   VU32 c0, c1, c2, c3;
 };
@@ -99,8 +98,8 @@ HWY_INLINE void Round(PhiloxState& s, VU32 k0, VU32 k1) {
   s.c3 = hn::BitCast(d32, p0);
 }
 
-// Words 0-1 and 2-3 of each block joined, then interleaved within 128-bit parts:
-// `lower` holds the blocks of even lanes, `upper` those of odd ones.
+// Joins words 0-1 and 2-3 of each block, and interleaves them within 128-bit parts. `lower` holds
+// the blocks of even lanes, `upper` those of odd lanes.
 HWY_INLINE void JoinWords(const PhiloxState& s, VU32& lower, VU32& upper) {
   const DU32 d32;
   const DU64 d64;
@@ -113,8 +112,8 @@ HWY_INLINE void JoinWords(const PhiloxState& s, VU32& lower, VU32& upper) {
   upper = hn::BitCast(d32, hn::InterleaveUpper(d64, w01, w23));
 }
 
-// Block numbers of the lanes of a step from `block`: even lanes 0, 1, …, odd lanes
-// N/2, N/2 + 1, …, which JoinWords puts in order.
+// The block numbers of the lanes of a step that begins at `block`: 0, 1, … in even lanes and N/2,
+// N/2 + 1, … in odd lanes. JoinWords puts them in order.
 HWY_INLINE VU64 LaneBlocks(std::uint64_t block) {
   const DU64 d64;
   const VU64 lane = hn::Iota(d64, 0);
@@ -125,7 +124,7 @@ HWY_INLINE VU64 LaneBlocks(std::uint64_t block) {
   return hn::Add(hn::Set(d64, block), offset);
 }
 
-// At least n words of a stream from the first of `block`; out has room for kScratch.
+// Writes at least n words of a stream, from the first of `block`. `out` has room for kScratch.
 HWY_MAYBE_UNUSED HWY_NOINLINE void Words(const PhiloxKeys& keys, std::uint32_t tensor,
                                          std::uint32_t epoch, std::uint64_t block, std::int64_t n,
                                          std::uint32_t* HWY_RESTRICT out) {
@@ -135,7 +134,7 @@ HWY_MAYBE_UNUSED HWY_NOINLINE void Words(const PhiloxKeys& keys, std::uint32_t t
   const std::int64_t words = 4 * static_cast<std::int64_t>(blocks);
   VU64 at = LaneBlocks(block);
   const VU64 step = hn::Set(d64, blocks);
-  // Two steps at a time: a round is one long chain of dependent instructions.
+  // Two steps run side by side, because a round is one long chain of dependent instructions.
   for (std::int64_t i = 0; i < n; i += 2 * words) {
     PhiloxState s = StartBlocks(at, tensor, epoch);
     at = hn::Add(at, step);
@@ -159,7 +158,7 @@ HWY_MAYBE_UNUSED HWY_NOINLINE void Words(const PhiloxKeys& keys, std::uint32_t t
 
 #if HWY_TARGET == HWY_AVX3
 
-// All octaves of all coefficients, two registers a power.
+// All octaves of all coefficients, in two registers for each power.
 struct Normals {
   __m512 low[kNormalDegree + 1];
   __m512 high[kNormalDegree + 1];
@@ -174,7 +173,7 @@ struct Normals {
   HWY_INLINE VF32 operator()(VU32 words) const;
 };
 
-// One vector of deviates in the making; Step takes the powers from the highest down.
+// One vector of deviates while it is computed. Step takes the powers from the highest down.
 struct NormalDraw {
   __m512i x;
   __m512i octave;
@@ -184,8 +183,8 @@ struct NormalDraw {
   HWY_INLINE void Start(const Normals& t, VU32 words) {
     x = words.raw;
     const __m512i v = _mm512_or_si512(_mm512_slli_epi32(x, 1), _mm512_set1_epi32(1));
-    // Converting towards zero keeps the 23 bits behind the leading one, which is f,
-    // and leaves 158 − lz as the exponent.
+    // Conversion towards zero keeps the 23 bits behind the leading one, which are f. It leaves 158
+    // − lz as the exponent.
     const __m512i g =
         _mm512_castps_si512(_mm512_cvt_roundepu32_ps(v, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC));
     octave = _mm512_srli_epi32(g, 23);
@@ -221,7 +220,8 @@ static_assert(kNormalDegree == 6);
 
 #elif HWY_TARGET == HWY_AVX2
 
-// The first eight octaves in registers; the rare vector with a deeper one gathers.
+// The first eight octaves are in registers. A vector with a deeper octave, which is rare, gathers
+// its coefficients.
 struct Normals {
   __m256 low[kNormalDegree + 1];
 
@@ -232,14 +232,14 @@ struct Normals {
   HWY_INLINE VF32 operator()(VU32 words) const {
     const __m256i x = words.raw;
     const __m256i v = _mm256_or_si256(_mm256_slli_epi32(x, 1), _mm256_set1_epi32(1));
-    // The exponent of v as a float gives lz, once a bit is cleared so that rounding
-    // cannot carry; with the top bit set v is negative as an int, and lz 0.
+    // The exponent of v as a float gives lz. One bit is cleared first, so that rounding cannot
+    // carry. If the top bit is set, v is negative as an int, and lz is 0.
     const __m256i safe = _mm256_andnot_si256(_mm256_srli_epi32(v, 8), v);
     const __m256i e = _mm256_srli_epi32(_mm256_castps_si256(_mm256_cvtepi32_ps(safe)), 23);
     const __m256i lz =
         _mm256_max_epi32(_mm256_sub_epi32(_mm256_set1_epi32(158), e), _mm256_setzero_si256());
     const __m256i w = _mm256_sllv_epi32(v, lz);
-    // w >> 8 has its leading one at bit 23: adding makes it the float 1 + f.
+    // w >> 8 has its leading one at bit 23, so the addition makes it the float 1 + f.
     const __m256i one_f = _mm256_add_epi32(_mm256_srli_epi32(w, 8), _mm256_set1_epi32(0x3f000000));
     const __m256 f = _mm256_sub_ps(_mm256_castsi256_ps(one_f), _mm256_set1_ps(1.0f));
     const __m256i deep = _mm256_cmpgt_epi32(lz, _mm256_set1_epi32(7));
@@ -268,4 +268,4 @@ struct Normals {
 }  // namespace assay
 HWY_AFTER_NAMESPACE();
 
-#endif  // toggled once a target
+#endif  // toggled for each target

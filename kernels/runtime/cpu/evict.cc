@@ -10,7 +10,7 @@ namespace assay {
 namespace {
 
 constexpr std::int64_t kLine = 64;         // [bytes] of x86-64, and of most Arm cores
-constexpr std::int64_t kGrain = 16 << 10;  // lines that are worth a second thread
+constexpr std::int64_t kGrain = 16 << 10;  // lines; fewer are not worth a second thread
 
 #if defined(__x86_64__)
 
@@ -19,7 +19,7 @@ __attribute__((target("clflushopt"))) void EvictFast(const char* at, const char*
   _mm_mfence();
 }
 
-// Ordered among themselves, and so slower; every x86-64 has it.
+// These flushes are ordered among themselves and so slower. Every x86-64 processor has them.
 void EvictPlain(const char* at, const char* end) {
   for (; at < end; at += kLine) _mm_clflush(at);
   _mm_mfence();

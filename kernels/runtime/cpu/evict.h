@@ -1,6 +1,6 @@
-// Dropping memory from the caches of every core, line by line: so that a kernel is timed
-// with its data in memory, whatever the size of the last cache, and nothing else (its
-// code, the library's own buffers) is disturbed.
+// Drops memory from the caches of every core, line by line. So a kernel is timed with its data in
+// memory, whatever the size of the last cache. Everything else, such as the kernel's code and the
+// library's own buffers, stays in the caches.
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_EVICT_H_
 #define ASSAY_KERNELS_RUNTIME_CPU_EVICT_H_
 
@@ -8,11 +8,11 @@
 
 namespace assay {
 
-// Whether this processor lets a program do so: x86-64 and 64-bit Arm.
+// Whether a program can drop cache lines on this processor: x86-64 and 64-bit Arm.
 bool CanEvictLines();
 
-// Writes back and drops the lines of `bytes` from `data`; done when it returns. Does
-// nothing where it cannot be done. On all threads of ParallelFor.
+// Writes back and drops the cache lines of `bytes` bytes from `data`, on all threads of
+// ParallelFor. The lines are gone when it returns. Does nothing if the processor cannot do it.
 void EvictLines(const void* data, std::int64_t bytes);
 
 }  // namespace assay

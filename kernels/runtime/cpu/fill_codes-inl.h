@@ -1,5 +1,5 @@
-// Rounds a chunk of floats to the codes of a format, in vectors: once, to nearest
-// even, subnormals to zero, beyond the format as FillOverflow says.
+// Rounds a chunk of floats to the codes of a format, in vectors. It rounds once, to nearest even.
+// Subnormals become zero, and FillOverflow says what happens beyond the format.
 
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_FILL_CODES_INL_H_ONCE_
 #define ASSAY_KERNELS_RUNTIME_CPU_FILL_CODES_INL_H_ONCE_
@@ -14,15 +14,15 @@
 namespace assay {
 namespace {
 
-// Numbers that rounding a float to a narrower format takes.
+// The constants for rounding a float to a narrower format.
 struct Narrowing {
-  int shift;                 // float mantissa bits that go
-  std::uint32_t half;        // just below half a unit of the last place kept
-  std::uint32_t rebias;      // difference of the exponent biases, in place
-  std::uint32_t flushed;     // largest float bits whose result is subnormal
-  std::uint32_t min_normal;  // float bits
+  int shift;                 // mantissa bits of the float that are dropped
+  std::uint32_t half;        // just below half a unit of the last bit that stays
+  std::uint32_t rebias;      // difference of the exponent biases, shifted into place
+  std::uint32_t flushed;     // bits of the largest float that rounds to a subnormal
+  std::uint32_t min_normal;  // bits of the smallest normal as a float
   std::uint32_t max_code;
-  std::uint32_t over_code;  // of finite values beyond
+  std::uint32_t over_code;  // the code of finite values beyond the format
   std::uint32_t inf_code;
   int sign_shift;
 
@@ -32,7 +32,7 @@ struct Narrowing {
     shift = 23 - f.mantissa_bits;
     half = shift == 0 ? 0 : (1u << (shift - 1)) - 1;
     rebias = static_cast<std::uint32_t>(127 - f.bias) << f.mantissa_bits;
-    // A value half a subnormal quantum below the smallest normal rounds up to it.
+    // If a value is half a subnormal quantum below the smallest normal, it rounds up to it.
     const double floor = shift == 0 ? info.min_normal : info.min_normal - 0.5 * info.min_subnormal;
     flushed = std::bit_cast<std::uint32_t>(static_cast<float>(floor)) - 1;
     min_normal = std::bit_cast<std::uint32_t>(static_cast<float>(info.min_normal));
@@ -63,7 +63,7 @@ namespace assay {
 namespace HWY_NAMESPACE {
 namespace {
 
-// A vector of floats rounded to a format of at most 16 bits, code in each lane.
+// Rounds a vector of floats to a format of at most 16 bits, one code in each lane.
 HWY_INLINE VU32 Narrow(const Narrowing& t, VF32 v) {
   const DU32 d;
   const VU32 bits = hn::BitCast(d, v);
@@ -79,7 +79,7 @@ HWY_INLINE VU32 Narrow(const Narrowing& t, VF32 v) {
   return hn::IfThenElseZero(hn::Gt(magnitude, hn::Set(d, t.flushed)), code);
 }
 
-// Rounded to tf32, or fp32 with subnormals gone.
+// Rounds to tf32, or keeps fp32; subnormals become zero.
 HWY_INLINE VU32 KeepWord(const Narrowing& t, bool tf32, VF32 v) {
   const DU32 d;
   const VU32 bits = hn::BitCast(d, v);
@@ -94,7 +94,7 @@ HWY_INLINE VU32 KeepWord(const Narrowing& t, bool tf32, VF32 v) {
   return hn::IfThenElseZero(hn::Gt(magnitude, hn::Set(d, t.flushed)), hn::Or(out, sign));
 }
 
-// Stores full vectors to `out`, and the rest by way of a buffer.
+// Stores full vectors to `out`, and the rest through a buffer.
 template <class D, class Make>
 HWY_INLINE void StoreAll(D d, std::int64_t n, void* out, Make&& make) {
   using T = hn::TFromD<D>;
@@ -159,4 +159,4 @@ HWY_MAYBE_UNUSED void Encode(DType dtype, const float* HWY_RESTRICT v, std::int6
 }  // namespace assay
 HWY_AFTER_NAMESPACE();
 
-#endif  // toggled once a target
+#endif  // toggled for each target

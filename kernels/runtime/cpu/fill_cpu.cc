@@ -13,12 +13,12 @@
 namespace assay {
 namespace {
 
-// Chunks below which a second thread costs more than it saves (32 Ki elements).
+// With fewer chunks a second thread costs more than it saves (32 Ki elements).
 constexpr std::int64_t kGrainChunks = 32;
-// Fills from here on go past the caches: nothing of them would be left there.
+// Fills of this size or more bypass the caches, which could not hold them.
 constexpr std::int64_t kStreamBytes = std::int64_t{32} << 20;
 
-// Codes of the kinds that do not draw, found once a fill.
+// The codes of a kind that does not draw. They are computed once for each fill.
 class Placed {
  public:
   Placed(const Pattern& p, DType dtype, const Extents& e)
@@ -26,8 +26,7 @@ class Placed {
     const auto code = [&](std::int64_t index, std::int64_t row, std::int64_t col) {
       return RoundForFill(PlacedValue(p, index, row, col, std::max<std::int64_t>(1, cols_)), dtype);
     };
-    // Row and column 0 hold what is placed, in every kind with a place; row 0 and
-    // column 1 the rest of it.
+    // In every kind with a special place, (0, 0) is that place and (0, 1) is not.
     here_ = code(0, 0, 0);
     elsewhere_ = code(0, 0, 1);
     if (kind_ == PatternKind::kSequential) {
@@ -41,7 +40,7 @@ class Placed {
     }
   }
 
-  // Codes of elements [begin, begin + n), one a T.
+  // Writes the codes of elements [begin, begin + n), one in each T.
   template <class T>
   void Write(std::int64_t begin, std::int64_t n, T* out) const {
     if (kind_ == PatternKind::kSequential) {
@@ -71,7 +70,7 @@ class Placed {
 
   template <class T>
   void WriteRow(std::int64_t row, std::int64_t col, std::int64_t n, T* out) const {
-    std::int64_t place = 0;  // column of `here_`
+    std::int64_t place = 0;  // the column of the special place
     switch (kind_) {
       case PatternKind::kDiagonal:
         place = row;
@@ -102,7 +101,7 @@ class Placed {
     if (place >= col && place < col + n) out[place - col] = static_cast<T>(here_);
   }
 
-  // Longer periods of `sequential` are computed and not looked up.
+  // Codes of longer periods of `sequential` are computed each time.
   static constexpr std::int64_t kLongestTable = 4096;
 
   Pattern pattern_;
@@ -115,11 +114,11 @@ class Placed {
   std::vector<std::uint64_t> table_;
 };
 
-// Bytes a code takes in scratch: e2m1 one.
+// Bytes of a code in scratch memory. An e2m1 code takes a whole byte there.
 std::int64_t CodeBytes(DType t) { return std::max(1, Info(t).storage_bits / 8); }
 
-// Runs make(begin, n, codes) over chunks on all cores and puts the codes in place.
-// Dense data is made where it belongs.
+// Calls make(begin, n, codes) for each chunk, on all cores, and puts the codes in place. If the
+// data are dense, make writes them directly.
 template <class Make>
 void ForEachChunk(const TensorView& dst, Make&& make) {
   const std::int64_t count = dst.count();
@@ -150,7 +149,7 @@ void ForEachChunk(const TensorView& dst, Make&& make) {
   });
 }
 
-// Calls f with a null pointer of the unsigned type of `bytes` bytes.
+// Calls f with a null pointer to the unsigned type of `bytes` bytes.
 template <class F>
 void WithCodeType(std::int64_t bytes, F&& f) {
   switch (bytes) {
@@ -174,7 +173,8 @@ void FillPlaced(const Placed& placed, const TensorView& dst) {
   });
 }
 
-// One fused loop a thread over dense fp32 normal data that no cache would hold.
+// Fills dense fp32 normal data that no cache would hold, with one fused loop in each thread. False
+// if this fill is of another kind or the machine has no such loop.
 bool FillStreamed(const FillSpec& spec, const TensorView& dst) {
   if (dst.dtype != DType::kF32 || spec.pattern.kind != PatternKind::kNormal ||
       !dst.extents.dense() || dst.bytes() < kStreamBytes ||

@@ -1,4 +1,4 @@
-// Fills of the CPU: patterns and poison, into any format and any strides.
+// Fills tensors on the CPU with patterns or with one code, in any format and with any strides.
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_FILL_CPU_H_
 #define ASSAY_KERNELS_RUNTIME_CPU_FILL_CPU_H_
 
@@ -7,7 +7,7 @@
 
 namespace assay {
 
-// Fills the logical elements with the codes GenerateElement specifies.
+// Fills the logical elements with the codes that GenerateElement specifies.
 void FillCpu(const FillSpec& spec, const TensorView& dst);
 
 // Sets every logical element to one code.

@@ -11,7 +11,7 @@
 namespace assay {
 namespace {
 
-// Whether +0 is all bits 0 and rows begin on bytes: every format but e2m1.
+// Whether every row begins on a byte, so that memset can clear it: every format but e2m1.
 bool ClearsByBytes(DType t) { return t != DType::kE2M1; }
 
 void ClearRow(const TensorView& dst, std::int64_t at) {
@@ -34,7 +34,7 @@ void FillKeyGroups(const Pattern& pattern, const TensorView& dst) {
   const CodedRows coded(pattern, e.rows, e.cols);
   const KeyGroups groups(e.rows, e.cols, pattern.a != 0);
   constexpr std::int64_t kGrain = 1 << 14;  // elements
-  // Two rows of e2m1 may share a byte: then one thread takes all.
+  // Two rows of e2m1 may share a byte, so one thread fills them all.
   const std::int64_t grain =
       ClearsByBytes(dst.dtype) ? std::max<std::int64_t>(1, kGrain / e.cols) : e.batch * e.rows;
   ParallelFor(e.batch * e.rows, grain, [&](std::int64_t begin, std::int64_t end) {

@@ -1,5 +1,5 @@
-// Fills with the groups of keys of attention's exact probe, a row at a time; the
-// specification is kernels/numerics/key_groups.h.
+// Fills tensors with the key groups of attention's exact probe, row by row.
+// kernels/numerics/key_groups.h specifies the values.
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_FILL_KEY_GROUPS_H_
 #define ASSAY_KERNELS_RUNTIME_CPU_FILL_KEY_GROUPS_H_
 
@@ -8,7 +8,7 @@
 
 namespace assay {
 
-// The kinds of IsKeyGroups.
+// For the kinds of IsKeyGroups.
 void FillKeyGroups(const Pattern& pattern, const TensorView& dst);
 
 }  // namespace assay

@@ -1,8 +1,8 @@
-// Fills in vectors: words, then values, then codes, each stage over a chunk that
-// stays in the first-level cache.
+// Fills in vectors: words, then values, then codes. Each stage works on a chunk that stays in the
+// first-level cache.
 //
-// Bits equal those of kernels/numerics/generate.h on every target. Where a target
-// has no fused multiply-add (SSE4 and below), the value stage is that scalar code.
+// The bits equal those of kernels/numerics/generate.h on every target. If a target has no fused
+// multiply-add (SSE4 and below), the value stage runs the scalar code.
 #include "kernels/runtime/cpu/fill_simd.h"
 
 #include <cstdint>
@@ -23,8 +23,8 @@
 namespace assay {
 namespace {
 
-// Scratch of a chunk: room for the words before the first and behind the last
-// element that whole blocks and whole vectors bring along.
+// The scratch of a chunk. It has room for the words before the first and behind the last element,
+// because whole blocks and whole vectors are computed.
 inline constexpr std::int64_t kScratch = kFillChunk + 128;
 
 // Whether a pattern's integers are exact as floats.
@@ -57,12 +57,12 @@ namespace assay {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Code i of scratch that holds e2m1 as bytes.
+// Writes code i. In scratch memory e2m1 takes one byte a code.
 HWY_INLINE void StoreCode(DType dtype, void* out, std::int64_t i, std::uint64_t code) {
   StoreBits(dtype == DType::kE2M1 ? DType::kI8 : dtype, out, i, code);
 }
 
-// Columns 0 and 1 of every row of large-small.
+// Sets columns 0 and 1 of every row of large-small.
 template <class T>
 void SetLargeColumns(const Pattern& p, std::int64_t cols, std::int64_t begin, std::int64_t n,
                      T* v) {

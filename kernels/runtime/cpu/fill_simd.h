@@ -1,6 +1,5 @@
-// The drawn part of a fill, in vectors: Philox words, the values a pattern makes
-// of them, and their codes. Internal to fill_cpu.cc; the specification is
-// kernels/numerics/generate.h.
+// Fills with random patterns in vectors: Philox words, the values that a pattern makes of them, and
+// their codes. It is internal to fill_cpu.cc. kernels/numerics/generate.h specifies the values.
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_FILL_SIMD_H_
 #define ASSAY_KERNELS_RUNTIME_CPU_FILL_SIMD_H_
 
@@ -11,18 +10,17 @@
 
 namespace assay {
 
-// Most elements of one DrawCodes call; its scratch stays in the first-level cache.
+// The most elements of one DrawCodes call. Its scratch memory stays in the first-level cache.
 inline constexpr std::int64_t kFillChunk = 1024;
 
-// Codes of elements [begin, begin + n), n <= kFillChunk, for a kind that draws.
-// `out` is packed, but for e2m1, which takes one byte a code. `cols` is the
-// tensor's row length.
+// Writes the codes of elements [begin, begin + n), n <= kFillChunk, for a kind that draws. `out` is
+// packed, but e2m1 takes one byte a code. `cols` is the tensor's row length.
 void DrawCodes(const FillSpec& spec, DType dtype, std::int64_t cols, std::int64_t begin,
                std::int64_t n, void* out);
 
-// A whole range of unit-stride fp32 normal data in one loop, written past the caches;
-// begin a multiple of 4, out 64-byte aligned. False where this machine's vectors
-// have no such path, and nothing was written.
+// Writes a range of dense fp32 normal data in one loop that bypasses the caches. `begin` is a
+// multiple of 4, and `out` is aligned to 64 bytes. If this machine's vectors have no such loop,
+// returns false and writes nothing.
 bool StreamNormalF32(const FillSpec& spec, std::int64_t begin, std::int64_t n, float* out);
 
 }  // namespace assay

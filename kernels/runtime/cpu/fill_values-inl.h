@@ -1,6 +1,6 @@
-// What the drawing kinds of patterns make of their words, in vectors: floats, and
-// doubles for fp64. Only for targets with a fused multiply-add; elsewhere the
-// scalar specification of kernels/numerics/generate.h does this.
+// Turns random words into the values of the kinds that draw, in vectors: floats, and doubles for
+// fp64. It needs a fused multiply-add. On other targets the scalar code of
+// kernels/numerics/generate.h does this.
 
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_FILL_VALUES_INL_H_ONCE_
 #define ASSAY_KERNELS_RUNTIME_CPU_FILL_VALUES_INL_H_ONCE_
@@ -98,7 +98,7 @@ HWY_NOINLINE void ValueLoop(const Pattern& p, const std::uint32_t* HWY_RESTRICT 
   }
 }
 
-// Values of a kind before rounding, but for kIntegers and kDenormal.
+// The values of a kind before rounding. Not for kIntegers and kDenormal.
 void Values(const Pattern& p, const std::uint32_t* x, const std::uint32_t* y, std::int64_t n,
             float* out) {
   using enum PatternKind;
@@ -128,7 +128,7 @@ void Values(const Pattern& p, const std::uint32_t* x, const std::uint32_t* y, st
 
 // ---- values in double
 
-// Word as a double; exact.
+// A word as a double; exact.
 template <class D64>
 HWY_INLINE hn::Vec<D64> WordToDouble(D64 d64, hn::Vec<hn::Rebind<std::uint32_t, D64>> w) {
   const hn::Rebind<std::uint32_t, D64> d32;
@@ -184,7 +184,8 @@ HWY_NOINLINE void DoubleLoop(const Pattern& p, const std::uint32_t* HWY_RESTRICT
   }
 }
 
-// `normals` holds the normals of x where the kind takes them, else the values.
+// If the kind uses normal deviates, `normals` holds those of x. Otherwise it holds the float
+// values.
 void DoubleValues(const Pattern& p, const std::uint32_t* x, const std::uint32_t* y,
                   const float* normals, std::int64_t n, double* out) {
   using enum PatternKind;
@@ -215,4 +216,4 @@ void DoubleValues(const Pattern& p, const std::uint32_t* x, const std::uint32_t*
 }  // namespace assay
 HWY_AFTER_NAMESPACE();
 
-#endif  // toggled once a target
+#endif  // toggled for each target

@@ -1,7 +1,7 @@
-// fp16 codes as floats, on every SIMD target. Highway 1.0's own conversion for processors
-// without F16C takes Inf and NaN for numbers.
+// Converts fp16 codes to floats on every SIMD target. On processors without F16C, Highway 1.0's own
+// conversion treats Inf and NaN as numbers.
 //
-// Included once for each SIMD target.
+// This file is included once for each SIMD target.
 #if defined(ASSAY_KERNELS_RUNTIME_CPU_HALF_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ASSAY_KERNELS_RUNTIME_CPU_HALF_INL_H_
 #undef ASSAY_KERNELS_RUNTIME_CPU_HALF_INL_H_
@@ -19,15 +19,14 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The values of the fp16 codes in `half`, as vectors of floats; exact, and a NaN stays one.
+// The values of the fp16 codes in `half`, as floats. They are exact, and a NaN stays NaN.
 template <class DF, class VHalf>
 HWY_INLINE hn::Vec<DF> WidenHalf(DF d, VHalf half) {
 #if HWY_TARGET <= HWY_AVX2
   return hn::PromoteTo(d, hn::Vec<hn::Rebind<hwy::float16_t, DF>>{half.raw});
 #else
-  // Exponent and mantissa moved into place read as a float 2^112 times too small;
-  // the product is exact, for subnormals too. What lands at 2^16 or above was
-  // infinite or NaN.
+  // Exponent and mantissa, shifted into place, read as a float that is 2^112 times too small. The
+  // product is exact, for subnormals, too. If it is 2^16 or above, the code was infinite or NaN.
   const hn::RebindToUnsigned<DF> du;
   const auto bits = hn::PromoteTo(du, half);
   const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000u)));

@@ -1,10 +1,9 @@
-// Large fp32 normal data in one fused loop: words, deviates, and stores past the
-// caches, with no scratch between.
+// Fills large fp32 normal data in one fused loop: words, deviates, and stores that bypass the
+// caches, without scratch memory.
 //
-// On AVX-512 the loop is bound by its arithmetic, about 53 vector instructions for
-// 64 bytes, as long as enough of them are independent: ten Philox rounds in a row
-// are one chain of latencies, and so are six multiply-adds. So the rounds of one
-// step are interleaved with the polynomials of the step before.
+// On AVX-512 the arithmetic limits the loop, about 53 vector instructions for 64 bytes, if enough
+// of them are independent. Ten Philox rounds in a row are one chain of latencies, and so are six
+// multiply-adds. So the rounds of one step are interleaved with the polynomials of the step before.
 #include <cstdint>
 
 #include "kernels/runtime/cpu/fill_simd.h"
@@ -24,7 +23,7 @@ namespace {
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 
-// Scaling of deviates: a·n + b, subnormals to zero. Nothing for the standard normal.
+// Scales deviates: a·n + b, with subnormals as zero. The standard normal needs no scaling.
 struct Scaling {
   explicit Scaling(const Pattern& p)
       : a(hn::Set(DF32(), static_cast<float>(p.a))),
@@ -42,7 +41,7 @@ struct Scaling {
   Narrowing f32{DType::kF32};
 };
 
-// Two Philox steps side by side, from consecutive block numbers.
+// Two Philox steps that run side by side, from consecutive block numbers.
 struct TwoSteps {
   PhiloxState s;
   PhiloxState t;
@@ -70,7 +69,7 @@ struct TwoSteps {
 
 #if HWY_TARGET == HWY_AVX3
 
-// Normal deviates of two vectors, a power at a time.
+// Computes the normal deviates of two vectors, one power at a time.
 struct NormalPair {
   NormalDraw first;
   NormalDraw second;
@@ -104,8 +103,8 @@ std::int64_t StreamWhole(const FillSpec& spec, std::int64_t begin, std::int64_t 
   for (int r = 0; r < kPhiloxRounds; ++r) next.Advance(keys, r);
   VU32 w0, w1, w2, w3;
   next.Join(w0, w1, w2, w3);
-  // Deviates of one step while the words of the next are made; the last step's
-  // successor is made and dropped.
+  // Computes the deviates of one step and the words of the next together. The words after the last
+  // step are dropped.
   for (std::int64_t i = 0; i < steps; ++i, out += kStep) {
     NormalPair p;
     next.Start(at, step, spec);
@@ -171,7 +170,7 @@ std::int64_t StreamWhole(const FillSpec&, std::int64_t, std::int64_t, float*) { 
 
 #endif
 
-// Elements written, from `begin` on; -1 where this target has no such loop.
+// Returns the number of elements written from `begin` on; -1 if this target has no such loop.
 std::int64_t StreamTarget(const FillSpec& spec, std::int64_t begin, std::int64_t n, float* out) {
   const std::int64_t done = StreamWhole(spec, begin, n, out);
   hwy::FlushStream();

@@ -1,8 +1,8 @@
-// The padding of a strided tensor: elements between cols and ld and between
-// batches, which a kernel must not write.
+// Guards the padding of a strided tensor: the elements between cols and ld and between batches,
+// which a kernel must not write.
 //
-// The padding reaches from the first element to the end of the last; what follows
-// is the guard band's. For e2m1 only whole bytes of padding are guarded.
+// The padding lies between the first element and the end of the last; the guard band covers the
+// bytes behind it. For e2m1 only whole bytes of padding are guarded.
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_PADDING_H_
 #define ASSAY_KERNELS_RUNTIME_CPU_PADDING_H_
 
@@ -14,7 +14,7 @@ namespace assay {
 
 void WritePadding(const TensorView& view);
 
-// Bytes of padding that are not the guard byte.
+// Counts the bytes of padding that are not the guard byte.
 std::int64_t CountPaddingDamage(const TensorView& view);
 
 }  // namespace assay

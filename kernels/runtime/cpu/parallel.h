@@ -1,5 +1,5 @@
-// All cores for one loop. The pool is OpenMP's, which oneDNN and OpenBLAS share,
-// so that no two pools fight for the cores.
+// Runs a loop on all cores. The thread pool is OpenMP's, which oneDNN and OpenBLAS share, so that
+// no two pools compete for the cores.
 #ifndef ASSAY_KERNELS_RUNTIME_CPU_PARALLEL_H_
 #define ASSAY_KERNELS_RUNTIME_CPU_PARALLEL_H_
 
@@ -9,18 +9,17 @@
 
 namespace assay {
 
-// Threads a ParallelFor uses at most.
+// The most threads that ParallelFor uses.
 int ParallelWidth();
 
-// Calls body(begin, end) for disjoint ranges that cover [0, n), each of at least
-// `grain` elements but the last, at most one range a thread, in index order of
-// the threads; serial in the caller where n <= grain. `body` must not throw. Not
-// to be nested.
+// Calls body(begin, end) for disjoint ranges that cover [0, n). Each thread gets at most one range,
+// in the order of the threads. A range has at least `grain` elements. If n <= grain, the caller
+// runs everything. `body` must not throw, and calls must not be nested.
 void ParallelFor(std::int64_t n, std::int64_t grain,
                  absl::FunctionRef<void(std::int64_t begin, std::int64_t end)> body);
 
-// The same with ranges of `chunk` elements handed out as threads become free, for
-// uneven work. The assignment of chunks to threads varies; results must not.
+// The same for uneven work: ranges of `chunk` elements go to threads as they become free. Which
+// thread gets which chunk varies, so results must not depend on it.
 void ParallelForDynamic(std::int64_t n, std::int64_t chunk,
                         absl::FunctionRef<void(std::int64_t begin, std::int64_t end)> body);
 

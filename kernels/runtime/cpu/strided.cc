@@ -8,11 +8,11 @@
 namespace assay {
 namespace {
 
-// Sets one half of a byte whose other half another thread may be setting.
+// Sets one half of a byte. Another thread may set the other half at the same time.
 void StoreNibble(std::uint8_t code, void* dst, std::int64_t at) {
   std::atomic_ref<std::uint8_t> byte(static_cast<std::uint8_t*>(dst)[at >> 1]);
   const int shift = static_cast<int>(at & 1) * 4;
-  // In two steps, of which each touches this half only.
+  // Each of the two steps changes this half alone.
   byte.fetch_and(static_cast<std::uint8_t>(0xf0 >> shift), std::memory_order_relaxed);
   byte.fetch_or(static_cast<std::uint8_t>(code << shift), std::memory_order_relaxed);
 }

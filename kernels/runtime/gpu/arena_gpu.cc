@@ -67,7 +67,7 @@ std::int64_t GpuArena::Release() {
   Reset();
   if (base_ != nullptr) (void)gpu::Free(base_);
   base_ = nullptr;
-  capacity_ = Wanted();  // other processes may have gone since it was taken
+  capacity_ = Wanted();  // other processes may have freed memory meanwhile
   return held;
 }
 

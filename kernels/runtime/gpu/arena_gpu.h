@@ -1,12 +1,13 @@
-// The arena of a GPU: one allocation, taken at the first block after construction or
-// Release, given back by Release, so that a resident daemon does not hold memory that
-// production wants.
+// Implements the arena of a GPU: one allocation. The first block after construction or Release
+// takes it, and Release gives it back. So a resident daemon does not hold memory that production
+// needs.
 //
-// Capacity: options.max_bytes, or half of the device's memory, and never more than kFreeShare
-// of what is free when it is taken; a process that came meanwhile makes it smaller, and
-// so does a device that gives less than that as one block: down to kLeastShare of it.
+// The capacity is options.max_bytes, or half of the device's memory, but at most kFreeShare of the
+// memory that is free at that moment. If another process has taken memory meanwhile, the arena is
+// smaller. If the device does not give that much as one block, the arena tries less, down to
+// kLeastShare of it.
 //
-// Thread-safety: none, as Device.
+// Threads: one thread, as for Device.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_ARENA_GPU_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_ARENA_GPU_H_
 
@@ -21,11 +22,12 @@ namespace assay {
 
 class GpuArena final : public Arena {
  public:
-  // The share of free memory that an arena takes at most: contexts and libraries of the
-  // kernels under test need some beside it.
+  // The largest share of free memory that an arena takes. Contexts and libraries of the kernels
+  // under test need the rest.
   static constexpr double kFreeShare = 0.9;
 
-  // Of what it wants, where so much is not to be had together.
+  // The smallest share of the wanted memory that an arena accepts if the device has no block that
+  // large.
   static constexpr double kLeastShare = 0.5;
 
   explicit GpuArena(const ArenaOptions& options);
@@ -36,28 +38,29 @@ class GpuArena final : public Arena {
   absl::StatusOr<Block> Allocate(std::int64_t bytes, bool guarded) override;
   void ResetTo(std::size_t kept) override { stack_.ClearTo(kept); }
   std::int64_t Release() override;
-  // While it is not taken, the most that it may be on a device that nobody else uses.
+  // While the memory is not taken, this is the most that it can be on a device that nobody else
+  // uses.
   std::int64_t capacity_bytes() const override { return base_ == nullptr ? most_ : capacity_; }
   std::int64_t used_bytes() const override { return stack_.used_bytes(); }
   std::int64_t leased_bytes() const override { return base_ == nullptr ? 0 : capacity_; }
   std::span<const Block> blocks() const override { return stack_.blocks(); }
   std::int64_t available_bytes(int n) const override { return stack_.Available(capacity_, n); }
 
-  // `bytes` of it that are in no block now, aligned as a payload is; nullptr where it is not taken
-  // or too full.
+  // Returns `bytes` of the arena that no block holds, aligned like a payload. nullptr if the memory
+  // is not taken or too full.
   void* Unused(std::int64_t bytes) const;
-  // How often it was taken.
+  // How often the memory was taken.
   std::int64_t leases() const { return leases_; }
 
  private:
-  // What it may take now [bytes]; sets `most`, unless it is nullptr, to what it may on a device
-  // that nobody else uses.
+  // The bytes that the arena may take now. If `most` is not nullptr, *most is set to the bytes that
+  // it may take on a device that nobody else uses.
   std::int64_t Wanted(std::int64_t* most = nullptr) const;
   absl::Status Lease();
 
   const std::int64_t max_bytes_;
   char* base_ = nullptr;
-  std::int64_t capacity_ = 0;  // what it has, or would have now
+  std::int64_t capacity_ = 0;  // of the memory that it has, or that it would take now
   std::int64_t most_ = 0;
   std::int64_t leases_ = 0;
   BlockStack stack_;

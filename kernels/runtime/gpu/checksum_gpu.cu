@@ -1,13 +1,13 @@
-// Checksums of a matrix for GPUs; kernels/runtime/checksum.h has the formulas.
+// Computes checksums of a matrix on GPUs; kernels/runtime/checksum.h has the formulas.
 //
-// A block takes 64 rows by up to 1024 columns and four probes, in tiles of 64 by 64 that
-// it reads once into shared memory as FP64 and walks twice: a thread along a quarter of a
-// column, whose sums leave the block with every tile, and along a quarter of a row, whose
-// sums stay in registers to the end. More probes are further blocks. At 12 operations of
-// FP64 a stored element the arithmetic, not the memory, is the limit of 16-bit formats.
+// A block takes 64 rows by up to 1024 columns and four probes, in tiles of 64 by 64. It reads a
+// tile once into shared memory as FP64 and processes it twice. One thread adds a quarter of a
+// column; these sums leave the block after every tile. One thread adds a quarter of a row; these
+// sums stay in registers to the end. Further blocks take further probes. At 12 operations of FP64
+// for each stored element, arithmetic limits 16-bit formats, not memory.
 //
-// Every sum is added in the order of rows or columns within a quarter, then of quarters,
-// then of blocks: deterministic. Elements beyond the matrix's ends are 0.
+// Sums are deterministic: they are added in the order of rows or columns within a quarter, then of
+// quarters, then of blocks. Elements beyond the end of the matrix are 0.
 #include "kernels/runtime/gpu/checksum_gpu.h"
 
 #include <cstring>
@@ -25,14 +25,14 @@ using Word = unsigned long long;
 
 constexpr int kThreads = 256;
 constexpr int kTile = 64;                    // rows and columns
-constexpr int kTileStride = kTile + 1;       // a column's elements lie in different banks
-constexpr int kQuarters = kThreads / kTile;  // of a tile's column or row, a thread each
+constexpr int kTileStride = kTile + 1;       // so that a column's elements lie in different banks
+constexpr int kQuarters = kThreads / kTile;  // of a tile's column or row; one thread each
 constexpr int kQuarter = kTile / kQuarters;
 constexpr std::int64_t kSegment = 16 * kTile;  // columns of a block
 constexpr int kProbes = 4;                     // of a block
-constexpr int kSums = kProbes + 2;             // and the sums of magnitudes and squares
+constexpr int kSums = kProbes + 2;             // with the sums of magnitudes and squares
 
-// What precedes the sums in the result. Indices: kNone where there is none.
+// The counts, which precede the sums in the result. A missing index is kNone.
 struct Counts {
   Word zeros, nans, infs, unwritten;
   Word first_nan, first_inf, first_unwritten;
@@ -41,7 +41,7 @@ constexpr Word kNone = ~Word{0};
 
 std::int64_t Ceil(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// The request as kernels take it.
+// The request in the form that the kernels take.
 struct Pass {
   TensorView matrix;
   ProbeVectors right, left, row_weights, col_weights;
@@ -68,7 +68,7 @@ std::int64_t ColPartials(const ChecksumRequest& r) {
   return x.batch * Ceil(x.rows, kTile) * Groups(r) * kSums * x.cols;
 }
 
-// The six sums in the order of ChecksumSums, as lengths of the result's parts.
+// The six sums, in the order of ChecksumSums: the lengths of the result's parts.
 struct Part {
   std::int64_t count;  // 0: not asked for
   bool rows;
@@ -107,7 +107,7 @@ ASSAY_GLOBAL void ClearCounts(Counts* counted) {
   *counted = Counts{0, 0, 0, 0, kNone, kNone, kNone};
 }
 
-// What is not finite; rare.
+// Counts an element that is not finite. Such elements are rare.
 ASSAY_OUTLINE void CountOther(const Pass& pass, std::int64_t at, double v, std::int64_t index) {
   Counts& c = *pass.counted;
   const bool nan = v != v;
@@ -119,15 +119,15 @@ ASSAY_OUTLINE void CountOther(const Pass& pass, std::int64_t at, double v, std::
             static_cast<Word>(index));
 }
 
-// Element i of vector k of matrix `batch`, 0 beyond its ends.
+// Element i of vector k of matrix `batch`; 0 beyond the end.
 ASSAY_DEVICE double VectorAt(const ProbeVectors& v, std::int64_t batch, int k, int vectors,
                              std::int64_t i, std::int64_t length) {
   if (v.data == nullptr || k >= vectors || i >= length) return 0.0;
   return v.data[batch * v.batch_stride + k * length + i];
 }
 
-// One of a thread's elements, added to its six sums. `vectors`: the probes' values and the
-// weight, kTile apart.
+// Adds an element to a thread's six sums. `vectors` holds the probes' values and the weight, kTile
+// apart.
 template <class Shared>
 ASSAY_DEVICE void Add(double v, Shared vectors, int at, double* sums) {
   ASSAY_UNROLL
@@ -137,8 +137,8 @@ ASSAY_DEVICE void Add(double v, Shared vectors, int at, double* sums) {
   sums[kProbes + 1] = Fma(v, v, sums[kProbes + 1]);
 }
 
-// Adds the quarters' sums in shared memory and writes them, `stride` apart, for the
-// first `count` of the tile's rows or columns. Between barriers of its own.
+// Adds the quarters' sums in shared memory and writes them, `stride` apart, for the first `count`
+// rows or columns of the tile. It has its own barriers.
 template <class Shared>
 ASSAY_DEVICE void Leave(const double* sums, Shared room, std::int64_t count, double* out,
                         std::int64_t stride) {
@@ -155,7 +155,7 @@ ASSAY_DEVICE void Leave(const double* sums, Shared room, std::int64_t count, dou
   }
 }
 
-// Blocks: [batch, groups, panels, segments].
+// The grid is [batch, groups, panels, segments].
 template <class Load>
 ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2) ChecksumTiles(ASSAY_GRID_CONSTANT const Pass pass) {
   ASSAY_SHARED(double, tile, kTile* kTileStride);

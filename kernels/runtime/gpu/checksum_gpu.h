@@ -1,8 +1,8 @@
-// Checksums of a matrix on a GPU; what they are is in kernels/runtime/checksum.h.
+// Computes checksums of a matrix on a GPU; kernels/runtime/checksum.h defines them.
 //
-// Two launches: blocks of 64 rows leave partial sums along rows and columns in a
-// workspace, and a thread for each result adds those in the order of their place. The
-// same request gives the same bits. Only counts go through atomics.
+// It works in two steps. First, blocks of 64 rows write partial sums along rows and columns to a
+// workspace. Then one thread for each result adds the partial sums in the order of their place. The
+// same request gives the same bits. Only counts use atomics.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_CHECKSUM_GPU_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_CHECKSUM_GPU_H_
 
@@ -13,17 +13,17 @@
 
 namespace assay::gpu {
 
-// Bytes of device memory for what the launches leave to one another, and for the result.
+// Bytes of device memory for the partial sums and for the result.
 std::int64_t ChecksumWorkspaceBytes(const ChecksumRequest& request);
 std::int64_t ChecksumResultBytes(const ChecksumRequest& request);
 
-// Enqueues the pass. The matrix, the request's vectors, `workspace` and `result` lie in
-// device memory, the latter two on multiples of 8 bytes. The request is one that
-// ChecksumCpu takes: the matrix has elements, probes >= 0, counts only with squares.
+// Enqueues the pass. The matrix, the request's vectors, `workspace` and `result` lie in device
+// memory; `workspace` and `result` are aligned to 8 bytes. The caller must make sure that the
+// matrix has elements, that probes >= 0, and that `counts` comes only with `squares`.
 ErrorCode LaunchChecksum(const ChecksumRequest& request, void* workspace, void* result,
                          Stream stream);
 
-// `result` copied to the host.
+// Unpacks a result that was copied to the host.
 ChecksumSums UnpackChecksum(const void* result, const ChecksumRequest& request);
 
 }  // namespace assay::gpu

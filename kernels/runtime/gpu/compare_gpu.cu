@@ -1,24 +1,24 @@
-// The fused compare pass for GPUs; kernels/runtime/compare.h has the formulas.
+// The compare pass for GPUs; kernels/runtime/compare.h has the formulas.
 //
-// One read of output, reference and allowance: 20 bytes an element of fp32 against some
-// 30 operations of FP64 and as many of the digest's integers, so that memory is the limit
-// where FP64 has half the rate of FP32 (compare_quick.h says how divisions are avoided): some 90
-// instructions an element in all.
+// The kernel reads output, reference and allowance once: 20 bytes for each element of fp32. An
+// element takes some 30 operations of FP64 and as many integer operations for the digest, some 90
+// instructions in all. So memory is the limit if FP64 has half the rate of FP32. compare_quick.h
+// says how divisions are avoided.
 //
-// A wave takes chunks of 4 elements a lane, a grid's stride apart, and has the next brought near
-// while it judges one: 16 waves of a multiprocessor would not wait for memory all at once often
-// enough to keep it busy. A thread whose elements are all ordinary judges them in registers; one
-// that has anything else (a NaN, an infinity, a reference beyond the format's range, the end of
-// the tensor) hands each to AddToTotals, the specification itself, in a function of its own. What
-// is rare (that, a new largest error or ratio, a mismatch) is kept in local memory, and the
-// elements of which it is said are read again, so that registers are left to the rest. Chunks that
-// cannot be moved in pairs (padding between rows, addresses that are no multiples of 16, the last
-// one) are read an element at a time and judged the same way.
+// A wave takes chunks of 4 elements a lane, one stride of the grid apart. It prefetches the next
+// chunk while it judges one, because 16 waves of a multiprocessor alone do not keep the memory
+// busy. If all elements of a thread are ordinary, the thread judges them in registers. Otherwise (a
+// NaN, an infinity, a reference beyond the format's range, the end of the tensor) it passes each to
+// AddToTotals, the specification itself, in a separate function. Rare things (those, a new largest
+// error or ratio, a mismatch) are kept in local memory, and their elements are read again, so that
+// the registers are free for the rest. Some chunks cannot be moved in pairs: those with padding
+// between rows, with addresses that are not multiples of 16, and the last one. They are read
+// element by element and judged in the same way.
 //
-// Determinism: integers, largest values and smallest indices do not depend on the order
-// of atomics. The sums of floating point are added along a thread's chunks, then over
-// the wave's lanes, the block's waves and the grid's blocks, each in a fixed order; the
-// grid follows from the extents alone.
+// The result is deterministic. Integers, largest values and smallest indices do not depend on the
+// order of atomics. Floating-point sums are added along a thread's chunks, then over the wave's
+// lanes, the block's waves and the grid's blocks, each in a fixed order. The grid depends on the
+// extents alone.
 #include "kernels/runtime/gpu/compare_gpu.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kBlocksOfProcessor = 2;  // 128 registers a thread
-// Twice what 132 multiprocessors hold at once; their partial results are 186 KB.
+// Twice the blocks that 132 multiprocessors hold at once. Their partial results have 186 KB.
 constexpr std::int64_t kMostBlocks = 4 * 132;
 static_assert(ReadCode<8>::kCodes <= kThreads);
 constexpr int kMostWavesOfBlock = kThreads / 32;
@@ -82,7 +82,7 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, kBlocksOfProcessor)
   Rare rare;
   const std::int64_t chunk = std::int64_t{kHeld} * width;
   const std::int64_t stride = std::int64_t{GridExtent().x} * waves * chunk;
-  // The last element from which on a chunk is whole.
+  // The last element at which a whole chunk can begin.
   const std::int64_t last_whole = pass.packed ? pass.count - chunk : -1;
   const std::int64_t ahead = stride + 2 * lane;
   std::int64_t begin = (std::int64_t{Block().x} * waves + wave) * chunk;
@@ -118,7 +118,7 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, kBlocksOfProcessor)
   }
 
   if (rare.used) {
-    Seen all = seen;  // a copy: what is passed by address is not kept in registers
+    Seen all = seen;  // a copy, because a variable whose address is passed leaves the registers
     AddTotals(largest, &all, &rare);
     seen = all;
   }
@@ -167,7 +167,8 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, kBlocksOfProcessor)
 
 // ---- all blocks' results ----
 
-// One block: rows of threads take the partial results in turn, then their own in order.
+// One block merges the partial results: rows of threads take them in turn. Then the first row
+// merges the rows in order.
 ASSAY_GLOBAL void ASSAY_BOUNDS(kMergeThreads, 1)
     CompareMerge(ASSAY_GRID_CONSTANT const ComparePass pass, const Word* partials, int blocks,
                  Word* result) {

@@ -1,6 +1,6 @@
-// What the GPU's compare passes do with partial results (compare_words.h): two are put
-// together word by word, and the last one is packed as it leaves the device. A row of threads
-// takes one partial result, a word each. For GPU kernels only.
+// Merges and packs partial results of the GPU's compare passes (compare_words.h). Two partial
+// results are merged word by word; the final one is packed before it leaves the device. A row of
+// threads takes one partial result, one word each. For GPU kernels only.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_COMPARE_PACK_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_COMPARE_PACK_H_
 
@@ -15,10 +15,10 @@
 
 namespace assay::gpu {
 
-inline constexpr int kMergeRow = 64;  // threads that take one partial result
+inline constexpr int kMergeRow = 64;  // threads for one partial result
 static_assert(compared::kWords <= kMergeRow);
 
-// Of any word before kWorst.
+// Combines two values of a word before kWorst.
 ASSAY_DEVICE Word Combined(int word, Word a, Word b) {
   if (word < compared::kSumsEnd) {
     return WordOf(std::bit_cast<double>(std::uint64_t{a}) +
@@ -29,8 +29,8 @@ ASSAY_DEVICE Word Combined(int word, Word a, Word b) {
   return a < b ? a : b;
 }
 
-// What one thread of a row takes of a partial result, and a row of another's: `rho` is
-// the ratio to which a kWorst belongs, `list` what begins at kSamples.
+// A thread's part of the merged result. `value` is its word. For kWorst, `rho` is the ratio that
+// belongs to it. For kSamples, `list` holds the samples.
 struct Merged {
   Word value, rho;
   Word list[kMismatchSamples];
@@ -57,7 +57,7 @@ ASSAY_DEVICE void Merge(int word, const Word* from, Merged& into) {
   }
 }
 
-// Puts what a thread has merged where the row begins.
+// Writes a thread's part to the row that begins at `row`.
 ASSAY_DEVICE void PutMerged(int word, const Merged& merged, Word* row) {
   if (word == compared::kSamples) {
     for (int i = 0; i < kMismatchSamples; ++i) row[word + i] = merged.list[i];
@@ -75,12 +75,12 @@ ASSAY_DEVICE ElementSample SampleAt(const ComparePass& pass, Word index) {
       internal::JudgeElement(pass.rule, bits, pass.reference[at], AllowanceAt(pass, at)), at, bits);
 }
 
-// Packs the result of all that lies in `row`, where every thread of the block may read it.
-// Each of them calls.
+// Packs the final result, which lies in `row`; every thread of the block can read it. Every thread
+// must call this.
 ASSAY_DEVICE void PackResult(const ComparePass& pass, const Word* row, Word* result) {
   const int thread = static_cast<int>(Thread().x);
   Word head = 0;
-  int before = 0, present = 0, samples = 0;  // words, those before this thread's
+  int before = 0, present = 0, samples = 0;  // words; `before`: those before this thread's
   for (int w = 0; w < kResultWords; ++w) {
     const bool empty = row[w] == EmptyWord(w);
     head |= Word{!empty} << w;

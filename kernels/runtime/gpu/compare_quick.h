@@ -1,16 +1,18 @@
-// The compare pass over elements in which nothing is out of the ordinary: output and
-// reference finite and within the format's range, the allowance a number. What
-// JudgeElement (kernels/runtime/compare_rule.h) says of them, to the last bit, in some 27
-// operations of FP64 an element and without a division, a table or a branch:
+// Judges ordinary elements in the GPU's compare pass: output and reference are finite and within
+// the format's range, and the allowance is a number. The result equals JudgeElement's
+// (kernels/runtime/compare_rule.h) to the last bit. It takes some 27 operations of FP64 for each
+// element, without a division, a table or a branch:
 //
-// - r is rounded to the format by adding and subtracting 1.5·2^(e + 52 − m) where 2^e is
-//   the power of two below |r|, or that below the smallest normal.
-// - The four largest ratios (to T, to T_proven, to |r|, in ulps) are quotients; a new one
-//   is exceeded, rounded, only where error > largest·bound, exactly. One fused
-//   multiply-add's sign tells, and one difference's of the largest error and |r|. Only then is
-//   it divided. The largest so far are the block's, so that this happens rarely.
-// - An element that exceeds no largest ratio, where that is below 1, is within its bounds.
-// - Where the output is to be r rounded nothing has an error but what is wrong.
+// - Rounding: adding and subtracting 1.5·2^(e + 52 − m) rounds r to the format. 2^e is the power of
+//   two below |r|, or the one below the smallest normal.
+// - Ratios: the four largest ratios (to T, to T_proven, to |r|, in ulps) are quotients. A rounded
+//   quotient exceeds the largest so far only if error > largest·bound holds exactly. The sign of
+//   one fused multiply-add tells that. For the largest error and the largest |r|, the sign of a
+//   difference tells it. Only then the kernel divides. The largest values are those of the block,
+//   so this is rare.
+// - Bounds: if the largest ratio is below 1 and an element does not exceed it, the element is
+//   within its bounds.
+// - Exact results: if the output must be r rounded, only wrong elements have an error.
 //
 // For GPU kernels only.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_COMPARE_QUICK_H_
@@ -27,7 +29,7 @@
 
 namespace assay::gpu {
 
-// A request as the kernels take it.
+// The request in the form that the kernels take.
 struct ComparePass {
   explicit ComparePass(const CompareRequest& request)
       : rule(request),
@@ -44,7 +46,8 @@ struct ComparePass {
     short_count = count < (std::int64_t{1} << 31);
     min_normal_high =
         static_cast<std::uint32_t>(std::bit_cast<std::uint64_t>(rule.min_normal) >> 32);
-    // Added to the bits of 2^e: those of 1.5·2^(e + 52 − m), and taken from: those of 2^(m − e).
+    // rounder_high is added to the bits of 2^e and gives those of 1.5·2^(e + 52 − m). The bits of
+    // 2^e are subtracted from inverse_ulp_high, which gives those of 2^(m − e).
     rounder_high = (static_cast<std::uint32_t>(52 - rule.mantissa_bits) << 20) | (1U << 19);
     inverse_ulp_high = static_cast<std::uint32_t>(2046 + rule.mantissa_bits) << 20;
     max_ulp_scaled = rule.max_ulp * rule.ulp_scale;
@@ -59,8 +62,8 @@ struct ComparePass {
   std::int64_t count;
   bool digests;
   bool dense;
-  bool packed;       // dense, and whole chunks may be moved in pairs of elements
-  bool short_count;  // indices fit 31 bits: divisions are cheap
+  bool packed;       // dense, and whole chunks can be moved in pairs of elements
+  bool short_count;  // indices fit 31 bits, so divisions are cheap
   std::uint32_t min_normal_high;
   std::uint32_t rounder_high;
   std::uint32_t inverse_ulp_high;
@@ -76,18 +79,19 @@ ASSAY_DEVICE double FromHighWord(std::uint32_t high) {
 }
 inline constexpr std::uint32_t kHighExponent = 0x7ff00000;
 
-// Its sign bit is set where error > largest·bound, exactly (and perhaps where that is NaN).
+// The sign bit of the result is set if error > largest·bound, exactly. It may also be set if that
+// product is NaN.
 ASSAY_DEVICE std::uint32_t Exceeds(double error, double largest, double bound) {
   return HighWord(Fma(largest, bound, -error));
 }
-// Its sign bit is set where v > largest.
+// The sign bit of the result is set if v > largest.
 ASSAY_DEVICE std::uint32_t Exceeds(double v, double largest) { return HighWord(largest - v); }
 ASSAY_DEVICE bool SignOf(std::uint32_t high) { return static_cast<std::int32_t>(high) < 0; }
 
-// ---- formats: pairs of stored elements, and these as doubles ----
+// ---- Formats: pairs of stored elements, and their values as doubles ----
 //
-// `table` is shared memory: the values of a small format's kCodes codes, which are looked up, in
-// a fifth of the instructions that making them takes.
+// `table` is shared memory with the values of a small format's kCodes codes. A look-up takes a
+// fifth of the instructions of a conversion.
 
 template <class Format>
 struct ReadPack {
@@ -121,7 +125,7 @@ struct ReadInteger {
   }
 };
 
-// Codes of 8 or 4 bits; e2m1, that of 4, has neither NaN nor infinity.
+// Codes of 8 or 4 bits. e2m1, with 4 bits, has neither NaN nor infinity.
 template <int kBitsOfCode>
 struct ReadCode {
   using Two = std::conditional_t<kBitsOfCode == 8, std::uint16_t, std::uint8_t>;
@@ -138,10 +142,10 @@ struct ReadCode {
   const double* table;
 };
 
-// ---- a thread's elements, and what it has seen ----
+// ---- A thread's elements, and the totals of those it has seen ----
 
-// Pairs of a thread in a chunk: those of a wave lie side by side, so that every access
-// of it is one run of memory.
+// The pairs of a thread in a chunk. The pairs of a wave lie side by side, so that each of its
+// accesses is one run of memory.
 inline constexpr int kPairs = 2;
 inline constexpr int kHeld = 2 * kPairs;
 
@@ -149,12 +153,12 @@ struct Held {
   double o[kHeld], r[kHeld], e[kHeld];
 };
 
-// The largest so far, of the block.
+// The largest values of the block so far.
 struct Thresholds {
   double rho, rho_proven, rel, ulps, error, expected;
 };
 
-// What ordinary elements add to. In registers.
+// The totals of ordinary elements, in registers.
 struct Seen {
   double sums[compared::kSumsEnd] = {};
   std::uint32_t pairs = 0;
@@ -163,14 +167,14 @@ struct Seen {
   std::uint32_t biased = 0;
 };
 
-// What is to be said of a thread's elements beside what Seen takes. The lowest bits: which of
-// them are mismatches.
+// Flags for a thread's elements, beside the totals in Seen. The lowest bits tell which elements are
+// mismatches.
 inline constexpr std::uint32_t kWrongBits = (1U << kHeld) - 1;
-inline constexpr std::uint32_t kCloser = 1U << 29;     // may be beyond a bound or a threshold
-inline constexpr std::uint32_t kOthers = 1U << 30;     // not all ordinary, and in the totals
-inline constexpr std::uint32_t kCanonical = 1U << 31;  // a canonical code is another
+inline constexpr std::uint32_t kCloser = 1U << 29;  // some may be beyond a bound or a threshold
+inline constexpr std::uint32_t kOthers = 1U << 30;  // not all are ordinary; Rare has their totals
+inline constexpr std::uint32_t kCanonical = 1U << 31;  // some canonical code differs
 
-// One ordinary element.
+// The values of one ordinary element.
 template <class Read>
 struct Quick {
   double expected, magnitude, rounded, difference, error, bound, bound_proven;
@@ -193,7 +197,7 @@ struct Quick {
     bound_proven = exact ? 0.0 : Fma(rule.proven_factor, e, rounding);
   }
 
-  // High word of the power of two below |v|, or that below the smallest normal.
+  // The high word of the power of two below |v|, or of the one below the smallest normal.
   static ASSAY_DEVICE_MEMBER std::uint32_t Quantum(const ComparePass& pass, double v) {
     if constexpr (Read::kInteger) return 0x3ff00000;
     const std::uint32_t exponent = HighWord(v) & kHighExponent;
@@ -207,7 +211,8 @@ ASSAY_DEVICE bool IsExact(const ComparePass& pass) {
   return Read::kInteger || pass.rule.exact;
 }
 
-// Every test is made: fewer instructions than a branch behind each.
+// Whether a thread's elements are all ordinary. It makes every test, which takes fewer instructions
+// than branches between them.
 template <class Read>
 ASSAY_DEVICE bool IsOrdinary(const ComparePass& pass, const Held& x) {
   bool output = true, reference = true, allowance = true;
@@ -223,7 +228,7 @@ ASSAY_DEVICE bool IsOrdinary(const ComparePass& pass, const Held& x) {
   return output & reference & (IsExact<Read>(pass) | allowance);
 }
 
-// Zeros among ordinary elements. Returns the sign bit of one that is -0.
+// Counts zeros among ordinary elements. The sign bit of the result is set if one is -0.
 ASSAY_DEVICE std::uint32_t CountZeros(const double* o, const double* rounded, Seen& seen) {
   bool any = false;
   ASSAY_UNROLL
@@ -245,15 +250,16 @@ ASSAY_DEVICE std::uint32_t CountZeros(const double* o, const double* rounded, Se
   return signs;
 }
 
-// Ordinary elements of which T allows an error. Those beyond T or T_proven are not looked for
-// where they would exceed a threshold below 1.
+// Adds ordinary elements for which T allows an error. If a threshold is below 1, elements beyond T
+// or T_proven exceed it, so they need no test of their own. Returns whether the elements need a
+// closer look.
 template <class Read>
 ASSAY_DEVICE bool AddBounded(const ComparePass& pass, const Held& x, const Thresholds& largest,
                              Seen& seen, double* rounded) {
   const internal::CompareRule& rule = pass.rule;
   double* const sums = seen.sums;
   const double largest_ulps = largest.ulps * rule.ulp_scale;
-  // 4/u: where |r| is as many times the allowance, rounding is most of the error.
+  // 4/u. If |r| is at least this many times the allowance, rounding is most of the error.
   const double most = FromHighWord(pass.inverse_ulp_high - (1020U << 20));
   std::uint32_t exceeded = 0, biases = 0;
   ASSAY_UNROLL
@@ -274,7 +280,7 @@ ASSAY_DEVICE bool AddBounded(const ComparePass& pass, const Held& x, const Thres
         ++biases;
       }
     } else {
-      // 1/ulp is a power of two, made from the exponent's bits; it takes the sign of r.
+      // 1/ulp is a power of two, whose bits come from the exponent. It gets the sign of r.
       const std::uint32_t exponent = HighWord(r) & kHighExponent;
       const bool is_normal = exponent >= pass.min_normal_high;
       const bool biased = is_normal & (quick.magnitude >= most * e);
@@ -298,7 +304,8 @@ ASSAY_DEVICE bool AddBounded(const ComparePass& pass, const Held& x, const Thres
   return SignOf(exceeded) | ((rho > proven ? rho : proven) >= HighWord(1.0));
 }
 
-// Ordinary elements that are right only where they are r rounded.
+// Adds ordinary elements that are right only if they are r rounded. Returns whether they need a
+// closer look.
 template <class Read>
 ASSAY_DEVICE bool AddExact(const ComparePass& pass, const Held& x, const Thresholds& largest,
                            Seen& seen, double* rounded) {
@@ -328,7 +335,7 @@ ASSAY_DEVICE bool AddExact(const ComparePass& pass, const Held& x, const Thresho
   return SignOf(exceeded) | different;
 }
 
-// Which of a thread's ordinary elements are mismatches by a gate that needs no bound.
+// Which of a thread's ordinary elements are mismatches, for gates that need no bound.
 template <class Read>
 ASSAY_DEVICE std::uint32_t WrongByGate(const ComparePass& pass, const Held& x) {
   const internal::CompareRule& rule = pass.rule;
@@ -343,7 +350,7 @@ ASSAY_DEVICE std::uint32_t WrongByGate(const ComparePass& pass, const Held& x) {
     } else if (rule.gate == Gate::kUlp) {
       const double quantum = FromHighWord(Quick<Read>::Quantum(pass, quick.rounded));
       mismatch = SignOf(Exceeds(quick.Distance(o), pass.max_ulp_scaled, quantum));
-    } else {  // as bits of doubles: the formats' codes are told apart by them
+    } else {  // compare doubles: different codes have different doubles
       const auto sign = std::bit_cast<std::uint64_t>(r) & pass.zero_sign;
       mismatch =
           std::bit_cast<std::uint64_t>(o) != (std::bit_cast<std::uint64_t>(quick.rounded) | sign);
@@ -353,7 +360,7 @@ ASSAY_DEVICE std::uint32_t WrongByGate(const ComparePass& pass, const Held& x) {
   return wrong;
 }
 
-// Adds a thread's elements, all ordinary. Returns what is to be said of them.
+// Adds a thread's elements, which are all ordinary. Returns the flags for them.
 template <class Read>
 ASSAY_DEVICE std::uint32_t AddOrdinary(const ComparePass& pass, const Held& x,
                                        const Thresholds& largest, Seen& seen) {

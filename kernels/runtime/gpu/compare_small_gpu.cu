@@ -1,18 +1,17 @@
-// Comparisons of small tensors, several in one launch; kernels/runtime/compare.h has the
-// formulas.
+// Compares several small tensors in one launch; kernels/runtime/compare.h has the formulas.
 //
-// A block takes one request, whatever its format, and packs its result itself: nothing is left
-// for a second launch to put together. Every element is judged by the specification
-// (AddToTotals), with the format known when it runs: one kernel for all. That is several times
-// what CompareBlocks needs for an element, some 800 instructions, and a block has but one
-// multiprocessor. Hence kSmallCompare, 32 elements of a thread: by that count a tenth of a
-// millisecond on a device of 1.7 GHz, which is less than what eight requests take each with two
-// launches, a copy and a wait of its own, some 20 microseconds. Most are far smaller.
+// A block takes one request of any format and packs its result itself, so there is no second
+// launch. The specification (AddToTotals) judges every element, and the format is known only at run
+// time, so one kernel serves all formats. An element then takes some 800 instructions, several
+// times those of CompareBlocks, and a block has only one multiprocessor. Hence the limit
+// kSmallCompare: 32 elements for each thread. That is about a tenth of a millisecond on a device of
+// 1.7 GHz. Eight requests that each have two launches, a copy and a wait of their own take longer,
+// some 20 microseconds each. Most requests are far smaller.
 //
-// Threads take elements and words of the digests in turn, a block's width apart. A thread's
-// totals become the words of compare_words.h, which are put together over the wave's lanes
-// by a butterfly, then over the waves in their order: the sums' order follows from count and
-// wave width alone. No atomics.
+// Threads take elements and words of the digests in turn, a block's width apart. A thread's totals
+// become the words of compare_words.h. A butterfly merges them over the wave's lanes, and then the
+// waves are merged in order. So the order of the sums depends on count and wave width alone. There
+// are no atomics.
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -36,7 +35,7 @@ constexpr int kMostWavesOfBlock = kThreads / 32;
 
 static_assert(kSmallBytes <= kScratchBytes);
 
-// The requests of a launch; behind the last, that again.
+// The requests of a launch. The last one is repeated in the places behind it.
 struct SmallCompares {
   template <std::size_t... I>
   SmallCompares(std::span<const CompareRequest> requests, std::index_sequence<I...>)
@@ -46,14 +45,14 @@ struct SmallCompares {
 };
 static_assert(sizeof(SmallCompares) + sizeof(void*) <= kMostParameterBytes);
 
-// Whether an element is a mismatch; adds it to what its thread has seen.
+// Adds an element to the thread's totals. Returns whether it is a mismatch.
 ASSAY_DEVICE bool AddElement(const ComparePass& pass, std::int64_t at, CompareTotals* totals) {
   return internal::AddToTotals(pass.rule, at, BitsAt(pass, at), pass.reference[at],
                                AllowanceAt(pass, at), totals)
       .mismatch;
 }
 
-// Word `index` of the logical elements, zero behind the last.
+// Word `index` of the logical elements, with zeros behind the last element.
 ASSAY_DEVICE std::uint64_t WordAt(const ComparePass& pass, int bits, std::int64_t index) {
   const std::int64_t of_word = 64 / bits;
   const std::int64_t begin = index * of_word;
@@ -67,7 +66,7 @@ ASSAY_DEVICE std::uint64_t WordAt(const ComparePass& pass, int bits, std::int64_
   return word;
 }
 
-// A thread's words of both digests.
+// Adds a thread's words to both digests.
 ASSAY_DEVICE void AddDigests(const ComparePass& pass, CompareTotals* totals) {
   const int bits = StorageBits(pass.rule.dtype);
   const std::int64_t words = (pass.count * bits + 63) / 64;
@@ -83,7 +82,7 @@ ASSAY_DEVICE void AddDigests(const ComparePass& pass, CompareTotals* totals) {
   }
 }
 
-// The same as words before kSamples; an index that is none, -1, is kNone.
+// Writes the totals as the words before kSamples. The index -1 becomes kNone.
 ASSAY_DEVICE void WordsOf(const CompareTotals& t, Word* words) {
   words[compared::kSumAbsError] = WordOf(t.sum_abs_error);
   words[compared::kSumSquaredError] = WordOf(t.sum_squared_error);
@@ -123,13 +122,13 @@ ASSAY_DEVICE void WordsOf(const CompareTotals& t, Word* words) {
   integer(compared::kFirstUnexpectedNan, t.first_unexpected_nan);
   integer(compared::kFirstUnexpectedInf, t.first_unexpected_inf);
   integer(compared::kFirstUnwritten, t.first_unwritten);
-  // Where a class is wrong, which pair is the worst no longer matters.
+  // If a class is wrong, the worst pair no longer matters.
   const bool wrong_class = t.class_mismatches > 0;
   integer(compared::kFirstOfWrongClass, wrong_class ? t.worst.index : -1);
   integer(compared::kWorst, wrong_class ? -1 : t.worst.index);
 }
 
-// What a wave's lanes have becomes that of all of them. Every lane calls.
+// Merges the words of all lanes of a wave; every lane gets the result. Every lane must call this.
 ASSAY_DEVICE void ReduceWords(Word* words) {
   ASSAY_ROLLED
   for (int by = WaveWidth() / 2; by > 0; by /= 2) {

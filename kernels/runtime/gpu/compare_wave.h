@@ -1,6 +1,6 @@
-// What a wave does with a chunk of elements in the GPU's compare pass: reading it, the
-// digest of its words, the elements that are not ordinary, the largest ratios and the
-// first mismatches. For GPU kernels only.
+// The work of a wave on a chunk of elements in the GPU's compare pass: it reads the chunk, adds its
+// words to the digest, judges the elements that are not ordinary, and keeps the largest ratios and
+// the first mismatches. For GPU kernels only.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_COMPARE_WAVE_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_COMPARE_WAVE_H_
 
@@ -37,8 +37,8 @@ ASSAY_DEVICE double AllowanceAt(const ComparePass& pass, std::int64_t i) {
   return pass.allowance == nullptr ? 0.0 : pass.allowance[i];
 }
 
-// A thread's pairs of a chunk, as they are stored: those from element `first` on, and those a
-// wave's pairs behind.
+// A thread's stored pairs of a chunk: the pair at element `first`, and the one behind all pairs of
+// the wave.
 template <class Read>
 struct Stored {
   typename Read::Two two[kPairs];
@@ -71,8 +71,8 @@ ASSAY_DEVICE Stored<Read> LoadPairs(const ComparePass& pass, const Read& read, s
   return stored;
 }
 
-// Has a whole chunk brought near, from memory that is far. A lane's parts of the tensors are the
-// kHeld elements from `at` on, which follow those of the lane before.
+// Prefetches a whole chunk. Each lane prefetches its part of the tensors: the kHeld elements from
+// `at` on. They follow those of the lane before.
 template <class Read>
 ASSAY_DEVICE void PrefetchChunk(const ComparePass& pass, std::uint64_t at) {
   const auto* const o = static_cast<const unsigned char*>(pass.output.data);
@@ -85,7 +85,7 @@ struct Loaded {
   double o, r, e;
 };
 
-// One element; one behind the tensor's last is NaN, hence not ordinary.
+// Loads one element. Behind the end of the tensor r is NaN, so the element is not ordinary.
 ASSAY_OUTLINE Loaded LoadElement(const ComparePass& pass, std::int64_t at) {
   if (at >= pass.count) {
     return {0.0, std::bit_cast<double>(std::uint64_t{0x7ff8000000000000}), 0.0};
@@ -107,11 +107,11 @@ struct Digest {
   std::uint64_t of[2];
 };
 
-// What a thread has seen beside Seen. In local memory, and touched rarely.
+// The rare findings of a thread. They are in local memory and touched seldom.
 struct Rare {
-  CompareTotals totals;  // of the elements that are not ordinary; set where there are some
+  CompareTotals totals;  // of elements that are not ordinary; set if `used`
   bool used = false;
-  int taken = 0;  // samples of the wave
+  int taken = 0;  // samples that the wave has taken
   std::uint32_t mismatches = 0;
   std::uint32_t beyond_probable = 0;
   std::uint32_t beyond_proven = 0;
@@ -122,7 +122,7 @@ struct Rare {
   Digest difference{{0, 0}};  // of the canonical digest from the raw one
 };
 
-// A thread's elements that are not all ordinary. Returns what is to be said of them.
+// Adds a thread's elements if they are not all ordinary. Returns the flags for them.
 ASSAY_OUTLINE std::uint32_t AddOthers(const ComparePass& pass, std::int64_t first, int width,
                                       Rare* rare) {
   if (!rare->used) rare->totals = CompareTotals{};
@@ -140,7 +140,7 @@ ASSAY_OUTLINE std::uint32_t AddOthers(const ComparePass& pass, std::int64_t firs
   return flags == 0 ? 0 : flags | kOthers;
 }
 
-// Word `index` of the logical elements, zero behind the last.
+// Word `index` of the logical elements, with zeros behind the last element.
 template <class Read>
 ASSAY_DEVICE std::uint64_t DigestWord(const ComparePass& pass, bool whole, std::int64_t index) {
   if (whole) return static_cast<const std::uint64_t*>(pass.output.data)[index];
@@ -160,12 +160,13 @@ ASSAY_DEVICE void AddTerms(std::uint64_t word, std::int64_t index, Digest& diges
   digest.of[1] += DigestTerm(word, i, kSecond);
 }
 
-// What a thread adds to the raw digest of whole chunks. Where a chunk has fewer words than a wave
-// has lanes, two lanes share a word, a seed each; `sum.of[0]` is then of a lane's seed.
+// A thread's part of the raw digest of whole chunks. If a chunk has fewer words than a wave has
+// lanes, two lanes share a word and take one seed each. `sum.of[0]` is then the sum for the lane's
+// seed.
 template <class Read>
 struct ChunkDigest {
   static constexpr int kOfWord = 64 / Read::kBits;
-  static constexpr int kLanes = kOfWord > kHeld ? kOfWord / kHeld : 1;  // to a word
+  static constexpr int kLanes = kOfWord > kHeld ? kOfWord / kHeld : 1;  // for each word
   static constexpr bool kShared = kLanes > 1;
 
   static constexpr std::uint64_t kFirst = kDigestSeeds[0], kSecond = kDigestSeeds[1];
@@ -200,7 +201,7 @@ struct ChunkDigest {
       }
     }
   }
-  // With what chunks that are not whole have added.
+  // The sum together with that of chunks that are not whole.
   ASSAY_DEVICE_MEMBER Digest Sum(const Digest& others) const {
     Digest all = others;
     if constexpr (kShared) {
@@ -219,7 +220,7 @@ struct ChunkDigest {
   bool mine;
 };
 
-// A thread's words of a chunk that is not whole.
+// The digest of a thread's words of a chunk that is not whole.
 template <class Read>
 ASSAY_OUTLINE Digest PartDigest(const ComparePass& pass, std::int64_t begin, int width) {
   constexpr int kOfWord = 64 / Read::kBits;
@@ -233,7 +234,7 @@ ASSAY_OUTLINE Digest PartDigest(const ComparePass& pass, std::int64_t begin, int
   return digest;
 }
 
-// By how much the canonical digest of a thread's words differs from the raw one.
+// The difference between the canonical and the raw digest of a thread's words.
 template <class Read>
 ASSAY_OUTLINE Digest CanonicalDifference(const ComparePass& pass, bool whole, std::int64_t begin,
                                          int width) {
@@ -252,9 +253,9 @@ ASSAY_OUTLINE Digest CanonicalDifference(const ComparePass& pass, bool whole, st
 
 ASSAY_DEVICE Word WordOf(double v) { return std::bit_cast<std::uint64_t>(v); }
 
-// The largest of a block so far, in shared memory. Of equal ratios the one of the smallest index
-// counts, whichever thread's it is: one that is equal to the largest must exceed `below`, which
-// is next to it.
+// The largest values of a block so far, in shared memory. Of equal ratios the one with the smallest
+// index counts, whichever thread has it. So a ratio that equals the largest must pass the test: the
+// threshold is `below`, the next smaller number.
 struct BlockLargest {
   Word* words;
   Word* below;
@@ -291,7 +292,7 @@ ASSAY_DEVICE Word WaveSmallest(Word v) {
   return v;
 }
 
-// Makes what a wave found the block's. Every lane calls.
+// Adds the largest values of a wave to those of the block. Every lane must call this.
 ASSAY_OUTLINE void RaiseThresholds(const Thresholds found, const BlockLargest largest) {
   const double rho = WaveLargest(found.rho);
   const double others[] = {WaveLargest(found.rho_proven), WaveLargest(found.rel),
@@ -305,8 +306,8 @@ ASSAY_OUTLINE void RaiseThresholds(const Thresholds found, const BlockLargest la
   }
 }
 
-// Takes the mismatches of a chunk, in the order of their indices, into the wave's list
-// of the first ones. Every lane calls with its own mask; lane 0 writes.
+// Adds the mismatches of a chunk, in the order of their indices, to the wave's list of the first
+// ones. Every lane must call this with its own mask; lane 0 writes.
 ASSAY_DEVICE int TakeSamples(std::uint32_t wrong, std::int64_t begin, int width, int taken,
                              Word* samples) {
   for (int k = 0; k < kPairs; ++k) {
@@ -326,8 +327,9 @@ ASSAY_DEVICE int TakeSamples(std::uint32_t wrong, std::int64_t begin, int width,
   return taken;
 }
 
-// What lies beyond the thresholds among a thread's elements, all ordinary: the quotients above the
-// largest so far, how many are beyond the bounds, and which are mismatches by them.
+// Looks at a thread's elements, all ordinary, that may be beyond a threshold. It computes the
+// quotients above the largest so far, counts the elements beyond the bounds, and returns which
+// elements are mismatches by these bounds.
 template <class Read>
 ASSAY_DEVICE std::uint32_t LookCloser(const ComparePass& pass, const Held& x, std::int64_t first,
                                       int width, const BlockLargest& block, Rare* rare,
@@ -374,8 +376,8 @@ ASSAY_DEVICE std::uint32_t LookCloser(const ComparePass& pass, const Held& x, st
   return pass.rule.gate == Gate::kBound ? beyond_proven : beyond;
 }
 
-// Does what `flags` of a wave's threads ask for, of a chunk whose elements are read again. Every
-// lane calls.
+// Handles the flags of a wave's threads. It reads the elements of the chunk again. Every lane must
+// call this.
 template <class Read>
 ASSAY_OUTLINE void TakeRare(const ComparePass& pass, const Read read, std::uint32_t flags,
                             bool whole, std::int64_t begin, int width, const BlockLargest largest,
@@ -406,7 +408,8 @@ ASSAY_OUTLINE void TakeRare(const ComparePass& pass, const Read read, std::uint3
   }
 }
 
-// What a thread's totals hold beside what is in registers. To `seen` go sums, to `rare` the worst.
+// Adds the rest of a thread's totals to the block. Sums go to `seen`, the worst element goes to
+// `rare`.
 ASSAY_OUTLINE void AddTotals(const BlockLargest block, Seen* seen, Rare* rare) {
   const CompareTotals& t = rare->totals;
   Word* const words = block.words;
@@ -458,7 +461,7 @@ ASSAY_OUTLINE void AddTotals(const BlockLargest block, Seen* seen, Rare* rare) {
 
   if (t.worst.index < 0) return;
   const auto index = static_cast<Word>(t.worst.index);
-  if (t.class_mismatches > 0) {  // its pairs' worst no longer matters
+  if (t.class_mismatches > 0) {  // the worst pair no longer matters
     AtomicMin(words + compared::kFirstOfWrongClass, index);
     return;
   }
@@ -469,7 +472,7 @@ ASSAY_OUTLINE void AddTotals(const BlockLargest block, Seen* seen, Rare* rare) {
   }
 }
 
-// Puts an index into an ascending list of the kMismatchSamples smallest.
+// Inserts an index into an ascending list of the kMismatchSamples smallest.
 ASSAY_DEVICE void Insert(Word index, Word* list) {
   ASSAY_UNROLL
   for (int i = 0; i < kMismatchSamples; ++i) {

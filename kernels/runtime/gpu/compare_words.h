@@ -1,6 +1,6 @@
-// A partial result of the GPU's compare pass: 64-bit words, in ranges by how two of them
-// are put together. Every word's combination is exact and in any order the same, but for
-// the sums, which are added in an order of their own.
+// Defines a partial result of the GPU's compare pass: 64-bit words, grouped by the way two of them
+// are merged. The merge of every word is exact and independent of the order, except for the sums,
+// which are added in a fixed order.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_COMPARE_WORDS_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_COMPARE_WORDS_H_
 
@@ -10,7 +10,7 @@
 
 namespace assay::gpu {
 
-using Word = unsigned long long;  // what atomics take
+using Word = unsigned long long;  // the type that atomics take
 
 namespace compared {
 enum : int {
@@ -24,7 +24,7 @@ enum : int {
   kSumBiasSquared,
   kSumsEnd,
 
-  // The largest; doubles >= 0 are in the order of their bits. They steer the pass, see
+  // The larger one. Doubles >= 0 are ordered like their bits. These words also steer the pass; see
   // compare_quick.h.
   kMaximaBegin = kSumsEnd,
   kRho = kMaximaBegin,
@@ -52,11 +52,11 @@ enum : int {
   kUnwritten,
   kUnexpectedNans,
   kUnexpectedInfs,
-  kRawDigest,  // two
+  kRawDigest,  // two words
   kCanonicalDigest = kRawDigest + 2,
   kCountsEnd = kCanonicalDigest + 2,
 
-  // The smallest index; kNone where there is none.
+  // The smaller index; kNone if there is none.
   kFirstsBegin = kCountsEnd,
   kFirstNan = kFirstsBegin,
   kFirstInf,
@@ -66,27 +66,28 @@ enum : int {
   kFirstOfWrongClass,
   kFirstsEnd,
 
-  kWorst = kFirstsEnd,  // smallest index of a pair whose ratio is the word kRho
-  kSamples,             // smallest indices of mismatches, ascending
+  kWorst = kFirstsEnd,  // the smallest index of a pair whose ratio is kRho
+  kSamples,             // the smallest indices of mismatches, ascending
   kWords = kSamples + kMismatchSamples,
 };
 }  // namespace compared
 
 inline constexpr Word kNone = ~Word{0};
 
-// What a word is where nothing was seen.
+// The value of a word if nothing was seen.
 constexpr Word EmptyWord(int word) { return word >= compared::kFirstsBegin ? kNone : Word{0}; }
 
-// The result as it leaves the device, in words: which of the words below kResultWords are
-// not empty (a bit each, and the number of samples above them), the worst element, these
-// words in their order, and the samples. Where nothing is wrong most of them are empty.
+// The packed result, in words: a head, the worst element, the words below kResultWords that are not
+// empty, and the samples. The head has a bit for each of these words, and above the bits the number
+// of samples. If nothing is wrong, most words are empty.
 inline constexpr int kResultWords = compared::kFirstsEnd;
 inline constexpr int kSampleCountBit = 56;
 inline constexpr int kSampleWords = sizeof(ElementSample) / sizeof(Word);
-inline constexpr int kPackedHead = 1 + kSampleWords;  // words before those that are not empty
+inline constexpr int kPackedHead = 1 + kSampleWords;  // the head and the worst element
 inline constexpr int kMostPacked = kPackedHead + kResultWords + kMismatchSamples * kSampleWords;
-// Of one as it usually is where nothing is wrong: largest and summed magnitudes, finite pairs,
-// zeros and digests; and where there are errors those, what they are at most, and the bias.
+// The usual number of words if nothing is wrong. Exact results have the largest magnitude, the sums
+// of magnitudes, finite pairs, zeros and digests. Other results also have the sums of errors, the
+// largest errors, and the bias.
 inline constexpr int kCleanWordsOfExact = kPackedHead + 11;
 inline constexpr int kCleanWords = kPackedHead + 21;
 static_assert(kResultWords < kSampleCountBit);

@@ -1,12 +1,14 @@
-// Digests of a GPU's tensors (kernels/numerics/digest.h): raw and canonical at once.
+// Computes the digests of a GPU's tensors (kernels/numerics/digest.h), raw and canonical in one
+// pass.
 //
 //   D = Σ mod 2^64 of Finalise(w_i + (i+1)·0x9e3779b97f4a7c15 + seed)
 //
-// over the 8-byte words of the packed logical elements. Integer sums: any order gives
-// the same value, so each block adds its own to the result with one atomic a sum.
+// w_i are the 8-byte words of the packed logical elements. For integer sums any order gives the
+// same value, so each block adds its own sums to the result with one atomic each.
 //
-// Dense data on 16 bytes is read two words at a time; other words are gathered element
-// by element, or with one load where they lie so. The last word is filled up with zeros.
+// If the data are dense and aligned to 16 bytes, two words are read at a time. Other words are
+// gathered element by element, or with one load if the word is aligned. Zeros fill up the last
+// word.
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/digest.h"
 #include "kernels/runtime/gpu/primitives.h"
@@ -16,12 +18,12 @@
 namespace assay::gpu {
 namespace {
 
-// Device code cannot read the host's array.
+// Device code cannot read the array of the host.
 constexpr std::uint64_t kSeed0 = kDigestSeeds[0];
 constexpr std::uint64_t kSeed1 = kDigestSeeds[1];
 constexpr std::int64_t kMostAdders = 2048;  // blocks that add to the result
 
-// CanonicalWord for a format known when compiled, by integer comparisons alone.
+// CanonicalWord for a format that is known at compile time. It uses integer comparisons alone.
 template <DType T>
 ASSAY_DEVICE std::uint64_t Canonical(std::uint64_t word) {
   if constexpr (internal::IsInteger(T)) {
@@ -32,7 +34,7 @@ ASSAY_DEVICE std::uint64_t Canonical(std::uint64_t word) {
     constexpr std::uint64_t kMask =
         kBits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << (kBits % 64)) - 1;
     constexpr std::uint64_t kSign = std::uint64_t{1} << f.sign_bit;
-    // Magnitudes above are NaN; a format without Inf has its largest finite there.
+    // Larger magnitudes are NaN. If a format has no Inf, this is its largest finite magnitude.
     constexpr std::uint64_t kLargest =
         f.inf_code != f.nan_code ? f.inf_code : f.max_code << f.shift;
     std::uint64_t out = 0;
@@ -93,7 +95,7 @@ ASSAY_DEVICE std::uint64_t Gather(const Runs& runs, std::int64_t index) {
   return word;
 }
 
-// `pairs`: words 0 to 2·pairs − 1 are read 16 bytes at a time.
+// Words 0 to 2·pairs − 1 are read 16 bytes at a time.
 template <DType T>
 ASSAY_GLOBAL void DigestWords(Runs runs, std::int64_t pairs, std::int64_t words,
                               unsigned long long* out) {

@@ -1,5 +1,5 @@
-// Elements of GPU kernels: what a stored element is, and how 16 bytes of them are
-// moved at once. For kernels only.
+// Defines stored elements for GPU kernels, and packs of them that are moved in one access. For
+// kernels only.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_ELEMENT_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_ELEMENT_H_
 
@@ -8,7 +8,7 @@
 
 namespace assay::gpu {
 
-// Formats as types: `Store` is what lies in memory.
+// Formats as types. `Store` is the type in memory.
 struct Float32 {
   using Store = float;
   static ASSAY_DEVICE_MEMBER float Load(float v) { return v; }
@@ -36,7 +36,7 @@ struct Int8 {
   static ASSAY_DEVICE_MEMBER std::int32_t Load(std::int8_t v) { return v; }
 };
 
-// An 8-bit float format that is known at run time: what its codes mean, exactly.
+// An 8-bit float format that is known only at run time. Load gives the exact value of a code.
 class Code8 {
  public:
   using Store = std::uint8_t;
@@ -44,7 +44,8 @@ class Code8 {
     const bool e5 = format == DType::kE5M2 || format == DType::kE5M2FNUZ;
     fnuz_ = format == DType::kE4M3FNUZ || format == DType::kE5M2FNUZ;
     shift_ = e5 ? 21 : 20;
-    // 2^(127 − bias): from the code's exponent to that of the float its bits are put in.
+    // 2^(127 − bias). A code's bits, shifted into a float, have an exponent that is too small by
+    // that factor.
     scale_ = FloatOf(static_cast<std::uint32_t>(127 + 127 - (e5 ? 15 : 7) - (fnuz_ ? 1 : 0)) << 23);
     special_ = fnuz_ ? 0x80U : e5 ? 0x7cU : 0x7fU;
     infinity_ = e5 ? 0x7cU : 0x80U;
@@ -62,11 +63,11 @@ class Code8 {
   bool fnuz_;
   int shift_;
   float scale_;
-  std::uint32_t special_;   // from this magnitude on: infinity or NaN
-  std::uint32_t infinity_;  // its magnitude; 0x80: none
+  std::uint32_t special_;   // magnitudes from here on are infinity or NaN
+  std::uint32_t infinity_;  // the magnitude of infinity; 0x80: none
 };
 
-// N elements moved by one access of at most 16 bytes.
+// N elements that one access moves; at most 16 bytes.
 template <class Format, int N>
 struct alignas(N * sizeof(typename Format::Store)) Pack {
   static_assert(N * sizeof(typename Format::Store) <= 16);

@@ -1,4 +1,4 @@
-// By the numbers of cudaError_t, which hipError_t shares but for those above 1000.
+// The numbers are those of cudaError_t. hipError_t has the same numbers up to 1000.
 #include "kernels/runtime/gpu/error_status.h"
 
 #include <string>
@@ -19,14 +19,14 @@ absl::StatusCode ClassOf(ErrorCode code) {
     case 31:   // not yet implemented
     case 36:   // the call wants a newer driver
     case 701:  // out of resources: registers or shared memory of a block
-    case 720:  // more blocks than fit at once, where all have to
+    case 720:  // more blocks than fit at once, though all must
     case 801:  // not supported
     case 912:  // invalid cluster size
       return absl::StatusCode::kUnimplemented;
     case 102:  // not licensed
     case 800:  // not permitted
       return absl::StatusCode::kPermissionDenied;
-    case 46:   // busy, or another process has it to itself
+    case 46:   // busy, or another process has exclusive use
     case 101:  // no such device
     case 216:  // in use
     case 802:  // the system's services are not ready

@@ -1,7 +1,7 @@
-// What a toolkit's code means to whoever asked for the work, and which cards the library's
-// kernels are compiled for.
+// Translates a toolkit's error codes to statuses for the caller, and tells which cards the
+// library's kernels are compiled for.
 //
-// Free functions; thread-safe.
+// Free functions; any thread may call them.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_ERROR_STATUS_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_ERROR_STATUS_H_
 
@@ -12,24 +12,27 @@
 
 namespace assay::gpu {
 
-// "sm_80, sm_90, sm_100, compute_100": compute_… is what later cards compile themselves.
+// The architectures of the kernels: "sm_80, sm_90, sm_100, compute_100". Later cards compile the
+// compute_… code themselves.
 std::string_view Architectures();
 
-// The code was not made for this device: no kernel of the library runs there.
+// Whether the code says that the library has no kernels for this device.
 bool IsWithoutCode(ErrorCode code);
-// The stream was recording, and the work is of a kind that cannot be recorded.
+// Whether the code says that a stream was recording and the work cannot be recorded.
 bool IsUnrecordable(ErrorCode code);
 
-// OK; else "what: the toolkit's name for it: its text", and what is known beyond that:
-//   UNIMPLEMENTED       the device cannot do it at all: a launch of that shape or with so many
-//                       registers or so much shared memory, no code for the device (with
-//                       Architectures), what the toolkit has not, what cannot be recorded
-//   RESOURCE_EXHAUSTED  its memory
-//   PERMISSION_DENIED   this process may not
-//   UNAVAILABLE         no driver, no device, one that others hold or that its service has
-//                       not released
-//   INTERNAL            anything else: faults of kernels and of the hardware, lost devices,
-//                       errors of this program
+// OK for kOk. Otherwise the message is "what: the toolkit's name of the code: its text", and the
+// status is:
+//   UNIMPLEMENTED       The device cannot do this at all: a launch of this shape, with so many
+//                       registers or so much shared memory; no code for the device (the message
+//                       has Architectures); a function that the toolkit does not have; work that
+//                       cannot be recorded.
+//   RESOURCE_EXHAUSTED  The device has no memory left.
+//   PERMISSION_DENIED   This process has no permission.
+//   UNAVAILABLE         There is no driver or no device, others hold the device, or its service
+//                       has not released it.
+//   INTERNAL            Anything else: faults of kernels and of the hardware, lost devices,
+//                       errors of this program.
 absl::Status StatusOf(ErrorCode code, std::string_view what);
 
 }  // namespace assay::gpu

@@ -1,9 +1,9 @@
-// Codes of generated values: RoundForFill (kernels/numerics/generate.h) for floats and a
-// format known when compiled, in a few 32-bit operations, or by a device's own conversions
-// where these have the same bits. For kernels only.
+// Rounds generated values to codes: RoundForFill (kernels/numerics/generate.h) for floats and a
+// format that is known at compile time. It takes a few 32-bit operations, or the device's own
+// conversions if they give the same bits. For kernels only.
 //
-// The values are finite, and each is +0 or of a float's normal range: formats of a float's
-// exponents have nothing to flush.
+// The values must be finite, and each must be +0 or in a float's normal range. So formats with a
+// float's exponent range have no subnormals to flush.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_FILL_CODES_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_FILL_CODES_H_
 
@@ -14,7 +14,7 @@
 
 namespace assay::gpu {
 
-// Nearest code, ties to even; zeros and subnormals of the format are +0; 8- and 4-bit
+// The nearest code, ties to even. Zeros and subnormals of the format become +0. 8- and 4-bit
 // formats saturate. For the floating-point formats of at most 32 bits.
 template <DType T>
 ASSAY_DEVICE std::uint32_t FillCode(float v) {
@@ -24,21 +24,23 @@ ASSAY_DEVICE std::uint32_t FillCode(float v) {
   if constexpr (kDropped == 0) {
     return bits;
   } else if constexpr (f.bias == 127) {
-    // What rounds beyond the largest becomes Inf, whose code is the next; the sign stays.
+    // A value that rounds beyond the largest becomes Inf, whose code is the next one. The sign
+    // stays.
     constexpr std::uint32_t kBelowHalf = (std::uint32_t{1} << (kDropped - 1)) - 1;
     return ((bits + kBelowHalf + ((bits >> kDropped) & 1U)) >> kDropped) << f.shift;
   } else {
-    // What rounds up to the smallest normal: it and the half quantum below, where the
-    // quantum is the subnormals'.
+    // The least magnitude that rounds up to the smallest normal: half a subnormal quantum below it.
     constexpr double kHalfQuantum =
         internal::SmallestNormal(f) / static_cast<double>(std::uint64_t{2} << f.mantissa_bits);
     constexpr std::uint32_t kLeast = std::bit_cast<std::uint32_t>(
         static_cast<float>(internal::SmallestNormal(f) - kHalfQuantum));
-    constexpr std::uint32_t kSmallest = std::uint32_t{1} << f.mantissa_bits;  // normal code
-    // Wider formats go on to Inf, whose code is the next.
+    // The code of the smallest normal.
+    constexpr std::uint32_t kSmallest = std::uint32_t{1} << f.mantissa_bits;
+    // Wider formats overflow to Inf, whose code is the next one.
     constexpr std::uint32_t kLargest =
         static_cast<std::uint32_t>(f.max_code) + (StorageBits(T) <= 8 ? 0 : 1);
-    // Rounding and the other bias at once; below kLeast this is anything.
+    // Adds the rounding and the difference of the biases at once. Below kLeast the result is
+    // meaningless.
     constexpr std::uint32_t kAdded =
         (std::uint32_t{1} << (kDropped - 1)) - 1 - (static_cast<std::uint32_t>(127 - f.bias) << 23);
     const std::uint32_t magnitude = bits & 0x7fffffffU;
@@ -49,10 +51,10 @@ ASSAY_DEVICE std::uint32_t FillCode(float v) {
   }
 }
 
-// 0xff where a byte's top bit is set, 0 elsewhere.
+// Makes each byte 0xff if its top bit is set, and 0 otherwise.
 ASSAY_DEVICE std::uint32_t BytesOfTopBits(std::uint32_t v) {
 #if defined(ASSAY_GPU_CUDA)
-  std::uint32_t mask;  // one instruction for three: selectors 8 to 11 spread a byte's top bit
+  std::uint32_t mask;  // one instruction in place of three: selectors 8 to 11 spread the top bit
   asm("prmt.b32 %0, %1, 0, 0xba98;" : "=r"(mask) : "r"(v));
   return mask;
 #else
@@ -60,8 +62,8 @@ ASSAY_DEVICE std::uint32_t BytesOfTopBits(std::uint32_t v) {
 #endif
 }
 
-// Four codes of an 8-bit format with zeros and subnormals, whatever their sign, as 0: adding
-// carries the exponent of the others into the sign's place.
+// Sets zeros and subnormals among four codes of an 8-bit format to 0, whatever their sign. For
+// other codes the addition carries into the place of the sign.
 template <DType T>
 ASSAY_DEVICE std::uint32_t WithoutSubnormals(std::uint32_t codes) {
   constexpr std::uint32_t kSmallest = std::uint32_t{1} << internal::LayoutOf(T).mantissa_bits;
@@ -69,14 +71,15 @@ ASSAY_DEVICE std::uint32_t WithoutSubnormals(std::uint32_t codes) {
   return codes & BytesOfTopBits((codes & 0x7f7f7f7fU) + kUpToTop);
 }
 
-// The codes of as many values as a word has room for, the first in its lowest bits.
+// The codes of as many values as fit into a word. The first is in the lowest bits.
 template <DType T>
 ASSAY_DEVICE std::uint32_t FillWord(const float* v) {
 #if defined(ASSAY_GPU_CUDA)
-  // Conversions that round once, to nearest even and on to subnormals (PTX ISA, cvt). FillCodes'
-  // test has the same steps in plain code, and holds them to FillCode.
+  // These conversions round once, to nearest even, and keep subnormals (PTX ISA, cvt). The test of
+  // FillCodes repeats their steps in plain code and compares them with FillCode.
   if constexpr (T == DType::kF16) {
-    // Beyond the largest to Inf. The addition takes subnormals for zeros, and ±0 + 0 is +0.
+    // Values beyond the largest become Inf. The addition treats subnormals as zeros, and ±0 + 0 is
+    // +0.
     std::uint32_t codes;
     asm("{ .reg .b32 r, zero; mov.b32 zero, 0; cvt.rn.f16x2.f32 r, %2, %1; "
         "add.rn.ftz.f16x2 %0, r, zero; }"
@@ -84,12 +87,12 @@ ASSAY_DEVICE std::uint32_t FillWord(const float* v) {
         : "f"(v[0]), "f"(v[1]));
     return codes;
   } else if constexpr (T == DType::kBF16) {
-    std::uint32_t codes;  // beyond the largest to Inf
+    std::uint32_t codes;  // values beyond the largest become Inf
     asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(codes) : "f"(v[0]), "f"(v[1]));
     return codes;
   }
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-  // satfinite: beyond the largest to it.
+  // satfinite: values beyond the largest become the largest.
   if constexpr (T == DType::kE4M3FN) {
     std::uint32_t codes;
     asm("{ .reg .b16 low, high; cvt.rn.satfinite.e4m3x2.f32 low, %2, %1; "

@@ -1,18 +1,18 @@
-// Fills of a GPU, with the bits of kernels/numerics/generate.h.
+// Fills tensors of a GPU, with the bits of kernels/numerics/generate.h.
 //
-// FillDense is for normal and uniform data of the floating-point formats up to 32 bits
-// that lies dense on 16 bytes: a thread makes 16 bytes at a time, 4 elements from each
-// Philox block, and stores them at once. What counts is instructions, which take longer than
-// the writing where normal elements have 16 bits or fewer: 27 for a normal deviate, 13 for a
-// uniform one, 9 of them the Philox rounds', and few more for its code and for the loop.
+// FillDense makes normal and uniform data of floating-point formats up to 32 bits, if the tensor is
+// dense and aligned to 16 bytes. A thread makes 16 bytes at a time, 4 elements from each Philox
+// block, and stores them at once. If normal elements have 16 bits or fewer, the instructions take
+// longer than the writes. There are 27 for a normal deviate and 13 for a uniform one; 9 of them are
+// for the Philox rounds. The code and the loop add a few more.
 //
-// FillKeyGroups is for attention's exact probe, and FillAny for every other pattern,
-// format and stride: 4 elements of storage a thread, by the scalar code of
-// kernels/numerics itself. Patterns of one value are LaunchSetCode's. Small tensors of unlike
-// formats and patterns go through FillAny together: they are done before another launch would
-// begin.
+// FillKeyGroups makes the data of attention's exact probe. FillAny makes every other pattern,
+// format and stride: 4 elements of storage for each thread, with the scalar code of
+// kernels/numerics itself. LaunchSetCode serves patterns of one value. Small tensors of different
+// formats and patterns share one launch of FillAny, because they are done before another launch
+// would begin.
 //
-// Exactly rounded operations and integers only, so that every device has the same bits.
+// All operations are exactly rounded or on integers, so every device has the same bits.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -32,7 +32,8 @@
 namespace assay::gpu {
 namespace {
 
-// The host's table, as a kernel's argument: device code cannot read a host array.
+// The table of coefficients as an argument of a kernel, because device code cannot read an array of
+// the host.
 struct NormalTable {
   float rows[kNormalOctaves][kNormalDegree + 1];
 };
@@ -44,7 +45,7 @@ NormalTable CopyNormalTable() {
   return table;
 }
 
-// The stream of words that a tensor is made from.
+// The stream of random words for a tensor.
 struct WordStream {
   std::uint64_t seed;
   std::uint32_t tensor_id;
@@ -59,28 +60,28 @@ template <class Job>
 inline constexpr bool kFitsALaunch =
     sizeof(Batch<Job>) + sizeof(NormalTable) <= kMostParameterBytes;
 
-// ---- dense data of the common kinds
+// ---- Dense data of the common kinds
 
-// The polynomials of the normal deviates in shared memory, as three rows of an entry for
-// each octave: coefficients 6 to 3; 2 and 1; 0. An octave's lie at one address and fixed
-// distances from it. Seven words are read and not eight, since these reads, 32 words a
-// clock, take about as long as the instructions do. The eight octaves that nearly every
-// word is of lie in different banks.
+// The polynomials of the normal deviates, in shared memory. Each octave has an entry in three rows:
+// coefficients 6 to 3; 2 and 1; 0. The entries of an octave lie at one address and at fixed
+// distances from it. Seven words are read and not eight, because these reads (32 words a clock)
+// take about as long as the instructions. Nearly every word belongs to one of eight octaves, which
+// lie in different banks.
 struct alignas(16) Coefficients {
   float c[4];
 };
 constexpr unsigned kTableEntries = 3 * kNormalOctaves;
 static_assert(kNormalDegree == 6);
 
-// Place of an octave in its row, by the exponent field of a float of [1, 2^32).
+// The place of an octave in its row, from the exponent field of a float in [1, 2^32).
 ASSAY_DEVICE std::uint32_t SlotOf(std::uint32_t exponent) { return exponent - 127; }
 
-// That field, v >> 23, in one instruction with nothing to undo: of a shift the compiler would
-// make another, by what scales the slot besides, and a mask.
+// The exponent field, v >> 23, in one instruction. If this were a shift, the compiler would merge
+// it with the scaling of the slot, and then need a shift and a mask.
 ASSAY_DEVICE std::uint32_t ExponentOf(std::uint32_t v) { return MultiplyWide(v, 1U << 9).high; }
 
-// A Philox block of the stream (kernels/numerics/philox.h), in 32-bit products; c0 and c1: the
-// words of its index. Where c1 is the same for all threads, so is half of the first two rounds.
+// A Philox block of the stream (kernels/numerics/philox.h), with 32-bit products. c0 and c1 are the
+// words of its index. If c1 is the same for all threads, so is half of the first two rounds.
 ASSAY_DEVICE PhiloxBlock BlockOf(const WordStream& words, std::uint32_t c0, std::uint32_t c1) {
   std::uint32_t c2 = words.tensor_id;
   std::uint32_t c3 = words.epoch;
@@ -105,8 +106,8 @@ struct Normal {
   float sigma;
   float mean;
 
-  // NormalFromWord, whose shifts by the leading zeros are a conversion to float that
-  // drops what does not fit. Its mantissa alone is f as a subnormal; the product is exact.
+  // NormalFromWord. A conversion to float that drops the excess bits replaces the shifts by the
+  // number of leading zeros. The mantissa alone, read as a subnormal, is f; the product is exact.
   template <class Table>
   ASSAY_DEVICE_MEMBER float Value(std::uint32_t x, const Table& table) const {
     const std::uint32_t v = TruncatedToFloatBits((x << 1) | 1U);
@@ -127,13 +128,13 @@ struct Normal {
 struct Uniform {
   static constexpr bool kFromTable = false;
   float lo;
-  float step;      // of the 2^24: 2^-24 of the width, exactly
+  float step;      // 2^-24 of the width, exactly
   float below_hi;  // the largest value
 
   template <class Table>
   ASSAY_DEVICE_MEMBER float Value(std::uint32_t x, const Table&) const {
     const float v = Fma(static_cast<float>(x >> 8), step, lo);
-    return -MaxNumber(-v, -below_hi);  // the lesser
+    return -MaxNumber(-v, -below_hi);  // the smaller of the two
   }
 };
 
@@ -147,7 +148,7 @@ struct DenseFill {
 
 static_assert(kFitsALaunch<DenseFill<Normal>> && kFitsALaunch<DenseFill<Uniform>>);
 
-// Philox blocks that a thread goes through with 32-bit indices; c1 is then the same for all.
+// Philox blocks that a thread covers with 32-bit indices. c1 is then the same for all threads.
 constexpr std::uint32_t kBlocksOfPart = std::uint32_t{1} << 31;
 
 template <DType T, class Draw>
@@ -166,7 +167,8 @@ ASSAY_GLOBAL void FillDense(Batch<DenseFill<Draw>> batch, NormalTable table) {
     }
     if (Thread().x == 0) mean[0] = job.draw.mean;
     SyncBlock();
-    // A parameter would be fetched anew for every element: an instruction takes one only.
+    // As a kernel parameter, the mean would be loaded again for every element, because an
+    // instruction takes only one parameter.
     draw.mean = mean[0];
   }
   constexpr unsigned kBits = StorageBits(T);
@@ -205,14 +207,14 @@ ASSAY_GLOBAL void FillDense(Batch<DenseFill<Draw>> batch, NormalTable table) {
           StoreBits(T, job.data, begin + e, out.v[e * kBits / 32] >> (e * kBits % 32));
         }
       }
-      return;  // that was the last
+      return;  // the last unit is done
     }
     data += kUnitsOfPart;
     block += kBlocksOfPart;
   }
 }
 
-// ---- everything else
+// ---- All other data
 
 struct AnyFill {
   Pattern pattern;
@@ -224,9 +226,9 @@ struct AnyFill {
 
 static_assert(kFitsALaunch<AnyFill>);
 
-constexpr int kAnyShift = 2;  // a chunk of 4 elements: at most two Philox blocks
+constexpr int kAnyShift = 2;  // a chunk of 4 elements has at most two Philox blocks
 
-// Where runs share bytes a single thread takes a job's chunks.
+// If runs share bytes, a single thread takes all chunks of a job.
 ASSAY_GLOBAL void FillAny(Batch<AnyFill> batch, NormalTable table) {
   const AnyFill& job = batch.jobs[Block().y];
   const Pattern pattern = job.pattern;
@@ -267,7 +269,7 @@ ASSAY_GLOBAL void FillAny(Batch<AnyFill> batch, NormalTable table) {
   }
 }
 
-// Operands of attention's exact probe: a thread makes 4 elements, of one row or more.
+// Makes operands of attention's exact probe. A thread makes 4 elements, of one row or more.
 ASSAY_GLOBAL void FillKeyGroups(Runs to, std::int64_t rows, std::int64_t cols, bool mask,
                                 CodedRows coded, KeyGroups groups, std::uint64_t plus,
                                 std::uint64_t minus) {
@@ -278,7 +280,7 @@ ASSAY_GLOBAL void FillKeyGroups(Runs to, std::int64_t rows, std::int64_t cols, b
     GroupCode group;
     for (int i = 0; i < chunk.n; ++i) {
       const std::int64_t col = (chunk.logical + i) % cols;
-      const std::int64_t row = (chunk.logical + i) / cols;  // of all batches'
+      const std::int64_t row = (chunk.logical + i) / cols;  // counted over all batches
       std::uint64_t code = 0;
       if (mask) {
         if (groups.Keeps(row % rows, col)) code = plus;
@@ -296,11 +298,11 @@ ASSAY_GLOBAL void FillKeyGroups(Runs to, std::int64_t rows, std::int64_t cols, b
   }
 }
 
-// ---- launching
+// ---- Launches
 
 WordStream WordsOf(const FillJob& job) { return {job.seed, job.tensor_id, job.epoch}; }
 
-// The same value everywhere.
+// Whether the pattern has the same value everywhere.
 bool IsOneValue(PatternKind kind) {
   switch (kind) {
     case PatternKind::kConstant:
@@ -314,12 +316,12 @@ bool IsOneValue(PatternKind kind) {
   }
 }
 
-// 6.4 of it and as much again are finite.
+// 6.4 times this value plus the value itself is finite.
 constexpr double kLargestParameter = 1e37;
-// What FillCode asks for. Normal deviates are multiples of 2^-44 and never 0, uniform ones of
-// 2^-24; times a float of kLeastScale or more they are multiples of 2^-117, floats of
-// kLeastOffset or more are of 2^-123, and so is the sum, which is 0 or a normal number then:
-// +0, but for an offset of -0.
+// FillCode needs values that are +0 or normal floats. Normal deviates are multiples of 2^-44 and
+// never 0; uniform ones are multiples of 2^-24. Times a float of kLeastScale or more, they are
+// multiples of 2^-117. Floats of kLeastOffset or more are multiples of 2^-123. So the sum is such a
+// multiple, too: it is 0 or a normal number. A 0 is +0 unless the offset is -0.
 constexpr float kLeastScale = 0x1p-50F;
 constexpr float kLeastOffset = 0x1p-100F;
 
@@ -340,7 +342,7 @@ void DrawOf(const Pattern& p, Uniform* draw) {
 
 bool TakesDense(const FillJob& job) {
   const DType t = job.dst.dtype;
-  // Values that are finite whatever the draw; NaN is not within.
+  // These parameters give finite values for every draw. NaN fails the test.
   if (!(std::fabs(job.pattern.a) < kLargestParameter &&
         std::fabs(job.pattern.b) < kLargestParameter)) {
     return false;
@@ -353,7 +355,7 @@ bool TakesDense(const FillJob& job) {
          job.dst.extents.dense() && reinterpret_cast<std::uintptr_t>(job.dst.data) % 16 == 0;
 }
 
-// Jobs of one kind of data and one format.
+// Launches jobs of one kind of data and one format.
 template <DType T, class Draw>
 ErrorCode LaunchDense(std::span<const FillJob> jobs, Stream stream) {
   Batch<DenseFill<Draw>> batch = {};
@@ -420,7 +422,7 @@ ErrorCode LaunchKeyGroups(const FillJob& job, Stream stream) {
                     RoundForFill(-job.pattern.a, job.dst.dtype));
 }
 
-// What decides which launch a job goes into.
+// Decides which launch a job goes into.
 enum class Path : std::uint8_t { kOneValue, kKeyGroups, kDenseNormal, kDenseUniform, kAny };
 
 Path PathOf(const FillJob& job) {
@@ -431,15 +433,16 @@ Path PathOf(const FillJob& job) {
   return kind == PatternKind::kNormal ? Path::kDenseNormal : Path::kDenseUniform;
 }
 
-// Elements up to which a tensor may go through FillAny for company: 8192 threads of 4, an
-// eighth of what the smallest of the data centres' devices holds at once.
+// A tensor of at most this many elements may use FillAny to share a launch: 8192 threads of 4
+// elements. That is an eighth of what the smallest data centre device holds at once.
 constexpr std::int64_t kSmallFill = 1 << 15;
 
 bool IsSmall(const FillJob& job) {
   return job.dst.count() <= kSmallFill && !IsKeyGroups(job.pattern.kind);
 }
 
-// Jobs that go the same way share the launch; what lies dense, by format.
+// Whether two jobs take the same path and can share its launch. On the dense paths they need the
+// same format, too.
 bool GoAlike(const FillJob& a, const FillJob& b) {
   const Path path = PathOf(a);
   if (path != PathOf(b) || path == Path::kOneValue || path == Path::kKeyGroups) return false;
@@ -458,7 +461,7 @@ ErrorCode LaunchOne(const FillJob& job, Path path, Stream stream) {
   return LaunchSetCode(RoundForFill(value, job.dst.dtype), job.dst, stream);
 }
 
-// Of each launch's jobs, either all go alike or all are small.
+// Launches jobs that either all take the same path or are all small.
 ErrorCode LaunchTogether(std::span<const FillJob> jobs, Stream stream) {
   const FillJob& first = jobs.front();
   const Path path = PathOf(first);
@@ -478,12 +481,12 @@ ErrorCode LaunchTogether(std::span<const FillJob> jobs, Stream stream) {
   }
 }
 
-// The jobs of one launch, taken out of those that wait: the first, and what may go with it.
+// Takes the jobs of one launch out of `waiting`: the first, and those that can share its launch.
 std::vector<FillJob> TakeTogether(std::vector<FillJob>& waiting) {
   std::vector<FillJob> jobs, left;
   for (const FillJob& job : waiting) {
     const auto overlaps = [&job](const FillJob& before) { return Overlap(before.dst, job.dst); };
-    // What is written twice is so in order.
+    // If two jobs write the same memory, their order is kept.
     const bool free = std::none_of(jobs.begin(), jobs.end(), overlaps) &&
                       std::none_of(left.begin(), left.end(), overlaps);
     const bool joins =

@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::int64_t kKeptBytes = GpuDevice::kMostKept * std::int64_t{sizeof(KeptElement)};
 
-// How long the device is kept busy before a timed launch, in times of what the host took for
-// the one before, and in seconds.
+// How long the device is kept busy before a timed launch: a multiple of the host's time for the
+// last one, with limits in seconds.
 constexpr double kSpinMargin = 2;
 constexpr double kLeastSpin = 20e-6;
 constexpr double kMostSpin = 500e-6;
@@ -42,7 +42,8 @@ absl::StatusOr<std::unique_ptr<GpuDevice>> GpuDevice::Make(int ordinal,
   code = gpu::GetProperties(ordinal, &properties);
   if (code != gpu::kOk) return absl::UnavailableError(gpu::Describe(code));
   if (properties.prohibited) {
-    return absl::UnavailableError("its compute mode is prohibited: no process may use it");
+    return absl::UnavailableError(
+        "the device's compute mode is prohibited, so no process may use it");
   }
   std::unique_ptr<GpuDevice> device(new GpuDevice(properties));
   if (absl::Status s = device->Start(ordinal, options); !s.ok()) return s;
@@ -60,7 +61,7 @@ absl::Status GpuDevice::Start(int ordinal, const ArenaOptions& options) {
   if (code == gpu::kOk) code = gpu::Allocate(gpu::kScratchBytes, &scratch_);
   if (code == gpu::kOk) code = gpu::Allocate(kKeptBytes, &kept_);
   if (code == gpu::kOk) code = gpu::AllocateHost(kPinnedBytes, &pinned_);
-  // Whether the toolkit has code for this device, it tells at a kernel's launch.
+  // Only the launch of a kernel tells whether there is code for this device.
   if (code == gpu::kOk) code = gpu::LaunchSpin(1, static_cast<float*>(scratch_), stream_);
   if (code == gpu::kOk) code = gpu::Wait(stream_);
   if (code != gpu::kOk) return unavailable(code);
@@ -222,7 +223,8 @@ absl::StatusOr<ProbeVectors> GpuDevice::Upload(const ProbeVectors& host, std::in
 absl::StatusOr<ChecksumSums> GpuDevice::Checksum(const ChecksumRequest& request) {
   if (absl::Status s = CheckView(request.matrix); !s.ok()) return s;
   const Extents& e = request.matrix.extents;
-  if (e.count() == 0) return absl::InvalidArgumentError("checksums of a matrix without elements");
+  if (e.count() == 0)
+    return absl::InvalidArgumentError("checksum: the matrix has no elements; at least 1 is needed");
   ChecksumRequest on_device = request;
   const std::int64_t probes = request.probes;
   const struct {
@@ -258,15 +260,15 @@ absl::Status GpuDevice::Copy(const TensorView& src, const TensorView& dst) {
   return Status(gpu::LaunchCopy(src, dst, stream_));
 }
 
-// The storage from the first of the elements to the last, padding between included,
-// comes over in one copy and is packed here: what is asked for is small, or dense.
+// One copy brings the storage from the first element to the last, with the padding between, and the
+// host packs it. The caller asks for few elements, or for dense ones.
 absl::Status GpuDevice::ToHost(const TensorView& src, std::int64_t begin, std::int64_t count,
                                void* dst) {
   if (absl::Status s = CheckRange(src, begin, count); !s.ok()) return s;
   if (absl::Status s = Flush(); !s.ok() || count == 0) return s;
   const std::int64_t first = OffsetOf(src.extents, begin);
   const std::int64_t last = OffsetOf(src.extents, begin + count - 1);
-  // Whole bytes: e2m1 packs two elements to one.
+  // The copy begins at a whole byte: e2m1 packs two elements into one.
   const std::int64_t from = first / 2 * 2;
   const std::int64_t bytes = StorageBytes(src.dtype, last - from + 1);
   const auto* data = static_cast<const unsigned char*>(src.data) + StorageBytes(src.dtype, from);
@@ -287,7 +289,7 @@ absl::Status GpuDevice::ToHost(const TensorView& src, std::int64_t begin, std::i
 absl::Status GpuDevice::FromHost(const void* src, std::int64_t bytes, void* dst) {
   if (absl::Status s = Flush(); !s.ok() || bytes == 0) return s;
   absl::Status s = CopyOn(src, bytes, dst);
-  // The caller may change `src` from here on.
+  // The caller may change `src` after this call.
   return s.ok() ? Status(gpu::Wait(stream_)) : s;
 }
 
@@ -303,7 +305,8 @@ absl::Status GpuDevice::EvictFromCaches(std::span<const TensorView> views) {
     }
     swept = sweep_;
   }
-  // Lines that were written would take their way to memory in the time of what comes next.
+  // The sweep only reads: lines that were written would go to memory during the next launch and
+  // change its time.
   return Status(gpu::LaunchSweep(swept, bytes, scratch_, stream_));
 }
 
@@ -366,8 +369,8 @@ absl::StatusOr<std::unique_ptr<RecordedLaunch>> GpuDevice::RecordLaunch(
       &recording);
   if (code == gpu::kOk) return std::make_unique<Graph>(*this, recording, launched);
   if (gpu::IsSticky(code)) return Status(code);
-  // What a stream that records does not allow ends the recording, whatever the kernel's
-  // library made of it; else the launch knows best why it failed.
+  // If the work cannot be recorded, that error counts, whatever the kernel's library made of it.
+  // Otherwise the launch's own error counts.
   if (!gpu::IsUnrecordable(code) && !launched->ok()) return *launched;
   return gpu::StatusOf(code, "the launch cannot be recorded");
 }

@@ -1,4 +1,5 @@
-// What a GPU device finds of tensors that stay on it, a few words each.
+// The comparisons and digests of a GPU device: the tensors stay on it, and only a few words come
+// back.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -15,12 +16,12 @@
 namespace assay {
 namespace {
 
-// What a primitive takes or gives beside its result lies behind it in the scratch memory.
+// Other inputs and outputs of a primitive lie behind its result in the scratch memory.
 constexpr std::int64_t kBehindResult = 256;
 constexpr std::int64_t kRoomBehindResult = gpu::kScratchBytes - kBehindResult;
 
-// Digests of tensors in the scratch memory, raw and canonical, behind those of some groups of
-// them.
+// The digests of tensors, raw and canonical, lie in the scratch memory behind the digests of their
+// groups.
 constexpr std::int64_t kDigestWords = 4;
 constexpr std::int64_t kDigestBytes = kDigestWords * sizeof(std::uint64_t);
 constexpr std::int64_t kMostGroups = 64;
@@ -33,7 +34,8 @@ unsigned char* BehindResult(void* scratch) {
 absl::Status CheckCompare(const CompareRequest& request) {
   if (absl::Status s = CheckView(request.output); !s.ok()) return s;
   if (request.reference == nullptr && request.output.count() > 0) {
-    return absl::InvalidArgumentError("compare has no reference");
+    return absl::InvalidArgumentError(
+        "compare: reference is null; it must hold the expected values");
   }
   return absl::OkStatus();
 }
@@ -94,7 +96,7 @@ absl::StatusOr<std::vector<CompareResult>> GpuDevice::CompareAll(
     std::span<const CompareRequest> requests) {
   std::vector<CompareResult> results(requests.size());
   std::vector<CompareRequest> together;
-  std::vector<std::size_t> places;  // of their results
+  std::vector<std::size_t> places;  // where their results go
   const auto compare = [&]() -> absl::Status {
     if (together.empty()) return absl::OkStatus();
     absl::StatusOr<std::vector<CompareResult>> found = CompareTogether(together);
@@ -144,7 +146,7 @@ absl::StatusOr<Fingerprint> GpuDevice::FingerprintOf(std::span<const TensorView>
   return one->front();
 }
 
-// Of each group the digest of its digests, which all lie behind the results.
+// The fingerprint of a group is the digest of its tensors' digests. These lie behind the results.
 absl::StatusOr<std::vector<Fingerprint>> GpuDevice::FingerprintsOf(
     std::span<const std::vector<TensorView>> groups) {
   std::size_t views = 0;
@@ -172,7 +174,7 @@ absl::StatusOr<std::vector<Fingerprint>> GpuDevice::FingerprintsOf(
     result += kDigestWords;
   }
   if (absl::Status s = Status(code); !s.ok()) return s;
-  // Of the last the raw digest will do.
+  // The last group needs only its raw digest.
   if (absl::Status s = ReadScratch(n * kDigestBytes - kDigestBytes / 2); !s.ok()) return s;
   std::vector<Fingerprint> fingerprints(groups.size());
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -220,7 +222,7 @@ absl::StatusOr<KeptElements> GpuDevice::KeepElements(const KeepRequest& request)
   if (s.ok()) {
     s = Status(gpu::LaunchKeep(request, at, n, static_cast<KeptElement*>(kept_), stream_));
   }
-  // The caller may change `request.at` from here on.
+  // The caller may change `request.at` after this call.
   if (s.ok()) s = Status(gpu::Wait(stream_));
   if (!s.ok()) return s;
   return KeptElements{n, {}};

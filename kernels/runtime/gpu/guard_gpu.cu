@@ -1,8 +1,8 @@
-// Guards: padding between the runs of a strided tensor, and ranges of bytes around
-// blocks. Set to a byte before a launch, and counted where they changed after it.
+// Sets and counts guard bytes: the padding between the runs of a strided tensor, and ranges of
+// bytes around blocks. They are set before a launch, and changed bytes are counted after it.
 //
-// Padding: 32 threads a gap, since most gaps are the few elements between cols and ld;
-// the grid's y cuts long ones. For e2m1 only whole bytes of padding are guarded.
+// Each gap of padding gets 32 threads, because most gaps are the few elements between cols and ld.
+// The y extent of the grid cuts long gaps. For e2m1 only whole bytes of padding are guarded.
 #include "kernels/runtime/gpu/primitives.h"
 #include "kernels/runtime/gpu/reduce.h"
 #include "kernels/runtime/gpu/runs.h"
@@ -11,11 +11,11 @@ namespace assay::gpu {
 namespace {
 
 constexpr unsigned kThreadsOfAGap = 32;
-constexpr std::int64_t kGapBytes = 4096;      // of a gap that one block's threads take
-constexpr std::int64_t kMostCuts = 1024;      // of a gap
+constexpr std::int64_t kGapBytes = 4096;      // bytes of a gap for the threads of one block
+constexpr std::int64_t kMostCuts = 1024;      // parts of a gap
 constexpr std::int64_t kMostCounters = 2048;  // blocks that add to one counter
 
-// What is done with a byte.
+// The work on one byte: set it, or count it if it differs.
 struct SetByte {
   static constexpr bool kCounts = false;
   static ASSAY_DEVICE_MEMBER unsigned Visit(unsigned char* at, unsigned char byte) {
@@ -30,7 +30,7 @@ struct CountByte {
   }
 };
 
-// Adds what the block's threads counted.
+// Adds the counts of the block's threads to *count.
 template <class Shared>
 ASSAY_DEVICE void AddCount(unsigned long long counted, Shared partial, unsigned long long* count) {
   const unsigned long long sum = BlockReduce<Sum>(counted, partial, kThreads);
@@ -83,7 +83,7 @@ ErrorCode LaunchGaps(const TensorView& view, unsigned char byte, unsigned long l
   const std::int64_t gaps = runs.count == 0 ? 0 : runs.count / runs.length - 1;
   if (gaps == 0) return kOk;
   const Extents& e = view.extents;
-  // Those between batches may be the longer ones.
+  // The gaps between batches may be longer.
   const std::int64_t between =
       e.batch > 1 ? e.batch_stride - (runs.per_batch - 1) * runs.stride - runs.length : 0;
   const std::int64_t longest =

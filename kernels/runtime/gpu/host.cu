@@ -1,6 +1,6 @@
-// host.h over the runtimes of CUDA and HIP, whose functions differ in their first
-// letters and whose codes are the same numbers. The emulator has its own,
-// tests/simt/host_simt.cc; only the meaning of codes is shared with it.
+// Implements host.h for the runtimes of CUDA and HIP. Their functions differ in their prefix, and
+// their codes are the same numbers. The emulator has its own functions in tests/simt/host_simt.cc
+// and shares only the meaning of the codes.
 #include "kernels/runtime/gpu/host.h"
 
 #include <dlfcn.h>
@@ -38,12 +38,12 @@ bool IsSticky(ErrorCode code) {
   }
 }
 
-// HIP has a number of its own for what its lower layer says.
+// HIP has its own number for errors of its lower layer.
 bool IsOutOfMemory(ErrorCode code) { return code == 2 || code == 1052; }
 
 std::int64_t LastCacheBytes(std::string_view architecture, std::int64_t l2_bytes) {
-  // AMD's Infinity Cache, which serves all of the device (AMD, CDNA 3 and CDNA 4 architecture
-  // white papers: 256 MB); its toolkit tells of one die's L2.
+  // The size of AMD's Infinity Cache, which serves the whole device (AMD, CDNA 3 and CDNA 4
+  // architecture white papers: 256 MB). The toolkit reports only one die's L2.
   constexpr std::pair<std::string_view, std::int64_t> kBehindL2[] = {
       {"gfx940", std::int64_t{256} << 20},
       {"gfx941", std::int64_t{256} << 20},
@@ -86,8 +86,7 @@ using ApiError = ASSAY_API(Error_t);
 using ApiStream = ASSAY_API(Stream_t);
 using ApiEvent = ASSAY_API(Event_t);
 
-// A failure is returned once: left as the thread's last error, it would be taken for
-// that of the next launch.
+// Returns a failure once. If it stayed the thread's last error, the next launch would report it.
 ErrorCode Result(ApiError code) {
   if (code != ASSAY_API(Success)) (void)ASSAY_API(GetLastError)();
   return static_cast<ErrorCode>(code);
@@ -216,7 +215,7 @@ ErrorCode FreeHost(void* data) {
 
 ErrorCode CreateStream(Stream* stream) {
   ApiStream made = nullptr;
-  // Waits for no other stream, the default one included.
+  // The stream waits for no other stream, not even for the default one.
   const ErrorCode code =
       Result(ASSAY_API(StreamCreateWithFlags)(&made, ASSAY_API(StreamNonBlocking)));
   if (code == kOk) *stream = made;
@@ -257,7 +256,7 @@ ErrorCode RecordWork(Stream stream, std::function<bool()> enqueue, Recording* re
       ASSAY_API(StreamBeginCapture)(StreamOf(stream), ASSAY_API(StreamCaptureModeThreadLocal)));
   if (code != kOk) return code;
   const bool enqueued = enqueue();
-  // Ends what could not be recorded, too.
+  // This also ends a recording that failed.
   ASSAY_API(Graph_t) graph = nullptr;
   code = Result(ASSAY_API(StreamEndCapture)(StreamOf(stream), &graph));
   if (code == kOk && !enqueued) code = kInvalidValue;
@@ -298,9 +297,10 @@ std::string Describe(ErrorCode code) {
   const auto error = static_cast<ApiError>(code);
   const std::string name = ASSAY_API(GetErrorName)(error);
   const std::string words = ASSAY_API(GetErrorString)(error);
-  std::string all = name == words ? name : name + ": " + words;  // of some HIP knows the name alone
+  // For some codes HIP has only the name.
+  std::string all = name == words ? name : name + ": " + words;
 #if defined(ASSAY_GPU_CUDA)
-  // The toolkit calls no driver one that is too old.
+  // If there is no driver, the toolkit says that the driver is too old.
   constexpr const char* kDriver = "libcuda.so.1";
   if (error == cudaErrorInsufficientDriver && dlopen(kDriver, RTLD_LAZY) == nullptr) {
     all += std::string("; there is no driver: ") + kDriver + " cannot be loaded";

@@ -1,9 +1,8 @@
-// The runtime of a GPU toolkit as plain functions: what GpuDevice is built on. One
-// source, host.cu, over CUDA and HIP; the emulator, whose device memory is the heap, has
-// tests/simt/host_simt.cc.
+// Offers the runtime of a GPU toolkit as plain functions, for GpuDevice. host.cu is the one source
+// for CUDA and HIP. The emulator has tests/simt/host_simt.cc, in which device memory is the heap.
 //
-// Every function returns the toolkit's code, kOk where all went well, and leaves its
-// results alone otherwise. A kernel's fault shows at the next call that waits.
+// Every function returns the toolkit's code. If it is not kOk, the results are unchanged. A fault
+// of a kernel shows at the next call that waits.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_HOST_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_HOST_H_
 
@@ -19,20 +18,20 @@ namespace assay::gpu {
 
 struct Properties {
   std::string model;         // "NVIDIA H200"
-  std::string uuid;          // "GPU-…"; empty where the toolkit does not tell
+  std::string uuid;          // "GPU-…"; empty if the toolkit does not tell
   std::string pci_id;        // "0000:1b:00.0"
   std::string architecture;  // "sm_90", "gfx942", "emulated"
   std::int64_t memory_bytes = 0;
   std::int64_t l2_bytes = 0;
   std::int64_t last_cache_bytes = 0;        // of the cache before memory
-  std::int64_t shared_bytes_per_block = 0;  // most that a kernel may opt in to
+  std::int64_t shared_bytes_per_block = 0;  // the most that a kernel may opt in to
   int multiprocessors = 0;
   int wave_width = 32;
   int driver_version = 0;  // CUDA: 1000·major + 10·minor
   int runtime_version = 0;
   bool prohibited = false;  // the compute mode lets no process in
   bool exclusive = false;   // one process at a time
-  bool integrated = false;  // its memory is the host's
+  bool integrated = false;  // the device's memory is the host's
 };
 
 // "cuda", "hip" or "simt".
@@ -40,12 +39,12 @@ const char* BackendName();
 
 ErrorCode DeviceCount(int* count);
 ErrorCode GetProperties(int ordinal, Properties* properties);
-ErrorCode UseDevice(int ordinal);  // of this thread's calls to come
+ErrorCode UseDevice(int ordinal);  // for the calling thread's later calls
 ErrorCode MemoryInfo(std::int64_t* free_bytes, std::int64_t* total_bytes);
 
 ErrorCode Allocate(std::int64_t bytes, void** data);
 ErrorCode Free(void* data);
-// Page-locked host memory, for results that a kernel's stream copies back.
+// Page-locked host memory, for results that a stream copies back.
 ErrorCode AllocateHost(std::int64_t bytes, void** data);
 ErrorCode FreeHost(void* data);
 
@@ -55,33 +54,37 @@ ErrorCode Wait(Stream stream);
 ErrorCode CreateEvent(Event* event);
 ErrorCode DestroyEvent(Event event);
 ErrorCode Record(Event event, Stream stream);
-// Waits for `end`. [seconds]
+// Waits for `end` and returns the time between the events [seconds].
 ErrorCode Elapsed(Event begin, Event end, double* seconds);
 
-// Work that is recorded once and enqueued again as one: a graph. `enqueue` puts it on the
-// stream and returns whether it could; nothing of it is done. What cannot be recorded is an
-// error, after which the stream is as before. The emulator calls `enqueue` at each replay
-// instead, so that all it refers to must live as long as the recording.
+// A recording is work that is recorded once and then enqueued as a whole: a graph. RecordWork calls
+// `enqueue`, which puts work on the stream and returns whether it could; the work is not done. If
+// work cannot be recorded, RecordWork returns an error, and the stream is as before. The emulator
+// calls `enqueue` at each replay instead, so everything it refers to must live as long as the
+// recording.
 using Recording = void*;  // cudaGraphExec_t, hipGraphExec_t
 ErrorCode RecordWork(Stream stream, std::function<bool()> enqueue, Recording* recording);
 ErrorCode Replay(Recording recording, Stream stream);
 ErrorCode DestroyRecording(Recording recording);
 
-// Enqueued on the stream; host memory that is not page-locked is copied before return.
+// Copies and sets are enqueued on the stream. Host memory that is not page-locked is copied before
+// the call returns.
 ErrorCode CopyToDevice(void* dst, const void* src, std::int64_t bytes, Stream stream);
 ErrorCode CopyToHost(void* dst, const void* src, std::int64_t bytes, Stream stream);
 ErrorCode CopyOnDevice(void* dst, const void* src, std::int64_t bytes, Stream stream);
 ErrorCode Set(void* dst, unsigned char byte, std::int64_t bytes, Stream stream);
 
-// "cudaErrorIllegalAddress: an illegal memory access was encountered"
+// The name and the text of a code: "cudaErrorIllegalAddress: an illegal memory access was
+// encountered".
 std::string Describe(ErrorCode code);
-// The context is lost: every later call fails, and the process must end.
+// Whether the context is lost. Then every later call fails, and the process must end.
 bool IsSticky(ErrorCode code);
 bool IsOutOfMemory(ErrorCode code);
-// Of the cache that memory lies behind: the L2, or what a toolkit does not tell of.
+// The size of the last cache before memory: the L2, or a cache behind it that the toolkit does not
+// report.
 std::int64_t LastCacheBytes(std::string_view architecture, std::int64_t l2_bytes);
-// No driver, no device, or a driver older than the toolkit: nothing is wrong, the
-// backend is just not there.
+// Whether the backend is just not there: no driver, no device, or a driver older than the toolkit.
+// Nothing is wrong then.
 bool IsAbsent(ErrorCode code);
 
 }  // namespace assay::gpu

@@ -1,6 +1,6 @@
-// Elements of an output kept on a GPU, and another output's held against them: an element
-// a thread. Counts and the smallest place are integers, so that they do not depend on the
-// order of blocks; what the first mismatch holds is looked up behind them.
+// Keeps elements of an output on a GPU and compares another output with them, one element for each
+// thread. Counts and the smallest position are integers, so they do not depend on the order of
+// blocks. A last launch looks up the first mismatch.
 #include "kernels/runtime/gpu/kept_gpu.h"
 
 #include "kernels/runtime/compare_rule.h"

@@ -1,5 +1,5 @@
-// Elements of an output that a GPU keeps (kernels/runtime/kept_elements.h). All pointers are
-// in device memory.
+// Keeps elements of an output on a GPU (kernels/runtime/kept_elements.h). All pointers are in
+// device memory.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_KEPT_GPU_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_KEPT_GPU_H_
 
@@ -10,21 +10,21 @@
 
 namespace assay::gpu {
 
-// Enqueues one launch, which writes `count` elements whose indices are `at`. The request's
-// own list is not read.
+// Enqueues one launch that writes the `count` elements with the indices `at`. It does not read the
+// request's own list.
 ErrorCode LaunchKeep(const KeepRequest& request, const std::int64_t* at, std::int64_t count,
                      KeptElement* kept, Stream stream);
 
-// What an output shows against them.
+// The result of a comparison with the kept elements.
 struct HeldCounts {
   unsigned long long compared = 0;
   unsigned long long mismatches = 0;
-  unsigned long long first = 0;  // place; all ones: none
-  double actual = 0;             // of the first
+  unsigned long long first = 0;  // position; all ones: none
+  double actual = 0;             // value of the first
   KeptElement kept;
 };
 
-// Enqueues three launches.
+// Enqueues the comparison: three launches.
 ErrorCode LaunchHold(const TensorView& output, const KeptElement* kept, std::int64_t count,
                      HeldCounts* counts, Stream stream);
 

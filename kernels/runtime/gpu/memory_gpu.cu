@@ -1,6 +1,6 @@
-// One code everywhere, and copies between any strides: 16 bytes of the destination a
-// thread, in one store where they lie in one run and on a multiple of 16 bytes. And reading
-// for the caches' sake.
+// Sets a tensor to one code, and copies between any strides. A thread handles 16 bytes of the
+// destination, with one store if they lie in one run and are aligned to 16 bytes. Sweep reads
+// memory to fill the caches.
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/poison.h"
 #include "kernels/runtime/gpu/primitives.h"
@@ -49,7 +49,7 @@ ASSAY_GLOBAL void Sweep(const Bytes16* data, std::int64_t count, std::uint32_t* 
     const Bytes16 x = data[id];
     all |= x.v[0] ^ x.v[1] ^ x.v[2] ^ x.v[3];
   }
-  if (all == 0x9e3779b9U) *unused = all;  // hardly ever, which the compiler does not know
+  if (all == 0x9e3779b9U) *unused = all;  // hardly ever; the compiler does not know that
 }
 
 }  // namespace

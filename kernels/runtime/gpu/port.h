@@ -1,32 +1,32 @@
-// What a GPU kernel is written in: one source, compiled as CUDA (nvcc), as HIP
-// (hipcc), and as plain C++ under the SIMT emulator of tests/simt, which is what any
-// other compiler gets. This is the one place where the preprocessor chooses.
+// Defines the language of GPU kernels: one source that nvcc compiles as CUDA, hipcc as HIP, and any
+// other compiler as plain C++ for the SIMT emulator of tests/simt. This is the only place where the
+// preprocessor chooses.
 //
 // A kernel is a function marked ASSAY_GLOBAL; helpers are marked ASSAY_DEVICE.
 //   Thread(), Block(), BlockExtent(), GridExtent()   indices and extents, in x y z
 //   Lane(), WaveWidth()                              32 on NVIDIA and RDNA, 64 on CDNA
 //   SyncBlock()                                      all threads of the block
 //   ShuffleXor, ShuffleDown, ShuffleFrom             all lanes of the wave must take part
-//   Ballot(p)                                        lanes of the wave whose p holds
+//   Ballot(p)                                        lanes of the wave for which p holds
 //   ASSAY_SHARED(type, name, count)                  memory of the block, 16-byte aligned
 //   DynamicShared()                                  the launch's shared bytes, 16-byte aligned
-//   ASSAY_BOUNDS(threads, blocks)                    of a kernel: registers leave room for so many
+//   ASSAY_BOUNDS(threads, blocks)                    limits registers so that these blocks fit
 //   ASSAY_UNROLL                                     before a loop whose arrays are registers
-//   ASSAY_UNROLL_BY(n), ASSAY_UNROLL_BY_4            before one that is unrolled in part
-//   ASSAY_ROLLED                                     before one whose copies would cost registers
-//   ASSAY_OUTLINE                                    a device function that is called: rare paths
-//   ASSAY_GRID_CONSTANT                              a kernel's parameter whose address is taken
-//   AtomicAdd, AtomicMin, AtomicMax                  integers: results that no order changes
-//   LoadRelaxed                                      of what other threads' atomics may change
-//   Prefetch                                         device memory that is read soon comes near
-//   Fma, Product                                     exactly rounded, and fused with nothing
+//   ASSAY_UNROLL_BY(n), ASSAY_UNROLL_BY_4            before a loop that is unrolled in part
+//   ASSAY_ROLLED                                     before a loop that must not be unrolled
+//   ASSAY_OUTLINE                                    a device function that is not inlined
+//   ASSAY_GRID_CONSTANT                              a kernel parameter whose address is taken
+//   AtomicAdd, AtomicMin, AtomicMax                  integers, so order does not change results
+//   LoadRelaxed                                      reads a word that atomics may change
+//   Prefetch                                         device memory that is read soon
+//   Fma, Product                                     exactly rounded, never fused further
 //   Exp, Exp2, Erfc                                  within 2, 2 and 5 ulp; Exp2 may flush to 0
-//   Max, MaxNumber                                   NaN where one is; the other where one is
-//   FromHalf, ToHalf, FromBFloat, ToBFloat           codes of 16-bit formats, to nearest even;
-//                                                    which of a format's NaNs is the device's
-// Launch(kernel, grid, block, shared bytes, stream, arguments…) starts one.
+//   Max, MaxNumber                                   Max: NaN if one is; MaxNumber: the other one
+//   FromHalf, ToHalf, FromBFloat, ToBFloat           16-bit codes, rounded to nearest even; each
+//                                                    device has its own NaN code
+// Launch(kernel, grid, block, shared bytes, stream, arguments…) starts a kernel.
 //
-// Include it from kernels only, never from a header that host code sees.
+// Only kernels include this file, never a header that host code includes.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_PORT_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_PORT_H_
 
@@ -94,8 +94,8 @@ inline constexpr ErrorCode kLaunchFailure = 719;  // CUDA's "unspecified launch 
 using Extent = dim3;
 #endif
 
-// Shared memory that a block may take on any device that is compiled for [bytes], and on those
-// that have most of it; between them a launcher asks the device.
+// Shared memory that a block may have [bytes]: on every device that is compiled for, and on those
+// that have most. If a launch needs more than the first, the launcher asks the device.
 #if defined(ASSAY_GPU_CUDA)
 inline constexpr std::size_t kLeastSharedBytes = 99 << 10;
 inline constexpr std::size_t kMostSharedBytes = 227 << 10;
@@ -151,7 +151,7 @@ ASSAY_DEVICE void AtomicMax(unsigned long long* largest, unsigned long long valu
 ASSAY_DEVICE unsigned long long LoadRelaxed(const unsigned long long* value) {
   return __atomic_load_n(value, __ATOMIC_RELAXED);
 }
-// Reads it, so that an address beyond its tensor is seen.
+// Reads the byte, so that an address outside its tensor is found.
 ASSAY_DEVICE void Prefetch(const void* at) { (void)*static_cast<const volatile char*>(at); }
 
 ASSAY_DEVICE float Fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
@@ -270,7 +270,7 @@ ASSAY_DEVICE float Exp2(float x) { return exp2f(x); }
 ASSAY_DEVICE double Exp2(double x) { return exp2(x); }
 ASSAY_DEVICE float Erfc(float x) { return erfcf(x); }
 ASSAY_DEVICE double Erfc(double x) { return erfc(x); }
-ASSAY_DEVICE float Sqrt(float x) { return sqrtf(x); }  // HIP's __fsqrt_rn is not rounded rightly
+ASSAY_DEVICE float Sqrt(float x) { return sqrtf(x); }  // HIP's __fsqrt_rn is not correctly rounded
 #if defined(ASSAY_GPU_CUDA)
 ASSAY_DEVICE float Max(float a, float b) {
   float larger;
@@ -293,10 +293,10 @@ ASSAY_DEVICE float FloatOf(std::uint32_t bits) { return __uint_as_float(bits); }
 ASSAY_DEVICE float FromHalf(std::uint16_t code) { return __half2float(__ushort_as_half(code)); }
 ASSAY_DEVICE std::uint16_t ToHalf(float v) { return __half_as_ushort(__float2half_rn(v)); }
 
-inline constexpr std::size_t kSharedBytesOfAnyLaunch = 48 << 10;  // more has to be asked for
+inline constexpr std::size_t kSharedBytesOfAnyLaunch = 48 << 10;  // a kernel must opt in to more
 
-// Starts a kernel; errors of the launch itself only, those of its execution come with
-// the stream's synchronisation.
+// Starts a kernel. It returns errors of the launch itself. Errors of the execution show when the
+// stream is synchronised.
 template <class Kernel, class... Arguments>
 ErrorCode Launch(Kernel kernel, Extent grid, Extent block, std::size_t shared_bytes, Stream stream,
                  Arguments... arguments) {
@@ -306,7 +306,7 @@ ErrorCode Launch(Kernel kernel, Extent grid, Extent block, std::size_t shared_by
     const cudaError_t error = cudaFuncSetAttribute(
         kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
     if (error != cudaSuccess) {
-      (void)cudaGetLastError();  // else the next launch would take it for its own
+      (void)cudaGetLastError();  // else the next launch would report it
       return error;
     }
   }
@@ -321,15 +321,15 @@ ErrorCode Launch(Kernel kernel, Extent grid, Extent block, std::size_t shared_by
 
 #endif
 
-// a·b as one rounded operation; a product by itself may be fused with an addition behind it,
-// and differ from the same product elsewhere. -0 is +0.
+// a·b as one rounded operation. The compiler may fuse a plain product with a later addition, so
+// that it differs from the same product elsewhere. -0 becomes +0.
 template <class T>
 ASSAY_DEVICE T Product(T a, T b) {
   return Fma(a, b, T{0});
 }
 
-// The two words of a product. As one instruction on NVIDIA: in 64-bit arithmetic the
-// compiler does not see that the upper words are 0.
+// The two words of a product. It is one instruction on NVIDIA. With 64-bit arithmetic the compiler
+// does not see that the upper words are 0.
 struct WideProduct {
   std::uint32_t low;
   std::uint32_t high;
@@ -347,7 +347,7 @@ ASSAY_DEVICE WideProduct MultiplyWide(std::uint32_t a, std::uint32_t b) {
 #endif
 }
 
-// Bits of the largest float that is not beyond v; v is not 0.
+// The bits of the largest float that is not above v. v is not 0.
 ASSAY_DEVICE std::uint32_t TruncatedToFloatBits(std::uint32_t v) {
 #if defined(ASSAY_GPU_CUDA)
   return BitsOf(__uint2float_rz(v));
@@ -357,8 +357,8 @@ ASSAY_DEVICE std::uint32_t TruncatedToFloatBits(std::uint32_t v) {
 #endif
 }
 
-// One instruction each on NVIDIA, where the rounding's NaN is 0x7fff, as ToHalf's is; written
-// out they would be two, for the upper half of a word, and nine.
+// One instruction each on NVIDIA, which rounds NaN to 0x7fff, as ToHalf does. Written out,
+// FromBFloat would be two instructions (for the upper half of a word) and ToBFloat nine.
 ASSAY_DEVICE float FromBFloat(std::uint16_t code) {
 #if defined(ASSAY_GPU_CUDA)
   float v;

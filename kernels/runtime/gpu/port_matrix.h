@@ -1,14 +1,14 @@
-// The part of the port for matrix instructions: products of 16x16 by 16x8 tiles of
-// 16-bit formats by 32 lanes, what feeds their registers from shared memory, and copies
-// that fill shared memory meanwhile. As port.h has it: one meaning, three compilations.
+// Adds matrix instructions to port.h: products of 16x16 by 16x8 tiles of 16-bit formats by 32
+// lanes, loads of their registers from shared memory, and copies that fill shared memory at the
+// same time. One meaning, three compilations.
 //
 //   MatrixLane()            lane within its group of 32; a 64-wide wave is two groups
 //   Multiply<Format>        D += A·B, PTX's mma.m16n8k16: products exact, sums in FP32
 //   LoadTiles, LoadTilesTransposed
-//                           PTX's ldmatrix.x4: four 8x8 tiles, a row's address a lane
+//                           PTX's ldmatrix.x4: four 8x8 tiles; each lane gives a row's address
 //   RoundTwo<Format>        two values as the codes of a word
 //   FmaTwoHalves            a·b + c of two fp16 numbers at once
-//   AsyncCopies             16 bytes a copy, zeros behind what is valid; waited for by group
+//   AsyncCopies             16 bytes a copy, zeros behind the valid bytes; waits work by group
 //
 // Registers, as PTX lays them out, with g = lane / 4 and t = lane % 4:
 //   A [16][16]  word r: row g + 8·(r & 1),  columns 2t + 8·(r / 2) and the next
@@ -16,10 +16,10 @@
 //   D [16][8]   value r: row g + 8·(r / 2), column 2t + (r & 1)
 // All lanes of the wave must take part in Multiply and in the loads.
 //
-// On NVIDIA these are the instructions, and the sums are truncated as the tensor cores
-// have it. On AMD the products are plain FMAs over values that lanes exchange. Under the
-// emulator the 16 products of an element are summed in FP64 and rounded once; a copy
-// lands when it is waited for, and its target is poison before.
+// On NVIDIA these are the instructions themselves, and the tensor cores truncate the sums. On AMD
+// the products are plain FMAs over values that lanes exchange. The emulator sums the 16 products of
+// an element in FP64 and rounds once. There a copy lands when it is waited for, and its target
+// holds poison until then.
 //
 // Sources: NVIDIA, PTX ISA, 9.7.14 (mma, ldmatrix), 9.7.9 (cp.async).
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_PORT_MATRIX_H_
@@ -32,7 +32,7 @@ namespace assay::gpu {
 
 inline constexpr int kMatrixLanes = 32;
 
-// Two 16-bit codes a word, the first in the low half.
+// Two 16-bit codes in each word, the first in the low half.
 struct FragmentA {
   std::uint32_t word[4];
 };
@@ -52,7 +52,7 @@ ASSAY_DEVICE std::uint16_t CodeOf(std::uint32_t word, int half) {
   return static_cast<std::uint16_t>(word >> (16 * half));
 }
 
-// Codes of two values, to nearest even.
+// The codes of two values, rounded to nearest even.
 template <class Format>
 ASSAY_DEVICE std::uint32_t RoundTwo(float low, float high) {
 #if defined(ASSAY_GPU_CUDA)
@@ -93,7 +93,7 @@ ASSAY_DEVICE std::uint32_t FmaTwoHalves(std::uint32_t a, std::uint32_t b, std::u
 #if defined(ASSAY_GPU_EMULATED)
 
 #if defined(__SANITIZE_THREAD__)
-#define ASSAY_UNORDERED __attribute__((no_sanitize("thread")))  // run by no device thread
+#define ASSAY_UNORDERED __attribute__((no_sanitize("thread")))  // no device thread runs it
 #else
 #define ASSAY_UNORDERED
 #endif
@@ -142,7 +142,7 @@ ASSAY_DEVICE void Multiply(FragmentD& d, const FragmentA& a, const FragmentB& b,
   d = r.d;
 }
 
-// Which rows a lane's words lie in, from the row each lane has the address of.
+// Finds the rows of a lane's words. Each lane gives the address of one row.
 struct RowsRecord {
   const std::uint16_t* row[8];
 };
@@ -186,7 +186,7 @@ ASSAY_DEVICE void LoadTilesTransposed(const std::uint16_t* row, std::uint32_t* w
 
 class AsyncCopies {
  public:
-  // 16 bytes to shared memory: `valid` of them from `src`, the rest zeros.
+  // Copies 16 bytes to shared memory: `valid` bytes from `src`, then zeros.
   void Start(void* dst, const void* src, int valid, simt::Where where = simt::Where::current()) {
     if (count_ == kMost) simt::Fail("too many copies under way", where);
     if ((reinterpret_cast<std::uintptr_t>(dst) | reinterpret_cast<std::uintptr_t>(src)) % 16 != 0) {
@@ -196,7 +196,7 @@ class AsyncCopies {
     copies_[count_++] = {dst, src, valid, group_};
   }
   void Commit() { ++group_; }
-  // Until all but the last kLeft groups have landed.
+  // Waits until all but the last kLeft groups have landed.
   template <int kLeft>
   void Wait() {
     int kept = 0;

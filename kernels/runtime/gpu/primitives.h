@@ -1,10 +1,10 @@
-// The data-parallel primitives of a GPU device, enqueued on a stream: what Device
-// promises, as launches. Views are in device memory; every primitive takes strides and
-// every format. `scratch` is device memory of at least kScratchBytes that no other
-// launch in flight uses; results are read back from there by whoever launched.
+// Enqueues the data-parallel operations of a GPU device on a stream. They do what Device promises.
+// Views are in device memory; every operation takes any strides and formats. `scratch` is device
+// memory of at least kScratchBytes that no other launch in flight uses; the caller reads results
+// back from it.
 //
-// The same launch gives the same bits: sums of floating point are added in an order
-// that only extents and wave width decide.
+// The same launch gives the same bits: the order of floating-point sums depends on extents and wave
+// width alone.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_PRIMITIVES_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_PRIMITIVES_H_
 
@@ -19,7 +19,8 @@
 namespace assay::gpu {
 
 inline constexpr std::int64_t kScratchBytes = 4 << 20;
-// What a kernel's parameters take at most, on every architecture: jobs of one launch lie there.
+// The most bytes of a kernel's parameters on every architecture. The jobs of a launch are
+// parameters.
 inline constexpr std::size_t kMostParameterBytes = 4096;
 
 struct FillJob {
@@ -30,21 +31,23 @@ struct FillJob {
   TensorView dst;
 };
 inline constexpr int kFillsOfALaunch = 24;  // three operands of eight small cases
-// Fills all of them, up to kFillsOfALaunch in one launch, as if one after the other: the bits
-// of kernels/numerics/generate.h. Small tensors share a launch whatever their formats and
-// patterns, others by these.
+// Fills all jobs, as if one after the other, with the bits of kernels/numerics/generate.h. One
+// launch takes up to kFillsOfALaunch jobs. Small tensors share a launch whatever their formats and
+// patterns; large ones only with the same kind of data and format.
 ErrorCode LaunchFills(std::span<const FillJob> jobs, Stream stream);
 
-// Every logical element becomes the poison of its format (kernels/numerics/poison.h).
+// Sets every logical element to the poison of its format (kernels/numerics/poison.h).
 ErrorCode LaunchPoison(bool second, const TensorView& dst, Stream stream);
 
-// Padding between cols and ld, and between batches, becomes `byte`; the count of
-// padding bytes that are not `byte` is added to *count (device memory, set to 0 before).
+// LaunchGuardPadding sets the padding (between cols and ld, and between batches) to `byte`.
+// LaunchCountPadding adds the number of padding bytes that are not `byte` to *count, which is
+// device memory that the caller has set to 0.
 ErrorCode LaunchGuardPadding(const TensorView& dst, unsigned char byte, Stream stream);
 ErrorCode LaunchCountPadding(const TensorView& view, unsigned char byte, unsigned long long* count,
                              Stream stream);
 
-// Ranges of bytes, up to kRangesOfALaunch a call: guard bands.
+// The same for ranges of bytes, such as guard bands. One launch takes up to kRangesOfALaunch
+// ranges.
 struct ByteRange {
   void* data = nullptr;
   std::int64_t bytes = 0;
@@ -54,15 +57,15 @@ ErrorCode LaunchSetRanges(std::span<const ByteRange> ranges, unsigned char byte,
 ErrorCode LaunchCountRanges(std::span<const ByteRange> ranges, unsigned char byte,
                             unsigned long long* count, Stream stream);
 
-// out[0..1]: the raw digest; out[2..3]: the canonical one (kernels/numerics/digest.h),
-// of the logical elements. Device memory, set to 0 before.
+// Adds the digests of the logical elements (kernels/numerics/digest.h) to `out`: out[0..1] is the
+// raw digest, out[2..3] the canonical one. `out` is device memory that the caller has set to 0.
 ErrorCode LaunchDigest(const TensorView& view, unsigned long long* out, Stream stream);
 
-// dst and src have the same count and format; any strides.
+// Copies src to dst. They have the same count and format, and any strides.
 ErrorCode LaunchCopy(const TensorView& src, const TensorView& dst, Stream stream);
 
-// Reads `bytes` in multiples of 16, so that the caches hold them, and nothing that must still be
-// written to memory. `unused` is device memory for a word.
+// Reads `bytes` bytes, a multiple of 16. Then the caches hold these bytes, and no other data that
+// must still be written to memory. `unused` is device memory for one word.
 ErrorCode LaunchSweep(const void* data, std::int64_t bytes, void* unused, Stream stream);
 
 }  // namespace assay::gpu

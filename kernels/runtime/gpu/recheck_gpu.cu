@@ -1,6 +1,6 @@
-// The recheck on a GPU: one block, whose threads take the elements in turn. A thousand
-// elements that lie anywhere are a few microseconds of waiting for memory, so there is
-// nothing to gain from more blocks. Counts and the smallest place do not depend on order.
+// The recheck on a GPU. One block takes the elements in turn. A thousand scattered elements take a
+// few microseconds of waiting for memory, so more blocks gain nothing. Counts and the smallest
+// position do not depend on the order.
 #include "kernels/runtime/gpu/recheck_gpu.h"
 
 #include "kernels/runtime/gpu/port.h"

@@ -1,4 +1,4 @@
-// The recheck on a GPU; what it says of an element is in kernels/runtime/recheck_rule.h.
+// Rechecks elements on a GPU; kernels/runtime/recheck_rule.h judges an element.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_RECHECK_GPU_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_RECHECK_GPU_H_
 
@@ -9,8 +9,8 @@
 
 namespace assay::gpu {
 
-// Enqueues one launch over `count` elements, which are in device memory as all of
-// `request` is; its own list is not read. `findings` is device memory too.
+// Enqueues one launch over `count` elements. All pointers, those of `request` too, are in device
+// memory. It does not read the request's own list. `findings` gets the result.
 ErrorCode LaunchRecheck(const RecheckRequest& request, const HostElement* elements,
                         std::int64_t count, RecheckFindings* findings, Stream stream);
 

@@ -1,6 +1,6 @@
-// Reductions over a block: a butterfly over each wave's lanes, then over the waves'
-// results through shared memory. Every thread gets the result. The order of a sum is
-// fixed by block size and wave width, so that the same launch gives the same bits.
+// Reduces values over a block: first a butterfly over each wave's lanes, then over the waves'
+// results in shared memory. Every thread gets the result. Block size and wave width fix the order
+// of a sum, so the same launch gives the same bits.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_REDUCE_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_REDUCE_H_
 
@@ -36,8 +36,8 @@ ASSAY_DEVICE T WaveReduce(T v) {
   return v;
 }
 
-// `partial`: kMostWaves values of shared memory that no thread uses otherwise between
-// two barriers. Blocks of whole waves only.
+// Reduces over a block of whole waves. `partial` has kMostWaves values of shared memory that no
+// thread uses for anything else between two barriers.
 template <class Op, class T, class Shared>
 ASSAY_DEVICE T BlockReduce(T v, Shared partial, int threads) {
   const int wave = static_cast<int>(Thread().x) / WaveWidth();
@@ -52,7 +52,7 @@ ASSAY_DEVICE T BlockReduce(T v, Shared partial, int threads) {
   return v;
 }
 
-// Of any number, over a wave. Every lane gets it.
+// The sum over a wave. Every lane gets it.
 template <class T>
 ASSAY_DEVICE T WaveSum(T v) {
   for (int by = WaveWidth() / 2; by > 0; by /= 2) v = v + ShuffleXor(v, by);

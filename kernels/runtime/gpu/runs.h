@@ -1,7 +1,7 @@
-// The storage of a strided tensor as kernels walk it: runs of elements that lie
-// together, in logical order, cut into chunks that begin on multiples of a power of
-// two of storage. A chunk is one thread's, so that no two threads write one byte of
-// e2m1, whose elements are two to a byte. For kernels only.
+// Splits the storage of a strided tensor into runs and chunks for kernels. A run is a stretch of
+// logical elements that lie together. Runs are cut into chunks that begin at multiples of a power
+// of two of the storage. One thread takes a chunk, so no two threads write one byte of e2m1, which
+// holds two elements. For kernels only.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_RUNS_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_RUNS_H_
 
@@ -14,12 +14,12 @@
 
 namespace assay::gpu {
 
-// Offsets and lengths in elements.
+// The runs of a tensor. Offsets and lengths are in elements.
 struct Runs {
   unsigned char* data = nullptr;
   DType dtype = DType::kUnspecified;
-  bool aligned = false;       // data lies on 16 bytes
-  bool shared_bytes = false;  // runs meet in the middle of bytes
+  bool aligned = false;       // data is aligned to 16 bytes
+  bool shared_bytes = false;  // runs may meet in the middle of a byte
   std::int64_t length = 0;    // of each run
   std::int64_t per_batch = 1;
   std::int64_t stride = 0;  // between runs of a batch
@@ -27,7 +27,7 @@ struct Runs {
   std::int64_t count = 0;  // logical elements
 };
 
-// Rows without padding between them are one run.
+// The runs of a view. Rows without padding between them are one run.
 inline Runs RunsOf(const TensorView& view) {
   const Extents& e = view.extents;
   Runs runs;
@@ -44,19 +44,19 @@ inline Runs RunsOf(const TensorView& view) {
     runs.length = e.cols;
     runs.per_batch = e.rows;
     runs.stride = e.ld;
-    // The next batch may begin right behind the last row, and that at an odd element.
+    // The next batch may begin right behind the last row, and at an odd element.
     runs.shared_bytes =
         view.dtype == DType::kE2M1 && e.batch > 1 && e.batch_stride == (e.rows - 1) * e.ld + e.cols;
   }
   return runs;
 }
 
-// Where a run begins.
+// The offset of the first element of a run.
 ASSAY_DEVICE std::int64_t StartOf(const Runs& runs, std::int64_t run) {
   return run / runs.per_batch * runs.batch_stride + run % runs.per_batch * runs.stride;
 }
 
-// Where a logical element lies.
+// The offset of a logical element.
 ASSAY_DEVICE std::int64_t OffsetOf(const Runs& runs, std::int64_t index) {
   if (index < runs.length) return index;
   return StartOf(runs, index / runs.length) + index % runs.length;
@@ -64,11 +64,11 @@ ASSAY_DEVICE std::int64_t OffsetOf(const Runs& runs, std::int64_t index) {
 
 struct Chunk {
   std::int64_t offset;   // of its first element in storage
-  std::int64_t logical;  // index of the same
-  int n;                 // elements; 0 where the run has ended, or has not begun
+  std::int64_t logical;  // logical index of its first element
+  int n;                 // elements; 0 if the run has ended or not begun
 };
 
-// Chunks of 2^shift elements that a run touches at most.
+// The most chunks of 2^shift elements that a run touches.
 ASSAY_HOST_DEVICE inline std::int64_t ChunksOfRun(const Runs& runs, int shift) {
   return (runs.length + (std::int64_t{2} << shift) - 2) >> shift;
 }
@@ -89,7 +89,7 @@ ASSAY_DEVICE Chunk ChunkOf(const Runs& runs, std::int64_t id, int shift) {
           last > begin ? static_cast<int>(last - begin) : 0};
 }
 
-// 2^shift elements are 16 bytes.
+// The shift for which 2^shift elements are 16 bytes.
 ASSAY_HOST_DEVICE inline int ShiftOf16Bytes(DType t) {
   switch (StorageBits(t)) {
     case 64:
@@ -105,22 +105,22 @@ ASSAY_HOST_DEVICE inline int ShiftOf16Bytes(DType t) {
   }
 }
 
-// A load or store of 16 bytes.
+// The type of a 16-byte load or store.
 struct alignas(16) Bytes16 {
   std::uint32_t v[4];
 };
 
 inline constexpr int kThreads = 256;
-// Enough for any device, few enough that what a block does once costs little.
+// Enough blocks for any device, and few enough that the fixed cost of a block does not matter.
 inline constexpr std::int64_t kMostBlocks = 8192;
 
-// For kernels that go through `items` by strides of the grid.
+// The number of blocks for a kernel whose threads go through `items` in strides of the grid.
 inline unsigned BlocksFor(std::int64_t items, std::int64_t most = kMostBlocks) {
   return static_cast<unsigned>(
       std::clamp<std::int64_t>((items + kThreads - 1) / kThreads, 1, most));
 }
 
-// Starts such a kernel; with a single thread where threads would share bytes.
+// Starts such a kernel. If threads would share bytes, it gets a single thread.
 template <class Kernel, class... Arguments>
 ErrorCode LaunchOver(std::int64_t items, bool one_thread, Stream stream, Kernel kernel,
                      Arguments... arguments) {

@@ -1,4 +1,4 @@
-// Every element of a tensor becomes one code: poison, and patterns of one value.
+// Sets every element of a tensor to one code, for poison and for patterns of one value.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_SET_CODE_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_SET_CODE_H_
 
@@ -9,7 +9,7 @@
 
 namespace assay::gpu {
 
-// `code`: as kernels/numerics/convert.h carries it. Padding is left alone.
+// `code` has the form of kernels/numerics/convert.h. Padding does not change.
 ErrorCode LaunchSetCode(std::uint64_t code, const TensorView& dst, Stream stream);
 
 }  // namespace assay::gpu

@@ -1,4 +1,4 @@
-// Keeps a GPU busy while the host enqueues what is to be timed.
+// Keeps a GPU busy while the host enqueues the work that is timed.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_SPIN_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_SPIN_H_
 
@@ -6,8 +6,8 @@
 
 namespace assay::gpu {
 
-// One thread that makes `rounds` multiply-adds, each of which waits for the one before: some
-// 4 cycles, and so about kSpinRoundSeconds. `unused` is device memory for a float.
+// Enqueues one thread that computes `rounds` multiply-adds. Each waits for the one before, some 4
+// cycles, so a round takes about kSpinRoundSeconds. `unused` is device memory for one float.
 inline constexpr double kSpinRoundSeconds = 2e-9;
 ErrorCode LaunchSpin(int rounds, float* unused, Stream stream);
 

@@ -1,4 +1,4 @@
-// A chain of multiply-adds that nobody wants the end of.
+// A chain of multiply-adds whose result nobody uses.
 #include "kernels/runtime/gpu/spin.h"
 
 #include "kernels/runtime/gpu/port.h"
@@ -10,7 +10,7 @@ ASSAY_GLOBAL void Spin(int rounds, float multiplier, float addend, float* unused
   float x = 1;
   ASSAY_ROLLED
   for (int r = 0; r < rounds; ++r) x = Fma(x, multiplier, addend);
-  if (x < 0) *unused = x;  // never, which the compiler does not know
+  if (x < 0) *unused = x;  // never; the compiler does not know that
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The stream of a device, for kernels under test and references that enqueue on it.
+// Returns the stream of a device, for kernels under test and references that enqueue work on it.
 #ifndef ASSAY_KERNELS_RUNTIME_GPU_STREAM_OF_H_
 #define ASSAY_KERNELS_RUNTIME_GPU_STREAM_OF_H_
 
@@ -7,7 +7,7 @@
 
 namespace assay::gpu {
 
-// `device` is a GpuDevice: factories of a GPU backend get no other.
+// `device` must be a GpuDevice. Factories of a GPU backend get no other device.
 inline absl::StatusOr<Stream> StreamOf(Device& device) {
   return static_cast<GpuDevice&>(device).stream();
 }

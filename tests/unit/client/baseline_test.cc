@@ -10,7 +10,7 @@
 #include "client/report/side_by_side.h"
 #include "google/protobuf/util/message_differencer.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 using google::protobuf::util::MessageDifferencer;
@@ -401,4 +401,4 @@ TEST(BaselineSource, WordsAreNamesJobsOrFiles) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::client

@@ -9,7 +9,7 @@
 #include "client/cli/app.h"
 #include "tests/unit/client/fake_service.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 
 struct Output {
   int code = -1;
@@ -44,6 +44,6 @@ inline Output RunGemm(const FakeService& service, std::vector<std::string> more 
   return Assay(service, std::move(args), live);
 }
 
-}  // namespace assay::testing
+}  // namespace assay::client::testing
 
 #endif  // ASSAY_TESTS_UNIT_CLIENT_COMMAND_H_

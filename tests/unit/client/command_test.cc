@@ -17,7 +17,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/unit/client/command.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -131,7 +131,8 @@ TEST(Errors, AFieldIsCalledAsItsOptionIs) {
   held.insert(held.end(), {"--compare", "nightly"});
   EXPECT_EQ(said("spec.baseline", held), "assay: compare: is wrong\n");
   EXPECT_EQ(said("spec.inline_baseline", held), "assay: compare: is wrong\n");
-  service.create_status = {grpc::StatusCode::NOT_FOUND, "no baseline \"baselines/nightly\""};
+  service.create_status =
+      NotFound(v1::ERROR_REASON_BASELINE_NOT_FOUND, "no baseline \"baselines/nightly\"");
   EXPECT_EQ(Assay(service, held).err,
             "assay: compare: no baseline \"baselines/nightly\" (assay baseline list)\n");
   EXPECT_EQ(Describe(BadRequest({{"filter", "unknown key \"x\""}}), "a").lines,
@@ -165,7 +166,7 @@ TEST(Errors, AnOptionOfTheWrongKindIsNamedWithWhatItTakes) {
   EXPECT_EQ(Assay({"jobs", "--format"}).err, "assay: format: takes WORD, got nothing\n");
   EXPECT_EQ(Assay({"watch"}).err, "assay: job: is required: jobs/4f2k, or 4f2k\n");
   EXPECT_EQ(Assay({"baseline"}).err,
-            "assay: baseline: what of it? save, list, show, compare, delete\n");
+            "assay: baseline: say which command: save, list, show, compare, delete\n");
 }
 
 // Commands that do not reconnect took any word.
@@ -190,7 +191,7 @@ TEST(Errors, WhatNeedsTimesIsRefusedWithoutThem) {
   EXPECT_THAT(ranks.err, StartsWith("assay: mode: bench ranks by times"));
   const Output share = RunGemm(service, {"--min-efficiency", "40%"});
   EXPECT_EQ(share.code, 2);
-  EXPECT_THAT(share.err, StartsWith("assay: min-efficiency: is asked of times"));
+  EXPECT_THAT(share.err, StartsWith("assay: min-efficiency: needs times"));
   EXPECT_EQ(RunGemm(service, {"--min-efficiency", "40", "--bench"}).err,
             "assay: min_efficiency: must be from 0 to 1, got 40; say 40% or 0.4\n");
   EXPECT_TRUE(service.created().empty());
@@ -327,8 +328,9 @@ TEST(Request, ASuiteFileIsSentAsText) {
   FakeService service;
   ASSERT_EQ(Assay(service, {"run", "--suite-file", path}).code, 0);
   EXPECT_EQ(service.created().at(0).spec().suite_text(), "title = \"mine\"\n");
+  EXPECT_EQ(service.created().at(0).spec().suite_file(), path);
   EXPECT_EQ(Assay(service, {"run", "--suite-file", path + ".not"}).code, 2);
-  service.create_status = BadRequest({{"spec.suite_text", "suite:6:1: unknown key \"dtyp\""},
+  service.create_status = BadRequest({{"spec.suite_text", path + ":6:1: unknown key \"dtyp\""},
                                       {"spec.device", "no device \"cpu:9\""}});
   EXPECT_EQ(
       Assay(service, {"run", "--suite-file", path}).err,
@@ -658,4 +660,4 @@ TEST(Output, OneOfSeveralTargetsMayBeDown) {
 }
 
 }  // namespace
-}  // namespace assay::testing
+}  // namespace assay::client::testing

@@ -12,7 +12,7 @@
 #include "tests/unit/client/command.h"
 #include "tests/unit/client/npy_files.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 namespace {
 
 using ::testing::ElementsAre;
@@ -336,4 +336,4 @@ TEST(Operands, OtherOperators) {
 }
 
 }  // namespace
-}  // namespace assay::testing
+}  // namespace assay::client::testing

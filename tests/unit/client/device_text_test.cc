@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 using ::testing::ElementsAre;
@@ -30,4 +30,4 @@ TEST(TelemetryWords, WhatIsKnownInUnitsAndCountersThatMoved) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::client

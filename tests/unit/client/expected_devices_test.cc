@@ -11,7 +11,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/unit/client/command.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 namespace {
 
 using ::testing::HasSubstr;
@@ -150,4 +150,4 @@ TEST(ExpectedDevices, ACardThatCannotBeUsedIsNotThere) {
 }
 
 }  // namespace
-}  // namespace assay::testing
+}  // namespace assay::client::testing

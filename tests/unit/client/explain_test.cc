@@ -7,7 +7,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/unit/client/command.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 namespace {
 
 using ::testing::ElementsAre;
@@ -190,4 +190,4 @@ TEST(Grid, BreaksWideSlicesAndNamesTables) {
 }
 
 }  // namespace
-}  // namespace assay::testing
+}  // namespace assay::client::testing

@@ -7,7 +7,7 @@
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 namespace {
 
 v1::Mismatch MakeMismatch(std::int64_t row, double actual) {
@@ -104,6 +104,16 @@ v1::CaseResult MakeResult(int index, v1::Verdict verdict) {
     finding->set_message("every output element is 0 and so is the reference");
   }
   return result;
+}
+
+grpc::Status NotFound(v1::ErrorReason reason, const std::string& message) {
+  google::rpc::ErrorInfo info;
+  info.set_domain("assay");
+  info.set_reason(v1::ErrorReason_Name(reason).substr(std::string("ERROR_REASON_").size()));
+  google::rpc::Status status;
+  status.set_code(5);
+  status.add_details()->PackFrom(info);
+  return {grpc::StatusCode::NOT_FOUND, message, status.SerializeAsString()};
 }
 
 grpc::Status BadRequest(const std::vector<std::pair<std::string, std::string>>& violations) {
@@ -209,7 +219,7 @@ grpc::Status FakeService::GetJob(grpc::ServerContext*, const v1::GetJobRequest* 
                                  v1::Job* job) {
   const std::lock_guard lock(mutex_);
   if (request->name() != "jobs/4f2k") {
-    return {grpc::StatusCode::NOT_FOUND, "no job \"" + request->name() + "\""};
+    return NotFound(v1::ERROR_REASON_JOB_NOT_FOUND, "no job \"" + request->name() + "\"");
   }
   *job = Job(known_state == v1::JOB_STATE_FINISHED);
   if (known_state != v1::JOB_STATE_FINISHED) job->set_state(known_state);
@@ -303,7 +313,7 @@ grpc::Status FakeService::ReleaseDevice(grpc::ServerContext*,
                                         const v1::ReleaseDeviceRequest* request,
                                         v1::Device* device) {
   if (request->name() != "devices/cpu:0") {
-    return {grpc::StatusCode::NOT_FOUND, "no device \"" + request->name() + "\""};
+    return NotFound(v1::ERROR_REASON_DEVICE_NOT_FOUND, "no device \"" + request->name() + "\"");
   }
   *device = CpuDevice();
   if (request->keep_quarantine()) device->set_state(v1::DEVICE_STATE_QUARANTINED);
@@ -350,4 +360,4 @@ grpc::Status FakeService::GetServerInfo(grpc::ServerContext*, const v1::GetServe
   return grpc::Status::OK;
 }
 
-}  // namespace assay::testing
+}  // namespace assay::client::testing

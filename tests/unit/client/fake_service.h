@@ -13,11 +13,14 @@
 #include "assay/v1/service.grpc.pb.h"
 #include "grpcpp/server.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 
 // A result with every statistic, named after its op; FAILED ones carry findings,
 // a worst element and two samples.
 v1::CaseResult MakeResult(int index, v1::Verdict verdict);
+
+// NOT_FOUND with the ErrorInfo that the daemon gives it.
+grpc::Status NotFound(v1::ErrorReason reason, const std::string& message);
 
 // The status a daemon sends for a malformed request.
 grpc::Status BadRequest(const std::vector<std::pair<std::string, std::string>>& violations);
@@ -93,6 +96,6 @@ class FakeService : public v1::ValidationService::Service {
   std::unique_ptr<grpc::Server> server_;
 };
 
-}  // namespace assay::testing
+}  // namespace assay::client::testing
 
 #endif  // ASSAY_TESTS_UNIT_CLIENT_FAKE_SERVICE_H_

@@ -17,7 +17,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/unit/client/command.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 namespace {
 
 using ::testing::AllOf;
@@ -106,6 +106,7 @@ TEST_F(FleetCommandTest, AJobThatLacksARequiredKernelIsNoPass) {
   v1::Finding lack;
   lack.set_reason("unsupported");
   lack.set_message("the suite requires gemm onednn bf16 on cpu:0: it takes fp32 only");
+  lack.set_device("cpu:0");
   for (FakeService& node : nodes_) {
     node.verdict = v1::VERDICT_FAILED;
     node.job_findings = {lack};
@@ -348,4 +349,4 @@ TEST(FleetFanOut, QualifiesAll256TargetsAtOnce) {
 }
 
 }  // namespace
-}  // namespace assay::testing
+}  // namespace assay::client::testing

@@ -13,7 +13,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/unit/client/command.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 namespace {
 
 using ::testing::AllOf;
@@ -28,7 +28,7 @@ class FleetCompareTest : public ::testing::Test {
                 ("assay_fleet_compare." + std::to_string(getpid()))) {
     std::filesystem::create_directories(folder_);
     for (int i = 0; i < 3; ++i) {
-      assay::Run run;
+      client::Run run;
       run.target = Target(i);
       run.job.set_name("jobs/" + std::to_string(i));
       run.job.set_state(v1::JOB_STATE_FINISHED);
@@ -201,6 +201,7 @@ TEST_F(FleetCompareTest, AJobThatWasCutOffIsListedAndItsResultsVote) {
 // What a node's own report says of the kernel that a suite requires.
 Json Lacks(const std::string& device) {
   return {{"reason", "unsupported"},
+          {"device", device},
           {"message", "the suite requires gemm onednn bf16 on " + device + ": it takes fp32 only"}};
 }
 
@@ -327,4 +328,4 @@ TEST_F(FleetCompareTest, AFailedJobOfAFileOfSeveralIsListed) {
 }
 
 }  // namespace
-}  // namespace assay::testing
+}  // namespace assay::client::testing

@@ -8,7 +8,7 @@
 #include "client/fleet/judgement.h"
 #include "tests/unit/client/fleet_rows.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 namespace {
 
 using ::testing::AllOf;
@@ -189,8 +189,12 @@ TEST(Failures, WhatTheHostDoesToACaseAccusesNobody) {
   late.reason = "memory";
   EXPECT_THAT(JudgeReports(reports).accused, IsEmpty()) << "the host had none";
   late.reason = "crash";
-  late.message = "worker killed by SIGKILL from outside (out of memory?)";
-  EXPECT_THAT(JudgeReports(reports).accused, IsEmpty());
+  late.blame = v1::BLAME_HOST;
+  EXPECT_THAT(JudgeReports(reports).accused, IsEmpty()) << "it was killed from outside";
+  late.reason = "timeout";
+  late.phase = "recheck";
+  late.blame = v1::BLAME_KERNEL;
+  EXPECT_EQ(JudgeReports(reports).watch.size(), 1u) << "what the daemon says of blame stands";
 }
 
 TEST(Failures, OneKernelThatIsLateIsWatchedAndTwoAreAccused) {
@@ -476,4 +480,4 @@ TEST(Reports, NodesAreNamedByWhatOnlyTheyHave) {
 }
 
 }  // namespace
-}  // namespace assay::testing
+}  // namespace assay::client::testing

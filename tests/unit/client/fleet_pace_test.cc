@@ -9,7 +9,7 @@
 #include "client/fleet/judgement.h"
 #include "tests/unit/client/fleet_rows.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 namespace {
 
 using ::testing::ElementsAre;
@@ -132,4 +132,4 @@ TEST(Pace, FindsTwelvePercentAsFarAsItsPeersSpreadAllows) {
 }
 
 }  // namespace
-}  // namespace assay::testing
+}  // namespace assay::client::testing

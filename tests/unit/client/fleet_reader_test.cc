@@ -11,7 +11,7 @@
 #include "client/report/json.h"
 #include "tests/unit/client/fake_service.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 namespace {
 
 using ::testing::ElementsAre;
@@ -28,7 +28,7 @@ std::string Refusal(const std::string& text) {
 }
 
 TEST(Reader, ReadsWhatTheReportWrites) {
-  assay::Run run;
+  client::Run run;
   run.target = "a07:7575";
   run.job.set_name("jobs/4f2k");
   run.job.set_suite("nightly");
@@ -172,4 +172,4 @@ TEST(Scanner, TakesSomeAndPassesOverTheRest) {
 }
 
 }  // namespace
-}  // namespace assay::testing
+}  // namespace assay::client::testing

@@ -10,7 +10,7 @@
 #include "client/fleet/fleet.h"
 #include "client/fleet/judgement.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 
 inline absl::Time Evening() { return absl::FromUnixSeconds(1'763'750'000); }
 
@@ -67,6 +67,6 @@ inline Judgement JudgeReports(const std::vector<ReportRows>& reports, Fleet* out
 // A digest of the same digits.
 inline std::string MakeDigest(char digit) { return std::string(32, digit); }
 
-}  // namespace assay::testing
+}  // namespace assay::client::testing
 
 #endif  // ASSAY_TESTS_UNIT_CLIENT_FLEET_ROWS_H_

@@ -16,7 +16,7 @@
 #include "client/fleet/targets.h"
 #include "client/lib/first_call.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 namespace {
 
 using ::testing::AllOf;
@@ -238,4 +238,4 @@ TEST(FanOut, EachOnceAndNoMoreAtOnceThanAllowed) {
 }
 
 }  // namespace
-}  // namespace assay::testing
+}  // namespace assay::client::testing

@@ -5,7 +5,7 @@
 #include "client/fleet/judgement.h"
 #include "tests/unit/client/fleet_rows.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 namespace {
 
 using ::testing::AllOf;
@@ -119,4 +119,4 @@ TEST(Verdicts, OfAnAcceleratorThatIsLateAtItsOwnChecks) {
 }
 
 }  // namespace
-}  // namespace assay::testing
+}  // namespace assay::client::testing

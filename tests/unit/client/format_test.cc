@@ -14,7 +14,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/unit/client/command.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 namespace {
 
 using nlohmann::json;
@@ -223,7 +223,7 @@ TEST(Csv, EveryLineHasEveryColumn) {
 TEST(Csv, AProfiledJobHasAColumnACounter) {
   std::ostringstream out, err;
   const auto sink = MakeCsvSink({out, err});
-  assay::Run run;
+  client::Run run;
   run.job.mutable_spec()->set_profiler("perf");
   v1::CaseResult result;
   result.set_name("a");
@@ -410,4 +410,4 @@ TEST(Units, AsPeopleSayThem) {
 }
 
 }  // namespace
-}  // namespace assay::testing
+}  // namespace assay::client::testing

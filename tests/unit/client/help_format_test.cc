@@ -9,7 +9,7 @@
 #include "client/cli/help_format.h"
 #include "client/report/units.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 using testing::HasSubstr;
@@ -67,7 +67,7 @@ TEST(HelpFormat, AnOptionHasOneName) {
   EXPECT_THAT(help, HasSubstr("  --repeat N "));
   EXPECT_THAT(help, Not(HasSubstr("--repeats")));
   EXPECT_THAT(Help({"qualify"}, 0), HasSubstr("  --expect-devices [BACKEND:]N\n"
-                                              "                              fails"));
+                                              "                              how many"));
 }
 
 TEST(HelpFormat, SaysWhatTheCommandItselfDoes) {
@@ -75,7 +75,7 @@ TEST(HelpFormat, SaysWhatTheCommandItselfDoes) {
   EXPECT_THAT(Help({"run"}, 0), HasSubstr("both (default validate)"));
   EXPECT_THAT(Help({"run"}, 0), HasSubstr("--bench"));
   EXPECT_THAT(Help({"bench"}, 0), Not(HasSubstr("--bench ")));
-  const std::string threshold = "5%; 10% on another device of the model, or another host)";
+  const std::string threshold = "5%; 10% on another host, or on another device of the model)";
   EXPECT_THAT(Help({"bench"}, 0), HasSubstr(threshold));
   EXPECT_THAT(Help({"qualify"}, 0), HasSubstr(threshold));
   EXPECT_THAT(Help({"baseline", "compare"}, 0), HasSubstr(threshold));
@@ -83,4 +83,4 @@ TEST(HelpFormat, SaysWhatTheCommandItselfDoes) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::client

@@ -11,7 +11,7 @@
 #include "client/report/json.h"
 #include "tests/unit/client/command.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 namespace {
 
 using ::testing::HasSubstr;
@@ -172,4 +172,4 @@ TEST(Html, FiveThousandCasesStayBelowFiveMegabytes) {
 }
 
 }  // namespace
-}  // namespace assay::testing
+}  // namespace assay::client::testing

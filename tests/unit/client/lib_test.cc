@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "client/lib/case_options.h"
 #include "client/lib/connection.h"
@@ -10,11 +14,14 @@
 #include "client/lib/parse.h"
 #include "client/lib/text.h"
 #include "client/lib/words.h"
+#include "tests/unit/api_comments.h"
 #include "tests/unit/client/command.h"
+#include "tests/unit/client/fake_service.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -54,6 +61,40 @@ TEST(Help, NamesEveryFieldOfEveryProblemWithItsMeaning) {
   }
   EXPECT_THAT(Assay({"--help"}).out, HasSubstr("Exit codes"));
   EXPECT_THAT(Assay({"--version"}).out, HasSubstr("assay "));
+}
+
+// The API's comments are held against the daemon, so this holds the help against it, too.
+TEST(Help, StatesTheLimitsAndDefaultsOfTheApi) {
+  const std::map<std::string, std::string> comments = ApiComments(ASSAY_API_COMMENTS);
+  const auto stated = [&](const std::string& field) {
+    std::vector<Statement> all;
+    for (const char* message : {"CaseSpec.", "JobSpec."}) {
+      const auto comment = comments.find(message + field);
+      if (comment == comments.end()) continue;
+      for (const Statement& s : StatementsIn(comment->second)) all.push_back(s);
+    }
+    return all;
+  };
+  std::vector<std::pair<std::string, std::string>> helps;
+  for (const CaseOption& option : CommonCaseOptions()) {
+    helps.emplace_back(option.field->name(), option.help);
+  }
+  for (const auto& [command, option, field] : {std::tuple{"run", "--priority", "priority"},
+                                               {"run", "--threshold", "baseline_threshold"},
+                                               {"selftest", "--trials", "trials"}}) {
+    const std::string text = Assay({command, "--help"}).out;
+    const std::size_t begin = text.find(option);
+    ASSERT_NE(begin, std::string::npos) << option;
+    helps.emplace_back(field, text.substr(begin, text.find("\n  -", begin) - begin));
+  }
+  int found = 0;
+  for (const auto& [field, help] : helps) {
+    for (const Statement& s : StatementsIn(help)) {
+      ++found;
+      EXPECT_THAT(stated(field), Contains(s)) << field << ": " << help;
+    }
+  }
+  EXPECT_GE(found, 9);
 }
 
 std::vector<GivenOption> Given(const std::string& op,
@@ -202,6 +243,48 @@ TEST(Errors, PathsKeepTheUsersWords) {
   EXPECT_EQ(ShortPath("spec.suite_text"), "");
 }
 
+// The daemon's reason counts, and not how its message begins.
+TEST(Errors, AReasonIsReadFromTheErrorInfo) {
+  const grpc::Status gone = NotFound(v1::ERROR_REASON_JOB_NOT_FOUND, "nothing of that name");
+  EXPECT_EQ(ReasonOf(gone), v1::ERROR_REASON_JOB_NOT_FOUND);
+  EXPECT_THAT(Describe(gone, "a:1").lines, ElementsAre("nothing of that name (assay jobs)"));
+  const grpc::Status plain(grpc::StatusCode::NOT_FOUND, "no job \"jobs/x\"");
+  EXPECT_EQ(ReasonOf(plain), v1::ERROR_REASON_UNSPECIFIED);
+  EXPECT_THAT(Describe(plain, "a:1").lines, ElementsAre("no job \"jobs/x\""));
+  EXPECT_EQ(ErrorInfoOf(plain).domain(), "");
+}
+
+// What the daemon says in gRPC's words is no error of the connection.
+TEST(Errors, AnErrorOfTheDaemonIsNoneOfTheConnection) {
+  const grpc::Status transport(grpc::StatusCode::UNAVAILABLE, "No such file or directory");
+  EXPECT_TRUE(NeverConnected(transport));
+  const grpc::Status daemon(grpc::StatusCode::UNAVAILABLE, "No such file or directory",
+                            NotFound(v1::ERROR_REASON_STOPPING, "").error_details());
+  EXPECT_FALSE(NeverConnected(daemon));
+  EXPECT_FALSE(
+      ConnectionLost({grpc::StatusCode::UNAVAILABLE, "Socket closed", daemon.error_details()}));
+  EXPECT_TRUE(IsTransient(daemon));
+}
+
+// The daemon's word stands. An old one said none: then reason and phase decide.
+TEST(Blame, IsTheDaemonsAndOfOldOnesGuessed) {
+  const auto guessed = [](const char* reason, const char* phase, const char* device) {
+    return BlameOf(v1::BLAME_UNSPECIFIED, reason, phase, device);
+  };
+  EXPECT_EQ(BlameOf(v1::BLAME_DEVICE, "memory", "", "cpu:0"), v1::BLAME_DEVICE);
+  EXPECT_EQ(BlameOf(v1::BLAME_HOST, "crash", "kernel", "cuda:0"), v1::BLAME_HOST);
+  EXPECT_EQ(guessed("memory", "kernel", "cuda:0"), v1::BLAME_HOST);
+  EXPECT_EQ(guessed("timeout", "recheck", "cuda:0"), v1::BLAME_HOST);
+  EXPECT_EQ(guessed("timeout", "compare", "cpu:0"), v1::BLAME_HOST);
+  EXPECT_EQ(guessed("timeout", "compare", "cuda:0"), v1::BLAME_KERNEL);
+  EXPECT_EQ(guessed("timeout", "", "cpu:0"), v1::BLAME_KERNEL);
+  EXPECT_EQ(guessed("crash", "kernel", "cpu:0"), v1::BLAME_KERNEL);
+  for (int blame = 0; blame < v1::Blame_ARRAYSIZE; ++blame) {
+    EXPECT_EQ(IsNobodysFault(static_cast<v1::Blame>(blame)),
+              blame == v1::BLAME_HOST || blame == v1::BLAME_CALLER || blame == v1::BLAME_NOBODY);
+  }
+}
+
 TEST(Errors, ADrainingDaemonIsNotAnUnreachableOne) {
   const Failure failure =
       Describe({grpc::StatusCode::UNAVAILABLE, "draining: takes no new jobs"}, "a:1");
@@ -227,4 +310,4 @@ TEST(Utf8, AnArgumentThatIsNoneIsAUsageError) {
 }
 
 }  // namespace
-}  // namespace assay::testing
+}  // namespace assay::client::testing

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace assay::testing {
+namespace assay::client::testing {
 
 // The bytes before the data, as NumPy writes them.
 inline std::string NpyPrefix(const std::string& dict, int version = 1) {
@@ -67,6 +67,6 @@ class NpyFolder {
   std::string path_;
 };
 
-}  // namespace assay::testing
+}  // namespace assay::client::testing
 
 #endif  // ASSAY_TESTS_UNIT_CLIENT_NPY_FILES_H_

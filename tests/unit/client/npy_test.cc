@@ -13,7 +13,7 @@
 #include "client/lib/npy_header.h"
 #include "tests/unit/client/npy_files.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 using ::testing::ElementsAre;
@@ -267,4 +267,4 @@ TEST(Npy, AFileThatShrinksIsFoundOut) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::client

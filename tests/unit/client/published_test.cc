@@ -9,7 +9,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/unit/client/command.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 namespace {
 
 using ::testing::ElementsAre;
@@ -109,4 +109,4 @@ TEST(Published, JsonHasTheSourcesRow) {
 }
 
 }  // namespace
-}  // namespace assay::testing
+}  // namespace assay::client::testing

@@ -14,7 +14,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/unit/client/command.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 namespace {
 
 using ::testing::ElementsAre;
@@ -386,4 +386,4 @@ TEST(QualifyCommand, ABaselineMayBeAFile) {
 }
 
 }  // namespace
-}  // namespace assay::testing
+}  // namespace assay::client::testing

@@ -9,7 +9,7 @@
 
 #include "client/qualify/judgement.h"
 
-namespace assay::qualify_testing {
+namespace assay::client::qualify_testing {
 
 inline v1::CaseResult Result(v1::Verdict verdict, const std::string& reason = "", int index = 0,
                              const std::string& provider = "onednn") {
@@ -38,9 +38,16 @@ inline v1::CaseResult Late(int index, const std::string& phase = "kernel",
 
 inline v1::CaseResult Killed(int index) {
   v1::CaseResult killed = Result(v1::VERDICT_ERROR, "crash", index);
-  killed.mutable_findings(0)->set_message(
-      "worker killed by SIGKILL (killed) from outside (out of memory?) in kernel");
+  killed.mutable_findings(0)->set_blame(v1::BLAME_HOST);
+  killed.mutable_findings(0)->mutable_death()->set_cause(v1::DEATH_CAUSE_KILLED);
   return killed;
+}
+
+// It did not run: its device was in quarantine.
+inline v1::CaseResult SetAside(int index) {
+  v1::CaseResult aside = Result(v1::VERDICT_ERROR, "fault", index);
+  aside.mutable_findings(0)->set_quarantined(true);
+  return aside;
 }
 
 inline DeviceEvidence Evidence(std::vector<v1::CaseResult> results) {
@@ -58,6 +65,6 @@ inline std::string CodeOf(const DeviceEvidence& evidence,
 
 inline const v1::CaseResult kRight = Result(v1::VERDICT_PASSED, "", 7);
 
-}  // namespace assay::qualify_testing
+}  // namespace assay::client::qualify_testing
 
 #endif  // ASSAY_TESTS_UNIT_CLIENT_QUALIFY_EVIDENCE_H_

@@ -7,7 +7,7 @@
 #include "client/qualify/judgement.h"
 #include "tests/unit/client/qualify_evidence.h"
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 using qualify_testing::CodeOf;
@@ -139,4 +139,4 @@ TEST(CutShort, WhatWasReceivedIsJudgedAndWhatIsNotIsSaid) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::client

@@ -13,7 +13,7 @@
 #include "tests/unit/client/command.h"
 #include "tests/unit/client/fake_service.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 namespace {
 
 using ::testing::ElementsAre;
@@ -163,4 +163,4 @@ TEST(CeilingTables, TheCommandShowsThem) {
 }
 
 }  // namespace
-}  // namespace assay::testing
+}  // namespace assay::client::testing

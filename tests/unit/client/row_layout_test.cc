@@ -11,7 +11,7 @@
 #include "client/report/units.h"
 #include "tests/unit/client/command.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 namespace {
 
 using ::testing::HasSubstr;
@@ -159,4 +159,4 @@ TEST(Rows, InCacheStandsWhereARoofWouldBe) {
 }
 
 }  // namespace
-}  // namespace assay::testing
+}  // namespace assay::client::testing

@@ -6,7 +6,7 @@
 
 #include <sstream>
 
-namespace assay {
+namespace assay::client {
 namespace {
 
 using ::testing::HasSubstr;
@@ -95,4 +95,4 @@ TEST(SelftestSummary, CountsMissesAndFalseAlarms) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::client

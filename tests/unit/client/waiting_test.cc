@@ -6,7 +6,7 @@
 #include "kernels/numerics/pattern.h"
 #include "tests/unit/client/command.h"
 
-namespace assay::testing {
+namespace assay::client::testing {
 namespace {
 
 using ::testing::HasSubstr;
@@ -104,4 +104,4 @@ TEST(Help, ListsThePatternsThatKernelsHave) {
 }
 
 }  // namespace
-}  // namespace assay::testing
+}  // namespace assay::client::testing

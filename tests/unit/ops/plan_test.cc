@@ -4,6 +4,8 @@
 
 #include "gtest/gtest.h"
 #include "hwy/targets.h"
+#include "kernels/ops/op.h"
+#include "kernels/runtime/device.h"
 #include "tests/unit/ops/tensors.h"
 
 namespace assay {

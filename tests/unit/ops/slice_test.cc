@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kernels/ops/op.h"
+
 namespace assay {
 namespace {
 

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "kernels/ops/op.h"
 #include "kernels/providers/cublaslt/description.h"
 
 namespace assay {

@@ -197,7 +197,7 @@ TEST_F(CublasltTest, Fp8sDemandsAreNamed) {
 
 TEST_F(CublasltTest, WhatIntegersCannotIsNamed) {
   ExpectRefused({.m = 16, .n = 16, .k = 16}, DType::kI8, DType::kI32,
-                "want gemm.trans_a false, gemm.trans_b true");
+                "need gemm.trans_a false, gemm.trans_b true");
   ExpectRefused({.m = 16, .n = 16, .k = 2048, .trans_b = true, .scale_a = 0.5}, DType::kI8,
                 DType::kF32, "exactly for gemm.k up to 1024; got 2048");
   ExpectPassed({.m = 16, .n = 16, .k = 1024, .trans_b = true, .scale_a = 0.5}, DType::kI8,

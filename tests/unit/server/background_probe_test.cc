@@ -79,7 +79,7 @@ TEST_F(BackgroundProbeTest, WhatFailedIsNoMeasure) {
   BackgroundProbe probe = Probe();
   const auto right = device_.run;
   device_.run = [this](const v1::CaseSpec& spec, const CancelToken&) {
-    return device_.Without(spec, v1::VERDICT_ERROR, "timeout");
+    return device_.Without(spec, v1::VERDICT_ERROR, v1::REASON_TIMEOUT);
   };
   EXPECT_TRUE(probe.Run(never_));
   device_.run = right;
@@ -125,7 +125,7 @@ TEST_F(BackgroundProbeTest, OneThatAJobEndsWasNone) {
     EXPECT_FALSE(cancel.cancelled());
     job_came.Cancel();
     EXPECT_TRUE(cancel.cancelled());
-    return device_.Without(spec, v1::VERDICT_SKIPPED, "cancelled");
+    return device_.Without(spec, v1::VERDICT_SKIPPED, v1::REASON_CANCELLED);
   };
   EXPECT_FALSE(probe.Run(job_came));
   EXPECT_FALSE(probe.Run(job_came)) << "the job is there";

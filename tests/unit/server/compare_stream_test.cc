@@ -188,7 +188,9 @@ class CompareRpc : public testing::Test {
     google::rpc::Status details;
     details.ParseFromString(status.error_details());
     google::rpc::BadRequest request;
-    if (details.details_size() > 0) details.details(0).UnpackTo(&request);
+    for (const auto& detail : details.details()) {
+      if (detail.Is<google::rpc::BadRequest>()) detail.UnpackTo(&request);
+    }
     for (const auto& violation : request.field_violations()) fields.push_back(violation.field());
     return fields;
   }
@@ -280,8 +282,10 @@ TEST_F(CompareRpc, DevicesThatAreNotThereOrTooSmall) {
   grpc::Status status = Refusal(header);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_THAT(status.error_message(), HasSubstr("this daemon has cpu:0"));
+  EXPECT_THAT(status.error_details(), HasSubstr("DEVICE_NOT_FOUND"));
   header.set_device("cuda");
   EXPECT_THAT(Refusal(header).error_message(), HasSubstr("no CUDA here"));
+  EXPECT_THAT(Refusal(header).error_details(), HasSubstr("DEVICE_UNUSABLE"));
   status = Refusal(Header({1 << 20}));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status.error_message(), HasSubstr("the arena of cpu:0 has 1048576"));
@@ -364,7 +368,9 @@ TEST_F(CompareRpc, StoppingEndsWhatRunsAndRefusesWhatComes) {
   ASSERT_TRUE(device_->AwaitBegun(1));
   service_->Stop();
   EXPECT_EQ(call.Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_EQ(Refusal(Header()).error_code(), grpc::StatusCode::UNAVAILABLE);
+  const grpc::Status refusal = Refusal(Header());
+  EXPECT_EQ(refusal.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(refusal.error_details(), HasSubstr("STOPPING"));
 }
 
 TEST_F(CompareRpc, OneAtATimeAndOnlySoManyWait) {

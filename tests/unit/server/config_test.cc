@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -147,6 +148,22 @@ TEST(ConfigTest, HelpNamesEveryOptionAndItsDefault) {
     EXPECT_THAT(parsed->print, HasSubstr(word));
   }
   EXPECT_EQ(Parse({"--version"})->print, "assayd 1.2.3\n");
+}
+
+// Setting an option to the default that its help states changes nothing.
+TEST(ConfigTest, HelpStatesTheDefaultsOfTheCode) {
+  const std::string help = Parse({"--help"})->print;
+  const Config defaults = Parse({})->config;
+  const std::regex form("--([a-z-]+) [^\n]*\\(default ([^ )]+)\\)");
+  int found = 0;
+  for (std::sregex_iterator it(help.begin(), help.end(), form), end; it != end; ++it, ++found) {
+    const std::string option = "--" + (*it)[1].str();
+    const std::string value = (*it)[2];
+    const auto parsed = Parse({option.c_str(), value.c_str()});
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(parsed->config, defaults) << option << " " << value;
+  }
+  EXPECT_EQ(found, 15) << help;
 }
 
 TEST(ConfigTest, TimesAndSizes) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/base/finding.h"
+
 namespace assay {
 namespace {
 
@@ -16,9 +18,8 @@ constexpr DeathLimits kLimits{.in_a_row = 3,
                               .longest_back_off = absl::Seconds(4)};
 
 Death Crash(bool counts = true) {
-  return {.finding = "crash",
+  return {.finding = MakeFinding(v1::REASON_CRASH, "worker killed by SIGSEGV"),
           .restart_reason = "crash",
-          .message = "worker killed by SIGSEGV",
           .counts = counts,
           .planted = !counts};
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "server/base/finding.h"
 #include "server/base/wire.h"
 #include "server/worker/executor.h"
 
@@ -72,14 +73,14 @@ class FakeExecutor final : public CaseExecutor {
     result.set_verdict(v1::VERDICT_PASSED);
     return result;
   }
-  v1::CaseResult Without(const v1::CaseSpec& spec, v1::Verdict verdict,
-                         std::string_view reason) const {
-    return ResultWithoutRun(spec, id_, verdict, reason, "said by the test");
+  v1::CaseResult Without(const v1::CaseSpec& spec, v1::Verdict verdict, v1::Reason reason) const {
+    return ResultWithoutRun(spec, id_, verdict, MakeFinding(reason, "said by the test"));
   }
   // Each case waits at the gate first.
   void GateBy(CaseGate& gate) {
     run = [this, &gate](const v1::CaseSpec& spec, const CancelToken& cancel) {
-      return gate.Wait(cancel) ? Passed(spec) : Without(spec, v1::VERDICT_SKIPPED, "cancelled");
+      return gate.Wait(cancel) ? Passed(spec)
+                               : Without(spec, v1::VERDICT_SKIPPED, v1::REASON_CANCELLED);
     };
   }
 
@@ -95,7 +96,7 @@ class FakeExecutor final : public CaseExecutor {
     result.set_index(index);
     return result;
   }
-  bool SharesLaunches() const override { return lead != nullptr; }
+  bool SharesLaunches() const override { return lead != nullptr && !in_turn; }
   v1::CaseResult ExecuteLeading(const v1::CaseSpec& spec, int index, absl::Duration limit,
                                 const CancelToken& cancel, CasesAhead& ahead) override {
     if (lead) lead(index, ahead);
@@ -153,6 +154,7 @@ class FakeExecutor final : public CaseExecutor {
   Run run;                                                        // set before the first job
   std::function<Profile(Profiler, const v1::CaseSpec&)> profile;  // likewise
   std::function<void(int, CasesAhead&)> lead;                     // of each that is executed
+  bool in_turn = false;                                           // shares no launches
   bool remember = true;                                           // what was executed
   std::function<void()> on_kernels;                               // called by Kernels
   std::int64_t arena_bytes = std::int64_t{1} << 30;

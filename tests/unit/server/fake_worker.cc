@@ -2,6 +2,7 @@
 // can be tried against every way in which a worker can end.
 //
 //   answer   noisy   crash   exit   abort   hang   allocate   last-words   close   lease
+//   crash-early (before its page says that a case began)
 //   fork (answers with the process id of a child that stays)
 //   beyond-memory, beyond-compute (103 % of that ceiling)
 //   refuse (the call), slow (four seconds, where it follows), suspect (beside others it has no
@@ -9,8 +10,9 @@
 //
 // Cases that follow run beside the first, each in its own turn.
 //
-// FAKE_WORKER in its environment: die-at-start ends before it answers, slow-start
-// takes three seconds to begin, hang-ceilings never has them measured.
+// FAKE_WORKER in its environment: die-at-start ends before it answers, slow-start takes
+// FAKE_WORKER_SECONDS to begin, hang-ceilings never has them measured, in-turn runs the cases that
+// follow after the first, up to one called last.
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/server_posix.h>
@@ -35,6 +37,12 @@ std::string Wish() {
   return wish == nullptr ? "" : wish;
 }
 
+// How long "slow" and "slow-start" take [s].
+unsigned WishedSeconds() {
+  const char* seconds = std::getenv("FAKE_WORKER_SECONDS");
+  return seconds == nullptr ? 3 : static_cast<unsigned>(std::atoi(seconds));
+}
+
 class FakeService final : public worker::v1::WorkerService::Service {
  public:
   explicit FakeService(PhasePage* page) : page_(page) {}
@@ -49,9 +57,11 @@ class FakeService final : public worker::v1::WorkerService::Service {
   grpc::Status RunCase(grpc::ServerContext*, const worker::v1::RunCaseRequest* request,
                        worker::v1::RunCaseResponse* response) override {
     const std::string& mode = request->spec().name();
+    if (mode == "crash-early") raise(SIGSEGV);  // before the page says that a case began
     page_->turn.store(0);
     page_->suspects.store(0);
     page_->Enter(Phase::kKernel);
+    if (Wish() == "in-turn" && !request->following().empty()) return RunInTurn(*request, *response);
     for (int i = 0; i < request->following_size(); ++i) {
       const std::string& next = request->following(i).name();
       page_->Turn(next == "share-crash" ? -1 : i + 1);
@@ -67,7 +77,7 @@ class FakeService final : public worker::v1::WorkerService::Service {
         response->set_device_lost("gone");
         return grpc::Status::OK;
       }
-      if (next == "slow") usleep(4'000'000);
+      if (next == "slow") sleep(WishedSeconds());
       beside.mutable_result()->set_verdict(v1::VERDICT_PASSED);
       beside.mutable_result()->set_implementation("beside");
       v1::PhaseTime& phase = *beside.mutable_result()->add_phases();
@@ -77,6 +87,7 @@ class FakeService final : public worker::v1::WorkerService::Service {
     page_->Turn(0);
     if (mode == "crash") raise(SIGSEGV);
     if (mode == "abort") raise(SIGABRT);
+    if (mode == "kill") raise(SIGKILL);
     if (mode == "exit") _exit(3);
     if (mode == "hang") pause();
     if (mode == "close") close(kWorkerSocketFd);
@@ -153,6 +164,29 @@ class FakeService final : public worker::v1::WorkerService::Service {
   }
 
  private:
+  grpc::Status RunInTurn(const worker::v1::RunCaseRequest& request,
+                         worker::v1::RunCaseResponse& response) {
+    for (int i = 0; i <= request.following_size(); ++i) {
+      const std::string& mode = i == 0 ? request.spec().name() : request.following(i - 1).name();
+      page_->Turn(i);
+      if (mode == "crash") raise(SIGSEGV);
+      if (mode == "hang") pause();
+      if (mode == "refuse") return {grpc::StatusCode::INTERNAL, "refused"};
+      v1::CaseResult* result = response.mutable_result();
+      if (i > 0) {
+        response.add_following()->set_place(i);
+        result = response.mutable_following(i - 1)->mutable_result();
+      }
+      result->set_verdict(v1::VERDICT_PASSED);
+      result->set_implementation("in turn");
+      result->mutable_start_time()->set_seconds(1000 + i);
+      result->mutable_duration()->set_seconds(i + 1);
+      if (mode == "last") break;
+    }
+    page_->Enter(Phase::kIdle);
+    return grpc::Status::OK;
+  }
+
   // Until it is killed, but never so much that the machine is in danger.
   static void Allocate() {
     std::vector<char*> blocks;
@@ -170,7 +204,7 @@ class FakeService final : public worker::v1::WorkerService::Service {
 int Main() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (Wish() == "die-at-start") return 9;
-  if (Wish() == "slow-start") usleep(3'000'000);
+  if (Wish() == "slow-start") sleep(WishedSeconds());
   FakeService service(MapPhasePage(kWorkerPageFd));
   grpc::ServerBuilder builder;
   builder.RegisterService(&service);

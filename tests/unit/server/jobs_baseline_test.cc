@@ -6,7 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "server/base/finding.h"
 #include "server/jobs/baseline_times.h"
+#include "server/jobs/job_events.h"
+#include "server/jobs/job_verdict.h"
 #include "tests/unit/server/jobs_fixture.h"
 
 namespace assay {
@@ -22,7 +25,7 @@ class HeldJobs : public JobsTest {
   static void Take(FakeExecutor& device, double seconds, const std::string& lacking = "") {
     device.run = [&device, seconds, lacking](const v1::CaseSpec& spec, const CancelToken&) {
       if (spec.provider() == lacking) {
-        return device.Without(spec, v1::VERDICT_UNSUPPORTED, "unsupported");
+        return device.Without(spec, v1::VERDICT_UNSUPPORTED, v1::REASON_UNSUPPORTED);
       }
       return TimedResult(device, spec, seconds);
     };
@@ -129,6 +132,56 @@ TEST_F(HeldJobs, AProviderThatIsGoneIsMissedWhereAllWereAskedFor) {
   EXPECT_EQ(Finish(Create(suite)).verdict(), v1::VERDICT_PASSED) << "likewise";
 }
 
+// Two things that a job has to say of its baseline are two findings.
+TEST_F(HeldJobs, ABaselineThatGoesLaterIsSaidBesideAProviderThatWent) {
+  Start();
+  v1::JobSpec all = Timed("all");
+  v1::CreateBaselineRequest request;
+  request.mutable_baseline()->set_job(Finish(Create(all)).name());
+  request.set_baseline_id("before");
+  const auto baseline = manager_->baselines().Create(request);
+  ASSERT_TRUE(baseline.ok()) << baseline.status();
+  all.set_baseline(baseline->name());
+  for (v1::Kernel& kernel : cpu_->kernels) kernel.set_available(kernel.provider() != "other");
+  CaseGate gate;
+  cpu_->run = [&](const v1::CaseSpec& spec, const CancelToken& cancel) {
+    gate.Wait(cancel);
+    return TimedResult(*cpu_, spec, 1e-3);
+  };
+  Create(Copies(1));  // holds the device
+  const std::string name = Create(all);
+  ASSERT_TRUE(manager_->baselines().Delete(baseline->name()).ok());
+  gate.Let(100);
+  const v1::Job job = Finish(name);
+  ASSERT_GE(job.findings_size(), 2) << job.ShortDebugString();
+  EXPECT_THAT(job.findings(0).message(), HasSubstr("has no such kernel now"));
+  EXPECT_THAT(job.findings(1).message(), HasSubstr("no time was held against the baseline"));
+  EXPECT_EQ(job.findings(1).subject(), baseline->name());
+}
+
+// A job that an older daemon stored has findings without their types.
+TEST(AddOnce, KnowsAFindingByItsTypesOrByItsWords) {
+  v1::Job job;
+  v1::Finding finding = MakeFinding(v1::REASON_BUDGET, "the budget let no case run");
+  *job.add_findings() = finding;
+  job.mutable_findings(0)->clear_reason_code();
+  EXPECT_FALSE(AddOnce(finding, job));
+  finding.set_message("another");
+  EXPECT_TRUE(AddOnce(finding, job));
+  EXPECT_FALSE(AddOnce(MakeFinding(v1::REASON_BUDGET, "in other words"), job));
+  EXPECT_EQ(job.findings_size(), 2);
+}
+
+TEST(AddFinding, WhatTheDaemonDidIsTheHostsToBlame) {
+  v1::Job job;
+  AddFinding(job, v1::REASON_CRASH, "the daemon stopped");
+  AddFinding(job, v1::REASON_FAULT, "the disk is full");
+  AddFinding(job, v1::REASON_CANCELLED, "a user cancelled the job");
+  EXPECT_EQ(job.findings(0).blame(), v1::BLAME_HOST);
+  EXPECT_EQ(job.findings(1).blame(), v1::BLAME_HOST);
+  EXPECT_EQ(job.findings(2).blame(), MakeFinding(v1::REASON_CANCELLED, "").blame());
+}
+
 // Neighbours come and go; a kernel that is slower is so each time.
 TEST_F(HeldJobs, ATimeThatIsLongerIsTakenAgain) {
   Start();
@@ -138,7 +191,7 @@ TEST_F(HeldJobs, ATimeThatIsLongerIsTakenAgain) {
   std::size_t runs = 0;
   cpu_->run = [&](const v1::CaseSpec& c, const CancelToken&) {
     const double seconds = times.at(runs++);
-    return seconds < 0 ? cpu_->Without(c, v1::VERDICT_FAILED, "bound")
+    return seconds < 0 ? cpu_->Without(c, v1::VERDICT_FAILED, v1::REASON_BOUND)
                        : TimedResult(*cpu_, c, seconds);
   };
   const auto take = [&](std::vector<double> all) {

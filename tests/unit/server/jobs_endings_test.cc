@@ -49,7 +49,7 @@ TEST_F(JobsTest, AProbeGivesWayToAJob) {
   options_.probes = {absl::Milliseconds(5), absl::Milliseconds(1)};
   cpu_->run = [&](const v1::CaseSpec& spec, const CancelToken& cancel) {
     if (!spec.has_gemm() || gate.Wait(cancel)) return cpu_->Passed(spec);
-    return cpu_->Without(spec, v1::VERDICT_SKIPPED, "cancelled");
+    return cpu_->Without(spec, v1::VERDICT_SKIPPED, v1::REASON_CANCELLED);
   };
   Start();
   ASSERT_TRUE(gate.AwaitArrival()) << "a probe hangs";

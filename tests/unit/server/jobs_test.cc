@@ -176,8 +176,9 @@ TEST_F(JobsTest, OneRequestSentByManyAtOnceMakesOneJob) {
 
 TEST_F(JobsTest, SuiteRunsAndItsMissingRequirementFailsTheJob) {
   cpu_->run = [this](const v1::CaseSpec& spec, const CancelToken&) {
-    return spec.provider() == "fast" ? cpu_->Without(spec, v1::VERDICT_UNSUPPORTED, "unsupported")
-                                     : cpu_->Passed(spec);
+    return spec.provider() == "fast"
+               ? cpu_->Without(spec, v1::VERDICT_UNSUPPORTED, v1::REASON_UNSUPPORTED)
+               : cpu_->Passed(spec);
   };
   Start();
   v1::JobSpec spec;
@@ -251,9 +252,9 @@ TEST_F(JobsTest, OnlyEndedJobsAreDeleted) {
 // A profile stands beside a time, wherever there is one, and changes nothing else.
 TEST_F(JobsTest, OnlyTimedCasesThatHaveATimeAreProfiled) {
   cpu_->run = [this](const v1::CaseSpec& spec, const CancelToken&) {
-    v1::CaseResult result = spec.name() == "copy 1"
-                                ? cpu_->Without(spec, v1::VERDICT_UNSUPPORTED, "no such kernel")
-                                : cpu_->Passed(spec);
+    v1::CaseResult result = spec.name() == "copy 1" ? cpu_->Without(spec, v1::VERDICT_UNSUPPORTED,
+                                                                    v1::REASON_UNSUPPORTED)
+                                                    : cpu_->Passed(spec);
     if (spec.name() == "copy 2") result.set_verdict(v1::VERDICT_FAILED);
     if (spec.name() != "copy 1") result.mutable_bench()->set_median_seconds(0.5);
     return result;
@@ -338,6 +339,49 @@ TEST_F(JobsTest, WhatHasRunBeforeACancellationIsRecorded) {
   const v1::Job job = Finish(name);
   EXPECT_EQ(job.counts().passed(), 3);
   EXPECT_EQ(job.counts().skipped(), 2);
+}
+
+// A crash in a later case's turn waits for its case. A cancellation does not make it a SKIPPED.
+TEST_F(JobsTest, WhatWasFoundAheadOutlivesACancellation) {
+  cpu_->lead = [&](int index, CasesAhead& ahead) {
+    if (index != 0) return;
+    ahead.EndedIn(0, 3, cpu_->Without(*ahead.next[2], v1::VERDICT_ERROR, v1::REASON_CRASH));
+  };
+  std::string name;
+  std::mutex named;
+  cpu_->run = [&](const v1::CaseSpec& spec, const CancelToken&) {
+    const std::lock_guard guard(named);
+    EXPECT_TRUE(manager_->Cancel(name).ok());
+    return cpu_->Passed(spec);
+  };
+  Start();
+  {
+    const std::lock_guard guard(named);
+    name = Create(Copies(5));
+  }
+  const v1::Job job = Finish(name);
+  EXPECT_EQ(job.counts().passed(), 1);
+  EXPECT_EQ(job.counts().errors(), 1);
+  EXPECT_EQ(job.counts().skipped(), 3);
+  EXPECT_EQ(manager_->Results(name, 3, 1).value().at(0).findings(0).reason_code(),
+            v1::REASON_CRASH);
+}
+
+// In turn, a long case would keep back the results of the cases before it.
+TEST_F(JobsTest, OnlySmallCasesAreOfferedToRunInTurn) {
+  std::vector<std::size_t> offered;
+  cpu_->in_turn = true;
+  cpu_->lead = [&](int, CasesAhead& ahead) { offered.push_back(ahead.next.size()); };
+  Start();
+  v1::JobSpec spec = Copies(5);
+  spec.mutable_cases()->mutable_cases(3)->mutable_copy()->set_count(1 << 24);
+  EXPECT_EQ(Finish(Create(spec)).counts().passed(), 5);
+  // None for the first: nothing is known of how quick the device is.
+  EXPECT_EQ(offered, (std::vector<std::size_t>{0, 1, 0, 1, 0}));
+  offered.clear();
+  spec.mutable_case_deadline()->set_nanos(99'000'000);
+  EXPECT_EQ(Finish(Create(spec)).counts().passed(), 5);
+  EXPECT_EQ(offered, (std::vector<std::size_t>{0, 0, 0, 0, 0}));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/worker/profile_run.h"
 #include "server/worker/profiler.h"
@@ -318,11 +319,13 @@ TEST_F(ProfileRunTest, AFailureGivesItsLastWordsAndNoCounters) {
 TEST_F(ProfileRunTest, WhatHangsIsKilledAtTheDeadlineWithWhatItStarted) {
   const fs::path pid = folder_ / "pid";
   Install("perf", "sleep 600 & echo $! > " + pid.string() + "; wait");
-  run_.limit = absl::Seconds(5);
-  const Profile profile = Run();
-  EXPECT_EQ(profile.note, "perf did not end within 5s and was killed");
   std::string child;
-  std::ifstream(pid) >> child;
+  for (const int seconds : {2, 10, 50}) {  // a busy machine is slow to start what hangs
+    run_.limit = absl::Seconds(seconds);
+    EXPECT_EQ(Run().note, absl::StrCat("perf did not end within ", seconds, "s and was killed"));
+    std::ifstream(pid) >> child;
+    if (!child.empty()) break;
+  }
   ASSERT_FALSE(child.empty());
   // Nobody but init waits for it: gone, or dead and not yet waited for.
   const auto runs = [&child] {

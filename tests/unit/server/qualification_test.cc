@@ -189,7 +189,7 @@ TEST_F(QualificationTest, TimesOfTheCallersSpeakNeitherForNorAgainstADevice) {
   EXPECT_EQ(Qualified("cpu:0", "unjudged"), 2);
   EXPECT_EQ(Qualified("cpu:0", "passed"), 3) << "the newest that says something";
   cpu_->run = [&](const v1::CaseSpec& asked, const CancelToken&) {
-    return asked.has_gemm() ? cpu_->Without(asked, v1::VERDICT_UNSUPPORTED, "unsupported")
+    return asked.has_gemm() ? cpu_->Without(asked, v1::VERDICT_UNSUPPORTED, v1::REASON_UNSUPPORTED)
                             : cpu_->Passed(asked);
   };
   EXPECT_EQ(Finish(Create(spec)).verdict(), v1::VERDICT_INCONCLUSIVE);

@@ -1,14 +1,17 @@
-// Cases that share launches, against a fake worker: each has a result of its own, and what
-// goes wrong beside others is found out alone.
+// Cases that a worker runs in one call, against a fake worker. Beside one another: each has a
+// result of its own, and what goes wrong beside others is found out alone. In turn: each has the
+// result that it has alone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "google/protobuf/util/time_util.h"
 #include "server/worker/supervisor.h"
 #include "tests/unit/server/supervisor_fixture.h"
@@ -20,15 +23,16 @@ using ::testing::ElementsAre;
 
 class SharedLaunches : public SupervisorTest {
  protected:
-  void MakeSharing() {
+  void MakeSharing(const std::string& environment = "") {
     SupervisorOptions options;
+    if (!environment.empty()) options.environment = {environment};
     options.shares_launches = true;
     Make(std::move(options));
   }
 
   // The case at 7 and those behind it, as a job has them executed.
   std::vector<v1::CaseResult> RunAll(const std::vector<std::string>& modes,
-                                     absl::Duration limit = absl::Seconds(3)) {
+                                     absl::Duration limit = kSoon) {
     std::vector<v1::CaseSpec> specs(modes.size());
     for (std::size_t i = 0; i < modes.size(); ++i) {
       specs[i].set_name(modes[i]);
@@ -41,13 +45,30 @@ class SharedLaunches : public SupervisorTest {
       const int index = 7 + static_cast<int>(i);
       std::optional<v1::CaseResult> early = ahead.Take(index);
       ahead.next.clear();
-      for (std::size_t n = i + 1; n < specs.size(); ++n) ahead.next.push_back(&specs[n]);
+      for (std::size_t n = i + 1; n < specs.size() && !ahead.Knows(7 + static_cast<int>(n)); ++n) {
+        ahead.next.push_back(&specs[n]);
+      }
       results.push_back(early ? *early
                               : executor_->ExecuteLeading(specs[i], index, limit, cancel_, ahead));
       EXPECT_EQ(results.back().index(), index);
     }
     EXPECT_TRUE(ahead.results.empty());
     return results;
+  }
+
+  // Runs a case that answers and one that hangs. Only the second ends at the deadline.
+  void ExpectAHangIsItsOwn() {
+    for (const int seconds : kTrySeconds) {
+      const auto results = RunAll({"answer", "hang"}, absl::Seconds(seconds));
+      const bool answered = results[0].verdict() == v1::VERDICT_PASSED;
+      if (!answered && seconds != *std::rbegin(kTrySeconds)) continue;
+      EXPECT_TRUE(answered) << results[0].ShortDebugString();
+      ExpectFinding(results[1], v1::VERDICT_ERROR, "timeout",
+                    absl::StrCat("no answer within ", seconds, " s (deadline)"));
+      EXPECT_THAT(results[1].repro(),
+                  testing::EndsWith(absl::StrCat(" --deadline ", seconds, "s")));
+      break;
+    }
   }
 };
 
@@ -66,11 +87,88 @@ TEST_F(SharedLaunches, CasesBesideAnotherHaveResultsOfTheirOwn) {
   EXPECT_EQ(start(2), start(1) + 250);
 }
 
-TEST_F(SharedLaunches, WithoutSharedLaunchesEachRunsAlone) {
-  Make();
-  for (const v1::CaseResult& r : RunAll({"answer", "answer"})) {
-    EXPECT_NE(r.implementation(), "beside");
+class CasesInTurn : public SharedLaunches {
+ protected:
+  void MakeInTurn(SupervisorOptions options = {}) {
+    options.environment = {"FAKE_WORKER=in-turn"};
+    Make(std::move(options));
   }
+};
+
+TEST_F(CasesInTurn, ResultsKeepTheTimesOfTheirWorker) {
+  MakeInTurn();
+  const auto results = RunAll({"answer", "last", "answer", "answer"});
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    EXPECT_EQ(results[i].verdict(), v1::VERDICT_PASSED) << i;
+    EXPECT_EQ(results[i].implementation(), "in turn") << i;
+  }
+  for (const std::size_t i : {0, 1}) {
+    EXPECT_EQ(results[i].start_time().seconds(), 1000 + static_cast<int>(i));
+    EXPECT_EQ(results[i].duration().seconds(), static_cast<int>(i) + 1);
+  }
+  EXPECT_EQ(results[2].start_time().seconds(), 1000) << "the first of the next call";
+}
+
+TEST_F(CasesInTurn, ADeathIsTheCasesInWhoseTurnItWasAndTheOthersRunAgain) {
+  MakeInTurn();
+  const auto results = RunAll({"answer", "answer", "crash", "answer"});
+  for (const std::size_t i : {0, 1, 3}) {
+    EXPECT_EQ(results[i].verdict(), v1::VERDICT_PASSED) << i;
+    EXPECT_TRUE(results[i].findings().empty()) << i;
+  }
+  ExpectFinding(results[2], v1::VERDICT_ERROR, "crash",
+                "worker killed by SIGSEGV (segmentation fault) in the kernel under test; worker "
+                "replaced");
+  EXPECT_EQ(results[2].name(), "crash");
+  EXPECT_TRUE(results[2].has_duration());
+  EXPECT_THAT(restarts(), ElementsAre("crash")) << "it is not run again";
+}
+
+TEST_F(CasesInTurn, AHangIsTheCasesInWhoseTurnItWas) {
+  MakeInTurn();
+  ExpectAHangIsItsOwn();
+}
+
+TEST_F(CasesInTurn, ARefusalIsTheCasesInWhoseTurnItWas) {
+  MakeInTurn();
+  const auto results = RunAll({"answer", "refuse", "answer"});
+  EXPECT_EQ(results[0].verdict(), v1::VERDICT_PASSED);
+  ExpectFinding(results[1], v1::VERDICT_ERROR, "fault", "refused");
+  EXPECT_EQ(results[2].verdict(), v1::VERDICT_PASSED);
+  EXPECT_THAT(restarts(), ElementsAre());
+}
+
+// What a lost case gives again does not end the row of deaths.
+TEST_F(CasesInTurn, DeathsInARowCountAsAlone) {
+  SupervisorOptions options;
+  options.deaths.in_a_row = 3;
+  MakeInTurn(std::move(options));
+  const auto results = RunAll({"answer", "crash", "crash", "crash", "answer"});
+  EXPECT_EQ(results[0].verdict(), v1::VERDICT_PASSED);
+  EXPECT_NE(executor_->Describe().quarantine_reason(), "");
+  ExpectFinding(results[4], v1::VERDICT_ERROR, "fault", "device is quarantined");
+}
+
+// The page still has the turn of the call before.
+TEST_F(CasesInTurn, ADeathBeforeTheFirstBeginsIsTheFirstOnes) {
+  MakeInTurn();
+  const auto results = RunAll({"answer", "last", "crash-early", "answer", "answer"});
+  ExpectFinding(results[2], v1::VERDICT_ERROR, "crash", "worker killed by SIGSEGV");
+  for (const std::size_t i : {0, 1, 3, 4}) EXPECT_EQ(results[i].verdict(), v1::VERDICT_PASSED) << i;
+  EXPECT_THAT(restarts(), ElementsAre("crash"));
+}
+
+// Cases that had passed in the lost call run again, though the death set the device aside.
+TEST_F(CasesInTurn, AQuarantineIsForTheCasesBehindTheDeath) {
+  SupervisorOptions options;
+  options.deaths.in_a_row = 1;
+  MakeInTurn(std::move(options));
+  const auto results = RunAll({"answer", "answer", "crash", "answer"});
+  EXPECT_NE(executor_->Describe().quarantine_reason(), "");
+  EXPECT_EQ(results[0].verdict(), v1::VERDICT_PASSED) << results[0].ShortDebugString();
+  EXPECT_EQ(results[1].verdict(), v1::VERDICT_PASSED) << results[1].ShortDebugString();
+  ExpectFinding(results[2], v1::VERDICT_ERROR, "crash", "worker killed by SIGSEGV");
+  ExpectFinding(results[3], v1::VERDICT_ERROR, "fault", "device is quarantined");
 }
 
 void ExpectOnlySuspected(const v1::CaseResult& result, const std::string& message) {
@@ -123,17 +221,23 @@ TEST_F(SharedLaunches, ASuspicionOutlivesItsWorker) {
 
 TEST_F(SharedLaunches, AHangBesideOthersIsOneCasesOwn) {
   MakeSharing();
-  const auto results = RunAll({"answer", "hang"});
-  EXPECT_EQ(results[0].verdict(), v1::VERDICT_PASSED);
-  ExpectFinding(results[1], v1::VERDICT_ERROR, "timeout", "no answer within 3 s (deadline)");
-  EXPECT_THAT(results[1].repro(), testing::EndsWith(" --deadline 3s"));
+  ExpectAHangIsItsOwn();
 }
 
 TEST_F(SharedLaunches, EachTurnHasTheTimeOfACase) {
-  MakeSharing();
-  const auto results = RunAll({"answer", "slow", "slow"}, absl::Seconds(6));
-  for (const std::size_t i : {1, 2}) EXPECT_EQ(results[i].implementation(), "beside") << i;
-  EXPECT_THAT(restarts(), ElementsAre());
+  // Each turn takes two thirds of the limit, so both together take longer than it.
+  for (const int seconds : kTrySeconds) {
+    MakeSharing(absl::StrCat("FAKE_WORKER_SECONDS=", seconds));
+    const auto results = RunAll({"answer", "slow", "slow"}, 1.5 * absl::Seconds(seconds));
+    if (!restarts().empty() && seconds != *std::rbegin(kTrySeconds)) {
+      const std::lock_guard lock(mutex_);
+      restarts_.clear();
+      continue;
+    }
+    for (const std::size_t i : {1, 2}) EXPECT_EQ(results[i].implementation(), "beside") << i;
+    EXPECT_THAT(restarts(), ElementsAre());
+    break;
+  }
 }
 
 TEST_F(SharedLaunches, ARefusalBesideOthersIsOneCasesOwn) {

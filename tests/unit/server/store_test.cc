@@ -8,10 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <latch>
 #include <string>
 
@@ -168,6 +170,28 @@ TEST_F(StoreTest, OneBadWriteDoesNotTakeItsNeighboursWithIt) {
     EXPECT_EQ((*events)[n].sequence(), static_cast<std::int64_t>(n) + 1) << "no gaps";
   }
   EXPECT_EQ(store->GetJob("jobs/a")->counts().passed(), 30);
+}
+
+TEST_F(StoreTest, AnUpdateThatCanWaitKeepsItsPlaceAndIsWrittenWithoutAnother) {
+  const std::unique_ptr<Store> store = Open();
+  ASSERT_TRUE(store->CreateJob(MakeJob("a")).ok());
+  std::vector<std::int64_t> sequences;  // the writer's, until the last is answered
+  std::promise<void> last;
+  const auto note = [&](const absl::Status& status, std::int64_t sequence) {
+    EXPECT_TRUE(status.ok()) << status;
+    sequences.push_back(sequence);
+    if (sequences.size() == 3) last.set_value();
+  };
+  const auto submit = [&](int index, bool can_wait) {
+    JobUpdate update = Results("a", index, index + 1);
+    update.can_wait = can_wait;
+    store->Submit(std::move(update), note);
+  };
+  submit(0, true);
+  submit(1, false);
+  submit(2, true);
+  ASSERT_EQ(last.get_future().wait_for(std::chrono::minutes(2)), std::future_status::ready);
+  EXPECT_EQ(sequences, (std::vector<std::int64_t>{1, 2, 3}));
 }
 
 TEST_F(StoreTest, TakenNamesAndRequestsAndUnknownJobsAreSaid) {

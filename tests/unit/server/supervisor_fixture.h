@@ -22,6 +22,11 @@ namespace assay {
 
 inline constexpr absl::Duration kSoon = absl::Seconds(120);
 
+// How long a test lets a worker work before the test's deadline ends it. A worker must first come
+// to the point that the test is about, and a busy machine is slow to get there. So a test tries
+// these one after the other until the worker got there.
+inline constexpr int kTrySeconds[] = {3, 15, 50};
+
 class SupervisorTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { SetLogLevel("error"); }

@@ -407,9 +407,10 @@ class MonitorTest : public NvmlTest {
 
   // Waits until what was told last of the device is as wanted.
   template <class Condition>
-  bool Await(const std::string& device, Condition condition) {
+  bool Await(const std::string& device, Condition condition,
+             absl::Duration patience = absl::Seconds(120)) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(120), [&] {
+    return changed_.wait_for(lock, absl::ToChronoSeconds(patience), [&] {
       return !told_[device].empty() && condition(told_[device].back());
     });
   }
@@ -421,10 +422,11 @@ class MonitorTest : public NvmlTest {
       return std::any_of(told_[device].begin(), told_[device].end(), condition);
     });
   }
-  bool AwaitTemperature(double celsius) {
-    return Await("cuda:0", [=](const v1::Telemetry& t) {
+  bool AwaitTemperature(double celsius, absl::Duration patience = absl::Seconds(120)) {
+    const auto told = [=](const v1::Telemetry& t) {
       return t.has_temperature_celsius() && t.temperature_celsius() == celsius;
-    });
+    };
+    return Await("cuda:0", told, patience);
   }
 
   // The only child of this process.
@@ -494,8 +496,14 @@ TEST_F(MonitorTest, OfAProcessThatDiedNothingIsServedUntilTheNext) {
 
 TEST_F(MonitorTest, AHungLibraryIsGivenUpAndAskedAgain) {
   Gpu("uuid GPU-1\ntemperature 61\n");
-  Start(absl::Seconds(3));  // in which the process has begun
-  ASSERT_TRUE(AwaitTemperature(61));
+  // The process must begin within this time, and a busy machine is slow to start one.
+  bool begun = false;
+  for (const int seconds : {3, 15, 50}) {
+    Start(absl::Seconds(seconds));
+    begun = AwaitTemperature(61, absl::Seconds(2 * seconds));
+    if (begun) break;
+  }
+  ASSERT_TRUE(begun);
   const pid_t first = Child();
   Gpu("uuid GPU-1\ntemperature 61\nhang 1\n");
   ASSERT_TRUE(Await("cuda:0", [](const v1::Telemetry& t) {

@@ -4,8 +4,13 @@
 #include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <regex>
 #include <set>
 #include <string>
+#include <vector>
+
+#include "server/base/finding.h"
 
 namespace assay {
 namespace {
@@ -56,6 +61,72 @@ TEST(Wire, EnumsOfTheWireAndOfTheKernelsHaveTheSameValues) {
   EXPECT_EQ(static_cast<int>(Mode::kBoth), v1::MODE_BOTH);
 }
 
+// "REASON_BOUND" -> "bound".
+std::string WordOf(const google::protobuf::EnumDescriptor& type, int number) {
+  const std::string zero = type.value(0)->name();
+  std::string word = type.FindValueByNumber(number)->name().substr(zero.find("UNSPECIFIED"));
+  for (char& ch : word) ch = static_cast<char>(std::tolower(ch));
+  return word;
+}
+
+// The words of reports are those of the enums, so that either can be read for the other.
+TEST(Wire, ReasonsBlamesAndPhasesAreThoseOfTheKernels) {
+  ASSERT_EQ(v1::Reason_ARRAYSIZE, static_cast<int>(std::size(kReasons)));
+  for (int i = 1; i < v1::Reason_ARRAYSIZE; ++i) {
+    const v1::Finding finding = MakeFinding(static_cast<v1::Reason>(i), "why");
+    EXPECT_EQ(finding.reason(), WordOf(*v1::Reason_descriptor(), i));
+    EXPECT_EQ(finding.reason_code(), i);
+    EXPECT_NE(finding.blame(), v1::BLAME_UNSPECIFIED) << finding.reason();
+    EXPECT_EQ(finding.message(), "why");
+  }
+  EXPECT_EQ(static_cast<int>(Blame::kNobody), v1::BLAME_NOBODY);
+  EXPECT_EQ(v1::Blame_ARRAYSIZE, v1::BLAME_NOBODY + 1);
+  for (int i = 1; i < v1::Phase_ARRAYSIZE; ++i) {
+    v1::Finding finding;
+    SetPhase(static_cast<v1::Phase>(i), finding);
+    EXPECT_EQ(finding.phase(), WordOf(*v1::Phase_descriptor(), i));
+  }
+}
+
+std::vector<FieldError> ErrorsOf(const v1::CaseSpec& spec) {
+  std::vector<FieldError> errors;
+  FromProto(spec, errors);
+  return errors;
+}
+
+// Without any of the fields that the proto says must be set a problem is refused, by that field's
+// name; and no other field must be set.
+TEST(Wire, TheFieldsThatMustBeSetAreThoseTheChecksMiss) {
+  const auto* oneof = v1::CaseSpec::descriptor()->FindOneofByName("problem");
+  for (int i = 0; i < oneof->field_count(); ++i) {
+    const auto* problem = oneof->field(i);
+    v1::CaseSpec spec;
+    spec.set_dtype(v1::DTYPE_FP32);
+    auto* message = spec.GetReflection()->MutableMessage(&spec, problem);
+    std::vector<const google::protobuf::FieldDescriptor*> marked;
+    for (int n = 0; n < problem->message_type()->field_count(); ++n) {
+      const auto* field = problem->message_type()->field(n);
+      if (!field->options().GetExtension(v1::must_be_set)) continue;
+      marked.push_back(field);
+      if (field->is_repeated()) {
+        message->GetReflection()->AddInt64(message, field, 1);
+      } else {
+        message->GetReflection()->SetInt64(message, field, 4);
+      }
+    }
+    EXPECT_FALSE(marked.empty()) << problem->name();
+    for (const FieldError& e : ErrorsOf(spec)) ADD_FAILURE() << e.field << " " << e.message;
+    for (const auto* field : marked) {
+      v1::CaseSpec without = spec;
+      auto* less = without.GetReflection()->MutableMessage(&without, problem);
+      less->GetReflection()->ClearField(less, field);
+      std::set<std::string> missed;
+      for (const FieldError& e : ErrorsOf(without)) missed.insert(e.field);
+      EXPECT_TRUE(missed.contains(problem->name() + "." + field->name())) << field->full_name();
+    }
+  }
+}
+
 TEST(Wire, ASpecSurvivesTheRoundTrip) {
   v1::CaseSpec spec;
   spec.mutable_conv()->set_channels(8);
@@ -76,6 +147,38 @@ TEST(Wire, ASpecSurvivesTheRoundTrip) {
   const Case c = FromProto(spec, errors);
   ASSERT_TRUE(errors.empty()) << errors[0].field << errors[0].message;
   EXPECT_EQ(ToProto(c).SerializeAsString(), spec.SerializeAsString());
+}
+
+// A field that is set to its default is not written again, so this holds help and struct together.
+TEST(Wire, HelpOfProblemsStatesTheDefaultsOfTheStructs) {
+  const auto* oneof = v1::CaseSpec::descriptor()->FindOneofByName("problem");
+  const std::regex form("\\(default ([a-z]+|[-0-9.e]+)[:)]");
+  int found = 0;
+  for (int i = 0; i < oneof->field_count(); ++i) {
+    const auto* problem = oneof->field(i)->message_type();
+    for (int f = 0; f < problem->field_count(); ++f) {
+      const auto* field = problem->field(f);
+      std::smatch stated;
+      const std::string help = field->options().GetExtension(v1::help);
+      if (field->is_repeated() || !std::regex_search(help, stated, form)) continue;
+      ++found;
+      v1::CaseSpec spec;
+      auto* message = spec.GetReflection()->MutableMessage(&spec, oneof->field(i));
+      const auto* reflection = message->GetReflection();
+      if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_STRING) {
+        reflection->SetString(message, field, stated[1]);
+      } else if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_DOUBLE) {
+        reflection->SetDouble(message, field, std::stod(stated[1]));
+      } else {
+        reflection->SetInt64(message, field, std::stoll(stated[1]));
+      }
+      std::vector<FieldError> errors;
+      const v1::CaseSpec written = ToProto(FromProto(spec, errors));
+      const auto& out = written.GetReflection()->GetMessage(written, oneof->field(i));
+      EXPECT_FALSE(reflection->HasField(out, field)) << field->full_name() << ": " << help;
+    }
+  }
+  EXPECT_GE(found, 15);
 }
 
 TEST(Wire, EveryBadFieldIsNamed) {

@@ -1,6 +1,7 @@
 // The worker's own parts: ceilings that are kept for as long as they hold, and what a device
 // tells between launches.
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -218,6 +219,34 @@ TEST(MeasureCeilings, GivesTheArenaBackAndNamesKinds) {
   EXPECT_EQ(device->arena().leased_bytes(), held);
 }
 
+// A result that is not yet told is lost if a later case of the call ends the worker.
+TEST(RunInTurn, EndsAfterACaseThatDidNotPass) {
+  worker::v1::RunCaseRequest request;
+  for (int i = 0; i < 3; ++i) request.add_following();
+  for (const v1::Verdict second :
+       {v1::VERDICT_PASSED, v1::VERDICT_UNSUPPORTED, v1::VERDICT_FAILED, v1::VERDICT_INCONCLUSIVE,
+        v1::VERDICT_ERROR, v1::VERDICT_SKIPPED}) {
+    const bool goes_on = second == v1::VERDICT_PASSED || second == v1::VERDICT_UNSUPPORTED;
+    // A busy machine may take the whole time that cases in turn have.
+    for (int attempt = 0; attempt < 100; ++attempt) {
+      worker::v1::RunCaseResponse response;
+      int runs = 0;
+      RunInTurn(
+          request, nullptr,
+          [&](const v1::CaseSpec&) {
+            v1::CaseResult result;
+            result.set_verdict(++runs == 2 ? second : v1::VERDICT_PASSED);
+            return result;
+          },
+          response);
+      if (runs < (goes_on ? 4 : 2) && attempt < 99) continue;
+      EXPECT_EQ(runs, goes_on ? 4 : 2) << v1::Verdict_Name(second);
+      EXPECT_EQ(response.following_size(), runs - 1);
+      break;
+    }
+  }
+}
+
 // Values equal the wire's, by which they are cast.
 TEST(MeasureCeilings, KindsAreTheWires) {
   EXPECT_EQ(static_cast<int>(CeilingKind::kCopy), v1::CEILING_KIND_COPY);
@@ -264,15 +293,19 @@ TEST_F(Conditions, AreWhatLinuxTells) {
   EXPECT_TRUE(probe->Read().throttle_reasons.empty()) << "over";
 }
 
-// Threads that compute all the while, four for each processor: most of them wait.
+// Four threads compute on one processor all the while, so most of them wait, however many
+// processors the machine has.
 TEST_F(Conditions, OfACpuTellWhatItsThreadsWaitedForOthers) {
   const std::unique_ptr<ConditionsProbe> probe = Probe("cpu:0");
   if (!probe->WaitedSeconds()) GTEST_SKIP() << "this kernel does not account for it";
   std::atomic<bool> stop = false;
   std::vector<std::thread> busy;
-  for (unsigned i = 0; i < 4 * std::max(1u, std::min(8u, std::thread::hardware_concurrency()));
-       ++i) {
-    busy.emplace_back([&stop] {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  for (int i = 0; i < 4; ++i) {
+    busy.emplace_back([&stop, &one] {
+      sched_setaffinity(0, sizeof one, &one);  // this thread's
       while (!stop) {
       }
     });

@@ -121,7 +121,8 @@ Case CaseOf(DType t, std::int64_t k, std::string pattern) {
 
 std::string Describe(const CaseOutcome& outcome) {
   std::string text = Cat("verdict ", static_cast<int>(outcome.verdict));
-  for (const Finding& f : outcome.findings) text += Cat("; ", f.reason, ": ", f.message);
+  for (const Finding& f : outcome.findings)
+    text += Cat("; ", ReasonWord(f.reason), ": ", f.message);
   for (const ProbeOutcome& p : outcome.probes) text += Cat("; ", p.name, ": ", p.message);
   return text;
 }

@@ -115,13 +115,14 @@ CaseOutcome RunCase(const Case& c, Device& device = TestDevice()) {
 
 std::string Describe(const CaseOutcome& outcome) {
   std::string text = Cat("verdict ", static_cast<int>(outcome.verdict));
-  for (const Finding& f : outcome.findings) Append(&text, "; ", f.reason, ": ", f.message);
+  for (const Finding& f : outcome.findings)
+    Append(&text, "; ", ReasonWord(f.reason), ": ", f.message);
   return text;
 }
 
 bool Has(const CaseOutcome& outcome, std::string_view reason) {
   return std::any_of(outcome.findings.begin(), outcome.findings.end(),
-                     [&](const Finding& f) { return f.reason == reason; });
+                     [&](const Finding& f) { return ReasonWord(f.reason) == reason; });
 }
 
 constexpr DType kFormats[] = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kI8};
@@ -211,7 +212,7 @@ TEST(ChecksumVerification, FindsOneWrongElementAndWhere) {
         const std::string where = Cat(DefaultName(c), " seed ", seed, ": ", Describe(outcome));
         EXPECT_EQ(outcome.verdict, Verdict::kFailed) << where;
         ASSERT_FALSE(outcome.findings.empty()) << where;
-        EXPECT_EQ(outcome.findings[0].reason, "bound") << where;
+        EXPECT_EQ(ReasonWord(outcome.findings[0].reason), "bound") << where;
         EXPECT_NE(outcome.findings[0].message.find(Cat("row ", damage.row)), std::string::npos)
             << where;
         EXPECT_NE(outcome.findings[0].message.find(Cat("column ", damage.col)), std::string::npos)
@@ -313,7 +314,7 @@ TEST(ChecksumVerification, FindsTheLastBitOfExactSums) {
     outcome = RunCase(c);
     EXPECT_EQ(outcome.verdict, Verdict::kFailed) << Describe(outcome);
     ASSERT_FALSE(outcome.findings.empty());
-    EXPECT_EQ(outcome.findings[0].reason, "exact") << Describe(outcome);
+    EXPECT_EQ(ReasonWord(outcome.findings[0].reason), "exact") << Describe(outcome);
     EXPECT_EQ(outcome.checksum->located, (std::vector<std::int64_t>{127, 159})) << Name(t);
     EXPECT_EQ(outcome.checksum->wrong_elements, 1) << Name(t);
   }

@@ -115,7 +115,8 @@ CaseOutcome RunFlash(Case c, bool wrong = false) {
 
 std::string Describe(const CaseOutcome& outcome) {
   std::string text = Cat("verdict ", static_cast<int>(outcome.verdict));
-  for (const Finding& f : outcome.findings) text += Cat("; ", f.reason, ": ", f.message);
+  for (const Finding& f : outcome.findings)
+    text += Cat("; ", ReasonWord(f.reason), ": ", f.message);
   for (const ProbeOutcome& p : outcome.probes) text += Cat("; ", p.name, ": ", p.message);
   return text;
 }

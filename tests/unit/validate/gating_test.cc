@@ -168,7 +168,7 @@ TEST_F(Criteria, NoneAcceptsNaNOrInfWhereNoneWasExpected) {
       const CaseOutcome outcome = Run(wrong);
       EXPECT_EQ(outcome.verdict, Verdict::kFailed) << static_cast<int>(c) << " " << wrong;
       ASSERT_FALSE(outcome.findings.empty());
-      EXPECT_EQ(outcome.findings[0].reason, "class");
+      EXPECT_EQ(ReasonWord(outcome.findings[0].reason), "class");
     }
   }
 }

@@ -30,7 +30,7 @@ TEST(Launches, ALaterCleanOneTakesNothingBack) {
   EXPECT_GT(launches, 1);
   EXPECT_EQ(outcome.verdict, Verdict::kInconclusive);
   ASSERT_FALSE(outcome.findings.empty());
-  EXPECT_EQ(outcome.findings.front().reason, "zeros");
+  EXPECT_EQ(ReasonWord(outcome.findings.front().reason), "zeros");
 
   const CaseOutcome clean = RunDistorted(c, [](std::vector<double>&, const Plan&) {});
   EXPECT_EQ(clean.verdict, Verdict::kPassed);
@@ -68,7 +68,7 @@ TEST(Launches, AnOddOneAmongManyIsLocated) {
     EXPECT_EQ(outcome.verdict, Verdict::kFailed) << Name(dtype);
     EXPECT_EQ(outcome.odd_launches, 1);
     ASSERT_FALSE(outcome.findings.empty());
-    EXPECT_EQ(outcome.findings.front().reason, "nondeterministic");
+    EXPECT_EQ(ReasonWord(outcome.findings.front().reason), "nondeterministic");
     EXPECT_THAT(outcome.findings.front().message,
                 HasSubstr("2 different outputs in 10 launches on the same data: launch 6 differs "
                           "from the first in 4 elements, all in [2:4,8:10], the first [2,8]: "));
@@ -99,7 +99,7 @@ TEST(Launches, TheSecondPoisonsLaunchMustAgreeToo) {
   });
   EXPECT_EQ(eleventh.verdict, Verdict::kFailed);
   ASSERT_FALSE(eleventh.findings.empty());
-  EXPECT_EQ(eleventh.findings.front().reason, "nondeterministic");
+  EXPECT_EQ(ReasonWord(eleventh.findings.front().reason), "nondeterministic");
   EXPECT_EQ(eleventh.unwritten, 0);
 
   c.repeats = 1;

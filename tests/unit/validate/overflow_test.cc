@@ -33,7 +33,7 @@ CaseOutcome InfinityIn(const Case& c, std::size_t column, double factor = 1) {
 }
 
 std::string ReasonOf(const CaseOutcome& outcome) {
-  return outcome.findings.empty() ? "none" : outcome.findings[0].reason;
+  return std::string(outcome.findings.empty() ? "none" : ReasonWord(outcome.findings[0].reason));
 }
 
 TEST(Overflow, ExcusesOnlyElementsWhoseOwnSumsMay) {

@@ -30,7 +30,8 @@ class NoObserver : public PhaseObserver {
 
 std::string Describe(const CaseOutcome& outcome) {
   std::string text = Cat("verdict ", static_cast<int>(outcome.verdict));
-  for (const Finding& f : outcome.findings) text += Cat("; ", f.reason, ": ", f.message);
+  for (const Finding& f : outcome.findings)
+    text += Cat("; ", ReasonWord(f.reason), ": ", f.message);
   for (const ProbeOutcome& p : outcome.probes) {
     text += Cat("\n  ", p.name, " ", static_cast<int>(p.verdict), " ", p.mismatches, "/", p.count,
                 " ", p.message);
@@ -411,7 +412,8 @@ TEST_F(ProbesTest, OneFlippedBitOfOneElementIsCaughtThoughTheDataPass) {
       EXPECT_TRUE(alone.probes.empty());
       if (alone.verdict == Verdict::kPassed) {
         ++hidden;
-        EXPECT_EQ(outcome.findings[0].reason, "exact") << Describe(outcome);
+        EXPECT_EQ(ReasonWord(outcome.findings[0].reason), "exact") << Describe(outcome);
+        EXPECT_FALSE(outcome.findings[0].subject.empty());
         EXPECT_FALSE(outcome.next_step.empty());
       }
     }
@@ -513,7 +515,7 @@ TEST_F(ProbesTest, IdentitiesThatCouldNotBeLookedForAreAnError) {
   const ProbeReport broken = report(absl::InternalError("device gone"));
   EXPECT_EQ(broken.verdict, Verdict::kError);
   ASSERT_FALSE(broken.findings.empty());
-  EXPECT_EQ(broken.findings[0].reason, "fault");
+  EXPECT_EQ(ReasonWord(broken.findings[0].reason), "fault");
   EXPECT_EQ(broken.findings[0].message, "identities: device gone");
   EXPECT_EQ(report(absl::ResourceExhaustedError("full")).verdict, Verdict::kError);
 
@@ -546,7 +548,7 @@ TEST_F(ProbesTest, AGoldenDigestIsHeldAgainst) {
   const CaseOutcome other = Run(c);
   EXPECT_EQ(other.verdict, Verdict::kFailed) << Describe(other);
   ASSERT_FALSE(other.findings.empty());
-  EXPECT_EQ(other.findings[0].reason, "digest");
+  EXPECT_EQ(ReasonWord(other.findings[0].reason), "digest");
   EXPECT_EQ(other.probes[1].golden, false);
   EXPECT_EQ(other.probes[1].mismatches, 0);
 }

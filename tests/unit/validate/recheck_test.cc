@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/numerics/cat.h"
 #include "kernels/ops/device_references.h"
 #include "tests/unit/validate/distorted.h"
 
@@ -105,7 +106,7 @@ void Right(std::vector<double>&, const Plan&) {}
 std::string FaultOf(const CaseOutcome& outcome) {
   if (outcome.verdict != Verdict::kError || outcome.findings.empty()) return "no fault";
   const Finding& finding = outcome.findings.front();
-  return finding.reason + ": " + finding.message;
+  return Cat(ReasonWord(finding.reason), ": ", finding.message);
 }
 
 // [20, 30]: each element is one of those recomputed.

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -214,18 +215,26 @@ TEST(Timing, WhatANoisyKernelReachesUndisturbed) {
   EXPECT_FALSE(UndisturbedEfficiency(stats).has_value());
 }
 
-TEST(Timing, ATimeForWhichThreadsWaitedForOthersIsNoisy) {
-  class Probe : public ConditionsProbe {
-   public:
-    explicit Probe(double waited) : waited_(waited) {}
-    ConditionsReading Read() override { return {}; }
-    std::optional<double> WaitedSeconds() override { return waited_; }
+// A probe whose clock advances by `step` whenever it is asked. With a step of 0, asking takes no
+// time, so the timing asks about every sample alone, however busy the host is.
+class ClockedProbe : public ConditionsProbe {
+ public:
+  explicit ClockedProbe(std::chrono::nanoseconds step = {}) : step_(step) {}
+  ConditionsReading Read() override { return {}; }
+  std::chrono::steady_clock::time_point Now() override { return now_ += step_; }
 
-   private:
-    const double waited_;
+ private:
+  const std::chrono::nanoseconds step_;
+  std::chrono::steady_clock::time_point now_{};
+};
+
+TEST(Timing, ATimeForWhichThreadsWaitedForOthersIsNoisy) {
+  class Probe : public ClockedProbe {
+   public:
+    std::optional<double> WaitedSeconds() override { return 1; }
   };
   OddDevice device;
-  Probe probe(1);  // a second each time
+  Probe probe;
   const CaseOutcome outcome = RunOn(device, TimedCase(16), nullptr, &probe);
   ASSERT_TRUE(outcome.bench.has_value());
   EXPECT_NEAR(outcome.bench->conditions->waiting_ratio.value_or(0), 1, 1e-9);
@@ -234,9 +243,8 @@ TEST(Timing, ATimeForWhichThreadsWaitedForOthersIsNoisy) {
 
 // One that waits before launches, and in the first, which are to warm up.
 TEST(Timing, WhatThreadsWaitedElsewhereIsNotTheLaunches) {
-  class Probe : public ConditionsProbe {
+  class Probe : public ClockedProbe {
    public:
-    ConditionsReading Read() override { return {}; }
     std::optional<double> WaitedSeconds() override {
       const int asked = asked_++;
       return asked < 4 || asked % 2 == 1 ? 1.0 : 0.0;
@@ -253,6 +261,26 @@ TEST(Timing, WhatThreadsWaitedElsewhereIsNotTheLaunches) {
   EXPECT_EQ(outcome.bench->conditions->waiting_ratio.value_or(-1), 0);
 }
 
+// Asking costs more than a launch, so the timing asks about many samples at once.
+TEST(Timing, WhatIsSlowToAnswerIsAskedSeldom) {
+  class Probe : public ClockedProbe {
+   public:
+    using ClockedProbe::ClockedProbe;
+    std::optional<double> WaitedSeconds() override { return ++asked, 0.0; }
+    int asked = 0;
+  };
+  OddDevice device;
+  Probe quick, slow(std::chrono::milliseconds(1));
+  Case c = TimedCase(256);
+  const CaseOutcome often = RunOn(device, c, nullptr, &quick);
+  ASSERT_TRUE(often.bench.has_value());
+  EXPECT_GE(quick.asked, 2 * often.bench->samples) << "before and after each sample";
+  const CaseOutcome seldom = RunOn(device, c, nullptr, &slow);
+  ASSERT_TRUE(seldom.bench.has_value());
+  EXPECT_LT(slow.asked, seldom.bench->samples + 4);
+  EXPECT_EQ(seldom.bench->conditions->waiting_ratio.value_or(-1), 0);
+}
+
 TEST(Timing, ACaseWithoutAClockHasNoTime) {
   for (const std::vector<double>& readings :
        {std::vector<double>{7.0}, std::vector<double>{std::nan("")}}) {
@@ -261,7 +289,7 @@ TEST(Timing, ACaseWithoutAClockHasNoTime) {
     const CaseOutcome outcome = RunOn(device, TimedCase(4), nullptr, nullptr);
     EXPECT_EQ(outcome.verdict, Verdict::kInconclusive);
     ASSERT_FALSE(outcome.findings.empty());
-    EXPECT_EQ(outcome.findings[0].reason, "noisy");
+    EXPECT_EQ(ReasonWord(outcome.findings[0].reason), "noisy");
     ASSERT_TRUE(outcome.bench.has_value());
     EXPECT_FALSE(outcome.bench->median_seconds.has_value());
     EXPECT_FALSE(outcome.bench->flops_per_second.has_value());
@@ -297,7 +325,7 @@ TEST(Timing, ConditionsAreAskedBetweenLaunches) {
   const CaseOutcome shared = RunOn(device, TimedCase(16), nullptr, &probe);
   EXPECT_EQ(shared.verdict, Verdict::kInconclusive) << "a time beside others is not its own";
   ASSERT_FALSE(shared.findings.empty());
-  EXPECT_EQ(shared.findings[0].reason, "noisy");
+  EXPECT_EQ(ReasonWord(shared.findings[0].reason), "noisy");
   EXPECT_THAT(shared.findings[0].message, HasSubstr("other processes held 3 MiB of the device"));
   EXPECT_TRUE(shared.bench->median_seconds.has_value()) << "and is told all the same";
   Case validated = TimedCase(16);

@@ -57,7 +57,7 @@ class Verdicts : public ::testing::Test {
     const Judgement j = Judged();
     EXPECT_EQ(j.verdict, verdict);
     ASSERT_EQ(j.findings.size(), 1u);
-    EXPECT_EQ(j.findings[0].reason, reason);
+    EXPECT_EQ(ReasonWord(j.findings[0].reason), reason);
   }
 
   bool received_ = false;
@@ -112,6 +112,16 @@ TEST_F(Verdicts, AGuardHitFailsThoughEveryElementIsRight) {
 TEST_F(Verdicts, AChangedInputFails) {
   changed_inputs_ = {"a"};
   ExpectOne(Verdict::kFailed, "guard");
+  EXPECT_EQ(Judged().findings[0].operand, "a");
+}
+
+// Who shows the worst element elsewhere takes the headline: the message without it.
+TEST_F(Verdicts, TheHeadlineIsTheMessageBeforeItsWorstElement) {
+  result_.beyond_proven = 3;
+  result_.worst.index = 7;
+  const Finding finding = Judged().findings.at(0);
+  EXPECT_THAT(finding.message.substr(finding.headline), testing::StartsWith("; worst ["));
+  EXPECT_EQ(finding.blame, Blame::kKernel);
 }
 
 // Poison is NaN: the class rule must not report the same elements a second time.
@@ -296,7 +306,7 @@ TEST_F(Verdicts, FailedOutranksInconclusive) {
   result_.class_mismatches = 1;
   const Judgement j = Judged();
   EXPECT_EQ(j.verdict, Verdict::kFailed);
-  EXPECT_EQ(j.findings[0].reason, "class");
+  EXPECT_EQ(ReasonWord(j.findings[0].reason), "class");
 }
 
 TEST(Text, GroupsThousandsAndNamesCoordinates) {

@@ -1,4 +1,4 @@
-// What is usually wrong with a matrix product or a convolution.
+// What is usually wrong with a matrix product.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,7 +9,8 @@
 #include "absl/strings/str_format.h"
 #include "kernels/numerics/cat.h"
 #include "kernels/numerics/convert.h"
-#include "kernels/validate/suspects.h"
+#include "kernels/ops/case.h"
+#include "kernels/ops/gemm/gemm_diagnostics.h"
 
 namespace assay {
 namespace {
@@ -314,54 +315,6 @@ std::vector<Suspect> GemmSuspects(const Scene& scene) {
   if (Info(scene.c.dtype).storage_bits <= 32 && !Info(scene.c.dtype).is_integer) {
     suspects.push_back(NarrowAccumulator(scene, DType::kF16));
     suspects.push_back(NarrowAccumulator(scene, DType::kBF16));
-  }
-  return suspects;
-}
-
-std::vector<Suspect> ConvSuspects(const Scene& scene) {
-  const auto& p = std::get<ConvProblem>(scene.c.problem);
-  std::int64_t taps = 1;
-  for (const std::int64_t extent : p.kernel) taps *= extent;
-  const std::int64_t channels = p.channels / p.groups;
-  const bool last = p.layout == "nhwc";
-  // The tap of a filter's weights that an element of w is.
-  const auto tap_of = [=](std::int64_t at) {
-    const std::int64_t within = at % (taps * channels);
-    return last ? within / channels : within % taps;
-  };
-  std::vector<Suspect> suspects;
-  const auto add = [&](AlteredInputs::Reader read, std::string reads_as, std::string next_step) {
-    suspects.push_back(
-        AlteredCase(scene, scene.c, std::move(read), std::move(reads_as), std::move(next_step)));
-  };
-  const auto without = [&scene, tap_of](std::int64_t tap) -> AlteredInputs::Reader {
-    return [&scene, tap_of, tap](std::string_view name, std::int64_t begin, std::int64_t count,
-                                 double* out) {
-      if (name != "w") return false;
-      scene.inputs.Read(1, begin, count, out);
-      for (std::int64_t i = 0; i < count; ++i) {
-        if (tap_of(begin + i) == tap) out[i] = 0;
-      }
-      return true;
-    };
-  };
-  if (taps > 1) {
-    const char* const loops = "look at the bounds of the loops over the filter's taps";
-    add(without(taps - 1), "the last tap of the filters is left out", loops);
-    add(without(0), "the first tap of the filters is left out", loops);
-    add(
-        [&scene, tap_of, taps, channels, last](std::string_view name, std::int64_t begin,
-                                               std::int64_t count, double* out) {
-          if (name != "w") return false;
-          for (std::int64_t i = 0; i < count; ++i) {
-            const std::int64_t tap = tap_of(begin + i);
-            const std::int64_t step = (taps - 1 - 2 * tap) * (last ? channels : 1);
-            scene.inputs.Read(1, begin + i + step, 1, out + i);
-          }
-          return true;
-        },
-        "the filters are flipped: a convolution in the strict sense, not a cross-correlation",
-        "walk the filter in the input's order, not against it");
   }
   return suspects;
 }

@@ -11,7 +11,8 @@
 #include <variant>
 
 #include "kernels/numerics/cat.h"
-#include "kernels/validate/suspects.h"
+#include "kernels/ops/attention/attention_diagnostics.h"
+#include "kernels/ops/case.h"
 
 namespace assay {
 namespace {

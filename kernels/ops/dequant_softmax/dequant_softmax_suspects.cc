@@ -4,7 +4,8 @@
 #include <variant>
 
 #include "kernels/numerics/cat.h"
-#include "kernels/validate/suspects.h"
+#include "kernels/ops/case.h"
+#include "kernels/ops/dequant_softmax/dequant_softmax_diagnostics.h"
 
 namespace assay {
 namespace {

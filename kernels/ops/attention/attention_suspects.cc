@@ -5,7 +5,8 @@
 #include <variant>
 
 #include "kernels/numerics/cat.h"
-#include "kernels/validate/suspects.h"
+#include "kernels/ops/attention/attention_diagnostics.h"
+#include "kernels/ops/case.h"
 
 namespace assay {
 namespace {

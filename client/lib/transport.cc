@@ -1,0 +1,92 @@
+#include "client/lib/transport.h"
+
+#include "absl/strings/match.h"
+#include "google/rpc/status.pb.h"
+
+namespace assay {
+namespace {
+
+// gRPC spells causes in its own layers of text; these are the words for them.
+// Order matters: the first that occurs is the cause.
+struct Cause {
+  const char* text;
+  const char* words;
+  bool is_it_running;  // the daemon may simply not be there
+};
+constexpr Cause kCauses[] = {
+    {"Connection refused", "connection refused", true},
+    {"CERTIFICATE_VERIFY_FAILED", "its certificate is not trusted (--tls-ca)", false},
+    {"WRONG_VERSION_NUMBER", "it does not speak TLS", false},
+    {"No match found for server name", "its certificate is for another name (--tls-server-name)",
+     false},
+    {"Peer name", "its certificate is for another name (--tls-server-name)", false},
+    {"andshake", "the TLS handshake failed: it does not speak TLS, or --tls-ca does not know it",
+     false},
+    {"DNS resolution failed", "the host name is unknown", true},
+    {"Domain name not found", "the host name is unknown", true},
+    {"No route to host", "no route to the host", true},
+    {"Network is unreachable", "the network is unreachable", true},
+    {"No such file or directory", "the socket does not exist", true},
+    {"onnection reset", "connection reset: does it ask for TLS, or for a certificate?", false},
+    {"Socket closed", "the connection was closed: does it ask for TLS, or for a certificate?",
+     false},
+    {"imed out", "no answer in time", true},
+    {"imeout", "no answer in time", true},
+    {"eadline", "no answer in time", true},
+};
+
+bool IsOfDaemon(const grpc::Status& status) { return !ErrorInfoOf(status).domain().empty(); }
+
+}  // namespace
+
+google::rpc::ErrorInfo ErrorInfoOf(const grpc::Status& status) {
+  google::rpc::Status details;
+  google::rpc::ErrorInfo info;
+  if (!details.ParseFromString(status.error_details())) return info;
+  for (const auto& any : details.details()) {
+    if (any.UnpackTo(&info) && info.domain() == "assay") return info;
+  }
+  return {};
+}
+
+bool NeverConnected(const grpc::Status& status) {
+  if (status.error_code() != grpc::StatusCode::UNAVAILABLE || IsOfDaemon(status)) return false;
+  const std::string& message = status.error_message();
+  for (const char* text : {"ailed to connect", "DNS resolution", "Domain name", "andshake",
+                           "empty address list", "Connection refused", "No such file"}) {
+    if (absl::StrContains(message, text)) return true;
+  }
+  return false;
+}
+
+bool ConnectionLost(const grpc::Status& status) {
+  if (IsOfDaemon(status)) return false;
+  const std::string& message = status.error_message();
+  // What gRPC 1.51 makes of a peer that died in the middle of a frame.
+  if (status.error_code() == grpc::StatusCode::INTERNAL) {
+    return absl::StrContains(message, "RST_STREAM") || absl::StrContains(message, "GOAWAY");
+  }
+  if (status.error_code() != grpc::StatusCode::UNAVAILABLE || NeverConnected(status)) return false;
+  for (const char* text : {"Socket closed", "onnection reset", "GOAWAY", "Broken pipe"}) {
+    if (absl::StrContains(message, text)) return true;
+  }
+  return false;
+}
+
+bool IsTransient(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE || ConnectionLost(status);
+}
+
+bool NoSuchSocket(const grpc::Status& status) {
+  return NeverConnected(status) && absl::StrContains(status.error_message(), "No such file");
+}
+
+ConnectionCause CauseOf(const grpc::Status& status) {
+  const std::string& message = status.error_message();
+  for (const Cause& cause : kCauses) {
+    if (absl::StrContains(message, cause.text)) return {cause.words, cause.is_it_running};
+  }
+  return {message, true};
+}
+
+}  // namespace assay

@@ -1,0 +1,187 @@
+#include "kernels/ops/layer_norm/layer_norm_diagnostics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_format.h"
+#include "kernels/numerics/cat.h"
+#include "kernels/ops/case.h"
+#include "kernels/ops/common/diagnosing.h"
+#include "kernels/ops/common/row_suspects.h"
+
+namespace assay {
+namespace {
+
+// If the mean is so much larger than the spread, fp32 keeps fewer than half of its digits
+// for E[x²] − E[x]².
+constexpr double kCancelling = 0x1p12;
+
+struct Moments {
+  double mean = 0;
+  double variance = 0;
+};
+
+Moments TwoPass(const std::vector<double>& row, bool rms) {
+  const auto n = static_cast<double>(row.size());
+  Moments m;
+  if (!rms) {
+    for (const double v : row) m.mean += v / n;
+  }
+  for (const double v : row) m.variance += (v - m.mean) * (v - m.mean) / n;
+  return m;
+}
+
+// E[x²] − E[x]² in fp32, term after term.
+Moments OnePass(const std::vector<double>& row) {
+  float sum = 0;
+  float squares = 0;
+  for (const double v : row) {
+    const auto x = static_cast<float>(v);
+    sum += x;
+    squares += x * x;
+  }
+  const auto n = static_cast<float>(row.size());
+  const float mean = sum / n;
+  return {static_cast<double>(mean), static_cast<double>(squares / n - mean * mean)};
+}
+
+// A layer norm from moments; weight and bias are those of the case.
+Simulate Normalised(const Scene& scene, std::function<Moments(const std::vector<double>&)> moments,
+                    double eps, bool weighted = true, bool biased = true) {
+  const auto& p = std::get<LayerNormProblem>(scene.c.problem);
+  return [&scene, &p, moments = std::move(moments), eps, weighted, biased](
+             const std::vector<double>& row, std::size_t at) {
+    const Moments m = moments(row);
+    double y = (row[at] - m.mean) / std::sqrt(m.variance + eps);
+    if (!p.affine) return y;
+    double parameter = 0;
+    if (weighted) {
+      scene.inputs.Read(1, static_cast<std::int64_t>(at), 1, &parameter);
+      y *= parameter;
+    }
+    if (biased && !p.rms) {
+      scene.inputs.Read(2, static_cast<std::int64_t>(at), 1, &parameter);
+      y += parameter;
+    }
+    return y;
+  };
+}
+
+// What is usually wrong with the moments of a row.
+std::vector<Suspect> LayerNormSuspects(const Scene& scene) {
+  const auto& p = std::get<LayerNormProblem>(scene.c.problem);
+  std::vector<Suspect> suspects;
+  const auto two_pass = [&p](const std::vector<double>& row) { return TwoPass(row, p.rms); };
+  const auto add = [&](Simulate simulate, std::string reads_as, std::string next_step) {
+    suspects.push_back(
+        Simulated(scene, std::move(simulate), std::move(reads_as), std::move(next_step)));
+  };
+  if (p.affine) {
+    add(Normalised(scene, two_pass, p.eps, false, true), "the weight is left out",
+        "multiply column j by weight[j]");
+    if (!p.rms) {
+      add(Normalised(scene, two_pass, p.eps, true, false), "the bias is left out",
+          "add bias[j] to column j");
+    }
+  }
+  add(Normalised(scene, two_pass, 0.0), "eps is left out",
+      "add eps to the variance, in FP32, before the reciprocal square root");
+  add(Normalised(
+          scene,
+          [&p](const std::vector<double>& row) {
+            Moments m = TwoPass(row, p.rms);
+            const auto n = static_cast<double>(row.size());
+            if (n > 1) m.variance *= n / (n - 1);
+            return m;
+          },
+          p.eps),
+      "the variance is divided by n - 1, not by n", "divide by the number of columns");
+  if (!p.rms) {
+    add(Normalised(
+            scene, [](const std::vector<double>& row) { return TwoPass(row, true); }, p.eps),
+        "the mean is not subtracted", "subtract the row's mean before the squares are summed");
+    add(Normalised(
+            scene, [](const std::vector<double>& row) { return OnePass(row); }, p.eps),
+        "the variance is taken in one pass, as E[x²] - E[x]²: with a mean far from 0 both are "
+        "large, and their difference loses its digits",
+        "sum (x - mean)² in a second pass, or by Welford's update");
+  }
+  return suspects;
+}
+
+std::optional<Reading> VarianceCancels(const Signs& s) {
+  if (!s.made_by_kernel) return std::nullopt;
+  const OperandStats& x = s.inputs.front();
+  if (!x.mean || !x.rms) return std::nullopt;
+  const double squared_mean = *x.mean * *x.mean;
+  const double variance = std::max(0.0, *x.rms * *x.rms - squared_mean);
+  const bool whole_rows = !s.axes.empty() && !s.axes.back().selective();
+  const std::string rows = whole_rows ? " in whole rows" : "";
+  const std::string got = UnexpectedKinds(s.compare);
+  if (squared_mean > kCancelling * variance) {
+    const std::string times =
+        variance > 0 ? absl::StrFormat("%.2g times the variance", squared_mean / variance)
+                     : "everything, for the rows are constant";
+    return Reading{Cat(got, rows, " from finite inputs whose squared mean is ", times,
+                       ": the variance came out as 0 or less"),
+                   "sum (x - mean)² in a second pass or by Welford's update, in FP32, and add eps "
+                   "before the reciprocal square root",
+                   "variance-cancels"};
+  }
+  if (whole_rows) {
+    return Reading{Cat(got,
+                       " in whole rows from finite inputs: the reciprocal square root of a "
+                       "variance of 0 or less"),
+                   "add eps in FP32 before the reciprocal square root, and never subtract two "
+                   "sums of squares",
+                   "variance-cancels"};
+  }
+  return std::nullopt;
+}
+
+class OfLayerNorm final : public Diagnostics {
+ public:
+  std::optional<Reading> NonFinite(const Signs& signs) const override {
+    return VarianceCancels(signs);
+  }
+
+  Reading RowFactor() const override {
+    return {": its variance is wrong",
+            "sum (x - mean)² in FP32, in a second pass or by Welford's update"};
+  }
+
+  std::optional<Reading> FailedProbe(std::string_view name, const ElementSample*) const override {
+    if (name == "large-mean") {
+      return Reading{
+          "the variance loses its digits on rows whose mean is large against their deviation "
+          "(large-mean), as it does in one pass, as E[x²] - E[x]²",
+          "sum (x - mean)² in a second pass, or by Welford's update, in FP32"};
+    }
+    if (name == "small-variance") {
+      return Reading{
+          "rows whose variance is near eps come out wrong (small-variance), and others right: eps "
+          "is left out or is not the one asked for, or their squares underflow in 16 bits",
+          "add eps to the variance, in FP32, before the reciprocal square root"};
+    }
+    return std::nullopt;
+  }
+
+  std::vector<Suspect> Suspects(const Scene& scene) const override {
+    return LayerNormSuspects(scene);
+  }
+
+  std::int64_t ReadFor(const Case&, const Plan& plan, std::int64_t elements) const override {
+    return plan.output.extents.cols * elements;
+  }
+};
+
+}  // namespace
+
+const Diagnostics& LayerNormDiagnostics() {
+  static const OfLayerNorm diagnostics;
+  return diagnostics;
+}
+
+}  // namespace assay

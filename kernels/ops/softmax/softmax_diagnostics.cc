@@ -1,0 +1,97 @@
+#include "kernels/ops/softmax/softmax_diagnostics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "kernels/numerics/cat.h"
+#include "kernels/numerics/convert.h"
+#include "kernels/ops/case.h"
+#include "kernels/ops/common/diagnosing.h"
+#include "kernels/ops/common/row_suspects.h"
+
+namespace assay {
+namespace {
+
+// exp(x) is 0 in fp32 below this.
+constexpr double kExpVanishes = -103.97;
+
+double Largest(const std::vector<double>& row) { return *std::max_element(row.begin(), row.end()); }
+
+// Exponentials of a row rounded to `terms`, their sum kept in `sum`.
+Simulate NarrowSoftmax(DType terms, DType sum) {
+  return [terms, sum](const std::vector<double>& row, std::size_t at) {
+    const double max = Largest(row);
+    double total = 0;
+    for (const double v : row) total = Quantise(total + Quantise(std::exp(v - max), terms), sum);
+    return Quantise(std::exp(row[at] - max), terms) / total;
+  };
+}
+
+// What is usually wrong with the sums of a row.
+std::vector<Suspect> SoftmaxSuspects(const Scene& scene) {
+  std::vector<Suspect> suspects;
+  const std::string sum_in_32 =
+      "keep the row's sum in FP32 and round the quotient once, at the end";
+  // From coarse to fine: what a coarse sum explains a finer one does not.
+  for (const DType format : {DType::kBF16, DType::kF16}) {
+    suspects.push_back(Simulated(scene, NarrowSoftmax(DType::kF32, format),
+                                 Cat("the sum of a row's exponentials is kept in ", Name(format),
+                                     ": terms below half of its last place are lost"),
+                                 sum_in_32));
+    suspects.push_back(Simulated(
+        scene, NarrowSoftmax(format, DType::kF32),
+        Cat("the exponentials are held in ", Name(format),
+            ": small ones lose their digits or become 0"),
+        "keep the exponentials in FP32 until they are divided; where they must be stored in 16 "
+        "bits, bf16 keeps small ones that fp16 does not"));
+    suspects.push_back(Simulated(scene, NarrowSoftmax(format, format),
+                                 Cat("exponentials and their sum are kept in ", Name(format)),
+                                 sum_in_32));
+  }
+  return suspects;
+}
+
+class OfSoftmax final : public Diagnostics {
+ public:
+  std::optional<Reading> NonFinite(const Signs& signs) const override {
+    if (!signs.made_by_kernel) return std::nullopt;
+    const double largest = signs.inputs.front().max.value_or(0);
+    if (largest >= kExpVanishes) return ExpOverflows(signs.c, largest, "input is");
+    return Reading{
+        absl::StrFormat("exp underflows: the largest input is %.4g, exp is 0 below %.0f in fp32, "
+                        "and the row's sum is 0: the row's maximum is not subtracted",
+                        largest, kExpVanishes),
+        "subtract the row's maximum before exp, and sum in FP32", "exp-overflows"};
+  }
+
+  bool StaysFinite(const Signs& signs) const override {
+    return signs.inputs.front().largest() < ExpLimit();
+  }
+
+  Reading RowFactor() const override { return SoftmaxRowFactor(); }
+  bool Exponentials() const override { return true; }
+
+  std::optional<Reading> FailedProbe(std::string_view name,
+                                     const ElementSample* first) const override {
+    return name == "shift" ? ScoresOverflow(name, first) : std::nullopt;
+  }
+
+  std::vector<Suspect> Suspects(const Scene& scene) const override {
+    return SoftmaxSuspects(scene);
+  }
+
+  std::int64_t ReadFor(const Case&, const Plan& plan, std::int64_t elements) const override {
+    return plan.output.extents.cols * elements;
+  }
+};
+
+}  // namespace
+
+const Diagnostics& SoftmaxDiagnostics() {
+  static const OfSoftmax diagnostics;
+  return diagnostics;
+}
+
+}  // namespace assay

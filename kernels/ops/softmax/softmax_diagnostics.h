@@ -1,0 +1,13 @@
+// What softmax knows of wrong results of its kernels. One stateless object.
+#ifndef ASSAY_KERNELS_OPS_SOFTMAX_SOFTMAX_DIAGNOSTICS_H_
+#define ASSAY_KERNELS_OPS_SOFTMAX_SOFTMAX_DIAGNOSTICS_H_
+
+#include "kernels/ops/diagnostics.h"
+
+namespace assay {
+
+const Diagnostics& SoftmaxDiagnostics();
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_SOFTMAX_SOFTMAX_DIAGNOSTICS_H_

@@ -1,0 +1,19 @@
+// Findings of the wire. They are made here, so that a reason and its word always agree.
+#ifndef ASSAY_SERVER_BASE_FINDING_H_
+#define ASSAY_SERVER_BASE_FINDING_H_
+
+#include <string_view>
+
+#include "assay/v1/case.pb.h"
+
+namespace assay {
+
+// A finding with the blame that is usual for its reason.
+v1::Finding MakeFinding(v1::Reason reason, std::string_view message);
+
+// What a worker was doing when it died.
+void SetPhase(v1::Phase phase, v1::Finding& finding);
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_BASE_FINDING_H_

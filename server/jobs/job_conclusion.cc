@@ -1,0 +1,153 @@
+#include "server/jobs/job_conclusion.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "kernels/numerics/cat.h"
+#include "server/base/log.h"
+#include "server/base/wire.h"
+#include "server/jobs/baseline_times.h"
+#include "server/jobs/job_events.h"
+#include "server/jobs/job_verdict.h"
+#include "server/jobs/selftest.h"
+
+namespace assay {
+namespace {
+
+v1::JobState EndState(EarlyEnd early) {
+  switch (early) {
+    case EarlyEnd::kNone:
+    case EarlyEnd::kDeadline:
+      return v1::JOB_STATE_FINISHED;
+    case EarlyEnd::kCancelled:
+      return v1::JOB_STATE_CANCELLED;
+    case EarlyEnd::kInterrupted:
+    case EarlyEnd::kUnwritable:
+      return v1::JOB_STATE_INTERRUPTED;
+  }
+  return v1::JOB_STATE_INTERRUPTED;
+}
+
+}  // namespace
+
+v1::Job JobConclusion::Settle(const ActiveJob& job, v1::Job status, EarlyEnd early) const {
+  if (early == EarlyEnd::kUnwritable) {
+    // The store has refused some results: its own counts are right.
+    const absl::StatusOr<v1::Job> stored = store_.GetJob(job.name);
+    if (stored.ok()) *status.mutable_counts() = stored->counts();
+  }
+  if (job.has_baseline && early == EarlyEnd::kNone && status.findings().empty() &&
+      !AnyHeld(job.name)) {
+    AddFinding(status, v1::REASON_BASELINE, "no timed case of this job is in its baseline");
+  }
+  return status;
+}
+
+v1::Job JobConclusion::End(const ActiveJob& job, v1::Job settled, EarlyEnd early) const {
+  settled.set_state(EndState(early));
+  if (IsSelftest(settled.suite())) {
+    absl::StatusOr<v1::SelftestReport> score = Score(job.name);
+    if (score.ok()) {
+      *settled.mutable_selftest() = *std::move(score);
+    } else {
+      AddFinding(settled, v1::REASON_FAULT,
+                 Cat("the results cannot be read: ", score.status().message()));
+    }
+  }
+  settled.set_verdict(JobVerdict(settled, settled.state()));
+  *settled.mutable_end_time() = TimestampNow();
+  return settled;
+}
+
+bool JobConclusion::AnyHeld(const std::string& name) const {
+  constexpr int kPage = 200;
+  for (std::int32_t from = 0;;) {
+    const absl::StatusOr<std::vector<v1::CaseResult>> page = store_.Results(name, from, kPage);
+    if (!page.ok()) return true;
+    if (page->empty()) return false;
+    for (const v1::CaseResult& result : *page) {
+      if (WasHeld(result)) return true;
+    }
+    from = page->back().index() + 1;
+  }
+}
+
+absl::StatusOr<v1::SelftestReport> JobConclusion::Score(const std::string& name) const {
+  constexpr int kPage = 200;
+  std::vector<v1::Kernel> kernels;
+  for (const auto& executor : devices_.executors) {
+    for (v1::Kernel& kernel : executor->Kernels()) kernels.push_back(std::move(kernel));
+  }
+  SelftestScore score(std::move(kernels));
+  for (std::int32_t from = 0;;) {
+    const absl::StatusOr<std::vector<v1::CaseResult>> page = store_.Results(name, from, kPage);
+    if (!page.ok()) return page.status();
+    if (page->empty()) break;
+    for (const v1::CaseResult& result : *page) score.Add(result);
+    from = page->back().index() + 1;
+  }
+  v1::SelftestReport report = score.Report();
+  for (const v1::SelftestRow& row : report.rows()) {
+    if (row.caught()) continue;
+    Log(LogLevel::kError, "selftest.missed",
+        {{"job", name},
+         {"device", row.device()},
+         {"op", row.op()},
+         {"defect", row.defect()},
+         {"dtype", Name(static_cast<DType>(row.dtype()))},
+         {"detected", row.detected()},
+         {"trials", row.trials()}});
+  }
+  return report;
+}
+
+std::vector<Qualification> JobConclusion::Qualify(const ActiveJob& job,
+                                                  const v1::Job& ended) const {
+  if (!Qualifies(job.terms, ended)) return {};
+  absl::StatusOr<std::vector<Qualification>> devices = QualifyDevices(store_, ended, job.terms);
+  if (devices.ok()) return *std::move(devices);
+  Log(LogLevel::kError, "qualification.unknown",
+      {{"job", job.name}, {"reason", std::string(devices.status().message())}});
+  return {};
+}
+
+SuiteTally JobConclusion::Tally(const ActiveJob& job, const v1::Job& ended) const {
+  if (!job.terms.WholeSuite() || !job.terms.as_written || job.selftest ||
+      ended.state() != v1::JOB_STATE_FINISHED) {
+    return {};
+  }
+  constexpr int kPage = 200;
+  std::vector<v1::Device> described;
+  for (const auto& executor : devices_.executors) described.push_back(executor->Describe());
+  SuiteTally tally(described);
+  for (std::int32_t from = 0;;) {
+    const absl::StatusOr<std::vector<v1::CaseResult>> page = store_.Results(job.name, from, kPage);
+    if (!page.ok()) return {};
+    if (page->empty()) return tally;
+    for (const v1::CaseResult& result : *page) tally.Add(result);
+    from = page->back().index() + 1;
+  }
+}
+
+std::function<void()> JobConclusion::MetricsOf(const ActiveJob& job, const v1::Job& ended) const {
+  if (metrics_ == nullptr) return [] {};
+  v1::SelftestReport selftest = ended.selftest();
+  // A share of some rows says nothing of the device; what was called wrong still counts.
+  const bool whole =
+      ended.state() == v1::JOB_STATE_FINISHED && ended.findings().empty() && !job.terms.filtered;
+  if (!whole) selftest.clear_rows();
+  const double end = UnixSeconds(ended.end_time());
+  const double took = end - UnixSeconds(ended.start_time());
+  return [metrics = metrics_, verdict = ended.verdict(), counted = !job.selftest, end, took,
+          selftest = std::move(selftest), suite = ended.suite(), version = ended.suite_version(),
+          qualified = Qualify(job, ended), tally = Tally(job, ended)] {
+    if (counted) metrics->JobFinished(verdict);
+    metrics->SelftestFinished(selftest);
+    metrics->SuiteFinished(suite, version, tally);
+    for (const auto& [device, passed] : qualified) {
+      metrics->QualificationFinished(device, suite, passed, took, end);
+    }
+  };
+}
+
+}  // namespace assay

@@ -1,0 +1,111 @@
+// JobQueue is the JobManager of a daemon: it accepts jobs, queues their parts for the devices, and
+// ends them. What a caller asks is in job_manager.cc, how jobs end is in job_ending.cc.
+//
+// Each device has a DeviceRunner; on its thread a DevicePass runs the part of a job. The
+// JobRecorder writes what happens, and JobConclusion works out how a job ended. A clock thread
+// watches the deadlines and ends jobs whose last update was answered.
+//
+// Locks, in the order in which they may be taken: a job's submit_mutex, the queue's mutex, a job's
+// mutex. The store's Submit is called with a job's submit_mutex alone; the hubs are called with no
+// lock. The store's writer thread comes in through the recorder's callbacks.
+#ifndef ASSAY_SERVER_JOBS_JOB_QUEUE_H_
+#define ASSAY_SERVER_JOBS_JOB_QUEUE_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "server/jobs/active_job.h"
+#include "server/jobs/device_runner.h"
+#include "server/jobs/job_conclusion.h"
+#include "server/jobs/job_manager.h"
+#include "server/jobs/job_recorder.h"
+
+namespace assay {
+
+class JobQueue final : public JobManager {
+ public:
+  JobQueue(Store& store, DeviceSet& devices, Metrics* metrics, const JobOptions& options);
+  ~JobQueue() override { Drain(absl::ZeroDuration()); }
+
+  const JobOptions& options() const override { return options_; }
+  Baselines& baselines() override { return baselines_; }
+  bool draining() const override { return draining_.load(); }
+  absl::Status Start() override;
+  absl::StatusOr<v1::Job> Create(const v1::JobSpec& spec, std::string_view request_id) override;
+  absl::StatusOr<v1::Job> Get(std::string_view name) override;
+  absl::StatusOr<JobPage> List(const JobQuery& query) override;
+  absl::StatusOr<std::vector<v1::CaseResult>> Results(std::string_view name, std::int32_t from,
+                                                      int limit) override;
+  absl::StatusOr<v1::Job> Cancel(std::string_view name) override;
+  absl::Status Delete(std::string_view name) override;
+  absl::StatusOr<std::unique_ptr<JobWatch>> Watch(std::string_view name,
+                                                  std::int64_t after_sequence,
+                                                  std::function<void()> wake) override;
+  void Drain(absl::Duration grace) override;
+  int QueueDepth(std::string_view device) const override;
+
+ private:
+  using Job = std::shared_ptr<ActiveJob>;
+
+  // Accepting. TakeUp resumes or ends a job that an earlier daemon left.
+  absl::Status TakeUp(v1::Job job);
+  absl::StatusOr<v1::Job> FindRequest(const v1::JobSpec& spec, std::string_view request_id);
+  absl::StatusOr<std::int64_t> TakePlace();
+  absl::StatusOr<v1::Job> StoreNew(NewJob& job, const v1::JobSpec& spec);
+  Job MakeActive(const v1::Job& job, std::int64_t order, const std::vector<DevicePlan>& plans);
+  void Enqueue(const Job& job, const std::vector<DevicePlan>& plans);
+
+  // Running: a device's part of a job, on the thread of its runner.
+  void RunPart(const JobPart& part);
+  std::unique_ptr<BaselineIndex> BaselineOf(const Job& job, std::string_view device);
+  void EndPart(const Job& job);
+
+  // Ending.
+  void EndEarly(const Job& job, EarlyEnd why, v1::Reason reason, std::string_view message);
+  void Unwritable(const Job& job, const absl::Status& status);
+  void TakeOutOfQueues(const Job& job);
+  void WriteEnd(const Job& job);
+  void Forget(const Job& job);
+  void ClockLoop();
+
+  Job Find(std::string_view name);
+  void Overlay(v1::Job& job);
+  DeviceRunner* RunnerOf(std::string_view device);
+
+  Store& store_;
+  DeviceSet& devices_;
+  Metrics* const metrics_;
+  Baselines baselines_;
+  const JobOptions options_;
+  JobRecorder recorder_;
+  const JobConclusion conclusion_;
+  std::vector<std::unique_ptr<DeviceRunner>> runners_;
+  std::atomic<bool> draining_{false};
+  bool started_ = false;
+  std::once_flag drained_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;  // any of the below
+  std::map<std::string, Job, std::less<>> active_;
+  int waiting_ = 0;                  // jobs not begun
+  std::int64_t next_order_ = 0;      // of acceptance
+  std::deque<JobPart> ended_parts_;  // left their queues; the clock ends them
+  std::deque<Job> ends_due_;         // whose last answer came; the clock ends them
+  std::vector<Job> unwritten_;       // ends that could not be written
+  bool clock_stops_ = false;
+  std::thread clock_;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_SERVER_JOBS_JOB_QUEUE_H_
