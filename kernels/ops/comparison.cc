@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_join.h"
 #include "kernels/numerics/bound.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/ops/criterion.h"
 #include "kernels/ops/op.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

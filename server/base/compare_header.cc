@@ -3,10 +3,10 @@
 #include <string>
 #include <utility>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/base/wire.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 TensorSpec ReadTensor(const v1::TensorHeader& header, const std::string& field,
@@ -85,4 +85,4 @@ v1::CaseResult ComparisonWithoutRun(const v1::CompareHeader& header, std::string
   return result;
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -9,7 +9,7 @@
 #include "assay/v1/compare.pb.h"
 #include "kernels/ops/comparison.h"
 
-namespace assay {
+namespace assay::server {
 
 // The comparison of a header. Appends to `errors` every field that cannot be converted or that
 // Check refuses, with its path inside the header. If there are errors, the comparison must not be
@@ -23,6 +23,6 @@ v1::CaseSpec SpecOf(const Comparison& comparison);
 v1::CaseResult ComparisonWithoutRun(const v1::CompareHeader& header, std::string_view device,
                                     v1::Finding finding);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_BASE_COMPARE_HEADER_H_

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/base/compare_header.h"
 #include "server/base/error_info.h"
-#include "server/jobs/request_errors.h"
+#include "server/base/request_errors.h"
 #include "server/rpc/error_mapping.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // The most comparisons that wait for one device.
@@ -232,4 +232,4 @@ void Comparisons::Stop() {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::server

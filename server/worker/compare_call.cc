@@ -5,12 +5,12 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "kernels/validate/compare_tensors.h"
 #include "server/base/compare_header.h"
 #include "server/base/wire.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 grpc::Status Refuse(const absl::Status& status) {
@@ -85,4 +85,4 @@ grpc::Status CompareCall::Compare(PhaseObserver& observer) {
   return grpc::Status::OK;
 }
 
-}  // namespace assay
+}  // namespace assay::server

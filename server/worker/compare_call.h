@@ -10,7 +10,7 @@
 #include "kernels/validate/runner.h"
 #include "server/worker/piece_reader.h"
 
-namespace assay {
+namespace assay::server {
 
 // One call. It deletes itself when gRPC is done with it.
 class CompareCall final : public PieceReader {
@@ -33,6 +33,6 @@ class CompareCall final : public PieceReader {
   worker::v1::RunCaseResponse* response_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_COMPARE_CALL_H_

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "assay/worker/v1/worker.pb.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/base/case_spec.h"
 #include "server/base/compare_header.h"
 #include "server/base/finding.h"
@@ -21,7 +21,7 @@
 #include "server/worker/profile_run.h"
 #include "server/worker/worker_keeper.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // A client that sends no piece of its tensors for so long does not get to keep the device.
@@ -326,4 +326,4 @@ std::unique_ptr<CaseExecutor> MakeSupervisor(SupervisorOptions options) {
   return std::make_unique<Supervisor>(std::move(options));
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -25,7 +25,7 @@
 #include "server/worker/turn_lock.h"
 #include "tests/unit/server/counting_metrics.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using testing::ElementsAre;
@@ -537,4 +537,4 @@ TEST(TurnLock, WhoGivesUpLeavesTheQueue) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

@@ -27,9 +27,9 @@
 #include <vector>
 
 #include "assay/worker/v1/worker.grpc.pb.h"
-#include "server/worker/phase_page.h"
+#include "server/process/phase_page.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 std::string Wish() {
@@ -216,6 +216,6 @@ int Main() {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server
 
-int main() { return assay::Main(); }
+int main() { return assay::server::Main(); }

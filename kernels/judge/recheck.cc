@@ -1,0 +1,89 @@
+#include "kernels/judge/recheck.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "kernels/judge/verdict.h"
+#include "kernels/numerics/bound.h"
+#include "kernels/numerics/convert.h"
+#include "kernels/text/cat.h"
+
+namespace assay {
+namespace {
+
+// The device's allowance may be this much above the host's: a fast reference may
+// take an upper bound of |A||B|, and the order of its sums is its own. More would
+// be a device that forgives itself.
+constexpr double kAllowanceSlack = 1.01;
+
+std::string_view WhatIsWrong(Disagreement what) {
+  switch (what) {
+    case Disagreement::kReference:
+      return "the device's reference is";
+    case Disagreement::kAllowance:
+      return "the device's error allowance is";
+    default:
+      return "the device accepted an output of";
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Recheck> RecheckOnHost(const Case& c, const Op& op, const Plan& plan, Device& device,
+                                      const TensorView& output, double* reference,
+                                      double* allowance, const HostInputs& inputs,
+                                      const CompareResult& compare, bool flushes,
+                                      std::int64_t samples) {
+  std::vector<std::int64_t> at =
+      op.Samples(c, plan, c.seed.value_or(1), std::min(samples, output.count()));
+  if (compare.worst.index >= 0) at.push_back(compare.worst.index);
+  for (const ElementSample& s : compare.samples) at.push_back(s.index);
+  std::sort(at.begin(), at.end());
+  at.erase(std::unique(at.begin(), at.end()), at.end());
+
+  const std::size_t n = at.size();
+  std::vector<double> value(n), allowance_here(n, 0.0);
+  op.ReferenceAt(c, plan, inputs, at, value.data(), allowance_here.data());
+  const FormatInfo& format = Info(plan.output.dtype);
+  const OutputRounding output_rounding = OutputRoundingOf(plan.output.dtype, flushes);
+  std::vector<HostElement> elements(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    HostElement& e = elements[i];
+    e.index = at[i];
+    e.value = value[i];
+    e.rounded = Quantise(value[i], plan.output.dtype);
+    e.bound = plan.exact
+                  ? 0.0
+                  : TBound(output_rounding, value[i], plan.proven_factor * allowance_here[i]);
+    e.most_allowance = kAllowanceSlack * allowance_here[i] + 1e-300;
+    e.may_overflow = std::abs(value[i]) + e.bound >= format.max_finite;
+  }
+  RecheckRequest request;
+  request.output = output;
+  // An output that was found wrong is the kernel's fault, not the device's.
+  if (compare.beyond_proven > 0 || compare.class_mismatches > 0) request.output.data = nullptr;
+  request.reference = reference;
+  request.allowance = allowance;
+  request.exact = plan.exact;
+  request.elements = elements;
+  absl::StatusOr<RecheckFindings> findings = device.Recheck(request);
+  if (!findings.ok()) return findings.status();
+
+  Recheck result;
+  result.elements = static_cast<std::int64_t>(n);
+  if (findings->disagreements == 0) return result;
+  const HostElement& first = elements[static_cast<std::size_t>(findings->first)];
+  result.fault =
+      absl::StrFormat("host and device disagree at %s: %s %.17g, the host's reference %.17g ± %.3g",
+                      Coordinates(first.index, plan.output.dims), WhatIsWrong(findings->what),
+                      findings->got, first.value, first.bound);
+  if (findings->disagreements > 1) {
+    result.fault += Cat(" (", findings->disagreements, " of ", n, " sampled elements)");
+  }
+  return result;
+}
+
+}  // namespace assay
