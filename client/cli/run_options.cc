@@ -11,6 +11,7 @@
 #include "client/cli/baseline_source.h"
 #include "client/cli/help_format.h"
 #include "client/lib/case_options.h"
+#include "client/lib/operators.h"
 #include "client/lib/parse.h"
 #include "client/lib/patterns.h"
 #include "client/lib/text.h"
@@ -271,7 +272,7 @@ void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& 
     sub->fallthrough();
     const std::string dashed = absl::StrReplaceAll(op, {{"_", "-"}});
     if (dashed != op) sub->alias(dashed);
-    if (op == "conv") sub->alias("convolution");
+    for (const std::string& alias : InfoOf(op).aliases()) sub->alias(alias);
     for (const CaseOption& option : ProblemOptions(op)) {
       AddCaseOption(*sub, option, options->problem[op][option.flag]);
     }

@@ -12,6 +12,7 @@
 #include "client/cli/session.h"
 #include "client/lib/case_options.h"
 #include "client/lib/errors.h"
+#include "client/lib/operators.h"
 #include "client/lib/parse.h"
 #include "client/lib/words.h"
 #include "client/report/selftest.h"

@@ -11,6 +11,7 @@
 #include "client/lib/case_options.h"
 #include "client/lib/connection.h"
 #include "client/lib/errors.h"
+#include "client/lib/operators.h"
 #include "client/lib/parse.h"
 #include "client/lib/text.h"
 #include "client/lib/words.h"
