@@ -10,8 +10,8 @@
 #include "kernels/numerics/change.h"
 #include "server/base/finding.h"
 #include "server/base/log.h"
+#include "server/base/request_errors.h"
 #include "server/jobs/baseline_gaps.h"
-#include "server/jobs/request_errors.h"
 
 namespace assay {
 namespace {

@@ -16,6 +16,7 @@
 #include "server/base/finding.h"
 #include "server/base/log.h"
 #include "server/base/model_name.h"
+#include "server/base/request_errors.h"
 #include "server/jobs/device_pass.h"
 #include "server/jobs/environment.h"
 #include "server/jobs/job_events.h"
@@ -23,7 +24,6 @@
 #include "server/jobs/job_verdict.h"
 #include "server/jobs/job_watch.h"
 #include "server/jobs/qualification.h"
-#include "server/jobs/request_errors.h"
 #include "server/jobs/selftest.h"
 
 namespace assay {

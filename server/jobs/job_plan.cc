@@ -19,11 +19,11 @@
 #include "kernels/suites/suite.h"
 #include "server/base/case_spec.h"
 #include "server/base/finding.h"
+#include "server/base/request_errors.h"
 #include "server/base/wire.h"
 #include "server/jobs/baselines.h"
 #include "server/jobs/job_events.h"
 #include "server/jobs/profiling.h"
-#include "server/jobs/request_errors.h"
 #include "server/jobs/selftest.h"
 #include "server/jobs/spec_check.h"
 

@@ -11,7 +11,7 @@
 #include "google/protobuf/descriptor.h"
 #include "kernels/numerics/cat.h"
 #include "kernels/numerics/near_name.h"
-#include "server/jobs/request_errors.h"
+#include "server/base/request_errors.h"
 
 namespace assay {
 namespace {

@@ -14,7 +14,7 @@
 #include "kernels/numerics/cat.h"
 #include "server/base/case_spec.h"
 #include "server/base/error_info.h"
-#include "server/jobs/request_errors.h"
+#include "server/base/request_errors.h"
 #include "server/jobs/suite_list.h"
 #include "server/rpc/compare_stream.h"
 #include "server/rpc/error_mapping.h"

@@ -20,6 +20,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "server/base/log.h"
+#include "server/base/request_errors.h"
 #include "server/rpc/validation_service.h"
 #include "server/worker/supervisor.h"
 #include "server/worker/turn_lock.h"
@@ -296,7 +297,7 @@ TEST_F(CompareRpc, DevicesThatAreNotThereOrTooSmall) {
 }
 
 TEST_F(CompareRpc, WhatTheDeviceRefusesIsTheAnswer) {
-  device_->answer = absl::InvalidArgumentError("chunk: tensor 0 has 24 bytes by its header");
+  device_->answer = BadRequestError({{"chunk", "tensor 0 has 24 bytes by its header"}});
   EXPECT_THAT(Fields(Refusal(Header())), ElementsAre("chunk"));
   device_->answer = absl::ResourceExhaustedError("no memory");
   EXPECT_EQ(Refusal(Header()).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);

@@ -17,7 +17,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "kernels/numerics/cat.h"
-#include "server/jobs/request_errors.h"
+#include "server/base/request_errors.h"
 #include "server/rpc/error_mapping.h"
 #include "server/rpc/request_parsing.h"
 #include "server/rpc/validation_service.h"
