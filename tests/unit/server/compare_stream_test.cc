@@ -252,6 +252,11 @@ TEST_F(CompareRpc, EveryBadFieldOfTheHeaderIsNamed) {
   header.mutable_operation()->mutable_gemm()->set_n(3);
   header.mutable_operation()->mutable_gemm()->set_k(4);
   EXPECT_THAT(Fields(Refusal(header)), ElementsAre("header.inputs"));
+  *header.add_inputs() = header.actual();
+  header.mutable_inputs(0)->set_shape(1, 4);
+  const grpc::Status wrong = Refusal(header);
+  EXPECT_THAT(Fields(wrong), ElementsAre("header.inputs[1].shape"));
+  EXPECT_THAT(wrong.error_message(), HasSubstr("shape: b must be [4,3], got [2,3]"));
 }
 
 TEST_F(CompareRpc, MoreOperandsThanAnyOperatorTakesAreRefused) {
