@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/ops/refusal.h"
 #include "kernels/text/cat.h"
 #include "server/base/wire.h"
 
@@ -60,6 +61,12 @@ Comparison FromProto(const v1::CompareHeader& header, std::vector<FieldError>& e
   errors.insert(errors.end(), std::make_move_iterator(found.begin()),
                 std::make_move_iterator(found.end()));
   return c;
+}
+
+FieldError ErrorInHeader(const absl::Status& refusal) {
+  FieldError error = FieldErrorOf(refusal);
+  error.field = error.field.empty() ? "header" : Cat("header.", error.field);
+  return error;
 }
 
 v1::CaseSpec SpecOf(const Comparison& comparison) {

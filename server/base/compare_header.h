@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "assay/v1/case.pb.h"
 #include "assay/v1/compare.pb.h"
 #include "kernels/ops/comparison.h"
@@ -15,6 +16,10 @@ namespace assay::server {
 // Check refuses, with its path inside the header. If there are errors, the comparison must not be
 // used.
 Comparison FromProto(const v1::CompareHeader& header, std::vector<FieldError>& errors);
+
+// What a refusal of PlanOf is about, with the path in CompareTensorsRequest:
+// "header.inputs[1].shape".
+FieldError ErrorInHeader(const absl::Status& refusal);
 
 // The spec for the result of the comparison: formats, rule, tolerances, the operation.
 v1::CaseSpec SpecOf(const Comparison& comparison);

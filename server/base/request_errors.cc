@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <string>
 
-#include "google/rpc/error_details.pb.h"
 #include "kernels/text/cat.h"
 
 namespace assay::server {
@@ -53,6 +52,14 @@ absl::Status BadRequestError(const std::vector<FieldError>& errors) {
       WithReason(absl::InvalidArgumentError(message), v1::ERROR_REASON_BAD_REQUEST);
   Attach(request, status);
   return status;
+}
+
+absl::Status BadRequestError(const google::rpc::BadRequest& errors) {
+  std::vector<FieldError> list;
+  for (const auto& violation : errors.field_violations()) {
+    list.push_back({violation.field(), violation.description()});
+  }
+  return BadRequestError(list);
 }
 
 absl::Status WithRetry(absl::Status status, absl::Duration delay) {

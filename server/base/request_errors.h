@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "google/rpc/error_details.pb.h"
 #include "kernels/ops/field.h"
 #include "server/base/error_info.h"
 
@@ -16,6 +17,7 @@ namespace assay::server {
 // `errors` (not empty; paths from the request), as far as trailing metadata has
 // room; then the last one says how many are left out.
 absl::Status BadRequestError(const std::vector<FieldError>& errors);
+absl::Status BadRequestError(const google::rpc::BadRequest& errors);
 
 // `status` with a google.rpc.RetryInfo.
 absl::Status WithRetry(absl::Status status, absl::Duration delay);

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "assay/worker/v1/worker.pb.h"
+#include "kernels/ops/field.h"
 #include "kernels/runtime/device.h"
 #include "kernels/validate/runner.h"
 #include "server/worker/piece_reader.h"
@@ -20,13 +21,15 @@ class CompareCall final : public PieceReader {
     Begin();
   }
 
-  // Takes all pieces and ends the call. Called on the device's thread. The call ends with
-  // INVALID_ARGUMENT if the pieces are not what the header says, and with CANCELLED if the sender
-  // gives up.
+  // Takes all pieces and ends the call. Called on the device's thread. If the pieces are not what
+  // the header says, the response is `refused`. If the sender gives up, the call ends with
+  // CANCELLED.
   void Run(PhaseObserver& observer);
 
  private:
   grpc::Status Compare(PhaseObserver& observer);
+  // Answers what is wrong with a field of the public request.
+  grpc::Status Refuse(const FieldError& error);
   void OnDone() override { delete this; }
 
   Device& device_;

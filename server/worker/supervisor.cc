@@ -16,6 +16,7 @@
 #include "server/base/case_spec.h"
 #include "server/base/compare_header.h"
 #include "server/base/finding.h"
+#include "server/base/request_errors.h"
 #include "server/base/roofs.h"
 #include "server/base/wire.h"
 #include "server/worker/profile_run.h"
@@ -204,6 +205,7 @@ class Supervisor final : public CaseExecutor {
       keeper_.Answered(
           [&](v1::Device& device) { device.set_leased_bytes(response.leased_bytes()); });
       if (response.has_result()) return std::move(*response.mutable_result());
+      if (response.has_refused()) return BadRequestError(response.refused());
       return ComparisonWithoutRun(header, device_id(), Fault(kNoResult, v1::BLAME_HOST));
     }
     Death death = keeper_.Bury(end, limit);

@@ -127,7 +127,12 @@ class FakeService final : public worker::v1::WorkerService::Service {
     v1::CompareTensorsRequest message;
     if (!reader->Read(&message)) return {grpc::StatusCode::INVALID_ARGUMENT, "header: missing"};
     const std::string mode = message.header().device();
-    if (mode == "refuse") return {grpc::StatusCode::INVALID_ARGUMENT, "chunk: refused"};
+    if (mode == "refuse") {
+      auto* violation = response->mutable_refused()->add_field_violations();
+      violation->set_field("chunk");
+      violation->set_description("refused");
+      return grpc::Status::OK;
+    }
     std::int64_t bytes = 0;
     while (reader->Read(&message)) {
       bytes += static_cast<std::int64_t>(message.chunk().data().size());
