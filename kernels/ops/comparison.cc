@@ -9,6 +9,7 @@
 #include "kernels/ops/criterion.h"
 #include "kernels/ops/op.h"
 #include "kernels/ops/refusal.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {
