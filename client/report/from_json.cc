@@ -138,8 +138,8 @@ absl::Status FillMap(const Json& value, const std::string& path, const FieldDesc
   for (const auto& [key, element] : value.items()) {
     Message* entry = message.GetReflection()->AddMessage(&message, field);
     entry->GetReflection()->SetString(entry, field->message_type()->map_key(), key);
-    const absl::Status status = Setter(*entry, field->message_type()->map_value())
-                                    .Put(element, absl::StrCat(path, ".", key));
+    absl::Status status = Setter(*entry, field->message_type()->map_value())
+                              .Put(element, absl::StrCat(path, ".", key));
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

@@ -213,6 +213,7 @@ absl::StatusOr<std::string> LineRecompute::RecheckOnHost(const HostInputs& input
   }
   std::sort(at.begin(), at.end());
   std::vector<std::int64_t> indices;
+  indices.reserve(at.size());
   for (const auto& [index, i] : at) indices.push_back(index);
   std::vector<double> value(at.size()), allowance(at.size(), 0.0);
   op_.ReferenceAt(case_, plan_, inputs, indices, value.data(), allowance.data());

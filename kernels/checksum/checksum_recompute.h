@@ -25,6 +25,7 @@ struct LineId {
   std::int64_t batch = 0;
   std::int64_t index = 0;
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 of <=> for a pointer
   friend auto operator<=>(const LineId&, const LineId&) = default;
 };
 

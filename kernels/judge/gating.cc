@@ -44,7 +44,8 @@ Tolerance DerivedTolerance(const DerivedTerms& terms, double max_abs_expected) {
   if (compute.is_integer || output.is_integer) return {};
   const std::int64_t s = std::max<std::int64_t>(1, terms.split_k);
   const std::int64_t n = std::max<std::int64_t>(1, terms.accumulations);
-  double accumulated = static_cast<double>((n + s - 1) / s) * terms.accumulator_roundoff;
+  const std::int64_t chain = (n + s - 1) / s;  // the longest part of a sum
+  double accumulated = static_cast<double>(chain) * terms.accumulator_roundoff;
   if (s > 1) accumulated += static_cast<double>(s) * output.unit_roundoff;
   Tolerance t;
   t.rtol = std::max({compute.unit_roundoff, output.unit_roundoff, accumulated});

@@ -66,10 +66,12 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, std::string_view f
 
 absl::StatusOr<TlsMaterial> ReadMaterial(const TlsFiles& files) {
   TlsMaterial material;
-  const auto read = [](const std::string& path, std::string_view flag, std::string* out) {
+  const auto read = [](const std::string& path, std::string_view flag,
+                       std::string* out) -> absl::Status {
     absl::StatusOr<std::string> text = ReadFile(path, flag);
-    if (text.ok()) *out = *std::move(text);
-    return text.status();
+    if (!text.ok()) return text.status();
+    *out = *std::move(text);
+    return absl::OkStatus();
   };
   if (absl::Status s = read(files.cert, "--tls-cert", &material.cert); !s.ok()) return s;
   if (absl::Status s = read(files.key, "--tls-key", &material.key); !s.ok()) return s;

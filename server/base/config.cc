@@ -38,7 +38,7 @@ struct Option {
   Read read;
 };
 
-absl::Status Invalid(std::string message) { return absl::InvalidArgumentError(std::move(message)); }
+absl::Status Invalid(const std::string& message) { return absl::InvalidArgumentError(message); }
 
 Read Text(std::string Config::*member) {
   return [member](const Values& v, Config& c) {

@@ -16,6 +16,7 @@ std::string DTypeLabel(v1::DType dtype);
 
 struct KernelId {
   std::string op, provider, dtype;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 of <=> for a pointer
   friend auto operator<=>(const KernelId&, const KernelId&) = default;
 };
 

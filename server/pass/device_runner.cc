@@ -95,8 +95,7 @@ void DeviceRunner::Loop() {
     busy_ = true;
     guard.unlock();
     if (part) {
-      run_(*std::move(part));
-      part.reset();
+      run_(*std::exchange(part, std::nullopt));
     } else {
       probe_.Run(job_came);
     }

@@ -27,10 +27,10 @@ absl::Status InsertBaseline(Database& database, const v1::Baseline& baseline) {
   absl::StatusOr<Statement> insert =
       database.Prepare("INSERT INTO baselines(name, summary, results) VALUES(?1, ?2, ?3)");
   if (!insert.ok()) return insert.status();
-  const absl::Status written = insert->BindText(1, baseline.name())
-                                   .BindBlob(2, summary_blob)
-                                   .BindBlob(3, results_blob)
-                                   .Run();
+  absl::Status written = insert->BindText(1, baseline.name())
+                             .BindBlob(2, summary_blob)
+                             .BindBlob(3, results_blob)
+                             .Run();
   if (absl::IsAlreadyExists(written)) {
     return absl::AlreadyExistsError(
         Cat("there is a baseline \"", baseline.name(), "\": delete it first, or take another id"));

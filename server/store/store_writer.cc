@@ -133,7 +133,7 @@ absl::Status StoreWriter::Insert(const NewJob& job) {
   if (!found.ok()) return found.status();
   const std::int64_t row = find_job_.Int(0);
   for (const auto& [key, value] : job.job.spec().labels()) {
-    const absl::Status s = insert_label_.Bind(1, row).BindText(2, key).BindText(3, value).Run();
+    absl::Status s = insert_label_.Bind(1, row).BindText(2, key).BindText(3, value).Run();
     if (!s.ok()) return s;
   }
   return InsertPlans(row, job.plans);
@@ -146,12 +146,12 @@ absl::Status StoreWriter::InsertPlans(std::int64_t row, const std::vector<Device
     for (const v1::CaseSpec& spec : plan.cases) *list.add_cases() = spec;
     const std::string required = absl::StrJoin(plan.required, "\n");
     const std::string cases = list.SerializeAsString();
-    const absl::Status s = insert_plan_.Bind(1, Key(row, position++))
-                               .BindText(2, plan.device)
-                               .Bind(3, plan.first_index)
-                               .BindText(4, required)
-                               .BindBlob(5, cases)
-                               .Run();
+    absl::Status s = insert_plan_.Bind(1, Key(row, position++))
+                         .BindText(2, plan.device)
+                         .Bind(3, plan.first_index)
+                         .BindText(4, required)
+                         .BindBlob(5, cases)
+                         .Run();
     if (!s.ok()) return s;
   }
   return absl::OkStatus();
@@ -169,7 +169,7 @@ absl::Status StoreWriter::Delete(std::string_view name) {
     row = find_job_.Int(0);
   }
   for (Statement* statement : {&delete_results_, &delete_events_, &delete_plans_}) {
-    const absl::Status s = statement->Bind(1, Key(row, 0)).Bind(2, Key(row + 1, 0) - 1).Run();
+    absl::Status s = statement->Bind(1, Key(row, 0)).Bind(2, Key(row + 1, 0) - 1).Run();
     if (!s.ok()) return s;
   }
   if (absl::Status s = delete_labels_.Bind(1, row).Run(); !s.ok()) return s;
@@ -231,7 +231,7 @@ absl::StatusOr<std::int64_t> StoreWriter::Apply(const JobUpdate& update) {
         !s.ok())
       return s;
     if (Ended(job.state())) {
-      const absl::Status s = delete_plans_.Bind(1, Key(row, 0)).Bind(2, Key(row + 1, 0) - 1).Run();
+      absl::Status s = delete_plans_.Bind(1, Key(row, 0)).Bind(2, Key(row + 1, 0) - 1).Run();
       if (!s.ok()) return s;
     }
   }

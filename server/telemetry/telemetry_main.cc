@@ -118,4 +118,5 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace assay::server
 
+// NOLINTNEXTLINE(bugprone-exception-escape): the daemon starts a sampler that died again
 int main(int argc, char** argv) { return assay::server::Main(argc, argv); }

@@ -199,6 +199,7 @@ double Span(const Cells& header, const Cells& cells, std::string_view from, std:
 // Reads a table with one row for each kernel and one column for each counter.
 std::vector<Dispatch> ReadWide(const Cells& header, const std::vector<Cells>& rows) {
   std::vector<Dispatch> dispatches;
+  dispatches.reserve(by_id.size());
   for (const Cells& cells : rows) {
     Dispatch& dispatch = dispatches.emplace_back();
     dispatch.kernel = cells[*Column(header, "KernelName")];

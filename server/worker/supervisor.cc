@@ -136,7 +136,7 @@ class Supervisor final : public CaseExecutor {
   std::vector<v1::Kernel> Kernels() override { return options_.kernels; }
 
   absl::Status Release() override {
-    if (const absl::Status status = keeper_.RefuseBusy(); !status.ok()) return status;
+    if (absl::Status status = keeper_.RefuseBusy(); !status.ok()) return status;
     const std::unique_lock turn(keeper_.turn());
     keeper_.LiftQuarantine();
     const WorkerKeeper::Busy busy(keeper_);
@@ -144,14 +144,14 @@ class Supervisor final : public CaseExecutor {
   }
 
   absl::Status GiveBack() override {
-    if (const absl::Status status = keeper_.RefuseBusy(); !status.ok()) return status;
+    if (absl::Status status = keeper_.RefuseBusy(); !status.ok()) return status;
     const std::unique_lock turn(keeper_.turn());
     const WorkerKeeper::Busy busy(keeper_);
     return keeper_.ReleaseArena();
   }
 
   absl::Status MeasureCeilings() override {
-    if (const absl::Status status = keeper_.RefuseBusy(); !status.ok()) return status;
+    if (absl::Status status = keeper_.RefuseBusy(); !status.ok()) return status;
     const std::unique_lock turn(keeper_.turn());
     const v1::Device known = keeper_.Describe();
     if (all_measured_ &&
@@ -161,7 +161,7 @@ class Supervisor final : public CaseExecutor {
     const WorkerKeeper::Busy busy(keeper_);
     if (absl::Status status = keeper_.EnsureWorker(); !status.ok()) return status;
     worker::v1::MeasureCeilingsResponse response;
-    const absl::Status status = keeper_.PlainCall(
+    absl::Status status = keeper_.PlainCall(
         absl::Minutes(2), "measuring the ceilings",
         [&](WorkerLink& w, const CallLimits& l) { return w.MeasureCeilings(l, &response); });
     if (!status.ok()) return status;

@@ -12,7 +12,8 @@
 namespace assay {
 
 // int8 products are at most 2^14; their sum must fit the 31 bits of an int32.
-inline constexpr std::int64_t kMaxInt8Terms = (std::int64_t{1} << 31) / (128 * 128) - 1;
+inline constexpr std::int64_t kMaxInt8Terms =
+    (std::int64_t{1} << 31) / (std::int64_t{128} * 128) - 1;
 
 // Appends an error to `field` if int32 cannot hold a sum of so many terms, or if no error
 // bound exists for it.

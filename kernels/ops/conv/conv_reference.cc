@@ -72,7 +72,7 @@ ConvShape MakeConvShape(const ConvProblem& problem) {
   s.channels_last = problem.layout == "nhwc";
   const int first = 3 - problem.spatial();
   for (int d = 0; d < problem.spatial(); ++d) {
-    const std::size_t to = static_cast<std::size_t>(first + d);
+    const std::size_t to = static_cast<std::size_t>(first) + static_cast<std::size_t>(d);
     const std::size_t from = static_cast<std::size_t>(d);
     s.input[to] = problem.input[from];
     s.kernel[to] = problem.kernel[from];

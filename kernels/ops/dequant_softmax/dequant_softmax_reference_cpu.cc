@@ -22,7 +22,8 @@ void DequantSoftmaxReferenceCpu(const DequantSoftmaxProblem& problem,
   // Tiles of full height where that leaves every core several, else lower ones.
   const std::int64_t col_tiles = (n + kTileCols - 1) / kTileCols;
   std::int64_t height = kTileRows;
-  while (height > kTileRows / 8 && col_tiles * ((m + height - 1) / height) < 4 * ParallelWidth()) {
+  while (height > kTileRows / 8 &&
+         col_tiles * ((m + height - 1) / height) < std::int64_t{4} * ParallelWidth()) {
     height /= 2;
   }
   const std::int64_t row_tiles = (m + height - 1) / height;

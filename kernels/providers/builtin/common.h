@@ -58,7 +58,7 @@ void WithFloatForm(DType in, DType out, const Run& run) {
     if (out == DType::kBF16) return run(coded_or_half, BF16());
     return run(coded_or_half, float());
   };
-  switch (in) {
+  switch (in) {  // NOLINT(bugprone-branch-clone): the types differ
     case DType::kF64:
       return run(double(), double());
     case DType::kF32:

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <type_traits>
 
 #include "kernels/runtime/cpu/half-inl.h"
@@ -345,7 +346,7 @@ HWY_INLINE VOf<D> ShiftedExp(D d, VOf<D> x) {
   r = hn::NegMulAdd(n, hn::Set(d, C::kLn2Lo), r);
   auto p = hn::Set(d, C::kPoly[0]);
 #pragma GCC unroll 16
-  for (std::size_t i = 1; i < sizeof(C::kPoly) / sizeof(C::kPoly[0]); ++i) {
+  for (std::size_t i = 1; i < std::size(C::kPoly); ++i) {
     p = hn::MulAdd(p, r, hn::Set(d, C::kPoly[i]));
   }
   return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<C::kMantissa>(hn::BitCast(du, t))));
