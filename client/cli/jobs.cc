@@ -157,7 +157,7 @@ ExitCode ListJobs(const Context& context, const std::string& filter, const std::
           more = left == 0 && !page.next_page_token().empty();
           return left > 0;
         };
-        const auto status = AskPages(connection, &Stub::ListJobs, request, take);
+        auto status = AskPages(connection, &Stub::ListJobs, request, take);
         if (more) {
           context.streams.err << "assay: there are more than the newest " << *limit
                               << " (--limit, --filter)\n";

@@ -82,7 +82,7 @@ absl::Status TakeBaseline(const Words& words, QualifyOptions& options) {
       if (source.name().starts_with("baselines/")) {
         if (auto s = FetchBaseline(connection, source, of); !s.ok()) return s;
       }
-      const grpc::Status status = AsMistake(SetBaseline(connection, source, spec));
+      grpc::Status status = AsMistake(SetBaseline(connection, source, spec));
       if (spec->has_inline_baseline()) *of = spec->inline_baseline();
       of->clear_results();
       return status;

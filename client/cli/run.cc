@@ -35,7 +35,7 @@ grpc::Status NamingMissing(const grpc::Status& status, const std::vector<std::st
 
 // What is wrong with the baseline is wrong with --compare.
 grpc::Status NamingCompare(const grpc::Status& status, const Connection& connection) {
-  const grpc::Status named = WithFields(status, [](BadField& field) {
+  grpc::Status named = WithFields(status, [](BadField& field) {
     if (field.option == "baseline") field.option = "compare";
   });
   const v1::ErrorReason reason = ReasonOf(status);
@@ -43,7 +43,7 @@ grpc::Status NamingCompare(const grpc::Status& status, const Connection& connect
     return named;
   }
   std::vector<std::string> lines = Describe(named, connection.target()).lines;
-  for (std::string& line : lines) line = "compare: " + line;
+  for (std::string& line : lines) line.insert(0, "compare: ");
   return {grpc::StatusCode::INVALID_ARGUMENT, absl::StrJoin(lines, "\n")};
 }
 
@@ -150,7 +150,7 @@ void AddRunCommand(CLI::App& app, Context& context, const char* name, const char
       auto reconnecting = context.Reconnecting();
       if (!reconnecting.ok()) return context.Fail(reconnecting.status());
       const auto obtain = [&](Connection& connection, v1::Job* job) {
-        const auto status = Create(connection, *spec, *options, *baseline, *reconnecting, job);
+        auto status = Create(connection, *spec, *options, *baseline, *reconnecting, job);
         if (status.ok()) SayOtherVersions(context, connection, *baseline, *job);
         return status;
       };
