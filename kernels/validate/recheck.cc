@@ -65,10 +65,13 @@ absl::Status ReferenceOnHost(const Case& c, const Op& op, const Plan& plan, Devi
     op.ReferenceAt(c, plan, inputs, at, value.data(), allowance.data());
     return absl::OkStatus();
   }
-  std::vector<double> judged(at.size()), one;
-  for (std::size_t i = 0; i < at.size(); ++i) {
-    if (absl::Status s = ReadValues(device, output, at[i], 1, one); !s.ok()) return s;
-    judged[i] = one.front();
+  std::vector<double> judged, run;
+  for (std::size_t i = 0; i < at.size(); i = judged.size()) {
+    std::size_t last = i + 1;  // neighbours are read together
+    while (last < at.size() && at[last] == at[last - 1] + 1) ++last;
+    const auto count = static_cast<std::int64_t>(last - i);
+    if (absl::Status s = ReadValues(device, output, at[i], count, run); !s.ok()) return s;
+    judged.insert(judged.end(), run.begin(), run.end());
   }
   op.ReferenceAt(c, plan, InputsAndOutput(inputs, at, judged), at, value.data(), allowance.data());
   return absl::OkStatus();

@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t kMostAxes = 4;
 
 constexpr Field<ReduceProblem> kFields[] = {
-    {"shape", &ReduceProblem::shape},
+    {"extents", &ReduceProblem::extents},
     {"axis", &ReduceProblem::axis},
     {"kind", &ReduceProblem::kind},
     {"ties", &ReduceProblem::ties},
@@ -21,19 +21,19 @@ std::span<const Field<ReduceProblem>> ReduceProblem::Fields() { return kFields; 
 
 std::vector<FieldError> ReduceProblem::Check() const {
   std::vector<FieldError> errors;
-  const auto rank = static_cast<std::int64_t>(shape.size());
-  if (shape.empty() || shape.size() > kMostAxes) {
-    errors.push_back({"shape", Cat("must have 1 to ", kMostAxes, " extents, got ", rank)});
+  const auto rank = static_cast<std::int64_t>(extents.size());
+  if (extents.empty() || extents.size() > kMostAxes) {
+    errors.push_back({"extents", Cat("must have 1 to ", kMostAxes, " extents, got ", rank)});
   } else if (axis < -rank || axis >= rank) {
-    errors.push_back({"axis", Cat("must be from ", -rank, " to ", rank - 1, " for a shape of ",
-                                  rank, " extents, got ", axis)});
+    errors.push_back({"axis", Cat("must be from ", -rank, " to ", rank - 1, " for ", rank,
+                                  " extents, got ", axis)});
   }
   std::int64_t count = 1;
-  for (const std::int64_t extent : shape) {
-    CheckRange("shape", extent, 1, kMaxExtent, errors);
+  for (const std::int64_t extent : extents) {
+    CheckRange("extents", extent, 1, kMaxExtent, errors);
     if (extent > 0) count = SaturatingMul(count, extent);
   }
-  if (errors.empty()) CheckCount("shape", "x", {count}, errors);
+  if (errors.empty()) CheckCount("extents", "x", {count}, errors);
   const bool argmax = kind == "argmax";
   if (kind != "sum" && kind != "max" && !argmax) {
     errors.push_back({"kind", Cat("must be sum, max or argmax, got \"", kind, "\"")});
@@ -46,7 +46,7 @@ std::vector<FieldError> ReduceProblem::Check() const {
 }
 
 std::string ReduceProblem::Describe() const {
-  std::string text = Cat(kind, " ", absl::StrJoin(shape, "x"));
+  std::string text = Cat(kind, " ", absl::StrJoin(extents, "x"));
   if (axis != -1) Append(&text, " axis ", axis);
   if (any_tie()) Append(&text, " any tie");
   return text;
@@ -58,13 +58,14 @@ ReduceKind ReduceProblem::kind_of() const {
 }
 
 std::size_t ReduceProblem::Axis() const {
-  return axis < 0 ? shape.size() - static_cast<std::size_t>(-axis) : static_cast<std::size_t>(axis);
+  return axis < 0 ? extents.size() - static_cast<std::size_t>(-axis)
+                  : static_cast<std::size_t>(axis);
 }
 
 ReduceShape ReduceProblem::Split() const {
   ReduceShape split;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    (i < Axis() ? split.outer : i > Axis() ? split.inner : split.length) *= shape[i];
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    (i < Axis() ? split.outer : i > Axis() ? split.inner : split.length) *= extents[i];
   }
   return split;
 }

@@ -11,7 +11,7 @@
 namespace assay {
 
 struct ReduceProblem {
-  IntList shape;
+  IntList extents;             // of x, outermost first
   std::int64_t axis = -1;      // negative: from the last
   std::string kind;            // "sum", "max", "argmax"
   std::string ties = "first";  // argmax: "first", the lowest index; "any" of the largest

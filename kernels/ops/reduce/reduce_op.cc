@@ -52,18 +52,18 @@ class Reduce final : public Op {
     const std::int64_t length = ProblemOf(c).Split().length;
     switch (ProblemOf(c).kind_of()) {
       case ReduceKind::kSum:
-        if (c.dtype != DType::kI8) return CheckTerms(c, "reduce.shape", length, errors);
+        if (c.dtype != DType::kI8) return CheckTerms(c, "reduce.extents", length, errors);
         if (length <= kMostInt8Terms) return;
         errors.push_back(
-            {"reduce.shape", Cat("makes sums of ", length, " terms; int32 holds at most ",
-                                 kMostInt8Terms, " of int8")});
+            {"reduce.extents", Cat("makes sums of ", length, " terms; int32 holds at most ",
+                                   kMostInt8Terms, " of int8")});
         return;
       case ReduceKind::kArgmax:
         if (length <= kMostIndex) return;
-        errors.push_back({"reduce.shape", Cat("has an axis of ", length,
-                                              " elements; int32 holds "
-                                              "indices up to ",
-                                              kMostIndex)});
+        errors.push_back({"reduce.extents", Cat("has an axis of ", length,
+                                                " elements; int32 holds "
+                                                "indices up to ",
+                                                kMostIndex)});
         return;
       case ReduceKind::kMax:
         return;
@@ -73,9 +73,9 @@ class Reduce final : public Op {
   std::vector<std::string_view> OutputAxes(const Case& c, const Plan&) const override {
     static constexpr std::string_view kNames[] = {"axis 0", "axis 1", "axis 2", "axis 3"};
     const ReduceProblem& p = ProblemOf(c);
-    if (p.shape.size() == 1) return {"element"};
+    if (p.extents.size() == 1) return {"element"};
     std::vector<std::string_view> axes;
-    for (std::size_t i = 0; i < p.shape.size(); ++i) {
+    for (std::size_t i = 0; i < p.extents.size(); ++i) {
       if (i != p.Axis()) axes.push_back(kNames[i]);
     }
     return axes;
@@ -90,10 +90,10 @@ class Reduce final : public Op {
     plan.inputs = {
         {"x", c.dtype,
          flat ? Extents::Dense(1, s.outer, s.length) : Extents::Dense(s.outer, s.length, s.inner),
-         p.shape,
+         p.extents,
          c.dtype == DType::kI8 ? Pattern{PatternKind::kIntegers, -127, 127}
                                : Pattern{PatternKind::kNormal, 1, 0}}};
-    std::vector<std::int64_t> kept = p.shape;
+    std::vector<std::int64_t> kept = p.extents;
     kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(p.Axis()));
     if (kept.empty()) kept = {1};
     plan.output = {"y", OutputType(c),

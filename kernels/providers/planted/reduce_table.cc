@@ -6,7 +6,7 @@ namespace assay::planted {
 namespace {
 
 ReduceProblem Of(std::string_view kind, IntList shape, std::int64_t axis = -1) {
-  return {.shape = std::move(shape), .axis = axis, .kind = std::string(kind)};
+  return {.extents = std::move(shape), .axis = axis, .kind = std::string(kind)};
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ std::vector<PlantedDefect> ReduceTable() {
       Row("reduce", "block-index", kAll, "exact", Of("argmax", {64, 40}),
           "indices are counted from the beginning of a block of 32"),
       Row("reduce", "near-index", kAll, "exact",
-          ReduceProblem{.shape = {40, 64}, .axis = 0, .kind = "argmax", .ties = "any"},
+          ReduceProblem{.extents = {40, 64}, .axis = 0, .kind = "argmax", .ties = "any"},
           "the index before that of a largest element is given, and any largest would do"),
   };
 }

@@ -22,7 +22,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 ReduceProblem Of(std::string kind, IntList shape, std::int64_t axis = -1,
                  std::string ties = "first") {
   return {
-      .shape = std::move(shape), .axis = axis, .kind = std::move(kind), .ties = std::move(ties)};
+      .extents = std::move(shape), .axis = axis, .kind = std::move(kind), .ties = std::move(ties)};
 }
 
 std::function<double(int, std::int64_t)> Listed(std::vector<double> values) {
@@ -44,10 +44,10 @@ TEST(ReduceProblem, SaysWhatIsWrong) {
     return fields;
   };
   EXPECT_THAT(wrong(Of("sum", {4, 5, 6}, -3)), ElementsAre());
-  EXPECT_THAT(wrong(Of("sum", {})), ElementsAre("shape: must have 1 to 4 extents, got 0"));
-  EXPECT_THAT(wrong(Of("sum", {4, 0})), ElementsAre("shape: must be at least 1, got 0"));
+  EXPECT_THAT(wrong(Of("sum", {})), ElementsAre("extents: must have 1 to 4 extents, got 0"));
+  EXPECT_THAT(wrong(Of("sum", {4, 0})), ElementsAre("extents: must be at least 1, got 0"));
   EXPECT_THAT(wrong(Of("max", {4, 5}, 2)),
-              ElementsAre("axis: must be from -2 to 1 for a shape of 2 extents, got 2"));
+              ElementsAre("axis: must be from -2 to 1 for 2 extents, got 2"));
   EXPECT_THAT(wrong(Of("", {4})), ElementsAre("kind: must be sum, max or argmax, got \"\""));
   EXPECT_THAT(wrong(Of("argmax", {4}, -1, "last")),
               ElementsAre("ties: must be first or any, got \"last\""));

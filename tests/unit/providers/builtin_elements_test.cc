@@ -42,7 +42,7 @@ void OnEveryTarget(const Body& body) {
 }
 
 ReduceProblem Reduce(std::string kind, IntList shape, std::int64_t axis = -1) {
-  return {.shape = std::move(shape), .axis = axis, .kind = std::move(kind)};
+  return {.extents = std::move(shape), .axis = axis, .kind = std::move(kind)};
 }
 
 TEST(BuiltinReduce, IsRightInEveryFormatAndShape) {
