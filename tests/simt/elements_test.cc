@@ -80,7 +80,7 @@ class SimtElements : public SimtTest {
           job.y = y;
           job.in = plan.inputs[0].dtype;
           job.out = plan.output.dtype;
-          job.extents = p.Split();
+          job.shape = p.Split();
           job.kind = p.kind_of();
           job.ld = plan.inputs[0].extents.ld;
           job.batch_stride = plan.inputs[0].extents.batch_stride;
