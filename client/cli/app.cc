@@ -8,8 +8,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "client/cli/context.h"
 #include "client/cli/help_format.h"
 #include "client/lib/errors.h"
@@ -71,40 +69,77 @@ std::string UnknownWord(const CLI::App& app, const std::string& word) {
                       DidYouMean(flag, known), " (", path, " --help)");
 }
 
+// The option that CLI11 refused, as the user would say it: "priority", or "job".
+std::string SaidName(const CLI::Option& option) {
+  return option.get_lnames().empty() ? option.get_name() : option.get_lnames().front();
+}
+
+// The options of the innermost command that was parsed, and of those around it.
+std::vector<const CLI::Option*> OptionsInReach(const CLI::App& app) {
+  std::vector<const CLI::Option*> all;
+  for (const CLI::App* at = Innermost(app); at != nullptr; at = at->get_parent()) {
+    const std::vector<const CLI::Option*> own = at->get_options();
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+
+bool IsFlag(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
+
+// The option of a word such as "--limit". nullptr if the word is none, or has a value of its own.
+const CLI::Option* OptionOfWord(const CLI::App& app, std::string word) {
+  if (!word.starts_with('-')) return nullptr;
+  if (word.ends_with('=')) word.pop_back();
+  for (const CLI::Option* option : OptionsInReach(app)) {
+    if (option->check_name(word)) return option;
+  }
+  return nullptr;
+}
+
+// Whether CLI11 takes the text as the value of a flag.
+bool IsFlagValue(const std::string& text) {
+  try {
+    CLI::detail::to_flag_value(text);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 // CLI11's complaint about a command line, in the form of all other refusals: the option, what it
-// takes, what the user wrote.
-std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
-  const std::string what = error.what();
-  const CLI::App* at = Innermost(app);
-  std::vector<std::string> commands;
-  for (const CLI::App* sub : at->get_subcommands({})) commands.push_back(sub->get_name());
-  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !commands.empty()) {
-    return absl::StrCat(at->get_name(), ": say which command: ", absl::StrJoin(commands, ", "));
+// takes, what the user wrote. `last` is the last word that CLI11 had taken.
+std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error,
+                        const std::string& last) {
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    const CLI::App* at = Innermost(app);
+    std::vector<std::string> commands;
+    for (const CLI::App* sub : at->get_subcommands({})) commands.push_back(sub->get_name());
+    if (!commands.empty()) {
+      return absl::StrCat(at->get_name(), ": say which command: ", absl::StrJoin(commands, ", "));
+    }
+    for (const CLI::Option* option : at->get_options()) {
+      if (!option->get_required() || option->count() > 0) continue;
+      return absl::StrCat(SaidName(*option), ": is required: ", option->get_description());
+    }
   }
-  absl::string_view rest = what;
-  if (absl::ConsumeSuffix(&rest, " is required")) {
-    const CLI::Option* option = at->get_option_no_throw({rest.data(), rest.size()});
-    return absl::StrCat(rest, ": is required", option == nullptr ? "" : ": ",
-                        option == nullptr ? "" : option->get_description());
+  // A value is missing, not one too many: then the last word is an option that takes one.
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    const CLI::Option* option = OptionOfWord(app, last);
+    if (option != nullptr && !IsFlag(*option)) {
+      return absl::StrCat(SaidName(*option), ": takes ", option->get_type_name(), ", got nothing");
+    }
   }
-  if (absl::ConsumePrefix(&rest, "Could not convert: --")) {
-    const std::pair<std::string, std::string> said =
-        absl::StrSplit(rest, absl::MaxSplits(" = ", 1));
-    return absl::StrCat(said.first, ": must be a whole number, got \"", said.second, "\"");
+  // Texts and whole numbers (whole_number.h) are never converted in vain.
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
+    for (const CLI::Option* option : OptionsInReach(app)) {
+      if (!IsFlag(*option)) continue;
+      for (const std::string& text : option->results()) {
+        if (IsFlagValue(text)) continue;
+        return absl::StrCat(SaidName(*option), ": must be true or false, got \"", text, "\"");
+      }
+    }
   }
-  if (!absl::ConsumePrefix(&rest, "--")) return what;
-  const std::pair<std::string, std::string> told = absl::StrSplit(rest, absl::MaxSplits(": ", 1));
-  absl::string_view about = told.second;
-  if (absl::ConsumePrefix(&about, "Value ")) {
-    const std::pair<std::string, std::string> range =
-        absl::StrSplit(about, absl::MaxSplits(" not in range ", 1));
-    return absl::StrCat(told.first, ": must be a whole number from ", range.second, ", got \"",
-                        range.first, "\"");
-  }
-  if (absl::ConsumePrefix(&about, "1 required ") && absl::ConsumeSuffix(&about, " missing")) {
-    return absl::StrCat(told.first, ": takes ", about, ", got nothing");
-  }
-  return what;
+  return error.what();
 }
 
 }  // namespace
@@ -142,7 +177,7 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
   }
   std::vector<std::string> reversed(args.rbegin(), args.rend());
   try {
-    app.parse(std::move(reversed));
+    app.parse(reversed);  // takes words off its end
   } catch (const CLI::CallForHelp&) {
     streams.out << app.help() << std::flush;
     return static_cast<int>(ExitCode::kPassed);
@@ -150,7 +185,10 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
     streams.out << version.what() << '\n' << std::flush;
     return static_cast<int>(ExitCode::kPassed);
   } catch (const CLI::ParseError& error) {
-    return static_cast<int>(context.Fail(absl::InvalidArgumentError(WhatIsWrong(app, error))));
+    const std::size_t taken = args.size() - reversed.size();
+    const std::string last = taken == 0 ? "" : args[taken - 1];
+    return static_cast<int>(
+        context.Fail(absl::InvalidArgumentError(WhatIsWrong(app, error, last))));
   }
   if (const std::vector<std::string> rest = app.remaining(true); !rest.empty()) {
     return static_cast<int>(

@@ -12,6 +12,7 @@
 #include "client/cli/context.h"
 #include "client/lib/case_options.h"
 #include "client/lib/compare.h"
+#include "client/lib/operators.h"
 #include "client/lib/words.h"
 
 namespace assay::client {

@@ -14,6 +14,7 @@
 #include "client/cli/context.h"
 #include "client/cli/fleet_status.h"
 #include "client/cli/interrupt.h"
+#include "client/cli/whole_number.h"
 #include "client/fleet/reader.h"
 #include "client/fleet/report.h"
 #include "client/fleet/run.h"
@@ -308,14 +309,13 @@ void AddRun(CLI::App& fleet, Context& context) {
   run->add_flag("--bench", options->bench, "the same as --mode benchmark");
   text("--seed", options->seed, "N", "seed of cases that have none");
   text("--job-deadline", options->job_deadline, "TIME", "longest time for the job of each node");
-  run->add_option("--limit", options->limit, "nodes that are asked at the same time (default 256)")
-      ->type_name("N");
+  AddWholeNumber(*run, "limit", options->limit,
+                 "nodes that are asked at the same time (default 256)");
   text("--reports", options->reports, "DIR",
        "also write each node's report there, for fleet compare");
-  run->add_option(
-         "--reruns", options->reruns,
-         "cases of an accused device that run once more, there and on a sibling (default 3)")
-      ->type_name("N");
+  AddWholeNumber(
+      *run, "reruns", options->reruns,
+      "cases of an accused device that run once more, there and on a sibling (default 3)");
   run->footer(absl::StrCat(
       kTargetsHelp,
       "Exit codes: 1 a device is accused, a job failed or a case fails on every device,\n"
@@ -339,8 +339,7 @@ void AddFleetCommand(CLI::App& app, Context& context) {
   auto words = std::make_shared<std::vector<std::string>>();
   auto limit = std::make_shared<int>(256);
   AddTargets(*status, *words);
-  status->add_option("--limit", *limit, "nodes that are asked at the same time (default 256)")
-      ->type_name("N");
+  AddWholeNumber(*status, "limit", *limit, "nodes that are asked at the same time (default 256)");
   status->footer(absl::StrCat(
       kTargetsHelp,
       "Exit codes: 0 every node answered, 2 the request is wrong, 3 a scheduler cannot be asked,\n"

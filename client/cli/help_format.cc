@@ -80,16 +80,6 @@ std::string HelpFormat::make_option_name(const CLI::Option* option, bool positio
   return absl::StrCat(name, "--", option->get_lnames().front());
 }
 
-std::string HelpFormat::make_option_opts(const CLI::Option* option) const {
-  std::string opts = CLI::Formatter::make_option_opts(option);
-  // "N:INT in [0 - 1024]": what is checked is said where it is broken. "[BACKEND:]N" is a name.
-  const std::string type = option->get_type_name();
-  const std::size_t colon = type.find(':', type.starts_with('[') ? type.find(']') : 0);
-  const std::size_t at = opts.find(type);
-  if (type.empty() || colon == std::string::npos || at == std::string::npos) return opts;
-  return opts.erase(at + colon, type.size() - colon);
-}
-
 std::string HelpFormat::make_option(const CLI::Option* option, bool positional) const {
   return Entry(make_option_name(option, positional) + make_option_opts(option),
                make_option_desc(option), width_);

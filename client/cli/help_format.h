@@ -17,7 +17,6 @@ class HelpFormat : public CLI::Formatter {
   explicit HelpFormat(int width);
 
   std::string make_option_name(const CLI::Option* option, bool positional) const override;
-  std::string make_option_opts(const CLI::Option* option) const override;
   std::string make_option(const CLI::Option* option, bool positional) const override;
   std::string make_subcommand(const CLI::App* command) const override;
   std::string make_description(const CLI::App* app) const override;

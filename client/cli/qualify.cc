@@ -23,6 +23,7 @@
 #include "client/cli/hook.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/qualify_nodes.h"
+#include "client/cli/whole_number.h"
 #include "client/fleet/fan_out.h"
 #include "client/lib/parse.h"
 #include "client/qualify/conduct.h"
@@ -373,11 +374,8 @@ void AddOptions(CLI::App& qualify, const std::shared_ptr<Words>& words) {
       "input");
   text("--hook-deadline", words->hook_deadline, "DURATION",
        "longest time for the hook; after it the hook is killed (default 60s)");
-  qualify
-      .add_option("--at-once", words->at_once,
-                  "nodes that are asked at the same time (default 256)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+  AddWholeNumber(qualify, "at-once", words->at_once,
+                 "nodes that are asked at the same time (default 256)", {1, 1024});
   qualify.add_flag("--fail-early", words->fail_early,
                    "end a device's job at its first wrong result");
   qualify.add_flag("--no-retry", words->no_retry,

@@ -1,6 +1,7 @@
 // run, bench, submit: make a job of the command line.
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "CLI/CLI.hpp"
@@ -22,11 +23,13 @@ absl::StatusOr<v1::BaselineSource> SourceOf(const RunOptions& options) {
   return options.compare.empty() ? v1::BaselineSource() : ParseBaselineSource(options.compare);
 }
 
-// Of an extent that was not said the daemon says what is wrong with 0.
+// If the user did not say an extent, the daemon saw a 0. What it says first of each such field is
+// that 0 is too small. What else it says of the field stays.
 grpc::Status NamingMissing(const grpc::Status& status, const std::vector<std::string>& missing) {
+  std::set<std::string> named;
   return WithFields(status, [&](BadField& field) {
     if (std::find(missing.begin(), missing.end(), field.option) == missing.end()) return;
-    field.description = "is required";
+    if (named.insert(field.path).second) field.description = "is required";
   });
 }
 

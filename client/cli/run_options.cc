@@ -10,7 +10,9 @@
 #include "absl/strings/str_replace.h"
 #include "client/cli/baseline_source.h"
 #include "client/cli/help_format.h"
+#include "client/cli/whole_number.h"
 #include "client/lib/case_options.h"
+#include "client/lib/operators.h"
 #include "client/lib/parse.h"
 #include "client/lib/patterns.h"
 #include "client/lib/text.h"
@@ -250,9 +252,8 @@ void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& 
   text("--wait-for-others", options->wait_for_others, "TIME",
        "on accelerators: how long to wait, before timing, for other processes to leave");
   text("--job-deadline", options->job_deadline, "TIME", "longest time for the whole job");
-  run.add_option("--priority", options->priority,
-                 "from -100 to 100; jobs with a higher number run first (default 0)")
-      ->type_name("N");
+  AddWholeNumber(run, "priority", options->priority,
+                 "from -100 to 100; jobs with a higher number run first (default 0)");
   run.add_option("--label", options->labels, "a word of your own, kept with the job; may repeat")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
@@ -271,7 +272,7 @@ void AddRunOptions(CLI::App& run, int width, const std::shared_ptr<RunOptions>& 
     sub->fallthrough();
     const std::string dashed = absl::StrReplaceAll(op, {{"_", "-"}});
     if (dashed != op) sub->alias(dashed);
-    if (op == "conv") sub->alias("convolution");
+    for (const std::string& alias : InfoOf(op).aliases()) sub->alias(alias);
     for (const CaseOption& option : ProblemOptions(op)) {
       AddCaseOption(*sub, option, options->problem[op][option.flag]);
     }

@@ -10,8 +10,10 @@
 #include "absl/strings/str_replace.h"
 #include "client/cli/context.h"
 #include "client/cli/session.h"
+#include "client/cli/whole_number.h"
 #include "client/lib/case_options.h"
 #include "client/lib/errors.h"
+#include "client/lib/operators.h"
 #include "client/lib/parse.h"
 #include "client/lib/words.h"
 #include "client/report/selftest.h"
@@ -103,11 +105,8 @@ void AddSelftestCommand(CLI::App& app, Context& context) {
   CLI::App* selftest = app.add_subcommand(
       "selftest", "prove that the checks find planted defects and pass right kernels");
   auto options = std::make_shared<SelftestOptions>();
-  selftest
-      ->add_option("--trials", options->trials,
-                   "seeds that each defect is run with, at most 100 (default 2)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 100));
+  AddWholeNumber(*selftest, "trials", options->trials,
+                 "seeds that each defect is run with, at most 100 (default 2)", {1, 100});
   selftest->add_flag("--quick", options->quick, "run each defect with one seed");
   const auto text = [selftest](const char* name, std::string& value, const char* type,
                                const char* help) {

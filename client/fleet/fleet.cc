@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "client/lib/operators.h"
 #include "client/lib/words.h"
 
 namespace assay::client {
@@ -163,8 +164,8 @@ void Fleet::NoteVotes(const ReportRows::Test& test, const CaseIds& ids) {
                      static_cast<std::int8_t>(golden ? (*golden ? 1 : 0) : -1), ids.what});
   };
   for (const ReportRows::Probe& probe : test.probes) vote(probe.name, probe.digest, probe.golden);
-  // A copy has no rounding: its output is its input, which seed and pattern decide.
-  if (test.op == "copy") vote(absl::StrCat("output of seed ", test.seed), test.digest, {});
+  if (InfoOf(test.op).moves_values())
+    vote(absl::StrCat("output of seed ", test.seed), test.digest, {});
 }
 
 void Fleet::NoteTimes(const ReportRows::Test& test, const CaseIds& ids) {

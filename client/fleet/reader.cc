@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/fleet/json_scanner.h"
+#include "client/lib/operators.h"
 #include "client/lib/text.h"
 #include "client/lib/words.h"
 
@@ -220,7 +221,7 @@ ReportRows::Test ReadTest(JsonScanner& scan, std::size_t index, Malformed& malfo
                    absl::StrCat("\"", test.verdict, "\""));
   }
   // Of other operations it is not compared.
-  if (test.op == "copy" && !test.digest.empty() && !ParseDigest(test.digest)) {
+  if (InfoOf(test.op).moves_values() && !test.digest.empty() && !ParseDigest(test.digest)) {
     malformed.Note(field("digest"), "32 hexadecimal digits", absl::StrCat("\"", test.digest, "\""));
   }
   test.key = absl::StrCat(test.op, " ", shape, " ", test.dtype, " ", out_dtype, " ", pattern);

@@ -46,7 +46,7 @@ Vote Read(const Evidence& evidence, const v1::CaseResult& result, std::string& t
       for (const auto& probe : result.probes()) {
         if (probe.name() == evidence.probe) digest = probe.digest();
       }
-      // A copy's digest is that of its output.
+      // An operator that moves values has the digest of its output.
       if (digest.empty() && evidence.probe.starts_with("output of ")) {
         digest = result.digests().canonical();
       }

@@ -1,12 +1,12 @@
 #include "client/lib/case_options.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "client/lib/operators.h"
 #include "client/lib/parse.h"
 #include "client/lib/text.h"
 #include "client/lib/words.h"
@@ -85,14 +85,6 @@ constexpr CommonField kCommonFields[] = {
     {"provider", "provider", "provider of the kernel, or all (default all)"},
 };
 
-const FieldDescriptor* ProblemField(std::string_view op) {
-  const auto* field = v1::CaseSpec::descriptor()->FindFieldByName(std::string(op));
-  return field != nullptr && field->containing_oneof() != nullptr &&
-                 field->containing_oneof()->name() == "problem"
-             ? field
-             : nullptr;
-}
-
 // "3x3" -> {3, 3}.
 absl::Status AddIntegers(const std::string& path, std::string_view text,
                          const FieldDescriptor* field, Message& message) {
@@ -107,22 +99,15 @@ absl::Status AddIntegers(const std::string& path, std::string_view text,
   return absl::OkStatus();
 }
 
-// Fields whose zero the wire cannot tell from a field not said, and whose default
-// is some other number: the daemon cannot refuse `--kv-heads 0`, it would run the
-// default instead of what was asked for. Fields with presence, those that must be
-// said, and those whose zero has a meaning (a tight leading dimension) go through.
-constexpr std::string_view kZeroIsDefault[] = {
-    "attention.kv_heads", "attention.kv_seq", "repeats",
-    "accumulations",      "split_k",          "checksum_probes"};
-
 std::string BelowOne(const CaseOption& option, std::int64_t value) {
   return absl::StrCat(option.path(), ": must be at least 1, got ", value);
 }
 
+// Refuses a zero that the wire cannot carry (assay.v1.zero_is_default): the daemon would run the
+// default in place of what the user asked for. Fields with presence, those that must be set, and
+// those whose zero has a meaning (a tight leading dimension) go through.
 absl::Status CheckZero(const CaseOption& option, std::int64_t value) {
-  if (value != 0 || option.field->has_presence() ||
-      std::find(std::begin(kZeroIsDefault), std::end(kZeroIsDefault), option.path()) ==
-          std::end(kZeroIsDefault)) {
+  if (value != 0 || !option.field->options().GetExtension(v1::zero_is_default)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(BelowOne(option, value));
@@ -142,13 +127,6 @@ std::string CaseOption::path() const {
 }
 
 bool CaseOption::required() const { return field->options().GetExtension(v1::must_be_set); }
-
-std::vector<std::string> OperatorNames() {
-  std::vector<std::string> names;
-  const auto* oneof = v1::CaseSpec::descriptor()->FindOneofByName("problem");
-  for (int i = 0; i < oneof->field_count(); ++i) names.push_back(oneof->field(i)->name());
-  return names;
-}
 
 std::vector<CaseOption> ProblemOptions(std::string_view op) {
   const FieldDescriptor* problem = ProblemField(op);

@@ -35,9 +35,6 @@ struct CaseOption {
   bool required() const;
 };
 
-// The operators, in the order of the proto: "gemm", "conv", ….
-std::vector<std::string> OperatorNames();
-
 // The problem options of an operator; empty for an unknown one.
 std::vector<CaseOption> ProblemOptions(std::string_view op);
 

@@ -110,7 +110,7 @@ grpc::Status WithFields(const grpc::Status& status, absl::FunctionRef<void(BadFi
     google::rpc::BadRequest bad;
     if (!any.UnpackTo(&bad)) continue;
     for (auto& violation : *bad.mutable_field_violations()) {
-      BadField field{OptionOfField(violation.field()), violation.description()};
+      BadField field{OptionOfField(violation.field()), violation.description(), violation.field()};
       edit(field);
       violation.set_field(field.option);
       violation.set_description(field.description);

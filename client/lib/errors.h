@@ -38,6 +38,7 @@ v1::ErrorReason ReasonOf(const grpc::Status& status);
 struct BadField {
   std::string option;       // in the user's own words: "gemm.m"; empty: the description says it all
   std::string description;  // "must be at least 1, got 0"
+  std::string path = {};    // in the request: "spec.cases[3].gemm.m"; not for editing
 };
 
 // The same error, with its fields as `edit` leaves them.

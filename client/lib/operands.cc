@@ -1,144 +1,269 @@
 #include "client/lib/operands.h"
 
+#include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
+#include <string_view>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "client/lib/case_options.h"
+#include "client/lib/operators.h"
+#include "client/lib/text.h"
+#include "google/protobuf/text_format.h"
 
 namespace assay::client {
 namespace {
 
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
 using Shape = std::vector<std::int64_t>;
 
-absl::Status Wrong(const NamedShape& operand, std::string message) {
-  return absl::InvalidArgumentError(absl::StrCat(operand.name, ": ", message));
+// One word of OperandInfo.axes.
+struct Axis {
+  enum class Kind { kOne, kSame, kQuotient, kSome, kAny, kSilent };
+  Kind kind = Kind::kOne;
+  std::string field;    // "k"
+  std::string divisor;  // "groups", of a quotient
+
+  bool at_least_one() const { return kind != Kind::kAny && kind != Kind::kSilent; }
+};
+
+Axis ParseAxis(absl::string_view word) {
+  if (word == "...") return {Axis::Kind::kSilent, "", ""};
+  if (absl::ConsumePrefix(&word, "=")) return {Axis::Kind::kSame, std::string(word), ""};
+  if (absl::ConsumeSuffix(&word, "+")) return {Axis::Kind::kSome, std::string(word), ""};
+  if (absl::ConsumeSuffix(&word, "*")) return {Axis::Kind::kAny, std::string(word), ""};
+  const std::pair<std::string, std::string> parts = absl::StrSplit(word, absl::MaxSplits('/', 1));
+  return {parts.second.empty() ? Axis::Kind::kOne : Axis::Kind::kQuotient, parts.first,
+          parts.second};
 }
 
-// Extent `i` from the innermost.
-std::int64_t FromEnd(const Shape& shape, std::size_t i) { return shape[shape.size() - 1 - i]; }
-
-// Product of all but the innermost `inner` extents. They are a file's: no overflow.
-std::int64_t Outer(const Shape& shape, std::size_t inner) {
-  return std::accumulate(shape.begin(), shape.end() - static_cast<std::ptrdiff_t>(inner),
-                         std::int64_t{1}, std::multiplies<>());
+// "trans_a=true" as the field and the value.
+std::pair<std::string, std::string> Assignment(const std::string& text) {
+  return absl::StrSplit(text, absl::MaxSplits('=', 1));
 }
 
-absl::Status NeedAxes(const NamedShape& operand, std::size_t least, const char* axes) {
-  if (operand.shape.size() >= least) return absl::OkStatus();
-  return Wrong(operand, absl::StrCat("must have the axes ", axes, ", its shape is ",
-                                     ShapeOf(operand.shape)));
-}
+// An operand that was given, and what its shape says.
+struct Given {
+  const NamedShape* operand = nullptr;
+  std::vector<Axis> axes;
+  std::vector<Shape> extents;  // of each axis
 
-absl::Status Gemm(const std::vector<NamedShape>& operands, v1::GemmProblem& p) {
-  for (int i = 0; i < 2; ++i) {
-    const char* axes =
-        i == 0 ? (p.trans_a() ? "[k, m]" : "[m, k]") : (p.trans_b() ? "[n, k]" : "[k, n]");
-    if (absl::Status s = NeedAxes(operands[static_cast<std::size_t>(i)], 2, axes); !s.ok()) {
-      return s;
+  std::size_t least() const {
+    return static_cast<std::size_t>(
+        std::count_if(axes.begin(), axes.end(), [](const Axis& a) { return a.at_least_one(); }));
+  }
+  // Whether it has axes for `field*`.
+  bool Repeats(const std::string& field) const {
+    return operand->shape.size() > least() &&
+           std::any_of(axes.begin(), axes.end(), [&](const Axis& a) {
+             return a.kind == Axis::Kind::kAny && a.field == field;
+           });
+  }
+};
+
+class Filling {
+ public:
+  Filling(const std::vector<NamedShape>& operands, v1::CaseSpec& spec)
+      : info_(InfoOf(spec)), spec_(spec) {
+    const FieldDescriptor* problem = ProblemField(OpOf(spec));
+    problem_ = spec.GetReflection()->MutableMessage(&spec, problem);
+    const std::size_t known = static_cast<std::size_t>(info_.operands_size());
+    for (std::size_t i = 0; i < std::min(operands.size(), known); ++i) {
+      const v1::OperandInfo& operand = info_.operands(static_cast<int>(i));
+      Given given{&operands[i], {}, {}};
+      for (absl::string_view word : absl::StrSplit(AxesOf(operand), ' ', absl::SkipEmpty())) {
+        given.axes.push_back(ParseAxis(word));
+      }
+      given_.push_back(std::move(given));
     }
   }
-  const Shape& a = operands[0].shape;
-  const Shape& b = operands[1].shape;
-  const std::int64_t k_of_a = FromEnd(a, p.trans_a() ? 1 : 0);
-  const std::int64_t k_of_b = FromEnd(b, p.trans_b() ? 0 : 1);
-  if (k_of_a != k_of_b) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(operands[0].name, " ", ShapeOf(a), " and ", operands[1].name, " ", ShapeOf(b),
-                     " do not multiply: k is ", k_of_a, " in the one and ", k_of_b,
-                     " in the other (--trans-a, --trans-b)"));
-  }
-  if (p.k() == 0) p.set_k(k_of_a);
-  if (p.n() == 0) p.set_n(FromEnd(b, p.trans_b() ? 1 : 0));
-  // One B for all rows of A, or a product for each of B's outer indices.
-  const bool one_b = b.size() == 2 && !p.trans_a();
-  if (p.m() == 0) p.set_m(one_b ? Outer(a, 1) : FromEnd(a, p.trans_a() ? 0 : 1));
-  if (!p.has_batch() && b.size() > 2) p.set_batch(Outer(b, 2));
-  return absl::OkStatus();
-}
 
-absl::Status Conv(const std::vector<NamedShape>& operands, v1::ConvProblem& p) {
-  const Shape& x = operands[0].shape;
-  const Shape& w = operands[1].shape;
-  if (x.size() < 3 || x.size() > 5) {
-    return Wrong(operands[0], absl::StrCat("must have batch, channels and 1 to 3 spatial axes, "
-                                           "its shape is ",
-                                           ShapeOf(x)));
+  absl::Status Run() {
+    if (absl::Status status = CheckNumber(); !status.ok()) return status;
+    for (const Given& given : given_) {
+      if (absl::Status status = CheckRank(given); !status.ok()) return status;
+    }
+    for (std::size_t i = 0; i < given_.size(); ++i) Split(i);
+    for (std::size_t i = 0; i < given_.size(); ++i) {
+      if (absl::Status status = CheckSame(i); !status.ok()) return status;
+    }
+    for (std::size_t i = 0; i < given_.size(); ++i) {
+      Fill(given_[i]);
+      if (absl::Status status = Imply(info_.operands(static_cast<int>(i))); !status.ok()) {
+        return status;
+      }
+    }
+    return absl::OkStatus();
   }
-  if (w.size() != x.size()) {
-    return Wrong(operands[1], absl::StrCat("weights must have as many axes as the input ",
-                                           ShapeOf(x), ", their shape is ", ShapeOf(w)));
-  }
-  const std::size_t channel_axis = p.layout() == "nhwc" ? x.size() - 1 : 1;
-  const std::size_t first_spatial = p.layout() == "nhwc" ? 1 : 2;
-  if (!p.has_batch()) p.set_batch(x[0]);
-  if (p.channels() == 0) p.set_channels(x[channel_axis]);
-  if (p.filters() == 0) p.set_filters(w[0]);
-  if (!p.has_groups() && w[channel_axis] > 0) p.set_groups(x[channel_axis] / w[channel_axis]);
-  const std::size_t spatial = x.size() - 2;
-  if (p.input().empty()) {
-    const auto begin = x.begin() + static_cast<std::ptrdiff_t>(first_spatial);
-    p.mutable_input()->Add(begin, begin + static_cast<std::ptrdiff_t>(spatial));
-  }
-  if (p.kernel().empty()) {
-    const auto begin = w.begin() + static_cast<std::ptrdiff_t>(first_spatial);
-    p.mutable_kernel()->Add(begin, begin + static_cast<std::ptrdiff_t>(spatial));
-  }
-  return absl::OkStatus();
-}
 
-absl::Status Attention(const std::vector<NamedShape>& operands, v1::AttentionProblem& p) {
-  constexpr char kAxes[] = "[..., heads, seq, dim]";
-  for (int i = 0; i < 3; ++i) {
-    const NamedShape& operand = operands[static_cast<std::size_t>(i)];
-    if (absl::Status s = NeedAxes(operand, 3, kAxes); !s.ok()) return s;
+ private:
+  const FieldDescriptor* Field(const std::string& name) const {
+    return problem_->GetDescriptor()->FindFieldByName(name);
   }
-  const Shape& q = operands[0].shape;
-  const Shape& k = operands[1].shape;
-  if (!p.has_batch()) p.set_batch(Outer(q, 3));
-  if (p.heads() == 0) p.set_heads(FromEnd(q, 2));
-  if (p.seq() == 0) p.set_seq(FromEnd(q, 1));
-  if (p.dim() == 0) p.set_dim(FromEnd(q, 0));
-  if (p.kv_heads() == 0) p.set_kv_heads(FromEnd(k, 2));
-  if (p.kv_seq() == 0) p.set_kv_seq(FromEnd(k, 1));
-  // A mask is an operand where its density is neither 0 nor 1; which does not matter.
-  if (operands.size() > 3 && p.mask_density() == 0) p.set_mask_density(0.5);
-  return absl::OkStatus();
-}
 
-absl::Status DequantSoftmax(const std::vector<NamedShape>& operands, v1::DequantSoftmaxProblem& p) {
-  if (absl::Status s = NeedAxes(operands[0], 2, "[..., k]"); !s.ok()) return s;
-  const char* axes = p.transpose_w() ? "[n, k]" : "[k, n]";
-  if (absl::Status s = NeedAxes(operands[1], 2, axes); !s.ok()) return s;
-  const Shape& a = operands[0].shape;
-  const Shape& w = operands[1].shape;
-  const std::int64_t k_of_w = FromEnd(w, p.transpose_w() ? 0 : 1);
-  if (FromEnd(a, 0) != k_of_w) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(operands[0].name, " ", ShapeOf(a), " and ", operands[1].name, " ", ShapeOf(w),
-                     " do not multiply: k is ", FromEnd(a, 0), " in the one and ", k_of_w,
-                     " in the other (--transpose-w)"));
+  bool IsSet(const FieldDescriptor* field) const {
+    const auto* reflection = problem_->GetReflection();
+    return field->is_repeated() ? reflection->FieldSize(*problem_, field) > 0
+                                : reflection->HasField(*problem_, field);
   }
-  if (!p.has_m()) p.set_m(Outer(a, 1));
-  if (p.n() == 0) p.set_n(FromEnd(w, p.transpose_w() ? 1 : 0));
-  if (p.k() == 0) p.set_k(k_of_w);
-  return absl::OkStatus();
-}
 
-// The least operands of an operator, and what they are called.
-struct Arity {
-  v1::CaseSpec::ProblemCase problem;
-  std::size_t least;
-  const char* operands;
-};
-constexpr Arity kArities[] = {
-    {v1::CaseSpec::kGemm, 2, "A,B"},
-    {v1::CaseSpec::kConv, 2, "INPUT,WEIGHTS"},
-    {v1::CaseSpec::kAttention, 3, "Q,K,V"},
-    {v1::CaseSpec::kSoftmax, 1, "X"},
-    {v1::CaseSpec::kLayerNorm, 1, "X"},
-    {v1::CaseSpec::kCopy, 1, "X"},
-    {v1::CaseSpec::kDequantSoftmax, 3, "A,W,SCALE"},
+  std::string ValueOf(const FieldDescriptor* field) const {
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+      return problem_->GetReflection()->GetString(*problem_, field);
+    }
+    std::string text;
+    google::protobuf::TextFormat::PrintFieldValueToString(*problem_, field, -1, &text);
+    return text;
+  }
+
+  const std::string& AxesOf(const v1::OperandInfo& operand) const {
+    if (operand.when().empty()) return operand.axes();
+    const auto [field, value] = Assignment(operand.when());
+    return ValueOf(Field(field)) == value ? operand.other_axes() : operand.axes();
+  }
+
+  absl::Status CheckNumber() const {
+    std::vector<std::string> required;
+    for (const v1::OperandInfo& operand : info_.operands()) {
+      if (!operand.optional()) required.push_back(operand.name());
+    }
+    if (given_.size() >= required.size()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("inputs: must be at least ",
+                                                   absl::StrJoin(required, ","), ", got ",
+                                                   given_.size(), " of them"));
+  }
+
+  // "[..., heads, seq, dim]".
+  std::string AxesText(const Given& given) const {
+    std::vector<std::string> words;
+    for (const Axis& axis : given.axes) {
+      if (!axis.at_least_one()) {
+        words.push_back("...");
+      } else if (axis.kind == Axis::Kind::kQuotient) {
+        words.push_back(absl::StrCat(axis.field, "/", axis.divisor));
+      } else {
+        words.push_back(absl::StrCat(axis.field, Field(axis.field)->is_repeated() ? "..." : ""));
+      }
+    }
+    return absl::StrCat("[", absl::StrJoin(words, ", "), "]");
+  }
+
+  absl::Status CheckRank(const Given& given) const {
+    if (given.operand->shape.size() >= given.least()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(given.operand->name, ": must have the axes ",
+                                                   AxesText(given), ", its shape is ",
+                                                   ShapeOf(given.operand->shape)));
+  }
+
+  // Gives each axis of an operand its extents. Outer axes that no word takes say nothing.
+  void Split(std::size_t index) {
+    Given& given = given_[index];
+    const Shape& shape = given.operand->shape;
+    std::size_t spare = shape.size() - given.least();
+    const bool has_some = std::any_of(given.axes.begin(), given.axes.end(),
+                                      [](const Axis& a) { return a.kind == Axis::Kind::kSome; });
+    const auto takes_spare = [&](const Axis& axis) {
+      if (axis.kind == Axis::Kind::kAny && has_some) {
+        return std::any_of(given_.begin() + static_cast<std::ptrdiff_t>(index) + 1, given_.end(),
+                           [&](const Given& later) { return later.Repeats(axis.field); });
+      }
+      return axis.kind == Axis::Kind::kSome || !axis.at_least_one();
+    };
+    std::vector<std::size_t> counts;
+    for (const Axis& axis : given.axes) {
+      counts.push_back((axis.at_least_one() ? 1 : 0) +
+                       (takes_spare(axis) ? std::exchange(spare, 0) : 0));
+    }
+    auto at = shape.begin() + static_cast<std::ptrdiff_t>(spare);
+    for (const std::size_t count : counts) {
+      const auto end = at + static_cast<std::ptrdiff_t>(count);
+      given.extents.emplace_back(at, end);
+      at = end;
+    }
+  }
+
+  // Holds an axis that two operands share against the earlier one.
+  absl::Status CheckSame(std::size_t index) const {
+    const Given& given = given_[index];
+    for (std::size_t a = 0; a < given.axes.size(); ++a) {
+      if (given.axes[a].kind != Axis::Kind::kSame) continue;
+      const std::string& field = given.axes[a].field;
+      const std::int64_t here = given.extents[a].front();
+      for (std::size_t i = 0; i < index; ++i) {
+        const Given& earlier = given_[i];
+        for (std::size_t b = 0; b < earlier.axes.size(); ++b) {
+          if (earlier.axes[b].field != field || earlier.extents[b].front() == here) continue;
+          return absl::InvalidArgumentError(
+              absl::StrCat(earlier.operand->name, " ", ShapeOf(earlier.operand->shape), " and ",
+                           given.operand->name, " ", ShapeOf(given.operand->shape),
+                           " do not multiply: ", field, " is ", earlier.extents[b].front(),
+                           " in the one and ", here, " in the other", FlagsText()));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // " (--trans-a, --trans-b)": the options that say how operands are stored.
+  std::string FlagsText() const {
+    std::vector<std::string> flags;
+    for (const v1::OperandInfo& operand : info_.operands()) {
+      if (operand.when().empty()) continue;
+      const std::string field = Assignment(operand.when()).first;
+      flags.push_back(absl::StrCat("--", absl::StrReplaceAll(field, {{"_", "-"}})));
+    }
+    return flags.empty() ? "" : absl::StrCat(" (", absl::StrJoin(flags, ", "), ")");
+  }
+
+  void Set(const FieldDescriptor* field, std::int64_t value) {
+    if (!IsSet(field)) problem_->GetReflection()->SetInt64(problem_, field, value);
+  }
+
+  void Fill(const Given& given) {
+    for (std::size_t a = 0; a < given.axes.size(); ++a) {
+      const Axis& axis = given.axes[a];
+      if (axis.kind == Axis::Kind::kSilent) continue;
+      const FieldDescriptor* field = Field(axis.field);
+      const Shape& extents = given.extents[a];
+      if (axis.kind == Axis::Kind::kQuotient) {
+        if (extents.front() > 0) Set(Field(axis.divisor), extent_of_[axis.field] / extents.front());
+      } else if (field->is_repeated()) {
+        if (IsSet(field)) continue;
+        for (const std::int64_t extent : extents) {
+          problem_->GetReflection()->AddInt64(problem_, field, extent);
+        }
+      } else if (!extents.empty() || field->options().GetExtension(v1::must_be_set)) {
+        // A file's extents: their product does not overflow.
+        const std::int64_t product =
+            std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>());
+        extent_of_.emplace(axis.field, product);
+        Set(field, product);
+      }
+    }
+  }
+
+  absl::Status Imply(const v1::OperandInfo& operand) {
+    if (operand.implies().empty()) return absl::OkStatus();
+    const auto [name, value] = Assignment(operand.implies());
+    for (const CaseOption& option : ProblemOptions(OpOf(spec_))) {
+      if (option.field->name() != name || IsSet(option.field)) continue;
+      return SetOption(option, value, spec_);
+    }
+    return absl::OkStatus();
+  }
+
+  const v1::OperatorInfo& info_;
+  v1::CaseSpec& spec_;
+  Message* problem_;  // the spec's
+  std::vector<Given> given_;
+  std::map<std::string, std::int64_t> extent_of_;  // by field
 };
 
 }  // namespace
@@ -148,38 +273,11 @@ std::string ShapeOf(const std::vector<std::int64_t>& shape) {
 }
 
 absl::Status FillExtents(const std::vector<NamedShape>& operands, v1::CaseSpec& spec) {
-  for (const Arity& arity : kArities) {
-    if (arity.problem != spec.problem_case() || operands.size() >= arity.least) continue;
-    return absl::InvalidArgumentError(absl::StrCat("inputs: must be at least ", arity.operands,
-                                                   ", got ", operands.size(), " of them"));
+  if (OpOf(spec).empty()) {
+    return absl::InvalidArgumentError(
+        "inputs: need the operation they are operands of (--op gemm)");
   }
-  const auto rows_and_columns = [&](auto& p) -> absl::Status {
-    if (absl::Status s = NeedAxes(operands[0], 1, "[..., cols]"); !s.ok()) return s;
-    if (!p.has_rows()) p.set_rows(Outer(operands[0].shape, 1));
-    if (p.cols() == 0) p.set_cols(operands[0].shape.back());
-    return absl::OkStatus();
-  };
-  switch (spec.problem_case()) {
-    case v1::CaseSpec::kGemm:
-      return Gemm(operands, *spec.mutable_gemm());
-    case v1::CaseSpec::kConv:
-      return Conv(operands, *spec.mutable_conv());
-    case v1::CaseSpec::kAttention:
-      return Attention(operands, *spec.mutable_attention());
-    case v1::CaseSpec::kSoftmax:
-      return rows_and_columns(*spec.mutable_softmax());
-    case v1::CaseSpec::kLayerNorm:
-      if (operands.size() > 1) spec.mutable_layer_norm()->set_affine(true);
-      return rows_and_columns(*spec.mutable_layer_norm());
-    case v1::CaseSpec::kCopy:
-      if (spec.copy().count() == 0) spec.mutable_copy()->set_count(Outer(operands[0].shape, 0));
-      return absl::OkStatus();
-    case v1::CaseSpec::kDequantSoftmax:
-      return DequantSoftmax(operands, *spec.mutable_dequant_softmax());
-    case v1::CaseSpec::PROBLEM_NOT_SET:
-      break;
-  }
-  return absl::InvalidArgumentError("inputs: need the operation they are operands of (--op gemm)");
+  return Filling(operands, spec).Run();
 }
 
 }  // namespace assay::client

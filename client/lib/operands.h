@@ -20,18 +20,10 @@ struct NamedShape {
 // "[2,3]".
 std::string ShapeOf(const std::vector<std::int64_t>& shape);
 
-// Fills in the extents that follow from the operands, in the operator's order, where
-// the spec's problem (set, with what the user said of it) leaves them out:
-//
-//   gemm        A [..., m, k] and B [..., k, n], stored transposed where it says so
-//   conv        input [n, c, spatial...], weights [f, c/groups, kernel...]; nhwc alike
-//   attention   q [..., heads, seq, dim], k and v [..., kv_heads, kv_seq, dim], mask
-//   softmax, layer_norm   x [..., cols]; weight and bias make layer_norm affine
-//   copy        x
-//   dequant_softmax   A [..., k], W [k, n], stored transposed where it says so, scale [n]
-//
-// Outer axes become the batch, or rows. INVALID_ARGUMENT names the operand that cannot
-// be one. Whether all fit together is the daemon's to check.
+// Fills in the fields of the spec's problem that follow from the operands, in the operator's
+// order. How they follow stands in the API: assay.v1.OperandInfo.axes. The problem is set, and
+// fields that it already has stay. INVALID_ARGUMENT names the operand that cannot be one. The
+// daemon checks whether all of them fit together.
 absl::Status FillExtents(const std::vector<NamedShape>& operands, v1::CaseSpec& spec);
 
 }  // namespace assay::client

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/lib/operators.h"
 #include "client/lib/text.h"
 #include "client/lib/words.h"
 
@@ -81,7 +82,9 @@ v1::JobSpec SelftestOf(const Level& level, std::string_view device, std::uint64_
   spec.set_seed(seed);
   spec.set_trials(level.number >= 4 ? 2 : 1);
   if (level.number == 1) {
-    spec.mutable_filter()->add_ops("gemm");
+    for (const std::string& op : OperatorNames()) {
+      if (InfoOf(op).shortest_selftest()) spec.mutable_filter()->add_ops(op);
+    }
     for (const char* provider : kFewDefects) spec.mutable_filter()->add_providers(provider);
     spec.mutable_filter()->add_dtypes(v1::DTYPE_FP32);
   }

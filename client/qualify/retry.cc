@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/blame/blame.h"
+#include "client/lib/operators.h"
 #include "client/lib/text.h"
 #include "client/lib/words.h"
 #include "client/report/report.h"

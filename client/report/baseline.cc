@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/lib/case_options.h"
+#include "client/lib/operators.h"
 #include "client/lib/text.h"
 #include "client/lib/words.h"
 #include "client/report/from_json.h"

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "client/lib/operators.h"
 #include "client/lib/words.h"
 #include "client/report/published.h"
 #include "client/report/row.h"

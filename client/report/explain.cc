@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "client/lib/operators.h"
 #include "client/lib/words.h"
 #include "client/report/table.h"
 #include "client/report/units.h"
@@ -43,19 +44,14 @@ bool IsInteger(v1::DType dtype) { return dtype == v1::DTYPE_INT8 || dtype == v1:
 
 // What E is made of.
 std::string AllowanceText(const v1::CaseSpec& spec) {
-  const std::string op = OpOf(spec);
-  if (op == "gemm" || op == "conv") return "the sum's roundings, in units of Σ|a||b|";
-  if (op == "attention") return "the roundings of scores, exponentials and both sums";
-  if (op == "softmax") return "the roundings of exp and of the row's sum";
-  if (op == "dequant_softmax") return "the roundings of the logits, of exp and of the row's sum";
-  if (op == "layer_norm") return "the roundings of mean and variance";
-  return "the roundings on the way";
+  const std::string& text = InfoOf(spec).allowance();
+  return text.empty() ? "the roundings on the way" : text;
 }
 
 std::string BoundRule(const v1::CaseResult& result) {
   const v1::CaseSpec& spec = result.spec();
   const v1::DType output = OutputOf(spec);
-  if (IsInteger(output) || OpOf(spec) == "copy") {
+  if (IsInteger(output) || InfoOf(spec).moves_values()) {
     return "each element exactly the correctly rounded result: nothing may be lost";
   }
   for (const Roundoff& r : kRoundoffs) {

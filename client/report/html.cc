@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "client/lib/operators.h"
 #include "client/lib/text.h"
 #include "client/lib/words.h"
 #include "client/report/document.h"
@@ -55,13 +56,25 @@ Json RowJson(const v1::CaseResult& result) {
   return json;
 }
 
-// {"rows": in the order of "tests", "order": positions there, the worst first}.
+// The operators with a sequence: [{"op": "attention", "title": "keys", "fields": […]}], in the
+// order of the API. The first field of a shape that is not 0 has the length.
+Json LengthsJson() {
+  Json lengths = Json::array();
+  for (const std::string& op : OperatorNames()) {
+    const v1::LengthAxis& axis = InfoOf(op).length();
+    if (axis.fields().empty()) continue;
+    lengths.push_back({{"op", op}, {"title", axis.title()}, {"fields", axis.fields()}});
+  }
+  return lengths;
+}
+
+// {"rows": in the order of "tests", "order": positions there, the worst first, "lengths"}.
 Json ViewJson(const Report& report) {
   std::vector<const v1::CaseResult*> results;
   for (const Run& run : report.runs) {
     for (const v1::CaseResult& result : run.results) results.push_back(&result);
   }
-  Json view = {{"rows", Json::array()}, {"order", Json::array()}};
+  Json view = {{"rows", Json::array()}, {"order", Json::array()}, {"lengths", LengthsJson()}};
   std::vector<std::size_t> order;
   for (const v1::CaseResult* result : results) {
     view["rows"].push_back(RowJson(*result));

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/lib/operators.h"
 #include "client/lib/words.h"
 #include "client/report/reading.h"
 #include "client/report/row.h"

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "client/lib/operators.h"
 #include "client/lib/words.h"
 #include "client/report/columns.h"
 #include "client/report/document.h"

@@ -2,12 +2,14 @@
 
 #include <cmath>
 
+#include "client/lib/operators.h"
+
 namespace assay::client {
 namespace {
 
 constexpr double kEfficientShare = 0.6;
 constexpr double kLowShare = 0.4;
-constexpr double kLowSoftmaxShare = 0.3;
+constexpr double kLowPassesShare = 0.3;  // of an operator that takes several passes
 // Launches shorter than this are mostly launching.
 constexpr double kTooShortToJudge = 50e-6;
 
@@ -17,14 +19,14 @@ std::optional<double> Whole(bool known, double per_second, double seconds) {
   return std::round(per_second * seconds);
 }
 
-bool MovesAndReduces(const v1::CaseResult& result) {
-  return result.spec().has_softmax() && result.bench().roof() == "memory";
+bool SlowPasses(const v1::CaseResult& result) {
+  return InfoOf(result.spec()).several_passes() && result.bench().roof() == "memory";
 }
 
 }  // namespace
 
 double LowShare(const v1::CaseResult& result) {
-  return MovesAndReduces(result) ? kLowSoftmaxShare : kLowShare;
+  return SlowPasses(result) ? kLowPassesShare : kLowShare;
 }
 
 SpeedReading ReadingOf(const v1::CaseResult& result) {
@@ -33,7 +35,7 @@ SpeedReading ReadingOf(const v1::CaseResult& result) {
       bench.median_seconds() < kTooShortToJudge) {
     return SpeedReading::kNone;
   }
-  const double efficient = MovesAndReduces(result) ? kLowSoftmaxShare : kEfficientShare;
+  const double efficient = SlowPasses(result) ? kLowPassesShare : kEfficientShare;
   if (bench.efficiency() >= efficient) return SpeedReading::kEfficient;
   return bench.efficiency() < LowShare(result) ? SpeedReading::kLookCloser : SpeedReading::kBetween;
 }

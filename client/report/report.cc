@@ -117,12 +117,6 @@ std::string Describe(const Counts& counts) {
   return text;
 }
 
-std::string OpOf(const v1::CaseSpec& spec) {
-  const auto* oneof = v1::CaseSpec::descriptor()->FindOneofByName("problem");
-  const auto* field = spec.GetReflection()->GetOneofFieldDescriptor(spec, oneof);
-  return field == nullptr ? "" : field->name();
-}
-
 std::string ShapeText(const v1::CaseSpec& spec) {
   std::vector<std::string> words;
   const Json shape = ShapeOf(spec);

@@ -99,9 +99,6 @@ Counts CountOf(const Report& report);
 // "142 passed, 0 failed, 6 unsupported".
 std::string Describe(const Counts& counts);
 
-// The operator's name: "gemm".
-std::string OpOf(const v1::CaseSpec& spec);
-
 // "m=1024 n=1024 k=1024 trans_a=true": the problem's fields that say something.
 std::string ShapeText(const v1::CaseSpec& spec);
 

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/lib/operators.h"
 #include "client/lib/words.h"
 #include "client/report/comparison.h"
 #include "client/report/profile.h"
@@ -31,7 +32,7 @@ std::string RatioCell(const v1::CaseResult& result) {
   if (stats.has_max_abs_error() && stats.max_abs_error() == 0 && stats.mismatches() == 0) {
     // Against a reference that rounds as the kernel does, no difference is not yet no error.
     const bool reference_rounds =
-        result.spec().dtype() == v1::DTYPE_FP64 && !result.spec().has_copy();
+        result.spec().dtype() == v1::DTYPE_FP64 && !InfoOf(result.spec()).moves_values();
     return reference_rounds ? "0" : "exact";
   }
   return stats.has_rho() ? RatioText(stats.rho()) : "";

@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/lib/operators.h"
 #include "client/lib/words.h"
 #include "client/report/column_unit.h"
 #include "client/report/columns.h"
@@ -127,9 +128,7 @@ void Write(Table& table, bool integers) {
 // What passes over its data a time or two: whatever the size, its rate is one of bytes.
 // The roof would not tell: a small product's is the memory, a large one's is not, and sizes
 // are to compare.
-bool MovesData(const v1::CaseSpec& spec) {
-  return spec.has_softmax() || spec.has_layer_norm() || spec.has_copy();
-}
+bool MovesData(const v1::CaseSpec& spec) { return InfoOf(spec).rate_in_bytes(); }
 
 Table Collect(const Report& report) {
   Table table;

@@ -13,10 +13,10 @@ namespace assay::client {
 // ending in a newline; nothing where there is none. Groups that do not fit its width go
 // below one another, a line a provider.
 //
-// Of each provider: the median time, the rate (bytes of what passes over its data: softmax,
-// layer_norm, copy; operations of the others; a column each where there are both), and how
-// many times the best provider's time that is. With a baseline the last column of a group is
-// the change. All figures of a column have the unit of its heading, whichever provider's.
+// Of each provider: the median time, the rate (bytes if the operator has rate_in_bytes, else
+// operations; a column each if there are both), and how many times the best provider's time that
+// is. With a baseline the last column of a group is the change. All figures of a column have the
+// unit of its heading, whichever provider's.
 void WriteSideBySide(const Report& report, const Surface& surface);
 
 }  // namespace assay::client

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/lib/operators.h"
 #include "client/report/published.h"
 #include "client/report/side_by_side.h"
 #include "client/report/units.h"

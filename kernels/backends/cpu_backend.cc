@@ -1,5 +1,5 @@
 #include "kernels/backends/backend.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -6,13 +6,13 @@
 #include "kernels/backends/vendor_product.h"
 #include "kernels/backends/vendors.h"
 #include "kernels/bench/gpu_ceilings.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/ops/gpu/references_gpu.h"
 #include "kernels/providers/builtin/builtin_gpu.h"
 #include "kernels/providers/planted/planted_gpu.h"
 #include "kernels/runtime/gpu/error_status.h"
 #include "kernels/runtime/gpu/gpu_device.h"
 #include "kernels/runtime/gpu/stream_of.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

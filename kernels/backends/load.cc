@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "kernels/backends/backend.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 

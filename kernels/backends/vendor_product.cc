@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/op.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

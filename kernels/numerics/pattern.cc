@@ -8,8 +8,8 @@
 #include <system_error>
 #include <vector>
 
-#include "kernels/numerics/cat.h"
-#include "kernels/numerics/near_name.h"
+#include "kernels/text/cat.h"
+#include "kernels/text/near_name.h"
 
 namespace assay {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "kernels/numerics/cat.h"
-#include "kernels/numerics/shell_word.h"
 #include "kernels/ops/criterion.h"
 #include "kernels/ops/op.h"
+#include "kernels/text/cat.h"
+#include "kernels/text/shell_word.h"
 
 namespace assay {
 namespace {

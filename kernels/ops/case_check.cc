@@ -2,11 +2,11 @@
 #include <cmath>
 
 #include "absl/strings/str_join.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/criterion.h"
 #include "kernels/ops/op.h"
 #include "kernels/ops/slice.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

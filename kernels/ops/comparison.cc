@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_join.h"
 #include "kernels/numerics/bound.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/ops/criterion.h"
 #include "kernels/ops/op.h"
+#include "kernels/ops/refusal.h"
 
 namespace assay {
 namespace {
@@ -128,16 +128,16 @@ bool SameAxes(const std::vector<std::int64_t>& plan, const std::vector<std::int6
 // Where a tensor is not what the operation has there; OK where it is.
 absl::Status CheckOperand(const std::string& field, const Operand& operand, const TensorSpec& t) {
   if (!operand.extents.dense()) {
-    return absl::InvalidArgumentError(Cat("operation: ", operand.name, " is sent without padding; ",
-                                          "leave leading dimensions and strides out"));
+    return Refusal({"operation", Cat(operand.name, " is sent without padding; ",
+                                     "leave leading dimensions and strides out")});
   }
   if (t.dtype != operand.dtype) {
-    return absl::InvalidArgumentError(Cat(field, ".dtype: ", operand.name, " is ",
-                                          Name(operand.dtype), " here, got ", Name(t.dtype)));
+    return Refusal({Cat(field, ".dtype"),
+                    Cat(operand.name, " is ", Name(operand.dtype), " here, got ", Name(t.dtype))});
   }
   if (!SameAxes(operand.dims, t.shape)) {
-    return absl::InvalidArgumentError(Cat(field, ".shape: ", operand.name, " must be ",
-                                          ShapeText(operand.dims), ", got ", ShapeText(t.shape)));
+    return Refusal({Cat(field, ".shape"), Cat(operand.name, " must be ", ShapeText(operand.dims),
+                                              ", got ", ShapeText(t.shape))});
   }
   return absl::OkStatus();
 }
@@ -145,17 +145,16 @@ absl::Status CheckOperand(const std::string& field, const Operand& operand, cons
 absl::StatusOr<Plan> PlanOfOperation(const Comparison& c) {
   const Op* op = FindOp(OpName(c.rule.problem));
   if (op == nullptr) {
-    return absl::InvalidArgumentError(
-        Cat("operation: no operator \"", OpName(c.rule.problem), "\" in this build"));
+    return Refusal(
+        {"operation", Cat("no operator \"", OpName(c.rule.problem), "\" in this build")});
   }
   absl::StatusOr<Plan> plan = op->MakePlan(JudgedCase(c));
   if (!plan.ok()) return plan;
   if (plan->inputs.size() != c.inputs.size()) {
     std::vector<std::string> names;
     for (const Operand& input : plan->inputs) names.emplace_back(input.name);
-    return absl::InvalidArgumentError(Cat("inputs: ", op->name(), " takes ", names.size(),
-                                          " here (", Join(names, ", "), "), got ",
-                                          c.inputs.size()));
+    return Refusal({"inputs", Cat(op->name(), " takes ", names.size(), " here (", Join(names, ", "),
+                                  "), got ", c.inputs.size())});
   }
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
     absl::Status s = CheckOperand(Cat("inputs[", i, "]"), plan->inputs[i], c.inputs[i]);

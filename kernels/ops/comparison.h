@@ -66,7 +66,7 @@ std::vector<FieldError> Check(const Comparison& c);
 Case JudgedCase(const Comparison& c);
 
 // The plan it is judged by: the operation's, held to the tensors' formats and shapes,
-// or one made of the formats alone. INVALID_ARGUMENT "inputs[1].shape: …" where the
+// or one made of the formats alone. A Refusal (refusal.h) of "inputs[1].shape" where the
 // operands are not the operation's. Requires that Check found nothing.
 absl::StatusOr<Plan> PlanOf(const Comparison& c);
 

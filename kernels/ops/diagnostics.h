@@ -1,6 +1,6 @@
 // What an operator knows about wrong results of its kernels.
 //
-// kernels/validate/diagnose.h asks it. Every function has a default, so that an operator
+// kernels/diagnose/diagnose.h asks it. Every function has a default, so that an operator
 // with nothing to say about a thing says nothing. An operator says something only if the
 // figures bear it out: a wrong cause costs the reader more than none.
 //

@@ -67,7 +67,7 @@ struct OpTraits {
   bool sparse_output = false;
   // A kernel reads its data more than once unless it keeps a row: see kSlowPassesEfficiency.
   bool several_passes = false;
-  // Random checksums can verify the output (kernels/validate/checksum.h).
+  // Random checksums can verify the output (kernels/checksum/checksum.h).
   bool checksums = false;
 };
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/ops/op.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "kernels/numerics/bound.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/op.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 

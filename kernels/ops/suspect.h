@@ -4,7 +4,7 @@
 // fault computes them: with B read in the other order, with the mask one key off, with
 // the sum kept in 16 bits. If the results are those of the kernel under test, and the
 // reference's are not, the fault is proven. An operator lists its suspects
-// (Diagnostics::Suspects); kernels/validate/suspects.h tries them.
+// (Diagnostics::Suspects); kernels/diagnose/suspects.h tries them.
 #ifndef ASSAY_KERNELS_OPS_SUSPECT_H_
 #define ASSAY_KERNELS_OPS_SUSPECT_H_
 

@@ -9,10 +9,10 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/ops/attention/problem.h"
 #include "kernels/ops/gemm/problem.h"
 #include "kernels/ops/plan.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 

@@ -14,10 +14,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_split.h"
-#include "kernels/numerics/cat.h"
-#include "kernels/numerics/near_name.h"
 #include "kernels/suites/case_values.h"
 #include "kernels/suites/toml_values.h"
+#include "kernels/text/cat.h"
+#include "kernels/text/near_name.h"
 
 namespace assay {
 namespace {

@@ -15,9 +15,9 @@
 #include <toml++/toml.h>
 
 #include "absl/status/status.h"
-#include "kernels/numerics/cat.h"
-#include "kernels/numerics/near_name.h"
 #include "kernels/ops/field.h"
+#include "kernels/text/cat.h"
+#include "kernels/text/near_name.h"
 
 namespace assay::suites {
 

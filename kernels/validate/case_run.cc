@@ -6,16 +6,16 @@
 
 #include "absl/strings/str_format.h"
 #include "kernels/bench/roofline.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/judge/criteria.h"
+#include "kernels/judge/overflow.h"
+#include "kernels/judge/verdict.h"
 #include "kernels/numerics/change.h"
 #include "kernels/numerics/poison.h"
-#include "kernels/validate/criteria.h"
+#include "kernels/text/cat.h"
 #include "kernels/validate/host_inputs.h"
-#include "kernels/validate/overflow.h"
 #include "kernels/validate/probes.h"
 #include "kernels/validate/repeats.h"
 #include "kernels/validate/timing.h"
-#include "kernels/validate/verdict.h"
 
 namespace assay {
 namespace {

@@ -10,18 +10,18 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/diagnose/anatomy.h"
+#include "kernels/diagnose/explain.h"
+#include "kernels/judge/gating.h"
+#include "kernels/judge/overflow.h"
+#include "kernels/judge/phase_clock.h"
+#include "kernels/judge/provenance.h"
+#include "kernels/judge/received.h"
+#include "kernels/judge/recheck.h"
+#include "kernels/judge/verdict.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/common/load.h"
-#include "kernels/validate/anatomy.h"
-#include "kernels/validate/explain.h"
-#include "kernels/validate/gating.h"
-#include "kernels/validate/overflow.h"
-#include "kernels/validate/phase_clock.h"
-#include "kernels/validate/provenance.h"
-#include "kernels/validate/received.h"
-#include "kernels/validate/recheck.h"
-#include "kernels/validate/verdict.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -13,9 +13,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/judge/outcome.h"
 #include "kernels/ops/comparison.h"
 #include "kernels/runtime/device.h"
-#include "kernels/validate/outcome.h"
 #include "kernels/validate/runner.h"
 
 namespace assay {

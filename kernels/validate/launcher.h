@@ -16,30 +16,16 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/judge/ended.h"
+#include "kernels/judge/outcome.h"
+#include "kernels/judge/phase_clock.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/op.h"
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/replay.h"
-#include "kernels/validate/outcome.h"
-#include "kernels/validate/phase_clock.h"
 
 namespace assay {
-
-// A step that cannot go on ends the case with a verdict of its own; none: go on.
-struct Ended {
-  Verdict verdict = Verdict::kUnspecified;
-  Finding finding;
-};
-using End = std::optional<Ended>;
-
-// The end that a status of the device or of a launch means: memory INCONCLUSIVE,
-// anything else ERROR. `what` names the step or the operand.
-Ended EndedBy(const absl::Status& status, std::string_view what);
-
-// The same for a plan, a factory or a reference, which alone may say that they
-// cannot: UNIMPLEMENTED is UNSUPPORTED. A launch that says so has failed.
-Ended RefusedBy(const absl::Status& status, std::string_view what);
 
 // What a launch on the second poison tells of the one on the first.
 struct OtherPoison {

@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "kernels/judge/phase_clock.h"
+#include "kernels/judge/recheck.h"
+#include "kernels/judge/verdict.h"
 #include "kernels/numerics/bound.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "kernels/validate/host_inputs.h"
-#include "kernels/validate/phase_clock.h"
-#include "kernels/validate/recheck.h"
-#include "kernels/validate/verdict.h"
 
 namespace assay {
 namespace {

@@ -12,12 +12,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/judge/outcome.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/op.h"
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
 #include "kernels/validate/launcher.h"
-#include "kernels/validate/outcome.h"
 #include "kernels/validate/runner.h"
 
 namespace assay {

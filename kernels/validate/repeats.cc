@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/judge/verdict.h"
 #include "kernels/numerics/convert.h"
-#include "kernels/validate/verdict.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

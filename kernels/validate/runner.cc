@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "kernels/validate/case_run.h"
 
 namespace assay {

@@ -14,24 +14,13 @@
 
 #include "kernels/bench/ceilings.h"
 #include "kernels/bench/conditions.h"
+#include "kernels/judge/outcome.h"
+#include "kernels/judge/phase_clock.h"
 #include "kernels/ops/case.h"
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
-#include "kernels/validate/outcome.h"
-#include "kernels/validate/phase.h"
 
 namespace assay {
-
-class PhaseObserver {
- public:
-  virtual ~PhaseObserver() = default;
-  virtual void Enter(Phase phase) = 0;
-  // Of cases that run beside one another: whose phases follow, by its place among them; all
-  // of them share those that follow kAllTogether.
-  virtual void Turn(int /*place*/) {}
-  // Something is wrong with the case at this place, or with what others did to it.
-  virtual void Suspect(int /*place*/) {}
-};
 
 // What came of a case beside others: the outcome where there is one to rely on, else what speaks
 // against it, if anything does.
@@ -40,7 +29,6 @@ struct LedOutcome {
   std::string suspicion;
 };
 
-inline constexpr int kAllTogether = -1;
 inline constexpr std::size_t kMostTogether = 8;
 
 class CaseRunner {

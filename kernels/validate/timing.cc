@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kernels/bench/sample_waits.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/runtime/replay.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

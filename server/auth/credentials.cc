@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/base/config.h"
 #include "server/base/log.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 template <auto Free>
@@ -280,4 +280,4 @@ bool UseCertificates(CertificateStore& certificates, SSL_CTX* context) {
   return true;
 }
 
-}  // namespace assay
+}  // namespace assay::server

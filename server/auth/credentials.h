@@ -24,7 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace assay {
+namespace assay::server {
 
 struct TlsFiles {
   std::string cert;       // PEM, chain of the server
@@ -89,6 +89,6 @@ absl::Status CheckMetricsPort(std::string_view address, bool tls, bool insecure)
 // `certificates` must outlive the context. Returns false if OpenSSL refuses.
 bool UseCertificates(CertificateStore& certificates, SSL_CTX* context);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_AUTH_CREDENTIALS_H_

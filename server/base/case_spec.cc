@@ -2,7 +2,7 @@
 
 #include "kernels/providers/provider.h"
 
-namespace assay {
+namespace assay::server {
 
 std::string OpOf(const v1::CaseSpec& spec) {
   const auto* field = v1::CaseSpec::descriptor()->FindFieldByNumber(spec.problem_case());
@@ -11,4 +11,4 @@ std::string OpOf(const v1::CaseSpec& spec) {
 
 bool IsPlanted(std::string_view provider) { return provider.starts_with(kPlantedPrefix); }
 
-}  // namespace assay
+}  // namespace assay::server

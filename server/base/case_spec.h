@@ -7,7 +7,7 @@
 
 #include "assay/v1/case.pb.h"
 
-namespace assay {
+namespace assay::server {
 
 // The operator, such as "gemm": the name of the set member of the oneof. Empty if the spec has no
 // problem.
@@ -16,6 +16,6 @@ std::string OpOf(const v1::CaseSpec& spec);
 // Whether the kernels of a provider are wrong on purpose ("planted/…"). No alert counts them.
 bool IsPlanted(std::string_view provider);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_BASE_CASE_SPEC_H_

@@ -3,10 +3,11 @@
 #include <string>
 #include <utility>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/ops/refusal.h"
+#include "kernels/text/cat.h"
 #include "server/base/wire.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 TensorSpec ReadTensor(const v1::TensorHeader& header, const std::string& field,
@@ -62,6 +63,12 @@ Comparison FromProto(const v1::CompareHeader& header, std::vector<FieldError>& e
   return c;
 }
 
+FieldError ErrorInHeader(const absl::Status& refusal) {
+  FieldError error = FieldErrorOf(refusal);
+  error.field = error.field.empty() ? "header" : Cat("header.", error.field);
+  return error;
+}
+
 v1::CaseSpec SpecOf(const Comparison& comparison) {
   Case judged = JudgedCase(comparison);
   judged.name = DefaultName(comparison);
@@ -85,4 +92,4 @@ v1::CaseResult ComparisonWithoutRun(const v1::CompareHeader& header, std::string
   return result;
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -17,10 +17,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "kernels/numerics/cat.h"
-#include "kernels/numerics/near_name.h"
+#include "kernels/text/cat.h"
+#include "kernels/text/near_name.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 constexpr std::string_view kDefaultFile = "/etc/assay/assayd.toml";
@@ -489,4 +489,4 @@ absl::StatusOr<ParsedArguments> ParseArguments(int argc, const char* const* argv
   return parsed;
 }
 
-}  // namespace assay
+}  // namespace assay::server

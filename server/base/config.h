@@ -21,7 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-namespace assay {
+namespace assay::server {
 
 struct Config {
   std::vector<std::string> listen{"127.0.0.1:7575"};  // host:port or unix:/path
@@ -85,6 +85,6 @@ struct HostPort {
 };
 absl::StatusOr<HostPort> ParseHostPort(std::string_view text);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_BASE_CONFIG_H_

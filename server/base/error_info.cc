@@ -4,9 +4,9 @@
 
 #include "absl/strings/cord.h"
 #include "google/rpc/error_details.pb.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::server {
 
 void Attach(const google::protobuf::Message& detail, absl::Status& status) {
   status.SetPayload(Cat("type.googleapis.com/", detail.GetDescriptor()->full_name()),
@@ -27,4 +27,4 @@ std::string_view Word(v1::ErrorReason reason) {
   return std::string_view(v1::ErrorReason_Name(reason)).substr(kPrefix.size());
 }
 
-}  // namespace assay
+}  // namespace assay::server

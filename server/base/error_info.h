@@ -8,7 +8,7 @@
 #include "assay/v1/types.pb.h"
 #include "google/protobuf/message.h"
 
-namespace assay {
+namespace assay::server {
 
 // Adds a message of google.rpc to the status as a payload; replaces one of its type. An error
 // keeps it on its way to gRPC.
@@ -26,6 +26,6 @@ inline constexpr char kErrorDomain[] = "assay";
 // The key of ErrorInfo's metadata under which `field` stands.
 inline constexpr char kFieldKey[] = "field";
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_BASE_ERROR_INFO_H_

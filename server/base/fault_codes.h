@@ -10,7 +10,7 @@
 #include <array>
 #include <string_view>
 
-namespace assay {
+namespace assay::server {
 
 inline constexpr std::array<std::string_view, 20> kXidCodes = {
     "xid-13", "xid-31", "xid-32", "xid-43",  "xid-45",  "xid-48", "xid-61",
@@ -20,6 +20,6 @@ inline constexpr std::array<std::string_view, 20> kXidCodes = {
 inline constexpr std::string_view kVmFaultCode = "vm-fault", kGpuResetCode = "gpu-reset";
 inline constexpr std::array<std::string_view, 2> kAmdFaultCodes = {kVmFaultCode, kGpuResetCode};
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_BASE_FAULT_CODES_H_

@@ -2,10 +2,10 @@
 
 #include <string>
 
-#include "kernels/validate/finding.h"
-#include "kernels/validate/phase.h"
+#include "kernels/judge/finding.h"
+#include "kernels/judge/phase.h"
 
-namespace assay {
+namespace assay::server {
 
 v1::Finding MakeFinding(v1::Reason reason, std::string_view message) {
   v1::Finding finding;
@@ -23,4 +23,4 @@ void SetPhase(v1::Phase phase, v1::Finding& finding) {
   finding.set_phase(std::string(PhaseName(static_cast<Phase>(phase))));
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -6,7 +6,7 @@
 
 #include "assay/v1/case.pb.h"
 
-namespace assay {
+namespace assay::server {
 
 // A finding with the blame that is usual for its reason.
 v1::Finding MakeFinding(v1::Reason reason, std::string_view message);
@@ -14,6 +14,6 @@ v1::Finding MakeFinding(v1::Reason reason, std::string_view message);
 // What a worker was doing when it died.
 void SetPhase(v1::Phase phase, v1::Finding& finding);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_BASE_FINDING_H_

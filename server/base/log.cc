@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "spdlog/pattern_formatter.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 spdlog::logger& Logger() {
@@ -79,4 +79,4 @@ bool LogRateLimit::Admit(std::int64_t* suppressed) {
   return true;
 }
 
-}  // namespace assay
+}  // namespace assay::server

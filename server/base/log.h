@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 
-namespace assay {
+namespace assay::server {
 
 enum class LogLevel { kDebug, kInfo, kWarn, kError };
 
@@ -52,6 +52,6 @@ class LogRateLimit {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_BASE_LOG_H_

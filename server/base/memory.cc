@@ -2,7 +2,7 @@
 
 #include <malloc.h>
 
-namespace assay {
+namespace assay::server {
 
 void ShareMemoryPools() {
 #if defined(__GLIBC__)
@@ -16,4 +16,4 @@ void ReturnFreeMemory() {
 #endif
 }
 
-}  // namespace assay
+}  // namespace assay::server

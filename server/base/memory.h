@@ -2,7 +2,7 @@
 #ifndef ASSAY_SERVER_BASE_MEMORY_H_
 #define ASSAY_SERVER_BASE_MEMORY_H_
 
-namespace assay {
+namespace assay::server {
 
 // Makes all threads share two memory pools. With a pool for each thread, every thread that once
 // served a large job would keep megabytes. Call it before the first thread starts.
@@ -13,6 +13,6 @@ void ShareMemoryPools();
 // only.
 void ReturnFreeMemory();
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_BASE_MEMORY_H_

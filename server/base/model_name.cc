@@ -1,8 +1,8 @@
 #include "server/base/model_name.h"
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::server {
 
 std::string ModelName(const v1::Device& device) {
   const int cores = device.backend() == "cpu" ? device.compute_units() : 0;
@@ -10,4 +10,4 @@ std::string ModelName(const v1::Device& device) {
   return Cat(device.model(), " (", cores, cores == 1 ? " core)" : " cores)");
 }
 
-}  // namespace assay
+}  // namespace assay::server

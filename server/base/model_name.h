@@ -6,12 +6,12 @@
 
 #include "assay/v1/device.pb.h"
 
-namespace assay {
+namespace assay::server {
 
 // The model, such as "NVIDIA H200". For a CPU it includes the number of cores, because the speed
 // depends on it: "AMD EPYC 9755 (2 cores)".
 std::string ModelName(const v1::Device& device);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_BASE_MODEL_NAME_H_

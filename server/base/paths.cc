@@ -5,7 +5,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // The first of `candidates`, relative to the program's folder, that exists.
@@ -31,4 +31,4 @@ std::string FindSuites() {
   return FirstBesideProgram({"../share/assay/suites", "../../../../kernels/suites"});
 }
 
-}  // namespace assay
+}  // namespace assay::server

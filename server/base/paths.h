@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace assay {
+namespace assay::server {
 
 // The path of the worker program. Empty if there is none.
 std::string FindWorker();
@@ -13,6 +13,6 @@ std::string FindWorker();
 // The folder of the suites. Empty if there is none.
 std::string FindSuites();
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_BASE_PATHS_H_

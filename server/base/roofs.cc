@@ -4,7 +4,7 @@
 
 #include "kernels/bench/ceilings.h"
 
-namespace assay {
+namespace assay::server {
 
 bool IsDoubtful(const v1::Ceiling& ceiling) {
   return ceiling.suspect() || ceiling.noise() > kNoisyCeiling;
@@ -50,4 +50,4 @@ void MergeCeilings(const CeilingList& told, v1::Device& device) {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -6,7 +6,7 @@
 #include "assay/v1/case.pb.h"
 #include "assay/v1/device.pb.h"
 
-namespace assay {
+namespace assay::server {
 
 using CeilingList = google::protobuf::RepeatedPtrField<v1::Ceiling>;
 
@@ -34,6 +34,6 @@ bool IsSound(const Roof& roof, const CeilingList& ceilings);
 // Stores the ceilings that a worker told. They replace older ceilings of the same kind and format.
 void MergeCeilings(const CeilingList& told, v1::Device& device);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_BASE_ROOFS_H_

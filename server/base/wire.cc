@@ -12,11 +12,11 @@
 #include "absl/strings/str_format.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/ops/op.h"
+#include "kernels/text/cat.h"
 #include "server/base/finding.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -456,4 +456,4 @@ std::vector<v1::Kernel> ListKernels(const Registry& registry) {
   return kernels;
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -11,11 +11,11 @@
 
 #include "assay/v1/case.pb.h"
 #include "assay/v1/device.pb.h"
+#include "kernels/judge/outcome.h"
 #include "kernels/ops/case.h"
 #include "kernels/providers/provider.h"
-#include "kernels/validate/outcome.h"
 
-namespace assay {
+namespace assay::server {
 
 // The case of a spec. It does not fill in defaults. Appends to `errors` every field that cannot be
 // converted or that Check refuses, with its path inside the case. If there are errors, the case
@@ -39,6 +39,6 @@ std::string ReproLine(const v1::CaseSpec& spec, std::string_view device);
 // The kernels of the registry as messages, sorted by operator and provider.
 std::vector<v1::Kernel> ListKernels(const Registry& registry);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_BASE_WIRE_H_

@@ -3,15 +3,15 @@
 #include <cstdint>
 #include <utility>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
+#include "server/base/job_events.h"
 #include "server/base/log.h"
 #include "server/base/wire.h"
-#include "server/jobs/baseline_times.h"
-#include "server/jobs/job_events.h"
-#include "server/jobs/job_verdict.h"
-#include "server/jobs/selftest.h"
+#include "server/baselines/baseline_times.h"
+#include "server/pass/job_verdict.h"
+#include "server/plan/selftest.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 v1::JobState EndState(EarlyEnd early) {
@@ -150,4 +150,4 @@ std::function<void()> JobConclusion::MetricsOf(const ActiveJob& job, const v1::J
   };
 }
 
-}  // namespace assay
+}  // namespace assay::server

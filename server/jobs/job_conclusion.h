@@ -11,13 +11,13 @@
 
 #include "absl/status/statusor.h"
 #include "assay/v1/job.pb.h"
-#include "server/jobs/active_job.h"
 #include "server/jobs/qualification.h"
 #include "server/metrics/metrics.h"
+#include "server/pass/active_job.h"
 #include "server/store/store.h"
 #include "server/worker/executor.h"
 
-namespace assay {
+namespace assay::server {
 
 class JobConclusion {
  public:
@@ -50,6 +50,6 @@ class JobConclusion {
   Metrics* const metrics_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_JOBS_JOB_CONCLUSION_H_

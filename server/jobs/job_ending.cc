@@ -3,13 +3,13 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
+#include "server/base/job_events.h"
 #include "server/base/log.h"
 #include "server/base/memory.h"
-#include "server/jobs/job_events.h"
 #include "server/jobs/job_queue.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // How often an end that could not be written is tried again.
@@ -182,4 +182,4 @@ void JobQueue::ClockLoop() {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -10,23 +10,23 @@
 #include "absl/time/clock.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "google/protobuf/util/time_util.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/base/case_spec.h"
 #include "server/base/error_info.h"
 #include "server/base/finding.h"
+#include "server/base/job_events.h"
 #include "server/base/log.h"
 #include "server/base/model_name.h"
-#include "server/jobs/device_pass.h"
-#include "server/jobs/environment.h"
-#include "server/jobs/job_events.h"
-#include "server/jobs/job_plan.h"
-#include "server/jobs/job_verdict.h"
-#include "server/jobs/job_watch.h"
+#include "server/base/request_errors.h"
+#include "server/baselines/environment.h"
 #include "server/jobs/qualification.h"
-#include "server/jobs/request_errors.h"
-#include "server/jobs/selftest.h"
+#include "server/pass/device_pass.h"
+#include "server/pass/job_verdict.h"
+#include "server/pass/job_watch.h"
+#include "server/plan/job_plan.h"
+#include "server/plan/selftest.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 constexpr std::size_t kMaxRequestIdBytes = 128;
@@ -487,4 +487,4 @@ std::unique_ptr<JobManager> JobManager::Make(Store& store, DeviceSet& devices, M
   return std::make_unique<JobQueue>(store, devices, metrics, options);
 }
 
-}  // namespace assay
+}  // namespace assay::server

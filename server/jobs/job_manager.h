@@ -21,43 +21,22 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "assay/v1/job.pb.h"
-#include "server/jobs/background_probe.h"
-#include "server/jobs/baselines.h"
-#include "server/jobs/others_wait.h"
-#include "server/jobs/times_again.h"
+#include "server/baselines/baselines.h"
 #include "server/metrics/metrics.h"
+#include "server/pass/background_probe.h"
+#include "server/pass/device_pass.h"
+#include "server/pass/job_watch.h"
+#include "server/plan/job_plan.h"
 #include "server/store/store.h"
 #include "server/worker/executor.h"
 
-namespace assay {
+namespace assay::server {
 
-struct JobOptions {
-  std::string suites_folder;                         // *.toml; empty: no suites
-  absl::Duration case_deadline = absl::Seconds(60);  // of a case that does not say
-  int max_cases = 10'000;                            // in a job, after expansion
-  int max_waiting_jobs = 1'000;                      // queued and not begun
-  ProbeOptions probes{};                             // in the gaps between jobs
-  TimesAgainOptions times_again{};                   // of times longer than a baseline's
-  OthersBytes others_bytes{};                        // for jobs that wait; empty: none waits
+struct JobOptions : PlanOptions, PassOptions {
+  int max_waiting_jobs = 1'000;  // queued and not begun
+  ProbeOptions probes{};         // in the gaps between jobs
   // "host", and the versions of "assayd" and of the libraries: kept with each job.
   std::map<std::string, std::string> environment{};
-};
-
-// A job's events, one after the other; owned by one watcher, used by one thread at
-// a time. Holds a bounded piece of the history, whatever the watcher's pace.
-class JobWatch {
- public:
-  enum class Next {
-    kEvent,  // *event is the next one
-    kWait,   // nothing now; `wake` will be called once when there may be more
-    kEnd,    // the job has ended and all was said
-  };
-  virtual ~JobWatch() = default;
-  // UNAVAILABLE where the daemon stops before the job ends; RESOURCE_EXHAUSTED
-  // where its events can no longer be written.
-  virtual absl::StatusOr<Next> Read(v1::JobEvent* event) = 0;
-  // Whether the next Read has an event at once.
-  virtual bool HasNext() const = 0;
 };
 
 class JobManager {
@@ -105,6 +84,6 @@ class JobManager {
   virtual int QueueDepth(std::string_view device) const = 0;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_JOBS_JOB_MANAGER_H_

@@ -24,13 +24,13 @@
 #include <thread>
 #include <vector>
 
-#include "server/jobs/active_job.h"
-#include "server/jobs/device_runner.h"
 #include "server/jobs/job_conclusion.h"
 #include "server/jobs/job_manager.h"
-#include "server/jobs/job_recorder.h"
+#include "server/pass/active_job.h"
+#include "server/pass/device_runner.h"
+#include "server/pass/job_recorder.h"
 
-namespace assay {
+namespace assay::server {
 
 class JobQueue final : public JobManager {
  public:
@@ -106,6 +106,6 @@ class JobQueue final : public JobManager {
   std::thread clock_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_JOBS_JOB_QUEUE_H_

@@ -5,13 +5,13 @@
 #include <map>
 #include <utility>
 
+#include "server/base/job_events.h"
 #include "server/base/log.h"
-#include "server/jobs/baseline_times.h"
-#include "server/jobs/job_events.h"
-#include "server/jobs/job_verdict.h"
-#include "server/jobs/selftest.h"
+#include "server/baselines/baseline_times.h"
+#include "server/pass/job_verdict.h"
+#include "server/plan/selftest.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // Jobs of one suite that are looked at for the newest that counts.
@@ -158,4 +158,4 @@ void RestoreQualifications(Store& store, const std::set<std::string>& devices, M
   RestoreSelftest(store, devices, metrics);
 }
 
-}  // namespace assay
+}  // namespace assay::server

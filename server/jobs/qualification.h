@@ -9,11 +9,11 @@
 
 #include "absl/status/statusor.h"
 #include "assay/v1/job.pb.h"
-#include "server/jobs/job_terms.h"
 #include "server/metrics/metrics.h"
+#include "server/plan/job_terms.h"
 #include "server/store/store.h"
 
-namespace assay {
+namespace assay::server {
 
 struct Qualification {
   std::string device;
@@ -34,6 +34,6 @@ absl::StatusOr<std::vector<Qualification>> QualifyDevices(Store& store, const v1
 // what failed. What cannot be read is logged and stays unknown.
 void RestoreQualifications(Store& store, const std::set<std::string>& devices, Metrics& metrics);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_JOBS_QUALIFICATION_H_

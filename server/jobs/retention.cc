@@ -12,7 +12,7 @@
 #include "google/protobuf/util/time_util.h"
 #include "server/base/log.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 constexpr std::chrono::hours kInterval(1);
@@ -81,4 +81,4 @@ std::unique_ptr<Retention> Retention::Start(JobManager& jobs, absl::Duration kee
   return std::make_unique<Sweeper>(jobs, keep);
 }
 
-}  // namespace assay
+}  // namespace assay::server

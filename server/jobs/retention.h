@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "server/jobs/job_manager.h"
 
-namespace assay {
+namespace assay::server {
 
 // Deletes the jobs that ended before `then`; how many. What cannot be deleted is logged
 // and left. Jobs that have not ended are never touched. Ends early where `stop` says so.
@@ -25,6 +25,6 @@ class Retention {
   virtual ~Retention() = default;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_JOBS_RETENTION_H_

@@ -5,7 +5,7 @@
 #include "assay/v1/types.pb.h"
 #include "server/metrics/kernel_id.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 void Set(Family<Gauge>& family, const Labels& labels, const v1::Ceiling& roof, double per_second) {
@@ -33,4 +33,4 @@ void SetCeilings(Families& families, const std::string& device, const CeilingLis
   Set(families.ceiling_bytes, {{"device", device}}, *copy, copy->bytes_per_second());
 }
 
-}  // namespace assay
+}  // namespace assay::server

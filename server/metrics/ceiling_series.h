@@ -7,12 +7,12 @@
 #include "server/base/roofs.h"
 #include "server/metrics/families.h"
 
-namespace assay {
+namespace assay::server {
 
 // Shows the copy bandwidth and the fastest arithmetic of each format. A ceiling in doubt has no
 // series, because devices cannot be compared by it.
 void SetCeilings(Families& families, const std::string& device, const CeilingList& ceilings);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_METRICS_CEILING_SERIES_H_

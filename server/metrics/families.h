@@ -7,7 +7,7 @@
 
 #include "server/metrics/registry.h"
 
-namespace assay {
+namespace assay::server {
 
 struct Families {
   explicit Families(MetricRegistry& r)
@@ -123,6 +123,6 @@ struct Families {
   Family<Histogram>& rpc_duration;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_METRICS_FAMILIES_H_

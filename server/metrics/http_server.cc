@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 constexpr std::size_t kThreads = 4;
@@ -92,4 +92,4 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetricsServer(Metrics& metri
   return server;
 }
 
-}  // namespace assay
+}  // namespace assay::server

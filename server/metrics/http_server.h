@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "server/metrics/metrics.h"
 
-namespace assay {
+namespace assay::server {
 
 struct MetricsServerOptions {
   std::string host = "127.0.0.1";  // empty: every address
@@ -37,6 +37,6 @@ class MetricsServer {
 absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetricsServer(Metrics& metrics,
                                                                   MetricsServerOptions options);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_METRICS_HTTP_SERVER_H_

@@ -5,7 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "server/base/case_spec.h"
 
-namespace assay {
+namespace assay::server {
 
 std::string VerdictLabel(v1::Verdict verdict) {
   return v1::Verdict_Name(verdict).substr(std::string_view("VERDICT_").size());
@@ -33,4 +33,4 @@ bool HasSpeed(const v1::CaseResult& result) {
   return result.bench().samples() >= 2 && (result.verdict() == v1::VERDICT_PASSED || slow_only);
 }
 
-}  // namespace assay
+}  // namespace assay::server

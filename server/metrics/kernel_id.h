@@ -8,7 +8,7 @@
 #include "assay/v1/case.pb.h"
 #include "assay/v1/types.pb.h"
 
-namespace assay {
+namespace assay::server {
 
 // The labels of a verdict and of a format: "PASSED", "bf16".
 std::string VerdictLabel(v1::Verdict verdict);
@@ -28,6 +28,6 @@ bool IsBenchmark(const v1::CaseResult& result);
 // Whether the result has a speed and its output was right.
 bool HasSpeed(const v1::CaseResult& result);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_METRICS_KERNEL_ID_H_

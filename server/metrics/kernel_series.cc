@@ -8,7 +8,7 @@
 #include "assay/v1/types.pb.h"
 #include "server/base/case_spec.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // The counters that alerts read: 4 verdicts, NaN and infinities that a kernel made, NaN that it
@@ -222,4 +222,4 @@ void KernelSeries::RemoveEfficiency(const KernelId& id) {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -22,7 +22,7 @@
 #include "server/metrics/families.h"
 #include "server/metrics/kernel_id.h"
 
-namespace assay {
+namespace assay::server {
 
 inline constexpr std::string_view kOtherLabel = "other";
 
@@ -70,6 +70,6 @@ class KernelSeries {
   int left_ = kMostKernelSeries;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_METRICS_KERNEL_SERIES_H_

@@ -23,7 +23,7 @@
 #include "server/metrics/suite_series.h"
 #include "server/metrics/telemetry_series.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using Buckets = Histogram::BucketBoundaries;
@@ -271,4 +271,4 @@ std::unique_ptr<Metrics> MakeMetrics(std::string_view version) {
   return std::make_unique<MetricsImpl>(version);
 }
 
-}  // namespace assay
+}  // namespace assay::server

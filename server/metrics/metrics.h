@@ -19,7 +19,7 @@
 #include "assay/v1/selftest.pb.h"
 #include "server/metrics/suite_tally.h"
 
-namespace assay {
+namespace assay::server {
 
 class Metrics {
  public:
@@ -60,6 +60,6 @@ std::string_view QualificationLevel(std::string_view suite);
 
 std::unique_ptr<Metrics> MakeMetrics(std::string_view version);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_METRICS_METRICS_H_

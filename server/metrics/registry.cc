@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // Below this, every whole number is exact as a double.
@@ -117,4 +117,4 @@ std::string MetricRegistry::Exposition() const {
   return out;
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace assay {
+namespace assay::server {
 
 using prometheus::Counter;
 using prometheus::Gauge;
@@ -112,6 +112,6 @@ class MetricRegistry {
   std::vector<std::unique_ptr<AnyFamily>> families_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_METRICS_REGISTRY_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace assay {
+namespace assay::server {
 
 void SuiteSeries::Set(const std::string& device, const std::string& suite,
                       const std::string& version,
@@ -103,4 +103,4 @@ void SuiteSeries::AddSpeeds(Labels labels, const SuiteTally::Kernel& kernel,
   }
 }
 
-}  // namespace assay
+}  // namespace assay::server

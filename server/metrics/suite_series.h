@@ -16,7 +16,7 @@
 #include "server/metrics/families.h"
 #include "server/metrics/suite_tally.h"
 
-namespace assay {
+namespace assay::server {
 
 // Room for the speeds of all four levels, which are read together, and for the errors of the
 // newest.
@@ -63,6 +63,6 @@ class SuiteSeries {
   std::map<std::string, CeilingList> ceilings_;  // by device
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_METRICS_SUITE_SERIES_H_

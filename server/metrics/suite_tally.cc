@@ -5,7 +5,7 @@
 #include "kernels/numerics/change.h"
 #include "server/base/case_spec.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // A time with a larger relative deviation is in doubt.
@@ -49,4 +49,4 @@ void SuiteTally::AddSpeed(const v1::CaseResult& result, Kernel& kernel) const {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -13,7 +13,7 @@
 #include "server/base/roofs.h"
 #include "server/metrics/kernel_id.h"
 
-namespace assay {
+namespace assay::server {
 
 class SuiteTally {
  public:
@@ -57,6 +57,6 @@ class SuiteTally {
   std::map<std::string, std::map<KernelId, Kernel>> devices_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_METRICS_SUITE_TALLY_H_

@@ -9,7 +9,7 @@
 #include "server/base/fault_codes.h"
 #include "server/metrics/kernel_series.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 constexpr std::array<std::string_view, 2> kClocks = {"core", "memory"};
@@ -84,4 +84,4 @@ void TelemetrySeries::Set(const std::string& device, const v1::Telemetry& t) {
           [&](const Labels& l, const double* value) { counter(families_.faults, l, value); });
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -14,7 +14,7 @@
 #include "assay/v1/device.pb.h"
 #include "server/metrics/families.h"
 
-namespace assay {
+namespace assay::server {
 
 class TelemetrySeries {
  public:
@@ -28,6 +28,6 @@ class TelemetrySeries {
   std::mutex mutex_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_METRICS_TELEMETRY_SERIES_H_

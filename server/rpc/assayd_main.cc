@@ -26,7 +26,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "google/protobuf/util/time_util.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/auth/credentials.h"
 #include "server/base/config.h"
 #include "server/base/log.h"
@@ -43,7 +43,7 @@
 #include "server/telemetry/monitor.h"
 #include "server/worker/device_set.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 constexpr int kExitUsage = 2;
@@ -415,6 +415,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server
 
-int main(int argc, char** argv) { return assay::Main(argc, argv); }
+int main(int argc, char** argv) { return assay::server::Main(argc, argv); }

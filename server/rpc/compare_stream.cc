@@ -5,28 +5,17 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/base/compare_header.h"
 #include "server/base/error_info.h"
-#include "server/jobs/request_errors.h"
+#include "server/base/request_errors.h"
 #include "server/rpc/error_mapping.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // The most comparisons that wait for one device.
 constexpr std::size_t kMostWaiting = 16;
-
-// Turns "inputs[1].shape: b must be …" into a BadRequest whose field is "header.inputs[1].shape".
-absl::Status AsBadRequest(const absl::Status& status) {
-  if (!absl::IsInvalidArgument(status)) return status;
-  const std::string message(status.message());
-  const std::size_t colon = message.find(": ");
-  if (colon == std::string::npos) return BadRequestError({{"header", message}});
-  const std::string field = message.substr(0, colon);
-  return BadRequestError(
-      {{field.starts_with("chunk") ? field : Cat("header.", field), message.substr(colon + 2)}});
-}
 
 absl::StatusOr<CaseExecutor*> FindDevice(const DeviceSet& devices, const std::string& wanted) {
   const std::vector<CaseExecutor*> found = devices.Select(wanted);
@@ -97,7 +86,10 @@ absl::Status CompareStream::Accept(const v1::CompareTensorsRequest& first) {
     return BadRequestError(errors);
   }
   const absl::StatusOr<Plan> plan = PlanOf(comparison);
-  if (!plan.ok()) return AsBadRequest(plan.status());
+  if (absl::IsInvalidArgument(plan.status())) {
+    return BadRequestError({ErrorInHeader(plan.status())});
+  }
+  if (!plan.ok()) return plan.status();
   absl::StatusOr<CaseExecutor*> device = FindDevice(*options_.devices, header_.device());
   if (!device.ok()) return device.status();
   device_ = *device;
@@ -120,9 +112,9 @@ absl::Status CompareStream::Accept(const v1::CompareTensorsRequest& first) {
 
 void CompareStream::Run() {
   absl::StatusOr<v1::CaseResult> result = device_->Compare(header_, *this, limit_, cancel_);
-  if (!refused_.ok()) return Finished(AsBadRequest(refused_));
+  if (!refused_.ok()) return Finished(refused_);
   if (result.ok()) *response_ = *std::move(result);
-  Finished(AsBadRequest(result.status()));
+  Finished(result.status());
 }
 
 PieceSource::Next CompareStream::Take(v1::CompareTensorsRequest* piece) {
@@ -144,16 +136,16 @@ PieceSource::Next CompareStream::Take(v1::CompareTensorsRequest* piece) {
 
 absl::Status CompareStream::CheckPiece(const v1::CompareTensorsRequest& piece) const {
   if (!piece.has_chunk()) {
-    return absl::InvalidArgumentError("chunk: must be all but the first message");
+    return BadRequestError({{"chunk", "must be all but the first message"}});
   }
   if (piece.chunk().tensor() < 0 || piece.chunk().tensor() >= numbers_) {
-    return absl::InvalidArgumentError(Cat("chunk.tensor: must be 0 to ", numbers_ - 1,
-                                          " by the header, got ", piece.chunk().tensor()));
+    return BadRequestError({{"chunk.tensor", Cat("must be 0 to ", numbers_ - 1,
+                                                 " by the header, got ", piece.chunk().tensor())}});
   }
   const auto size = static_cast<std::int64_t>(piece.chunk().data().size());
   if (size >= 1 && size <= kMostPieceBytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      Cat("chunk.data: must have 1 to ", kMostPieceBytes, " bytes, got ", size));
+  return BadRequestError(
+      {{"chunk.data", Cat("must have 1 to ", kMostPieceBytes, " bytes, got ", size)}});
 }
 
 void CompareStream::Finished(const absl::Status& status) {
@@ -232,4 +224,4 @@ void Comparisons::Stop() {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -21,7 +21,7 @@
 #include "server/worker/executor.h"
 #include "server/worker/piece_reader.h"
 
-namespace assay {
+namespace assay::server {
 
 // UNAVAILABLE, reason STOPPING: the daemon ends this call because it stops.
 absl::Status Stopping();
@@ -117,6 +117,6 @@ class Comparisons {
   std::map<CaseExecutor*, std::unique_ptr<TaskThread>> threads_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_RPC_COMPARE_STREAM_H_

@@ -8,7 +8,7 @@
 #include "google/rpc/status.pb.h"
 #include "server/base/error_info.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // Names by the number of the code. gRPC and abseil have the same numbers.
@@ -55,4 +55,4 @@ std::string_view CodeName(grpc::StatusCode code) {
   return number < kNames.size() ? kNames[number] : kNames[2];
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 
-namespace assay {
+namespace assay::server {
 
 // A code keeps its name, except that UNKNOWN and DATA_LOSS become INTERNAL, because the caller can
 // do nothing about them. Payloads become details. Every error gets a google.rpc.ErrorInfo: if the
@@ -19,6 +19,6 @@ grpc::Status ToGrpcStatus(const absl::Status& status);
 // The code's name, such as "INVALID_ARGUMENT". Metrics have it as a label.
 std::string_view CodeName(grpc::StatusCode code);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_RPC_ERROR_MAPPING_H_

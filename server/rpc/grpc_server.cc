@@ -14,11 +14,11 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "grpc/health/v1/health.pb.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/base/config.h"
 #include "server/base/log.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // A job of 10,000 cases has about 3 MB.
@@ -135,4 +135,4 @@ void RedirectGrpcLog() {
   });
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "server/auth/credentials.h"
 
-namespace assay {
+namespace assay::server {
 
 struct GrpcServerOptions {
   std::vector<std::string> listen;                 // host:port or unix:/path
@@ -38,6 +38,6 @@ absl::StatusOr<GrpcServer> StartGrpcServer(grpc::Service& service,
 // Sends gRPC's own messages to the log, at debug level.
 void RedirectGrpcLog();
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_RPC_GRPC_SERVER_H_

@@ -5,10 +5,10 @@
 #include <chrono>
 
 #include "absl/memory/memory.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/rpc/grpc_server.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // A health check holds only a name. A caller of this port must not take much memory.
@@ -51,4 +51,4 @@ void HealthServer::SetServing(bool serving) {
   server_->GetHealthCheckService()->SetServingStatus(serving);
 }
 
-}  // namespace assay
+}  // namespace assay::server

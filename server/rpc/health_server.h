@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace assay {
+namespace assay::server {
 
 // Answers for the empty service name, with NOT_SERVING until SetServing. Any other method is
 // UNIMPLEMENTED. Thread-safe.
@@ -34,6 +34,6 @@ class HealthServer {
   std::string address_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_RPC_HEALTH_SERVER_H_

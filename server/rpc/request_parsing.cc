@@ -9,11 +9,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "google/protobuf/descriptor.h"
-#include "kernels/numerics/cat.h"
-#include "kernels/numerics/near_name.h"
-#include "server/jobs/request_errors.h"
+#include "kernels/text/cat.h"
+#include "kernels/text/near_name.h"
+#include "server/base/request_errors.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 constexpr std::int32_t kDefaultPage = 100;
@@ -141,4 +141,4 @@ absl::StatusOr<std::int64_t> ParsePageToken(std::string_view scope, std::string_
   return position;
 }
 
-}  // namespace assay
+}  // namespace assay::server

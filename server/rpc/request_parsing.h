@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "server/store/store.h"
 
-namespace assay {
+namespace assay::server {
 
 // Whether `name` has the form "jobs/{id}". The id has digits and lower-case letters.
 absl::Status CheckJobName(std::string_view field, std::string_view name);
@@ -31,6 +31,6 @@ absl::StatusOr<JobQuery> ParseJobFilter(std::string_view filter);
 std::string MakePageToken(std::string_view scope, std::int64_t position);
 absl::StatusOr<std::int64_t> ParsePageToken(std::string_view scope, std::string_view token);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_RPC_REQUEST_PARSING_H_

@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-namespace assay {
+namespace assay::server {
 
 // Thread-safe. The destructor first runs the tasks that are left.
 class TaskThread {
@@ -72,6 +72,6 @@ class TaskThread {
   std::thread thread_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_RPC_TASK_THREAD_H_

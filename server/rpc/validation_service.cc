@@ -11,18 +11,18 @@
 
 #include "absl/time/clock.h"
 #include "google/protobuf/util/time_util.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/base/case_spec.h"
 #include "server/base/error_info.h"
-#include "server/jobs/request_errors.h"
-#include "server/jobs/suite_list.h"
+#include "server/base/request_errors.h"
+#include "server/plan/suite_list.h"
 #include "server/rpc/compare_stream.h"
 #include "server/rpc/error_mapping.h"
 #include "server/rpc/request_parsing.h"
 #include "server/rpc/task_thread.h"
 #include "server/rpc/watch_stream.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // The most calls that wait for a thread. They hold their requests in memory.
@@ -437,4 +437,4 @@ grpc::ServerUnaryReactor* ValidationService::CompareBaselines(
                          });
 }
 
-}  // namespace assay
+}  // namespace assay::server

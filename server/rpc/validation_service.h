@@ -17,7 +17,7 @@
 #include "server/rpc/compare_stream.h"
 #include "server/worker/executor.h"
 
-namespace assay {
+namespace assay::server {
 
 struct ServiceOptions {
   // The answer of GetServerInfo. The service fills in draining, default_case_deadline and
@@ -89,6 +89,6 @@ class ValidationService : public v1::ValidationService::CallbackService {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_RPC_VALIDATION_SERVICE_H_

@@ -5,7 +5,7 @@
 #include "server/rpc/error_mapping.h"
 #include "server/rpc/request_parsing.h"
 
-namespace assay {
+namespace assay::server {
 
 std::shared_ptr<WatchStream> WatchStream::Start(JobManager& jobs, TaskThread& pump,
                                                 const std::string& name,
@@ -95,4 +95,4 @@ void WatchStream::OnDone() {
   ended_(status);
 }
 
-}  // namespace assay
+}  // namespace assay::server

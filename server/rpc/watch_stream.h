@@ -15,7 +15,7 @@
 #include "server/jobs/job_manager.h"
 #include "server/rpc/task_thread.h"
 
-namespace assay {
+namespace assay::server {
 
 // Keeps itself alive until gRPC is done with it. Lock order: the stream's mutex, then the watch's.
 class WatchStream final : public grpc::ServerWriteReactor<v1::JobEvent>,
@@ -58,6 +58,6 @@ class WatchStream final : public grpc::ServerWriteReactor<v1::JobEvent>,
   std::unique_ptr<JobWatch> watch_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_RPC_WATCH_STREAM_H_

@@ -3,11 +3,11 @@
 #include <string>
 #include <utility>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/base/error_info.h"
 #include "server/store/record.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 absl::Status NoSuch(std::string_view name) {
@@ -87,4 +87,4 @@ absl::StatusOr<BaselinePage> ReadBaselines(Database& database, std::int64_t befo
   }
 }
 
-}  // namespace assay
+}  // namespace assay::server

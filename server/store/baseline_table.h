@@ -13,7 +13,7 @@
 #include "server/store/sqlite.h"
 #include "server/store/store.h"
 
-namespace assay {
+namespace assay::server {
 
 // On the connection that writes, in the caller's transaction.
 absl::Status InsertBaseline(Database& database, const v1::Baseline& baseline);
@@ -23,6 +23,6 @@ absl::Status DeleteBaseline(Database& database, std::string_view name);
 absl::StatusOr<v1::Baseline> ReadBaseline(Database& database, std::string_view name);
 absl::StatusOr<BaselinePage> ReadBaselines(Database& database, std::int64_t before, int limit);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_STORE_BASELINE_TABLE_H_

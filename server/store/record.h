@@ -6,9 +6,9 @@
 
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::server {
 
 // Whether the column's bytes are such a message, which then holds them.
 inline bool ParseRecord(google::protobuf::Message& message, std::string_view bytes) {
@@ -21,6 +21,6 @@ inline absl::Status Unreadable(std::string_view what, std::string_view name) {
       Cat("the store's ", what, " of ", name, " cannot be read: it is damaged"));
 }
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_STORE_RECORD_H_

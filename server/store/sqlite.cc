@@ -3,9 +3,9 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::server {
 
 Statement& Statement::Bind(int parameter, std::int64_t value) {
   sqlite3_bind_int64(statement_.get(), parameter, value);
@@ -128,4 +128,4 @@ absl::Status Database::Error(int code) const {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace assay {
+namespace assay::server {
 
 class Database;
 
@@ -87,6 +87,6 @@ class Database {
   std::unique_ptr<sqlite3, Close> db_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_STORE_SQLITE_H_

@@ -9,14 +9,14 @@
 #include <thread>
 #include <variant>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/base/log.h"
 #include "server/store/baseline_table.h"
 #include "server/store/store_file.h"
 #include "server/store/store_reader.h"
 #include "server/store/store_writer.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // Writes that may wait: enough to fill a commit, few enough that a disk that
@@ -181,7 +181,7 @@ class SqliteStore final : public Store {
     } else if (const auto* baseline = std::get_if<const v1::Baseline*>(&write.what)) {
       told(InsertBaseline(database, **baseline));
     } else if (const auto* old = std::get_if<DeletedBaseline>(&write.what)) {
-      told(assay::DeleteBaseline(database, old->name));
+      told(server::DeleteBaseline(database, old->name));
     } else {
       outcome = writer_->Apply(std::get<JobUpdate>(write.what));
     }
@@ -270,4 +270,4 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const StoreOptions& options) 
                                        std::move(notices));
 }
 
-}  // namespace assay
+}  // namespace assay::server

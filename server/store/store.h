@@ -28,7 +28,7 @@
 #include "assay/v1/baseline.pb.h"
 #include "assay/v1/job.pb.h"
 
-namespace assay {
+namespace assay::server {
 
 enum class StoreSync {
   kFull,    // a commit survives loss of power
@@ -136,6 +136,6 @@ class Store {
   virtual absl::StatusOr<BaselinePage> ListBaselines(std::int64_t before, int limit) = 0;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_STORE_STORE_H_

@@ -11,10 +11,10 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/time/clock.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/base/log.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // A job's results and events are keyed by row << 24 | index or sequence: one
@@ -196,4 +196,4 @@ absl::StatusOr<std::unique_ptr<Database>> OpenStoreReader(const std::string& fol
   return Database::Open(DatabasePath(folder), SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX);
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -11,7 +11,7 @@
 #include "server/store/sqlite.h"
 #include "server/store/store.h"
 
-namespace assay {
+namespace assay::server {
 
 // Version of the schema this build writes; kept in the file as user_version.
 inline constexpr int kSchemaVersion = 2;
@@ -38,6 +38,6 @@ absl::StatusOr<std::unique_ptr<Database>> OpenStoreFile(const StoreOptions& opti
 // A reading connection to a file that OpenStoreFile has opened.
 absl::StatusOr<std::unique_ptr<Database>> OpenStoreReader(const std::string& folder);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_STORE_STORE_FILE_H_

@@ -6,12 +6,12 @@
 
 #include "absl/strings/str_split.h"
 #include "google/protobuf/util/time_util.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/base/error_info.h"
 #include "server/store/record.h"
 #include "server/store/store_writer.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using google::protobuf::util::TimeUtil;
@@ -281,4 +281,4 @@ absl::StatusOr<std::vector<std::int32_t>> StoreReader::ResultIndices(std::string
   }
 }
 
-}  // namespace assay
+}  // namespace assay::server

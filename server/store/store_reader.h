@@ -13,7 +13,7 @@
 #include "server/store/sqlite.h"
 #include "server/store/store.h"
 
-namespace assay {
+namespace assay::server {
 
 class StoreReader {
  public:
@@ -43,6 +43,6 @@ class StoreReader {
   Statement row_, job_, request_, events_, results_, unfinished_, plans_, indices_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_STORE_STORE_READER_H_

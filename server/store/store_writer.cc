@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_join.h"
 #include "google/protobuf/util/time_util.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/base/error_info.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using google::protobuf::util::TimeUtil;
@@ -238,4 +238,4 @@ absl::StatusOr<std::int64_t> StoreWriter::Apply(const JobUpdate& update) {
   return sequence;
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -15,7 +15,7 @@
 #include "server/store/sqlite.h"
 #include "server/store/store.h"
 
-namespace assay {
+namespace assay::server {
 
 // Where a job's results (by index) and events (by sequence) lie: row << 24 | n.
 inline constexpr int kKeyBits = 24;
@@ -53,6 +53,6 @@ class StoreWriter {
       delete_events_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_STORE_STORE_WRITER_H_

@@ -1,6 +1,6 @@
 #include "server/telemetry/accumulator.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // `first_counts` says that the first value of a counter is added.
@@ -24,4 +24,4 @@ void TelemetryAccumulator::Apply(v1::Telemetry* telemetry) {
   Add(faults_, *telemetry->mutable_faults(), true);
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -14,7 +14,7 @@
 #include "assay/v1/device.pb.h"
 #include "server/telemetry/rising_counter.h"
 
-namespace assay {
+namespace assay::server {
 
 // The counters of one device. Not thread-safe.
 class TelemetryAccumulator {
@@ -39,6 +39,6 @@ class TelemetryAccumulator {
   Counters<std::int64_t> ecc_, faults_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_TELEMETRY_ACCUMULATOR_H_

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/telemetry/rising_counter.h"
 #include "server/telemetry/sysfs.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 namespace fs = std::filesystem;
@@ -175,4 +175,4 @@ std::unique_ptr<TelemetrySource> MakeLinuxSource(fs::path root) {
   return std::make_unique<LinuxSource>(std::move(root));
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -23,11 +23,11 @@
 
 #include "server/telemetry/source.h"
 
-namespace assay {
+namespace assay::server {
 
 // `root` is the folder that has sys/: "/", or the folder in which a container sees its host's.
 std::unique_ptr<TelemetrySource> MakeLinuxSource(std::filesystem::path root);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_TELEMETRY_LINUX_SOURCE_H_

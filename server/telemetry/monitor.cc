@@ -18,13 +18,13 @@
 
 #include "absl/time/clock.h"
 #include "google/protobuf/io/coded_stream.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/base/log.h"
+#include "server/process/output_pump.h"
+#include "server/process/process.h"
 #include "server/telemetry/accumulator.h"
-#include "server/worker/output_pump.h"
-#include "server/worker/process.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // A sample has a few hundred bytes. A message that claims more bytes than this is no sample.
@@ -234,4 +234,4 @@ std::string FindTelemetry(const std::string& worker_path) {
   return std::filesystem::exists(path, error) ? path.string() : "";
 }
 
-}  // namespace assay
+}  // namespace assay::server

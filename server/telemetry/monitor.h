@@ -17,7 +17,7 @@
 #include "assay/v1/device.pb.h"
 #include "server/telemetry/source.h"
 
-namespace assay {
+namespace assay::server {
 
 struct TelemetryOptions {
   std::string path;  // of assay-telemetry; empty: there is none, and there are no samples
@@ -45,6 +45,6 @@ class TelemetryMonitor {
 // The path of assay-telemetry beside the worker program. Empty if there is none.
 std::string FindTelemetry(const std::string& worker_path);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_TELEMETRY_MONITOR_H_

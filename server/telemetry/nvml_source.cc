@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/telemetry/throttle_clock.h"
 #include "server/telemetry/xid_counter.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // The first of the names that the library has.
@@ -254,4 +254,4 @@ absl::StatusOr<std::unique_ptr<TelemetrySource>> MakeNvmlSource(
   return std::make_unique<NvmlSource>(std::move(library), device, daemon_pid, scope);
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -20,7 +20,7 @@
 #include "server/telemetry/nvml_api.h"
 #include "server/telemetry/source.h"
 
-namespace assay {
+namespace assay::server {
 
 // The library, loaded and initialised. The destructor calls nvmlShutdown, after the last source.
 class NvmlLibrary {
@@ -52,6 +52,6 @@ absl::StatusOr<std::unique_ptr<TelemetrySource>> MakeNvmlSource(
     std::shared_ptr<NvmlLibrary> library, const DeviceAddress& address, int daemon_pid,
     TelemetryScope scope = TelemetryScope::kAll);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_TELEMETRY_NVML_SOURCE_H_

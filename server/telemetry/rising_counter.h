@@ -14,7 +14,7 @@
 #include <optional>
 #include <string>
 
-namespace assay {
+namespace assay::server {
 
 inline constexpr int kSettled = 3;
 
@@ -68,6 +68,6 @@ class CounterSum {
   std::int64_t sum_ = 0;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_TELEMETRY_RISING_COUNTER_H_

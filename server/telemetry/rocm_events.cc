@@ -7,7 +7,7 @@
 #include "server/base/fault_codes.h"
 #include "server/telemetry/rocm_source.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // rsmi_evt_notification_type_t, and the mask of one.
@@ -67,4 +67,4 @@ void RocmEvents::Collect() {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-namespace assay {
+namespace assay::server {
 
 struct RocmApi;
 
@@ -31,6 +31,6 @@ class RocmEvents {
   std::map<std::uint32_t, std::map<std::string, std::int64_t>> counts_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_TELEMETRY_ROCM_EVENTS_H_

@@ -9,12 +9,12 @@
 #include <optional>
 #include <utility>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/telemetry/rising_counter.h"
 #include "server/telemetry/sysfs.h"
 #include "server/telemetry/throttle_clock.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 constexpr std::uint32_t kEdge = 0, kJunction = 1;  // rsmi_temperature_type_t
@@ -219,4 +219,4 @@ absl::StatusOr<std::unique_ptr<TelemetrySource>> MakeRocmSource(
   return absl::UnavailableError(Cat("ROCm SMI finds no ", address.id, " at PCI ", address.pci_id));
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -23,7 +23,7 @@
 #include "server/telemetry/rocm_events.h"
 #include "server/telemetry/source.h"
 
-namespace assay {
+namespace assay::server {
 
 // The functions of the library, as in its reference. A function that it lacks is null. All return
 // rsmi_status_t, with 0 for success.
@@ -71,6 +71,6 @@ absl::StatusOr<std::unique_ptr<TelemetrySource>> MakeRocmSource(
     std::shared_ptr<RocmLibrary> library, const DeviceAddress& address,
     const std::filesystem::path& root, TelemetryScope scope = TelemetryScope::kAll);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_TELEMETRY_ROCM_SOURCE_H_

@@ -5,10 +5,10 @@
 
 #include "absl/time/clock.h"
 #include "google/protobuf/util/time_util.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/telemetry/linux_source.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // The library in `held`, or a newly loaded one.
@@ -109,4 +109,4 @@ v1::Device TelemetrySampler::Sample(std::size_t i, absl::Time steady) {
   return out;
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -20,7 +20,7 @@
 #include "server/telemetry/rocm_source.h"
 #include "server/telemetry/source.h"
 
-namespace assay {
+namespace assay::server {
 
 struct TelemetrySamplerOptions {
   std::vector<DeviceAddress> devices;
@@ -67,6 +67,6 @@ class TelemetrySampler {
   std::vector<Sampled> devices_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_TELEMETRY_SAMPLER_H_

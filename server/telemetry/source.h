@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "assay/v1/device.pb.h"
 
-namespace assay {
+namespace assay::server {
 
 // Names a device. uuid and pci_id are those of the worker's properties, or empty.
 struct DeviceAddress {
@@ -47,6 +47,6 @@ class TelemetrySource {
   virtual std::map<std::string, std::int64_t> Faults() { return {}; }
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_TELEMETRY_SOURCE_H_

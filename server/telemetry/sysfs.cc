@@ -9,7 +9,7 @@
 #include <charconv>
 #include <system_error>
 
-namespace assay {
+namespace assay::server {
 
 std::optional<std::string> ReadSysfsWord(const std::filesystem::path& file) {
   const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
@@ -50,4 +50,4 @@ std::vector<std::filesystem::path> NumberedEntries(const std::filesystem::path& 
   return found;
 }
 
-}  // namespace assay
+}  // namespace assay::server

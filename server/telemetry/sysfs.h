@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace assay {
+namespace assay::server {
 
 // The first line of a file, without blanks at its ends. Nothing if the file cannot be read.
 std::optional<std::string> ReadSysfsWord(const std::filesystem::path& file);
@@ -22,6 +22,6 @@ std::optional<std::int64_t> ReadSysfsNumber(const std::filesystem::path& file);
 std::vector<std::filesystem::path> NumberedEntries(const std::filesystem::path& folder,
                                                    std::string_view prefix);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_TELEMETRY_SYSFS_H_

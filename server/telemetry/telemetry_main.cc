@@ -27,7 +27,7 @@
 #include "google/protobuf/util/json_util.h"
 #include "server/telemetry/sampler.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // Makes this process die with its daemon and leave no core file.
@@ -116,6 +116,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server
 
-int main(int argc, char** argv) { return assay::Main(argc, argv); }
+int main(int argc, char** argv) { return assay::server::Main(argc, argv); }

@@ -12,7 +12,7 @@
 
 #include "absl/time/time.h"
 
-namespace assay {
+namespace assay::server {
 
 class ThrottleClock {
  public:
@@ -41,6 +41,6 @@ class ThrottleClock {
   std::map<std::string, double> sums_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_TELEMETRY_THROTTLE_CLOCK_H_

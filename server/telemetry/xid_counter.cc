@@ -3,10 +3,10 @@
 #include <chrono>
 #include <utility>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/base/fault_codes.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 constexpr unsigned int kWaitMilliseconds = 500;
@@ -66,4 +66,4 @@ void XidCounter::Loop() {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -12,7 +12,7 @@
 
 #include "server/telemetry/nvml_source.h"
 
-namespace assay {
+namespace assay::server {
 
 class XidCounter {
  public:
@@ -39,6 +39,6 @@ class XidCounter {
   std::thread thread_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_TELEMETRY_XID_COUNTER_H_

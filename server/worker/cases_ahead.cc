@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/base/finding.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // Sets the times of a case that ran with others, as if it had run alone from `start`. Returns its
@@ -80,4 +80,4 @@ void CasesAhead::HoldAgainst(int index, v1::CaseResult& alone) {
   suspicions.erase(found);
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -17,7 +17,7 @@
 #include "assay/worker/v1/worker.pb.h"
 #include "google/protobuf/util/time_util.h"
 
-namespace assay {
+namespace assay::server {
 
 // The most cases ahead that are worth naming.
 inline constexpr std::size_t kMostAhead = 7;
@@ -71,6 +71,6 @@ inline void StampUntilNow(absl::Time start, v1::CaseResult& result) {
   Stamp(start, absl::Now() - start, result);
 }
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_CASES_AHEAD_H_

@@ -5,20 +5,16 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "kernels/validate/compare_tensors.h"
 #include "server/base/compare_header.h"
 #include "server/base/wire.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
-grpc::Status Refuse(const absl::Status& status) {
+grpc::Status Error(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
-}
-
-grpc::Status Malformed(std::string message) {
-  return {grpc::StatusCode::INVALID_ARGUMENT, std::move(message)};
 }
 
 // The result of a comparison: a case's result without what only a case has.
@@ -54,35 +50,44 @@ void CompareCall::Run(PhaseObserver& observer) {
   End(status);
 }
 
+grpc::Status CompareCall::Refuse(const FieldError& error) {
+  auto* violation = response_->mutable_refused()->add_field_violations();
+  violation->set_field(error.field);
+  violation->set_description(error.message);
+  return grpc::Status::OK;
+}
+
 grpc::Status CompareCall::Compare(PhaseObserver& observer) {
   const grpc::Status gone(grpc::StatusCode::CANCELLED, "the sender has given up");
   v1::CompareTensorsRequest piece;
   Next next = Await(&piece);
   if (next == Next::kGone) return gone;
   if (next != Next::kPiece || !piece.has_header()) {
-    return Malformed("header: must be the first message");
+    return Refuse({"header", "must be the first message"});
   }
   std::vector<FieldError> errors;
   const Comparison comparison = FromProto(piece.header(), errors);
-  if (!errors.empty()) return Malformed(Cat(errors[0].field, ": ", errors[0].message));
+  if (!errors.empty()) return Refuse({Cat("header.", errors[0].field), errors[0].message});
   auto comparing = TensorComparison::Begin(comparison, device_, observer);
-  if (!comparing.ok()) return Refuse(comparing.status());
+  if (absl::IsInvalidArgument(comparing.status())) {
+    return Refuse(ErrorInHeader(comparing.status()));
+  }
+  if (!comparing.ok()) return Error(comparing.status());
   while ((next = Await(&piece)) == Next::kPiece) {
-    if (!piece.has_chunk()) return Malformed("chunk: must be all but the first message");
+    if (!piece.has_chunk()) return Refuse({"chunk", "must be all but the first message"});
     const absl::Status status = (*comparing)->Add(piece.chunk().tensor(), piece.chunk().data());
-    if (absl::IsInvalidArgument(status)) return Malformed(Cat("chunk: ", status.message()));
-    if (!status.ok()) return Refuse(status);
+    if (absl::IsInvalidArgument(status)) return Refuse({"chunk", Cat(status.message())});
+    if (!status.ok()) return Error(status);
   }
   if (next == Next::kGone) return gone;
   const absl::StatusOr<CaseOutcome> outcome = (*comparing)->Finish();
-  if (!outcome.ok()) {
-    return absl::IsInvalidArgument(outcome.status())
-               ? Malformed(Cat("chunk: ", outcome.status().message()))
-               : Refuse(outcome.status());
+  if (absl::IsInvalidArgument(outcome.status())) {
+    return Refuse({"chunk", Cat(outcome.status().message())});
   }
+  if (!outcome.ok()) return Error(outcome.status());
   *response_->mutable_result() = Result(comparison, *outcome, device_.info().id);
   response_->set_leased_bytes(device_.arena().leased_bytes());
   return grpc::Status::OK;
 }
 
-}  // namespace assay
+}  // namespace assay::server

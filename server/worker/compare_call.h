@@ -6,11 +6,12 @@
 #include <memory>
 
 #include "assay/worker/v1/worker.pb.h"
+#include "kernels/ops/field.h"
 #include "kernels/runtime/device.h"
 #include "kernels/validate/runner.h"
 #include "server/worker/piece_reader.h"
 
-namespace assay {
+namespace assay::server {
 
 // One call. It deletes itself when gRPC is done with it.
 class CompareCall final : public PieceReader {
@@ -20,19 +21,21 @@ class CompareCall final : public PieceReader {
     Begin();
   }
 
-  // Takes all pieces and ends the call. Called on the device's thread. The call ends with
-  // INVALID_ARGUMENT if the pieces are not what the header says, and with CANCELLED if the sender
-  // gives up.
+  // Takes all pieces and ends the call. Called on the device's thread. If the pieces are not what
+  // the header says, the response is `refused`. If the sender gives up, the call ends with
+  // CANCELLED.
   void Run(PhaseObserver& observer);
 
  private:
   grpc::Status Compare(PhaseObserver& observer);
+  // Answers what is wrong with a field of the public request.
+  grpc::Status Refuse(const FieldError& error);
   void OnDone() override { delete this; }
 
   Device& device_;
   worker::v1::RunCaseResponse* response_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_COMPARE_CALL_H_

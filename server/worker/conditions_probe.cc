@@ -8,7 +8,7 @@
 
 #include "server/worker/processor_wait.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 absl::Time Steady() {
@@ -70,4 +70,4 @@ std::unique_ptr<ConditionsProbe> MakeConditionsProbe(const DeviceInfo& device,
   return std::make_unique<SampledConditions>(std::move(options), device.backend == "cpu");
 }
 
-}  // namespace assay
+}  // namespace assay::server

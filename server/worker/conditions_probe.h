@@ -8,7 +8,7 @@
 #include "kernels/runtime/device.h"
 #include "server/telemetry/sampler.h"
 
-namespace assay {
+namespace assay::server {
 
 // Makes a probe that asks Linux for a CPU, and NVML or ROCm SMI for a GPU. The GPU is found by its
 // UUID or PCI id, and the library is loaded at the first reading. Only the libraries, the root and
@@ -16,6 +16,6 @@ namespace assay {
 std::unique_ptr<ConditionsProbe> MakeConditionsProbe(const DeviceInfo& device,
                                                      TelemetrySamplerOptions options);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_CONDITIONS_PROBE_H_

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::server {
 
 std::string DeathToll::Add(const Death& death, absl::Time now) {
   next_start_ = now + back_off_;
@@ -34,4 +34,4 @@ void DeathToll::Forgive() {
   next_start_ = absl::InfinitePast();
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -16,7 +16,7 @@
 #include "absl/time/time.h"
 #include "server/worker/worker_link.h"
 
-namespace assay {
+namespace assay::server {
 
 struct DeathLimits {
   int in_a_row = 5;
@@ -49,6 +49,6 @@ class DeathToll {
   absl::Time next_start_ = absl::InfinitePast();
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_DEATH_TOLL_H_

@@ -18,12 +18,12 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "assay/worker/v1/worker.pb.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/base/log.h"
-#include "server/worker/process.h"
+#include "server/process/process.h"
 #include "server/worker/supervisor.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 constexpr absl::Duration kProbeDeadline = absl::Seconds(60);
@@ -286,4 +286,4 @@ absl::StatusOr<DeviceSet> DiscoverDevices(const DiscoverOptions& options) {
   return set;
 }
 
-}  // namespace assay
+}  // namespace assay::server

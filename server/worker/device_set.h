@@ -17,7 +17,7 @@
 #include "assay/v1/device.pb.h"
 #include "server/worker/executor.h"
 
-namespace assay {
+namespace assay::server {
 
 struct DiscoverOptions {
   std::string worker_path;
@@ -42,6 +42,6 @@ absl::Status CheckArenaBytes(const v1::Device& device, std::int64_t arena_bytes)
 // environment sets it.
 std::vector<std::string> WorkerEnvironment();
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_DEVICE_SET_H_

@@ -20,7 +20,7 @@
 #include "server/worker/profiler.h"
 #include "server/worker/profiler_output.h"
 
-namespace assay {
+namespace assay::server {
 
 // Tells a running case to end. Any thread sets it, once. The worker of the case is then killed
 // after a short grace. Executors look at the token at least every 20 ms.
@@ -110,6 +110,6 @@ struct DeviceSet {
   const v1::Device* Unusable(std::string_view selector) const;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_EXECUTOR_H_

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 constexpr double kUnknownNoise = -1;
@@ -180,4 +180,4 @@ std::unique_ptr<KnownCeilings> KeepCeilings(std::unique_ptr<Ceilings> measured, 
   return std::make_unique<KeptCeilings>(std::move(measured), std::move(file), std::move(key));
 }
 
-}  // namespace assay
+}  // namespace assay::server

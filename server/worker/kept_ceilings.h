@@ -16,7 +16,7 @@
 #include "kernels/bench/ceilings.h"
 #include "kernels/runtime/device.h"
 
-namespace assay {
+namespace assay::server {
 
 // The id of this start of the machine. Empty if Linux does not tell it.
 std::string BootId();
@@ -38,6 +38,6 @@ class KnownCeilings : public Ceilings {
 std::unique_ptr<KnownCeilings> KeepCeilings(std::unique_ptr<Ceilings> measured, std::string file,
                                             std::string key);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_KEPT_CEILINGS_H_

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -67,4 +67,4 @@ void MemoryLimit::Set(std::int64_t soft_bytes) const {
   setrlimit(RLIMIT_DATA, &limit);
 }
 
-}  // namespace assay
+}  // namespace assay::server

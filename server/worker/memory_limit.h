@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace assay {
+namespace assay::server {
 
 class MemoryLimit {
  public:
@@ -32,6 +32,6 @@ class MemoryLimit {
   bool in_kernel_ = false;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_MEMORY_LIMIT_H_

@@ -18,12 +18,12 @@
 
 #include "absl/status/status.h"
 #include "google/protobuf/util/json_util.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/ops/criterion.h"
 #include "kernels/ops/op.h"
+#include "kernels/text/cat.h"
 #include "server/base/wire.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 constexpr int kAnswerMilliseconds = 1000;
@@ -179,4 +179,4 @@ void EndWith(int pid) {
   }).detach();
 }
 
-}  // namespace assay
+}  // namespace assay::server

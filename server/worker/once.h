@@ -11,7 +11,7 @@
 #include "assay/v1/case.pb.h"
 #include "kernels/validate/runner.h"
 
-namespace assay {
+namespace assay::server {
 
 // Reads the case of a file, a CaseSpec as protobuf's JSON. "-" is standard input. Defaults are seed
 // 1, the built-in kernel, validation, and the bound as criterion. NOT_FOUND if the file cannot be
@@ -40,6 +40,6 @@ std::optional<std::int64_t> SmallArena(const v1::CaseSpec& spec);
 // which is not a child of its daemon.
 void EndWith(int pid);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_ONCE_H_

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace assay {
+namespace assay::server {
 
 void PieceReader::Begin() {
   const std::lock_guard lock(mutex_);
@@ -76,4 +76,4 @@ void PieceReader::WakeLocked() {
   if (wake_) wake_();
 }
 
-}  // namespace assay
+}  // namespace assay::server

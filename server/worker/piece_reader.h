@@ -14,7 +14,7 @@
 #include "assay/v1/compare.pb.h"
 #include "server/worker/piece_source.h"
 
-namespace assay {
+namespace assay::server {
 
 // The reading half of a call. The derived class ends the call with End and must live until OnDone.
 // The reader holds at most kAhead messages. If nobody takes them, the sender waits.
@@ -56,6 +56,6 @@ class PieceReader : public grpc::ServerReadReactor<v1::CompareTensorsRequest>, p
   bool finished_ = false;  // the call has ended
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_PIECE_READER_H_

@@ -6,7 +6,7 @@
 
 #include "assay/v1/compare.pb.h"
 
-namespace assay {
+namespace assay::server {
 
 class PieceSource {
  public:
@@ -25,6 +25,6 @@ class PieceSource {
   virtual void SetWake(std::function<void()> wake) = 0;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_PIECE_SOURCE_H_

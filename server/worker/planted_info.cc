@@ -6,7 +6,7 @@
 #include "kernels/providers/planted/planted.h"
 #include "server/base/wire.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // One format is enough if the kernel does the same for every format.
@@ -36,4 +36,4 @@ void DescribePlanted(v1::Kernel& kernel) {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::server

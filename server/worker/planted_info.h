@@ -5,11 +5,11 @@
 
 #include "assay/v1/device.pb.h"
 
-namespace assay {
+namespace assay::server {
 
 // Fills in `kernel.planted` from the table of defects. Leaves other kernels as they are.
 void DescribePlanted(v1::Kernel& kernel);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_PLANTED_INFO_H_

@@ -9,7 +9,7 @@
 #include <system_error>
 #include <utility>
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 std::set<int> OwnProcessors() {
@@ -83,4 +83,4 @@ double ProcessorWait::StolenSeconds() {
   return std::max(0.0, stolen - before);
 }
 
-}  // namespace assay
+}  // namespace assay::server

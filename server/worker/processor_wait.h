@@ -12,7 +12,7 @@
 #include <set>
 #include <string>
 
-namespace assay {
+namespace assay::server {
 
 // Not thread-safe.
 class ProcessorWait {
@@ -42,6 +42,6 @@ class ProcessorWait {
   std::optional<double> stolen_;  // [s]
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_PROCESSOR_WAIT_H_

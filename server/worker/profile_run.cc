@@ -18,10 +18,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "google/protobuf/util/json_util.h"
-#include "kernels/numerics/cat.h"
-#include "server/worker/process.h"
+#include "kernels/text/cat.h"
+#include "server/process/process.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 namespace fs = std::filesystem;
@@ -257,4 +257,4 @@ Profile RunUnderProfiler(const ProfileRun& run) {
   return ReadProfile(run.profiler, wrote);
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -17,7 +17,7 @@
 #include "server/worker/profiler.h"
 #include "server/worker/profiler_output.h"
 
-namespace assay {
+namespace assay::server {
 
 struct ProfileRun {
   Profiler profiler = Profiler::kPerf;
@@ -41,6 +41,6 @@ std::vector<std::string> ProfilerArgs(Profiler profiler, const std::string& prog
                                       const std::string& folder,
                                       const std::vector<std::string>& command);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_PROFILE_RUN_H_

@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 struct Properties {
@@ -61,4 +61,4 @@ std::string FindProfiler(Profiler profiler, std::string_view path) {
   return "";
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace assay {
+namespace assay::server {
 
 // A profiler. A request names one of these, never the path of a program.
 enum class Profiler { kPerf, kNcu, kRocprof };
@@ -26,6 +26,6 @@ std::string_view BackendOf(Profiler profiler);
 // Of rocprof's two generations it takes the newer one. Empty if there is none.
 std::string FindProfiler(Profiler profiler, std::string_view path);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_PROFILER_H_

@@ -9,9 +9,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 constexpr std::array<std::string_view, 6> kPerfCounters = {
@@ -330,4 +330,4 @@ bool IsCheckingKernel(std::string_view kernel_name) {
 
 std::span<const std::string_view> CheckingKernels() { return kChecking; }
 
-}  // namespace assay
+}  // namespace assay::server

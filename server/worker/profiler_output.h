@@ -18,7 +18,7 @@
 
 #include "server/worker/profiler.h"
 
-namespace assay {
+namespace assay::server {
 
 struct Profile {
   std::map<std::string, double> counters;  // by the profiler's own names, in its units
@@ -45,6 +45,6 @@ std::span<const std::string_view> CheckingKernels();
 // The function's own name. Of "void a::(anonymous namespace)::Fill<float>(int*)" it is Fill.
 std::string_view FunctionName(std::string_view kernel_name);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_PROFILER_OUTPUT_H_

@@ -12,16 +12,17 @@
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "assay/worker/v1/worker.pb.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/base/case_spec.h"
 #include "server/base/compare_header.h"
 #include "server/base/finding.h"
+#include "server/base/request_errors.h"
 #include "server/base/roofs.h"
 #include "server/base/wire.h"
 #include "server/worker/profile_run.h"
 #include "server/worker/worker_keeper.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // A client that sends no piece of its tensors for so long does not get to keep the device.
@@ -204,6 +205,7 @@ class Supervisor final : public CaseExecutor {
       keeper_.Answered(
           [&](v1::Device& device) { device.set_leased_bytes(response.leased_bytes()); });
       if (response.has_result()) return std::move(*response.mutable_result());
+      if (response.has_refused()) return BadRequestError(response.refused());
       return ComparisonWithoutRun(header, device_id(), Fault(kNoResult, v1::BLAME_HOST));
     }
     Death death = keeper_.Bury(end, limit);
@@ -326,4 +328,4 @@ std::unique_ptr<CaseExecutor> MakeSupervisor(SupervisorOptions options) {
   return std::make_unique<Supervisor>(std::move(options));
 }
 
-}  // namespace assay
+}  // namespace assay::server

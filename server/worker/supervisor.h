@@ -15,10 +15,10 @@
 #include "server/worker/executor.h"
 #include "server/worker/supervisor_options.h"
 
-namespace assay {
+namespace assay::server {
 
 std::unique_ptr<CaseExecutor> MakeSupervisor(SupervisorOptions options);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_SUPERVISOR_H_

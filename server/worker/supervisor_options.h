@@ -12,7 +12,7 @@
 #include "assay/v1/device.pb.h"
 #include "server/worker/death_toll.h"
 
-namespace assay {
+namespace assay::server {
 
 struct SupervisorOptions {
   std::string device_id;
@@ -35,6 +35,6 @@ struct SupervisorOptions {
   std::function<void(const v1::Device&)> on_change;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_SUPERVISOR_OPTIONS_H_

@@ -13,7 +13,7 @@
 
 #include "server/worker/executor.h"
 
-namespace assay {
+namespace assay::server {
 
 // Usable with std::unique_lock.
 class TurnLock {
@@ -66,6 +66,6 @@ class TurnLock {
   bool held_ = false;                  // mutex_
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_TURN_LOCK_H_

@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "assay/worker/v1/worker.pb.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/base/finding.h"
-#include "server/worker/process.h"
+#include "server/process/process.h"
 
-namespace assay {
+namespace assay::server {
 
 WorkerKeeper::WorkerKeeper(const SupervisorOptions& options)
     : options_(options),
@@ -262,4 +262,4 @@ void WorkerKeeper::Monitor() {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::server

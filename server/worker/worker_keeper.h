@@ -24,13 +24,13 @@
 #include "absl/time/time.h"
 #include "assay/v1/device.pb.h"
 #include "server/base/log.h"
+#include "server/process/output_pump.h"
 #include "server/worker/death_toll.h"
-#include "server/worker/output_pump.h"
 #include "server/worker/supervisor_options.h"
 #include "server/worker/turn_lock.h"
 #include "server/worker/worker_link.h"
 
-namespace assay {
+namespace assay::server {
 
 class WorkerKeeper {
  public:
@@ -123,6 +123,6 @@ class WorkerKeeper {
   std::thread monitor_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_WORKER_KEEPER_H_

@@ -14,11 +14,11 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "kernels/numerics/cat.h"
-#include "kernels/validate/finding.h"
+#include "kernels/judge/finding.h"
+#include "kernels/text/cat.h"
 #include "server/base/finding.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // A cancelled case is looked for this often.
@@ -380,4 +380,4 @@ v1::Blame BlameFor(const v1::Finding& death, std::string_view device) {
   }
 }
 
-}  // namespace assay
+}  // namespace assay::server

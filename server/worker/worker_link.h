@@ -18,10 +18,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "assay/worker/v1/worker.grpc.pb.h"
+#include "server/process/process.h"
 #include "server/worker/executor.h"
-#include "server/worker/process.h"
 
-namespace assay {
+namespace assay::server {
 
 // How a call ended. After kDeviceLost the worker has answered and can do nothing more. After all
 // others but kAnswered the worker is dead or dying.
@@ -100,6 +100,6 @@ class WorkerLink {
   std::unique_ptr<worker::v1::WorkerService::Stub> stub_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_WORKER_LINK_H_

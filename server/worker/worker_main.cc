@@ -28,14 +28,14 @@
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
 #include "server/base/wire.h"
+#include "server/process/phase_page.h"
 #include "server/worker/conditions_probe.h"
 #include "server/worker/kept_ceilings.h"
 #include "server/worker/memory_limit.h"
 #include "server/worker/once.h"
-#include "server/worker/phase_page.h"
 #include "server/worker/worker_service.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 struct Options {
@@ -216,6 +216,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server
 
-int main(int argc, char** argv) { return assay::Main(argc, argv); }
+int main(int argc, char** argv) { return assay::server::Main(argc, argv); }

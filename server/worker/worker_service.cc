@@ -17,7 +17,7 @@
 
 #include "assay/worker/v1/worker.grpc.pb.h"
 #include "kernels/bench/data_sheet.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
 #include "server/base/finding.h"
 #include "server/base/wire.h"
@@ -25,7 +25,7 @@
 #include "server/worker/compare_call.h"
 #include "server/worker/planted_info.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 static_assert(kMostAhead + 1 == kMostTogether);
@@ -184,7 +184,7 @@ class Service final : public worker::v1::WorkerService::CallbackService {
       grpc::CallbackServerContext* context, const worker::v1::MeasureCeilingsRequest*,
       worker::v1::MeasureCeilingsResponse* response) override {
     return OnDeviceThread(context, [this, response] {
-      if (ceilings_ != nullptr) assay::MeasureCeilings(device_, *ceilings_, response);
+      if (ceilings_ != nullptr) server::MeasureCeilings(device_, *ceilings_, response);
     });
   }
 
@@ -330,4 +330,4 @@ void ServeWorker(int fd, Device& device, const Registry& registry, KnownCeilings
   for (;;) queue.Pop()();
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -15,11 +15,11 @@
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
 #include "kernels/validate/runner.h"
+#include "server/process/phase_page.h"
 #include "server/worker/kept_ceilings.h"
 #include "server/worker/memory_limit.h"
-#include "server/worker/phase_page.h"
 
-namespace assay {
+namespace assay::server {
 
 // Describes the device and its kernels, for Describe and for `assay-worker --probe`.
 worker::v1::DescribeResponse DescribeDevice(Device& device, const Registry& registry);
@@ -49,6 +49,6 @@ void MeasureCeilings(Device& device, Ceilings& ceilings,
                               KnownCeilings* ceilings, PhasePage* page, MemoryLimit* limit,
                               ConditionsProbe* conditions = nullptr);
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_SERVER_WORKER_WORKER_SERVICE_H_

@@ -25,10 +25,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/checksum/checksum_verifier.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/philox.h"
-#include "kernels/validate/checksum_verifier.h"
+#include "kernels/text/cat.h"
 #include "kernels/validate/host_inputs.h"
 #include "kernels/validate/launcher.h"
 #include "tests/bench/stream_read.h"

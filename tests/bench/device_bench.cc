@@ -22,10 +22,10 @@
 
 #include "absl/functional/function_ref.h"
 #include "kernels/backends/backend.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/cpu/parallel.h"
+#include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
 
 namespace assay {

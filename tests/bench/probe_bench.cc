@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/suites/suite.h"
+#include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
 
 namespace assay {

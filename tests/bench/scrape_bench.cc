@@ -24,7 +24,7 @@
 #include "server/metrics/http_server.h"
 #include "server/metrics/metrics.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 constexpr int kDevices = 8;
@@ -241,7 +241,7 @@ int Main(double seconds, bool json) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server
 
 int main(int argc, char** argv) {
   double seconds = 50;
@@ -256,5 +256,5 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  return assay::Main(seconds, json);
+  return assay::server::Main(seconds, json);
 }

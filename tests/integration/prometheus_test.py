@@ -281,7 +281,7 @@ class Live(unittest.TestCase):
         for code, words in (
                 (0, ["run", "--suite", "smoke"]),
                 (0, ["run", "--suite", "quick"]),
-                (0, ["bench", *gemm("1024"), "--provider", "builtin"]),
+                (0, ["bench", *gemm("1024"), "--provider", "builtin", "--case-deadline", "10m"]),
                 # No sum of 256 roundings is exact: a right kernel, and a job that fails.
                 (1, ["run", *gemm("256"), "--provider", "onednn", "--max-abs-error", "1e-30"]),
                 (0, ["selftest", "--quick"])):

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/providers/provider.h"
+#include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
 #include "tests/sample_problems.h"
 

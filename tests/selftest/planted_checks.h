@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/providers/planted/planted.h"
+#include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
 
 namespace assay::testing {

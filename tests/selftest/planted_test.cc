@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/providers/planted/planted.h"
+#include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
 #include "tests/selftest/planted_checks.h"
 

@@ -11,9 +11,9 @@
 
 #include "kernels/backends/backend.h"
 #include "kernels/backends/gpu_backend.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/providers/provider.h"
+#include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
 #include "simt/engine.h"
 #include "tests/sample_problems.h"

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "kernels/backends/gpu_backend.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/providers/planted/planted.h"
+#include "kernels/text/cat.h"
 #include "simt/engine.h"
 #include "tests/selftest/planted_checks.h"
 

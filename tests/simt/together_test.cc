@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "kernels/backends/gpu_backend.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/providers/provider.h"
+#include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
 #include "simt/engine.h"
 #include "simt/host_control.h"

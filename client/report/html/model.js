@@ -53,24 +53,19 @@ async function dataText(id) {
   return new Response(stream).text();
 }
 
-// How long the sequence is that an operator weighs: an attention's keys, and the row of a
-// softmax, which is one of scores. The others have sums, but no sequence.
-function lengthOf(test) {
+// How long the sequence is that an operator weighs: an attention's keys, a softmax's row.
+// `axis` is of view.lengths. Other operators have sums, but no sequence.
+function lengthOf(test, axis) {
   const shape = test.shape || {};
-  switch (test.op) {
-    case 'attention': return shape.kv_seq || shape.seq;
-    case 'softmax': return shape.cols;
-    case 'dequant_softmax': return shape.n;
-    default: return undefined;
-  }
+  return axis && axis.fields.map((field) => shape[field]).find(Boolean);
 }
-const lengthNames = {attention: 'keys', softmax: 'columns', dequant_softmax: 'columns'};
 
 // Everything the page shows, one entry a case.
 async function loadModel() {
   const [reportText, viewText] = await Promise.all([dataText('report'), dataText('view')]);
   const report = JSON.parse(reportText);
   const view = JSON.parse(viewText);
+  const lengthAxes = new Map(view.lengths.map((axis) => [axis.op, axis]));
   const rank = new Array(report.tests.length);
   view.order.forEach((index, position) => { rank[index] = position; });
   const cases = report.tests.map((test, i) => {
@@ -83,13 +78,13 @@ async function loadModel() {
       device: [test.target, test.device].filter(Boolean).join(' '),
       rho: number(test.rho), maxAbs: number(test.max_abs_error), seconds,
       flops: number(bench.flops_per_second), bytes: number(bench.bytes_per_second),
-      efficiency: number(bench.efficiency), length: lengthOf(test),
+      efficiency: number(bench.efficiency), length: lengthOf(test, lengthAxes.get(test.op)),
       text: [row.verdict, test.name, test.op, test.provider, test.dtype, test.pattern, test.target,
              test.device, test.reason, test.reads_as, row.note,
              ...details.map((d) => d.label + ' ' + d.text)].join(' ').toLowerCase(),
     };
   });
-  return {report, reportText, cases};
+  return {report, reportText, cases, lengthAxes};
 }
 
 // Which cases are shown: all words occur, and each choice agrees.

@@ -115,7 +115,7 @@ const errorMeasures = {
 
 function errorOverLength(cases, options) {
   const present = new Set(cases.filter((c) => positive(c.length) && c.maxAbs !== undefined).map((c) => c.test.op));
-  const op = Object.keys(lengthNames).find((name) =>
+  const op = [...options.axes.keys()].find((name) =>
     (options.op === 'auto' ? present.has(name) : name === options.op));
   const measure = errorMeasures[options.measure];
   const measured = cases.filter((c) => c.test.op === op && positive(c.length) && measure.of(c) !== undefined);
@@ -132,7 +132,7 @@ function errorOverLength(cases, options) {
     one.line = [...worst].sort(([a], [b]) => a - b).map(([x, y]) => ({x, y}));
   }
   const x = rangeOf(lengths, 1.25) || [1, 10];
-  const name = (lengthNames[op] || 'length');
+  const name = options.axes.has(op) ? options.axes.get(op).title : 'length';
   return {
     series, references: options.measure === 'rho' && points.length > 0
       ? [{tag: 'bound', dashed: true, points: [{x: x[0], y: 1}, {x: x[1], y: 1}]}] : [],
@@ -205,7 +205,7 @@ class Plots {
     figure({id: 'length', title: 'Error over sequence length', build: errorOverLength,
             table: pointTable('Length', 'Error'), note: 'Lines join the worst at each length.',
             choices: [{name: 'op', label: 'operator', values: [['auto', 'automatic'], ...distinct(model.cases, 'op')
-              .filter((op) => lengthNames[op]).map((op) => [op, op])]},
+              .filter((op) => model.lengthAxes.has(op)).map((op) => [op, op])]},
                       {name: 'measure', label: 'error', values: [['max', 'max abs'], ['rho', 'error/bound'],
                         ['rms', 'RMS'], ['relative', 'relative']]}]});
     figure({id: 'ratios', title: 'Error / bound', build: ratios, type: 'bar', table: (plot) => ({
@@ -236,7 +236,7 @@ class Plots {
   draw() {
     const looks = new Map(distinct(this.model.cases, this.by).map((label, i) => [label, lookOf(i)]));
     looks.set('–', lookOf(7));
-    const options = {by: this.by, looks};
+    const options = {by: this.by, looks, axes: this.model.lengthAxes};
     const drawn = this.figures.filter((figure) => figure.show(this.cases, options));
     byId('plots-note').replaceChildren(...(drawn.length === 0 ? ['None of these cases has anything to plot.']
       : [this.cases.some(timed) ? '' : 'None of these cases was timed (assay bench, or --mode both), so there is no roofline and no efficiency. ',

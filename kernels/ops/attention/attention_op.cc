@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/ops/attention/attention_diagnostics.h"
 #include "kernels/ops/attention/attention_probes.h"
 #include "kernels/ops/attention/attention_reference.h"
@@ -15,6 +14,7 @@
 #include "kernels/ops/device_references.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/device.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

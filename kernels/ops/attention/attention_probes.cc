@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "kernels/numerics/bound.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/key_groups.h"
 #include "kernels/ops/attention/attention_reference.h"
@@ -17,6 +16,7 @@
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/runtime/cpu/parallel.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

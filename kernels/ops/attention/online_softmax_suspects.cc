@@ -10,9 +10,9 @@
 #include <utility>
 #include <variant>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/ops/attention/attention_diagnostics.h"
 #include "kernels/ops/case.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -3,7 +3,7 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

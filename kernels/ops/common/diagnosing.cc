@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "absl/strings/str_format.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/numerics/grouped.h"
 #include "kernels/ops/case.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 

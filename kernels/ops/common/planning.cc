@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/ops/refusal.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 
@@ -28,10 +29,10 @@ absl::Status ApplyPatterns(const Case& c, int judged, Plan& plan) {
     const std::size_t operands = static_cast<std::size_t>(DataOperands(c.problem));
     std::string error;
     const auto patterns = ParsePatterns(c.pattern, &error);
-    if (!patterns.has_value()) return absl::InvalidArgumentError(Cat("pattern: ", error));
+    if (!patterns.has_value()) return Refusal({"pattern", error});
     if (patterns->size() != 1 && patterns->size() != operands) {
-      return absl::InvalidArgumentError(Cat("pattern: must be one pattern or ", operands,
-                                            " with / between, got ", patterns->size()));
+      return Refusal({"pattern", Cat("must be one pattern or ", operands, " with / between, got ",
+                                     patterns->size())});
     }
     for (std::size_t i = 0; i < operands; ++i) {
       plan.inputs[i].pattern = patterns->size() == 1 ? patterns->front() : (*patterns)[i];

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "kernels/numerics/bound.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/ops/common/exact_product.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -4,8 +4,8 @@
 #include <map>
 #include <utility>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/numerics/convert.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

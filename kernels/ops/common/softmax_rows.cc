@@ -6,9 +6,9 @@
 #include <mutex>
 
 #include "kernels/numerics/bound.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/ops/common/load.h"
 #include "kernels/runtime/cpu/parallel.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/numerics/convert.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 

@@ -1,7 +1,6 @@
 // conv as an operator: operands, work and bounds of a case, and its references.
 #include <algorithm>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/ops/common/checking.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/probe_data.h"
@@ -14,6 +13,7 @@
 #include "kernels/ops/device_references.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/device.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

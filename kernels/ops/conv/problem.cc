@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

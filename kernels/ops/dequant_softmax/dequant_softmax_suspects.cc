@@ -3,9 +3,9 @@
 #include <utility>
 #include <variant>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_diagnostics.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/ops/common/checking.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/probe_data.h"
@@ -16,6 +15,7 @@
 #include "kernels/ops/gemm/gemm_reference_cpu.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/device.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -7,10 +7,10 @@
 #include <variant>
 
 #include "absl/strings/str_format.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/gemm/gemm_diagnostics.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/attention/attention_identities_gpu.h"
 #include "kernels/ops/attention/attention_probes.h"
@@ -29,6 +28,7 @@
 #include "kernels/ops/softmax/softmax_reference_gpu.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/gpu/error_status.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

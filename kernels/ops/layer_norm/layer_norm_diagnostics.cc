@@ -6,10 +6,10 @@
 #include <variant>
 
 #include "absl/strings/str_format.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/common/diagnosing.h"
 #include "kernels/ops/common/row_suspects.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -1,6 +1,5 @@
 // layer_norm as an operator: operands, work and bounds of a case, and its
 // references.
-#include "kernels/numerics/cat.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/sampling.h"
@@ -12,6 +11,7 @@
 #include "kernels/ops/layer_norm/layer_norm_reference_cpu.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/device.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

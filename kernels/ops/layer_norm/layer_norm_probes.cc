@@ -6,10 +6,10 @@
 #include <utility>
 #include <variant>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/numerics/dtype.h"
 #include "kernels/numerics/pattern.h"
 #include "kernels/ops/common/probe_data.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -1,7 +1,7 @@
 #include "kernels/ops/reduce/problem.h"
 
 #include "absl/strings/str_join.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/common/diagnosing.h"

@@ -1,7 +1,7 @@
 // reduce as an operator: operands, work and bounds of a case, and its references.
 #include <limits>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "kernels/ops/common/checking.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/sampling.h"

@@ -1,7 +1,7 @@
 // rope as an operator: operands, work and bounds of a case, and its references.
 #include <algorithm>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/common/sampling.h"

@@ -1,6 +1,6 @@
 #include "kernels/ops/softmax/problem.h"
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -11,7 +11,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/providers/builtin/attention_builtin_gpu.h"
 #include "kernels/providers/builtin/common.h"
 #include "kernels/providers/builtin/conv_builtin_gpu.h"
@@ -23,6 +22,7 @@
 #include "kernels/providers/builtin/layer_norm_builtin_gpu.h"
 #include "kernels/providers/builtin/softmax_builtin_gpu.h"
 #include "kernels/runtime/gpu/gpu_device.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -1,7 +1,7 @@
 #include "kernels/providers/cublaslt/api.h"
 
-#include "kernels/numerics/cat.h"
 #include "kernels/providers/vendor/library.h"
+#include "kernels/text/cat.h"
 
 namespace assay::cublaslt {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 
 namespace assay::cublaslt {
 namespace {

@@ -11,12 +11,12 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/providers/cublaslt/api.h"
 #include "kernels/providers/cublaslt/cublaslt.h"
 #include "kernels/providers/cublaslt/description.h"
 #include "kernels/providers/cublaslt/forms.h"
 #include "kernels/runtime/gpu/stream_of.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/providers/vendor/library.h"
+#include "kernels/text/cat.h"
 
 namespace assay::cudnn {
 namespace {

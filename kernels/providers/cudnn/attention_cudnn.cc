@@ -13,11 +13,11 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/providers/cudnn/cudnn.h"
 #include "kernels/providers/cudnn/graph.h"
 #include "kernels/providers/cudnn/operations.h"
 #include "kernels/providers/refusals.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -7,10 +7,10 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/providers/cudnn/cudnn.h"
 #include "kernels/providers/cudnn/graph.h"
 #include "kernels/providers/cudnn/operations.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

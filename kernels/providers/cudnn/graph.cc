@@ -4,8 +4,8 @@
 #include <array>
 #include <utility>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/runtime/gpu/stream_of.h"
+#include "kernels/text/cat.h"
 
 namespace assay::cudnn {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 #include <variant>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/providers/cudnn/api.h"
 #include "kernels/providers/cudnn/cudnn.h"
 #include "kernels/runtime/gpu/stream_of.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -21,9 +21,9 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/tensor.h"
+#include "kernels/text/cat.h"
 
 namespace assay::onednn {
 

@@ -8,7 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 
 namespace assay::blas {
 namespace {

@@ -9,11 +9,11 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/providers/planted/factories.h"
 #include "kernels/providers/planted/faults.h"
 #include "kernels/providers/planted/site.h"
 #include "kernels/runtime/cpu/parallel.h"
+#include "kernels/text/cat.h"
 
 namespace assay::planted {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/providers/planted/factories.h"
 #include "kernels/providers/planted/table.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -8,13 +8,13 @@
 #include <variant>
 
 #include "absl/status/status.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/providers/builtin/builtin_gpu.h"
 #include "kernels/providers/planted/factories.h"
 #include "kernels/providers/planted/planted.h"
 #include "kernels/providers/planted/site.h"
 #include "kernels/providers/planted/tampered_kernel.h"
 #include "kernels/runtime/gpu/host.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace planted {

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/runtime/gpu/error_status.h"
 #include "kernels/runtime/gpu/stream_of.h"
+#include "kernels/text/cat.h"
 
 namespace assay::planted {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/providers/vendor/library.h"
+#include "kernels/text/cat.h"
 
 namespace assay::rocblas {
 namespace {

@@ -7,11 +7,11 @@
 #include <string>
 #include <variant>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/providers/refusals.h"
 #include "kernels/providers/rocblas/api.h"
 #include "kernels/providers/rocblas/rocblas.h"
 #include "kernels/runtime/gpu/stream_of.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/runtime/gpu/host.h"
+#include "kernels/text/cat.h"
 
 namespace assay::gpu {
 namespace {

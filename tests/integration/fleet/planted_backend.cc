@@ -1,7 +1,7 @@
 // The backends that the simulated worker finds, in place of kernels/backends/load.cc: the
 // CPU's, with a node's faults, and no other.
 #include "kernels/backends/backend.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "tests/integration/fleet/planted_device.h"
 #include "tests/integration/fleet/planted_faults.h"
 #include "tests/integration/fleet/planted_kernel.h"

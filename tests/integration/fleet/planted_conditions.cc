@@ -3,10 +3,10 @@
 // wait for two processors.
 #include "server/worker/conditions_probe.h"
 
-namespace assay {
+namespace assay::server {
 
 std::unique_ptr<ConditionsProbe> MakeConditionsProbe(const DeviceInfo&, TelemetrySamplerOptions) {
   return nullptr;
 }
 
-}  // namespace assay
+}  // namespace assay::server

@@ -7,8 +7,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/numerics/dtype.h"
+#include "kernels/text/cat.h"
 
 namespace assay::simulated {
 namespace {

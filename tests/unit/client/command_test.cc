@@ -101,6 +101,15 @@ TEST(Errors, AnExtentThatWasNotSaidIsRequired) {
   EXPECT_EQ(output.err, "assay: gemm.m: must be at least 1, got 0\nassay: gemm.k: is required\n");
 }
 
+TEST(Errors, WhatElseIsWrongWithAnExtentThatWasNotSaidStays) {
+  FakeService service;
+  service.create_status = BadRequest({{"spec.cases.cases[0].gemm.k", "must be at least 1, got 0"},
+                                      {"spec.cases.cases[0].gemm.k", "is too small for e2m1"},
+                                      {"spec.cases.cases[1].gemm.k", "must be at least 1, got 0"}});
+  EXPECT_EQ(Assay(service, {"run", "gemm", "--m", "4", "--n", "4"}).err,
+            "assay: gemm.k: is required (2 cases)\nassay: gemm.k: is too small for e2m1\n");
+}
+
 TEST(Errors, WhatContradictsItselfIsRefused) {
   FakeService service;
   const Output modes = Assay(service, {"run", "gemm", "--m", "4", "--bench", "--mode", "validate"});
@@ -163,7 +172,13 @@ TEST(Errors, AnOptionOfTheWrongKindIsNamedWithWhatItTakes) {
             "assay: priority: must be a whole number, got \"x\"\n");
   EXPECT_EQ(Assay({"selftest", "--trials", "0"}).err,
             "assay: trials: must be a whole number from 1 to 100, got \"0\"\n");
+  EXPECT_EQ(Assay({"selftest", "--trials=101"}).err,
+            "assay: trials: must be a whole number from 1 to 100, got \"101\"\n");
+  EXPECT_EQ(Assay({"run", "--bench=maybe", "gemm"}).err,
+            "assay: bench: must be true or false, got \"maybe\"\n");
   EXPECT_EQ(Assay({"jobs", "--format"}).err, "assay: format: takes WORD, got nothing\n");
+  EXPECT_EQ(Assay({"jobs", "--limit="}).err, "assay: limit: takes N, got nothing\n");
+  EXPECT_EQ(Assay({"run", "gemm", "--trans-a", "--m"}).err, "assay: m: takes N, got nothing\n");
   EXPECT_EQ(Assay({"watch"}).err, "assay: job: is required: jobs/4f2k, or 4f2k\n");
   EXPECT_EQ(Assay({"baseline"}).err,
             "assay: baseline: say which command: save, list, show, compare, delete\n");

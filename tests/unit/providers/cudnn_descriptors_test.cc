@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/providers/cudnn/operations.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/ops/op.h"
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
+#include "kernels/text/cat.h"
 
 namespace assay::testing {
 

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "kernels/backends/gpu_backend.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/providers/provider.h"
+#include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
 
 namespace assay {

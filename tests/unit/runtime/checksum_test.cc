@@ -7,10 +7,10 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/poison.h"
 #include "kernels/runtime/device.h"
+#include "kernels/text/cat.h"
 #include "tests/unit/runtime/checksum_testing.h"
 #include "tests/unit/runtime/targets.h"
 

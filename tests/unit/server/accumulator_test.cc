@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using ::testing::IsEmpty;
@@ -70,4 +70,4 @@ TEST(Accumulator, AfterANewBeginningEachStepCounts) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

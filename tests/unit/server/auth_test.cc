@@ -20,7 +20,7 @@
 #include "server/base/log.h"
 #include "tests/unit/server/test_certificates.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using ::testing::HasSubstr;
@@ -220,4 +220,4 @@ TEST(CredentialsTest, MetricsArePlainOnLocalAddressesOnly) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

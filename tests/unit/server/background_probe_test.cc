@@ -1,5 +1,5 @@
 // One tiny exact case in the gaps between jobs.
-#include "server/jobs/background_probe.h"
+#include "server/pass/background_probe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include "tests/unit/server/counting_metrics.h"
 #include "tests/unit/server/fake_executor.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 class BackgroundProbeTest : public testing::Test {
@@ -148,4 +148,4 @@ TEST_F(BackgroundProbeTest, AnotherDigestThanBeforeIsAFailure) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "server/jobs/baseline_match.h"
-#include "server/jobs/baselines.h"
+#include "server/baselines/baseline_match.h"
+#include "server/baselines/baselines.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using testing::AllOf;
@@ -421,4 +421,4 @@ TEST(Baselines, ASpecSaysOneBaselineAndAThresholdThatCanBe) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

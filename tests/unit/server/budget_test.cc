@@ -1,12 +1,12 @@
 // What still fits into the time a job has on a device.
-#include "server/jobs/budget.h"
+#include "server/pass/budget.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using testing::HasSubstr;
@@ -128,4 +128,4 @@ TEST(Budget, ACaseNearItsDeadlineDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

@@ -11,7 +11,7 @@
 
 #include "tests/unit/server/metrics_fixture.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using ::testing::HasSubstr;
@@ -237,4 +237,4 @@ TEST_F(MetricsTest, ProcessorsOfDifferentNumbersOfCoresAreDifferentModels) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

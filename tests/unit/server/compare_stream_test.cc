@@ -20,12 +20,13 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "server/base/log.h"
+#include "server/base/request_errors.h"
 #include "server/rpc/validation_service.h"
 #include "server/worker/supervisor.h"
 #include "server/worker/turn_lock.h"
 #include "tests/unit/server/counting_metrics.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using testing::ElementsAre;
@@ -251,6 +252,11 @@ TEST_F(CompareRpc, EveryBadFieldOfTheHeaderIsNamed) {
   header.mutable_operation()->mutable_gemm()->set_n(3);
   header.mutable_operation()->mutable_gemm()->set_k(4);
   EXPECT_THAT(Fields(Refusal(header)), ElementsAre("header.inputs"));
+  *header.add_inputs() = header.actual();
+  header.mutable_inputs(0)->set_shape(1, 4);
+  const grpc::Status wrong = Refusal(header);
+  EXPECT_THAT(Fields(wrong), ElementsAre("header.inputs[1].shape"));
+  EXPECT_THAT(wrong.error_message(), HasSubstr("shape: b must be [4,3], got [2,3]"));
 }
 
 TEST_F(CompareRpc, MoreOperandsThanAnyOperatorTakesAreRefused) {
@@ -296,7 +302,7 @@ TEST_F(CompareRpc, DevicesThatAreNotThereOrTooSmall) {
 }
 
 TEST_F(CompareRpc, WhatTheDeviceRefusesIsTheAnswer) {
-  device_->answer = absl::InvalidArgumentError("chunk: tensor 0 has 24 bytes by its header");
+  device_->answer = BadRequestError({{"chunk", "tensor 0 has 24 bytes by its header"}});
   EXPECT_THAT(Fields(Refusal(Header())), ElementsAre("chunk"));
   device_->answer = absl::ResourceExhaustedError("no memory");
   EXPECT_EQ(Refusal(Header()).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
@@ -537,4 +543,4 @@ TEST(TurnLock, WhoGivesUpLeavesTheQueue) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

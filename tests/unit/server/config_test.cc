@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using ::testing::ElementsAre;
@@ -195,4 +195,4 @@ TEST(Arguments, AnOptionNobodyKnowsIsNamedWithANearOne) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/metrics/metrics.h"
 
-namespace assay {
+namespace assay::server {
 
 class CountingMetrics final : public Metrics {
  public:
@@ -61,6 +61,6 @@ class CountingMetrics final : public Metrics {
   std::map<std::string, int> calls_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_TESTS_UNIT_SERVER_COUNTING_METRICS_H_

@@ -1,12 +1,12 @@
 // What a budget has left out altogether.
-#include "server/jobs/coverage.h"
+#include "server/plan/coverage.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using testing::ElementsAre;
@@ -49,4 +49,4 @@ TEST(Coverage, AFillIsNeitherMissedNorAProof) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

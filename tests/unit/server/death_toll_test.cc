@@ -6,7 +6,7 @@
 
 #include "server/base/finding.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using ::testing::HasSubstr;
@@ -85,4 +85,4 @@ TEST(DeathToll, WhatIsDoneOnPurposeDoesNotQuarantineAndForgivingForgets) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

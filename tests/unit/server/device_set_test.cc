@@ -13,7 +13,7 @@
 
 #include "server/worker/supervisor.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using ::testing::AllOf;
@@ -113,4 +113,4 @@ TEST(DeviceSetTest, WhatCannotBeUsedIsFoundByWhateverWouldSelectIt) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

@@ -14,7 +14,7 @@
 #include "server/base/wire.h"
 #include "server/worker/executor.h"
 
-namespace assay {
+namespace assay::server {
 
 // Lets cases through one by one, or all. Thread-safe.
 class CaseGate {
@@ -167,6 +167,6 @@ class FakeExecutor final : public CaseExecutor {
   absl::Duration last_limit_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_TESTS_UNIT_SERVER_FAKE_EXECUTOR_H_

@@ -27,9 +27,9 @@
 #include <vector>
 
 #include "assay/worker/v1/worker.grpc.pb.h"
-#include "server/worker/phase_page.h"
+#include "server/process/phase_page.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 std::string Wish() {
@@ -127,7 +127,12 @@ class FakeService final : public worker::v1::WorkerService::Service {
     v1::CompareTensorsRequest message;
     if (!reader->Read(&message)) return {grpc::StatusCode::INVALID_ARGUMENT, "header: missing"};
     const std::string mode = message.header().device();
-    if (mode == "refuse") return {grpc::StatusCode::INVALID_ARGUMENT, "chunk: refused"};
+    if (mode == "refuse") {
+      auto* violation = response->mutable_refused()->add_field_violations();
+      violation->set_field("chunk");
+      violation->set_description("refused");
+      return grpc::Status::OK;
+    }
     std::int64_t bytes = 0;
     while (reader->Read(&message)) {
       bytes += static_cast<std::int64_t>(message.chunk().data().size());
@@ -216,6 +221,6 @@ int Main() {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server
 
-int main() { return assay::Main(); }
+int main() { return assay::server::Main(); }

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "server/base/finding.h"
-#include "server/jobs/baseline_times.h"
-#include "server/jobs/job_events.h"
-#include "server/jobs/job_verdict.h"
+#include "server/base/job_events.h"
+#include "server/baselines/baseline_times.h"
+#include "server/pass/job_verdict.h"
 #include "tests/unit/server/jobs_fixture.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using testing::HasSubstr;
@@ -300,4 +300,4 @@ TEST_F(HeldJobs, EachDeviceHasItsOwnThreshold) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

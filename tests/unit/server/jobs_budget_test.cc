@@ -8,7 +8,7 @@
 #include "absl/time/clock.h"
 #include "tests/unit/server/jobs_fixture.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 constexpr char kLadder[] = R"toml(
@@ -188,4 +188,4 @@ TEST_F(BudgetedJobs, WhatTheMemoryCannotHoldIsLeftOut) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

@@ -15,7 +15,7 @@
 #include "tests/unit/server/counting_metrics.h"
 #include "tests/unit/server/jobs_fixture.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 TEST_F(JobsTest, DrainEndsWhatRunsAndTakesNothingNew) {
@@ -257,4 +257,4 @@ TEST_F(JobsTest, EndedCasesAndJobsLeaveNothingInMemory) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

@@ -18,12 +18,12 @@
 #include <vector>
 
 #include "google/rpc/error_details.pb.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/jobs/job_manager.h"
 #include "server/store/store.h"
 #include "tests/unit/server/fake_executor.h"
 
-namespace assay {
+namespace assay::server {
 
 inline constexpr char kSmallSuite[] = R"toml(
 name = "small"
@@ -189,6 +189,6 @@ class JobsTest : public testing::Test {
   std::unique_ptr<JobManager> manager_;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_TESTS_UNIT_SERVER_JOBS_FIXTURE_H_

@@ -4,7 +4,7 @@
 
 #include "tests/unit/server/jobs_fixture.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using testing::HasSubstr;
@@ -168,4 +168,4 @@ TEST_F(JobsTest, ASuiteOfAUsersOwnIsNotNamedSelftest) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

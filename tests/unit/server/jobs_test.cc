@@ -7,7 +7,7 @@
 #include "google/protobuf/util/time_util.h"
 #include "tests/unit/server/jobs_fixture.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using testing::ElementsAre;
@@ -385,4 +385,4 @@ TEST_F(JobsTest, OnlySmallCasesAreOfferedToRunInTurn) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

@@ -5,7 +5,7 @@
 
 #include "tests/unit/server/jobs_fixture.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 // Two runners tell of one job: its beginning must come first all the same.
@@ -123,4 +123,4 @@ TEST_F(JobsTest, TheFirstTimedCaseSaysThatCeilingsAreMeasured) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

@@ -8,23 +8,23 @@
 #include <string>
 
 #include "kernels/bench/ceilings.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/judge/phase.h"
 #include "kernels/numerics/change.h"
 #include "kernels/ops/comparison.h"
-#include "kernels/validate/phase.h"
+#include "kernels/text/cat.h"
 #include "server/base/compare_header.h"
 #include "server/base/config.h"
 #include "server/base/wire.h"
-#include "server/jobs/baseline_times.h"
-#include "server/jobs/selftest.h"
-#include "server/jobs/spec_check.h"
+#include "server/baselines/baseline_times.h"
+#include "server/plan/selftest.h"
+#include "server/plan/spec_check.h"
 #include "server/rpc/compare_stream.h"
 #include "server/rpc/request_parsing.h"
 #include "server/telemetry/monitor.h"
 #include "tests/unit/api_comments.h"
 #include "tests/unit/server/jobs_fixture.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using testing::HasSubstr;
@@ -284,4 +284,4 @@ TEST_F(LimitsTest, OtherFiguresOfCommentsAreThoseOfTheCode) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

@@ -11,7 +11,7 @@
 
 #include "server/metrics/metrics.h"
 
-namespace assay {
+namespace assay::server {
 
 inline v1::Device Cpu() {
   v1::Device device;
@@ -64,6 +64,6 @@ class MetricsTest : public ::testing::Test {
 
 inline constexpr char kBf16[] = R"(device="cpu:0",dtype="bf16",op="gemm",provider="onednn")";
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_TESTS_UNIT_SERVER_METRICS_FIXTURE_H_

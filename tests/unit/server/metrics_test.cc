@@ -23,7 +23,7 @@
 #include "tests/unit/server/metrics_fixture.h"
 #include "tests/unit/server/test_certificates.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using ::testing::HasSubstr;
@@ -541,4 +541,4 @@ TEST_F(MetricsTest, ThePortServesTlsAndAsksForTheClientsCertificate) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 TEST(DriverRange, IsTheFirstTimeThatTheKernelUnderTestRuns) {
@@ -49,4 +49,4 @@ TEST(SmallArena, HasRoomForTheCaseAndItsChecksAndNoMoreThanThat) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

@@ -1,5 +1,5 @@
 // Jobs that wait for other processes to leave a device.
-#include "server/jobs/others_wait.h"
+#include "server/pass/others_wait.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "tests/unit/server/jobs_fixture.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
@@ -122,4 +122,4 @@ TEST_F(OthersWaitTest, TheTimeIsChecked) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

@@ -19,7 +19,7 @@
 #include "server/worker/profiler.h"
 #include "server/worker/profiler_output.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 namespace fs = std::filesystem;
@@ -374,4 +374,4 @@ TEST_F(ProfileRunTest, TheWorkerIsGivenTheCaseAloneForItsKernel) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

@@ -7,11 +7,11 @@
 #include <string>
 #include <thread>
 
-#include "server/jobs/baseline_match.h"
+#include "server/baselines/baseline_match.h"
 #include "tests/unit/server/counting_metrics.h"
 #include "tests/unit/server/jobs_fixture.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 constexpr char kQuick[] = R"toml(
@@ -242,4 +242,4 @@ TEST_F(QualificationTest, OneThatWasCancelledDoesNotCount) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

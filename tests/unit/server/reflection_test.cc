@@ -13,7 +13,7 @@
 #include "assay/v1/service.grpc.pb.h"
 #include "server/rpc/grpc_server.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using google::protobuf::FieldDescriptor;
@@ -100,4 +100,4 @@ TEST(Reflection, AnswersForEveryServiceThatItLists) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

@@ -6,7 +6,7 @@
 #include "absl/time/clock.h"
 #include "tests/unit/server/jobs_fixture.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 TEST_F(JobsTest, RetentionDeletesWhatEndedBefore) {
@@ -60,4 +60,4 @@ TEST_F(JobsTest, RetentionBeginsAtOnceAndEndsWithoutAWait) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

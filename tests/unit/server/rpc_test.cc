@@ -16,15 +16,15 @@
 #include "assay/v1/service.grpc.pb.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
-#include "kernels/numerics/cat.h"
-#include "server/jobs/request_errors.h"
+#include "kernels/text/cat.h"
+#include "server/base/request_errors.h"
 #include "server/rpc/error_mapping.h"
 #include "server/rpc/request_parsing.h"
 #include "server/rpc/validation_service.h"
 #include "tests/unit/server/counting_metrics.h"
 #include "tests/unit/server/fake_executor.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using testing::HasSubstr;
@@ -525,4 +525,4 @@ TEST_F(ServiceTest, BaselinesFromCreateToDelete) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

@@ -1,5 +1,5 @@
 // The self-test's suite and score: what is run, and when a defect counts as caught.
-#include "server/jobs/selftest.h"
+#include "server/plan/selftest.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using ::testing::ElementsAre;
@@ -200,4 +200,4 @@ TEST(ReachesRate, AsksForWhatTheRateMakesLikely) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

@@ -16,7 +16,7 @@
 #include "server/worker/supervisor.h"
 #include "tests/unit/server/supervisor_fixture.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using ::testing::ElementsAre;
@@ -268,4 +268,4 @@ TEST_F(SharedLaunches, ALostDeviceIsOneCasesOwnAndTheOthersRunAlone) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

@@ -20,7 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/message_differencer.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using google::protobuf::util::MessageDifferencer;
@@ -395,4 +395,4 @@ TEST_F(StoreTest, AStoreOfTheFirstVersionIsBroughtUpToDate) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

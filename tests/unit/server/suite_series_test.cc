@@ -14,7 +14,7 @@
 #include "kernels/suites/suite.h"
 #include "tests/unit/server/metrics_fixture.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using ::testing::HasSubstr;
@@ -271,4 +271,4 @@ TEST_F(MetricsTest, TheSpeedsOfAllFourLevelsStayAndErrorsGiveWay) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

@@ -18,7 +18,7 @@
 #include "server/base/log.h"
 #include "server/worker/supervisor.h"
 
-namespace assay {
+namespace assay::server {
 
 inline constexpr absl::Duration kSoon = absl::Seconds(120);
 
@@ -88,6 +88,6 @@ inline void ExpectFinding(const v1::CaseResult& result, v1::Verdict verdict,
   }
 }
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_TESTS_UNIT_SERVER_SUPERVISOR_FIXTURE_H_

@@ -19,11 +19,11 @@
 #include "absl/time/clock.h"
 #include "google/protobuf/util/time_util.h"
 #include "server/base/finding.h"
-#include "server/worker/output_pump.h"
-#include "server/worker/process.h"
+#include "server/process/output_pump.h"
+#include "server/process/process.h"
 #include "tests/unit/server/supervisor_fixture.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 using ::testing::AllOf;
@@ -424,4 +424,4 @@ TEST(ProcessTest, DestructionEndsAndReapsTheWorker) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

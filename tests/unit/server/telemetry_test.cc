@@ -18,12 +18,12 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "kernels/numerics/cat.h"
+#include "kernels/text/cat.h"
 #include "server/telemetry/linux_source.h"
 #include "server/telemetry/monitor.h"
 #include "server/telemetry/sampler.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 namespace fs = std::filesystem;
@@ -544,4 +544,4 @@ TEST_F(MonitorTest, AProgramThatIsNotThereOrWritesNonsenseIsNoReasonToEnd) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-namespace assay {
+namespace assay::server {
 
 struct PemPair {
   std::string cert;
@@ -89,6 +89,6 @@ class TestAuthority {
   X509* cert_ = nullptr;
 };
 
-}  // namespace assay
+}  // namespace assay::server
 
 #endif  // ASSAY_TESTS_UNIT_SERVER_TEST_CERTIFICATES_H_

@@ -12,7 +12,7 @@
 
 #include "server/base/finding.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 template <class P>
@@ -253,4 +253,4 @@ TEST(Wire, AnUnmeasuredValueIsAbsent) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

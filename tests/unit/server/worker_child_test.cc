@@ -21,7 +21,7 @@
 #include "server/worker/processor_wait.h"
 #include "server/worker/worker_service.h"
 
-namespace assay {
+namespace assay::server {
 namespace {
 
 namespace fs = std::filesystem;
@@ -419,4 +419,4 @@ TEST_F(Conditions, OfAnAmdGpuAreRocmSmisForItsPciId) {
 }
 
 }  // namespace
-}  // namespace assay
+}  // namespace assay::server

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/suites/golden.h"
+#include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
 
 namespace assay {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/numerics/cat.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/providers/provider.h"
+#include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
 
 namespace assay {

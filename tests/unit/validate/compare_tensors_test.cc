@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "kernels/numerics/cat.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/runtime/device.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <memory>
 
+#include "kernels/judge/phase_clock.h"
 #include "kernels/validate/launcher.h"
-#include "kernels/validate/phase_clock.h"
-#include "tests/unit/validate/distorted.h"
+#include "tests/unit/judge/distorted.h"
 
 namespace assay {
 namespace {

@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "kernels/numerics/cat.h"
+#include "kernels/judge/phase_clock.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/providers/planted/planted.h"
+#include "kernels/text/cat.h"
 #include "kernels/validate/launcher.h"
-#include "kernels/validate/phase_clock.h"
 #include "kernels/validate/runner.h"
 
 namespace assay {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "kernels/runtime/replay.h"
-#include "tests/unit/validate/distorted.h"
+#include "tests/unit/judge/distorted.h"
 
 namespace assay {
 namespace {

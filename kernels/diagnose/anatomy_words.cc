@@ -1,0 +1,154 @@
+#include "kernels/diagnose/anatomy_words.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "kernels/judge/verdict.h"
+#include "kernels/text/cat.h"
+
+namespace assay {
+namespace {
+
+using Kind = AxisErrors::Kind;
+
+// Shares of the places below which they are said.
+constexpr double kDense = 0.9;
+constexpr double kNearly = 0.99;
+// Indices of a period that are written out.
+constexpr std::int64_t kShownPeriods = 3;
+
+std::string Periodic(const AxisErrors& axis) {
+  const std::string name = Plural(axis.name);
+  std::vector<std::string> shown;
+  std::int64_t at = axis.first;
+  for (; at < axis.extent && static_cast<std::int64_t>(shown.size()) < kShownPeriods;
+       at += axis.period) {
+    shown.push_back(axis.run == 1 ? Cat(at)
+                                  : Cat(at, "-", std::min(at + axis.run, axis.extent) - 1));
+  }
+  return Cat(name, " ", Join(shown, ", "), at < axis.extent ? " …" : "", " (period ", axis.period,
+             ")");
+}
+
+// A rectangle of the last two axes, every outer axis with one index.
+bool IsBlock(const Anatomy& a) {
+  const std::size_t n = a.axes.size();
+  if (n < 2) return false;
+  for (std::size_t d = 0; d + 2 < n; ++d) {
+    if (a.axes[d].hit != 1) return false;
+  }
+  return a.axes[n - 2].kind == Kind::kRange && a.axes[n - 1].kind == Kind::kRange;
+}
+
+std::string BlockWords(const Anatomy& a) {
+  std::vector<std::int64_t> corner;
+  for (const AxisErrors& axis : a.axes) corner.push_back(axis.first);
+  const std::size_t n = a.axes.size();
+  const auto extent = [&](std::size_t d) { return a.axes[d].last - a.axes[d].first + 1; };
+  return Cat("all in one ", extent(n - 2), "x", extent(n - 1), " block at [", Join(corner, ","),
+             "]");
+}
+
+// Where they lie to one side of the diagonal, or on one.
+std::string Diagonal(const Anatomy& a) {
+  if (!a.least_diagonal.has_value()) return "";
+  const AxisErrors& rows = a.axes[a.axes.size() - 2];
+  const AxisErrors& cols = a.axes.back();
+  if (rows.hit < 4 || cols.hit < 4) return "";
+  const std::int64_t least = *a.least_diagonal;
+  const std::int64_t most = *a.most_diagonal;
+  if (least == most) {
+    return least == 0 ? "all on the diagonal"
+                      : Cat("all on the diagonal ", std::abs(least), " ",
+                            least > 0 ? "right of" : "left of", " the main one");
+  }
+  // A triangle of a matrix that is far from square says nothing.
+  if (2 * std::min(rows.extent, cols.extent) < std::max(rows.extent, cols.extent)) return "";
+  if (least >= 1) return "all right of the diagonal";
+  if (most <= -1) return "all left of the diagonal";
+  if (least == 0) return "all on and right of the diagonal";
+  if (most == 0) return "all on and left of the diagonal";
+  return "";
+}
+
+}  // namespace
+
+std::string Plural(std::string_view name) {
+  return Cat(name, name == "batch" ? "es" : name == "index" ? "es" : "s");
+}
+
+std::string Percent(double share) {
+  const double percent = 100 * share;
+  return absl::StrFormat(percent >= 9.95    ? "%.0f %%"
+                         : percent >= 0.095 ? "%.1f %%"
+                                            : "%.2g %%",
+                         percent);
+}
+
+std::string DescribeAxis(const AxisErrors& axis) {
+  const std::string name = Plural(axis.name);
+  switch (axis.kind) {
+    case Kind::kAll:
+      return "";
+    case Kind::kSingle:
+      if (axis.extent > 1 && axis.first == axis.extent - 1) {
+        return Cat("the last ", axis.name, " (", axis.first, ")");
+      }
+      return Cat(axis.name, " ", axis.first);
+    case Kind::kRange:
+      if (axis.at_the_end()) return Cat("the last ", axis.last - axis.first + 1, " ", name);
+      if (axis.first == 0) return Cat("the first ", axis.last + 1, " ", name);
+      return Cat(name, " ", axis.first, " to ", axis.last);
+    case Kind::kPeriodic:
+      return Periodic(axis);
+    case Kind::kAllBut:
+      return Cat("every ", axis.name, " but ", Join(axis.missing, ", "));
+    case Kind::kSome:
+      return Cat(Grouped(axis.hit), " of ", Grouped(axis.extent), " ", name);
+  }
+  return "";
+}
+
+std::string DescribeErrors(const Anatomy& a) {
+  if (a.wrong == 0) return "";
+  std::string of_seen;
+  if (a.seen < a.count) of_seen = Cat(" (of the first ", Grouped(a.seen), " elements)");
+  if (a.wrong == a.seen) return Cat("every element", of_seen);
+  if (a.wrong == 1) {
+    std::vector<std::int64_t> at;
+    for (const AxisErrors& axis : a.axes) at.push_back(axis.first);
+    return Cat("a single element, [", Join(at, ","), "]", of_seen);
+  }
+  if (IsBlock(a) && a.fill >= 0.5) return Cat(BlockWords(a), of_seen);
+  std::string words = Diagonal(a);
+  bool scattered = false;
+  if (words.empty()) {
+    std::vector<std::string> places;
+    std::vector<std::string> some;
+    for (auto axis = a.axes.rbegin(); axis != a.axes.rend(); ++axis) {
+      if (axis->extent == 1 || !axis->selective()) continue;
+      (axis->kind == Kind::kSome ? some : places).push_back(DescribeAxis(*axis));
+    }
+    scattered = places.empty();
+    if (!places.empty()) {
+      words = Cat("all in ", Join(places, " of "));
+      if (!some.empty()) words += Cat(", ", Join(some, ", "));
+    } else if (!some.empty()) {
+      words = Cat("scattered over ", Join(some, " and "));
+    } else {
+      words = "scattered over the whole output";
+    }
+  }
+  // The share of the places they could have been at.
+  const double share = static_cast<double>(a.wrong) / static_cast<double>(a.seen);
+  if (scattered) {
+    words = share >= kNearly ? "nearly every element"
+                             : Cat(words, ", ", Percent(share), " of all elements");
+  } else if (a.fill < kDense) {
+    words += Cat(", ", Percent(a.fill), " of the elements there");
+  }
+  return Cat(words, of_seen);
+}
+
+}  // namespace assay

@@ -1,0 +1,28 @@
+// An anatomy in words.
+#ifndef ASSAY_KERNELS_DIAGNOSE_ANATOMY_WORDS_H_
+#define ASSAY_KERNELS_DIAGNOSE_ANATOMY_WORDS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/diagnose/anatomy.h"
+
+namespace assay {
+
+// "all in rows 63, 127, 191 … (period 64)": to be read behind a count of elements.
+std::string DescribeErrors(const Anatomy& a);
+
+// One axis: "row 63", "rows 16 to 31", "the last 8 columns", "rows 63, 127 … (period 64)",
+// "every row but 63", "37 of 64 rows". Empty where every index is hit.
+std::string DescribeAxis(const AxisErrors& axis);
+
+// "rows", "batches".
+std::string Plural(std::string_view name);
+
+// "6.2 %".
+std::string Percent(double share);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_DIAGNOSE_ANATOMY_WORDS_H_

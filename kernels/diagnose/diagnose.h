@@ -1,0 +1,50 @@
+// From what was measured to what it reads as: the likely cause of a result, and what
+// to do next.
+//
+// A pure function over the evidence, made of a table of rules, the most specific
+// first. A rule speaks only where the figures bear it out; where none does, nothing is
+// said, for a wrong cause costs more than none. The symptoms are those that precision
+// guides list (overflow of exp, unordered reductions, underflow of a denominator,
+// accumulators that are not FP32, variances that cancel, slow kernels) and the usual
+// faults of indexing.
+#ifndef ASSAY_KERNELS_DIAGNOSE_DIAGNOSE_H_
+#define ASSAY_KERNELS_DIAGNOSE_DIAGNOSE_H_
+
+#include <optional>
+#include <string>
+
+#include "kernels/diagnose/anatomy.h"
+#include "kernels/diagnose/suspects.h"
+#include "kernels/judge/outcome.h"
+#include "kernels/ops/case.h"
+
+namespace assay {
+
+// All must outlive the call. `outcome` is whole but for its diagnosis.
+struct Symptoms {
+  const Case& c;
+  const Plan& plan;
+  const CaseOutcome& outcome;
+  const Anatomy* anatomy = nullptr;        // where elements are wrong
+  const Conviction* conviction = nullptr;  // where a suspect's test held
+  bool received = false;                   // the output came from a user: nothing was launched
+};
+
+struct Diagnosis {
+  std::string_view rule;  // its name in the table; empty where none spoke
+  std::string reads_as;
+  std::string next_step;
+};
+
+Diagnosis Diagnose(const Symptoms& s);
+
+// A passed kernel below this share of the roof is called slow, if its launch is longer
+// than launching. If memory bounds an operator that reads its data in several passes
+// (OpTraits::several_passes), less is usual.
+inline constexpr double kSlowEfficiency = 0.4;
+inline constexpr double kSlowPassesEfficiency = 0.3;
+inline constexpr double kLeastTimed = 50e-6;  // [seconds]
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_DIAGNOSE_DIAGNOSE_H_

@@ -1,0 +1,38 @@
+// The rules of Diagnose, by what they look at. Each returns nothing where its
+// evidence is not there.
+#ifndef ASSAY_KERNELS_DIAGNOSE_DIAGNOSE_RULES_H_
+#define ASSAY_KERNELS_DIAGNOSE_DIAGNOSE_RULES_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "kernels/diagnose/diagnose.h"
+
+namespace assay::internal {
+
+using Rule = std::optional<Reading>(const Symptoms& s);
+
+// A finding of that reason, or nullptr.
+const Finding* FindingOf(const Symptoms& s, Reason reason);
+// All inputs are measured and finite.
+bool InputsFinite(const Symptoms& s);
+// What the case's operator knows, and what it may look at.
+const Diagnostics& OperatorsOwn(const Symptoms& s);
+Signs SignsOf(const Symptoms& s);
+
+// Memory and launches (diagnose.cc).
+Rule WritesOutside, ChangesInput, Nondeterministic, TolerancesTooTight, ProbesOnly, Slow,
+    Suspicious, TooWide, NothingProven, Unread;
+// NaN and infinities (diagnose_classes.cc).
+Rule MayOverflow, OfOperator, ReadsOutside, NonFinite;
+// Where errors lie (diagnose_places.cc).
+Rule Unwritten, Displaced, Transposed, TileEdges, Tail, OneBlock, SingleElement, WholeHeads,
+    PlaceOfOperator;
+// What the values are (diagnose_values.cc).
+Rule ZeroOutput, ConstantOutput, TailUnderflows, WrongScale, ColumnScale, MissingBias, RowFactor,
+    NarrowSums, NarrowBf16, Truncation;
+
+}  // namespace assay::internal
+
+#endif  // ASSAY_KERNELS_DIAGNOSE_DIAGNOSE_RULES_H_

@@ -1,0 +1,196 @@
+// What the wrong values are: zeros, multiples, sums with too few digits.
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "kernels/diagnose/anatomy_words.h"
+#include "kernels/diagnose/diagnose_rules.h"
+#include "kernels/judge/verdict.h"
+#include "kernels/text/cat.h"
+
+namespace assay::internal {
+namespace {
+
+// A factor and its names within this are the same.
+constexpr double kSameFactor = 2e-3;
+
+// Elements whose errors tell a truncation from a chance.
+constexpr std::int64_t kBiased = 64;
+
+// Errors of a row that do not follow one another: less of them survives in its sum.
+constexpr double kIncoherent = 0.35;
+
+// "0.99", "0.9922": digits enough to tell it from 1.
+std::string FactorText(double factor) { return absl::StrFormat("%.4g", factor); }
+
+std::string RangeText(const LineFit& fit) {
+  return absl::StrFormat("%.4g to %.4g", fit.least, fit.most);
+}
+
+// What a factor is, where it is a number of the case: "1/alpha", "√dim".
+std::string NameOf(double factor, const Symptoms& s) {
+  std::vector<std::pair<std::string, double>> known = {{"2", 2.0}, {"1/2", 0.5}, {"-1", -1.0}};
+  const auto both = [&](const std::string& name, double value) {
+    if (value == 1.0 || value == 0.0) return;
+    known.emplace_back(name, value);
+    known.emplace_back("1/" + name, 1.0 / value);
+  };
+  for (const auto& [name, value] : OperatorsOwn(s).Factors(s.c)) both(name, value);
+  for (const auto& [name, value] : known) {
+    if (std::abs(factor / value - 1.0) < kSameFactor) return name;
+  }
+  return "";
+}
+
+// Zero elements among the wrong ones that are all of a kind: small ones.
+bool SmallOnesVanish(const Anatomy& a) {
+  return a.zeroed >= 4 && 2 * a.zeroed >= a.finite && a.least_kept > 0 &&
+         a.most_zeroed < 64 * a.least_kept;
+}
+
+bool HasInput(const Symptoms& s, std::string_view name) {
+  return std::any_of(s.plan.inputs.begin(), s.plan.inputs.end(),
+                     [&](const Operand& o) { return o.name == name; });
+}
+
+const ProbeOutcome* ProbeNamed(const Symptoms& s, std::string_view name) {
+  for (const ProbeOutcome& p : s.outcome.probes) {
+    if (p.name == name) return &p;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::optional<Reading> ZeroOutput(const Symptoms& s) {
+  const CompareResult& r = *s.outcome.compare;
+  if (s.anatomy == nullptr || r.zero_count < r.count || r.reference_zero_count == r.count) {
+    return std::nullopt;
+  }
+  return Reading{
+      "every element is 0: the result is never added up, or never stored",
+      "look at whether the accumulator reaches the store, and at which buffer is stored"};
+}
+
+std::optional<Reading> ConstantOutput(const Symptoms& s) {
+  if (s.anatomy == nullptr || !s.anatomy->constant || s.anatomy->samples.empty()) {
+    return std::nullopt;
+  }
+  return Reading{absl::StrFormat("every element is %.6g: one value is stored everywhere",
+                                 s.anatomy->samples.front().actual),
+                 "look at the index of what is stored, and at what each thread loads"};
+}
+
+std::optional<Reading> TailUnderflows(const Symptoms& s) {
+  if (s.anatomy == nullptr || !OperatorsOwn(s).Exponentials()) return std::nullopt;
+  const Anatomy& a = *s.anatomy;
+  if (!SmallOnesVanish(a)) return std::nullopt;
+  return Reading{
+      absl::StrFormat("small values come out as 0: %s of %s wrong elements, all up to %.2g, and no "
+                      "larger one: exponentials underflow in a 16-bit format (fp16 ends at 6e-08)",
+                      Grouped(a.zeroed), Grouped(a.wrong), a.most_zeroed),
+      "keep exponentials and their sum in FP32; where they must be stored in 16 bits take bf16, "
+      "which has fp32's range"};
+}
+
+std::optional<Reading> WrongScale(const Symptoms& s) {
+  if (s.anatomy == nullptr || !s.anatomy->factor.has_value()) return std::nullopt;
+  const double factor = *s.anatomy->factor;
+  const std::string name = NameOf(factor, s);
+  return Reading{Cat("every value is ", FactorText(factor), " times what it should be",
+                     name.empty() ? "" : Cat(" (", name, ")"), ": a scale is wrong"),
+                 "look at where the result is scaled: a factor left out, applied twice, or rounded "
+                 "to a narrow format"};
+}
+
+std::optional<Reading> ColumnScale(const Symptoms& s) {
+  if (s.anatomy == nullptr || !s.anatomy->column_factors.has_value()) return std::nullopt;
+  const std::string what = Cat("each column is its own factor too large or too small (",
+                               RangeText(*s.anatomy->column_factors), ")");
+  if (!HasInput(s, "channel_scale") && !HasInput(s, "weight")) {
+    return Reading{what, "look at what is loaded once a column"};
+  }
+  const std::string_view name = HasInput(s, "weight") ? "weight" : "channel_scale";
+  return Reading{Cat(what, ": ", name, " is left out or taken from a wrong place"),
+                 Cat("look at where ", name, "[j] is loaded and applied")};
+}
+
+std::optional<Reading> MissingBias(const Symptoms& s) {
+  if (s.anatomy == nullptr || !s.anatomy->column_offsets.has_value()) return std::nullopt;
+  const LineFit& fit = *s.anatomy->column_offsets;
+  if (fit.lines == s.anatomy->axes.back().extent && fit.least == fit.most) {
+    return Reading{absl::StrFormat("every element is off by the same %.6g", fit.least),
+                   "look for what is added to all of them"};
+  }
+  const std::string what = Cat("each column is off by its own constant (", RangeText(fit), ")");
+  if (!HasInput(s, "bias")) return Reading{what, "look at what is added once a column"};
+  return Reading{Cat(what, ": the bias is left out, added twice, or taken from a wrong place"),
+                 "look at where bias[j] is loaded and added"};
+}
+
+std::optional<Reading> RowFactor(const Symptoms& s) {
+  if (s.anatomy == nullptr || !s.anatomy->row_factors.has_value()) return std::nullopt;
+  const std::string range = RangeText(*s.anatomy->row_factors);
+  Reading reading = OperatorsOwn(s).RowFactor();
+  reading.reads_as = Cat("each row is its own factor off (", range, ")", reading.reads_as);
+  return reading;
+}
+
+std::optional<Reading> NarrowSums(const Symptoms& s) {
+  const ProbeOutcome* integers = ProbeNamed(s, "exact-integers");
+  const ProbeOutcome* sparse = ProbeNamed(s, "exact-sparse");
+  if (integers == nullptr || sparse == nullptr || integers->verdict != Verdict::kFailed ||
+      sparse->verdict != Verdict::kPassed) {
+    return std::nullopt;
+  }
+  return Reading{
+      "sums of small integers that FP32 holds exactly come out wrong, sums of few terms "
+      "do not: the accumulator is not FP32",
+      "accumulate in FP32 (the library's compute type) and round once at the end"};
+}
+
+std::optional<Reading> NarrowBf16(const Symptoms& s) {
+  if (s.anatomy == nullptr || s.plan.output.dtype != DType::kBF16) return std::nullopt;
+  const Anatomy& a = *s.anatomy;
+  const double u = Info(DType::kBF16).unit_roundoff;
+  // Everywhere, and of the size that a few roundings to bf16 have.
+  const bool everywhere = 20 * a.wrong >= a.seen;
+  if (!everywhere || !(a.rms_expected > 0)) return std::nullopt;
+  // Roundings point both ways; one cause a row, or for all, points one way.
+  if (!(a.coherence < kIncoherent)) return std::nullopt;
+  const double relative = a.rms_error / a.rms_expected;
+  if (!(relative >= 0.5 * u && relative <= 32 * u)) return std::nullopt;
+  return Reading{
+      absl::StrFormat("errors of %.1f bf16 roundings everywhere: the bound already allows the one "
+                      "that bf16 must make (8 times fp16's), so intermediates or sums are held in "
+                      "bf16, too",
+                      relative / u),
+      "keep accumulators and intermediates in FP32, and round to bf16 once, at the end"};
+}
+
+std::optional<Reading> Truncation(const Symptoms& s) {
+  const CompareResult& r = *s.outcome.compare;
+  const auto n = static_cast<double>(r.bias_count);
+  const double mean = n > 0 ? r.bias_sum / n : 0;
+  // Errors of many units have another cause, and a mean of their own.
+  if (std::abs(mean) > 1.0) return std::nullopt;
+  if (FindingOf(s, Reason::kBias) == nullptr) {
+    // What is wrong otherwise is no bias, too: errors from 0 to one unit, to one side, alone.
+    if (s.anatomy == nullptr || r.bias_count < kBiased) return std::nullopt;
+    const double spread = std::sqrt(std::max(0.0, r.bias_sum_squared / n - mean * mean));
+    if (!(std::abs(std::abs(mean) - 0.5) < 0.1 && spread < 0.35)) return std::nullopt;
+  }
+  if (mean < 0) {
+    return Reading{absl::StrFormat("results are cut towards 0, not rounded (mean error %.2f of the "
+                                   "last place)",
+                                   mean),
+                   "round to nearest even when the accumulator is converted to the output's "
+                   "format; a shift or a bit mask cuts"};
+  }
+  return Reading{absl::StrFormat("results are rounded away from 0 (mean error %+.2f of the last "
+                                 "place)",
+                                 mean),
+                 "round to nearest even when the accumulator is converted to the output's format"};
+}
+
+}  // namespace assay::internal

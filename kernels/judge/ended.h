@@ -1,0 +1,31 @@
+// The end of a case whose step cannot go on: a verdict and a finding of its own.
+#ifndef ASSAY_KERNELS_JUDGE_ENDED_H_
+#define ASSAY_KERNELS_JUDGE_ENDED_H_
+
+#include <optional>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "kernels/judge/finding.h"
+#include "kernels/judge/outcome.h"
+
+namespace assay {
+
+struct Ended {
+  Verdict verdict = Verdict::kUnspecified;
+  Finding finding;
+};
+// What a step returns. Without a value the case goes on.
+using End = std::optional<Ended>;
+
+// The end that a failed step means. A lack of memory is INCONCLUSIVE, anything else is ERROR.
+// `what` names the step or the operand.
+Ended EndedBy(const absl::Status& status, std::string_view what);
+
+// The same for a plan, a kernel's construction or a reference. Only these may say that they cannot:
+// their UNIMPLEMENTED is UNSUPPORTED. A launch that returns UNIMPLEMENTED has failed.
+Ended RefusedBy(const absl::Status& status, std::string_view what);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_JUDGE_ENDED_H_

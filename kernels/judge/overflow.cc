@@ -1,0 +1,59 @@
+#include "kernels/judge/overflow.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "kernels/judge/pieces.h"
+#include "kernels/ops/op.h"
+#include "kernels/runtime/compare_rule.h"
+
+namespace assay {
+
+bool MayOverflowInside(const Case& c, const Plan& plan) {
+  const DType accumulator = c.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+  return plan.largest_intermediate > Info(accumulator).max_finite;
+}
+
+bool OverflowMayEndFinite(const Case& c, const Plan& plan) {
+  if (!MayOverflowInside(c, plan)) return false;
+  return OpOf(c).OverflowMayVanish(c) || !Info(plan.output.dtype).has_inf;
+}
+
+absl::StatusOr<std::optional<Unexplained>> CountUnexplained(const Case& c, const Plan& plan,
+                                                            Device& device,
+                                                            const CompareRequest& request,
+                                                            const CompareResult& result) {
+  std::optional<Unexplained> faults;
+  if ((result.class_mismatches == 0 && result.beyond_proven == 0) || request.allowance == nullptr ||
+      !(plan.overflow_allowance > 0) || !MayOverflowInside(c, plan)) {
+    return faults;
+  }
+  const std::int64_t count = request.output.count();
+  const internal::CompareRule rule(request);
+  const TensorView reference = DoublesView(const_cast<double*>(request.reference), count);
+  const TensorView allowance = DoublesView(const_cast<double*>(request.allowance), count);
+  std::vector<std::uint64_t> bits;
+  std::vector<double> r, e;
+  faults.emplace();
+  for (std::int64_t begin = 0; begin < count; begin += kPiece) {
+    const std::int64_t n = std::min(kPiece, count - begin);
+    absl::Status s = ReadBits(device, request.output, begin, n, bits);
+    if (s.ok()) s = ReadValues(device, reference, begin, n, r);
+    if (s.ok()) s = ReadValues(device, allowance, begin, n, e);
+    if (!s.ok()) return s;
+    for (std::size_t i = 0; i < bits.size(); ++i) {
+      if (request.poisoned && rule.payload && bits[i] == rule.poison) continue;  // counted apart
+      if (e[i] >= plan.overflow_allowance) continue;
+      const internal::Judgement judged = JudgeElement(rule, bits[i], r[i], e[i]);
+      if (!judged.class_ok) {
+        ++faults->of_wrong_class;
+      } else if (judged.pair && !(judged.error <= judged.bound_proven)) {
+        ++faults->beyond_proven;
+      }
+    }
+  }
+  return faults;
+}
+
+}  // namespace assay

@@ -1,0 +1,43 @@
+// Whether a sum inside a right kernel may overflow on its way to an element whose result is
+// finite: of the case as a whole, from its inputs' magnitudes, and of one element, from its
+// error allowance, which is a known share of the magnitudes it sums.
+#ifndef ASSAY_KERNELS_JUDGE_OVERFLOW_H_
+#define ASSAY_KERNELS_JUDGE_OVERFLOW_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "kernels/ops/case.h"
+#include "kernels/ops/plan.h"
+#include "kernels/runtime/compare.h"
+#include "kernels/runtime/device.h"
+
+namespace assay {
+
+// Whether any element's may, by Plan::largest_intermediate.
+bool MayOverflowInside(const Case& c, const Plan& plan);
+
+// Whether such an overflow may leave a finite element, which then is far from the reference:
+// a norm that divides by an infinite deviation, a rectified −Inf, an output that saturates. A
+// plain product's stays infinite or NaN.
+bool OverflowMayEndFinite(const Case& c, const Plan& plan);
+
+// Elements that no such overflow explains: of all that the compare pass found of a wrong
+// class, or finite and beyond their proven bound, those with an allowance below
+// Plan::overflow_allowance.
+struct Unexplained {
+  std::int64_t of_wrong_class = 0;
+  std::int64_t beyond_proven = 0;
+};
+
+// Reads the output, only where some are so and an overflow may explain it; else, and where
+// the plan cannot tell elements apart, nothing. The device's own errors.
+absl::StatusOr<std::optional<Unexplained>> CountUnexplained(const Case& c, const Plan& plan,
+                                                            Device& device,
+                                                            const CompareRequest& request,
+                                                            const CompareResult& result);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_JUDGE_OVERFLOW_H_

@@ -1,0 +1,95 @@
+#include "kernels/judge/received.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "kernels/judge/input_stats.h"
+#include "kernels/judge/pieces.h"
+#include "kernels/numerics/bound.h"
+
+namespace assay {
+namespace {
+
+// Operands as a kernel sees them that takes subnormal numbers for 0.
+class FlushedInputs final : public HostInputs {
+ public:
+  FlushedInputs(const Plan& plan, const HostInputs& kept) : plan_(plan), kept_(kept) {}
+
+  void Read(int operand, std::int64_t begin, std::int64_t count, double* out) const override {
+    kept_.Read(operand, begin, count, out);
+    const double least = Info(plan_.inputs[static_cast<std::size_t>(operand)].dtype).min_normal;
+    std::replace_if(
+        out, out + count, [&](double v) { return std::abs(v) < least; }, 0.0);
+  }
+
+ private:
+  const Plan& plan_;
+  const HostInputs& kept_;
+};
+
+// Elements all over the output that are looked at beside those that are known to be wrong.
+constexpr std::int64_t kSpread = 1024;
+
+// Whether every known mismatch is what a kernel gives that flushes, and every one of the
+// elements spread over the output is that or within its own bound: a fault elsewhere that is
+// larger than a thousandth of the output is not excused with the flushing.
+absl::StatusOr<bool> FlushingExplains(const Case& c, const Op& op, const Plan& plan, Device& device,
+                                      const TensorView& output, const HostInputs& host,
+                                      const CompareResult& compare) {
+  std::vector<std::int64_t> wrong;
+  for (const ElementSample& s : compare.samples) wrong.push_back(s.index);
+  if (compare.worst.index >= 0) wrong.push_back(compare.worst.index);
+  if (plan.exact || wrong.empty()) return false;
+  std::vector<std::int64_t> at = op.Samples(c, plan, c.seed.value_or(1), kSpread);
+  at.insert(at.end(), wrong.begin(), wrong.end());
+  std::sort(at.begin(), at.end());
+  at.erase(std::unique(at.begin(), at.end()), at.end());
+  std::vector<double> value(at.size()), allowance(at.size()), kept(at.size()), kept_by(at.size());
+  op.ReferenceAt(c, plan, FlushedInputs(plan, host), at, value.data(), allowance.data());
+  op.ReferenceAt(c, plan, host, at, kept.data(), kept_by.data());
+  const OutputRounding flushed = OutputRoundingOf(plan.output.dtype, /*flushes_subnormals=*/true);
+  const OutputRounding whole = OutputRoundingOf(plan.output.dtype, /*flushes_subnormals=*/false);
+  std::vector<double> one;
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    if (absl::Status s = ReadValues(device, output, at[i], 1, one); !s.ok()) return s;
+    const double actual = one.front();
+    const double bound = TBound(flushed, value[i], plan.proven_factor * allowance[i]);
+    if (std::abs(actual - value[i]) <= bound) continue;
+    const bool known = std::find(wrong.begin(), wrong.end(), at[i]) != wrong.end();
+    const double own = TBound(whole, kept[i], plan.proven_factor * kept_by[i]);
+    if (known || !(std::abs(actual - kept[i]) <= own)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<ReceivedOperands> WeighOperands(const Case& c, const Op& op, const Plan& plan,
+                                               Device& device, std::span<const TensorView> inputs,
+                                               const TensorView& output, const HostInputs& host,
+                                               const CompareResult& compare) {
+  const absl::StatusOr<std::vector<OperandStats>> stats = MeasureInputs(device, plan, inputs);
+  if (!stats.ok()) return stats.status();
+  Case received = c;
+  bool subnormal = false;
+  for (const OperandStats& s : *stats) {
+    received.magnitudes.push_back(s.largest());
+    subnormal = subnormal || s.subnormal_count > 0;
+  }
+  const absl::StatusOr<Plan> weighed = op.MakePlan(received);
+  if (!weighed.ok()) return weighed.status();
+  ReceivedOperands weight{weighed->largest_intermediate, weighed->overflow_allowance, false,
+                          op.Undecided(c, *stats)};
+  if (subnormal) {
+    const absl::StatusOr<bool> explains =
+        FlushingExplains(c, op, plan, device, output, host, compare);
+    if (!explains.ok()) return explains.status();
+    weight.flushing_explains = *explains;
+  }
+  return weight;
+}
+
+}  // namespace assay

@@ -1,0 +1,37 @@
+// What operands that were sent, and not generated, say of the verdict on their result:
+// what a pattern says of generated ones.
+#ifndef ASSAY_KERNELS_JUDGE_RECEIVED_H_
+#define ASSAY_KERNELS_JUDGE_RECEIVED_H_
+
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "kernels/ops/op.h"
+#include "kernels/runtime/compare.h"
+#include "kernels/runtime/device.h"
+
+namespace assay {
+
+struct ReceivedOperands {
+  // Plan::largest_intermediate for the largest finite magnitudes that the operands hold.
+  double largest_intermediate = 0;
+  double overflow_allowance = 0;  // Plan::overflow_allowance, likewise
+  // Some elements are subnormal, and a kernel that takes those for 0 would give every
+  // sampled output that is beyond its bound, here and all over the output.
+  bool flushing_explains = false;
+  // Where infinite or NaN elements meet a factor of 0 that some kernels skip and others
+  // multiply, both of them right: what that is; empty where they do not.
+  std::string undecided;
+};
+
+// Reads every element of the operands, on the device and as `host` has them. The
+// device's own errors.
+absl::StatusOr<ReceivedOperands> WeighOperands(const Case& c, const Op& op, const Plan& plan,
+                                               Device& device, std::span<const TensorView> inputs,
+                                               const TensorView& output, const HostInputs& host,
+                                               const CompareResult& compare);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_JUDGE_RECEIVED_H_

@@ -1,0 +1,140 @@
+#include "kernels/judge/recheck.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "kernels/judge/pieces.h"
+#include "kernels/judge/verdict.h"
+#include "kernels/numerics/bound.h"
+#include "kernels/numerics/convert.h"
+#include "kernels/text/cat.h"
+
+namespace assay {
+namespace {
+
+// The device's allowance may be this much above the host's: a fast reference may
+// take an upper bound of |A||B|, and the order of its sums is its own. More would
+// be a device that forgives itself.
+constexpr double kAllowanceSlack = 1.01;
+
+std::string_view WhatIsWrong(Disagreement what) {
+  switch (what) {
+    case Disagreement::kReference:
+      return "the device's reference is";
+    case Disagreement::kAllowance:
+      return "the device's error allowance is";
+    default:
+      return "the device accepted an output of";
+  }
+}
+
+// The inputs, and the elements of the output that a reference with several right values asks for.
+class InputsAndOutput final : public HostInputs {
+ public:
+  // `at` ascends; `output` has an element an index.
+  InputsAndOutput(const HostInputs& inputs, std::span<const std::int64_t> at,
+                  std::span<const double> output)
+      : inputs_(inputs), at_(at), output_(output) {}
+
+  void Read(int operand, std::int64_t begin, std::int64_t count, double* out) const override {
+    inputs_.Read(operand, begin, count, out);
+  }
+  std::optional<double> Output(std::int64_t index) const override {
+    const auto found = std::lower_bound(at_.begin(), at_.end(), index);
+    if (found == at_.end() || *found != index) return std::nullopt;
+    return output_[static_cast<std::size_t>(found - at_.begin())];
+  }
+
+ private:
+  const HostInputs& inputs_;
+  std::span<const std::int64_t> at_;
+  std::span<const double> output_;
+};
+
+// The host's r and E of the elements.
+absl::Status ReferenceOnHost(const Case& c, const Op& op, const Plan& plan, Device& device,
+                             const TensorView& output, const HostInputs& inputs,
+                             std::span<const std::int64_t> at, std::vector<double>& value,
+                             std::vector<double>& allowance) {
+  if (!op.SeveralRight(c)) {
+    op.ReferenceAt(c, plan, inputs, at, value.data(), allowance.data());
+    return absl::OkStatus();
+  }
+  std::vector<double> judged, run;
+  for (std::size_t i = 0; i < at.size(); i = judged.size()) {
+    std::size_t last = i + 1;  // neighbours are read together
+    while (last < at.size() && at[last] == at[last - 1] + 1) ++last;
+    const auto count = static_cast<std::int64_t>(last - i);
+    if (absl::Status s = ReadValues(device, output, at[i], count, run); !s.ok()) return s;
+    judged.insert(judged.end(), run.begin(), run.end());
+  }
+  op.ReferenceAt(c, plan, InputsAndOutput(inputs, at, judged), at, value.data(), allowance.data());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Recheck> RecheckOnHost(const Case& c, const Op& op, const Plan& plan, Device& device,
+                                      const TensorView& output, double* reference,
+                                      double* allowance, const HostInputs& inputs,
+                                      const CompareResult& compare, bool flushes,
+                                      std::int64_t samples) {
+  std::vector<std::int64_t> at =
+      op.Samples(c, plan, c.seed.value_or(1), std::min(samples, output.count()));
+  if (compare.worst.index >= 0) at.push_back(compare.worst.index);
+  for (const ElementSample& s : compare.samples) at.push_back(s.index);
+  std::sort(at.begin(), at.end());
+  at.erase(std::unique(at.begin(), at.end()), at.end());
+
+  const std::size_t n = at.size();
+  std::vector<double> value(n), allowance_here(n, 0.0);
+  if (absl::Status s =
+          ReferenceOnHost(c, op, plan, device, output, inputs, at, value, allowance_here);
+      !s.ok()) {
+    return s;
+  }
+  const FormatInfo& format = Info(plan.output.dtype);
+  const OutputRounding output_rounding = OutputRoundingOf(plan.output.dtype, flushes);
+  std::vector<HostElement> elements(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    HostElement& e = elements[i];
+    e.index = at[i];
+    e.value = value[i];
+    e.rounded = Quantise(value[i], plan.output.dtype);
+    e.bound = plan.exact
+                  ? 0.0
+                  : TBound(output_rounding, value[i], plan.proven_factor * allowance_here[i]);
+    e.most_allowance = kAllowanceSlack * allowance_here[i] + 1e-300;
+    e.may_overflow = std::abs(value[i]) + e.bound >= format.max_finite;
+  }
+  RecheckRequest request;
+  request.output = output;
+  // An output that was found wrong is the kernel's fault, not the device's.
+  if (compare.beyond_proven > 0 || compare.class_mismatches > 0) request.output.data = nullptr;
+  request.reference = reference;
+  request.allowance = allowance;
+  request.exact = plan.exact;
+  request.elements = elements;
+  absl::StatusOr<RecheckFindings> findings = device.Recheck(request);
+  if (!findings.ok()) return findings.status();
+
+  Recheck result;
+  result.elements = static_cast<std::int64_t>(n);
+  if (findings->disagreements == 0) return result;
+  const HostElement& first = elements[static_cast<std::size_t>(findings->first)];
+  result.fault =
+      absl::StrFormat("host and device disagree at %s: %s %.17g, the host's reference %.17g ± %.3g",
+                      Coordinates(first.index, plan.output.dims), WhatIsWrong(findings->what),
+                      findings->got, first.value, first.bound);
+  if (findings->disagreements > 1) {
+    result.fault += Cat(" (", findings->disagreements, " of ", n, " sampled elements)");
+  }
+  return result;
+}
+
+}  // namespace assay

@@ -1,0 +1,111 @@
+#include "server/pass/device_runner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace assay::server {
+
+DeviceRunner::DeviceRunner(CaseExecutor& device, Metrics* metrics, std::function<void(JobPart)> run,
+                           const ProbeOptions& probes)
+    : device_(device),
+      metrics_(metrics),
+      run_(std::move(run)),
+      probe_interval_(probes.share > absl::ZeroDuration() ? probes.interval
+                                                          : absl::InfiniteDuration()),
+      probe_(device, metrics, probes) {
+  AddDepth(0);
+}
+
+DeviceRunner::~DeviceRunner() { Stop(); }
+
+void DeviceRunner::Start() {
+  thread_ = std::thread([this] { Loop(); });
+}
+
+void DeviceRunner::Push(JobPart part) {
+  AddDepth(part.cases);
+  {
+    const std::lock_guard guard(mutex_);
+    queue_.insert(std::move(part));
+    if (probing_ != nullptr) probing_->Cancel();
+  }
+  changed_.notify_all();
+}
+
+std::optional<JobPart> DeviceRunner::Remove(const ActiveJob* job) {
+  const std::lock_guard guard(mutex_);
+  const auto found = std::find_if(queue_.begin(), queue_.end(),
+                                  [job](const JobPart& part) { return part.job.get() == job; });
+  if (found == queue_.end()) return std::nullopt;
+  JobPart part = *found;
+  queue_.erase(found);
+  return part;
+}
+
+void DeviceRunner::Close() {
+  {
+    const std::lock_guard guard(mutex_);
+    closed_ = true;
+    if (probing_ != nullptr) probing_->Cancel();
+  }
+  changed_.notify_all();
+}
+
+bool DeviceRunner::WaitIdle(absl::Time deadline) {
+  Close();
+  std::unique_lock guard(mutex_);
+  return changed_.wait_until(guard, absl::ToChronoTime(deadline), [this] { return !busy_; });
+}
+
+void DeviceRunner::Stop() {
+  Close();
+  if (thread_.joinable()) thread_.join();
+}
+
+bool DeviceRunner::FirstTimed() {
+  return !std::exchange(timed_, true) && device_.Describe().ceilings().empty();
+}
+
+void DeviceRunner::AddDepth(int cases) {
+  const int depth = depth_.fetch_add(cases, std::memory_order_relaxed) + cases;
+  if (metrics_ != nullptr) metrics_->QueueDepth(device_.device_id(), depth);
+}
+
+void DeviceRunner::Loop() {
+  while (true) {
+    std::unique_lock guard(mutex_);
+    const auto called = [this] { return closed_ || !queue_.empty(); };
+    bool idle = false;
+    if (probe_interval_ == absl::InfiniteDuration()) {
+      changed_.wait(guard, called);
+    } else {
+      idle = !changed_.wait_for(guard, absl::ToChronoNanoseconds(probe_interval_), called);
+    }
+    if (closed_) return;
+    std::optional<JobPart> part;
+    CancelToken job_came;
+    if (idle) {
+      probing_ = &job_came;
+    } else {
+      part = *queue_.begin();
+      queue_.erase(queue_.begin());
+    }
+    busy_ = true;
+    guard.unlock();
+    if (part) {
+      run_(*std::move(part));
+      part.reset();
+    } else {
+      probe_.Run(job_came);
+    }
+    guard.lock();
+    probing_ = nullptr;
+    busy_ = false;
+    guard.unlock();
+    changed_.notify_all();
+  }
+}
+
+}  // namespace assay::server

@@ -1,0 +1,148 @@
+#include "server/pass/job_recorder.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "kernels/text/cat.h"
+#include "server/base/case_spec.h"
+#include "server/base/finding.h"
+#include "server/base/job_events.h"
+#include "server/base/log.h"
+#include "server/baselines/baseline_times.h"
+#include "server/pass/job_verdict.h"
+#include "server/plan/job_plan.h"
+
+namespace assay::server {
+
+bool JobRecorder::Begin(const Job& job) {
+  const std::lock_guard order(job->submit_mutex);
+  JobUpdate update{.name = job->name, .can_wait = true};  // for the first result
+  {
+    const std::lock_guard guard(job->mutex);
+    if (job->status.state() == v1::JOB_STATE_RUNNING) return false;
+    job->status.set_state(v1::JOB_STATE_RUNNING);
+    if (!job->status.has_start_time()) *job->status.mutable_start_time() = TimestampNow();
+    update.job = job->status;
+    update.events.push_back(StateChange(v1::JOB_STATE_QUEUED, v1::JOB_STATE_RUNNING, ""));
+    v1::JobEvent& started = update.events.emplace_back();
+    *started.mutable_create_time() = TimestampNow();
+    started.mutable_started()->set_total(job->status.counts().total());
+    *started.mutable_started()->mutable_devices() = job->status.devices();
+    started.mutable_started()->mutable_op_counts()->insert(job->op_counts.begin(),
+                                                           job->op_counts.end());
+  }
+  Log(LogLevel::kInfo, "job.started", {{"job", job->name}});
+  SubmitEvents(job, std::move(update));
+  return true;
+}
+
+void JobRecorder::RecordFinding(const Job& job, v1::Finding finding) {
+  const std::lock_guard order(job->submit_mutex);
+  JobUpdate update{.name = job->name};
+  {
+    const std::lock_guard guard(job->mutex);
+    if (!AddOnce(std::move(finding), job->status)) return;  // an earlier daemon said it
+    update.job = job->status;
+  }
+  SubmitEvents(job, std::move(update));
+}
+
+bool JobRecorder::Count(ActiveJob& job, const DevicePlan& plan, const v1::CaseResult& result,
+                        JobUpdate& update) {
+  const std::lock_guard guard(job.mutex);
+  if (job.early == EarlyEnd::kUnwritable) return false;
+  CountVerdict(*job.status.mutable_counts(), result.verdict());
+  if (result.spec().fill()) {
+    job.status.mutable_counts()->set_total(job.status.counts().total() + 1);
+    update.job = job.status;  // with the result: how many there are
+  }
+  if (!IsUnsupported(result) || plan.required.empty()) return true;
+  const std::string key = RequirementKey(result.spec());
+  const bool required =
+      std::find(plan.required.begin(), plan.required.end(), key) != plan.required.end();
+  v1::Finding finding = MakeFinding(
+      v1::REASON_UNSUPPORTED,
+      Cat("the suite requires ", key, " on ", plan.device, ": ",
+          result.findings_size() > 0 ? result.findings(0).message() : "it is unsupported"));
+  finding.set_device(plan.device);
+  finding.set_subject(key);
+  if (required && AddOnce(std::move(finding), job.status)) {
+    update.job = job.status;  // with the result, so that a new daemon knows it, too
+  }
+  return true;
+}
+
+void JobRecorder::LogWrong(const ActiveJob& job, const v1::CaseResult& result) {
+  // In a self-test a planted kernel does what it is there for.
+  if (job.selftest && IsPlanted(result.spec().provider())) return;
+  if (result.verdict() == v1::VERDICT_FAILED || result.verdict() == v1::VERDICT_ERROR) {
+    Log(LogLevel::kWarn, "case.failed",
+        {{"job", job.name},
+         {"case", result.index()},
+         {"device", result.device()},
+         {"verdict", v1::Verdict_Name(result.verdict())},
+         {"reason", result.findings_size() > 0 ? result.findings(0).message() : ""},
+         {"repro", result.repro()}});
+  }
+  nonfinite_log_.Saw(job.name, result);
+}
+
+void JobRecorder::Record(const Job& job, const DevicePlan& plan, v1::CaseResult result) {
+  const std::lock_guard order(job->submit_mutex);
+  JobUpdate update{.name = job->name};
+  if (!Count(*job, plan, result, update)) return;
+  LogWrong(*job, result);
+  v1::JobEvent& event = update.events.emplace_back();
+  *event.mutable_create_time() = TimestampNow();
+  if (metrics_ == nullptr) {
+    *event.mutable_case_result() = std::move(result);
+    SubmitEvents(job, std::move(update));
+    return;
+  }
+  *event.mutable_case_result() = result;
+  SubmitEvents(job, std::move(update),
+               [this, result = std::move(result)] { metrics_->CaseFinished(result); });
+}
+
+void JobRecorder::SubmitEvents(const Job& job, JobUpdate update, std::function<void()> stored) {
+  {
+    const std::lock_guard guard(job->mutex);
+    ++job->unanswered;
+  }
+  Submit(std::move(update), [this, job, stored = std::move(stored)](const absl::Status& status,
+                                                                    std::int64_t sequence) {
+    if (status.ok()) {
+      if (stored) stored();
+      job->hub->Committed(sequence);
+    } else {
+      callbacks_.refused(job, status);
+    }
+    {
+      const std::lock_guard guard(job->mutex);
+      if (--job->unanswered > 0 || !job->end_due) return;
+      job->end_due = false;
+    }
+    callbacks_.all_answered(job);
+  });
+}
+
+void JobRecorder::Submit(JobUpdate update, Store::Done done) {
+  {
+    const std::lock_guard guard(mutex_);
+    ++pending_;
+  }
+  store_.Submit(std::move(update),
+                [this, done = std::move(done)](const absl::Status& status, std::int64_t sequence) {
+                  done(status, sequence);
+                  const std::lock_guard guard(mutex_);
+                  if (--pending_ == 0) idle_.notify_all();
+                });
+}
+
+void JobRecorder::WaitIdle() {
+  std::unique_lock guard(mutex_);
+  idle_.wait(guard, [this] { return pending_ == 0; });
+}
+
+}  // namespace assay::server

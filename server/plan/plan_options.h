@@ -1,0 +1,19 @@
+// What the daemon's operator sets for the planning of jobs.
+#ifndef ASSAY_SERVER_PLAN_PLAN_OPTIONS_H_
+#define ASSAY_SERVER_PLAN_PLAN_OPTIONS_H_
+
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace assay::server {
+
+struct PlanOptions {
+  std::string suites_folder;                         // *.toml; empty: no suites
+  absl::Duration case_deadline = absl::Seconds(60);  // of a case that does not say
+  int max_cases = 10'000;                            // in a job, after expansion
+};
+
+}  // namespace assay::server
+
+#endif  // ASSAY_SERVER_PLAN_PLAN_OPTIONS_H_

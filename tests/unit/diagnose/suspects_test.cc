@@ -1,0 +1,263 @@
+// Suspects: kernels in plain loops with one fault, which must be found out and named.
+#include "kernels/diagnose/suspects.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tests/unit/judge/distorted.h"
+
+namespace assay {
+namespace {
+
+using testing::AttentionCase;
+using testing::GemmCase;
+using ::testing::HasSubstr;
+using testing::RunDistorted;
+
+std::vector<double> ReadAll(const Plan& plan, int operand) {
+  const RegeneratedInputs inputs(plan, 1);
+  std::vector<double> all(
+      static_cast<std::size_t>(plan.inputs[static_cast<std::size_t>(operand)].extents.count()));
+  inputs.Read(operand, 0, static_cast<std::int64_t>(all.size()), all.data());
+  return all;
+}
+
+std::string Reading(const Case& c, testing::Distort kernel) {
+  const CaseOutcome outcome = RunDistorted(c, std::move(kernel));
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  return outcome.reads_as;
+}
+
+// A product in which a[i,k]·b[k,j] is whatever `term` says.
+testing::Distort Product(
+    std::function<double(const std::vector<double>& a, const std::vector<double>& b, std::size_t i,
+                         std::size_t j, std::size_t k)>
+        term,
+    std::size_t n, std::size_t depth) {
+  return [=](std::vector<double>& y, const Plan& plan) {
+    const std::vector<double> a = ReadAll(plan, 0), b = ReadAll(plan, 1);
+    for (std::size_t at = 0; at < y.size(); ++at) {
+      y[at] = 0;
+      for (std::size_t k = 0; k < depth; ++k) y[at] += term(a, b, at / n, at % n, k);
+    }
+  };
+}
+
+TEST(GemmSuspects, NameWhatIsReadWrongly) {
+  const Case c = GemmCase(DType::kF32, 24, 40, 64);
+  EXPECT_THAT(Reading(c, Product([](const auto& a, const auto& b, auto i, auto j,
+                                    auto k) { return a[k * 24 + i] * b[k * 40 + j]; },
+                                 40, 64)),
+              HasSubstr("A is read in the other order"));
+  EXPECT_THAT(Reading(c, Product(
+                             [](const auto& a, const auto& b, auto i, auto j, auto k) {
+                               const bool twice = k >= 16 && k < 32;
+                               return (twice ? 2 : 1) * a[i * 64 + k] * b[k * 40 + j];
+                             },
+                             40, 64)),
+              HasSubstr("the terms k = 16 to 31 are counted twice"));
+  EXPECT_THAT(
+      Reading(c, Product([](const auto& a, const auto& b, auto i, auto j,
+                            auto k) { return k < 56 ? a[i * 64 + k] * b[k * 40 + j] : 0.0; },
+                         40, 64)),
+      HasSubstr("the last 8 terms of each sum are left out"));
+  EXPECT_THAT(Reading(c, Product(
+                             [](const auto& a, const auto& b, auto i, auto j, auto k) {
+                               return Quantise(a[i * 64 + k], DType::kTF32) *
+                                      Quantise(b[k * 40 + j], DType::kTF32);
+                             },
+                             40, 64)),
+              HasSubstr("rounded to tf32"));
+}
+
+// In floats padding reads as NaN, in integers as -1.
+TEST(GemmSuspects, NameALeadingDimensionThatIsIgnored) {
+  Case c = GemmCase(DType::kI8, 16, 16, 32);
+  std::get<GemmProblem>(c.problem).ldb = 24;
+  EXPECT_THAT(Reading(c,
+                      [](std::vector<double>& y, const Plan& plan) {
+                        const std::vector<double> a = ReadAll(plan, 0), b = ReadAll(plan, 1);
+                        for (std::size_t at = 0; at < y.size(); ++at) {
+                          y[at] = 0;
+                          for (std::size_t k = 0; k < 32; ++k) {
+                            // Storage as it lies, rows of 24; read as rows of 16.
+                            const std::size_t offset = k * 16 + at % 16;
+                            const std::size_t col = offset % 24;
+                            const double w = col < 16 ? b[offset / 24 * 16 + col] : -1.0;
+                            y[at] += a[at / 16 * 32 + k] * w;
+                          }
+                        }
+                      }),
+              HasSubstr("B's leading dimension is taken for its extent: 16 in place of 24"));
+}
+
+TEST(GemmSuspects, NameWhatTheEpilogueForgets) {
+  Case c = GemmCase(DType::kF32, 24, 24, 32);
+  std::get<GemmProblem>(c.problem).beta = 0.5;
+  EXPECT_THAT(Reading(c,
+                      [](std::vector<double>& y, const Plan& plan) {
+                        const std::vector<double> addend = ReadAll(plan, 2);
+                        for (std::size_t i = 0; i < y.size(); ++i) y[i] -= 0.5 * addend[i];
+                      }),
+              HasSubstr("beta·C is left out"));
+  EXPECT_THAT(Reading(c,
+                      [](std::vector<double>& y, const Plan& plan) {
+                        const std::vector<double> addend = ReadAll(plan, 2);
+                        for (std::size_t i = 0; i < y.size(); ++i) y[i] += 0.5 * addend[i];
+                      }),
+              HasSubstr("beta is taken for 1"));
+}
+
+// fp16 sums in another order than the simulated one: told by their size.
+TEST(GemmSuspects, NameANarrowAccumulatorInAnyOrder) {
+  const Case c = GemmCase(DType::kF32, 24, 24, 512);
+  EXPECT_THAT(Reading(c,
+                      [](std::vector<double>& y, const Plan& plan) {
+                        const std::vector<double> a = ReadAll(plan, 0), b = ReadAll(plan, 1);
+                        for (std::size_t at = 0; at < y.size(); ++at) {
+                          double sum = 0;
+                          for (std::size_t k = 512; k-- > 0;) {
+                            sum = Quantise(sum + a[at / 24 * 512 + k] * b[k * 24 + at % 24],
+                                           DType::kF16);
+                          }
+                          y[at] = sum;
+                        }
+                      }),
+              HasSubstr("the sums are kept in fp16"));
+}
+
+// One head's attention of a query over the keys that `sees` lets through.
+struct Rows {
+  std::int64_t seq, keys, dim;
+};
+testing::Distort Attention(Rows p, std::int64_t group, bool modulo, double scale,
+                           std::function<bool(std::int64_t, std::int64_t)> sees) {
+  return [=](std::vector<double>& y, const Plan& plan) {
+    const std::vector<double> q = ReadAll(plan, 0), k = ReadAll(plan, 1), v = ReadAll(plan, 2);
+    const std::int64_t heads = plan.inputs[0].dims[1];
+    const std::int64_t kv_heads = heads / group;
+    for (std::int64_t row = 0; row < heads * p.seq; ++row) {
+      const std::int64_t head = row / p.seq;
+      const std::int64_t kv = modulo ? head % kv_heads : head / group;
+      std::vector<double> e(static_cast<std::size_t>(p.keys), 0.0);
+      double max = -std::numeric_limits<double>::infinity();
+      for (const bool weigh : {false, true}) {
+        for (std::int64_t j = 0; j < p.keys; ++j) {
+          if (!sees(row % p.seq, j)) continue;
+          double s = 0;
+          for (std::int64_t d = 0; d < p.dim; ++d) {
+            s += q[static_cast<std::size_t>(row * p.dim + d)] *
+                 k[static_cast<std::size_t>((kv * p.keys + j) * p.dim + d)];
+          }
+          s *= scale;
+          if (weigh) {
+            e[static_cast<std::size_t>(j)] = std::exp(s - max);
+          } else {
+            max = std::max(max, s);
+          }
+        }
+      }
+      double l = 0;
+      for (const double w : e) l += w;
+      for (std::int64_t d = 0; d < p.dim; ++d) {
+        double o = 0;
+        for (std::int64_t j = 0; j < p.keys; ++j) {
+          o += e[static_cast<std::size_t>(j)] *
+               v[static_cast<std::size_t>((kv * p.keys + j) * p.dim + d)];
+        }
+        y[static_cast<std::size_t>(row * p.dim + d)] = l > 0 ? o / l : 0.0;
+      }
+    }
+  };
+}
+
+TEST(AttentionSuspects, NameFaultsOfTheMask) {
+  const Case causal = AttentionCase(DType::kF32, 2, 48, 16, true);
+  const Rows rows{48, 48, 16};
+  const double scale = 0.25;
+  EXPECT_THAT(Reading(causal, Attention(rows, 1, false, scale,
+                                        [](auto i, auto j) { return j < i || i == 0; })),
+              HasSubstr("hides the diagonal key"));
+  EXPECT_THAT(
+      Reading(causal, Attention(rows, 1, false, scale, [](auto i, auto j) { return j <= i + 1; })),
+      HasSubstr("one key too many"));
+  EXPECT_THAT(Reading(causal, Attention(rows, 1, false, scale, [](auto, auto) { return true; })),
+              HasSubstr("the causal mask is not applied"));
+  Case longer = AttentionCase(DType::kF32, 2, 32, 16, true);
+  std::get<AttentionProblem>(longer.problem).kv_seq = 48;
+  EXPECT_THAT(Reading(longer, Attention({32, 48, 16}, 1, false, scale,
+                                        [](auto i, auto j) { return j <= i; })),
+              HasSubstr("aligned to the first query"));
+  const Case full = AttentionCase(DType::kF32, 2, 48, 16, false);
+  EXPECT_THAT(
+      Reading(full, Attention(rows, 1, false, scale, [](auto i, auto j) { return j <= i; })),
+      HasSubstr("a causal mask is applied though none"));
+  EXPECT_THAT(Reading(full, Attention(rows, 1, false, scale,
+                                      [](auto, auto j) { return j < 16 || j >= 32; })),
+              HasSubstr("the keys 16 to 31 are left out"));
+}
+
+TEST(AttentionSuspects, NameScalesAndHeads) {
+  const Case c = AttentionCase(DType::kF32, 2, 32, 16, false);
+  const auto all = [](auto, auto) { return true; };
+  EXPECT_THAT(Reading(c, Attention({32, 32, 16}, 1, false, 1.0, all)),
+              HasSubstr("the scores are not scaled"));
+  EXPECT_THAT(Reading(c, Attention({32, 32, 16}, 1, false, 1.0 / 16, all)),
+              HasSubstr("1/dim, not 1/√dim"));
+  Case grouped = AttentionCase(DType::kF32, 4, 32, 16, false);
+  std::get<AttentionProblem>(grouped.problem).kv_heads = 2;
+  EXPECT_THAT(Reading(grouped, Attention({32, 32, 16}, 2, true, 0.25, all)),
+              HasSubstr("head h mod kv_heads"));
+}
+
+TEST(LayerNormSuspects, NameWhatTheMomentsLack) {
+  LayerNormProblem p;
+  p.rows = 32;
+  p.cols = 64;
+  Case c;
+  c.problem = p;
+  c.dtype = DType::kF32;
+  const auto norm = [](double correction, bool center) -> testing::Distort {
+    return [=](std::vector<double>& y, const Plan& plan) {
+      const std::vector<double> x = ReadAll(plan, 0);
+      for (std::size_t row = 0; row < 32; ++row) {
+        double mean = 0, variance = 0;
+        for (std::size_t i = 0; i < 64; ++i) mean += x[row * 64 + i] / 64;
+        if (!center) mean = 0;
+        for (std::size_t i = 0; i < 64; ++i) {
+          const double d = x[row * 64 + i] - mean;
+          variance += d * d / (64 - correction);
+        }
+        for (std::size_t i = 0; i < 64; ++i) {
+          y[row * 64 + i] = (x[row * 64 + i] - mean) / std::sqrt(variance + 1e-5);
+        }
+      }
+    };
+  };
+  EXPECT_THAT(Reading(c, norm(1, true)), HasSubstr("divided by n - 1"));
+  EXPECT_THAT(Reading(c, norm(0, false)), HasSubstr("the mean is not subtracted"));
+  c.pattern = "normal:0.003";
+  EXPECT_THAT(Reading(c,
+                      [](std::vector<double>& y, const Plan& plan) {
+                        const std::vector<double> x = ReadAll(plan, 0);
+                        for (std::size_t row = 0; row < 32; ++row) {
+                          double mean = 0, variance = 0;
+                          for (std::size_t i = 0; i < 64; ++i) mean += x[row * 64 + i] / 64;
+                          for (std::size_t i = 0; i < 64; ++i) {
+                            const double d = x[row * 64 + i] - mean;
+                            variance += d * d / 64;
+                          }
+                          for (std::size_t i = 0; i < 64; ++i) {
+                            y[row * 64 + i] = (x[row * 64 + i] - mean) / std::sqrt(variance);
+                          }
+                        }
+                      }),
+              HasSubstr("eps is left out"));
+}
+
+}  // namespace
+}  // namespace assay
