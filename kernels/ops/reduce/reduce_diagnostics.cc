@@ -7,11 +7,11 @@
 #include <utility>
 #include <variant>
 
-#include "kernels/text/cat.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/common/diagnosing.h"
 #include "kernels/ops/reduce/reduce_bound.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

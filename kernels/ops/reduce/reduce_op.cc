@@ -1,7 +1,6 @@
 // reduce as an operator: operands, work and bounds of a case, and its references.
 #include <limits>
 
-#include "kernels/text/cat.h"
 #include "kernels/ops/common/checking.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/sampling.h"
@@ -12,6 +11,7 @@
 #include "kernels/ops/reduce/reduce_reference.h"
 #include "kernels/ops/reduce/reduce_reference_cpu.h"
 #include "kernels/runtime/device.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -1,7 +1,6 @@
 // rope as an operator: operands, work and bounds of a case, and its references.
 #include <algorithm>
 
-#include "kernels/text/cat.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/common/sampling.h"
@@ -10,6 +9,7 @@
 #include "kernels/ops/rope/rope_diagnostics.h"
 #include "kernels/ops/rope/rope_reference.h"
 #include "kernels/runtime/device.h"
+#include "kernels/text/cat.h"
 
 namespace assay {
 namespace {

@@ -13,10 +13,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kernels/text/cat.h"
 #include "kernels/providers/builtin/common.h"
 #include "kernels/runtime/gpu/error_status.h"
 #include "kernels/runtime/gpu/stream_of.h"
+#include "kernels/text/cat.h"
 
 namespace assay::internal {
 
