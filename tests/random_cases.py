@@ -16,9 +16,12 @@ DTYPES = {
     "layer_norm": WIDE + EIGHT,
     "dequant_softmax": ["fp32", "fp16", "bf16"],
     "copy": WIDE + EIGHT + ["e2m1", "int8", "int32"],
+    "reduce": WIDE + EIGHT + ["int8"],
+    "elementwise": WIDE + EIGHT,
+    "rope": WIDE + EIGHT,
 }
 SHARES = {"gemm": 8, "conv": 4, "attention": 5, "softmax": 3, "layer_norm": 3,
-          "dequant_softmax": 3, "copy": 1}
+          "dequant_softmax": 3, "copy": 1, "reduce": 3, "elementwise": 3, "rope": 2}
 
 RANDOM_DATA = ["normal", "normal:0.01", "normal:0.5", "normal:3", "uniform:-1:1", "uniform:-10:10",
                "sparse", "sparse:0.5:2", "integers", "extremes", "extremes:100", "exact-sparse"]
@@ -171,8 +174,44 @@ def copy(draw, case):
     return 1
 
 
+def reduce(draw, case):
+    case["extents"] = [draw.extent(draw.one([8, 64, 512])) for _ in range(draw.one([1, 2, 2, 3]))]
+    case["kind"] = draw.one(["sum", "sum", "max", "argmax"])
+    if draw.maybe(0.5):
+        case["axis"] = draw.rng.randrange(len(case["extents"]))
+    if case["kind"] == "argmax":
+        case.pop("out_dtype", None)  # an index is int32
+        if draw.maybe(0.4):
+            case["ties"] = "any"
+    return 1
+
+
+def elementwise(draw, case):
+    case.update(rows=draw.extent(24), cols=draw.extent(draw.one([64, 1024])),
+                kind=draw.one(["add", "silu_mul", "gelu", "gelu_tanh"]))
+    if case["kind"].startswith("gelu"):
+        return 1
+    if draw.maybe(0.4):
+        case["broadcast"] = True
+    return 2
+
+
+def rope(draw, case):
+    case.update(seq=draw.extent(64), heads=draw.extent(8), dim=2 * draw.extent(96))
+    if draw.maybe(0.3):
+        case["batch"] = draw.extent(3)
+    if draw.maybe(0.5):
+        case["interleaved"] = True
+    if draw.maybe(0.4):
+        case["start"] = draw.extent(100000)
+    if draw.maybe(0.3):
+        case["theta"] = draw.one([1.0, 5e5])
+    return 1
+
+
 OPS = {"gemm": gemm, "conv": conv, "attention": attention, "softmax": softmax,
-       "layer_norm": layer_norm, "dequant_softmax": dequant_softmax, "copy": copy}
+       "layer_norm": layer_norm, "dequant_softmax": dequant_softmax, "copy": copy,
+       "reduce": reduce, "elementwise": elementwise, "rope": rope}
 
 
 def one_pattern(draw, case):

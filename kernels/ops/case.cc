@@ -59,7 +59,7 @@ std::optional<Problem> DefaultOf(std::string_view op, std::index_sequence<I...>)
 
 DType OutputType(const Case& c) {
   if (c.out_dtype != DType::kUnspecified) return c.out_dtype;
-  return OpOf(c).DefaultOutput(c.dtype);
+  return OpOf(c).DefaultOutput(c);
 }
 
 std::optional<Problem> DefaultProblem(std::string_view op) {

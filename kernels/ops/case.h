@@ -16,14 +16,18 @@
 #include "kernels/ops/conv/problem.h"
 #include "kernels/ops/copy/problem.h"
 #include "kernels/ops/dequant_softmax/problem.h"
+#include "kernels/ops/elementwise/problem.h"
 #include "kernels/ops/gemm/problem.h"
 #include "kernels/ops/layer_norm/problem.h"
+#include "kernels/ops/reduce/problem.h"
+#include "kernels/ops/rope/problem.h"
 #include "kernels/ops/softmax/problem.h"
 
 namespace assay {
 
 using Problem = std::variant<GemmProblem, ConvProblem, AttentionProblem, SoftmaxProblem,
-                             LayerNormProblem, CopyProblem, DequantSoftmaxProblem>;
+                             LayerNormProblem, CopyProblem, DequantSoftmaxProblem, ReduceProblem,
+                             ElementwiseProblem, RopeProblem>;
 
 // Values equal assay.v1's; a test holds them together.
 enum class Criterion : std::uint8_t {
@@ -57,7 +61,7 @@ struct Case {
   Problem problem;
   std::string name;
   DType dtype = DType::kUnspecified;      // inputs
-  DType out_dtype = DType::kUnspecified;  // unspecified: DefaultOutput(dtype)
+  DType out_dtype = DType::kUnspecified;  // unspecified: the operator's default
   std::string provider;                   // "onednn", "planted/wrong-tile", or "all" in suites
   std::string pattern;                    // text form; empty: the op's own
   std::optional<std::uint64_t> seed;
@@ -89,7 +93,7 @@ struct Case {
   std::vector<double> magnitudes;
 };
 
-// Format of the case's output: out_dtype, or its default; a copy's is its input's.
+// Format of the case's output: out_dtype, or the operator's default.
 DType OutputType(const Case& c);
 
 // A problem of the named operator with every field at its default, or nothing.

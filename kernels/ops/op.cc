@@ -5,8 +5,9 @@
 namespace assay {
 
 std::span<const Op* const> AllOps() {
-  static const Op* const kOps[] = {&GemmOp(),      &ConvOp(), &AttentionOp(),     &SoftmaxOp(),
-                                   &LayerNormOp(), &CopyOp(), &DequantSoftmaxOp()};
+  static const Op* const kOps[] = {&GemmOp(),        &ConvOp(), &AttentionOp(),      &SoftmaxOp(),
+                                   &LayerNormOp(),   &CopyOp(), &DequantSoftmaxOp(), &ReduceOp(),
+                                   &ElementwiseOp(), &RopeOp()};
   static_assert(std::size(kOps) == std::variant_size_v<Problem>);
   return kOps;
 }
@@ -30,7 +31,7 @@ std::span<const DType> Op::InputFormats() const {
 std::vector<DType> Op::OutputFormats(const Case& c) const {
   if (c.dtype == DType::kI8) return {DType::kI32};
   if (c.dtype == DType::kF16 || c.dtype == DType::kBF16) return {c.dtype, DType::kF32};
-  if (DefaultOutput(c.dtype) == c.dtype) return {c.dtype};
+  if (assay::DefaultOutput(c.dtype) == c.dtype) return {c.dtype};
   if (c.dtype == DType::kTF32) return {DType::kF32};
   return {DType::kF32, DType::kF16, DType::kBF16};
 }

@@ -31,6 +31,8 @@ struct ReferenceBuffers {
   double* value = nullptr;      // r, [output.count()]
   double* allowance = nullptr;  // E, [output.count()]; untouched where plan.exact
   double max_abs_score = 0;     // attention: largest |score|, set by the reference
+  // The output that is judged, in the plan's extents; see Op::SeveralRight. Without data: none.
+  TensorView output = {};
 };
 
 // The kernel under test once more, on data of its own whose result says more than an
@@ -82,7 +84,7 @@ class Op {
   // What an error about the output's format adds; empty: nothing.
   virtual std::string_view OutputFormatHint(const Case&) const { return ""; }
   // The output's format if the case names none.
-  virtual DType DefaultOutput(DType input) const { return assay::DefaultOutput(input); }
+  virtual DType DefaultOutput(const Case& c) const { return assay::DefaultOutput(c.dtype); }
   // Inputs that --pattern fills.
   virtual int DataOperands(const Problem&) const { return 1; }
   // Appends what is wrong with the shape for these formats and data. The shape alone holds.
@@ -106,6 +108,11 @@ class Op {
   virtual absl::Status Reference(const Case& c, const Plan& plan, Device& device,
                                  std::span<const TensorView> inputs,
                                  ReferenceBuffers& out) const = 0;
+
+  // Whether an element may have several right values, as an argmax of equal elements has. The
+  // reference of an element is then the output's own value, if it is one of them, and else any
+  // of them. Reference takes the output from its buffers, ReferenceAt from HostInputs::Output.
+  virtual bool SeveralRight(const Case&) const { return false; }
 
   // Logical output indices, sorted, to recompute on the host: at least `at_least`
   // (all, where there are fewer), placed so that regenerating their inputs is cheap.
@@ -156,6 +163,9 @@ const Op& SoftmaxOp();
 const Op& LayerNormOp();
 const Op& CopyOp();
 const Op& DequantSoftmaxOp();
+const Op& ReduceOp();
+const Op& ElementwiseOp();
+const Op& RopeOp();
 
 }  // namespace assay
 

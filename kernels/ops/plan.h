@@ -64,6 +64,8 @@ class HostInputs {
   virtual ~HostInputs() = default;
   // Quantised values of `count` elements of input `operand`, logical order from `begin`.
   virtual void Read(int operand, std::int64_t begin, std::int64_t count, double* out) const = 0;
+  // The element of the output that is judged, where it is known; see Op::SeveralRight.
+  virtual std::optional<double> Output(std::int64_t /*index*/) const { return std::nullopt; }
 };
 
 }  // namespace assay

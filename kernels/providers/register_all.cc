@@ -17,6 +17,9 @@ void RegisterAll(Registry& r) {
   r.Add(BuiltinLayerNormCpu());
   r.Add(BuiltinCopyCpu());
   r.Add(BuiltinDequantSoftmaxCpu());
+  r.Add(BuiltinReduceCpu());
+  r.Add(BuiltinElementwiseCpu());
+  r.Add(BuiltinRopeCpu());
   r.Add(OnednnGemm());
   r.Add(OnednnConv());
   r.Add(OnednnAttention());

@@ -333,6 +333,7 @@ class Comparing final : public TensorComparison {
   absl::Status ComputeReference() {
     clock_.Enter(Phase::kReference);
     op_ = FindOp(OpName(case_.problem));
+    reference_.output = output_;
     absl::Status status = op_->Reference(case_, plan(), device_, inputs_, reference_);
     if (status.ok()) status = device_.Synchronize();
     if (reference_.max_abs_score > 0) outcome_.max_abs_score = reference_.max_abs_score;

@@ -38,6 +38,7 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
   absl::StatusOr<TensorView> output = Allocate(plan.output);
   if (!output.ok()) return EndedBy(output.status(), "output");
   output_ = *output;
+  reference_.output = output_;
   // Checksums need no buffer of the output's size.
   if (case_.verify == Verification::kChecksum) return std::nullopt;
   absl::StatusOr<double*> value = AllocateDoubles(output_.count());

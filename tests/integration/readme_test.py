@@ -299,6 +299,44 @@ class Files(unittest.TestCase):
             steps = re.findall(r"^(\d)\. ", section(read("README.md"), heading), re.M)
             self.assertEqual(steps, list("12345"), heading)
 
+    def test_every_operator_has_what_the_five_steps_name(self):
+        """Walks the five steps for each operator: the places they name are those that hold it."""
+        steps = section(read("README.md"), "### An operator, in five steps")
+        places = {path: read(path) for path in (
+            "kernels/ops/CMakeLists.txt", "kernels/backends/CMakeLists.txt", "proto/assay/v1/problem.proto",
+            "proto/assay/v1/case.proto", "kernels/ops/case.h", "kernels/ops/op.h", "kernels/ops/op.cc",
+            "kernels/suites/smoke.toml")}
+        for path in (*places, "kernels/ops/gpu/references_gpu.cc"):
+            self.assertIn(f"`{path}`", steps)
+        for folder in ("kernels/providers/builtin/", "kernels/providers/planted/", "tests/unit/ops/"):
+            self.assertIn(f"`{folder}`", steps)
+        tests = "".join(map(read, glob.glob("tests/unit/ops/*.cc", root_dir=ROOT)))
+        folders = sorted(set(os.listdir(os.path.join(ROOT, "kernels", "ops"))) - {"common", "gpu"})
+        ops = [op for op in folders if os.path.isdir(os.path.join(ROOT, "kernels", "ops", op))]
+        self.assertGreaterEqual(len(ops), 10)
+        for op in ops:
+            camel = "".join(word.capitalize() for word in op.split("_"))
+            with self.subTest(op=op):
+                sources = glob.glob(f"kernels/ops/{op}/*.c*", root_dir=ROOT)
+                for path in (f"kernels/ops/{op}/problem.cc", f"kernels/ops/{op}/{op}_op.cc",
+                             f"kernels/ops/{op}/{op}_reference.cu"):
+                    self.assertIn(path, sources)
+                listed = places["kernels/ops/CMakeLists.txt"] + places["kernels/backends/CMakeLists.txt"]
+                for path in sources:
+                    self.assertIn(path.removeprefix("kernels/ops/"), listed)
+                self.assertRegex(places["proto/assay/v1/problem.proto"],
+                                 r"message %sProblem \{\n  option \(operator_info\)" % camel)
+                self.assertRegex(places["proto/assay/v1/case.proto"], rf"{camel}Problem {op} = \d+;")
+                self.assertRegex(places["kernels/ops/case.h"], rf"variant<[^>]*\b{camel}Problem\b")
+                self.assertIn(f"const Op& {camel}Op();", places["kernels/ops/op.h"])
+                self.assertIn(f"&{camel}Op()", places["kernels/ops/op.cc"])
+                self.assertIn(f"{camel}OnGpu" if f"kernels/ops/{op}/{op}_on_gpu.cc" in sources
+                              else f"Launch{camel}Reference", read("kernels/ops/gpu/references_gpu.cc"))
+                self.assertIn(f"r.Add(Builtin{camel}Cpu());", read("kernels/providers/register_all.cc"))
+                self.assertIn(f'{{"{op}", &planted::Make{camel}}}', read("kernels/providers/planted/planted_cpu.cc"))
+                self.assertIn(f'op = "{op}"', places["kernels/suites/smoke.toml"])
+                self.assertIn(f"{camel}Problem", tests)
+
     def test_the_first_page_is_short(self):
         self.assertLessEqual(len(read("README.md").splitlines()), 200)
 

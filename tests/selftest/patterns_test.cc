@@ -11,6 +11,7 @@
 #include "kernels/providers/provider.h"
 #include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
+#include "tests/sample_problems.h"
 
 namespace assay {
 namespace {
@@ -69,7 +70,7 @@ std::vector<Problem> ProblemsOf(std::string_view op) {
     return {DequantSoftmaxProblem{.m = 5, .n = 143, .k = 65},
             DequantSoftmaxProblem{.m = 3, .n = 40, .k = 130, .transpose_w = true}};
   }
-  return {CopyProblem{.count = 257}};
+  return SampleProblems(op);
 }
 
 TEST(Patterns, NoneMakesACorrectKernelFail) {

@@ -16,6 +16,7 @@
 #include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
 #include "simt/engine.h"
+#include "tests/sample_problems.h"
 
 namespace assay {
 namespace {
@@ -88,7 +89,7 @@ std::vector<Problem> ProblemsOf(std::string_view op) {
   if (op == "softmax") return {SoftmaxProblem{.rows = 5, .cols = 143}};
   if (op == "layer_norm") return {LayerNormProblem{.rows = 5, .cols = 143}};
   if (op == "dequant_softmax") return {DequantSoftmaxProblem{.m = 5, .n = 143, .k = 65}};
-  return {CopyProblem{.count = 257}};
+  return SampleProblems(op);
 }
 
 class GpuBackendTest : public ::testing::TestWithParam<int> {

@@ -11,6 +11,9 @@ CONV = BUILTIN + "conv_builtin.cu"
 NORM = BUILTIN + "layer_norm_builtin.cu"
 COPY = BUILTIN + "copy_builtin.cu"
 DEQUANT = BUILTIN + "dequant_softmax_builtin.cu"
+REDUCE = BUILTIN + "reduce_builtin.cu"
+ELEMENTWISE = BUILTIN + "elementwise_builtin.cu"
+ROPE = BUILTIN + "rope_builtin.cu"
 CEILINGS = "kernels/bench/ceilings_gpu.cu"
 
 # For each kernel: its source, its test, other sources, whether the test needs the host's
@@ -22,6 +25,9 @@ KERNELS = {
     "conv": (CONV, "tests/simt/conv_test.cc", (), False, "*/0:*/1:*/4"),
     "copy": (COPY, "tests/simt/copy_test.cc"),
     "dequant_softmax": (DEQUANT, "tests/simt/dequant_softmax_test.cc", (), True, "*/0:*/3:*/5"),
+    "reduce": (REDUCE, "tests/simt/elements_test.cc", (ELEMENTWISE, ROPE), True, "*/2:*/5"),
+    "elementwise": (ELEMENTWISE, "tests/simt/elements_test.cc", (REDUCE, ROPE), True, "*/2:*/5"),
+    "rope": (ROPE, "tests/simt/elements_test.cc", (REDUCE, ELEMENTWISE), True, "*/2:*/5"),
     "ceilings": (CEILINGS, "tests/simt/ceilings_test.cc"),
 }
 
@@ -87,6 +93,18 @@ CHANGES = [
     ("copy", COPY, "first + i * kThreads < pieces", 0, "first + i * kThreads <= pieces", "index past what is read"),
     ("copy", COPY, "first + i * kThreads < pieces", 1, "first + i * kThreads <= pieces", "index past what is written"),
     ("copy", COPY, "first < kBytes && ", 0, "first + 2 < kBytes && ", "mask of the last bytes"),
+    ("reduce", REDUCE, "l < length", 0, "l <= length", "index past a row"),
+    ("reduce", REDUCE, "l < length", 1, "l < length - 1", "mask of the last element"),
+    ("reduce", REDUCE, "v > largest ||", 0, "v >= largest ||", "mask of the elements that tie"),
+    ("reduce", REDUCE, "Ties(largest, most)", 0, "true", "mask of the threads without the largest"),
+    ("reduce", REDUCE, "at >= j.shape.outer * j.shape.inner", 0, "at > j.shape.outer * j.shape.inner", "index past the outputs"),
+    ("reduce", REDUCE, "x[l * j.ld]", 0, "x[l * j.shape.inner]", "leading dimension"),
+    ("elementwise", ELEMENTWISE, "col >= e.cols", 0, "col > e.cols", "index past a row"),
+    ("elementwise", ELEMENTWISE, "row * e.b_ld", 0, "row * e.a_ld", "row of b"),
+    ("elementwise", ELEMENTWISE, "a < 0.0F ? e : 1.0F", 0, "1.0F", "mask of the negative numbers"),
+    ("rope", ROPE, "pair >= r.dim / 2", 0, "pair > r.dim / 2", "index past the pairs"),
+    ("rope", ROPE, "row / r.heads % r.seq", 0, "row % r.seq", "index of the position"),
+    ("rope", ROPE, "to + at.distance", 0, "to + 1", "index of the second element"),
     ("ceilings", CEILINGS, "AccessOf(i) < count", 0, "AccessOf(i) <= count", "index past what is copied"),
     ("ceilings", CEILINGS, "AccessOf(i) < count", 3, "AccessOf(i) < count - 1", "mask of the last sum"),
     ("ceilings", CEILINGS, "access < count", 0, "access <= count", "index past what is read"),

@@ -49,8 +49,11 @@ def builtin(name):
 REFERENCES = tuple(f"{OPS}{name}.cu" for name in (
     "attention/attention_identities", "attention/attention_reference", "conv/conv_reference", "copy/copy_reference",
     "dequant_softmax/dequant_softmax_identities", "dequant_softmax/dequant_softmax_reference",
-    "gemm/gemm_reference", "layer_norm/layer_norm_reference", "softmax/softmax_identities",
+    "elementwise/elementwise_reference", "gemm/gemm_reference", "layer_norm/layer_norm_reference",
+    "reduce/reduce_reference", "rope/rope_reference", "softmax/softmax_identities",
     "softmax/softmax_reference"))
+# The host code of references that an operator's own folder launches.
+ON_GPU = tuple(f"{OPS}{op}/{op}_on_gpu.cc" for op in ("copy", "elementwise", "layer_norm", "reduce", "rope"))
 
 
 # The sources that explain why a launch failed.
@@ -60,7 +63,7 @@ HOST = ("kernels/runtime/gpu/error_status.cc", "kernels/runtime/gpu/host.cu", "t
 def reference(source, test):
     others = tuple(r for r in REFERENCES if r != OPS + source)
     return Kernel(OPS + source, f"tests/simt/reference_{test}_test.cc",
-                  (*others, OPS + "gpu/references_gpu.cc", *HOST), True)
+                  (*others, *ON_GPU, OPS + "gpu/references_gpu.cc", *HOST), True)
 
 
 KERNELS = {
@@ -77,6 +80,9 @@ KERNELS = {
                                            "dequant_softmax"),
     "dequant_softmax identities": reference("dequant_softmax/dequant_softmax_identities.cu",
                                             "dequant_softmax"),
+    "reduce reference": reference("reduce/reduce_reference.cu", "elements"),
+    "elementwise reference": reference("elementwise/elementwise_reference.cu", "elements"),
+    "rope reference": reference("rope/rope_reference.cu", "elements"),
 }
 
 KERNELS |= {name: Kernel(*paths) for name, paths in broken_builtin.KERNELS.items()}
@@ -128,6 +134,12 @@ CHANGES = [
     ("softmax identities", OPS + "softmax/softmax_identities.cu", "Thread().x == 0", 0, "Lane() == 0", "mask of the one that counts"),
     ("layer_norm reference", OPS + "layer_norm/layer_norm_reference.cu", "j < l.cols", 1, "j < l.cols - 1", "last element not summed"),
     ("layer_norm reference", OPS + "layer_norm/layer_norm_reference.cu", "row * l.x_ld", 0, "row * (l.x_ld + 1)", "wrong leading dimension"),
+    ("reduce reference", OPS + "reduce/reduce_reference.cu", "l < length", 0, "l < length - 1", "last element not summed"),
+    ("reduce reference", OPS + "reduce/reduce_reference.cu", "l < length", 1, "l < length - 1", "mask of the last element of a maximum"),
+    ("reduce reference", OPS + "reduce/reduce_reference.cu", "largest.index : length", 0, "largest.index : 0", "mask of the threads without the largest"),
+    ("reduce reference", OPS + "reduce/reduce_reference.cu", "at % r.shape.inner", 0, "0", "index of the column"),
+    ("elementwise reference", OPS + "elementwise/elementwise_reference.cu", "row * e.b_ld", 0, "row * e.cols", "row of b"),
+    ("rope reference", OPS + "rope/rope_reference.cu", "row / r.heads % r.seq", 0, "row % r.seq", "index of the position"),
     ("dequant_softmax reference", OPS + "dequant_softmax/dequant_softmax_reference.cu", "row >= g.m", 0, "row > g.m", "row past the output"),
     ("dequant_softmax reference", OPS + "dequant_softmax/dequant_softmax_reference.cu", "j < g.n", 1, "j < g.n - 1", "last element not summed"),
     ("dequant_softmax reference", OPS + "dequant_softmax/dequant_softmax_reference.cu", "g.transpose_w ? 1 : g.w_ld", 0, "1", "stride of the weights' terms"),

@@ -13,6 +13,7 @@
 #include "kernels/validate/runner.h"
 #include "simt/engine.h"
 #include "simt/host_control.h"
+#include "tests/sample_problems.h"
 
 namespace assay {
 namespace {
@@ -85,7 +86,8 @@ std::vector<Problem> ProblemsOf(std::string_view op) {
   if (op == "softmax") return {SoftmaxProblem{.rows = 15, .cols = 143}};
   if (op == "layer_norm") return {LayerNormProblem{.rows = 15, .cols = 143}};
   if (op == "dequant_softmax") return {DequantSoftmaxProblem{.m = 15, .n = 143, .k = 65}};
-  return {CopyProblem{.count = 2570}};
+  if (op == "copy") return {CopyProblem{.count = 2570}};
+  return SampleProblems(op);
 }
 
 // Its reference, guards, statistics, digests, recheck, probes and identities included.

@@ -22,7 +22,7 @@ class Copy final : public Op {
   std::string_view name() const override { return CopyProblem::kOp; }
   std::span<const DType> InputFormats() const override { return {}; }
   std::vector<DType> OutputFormats(const Case& c) const override { return {c.dtype}; }
-  DType DefaultOutput(DType input) const override { return input; }
+  DType DefaultOutput(const Case& c) const override { return c.dtype; }
 
   const Diagnostics& diagnostics() const override {
     static const CopyDiagnostics diagnostics;

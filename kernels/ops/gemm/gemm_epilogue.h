@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "kernels/numerics/host_device.h"
+#include "kernels/ops/common/activation.h"
 #include "kernels/ops/common/arithmetic.h"
-#include "kernels/ops/gemm/activation.h"
 
 namespace assay {
 

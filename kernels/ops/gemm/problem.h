@@ -15,8 +15,8 @@
 #ifndef ASSAY_KERNELS_OPS_GEMM_PROBLEM_H_
 #define ASSAY_KERNELS_OPS_GEMM_PROBLEM_H_
 
+#include "kernels/ops/common/activation.h"
 #include "kernels/ops/field.h"
-#include "kernels/ops/gemm/activation.h"
 
 namespace assay {
 

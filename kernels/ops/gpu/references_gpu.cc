@@ -13,14 +13,16 @@
 #include "kernels/ops/attention/attention_reference_gpu.h"
 #include "kernels/ops/conv/conv_reference.h"
 #include "kernels/ops/conv/conv_reference_gpu.h"
-#include "kernels/ops/copy/copy_reference_gpu.h"
+#include "kernels/ops/copy/copy_on_gpu.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_identities_gpu.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_reference.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_reference_gpu.h"
+#include "kernels/ops/elementwise/elementwise_on_gpu.h"
 #include "kernels/ops/gemm/gemm_reference.h"
 #include "kernels/ops/gemm/gemm_reference_gpu.h"
-#include "kernels/ops/layer_norm/layer_norm_reference.h"
-#include "kernels/ops/layer_norm/layer_norm_reference_gpu.h"
+#include "kernels/ops/layer_norm/layer_norm_on_gpu.h"
+#include "kernels/ops/reduce/reduce_on_gpu.h"
+#include "kernels/ops/rope/rope_on_gpu.h"
 #include "kernels/ops/softmax/softmax_identities.h"
 #include "kernels/ops/softmax/softmax_identities_gpu.h"
 #include "kernels/ops/softmax/softmax_reference_gpu.h"
@@ -92,26 +94,6 @@ gpu::SoftmaxReference SoftmaxOf(const Case& c, const Plan& plan, std::span<const
           plan.intermediate_roundoff,
           out.value,
           out.allowance};
-}
-
-gpu::LayerNormReference LayerNormOf(const Case& c, std::span<const TensorView> inputs,
-                                    const ReferenceBuffers& out) {
-  const auto& p = std::get<LayerNormProblem>(c.problem);
-  gpu::LayerNormReference l;
-  l.x = inputs[0].data;
-  l.input = c.dtype;
-  if (p.affine) {
-    l.weight = inputs[1].data;
-    l.columns = inputs[1].dtype;
-    if (!p.rms) l.bias = inputs[2].data;
-  }
-  l.rows = p.rows;
-  l.cols = p.cols;
-  l.x_ld = inputs[0].extents.ld;
-  l.terms = MakeLayerNormTerms(p, c.dtype);
-  l.value = out.value;
-  l.allowance = out.allowance;
-  return l;
 }
 
 gpu::DequantSoftmaxReference DequantSoftmaxOf(const Case& c, const Plan& plan,
@@ -296,6 +278,15 @@ absl::StatusOr<std::vector<Identity>> ReadFirstRows(const Case& c, const Plan& p
   });
 }
 
+// Operators whose reference is one launch, which their own folder makes.
+using ReferenceLaunch = gpu::ErrorCode (*)(const Case&, const Plan&, std::span<const TensorView>,
+                                           const ReferenceBuffers&, gpu::Stream);
+constexpr std::pair<std::string_view, ReferenceLaunch> kOneLaunch[] = {
+    {LayerNormProblem::kOp, &LayerNormOnGpu}, {CopyProblem::kOp, &CopyOnGpu},
+    {ReduceProblem::kOp, &ReduceOnGpu},       {ElementwiseProblem::kOp, &ElementwiseOnGpu},
+    {RopeProblem::kOp, &RopeOnGpu},
+};
+
 }  // namespace
 
 absl::Status GpuReferences::Reference(const Case& c, const Plan& plan, Device& device,
@@ -319,16 +310,12 @@ absl::Status GpuReferences::Reference(const Case& c, const Plan& plan, Device& d
   if (op == SoftmaxProblem::kOp) {
     return Launched(op, gpu::LaunchSoftmaxReference(SoftmaxOf(c, plan, inputs, out), *stream));
   }
-  if (op == LayerNormProblem::kOp) {
-    return Launched(op, gpu::LaunchLayerNormReference(LayerNormOf(c, inputs, out), *stream));
-  }
   if (op == DequantSoftmaxProblem::kOp) {
     return Launched(
         op, gpu::LaunchDequantSoftmaxReference(DequantSoftmaxOf(c, plan, inputs, out), *stream));
   }
-  if (op == CopyProblem::kOp) {
-    return Launched(op, gpu::LaunchCopyReference(
-                            {inputs[0].data, c.dtype, inputs[0].count(), out.value}, *stream));
+  for (const auto& [name, launch] : kOneLaunch) {
+    if (name == op) return Launched(op, launch(c, plan, inputs, out, *stream));
   }
   if (op != AttentionProblem::kOp) {
     return absl::UnimplementedError(Cat(op, " has no reference on a GPU"));

@@ -19,6 +19,9 @@ KernelEntry BuiltinSoftmaxCpu();
 KernelEntry BuiltinLayerNormCpu();
 KernelEntry BuiltinCopyCpu();
 KernelEntry BuiltinDequantSoftmaxCpu();
+KernelEntry BuiltinReduceCpu();
+KernelEntry BuiltinElementwiseCpu();
+KernelEntry BuiltinRopeCpu();
 
 }  // namespace assay
 

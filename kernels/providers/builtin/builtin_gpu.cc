@@ -16,60 +16,26 @@
 #include "kernels/providers/builtin/conv_builtin_gpu.h"
 #include "kernels/providers/builtin/copy_builtin_gpu.h"
 #include "kernels/providers/builtin/dequant_softmax_builtin_gpu.h"
+#include "kernels/providers/builtin/elements_gpu.h"
 #include "kernels/providers/builtin/gemm_builtin_gpu.h"
+#include "kernels/providers/builtin/gpu_kernel.h"
 #include "kernels/providers/builtin/layer_norm_builtin_gpu.h"
 #include "kernels/providers/builtin/softmax_builtin_gpu.h"
-#include "kernels/runtime/gpu/error_status.h"
-#include "kernels/runtime/gpu/stream_of.h"
+#include "kernels/runtime/gpu/gpu_device.h"
 #include "kernels/text/cat.h"
 
 namespace assay {
 namespace {
 
+using internal::CheckBlocks;
 using internal::IsCoded;
 using internal::IsFloatForm;
+using internal::IsRowForm;
 using internal::KernelScalar;
+using internal::kRowForms;
+using internal::Made;
 using internal::NoSuchForm;
-
-// A function that launches, given the views and the stream.
-using LaunchFunction =
-    std::function<gpu::ErrorCode(std::span<const TensorView>, const TensorView&, gpu::Stream)>;
-
-class GpuKernel final : public Kernel {
- public:
-  GpuKernel(Device& device, std::string implementation, LaunchFunction launch)
-      : device_(device), implementation_(std::move(implementation)), launch_(std::move(launch)) {}
-
-  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
-    const absl::StatusOr<gpu::Stream> stream = gpu::StreamOf(device_);
-    if (!stream.ok()) return stream.status();
-    return gpu::StatusOf(launch_(inputs, output, *stream), "the launch failed");
-  }
-
-  std::string implementation() const override { return implementation_; }
-
- private:
-  Device& device_;
-  const std::string implementation_;
-  const LaunchFunction launch_;
-};
-
-absl::StatusOr<std::unique_ptr<Kernel>> Made(Device& device, std::string implementation,
-                                             LaunchFunction launch) {
-  return std::make_unique<GpuKernel>(device, std::move(implementation), std::move(launch));
-}
-
-// Checks the number of blocks. A grid has one dimension of at most 2^31 − 1 blocks, each of `tile`
-// rows and columns.
-absl::Status CheckBlocks(std::string_view op, double blocks) {
-  if (blocks <= 0x1p31 - 1) return absl::OkStatus();
-  return absl::UnimplementedError(
-      Cat("the built-in GPU ", op, " launches at most 2^31 - 1 blocks; this one has ", blocks));
-}
-
-double Tiles(std::int64_t extent, std::int64_t tile) {
-  return static_cast<double>((extent + tile - 1) / tile);
-}
+using internal::Tiles;
 
 // "mma.m16n8k16" if the device has these instructions; otherwise fmas do the same.
 std::string MatrixText(const Device& device, std::string_view what) {
@@ -77,12 +43,6 @@ std::string MatrixText(const Device& device, std::string_view what) {
 }
 
 bool IsHalf(DType t) { return t == DType::kF16 || t == DType::kBF16; }
-
-// The forms of softmax and layer norm: fp32 and 16-bit inputs.
-bool IsRowForm(DType in, DType out) {
-  return !IsCoded(in) && in != DType::kF64 && IsFloatForm(in, out);
-}
-constexpr std::string_view kRowForms = "fp32, fp16 and bf16, and fp32 from tf32, fp16 or bf16";
 
 // ---- gemm ----
 
@@ -390,6 +350,9 @@ std::vector<KernelEntry> BuiltinGpuKernels(std::string_view backend) {
       internal::BuiltinEntry("copy", all, &MakeCopy),
       internal::BuiltinEntry("dequant_softmax", {DType::kF32, DType::kF16, DType::kBF16},
                              &MakeDequantSoftmax),
+      internal::BuiltinEntry("reduce", rows, &internal::MakeReduceGpu),
+      internal::BuiltinEntry("elementwise", rows, &internal::MakeElementwiseGpu),
+      internal::BuiltinEntry("rope", rows, &internal::MakeRopeGpu),
   };
   for (KernelEntry& entry : entries) entry.backend = backend;
   return entries;

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "kernels/numerics/dtype.h"
-#include "kernels/ops/gemm/activation.h"
+#include "kernels/ops/common/activation.h"
 #include "kernels/runtime/gpu/handles.h"
 
 namespace assay::gpu {

@@ -21,6 +21,9 @@ Made MakeSoftmax(const Case& c, const Plan& plan, Device& device);
 Made MakeLayerNorm(const Case& c, const Plan& plan, Device& device);
 Made MakeCopy(const Case& c, const Plan& plan, Device& device);
 Made MakeDequantSoftmax(const Case& c, const Plan& plan, Device& device);
+Made MakeReduce(const Case& c, const Plan& plan, Device& device);
+Made MakeElementwise(const Case& c, const Plan& plan, Device& device);
+Made MakeRope(const Case& c, const Plan& plan, Device& device);
 
 // "wrong-tile" for "planted/wrong-tile"; empty if the provider is not a planted one.
 std::string_view DefectOf(const Case& c);

@@ -9,7 +9,7 @@ namespace assay {
 namespace {
 
 KernelFactory FactoryOf(std::string_view op) {
-  constexpr std::array<std::pair<std::string_view, KernelFactory>, 7> kFactories = {{
+  constexpr std::array<std::pair<std::string_view, KernelFactory>, 10> kFactories = {{
       {"gemm", &planted::MakeGemm},
       {"conv", &planted::MakeConv},
       {"attention", &planted::MakeAttention},
@@ -17,6 +17,9 @@ KernelFactory FactoryOf(std::string_view op) {
       {"layer_norm", &planted::MakeLayerNorm},
       {"copy", &planted::MakeCopy},
       {"dequant_softmax", &planted::MakeDequantSoftmax},
+      {"reduce", &planted::MakeReduce},
+      {"elementwise", &planted::MakeElementwise},
+      {"rope", &planted::MakeRope},
   }};
   for (const auto& [name, make] : kFactories) {
     if (name == op) return make;

@@ -311,9 +311,9 @@ Rows CopyRows() {
 
 std::vector<PlantedDefect> MakeTable() {
   Rows table;
-  for (Rows (*rows)() :
-       {&GemmValues, &GemmOperands, &GemmFaults, &ConvRows, &AttentionMasks, &AttentionSoftmax,
-        &SoftmaxRows, &LayerNormRows, &DequantSoftmaxRows, &CopyRows}) {
+  for (Rows (*rows)() : {&GemmValues, &GemmOperands, &GemmFaults, &ConvRows, &AttentionMasks,
+                         &AttentionSoftmax, &SoftmaxRows, &LayerNormRows, &DequantSoftmaxRows,
+                         &CopyRows, &ReduceTable, &ElementwiseTable, &RopeTable}) {
     for (PlantedDefect& row : rows()) table.push_back(std::move(row));
   }
   return table;

@@ -17,6 +17,19 @@ std::vector<PlantedDefect> MakeTable();
 // process.
 std::vector<PlantedDefect> MakeGpuTable(std::string_view illegal_address);
 
+// The rows of operators that have a table of their own (<op>_table.cc).
+std::vector<PlantedDefect> ReduceTable();
+std::vector<PlantedDefect> ReduceGpuTable();
+std::vector<PlantedDefect> ElementwiseTable();
+std::vector<PlantedDefect> ElementwiseGpuTable();
+std::vector<PlantedDefect> RopeTable();
+std::vector<PlantedDefect> RopeGpuTable();
+
+// Defects of the output that every float operator shows on a GPU. The output of `ragged` has a
+// partial tile of columns.
+std::vector<PlantedDefect> OfAnyFloats(std::string_view op, const std::vector<DType>& dtypes,
+                                       const Problem& plain, const Problem& ragged);
+
 }  // namespace assay::planted
 
 #endif  // ASSAY_KERNELS_PROVIDERS_PLANTED_TABLE_H_

@@ -49,26 +49,6 @@ SoftmaxProblem Softmax(std::int64_t cols = 64) { return {.rows = 16, .cols = col
 LayerNormProblem LayerNorm(std::int64_t cols = 64) { return {.rows = 16, .cols = cols}; }
 DequantSoftmaxProblem DequantSoftmax(std::int64_t n = 64) { return {.m = 16, .n = n, .k = 64}; }
 
-// Defects of the output that every float operator shows. The output of `ragged` has a partial tile
-// of columns.
-Rows OfAnyFloats(std::string_view op, const Types& dtypes, const Problem& plain,
-                 const Problem& ragged) {
-  return {
-      Row(op, "zero-output", dtypes, "bound", plain, "every element is 0"),
-      Row(op, "scale-off", dtypes, "bound", plain, "every element is 1 % too large"),
-      Row(op, "stale-buffer", dtypes, "bound", plain,
-          "one tile of up to 16x16 holds what the launch before computed, at first 0"),
-      Row(op, "nan-in-tail", dtypes, "class", ragged,
-          "one row's last, partial tile of columns is NaN"),
-      Row(op, "inf", dtypes, "class", plain, "one element is infinite"),
-      Row(op, "unwritten-tile", dtypes, "unwritten", plain,
-          "one tile of up to 16x16 is not written"),
-      Row(op, "past-the-end", dtypes, "guard", plain, "64 bytes behind the output are written"),
-      Row(op, "changes-input", dtypes, "guard", plain,
-          "a bit of the first operand's first element is flipped"),
-  };
-}
-
 // The control, and wrong values.
 Rows GemmValues() {
   const Problem plain = Gemm();
@@ -209,6 +189,24 @@ Rows CopyRows() {
 
 }  // namespace
 
+Rows OfAnyFloats(std::string_view op, const Types& dtypes, const Problem& plain,
+                 const Problem& ragged) {
+  return {
+      Row(op, "zero-output", dtypes, "bound", plain, "every element is 0"),
+      Row(op, "scale-off", dtypes, "bound", plain, "every element is 1 % too large"),
+      Row(op, "stale-buffer", dtypes, "bound", plain,
+          "one tile of up to 16x16 holds what the launch before computed, at first 0"),
+      Row(op, "nan-in-tail", dtypes, "class", ragged,
+          "one row's last, partial tile of columns is NaN"),
+      Row(op, "inf", dtypes, "class", plain, "one element is infinite"),
+      Row(op, "unwritten-tile", dtypes, "unwritten", plain,
+          "one tile of up to 16x16 is not written"),
+      Row(op, "past-the-end", dtypes, "guard", plain, "64 bytes behind the output are written"),
+      Row(op, "changes-input", dtypes, "guard", plain,
+          "a bit of the first operand's first element is flipped"),
+  };
+}
+
 std::vector<PlantedDefect> MakeGpuTable(std::string_view illegal_address) {
   Rows table;
   for (Rows (*rows)() : {&GemmValues, &GemmAnyFormat}) {
@@ -216,7 +214,8 @@ std::vector<PlantedDefect> MakeGpuTable(std::string_view illegal_address) {
   }
   for (PlantedDefect& row : GemmRest(illegal_address)) table.push_back(std::move(row));
   for (Rows (*rows)() :
-       {&ConvRows, &AttentionRows, &SoftmaxRows, &LayerNormRows, &DequantSoftmaxRows, &CopyRows}) {
+       {&ConvRows, &AttentionRows, &SoftmaxRows, &LayerNormRows, &DequantSoftmaxRows, &CopyRows,
+        &ReduceGpuTable, &ElementwiseGpuTable, &RopeGpuTable}) {
     for (PlantedDefect& row : rows()) table.push_back(std::move(row));
   }
   return table;

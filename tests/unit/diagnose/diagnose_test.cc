@@ -62,6 +62,22 @@ constexpr Expectation kPlanted[] = {
     {"dequant_softmax", "unsigned-weights", "read as unsigned bytes", "signed 8-bit"},
     {"dequant_softmax", "transposed-weights", "W is read in the other order", "row length"},
     {"dequant_softmax", "short-sum", "the last term of each sum is left out", "loop over k"},
+    {"reduce", "dropped-tail", "the last 6 of 70 elements of each slice are left out", "remainder"},
+    {"reduce", "last-tie", "of equal elements the last index is given", "lower index"},
+    {"elementwise", "dropped-multiply", "silu(a) is not multiplied by b", "by b"},
+    {"elementwise", "dropped-silu", "silu is left out", "silu of a"},
+    {"elementwise", "swapped-operands", "silu is taken of b", "first operand"},
+    {"elementwise", "wrong-column", "one column to the right", "b[j]"},
+    {"elementwise", "dropped-residual", "b is not added", "add b"},
+    {"elementwise", "other-gelu", "by tanh, not by erf", "asks for"},
+    {"elementwise", "sigmoid-gelu", "sigmoid(1.702", "asks for"},
+    {"elementwise", "exp-overflow", "infinite exp", "one exp"},
+    {"rope", "wrong-sign", "the sine has the wrong sign", "x1·cos - x2·sin"},
+    {"rope", "swapped-halves", "the two elements of each pair are exchanged", "first element"},
+    {"rope", "other-pairs", "pairs are taken to be dim/2 apart", "rope.interleaved"},
+    {"rope", "next-position", "positions are one too high", "rope.start"},
+    {"rope", "ignored-start", "positions begin at 0", "rope.start"},
+    {"rope", "unturned", "nothing is turned", "turn every pair"},
 };
 
 // Tolerances below what rounding costs are the asker's, and no fault of the kernel.

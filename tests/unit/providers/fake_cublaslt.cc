@@ -12,7 +12,7 @@
 #include <map>
 
 #include "fake_column_major.h"
-#include "kernels/ops/gemm/activation.h"
+#include "kernels/ops/common/activation.h"
 
 namespace {
 

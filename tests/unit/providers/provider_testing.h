@@ -74,7 +74,7 @@ class CaseRun {
 
   absl::Status Steps() {
     Device& device = TestDevice();
-    if (case_.out_dtype == DType::kUnspecified) case_.out_dtype = DefaultOutput(case_.dtype);
+    if (case_.out_dtype == DType::kUnspecified) case_.out_dtype = OutputType(case_);
     for (const FieldError& e : Check(case_)) {
       return absl::InvalidArgumentError(Cat(e.field, ": ", e.message));
     }
@@ -126,6 +126,7 @@ class CaseRun {
     for (const TensorView& in : inputs) ran_.guard_hits += *device.CheckPadding(in);
 
     ReferenceBuffers reference{value.data(), allowance.data()};
+    reference.output = *output;
     absl::Status status = op.Reference(case_, *plan, device, inputs, reference);
     if (!status.ok()) return status;
     CompareRequest request;

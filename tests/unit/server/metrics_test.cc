@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/ops/op.h"
 #include "server/auth/credentials.h"
 #include "server/metrics/http_server.h"
 #include "tests/unit/server/metrics_fixture.h"
@@ -270,10 +271,9 @@ void DoTheWorst(Metrics& metrics, const v1::Device& device,
     tried.push_back(spec);
   }
   for (int dtype = 0; dtype <= v1::DType_MAX; ++dtype) {
-    for (const char* op :
-         {"gemm", "conv", "attention", "softmax", "layer_norm", "copy", "dequant_softmax"}) {
+    for (const Op* op : AllOps()) {
       for (const char* provider : {"builtin", "vendor", "another", "fourth"}) {
-        tried.push_back(Spec(op, provider, static_cast<v1::DType>(dtype)));
+        tried.push_back(Spec(std::string(op->name()), provider, static_cast<v1::DType>(dtype)));
       }
     }
   }

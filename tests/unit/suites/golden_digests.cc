@@ -54,7 +54,7 @@ Golden Collect(const Suite& suite, const Registry& registry, Device& device, con
       Case c = base;
       c.provider = std::string(entry.provider);
       for (const KernelProbe& probe : op.Probes(c, *plan)) {
-        if (!probe.data.exact || !probe.skipped.empty()) continue;
+        if (!probe.data.exact || !probe.skipped.empty() || op.SeveralRight(probe.data)) continue;
         const CaseOutcome outcome = runner.Run(probe.data, observer);
         if (outcome.verdict == Verdict::kUnsupported) continue;
         const std::string where = Cat(key, " ", c.provider, " ", probe.name);

@@ -1,6 +1,6 @@
-// Activations behind a gemm, on host and device. std-only.
-#ifndef ASSAY_KERNELS_OPS_GEMM_ACTIVATION_H_
-#define ASSAY_KERNELS_OPS_GEMM_ACTIVATION_H_
+// Activations, on host and device: the last step of a gemm, or an operator of their own. std-only.
+#ifndef ASSAY_KERNELS_OPS_COMMON_ACTIVATION_H_
+#define ASSAY_KERNELS_OPS_COMMON_ACTIVATION_H_
 
 #include <cmath>
 #include <cstdint>
@@ -31,4 +31,4 @@ ASSAY_HOST_DEVICE inline double Activate(Activation activation, double x) {
 
 }  // namespace assay
 
-#endif  // ASSAY_KERNELS_OPS_GEMM_ACTIVATION_H_
+#endif  // ASSAY_KERNELS_OPS_COMMON_ACTIVATION_H_

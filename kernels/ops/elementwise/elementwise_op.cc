@@ -1,0 +1,131 @@
+// elementwise as an operator: operands, work and bounds of a case, and its references.
+#include <algorithm>
+
+#include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/probe_data.h"
+#include "kernels/ops/common/sampling.h"
+#include "kernels/ops/device_references.h"
+#include "kernels/ops/elementwise/elementwise_diagnostics.h"
+#include "kernels/ops/elementwise/elementwise_reference.h"
+#include "kernels/ops/op.h"
+#include "kernels/runtime/device.h"
+
+namespace assay {
+namespace {
+
+const ElementwiseProblem& ProblemOf(const Case& c) {
+  return std::get<ElementwiseProblem>(c.problem);
+}
+
+double FlopsAnElement(ElementwiseKind kind) {
+  switch (kind) {
+    case ElementwiseKind::kAdd:
+      return 1;
+    case ElementwiseKind::kSiluMul:
+      return 5;
+    default:
+      return 8;
+  }
+}
+
+class Elementwise final : public Op {
+ public:
+  std::string_view name() const override { return ElementwiseProblem::kOp; }
+  const Diagnostics& diagnostics() const override { return ElementwiseDiagnostics(); }
+
+  int DataOperands(const Problem& problem) const override {
+    return std::get<ElementwiseProblem>(problem).has_b() ? 2 : 1;
+  }
+
+  absl::StatusOr<Plan> MakePlan(const Case& c) const override {
+    const ElementwiseProblem& p = ProblemOf(c);
+    const Operand a = {"a",
+                       c.dtype,
+                       Extents::Dense(1, p.rows, p.cols),
+                       {p.rows, p.cols},
+                       Pattern{PatternKind::kNormal, 1, 0}};
+    Plan plan;
+    plan.inputs = {a};
+    if (p.has_b()) {
+      Operand b = a;
+      b.name = "b";
+      if (p.broadcast) {
+        b.extents = Extents::Dense(1, 1, p.cols);
+        b.dims = {p.cols};
+      }
+      plan.inputs.push_back(std::move(b));
+    }
+    plan.output = a;
+    plan.output.name = "y";
+    plan.output.dtype = OutputType(c);
+    plan.flops = FlopsAnElement(p.kind_of()) * static_cast<double>(a.extents.count());
+    plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
+    plan.exact = c.exact;
+    plan.elementwise = true;
+    const int operands = DataOperands(c.problem);
+    if (absl::Status s = ApplyPatterns(c, operands, plan); !s.ok()) return s;
+    plan.largest_intermediate = LargestInput(plan, 0, 1);
+    // a·b comes first in some kernels. An addition overflows only if the result does.
+    if (p.kind_of() == ElementwiseKind::kSiluMul) {
+      plan.largest_intermediate *= LargestInput(plan, 1, 1);
+    }
+    plan.bytes = BytesMoved(plan);
+    return plan;
+  }
+
+  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
+                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
+    if (const DeviceReferences* other = device.references()) {
+      return other->Reference(c, plan, device, inputs, out);
+    }
+    const ElementwiseProblem& p = ProblemOf(c);
+    ElementwiseReferenceCpu(p, MakeElementwiseTerms(p, c.dtype, plan), inputs, out.value,
+                            out.allowance);
+    return absl::OkStatus();
+  }
+
+  std::vector<std::int64_t> Samples(const Case&, const Plan& plan, std::uint64_t seed,
+                                    std::int64_t at_least) const override {
+    constexpr std::int64_t kRun = 16;
+    return SpreadIndices(plan.output.extents.count(), at_least, kRun, seed);
+  }
+
+  void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
+                   std::span<const std::int64_t> indices, double* value,
+                   double* allowance) const override {
+    const ElementwiseProblem& p = ProblemOf(c);
+    ElementwiseReferenceAt(p, MakeElementwiseTerms(p, c.dtype, plan), inputs, indices, value,
+                           allowance);
+  }
+
+  std::string Undecided(const Case& c, std::span<const OperandStats> stats) const override {
+    const bool finite =
+        std::all_of(stats.begin(), stats.end(), [](const auto& s) { return s.finite(); });
+    if (finite || ProblemOf(c).kind_of() == ElementwiseKind::kAdd) return "";
+    return ProblemOf(c).has_b() ? "silu of -Inf, which is -Inf times 0"
+                                : "GELU of -Inf, which is -Inf times 0";
+  }
+
+  // exact-integers: an addition of whole numbers from -8 to 8, which no format rounds.
+  // saturated: exp(−a), erf or tanh is so near its limit that r is a·b, or a, exactly.
+  std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
+    const ElementwiseProblem& p = ProblemOf(c);
+    switch (p.kind_of()) {
+      case ElementwiseKind::kAdd:
+        return {{"exact-integers", ProbeCase(c, p, "integers:-8:8", /*exact=*/true)}};
+      case ElementwiseKind::kSiluMul:
+        return {{"saturated", ProbeCase(c, p, "integers:64:127/integers:-8:8", /*exact=*/true)}};
+      default:
+        return {{"saturated", ProbeCase(c, p, "integers:16:31", /*exact=*/true)}};
+    }
+  }
+};
+
+}  // namespace
+
+const Op& ElementwiseOp() {
+  static const Elementwise op;
+  return op;
+}
+
+}  // namespace assay

@@ -1,0 +1,30 @@
+#include "kernels/ops/layer_norm/layer_norm_on_gpu.h"
+
+#include <variant>
+
+#include "kernels/ops/layer_norm/layer_norm_reference.h"
+#include "kernels/ops/layer_norm/layer_norm_reference_gpu.h"
+
+namespace assay {
+
+gpu::ErrorCode LayerNormOnGpu(const Case& c, const Plan&, std::span<const TensorView> inputs,
+                              const ReferenceBuffers& out, gpu::Stream stream) {
+  const auto& p = std::get<LayerNormProblem>(c.problem);
+  gpu::LayerNormReference l;
+  l.x = inputs[0].data;
+  l.input = c.dtype;
+  if (p.affine) {
+    l.weight = inputs[1].data;
+    l.columns = inputs[1].dtype;
+    if (!p.rms) l.bias = inputs[2].data;
+  }
+  l.rows = p.rows;
+  l.cols = p.cols;
+  l.x_ld = inputs[0].extents.ld;
+  l.terms = MakeLayerNormTerms(p, c.dtype);
+  l.value = out.value;
+  l.allowance = out.allowance;
+  return gpu::LaunchLayerNormReference(l, stream);
+}
+
+}  // namespace assay

@@ -1,0 +1,19 @@
+// The reference of a layer or RMS norm on a GPU, from a case and its plan to the launch of
+// layer_norm_reference_gpu.h. Toolkit-free.
+#ifndef ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_ON_GPU_H_
+#define ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_ON_GPU_H_
+
+#include <span>
+
+#include "kernels/ops/op.h"
+#include "kernels/runtime/gpu/handles.h"
+
+namespace assay {
+
+// Enqueues one launch. Inputs and buffers are in device memory.
+gpu::ErrorCode LayerNormOnGpu(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
+                              const ReferenceBuffers& out, gpu::Stream stream);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_ON_GPU_H_

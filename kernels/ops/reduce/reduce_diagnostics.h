@@ -1,0 +1,13 @@
+// What reduce knows of wrong results of its kernels. One stateless object.
+#ifndef ASSAY_KERNELS_OPS_REDUCE_REDUCE_DIAGNOSTICS_H_
+#define ASSAY_KERNELS_OPS_REDUCE_REDUCE_DIAGNOSTICS_H_
+
+#include "kernels/ops/diagnostics.h"
+
+namespace assay {
+
+const Diagnostics& ReduceDiagnostics();
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_REDUCE_REDUCE_DIAGNOSTICS_H_

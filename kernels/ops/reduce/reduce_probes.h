@@ -1,0 +1,23 @@
+// Exact cases of reductions.
+//
+//   exact-integers     sum: whole numbers from 1 to 4, so few that every sum of them is exact in
+//                      the accumulator in any order. The one right result is the rounded sum.
+//   negative-integers  max and argmax: whole numbers from -8 to -1, in which the largest is there
+//                      many times and is below 0. A kernel that begins at 0 shows, and one that
+//                      takes another index than the first.
+#ifndef ASSAY_KERNELS_OPS_REDUCE_REDUCE_PROBES_H_
+#define ASSAY_KERNELS_OPS_REDUCE_REDUCE_PROBES_H_
+
+#include <vector>
+
+#include "kernels/ops/case.h"
+#include "kernels/ops/op.h"
+
+namespace assay {
+
+// The one of the case's kind.
+std::vector<KernelProbe> ReduceProbes(const Case& c);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_REDUCE_REDUCE_PROBES_H_

@@ -1,0 +1,118 @@
+// rope as an operator: operands, work and bounds of a case, and its references.
+#include <algorithm>
+
+#include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/probe_data.h"
+#include "kernels/ops/common/sampling.h"
+#include "kernels/ops/device_references.h"
+#include "kernels/ops/op.h"
+#include "kernels/ops/rope/rope_diagnostics.h"
+#include "kernels/ops/rope/rope_reference.h"
+#include "kernels/runtime/device.h"
+#include "kernels/text/cat.h"
+
+namespace assay {
+namespace {
+
+// fp32 holds every whole number up to here, and no longer the angle's fraction.
+constexpr std::int64_t kMostFp32Positions = std::int64_t{1} << 24;
+// Positions of the one-hot case.
+constexpr std::int64_t kMostProbedPositions = 512;
+
+const RopeProblem& ProblemOf(const Case& c) { return std::get<RopeProblem>(c.problem); }
+
+class Rope final : public Op {
+ public:
+  std::string_view name() const override { return RopeProblem::kOp; }
+  const Diagnostics& diagnostics() const override { return RopeDiagnostics(); }
+
+  void CheckData(const Case& c, std::vector<FieldError>& errors) const override {
+    const RopeProblem& p = ProblemOf(c);
+    if (c.dtype == DType::kF64 || p.start + p.seq <= kMostFp32Positions) return;
+    errors.push_back({"rope.start", Cat("makes positions up to ", p.start + p.seq - 1,
+                                        "; fp32 holds whole numbers up to ", kMostFp32Positions)});
+  }
+
+  std::vector<std::string_view> OutputAxes(const Case&, const Plan&) const override {
+    return {"batch", "position", "head", "column"};
+  }
+
+  absl::StatusOr<Plan> MakePlan(const Case& c) const override {
+    const RopeProblem& p = ProblemOf(c);
+    const Operand x = {"x",
+                       c.dtype,
+                       Extents::Dense(1, p.rows(), p.dim),
+                       {p.batch, p.seq, p.heads, p.dim},
+                       Pattern{PatternKind::kNormal, 1, 0}};
+    Plan plan;
+    plan.inputs = {x};
+    plan.output = x;
+    plan.output.name = "y";
+    plan.output.dtype = OutputType(c);
+    plan.flops = 3.0 * static_cast<double>(x.extents.count());
+    plan.accumulations = 2;
+    plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
+    plan.exact = c.exact;
+    plan.elementwise = true;
+    if (absl::Status s = ApplyPatterns(c, 1, plan); !s.ok()) return s;
+    plan.largest_intermediate = 2 * LargestInput(plan, 0, 1);
+    plan.bytes = BytesMoved(plan);
+    return plan;
+  }
+
+  absl::Status Reference(const Case& c, const Plan& plan, Device& device,
+                         std::span<const TensorView> inputs, ReferenceBuffers& out) const override {
+    if (const DeviceReferences* other = device.references()) {
+      return other->Reference(c, plan, device, inputs, out);
+    }
+    const RopeProblem& p = ProblemOf(c);
+    RopeReferenceCpu(p, MakeRopeTerms(p, c.dtype, plan), inputs[0], out.value, out.allowance);
+    return absl::OkStatus();
+  }
+
+  std::vector<std::int64_t> Samples(const Case& c, const Plan&, std::uint64_t seed,
+                                    std::int64_t at_least) const override {
+    const RopeProblem& p = ProblemOf(c);
+    return SpreadRows(p.rows(), p.dim, at_least, seed);
+  }
+
+  void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
+                   std::span<const std::int64_t> indices, double* value,
+                   double* allowance) const override {
+    const RopeProblem& p = ProblemOf(c);
+    RopeReferenceAt(p, MakeRopeTerms(p, c.dtype, plan), inputs, indices, value, allowance);
+  }
+
+  std::string Undecided(const Case&, std::span<const OperandStats> stats) const override {
+    const bool finite =
+        std::all_of(stats.begin(), stats.end(), [](const auto& s) { return s.finite(); });
+    return finite ? "" : "infinities, which a cosine or sine near 0 multiplies";
+  }
+
+  // position-zero: the angle is 0, so that the output is the input to the bit.
+  // one-hot: rows with a single 1, whose column moves on from row to row. Of an output row, two
+  // elements are a cosine and a sine, and all others are exactly 0: every pair shows whether it is
+  // the right one, with the right sign, at the right angle. Positions are small, so that the bound
+  // is.
+  std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
+    RopeProblem still = ProblemOf(c);
+    still.seq = 1;
+    still.start = 0;
+    RopeProblem few = ProblemOf(c);
+    few.batch = 1;
+    few.start = 0;
+    few.seq = std::clamp<std::int64_t>((2 * few.dim + few.heads - 1) / few.heads, 2,
+                                       kMostProbedPositions);
+    return {{"position-zero", ProbeCase(c, still, "integers:-8:8", /*exact=*/true)},
+            {"one-hot", ProbeCase(c, few, "one-hot", /*exact=*/false)}};
+  }
+};
+
+}  // namespace
+
+const Op& RopeOp() {
+  static const Rope op;
+  return op;
+}
+
+}  // namespace assay
