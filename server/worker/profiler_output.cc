@@ -199,7 +199,7 @@ double Span(const Cells& header, const Cells& cells, std::string_view from, std:
 // Reads a table with one row for each kernel and one column for each counter.
 std::vector<Dispatch> ReadWide(const Cells& header, const std::vector<Cells>& rows) {
   std::vector<Dispatch> dispatches;
-  dispatches.reserve(by_id.size());
+  dispatches.reserve(rows.size());
   for (const Cells& cells : rows) {
     Dispatch& dispatch = dispatches.emplace_back();
     dispatch.kernel = cells[*Column(header, "KernelName")];
@@ -226,6 +226,7 @@ std::vector<Dispatch> ReadLong(const Cells& header, const std::vector<Cells>& ro
     if (const auto counted = Number(cells[*value])) dispatch.counters[cells[*name]] = *counted;
   }
   std::vector<Dispatch> dispatches;
+  dispatches.reserve(by_id.size());
   for (auto& [key, dispatch] : by_id) dispatches.push_back(std::move(dispatch));
   return dispatches;
 }

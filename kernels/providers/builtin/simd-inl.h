@@ -345,8 +345,9 @@ HWY_INLINE VOf<D> ShiftedExp(D d, VOf<D> x) {
   auto r = hn::NegMulAdd(n, hn::Set(d, C::kLn2Hi), x);
   r = hn::NegMulAdd(n, hn::Set(d, C::kLn2Lo), r);
   auto p = hn::Set(d, C::kPoly[0]);
+  constexpr std::size_t kTerms = std::size(C::kPoly);
 #pragma GCC unroll 16
-  for (std::size_t i = 1; i < std::size(C::kPoly); ++i) {
+  for (std::size_t i = 1; i < kTerms; ++i) {
     p = hn::MulAdd(p, r, hn::Set(d, C::kPoly[i]));
   }
   return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<C::kMantissa>(hn::BitCast(du, t))));

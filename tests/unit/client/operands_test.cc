@@ -82,7 +82,7 @@ TEST(OperatorInfo, TheAxesOfOperandsGiveTheExtentsOfEveryCase) {
   for (const Case& c : CasesOfAllSuites()) {
     const absl::StatusOr<Plan> plan = OpOf(c).MakePlan(c);
     if (!plan.ok()) continue;  // not possible on purpose
-    v1::CaseSpec spec = ToProto(c);
+    v1::CaseSpec spec = server::ToProto(c);
     const FieldDescriptor* field = client::ProblemField(client::OpOf(spec));
     Message* problem = spec.GetReflection()->MutableMessage(&spec, field);
     const v1::OperatorInfo& info = client::InfoOf(spec);
@@ -103,7 +103,7 @@ TEST(OperatorInfo, TheAxesOfOperandsGiveTheExtentsOfEveryCase) {
     const absl::Status filled = client::FillExtents(operands, spec);
     ASSERT_TRUE(filled.ok()) << DefaultName(c) << ": " << filled;
     std::vector<FieldError> errors;
-    const Case again = FromProto(spec, errors);
+    const Case again = server::FromProto(spec, errors);
     ASSERT_TRUE(errors.empty()) << DefaultName(c) << ": " << errors.front().field << ": "
                                 << errors.front().message;
     const absl::StatusOr<Plan> same = OpOf(again).MakePlan(again);
