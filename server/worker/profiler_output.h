@@ -39,7 +39,8 @@ std::string Refusal(Profiler profiler, std::string_view text, std::string_view p
 // Whether a kernel of this name belongs to the checks. The name may be demangled or unqualified.
 bool IsCheckingKernel(std::string_view kernel_name);
 
-// The names of the kernels that belong to the checks.
+// The names of the kernels that belong to the checks. Those that end in "Reference" belong to them
+// too, and are not listed.
 std::span<const std::string_view> CheckingKernels();
 
 // The function's own name. Of "void a::(anonymous namespace)::Fill<float>(int*)" it is Fill.

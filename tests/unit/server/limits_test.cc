@@ -156,12 +156,12 @@ std::map<std::string, LimitsTest::Takes> LimitsTest::OfTheCase() {
                                             c.set_checksum_probes(static_cast<int>(v));
                                           })},
       {"CaseSpec.checksum_probes default", Is(kDefaultChecksumProbes)},
-      {"ReduceProblem.extents", OfCase("reduce.extents",
-                                       [](v1::CaseSpec& c, double n) {
-                                         c.mutable_reduce()->set_kind("sum");
-                                         for (int i = 0; i < n; ++i)
-                                           c.mutable_reduce()->add_extents(2);
-                                       })},
+      {"ReduceProblem.extents",
+       [](double n) {
+         const ReduceProblem p = {.extents = IntList(static_cast<std::size_t>(n), 2),
+                                  .kind = "sum"};
+         return p.Check().empty();
+       }},
   };
 }
 

@@ -114,7 +114,10 @@ TEST(Wire, TheFieldsThatMustBeSetAreThoseTheChecksMiss) {
       if (field->is_repeated()) {
         message->GetReflection()->AddInt64(message, field, 1);
       } else if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_STRING) {
-        message->GetReflection()->SetString(message, field, words.at(field->full_name()));
+        // The first word of its help is one that it takes.
+        const std::string help = field->options().GetExtension(v1::help);
+        const std::string word = help.substr(0, help.find_first_of(", "));
+        message->GetReflection()->SetString(message, field, word);
       } else {
         message->GetReflection()->SetInt64(message, field, 4);
       }
