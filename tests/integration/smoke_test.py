@@ -36,7 +36,7 @@ class Smoke(unittest.TestCase):
             self.assertGreater(test["count"], 0)
         ops = {t["op"] for t in ran}
         self.assertEqual(ops, {"gemm", "conv", "attention", "softmax", "layer_norm", "copy",
-                               "dequant_softmax"})
+                               "dequant_softmax", "reduce", "elementwise", "rope"})
         self.assertEqual({t["provider"] for t in ran}, {"onednn", "openblas", "builtin"})
 
     def test_unsupported_names_its_reason(self):
