@@ -186,9 +186,11 @@ std::optional<Reading> Suspicious(const Symptoms& s) {
 
 std::optional<Reading> TooWide(const Symptoms& s) {
   if (FindingOf(s, Reason::kSuspect) == nullptr || !s.plan.vacuous) return std::nullopt;
-  return Reading{"",
-                 "run fewer terms (a shorter sum has a bound that says something), or trust the "
-                 "exact probes alone"};
+  return Reading{
+      "", s.plan.elementwise
+              ? "run smaller positions, whose bound says something, or trust the probes alone"
+              : "run fewer terms (a shorter sum has a bound that says something), or "
+                "trust the exact probes alone"};
 }
 
 std::optional<Reading> NothingProven(const Symptoms& s) {

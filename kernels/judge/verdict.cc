@@ -354,8 +354,8 @@ class Jury {
     }
     if (plan_.vacuous && BoundGates()) {
       Add(Verdict::kInconclusive, Reason::kSuspect,
-          Cat("sums of ", Grouped(plan_.accumulations),
-              " terms: the error bound is so wide that holding it proves little"));
+          Cat(plan_.elementwise ? "" : Cat("sums of ", Grouped(plan_.accumulations), " terms: "),
+              "the error bound is so wide that holding it proves little"));
     }
     const double zeros = static_cast<double>(r_.zero_count) / static_cast<double>(r_.count);
     if (r_.zero_count == r_.count) {

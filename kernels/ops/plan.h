@@ -45,8 +45,8 @@ struct Plan {
   bool exact = false;             // no allowance at all: integers, copies
   bool elementwise = false;       // one output a "row" element: max_ulp means something
   bool zero_mean_random = false;  // the probabilistic bound gates
-  // Sums so long that the bound every pass is held to is above kVacuousFactor of their
-  // terms: being within it proves nothing.
+  // Sums so long (kVacuousFactor), or angles so large, that the bound is nearly as large as what it
+  // bounds: being within it proves nothing.
   bool vacuous = false;
   // No product or sum inside a right kernel is larger, and no input; 0: not known. If it
   // is above the accumulator's range, a right kernel may overflow on its way to a result

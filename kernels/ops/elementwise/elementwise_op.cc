@@ -100,7 +100,7 @@ class Elementwise final : public Op {
 
   std::string Undecided(const Case& c, std::span<const OperandStats> stats) const override {
     const bool finite =
-        std::all_of(stats.begin(), stats.end(), [](const auto& s) { return s.finite(); });
+        std::all_of(stats.begin(), stats.end(), [](const auto& s) { return s.inf_count == 0; });
     if (finite || ProblemOf(c).kind_of() == ElementwiseKind::kAdd) return "";
     return ProblemOf(c).has_b() ? "silu of -Inf, which is -Inf times 0"
                                 : "GELU of -Inf, which is -Inf times 0";

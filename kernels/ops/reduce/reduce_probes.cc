@@ -16,12 +16,43 @@ constexpr double kBits = 2, kLargest = 4;
 // ten deviations, for the mean is above a hundred.
 constexpr double kHalf = 0.5;
 
+// Whole numbers up to here are exact in the narrowest accumulator of the format.
+double HeldExactly(DType input) {
+  return MayBeSummedNarrowly(input) ? 1 / kNarrowestRoundoff : 0x1p24;
+}
+
 Pattern SummedData(std::int64_t length, DType input, DType output) {
-  // Whole numbers up to here are exact in the narrowest accumulator of the format.
-  const double held = MayBeSummedNarrowly(input) ? 1 / kNarrowestRoundoff : 0x1p24;
+  const double held = HeldExactly(input);
   const double terms = std::min(held, Info(output).max_finite) / kLargest;
   const auto n = static_cast<double>(length);
   return {PatternKind::kExactInts, n <= terms ? 1.0 : kHalf * terms / n, kBits};
+}
+
+// Whether the output's rounding may hide a lost element in a sum of numbers from 1 to 4.
+bool RoundingHides(std::int64_t length, DType output) {
+  constexpr double kMean = 2.5;
+  return Info(output).unit_roundoff * kMean * static_cast<double>(length) > 0.5;
+}
+
+// Signs cancel, so that sums are small and their rounding is fine.
+Pattern SignedData(std::int64_t length, DType input) {
+  constexpr double kDeviations = 6;
+  const double most = HeldExactly(input) / kDeviations;
+  return {PatternKind::kExactSparse, std::min(1.0, most * most / static_cast<double>(length)), 0};
+}
+
+// A sum may lose as many +1 as -1. So there are several slices, if they are not too large.
+ReduceProblem WithSlices(const ReduceProblem& p) {
+  constexpr std::int64_t kLeast = 16;
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
+  const ReduceShape s = p.Split();
+  const std::int64_t outer = (kLeast + s.inner - 1) / s.inner;
+  if (s.outer >= outer || outer * s.length * s.inner > kMostElements) return p;
+  ReduceProblem several = p;
+  several.extents = {outer, s.length, s.inner};
+  several.axis = 1;
+  if (s.inner == 1) several.extents.pop_back();
+  return several;
 }
 
 }  // namespace
@@ -29,8 +60,16 @@ Pattern SummedData(std::int64_t length, DType input, DType output) {
 std::vector<KernelProbe> ReduceProbes(const Case& c) {
   const auto& p = std::get<ReduceProblem>(c.problem);
   if (p.kind_of() == ReduceKind::kSum) {
-    const Pattern data = SummedData(p.Split().length, c.dtype, OutputType(c));
-    return {{"exact-integers", ProbeCase(c, p, ToString(data), /*exact=*/true)}};
+    const std::int64_t length = p.Split().length;
+    const Pattern data = SummedData(length, c.dtype, OutputType(c));
+    std::vector<KernelProbe> probes = {
+        {"exact-integers", ProbeCase(c, p, ToString(data), /*exact=*/true)}};
+    if (RoundingHides(length, OutputType(c))) {
+      const Pattern signs = SignedData(length, c.dtype);
+      probes.push_back(
+          {"exact-signs", ProbeCase(c, WithSlices(p), ToString(signs), /*exact=*/true)});
+    }
+    return probes;
   }
   const Pattern data = {PatternKind::kIntegers, -8, -1};
   return {{"negative-integers", ProbeCase(c, p, ToString(data), /*exact=*/true)}};

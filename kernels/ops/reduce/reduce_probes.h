@@ -2,6 +2,9 @@
 //
 //   exact-integers     sum: whole numbers from 1 to 4, so few that every sum of them is exact in
 //                      the accumulator in any order. The one right result is the rounded sum.
+//   exact-signs        sum, if its length is such that the output's rounding would hide a lost
+//                      element of the case above: +1 and -1, whose sums are small, in 16 slices at
+//                      least.
 //   negative-integers  max and argmax: whole numbers from -8 to -1, in which the largest is there
 //                      many times and is below 0. A kernel that begins at 0 shows, and one that
 //                      takes another index than the first.
@@ -15,7 +18,7 @@
 
 namespace assay {
 
-// The one of the case's kind.
+// Those of the case's kind.
 std::vector<KernelProbe> ReduceProbes(const Case& c);
 
 }  // namespace assay

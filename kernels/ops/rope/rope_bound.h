@@ -30,7 +30,10 @@ ASSAY_HOST_DEVICE inline double RopeFrequency(const RopeTerms& t, std::int64_t p
 
 // What the rotation of a pair errs by, as a share of |x1| + |x2|.
 ASSAY_HOST_DEVICE inline double RopeError(const RopeTerms& t, std::int64_t pair, double angle) {
-  const double turned = angle * t.u * (24 + 8 * RopeShare(t, pair) * t.log_theta);
+  // The first frequency is θ^0, which every form of it gives exactly.
+  const double frequency =
+      pair == 0 ? 4 : 24 + 8 * RopeShare(t, pair) * t.log_theta + 2 * static_cast<double>(pair);
+  const double turned = angle * t.u * frequency;
   return (turned < 2.0 ? turned : 2.0) + 12 * t.u + 3 * t.intermediate;
 }
 

@@ -18,6 +18,20 @@ namespace {
 constexpr std::int64_t kMostFp32Positions = std::int64_t{1} << 24;
 // Positions of the one-hot case.
 constexpr std::int64_t kMostProbedPositions = 512;
+constexpr std::int64_t kMostProbedStart = 64;
+
+// A pair whose allowance is above this share of its size shows little.
+constexpr double kVacuousError = 0.5;
+
+// The largest share of their size that a pair's elements may err by: one of the last position.
+double LargestError(const RopeProblem& p, const RopeTerms& terms) {
+  const auto last = static_cast<double>(p.start + p.seq - 1);
+  double most = 0;
+  for (std::int64_t pair = 0; pair < p.dim / 2; ++pair) {
+    most = std::max(most, RopeError(terms, pair, last * RopeFrequency(terms, pair)));
+  }
+  return most;
+}
 
 const RopeProblem& ProblemOf(const Case& c) { return std::get<RopeProblem>(c.problem); }
 
@@ -28,7 +42,7 @@ class Rope final : public Op {
 
   void CheckData(const Case& c, std::vector<FieldError>& errors) const override {
     const RopeProblem& p = ProblemOf(c);
-    if (c.dtype == DType::kF64 || p.start + p.seq <= kMostFp32Positions) return;
+    if (c.dtype == DType::kF64 || p.start + p.seq - 1 <= kMostFp32Positions) return;
     errors.push_back({"rope.start", Cat("makes positions up to ", p.start + p.seq - 1,
                                         "; fp32 holds whole numbers up to ", kMostFp32Positions)});
   }
@@ -57,6 +71,7 @@ class Rope final : public Op {
     if (absl::Status s = ApplyPatterns(c, 1, plan); !s.ok()) return s;
     plan.largest_intermediate = 2 * LargestInput(plan, 0, 1);
     plan.bytes = BytesMoved(plan);
+    plan.vacuous = LargestError(p, MakeRopeTerms(p, c.dtype, plan)) > kVacuousError;
     return plan;
   }
 
@@ -85,7 +100,7 @@ class Rope final : public Op {
 
   std::string Undecided(const Case&, std::span<const OperandStats> stats) const override {
     const bool finite =
-        std::all_of(stats.begin(), stats.end(), [](const auto& s) { return s.finite(); });
+        std::all_of(stats.begin(), stats.end(), [](const auto& s) { return s.inf_count == 0; });
     return finite ? "" : "infinities, which a cosine or sine near 0 multiplies";
   }
 
@@ -100,7 +115,7 @@ class Rope final : public Op {
     still.start = 0;
     RopeProblem few = ProblemOf(c);
     few.batch = 1;
-    few.start = 0;
+    few.start = std::min(few.start, kMostProbedStart);
     few.seq = std::clamp<std::int64_t>((2 * few.dim + few.heads - 1) / few.heads, 2,
                                        kMostProbedPositions);
     return {{"position-zero", ProbeCase(c, still, "integers:-8:8", /*exact=*/true)},

@@ -281,7 +281,7 @@ TEST(ReduceProbe, SumsOfItsNumbersFitTheAccumulator) {
     for (const std::int64_t n : {1, 1000, 1 << 20}) {
       const Case c = MakeCase(Of("sum", {2, n}), t);
       const std::vector<KernelProbe> probes = ReduceOp().Probes(c, PlanOf(c));
-      ASSERT_EQ(probes.size(), 1u);
+      ASSERT_GE(probes.size(), 1u);
       EXPECT_EQ(probes[0].name, "exact-integers");
       EXPECT_TRUE(probes[0].data.exact);
       const Pattern pattern = *ParsePattern(probes[0].data.pattern, nullptr);

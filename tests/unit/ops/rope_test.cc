@@ -39,7 +39,7 @@ TEST(RopeProblem, SaysWhatIsWrong) {
 }
 
 TEST(RopeProblem, PositionsBeyondFp32AreRefused) {
-  Case c = MakeCase(RopeProblem{.seq = 4, .dim = 4, .start = (1 << 24) - 3}, DType::kBF16);
+  Case c = MakeCase(RopeProblem{.seq = 4, .dim = 4, .start = (1 << 24) - 2}, DType::kBF16);
   ASSERT_EQ(Check(c).size(), 1u);
   EXPECT_EQ(Check(c)[0].field, "rope.start");
   c.dtype = DType::kF64;
@@ -64,8 +64,8 @@ TEST(RopeReference, ByHand) {
   EXPECT_NEAR(pairs.value[1], 2 * c3 + 1 * s3, 1e-14);
   EXPECT_NEAR(pairs.value[3], 4 * c + 3 * s, 1e-14);
   const double u = 0x1p-24;
-  EXPECT_NEAR(split.allowance[0], (1 + 3) * (3 * u * 24 + 12 * u), 1e-6 * u);
-  const double turned = 0.3 * u * (24 + 8 * 0.5 * std::log(100.0));
+  EXPECT_NEAR(split.allowance[0], (1 + 3) * (3 * u * 4 + 12 * u), 1e-6 * u);
+  const double turned = 0.3 * u * (24 + 8 * 0.5 * std::log(100.0) + 2);
   EXPECT_NEAR(split.allowance[1], (2 + 4) * (turned + 12 * u), 1e-6 * u);
 }
 
@@ -197,6 +197,33 @@ TEST(RopeBound, HoldsForEveryFormOfAKernelInEveryFormat) {
   }
 }
 
+// As ggml does it: each frequency is the one before times θ^(−2/dim), all in fp32.
+TEST(RopeBound, HoldsForAChainOfFrequencies) {
+  for (const auto& [dim, theta] :
+       {std::pair(512, 1e4), std::pair(4096, 1e4), std::pair(1024, 1.5)}) {
+    const RopeProblem p = {.seq = 1, .dim = dim, .theta = theta};
+    const RopeTerms terms = MakeRopeTerms(p, DType::kF32, PlanOf(MakeCase(p, DType::kF32)));
+    const float scale = std::pow(static_cast<float>(theta), -2.0F / static_cast<float>(dim));
+    for (const float position : {1.0F, 4000.0F, 8000.0F}) {
+      float chained = position;
+      for (std::int64_t i = 0; i < dim / 2; ++i, chained *= scale) {
+        const double angle = position * RopeFrequency(terms, i);
+        ASSERT_LE(std::abs(chained - angle), RopeError(terms, i, angle)) << dim << ", pair " << i;
+      }
+    }
+  }
+}
+
+// A case whose bound leaves an angle open says so, and one that does not is judged.
+TEST(RopePlan, PositionsThatTheFormatCannotResolveProveLittle) {
+  const auto vacuous = [](std::int64_t start, DType t) {
+    return PlanOf(MakeCase(RopeProblem{.seq = 4, .dim = 128, .start = start}, t)).vacuous;
+  };
+  EXPECT_FALSE(vacuous(131072, DType::kBF16));
+  EXPECT_TRUE(vacuous(1 << 20, DType::kF32));
+  EXPECT_FALSE(vacuous(1 << 30, DType::kF64));
+}
+
 // In fp64 by another way than the reference's.
 TEST(RopeBound, HoldsInFp64) {
   const RopeProblem p = {.seq = 1, .dim = 128};
@@ -255,7 +282,7 @@ TEST(RopeProbe, LooksAtPositionZeroAndAtEveryPair) {
     EXPECT_EQ(value[i], static_cast<double>(i % 17) - 8) << "the angle is 0: the input itself";
   }
   const auto& few = std::get<RopeProblem>(probes[1].data.problem);
-  EXPECT_EQ(few.start, 0);
+  EXPECT_EQ(few.start, 64) << "a small one, but not 0";
   EXPECT_EQ(few.rows(), 2 * 64) << "a 1 in every column twice";
   const PlainResult one_hot = Plain(
       few, DType::kF16, [&](int, std::int64_t i) { return i % 64 == i / 64 % 64 ? 1.0 : 0.0; });

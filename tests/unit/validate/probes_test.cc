@@ -4,10 +4,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,6 +17,7 @@
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/providers/planted/planted.h"
 #include "kernels/text/cat.h"
+#include "kernels/validate/host_inputs.h"
 #include "kernels/validate/launcher.h"
 #include "kernels/validate/runner.h"
 
@@ -613,6 +614,37 @@ TEST(ProbeData, ScalarsBecomePowersOfTwo) {
   EXPECT_EQ(NearPowerOfTwo(-0.3, 2), -0.25);
   EXPECT_EQ(NearPowerOfTwo(1e30, 2), 4);
   EXPECT_EQ(NearPowerOfTwo(1e-30, 1), 0.5);
+}
+
+// 6 of 65,542 elements: less than half a unit in the last place of a sum of positive numbers.
+TEST(ReduceProbe, ALostTailOfALongSumShowsThroughTheOutputsRounding) {
+  for (const DType t : {DType::kBF16, DType::kF16}) {
+    for (const std::int64_t slices : {1, 4}) {
+      Case c;
+      c.problem = ReduceProblem{.extents = {slices, 65542}, .kind = "sum"};
+      c.dtype = t;
+      const absl::StatusOr<Plan> planned = ReduceOp().MakePlan(c);
+      ASSERT_TRUE(planned.ok());
+      const std::vector<KernelProbe> probes = ReduceOp().Probes(c, *planned);
+      ASSERT_EQ(probes.size(), 2u);
+      EXPECT_EQ(probes[1].name, "exact-signs");
+      const auto& p = std::get<ReduceProblem>(probes[1].data.problem);
+      const ReduceShape s = p.Split();
+      EXPECT_EQ(s.outer, 16);
+      EXPECT_EQ(s.length, 65542);
+      const Plan plan = *ReduceOp().MakePlan(probes[1].data);
+      EXPECT_TRUE(plan.exact);
+      std::vector<double> x(static_cast<std::size_t>(s.length));
+      int shown = 0;
+      for (std::int64_t slice = 0; slice < s.outer; ++slice) {
+        RegeneratedInputs(plan, 1).Read(0, slice * s.length, s.length, x.data());
+        const double whole = std::accumulate(x.begin(), x.end(), 0.0);
+        const double less = std::accumulate(x.begin(), x.end() - 6, 0.0);
+        shown += Quantise(whole, plan.output.dtype) != Quantise(less, plan.output.dtype);
+      }
+      EXPECT_GT(shown, 4);
+    }
+  }
 }
 
 }  // namespace
