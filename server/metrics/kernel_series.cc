@@ -20,7 +20,7 @@ constexpr int kGauges = 4;
 constexpr int kRestSeries = 8;
 // Room that is kept free at the start. Counters of a rare format may need it later. Combinations
 // that no kernel computes need 1 each, and at most so many of them count.
-constexpr int kKeptFree = 150;
+constexpr int kKeptFree = 140;
 constexpr std::size_t kMostUnsupported = 100;
 
 constexpr std::array<v1::Verdict, 4> kAlertingVerdicts = {
@@ -28,6 +28,8 @@ constexpr std::array<v1::Verdict, 4> kAlertingVerdicts = {
 constexpr std::array<v1::Verdict, 2> kRestVerdicts = {v1::VERDICT_UNSUPPORTED, v1::VERDICT_SKIPPED};
 constexpr std::array<v1::DType, 4> kCommonTypes = {v1::DTYPE_FP32, v1::DTYPE_BF16, v1::DTYPE_FP16,
                                                    v1::DTYPE_FP64};
+// So many of them get their names before all other formats.
+constexpr int kFirstTypes = 3;
 
 // The |error| / bound of an output with an element of a wrong class, which has no bound. It is
 // above all others.
@@ -70,17 +72,8 @@ KernelSeries::KernelSeries(Families& families, std::string device,
   DeclareAlerting(OtherId());
   DeclareRest(OtherId());
   left_ -= kAlertingSeries + kGauges + kRestSeries;
-  for (const v1::Kernel& kernel : kernels) {
-    if (IsPlanted(kernel.provider())) continue;
-    providers_.insert(kernel.provider());
-    if (!kernel.available()) continue;
-    for (const int dtype : kernel.dtypes()) {
-      KernelId id{kernel.op(), kernel.provider(), DTypeLabel(static_cast<v1::DType>(dtype))};
-      if (left_ < kAlertingSeries + kGauges || known_.contains(id)) continue;
-      left_ -= kAlertingSeries + kGauges;
-      DeclareAlerting(id);
-      known_.insert(std::move(id));
-    }
+  for (const bool first_formats : {true, false}) {
+    for (const v1::Kernel& kernel : kernels) Name(kernel, first_formats);
   }
   for (const v1::DType dtype : kCommonTypes) {
     for (const KernelId& id : known_) {
@@ -89,6 +82,23 @@ KernelSeries::KernelSeries(Families& families, std::string device,
       left_ -= kRestSeries;
       DeclareRest(id);
     }
+  }
+}
+
+void KernelSeries::Name(const v1::Kernel& kernel, bool first_formats) {
+  if (IsPlanted(kernel.provider())) return;
+  providers_.insert(kernel.provider());
+  if (!kernel.available()) return;
+  for (const int number : kernel.dtypes()) {
+    const auto dtype = static_cast<v1::DType>(number);
+    const auto* const end = kCommonTypes.begin() + kFirstTypes;
+    if ((std::find(kCommonTypes.begin(), end, dtype) != end) != first_formats) continue;
+    KernelId id{kernel.op(), kernel.provider(), DTypeLabel(dtype)};
+    constexpr int kSeries = kAlertingSeries + kGauges;
+    if (left_ < kSeries + kKeptFree || known_.contains(id)) continue;
+    left_ -= kSeries;
+    DeclareAlerting(id);
+    known_.insert(std::move(id));
   }
 }
 
