@@ -18,18 +18,21 @@ constexpr int kAlertingSeries = 11;
 constexpr int kGauges = 4;
 // The other counters: 2 verdicts, and 3 more kinds each of NaN and infinities.
 constexpr int kRestSeries = 8;
-// Room that is kept free at the start. Counters of a rare format may need it later. Combinations
+// Room that is kept free at the start, for counters that do not exist from the start. Combinations
 // that no kernel computes need 1 each, and at most so many of them count.
-constexpr int kKeptFree = 140;
-constexpr std::size_t kMostUnsupported = 100;
+constexpr int kKeptFree = 60;
+constexpr std::size_t kMostUnsupported = 40;
 
 constexpr std::array<v1::Verdict, 4> kAlertingVerdicts = {
     v1::VERDICT_PASSED, v1::VERDICT_FAILED, v1::VERDICT_INCONCLUSIVE, v1::VERDICT_ERROR};
 constexpr std::array<v1::Verdict, 2> kRestVerdicts = {v1::VERDICT_UNSUPPORTED, v1::VERDICT_SKIPPED};
 constexpr std::array<v1::DType, 4> kCommonTypes = {v1::DTYPE_FP32, v1::DTYPE_BF16, v1::DTYPE_FP16,
                                                    v1::DTYPE_FP64};
-// So many of them get their names before all other formats.
-constexpr int kFirstTypes = 3;
+
+bool IsCommon(const KernelId& id) {
+  return std::any_of(kCommonTypes.begin(), kCommonTypes.end(),
+                     [&](v1::DType dtype) { return id.dtype == DTypeLabel(dtype); });
+}
 
 // The |error| / bound of an output with an element of a wrong class, which has no bound. It is
 // above all others.
@@ -72,33 +75,29 @@ KernelSeries::KernelSeries(Families& families, std::string device,
   DeclareAlerting(OtherId());
   DeclareRest(OtherId());
   left_ -= kAlertingSeries + kGauges + kRestSeries;
-  for (const bool first_formats : {true, false}) {
-    for (const v1::Kernel& kernel : kernels) Name(kernel, first_formats);
-  }
-  for (const v1::DType dtype : kCommonTypes) {
-    for (const KernelId& id : known_) {
-      if (left_ < kKeptFree + kRestSeries) return;
-      if (id.dtype != DTypeLabel(dtype)) continue;
-      left_ -= kRestSeries;
-      DeclareRest(id);
+  std::vector<KernelId> ids;
+  for (const v1::Kernel& kernel : kernels) {
+    if (IsPlanted(kernel.provider())) continue;
+    providers_.insert(kernel.provider());
+    if (!kernel.available()) continue;
+    for (const int dtype : kernel.dtypes()) {
+      ids.push_back({kernel.op(), kernel.provider(), DTypeLabel(static_cast<v1::DType>(dtype))});
     }
   }
-}
-
-void KernelSeries::Name(const v1::Kernel& kernel, bool first_formats) {
-  if (IsPlanted(kernel.provider())) return;
-  providers_.insert(kernel.provider());
-  if (!kernel.available()) return;
-  for (const int number : kernel.dtypes()) {
-    const auto dtype = static_cast<v1::DType>(number);
-    const auto* const end = kCommonTypes.begin() + kFirstTypes;
-    if ((std::find(kCommonTypes.begin(), end, dtype) != end) != first_formats) continue;
-    KernelId id{kernel.op(), kernel.provider(), DTypeLabel(dtype)};
-    constexpr int kSeries = kAlertingSeries + kGauges;
-    if (left_ < kSeries + kKeptFree || known_.contains(id)) continue;
-    left_ -= kSeries;
+  // The common formats come first. If there is not room for all kernels, rare formats have none.
+  std::stable_partition(ids.begin(), ids.end(), IsCommon);
+  for (KernelId& id : ids) {
+    if (known_.contains(id)) continue;
+    if (left_ < kKeptFree + kAlertingSeries + kGauges) break;
+    left_ -= kAlertingSeries + kGauges;
     DeclareAlerting(id);
     known_.insert(std::move(id));
+  }
+  for (const KernelId& id : known_) {
+    if (left_ < kKeptFree + kRestSeries) return;
+    if (!IsCommon(id)) continue;
+    left_ -= kRestSeries;
+    DeclareRest(id);
   }
 }
 

@@ -1,13 +1,12 @@
 // The metric series of one device's kernels. Their number is limited.
 //
-// Every kernel of the daemon gets its own names as long as the device's share of series lasts.
-// fp32, bf16 and fp16 come first, and then the other formats, each in the order of the operators.
-// With its names a kernel gets the counters that alerts read, which are 0 from the start, and room
-// for its gauges. The rest of the share goes to counters that only some kernels need: expected NaN
-// and infinities, and skipped or unsupported cases. For the common formats these counters exist
-// from the start. For other formats they appear when they first count. Names that a client makes
-// up, and names that no longer fit, count under "other". All counters of "other" exist from the
-// start.
+// A kernel gets its own names as long as the device's share of series lasts: a hundred kernels do.
+// Kernels in the common formats (fp32, bf16, fp16, fp64) come first. With its names a kernel gets
+// the counters that alerts read, which are 0 from the start, and room for its gauges. Some counters
+// only some kernels need: expected NaN and infinities, and skipped or unsupported cases. In the
+// common formats these exist from the start if there is room. Else they appear when they first
+// count. Names that a client makes up, and names that do not fit, count under "other". All counters
+// of "other" exist from the start.
 #ifndef ASSAY_SERVER_METRICS_KERNEL_SERIES_H_
 #define ASSAY_SERVER_METRICS_KERNEL_SERIES_H_
 
@@ -34,12 +33,12 @@ extern const Histogram::BucketBoundaries kRatioBuckets;
 // The most series that a device's kernels may have, "other" included. A device has at most 2,000
 // series. Its histograms, memory, telemetry, ceilings, restarts, qualifications and whole runs of
 // suites need the rest.
-inline constexpr int kMostKernelSeries = 1'730;
+inline constexpr int kMostKernelSeries = 1'590;
 
 // Thread-safe.
 class KernelSeries {
  public:
-  // `kernels` are in the order of their operators. Planted kernels get no names.
+  // `kernels` get names in this order, the common formats first. Planted kernels get none.
   KernelSeries(Families& families, std::string device, const std::vector<v1::Kernel>& kernels);
 
   // The names under which the result counts.
@@ -53,8 +52,6 @@ class KernelSeries {
 
  private:
   Labels LabelsOf(const KernelId& id) const;
-  // Gives the kernel's formats their names, either the first ones or the others.
-  void Name(const v1::Kernel& kernel, bool first_formats);
   void DeclareAlerting(const KernelId& id);
   void DeclareRest(const KernelId& id);
   // The counter of these names, or that of "other" if there is no room. Requires mutex_.
