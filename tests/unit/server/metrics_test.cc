@@ -329,6 +329,21 @@ TEST_F(MetricsTest, EveryKernelOfTheDaemonHasItsOwnName) {
                               "provider=\"builtin\",verdict=\"FAILED\"} 1\n"));
 }
 
+// With more kernels than names, the last operators have theirs in the formats that are used most.
+TEST_F(MetricsTest, TheFirstFormatsOfEveryOperatorHaveNames) {
+  std::vector<v1::CaseSpec> specs;
+  v1::Device device = Cpu();
+  device.set_id("cuda:0");
+  metrics_->AddDevice(device, ManyKernels(120, &specs));
+  for (const Op* op : AllOps()) {
+    for (const char* dtype : {"fp32", "bf16", "fp16"}) {
+      EXPECT_THAT(Text(), HasSubstr("dtype=\"" + std::string(dtype) + "\",op=\"" +
+                                    std::string(op->name()) + "\",provider=\"builtin\""));
+    }
+  }
+  EXPECT_THAT(Text(), Not(HasSubstr("dtype=\"int32\",op=\"rope\"")));
+}
+
 TEST_F(MetricsTest, ADeviceHasAtMostTwoThousandSeriesWhateverAClientDoes) {
   for (const int count : {10, 100, 300}) {
     std::vector<v1::CaseSpec> specs;
