@@ -120,6 +120,9 @@ TEST(ElementwiseReference, NonFiniteElements) {
     infinite.inf_count = 1;
     EXPECT_NE(ElementwiseOp().Undecided(c, {&infinite, 1}), "") << kind;
     EXPECT_EQ(ElementwiseOp().Undecided(c, {&finite, 1}), "") << kind;
+    OperandStats nan;
+    nan.nan_count = 1;
+    EXPECT_EQ(ElementwiseOp().Undecided(c, {&nan, 1}), "") << kind << ": a NaN gives a NaN";
   }
 }
 

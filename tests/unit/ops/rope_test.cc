@@ -92,6 +92,9 @@ TEST(RopeReference, NonFinitePairsHaveNoAllowanceAndSpoilNoOthers) {
   OperandStats infinite;
   infinite.inf_count = 1;
   EXPECT_NE(RopeOp().Undecided(MakeCase(p, DType::kF32), {&infinite, 1}), "");
+  OperandStats nan;
+  nan.nan_count = 1;
+  EXPECT_EQ(RopeOp().Undecided(MakeCase(p, DType::kF32), {&nan, 1}), "");
 }
 
 TEST(RopeReference, FastIsPlainInEveryFormat) {
