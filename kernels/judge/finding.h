@@ -37,6 +37,8 @@ enum class Reason : std::uint8_t {
   kReplay,
   kBudget,
   kBaseline,
+  kPrecision,
+  kStructure,
 };
 
 // Values equal assay.v1.Blame's; a test holds them together.
@@ -70,6 +72,7 @@ inline constexpr ReasonInfo kReasons[] = {
     {"deadline", Blame::kCaller},     {"digest", Blame::kDevice},
     {"slower", Blame::kKernel},       {"replay", Blame::kNobody},
     {"budget", Blame::kCaller},       {"baseline", Blame::kCaller},
+    {"precision", Blame::kKernel},    {"structure", Blame::kKernel},
 };
 
 // The stable word of assay.v1.Finding, such as "bound".

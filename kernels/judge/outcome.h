@@ -78,6 +78,17 @@ struct Slice {
   std::vector<std::string> bits;  // of stored tensors
 };
 
+// How exactly a kernel computed; assay.v1.Precision says what each field means.
+struct Precision {
+  double bits = 0;
+  double declared_bits = 0;
+  double rms = 0;
+  std::optional<double> gain;
+  std::optional<double> gain_error;
+  std::optional<double> offset;
+  std::string looks_like;
+};
+
 struct PhaseTime {
   std::string_view phase;
   double seconds = 0;
@@ -110,6 +121,7 @@ struct CaseOutcome {
   std::string reads_as;           // the likely cause; empty where none is known
   std::string next_step;
   std::vector<Slice> slices;
+  std::optional<Precision> precision;
 };
 
 }  // namespace assay

@@ -33,6 +33,30 @@ struct ReferenceBuffers {
   double max_abs_score = 0;     // attention: largest |score|, set by the reference
   // The output that is judged, in the plan's extents; see Op::SeveralRight. Without data: none.
   TensorView output = {};
+  // What ResidualModel says that the reference fills. nullptr: nobody asks for it. A value of 0
+  // or NaN says that the model does not hold for the element or the row.
+  float* deviation = nullptr;   // σ, [output.count()]
+  float* direction = nullptr;   // D, [output.count()]
+  float* row_offset = nullptr;  // σ_α, [batch·rows of the output's extents]
+  float* row_gain = nullptr;    // σ_β, the same
+};
+
+// What an operator knows of the errors of right kernels beyond the bound of each element: how far
+// rounding usually moves an element (the deviation σ). kernels/runtime/residuals.h says how errors
+// are held against it.
+struct ResidualModel {
+  bool known = false;  // the reference fills `deviation`; otherwise nothing below means anything
+  bool rows = false;   // it fills `row_offset` and `row_gain`, too
+  bool direction = false;  // it fills `direction`, too
+  // Whether a verdict may follow: the data are drawn at random and in full precision, so that the
+  // model holds for every usual order of the sums.
+  bool gates = false;
+  double roundoff = 0;     // u of the arithmetic that σ is made of
+  double largest_rms = 2;  // no right kernel's R is larger, in a group of many elements
+  double largest_z = 20;   // no right kernel's |e|/σ is larger
+  double gain_floor = 0;   // g0: a right kernel may have so much of a common relative error
+  double largest_rest =
+      2;  // with rows: the limit of R after each row's offset and gain are removed
 };
 
 // The kernel under test once more, on data of its own whose result says more than an
@@ -108,6 +132,9 @@ class Op {
   virtual absl::Status Reference(const Case& c, const Plan& plan, Device& device,
                                  std::span<const TensorView> inputs,
                                  ReferenceBuffers& out) const = 0;
+
+  // What is known of the errors of right kernels of a case: see ResidualModel.
+  virtual ResidualModel Residuals(const Case&, const Plan&) const { return {}; }
 
   // Whether an element may have several right values, as an argmax of equal elements has. The
   // reference of an element is then the output's own value, if it is one of them, and else any

@@ -27,6 +27,7 @@
 #include "kernels/runtime/compare.h"
 #include "kernels/runtime/kept_elements.h"
 #include "kernels/runtime/recheck.h"
+#include "kernels/runtime/residuals.h"
 #include "kernels/runtime/tensor.h"
 
 namespace assay {
@@ -118,6 +119,12 @@ class Device {
   // it, small requests share a launch.
   virtual absl::StatusOr<std::vector<CompareResult>> CompareAll(
       std::span<const CompareRequest> requests);
+
+  // Sums up the errors of an output against the deviations that the reference says. Without it a
+  // backend tells no precision.
+  virtual absl::StatusOr<ResidualSums> Residuals(const ResidualRequest& /*request*/) {
+    return absl::UnimplementedError("this backend sums no residuals");
+  }
 
   // Computes checksums in one pass over a matrix: products with vectors from either side, sums of
   // magnitudes and squares, counts. Without it a backend has no verification by checksums.

@@ -260,6 +260,16 @@ void ToSlice(const Slice& s, v1::Slice* out) {
   for (const std::string& bits : s.bits) out->add_bits(bits);
 }
 
+void ToPrecision(const Precision& from, v1::Precision* to) {
+  to->set_bits(from.bits);
+  to->set_declared_bits(from.declared_bits);
+  to->set_rms(from.rms);
+  if (from.gain) to->set_gain(*from.gain);
+  if (from.gain_error) to->set_gain_error(*from.gain_error);
+  if (from.offset) to->set_offset(*from.offset);
+  to->set_looks_like(from.looks_like);
+}
+
 Published ReadPublished(const v1::Published& p) {
   Published published;
   published.name = p.name();
@@ -403,6 +413,7 @@ v1::CaseResult ToResult(const Case& c, const CaseOutcome& outcome, std::string_v
   for (const OperandStats& s : outcome.inputs) ToOperandStats(s, result.add_inputs());
   if (outcome.checksum) ToChecksum(*outcome.checksum, result.mutable_checksum());
   for (const Slice& s : outcome.slices) ToSlice(s, result.add_slices());
+  if (outcome.precision) ToPrecision(*outcome.precision, result.mutable_precision());
   result.set_pattern_of_errors(outcome.pattern_of_errors);
   result.set_reads_as(outcome.reads_as);
   result.set_next_step(outcome.next_step);

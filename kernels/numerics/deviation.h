@@ -1,0 +1,59 @@
+// Computes the deviation σ of one output element: how far rounding usually moves a right kernel's
+// result from the reference r. The bound (bound.h) is the worst case; σ is what the least exact of
+// the usual algorithms shows.
+//
+// For a sum of K products p_k in random order, with r = Σp_k, Q = Σp_k², an accumulator of unit
+// roundoff u that rounds to nearest, and an output with the last place ulp:
+//   σ² = u²/3·(V + Q) + ulp(r)²/12      V = (K + 1)·(2r² + Q)/6
+// V is the mean of Σs_k² over all orders, where s_k are the partial sums of a sequential sum. Other
+// trees have smaller sums. Q need not be exact: a larger Q makes σ larger, which is safe.
+// A rounding error of a number x has the deviation u·|x|/√3 at most.
+//
+// The functions are pure; host and device call them. std-only.
+#ifndef ASSAY_KERNELS_NUMERICS_DEVIATION_H_
+#define ASSAY_KERNELS_NUMERICS_DEVIATION_H_
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/numerics/dtype.h"
+#include "kernels/numerics/host_device.h"
+
+namespace assay {
+
+// The part of σ² that a sequential sum of `k` products with sum `r` and sum of squares `q` has.
+ASSAY_HOST_DEVICE inline double SumVariance(double k, double u, double r, double q) {
+  const double partial = (k + 1) * (2 * r * r + q) / 6;
+  return u * u / 3 * (partial + q);
+}
+
+// The part of σ² that rounding to the output's format adds.
+struct OutputSteps {
+  int mantissa_bits = 0;  // stored bits of the significand
+  double smallest = 0;    // the smallest normal number
+  double quantum = 0;     // the smallest subnormal number
+
+  // ulp(r)²/12.
+  ASSAY_HOST_DEVICE double Variance(double r) const {
+    const double magnitude = std::abs(r);
+    double ulp = quantum;
+    if (magnitude >= smallest) {
+      // The power of two at or below |r|, by its bits.
+      const std::uint64_t exponent = std::bit_cast<std::uint64_t>(magnitude) & 0x7ff0000000000000u;
+      const double scale =
+          std::bit_cast<double>(static_cast<std::uint64_t>(1023 - mantissa_bits) << 52);
+      ulp = std::bit_cast<double>(exponent) * scale;
+    }
+    return ulp * ulp / 12;
+  }
+};
+
+constexpr OutputSteps OutputStepsOf(DType output) {
+  const FormatInfo& f = Info(output);
+  return {f.mantissa_bits, f.min_normal, f.min_subnormal};
+}
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_NUMERICS_DEVIATION_H_
