@@ -80,6 +80,7 @@ class Jury {
     Classes();
     Criteria();
     BiasTest();
+    Precision();
     Thresholds();
     Repeats();
     if (judgement_.verdict != Verdict::kFailed) Proof();
@@ -274,6 +275,14 @@ class Jury {
     } else if (plan_.zero_mean_random && IndependentRoundings() &&
                std::abs(bias->mean) > kBiasUlp) {
       Add(Verdict::kFailed, Reason::kBias, message);
+    }
+  }
+
+  // An element beyond its bound says more than the errors of all of them.
+  void Precision() {
+    if (!BoundGates() || judgement_.verdict == Verdict::kFailed) return;
+    for (const PrecisionFinding& f : e_.precision) {
+      Add(f.verdict, f.finding.reason, f.finding.message);
     }
   }
 

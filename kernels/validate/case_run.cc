@@ -377,6 +377,7 @@ End CaseRun::GiveVerdict() {
         CountUnexplained(case_, plan(), device_, Request(), *outcome_.compare);
     if (!unexplained.ok()) return EndedBy(unexplained.status(), "compare");
     evidence.unexplained = *unexplained;
+    if (End end = TellPrecision(evidence)) return end;
   }
   evidence.efficiency = outcome_.bench->efficiency;
   evidence.undisturbed_efficiency = UndisturbedEfficiency(*outcome_.bench);
@@ -395,6 +396,19 @@ End CaseRun::GiveVerdict() {
          "a time was asked for and the device's clock stood still or went backwards"}};
   }
   if (timed_) TimedBesideOthers();
+  return std::nullopt;
+}
+
+End CaseRun::TellPrecision(Evidence& evidence) {
+  clock_.Enter(Phase::kCompare);
+  const ResidualModel model = op_->Residuals(case_, plan());
+  absl::StatusOr<std::optional<ResidualSums>> sums =
+      MeasureResiduals(model, launcher_.output(), launcher_.reference(), device_);
+  if (!sums.ok()) return EndedBy(sums.status(), "residuals");
+  if (!sums->has_value()) return std::nullopt;
+  PrecisionReading reading = ReadPrecision(model, plan(), **sums, GateOfGenerated(model));
+  outcome_.precision = std::move(reading.precision);
+  evidence.precision = std::move(reading.findings);
   return std::nullopt;
 }
 

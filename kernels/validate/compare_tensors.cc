@@ -15,6 +15,7 @@
 #include "kernels/judge/gating.h"
 #include "kernels/judge/overflow.h"
 #include "kernels/judge/phase_clock.h"
+#include "kernels/judge/precision.h"
 #include "kernels/judge/provenance.h"
 #include "kernels/judge/received.h"
 #include "kernels/judge/recheck.h"
@@ -156,6 +157,10 @@ class Comparing final : public TensorComparison {
       absl::Status s = Take(2 + static_cast<int>(i), plan().inputs[i], &inputs_[i]);
       if (!s.ok()) return s;
     }
+    if (!c_.empty()) {
+      model_ = OpOf(case_).Residuals(case_, plan());
+      AllocateDeviations(model_, plan(), device_, reference_);
+    }
     return absl::OkStatus();
   }
 
@@ -266,6 +271,7 @@ class Comparing final : public TensorComparison {
       if (!recheck.ok()) return recheck.status();
       evidence.rechecked = recheck->elements;
       evidence.recheck_fault = recheck->fault;
+      if (absl::Status s = TellPrecision(evidence); !s.ok()) return s;
     }
     const CompareResult& compared = *outcome_.compare;
     if (computed && (compared.beyond_proven > 0 || compared.class_mismatches > 0)) {
@@ -312,6 +318,17 @@ class Comparing final : public TensorComparison {
       outcome_.rtol = gating_.rtol;
     }
     return computed && c_.expected ? JudgeExpected() : absl::OkStatus();
+  }
+
+  absl::Status TellPrecision(Evidence& evidence) {
+    absl::StatusOr<std::optional<ResidualSums>> sums =
+        MeasureResiduals(model_, output_, reference_, device_);
+    if (!sums.ok()) return sums.status();
+    if (!sums->has_value()) return absl::OkStatus();
+    PrecisionReading reading = ReadPrecision(model_, plan(), **sums, PrecisionGate());
+    outcome_.precision = std::move(reading.precision);
+    evidence.precision = std::move(reading.findings);
+    return absl::OkStatus();
   }
 
   // The derived tolerance is that of as many products as the request says, and without
@@ -479,6 +496,7 @@ class Comparing final : public TensorComparison {
   TensorView expected_;             // beside an operation
   std::vector<TensorView> inputs_;  // of the operation
   ReferenceBuffers reference_;
+  ResidualModel model_;
   std::vector<std::optional<Landing>> landings_;  // by the wire's number
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/ops/common/dot.h"
+#include "kernels/ops/common/product_residuals.h"
 #include "kernels/ops/common/vector_cache.h"
 #include "kernels/runtime/cpu/parallel.h"
 
@@ -49,6 +50,7 @@ GemmEpilogue MakeGemmEpilogue(const GemmProblem& problem, DType input, bool flus
   const Arithmetic arithmetic = ArithmeticOf(integer ? DType::kF32 : input);
   GemmEpilogue e;
   e.product = MakeProductBound(input, problem.k, flushes_subnormals, accumulator);
+  e.sums = MakeSumModel(input, problem.k, AccumulatorOf(input, accumulator));
   int factors = integer ? 1 : 0;
   for (double f : {problem.alpha, problem.scale_a, problem.scale_b}) {
     e.factor *= KernelScalar(input, f);
