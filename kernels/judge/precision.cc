@@ -14,6 +14,8 @@ namespace {
 // The tail of |z| of right kernels: P(|z| > t) = exp(−kTail·t) at most. kRare = −ln 1e-9.
 constexpr double kTail = 1.74;
 constexpr double kRare = 21;
+// A right kernel stays below it, and has all the bits that are declared.
+constexpr double kRightRms = 1.2;
 // Rows, columns and tiles of right kernels have an R of at most 2.45.
 constexpr double kGroupFloor = 3;
 // Standard errors that a gain or a direction must be away from what a right kernel may have.
@@ -29,7 +31,8 @@ constexpr double kExplained = 0.5;
 constexpr double kReceivedMargin = 2;
 
 double Rms(double sum_squared, std::int64_t count) {
-  return count > 0 ? std::sqrt(std::max(0.0, sum_squared) / static_cast<double>(count)) : 0;
+  if (count == 0 || sum_squared < 0) return 0;  // a NaN stays one
+  return std::sqrt(sum_squared / static_cast<double>(count));
 }
 
 class Reader {
@@ -49,7 +52,8 @@ class Reader {
       Elements(p);
     }
     if (model_.direction) Direction();
-    p.bits = std::max(0.0, p.declared_bits - std::max(0.0, std::log2(p.rms)));
+    p.bits =
+        p.rms <= kRightRms ? p.declared_bits : std::max(0.0, p.declared_bits - std::log2(p.rms));
     // The kind of error comes before its size.
     std::stable_sort(reading_.findings.begin(), reading_.findings.end(),
                      [](const PrecisionFinding& a, const PrecisionFinding& b) {
@@ -124,6 +128,7 @@ class Reader {
     };
     hold(sums_.row, Cat("row ", At(sums_.row.index * x.cols)));
     hold(sums_.column, Cat("column ", sums_.column.index));
+    if (!gate_.places) return;
     if (sums_.tile.index >= 0) {
       const std::int64_t across = (x.cols + kResidualTile - 1) / kResidualTile;
       const std::int64_t bands = (x.rows + kResidualTile - 1) / kResidualTile;
@@ -199,6 +204,7 @@ PrecisionGate GateOfGenerated(const ResidualModel& model) {
 
 PrecisionGate GateOfReceived(const Case& c, double order_factor) {
   PrecisionGate gate;
+  gate.places = false;
   gate.doubtful = std::max(1.0, order_factor);
   const bool plain = c.dtype == DType::kF32 || c.dtype == DType::kTF32;
   if (plain) gate.fails = kReceivedMargin * gate.doubtful;

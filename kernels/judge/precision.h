@@ -32,6 +32,8 @@ namespace assay {
 struct PrecisionGate {
   double fails = std::numeric_limits<double>::infinity();
   double doubtful = std::numeric_limits<double>::infinity();
+  // Whether tiles and single elements count. Their deviations are certain only for drawn data.
+  bool places = true;
 };
 
 // The gate of data that this product generated: a statistic beyond its limit fails if the model

@@ -57,6 +57,22 @@ TEST_F(PrecisionOf, ARightKernelIsAllItsBits) {
   EXPECT_DOUBLE_EQ(reading.precision->rms, 0.7);
 }
 
+// Rounding alone makes R up to 1.2.
+TEST_F(PrecisionOf, BitsAreLostAboveOnePointTwo) {
+  sums_.sum_squared = 1.19 * 1.19 * 4096;
+  EXPECT_EQ(Read().precision->bits, 24);
+  sums_.sum_squared = 1.6 * 1.6 * 4096;
+  EXPECT_NEAR(Read().precision->bits, 24 - std::log2(1.6), 1e-9);
+}
+
+// Of a user's tensors a tile and an element are not judged: their deviations are not certain.
+TEST_F(PrecisionOf, PlacesMayBeLeftOut) {
+  sums_.largest = 200;
+  sums_.tile = {6, 256, 16, 256.0 * 16};
+  EXPECT_TRUE(Read({.fails = 1, .places = false}).findings.empty());
+  EXPECT_EQ(Read({.fails = 1}).findings.size(), 2u);
+}
+
 TEST_F(PrecisionOf, ANarrowOutputDeclaresItsOwnBits) {
   plan_.output.dtype = DType::kF16;
   EXPECT_EQ(Read().precision->declared_bits, 11);
