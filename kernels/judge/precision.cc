@@ -211,50 +211,29 @@ PrecisionGate GateOfReceived(const Case& c, double order_factor) {
   return gate;
 }
 
-void AllocateDeviations(const ResidualModel& model, const Plan& plan, Device& device,
-                        ReferenceBuffers& to) {
-  if (!model.known || !device.tells_precision()) return;
-  const Extents& x = plan.output.extents;
-  const std::int64_t rows = x.batch * x.rows;
-  const std::size_t before = device.arena().blocks().size();
-  bool enough = true;
-  const auto floats = [&](std::int64_t count) -> float* {
-    absl::StatusOr<Block> block = device.arena().Allocate(
-        count * static_cast<std::int64_t>(sizeof(float)), /*guarded=*/false);
-    enough &= block.ok();
-    return block.ok() ? static_cast<float*>(block->data) : nullptr;
-  };
-  ReferenceBuffers with = to;
-  with.deviation = floats(x.count());
-  if (model.direction) with.direction = floats(x.count());
-  if (model.rows) {
-    with.row_offset = floats(rows);
-    with.row_gain = floats(rows);
-  }
-  if (!enough) return device.arena().ResetTo(before);
-  to = with;
-}
-
-absl::StatusOr<std::optional<ResidualSums>> MeasureResiduals(const ResidualModel& model,
-                                                             const TensorView& output,
-                                                             const ReferenceBuffers& reference,
-                                                             Device& device) {
-  if (!model.known || reference.deviation == nullptr) return std::nullopt;
-  ResidualRequest request;
-  request.output = output;
-  request.reference = reference.value;
-  request.deviation = reference.deviation;
-  request.direction = reference.direction;
-  request.row_offset = reference.row_offset;
-  request.row_gain = reference.row_gain;
-  absl::StatusOr<ResidualSums> sums = device.Residuals(request);
-  if (!sums.ok()) return sums.status();
-  return *std::move(sums);
-}
-
 PrecisionReading ReadPrecision(const ResidualModel& model, const Plan& plan,
                                const ResidualSums& sums, const PrecisionGate& gate) {
   return Reader(model, plan, sums, gate).Read();
+}
+
+void AddNarrowing(const Narrowing& narrowing, PrecisionReading& reading) {
+  if (narrowing.name.empty() || !reading.precision) return;
+  reading.precision->looks_like = narrowing.name;
+  std::string errors = Cat("the residuals are those of ", narrowing.name);
+  if (narrowing.z > 0) {
+    errors += absl::StrFormat(" (s = %.2f, z = %.0f)", narrowing.share, narrowing.z);
+  }
+  for (PrecisionFinding& f : reading.findings) {
+    if (f.finding.reason != Reason::kPrecision && f.finding.reason != Reason::kSuspect) continue;
+    // Neither the order of the terms nor the hardware explains a format.
+    f.verdict = Verdict::kFailed;
+    f.finding.reason = Reason::kPrecision;
+    f.finding.blame = UsualBlame(Reason::kPrecision);
+    Append(&f.finding.message, "; ", errors);
+    return;
+  }
+  reading.findings.insert(reading.findings.begin(),
+                          {Verdict::kFailed, {Reason::kPrecision, errors}});
 }
 
 }  // namespace assay

@@ -15,15 +15,13 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <span>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "kernels/judge/finding.h"
+#include "kernels/judge/narrowing.h"
 #include "kernels/judge/outcome.h"
 #include "kernels/ops/op.h"
 #include "kernels/ops/plan.h"
-#include "kernels/runtime/device.h"
 #include "kernels/runtime/residuals.h"
 
 namespace assay {
@@ -56,22 +54,13 @@ struct PrecisionReading {
   std::vector<PrecisionFinding> findings;  // most important first
 };
 
-// Takes the buffers that the operator's model asks for from the device's arena. If there is no
-// model, if the device tells no precision, or if the memory does not suffice, `to` is unchanged,
-// and nothing will be measured.
-void AllocateDeviations(const ResidualModel& model, const Plan& plan, Device& device,
-                        ReferenceBuffers& to);
-
-// Runs the residual pass. Nothing if the model is not known or the buffers are missing. The
-// device's own errors.
-absl::StatusOr<std::optional<ResidualSums>> MeasureResiduals(const ResidualModel& model,
-                                                             const TensorView& output,
-                                                             const ReferenceBuffers& reference,
-                                                             Device& device);
-
 // What the sums say. Without elements that count there is no precision and no finding.
 PrecisionReading ReadPrecision(const ResidualModel& model, const Plan& plan,
                                const ResidualSums& sums, const PrecisionGate& gate);
+
+// Adds what the matched filter found: the errors are those of `narrowing`. That is proof enough for
+// FAILED, whatever the other statistics say. Without a name nothing changes.
+void AddNarrowing(const Narrowing& narrowing, PrecisionReading& reading);
 
 // The limit of R for the largest of `groups` groups of `count` elements each, at least `floor`.
 double RmsLimit(double floor, std::int64_t count, std::int64_t groups);

@@ -8,6 +8,7 @@
 #include "kernels/bench/roofline.h"
 #include "kernels/judge/criteria.h"
 #include "kernels/judge/overflow.h"
+#include "kernels/judge/precision_evidence.h"
 #include "kernels/judge/verdict.h"
 #include "kernels/numerics/change.h"
 #include "kernels/numerics/poison.h"
@@ -401,14 +402,12 @@ End CaseRun::GiveVerdict() {
 
 End CaseRun::TellPrecision(Evidence& evidence) {
   clock_.Enter(Phase::kCompare);
-  const ResidualModel model = op_->Residuals(case_, plan());
-  absl::StatusOr<std::optional<ResidualSums>> sums =
-      MeasureResiduals(model, launcher_.output(), launcher_.reference(), device_);
-  if (!sums.ok()) return EndedBy(sums.status(), "residuals");
-  if (!sums->has_value()) return std::nullopt;
-  PrecisionReading reading = ReadPrecision(model, plan(), **sums, GateOfGenerated(model));
-  outcome_.precision = std::move(reading.precision);
-  evidence.precision = std::move(reading.findings);
+  const RegeneratedInputs host(plan(), case_.seed.value_or(1));
+  absl::StatusOr<PrecisionReading> reading = assay::TellPrecision(PrecisionSubject{
+      case_, *op_, plan(), device_, launcher_.output(), launcher_.reference(), host});
+  if (!reading.ok()) return EndedBy(reading.status(), "residuals");
+  outcome_.precision = std::move(reading->precision);
+  evidence.precision = std::move(reading->findings);
   return std::nullopt;
 }
 

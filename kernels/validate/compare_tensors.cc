@@ -15,7 +15,7 @@
 #include "kernels/judge/gating.h"
 #include "kernels/judge/overflow.h"
 #include "kernels/judge/phase_clock.h"
-#include "kernels/judge/precision.h"
+#include "kernels/judge/precision_evidence.h"
 #include "kernels/judge/provenance.h"
 #include "kernels/judge/received.h"
 #include "kernels/judge/recheck.h"
@@ -158,8 +158,7 @@ class Comparing final : public TensorComparison {
       if (!s.ok()) return s;
     }
     if (!c_.empty()) {
-      model_ = OpOf(case_).Residuals(case_, plan());
-      AllocateDeviations(model_, plan(), device_, reference_);
+      AllocateDeviations(OpOf(case_).Residuals(case_, plan()), plan(), device_, reference_);
     }
     return absl::OkStatus();
   }
@@ -321,13 +320,12 @@ class Comparing final : public TensorComparison {
   }
 
   absl::Status TellPrecision(Evidence& evidence) {
-    absl::StatusOr<std::optional<ResidualSums>> sums =
-        MeasureResiduals(model_, output_, reference_, device_);
-    if (!sums.ok()) return sums.status();
-    if (!sums->has_value()) return absl::OkStatus();
-    PrecisionReading reading = ReadPrecision(model_, plan(), **sums, PrecisionGate());
-    outcome_.precision = std::move(reading.precision);
-    evidence.precision = std::move(reading.findings);
+    const DeviceInputs host(device_, inputs_);
+    absl::StatusOr<PrecisionReading> reading = assay::TellPrecision(PrecisionSubject{
+        case_, *op_, plan(), device_, output_, reference_, host, /*received=*/true});
+    if (!reading.ok()) return reading.status();
+    outcome_.precision = std::move(reading->precision);
+    evidence.precision = std::move(reading->findings);
     return absl::OkStatus();
   }
 
@@ -496,7 +494,6 @@ class Comparing final : public TensorComparison {
   TensorView expected_;             // beside an operation
   std::vector<TensorView> inputs_;  // of the operation
   ReferenceBuffers reference_;
-  ResidualModel model_;
   std::vector<std::optional<Landing>> landings_;  // by the wire's number
 };
 

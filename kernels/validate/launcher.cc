@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "kernels/judge/precision.h"
+#include "kernels/judge/precision_evidence.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/poison.h"
 #include "kernels/text/cat.h"
