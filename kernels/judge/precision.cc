@@ -30,6 +30,9 @@ constexpr double kExplained = 0.5;
 // Statistics of a user's tensors fail beyond so many times their limit.
 constexpr double kReceivedMargin = 2;
 
+// The statistics of fewer elements say nothing.
+constexpr std::int64_t kLeastElements = 64;
+
 double Rms(double sum_squared, std::int64_t count) {
   if (count == 0 || sum_squared < 0) return 0;  // a NaN stays one
   return std::sqrt(sum_squared / static_cast<double>(count));
@@ -42,7 +45,7 @@ class Reader {
       : model_(model), plan_(plan), sums_(sums), gate_(gate) {}
 
   PrecisionReading Read() {
-    if (sums_.count == 0 || (model_.rows && sums_.rows == 0)) return {};
+    if (sums_.count < kLeastElements || (model_.rows && sums_.rows == 0)) return {};
     Precision& p = reading_.precision.emplace();
     p.declared_bits =
         std::min(-std::log2(model_.roundoff), 1.0 + Info(plan_.output.dtype).mantissa_bits);
@@ -71,12 +74,7 @@ class Reader {
     if (fails) {
       reading_.findings.push_back({Verdict::kFailed, {reason, message}});
     } else if (doubtful) {
-      reading_.findings.push_back(
-          {Verdict::kInconclusive,
-           {Reason::kSuspect,
-            Cat(message,
-                "; whether the order of the terms or the arithmetic of the hardware "
-                "explains it is not known")}});
+      reading_.findings.push_back({Verdict::kInconclusive, {Reason::kSuspect, message}});
     }
     return fails || doubtful;
   }

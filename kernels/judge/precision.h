@@ -54,7 +54,7 @@ struct PrecisionReading {
   std::vector<PrecisionFinding> findings;  // most important first
 };
 
-// What the sums say. Without elements that count there is no precision and no finding.
+// What the sums say. With fewer than 64 elements that count there is no precision and no finding.
 PrecisionReading ReadPrecision(const ResidualModel& model, const Plan& plan,
                                const ResidualSums& sums, const PrecisionGate& gate);
 
