@@ -178,6 +178,11 @@ class Conv final : public Op {
                     indices, value, allowance, plan.accumulator);
   }
 
+  std::optional<SampledProducts> Products(const Case& c, const Plan&, const HostInputs& inputs,
+                                          std::span<const std::int64_t> indices) const override {
+    return ConvProducts(std::get<ConvProblem>(c.problem), c.dtype, inputs, indices);
+  }
+
   std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
     return ConvProbes(c);
   }

@@ -263,6 +263,11 @@ class Gemm final : public Op {
     Saturate(plan.output.dtype, {value, indices.size()});
   }
 
+  std::optional<SampledProducts> Products(const Case& c, const Plan&, const HostInputs& inputs,
+                                          std::span<const std::int64_t> indices) const override {
+    return GemmProducts(std::get<GemmProblem>(c.problem), c.dtype, inputs, indices);
+  }
+
   std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
     return GemmProbes(c);
   }
