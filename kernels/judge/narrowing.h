@@ -7,7 +7,7 @@
 // the weight 1/σ² of each element. z is s divided by its standard error. A right kernel has s = 0,
 // and a kernel with that narrowing has s = 1. The kernel is named if
 //   0.9 <= s <= 1.1 and z > 12.
-// The standard error is the largest of three: of independent errors of equal variance; of
+// The standard error is the largest of these: of independent errors of equal variance; of
 // independent errors of different variances (HC3); and of errors that depend on one another within
 // a row or a column of the sample. The narrowing with the smallest residual alone is considered. If
 // the residual of another one is as small (by a likelihood ratio of 100), both are named, as "TF32
@@ -35,8 +35,8 @@ inline constexpr std::int64_t kLeastNarrowingElements = 64;
 inline constexpr double kNarrowingShare = 0.1;  // |s − 1| of a named narrowing
 inline constexpr double kNarrowingZ = 12;
 
-// Elements to sample if each is a sum of `terms` products. Their work is at most 2^26 products for
-// each narrowing and side.
+// Elements to sample if each is a sum of `terms` products: 1,024 of short sums, 4,096 of sums from
+// 1,024 to 16,384 products, and fewer again of longer ones, but at least 1,024.
 std::int64_t NarrowingSamples(std::int64_t terms);
 
 struct Narrowing {

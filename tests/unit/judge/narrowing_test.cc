@@ -320,8 +320,46 @@ TEST(Narrowing, EqualRowsCountOnce) {
   EXPECT_EQ(Find(m, Sequential(m)).elements, 2 * kSide);
 }
 
+TEST(Narrowing, OneRowOrOneColumnWillDo) {
+  const Change tf32 = Nearest(DType::kTF32);
+  for (const bool row : {true, false}) {
+    // The elements (0, j) of 8 products, with the vectors of all of them on one side.
+    SampledProducts products;
+    std::vector<double> exact, right, narrowed;
+    for (std::uint64_t seed = 0; seed < 8; ++seed) {
+      Matrices m(NormalData(), NormalData(), 256, 50 + 2 * seed);
+      const Matrices first(NormalData(), NormalData(), 256, 50);
+      std::copy_n(first.a.begin(), m.terms, m.a.begin());
+      const SampledProducts here = m.Products();
+      if (seed == 0) {
+        products = here;
+        products.elements.clear();
+        products.left.values.resize(static_cast<std::size_t>(m.terms));
+        products.right.values.clear();
+      }
+      products.right.values.insert(products.right.values.end(), here.right.values.begin(),
+                                   here.right.values.end());
+      const auto add = [](std::vector<double>& to, const std::vector<double>& from) {
+        to.insert(to.end(), from.begin(), from.begin() + kSide);
+      };
+      add(exact, Exact(m));
+      add(right, Sequential(m));
+      add(narrowed, Sequential(Rounded(m, tf32, tf32)));
+    }
+    for (std::int64_t j = 0; j < 8 * kSide; ++j) products.elements.push_back({0, j, 1.0});
+    if (!row) {
+      std::swap(products.left.values, products.right.values);
+      for (SampledProducts::Element& e : products.elements) std::swap(e.left, e.right);
+    }
+    EXPECT_EQ(FindNarrowedInputs(products, right, exact).name, "");
+    EXPECT_EQ(FindNarrowedInputs(products, narrowed, exact).name, "TF32 or fp16 inputs");
+  }
+}
+
 TEST(Narrowing, SamplesAreBoundedByTheirWork) {
-  EXPECT_EQ(NarrowingSamples(1), 4096);
+  EXPECT_EQ(NarrowingSamples(1), 1024);
+  EXPECT_EQ(NarrowingSamples(1023), 1024);
+  EXPECT_EQ(NarrowingSamples(1024), 4096);
   EXPECT_EQ(NarrowingSamples(16384), 4096);
   EXPECT_EQ(NarrowingSamples(32768), 2048);
   EXPECT_EQ(NarrowingSamples(1 << 20), 1024);
