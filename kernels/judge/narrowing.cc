@@ -62,8 +62,7 @@ Sample MakeSample(const SampledProducts& products, const NarrowingErrors& errors
     const double o = output[i], r = reference[i];
     const double sigma = deviation.empty() ? errors.scale[i] : deviation[i];
     const bool told = !products.rectified || (o > 0 && r > 0);
-    const bool finite = std::isfinite(o) && std::isfinite(r) && std::isfinite(sigma) &&
-                        std::isfinite(errors.scale[i]);
+    const bool finite = std::isfinite(o) && std::isfinite(r) && std::isfinite(sigma);
     if (!finite || !(sigma > 0) || !told) continue;
     const std::int64_t row = rows[static_cast<std::size_t>(e.left)];
     const std::int64_t column = columns[static_cast<std::size_t>(e.right)];
@@ -99,9 +98,9 @@ double SquaredGroups(std::span<const double> values, std::span<const std::int64_
   return std::inner_product(sums.begin(), sums.end(), sums.begin(), 0.0);
 }
 
-// The fit e = g·r + s·d, where `d` is divided by σ already. Nothing if d is 0, or is r. If z is at
-// most kNarrowingZ with independent errors of equal variance, that z is returned: the other
-// standard errors could only make it smaller.
+// The fit e = g·r + s·d, where `d` is divided by σ already. Nothing if d is 0, is a
+// multiple of r, or is not finite. If z is at most kNarrowingZ with independent errors of equal
+// variance, that z is returned: the other standard errors could only make it smaller.
 std::optional<Fit> FitShare(const Sample& sample, const std::vector<double>& d) {
   // What is left of d after r is removed must be more than the rounding of d itself.
   constexpr double kLeastPart = 1e-10;
@@ -160,13 +159,11 @@ struct Candidate {
   Fit fit;
 };
 
-// d of the sampled elements, divided by σ; nothing if one is not finite, as of a format that the
-// inputs overflow, or if all are 0.
-std::optional<std::vector<double>> Errors(const Sample& sample, const NarrowingErrors& errors,
-                                          std::size_t narrowing, Rounded rounded) {
+// d of the sampled elements, divided by σ. It is not finite if the inputs overflow the format.
+std::vector<double> Errors(const Sample& sample, const NarrowingErrors& errors,
+                           std::size_t narrowing, Rounded rounded) {
   const std::size_t count = errors.scale.size();
   std::vector<double> d(sample.size());
-  bool any = false;
   for (std::size_t i = 0; i < d.size(); ++i) {
     const std::size_t at = sample.at[i];
     double sum = 0;
@@ -174,10 +171,7 @@ std::optional<std::vector<double>> Errors(const Sample& sample, const NarrowingE
     if (rounded != Rounded::kLeft) sum += errors.right[narrowing * count + at];
     if (rounded == Rounded::kBothWithoutLow) sum -= errors.low[at];
     d[i] = sum * sample.weight[i];
-    if (!std::isfinite(d[i])) return std::nullopt;
-    any = any || d[i] != 0.0;
   }
-  if (!any) return std::nullopt;
   return d;
 }
 
@@ -204,9 +198,7 @@ std::vector<Candidate> Candidates(const Sample& sample, const NarrowingErrors& e
          {Rounded::kBoth, Rounded::kLeft, Rounded::kRight, Rounded::kBothWithoutLow}) {
       const bool low = rounded == Rounded::kBothWithoutLow;
       if (low && errors.narrowings[n].narrower != Narrower::kBF16x2) continue;
-      const auto d = Errors(sample, errors, n, rounded);
-      if (!d.has_value()) continue;
-      const std::optional<Fit> fit = FitShare(sample, *d);
+      const std::optional<Fit> fit = FitShare(sample, Errors(sample, errors, n, rounded));
       if (fit.has_value()) fits.push_back({errors.narrowings[n], rounded, *fit});
     }
   }

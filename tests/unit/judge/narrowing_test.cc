@@ -291,6 +291,86 @@ TEST(Narrowing, NothingIsSaidOfNothing) {
   EXPECT_EQ(Find(exactly, off).name, "");
 }
 
+// 1,024 elements look like a proof, but 32 rows (or columns) that err by shares of their own are 32
+// facts only.
+TEST(Narrowing, ElementsOfARowAreNotIndependent) {
+  const Matrices m(NormalData(), NormalData(), 256, 51);
+  const Change tf32 = Nearest(DType::kTF32);
+  const std::vector<double> exact = Exact(m), narrowed = Exact(Rounded(m, tf32, tf32));
+  std::mt19937_64 random(4);
+  std::vector<double> shares(kSide);
+  double mean = 0;
+  for (double& s : shares) mean += (s = Normal(random)) / kSide;
+  for (double& s : shares) s += 1 - mean;
+  const auto name = [&](auto share_of) {
+    std::vector<double> output = exact;
+    for (std::size_t i = 0; i < output.size(); ++i) {
+      output[i] += share_of(i) * (narrowed[i] - exact[i]);
+    }
+    return Find(m, output).name;
+  };
+  EXPECT_EQ(name([](std::size_t) { return 1.0; }), "TF32 or fp16 inputs");
+  EXPECT_EQ(name([&](std::size_t i) { return shares[i / kSide]; }), "");
+  EXPECT_EQ(name([&](std::size_t i) { return shares[i % kSide]; }), "");
+}
+
+TEST(Narrowing, OtherErrorsHideANarrowing) {
+  const Matrices m(NormalData(), NormalData(), 256, 55);
+  const Change tf32 = Nearest(DType::kTF32);
+  const std::vector<double> exact = Exact(m), narrowed = Exact(Rounded(m, tf32, tf32));
+  double rms = 0;
+  for (std::size_t i = 0; i < exact.size(); ++i) rms += std::pow(narrowed[i] - exact[i], 2);
+  rms = std::sqrt(rms / static_cast<double>(exact.size()));
+  // With other errors of w·rms, z is about 32/w.
+  for (const double w : {1.0, 3.2}) {
+    std::mt19937_64 random(5);
+    for (int run = 0; run < 6; ++run) {
+      std::vector<double> output = narrowed;
+      for (double& o : output) o += w * rms * Normal(random);
+      EXPECT_EQ(Find(m, output).name, w < 2 ? "TF32 or fp16 inputs" : "");
+    }
+  }
+}
+
+TEST(Narrowing, TheErrorsHaveTheSizeOfTheNarrowing) {
+  const Matrices m(NormalData(), NormalData(), 256, 57);
+  const Change tf32 = Nearest(DType::kTF32);
+  const std::vector<double> exact = Exact(m), narrowed = Exact(Rounded(m, tf32, tf32));
+  for (const double share : {-1.0, 0.5, 0.88, 0.92, 1.08, 1.12, 2.0}) {
+    std::vector<double> output = exact;
+    for (std::size_t i = 0; i < output.size(); ++i) output[i] += share * (narrowed[i] - exact[i]);
+    EXPECT_EQ(Find(m, output).name, std::abs(share - 1) < 0.1 ? "TF32 or fp16 inputs" : "")
+        << share;
+  }
+}
+
+TEST(Narrowing, OneElementIsNotEnough) {
+  Matrices m(NormalData(), NormalData(), 256, 53);
+  for (std::int64_t k = 0; k < m.terms; ++k) {
+    m.a[static_cast<std::size_t>(k)] *= 0x1p13f;
+    m.b[static_cast<std::size_t>(k * kSide)] *= 0x1p13f;
+  }
+  const Change tf32 = Nearest(DType::kTF32);
+  std::vector<double> output = Sequential(m);
+  output[0] = Sequential(Rounded(m, tf32, tf32))[0];
+  const std::vector<double> deviation(output.size(), 1.0);
+  const Narrowing n = FindNarrowedInputs(m.Products(), output, Exact(m), deviation);
+  EXPECT_EQ(n.name, "");
+  EXPECT_EQ(n.elements, kOutputs);
+}
+
+// Where a narrowing changes every element by the same share, it cannot be told from a wrong factor.
+TEST(Narrowing, AShareOfTheResultIsNoFormat) {
+  Matrices m(ConstantData(), ConstantData(), 64, 33);
+  for (std::int64_t row = 0; row < kSide; ++row) {
+    const float value = std::ldexp(1.0f + 0x1p-15f, static_cast<int>(row));
+    std::fill_n(m.a.begin() + row * m.terms, m.terms, value);
+  }
+  for (std::size_t i = 0; i < m.b.size(); ++i) m.b[i] = static_cast<float>(1 + i % kSide);
+  const Change tf32 = Nearest(DType::kTF32);
+  EXPECT_EQ(Find(m, Exact(Rounded(m, tf32, tf32))).name, "");
+}
+
 TEST(Narrowing, ValuesThatAreNotFiniteAreLeftOut) {
   Matrices m(NormalData(), NormalData(), 256, 37);
   const Change tf32 = Nearest(DType::kTF32);
