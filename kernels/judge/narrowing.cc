@@ -231,9 +231,7 @@ Narrowing FindNarrowedInputs(const SampledProducts& products, std::span<const do
   if (errors.scale.empty()) return result;
   const Sample sample = MakeSample(products, errors, output, reference, deviation);
   result.elements = static_cast<std::int64_t>(sample.size());
-  if (result.elements < kLeastNarrowingElements || !(sample.error_square > 0)) {
-    return result;
-  }
+  if (result.elements < kLeastNarrowingElements) return result;
   const std::vector<Candidate> fits = Candidates(sample, errors);
   const auto best = std::min_element(
       fits.begin(), fits.end(),

@@ -275,6 +275,10 @@ TEST(Narrowing, NothingIsSaidOfNothing) {
   EXPECT_EQ(FindNarrowedInputs(few, first(narrowed, 64), first(exact, 64)).name,
             "TF32 or fp16 inputs");
 
+  std::vector<double> but_one = first(narrowed, 64);
+  but_one[7] = std::nan("");
+  EXPECT_EQ(FindNarrowedInputs(few, but_one, first(exact, 64)).name, "");
+
   SampledProducts none = m.Products();
   none.elements.clear();
   EXPECT_EQ(FindNarrowedInputs(none, {}, {}).name, "");
