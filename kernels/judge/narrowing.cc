@@ -260,21 +260,21 @@ Narrowing FindNarrowedInputs(const SampledProducts& products, std::span<const do
 
 Narrowing FindNarrowedOutput(DType format, std::span<const double> output,
                              std::span<const double> reference) {
-  // The fewest bits first. Of the formats with as many bits, the one with less range is first.
+  // The fewest bits first, and then the smallest range. Integers have no mantissa bits,
+  // so that nothing is narrower.
   constexpr DType kNarrow[] = {DType::kBF16, DType::kF16, DType::kTF32, DType::kF32};
   Narrowing result;
   const FormatInfo& own = Info(format);
   DType named = DType::kUnspecified;
   for (const DType narrow : kNarrow) {
     const FormatInfo& f = Info(narrow);
-    if (own.is_integer || f.mantissa_bits >= own.mantissa_bits) continue;
+    if (f.mantissa_bits >= own.mantissa_bits) continue;
     const bool another = named != DType::kUnspecified;
-    if (another && f.mantissa_bits != Info(named).mantissa_bits) continue;
     std::int64_t used = 0, needs_more = 0, near = 0, tells = 0;
     bool all = true;
     for (std::size_t i = 0; all && i < output.size(); ++i) {
       const double o = output[i], r = reference[i];
-      if (!std::isfinite(o) || !std::isfinite(r)) continue;
+      if (!std::isfinite(o) || !std::isfinite(r) || (o == 0.0 && r == 0.0)) continue;
       ++used;
       all = IsOf(o, narrow);
       if (IsOf(Quantise(r, format), narrow)) continue;
@@ -285,7 +285,7 @@ Narrowing FindNarrowedOutput(DType format, std::span<const double> output,
     result.elements = std::max(result.elements, used);
     if (!all || needs_more < kLeastNarrowingElements) continue;
     if (needs_more < used - used / 4 || near < needs_more / 2) continue;
-    // The wider range would have kept bits that no o has.
+    // This format would have kept bits that no o has.
     if (tells >= kLeastNarrowingElements / 4) continue;
     const std::string_view name = narrow == DType::kTF32 ? std::string_view("TF32") : f.name;
     result.name = another ? Cat(result.name, " or ", name) : Cat("output through ", name);

@@ -116,15 +116,32 @@ TEST(Narrowing, NarrowedInputsAreNamed) {
 
 // Below the smallest normal number of fp16 its spacing is wider than that of TF32.
 TEST(Narrowing, SmallNumbersTellFp16FromTF32) {
-  Data data = NormalData();
-  const Fill fill = data.fill;
-  data.fill = [fill](std::int64_t k, std::int64_t terms, std::mt19937_64& random) {
-    return 0x1p-12 * fill(k, terms, random);
+  for (const double scale : {0x1p-6, 0x1p-12}) {
+    Data data = NormalData();
+    data.fill = [scale](std::int64_t, std::int64_t, std::mt19937_64& random) {
+      return scale * Normal(random);
+    };
+    const Matrices m(data, data, 256, 3);
+    const Change half = Nearest(DType::kF16), tf32 = Nearest(DType::kTF32);
+    EXPECT_EQ(Find(m, Sequential(Rounded(m, half, half))).name, "fp16 inputs") << scale;
+    EXPECT_EQ(Find(m, Sequential(Rounded(m, tf32, tf32))).name, "TF32 inputs") << scale;
+  }
+}
+
+// B is whole, so it stays as it is, and A has bits so low that rounding drops them as truncation
+// does. The simplest of the equal explanations is named.
+TEST(Narrowing, EqualExplanationsHaveTheSimplestName) {
+  Data low = NormalData(), whole = NormalData();
+  low.fill = [](std::int64_t, std::int64_t, std::mt19937_64& random) {
+    const double v = Quantise(Normal(random), DType::kTF32);
+    return v * (1 + 0x1p-14 * (0.2 + Uniform(random)));
   };
-  const Matrices m(data, data, 1024, 3);
-  const Change half = Nearest(DType::kF16), tf32 = Nearest(DType::kTF32);
-  EXPECT_EQ(Find(m, Sequential(Rounded(m, half, half))).name, "fp16 inputs");
-  EXPECT_EQ(Find(m, Sequential(Rounded(m, tf32, tf32))).name, "TF32 inputs");
+  whole.fill = [](std::int64_t, std::int64_t, std::mt19937_64& random) {
+    return std::floor(9 * Uniform(random)) - 4;
+  };
+  const Matrices m(low, whole, 256, 61);
+  const Change tf32 = Nearest(DType::kTF32);
+  EXPECT_EQ(Find(m, Sequential(Rounded(m, tf32, tf32))).name, "TF32 or fp16 inputs");
 }
 
 TEST(Narrowing, LowPartsThatAreNotMultipliedAreTold) {
@@ -469,7 +486,7 @@ TEST(Narrowing, NarrowedOutputsAreNamed) {
   EXPECT_EQ(name(DType::kBF16, Through(DType::kBF16, output)), "");
   // One element with more bits is enough to clear a kernel.
   std::vector<double> but_one = Through(DType::kBF16, output);
-  but_one[17] = output[17];
+  but_one[500] = output[500];
   EXPECT_EQ(name(DType::kF32, but_one), "");
 }
 
@@ -483,6 +500,19 @@ TEST(Narrowing, TheRangeTellsOutputsApart) {
   EXPECT_EQ(name(0x1p-20, DType::kF16), "output through fp16");
   EXPECT_EQ(name(0x1p-20, DType::kTF32), "output through TF32");
   EXPECT_EQ(name(0x1p20, DType::kTF32), "output through TF32");
+  // The numbers of fp16 and bf16 differ in range alone where fp16 is coarser: that is no narrowing.
+  std::vector<double> exact = Exact(m);
+  for (double& v : exact) v *= 0x1p-26;
+  const std::vector<double> output = Through(DType::kBF16, Through(DType::kF16, exact));
+  EXPECT_EQ(FindNarrowedOutput(DType::kBF16, output, exact).name, "");
+}
+
+TEST(Narrowing, ZerosOfARectifierDoNotHideANarrowOutput) {
+  std::vector<double> exact = Exact(Matrices(NormalData(), NormalData(), 256, 49));
+  for (double& v : exact) v = std::max(v, 0.0);
+  const Narrowing n = FindNarrowedOutput(DType::kF32, Through(DType::kBF16, exact), exact);
+  EXPECT_EQ(n.name, "output through bf16");
+  EXPECT_NEAR(static_cast<double>(n.elements), kOutputs / 2.0, kOutputs / 8.0);
 }
 
 TEST(Narrowing, OutputsThatNeedNoMoreBitsAreNotNamed) {
@@ -500,6 +530,9 @@ TEST(Narrowing, OutputsThatNeedNoMoreBitsAreNotNamed) {
   }
   EXPECT_EQ(FindNarrowedOutput(DType::kF32, whole, whole).name, "");
   EXPECT_EQ(FindNarrowedOutput(DType::kF32, powers, powers).name, "");
+  std::vector<double> mixed = exact;
+  for (std::size_t i = 0; i < mixed.size(); i += 3) mixed[i] = whole[i];
+  EXPECT_EQ(FindNarrowedOutput(DType::kF32, Through(DType::kBF16, mixed), mixed).name, "");
   std::vector<double> cut = exact;
   for (double& v : cut) v = std::trunc(v);
   EXPECT_EQ(FindNarrowedOutput(DType::kF32, cut, exact).name, "") << "the fractions are cut off";
