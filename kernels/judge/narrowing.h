@@ -54,7 +54,7 @@ Narrowing FindNarrowedInputs(const SampledProducts& products, std::span<const do
                              std::span<const double> reference,
                              std::span<const double> deviation = {});
 
-// share and z stay 0. An element is used if o and r are finite.
+// share and z stay 0. An element is used if o and r are finite, and not both 0.
 Narrowing FindNarrowedOutput(DType format, std::span<const double> output,
                              std::span<const double> reference);
 
