@@ -1,0 +1,223 @@
+// Measures how far right and defective products lie from the reference, in units of the deviation
+// σ that Assay takes (kernels/numerics/deviation.h). README.md has the tables and what they mean.
+//
+//   product_sums [--all] [--long] [--alarms SECONDS] [--seed N]
+//
+// --all: a line for each product, tab-separated, before the tables. --long: 16,384 elements a
+// product in place of 4,096. --alarms: draws right products for so long, and counts those that a
+// threshold would fail.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <iterator>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/experiments/products.h"
+
+namespace assay::experiment {
+namespace {
+
+struct Length {
+  std::int64_t k;
+  int m, n;
+};
+// Fewer elements at large K, for time.
+constexpr Length kLengths[] = {{16, 64, 64},   {64, 64, 64},    {256, 64, 64},  {1024, 64, 64},
+                               {4096, 64, 64}, {16384, 32, 64}, {65536, 32, 32}};
+
+struct Options {
+  bool all = false;
+  int times = 1;
+  double alarm_seconds = 0;
+  std::uint64_t seed = 1;
+};
+
+double ProcessorSeconds() {
+  return static_cast<double>(std::clock()) / static_cast<double>(CLOCKS_PER_SEC);
+}
+
+std::string NameOf(const Formats& f) {
+  return std::string(Name(f.input)) + "->" + std::string(Name(f.output));
+}
+
+void PrintLine(const Measured& x) {
+  const Statistics& s = x.statistics;
+  std::printf("%s\t%s\t%s\t%lld\t%s\t%.3g\t%.3g", x.algorithm->right ? "right" : "defect",
+              NameOf(x.formats).c_str(), x.data->name, static_cast<long long>(x.shape.k),
+              x.algorithm->name, s.rho, s.rho_truncated);
+  for (const Statistics::OfQ& of : s.of) {
+    std::printf("\t%.3f\t%.2f\t%.2f\t%.2f\t%.2e\t%.1e\t%.1e", of.r, of.z, of.group_r, of.group,
+                of.gain, of.gain_error, of.gain_limit);
+  }
+  std::printf("\n");
+}
+
+// Every algorithm and defect of every format on one draw.
+void MeasureAll(const Operands& drawn, const Data& data, const Options& options,
+                std::vector<Measured>* measured) {
+  DType input = DType::kUnspecified;
+  Operands operands;
+  Reference reference;
+  for (const Formats& formats : kFormatsTried) {
+    if (formats.input != input) {
+      input = formats.input;
+      operands = Rounded(drawn, input);
+      reference = Refer(operands);
+    }
+    const auto one = [&](const Algorithm& algorithm) {
+      if (!Takes(input, algorithm.unit)) return;
+      const std::vector<float> y = Product(algorithm, operands, formats.output);
+      const Truncating truncating = TruncatingOf(input, algorithm.promoted);
+      measured->push_back({formats, &data, operands.shape, &algorithm,
+                           Measure(reference, y, input, formats.output, truncating)});
+      if (options.all) PrintLine(measured->back());
+    };
+    for (const Algorithm& algorithm : RightAlgorithms()) one(algorithm);
+    for (const Algorithm& algorithm : DefectsOf(input)) one(algorithm);
+  }
+}
+
+// The largest of every statistic over the right algorithms.
+struct Worst {
+  std::array<double, kQKinds> r{};
+  double z = 0, group = 0, gain = 0, rho = 0, rho_truncated = 0;
+  void Add(const Measured& x) {
+    for (std::size_t i = 0; i < kQKinds; ++i) r[i] = std::max(r[i], x.statistics.of[i].r);
+    const Statistics::OfQ& of = x.statistics.of[kUpper];
+    z = std::max(z, of.z);
+    group = std::max(group, of.group_r);
+    gain = std::max(gain, of.gain_limit > 0 ? std::abs(of.gain) / of.gain_limit : 0);
+    rho = std::max(rho, x.statistics.rho);
+    rho_truncated = std::max(rho_truncated, x.statistics.rho_truncated);
+  }
+};
+
+void PrintRight(const std::vector<Measured>& measured) {
+  std::printf("\nRight algorithms: the largest figure over algorithms and K\n\n"
+              "| formats | data | R exact Q | R upper Q | R mean Q | z | rows, columns, tiles | gain / limit |"
+              " rho | rho, truncation held |\n|---|---|---|---|---|---|---|---|---|---|\n");
+  for (const Formats& f : kFormatsTried) {
+    const bool narrow = Info(f.input).storage_bits == 8;
+    for (const bool promoted : {true, false}) {
+      if (!narrow && promoted) continue;
+      for (const Data& data : AllData()) {
+        Worst worst;
+        for (const Measured& x : measured) {
+          if (x.data != &data || x.formats.input != f.input || x.formats.output != f.output) continue;
+          if (!x.algorithm->right) continue;
+          if (narrow && promoted != (x.algorithm->promoted > 0)) continue;
+          worst.Add(x);
+        }
+        std::printf("| %s%s | %s | %.2f | %.2f | %.2f | %.1f | %.2f | %.2f | %.2g | %.2g |\n",
+                    NameOf(f).c_str(), narrow ? promoted ? ", 128" : ", never" : "", data.name,
+                    worst.r[kExact], worst.r[kUpper], worst.r[kMean], worst.z, worst.group,
+                    worst.gain, worst.rho, worst.rho_truncated);
+      }
+    }
+  }
+}
+
+void PrintDefects(const std::vector<Measured>& measured, std::string_view data) {
+  std::printf("\nDefects on %.*s data: rho; R with the exact Q, with the upper one; what finds it"
+              " with the upper one (R, z, group, gain)\n\n| formats | defect |",
+              static_cast<int>(data.size()), data.data());
+  for (const Length& length : kLengths) std::printf(" %lld |", static_cast<long long>(length.k));
+  std::printf("\n|---|---|---|---|---|---|---|---|---|\n");
+  for (const Formats& f : kFormatsTried) {
+    for (const Algorithm& defect : DefectsOf(f.input)) {
+      std::printf("| %s | %s |", NameOf(f).c_str(), defect.name);
+      for (const Measured& x : measured) {
+        if (x.data->name != data || x.algorithm != &defect) continue;
+        if (x.formats.input != f.input || x.formats.output != f.output) continue;
+        const Statistics::OfQ& of = x.statistics.of[kUpper];
+        const Limits limits = LimitsOf(of, x.shape);
+        std::string found;
+        if (limits.r > 1) found += "R";
+        if (limits.z > 1) found += "z";
+        if (limits.group > 1) found += "t";
+        if (limits.gain > 1) found += "g";
+        std::printf(" %.2g; %.3g, %.3g %s |", x.statistics.rho, x.statistics.of[kExact].r, of.r,
+                    found.empty() ? "-" : found.c_str());
+      }
+      std::printf("\n");
+    }
+  }
+}
+
+void PrintBeyond(const std::vector<Measured>& measured) {
+  std::printf("\nRight products beyond a threshold, with the upper Q\n\n");
+  struct Beyond {
+    int count = 0;
+    double r = 0, z = 0, group = 0, gain = 0;
+    std::string which;
+  };
+  std::map<std::string, Beyond> beyond;
+  for (const Measured& x : measured) {
+    if (!x.algorithm->right) continue;
+    const Limits l = LimitsOf(x.statistics.of[kUpper], x.shape);
+    if (l.Largest() <= 1) continue;
+    Beyond& b = beyond[NameOf(x.formats) + " | " + x.data->name];
+    ++b.count;
+    b.r = std::max(b.r, x.statistics.of[kUpper].r);
+    b.z = std::max(b.z, x.statistics.of[kUpper].z);
+    b.group = std::max(b.group, l.group);
+    if (l.gain > b.gain) {
+      b.gain = l.gain;
+    }
+    if (b.which.find(x.algorithm->name) == std::string::npos) {
+      b.which += (b.which.empty() ? "" : ", ") + std::string(x.algorithm->name);
+    }
+  }
+  std::printf("| formats | data | products | R | z | group / limit | gain / limit | algorithms |\n"
+              "|---|---|---|---|---|---|---|---|\n");
+  for (const auto& [name, b] : beyond) {
+    std::printf("| %s | %d | %.2f | %.1f | %.2f | %.2f | %s |\n", name.c_str(), b.count, b.r, b.z,
+                b.group, b.gain, b.which.c_str());
+  }
+}
+
+int Run(const Options& options) {
+  std::vector<Measured> measured;
+  std::uint64_t seed = options.seed;
+  for (const Length& length : kLengths) {
+    const Shape shape{length.m * options.times, length.n * options.times, length.k};
+    for (const Data& data : AllData()) {
+      const Operands drawn = Draw(data, shape, ++seed);
+      MeasureAll(drawn, data, options, &measured);
+    }
+  }
+  PrintRight(measured);
+  PrintDefects(measured, "normal");
+  PrintDefects(measured, "uniform(0,1)");
+  PrintBeyond(measured);
+  std::printf("\n%zu products, %.0f s of processor time\n", measured.size(), ProcessorSeconds());
+  return 0;
+}
+
+}  // namespace
+}  // namespace assay::experiment
+
+int main(int argc, char** argv) {
+  assay::experiment::Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--all") {
+      options.all = true;
+    } else if (word == "--long") {
+      options.times = 2;
+    } else if (word == "--alarms" && i + 1 < argc) {
+      options.alarm_seconds = std::atof(argv[++i]);
+    } else if (word == "--seed" && i + 1 < argc) {
+      options.seed = std::strtoull(argv[++i], nullptr, 10);
+    } else {
+      std::fprintf(stderr, "product_sums [--all] [--long] [--alarms SECONDS] [--seed N]\n");
+      return 2;
+    }
+  }
+  return assay::experiment::Run(options);
+}

@@ -1,0 +1,49 @@
+// Runs the algorithms on drawn operands and keeps what the statistics say.
+#ifndef ASSAY_TESTS_EXPERIMENTS_PRODUCTS_H_
+#define ASSAY_TESTS_EXPERIMENTS_PRODUCTS_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/numerics/dtype.h"
+#include "tests/experiments/data.h"
+#include "tests/experiments/statistics.h"
+#include "tests/experiments/sums.h"
+
+namespace assay::experiment {
+
+struct Formats {
+  DType input, output;
+};
+inline constexpr Formats kFormatsTried[] = {
+    {DType::kF32, DType::kF32},     {DType::kF16, DType::kF32},     {DType::kF16, DType::kF16},
+    {DType::kBF16, DType::kF32},    {DType::kBF16, DType::kBF16},   {DType::kE4M3FN, DType::kF32},
+    {DType::kE4M3FN, DType::kBF16},
+};
+
+struct Measured {
+  Formats formats;
+  const Data* data;
+  Shape shape;
+  const Algorithm* algorithm;
+  Statistics statistics;
+};
+
+// Whether hardware or a library may sum inputs of this format so.
+bool Takes(DType input, Unit unit);
+std::span<const Algorithm> DefectsOf(DType input);
+
+// y of [m, n] by rows, rounded to the output's format.
+std::vector<float> Product(const Algorithm& algorithm, const Operands& operands, DType output);
+
+// What may fail a kernel: its name, and how far the statistic is above its limit.
+struct Limits {
+  double r, z, group, gain;  // each over its threshold: above 1 is a failure
+  double Largest() const;
+};
+Limits LimitsOf(const Statistics::OfQ& of, const Shape& shape);
+
+}  // namespace assay::experiment
+
+#endif  // ASSAY_TESTS_EXPERIMENTS_PRODUCTS_H_
