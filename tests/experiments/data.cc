@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/normal.h"
@@ -75,6 +76,10 @@ void Sorted(std::uint64_t seed, bool of_a, std::span<float> values) {
   Normal(seed, of_a, values);
   std::sort(values.begin(), values.end());
 }
+void Falling(std::uint64_t seed, bool of_a, std::span<float> values) {
+  Positive(seed, of_a, values);
+  std::sort(values.begin(), values.end(), std::greater<>());
+}
 void Smooth(std::uint64_t seed, bool, std::span<float> values) {
   Random random(seed);
   const float phase = 6.2831853F * random.Uniform();
@@ -106,6 +111,14 @@ void Channels(std::uint64_t seed, bool of_a, std::span<float> values) {
     if (Random(i).Uniform() < 0.01F) values[i] *= 30;
   }
 }
+// Each row and column is large in one eighth of k, so some pairs of them are and most are not.
+void Classes(std::uint64_t seed, bool of_a, std::span<float> values) {
+  Normal(seed, of_a, values);
+  const std::uint64_t mine = Random(~seed).Word() % 8;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i % 8 == mine) values[i] *= 30;
+  }
+}
 void Constant(std::uint64_t, bool of_a, std::span<float> values) {
   std::fill(values.begin(), values.end(), of_a ? 1.3F : 0.7F);
 }
@@ -122,9 +135,11 @@ constexpr Data kData[] = {
     {"sparse 20 %", true, Sparse},
     {"scaled rows", true, Scaled},
     {"1 % of k large", true, Channels},
+    {"classes of rows", true, Classes},
     {"+-80 + normal", true, Extremes},
     {"nearly constant", false, NearConstant},
     {"sorted", false, Sorted},
+    {"|normal|, falling", false, Falling},
     {"smooth", false, Smooth},
     {"constant x constant", false, Constant},
 };

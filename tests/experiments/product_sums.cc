@@ -13,6 +13,8 @@
 #include <ctime>
 #include <iterator>
 #include <map>
+#include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,25 +61,28 @@ void PrintLine(const Measured& x) {
 
 // Every algorithm and defect of every format on one draw.
 void MeasureAll(const Operands& drawn, const Data& data, const Options& options,
-                std::vector<Measured>* measured) {
+                bool defects, std::vector<Measured>* measured) {
   DType input = DType::kUnspecified;
   Operands operands;
   Reference reference;
+  std::optional<Summer> summer;
   for (const Formats& formats : kFormatsTried) {
     if (formats.input != input) {
       input = formats.input;
       operands = Rounded(drawn, input);
       reference = Refer(operands);
+      summer.emplace(operands);
     }
     const auto one = [&](const Algorithm& algorithm) {
       if (!Takes(input, algorithm.unit)) return;
-      const std::vector<float> y = Product(algorithm, operands, formats.output);
+      const std::vector<float> y = summer->Product(algorithm, formats.output);
       const Truncating truncating = TruncatingOf(input, algorithm.promoted);
       measured->push_back({formats, &data, operands.shape, &algorithm,
                            Measure(reference, y, input, formats.output, truncating)});
       if (options.all) PrintLine(measured->back());
     };
     for (const Algorithm& algorithm : RightAlgorithms()) one(algorithm);
+    if (!defects) continue;
     for (const Algorithm& algorithm : DefectsOf(input)) one(algorithm);
   }
 }
@@ -99,7 +104,7 @@ struct Worst {
 
 void PrintRight(const std::vector<Measured>& measured) {
   std::printf("\nRight algorithms: the largest figure over algorithms and K\n\n"
-              "| formats | data | R exact Q | R upper Q | R mean Q | z | rows, columns, tiles | gain / limit |"
+              "| formats | data | R exact Q | R upper Q | R margins | z | rows, columns, tiles | gain / limit |"
               " rho | rho, truncation held |\n|---|---|---|---|---|---|---|---|---|---|\n");
   for (const Formats& f : kFormatsTried) {
     const bool narrow = Info(f.input).storage_bits == 8;
@@ -115,7 +120,7 @@ void PrintRight(const std::vector<Measured>& measured) {
         }
         std::printf("| %s%s | %s | %.2f | %.2f | %.2f | %.1f | %.2f | %.2f | %.2g | %.2g |\n",
                     NameOf(f).c_str(), narrow ? promoted ? ", 128" : ", never" : "", data.name,
-                    worst.r[kExact], worst.r[kUpper], worst.r[kMean], worst.z, worst.group,
+                    worst.r[kExact], worst.r[kUpper], worst.r[kMargins], worst.z, worst.group,
                     worst.gain, worst.rho, worst.rho_truncated);
       }
     }
@@ -123,8 +128,8 @@ void PrintRight(const std::vector<Measured>& measured) {
 }
 
 void PrintDefects(const std::vector<Measured>& measured, std::string_view data) {
-  std::printf("\nDefects on %.*s data: rho; R with the exact Q, with the upper one; what finds it"
-              " with the upper one (R, z, group, gain)\n\n| formats | defect |",
+  std::printf("\nDefects on %.*s data: rho; R with the exact Q, the upper one, margins; what finds it"
+              " with the upper one (R, z, t: group, g: gain)\n\n| formats | defect |",
               static_cast<int>(data.size()), data.data());
   for (const Length& length : kLengths) std::printf(" %lld |", static_cast<long long>(length.k));
   std::printf("\n|---|---|---|---|---|---|---|---|---|\n");
@@ -141,16 +146,17 @@ void PrintDefects(const std::vector<Measured>& measured, std::string_view data) 
         if (limits.z > 1) found += "z";
         if (limits.group > 1) found += "t";
         if (limits.gain > 1) found += "g";
-        std::printf(" %.2g; %.3g, %.3g %s |", x.statistics.rho, x.statistics.of[kExact].r, of.r,
-                    found.empty() ? "-" : found.c_str());
+        std::printf(" %.2g; %.3g, %.3g, %.3g %s |", x.statistics.rho, x.statistics.of[kExact].r,
+                    of.r, x.statistics.of[kMargins].r, found.empty() ? "-" : found.c_str());
       }
       std::printf("\n");
     }
   }
 }
 
-void PrintBeyond(const std::vector<Measured>& measured) {
-  std::printf("\nRight products beyond a threshold, with the upper Q\n\n");
+void PrintBeyond(const std::vector<Measured>& measured, QKind kind) {
+  std::printf("\nRight products beyond a threshold, with %s\n\n",
+              kind == kUpper ? "the upper Q" : "Q of margins");
   struct Beyond {
     int count = 0;
     double r = 0, z = 0, group = 0, gain = 0;
@@ -159,12 +165,12 @@ void PrintBeyond(const std::vector<Measured>& measured) {
   std::map<std::string, Beyond> beyond;
   for (const Measured& x : measured) {
     if (!x.algorithm->right) continue;
-    const Limits l = LimitsOf(x.statistics.of[kUpper], x.shape);
+    const Limits l = LimitsOf(x.statistics.of[kind], x.shape);
     if (l.Largest() <= 1) continue;
     Beyond& b = beyond[NameOf(x.formats) + " | " + x.data->name];
     ++b.count;
-    b.r = std::max(b.r, x.statistics.of[kUpper].r);
-    b.z = std::max(b.z, x.statistics.of[kUpper].z);
+    b.r = std::max(b.r, x.statistics.of[kind].r);
+    b.z = std::max(b.z, x.statistics.of[kind].z);
     b.group = std::max(b.group, l.group);
     if (l.gain > b.gain) {
       b.gain = l.gain;
@@ -181,20 +187,119 @@ void PrintBeyond(const std::vector<Measured>& measured) {
   }
 }
 
+// What truncating units lose: the largest |e|/(K·2u_a·S) over data and K from 256.
+void PrintLost(const std::vector<Measured>& measured) {
+  std::printf("\nLost by truncating units: the largest |e| / (K 2u_a S) from K = 256 on\n\n"
+              "| unit |");
+  for (const Data& d : AllData()) std::printf(" %s |", d.name);
+  std::printf("\n|---|");
+  for (std::size_t i = 0; i < AllData().size(); ++i) std::printf("---|");
+  std::printf("\n");
+  for (const Algorithm& algorithm : RightAlgorithms()) {
+    if (algorithm.unit == Unit::kNearest) continue;
+    std::printf("| %s |", algorithm.name);
+    for (const Data& d : AllData()) {
+      double lost = 0;
+      for (const Measured& x : measured) {
+        if (x.algorithm != &algorithm || x.data != &d || x.shape.k < 256) continue;
+        if (x.formats.output != DType::kF32) continue;
+        lost = std::max(lost, x.statistics.lost);
+      }
+      std::printf(" %.3f |", lost);
+    }
+    std::printf("\n");
+  }
+}
+
+// Draws right products until the time is over, and counts those that a threshold fails.
+int Alarms(const Options& options) {
+  struct Count {
+    long products = 0, failed = 0;
+    double r = 0, z = 0, group = 0, gain = 0;  // the largest, over their limits
+    double r_64 = 0, r_1024 = 0, largest_z = 0;  // R from so many elements on
+    std::string which;
+  };
+  std::map<std::string, Count> counts[2];
+  std::mt19937_64 engine(options.seed);
+  const auto below = [&](std::uint64_t n) { return engine() % n; };
+  long draws = 0;
+  while (ProcessorSeconds() < options.alarm_seconds) {
+    const Data& data = AllData()[below(AllData().size())];
+    if (!data.judged && below(4) != 0) continue;
+    const double power = static_cast<double>(below(1000)) / 1000;
+    const auto k = 16 * static_cast<std::int64_t>(std::exp2(power * power * 12));
+    const int m = 1 << below(7);
+    const Shape shape{k > 8192 ? std::min(m, 8) : m, k <= 2048 && below(2) == 0 ? 64 : 32, k};
+    const Operands drawn = Draw(data, shape, engine());
+    ++draws;
+    std::vector<Measured> measured;
+    MeasureAll(drawn, data, options, false, &measured);
+    for (const QKind kind : {kUpper, kMargins}) {
+      for (const Measured& x : measured) {
+        const Statistics::OfQ& of = x.statistics.of[kind];
+        const Limits l = LimitsOf(of, x.shape);
+        Count& c = counts[kind == kUpper ? 0 : 1]
+                         [std::string(data.judged ? "" : "(not judged) ") + NameOf(x.formats) +
+                          (x.algorithm->promoted > 0 ? ", 128" : "") + " | " + data.name];
+        ++c.products;
+        c.r = std::max(c.r, l.r);
+        c.z = std::max(c.z, l.z);
+        c.group = std::max(c.group, l.group);
+        c.gain = std::max(c.gain, l.gain);
+        const int elements = shape.m * shape.n;
+        if (elements >= 64) c.r_64 = std::max(c.r_64, of.r);
+        if (elements >= 1024) c.r_1024 = std::max(c.r_1024, of.r);
+        c.largest_z = std::max(c.largest_z, of.z);
+        if (l.Largest() <= 1) continue;
+        ++c.failed;
+        if (c.which.size() > 100) continue;
+        char text[100];
+        std::snprintf(text, sizeof text, " %s K=%lld %dx%d;", x.algorithm->name,
+                      static_cast<long long>(k), shape.m, shape.n);
+        c.which += text;
+      }
+    }
+  }
+  long failed = 0;
+  for (const QKind kind : {kUpper, kMargins}) {
+    long products = 0, alarms = 0;
+    std::printf("\nAlarms with %s\n\n| formats | data | products | alarms | R / limit | z / limit |"
+                " group / limit | gain / limit | R, n >= 64 | R, n >= 1024 | z | which |\n"
+                "|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+                kind == kUpper ? "the upper Q" : "Q of margins");
+    for (const auto& [name, c] : counts[kind == kUpper ? 0 : 1]) {
+      std::printf("| %s | %ld | %ld | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.1f |%s |\n",
+                  name.c_str(), c.products, c.failed, c.r, c.z, c.group, c.gain, c.r_64, c.r_1024,
+                  c.largest_z, c.which.c_str());
+      if (name.starts_with("(")) continue;
+      products += c.products;
+      alarms += c.failed;
+    }
+    std::printf("\n%ld alarms on %ld products of right algorithms on judged data\n", alarms, products);
+    failed += alarms;
+  }
+  std::printf("%ld draws of operands\n", draws);
+  return failed == 0 ? 0 : 1;
+}
+
 int Run(const Options& options) {
+  if (options.alarm_seconds > 0) return Alarms(options);
   std::vector<Measured> measured;
   std::uint64_t seed = options.seed;
   for (const Length& length : kLengths) {
     const Shape shape{length.m * options.times, length.n * options.times, length.k};
     for (const Data& data : AllData()) {
       const Operands drawn = Draw(data, shape, ++seed);
-      MeasureAll(drawn, data, options, &measured);
+      MeasureAll(drawn, data, options, true, &measured);
     }
   }
   PrintRight(measured);
-  PrintDefects(measured, "normal");
-  PrintDefects(measured, "uniform(0,1)");
-  PrintBeyond(measured);
+  for (const char* data : {"normal", "uniform(0,1)", "Student t, 3", "sparse 20 %"}) {
+    PrintDefects(measured, data);
+  }
+  PrintBeyond(measured, kUpper);
+  PrintBeyond(measured, kMargins);
+  PrintLost(measured);
   std::printf("\n%zu products, %.0f s of processor time\n", measured.size(), ProcessorSeconds());
   return 0;
 }

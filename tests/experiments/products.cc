@@ -7,24 +7,9 @@
 #include "kernels/numerics/convert.h"
 
 namespace assay::experiment {
+namespace {
 
-bool Takes(DType input, Unit unit) {
-  switch (unit) {
-    case Unit::kNearest:
-      return true;
-    case Unit::kTruncating:
-      return Info(input).storage_bits == 16;
-    case Unit::kNarrow:
-      return Info(input).storage_bits == 8;
-  }
-  return false;
-}
-
-std::span<const Algorithm> DefectsOf(DType input) {
-  return input == DType::kF32 ? DefectsOfFP32() : DefectsOf16Bits();
-}
-
-std::vector<float> Product(const Algorithm& algorithm, const Operands& given, DType output) {
+std::vector<float> SumAll(const Algorithm& algorithm, const Operands& given) {
   Operands changed;
   if (algorithm.operand != nullptr) {
     changed = given;
@@ -44,6 +29,37 @@ std::vector<float> Product(const Algorithm& algorithm, const Operands& given, DT
       std::memcpy(y.data() + i * n + panel * kPanel, &sums, sizeof sums);
     }
   }
+  return y;
+}
+
+}  // namespace
+
+bool Takes(DType input, Unit unit) {
+  switch (unit) {
+    case Unit::kNearest:
+      return true;
+    case Unit::kTruncating:
+      return Info(input).storage_bits == 16;
+    case Unit::kNarrow:
+      return Info(input).storage_bits == 8;
+  }
+  return false;
+}
+
+std::span<const Algorithm> DefectsOf(DType input) {
+  return input == DType::kF32 ? DefectsOfFP32() : DefectsOf16Bits();
+}
+
+std::vector<float> Summer::Product(const Algorithm& algorithm, DType output) {
+  const auto same = [&](const Done& d) {
+    return d.sum == algorithm.sum && d.operand == algorithm.operand;
+  };
+  auto found = std::find_if(done_.begin(), done_.end(), same);
+  if (found == done_.end()) {
+    done_.push_back({algorithm.sum, algorithm.operand, SumAll(algorithm, operands_)});
+    found = done_.end() - 1;
+  }
+  std::vector<float> y = found->y;
   if (algorithm.result != nullptr) {
     for (float& v : y) v = algorithm.result(v);
   }

@@ -3,6 +3,7 @@
 #define ASSAY_TESTS_EXPERIMENTS_PRODUCTS_H_
 
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <vector>
 
@@ -34,8 +35,22 @@ struct Measured {
 bool Takes(DType input, Unit unit);
 std::span<const Algorithm> DefectsOf(DType input);
 
-// y of [m, n] by rows, rounded to the output's format.
-std::vector<float> Product(const Algorithm& algorithm, const Operands& operands, DType output);
+// Sums products of the same operands, each way once.
+class Summer {
+ public:
+  explicit Summer(const Operands& operands) : operands_(operands) {}
+  // y of [m, n] by rows, rounded to the output's format.
+  std::vector<float> Product(const Algorithm& algorithm, DType output);
+
+ private:
+  struct Done {
+    Sum sum;
+    float (*operand)(float);
+    std::vector<float> y;
+  };
+  const Operands& operands_;
+  std::deque<Done> done_;
+};
 
 // What may fail a kernel: its name, and how far the statistic is above its limit.
 struct Limits {

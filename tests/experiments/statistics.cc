@@ -90,25 +90,22 @@ Reference Refer(const Operands& o) {
   const auto k = static_cast<std::size_t>(o.shape.k);
   Reference x{o.shape, std::vector<double>(m * n), std::vector<double>(m * n), {}};
   for (std::vector<double>& q : x.q) q.resize(m * n);
-  std::vector<double> a2(m), a4(m), b2(n), b4(n);
+  std::vector<double> a4(m), b4(n);
   for (std::size_t i = 0; i < m; ++i) {
     for (std::size_t l = 0; l < k; ++l) {
       const double square = static_cast<double>(o.a[i * k + l]) * o.a[i * k + l];
-      a2[i] += square;
       a4[i] += square * square;
     }
   }
   for (std::size_t p = 0; p < n / kPanel; ++p) {
     const float* panel = o.b.data() + p * k * kPanel;
-    std::array<double, kPanel> s2{}, s4{};
+    std::array<double, kPanel> s4{};
     for (std::size_t l = 0; l < k; ++l) {
       for (std::size_t j = 0; j < kPanel; ++j) {
         const double square = static_cast<double>(panel[l * kPanel + j]) * panel[l * kPanel + j];
-        s2[j] += square;
         s4[j] += square * square;
       }
     }
-    std::copy(s2.begin(), s2.end(), b2.begin() + static_cast<std::ptrdiff_t>(p * kPanel));
     std::copy(s4.begin(), s4.end(), b4.begin() + static_cast<std::ptrdiff_t>(p * kPanel));
     for (std::size_t i = 0; i < m; ++i) {
       constexpr std::size_t kGroup = 8;
@@ -132,10 +129,22 @@ Reference Refer(const Operands& o) {
       }
     }
   }
+  // The means of Q along rows and columns, and of all. They need no Q: Σ_j Σ_k a²b² is
+  // Σ_k a²·(Σ_j b²). Here Q is there, so it is summed.
+  std::vector<double> row(m), column(n);
+  double all = 0;
+  for (std::size_t i = 0; i < m; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      const double q = x.q[kExact][i * n + j];
+      row[i] += q;
+      column[j] += q;
+      all += q;
+    }
+  }
   for (std::size_t i = 0; i < m; ++i) {
     for (std::size_t j = 0; j < n; ++j) {
       x.q[kUpper][i * n + j] = std::sqrt(a4[i] * b4[j]);
-      x.q[kMean][i * n + j] = a2[i] * b2[j] / static_cast<double>(k);
+      x.q[kMargins][i * n + j] = all > 0 ? row[i] * column[j] / all : 0;
     }
   }
   return x;
@@ -180,6 +189,9 @@ Statistics Measure(const Reference& x, std::span<const float> y, DType input, DT
         found.rho = std::max(found.rho, std::abs(e) / TBound(rounding, r, factor * s));
         found.rho_truncated =
             std::max(found.rho_truncated, std::abs(e) / TBound(rounding, r, loss * s));
+        if (truncating.roundoff == 0) continue;
+        const double beside = std::abs(e) - TBound(rounding, r, 0);
+        if (s > 0) found.lost = std::max(found.lost, beside / (k * 2 * truncating.roundoff * s));
       }
     }
     if (count == 0) continue;

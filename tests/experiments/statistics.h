@@ -2,7 +2,7 @@
 // largest R of rows, columns and tiles, and the gain.
 //
 // With p_k = a_k·b_k: r = Σp_k, S = Σ|p_k|, e = y − r. The deviation σ (kernels/numerics/deviation.h)
-// takes Q = Σp_k² or something larger. Three kinds of Q are held against one another. All are
+// takes Q = Σp_k² or something near it. Three kinds of Q are held against one another. All are
 // computed in double. Pure.
 #ifndef ASSAY_TESTS_EXPERIMENTS_STATISTICS_H_
 #define ASSAY_TESTS_EXPERIMENTS_STATISTICS_H_
@@ -18,9 +18,9 @@
 namespace assay::experiment {
 
 enum QKind : std::uint8_t {
-  kExact,  // Σ a²·b²
-  kUpper,  // √(Σa⁴ · Σb⁴): Cauchy and Schwarz, never below the exact one
-  kMean,   // Σa² · Σb² / k: the exact one if a² and b² do not go together along k
+  kExact,    // Σ a²·b², O(m·n·k) work
+  kUpper,    // √(Σa⁴ · Σb⁴), O((m + n)·k) work: Cauchy and Schwarz, never below the exact one
+  kMargins,  // the same work: row mean · column mean / mean of the exact one, which are exact
   kQKinds,
 };
 
@@ -44,6 +44,7 @@ Truncating TruncatingOf(DType input, std::int64_t promoted);
 struct Statistics {
   double rho = 0;           // largest |e| / T of the probabilistic bound
   double rho_truncated = 0;  // the same if E also holds (k/b)·2u_a·S
+  double lost = 0;           // largest |e|/(k·2u_a·S), beside the output's rounding
   struct OfQ {
     double r = 0;  // R = sqrt(mean(e²/σ²))
     double z = 0;  // largest |e|/σ

@@ -11,7 +11,7 @@ namespace assay::experiment {
 namespace {
 
 template <bool kFused>
-F Add(const F& s, float a, const float* b) {
+[[gnu::always_inline]] inline F Add(const F& s, float a, const float* b) {
   if constexpr (kFused) return Fma(All(a), Load(b), s);
   return s + All(a) * Load(b);
 }
