@@ -80,6 +80,17 @@ void Falling(std::uint64_t seed, bool of_a, std::span<float> values) {
   Positive(seed, of_a, values);
   std::sort(values.begin(), values.end(), std::greater<>());
 }
+void Ramp(std::uint64_t, bool of_a, std::span<float> values) {
+  const auto count = static_cast<float>(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = (of_a ? 1.0F : 0.7F) * (static_cast<float>(i) / count - (of_a ? 0.5F : 0));
+  }
+}
+// Products whose signs alternate.
+void Alternating(std::uint64_t seed, bool of_a, std::span<float> values) {
+  Positive(seed, of_a, values);
+  for (std::size_t i = 1; i < values.size() && of_a; i += 2) values[i] = -values[i];
+}
 void Smooth(std::uint64_t seed, bool, std::span<float> values) {
   Random random(seed);
   const float phase = 6.2831853F * random.Uniform();
@@ -141,6 +152,8 @@ constexpr Data kData[] = {
     {"sorted", false, Sorted},
     {"|normal|, falling", false, Falling},
     {"smooth", false, Smooth},
+    {"ramp", false, Ramp},
+    {"alternating signs", false, Alternating},
     {"constant x constant", false, Constant},
 };
 

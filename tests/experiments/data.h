@@ -1,4 +1,5 @@
-// Draws the operands of the experiment: A of [m, k] by rows, and B of [k, n] in panels of 32 columns
+// Draws the operands of the experiment: A of [m, k] by rows, and B of [k, n] in panels of 32
+// columns
 // ([n/32][k][32]). Values are rounded to the input's format. The same seed gives the same values.
 #ifndef ASSAY_TESTS_EXPERIMENTS_DATA_H_
 #define ASSAY_TESTS_EXPERIMENTS_DATA_H_

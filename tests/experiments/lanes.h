@@ -117,8 +117,9 @@ inline F Round16(const F& a) {
 }
 
 // The sum of `s` and of kBlock exact products, as a matrix unit forms it. All terms are aligned to
-// the largest exponent among them and cut to kKept + kFurther bits; the cut terms are added exactly;
-// the sum is cut to kKept bits. Every cut is towards zero. Requires products that float holds.
+// the largest exponent among them and cut to kKept + kFurther bits; the cut terms are added
+// exactly; the sum is cut to kKept bits. Every cut is towards zero. Requires products that float
+// holds.
 template <int kBlock, int kKept, int kFurther>
 inline F Aligned(const F& s, const float* a, const float* b) {
   static_assert(kKept + kFurther <= 26 && kBlock <= 32);
@@ -137,7 +138,7 @@ inline F Aligned(const F& s, const float* a, const float* b) {
     const Ints least = (64 << 23) - Ints{};
     largest = largest > least ? largest : least;
     // 2^(bits − 1 − exponent) and its inverse.
-    const Ints up = ((254 + kKept + kFurther - 1) << 23) - largest;
+    const Ints up = (254 << 23) - largest + ((kKept + kFurther - 1) << 23);
     const Floats scale = reinterpret_cast<Floats>(up);
     const Floats back = reinterpret_cast<Floats>((254 << 23) - up);
     Ints whole = __builtin_convertvector(s.part[i] * scale, Ints);

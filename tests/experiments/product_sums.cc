@@ -32,6 +32,9 @@ struct Length {
 constexpr Length kLengths[] = {{16, 64, 64},   {64, 64, 64},    {256, 64, 64},  {1024, 64, 64},
                                {4096, 64, 64}, {16384, 32, 64}, {65536, 32, 32}};
 
+constexpr const char* kShownDefects[] = {"TF32 inputs", "fp16 sums, blocks of 16",
+                                         "last product left out", "gain 2e-5"};
+
 struct Options {
   bool all = false;
   int times = 1;
@@ -60,8 +63,8 @@ void PrintLine(const Measured& x) {
 }
 
 // Every algorithm and defect of every format on one draw.
-void MeasureAll(const Operands& drawn, const Data& data, const Options& options,
-                bool defects, std::vector<Measured>* measured) {
+void MeasureAll(const Operands& drawn, const Data& data, const Options& options, bool defects,
+                std::vector<Measured>* measured) {
   DType input = DType::kUnspecified;
   Operands operands;
   Reference reference;
@@ -103,9 +106,11 @@ struct Worst {
 };
 
 void PrintRight(const std::vector<Measured>& measured) {
-  std::printf("\nRight algorithms: the largest figure over algorithms and K\n\n"
-              "| formats | data | R exact Q | R upper Q | R margins | z | rows, columns, tiles | gain / limit |"
-              " rho | rho, truncation held |\n|---|---|---|---|---|---|---|---|---|---|\n");
+  std::printf(
+      "\nRight algorithms: the largest figure over algorithms and K\n\n"
+      "| formats | data | R exact Q | R upper Q | R margins | z | rows, columns, tiles | gain / "
+      "limit |"
+      " rho | rho, truncation held |\n|---|---|---|---|---|---|---|---|---|---|\n");
   for (const Formats& f : kFormatsTried) {
     const bool narrow = Info(f.input).storage_bits == 8;
     for (const bool promoted : {true, false}) {
@@ -113,7 +118,8 @@ void PrintRight(const std::vector<Measured>& measured) {
       for (const Data& data : AllData()) {
         Worst worst;
         for (const Measured& x : measured) {
-          if (x.data != &data || x.formats.input != f.input || x.formats.output != f.output) continue;
+          if (x.data != &data || x.formats.input != f.input || x.formats.output != f.output)
+            continue;
           if (!x.algorithm->right) continue;
           if (narrow && promoted != (x.algorithm->promoted > 0)) continue;
           worst.Add(x);
@@ -128,9 +134,10 @@ void PrintRight(const std::vector<Measured>& measured) {
 }
 
 void PrintDefects(const std::vector<Measured>& measured, std::string_view data) {
-  std::printf("\nDefects on %.*s data: rho; R with the exact Q, the upper one, margins; what finds it"
-              " with the upper one (R, z, t: group, g: gain)\n\n| formats | defect |",
-              static_cast<int>(data.size()), data.data());
+  std::printf(
+      "\nDefects on %.*s data: rho; R with the exact Q, the upper one, margins; what finds it"
+      " with the upper one (R, z, t: group, g: gain)\n\n| formats | defect |",
+      static_cast<int>(data.size()), data.data());
   for (const Length& length : kLengths) std::printf(" %lld |", static_cast<long long>(length.k));
   std::printf("\n|---|---|---|---|---|---|---|---|---|\n");
   for (const Formats& f : kFormatsTried) {
@@ -179,18 +186,80 @@ void PrintBeyond(const std::vector<Measured>& measured, QKind kind) {
       b.which += (b.which.empty() ? "" : ", ") + std::string(x.algorithm->name);
     }
   }
-  std::printf("| formats | data | products | R | z | group / limit | gain / limit | algorithms |\n"
-              "|---|---|---|---|---|---|---|---|\n");
+  std::printf(
+      "| formats | data | products | R | z | group / limit | gain / limit | algorithms |\n"
+      "|---|---|---|---|---|---|---|---|\n");
   for (const auto& [name, b] : beyond) {
     std::printf("| %s | %d | %.2f | %.1f | %.2f | %.2f | %s |\n", name.c_str(), b.count, b.r, b.z,
                 b.group, b.gain, b.which.c_str());
   }
 }
 
+// A user's own data: λ is the largest R of the emulated orders on 256 elements, over .74. R of
+// right algorithms and of defects is over max(1, λ).
+void PrintOrders(const std::vector<Measured>& measured) {
+  std::printf(
+      "\nOrder along K, K from 256 on, the upper Q: lambda; right algorithms' R with W in place of "
+      "the"
+      " mean order; their R and its share of max(1, lambda); defects' least R over max(1, "
+      "lambda)\n\n"
+      "| formats | data | lambda | R with W | R | R / max(1, lambda) | z / max(1, lambda) |");
+  for (const char* name : kShownDefects) std::printf(" %s |", name);
+  std::printf("\n|---|---|---|---|---|---|---|");
+  for (std::size_t i = 0; i < std::size(kShownDefects); ++i) std::printf("---|");
+  std::printf("\n");
+  for (const Formats& f : kFormatsTried) {
+    for (const Data& data : AllData()) {
+      double largest = 0, with_w = 0, right = 0, share = 0, z = 0;
+      std::map<std::string_view, double> least;
+      for (const Length& length : kLengths) {
+        if (length.k < 256) continue;
+        const auto each = [&](auto visit) {
+          for (const Measured& x : measured) {
+            if (x.data == &data && x.formats.input == f.input && x.formats.output == f.output &&
+                x.shape.k == length.k) {
+              visit(x, x.statistics.of[kUpper]);
+            }
+          }
+        };
+        double lambda = 0;
+        each([&](const Measured& x, const Statistics::OfQ& of) {
+          if (x.algorithm->emulated) lambda = std::max(lambda, of.sampled / 0.74);
+        });
+        const double factor = std::max(1.0, lambda);
+        largest = std::max(largest, lambda);
+        each([&](const Measured& x, const Statistics::OfQ& of) {
+          if (!x.algorithm->right) {
+            const auto [at, added] = least.try_emplace(x.algorithm->name, of.r / factor);
+            at->second = std::min(at->second, of.r / factor);
+            return;
+          }
+          with_w = std::max(with_w, x.statistics.of[kPrefix].r);
+          right = std::max(right, of.r);
+          share = std::max(share, of.r / factor);
+          z = std::max(z, of.z / factor);
+        });
+      }
+      std::printf("| %s | %s | %.2f | %.2f | %.2f | %.2f | %.1f |", NameOf(f).c_str(), data.name,
+                  largest, with_w, right, share, z);
+      for (const char* name : kShownDefects) {
+        const auto at = least.find(name);
+        if (at == least.end()) {
+          std::printf(" |");
+        } else {
+          std::printf(" %.3g |", at->second);
+        }
+      }
+      std::printf("\n");
+    }
+  }
+}
+
 // What truncating units lose: the largest |e|/(K·2u_a·S) over data and K from 256.
 void PrintLost(const std::vector<Measured>& measured) {
-  std::printf("\nLost by truncating units: the largest |e| / (K 2u_a S) from K = 256 on\n\n"
-              "| unit |");
+  std::printf(
+      "\nLost by truncating units: the largest |e| / (K 2u_a S) from K = 256 on\n\n"
+      "| unit |");
   for (const Data& d : AllData()) std::printf(" %s |", d.name);
   std::printf("\n|---|");
   for (std::size_t i = 0; i < AllData().size(); ++i) std::printf("---|");
@@ -215,7 +284,7 @@ void PrintLost(const std::vector<Measured>& measured) {
 int Alarms(const Options& options) {
   struct Count {
     long products = 0, failed = 0;
-    double r = 0, z = 0, group = 0, gain = 0;  // the largest, over their limits
+    double r = 0, z = 0, group = 0, gain = 0;    // the largest, over their limits
     double r_64 = 0, r_1024 = 0, largest_z = 0;  // R from so many elements on
     std::string which;
   };
@@ -263,10 +332,11 @@ int Alarms(const Options& options) {
   long failed = 0;
   for (const QKind kind : {kUpper, kMargins}) {
     long products = 0, alarms = 0;
-    std::printf("\nAlarms with %s\n\n| formats | data | products | alarms | R / limit | z / limit |"
-                " group / limit | gain / limit | R, n >= 64 | R, n >= 1024 | z | which |\n"
-                "|---|---|---|---|---|---|---|---|---|---|---|---|\n",
-                kind == kUpper ? "the upper Q" : "Q of margins");
+    std::printf(
+        "\nAlarms with %s\n\n| formats | data | products | alarms | R / limit | z / limit |"
+        " group / limit | gain / limit | R, n >= 64 | R, n >= 1024 | z | which |\n"
+        "|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+        kind == kUpper ? "the upper Q" : "Q of margins");
     for (const auto& [name, c] : counts[kind == kUpper ? 0 : 1]) {
       std::printf("| %s | %ld | %ld | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.1f |%s |\n",
                   name.c_str(), c.products, c.failed, c.r, c.z, c.group, c.gain, c.r_64, c.r_1024,
@@ -275,7 +345,8 @@ int Alarms(const Options& options) {
       products += c.products;
       alarms += c.failed;
     }
-    std::printf("\n%ld alarms on %ld products of right algorithms on judged data\n", alarms, products);
+    std::printf("\n%ld alarms on %ld products of right algorithms on judged data\n", alarms,
+                products);
     failed += alarms;
   }
   std::printf("%ld draws of operands\n", draws);
@@ -299,6 +370,7 @@ int Run(const Options& options) {
   }
   PrintBeyond(measured, kUpper);
   PrintBeyond(measured, kMargins);
+  PrintOrders(measured);
   PrintLost(measured);
   std::printf("\n%zu products, %.0f s of processor time\n", measured.size(), ProcessorSeconds());
   return 0;
@@ -308,6 +380,12 @@ int Run(const Options& options) {
 }  // namespace assay::experiment
 
 int main(int argc, char** argv) {
+#ifdef __FMA__
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+    std::fprintf(stderr, "product_sums was compiled for AVX2, which this processor has not\n");
+    return 2;
+  }
+#endif
   assay::experiment::Options options;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];

@@ -24,8 +24,7 @@ std::vector<float> SumAll(const Algorithm& algorithm, const Operands& given) {
   std::vector<float> y(m * n);
   for (std::size_t panel = 0; panel < n / kPanel; ++panel) {
     for (std::size_t i = 0; i < m; ++i) {
-      const F sums =
-          algorithm.sum(o.a.data() + i * k, o.b.data() + panel * k * kPanel, o.shape.k);
+      const F sums = algorithm.sum(o.a.data() + i * k, o.b.data() + panel * k * kPanel, o.shape.k);
       std::memcpy(y.data() + i * n + panel * kPanel, &sums, sizeof sums);
     }
   }

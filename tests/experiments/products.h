@@ -18,8 +18,8 @@ struct Formats {
   DType input, output;
 };
 inline constexpr Formats kFormatsTried[] = {
-    {DType::kF32, DType::kF32},     {DType::kF16, DType::kF32},     {DType::kF16, DType::kF16},
-    {DType::kBF16, DType::kF32},    {DType::kBF16, DType::kBF16},   {DType::kE4M3FN, DType::kF32},
+    {DType::kF32, DType::kF32},     {DType::kF16, DType::kF32},   {DType::kF16, DType::kF16},
+    {DType::kBF16, DType::kF32},    {DType::kBF16, DType::kBF16}, {DType::kE4M3FN, DType::kF32},
     {DType::kE4M3FN, DType::kBF16},
 };
 

@@ -33,8 +33,8 @@ class Groups {
         columns_(Size(s.n)),
         tiles_(Size(tiles_across_ * ((s.m + 15) / 16))) {}
   void Add(int i, int j, double square) {
-    for (Sum* sum : {&rows_[Size(i)], &columns_[Size(j)],
-                     &tiles_[Size(i / 16 * tiles_across_ + j / 16)]}) {
+    for (Sum* sum :
+         {&rows_[Size(i)], &columns_[Size(j)], &tiles_[Size(i / 16 * tiles_across_ + j / 16)]}) {
       sum->square += square;
       ++sum->count;
     }
@@ -46,8 +46,7 @@ class Groups {
       for (const Sum& sum : *sums) {
         if (sum.count == 0) continue;
         const double r = std::sqrt(sum.square / sum.count);
-        const double limit =
-            std::max(3.0, Limit(static_cast<double>(sums->size()), sum.count));
+        const double limit = std::max(3.0, Limit(static_cast<double>(sums->size()), sum.count));
         worst[0] = std::max(worst[0], r / limit);
         worst[1] = std::max(worst[1], r);
       }
@@ -88,7 +87,11 @@ Reference Refer(const Operands& o) {
   const auto m = static_cast<std::size_t>(o.shape.m);
   const auto n = static_cast<std::size_t>(o.shape.n);
   const auto k = static_cast<std::size_t>(o.shape.k);
-  Reference x{o.shape, std::vector<double>(m * n), std::vector<double>(m * n), {}};
+  Reference x{o.shape,
+              std::vector<double>(m * n),
+              std::vector<double>(m * n),
+              std::vector<double>(m * n),
+              {}};
   for (std::vector<double>& q : x.q) q.resize(m * n);
   std::vector<double> a4(m), b4(n);
   for (std::size_t i = 0; i < m; ++i) {
@@ -110,13 +113,15 @@ Reference Refer(const Operands& o) {
     for (std::size_t i = 0; i < m; ++i) {
       constexpr std::size_t kGroup = 8;
       for (std::size_t from = 0; from < kPanel; from += kGroup) {
-        Doubles r{}, s{}, q{};
+        Doubles r{}, s{}, q{}, low{}, high{};
         for (std::size_t l = 0; l < k; ++l) {
           Floats column;
           std::copy_n(panel + l * kPanel + from, kGroup, reinterpret_cast<float*>(&column));
           const Doubles product =
               static_cast<double>(o.a[i * k + l]) * __builtin_convertvector(column, Doubles);
           r += product;
+          low = r < low ? r : low;
+          high = r > high ? r : high;
           s += product < 0 ? -product : product;
           q += product * product;
         }
@@ -124,11 +129,13 @@ Reference Refer(const Operands& o) {
           const std::size_t at = i * n + p * kPanel + from + j;
           x.r[at] = r[j];
           x.s[at] = s[j];
+          x.w[at] = high[j] - low[j];
           x.q[kExact][at] = q[j];
         }
       }
     }
   }
+  x.q[kPrefix] = x.q[kExact];
   // The means of Q along rows and columns, and of all. They need no Q: Σ_j Σ_k a²b² is
   // Σ_k a²·(Σ_j b²). Here Q is there, so it is summed.
   std::vector<double> row(m), column(n);
@@ -157,14 +164,16 @@ Statistics Measure(const Reference& x, std::span<const float> y, DType input, DT
   const auto k = static_cast<double>(shape.k);
   const OutputRounding rounding = OutputRoundingOf(output);
   const OutputSteps steps = OutputStepsOf(output);
-  const Accumulator accumulator =
-      AccumulatorOf(input, {Info(input).storage_bits == 8 ? kNarrowestRoundoff : 0.0, kNarrowBlock});
+  const Accumulator accumulator = AccumulatorOf(
+      input, {Info(input).storage_bits == 8 ? kNarrowestRoundoff : 0.0, kNarrowBlock});
   const double factor = ProbableFactor(shape.k, accumulator);
   const double loss = std::max(factor, k / truncating.block * 2 * truncating.roundoff);
+  // Odd, so that the sample goes through every column.
+  const std::size_t every = std::max<std::size_t>(1, x.r.size() / 256) | 1;
   for (int kind = 0; kind < kQKinds; ++kind) {
     Statistics::OfQ& of = found.of[static_cast<std::size_t>(kind)];
     Groups groups(shape);
-    double squares = 0, count = 0, er = 0, rr = 0, ratio = 0, share = 0;
+    double squares = 0, count = 0, sampled = 0, samples = 0, er = 0, rr = 0, ratio = 0, share = 0;
     for (int i = 0; i < shape.m; ++i) {
       for (int j = 0; j < shape.n; ++j) {
         const auto at = static_cast<std::size_t>(i) * static_cast<std::size_t>(shape.n) +
@@ -174,11 +183,18 @@ Statistics Measure(const Reference& x, std::span<const float> y, DType input, DT
         const double q = x.q[static_cast<std::size_t>(kind)][at];
         if (std::abs(r) >= Info(output).max_finite) continue;
         const double e = y[at] - r;
-        const double variance = SumVariance(k, kU, r, q) + steps.Variance(r) +
-                                TruncationVariance(truncating, k, r, s, q);
+        const double w = x.w[at];
+        const double sum =
+            kind == kPrefix ? kU * kU / 3 * (k * w * w + q) : SumVariance(k, kU, r, q);
+        const double variance =
+            sum + steps.Variance(r) + TruncationVariance(truncating, k, r, s, q);
         const double square = e == 0 ? 0 : e * e / variance;
         squares += square;
         count += 1;
+        if (at % every == 0) {
+          sampled += square;
+          samples += 1;
+        }
         groups.Add(i, j, square);
         of.z = std::max(of.z, std::sqrt(square));
         er += e * r / variance;
@@ -196,6 +212,7 @@ Statistics Measure(const Reference& x, std::span<const float> y, DType input, DT
     }
     if (count == 0) continue;
     of.r = std::sqrt(squares / count);
+    of.sampled = samples > 0 ? std::sqrt(sampled / samples) : 0;
     const auto [over, r] = groups.Worst();
     of.group = over;
     of.group_r = r;
@@ -203,8 +220,7 @@ Statistics Measure(const Reference& x, std::span<const float> y, DType input, DT
     of.gain = er / rr;
     of.gain_error = 1 / std::sqrt(rr);
     const double t = kU * std::sqrt(ratio / count);
-    const double length =
-        truncating.promoted > 0 ? static_cast<double>(truncating.promoted) : k;
+    const double length = truncating.promoted > 0 ? static_cast<double>(truncating.promoted) : k;
     of.gain_limit = 4 * kU + t * t + 8 * of.gain_error +
                     truncating.roundoff * (std::min(length, k) + 1) / 2 *
                         (1 / truncating.block + share / count);

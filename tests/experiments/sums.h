@@ -13,9 +13,9 @@
 namespace assay::experiment {
 
 enum class Unit : std::uint8_t {
-  kNearest,   // fp32 additions, to nearest; any input format
+  kNearest,     // fp32 additions, to nearest; any input format
   kTruncating,  // matrix unit for 16-bit inputs: 24 bits, towards zero
-  kNarrow,    // matrix unit for 8-bit inputs: 14 bits, towards zero
+  kNarrow,      // matrix unit for 8-bit inputs: 14 bits, towards zero
 };
 
 // `a` has k values, `b` k rows of kPanel. k is a multiple of 16.
@@ -29,6 +29,7 @@ struct Algorithm {
   bool right = true;
   float (*operand)(float) = nullptr;  // what a defect makes of each operand
   float (*result)(float) = nullptr;   // and of each output
+  bool emulated = false;              // a judge can run it on a sample, to see what order does
 };
 
 // Of the input formats that each unit takes.
