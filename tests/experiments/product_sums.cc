@@ -54,7 +54,7 @@ void PrintLine(const Measured& x) {
   const Statistics& s = x.statistics;
   std::printf("%s\t%s\t%s\t%lld\t%s\t%.3g\t%.3g", x.algorithm->right ? "right" : "defect",
               NameOf(x.formats).c_str(), x.data->name, static_cast<long long>(x.shape.k),
-              x.algorithm->name, s.rho, s.rho_truncated);
+              x.algorithm->name, s.rho, s.rho_held);
   for (const Statistics::OfQ& of : s.of) {
     std::printf("\t%.3f\t%.2f\t%.2f\t%.2f\t%.2e\t%.1e\t%.1e", of.r, of.z, of.group_r, of.group,
                 of.gain, of.gain_error, of.gain_limit);
@@ -93,7 +93,7 @@ void MeasureAll(const Operands& drawn, const Data& data, const Options& options,
 // The largest of every statistic over the right algorithms.
 struct Worst {
   std::array<double, kQKinds> r{};
-  double z = 0, group = 0, gain = 0, rho = 0, rho_truncated = 0;
+  double z = 0, group = 0, gain = 0, rho = 0, rho_held = 0;
   void Add(const Measured& x) {
     for (std::size_t i = 0; i < kQKinds; ++i) r[i] = std::max(r[i], x.statistics.of[i].r);
     const Statistics::OfQ& of = x.statistics.of[kUpper];
@@ -101,7 +101,7 @@ struct Worst {
     group = std::max(group, of.group_r);
     gain = std::max(gain, of.gain_limit > 0 ? std::abs(of.gain) / of.gain_limit : 0);
     rho = std::max(rho, x.statistics.rho);
-    rho_truncated = std::max(rho_truncated, x.statistics.rho_truncated);
+    rho_held = std::max(rho_held, x.statistics.rho_held);
   }
 };
 
@@ -127,7 +127,7 @@ void PrintRight(const std::vector<Measured>& measured) {
         std::printf("| %s%s | %s | %.2f | %.2f | %.2f | %.1f | %.2f | %.2f | %.2g | %.2g |\n",
                     NameOf(f).c_str(), narrow ? promoted ? ", 128" : ", never" : "", data.name,
                     worst.r[kExact], worst.r[kUpper], worst.r[kMargins], worst.z, worst.group,
-                    worst.gain, worst.rho, worst.rho_truncated);
+                    worst.gain, worst.rho, worst.rho_held);
       }
     }
   }

@@ -12,10 +12,15 @@ namespace {
 
 constexpr double kU = 0x1p-24;
 
+// Products between promotions.
+double LengthOf(const Truncating& t, double k) {
+  return t.promoted > 0 ? std::min(static_cast<double>(t.promoted), k) : k;
+}
+
 // What a truncating accumulator adds to σ².
 double TruncationVariance(const Truncating& t, double k, double r, double s, double q) {
   if (t.roundoff == 0) return 0;
-  const double l = t.promoted > 0 ? std::min(static_cast<double>(t.promoted), k) : k;
+  const double l = LengthOf(t, k);
   const double v1 = k * (q * (l / (2 * k) - l * l / (3 * k * k)) + r * r * l * l / (3 * k * k));
   const double v2 = l * l * (r * r / 4 + q * (1.0 / 3 - l / (4 * k)));
   const double share = s > 0 ? r / s : 0;
@@ -32,9 +37,10 @@ class Groups {
         rows_(Size(s.m)),
         columns_(Size(s.n)),
         tiles_(Size(tiles_across_ * ((s.m + 15) / 16))) {}
-  void Add(int i, int j, double square) {
-    for (Sum* sum :
-         {&rows_[Size(i)], &columns_[Size(j)], &tiles_[Size(i / 16 * tiles_across_ + j / 16)]}) {
+  void Add(std::size_t at, double square) {
+    const std::size_t i = at / Size(shape_.n);
+    const std::size_t j = at % Size(shape_.n);
+    for (Sum* sum : {&rows_[i], &columns_[j], &tiles_[i / 16 * Size(tiles_across_) + j / 16]}) {
       sum->square += square;
       ++sum->count;
     }
@@ -65,6 +71,76 @@ class Groups {
   int tiles_across_;
   std::vector<Sum> rows_, columns_, tiles_;
 };
+
+bool Fits(double r, DType output) { return std::abs(r) < Info(output).max_finite; }
+
+void MeasureBound(const Reference& x, std::span<const float> y, DType input, DType output,
+                  const Truncating& truncating, Statistics* found) {
+  const OutputRounding rounding = OutputRoundingOf(output);
+  const double narrow = Info(input).storage_bits == 8 ? kNarrowestRoundoff : 0;
+  const double factor = ProbableFactor(x.shape.k, AccumulatorOf(input, {narrow, kNarrowBlock}));
+  const auto k = static_cast<double>(x.shape.k);
+  const double held = std::max(factor, LengthOf(truncating, k) * truncating.roundoff);
+  for (std::size_t at = 0; at < y.size(); ++at) {
+    const double r = x.r[at];
+    const double s = x.s[at];
+    if (!Fits(r, output)) continue;
+    const double e = std::abs(y[at] - r);
+    found->rho = std::max(found->rho, e / TBound(rounding, r, factor * s));
+    found->rho_held = std::max(found->rho_held, e / TBound(rounding, r, held * s));
+    if (truncating.roundoff == 0 || s == 0) continue;
+    const double beside = e - TBound(rounding, r, 0);
+    found->lost = std::max(found->lost, beside / (k * 2 * truncating.roundoff * s));
+  }
+}
+
+Statistics::OfQ MeasureDeviation(const Reference& x, std::span<const float> y, QKind kind,
+                                 DType output, const OutputSteps& steps,
+                                 const Truncating& truncating) {
+  Statistics::OfQ of;
+  Groups groups(x.shape);
+  const auto k = static_cast<double>(x.shape.k);
+  // Odd, so that the sample goes through every column.
+  const std::size_t every = std::max<std::size_t>(1, y.size() / 256) | 1;
+  double squares = 0, count = 0, sampled = 0, samples = 0, er = 0, rr = 0, ratio = 0, share = 0;
+  for (std::size_t at = 0; at < y.size(); ++at) {
+    const double r = x.r[at];
+    const double s = x.s[at];
+    const double w = x.w[at];
+    const double q = x.q[kind][at];
+    if (!Fits(r, output)) continue;
+    const double e = y[at] - r;
+    const double sum = kind == kPrefix ? kU * kU / 3 * (k * w * w + q) : SumVariance(k, kU, r, q);
+    const double variance = sum + steps.Variance(r) + TruncationVariance(truncating, k, r, s, q);
+    const double square = e == 0 ? 0 : e * e / variance;
+    squares += square;
+    count += 1;
+    if (at % every == 0) {
+      sampled += square;
+      samples += 1;
+    }
+    groups.Add(at, square);
+    of.z = std::max(of.z, std::sqrt(square));
+    er += e * r / variance;
+    rr += r * r / variance;
+    ratio += q > 0 ? r * r * k / q : 0;
+    share += s > 0 ? std::abs(r) / s : 0;
+  }
+  if (count == 0) return of;
+  of.r = std::sqrt(squares / count);
+  of.sampled = samples > 0 ? std::sqrt(sampled / samples) : 0;
+  const auto [over, r] = groups.Worst();
+  of.group = over;
+  of.group_r = r;
+  if (rr == 0) return of;
+  of.gain = er / rr;
+  of.gain_error = 1 / std::sqrt(rr);
+  const double t = kU * std::sqrt(ratio / count);
+  of.gain_limit = 4 * kU + t * t + 8 * of.gain_error +
+                  truncating.roundoff * (LengthOf(truncating, k) + 1) / 2 *
+                      (1 / truncating.block + share / count);
+  return of;
+}
 
 }  // namespace
 
@@ -160,70 +236,11 @@ Reference Refer(const Operands& o) {
 Statistics Measure(const Reference& x, std::span<const float> y, DType input, DType output,
                    const Truncating& truncating) {
   Statistics found;
-  const Shape& shape = x.shape;
-  const auto k = static_cast<double>(shape.k);
-  const OutputRounding rounding = OutputRoundingOf(output);
+  MeasureBound(x, y, input, output, truncating, &found);
   const OutputSteps steps = OutputStepsOf(output);
-  const Accumulator accumulator = AccumulatorOf(
-      input, {Info(input).storage_bits == 8 ? kNarrowestRoundoff : 0.0, kNarrowBlock});
-  const double factor = ProbableFactor(shape.k, accumulator);
-  const double loss = std::max(factor, k / truncating.block * 2 * truncating.roundoff);
-  // Odd, so that the sample goes through every column.
-  const std::size_t every = std::max<std::size_t>(1, x.r.size() / 256) | 1;
   for (int kind = 0; kind < kQKinds; ++kind) {
-    Statistics::OfQ& of = found.of[static_cast<std::size_t>(kind)];
-    Groups groups(shape);
-    double squares = 0, count = 0, sampled = 0, samples = 0, er = 0, rr = 0, ratio = 0, share = 0;
-    for (int i = 0; i < shape.m; ++i) {
-      for (int j = 0; j < shape.n; ++j) {
-        const auto at = static_cast<std::size_t>(i) * static_cast<std::size_t>(shape.n) +
-                        static_cast<std::size_t>(j);
-        const double r = x.r[at];
-        const double s = x.s[at];
-        const double q = x.q[static_cast<std::size_t>(kind)][at];
-        if (std::abs(r) >= Info(output).max_finite) continue;
-        const double e = y[at] - r;
-        const double w = x.w[at];
-        const double sum =
-            kind == kPrefix ? kU * kU / 3 * (k * w * w + q) : SumVariance(k, kU, r, q);
-        const double variance =
-            sum + steps.Variance(r) + TruncationVariance(truncating, k, r, s, q);
-        const double square = e == 0 ? 0 : e * e / variance;
-        squares += square;
-        count += 1;
-        if (at % every == 0) {
-          sampled += square;
-          samples += 1;
-        }
-        groups.Add(i, j, square);
-        of.z = std::max(of.z, std::sqrt(square));
-        er += e * r / variance;
-        rr += r * r / variance;
-        ratio += q > 0 ? r * r * k / q : 0;
-        share += s > 0 ? std::abs(r) / s : 0;
-        if (kind > 0) continue;
-        found.rho = std::max(found.rho, std::abs(e) / TBound(rounding, r, factor * s));
-        found.rho_truncated =
-            std::max(found.rho_truncated, std::abs(e) / TBound(rounding, r, loss * s));
-        if (truncating.roundoff == 0) continue;
-        const double beside = std::abs(e) - TBound(rounding, r, 0);
-        if (s > 0) found.lost = std::max(found.lost, beside / (k * 2 * truncating.roundoff * s));
-      }
-    }
-    if (count == 0) continue;
-    of.r = std::sqrt(squares / count);
-    of.sampled = samples > 0 ? std::sqrt(sampled / samples) : 0;
-    const auto [over, r] = groups.Worst();
-    of.group = over;
-    of.group_r = r;
-    if (rr == 0) continue;
-    of.gain = er / rr;
-    of.gain_error = 1 / std::sqrt(rr);
-    const double t = kU * std::sqrt(ratio / count);
-    const double length = truncating.promoted > 0 ? static_cast<double>(truncating.promoted) : k;
-    of.gain_limit = 4 * kU + t * t + 8 * of.gain_error +
-                    truncating.roundoff * (std::min(length, k) + 1) / 2 *
-                        (1 / truncating.block + share / count);
+    found.of[static_cast<std::size_t>(kind)] =
+        MeasureDeviation(x, y, static_cast<QKind>(kind), output, steps, truncating);
   }
   return found;
 }

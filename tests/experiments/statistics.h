@@ -46,9 +46,9 @@ struct Truncating {
 Truncating TruncatingOf(DType input, std::int64_t promoted);
 
 struct Statistics {
-  double rho = 0;            // largest |e| / T of the probabilistic bound
-  double rho_truncated = 0;  // the same if E is at least L·u_a·S
-  double lost = 0;           // largest |e|/(k·2u_a·S), beside the output's rounding
+  double rho = 0;       // largest |e| / T of the probabilistic bound
+  double rho_held = 0;  // the same if E is at least L·u_a·S
+  double lost = 0;      // largest |e|/(k·2u_a·S), beside the output's rounding
   struct OfQ {
     double r = 0;        // R = sqrt(mean(e²/σ²))
     double sampled = 0;  // R over 256 of the elements
