@@ -22,6 +22,7 @@ inline constexpr int kPanel = 32;  // columns of a panel
 
 typedef float Floats __attribute__((vector_size(kWidth * sizeof(float))));
 typedef std::int32_t Ints __attribute__((vector_size(kWidth * sizeof(float))));
+typedef std::uint32_t Words __attribute__((vector_size(kWidth * sizeof(float))));
 typedef double Doubles __attribute__((vector_size(kWidth * sizeof(double))));
 typedef std::int64_t Longs __attribute__((vector_size(kWidth * sizeof(double))));
 
@@ -138,9 +139,9 @@ inline F Aligned(const F& s, const float* a, const float* b) {
     const Ints least = (64 << 23) - Ints{};
     largest = largest > least ? largest : least;
     // 2^(bits − 1 − exponent) and its inverse.
-    const Ints up = (254 << 23) - largest + ((kKept + kFurther - 1) << 23);
+    const Words up = ((254U + kKept + kFurther - 1) << 23) - reinterpret_cast<Words>(largest);
     const Floats scale = reinterpret_cast<Floats>(up);
-    const Floats back = reinterpret_cast<Floats>((254 << 23) - up);
+    const Floats back = reinterpret_cast<Floats>((254U << 23) - up);
     Ints whole = __builtin_convertvector(s.part[i] * scale, Ints);
     for (int k = 0; k < kBlock; ++k) whole += __builtin_convertvector(products[k] * scale, Ints);
     const Ints magnitude = whole < 0 ? -whole : whole;

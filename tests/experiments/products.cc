@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "kernels/numerics/convert.h"
 
@@ -66,6 +67,33 @@ std::vector<float> Summer::Product(const Algorithm& algorithm, DType output) {
     for (float& v : y) v = static_cast<float>(Quantise(v, output));
   }
   return y;
+}
+
+void MeasureAll(const Operands& drawn, const Data& data, bool defects,
+                const std::function<void(const Measured&)>& visit) {
+  DType input = DType::kUnspecified;
+  Operands operands;
+  Reference reference;
+  std::optional<Summer> summer;
+  for (const Formats& formats : kFormatsTried) {
+    if (formats.input != input) {
+      input = formats.input;
+      operands = Rounded(drawn, input);
+      reference = Refer(operands);
+      summer.emplace(operands);
+    }
+    const auto measure = [&](std::span<const Algorithm> algorithms) {
+      for (const Algorithm& algorithm : algorithms) {
+        if (!Takes(input, algorithm.unit)) continue;
+        const std::vector<float> y = summer->Product(algorithm, formats.output);
+        const Truncating truncating = TruncatingOf(input, algorithm.promoted);
+        visit({formats, &data, operands.shape, &algorithm,
+               Measure(reference, y, input, formats.output, truncating)});
+      }
+    };
+    measure(RightAlgorithms());
+    if (defects) measure(DefectsOf(input));
+  }
 }
 
 double Limits::Largest() const { return std::max({r, z, group, gain}); }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -35,6 +36,10 @@ struct Measured {
 bool Takes(DType input, Unit unit);
 std::span<const Algorithm> DefectsOf(DType input);
 
+// Measures every right algorithm of every format on one draw, and the defects if asked to.
+void MeasureAll(const Operands& drawn, const Data& data, bool defects,
+                const std::function<void(const Measured&)>& visit);
+
 // Sums products of the same operands, each way once.
 class Summer {
  public:
@@ -52,9 +57,9 @@ class Summer {
   std::deque<Done> done_;
 };
 
-// What may fail a kernel: its name, and how far the statistic is above its limit.
+// What may fail a kernel, each over its threshold.
 struct Limits {
-  double r, z, group, gain;  // each over its threshold: above 1 is a failure
+  double r, z, group, gain;
   double Largest() const;
 };
 Limits LimitsOf(const Statistics::OfQ& of, const Shape& shape);
