@@ -20,24 +20,38 @@ double ProcessorSeconds() {
   return static_cast<double>(std::clock()) / static_cast<double>(CLOCKS_PER_SEC);
 }
 
+// Which Q each statistic takes.
+struct Rule {
+  const char* name;
+  QKind sums;    // R and gain
+  QKind places;  // z, rows, columns and tiles
+};
+constexpr Rule kRules[] = {
+    {"the upper Q", kUpper, kUpper},
+    {"Q of margins", kMargins, kMargins},
+    {"Q of margins for R and gain, the upper Q for the rest", kMargins, kUpper}};
+
 struct Count {
   long products = 0, alarms = 0;
   Limits largest{};
   double r_64 = 0, r_1024 = 0, z = 0;  // R of products with so many elements, and more
   std::string which;
 
-  void Add(const Measured& x, QKind kind) {
-    const Statistics::OfQ& of = x.statistics.of[kind];
-    const Limits l = LimitsOf(of, x.shape);
+  void Add(const Measured& x, const Rule& rule) {
+    const Statistics::OfQ& sums = x.statistics.of[rule.sums];
+    const Statistics::OfQ& places = x.statistics.of[rule.places];
+    Limits l = LimitsOf(places, x.shape);
+    l.r = LimitsOf(sums, x.shape).r;
+    l.gain = LimitsOf(sums, x.shape).gain;
     ++products;
     largest.r = std::max(largest.r, l.r);
     largest.z = std::max(largest.z, l.z);
     largest.group = std::max(largest.group, l.group);
     largest.gain = std::max(largest.gain, l.gain);
-    z = std::max(z, of.z);
+    z = std::max(z, places.z);
     const int elements = x.shape.m * x.shape.n;
-    if (elements >= 64) r_64 = std::max(r_64, of.r);
-    if (elements >= 1024) r_1024 = std::max(r_1024, of.r);
+    if (elements >= 64) r_64 = std::max(r_64, sums.r);
+    if (elements >= 1024) r_1024 = std::max(r_1024, sums.r);
     if (l.Largest() <= 1) return;
     ++alarms;
     if (which.size() > 100) return;
@@ -73,13 +87,13 @@ class Chooser {
   std::mt19937_64 engine_;
 };
 
-long Print(const Counts& counts, QKind kind) {
+long Print(const Counts& counts, const Rule& rule) {
   std::printf(
       "\nAlarms with %s\n\n"
       "| formats | data | products | alarms | R / limit | z / limit | group / limit |"
       " gain / limit | R, n >= 64 | R, n >= 1024 | z | which |\n"
       "|---|---|---|---|---|---|---|---|---|---|---|---|\n",
-      NameOf(kind));
+      rule.name);
   for (const auto& [name, c] : counts) {
     const Limits& l = c.largest;
     std::printf("| %s | %ld | %ld | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.1f |%s |\n",
@@ -100,8 +114,7 @@ long Print(const Counts& counts, QKind kind) {
 }  // namespace
 
 long CountAlarms(double seconds, std::uint64_t seed) {
-  constexpr QKind kKinds[] = {kUpper, kMargins};
-  Counts counts[std::size(kKinds)];
+  Counts counts[std::size(kRules)];
   Chooser chooser(seed);
   long draws = 0;
   std::signal(SIGINT, [](int) { g_interrupted = 1; });
@@ -113,11 +126,11 @@ long CountAlarms(double seconds, std::uint64_t seed) {
     MeasureAll(drawn, data, false, [&](const Measured& x) {
       const std::string name = std::string(data.judged ? "" : "(not judged) ") + NameOf(x.formats) +
                                (x.algorithm->promoted > 0 ? ", 128" : "") + " | " + data.name;
-      for (std::size_t i = 0; i < std::size(kKinds); ++i) counts[i][name].Add(x, kKinds[i]);
+      for (std::size_t i = 0; i < std::size(kRules); ++i) counts[i][name].Add(x, kRules[i]);
     });
   }
   long alarms = 0;
-  for (std::size_t i = 0; i < std::size(kKinds); ++i) alarms += Print(counts[i], kKinds[i]);
+  for (std::size_t i = 0; i < std::size(kRules); ++i) alarms += Print(counts[i], kRules[i]);
   std::printf("%ld draws of operands\n", draws);
   return alarms;
 }
