@@ -365,19 +365,21 @@ TEST(Narrowing, TheErrorsHaveTheSizeOfTheNarrowing) {
   }
 }
 
-TEST(Narrowing, OneElementIsNotEnough) {
-  Matrices m(NormalData(), NormalData(), 256, 53);
-  for (std::int64_t k = 0; k < m.terms; ++k) {
-    m.a[static_cast<std::size_t>(k)] *= 0x1p13f;
-    m.b[static_cast<std::size_t>(k * kSide)] *= 0x1p13f;
-  }
+// Two elements outweigh all others, and two parameters fit them exactly.
+TEST(Narrowing, TwoElementsAreNotEnough) {
+  const Matrices m(NormalData(), NormalData(), 256, 53);
   const Change tf32 = Nearest(DType::kTF32);
-  std::vector<double> output = Sequential(m);
-  output[0] = Sequential(Rounded(m, tf32, tf32))[0];
-  const std::vector<double> deviation(output.size(), 1.0);
-  const Narrowing n = FindNarrowedInputs(m.Products(), output, Exact(m), deviation);
-  EXPECT_EQ(n.name, "");
-  EXPECT_EQ(n.elements, kOutputs);
+  const std::vector<double> narrowed = Sequential(Rounded(m, tf32, tf32));
+  for (const double weight : {1e4, 1e9}) {
+    std::vector<double> output = Sequential(m), deviation(output.size(), 1.0);
+    for (const std::size_t i : {std::size_t{0}, std::size_t{kSide + 1}}) {
+      output[i] = narrowed[i];
+      deviation[i] = 1 / weight;
+    }
+    const Narrowing n = FindNarrowedInputs(m.Products(), output, Exact(m), deviation);
+    EXPECT_EQ(n.name, "") << weight;
+    EXPECT_EQ(n.elements, kOutputs);
+  }
 }
 
 // Where a narrowing changes every element by the same share, it cannot be told from a wrong factor.
