@@ -216,7 +216,7 @@ bool IsOf(double v, DType format) { return Quantise(v, format) == v; }
 }  // namespace
 
 std::int64_t NarrowingSamples(std::int64_t terms) {
-  constexpr std::int64_t kWork = std::int64_t{1} << 26;
+  constexpr std::int64_t kWork = std::int64_t{1} << 28;
   // Shorter sums are so exact that fewer elements do, and their cases are over soon.
   constexpr std::int64_t kShort = 1024;
   if (terms < kShort) return 1024;

@@ -468,8 +468,8 @@ TEST(Narrowing, SamplesAreBoundedByTheirWork) {
   EXPECT_EQ(NarrowingSamples(1), 1024);
   EXPECT_EQ(NarrowingSamples(1023), 1024);
   EXPECT_EQ(NarrowingSamples(1024), 4096);
-  EXPECT_EQ(NarrowingSamples(16384), 4096);
-  EXPECT_EQ(NarrowingSamples(32768), 2048);
+  EXPECT_EQ(NarrowingSamples(65536), 4096);
+  EXPECT_EQ(NarrowingSamples(131072), 2048);
   EXPECT_EQ(NarrowingSamples(1 << 20), 1024);
 }
 
