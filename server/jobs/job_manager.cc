@@ -38,7 +38,7 @@ constexpr std::size_t kMostCasesEarly = 64;
 // 40 random bits in letters that are not mistaken for one another.
 std::string RandomName() {
   static constexpr char kLetters[] = "abcdefghijkmnpqrstuvwxyz23456789";
-  std::random_device random;
+  thread_local std::random_device random;  // to open it takes longer than to read it
   std::string name = "jobs/";
   for (int n = 0; n < 8; ++n) name += kLetters[random() % 32];
   return name;
