@@ -1,8 +1,8 @@
 """Runs the parts of tests/parts.tsv that a run asks for, in the table's order, and counts.
 
-Called by tests/run, which installs the packages first. A part is a command of its own (format,
-clang-tidy) or tests of ctest that share a label. A GoogleTest program is one test for ctest; it
-is counted by the cases in the XML file that it writes.
+Called by tests/run, which installs the packages first and turns names into rows of the table. A
+part is a command of its own (format, clang-tidy) or tests of ctest, a row each. A GoogleTest
+program is one test for ctest; it is counted by the cases in the XML file that it writes.
 """
 
 import argparse
@@ -67,8 +67,9 @@ class Totals:
 class Run:
     """One run of the tests."""
 
-    def __init__(self, everything):
-        self.limit = LIMIT_SECONDS["all" if everything else "run"]
+    def __init__(self, rows):
+        self.rows = rows
+        self.limit = LIMIT_SECONDS["all" if any(row.when == "all" for row in rows) else "run"]
         self.totals = Totals()
         self.built = []  # trees
         self.began = time.monotonic()
@@ -114,6 +115,16 @@ class Run:
         if "CMakeCache.txt" in text and "different" in text:
             print(f"        build/{preset} belongs to another checkout: rm -rf build/{preset}, then run again")
         return False
+
+    def programs(self):
+        """The GoogleTest programs of the chosen rows."""
+        labels = [LABELS[row.name] for row in self.rows if row.part == "programs"]
+        self.ctest("programs", "dev", "-L", f"^({'|'.join(labels)})$", *PROCESSORS)
+
+    def tests(self, part):
+        """The tests of the chosen rows of a part, which have the rows' names."""
+        names = [re.escape(row.name) for row in self.rows if row.part == part]
+        self.ctest(part, "dev", "-R", f"^({'|'.join(names)})$", *PROCESSORS)
 
     def ctest(self, name, preset, *arguments):
         """The tests of a build tree that the arguments choose, counted by case."""
@@ -207,15 +218,19 @@ def sanitizer_environment():
     os.environ["TSAN_OPTIONS"] = f"suppressions={ROOT}/tests/tsan.supp"
 
 
+LABELS = {"programs.unit": "unit", "programs.selftest": "selftest", "programs.emulator": "simt"}
+# What has to be built before a part can run.
+NEEDS = {"programs": "build", "integration": "build", "long": "build", "headers": "build", "clang-tidy": "build",
+         "packages": "release"}
 PROCESSORS = ("-j", str(os.cpu_count() or 1))
 PARTS = {
     "format": lambda run: run.check("format", "clang-format", "--dry-run", "-Werror", *tracked("*.h", "*.cc", "*.cu")),
     "layering": lambda run: run.check("layering", "tests/layering"),
     "shellcheck": lambda run: run.check("shellcheck", "shellcheck", *shell_scripts()),
     "build": lambda run: run.build("dev"),
-    "programs": lambda run: run.ctest("programs", "dev", "-L", "^(unit|selftest|simt)$", *PROCESSORS),
-    "integration": lambda run: run.ctest("integration", "dev", "-L", "^integration$", *PROCESSORS),
-    "long": lambda run: run.ctest("long", "dev", "-L", "^long$", *PROCESSORS),
+    "programs": lambda run: run.programs(),
+    "integration": lambda run: run.tests("integration"),
+    "long": lambda run: run.tests("long"),
     "headers": lambda run: run.check("headers", "tests/headers"),
     "clang-tidy": lambda run: run.check("clang-tidy", "tests/tidy"),
     "release": lambda run: run.build("release"),
@@ -224,6 +239,14 @@ PARTS = {
     "asan": lambda run: run.build("asan", "asan_tests") and run.ctest("asan", "asan", "-L", "^(unit|simt)$", *PROCESSORS),
     "tsan": lambda run: run.build("tsan", "tsan_tests") and run.ctest("tsan", "tsan", "-L", "^tsan$"),
 }
+
+
+def choose(table, names, everything):
+    """The rows to run, in the table's order: those that are named with the builds they need, or a whole run's."""
+    if not names:
+        return [row for row in table if row.when == "run" or everything]
+    needed = {NEEDS.get(name.split(".")[0]) for name in names}
+    return [row for row in table if row.name in names or row.name in needed]
 
 
 def fingerprint(everything):
@@ -263,22 +286,22 @@ def main():
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--force", action="store_true")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("rows", nargs="*")
     options = parser.parse_args()
-    table = read_table()
+    rows = choose(read_table(), options.rows, options.all or options.list)
     if options.list:
-        show(table)
+        show(rows)
         return 0
     LOGS.mkdir(parents=True, exist_ok=True)
     stamp = LOGS / "passed"
     now = fingerprint(options.all)
-    if not options.force and stamp.exists() and stamp.read_text(encoding="utf-8").splitlines()[:1] == [now]:
+    if not options.rows and not options.force and stamp.exists() and stamp.read_text(encoding="utf-8").splitlines()[:1] == [now]:
         print("nothing has changed since this run passed (tests/run --force runs again):")
         print("\n".join(stamp.read_text(encoding="utf-8").splitlines()[1:]))
         return 0
     sanitizer_environment()
-    run = Run(options.all)
-    wanted = list(dict.fromkeys(row.part for row in table if row.when == "run" or options.all))
-    for part in wanted:
+    run = Run(rows)
+    for part in dict.fromkeys(row.part for row in rows):
         print(f"\n== {part} ({run.seconds():.0f} s)", flush=True)
         if part == "packages" and "release" not in run.built:
             run.totals.fail(part, "there is no release tree to pack")
@@ -291,11 +314,14 @@ def main():
         run.totals.times.append(f"{part} {run.seconds() - began:.0f} s")
         if part == "build" and worked is False:
             break  # there is nothing to run
-    what_was_not_built(run.totals, [tree for tree in ("dev", "release") if tree in run.built])
+    if not options.rows:
+        what_was_not_built(run.totals, [tree for tree in ("dev", "release") if tree in run.built])
     print(f"\ntook {run.seconds():.0f} s: {', '.join(run.totals.times)}")
     print("\n".join(run.totals.summary()))
     if run.totals.failed:
         return 1
+    if options.rows:
+        return 0
     stamp.write_text("\n".join([now, *run.totals.summary()]) + "\n", encoding="utf-8")
     return 0
 

@@ -76,7 +76,8 @@ absl::StatusOr<v1::SelftestReport> JobConclusion::Score(const std::string& name)
   constexpr int kPage = 200;
   std::vector<v1::Kernel> kernels;
   for (const auto& executor : devices_.executors) {
-    for (v1::Kernel& kernel : executor->Kernels()) kernels.push_back(std::move(kernel));
+    const std::vector<v1::Kernel>& own = executor->Kernels();
+    kernels.insert(kernels.end(), own.begin(), own.end());
   }
   SelftestScore score(std::move(kernels));
   for (std::int32_t from = 0;;) {

@@ -49,7 +49,7 @@ void JobQueue::TakeOutOfQueues(const Job& job) {
   changed_.notify_all();
 }
 
-// The store cannot keep the job's results: they are not shown, and the job ends.
+// The store cannot keep the job or its results: they are not shown, and the job ends.
 void JobQueue::Unwritable(const Job& job, const absl::Status& status) {
   {
     const std::lock_guard guard(job->mutex);
@@ -59,8 +59,11 @@ void JobQueue::Unwritable(const Job& job, const absl::Status& status) {
         Cat("the job's results cannot be written: ", std::string(status.message())));
     AddFinding(job->status, v1::REASON_FAULT, std::string(job->unwritable.message()));
   }
-  Log(LogLevel::kError, "job.unwritable",
-      {{"job", job->name}, {"reason", std::string(status.message())}});
+  // A job that the store does not have was refused, and whoever sent it knows.
+  if (!absl::IsNotFound(status)) {
+    Log(LogLevel::kError, "job.unwritable",
+        {{"job", job->name}, {"reason", std::string(status.message())}});
+  }
   job->cancel.Cancel();
   TakeOutOfQueues(job);
   job->hub->Close(job->unwritable);
@@ -109,6 +112,7 @@ void JobQueue::WriteEnd(const Job& job) {
                                                                     std::int64_t sequence) {
     if (!status.ok()) {
       Unwritable(job, status);
+      if (absl::IsNotFound(status)) return Forget(job);
       const std::lock_guard guard(mutex_);
       unwritten_.push_back(job);
       changed_.notify_all();

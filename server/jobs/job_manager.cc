@@ -31,10 +31,14 @@ namespace {
 
 constexpr std::size_t kMaxRequestIdBytes = 128;
 
+// The most cases of a job that an idle device begins while the job is written. The plan of such a
+// job is in memory twice, and next to longer work a sync is nothing.
+constexpr std::size_t kMostCasesEarly = 64;
+
 // 40 random bits in letters that are not mistaken for one another.
 std::string RandomName() {
   static constexpr char kLetters[] = "abcdefghijkmnpqrstuvwxyz23456789";
-  std::random_device random;
+  thread_local std::random_device random;  // to open it takes longer than to read it
   std::string name = "jobs/";
   for (int n = 0; n < 8; ++n) name += kLetters[random() % 32];
   return name;
@@ -285,15 +289,19 @@ absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const v1::JobSpec& spec)
   *job.job.mutable_create_time() = TimestampNow();
   absl::Status written;
   Job active;
+  bool begun = false;
   for (int attempt = 0; attempt < 3; ++attempt) {
+    // Known before it is stored: a retry of the request may ask for it at once.
     do {
       job.job.set_name(RandomName());
-    } while (Find(job.job.name()) != nullptr);
-    // Known before it is stored: a retry of the request may ask for it at once.
-    active = MakeActive(job.job, *order, job.plans);
-    written = store_.CreateJob(job);
+      active = MakeActive(job.job, *order, job.plans);
+    } while (active == nullptr);
+    // What an early result is written to must not be an earlier job.
+    const bool is_new = absl::IsNotFound(store_.GetJob(active->name).status());
+    written = store_.CreateJob(job, [&] { begun = is_new && BeginEarly(active, job.plans); });
     if (written.ok()) break;
-    Forget(active);
+    // A job that has begun is forgotten when its part has ended.
+    begun ? Unwritable(active, absl::NotFoundError("the job was refused")) : Forget(active);
     if (!absl::IsAlreadyExists(written)) break;
     if (job.request_id.empty()) continue;
     // The request came twice at the same time.
@@ -307,7 +315,7 @@ absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const v1::JobSpec& spec)
   }
   Log(LogLevel::kInfo, "job.queued",
       {{"job", job.job.name()}, {"cases", job.job.counts().total()}, {"suite", job.job.suite()}});
-  Enqueue(active, job.plans);
+  begun ? AfterEnqueued(active) : Enqueue(active, job.plans);
   DropTimes(job.job);
   return std::move(job.job);
 }
@@ -328,7 +336,7 @@ JobQueue::Job JobQueue::MakeActive(const v1::Job& job, std::int64_t order,
     active->deadline = ToTime(job.create_time()) + ToDuration(job.spec().deadline());
   }
   const std::lock_guard guard(mutex_);
-  active_[job.name()] = active;
+  if (!active_.try_emplace(job.name(), active).second) return nullptr;
   ++waiting_;
   return active;
 }
@@ -363,12 +371,28 @@ absl::Status JobQueue::TakeUp(v1::Job job) {
   return absl::OkStatus();
 }
 
+// Lets an idle device begin a small job that is still being written. No result can be kept or shown
+// before the job is: the store keeps the order. Only what reads the stored job has to wait.
+bool JobQueue::BeginEarly(const Job& job, const std::vector<DevicePlan>& plans) {
+  if (plans.size() != 1 || plans[0].cases.size() > kMostCasesEarly || job->has_baseline)
+    return false;
+  DeviceRunner& runner = *RunnerOf(plans[0].device);
+  return runner.PushIfIdle({.job = job,
+                            .device = &runner.device(),
+                            .cases = CasesToRun(plans[0]),
+                            .plan = std::make_shared<const DevicePlan>(plans[0])});
+}
+
 void JobQueue::Enqueue(const Job& job, const std::vector<DevicePlan>& plans) {
-  changed_.notify_all();  // its deadline may be the next
   for (const DevicePlan& plan : plans) {
     DeviceRunner& runner = *RunnerOf(plan.device);
-    runner.Push(JobPart{job, &runner.device(), CasesToRun(plan)});
+    runner.Push({.job = job, .device = &runner.device(), .cases = CasesToRun(plan)});
   }
+  AfterEnqueued(job);
+}
+
+void JobQueue::AfterEnqueued(const Job& job) {
+  changed_.notify_all();  // its deadline may be the next
   // Drain may have looked at the queues before this job came.
   if (draining_) EndEarly(job, EarlyEnd::kInterrupted, v1::REASON_CRASH, "the daemon stopped");
   if (job->cancel.cancelled()) TakeOutOfQueues(job);
@@ -381,6 +405,11 @@ void JobQueue::RunPart(const JobPart& part) {
     --waiting_;
   }
   DeviceRunner& runner = *RunnerOf(part.device->device_id());
+  if (part.plan != nullptr) {
+    const std::set<std::int32_t> none_done;
+    DevicePass({store_, recorder_, runner, options_}, job, *part.plan, none_done, nullptr).Run();
+    return EndPart(job);
+  }
   absl::StatusOr<std::vector<DevicePlan>> plans = store_.Plans(job->name);
   absl::StatusOr<std::vector<std::int32_t>> indices = std::vector<std::int32_t>{};
   if (job->resumed) indices = store_.ResultIndices(job->name);

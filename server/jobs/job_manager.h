@@ -1,7 +1,9 @@
 // JobManager accepts jobs, queues them for their devices, and runs their cases one by one.
 //
 // Each device has one thread that runs cases. On a device the job of the highest priority runs
-// first, and among equals the oldest. A job that runs is not displaced. The thread hands a result
+// first, and among equals the oldest. A job that runs is not displaced. An idle device begins a
+// small job while the job is still being written: Create returns, and results are shown, after the
+// commit all the same. The thread hands a result
 // to the store and starts the next case without waiting for the commit. Watchers are told after
 // the commit. Nothing of an ended case or job stays in memory: the store is the only history.
 //

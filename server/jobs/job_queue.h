@@ -62,8 +62,11 @@ class JobQueue final : public JobManager {
   absl::StatusOr<v1::Job> FindRequest(const v1::JobSpec& spec, std::string_view request_id);
   absl::StatusOr<std::int64_t> TakePlace();
   absl::StatusOr<v1::Job> StoreNew(NewJob& job, const v1::JobSpec& spec);
+  // Null if a job of that name is active.
   Job MakeActive(const v1::Job& job, std::int64_t order, const std::vector<DevicePlan>& plans);
+  bool BeginEarly(const Job& job, const std::vector<DevicePlan>& plans);
   void Enqueue(const Job& job, const std::vector<DevicePlan>& plans);
+  void AfterEnqueued(const Job& job);
 
   // Running: a device's part of a job, on the thread of its runner.
   void RunPart(const JobPart& part);

@@ -16,6 +16,7 @@
 #include "assay/v1/job.pb.h"
 #include "server/pass/job_watch.h"
 #include "server/plan/job_terms.h"
+#include "server/store/store.h"
 #include "server/worker/executor.h"
 
 namespace assay::server {
@@ -86,6 +87,8 @@ struct JobPart {
   std::shared_ptr<ActiveJob> job;
   CaseExecutor* device = nullptr;
   int cases = 0;  // that wait
+  // Of a part that begins while its job is being written; else the store has the plan.
+  std::shared_ptr<const DevicePlan> plan{};
 
   // Which runs first: higher priority, then the older job.
   friend bool operator<(const JobPart& a, const JobPart& b) {

@@ -34,6 +34,17 @@ void DeviceRunner::Push(JobPart part) {
   changed_.notify_all();
 }
 
+bool DeviceRunner::PushIfIdle(JobPart part) {
+  {
+    const std::lock_guard guard(mutex_);
+    if (closed_ || busy_ || !queue_.empty()) return false;
+    AddDepth(part.cases);
+    queue_.insert(std::move(part));
+  }
+  changed_.notify_all();
+  return true;
+}
+
 std::optional<JobPart> DeviceRunner::Remove(const ActiveJob* job) {
   const std::lock_guard guard(mutex_);
   const auto found = std::find_if(queue_.begin(), queue_.end(),

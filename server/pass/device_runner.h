@@ -31,6 +31,9 @@ class DeviceRunner {
 
   void Start();
   void Push(JobPart part);
+  // Pushes the part if it can begin at once. False: the device is busy or closed, and nothing was
+  // pushed.
+  bool PushIfIdle(JobPart part);
   // Takes a job's part out of the queue, where it still waits.
   std::optional<JobPart> Remove(const ActiveJob* job);
 

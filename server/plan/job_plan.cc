@@ -45,7 +45,7 @@ struct BaseCase {
 struct Target {
   CaseExecutor* executor = nullptr;
   v1::Device device;
-  std::vector<v1::Kernel> kernels;
+  const std::vector<v1::Kernel>& kernels;
 };
 
 // Reads explicit cases; they are the same on every device.
@@ -316,14 +316,11 @@ void AddFilling(const std::vector<Case>& filling, const Target& target,
 
 // The providers of all devices' kernels, sorted.
 std::vector<std::string> KnownProviders(const DeviceSet& devices) {
-  std::vector<std::string> providers;
+  std::set<std::string_view> providers;
   for (const auto& executor : devices.executors) {
-    for (const v1::Kernel& kernel : executor->Kernels()) {
-      if (!Contains(providers, kernel.provider())) providers.push_back(kernel.provider());
-    }
+    for (const v1::Kernel& kernel : executor->Kernels()) providers.insert(kernel.provider());
   }
-  std::sort(providers.begin(), providers.end());
-  return providers;
+  return {providers.begin(), providers.end()};
 }
 
 // Plans one job in steps. What is wrong with the request gathers in `errors_`.

@@ -199,10 +199,10 @@ class ValidationService::Impl {
     // Devices of one backend have the same kernels. List each kernel once.
     std::map<std::tuple<std::string, std::string, std::string>, v1::Kernel> kernels;
     for (const auto& executor : devices_.executors) {
-      for (v1::Kernel& kernel : executor->Kernels()) {
+      for (const v1::Kernel& kernel : executor->Kernels()) {
         if (!request.show_planted() && IsPlanted(kernel.provider())) continue;
         auto key = std::make_tuple(kernel.op(), kernel.provider(), kernel.backend());
-        kernels.try_emplace(std::move(key), std::move(kernel));
+        kernels.try_emplace(std::move(key), kernel);
       }
     }
     for (auto& [key, kernel] : kernels) *response.add_kernels() = std::move(kernel);

@@ -68,7 +68,9 @@ class SqliteStore final : public Store {
 
   const std::vector<std::string>& notices() const override { return notices_; }
 
-  absl::Status CreateJob(const NewJob& job) override { return Wait(&job); }
+  absl::Status CreateJob(const NewJob& job, absl::FunctionRef<void()> queued) override {
+    return Wait(&job, queued);
+  }
   absl::Status DeleteJob(std::string_view name) override {
     return Wait(DeletedJob{std::string(name)});
   }
@@ -137,6 +139,10 @@ class SqliteStore final : public Store {
   }
 
   absl::Status Wait(Change what) {
+    return Wait(std::move(what), [] {});
+  }
+
+  absl::Status Wait(Change what, absl::FunctionRef<void()> queued) {
     std::mutex mutex;
     std::condition_variable told;
     std::optional<absl::Status> answer;
@@ -145,6 +151,7 @@ class SqliteStore final : public Store {
                     answer = status;
                     told.notify_one();
                   }});
+    queued();
     std::unique_lock guard(mutex);
     told.wait(guard, [&] { return answer.has_value(); });
     return *answer;

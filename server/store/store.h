@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "assay/v1/baseline.pb.h"
@@ -102,8 +103,13 @@ class Store {
   // What the operator must be told of the opening, a sentence each; logged too.
   virtual const std::vector<std::string>& notices() const = 0;
 
-  // Waits until it is durable.
-  virtual absl::Status CreateJob(const NewJob& job) = 0;
+  // Waits until it is durable. `queued` is called before that, on the caller's thread, as soon as
+  // the write has its place in the order. From then on updates of the job may be submitted: they
+  // are kept after the job or with it, and are answered with NOT_FOUND if the job cannot be kept.
+  virtual absl::Status CreateJob(const NewJob& job, absl::FunctionRef<void()> queued) = 0;
+  absl::Status CreateJob(const NewJob& job) {
+    return CreateJob(job, [] {});
+  }
   virtual absl::Status DeleteJob(std::string_view name) = 0;
   virtual absl::Status Apply(JobUpdate update) = 0;
 

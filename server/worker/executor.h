@@ -83,8 +83,9 @@ class CaseExecutor {
   // A snapshot for ListDevices. Any thread may call it.
   virtual v1::Device Describe() = 0;
 
-  // The kernels of the device's backend, planted kernels too. Any thread may call it.
-  virtual std::vector<v1::Kernel> Kernels() = 0;
+  // The kernels of the device's backend, planted kernels too. They are the same as long as the
+  // executor lives. Any thread may call it.
+  virtual const std::vector<v1::Kernel>& Kernels() const = 0;
 
   // Gives the arena back and ends a quarantine, because a user asks for it. FAILED_PRECONDITION
   // while a case runs.

@@ -133,7 +133,7 @@ class Supervisor final : public CaseExecutor {
 
   v1::Device Describe() override { return keeper_.Describe(); }
 
-  std::vector<v1::Kernel> Kernels() override { return options_.kernels; }
+  const std::vector<v1::Kernel>& Kernels() const override { return options_.kernels; }
 
   absl::Status Release() override {
     if (absl::Status status = keeper_.RefuseBusy(); !status.ok()) return status;

@@ -144,6 +144,55 @@ class Commands(unittest.TestCase):
             self.assertTrue(os.access(os.path.join(ROOT, command), os.X_OK), command)
 
 
+class Sections(unittest.TestCase):
+    """`tests/run NAME…` runs the sections named, as tests/README.md says."""
+
+    @staticmethod
+    def run_script(*words):
+        return subprocess.run([os.path.join(ROOT, "tests", "run"), *words], capture_output=True, text=True, check=False)
+
+    def listed(self, *words):
+        """The rows that these words choose, in the order in which they would run."""
+        done = self.run_script("--list", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [line.split()[0] for line in done.stdout.splitlines()]
+
+    def setUp(self):
+        self.table = self.listed()
+        self.assertGreater(len(self.table), 40)
+
+    def test_a_row_is_a_section_and_what_it_needs_is_built_first(self):
+        self.assertEqual(self.listed("integration.tls"), ["build", "integration.tls"])
+        self.assertEqual(self.listed("clang-tidy", "format"), ["format", "build", "clang-tidy"])
+        self.assertEqual(self.listed("packages"), ["release", "packages"])
+        self.assertEqual(self.listed("asan"), ["asan"])
+        for row in self.table:
+            self.assertIn(row, self.listed(row))
+
+    def test_a_first_or_last_word_is_every_row_that_has_it(self):
+        for word in {part for row in self.table for part in row.split(".")}:
+            rows = [row for row in self.listed(word) if row not in ("build", "release") or row == word]
+            self.assertEqual(rows, [row for row in self.table if word in row.split(".")])
+        self.assertEqual(self.listed("unit"), ["build", "programs.unit"])
+
+    def test_the_page_names_sections(self):
+        text = read("tests", "README.md")
+        commands = [line.split("#")[0].split() for line in blocks_of(text) + inline_of(text)]
+        named = [words[1:] for words in commands if words[0] == "tests/run" and words[1:]]
+        self.assertGreater(len(named), 4)
+        for words in named:
+            self.assertEqual(self.run_script("--list", *words).returncode, 0, words)
+
+    def test_what_cannot_be_run_is_one_line(self):
+        for words, said in {("tls", "nobody"): 'unknown section "nobody"', ("integration.t",): 'unknown section "integration.t"',
+                            ("",): 'unknown section ""', ("*",): 'unknown section "*"',
+                            ("--al",): 'unknown option "--al"', ("--all", "tls"): "--all runs every section"}.items():
+            done = self.run_script(*words)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), words)
+            self.assertRegex(done.stderr, "^tests/run: %s.*\n$" % re.escape(said))
+        self.assertIn("integration.tls, ", self.run_script("nobody").stderr)
+
+
 def without_figures(text):
     """The same text on every machine: in what order numpy adds depends on the processor, and so do the errors."""
     return " ".join(re.sub(r"\d[\d,.]*(e[+-]\d+)?", "#", text).split())

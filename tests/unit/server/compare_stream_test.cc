@@ -92,7 +92,7 @@ class RecordingDevice final : public CaseExecutor {
     device.set_arena_bytes(1 << 20);
     return device;
   }
-  std::vector<v1::Kernel> Kernels() override { return {}; }
+  const std::vector<v1::Kernel>& Kernels() const override { return kernels_; }
   absl::Status Release() override { return absl::OkStatus(); }
   absl::Status GiveBack() override { return absl::OkStatus(); }
   absl::Status MeasureCeilings() override { return absl::OkStatus(); }
@@ -112,6 +112,7 @@ class RecordingDevice final : public CaseExecutor {
   std::mutex mutex_;
   std::condition_variable changed_;
   int begun_ = 0;
+  const std::vector<v1::Kernel> kernels_;
 };
 
 class CompareRpc : public testing::Test {

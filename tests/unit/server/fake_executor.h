@@ -117,7 +117,7 @@ class FakeExecutor final : public CaseExecutor {
     device.set_leased_bytes(leased_bytes);
     return device;
   }
-  std::vector<v1::Kernel> Kernels() override {
+  const std::vector<v1::Kernel>& Kernels() const override {
     if (on_kernels) on_kernels();
     return kernels;
   }

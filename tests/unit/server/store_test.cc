@@ -194,6 +194,30 @@ TEST_F(StoreTest, AnUpdateThatCanWaitKeepsItsPlaceAndIsWrittenWithoutAnother) {
   EXPECT_EQ(sequences, (std::vector<std::int64_t>{1, 2, 3}));
 }
 
+// A device may have a result before the job is on disk. The result is then kept after the job, or
+// not at all: no store may ever hold a result without its job.
+TEST_F(StoreTest, UpdatesSubmittedWhileTheirJobIsWrittenShareItsFate) {
+  auto store = Open();
+  NewJob job = MakeJob("a");
+  job.request_id = "r";
+  std::promise<std::pair<absl::Status, std::int64_t>> kept, refused;
+  const auto submit = [&](const std::string& id, auto& answer) {
+    store->Submit(Results(id, 0, 2), [&answer](const absl::Status& status, std::int64_t sequence) {
+      answer.set_value({status, sequence});
+    });
+  };
+  ASSERT_TRUE(store->CreateJob(job, [&] { submit("a", kept); }).ok());
+  const auto [status, sequence] = kept.get_future().get();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(sequence, 2);
+  EXPECT_EQ(store->GetJob("jobs/a")->counts().passed(), 2);
+  job.job.set_name("jobs/b");
+  EXPECT_TRUE(absl::IsAlreadyExists(store->CreateJob(job, [&] { submit("b", refused); })));
+  EXPECT_TRUE(absl::IsNotFound(refused.get_future().get().first));
+  EXPECT_TRUE(absl::IsNotFound(store->Results("jobs/b", 0, 10).status()));
+  EXPECT_EQ(store->Results("jobs/a", 0, 10)->size(), 2u);
+}
+
 TEST_F(StoreTest, TakenNamesAndRequestsAndUnknownJobsAreSaid) {
   auto store = Open();
   NewJob job = MakeJob("a");

@@ -1,0 +1,190 @@
+// An idle device begins a small job while the job is written. Nothing may be shown or kept of it
+// before the job is, and nothing at all if the job is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+
+#include "tests/unit/server/jobs_fixture.h"
+
+namespace assay::server {
+namespace {
+
+using testing::ElementsAre;
+
+// A store that calls back when a new job has its place and is perhaps not yet written.
+class HeldStore final : public Store {
+ public:
+  explicit HeldStore(std::unique_ptr<Store> store) : store_(std::move(store)) {}
+
+  std::function<void()> while_written = [] {};
+  std::vector<std::string> names;  // of all new jobs, those that were refused too
+  bool hides_requests = false;     // as if a request had come twice at the same time
+  std::optional<v1::Job> has;      // a job of whatever name is asked for
+
+  const std::vector<std::string>& notices() const override { return store_->notices(); }
+  absl::Status CreateJob(const NewJob& job, absl::FunctionRef<void()> queued) override {
+    names.push_back(job.job.name());
+    return store_->CreateJob(job, [&] {
+      queued();
+      while_written();
+    });
+  }
+  absl::Status DeleteJob(std::string_view name) override { return store_->DeleteJob(name); }
+  absl::Status Apply(JobUpdate update) override { return store_->Apply(std::move(update)); }
+  void Submit(JobUpdate update, Done done) override {
+    store_->Submit(std::move(update), std::move(done));
+  }
+  absl::StatusOr<v1::Job> GetJob(std::string_view name) override {
+    return has ? *has : store_->GetJob(name);
+  }
+  absl::StatusOr<v1::Job> FindRequest(std::string_view id) override {
+    if (std::exchange(hides_requests, false)) return absl::NotFoundError("not yet");
+    return store_->FindRequest(id);
+  }
+  absl::StatusOr<JobPage> ListJobs(const JobQuery& query) override {
+    return store_->ListJobs(query);
+  }
+  absl::StatusOr<std::vector<v1::JobEvent>> Events(std::string_view name, std::int64_t after,
+                                                   int limit) override {
+    return store_->Events(name, after, limit);
+  }
+  absl::StatusOr<std::vector<v1::CaseResult>> Results(std::string_view name, std::int32_t from,
+                                                      int limit) override {
+    return store_->Results(name, from, limit);
+  }
+  absl::StatusOr<std::vector<v1::Job>> UnfinishedJobs() override {
+    return store_->UnfinishedJobs();
+  }
+  absl::StatusOr<std::vector<DevicePlan>> Plans(std::string_view name) override {
+    return store_->Plans(name);
+  }
+  absl::StatusOr<std::vector<std::int32_t>> ResultIndices(std::string_view name) override {
+    return store_->ResultIndices(name);
+  }
+  absl::Status CreateBaseline(const v1::Baseline& baseline) override {
+    return store_->CreateBaseline(baseline);
+  }
+  absl::Status DeleteBaseline(std::string_view name) override {
+    return store_->DeleteBaseline(name);
+  }
+  absl::StatusOr<v1::Baseline> GetBaseline(std::string_view name) override {
+    return store_->GetBaseline(name);
+  }
+  absl::StatusOr<BaselinePage> ListBaselines(std::int64_t before, int limit) override {
+    return store_->ListBaselines(before, limit);
+  }
+
+ private:
+  const std::unique_ptr<Store> store_;
+};
+
+class EarlyJobs : public JobsTest {
+ protected:
+  EarlyJobs() {
+    OpenStore();
+    auto held = std::make_unique<HeldStore>(std::move(store_));
+    held_ = held.get();
+    store_ = std::move(held);
+    cpu_->GateBy(gate_);
+    Start();
+  }
+  // The cases that wait for the device once a new job has its place and is not yet written.
+  int DepthWhileWritten(const v1::JobSpec& spec) {
+    int depth = -1;
+    held_->while_written = [&] { depth = manager_->QueueDepth("cpu:0"); };
+    const std::string name = Create(spec);
+    held_->while_written = [] {};
+    gate_.Let(1000);
+    EXPECT_EQ(Finish(name).verdict(), v1::VERDICT_PASSED);
+    return depth;
+  }
+
+  CaseGate gate_;
+  HeldStore* held_ = nullptr;
+};
+
+TEST_F(EarlyJobs, AnIdleDeviceBeginsASmallJobWhileItIsWritten) {
+  bool began = false;
+  held_->while_written = [&] { began = gate_.AwaitArrival(); };
+  const std::string name = Create(Copies(2));
+  EXPECT_TRUE(began);
+  gate_.Let(2);
+  std::vector<std::string> kinds;
+  for (const v1::JobEvent& event : EventReader(*manager_, name).Rest()) {
+    kinds.push_back(event.has_state_change()  ? "state"
+                    : event.has_started()     ? "started"
+                    : event.has_case_result() ? "result"
+                                              : "finished");
+  }
+  EXPECT_THAT(kinds, ElementsAre("state", "started", "result", "result", "state", "finished"));
+  EXPECT_EQ(manager_->Get(name)->counts().passed(), 2);
+  EXPECT_EQ(manager_->QueueDepth("cpu:0"), 0);
+}
+
+TEST_F(EarlyJobs, WhatReadsTheStoredJobWaitsForIt) {
+  EXPECT_EQ(DepthWhileWritten(Copies(1)), 1);
+  EXPECT_EQ(DepthWhileWritten(Copies(65)), 0) << "its plan would be in memory twice";
+  v1::JobSpec on_all = Copies(1);
+  on_all.set_device("*");
+  EXPECT_EQ(DepthWhileWritten(on_all), 1) << "it is the only device";
+}
+
+TEST_F(EarlyJobs, ABusyDeviceTakesAJobThatIsWritten) {
+  const std::string first = Create(Copies(1));
+  ASSERT_TRUE(gate_.AwaitArrival());
+  EXPECT_EQ(DepthWhileWritten(Copies(1)), 1) << "the first job's";
+  EXPECT_EQ(Finish(first).verdict(), v1::VERDICT_PASSED);
+}
+
+// A result must not be written to an earlier job that has the name.
+TEST_F(EarlyJobs, AJobWhoseNameTheStoreHasDoesNotBeginEarly) {
+  held_->has.emplace();
+  int depth = -1;
+  held_->while_written = [&] {
+    depth = manager_->QueueDepth("cpu:0");
+    held_->has.reset();
+  };
+  const std::string name = Create(Copies(1));
+  EXPECT_EQ(depth, 0);
+  gate_.Let(1);
+  EXPECT_EQ(Finish(name).verdict(), v1::VERDICT_PASSED);
+}
+
+// The second of two equal requests is refused by the store after its case has begun: in one run
+// the case still runs then, in the other it has ended.
+TEST_F(EarlyJobs, OfARefusedJobNothingIsLeft) {
+  v1::JobSpec spec = Copies(1);
+  const std::string first = Create(spec, "request");
+  gate_.Let(1);
+  ASSERT_EQ(Finish(first).verdict(), v1::VERDICT_PASSED);
+  for (const bool ends : {false, true}) {
+    held_->hides_requests = true;
+    bool began = false;
+    held_->while_written = [&] {
+      began = gate_.AwaitArrival();
+      if (ends) gate_.Let(1);
+    };
+    EXPECT_EQ(Create(spec, "request"), first) << "the answer is the first request's job";
+    EXPECT_TRUE(began);
+    held_->while_written = [] {};
+    while (manager_->QueueDepth("cpu:0") > 0) std::this_thread::yield();
+    const std::string next = Create(Copies(1));
+    ASSERT_TRUE(gate_.AwaitArrival()) << "the device is free again";
+    gate_.Let(1);
+    EXPECT_EQ(Finish(next).verdict(), v1::VERDICT_PASSED);
+  }
+  EXPECT_EQ(manager_->List({})->jobs.size(), 3u);
+  EXPECT_EQ(manager_->Get(first)->counts().passed(), 1);
+  EXPECT_EQ(manager_->QueueDepth("cpu:0"), 0);
+  manager_->Drain(absl::Seconds(120));
+  ASSERT_EQ(held_->names.size(), 5u);
+  for (const std::size_t refused : {1, 3}) {
+    const auto watch = manager_->Watch(held_->names[refused], 0, [] {});
+    EXPECT_TRUE(absl::IsNotFound(watch.status())) << "it is no longer in memory";
+  }
+}
+
+}  // namespace
+}  // namespace assay::server
