@@ -64,7 +64,8 @@ DequantSoftmaxBound MakeDequantSoftmaxBound(const DequantSoftmaxProblem& problem
   bound.underflow = product.underflow;
   bound.growth = plan.proven_factor;
   bound.intermediate = plan.intermediate_roundoff;
-  bound.roundings = 8.0 + static_cast<double>(problem.n);
+  bound.n = static_cast<double>(problem.n);
+  bound.depth = plan.sum_depth;
   return bound;
 }
 
@@ -82,13 +83,18 @@ void FinishDequantSoftmaxRow(const DequantSoftmaxBound& bound, std::int64_t n, c
     allowance[j] = bound.LogitError(value[j], scale[j], allowance[j]);
     shift += bound.Share(value[j], max, allowance[j]);
   }
-  const double log_sum = std::log(sum);
+  const double log_sum = std::log(sum), unit = bound.arithmetic.u * sum;
   shift /= sum;
+  double lost = 0.0;
+  for (std::int64_t j = 0; j < n && allowance != nullptr; ++j) {
+    lost += LostAddend(std::exp(value[j] - max), unit);
+  }
+  const double roundings = bound.RowRoundings(sum, lost);
   for (std::int64_t j = 0; j < n; ++j) {
     const double x = value[j];
     value[j] = std::exp(x - max) / sum;
     if (allowance == nullptr) continue;
-    allowance[j] = bound.Allowance(value[j], x, max, log_sum, allowance[j], shift);
+    allowance[j] = bound.Allowance(value[j], x, max, log_sum, allowance[j], shift, roundings);
   }
 }
 

@@ -90,8 +90,7 @@ gpu::SoftmaxReference SoftmaxOf(const Case& c, const Plan& plan, std::span<const
           p.rows,
           p.cols,
           inputs[0].extents.ld,
-          ArithmeticOf(c.dtype),
-          plan.intermediate_roundoff,
+          MakeSoftmaxTerms(p, c.dtype, plan),
           out.value,
           out.allowance};
 }

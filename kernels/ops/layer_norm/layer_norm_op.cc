@@ -2,6 +2,7 @@
 // references.
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/row_depth.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/device_references.h"
@@ -74,10 +75,13 @@ class LayerNorm final : public Op {
     plan.flops = 8.0 * static_cast<double>(x.extents.count());
     plan.accumulations = p.cols;
     plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
-    // The one bound of a row grows with its length.
-    plan.vacuous = static_cast<double>(p.cols) * plan.accumulator_roundoff > kVacuousFactor;
     plan.elementwise = true;
     if (absl::Status s = ApplyPatterns(c, 1, plan); !s.ok()) return s;
+    SetRowDepth(p.cols,
+                DistinctAddends(plan.inputs[0].pattern, c.dtype, Addends::kPowers, p.cols,
+                                plan.accumulator_roundoff),
+                plan);
+    plan.vacuous = plan.sum_depth * plan.accumulator_roundoff > kVacuousFactor;
     const double largest = LargestInput(plan, 0, 1);
     plan.largest_intermediate = static_cast<double>(p.cols) * largest * largest;
     plan.bytes = BytesMoved(plan);
@@ -89,7 +93,8 @@ class LayerNorm final : public Op {
     if (const DeviceReferences* other = device.references()) {
       return other->Reference(c, plan, device, inputs, out);
     }
-    LayerNormReferenceCpu(std::get<LayerNormProblem>(c.problem), c.dtype, inputs, out.value,
+    const auto& p = std::get<LayerNormProblem>(c.problem);
+    LayerNormReferenceCpu(p, MakeLayerNormTerms(p, c.dtype, plan), c.dtype, inputs, out.value,
                           out.allowance);
     return absl::OkStatus();
   }
@@ -100,10 +105,11 @@ class LayerNorm final : public Op {
     return SpreadRows(p.rows, p.cols, at_least, seed);
   }
 
-  void ReferenceAt(const Case& c, const Plan&, const HostInputs& inputs,
+  void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
                    std::span<const std::int64_t> indices, double* value,
                    double* allowance) const override {
-    LayerNormReferenceAt(std::get<LayerNormProblem>(c.problem), c.dtype, inputs, indices, value,
+    const auto& p = std::get<LayerNormProblem>(c.problem);
+    LayerNormReferenceAt(p, MakeLayerNormTerms(p, c.dtype, plan), inputs, indices, value,
                          allowance);
   }
 

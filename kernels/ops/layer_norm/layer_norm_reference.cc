@@ -4,15 +4,15 @@
 
 namespace assay {
 
-LayerNormTerms MakeLayerNormTerms(const LayerNormProblem& problem, DType input) {
+LayerNormTerms MakeLayerNormTerms(const LayerNormProblem& problem, DType input, const Plan& plan) {
   const Arithmetic arithmetic = ArithmeticOf(input);
-  return {static_cast<double>(problem.cols), KernelScalar(input, problem.eps),
-          arithmetic.times * arithmetic.u, problem.rms, problem.affine};
+  return {static_cast<double>(problem.cols), plan.sum_depth, KernelScalar(input, problem.eps),
+          arithmetic.times * arithmetic.u,   problem.rms,    problem.affine};
 }
 
-void LayerNormReferenceAt(const LayerNormProblem& problem, DType input, const HostInputs& inputs,
-                          std::span<const std::int64_t> indices, double* value, double* allowance) {
-  const LayerNormTerms terms = MakeLayerNormTerms(problem, input);
+void LayerNormReferenceAt(const LayerNormProblem& problem, const LayerNormTerms& terms,
+                          const HostInputs& inputs, std::span<const std::int64_t> indices,
+                          double* value, double* allowance) {
   const std::int64_t cols = problem.cols;
   const std::size_t width = static_cast<std::size_t>(cols);
   std::vector<double> x(width), weight(width, 1.0), bias(width, 0.0);

@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "kernels/ops/layer_norm/layer_norm_bound.h"
 #include "kernels/ops/layer_norm/problem.h"
 #include "kernels/runtime/tensor.h"
 
@@ -12,8 +13,9 @@ namespace assay {
 
 // Views in plan order, in this process's memory. value and allowance are
 // [rows, cols].
-void LayerNormReferenceCpu(const LayerNormProblem& problem, DType input,
-                           std::span<const TensorView> inputs, double* value, double* allowance);
+void LayerNormReferenceCpu(const LayerNormProblem& problem, const LayerNormTerms& terms,
+                           DType input, std::span<const TensorView> inputs, double* value,
+                           double* allowance);
 
 }  // namespace assay
 

@@ -6,13 +6,14 @@
 #include <span>
 
 #include "kernels/ops/softmax/problem.h"
+#include "kernels/ops/softmax/softmax_bound.h"
 #include "kernels/runtime/tensor.h"
 
 namespace assay {
 
 // Views in plan order, in this process's memory. value and allowance are
 // [rows, cols].
-void SoftmaxReferenceCpu(const SoftmaxProblem& problem, DType input, double intermediate,
+void SoftmaxReferenceCpu(const SoftmaxProblem& problem, const SoftmaxTerms& terms, DType input,
                          std::span<const TensorView> inputs, double* value, double* allowance);
 
 }  // namespace assay

@@ -4,7 +4,9 @@
 #include <limits>
 
 #include "gtest/gtest.h"
+#include "kernels/ops/layer_norm/layer_norm_reference.h"
 #include "kernels/ops/layer_norm/layer_norm_reference_cpu.h"
+#include "kernels/ops/softmax/softmax_reference.h"
 #include "kernels/ops/softmax/softmax_reference_cpu.h"
 #include "tests/unit/ops/tensors.h"
 
@@ -18,10 +20,11 @@ PlainResult Fast(const Case& c, const Plan& plan, const Tensors& tensors) {
   const std::size_t count = static_cast<std::size_t>(plan.output.extents.count());
   PlainResult fast{std::vector<double>(count, -1), std::vector<double>(count, -1)};
   if (const auto* softmax = std::get_if<SoftmaxProblem>(&c.problem)) {
-    SoftmaxReferenceCpu(*softmax, c.dtype, plan.intermediate_roundoff, tensors.views(),
-                        fast.value.data(), fast.allowance.data());
+    SoftmaxReferenceCpu(*softmax, MakeSoftmaxTerms(*softmax, c.dtype, plan), c.dtype,
+                        tensors.views(), fast.value.data(), fast.allowance.data());
   } else {
-    LayerNormReferenceCpu(std::get<LayerNormProblem>(c.problem), c.dtype, tensors.views(),
+    const auto& norm = std::get<LayerNormProblem>(c.problem);
+    LayerNormReferenceCpu(norm, MakeLayerNormTerms(norm, c.dtype, plan), c.dtype, tensors.views(),
                           fast.value.data(), fast.allowance.data());
   }
   return fast;
