@@ -53,6 +53,13 @@ class LayerNorm final : public Op {
 
   const Diagnostics& diagnostics() const override { return LayerNormDiagnostics(); }
 
+  void TakeFormats(std::span<const DType> inputs, Case& c) const override {
+    auto& p = std::get<LayerNormProblem>(c.problem);
+    if (p.affine && inputs.size() > 1 && inputs[1] != DType::kF32 && inputs[1] == c.dtype) {
+      p.weight_format = "input";
+    }
+  }
+
   absl::StatusOr<Plan> MakePlan(const Case& c) const override {
     const auto& p = std::get<LayerNormProblem>(c.problem);
     const Operand x = {"x",
@@ -61,7 +68,7 @@ class LayerNorm final : public Op {
                        {p.rows, p.cols},
                        Pattern{PatternKind::kNormal, 1, 0}};
     const auto column = [&](std::string_view name, Pattern pattern) {
-      return Operand{name, DType::kF32, Extents::Dense(1, 1, p.cols), {p.cols}, pattern};
+      return Operand{name, p.columns(c.dtype), Extents::Dense(1, 1, p.cols), {p.cols}, pattern};
     };
     Plan plan;
     plan.inputs = {x};

@@ -129,8 +129,13 @@ TEST(LayerNormReference, FastIsPlain) {
     for (std::int64_t cols : {1, 7, 8, 33, 1000}) {
       for (bool affine : {false, true}) {
         for (bool rms : {false, true}) {
-          ExpectFastIsPlain(
-              MakeCase(LayerNormProblem{.rows = 5, .cols = cols, .affine = affine, .rms = rms}, t));
+          LayerNormProblem p{.rows = 5, .cols = cols, .affine = affine, .rms = rms};
+          ExpectFastIsPlain(MakeCase(p, t));
+          if (!affine) continue;
+          p.weight_format = "input";
+          const Case c = MakeCase(p, t);
+          EXPECT_EQ(PlanOf(c).inputs[1].dtype, t);
+          ExpectFastIsPlain(c);
         }
       }
     }
