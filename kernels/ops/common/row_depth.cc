@@ -53,7 +53,9 @@ double DistinctAddends(const Pattern& pattern, DType dtype, Addends addends, std
   double ulp =
       std::max(std::exp2(std::floor(std::log2(typical)) - f.mantissa_bits), f.min_subnormal);
   if (pattern.kind == PatternKind::kIntegers) ulp = std::max(ulp, 1.0);
-  const double values = spread.width / ulp;
+  double values = spread.width / ulp;
+  if (addends == Addends::kOwnSquares) values /= 8;
+  if (addends == Addends::kSquares) return std::max(1.0, values);
   const double unit = addends == Addends::kExponentials ? 1.0 : spread.mean;
   const double relative = unit > spread.width ? spread.width / unit : 1.0;
   const double steps = relative / (u * static_cast<double>(n));

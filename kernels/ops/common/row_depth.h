@@ -38,7 +38,9 @@ double RowDepth(std::int64_t n, double distinct);
 // What the addends are made of an input x.
 enum class Addends : std::uint8_t {
   kExponentials,  // exp(x − m): as wide as x, in units of the largest
-  kPowers,        // x and (x − μ)²: as wide as x, in units of its mean
+  kElements,      // x: as wide as x, in units of its mean
+  kSquares,       // (x − μ)²: as wide as they are large
+  kOwnSquares,    // x²: as x; but squares of odd numbers are all 1 modulo 8, and so fewer values
 };
 
 // D of n addends made of data that a pattern fills, in an accumulator of roundoff u.

@@ -5,6 +5,7 @@
 #include "kernels/ops/common/checking.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/row_depth.h"
+#include "kernels/ops/common/row_residuals.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_diagnostics.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_identities.h"
@@ -95,9 +96,18 @@ class DequantSoftmax final : public Op {
       return other->Reference(c, plan, device, inputs, out);
     }
     const auto& p = std::get<DequantSoftmaxProblem>(c.problem);
-    DequantSoftmaxReferenceCpu(p, MakeDequantSoftmaxBound(p, c.dtype, plan), inputs, out.value,
-                               plan.exact ? nullptr : out.allowance);
+    DequantSoftmaxReferenceCpu(
+        p, MakeDequantSoftmaxBound(p, c.dtype, plan), inputs, out.value,
+        plan.exact ? nullptr : out.allowance,
+        MakeDequantSoftmaxDeviation(p, c.dtype, plan, DistinctLogits(plan, p.n)), out);
     return absl::OkStatus();
+  }
+
+  ResidualModel Residuals(const Case& c, const Plan& plan) const override {
+    ResidualModel model = RowResiduals(c, plan, 1);
+    // Products of 16-bit activations may be summed by units that truncate.
+    model.gates &= c.dtype == DType::kF32 && plan.inputs[1].pattern == kWeights;
+    return model;
   }
 
   std::vector<std::int64_t> Samples(const Case& c, const Plan&, std::uint64_t seed,

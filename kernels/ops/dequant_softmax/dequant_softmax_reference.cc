@@ -69,8 +69,21 @@ DequantSoftmaxBound MakeDequantSoftmaxBound(const DequantSoftmaxProblem& problem
   return bound;
 }
 
+DequantSoftmaxDeviation MakeDequantSoftmaxDeviation(const DequantSoftmaxProblem& problem,
+                                                    DType input, const Plan& plan,
+                                                    double distinct) {
+  const Arithmetic arithmetic = ArithmeticOf(input);
+  return {{static_cast<double>(problem.n), arithmetic.u, plan.intermediate_roundoff, distinct,
+           kFlushedExp * arithmetic.min_normal, OutputStepsOf(plan.output.dtype)},
+          static_cast<double>(problem.k)};
+}
+
 void FinishDequantSoftmaxRow(const DequantSoftmaxBound& bound, std::int64_t n, const double* scale,
-                             double* value, double* allowance) {
+                             double* value, double* allowance,
+                             const DequantSoftmaxDeviation& deviation, const RowDeviations& to) {
+  const bool deviations = allowance != nullptr && to.deviation != nullptr;
+  std::vector<double> x;
+  std::vector<double> logit_variance;
   double max = -std::numeric_limits<double>::infinity();
   for (std::int64_t j = 0; j < n; ++j) {
     value[j] *= scale[j];
@@ -80,6 +93,10 @@ void FinishDequantSoftmaxRow(const DequantSoftmaxBound& bound, std::int64_t n, c
   for (std::int64_t j = 0; j < n; ++j) {
     sum += std::exp(value[j] - max);
     if (allowance == nullptr) continue;
+    if (deviations) {
+      x.push_back(value[j]);
+      logit_variance.push_back(deviation.LogitVariance(value[j], scale[j], allowance[j]));
+    }
     allowance[j] = bound.LogitError(value[j], scale[j], allowance[j]);
     shift += bound.Share(value[j], max, allowance[j]);
   }
@@ -91,10 +108,13 @@ void FinishDequantSoftmaxRow(const DequantSoftmaxBound& bound, std::int64_t n, c
   }
   const double roundings = bound.RowRoundings(sum, lost);
   for (std::int64_t j = 0; j < n; ++j) {
-    const double x = value[j];
-    value[j] = std::exp(x - max) / sum;
+    const double logit = value[j];
+    value[j] = std::exp(logit - max) / sum;
     if (allowance == nullptr) continue;
-    allowance[j] = bound.Allowance(value[j], x, max, log_sum, allowance[j], shift, roundings);
+    allowance[j] = bound.Allowance(value[j], logit, max, log_sum, allowance[j], shift, roundings);
+  }
+  if (deviations) {
+    SoftmaxDeviationsOfRow(deviation.softmax, n, x.data(), value, to, logit_variance.data());
   }
 }
 

@@ -33,7 +33,9 @@
 #include <span>
 
 #include "kernels/ops/case.h"
+#include "kernels/ops/common/row_fit.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_bound.h"
+#include "kernels/ops/dequant_softmax/dequant_softmax_deviation.h"
 #include "kernels/ops/dequant_softmax/problem.h"
 #include "kernels/ops/plan.h"
 
@@ -42,11 +44,16 @@ namespace assay {
 // From a case's format and plan.
 DequantSoftmaxBound MakeDequantSoftmaxBound(const DequantSoftmaxProblem& problem, DType input,
                                             const Plan& plan);
+// With D distinct exponentials in a row.
+DequantSoftmaxDeviation MakeDequantSoftmaxDeviation(const DequantSoftmaxProblem& problem,
+                                                    DType input, const Plan& plan, double distinct);
 
 // One row of n elements in place: value from Σ a·w to r, allowance from Σ|a||w| to E.
-// allowance nullptr: only values.
+// allowance nullptr: only values. Fills the deviations that `to` has places for.
 void FinishDequantSoftmaxRow(const DequantSoftmaxBound& bound, std::int64_t n, const double* scale,
-                             double* value, double* allowance);
+                             double* value, double* allowance,
+                             const DequantSoftmaxDeviation& deviation = {},
+                             const RowDeviations& to = {});
 
 // r and E of some output elements, by plain loops; `indices` sorted. allowance nullptr: only
 // values.

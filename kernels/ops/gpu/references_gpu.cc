@@ -25,6 +25,7 @@
 #include "kernels/ops/rope/rope_on_gpu.h"
 #include "kernels/ops/softmax/softmax_identities.h"
 #include "kernels/ops/softmax/softmax_identities_gpu.h"
+#include "kernels/ops/softmax/softmax_reference.h"
 #include "kernels/ops/softmax/softmax_reference_gpu.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/gpu/error_status.h"
@@ -209,7 +210,8 @@ absl::StatusOr<std::vector<Identity>> SoftmaxIdentities(const gpu::SoftmaxCheck&
       spread += SoftmaxSpread((*r)[i], (*x)[i], max);
     }
     sums.message = RowSumMessage(
-        row, sum, SoftmaxSumBound(s.arithmetic, check.rounding, s.intermediate, s.cols, spread));
+        row, sum,
+        SoftmaxSumBound(s.terms.arithmetic, check.rounding, s.terms.intermediate, s.cols, spread));
   }
   if (range.broken > 0) {
     const std::int64_t at = static_cast<std::int64_t>(f.first_out_of_range);

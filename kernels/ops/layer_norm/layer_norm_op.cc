@@ -1,8 +1,12 @@
 // layer_norm as an operator: operands, work and bounds of a case, and its
 // references.
+#include <algorithm>
+#include <cmath>
+
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/row_depth.h"
+#include "kernels/ops/common/row_residuals.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/device_references.h"
@@ -36,6 +40,20 @@ void CheckDeviations(const Case& c, std::vector<FieldError>& errors) {
                                                  : " for rows of equal elements, whose deviation "
                                                    "is 0")});
   }
+}
+
+// With weight and bias the errors of a row are no fit (layer_norm_deviation.h): σ holds what its
+// elements share. So a row counts as one draw, of which the largest of all rows must stay below the
+// limit, and a gain says nothing.
+void HoldWholeElements(std::int64_t rows, ResidualModel& model) {
+  // P(|z| > t) = exp(−kTail·t) of a draw; kRare = −ln of how rarely a right kernel is beyond.
+  constexpr double kTail = 1.74, kRare = 21;
+  // Groups are held to 1.5 times the limit of all elements together.
+  constexpr double kGroups = 1.5;
+  model.rows = false;
+  const double largest = (kRare + std::log(static_cast<double>(rows))) / kTail;
+  model.largest_rms = std::max(model.largest_rms, largest / kGroups);
+  model.gain_floor = 1;
 }
 
 class LayerNorm final : public Op {
@@ -85,7 +103,7 @@ class LayerNorm final : public Op {
     plan.elementwise = true;
     if (absl::Status s = ApplyPatterns(c, 1, plan); !s.ok()) return s;
     SetRowDepth(p.cols,
-                DistinctAddends(plan.inputs[0].pattern, c.dtype, Addends::kPowers, p.cols,
+                DistinctAddends(plan.inputs[0].pattern, c.dtype, Addends::kElements, p.cols,
                                 plan.accumulator_roundoff),
                 plan);
     plan.vacuous = plan.sum_depth * plan.accumulator_roundoff > kVacuousFactor;
@@ -101,9 +119,16 @@ class LayerNorm final : public Op {
       return other->Reference(c, plan, device, inputs, out);
     }
     const auto& p = std::get<LayerNormProblem>(c.problem);
-    LayerNormReferenceCpu(p, MakeLayerNormTerms(p, c.dtype, plan), c.dtype, inputs, out.value,
-                          out.allowance);
+    LayerNormReferenceCpu(p, MakeLayerNormTerms(p, c.dtype, plan),
+                          MakeLayerNormDeviation(p, c.dtype, plan), c.dtype, inputs, out);
     return absl::OkStatus();
+  }
+
+  ResidualModel Residuals(const Case& c, const Plan& plan) const override {
+    const auto& p = std::get<LayerNormProblem>(c.problem);
+    ResidualModel model = RowResiduals(c, plan, 1);
+    if (model.known && p.affine && !p.rms) HoldWholeElements(p.rows, model);
+    return model;
   }
 
   std::vector<std::int64_t> Samples(const Case& c, const Plan&, std::uint64_t seed,

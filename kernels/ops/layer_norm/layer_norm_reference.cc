@@ -2,12 +2,32 @@
 
 #include <vector>
 
+#include "kernels/ops/common/row_depth.h"
+
 namespace assay {
 
 LayerNormTerms MakeLayerNormTerms(const LayerNormProblem& problem, DType input, const Plan& plan) {
   const Arithmetic arithmetic = ArithmeticOf(input);
   return {static_cast<double>(problem.cols), plan.sum_depth, KernelScalar(input, problem.eps),
           arithmetic.times * arithmetic.u,   problem.rms,    problem.affine};
+}
+
+LayerNormDeviation MakeLayerNormDeviation(const LayerNormProblem& problem, DType input,
+                                          const Plan& plan) {
+  LayerNormDeviation model;
+  model.n = static_cast<double>(problem.cols);
+  model.eps = KernelScalar(input, problem.eps);
+  model.u = ArithmeticOf(input).u;
+  const auto distinct = [&](Addends addends) {
+    return DistinctAddends(plan.inputs[0].pattern, input, addends, problem.cols, model.u);
+  };
+  model.distinct = distinct(Addends::kElements);
+  model.distinct_squares = distinct(problem.rms ? Addends::kOwnSquares : Addends::kSquares);
+  model.narrow = Info(input).storage_bits <= 16 && Info(plan.output.dtype).storage_bits <= 16;
+  model.rms = problem.rms;
+  model.affine = problem.affine;
+  model.steps = OutputStepsOf(plan.output.dtype);
+  return model;
 }
 
 void LayerNormReferenceAt(const LayerNormProblem& problem, const LayerNormTerms& terms,

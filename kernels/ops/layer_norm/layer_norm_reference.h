@@ -17,6 +17,7 @@
 
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/layer_norm/layer_norm_bound.h"
+#include "kernels/ops/layer_norm/layer_norm_deviation.h"
 #include "kernels/ops/layer_norm/problem.h"
 #include "kernels/ops/plan.h"
 
@@ -35,6 +36,8 @@ inline double LayerNormOrigin(const LayerNormProblem& problem, const double* row
 }
 
 LayerNormTerms MakeLayerNormTerms(const LayerNormProblem& problem, DType input, const Plan& plan);
+LayerNormDeviation MakeLayerNormDeviation(const LayerNormProblem& problem, DType input,
+                                          const Plan& plan);
 
 // r and E of some output elements, by plain loops; `indices` sorted.
 void LayerNormReferenceAt(const LayerNormProblem& problem, const LayerNormTerms& terms,

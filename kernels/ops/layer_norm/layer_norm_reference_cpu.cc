@@ -8,6 +8,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/ops/common/load.h"
+#include "kernels/ops/common/row_residuals.h"
 #include "kernels/ops/layer_norm/layer_norm_reference.h"
 #include "kernels/ops/layer_norm/layer_norm_reference_cpu.h"
 #include "kernels/runtime/cpu/parallel.h"
@@ -86,8 +87,8 @@ namespace assay {
 HWY_EXPORT(Row);
 
 void LayerNormReferenceCpu(const LayerNormProblem& problem, const LayerNormTerms& terms,
-                           DType input, std::span<const TensorView> inputs, double* value,
-                           double* allowance) {
+                           const LayerNormDeviation& deviation, DType input,
+                           std::span<const TensorView> inputs, const ReferenceBuffers& out) {
   const std::int64_t cols = problem.cols;
   constexpr std::int64_t kMaxLanes = 8;
   constexpr std::int64_t kGrain = 1 << 12;  // elements
@@ -104,8 +105,12 @@ void LayerNormReferenceCpu(const LayerNormProblem& problem, const LayerNormTerms
                   LoadDoubles(input, inputs[0].data, row * inputs[0].extents.ld, cols, x.data());
                   HWY_DYNAMIC_DISPATCH(Row)
                   (problem, terms, x.data(), weight.data(), bias.data(), r.data(), e.data());
-                  std::copy_n(r.data(), cols, value + row * cols);
-                  std::copy_n(e.data(), cols, allowance + row * cols);
+                  std::copy_n(r.data(), cols, out.value + row * cols);
+                  std::copy_n(e.data(), cols, out.allowance + row * cols);
+                  const RowDeviations to = RowOf(out, row, cols);
+                  if (to.deviation == nullptr) continue;
+                  LayerNormDeviationsOfRow(deviation, cols, x.data(), weight.data(), bias.data(),
+                                           to);
                 }
               });
 }

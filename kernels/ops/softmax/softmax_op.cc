@@ -1,6 +1,7 @@
 // softmax as an operator: operands, work and bounds of a case, and its references.
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/row_depth.h"
+#include "kernels/ops/common/row_residuals.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/device_references.h"
@@ -53,9 +54,13 @@ class Softmax final : public Op {
       return other->Reference(c, plan, device, inputs, out);
     }
     const auto& p = std::get<SoftmaxProblem>(c.problem);
-    SoftmaxReferenceCpu(p, MakeSoftmaxTerms(p, c.dtype, plan), c.dtype, inputs, out.value,
-                        out.allowance);
+    SoftmaxReferenceCpu(p, MakeSoftmaxTerms(p, c.dtype, plan),
+                        MakeSoftmaxDeviation(p, c.dtype, plan), c.dtype, inputs, out);
     return absl::OkStatus();
+  }
+
+  ResidualModel Residuals(const Case& c, const Plan& plan) const override {
+    return RowResiduals(c, plan, 1);
   }
 
   std::vector<std::int64_t> Samples(const Case& c, const Plan&, std::uint64_t seed,

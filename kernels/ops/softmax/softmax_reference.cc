@@ -4,11 +4,25 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/ops/common/row_depth.h"
+
 namespace assay {
 
 SoftmaxTerms MakeSoftmaxTerms(const SoftmaxProblem& problem, DType input, const Plan& plan) {
   return {ArithmeticOf(input), plan.intermediate_roundoff, static_cast<double>(problem.cols),
           plan.sum_depth};
+}
+
+SoftmaxDeviation MakeSoftmaxDeviation(const SoftmaxProblem& problem, DType input,
+                                      const Plan& plan) {
+  const Arithmetic arithmetic = ArithmeticOf(input);
+  return {static_cast<double>(problem.cols),
+          arithmetic.u,
+          plan.intermediate_roundoff,
+          DistinctAddends(plan.inputs[0].pattern, input, Addends::kExponentials, problem.cols,
+                          arithmetic.u),
+          kFlushedExp * arithmetic.min_normal,
+          OutputStepsOf(plan.output.dtype)};
 }
 
 void SoftmaxReferenceAt(const SoftmaxProblem& problem, const SoftmaxTerms& terms,

@@ -17,6 +17,7 @@
 #include <span>
 
 #include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/softmax_deviation.h"
 #include "kernels/ops/plan.h"
 #include "kernels/ops/softmax/problem.h"
 #include "kernels/ops/softmax/softmax_bound.h"
@@ -24,6 +25,7 @@
 namespace assay {
 
 SoftmaxTerms MakeSoftmaxTerms(const SoftmaxProblem& problem, DType input, const Plan& plan);
+SoftmaxDeviation MakeSoftmaxDeviation(const SoftmaxProblem& problem, DType input, const Plan& plan);
 
 // r and E of some output elements, by plain loops; `indices` sorted.
 void SoftmaxReferenceAt(const SoftmaxProblem& problem, const SoftmaxTerms& terms,

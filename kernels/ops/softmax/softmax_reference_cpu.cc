@@ -9,6 +9,7 @@
 #include "hwy/highway.h"
 #include "kernels/ops/common/exp-inl.h"
 #include "kernels/ops/common/load.h"
+#include "kernels/ops/common/row_residuals.h"
 #include "kernels/ops/softmax/softmax_reference.h"
 #include "kernels/ops/softmax/softmax_reference_cpu.h"
 #include "kernels/runtime/cpu/parallel.h"
@@ -79,8 +80,9 @@ namespace assay {
 
 HWY_EXPORT(Row);
 
-void SoftmaxReferenceCpu(const SoftmaxProblem& problem, const SoftmaxTerms& terms, DType input,
-                         std::span<const TensorView> inputs, double* value, double* allowance) {
+void SoftmaxReferenceCpu(const SoftmaxProblem& problem, const SoftmaxTerms& terms,
+                         const SoftmaxDeviation& deviation, DType input,
+                         std::span<const TensorView> inputs, const ReferenceBuffers& out) {
   const std::int64_t cols = problem.cols;
   constexpr std::int64_t kMaxLanes = 8;
   constexpr std::int64_t kGrain = 1 << 12;  // elements
@@ -93,8 +95,11 @@ void SoftmaxReferenceCpu(const SoftmaxProblem& problem, const SoftmaxTerms& term
                   LoadDoubles(input, inputs[0].data, row * inputs[0].extents.ld, cols, x.data());
                   HWY_DYNAMIC_DISPATCH(Row)
                   (terms, cols, x.data(), r.data(), e.data());
-                  std::copy_n(r.data(), cols, value + row * cols);
-                  std::copy_n(e.data(), cols, allowance + row * cols);
+                  std::copy_n(r.data(), cols, out.value + row * cols);
+                  std::copy_n(e.data(), cols, out.allowance + row * cols);
+                  const RowDeviations to = RowOf(out, row, cols);
+                  if (to.deviation == nullptr) continue;
+                  SoftmaxDeviationsOfRow(deviation, cols, x.data(), r.data(), to);
                 }
               });
 }

@@ -34,16 +34,17 @@ TEST(RowDepth, CountsTheValuesOfPatternsAndFormats) {
   for (const char* repeated : {"constant:3", "zeros", "sequential", "sparse", "checkerboard",
                                "one-hot", "row-vary", "extremes", "all-inf", "normal:0"}) {
     EXPECT_EQ(Distinct(repeated, DType::kF32, Addends::kExponentials), 1) << repeated;
-    EXPECT_EQ(Distinct(repeated, DType::kF32, Addends::kPowers), 1) << repeated;
+    EXPECT_EQ(Distinct(repeated, DType::kF32, Addends::kElements), 1) << repeated;
   }
-  EXPECT_GT(Distinct("normal", DType::kF32, Addends::kPowers), 1e6);
-  EXPECT_EQ(Distinct("normal", DType::kBF16, Addends::kPowers), 3.5 * 128);
-  EXPECT_LT(Distinct("normal", DType::kE4M3FN, Addends::kPowers), 32);
+  EXPECT_GT(Distinct("normal", DType::kF32, Addends::kElements), 1e6);
+  EXPECT_EQ(Distinct("normal", DType::kBF16, Addends::kElements), 3.5 * 128);
+  EXPECT_LT(Distinct("normal", DType::kE4M3FN, Addends::kElements), 32);
   EXPECT_EQ(Distinct("integers:-3:3", DType::kF32, Addends::kExponentials), 6);
   // Exponentials of a narrow input lie close to 1, whatever its mean; so do elements at a mean.
   EXPECT_EQ(Distinct("normal:1e-5", DType::kF32, Addends::kExponentials), 1);
-  EXPECT_GT(Distinct("normal:1e-5", DType::kF32, Addends::kPowers), 1e6);
-  EXPECT_EQ(Distinct("near-constant:5616:0.01", DType::kF32, Addends::kPowers), 1);
+  EXPECT_GT(Distinct("normal:1e-5", DType::kF32, Addends::kElements), 1e6);
+  EXPECT_EQ(Distinct("near-constant:5616:0.01", DType::kF32, Addends::kElements), 1);
+  EXPECT_GT(Distinct("near-constant:5616:0.01", DType::kF32, Addends::kSquares), 10);
   EXPECT_GT(Distinct("near-constant:5616:1", DType::kF32, Addends::kExponentials), 1e3);
 }
 

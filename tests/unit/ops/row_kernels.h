@@ -66,7 +66,7 @@ struct SoftmaxKernel {
   bool by_reciprocal = false;  // p·(1/l)
   int exp_ulps = 0;            // its exp is off by up to so many, either way
   // Defects.
-  double exp_error = 0;  // relative, of every exponential but that of the maximum
+  double exp_error = 0;  // relative, the largest of a polynomial that is too short
   double scale = 1;      // of the exponent
   bool last_left_out = false;
 };
@@ -78,7 +78,9 @@ inline std::vector<float> SoftmaxOf(const SoftmaxKernel& k, const std::vector<fl
     const float argument =
         static_cast<float>(k.scale) * (k.scales_first ? v * kLog2E - from * kLog2E : v - from);
     float p = k.scales_first ? std::exp2(argument) : std::exp(argument);
-    if (v != from) p *= static_cast<float>(1 + k.exp_error);
+    if (k.exp_error != 0) {
+      p *= static_cast<float>(1 + k.exp_error * std::cos(9 * static_cast<double>(argument)));
+    }
     // The argument's bits choose the error.
     if (k.exp_ulps > 0 && p > 0x1p-100F) {
       const std::uint32_t bits = std::bit_cast<std::uint32_t>(argument) * 2654435761U >> 8;

@@ -1,0 +1,237 @@
+// The deviations of softmax and norms: errors of right FP32 kernels, in any order and by any way to
+// the variance, stay below the limits of kernels/ops/op.h, and those of wrong kernels do not,
+// although most of them are within the bound of each element.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "kernels/numerics/convert.h"
+#include "kernels/numerics/generate.h"
+#include "kernels/ops/common/row_depth.h"
+#include "kernels/ops/common/softmax_deviation.h"
+#include "kernels/ops/layer_norm/layer_norm_deviation.h"
+#include "tests/unit/ops/row_fits.h"
+#include "tests/unit/ops/row_kernels.h"
+
+namespace assay {
+namespace {
+
+constexpr double kU = 0x1p-24;
+constexpr double kEps = 9.99999974737875163555e-6;  // 1e-5 in FP32
+
+struct Data {
+  const char* pattern;
+  std::int64_t rows, cols;
+  DType input = DType::kF32;
+  DType output = DType::kF32;
+};
+
+std::string Text(const Data& d, std::string_view kernel) {
+  return std::string(kernel) + ", " + d.pattern + " " + std::to_string(d.rows) + "x" +
+         std::to_string(d.cols) + " " + std::string(Name(d.input)) + " to " +
+         std::string(Name(d.output));
+}
+
+// Visits the rows of the data, in FP32.
+template <class Visit>
+void EachRow(const Data& d, const Visit& visit) {
+  Generator generator(*ParsePattern(d.pattern, nullptr), /*seed=*/3, 0, /*epoch=*/0, d.rows, d.cols,
+                      d.input);
+  std::vector<float> x(static_cast<std::size_t>(d.cols));
+  for (std::int64_t row = 0; row < d.rows; ++row) {
+    for (std::int64_t i = 0; i < d.cols; ++i) {
+      x[static_cast<std::size_t>(i)] = static_cast<float>(generator.Value(row * d.cols + i));
+    }
+    visit(x, row);
+  }
+}
+
+std::vector<double> Rounded(const std::vector<float>& y, DType output) {
+  std::vector<double> rounded(y.begin(), y.end());
+  if (output != DType::kF32) {
+    for (double& v : rounded) v = Quantise(v, output);
+  }
+  return rounded;
+}
+
+double DistinctOf(const Data& d, Addends addends) {
+  return DistinctAddends(*ParsePattern(d.pattern, nullptr), d.input, addends, d.cols, kU);
+}
+
+Statistics Of(const SoftmaxKernel& kernel, const Data& d) {
+  const SoftmaxDeviation model = {static_cast<double>(d.cols),
+                                  kU,
+                                  0,
+                                  DistinctOf(d, Addends::kExponentials),
+                                  kFlushedExp * Info(DType::kF32).min_normal,
+                                  OutputStepsOf(d.output)};
+  Fits fits;
+  EachRow(d, [&](const std::vector<float>& x, std::int64_t) {
+    const std::vector<double> wide(x.begin(), x.end());
+    const double max = *std::max_element(wide.begin(), wide.end());
+    std::vector<double> r(x.size());
+    double sum = 0;
+    for (std::size_t i = 0; i < r.size(); ++i) sum += r[i] = std::exp(wide[i] - max);
+    for (double& v : r) v /= sum;
+    std::vector<float> deviation(x.size());
+    float offset = 1, gain = 0;
+    SoftmaxDeviationsOfRow(model, d.cols, wide.data(), r.data(),
+                           {deviation.data(), &offset, &gain});
+    fits.Add(r, Rounded(SoftmaxOf(kernel, x), d.output), deviation, offset, gain);
+  });
+  return fits.Result();
+}
+
+Statistics Of(const NormKernel& kernel, const Data& d, bool rms = false, float eps = 1e-5F) {
+  LayerNormDeviation model;
+  model.n = static_cast<double>(d.cols);
+  model.eps = kEps;
+  model.u = kU;
+  model.distinct = DistinctOf(d, Addends::kElements);
+  model.distinct_squares = DistinctOf(d, rms ? Addends::kOwnSquares : Addends::kSquares);
+  model.narrow = d.input != DType::kF32 && d.output != DType::kF32;
+  model.rms = rms;
+  model.steps = OutputStepsOf(d.output);
+  Fits fits;
+  const std::vector<double> ones(static_cast<std::size_t>(d.cols), 1.0), zeros(ones.size(), 0.0);
+  EachRow(d, [&](const std::vector<float>& x, std::int64_t) {
+    const std::vector<double> wide(x.begin(), x.end());
+    double mean = 0, variance = 0;
+    for (const double v : wide) mean += v / model.n;
+    if (rms) mean = 0;
+    for (const double v : wide) variance += (v - mean) * (v - mean) / model.n;
+    std::vector<double> r(x.size());
+    for (std::size_t i = 0; i < r.size(); ++i) {
+      r[i] = (wide[i] - mean) / std::sqrt(variance + kEps);
+    }
+    std::vector<float> deviation(x.size());
+    float offset = 0, gain = 0;
+    LayerNormDeviationsOfRow(model, d.cols, wide.data(), ones.data(), zeros.data(),
+                             {deviation.data(), &offset, &gain});
+    fits.Add(r, Rounded(NormOf(kernel, x, eps, rms), d.output), deviation, offset, gain);
+  });
+  return fits.Result();
+}
+
+// Of 64 rows the limits are 2 for A and B and 1.5 for the rest. These leave room.
+constexpr double kCommon = 1.4, kRest = 1.1;
+
+std::vector<Data> Drawn() {
+  std::vector<Data> all;
+  for (const char* pattern : {"normal", "normal:4", "normal:0.1", "normal:3:5", "normal:1:100",
+                              "uniform", "uniform:-10:10"}) {
+    for (const std::int64_t cols : {64, 768, 8192}) {
+      all.push_back({pattern, 4096 / cols + 16, cols});
+      for (const DType narrow : {DType::kF16, DType::kBF16}) {
+        if (std::string_view(pattern) == "normal:1:100") continue;
+        all.push_back({pattern, 4096 / cols + 16, cols, narrow, DType::kF32});
+        all.push_back({pattern, 4096 / cols + 16, cols, narrow, narrow});
+      }
+    }
+  }
+  return all;
+}
+
+TEST(RowDeviation, RightSoftmaxesStayBelowTheLimits) {
+  Statistics worst;
+  for (const Data& d : Drawn()) {
+    for (const SoftmaxKernel& kernel : kRightSoftmaxes) {
+      const Statistics s = Of(kernel, d);
+      EXPECT_LE(s.gain, kCommon) << Text(d, kernel.name);
+      EXPECT_LE(s.rest, kRest) << Text(d, kernel.name);
+      worst = {0, std::max(worst.gain, s.gain), std::max(worst.rest, s.rest)};
+    }
+  }
+  std::printf("largest: common %.2f, rest %.2f\n", worst.gain, worst.rest);
+}
+
+TEST(RowDeviation, RightNormsStayBelowTheLimits) {
+  Statistics worst;
+  for (const Data& d : Drawn()) {
+    for (const bool rms : {false, true}) {
+      for (const NormKernel& kernel : kRightNorms) {
+        const Statistics s = Of(kernel, d, rms);
+        EXPECT_LE(s.offset, kCommon) << Text(d, kernel.name) << (rms ? " rms" : "");
+        EXPECT_LE(s.gain, kCommon) << Text(d, kernel.name) << (rms ? " rms" : "");
+        EXPECT_LE(s.rest, kRest) << Text(d, kernel.name) << (rms ? " rms" : "");
+        worst = {std::max(worst.offset, s.offset), std::max(worst.gain, s.gain),
+                 std::max(worst.rest, s.rest)};
+      }
+    }
+  }
+  std::printf("largest: offset %.2f, gain %.2f, rest %.2f\n", worst.offset, worst.gain, worst.rest);
+}
+
+// Limits of A and B for so many rows.
+double CommonLimit(std::int64_t rows) {
+  return std::max(2.0, 12.1 / std::sqrt(static_cast<double>(rows)));
+}
+constexpr double kRestLimit = 1.5;
+
+TEST(RowDeviation, AWrongEpsIsAFactorOfEachRow) {
+  const NormKernel right;
+  for (const Data& d : {Data{"normal:3:5", 64, 1000}, Data{"normal", 16, 4096},
+                        Data{"normal:3:5", 16, 4096}, Data{"normal:1:100", 16, 65536}}) {
+    const Statistics s = Of(right, d, false, 1e-3F);
+    EXPECT_GT(s.gain, 4 * CommonLimit(d.rows)) << Text(d, "eps");
+    EXPECT_LT(s.offset, CommonLimit(d.rows)) << Text(d, "eps");
+    EXPECT_LT(s.rest, kRestLimit) << Text(d, "eps");
+  }
+  const Data d{"normal:3:5", 64, 1000};
+  EXPECT_GT(Of(right, d, true, 1e-3F).gain, 4 * CommonLimit(d.rows));
+}
+
+TEST(RowDeviation, TheSampleVarianceIsAFactorOfEachRow) {
+  const NormKernel kernel{.name = "n - 1", .sample_variance = true};
+  for (const std::int64_t cols : {256, 4096, 8192}) {
+    for (const char* pattern : {"normal", "normal:3:5"}) {
+      const Data d{pattern, 16, cols};
+      EXPECT_GT(Of(kernel, d).gain, 4 * CommonLimit(d.rows)) << Text(d, kernel.name);
+    }
+  }
+}
+
+TEST(RowDeviation, OtherDefectsOfNorms) {
+  const Data far{"normal:1:100", 64, 8192}, d{"normal:3:5", 64, 4096};
+  // The mean's square cancels nearly all of the sum.
+  const NormKernel moments{.name = "one pass", .variance = Variance::kMoments};
+  EXPECT_GT(Of(moments, far).gain, 4 * CommonLimit(far.rows));
+  const NormKernel merged{
+      .name = "merge", .variance = Variance::kMerged, .merges_means_alone = true};
+  EXPECT_GT(Of(merged, d).gain, 4 * CommonLimit(d.rows));
+  const NormKernel last{.name = "last", .last_left_out = true};
+  EXPECT_GT(Of(last, d).gain, 4 * CommonLimit(d.rows));
+}
+
+TEST(RowDeviation, AnInexactExponentialShows) {
+  for (const Data& d : {Data{"normal", 64, 768}, Data{"normal", 16, 4096}, Data{"uniform", 64, 768},
+                        Data{"normal:3", 16, 16384}}) {
+    const SoftmaxKernel kernel{.name = "exp", .exp_error = 3e-6};
+    const Statistics s = Of(kernel, d);
+    EXPECT_TRUE(s.gain > CommonLimit(d.rows) || s.rest > kRestLimit)
+        << Text(d, kernel.name) << ": " << s.gain << ", " << s.rest;
+  }
+}
+
+TEST(RowDeviation, AWrongScaleOfTheExponentShows) {
+  for (const double off : {1e-6, 1e-5}) {
+    for (const Data& d : {Data{"normal:3", 64, 768}, Data{"normal", 16, 4096}}) {
+      const SoftmaxKernel kernel{.name = "scale", .scale = 1 + off};
+      const Statistics s = Of(kernel, d);
+      EXPECT_TRUE(s.gain > CommonLimit(d.rows) || s.rest > kRestLimit)
+          << Text(d, kernel.name) << " " << off << ": " << s.gain << ", " << s.rest;
+    }
+  }
+}
+
+TEST(RowDeviation, AColumnThatIsNotSummedShows) {
+  for (const std::int64_t cols : {256, 768, 4096, 8192}) {
+    const Data d{"normal", 64, cols};
+    const SoftmaxKernel kernel{.name = "last", .last_left_out = true};
+    EXPECT_GT(Of(kernel, d).gain, CommonLimit(d.rows)) << Text(d, kernel.name);
+  }
+}
+
+}  // namespace
+}  // namespace assay
