@@ -163,6 +163,52 @@ TEST(RowDeviation, RightNormsStayBelowTheLimits) {
   std::printf("largest: offset %.2f, gain %.2f, rest %.2f\n", worst.offset, worst.gain, worst.rest);
 }
 
+// With weight and bias there is no fit. σ holds what rows share.
+TEST(RowDeviation, NormsWithWeightAndBiasAreHeldAsTheyAre) {
+  for (const std::int64_t cols : {100, 4096}) {
+    const Data d{"normal:3:5", 32, cols};
+    LayerNormDeviation model;
+    model.n = static_cast<double>(cols);
+    model.eps = kEps;
+    model.u = kU;
+    model.distinct = model.distinct_squares = 1e9;
+    model.affine = true;
+    model.steps = OutputStepsOf(DType::kF32);
+    const auto size = static_cast<std::size_t>(cols);
+    std::vector<double> weight(size), bias(size);
+    for (std::size_t i = 0; i < size; ++i) {
+      weight[i] = static_cast<double>(i % 17) / 16 + 0.5;
+      bias[i] = static_cast<double>(i % 7) / 4 - 1;
+    }
+    const auto rms_of = [&](const NormKernel& kernel, float eps) {
+      double squares = 0;
+      EachRow(d, [&](const std::vector<float>& x, std::int64_t) {
+        const std::vector<double> wide(x.begin(), x.end());
+        std::vector<float> deviation(size);
+        LayerNormDeviationsOfRow(model, cols, wide.data(), weight.data(), bias.data(),
+                                 {deviation.data(), nullptr, nullptr});
+        double mean = 0, variance = 0;
+        for (const double v : wide) mean += v / model.n;
+        for (const double v : wide) variance += (v - mean) * (v - mean) / model.n;
+        const std::vector<float> y = NormOf(kernel, x, eps, false);
+        for (std::size_t i = 0; i < size; ++i) {
+          const double r = (wide[i] - mean) / std::sqrt(variance + kEps) * weight[i] + bias[i];
+          const auto w = static_cast<float>(weight[i]), b = static_cast<float>(bias[i]);
+          const double z =
+              (static_cast<double>(y[i] * w + b) - r) / static_cast<double>(deviation[i]);
+          squares += z * z;
+        }
+      });
+      return std::sqrt(squares / static_cast<double>(d.rows * cols));
+    };
+    for (const NormKernel& kernel : kRightNorms) {
+      EXPECT_LE(rms_of(kernel, 1e-5F), 1.2) << Text(d, kernel.name);
+    }
+    EXPECT_GT(rms_of({}, 1e-3F), 10) << Text(d, "eps");
+    EXPECT_GT(rms_of({.sample_variance = true}, 1e-5F), 10) << Text(d, "n - 1");
+  }
+}
+
 // Limits of A and B for so many rows.
 double CommonLimit(std::int64_t rows) {
   return std::max(2.0, 12.1 / std::sqrt(static_cast<double>(rows)));
