@@ -20,6 +20,7 @@
 #include "kernels/ops/case.h"
 #include "kernels/ops/operand_stats.h"
 #include "kernels/ops/plan.h"
+#include "kernels/ops/products.h"
 
 namespace assay {
 
@@ -154,6 +155,14 @@ class Op {
   virtual void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
                            std::span<const std::int64_t> indices, double* value,
                            double* allowance) const = 0;
+
+  // The products behind the output elements at some indices, in their order; see SampledProducts.
+  // Nothing if the operator sums no products of two operands, or if more than a factor, an addend
+  // and a max with 0 follows the sum.
+  virtual std::optional<SampledProducts> Products(const Case&, const Plan&, const HostInputs&,
+                                                  std::span<const std::int64_t> /*indices*/) const {
+    return std::nullopt;
+  }
 
   // What inputs that hold infinities or NaN leave undecided, of which no reference can
   // tell the right result; empty: nothing. `stats` are in the plan's order.
