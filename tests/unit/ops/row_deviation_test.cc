@@ -205,7 +205,7 @@ TEST(RowDeviation, NormsWithWeightAndBiasAreHeldAsTheyAre) {
       EXPECT_LE(rms_of(kernel, 1e-5F), 1.2) << Text(d, kernel.name);
     }
     EXPECT_GT(rms_of({}, 1e-3F), 10) << Text(d, "eps");
-    EXPECT_GT(rms_of({.sample_variance = true}, 1e-5F), 10) << Text(d, "n - 1");
+    EXPECT_GT(rms_of({.name = "n - 1", .sample_variance = true}, 1e-5F), 10) << Text(d, "n - 1");
   }
 }
 
