@@ -5,10 +5,13 @@
 // The errors that all elements of a row share have the deviations σ_α and σ_β. The elements' own
 // errors, of deviation σ, move the fit as well, by the variances of weighted least squares. For
 // 16-bit outputs that is the larger part. If elements of a row repeat, so do their errors, and the
-// variance is so many times as large.
+// variance is so many times as large. Roundings to an output of 16 bits or fewer may all be one:
+// a norm whose factor is close to a power of two rounds every 16-bit input back to itself. So they
+// count as n repeats.
 #ifndef ASSAY_KERNELS_OPS_COMMON_ROW_FIT_H_
 #define ASSAY_KERNELS_OPS_COMMON_ROW_FIT_H_
 
+#include "kernels/numerics/deviation.h"
 #include "kernels/numerics/host_device.h"
 
 namespace assay {
@@ -34,6 +37,13 @@ struct RowFit {
  private:
   ASSAY_HOST_DEVICE double Determinant() const { return weights * squares - reference * reference; }
 };
+
+// How often a row of n elements, `distinct` of them distinct, has the same error.
+ASSAY_HOST_DEVICE inline double RepeatsOf(double n, double distinct, const OutputSteps& steps) {
+  constexpr int kFp32Bits = 23;
+  if (steps.mantissa_bits < kFp32Bits) return n;
+  return n > distinct ? n / distinct : 1.0;
+}
 
 // What a reference fills for one row, in the places of ReferenceBuffers; nullptr: not asked for.
 struct RowDeviations {

@@ -9,6 +9,8 @@ namespace {
 // A smaller spread beside the mean leaves few distinct values, and sums that cancel.
 constexpr double kLeastSpread = 0x1p-7;
 constexpr double kLargestRest = 1.5;
+// An output's own rounding is off by √3 of its deviations at most. Few distinct values may all be.
+constexpr double kLargestRestOfNarrow = 1.75;
 
 bool IsDrawn(const Pattern& p) {
   switch (p.kind) {
@@ -30,15 +32,17 @@ ResidualModel RowResiduals(const Case& c, const Plan& plan, int drawn) {
       output == DType::kF64) {
     return model;
   }
+  if (!std::all_of(plan.inputs.begin(), plan.inputs.begin() + drawn,
+                   [](const Operand& o) { return IsDrawn(o.pattern); })) {
+    return model;
+  }
   model.known = true;
   model.rows = true;
   model.roundoff = AccumulatorRoundoff(c.dtype);
-  model.largest_rest = kLargestRest;
+  model.largest_rest = Info(output).storage_bits > 16 ? kLargestRest : kLargestRestOfNarrow;
   // Formats of 8 bits and fewer repeat their few values.
   const auto bits = [](DType t) { return Info(t).storage_bits; };
-  model.gates = bits(c.dtype) >= 16 && bits(output) >= 16 &&
-                std::all_of(plan.inputs.begin(), plan.inputs.begin() + drawn,
-                            [](const Operand& o) { return IsDrawn(o.pattern); });
+  model.gates = bits(c.dtype) >= 16 && bits(output) >= 16;
   return model;
 }
 

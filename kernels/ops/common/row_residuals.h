@@ -11,9 +11,9 @@
 namespace assay {
 
 // The residual model of a case whose elements share the errors of sums over their row. Not known
-// for exact results, integers, and fp64, whose reference rounds as well. A verdict may follow if
-// the first `drawn` inputs are normal or uniform, with a spread that is not small beside their
-// magnitude.
+// for exact results, integers, and fp64, whose reference rounds as well. Nor unless the first
+// `drawn` inputs are normal or uniform, with a spread that is not small beside their magnitude. A
+// user's own tensors count as normal.
 ResidualModel RowResiduals(const Case& c, const Plan& plan, int drawn);
 
 // Where the deviations of a row of `cols` elements stand. No deviation: nobody asks for them.

@@ -3,14 +3,15 @@
 //
 // With r, m and l as softmax_reference.h has them, u of the accumulator, n the row's length:
 //   σ²   = r²·(u²/3·((x − m)² + x² + 18) + u_i²/3) + ulp(r)²/12 + f²
-//   σ_β² = u²/3·(m² + (n + 1)·(2 + Σr²)/6 + 4) + u²·0.15·n²/D + u_i²/3·Σr² + c² + fit
+//   σ_β² = u²/3·(m² + (n + 1)·(2 + Σr²)/6 + 4) + u²·0.15·n²/D + u_i²/3·Σr² + c² + fit + seen²
 // An element errs by the roundings of x − m or of x·log2(e), of its exponential and of the
 // quotient. All elements of a row share the errors of m and of l, as a common factor 1 + β. There
 // is no common offset. (n + 1)·(2 + Σr²)/6 is that of a sequential sum (deviation.h) in units of l.
 // D is the number of distinct exponentials (row_depth.h). c = Σ r·min(1, (u/r)³)/4 is what l loses
 // to small exponentials (softmax_sums.h). f = 2·the accumulator's smallest normal number is for
 // exponentials that are flushed, u_i for a narrower format that a kernel declares for them. fit is
-// how far the elements' own errors move β (row_fit.h).
+// how far the elements' own errors move β (row_fit.h). seen is what usual orders lose of l on the
+// data at hand (sum_orders.h); the host alone looks at it. It is little for random data.
 //
 // Derived, and held by simulation with sequential, pairwise, blocked and online kernels: the errors
 // of right kernels have R <= 1.4 of β and 1.1 of the rest.
@@ -50,7 +51,7 @@ struct SoftmaxDeviation {
   }
   ASSAY_HOST_DEVICE double RepeatedVariance() const { return 0.15 * u * u * n * n / distinct; }
   // How often a row has the same element.
-  ASSAY_HOST_DEVICE double Repeats() const { return n > distinct ? n / distinct : 1.0; }
+  ASSAY_HOST_DEVICE double Repeats() const { return RepeatsOf(n, distinct, steps); }
 };
 
 // Fills one row of n elements, from its x and r. logit_variance: σ_x² of each x that is itself a

@@ -5,15 +5,14 @@
 // With the normalised ŷ, its rstd, mean μ and variance v of the row, u of the accumulator, n the
 // row's length, d = x − μ, κ = mean d⁴/v² and s = v·rstd², which is 1 unless eps matters:
 //   σ²   = u²/3·(3·ŷ² + x²·rstd²) + ulp²/12
-//   σ_α² = u²/3·rstd²·((n + 1)·(2·μ² + mean x²/n)/6 + 3·μ²) + u²·0.15·n²/D·μ²·rstd² + fit
-//   σ_β² = u²/3·(s²·(n + 1)·(2 + κ/n)/24 + 18 + 0.27·s²·μ²/v) + u²·0.15·n²/D'·s²/4 + s²·c² + fit
+//   σ_α² = u²/3·rstd²·((n + 1)·(2·μ² + mean x²/n)/6 + 3·μ²) + u²·0.15·n²/D·μ²·rstd² + fit + seen_α²
+//   σ_β² = u²/3·(s²·(n + 1)·(2 + κ/n)/24 + 18 + 0.27·s²·μ²/v) + u²·0.15·n²/D'·s²/4 + s²·c² + fit + seen_β²
 // The mean's error is an offset: the first term is that of a sequential sum (deviation.h) over n.
 // The error of the variance is a factor, and half of its size, as rstd is a root. D and D' are
 // the numbers of distinct x and d² (row_depth.h). c = Σ d²·min(1, (u·n·v/d²)³)/(16·n·v) is what the
-// sum loses to small squares. fit is how far the elements' own errors move α and β (row_fit.h). If
-// neither x nor y has more than 16 bits, rstd may be so close to a power of two that every x is
-// rounded back to itself. All elements then have one error, and the variance of the fit is n times
-// as large. The RMS form has μ = 0 and d = x, neither an offset nor the term x²·rstd².
+// sum loses to small squares. fit is how far the elements' own errors move α and β (row_fit.h). seen_α
+// and seen_β are what usual orders of the sums make of the data at hand (sum_orders.h); the host
+// alone looks at them. They are little for random data. The RMS form has μ = 0 and d = x, neither an offset nor the term x²·rstd².
 //
 // With weight w, r = w·ŷ + b has |w|·σ and the roundings u²/3·((w·ŷ)² + r²). In the RMS form r is
 // still in proportion to ŷ. In a layer norm with weight and bias the errors are no α + β·r: such
@@ -40,6 +39,8 @@ struct LayerNormMoments {
   double variance = 0;  // v; the mean square for the RMS form
   double kurtosis = 0;  // κ; 0 if v is 0
   double lost = 0;      // c; 0 if v is 0
+  double seen_mean = 0;  // the error of μ that was seen
+  double seen_factor = 0;  // the error of v that was seen, relative to it
 };
 
 // What c is the sum of, times 16·n·v, with unit = u·n·v.
@@ -54,7 +55,6 @@ struct LayerNormDeviation {
   double u = 0;                 // roundoff of the accumulator
   double distinct = 1;          // D
   double distinct_squares = 1;  // D'
-  bool narrow = false;          // neither x nor y has more than 16 bits
   bool rms = false;
   bool affine = false;
   OutputSteps steps;
@@ -68,14 +68,14 @@ struct LayerNormDeviation {
     const double mean = row.mean * row.mean, all = mean + row.variance;
     return row.rstd * row.rstd *
            (u * u / 3 * ((n + 1) * (2 * mean + all / n) / 6 + 3 * mean) +
-            Repeated(distinct) * mean);
+            Repeated(distinct) * mean + row.seen_mean * row.seen_mean);
   }
   ASSAY_HOST_DEVICE double GainVariance(const LayerNormMoments& row) const {
     const double share = row.variance * row.rstd * row.rstd, s = share * share;
     const double centered = row.mean * row.mean * share * row.rstd * row.rstd;  // s²·μ²/v
     const double sum = s * (n + 1) * (2 + row.kurtosis / n) / 24;
     return u * u / 3 * (sum + 18 + 0.27 * centered) + Repeated(distinct_squares) * s / 4 +
-           s * row.lost * row.lost;
+           s * (row.lost * row.lost + row.seen_factor * row.seen_factor / 4);
   }
   // σ² of an element r = ŷ·weight + bias. 0 if it is not finite: the model says nothing of it.
   ASSAY_HOST_DEVICE double Variance(const LayerNormMoments& row, double x, double y, double weight,
@@ -89,8 +89,7 @@ struct LayerNormDeviation {
   }
   // How often a row has the same element, or the same error.
   ASSAY_HOST_DEVICE double Repeats() const {
-    if (narrow) return n;
-    return n > distinct_squares ? n / distinct_squares : 1.0;
+    return RepeatsOf(n, distinct_squares, steps);
   }
 
  private:

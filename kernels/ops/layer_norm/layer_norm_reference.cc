@@ -23,7 +23,6 @@ LayerNormDeviation MakeLayerNormDeviation(const LayerNormProblem& problem, DType
   };
   model.distinct = distinct(Addends::kElements);
   model.distinct_squares = distinct(problem.rms ? Addends::kOwnSquares : Addends::kSquares);
-  model.narrow = Info(input).storage_bits <= 16 && Info(plan.output.dtype).storage_bits <= 16;
   model.rms = problem.rms;
   model.affine = problem.affine;
   model.steps = OutputStepsOf(plan.output.dtype);

@@ -2,6 +2,7 @@
 #ifndef ASSAY_TESTS_UNIT_OPS_ROW_FITS_H_
 #define ASSAY_TESTS_UNIT_OPS_ROW_FITS_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -50,7 +51,7 @@ class Fits {
   Statistics Result() const {
     const auto rows = static_cast<double>(rows_);
     return {std::sqrt(offset_ / rows), std::sqrt(gain_ / rows),
-            std::sqrt(rest_ / static_cast<double>(rest_count_))};
+            std::sqrt(std::max(0.0, rest_) / static_cast<double>(rest_count_))};
   }
 
  private:
