@@ -5,14 +5,17 @@
 // With the normalised ŷ, its rstd, mean μ and variance v of the row, u of the accumulator, n the
 // row's length, d = x − μ, κ = mean d⁴/v² and s = v·rstd², which is 1 unless eps matters:
 //   σ²   = u²/3·(3·ŷ² + x²·rstd²) + ulp²/12
-//   σ_α² = u²/3·rstd²·((n + 1)·(2·μ² + mean x²/n)/6 + 3·μ²) + u²·0.15·n²/D·μ²·rstd² + fit + seen_α²
-//   σ_β² = u²/3·(s²·(n + 1)·(2 + κ/n)/24 + 18 + 0.27·s²·μ²/v) + u²·0.15·n²/D'·s²/4 + s²·c² + fit + seen_β²
+//   σ_α² = u²/3·rstd²·((n + 1)·(2·μ² + mean x²/n)/6 + 3·μ²) + u²·0.15·n²/D·μ²·rstd² + fit
+//          + seen_α²
+//   σ_β² = u²/3·(s²·(n + 1)·(2 + κ/n)/24 + 18 + 0.27·s²·μ²/v) + u²·0.15·n²/D'·s²/4 + s²·c² + fit
+//          + seen_β²
 // The mean's error is an offset: the first term is that of a sequential sum (deviation.h) over n.
-// The error of the variance is a factor, and half of its size, as rstd is a root. D and D' are
-// the numbers of distinct x and d² (row_depth.h). c = Σ d²·min(1, (u·n·v/d²)³)/(16·n·v) is what the
-// sum loses to small squares. fit is how far the elements' own errors move α and β (row_fit.h). seen_α
+// The error of the variance is a factor, and half of its size, as rstd is a root. D and D' are the
+// numbers of distinct x and d² (row_depth.h). c = Σ d²·min(1, (u·n·v/d²)³)/(16·n·v) is what the sum
+// loses to small squares. fit is how far the elements' own errors move α and β (row_fit.h). seen_α
 // and seen_β are what usual orders of the sums make of the data at hand (sum_orders.h); the host
-// alone looks at them. They are little for random data. The RMS form has μ = 0 and d = x, neither an offset nor the term x²·rstd².
+// alone looks at them. They are little for random data. The RMS form has μ = 0 and d = x, neither
+// an offset nor the term x²·rstd².
 //
 // With weight w, r = w·ŷ + b has |w|·σ and the roundings u²/3·((w·ŷ)² + r²). In the RMS form r is
 // still in proportion to ŷ. In a layer norm with weight and bias the errors are no α + β·r: such
@@ -34,12 +37,12 @@ namespace assay {
 
 // What the elements of a row have in common.
 struct LayerNormMoments {
-  double mean = 0;      // μ; 0 for the RMS form
-  double rstd = 0;      //
-  double variance = 0;  // v; the mean square for the RMS form
-  double kurtosis = 0;  // κ; 0 if v is 0
-  double lost = 0;      // c; 0 if v is 0
-  double seen_mean = 0;  // the error of μ that was seen
+  double mean = 0;         // μ; 0 for the RMS form
+  double rstd = 0;         //
+  double variance = 0;     // v; the mean square for the RMS form
+  double kurtosis = 0;     // κ; 0 if v is 0
+  double lost = 0;         // c; 0 if v is 0
+  double seen_mean = 0;    // the error of μ that was seen
   double seen_factor = 0;  // the error of v that was seen, relative to it
 };
 
@@ -88,9 +91,7 @@ struct LayerNormDeviation {
     return own + steps.Variance(r);
   }
   // How often a row has the same element, or the same error.
-  ASSAY_HOST_DEVICE double Repeats() const {
-    return RepeatsOf(n, distinct_squares, steps);
-  }
+  ASSAY_HOST_DEVICE double Repeats() const { return RepeatsOf(n, distinct_squares, steps); }
 
  private:
   ASSAY_HOST_DEVICE double Repeated(double values) const { return 0.15 * u * u * n * n / values; }
