@@ -62,8 +62,7 @@ Sample MakeSample(const SampledProducts& products, const NarrowingErrors& errors
     const double o = output[i], r = reference[i];
     const double sigma = deviation.empty() ? errors.scale[i] : deviation[i];
     const bool told = !products.rectified || (o > 0 && r > 0);
-    const bool finite = std::isfinite(o) && std::isfinite(r) && std::isfinite(sigma) &&
-                        std::isfinite(errors.scale[i]);
+    const bool finite = std::isfinite(o) && std::isfinite(r) && std::isfinite(sigma);
     if (!finite || !(sigma > 0) || !told) continue;
     const std::int64_t row = rows[static_cast<std::size_t>(e.left)];
     const std::int64_t column = columns[static_cast<std::size_t>(e.right)];
@@ -99,9 +98,9 @@ double SquaredGroups(std::span<const double> values, std::span<const std::int64_
   return std::inner_product(sums.begin(), sums.end(), sums.begin(), 0.0);
 }
 
-// The fit e = g·r + s·d, where `d` is divided by σ already. Nothing if d is 0, or is r. If z is at
-// most kNarrowingZ with independent errors of equal variance, that z is returned: the other
-// standard errors could only make it smaller.
+// The fit e = g·r + s·d, where `d` is divided by σ already. Nothing if d is 0, is a
+// multiple of r, or is not finite. If z is at most kNarrowingZ with independent errors of equal
+// variance, that z is returned: the other standard errors could only make it smaller.
 std::optional<Fit> FitShare(const Sample& sample, const std::vector<double>& d) {
   // What is left of d after r is removed must be more than the rounding of d itself.
   constexpr double kLeastPart = 1e-10;
@@ -137,9 +136,11 @@ std::optional<Fit> FitShare(const Sample& sample, const std::vector<double>& d) 
     const double own = d[i] - ratio * sample.reference[i];
     fit.residual += rest * rest;
     score[i] = own * rest;
-    // With one element alone the share has no error that could be known.
-    const double others = 1 - own * own / square;
-    const double alone = others > 0 ? score[i] / others : square;
+    // What the fit leaves to an element. With little left, the others know nothing of the share.
+    constexpr double kLittle = 1e-6;
+    const double r_own = sample.reference[i];
+    const double free = 1 - own * own / square - (rr > 0 ? r_own * r_own / rr : 0.0);
+    const double alone = free > kLittle ? score[i] / free : square;
     unequal += alone * alone;
   }
   const double variance = std::max(
@@ -160,13 +161,11 @@ struct Candidate {
   Fit fit;
 };
 
-// d of the sampled elements, divided by σ; nothing if one is not finite, as of a format that the
-// inputs overflow, or if all are 0.
-std::optional<std::vector<double>> Errors(const Sample& sample, const NarrowingErrors& errors,
-                                          std::size_t narrowing, Rounded rounded) {
+// d of the sampled elements, divided by σ. It is not finite if the inputs overflow the format.
+std::vector<double> Errors(const Sample& sample, const NarrowingErrors& errors,
+                           std::size_t narrowing, Rounded rounded) {
   const std::size_t count = errors.scale.size();
   std::vector<double> d(sample.size());
-  bool any = false;
   for (std::size_t i = 0; i < d.size(); ++i) {
     const std::size_t at = sample.at[i];
     double sum = 0;
@@ -174,10 +173,7 @@ std::optional<std::vector<double>> Errors(const Sample& sample, const NarrowingE
     if (rounded != Rounded::kLeft) sum += errors.right[narrowing * count + at];
     if (rounded == Rounded::kBothWithoutLow) sum -= errors.low[at];
     d[i] = sum * sample.weight[i];
-    if (!std::isfinite(d[i])) return std::nullopt;
-    any = any || d[i] != 0.0;
   }
-  if (!any) return std::nullopt;
   return d;
 }
 
@@ -204,9 +200,7 @@ std::vector<Candidate> Candidates(const Sample& sample, const NarrowingErrors& e
          {Rounded::kBoth, Rounded::kLeft, Rounded::kRight, Rounded::kBothWithoutLow}) {
       const bool low = rounded == Rounded::kBothWithoutLow;
       if (low && errors.narrowings[n].narrower != Narrower::kBF16x2) continue;
-      const auto d = Errors(sample, errors, n, rounded);
-      if (!d.has_value()) continue;
-      const std::optional<Fit> fit = FitShare(sample, *d);
+      const std::optional<Fit> fit = FitShare(sample, Errors(sample, errors, n, rounded));
       if (fit.has_value()) fits.push_back({errors.narrowings[n], rounded, *fit});
     }
   }
@@ -222,7 +216,7 @@ bool IsOf(double v, DType format) { return Quantise(v, format) == v; }
 }  // namespace
 
 std::int64_t NarrowingSamples(std::int64_t terms) {
-  constexpr std::int64_t kWork = std::int64_t{1} << 26;
+  constexpr std::int64_t kWork = std::int64_t{1} << 28;
   // Shorter sums are so exact that fewer elements do, and their cases are over soon.
   constexpr std::int64_t kShort = 1024;
   if (terms < kShort) return 1024;
@@ -239,9 +233,7 @@ Narrowing FindNarrowedInputs(const SampledProducts& products, std::span<const do
   if (errors.scale.empty()) return result;
   const Sample sample = MakeSample(products, errors, output, reference, deviation);
   result.elements = static_cast<std::int64_t>(sample.size());
-  if (result.elements < kLeastNarrowingElements || !(sample.error_square > 0)) {
-    return result;
-  }
+  if (result.elements < kLeastNarrowingElements) return result;
   const std::vector<Candidate> fits = Candidates(sample, errors);
   const auto best = std::min_element(
       fits.begin(), fits.end(),
@@ -270,21 +262,21 @@ Narrowing FindNarrowedInputs(const SampledProducts& products, std::span<const do
 
 Narrowing FindNarrowedOutput(DType format, std::span<const double> output,
                              std::span<const double> reference) {
-  // The fewest bits first. Of the formats with as many bits, the one with less range is first.
+  // The fewest bits first, and then the smallest range. Integers have no mantissa bits,
+  // so that nothing is narrower.
   constexpr DType kNarrow[] = {DType::kBF16, DType::kF16, DType::kTF32, DType::kF32};
   Narrowing result;
   const FormatInfo& own = Info(format);
   DType named = DType::kUnspecified;
   for (const DType narrow : kNarrow) {
     const FormatInfo& f = Info(narrow);
-    if (own.is_integer || f.mantissa_bits >= own.mantissa_bits) continue;
+    if (f.mantissa_bits >= own.mantissa_bits) continue;
     const bool another = named != DType::kUnspecified;
-    if (another && f.mantissa_bits != Info(named).mantissa_bits) continue;
     std::int64_t used = 0, needs_more = 0, near = 0, tells = 0;
     bool all = true;
     for (std::size_t i = 0; all && i < output.size(); ++i) {
       const double o = output[i], r = reference[i];
-      if (!std::isfinite(o) || !std::isfinite(r)) continue;
+      if (!std::isfinite(o) || !std::isfinite(r) || (o == 0.0 && r == 0.0)) continue;
       ++used;
       all = IsOf(o, narrow);
       if (IsOf(Quantise(r, format), narrow)) continue;
@@ -295,7 +287,7 @@ Narrowing FindNarrowedOutput(DType format, std::span<const double> output,
     result.elements = std::max(result.elements, used);
     if (!all || needs_more < kLeastNarrowingElements) continue;
     if (needs_more < used - used / 4 || near < needs_more / 2) continue;
-    // The wider range would have kept bits that no o has.
+    // This format would have kept bits that no o has.
     if (tells >= kLeastNarrowingElements / 4) continue;
     const std::string_view name = narrow == DType::kTF32 ? std::string_view("TF32") : f.name;
     result.name = another ? Cat(result.name, " or ", name) : Cat("output through ", name);

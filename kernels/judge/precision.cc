@@ -16,8 +16,8 @@ constexpr double kTail = 1.74;
 constexpr double kRare = 21;
 // A right kernel stays below it, and has all the bits that are declared.
 constexpr double kRightRms = 1.2;
-// Rows, columns and tiles of right kernels have an R of at most 2.45.
-constexpr double kGroupFloor = 3;
+// Rows, columns and tiles of right kernels have an R of at most 3.2 where σ takes Q by margins.
+constexpr double kGroupFloor = 4;
 // Standard errors that a gain or a direction must be away from what a right kernel may have.
 constexpr double kGainErrors = 8;
 constexpr double kDirectionErrors = 12;
@@ -49,12 +49,12 @@ class Reader {
     Precision& p = reading_.precision.emplace();
     p.declared_bits =
         std::min(-std::log2(model_.roundoff), 1.0 + Info(plan_.output.dtype).mantissa_bits);
+    if (model_.direction) Direction();
     if (model_.rows) {
       Rows(p);
     } else {
       Elements(p);
     }
-    if (model_.direction) Direction();
     p.bits =
         p.rms <= kRightRms ? p.declared_bits : std::max(0.0, p.declared_bits - std::log2(p.rms));
     // The kind of error comes before its size.
@@ -100,8 +100,25 @@ class Reader {
         if (found && explained) return;
       }
     }
-    if (Hold(p.rms, rms_limit, Reason::kPrecision, Size(p.rms, p.declared_bits))) return;
-    Groups();
+    // A place where all errors are says more than their size.
+    const std::size_t before = reading_.findings.size();
+    const bool large = !(p.rms <= rms_limit);
+    if (!large || IsInOnePlace(rms_limit)) Groups();
+    if (reading_.findings.size() > before) return;
+    Hold(p.rms, rms_limit, Reason::kPrecision, Size(p.rms, p.declared_bits));
+  }
+
+  // Whether R is that of a right kernel without one row, column, tile or element.
+  bool IsInOnePlace(double limit) const {
+    const auto without = [&](std::int64_t count, double sum_squared) {
+      return count < sums_.count &&
+             Rms(sums_.sum_squared - sum_squared, sums_.count - count) <= limit;
+    };
+    const ResidualGroup* const groups[] = {&sums_.row, &sums_.column, &sums_.tile};
+    return without(1, sums_.largest * sums_.largest) ||
+           std::any_of(std::begin(groups), std::end(groups), [&](const ResidualGroup* g) {
+             return g->index >= 0 && without(g->count, g->sum_squared);
+           });
   }
 
   std::string Size(double rms, double declared) const {

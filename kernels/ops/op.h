@@ -54,7 +54,7 @@ struct ResidualModel {
   bool gates = false;
   double roundoff = 0;     // u of the arithmetic that σ is made of
   double largest_rms = 2;  // no right kernel's R is larger, in a group of many elements
-  double largest_z = 20;   // no right kernel's |e|/σ is larger
+  double largest_z = 30;   // no right kernel's |e|/σ is larger
   double gain_floor = 0;   // g0: a right kernel may have so much of a common relative error
   double largest_rest =
       2;  // with rows: the limit of R after each row's offset and gain are removed

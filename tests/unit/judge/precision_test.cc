@@ -68,7 +68,7 @@ TEST_F(PrecisionOf, BitsAreLostAboveOnePointTwo) {
 // Of a user's tensors a tile and an element are not judged: their deviations are not certain.
 TEST_F(PrecisionOf, PlacesMayBeLeftOut) {
   sums_.largest = 200;
-  sums_.tile = {6, 256, 16, 256.0 * 16};
+  sums_.tile = {6, 256, 16, 256.0 * 25};
   EXPECT_TRUE(Read({.fails = 1, .places = false}).findings.empty());
   EXPECT_EQ(Read({.fails = 1}).findings.size(), 2u);
 }
@@ -123,23 +123,32 @@ TEST_F(PrecisionOf, LargeErrorsWithAChanceGainArePrecision) {
 
 TEST_F(PrecisionOf, ARowAColumnATileAndAnElementAreNamed) {
   const ResidualSums right = sums_;
-  sums_.row = {37, 64, 64, 64.0 * 16};
+  sums_.row = {37, 64, 64, 64.0 * 25};
   ExpectFailure(Reason::kStructure, "row [37,0]");
   sums_ = right;
-  sums_.column = {12, 64, 64, 64.0 * 16};
+  sums_.column = {12, 64, 64, 64.0 * 25};
   ExpectFailure(Reason::kStructure, "column 12");
   sums_ = right;
-  sums_.tile = {6, 256, 16, 256.0 * 16};
+  sums_.tile = {6, 256, 16, 256.0 * 25};
   ExpectFailure(Reason::kStructure, "tile at [16,32]");
   sums_ = right;
-  sums_.largest = 20.5;
+  sums_.largest = 30.5;
   ExpectFailure(Reason::kStructure, "element [1,35]");
-  sums_.largest = 19.5;
+  sums_.largest = 29.5;
   EXPECT_TRUE(Read().findings.empty());
 }
 
+// Errors that are all in one row are the row's, however large R is.
+TEST_F(PrecisionOf, APlaceThatHasAllErrorsIsNamed) {
+  sums_.row = {37, 64, 64, 64.0 * 200 * 200};
+  sums_.sum_squared = 0.49 * 4032 + sums_.row.sum_squared;
+  ExpectFailure(Reason::kStructure, "row [37,0]");
+  sums_.row.sum_squared /= 2;  // half of the errors are elsewhere
+  ExpectFailure(Reason::kPrecision, "residuals are 25 times");
+}
+
 TEST_F(PrecisionOf, OneGroupIsTheWholeAndSaysNothingMore) {
-  sums_.row = {0, 4096, 1, 4096.0 * 16};
+  sums_.row = {0, 4096, 1, 4096.0 * 25};
   EXPECT_TRUE(Read().findings.empty());
 }
 
