@@ -156,6 +156,8 @@ def layer_norm(draw, case):
     if draw.maybe(0.5):
         case["affine"] = True
         operands += 1 if case.get("rms") else 2
+        if draw.maybe(0.5):
+            case["weight_format"] = "input"
     if draw.maybe(0.3):
         case["eps"] = draw.one([1e-3, 1e-6, 0.0])
     return operands

@@ -206,7 +206,12 @@ std::vector<FieldError> Check(const Comparison& c) {
 Case JudgedCase(const Comparison& c) {
   Case judged = c.rule;
   judged.criterion = c.criterion();
-  if (c.has_operation) return judged;
+  if (c.has_operation) {
+    std::vector<DType> formats;
+    for (const TensorSpec& input : c.inputs) formats.push_back(input.dtype);
+    if (const Op* op = FindOp(OpName(judged.problem))) op->TakeFormats(formats, judged);
+    return judged;
+  }
   // The coarser of the two formats is what a tolerance can ask for at most.
   judged.dtype = c.actual.dtype;
   if (c.expected && Info(c.expected->dtype).unit_roundoff > Info(c.actual.dtype).unit_roundoff) {

@@ -117,6 +117,10 @@ class Op {
   // Appends what is wrong with the patterns; the shape and the patterns may be wrong, too.
   virtual void CheckPatterns(const Case&, std::vector<FieldError>&) const {}
 
+  // Sets what the problem says of its operands' formats from those of tensors that were sent, in
+  // the plan's order; there may be fewer or more than the problem has.
+  virtual void TakeFormats(std::span<const DType> /*inputs*/, Case&) const {}
+
   // Names of the output's axes, outermost first: "batch", "head", "row", "column".
   virtual std::vector<std::string_view> OutputAxes(const Case& c, const Plan& plan) const;
 

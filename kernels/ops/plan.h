@@ -41,7 +41,10 @@ struct Plan {
   // The kernel under test declares that it takes subnormal intermediate results for 0
   // (Kernel::flushes_subnormals): each operation may lose a smallest normal number.
   bool flushes_subnormals = false;
-  double proven_factor = 1;       // κ: proven allowance over the probabilistic one, >= 1
+  double proven_factor = 1;  // κ: proven allowance over the probabilistic one, >= 1
+  // h: roundings that E counts for the sum over a row of a softmax or a norm; 0 for operators that
+  // have none. See ops/common/row_depth.h.
+  double sum_depth = 0;
   bool exact = false;             // no allowance at all: integers, copies
   bool elementwise = false;       // one output a "row" element: max_ulp means something
   bool zero_mean_random = false;  // the probabilistic bound gates

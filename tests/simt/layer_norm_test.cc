@@ -15,6 +15,7 @@ struct Data {
   bool rms = false;
   bool compensated = false;
   std::int64_t skipped = 0;  // weights and biases before the ones that are used
+  bool narrow = false;       // weights and biases are in the format of x
 };
 
 class SimtNorm : public SimtTest {
@@ -25,14 +26,17 @@ class SimtNorm : public SimtTest {
     std::mt19937_64 random(static_cast<std::uint64_t>(cols + 7 * pad));
     std::normal_distribution<double> normal(0.0, 1.0);
     HostTensor x(f.in, rows * ld, [&](std::int64_t) { return d.mean + d.spread * normal(random); });
-    HostTensor weight(DType::kF32, d.skipped + cols, [&](std::int64_t) { return normal(random); });
-    HostTensor bias(DType::kF32, d.skipped + cols, [&](std::int64_t) { return normal(random); });
+    const DType columns = d.narrow ? f.in : DType::kF32;
+    HostTensor weight(columns, d.skipped + cols, [&](std::int64_t) { return normal(random); });
+    HostTensor bias(columns, d.skipped + cols, [&](std::int64_t) { return normal(random); });
     HostTensor y(f.out, rows * ld);
     NormRows launch{x.data(), nullptr, nullptr, y.data(), f.in, f.out, rows, cols, ld, ld};
     launch.rms = d.rms;
     launch.compensated = d.compensated;
-    if (d.affine) launch.weight = static_cast<const float*>(weight.data()) + d.skipped;
-    if (d.affine && !d.rms) launch.bias = static_cast<const float*>(bias.data()) + d.skipped;
+    launch.columns = columns;
+    const std::int64_t skipped = StorageBytes(columns, d.skipped);
+    if (d.affine) launch.weight = static_cast<const char*>(weight.data()) + skipped;
+    if (d.affine && !d.rms) launch.bias = static_cast<const char*>(bias.data()) + skipped;
     ASSERT_EQ(LaunchNorm(launch, nullptr), kOk);
     const double n = static_cast<double>(cols);
     const FormatInfo& o = Info(f.out);
@@ -73,6 +77,7 @@ TEST_P(SimtNorm, AwkwardSizesHoldTheBound) {
     Check(2, cols, cols % 5, {});
     Check(1, cols, 0, {.affine = true});
     Check(1, cols, 3, {.affine = true, .rms = true});
+    Check(1, cols, 0, {.affine = true, .narrow = true});
   }
 }
 
@@ -81,6 +86,7 @@ TEST_P(SimtNorm, WeightsMayLieAnywhere) {
   for (const std::int64_t skipped : {1, 2, 3, 4}) {
     Check(2, 256, 0, {.affine = true, .skipped = skipped});
     Check(2, 256, 0, {.affine = true, .rms = true, .skipped = skipped});
+    Check(2, 256, 0, {.affine = true, .skipped = 2 * skipped, .narrow = true});
   }
 }
 

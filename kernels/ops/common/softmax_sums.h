@@ -1,4 +1,14 @@
-// What the sum of a softmax's row of outputs may be off by, on host and device. std-only.
+// The sums over a row of a softmax, on host and device. std-only.
+//
+// The sum l of the exponentials p errs by at most u·l·min(n, h + B/(u·l)):
+//   h   the plan's depth (row_depth.h)
+//   B   = Σ p·min(1, (u·l/p)³): what the sum loses to addends below its last place. Such losses all
+//       have one sign, so they grow with n and not with √n. The cube is for addends above it,
+//       whose errors are of either sign and cancel the better, the larger the addends are. Derived
+//       and held by simulation: B bounds rows sorted in descending order, whose losses are the
+//       largest.
+//
+// The sum of a row's outputs may be off by
 //   u_o + n·η/2 + u·(8 + n + 2·Σ r(|x − m| + |x| + |m|)) + u_i + n·w
 // u_o and η are the output's unit roundoff and smallest subnormal (its smallest normal for
 // η/2 where the kernel flushes), n the row's length and the unknown depth of the reduction,
@@ -20,6 +30,18 @@ namespace assay {
 
 // What an exponential may lose to flushing, in smallest normal numbers.
 inline constexpr double kFlushedExp = 2.0;
+
+// What an exponential p adds to B, with unit = u·l.
+ASSAY_HOST_DEVICE inline double LostAddend(double p, double unit) {
+  const double ratio = unit / p;
+  return ratio < 1 ? p * ratio * ratio * ratio : p;
+}
+
+// min(n, h + B/(u·l)): the roundings that E counts for l, with unit = u·l.
+ASSAY_HOST_DEVICE inline double SumRoundings(double n, double depth, double lost, double unit) {
+  const double roundings = depth + lost / unit;
+  return roundings < n ? roundings : n;
+}
 
 // What an element adds to the spread of its row: r·(|x − m| + |x| + |m|). -inf adds nothing.
 ASSAY_HOST_DEVICE inline double SoftmaxSpread(double r, double x, double max) {

@@ -14,10 +14,11 @@ namespace assay {
 struct DequantSoftmaxBound {
   Arithmetic arithmetic;
   double sum_factor = 0;    // c_k
-  double growth = 1;        // κ: γ_(k+8)/c_k
+  double growth = 1;        // κ
   double underflow = 0;     // of a sum of k products
   double intermediate = 0;  // u_i
-  double roundings = 0;     // 8 + n
+  double n = 0;             // a row's length
+  double depth = 0;         // h
 
   // D of a logit x = s·S with S = Σ a·w, from Σ|a||w|. 0 where x is not finite.
   ASSAY_HOST_DEVICE double LogitError(double x, double scale, double absolute) const {
@@ -29,9 +30,13 @@ struct DequantSoftmaxBound {
   ASSAY_HOST_DEVICE double Share(double x, double max, double error) const {
     return error > 0 ? error * std::exp(x - max + growth * error) : 0.0;
   }
-  // E, from the logarithm of the row's l and the row's shift M. `r` is the element's.
+  // What the row's l counts in R, from its B.
+  ASSAY_HOST_DEVICE double RowRoundings(double sum, double lost) const {
+    return 8 + SumRoundings(n, depth, lost, arithmetic.u * sum);
+  }
+  // E, from the logarithm of the row's l, its shift M and its RowRoundings. `r` is the element's.
   ASSAY_HOST_DEVICE double Allowance(double r, double x, double max, double log_sum, double error,
-                                     double shift) const {
+                                     double shift, double roundings) const {
     // -inf has weight 0 exactly; NaN is judged by class.
     if (!std::isfinite(r) || !std::isfinite(x)) return 0.0;
     const double t =

@@ -4,6 +4,8 @@
 
 #include "kernels/ops/common/checking.h"
 #include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/row_depth.h"
+#include "kernels/ops/common/row_residuals.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_diagnostics.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_identities.h"
@@ -23,6 +25,18 @@ constexpr Pattern kWeights = {PatternKind::kIntegers, -127, 127};
 Pattern Scales(std::int64_t k) {
   const double unit = std::exp2(-5 - std::round(std::log2(static_cast<double>(k)) / 2));
   return {PatternKind::kUniform, 0.5 * unit, 1.5 * unit};
+}
+
+// Distinct exponentials of a row. Logits of random activations and the weights above are several
+// wide, and their scales have all of fp32's digits. Of other data nothing is known.
+double DistinctLogits(const Plan& plan, std::int64_t n) {
+  constexpr double kLeastSpread = 0.25;
+  const Pattern& a = plan.inputs[0].pattern;
+  const bool wide = (a.kind == PatternKind::kNormal && a.a >= kLeastSpread) ||
+                    (a.kind == PatternKind::kUniform && a.b - a.a >= 4 * kLeastSpread);
+  if (!wide || !(plan.inputs[1].pattern == kWeights)) return 1;
+  return DistinctAddends(Pattern{PatternKind::kNormal, 1, 0}, DType::kF32, Addends::kExponentials,
+                         n, plan.accumulator_roundoff);
 }
 
 constexpr DType kActivations[] = {DType::kF32, DType::kF16, DType::kBF16};
@@ -64,10 +78,10 @@ class DequantSoftmax final : public Op {
     const Accumulator own = AccumulatorOf(c.dtype);
     plan.accumulator = own;
     plan.proven_factor = ProvenOverProbable(p.k, own);
-    // The bound of a logit grows with √k, that of a row with its length.
-    plan.vacuous = ProbableFactor(p.k, own) > kVacuousFactor ||
-                   static_cast<double>(p.n) * own.roundoff > kVacuousFactor;
     if (absl::Status s = ApplyPatterns(c, 2, plan); !s.ok()) return s;
+    SetRowDepth(p.n, DistinctLogits(plan, p.n), plan);
+    plan.vacuous =
+        ProbableFactor(p.k, own) > kVacuousFactor || plan.sum_depth * own.roundoff > kVacuousFactor;
     if (c.exact) SetArgmaxData(c, plan);
     plan.exact = c.exact;
     plan.largest_intermediate = static_cast<double>(p.k) * LargestInput(plan, 0, 1) *
@@ -82,9 +96,18 @@ class DequantSoftmax final : public Op {
       return other->Reference(c, plan, device, inputs, out);
     }
     const auto& p = std::get<DequantSoftmaxProblem>(c.problem);
-    DequantSoftmaxReferenceCpu(p, MakeDequantSoftmaxBound(p, c.dtype, plan), inputs, out.value,
-                               plan.exact ? nullptr : out.allowance);
+    DequantSoftmaxReferenceCpu(
+        p, MakeDequantSoftmaxBound(p, c.dtype, plan), inputs, out.value,
+        plan.exact ? nullptr : out.allowance,
+        MakeDequantSoftmaxDeviation(p, c.dtype, plan, DistinctLogits(plan, p.n)), out);
     return absl::OkStatus();
+  }
+
+  ResidualModel Residuals(const Case& c, const Plan& plan) const override {
+    ResidualModel model = RowResiduals(c, plan, 1);
+    // Products of 16-bit activations may be summed by units that truncate.
+    model.gates &= c.dtype == DType::kF32 && plan.inputs[1].pattern == kWeights;
+    return model;
   }
 
   std::vector<std::int64_t> Samples(const Case& c, const Plan&, std::uint64_t seed,

@@ -64,12 +64,26 @@ DequantSoftmaxBound MakeDequantSoftmaxBound(const DequantSoftmaxProblem& problem
   bound.underflow = product.underflow;
   bound.growth = plan.proven_factor;
   bound.intermediate = plan.intermediate_roundoff;
-  bound.roundings = 8.0 + static_cast<double>(problem.n);
+  bound.n = static_cast<double>(problem.n);
+  bound.depth = plan.sum_depth;
   return bound;
 }
 
+DequantSoftmaxDeviation MakeDequantSoftmaxDeviation(const DequantSoftmaxProblem& problem,
+                                                    DType input, const Plan& plan,
+                                                    double distinct) {
+  const Arithmetic arithmetic = ArithmeticOf(input);
+  return {{static_cast<double>(problem.n), arithmetic.u, plan.intermediate_roundoff, distinct,
+           kFlushedExp * arithmetic.min_normal, OutputStepsOf(plan.output.dtype)},
+          static_cast<double>(problem.k)};
+}
+
 void FinishDequantSoftmaxRow(const DequantSoftmaxBound& bound, std::int64_t n, const double* scale,
-                             double* value, double* allowance) {
+                             double* value, double* allowance,
+                             const DequantSoftmaxDeviation& deviation, const RowDeviations& to) {
+  const bool deviations = allowance != nullptr && to.deviation != nullptr;
+  std::vector<double> x;
+  std::vector<double> logit_variance;
   double max = -std::numeric_limits<double>::infinity();
   for (std::int64_t j = 0; j < n; ++j) {
     value[j] *= scale[j];
@@ -79,16 +93,28 @@ void FinishDequantSoftmaxRow(const DequantSoftmaxBound& bound, std::int64_t n, c
   for (std::int64_t j = 0; j < n; ++j) {
     sum += std::exp(value[j] - max);
     if (allowance == nullptr) continue;
+    if (deviations) {
+      x.push_back(value[j]);
+      logit_variance.push_back(deviation.LogitVariance(value[j], scale[j], allowance[j]));
+    }
     allowance[j] = bound.LogitError(value[j], scale[j], allowance[j]);
     shift += bound.Share(value[j], max, allowance[j]);
   }
-  const double log_sum = std::log(sum);
+  const double log_sum = std::log(sum), unit = bound.arithmetic.u * sum;
   shift /= sum;
+  double lost = 0.0;
+  for (std::int64_t j = 0; j < n && allowance != nullptr; ++j) {
+    lost += LostAddend(std::exp(value[j] - max), unit);
+  }
+  const double roundings = bound.RowRoundings(sum, lost);
   for (std::int64_t j = 0; j < n; ++j) {
-    const double x = value[j];
-    value[j] = std::exp(x - max) / sum;
+    const double logit = value[j];
+    value[j] = std::exp(logit - max) / sum;
     if (allowance == nullptr) continue;
-    allowance[j] = bound.Allowance(value[j], x, max, log_sum, allowance[j], shift);
+    allowance[j] = bound.Allowance(value[j], logit, max, log_sum, allowance[j], shift, roundings);
+  }
+  if (deviations) {
+    SoftmaxDeviationsOfRow(deviation.softmax, n, x.data(), value, to, logit_variance.data());
   }
 }
 

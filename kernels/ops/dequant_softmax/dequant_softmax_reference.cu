@@ -66,12 +66,18 @@ ASSAY_GLOBAL void LogitRows(DequantSoftmaxReference g) {
     }
     sum = BlockReduce<Sum>(sum, partial, kRowThreads);
     shift = BlockReduce<Sum>(shift, partial, kRowThreads) / sum;
-    const double log_sum = std::log(sum);
+    const double log_sum = std::log(sum), unit = g.bound.arithmetic.u * sum;
+    double lost = 0.0;
+    for (std::int64_t j = Thread().x; allowance != nullptr && j < g.n; j += kRowThreads) {
+      lost += LostAddend(Exp(value[j] - max), unit);
+    }
+    lost = BlockReduce<Sum>(lost, partial, kRowThreads);
+    const double roundings = g.bound.RowRoundings(sum, lost);
     for (std::int64_t j = Thread().x; j < g.n; j += kRowThreads) {
       const double x = value[j];
       value[j] = Exp(x - max) / sum;
       if (allowance == nullptr) continue;
-      allowance[j] = g.bound.Allowance(value[j], x, max, log_sum, allowance[j], shift);
+      allowance[j] = g.bound.Allowance(value[j], x, max, log_sum, allowance[j], shift, roundings);
     }
   }
 }

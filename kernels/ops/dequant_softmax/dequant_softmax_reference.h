@@ -12,17 +12,18 @@
 //   M = Σ r_i·D_i·exp(κ·D_i)   since |exp(δ) − 1| <= D·exp(D), log(1 + a) <= a, and, below
 // 1, by Jensen −log Σ r·exp(δ) <= Σ r·D <= M. On top come the softmax's own roundings, as
 // the softmax operator counts them (numerics.md, 1; here on x̂, which differs from x by D):
-//   R_j = u·(2|x_j − m| + 2(|x_j| + |m|) + 8 + n),
-// n, the row's length, for the unknown depth of its sum. With t = D_j + M + R_j an element
+//   R_j = u·(2|x_j − m| + 2(|x_j| + |m|) + 8 + min(n, h + B/(u·l))),
+// n the row's length, h and B as softmax_sums.h has them. With t = D_j + M + R_j an element
 // is off by at most r·(exp(t) − 1) <= r·t·exp(t):
 //   E = r·t·exp(κ·t) + r·u_i + 2·FP32's smallest normal,   at most 1,
 // since no right output leaves [0, 1]; the last two terms as in the softmax operator: u_i
 // is the roundoff of a narrower format that a kernel declares for its exponentials, the
 // other what they lose where they flush.
 //
-// κ = γ_(k+8)/c_k is the plan's proven factor. With γ in the place of c_k, t is at most
-// κ·t, and r·(exp(κt) − 1) <= κ·r·t·exp(κt): κ·E is the proven bound, which the exponent's
-// κ is for. 0 where r is not finite. A row of a with a NaN or an Inf is NaN (IEEE).
+// κ = max(γ_(k+8)/c_k, n/h) is the plan's proven factor. With γ in the place of c_k and n in the
+// place of h, t is at most κ·t, and r·(exp(κt) − 1) <= κ·r·t·exp(κt): κ·E is the proven bound,
+// which the exponent's κ is for. 0 where r is not finite. A row of a with a NaN or an Inf is NaN
+// (IEEE).
 //
 // Exact cases (Case::exact, dequant_softmax_identities.h) have values alone.
 #ifndef ASSAY_KERNELS_OPS_DEQUANT_SOFTMAX_DEQUANT_SOFTMAX_REFERENCE_H_
@@ -32,7 +33,9 @@
 #include <span>
 
 #include "kernels/ops/case.h"
+#include "kernels/ops/common/row_fit.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_bound.h"
+#include "kernels/ops/dequant_softmax/dequant_softmax_deviation.h"
 #include "kernels/ops/dequant_softmax/problem.h"
 #include "kernels/ops/plan.h"
 
@@ -41,11 +44,16 @@ namespace assay {
 // From a case's format and plan.
 DequantSoftmaxBound MakeDequantSoftmaxBound(const DequantSoftmaxProblem& problem, DType input,
                                             const Plan& plan);
+// With D distinct exponentials in a row.
+DequantSoftmaxDeviation MakeDequantSoftmaxDeviation(const DequantSoftmaxProblem& problem,
+                                                    DType input, const Plan& plan, double distinct);
 
 // One row of n elements in place: value from Σ a·w to r, allowance from Σ|a||w| to E.
-// allowance nullptr: only values.
+// allowance nullptr: only values. Fills the deviations that `to` has places for.
 void FinishDequantSoftmaxRow(const DequantSoftmaxBound& bound, std::int64_t n, const double* scale,
-                             double* value, double* allowance);
+                             double* value, double* allowance,
+                             const DequantSoftmaxDeviation& deviation = {},
+                             const RowDeviations& to = {});
 
 // r and E of some output elements, by plain loops; `indices` sorted. allowance nullptr: only
 // values.

@@ -5,6 +5,7 @@
 
 #include "kernels/ops/common/load.h"
 #include "kernels/ops/common/packed_product.h"
+#include "kernels/ops/common/row_residuals.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_reference.h"
 #include "kernels/runtime/cpu/parallel.h"
 
@@ -13,7 +14,8 @@ namespace assay {
 void DequantSoftmaxReferenceCpu(const DequantSoftmaxProblem& problem,
                                 const DequantSoftmaxBound& bound,
                                 std::span<const TensorView> inputs, double* value,
-                                double* allowance) {
+                                double* allowance, const DequantSoftmaxDeviation& deviation,
+                                const ReferenceBuffers& deviations) {
   const std::int64_t m = problem.m, n = problem.n;
   const TensorView &a = inputs[0], &w = inputs[1], &s = inputs[2];
   const StridedSource rows(a.dtype, a.data, 0, a.extents.ld, 1);
@@ -44,7 +46,8 @@ void DequantSoftmaxReferenceCpu(const DequantSoftmaxProblem& problem,
   ParallelFor(m, std::max<std::int64_t>(1, kGrain / n), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       FinishDequantSoftmaxRow(bound, n, scale.data(), value + row * n,
-                              allowance == nullptr ? nullptr : allowance + row * n);
+                              allowance == nullptr ? nullptr : allowance + row * n, deviation,
+                              RowOf(deviations, row, n));
     }
   });
 }

@@ -6,17 +6,20 @@
 #include <span>
 
 #include "kernels/ops/dequant_softmax/dequant_softmax_bound.h"
+#include "kernels/ops/dequant_softmax/dequant_softmax_deviation.h"
 #include "kernels/ops/dequant_softmax/problem.h"
+#include "kernels/ops/op.h"
 #include "kernels/runtime/tensor.h"
 
 namespace assay {
 
 // Views in plan order, in this process's memory. value and allowance are [m, n];
-// allowance nullptr: only values.
+// allowance nullptr: only values. Of `deviations` the places of deviations are filled.
 void DequantSoftmaxReferenceCpu(const DequantSoftmaxProblem& problem,
                                 const DequantSoftmaxBound& bound,
                                 std::span<const TensorView> inputs, double* value,
-                                double* allowance);
+                                double* allowance, const DequantSoftmaxDeviation& deviation = {},
+                                const ReferenceBuffers& deviations = {});
 
 }  // namespace assay
 

@@ -25,6 +25,7 @@
 #include "kernels/ops/rope/rope_on_gpu.h"
 #include "kernels/ops/softmax/softmax_identities.h"
 #include "kernels/ops/softmax/softmax_identities_gpu.h"
+#include "kernels/ops/softmax/softmax_reference.h"
 #include "kernels/ops/softmax/softmax_reference_gpu.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/gpu/error_status.h"
@@ -90,8 +91,7 @@ gpu::SoftmaxReference SoftmaxOf(const Case& c, const Plan& plan, std::span<const
           p.rows,
           p.cols,
           inputs[0].extents.ld,
-          ArithmeticOf(c.dtype),
-          plan.intermediate_roundoff,
+          MakeSoftmaxTerms(p, c.dtype, plan),
           out.value,
           out.allowance};
 }
@@ -210,7 +210,8 @@ absl::StatusOr<std::vector<Identity>> SoftmaxIdentities(const gpu::SoftmaxCheck&
       spread += SoftmaxSpread((*r)[i], (*x)[i], max);
     }
     sums.message = RowSumMessage(
-        row, sum, SoftmaxSumBound(s.arithmetic, check.rounding, s.intermediate, s.cols, spread));
+        row, sum,
+        SoftmaxSumBound(s.terms.arithmetic, check.rounding, s.terms.intermediate, s.cols, spread));
   }
   if (range.broken > 0) {
     const std::int64_t at = static_cast<std::int64_t>(f.first_out_of_range);

@@ -11,9 +11,10 @@ namespace assay {
 
 // What all rows of a problem share.
 struct LayerNormTerms {
-  double n = 0;    // a row's length
-  double eps = 0;  // as the kernel gets it
-  double u = 0;    // roundoff of the accumulator, twice it for fp64
+  double n = 0;      // a row's length
+  double depth = 0;  // h
+  double eps = 0;    // as the kernel gets it
+  double u = 0;      // roundoff of the accumulator, twice it for fp64
   bool rms = false;
   bool affine = false;
 };
@@ -54,8 +55,9 @@ ASSAY_HOST_DEVICE inline LayerNormElement MakeLayerNormElement(const LayerNormTe
                                                                const LayerNormRow& row, double x,
                                                                double weight, double bias) {
   const double y = (x - row.origin - row.offset) * row.rstd;
-  double e = (t.n + 8) * std::abs(y);
-  if (!t.rms) e += (t.n * row.mean_absolute + std::abs(row.mean)) * row.rstd * (1 + std::abs(y));
+  double e = (t.depth + 8) * std::abs(y);
+  if (!t.rms)
+    e += (t.depth * row.mean_absolute + std::abs(row.mean)) * row.rstd * (1 + std::abs(y));
   if (!t.affine) return {y, std::isfinite(y) ? t.u * e : 0.0};
   const double r = y * weight + bias;
   e = std::abs(weight) * e + 2 * (std::abs(weight * y) + std::abs(r));

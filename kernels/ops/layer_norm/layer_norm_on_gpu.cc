@@ -7,7 +7,7 @@
 
 namespace assay {
 
-gpu::ErrorCode LayerNormOnGpu(const Case& c, const Plan&, std::span<const TensorView> inputs,
+gpu::ErrorCode LayerNormOnGpu(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
                               const ReferenceBuffers& out, gpu::Stream stream) {
   const auto& p = std::get<LayerNormProblem>(c.problem);
   gpu::LayerNormReference l;
@@ -21,7 +21,7 @@ gpu::ErrorCode LayerNormOnGpu(const Case& c, const Plan&, std::span<const Tensor
   l.rows = p.rows;
   l.cols = p.cols;
   l.x_ld = inputs[0].extents.ld;
-  l.terms = MakeLayerNormTerms(p, c.dtype);
+  l.terms = MakeLayerNormTerms(p, c.dtype, plan);
   l.value = out.value;
   l.allowance = out.allowance;
   return gpu::LaunchLayerNormReference(l, stream);

@@ -1,7 +1,12 @@
 // layer_norm as an operator: operands, work and bounds of a case, and its
 // references.
+#include <algorithm>
+#include <cmath>
+
 #include "kernels/numerics/convert.h"
 #include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/row_depth.h"
+#include "kernels/ops/common/row_residuals.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/device_references.h"
@@ -37,6 +42,20 @@ void CheckDeviations(const Case& c, std::vector<FieldError>& errors) {
   }
 }
 
+// With weight and bias the errors of a row are no fit (layer_norm_deviation.h): σ holds what its
+// elements share. So a row counts as one draw, of which the largest of all rows must stay below the
+// limit, and a gain says nothing.
+void HoldWholeElements(std::int64_t rows, ResidualModel& model) {
+  // P(|z| > t) = exp(−kTail·t) of a draw; kRare = −ln of how rarely a right kernel is beyond.
+  constexpr double kTail = 1.74, kRare = 21;
+  // Groups are held to 1.5 times the limit of all elements together.
+  constexpr double kGroups = 1.5;
+  model.rows = false;
+  const double largest = (kRare + std::log(static_cast<double>(rows))) / kTail;
+  model.largest_rms = std::max(model.largest_rms, largest / kGroups);
+  model.gain_floor = 1;
+}
+
 class LayerNorm final : public Op {
  public:
   std::string_view name() const override { return LayerNormProblem::kOp; }
@@ -52,6 +71,13 @@ class LayerNorm final : public Op {
 
   const Diagnostics& diagnostics() const override { return LayerNormDiagnostics(); }
 
+  void TakeFormats(std::span<const DType> inputs, Case& c) const override {
+    auto& p = std::get<LayerNormProblem>(c.problem);
+    if (p.affine && inputs.size() > 1 && inputs[1] != DType::kF32 && inputs[1] == c.dtype) {
+      p.weight_format = "input";
+    }
+  }
+
   absl::StatusOr<Plan> MakePlan(const Case& c) const override {
     const auto& p = std::get<LayerNormProblem>(c.problem);
     const Operand x = {"x",
@@ -60,7 +86,7 @@ class LayerNorm final : public Op {
                        {p.rows, p.cols},
                        Pattern{PatternKind::kNormal, 1, 0}};
     const auto column = [&](std::string_view name, Pattern pattern) {
-      return Operand{name, DType::kF32, Extents::Dense(1, 1, p.cols), {p.cols}, pattern};
+      return Operand{name, p.columns(c.dtype), Extents::Dense(1, 1, p.cols), {p.cols}, pattern};
     };
     Plan plan;
     plan.inputs = {x};
@@ -74,10 +100,13 @@ class LayerNorm final : public Op {
     plan.flops = 8.0 * static_cast<double>(x.extents.count());
     plan.accumulations = p.cols;
     plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
-    // The one bound of a row grows with its length.
-    plan.vacuous = static_cast<double>(p.cols) * plan.accumulator_roundoff > kVacuousFactor;
     plan.elementwise = true;
     if (absl::Status s = ApplyPatterns(c, 1, plan); !s.ok()) return s;
+    SetRowDepth(p.cols,
+                DistinctAddends(plan.inputs[0].pattern, c.dtype, Addends::kElements, p.cols,
+                                plan.accumulator_roundoff),
+                plan);
+    plan.vacuous = plan.sum_depth * plan.accumulator_roundoff > kVacuousFactor;
     const double largest = LargestInput(plan, 0, 1);
     plan.largest_intermediate = static_cast<double>(p.cols) * largest * largest;
     plan.bytes = BytesMoved(plan);
@@ -89,9 +118,17 @@ class LayerNorm final : public Op {
     if (const DeviceReferences* other = device.references()) {
       return other->Reference(c, plan, device, inputs, out);
     }
-    LayerNormReferenceCpu(std::get<LayerNormProblem>(c.problem), c.dtype, inputs, out.value,
-                          out.allowance);
+    const auto& p = std::get<LayerNormProblem>(c.problem);
+    LayerNormReferenceCpu(p, MakeLayerNormTerms(p, c.dtype, plan),
+                          MakeLayerNormDeviation(p, c.dtype, plan), c.dtype, inputs, out);
     return absl::OkStatus();
+  }
+
+  ResidualModel Residuals(const Case& c, const Plan& plan) const override {
+    const auto& p = std::get<LayerNormProblem>(c.problem);
+    ResidualModel model = RowResiduals(c, plan, 1);
+    if (model.known && p.affine && !p.rms) HoldWholeElements(p.rows, model);
+    return model;
   }
 
   std::vector<std::int64_t> Samples(const Case& c, const Plan&, std::uint64_t seed,
@@ -100,10 +137,11 @@ class LayerNorm final : public Op {
     return SpreadRows(p.rows, p.cols, at_least, seed);
   }
 
-  void ReferenceAt(const Case& c, const Plan&, const HostInputs& inputs,
+  void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
                    std::span<const std::int64_t> indices, double* value,
                    double* allowance) const override {
-    LayerNormReferenceAt(std::get<LayerNormProblem>(c.problem), c.dtype, inputs, indices, value,
+    const auto& p = std::get<LayerNormProblem>(c.problem);
+    LayerNormReferenceAt(p, MakeLayerNormTerms(p, c.dtype, plan), inputs, indices, value,
                          allowance);
   }
 

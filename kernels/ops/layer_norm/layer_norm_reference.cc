@@ -2,17 +2,36 @@
 
 #include <vector>
 
+#include "kernels/ops/common/row_depth.h"
+
 namespace assay {
 
-LayerNormTerms MakeLayerNormTerms(const LayerNormProblem& problem, DType input) {
+LayerNormTerms MakeLayerNormTerms(const LayerNormProblem& problem, DType input, const Plan& plan) {
   const Arithmetic arithmetic = ArithmeticOf(input);
-  return {static_cast<double>(problem.cols), KernelScalar(input, problem.eps),
-          arithmetic.times * arithmetic.u, problem.rms, problem.affine};
+  return {static_cast<double>(problem.cols), plan.sum_depth, KernelScalar(input, problem.eps),
+          arithmetic.times * arithmetic.u,   problem.rms,    problem.affine};
 }
 
-void LayerNormReferenceAt(const LayerNormProblem& problem, DType input, const HostInputs& inputs,
-                          std::span<const std::int64_t> indices, double* value, double* allowance) {
-  const LayerNormTerms terms = MakeLayerNormTerms(problem, input);
+LayerNormDeviation MakeLayerNormDeviation(const LayerNormProblem& problem, DType input,
+                                          const Plan& plan) {
+  LayerNormDeviation model;
+  model.n = static_cast<double>(problem.cols);
+  model.eps = KernelScalar(input, problem.eps);
+  model.u = ArithmeticOf(input).u;
+  const auto distinct = [&](Addends addends) {
+    return DistinctAddends(plan.inputs[0].pattern, input, addends, problem.cols, model.u);
+  };
+  model.distinct = distinct(Addends::kElements);
+  model.distinct_squares = distinct(problem.rms ? Addends::kOwnSquares : Addends::kSquares);
+  model.rms = problem.rms;
+  model.affine = problem.affine;
+  model.steps = OutputStepsOf(plan.output.dtype);
+  return model;
+}
+
+void LayerNormReferenceAt(const LayerNormProblem& problem, const LayerNormTerms& terms,
+                          const HostInputs& inputs, std::span<const std::int64_t> indices,
+                          double* value, double* allowance) {
   const std::int64_t cols = problem.cols;
   const std::size_t width = static_cast<std::size_t>(cols);
   std::vector<double> x(width), weight(width, 1.0), bias(width, 0.0);

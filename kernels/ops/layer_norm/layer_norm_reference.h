@@ -2,9 +2,11 @@
 // it. Two passes in FP64: mean and variance of a row, then
 //   ŷ = (x − μ)·rstd,  rstd = 1/sqrt(var + eps);   RMS: ŷ = x/sqrt(mean(x²) + eps)
 //   r = ŷ·w + b
-//   E = u·[(n·mean|x| + |μ|)·rstd·(1 + |ŷ|) + (n + 8)·|ŷ|]   RMS: u·(n + 8)·|ŷ|
-// and with weight and bias |w|·E + 2·u·(|w·ŷ| + |r|); n, the row's length, stands
-// for the unknown depth of the sums. Counted twice for fp64, 0 where r is not
+//   E = u·[(h·mean|x| + |μ|)·rstd·(1 + |ŷ|) + (h + 8)·|ŷ|]   RMS: u·(h + 8)·|ŷ|
+// and with weight and bias |w|·E + 2·u·(|w·ŷ| + |r|). h, the depth of the row's sums, is in
+// row_depth.h; with the row's length n in its place the bound is proven, and it is at most κ = n/h
+// times as large. Squares below the last place of their sum are lost, as exponentials of a softmax
+// are, but together they are no part of it that matters. Counted twice for fp64, 0 where r is not
 // finite.
 #ifndef ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_REFERENCE_H_
 #define ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_REFERENCE_H_
@@ -15,6 +17,7 @@
 
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/layer_norm/layer_norm_bound.h"
+#include "kernels/ops/layer_norm/layer_norm_deviation.h"
 #include "kernels/ops/layer_norm/problem.h"
 #include "kernels/ops/plan.h"
 
@@ -32,11 +35,14 @@ inline double LayerNormOrigin(const LayerNormProblem& problem, const double* row
   return row[0];
 }
 
-LayerNormTerms MakeLayerNormTerms(const LayerNormProblem& problem, DType input);
+LayerNormTerms MakeLayerNormTerms(const LayerNormProblem& problem, DType input, const Plan& plan);
+LayerNormDeviation MakeLayerNormDeviation(const LayerNormProblem& problem, DType input,
+                                          const Plan& plan);
 
 // r and E of some output elements, by plain loops; `indices` sorted.
-void LayerNormReferenceAt(const LayerNormProblem& problem, DType input, const HostInputs& inputs,
-                          std::span<const std::int64_t> indices, double* value, double* allowance);
+void LayerNormReferenceAt(const LayerNormProblem& problem, const LayerNormTerms& terms,
+                          const HostInputs& inputs, std::span<const std::int64_t> indices,
+                          double* value, double* allowance);
 
 }  // namespace assay
 

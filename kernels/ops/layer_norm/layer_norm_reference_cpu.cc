@@ -8,6 +8,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/ops/common/load.h"
+#include "kernels/ops/common/row_residuals.h"
 #include "kernels/ops/layer_norm/layer_norm_reference.h"
 #include "kernels/ops/layer_norm/layer_norm_reference_cpu.h"
 #include "kernels/runtime/cpu/parallel.h"
@@ -21,8 +22,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // One row; x is padded to whole vectors with zeros, weight, bias, value and
 // allowance are padded too.
-void Row(const LayerNormProblem& problem, DType input, const double* x, const double* weight,
-         const double* bias, double* value, double* allowance) {
+void Row(const LayerNormProblem& problem, const LayerNormTerms& terms, const double* x,
+         const double* weight, const double* bias, double* value, double* allowance) {
   const hn::ScalableTag<double> d;
   using V = hn::Vec<decltype(d)>;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -47,18 +48,16 @@ void Row(const LayerNormProblem& problem, DType input, const double* x, const do
     if (i + lanes > n) v = hn::IfThenElseZero(hn::FirstN(d, static_cast<std::size_t>(n - i)), v);
     squares = hn::MulAdd(v, v, squares);
   }
-  const LayerNormTerms terms = MakeLayerNormTerms(problem, input);
   const LayerNormRow row =
       MakeLayerNormRow(terms, first, total, hn::GetLane(hn::SumOfLanes(d, absolute)),
                        hn::GetLane(hn::SumOfLanes(d, squares)));
 
   // As MakeLayerNormElement.
-  const double length = static_cast<double>(n);
   const V unit = hn::Set(d, terms.u);
   const V offset = hn::Set(d, row.offset), rstd = hn::Set(d, row.rstd);
-  const V spread =
-      hn::Set(d, problem.rms ? 0.0 : (length * row.mean_absolute + std::abs(row.mean)) * row.rstd);
-  const V depth = hn::Set(d, length + 8), one = hn::Set(d, 1.0), two = hn::Set(d, 2.0);
+  const V spread = hn::Set(
+      d, problem.rms ? 0.0 : (terms.depth * row.mean_absolute + std::abs(row.mean)) * row.rstd);
+  const V depth = hn::Set(d, terms.depth + 8), one = hn::Set(d, 1.0), two = hn::Set(d, 2.0);
   const V infinity = hn::Set(d, HUGE_VAL);
   for (std::int64_t i = 0; i < n; i += lanes) {
     const V y = hn::Mul(hn::Sub(hn::Sub(hn::LoadU(d, x + i), origin), offset), rstd);
@@ -87,8 +86,9 @@ namespace assay {
 
 HWY_EXPORT(Row);
 
-void LayerNormReferenceCpu(const LayerNormProblem& problem, DType input,
-                           std::span<const TensorView> inputs, double* value, double* allowance) {
+void LayerNormReferenceCpu(const LayerNormProblem& problem, const LayerNormTerms& terms,
+                           const LayerNormDeviation& deviation, DType input,
+                           std::span<const TensorView> inputs, const ReferenceBuffers& out) {
   const std::int64_t cols = problem.cols;
   constexpr std::int64_t kMaxLanes = 8;
   constexpr std::int64_t kGrain = 1 << 12;  // elements
@@ -104,9 +104,13 @@ void LayerNormReferenceCpu(const LayerNormProblem& problem, DType input,
                 for (std::int64_t row = begin; row < end; ++row) {
                   LoadDoubles(input, inputs[0].data, row * inputs[0].extents.ld, cols, x.data());
                   HWY_DYNAMIC_DISPATCH(Row)
-                  (problem, input, x.data(), weight.data(), bias.data(), r.data(), e.data());
-                  std::copy_n(r.data(), cols, value + row * cols);
-                  std::copy_n(e.data(), cols, allowance + row * cols);
+                  (problem, terms, x.data(), weight.data(), bias.data(), r.data(), e.data());
+                  std::copy_n(r.data(), cols, out.value + row * cols);
+                  std::copy_n(e.data(), cols, out.allowance + row * cols);
+                  const RowDeviations to = RowOf(out, row, cols);
+                  if (to.deviation == nullptr) continue;
+                  LayerNormDeviationsOfRow(deviation, cols, x.data(), weight.data(), bias.data(),
+                                           to);
                 }
               });
 }

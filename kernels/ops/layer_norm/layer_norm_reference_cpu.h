@@ -5,15 +5,19 @@
 
 #include <span>
 
+#include "kernels/ops/layer_norm/layer_norm_bound.h"
+#include "kernels/ops/layer_norm/layer_norm_deviation.h"
 #include "kernels/ops/layer_norm/problem.h"
+#include "kernels/ops/op.h"
 #include "kernels/runtime/tensor.h"
 
 namespace assay {
 
-// Views in plan order, in this process's memory. value and allowance are
-// [rows, cols].
-void LayerNormReferenceCpu(const LayerNormProblem& problem, DType input,
-                           std::span<const TensorView> inputs, double* value, double* allowance);
+// Views in plan order, in this process's memory. Fills value and allowance, and with `deviation`
+// what `out` has places for.
+void LayerNormReferenceCpu(const LayerNormProblem& problem, const LayerNormTerms& terms,
+                           const LayerNormDeviation& deviation, DType input,
+                           std::span<const TensorView> inputs, const ReferenceBuffers& out);
 
 }  // namespace assay
 

@@ -13,15 +13,35 @@
 
 namespace assay {
 
-// E of an element, from r, x and the row's maximum and length.
-ASSAY_HOST_DEVICE inline double SoftmaxAllowance(const Arithmetic& arithmetic, double intermediate,
-                                                 double r, double x, double max, std::int64_t n) {
+// What all rows of a problem share.
+struct SoftmaxTerms {
+  Arithmetic arithmetic;
+  double intermediate = 0;  // u_i
+  double n = 0;             // a row's length
+  double depth = 0;         // h
+};
+
+// What a row's elements have in common.
+struct SoftmaxRow {
+  double max = 0;   // m
+  double sum = 0;   // l
+  double lost = 0;  // B
+};
+
+// The part of E/(r·u) that is the same for all elements of a row.
+ASSAY_HOST_DEVICE inline double SoftmaxRowRoundings(const SoftmaxTerms& t, const SoftmaxRow& row) {
+  return 8 + SumRoundings(t.n, t.depth, row.lost, t.arithmetic.u * row.sum);
+}
+
+// E of an element, from r, x, the row's maximum and its SoftmaxRowRoundings.
+ASSAY_HOST_DEVICE inline double SoftmaxAllowance(const SoftmaxTerms& t, double r, double x,
+                                                 double max, double row_roundings) {
   // -inf has weight 0 exactly; NaN is judged by class.
   if (!std::isfinite(r) || !std::isfinite(x)) return 0.0;
   const double roundings =
-      2 * std::abs(x - max) + 2 * (std::abs(x) + std::abs(max)) + 8 + static_cast<double>(n);
-  return arithmetic.times * (r * arithmetic.u * roundings + kFlushedExp * arithmetic.min_normal) +
-         r * intermediate;
+      2 * std::abs(x - max) + 2 * (std::abs(x) + std::abs(max)) + row_roundings;
+  const Arithmetic& a = t.arithmetic;
+  return a.times * (r * a.u * roundings + kFlushedExp * a.min_normal) + r * t.intermediate;
 }
 
 }  // namespace assay

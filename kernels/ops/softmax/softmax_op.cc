@@ -1,5 +1,7 @@
 // softmax as an operator: operands, work and bounds of a case, and its references.
 #include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/row_depth.h"
+#include "kernels/ops/common/row_residuals.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/device_references.h"
@@ -34,10 +36,13 @@ class Softmax final : public Op {
     plan.flops = 5.0 * static_cast<double>(x.extents.count());
     plan.accumulations = p.cols;
     plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
-    // The one bound of a row grows with its length.
-    plan.vacuous = static_cast<double>(p.cols) * plan.accumulator_roundoff > kVacuousFactor;
     plan.elementwise = true;
     if (absl::Status s = ApplyPatterns(c, 1, plan); !s.ok()) return s;
+    SetRowDepth(p.cols,
+                DistinctAddends(plan.inputs[0].pattern, c.dtype, Addends::kExponentials, p.cols,
+                                plan.accumulator_roundoff),
+                plan);
+    plan.vacuous = plan.sum_depth * plan.accumulator_roundoff > kVacuousFactor;
     plan.largest_intermediate = 2 * LargestInput(plan, 0, 1);
     plan.bytes = BytesMoved(plan);
     return plan;
@@ -48,9 +53,14 @@ class Softmax final : public Op {
     if (const DeviceReferences* other = device.references()) {
       return other->Reference(c, plan, device, inputs, out);
     }
-    SoftmaxReferenceCpu(std::get<SoftmaxProblem>(c.problem), c.dtype, plan.intermediate_roundoff,
-                        inputs, out.value, out.allowance);
+    const auto& p = std::get<SoftmaxProblem>(c.problem);
+    SoftmaxReferenceCpu(p, MakeSoftmaxTerms(p, c.dtype, plan),
+                        MakeSoftmaxDeviation(p, c.dtype, plan), c.dtype, inputs, out);
     return absl::OkStatus();
+  }
+
+  ResidualModel Residuals(const Case& c, const Plan& plan) const override {
+    return RowResiduals(c, plan, 1);
   }
 
   std::vector<std::int64_t> Samples(const Case& c, const Plan&, std::uint64_t seed,
@@ -62,8 +72,8 @@ class Softmax final : public Op {
   void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
                    std::span<const std::int64_t> indices, double* value,
                    double* allowance) const override {
-    SoftmaxReferenceAt(std::get<SoftmaxProblem>(c.problem), c.dtype, plan.intermediate_roundoff,
-                       inputs, indices, value, allowance);
+    const auto& p = std::get<SoftmaxProblem>(c.problem);
+    SoftmaxReferenceAt(p, MakeSoftmaxTerms(p, c.dtype, plan), inputs, indices, value, allowance);
   }
 
   std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {

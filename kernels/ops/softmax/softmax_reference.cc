@@ -4,25 +4,46 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/ops/common/row_depth.h"
+
 namespace assay {
 
-void SoftmaxReferenceAt(const SoftmaxProblem& problem, DType input, double intermediate,
+SoftmaxTerms MakeSoftmaxTerms(const SoftmaxProblem& problem, DType input, const Plan& plan) {
+  return {ArithmeticOf(input), plan.intermediate_roundoff, static_cast<double>(problem.cols),
+          plan.sum_depth};
+}
+
+SoftmaxDeviation MakeSoftmaxDeviation(const SoftmaxProblem& problem, DType input,
+                                      const Plan& plan) {
+  const Arithmetic arithmetic = ArithmeticOf(input);
+  return {static_cast<double>(problem.cols),
+          arithmetic.u,
+          plan.intermediate_roundoff,
+          DistinctAddends(plan.inputs[0].pattern, input, Addends::kExponentials, problem.cols,
+                          arithmetic.u),
+          kFlushedExp * arithmetic.min_normal,
+          OutputStepsOf(plan.output.dtype)};
+}
+
+void SoftmaxReferenceAt(const SoftmaxProblem& problem, const SoftmaxTerms& terms,
                         const HostInputs& inputs, std::span<const std::int64_t> indices,
                         double* value, double* allowance) {
-  const Arithmetic arithmetic = ArithmeticOf(input);
   const std::int64_t cols = problem.cols;
   std::vector<double> x(static_cast<std::size_t>(cols));
   for (std::size_t i = 0; i < indices.size();) {
     const std::int64_t row = indices[i] / cols;
     inputs.Read(0, row * cols, cols, x.data());
-    double max = -std::numeric_limits<double>::infinity();
-    for (double v : x) max = std::max(max, v);  // a NaN spreads through the sum
-    double sum = 0.0;
-    for (double v : x) sum += std::exp(v - max);
+    SoftmaxRow of;
+    of.max = -std::numeric_limits<double>::infinity();
+    for (double v : x) of.max = std::max(of.max, v);  // a NaN spreads through the sum
+    for (double v : x) of.sum += std::exp(v - of.max);
+    const double unit = terms.arithmetic.u * of.sum;
+    for (double v : x) of.lost += LostAddend(std::exp(v - of.max), unit);
+    const double roundings = SoftmaxRowRoundings(terms, of);
     for (; i < indices.size() && indices[i] / cols == row; ++i) {
       const double v = x[static_cast<std::size_t>(indices[i] % cols)];
-      value[i] = std::exp(v - max) / sum;
-      allowance[i] = SoftmaxAllowance(arithmetic, intermediate, value[i], v, max, cols);
+      value[i] = std::exp(v - of.max) / of.sum;
+      allowance[i] = SoftmaxAllowance(terms, value[i], v, of.max, roundings);
     }
   }
 }

@@ -1,6 +1,7 @@
 // The right output of a softmax and its allowance, for GPUs, in FP64. One block a row,
-// which is read three times, for its maximum, its sum and its elements; the order of the
-// sum is fixed by the launch.
+// which is read three times, for its maximum, its sum and its elements; what the sum loses is
+// taken from the exponentials, which stand in the place of the values until then. The order of
+// each sum is fixed by the launch.
 #include <cmath>
 
 #include "kernels/ops/common/element_gpu.h"
@@ -16,21 +17,31 @@ ASSAY_GLOBAL void SoftmaxRowsReference(SoftmaxReference s) {
   ASSAY_SHARED(double, partial, kMostWaves);
   for (std::int64_t row = Block().x; row < s.rows; row += GridExtent().x) {
     const auto x = [&](std::int64_t j) { return Element::At(s.x, s.input, row * s.x_ld + j); };
-    double max = -HUGE_VAL;
+    double* value = s.value + row * s.cols;
+    SoftmaxRow of;
+    of.max = -HUGE_VAL;
     for (std::int64_t j = Thread().x; j < s.cols; j += kRowThreads) {
       const double v = x(j);
-      max = v > max ? v : max;  // a NaN spreads through the sum
+      of.max = v > of.max ? v : of.max;  // a NaN spreads through the sum
     }
-    max = BlockReduce<Largest>(max, partial, kRowThreads);
-    double sum = 0.0;
-    for (std::int64_t j = Thread().x; j < s.cols; j += kRowThreads) sum += Exp(x(j) - max);
-    sum = BlockReduce<Sum>(sum, partial, kRowThreads);
+    of.max = BlockReduce<Largest>(of.max, partial, kRowThreads);
     for (std::int64_t j = Thread().x; j < s.cols; j += kRowThreads) {
-      const double v = x(j);
-      const double r = Exp(v - max) / sum;
-      s.value[row * s.cols + j] = r;
-      s.allowance[row * s.cols + j] =
-          SoftmaxAllowance(s.arithmetic, s.intermediate, r, v, max, s.cols);
+      const double p = Exp(x(j) - of.max);
+      value[j] = p;
+      of.sum += p;
+    }
+    of.sum = BlockReduce<Sum>(of.sum, partial, kRowThreads);
+    // A thread reads what it wrote itself.
+    const double unit = s.terms.arithmetic.u * of.sum;
+    for (std::int64_t j = Thread().x; j < s.cols; j += kRowThreads) {
+      of.lost += LostAddend(value[j], unit);
+    }
+    of.lost = BlockReduce<Sum>(of.lost, partial, kRowThreads);
+    const double roundings = SoftmaxRowRoundings(s.terms, of);
+    for (std::int64_t j = Thread().x; j < s.cols; j += kRowThreads) {
+      const double r = value[j] / of.sum;
+      value[j] = r;
+      s.allowance[row * s.cols + j] = SoftmaxAllowance(s.terms, r, x(j), of.max, roundings);
     }
   }
 }

@@ -9,6 +9,7 @@
 #include "hwy/highway.h"
 #include "kernels/ops/common/exp-inl.h"
 #include "kernels/ops/common/load.h"
+#include "kernels/ops/common/row_residuals.h"
 #include "kernels/ops/softmax/softmax_reference.h"
 #include "kernels/ops/softmax/softmax_reference_cpu.h"
 #include "kernels/runtime/cpu/parallel.h"
@@ -22,8 +23,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // One row of n elements; x is padded to whole vectors with -inf, `value` and
 // `allowance` are padded too.
-void Row(const Arithmetic& arithmetic, double intermediate, std::int64_t n, const double* x,
-         double* value, double* allowance) {
+void Row(const SoftmaxTerms& terms, std::int64_t n, const double* x, double* value,
+         double* allowance) {
   const hn::ScalableTag<double> d;
   using V = hn::Vec<decltype(d)>;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -41,11 +42,22 @@ void Row(const Arithmetic& arithmetic, double intermediate, std::int64_t n, cons
     sum = hn::Add(sum, p);  // padding adds exp(-inf) = 0
   }
   const V l = hn::SumOfLanes(d, sum);
+  // As LostAddend.
+  const Arithmetic& arithmetic = terms.arithmetic;
+  SoftmaxRow row = {hn::GetLane(max), hn::GetLane(l), 0.0};
+  const V unit = hn::Set(d, arithmetic.u * row.sum), one = hn::Set(d, 1.0);
+  V lost = hn::Zero(d);
+  for (std::int64_t i = 0; i < n; i += lanes) {
+    const V p = hn::LoadU(d, value + i);
+    const V ratio = hn::Min(hn::Div(unit, p), one);
+    lost = hn::MulAdd(hn::Mul(p, ratio), hn::Mul(ratio, ratio), lost);
+  }
+  row.lost = hn::GetLane(hn::SumOfLanes(d, lost));
   const V two = hn::Set(d, 2.0), u = hn::Set(d, arithmetic.u * arithmetic.times);
-  const V fixed = hn::Set(d, 8.0 + static_cast<double>(n));
+  const V fixed = hn::Set(d, SoftmaxRowRoundings(terms, row));
   const V flush = hn::Set(d, kFlushedExp * arithmetic.min_normal * arithmetic.times);
   const V size = hn::Abs(max);
-  const V held = hn::Set(d, intermediate);
+  const V held = hn::Set(d, terms.intermediate);
   for (std::int64_t i = 0; i < n; i += lanes) {
     const V v = hn::LoadU(d, x + i);
     const V r = hn::Div(hn::LoadU(d, value + i), l);
@@ -68,9 +80,9 @@ namespace assay {
 
 HWY_EXPORT(Row);
 
-void SoftmaxReferenceCpu(const SoftmaxProblem& problem, DType input, double intermediate,
-                         std::span<const TensorView> inputs, double* value, double* allowance) {
-  const Arithmetic arithmetic = ArithmeticOf(input);
+void SoftmaxReferenceCpu(const SoftmaxProblem& problem, const SoftmaxTerms& terms,
+                         const SoftmaxDeviation& deviation, DType input,
+                         std::span<const TensorView> inputs, const ReferenceBuffers& out) {
   const std::int64_t cols = problem.cols;
   constexpr std::int64_t kMaxLanes = 8;
   constexpr std::int64_t kGrain = 1 << 12;  // elements
@@ -82,9 +94,12 @@ void SoftmaxReferenceCpu(const SoftmaxProblem& problem, DType input, double inte
                 for (std::int64_t row = begin; row < end; ++row) {
                   LoadDoubles(input, inputs[0].data, row * inputs[0].extents.ld, cols, x.data());
                   HWY_DYNAMIC_DISPATCH(Row)
-                  (arithmetic, intermediate, cols, x.data(), r.data(), e.data());
-                  std::copy_n(r.data(), cols, value + row * cols);
-                  std::copy_n(e.data(), cols, allowance + row * cols);
+                  (terms, cols, x.data(), r.data(), e.data());
+                  std::copy_n(r.data(), cols, out.value + row * cols);
+                  std::copy_n(e.data(), cols, out.allowance + row * cols);
+                  const RowDeviations to = RowOf(out, row, cols);
+                  if (to.deviation == nullptr) continue;
+                  SoftmaxDeviationsOfRow(deviation, cols, x.data(), r.data(), to);
                 }
               });
 }

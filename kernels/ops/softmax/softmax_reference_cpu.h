@@ -5,15 +5,19 @@
 
 #include <span>
 
+#include "kernels/ops/common/softmax_deviation.h"
+#include "kernels/ops/op.h"
 #include "kernels/ops/softmax/problem.h"
+#include "kernels/ops/softmax/softmax_bound.h"
 #include "kernels/runtime/tensor.h"
 
 namespace assay {
 
-// Views in plan order, in this process's memory. value and allowance are
-// [rows, cols].
-void SoftmaxReferenceCpu(const SoftmaxProblem& problem, DType input, double intermediate,
-                         std::span<const TensorView> inputs, double* value, double* allowance);
+// Views in plan order, in this process's memory. Fills value and allowance, and with `deviation`
+// what `out` has places for.
+void SoftmaxReferenceCpu(const SoftmaxProblem& problem, const SoftmaxTerms& terms,
+                         const SoftmaxDeviation& deviation, DType input,
+                         std::span<const TensorView> inputs, const ReferenceBuffers& out);
 
 }  // namespace assay
 

@@ -17,8 +17,7 @@ struct SoftmaxReference {
   DType input = DType::kUnspecified;
   std::int64_t rows = 0, cols = 0;
   std::int64_t x_ld = 0;  // [elements]
-  Arithmetic arithmetic;
-  double intermediate = 0;      // u_i
+  SoftmaxTerms terms;
   double* value = nullptr;      // [rows, cols]
   double* allowance = nullptr;  // the same
 };

@@ -260,13 +260,14 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLayerNorm(const Case& c, const Plan&
   rows.eps = static_cast<float>(p.eps);
   rows.rms = p.rms;
   rows.compensated = p.compensated;
+  rows.columns = p.columns(c.dtype);
   return Made(
       device, p.compensated ? "block a row, compensated sums" : "block a row",
       [rows](std::span<const TensorView> in, const TensorView& output, gpu::Stream stream) mutable {
         rows.x = in[0].data;
         rows.x_ld = in[0].extents.ld;
-        rows.weight = in.size() > 1 ? in[1].as<const float>() : nullptr;
-        rows.bias = in.size() > 2 ? in[2].as<const float>() : nullptr;
+        rows.weight = in.size() > 1 ? in[1].data : nullptr;
+        rows.bias = in.size() > 2 ? in[2].data : nullptr;
         rows.y = output.data;
         rows.y_ld = output.extents.ld;
         return gpu::LaunchNorm(rows, stream);

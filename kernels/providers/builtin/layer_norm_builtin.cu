@@ -129,10 +129,10 @@ ASSAY_DEVICE Normaliser RmsOf(const typename In::Store* in, std::int64_t cols, f
   return {0.0F, 1.0F / Sqrt(sum / static_cast<float>(cols) + eps)};
 }
 
-template <class In, class Out, bool kRms, bool kCompensated>
-ASSAY_GLOBAL void NormRow(const typename In::Store* x, const float* weight, const float* bias,
-                          typename Out::Store* y, std::int64_t cols, std::int64_t x_ld,
-                          std::int64_t y_ld, float eps) {
+template <class In, class Out, class Column, bool kRms, bool kCompensated>
+ASSAY_GLOBAL void NormRow(const typename In::Store* x, const typename Column::Store* weight,
+                          const typename Column::Store* bias, typename Out::Store* y,
+                          std::int64_t cols, std::int64_t x_ld, std::int64_t y_ld, float eps) {
   ASSAY_SHARED(float, first, kMostWaves);
   ASSAY_SHARED(float, second, kMostWaves);
   ASSAY_SHARED(float, third, kMostWaves);
@@ -147,22 +147,24 @@ ASSAY_GLOBAL void NormRow(const typename In::Store* x, const float* weight, cons
   }
   for (std::int64_t j = Thread().x; j < cols; j += kThreads) {
     float v = (In::Load(in[j]) - n.mean) * n.scale;
-    if (weight != nullptr) v *= weight[j];
-    if (bias != nullptr) v += bias[j];
+    if (weight != nullptr) v *= Column::Load(weight[j]);
+    if (bias != nullptr) v += Column::Load(bias[j]);
     out[j] = Out::Round(v);
   }
 }
 
-using Four = Pack<Float32, 4>;  // of weights, or of biases
-
-ASSAY_DEVICE Four LoadFour(const float* from) { return *reinterpret_cast<const Four*>(from); }
+// Four weights, or four biases.
+template <class Column>
+ASSAY_DEVICE Pack<Column, 4> LoadFour(const typename Column::Store* from) {
+  return *reinterpret_cast<const Pack<Column, 4>*>(from);
+}
 
 // Normalises a row in registers, kPack elements at a time, `kBlock` packs apart.
-template <class In, class Out, int kBlock>
+template <class In, class Out, class Column, int kBlock>
 ASSAY_GLOBAL void ASSAY_BOUNDS(kBlock, 1024 / kBlock)
-    NormHeld(const typename In::Store* x, const float* weight, const float* bias,
-             typename Out::Store* y, std::int64_t cols, std::int64_t x_ld, std::int64_t y_ld,
-             float eps, bool rms) {
+    NormHeld(const typename In::Store* x, const typename Column::Store* weight,
+             const typename Column::Store* bias, typename Out::Store* y, std::int64_t cols,
+             std::int64_t x_ld, std::int64_t y_ld, float eps, bool rms) {
   ASSAY_SHARED(float, partial, kMostWaves);
   constexpr int kPack = 16 / static_cast<int>(sizeof(typename In::Store));
   constexpr int kPacks = kKept / kPack;
@@ -220,17 +222,17 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kBlock, 1024 / kBlock)
     if (weight != nullptr) {
       ASSAY_UNROLL
       for (int e = 0; e < kPack; e += 4) {
-        const Four factor = LoadFour(weight + at * kPack + e);
+        const auto factor = LoadFour<Column>(weight + at * kPack + e);
         ASSAY_UNROLL
-        for (int f = 0; f < 4; ++f) v[e + f] *= factor.v[f];
+        for (int f = 0; f < 4; ++f) v[e + f] *= Column::Load(factor.v[f]);
       }
     }
     if (bias != nullptr) {
       ASSAY_UNROLL
       for (int e = 0; e < kPack; e += 4) {
-        const Four term = LoadFour(bias + at * kPack + e);
+        const auto term = LoadFour<Column>(bias + at * kPack + e);
         ASSAY_UNROLL
-        for (int f = 0; f < 4; ++f) v[e + f] += term.v[f];
+        for (int f = 0; f < 4; ++f) v[e + f] += Column::Load(term.v[f]);
       }
     }
     ASSAY_UNROLL
@@ -243,24 +245,27 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kBlock, 1024 / kBlock)
   }
 }
 
-template <class In, class Out, bool kRms, bool kCompensated>
+template <class In, class Out, class Column, bool kRms, bool kCompensated>
 ErrorCode LaunchFor(const NormRows& r, Stream stream) {
-  using Store = typename In::Store;
-  return Launch(NormRow<In, Out, kRms, kCompensated>, Extent{static_cast<unsigned>(r.rows), 1, 1},
-                Extent{kThreads, 1, 1}, 0, stream, static_cast<const Store*>(r.x), r.weight, r.bias,
-                static_cast<typename Out::Store*>(r.y), r.cols, r.x_ld, r.y_ld, r.eps);
+  using Weights = const typename Column::Store*;
+  return Launch(NormRow<In, Out, Column, kRms, kCompensated>,
+                Extent{static_cast<unsigned>(r.rows), 1, 1}, Extent{kThreads, 1, 1}, 0, stream,
+                static_cast<const typename In::Store*>(r.x), static_cast<Weights>(r.weight),
+                static_cast<Weights>(r.bias), static_cast<typename Out::Store*>(r.y), r.cols,
+                r.x_ld, r.y_ld, r.eps);
 }
 
-template <class In, class Out, int kBlock>
+template <class In, class Out, class Column, int kBlock>
 ErrorCode LaunchHeld(const NormRows& r, Stream stream) {
-  return Launch(NormHeld<In, Out, kBlock>, Extent{static_cast<unsigned>(r.rows), 1, 1},
+  using Weights = const typename Column::Store*;
+  return Launch(NormHeld<In, Out, Column, kBlock>, Extent{static_cast<unsigned>(r.rows), 1, 1},
                 Extent{kBlock, 1, 1}, 0, stream, static_cast<const typename In::Store*>(r.x),
-                r.weight, r.bias, static_cast<typename Out::Store*>(r.y), r.cols, r.x_ld, r.y_ld,
-                r.eps, r.rms);
+                static_cast<Weights>(r.weight), static_cast<Weights>(r.bias),
+                static_cast<typename Out::Store*>(r.y), r.cols, r.x_ld, r.y_ld, r.eps, r.rms);
 }
 
-template <class In, class Out>
-ErrorCode LaunchFor(const NormRows& r, Stream stream) {
+template <class In, class Out, class Column>
+ErrorCode LaunchWith(const NormRows& r, Stream stream) {
   constexpr std::int64_t kPack = 16 / static_cast<int>(sizeof(typename In::Store));
   const auto multiple = [](auto... of) {
     return (reinterpret_cast<std::uintptr_t>(of) | ...) % 16 == 0;
@@ -268,16 +273,22 @@ ErrorCode LaunchFor(const NormRows& r, Stream stream) {
   const bool aligned =
       multiple(r.x, r.weight, r.bias, r.y) && (r.x_ld | r.y_ld | r.cols) % kPack == 0;
   if (aligned && !r.compensated && r.cols <= kMostThreads * kKept) {
-    return r.cols <= kLeastThreads * kKept ? LaunchHeld<In, Out, kLeastThreads>(r, stream)
-           : r.cols <= kThreads * kKept    ? LaunchHeld<In, Out, kThreads>(r, stream)
-                                           : LaunchHeld<In, Out, kMostThreads>(r, stream);
+    return r.cols <= kLeastThreads * kKept ? LaunchHeld<In, Out, Column, kLeastThreads>(r, stream)
+           : r.cols <= kThreads * kKept    ? LaunchHeld<In, Out, Column, kThreads>(r, stream)
+                                           : LaunchHeld<In, Out, Column, kMostThreads>(r, stream);
   }
   if (r.rms) {
-    return r.compensated ? LaunchFor<In, Out, true, true>(r, stream)
-                         : LaunchFor<In, Out, true, false>(r, stream);
+    return r.compensated ? LaunchFor<In, Out, Column, true, true>(r, stream)
+                         : LaunchFor<In, Out, Column, true, false>(r, stream);
   }
-  return r.compensated ? LaunchFor<In, Out, false, true>(r, stream)
-                       : LaunchFor<In, Out, false, false>(r, stream);
+  return r.compensated ? LaunchFor<In, Out, Column, false, true>(r, stream)
+                       : LaunchFor<In, Out, Column, false, false>(r, stream);
+}
+
+template <class In, class Out>
+ErrorCode LaunchFor(const NormRows& r, Stream stream) {
+  return r.columns == DType::kF32 ? LaunchWith<In, Out, Float32>(r, stream)
+                                  : LaunchWith<In, Out, In>(r, stream);
 }
 
 }  // namespace

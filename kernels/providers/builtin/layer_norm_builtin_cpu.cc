@@ -45,11 +45,12 @@ namespace assay::internal {
 
 struct LayerNormLaunch {
   const void* x;
-  const float* weight;  // null: 1
-  const float* bias;    // null: 0
+  const void* weight;  // null: 1
+  const void* bias;    // null: 0
   void* y;
   DType in;
   DType out;
+  DType columns;  // format of weight and bias
   std::int64_t rows;
   std::int64_t cols;
   std::int64_t ld_x;  // [elements]
@@ -61,6 +62,9 @@ struct LayerNormLaunch {
   std::byte* scratch;    // a row of floats for each worker
   std::int64_t pitch;    // [bytes] between workers' rows, a multiple of 256
   std::int64_t workers;  // rows of scratch
+  // If weight and bias are not in the format of the arithmetic: a row for each in it.
+  void* wide_weight;
+  void* wide_bias;
 };
 
 // Fewer elements are not worth a second thread, which takes some 2 µs to wake.
@@ -166,6 +170,8 @@ void NormaliseRows(std::index_sequence<r...>, const internal::LayerNormLaunch& a
   using Vector = VOf<decltype(d)>;
   constexpr bool kEvenOdd = !kNative && std::is_same_v<TIn, BF16> && std::is_same_v<TOut, BF16>;
   const std::int64_t n = a.cols;
+  const Raw* weight = static_cast<const Raw*>(a.weight);
+  const Raw* bias = static_cast<const Raw*>(a.bias);
   Vector center[sizeof...(r)], rstd[sizeof...(r)], shift[sizeof...(r)];
   ((center[r] = hn::Set(d, by[r].center)), ...);
   ((rstd[r] = hn::Set(d, by[r].rstd)), ...);
@@ -198,14 +204,14 @@ void NormaliseRows(std::index_sequence<r...>, const internal::LayerNormLaunch& a
   };
   std::int64_t i = 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    if constexpr (kParameters >= 1) w = LoadPair<kEvenOdd>(d, a.weight + i);
-    if constexpr (kParameters >= 2) b = LoadPair<kEvenOdd>(d, a.bias + i);
+    if constexpr (kParameters >= 1) w = LoadPair<kEvenOdd>(d, weight + i);
+    if constexpr (kParameters >= 2) b = LoadPair<kEvenOdd>(d, bias + i);
     (put(r, i), ...);
   }
   for (; i < n; i += lanes) {
     const auto rest = static_cast<std::size_t>(std::min(lanes, n - i));
-    if constexpr (kParameters >= 1) w.first = LoadSome(d, a.weight + i, rest);
-    if constexpr (kParameters >= 2) b.first = LoadSome(d, a.bias + i, rest);
+    if constexpr (kParameters >= 1) w.first = LoadSome(d, weight + i, rest);
+    if constexpr (kParameters >= 2) b.first = LoadSome(d, bias + i, rest);
     (put_rest(r, i, rest), ...);
   }
 }
@@ -323,13 +329,29 @@ void LayerNormAll(const internal::LayerNormLaunch& a) {
   });
 }
 
-void RunLayerNorm(const internal::LayerNormLaunch& a) {
-  internal::WithFloatForm<F16, BF16, Coded>(a.in, a.out, [&](auto in, auto out) {
+// Widens a weight or a bias of format a.columns, fp32 or that of TIn, if arithmetic is wider.
+template <class TIn, class Raw>
+const void* WidenColumns(const internal::LayerNormLaunch& a, const void* from, void* wide) {
+  if (from == nullptr || wide == nullptr) return from;
+  Raw* to = static_cast<Raw*>(wide);
+  if (a.columns == DType::kF32) {
+    ConvertRow(static_cast<const float*>(from), a.cols, to);
+  } else {
+    ConvertRow(Elements<TIn>::Of(from, a.columns), a.cols, to);
+  }
+  return wide;
+}
+
+void RunLayerNorm(const internal::LayerNormLaunch& launch) {
+  internal::WithFloatForm<F16, BF16, Coded>(launch.in, launch.out, [&](auto in, auto out) {
     using TIn = decltype(in);
+    using Raw = std::conditional_t<std::is_same_v<TIn, double>, double, float>;
+    internal::LayerNormLaunch a = launch;
+    a.weight = WidenColumns<TIn, Raw>(launch, launch.weight, launch.wide_weight);
+    a.bias = WidenColumns<TIn, Raw>(launch, launch.bias, launch.wide_bias);
     if constexpr (std::is_same_v<TIn, Coded>) {
       LayerNormCoded<decltype(out)>(a);
     } else {
-      using Raw = std::conditional_t<std::is_same_v<TIn, double>, double, float>;
       LayerNormAll<Raw, TIn, decltype(out)>(a);
     }
   });
@@ -354,8 +376,8 @@ class LayerNormKernel : public Kernel {
 
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
     launch_.x = inputs[0].data;
-    launch_.weight = inputs.size() > 1 ? inputs[1].as<const float>() : nullptr;
-    launch_.bias = inputs.size() > 2 ? inputs[2].as<const float>() : nullptr;
+    launch_.weight = inputs.size() > 1 ? inputs[1].data : nullptr;
+    launch_.bias = inputs.size() > 2 ? inputs[2].data : nullptr;
     launch_.y = output.data;
     launch_.ld_x = inputs[0].extents.ld;
     launch_.ld_y = output.extents.ld;
@@ -384,6 +406,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLayerNorm(const Case& c, const Plan&
   internal::LayerNormLaunch launch{};
   launch.in = c.dtype;
   launch.out = out;
+  launch.columns = problem.columns(c.dtype);
   launch.rows = problem.rows;
   launch.cols = problem.cols;
   launch.eps = problem.eps;
@@ -397,6 +420,16 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLayerNorm(const Case& c, const Plan&
     absl::StatusOr<Block> scratch = device.arena().Allocate(launch.pitch * launch.workers, false);
     if (!scratch.ok()) return scratch.status();
     launch.scratch = static_cast<std::byte*>(scratch->data);
+  }
+  const DType arithmetic = c.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+  if (problem.affine && launch.columns != arithmetic) {
+    const std::int64_t bytes = StorageBytes(arithmetic, problem.cols);
+    absl::StatusOr<Block> weight = device.arena().Allocate(bytes, false);
+    if (!weight.ok()) return weight.status();
+    absl::StatusOr<Block> bias = device.arena().Allocate(bytes, false);
+    if (!bias.ok()) return bias.status();
+    launch.wide_weight = weight->data;
+    launch.wide_bias = bias->data;
   }
   return std::make_unique<LayerNormKernel>(launch);
 }

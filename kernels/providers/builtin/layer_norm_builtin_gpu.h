@@ -11,11 +11,11 @@
 namespace assay::gpu {
 
 // A problem: rows of x [rows, cols] and y [rows, cols] in device memory, row-major. weight and bias
-// have [cols] elements or are nullptr.
+// have [cols] elements of one format or are nullptr.
 struct NormRows {
   const void* x = nullptr;
-  const float* weight = nullptr;
-  const float* bias = nullptr;  // not with rms
+  const void* weight = nullptr;
+  const void* bias = nullptr;  // not with rms
   void* y = nullptr;
   DType in = DType::kUnspecified;   // fp32, fp16 or bf16
   DType out = DType::kUnspecified;  // the same, or fp32
@@ -24,8 +24,9 @@ struct NormRows {
   std::int64_t x_ld = 0;            // [elements]
   std::int64_t y_ld = 0;            // [elements]
   float eps = 1e-5F;
-  bool rms = false;          // x / sqrt(mean(x²) + eps) · weight
-  bool compensated = false;  // with Kahan's compensation of each thread's sums
+  bool rms = false;             // x / sqrt(mean(x²) + eps) · weight
+  bool compensated = false;     // with Kahan's compensation of each thread's sums
+  DType columns = DType::kF32;  // of weight and bias: fp32, or that of x
 };
 
 // Enqueues one launch.

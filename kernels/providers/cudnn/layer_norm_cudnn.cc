@@ -1,5 +1,5 @@
 // Layer norm and RMS norm as one node of a graph, in its inference phase. Rows are images with as
-// many channels as there are columns. Weight and bias are fp32, as in the problem. The node
+// many channels as there are columns. Weight and bias are fp32; other formats are refused. The node
 // requires both; if the problem has none, they are ones and zeros in the arena.
 #include <array>
 #include <cstdint>
@@ -99,6 +99,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
   if (plan.output.dtype != c.dtype) {
     return absl::UnimplementedError(Cat("cuDNN's layer norm here writes the format it reads, ",
                                         Name(c.dtype), "; got ", Name(plan.output.dtype)));
+  }
+  if (p.affine && plan.inputs[1].dtype != DType::kF32) {
+    return absl::UnimplementedError(Cat(
+        "cuDNN's layer norm here takes weight and bias in fp32; got ", Name(plan.inputs[1].dtype)));
   }
   const Descriptor operation =
       cudnn::LayerNormOperation(p, *type, plan.inputs[0].extents, plan.output.extents);

@@ -53,6 +53,11 @@ absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan, De
                                         "'s layer normalization writes the format it ", "reads, ",
                                         Name(x.dtype), "; got ", Name(plan.output.dtype)));
   }
+  if (p.affine && plan.inputs[1].dtype != DType::kF32) {
+    return absl::UnimplementedError(Cat(
+        "oneDNN ", onednn::Version(), "'s layer normalization takes weight and bias in fp32; got ",
+        Name(plan.inputs[1].dtype)));
+  }
   const std::string what = Cat(Name(x.dtype), " layer normalization");
   return onednn::Guarded(what, [&]() -> absl::StatusOr<std::unique_ptr<Kernel>> {
     const Desc data({x.extents.rows, x.extents.cols}, *type, onednn::Dims{x.extents.ld, 1});

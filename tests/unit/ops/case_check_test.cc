@@ -246,6 +246,21 @@ TEST(CaseCheck, LayerNormEpsilon) {
   EXPECT_THAT(BadFields(c), ElementsAre("layer_norm.eps"));
 }
 
+TEST(CaseCheck, LayerNormWeights) {
+  Case c;
+  c.dtype = DType::kBF16;
+  LayerNormProblem p{.rows = 2, .cols = 8, .affine = true, .weight_format = "input"};
+  c.problem = p;
+  EXPECT_THAT(BadFields(c), IsEmpty());
+  EXPECT_EQ(p.columns(DType::kBF16), DType::kBF16);
+  EXPECT_EQ(LayerNormProblem{}.columns(DType::kBF16), DType::kF32);
+  p.weight_format = "bf16";
+  c.problem = p;
+  EXPECT_THAT(BadFields(c), ElementsAre("layer_norm.weight_format"));
+  c.problem = LayerNormProblem{.rows = 2, .cols = 8, .weight_format = "input"};
+  EXPECT_THAT(BadFields(c), ElementsAre("layer_norm.weight_format"));
+}
+
 TEST(CaseCheck, FormatsAnOperatorTakes) {
   Case c = Gemm();
   c.dtype = DType::kUnspecified;

@@ -10,6 +10,8 @@
 #include "gtest/gtest.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_reference.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_reference_cpu.h"
+#include "kernels/runtime/device.h"
+#include "tests/unit/ops/row_fits.h"
 #include "tests/unit/ops/tensors.h"
 
 namespace assay {
@@ -258,6 +260,13 @@ double Rho(Kind kind, const Case& c, const Plan& plan, const Tensors& tensors, d
   return rho;
 }
 
+std::vector<float> ReadAll(const Tensors& tensors, int operand) {
+  const std::int64_t count = tensors.views()[static_cast<std::size_t>(operand)].extents.count();
+  std::vector<double> values(static_cast<std::size_t>(count));
+  ViewInputs(tensors.views()).Read(operand, 0, count, values.data());
+  return {values.begin(), values.end()};
+}
+
 double Median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
                    values.end());
@@ -296,6 +305,58 @@ TEST(DequantSoftmaxBound, NoFp32KernelIsBeyondItAndTheWorstAreNear) {
             << *std::max_element(wide.begin(), wide.end()) << "\n";
   // As gemm's: looser bounds would let defects through.
   EXPECT_GE(Median(narrow), 0.3);
+}
+
+// One kind's errors against the deviations; all its outputs are multiplied by the factor.
+Statistics FitsOf(Kind kind, const Case& c, const Plan& plan, const Tensors& tensors,
+                  double factor = 1) {
+  const auto& p = std::get<DequantSoftmaxProblem>(c.problem);
+  const auto rows = static_cast<std::size_t>(p.m), cols = static_cast<std::size_t>(p.n);
+  std::vector<double> value(rows * cols), allowance(rows * cols);
+  std::vector<float> deviation(rows * cols), offset(rows, -1), gain(rows, -1);
+  ReferenceBuffers out{value.data(), allowance.data()};
+  out.deviation = deviation.data();
+  out.row_offset = offset.data();
+  out.row_gain = gain.data();
+  const auto device = MakeCpuDevice(0, ArenaOptions{.max_bytes = 1 << 20});
+  EXPECT_TRUE(DequantSoftmaxOp().Reference(c, plan, *device, tensors.views(), out).ok());
+  const std::vector<float> w = ReadAll(tensors, 1), s = ReadAll(tensors, 2),
+                           a = ReadAll(tensors, 0);
+  Fits fits;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const auto k = static_cast<std::ptrdiff_t>(p.k);
+    const auto first = a.begin() + static_cast<std::ptrdiff_t>(row) * k;
+    std::vector<double> y(cols);
+    const std::vector<float> outputs =
+        Outputs(kind, Logits(kind, std::vector<float>(first, first + k), w, s));
+    for (std::size_t j = 0; j < cols; ++j) {
+      y[j] = Quantise(static_cast<double>(outputs[j]) * factor, plan.output.dtype);
+    }
+    const std::size_t at = row * cols;
+    EXPECT_EQ(offset[row], 0);
+    fits.Add(std::span(value).subspan(at, cols), y, std::span(deviation).subspan(at, cols),
+             offset[row], gain[row]);
+  }
+  return fits.Result();
+}
+
+TEST(DequantSoftmaxDeviation, RightKernelsStayBelowTheLimitsAndAFactorDoesNot) {
+  for (const DType out : kFormats16And32) {
+    for (const std::int64_t k : {20, 500}) {
+      const Case c = CaseOf({.m = 16, .n = 400, .k = k}, DType::kF32, out);
+      const Plan plan = PlanOf(c);
+      EXPECT_TRUE(DequantSoftmaxOp().Residuals(c, plan).gates);
+      const Tensors tensors(plan, Values(plan, 5));
+      for (const Kind kind : kKinds) {
+        const Statistics s = FitsOf(kind, c, plan, tensors);
+        EXPECT_LE(s.gain, 1.4) << Name(out) << " kind " << static_cast<int>(kind) << " k " << k;
+        EXPECT_LE(s.rest, 1.1) << Name(out) << " kind " << static_cast<int>(kind) << " k " << k;
+      }
+      if (out == DType::kF32) {
+        EXPECT_GT(FitsOf(kKinds[0], c, plan, tensors, 1 + 3e-5).gain, 3.1) << k;
+      }
+    }
+  }
 }
 
 // Sums of one sign err systematically: beyond the probabilistic bound, within the proven.

@@ -87,9 +87,14 @@ TEST(Plan, WorkOfCausalAttentionCountsVisiblePairs) {
   EXPECT_EQ(PlanOf(MakeCase(p, DType::kF32)).flops, 4.0 * (1 + 2));
 }
 
-// A row's bound grows with its length; sums of products are held to the root's.
+// The bound of a row of repeated elements grows with its length; other sums are held to the root's.
 TEST(Plan, SaysWhereItsBoundProvesNothing) {
-  const auto vacuous = [](const Problem& p, DType t) { return PlanOf(MakeCase(p, t)).vacuous; };
+  const auto of = [](const Problem& p, DType t, const char* pattern) {
+    Case c = MakeCase(p, t);
+    c.pattern = pattern;
+    return PlanOf(c).vacuous;
+  };
+  const auto vacuous = [&](const Problem& p, DType t) { return of(p, t, "constant"); };
   constexpr std::int64_t kMost = std::int64_t{1} << 20;  // · 2^-24 = 2^-4
   for (const DType t : {DType::kF32, DType::kF16}) {
     EXPECT_FALSE(vacuous(SoftmaxProblem{.cols = kMost}, t));
@@ -99,6 +104,7 @@ TEST(Plan, SaysWhereItsBoundProvesNothing) {
     EXPECT_TRUE(vacuous(DequantSoftmaxProblem{.n = kMost + 1, .k = 8}, t));
     EXPECT_TRUE(vacuous(LayerNormProblem{.cols = kMost + 1}, t));
   }
+  EXPECT_FALSE(of(SoftmaxProblem{.cols = kMost + 1}, DType::kF32, ""));
   EXPECT_FALSE(vacuous(SoftmaxProblem{.cols = kMost + 1}, DType::kF64));
   EXPECT_FALSE(vacuous(GemmProblem{.m = 1, .n = 1, .k = 8 * kMost}, DType::kF32));
   EXPECT_FALSE(vacuous(CopyProblem{.count = 8 * kMost}, DType::kF32));

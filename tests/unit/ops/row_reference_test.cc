@@ -4,8 +4,11 @@
 #include <limits>
 
 #include "gtest/gtest.h"
+#include "kernels/ops/layer_norm/layer_norm_reference.h"
 #include "kernels/ops/layer_norm/layer_norm_reference_cpu.h"
+#include "kernels/ops/softmax/softmax_reference.h"
 #include "kernels/ops/softmax/softmax_reference_cpu.h"
+#include "kernels/runtime/device.h"
 #include "tests/unit/ops/tensors.h"
 
 namespace assay {
@@ -18,11 +21,14 @@ PlainResult Fast(const Case& c, const Plan& plan, const Tensors& tensors) {
   const std::size_t count = static_cast<std::size_t>(plan.output.extents.count());
   PlainResult fast{std::vector<double>(count, -1), std::vector<double>(count, -1)};
   if (const auto* softmax = std::get_if<SoftmaxProblem>(&c.problem)) {
-    SoftmaxReferenceCpu(*softmax, c.dtype, plan.intermediate_roundoff, tensors.views(),
-                        fast.value.data(), fast.allowance.data());
+    SoftmaxReferenceCpu(*softmax, MakeSoftmaxTerms(*softmax, c.dtype, plan),
+                        MakeSoftmaxDeviation(*softmax, c.dtype, plan), c.dtype, tensors.views(),
+                        {fast.value.data(), fast.allowance.data()});
   } else {
-    LayerNormReferenceCpu(std::get<LayerNormProblem>(c.problem), c.dtype, tensors.views(),
-                          fast.value.data(), fast.allowance.data());
+    const auto& norm = std::get<LayerNormProblem>(c.problem);
+    LayerNormReferenceCpu(norm, MakeLayerNormTerms(norm, c.dtype, plan),
+                          MakeLayerNormDeviation(norm, c.dtype, plan), c.dtype, tensors.views(),
+                          {fast.value.data(), fast.allowance.data()});
   }
   return fast;
 }
@@ -126,8 +132,13 @@ TEST(LayerNormReference, FastIsPlain) {
     for (std::int64_t cols : {1, 7, 8, 33, 1000}) {
       for (bool affine : {false, true}) {
         for (bool rms : {false, true}) {
-          ExpectFastIsPlain(
-              MakeCase(LayerNormProblem{.rows = 5, .cols = cols, .affine = affine, .rms = rms}, t));
+          LayerNormProblem p{.rows = 5, .cols = cols, .affine = affine, .rms = rms};
+          ExpectFastIsPlain(MakeCase(p, t));
+          if (!affine) continue;
+          p.weight_format = "input";
+          const Case c = MakeCase(p, t);
+          EXPECT_EQ(PlanOf(c).inputs[1].dtype, t);
+          ExpectFastIsPlain(c);
         }
       }
     }
@@ -161,6 +172,64 @@ TEST(LayerNormReference, NonFiniteRowsAreNan) {
     EXPECT_TRUE(std::isnan(fast.value[9 + i]));
     EXPECT_EQ(fast.allowance[9 + i], 0.0);
   }
+}
+
+// The places of deviations are filled for whole tensors, by the formulas of one row.
+TEST(RowReference, FillsDeviationsWhereItIsAsked) {
+  for (const Problem& problem :
+       {Problem(SoftmaxProblem{.rows = 5, .cols = 100}),
+        Problem(LayerNormProblem{.rows = 5, .cols = 100}),
+        Problem(LayerNormProblem{.rows = 5, .cols = 100, .affine = true, .rms = true}),
+        Problem(LayerNormProblem{.rows = 5, .cols = 100, .affine = true})}) {
+    const Case c = MakeCase(problem, DType::kF32);
+    SCOPED_TRACE(DefaultName(c));
+    const Op& op = OpOf(c);
+    const Plan plan = PlanOf(c);
+    const Tensors tensors(plan, RandomValues(plan));
+    const auto device = MakeCpuDevice(0, ArenaOptions{.max_bytes = 1 << 20});
+    std::vector<double> value(500), allowance(500);
+    std::vector<float> deviation(500, -1), offset(5, -1), gain(5, -1);
+    const ResidualModel model = op.Residuals(c, plan);
+    EXPECT_TRUE(model.known && model.gates);
+    ReferenceBuffers out{value.data(), allowance.data()};
+    out.deviation = deviation.data();
+    if (model.rows) {
+      out.row_offset = offset.data();
+      out.row_gain = gain.data();
+    }
+    ASSERT_TRUE(op.Reference(c, plan, *device, tensors.views(), out).ok());
+    for (std::size_t i = 0; i < 500; ++i) {
+      // Below the bound, which holds the worst case.
+      EXPECT_GT(deviation[i], 0) << i;
+      EXPECT_LT(static_cast<double>(deviation[i]), allowance[i] + kU * std::abs(value[i])) << i;
+    }
+    const auto* norm = std::get_if<LayerNormProblem>(&problem);
+    const bool has_offset = norm != nullptr && !norm->rms;
+    EXPECT_EQ(model.rows, norm == nullptr || norm->rms || !norm->affine);
+    for (std::size_t row = 0; row < 5; ++row) {
+      EXPECT_EQ(gain[row] > 0, model.rows);
+      EXPECT_EQ(offset[row] > 0, model.rows && has_offset);
+    }
+  }
+}
+
+TEST(RowReference, KnowsWhereDeviationsMayDecide) {
+  const auto of = [](DType input, const char* pattern, DType output = DType::kUnspecified) {
+    Case c = MakeCase(SoftmaxProblem{.rows = 5, .cols = 100}, input);
+    c.pattern = pattern;
+    c.out_dtype = output;
+    return SoftmaxOp().Residuals(c, PlanOf(c));
+  };
+  for (const char* drawn : {"", "normal:3:5", "uniform:-10:10", "uniform"}) {
+    EXPECT_TRUE(of(DType::kF32, drawn).gates) << drawn;
+    EXPECT_TRUE(of(DType::kBF16, drawn).gates) << drawn;
+  }
+  for (const char* other : {"constant", "integers", "sequential", "normal:0", "normal:1e-3:5"}) {
+    EXPECT_FALSE(of(DType::kF32, other).known) << other;
+  }
+  EXPECT_FALSE(of(DType::kE4M3FN, "").gates);
+  EXPECT_FALSE(of(DType::kF64, "").known);
+  EXPECT_EQ(of(DType::kF32, "").largest_rest, 1.5);
 }
 
 TEST(CopyReference, IsTheInputInEveryFormat) {

@@ -154,13 +154,14 @@ TEST_P(BuiltinTest, LayerNormIsWithinItsBound) {
   for (const Form& f : kFloatForms) {
     for (const std::int64_t cols : kCols) {
       for (const Data& data : {Data{0, 1}, Data{1000, 1}, Data{100, 1e-3}, Data{3, 0}}) {
-        for (const int variant : {0, 1, 2, 3}) {
+        for (const int variant : {0, 1, 2, 3, 5, 7}) {
           LayerNormProblem p{5, cols, 1e-5, (variant & 1) != 0, (variant & 2) != 0};
+          if ((variant & 4) != 0) p.weight_format = "input";
           SCOPED_TRACE(testing::Message() << Name(f.in) << " " << Name(f.out) << " cols " << cols
                                           << " variant " << variant << " mean " << data.mean);
           TestTensor x = TestTensor::Dense(f.in, 5, cols);
-          TestTensor w = TestTensor::Dense(DType::kF32, 1, cols);
-          TestTensor b = TestTensor::Dense(DType::kF32, 1, cols);
+          TestTensor w = TestTensor::Dense(p.columns(f.in), 1, cols);
+          TestTensor b = TestTensor::Dense(p.columns(f.in), 1, cols);
           TestTensor y = TestTensor::Dense(f.out, 5, cols);
           x.FillNormal(rng_, data.sigma, data.mean);
           w.FillNormal(rng_, 0.2, 1.0);

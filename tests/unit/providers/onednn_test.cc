@@ -244,6 +244,9 @@ TEST(Onednn, RefusesWithTheReason) {
   refused(RunCase(gemm, "onednn", DType::kF64), "has no data type fp64");
   refused(RunCase(LayerNormProblem{.rows = 2, .cols = 8, .rms = true}, "onednn", DType::kF32),
           "RMS");
+  refused(RunCase(LayerNormProblem{.rows = 2, .cols = 8, .affine = true, .weight_format = "input"},
+                  "onednn", DType::kBF16),
+          "weight and bias in fp32; got bf16");
   refused(RunCase(SoftmaxProblem{.rows = 2, .cols = 8}, "onednn", DType::kF16), "fp16 softmax");
 }
 

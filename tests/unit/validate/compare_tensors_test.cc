@@ -433,6 +433,30 @@ TEST_F(CompareProduct, PaddingIsRefused) {
   EXPECT_THAT(Refusal(), HasSubstr("without padding"));
 }
 
+// Frameworks keep weight and bias in the format of the model, others in fp32.
+TEST_F(CompareTensors, WeightsOfANormMayHaveTheFormatOfItsInput) {
+  const std::vector<double> x = {1, 5, 2, 6}, weight = {2, 3}, bias = {10, -1};
+  const std::vector<double> y = {-2 + 10, 3 - 1, -2 + 10, 3 - 1};
+  for (const DType columns : {DType::kF16, DType::kF32, DType::kBF16}) {
+    c_ = {};
+    c_.actual = {DType::kF16, {2, 2}};
+    c_.has_operation = true;
+    c_.rule.problem = LayerNormProblem{.rows = 2, .cols = 2, .eps = 0, .affine = true};
+    c_.rule.dtype = DType::kF16;
+    c_.inputs = {{DType::kF16, {2, 2}}, {columns, {2}}, {columns, {2}}};
+    bytes_ = {Packed(DType::kF16, y), "", Packed(DType::kF16, x), Packed(columns, weight),
+              Packed(columns, bias)};
+    if (columns == DType::kBF16) {
+      EXPECT_THAT(Refusal(), HasSubstr("weight is fp32 here, got bf16"));
+      continue;
+    }
+    const CaseOutcome outcome = Done();
+    EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Name(columns);
+    bytes_[0] = Packed(DType::kF16, {8, 2, 8, 2.125});
+    EXPECT_EQ(Done().verdict, Verdict::kFailed) << Name(columns);
+  }
+}
+
 TEST_F(CompareTensors, HostileHeadersAreRefusedBeforeMemory) {
   const auto refused = [&](std::vector<std::int64_t> shape) {
     c_.actual = {DType::kF32, shape};

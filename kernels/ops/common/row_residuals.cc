@@ -1,0 +1,55 @@
+#include "kernels/ops/common/row_residuals.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace assay {
+namespace {
+
+// A smaller spread beside the mean leaves few distinct values, and sums that cancel.
+constexpr double kLeastSpread = 0x1p-7;
+constexpr double kLargestRest = 1.5;
+// An output's own rounding is off by √3 of its deviations at most. Few distinct values may all be.
+constexpr double kLargestRestOfNarrow = 1.75;
+
+bool IsDrawn(const Pattern& p) {
+  switch (p.kind) {
+    case PatternKind::kNormal:
+      return p.a > 0 && p.a >= kLeastSpread * std::abs(p.b);
+    case PatternKind::kUniform:
+      return p.b - p.a >= kLeastSpread * std::max(std::abs(p.a), std::abs(p.b));
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+ResidualModel RowResiduals(const Case& c, const Plan& plan, int drawn) {
+  ResidualModel model;
+  const DType output = plan.output.dtype;
+  if (plan.exact || Info(c.dtype).is_integer || Info(output).is_integer || c.dtype == DType::kF64 ||
+      output == DType::kF64) {
+    return model;
+  }
+  if (!std::all_of(plan.inputs.begin(), plan.inputs.begin() + drawn,
+                   [](const Operand& o) { return IsDrawn(o.pattern); })) {
+    return model;
+  }
+  model.known = true;
+  model.rows = true;
+  model.roundoff = AccumulatorRoundoff(c.dtype);
+  model.largest_rest = Info(output).storage_bits > 16 ? kLargestRest : kLargestRestOfNarrow;
+  // Formats of 8 bits and fewer repeat their few values.
+  const auto bits = [](DType t) { return Info(t).storage_bits; };
+  model.gates = bits(c.dtype) >= 16 && bits(output) >= 16;
+  return model;
+}
+
+RowDeviations RowOf(const ReferenceBuffers& buffers, std::int64_t row, std::int64_t cols) {
+  if (buffers.deviation == nullptr) return {};
+  const auto at = [row](float* of) { return of == nullptr ? nullptr : of + row; };
+  return {buffers.deviation + row * cols, at(buffers.row_offset), at(buffers.row_gain)};
+}
+
+}  // namespace assay

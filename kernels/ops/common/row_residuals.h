@@ -1,0 +1,24 @@
+// What operators on rows have in common in their residual models (ResidualModel in op.h), and the
+// places of a row in ReferenceBuffers.
+#ifndef ASSAY_KERNELS_OPS_COMMON_ROW_RESIDUALS_H_
+#define ASSAY_KERNELS_OPS_COMMON_ROW_RESIDUALS_H_
+
+#include <cstdint>
+
+#include "kernels/ops/common/row_fit.h"
+#include "kernels/ops/op.h"
+
+namespace assay {
+
+// The residual model of a case whose elements share the errors of sums over their row. Not known
+// for exact results, integers, and fp64, whose reference rounds as well. Nor unless the first
+// `drawn` inputs are normal or uniform, with a spread that is not small beside their magnitude. A
+// user's own tensors count as normal.
+ResidualModel RowResiduals(const Case& c, const Plan& plan, int drawn);
+
+// Where the deviations of a row of `cols` elements stand. No deviation: nobody asks for them.
+RowDeviations RowOf(const ReferenceBuffers& buffers, std::int64_t row, std::int64_t cols);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_COMMON_ROW_RESIDUALS_H_

@@ -1,0 +1,106 @@
+// How far rounding usually moves a layer or RMS norm, on host and device: the deviation σ of an
+// element, and σ_α and σ_β of the offset and the factor that the elements of a row share. std-only,
+// but for the functions of the host.
+//
+// With the normalised ŷ, its rstd, mean μ and variance v of the row, u of the accumulator, n the
+// row's length, d = x − μ, κ = mean d⁴/v² and s = v·rstd², which is 1 unless eps matters:
+//   σ²   = u²/3·(3·ŷ² + x²·rstd²) + ulp²/12
+//   σ_α² = u²/3·rstd²·((n + 1)·(2·μ² + mean x²/n)/6 + 3·μ²) + u²·0.15·n²/D·μ²·rstd² + fit
+//          + seen_α²
+//   σ_β² = u²/3·(s²·(n + 1)·(2 + κ/n)/24 + 18 + 0.27·s²·μ²/v) + u²·0.15·n²/D'·s²/4 + s²·c² + fit
+//          + seen_β²
+// The mean's error is an offset: the first term is that of a sequential sum (deviation.h) over n.
+// The error of the variance is a factor, and half of its size, as rstd is a root. D and D' are the
+// numbers of distinct x and d² (row_depth.h). c = Σ d²·min(1, (u·n·v/d²)³)/(16·n·v) is what the sum
+// loses to small squares. fit is how far the elements' own errors move α and β (row_fit.h). seen_α
+// and seen_β are what usual orders of the sums make of the data at hand (sum_orders.h); the host
+// alone looks at them. They are little for random data. The RMS form has μ = 0 and d = x, neither
+// an offset nor the term x²·rstd².
+//
+// With weight w, r = w·ŷ + b has |w|·σ and the roundings u²/3·((w·ŷ)² + r²). In the RMS form r is
+// still in proportion to ŷ. In a layer norm with weight and bias the errors are no α + β·r: such
+// rows are not fitted, and σ holds what rows share, too: σ² gets w²·(σ_α² + ŷ²·σ_β²), without fit.
+//
+// Derived, and held by simulation with kernels of two passes, Welford's update and merges of it:
+// the errors of right kernels have R <= 1.4 of α and β, and 1.1 of the rest.
+#ifndef ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_DEVIATION_H_
+#define ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_DEVIATION_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/numerics/deviation.h"
+#include "kernels/numerics/host_device.h"
+#include "kernels/ops/common/row_fit.h"
+
+namespace assay {
+
+// What the elements of a row have in common.
+struct LayerNormMoments {
+  double mean = 0;         // μ; 0 for the RMS form
+  double rstd = 0;         //
+  double variance = 0;     // v; the mean square for the RMS form
+  double kurtosis = 0;     // κ; 0 if v is 0
+  double lost = 0;         // c; 0 if v is 0
+  double seen_mean = 0;    // the error of μ that was seen
+  double seen_factor = 0;  // the error of v that was seen, relative to it
+};
+
+// What c is the sum of, times 16·n·v, with unit = u·n·v.
+ASSAY_HOST_DEVICE inline double LostSquare(double square, double unit) {
+  const double ratio = unit / square;
+  return ratio < 1 ? square * ratio * ratio * ratio : square;
+}
+
+struct LayerNormDeviation {
+  double n = 0;                 // a row's length
+  double eps = 0;               // as the kernel gets it
+  double u = 0;                 // roundoff of the accumulator
+  double distinct = 1;          // D
+  double distinct_squares = 1;  // D'
+  bool rms = false;
+  bool affine = false;
+  OutputSteps steps;
+
+  // Whether the errors of a row are fitted.
+  ASSAY_HOST_DEVICE bool fits_rows() const { return rms || !affine; }
+
+  // Without the fit.
+  ASSAY_HOST_DEVICE double OffsetVariance(const LayerNormMoments& row) const {
+    if (rms) return 0.0;
+    const double mean = row.mean * row.mean, all = mean + row.variance;
+    return row.rstd * row.rstd *
+           (u * u / 3 * ((n + 1) * (2 * mean + all / n) / 6 + 3 * mean) +
+            Repeated(distinct) * mean + row.seen_mean * row.seen_mean);
+  }
+  ASSAY_HOST_DEVICE double GainVariance(const LayerNormMoments& row) const {
+    const double share = row.variance * row.rstd * row.rstd, s = share * share;
+    const double centered = row.mean * row.mean * share * row.rstd * row.rstd;  // s²·μ²/v
+    const double sum = s * (n + 1) * (2 + row.kurtosis / n) / 24;
+    return u * u / 3 * (sum + 18 + 0.27 * centered) + Repeated(distinct_squares) * s / 4 +
+           s * (row.lost * row.lost + row.seen_factor * row.seen_factor / 4);
+  }
+  // σ² of an element r = ŷ·weight + bias. 0 if it is not finite: the model says nothing of it.
+  ASSAY_HOST_DEVICE double Variance(const LayerNormMoments& row, double x, double y, double weight,
+                                    double r) const {
+    if (!std::isfinite(r)) return 0.0;
+    const double third = u * u / 3, scaled = x * row.rstd;
+    double own = third * (3 * y * y + (rms ? 0.0 : scaled * scaled));
+    if (!fits_rows()) own += OffsetVariance(row) + y * y * GainVariance(row);
+    if (affine) own = weight * weight * (own + third * y * y) + third * r * r;
+    return own + steps.Variance(r);
+  }
+  // How often a row has the same element, or the same error.
+  ASSAY_HOST_DEVICE double Repeats() const { return RepeatsOf(n, distinct_squares, steps); }
+
+ private:
+  ASSAY_HOST_DEVICE double Repeated(double values) const { return 0.15 * u * u * n * n / values; }
+};
+
+// Fills one row of n elements, from its x. weight and bias are 1 and 0 if there are none.
+void LayerNormDeviationsOfRow(const LayerNormDeviation& model, std::int64_t n, const double* x,
+                              const double* weight, const double* bias, const RowDeviations& to);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_LAYER_NORM_LAYER_NORM_DEVIATION_H_

@@ -1,0 +1,317 @@
+// The deviations of softmax and norms: errors of right FP32 kernels, in any order and by any way to
+// the variance, stay below the limits of kernels/ops/op.h, and those of wrong kernels do not,
+// although most of them are within the bound of each element.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "kernels/numerics/convert.h"
+#include "kernels/numerics/generate.h"
+#include "kernels/ops/common/row_depth.h"
+#include "kernels/ops/common/softmax_deviation.h"
+#include "kernels/ops/layer_norm/layer_norm_deviation.h"
+#include "tests/unit/ops/row_fits.h"
+#include "tests/unit/ops/row_kernels.h"
+
+namespace assay {
+namespace {
+
+constexpr double kU = 0x1p-24;
+constexpr double kEps = 9.99999974737875163555e-6;  // 1e-5 in FP32
+
+struct Data {
+  const char* pattern;
+  std::int64_t rows, cols;
+  DType input = DType::kF32;
+  DType output = DType::kF32;
+};
+
+std::string Text(const Data& d, std::string_view kernel) {
+  return std::string(kernel) + ", " + d.pattern + " " + std::to_string(d.rows) + "x" +
+         std::to_string(d.cols) + " " + std::string(Name(d.input)) + " to " +
+         std::string(Name(d.output));
+}
+
+// Visits the rows of the data, in FP32.
+template <class Visit>
+void EachRow(const Data& d, const Visit& visit) {
+  Generator generator(*ParsePattern(d.pattern, nullptr), /*seed=*/3, 0, /*epoch=*/0, d.rows, d.cols,
+                      d.input);
+  std::vector<float> x(static_cast<std::size_t>(d.cols));
+  for (std::int64_t row = 0; row < d.rows; ++row) {
+    for (std::int64_t i = 0; i < d.cols; ++i) {
+      x[static_cast<std::size_t>(i)] = static_cast<float>(generator.Value(row * d.cols + i));
+    }
+    visit(x, row);
+  }
+}
+
+std::vector<double> Rounded(const std::vector<float>& y, DType output) {
+  std::vector<double> rounded(y.begin(), y.end());
+  if (output != DType::kF32) {
+    for (double& v : rounded) v = Quantise(v, output);
+  }
+  return rounded;
+}
+
+double DistinctOf(const Data& d, Addends addends) {
+  return DistinctAddends(*ParsePattern(d.pattern, nullptr), d.input, addends, d.cols, kU);
+}
+
+Statistics Of(const SoftmaxKernel& kernel, const Data& d, double distinct = 0) {
+  const SoftmaxDeviation model = {static_cast<double>(d.cols),
+                                  kU,
+                                  0,
+                                  distinct > 0 ? distinct : DistinctOf(d, Addends::kExponentials),
+                                  kFlushedExp * Info(DType::kF32).min_normal,
+                                  OutputStepsOf(d.output)};
+  Fits fits;
+  EachRow(d, [&](const std::vector<float>& x, std::int64_t) {
+    const std::vector<double> wide(x.begin(), x.end());
+    const double max = *std::max_element(wide.begin(), wide.end());
+    std::vector<double> r(x.size());
+    double sum = 0;
+    for (std::size_t i = 0; i < r.size(); ++i) sum += r[i] = std::exp(wide[i] - max);
+    for (double& v : r) v /= sum;
+    std::vector<float> deviation(x.size());
+    float offset = 1, gain = 0;
+    SoftmaxDeviationsOfRow(model, d.cols, wide.data(), r.data(),
+                           {deviation.data(), &offset, &gain});
+    fits.Add(r, Rounded(SoftmaxOf(kernel, x), d.output), deviation, offset, gain);
+  });
+  return fits.Result();
+}
+
+Statistics Of(const NormKernel& kernel, const Data& d, bool rms = false, float eps = 1e-5F,
+              double distinct = 0) {
+  LayerNormDeviation model;
+  model.n = static_cast<double>(d.cols);
+  model.eps = kEps;
+  model.u = kU;
+  model.distinct = DistinctOf(d, Addends::kElements);
+  model.distinct_squares = DistinctOf(d, rms ? Addends::kOwnSquares : Addends::kSquares);
+  if (distinct > 0) model.distinct = model.distinct_squares = distinct;
+  model.rms = rms;
+  model.steps = OutputStepsOf(d.output);
+  Fits fits;
+  const std::vector<double> ones(static_cast<std::size_t>(d.cols), 1.0), zeros(ones.size(), 0.0);
+  EachRow(d, [&](const std::vector<float>& x, std::int64_t) {
+    const std::vector<double> wide(x.begin(), x.end());
+    double mean = 0, variance = 0;
+    for (const double v : wide) mean += v / model.n;
+    if (rms) mean = 0;
+    for (const double v : wide) variance += (v - mean) * (v - mean) / model.n;
+    std::vector<double> r(x.size());
+    for (std::size_t i = 0; i < r.size(); ++i) {
+      r[i] = (wide[i] - mean) / std::sqrt(variance + kEps);
+    }
+    std::vector<float> deviation(x.size());
+    float offset = 0, gain = 0;
+    LayerNormDeviationsOfRow(model, d.cols, wide.data(), ones.data(), zeros.data(),
+                             {deviation.data(), &offset, &gain});
+    fits.Add(r, Rounded(NormOf(kernel, x, eps, rms), d.output), deviation, offset, gain);
+  });
+  return fits.Result();
+}
+
+// Limits of A and B for so many rows.
+double CommonLimit(std::int64_t rows) {
+  return std::max(2.0, 12.1 / std::sqrt(static_cast<double>(rows)));
+}
+constexpr double kRestLimit = 1.5;
+constexpr double kManyDistinct = 1e12;
+
+// Of 64 rows the limits are 2 for A and B and 1.5 for the rest. These leave room.
+constexpr double kCommon = 1.4, kRest = 1.1;
+
+std::vector<Data> Drawn() {
+  std::vector<Data> all;
+  for (const char* pattern : {"normal", "normal:0.1", "normal:3:5", "normal:1:100", "uniform"}) {
+    for (const std::int64_t cols : {64, 768, 8192}) {
+      all.push_back({pattern, 4096 / cols + 16, cols});
+      for (const DType narrow : {DType::kF16, DType::kBF16}) {
+        if (std::string_view(pattern) == "normal:1:100") continue;
+        all.push_back({pattern, 4096 / cols + 16, cols, narrow, DType::kF32});
+        all.push_back({pattern, 4096 / cols + 16, cols, narrow, narrow});
+      }
+    }
+  }
+  return all;
+}
+
+TEST(RowDeviation, RightSoftmaxesStayBelowTheLimits) {
+  Statistics worst;
+  for (const Data& d : Drawn()) {
+    for (const SoftmaxKernel& kernel : kRightSoftmaxes) {
+      const Statistics s = Of(kernel, d);
+      EXPECT_LE(s.gain, kCommon) << Text(d, kernel.name);
+      EXPECT_LE(s.rest, kRest) << Text(d, kernel.name);
+      worst = {0, std::max(worst.gain, s.gain), std::max(worst.rest, s.rest)};
+    }
+  }
+  std::printf("largest: common %.2f, rest %.2f\n", worst.gain, worst.rest);
+}
+
+TEST(RowDeviation, RightNormsStayBelowTheLimits) {
+  Statistics worst;
+  for (const Data& d : Drawn()) {
+    for (const bool rms : {false, true}) {
+      for (const NormKernel& kernel : kRightNorms) {
+        const Statistics s = Of(kernel, d, rms);
+        EXPECT_LE(s.offset, kCommon) << Text(d, kernel.name) << (rms ? " rms" : "");
+        EXPECT_LE(s.gain, kCommon) << Text(d, kernel.name) << (rms ? " rms" : "");
+        EXPECT_LE(s.rest, kRest) << Text(d, kernel.name) << (rms ? " rms" : "");
+        worst = {std::max(worst.offset, s.offset), std::max(worst.gain, s.gain),
+                 std::max(worst.rest, s.rest)};
+      }
+    }
+  }
+  std::printf("largest: offset %.2f, gain %.2f, rest %.2f\n", worst.offset, worst.gain, worst.rest);
+}
+
+// On a user's own data, which may repeat or be sorted, nothing is known of D.
+template <class Kernel>
+double WorstOf(const Kernel& kernel, const Data& d, bool rms) {
+  Statistics s;
+  if constexpr (std::is_same_v<Kernel, SoftmaxKernel>) {
+    s = Of(kernel, d, kManyDistinct);
+  } else {
+    s = Of(kernel, d, rms, 1e-5F, kManyDistinct);
+  }
+  EXPECT_LE(s.rest, d.output == DType::kF32 ? kRestLimit : 1.75) << Text(d, kernel.name);
+  EXPECT_LE(std::max(s.offset, s.gain), 2.0) << Text(d, kernel.name);
+  return std::max(s.offset, s.gain);
+}
+
+TEST(RowDeviation, RightKernelsStayBelowTheLimitsOnDataThatRepeat) {
+  double worst = 0;
+  for (const char* pattern : {"integers:-8:8", "constant:0.3", "col-vary", "sequential", "sparse",
+                              "checkerboard", "near-constant:5616:1", "one-large", "extremes"}) {
+    for (const std::int64_t cols : {1000, 32768}) {
+      for (const DType output : {DType::kF32, DType::kF16}) {
+        const Data d{pattern, 8, cols, DType::kF32, output};
+        for (const SoftmaxKernel& k : kRightSoftmaxes)
+          worst = std::max(worst, WorstOf(k, d, false));
+        if (std::string_view(pattern) == "constant:0.3") continue;  // no deviation
+        for (const bool rms : {false, true}) {
+          for (const NormKernel& k : kRightNorms) worst = std::max(worst, WorstOf(k, d, rms));
+        }
+      }
+    }
+  }
+  std::printf("largest on data that repeat: %.2f\n", worst);
+}
+
+// With weight and bias there is no fit. σ holds what rows share.
+TEST(RowDeviation, NormsWithWeightAndBiasAreHeldAsTheyAre) {
+  for (const std::int64_t cols : {100, 4096}) {
+    const Data d{"normal:3:5", 32, cols};
+    LayerNormDeviation model;
+    model.n = static_cast<double>(cols);
+    model.eps = kEps;
+    model.u = kU;
+    model.distinct = model.distinct_squares = 1e9;
+    model.affine = true;
+    model.steps = OutputStepsOf(DType::kF32);
+    const auto size = static_cast<std::size_t>(cols);
+    std::vector<double> weight(size), bias(size);
+    for (std::size_t i = 0; i < size; ++i) {
+      weight[i] = static_cast<double>(i % 17) / 16 + 0.5;
+      bias[i] = static_cast<double>(i % 7) / 4 - 1;
+    }
+    const auto rms_of = [&](const NormKernel& kernel, float eps) {
+      double squares = 0;
+      EachRow(d, [&](const std::vector<float>& x, std::int64_t) {
+        const std::vector<double> wide(x.begin(), x.end());
+        std::vector<float> deviation(size);
+        LayerNormDeviationsOfRow(model, cols, wide.data(), weight.data(), bias.data(),
+                                 {deviation.data(), nullptr, nullptr});
+        double mean = 0, variance = 0;
+        for (const double v : wide) mean += v / model.n;
+        for (const double v : wide) variance += (v - mean) * (v - mean) / model.n;
+        const std::vector<float> y = NormOf(kernel, x, eps, false);
+        for (std::size_t i = 0; i < size; ++i) {
+          const double r = (wide[i] - mean) / std::sqrt(variance + kEps) * weight[i] + bias[i];
+          const auto w = static_cast<float>(weight[i]), b = static_cast<float>(bias[i]);
+          const double z =
+              (static_cast<double>(y[i] * w + b) - r) / static_cast<double>(deviation[i]);
+          squares += z * z;
+        }
+      });
+      return std::sqrt(squares / static_cast<double>(d.rows * cols));
+    };
+    for (const NormKernel& kernel : kRightNorms) {
+      EXPECT_LE(rms_of(kernel, 1e-5F), 1.2) << Text(d, kernel.name);
+    }
+    EXPECT_GT(rms_of({}, 1e-3F), 10) << Text(d, "eps");
+    EXPECT_GT(rms_of({.name = "n - 1", .sample_variance = true}, 1e-5F), 10) << Text(d, "n - 1");
+  }
+}
+
+TEST(RowDeviation, AWrongEpsIsAFactorOfEachRow) {
+  const NormKernel right;
+  for (const Data& d : {Data{"normal:3:5", 64, 1000}, Data{"normal", 16, 4096},
+                        Data{"normal:3:5", 16, 4096}, Data{"normal:1:100", 16, 65536}}) {
+    const Statistics s = Of(right, d, false, 1e-3F);
+    EXPECT_GT(s.gain, 4 * CommonLimit(d.rows)) << Text(d, "eps");
+    EXPECT_LT(s.offset, CommonLimit(d.rows)) << Text(d, "eps");
+    EXPECT_LT(s.rest, kRestLimit) << Text(d, "eps");
+  }
+  const Data d{"normal:3:5", 64, 1000};
+  EXPECT_GT(Of(right, d, true, 1e-3F).gain, 4 * CommonLimit(d.rows));
+}
+
+TEST(RowDeviation, TheSampleVarianceIsAFactorOfEachRow) {
+  const NormKernel kernel{.name = "n - 1", .sample_variance = true};
+  for (const std::int64_t cols : {256, 4096, 8192}) {
+    for (const char* pattern : {"normal", "normal:3:5"}) {
+      const Data d{pattern, 16, cols};
+      EXPECT_GT(Of(kernel, d).gain, 4 * CommonLimit(d.rows)) << Text(d, kernel.name);
+    }
+  }
+}
+
+TEST(RowDeviation, OtherDefectsOfNorms) {
+  const Data far{"normal:1:100", 64, 8192}, d{"normal:3:5", 64, 4096};
+  // The mean's square cancels nearly all of the sum.
+  const NormKernel moments{.name = "one pass", .variance = Variance::kMoments};
+  EXPECT_GT(Of(moments, far).gain, 4 * CommonLimit(far.rows));
+  const NormKernel merged{
+      .name = "merge", .variance = Variance::kMerged, .merges_means_alone = true};
+  EXPECT_GT(Of(merged, d).gain, 4 * CommonLimit(d.rows));
+  const NormKernel last{.name = "last", .last_left_out = true};
+  EXPECT_GT(Of(last, d).gain, 4 * CommonLimit(d.rows));
+}
+
+TEST(RowDeviation, AnInexactExponentialShows) {
+  for (const Data& d : {Data{"normal", 64, 768}, Data{"normal", 16, 4096}, Data{"uniform", 64, 768},
+                        Data{"normal:3", 16, 16384}}) {
+    const SoftmaxKernel kernel{.name = "exp", .exp_error = 3e-6};
+    const Statistics s = Of(kernel, d);
+    EXPECT_TRUE(s.gain > CommonLimit(d.rows) || s.rest > kRestLimit)
+        << Text(d, kernel.name) << ": " << s.gain << ", " << s.rest;
+  }
+}
+
+TEST(RowDeviation, AWrongScaleOfTheExponentShows) {
+  for (const double off : {1e-6, 1e-5}) {
+    for (const Data& d : {Data{"normal:3", 64, 768}, Data{"normal", 16, 4096}}) {
+      const SoftmaxKernel kernel{.name = "scale", .scale = 1 + off};
+      const Statistics s = Of(kernel, d);
+      EXPECT_TRUE(s.gain > CommonLimit(d.rows) || s.rest > kRestLimit)
+          << Text(d, kernel.name) << " " << off << ": " << s.gain << ", " << s.rest;
+    }
+  }
+}
+
+TEST(RowDeviation, AColumnThatIsNotSummedShows) {
+  for (const std::int64_t cols : {256, 768, 4096, 8192}) {
+    const Data d{"normal", 64, cols};
+    const SoftmaxKernel kernel{.name = "last", .last_left_out = true};
+    EXPECT_GT(Of(kernel, d).gain, CommonLimit(d.rows)) << Text(d, kernel.name);
+  }
+}
+
+}  // namespace
+}  // namespace assay
