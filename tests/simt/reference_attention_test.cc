@@ -141,7 +141,7 @@ TEST_P(SimtAttentionReference, KeyGroupsToTheBit) {
       });
       const Result result = Run(c, plan, tensors);
       std::vector<double> plain(result.value.size());
-      AttentionKeyGroupsCpu(p, c.dtype, tensors.views(), plain.data());
+      AttentionKeyGroupsCpu(c, tensors.views(), plain.data());
       EXPECT_EQ(result.value, plain);
       for (const double e : result.allowance) EXPECT_EQ(e, kUnwritten);
     }

@@ -1,14 +1,23 @@
-// The exact probes of a convolution: inputs and weights of small whole numbers.
+// The exact probes of a convolution: inputs and weights of small whole numbers; and the significand
+// probes, where filters have one 1 each, or images have 1s so far apart that no filter covers two.
 #ifndef ASSAY_KERNELS_OPS_CONV_CONV_PROBES_H_
 #define ASSAY_KERNELS_OPS_CONV_CONV_PROBES_H_
 
+#include <cstdint>
 #include <vector>
 
+#include "kernels/ops/conv/conv_shape.h"
 #include "kernels/ops/op.h"
 
 namespace assay {
 
 std::vector<KernelProbe> ConvProbes(const Case& c);
+
+// Pixels from one that has a 1 to the next, in memory order: more than a filter spans.
+std::int64_t PixelDistance(const ConvShape& shape);
+
+// What the operands of a significand probe hold.
+void SetConvSignificands(const Case& c, Plan& plan);
 
 }  // namespace assay
 

@@ -29,6 +29,7 @@ class Placed {
     // In every kind with a special place, (0, 0) is that place and (0, 1) is not.
     here_ = code(0, 0, 0);
     elsewhere_ = code(0, 0, 1);
+    if (IsUnits(kind_)) here_ = RoundForFill(1.0, dtype);
     if (kind_ == PatternKind::kSequential) {
       const auto period = static_cast<std::int64_t>(p.b);
       if (period > kLongestTable) return;
@@ -58,9 +59,13 @@ class Placed {
     }
     for (std::int64_t i = 0; i < n;) {
       const std::int64_t col = (begin + i) % cols_;
-      const std::int64_t row = (begin + i) / cols_ % rows_;
+      const std::int64_t row = (begin + i) / cols_;  // counted over all batches
       const std::int64_t m = std::min(cols_ - col, n - i);
-      WriteRow(row, col, m, out + i);
+      if (IsUnits(kind_)) {
+        WriteUnits(row, col, m, out + i);
+      } else {
+        WriteRow(row % rows_, col, m, out + i);
+      }
       i += m;
     }
   }
@@ -99,6 +104,20 @@ class Placed {
     }
     std::fill_n(out, n, static_cast<T>(elsewhere_));
     if (place >= col && place < col + n) out[place - col] = static_cast<T>(here_);
+  }
+
+  template <class T>
+  void WriteUnits(std::int64_t row, std::int64_t col, std::int64_t n, T* out) const {
+    const UnitPlaces units(pattern_, rows_, cols_);
+    if (kind_ == PatternKind::kUnitRows) {
+      std::fill_n(out, n, static_cast<T>(elsewhere_));
+      const std::int64_t place = units.PlaceInRow(row);
+      if (place >= col && place < col + n) out[place - col] = static_cast<T>(here_);
+      return;
+    }
+    for (std::int64_t i = 0; i < n; ++i) {
+      out[i] = static_cast<T>(units.IsOne(row, col + i) ? here_ : elsewhere_);
+    }
   }
 
   // Codes of longer periods of `sequential` are computed each time.
