@@ -14,8 +14,8 @@
 //   exact-ints     u of the low 24 bits of x < a ? 1 + (x >> (32 − b)) : 0
 //   denormal       magnitude code 1 + floor(x·(2^m − 1)/2^32), sign from x's lowest bit
 // The other kinds draw nothing: they depend on row, column and index, and the kinds of key_groups.h
-// and unit_places.h on the batch, too. The arithmetic is in float. For fp64 it is in double, and n and u take 29 to
-// 32 more bits from y, so that all 53 bits of an element matter.
+// and unit_places.h on the batch, too. The arithmetic is in float. For fp64 it is in double, and n
+// and u take 29 to 32 more bits from y, so that all 53 bits of an element matter.
 //
 // The value is rounded to the format once, to nearest even. If a finite value is beyond the format,
 // 8- and 4-bit formats saturate, and wider formats overflow to Inf. A result that is zero or

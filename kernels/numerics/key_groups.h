@@ -216,8 +216,8 @@ constexpr Pattern KeyCodes(double magnitude, bool single = false) {
 // `group` is the number of query heads that share a kv head.
 constexpr Pattern QueryCodes(double magnitude, std::int64_t keys, bool causal, std::int64_t group,
                              bool single = false) {
-  const double packed = static_cast<double>(keys) + static_cast<double>(group - 1) * 0x1p32 +
-                        (single ? 0x1p52 : 0.0);
+  const double packed =
+      static_cast<double>(keys) + static_cast<double>(group - 1) * 0x1p32 + (single ? 0x1p52 : 0.0);
   return {PatternKind::kQueryCodes, magnitude, causal ? -packed : packed};
 }
 

@@ -32,8 +32,9 @@ constexpr std::int64_t SpreadPlace(std::int64_t i, std::int64_t length) {
       (static_cast<std::uint64_t>(at) * static_cast<std::uint64_t>(length)) >> 32);
 }
 
-// What the other operand holds: random numbers from 1 to 2 that use every bit of a significand.
-inline constexpr Pattern kFullSignificands = {PatternKind::kUniform, 1, 2};
+// What the other operand holds: random numbers that use every bit of a significand. The generator's
+// numbers have 24 bits in fp32, so those from 1 to 2 are multiples of 2^-23 without a rounding.
+inline constexpr Pattern kFullSignificands = {PatternKind::kUniform, 1, 3};
 
 // The most channels that UnitPixels can say.
 inline constexpr std::int64_t kMostUnitChannels = std::int64_t{1} << 26;

@@ -28,8 +28,9 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
   plan.intermediate_roundoff = std::min(kernel_->intermediate_roundoff(), coarser);
   plan.flushes_subnormals = kernel_->flushes_subnormals();
   const Op& op = *FindOp(OpName(case_.problem));
-  plan.operand_roundoff = std::min(
-      kernel_->operand_roundoff(), op.traits().most_operand_roundoff * AccumulatorRoundoff(case_.dtype));
+  plan.operand_roundoff =
+      std::min(kernel_->operand_roundoff(),
+               op.traits().most_operand_roundoff * AccumulatorRoundoff(case_.dtype));
   const Accumulator accumulator = AccumulatorOf(case_.dtype, kernel_->accumulator());
   if (accumulator.roundoff > plan.accumulator.roundoff) {
     op.HoldTo(case_, accumulator, plan);

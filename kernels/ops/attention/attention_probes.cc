@@ -96,8 +96,8 @@ std::string WhyNotSingleKeys(const AttentionProblem& p, DType input) {
 double GroupDeviation(const AttentionProblem& p, DType input, DType output) {
   const std::optional<Magnitudes> magnitudes = MagnitudesFor(p, input);
   if (!magnitudes.has_value()) return 0;
-  const double score = CodeWeight(GroupsOf(p, /*single=*/false).groups(), p.dim) * magnitudes->query *
-                       magnitudes->key * ScoreScale(p, input);
+  const double score = CodeWeight(GroupsOf(p, /*single=*/false).groups(), p.dim) *
+                       magnitudes->query * magnitudes->key * ScoreScale(p, input);
   const double deviation =
       MeanDeviation(ArithmeticOf(input).u, Info(input).unit_roundoff, score, kLargestGroup);
   const bool holds_means = Info(output).machine_epsilon <= 0x1p-7;
@@ -156,8 +156,7 @@ void SetKeyGroups(const Case& c, Plan& plan) {
       single ? kFullSignificands : Pattern{PatternKind::kIntegers, 1, kLargestValue};
   if (!problem.masked()) return;
   // Every query sees its one key.
-  plan.inputs[3].pattern =
-      single ? Pattern{PatternKind::kOnes, 0, 0} : KeyMask(problem.causal);
+  plan.inputs[3].pattern = single ? Pattern{PatternKind::kOnes, 0, 0} : KeyMask(problem.causal);
 }
 
 void AttentionKeyGroupsCpu(const Case& c, std::span<const TensorView> inputs, double* value) {

@@ -22,8 +22,8 @@
 
 namespace assay {
 
-// The significand probe: each query's weight is 1 for one key and 0 for all others, and V uses every
-// bit of its significands. The output is a row of V, bit by bit.
+// The significand probe: each query's weight is 1 for one key and 0 for all others, and V uses
+// every bit of its significands. The output is a row of V, bit by bit.
 //
 // The probes, and the identity that the last causal rows see what rows without causality
 // do.

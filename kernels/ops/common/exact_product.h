@@ -21,8 +21,9 @@ namespace assay {
 // Largest magnitude of an element, which must be a whole number.
 inline constexpr double kExactElement = 128;
 
-// In place of the largest magnitude: the elements are no whole numbers, and each sum has at most one
-// product that is not 0. kFloatElements: floats hold them; kDoubleElements: PackedProduct sums them.
+// In place of the largest magnitude: the elements are no whole numbers, and each sum has at most
+// one product that is not 0. kFloatElements: floats hold them; kDoubleElements: PackedProduct sums
+// them.
 inline constexpr double kFloatElements = kExactElement;
 inline constexpr double kDoubleElements = 0;
 

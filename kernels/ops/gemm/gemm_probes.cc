@@ -42,8 +42,8 @@ std::vector<KernelProbe> GemmProbes(const Case& c) {
 void SetGemmSignificands(const Case& c, Plan& plan) {
   const auto& p = std::get<GemmProblem>(c.problem);
   for (Operand& operand : plan.inputs) {
-    operand.pattern = {
-        operand.name == "channel_scale" ? PatternKind::kOnes : PatternKind::kZeros, 0, 0};
+    operand.pattern = {operand.name == "channel_scale" ? PatternKind::kOnes : PatternKind::kZeros,
+                       0, 0};
   }
   const bool of_a = c.significand == 0;
   plan.inputs[of_a ? 0 : 1].pattern = kFullSignificands;
