@@ -3,8 +3,8 @@
 //
 //   unit-rows      each row has one 1
 //   unit-columns   each column has one 1
-//   unit-pixels    pixels of an image, far enough apart that no filter covers two, have a 1 in one
-//                  channel of each group
+//   unit-pixels    pixels of an image, on a lattice so wide that no filter covers two, have a 1 in
+//                  one channel of each group
 //
 // Where the 1 of a line lies: its number times the golden section, modulo 1, times the line's
 // length. So the lines' 1s are spread evenly, however many lines there are.
@@ -36,20 +36,45 @@ constexpr std::int64_t SpreadPlace(std::int64_t i, std::int64_t length) {
 // numbers have 24 bits in fp32, so those from 1 to 2 are multiples of 2^-23 without a rounding.
 inline constexpr Pattern kFullSignificands = {PatternKind::kUniform, 1, 3};
 
-// The most channels that UnitPixels can say.
-inline constexpr std::int64_t kMostUnitChannels = std::int64_t{1} << 26;
-
 constexpr Pattern UnitRows() { return {PatternKind::kUnitRows, 0, 0}; }
 constexpr Pattern UnitColumns() { return {PatternKind::kUnitColumns, 0, 0}; }
-// Rows are images of `channels` channels in groups of `group_channels`, stored behind the pixels
-// they belong to (channels_last) or plane by plane. `distance` pixels in memory order lie between
-// two that have 1s.
-constexpr Pattern UnitPixels(std::int64_t distance, std::int64_t channels,
-                             std::int64_t group_channels, bool channels_last) {
-  const double packed = static_cast<double>(channels - 1) * static_cast<double>(kMostUnitChannels) +
-                        static_cast<double>(group_channels - 1);
-  return {PatternKind::kUnitPixels, static_cast<double>(channels_last ? -distance : distance),
-          packed};
+
+// Images, one a row of the operand, and the lattice of their pixels that have a 1. Axes are the
+// outermost first: planes, rows, columns of pixels.
+struct UnitLattice {
+  std::int64_t height = 1, width = 1;  // rows and columns
+  std::int64_t channels = 1;
+  std::int64_t group_channels = 1;   // one of them has the 1, in each group
+  std::int64_t step[3] = {1, 1, 1};  // of the lattice in each axis; 0: it is one pixel wide
+  bool channels_last = false;        // channels lie together, or else pixels do
+};
+
+inline constexpr std::int64_t kMostUnitExtent = std::int64_t{1} << 26;    // height and width
+inline constexpr std::int64_t kMostUnitChannels = std::int64_t{1} << 16;  // channels
+inline constexpr std::int64_t kMostUnitStep = 127;
+
+constexpr Pattern UnitPixels(const UnitLattice& u) {
+  const std::int64_t extents = (u.height - 1) * kMostUnitExtent + (u.width - 1) + 1;
+  std::int64_t rest = (u.channels - 1) * kMostUnitChannels + (u.group_channels - 1);
+  for (const std::int64_t step : u.step) rest = rest * (kMostUnitStep + 1) + step;
+  return {PatternKind::kUnitPixels, static_cast<double>(u.channels_last ? -extents : extents),
+          static_cast<double>(rest)};
+}
+
+constexpr UnitLattice LatticeOf(const Pattern& pattern) {
+  UnitLattice u;
+  u.channels_last = pattern.a < 0;
+  const auto extents = static_cast<std::int64_t>(u.channels_last ? -pattern.a : pattern.a) - 1;
+  u.height = extents / kMostUnitExtent + 1;
+  u.width = extents % kMostUnitExtent + 1;
+  auto rest = static_cast<std::int64_t>(pattern.b);
+  for (int axis = 2; axis >= 0; --axis) {
+    u.step[axis] = rest % (kMostUnitStep + 1);
+    rest /= kMostUnitStep + 1;
+  }
+  u.channels = rest / kMostUnitChannels + 1;
+  u.group_channels = rest % kMostUnitChannels + 1;
+  return u;
 }
 
 // Where the 1s of a tensor [batch, rows, cols] are.
@@ -58,13 +83,8 @@ class UnitPlaces {
   constexpr UnitPlaces(const Pattern& pattern, std::int64_t rows, std::int64_t cols)
       : kind_(pattern.kind), rows_(rows), cols_(cols) {
     if (kind_ != PatternKind::kUnitPixels) return;
-    channels_last_ = pattern.a < 0;
-    distance_ = static_cast<std::int64_t>(channels_last_ ? -pattern.a : pattern.a);
-    const auto packed = static_cast<std::int64_t>(pattern.b);
-    channels_ = packed / kMostUnitChannels + 1;
-    group_channels_ = packed % kMostUnitChannels + 1;
-    pixels_ = cols_ / channels_;
-    marked_ = (pixels_ + distance_ - 1) / distance_;
+    lattice_ = LatticeOf(pattern);
+    pixels_ = cols_ / lattice_.channels;
   }
 
   // `row` counts the rows of all batches.
@@ -73,30 +93,100 @@ class UnitPlaces {
       case PatternKind::kUnitRows:
         return col == PlaceInRow(row);
       case PatternKind::kUnitColumns:
-        return row % rows_ == SpreadPlace(row / rows_ * cols_ + col, rows_);
-      default: {
-        const std::int64_t pixel = channels_last_ ? col / channels_ : col % pixels_;
-        if (pixel % distance_ != 0) return false;
-        const std::int64_t channel = channels_last_ ? col % channels_ : col / pixels_;
-        return channel % group_channels_ ==
-               SpreadPlace(row * marked_ + pixel / distance_, group_channels_);
-      }
+        return row % rows_ == PlaceInColumn(row / rows_, col);
+      default:
+        return lattice_.channels_last
+                   ? IsOnePixel(row, col / lattice_.channels, col % lattice_.channels)
+                   : IsOnePixel(row, col % pixels_, col / pixels_);
     }
   }
 
   // The column of a row's 1, of unit-rows.
   constexpr std::int64_t PlaceInRow(std::int64_t row) const { return SpreadPlace(row, cols_); }
+  // The row of a column's 1, of unit-columns.
+  constexpr std::int64_t PlaceInColumn(std::int64_t batch, std::int64_t col) const {
+    return SpreadPlace(batch * cols_ + col, rows_);
+  }
+
+  // Calls f(col) for each 1 in columns [begin, end) of an image, of unit-pixels.
+  template <class F>
+  constexpr void ForEachPixel(std::int64_t image, std::int64_t begin, std::int64_t end,
+                              F&& f) const {
+    const UnitLattice& u = lattice_;
+    if (u.channels_last) {
+      LatticePixels(image, begin / u.channels, (end - 1) / u.channels + 1, [&](std::int64_t pixel) {
+        const std::int64_t place = Channel(image, pixel);
+        for (std::int64_t c = place; c < u.channels; c += u.group_channels) {
+          const std::int64_t col = pixel * u.channels + c;
+          if (col >= begin && col < end) f(col);
+        }
+      });
+      return;
+    }
+    for (std::int64_t col = begin; col < end;) {
+      const std::int64_t channel = col / pixels_;
+      const std::int64_t first = channel * pixels_;
+      const std::int64_t last = first + pixels_ < end ? first + pixels_ : end;
+      LatticePixels(image, col - first, last - first, [&](std::int64_t pixel) {
+        if (Channel(image, pixel) == channel % u.group_channels) f(first + pixel);
+      });
+      col = last;
+    }
+  }
 
  private:
+  constexpr bool IsOnePixel(std::int64_t image, std::int64_t pixel, std::int64_t channel) const {
+    const std::int64_t row = pixel / lattice_.width;
+    return OnLattice(image, 0, row / lattice_.height) &&
+           OnLattice(image, 1, row % lattice_.height) &&
+           OnLattice(image, 2, pixel % lattice_.width) &&
+           channel % lattice_.group_channels == Channel(image, pixel);
+  }
+
+  // The channel, within its group, of a pixel's 1.
+  constexpr std::int64_t Channel(std::int64_t image, std::int64_t pixel) const {
+    return SpreadPlace(image * pixels_ + pixel, lattice_.group_channels);
+  }
+
+  constexpr std::int64_t Extent(int axis) const {
+    if (axis == 0) return pixels_ / (lattice_.height * lattice_.width);
+    return axis == 1 ? lattice_.height : lattice_.width;
+  }
+  // The lattice's step in an axis: the whole extent if it is one pixel wide.
+  constexpr std::int64_t Step(int axis) const {
+    const std::int64_t step = lattice_.step[axis], extent = Extent(axis);
+    return step > 0 && step < extent ? step : extent;
+  }
+  // Each image has a lattice that begins elsewhere.
+  constexpr std::int64_t First(std::int64_t image, int axis) const {
+    return SpreadPlace(image, Step(axis));
+  }
+  constexpr bool OnLattice(std::int64_t image, int axis, std::int64_t at) const {
+    return at % Step(axis) == First(image, axis);
+  }
+
+  // Calls f(pixel) for each pixel of the lattice in [begin, end).
+  template <class F>
+  constexpr void LatticePixels(std::int64_t image, std::int64_t begin, std::int64_t end,
+                               F&& f) const {
+    const std::int64_t width = lattice_.width, step = Step(2);
+    for (std::int64_t row = begin / width; row * width < end; ++row) {
+      if (!OnLattice(image, 0, row / lattice_.height) ||
+          !OnLattice(image, 1, row % lattice_.height)) {
+        continue;
+      }
+      for (std::int64_t x = First(image, 2); x < width; x += step) {
+        const std::int64_t pixel = row * width + x;
+        if (pixel >= begin && pixel < end) f(pixel);
+      }
+    }
+  }
+
   PatternKind kind_;
   std::int64_t rows_;
   std::int64_t cols_;
-  bool channels_last_ = false;
-  std::int64_t distance_ = 1;
-  std::int64_t channels_ = 1;
-  std::int64_t group_channels_ = 1;
-  std::int64_t pixels_ = 1;
-  std::int64_t marked_ = 1;  // pixels of an image that have 1s
+  UnitLattice lattice_;
+  std::int64_t pixels_ = 1;  // of an image
 };
 
 }  // namespace assay

@@ -133,8 +133,11 @@ TEST_P(SimtFill, OperandsOfTheExactProbe) {
 }
 
 TEST_P(SimtFill, OperandsOfTheSignificandProbes) {
-  for (const Pattern& pattern : {UnitRows(), UnitColumns(), UnitPixels(7, 5, 5, false),
-                                 UnitPixels(4, 15, 3, true), kFullSignificands}) {
+  for (const Pattern& pattern :
+       {UnitRows(), UnitColumns(),
+        UnitPixels({.width = 3, .channels = 5, .group_channels = 5, .step = {2, 1, 2}}),
+        UnitPixels({.channels = 15, .group_channels = 3, .channels_last = true}),
+        kFullSignificands}) {
     for (const DType t : kAllFormats) {
       ExpectSpecified(pattern, t, Extents::Dense(3, 70, 45));
       ExpectSpecified(pattern, t, Extents{2, 37, 90, 91, 40 * 91});

@@ -3,18 +3,13 @@
 #ifndef ASSAY_KERNELS_OPS_CONV_CONV_PROBES_H_
 #define ASSAY_KERNELS_OPS_CONV_CONV_PROBES_H_
 
-#include <cstdint>
 #include <vector>
 
-#include "kernels/ops/conv/conv_shape.h"
 #include "kernels/ops/op.h"
 
 namespace assay {
 
 std::vector<KernelProbe> ConvProbes(const Case& c);
-
-// Pixels from one that has a 1 to the next, in memory order: more than a filter spans.
-std::int64_t PixelDistance(const ConvShape& shape);
 
 // What the operands of a significand probe hold.
 void SetConvSignificands(const Case& c, Plan& plan);

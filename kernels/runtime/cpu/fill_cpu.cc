@@ -109,15 +109,21 @@ class Placed {
   template <class T>
   void WriteUnits(std::int64_t row, std::int64_t col, std::int64_t n, T* out) const {
     const UnitPlaces units(pattern_, rows_, cols_);
-    if (kind_ == PatternKind::kUnitRows) {
-      std::fill_n(out, n, static_cast<T>(elsewhere_));
-      const std::int64_t place = units.PlaceInRow(row);
-      if (place >= col && place < col + n) out[place - col] = static_cast<T>(here_);
+    const auto zero = static_cast<T>(elsewhere_), one = static_cast<T>(here_);
+    if (kind_ == PatternKind::kUnitColumns) {
+      const std::int64_t batch = row / rows_, in_batch = row % rows_;
+      for (std::int64_t i = 0; i < n; ++i) {
+        out[i] = units.PlaceInColumn(batch, col + i) == in_batch ? one : zero;
+      }
       return;
     }
-    for (std::int64_t i = 0; i < n; ++i) {
-      out[i] = static_cast<T>(units.IsOne(row, col + i) ? here_ : elsewhere_);
+    std::fill_n(out, n, zero);
+    if (kind_ == PatternKind::kUnitRows) {
+      const std::int64_t place = units.PlaceInRow(row);
+      if (place >= col && place < col + n) out[place - col] = one;
+      return;
     }
+    units.ForEachPixel(row, col, col + n, [&](std::int64_t at) { out[at - col] = one; });
   }
 
   // Codes of longer periods of `sequential` are computed each time.

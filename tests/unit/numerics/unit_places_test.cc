@@ -56,26 +56,72 @@ TEST(UnitPlaces, LinesSeeEveryRegion) {
   }
 }
 
-TEST(UnitPlaces, PixelsHaveOneChannelOfEachGroup) {
-  constexpr std::int64_t kImages = 3, kChannels = 12, kGroup = 4, kPixels = 70, kDistance = 9;
+TEST(UnitPlaces, PixelsOfALatticeHaveOneChannelOfEachGroup) {
+  constexpr std::int64_t kImages = 5, kPlanes = 2, kHeight = 9, kWidth = 11;
+  constexpr std::int64_t kPixels = kPlanes * kHeight * kWidth;
+  UnitLattice u{
+      .height = kHeight, .width = kWidth, .channels = 12, .group_channels = 4, .step = {0, 3, 5}};
   for (const bool last : {false, true}) {
-    const UnitPlaces units(UnitPixels(kDistance, kChannels, kGroup, last), kImages,
-                           kChannels * kPixels);
-    std::set<std::int64_t> seen;
+    u.channels_last = last;
+    const UnitPlaces units(UnitPixels(u), kImages, u.channels * kPixels);
+    std::set<std::int64_t> channels, firsts;
     for (std::int64_t image = 0; image < kImages; ++image) {
+      std::vector<std::int64_t> marked;  // pixels with a 1
       for (std::int64_t pixel = 0; pixel < kPixels; ++pixel) {
-        for (std::int64_t group = 0; group < kChannels / kGroup; ++group) {
-          int ones = 0;
-          for (std::int64_t c = group * kGroup; c < (group + 1) * kGroup; ++c) {
-            const bool one = units.IsOne(image, last ? pixel * kChannels + c : c * kPixels + pixel);
-            if (one) seen.insert(c - group * kGroup);
-            ones += one;
-          }
-          EXPECT_EQ(ones, pixel % kDistance == 0 ? 1 : 0) << pixel;
+        std::int64_t of_pixel = 0;
+        for (std::int64_t c = 0; c < u.channels; ++c) {
+          const std::int64_t at = last ? pixel * u.channels + c : c * kPixels + pixel;
+          if (!units.IsOne(image, at)) continue;
+          EXPECT_EQ(c / u.group_channels, of_pixel) << "one in each group";
+          channels.insert(c % u.group_channels);
+          ++of_pixel;
+        }
+        if (of_pixel == 0) continue;
+        EXPECT_EQ(of_pixel, u.channels / u.group_channels);
+        marked.push_back(pixel);
+      }
+      ASSERT_FALSE(marked.empty());
+      // Part by part, as a fill goes.
+      std::set<std::int64_t> found;
+      constexpr std::int64_t kPart = 103;
+      for (std::int64_t begin = 0; begin < u.channels * kPixels; begin += kPart) {
+        const std::int64_t end = std::min(begin + kPart, u.channels * kPixels);
+        units.ForEachPixel(image, begin, end, [&](std::int64_t col) {
+          EXPECT_TRUE(col >= begin && col < end && units.IsOne(image, col)) << col;
+          found.insert(col);
+        });
+      }
+      EXPECT_EQ(found.size(), marked.size() * 3);
+      firsts.insert(marked[0]);
+      for (const std::int64_t a : marked) {
+        for (const std::int64_t b : marked) {
+          EXPECT_EQ(a / (kHeight * kWidth), b / (kHeight * kWidth));
+          EXPECT_EQ((a / kWidth % kHeight - b / kWidth % kHeight) % 3, 0);
+          EXPECT_EQ((a % kWidth - b % kWidth) % 5, 0);
         }
       }
+      EXPECT_GE(marked.size(), 3u * 2u);
     }
-    EXPECT_EQ(seen.size(), static_cast<std::size_t>(kGroup)) << "some channel never has a 1";
+    EXPECT_EQ(channels.size(), 4u) << "some channel never has a 1";
+    EXPECT_GT(firsts.size(), 2u) << "all images have the same lattice";
+  }
+}
+
+TEST(UnitPlaces, APatternHoldsALattice) {
+  for (const bool last : {false, true}) {
+    const UnitLattice u{.height = kMostUnitExtent,
+                        .width = kMostUnitExtent,
+                        .channels = kMostUnitChannels,
+                        .group_channels = kMostUnitChannels,
+                        .step = {kMostUnitStep, 0, kMostUnitStep},
+                        .channels_last = last};
+    const UnitLattice back = LatticeOf(UnitPixels(u));
+    EXPECT_EQ(back.height, u.height);
+    EXPECT_EQ(back.width, u.width);
+    EXPECT_EQ(back.channels, u.channels);
+    EXPECT_EQ(back.group_channels, u.group_channels);
+    for (int axis = 0; axis < 3; ++axis) EXPECT_EQ(back.step[axis], u.step[axis]);
+    EXPECT_EQ(back.channels_last, last);
   }
 }
 

@@ -160,8 +160,11 @@ TEST(Fill, GroupsOfKeysEqualTheSpecification) {
 TEST(Fill, OperandsOfTheSignificandProbesEqualTheSpecification) {
   for (const DType dtype : kAll) {
     for (const Extents& e : {Extents::Dense(3, 70, 45), Extents{2, 37, 300, 301, 40 * 301}}) {
-      for (const Pattern& pattern : {UnitRows(), UnitColumns(), UnitPixels(7, 5, 5, false),
-                                     UnitPixels(4, 15, 3, true), kFullSignificands}) {
+      for (const Pattern& pattern :
+           {UnitRows(), UnitColumns(),
+            UnitPixels({.width = 3, .channels = 5, .group_channels = 5, .step = {2, 1, 2}}),
+            UnitPixels({.channels = 15, .group_channels = 3, .channels_last = true}),
+            kFullSignificands}) {
         Storage s(dtype, e);
         FillCpu({pattern, 1, 0, 0}, s.view);
         ExpectSpecification({pattern, 1, 0, 0}, s,

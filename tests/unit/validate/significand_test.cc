@@ -75,6 +75,9 @@ class Lossy : public Kernel {
     if (!right.ok()) return right.status();
     return std::make_unique<Lossy>(*std::move(right));
   }
+
+ private:
+  std::unique_ptr<Kernel> right_;
 };
 
 class SignificandTest : public ::testing::Test {
