@@ -46,6 +46,24 @@ TEST_F(Planted, EachIsCaughtByItsCheckAsOftenAsItMust) {
   EXPECT_GT(rows, 250);
 }
 
+// The bound of a long sum hides them: the probes must not.
+TEST_F(Planted, NarrowedOperandsAndResultsAreCaughtAtEveryLength) {
+  for (const std::string_view name : {"long-tf32-inputs", "tf32-a", "tf32-b", "two-bf16",
+                                      "output-through-fp16", "output-through-bf16", "gain"}) {
+    const PlantedDefect* d = FindPlanted("gemm", Cat(kPlantedPrefix, name));
+    ASSERT_NE(d, nullptr) << name;
+    for (const std::int64_t k : {256, 1000, 4096, 16384, 65536}) {
+      for (const char* pattern : {"", "uniform:0:1"}) {
+        Case c = PlantedCase(*d, DType::kF32);
+        c.problem = GemmProblem{.m = 32, .n = 32, .k = k};
+        c.pattern = pattern;
+        const CaseOutcome outcome = Run(c);
+        EXPECT_TRUE(Found(outcome, "exact")) << name << " k " << k << ": " << Describe(outcome);
+      }
+    }
+  }
+}
+
 TEST_F(Planted, TheControlPassesOnEveryProblemThatShowsADefectOfGemm) {
   const PlantedDefect* control = FindPlanted("gemm", "planted/correct");
   ASSERT_NE(control, nullptr);

@@ -104,6 +104,16 @@ double GroupDeviation(const AttentionProblem& p, DType input, DType output) {
   return holds_means && deviation < Info(output).unit_roundoff / 2 ? 0 : deviation;
 }
 
+// How far from V, relative to it, a single key's output may be: the weight and the sum are 1, and a
+// kernel may multiply by an approximate reciprocal of the sum. 0 where rounding to the output
+// leaves none of it.
+double SingleDeviation(DType input, DType output) {
+  constexpr double kRoundings = 4;
+  const double deviation = kRoundings * ArithmeticOf(input).u;
+  const bool holds_values = Info(output).machine_epsilon <= Info(input).machine_epsilon;
+  return holds_values && deviation < Info(output).unit_roundoff / 2 ? 0 : deviation;
+}
+
 bool IsPowerOfTwo(double x) {
   int exponent = 0;
   return std::abs(std::frexp(x, &exponent)) == 0.5;
@@ -123,6 +133,7 @@ std::vector<KernelProbe> AttentionProbes(const Case& c) {
   if (HasSignificandProbes(c.dtype)) {
     KernelProbe single{"exact-significand-v", ProbeCase(c, exact, "", /*exact=*/true)};
     single.data.significand = 2;
+    single.deviation = SingleDeviation(c.dtype, OutputType(c));
     single.skipped = WhyNotSingleKeys(exact, c.dtype);
     probes.push_back(std::move(single));
   }
