@@ -1,6 +1,7 @@
 #include "client/fleet/fleet.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -188,6 +189,14 @@ void Fleet::NoteTimes(const ReportRows::Test& test, const CaseIds& ids) {
                    texts_.Id(absl::StrJoin(times.throttle_reasons, ", ")), times.replayed});
 }
 
+void Fleet::NotePrecision(const ReportRows::Test& test, const CaseIds& ids) {
+  precisions.push_back({texts_.Id(absl::StrCat(test.key, "\nseed ", test.seed)), ids.device,
+                        ids.provider, ids.name, texts_.Id(test.implementation), ids.what,
+                        VerdictOf(test.verdict) == v1::VERDICT_FAILED,
+                        test.exactness->bits.value_or(std::numeric_limits<double>::quiet_NaN()),
+                        test.exactness->rms});
+}
+
 void Fleet::AddTest(const ReportRows::Test& test, std::uint32_t at, std::uint32_t job) {
   ++results;
   const v1::Verdict verdict = VerdictOf(test.verdict);
@@ -212,6 +221,7 @@ void Fleet::AddTest(const ReportRows::Test& test, std::uint32_t at, std::uint32_
   }
   NoteVotes(test, ids);
   if (test.times && verdict != v1::VERDICT_ERROR) NoteTimes(test, ids);
+  if (test.exactness && test.whole_key) NotePrecision(test, ids);
 }
 
 void Fleet::Add(const ReportRows& report) {

@@ -43,6 +43,11 @@ struct ReportRows {
     std::optional<double> clock_hertz;          // median core clock meanwhile
     std::vector<std::string> throttle_reasons;  // "power", "thermal", …
   };
+  // As of v1::Precision.
+  struct Exactness {
+    std::optional<double> bits;
+    double rms = 0;
+  };
   struct Test {
     std::string name, op, provider, dtype, implementation;
     std::string key;        // what was computed, on what data: the same in all reports of the case
@@ -54,6 +59,7 @@ struct ReportRows {
     std::string digest;                       // of the output
     std::vector<Probe> probes;
     std::optional<Times> times;
+    std::optional<Exactness> exactness;
   };
 
   // What a job says of itself, of none of its cases.
@@ -146,6 +152,16 @@ struct TimedRow {
   bool replayed;            // launches as one graph
 };
 
+// How exactly one case was computed.
+struct PrecisionRow {
+  std::uint32_t what;  // text: the case's key and its seed
+  std::uint32_t device, provider, name, implementation;
+  std::uint32_t key;  // text: the case's key
+  bool failed;
+  double bits;  // NaN: unknown
+  double rms;
+};
+
 // A case that is FAILED or ERROR.
 struct FailedRow {
   std::uint32_t what, device, provider, name;
@@ -188,6 +204,7 @@ class Fleet {
   std::vector<FleetDevice> devices;
   std::vector<DigestVote> votes;
   std::vector<TimedRow> timed;
+  std::vector<PrecisionRow> precisions;
   std::vector<FailedRow> failures;
   std::vector<JobRow> jobs;
   // Jobs whose own verdict is FAILED or INCONCLUSIVE by their cases, with which.
@@ -225,6 +242,7 @@ class Fleet {
   void NoteRun(const ReportRows::Test& test, const CaseIds& ids);
   void NoteVotes(const ReportRows::Test& test, const CaseIds& ids);
   void NoteTimes(const ReportRows::Test& test, const CaseIds& ids);
+  void NotePrecision(const ReportRows::Test& test, const CaseIds& ids);
   // A target's device, as the report names them -> where it stands in `devices`.
   using Places = std::map<std::pair<std::string_view, std::string_view>, std::uint32_t>;
   void NoteJobs(const ReportRows& report, const Places& places);

@@ -36,6 +36,9 @@ class Map {
     for (const DigestSuspect& suspect : report.judgement.digests.suspects) {
       ++suspects_[{suspect.vote.device, report.fleet.kernel_of_name.at(suspect.vote.name)}];
     }
+    for (const InexactCase& inexact : report.judgement.precision.inexact) {
+      ++inexact_[{inexact.row.device, report.fleet.kernel_of_name.at(inexact.row.name)}];
+    }
     std::set<std::uint32_t> kernels;
     for (const auto& [cell, counts] : report.fleet.kernels) kernels.insert(cell.second);
     kernels_.assign(kernels.begin(), kernels.end());
@@ -109,6 +112,13 @@ class Map {
       drawn.text = absl::StrCat("✗", of.failed);
       words.insert(words.begin(), absl::StrCat(of.failed, " failed, ", of.passed, " passed"));
     }
+    if (const auto inexact = inexact_.find(cell); inexact != inexact_.end()) {
+      drawn.style = "sus";
+      drawn.text = absl::StrCat("≉", inexact->second);
+      words.insert(words.begin(),
+                   absl::StrCat(inexact->second, inexact->second == 1 ? " case" : " cases",
+                                " less exact than its peers'"));
+    }
     if (const auto suspect = suspects_.find(cell); suspect != suspects_.end()) {
       drawn.style = "sus";
       drawn.text = absl::StrCat("≠", suspect->second);
@@ -122,7 +132,7 @@ class Map {
   }
 
   const FleetReport& report_;
-  std::map<Cell, int> suspects_;
+  std::map<Cell, int> suspects_, inexact_;
   std::vector<std::uint32_t> kernels_, rows_;
 };
 

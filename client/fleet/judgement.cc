@@ -65,6 +65,21 @@ Evidence DigestEvidence(const Fleet& fleet, const DigestSuspect& suspect) {
   return evidence;
 }
 
+Evidence PrecisionEvidence(const Fleet& fleet, const InexactCase& inexact) {
+  const PrecisionRow& row = inexact.row;
+  Evidence evidence = Against(Charge::kSuspect, fleet.text(row.name), fleet.text(row.provider));
+  evidence.reason = "precision";
+  evidence.rms = row.rms;
+  evidence.peers_rms = inexact.peers_rms;
+  evidence.peer_count = inexact.peer_count;
+  evidence.text =
+      absl::StrCat("rms error ", RatioText(row.rms), " times what rounding makes likely");
+  if (!std::isnan(row.bits)) absl::StrAppendFormat(&evidence.text, ", %.1f bits", row.bits);
+  absl::StrAppend(&evidence.text, "; ", RatioText(inexact.peers_rms), " is the median of ",
+                  inexact.peer_count, " peers");
+  return evidence;
+}
+
 std::string DeviationsText(const Standing& standing) {
   return standing.deviations < 1000 ? absl::StrFormat("%.1f deviations", standing.deviations)
                                     : std::string("peers do not spread");
@@ -169,11 +184,15 @@ class Judging {
   Judgement Take(absl::Time now) {
     judgement_.digests = CompareDigests(fleet_);
     judgement_.throughput = CompareThroughput(fleet_);
+    judgement_.precision = ComparePrecision(fleet_);
     judgement_.undecided = judgement_.digests.undecided;
     judgement_.divided = judgement_.digests.divided;
     judgement_.differences = Differences(fleet_, now);
     for (const DigestSuspect& suspect : judgement_.digests.suspects) {
       Accuse(suspect.vote.device, suspect.vote.what, DigestEvidence(fleet_, suspect));
+    }
+    for (const InexactCase& inexact : judgement_.precision.inexact) {
+      Accuse(inexact.row.device, inexact.row.key, PrecisionEvidence(fleet_, inexact));
     }
     JudgeJobs();
     JudgeFailures();

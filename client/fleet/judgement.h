@@ -1,6 +1,6 @@
 // Judgement: what the reports of a fleet say against each device.
 //
-//   SUSPECT   The device gave another digest than it must.
+//   SUSPECT   The device gave another digest than it must, or computed less exactly than its peers.
 //   FAILED    A case is FAILED or ERROR on the device, but not on every device that ran it. One
 //             late kernel alone is only watched.
 //   SLOW      The device is slower than others of its model, and chance does not explain it.
@@ -24,6 +24,7 @@
 #include "client/blame/blame.h"
 #include "client/fleet/digests.h"
 #include "client/fleet/fleet.h"
+#include "client/fleet/precision.h"
 #include "client/fleet/throughput.h"
 #include "client/fleet/unjudged.h"
 
@@ -43,8 +44,11 @@ struct Evidence {
   // Digests.
   std::string probe, digest, expected, decided_by;
   std::uint32_t agree = 0, differ = 0;  // devices
-  // Failures.
+  // Failures, and "precision".
   std::string reason;
+  // Of a device that is less exact than its peers, and their median.
+  std::optional<double> rms;
+  double peers_rms = 0;
   // Times.
   std::optional<Standing> standing;
   double rate = 0, peers_rate = 0;  // operations or bytes a second; 0: unknown
@@ -85,6 +89,7 @@ struct Judgement {
   std::vector<std::string> differences;  // between nodes: versions, suites, seeds, clocks
   DigestFindings digests;
   ThroughputFindings throughput;
+  PrecisionFindings precision;
 
   // Anything was held against anything.
   bool compared() const { return digests.compared > 0 || throughput.groups > 0; }

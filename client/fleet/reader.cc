@@ -110,6 +110,20 @@ ReportRows::Times ReadTimes(JsonScanner& scan) {
   return times;
 }
 
+// Nothing without an rms that is a number.
+std::optional<ReportRows::Exactness> ReadExactness(JsonScanner& scan) {
+  std::optional<double> bits, rms;
+  scan.Object([&](std::string_view name) {
+    if (name == "bits") {
+      bits = scan.Number();
+    } else if (name == "rms") {
+      rms = scan.Number();
+    }
+  });
+  if (!rms) return std::nullopt;
+  return ReportRows::Exactness{bits, *rms};
+}
+
 // The first value that is not what it must be; later ones change nothing.
 class Malformed {
  public:
@@ -214,6 +228,8 @@ ReportRows::Test ReadTest(JsonScanner& scan, std::size_t index, Malformed& malfo
       });
     } else if (name == "bench") {
       test.times = ReadTimes(scan);
+    } else if (name == "precision") {
+      test.exactness = ReadExactness(scan);
     }
   });
   if (!Verdicts().contains(test.verdict)) {

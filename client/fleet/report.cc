@@ -33,6 +33,11 @@ Json EvidenceJson(const Evidence& evidence) {
     json["devices_that_agree"] = evidence.agree;
     json["devices_that_differ"] = evidence.differ;
   }
+  if (evidence.rms) {
+    json["rms"] = Number(*evidence.rms);
+    json["median_rms"] = Number(evidence.peers_rms);
+    json["peers"] = evidence.peer_count;
+  }
   if (evidence.standing) {
     json["below_median"] = Number(evidence.standing->shortfall);
     json["deviations"] = Number(evidence.standing->deviations);
@@ -155,6 +160,7 @@ Json FleetJson(const FleetReport& report) {
   json["compared"] = {{"digests", judgement.digests.compared},
                       {"digest_votes", judgement.digests.votes},
                       {"timed_groups", judgement.throughput.groups},
+                      {"precision_groups", judgement.precision.groups},
                       {"too_few_peers", judgement.throughput.too_few_peers},
                       {"few_samples", fleet.few_samples},
                       {"noisy", fleet.noisy}};

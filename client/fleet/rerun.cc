@@ -11,6 +11,7 @@
 #include "client/fleet/fan_out.h"
 #include "client/fleet/run.h"
 #include "client/lib/words.h"
+#include "client/report/units.h"
 
 namespace assay::client {
 namespace {
@@ -35,6 +36,17 @@ const v1::CaseResult* FindResult(const NodeRun& node, const std::string& device,
   return nullptr;
 }
 
+Vote ReadPrecision(const Evidence& evidence, const v1::CaseResult& result, std::string& text) {
+  if (!result.precision().has_rms()) {
+    text = absl::StrCat("no precision (", Word(result.verdict()), ")");
+    return Vote::kUnknown;
+  }
+  const double rms = result.precision().rms();
+  text =
+      absl::StrCat("rms error ", RatioText(rms), ", the median is ", RatioText(evidence.peers_rms));
+  return IsInexact(rms, evidence.peers_rms) ? Vote::kAgain : Vote::kRight;
+}
+
 // What a second result says of the evidence.
 Vote Read(const Evidence& evidence, const v1::CaseResult& result, std::string& text) {
   const std::string verdict = Word(result.verdict());
@@ -42,6 +54,7 @@ Vote Read(const Evidence& evidence, const v1::CaseResult& result, std::string& t
       result.verdict() == v1::VERDICT_FAILED || result.verdict() == v1::VERDICT_ERROR;
   switch (evidence.charge) {
     case Charge::kSuspect: {
+      if (evidence.rms) return ReadPrecision(evidence, result, text);
       std::string digest;
       for (const auto& probe : result.probes()) {
         if (probe.name() == evidence.probe) digest = probe.digest();

@@ -20,10 +20,11 @@ std::string Counted(Count count, const char* one) {
 
 // What the accused did, in half a line.
 std::string Summary(const Accused& accused) {
-  std::size_t digests = 0, failed = 0, slow = 0, jobs = 0;
+  std::size_t digests = 0, inexact = 0, failed = 0, slow = 0, jobs = 0;
   double worst = 0, whole = 0;
   for (const Evidence& evidence : accused.evidence) {
-    digests += evidence.charge == Charge::kSuspect;
+    digests += evidence.charge == Charge::kSuspect && !evidence.rms;
+    inexact += evidence.rms ? 1 : 0;
     failed += evidence.charge == Charge::kFailed && !evidence.case_name.empty();
     jobs += evidence.charge == Charge::kFailed && evidence.case_name.empty();
     if (!evidence.standing) continue;
@@ -38,6 +39,9 @@ std::string Summary(const Accused& accused) {
   if (digests > 0) {
     words.push_back(absl::StrCat(Counted(digests, "exact digest"),
                                  digests == 1 ? " differs" : " differ", " from the others'"));
+  }
+  if (inexact > 0) {
+    words.push_back(absl::StrCat(Counted(inexact, "case"), " less exact than its peers'"));
   }
   if (failed > 0) words.push_back(Counted(failed, "failed case"));
   if (jobs > 0) words.push_back("its job failed");

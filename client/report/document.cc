@@ -170,15 +170,15 @@ void WriteMarkdown(const Report& report, std::ostream& out) {
   for (const Run& run : report.runs) {
     for (const auto& result : run.results) changes = changes || result.bench().has_baseline();
   }
-  out << "| Verdict | Case | Error/bound | Max abs | Time | Rate | Of roof | "
-      << (changes ? "Change | |\n" : "|\n") << "|---|---|--:|--:|--:|--:|--:|"
+  out << "| Verdict | Case | Error/bound | Precision | Max abs | Time | Rate | Of roof | "
+      << (changes ? "Change | |\n" : "|\n") << "|---|---|--:|--:|--:|--:|--:|--:|"
       << (changes ? "---|---|\n" : "---|\n");
   for (const Run& run : report.runs) {
     for (const v1::CaseResult* result : WorstFirst(run)) {
       const Row row = RowOf(*result);
       out << "| " << row.verdict << " | " << EscapeMarkdown(row.name);
       for (const std::string* cell :
-           {&row.ratio, &row.max_abs, &row.time, &row.rate, &row.of_roof}) {
+           {&row.ratio, &row.precision, &row.max_abs, &row.time, &row.rate, &row.of_roof}) {
         out << " | " << EscapeMarkdown(*cell);
       }
       if (changes) out << " | " << EscapeMarkdown(row.change);

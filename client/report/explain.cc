@@ -176,6 +176,33 @@ std::string QuietChecks(const v1::CaseResult& result) {
   return absl::StrJoin(checks, ", ");
 }
 
+// "11.4 of 24, rms error 118 times what rounding makes likely, gain 1.2e-05 ± 3.0e-07".
+std::string PrecisionText(const v1::CaseResult& result) {
+  const v1::Precision& p = result.precision();
+  std::vector<std::string> parts;
+  if (p.has_bits()) parts.push_back(BitsText(p));
+  if (p.has_rms()) {
+    parts.push_back(
+        absl::StrCat("rms error ", RatioText(p.rms()), " times what rounding makes likely"));
+  }
+  if (p.has_gain()) {
+    parts.push_back(
+        absl::StrCat("gain ", ErrorText(p.gain()),
+                     p.has_gain_error() ? absl::StrCat(" ± ", ErrorText(p.gain_error())) : ""));
+  }
+  if (p.has_offset()) parts.push_back(absl::StrCat("offset ", ErrorText(p.offset())));
+  // A finding names the format itself.
+  const bool named =
+      std::any_of(result.findings().begin(), result.findings().end(), [](const auto& finding) {
+        return finding.reason() == "precision" || finding.reason() == "structure" ||
+               finding.reason() == "suspect";
+      });
+  if (!named && !p.looks_like().empty()) {
+    parts.push_back(absl::StrCat("errors as of ", p.looks_like()));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
 std::string BenchText(const v1::BenchStats& b) {
   std::string text = SecondsText(b.median_seconds());
   if (b.has_flops_per_second()) {
@@ -226,6 +253,7 @@ std::vector<Detail> ExplanationOf(const v1::CaseResult& result) {
   if (result.has_stats()) add("rule", RuleText(result));
   const std::vector<Detail> findings = FindingsOf(result);
   lines.insert(lines.end(), findings.begin(), findings.end());
+  add("precision", PrecisionText(result));
   if (result.has_stats()) {
     const v1::ErrorStats& stats = result.stats();
     if (failed && stats.has_worst()) {

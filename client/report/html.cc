@@ -34,6 +34,7 @@ Json RowJson(const v1::CaseResult& result) {
     if (!text.empty()) json[name] = text;
   };
   add("ratio", row.ratio);
+  add("precision", row.precision);
   add("max_abs", row.max_abs);
   add("time", row.time);
   add("rate", row.rate);

@@ -100,7 +100,9 @@ void AddEvidence(const v1::CaseResult& result, Json& json) {
   text("reads_as", result.reads_as());
   text("next_step", result.next_step());
   list("slices", result.slices());
-  if (result.has_precision()) json["precision"] = MessageJson(result.precision());
+  if (Json precision = MessageJson(result.precision()); !precision.empty()) {
+    json["precision"] = std::move(precision);
+  }
 }
 
 // By the address each was asked at: what tells a daemon and its devices from others, and is the

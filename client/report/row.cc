@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "client/lib/operators.h"
 #include "client/lib/words.h"
@@ -144,6 +146,7 @@ Row RowOf(const v1::CaseResult& result) {
     return row;
   }
   row.ratio = RatioCell(result);
+  row.precision = BitsText(result.precision());
   row.max_abs = MaxAbsCell(result.stats());
   if (result.has_bench()) FillBench(result, row);
   row.note = ProvenanceNote(result);
@@ -201,6 +204,11 @@ std::vector<Detail> DetailsOf(const v1::CaseResult& result) {
       std::any_of(result.findings().begin(), result.findings().end(), [](const auto& finding) {
         return finding.reason() != "slower" && finding.reason() != "efficiency";
       });
+  if (!HasFigures(result)) {  // its row has no cell for it
+    if (std::string bits = BitsText(result.precision()); !bits.empty()) {
+      details.push_back({"precision", std::move(bits)});
+    }
+  }
   if (failed && of_elements && result.stats().has_worst()) {
     const v1::Mismatch& worst = result.stats().worst();
     const auto [actual, expected] = TellingTexts(worst.actual(), worst.expected());
@@ -236,6 +244,17 @@ std::string RefusedProbes(const v1::CaseResult& result) {
     if (probe.refused()) names.push_back(probe.name());
   }
   return absl::StrJoin(names, ", ");
+}
+
+std::string BitsText(const v1::Precision& precision) {
+  if (!precision.has_bits()) return "";
+  const double bits = precision.bits(), declared = precision.declared_bits();
+  const std::string effective =
+      std::isfinite(bits) ? absl::StrFormat("%.1f", bits) : ValueText(bits);
+  // What is shown as the same is not said twice.
+  const bool reached = effective == absl::StrFormat("%.1f", declared);
+  if (reached || !precision.has_declared_bits()) return absl::StrCat(effective, " bits");
+  return absl::StrCat(effective, " of ", ValueText(declared));
 }
 
 bool IsInteger(v1::DType dtype) { return dtype == v1::DTYPE_INT8 || dtype == v1::DTYPE_INT32; }

@@ -12,7 +12,8 @@ namespace assay::client {
 struct Row {
   std::string verdict;  // "passed", "FAILED", "ERROR", "inconclusive", …
   std::string name;
-  std::string ratio;  // error/bound: "0.92", "exact", "NaN map"; empty: not measured
+  std::string ratio;      // error/bound: "0.92", "exact", "NaN map"; empty: not measured
+  std::string precision;  // effective: "24.0 bits", "11.4 of 24"; empty: not measured
   std::string max_abs;
   std::string time;
   std::string rate;
@@ -44,6 +45,11 @@ bool WorseThan(const v1::CaseResult& a, const v1::CaseResult& b);
 // Probes that the case should have had and the kernel or the device refused: a pass
 // rests on less than others do. "exact-sparse, exact-integers"; empty: none.
 std::string RefusedProbes(const v1::CaseResult& result);
+
+// The effective precision, and the declared one if it was not reached: "24.0 bits", "11.4 of 24".
+// Both have their place in one short cell: a kernel that reaches what it declares has one number.
+// Empty if it was not measured.
+std::string BitsText(const v1::Precision& precision);
 
 // Whether operations of the type are no floating-point ones.
 bool IsInteger(v1::DType dtype);

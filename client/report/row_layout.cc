@@ -26,16 +26,19 @@ constexpr std::size_t kLeastDetail = 30;                   // narrower than this
 }  // namespace
 
 const RowLayout::Column RowLayout::kColumns[] = {
-    {"ERROR/BOUND", 12, &Row::ratio, 5}, {"MAX ABS", 9, &Row::max_abs, 1},
-    {"TIME", 10, &Row::time, 4},         {"RATE", 13, &Row::rate, 2},
-    {"OF ROOF", 8, &Row::of_roof, 3},
+    {"ERROR/BOUND", 12, &Row::ratio, 6}, {"PRECISION", 10, &Row::precision, 5},
+    {"MAX ABS", 9, &Row::max_abs, 1},    {"TIME", 10, &Row::time, 4},
+    {"RATE", 13, &Row::rate, 2},         {"OF ROOF", 8, &Row::of_roof, 3},
 };
 
-RowLayout::RowLayout(int width, bool colour)
+RowLayout::RowLayout(int width, bool colour, bool precision)
     : width_(width),
       colour_(colour),
       name_width_(kNameWidth),
       columns_(std::begin(kColumns), std::end(kColumns)) {
+  if (!precision) {
+    std::erase_if(columns_, [](const Column& column) { return column.cell == &Row::precision; });
+  }
   if (width_ <= 0) return;
   const auto columns = static_cast<std::size_t>(width_);
   const auto others = [this] {

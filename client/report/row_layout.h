@@ -14,7 +14,8 @@ namespace assay::client {
 
 class RowLayout {
  public:
-  RowLayout(int width, bool colour);
+  // `precision`: with the column of the effective precision.
+  RowLayout(int width, bool colour, bool precision = true);
 
   // The heading line.
   std::string Header(const std::string& of_case = "CASE") const;

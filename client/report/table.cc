@@ -63,7 +63,7 @@ std::string ScreenedText(const Report& report) {
 class TableSink : public Sink {
  public:
   explicit TableSink(const Surface& surface)
-      : surface_(surface), layout_(surface.width, surface.colour) {}
+      : surface_(surface), layout_(surface.width, surface.colour, !surface.side_by_side) {}
 
   void OnStart(const Run& run) override {
     number_width_ = std::max(number_width_, absl::StrCat(std::max(run.total - 1, 0)).size());

@@ -280,12 +280,16 @@ def kernel():
         variable("instance", "assay_build_info"),
         variable("device", 'assay_device_info{instance=~"$instance"}')])
     d.row("Error")
-    d.lines("Largest error / bound", [(f"assay_error_bound_ratio_max{{{KERNEL}}}", KERNEL_NAME)],
+    d.lines("Largest error / bound", [(f"assay_error_bound_ratio_max{{{KERNEL}}}", KERNEL_NAME)], 8,
             description="Since the daemon started; above 1 the kernel is wrong.")
     d.lines("Error / bound of cases of the operator", [
         (f'histogram_quantile({q}, sum by (le) (rate(assay_error_bound_ratio_bucket'
          f'{{{NODE}, op=~"$op"}}[$__rate_interval])))', f"p{q * 100:g}")
-        for q in (0.5, 0.9, 0.99)], description="All providers and types.")
+        for q in (0.5, 0.9, 0.99)], 8, description="All providers and types.")
+    d.lines("Effective precision", [(f"assay_kernel_precision_binary_digits{{{KERNEL}}}", KERNEL_NAME)], 8,
+            description="Bits of a significand, the lowest since the daemon started. A kernel "
+                        "that reaches what it declares has 24 with fp32 output, 11 with fp16, 8 "
+                        "with bf16.")
     d.lines("Cases by verdict", [
         (f"sum by (verdict) (increase(assay_cases_total{{{KERNEL}}}[$__rate_interval]))",
          "{{verdict}}")], stacked=True, overrides=verdict_colors())

@@ -80,6 +80,7 @@ class Jury {
     Classes();
     Criteria();
     BiasTest();
+    Precision();
     Thresholds();
     Repeats();
     if (judgement_.verdict != Verdict::kFailed) Proof();
@@ -274,6 +275,25 @@ class Jury {
     } else if (plan_.zero_mean_random && IndependentRoundings() &&
                std::abs(bias->mean) > kBiasUlp) {
       Add(Verdict::kFailed, Reason::kBias, message);
+    }
+  }
+
+  // An element beyond its bound says more than the errors of all of them.
+  void Precision() {
+    if (!BoundGates() || judgement_.verdict == Verdict::kFailed) return;
+    // Elements that a right kernel may flush to 0 err by more than rounding.
+    if (r_.beyond_proven > 0 && HasSubnormalInputs()) return;
+    for (const PrecisionFinding& f : e_.precision) {
+      const bool doubtful = f.verdict == Verdict::kInconclusive;
+      const bool decides = !doubtful && judgement_.verdict != Verdict::kFailed;
+      Add(f.verdict, f.finding.reason,
+          Cat(f.finding.message,
+              doubtful ? "; whether the order of the terms or the arithmetic of the hardware "
+                         "explains it is not known"
+                       : ""));
+      // What decides comes before what was only doubted.
+      std::vector<Finding>& findings = judgement_.findings;
+      if (decides) std::rotate(findings.begin(), findings.end() - 1, findings.end());
     }
   }
 

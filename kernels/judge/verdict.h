@@ -14,6 +14,8 @@
 //                                        Under the criteria bound and derived; who names
 //                                        another tolerance has let it by
 //   bits of fp64 against an FP64 reference, which rounds as well → INCONCLUSIVE, either way
+//   errors larger than the arithmetic's, or with a pattern (precision.h) → FAILED on random data
+//                                        that this product generated. Under the criterion bound
 //   launches that differ bit by bit    → FAILED
 //   nothing proven (all zeros, empty, all below what may be flushed) → INCONCLUSIVE
 //   host and device reference disagree → ERROR, the device's fault and not a kernel's
@@ -28,6 +30,7 @@
 #include "kernels/judge/gating.h"
 #include "kernels/judge/outcome.h"
 #include "kernels/judge/overflow.h"
+#include "kernels/judge/precision.h"
 #include "kernels/numerics/grouped.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/op.h"
@@ -61,8 +64,9 @@ struct Evidence {
   std::optional<double> efficiency;
   // Of a noisy time, what the kernel may reach where nothing disturbs it.
   std::optional<double> undisturbed_efficiency;
-  bool in_cache = false;       // all bytes fit the cache, so that memory is no roof
-  bool efficiency_due = true;  // false while the timed launches are still to come
+  bool in_cache = false;                    // all bytes fit the cache, so that memory is no roof
+  bool efficiency_due = true;               // false while the timed launches are still to come
+  std::vector<PrecisionFinding> precision;  // what the errors of all elements together say
 };
 
 struct Judgement {

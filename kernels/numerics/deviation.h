@@ -28,30 +28,52 @@ ASSAY_HOST_DEVICE inline double SumVariance(double k, double u, double r, double
   return u * u / 3 * (partial + q);
 }
 
+// What σ² of a sum of products is made of, apart from the rounding of the output. A matrix unit
+// that truncates adds, with b products in a block, s = Σ|p_k| and its own unit u_t:
+//   u_t²·(4/3·(V + Q) + K²·(r²/4 + Q/12)·(1/b² + (r/s)²))
+// It truncates toward zero, so its errors have one sign where the partial sums have one sign.
+struct SumModel {
+  double terms = 0;       // K
+  double roundoff = 0;    // u
+  double truncation = 0;  // u_t; 0: nothing truncates
+  double block = 1;       // b
+  double underflow = 0;   // σ² of products that become subnormal numbers or 0
+
+  ASSAY_HOST_DEVICE double Variance(double r, double q, double s) const {
+    double variance = SumVariance(terms, roundoff, r, q) + underflow;
+    if (truncation > 0) {
+      const double partial = (terms + 1) * (2 * r * r + q) / 6;
+      const double share = s > 0 ? r / s : 0;
+      const double one_sided =
+          terms * terms * (r * r / 4 + q / 12) * (1 / (block * block) + share * share);
+      variance += truncation * truncation * (4.0 / 3 * (partial + q) + one_sided);
+    }
+    return variance;
+  }
+};
+
 // The part of σ² that rounding to the output's format adds.
 struct OutputSteps {
   int mantissa_bits = 0;  // stored bits of the significand
   double smallest = 0;    // the smallest normal number
-  double quantum = 0;     // the smallest subnormal number
 
-  // ulp(r)²/12.
+  // ulp(r)²/12. Below the smallest normal number an output may be flushed to 0: there it is the
+  // square of that number.
   ASSAY_HOST_DEVICE double Variance(double r) const {
     const double magnitude = std::abs(r);
-    double ulp = quantum;
-    if (magnitude >= smallest) {
-      // The power of two at or below |r|, by its bits.
-      const std::uint64_t exponent = std::bit_cast<std::uint64_t>(magnitude) & 0x7ff0000000000000u;
-      const double scale =
-          std::bit_cast<double>(static_cast<std::uint64_t>(1023 - mantissa_bits) << 52);
-      ulp = std::bit_cast<double>(exponent) * scale;
-    }
+    if (magnitude < smallest) return smallest * smallest;
+    // The power of two at or below |r|, by its bits.
+    const std::uint64_t exponent = std::bit_cast<std::uint64_t>(magnitude) & 0x7ff0000000000000u;
+    const double scale =
+        std::bit_cast<double>(static_cast<std::uint64_t>(1023 - mantissa_bits) << 52);
+    const double ulp = std::bit_cast<double>(exponent) * scale;
     return ulp * ulp / 12;
   }
 };
 
 constexpr OutputSteps OutputStepsOf(DType output) {
   const FormatInfo& f = Info(output);
-  return {f.mantissa_bits, f.min_normal, f.min_subnormal};
+  return {f.mantissa_bits, f.min_normal};
 }
 
 }  // namespace assay

@@ -20,6 +20,7 @@
 #include "kernels/ops/case.h"
 #include "kernels/ops/operand_stats.h"
 #include "kernels/ops/plan.h"
+#include "kernels/ops/products.h"
 
 namespace assay {
 
@@ -53,7 +54,7 @@ struct ResidualModel {
   bool gates = false;
   double roundoff = 0;     // u of the arithmetic that σ is made of
   double largest_rms = 2;  // no right kernel's R is larger, in a group of many elements
-  double largest_z = 20;   // no right kernel's |e|/σ is larger
+  double largest_z = 30;   // no right kernel's |e|/σ is larger
   double gain_floor = 0;   // g0: a right kernel may have so much of a common relative error
   double largest_rest =
       2;  // with rows: the limit of R after each row's offset and gain are removed
@@ -156,6 +157,14 @@ class Op {
   virtual void ReferenceAt(const Case& c, const Plan& plan, const HostInputs& inputs,
                            std::span<const std::int64_t> indices, double* value,
                            double* allowance) const = 0;
+
+  // The products behind the output elements at some indices, in their order; see SampledProducts.
+  // Nothing if the operator sums no products of two operands, or if more than a factor, an addend
+  // and a max with 0 follows the sum.
+  virtual std::optional<SampledProducts> Products(const Case&, const Plan&, const HostInputs&,
+                                                  std::span<const std::int64_t> /*indices*/) const {
+    return std::nullopt;
+  }
 
   // What inputs that hold infinities or NaN leave undecided, of which no reference can
   // tell the right result; empty: nothing. `stats` are in the plan's order.

@@ -120,11 +120,14 @@ class Device {
   virtual absl::StatusOr<std::vector<CompareResult>> CompareAll(
       std::span<const CompareRequest> requests);
 
-  // Sums up the errors of an output against the deviations that the reference says. Without it a
-  // backend tells no precision.
+  // Sums up the errors of an output against the deviations that the reference says.
   virtual absl::StatusOr<ResidualSums> Residuals(const ResidualRequest& /*request*/) {
     return absl::UnimplementedError("this backend sums no residuals");
   }
+
+  // Whether it has the residual pass, and its references fill the deviations. Otherwise nothing is
+  // told of the precision of a kernel.
+  virtual bool tells_precision() const { return false; }
 
   // Computes checksums in one pass over a matrix: products with vectors from either side, sums of
   // magnitudes and squares, counts. Without it a backend has no verification by checksums.

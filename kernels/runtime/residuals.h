@@ -33,8 +33,8 @@ struct ResidualRequest {
   const double* reference = nullptr;  // r
   const float* deviation = nullptr;   // σ
   const float* direction = nullptr;   // D; nullptr: no direction is fitted
-  const float* row_offset = nullptr;  // σ_α; nullptr: no rows are fitted
-  const float* row_gain = nullptr;    // σ_β
+  const float* row_offset = nullptr;  // σ_α; nullptr: rows have no common offset, α = 0
+  const float* row_gain = nullptr;    // σ_β; nullptr: no rows are fitted
 };
 
 // The group of one kind whose R is largest; of several, the first. index -1: there is no group of

@@ -8,6 +8,7 @@
 #include "kernels/bench/roofline.h"
 #include "kernels/judge/criteria.h"
 #include "kernels/judge/overflow.h"
+#include "kernels/judge/precision_evidence.h"
 #include "kernels/judge/verdict.h"
 #include "kernels/numerics/change.h"
 #include "kernels/numerics/poison.h"
@@ -383,6 +384,7 @@ End CaseRun::GiveVerdict() {
         CountUnexplained(case_, plan(), device_, Request(), *outcome_.compare);
     if (!unexplained.ok()) return EndedBy(unexplained.status(), "compare");
     evidence.unexplained = *unexplained;
+    if (End end = TellPrecision(evidence)) return end;
   }
   evidence.efficiency = outcome_.bench->efficiency;
   evidence.undisturbed_efficiency = UndisturbedEfficiency(*outcome_.bench);
@@ -401,6 +403,17 @@ End CaseRun::GiveVerdict() {
          "a time was asked for and the device's clock stood still or went backwards"}};
   }
   if (timed_) TimedBesideOthers();
+  return std::nullopt;
+}
+
+End CaseRun::TellPrecision(Evidence& evidence) {
+  clock_.Enter(Phase::kCompare);
+  const RegeneratedInputs host(plan(), case_.seed.value_or(1));
+  absl::StatusOr<PrecisionReading> reading = assay::TellPrecision(PrecisionSubject{
+      case_, *op_, plan(), device_, launcher_.output(), launcher_.reference(), host});
+  if (!reading.ok()) return EndedBy(reading.status(), "residuals");
+  outcome_.precision = std::move(reading->precision);
+  evidence.precision = std::move(reading->findings);
   return std::nullopt;
 }
 

@@ -20,6 +20,7 @@
 #include "kernels/judge/outcome.h"
 #include "kernels/judge/phase_clock.h"
 #include "kernels/judge/recheck.h"
+#include "kernels/judge/verdict.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/op.h"
 #include "kernels/providers/provider.h"
@@ -96,6 +97,7 @@ class CaseRun {
   End CompareLast();
   absl::StatusOr<Recheck> RecheckLast();
   End GiveVerdict();
+  End TellPrecision(Evidence& evidence);
   End LaunchAgain();
   void TimedBesideOthers();
   End ExamineOutcome();

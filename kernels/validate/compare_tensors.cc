@@ -15,6 +15,7 @@
 #include "kernels/judge/gating.h"
 #include "kernels/judge/overflow.h"
 #include "kernels/judge/phase_clock.h"
+#include "kernels/judge/precision_evidence.h"
 #include "kernels/judge/provenance.h"
 #include "kernels/judge/received.h"
 #include "kernels/judge/recheck.h"
@@ -156,6 +157,9 @@ class Comparing final : public TensorComparison {
       absl::Status s = Take(2 + static_cast<int>(i), plan().inputs[i], &inputs_[i]);
       if (!s.ok()) return s;
     }
+    if (!c_.empty()) {
+      AllocateDeviations(OpOf(case_).Residuals(case_, plan()), plan(), device_, reference_);
+    }
     return absl::OkStatus();
   }
 
@@ -266,6 +270,7 @@ class Comparing final : public TensorComparison {
       if (!recheck.ok()) return recheck.status();
       evidence.rechecked = recheck->elements;
       evidence.recheck_fault = recheck->fault;
+      if (absl::Status s = TellPrecision(evidence); !s.ok()) return s;
     }
     const CompareResult& compared = *outcome_.compare;
     if (computed && (compared.beyond_proven > 0 || compared.class_mismatches > 0)) {
@@ -312,6 +317,16 @@ class Comparing final : public TensorComparison {
       outcome_.rtol = gating_.rtol;
     }
     return computed && c_.expected ? JudgeExpected() : absl::OkStatus();
+  }
+
+  absl::Status TellPrecision(Evidence& evidence) {
+    const DeviceInputs host(device_, inputs_);
+    absl::StatusOr<PrecisionReading> reading = assay::TellPrecision(PrecisionSubject{
+        case_, *op_, plan(), device_, output_, reference_, host, /*received=*/true});
+    if (!reading.ok()) return reading.status();
+    outcome_.precision = std::move(reading->precision);
+    evidence.precision = std::move(reading->findings);
+    return absl::OkStatus();
   }
 
   // The derived tolerance is that of as many products as the request says, and without

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "kernels/judge/precision_evidence.h"
 #include "kernels/numerics/bound.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/poison.h"
@@ -53,6 +54,8 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
   absl::StatusOr<double*> allowance = AllocateDoubles(output_.count());
   if (!allowance.ok()) return EndedBy(allowance.status(), "error bounds");
   reference_.allowance = *allowance;
+  AllocateDeviations(FindOp(OpName(case_.problem))->Residuals(case_, plan), plan, device_,
+                     reference_);
   return std::nullopt;
 }
 

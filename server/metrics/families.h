@@ -37,6 +37,10 @@ struct Families {
                          "Largest |error| / bound of a case. Above 1 the kernel is wrong.")),
         ratio_max(Gauges(r, "error_bound_ratio_max",
                          "Largest |error| / bound of all cases since the daemon started.")),
+        // Prometheus has no unit of bits but those of a byte.
+        precision(Gauges(r, "kernel_precision_binary_digits",
+                         "Lowest effective precision of all cases since the daemon started, in "
+                         "bits of a significand.")),
         exceeded(Counters(r, "error_bound_exceeded_total",
                           "Cases that failed because an |error| was above its bound.")),
         flops(Gauges(r, "kernel_flops_per_second", "Operations a second in the newest benchmark.")),
@@ -109,7 +113,7 @@ struct Families {
   Family<Histogram>& case_duration;
   Family<Counter>&nan, &inf, &unwritten, &guard, &nondeterministic, &digest;
   Family<Histogram>& ratio;
-  Family<Gauge>& ratio_max;
+  Family<Gauge>&ratio_max, &precision;
   Family<Counter>& exceeded;
   Family<Gauge>&flops, &bytes, &efficiency;
   Family<Gauge>&suite_efficiency, &suite_flops, &suite_bytes, &suite_ratio_max;

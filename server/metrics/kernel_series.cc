@@ -18,10 +18,12 @@ constexpr int kAlertingSeries = 11;
 constexpr int kGauges = 4;
 // The other counters: 2 verdicts, and 3 more kinds each of NaN and infinities.
 constexpr int kRestSeries = 8;
-// Room that is kept free at the start, for counters that do not exist from the start. Combinations
+// The gauge of the precision.
+constexpr int kPrecisionSeries = 1;
+// Room that is kept free at the start, for series that do not exist from the start. Combinations
 // that no kernel computes need 1 each, and at most so many of them count.
-constexpr int kKeptFree = 60;
-constexpr std::size_t kMostUnsupported = 40;
+constexpr int kKeptFree = 20;
+constexpr std::size_t kMostUnsupported = 20;
 
 constexpr std::array<v1::Verdict, 4> kAlertingVerdicts = {
     v1::VERDICT_PASSED, v1::VERDICT_FAILED, v1::VERDICT_INCONCLUSIVE, v1::VERDICT_ERROR};
@@ -74,7 +76,8 @@ KernelSeries::KernelSeries(Families& families, std::string device,
   // So increase() also sees the first failure of a kernel that shares its series.
   DeclareAlerting(OtherId());
   DeclareRest(OtherId());
-  left_ -= kAlertingSeries + kGauges + kRestSeries;
+  precision_room_.insert(OtherId());
+  left_ -= kAlertingSeries + kGauges + kRestSeries + kPrecisionSeries;
   std::vector<KernelId> ids;
   for (const v1::Kernel& kernel : kernels) {
     if (IsPlanted(kernel.provider())) continue;
@@ -92,6 +95,12 @@ KernelSeries::KernelSeries(Families& families, std::string device,
     left_ -= kAlertingSeries + kGauges;
     DeclareAlerting(id);
     known_.insert(std::move(id));
+  }
+  for (const KernelId& id : known_) {
+    if (left_ < kKeptFree + kPrecisionSeries) return;
+    if (!IsCommon(id)) continue;
+    left_ -= kPrecisionSeries;
+    precision_room_.insert(id);
   }
   for (const KernelId& id : known_) {
     if (left_ < kKeptFree + kRestSeries) return;
@@ -188,6 +197,7 @@ void KernelSeries::Count(const KernelId& id, const v1::CaseResult& result) {
     // NaN counts as larger than any number.
     max.Set(std::max(max.Value(), std::isnan(rho) ? INFINITY : rho));
   }
+  SetPrecision(id, result.precision());
   SetSpeed(id, result);
 }
 
@@ -208,6 +218,21 @@ void KernelSeries::CountDefects(const KernelId& id, const v1::CaseResult& result
   for (const v1::Finding& finding : result.findings()) {
     if (finding.reason() == "digest") Of(families_.digest, id, {}).Increment();
   }
+}
+
+void KernelSeries::SetPrecision(const KernelId& id, const v1::Precision& precision) {
+  if (!precision.has_bits() || std::isnan(precision.bits())) return;
+  Labels labels = LabelsOf(id);
+  if (!families_.precision.Has(labels)) {
+    if (precision_room_.erase(id) == 0) {
+      if (left_ <= 0) return SetPrecision(OtherId(), precision);
+      --left_;
+    }
+    families_.precision.Add(labels).Set(precision.bits());
+    return;
+  }
+  Gauge& lowest = families_.precision.Add(labels);
+  lowest.Set(std::min(lowest.Value(), precision.bits()));
 }
 
 void KernelSeries::SetSpeed(const KernelId& id, const v1::CaseResult& result) {

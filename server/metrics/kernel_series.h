@@ -5,8 +5,9 @@
 // the counters that alerts read, which are 0 from the start, and room for its gauges. Some counters
 // only some kernels need: expected NaN and infinities, and skipped or unsupported cases. In the
 // common formats these exist from the start if there is room. Else they appear when they first
-// count. Names that a client makes up, and names that do not fit, count under "other". All counters
-// of "other" exist from the start.
+// count. The gauge of the precision has room from the start in the common formats too, and goes
+// before these counters. Names that a client makes up, and names that do not fit, count under
+// "other". All counters of "other" exist from the start.
 #ifndef ASSAY_SERVER_METRICS_KERNEL_SERIES_H_
 #define ASSAY_SERVER_METRICS_KERNEL_SERIES_H_
 
@@ -33,7 +34,7 @@ extern const Histogram::BucketBoundaries kRatioBuckets;
 // The most series that a device's kernels may have, "other" included. A device has at most 2,000
 // series. Its histograms, memory, telemetry, ceilings, restarts, qualifications and whole runs of
 // suites need the rest.
-inline constexpr int kMostKernelSeries = 1'590;
+inline constexpr int kMostKernelSeries = 1'550;
 
 // Thread-safe.
 class KernelSeries {
@@ -57,6 +58,7 @@ class KernelSeries {
   // The counter of these names, or that of "other" if there is no room. Requires mutex_.
   Counter& Of(Family<Counter>& family, const KernelId& id, const Labels& more);
   void CountDefects(const KernelId& id, const v1::CaseResult& result);
+  void SetPrecision(const KernelId& id, const v1::Precision& precision);
   void SetSpeed(const KernelId& id, const v1::CaseResult& result);
   void RemoveEfficiency(const KernelId& id);
 
@@ -64,6 +66,7 @@ class KernelSeries {
   const std::string device_;
   std::mutex mutex_;  // guards what follows
   std::set<KernelId> known_;
+  std::set<KernelId> precision_room_;  // that have room for a precision, and have none yet
   std::set<std::string> providers_;
   CeilingList ceilings_;
   std::map<KernelId, Roof> roofs_;  // of those that have an efficiency

@@ -76,7 +76,7 @@ async function loadModel() {
     return {
       i, test, row, details, rank: rank[i],
       device: [test.target, test.device].filter(Boolean).join(' '),
-      rho: number(test.rho), maxAbs: number(test.max_abs_error), seconds,
+      rho: number(test.rho), bits: number((test.precision || {}).bits), maxAbs: number(test.max_abs_error), seconds,
       flops: number(bench.flops_per_second), bytes: number(bench.bytes_per_second),
       efficiency: number(bench.efficiency), length: lengthOf(test, lengthAxes.get(test.op)),
       text: [row.verdict, test.name, test.op, test.provider, test.dtype, test.pattern, test.target,

@@ -13,6 +13,7 @@ const columns = [
   {title: 'Verdict', key: (c) => c.rank, first: 'ascending'},
   {title: 'Case', key: (c) => c.test.name, first: 'ascending'},
   {title: 'Error/bound', key: (c) => severity(c.rho), cell: 'ratio', number: true},
+  {title: 'Precision', key: (c) => c.bits, cell: 'precision', number: true, first: 'ascending'},
   {title: 'Max abs', key: (c) => severity(c.maxAbs), cell: 'max_abs', number: true},
   {title: 'Time', key: (c) => c.seconds, cell: 'time', number: true},
   {title: 'Rate', key: (c) => c.flops ?? c.bytes, cell: 'rate', number: true},
@@ -203,6 +204,10 @@ const unitRules = [
   [/^efficiency$|^noise$/, (v) => percent(v)],
   [/^max_ulp$/, (v) => `${shown(v)} ulp`],
   [/^rho/, (v) => `${shown(v)} × bound`],
+  [/^bits$/, (v) => `${shown(v)} bits`, /^bits$/, 'effective'],
+  [/^declared_bits$/, (v) => `${shown(v)} bits`, /_bits$/],
+  [/^rms$/, (v) => `${shown(v)} × likely`],
+  [/^gain/, (v) => `${shown(v)} × reference`],
   [/^bias_z$/, (v) => `${shown(v)} σ`],
   [/^max_rel_error$|^rtol$/, (v) => `${shown(v)} × reference`],
   [/^samples$/, (v) => counted(v, 'launch', 'launches')],
@@ -246,6 +251,7 @@ const statNames = ['rho', 'rho_proven', 'max_abs_error', 'max_rel_error', 'mean_
   'max_ulp', 'cosine', 'bias_z', 'max_abs_reference', 'max_abs_score', 'count', 'mismatches', 'nan_count',
   'inf_count', 'reference_nan_count', 'reference_inf_count', 'class_mismatches', 'zero_count', 'unwritten',
   'guard_hits'];
+const precisionNames = ['bits', 'declared_bits', 'rms', 'gain', 'gain_error', 'offset', 'looks_like'];
 const benchNames = ['median_seconds', 'p10_seconds', 'p90_seconds', 'samples', 'noise', 'flops_per_second',
   'bytes_per_second', 'efficiency', 'roof', 'ceiling_flops_per_second', 'ceiling_bytes_per_second',
   'launches_per_sample'];
@@ -260,7 +266,7 @@ function detailRow(c) {
   const lines = c.details.filter((d) => d.label !== 'repro');
   const shapeText = Object.entries(test.shape || {}).filter(([, value]) => value !== false)
     .map(([name, value]) => `${name}=${Array.isArray(value) ? value.join('x') : value}`).join(' ');
-  return h('tr', {class: 'detail'}, h('td', {colspan: 8}, h('div', {class: 'inside'},
+  return h('tr', {class: 'detail'}, h('td', {colspan: columns.length}, h('div', {class: 'inside'},
     lines.length === 0 ? null : h('dl', {class: 'lines'},
       lines.map((d) => [h('dt', {}, d.label), h('dd', {class: 'mono'}, d.text)])),
     c.details.some((d) => d.label === 'reads as') || !test.reads_as ? null
@@ -269,6 +275,7 @@ function detailRow(c) {
       h('button', {type: 'button', onclick: (event) => copyText(event.target, test.repro)}, 'Copy')) : null,
     h('div', {class: 'blocks'},
       facts('Error', test, statNames),
+      facts('Precision', test.precision || {}, precisionNames),
       facts('Time', test.bench || {}, benchNames, test),
       facts('Meanwhile', (test.bench || {}).conditions || {}, conditionNames),
       facts('Case', {...test, shape: shapeText}, caseNames),

@@ -9,6 +9,7 @@
 #include "kernels/ops/attention/attention_reference_cpu.h"
 #include "kernels/ops/common/checking.h"
 #include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/product_residuals.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/device_references.h"
@@ -124,10 +125,26 @@ class Attention final : public Op {
       AttentionKeyGroupsCpu(c, inputs, out.value);
       return absl::OkStatus();
     }
-    out.max_abs_score = AttentionReferenceCpu(std::get<AttentionProblem>(c.problem), c.dtype,
-                                              plan.flushes_subnormals, inputs, out.value,
-                                              out.allowance, plan.accumulator);
+    out.max_abs_score = AttentionReferenceCpu(
+        std::get<AttentionProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs, out.value,
+        out.allowance, plan.accumulator, {Deviation(c, plan), out.deviation, out.direction});
     return absl::OkStatus();
+  }
+
+  ResidualModel Residuals(const Case& c, const Plan& plan) const override {
+    ResidualModel model;
+    // Exponentials of 8-bit floats have so few values that errors are not independent.
+    if (plan.exact || c.dtype == DType::kF64 || Info(c.dtype).storage_bits < 16 ||
+        Info(plan.output.dtype).storage_bits < 16 || plan.output.dtype == DType::kF64) {
+      return model;
+    }
+    const AttentionDeviation deviation = Deviation(c, plan);
+    model.known = model.direction = true;
+    model.gates = DrawnInFullPrecision(plan, 3);
+    model.roundoff = deviation.u;
+    // Exponentials below the range of P's format become 0, all with the same sign.
+    model.gain_floor = 8 * deviation.u + deviation.p_roundoff / 4;
+    return model;
   }
 
   std::vector<std::int64_t> Samples(const Case& c, const Plan& plan, std::uint64_t seed,
@@ -171,6 +188,14 @@ class Attention final : public Op {
   }
 
  private:
+  static AttentionDeviation Deviation(const Case& c, const Plan& plan) {
+    const auto& p = std::get<AttentionProblem>(c.problem);
+    const AttentionBound bound =
+        MakeAttentionBound(p, c.dtype, plan.flushes_subnormals, plan.accumulator);
+    return {bound.u,           bound.p_roundoff,           bound.value_scale,
+            bound.value_error, static_cast<double>(p.dim), OutputStepsOf(plan.output.dtype)};
+  }
+
   // Pairs of query and key that causality leaves; a random mask spares a kernel
   // no work.
   static double VisiblePairs(const AttentionProblem& p) {

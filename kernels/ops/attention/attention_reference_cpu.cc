@@ -33,6 +33,9 @@ namespace {
 // Queries of a task at most: many amortise the packing of K and V, few keep P and
 // W in cache. Whole vectors and whole panels of DirectProduct.
 constexpr std::int64_t kMaxQueries = 96;
+// Queries of a block whose direction is made: a quarter of a product, where all would take one.
+constexpr std::int64_t kDirected = 24;
+static_assert(kDirected % 8 == 0 && kDirected % kDirectRows == 0 && kDirected <= kMaxQueries);
 static_assert(kMaxQueries % 8 == 0 && kMaxQueries % kDirectRows == 0);
 
 // A block of queries against `keys` keys; the arrays are [keys, ld] or [ld].
@@ -46,6 +49,20 @@ struct ScoreBlock {
   double* visible = nullptr;        // out: keys each query sees
   double* row_error = nullptr;      // out: Σ (p/l)·(ε − u_P)
   double* max_abs_score = nullptr;  // out
+  // What σ and D need; without `spread` nothing of it is made.
+  struct Spread {
+    AttentionDeviation model;
+    const double* key_squares = nullptr;    // √Σk⁴, [keys]
+    const double* value_squares = nullptr;  // Σv², [keys]
+    const double* query_squares = nullptr;  // scale²·√Σq⁴, [ld]
+    double* p2 = nullptr;                   // out: Σw², [ld]
+    double* row_squares = nullptr;          // out: Σ w²·Σv², [ld]
+    double* mean = nullptr;                 // out: ā, [ld]
+    double* key_weights = nullptr;          // out: Σw² over the queries, [keys]
+    double* shift = nullptr;      // out: w·(s − m) of the first queries, [keys, kDirected]
+    double* shift_sum = nullptr;  // out: its sum over the keys, [kDirected]
+  };
+  const Spread* spread = nullptr;
 };
 
 }  // namespace
@@ -76,6 +93,13 @@ void Weights(const AttentionBound& bound, const ScoreBlock& block) {
   for (std::int64_t i = 0; i < ld; ++i) {
     max[i] = -std::numeric_limits<double>::infinity();
     delta[i] = sum[i] = block.visible[i] = block.row_error[i] = block.max_abs_score[i] = 0.0;
+  }
+  const ScoreBlock::Spread* const spread = block.spread;
+  if (spread != nullptr) {
+    std::fill_n(spread->p2, ld, 0.0);
+    std::fill_n(spread->row_squares, ld, 0.0);
+    std::fill_n(spread->mean, ld, 0.0);
+    std::fill_n(spread->shift_sum, kDirected, 0.0);
   }
   const auto sees = [&](std::int64_t key, std::int64_t i) HWY_ATTR {
     auto in = hn::Lt(hn::Set(d, static_cast<double>(key)), hn::LoadU(d, block.seen + i));
@@ -117,6 +141,27 @@ void Weights(const AttentionBound& bound, const ScoreBlock& block) {
                  block.visible + i);
       hn::StoreU(p, d, at);
       hn::StoreU(hn::MulAdd(two_u, hn::Abs(distance), error), d, absolute);
+      if (spread == nullptr) continue;
+      // Sums of p², which are divided by l² later.
+      const V pp = hn::Mul(p, p);
+      const V weight = hn::Mul(pp, hn::Set(d, spread->value_squares[key]));
+      const V squares =
+          hn::Mul(hn::LoadU(d, spread->query_squares + i), hn::Set(d, spread->key_squares[key]));
+      const V ss = hn::Mul(s, s);
+      const V products = hn::Mul(hn::Set(d, (spread->model.score_terms + 1) / 6),
+                                 hn::MulAdd(hn::Set(d, 2.0), ss, squares));
+      const V a = hn::Add(hn::MulAdd(hn::Set(d, 4.0), ss, hn::Set(d, 16.0)),
+                          hn::MulAdd(distance, distance, products));
+      const auto add = [&](double* to, V x)
+                           HWY_ATTR { hn::StoreU(hn::Add(hn::LoadU(d, to + i), x), d, to + i); };
+      add(spread->p2, pp);
+      add(spread->row_squares, weight);
+      // A key without weight may have an infinite distance.
+      add(spread->mean, hn::IfThenElseZero(hn::Gt(weight, zero), hn::Mul(weight, a)));
+      if (i < kDirected) {
+        const V shift = hn::IfThenElseZero(hn::Gt(p, zero), hn::Mul(p, distance));
+        hn::StoreU(shift, d, spread->shift + key * kDirected + i);
+      }
     }
   }
   for (std::int64_t i = 0; i < ld; ++i) {
@@ -141,6 +186,26 @@ void Weights(const AttentionBound& bound, const ScoreBlock& block) {
       hn::StoreU(hn::IfThenElseZero(in, p), d, at);
       hn::StoreU(hn::IfThenElseZero(in, w), d, absolute);
     }
+    if (spread == nullptr) continue;
+    V weights = zero;
+    for (std::int64_t i = 0; i < ld; i += lanes) {
+      const V p = hn::LoadU(d, block.score + key * ld + i);
+      weights = hn::MulAdd(p, p, weights);
+    }
+    spread->key_weights[key] = hn::GetLane(hn::SumOfLanes(d, weights));
+    for (std::int64_t i = 0; i < kDirected; i += lanes) {
+      double* at = spread->shift + key * kDirected + i;
+      const V shift = hn::Mul(hn::Load(d, inverse + i), hn::LoadU(d, at));
+      hn::StoreU(shift, d, at);
+      hn::StoreU(hn::Add(hn::LoadU(d, spread->shift_sum + i), shift), d, spread->shift_sum + i);
+    }
+  }
+  if (spread == nullptr) return;
+  for (std::int64_t i = 0; i < ld; ++i) {
+    const double squares = spread->row_squares[i];
+    spread->mean[i] = squares > 0 ? spread->mean[i] / squares : 0;
+    spread->row_squares[i] *= inverse[i] * inverse[i];
+    spread->p2[i] *= inverse[i] * inverse[i];
   }
 }
 
@@ -159,8 +224,9 @@ class Runner {
  public:
   Runner(const AttentionProblem& problem, DType input, bool flushes_subnormals,
          std::span<const TensorView> inputs, double* value, double* allowance,
-         const Accumulator& accumulator)
+         const Accumulator& accumulator, const AttentionSpread& spread)
       : problem_(problem),
+        spread_(spread),
         input_(input),
         inputs_(inputs),
         value_(value),
@@ -171,6 +237,7 @@ class Runner {
     queries_ = problem.KvSeq() > kManyKeys ? kMaxQueries / 2 : kMaxQueries;
     blocks_ = (problem.seq + queries_ - 1) / queries_;
     FindNonFiniteValues();
+    if (spread_.deviation != nullptr) SumSquares();
   }
 
   double Run() {
@@ -185,7 +252,33 @@ class Runner {
  private:
   struct Scratch {
     std::vector<double> score, absolute, mask, line;
+    std::vector<double> key_weights, shift, directed;
   };
+
+  // √Σk⁴ and Σv² of each key of each head.
+  void SumSquares() {
+    const std::int64_t dim = problem_.dim;
+    const std::int64_t keys = problem_.batch * problem_.KvHeads() * problem_.KvSeq();
+    key_squares_.resize(static_cast<std::size_t>(keys));
+    value_squares_.resize(key_squares_.size());
+    ParallelFor(keys, 256, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<double> line(static_cast<std::size_t>(dim));
+      for (std::int64_t key = begin; key < end; ++key) {
+        LoadDoubles(input_, inputs_[1].data, key * dim, dim, line.data());
+        key_squares_[static_cast<std::size_t>(key)] = RootOfFourthPowers(line);
+        LoadDoubles(input_, inputs_[2].data, key * dim, dim, line.data());
+        double sum = 0;
+        for (const double v : line) sum += v * v;
+        value_squares_[static_cast<std::size_t>(key)] = sum;
+      }
+    });
+  }
+
+  static double RootOfFourthPowers(const std::vector<double>& line) {
+    double sum = 0;
+    for (const double x : line) sum += x * x * x * x;
+    return std::sqrt(sum);
+  }
 
   // Heads of V with an Inf or NaN, which 0·v would carry to queries that do not
   // see it.
@@ -238,6 +331,32 @@ class Runner {
     block.max_abs_score = max_abs_score;
     if (problem_.masked()) block.mask = LoadMask(query0, rows, block, scratch);
 
+    ScoreBlock::Spread spread;
+    double p2[kMaxQueries], row_squares[kMaxQueries], mean[kMaxQueries];
+    double query_squares[kMaxQueries] = {}, shift_sum[kDirected];
+    if (spread_.deviation != nullptr) {
+      const auto keys = static_cast<std::size_t>(block.keys);
+      scratch.key_weights.resize(keys);
+      scratch.shift.resize(keys * kDirected);
+      scratch.line.resize(static_cast<std::size_t>(dim));
+      for (std::int64_t i = 0; i < rows; ++i) {
+        LoadDoubles(input_, inputs_[0].data, (head * problem_.seq + query0 + i) * dim, dim,
+                    scratch.line.data());
+        query_squares[i] = bound_.scale * bound_.scale * RootOfFourthPowers(scratch.line);
+      }
+      spread = {spread_.model,
+                key_squares_.data() + kv * problem_.KvSeq(),
+                value_squares_.data() + kv * problem_.KvSeq(),
+                query_squares,
+                p2,
+                row_squares,
+                mean,
+                scratch.key_weights.data(),
+                scratch.shift.data(),
+                shift_sum};
+      block.spread = &spread;
+    }
+
     const StridedSource k(input_, inputs_[1].data, kv_origin, dim, 1);
     const StridedSource q(input_, inputs_[0].data, (head * problem_.seq + query0) * dim, dim, 1);
     PackedProduct(k, q, dim, {0, block.keys, 0, rows}, block.score, block.absolute, block.ld);
@@ -245,13 +364,60 @@ class Runner {
 
     double* r = value_ + (head * problem_.seq + query0) * dim;
     double* e = allowance_ + (head * problem_.seq + query0) * dim;
+    const std::int64_t at = (head * problem_.seq + query0) * dim;
     if (non_finite_[static_cast<std::size_t>(kv)] != 0) {
       MultiplyVisible(block, rows, kv_origin, r, e, scratch);
+      if (spread_.deviation != nullptr) {
+        std::fill_n(spread_.deviation + at, rows * dim, 0.0f);
+        std::fill_n(spread_.direction + at, rows * dim, 0.0f);
+      }
     } else {
       const StridedSource v(input_, inputs_[2].data, kv_origin, 1, dim);
       DirectProduct(block.score, block.absolute, block.ld, rows, v, dim, block.keys, r, e, dim);
+      if (spread_.deviation != nullptr) Spread(block, rows, kv_origin, v, r, at, scratch);
     }
     Finish(block, rows, r, e);
+  }
+
+  // σ and D of a block, from r without scale_v.
+  void Spread(const ScoreBlock& block, std::int64_t rows, std::int64_t kv_origin,
+              const StridedSource& v, const double* r, std::int64_t at, Scratch& scratch) const {
+    const std::int64_t dim = problem_.dim;
+    const ScoreBlock::Spread& s = *block.spread;
+    // The margins of Qv: its sums over the block's queries, for each column of V.
+    scratch.line.resize(static_cast<std::size_t>(2 * dim));
+    double* const line = scratch.line.data();
+    double* const columns = line + dim;
+    std::fill_n(columns, dim, 0.0);
+    for (std::int64_t key = 0; key < block.keys; ++key) {
+      LoadDoubles(input_, inputs_[2].data, kv_origin + key * dim, dim, line);
+      for (std::int64_t c = 0; c < dim; ++c) columns[c] += s.key_weights[key] * line[c] * line[c];
+    }
+    double total = 0;
+    for (std::int64_t c = 0; c < dim; ++c) total += columns[c];
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const double share = total > 0 ? s.row_squares[i] / total : 0;
+      for (std::int64_t c = 0; c < dim; ++c) {
+        const double value = r[i * dim + c];
+        const bool judged = block.visible[i] != 0.0 && std::isfinite(value);
+        const double sigma =
+            judged ? s.model.Of(value, block.visible[i], share * columns[c], s.p2[i], s.mean[i])
+                   : 0;
+        spread_.deviation[at + i * dim + c] = static_cast<float>(sigma);
+      }
+    }
+    const std::int64_t directed = std::min(rows, kDirected);
+    scratch.directed.resize(static_cast<std::size_t>(kDirected * dim));
+    DirectProduct(s.shift, nullptr, kDirected, directed, v, dim, block.keys,
+                  scratch.directed.data(), nullptr, dim);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t c = 0; c < dim; ++c) {
+        const double d = i < directed ? scratch.directed[static_cast<std::size_t>(i * dim + c)] -
+                                            r[i * dim + c] * s.shift_sum[i]
+                                      : 0;
+        spread_.direction[at + i * dim + c] = static_cast<float>(d * bound_.value_scale);
+      }
+    }
   }
 
   // The block's part of the mask, transposed.
@@ -314,6 +480,8 @@ class Runner {
   }
 
   const AttentionProblem& problem_;
+  const AttentionSpread spread_;
+  std::vector<double> key_squares_, value_squares_;
   const DType input_;
   const std::span<const TensorView> inputs_;
   double* const value_;
@@ -330,8 +498,9 @@ class Runner {
 
 double AttentionReferenceCpu(const AttentionProblem& problem, DType input, bool flushes_subnormals,
                              std::span<const TensorView> inputs, double* value, double* allowance,
-                             const Accumulator& accumulator) {
-  return Runner(problem, input, flushes_subnormals, inputs, value, allowance, accumulator).Run();
+                             const Accumulator& accumulator, const AttentionSpread& spread) {
+  return Runner(problem, input, flushes_subnormals, inputs, value, allowance, accumulator, spread)
+      .Run();
 }
 
 }  // namespace assay

@@ -6,16 +6,25 @@
 #include <span>
 
 #include "kernels/numerics/bound.h"
+#include "kernels/ops/attention/attention_deviation.h"
 #include "kernels/ops/attention/problem.h"
 #include "kernels/runtime/tensor.h"
 
 namespace assay {
 
+// Where σ and D go, laid out as value. D of most queries is 0: it is made of some of each head.
+struct AttentionSpread {
+  AttentionDeviation model;
+  float* deviation = nullptr;  // nullptr: neither is made
+  float* direction = nullptr;
+};
+
 // Views in plan order, in this process's memory. value and allowance are
 // [batch, heads, seq, dim]. Returns the largest |score| of a visible pair.
 double AttentionReferenceCpu(const AttentionProblem& problem, DType input, bool flushes_subnormals,
                              std::span<const TensorView> inputs, double* value, double* allowance,
-                             const Accumulator& accumulator = {});
+                             const Accumulator& accumulator = {},
+                             const AttentionSpread& spread = {});
 
 }  // namespace assay
 

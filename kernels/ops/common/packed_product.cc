@@ -182,6 +182,7 @@ void Direct(const double* a, const double* w, std::int64_t lda, std::int64_t row
       b.Pack(jc, width, pc, kc, nr, buffers.b.get());
       Block<false>(kc, a + pc * lda, kRows, lda, buffers.b.get(), rows, width, pc > 0, value + jc,
                    ld);
+      if (absolute == nullptr) continue;
       Block<true>(kc, w + pc * lda, kRows, lda, buffers.b.get(), rows, width, pc > 0, absolute + jc,
                   ld);
     }

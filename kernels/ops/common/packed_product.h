@@ -70,7 +70,8 @@ void PackedProduct(const PanelSource& a, const PanelSource& b, std::int64_t k,
 
 // The same with A given as doubles in columns, a(i, k) = a[k·lda + i], and with its
 // own left matrix for the other product: absolute = Σ_k w(i, k)·|b(j, k)|. lda must
-// be at least `rows` rounded up to a multiple of kDirectRows, all of it readable.
+// be at least `rows` rounded up to a multiple of kDirectRows, all of it readable. absolute nullptr:
+// only value, and no w.
 inline constexpr std::int64_t kDirectRows = 12;
 void DirectProduct(const double* a, const double* w, std::int64_t lda, std::int64_t rows,
                    const PanelSource& b, std::int64_t cols, std::int64_t k, double* value,

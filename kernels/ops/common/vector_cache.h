@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace assay {
@@ -37,6 +38,10 @@ class VectorCache {
   double* vector(std::size_t slot) {
     return data_.data() + static_cast<std::int64_t>(slot) * length_;
   }
+  // The slot of the vector that sample i needs.
+  std::int64_t slot(std::size_t i) const { return slots_[i]; }
+  // All vectors, in the order of their slots. The cache has none afterwards.
+  std::vector<double> TakeVectors() { return std::move(data_); }
   // The vector that sample i needs.
   const double* of(std::size_t i) const { return data_.data() + slots_[i] * length_; }
 

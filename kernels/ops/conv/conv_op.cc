@@ -4,6 +4,7 @@
 #include "kernels/ops/common/checking.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/probe_data.h"
+#include "kernels/ops/common/product_residuals.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/conv/conv_diagnostics.h"
@@ -144,8 +145,17 @@ class Conv final : public Op {
     }
     ConvReferenceCpu(std::get<ConvProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
                      out.value, plan.exact ? nullptr : out.allowance,
-                     c.exact ? LargestElement(c, plan) : kExactElement, plan.accumulator);
+                     c.exact ? LargestElement(c, plan) : kExactElement, plan.accumulator,
+                     out.deviation, plan.output.dtype);
     return absl::OkStatus();
+  }
+
+  ResidualModel Residuals(const Case& c, const Plan& plan) const override {
+    ResidualModel model = ProductResiduals(c, plan);
+    // A kernel may have chosen Winograd's F(4x4), whose errors are 5 times those of plain sums.
+    model.largest_rms = 8;
+    model.largest_z = 128;
+    return model;
   }
 
   std::vector<std::int64_t> Samples(const Case& c, const Plan& plan, std::uint64_t seed,
@@ -172,6 +182,11 @@ class Conv final : public Op {
                    double* allowance) const override {
     ConvReferenceAt(std::get<ConvProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
                     indices, value, allowance, plan.accumulator);
+  }
+
+  std::optional<SampledProducts> Products(const Case& c, const Plan&, const HostInputs& inputs,
+                                          std::span<const std::int64_t> indices) const override {
+    return ConvProducts(std::get<ConvProblem>(c.problem), c.dtype, inputs, indices);
   }
 
   std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {

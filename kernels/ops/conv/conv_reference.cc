@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "kernels/ops/common/dot.h"
 #include "kernels/ops/common/planning.h"
@@ -59,6 +60,32 @@ void ReadPatch(const ConvShape& s, const HostInputs& inputs, std::int64_t image,
   }
 }
 
+// The patches and the filters behind some output elements.
+struct Vectors {
+  VectorCache patches, filters;
+};
+
+Vectors ReadBoth(const ConvShape& s, const HostInputs& inputs,
+                 std::span<const std::int64_t> indices) {
+  std::vector<std::int64_t> patch_ids, filter_ids;
+  for (std::int64_t index : indices) {
+    const Place place = PlaceOf(s, index);
+    patch_ids.push_back((place.image * s.positions() + place.position) * s.groups +
+                        place.filter / s.group_filters());
+    filter_ids.push_back(place.filter);
+  }
+  Vectors v = {VectorCache(patch_ids, s.terms()), VectorCache(filter_ids, s.terms())};
+  for (std::size_t i = 0; i < v.patches.ids().size(); ++i) {
+    const std::int64_t id = v.patches.ids()[i];
+    ReadPatch(s, inputs, id / s.groups / s.positions(), id / s.groups % s.positions(),
+              id % s.groups, v.patches.vector(i));
+  }
+  for (std::size_t i = 0; i < v.filters.ids().size(); ++i) {
+    inputs.Read(1, v.filters.ids()[i] * s.terms(), s.terms(), v.filters.vector(i));
+  }
+  return v;
+}
+
 }  // namespace
 
 ConvShape MakeConvShape(const ConvProblem& problem) {
@@ -89,25 +116,11 @@ void ConvReferenceAt(const ConvProblem& problem, DType input, bool flushes_subno
                      double* allowance, const Accumulator& accumulator) {
   const ConvShape s = MakeConvShape(problem);
   const std::int64_t terms = s.terms();
-  const auto patch_id = [&](const Place& p) {
-    return (p.image * s.positions() + p.position) * s.groups + p.filter / s.group_filters();
-  };
-  std::vector<std::int64_t> patch_ids, filter_ids;
-  for (std::int64_t index : indices) {
-    const Place place = PlaceOf(s, index);
-    patch_ids.push_back(patch_id(place));
-    filter_ids.push_back(place.filter);
-  }
-  VectorCache patches(patch_ids, terms);
-  VectorCache filters(filter_ids, terms);
-  for (std::size_t i = 0; i < patches.ids().size(); ++i) {
-    const std::int64_t id = patches.ids()[i];
-    ReadPatch(s, inputs, id / s.groups / s.positions(), id / s.groups % s.positions(),
-              id % s.groups, patches.vector(i));
-  }
+  Vectors vectors = ReadBoth(s, inputs, indices);
+  VectorCache& patches = vectors.patches;
+  VectorCache& filters = vectors.filters;
   bool finite = true;
   for (std::size_t i = 0; i < filters.ids().size(); ++i) {
-    inputs.Read(1, filters.ids()[i] * terms, terms, filters.vector(i));
     finite = finite && std::all_of(filters.vector(i), filters.vector(i) + terms,
                                    [](double w) { return std::isfinite(w); });
   }
@@ -134,6 +147,21 @@ void ConvReferenceAt(const ConvProblem& problem, DType input, bool flushes_subno
     if (input != DType::kI8)
       allowance[i] = std::isfinite(sums.sum) ? bound.Allowance(sums.absolute) : 0.0;
   }
+}
+
+SampledProducts ConvProducts(const ConvProblem& problem, DType input, const HostInputs& inputs,
+                             std::span<const std::int64_t> indices) {
+  const ConvShape s = MakeConvShape(problem);
+  Vectors vectors = ReadBoth(s, inputs, indices);
+  SampledProducts products;
+  products.format = input;
+  products.terms = s.terms();
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    products.elements.push_back({vectors.patches.slot(i), vectors.filters.slot(i), 1.0});
+  }
+  products.left = {"x", vectors.patches.TakeVectors()};
+  products.right = {"w", vectors.filters.TakeVectors()};
+  return products;
 }
 
 }  // namespace assay

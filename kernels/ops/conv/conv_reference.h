@@ -12,6 +12,7 @@
 #include "kernels/ops/conv/conv_shape.h"
 #include "kernels/ops/conv/problem.h"
 #include "kernels/ops/plan.h"
+#include "kernels/ops/products.h"
 
 namespace assay {
 
@@ -22,6 +23,10 @@ ConvShape MakeConvShape(const ConvProblem& problem);
 void ConvReferenceAt(const ConvProblem& problem, DType input, bool flushes_subnormals,
                      const HostInputs& inputs, std::span<const std::int64_t> indices, double* value,
                      double* allowance, const Accumulator& accumulator = {});
+
+// The products behind some output elements. A tap in the padding is a 0 of x.
+SampledProducts ConvProducts(const ConvProblem& problem, DType input, const HostInputs& inputs,
+                             std::span<const std::int64_t> indices);
 
 }  // namespace assay
 

@@ -13,6 +13,7 @@
 #include "kernels/ops/common/load.h"
 #include "kernels/ops/common/packed_product.h"
 #include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/product_residuals.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/conv/conv_reference.h"
@@ -139,11 +140,30 @@ bool AllFinite(const TensorView& view) {
   return sum == 0.0;
 }
 
+// σ of a tile, from its sums r and s = Σ|x·w|.
+void Deviations(const PanelSource& a, const PanelSource& b, std::int64_t terms,
+                const ProductTile& tile, const SumModel& sums, const OutputSteps& steps,
+                const double* r, const double* s, std::int64_t ld, float* deviation) {
+  double rows[kTileRows], cols[kTileCols];
+  SumFourthPowers(a, tile.row0, tile.rows, terms, rows);
+  SumFourthPowers(b, tile.col0, tile.cols, terms, cols);
+  for (std::int64_t j = 0; j < tile.cols; ++j) cols[j] = std::sqrt(cols[j]);
+  for (std::int64_t i = 0; i < tile.rows; ++i) {
+    const double row = std::sqrt(rows[i]);
+    for (std::int64_t j = 0; j < tile.cols; ++j) {
+      const std::int64_t at = i * ld + j;
+      const double variance = sums.Variance(r[at], row * cols[j], s[at]) + steps.Variance(r[at]);
+      deviation[at] = std::isfinite(r[at]) ? static_cast<float>(std::sqrt(variance)) : 0.0f;
+    }
+  }
+}
+
 }  // namespace
 
 void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subnormals,
                       std::span<const TensorView> inputs, double* value, double* allowance,
-                      double largest, const Accumulator& accumulator) {
+                      double largest, const Accumulator& accumulator, float* deviation,
+                      DType output) {
   const ConvShape s = MakeConvShape(problem);
   const ProductBound bound = MakeProductBound(input, s.terms(), flushes_subnormals, accumulator);
   if (!AllFinite(inputs[1])) {
@@ -152,8 +172,11 @@ void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subn
     const ViewInputs views(inputs);
     const std::vector<std::int64_t> all = AllIndices(s.batch * s.filters * s.positions());
     ConvReferenceAt(problem, input, flushes_subnormals, views, all, value, allowance, accumulator);
+    if (deviation != nullptr) std::fill_n(deviation, all.size(), 0.0f);
     return;
   }
+  const SumModel sums = MakeSumModel(input, s.terms(), AccumulatorOf(input, accumulator));
+  const OutputSteps steps = OutputStepsOf(output);
   const std::int64_t filters = s.group_filters(), positions = s.positions();
   const std::int64_t m = s.channels_last ? positions : filters;
   const std::int64_t n = s.channels_last ? filters : positions;
@@ -187,6 +210,9 @@ void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subn
         continue;
       }
       PackedProduct(a, b, s.terms(), tile, r, e, ld);
+      if (deviation != nullptr) {
+        Deviations(a, b, s.terms(), tile, sums, steps, r, e, ld, deviation + at);
+      }
       for (std::int64_t i = 0; i < tile.rows; ++i) {
         for (std::int64_t j = i * ld; j < i * ld + tile.cols; ++j) {
           e[j] = std::isfinite(r[j]) ? bound.Allowance(e[j]) : 0.0;

@@ -14,10 +14,12 @@ namespace assay {
 
 // Views in plan order, in this process's memory. value and allowance have the
 // output's logical order; allowance nullptr: both inputs hold whole numbers of a
-// magnitude up to `largest` (see exact_product.h), whose values have no allowance.
+// magnitude up to `largest` (see exact_product.h), whose values have no allowance. deviation: σ of
+// an output of that format, in the same order; nullptr: not wanted. It needs `allowance`.
 void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subnormals,
                       std::span<const TensorView> inputs, double* value, double* allowance,
-                      double largest = kExactElement, const Accumulator& accumulator = {});
+                      double largest = kExactElement, const Accumulator& accumulator = {},
+                      float* deviation = nullptr, DType output = DType::kF32);
 
 }  // namespace assay
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "kernels/numerics/deviation.h"
 #include "kernels/numerics/host_device.h"
 #include "kernels/ops/common/activation.h"
 #include "kernels/ops/common/arithmetic.h"
@@ -22,6 +23,8 @@ struct GemmEpilogue {
   double u = 0;
   double times = 1;
   double underflow = 0;  // of the epilogue's own operations
+  SumModel sums;
+  OutputSteps steps;  // of the output's format; only Deviation reads them
 
   // x, given s_j and b_j of the column.
   ASSAY_HOST_DEVICE double Sum(double sum, double c0, double scale, double bias) const {
@@ -53,6 +56,27 @@ struct GemmEpilogue {
       e = kSteepest * e + times * 4.0 * u * (std::abs(x) + std::abs(r));
     }
     return e;
+  }
+  // σ, given S, Σ|a||b| and an upper bound q of Σ(a·b)². 0, which says nothing, where a right
+  // output is 0 by its activation, where the model does not hold (GELU), and where r is not finite.
+  ASSAY_HOST_DEVICE double Deviation(double sum, double absolute, double q, double c0, double scale,
+                                     double bias) const {
+    const double x = Sum(sum, c0, scale, bias);
+    const double r = Activate(activation, x);
+    if (!std::isfinite(r) || activation == Activation::kGelu ||
+        activation == Activation::kGeluTanh || (activation == Activation::kRelu && x <= 0)) {
+      return 0.0;
+    }
+    const double f = factor * scale;
+    double variance = f * f * sums.Variance(sum, q, absolute);
+    if (!plain) {
+      const double scaled = f * sum, added = beta * c0;
+      const double shifted = adds_bias ? bias : 0.0;
+      variance += u * u / 3 *
+                  (2 * (roundings + 1) * scaled * scaled + 2 * added * added +
+                   2 * shifted * shifted + x * x);
+    }
+    return std::sqrt(variance + steps.Variance(r));
   }
 };
 

@@ -6,6 +6,7 @@
 #include "kernels/ops/common/checking.h"
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/common/probe_data.h"
+#include "kernels/ops/common/product_residuals.h"
 #include "kernels/ops/common/sampling.h"
 #include "kernels/ops/common/view_inputs.h"
 #include "kernels/ops/device_references.h"
@@ -224,9 +225,16 @@ class Gemm final : public Op {
     }
     GemmReferenceCpu(std::get<GemmProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
                      out.value, plan.exact ? nullptr : out.allowance,
-                     c.exact ? LargestElement(c, plan) : kExactElement, plan.accumulator);
+                     c.exact ? LargestElement(c, plan) : kExactElement, plan.accumulator,
+                     out.deviation, plan.output.dtype);
     Saturate(plan.output.dtype, {out.value, static_cast<std::size_t>(plan.output.extents.count())});
     return absl::OkStatus();
+  }
+
+  ResidualModel Residuals(const Case& c, const Plan& plan) const override {
+    const Activation activation = std::get<GemmProblem>(c.problem).activation_kind();
+    const bool gelu = activation == Activation::kGelu || activation == Activation::kGeluTanh;
+    return gelu ? ResidualModel() : ProductResiduals(c, plan);
   }
 
   std::vector<std::int64_t> Samples(const Case& c, const Plan& plan, std::uint64_t seed,
@@ -254,6 +262,11 @@ class Gemm final : public Op {
     GemmReferenceAt(std::get<GemmProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
                     indices, value, plan.exact ? nullptr : allowance, plan.accumulator);
     Saturate(plan.output.dtype, {value, indices.size()});
+  }
+
+  std::optional<SampledProducts> Products(const Case& c, const Plan&, const HostInputs& inputs,
+                                          std::span<const std::int64_t> indices) const override {
+    return GemmProducts(std::get<GemmProblem>(c.problem), c.dtype, inputs, indices);
   }
 
   std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {

@@ -1,8 +1,10 @@
 #include "kernels/ops/gemm/gemm_reference.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/ops/common/dot.h"
+#include "kernels/ops/common/product_residuals.h"
 #include "kernels/ops/common/vector_cache.h"
 #include "kernels/runtime/cpu/parallel.h"
 
@@ -40,6 +42,32 @@ void ReadVectors(const HostInputs& inputs, int operand, std::int64_t extent, std
   }
 }
 
+// The rows of op(A) and the columns of op(B) behind some output elements.
+struct Vectors {
+  VectorCache a, b;
+};
+
+Vectors ReadBoth(const GemmProblem& problem, const HostInputs& inputs,
+                 std::span<const std::int64_t> indices) {
+  const std::int64_t m = problem.m, n = problem.n;
+  std::vector<std::int64_t> row_ids, col_ids;
+  for (std::int64_t index : indices) {
+    row_ids.push_back(index / n);
+    col_ids.push_back(index / (m * n) * n + index % n);
+  }
+  Vectors v = {VectorCache(row_ids, problem.k), VectorCache(col_ids, problem.k)};
+  ReadVectors(inputs, 0, m, problem.k, !problem.trans_a, v.a);
+  ReadVectors(inputs, 1, n, problem.k, problem.trans_b, v.b);
+  return v;
+}
+
+// An operand with one value a column.
+std::vector<double> ReadColumns(const GemmProblem& problem, const HostInputs& inputs, int operand) {
+  std::vector<double> columns(static_cast<std::size_t>(problem.n));
+  inputs.Read(operand, 0, problem.n, columns.data());
+  return columns;
+}
+
 }  // namespace
 
 GemmEpilogue MakeGemmEpilogue(const GemmProblem& problem, DType input, bool flushes_subnormals,
@@ -49,6 +77,7 @@ GemmEpilogue MakeGemmEpilogue(const GemmProblem& problem, DType input, bool flus
   const Arithmetic arithmetic = ArithmeticOf(integer ? DType::kF32 : input);
   GemmEpilogue e;
   e.product = MakeProductBound(input, problem.k, flushes_subnormals, accumulator);
+  e.sums = MakeSumModel(input, problem.k, AccumulatorOf(input, accumulator));
   int factors = integer ? 1 : 0;
   for (double f : {problem.alpha, problem.scale_a, problem.scale_b}) {
     e.factor *= KernelScalar(input, f);
@@ -70,25 +99,14 @@ GemmEpilogue MakeGemmEpilogue(const GemmProblem& problem, DType input, bool flus
 void GemmReferenceAt(const GemmProblem& problem, DType input, bool flushes_subnormals,
                      const HostInputs& inputs, std::span<const std::int64_t> indices, double* value,
                      double* allowance, const Accumulator& accumulator) {
-  const std::int64_t m = problem.m, n = problem.n, k = problem.k;
-  std::vector<std::int64_t> row_ids, col_ids;
-  for (std::int64_t index : indices) {
-    row_ids.push_back(index / n);
-    col_ids.push_back(index / (m * n) * n + index % n);
-  }
-  VectorCache a(row_ids, k);
-  VectorCache b(col_ids, k);
-  ReadVectors(inputs, 0, m, k, !problem.trans_a, a);
-  ReadVectors(inputs, 1, n, k, problem.trans_b, b);
-
+  const std::int64_t n = problem.n, k = problem.k;
+  const Vectors vectors = ReadBoth(problem, inputs, indices);
   const GemmEpilogue epilogue = MakeGemmEpilogue(problem, input, flushes_subnormals, accumulator);
   std::vector<double> scales, biases;  // of all columns
-  const auto read = [&](int operand, std::vector<double>& columns) {
-    columns.resize(static_cast<std::size_t>(n));
-    inputs.Read(operand, 0, n, columns.data());
-  };
-  if (problem.channel_scale) read(problem.channel_scale_operand(), scales);
-  if (problem.bias) read(problem.bias_operand(), biases);
+  if (problem.channel_scale) {
+    scales = ReadColumns(problem, inputs, problem.channel_scale_operand());
+  }
+  if (problem.bias) biases = ReadColumns(problem, inputs, problem.bias_operand());
   const std::size_t count = indices.size();
   std::vector<double> c(count, 0.0);
   // Inputs that lie on a device are read by one thread.
@@ -100,7 +118,7 @@ void GemmReferenceAt(const GemmProblem& problem, DType input, bool flushes_subno
               [&](std::int64_t begin, std::int64_t end) {
                 for (std::size_t i = static_cast<std::size_t>(begin);
                      i < static_cast<std::size_t>(end); ++i) {
-                  const DotSums sums = Dot(a.of(i), b.of(i), k);
+                  const DotSums sums = Dot(vectors.a.of(i), vectors.b.of(i), k);
                   const std::size_t column = static_cast<std::size_t>(indices[i] % n);
                   const double scale = scales.empty() ? 1.0 : scales[column];
                   const double bias = biases.empty() ? 0.0 : biases[column];
@@ -110,6 +128,31 @@ void GemmReferenceAt(const GemmProblem& problem, DType input, bool flushes_subno
                   }
                 }
               });
+}
+
+std::optional<SampledProducts> GemmProducts(const GemmProblem& problem, DType input,
+                                            const HostInputs& inputs,
+                                            std::span<const std::int64_t> indices) {
+  const Activation activation = problem.activation_kind();
+  if (activation != Activation::kNone && activation != Activation::kRelu) return std::nullopt;
+  const double factor = MakeGemmEpilogue(problem, input, /*flushes_subnormals=*/false).factor;
+  std::vector<double> scales;
+  if (problem.channel_scale) {
+    scales = ReadColumns(problem, inputs, problem.channel_scale_operand());
+  }
+  Vectors vectors = ReadBoth(problem, inputs, indices);
+  SampledProducts products;
+  products.format = input;
+  products.terms = problem.k;
+  products.rectified = activation == Activation::kRelu;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const std::size_t column = static_cast<std::size_t>(indices[i] % problem.n);
+    products.elements.push_back(
+        {vectors.a.slot(i), vectors.b.slot(i), factor * (scales.empty() ? 1.0 : scales[column])});
+  }
+  products.left = {"a", vectors.a.TakeVectors()};
+  products.right = {"b", vectors.b.TakeVectors()};
+  return products;
 }
 
 }  // namespace assay

@@ -19,12 +19,14 @@
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "kernels/ops/common/planning.h"
 #include "kernels/ops/gemm/gemm_epilogue.h"
 #include "kernels/ops/gemm/problem.h"
 #include "kernels/ops/plan.h"
+#include "kernels/ops/products.h"
 
 namespace assay {
 
@@ -37,6 +39,11 @@ GemmEpilogue MakeGemmEpilogue(const GemmProblem& problem, DType input, bool flus
 void GemmReferenceAt(const GemmProblem& problem, DType input, bool flushes_subnormals,
                      const HostInputs& inputs, std::span<const std::int64_t> indices, double* value,
                      double* allowance, const Accumulator& accumulator = {});
+
+// The products behind some output elements; nothing through an activation that is curved.
+std::optional<SampledProducts> GemmProducts(const GemmProblem& problem, DType input,
+                                            const HostInputs& inputs,
+                                            std::span<const std::int64_t> indices);
 
 }  // namespace assay
 

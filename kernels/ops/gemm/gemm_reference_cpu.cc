@@ -1,20 +1,28 @@
 #include "kernels/ops/gemm/gemm_reference_cpu.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "kernels/ops/common/exact_product.h"
 #include "kernels/ops/common/load.h"
 #include "kernels/ops/common/packed_product.h"
+#include "kernels/ops/common/product_residuals.h"
 #include "kernels/ops/gemm/gemm_reference.h"
 #include "kernels/runtime/cpu/parallel.h"
 
 namespace assay {
 namespace {
 
-// From the two sums of a tile's rows to r and E, in place.
+// The margins of Σ(a·b)²: an element has about rows[i]·columns[j].
+struct Squares {
+  const double* rows = nullptr;     // [batch·m]
+  const double* columns = nullptr;  // [batch·n]
+};
+
+// From the two sums of a tile's rows to r and E, in place, and to σ.
 void Finish(const GemmProblem& problem, const GemmEpilogue& epilogue,
             std::span<const TensorView> inputs, std::int64_t batch, const ProductTile& tile,
-            double* value, double* allowance) {
+            double* value, double* allowance, const Squares& squares, float* deviation) {
   const TensorView* c = problem.beta != 0.0 ? &inputs[2] : nullptr;
   double c0[kTileCols] = {}, scale[kTileCols], bias[kTileCols] = {};
   std::fill_n(scale, kTileCols, 1.0);
@@ -32,6 +40,15 @@ void Finish(const GemmProblem& problem, const GemmEpilogue& epilogue,
     }
     double* r = value + i * problem.n;
     double* e = allowance == nullptr ? nullptr : allowance + i * problem.n;
+    if (deviation != nullptr) {
+      const double row = squares.rows[batch * problem.m + tile.row0 + i];
+      const double* columns = squares.columns + batch * problem.n + tile.col0;
+      float* sigma = deviation + i * problem.n;
+      for (std::int64_t j = 0; j < tile.cols; ++j) {
+        sigma[j] = static_cast<float>(
+            epilogue.Deviation(r[j], e[j], row * columns[j], c0[j], scale[j], bias[j]));
+      }
+    }
     for (std::int64_t j = 0; j < tile.cols; ++j) {
       const double sum = r[j];
       r[j] = epilogue.Value(sum, c0[j], scale[j], bias[j]);
@@ -44,10 +61,30 @@ void Finish(const GemmProblem& problem, const GemmEpilogue& epilogue,
 
 void GemmReferenceCpu(const GemmProblem& problem, DType input, bool flushes_subnormals,
                       std::span<const TensorView> inputs, double* value, double* allowance,
-                      double largest, const Accumulator& accumulator) {
-  const GemmEpilogue epilogue = MakeGemmEpilogue(problem, input, flushes_subnormals, accumulator);
+                      double largest, const Accumulator& accumulator, float* deviation,
+                      DType output) {
+  GemmEpilogue epilogue = MakeGemmEpilogue(problem, input, flushes_subnormals, accumulator);
+  epilogue.steps = OutputStepsOf(output);
   const Extents& ae = inputs[0].extents;
   const Extents& be = inputs[1].extents;
+  const auto a_of = [&](std::int64_t batch) {
+    return StridedSource(input, inputs[0].data, batch * ae.batch_stride,
+                         problem.trans_a ? 1 : ae.ld, problem.trans_a ? ae.ld : 1);
+  };
+  const auto b_of = [&](std::int64_t batch) {
+    return StridedSource(input, inputs[1].data, batch * be.batch_stride,
+                         problem.trans_b ? be.ld : 1, problem.trans_b ? 1 : be.ld);
+  };
+  std::vector<double> rows, columns;
+  if (deviation != nullptr) {
+    rows.resize(static_cast<std::size_t>(problem.batch * problem.m));
+    columns.resize(static_cast<std::size_t>(problem.batch * problem.n));
+    for (std::int64_t batch = 0; batch < problem.batch; ++batch) {
+      SquareMargins(a_of(batch), problem.m, b_of(batch), problem.n, problem.k,
+                    rows.data() + batch * problem.m, columns.data() + batch * problem.n);
+    }
+  }
+  const Squares squares = {rows.data(), columns.data()};
 
   // Tiles of full height where that leaves every core several, else lower ones.
   const std::int64_t col_tiles = (problem.n + kTileCols - 1) / kTileCols;
@@ -57,28 +94,26 @@ void GemmReferenceCpu(const GemmProblem& problem, DType input, bool flushes_subn
     height /= 2;
   }
   const std::int64_t row_tiles = (problem.m + height - 1) / height;
-  ParallelForDynamic(
-      problem.batch * row_tiles * col_tiles, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t t = begin; t < end; ++t) {
-          const std::int64_t batch = t / (row_tiles * col_tiles);
-          const std::int64_t row0 = t / col_tiles % row_tiles * height;
-          const std::int64_t col0 = t % col_tiles * kTileCols;
-          const ProductTile tile = {row0, std::min(height, problem.m - row0), col0,
-                                    std::min(kTileCols, problem.n - col0)};
-          const StridedSource a(input, inputs[0].data, batch * ae.batch_stride,
-                                problem.trans_a ? 1 : ae.ld, problem.trans_a ? ae.ld : 1);
-          const StridedSource b(input, inputs[1].data, batch * be.batch_stride,
-                                problem.trans_b ? be.ld : 1, problem.trans_b ? 1 : be.ld);
-          const std::int64_t at = (batch * problem.m + row0) * problem.n + col0;
-          double* e = allowance == nullptr ? nullptr : allowance + at;
-          if (e == nullptr) {
-            ExactProduct(a, b, problem.k, largest, tile, value + at, problem.n);
-          } else {
-            PackedProduct(a, b, problem.k, tile, value + at, e, problem.n);
-          }
-          Finish(problem, epilogue, inputs, batch, tile, value + at, e);
-        }
-      });
+  ParallelForDynamic(problem.batch * row_tiles * col_tiles, 1,
+                     [&](std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t t = begin; t < end; ++t) {
+                         const std::int64_t batch = t / (row_tiles * col_tiles);
+                         const std::int64_t row0 = t / col_tiles % row_tiles * height;
+                         const std::int64_t col0 = t % col_tiles * kTileCols;
+                         const ProductTile tile = {row0, std::min(height, problem.m - row0), col0,
+                                                   std::min(kTileCols, problem.n - col0)};
+                         const StridedSource a = a_of(batch), b = b_of(batch);
+                         const std::int64_t at = (batch * problem.m + row0) * problem.n + col0;
+                         double* e = allowance == nullptr ? nullptr : allowance + at;
+                         if (e == nullptr) {
+                           ExactProduct(a, b, problem.k, largest, tile, value + at, problem.n);
+                         } else {
+                           PackedProduct(a, b, problem.k, tile, value + at, e, problem.n);
+                         }
+                         Finish(problem, epilogue, inputs, batch, tile, value + at, e, squares,
+                                deviation == nullptr ? nullptr : deviation + at);
+                       }
+                     });
 }
 
 }  // namespace assay

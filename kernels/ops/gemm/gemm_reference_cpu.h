@@ -14,10 +14,12 @@ namespace assay {
 
 // Views in plan order, in this process's memory. value and allowance are
 // [batch, m, n] dense; allowance nullptr: A and B hold whole numbers of a
-// magnitude up to `largest` (see exact_product.h), whose values have no allowance.
+// magnitude up to `largest` (see exact_product.h), whose values have no allowance. deviation: σ of
+// an output of that format, laid out as value; nullptr: not wanted. It needs `allowance`.
 void GemmReferenceCpu(const GemmProblem& problem, DType input, bool flushes_subnormals,
                       std::span<const TensorView> inputs, double* value, double* allowance,
-                      double largest = kExactElement, const Accumulator& accumulator = {});
+                      double largest = kExactElement, const Accumulator& accumulator = {},
+                      float* deviation = nullptr, DType output = DType::kF32);
 
 }  // namespace assay
 

@@ -14,6 +14,7 @@
 #include "kernels/runtime/cpu/fill_cpu.h"
 #include "kernels/runtime/cpu/padding.h"
 #include "kernels/runtime/cpu/parallel.h"
+#include "kernels/runtime/cpu/residuals_cpu.h"
 #include "kernels/runtime/cpu/strided.h"
 #include "kernels/runtime/tensor_check.h"
 
@@ -61,6 +62,10 @@ absl::StatusOr<std::int64_t> CpuDevice::CheckGuards() { return CountGuardDamage(
 absl::StatusOr<CompareResult> CpuDevice::Compare(const CompareRequest& request) {
   if (absl::Status s = CheckView(request.output); !s.ok()) return s;
   return CompareCpu(request);
+}
+
+absl::StatusOr<ResidualSums> CpuDevice::Residuals(const ResidualRequest& request) {
+  return ResidualsCpu(request);
 }
 
 absl::StatusOr<ChecksumSums> CpuDevice::Checksum(const ChecksumRequest& request) {

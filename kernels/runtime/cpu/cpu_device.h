@@ -24,6 +24,8 @@ class CpuDevice final : public Device {
   absl::Status WriteGuards() override;
   absl::StatusOr<std::int64_t> CheckGuards() override;
   absl::StatusOr<CompareResult> Compare(const CompareRequest& request) override;
+  absl::StatusOr<ResidualSums> Residuals(const ResidualRequest& request) override;
+  bool tells_precision() const override { return true; }
   absl::StatusOr<ChecksumSums> Checksum(const ChecksumRequest& request) override;
   absl::StatusOr<TensorDigest> Digest(const TensorView& view) override;
   absl::Status Copy(const TensorView& src, const TensorView& dst) override;

@@ -102,6 +102,22 @@ TEST_F(FleetCommandTest, ADeviationIsRunAgainThereAndOnASibling) {
   EXPECT_THAT(Fleet({"--reruns", "0"}).out, AllOf(HasSubstr("SUSPECT"), Not(HasSubstr("rerun"))));
 }
 
+// The rerun of the device gives what the first run gave; the sibling's has no such error.
+TEST_F(FleetCommandTest, ALossOfPrecisionIsRunAgainThereAndOnASibling) {
+  for (FakeService& node : nodes_) node.results[0].mutable_precision()->set_rms(0.7);
+  nodes_[3].results[0].mutable_precision()->set_rms(118);
+  const Output output = Fleet({"--format", "json"});
+  EXPECT_EQ(output.code, 1) << output.err;
+  const auto accused = nlohmann::json::parse(output.out)["accused"];
+  ASSERT_EQ(accused.size(), 1u);
+  EXPECT_EQ(accused[0]["target"], nodes_[3].target());
+  EXPECT_EQ(accused[0]["charge"], "SUSPECT");
+  ASSERT_EQ(accused[0]["reruns"].size(), 2u);
+  EXPECT_EQ(accused[0]["reruns"][0]["outcome"], "again");
+  EXPECT_THAT(accused[0]["reruns"][0]["text"], HasSubstr("rms error 118.0, the median is 0.70"));
+  EXPECT_EQ(accused[0]["reruns"][1]["outcome"], "right");
+}
+
 TEST_F(FleetCommandTest, AJobThatLacksARequiredKernelIsNoPass) {
   v1::Finding lack;
   lack.set_reason("unsupported");

@@ -48,6 +48,9 @@ TEST(Reader, ReadsWhatTheReportWrites) {
   probe->set_name("exact-sparse");
   probe->set_digest("0123456789abcdef0123456789abcdef");
   probe->set_golden(true);
+  run.results[0].mutable_precision()->set_bits(23.5);
+  run.results[0].mutable_precision()->set_rms(1.4);
+  run.results[1].mutable_precision()->set_declared_bits(24);
   const auto rows = ReadReport(Indented(ReportJson({absl::Now(), {run}})), "x.json");
   ASSERT_TRUE(rows.ok()) << rows.status();
   EXPECT_EQ(rows->host, "a07");
@@ -70,6 +73,10 @@ TEST(Reader, ReadsWhatTheReportWrites) {
   ASSERT_TRUE(test.times);
   EXPECT_DOUBLE_EQ(test.times->median, 2.53e-3);
   EXPECT_DOUBLE_EQ(*test.times->flops_per_second, 850e9);
+  ASSERT_TRUE(test.exactness);
+  EXPECT_EQ(test.exactness->rms, 1.4);
+  EXPECT_EQ(test.exactness->bits, 23.5);
+  EXPECT_FALSE(rows->tests[1].exactness) << "it has no rms";
   EXPECT_EQ(rows->tests[1].verdict, "FAILED");
   EXPECT_EQ(rows->tests[1].reason, "bound");
 }

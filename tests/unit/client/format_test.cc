@@ -337,7 +337,8 @@ TEST(Table, InAPipeIsPlainLines) {
   EXPECT_EQ(output.out.find('\x1b'), std::string::npos);
   EXPECT_EQ(output.out.find('\r'), std::string::npos);
   for (const char* line :
-       {"  passed   gemm 64x32x16 bf16 onednn #0                     0.92    1.2e-01     2.53 ms   "
+       {"  passed   gemm 64x32x16 bf16 onednn #0                     0.92           –    1.2e-01   "
+        "  2.53 ms   "
         " "
         "850 GFLOP/s      81 %\n",
         "    bound     2 of 2,048 elements beyond their bound\n",
@@ -366,7 +367,7 @@ TEST(Table, NanMapsSayWhatIsInThem) {
   origin->set_count(2048);
   service.results = {result};
   const std::string out = RunGemm(service).out;
-  EXPECT_THAT(out, HasSubstr("NaN map          –"));
+  EXPECT_THAT(out, HasSubstr("NaN map           –          –"));
   EXPECT_THAT(out, HasSubstr("2,048 NaN, all expected"));
 }
 

@@ -23,6 +23,7 @@ Row ARow(const std::string& name) {
   row.verdict = "passed";
   row.name = name;
   row.ratio = "0.92";
+  row.precision = "24.0 bits";
   row.max_abs = "1.2e-01";
   row.time = "2.53 ms";
   row.rate = "850 GFLOP/s";
@@ -60,11 +61,15 @@ TEST(RowLayout, ColumnsGiveWayByTheirWorth) {
     RowLayout layout(width, false);
     return layout.Header() + layout.Line(ARow(kLong));
   };
-  EXPECT_THAT(shown(120), HasSubstr("MAX ABS"));
+  EXPECT_THAT(shown(126), HasSubstr("MAX ABS"));
+  EXPECT_THAT(shown(120), Not(HasSubstr("MAX ABS")));
+  EXPECT_THAT(shown(120), HasSubstr("850 GFLOP/s"));
   EXPECT_THAT(shown(100), Not(HasSubstr("MAX ABS")));
   EXPECT_THAT(shown(100), HasSubstr("OF ROOF"));
+  EXPECT_THAT(shown(100), HasSubstr("24.0 bits"));
+  EXPECT_THAT(shown(80), HasSubstr("24.0 bits")) << "it is of the verdict, a time is not";
   EXPECT_THAT(shown(80), Not(HasSubstr("RATE")));
-  EXPECT_THAT(shown(80), HasSubstr("2.53 ms"));
+  EXPECT_THAT(shown(100), HasSubstr("2.53 ms"));
   EXPECT_THAT(shown(0), HasSubstr("MAX ABS")) << "a pipe has all of them";
 }
 
@@ -74,7 +79,7 @@ TEST(RowLayout, ANameOrNoteWithoutRoomHasALineOfItsOwn) {
   std::vector<std::string> lines = Lines(layout.Line(ARow(name)));
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0], "  passed   " + name);
-  EXPECT_THAT(lines[1], HasSubstr("2.53 ms"));
+  EXPECT_THAT(lines[1], HasSubstr("24.0 bits"));
   // The figures stand where they do for other rows.
   EXPECT_EQ(lines[1].find("0.92"), Lines(layout.Line(ARow("gemm")))[0].find("0.92"));
 

@@ -17,9 +17,12 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "kernels/ops/op.h"
 #include "server/auth/credentials.h"
 #include "server/metrics/http_server.h"
+#include "server/metrics/kernel_series.h"
 #include "tests/unit/server/metrics_fixture.h"
 #include "tests/unit/server/test_certificates.h"
 
@@ -85,6 +88,36 @@ TEST_F(MetricsTest, ARatioThatIsNotFiniteSpoilsNoSum) {
               Not(HasSubstr("assay_error_bound_ratio_sum{device=\"cpu:0\",op=\"gemm\"} Nan")));
   EXPECT_THAT(Text(),
               Not(HasSubstr("assay_error_bound_ratio_sum{device=\"cpu:0\",op=\"gemm\"} +Inf")));
+}
+
+TEST_F(MetricsTest, PrecisionIsTheLowestOfAllCases) {
+  const std::string family = "assay_kernel_precision_binary_digits{";
+  v1::CaseResult result = Result("onednn", v1::VERDICT_PASSED);
+  metrics_->CaseFinished(result);
+  result.mutable_precision()->set_declared_bits(24);
+  metrics_->CaseFinished(result);
+  EXPECT_THAT(Text(), Not(HasSubstr(family))) << "not measured, and not 0";
+  result.mutable_precision()->set_bits(24);
+  metrics_->CaseFinished(result);
+  ExpectLine(family + kBf16 + "} 24");
+  result.mutable_precision()->set_bits(11.5);
+  result.set_verdict(v1::VERDICT_FAILED);
+  metrics_->CaseFinished(result);
+  ExpectLine(family + kBf16 + "} 11.5");
+  result.mutable_precision()->set_bits(std::numeric_limits<double>::quiet_NaN());
+  metrics_->CaseFinished(result);
+  result.mutable_precision()->set_bits(24);
+  metrics_->CaseFinished(result);
+  ExpectLine(family + kBf16 + "} 11.5");
+  result.mutable_precision()->set_bits(3);
+  result.mutable_spec()->set_provider("planted/nan");
+  metrics_->CaseFinished(result);
+  ExpectLine(family + kBf16 + "} 11.5");
+  EXPECT_EQ(Text().find("planted/"), std::string::npos);
+  // Kernels that share a name share the lowest.
+  result.mutable_spec()->set_provider("made-up");
+  metrics_->CaseFinished(result);
+  ExpectLine(family + R"(device="cpu:0",dtype="other",op="other",provider="other"} 3)");
 }
 
 TEST_F(MetricsTest, SpeedIsThatOfRightBenchmarksOnly) {
@@ -181,6 +214,17 @@ int SeriesOf(const std::string& text, const std::string& device) {
   return series;
 }
 
+// Those of the device's kernels, without the runs of suites.
+int KernelSeriesOf(const std::string& text, const std::string& device) {
+  const std::string label = "device=\"" + device + "\"";
+  int series = 0;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    series += absl::StrContains(line, label) && absl::StrContains(line, "provider=") &&
+              !absl::StrContains(line, "suite=");
+  }
+  return series;
+}
+
 // A result that has all that there is to count.
 v1::CaseResult Everything(const std::string& device, const v1::CaseSpec& spec,
                           v1::Verdict verdict) {
@@ -189,11 +233,14 @@ v1::CaseResult Everything(const std::string& device, const v1::CaseSpec& spec,
   *result.mutable_spec() = spec;
   result.set_verdict(verdict);
   result.mutable_stats()->set_rho(0.1);
+  result.mutable_precision()->set_bits(24);
   result.mutable_stats()->set_unwritten(1);
   result.mutable_stats()->set_guard_hits(1);
   result.set_deterministic(false);
   for (const char* kind : {"nan", "inf"}) {
     for (const char* origin : {"input", "kernel", "unwritten"}) {
+      // No poison is an infinity.
+      if (kind == std::string("inf") && origin == std::string("unwritten")) continue;
       for (const bool expected : {false, true}) {
         v1::Provenance* p = result.add_provenance();
         p->set_kind(kind);
@@ -277,19 +324,20 @@ void DoTheWorst(Metrics& metrics, const v1::Device& device,
       }
     }
   }
+  // With roofs that the results have too, so that each kernel has an efficiency.
+  v1::Device changed = device;
+  for (int dtype = 1; dtype <= v1::DType_MAX; ++dtype) {
+    v1::Ceiling& ceiling = *changed.add_ceilings();
+    ceiling.set_dtype(static_cast<v1::DType>(dtype));
+    ceiling.set_flops_per_second(1e9);
+    changed.add_ceilings()->set_bytes_per_second(1e9);
+  }
+  metrics.DeviceChanged(changed);
   for (const v1::CaseSpec& spec : tried) {
     for (int v = v1::VERDICT_PASSED; v <= v1::Verdict_MAX; ++v) {
       metrics.CaseFinished(Everything(device.id(), spec, static_cast<v1::Verdict>(v)));
     }
   }
-  v1::Device changed = device;
-  for (int dtype = 1; dtype <= v1::DType_MAX; ++dtype) {
-    v1::Ceiling& ceiling = *changed.add_ceilings();
-    ceiling.set_dtype(static_cast<v1::DType>(dtype));
-    ceiling.set_flops_per_second(1);
-    changed.add_ceilings()->set_bytes_per_second(1);
-  }
-  metrics.DeviceChanged(changed);
   *changed.mutable_telemetry() = FullTelemetry();
   metrics.TelemetryChanged(changed);
   for (int i = 0; i < 1000; ++i) {
@@ -329,6 +377,29 @@ TEST_F(MetricsTest, EveryKernelOfTheDaemonHasItsOwnName) {
                               "provider=\"builtin\",verdict=\"FAILED\"} 1\n"));
 }
 
+TEST_F(MetricsTest, PrecisionHasRoomInEveryCommonFormat) {
+  std::vector<v1::CaseSpec> specs;
+  v1::Device device = Cpu();
+  device.set_id("cuda:0");
+  metrics_->AddDevice(device, ManyKernels(80, &specs));
+  for (const v1::CaseSpec& spec : specs) {
+    metrics_->CaseFinished(Everything("cuda:0", spec, v1::VERDICT_FAILED));
+  }
+  const std::string text = Text();
+  int common = 0;
+  for (const v1::CaseSpec& spec : specs) {
+    const KernelId id = NamesOf(spec);
+    if (id.dtype != "fp32" && id.dtype != "bf16" && id.dtype != "fp16" && id.dtype != "fp64")
+      continue;
+    ++common;
+    EXPECT_THAT(
+        text,
+        HasSubstr("\nassay_kernel_precision_binary_digits{device=\"cuda:0\",dtype=\"" + id.dtype +
+                  "\",op=\"" + id.op + "\",provider=\"" + id.provider + "\"} 24\n"));
+  }
+  EXPECT_GT(common, 20);
+}
+
 // With more kernels than names, the last operators have theirs in the formats that are used most.
 TEST_F(MetricsTest, TheFirstFormatsOfEveryOperatorHaveNames) {
   std::vector<v1::CaseSpec> specs;
@@ -352,6 +423,7 @@ TEST_F(MetricsTest, ADeviceHasAtMostTwoThousandSeriesWhateverAClientDoes) {
     metrics_->AddDevice(device, ManyKernels(count, &specs));
     DoTheWorst(*metrics_, device, specs);
     EXPECT_LE(SeriesOf(Text(), device.id()), 2000) << count;
+    EXPECT_LE(KernelSeriesOf(Text(), device.id()), kMostKernelSeries) << count;
     EXPECT_GT(SeriesOf(Text(), device.id()), 400) << count;
   }
   EXPECT_THAT(Text(), Not(HasSubstr("odd-")));
@@ -443,6 +515,7 @@ void FeedAll(Metrics& metrics) {
   v1::CaseResult result = Result("onednn", v1::VERDICT_PASSED);
   result.mutable_spec()->set_mode(v1::MODE_BENCHMARK);
   result.mutable_stats()->set_rho(0.5);
+  result.mutable_precision()->set_bits(24);
   result.mutable_bench()->set_samples(5);
   result.mutable_bench()->set_flops_per_second(1);
   result.mutable_bench()->set_bytes_per_second(1);

@@ -1,0 +1,70 @@
+// Judges how exactly a kernel computed, from the errors of all its elements together.
+//
+// The bound of an element is a worst case, and a kernel that loses half of its bits may stay below
+// it. But then its errors are many times those of right kernels, or they have a pattern. This file
+// holds the sums of the residual pass (kernels/runtime/residuals.h) against the operator's model
+// (ResidualModel) and says what is wrong. kernels/README.md explains the statistics to users.
+//
+// Thresholds. With |z| = |e|/σ the tail of right kernels is P(|z| > t) ≈ exp(−1.74 t). So R of the
+// largest of G groups of N elements stays below (21 + ln G)/(1.74·√N), with a chance of 1e-9 that
+// it does not; a floor above every R that a right kernel was seen to have is added
+// (tests/experiments measures both).
+#ifndef ASSAY_KERNELS_JUDGE_PRECISION_H_
+#define ASSAY_KERNELS_JUDGE_PRECISION_H_
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "kernels/judge/finding.h"
+#include "kernels/judge/narrowing.h"
+#include "kernels/judge/outcome.h"
+#include "kernels/ops/op.h"
+#include "kernels/ops/plan.h"
+#include "kernels/runtime/residuals.h"
+
+namespace assay {
+
+// How many times its limit a statistic must be before a verdict follows. Infinity: never.
+struct PrecisionGate {
+  double fails = std::numeric_limits<double>::infinity();
+  double doubtful = std::numeric_limits<double>::infinity();
+  // Whether tiles and single elements count. Their deviations are certain only for drawn data.
+  bool places = true;
+};
+
+// The gate of data that this product generated: a statistic beyond its limit fails if the model
+// says that the data let it.
+PrecisionGate GateOfGenerated(const ResidualModel& model);
+
+// The gate of tensors that a user sent. `order_factor` >= 1 says by how much another order of the
+// terms may raise a statistic. Inputs in fp32 fail beyond twice the limit. Narrower inputs are only
+// doubted, because matrix units truncate their sums.
+PrecisionGate GateOfReceived(const Case& c, double order_factor);
+
+// One thing that the statistics say against a kernel.
+struct PrecisionFinding {
+  Verdict verdict = Verdict::kUnspecified;  // FAILED or INCONCLUSIVE
+  Finding finding;                          // precision, structure or suspect
+};
+
+struct PrecisionReading {
+  std::optional<Precision> precision;
+  std::vector<PrecisionFinding> findings;  // most important first
+};
+
+// What the sums say. With fewer than 64 elements that count there is no precision and no finding.
+PrecisionReading ReadPrecision(const ResidualModel& model, const Plan& plan,
+                               const ResidualSums& sums, const PrecisionGate& gate);
+
+// Adds what the matched filter found: the errors are those of `narrowing`. That is proof enough for
+// FAILED, whatever the other statistics say. Without a name nothing changes.
+void AddNarrowing(const Narrowing& narrowing, PrecisionReading& reading);
+
+// The limit of R for the largest of `groups` groups of `count` elements each, at least `floor`.
+double RmsLimit(double floor, std::int64_t count, std::int64_t groups);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_JUDGE_PRECISION_H_

@@ -1,0 +1,122 @@
+#include "kernels/judge/precision_evidence.h"
+
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "kernels/judge/narrowing.h"
+#include "kernels/judge/pieces.h"
+#include "kernels/judge/summation_orders.h"
+#include "kernels/ops/products.h"
+
+namespace assay {
+namespace {
+
+// Elements at some indices of a dense or strided tensor. Neighbours are read together.
+absl::StatusOr<std::vector<double>> ValuesAt(Device& device, const TensorView& view,
+                                             std::span<const std::int64_t> at) {
+  // Between two indices that are read together lie at most so many elements.
+  constexpr std::int64_t kGap = 4096;
+  std::vector<double> values, run;
+  values.reserve(at.size());
+  for (std::size_t first = 0; first < at.size();) {
+    std::size_t last = first + 1;
+    while (last < at.size() && at[last] - at[last - 1] <= kGap) ++last;
+    absl::Status s = ReadValues(device, view, at[first], at[last - 1] - at[first] + 1, run);
+    if (!s.ok()) return s;
+    for (std::size_t i = first; i < last; ++i) {
+      values.push_back(run[static_cast<std::size_t>(at[i] - at[first])]);
+    }
+    first = last;
+  }
+  return values;
+}
+
+// What the sampled elements say.
+struct Sample {
+  Narrowing narrowing;
+  double order_factor = 1;
+};
+
+// Whether a format narrower than the inputs' can be told. 8-bit inputs have no narrower one, and
+// 16-bit products are exact in fp32.
+bool MayBeNarrowed(DType input) { return input == DType::kF32; }
+
+// The largest R of a right kernel on random data of mean zero. On such data R shows every narrowing
+// that the filter can name, so that a smaller R needs no sample.
+constexpr double kUnsuspicious = 1;
+
+absl::StatusOr<Sample> TakeSample(const PrecisionSubject& s, double rms) {
+  Sample sample;
+  const bool suspicious = !s.plan.zero_mean_random || !(rms <= kUnsuspicious);
+  if (!s.received && !(suspicious && MayBeNarrowed(s.c.dtype))) return sample;
+  std::vector<std::int64_t> at =
+      s.op.Samples(s.c, s.plan, s.c.seed.value_or(1), NarrowingSamples(s.plan.accumulations));
+  const std::optional<SampledProducts> products = s.op.Products(s.c, s.plan, s.inputs, at);
+  if (!products) return sample;
+  if (s.received) sample.order_factor = EmulateOrders(*products, s.plan.output.dtype).factor;
+  if (!MayBeNarrowed(s.c.dtype)) return sample;
+  absl::StatusOr<std::vector<double>> output = ValuesAt(s.device, s.output, at);
+  if (!output.ok()) return output.status();
+  const absl::StatusOr<std::vector<double>> reference =
+      ValuesAt(s.device, DoublesView(s.reference.value, s.plan.output.extents.count()), at);
+  if (!reference.ok()) return reference.status();
+  sample.narrowing = FindNarrowedOutput(s.plan.output.dtype, *output, *reference);
+  if (sample.narrowing.name.empty()) {
+    sample.narrowing = FindNarrowedInputs(*products, *output, *reference);
+  }
+  return sample;
+}
+
+}  // namespace
+
+void AllocateDeviations(const ResidualModel& model, const Plan& plan, Device& device,
+                        ReferenceBuffers& to) {
+  if (!model.known || !device.tells_precision()) return;
+  const Extents& x = plan.output.extents;
+  const std::size_t before = device.arena().blocks().size();
+  bool enough = true;
+  const auto floats = [&](std::int64_t count) -> float* {
+    absl::StatusOr<Block> block = device.arena().Allocate(
+        count * static_cast<std::int64_t>(sizeof(float)), /*guarded=*/false);
+    enough &= block.ok();
+    return block.ok() ? static_cast<float*>(block->data) : nullptr;
+  };
+  ReferenceBuffers with = to;
+  with.deviation = floats(x.count());
+  if (model.direction) with.direction = floats(x.count());
+  if (model.rows) {
+    with.row_offset = floats(x.batch * x.rows);
+    with.row_gain = floats(x.batch * x.rows);
+  }
+  if (!enough) return device.arena().ResetTo(before);
+  to = with;
+}
+
+absl::StatusOr<PrecisionReading> TellPrecision(const PrecisionSubject& s) {
+  const ResidualModel model = s.op.Residuals(s.c, s.plan);
+  if (!model.known || s.reference.deviation == nullptr) return PrecisionReading();
+  ResidualRequest request;
+  request.output = s.output;
+  request.reference = s.reference.value;
+  request.deviation = s.reference.deviation;
+  request.direction = s.reference.direction;
+  request.row_offset = s.reference.row_offset;
+  request.row_gain = s.reference.row_gain;
+  const absl::StatusOr<ResidualSums> sums = s.device.Residuals(request);
+  if (!sums.ok()) return sums.status();
+  if (sums->count == 0) return PrecisionReading();
+  const double rms = std::sqrt(sums->sum_squared / static_cast<double>(sums->count));
+  const absl::StatusOr<Sample> sample = TakeSample(s, rms);
+  if (!sample.ok()) return sample.status();
+  const PrecisionGate gate =
+      s.received ? GateOfReceived(s.c, sample->order_factor) : GateOfGenerated(model);
+  PrecisionReading reading = ReadPrecision(model, s.plan, *sums, gate);
+  AddNarrowing(sample->narrowing, reading);
+  return reading;
+}
+
+}  // namespace assay

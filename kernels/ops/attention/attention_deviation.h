@@ -1,0 +1,50 @@
+// The deviation σ of an output element of an attention, on host and device. std-only.
+//
+// For one query with n visible keys, scores s with maximum m, weights w = p/l, and values v:
+//   Qv = Σw²v²   P2 = Σw²   ā = the mean of a_j, weighted by w_j²·Σ_c v_jc²
+//   a_j = (d + 1)·(2s² + scale²·Σq²k²)/6 + 4s² + (s − m)² + 16
+//   σ² = u_P²/3·(Qv + r²·P2) + u²/3·(ā·(Qv + r²·P2) + (n + 1)·(2r² + Qv)/6
+//        + r²·((n + 1)·(2 + P2)/6 + 6)) + ulp(r)²/12
+// The first term is the rounding of P to its format, the second the errors of scores and
+// exponentials, then those of the sum P·V and of l. Σq²k² is taken as √(Σq⁴·Σk⁴), and Qv by the
+// margins of a block of queries (see kernels/ops/common/product_residuals.h).
+//
+// The direction D = Σw·s·v − r·Σw·s is the change of an element if all scores grow by a common
+// factor. s may be replaced by s − m.
+#ifndef ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_DEVIATION_H_
+#define ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_DEVIATION_H_
+
+#include <cmath>
+
+#include "kernels/numerics/deviation.h"
+#include "kernels/numerics/host_device.h"
+
+namespace assay {
+
+struct AttentionDeviation {
+  double u = 0;
+  double p_roundoff = 0;   // u_P
+  double value_scale = 1;  // scale_v
+  double value_error = 0;  // u if scale_v is not 1
+  double score_terms = 1;  // d
+  OutputSteps steps;       // of the output's format
+
+  // a_j; `squares` is an upper bound of scale²·Σq²k².
+  ASSAY_HOST_DEVICE double Score(double s, double distance, double squares) const {
+    return (score_terms + 1) * (2 * s * s + squares) / 6 + 4 * s * s + distance * distance + 16;
+  }
+  // σ of an element; r without scale_v.
+  ASSAY_HOST_DEVICE double Of(double r, double visible, double qv, double p2, double mean) const {
+    const double rr = r * r;
+    const double common = qv + rr * p2;
+    const double sums = (visible + 1) * (2 * rr + qv) / 6 + rr * ((visible + 1) * (2 + p2) / 6 + 6);
+    const double variance = p_roundoff * p_roundoff / 3 * common +
+                            u * u / 3 * (mean * common + sums) + value_error * value_error * rr;
+    const double scaled = r * value_scale;
+    return std::sqrt(value_scale * value_scale * variance + steps.Variance(scaled));
+  }
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_DEVIATION_H_

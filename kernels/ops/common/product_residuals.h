@@ -1,0 +1,46 @@
+// What gemm and conv know of the errors of right kernels: the model of σ of their sums of products
+// (kernels/numerics/deviation.h), and for which data a verdict may follow.
+//
+// Q_ij = Σ_k a_ik²·b_kj² is not summed up for each element. Two substitutes cost little beside the
+// product (tests/experiments holds them against Q):
+//   by margins    Q ≈ R_i·C_j/M, with the exact sums R_i and C_j of Q over each row and each
+//   column,
+//                 and M over all. It is exact if Q has rank one, as it nearly has for random data.
+//   by powers     Q ≤ √(Σ_k a_ik⁴ · Σ_k b_kj⁴), by Cauchy and Schwarz: larger, and so safe for each
+//                 element. Residuals look smaller by a factor of 1.5 on normal data.
+#ifndef ASSAY_KERNELS_OPS_COMMON_PRODUCT_RESIDUALS_H_
+#define ASSAY_KERNELS_OPS_COMMON_PRODUCT_RESIDUALS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/numerics/deviation.h"
+#include "kernels/ops/common/packed_product.h"
+#include "kernels/ops/op.h"
+
+namespace assay {
+
+// The model of a sum of `terms` products of inputs of a format. `accumulator` is the plan's.
+SumModel MakeSumModel(DType input, std::int64_t terms, const Accumulator& accumulator);
+
+// The residual model of a case whose output elements are sums of plan.accumulations products of its
+// first two inputs. Not known for exact sums, for fp64, whose reference rounds as well, and for
+// integers.
+ResidualModel ProductResiduals(const Case& c, const Plan& plan);
+
+// Whether the first `operands` inputs are drawn at random, in full precision and with a spread that
+// is not small beside their magnitude. Only then does the model hold for every usual order.
+bool DrawnInFullPrecision(const Plan& plan, int operands);
+
+// The margins of Q of one product of [m, k] by [n, k], scaled so that Q ≈ rows[i]·columns[j]. Runs
+// on all cores.
+void SquareMargins(const PanelSource& a, std::int64_t m, const PanelSource& b, std::int64_t n,
+                   std::int64_t k, double* rows, double* columns);
+
+// Σ_k x(row, k)⁴ of rows [row0, row0 + rows), on the calling thread.
+void SumFourthPowers(const PanelSource& source, std::int64_t row0, std::int64_t rows,
+                     std::int64_t k, double* sums);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_OPS_COMMON_PRODUCT_RESIDUALS_H_

@@ -1,0 +1,190 @@
+// Sums the residuals of one row, a vector of doubles at a time.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/numerics/convert.h"
+#include "kernels/runtime/cpu/residuals_cpu.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/runtime/cpu/residuals_simd.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/runtime/cpu/compare_lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace assay::internal {
+namespace HWY_NAMESPACE {
+namespace {
+
+constexpr std::int64_t kBlock = 512;
+
+struct Lanes {
+  V sum_squared, largest, weight, reference, reference_squared, error, error_reference;
+  V error_direction, direction_squared;
+  V count;
+  Lanes() {
+    sum_squared = largest = weight = reference = reference_squared = hn::Zero(D());
+    error = error_reference = error_direction = direction_squared = count = sum_squared;
+  }
+};
+
+// n is a multiple of the vector's length.
+template <Storage kStorage>
+void Block(const void* elements, const double* HWY_RESTRICT reference,
+           const float* HWY_RESTRICT deviation, const float* HWY_RESTRICT direction, std::int64_t n,
+           double* HWY_RESTRICT columns, double* HWY_RESTRICT counts, Lanes* out) {
+  const D d;
+  const hn::Rebind<float, D> df;
+  const auto load = [&](const float* from)
+                        HWY_ATTR { return hn::PromoteTo(d, hn::LoadU(df, from)); };
+  const V least = hn::Set(d, static_cast<double>(std::numeric_limits<float>::min()));
+  const V most = hn::Set(d, static_cast<double>(std::numeric_limits<float>::max()));
+  const V one = hn::Set(d, 1.0);
+  Lanes s = *out;
+  for (std::int64_t i = 0; i < n; i += static_cast<std::int64_t>(hn::Lanes(d))) {
+    const V sigma = load(deviation + i);
+    const V raw_r = hn::LoadU(d, reference + i);
+    const V raw_e = hn::Sub(LoadElements<kStorage>(elements, i), raw_r);
+    // A NaN fails every comparison; o is finite if e and r are.
+    const auto counted = hn::And(hn::And(hn::Ge(sigma, least), hn::Le(sigma, most)),
+                                 hn::And(hn::Le(hn::Abs(raw_e), hn::Set(d, 1e300)),
+                                         hn::Le(hn::Abs(raw_r), hn::Set(d, 1e300))));
+    const V inverse = hn::IfThenElseZero(counted, hn::Div(one, sigma));
+    const V e = hn::IfThenElseZero(counted, raw_e);
+    const V r = hn::IfThenElseZero(counted, raw_r);
+    const V z = hn::Mul(e, inverse);
+    const V squared = hn::Mul(z, z);
+    const V weight = hn::Mul(inverse, inverse);
+    const V weighted_r = hn::Mul(r, weight);
+    const V weighted_e = hn::Mul(e, weight);
+    s.sum_squared = hn::Add(s.sum_squared, squared);
+    s.largest = hn::Max(s.largest, hn::Abs(z));
+    s.weight = hn::Add(s.weight, weight);
+    s.reference = hn::Add(s.reference, weighted_r);
+    s.reference_squared = hn::MulAdd(weighted_r, r, s.reference_squared);
+    s.error = hn::Add(s.error, weighted_e);
+    s.error_reference = hn::MulAdd(weighted_e, r, s.error_reference);
+    if (direction != nullptr) {
+      const V raw_d = load(direction + i);
+      const V dir = hn::IfThenElseZero(hn::Le(hn::Abs(raw_d), most), raw_d);
+      s.error_direction = hn::MulAdd(weighted_e, dir, s.error_direction);
+      s.direction_squared = hn::MulAdd(hn::Mul(dir, weight), dir, s.direction_squared);
+    }
+    const V unit = hn::IfThenElseZero(counted, one);
+    s.count = hn::Add(s.count, unit);
+    hn::StoreU(hn::Add(hn::LoadU(d, columns + i), squared), d, columns + i);
+    hn::StoreU(hn::Add(hn::LoadU(d, counts + i), unit), d, counts + i);
+  }
+  *out = s;
+}
+
+// Rows of formats that are staged as floats, and the end of each row.
+struct Stage {
+  alignas(64) std::array<float, kBlock> floats;
+  alignas(64) std::array<unsigned char, kBlock * 8> packed;
+  alignas(64) std::array<double, kBlock> reference, columns, counts;
+  alignas(64) std::array<float, kBlock> deviation, direction;
+};
+
+template <Storage kStorage>
+void Row(const ResidualRequest& request, std::int64_t row, double* columns, double* counts,
+         RowResiduals* sums) {
+  static thread_local Stage stage;
+  const Extents& x = request.output.extents;
+  const DType dtype = request.output.dtype;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(D()));
+  const std::int64_t origin = row / x.rows * x.batch_stride + row % x.rows * x.ld;
+  const int width = Info(dtype).storage_bits;
+  const bool staged = width <= 8 && !Info(dtype).is_integer;
+  Lanes total;
+  for (std::int64_t begin = 0; begin < x.cols; begin += kBlock) {
+    const std::int64_t n = std::min(kBlock, x.cols - begin);
+    const std::int64_t whole = n - n % lanes;
+    const std::int64_t at = row * x.cols + begin;
+    const void* elements =
+        static_cast<const unsigned char*>(request.output.data) + (origin + begin) * width / 8;
+    if (staged) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        stage.floats[static_cast<std::size_t>(i)] =
+            ToFloat(dtype, LoadBits(dtype, request.output.data, origin + begin + i));
+      }
+      elements = stage.floats.data();
+    }
+    const double* reference = request.reference + at;
+    const float* deviation = request.deviation + at;
+    const float* direction = request.direction == nullptr ? nullptr : request.direction + at;
+    Block<kStorage>(elements, reference, deviation, direction, whole, columns + begin,
+                    counts + begin, &total);
+    if (whole == n) continue;
+    // The rest of a row, in a vector whose other elements do not count.
+    const std::int64_t rest = n - whole;
+    const std::int64_t size = staged ? 4 : width / 8;
+    stage.packed.fill(0);
+    std::copy_n(static_cast<const unsigned char*>(elements) + whole * size, rest * size,
+                stage.packed.data());
+    std::fill_n(stage.deviation.data(), lanes, 0.0f);
+    std::fill_n(stage.direction.data(), lanes, 0.0f);
+    std::fill_n(stage.reference.data(), lanes, 0.0);
+    std::fill_n(stage.columns.data(), lanes, 0.0);
+    std::fill_n(stage.counts.data(), lanes, 0.0);
+    std::copy_n(deviation + whole, rest, stage.deviation.data());
+    std::copy_n(reference + whole, rest, stage.reference.data());
+    if (direction != nullptr) std::copy_n(direction + whole, rest, stage.direction.data());
+    Block<kStorage>(stage.packed.data(), stage.reference.data(), stage.deviation.data(),
+                    direction == nullptr ? nullptr : stage.direction.data(), lanes,
+                    stage.columns.data(), stage.counts.data(), &total);
+    for (std::int64_t i = 0; i < rest; ++i) {
+      columns[begin + whole + i] += stage.columns[static_cast<std::size_t>(i)];
+      counts[begin + whole + i] += stage.counts[static_cast<std::size_t>(i)];
+    }
+  }
+  sums->count = static_cast<std::int64_t>(Total(total.count));
+  sums->sum_squared = Total(total.sum_squared);
+  sums->largest = Largest(total.largest);
+  sums->weight = Total(total.weight);
+  sums->reference = Total(total.reference);
+  sums->reference_squared = Total(total.reference_squared);
+  sums->error = Total(total.error);
+  sums->error_reference = Total(total.error_reference);
+  sums->error_direction = Total(total.error_direction);
+  sums->direction_squared = Total(total.direction_squared);
+}
+
+void SumRow(const ResidualRequest& request, std::int64_t row, double* columns, double* counts,
+            RowResiduals* sums) {
+  switch (request.output.dtype) {
+    case DType::kF64:
+      return Row<Storage::kF64>(request, row, columns, counts, sums);
+    case DType::kF16:
+      return Row<Storage::kF16>(request, row, columns, counts, sums);
+    case DType::kBF16:
+      return Row<Storage::kBF16>(request, row, columns, counts, sums);
+    case DType::kI8:
+      return Row<Storage::kI8>(request, row, columns, counts, sums);
+    case DType::kI32:
+      return Row<Storage::kI32>(request, row, columns, counts, sums);
+    default:  // fp32, tf32, and the formats that are staged as floats
+      return Row<Storage::kF32>(request, row, columns, counts, sums);
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace assay::internal
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace assay::internal {
+
+HWY_EXPORT(SumRow);
+
+void SumRow(const ResidualRequest& request, std::int64_t row, double* columns, double* counts,
+            RowResiduals* sums) {
+  HWY_DYNAMIC_DISPATCH(SumRow)(request, row, columns, counts, sums);
+}
+
+}  // namespace assay::internal
+#endif  // HWY_ONCE
