@@ -184,6 +184,32 @@ std::optional<Reading> Suspicious(const Symptoms& s) {
                    "bound gates"};
 }
 
+// A verdict that only the errors of all elements together gave.
+std::optional<Reading> BelowTheBound(const Symptoms& s) {
+  if (FindingOf(s, Reason::kBound) != nullptr || !s.outcome.precision) return std::nullopt;
+  const Precision& p = *s.outcome.precision;
+  if (!p.looks_like.empty()) {
+    return Reading{Cat("the kernel computes with ", p.looks_like),
+                   Cat("keep the operands and the result in ", Name(s.plan.output.dtype),
+                       " on their way: switch fast modes off (TF32, reduced precision)")};
+  }
+  if (FindingOf(s, Reason::kPrecision) != nullptr) {
+    return Reading{
+        "each element is within its bound, and all errors together are too large: less "
+        "precise arithmetic inside, such as sums in a narrower format",
+        "accumulate in fp32 across the whole sum, and look at the format of every "
+        "intermediate value"};
+  }
+  if (FindingOf(s, Reason::kStructure) != nullptr) {
+    return Reading{
+        "each element is within its bound, and the errors have a pattern that rounding "
+        "does not leave",
+        "look for a constant that is not exact (a scale, eps, a divisor), or for a row, "
+        "column or tile that is computed in another way"};
+  }
+  return std::nullopt;
+}
+
 std::optional<Reading> TooWide(const Symptoms& s) {
   if (FindingOf(s, Reason::kSuspect) == nullptr || !s.plan.vacuous) return std::nullopt;
   return Reading{
@@ -262,15 +288,11 @@ constexpr Entry kBehindProof[] = {
     {"whole-heads", &WholeHeads},
 };
 constexpr Entry kBehindSuspects[] = {
-    {"narrow-sums", &NarrowSums},
-    {"narrow-bf16", &NarrowBf16},
-    {"non-finite", &NonFinite},
-    {"probes-only", &ProbesOnly},
-    {"slow", &Slow},
-    {"suspicious", &Suspicious},
-    {"too-wide", &TooWide},
-    {"nothing-proven", &NothingProven},
-    {"unread", &Unread},
+    {"narrow-sums", &NarrowSums},        {"narrow-bf16", &NarrowBf16},
+    {"non-finite", &NonFinite},          {"probes-only", &ProbesOnly},
+    {"below-the-bound", &BelowTheBound}, {"slow", &Slow},
+    {"suspicious", &Suspicious},         {"too-wide", &TooWide},
+    {"nothing-proven", &NothingProven},  {"unread", &Unread},
 };
 
 template <std::size_t N>

@@ -136,9 +136,11 @@ std::optional<Fit> FitShare(const Sample& sample, const std::vector<double>& d) 
     const double own = d[i] - ratio * sample.reference[i];
     fit.residual += rest * rest;
     score[i] = own * rest;
-    // With one element alone the share has no error that could be known.
-    const double others = 1 - own * own / square;
-    const double alone = others > 0 ? score[i] / others : square;
+    // What the fit leaves to an element. With little left, the others know nothing of the share.
+    constexpr double kLittle = 1e-6;
+    const double r_own = sample.reference[i];
+    const double free = 1 - own * own / square - (rr > 0 ? r_own * r_own / rr : 0.0);
+    const double alone = free > kLittle ? score[i] / free : square;
     unequal += alone * alone;
   }
   const double variance = std::max(
@@ -214,7 +216,7 @@ bool IsOf(double v, DType format) { return Quantise(v, format) == v; }
 }  // namespace
 
 std::int64_t NarrowingSamples(std::int64_t terms) {
-  constexpr std::int64_t kWork = std::int64_t{1} << 26;
+  constexpr std::int64_t kWork = std::int64_t{1} << 28;
   // Shorter sums are so exact that fewer elements do, and their cases are over soon.
   constexpr std::int64_t kShort = 1024;
   if (terms < kShort) return 1024;

@@ -36,7 +36,8 @@ inline constexpr double kNarrowingShare = 0.1;  // |s − 1| of a named narrowin
 inline constexpr double kNarrowingZ = 12;
 
 // Elements to sample if each is a sum of `terms` products: 1,024 of short sums, 4,096 of sums from
-// 1,024 to 16,384 products, and fewer again of longer ones, but at least 1,024.
+// 1,024 to 65,536 products, and fewer again of longer ones, but at least 1,024. Sums of 65,536
+// positive products in order need them all: TF32 inputs then have z of about 24.
 std::int64_t NarrowingSamples(std::int64_t terms);
 
 struct Narrowing {

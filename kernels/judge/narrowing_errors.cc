@@ -223,22 +223,19 @@ namespace {
 // What is known of the vectors of one side.
 struct Measures {
   std::vector<double> scale;   // power of two: the largest magnitude becomes 1 to 2
-  std::vector<double> square;  // Σv², scaled; NaN if a value is not finite
+  std::vector<double> square;  // Σv², scaled; not finite if a value is not
 };
 
 Measures MeasureVectors(const SampledProducts& products, const SampledProducts::Side& side) {
   Measures measures;
   for (std::int64_t i = 0; i < products.vectors(side); ++i) {
     const double* v = side.vector(i, products.terms);
-    double largest = 0, nothing = 0;
-    for (std::int64_t k = 0; k < products.terms; ++k) {
-      largest = std::max(largest, std::abs(v[k]));
-      nothing += v[k] * 0.0;  // NaN, if a value is not finite
-    }
+    double largest = 0;
+    for (std::int64_t k = 0; k < products.terms; ++k) largest = std::max(largest, std::abs(v[k]));
     // Powers beyond these would make a float of 0 or infinity.
-    const bool usual = largest > 0 && nothing == 0.0;
+    const bool usual = largest > 0 && std::isfinite(largest);
     const double scale = usual ? std::ldexp(1.0, -std::clamp(std::ilogb(largest), -120, 120)) : 1.0;
-    double square = nothing;
+    double square = 0;
     for (std::int64_t k = 0; k < products.terms; ++k) square += v[k] * scale * (v[k] * scale);
     measures.scale.push_back(scale);
     measures.square.push_back(square);
@@ -271,7 +268,7 @@ std::vector<NarrowingInfo> NarrowingsOf(DType format) {
   std::vector<NarrowingInfo> narrowings;
   const FormatInfo& f = Info(format);
   for (const NarrowingInfo& n : kNarrowings) {
-    if (!f.is_integer && n.significand_bits < f.mantissa_bits + 1) narrowings.push_back(n);
+    if (n.significand_bits < f.mantissa_bits + 1) narrowings.push_back(n);
   }
   return narrowings;
 }

@@ -1,7 +1,8 @@
 // The fast references against what this machine can do: matrix products against
 // the FP64 multiply-add peak of all cores, measured in the same run and
-// alternating, row operators against the plain loops. Prints `name ours peer
-// ratio` lines; with --json the same as one document.
+// alternating, row operators against the plain loops, and reference and
+// comparison with the statistics of the residuals against those without. Prints
+// `name ours peer ratio` lines; with --json the same as one document.
 //
 //   reference_bench [--json] [--seconds S a line] [--cpu-time] [substring of the names to run]
 //
@@ -112,6 +113,35 @@ class Data {
     ReferenceBuffers out{value_.data(), allowance_.data()};
     if (!op_.Reference(case_, plan_, *device_, views_, out).ok()) std::abort();
   }
+  // The reference and the comparison of an output that is the rounded reference; with or without
+  // the deviations and the pass that sums the residuals.
+  void Judge(bool residuals) {
+    const std::size_t count = value_.size();
+    ReferenceBuffers out{value_.data(), allowance_.data()};
+    const ResidualModel model = op_.Residuals(case_, plan_);
+    const Extents& x = plan_.output.extents;
+    if (residuals) {
+      deviation_.resize(count);
+      out.deviation = deviation_.data();
+      if (model.direction) { direction_.resize(count); out.direction = direction_.data(); }
+      if (model.rows) {
+        row_.resize(2 * static_cast<std::size_t>(x.batch * x.rows));
+        out.row_offset = row_.data();
+        out.row_gain = row_.data() + row_.size() / 2;
+      }
+    }
+    if (!op_.Reference(case_, plan_, *device_, views_, out).ok()) std::abort();
+    const TensorView output = Output();
+    CompareRequest request;
+    request.output = output;
+    request.reference = out.value;
+    request.allowance = out.allowance;
+    if (!device_->Compare(request).ok()) std::abort();
+    if (!residuals) return;
+    const ResidualRequest residual = {output,        out.value,      out.deviation,
+                                      out.direction, out.row_offset, out.row_gain};
+    if (!model.known || !device_->Residuals(residual).ok()) std::abort();
+  }
   void At(const std::vector<std::int64_t>& indices) {
     op_.ReferenceAt(case_, plan_, ViewInputs(views_), indices, value_.data(), allowance_.data());
   }
@@ -119,12 +149,28 @@ class Data {
   const Plan& plan() const { return plan_; }
 
  private:
+  TensorView Output() {
+    const DType dtype = plan_.output.dtype;
+    if (output_.empty()) {
+      output_.resize(
+          static_cast<std::size_t>(StorageBytes(dtype, plan_.output.extents.span())) / 8 + 8);
+      Fast();
+      for (std::size_t i = 0; i < value_.size(); ++i) {
+        StoreBits(dtype, output_.data(), static_cast<std::int64_t>(i),
+                  RoundToFormat(value_[i], dtype));
+      }
+    }
+    return {output_.data(), dtype, plan_.output.extents};
+  }
+
   const Op& op_;
   Case case_;
   Plan plan_;
   std::vector<std::vector<std::uint64_t>> storage_;
   std::vector<TensorView> views_;
   std::vector<double> value_, allowance_;
+  std::vector<std::uint64_t> output_;
+  std::vector<float> deviation_, direction_, row_;
   std::unique_ptr<Device> device_;
 };
 
@@ -257,6 +303,32 @@ int Main(int argc, char** argv) {
           data.At(all);
           return count;
         }));
+  }
+  if (!json) std::printf("# judgements/s with the statistics of residuals against those without\n");
+  const std::vector<std::pair<Problem, DType>> judged = {
+      {GemmProblem{.m = 64, .n = 64, .k = 64}, DType::kF16},
+      {GemmProblem{.m = 256, .n = 256, .k = 256}, DType::kF32},
+      {GemmProblem{.m = 1024, .n = 1024, .k = 1024}, DType::kF32},
+      {GemmProblem{.m = 2048, .n = 2048, .k = 64}, DType::kF16},
+      {Conv3x3(), DType::kF32},
+      {Attention(1, 16, 2048, 64, true), DType::kF32},
+      {Attention(1, 32, 512, 128, false), DType::kF16},
+      {SoftmaxProblem{.rows = 1024, .cols = 4096}, DType::kF32},
+      {LayerNormProblem{.rows = 1024, .cols = 4096, .affine = true}, DType::kBF16},
+  };
+  for (const auto& [problem, dtype] : judged) {
+    const Case c = Make(problem, dtype);
+    const std::string name = "judged " + DefaultName(c);
+    if (!wanted(name)) continue;
+    Data data(c);
+    if (!FindOp(OpName(problem))->Residuals(c, data.plan()).known) continue;
+    const auto judge = [&](bool residuals) {
+      return [&data, residuals] {
+        data.Judge(residuals);
+        return 1.0;
+      };
+    };
+    show(Measure(name, seconds, judge(true), judge(false)));
   }
   if (!json) std::printf("# rechecks/s of 1024 samples on the host against one in 20 ms\n");
   const std::vector<std::pair<Problem, DType>> rechecks = {

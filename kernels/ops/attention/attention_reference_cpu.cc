@@ -33,9 +33,11 @@ namespace {
 // Queries of a task at most: many amortise the packing of K and V, few keep P and
 // W in cache. Whole vectors and whole panels of DirectProduct.
 constexpr std::int64_t kMaxQueries = 96;
-// Queries of a block whose direction is made: a quarter of a product, where all would take one.
-constexpr std::int64_t kDirected = 24;
-static_assert(kDirected % 8 == 0 && kDirected % kDirectRows == 0 && kDirected <= kMaxQueries);
+// Queries of a block whose direction is made: a small part of a product, where all would take one.
+// A whole panel of DirectProduct, which is read in whole vectors.
+constexpr std::int64_t kDirected = kDirectRows;
+constexpr std::int64_t kDirectedLd = 2 * kDirectRows;
+static_assert(kDirectedLd % 8 == 0 && kDirectedLd <= kMaxQueries);
 static_assert(kMaxQueries % 8 == 0 && kMaxQueries % kDirectRows == 0);
 
 // A block of queries against `keys` keys; the arrays are [keys, ld] or [ld].
@@ -59,8 +61,8 @@ struct ScoreBlock {
     double* row_squares = nullptr;          // out: Σ w²·Σv², [ld]
     double* mean = nullptr;                 // out: ā, [ld]
     double* key_weights = nullptr;          // out: Σw² over the queries, [keys]
-    double* shift = nullptr;      // out: w·(s − m) of the first queries, [keys, kDirected]
-    double* shift_sum = nullptr;  // out: its sum over the keys, [kDirected]
+    double* shift = nullptr;      // out: w·(s − m) of the first queries, [keys, kDirectedLd]
+    double* shift_sum = nullptr;  // out: its sum over the keys, [kDirectedLd]
   };
   const Spread* spread = nullptr;
 };
@@ -99,7 +101,7 @@ void Weights(const AttentionBound& bound, const ScoreBlock& block) {
     std::fill_n(spread->p2, ld, 0.0);
     std::fill_n(spread->row_squares, ld, 0.0);
     std::fill_n(spread->mean, ld, 0.0);
-    std::fill_n(spread->shift_sum, kDirected, 0.0);
+    std::fill_n(spread->shift_sum, kDirectedLd, 0.0);
   }
   const auto sees = [&](std::int64_t key, std::int64_t i) HWY_ATTR {
     auto in = hn::Lt(hn::Set(d, static_cast<double>(key)), hn::LoadU(d, block.seen + i));
@@ -124,7 +126,10 @@ void Weights(const AttentionBound& bound, const ScoreBlock& block) {
                  block.max_abs_score + i);
     }
   }
+  const double products = spread == nullptr ? 0 : (spread->model.score_terms + 1) / 6;
+  const V of_scores = hn::Set(d, 4 + 2 * products);
   for (std::int64_t key = 0; key < block.keys; ++key) {
+    const V key_squares = hn::Set(d, spread == nullptr ? 0 : products * spread->key_squares[key]);
     for (std::int64_t i = 0; i < ld; i += lanes) {
       const auto in = sees(key, i);
       double* at = block.score + key * ld + i;
@@ -145,13 +150,10 @@ void Weights(const AttentionBound& bound, const ScoreBlock& block) {
       // Sums of p², which are divided by l² later.
       const V pp = hn::Mul(p, p);
       const V weight = hn::Mul(pp, hn::Set(d, spread->value_squares[key]));
-      const V squares =
-          hn::Mul(hn::LoadU(d, spread->query_squares + i), hn::Set(d, spread->key_squares[key]));
-      const V ss = hn::Mul(s, s);
-      const V products = hn::Mul(hn::Set(d, (spread->model.score_terms + 1) / 6),
-                                 hn::MulAdd(hn::Set(d, 2.0), ss, squares));
-      const V a = hn::Add(hn::MulAdd(hn::Set(d, 4.0), ss, hn::Set(d, 16.0)),
-                          hn::MulAdd(distance, distance, products));
+      // AttentionDeviation::Score.
+      const V a = hn::MulAdd(hn::Mul(s, s), of_scores,
+                             hn::MulAdd(hn::LoadU(d, spread->query_squares + i), key_squares,
+                                        hn::MulAdd(distance, distance, hn::Set(d, 16.0))));
       const auto add = [&](double* to, V x)
                            HWY_ATTR { hn::StoreU(hn::Add(hn::LoadU(d, to + i), x), d, to + i); };
       add(spread->p2, pp);
@@ -160,7 +162,7 @@ void Weights(const AttentionBound& bound, const ScoreBlock& block) {
       add(spread->mean, hn::IfThenElseZero(hn::Gt(weight, zero), hn::Mul(weight, a)));
       if (i < kDirected) {
         const V shift = hn::IfThenElseZero(hn::Gt(p, zero), hn::Mul(p, distance));
-        hn::StoreU(shift, d, spread->shift + key * kDirected + i);
+        hn::StoreU(shift, d, spread->shift + key * kDirectedLd + i);
       }
     }
   }
@@ -194,7 +196,7 @@ void Weights(const AttentionBound& bound, const ScoreBlock& block) {
     }
     spread->key_weights[key] = hn::GetLane(hn::SumOfLanes(d, weights));
     for (std::int64_t i = 0; i < kDirected; i += lanes) {
-      double* at = spread->shift + key * kDirected + i;
+      double* at = spread->shift + key * kDirectedLd + i;
       const V shift = hn::Mul(hn::Load(d, inverse + i), hn::LoadU(d, at));
       hn::StoreU(shift, d, at);
       hn::StoreU(hn::Add(hn::LoadU(d, spread->shift_sum + i), shift), d, spread->shift_sum + i);
@@ -333,11 +335,11 @@ class Runner {
 
     ScoreBlock::Spread spread;
     double p2[kMaxQueries], row_squares[kMaxQueries], mean[kMaxQueries];
-    double query_squares[kMaxQueries] = {}, shift_sum[kDirected];
+    double query_squares[kMaxQueries] = {}, shift_sum[kDirectedLd];
     if (spread_.deviation != nullptr) {
       const auto keys = static_cast<std::size_t>(block.keys);
       scratch.key_weights.resize(keys);
-      scratch.shift.resize(keys * kDirected);
+      scratch.shift.resize(keys * kDirectedLd);
       scratch.line.resize(static_cast<std::size_t>(dim));
       for (std::int64_t i = 0; i < rows; ++i) {
         LoadDoubles(input_, inputs_[0].data, (head * problem_.seq + query0 + i) * dim, dim,
@@ -408,7 +410,7 @@ class Runner {
     }
     const std::int64_t directed = std::min(rows, kDirected);
     scratch.directed.resize(static_cast<std::size_t>(kDirected * dim));
-    DirectProduct(s.shift, nullptr, kDirected, directed, v, dim, block.keys,
+    DirectProduct(s.shift, nullptr, kDirectedLd, directed, v, dim, block.keys,
                   scratch.directed.data(), nullptr, dim);
     for (std::int64_t i = 0; i < rows; ++i) {
       for (std::int64_t c = 0; c < dim; ++c) {

@@ -20,6 +20,16 @@
 
 namespace assay {
 
+// A stored matrix [row, k]: element (r, k) is element origin + r·row_stride + k·k_stride of `base`.
+// One of the strides is 1.
+struct StridedMatrix {
+  DType dtype = DType::kUnspecified;
+  const void* base = nullptr;
+  std::int64_t origin = 0;
+  std::int64_t row_stride = 1;
+  std::int64_t k_stride = 1;
+};
+
 // The model of a sum of `terms` products of inputs of a format. `accumulator` is the plan's.
 SumModel MakeSumModel(DType input, std::int64_t terms, const Accumulator& accumulator);
 
@@ -34,8 +44,14 @@ bool DrawnInFullPrecision(const Plan& plan, int operands);
 
 // The margins of Q of one product of [m, k] by [n, k], scaled so that Q ≈ rows[i]·columns[j]. Runs
 // on all cores.
-void SquareMargins(const PanelSource& a, std::int64_t m, const PanelSource& b, std::int64_t n,
+void SquareMargins(const StridedMatrix& a, std::int64_t m, const StridedMatrix& b, std::int64_t n,
                    std::int64_t k, double* rows, double* columns);
+
+// deviation[j] = σ of n elements of one row of a plain product, with sums r and s = Σ|p|, and with
+// Q = row·columns[j].
+void SumDeviations(const SumModel& sums, const OutputSteps& steps, double row,
+                   const double* columns, const double* r, const double* s, std::int64_t n,
+                   float* deviation);
 
 // Σ_k x(row, k)⁴ of rows [row0, row0 + rows), on the calling thread.
 void SumFourthPowers(const PanelSource& source, std::int64_t row0, std::int64_t rows,

@@ -140,22 +140,63 @@ bool AllFinite(const TensorView& view) {
   return sum == 0.0;
 }
 
-// σ of a tile, from its sums r and s = Σ|x·w|.
-void Deviations(const PanelSource& a, const PanelSource& b, std::int64_t terms,
-                const ProductTile& tile, const SumModel& sums, const OutputSteps& steps,
-                const double* r, const double* s, std::int64_t ld, float* deviation) {
-  double rows[kTileRows], cols[kTileCols];
-  SumFourthPowers(a, tile.row0, tile.rows, terms, rows);
-  SumFourthPowers(b, tile.col0, tile.cols, terms, cols);
-  for (std::int64_t j = 0; j < tile.cols; ++j) cols[j] = std::sqrt(cols[j]);
-  for (std::int64_t i = 0; i < tile.rows; ++i) {
-    const double row = std::sqrt(rows[i]);
-    for (std::int64_t j = 0; j < tile.cols; ++j) {
-      const std::int64_t at = i * ld + j;
-      const double variance = sums.Variance(r[at], row * cols[j], s[at]) + steps.Variance(r[at]);
-      deviation[at] = std::isfinite(r[at]) ? static_cast<float>(std::sqrt(variance)) : 0.0f;
+// sums[position] = Σ powers[pixel] over the taps inside the input.
+void SumOverTaps(const ConvShape& s, const std::vector<double>& powers, double* sums) {
+  const std::int64_t across = s.output[1] * s.output[2];
+  for (std::int64_t at = 0; at < s.positions(); ++at) {
+    const std::int64_t z0 = at / across * s.stride[0] - s.padding[0];
+    const std::int64_t y0 = at / s.output[2] % s.output[1] * s.stride[1] - s.padding[1];
+    const std::int64_t x0 = at % s.output[2] * s.stride[2] - s.padding[2];
+    double sum = 0;
+    for (std::int64_t i = 0; i < s.kernel[0]; ++i) {
+      const std::int64_t z = z0 + i * s.dilation[0];
+      if (z < 0 || z >= s.input[0]) continue;
+      for (std::int64_t j = 0; j < s.kernel[1]; ++j) {
+        const std::int64_t y = y0 + j * s.dilation[1];
+        if (y < 0 || y >= s.input[1]) continue;
+        for (std::int64_t k = 0; k < s.kernel[2]; ++k) {
+          const std::int64_t x = x0 + k * s.dilation[2];
+          if (x < 0 || x >= s.input[2]) continue;
+          sum += powers[static_cast<std::size_t>((z * s.input[1] + y) * s.input[2] + x)];
+        }
+      }
     }
+    sums[at] = sum;
   }
+}
+
+// √Σx⁴ of the patch of each position of each image and group, [images, groups, positions]. A
+// pixel's fourth powers are summed over its channels once, and then over the taps of each patch.
+std::vector<double> RootsOfPatches(const ConvShape& s, const TensorView& x) {
+  const std::int64_t positions = s.positions(), pixels = s.inputs();
+  std::vector<double> roots(static_cast<std::size_t>(s.batch * s.groups * positions));
+  ParallelFor(s.batch * s.groups, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<double> powers(static_cast<std::size_t>(pixels));
+    std::vector<double> line(static_cast<std::size_t>(std::max(pixels, s.group_channels())));
+    for (std::int64_t part = begin; part < end; ++part) {
+      const std::int64_t image = part / s.groups, channel0 = part % s.groups * s.group_channels();
+      std::fill(powers.begin(), powers.end(), 0.0);
+      const auto fourth = [](double v) { return v * v * v * v; };
+      if (s.channels_last) {
+        for (std::int64_t p = 0; p < pixels; ++p) {
+          LoadDoubles(x.dtype, x.data, (image * pixels + p) * s.channels + channel0,
+                      s.group_channels(), line.data());
+          for (std::int64_t c = 0; c < s.group_channels(); ++c) {
+            powers[static_cast<std::size_t>(p)] += fourth(line[static_cast<std::size_t>(c)]);
+          }
+        }
+      } else {
+        for (std::int64_t c = 0; c < s.group_channels(); ++c) {
+          LoadDoubles(x.dtype, x.data, (image * s.channels + channel0 + c) * pixels, pixels,
+                      line.data());
+          for (std::size_t p = 0; p < powers.size(); ++p) powers[p] += fourth(line[p]);
+        }
+      }
+      SumOverTaps(s, powers, roots.data() + part * positions);
+    }
+  });
+  for (double& root : roots) root = std::sqrt(root);
+  return roots;
 }
 
 }  // namespace
@@ -177,6 +218,14 @@ void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subn
   }
   const SumModel sums = MakeSumModel(input, s.terms(), AccumulatorOf(input, accumulator));
   const OutputSteps steps = OutputStepsOf(output);
+  std::vector<double> patch_roots, filter_roots;
+  if (deviation != nullptr) {
+    patch_roots = RootsOfPatches(s, inputs[0]);
+    filter_roots.resize(static_cast<std::size_t>(s.filters));
+    const StridedSource all(input, inputs[1].data, 0, s.terms(), 1);
+    SumFourthPowers(all, 0, s.filters, s.terms(), filter_roots.data());
+    for (double& root : filter_roots) root = std::sqrt(root);
+  }
   const std::int64_t filters = s.group_filters(), positions = s.positions();
   const std::int64_t m = s.channels_last ? positions : filters;
   const std::int64_t n = s.channels_last ? filters : positions;
@@ -210,8 +259,15 @@ void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subn
         continue;
       }
       PackedProduct(a, b, s.terms(), tile, r, e, ld);
-      if (deviation != nullptr) {
-        Deviations(a, b, s.terms(), tile, sums, steps, r, e, ld, deviation + at);
+      for (std::int64_t i = 0; deviation != nullptr && i < tile.rows; ++i) {
+        const double* row_roots = s.channels_last ? patch_roots.data() : filter_roots.data();
+        const double* col_roots = s.channels_last ? filter_roots.data() : patch_roots.data();
+        const std::int64_t patches0 = (image * s.groups + group) * positions;
+        const std::int64_t filters0 = group * filters;
+        const std::int64_t rows0 = s.channels_last ? patches0 : filters0;
+        const std::int64_t cols0 = s.channels_last ? filters0 : patches0;
+        SumDeviations(sums, steps, row_roots[rows0 + row0 + i], col_roots + cols0 + col0,
+                      r + i * ld, e + i * ld, tile.cols, deviation + at + i * ld);
       }
       for (std::int64_t i = 0; i < tile.rows; ++i) {
         for (std::int64_t j = i * ld; j < i * ld + tile.cols; ++j) {

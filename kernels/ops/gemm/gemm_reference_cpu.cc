@@ -44,7 +44,10 @@ void Finish(const GemmProblem& problem, const GemmEpilogue& epilogue,
       const double row = squares.rows[batch * problem.m + tile.row0 + i];
       const double* columns = squares.columns + batch * problem.n + tile.col0;
       float* sigma = deviation + i * problem.n;
-      for (std::int64_t j = 0; j < tile.cols; ++j) {
+      if (epilogue.plain) {
+        SumDeviations(epilogue.sums, epilogue.steps, row, columns, r, e, tile.cols, sigma);
+      }
+      for (std::int64_t j = 0; !epilogue.plain && j < tile.cols; ++j) {
         sigma[j] = static_cast<float>(
             epilogue.Deviation(r[j], e[j], row * columns[j], c0[j], scale[j], bias[j]));
       }
@@ -68,12 +71,15 @@ void GemmReferenceCpu(const GemmProblem& problem, DType input, bool flushes_subn
   const Extents& ae = inputs[0].extents;
   const Extents& be = inputs[1].extents;
   const auto a_of = [&](std::int64_t batch) {
-    return StridedSource(input, inputs[0].data, batch * ae.batch_stride,
-                         problem.trans_a ? 1 : ae.ld, problem.trans_a ? ae.ld : 1);
+    return StridedMatrix{input, inputs[0].data, batch * ae.batch_stride,
+                         problem.trans_a ? 1 : ae.ld, problem.trans_a ? ae.ld : 1};
   };
   const auto b_of = [&](std::int64_t batch) {
-    return StridedSource(input, inputs[1].data, batch * be.batch_stride,
-                         problem.trans_b ? be.ld : 1, problem.trans_b ? 1 : be.ld);
+    return StridedMatrix{input, inputs[1].data, batch * be.batch_stride,
+                         problem.trans_b ? be.ld : 1, problem.trans_b ? 1 : be.ld};
+  };
+  const auto source = [](const StridedMatrix& m) {
+    return StridedSource(m.dtype, m.base, m.origin, m.row_stride, m.k_stride);
   };
   std::vector<double> rows, columns;
   if (deviation != nullptr) {
@@ -102,7 +108,7 @@ void GemmReferenceCpu(const GemmProblem& problem, DType input, bool flushes_subn
                          const std::int64_t col0 = t % col_tiles * kTileCols;
                          const ProductTile tile = {row0, std::min(height, problem.m - row0), col0,
                                                    std::min(kTileCols, problem.n - col0)};
-                         const StridedSource a = a_of(batch), b = b_of(batch);
+                         const StridedSource a = source(a_of(batch)), b = source(b_of(batch));
                          const std::int64_t at = (batch * problem.m + row0) * problem.n + col0;
                          double* e = allowance == nullptr ? nullptr : allowance + at;
                          if (e == nullptr) {

@@ -229,6 +229,7 @@ TEST(PrecisionRun, DefectsBelowTheBoundAreFound) {
         SCOPED_TRACE(Cat(d.name, " ", pattern, " ", k));
         EXPECT_EQ(outcome.verdict, Verdict::kFailed) << Describe(outcome);
         ASSERT_FALSE(outcome.findings.empty());
+        EXPECT_NE(outcome.next_step, "");
         // On positive data some of them are beyond the bound of elements as well.
         if (outcome.findings[0].reason == Reason::kBound) continue;
         if (std::string(pattern) == "normal" || d.named) {

@@ -1,0 +1,184 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/ops/common/sum_deviations.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "hwy/highway.h"
+#include "kernels/ops/common/load.h"
+#include "kernels/ops/common/product_residuals.h"
+#include "kernels/runtime/cpu/parallel.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace assay {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+void Deviations(const SumModel& sums, const OutputSteps& steps, double row,
+                const double* HWY_RESTRICT columns, const double* HWY_RESTRICT r, std::int64_t n,
+                float* HWY_RESTRICT deviation) {
+  const hn::ScalableTag<double> d;
+  const hn::ScalableTag<std::uint64_t> du;
+  const hn::Rebind<float, decltype(d)> df;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  // SumModel::Variance and OutputSteps::Variance: a·r² + b·q + c, and ulp(r)²/12.
+  const double u2 = sums.roundoff * sums.roundoff / 3;
+  const double partial = (sums.terms + 1) / 6;
+  const auto of_r = hn::Set(d, u2 * partial * 2);
+  const auto of_q = hn::Set(d, u2 * (partial + 1) * row);
+  const auto constant = hn::Set(d, sums.underflow);
+  const auto exponent = hn::Set(du, 0x7ff0000000000000u);
+  const auto of_ulp = hn::Set(d, std::exp2(-2 * steps.mantissa_bits) / 12);
+  const auto smallest = hn::Set(d, steps.smallest);
+  const auto below = hn::Set(d, steps.smallest * steps.smallest);
+  const auto most = hn::Set(d, std::numeric_limits<double>::max());
+  std::int64_t j = 0;
+  for (; j + lanes <= n; j += lanes) {
+    const auto value = hn::LoadU(d, r + j);
+    const auto magnitude = hn::Abs(value);
+    const auto power = hn::BitCast(d, hn::And(hn::BitCast(du, magnitude), exponent));
+    const auto rounding =
+        hn::IfThenElse(hn::Lt(magnitude, smallest), below, hn::Mul(hn::Mul(power, power), of_ulp));
+    const auto sum = hn::MulAdd(hn::Mul(value, value), of_r,
+                                hn::MulAdd(hn::LoadU(d, columns + j), of_q, constant));
+    const auto sigma = hn::Sqrt(hn::Add(sum, rounding));
+    // An infinite or undefined r has none.
+    const auto known = hn::IfThenElseZero(hn::Le(magnitude, most), sigma);
+    hn::StoreU(hn::DemoteTo(df, known), df, deviation + j);
+  }
+  for (; j < n; ++j) {
+    const double variance = sums.Variance(r[j], row * columns[j], 0) + steps.Variance(r[j]);
+    deviation[j] = std::isfinite(r[j]) ? static_cast<float>(std::sqrt(variance)) : 0.0f;
+  }
+}
+
+// x², or 0 if that is not finite: elements with such inputs have no deviation anyway.
+template <class V>
+HWY_INLINE V FiniteSquare(V x) {
+  const hn::DFromV<V> d;
+  const V square = hn::Mul(x, x);
+  return hn::IfThenElseZero(hn::Le(square, hn::Set(d, std::numeric_limits<double>::max())), square);
+}
+
+double FiniteSquare(double x) { return x * x <= std::numeric_limits<double>::max() ? x * x : 0; }
+
+double SquaresAlong(const double* HWY_RESTRICT x, const double* HWY_RESTRICT weights,
+                    std::int64_t n) {
+  const hn::ScalableTag<double> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  auto sum0 = hn::Zero(d), sum1 = sum0;
+  std::int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    sum0 = hn::MulAdd(FiniteSquare(hn::LoadU(d, x + i)), hn::LoadU(d, weights + i), sum0);
+    sum1 = hn::MulAdd(FiniteSquare(hn::LoadU(d, x + i + lanes)), hn::LoadU(d, weights + i + lanes),
+                      sum1);
+  }
+  double sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
+  for (; i < n; ++i) sum += FiniteSquare(x[i]) * weights[i];
+  return sum;
+}
+
+void SquaresAcross(const double* HWY_RESTRICT x, double weight, std::int64_t n,
+                   double* HWY_RESTRICT sums) {
+  const hn::ScalableTag<double> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto w = hn::Set(d, weight);
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::StoreU(hn::MulAdd(FiniteSquare(hn::LoadU(d, x + i)), w, hn::LoadU(d, sums + i)), d,
+               sums + i);
+  }
+  for (; i < n; ++i) sums[i] += FiniteSquare(x[i]) * weight;
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace assay
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace assay {
+
+HWY_EXPORT(Deviations);
+HWY_EXPORT(SquaresAcross);
+HWY_EXPORT(SquaresAlong);
+
+namespace {
+
+constexpr std::int64_t kGrain = 1 << 14;  // elements that are worth a thread
+constexpr std::int64_t kChunk = 1024;     // elements of a line that are read together
+
+// sums[row] = scale·Σ_k x(row, k)²·weights[k] of a matrix [rows, k], whose lines along k are stored
+// together (`along`), or else those along the rows.
+void WeighSquares(const StridedMatrix& m, std::int64_t rows, std::int64_t k, const double* weights,
+                  double scale, double* sums) {
+  const bool along = m.k_stride == 1;
+  if (along) {
+    ParallelFor(rows, kGrain / k + 1, [&](std::int64_t begin, std::int64_t end) {
+      double line[kChunk];
+      for (std::int64_t row = begin; row < end; ++row) {
+        double sum = 0;
+        for (std::int64_t k0 = 0; k0 < k; k0 += kChunk) {
+          const std::int64_t kc = std::min(kChunk, k - k0);
+          LoadDoubles(m.dtype, m.base, m.origin + row * m.row_stride + k0, kc, line);
+          sum += HWY_DYNAMIC_DISPATCH(SquaresAlong)(line, weights + k0, kc);
+        }
+        sums[row] = scale * sum;
+      }
+    });
+    return;
+  }
+  const std::int64_t chunks = (rows + kChunk - 1) / kChunk;
+  ParallelFor(chunks, kGrain / (k * kChunk) + 1, [&](std::int64_t begin, std::int64_t end) {
+    double line[kChunk];
+    for (std::int64_t r0 = begin * kChunk; r0 < std::min(rows, end * kChunk); r0 += kChunk) {
+      const std::int64_t here = std::min(kChunk, rows - r0);
+      std::fill_n(sums + r0, here, 0.0);
+      for (std::int64_t i = 0; i < k; ++i) {
+        LoadDoubles(m.dtype, m.base, m.origin + i * m.k_stride + r0, here, line);
+        HWY_DYNAMIC_DISPATCH(SquaresAcross)(line, scale * weights[i], here, sums + r0);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void SquareMargins(const StridedMatrix& a, std::int64_t m, const StridedMatrix& b, std::int64_t n,
+                   std::int64_t k, double* rows, double* columns) {
+  const auto across = [](const StridedMatrix& x) {
+    return StridedMatrix{x.dtype, x.base, x.origin, x.k_stride, x.row_stride};
+  };
+  const std::vector<double> ones(static_cast<std::size_t>(std::max(m, n)), 1.0);
+  std::vector<double> of_a(static_cast<std::size_t>(k)), of_b(of_a.size());
+  WeighSquares(across(a), k, m, ones.data(), 1, of_a.data());
+  WeighSquares(across(b), k, n, ones.data(), 1, of_b.data());
+  double total = 0;
+  for (std::size_t i = 0; i < of_a.size(); ++i) total += of_a[i] * of_b[i];
+  // Without any product Q is 0 everywhere.
+  const double scale = total > 0 ? 1 / std::sqrt(total) : 0;
+  WeighSquares(a, m, k, of_b.data(), scale, rows);
+  WeighSquares(b, n, k, of_a.data(), scale, columns);
+}
+
+void SumDeviations(const SumModel& sums, const OutputSteps& steps, double row,
+                   const double* columns, const double* r, const double* s, std::int64_t n,
+                   float* deviation) {
+  if (sums.truncation == 0) {
+    HWY_DYNAMIC_DISPATCH(Deviations)(sums, steps, row, columns, r, n, deviation);
+    return;
+  }
+  for (std::int64_t j = 0; j < n; ++j) {
+    const double variance = sums.Variance(r[j], row * columns[j], s[j]) + steps.Variance(r[j]);
+    deviation[j] = std::isfinite(r[j]) ? static_cast<float>(std::sqrt(variance)) : 0.0f;
+  }
+}
+
+}  // namespace assay
+#endif
