@@ -14,8 +14,8 @@
 //   exact-ints     u of the low 24 bits of x < a ? 1 + (x >> (32 − b)) : 0
 //   denormal       magnitude code 1 + floor(x·(2^m − 1)/2^32), sign from x's lowest bit
 // The other kinds draw nothing: they depend on row, column and index, and the kinds of key_groups.h
-// on the batch, too. The arithmetic is in float. For fp64 it is in double, and n and u take 29 to
-// 32 more bits from y, so that all 53 bits of an element matter.
+// and unit_places.h on the batch, too. The arithmetic is in float. For fp64 it is in double, and n
+// and u take 29 to 32 more bits from y, so that all 53 bits of an element matter.
 //
 // The value is rounded to the format once, to nearest even. If a finite value is beyond the format,
 // 8- and 4-bit formats saturate, and wider formats overflow to Inf. A result that is zero or
@@ -35,6 +35,7 @@
 #include "kernels/numerics/normal.h"
 #include "kernels/numerics/pattern.h"
 #include "kernels/numerics/philox.h"
+#include "kernels/numerics/unit_places.h"
 
 namespace assay {
 
@@ -257,6 +258,10 @@ class Generator {
     if (IsKeyGroups(pattern_.kind)) {
       return RoundForFill(KeyGroupsValue(index / cols_, col), dtype_);
     }
+    if (IsUnits(pattern_.kind)) {
+      const UnitPlaces units(pattern_, rows_, cols_);
+      return RoundForFill(units.IsOne(index / cols_, col) ? 1.0 : 0.0, dtype_);
+    }
     if (!first_) {
       return RoundForFill(PlacedValue(pattern_, index, (index / cols_) % rows_, col, cols_),
                           dtype_);
@@ -274,9 +279,12 @@ class Generator {
       return KeyGroups(rows_, cols_, pattern_.a != 0).Keeps(row % rows_, col) ? 1.0 : 0.0;
     }
     if (row != coded_row_) {
+      const CodedRows coded(pattern_, rows_, cols_);
       coded_row_ = row;
-      code_ = CodedRows(pattern_, rows_, cols_).Code(row / rows_, row % rows_);
+      code_ = coded.Code(row / rows_, row % rows_);
+      first_element_ = coded.First() * pattern_.a;
     }
+    if (col == 0 && first_element_ != 0) return first_element_;
     for (int i = 0; i < code_.weight; ++i) {
       if (code_.at[i] == col) return code_.negative[i] ? -pattern_.a : pattern_.a;
     }
@@ -305,6 +313,7 @@ class Generator {
   std::int64_t block_ = -1;
   std::int64_t coded_row_ = -1;
   GroupCode code_;
+  double first_element_ = 0;  // of the coded row; 0: it is of the code
   PhiloxBlock x_ = {};
   PhiloxBlock y_ = {};
 };

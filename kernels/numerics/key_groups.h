@@ -18,6 +18,12 @@
 // Mask: the boolean mask keeps a power of two of the keys of every group that a query sees in full.
 // It keeps all keys of a group that the query sees only in part.
 //
+// Single keys: the significand probe gives each query one key. Then every key that has a code is a
+// group of its own. If there are more keys than codes, every second, third, … key has one, and the
+// others have none. Vectors have an element 0 before the code, which makes the score of the chosen
+// key exactly 0: it is a_k in every key, and -weight·a_q in every query. All other scores are
+// -a_q·a_k·scale or less. exp(0) is 1 in every implementation.
+//
 // std-only, for host and device. The functions depend on the problem alone.
 #ifndef ASSAY_KERNELS_NUMERICS_KEY_GROUPS_H_
 #define ASSAY_KERNELS_NUMERICS_KEY_GROUPS_H_
@@ -40,8 +46,13 @@ class KeyGroups {
     std::int64_t size = 0;
   };
 
-  constexpr KeyGroups(std::int64_t queries, std::int64_t keys, bool causal)
-      : queries_(queries), keys_(keys), causal_(causal), groups_(GroupOf(keys - 1) + 1) {
+  // `codes` above 0: single keys, with so many codes.
+  constexpr KeyGroups(std::int64_t queries, std::int64_t keys, bool causal, std::int64_t codes = 0)
+      : queries_(queries),
+        keys_(keys),
+        causal_(causal),
+        distance_(codes > 0 ? (keys + codes - 1) / codes : 0),
+        groups_(single() ? (keys - 1) / distance_ + 1 : GroupOf(keys - 1) + 1) {
     // A step near the golden section of the number of groups, and prime to it, so that steps reach
     // every group.
     step_ = std::max<std::int64_t>(1, groups_ * 5 / 8);
@@ -49,8 +60,11 @@ class KeyGroups {
   }
 
   constexpr std::int64_t groups() const { return groups_; }
+  constexpr bool single() const { return distance_ > 0; }
 
+  // -1: none, which only single keys may have.
   constexpr std::int64_t GroupOf(std::int64_t key) const {
+    if (single()) return key % distance_ == 0 ? key / distance_ : -1;
     const std::int64_t place = key + 1;
     const std::int64_t block = place / kBlock;
     const int kind = KindOf(block);
@@ -59,6 +73,7 @@ class KeyGroups {
   }
 
   constexpr Group Members(std::int64_t group) const {
+    if (single()) return {group * distance_, 1};
     const std::int64_t last_block = keys_ / kBlock;
     const std::int64_t last_base =
         last_block / kKinds * kGroupsOfAll + FirstOf(KindInCycle(last_block));
@@ -88,13 +103,17 @@ class KeyGroups {
     if (!causal_) return (head * queries_ + query) % groups_ * step_ % groups_;
     const std::int64_t seen = Seen(query);
     if (seen == 0) return 0;
+    if (single()) {
+      const auto seen_groups = static_cast<std::uint64_t>((seen - 1) / distance_ + 1);
+      return static_cast<std::int64_t>(Mix(head, query) % seen_groups);
+    }
     const std::int64_t last = GroupOf(seen - 1);
     const std::int64_t of_last = seen - Members(last).first;
     if (std::has_single_bit(static_cast<std::uint64_t>(of_last))) return last;
     return static_cast<std::int64_t>(Mix(head, query) % static_cast<std::uint64_t>(last));
   }
 
-  // Whether the mask lets a query see a key.
+  // Whether the mask lets a query see a key. Not for single keys.
   constexpr bool Keeps(std::int64_t query, std::int64_t key) const {
     const std::int64_t group = GroupOf(key);
     const Group members = Members(group);
@@ -127,6 +146,7 @@ class KeyGroups {
   std::int64_t queries_;
   std::int64_t keys_;
   bool causal_;
+  std::int64_t distance_;  // of single keys that have codes; 0: not single
   std::int64_t groups_;
   std::int64_t step_ = 1;
 };
@@ -149,6 +169,14 @@ constexpr std::int64_t CodesOf(int weight, std::int64_t dim) {
       return 4 * dim * (dim - 1) * (dim - 2) / 3;
   }
 }
+
+// The most codes that elements of one weight give.
+constexpr std::int64_t MostCodes(std::int64_t dim) {
+  return std::max(CodesOf(1, dim), std::max(CodesOf(2, dim), CodesOf(3, dim)));
+}
+
+// The codes of single keys in vectors of `dim`, of which one element is no part of a code.
+constexpr std::int64_t SingleCodes(std::int64_t dim) { return MostCodes(dim - 1); }
 
 // The fewest elements a code needs so that there is one for each group. It is 0 if three are too
 // few.
@@ -181,11 +209,15 @@ constexpr GroupCode CodeOf(std::int64_t group, int weight, std::int64_t dim, std
 
 // ---- The same as patterns. The two parameters hold what the operand's extents do not say.
 
-constexpr Pattern KeyCodes(double magnitude) { return {PatternKind::kKeyCodes, magnitude, 0}; }
+constexpr Pattern KeyCodes(double magnitude, bool single = false) {
+  return {PatternKind::kKeyCodes, magnitude, single ? 1.0 : 0.0};
+}
 
 // `group` is the number of query heads that share a kv head.
-constexpr Pattern QueryCodes(double magnitude, std::int64_t keys, bool causal, std::int64_t group) {
-  const double packed = static_cast<double>(keys) + static_cast<double>(group - 1) * 0x1p32;
+constexpr Pattern QueryCodes(double magnitude, std::int64_t keys, bool causal, std::int64_t group,
+                             bool single = false) {
+  const double packed =
+      static_cast<double>(keys) + static_cast<double>(group - 1) * 0x1p32 + (single ? 0x1p52 : 0.0);
   return {PatternKind::kQueryCodes, magnitude, causal ? -packed : packed};
 }
 
@@ -202,15 +234,25 @@ class CodedRows {
  public:
   constexpr CodedRows(const Pattern& pattern, std::int64_t rows, std::int64_t cols)
       : of_queries_(pattern.kind == PatternKind::kQueryCodes),
-        dim_(cols),
-        sharing_(of_queries_ ? static_cast<std::int64_t>(Packed(pattern) >> 32) + 1 : 1),
+        single_(of_queries_ ? (Packed(pattern) >> 52) != 0 : pattern.b != 0),
+        dim_(single_ ? cols - 1 : cols),
+        sharing_(of_queries_ ? static_cast<std::int64_t>(Packed(pattern) >> 32 & 0xfffff) + 1 : 1),
         layout_(rows, of_queries_ ? static_cast<std::int64_t>(Packed(pattern) & 0xffffffff) : rows,
-                pattern.b < 0),
+                pattern.b < 0, single_ ? MostCodes(dim_) : 0),
         weight_(CodeWeight(layout_.groups(), dim_)) {}
 
   constexpr GroupCode Code(std::int64_t head, std::int64_t row) const {
     const std::int64_t group = of_queries_ ? layout_.Chosen(head, row) : layout_.GroupOf(row);
-    return CodeOf(group, weight_, dim_, head / sharing_);
+    if (group < 0) return {};
+    GroupCode code = CodeOf(group, weight_, dim_, head / sharing_);
+    for (int i = 0; single_ && i < code.weight; ++i) ++code.at[i];
+    return code;
+  }
+
+  // Element 0 of every row of single keys, times the magnitude; 0: there is no such element.
+  constexpr double First() const {
+    if (!single_) return 0;
+    return of_queries_ ? -weight_ : 1;
   }
 
  private:
@@ -219,7 +261,8 @@ class CodedRows {
   }
 
   bool of_queries_;
-  std::int64_t dim_;
+  bool single_;
+  std::int64_t dim_;  // of codes
   std::int64_t sharing_;
   KeyGroups layout_;
   int weight_;

@@ -55,6 +55,9 @@ constexpr std::array kPatterns = {
     PatternInfo{kKeyCodes, "key-codes", 2, 1, 0, "codes of groups of keys", false, true},
     PatternInfo{kQueryCodes, "query-codes", 2, 1, 0, "codes of chosen groups", false, true},
     PatternInfo{kKeyMask, "key-mask", 1, 0, 0, "1 where a query sees a key", false, true},
+    PatternInfo{kUnitRows, "unit-rows", 0, 0, 0, "one 1 in each row", false, true},
+    PatternInfo{kUnitColumns, "unit-columns", 0, 0, 0, "one 1 in each column", false, true},
+    PatternInfo{kUnitPixels, "unit-pixels", 2, 1, 0, "1 in pixels far apart", false, true},
 };
 
 // Second names, which published tests of kernels use.
@@ -196,6 +199,9 @@ double LargestMagnitude(const Pattern& pattern) {
     case kBernoulli:
     case kExactSparse:
     case kKeyMask:
+    case kUnitRows:
+    case kUnitColumns:
+    case kUnitPixels:
     case kDenormal:  // below every format's 1
       return 1;
     case kExactInts:
@@ -207,8 +213,9 @@ double LargestMagnitude(const Pattern& pattern) {
     case kOneHot:
     case kOneLarge:
     case kKeyCodes:
-    case kQueryCodes:
       return a;
+    case kQueryCodes:
+      return 3 * a;  // the element before a code of three
     case kSequential:
       return a * (b / kSequentialUnit);  // the largest element may be rounded up to this
     case kRowVary:

@@ -48,6 +48,10 @@ enum class PatternKind : std::uint8_t {
   kKeyCodes,
   kQueryCodes,
   kKeyMask,
+  // Operands of the significand probes; see unit_places.h. They have no text form.
+  kUnitRows,
+  kUnitColumns,
+  kUnitPixels,
 };
 
 // A pattern with its parameters; defaults are filled in.

@@ -88,6 +88,9 @@ struct Case {
   // The data make every sum exact: no allowance, the correctly rounded result only.
   // Set for probes (Op::Probes), never by a user.
   bool exact = false;
+  // With `exact`: the input whose significands the output shows, in the plan's order. The others
+  // pick its elements (Op::Probes). -1: the data are whole numbers.
+  int significand = -1;
   // The largest magnitude of each operand, in the plan's order, of data that no pattern
   // made. Set for comparisons, never by a user.
   std::vector<double> magnitudes;

@@ -84,6 +84,9 @@ struct Identity {
   std::string message = {};  // of the first that is broken
 };
 
+// The relative error of operands that are split into narrower parts, in units of u.
+inline constexpr double kSplitRoundoff = 4;
+
 // What holds for every case of an operator.
 struct OpTraits {
   // An output element is a sum of products: exact in FP64 if the inputs are whole numbers.
@@ -92,6 +95,9 @@ struct OpTraits {
   bool sparse_output = false;
   // A kernel reads its data more than once unless it keeps a row: see kSlowPassesEfficiency.
   bool several_passes = false;
+  // The largest Kernel::operand_roundoff, in units of the accumulator's u: 2^-22 in fp32. Above
+  // kSplitRoundoff it is a transform's, whose errors are relative to its neighbours, too.
+  double most_operand_roundoff = kSplitRoundoff;
   // Random checksums can verify the output (kernels/checksum/checksum.h).
   bool checksums = false;
 };

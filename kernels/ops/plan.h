@@ -38,6 +38,9 @@ struct Plan {
   // Unit roundoff of a format narrower than the accumulator's that the kernel under
   // test declares it holds intermediates in (Kernel::intermediate_roundoff); 0: none.
   double intermediate_roundoff = 0;
+  // Relative error that the kernel under test declares in 1 times an element
+  // (Kernel::operand_roundoff); 0: none.
+  double operand_roundoff = 0;
   // The kernel under test declares that it takes subnormal intermediate results for 0
   // (Kernel::flushes_subnormals): each operation may lose a smallest normal number.
   bool flushes_subnormals = false;

@@ -113,7 +113,7 @@ End CaseRun::MakeKernel(std::size_t kept) {
   if (End end = FindKernel()) return end;
   if (End end = launcher_.Prepare(*entry_, *outcome_.plan, kept)) return end;
   outcome_.implementation = launcher_.kernel().implementation();
-  DescribeAccumulator();
+  DescribeArithmetic();
   if (!ByChecksum()) return std::nullopt;
   return checksum_.Prepare(*op_, plan());
 }
@@ -154,13 +154,19 @@ End CaseRun::Plan() {
   return std::nullopt;
 }
 
-// What a kernel declares widens its bound: it is never silent.
-void CaseRun::DescribeAccumulator() {
-  const Accumulator& a = plan().accumulator;
-  if (!(a.roundoff > AccumulatorRoundoff(case_.dtype))) return;
+// What a kernel declares widens what it is judged by: it is never silent.
+void CaseRun::DescribeArithmetic() {
   std::string& text = outcome_.implementation;
-  if (!text.empty()) text += ", ";
-  text += absl::StrFormat("sums %d products to a relative 2^%g", a.block, std::log2(a.roundoff));
+  const auto add = [&text](std::string_view what) {
+    Append(&text, text.empty() ? "" : ", ", what);
+  };
+  const Accumulator& a = plan().accumulator;
+  if (a.roundoff > AccumulatorRoundoff(case_.dtype)) {
+    add(absl::StrFormat("sums %d products to a relative 2^%g", a.block, std::log2(a.roundoff)));
+  }
+  if (plan().operand_roundoff > 0) {
+    add(absl::StrFormat("takes operands to a relative 2^%g", std::log2(plan().operand_roundoff)));
+  }
 }
 
 End CaseRun::FindKernel() {

@@ -81,7 +81,7 @@ class CaseRun {
   End Plan();
   End FindKernel();
   End MakeKernel(std::size_t kept);
-  void DescribeAccumulator();
+  void DescribeArithmetic();
   static Ended Unsupported(std::string message);
   End LaunchAll();
   End Validate(int repeats);

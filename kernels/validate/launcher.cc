@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/judge/precision_evidence.h"
+#include "kernels/numerics/bound.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/poison.h"
 #include "kernels/text/cat.h"
@@ -27,9 +28,13 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
       std::max(Info(case_.dtype).unit_roundoff, Info(plan.output.dtype).unit_roundoff);
   plan.intermediate_roundoff = std::min(kernel_->intermediate_roundoff(), coarser);
   plan.flushes_subnormals = kernel_->flushes_subnormals();
+  const Op& op = *FindOp(OpName(case_.problem));
+  plan.operand_roundoff =
+      std::min(kernel_->operand_roundoff(),
+               op.traits().most_operand_roundoff * AccumulatorRoundoff(case_.dtype));
   const Accumulator accumulator = AccumulatorOf(case_.dtype, kernel_->accumulator());
   if (accumulator.roundoff > plan.accumulator.roundoff) {
-    FindOp(OpName(case_.problem))->HoldTo(case_, accumulator, plan);
+    op.HoldTo(case_, accumulator, plan);
   }
   for (const Operand& operand : plan.inputs) {
     absl::StatusOr<TensorView> view = Allocate(operand);

@@ -1,6 +1,7 @@
 #include "kernels/validate/probes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "kernels/judge/recheck.h"
 #include "kernels/judge/verdict.h"
 #include "kernels/numerics/bound.h"
+#include "kernels/numerics/unit_places.h"
 #include "kernels/text/cat.h"
 #include "kernels/validate/host_inputs.h"
 
@@ -25,6 +27,18 @@ std::string Shown(const ElementSample& s, const Plan& plan) {
   return absl::StrFormat("%s got %.6g (0x%0*x), expected %.6g (0x%0*x)",
                          Coordinates(s.index, plan.output.dims), s.actual, digits, s.actual_bits,
                          s.expected, digits, s.expected_bits);
+}
+
+// What is known of a significand that did not come through, from the largest relative error: an
+// error of 2^-11 leaves 11 bits. Nothing if the first bits are wrong already, which rounding does
+// not do.
+std::string BitsRight(double relative_error, const Plan& plan, int operand) {
+  constexpr double kLargest = 0.25;
+  if (!(relative_error > 0 && relative_error <= kLargest)) return "";
+  const double bits = -std::log2(relative_error);
+  const int whole = static_cast<int>(bits);
+  return Cat(", relative error up to 2^-", whole, ": ", whole, " bits of ",
+             plan.inputs[static_cast<std::size_t>(operand)].name, "'s significand come through");
 }
 
 class Prober {
@@ -166,14 +180,21 @@ class Prober {
     request.reference = launcher.reference().value;
     request.allowance = launcher.reference().allowance;
     request.proven_factor = plan.proven_factor;
-    request.exact = plan.exact && probe.deviation == 0;
+    // A kernel's declared arithmetic shows in the significands alone: whole numbers stay exact.
+    const double declared = probe.data.significand >= 0 ? plan.operand_roundoff : 0;
+    const double deviation = std::max(probe.deviation, declared);
+    request.exact = plan.exact && deviation == 0;
     request.flushes_subnormals = plan.flushes_subnormals;
     request.gate = Gate::kBound;
-    if (probe.deviation > 0) {
+    if (deviation > 0) {
       const OutputRounding rounding = OutputRoundingOf(plan.output.dtype, plan.flushes_subnormals);
       request.gate = Gate::kAllClose;
       request.atol = rounding.half_quantum;
-      request.rtol = rounding.u + (1 + rounding.u) * probe.deviation;
+      request.rtol = rounding.u + (1 + rounding.u) * deviation;
+      // A transform's errors are relative to the neighbours, too, which may be all there is.
+      if (declared > kSplitRoundoff * plan.accumulator_roundoff) {
+        request.atol += declared * LargestMagnitude(kFullSignificands);
+      }
     }
     absl::StatusOr<CompareResult> compared = device_.Compare(request);
     if (!compared.ok()) return EndedBy(compared.status(), "compare");
@@ -183,7 +204,7 @@ class Prober {
     if (r.max_ulp > 0) r.beyond_proven = std::max<std::int64_t>(r.beyond_proven, 1);
     outcome.count = r.count;
     outcome.mismatches = r.mismatches;
-    const bool rounds_otherwise = probe.deviation > 0 && r.mismatches == 0 && r.max_ulp > 0;
+    const bool rounds_otherwise = deviation > 0 && r.mismatches == 0 && r.max_ulp > 0;
     const bool one_result = plan.exact && !rounds_otherwise && !s_.op.SeveralRight(probe.data);
     if (one_result) outcome.digest = Hex128(r.digest_canonical);
 
@@ -200,10 +221,12 @@ class Prober {
     if (r.mismatches > 0) {
       const ElementSample& sample = r.samples.empty() ? r.worst : r.samples.front();
       outcome.first = sample;
+      const int operand = probe.data.significand;
       Fail(plan.exact ? Reason::kExact : Reason::kBound,
            Cat(Grouped(r.mismatches), " of ", Grouped(r.count),
-               plan.exact ? " elements are not the exact result; first "
-                          : " elements are beyond their bound; first ",
+               plan.exact ? " elements are not the exact result"
+                          : " elements are beyond their bound",
+               operand >= 0 ? BitsRight(r.max_rel_error, plan, operand) : "", "; first ",
                Shown(sample, plan)),
            outcome);
     }

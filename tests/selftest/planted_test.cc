@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "kernels/providers/planted/planted.h"
@@ -21,7 +22,14 @@ namespace {
 constexpr int kSeeds = 3;
 constexpr int kSeedsOfSites = 20;
 
+// Their defects are in every element, and long sums take their time.
+bool HasLongSums(const PlantedDefect& d) {
+  const auto* p = std::get_if<GemmProblem>(&d.problem);
+  return p != nullptr && p->k >= 4096;
+}
+
 int SeedsOf(const PlantedDefect& d, DType t) {
+  if (HasLongSums(d)) return 1;
   if (d.repeats > 10) return kSeedsOfSites;
   return d.check == "exact" || RequiredRate(d, t) < 1.0 ? kSeedsOfSites : kSeeds;
 }
@@ -44,6 +52,22 @@ TEST_F(Planted, EachIsCaughtByItsCheckAsOftenAsItMust) {
   const int rows =
       ExpectEachIsCaught(PlantedDefects(), &SeedsOf, [&](const Case& c) { return Run(c); });
   EXPECT_GT(rows, 250);
+}
+
+// The bound of a long sum hides them: the probes must not.
+TEST_F(Planted, NarrowedOperandsAndResultsAreCaughtAtEveryLength) {
+  for (const std::string_view name : {"long-tf32-inputs", "tf32-a", "tf32-b", "two-bf16",
+                                      "output-through-fp16", "output-through-bf16", "gain"}) {
+    const PlantedDefect* d = FindPlanted("gemm", Cat(kPlantedPrefix, name));
+    ASSERT_NE(d, nullptr) << name;
+    for (const std::int64_t k : {256, 4096, 65536}) {
+      Case c = PlantedCase(*d, DType::kF32);
+      c.problem = GemmProblem{.m = 32, .n = 32, .k = k};
+      c.pattern = k == 4096 ? "uniform:0:1" : "";
+      const CaseOutcome outcome = Run(c);
+      EXPECT_TRUE(Found(outcome, "exact")) << name << " k " << k << ": " << Describe(outcome);
+    }
+  }
 }
 
 TEST_F(Planted, TheControlPassesOnEveryProblemThatShowsADefectOfGemm) {

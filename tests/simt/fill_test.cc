@@ -120,13 +120,28 @@ TEST_P(SimtFill, DataThatMissesSixteenBytes) {
 
 TEST_P(SimtFill, OperandsOfTheExactProbe) {
   for (const bool causal : {false, true}) {
-    const Pattern patterns[] = {QueryCodes(4.0, 70, causal, 2), KeyCodes(3.0), KeyMask(causal)};
+    const Pattern patterns[] = {QueryCodes(4.0, 70, causal, 2), KeyCodes(3.0), KeyMask(causal),
+                                QueryCodes(2.0, 70, causal, 2, true), KeyCodes(2.0, true)};
     for (const Pattern& pattern : patterns) {
       for (const DType t : {DType::kF32, DType::kBF16, DType::kE4M3FN, DType::kE2M1, DType::kI8}) {
         ExpectSpecified(pattern, t, Extents::Dense(4, 70, 33));
         ExpectSpecified(pattern, t, Extents{4, 61, 33, 41, 61 * 41 + 7});
         if (HasFatalFailure()) return;
       }
+    }
+  }
+}
+
+TEST_P(SimtFill, OperandsOfTheSignificandProbes) {
+  for (const Pattern& pattern :
+       {UnitRows(), UnitColumns(),
+        UnitPixels({.width = 3, .channels = 5, .group_channels = 5, .step = {2, 1, 2}}),
+        UnitPixels({.channels = 15, .group_channels = 3, .channels_last = true}),
+        kFullSignificands}) {
+    for (const DType t : kAllFormats) {
+      ExpectSpecified(pattern, t, Extents::Dense(3, 70, 45));
+      ExpectSpecified(pattern, t, Extents{2, 37, 90, 91, 40 * 91});
+      if (HasFatalFailure()) return;
     }
   }
 }

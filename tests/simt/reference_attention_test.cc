@@ -121,29 +121,34 @@ TEST_P(SimtAttentionReference, TheSameLaunchGivesTheSameBits) {
   EXPECT_EQ(first.max_abs_score, second.max_abs_score);
 }
 
+void ExpectKeyGroupsToTheBit(bool causal, double density, bool single) {
+  AttentionProblem p = Problem(75, 83, 17);
+  p.batch = 2;
+  p.heads = 4;
+  p.kv_heads = 2;
+  p.causal = causal;
+  p.mask_density = density;
+  p.scale_v = 0.5;
+  Case c = MakeCase(p, DType::kF16);
+  c.exact = true;
+  if (single) c.significand = 2;
+  const Plan plan = PlanOf(c);
+  const KeyGroups groups(p.seq, p.KvSeq(), causal);
+  const Tensors tensors(plan, [&](int operand, std::int64_t i) {
+    if (operand == 3) return single || groups.Keeps(i / 83, i % 83) ? 1.0 : 0.0;
+    return static_cast<double>(i * 11 % 8 + 1);
+  });
+  const Result result = Run(c, plan, tensors);
+  std::vector<double> plain(result.value.size());
+  AttentionKeyGroupsCpu(c, tensors.views(), plain.data());
+  EXPECT_EQ(result.value, plain);
+  for (const double e : result.allowance) EXPECT_EQ(e, kUnwritten);
+}
+
 TEST_P(SimtAttentionReference, KeyGroupsToTheBit) {
   for (const bool causal : {false, true}) {
     for (const double density : {0.0, 0.5}) {
-      AttentionProblem p = Problem(75, 83, 17);
-      p.batch = 2;
-      p.heads = 4;
-      p.kv_heads = 2;
-      p.causal = causal;
-      p.mask_density = density;
-      p.scale_v = 0.5;
-      Case c = MakeCase(p, DType::kF16);
-      c.exact = true;
-      const Plan plan = PlanOf(c);
-      const KeyGroups groups(p.seq, p.KvSeq(), causal);
-      const Tensors tensors(plan, [&](int operand, std::int64_t i) {
-        if (operand == 3) return groups.Keeps(i / 83, i % 83) ? 1.0 : 0.0;
-        return static_cast<double>(i * 11 % 8 + 1);
-      });
-      const Result result = Run(c, plan, tensors);
-      std::vector<double> plain(result.value.size());
-      AttentionKeyGroupsCpu(p, c.dtype, tensors.views(), plain.data());
-      EXPECT_EQ(result.value, plain);
-      for (const double e : result.allowance) EXPECT_EQ(e, kUnwritten);
+      for (const bool single : {false, true}) ExpectKeyGroupsToTheBit(causal, density, single);
     }
   }
 }

@@ -98,7 +98,7 @@ class Attention final : public Op {
     plan.accumulator_roundoff = AccumulatorRoundoff(c.dtype);
     HoldTo(c, AccumulatorOf(c.dtype), plan);
     if (absl::Status s = ApplyPatterns(c, 3, plan); !s.ok()) return s;
-    if (c.exact) SetKeyGroups(p, c.dtype, plan);
+    if (c.exact) SetKeyGroups(c, plan);
     plan.exact = c.exact;
     const double largest = LargestInput(plan, 0, 3);
     plan.largest_intermediate = static_cast<double>(plan.accumulations) * largest *
@@ -122,7 +122,7 @@ class Attention final : public Op {
       return other->Reference(c, plan, device, inputs, out);
     }
     if (c.exact) {
-      AttentionKeyGroupsCpu(std::get<AttentionProblem>(c.problem), c.dtype, inputs, out.value);
+      AttentionKeyGroupsCpu(c, inputs, out.value);
       return absl::OkStatus();
     }
     out.max_abs_score = AttentionReferenceCpu(

@@ -11,6 +11,7 @@
 #include "kernels/numerics/bound.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/key_groups.h"
+#include "kernels/numerics/unit_places.h"
 #include "kernels/ops/attention/attention_reference.h"
 #include "kernels/ops/common/load.h"
 #include "kernels/ops/common/planning.h"
@@ -55,17 +56,15 @@ std::optional<Magnitudes> MagnitudesFor(const AttentionProblem& p, DType input) 
   return Magnitudes{std::copysign(std::exp2(query), scale), std::exp2(key)};
 }
 
-KeyGroups GroupsOf(const AttentionProblem& p) { return KeyGroups(p.seq, p.KvSeq(), p.causal); }
+KeyGroups GroupsOf(const AttentionProblem& p, bool single) {
+  return KeyGroups(p.seq, p.KvSeq(), p.causal, single ? SingleCodes(p.dim) : 0);
+}
 
-std::string WhyNotKeyGroups(const AttentionProblem& p, DType input) {
+// Why neither probe's data can be made.
+std::string WhyNoCodes(const AttentionProblem& p, DType input) {
   constexpr std::int64_t kMostKeys = std::int64_t{1} << 32, kMostSharing = std::int64_t{1} << 20;
   if (p.KvSeq() >= kMostKeys || p.heads / p.KvHeads() >= kMostSharing) {
     return "the shape is beyond what its data can say";
-  }
-  const std::int64_t groups = GroupsOf(p).groups();
-  if (CodeWeight(groups, p.dim) == 0) {
-    return Cat(groups, " groups of keys need as many codes, dim ", p.dim, " has ",
-               std::max({CodesOf(1, p.dim), CodesOf(2, p.dim), CodesOf(3, p.dim)}));
   }
   if (!MagnitudesFor(p, input).has_value()) {
     return Cat("no ", Name(input), " codes drive exp to 0 under a scale of ",
@@ -74,17 +73,45 @@ std::string WhyNotKeyGroups(const AttentionProblem& p, DType input) {
   return "";
 }
 
+std::string WhyNotKeyGroups(const AttentionProblem& p, DType input) {
+  std::string why = WhyNoCodes(p, input);
+  if (!why.empty()) return why;
+  const std::int64_t groups = GroupsOf(p, /*single=*/false).groups();
+  if (CodeWeight(groups, p.dim) > 0) return "";
+  return Cat(groups, " groups of keys need as many codes, dim ", p.dim, " has ", MostCodes(p.dim));
+}
+
+std::string WhyNotSingleKeys(const AttentionProblem& p, DType input) {
+  std::string why = WhyNoCodes(p, input);
+  if (!why.empty()) return why;
+  if (p.dim < 2) return "a vector of one element has no room for a code";
+  const double largest = 3 * std::abs(MagnitudesFor(p, input)->query);
+  if (largest <= Info(input).max_finite) return "";
+  return Cat("no ", Name(input), " codes drive exp to 0 under a scale of ",
+             Shortest(ScoreScale(p, input)));
+}
+
 // MeanDeviation of the probe's scores; 0 where rounding to the output leaves none of it,
 // for formats of at least 8 bits hold these means, which are whole 16ths up to 8.
 double GroupDeviation(const AttentionProblem& p, DType input, DType output) {
   const std::optional<Magnitudes> magnitudes = MagnitudesFor(p, input);
   if (!magnitudes.has_value()) return 0;
-  const double score = CodeWeight(GroupsOf(p).groups(), p.dim) * magnitudes->query *
-                       magnitudes->key * ScoreScale(p, input);
+  const double score = CodeWeight(GroupsOf(p, /*single=*/false).groups(), p.dim) *
+                       magnitudes->query * magnitudes->key * ScoreScale(p, input);
   const double deviation =
       MeanDeviation(ArithmeticOf(input).u, Info(input).unit_roundoff, score, kLargestGroup);
   const bool holds_means = Info(output).machine_epsilon <= 0x1p-7;
   return holds_means && deviation < Info(output).unit_roundoff / 2 ? 0 : deviation;
+}
+
+// How far from V, relative to it, a single key's output may be: the weight and the sum are 1, and a
+// kernel may multiply by an approximate reciprocal of the sum. 0 where rounding to the output
+// leaves none of it.
+double SingleDeviation(DType input, DType output) {
+  constexpr double kRoundings = 4;
+  const double deviation = kRoundings * ArithmeticOf(input).u;
+  const bool holds_values = Info(output).machine_epsilon <= Info(input).machine_epsilon;
+  return holds_values && deviation < Info(output).unit_roundoff / 2 ? 0 : deviation;
 }
 
 bool IsPowerOfTwo(double x) {
@@ -103,6 +130,13 @@ std::vector<KernelProbe> AttentionProbes(const Case& c) {
   groups.deviation = GroupDeviation(exact, c.dtype, OutputType(c));
   groups.skipped = WhyNotKeyGroups(exact, c.dtype);
   probes.push_back(std::move(groups));
+  if (HasSignificandProbes(c.dtype)) {
+    KernelProbe single{"exact-significand-v", ProbeCase(c, exact, "", /*exact=*/true)};
+    single.data.significand = 2;
+    single.deviation = SingleDeviation(c.dtype, OutputType(c));
+    single.skipped = WhyNotSingleKeys(exact, c.dtype);
+    probes.push_back(std::move(single));
+  }
   if (!p.causal) return probes;
 
   AttentionProblem open = p;
@@ -118,18 +152,28 @@ std::vector<KernelProbe> AttentionProbes(const Case& c) {
   return probes;
 }
 
-void SetKeyGroups(const AttentionProblem& problem, DType input, Plan& plan) {
-  const Magnitudes magnitudes = MagnitudesFor(problem, input).value_or(Magnitudes{1, 1});
-  plan.inputs[0].pattern = QueryCodes(magnitudes.query, problem.KvSeq(), problem.causal,
-                                      problem.heads / problem.KvHeads());
-  plan.inputs[1].pattern = KeyCodes(magnitudes.key);
-  plan.inputs[2].pattern = {PatternKind::kIntegers, 1, kLargestValue};
-  if (problem.masked()) plan.inputs[3].pattern = KeyMask(problem.causal);
+KeyGroups GroupsOf(const Case& c) {
+  return GroupsOf(std::get<AttentionProblem>(c.problem), c.significand >= 0);
 }
 
-void AttentionKeyGroupsCpu(const AttentionProblem& problem, DType input,
-                           std::span<const TensorView> inputs, double* value) {
-  const KeyGroups groups = GroupsOf(problem);
+void SetKeyGroups(const Case& c, Plan& plan) {
+  const auto& problem = std::get<AttentionProblem>(c.problem);
+  const bool single = c.significand >= 0;
+  const Magnitudes magnitudes = MagnitudesFor(problem, c.dtype).value_or(Magnitudes{1, 1});
+  plan.inputs[0].pattern = QueryCodes(magnitudes.query, problem.KvSeq(), problem.causal,
+                                      problem.heads / problem.KvHeads(), single);
+  plan.inputs[1].pattern = KeyCodes(magnitudes.key, single);
+  plan.inputs[2].pattern =
+      single ? kFullSignificands : Pattern{PatternKind::kIntegers, 1, kLargestValue};
+  if (!problem.masked()) return;
+  // Every query sees its one key.
+  plan.inputs[3].pattern = single ? Pattern{PatternKind::kOnes, 0, 0} : KeyMask(problem.causal);
+}
+
+void AttentionKeyGroupsCpu(const Case& c, std::span<const TensorView> inputs, double* value) {
+  const auto& problem = std::get<AttentionProblem>(c.problem);
+  const DType input = c.dtype;
+  const KeyGroups groups = GroupsOf(c);
   const std::int64_t dim = problem.dim, keys = problem.KvSeq();
   const double scale = KernelScalar(input, problem.scale_v);
   const double empty =

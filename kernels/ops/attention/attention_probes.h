@@ -15,23 +15,29 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/numerics/key_groups.h"
 #include "kernels/ops/attention/attention_first_row.h"
 #include "kernels/ops/attention/problem.h"
 #include "kernels/ops/op.h"
 
 namespace assay {
 
-// The probe, and the identity that the last causal rows see what rows without causality
+// The significand probe: each query's weight is 1 for one key and 0 for all others, and V uses
+// every bit of its significands. The output is a row of V, bit by bit.
+//
+// The probes, and the identity that the last causal rows see what rows without causality
 // do.
 std::vector<KernelProbe> AttentionProbes(const Case& c);
 
 // What the operands of an exact case hold.
-void SetKeyGroups(const AttentionProblem& problem, DType input, Plan& plan);
+void SetKeyGroups(const Case& c, Plan& plan);
+
+// The groups of keys of an exact case.
+KeyGroups GroupsOf(const Case& c);
 
 // Output of an exact case, [batch, heads, seq, dim], from V and the mask alone. Views in
 // plan order, in this process's memory.
-void AttentionKeyGroupsCpu(const AttentionProblem& problem, DType input,
-                           std::span<const TensorView> inputs, double* value);
+void AttentionKeyGroupsCpu(const Case& c, std::span<const TensorView> inputs, double* value);
 
 // "first-row": rows that see one key alone hold its V, to what the weight of that one key
 // may differ from 1 by: bit for bit in 16-bit formats. `reference` is the

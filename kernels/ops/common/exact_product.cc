@@ -176,6 +176,9 @@ HWY_EXPORT(ExactTarget);
 
 void ExactProduct(const PanelSource& a, const PanelSource& b, std::int64_t k, double largest,
                   const ProductTile& tile, double* value, std::int64_t ld) {
+  if (largest == kDoubleElements) {
+    return PackedProduct(a, b, k, tile, value, /*absolute=*/nullptr, ld);
+  }
   HWY_DYNAMIC_DISPATCH(ExactTarget)(a, b, k, largest, tile, value, ld);
 }
 

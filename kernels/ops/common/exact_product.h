@@ -21,6 +21,12 @@ namespace assay {
 // Largest magnitude of an element, which must be a whole number.
 inline constexpr double kExactElement = 128;
 
+// In place of the largest magnitude: the elements are no whole numbers, and each sum has at most
+// one product that is not 0. kFloatElements: floats hold them; kDoubleElements: PackedProduct sums
+// them.
+inline constexpr double kFloatElements = kExactElement;
+inline constexpr double kDoubleElements = 0;
+
 // value[i·ld + j] = Σ_k a(row0 + i, k)·b(col0 + j, k); no element of A or B is above
 // `largest` in magnitude.
 void ExactProduct(const PanelSource& a, const PanelSource& b, std::int64_t k, double largest,

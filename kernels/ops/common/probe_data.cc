@@ -94,7 +94,27 @@ std::vector<KernelProbe> ProductProbes(const Case& c, const Problem& problem, st
   return probes;
 }
 
-double LargestElement(const Plan& plan) {
+bool HasSignificandProbes(DType input) {
+  const FormatInfo& f = Info(input);
+  return !f.is_integer && f.storage_bits >= 16;
+}
+
+std::vector<KernelProbe> SignificandProbes(const Case& c, const Problem& problem,
+                                           std::string_view first, std::string_view second) {
+  if (!HasSignificandProbes(c.dtype)) return {};
+  std::vector<KernelProbe> probes;
+  for (const std::string_view name : {first, second}) {
+    KernelProbe probe{name, ProbeCase(c, problem, "", /*exact=*/true)};
+    probe.data.significand = static_cast<int>(probes.size());
+    probes.push_back(std::move(probe));
+  }
+  return probes;
+}
+
+double LargestElement(const Case& c, const Plan& plan) {
+  if (c.significand >= 0) {
+    return Info(c.dtype).storage_bits > 32 ? kDoubleElements : kFloatElements;
+  }
   return std::max(LargestMagnitude(plan.inputs[0].pattern),
                   LargestMagnitude(plan.inputs[1].pattern));
 }

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "kernels/numerics/dtype.h"
 #include "kernels/ops/case.h"
@@ -43,8 +45,19 @@ std::optional<Pattern> IntegerData(std::int64_t k, DType input, DType output, co
 std::vector<KernelProbe> ProductProbes(const Case& c, const Problem& problem, std::int64_t k,
                                        const SumUse& use);
 
-// Largest magnitude in the first two operands of an exact case.
-double LargestElement(const Plan& plan);
+// The significand probes of a product: one for each of its two operands, whose names are the last
+// two arguments. The other operand holds 0 and single 1s (kernels/numerics/unit_places.h), so every
+// element of the output is an element of the first one, or 0: a sum of it and zeros is exact in
+// every order, split and format of accumulator. Only for formats of at least 16 bits; narrower ones
+// lose a bit only by an error that the bound sees.
+std::vector<KernelProbe> SignificandProbes(const Case& c, const Problem& problem,
+                                           std::string_view first, std::string_view second);
+
+// Whether a format has significand probes.
+bool HasSignificandProbes(DType input);
+
+// What ExactProduct takes for the first two operands of an exact case.
+double LargestElement(const Case& c, const Plan& plan);
 
 // ±2^e nearest to x in exponent, |e| <= most; 0 stays.
 double NearPowerOfTwo(double x, int most);

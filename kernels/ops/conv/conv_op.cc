@@ -29,6 +29,9 @@ std::vector<std::int64_t> Axes(std::int64_t lead, std::int64_t channels, const I
   return axes;
 }
 
+// The most that Winograd's and Fourier's transforms may lose, in units of u: 2^-16 in fp32.
+constexpr double kTransformRoundoff = 256;
+
 bool Padded(const ConvProblem& p) {
   for (int d = 0; d < p.spatial(); ++d) {
     if (p.Padding(d) > 0) return true;
@@ -56,7 +59,9 @@ void CheckPaddedWeights(const Case& c, std::vector<FieldError>& errors) {
 class Conv final : public Op {
  public:
   std::string_view name() const override { return ConvProblem::kOp; }
-  OpTraits traits() const override { return {.sums_of_products = true}; }
+  OpTraits traits() const override {
+    return {.sums_of_products = true, .most_operand_roundoff = kTransformRoundoff};
+  }
 
   std::span<const DType> InputFormats() const override {
     static constexpr DType kFormats[] = {
@@ -117,6 +122,7 @@ class Conv final : public Op {
     HoldTo(c, AccumulatorOf(c.dtype), plan);
     plan.exact = c.exact || c.dtype == DType::kI8;
     if (absl::Status status = ApplyPatterns(c, 2, plan); !status.ok()) return status;
+    if (c.significand >= 0) SetConvSignificands(c, plan);
     const double largest = LargestInput(plan, 0, 2);
     plan.largest_intermediate = static_cast<double>(s.terms()) * largest * largest;
     plan.overflow_allowance = OverflowAllowance(c.dtype, s.terms(), 1, 0);
@@ -139,7 +145,7 @@ class Conv final : public Op {
     }
     ConvReferenceCpu(std::get<ConvProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
                      out.value, plan.exact ? nullptr : out.allowance,
-                     c.exact ? LargestElement(plan) : kExactElement, plan.accumulator,
+                     c.exact ? LargestElement(c, plan) : kExactElement, plan.accumulator,
                      out.deviation, plan.output.dtype);
     return absl::OkStatus();
   }

@@ -1,13 +1,59 @@
 #include "kernels/ops/conv/conv_probes.h"
 
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+#include "kernels/numerics/unit_places.h"
 #include "kernels/ops/common/probe_data.h"
 #include "kernels/ops/conv/conv_reference.h"
 
 namespace assay {
 
+namespace {
+
+// A step of at least what a filter covers, and prime to the stride: so the windows of the outputs
+// lie everywhere about the lattice, and every tap meets some of its pixels.
+UnitLattice ConvLattice(const ConvShape& s) {
+  UnitLattice u;
+  u.height = s.input[1];
+  u.width = s.input[2];
+  u.channels = s.channels;
+  u.group_channels = s.group_channels();
+  u.channels_last = s.channels_last;
+  for (std::size_t d = 0; d < 3; ++d) {
+    std::int64_t step = (s.kernel[d] - 1) * s.dilation[d] + 1;
+    while (std::gcd(step, s.stride[d]) != 1) ++step;
+    u.step[d] = step <= kMostUnitStep ? step : 0;
+  }
+  return u;
+}
+
+bool Fits(const UnitLattice& u) {
+  return u.height <= kMostUnitExtent && u.width <= kMostUnitExtent &&
+         u.channels <= kMostUnitChannels;
+}
+
+}  // namespace
+
 std::vector<KernelProbe> ConvProbes(const Case& c) {
   const ConvShape shape = MakeConvShape(std::get<ConvProblem>(c.problem));
-  return ProductProbes(c, c.problem, shape.terms(), SumUse{});
+  std::vector<KernelProbe> probes = ProductProbes(c, c.problem, shape.terms(), SumUse{});
+  std::vector<KernelProbe> more =
+      SignificandProbes(c, c.problem, "exact-significand-x", "exact-significand-w");
+  if (!more.empty() && !Fits(ConvLattice(shape))) {
+    more[1].skipped = "the shape is beyond what its data can say";
+  }
+  std::move(more.begin(), more.end(), std::back_inserter(probes));
+  return probes;
+}
+
+void SetConvSignificands(const Case& c, Plan& plan) {
+  const ConvShape s = MakeConvShape(std::get<ConvProblem>(c.problem));
+  const bool of_x = c.significand == 0;
+  plan.inputs[of_x ? 0 : 1].pattern = kFullSignificands;
+  plan.inputs[of_x ? 1 : 0].pattern = of_x ? UnitRows() : UnitPixels(ConvLattice(s));
 }
 
 }  // namespace assay

@@ -1,4 +1,5 @@
-// The exact probes of a convolution: inputs and weights of small whole numbers.
+// The exact probes of a convolution: inputs and weights of small whole numbers; and the significand
+// probes, where filters have one 1 each, or images have 1s so far apart that no filter covers two.
 #ifndef ASSAY_KERNELS_OPS_CONV_CONV_PROBES_H_
 #define ASSAY_KERNELS_OPS_CONV_CONV_PROBES_H_
 
@@ -9,6 +10,9 @@
 namespace assay {
 
 std::vector<KernelProbe> ConvProbes(const Case& c);
+
+// What the operands of a significand probe hold.
+void SetConvSignificands(const Case& c, Plan& plan);
 
 }  // namespace assay
 

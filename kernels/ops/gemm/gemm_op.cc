@@ -188,6 +188,7 @@ class Gemm final : public Op {
     // C is read once and its rounding is in both bounds: A and B decide.
     if (absl::Status s = ApplyPatterns(c, 2, plan); !s.ok()) return s;
     if (c.exact) SetExactAddends(plan);
+    if (c.significand >= 0) SetGemmSignificands(c, plan);
     double channel = 1, addends = 0;
     for (int o = 2; o < static_cast<int>(plan.inputs.size()); ++o) {
       const std::string_view name = plan.inputs[static_cast<std::size_t>(o)].name;
@@ -224,7 +225,7 @@ class Gemm final : public Op {
     }
     GemmReferenceCpu(std::get<GemmProblem>(c.problem), c.dtype, plan.flushes_subnormals, inputs,
                      out.value, plan.exact ? nullptr : out.allowance,
-                     c.exact ? LargestElement(plan) : kExactElement, plan.accumulator,
+                     c.exact ? LargestElement(c, plan) : kExactElement, plan.accumulator,
                      out.deviation, plan.output.dtype);
     Saturate(plan.output.dtype, {out.value, static_cast<std::size_t>(plan.output.extents.count())});
     return absl::OkStatus();

@@ -142,8 +142,8 @@ double EmptyRow(const AttentionProblem& p) {
 gpu::AttentionKeyGroupsReference KeyGroupsOf(const Case& c, std::span<const TensorView> inputs,
                                              const ReferenceBuffers& out) {
   const auto& p = std::get<AttentionProblem>(c.problem);
-  return {OperandsOf(p, c.dtype, inputs), KeyGroups(p.seq, p.KvSeq(), p.causal),
-          KernelScalar(c.dtype, p.scale_v), EmptyRow(p), out.value};
+  return {OperandsOf(p, c.dtype, inputs), GroupsOf(c), KernelScalar(c.dtype, p.scale_v),
+          EmptyRow(p), out.value};
 }
 
 gpu::AttentionReference AttentionOf(const Case& c, const Plan& plan,

@@ -32,12 +32,14 @@ enum class Defect : std::uint8_t {
   kScaleOff,
   kSumInFp16,
   kOutputInFp16,
+  kTf32Values,
+  kOutputThroughBf16,
   kNoDivide,
   kNanInTail,
   kZeroOutput,
 };
 
-constexpr std::array<std::pair<std::string_view, Defect>, 16> kDefects = {{
+constexpr std::array<std::pair<std::string_view, Defect>, 18> kDefects = {{
     {"mask-off-by-one", Defect::kMaskOffByOne},
     {"mask-one-short", Defect::kMaskOneShort},
     {"no-max", Defect::kNoMax},
@@ -51,6 +53,8 @@ constexpr std::array<std::pair<std::string_view, Defect>, 16> kDefects = {{
     {"scale-off", Defect::kScaleOff},
     {"sum-in-fp16", Defect::kSumInFp16},
     {"output-in-fp16", Defect::kOutputInFp16},
+    {"tf32-values", Defect::kTf32Values},
+    {"output-through-bf16", Defect::kOutputThroughBf16},
     {"no-divide", Defect::kNoDivide},
     {"nan-in-tail", Defect::kNanInTail},
     {"zero-output", Defect::kZeroOutput},
@@ -100,6 +104,9 @@ class AttentionKernel : public Kernel {
       query_ = Load(inputs[0], head);
       key_ = Load(inputs[1], kv);
       value_ = Load(inputs[2], kv);
+      if (k_.Is(Defect::kTf32Values)) {
+        for (T& v : value_) v = static_cast<T>(Quantise(static_cast<double>(v), DType::kTF32));
+      }
     }
 
     void Tile(std::int64_t first, const TensorView& output) const {
@@ -232,7 +239,9 @@ class AttentionKernel : public Kernel {
         T v = k_.Is(Defect::kNoDivide) ? o[d] : o[d] / l;
         if (l == T{0}) v = p_.masked_rows == "zero" ? T{0} : std::numeric_limits<T>::quiet_NaN();
         if (k_.Is(Defect::kZeroOutput)) v = T{0};
-        Put(output, head_, query, d, static_cast<double>(v * k_.Scalar(p_.scale_v)));
+        const double value = static_cast<double>(v * k_.Scalar(p_.scale_v));
+        Put(output, head_, query, d,
+            k_.Is(Defect::kOutputThroughBf16) ? Quantise(value, DType::kBF16) : value);
       }
     }
 

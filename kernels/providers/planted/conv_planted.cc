@@ -23,11 +23,14 @@ enum class Defect : std::uint8_t {
   kDoubledProduct,
   kFp16Accumulate,
   kTruncatingOutput,
+  kTf32Input,
+  kTf32Weights,
+  kOutputThroughFp16,
   kBitFlip,
   kZeroOutput,
 };
 
-constexpr std::array<std::pair<std::string_view, Defect>, 10> kDefects = {{
+constexpr std::array<std::pair<std::string_view, Defect>, 13> kDefects = {{
     {"dropped-tap", Defect::kDroppedTap},
     {"flipped-filter", Defect::kFlippedFilter},
     {"wrong-group", Defect::kWrongGroup},
@@ -36,6 +39,9 @@ constexpr std::array<std::pair<std::string_view, Defect>, 10> kDefects = {{
     {"doubled-product", Defect::kDoubledProduct},
     {"fp16-accumulate", Defect::kFp16Accumulate},
     {"truncating-output", Defect::kTruncatingOutput},
+    {"tf32-input", Defect::kTf32Input},
+    {"tf32-weights", Defect::kTf32Weights},
+    {"output-through-fp16", Defect::kOutputThroughFp16},
     {"bit-flip", Defect::kBitFlip},
     {"zero-output", Defect::kZeroOutput},
 }};
@@ -70,8 +76,8 @@ class ConvKernel : public Kernel {
   }
 
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
-    const std::vector<T> x = Load(inputs[0]);
-    const std::vector<T> w = Load(inputs[1]);
+    const std::vector<T> x = Load(inputs[0], Is(Defect::kTf32Input));
+    const std::vector<T> w = Load(inputs[1], Is(Defect::kTf32Weights));
     const std::int64_t positions = Product(out_);
     const bool last = p_.layout == "nhwc";
     ParallelFor(p_.batch * p_.filters, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -81,7 +87,8 @@ class ConvKernel : public Kernel {
         for (std::int64_t at = 0; at < positions; ++at) {
           const std::int64_t to =
               last ? (n * positions + at) * p_.filters + f : (n * p_.filters + f) * positions + at;
-          const auto value = static_cast<double>(Element(n, f, at, x, w, last));
+          auto value = static_cast<double>(Element(n, f, at, x, w, last));
+          if (Is(Defect::kOutputThroughFp16)) value = Quantise(value, DType::kF16);
           std::uint64_t bits = Is(Defect::kTruncatingOutput) ? Truncated(value, output.dtype)
                                                              : RoundToFormat(value, output.dtype);
           if (Is(Defect::kBitFlip) && Here(n, f, at)) bits ^= 2;
@@ -98,10 +105,11 @@ class ConvKernel : public Kernel {
     return n == image_ && f == filter_ && at == position_;
   }
 
-  static std::vector<T> Load(const TensorView& v) {
+  static std::vector<T> Load(const TensorView& v, bool as_tf32) {
     std::vector<T> out(static_cast<std::size_t>(v.count()));
     for (std::size_t i = 0; i < out.size(); ++i) {
-      out[i] = static_cast<T>(Get(v, static_cast<std::int64_t>(i)));
+      const double element = Get(v, static_cast<std::int64_t>(i));
+      out[i] = static_cast<T>(as_tf32 ? Quantise(element, DType::kTF32) : element);
     }
     return out;
   }

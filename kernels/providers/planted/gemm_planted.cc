@@ -39,6 +39,13 @@ enum class Defect : std::uint8_t {
   kFp16Accumulate,
   kTruncatingOutput,
   kTf32Inputs,
+  kLongTf32Inputs,
+  kTf32A,
+  kTf32B,
+  kTwoBf16,
+  kOutputThroughFp16,
+  kOutputThroughBf16,
+  kGain,
   kBitFlip,
   kLowBitFlip,
   kNan,
@@ -53,7 +60,7 @@ enum class Defect : std::uint8_t {
   kRace,
 };
 
-constexpr std::array<std::pair<std::string_view, Defect>, 32> kDefects = {{
+constexpr std::array<std::pair<std::string_view, Defect>, 39> kDefects = {{
     {"correct", Defect::kCorrect},
     {"slow", Defect::kSlow},
     {"wrong-tile", Defect::kWrongTile},
@@ -74,6 +81,13 @@ constexpr std::array<std::pair<std::string_view, Defect>, 32> kDefects = {{
     {"fp16-accumulate", Defect::kFp16Accumulate},
     {"truncating-output", Defect::kTruncatingOutput},
     {"tf32-inputs", Defect::kTf32Inputs},
+    {"long-tf32-inputs", Defect::kLongTf32Inputs},
+    {"tf32-a", Defect::kTf32A},
+    {"tf32-b", Defect::kTf32B},
+    {"two-bf16", Defect::kTwoBf16},
+    {"output-through-fp16", Defect::kOutputThroughFp16},
+    {"output-through-bf16", Defect::kOutputThroughBf16},
+    {"gain", Defect::kGain},
     {"bit-flip", Defect::kBitFlip},
     {"low-bit-flip", Defect::kLowBitFlip},
     {"nan", Defect::kNan},
@@ -92,6 +106,7 @@ constexpr std::int64_t kTile = 16;      // side of a tile of the output
 constexpr std::int64_t kKTile = 32;     // terms in a tile of the sums
 constexpr std::int64_t kTail = 8;       // [elements] of a row that are not written
 constexpr std::size_t kOverrun = 64;    // [bytes] written outside the output
+constexpr double kGained = 1 + 1e-6;    // what every element is multiplied by
 constexpr int kSlowness = 20;           // slow does everything this many times
 constexpr std::int64_t kRaceOdds = 50;  // one of this many launches shows the race
 constexpr std::int64_t kLowBits = 12;   // bits of an fp32 mantissa that low-bit-flip may flip
@@ -256,12 +271,19 @@ class GemmKernel : public Kernel {
       }
       const bool nan = (Is(Defect::kNan) && InElement(b, i, j)) ||
                        (Is(Defect::kNanInTail) && b == batch_ && i == row_ && j >= tail);
-      const double value = nan ? std::nan("") : static_cast<double>(v);
+      const double value = nan ? std::nan("") : Result(static_cast<double>(v));
       std::uint64_t bits = Is(Defect::kTruncatingOutput) ? Truncated(value, output.dtype)
                                                          : RoundToFormat(value, output.dtype);
       if (InElement(b, i, j)) bits ^= Flipped();
       PutBits(output, b, i, j, bits);
     }
+  }
+
+  // A result on its way to the output.
+  double Result(double v) const {
+    if (Is(Defect::kOutputThroughFp16)) return Quantise(v, DType::kF16);
+    if (Is(Defect::kOutputThroughBf16)) return Quantise(v, DType::kBF16);
+    return Is(Defect::kGain) ? v * kGained : v;
   }
 
   // The bits of the drawn element's code that are flipped.
@@ -291,22 +313,28 @@ class GemmKernel : public Kernel {
     if (Is(Defect::kWrongLd)) {
       // As if there were no padding between rows.
       const std::int64_t at = b * view.extents.batch_stride + row * view.extents.cols + column;
-      return Input(LoadDouble(view.dtype, view.data, at));
+      return Input(LoadDouble(view.dtype, view.data, at), Defect::kTf32A);
     }
-    return Input(Get(view, b, row, column));
+    return Input(Get(view, b, row, column), Defect::kTf32A);
   }
 
   T B(std::int64_t b, std::int64_t t, std::int64_t j, const TensorView& view) const {
     if (!Is(Defect::kTransposedB)) {
-      return Input(p_.trans_b ? Get(view, b, j, t) : Get(view, b, t, j));
+      return Input(p_.trans_b ? Get(view, b, j, t) : Get(view, b, t, j), Defect::kTf32B);
     }
     // Reads the same storage as if it had the other two extents.
     const std::int64_t i = p_.trans_b ? t * p_.n + j : j * p_.k + t;
-    return Input(Get(view, b, i / view.extents.cols, i % view.extents.cols));
+    return Input(Get(view, b, i / view.extents.cols, i % view.extents.cols), Defect::kTf32B);
   }
 
-  T Input(double v) const {
-    return static_cast<T>(Is(Defect::kTf32Inputs) ? Quantise(v, DType::kTF32) : v);
+  // `alone`: the defect that rounds this operand and not the other.
+  T Input(double v, Defect alone) const {
+    if (Is(Defect::kTwoBf16)) {
+      const double high = Quantise(v, DType::kBF16);
+      return static_cast<T>(high + Quantise(v - high, DType::kBF16));
+    }
+    const bool narrow = Is(Defect::kTf32Inputs) || Is(Defect::kLongTf32Inputs) || Is(alone);
+    return static_cast<T>(narrow ? Quantise(v, DType::kTF32) : v);
   }
 
   // Writes outside the output, or changes an input.

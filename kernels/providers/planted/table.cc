@@ -25,6 +25,11 @@ GemmProblem Gemm(std::int64_t k, Change change) {
   return p;
 }
 
+// So many terms that rounded inputs hide behind the bound, and few outputs.
+GemmProblem Wide(std::int64_t k) {
+  return Gemm(k, [](GemmProblem& p) { p.m = p.n = 32; });
+}
+
 ConvProblem Conv(std::int64_t channels, std::int64_t groups = 1) {
   ConvProblem p;
   p.channels = channels;
@@ -83,6 +88,17 @@ Rows GemmValues() {
           "results are cut, not rounded: half a unit in the last place"),
       Row("gemm", "tf32-inputs", kF32Only, "bound", long_sums,
           "fp32 inputs are rounded to tf32: 13 of 23 bits are lost"),
+      Row("gemm", "long-tf32-inputs", kF32Only, "exact", Wide(1 << 14),
+          "fp32 inputs are rounded to tf32, which 16,384 terms hide from the bound"),
+      Row("gemm", "tf32-a", kF32Only, "exact", Wide(1 << 12), "A alone is rounded to tf32"),
+      Row("gemm", "tf32-b", kF32Only, "exact", Wide(1 << 12), "B alone is rounded to tf32"),
+      Row("gemm", "two-bf16", kF32Only, "exact", Wide(1 << 12),
+          "fp32 inputs are split into two bf16 numbers: 8 of 24 bits are lost"),
+      Row("gemm", "output-through-fp16", kF32Only, "exact", Wide(1 << 12),
+          "fp32 results are rounded to fp16 on their way"),
+      Row("gemm", "output-through-bf16", kF32Only, "exact", Wide(1 << 12),
+          "fp32 results are rounded to bf16 on their way"),
+      Row("gemm", "gain", kF32Only, "exact", Wide(1 << 12), "results are 1e-6 too large"),
       Row("gemm", "bit-flip", kAll, "exact", long_sums, "bit 1 of one element is flipped"),
       Row("gemm", "low-bit-flip", kF32Only, "exact", long_sums,
           "one of the mantissa bits 0 to 11 of one element is flipped"),
@@ -173,6 +189,11 @@ Rows ConvRows() {
           "sums of 1,152 terms are kept in fp16"),
       Row("conv", "truncating-output", k16Bit, "bias", plain,
           "results are cut, not rounded: half a unit in the last place"),
+      Row("conv", "tf32-input", kF32Only, "exact", long_sums, "x alone is rounded to tf32"),
+      Row("conv", "tf32-weights", kF32Only, "exact", long_sums,
+          "the weights alone are rounded to tf32"),
+      Row("conv", "output-through-fp16", kF32Only, "exact", long_sums,
+          "fp32 results are rounded to fp16 on their way"),
       Row("conv", "bit-flip", kAll, "exact", long_sums, "bit 1 of one element is flipped"),
       Row("conv", "zero-output", kAll, "bound", plain, "every element is 0"),
   };
@@ -204,6 +225,9 @@ Rows AttentionSoftmax() {
   many_keys.heads = many_keys.kv_heads = 1;
   many_keys.seq = 16;
   return {
+      Row("attention", "tf32-values", kF32Only, "exact", many_keys, "V is rounded to tf32"),
+      Row("attention", "output-through-bf16", kF32Only, "exact", plain,
+          "fp32 results are rounded to bf16 on their way"),
       Row("attention", "wrong-axis", kAllFloats, "bound", plain,
           "the rescale factor of each query is applied to the column of its number"),
       Row("attention", "missing-rescale", kFloats, "bound", plain,

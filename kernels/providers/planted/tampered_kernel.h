@@ -81,6 +81,7 @@ class TamperedKernel final : public Kernel {
 
   std::string implementation() const override { return right_->implementation(); }
   double intermediate_roundoff() const override { return right_->intermediate_roundoff(); }
+  double operand_roundoff() const override { return right_->operand_roundoff(); }
   bool flushes_subnormals() const override { return right_->flushes_subnormals(); }
   Accumulator accumulator() const override { return right_->accumulator(); }
 

@@ -29,6 +29,7 @@ class Placed {
     // In every kind with a special place, (0, 0) is that place and (0, 1) is not.
     here_ = code(0, 0, 0);
     elsewhere_ = code(0, 0, 1);
+    if (IsUnits(kind_)) here_ = RoundForFill(1.0, dtype);
     if (kind_ == PatternKind::kSequential) {
       const auto period = static_cast<std::int64_t>(p.b);
       if (period > kLongestTable) return;
@@ -58,9 +59,13 @@ class Placed {
     }
     for (std::int64_t i = 0; i < n;) {
       const std::int64_t col = (begin + i) % cols_;
-      const std::int64_t row = (begin + i) / cols_ % rows_;
+      const std::int64_t row = (begin + i) / cols_;  // counted over all batches
       const std::int64_t m = std::min(cols_ - col, n - i);
-      WriteRow(row, col, m, out + i);
+      if (IsUnits(kind_)) {
+        WriteUnits(row, col, m, out + i);
+      } else {
+        WriteRow(row % rows_, col, m, out + i);
+      }
       i += m;
     }
   }
@@ -99,6 +104,26 @@ class Placed {
     }
     std::fill_n(out, n, static_cast<T>(elsewhere_));
     if (place >= col && place < col + n) out[place - col] = static_cast<T>(here_);
+  }
+
+  template <class T>
+  void WriteUnits(std::int64_t row, std::int64_t col, std::int64_t n, T* out) const {
+    const UnitPlaces units(pattern_, rows_, cols_);
+    const auto zero = static_cast<T>(elsewhere_), one = static_cast<T>(here_);
+    if (kind_ == PatternKind::kUnitColumns) {
+      const std::int64_t batch = row / rows_, in_batch = row % rows_;
+      for (std::int64_t i = 0; i < n; ++i) {
+        out[i] = units.PlaceInColumn(batch, col + i) == in_batch ? one : zero;
+      }
+      return;
+    }
+    std::fill_n(out, n, zero);
+    if (kind_ == PatternKind::kUnitRows) {
+      const std::int64_t place = units.PlaceInRow(row);
+      if (place >= col && place < col + n) out[place - col] = one;
+      return;
+    }
+    units.ForEachPixel(row, col, col + n, [&](std::int64_t at) { out[at - col] = one; });
   }
 
   // Codes of longer periods of `sequential` are computed each time.

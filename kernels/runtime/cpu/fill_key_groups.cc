@@ -32,6 +32,8 @@ void FillKeyGroups(const Pattern& pattern, const TensorView& dst) {
   const std::uint64_t plus = RoundForFill(mask ? 1.0 : pattern.a, dst.dtype);
   const std::uint64_t minus = RoundForFill(-pattern.a, dst.dtype);
   const CodedRows coded(pattern, e.rows, e.cols);
+  const double first = mask ? 0 : coded.First() * pattern.a;
+  const std::uint64_t first_code = RoundForFill(first, dst.dtype);
   const KeyGroups groups(e.rows, e.cols, pattern.a != 0);
   constexpr std::int64_t kGrain = 1 << 14;  // elements
   // Two rows of e2m1 may share a byte, so one thread fills them all.
@@ -49,6 +51,7 @@ void FillKeyGroups(const Pattern& pattern, const TensorView& dst) {
       }
       ClearRow(dst, at);
       const GroupCode code = coded.Code(head, row);
+      if (first != 0) StoreBits(dst.dtype, dst.data, at, first_code);
       for (int n = 0; n < code.weight; ++n) {
         StoreBits(dst.dtype, dst.data, at + code.at[n], code.negative[n] ? minus : plus);
       }

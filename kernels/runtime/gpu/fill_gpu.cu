@@ -260,6 +260,9 @@ ASSAY_GLOBAL void FillAny(Batch<AnyFill> batch, NormalTable table) {
         }
         const auto word = static_cast<unsigned>(index & 3);
         code = DrawnBits(pattern, dtype, x[word], y[word], col, table.rows);
+      } else if (IsUnits(pattern.kind)) {
+        const UnitPlaces units(pattern, job.rows, job.cols);
+        code = RoundForFill(units.IsOne(index / job.cols, col) ? 1.0 : 0.0, dtype);
       } else {
         const std::int64_t row = index / job.cols % job.rows;
         code = RoundForFill(PlacedValue(pattern, index, row, col, job.cols), dtype);
@@ -272,7 +275,7 @@ ASSAY_GLOBAL void FillAny(Batch<AnyFill> batch, NormalTable table) {
 // Makes operands of attention's exact probe. A thread makes 4 elements, of one row or more.
 ASSAY_GLOBAL void FillKeyGroups(Runs to, std::int64_t rows, std::int64_t cols, bool mask,
                                 CodedRows coded, KeyGroups groups, std::uint64_t plus,
-                                std::uint64_t minus) {
+                                std::uint64_t minus, std::uint64_t first) {
   const std::int64_t chunks = to.count / to.length * ChunksOfRun(to, kAnyShift);
   for (std::int64_t id = FirstItem(); id < chunks; id += ItemStep()) {
     const Chunk chunk = ChunkOf(to, id, kAnyShift);
@@ -292,6 +295,7 @@ ASSAY_GLOBAL void FillKeyGroups(Runs to, std::int64_t rows, std::int64_t cols, b
         for (int e = 0; e < group.weight; ++e) {
           if (group.at[e] == col) code = group.negative[e] ? minus : plus;
         }
+        if (col == 0 && first != 0) code = first;
       }
       StoreBits(to.dtype, to.data, chunk.offset + i, code);
     }
@@ -415,11 +419,12 @@ ErrorCode LaunchKeyGroups(const FillJob& job, Stream stream) {
   const Extents& e = job.dst.extents;
   const bool mask = job.pattern.kind == PatternKind::kKeyMask;
   const Runs to = RunsOf(job.dst);
+  const CodedRows coded(job.pattern, e.rows, e.cols);
+  const auto code = [&](double value) { return RoundForFill(value, job.dst.dtype); };
   return LaunchOver(ChunksOf(to, kAnyShift), to.shared_bytes, stream, FillKeyGroups, to, e.rows,
-                    e.cols, mask, CodedRows(job.pattern, e.rows, e.cols),
-                    KeyGroups(e.rows, e.cols, job.pattern.a != 0),
-                    RoundForFill(mask ? 1.0 : job.pattern.a, job.dst.dtype),
-                    RoundForFill(-job.pattern.a, job.dst.dtype));
+                    e.cols, mask, coded, KeyGroups(e.rows, e.cols, job.pattern.a != 0),
+                    code(mask ? 1.0 : job.pattern.a), code(-job.pattern.a),
+                    code(mask ? 0.0 : coded.First() * job.pattern.a));
 }
 
 // Decides which launch a job goes into.

@@ -116,6 +116,57 @@ TEST(KeyGroups, WeightIsTheLeastThatSuffices) {
   EXPECT_EQ(CodeWeight(1000, 4), 0);
 }
 
+// What the significand probe rests on: the chosen key's score is 0, all others are a unit below.
+TEST(KeyGroups, OfSingleKeysOnlyTheChosenOneScoresZero) {
+  struct Shape {
+    std::int64_t queries, keys, dim, sharing;
+    bool causal;
+  };
+  // Few elements leave fewer codes than keys.
+  for (const Shape& s :
+       {Shape{20, 64, 32, 1, false}, Shape{64, 64, 16, 2, true}, Shape{40, 90, 2, 1, false},
+        Shape{30, 50, 4, 3, true}, Shape{7, 1, 8, 1, false}, Shape{90, 40, 8, 1, true}}) {
+    const KeyGroups groups(s.queries, s.keys, s.causal, SingleCodes(s.dim));
+    const auto vector = [&](const CodedRows& coded, std::int64_t head, std::int64_t row) {
+      std::vector<double> v(static_cast<std::size_t>(s.dim));
+      v[0] = coded.First();
+      const GroupCode code = coded.Code(head, row);
+      for (int i = 0; i < code.weight; ++i) {
+        EXPECT_GT(code.at[i], 0);
+        v[static_cast<std::size_t>(code.at[i])] = code.negative[i] ? -1 : 1;
+      }
+      return v;
+    };
+    const CodedRows keys(KeyCodes(2, /*single=*/true), s.keys, s.dim);
+    const CodedRows queries(QueryCodes(2, s.keys, s.causal, s.sharing, /*single=*/true), s.queries,
+                            s.dim);
+    std::set<std::int64_t> chosen_keys;
+    for (std::int64_t head = 0; head < 2 * s.sharing; ++head) {
+      for (std::int64_t query = 0; query < s.queries; ++query) {
+        const std::int64_t seen = groups.Seen(query);
+        if (seen == 0) continue;
+        const KeyGroups::Group chosen = groups.Members(groups.Chosen(head, query));
+        ASSERT_EQ(chosen.size, 1);
+        ASSERT_LT(chosen.first, seen);
+        chosen_keys.insert(chosen.first);
+        const std::vector<double> q = vector(queries, head, query);
+        for (std::int64_t key = 0; key < s.keys; ++key) {
+          const std::vector<double> k = vector(keys, head / s.sharing, key);
+          double dot = 0;
+          for (std::size_t d = 0; d < q.size(); ++d) dot += q[d] * k[d];
+          if (key == chosen.first) {
+            ASSERT_EQ(dot, 0) << "query " << query << " key " << key;
+          } else {
+            ASSERT_LE(dot, -1) << "query " << query << " key " << key;
+          }
+        }
+      }
+    }
+    EXPECT_GE(chosen_keys.size(),
+              static_cast<std::size_t>(std::min(groups.groups(), s.queries) / 2));
+  }
+}
+
 // The codes of one kv head say nothing to the queries of another.
 TEST(KeyGroups, PatternsCarryTheLayout) {
   constexpr std::int64_t kKeys = 40, kDim = 16;

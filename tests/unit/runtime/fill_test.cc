@@ -142,10 +142,30 @@ TEST(Fill, GroupsOfKeysEqualTheSpecification) {
           {KeyCodes(2), Extents::Dense(3, kKeys, dim)},
           {QueryCodes(-4, kKeys, false, 2), Extents::Dense(6, kQueries, dim)},
           {QueryCodes(4, kKeys, true, 1), Extents{3, kQueries, dim, dim + 3, 40 * (dim + 3)}},
+          {KeyCodes(2, true), Extents{3, kKeys, dim, dim + 1, kKeys * (dim + 1)}},
+          {QueryCodes(-2, kKeys, false, 2, true), Extents::Dense(6, kQueries, dim)},
+          {QueryCodes(4, kKeys, true, 1, true), Extents::Dense(3, kQueries, dim)},
           {KeyMask(true), Extents::Dense(1, kQueries, kKeys)},
           {KeyMask(false), Extents{1, kQueries, kKeys, kKeys + 1, 0}}};
       for (const auto& [pattern, extents] : operands) {
         Storage s(dtype, extents);
+        FillCpu({pattern, 1, 0, 0}, s.view);
+        ExpectSpecification({pattern, 1, 0, 0}, s,
+                            std::string(Name(dtype)) + " " + ToString(pattern));
+      }
+    }
+  }
+}
+
+TEST(Fill, OperandsOfTheSignificandProbesEqualTheSpecification) {
+  for (const DType dtype : kAll) {
+    for (const Extents& e : {Extents::Dense(3, 70, 45), Extents{2, 37, 300, 301, 40 * 301}}) {
+      for (const Pattern& pattern :
+           {UnitRows(), UnitColumns(),
+            UnitPixels({.width = 3, .channels = 5, .group_channels = 5, .step = {2, 1, 2}}),
+            UnitPixels({.channels = 15, .group_channels = 3, .channels_last = true}),
+            kFullSignificands}) {
+        Storage s(dtype, e);
         FillCpu({pattern, 1, 0, 0}, s.view);
         ExpectSpecification({pattern, 1, 0, 0}, s,
                             std::string(Name(dtype)) + " " + ToString(pattern));

@@ -114,6 +114,9 @@ TEST_F(ProbesTest, RightGemmsPass) {
   for (const DType t : {DType::kF16, DType::kBF16}) ExpectPasses(shapes[2], t, DType::kF32);
   EXPECT_GT(passed_["exact-sparse"], 40);
   EXPECT_GT(passed_["exact-integers"], 40);
+  // Of the formats of 16 bits and more.
+  EXPECT_GT(passed_["exact-significand-a"], 25);
+  EXPECT_EQ(passed_["exact-significand-a"], passed_["exact-significand-b"]);
   EXPECT_THAT(skipped_, ::testing::IsEmpty());
 }
 
@@ -131,6 +134,8 @@ TEST_F(ProbesTest, RightEpiloguesPass) {
   GemmProblem blas{.m = 40, .n = 24, .k = 520, .alpha = 0.3, .beta = 1};
   for (const DType t : {DType::kF64, DType::kF32, DType::kBF16}) ExpectPasses(blas, t);
   EXPECT_GT(passed_["exact-sparse"], 15);
+  EXPECT_GT(passed_["exact-significand-a"], 10);
+  EXPECT_GT(passed_["exact-significand-b"], 10);
   EXPECT_THAT(skipped_, ::testing::IsEmpty());
 }
 
@@ -154,6 +159,8 @@ TEST_F(ProbesTest, RightConvolutionsPass) {
     }
   }
   EXPECT_GT(passed_["exact-sparse"], 20);
+  EXPECT_GT(passed_["exact-significand-x"], 15);
+  EXPECT_GT(passed_["exact-significand-w"], 15);
   EXPECT_THAT(skipped_, ::testing::IsEmpty());
 }
 
@@ -175,6 +182,7 @@ TEST_F(ProbesTest, RightAttentionsPass) {
   }
   for (const DType t : {DType::kF16, DType::kBF16}) ExpectPasses(shapes[1], t, DType::kF32);
   EXPECT_GT(passed_["key-groups"], 50);
+  EXPECT_GT(passed_["exact-significand-v"], 40);
   EXPECT_GT(passed_["last-row"], 20);
   EXPECT_GT(passed_["first-row"], 10);
   EXPECT_THAT(skipped_, ::testing::IsEmpty());
@@ -187,11 +195,15 @@ TEST_F(ProbesTest, AnAttentionThatHasNoExactDataSaysWhy) {
        {std::pair{narrow, "dim 1 has 2"}, {flat, "no fp16 codes drive exp to 0"}}) {
     for (const Case& c : ForProviders(problem, DType::kF16)) {
       const CaseOutcome outcome = Run(c);
-      ASSERT_FALSE(outcome.probes.empty());
-      const ProbeOutcome& probe = outcome.probes.back();
-      EXPECT_EQ(probe.name, "key-groups");
-      EXPECT_EQ(probe.verdict, Verdict::kSkipped);
-      EXPECT_THAT(probe.message, ::testing::HasSubstr(why));
+      ASSERT_EQ(outcome.probes.size(), 2u);
+      EXPECT_EQ(outcome.probes[0].name, "key-groups");
+      EXPECT_THAT(outcome.probes[0].message, ::testing::HasSubstr(why));
+      EXPECT_EQ(outcome.probes[1].name, "exact-significand-v");
+      for (const ProbeOutcome& probe : outcome.probes) {
+        EXPECT_EQ(probe.verdict, Verdict::kSkipped);
+        EXPECT_FALSE(probe.message.empty());
+        EXPECT_FALSE(probe.refused);
+      }
       EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Describe(outcome);
     }
   }
@@ -455,7 +467,7 @@ TEST_F(ProbesTest, ARefusedProbeIsSkippedAndSaid) {
   const CaseOutcome outcome = Run(c);
   // Random data within its bound still prove something.
   EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Describe(outcome);
-  ASSERT_EQ(outcome.probes.size(), 2u);
+  ASSERT_EQ(outcome.probes.size(), 4u);
   for (const ProbeOutcome& p : outcome.probes) {
     EXPECT_EQ(p.verdict, Verdict::kSkipped);
     EXPECT_TRUE(p.refused);
@@ -534,7 +546,7 @@ TEST_F(ProbesTest, AGoldenDigestIsHeldAgainst) {
   c.provider = "builtin";
   c.seed = 1;
   const CaseOutcome first = Run(c);
-  ASSERT_EQ(first.probes.size(), 2u);
+  ASSERT_EQ(first.probes.size(), 4u);
   for (const ProbeOutcome& p : first.probes) {
     EXPECT_EQ(p.digest.size(), 32u);
     EXPECT_FALSE(p.golden.has_value());

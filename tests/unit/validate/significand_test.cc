@@ -1,0 +1,304 @@
+// Significand probes: a kernel that keeps every bit of its operands passes them at every length of
+// a sum, one that narrows an operand or the output fails, and a declared loss is allowed, no more.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "kernels/numerics/convert.h"
+#include "kernels/ops/conv/conv_probes.h"
+#include "kernels/ops/conv/conv_reference.h"
+#include "kernels/providers/planted/planted.h"
+#include "kernels/text/cat.h"
+#include "kernels/validate/host_inputs.h"
+#include "kernels/validate/runner.h"
+
+namespace assay {
+namespace {
+
+using ::testing::HasSubstr;
+
+class NoObserver : public PhaseObserver {
+ public:
+  void Enter(Phase) override {}
+};
+
+std::string Describe(const CaseOutcome& outcome) {
+  std::string text = Cat("verdict ", static_cast<int>(outcome.verdict));
+  for (const Finding& f : outcome.findings)
+    text += Cat("; ", ReasonWord(f.reason), ": ", f.message);
+  return text;
+}
+
+const ProbeOutcome* FindProbe(const CaseOutcome& outcome, std::string_view name) {
+  const auto probe = std::find_if(outcome.probes.begin(), outcome.probes.end(),
+                                  [&](const ProbeOutcome& p) { return p.name == name; });
+  return probe == outcome.probes.end() ? nullptr : &*probe;
+}
+
+// Multiplies every element of a right output by 1 + error, and adds `leak` to it.
+struct Loss {
+  double error = 0;
+  double leak = 0;
+  double declared = 0;
+};
+Loss loss;  // a factory is a plain function
+
+class Lossy : public Kernel {
+ public:
+  explicit Lossy(std::unique_ptr<Kernel> right) : right_(std::move(right)) {}
+  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
+    absl::Status status = right_->Launch(inputs, output);
+    for (std::int64_t i = 0; i < output.count(); ++i) {
+      const double v = ToDouble(output.dtype, LoadBits(output.dtype, output.data, i));
+      StoreBits(output.dtype, output.data, i,
+                RoundToFormat(v * (1 + loss.error) + loss.leak, output.dtype));
+    }
+    return status;
+  }
+  double operand_roundoff() const override { return loss.declared; }
+  std::string implementation() const override { return "split in three"; }
+
+  static absl::StatusOr<std::unique_ptr<Kernel>> Make(const Case& c, const Plan& plan,
+                                                      Device& device) {
+    static const Registry all = [] {
+      Registry registry;
+      RegisterAll(registry);
+      return registry;
+    }();
+    auto right = all.Find(OpName(c.problem), "builtin", "cpu")->make(c, plan, device);
+    if (!right.ok()) return right.status();
+    return std::make_unique<Lossy>(*std::move(right));
+  }
+
+ private:
+  std::unique_ptr<Kernel> right_;
+};
+
+class SignificandTest : public ::testing::Test {
+ protected:
+  SignificandTest() {
+    RegisterAll(registry_);
+    for (const std::string_view op : {"gemm", "conv", "attention"}) {
+      registry_.Add({.op = op,
+                     .provider = "lossy",
+                     .backend = "cpu",
+                     .dtypes = {DType::kF64, DType::kF32},
+                     .make = &Lossy::Make,
+                     .version = {},
+                     .unavailable_reason = {}});
+    }
+  }
+
+  CaseOutcome Run(const Case& c) {
+    for (const FieldError& e : Check(c)) ADD_FAILURE() << e.field << ": " << e.message;
+    NoObserver observer;
+    return CaseRunner(*device_, registry_, nullptr).Run(c, observer);
+  }
+
+  CaseOutcome RunLossy(const Problem& problem, const Loss& how, DType t = DType::kF32) {
+    loss = how;
+    Case c;
+    c.problem = problem;
+    c.dtype = t;
+    c.provider = "lossy";
+    c.seed = 1;
+    return Run(c);
+  }
+
+  Registry registry_;
+  const std::unique_ptr<Device> device_ =
+      MakeCpuDevice(0, ArenaOptions{.max_bytes = std::int64_t{512} << 20});
+};
+
+ConvProblem SmallConv() {
+  ConvProblem p;
+  p.channels = 8;
+  p.filters = 16;
+  p.input = {14, 14};
+  p.kernel = {3, 3};
+  p.padding = {1};
+  return p;
+}
+
+TEST_F(SignificandTest, TheMessageSaysWhichOperandKeepsHowManyBits) {
+  struct Wrong {
+    std::string_view op, defect, probe, message;
+  };
+  const Wrong wrong[] = {
+      {"gemm", "tf32-a", "exact-significand-a", "2^-11: 11 bits of a's significand come through"},
+      {"gemm", "tf32-b", "exact-significand-b", "2^-11: 11 bits of b's significand come through"},
+      {"gemm", "two-bf16", "exact-significand-a", "17 bits of a's significand come through"},
+      {"gemm", "two-bf16", "exact-significand-b", "17 bits of b's significand come through"},
+      {"gemm", "output-through-fp16", "exact-significand-a", "11 bits of a's"},
+      {"gemm", "output-through-bf16", "exact-significand-b", "8 bits of b's"},
+      {"gemm", "gain", "exact-significand-b", "relative error up to 2^-19"},
+      {"conv", "tf32-input", "exact-significand-x", "11 bits of x's"},
+      {"conv", "tf32-weights", "exact-significand-w", "11 bits of w's"},
+      {"conv", "output-through-fp16", "exact-significand-w", "11 bits of w's"},
+      {"attention", "tf32-values", "exact-significand-v", "11 bits of v's"},
+      {"attention", "output-through-bf16", "exact-significand-v", "8 bits of v's"},
+  };
+  for (const Wrong& w : wrong) {
+    const PlantedDefect* d = FindPlanted(w.op, Cat("planted/", w.defect));
+    ASSERT_NE(d, nullptr) << w.defect;
+    const CaseOutcome outcome = Run(PlantedCase(*d, DType::kF32));
+    const std::string text = Cat(w.op, " ", w.defect, ": ", Describe(outcome));
+    EXPECT_EQ(outcome.verdict, Verdict::kFailed) << text;
+    const ProbeOutcome* probe = FindProbe(outcome, w.probe);
+    ASSERT_NE(probe, nullptr) << text;
+    EXPECT_EQ(probe->verdict, Verdict::kFailed) << text;
+    EXPECT_THAT(probe->message, HasSubstr(w.message)) << text;
+    EXPECT_GT(probe->mismatches, 0) << text;
+  }
+}
+
+TEST_F(SignificandTest, AnOperandThatKeepsItsBitsIsNotBlamed) {
+  const CaseOutcome a = Run(PlantedCase(*FindPlanted("gemm", "planted/tf32-a"), DType::kF32));
+  EXPECT_EQ(FindProbe(a, "exact-significand-b")->verdict, Verdict::kPassed);
+  const CaseOutcome x = Run(PlantedCase(*FindPlanted("conv", "planted/tf32-input"), DType::kF32));
+  EXPECT_EQ(FindProbe(x, "exact-significand-w")->verdict, Verdict::kPassed);
+}
+
+// Orders, blocks and splits of a sum, in the formats of every provider.
+TEST_F(SignificandTest, RightKernelsPassAtEveryLength) {
+  for (const std::int64_t k : {256, 4096, 65536}) {
+    for (const DType t : {DType::kF64, DType::kF32, DType::kTF32, DType::kF16, DType::kBF16}) {
+      for (const KernelEntry& entry : registry_.entries()) {
+        if (entry.op != "gemm" || entry.provider.starts_with(kPlantedPrefix) ||
+            entry.provider == "lossy") {
+          continue;
+        }
+        Case c;
+        c.problem = GemmProblem{.m = 32, .n = 32, .k = k};
+        c.dtype = t;
+        c.provider = std::string(entry.provider);
+        c.seed = 1;
+        const CaseOutcome outcome = Run(c);
+        if (outcome.verdict == Verdict::kUnsupported) continue;
+        const std::string text = Cat(DefaultName(c), ": ", Describe(outcome));
+        EXPECT_NE(outcome.verdict, Verdict::kFailed) << text;
+        for (const char* name : {"exact-significand-a", "exact-significand-b"}) {
+          const ProbeOutcome* probe = FindProbe(outcome, name);
+          ASSERT_NE(probe, nullptr) << text;
+          EXPECT_EQ(probe->verdict, Verdict::kPassed) << text;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(SignificandTest, ADeclaredSplitIsAllowedAndShownAndNoMore) {
+  const GemmProblem p{.m = 32, .n = 32, .k = 4096};
+  const CaseOutcome silent = RunLossy(p, {.error = 0x1p-22});
+  EXPECT_EQ(silent.verdict, Verdict::kFailed) << Describe(silent);
+  EXPECT_THAT(FindProbe(silent, "exact-significand-a")->message, HasSubstr("21 bits of a's"));
+
+  const auto verdict = [&](const Loss& how, std::string_view probe = "exact-significand-b") {
+    return FindProbe(RunLossy(p, how), probe)->verdict;
+  };
+  for (const char* name : {"exact-significand-a", "exact-significand-b"}) {
+    EXPECT_EQ(verdict({.error = 0x1p-22, .declared = 0x1p-22}, name), Verdict::kPassed);
+    EXPECT_EQ(verdict({.error = 0x1p-20, .declared = 0x1p-22}, name), Verdict::kFailed);
+    // A declaration counts up to 2^-22 only.
+    EXPECT_EQ(verdict({.error = 0x1p-20, .declared = 0x1p-19}, name), Verdict::kFailed);
+    EXPECT_EQ(verdict({.leak = 0x1p-19, .declared = 0x1p-22}, name), Verdict::kFailed);
+  }
+  // Whole numbers stay exact.
+  EXPECT_EQ(verdict({.error = 0x1p-22, .declared = 0x1p-22}, "exact-integers"), Verdict::kFailed);
+  EXPECT_THAT(RunLossy(p, {.declared = 0x1p-22}).implementation,
+              HasSubstr("split in three, takes operands to a relative 2^-22"));
+  EXPECT_EQ(RunLossy(p, {}).implementation, "split in three");
+  EXPECT_EQ(RunLossy(p, {.declared = 0x1p-22}).verdict, Verdict::kPassed);
+}
+
+TEST_F(SignificandTest, ATransformOfAConvolutionMayLoseMore) {
+  const auto verdict = [&](const Loss& how) {
+    return FindProbe(RunLossy(SmallConv(), how), "exact-significand-w")->verdict;
+  };
+  EXPECT_EQ(verdict({.error = 0x1p-17}), Verdict::kFailed);
+  EXPECT_EQ(verdict({.error = 0x1p-17, .declared = 0x1p-17}), Verdict::kPassed);
+  EXPECT_EQ(verdict({.error = 0x1p-14, .declared = 0x1p-12}), Verdict::kFailed);
+  // Between the 1s the right result is 0, and what leaks there comes from the neighbours.
+  EXPECT_EQ(verdict({.leak = 0x1p-17, .declared = 0x1p-17}), Verdict::kPassed);
+  EXPECT_EQ(verdict({.leak = 0x1p-14, .declared = 0x1p-17}), Verdict::kFailed);
+}
+
+TEST_F(SignificandTest, TheLastBitsOfFp64AreSeen) {
+  for (const Problem& problem :
+       {Problem(GemmProblem{.m = 32, .n = 32, .k = 512}), Problem(SmallConv()),
+        Problem(AttentionProblem{.heads = 2, .seq = 40, .dim = 16})}) {
+    // An attention may use an approximate reciprocal.
+    const bool divides = std::holds_alternative<AttentionProblem>(problem);
+    const CaseOutcome outcome =
+        RunLossy(problem, {.error = divides ? 0x1p-49 : 0x1p-51}, DType::kF64);
+    EXPECT_EQ(outcome.verdict, Verdict::kFailed) << Describe(outcome);
+    ASSERT_FALSE(outcome.probes.empty());
+    const bool found =
+        std::any_of(outcome.probes.begin(), outcome.probes.end(), [](const ProbeOutcome& p) {
+          return p.name.starts_with("exact-significand") && p.verdict == Verdict::kFailed;
+        });
+    EXPECT_TRUE(found) << Describe(outcome);
+    EXPECT_NE(RunLossy(problem, {}, DType::kF64).verdict, Verdict::kFailed);
+  }
+}
+
+// The data of the probe: no output sums two elements, and filters meet 1s under every tap.
+TEST(SignificandData, NoFilterCoversTwoOnesAndEveryTapMeetsSome) {
+  for (const bool last : {false, true}) {
+    for (const std::int64_t stride : {1, 2, 3}) {
+      for (const std::int64_t dilation : {1, 2}) {
+        ConvProblem p = SmallConv();
+        p.batch = 2;
+        p.groups = 2;
+        p.input = {24, 18};
+        p.stride = {stride};
+        p.dilation = {dilation};
+        p.layout = last ? "nhwc" : "nchw";
+        Case c;
+        c.problem = p;
+        c.dtype = DType::kF32;
+        c.exact = true;
+        c.significand = 1;
+        const Plan plan = *ConvOp().MakePlan(c);
+        const ConvShape s = MakeConvShape(p);
+        std::vector<double> x(static_cast<std::size_t>(s.batch * s.channels * s.inputs()));
+        RegeneratedInputs(plan, 1).Read(0, 0, static_cast<std::int64_t>(x.size()), x.data());
+        std::vector<int> met(static_cast<std::size_t>(s.taps()));
+        for (std::int64_t image = 0; image < s.batch; ++image) {
+          for (std::int64_t at = 0; at < s.positions(); ++at) {
+            for (std::int64_t group = 0; group < s.groups; ++group) {
+              int ones = 0;
+              for (std::int64_t tap = 0; tap < s.taps(); ++tap) {
+                const std::int64_t y = at / s.output[2] * stride + tap / 3 * dilation - 1;
+                const std::int64_t z = at % s.output[2] * stride + tap % 3 * dilation - 1;
+                if (y < 0 || z < 0 || y >= s.input[1] || z >= s.input[2]) continue;
+                const std::int64_t pixel = y * s.input[2] + z;
+                for (std::int64_t i = 0; i < s.group_channels(); ++i) {
+                  const std::int64_t channel = group * s.group_channels() + i;
+                  const std::int64_t from =
+                      last ? (image * s.inputs() + pixel) * s.channels + channel
+                           : (image * s.channels + channel) * s.inputs() + pixel;
+                  const bool one = x[static_cast<std::size_t>(from)] == 1;
+                  ones += one;
+                  met[static_cast<std::size_t>(tap)] += one;
+                }
+              }
+              ASSERT_LE(ones, 1) << "stride " << stride << " dilation " << dilation;
+            }
+          }
+        }
+        for (const int n : met) EXPECT_GT(n, 0) << "stride " << stride << " dilation " << dilation;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace assay
