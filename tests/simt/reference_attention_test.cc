@@ -7,7 +7,10 @@
 namespace assay {
 namespace {
 
-class SimtAttentionReference : public SimtReference {};
+class SimtAttentionReference : public SimtReference {
+ protected:
+  void ExpectKeyGroupsToTheBit(bool causal, double density, bool single);
+};
 INSTANTIATE_TEST_SUITE_P(Waves, SimtAttentionReference, ::testing::Values(32, 64));
 
 AttentionProblem Problem(std::int64_t queries, std::int64_t keys, std::int64_t dim) {
@@ -121,7 +124,7 @@ TEST_P(SimtAttentionReference, TheSameLaunchGivesTheSameBits) {
   EXPECT_EQ(first.max_abs_score, second.max_abs_score);
 }
 
-void ExpectKeyGroupsToTheBit(bool causal, double density, bool single) {
+void SimtAttentionReference::ExpectKeyGroupsToTheBit(bool causal, double density, bool single) {
   AttentionProblem p = Problem(75, 83, 17);
   p.batch = 2;
   p.heads = 4;
