@@ -158,7 +158,7 @@ class Comparing final : public TensorComparison {
       if (!s.ok()) return s;
     }
     if (!c_.empty()) {
-      AllocateDeviations(OpOf(case_).Residuals(case_, plan()), plan(), device_, reference_);
+      AllocateDeviations(case_, OpOf(case_).Residuals(case_, plan()), plan(), device_, reference_);
     }
     return absl::OkStatus();
   }

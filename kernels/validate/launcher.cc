@@ -49,7 +49,7 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
   absl::StatusOr<double*> allowance = AllocateDoubles(output_.count());
   if (!allowance.ok()) return EndedBy(allowance.status(), "error bounds");
   reference_.allowance = *allowance;
-  AllocateDeviations(FindOp(OpName(case_.problem))->Residuals(case_, plan), plan, device_,
+  AllocateDeviations(case_, FindOp(OpName(case_.problem))->Residuals(case_, plan), plan, device_,
                      reference_);
   return std::nullopt;
 }

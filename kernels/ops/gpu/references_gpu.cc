@@ -67,6 +67,7 @@ gpu::GemmReference GemmOf(const Case& c, const Plan& plan, std::span<const Tenso
   if (!o.is_integer && o.storage_bits <= 8) g.largest = o.max_finite;
   g.value = out.value;
   g.allowance = plan.exact ? nullptr : out.allowance;
+  g.epilogue.steps = OutputStepsOf(plan.output.dtype);
   return g;
 }
 
@@ -296,7 +297,15 @@ absl::Status GpuReferences::Reference(const Case& c, const Plan& plan, Device& d
   if (!stream.ok()) return stream.status();
   const std::string_view op = OpName(c.problem);
   if (op == GemmProblem::kOp) {
-    return Launched(op, gpu::LaunchGemmReference(GemmOf(c, plan, inputs, out), *stream));
+    gpu::GemmReference gemm = GemmOf(c, plan, inputs, out);
+    if (gemm.allowance != nullptr && out.deviation != nullptr) {
+      const absl::StatusOr<void*> scratch = scratch_(device);
+      if (!scratch.ok()) return scratch.status();
+      gemm.deviation = out.deviation;
+      gemm.scratch = *scratch;
+      gemm.scratch_bytes = kScratchBytes;
+    }
+    return Launched(op, gpu::LaunchGemmReference(gemm, *stream));
   }
   if (op == ConvProblem::kOp) {
     const gpu::ConvReference conv = ConvOf(c, plan, inputs, out);
@@ -333,6 +342,13 @@ absl::Status GpuReferences::Reference(const Case& c, const Plan& plan, Device& d
   if (absl::Status s = ReadWords(device, *scratch, &largest); !s.ok()) return s;
   out.max_abs_score = gpu::LargestScore(largest);
   return absl::OkStatus();
+}
+
+bool GpuReferences::FillsDeviations(const Case& c) const {
+  if (const auto* gemm = std::get_if<GemmProblem>(&c.problem)) {
+    return gpu::SquareBytes(gemm->m, gemm->n, gemm->k) <= kScratchBytes;
+  }
+  return false;
 }
 
 absl::StatusOr<std::vector<Identity>> GpuReferences::CheckIdentities(
