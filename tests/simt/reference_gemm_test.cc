@@ -70,6 +70,22 @@ TEST_P(SimtGemmReference, SmallFloatOutputsSaturate) {
   });
 }
 
+// More products than the scratch memory has room for the margins of: several groups.
+TEST_P(SimtGemmReference, DeviationsOfManyProducts) {
+  ExpectPlain(MakeCase(GemmProblem{.m = 2, .n = 3, .k = 100000, .batch = 5}, DType::kF16));
+  GemmProblem p{.m = 40, .n = 70, .k = 33, .batch = 3, .trans_a = true, .trans_b = true};
+  p.alpha = 0.5;
+  p.bias = true;
+  ExpectPlain(MakeCase(p, DType::kF32));
+}
+
+TEST_P(SimtGemmReference, NoDeviationsWhereTheMarginsDoNotFit) {
+  EXPECT_TRUE(
+      references_.FillsDeviations(MakeCase(GemmProblem{.m = 1, .n = 1, .k = 200000}, DType::kF32)));
+  EXPECT_FALSE(
+      references_.FillsDeviations(MakeCase(GemmProblem{.m = 1, .n = 1, .k = 300000}, DType::kF32)));
+}
+
 // An infinity reaches its row and column only, through zeros too.
 TEST_P(SimtGemmReference, NonFiniteElements) {
   for (const double x : {HUGE_VAL, -HUGE_VAL, std::nan("")}) {
