@@ -11,6 +11,7 @@
 #include "kernels/ops/attention/attention_probes.h"
 #include "kernels/ops/attention/attention_reference.h"
 #include "kernels/ops/attention/attention_reference_gpu.h"
+#include "kernels/ops/common/product_residuals.h"
 #include "kernels/ops/conv/conv_reference.h"
 #include "kernels/ops/conv/conv_reference_gpu.h"
 #include "kernels/ops/copy/copy_on_gpu.h"
@@ -80,7 +81,10 @@ gpu::ConvReference ConvOf(const Case& c, const Plan& plan, std::span<const Tenso
           c.dtype,
           MakeProductBound(c.dtype, shape.terms(), plan.flushes_subnormals, plan.accumulator),
           out.value,
-          plan.exact ? nullptr : out.allowance};
+          plan.exact ? nullptr : out.allowance,
+          MakeSumModel(c.dtype, shape.terms(), AccumulatorOf(c.dtype, plan.accumulator)),
+          OutputStepsOf(plan.output.dtype),
+          plan.exact ? nullptr : out.deviation};
 }
 
 gpu::SoftmaxReference SoftmaxOf(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
@@ -348,7 +352,7 @@ bool GpuReferences::FillsDeviations(const Case& c) const {
   if (const auto* gemm = std::get_if<GemmProblem>(&c.problem)) {
     return gpu::SquareBytes(gemm->m, gemm->n, gemm->k) <= kScratchBytes;
   }
-  return false;
+  return std::holds_alternative<ConvProblem>(c.problem);
 }
 
 absl::StatusOr<std::vector<Identity>> GpuReferences::CheckIdentities(
