@@ -157,10 +157,22 @@ End CaseRun::Plan() {
 // What a kernel declares widens its bound: it is never silent.
 void CaseRun::DescribeAccumulator() {
   const Accumulator& a = plan().accumulator;
-  if (!(a.roundoff > AccumulatorRoundoff(case_.dtype))) return;
   std::string& text = outcome_.implementation;
-  if (!text.empty()) text += ", ";
-  text += absl::StrFormat("sums %d products to a relative 2^%g", a.block, std::log2(a.roundoff));
+  const auto add = [&text](std::string_view what) {
+    if (!text.empty()) text += ", ";
+    text += what;
+  };
+  if (a.roundoff > AccumulatorRoundoff(case_.dtype)) {
+    add(absl::StrFormat("sums %d products to a relative 2^%g", a.block, std::log2(a.roundoff)));
+  }
+  const TruncatingUnit& t = a.truncation;
+  if (!(t.roundoff > 0)) return;
+  std::string cut = absl::StrFormat("cuts sums off at a relative 2^%g", std::log2(t.roundoff));
+  if (t.further_bits >= 0) {
+    cut += absl::StrFormat(", blocks of %d with %d further bits", t.block, t.further_bits);
+  }
+  if (t.promoted > 0) cut += absl::StrFormat(", up to %d products", t.promoted);
+  add(cut);
 }
 
 End CaseRun::FindKernel() {

@@ -28,7 +28,7 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
   plan.intermediate_roundoff = std::min(kernel_->intermediate_roundoff(), coarser);
   plan.flushes_subnormals = kernel_->flushes_subnormals();
   const Accumulator accumulator = AccumulatorOf(case_.dtype, kernel_->accumulator());
-  if (accumulator.roundoff > plan.accumulator.roundoff) {
+  if (accumulator.roundoff > plan.accumulator.roundoff || accumulator.truncation.roundoff > 0) {
     FindOp(OpName(case_.problem))->HoldTo(case_, accumulator, plan);
   }
   for (const Operand& operand : plan.inputs) {
