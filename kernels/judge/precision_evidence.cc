@@ -10,6 +10,7 @@
 #include "kernels/judge/narrowing.h"
 #include "kernels/judge/pieces.h"
 #include "kernels/judge/summation_orders.h"
+#include "kernels/ops/device_references.h"
 #include "kernels/ops/products.h"
 
 namespace assay {
@@ -73,9 +74,11 @@ absl::StatusOr<Sample> TakeSample(const PrecisionSubject& s, double rms) {
 
 }  // namespace
 
-void AllocateDeviations(const ResidualModel& model, const Plan& plan, Device& device,
+void AllocateDeviations(const Case& c, const ResidualModel& model, const Plan& plan, Device& device,
                         ReferenceBuffers& to) {
   if (!model.known || !device.tells_precision()) return;
+  const DeviceReferences* references = device.references();
+  if (references != nullptr && !references->FillsDeviations(c)) return;
   const Extents& x = plan.output.extents;
   const std::size_t before = device.arena().blocks().size();
   bool enough = true;

@@ -1,8 +1,8 @@
 // Measures how exactly a kernel computed: runs the residual pass on the device, samples elements
 // for the matched filter, and lets precision.h judge.
 //
-// Nothing is told if the operator has no model for the case, if the device has no residual pass, or
-// if the arena had no room for the deviations.
+// Nothing is told if the operator has no model for the case, if the device has no residual pass, if
+// its references do not fill the deviations, or if the arena had no room for them.
 #ifndef ASSAY_KERNELS_JUDGE_PRECISION_EVIDENCE_H_
 #define ASSAY_KERNELS_JUDGE_PRECISION_EVIDENCE_H_
 
@@ -15,7 +15,7 @@ namespace assay {
 
 // Takes the buffers that the operator's model asks for from the device's arena. `to` is unchanged
 // if nothing will be told. Call it after everything else of the case is allocated.
-void AllocateDeviations(const ResidualModel& model, const Plan& plan, Device& device,
+void AllocateDeviations(const Case& c, const ResidualModel& model, const Plan& plan, Device& device,
                         ReferenceBuffers& to);
 
 // A judged output. All must outlive the call.

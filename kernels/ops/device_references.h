@@ -25,6 +25,9 @@ class DeviceReferences {
                                  std::span<const TensorView> inputs,
                                  ReferenceBuffers& out) const = 0;
 
+  // Whether Reference fills what the operator's ResidualModel says of this case.
+  virtual bool FillsDeviations(const Case& /*c*/) const { return false; }
+
   // The identities of the case's operator on its judged output.
   virtual absl::StatusOr<std::vector<Identity>> CheckIdentities(
       const Case& c, const Plan& plan, Device& device, std::span<const TensorView> inputs,

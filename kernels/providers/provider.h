@@ -36,10 +36,10 @@ class Kernel {
   // Whether the kernel's instructions by definition take subnormal intermediate results as 0. This
   // widens the bound's allowance for underflow, so the evidence shows it.
   virtual bool flushes_subnormals() const { return false; }
-  // The accumulator for products of 8- and 4-bit floats, if the kernel's instructions by definition
-  // hold less than fp32 does (Hopper's tensor cores: 14 bits, blocks of 32). It widens the error
-  // bound, so the measurement shows it, and it stands after implementation(). Ignored for other
-  // formats.
+  // The accumulator, if the kernel's instructions by definition hold less than fp32 does for
+  // products of 8- and 4-bit floats (Hopper's tensor cores: 14 bits, blocks of 32), or if they cut
+  // off instead of rounding. It widens the error bound, so the measurement shows it, and it stands
+  // after implementation(). Ignored for formats that no hardware treats so: see AccumulatorOf.
   virtual Accumulator accumulator() const { return {}; }
   // How far 1 times an element may be from that element, relative to it, because the kernel by
   // design splits its operands into narrower parts (an emulation of fp32) or transforms them

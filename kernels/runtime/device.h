@@ -125,8 +125,9 @@ class Device {
     return absl::UnimplementedError("this backend sums no residuals");
   }
 
-  // Whether it has the residual pass, and its references fill the deviations. Otherwise nothing is
-  // told of the precision of a kernel.
+  // Whether it has the residual pass. Otherwise nothing is told of the precision of a kernel. If
+  // the device has references of its own, DeviceReferences says for which cases they fill
+  // deviations.
   virtual bool tells_precision() const { return false; }
 
   // Computes checksums in one pass over a matrix: products with vectors from either side, sums of

@@ -167,6 +167,14 @@ void CaseRun::DescribeArithmetic() {
   if (plan().operand_roundoff > 0) {
     add(absl::StrFormat("takes operands to a relative 2^%g", std::log2(plan().operand_roundoff)));
   }
+  const TruncatingUnit& t = a.truncation;
+  if (!(t.roundoff > 0)) return;
+  std::string cut = absl::StrFormat("cuts sums off at a relative 2^%g", std::log2(t.roundoff));
+  if (t.further_bits >= 0) {
+    cut += absl::StrFormat(", blocks of %d with %d further bits", t.block, t.further_bits);
+  }
+  if (t.promoted > 0) cut += absl::StrFormat(", up to %d products", t.promoted);
+  add(cut);
 }
 
 End CaseRun::FindKernel() {

@@ -33,7 +33,7 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
       std::min(kernel_->operand_roundoff(),
                op.traits().most_operand_roundoff * AccumulatorRoundoff(case_.dtype));
   const Accumulator accumulator = AccumulatorOf(case_.dtype, kernel_->accumulator());
-  if (accumulator.roundoff > plan.accumulator.roundoff) {
+  if (accumulator.roundoff > plan.accumulator.roundoff || accumulator.truncation.roundoff > 0) {
     op.HoldTo(case_, accumulator, plan);
   }
   for (const Operand& operand : plan.inputs) {
@@ -54,7 +54,7 @@ End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
   absl::StatusOr<double*> allowance = AllocateDoubles(output_.count());
   if (!allowance.ok()) return EndedBy(allowance.status(), "error bounds");
   reference_.allowance = *allowance;
-  AllocateDeviations(FindOp(OpName(case_.problem))->Residuals(case_, plan), plan, device_,
+  AllocateDeviations(case_, FindOp(OpName(case_.problem))->Residuals(case_, plan), plan, device_,
                      reference_);
   return std::nullopt;
 }

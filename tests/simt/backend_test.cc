@@ -17,6 +17,7 @@
 #include "kernels/validate/runner.h"
 #include "simt/engine.h"
 #include "tests/sample_problems.h"
+#include "tests/unit/runtime/residuals_testing.h"
 
 namespace assay {
 namespace {
@@ -302,6 +303,59 @@ TEST_P(GpuBackendTest, FindingsOnTheDeviceAreThoseByReading) {
     EXPECT_EQ(judged.Recheck().disagreements, 2);
     EXPECT_EQ(judged.Recheck().first, 87400 + 1749);
   }
+}
+
+// One copy brings the sums, whatever the size.
+TEST_P(GpuBackendTest, ResidualsOnTheDeviceAreThoseOnTheCpu) {
+  Desk desk(GpuBackend());
+  Device& device = desk.device();
+  const ResidualData data(DType::kF32, Extents{2, 40, 70, 73, 3000}, 3);
+  const auto sent = [&device](const void* from, std::size_t bytes) {
+    const auto size = static_cast<std::int64_t>(bytes);
+    void* to = device.arena().Allocate(size, false)->data;
+    EXPECT_TRUE(device.FromHost(from, size, to).ok());
+    return to;
+  };
+  const auto floats = [&](const std::vector<float>& v) {
+    return static_cast<const float*>(sent(v.data(), v.size() * sizeof(float)));
+  };
+  ResidualRequest there = data.request;
+  there.output.data = sent(data.storage.data(), data.storage.size());
+  there.reference = static_cast<const double*>(
+      sent(data.reference.data(), data.reference.size() * sizeof(double)));
+  there.deviation = floats(data.deviation);
+  there.direction = floats(data.direction);
+  there.row_offset = floats(data.row_offset);
+  there.row_gain = floats(data.row_gain);
+  const Traffic before = device.traffic();
+  const absl::StatusOr<ResidualSums> sums = device.Residuals(there);
+  const Traffic after = device.traffic();
+  ASSERT_TRUE(sums.ok()) << sums.status();
+  ExpectSameSums(*sums, PlainResiduals(data.request));
+  EXPECT_EQ(after.copies_off - before.copies_off, 1);
+  EXPECT_EQ(after.bytes_off - before.bytes_off, static_cast<std::int64_t>(sizeof(ResidualSums)));
+  EXPECT_EQ(after.allocations, before.allocations);
+  there.deviation = nullptr;
+  EXPECT_EQ(device.Residuals(there).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// Precision is told where the device's references fill deviations, and as on the CPU.
+TEST_P(GpuBackendTest, ThePrecisionOfProductsIsTold) {
+  Desk desk(GpuBackend());
+  Case c;
+  c.provider = "builtin";
+  c.seed = 7;
+  c.dtype = DType::kF32;
+  for (const std::string_view op : {"gemm", "conv"}) {
+    for (const Problem& problem : ProblemsOf(op)) {
+      c.problem = problem;
+      const CaseOutcome outcome = desk.Run(c);
+      EXPECT_EQ(outcome.verdict, Verdict::kPassed) << Said(outcome);
+      ASSERT_TRUE(outcome.precision.has_value()) << op;
+    }
+  }
+  c.problem = ProblemsOf("attention").front();
+  EXPECT_FALSE(desk.Run(c).precision.has_value());
 }
 
 // As on AMD: heads that fill the shared memory still fit, and wider ones are refused before any

@@ -7,6 +7,7 @@ GUARD = GPU + "guard_gpu.cu"
 DIGEST = GPU + "digest_gpu.cu"
 RECHECK = GPU + "recheck_gpu.cu"
 KEPT = GPU + "kept_gpu.cu"
+RESIDUALS = GPU + "residuals_gpu.cu"
 RUNS = GPU + "runs.h"
 REDUCE = GPU + "reduce.h"
 
@@ -19,6 +20,7 @@ KERNELS = {
     "digest": (DIGEST, "tests/simt/digest_test.cc", (), True, "*/0"),
     "recheck": (RECHECK, "tests/simt/recheck_test.cc"),
     "kept": (KEPT, "tests/simt/kept_test.cc"),
+    "residuals": (RESIDUALS, "tests/simt/residuals_test.cc"),
 }
 
 # Kernel, file, old text (and its occurrence, from 0), new text, what the change breaks.
@@ -71,4 +73,15 @@ CHANGES = [
     ("kept", KEPT, "i < count", 0, "i <= count", "index past the list"),
     ("kept", KEPT, "i < count", 1, "i + 1 < count", "last element left out"),
     ("kept", KEPT, "internal::StorageIndex(output.extents, index)", 0, "index", "wrong leading dimension"),
+    ("residuals", RESIDUALS, "      SyncBlock();\n", 0, "", "barrier before the waves' sums of a row are read"),
+    ("residuals", RESIDUALS, "      SyncBlock();  // the next row's parts are written\n", 0, "", "barrier before the next row's sums are written"),
+    ("residuals", RESIDUALS, "row % x.rows * x.ld", 0, "row % x.rows * x.cols", "wrong leading dimension"),
+    ("residuals", RESIDUALS, "z == largest && index > at", 0, "z == largest && index < at", "the last of equal elements"),
+    ("residuals", RESIDUALS, "if (column >= x.cols) break;", 0, "", "index past a row"),
+    ("residuals", RESIDUALS, "by >= 16", 0, "by > 16", "half of a column's rows left out"),
+    ("residuals", RESIDUALS, "for (int w = 1; w < waves; ++w) Add", 0, "for (int w = 2; w < waves; ++w) Add", "a wave's part of a long row left out"),
+    ("residuals", RESIDUALS, "range < pass.ranges", 0, "range + 1 < pass.ranges", "last range of bands left out"),
+    ("residuals", RESIDUALS, "columns[range * x.cols + column] =", 0, "columns[column] =", "ranges of bands in one place"),
+    ("residuals", RESIDUALS, "i < count; i += kMergeThreads", 0, "i + 1 < count; i += kMergeThreads", "last block's result left out"),
+    ("residuals", RESIDUALS, "for (int j = 0; j < 16; ++j)", 0, "for (int j = 1; j < 16; ++j)", "first column of a tile left out"),
 ]

@@ -1,4 +1,6 @@
 // The gemm reference for GPUs under the emulator, held to the plain one.
+#include "kernels/ops/gemm/gemm_reference.h"
+#include "kernels/ops/gemm/gemm_reference_gpu.h"
 #include "simt/references.h"
 
 namespace assay {
@@ -68,6 +70,55 @@ TEST_P(SimtGemmReference, SmallFloatOutputsSaturate) {
   ExpectPlain(c, [](int operand, std::int64_t i) {
     return (operand == 0 ? 20.0 : 1.0) * static_cast<double>(i % 5 - 2);
   });
+}
+
+TEST_P(SimtGemmReference, DeviationsOfSeveralProducts) {
+  GemmProblem p{.m = 40, .n = 70, .k = 33, .batch = 3};
+  p.alpha = 0.5;
+  p.trans_a = p.trans_b = p.bias = true;
+  ExpectPlain(MakeCase(p, DType::kF32));
+}
+
+// Products in groups, because the scratch memory has no room for the margins of all.
+TEST_P(SimtGemmReference, DeviationsDoNotDependOnTheScratchMemory) {
+  constexpr std::int64_t kM = 5, kN = 6, kK = 40, kBatch = 7, kCount = kBatch * kM * kN;
+  std::vector<float> a(kBatch * kM * kK), b(kBatch * kK * kN);
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i * 37 % 101) - 40;
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i * 53 % 97) - 50;
+  const auto deviations = [&](std::int64_t products) {
+    std::vector<double> value(kCount), allowance(kCount);
+    std::vector<float> deviation(kCount);
+    std::vector<std::uint64_t> scratch(
+        static_cast<std::size_t>(products * gpu::SquareBytes(kM, kN, kK) / 8));
+    gpu::GemmReference g;
+    g.m = kM;
+    g.n = kN;
+    g.k = kK;
+    g.batch = kBatch;
+    g.a = {a.data(), kK, 1, kM * kK};
+    g.b = {b.data(), 1, kN, kK * kN};
+    g.input = DType::kF32;
+    g.epilogue = MakeGemmEpilogue({.m = kM, .n = kN, .k = kK}, DType::kF32, false);
+    g.epilogue.steps = OutputStepsOf(DType::kF32);
+    g.value = value.data();
+    g.allowance = allowance.data();
+    g.deviation = deviation.data();
+    g.scratch = scratch.data();
+    g.scratch_bytes = static_cast<std::int64_t>(scratch.size() * 8);
+    EXPECT_EQ(gpu::LaunchGemmReference(g, nullptr), gpu::kOk);
+    return deviation;
+  };
+  const std::vector<float> together = deviations(kBatch);
+  EXPECT_GT(together.back(), 0);
+  EXPECT_EQ(deviations(1), together);
+  EXPECT_EQ(deviations(3), together);
+}
+
+TEST_P(SimtGemmReference, NoDeviationsWhereTheMarginsDoNotFit) {
+  EXPECT_TRUE(
+      references_.FillsDeviations(MakeCase(GemmProblem{.m = 1, .n = 1, .k = 200000}, DType::kF32)));
+  EXPECT_FALSE(
+      references_.FillsDeviations(MakeCase(GemmProblem{.m = 1, .n = 1, .k = 300000}, DType::kF32)));
 }
 
 // An infinity reaches its row and column only, through zeros too.

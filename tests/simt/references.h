@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -37,18 +38,64 @@ class SimtReference : public ::testing::TestWithParam<int> {
   // written stay kUnwritten.
   struct Result {
     std::vector<double> value, allowance;
+    // σ, D, σ_α and σ_β, if the references fill them and the operator's model is known.
+    std::vector<float> deviation, direction, row_offset, row_gain;
     double max_abs_score = 0;
   };
   static constexpr double kUnwritten = -12345.678;
 
   Result Run(const Case& c, const Plan& plan, const Tensors& tensors) {
     const std::size_t count = static_cast<std::size_t>(plan.output.extents.count());
-    Result result{std::vector<double>(count, kUnwritten), std::vector<double>(count, kUnwritten)};
+    Result result;
+    result.value.assign(count, kUnwritten);
+    result.allowance.assign(count, kUnwritten);
     ReferenceBuffers out{result.value.data(), result.allowance.data()};
+    AddDeviations(c, plan, result, out);
     const absl::Status status = references_.Reference(c, plan, *device_, tensors.views(), out);
     EXPECT_TRUE(status.ok()) << status;
     result.max_abs_score = out.max_abs_score;
     return result;
+  }
+
+  // What the CPU's reference fills beside r and E.
+  Result RunOnCpu(const Case& c, const Plan& plan, const Tensors& tensors) {
+    const std::size_t count = static_cast<std::size_t>(plan.output.extents.count());
+    Result result;
+    result.value.resize(count);
+    result.allowance.resize(count);
+    ReferenceBuffers out{result.value.data(), result.allowance.data()};
+    AddDeviations(c, plan, result, out);
+    const absl::Status status =
+        FindOp(OpName(c.problem))->Reference(c, plan, *device_, tensors.views(), out);
+    EXPECT_TRUE(status.ok()) << status;
+    return result;
+  }
+
+  void AddDeviations(const Case& c, const Plan& plan, Result& result, ReferenceBuffers& out) const {
+    const ResidualModel model = FindOp(OpName(c.problem))->Residuals(c, plan);
+    if (!model.known || !references_.FillsDeviations(c)) return;
+    const Extents& x = plan.output.extents;
+    const auto add = [](std::int64_t n, std::vector<float>& to) {
+      to.assign(static_cast<std::size_t>(n), static_cast<float>(kUnwritten));
+      return to.data();
+    };
+    out.deviation = add(x.count(), result.deviation);
+    if (model.direction) out.direction = add(x.count(), result.direction);
+    if (!model.rows) return;
+    out.row_offset = add(x.batch * x.rows, result.row_offset);
+    out.row_gain = add(x.batch * x.rows, result.row_gain);
+  }
+
+  // Within 1e-5 of themselves, and 0 at the same places.
+  static void ExpectCloseFloats(const std::vector<float>& gpu, const std::vector<float>& cpu,
+                                const char* what) {
+    ASSERT_EQ(gpu.size(), cpu.size());
+    for (std::size_t i = 0; i < gpu.size(); ++i) {
+      if (std::isnan(cpu[i]) && std::isnan(gpu[i])) continue;
+      EXPECT_NEAR(gpu[i], cpu[i], 1e-5 * std::abs(static_cast<double>(cpu[i])))
+          << what << " of " << i;
+      if (HasFailure()) return;
+    }
   }
 
   // Compares every element with the plain reference: r must be within 1e-12 of its terms'
@@ -77,6 +124,25 @@ class SimtReference : public ::testing::TestWithParam<int> {
       }
       if (HasFailure()) return;  // one failure is enough
     }
+    if (result.deviation.empty()) return;
+    const Result cpu = RunOnCpu(c, plan, tensors);
+    // Of a convolution whose weights are not all finite, the CPU gives none at all.
+    if (std::count(cpu.deviation.begin(), cpu.deviation.end(), 0.0f) ==
+        static_cast<std::ptrdiff_t>(cpu.deviation.size())) {
+      return;
+    }
+    ExpectCloseFloats(result.deviation, cpu.deviation, "deviation");
+    // D is a difference of sums: it is held to the largest of its values.
+    ASSERT_EQ(result.direction.size(), cpu.direction.size());
+    double largest = 0;
+    for (const float d : cpu.direction)
+      largest = std::max(largest, std::abs(static_cast<double>(d)));
+    for (std::size_t i = 0; i < cpu.direction.size(); ++i) {
+      EXPECT_NEAR(result.direction[i], cpu.direction[i], 1e-5 * largest) << "direction of " << i;
+      if (HasFailure()) return;
+    }
+    ExpectCloseFloats(result.row_offset, cpu.row_offset, "row offset");
+    ExpectCloseFloats(result.row_gain, cpu.row_gain, "row gain");
   }
 
   std::vector<std::uint64_t> scratch_ =

@@ -209,6 +209,37 @@ ASSAY_DEVICE void ProductOfTile(const A& a, std::int64_t row0, std::int64_t rows
   SyncBlock();  // the tile to come writes shared memory again
 }
 
+// √Σx⁴ of each row of a source's tile at row0, over all terms. All threads of the block take part;
+// `tile` has kProductShared values and `roots` kProductTile, and every thread may read the roots
+// afterwards. The order of the sums is fixed.
+template <class Source, class Shared, class Roots>
+ASSAY_DEVICE void FourthPowerRoots(const Source& s, std::int64_t row0, std::int64_t rows,
+                                   std::int64_t terms, Shared tile, Roots roots) {
+  TileShare<Source> share;
+  double sums[kProductEach] = {};
+  share.SetRows(s, row0, rows);
+  for (std::int64_t term0 = 0; term0 < terms; term0 += kProductDepth) {
+    share.Fetch(s, row0, rows, term0, terms);
+    ASSAY_UNROLL
+    for (int i = 0; i < kProductEach; ++i) {
+      const double square = share.value[i] * share.value[i];
+      sums[i] += square * square;
+    }
+  }
+  SyncBlock();  // the tile before is read
+  ASSAY_UNROLL
+  for (int i = 0; i < kProductEach; ++i) share.value[i] = sums[i];
+  share.Put(s, tile);
+  SyncBlock();
+  const int row = static_cast<int>(Thread().x);
+  if (row < kProductTile) {
+    double sum = 0;
+    for (int k = 0; k < kProductDepth; ++k) sum += tile[k * kProductPitch + row];
+    roots[row] = std::sqrt(sum);
+  }
+  SyncBlock();
+}
+
 }  // namespace assay::gpu
 
 #endif  // ASSAY_KERNELS_OPS_COMMON_PRODUCT_GPU_H_

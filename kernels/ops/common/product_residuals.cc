@@ -44,6 +44,10 @@ SumModel MakeSumModel(DType input, std::int64_t terms, const Accumulator& accumu
     model.truncation = accumulator.roundoff;
     model.block = static_cast<double>(accumulator.block);
   }
+  if (const TruncatingUnit& t = accumulator.truncation; t.roundoff > 0) {
+    model.truncation = std::max(model.truncation, t.roundoff);
+    model.block = static_cast<double>(t.block);
+  }
   const double lost = k * arithmetic.min_normal;
   model.underflow = lost * lost;
   return model;
@@ -65,7 +69,8 @@ ResidualModel ProductResiduals(const Case& c, const Plan& plan) {
   const double u = AccumulatorRoundoff(c.dtype);
   const double k = static_cast<double>(plan.accumulations);
   model.known = true;
-  model.roundoff = std::max(u, plan.accumulator.roundoff);
+  const TruncatingUnit& cut = plan.accumulator.truncation;
+  model.roundoff = std::max({u, plan.accumulator.roundoff, cut.roundoff});
   model.gates = DrawnInFullPrecision(plan, 2);
   // t² of a right kernel: partial sums share a relative error of about t = u·|r|·√(K/Q). For data
   // of mean zero r² is near Q; otherwise it is K·Q at most.
@@ -74,6 +79,12 @@ ResidualModel ProductResiduals(const Case& c, const Plan& plan) {
   if (plan.accumulator.roundoff > u) {
     model.gain_floor += plan.accumulator.roundoff * (k + 1) / 2 *
                         (1 / static_cast<double>(plan.accumulator.block) + 1);
+  }
+  if (cut.roundoff > 0) {
+    // Units without further bits reach 1.3 times the model's common loss.
+    constexpr double kUnits = 1.5;
+    model.gain_floor +=
+        kUnits * cut.roundoff * (k + 1) / 2 * (1 / static_cast<double>(cut.block) + 1);
   }
   return model;
 }

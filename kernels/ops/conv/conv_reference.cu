@@ -3,6 +3,10 @@
 // (kernels/ops/common/product_gpu.h). Patches are never stored; they are made as they are
 // loaded. Padding is no element of x: it adds nothing, not even times infinity. One block
 // a tile of filters × positions.
+//
+// σ needs Σ(x·w)², for which √(Σx⁴·Σw⁴) stands (kernels/ops/common/product_residuals.h). A block
+// reads the elements of its tile once more for the fourth powers, which costs little beside the
+// product.
 #include <cmath>
 
 #include "kernels/ops/common/element_gpu.h"
@@ -62,12 +66,26 @@ struct PatchRows {
   }
 };
 
+// E and σ of one element, from its sum and from s = Σ|x||w|, which `allowance` holds. `q` is an
+// upper bound of Σ(x·w)².
+ASSAY_DEVICE void Finish(const ConvReference& c, std::int64_t at, double q) {
+  const double r = c.value[at], s = c.allowance[at];
+  const bool finite = std::isfinite(r);
+  if (c.deviation != nullptr) {
+    const double variance = c.sums.Variance(r, q, s) + c.steps.Variance(r);
+    c.deviation[at] = finite ? static_cast<float>(std::sqrt(variance)) : 0.0f;
+  }
+  c.allowance[at] = finite ? c.bound.Allowance(s) : 0.0;
+}
+
 template <class Element, bool kAbsolute>
 ASSAY_GLOBAL void ASSAY_BOUNDS(kProductThreads, 1) ConvTiles(ConvReference c) {
   ASSAY_SHARED(double, a_tile, kProductShared);
   ASSAY_SHARED(double, b_tile, kProductShared);
   ASSAY_SHARED(unsigned char, gaps, kProductMarks);
   ASSAY_SHARED(std::int64_t, careful, 1);
+  ASSAY_SHARED(double, filter_roots, kProductTile);
+  ASSAY_SHARED(double, patch_roots, kProductTile);
   const ConvShape& s = c.shape;
   const std::int64_t filters = s.group_filters(), positions = s.positions(), terms = s.terms();
   const std::int64_t row_tiles = (filters + kProductTile - 1) / kProductTile;
@@ -86,6 +104,15 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kProductThreads, 1) ConvTiles(ConvReference c) {
                                             ? image * s.inputs() * s.channels + channel0
                                             : (image * s.channels + channel0) * s.inputs(),
                                         s.channels_last};
+    if (kAbsolute && c.deviation != nullptr) {
+      FourthPowerRoots(weights, row0, filters, terms, a_tile, filter_roots);
+      FourthPowerRoots(patches, col0, positions, terms, b_tile, patch_roots);
+    }
+    const auto place = [&](std::int64_t row, std::int64_t position) {
+      const std::int64_t filter = group * filters + row;
+      return s.channels_last ? (image * positions + position) * s.filters + filter
+                             : (image * s.filters + filter) * positions + position;
+    };
     ProductSums<kAbsolute> sums;
     ProductOfTile(weights, row0, filters, patches, col0, positions, terms, a_tile, b_tile, marks,
                   sums);
@@ -95,16 +122,21 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kProductThreads, 1) ConvTiles(ConvReference c) {
       for (int j = 0; j < kProductEach; ++j) {
         const std::int64_t row = row0 + sums.Row(i), position = col0 + sums.Col(j);
         if (row >= filters || position >= positions) continue;
-        const std::int64_t filter = group * filters + row;
-        const std::int64_t at = s.channels_last
-                                    ? (image * positions + position) * s.filters + filter
-                                    : (image * s.filters + filter) * positions + position;
-        const double r = sums.sum[i][j];
-        c.value[at] = r;
-        if constexpr (kAbsolute) {
-          c.allowance[at] = std::isfinite(r) ? c.bound.Allowance(sums.absolute[i][j]) : 0.0;
-        }
+        const std::int64_t at = place(row, position);
+        c.value[at] = sums.sum[i][j];
+        if constexpr (kAbsolute) c.allowance[at] = sums.absolute[i][j];
       }
+    }
+    if constexpr (kAbsolute) {
+      // One by one: sixteen of them in a row would be much of the kernel's code.
+      ASSAY_UNROLL_BY(1)
+      for (int e = 0; e < kProductEach * kProductEach; ++e) {
+        const int i = sums.Row(e / kProductEach), j = sums.Col(e % kProductEach);
+        if (row0 + i >= filters || col0 + j >= positions) continue;
+        const double q = c.deviation == nullptr ? 0 : filter_roots[i] * patch_roots[j];
+        Finish(c, place(row0 + i, col0 + j), q);
+      }
+      SyncBlock();  // the next tile's roots are written
     }
   }
 }

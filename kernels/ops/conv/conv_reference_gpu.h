@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "kernels/numerics/deviation.h"
 #include "kernels/numerics/dtype.h"
 #include "kernels/ops/common/arithmetic.h"
 #include "kernels/ops/conv/conv_shape.h"
@@ -24,6 +25,9 @@ struct ConvReference {
   ProductBound bound;
   double* value = nullptr;      // the output's logical order
   double* allowance = nullptr;  // the same, or nullptr: only values
+  SumModel sums = {};           // of σ
+  OutputSteps steps = {};       // of the output's format
+  float* deviation = nullptr;   // σ, the same; nullptr: none. Needs the allowance
 };
 
 // Enqueues one launch. shape.terms() <= kMostConvTerms.

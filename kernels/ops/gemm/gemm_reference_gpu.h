@@ -21,6 +21,7 @@ struct GemmReference {
   };
 
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
+  std::int64_t first_batch = 0;  // the launcher sets it for groups of products
   Matrix a, b;
   Matrix c;                             // no data where β = 0
   const void* channel_scale = nullptr;  // [n] or nullptr
@@ -32,9 +33,18 @@ struct GemmReference {
   double largest = 0;           // what an 8-bit float output saturates to; 0: it does not
   double* value = nullptr;      // [batch, m, n]
   double* allowance = nullptr;  // the same, or nullptr: only values
+  float* deviation = nullptr;   // σ, the same; nullptr: none. Needs the allowance, and
+  void* scratch = nullptr;      // device memory, of at least SquareBytes(m, n, k)
+  std::int64_t scratch_bytes = 0;
 };
 
-// Enqueues one launch.
+// Memory for the margins of Σ(a·b)² of one product [bytes]; see GemmSquares.
+constexpr std::int64_t SquareBytes(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return (2 * k + m + n + 1) * static_cast<std::int64_t>(sizeof(double));
+}
+
+// Enqueues one launch; with deviations, four for each group of products whose margins fit the
+// scratch memory together.
 ErrorCode LaunchGemmReference(const GemmReference& reference, Stream stream);
 
 }  // namespace assay::gpu

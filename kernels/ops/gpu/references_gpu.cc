@@ -11,6 +11,7 @@
 #include "kernels/ops/attention/attention_probes.h"
 #include "kernels/ops/attention/attention_reference.h"
 #include "kernels/ops/attention/attention_reference_gpu.h"
+#include "kernels/ops/common/product_residuals.h"
 #include "kernels/ops/conv/conv_reference.h"
 #include "kernels/ops/conv/conv_reference_gpu.h"
 #include "kernels/ops/copy/copy_on_gpu.h"
@@ -68,6 +69,7 @@ gpu::GemmReference GemmOf(const Case& c, const Plan& plan, std::span<const Tenso
   if (!o.is_integer && o.storage_bits <= 8) g.largest = o.max_finite;
   g.value = out.value;
   g.allowance = plan.exact ? nullptr : out.allowance;
+  g.epilogue.steps = OutputStepsOf(plan.output.dtype);
   return g;
 }
 
@@ -80,7 +82,10 @@ gpu::ConvReference ConvOf(const Case& c, const Plan& plan, std::span<const Tenso
           c.dtype,
           MakeProductBound(c.dtype, shape.terms(), plan.flushes_subnormals, plan.accumulator),
           out.value,
-          plan.exact ? nullptr : out.allowance};
+          plan.exact ? nullptr : out.allowance,
+          MakeSumModel(c.dtype, shape.terms(), AccumulatorOf(c.dtype, plan.accumulator)),
+          OutputStepsOf(plan.output.dtype),
+          plan.exact ? nullptr : out.deviation};
 }
 
 gpu::SoftmaxReference SoftmaxOf(const Case& c, const Plan& plan, std::span<const TensorView> inputs,
@@ -297,7 +302,15 @@ absl::Status GpuReferences::Reference(const Case& c, const Plan& plan, Device& d
   if (!stream.ok()) return stream.status();
   const std::string_view op = OpName(c.problem);
   if (op == GemmProblem::kOp) {
-    return Launched(op, gpu::LaunchGemmReference(GemmOf(c, plan, inputs, out), *stream));
+    gpu::GemmReference gemm = GemmOf(c, plan, inputs, out);
+    if (gemm.allowance != nullptr && out.deviation != nullptr) {
+      const absl::StatusOr<void*> scratch = scratch_(device);
+      if (!scratch.ok()) return scratch.status();
+      gemm.deviation = out.deviation;
+      gemm.scratch = *scratch;
+      gemm.scratch_bytes = kScratchBytes;
+    }
+    return Launched(op, gpu::LaunchGemmReference(gemm, *stream));
   }
   if (op == ConvProblem::kOp) {
     const gpu::ConvReference conv = ConvOf(c, plan, inputs, out);
@@ -334,6 +347,13 @@ absl::Status GpuReferences::Reference(const Case& c, const Plan& plan, Device& d
   if (absl::Status s = ReadWords(device, *scratch, &largest); !s.ok()) return s;
   out.max_abs_score = gpu::LargestScore(largest);
   return absl::OkStatus();
+}
+
+bool GpuReferences::FillsDeviations(const Case& c) const {
+  if (const auto* gemm = std::get_if<GemmProblem>(&c.problem)) {
+    return gpu::SquareBytes(gemm->m, gemm->n, gemm->k) <= kScratchBytes;
+  }
+  return std::holds_alternative<ConvProblem>(c.problem);
 }
 
 absl::StatusOr<std::vector<Identity>> GpuReferences::CheckIdentities(

@@ -13,6 +13,7 @@
 
 #include "kernels/ops/device_references.h"
 #include "kernels/runtime/gpu/handles.h"
+#include "kernels/runtime/gpu/primitives.h"
 
 namespace assay {
 
@@ -22,7 +23,7 @@ class GpuReferences final : public DeviceReferences {
   using StreamOf = std::function<absl::StatusOr<gpu::Stream>(Device&)>;
   // kScratchBytes of device memory that nothing else in flight uses.
   using ScratchOf = std::function<absl::StatusOr<void*>(Device&)>;
-  static constexpr std::int64_t kScratchBytes = 64;
+  static constexpr std::int64_t kScratchBytes = gpu::kScratchBytes;
 
   GpuReferences(StreamOf stream, ScratchOf scratch)
       : stream_(std::move(stream)), scratch_(std::move(scratch)) {}
@@ -30,6 +31,8 @@ class GpuReferences final : public DeviceReferences {
   // Waits for an attention's largest score; enqueues the others.
   absl::Status Reference(const Case& c, const Plan& plan, Device& device,
                          std::span<const TensorView> inputs, ReferenceBuffers& out) const override;
+
+  bool FillsDeviations(const Case& c) const override;
 
   absl::StatusOr<std::vector<Identity>> CheckIdentities(
       const Case& c, const Plan& plan, Device& device, std::span<const TensorView> inputs,

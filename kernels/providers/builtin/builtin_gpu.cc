@@ -42,6 +42,12 @@ std::string MatrixText(const Device& device, std::string_view what) {
   return Cat(device.info().backend == "cuda" ? "mma" : "fma", ".m16n8k16 ", what);
 }
 
+// What their sums are: tensor cores cut off (port_matrix.h).
+Accumulator MatrixSums(const Device& device) {
+  if (device.info().backend != "cuda") return {};
+  return {.truncation = {.roundoff = kTruncatedRoundoff}};
+}
+
 bool IsHalf(DType t) { return t == DType::kF16 || t == DType::kBF16; }
 
 // ---- gemm ----
@@ -90,25 +96,25 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeGemm(const Case& c, const Plan& plan
   job.beta = p.beta;
   job.activation = p.activation_kind();
   std::string text = IsHalf(c.dtype) ? MatrixText(device, "tile 128x128x32") : "fma tile";
-  return Made(device, std::move(text),
-              [p, job](std::span<const TensorView> in, const TensorView& output,
-                       gpu::Stream stream) mutable {
-                const auto matrix = [](const TensorView& v) {
-                  return gpu::GemmMatrix{v.data, v.extents.ld, v.extents.batch_stride};
-                };
-                const auto data = [&](int operand) {
-                  return in[static_cast<std::size_t>(operand)].data;
-                };
-                job.a = matrix(in[0]);
-                job.b = matrix(in[1]);
-                if (p.beta != 0.0) job.c = matrix(in[2]);
-                if (p.channel_scale) job.channel_scale = data(p.channel_scale_operand());
-                if (p.bias) job.bias = data(p.bias_operand());
-                job.d = output.data;
-                job.d_ld = output.extents.ld;
-                job.d_batch_stride = output.extents.batch_stride;
-                return gpu::LaunchGemm(job, stream);
-              });
+  return Made(
+      device, std::move(text),
+      [p, job](std::span<const TensorView> in, const TensorView& output,
+               gpu::Stream stream) mutable {
+        const auto matrix = [](const TensorView& v) {
+          return gpu::GemmMatrix{v.data, v.extents.ld, v.extents.batch_stride};
+        };
+        const auto data = [&](int operand) { return in[static_cast<std::size_t>(operand)].data; };
+        job.a = matrix(in[0]);
+        job.b = matrix(in[1]);
+        if (p.beta != 0.0) job.c = matrix(in[2]);
+        if (p.channel_scale) job.channel_scale = data(p.channel_scale_operand());
+        if (p.bias) job.bias = data(p.bias_operand());
+        job.d = output.data;
+        job.d_ld = output.extents.ld;
+        job.d_batch_stride = output.extents.batch_stride;
+        return gpu::LaunchGemm(job, stream);
+      },
+      IsHalf(c.dtype) ? MatrixSums(device) : Accumulator());
 }
 
 // ---- attention ----
@@ -164,7 +170,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeAttention(const Case& c, const Plan&
         job.mask = in.size() > 3 ? in[3].as<const std::int8_t>() : nullptr;
         job.o = output.data;
         return gpu::LaunchAttention(job, stream);
-      });
+      },
+      IsHalf(c.dtype) || IsCoded(c.dtype) ? MatrixSums(device) : Accumulator());
 }
 
 // ---- conv ----

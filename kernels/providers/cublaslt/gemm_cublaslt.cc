@@ -58,6 +58,7 @@ struct Scalar {
 struct Algorithm {
   cublasLtMatmulAlgo_t algo = {};
   std::int64_t workspace = 0;
+  bool plain = false;  // fused multiply-adds alone, no matrix unit
   std::string text;
 };
 
@@ -77,6 +78,11 @@ std::string_view UnitOf(std::uint64_t flags) {
   if ((flags & CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA) != 0) return ", fma";
   return "";
 }
+
+// What an algorithm's products are made with.
+constexpr std::uint64_t kUnits =
+    CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA | CUBLASLT_NUMERICAL_IMPL_FLAGS_HMMA |
+    CUBLASLT_NUMERICAL_IMPL_FLAGS_IMMA | CUBLASLT_NUMERICAL_IMPL_FLAGS_DMMA;
 
 // Chooses the first algorithm whose sums are in the compute type from end to end.
 absl::StatusOr<Algorithm> Choose(const Descriptors& d, cublasLtHandle_t handle) {
@@ -101,6 +107,7 @@ absl::StatusOr<Algorithm> Choose(const Descriptors& d, cublasLtHandle_t handle) 
     if (split > 1 && scheme != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) continue;
     return Algorithm{
         r.algo, static_cast<std::int64_t>(r.workspaceSize),
+        (flags & kUnits) == CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA,
         Cat("cublaslt ", d.api.version, " algo ",
             ConfigOf<std::int32_t>(d.api, r.algo, CUBLASLT_ALGO_CONFIG_ID, -1), " tile id ",
             ConfigOf<std::uint32_t>(d.api, r.algo, CUBLASLT_ALGO_CONFIG_TILE_ID, 0), " stages id ",
@@ -158,9 +165,17 @@ class GemmKernel final : public Kernel {
   }
 
   // On Hopper the tensor cores add blocks of 32 FP8 products in 14 bits, truncating (measured by
-  // DeepSeek-AI, DeepSeek-V3 Technical Report, 2024, section 3.3.2).
+  // DeepSeek-AI, DeepSeek-V3 Technical Report, 2024, section 3.3.2). With accurate accumulation the
+  // library adds such sums in fp32 after some instructions of 32 products: 4 of them in CUTLASS,
+  // whose kernels it has. Of other formats nothing is published but that tensor cores cut off (M.
+  // Fasi, N. Higham, M. Mikaitis, S. Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ
+  // Computer Science 7 (2021)).
   Accumulator accumulator() const override {
-    return narrow_ ? Accumulator{kNarrowestRoundoff, kNarrowBlock} : Accumulator{};
+    if (algorithm_.plain) return {};
+    if (narrow_) {
+      return {kNarrowestRoundoff, kNarrowBlock, {kNarrowestRoundoff, kNarrowBlock, -1, 128}};
+    }
+    return {.truncation = {.roundoff = kTruncatedRoundoff}};
   }
   std::string implementation() const override { return algorithm_.text; }
 

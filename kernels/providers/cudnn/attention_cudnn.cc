@@ -56,6 +56,11 @@ class AttentionKernel final : public Kernel {
                                        &keys_,         &queries_};
     return plan_.Run(std::span(kUids).first(uids_), std::span(data).first(uids_));
   }
+  // Tensor cores cut off; which block and how many further bits they have is not published. The
+  // library may choose plain arithmetic, and does not say so.
+  Accumulator accumulator() const override {
+    return {.truncation = {.roundoff = kTruncatedRoundoff}};
+  }
   std::string implementation() const override { return text_; }
 
  private:

@@ -28,6 +28,11 @@ class ConvKernel final : public Kernel {
     const std::array<void*, 3> data = {inputs[0].data, inputs[1].data, output.data};
     return plan_.Run(kUids, data);
   }
+  // Tensor cores cut off; which block and how many further bits they have is not published. The
+  // library may choose plain arithmetic, and does not say so.
+  Accumulator accumulator() const override {
+    return {.truncation = {.roundoff = kTruncatedRoundoff}};
+  }
   std::string implementation() const override { return plan_.text(); }
 
  private:

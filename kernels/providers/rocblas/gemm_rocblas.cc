@@ -111,6 +111,11 @@ class GemmKernel final : public Kernel {
 
   bool flushes_subnormals() const override { return mi200_ && IsSixteenBits(f_.in); }
 
+  // The library does not say whether it uses matrix instructions, which may cut off.
+  Accumulator accumulator() const override {
+    return {.truncation = {.roundoff = kTruncatedRoundoff}};
+  }
+
   std::string implementation() const override {
     return Cat("rocblas ", (*rocblas::Load())->version,
                " standard (the library chooses the solution, and tells neither its index nor "

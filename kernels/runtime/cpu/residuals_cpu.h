@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/runtime/residuals.h"
+#include "kernels/runtime/residuals_rule.h"
 
 namespace assay {
 
@@ -13,20 +14,6 @@ namespace assay {
 absl::StatusOr<ResidualSums> ResidualsCpu(const ResidualRequest& request);
 
 namespace internal {
-
-// Sums of the elements of one row that count.
-struct RowResiduals {
-  std::int64_t count = 0;
-  double sum_squared = 0;        // Σz²
-  double largest = 0;            // max |z|
-  double weight = 0;             // Σ1/σ²
-  double reference = 0;          // Σr/σ²
-  double reference_squared = 0;  // Σr²/σ²
-  double error = 0;              // Σe/σ²
-  double error_reference = 0;    // Σe·r/σ²
-  double error_direction = 0;    // Σe·D/σ²
-  double direction_squared = 0;  // ΣD²/σ²
-};
 
 // One row of a request. Adds z² of each column to `columns`, and 1 to `counts` if the element
 // counts; both have `cols` elements.

@@ -54,6 +54,8 @@ class GpuDevice final : public Device, public LaunchRecorder {
   // differently from Compare's, but they do not depend on the other requests.
   absl::StatusOr<std::vector<CompareResult>> CompareAll(
       std::span<const CompareRequest> requests) override;
+  absl::StatusOr<ResidualSums> Residuals(const ResidualRequest& request) override;
+  bool tells_precision() const override { return true; }
   // Vectors, workspace and result take blocks of the arena, which stay until its next Reset.
   absl::StatusOr<ChecksumSums> Checksum(const ChecksumRequest& request) override;
   absl::StatusOr<TensorDigest> Digest(const TensorView& view) override;

@@ -11,6 +11,7 @@
 #include "kernels/runtime/gpu/gpu_device.h"
 #include "kernels/runtime/gpu/kept_gpu.h"
 #include "kernels/runtime/gpu/recheck_gpu.h"
+#include "kernels/runtime/gpu/residuals_gpu.h"
 #include "kernels/runtime/tensor_check.h"
 
 namespace assay {
@@ -36,6 +37,14 @@ absl::Status CheckCompare(const CompareRequest& request) {
   if (request.reference == nullptr && request.output.count() > 0) {
     return absl::InvalidArgumentError(
         "compare: reference is null; it must hold the expected values");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckResiduals(const ResidualRequest& request) {
+  if (absl::Status s = CheckView(request.output); !s.ok()) return s;
+  if (request.reference == nullptr || request.deviation == nullptr) {
+    return absl::InvalidArgumentError("residuals need the reference and the deviations");
   }
   return absl::OkStatus();
 }
@@ -121,6 +130,17 @@ absl::StatusOr<std::vector<CompareResult>> GpuDevice::CompareAll(
   }
   if (absl::Status s = compare(); !s.ok()) return s;
   return results;
+}
+
+absl::StatusOr<ResidualSums> GpuDevice::Residuals(const ResidualRequest& request) {
+  if (absl::Status s = CheckResiduals(request); !s.ok()) return s;
+  ResidualSums sums;
+  if (request.output.count() == 0) return sums;
+  if (absl::Status s = Flush(); !s.ok()) return s;
+  if (absl::Status s = Status(gpu::LaunchResiduals(request, scratch_, stream_)); !s.ok()) return s;
+  if (absl::Status s = ReadScratch(sizeof sums); !s.ok()) return s;
+  std::memcpy(static_cast<void*>(&sums), pinned_, sizeof sums);
+  return sums;
 }
 
 absl::StatusOr<TensorDigest> GpuDevice::Digest(const TensorView& view) {

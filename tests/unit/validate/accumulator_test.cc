@@ -27,24 +27,30 @@ enum class Sums {
   kBlocks,        // 32 products at once, then one rounding; declared so
   kBlocksSilent,  // the same, not declared
   kAligned,       // each product cut to the largest's last bit; declared as a rounding each
+  kCut,           // 8 products, each cut to fp32's last bit of the largest; declared so
+  kCutSilent,     // the same, not declared
 };
 
-double Cut(double v, double largest) {
+double Cut(double v, double largest, int bits = kFractionBits) {
   if (largest == 0) return 0;
-  const double unit = std::exp2(std::ilogb(largest) - kFractionBits);
+  const double unit = std::exp2(std::ilogb(largest) - bits);
   return std::trunc(v / unit) * unit;
 }
 
+bool IsCut(Sums sums) { return sums == Sums::kCut || sums == Sums::kCutSilent; }
+int BitsOf(Sums sums) { return IsCut(sums) ? 23 : kFractionBits; }
+
 double AddBlock(Sums sums, double sum, const double* products, std::int64_t count) {
   double largest = std::abs(sum), total = sum;
-  if (sums == Sums::kAligned) {
+  const int bits = BitsOf(sums);
+  if (sums != Sums::kBlocks && sums != Sums::kBlocksSilent) {
     for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(products[i]));
-    total = Cut(sum, largest);
-    for (std::int64_t i = 0; i < count; ++i) total += Cut(products[i], largest);
+    total = Cut(sum, largest, bits);
+    for (std::int64_t i = 0; i < count; ++i) total += Cut(products[i], largest, bits);
   } else {
     for (std::int64_t i = 0; i < count; ++i) total += products[i];
   }
-  return Cut(total, total);
+  return Cut(total, total, bits);
 }
 
 class NarrowKernel : public Kernel {
@@ -63,8 +69,9 @@ class NarrowKernel : public Kernel {
               LoadDouble(inputs[1].dtype, inputs[1].data, k * p.n + j);
         }
         double sum = 0;
-        for (std::int64_t k = 0; k < p.k; k += kBlock) {
-          sum = AddBlock(sums_, sum, products.data() + k, std::min(kBlock, p.k - k));
+        const std::int64_t block = IsCut(sums_) ? 8 : kBlock;
+        for (std::int64_t k = 0; k < p.k; k += block) {
+          sum = AddBlock(sums_, sum, products.data() + k, std::min(block, p.k - k));
         }
         StoreBits(output.dtype, output.data, i * p.n + j, RoundToFormat(sum, output.dtype));
       }
@@ -72,7 +79,8 @@ class NarrowKernel : public Kernel {
     return absl::OkStatus();
   }
   Accumulator accumulator() const override {
-    if (sums_ == Sums::kBlocksSilent) return {};
+    if (sums_ == Sums::kBlocksSilent || sums_ == Sums::kCutSilent) return {};
+    if (sums_ == Sums::kCut) return {.truncation = {.roundoff = kTruncatedRoundoff}};
     return {0x1p-13, sums_ == Sums::kBlocks ? kBlock : 1};
   }
   std::string implementation() const override { return "narrow"; }
@@ -98,9 +106,11 @@ CaseOutcome RunNarrow(Case c, Sums sums) {
                            .provider = "narrow",
                            .backend = "cpu",
                            .dtypes = {DType::kE4M3FN, DType::kE5M2, DType::kE2M1, DType::kBF16},
-                           .make = sums == Sums::kBlocks    ? Make<Sums::kBlocks>
-                                   : sums == Sums::kAligned ? Make<Sums::kAligned>
-                                                            : Make<Sums::kBlocksSilent>,
+                           .make = sums == Sums::kBlocks      ? Make<Sums::kBlocks>
+                                   : sums == Sums::kAligned   ? Make<Sums::kAligned>
+                                   : sums == Sums::kCut       ? Make<Sums::kCut>
+                                   : sums == Sums::kCutSilent ? Make<Sums::kCutSilent>
+                                                              : Make<Sums::kBlocksSilent>,
                            .version = {},
                            .unavailable_reason = {}});
   const std::unique_ptr<Device> device =
@@ -155,6 +165,20 @@ TEST(Accumulator, WiderFormatsMayNotDeclareOne) {
   const CaseOutcome outcome = RunNarrow(c, Sums::kBlocks);
   EXPECT_EQ(outcome.verdict, Verdict::kFailed) << Describe(outcome);
   EXPECT_EQ(outcome.implementation, "narrow");
+}
+
+// fp16 products on positive data, in a unit like those of GPUs: right by what it declares, and not
+// by an fp32 accumulator's bound.
+TEST(Accumulator, DeclaredTruncationIsJudgedByItsOwnBound) {
+  Case c = CaseOf(DType::kBF16, 65536, "uniform:0:1");
+  c.problem = GemmProblem{.m = 2, .n = 4, .k = 65536};
+  c.out_dtype = DType::kF32;
+  const CaseOutcome declared = RunNarrow(c, Sums::kCut);
+  EXPECT_EQ(declared.verdict, Verdict::kPassed) << Describe(declared);
+  EXPECT_EQ(declared.implementation, "narrow, cuts sums off at a relative 2^-23");
+  const CaseOutcome silent = RunNarrow(c, Sums::kCutSilent);
+  EXPECT_NE(silent.verdict, Verdict::kPassed) << Describe(silent);
+  EXPECT_EQ(silent.implementation, "narrow");
 }
 
 // One digest serves this kernel and those with fp32 accumulators.
