@@ -71,7 +71,8 @@ ResidualModel ProductResiduals(const Case& c, const Plan& plan) {
   model.known = true;
   const TruncatingUnit& cut = plan.accumulator.truncation;
   model.roundoff = std::max({u, plan.accumulator.roundoff, cut.roundoff});
-  model.gates = DrawnInFullPrecision(plan, 2);
+  // Operands that a kernel declares to take less exactly err by more than σ.
+  model.gates = DrawnInFullPrecision(plan, 2) && plan.operand_roundoff == 0;
   // t² of a right kernel: partial sums share a relative error of about t = u·|r|·√(K/Q). For data
   // of mean zero r² is near Q; otherwise it is K·Q at most.
   const double growth = plan.zero_mean_random ? 4 * std::sqrt(k) : k;
