@@ -123,7 +123,10 @@ class Data {
     if (residuals) {
       deviation_.resize(count);
       out.deviation = deviation_.data();
-      if (model.direction) { direction_.resize(count); out.direction = direction_.data(); }
+      if (model.direction) {
+        direction_.resize(count);
+        out.direction = direction_.data();
+      }
       if (model.rows) {
         row_.resize(2 * static_cast<std::size_t>(x.batch * x.rows));
         out.row_offset = row_.data();
