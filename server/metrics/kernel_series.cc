@@ -97,16 +97,16 @@ KernelSeries::KernelSeries(Families& families, std::string device,
     known_.insert(std::move(id));
   }
   for (const KernelId& id : known_) {
+    if (left_ < kKeptFree + kRestSeries) break;
+    if (!IsCommon(id)) continue;
+    left_ -= kRestSeries;
+    DeclareRest(id);
+  }
+  for (const KernelId& id : known_) {
     if (left_ < kKeptFree + kPrecisionSeries) return;
     if (!IsCommon(id)) continue;
     left_ -= kPrecisionSeries;
     precision_room_.insert(id);
-  }
-  for (const KernelId& id : known_) {
-    if (left_ < kKeptFree + kRestSeries) return;
-    if (!IsCommon(id)) continue;
-    left_ -= kRestSeries;
-    DeclareRest(id);
   }
 }
 
