@@ -23,7 +23,7 @@ constexpr int kPrecisionSeries = 1;
 // Room that is kept free at the start, for series that do not exist from the start. Combinations
 // that no kernel computes need 1 each, and at most so many of them count.
 constexpr int kKeptFree = 20;
-constexpr std::size_t kMostUnsupported = 20;
+constexpr std::size_t kMostUnsupported = 10;
 
 constexpr std::array<v1::Verdict, 4> kAlertingVerdicts = {
     v1::VERDICT_PASSED, v1::VERDICT_FAILED, v1::VERDICT_INCONCLUSIVE, v1::VERDICT_ERROR};
@@ -224,10 +224,8 @@ void KernelSeries::SetPrecision(const KernelId& id, const v1::Precision& precisi
   if (!precision.has_bits() || std::isnan(precision.bits())) return;
   Labels labels = LabelsOf(id);
   if (!families_.precision.Has(labels)) {
-    if (precision_room_.erase(id) == 0) {
-      if (left_ <= 0) return SetPrecision(OtherId(), precision);
-      --left_;
-    }
+    // The free room is for what a kernel counts.
+    if (precision_room_.erase(id) == 0) return SetPrecision(OtherId(), precision);
     families_.precision.Add(labels).Set(precision.bits());
     return;
   }

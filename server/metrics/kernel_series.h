@@ -5,8 +5,8 @@
 // the counters that alerts read, which are 0 from the start, and room for its gauges. Some counters
 // only some kernels need: expected NaN and infinities, and skipped or unsupported cases. In the
 // common formats these exist from the start if there is room. Else they appear when they first
-// count. The gauge of the precision has room from the start in the common formats too, and goes
-// before these counters. Names that a client makes up, and names that do not fit, count under
+// count. The gauge of the precision has room from the start in the common formats if these
+// counters leave some. Names that a client makes up, and names that do not fit, count under
 // "other". All counters of "other" exist from the start.
 #ifndef ASSAY_SERVER_METRICS_KERNEL_SERIES_H_
 #define ASSAY_SERVER_METRICS_KERNEL_SERIES_H_

@@ -79,9 +79,9 @@ class Fleet(unittest.TestCase):
         self.assertEqual(report["schema"], "assay.fleet/v1")
         self.assertEqual(report["nodes"], NODES)
         self.assertEqual(report["accused"], [])
-        # Two exact probes of four products, and the copy's output.
-        self.assertEqual(report["compared"]["digests"], 9)
-        self.assertEqual(report["compared"]["digest_votes"], 9 * NODES)
+        # Four exact probes of four products, and the copy's output.
+        self.assertEqual(report["compared"]["digests"], 17)
+        self.assertEqual(report["compared"]["digest_votes"], 17 * NODES)
         self.assertEqual({device["target"] for device in report["devices"]},
                          {daemon.grpc for daemon in self.daemons})
 
