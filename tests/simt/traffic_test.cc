@@ -18,7 +18,9 @@
 namespace assay {
 namespace {
 
-constexpr std::int64_t kMostBytes = 1024;  // off the device, a case
+// Off the device, a case. The residual pass has 216 of them for each of two launches that are
+// judged.
+constexpr std::int64_t kMostBytes = 1536;
 constexpr std::int64_t kMostCopies = 32;
 
 class NoObserver : public PhaseObserver {
@@ -91,7 +93,7 @@ std::vector<Problem> ProblemsOf(std::string_view op) {
 }
 
 // Its reference, guards, statistics, digests, recheck, probes and identities included.
-TEST_F(SimtTraffic, LessThanAKibibyteLeavesTheDeviceACaseWithItsProbes) {
+TEST_F(SimtTraffic, FewBytesLeaveTheDeviceACaseWithItsProbes) {
   const simt::HostUse begin = simt::InUse();
   int runs = 0, probes = 0;
   std::int64_t most_bytes = 0, most_copies = 0;
