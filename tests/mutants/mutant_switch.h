@@ -45,30 +45,33 @@ constexpr bool operator->*(Not n, C&& c) {
 
 // `a && b` and `a || b`, by De Morgan: each operand and the result are turned, so that the second
 // operand is evaluated when the mutant would evaluate it.
-constexpr bool Turn(bool v, bool turned) { return v != turned; }
+template <class C>
+constexpr bool Turn(C&& c, bool turned) {
+  return static_cast<bool>(c) != turned;
+}
 
-#define ASSAY_MUTANT_RELATION(NAME, OP, EDGE)                                   \
-  struct NAME {                                                                 \
-    int edge, turned;                                                           \
-  };                                                                            \
-  template <class A>                                                            \
-  struct NAME##Of {                                                             \
-    A&& a;                                                                      \
-    NAME m;                                                                     \
-  };                                                                            \
-  template <class A>                                                            \
-  constexpr NAME##Of<A> operator OP(A&& a, NAME m) {                            \
-    return {static_cast<A&&>(a), m};                                            \
-  }                                                                             \
-  template <class A, class B>                                                   \
-  constexpr bool operator OP(NAME##Of<A> l, B&& b) {                            \
-    if constexpr (requires { l.a EDGE b; }) {                                   \
-      if (On(l.m.edge)) return l.a EDGE b;                                      \
-    } else {                                                                    \
-      NoChange(l.m.edge);                                                       \
-    }                                                                           \
-    if (On(l.m.turned)) return !(l.a OP b);                                     \
-    return l.a OP b;                                                            \
+#define ASSAY_MUTANT_RELATION(NAME, OP, EDGE)        \
+  struct NAME {                                      \
+    int edge, turned;                                \
+  };                                                 \
+  template <class A>                                 \
+  struct NAME##Of {                                  \
+    A&& a;                                           \
+    NAME m;                                          \
+  };                                                 \
+  template <class A>                                 \
+  constexpr NAME##Of<A> operator OP(A&& a, NAME m) { \
+    return {static_cast<A&&>(a), m};                 \
+  }                                                  \
+  template <class A, class B>                        \
+  constexpr bool operator OP(NAME##Of<A> l, B&& b) { \
+    if constexpr (requires { l.a EDGE b; }) {        \
+      if (On(l.m.edge)) return l.a EDGE b;           \
+    } else {                                         \
+      NoChange(l.m.edge);                            \
+    }                                                \
+    if (On(l.m.turned)) return !(l.a OP b);          \
+    return l.a OP b;                                 \
   }
 
 ASSAY_MUTANT_RELATION(Lt, <, <=)
@@ -78,28 +81,28 @@ ASSAY_MUTANT_RELATION(Ge, >=, >)
 ASSAY_MUTANT_RELATION(Eq, ==, !=)
 ASSAY_MUTANT_RELATION(Ne, !=, ==)
 
-#define ASSAY_MUTANT_ARITHMETIC(NAME, OP, OTHER)                                \
-  struct NAME {                                                                 \
-    int other;                                                                  \
-  };                                                                            \
-  template <class A>                                                            \
-  struct NAME##Of {                                                             \
-    A&& a;                                                                      \
-    NAME m;                                                                     \
-  };                                                                            \
-  template <class A>                                                            \
-  constexpr NAME##Of<A> operator OP(A&& a, NAME m) {                            \
-    return {static_cast<A&&>(a), m};                                            \
-  }                                                                             \
-  template <class A, class B>                                                   \
-  constexpr auto operator OP(NAME##Of<A> l, B&& b) {                            \
-    using R = std::decay_t<decltype(l.a OP b)>;                                 \
-    if constexpr (requires { static_cast<R>(l.a OTHER b); }) {                  \
-      if (On(l.m.other)) return static_cast<R>(l.a OTHER b);                    \
-    } else {                                                                    \
-      NoChange(l.m.other);                                                      \
-    }                                                                           \
-    return static_cast<R>(l.a OP b);                                            \
+#define ASSAY_MUTANT_ARITHMETIC(NAME, OP, OTHER)               \
+  struct NAME {                                                \
+    int other;                                                 \
+  };                                                           \
+  template <class A>                                           \
+  struct NAME##Of {                                            \
+    A&& a;                                                     \
+    NAME m;                                                    \
+  };                                                           \
+  template <class A>                                           \
+  constexpr NAME##Of<A> operator OP(A&& a, NAME m) {           \
+    return {static_cast<A&&>(a), m};                           \
+  }                                                            \
+  template <class A, class B>                                  \
+  constexpr auto operator OP(NAME##Of<A> l, B&& b) {           \
+    using R = std::decay_t<decltype(l.a OP b)>;                \
+    if constexpr (requires { static_cast<R>(l.a OTHER b); }) { \
+      if (On(l.m.other)) return static_cast<R>(l.a OTHER b);   \
+    } else {                                                   \
+      NoChange(l.m.other);                                     \
+    }                                                          \
+    return static_cast<R>(l.a OP b);                           \
   }
 
 ASSAY_MUTANT_ARITHMETIC(Plus, +, -)
@@ -108,31 +111,31 @@ ASSAY_MUTANT_ARITHMETIC(Times, *, /)
 ASSAY_MUTANT_ARITHMETIC(Over, /, *)
 ASSAY_MUTANT_ARITHMETIC(Modulo, %, /)
 
-#define ASSAY_MUTANT_ASSIGNMENT(NAME, OP, OTHER)                                \
-  struct NAME {                                                                 \
-    int other;                                                                  \
-  };                                                                            \
-  template <class B>                                                            \
-  struct NAME##Of {                                                             \
-    B&& b;                                                                      \
-    NAME m;                                                                     \
-  };                                                                            \
-  template <class B>                                                            \
-  constexpr NAME##Of<B> operator OP(NAME m, B&& b) {                            \
-    return {static_cast<B&&>(b), m};                                            \
-  }                                                                             \
-  template <class A, class B>                                                   \
-  constexpr A& operator OP(A& a, NAME##Of<B> r) {                               \
-    if constexpr (requires { a OTHER r.b; }) {                                  \
-      if (On(r.m.other)) {                                                      \
-        a OTHER r.b;                                                            \
-        return a;                                                               \
-      }                                                                         \
-    } else {                                                                    \
-      NoChange(r.m.other);                                                      \
-    }                                                                           \
-    a OP r.b;                                                                   \
-    return a;                                                                   \
+#define ASSAY_MUTANT_ASSIGNMENT(NAME, OP, OTHER)     \
+  struct NAME {                                      \
+    int other;                                       \
+  };                                                 \
+  template <class B>                                 \
+  struct NAME##Of {                                  \
+    B&& b;                                           \
+    NAME m;                                          \
+  };                                                 \
+  template <class B>                                 \
+  constexpr NAME##Of<B> operator OP(NAME m, B&& b) { \
+    return {static_cast<B&&>(b), m};                 \
+  }                                                  \
+  template <class A, class B>                        \
+  constexpr A& operator OP(A& a, NAME##Of<B> r) {    \
+    if constexpr (requires { a OTHER r.b; }) {       \
+      if (On(r.m.other)) {                           \
+        a OTHER r.b;                                 \
+        return a;                                    \
+      }                                              \
+    } else {                                         \
+      NoChange(r.m.other);                           \
+    }                                                \
+    a OP r.b;                                        \
+    return a;                                        \
   }
 
 ASSAY_MUTANT_ASSIGNMENT(PlusTo, +=, -=)

@@ -120,7 +120,7 @@ class Source:
         self.tables = []
         for m in NAMED.finditer(self.code):
             end = self.end_of_statement(m.end() - (m.group(4) == "{"))
-            table = m.group(3) is not None or re.match(r"\s*\{", self.code[m.end() - 1 + (m.group(4) == "="):]) is not None
+            table = m.group(3) is not None or (m.group(4) == "=" and re.match(r"\s*\{", self.code[m.end():]) is not None)
             if table and self.file.endswith(".cc"):
                 self.tables.append(m)
                 self.closed.append((m.start(), m.end()))
