@@ -181,6 +181,12 @@ constexpr T Literal(int up, int down, T v) {
   return v;
 }
 
+// The same in a table of constants, which is then filled when the program starts.
+template <class T>
+T TableLiteral(int up, int down, T v) {
+  return Literal(up, down, v);
+}
+
 // A named constant: whole numbers below 16 ±1, others doubled and halved.
 template <class T>
 constexpr T Constant(int up, int down, T v) {

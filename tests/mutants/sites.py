@@ -89,6 +89,16 @@ class Source:
 
     # ---- the text
 
+    def text_of(self, line):
+        """The line as the table names it: a line of a word or two with those before it."""
+        parts = []
+        while line > 0:
+            parts.insert(0, self.lines[line - 1].strip())
+            if len(parts[0]) >= 12:
+                break
+            line -= 1
+        return " / ".join(p for p in parts if p)
+
     def line_of(self, at):
         return bisect.bisect_right(self.starts, at)
 
@@ -192,7 +202,7 @@ class Source:
 
     def add(self, at, change, plain):
         line = self.line_of(at)
-        m = Mutant(self.file, line, self.lines[line - 1].strip(), change, plain)
+        m = Mutant(self.file, line, self.text_of(line), change, plain)
         m.id = self.first_id + len(self.mutants)
         self.mutants.append(m)
         return m.id
@@ -366,11 +376,12 @@ class Source:
             else:
                 value = int(text.rstrip("uUlL").replace("'", ""), 0)
                 up, down = str(value + 1), str(value - 1) if value > 0 else None
+            kind = "TableLiteral" if any(t.end() <= at < self.end_of_statement(t.end()) for t in self.tables) else "Literal"
             up_id = -1
             if not (before.endswith("[") and value_is_index(text)):
                 up_id = self.add(at, f"{text} to {up}", [(at, m.end(), up)])
             down_id = -1 if down is None else self.add(at, f"{text} to {down}", [(at, m.end(), down)])
-            self.replaced[at] = (m.end(), f"mut::Literal({up_id}, {down_id}, {text})")
+            self.replaced[at] = (m.end(), f"mut::{kind}({up_id}, {down_id}, {text})")
         for t in self.tables:  # a table of constants is filled when the program starts
             at = t.start()
             self.replaced[at] = (at + len("constexpr"), "const")

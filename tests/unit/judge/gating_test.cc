@@ -157,6 +157,22 @@ TEST_F(Criteria, LegacyAsksForBothMaxima) {
   EXPECT_FALSE(Passes(2.25));  // the other way round
 }
 
+// Judged beside the criterion that gates, legacy takes its limits, too, and no more.
+TEST_F(Criteria, LegacyBesideOthersTakesItsLimits) {
+  case_.all_criteria = true;
+  case_.atol = 0.25;
+  case_.rtol = 0.125;
+  case_.criterion = Criterion::kAllClose;
+  const auto passed = [&](double first) { return Run(first).criteria.at(5).passed; };
+  EXPECT_TRUE(passed(2.25)) << "0.25 absolute, 0.125 relative";
+  EXPECT_FALSE(passed(std::nextafter(2.25F, 3.0F)));
+  case_.atol = 1;
+  EXPECT_FALSE(passed(2.5)) << "relative alone";
+  case_.atol = 0.25;
+  case_.rtol = 1;
+  EXPECT_FALSE(passed(2.5)) << "absolute alone";
+}
+
 // A NaN is no number that could be near enough, and an infinity is no large error.
 TEST_F(Criteria, NoneAcceptsNaNOrInfWhereNoneWasExpected) {
   case_.max_ulp = 1e300;
@@ -249,6 +265,13 @@ TEST(DerivedTolerance, IsTheCoarsestRoundingOfTheCase) {
   EXPECT_EQ(DerivedTolerance(t, 30.0).rtol, 0x1p-3);
 }
 
+TEST(DerivedTolerance, ScalesWithResultsBelowOne) {
+  const DerivedTerms t{.compute = DType::kF32, .output = DType::kF32, .accumulations = 1};
+  EXPECT_EQ(DerivedTolerance(t, 0.75).atol, 0x1p-25 + 0x1p-150);
+  EXPECT_EQ(DerivedTolerance(t, 1).atol, 0x1p-24 + 0x1p-150);
+  EXPECT_EQ(DerivedTolerance(t, 0).atol, 0x1p-150);
+}
+
 TEST(DerivedTolerance, KnowsPartialSums) {
   DerivedTerms t{.compute = DType::kBF16,
                  .output = DType::kF32,
@@ -294,6 +317,8 @@ TEST(MakeGating, TakesAccumulationsAndSplitKFromTheCase) {
   c.split_k = 0;
   c.accumulations = 1 << 10;
   EXPECT_EQ(MakeGating(c, plan, 0).rtol, 0x1p-14);
+  c.accumulations = 1;
+  EXPECT_EQ(MakeGating(c, plan, 0).rtol, 0x1p-24);
 }
 
 TEST(MakeGating, CustomaryTolerancesStandInWhereNoneIsSaid) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/judge/recheck.h"
@@ -17,6 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 constexpr std::int64_t kCount = 2000;
 
@@ -67,13 +69,18 @@ class FiveOfEach : public HostInputs {
   }
 };
 
-// Keeps what it is asked, and answers as a test says.
+// Keeps what it is asked and which elements are read, and answers as a test says.
 class AskedDevice : public testing::ForwardingDevice {
  public:
   RecheckRequest request;
   std::vector<HostElement> elements;
   RecheckFindings answer;
+  std::vector<std::pair<std::int64_t, std::int64_t>> reads;  // begin, count
 
+  absl::Status ToHost(const TensorView& t, std::int64_t b, std::int64_t n, void* d) override {
+    reads.emplace_back(b, n);
+    return ForwardingDevice::ToHost(t, b, n, d);
+  }
   absl::StatusOr<RecheckFindings> Recheck(const RecheckRequest& r) override {
     request = r;
     elements.assign(r.elements.begin(), r.elements.end());
@@ -223,6 +230,9 @@ TEST_F(RecheckRequests, GiveAReferenceWithSeveralRightValuesTheOutput) {
   op_.several = true;
   op_.sampled = {0, 4, 5, 6, 8, 9, 1000, 1998, 1999};
   Run();
+  EXPECT_EQ(op_.read, 205) << "the inputs are those of the case";
+  EXPECT_THAT(device_.reads,
+              ElementsAre(Pair(0, 1), Pair(4, 3), Pair(8, 2), Pair(1000, 1), Pair(1998, 2)));
   ASSERT_EQ(device_.elements.size(), op_.sampled.size());
   for (std::size_t i = 0; i < op_.sampled.size(); ++i) {
     EXPECT_EQ(device_.elements[i].value, 1000.0 + static_cast<double>(op_.sampled[i]));

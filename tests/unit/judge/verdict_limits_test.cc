@@ -367,6 +367,11 @@ TEST_F(Limits, SharesKeepTwoDigits) {
   case_.min_efficiency = 0.001;
   evidence_.efficiency = 0.000421;
   EXPECT_THAT(Message(), HasSubstr("reached 0.042 % of the roof, at least 0.1 % asked for"));
+  evidence_.efficiency = 0.0007;
+  EXPECT_THAT(Message(), HasSubstr("reached 0.07 %"));
+  case_.min_efficiency = 0.01;
+  evidence_.efficiency = 0.00154;
+  EXPECT_THAT(Message(), HasSubstr("reached 0.2 %"));
   evidence_.efficiency = 0;
   EXPECT_THAT(Message(), HasSubstr("reached 0.0 % of the roof"));
 }
@@ -465,8 +470,9 @@ TEST_F(Limits, TheWorstElementIsNamedIfThereIsOne) {
   EXPECT_THAT(Message(), HasSubstr("got 2 (0x4000), which is what the expected 2.0001 ± 0.25"));
   result_.worst.expected = 2;
   EXPECT_THAT(Message(), Not(HasSubstr("which is what"))) << "they are the same number";
-  plan_.output.dtype = DType::kE2M1;
   result_.worst.actual_bits = 1;
+  EXPECT_THAT(Message(), HasSubstr("(0x0001)")) << "every bit of the format is shown";
+  plan_.output.dtype = DType::kE2M1;
   EXPECT_THAT(Message(), HasSubstr("(0x1)")) << "four bits are one digit";
 }
 
