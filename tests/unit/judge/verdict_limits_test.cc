@@ -318,6 +318,57 @@ TEST_F(Limits, OfSentTensorsABiasIsFourTenthsOfAnUlp) {
   EXPECT_EQ(Said(), "INCONCLUSIVE bias");
 }
 
+// ---- errors below the bound
+
+PrecisionFinding Below(Verdict verdict, Reason reason, const std::string& message) {
+  PrecisionFinding f;
+  f.verdict = verdict;
+  f.finding = {reason, message};
+  return f;
+}
+
+TEST_F(Limits, ErrorsBelowTheBoundDecideIfTheBoundGates) {
+  evidence_.precision = {Below(Verdict::kFailed, Reason::kPrecision, "too coarse")};
+  EXPECT_EQ(Said(), "FAILED precision");
+  EXPECT_EQ(Message(), "too coarse");
+  case_.criterion = Criterion::kBound;
+  EXPECT_EQ(Said(), "FAILED precision");
+  case_.criterion = Criterion::kAllClose;
+  EXPECT_EQ(Said(), "PASSED") << "a tolerance that was asked for by name lets it by";
+}
+
+// An element beyond its bound says more than the errors of all of them.
+TEST_F(Limits, WhatFailedAlreadyNeedsNoPrecision) {
+  evidence_.precision = {Below(Verdict::kFailed, Reason::kPrecision, "too coarse")};
+  result_.beyond_proven = 1;
+  EXPECT_EQ(Said(), "FAILED bound");
+  // Elements that a kernel may flush to 0 err by more than rounding.
+  plan_.inputs[1].pattern.kind = PatternKind::kDenormal;
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  result_.beyond_proven = 0;
+  EXPECT_EQ(Said(), "FAILED precision") << "nothing is beyond its bound";
+}
+
+TEST_F(Limits, WhatDecidesComesBeforeWhatIsDoubted) {
+  evidence_.precision = {Below(Verdict::kInconclusive, Reason::kSuspect, "one"),
+                         Below(Verdict::kFailed, Reason::kStructure, "two"),
+                         Below(Verdict::kFailed, Reason::kPrecision, "three")};
+  const Judgement j = Judged();
+  EXPECT_EQ(j.verdict, Verdict::kFailed);
+  ASSERT_EQ(j.findings.size(), 3u);
+  EXPECT_EQ(j.findings[0].message, "two");
+  EXPECT_THAT(j.findings[1].message, ::testing::StartsWith("one; whether the order of the terms"));
+  EXPECT_EQ(j.findings[2].message, "three") << "after what decided before it";
+  evidence_.precision.resize(1);
+  EXPECT_EQ(Said(), "INCONCLUSIVE suspect");
+  // What the bound doubts comes first, unless the precision decides.
+  result_.beyond_probable = 1;
+  plan_.zero_mean_random = false;
+  EXPECT_THAT(Message(), HasSubstr("probabilistic bound"));
+  evidence_.precision = {Below(Verdict::kFailed, Reason::kStructure, "two")};
+  EXPECT_EQ(Said(), "FAILED structure suspect");
+}
+
 // ---- thresholds
 
 TEST_F(Limits, AThresholdTakesItsLimitAndNoMore) {
