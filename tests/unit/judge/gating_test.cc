@@ -157,6 +157,22 @@ TEST_F(Criteria, LegacyAsksForBothMaxima) {
   EXPECT_FALSE(Passes(2.25));  // the other way round
 }
 
+// Judged beside the criterion that gates, legacy takes its limits, too, and no more.
+TEST_F(Criteria, LegacyBesideOthersTakesItsLimits) {
+  case_.all_criteria = true;
+  case_.atol = 0.25;
+  case_.rtol = 0.125;
+  case_.criterion = Criterion::kAllClose;
+  const auto passed = [&](double first) { return Run(first).criteria.at(5).passed; };
+  EXPECT_TRUE(passed(2.25)) << "0.25 absolute, 0.125 relative";
+  EXPECT_FALSE(passed(std::nextafter(2.25F, 3.0F)));
+  case_.atol = 1;
+  EXPECT_FALSE(passed(2.5)) << "relative alone";
+  case_.atol = 0.25;
+  case_.rtol = 1;
+  EXPECT_FALSE(passed(2.5)) << "absolute alone";
+}
+
 // A NaN is no number that could be near enough, and an infinity is no large error.
 TEST_F(Criteria, NoneAcceptsNaNOrInfWhereNoneWasExpected) {
   case_.max_ulp = 1e300;
@@ -249,6 +265,13 @@ TEST(DerivedTolerance, IsTheCoarsestRoundingOfTheCase) {
   EXPECT_EQ(DerivedTolerance(t, 30.0).rtol, 0x1p-3);
 }
 
+TEST(DerivedTolerance, ScalesWithResultsBelowOne) {
+  const DerivedTerms t{.compute = DType::kF32, .output = DType::kF32, .accumulations = 1};
+  EXPECT_EQ(DerivedTolerance(t, 0.75).atol, 0x1p-25 + 0x1p-150);
+  EXPECT_EQ(DerivedTolerance(t, 1).atol, 0x1p-24 + 0x1p-150);
+  EXPECT_EQ(DerivedTolerance(t, 0).atol, 0x1p-150);
+}
+
 TEST(DerivedTolerance, KnowsPartialSums) {
   DerivedTerms t{.compute = DType::kBF16,
                  .output = DType::kF32,
@@ -294,6 +317,8 @@ TEST(MakeGating, TakesAccumulationsAndSplitKFromTheCase) {
   c.split_k = 0;
   c.accumulations = 1 << 10;
   EXPECT_EQ(MakeGating(c, plan, 0).rtol, 0x1p-14);
+  c.accumulations = 1;
+  EXPECT_EQ(MakeGating(c, plan, 0).rtol, 0x1p-24);
 }
 
 TEST(MakeGating, CustomaryTolerancesStandInWhereNoneIsSaid) {
@@ -306,6 +331,122 @@ TEST(MakeGating, CustomaryTolerancesStandInWhereNoneIsSaid) {
   c.atol = 0.0;
   EXPECT_EQ(MakeGating(c, {}, 0).atol, 0.0);
   EXPECT_EQ(MakeGating(c, {}, 0).rtol, 1e-3);
+}
+
+TEST(MakeGating, HasACustomaryToleranceForEachFormat) {
+  struct Row {
+    DType dtype;
+    double atol, rtol;
+  };
+  for (const Row& row : {Row{DType::kF64, 1e-7, 1e-5}, Row{DType::kF32, 1e-4, 1e-4},
+                         Row{DType::kF16, 1e-2, 1e-3}, Row{DType::kBF16, 1e-1, 1e-2},
+                         Row{DType::kE4M3FN, 1e-2, 1e-2}, Row{DType::kI8, 1e-2, 1e-2}}) {
+    Case c;
+    c.dtype = row.dtype;
+    for (const Criterion criterion : {Criterion::kAllClose, Criterion::kLegacy}) {
+      c.criterion = criterion;
+      const Gating g = MakeGating(c, {}, 0);
+      EXPECT_EQ(g.atol, row.atol) << Name(row.dtype);
+      EXPECT_EQ(g.rtol, row.rtol) << Name(row.dtype);
+    }
+  }
+}
+
+// Legacy takes each customary tolerance by itself; allclose takes both or none.
+TEST(MakeGating, AToleranceThatIsSaidReplacesTheCustomaryOne) {
+  Case c;
+  c.dtype = DType::kF16;
+  c.rtol = 0.5;
+  c.criterion = Criterion::kLegacy;
+  EXPECT_EQ(MakeGating(c, {}, 0).atol, 1e-2);
+  EXPECT_EQ(MakeGating(c, {}, 0).rtol, 0.5);
+  c.criterion = Criterion::kAllClose;
+  EXPECT_EQ(MakeGating(c, {}, 0).atol, 0);
+  EXPECT_EQ(MakeGating(c, {}, 0).rtol, 0.5);
+  c.rtol.reset();
+  c.atol = 0.25;
+  EXPECT_EQ(MakeGating(c, {}, 0).atol, 0.25);
+  EXPECT_EQ(MakeGating(c, {}, 0).rtol, 0);
+}
+
+TEST(MakeGating, EachCriterionHasItsGate) {
+  struct Row {
+    Criterion criterion;
+    bool random;
+    Gate gate;
+    bool uses_tolerances;
+  };
+  for (const Row& row : {Row{Criterion::kUnspecified, true, Gate::kBoundProbable, false},
+                         Row{Criterion::kUnspecified, false, Gate::kBound, false},
+                         Row{Criterion::kBound, true, Gate::kBoundProbable, false},
+                         Row{Criterion::kBound, false, Gate::kBound, false},
+                         Row{Criterion::kDerived, true, Gate::kAllClose, true},
+                         Row{Criterion::kAllClose, true, Gate::kAllClose, true},
+                         Row{Criterion::kLegacy, true, Gate::kAllClose, true},
+                         Row{Criterion::kUlp, true, Gate::kUlp, false},
+                         Row{Criterion::kBitwise, true, Gate::kBitwise, false}}) {
+    Case c;
+    c.dtype = DType::kF32;
+    c.criterion = row.criterion;
+    Plan plan;
+    plan.output.dtype = DType::kF32;
+    plan.zero_mean_random = row.random;
+    const Gating g = MakeGating(c, plan, 1);
+    EXPECT_EQ(g.gate, row.gate) << static_cast<int>(row.criterion);
+    EXPECT_EQ(g.uses_tolerances, row.uses_tolerances) << static_cast<int>(row.criterion);
+  }
+}
+
+TEST(MakeGating, AnUlpIsAllowedWhereNoNumberIsSaid) {
+  Case c;
+  c.dtype = DType::kF32;
+  c.criterion = Criterion::kUlp;
+  EXPECT_EQ(MakeGating(c, {}, 0).max_ulp, 1);
+  c.max_ulp = 2.5;
+  EXPECT_EQ(MakeGating(c, {}, 0).max_ulp, 2.5);
+}
+
+TEST(MakeGating, ExactResultsHaveNoDerivedTolerance) {
+  Case c;
+  c.dtype = DType::kF32;
+  c.criterion = Criterion::kDerived;
+  Plan plan;
+  plan.output.dtype = DType::kF32;
+  plan.accumulations = 64;
+  plan.accumulator_roundoff = 0x1p-24;
+  EXPECT_EQ(MakeGating(c, plan, 1).rtol, 0x1p-18);
+  plan.exact = true;
+  EXPECT_EQ(MakeGating(c, plan, 1).rtol, 0);
+  EXPECT_EQ(MakeGating(c, plan, 1).atol, 0);
+  EXPECT_TRUE(MakeGating(c, plan, 1).uses_tolerances) << "the result says that they are 0";
+}
+
+// Integers on either side round nothing.
+TEST(DerivedTolerance, HasNoAllowanceWhereOneSideIsAnInteger) {
+  for (const DerivedTerms& t :
+       {DerivedTerms{.compute = DType::kI8, .output = DType::kF32, .accumulator_roundoff = 0x1p-24},
+        DerivedTerms{
+            .compute = DType::kF32, .output = DType::kI32, .accumulator_roundoff = 0x1p-24}}) {
+    EXPECT_EQ(DerivedTolerance(t, 1).rtol, 0);
+    EXPECT_EQ(DerivedTolerance(t, 1).atol, 0);
+  }
+}
+
+// A case that says nothing of its sums has one product and one part of the sum. The roundoff is
+// far above the formats', so that the sum alone decides.
+TEST(DerivedTolerance, CountsAtLeastOneProductAndOnePart) {
+  DerivedTerms t{.compute = DType::kF32,
+                 .output = DType::kF32,
+                 .accumulator_roundoff = 0x1p-10,
+                 .accumulations = 0,
+                 .split_k = 0};
+  EXPECT_EQ(DerivedTolerance(t, 0).rtol, 0x1p-10);
+  t.accumulations = 1;
+  EXPECT_EQ(DerivedTolerance(t, 0).rtol, 0x1p-10);
+  t.accumulations = 2;
+  EXPECT_EQ(DerivedTolerance(t, 0).rtol, 0x1p-9);
+  t.split_k = 2;  // one product in each of two parts
+  EXPECT_EQ(DerivedTolerance(t, 0).rtol, 0x1p-10 + 2 * 0x1p-24);
 }
 
 }  // namespace

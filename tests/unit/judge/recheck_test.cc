@@ -16,35 +16,25 @@
 #include "kernels/ops/device_references.h"
 #include "kernels/text/cat.h"
 #include "tests/unit/judge/distorted.h"
+#include "tests/unit/judge/forwarding_device.h"
 
 namespace assay {
 namespace {
 
 using testing::DistortedKernel;
+using testing::ForwardingDevice;
 using testing::GemmCase;
 using ::testing::HasSubstr;
 using testing::NoObserver;
 using testing::TheDistortion;
 
 // The CPU, but for what a test does to its references and to what it compares.
-class WrongDevice : public Device, private DeviceReferences {
+class WrongDevice : public ForwardingDevice, private DeviceReferences {
  public:
   std::function<void(ReferenceBuffers&)> spoil = [](ReferenceBuffers&) {};
   bool blind = false;  // finds every output right
 
-  const DeviceInfo& info() const override { return cpu_->info(); }
   const DeviceReferences* references() const override { return this; }
-  Arena& arena() override { return cpu_->arena(); }
-  absl::Status Fill(const FillSpec& f, const TensorView& t) override { return cpu_->Fill(f, t); }
-  absl::Status PoisonTensor(Poison p, const TensorView& t) override {
-    return cpu_->PoisonTensor(p, t);
-  }
-  absl::Status GuardPadding(const TensorView& t) override { return cpu_->GuardPadding(t); }
-  absl::StatusOr<std::int64_t> CheckPadding(const TensorView& t) override {
-    return cpu_->CheckPadding(t);
-  }
-  absl::Status WriteGuards() override { return cpu_->WriteGuards(); }
-  absl::StatusOr<std::int64_t> CheckGuards() override { return cpu_->CheckGuards(); }
   absl::StatusOr<CompareResult> Compare(const CompareRequest& request) override {
     absl::StatusOr<CompareResult> result = cpu_->Compare(request);
     if (blind && result.ok()) {
@@ -56,13 +46,6 @@ class WrongDevice : public Device, private DeviceReferences {
     }
     return result;
   }
-  absl::StatusOr<TensorDigest> Digest(const TensorView& t) override { return cpu_->Digest(t); }
-  absl::Status Copy(const TensorView& s, const TensorView& d) override { return cpu_->Copy(s, d); }
-  absl::Status ToHost(const TensorView& t, std::int64_t b, std::int64_t n, void* d) override {
-    return cpu_->ToHost(t, b, n, d);
-  }
-  absl::Status Synchronize() override { return cpu_->Synchronize(); }
-  double Now() override { return cpu_->Now(); }
 
  private:
   absl::Status Reference(const Case& c, const Plan& plan, Device&,
@@ -77,8 +60,6 @@ class WrongDevice : public Device, private DeviceReferences {
                                                         const ReferenceBuffers&) const override {
     return absl::UnimplementedError("not looked at");
   }
-
-  std::unique_ptr<Device> cpu_ = MakeCpuDevice(0, ArenaOptions{.max_bytes = 64 << 20});
 };
 
 CaseOutcome RunOn(WrongDevice& device, Case c, testing::Distort distort) {

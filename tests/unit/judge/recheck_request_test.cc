@@ -1,0 +1,253 @@
+// What the recheck asks of a device, element by element, and what it makes of the answer. The
+// operator and the device are made up, so that each figure is known.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/judge/recheck.h"
+#include "kernels/numerics/bound.h"
+#include "tests/unit/judge/forwarding_device.h"
+
+namespace assay {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+constexpr std::int64_t kCount = 2000;
+
+// Element i is i / 8, with an allowance of i / 1024. If it has several right values, it takes the
+// output's and adds 1000.
+class MadeUpOp : public Op {
+ public:
+  std::vector<std::int64_t> sampled = {3, 900};
+  bool several = false;
+  mutable std::int64_t asked = 0;
+  mutable std::uint64_t seed = 0;
+  mutable double read = 0;  // of operand 2
+
+  std::string_view name() const override { return "made-up"; }
+  absl::StatusOr<Plan> MakePlan(const Case&) const override {
+    return absl::UnimplementedError("not asked for");
+  }
+  absl::Status Reference(const Case&, const Plan&, Device&, std::span<const TensorView>,
+                         ReferenceBuffers&) const override {
+    return absl::UnimplementedError("not asked for");
+  }
+  bool SeveralRight(const Case&) const override { return several; }
+  std::vector<std::int64_t> Samples(const Case&, const Plan&, std::uint64_t s,
+                                    std::int64_t at_least) const override {
+    asked = at_least;
+    seed = s;
+    return sampled;
+  }
+  void ReferenceAt(const Case&, const Plan& plan, const HostInputs& inputs,
+                   std::span<const std::int64_t> indices, double* value,
+                   double* allowance) const override {
+    inputs.Read(2, 5, 1, &read);
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      const std::int64_t at = indices[i];
+      value[i] = several ? 1000 + inputs.Output(at).value_or(-1) : static_cast<double>(at) / 8;
+      if (!plan.exact) allowance[i] = static_cast<double>(at) / 1024;
+    }
+    EXPECT_FALSE(inputs.Output(kCount + 1).has_value()) << "an element that nobody asked for";
+    EXPECT_FALSE(inputs.Output(1).has_value()) << "it lies between others";
+  }
+};
+
+class FiveOfEach : public HostInputs {
+ public:
+  void Read(int operand, std::int64_t begin, std::int64_t count, double* out) const override {
+    for (std::int64_t i = 0; i < count; ++i)
+      out[i] = 100 * operand + static_cast<double>(begin + i);
+  }
+};
+
+// Keeps what it is asked and which elements are read, and answers as a test says.
+class AskedDevice : public testing::ForwardingDevice {
+ public:
+  RecheckRequest request;
+  std::vector<HostElement> elements;
+  RecheckFindings answer;
+  std::vector<std::pair<std::int64_t, std::int64_t>> reads;  // begin, count
+
+  absl::Status ToHost(const TensorView& t, std::int64_t b, std::int64_t n, void* d) override {
+    reads.emplace_back(b, n);
+    return ForwardingDevice::ToHost(t, b, n, d);
+  }
+  absl::StatusOr<RecheckFindings> Recheck(const RecheckRequest& r) override {
+    request = r;
+    elements.assign(r.elements.begin(), r.elements.end());
+    return answer;
+  }
+};
+
+class RecheckRequests : public ::testing::Test {
+ protected:
+  RecheckRequests() : values_(kCount) {
+    std::iota(values_.begin(), values_.end(), 0.0F);
+    plan_.output.dtype = DType::kF32;
+    plan_.output.dims = {1, 40, 50};
+    plan_.proven_factor = 3;
+    output_ = {values_.data(), DType::kF32, Extents::Dense(1, 40, 50)};
+    case_.seed = 7;
+  }
+
+  Recheck Run(std::int64_t samples = 2) {
+    absl::StatusOr<Recheck> result =
+        RecheckOnHost(case_, op_, plan_, device_, output_, &reference_, &allowance_, FiveOfEach(),
+                      compare_, flushes_, samples);
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.value_or(Recheck{});
+  }
+
+  std::vector<std::int64_t> Indices() const {
+    std::vector<std::int64_t> at;
+    for (const HostElement& e : device_.elements) at.push_back(e.index);
+    return at;
+  }
+
+  std::vector<float> values_;
+  double reference_ = 0, allowance_ = 0;
+  Case case_;
+  Plan plan_;
+  TensorView output_;
+  MadeUpOp op_;
+  AskedDevice device_;
+  CompareResult compare_;
+  bool flushes_ = false;
+};
+
+// The device names the elements it found worst: these above all are recomputed. Each once, in
+// ascending order, whatever the device's order.
+TEST_F(RecheckRequests, HoldTheWorstElementAndTheMismatchesBesideTheSamples) {
+  EXPECT_EQ(Run().elements, 2);
+  EXPECT_THAT(Indices(), ElementsAre(3, 900));
+  compare_.worst.index = 1500;
+  Run();
+  EXPECT_THAT(Indices(), ElementsAre(3, 900, 1500));
+  compare_.worst.index = 0;
+  Run();
+  EXPECT_THAT(Indices(), ElementsAre(0, 3, 900)) << "the first element may be the worst";
+  compare_.samples.resize(3);
+  compare_.samples[0].index = 700;
+  compare_.samples[1].index = 900;
+  compare_.samples[2].index = 2;
+  EXPECT_EQ(Run().elements, 5);
+  EXPECT_THAT(Indices(), ElementsAre(0, 2, 3, 700, 900));
+}
+
+TEST_F(RecheckRequests, AskForAsManySamplesAsSaidAndAsThereAre) {
+  Run(1024);
+  EXPECT_EQ(op_.asked, 1024);
+  EXPECT_EQ(op_.seed, 7u);
+  Run(5000);
+  EXPECT_EQ(op_.asked, kCount);
+  case_.seed.reset();
+  Run();
+  EXPECT_EQ(op_.seed, 1u) << "the default of a case";
+  EXPECT_EQ(op_.read, 205) << "the inputs are those of the case";
+}
+
+// The bound is T of the host's own reference and allowance. The device's allowance may be larger by
+// 1 %, and no more.
+TEST_F(RecheckRequests, BoundTheDeviceByTheHostsOwnFigures) {
+  Run();
+  const HostElement e = device_.elements[1];
+  EXPECT_EQ(e.value, 112.5);
+  EXPECT_EQ(e.rounded, 112.5);
+  const OutputRounding rounding = OutputRoundingOf(DType::kF32);
+  EXPECT_EQ(e.bound, TBound(rounding, 112.5, 3 * 900.0 / 1024));
+  EXPECT_GE(e.most_allowance, 1.0099 * 900 / 1024);
+  EXPECT_LE(e.most_allowance, 1.0101 * 900 / 1024);
+  EXPECT_FALSE(e.may_overflow);
+  flushes_ = true;
+  Run();
+  EXPECT_EQ(device_.elements[1].bound,
+            TBound(OutputRoundingOf(DType::kF32, true), 112.5, 3 * 900.0 / 1024));
+  plan_.exact = true;
+  Run();
+  EXPECT_EQ(device_.elements[1].bound, 0);
+  EXPECT_GE(device_.elements[1].most_allowance, 0);
+  EXPECT_LT(device_.elements[1].most_allowance, 1e-290) << "exact results have no allowance";
+}
+
+TEST_F(RecheckRequests, RoundTheReferenceToTheOutputsFormat) {
+  op_.sampled = {1025};  // 128.125 has 11 bits
+  plan_.output.dtype = DType::kBF16;
+  Run();
+  EXPECT_EQ(device_.elements[0].value, 128.125);
+  EXPECT_EQ(device_.elements[0].rounded, 128);
+}
+
+// 448 is the largest number of the format. An exact result of 448 may be that or an overflow.
+TEST_F(RecheckRequests, KnowWhereAnElementMayOverflow) {
+  plan_.output.dtype = DType::kE4M3FN;
+  plan_.exact = true;
+  op_.sampled = {8 * 448 - 1, 8 * 448, 8 * 449};
+  Run();
+  EXPECT_FALSE(device_.elements[0].may_overflow);
+  EXPECT_TRUE(device_.elements[1].may_overflow) << "it reaches the largest number";
+  EXPECT_TRUE(device_.elements[2].may_overflow);
+  // Inexact: T = 2^-4·440 + 2^-10 + (1 + 2^-4)·3·E is more than the 8 that are missing.
+  plan_.exact = false;
+  op_.sampled = {8 * 440};
+  Run();
+  EXPECT_TRUE(device_.elements[0].may_overflow);
+  op_.sampled = {8 * 100};
+  Run();
+  EXPECT_FALSE(device_.elements[0].may_overflow);
+}
+
+// An output that was found wrong is the kernel's fault: only one that was accepted is held against
+// the host.
+TEST_F(RecheckRequests, LeaveOutAnOutputThatWasFoundWrong) {
+  Run();
+  EXPECT_EQ(device_.request.output.data, values_.data());
+  EXPECT_EQ(device_.request.reference, &reference_);
+  EXPECT_EQ(device_.request.allowance, &allowance_);
+  EXPECT_FALSE(device_.request.exact);
+  compare_.beyond_proven = 1;
+  Run();
+  EXPECT_EQ(device_.request.output.data, nullptr);
+  compare_.beyond_proven = 0;
+  compare_.class_mismatches = 1;
+  Run();
+  EXPECT_EQ(device_.request.output.data, nullptr);
+  plan_.exact = true;
+  Run();
+  EXPECT_TRUE(device_.request.exact);
+}
+
+// The output's elements are read in runs of neighbours. Each element must get its own.
+TEST_F(RecheckRequests, GiveAReferenceWithSeveralRightValuesTheOutput) {
+  op_.several = true;
+  op_.sampled = {0, 4, 5, 6, 8, 9, 1000, 1998, 1999};
+  Run();
+  EXPECT_EQ(op_.read, 205) << "the inputs are those of the case";
+  EXPECT_THAT(device_.reads,
+              ElementsAre(Pair(0, 1), Pair(4, 3), Pair(8, 2), Pair(1000, 1), Pair(1998, 2)));
+  ASSERT_EQ(device_.elements.size(), op_.sampled.size());
+  for (std::size_t i = 0; i < op_.sampled.size(); ++i) {
+    EXPECT_EQ(device_.elements[i].value, 1000.0 + static_cast<double>(op_.sampled[i]));
+  }
+}
+
+TEST_F(RecheckRequests, TellWhichElementDisagreesAndHowMany) {
+  EXPECT_EQ(Run().fault, "");
+  device_.answer = {.disagreements = 1, .first = 1, .what = Disagreement::kAllowance, .got = 0.25};
+  const std::string one = Run().fault;
+  EXPECT_THAT(one, HasSubstr("at [0,18,0]: the device's error allowance is 0.25"));
+  EXPECT_THAT(one, ::testing::Not(HasSubstr("sampled elements")));
+  device_.answer.disagreements = 2;
+  EXPECT_THAT(Run().fault, HasSubstr(" (2 of 2 sampled elements)"));
+}
+
+}  // namespace
+}  // namespace assay

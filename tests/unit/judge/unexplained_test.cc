@@ -1,0 +1,155 @@
+// Elements that no overflow inside a right kernel explains, counted one by one.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "kernels/judge/overflow.h"
+#include "kernels/numerics/bound.h"
+#include "kernels/numerics/poison.h"
+#include "tests/unit/judge/forwarding_device.h"
+
+namespace assay {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+// Longer than what is read from a device at once, by a part.
+constexpr std::size_t kCount = (std::size_t{1} << 16) + 100;
+
+// Refuses the n-th read.
+class FailingReads : public testing::ForwardingDevice {
+ public:
+  int left = 1 << 30;
+  absl::Status ToHost(const TensorView& t, std::int64_t b, std::int64_t n, void* d) override {
+    if (left-- == 0) return absl::DataLossError("the device is gone");
+    return ForwardingDevice::ToHost(t, b, n, d);
+  }
+};
+
+// A case whose sums may overflow; an element with an allowance below 1 has none that does.
+class UnexplainedTest : public ::testing::Test {
+ protected:
+  UnexplainedTest() : output_(kCount, 1.0F), reference_(kCount, 1.0), allowance_(kCount, 0.5) {
+    case_.problem = GemmProblem{};
+    case_.dtype = DType::kF32;
+    plan_.output.dtype = DType::kF32;
+    plan_.largest_intermediate = 1e39;
+    plan_.overflow_allowance = 1;
+    request_.output = {output_.data(), DType::kF32,
+                       Extents::Dense(1, 1, static_cast<std::int64_t>(kCount))};
+    request_.reference = reference_.data();
+    request_.allowance = allowance_.data();
+    request_.proven_factor = 2;
+    result_.class_mismatches = 1;
+  }
+
+  std::optional<Unexplained> Counted() {
+    const auto counted = CountUnexplained(case_, plan_, device_, request_, result_);
+    EXPECT_TRUE(counted.ok()) << counted.status();
+    return counted.value_or(std::nullopt);
+  }
+
+  std::vector<float> output_;
+  std::vector<double> reference_, allowance_;
+  FailingReads device_;
+  Case case_;
+  Plan plan_;
+  CompareRequest request_;
+  CompareResult result_;
+};
+
+TEST_F(UnexplainedTest, NothingIsCountedWhereElementsDoNotTell) {
+  EXPECT_TRUE(Counted().has_value());
+  result_.class_mismatches = 0;
+  EXPECT_FALSE(Counted().has_value()) << "nothing is wrong";
+  result_.beyond_proven = 1;
+  EXPECT_TRUE(Counted().has_value());
+  result_.class_mismatches = 1;
+  plan_.overflow_allowance = 0;
+  EXPECT_FALSE(Counted().has_value()) << "an allowance does not tell";
+  plan_.overflow_allowance = 1;
+  plan_.largest_intermediate = 1e30;
+  EXPECT_FALSE(Counted().has_value()) << "no sum overflows";
+  plan_.largest_intermediate = 1e39;
+  request_.allowance = nullptr;
+  EXPECT_FALSE(Counted().has_value()) << "there are no allowances";
+}
+
+// The accumulator of fp64 is fp64, of all others fp32.
+TEST_F(UnexplainedTest, SumsOverflowInTheirAccumulator) {
+  plan_.largest_intermediate = Info(DType::kF32).max_finite;
+  EXPECT_FALSE(MayOverflowInside(case_, plan_));
+  plan_.largest_intermediate = 1.0001 * Info(DType::kF32).max_finite;
+  EXPECT_TRUE(MayOverflowInside(case_, plan_));
+  case_.dtype = DType::kBF16;
+  EXPECT_TRUE(MayOverflowInside(case_, plan_));
+  case_.dtype = DType::kF64;
+  EXPECT_FALSE(MayOverflowInside(case_, plan_));
+}
+
+// A format without infinities makes a number of an overflow.
+TEST_F(UnexplainedTest, AnOverflowEndsFiniteWhereItVanishes) {
+  EXPECT_FALSE(OverflowMayEndFinite(case_, plan_)) << "a product's infinity stays one";
+  plan_.output.dtype = DType::kE2M1;
+  EXPECT_TRUE(OverflowMayEndFinite(case_, plan_));
+  plan_.output.dtype = DType::kF32;
+  case_.problem = LayerNormProblem{};
+  EXPECT_TRUE(OverflowMayEndFinite(case_, plan_));
+  plan_.largest_intermediate = 1;
+  EXPECT_FALSE(OverflowMayEndFinite(case_, plan_));
+}
+
+// In the first part that is read, in the second, and at each end.
+TEST_F(UnexplainedTest, EachElementOfAWrongClassCounts) {
+  EXPECT_EQ(Counted()->of_wrong_class, 0);
+  for (const std::size_t at :
+       {std::size_t{0}, std::size_t{65535}, std::size_t{65536}, kCount - 1}) {
+    output_[at] = kInf;
+  }
+  EXPECT_EQ(Counted()->of_wrong_class, 4);
+  EXPECT_EQ(Counted()->beyond_proven, 0);
+  // Sums of this size may overflow: that explains it.
+  allowance_[0] = 1;
+  EXPECT_EQ(Counted()->of_wrong_class, 3);
+  allowance_[65536] = std::nextafter(1.0, 0.0);
+  EXPECT_EQ(Counted()->of_wrong_class, 3);
+}
+
+// T = 2^-24·1 + 2^-150 + (1 + 2^-24)·2·E: an error of 1 is beyond it for E = 1/4, not for 1/2.
+TEST_F(UnexplainedTest, EachElementBeyondItsBoundCounts) {
+  output_[7] = 2;
+  output_[70000 - 5000] = 2;
+  EXPECT_EQ(Counted()->beyond_proven, 0);
+  allowance_[7] = 0.25;
+  EXPECT_EQ(Counted()->beyond_proven, 1);
+  EXPECT_EQ(Counted()->of_wrong_class, 0);
+  // NaN where NaN is expected has no error.
+  reference_[7] = std::numeric_limits<double>::quiet_NaN();
+  output_[7] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(Counted()->beyond_proven, 0);
+}
+
+// Elements that were never written are counted apart.
+TEST_F(UnexplainedTest, PoisonIsCountedElsewhere) {
+  const auto poison = static_cast<std::uint32_t>(PoisonBits(DType::kF32, /*second=*/false));
+  output_[3] = std::bit_cast<float>(poison);
+  EXPECT_EQ(Counted()->of_wrong_class, 0);
+  request_.poisoned = false;
+  EXPECT_EQ(Counted()->of_wrong_class, 1) << "here it is a NaN like others";
+  request_.poisoned = true;
+  output_[4] = kInf;
+  EXPECT_EQ(Counted()->of_wrong_class, 1) << "what follows counts";
+}
+
+TEST_F(UnexplainedTest, ADeviceThatCannotBeReadIsAnError) {
+  for (int read = 0; read < 6; ++read) {
+    device_.left = read;
+    EXPECT_EQ(CountUnexplained(case_, plan_, device_, request_, result_).status().code(),
+              absl::StatusCode::kDataLoss)
+        << read;
+  }
+}
+
+}  // namespace
+}  // namespace assay
