@@ -67,8 +67,7 @@ bool Accused(const v1::CaseResult& result) {
 
 }  // namespace
 
-const Histogram::BucketBoundaries kRatioBuckets = {0.001, 0.01, 0.03, 0.1, 0.3, 0.5,
-                                                   0.7,   0.9,  1,    2,   10,  1000};
+const Histogram::BucketBoundaries kRatioBuckets = {0.01, 0.03, 0.1, 0.3, 0.7, 0.9, 1, 2, 10};
 
 KernelSeries::KernelSeries(Families& families, std::string device,
                            const std::vector<v1::Kernel>& kernels)
@@ -91,22 +90,19 @@ KernelSeries::KernelSeries(Families& families, std::string device,
   std::stable_partition(ids.begin(), ids.end(), IsCommon);
   for (KernelId& id : ids) {
     if (known_.contains(id)) continue;
-    if (left_ < kKeptFree + kAlertingSeries + kGauges) break;
-    left_ -= kAlertingSeries + kGauges;
+    const int precision = IsCommon(id) ? kPrecisionSeries : 0;
+    const int series = kAlertingSeries + kGauges + precision;
+    if (left_ < kKeptFree + series) break;
+    left_ -= series;
     DeclareAlerting(id);
+    if (precision > 0) precision_room_.insert(id);
     known_.insert(std::move(id));
   }
   for (const KernelId& id : known_) {
-    if (left_ < kKeptFree + kRestSeries) break;
+    if (left_ < kKeptFree + kRestSeries) return;
     if (!IsCommon(id)) continue;
     left_ -= kRestSeries;
     DeclareRest(id);
-  }
-  for (const KernelId& id : known_) {
-    if (left_ < kKeptFree + kPrecisionSeries) return;
-    if (!IsCommon(id)) continue;
-    left_ -= kPrecisionSeries;
-    precision_room_.insert(id);
   }
 }
 

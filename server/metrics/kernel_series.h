@@ -1,13 +1,13 @@
 // The metric series of one device's kernels. Their number is limited.
 //
-// A kernel gets its own names as long as the device's share of series lasts: a hundred kernels do.
-// Kernels in the common formats (fp32, bf16, fp16, fp64) come first. With its names a kernel gets
-// the counters that alerts read, which are 0 from the start, and room for its gauges. Some counters
-// only some kernels need: expected NaN and infinities, and skipped or unsupported cases. In the
-// common formats these exist from the start if there is room. Else they appear when they first
-// count. The gauge of the precision has room from the start in the common formats if these
-// counters leave some. Names that a client makes up, and names that do not fit, count under
-// "other". All counters of "other" exist from the start.
+// A kernel gets its own names as long as the device's share of series lasts: about a hundred
+// kernels do. Kernels in the common formats (fp32, bf16, fp16, fp64) come first. With its names a
+// kernel gets the counters that alerts read, which are 0 from the start, and room for its gauges;
+// the gauge of the precision has room in the common formats only. Some counters only some kernels
+// need: expected NaN and infinities, and skipped or unsupported cases. In the common formats these
+// exist from the start if there is room. Else they appear when they first count. Names that a
+// client makes up, and names that do not fit, count under "other". All counters of "other" exist
+// from the start.
 #ifndef ASSAY_SERVER_METRICS_KERNEL_SERIES_H_
 #define ASSAY_SERVER_METRICS_KERNEL_SERIES_H_
 
@@ -34,7 +34,7 @@ extern const Histogram::BucketBoundaries kRatioBuckets;
 // The most series that a device's kernels may have, "other" included. A device has at most 2,000
 // series. Its histograms, memory, telemetry, ceilings, restarts, qualifications and whole runs of
 // suites need the rest.
-inline constexpr int kMostKernelSeries = 1'550;
+inline constexpr int kMostKernelSeries = 1'580;
 
 // Thread-safe.
 class KernelSeries {

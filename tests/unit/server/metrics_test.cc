@@ -381,7 +381,7 @@ TEST_F(MetricsTest, PrecisionHasRoomInEveryCommonFormat) {
   std::vector<v1::CaseSpec> specs;
   v1::Device device = Cpu();
   device.set_id("cuda:0");
-  metrics_->AddDevice(device, ManyKernels(80, &specs));
+  metrics_->AddDevice(device, ManyKernels(120, &specs));
   for (const v1::CaseSpec& spec : specs) {
     metrics_->CaseFinished(Everything("cuda:0", spec, v1::VERDICT_FAILED));
   }
