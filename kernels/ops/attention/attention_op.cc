@@ -143,7 +143,8 @@ class Attention final : public Op {
     model.gates = DrawnInFullPrecision(plan, 3);
     model.roundoff = deviation.u;
     // Exponentials below the range of P's format become 0, all with the same sign.
-    model.gain_floor = 8 * deviation.u + deviation.p_roundoff / 4;
+    // Weights that are nearly the same are rounded the same way.
+    model.gain_floor = 8 * deviation.u + deviation.p_roundoff;
     return model;
   }
 
