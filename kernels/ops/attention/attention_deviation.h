@@ -9,8 +9,12 @@
 // exponentials, then those of the sum P·V and of l. Σq²k² is taken as √(Σq⁴·Σk⁴), and Qv by the
 // margins of a block of queries (see kernels/ops/common/product_residuals.h).
 //
+// Weights that are nearly the same are rounded the same way, so their errors do not cancel: if
+// n·P2 − 1, the variance of n·w, is below (8u_P)², u_P²·r² is added.
+//
 // The direction D = Σw·s·v − r·Σw·s is the change of an element if all scores grow by a common
-// factor. s may be replaced by s − m.
+// factor. s may be replaced by s − m. Where the weights are nearly the same it tells nothing: what
+// their rounding takes from each grows with s too.
 #ifndef ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_DEVIATION_H_
 #define ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_DEVIATION_H_
 
@@ -33,12 +37,17 @@ struct AttentionDeviation {
   ASSAY_HOST_DEVICE double Score(double s, double distance, double squares) const {
     return (score_terms + 1) * (2 * s * s + squares) / 6 + 4 * s * s + distance * distance + 16;
   }
+  // Whether the weights lie within a few steps of P's format.
+  ASSAY_HOST_DEVICE bool Alike(double visible, double p2) const {
+    return visible * p2 - 1 < 64 * p_roundoff * p_roundoff;
+  }
   // σ of an element; r without scale_v.
   ASSAY_HOST_DEVICE double Of(double r, double visible, double qv, double p2, double mean) const {
     const double rr = r * r;
     const double common = qv + rr * p2;
     const double sums = (visible + 1) * (2 * rr + qv) / 6 + rr * ((visible + 1) * (2 + p2) / 6 + 6);
-    const double variance = p_roundoff * p_roundoff / 3 * common +
+    const double rounding = p_roundoff * p_roundoff;
+    const double variance = rounding / 3 * common + (Alike(visible, p2) ? rounding * rr : 0) +
                             u * u / 3 * (mean * common + sums) + value_error * value_error * rr;
     const double scaled = r * value_scale;
     return std::sqrt(value_scale * value_scale * variance + steps.Variance(scaled));

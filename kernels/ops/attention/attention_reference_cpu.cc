@@ -413,10 +413,11 @@ class Runner {
     DirectProduct(s.shift, nullptr, kDirectedLd, directed, v, dim, block.keys,
                   scratch.directed.data(), nullptr, dim);
     for (std::int64_t i = 0; i < rows; ++i) {
+      const bool tells = i < directed && !s.model.Alike(block.visible[i], s.p2[i]);
       for (std::int64_t c = 0; c < dim; ++c) {
-        const double d = i < directed ? scratch.directed[static_cast<std::size_t>(i * dim + c)] -
-                                            r[i * dim + c] * s.shift_sum[i]
-                                      : 0;
+        const double d = tells ? scratch.directed[static_cast<std::size_t>(i * dim + c)] -
+                                     r[i * dim + c] * s.shift_sum[i]
+                               : 0;
         spread_.direction[at + i * dim + c] = static_cast<float>(d * bound_.value_scale);
       }
     }
