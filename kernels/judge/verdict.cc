@@ -298,8 +298,11 @@ class Jury {
   }
 
   // The test takes elements' rounding errors for independent draws. Values drawn from
-  // a continuum are; a few distinct ones (sparse, extremes, integers) repeat one error.
+  // a continuum are; a few distinct ones (sparse, extremes, integers) repeat one error. So do the
+  // values of an 8-bit format, if an output is made of one of them and of what its row has in
+  // common.
   bool IndependentRoundings() const {
+    if (plan_.inputs.size() == 1 && Info(plan_.inputs[0].dtype).storage_bits < 16) return false;
     return std::all_of(plan_.inputs.begin(), plan_.inputs.end(), [](const Operand& o) {
       return Info(o.dtype).is_integer || o.pattern.kind == PatternKind::kNormal ||
              o.pattern.kind == PatternKind::kUniform;

@@ -302,6 +302,10 @@ TEST_F(Limits, OnlyIndependentRoundingsAreABias) {
   EXPECT_EQ(Said(), "PASSED") << "a few distinct values repeat one error";
   plan_.inputs[1] = Input(PatternKind::kSparse, DType::kI8);
   EXPECT_EQ(Said(), "FAILED bias") << "of weights the scales are drawn";
+  plan_.inputs = {Input(PatternKind::kNormal, DType::kE5M2)};
+  EXPECT_EQ(Said(), "PASSED") << "a row of an 8-bit format has a few distinct values";
+  plan_.inputs = {Input(PatternKind::kNormal, DType::kF16)};
+  EXPECT_EQ(Said(), "FAILED bias");
   plan_.exact = true;
   EXPECT_EQ(Said(), "PASSED");
   EXPECT_FALSE(Judged().bias_z.has_value());
