@@ -25,6 +25,10 @@ bool IsDrawnInFullPrecision(const Pattern& p) {
   }
 }
 
+// Short sums of few bits have few distinct values, and these repeat their rounding errors: the
+// model does not hold if the products of an element have fewer bits of one operand in all.
+constexpr std::int64_t kLeastBits = 32;
+
 constexpr std::int64_t kWidth = 8, kDepth = 256;  // of a packed panel
 
 double* ThreadPanel() {
@@ -66,6 +70,7 @@ ResidualModel ProductResiduals(const Case& c, const Plan& plan) {
       plan.output.dtype == DType::kF64) {
     return model;
   }
+  if (input.storage_bits < 16 && plan.accumulations * input.storage_bits < kLeastBits) return model;
   const double u = AccumulatorRoundoff(c.dtype);
   const double k = static_cast<double>(plan.accumulations);
   model.known = true;

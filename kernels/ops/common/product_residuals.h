@@ -34,8 +34,8 @@ struct StridedMatrix {
 SumModel MakeSumModel(DType input, std::int64_t terms, const Accumulator& accumulator);
 
 // The residual model of a case whose output elements are sums of plan.accumulations products of its
-// first two inputs. Not known for exact sums, for fp64, whose reference rounds as well, and for
-// integers.
+// first two inputs. Not known for exact sums, for fp64, whose reference rounds as well, for
+// integers, and for short sums in formats of 8 and 4 bits.
 ResidualModel ProductResiduals(const Case& c, const Plan& plan);
 
 // Whether the first `operands` inputs are drawn at random, in full precision and with a spread that

@@ -110,5 +110,21 @@ TEST(Products, ThereAreNoneBehindACurve) {
   EXPECT_FALSE(OpOf(c).Products(c, plan, ViewInputs(tensors.views()), at).has_value());
 }
 
+// An element of one product of 4-bit floats has some thirty values: that their roundings do not
+// cancel says nothing.
+TEST(Products, ShortSumsOfFewBitsHaveNoModel) {
+  const auto known = [](std::int64_t k, DType dtype) {
+    const Case c = MakeCase(GemmProblem{.m = 52, .n = 55, .k = k}, dtype);
+    return OpOf(c).Residuals(c, PlanOf(c)).known;
+  };
+  EXPECT_FALSE(known(1, DType::kE2M1));
+  EXPECT_FALSE(known(7, DType::kE2M1));
+  EXPECT_TRUE(known(8, DType::kE2M1));
+  EXPECT_FALSE(known(3, DType::kE4M3FN));
+  EXPECT_TRUE(known(4, DType::kE4M3FN));
+  EXPECT_TRUE(known(1, DType::kF16));
+  EXPECT_TRUE(known(1, DType::kF32));
+}
+
 }  // namespace
 }  // namespace assay
