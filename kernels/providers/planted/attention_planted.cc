@@ -30,6 +30,10 @@ enum class Defect : std::uint8_t {
   kStaleTile,
   kDuplicatedTile,
   kScaleOff,
+  kScaleOffLittle,
+  kScaleOffLeast,
+  kPInFp16,
+  kPInBf16,
   kSumInFp16,
   kOutputInFp16,
   kTf32Values,
@@ -39,7 +43,7 @@ enum class Defect : std::uint8_t {
   kZeroOutput,
 };
 
-constexpr std::array<std::pair<std::string_view, Defect>, 18> kDefects = {{
+constexpr std::array<std::pair<std::string_view, Defect>, 24> kDefects = {{
     {"mask-off-by-one", Defect::kMaskOffByOne},
     {"mask-one-short", Defect::kMaskOneShort},
     {"no-max", Defect::kNoMax},
@@ -51,6 +55,12 @@ constexpr std::array<std::pair<std::string_view, Defect>, 18> kDefects = {{
     {"stale-tile", Defect::kStaleTile},
     {"duplicated-tile", Defect::kDuplicatedTile},
     {"scale-off", Defect::kScaleOff},
+    {"scale-off-1e-3", Defect::kScaleOffLittle},
+    {"long-scale-off-1e-3", Defect::kScaleOffLittle},
+    {"scale-off-1e-4", Defect::kScaleOffLeast},
+    {"long-scale-off-1e-4", Defect::kScaleOffLeast},
+    {"p-in-fp16", Defect::kPInFp16},
+    {"long-p-in-bf16", Defect::kPInBf16},
     {"sum-in-fp16", Defect::kSumInFp16},
     {"output-in-fp16", Defect::kOutputInFp16},
     {"tf32-values", Defect::kTf32Values},
@@ -62,7 +72,9 @@ constexpr std::array<std::pair<std::string_view, Defect>, 18> kDefects = {{
 
 constexpr std::int64_t kQueries = 32;  // in a tile
 constexpr std::int64_t kKeys = 16;     // in a tile
-constexpr double kScaleError = 1.01;
+constexpr double kScaleError = 1.01;   // factors of the scale
+constexpr double kSmallScaleError = 1.001;
+constexpr double kLeastScaleError = 1.0001;
 
 enum SiteDraw : std::uint32_t { kTileDraw };
 
@@ -77,6 +89,8 @@ class AttentionKernel : public Kernel {
         // Not the first tile, because no tile before it can replace it.
         tile_(1 + site.Draw(kTileDraw, std::max<std::int64_t>(1, KeyTiles() - 1))) {
     if (defect == Defect::kScaleOff) scale_ *= static_cast<T>(kScaleError);
+    if (defect == Defect::kScaleOffLittle) scale_ *= static_cast<T>(kSmallScaleError);
+    if (defect == Defect::kScaleOffLeast) scale_ *= static_cast<T>(kLeastScaleError);
   }
 
   absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
@@ -217,7 +231,7 @@ class AttentionKernel : public Kernel {
       const bool stale = tile == k_.tile_ && k_.Is(Defect::kStaleTile);
       const std::int64_t from = (stale ? tile - 1 : tile) * kKeys;
       for (std::int64_t j = 0; j < count; ++j) {
-        const T p = s.p[Size(r * kKeys + j)];
+        const T p = Weight(s.p[Size(r * kKeys + j)]);
         const T* v = &value_[Size((from + j) * p_.dim)];
         for (std::int64_t d = 0; d < p_.dim; ++d) {
           o[d] += p * v[d];
@@ -243,6 +257,13 @@ class AttentionKernel : public Kernel {
         Put(output, head_, query, d,
             k_.Is(Defect::kOutputThroughBf16) ? Quantise(value, DType::kBF16) : value);
       }
+    }
+
+    // An element of P as its product with V takes it.
+    T Weight(T p) const {
+      if (k_.Is(Defect::kPInFp16)) return Fp16(p);
+      if (!k_.Is(Defect::kPInBf16)) return p;
+      return static_cast<T>(Quantise(static_cast<double>(p), DType::kBF16));
     }
 
     static T Fp16(T v) { return static_cast<T>(Quantise(static_cast<double>(v), DType::kF16)); }

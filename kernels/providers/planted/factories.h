@@ -15,6 +15,8 @@ namespace assay::planted {
 using Made = absl::StatusOr<std::unique_ptr<Kernel>>;
 
 Made MakeGemm(const Case& c, const Plan& plan, Device& device);
+// The kernels of gemm whose defects hide below the bound.
+Made MakeHiddenGemm(const Case& c, const Plan& plan);
 Made MakeConv(const Case& c, const Plan& plan, Device& device);
 Made MakeAttention(const Case& c, const Plan& plan, Device& device);
 Made MakeSoftmax(const Case& c, const Plan& plan, Device& device);

@@ -412,7 +412,7 @@ Made MakeGemm(const Case& c, const Plan& plan, Device&) {
     }
     return std::make_unique<GemmKernel<float>>(p, defect, Site(c));
   }
-  return NoSuchDefect(c);
+  return MakeHiddenGemm(c, plan);
 }
 
 }  // namespace assay::planted

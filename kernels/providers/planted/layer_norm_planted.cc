@@ -19,10 +19,12 @@ enum class Defect : std::uint8_t {
   kMissingEps,
   kDroppedLast,
   kDroppedBias,
+  kWrongEps,
+  kMergeWithoutMeans,
   kZeroOutput,
 };
 
-constexpr std::array<std::pair<std::string_view, Defect>, 8> kDefects = {{
+constexpr std::array<std::pair<std::string_view, Defect>, 15> kDefects = {{
     {"one-pass-variance", Defect::kOnePassVariance},
     {"negative-variance", Defect::kNegativeVariance},
     {"sum-in-16-bits", Defect::kSumInFp16},
@@ -30,8 +32,18 @@ constexpr std::array<std::pair<std::string_view, Defect>, 8> kDefects = {{
     {"missing-eps", Defect::kMissingEps},
     {"dropped-last", Defect::kDroppedLast},
     {"dropped-bias", Defect::kDroppedBias},
+    {"wrong-eps", Defect::kWrongEps},
+    {"long-wrong-eps", Defect::kWrongEps},
+    {"wrong-eps-off-center", Defect::kWrongEps},
+    {"sample-variance-8192", Defect::kSampleVariance},
+    {"one-pass-variance-8192", Defect::kOnePassVariance},
+    {"merge-without-means", Defect::kMergeWithoutMeans},
+    {"dropped-last-1024", Defect::kDroppedLast},
     {"zero-output", Defect::kZeroOutput},
 }};
+
+constexpr double kOtherEps = 1e-3;  // in place of the usual 1e-5
+constexpr std::size_t kParts = 32;  // of a row, for the merge of variances
 
 class LayerNormKernel : public Kernel {
  public:
@@ -46,7 +58,7 @@ class LayerNormKernel : public Kernel {
         row[c] = static_cast<float>(Get(x, 0, r, static_cast<std::int64_t>(c)));
       }
       const Moments of = MomentsOf(row);
-      const float eps = Is(Defect::kMissingEps) ? 0.0F : static_cast<float>(p_.eps);
+      const float eps = static_cast<float>(Eps());
       const float scale = 1.0F / std::sqrt(of.variance + eps);
       for (std::int64_t c = 0; c < x.extents.cols; ++c) {
         float y = (row[static_cast<std::size_t>(c)] - of.mean) * scale;
@@ -67,6 +79,41 @@ class LayerNormKernel : public Kernel {
   };
 
   bool Is(Defect defect) const { return defect_ == defect; }
+
+  double Eps() const {
+    if (Is(Defect::kMissingEps)) return 0.0;
+    return Is(Defect::kWrongEps) ? kOtherEps : p_.eps;
+  }
+
+  // The sum of squared distances from the mean of the terms from `begin` up to `end`.
+  float Spread(const std::vector<float>& row, std::size_t begin, std::size_t end,
+               float mean) const {
+    float spread = 0;
+    for (std::size_t c = begin; c < end; ++c) {
+      const float d = row[c] - mean;
+      spread = Sum(spread, d * d);
+    }
+    return spread;
+  }
+
+  // The same, each part from its own mean.
+  static float SpreadOfParts(const std::vector<float>& row) {
+    float spread = 0;
+    for (std::size_t part = 0; part < kParts; ++part) {
+      const std::size_t begin = part * row.size() / kParts;
+      const std::size_t end = (part + 1) * row.size() / kParts;
+      double sum = 0;
+      for (std::size_t c = begin; c < end; ++c) sum += static_cast<double>(row[c]);
+      const double mean = sum / static_cast<double>(end - begin);
+      double of_part = 0;
+      for (std::size_t c = begin; c < end; ++c) {
+        const double d = static_cast<double>(row[c]) - mean;
+        of_part += d * d;
+      }
+      spread += static_cast<float>(of_part);
+    }
+    return spread;
+  }
 
   Moments MomentsOf(const std::vector<float>& row) const {
     const std::size_t terms = Is(Defect::kDroppedLast) ? row.size() - 1 : row.size();
@@ -90,11 +137,8 @@ class LayerNormKernel : public Kernel {
       of.variance = Short(Short(squares / n) - Short(of.mean * of.mean));
       return of;
     }
-    float spread = 0;
-    for (std::size_t c = 0; c < terms; ++c) {
-      const float d = row[c] - of.mean;
-      spread = Sum(spread, d * d);
-    }
+    const float spread =
+        Is(Defect::kMergeWithoutMeans) ? SpreadOfParts(row) : Spread(row, 0, terms, of.mean);
     of.variance = spread / (Is(Defect::kSampleVariance) ? n - 1.0F : n);
     return of;
   }

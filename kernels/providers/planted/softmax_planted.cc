@@ -19,12 +19,15 @@ enum class Defect : std::uint8_t {
   kSumInBf16,
   kUnderflowTail,
   kDroppedLast,
+  kRoughExp,
+  kExpScale,
+  kSmallExpScale,
   kStaleSum,
   kConstantOutput,
   kNanInTail,
 };
 
-constexpr std::array<std::pair<std::string_view, Defect>, 8> kDefects = {{
+constexpr std::array<std::pair<std::string_view, Defect>, 17> kDefects = {{
     {"no-max", Defect::kNoMax},
     {"sum-in-16-bits", Defect::kSumInFp16},
     {"sum-in-bf16", Defect::kSumInBf16},
@@ -32,9 +35,22 @@ constexpr std::array<std::pair<std::string_view, Defect>, 8> kDefects = {{
     {"dropped-last", Defect::kDroppedLast},
     {"stale-sum", Defect::kStaleSum},
     {"constant-output", Defect::kConstantOutput},
+    {"rough-exp", Defect::kRoughExp},
+    {"long-rough-exp", Defect::kRoughExp},
+    {"exp-scale-1e-4", Defect::kExpScale},
+    {"long-exp-scale-1e-4", Defect::kExpScale},
+    {"exp-scale-1e-6", Defect::kSmallExpScale},
+    {"long-exp-scale-1e-6", Defect::kSmallExpScale},
+    {"dropped-last-4096", Defect::kDroppedLast},
+    {"dropped-last-8192", Defect::kDroppedLast},
+    {"long-sum-in-bf16", Defect::kSumInBf16},
     {"nan-in-tail", Defect::kNanInTail},
 }};
 
+constexpr double kExpError = 3e-6;    // relative, at most
+constexpr double kExpPeriod = 0.7;    // of the argument, after which the error repeats
+constexpr double kScaled = 1 + 1e-4;  // factors of the argument
+constexpr double kScaledLittle = 1 + 1e-6;
 constexpr std::int64_t kLanes = 16;  // elements of a row that are computed together
 
 class SoftmaxKernel : public Kernel {
@@ -75,10 +91,20 @@ class SoftmaxKernel : public Kernel {
     }
     const float max = Is(Defect::kNoMax) ? 0.0F : *std::max_element(e.begin(), e.end());
     for (float& v : e) {
-      v = std::exp(v - max);
+      v = Exp(v - max);
       if (Is(Defect::kUnderflowTail)) v = Fp16Flushed(v);
     }
     return e;
+  }
+
+  float Exp(float v) const {
+    const auto x = static_cast<double>(v);
+    if (Is(Defect::kExpScale)) return static_cast<float>(std::exp(x * kScaled));
+    if (Is(Defect::kSmallExpScale)) return static_cast<float>(std::exp(x * kScaledLittle));
+    if (!Is(Defect::kRoughExp)) return std::exp(v);
+    // As of a polynomial that approximates it on short ranges.
+    constexpr double kTurn = 6.283185307179586;
+    return static_cast<float>(std::exp(x) * (1 + kExpError * std::sin(kTurn / kExpPeriod * x)));
   }
 
   float Sum(const std::vector<float>& e) const {

@@ -335,9 +335,11 @@ Rows CopyRows() {
 
 std::vector<PlantedDefect> MakeTable() {
   Rows table;
-  for (Rows (*rows)() : {&GemmValues, &GemmOperands, &GemmFaults, &ConvRows, &AttentionMasks,
-                         &AttentionSoftmax, &SoftmaxRows, &LayerNormRows, &DequantSoftmaxRows,
-                         &CopyRows, &ReduceTable, &ElementwiseTable, &RopeTable}) {
+  for (Rows (*rows)() :
+       {&GemmValues, &GemmOperands, &GemmFaults, &HiddenGemmTable, &HardwareGemmTable, &ConvRows,
+        &AttentionMasks, &AttentionSoftmax, &HiddenAttentionTable, &SoftmaxRows,
+        &HiddenSoftmaxTable, &LayerNormRows, &HiddenLayerNormTable, &DequantSoftmaxRows, &CopyRows,
+        &ReduceTable, &ElementwiseTable, &RopeTable}) {
     for (PlantedDefect& row : rows()) table.push_back(std::move(row));
   }
   return table;

@@ -25,6 +25,14 @@ std::vector<PlantedDefect> ElementwiseGpuTable();
 std::vector<PlantedDefect> RopeTable();
 std::vector<PlantedDefect> RopeGpuTable();
 
+// The rows of defects that hide below the bound of each element (hidden_table.cc). Those of
+// HardwareGemmTable look like faults of hardware.
+std::vector<PlantedDefect> HiddenGemmTable();
+std::vector<PlantedDefect> HardwareGemmTable();
+std::vector<PlantedDefect> HiddenAttentionTable();
+std::vector<PlantedDefect> HiddenSoftmaxTable();
+std::vector<PlantedDefect> HiddenLayerNormTable();
+
 // Defects of the output that every float operator shows on a GPU. The output of `ragged` has a
 // partial tile of columns.
 std::vector<PlantedDefect> OfAnyFloats(std::string_view op, const std::vector<DType>& dtypes,

@@ -1,0 +1,254 @@
+// gemm in fp32 whose defects hide below the bound of each element; see hidden_table.cc.
+//
+// A row of the product is summed for all columns at once, so that sums of 65,536 terms take little
+// time. Each kernel has a way to add one product, and a way to change finished elements.
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "kernels/providers/planted/factories.h"
+#include "kernels/providers/planted/site.h"
+#include "kernels/runtime/cpu/parallel.h"
+#include "kernels/text/cat.h"
+
+namespace assay::planted {
+namespace {
+
+enum class Defect : std::uint8_t {
+  kFp16BlockSums,
+  kBf16BlockSums,
+  kTruncatingSums,
+  kTf32Inputs,
+  kTwoBf16,
+  kOutputThroughFp16,
+  kGain,
+  kSmallGain,
+  kWrongLanes,
+  kEveryFourth,
+  kEvery128th,
+  kBitFlips,
+  kBitPattern,
+  kRareLaunch,
+};
+
+// A name may have "long-" before it: the same defect with more terms.
+constexpr std::string_view kLongPrefix = "long-";
+constexpr std::array<std::pair<std::string_view, Defect>, 15> kDefects = {{
+    {"fp16-block-sums", Defect::kFp16BlockSums},
+    {"bf16-block-sums", Defect::kBf16BlockSums},
+    {"truncating-sums", Defect::kTruncatingSums},
+    {"tf32-on-positive", Defect::kTf32Inputs},
+    {"two-bf16-inputs", Defect::kTwoBf16},
+    {"fp16-results", Defect::kOutputThroughFp16},
+    {"fp16-results-on-positive", Defect::kOutputThroughFp16},
+    {"gain-1e-4", Defect::kGain},
+    {"gain-1e-5", Defect::kSmallGain},
+    {"wrong-lanes", Defect::kWrongLanes},
+    {"every-4th", Defect::kEveryFourth},
+    {"every-128th", Defect::kEvery128th},
+    {"bit-flips", Defect::kBitFlips},
+    {"bit-pattern", Defect::kBitPattern},
+    {"rare-launch", Defect::kRareLaunch},
+}};
+
+constexpr std::int64_t kBlock = 16;         // terms in a block of narrow sums
+constexpr std::int64_t kLanes = 32;         // lanes in a group
+constexpr float kGained = 1 + 1e-4F;        // factors
+constexpr float kGainedLittle = 1 + 1e-5F;  // factors
+constexpr float kWrong = 1 + 0x1p-12F;      // the factor of wrong lanes and elements
+constexpr std::int64_t kLaunchOdds = 100;   // one launch of this many is wrong
+constexpr std::int64_t kFlipped = 3;        // flipped bits
+constexpr std::int64_t kLowBits = 12;       // lowest bits of a mantissa that may be flipped
+constexpr std::uint32_t kLowByte = 0xff;    // if all these bits are set, they are lost
+
+enum SiteDraw : std::uint32_t {
+  kGroupDraw,
+  kElementDraw,
+  kPhaseDraw,
+  kBitDraw = 100,      // and up: one for each bit
+  kLaunchDraw = 1000,  // and up: one for each launch
+};
+
+std::size_t Size(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+float Narrowed(float v, DType format) {
+  return static_cast<float>(Quantise(static_cast<double>(v), format));
+}
+
+// `v` with a significand of `kBits` bits, rounded to nearest; no format's range applies.
+template <int kBits>
+float Shortened(float v) {
+  const float spread = v * static_cast<float>((1 << (24 - kBits)) + 1);
+  return spread - (spread - v);
+}
+
+// `v` rounded to fp32 towards zero.
+float TowardsZero(double v) {
+  constexpr std::uint64_t kBeyondFp32 = (std::uint64_t{1} << 29) - 1;
+  return static_cast<float>(std::bit_cast<double>(std::bit_cast<std::uint64_t>(v) & ~kBeyondFp32));
+}
+
+class HiddenGemm : public Kernel {
+ public:
+  HiddenGemm(const GemmProblem& p, Defect defect, const Site& site)
+      : p_(p), defect_(defect), site_(site) {}
+
+  absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) override {
+    ++launches_;
+    for (std::int64_t b = 0; b < p_.batch; ++b) {
+      const std::vector<float> left = Operand(inputs[0], b, true);
+      const std::vector<float> right = Operand(inputs[1], b, false);
+      ParallelFor(p_.m, 1, [&](std::int64_t begin, std::int64_t end) {
+        std::vector<float> sums(Size(p_.n));
+        for (std::int64_t i = begin; i < end; ++i) {
+          Sum(&left[Size(i * p_.k)], right.data(), sums);
+          for (std::int64_t j = 0; j < p_.n; ++j) {
+            Put(output, b, i, j,
+                static_cast<double>(Result((b * p_.m + i) * p_.n + j, sums[Size(j)])));
+          }
+        }
+      });
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  bool Is(Defect defect) const { return defect_ == defect; }
+
+  // One operand of the product, dense, as the kernel sees it.
+  std::vector<float> Operand(const TensorView& view, std::int64_t b, bool left) const {
+    const Extents& x = view.extents;
+    std::vector<float> values;
+    values.reserve(Size(x.rows * x.cols));
+    for (std::int64_t r = 0; r < x.rows; ++r) {
+      const float* row = view.as<float>() + b * x.batch_stride + r * x.ld;
+      for (std::int64_t c = 0; c < x.cols; ++c) values.push_back(Input(row[c], left));
+    }
+    return values;
+  }
+
+  float Input(float v, bool left) const {
+    if (Is(Defect::kTf32Inputs)) return Narrowed(v, DType::kTF32);
+    if (Is(Defect::kTwoBf16)) {
+      const float high = Narrowed(v, DType::kBF16);
+      return high + Narrowed(v - high, DType::kBF16);
+    }
+    if (Is(Defect::kBitPattern) && left) {
+      const auto bits = std::bit_cast<std::uint32_t>(v);
+      return (bits & kLowByte) == kLowByte ? std::bit_cast<float>(bits & ~kLowByte) : v;
+    }
+    return v;
+  }
+
+  // sums[j] = row · column j of B. `right` is B, [k, n].
+  void Sum(const float* row, const float* right, std::vector<float>& sums) const {
+    switch (defect_) {
+      case Defect::kTruncatingSums:
+        return Add(row, right, sums, p_.k, [](float sum, float a, float b) {
+          return TowardsZero(static_cast<double>(sum) + static_cast<double>(a) * b);
+        });
+      case Defect::kFp16BlockSums:
+        return Add(row, right, sums, kBlock,
+                   [](float sum, float a, float b) { return Shortened<11>(sum + a * b); });
+      case Defect::kBf16BlockSums:
+        return Add(row, right, sums, kBlock,
+                   [](float sum, float a, float b) { return Shortened<8>(sum + a * b); });
+      default:
+        return Add(row, right, sums, kBlock,
+                   [](float sum, float a, float b) { return sum + a * b; });
+    }
+  }
+
+  // Adds blocks of `block` terms by `step`, and their sums in fp32.
+  template <class Step>
+  void Add(const float* row, const float* right, std::vector<float>& sums, std::int64_t block,
+           Step step) const {
+    std::vector<float> part(sums.size());
+    std::fill(sums.begin(), sums.end(), 0.0F);
+    for (std::int64_t first = 0; first < p_.k; first += block) {
+      std::fill(part.begin(), part.end(), 0.0F);
+      for (std::int64_t t = first; t < std::min(first + block, p_.k); ++t) {
+        const float* terms = right + t * p_.n;
+        for (std::size_t j = 0; j < part.size(); ++j) part[j] = step(part[j], row[t], terms[j]);
+      }
+      for (std::size_t j = 0; j < part.size(); ++j) sums[j] += part[j];
+    }
+  }
+
+  // Element `index` of the output, whose right value is `v`.
+  float Result(std::int64_t index, float v) const {
+    const std::int64_t count = p_.batch * p_.m * p_.n;
+    switch (defect_) {
+      case Defect::kOutputThroughFp16:
+        return Narrowed(v, DType::kF16);
+      case Defect::kGain:
+        return v * kGained;
+      case Defect::kSmallGain:
+        return v * kGainedLittle;
+      case Defect::kWrongLanes:
+        return index / kLanes == site_.Draw(kGroupDraw, (count + kLanes - 1) / kLanes) ? v * kWrong
+                                                                                       : v;
+      case Defect::kEveryFourth:
+        return InPeriod(index, 4) ? v * kWrong : v;
+      case Defect::kEvery128th:
+        return InPeriod(index, 128) ? v * kWrong : v;
+      case Defect::kBitFlips:
+        return index == site_.Draw(kElementDraw, count) ? Flipped(v) : v;
+      case Defect::kRareLaunch: {
+        const auto draw = kLaunchDraw + static_cast<std::uint32_t>(launches_);
+        const bool wrong = site_.Draw(draw, kLaunchOdds) == 0;
+        return wrong && index == site_.Draw(kElementDraw, count) ? v * kWrong : v;
+      }
+      default:
+        return v;
+    }
+  }
+
+  bool InPeriod(std::int64_t index, std::int64_t period) const {
+    return index % period == site_.Draw(kPhaseDraw, period);
+  }
+
+  float Flipped(float v) const {
+    std::uint32_t mask = 0;
+    for (std::uint32_t draw = kBitDraw; std::popcount(mask) < kFlipped; ++draw) {
+      mask |= std::uint32_t{1} << site_.Draw(draw, kLowBits);
+    }
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(v) ^ mask);
+  }
+
+  GemmProblem p_;
+  Defect defect_;
+  Site site_;
+  int launches_ = 0;
+};
+
+bool IsPlain(const GemmProblem& p, const Plan& plan) {
+  const bool scaled = p.alpha != 1.0 || p.scale_a != 1.0 || p.scale_b != 1.0;
+  const bool activated = !p.activation.empty() && p.activation != "none";
+  return plan.inputs.size() == 2 && plan.inputs[0].dtype == DType::kF32 && !p.trans_a &&
+         !p.trans_b && !scaled && !activated;
+}
+
+}  // namespace
+
+Made MakeHiddenGemm(const Case& c, const Plan& plan) {
+  std::string_view wanted = DefectOf(c);
+  if (wanted.starts_with(kLongPrefix)) wanted.remove_prefix(kLongPrefix.size());
+  const auto& p = std::get<GemmProblem>(c.problem);
+  for (const auto& [name, defect] : kDefects) {
+    if (name != wanted) continue;
+    if (!IsPlain(p, plan)) {
+      return absl::UnimplementedError(Cat(
+          c.provider, " gemm takes fp32 products A·B without transposition, scale and epilogue"));
+    }
+    return std::make_unique<HiddenGemm>(p, defect, Site(c));
+  }
+  return NoSuchDefect(c);
+}
+
+}  // namespace assay::planted
