@@ -33,7 +33,6 @@ enum class Defect : std::uint8_t {
   kScaleOffLittle,
   kScaleOffLeast,
   kPInFp16,
-  kPInBf16,
   kSumInFp16,
   kOutputInFp16,
   kTf32Values,
@@ -43,7 +42,7 @@ enum class Defect : std::uint8_t {
   kZeroOutput,
 };
 
-constexpr std::array<std::pair<std::string_view, Defect>, 24> kDefects = {{
+constexpr std::array<std::pair<std::string_view, Defect>, 25> kDefects = {{
     {"mask-off-by-one", Defect::kMaskOffByOne},
     {"mask-one-short", Defect::kMaskOneShort},
     {"no-max", Defect::kNoMax},
@@ -60,7 +59,8 @@ constexpr std::array<std::pair<std::string_view, Defect>, 24> kDefects = {{
     {"scale-off-1e-4", Defect::kScaleOffLeast},
     {"long-scale-off-1e-4", Defect::kScaleOffLeast},
     {"p-in-fp16", Defect::kPInFp16},
-    {"long-p-in-bf16", Defect::kPInBf16},
+    {"long-p-in-fp16", Defect::kPInFp16},
+    {"16-bit-scale-off-1e-3", Defect::kScaleOffLittle},
     {"sum-in-fp16", Defect::kSumInFp16},
     {"output-in-fp16", Defect::kOutputInFp16},
     {"tf32-values", Defect::kTf32Values},
@@ -260,11 +260,7 @@ class AttentionKernel : public Kernel {
     }
 
     // An element of P as its product with V takes it.
-    T Weight(T p) const {
-      if (k_.Is(Defect::kPInFp16)) return Fp16(p);
-      if (!k_.Is(Defect::kPInBf16)) return p;
-      return static_cast<T>(Quantise(static_cast<double>(p), DType::kBF16));
-    }
+    T Weight(T p) const { return k_.Is(Defect::kPInFp16) ? Fp16(p) : p; }
 
     static T Fp16(T v) { return static_cast<T>(Quantise(static_cast<double>(v), DType::kF16)); }
 

@@ -38,14 +38,13 @@ enum class Defect : std::uint8_t {
 
 // A name may have "long-" before it: the same defect with more terms.
 constexpr std::string_view kLongPrefix = "long-";
-constexpr std::array<std::pair<std::string_view, Defect>, 15> kDefects = {{
+constexpr std::array<std::pair<std::string_view, Defect>, 14> kDefects = {{
     {"fp16-block-sums", Defect::kFp16BlockSums},
     {"bf16-block-sums", Defect::kBf16BlockSums},
     {"truncating-sums", Defect::kTruncatingSums},
     {"tf32-on-positive", Defect::kTf32Inputs},
     {"two-bf16-inputs", Defect::kTwoBf16},
     {"fp16-results", Defect::kOutputThroughFp16},
-    {"fp16-results-on-positive", Defect::kOutputThroughFp16},
     {"gain-1e-4", Defect::kGain},
     {"gain-1e-5", Defect::kSmallGain},
     {"wrong-lanes", Defect::kWrongLanes},
@@ -60,11 +59,11 @@ constexpr std::int64_t kBlock = 16;         // terms in a block of narrow sums
 constexpr std::int64_t kLanes = 32;         // lanes in a group
 constexpr float kGained = 1 + 1e-4F;        // factors
 constexpr float kGainedLittle = 1 + 1e-5F;  // factors
-constexpr float kWrong = 1 + 0x1p-12F;      // the factor of wrong lanes and elements
+constexpr float kWrong = 1 + 0x1p-16F;      // the factor of wrong lanes and elements
 constexpr std::int64_t kLaunchOdds = 100;   // one launch of this many is wrong
 constexpr std::int64_t kFlipped = 3;        // flipped bits
 constexpr std::int64_t kLowBits = 12;       // lowest bits of a mantissa that may be flipped
-constexpr std::uint32_t kLowByte = 0xff;    // if all these bits are set, they are lost
+constexpr std::uint32_t kLastBits = 0x1f;   // if all these bits are set, they are lost
 
 enum SiteDraw : std::uint32_t {
   kGroupDraw,
@@ -140,7 +139,7 @@ class HiddenGemm : public Kernel {
     }
     if (Is(Defect::kBitPattern) && left) {
       const auto bits = std::bit_cast<std::uint32_t>(v);
-      return (bits & kLowByte) == kLowByte ? std::bit_cast<float>(bits & ~kLowByte) : v;
+      return (bits & kLastBits) == kLastBits ? std::bit_cast<float>(bits & ~kLastBits) : v;
     }
     return v;
   }

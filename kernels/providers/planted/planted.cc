@@ -11,7 +11,7 @@
 namespace assay {
 namespace {
 
-constexpr double kBlockedSeconds = 1.0;  // deadline of a kernel that never returns
+constexpr double kBlockedSeconds = 0.5;  // deadline of a kernel that never returns
 
 }  // namespace
 

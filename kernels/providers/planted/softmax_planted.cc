@@ -27,7 +27,7 @@ enum class Defect : std::uint8_t {
   kNanInTail,
 };
 
-constexpr std::array<std::pair<std::string_view, Defect>, 17> kDefects = {{
+constexpr std::array<std::pair<std::string_view, Defect>, 16> kDefects = {{
     {"no-max", Defect::kNoMax},
     {"sum-in-16-bits", Defect::kSumInFp16},
     {"sum-in-bf16", Defect::kSumInBf16},
@@ -38,7 +38,6 @@ constexpr std::array<std::pair<std::string_view, Defect>, 17> kDefects = {{
     {"rough-exp", Defect::kRoughExp},
     {"long-rough-exp", Defect::kRoughExp},
     {"exp-scale-1e-4", Defect::kExpScale},
-    {"long-exp-scale-1e-4", Defect::kExpScale},
     {"exp-scale-1e-6", Defect::kSmallExpScale},
     {"long-exp-scale-1e-6", Defect::kSmallExpScale},
     {"dropped-last-4096", Defect::kDroppedLast},
