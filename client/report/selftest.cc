@@ -41,6 +41,7 @@ Json RowJson(const v1::SelftestRow& row) {
   json["trials"] = row.trials();
   json["detected"] = row.detected();
   if (row.trials() > 0) json["rate"] = Number(Share(row.detected(), row.trials()));
+  if (row.has_rate_low()) json["rate_low"] = Number(row.rate_low());
   json["probes"] = Words(row.probes());
   if (row.judged() > 0) {
     json["other_rates"] = {{"allclose", Share(row.allclose(), row.judged())},
@@ -52,13 +53,13 @@ Json RowJson(const v1::SelftestRow& row) {
 
 // A line of the table: one defect, and the formats for which the same came of it.
 struct Line {
-  std::string op, defect, check, caught, caught_by, allclose, derived, legacy, magnitude;
+  std::string op, defect, check, caught, rate_low, caught_by, allclose, derived, legacy, magnitude;
   std::vector<std::string> dtypes;
 
   bool Same(const Line& other) const {
     return op == other.op && defect == other.defect && check == other.check &&
-           caught == other.caught && caught_by == other.caught_by && allclose == other.allclose &&
-           derived == other.derived && legacy == other.legacy;
+           caught == other.caught && rate_low == other.rate_low && caught_by == other.caught_by &&
+           allclose == other.allclose && derived == other.derived && legacy == other.legacy;
   }
 };
 
@@ -72,6 +73,7 @@ Line LineOf(const v1::SelftestRow& row) {
   line.caught = row.caught()
                     ? Rate(row.detected(), row.trials())
                     : absl::StrCat("MISSED ", row.trials() - row.detected(), " of ", row.trials());
+  line.rate_low = row.has_rate_low() ? PercentText(row.rate_low()) : "–";
   std::vector<std::string> by = Words(row.caught_by());
   // The check that must find it first, then the others.
   std::stable_partition(by.begin(), by.end(),
@@ -196,6 +198,12 @@ Json SelftestJson(const Report& report) {
     }
   }
   json["correct"] = {{"runs", totals.runs}, {"false_alarms", totals.false_alarms}};
+  const bool bounded =
+      report.runs.size() == 1 && report.runs[0].job.selftest().has_false_alarm_rate_high();
+  if (bounded) {
+    json["correct"]["false_alarm_rate_high"] =
+        Number(report.runs[0].job.selftest().false_alarm_rate_high());
+  }
   json["jobs"] = Json::array();
   for (const Run& run : report.runs) {
     Json job;
@@ -210,22 +218,24 @@ Json SelftestJson(const Report& report) {
 
 void WriteSelftestTable(const Report& report, std::ostream& out) {
   std::vector<Cells> rows = {
-      {"OP", "DEFECT", "TYPES", "CAUGHT", "BY", "ALLCLOSE", "DERIVED", "LEGACY"}};
+      {"OP", "DEFECT", "TYPES", "CAUGHT", "AT LEAST", "BY", "ALLCLOSE", "DERIVED", "LEGACY"}};
   for (const Line& line : LinesOf(report)) {
     rows.push_back({line.op, line.defect, absl::StrJoin(line.dtypes, " "), line.caught,
-                    line.caught_by, line.allclose, line.derived, line.legacy});
+                    line.rate_low, line.caught_by, line.allclose, line.derived, line.legacy});
   }
   WriteAligned(
-      rows, "", [](std::size_t column) { return column == 3 || column > 4; }, out);
+      rows, "", [](std::size_t column) { return column == 3 || column == 4 || column > 5; }, out);
 }
 
 void WriteSelftestMarkdown(const Report& report, std::ostream& out) {
-  out << "| op | defect | magnitude | types | caught | by | allclose | derived | legacy |\n"
-         "|---|---|---|---|---|---|---|---|---|\n";
+  out << "| op | defect | magnitude | types | caught | at least | by | allclose | derived | legacy "
+         "|\n"
+         "|---|---|---|---|---|---|---|---|---|---|\n";
   for (const Line& line : LinesOf(report)) {
     out << "| " << line.op << " | " << line.defect << " | " << line.magnitude << " | "
-        << absl::StrJoin(line.dtypes, ", ") << " | " << line.caught << " | " << line.caught_by
-        << " | " << line.allclose << " | " << line.derived << " | " << line.legacy << " |\n";
+        << absl::StrJoin(line.dtypes, ", ") << " | " << line.caught << " | " << line.rate_low
+        << " | " << line.caught_by << " | " << line.allclose << " | " << line.derived << " | "
+        << line.legacy << " |\n";
   }
   out << '\n' << SelftestSummary(report) << '\n';
 }
@@ -241,6 +251,10 @@ std::string SelftestSummary(const Report& report) {
                            : absl::StrCat(CountText(totals.missed), " MISSED"),
       "; ", CountText(totals.runs), " runs of right kernels: ", CountText(totals.false_alarms),
       totals.false_alarms == 1 ? " false alarm" : " false alarms");
+  if (report.runs.size() == 1 && report.runs[0].job.selftest().has_false_alarm_rate_high()) {
+    absl::StrAppend(&text, " (a rate of at most ",
+                    PercentText(report.runs[0].job.selftest().false_alarm_rate_high()), ")");
+  }
   if (longest > absl::ZeroDuration()) {
     absl::StrAppend(&text, "; ", SecondsText(absl::ToDoubleSeconds(longest)));
   }

@@ -11,7 +11,9 @@
 
 namespace assay::client {
 
-// {"schema": "assay.selftest/v1", "rows": […], "correct": {"runs", "false_alarms"}, …}.
+// {"schema": "assay.selftest/v1", "rows": […], "correct": {"runs", "false_alarms",
+// "false_alarm_rate_high"}, …}. "rate_low" of a row and "false_alarm_rate_high" are ends of exact
+// 95 % confidence intervals. The second is there if the report is of one job.
 // A row's "others" say whether the criterion refused the output as often as the defect
 // must be found, by the rule of "caught".
 Json SelftestJson(const Report& report);

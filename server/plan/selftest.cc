@@ -1,7 +1,6 @@
 #include "server/plan/selftest.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 #include <string>
@@ -9,6 +8,7 @@
 
 #include "server/base/case_spec.h"
 #include "server/base/wire.h"
+#include "server/plan/binomial.h"
 
 namespace assay::server {
 namespace {
@@ -202,10 +202,18 @@ v1::SelftestReport SelftestScore::Report() const {
       return ReachesRate(trials, row.trials(), row.required_rate());
     };
     row.set_caught(catches(row.detected()));
+    if (row.trials() > 0) row.set_rate_low(LowestRate(row.detected(), row.trials()));
     row.set_allclose_catches(catches(row.allclose()));
     row.set_derived_catches(catches(row.derived()));
     row.set_legacy_catches(catches(row.legacy()));
   }
+  int runs = 0;
+  int false_alarms = 0;
+  for (const v1::SelftestCorrect& correct : report.correct()) {
+    runs += correct.runs();
+    false_alarms += correct.false_alarms();
+  }
+  if (runs > 0) report.set_false_alarm_rate_high(HighestRate(false_alarms, runs));
   const auto place = [this](const v1::SelftestRow& row) {
     for (const v1::Kernel& kernel : kernels_) {
       if (kernel.op() == row.op() && kernel.provider() == row.provider() &&
@@ -241,15 +249,7 @@ bool ReachesRate(int detected, int trials, double rate) {
   if (detected <= 0) return false;
   if (rate >= 1.0) return detected == trials;
   if (rate <= 0.0) return true;
-  // P(at most `detected`) of a binomial distribution, by its terms.
-  double sum = 0.0;
-  for (int k = 0; k <= detected; ++k) {
-    const double log_term = std::lgamma(trials + 1.0) - std::lgamma(k + 1.0) -
-                            std::lgamma(trials - k + 1.0) + k * std::log(rate) +
-                            (trials - k) * std::log1p(-rate);
-    sum += std::exp(log_term);
-  }
-  return sum >= kUnlikely;
+  return ChanceOfAtMost(detected, trials, rate) >= kUnlikely;
 }
 
 }  // namespace assay::server

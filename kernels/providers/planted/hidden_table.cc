@@ -49,8 +49,8 @@ Rows HiddenGemmTable() {
       OfGemm("long-fp16-block-sums", "precision", kLong,
              "16 of 65,536 terms at a time are summed in fp16"),
       OfGemm("bf16-block-sums", "bound", kShort, "16 of 256 terms at a time are summed in bf16"),
-      OfGemm("long-bf16-block-sums", "precision", kMiddle,
-             "16 of 16,384 terms at a time are summed in bf16"),
+      OfGemm("long-bf16-block-sums", "bound", 4096,
+             "16 of 4,096 terms at a time are summed in bf16"),
       OfGemm("truncating-sums", "precision", kShort, "each of 256 sums is cut, not rounded"),
       OfGemm("long-truncating-sums", "precision", kLong, "each of 65,536 sums is cut, not rounded"),
       OfGemm("tf32-on-positive", "bound", kShort, "256 positive fp32 inputs are rounded to tf32")

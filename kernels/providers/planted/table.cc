@@ -27,7 +27,7 @@ GemmProblem Gemm(std::int64_t k, Change change) {
 
 // So many terms that rounded inputs hide behind the bound, and few outputs.
 GemmProblem Wide(std::int64_t k) {
-  return Gemm(k, [](GemmProblem& p) { p.m = p.n = 32; });
+  return Gemm(k, [k](GemmProblem& p) { p.m = p.n = k > 4096 ? 16 : 32; });
 }
 
 ConvProblem Conv(std::int64_t channels, std::int64_t groups = 1) {
@@ -64,7 +64,7 @@ DequantSoftmaxProblem DequantSoftmax(std::int64_t n, std::int64_t k) {
 // Controls, and wrong products, sums and tiles.
 Rows GemmValues() {
   const Problem short_sums = Gemm(kShort);
-  const Problem long_sums = Gemm(kLong);
+  const Problem long_sums = Gemm(kLong, [](GemmProblem& p) { p.m = p.n = 48; });
   return {
       Row("gemm", "correct", kAll, "", short_sums, "nothing is wrong: the control"),
       Row("gemm", "slow", kAll, "", short_sums, "right, and twenty times slower than need be")
@@ -82,7 +82,7 @@ Rows GemmValues() {
       Row("gemm", "doubled-product", kAll, "exact", long_sums,
           "one of 1,024 products counts twice in one element"),
       Row("gemm", "short-element", kAll, "bound", long_sums, "one element lacks 32 of 1,024 terms"),
-      Row("gemm", "fp16-accumulate", kNarrow, "bound", long_sums,
+      Row("gemm", "fp16-accumulate", kNarrow, "bound", Wide(kLong),
           "sums of 1,024 terms are kept in fp16"),
       Row("gemm", "truncating-output", k16Bit, "bias", short_sums,
           "results are cut, not rounded: half a unit in the last place"),
@@ -174,7 +174,8 @@ Rows GemmFaults() {
 
 Rows ConvRows() {
   const Problem plain = Conv(16);
-  const Problem long_sums = Conv(128);
+  ConvProblem long_sums = Conv(128);
+  long_sums.input = {8, 8};
   return {
       Row("conv", "dropped-tap", kAll, "bound", plain, "the last tap of every filter is left out"),
       Row("conv", "flipped-filter", kAll, "bound", plain, "filters are turned by 180 degrees"),
@@ -223,7 +224,7 @@ Rows AttentionSoftmax() {
   const Problem plain = Attention(256);
   AttentionProblem many_keys = Attention(4096);
   many_keys.heads = many_keys.kv_heads = 1;
-  many_keys.seq = 8;
+  many_keys.seq = 4;
   return {
       Row("attention", "tf32-values", kF32Only, "exact", many_keys, "V is rounded to tf32"),
       Row("attention", "output-through-bf16", kF32Only, "exact", plain,
@@ -307,9 +308,11 @@ Rows DequantSoftmaxRows() {
           "every column is scaled by its right neighbour's factor"),
       Row("dequant_softmax", "dropped-scale", kNarrow, "bound", plain,
           "the factors of the columns are left out"),
-      Row("dequant_softmax", "sum-in-16-bits", kNarrow, "bound", DequantSoftmax(256, 1024),
+      Row("dequant_softmax", "sum-in-16-bits", kNarrow, "bound",
+          DequantSoftmaxProblem{.m = 4, .n = 256, .k = 1024},
           "sums of 1,024 products are kept in fp16"),
-      Row("dequant_softmax", "row-sum-in-bf16", kNarrow, "bound", DequantSoftmax(2048, 64),
+      Row("dequant_softmax", "row-sum-in-bf16", kNarrow, "bound",
+          DequantSoftmaxProblem{.m = 4, .n = 2048, .k = 64},
           "the sum of 2,048 exponentials is kept in bf16"),
       Row("dequant_softmax", "stale-row", kNarrow, "bound", plain,
           "every eighth row holds the row before"),

@@ -25,6 +25,7 @@ v1::SelftestRow Row(const char* defect, v1::DType dtype, int detected) {
   row.set_trials(4);
   row.set_detected(detected);
   row.set_caught(detected > 0);
+  row.set_rate_low(0.0676);
   if (detected > 0) {
     row.add_caught_by("class");
     row.add_caught_by("bound");
@@ -56,6 +57,7 @@ TEST(SelftestJson, SaysWhatTheDaemonDecided) {
   const Json& row = json["rows"][0];
   EXPECT_EQ(row["caught"], true);
   EXPECT_EQ(row["rate"], 0.5);
+  EXPECT_EQ(row["rate_low"], 0.0676);
   // The daemon's rule, not a share of this client's: 1 of 4 catches, 3 of 4 does not.
   EXPECT_EQ(row["others"], (Json{{"allclose", true}, {"derived", false}, {"legacy", false}}));
   EXPECT_EQ(row["other_rates"]["derived"], 0.75);
@@ -66,7 +68,9 @@ TEST(SelftestJson, SaysWhatTheDaemonDecided) {
   v1::SelftestRow crash = Row("crash", v1::DTYPE_FP32, 0);
   crash.set_judged(0);
   crash.set_trials(0);
+  crash.clear_rate_low();
   const Json untried = SelftestJson(ReportOf({crash}))["rows"][0];
+  EXPECT_FALSE(untried.contains("rate_low"));
   EXPECT_FALSE(untried.contains("rate")) << "not measured is absent";
   EXPECT_FALSE(untried.contains("other_rates"));
 }
@@ -83,7 +87,8 @@ TEST(SelftestTable, FormatsWithOneOutcomeShareALine) {
   EXPECT_THAT(out.str(), Not(HasSubstr(" \n"))) << "no blanks at the ends";
   std::ostringstream markdown;
   WriteSelftestMarkdown(report, markdown);
-  EXPECT_THAT(markdown.str(), HasSubstr("| gemm | wrong-tile | a tile | fp32, bf16 | 50 % |"));
+  EXPECT_THAT(markdown.str(),
+              HasSubstr("| gemm | wrong-tile | a tile | fp32, bf16 | 50 % | 6.8 % |"));
 }
 
 TEST(SelftestSummary, CountsMissesAndFalseAlarms) {
@@ -92,6 +97,16 @@ TEST(SelftestSummary, CountsMissesAndFalseAlarms) {
   EXPECT_EQ(SelftestSummary(ReportOf({Row("a", v1::DTYPE_FP32, 0)}, 1)),
             "1 rows of 1 defects: 1 MISSED; 1,204 runs of right kernels: 1 false alarm");
   EXPECT_THAT(SelftestSummary(ReportOf({})), HasSubstr("none was run"));
+}
+
+TEST(SelftestSummary, BoundsTheRateOfFalseAlarmsOfOneJob) {
+  Report report = ReportOf({Row("a", v1::DTYPE_FP32, 1)});
+  EXPECT_FALSE(SelftestJson(report)["correct"].contains("false_alarm_rate_high"));
+  report.runs[0].job.mutable_selftest()->set_false_alarm_rate_high(0.25);
+  EXPECT_EQ(SelftestJson(report)["correct"]["false_alarm_rate_high"], 0.25);
+  EXPECT_THAT(SelftestSummary(report), HasSubstr("0 false alarms (a rate of at most 25 %)"));
+  report.runs.push_back(report.runs[0]);
+  EXPECT_FALSE(SelftestJson(report)["correct"].contains("false_alarm_rate_high"));
 }
 
 }  // namespace

@@ -109,6 +109,8 @@ TEST_F(Score, OneRuleSaysWhatIsCaughtAndWhatOthersWouldCatch) {
   EXPECT_EQ(row.allclose(), 3);
   EXPECT_EQ(row.derived(), 0);
   EXPECT_TRUE(row.caught());
+  EXPECT_NEAR(row.rate_low(), 0.0667, 5e-5) << "3 of 10";
+  EXPECT_FALSE(report.has_false_alarm_rate_high()) << "no right kernel ran";
   EXPECT_TRUE(row.allclose_catches()) << "as often as what counts as caught";
   EXPECT_FALSE(row.derived_catches());
   EXPECT_FALSE(row.legacy_catches());
@@ -140,6 +142,7 @@ TEST_F(Score, RightKernelsThatFailAreFalseAlarms) {
   EXPECT_EQ(report.correct(0).runs(), 3);
   EXPECT_EQ(report.correct(0).false_alarms(), 1);
   EXPECT_EQ(report.correct(0).inconclusive(), 1);
+  EXPECT_NEAR(report.false_alarm_rate_high(), 0.9057, 5e-5) << "1 of 3";
   EXPECT_EQ(SelftestVerdict(report), v1::VERDICT_FAILED);
 }
 
@@ -151,6 +154,7 @@ TEST_F(Score, RowsComeInTheTablesOrderAndUntriedOnesAreMissed) {
   EXPECT_EQ(report.rows(0).defect(), "zeros");
   EXPECT_EQ(report.rows(0).trials(), 0);
   EXPECT_FALSE(report.rows(0).caught());
+  EXPECT_FALSE(report.rows(0).has_rate_low());
   EXPECT_EQ(report.rows(1).defect(), "race");
   EXPECT_TRUE(report.rows(1).caught());
   EXPECT_EQ(SelftestVerdict(SelftestScore(Kernels()).Report()), v1::VERDICT_INCONCLUSIVE);
