@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "client/lib/words.h"
 #include "client/report/columns.h"
@@ -63,6 +64,9 @@ struct Line {
   }
 };
 
+// The end of a confidence interval, which may be far below 1 %.
+std::string EndText(double rate) { return absl::StrFormat("%.3g %%", 100 * rate); }
+
 std::string Rate(int of, int all) { return all > 0 ? PercentText(Share(of, all)) : "–"; }
 
 Line LineOf(const v1::SelftestRow& row) {
@@ -73,7 +77,7 @@ Line LineOf(const v1::SelftestRow& row) {
   line.caught = row.caught()
                     ? Rate(row.detected(), row.trials())
                     : absl::StrCat("MISSED ", row.trials() - row.detected(), " of ", row.trials());
-  line.rate_low = row.has_rate_low() ? PercentText(row.rate_low()) : "–";
+  line.rate_low = row.has_rate_low() ? EndText(row.rate_low()) : "–";
   std::vector<std::string> by = Words(row.caught_by());
   // The check that must find it first, then the others.
   std::stable_partition(by.begin(), by.end(),
@@ -253,7 +257,7 @@ std::string SelftestSummary(const Report& report) {
       totals.false_alarms == 1 ? " false alarm" : " false alarms");
   if (report.runs.size() == 1 && report.runs[0].job.selftest().has_false_alarm_rate_high()) {
     absl::StrAppend(&text, " (a rate of at most ",
-                    PercentText(report.runs[0].job.selftest().false_alarm_rate_high()), ")");
+                    EndText(report.runs[0].job.selftest().false_alarm_rate_high()), ")");
   }
   if (longest > absl::ZeroDuration()) {
     absl::StrAppend(&text, "; ", SecondsText(absl::ToDoubleSeconds(longest)));

@@ -28,6 +28,8 @@ class Selftest(unittest.TestCase):
         self.assertEqual(set(rows), set(SOME.split(",")) - {"correct"})
         for row in rows.values():
             self.assertTrue(row["caught"], row)
+            # One trial: 0.025 is the exact lower end of 1 of 1.
+            self.assertAlmostEqual(row["rate_low"], 0.025, msg=row)
             self.assertIn(row["check"], row["caught_by"])
             self.assertEqual(row["provider"], f"planted/{row['defect']}")
             self.assertEqual(set(row["others"]), {"allclose", "derived", "legacy"})
@@ -38,6 +40,8 @@ class Selftest(unittest.TestCase):
         self.assertEqual(rows["hang"]["caught_by"], ["timeout"])
         self.assertGreater(document["correct"]["runs"], 0)
         self.assertEqual(document["correct"]["false_alarms"], 0)
+        self.assertAlmostEqual(document["correct"]["false_alarm_rate_high"],
+                               1 - 0.025 ** (1 / document["correct"]["runs"]))
         # A share of the defects says nothing of the device.
         self.assertIsNone(self.daemon.metric("assay_selftest_detected_ratio", device="cpu:0"))
         self.assertEqual(self.daemon.metric("assay_selftest_false_alarms_total", device="cpu:0"),
@@ -65,7 +69,8 @@ class Selftest(unittest.TestCase):
         table = self.daemon.run("selftest", *words)
         self.assertEqual(table.code, 0, table)
         self.assertIn("underflow-tail", table.out)
-        self.assertIn("0 false alarms", table.err)
+        self.assertIn("AT LEAST", table.out)
+        self.assertIn("0 false alarms (a rate of at most ", table.err)
         markdown = self.daemon.run("selftest", *words, "--format", "markdown")
         self.assertIn("| softmax | underflow-tail |", markdown.out)
 

@@ -88,7 +88,7 @@ TEST(SelftestTable, FormatsWithOneOutcomeShareALine) {
   std::ostringstream markdown;
   WriteSelftestMarkdown(report, markdown);
   EXPECT_THAT(markdown.str(),
-              HasSubstr("| gemm | wrong-tile | a tile | fp32, bf16 | 50 % | 6.8 % |"));
+              HasSubstr("| gemm | wrong-tile | a tile | fp32, bf16 | 50 % | 6.76 % |"));
 }
 
 TEST(SelftestSummary, CountsMissesAndFalseAlarms) {
