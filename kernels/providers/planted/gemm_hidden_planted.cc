@@ -3,7 +3,6 @@
 // A row of the product is summed for all columns at once, so that sums of 65,536 terms take little
 // time. Each kernel has a way to add one product, and a way to change finished elements.
 #include <algorithm>
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
