@@ -43,7 +43,7 @@ absl::StatusOr<std::optional<Unexplained>> CountUnexplained(const Case& c, const
     if (s.ok()) s = ReadValues(device, allowance, begin, n, e);
     if (!s.ok()) return s;
     for (std::size_t i = 0; i < bits.size(); ++i) {
-      if (request.poisoned && rule.payload && bits[i] == rule.poison) continue;  // counted apart
+      if (rule.payload && bits[i] == rule.poison) continue;  // counted apart
       if (e[i] >= plan.overflow_allowance) continue;
       const internal::Judgement judged = JudgeElement(rule, bits[i], r[i], e[i]);
       if (!judged.class_ok) {

@@ -82,7 +82,6 @@ class Reader {
   void Elements(Precision& p) {
     p.rms = Rms(sums_.sum_squared, sums_.count);
     const double rms_limit = RmsLimit(model_.largest_rms, sums_.count, 1);
-    bool explained = false;
     if (sums_.reference_squared > 0) {
       const double gain = sums_.error_reference / sums_.reference_squared;
       const double deviation = 1 / std::sqrt(sums_.reference_squared);
@@ -90,7 +89,7 @@ class Reader {
       // Errors larger than the model's make the gain less certain.
       p.gain_error = std::max(1.0, p.rms) * deviation;
       const double left = Rms(sums_.sum_squared - gain * sums_.error_reference, sums_.count);
-      explained = left < std::max(1.0, kExplained * p.rms);
+      const bool explained = left < std::max(1.0, kExplained * p.rms);
       if (explained || p.rms <= rms_limit) {
         const std::string message = absl::StrFormat(
             "all elements are too %s by a factor of 1 %c %.3g (± %.2g)",

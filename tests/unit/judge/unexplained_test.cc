@@ -124,6 +124,13 @@ TEST_F(UnexplainedTest, EachElementBeyondItsBoundCounts) {
   allowance_[7] = 0.25;
   EXPECT_EQ(Counted()->beyond_proven, 1);
   EXPECT_EQ(Counted()->of_wrong_class, 0);
+  // Without an allowance T is 2^-24: an error of that size is within it.
+  allowance_[9] = 0;
+  output_[9] = 1 - 0x1p-24F;
+  EXPECT_EQ(Counted()->beyond_proven, 1);
+  output_[9] = 1 - 0x1p-23F;
+  EXPECT_EQ(Counted()->beyond_proven, 2);
+  output_[9] = 1;
   // NaN where NaN is expected has no error.
   reference_[7] = std::numeric_limits<double>::quiet_NaN();
   output_[7] = std::numeric_limits<float>::quiet_NaN();
