@@ -1,0 +1,418 @@
+// What is asked of the device and of the operator before a precision is told: buffers, the residual
+// pass, and samples for the matched filter only where they can say something.
+#include "kernels/judge/precision_evidence.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/judge/narrowing.h"
+#include "kernels/judge/pieces.h"
+#include "kernels/judge/summation_orders.h"
+#include "kernels/numerics/convert.h"
+#include "kernels/ops/device_references.h"
+#include "tests/unit/judge/forwarding_device.h"
+#include "tests/unit/judge/products.h"
+
+namespace assay {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::SizeIs;
+
+// A device with a residual pass that gives `sums`. It notes what is asked and what is read.
+class TellingDevice : public testing::ForwardingDevice, private DeviceReferences {
+ public:
+  bool tells = true, own_references = false, fills = true;
+  ResidualSums sums;
+  absl::Status fault;
+  ResidualRequest asked;
+  std::vector<std::pair<std::int64_t, std::int64_t>> reads;  // (begin, count)
+  int left = 1 << 30;                                        // reads before one that is refused
+
+  bool tells_precision() const override { return tells; }
+  const DeviceReferences* references() const override { return own_references ? this : nullptr; }
+  absl::StatusOr<ResidualSums> Residuals(const ResidualRequest& request) override {
+    asked = request;
+    if (!fault.ok()) return fault;
+    return sums;
+  }
+  absl::Status ToHost(const TensorView& t, std::int64_t b, std::int64_t n, void* d) override {
+    if (left-- == 0) return absl::DataLossError("the device is gone");
+    reads.emplace_back(b, n);
+    return ForwardingDevice::ToHost(t, b, n, d);
+  }
+
+ private:
+  bool FillsDeviations(const Case&) const override { return fills; }
+  absl::Status Reference(const Case&, const Plan&, Device&, std::span<const TensorView>,
+                         ReferenceBuffers&) const override {
+    return absl::UnimplementedError("not looked at");
+  }
+  absl::StatusOr<std::vector<Identity>> CheckIdentities(const Case&, const Plan&, Device&,
+                                                        std::span<const TensorView>,
+                                                        const TensorView&,
+                                                        const ReferenceBuffers&) const override {
+    return absl::UnimplementedError("not looked at");
+  }
+};
+
+// ---- buffers
+
+class Deviations : public ::testing::Test {
+ protected:
+  Deviations() {
+    model_.known = true;
+    plan_.output.extents = Extents::Dense(2, 30, 50);
+  }
+  ReferenceBuffers Allocated() {
+    device_.arena().Reset();
+    EXPECT_TRUE(device_.arena().Allocate(64, /*guarded=*/true).ok());
+    ReferenceBuffers to;
+    to.value = &value_;
+    AllocateDeviations(Case(), model_, plan_, device_, to);
+    EXPECT_EQ(to.value, &value_);
+    return to;
+  }
+  std::vector<std::int64_t> Sizes() {
+    std::vector<std::int64_t> sizes;
+    for (const Block& block : device_.arena().blocks().subspan(1)) {
+      EXPECT_FALSE(block.guarded);
+      sizes.push_back(block.bytes);
+    }
+    return sizes;
+  }
+
+  double value_ = 0;
+  TellingDevice device_;
+  ResidualModel model_;
+  Plan plan_;
+};
+
+TEST_F(Deviations, HaveTheBuffersThatTheModelAsksFor) {
+  ReferenceBuffers to = Allocated();
+  EXPECT_THAT(Sizes(), ElementsAre(3000 * 4));
+  EXPECT_EQ(to.deviation, device_.arena().blocks()[1].data);
+  EXPECT_EQ(to.direction, nullptr);
+  EXPECT_EQ(to.row_offset, nullptr);
+  EXPECT_EQ(to.row_gain, nullptr);
+  model_.direction = model_.rows = true;
+  to = Allocated();
+  EXPECT_THAT(Sizes(), ElementsAre(3000 * 4, 3000 * 4, 60 * 4, 60 * 4));
+  const auto blocks = device_.arena().blocks();
+  EXPECT_EQ(to.deviation, blocks[1].data);
+  EXPECT_EQ(to.direction, blocks[2].data);
+  EXPECT_EQ(to.row_offset, blocks[3].data);
+  EXPECT_EQ(to.row_gain, blocks[4].data);
+}
+
+TEST_F(Deviations, AreNotAskedForIfNothingWillBeTold) {
+  device_.tells = false;
+  EXPECT_EQ(Allocated().deviation, nullptr);
+  device_.tells = true;
+  model_.known = false;
+  EXPECT_EQ(Allocated().deviation, nullptr);
+  model_.known = true;
+  device_.own_references = true;
+  EXPECT_NE(Allocated().deviation, nullptr);
+  device_.fills = false;
+  EXPECT_EQ(Allocated().deviation, nullptr);
+  EXPECT_THAT(Sizes(), IsEmpty());
+}
+
+// The arena has 64 MiB: one buffer of 40 MB fits, and two do not.
+TEST_F(Deviations, AreAllThereOrNone) {
+  model_.direction = true;
+  plan_.output.extents = Extents::Dense(1, 2500, 4000);
+  EXPECT_EQ(Allocated().deviation, nullptr);
+  EXPECT_THAT(Sizes(), IsEmpty()) << "what was taken is given back";
+  model_.direction = false;
+  EXPECT_NE(Allocated().deviation, nullptr);
+}
+
+// ---- the reading
+
+// A product whose model and samples a test sets. It counts what it is asked.
+class SampledOp : public Op {
+ public:
+  ResidualModel model;
+  std::optional<SampledProducts> products;
+  std::vector<std::int64_t> at;
+  mutable int asked = 0;
+  mutable std::uint64_t seed = 0;
+  mutable std::int64_t at_least = 0;
+
+  std::string_view name() const override { return "gemm"; }
+  absl::StatusOr<Plan> MakePlan(const Case&) const override { return Plan(); }
+  absl::Status Reference(const Case&, const Plan&, Device&, std::span<const TensorView>,
+                         ReferenceBuffers&) const override {
+    return absl::OkStatus();
+  }
+  ResidualModel Residuals(const Case&, const Plan&) const override { return model; }
+  std::vector<std::int64_t> Samples(const Case&, const Plan&, std::uint64_t drawn,
+                                    std::int64_t least) const override {
+    seed = drawn;
+    at_least = least;
+    return at;
+  }
+  void ReferenceAt(const Case&, const Plan&, const HostInputs&, std::span<const std::int64_t>,
+                   double*, double*) const override {}
+  std::optional<SampledProducts> Products(const Case&, const Plan&, const HostInputs&,
+                                          std::span<const std::int64_t> indices) const override {
+    EXPECT_EQ(indices.size(), at.size());
+    ++asked;
+    return products;
+  }
+};
+
+class NoInputs : public HostInputs {
+  void Read(int, std::int64_t, std::int64_t, double*) const override {}
+};
+
+constexpr std::int64_t kElements = 100'000;
+
+// An output of 100,000 elements, of which 64 are sampled. R is 3, and its limit 2.
+class Reading : public ::testing::Test {
+ protected:
+  Reading() : output_(kElements), reference_(kElements) {
+    std::mt19937_64 random(1);
+    for (std::size_t i = 0; i < output_.size(); ++i) {
+      reference_[i] = testing::Normal(random);
+      output_[i] = static_cast<float>(reference_[i]);
+    }
+    case_.dtype = DType::kF32;
+    plan_.output.dtype = DType::kF32;
+    plan_.output.extents = Extents::Dense(1, 100, 1000);
+    plan_.output.dims = {1, 100, 1000};
+    plan_.accumulations = 4096;
+    plan_.zero_mean_random = true;
+    op_.model.known = op_.model.gates = true;
+    op_.model.roundoff = 0x1p-24;
+    for (std::int64_t i = 0; i < 64; ++i) op_.at.push_back(i);
+    buffers_.value = reference_.data();
+    buffers_.deviation = &deviation_;
+    SetRms(3);
+  }
+  void SetRms(double rms) {
+    device_.sums.count = kElements;
+    device_.sums.sum_squared = rms * rms * static_cast<double>(kElements);
+  }
+  // Rows and columns of 8 elements, so that each of 64 elements is another pair.
+  void SetProducts(const testing::Data& left, const testing::Data& right, std::int64_t terms) {
+    SampledProducts p;
+    p.format = DType::kF32;
+    p.terms = terms;
+    p.left.name = "a";
+    p.right.name = "b";
+    std::mt19937_64 random(3);
+    for (const auto& [side, data] : {std::pair{&p.left, &left}, {&p.right, &right}}) {
+      for (std::int64_t v = 0; v < 8; ++v) {
+        std::vector<double> values;
+        for (std::int64_t k = 0; k < terms; ++k) {
+          values.push_back(static_cast<double>(static_cast<float>(data->fill(k, terms, random))));
+        }
+        if (data->sorted) std::sort(values.begin(), values.end());
+        side->values.insert(side->values.end(), values.begin(), values.end());
+      }
+    }
+    for (std::int64_t i = 0; i < 64; ++i) p.elements.push_back({i / 8, i % 8, 1});
+    op_.products = std::move(p);
+  }
+  // The products' sums, of inputs that `round` changes, as output; as they are, as reference.
+  template <class Round>
+  void FillSums(Round round) {
+    const SampledProducts& p = *op_.products;
+    for (std::int64_t i = 0; i < p.count(); ++i) {
+      double exact = 0, rounded = 0;
+      for (std::int64_t k = 0; k < p.terms; ++k) {
+        exact += p.left_of(i)[k] * p.right_of(i)[k];
+        rounded += round(p.left_of(i)[k]) * round(p.right_of(i)[k]);
+      }
+      const auto at = static_cast<std::size_t>(op_.at[static_cast<std::size_t>(i)]);
+      reference_[at] = exact;
+      output_[at] = static_cast<float>(rounded);
+    }
+  }
+
+  absl::StatusOr<PrecisionReading> Told() {
+    op_.asked = 0;
+    device_.reads.clear();
+    const TensorView output{output_.data(), DType::kF32, Extents::Dense(1, 100, 1000)};
+    return TellPrecision({.c = case_,
+                          .op = op_,
+                          .plan = plan_,
+                          .device = device_,
+                          .output = output,
+                          .reference = buffers_,
+                          .inputs = inputs_,
+                          .received = received_});
+  }
+  Verdict Said() {
+    const absl::StatusOr<PrecisionReading> told = Told();
+    if (!told.ok()) return Verdict::kError;
+    return told->findings.empty() ? Verdict::kPassed : told->findings[0].verdict;
+  }
+  std::string LooksLike() {
+    const absl::StatusOr<PrecisionReading> told = Told();
+    return told.ok() && told->precision ? told->precision->looks_like : "nothing was told";
+  }
+
+  std::vector<float> output_;
+  std::vector<double> reference_;
+  float deviation_ = 1, direction_ = 1, row_offset_ = 1, row_gain_ = 1;
+  Case case_;
+  Plan plan_;
+  SampledOp op_;
+  TellingDevice device_;
+  ReferenceBuffers buffers_;
+  NoInputs inputs_;
+  bool received_ = false;
+};
+
+TEST_F(Reading, IsNoneWithoutAModelOrDeviationsOrElements) {
+  EXPECT_TRUE(Told()->precision.has_value());
+  op_.model.known = false;
+  EXPECT_FALSE(Told()->precision.has_value());
+  op_.model.known = true;
+  buffers_.deviation = nullptr;
+  EXPECT_FALSE(Told()->precision.has_value());
+  buffers_.deviation = &deviation_;
+  device_.sums.count = 0;
+  EXPECT_FALSE(Told()->precision.has_value());
+  EXPECT_EQ(op_.asked, 0);
+  device_.fault = absl::InternalError("the device is gone");
+  EXPECT_EQ(Told().status().code(), absl::StatusCode::kInternal);
+}
+
+TEST_F(Reading, AsksForTheResidualsOfItsBuffers) {
+  buffers_.direction = &direction_;
+  buffers_.row_offset = &row_offset_;
+  buffers_.row_gain = &row_gain_;
+  ASSERT_TRUE(Told().ok());
+  EXPECT_EQ(device_.asked.output.data, output_.data());
+  EXPECT_EQ(device_.asked.reference, reference_.data());
+  EXPECT_EQ(device_.asked.deviation, &deviation_);
+  EXPECT_EQ(device_.asked.direction, &direction_);
+  EXPECT_EQ(device_.asked.row_offset, &row_offset_);
+  EXPECT_EQ(device_.asked.row_gain, &row_gain_);
+}
+
+// On random data of mean zero R shows each narrowing that the filter can name.
+TEST_F(Reading, SamplesOnlyWhereTheFilterMaySaySomething) {
+  SetRms(1);
+  ASSERT_TRUE(Told().ok());
+  EXPECT_EQ(op_.asked, 0);
+  SetRms(1.01);
+  ASSERT_TRUE(Told().ok());
+  EXPECT_EQ(op_.asked, 1);
+  SetRms(0.1);
+  plan_.zero_mean_random = false;
+  ASSERT_TRUE(Told().ok());
+  EXPECT_EQ(op_.asked, 1);
+  // Formats of 16 bits and less have no narrower one that shows.
+  case_.dtype = DType::kBF16;
+  ASSERT_TRUE(Told().ok());
+  EXPECT_EQ(op_.asked, 0);
+  SetRms(3);
+  ASSERT_TRUE(Told().ok());
+  EXPECT_EQ(op_.asked, 0);
+  // Of a user's tensors the order of the terms is to be known.
+  received_ = true;
+  SetRms(0.1);
+  plan_.zero_mean_random = true;
+  SetProducts(testing::NormalData(), testing::NormalData(), 64);
+  ASSERT_TRUE(Told().ok());
+  EXPECT_EQ(op_.asked, 1);
+  EXPECT_THAT(device_.reads, IsEmpty());
+  case_.dtype = DType::kF32;
+  ASSERT_TRUE(Told().ok());
+  EXPECT_THAT(device_.reads, SizeIs(2));
+}
+
+TEST_F(Reading, SamplesAreThoseOfTheCasesSeed) {
+  ASSERT_TRUE(Told().ok());
+  EXPECT_EQ(op_.seed, 1u);
+  EXPECT_EQ(op_.at_least, NarrowingSamples(4096));
+  case_.seed = 77;
+  ASSERT_TRUE(Told().ok());
+  EXPECT_EQ(op_.seed, 77u);
+}
+
+// Elements of the output and of the reference that lie at most 4,096 apart are read together.
+TEST_F(Reading, ReadsNeighboursTogether) {
+  SetProducts(testing::NormalData(), testing::NormalData(), 64);
+  for (std::int64_t i = 0; i < 64; ++i) op_.at[static_cast<std::size_t>(i)] = 100 + 3 * i;
+  op_.at[61] = 20'000;
+  op_.at[62] = 20'000 + 4096;
+  op_.at[63] = 20'000 + 2 * 4096 + 1;
+  ASSERT_TRUE(Told().ok());
+  EXPECT_THAT(device_.reads,
+              ElementsAre(Pair(100, 3 * 60 + 1), Pair(20'000, 4097), Pair(20'000 + 8193, 1),
+                          Pair(100, 3 * 60 + 1), Pair(20'000, 4097), Pair(20'000 + 8193, 1)));
+  for (int read = 0; read < 6; ++read) {
+    device_.left = read;
+    EXPECT_EQ(Told().status().code(), absl::StatusCode::kDataLoss) << read;
+  }
+}
+
+// Only the sampled elements are numbers of bf16.
+TEST_F(Reading, AnOutputOfANarrowerFormatIsNamed) {
+  SetProducts(testing::NormalData(), testing::NormalData(), 64);
+  for (std::int64_t i = 0; i < 64; ++i) op_.at[static_cast<std::size_t>(i)] = 10 + 1500 * i;
+  EXPECT_EQ(LooksLike(), "");
+  for (const std::int64_t i : op_.at) {
+    float& o = output_[static_cast<std::size_t>(i)];
+    o = static_cast<float>(Quantise(static_cast<double>(o), DType::kBF16));
+  }
+  EXPECT_THAT(LooksLike(), ::testing::HasSubstr("bf16"));
+  EXPECT_EQ(Said(), Verdict::kFailed);
+  op_.products.reset();
+  EXPECT_EQ(LooksLike(), "") << "without products there is no sample";
+}
+
+TEST_F(Reading, NarrowerInputsAreNamed) {
+  SetProducts(testing::NormalData(), testing::NormalData(), 256);
+  FillSums([](double v) { return v; });
+  EXPECT_EQ(LooksLike(), "");
+  FillSums([](double v) { return Quantise(v, DType::kTF32); });
+  EXPECT_THAT(LooksLike(), ::testing::StartsWith("TF32"));
+}
+
+// What the output shows comes before what the inputs may explain.
+TEST_F(Reading, ANarrowOutputIsNamedBeforeNarrowInputs) {
+  SetProducts(testing::NormalData(), testing::NormalData(), 256);
+  FillSums([](double v) { return Quantise(v, DType::kBF16); });
+  EXPECT_THAT(LooksLike(), ::testing::StartsWith("bf16 inputs"));
+  for (float& o : output_) o = static_cast<float>(Quantise(static_cast<double>(o), DType::kBF16));
+  EXPECT_THAT(LooksLike(), ::testing::HasSubstr("output"));
+}
+
+// Generated data fail beyond the limit, a user's beyond twice the limit of every usual order.
+TEST_F(Reading, AUsersTensorsHaveTheGateOfTheirOrders) {
+  EXPECT_EQ(Said(), Verdict::kFailed);
+  received_ = true;
+  EXPECT_EQ(Said(), Verdict::kInconclusive) << "3 is not twice 2";
+  SetRms(2.01);
+  EXPECT_EQ(Said(), Verdict::kInconclusive) << "without products no order is known to explain it";
+  SetProducts(testing::AlternatingData(), testing::PositiveData(), 4096);
+  const double factor = EmulateOrders(*op_.products, DType::kF32).factor;
+  ASSERT_GT(factor, 1.5);
+  SetRms(2 * factor * 0.99);
+  EXPECT_EQ(Said(), Verdict::kPassed);
+  SetRms(2 * factor * 1.01);
+  EXPECT_EQ(Said(), Verdict::kInconclusive);
+  SetRms(4 * factor * 1.01);
+  EXPECT_EQ(Said(), Verdict::kFailed);
+}
+
+}  // namespace
+}  // namespace assay
