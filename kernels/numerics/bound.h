@@ -103,6 +103,11 @@ constexpr bool MayBeSummedNarrowly(DType input) {
 }
 inline constexpr double kNarrowestRoundoff = 0x1p-13;
 inline constexpr std::int64_t kNarrowBlock = 32;  // products that such hardware adds at once
+// The narrowest of such hardware. Its sums are cut off, too, and are never added in fp32.
+constexpr Accumulator NarrowestAccumulator() {
+  return {
+      kNarrowestRoundoff, kNarrowBlock, {.roundoff = kNarrowestRoundoff, .block = kNarrowBlock}};
+}
 
 // The accumulator that the bound uses. It is the declared one if that is coarser than the format's
 // own and MayBeSummedNarrowly(input). Otherwise it is the format's own. A declared roundoff above

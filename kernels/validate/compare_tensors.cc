@@ -361,9 +361,7 @@ class Comparing final : public TensorComparison {
     if (!MayBeSummedNarrowly(case_.dtype)) return false;
     const Plan wide = plan();
     const CompareResult compared = *outcome_.compare;
-    // Sums of so few bits are cut off, too, and they may never be added in fp32.
-    constexpr TruncatingUnit kNever{.roundoff = kNarrowestRoundoff, .block = kNarrowBlock};
-    op_->HoldTo(case_, Accumulator{kNarrowestRoundoff, kNarrowBlock, kNever}, *outcome_.plan);
+    op_->HoldTo(case_, NarrowestAccumulator(), *outcome_.plan);
     absl::Status status = ComputeReference();
     clock_.Enter(Phase::kCompare);
     if (status.ok()) status = Compare();

@@ -137,6 +137,13 @@ TEST(Accumulators, ABlockHasOneRounding) {
   EXPECT_EQ(ProvenFactor(9, a), GammaN(11, 0x1p-14));
 }
 
+// 32 products at once, cut off at 13 digits behind the first, and never promoted.
+TEST(Accumulators, TheNarrowestCutsOffItsSums) {
+  EXPECT_EQ(NarrowestAccumulator().roundoff, 0x1p-13);
+  EXPECT_EQ(NarrowestAccumulator().block, 32);
+  EXPECT_EQ(NarrowestAccumulator().truncation, (TruncatingUnit{.roundoff = 0x1p-13, .block = 32}));
+}
+
 // ---- what a declared accumulator counts as
 
 TEST(Accumulators, ANarrowOneCountsForNarrowFormats) {

@@ -88,8 +88,7 @@ TEST(Truncation, LongPositiveSumsAreBeyondTheBoundOfFp32) {
 
 TEST(Truncation, FourteenBitSumsAreWithinTheDeclaredBound) {
   for (const std::int64_t k : {32, 128, 1024, 4096}) {
-    const Accumulator never{kNarrowestRoundoff, kNarrowBlock, {.roundoff = kNarrowestRoundoff}};
-    EXPECT_LE(ShareOfBound(DType::kE4M3FN, k, {32, 0, 13}, never, true), 0.9) << k;
+    EXPECT_LE(ShareOfBound(DType::kE4M3FN, k, {32, 0, 13}, NarrowestAccumulator(), true), 0.9) << k;
   }
 }
 
