@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <vector>
 
 #include "kernels/runtime/gpu/primitives.h"
@@ -14,13 +13,6 @@
 
 namespace assay {
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
-Extents Padded(std::int64_t batch, std::int64_t rows, std::int64_t cols) {
-  return {batch, rows, cols, cols + 2, rows * (cols + 2) + 4};
-}
 
 // The parameter is the width of a wave.
 class SimtResiduals : public testing::TestWithParam<int> {
@@ -56,7 +48,7 @@ TEST_P(SimtResiduals, AreThoseOfPlainLoops) {
        {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kE4M3FN, DType::kE4M3FNUZ,
         DType::kE5M2, DType::kE5M2FNUZ, DType::kE2M1, DType::kI8, DType::kI32}) {
     for (const Extents& x : {Extents::Dense(1, 1, 9), Extents::Dense(2, 37, 130),
-                             Extents::Dense(1, 5, 16), Padded(3, 17, 46)}) {
+                             Extents::Dense(1, 5, 16), PaddedExtents(3, 17, 46)}) {
       SCOPED_TRACE(Info(dtype).name);
       ExpectPlain(ResidualData(dtype, x, 7).request);
     }
@@ -93,17 +85,7 @@ TEST_P(SimtResiduals, WithoutRowsOrDirectionNoneAreFitted) {
 // NaN, infinities and deviations that say nothing are left out, and nothing else is.
 TEST_P(SimtResiduals, WhatIsNotFiniteDoesNotCount) {
   ResidualData data(DType::kF32, Extents::Dense(1, 20, 50), 5);
-  auto* output = reinterpret_cast<float*>(data.storage.data());
-  output[3] = std::numeric_limits<float>::quiet_NaN();
-  output[70] = std::numeric_limits<float>::infinity();
-  data.reference[101] = kNan;
-  data.reference[150] = -kInf;
-  data.deviation[202] = 0;
-  data.deviation[203] = std::numeric_limits<float>::quiet_NaN();
-  data.deviation[204] = std::numeric_limits<float>::infinity();
-  data.deviation[205] = std::numeric_limits<float>::denorm_min();
-  data.direction[300] = std::numeric_limits<float>::infinity();
-  data.direction[301] = std::numeric_limits<float>::quiet_NaN();
+  SpoilElements(data);
   const ResidualSums sums = ExpectPlain(data.request);
   EXPECT_EQ(sums.count, 1000 - 8);
 }
@@ -135,31 +117,10 @@ TEST_P(SimtResiduals, OfEqualGroupsTheFirstIsNamed) {
   }
 }
 
-TEST_P(SimtResiduals, FindTheRowTheColumnTheTileAndTheElement) {
-  const auto damaged = [](auto damage) {
-    ResidualData data(DType::kF32, Extents::Dense(1, 64, 96), 11);
-    damage(reinterpret_cast<float*>(data.storage.data()));
-    return ExpectPlain(data.request);
-  };
-  EXPECT_EQ(damaged([](float* o) {
-              for (int j = 0; j < 96; ++j) o[41 * 96 + j] += 1;
-            }).row.index,
-            41);
-  EXPECT_EQ(damaged([](float* o) {
-              for (int i = 0; i < 64; ++i) o[i * 96 + 13] += 1;
-            }).column.index,
-            13);
-  EXPECT_EQ(damaged([](float* o) {
-              for (int i = 32; i < 48; ++i) {
-                for (int j = 80; j < 96; ++j) o[i * 96 + j] += 1;
-              }
-            }).tile.index,
-            2 * 6 + 5);
-  EXPECT_EQ(damaged([](float* o) { o[4000] += 5; }).largest_index, 4000);
-}
+TEST_P(SimtResiduals, FindTheRowTheColumnTheTileAndTheElement) { ExpectDamageIsFound(ExpectPlain); }
 
 TEST_P(SimtResiduals, TheSameLaunchGivesTheSameBits) {
-  const ResidualData data(DType::kBF16, Padded(2, 70, 333), 9);
+  const ResidualData data(DType::kBF16, PaddedExtents(2, 70, 333), 9);
   const ResidualSums a = Gpu(data.request), b = Gpu(data.request);
   EXPECT_EQ(std::memcmp(&a, &b, sizeof a), 0);
 }

@@ -56,6 +56,28 @@ struct ResidualData {
   ResidualRequest request;
 };
 
+// Rows of two elements of padding, and matrices of four.
+inline Extents PaddedExtents(std::int64_t batch, std::int64_t rows, std::int64_t cols) {
+  return {batch, rows, cols, cols + 2, rows * (cols + 2) + 4};
+}
+
+// Makes 8 elements of an fp32 output such that they do not count. Two further elements get a
+// direction that is not finite, and still count. The output needs 302 elements.
+inline void SpoilElements(ResidualData& data) {
+  using Float = std::numeric_limits<float>;
+  auto* output = reinterpret_cast<float*>(data.storage.data());
+  output[3] = Float::quiet_NaN();
+  output[70] = Float::infinity();
+  data.reference[101] = std::numeric_limits<double>::quiet_NaN();
+  data.reference[150] = -std::numeric_limits<double>::infinity();
+  data.deviation[202] = 0;
+  data.deviation[203] = Float::quiet_NaN();
+  data.deviation[204] = Float::infinity();
+  data.deviation[205] = Float::denorm_min();
+  data.direction[300] = Float::infinity();
+  data.direction[301] = Float::quiet_NaN();
+}
+
 // The sums by plain loops, in host memory.
 inline ResidualSums PlainResiduals(const ResidualRequest& q) {
   const Extents& x = q.output.extents;
@@ -167,6 +189,31 @@ inline void ExpectSameSums(const ResidualSums& a, const ResidualSums& b) {
   ExpectSameGroup(a.row, b.row);
   ExpectSameGroup(a.column, b.column);
   ExpectSameGroup(a.tile, b.tile);
+}
+
+// Damages a row, a column, a tile and an element in turn. `sums` computes those of a request.
+template <class Sums>
+void ExpectDamageIsFound(const Sums& sums) {
+  const auto damaged = [&](auto damage) {
+    ResidualData data(DType::kF32, Extents::Dense(1, 64, 96), 11);
+    damage(reinterpret_cast<float*>(data.storage.data()));
+    return sums(data.request);
+  };
+  EXPECT_EQ(damaged([](float* o) {
+              for (int j = 0; j < 96; ++j) o[41 * 96 + j] += 1;
+            }).row.index,
+            41);
+  EXPECT_EQ(damaged([](float* o) {
+              for (int i = 0; i < 64; ++i) o[i * 96 + 13] += 1;
+            }).column.index,
+            13);
+  EXPECT_EQ(damaged([](float* o) {
+              for (int i = 32; i < 48; ++i) {
+                for (int j = 80; j < 96; ++j) o[i * 96 + j] += 1;
+              }
+            }).tile.index,
+            2 * 6 + 5);
+  EXPECT_EQ(damaged([](float* o) { o[4000] += 5; }).largest_index, 4000);
 }
 
 }  // namespace assay
