@@ -7,14 +7,12 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "kernels/judge/phase_clock.h"
 #include "kernels/numerics/convert.h"
-#include "kernels/ops/common/probe_data.h"
 #include "kernels/providers/planted/planted.h"
 #include "kernels/text/cat.h"
 #include "kernels/validate/host_inputs.h"
@@ -564,99 +562,6 @@ TEST_F(ProbesTest, AGoldenDigestIsHeldAgainst) {
   EXPECT_EQ(ReasonWord(other.findings[0].reason), "digest");
   EXPECT_EQ(other.probes[1].golden, false);
   EXPECT_EQ(other.probes[1].mismatches, 0);
-}
-
-// ---- what the data are
-
-TEST(ProbeData, DensitiesKeepSumsInsideTheFormat) {
-  EXPECT_EQ(SparseDensity(1024, DType::kBF16, DType::kBF16), 1.0);
-  EXPECT_LT(SparseDensity(65536, DType::kBF16, DType::kBF16), 0.2);
-  EXPECT_EQ(SparseDensity(1 << 20, DType::kF32, DType::kF32), 1.0);
-  const auto integers = [](std::int64_t k, DType t) { return *IntegerData(k, t, t, {}); };
-  EXPECT_EQ(integers(4096, DType::kF16), (Pattern{PatternKind::kExactInts, 1, 2}));
-  EXPECT_LT(integers(1 << 16, DType::kF16).a, 0.5);
-  EXPECT_LT(integers(1 << 23, DType::kF32).a, 0.3);
-  EXPECT_FALSE(IntegerData(64, DType::kE2M1, DType::kE2M1, {}).has_value());
-}
-
-TEST(ProbeData, ShortSumsStillNeedRounding) {
-  for (const DType t : {DType::kF16, DType::kBF16}) {
-    for (const std::int64_t k : {1, 3, 16, 64, 256, 1000}) {
-      const Pattern p = *IntegerData(k, t, t, {});
-      const double largest = std::exp2(p.b);
-      EXPECT_GT(static_cast<double>(k) * largest * largest / 4, 2 / Info(t).machine_epsilon)
-          << Name(t) << " " << k;
-      EXPECT_LE(largest, 2 / Info(t).machine_epsilon);
-    }
-  }
-  EXPECT_EQ(IntegerData(64, DType::kF32, DType::kF32, {})->b, 2);
-  EXPECT_LE(IntegerData(64, DType::kE5M2, DType::kF16, {})->b, 3);
-}
-
-// Of 8- and 4-bit floats, so that hardware with accumulators of 14 bits gives the digests of
-// all others: every partial sum, in any order, is at most 2^13, ten deviations and more.
-TEST(ProbeData, SumsOfNarrowFloatsFitFourteenBits) {
-  for (const DType t : {DType::kE4M3FN, DType::kE5M2FNUZ, DType::kE2M1}) {
-    for (const DType out : {DType::kF32, DType::kF16, DType::kBF16}) {
-      for (const std::int64_t k : {64, 512, 513, 4096, 1 << 20, 1 << 24}) {
-        SCOPED_TRACE(testing::Message() << Name(t) << " " << Name(out) << " " << k);
-        const double length = static_cast<double>(k);
-        const double d = SparseDensity(k, t, out);
-        EXPECT_LE(6 * std::sqrt(length) * d, 0x1p13 * (1 + 1e-12));
-        for (const SumUse& use : {SumUse{}, SumUse{.factor = 2, .addend = 8}}) {
-          const auto p = IntegerData(k, t, out, use);
-          ASSERT_TRUE(p.has_value());
-          const double products = length * p->a * p->a, largest = std::exp2(2 * p->b);
-          if (p->a == 1) {
-            EXPECT_LE(length * largest, 0x1p13);
-          } else {
-            EXPECT_EQ(p->b, 2);
-            EXPECT_LE(6.25 * products + 10 * std::sqrt(56.25 * products), 0x1p13);
-            EXPECT_GT(6.25 * products, 0x1p10);  // many products, still
-          }
-        }
-      }
-    }
-  }
-}
-
-TEST(ProbeData, ScalarsBecomePowersOfTwo) {
-  EXPECT_EQ(NearPowerOfTwo(1, 2), 1);
-  EXPECT_EQ(NearPowerOfTwo(0, 2), 0);
-  EXPECT_EQ(NearPowerOfTwo(-0.3, 2), -0.25);
-  EXPECT_EQ(NearPowerOfTwo(1e30, 2), 4);
-  EXPECT_EQ(NearPowerOfTwo(1e-30, 1), 0.5);
-}
-
-// 6 of 65,542 elements: less than half a unit in the last place of a sum of positive numbers.
-TEST(ReduceProbe, ALostTailOfALongSumShowsThroughTheOutputsRounding) {
-  for (const DType t : {DType::kBF16, DType::kF16}) {
-    for (const std::int64_t slices : {1, 4}) {
-      Case c;
-      c.problem = ReduceProblem{.extents = {slices, 65542}, .kind = "sum"};
-      c.dtype = t;
-      const absl::StatusOr<Plan> planned = ReduceOp().MakePlan(c);
-      ASSERT_TRUE(planned.ok());
-      const std::vector<KernelProbe> probes = ReduceOp().Probes(c, *planned);
-      ASSERT_EQ(probes.size(), 2u);
-      EXPECT_EQ(probes[1].name, "exact-signs");
-      const auto& p = std::get<ReduceProblem>(probes[1].data.problem);
-      const ReduceShape s = p.Split();
-      EXPECT_EQ(s.outer, 16);
-      EXPECT_EQ(s.length, 65542);
-      const Plan plan = *ReduceOp().MakePlan(probes[1].data);
-      EXPECT_TRUE(plan.exact);
-      std::vector<double> x(static_cast<std::size_t>(s.length));
-      int shown = 0;
-      for (std::int64_t slice = 0; slice < s.outer; ++slice) {
-        RegeneratedInputs(plan, 1).Read(0, slice * s.length, s.length, x.data());
-        const double whole = std::accumulate(x.begin(), x.end(), 0.0);
-        const double less = std::accumulate(x.begin(), x.end() - 6, 0.0);
-        shown += Quantise(whole, plan.output.dtype) != Quantise(less, plan.output.dtype);
-      }
-      EXPECT_GT(shown, 4);
-    }
-  }
 }
 
 }  // namespace

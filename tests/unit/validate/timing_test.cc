@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -14,6 +15,7 @@
 
 #include "kernels/runtime/replay.h"
 #include "tests/unit/judge/distorted.h"
+#include "tests/unit/judge/forwarding_device.h"
 
 namespace assay {
 namespace {
@@ -24,46 +26,22 @@ using testing::NoObserver;
 using testing::RunDistorted;
 
 // The CPU, but for its clock and its caches.
-class OddDevice : public Device {
+class OddDevice : public testing::ForwardingDevice {
  public:
-  OddDevice() : cpu_(MakeCpuDevice(0, ArenaOptions{.max_bytes = std::int64_t{64} << 20})) {}
-
   std::vector<double> readings;  // the clock's, from the last on for ever; empty: the CPU's
   bool can_evict = true;
   int evictions = 0;
 
-  const DeviceInfo& info() const override { return cpu_->info(); }
-  Arena& arena() override { return cpu_->arena(); }
-  absl::Status Fill(const FillSpec& f, const TensorView& t) override { return cpu_->Fill(f, t); }
-  absl::Status PoisonTensor(Poison p, const TensorView& t) override {
-    return cpu_->PoisonTensor(p, t);
-  }
-  absl::Status GuardPadding(const TensorView& t) override { return cpu_->GuardPadding(t); }
-  absl::StatusOr<std::int64_t> CheckPadding(const TensorView& t) override {
-    return cpu_->CheckPadding(t);
-  }
-  absl::Status WriteGuards() override { return cpu_->WriteGuards(); }
-  absl::StatusOr<std::int64_t> CheckGuards() override { return cpu_->CheckGuards(); }
-  absl::StatusOr<CompareResult> Compare(const CompareRequest& r) override {
-    return cpu_->Compare(r);
-  }
-  absl::StatusOr<TensorDigest> Digest(const TensorView& t) override { return cpu_->Digest(t); }
-  absl::Status Copy(const TensorView& s, const TensorView& d) override { return cpu_->Copy(s, d); }
-  absl::Status ToHost(const TensorView& t, std::int64_t b, std::int64_t n, void* d) override {
-    return cpu_->ToHost(t, b, n, d);
-  }
   absl::Status EvictFromCaches(std::span<const TensorView> views) override {
     ++evictions;
     return can_evict ? cpu_->EvictFromCaches(views) : Device::EvictFromCaches(views);
   }
-  absl::Status Synchronize() override { return cpu_->Synchronize(); }
   double Now() override {
     if (readings.empty()) return cpu_->Now();
     return readings[std::min(next_++, readings.size() - 1)];
   }
 
  private:
-  std::unique_ptr<Device> cpu_;
   std::size_t next_ = 0;
 };
 
