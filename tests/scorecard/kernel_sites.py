@@ -26,9 +26,9 @@ CALLS = {
     "NegMulAdd": (TRIPLE, [("NegMulAdd to MulAdd", "hn::MulAdd(a, b, c)"), ("NegMulAdd without its product", "c")]),
     "Max": (PAIR, [("Max to Min", "hn::Min(a, b)"), ("Max without its second", "a")]),
     "Min": (PAIR, [("Min to Max", "hn::Max(a, b)")]),
-    "Lt": (PAIR, [("Lt to Le", "hn::Le(a, b)"), ("Lt to Ge", "hn::Ge(a, b)")]),
-    "Gt": (PAIR, [("Gt to Ge", "hn::Ge(a, b)")]),
-    "Eq": (PAIR, [("Eq to Ne", "hn::Ne(a, b)")]),
+    "Lt": (PAIR, [("Lt to Le", "hn::Not(hn::Lt(b, a))"), ("Lt to Ge", "hn::Not(hn::Lt(a, b))")]),
+    "Gt": (PAIR, [("Gt to Ge", "hn::Not(hn::Lt(a, b))")]),
+    "Eq": (PAIR, [("Eq to Ne", "hn::Not(hn::Eq(a, b))")]),
     "And": (PAIR, [("And to Or", "hn::Or(a, b)")]),
     "Or": (PAIR, [("Or to And", "hn::And(a, b)")]),
     "IfThenElse": (TRIPLE, [("IfThenElse turned", "hn::IfThenElse(a, c, b)")]),
@@ -41,6 +41,13 @@ FORMATS = {"kF16": "kBF16", "kBF16": "kF16", "kE4M3FN": "kE4M3FNUZ", "kE5M2": "k
 
 class KernelSource(sites.Source):
     """A kernel's source with its mutants."""
+
+    def find_ranges(self):
+        super().find_ranges()
+        # Imported names, template arguments that are no plain names, and macros that take one argument.
+        for m in re.finditer(r"\busing [\w:]+;|\w<[^<>;\n]*\bk[A-Z]\w*[^<>;\n]*>|\bHWY_UNLIKELY\([^;]*?\{", self.code):
+            self.closed.append((m.start(), m.end()))
+        self.closed.sort()
 
     def words(self):
         self.calls()
@@ -57,10 +64,10 @@ class KernelSource(sites.Source):
                 continue
             parameters, changes = CALLS[name]
             names = re.sub(r"auto ", "", parameters)
-            text = f"[]({parameters}) HWY_ATTR {{ using R = decltype(hn::{name}({names})); "
+            text = f"([]({parameters}) HWY_ATTR {{ using R = decltype(hn::{name}({names})); "
             for change, expression in changes:
                 plain = [(m.start(), m.end(), f"[]({parameters}) HWY_ATTR {{ return {expression}; }}")]
                 i = self.add(m.start(), change, plain)
                 text += f"if constexpr (requires {{ static_cast<R>({expression}); }}) {{ " \
                         f"if (mut::On({i})) return static_cast<R>({expression}); }} else {{ mut::NoChange({i}); }} "
-            self.replaced[m.start()] = (m.end(), text + f"return hn::{name}({names}); }}")
+            self.replaced[m.start()] = (m.end(), text + f"return hn::{name}({names}); }})")
