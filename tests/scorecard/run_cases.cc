@@ -9,6 +9,7 @@
 // test.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -77,7 +78,8 @@ int Main(int argc, char** argv) {
   }
   const absl::StatusOr<const Backend*> backend = FindBackend("cpu");
   if (!backend.ok()) return 2;
-  absl::StatusOr<std::unique_ptr<Device>> device = (*backend)->MakeDevice(0, ArenaOptions{});
+  absl::StatusOr<std::unique_ptr<Device>> device =
+      (*backend)->MakeDevice(0, ArenaOptions{.max_bytes = std::int64_t{1} << 30});
   if (!device.ok()) return 2;
   Worker worker;
   worker.device = *std::move(device);
