@@ -17,7 +17,7 @@ HERE = ROOT / "build" / "scorecard"
 programs.HERE, programs.TREE = HERE, HERE / "tree"
 PROGRAM = "scorecard_cases"
 BUILTIN = "kernels/providers/builtin/"
-# Headers first: their constants are used by the others.
+# The headers come first, because the others use their constants.
 SHARED = tuple(f"{BUILTIN}{name}" for name in ("blocking.h", "common.h", "codes-inl.h", "epilogue-inl.h", "simd-inl.h",
                                                "softmax_rows-inl.h", "tile-inl.h"))
 OPERATORS = ("gemm", "conv", "attention", "softmax", "layer_norm", "dequant_softmax", "reduce", "rope", "elementwise", "copy")

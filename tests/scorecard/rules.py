@@ -15,7 +15,7 @@ KERNELBENCH = (1e-2, 1e-2)
 RMS_LIMIT, CONV_RMS_LIMIT, GAIN_LIMIT = 2, 8, 8
 FLASH_FACTOR, FLASH_ATOL = 2, 1e-5
 
-RULES = ("default", "bound alone", "probes alone", "section 8 alone", "derived", "legacy", "allclose (torch)",
+RULES = ("default", "bound alone", "probes alone", "precision alone", "derived", "legacy", "allclose (torch)",
          "KernelBench", "flash-attention")
 
 
@@ -67,7 +67,7 @@ def of_case(spec, results, plain_error):
         "default": main["verdict"] != "VERDICT_PASSED",
         "bound alone": not passes["CRITERION_BOUND"] or wrong_class,
         "probes alone": any(p["verdict"] == "VERDICT_FAILED" for p in main.get("probes", ())),
-        "section 8 alone": below_the_bound(spec, main),
+        "precision alone": below_the_bound(spec, main),
         "derived": not passes["CRITERION_DERIVED"],
         "legacy": not passes["CRITERION_LEGACY"],
         "allclose (torch)": not allclose(torch),
