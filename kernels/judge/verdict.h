@@ -56,7 +56,7 @@ struct Evidence {
   // Elements that no overflow inside a right kernel explains; none where that is not known of
   // single elements.
   std::optional<Unexplained> unexplained;
-  // What has no agreed result in operands that were sent; see ReceivedOperands.
+  // What has no agreed result in the operands (Op::Undecided), if an element is of a wrong class.
   std::string undecided;
   bool computed = true;   // the reference is this product's own; else a user sent it
   bool received = false;  // a user sent the output, of data that nothing is known of

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "kernels/bench/roofline.h"
 #include "kernels/judge/criteria.h"
+#include "kernels/judge/input_stats.h"
 #include "kernels/judge/overflow.h"
 #include "kernels/judge/precision_evidence.h"
 #include "kernels/judge/verdict.h"
@@ -392,6 +393,12 @@ End CaseRun::GiveVerdict() {
         CountUnexplained(case_, plan(), device_, Request(), *outcome_.compare);
     if (!unexplained.ok()) return EndedBy(unexplained.status(), "compare");
     evidence.unexplained = *unexplained;
+    if (outcome_.compare->class_mismatches > 0) {
+      absl::StatusOr<std::vector<OperandStats>> stats =
+          MeasureInputs(device_, plan(), launcher_.inputs());
+      if (!stats.ok()) return EndedBy(stats.status(), "compare");
+      evidence.undecided = op_->Undecided(case_, *stats);
+    }
     if (End end = TellPrecision(evidence)) return end;
   }
   evidence.efficiency = outcome_.bench->efficiency;

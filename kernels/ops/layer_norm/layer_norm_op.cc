@@ -145,6 +145,11 @@ class LayerNorm final : public Op {
                          allowance);
   }
 
+  std::string Undecided(const Case&, std::span<const OperandStats> stats) const override {
+    const bool finite = stats.size() < 2 || stats[1].inf_count == 0;
+    return finite ? "" : "an infinite weight, which multiplies a value near 0";
+  }
+
   std::vector<KernelProbe> Probes(const Case& c, const Plan&) const override {
     return LayerNormProbes(c);
   }

@@ -2,6 +2,7 @@
 // and identities, the fast ones against them.
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "kernels/ops/layer_norm/layer_norm_reference.h"
@@ -175,6 +176,20 @@ TEST(LayerNormReference, NonFiniteRowsAreNan) {
 }
 
 // The places of deviations are filled for whole tensors, by the formulas of one row.
+// y near 0 times an infinity: rounded to 0, to either side of it, a right kernel gives NaN or an
+// infinity of either sign.
+TEST(LayerNormReference, AnInfiniteWeightLeavesItsColumnUndecided) {
+  const Case c = MakeCase(LayerNormProblem{.rows = 2, .cols = 9, .affine = true}, DType::kF32);
+  std::vector<OperandStats> stats(3);
+  stats[0].inf_count = 2;
+  stats[1].nan_count = 1;
+  stats[2].inf_count = 1;
+  EXPECT_EQ(LayerNormOp().Undecided(c, stats), "") << "a row of NaN, and sums, are decided";
+  stats[1].inf_count = 1;
+  EXPECT_NE(LayerNormOp().Undecided(c, stats), "");
+  EXPECT_EQ(LayerNormOp().Undecided(c, {stats.data(), 1}), "") << "without a weight";
+}
+
 TEST(RowReference, FillsDeviationsWhereItIsAsked) {
   for (const Problem& problem :
        {Problem(SoftmaxProblem{.rows = 5, .cols = 100}),
