@@ -11,6 +11,7 @@
 #include "client/lib/errors.h"
 #include "client/lib/first_call.h"
 #include "client/lib/text.h"
+#include "client/qualify/detection.h"
 #include "client/qualify/selection.h"
 #include "client/qualify/selftests.h"
 
@@ -55,7 +56,7 @@ class Conductor {
       result.fit.grievances = {Aggrieved("A115", device_.quarantine_reason())};
       return result;
     }
-    result.fit = Conduct(result.run);
+    result.fit = Conduct(result);
     result.seconds = absl::ToDoubleSeconds(absl::Now() - start);
     return result;
   }
@@ -77,7 +78,8 @@ class Conductor {
     return result;
   }
 
-  Fit Conduct(client::Run& run) {
+  Fit Conduct(DeviceFit& device) {
+    client::Run& run = device.run;
     DeviceEvidence evidence;
     const std::uint64_t seed = options_.seed.value_or(
         NightlySeed(absl::FormatTime("%Y-%m-%d", absl::Now(), absl::UTCTimeZone()), server_.host(),
@@ -95,7 +97,8 @@ class Conductor {
       evidence.selftest = selftest.job;
     }
     progress_(device_.id(), options_.level.suite);
-    const grpc::Status followed = RunJob(LevelSpec(seed), options_.fail_early, run);
+    const grpc::Status followed =
+        RunJob(LevelSpec(seed), options_.fail_early, run, &device.launches);
     if (!followed.ok() && run.results.empty()) return Refused(followed);
     if (!followed.ok()) evidence.cut_short = WhyRefused(followed);
     evidence.job = run.job;
@@ -140,18 +143,21 @@ class Conductor {
 
   bool IsStopped() const { return options_.stop != nullptr && options_.stop->stopped(); }
 
-  // Makes the job and sees it through, within the deadlines.
-  grpc::Status RunJob(v1::JobSpec spec, bool fail_early, client::Run& run) {
+  // Makes the job and sees it through, within the deadlines. Adds to `launches` those that were
+  // judged and right.
+  grpc::Status RunJob(v1::JobSpec spec, bool fail_early, client::Run& run,
+                      std::int64_t* launches = nullptr) {
     if (options_.case_deadline) *spec.mutable_case_deadline() = *options_.case_deadline;
     if (options_.job_deadline) *spec.mutable_deadline() = *options_.job_deadline;
     if (IsStopped()) return {grpc::StatusCode::CANCELLED, "ended"};
     if (grpc::Status s = CreateJob(connection_, spec, reconnecting_, &run.job); !s.ok()) return s;
-    const grpc::Status status = FollowJob(spec, fail_early, run);
+    const grpc::Status status = FollowJob(spec, fail_early, run, launches);
     if (!status.ok() && IsStopped()) Cancel(run.job.name());
     return status;
   }
 
-  grpc::Status FollowJob(const v1::JobSpec& spec, bool fail_early, client::Run& run) {
+  grpc::Status FollowJob(const v1::JobSpec& spec, bool fail_early, client::Run& run,
+                         std::int64_t* launches) {
     bool cancelled = false;
     const bool whole = options_.keep_results || spec.suite() != options_.level.suite;
     Follower follower(connection_, reconnecting_);
@@ -161,6 +167,7 @@ class Conductor {
       if (event.has_started()) run.total = event.started().total();
       if (event.has_finished()) run.job = event.finished().job();
       if (!event.has_case_result()) return;
+      if (launches != nullptr) *launches += JudgedLaunches(event.case_result());
       run.results.push_back(whole ? event.case_result() : Essence(event.case_result()));
       const bool wrong =
           IsWrong(event.case_result()) || event.case_result().verdict() == v1::VERDICT_ERROR;

@@ -47,7 +47,8 @@ struct DeviceFit {
   std::string device;  // "cuda:3"
   std::string model;
   Fit fit;
-  Run run;  // of the level; its job is empty where none was made
+  Run run;                    // of the level; its job is empty where none was made
+  std::int64_t launches = 0;  // of the level, judged and right
   double seconds = 0;
 };
 

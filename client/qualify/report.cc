@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/lib/text.h"
+#include "client/qualify/detection.h"
 #include "client/report/columns.h"
 #include "client/report/units.h"
 
@@ -39,6 +40,29 @@ std::string Line(const Grievance& grievance) {
   return absl::StrCat(View(grievance.code->meaning),
                       grievance.cases > 1 ? absl::StrCat(" (", grievance.cases, " cases)") : "",
                       grievance.why.empty() ? "" : ": ", grievance.why);
+}
+
+// {"launches": 480, "share": 0.0062, "share_per_minute": 0.00091}.
+Json DetectionJson(const DeviceFit& device) {
+  const auto launches = static_cast<double>(device.launches);
+  Json json;
+  json["launches"] = device.launches;
+  json["share"] = Number(FoundShare(launches));
+  if (device.seconds > 0) {
+    json["share_per_minute"] = Number(FoundShare(launches * 60 / device.seconds));
+  }
+  return json;
+}
+
+// " in 8.8 s; a fault in 1 of 160 launches would show".
+std::string DetectionText(const DeviceFit& device) {
+  std::string text = absl::StrCat(" in ", SecondsText(device.seconds));
+  if (device.launches > 0) {
+    const double one_in = 1 / FoundShare(static_cast<double>(device.launches));
+    absl::StrAppend(&text, "; a fault in 1 of ", CountText(static_cast<std::int64_t>(one_in)),
+                    " launches would show");
+  }
+  return text;
 }
 
 std::string NextStep(const Missing& missing) {
@@ -131,6 +155,7 @@ Json DeviceFitJson(const DeviceFit& device, const std::string& report) {
   if (device.run.job.spec().has_seed()) json["seed"] = device.run.job.spec().seed();
   json["duration_seconds"] = Number(device.seconds);
   json["cases"] = device.run.results.size();
+  if (device.launches > 0) json["detects"] = DetectionJson(device);
   Json& findings = json["findings"] = Json::array();
   for (const Grievance& g : device.fit.grievances) {
     if (g.code->fitness != Fitness::kQualified) findings.push_back(GrievanceJson(g));
@@ -198,7 +223,7 @@ void WriteQualificationTable(const QualificationReport& report, bool colour, boo
     for (const Grievance& g : d.fit.grievances) {
       std::string what = Line(g);
       if (g.code->fitness == Fitness::kQualified) {
-        absl::StrAppend(&what, " in ", SecondsText(d.seconds));
+        absl::StrAppend(&what, DetectionText(d));
       }
       if (first) {
         row({std::string(Word(code.fitness)), d.target, d.device, std::string(code.code)},
