@@ -32,6 +32,8 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& globals) {
   text("--tls-key", globals.targets.tls.key, "FILE", "private key of that certificate");
   text("--tls-server-name", globals.targets.tls.server_name, "NAME",
        "the name in the daemon's certificate");
+  text("--token-file", globals.targets.token_file, "FILE",
+       "file with the bearer token to show, which only you may read (default: ASSAY_TOKEN_FILE)");
   text("--format", globals.format, "WORD",
        "table, jsonl, csv, json, junit, html, markdown (default: by --output's name, else table)");
   text("--output", globals.output, "FILE", "write results to this file instead of standard output");

@@ -1,11 +1,15 @@
 #include "client/lib/connection.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -15,6 +19,7 @@
 #include "client/lib/text.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
+#include "grpcpp/support/client_interceptor.h"
 
 namespace assay::client {
 namespace {
@@ -98,6 +103,67 @@ absl::StatusOr<std::string> ReadPem(const char* flag, const std::string& path) {
   return text.str();
 }
 
+// Whether only this machine sees what is sent to an address: a Unix socket, or loopback.
+bool IsLocal(std::string_view address) {
+  return address.starts_with("unix:") || address.starts_with("127.") ||
+         address.starts_with("localhost:") || address.starts_with("[::1]:");
+}
+
+absl::StatusOr<std::string> ReadToken(const Target& target) {
+  const std::string& path = target.token_file;
+  if (path.empty()) return std::string();
+  const auto refuse = [](std::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("--token-file: ", View(what)));
+  };
+  struct stat about {};
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file || stat(path.c_str(), &about) != 0) return refuse(absl::StrCat("cannot read ", path));
+  if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    return refuse(absl::StrCat(path, " may be read or changed by others: chmod 0600 ", path));
+  }
+  std::string token(absl::StripAsciiWhitespace(text.str()));
+  const auto printable = [](char c) { return c > ' ' && c <= '~'; };
+  if (token.empty() || !std::all_of(token.begin(), token.end(), printable)) {
+    return refuse(absl::StrCat(path, " must hold one token: printable characters without spaces"));
+  }
+  if (!target.tls.enabled() && !IsLocal(target.address)) {
+    return refuse(
+        absl::StrCat("the token is not sent to ", target.address, " in plaintext; give --tls-ca"));
+  }
+  return token;
+}
+
+// Shows the token with every call.
+class TokenBearer final : public grpc::experimental::Interceptor {
+ public:
+  explicit TokenBearer(const std::string& token) : header_("Bearer " + token) {}
+
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    using Point = grpc::experimental::InterceptionHookPoints;
+    if (methods->QueryInterceptionHookPoint(Point::PRE_SEND_INITIAL_METADATA)) {
+      methods->GetSendInitialMetadata()->emplace("authorization", header_);
+    }
+    methods->Proceed();
+  }
+
+ private:
+  const std::string header_;
+};
+
+class TokenBearers final : public grpc::experimental::ClientInterceptorFactoryInterface {
+ public:
+  explicit TokenBearers(std::string token) : token_(std::move(token)) {}
+  grpc::experimental::Interceptor* CreateClientInterceptor(
+      grpc::experimental::ClientRpcInfo*) override {
+    return new TokenBearer(token_);
+  }
+
+ private:
+  const std::string token_;
+};
+
 void Override(const std::string& value, std::string& field) {
   if (!value.empty()) field = value;
 }
@@ -126,12 +192,15 @@ absl::StatusOr<std::vector<Target>> ResolveTargets(const TargetOptions& options)
   std::vector<Target> targets;
   for (absl::string_view word : absl::StrSplit(list, ',', absl::SkipWhitespace())) {
     const std::string text(absl::StripAsciiWhitespace(word));
-    std::vector<Target> meant = {{text, {}}};
+    std::vector<Target> meant = {{text, {}, {}}};
     if (const auto it = named.find(text); it != named.end()) meant = it->second;
     for (Target& target : meant) {
       auto address = WithPort(target.address);
       if (!address.ok()) return address.status();
-      targets.push_back({*std::move(address), Merge(target.tls, options.tls)});
+      std::string token = options.token_file;
+      if (token.empty()) token = target.token_file;
+      if (token.empty()) token = Environment("ASSAY_TOKEN_FILE");
+      targets.push_back({*std::move(address), Merge(target.tls, options.tls), std::move(token)});
       const TlsOptions& tls = targets.back().tls;
       if (tls.cert.empty() != tls.key.empty()) {
         return absl::InvalidArgumentError(tls.key.empty() ? "--tls-cert also needs --tls-key"
@@ -190,11 +259,17 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const Target& targe
   } else {
     credentials = grpc::InsecureChannelCredentials();
   }
+  const absl::StatusOr<std::string> token = ReadToken(target);
+  if (!token.ok()) return token.status();
   // Else channels to one address share what they know of it.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return std::unique_ptr<Connection>(new Connection(
-      target.address, [address = GrpcAddress(target.address), credentials, arguments] {
-        return grpc::CreateCustomChannel(address, credentials, arguments);
+      target.address,
+      [address = GrpcAddress(target.address), credentials, arguments, token = *token] {
+        std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> bearers;
+        if (!token.empty()) bearers.push_back(std::make_unique<TokenBearers>(token));
+        return grpc::experimental::CreateCustomChannelWithInterceptors(
+            address, credentials, arguments, std::move(bearers));
       }));
 }
 

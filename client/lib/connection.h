@@ -7,6 +7,7 @@
 //     [targets.lab]
 //     address = "a07:7575"            # or a list of addresses
 //     tls-ca = "/etc/assay/ca.pem"    # and tls-cert, tls-key, tls-server-name
+//     token-file = "/etc/assay/token" # a bearer token, which names the caller as a certificate may
 #ifndef ASSAY_CLIENT_LIB_CONNECTION_H_
 #define ASSAY_CLIENT_LIB_CONNECTION_H_
 
@@ -41,6 +42,7 @@ struct TlsOptions {
 struct Target {
   std::string address;  // as messages and reports name it
   TlsOptions tls;
+  std::string token_file{};  // empty: no token is shown
 };
 
 // What the command line says about targets.
@@ -48,6 +50,7 @@ struct TargetOptions {
   std::string targets;  // comma list; empty: ASSAY_TARGET, else 127.0.0.1:7575
   std::string file;     // TOML; empty: ASSAY_TARGETS, else ~/.config/assay/targets.toml if there
   TlsOptions tls;       // overrides the file's, field by field
+  std::string token_file{};  // overrides the file's; empty: ASSAY_TOKEN_FILE, if the file has none
 };
 
 // The daemons meant. INVALID_ARGUMENT for a malformed address, a file that
@@ -58,7 +61,8 @@ absl::StatusOr<std::vector<Target>> ResolveTargets(const TargetOptions& options)
 // packet is sent before the first call.
 class Connection {
  public:
-  // INVALID_ARGUMENT where a PEM file cannot be read.
+  // INVALID_ARGUMENT where a PEM file or the token cannot be read, where others may read the token,
+  // or where it would go over the network in plaintext.
   static absl::StatusOr<std::unique_ptr<Connection>> Open(const Target& target);
 
   const std::string& target() const { return target_; }

@@ -154,7 +154,7 @@ Failure Describe(const grpc::Status& status, std::string_view target) {
       return failure;
     case grpc::StatusCode::UNAUTHENTICATED:
       failure.lines = {absl::StrCat("assayd at ", View(target), " does not know this caller: ",
-                                    message, " (--tls-cert, --tls-key)")};
+                                    message, " (--tls-cert, --token-file)")};
       return failure;
     case grpc::StatusCode::PERMISSION_DENIED:
       failure.lines = {absl::StrCat("assayd at ", View(target), " does not allow this: ", message)};

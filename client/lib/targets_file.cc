@@ -21,9 +21,10 @@ absl::Status At(const std::string& path, const toml::source_region& where,
 }
 
 absl::StatusOr<std::vector<Target>> ReadTarget(const std::string& path, const toml::table& table) {
-  static const std::vector<std::string> kKeys = {"address", "tls-ca", "tls-cert", "tls-key",
-                                                 "tls-server-name"};
+  static const std::vector<std::string> kKeys = {"address", "tls-ca",          "tls-cert",
+                                                 "tls-key", "tls-server-name", "token-file"};
   TlsOptions tls;
+  std::string token_file;
   std::vector<std::string> addresses;
   for (const auto& [key, value] : table) {
     const std::string name(key.str());
@@ -41,6 +42,7 @@ absl::StatusOr<std::vector<Target>> ReadTarget(const std::string& path, const to
                          : name == "tls-cert"        ? &tls.cert
                          : name == "tls-key"         ? &tls.key
                          : name == "tls-server-name" ? &tls.server_name
+                         : name == "token-file"      ? &token_file
                                                      : nullptr;
     if (field == nullptr) {
       return At(path, value.source(),
@@ -53,7 +55,7 @@ absl::StatusOr<std::vector<Target>> ReadTarget(const std::string& path, const to
     return At(path, table.source(), "a target needs address = \"HOST:PORT\", or a list of them");
   }
   std::vector<Target> targets;
-  for (std::string& address : addresses) targets.push_back({std::move(address), tls});
+  for (std::string& address : addresses) targets.push_back({std::move(address), tls, token_file});
   return targets;
 }
 
@@ -70,7 +72,7 @@ absl::StatusOr<TargetsFile> ReadTargetsFile(const std::string& path) {
   for (const auto& [key, value] : *targets) {
     const std::string name(key.str());
     if (const std::optional<std::string> text = value.value<std::string>()) {
-      file[name] = {{*text, {}}};
+      file[name] = {{*text, {}, {}}};
       continue;
     }
     const toml::table* table = value.as_table();

@@ -6,7 +6,6 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509_vfy.h>
-#include <sys/stat.h>
 
 #include <fstream>
 #include <sstream>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "kernels/text/cat.h"
+#include "server/auth/file_stamp.h"
 #include "server/base/config.h"
 #include "server/base/log.h"
 
@@ -84,18 +84,8 @@ absl::StatusOr<TlsMaterial> ReadMaterial(const TlsFiles& files) {
   return material;
 }
 
-// A text that changes whenever one of the files changes.
-std::string Stamp(const TlsFiles& files) {
-  std::string stamp;
-  for (const std::string* path : {&files.cert, &files.key, &files.client_ca}) {
-    struct stat s {};
-    if (path->empty() || stat(path->c_str(), &s) != 0) {
-      stamp += "-;";
-      continue;
-    }
-    Append(&stamp, s.st_ino, ",", s.st_size, ",", s.st_mtim.tv_sec, ",", s.st_mtim.tv_nsec, ";");
-  }
-  return stamp;
+std::string StampOf(const TlsFiles& files) {
+  return FileStamp({files.cert, files.key, files.client_ca});
 }
 
 // gRPC's core asserts that there are authorities, even if no client is asked for a certificate. It
@@ -176,7 +166,7 @@ absl::Status CheckMaterial(const TlsMaterial& material, const TlsFiles& files) {
 
 absl::StatusOr<std::shared_ptr<CertificateStore>> CertificateStore::Open(TlsFiles files) {
   auto store = std::shared_ptr<CertificateStore>(new CertificateStore(std::move(files)));
-  store->stamp_ = Stamp(store->files_);
+  store->stamp_ = StampOf(store->files_);
   absl::StatusOr<TlsMaterial> material = ReadMaterial(store->files_);
   if (!material.ok()) return material.status();
   store->current_ = std::make_shared<const TlsMaterial>(*std::move(material));
@@ -189,7 +179,7 @@ std::shared_ptr<const TlsMaterial> CertificateStore::Current() {
   const auto now = std::chrono::steady_clock::now();
   if (now - looked_ < std::chrono::seconds(1)) return current_;
   looked_ = now;
-  std::string stamp = Stamp(files_);
+  std::string stamp = StampOf(files_);
   if (stamp == stamp_) return current_;
   absl::StatusOr<TlsMaterial> material = ReadMaterial(files_);
   stamp_ = std::move(stamp);

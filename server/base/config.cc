@@ -193,6 +193,13 @@ const std::vector<Option>& Options() {
       {"insecure", Kind::kSwitch, "",
        "serve gRPC and metrics without TLS on addresses other than loopback and unix sockets",
        Switch(&Config::insecure)},
+      {"roles-file", Kind::kText, "FILE",
+       "who may do what, TOML: [[client]] with name and role, [[token]] with sha256 and role; a "
+       "role is viewer, operator or admin; the daemon reads the file again when it changes "
+       "(default: callers from this node without TLS are admin, all others operator)",
+       Text(&Config::roles_file)},
+      {"no-reflection", Kind::kSwitch, "", "do not list the services of the gRPC port to clients",
+       Switch(&Config::no_reflection)},
       {"metrics-tls", Kind::kSwitch, "",
        "serve the metrics port over HTTPS, with the same certificates",
        Switch(&Config::metrics_tls)},

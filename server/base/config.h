@@ -30,13 +30,15 @@ struct Config {
   std::string state_dir;                              // not empty after ParseArguments
   std::string config_file;                            // the file that was read; empty: none
   std::vector<std::string> devices{"cpu:0", "cuda:*", "hip:*"};
-  std::string tls_cert;       // PEM file, chain of the server
-  std::string tls_key;        // PEM file
-  std::string tls_client_ca;  // PEM file; if set, clients must show a certificate
-  bool insecure = false;      // plaintext on any address
-  bool metrics_tls = false;   // the metrics port uses the same certificates
-  std::string suites_dir;     // empty: beside the program
-  std::string worker;         // path of assay-worker; empty: beside the program
+  std::string tls_cert;        // PEM file, chain of the server
+  std::string tls_key;         // PEM file
+  std::string tls_client_ca;   // PEM file; if set, clients must show a certificate
+  std::string roles_file;      // TOML; empty: the roles that access.h says
+  bool insecure = false;       // plaintext on any address
+  bool no_reflection = false;  // the gRPC port does not list its services
+  bool metrics_tls = false;    // the metrics port uses the same certificates
+  std::string suites_dir;      // empty: beside the program
+  std::string worker;          // path of assay-worker; empty: beside the program
   std::string store_sync = "full";
   std::int64_t store_max_bytes = 0;                  // [bytes] 0: as the disk allows
   absl::Duration store_keep = absl::ZeroDuration();  // of ended jobs; 0: for ever

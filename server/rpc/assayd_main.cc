@@ -27,6 +27,7 @@
 #include "absl/time/clock.h"
 #include "google/protobuf/util/time_util.h"
 #include "kernels/text/cat.h"
+#include "server/auth/access.h"
 #include "server/auth/credentials.h"
 #include "server/base/config.h"
 #include "server/base/log.h"
@@ -116,6 +117,7 @@ class Daemon {
 
  private:
   std::optional<Failure> CheckPorts();
+  std::optional<Failure> OpenAccess();
   std::optional<Failure> CheckSuites() const;
   std::optional<Failure> StartHealth();
   std::optional<Failure> StartDevices();
@@ -128,6 +130,7 @@ class Daemon {
   std::atomic<bool> draining_{false};
   std::string metrics_address_ = "off";
   std::shared_ptr<CertificateStore> certificates_;
+  std::unique_ptr<Access> access_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<Store> store_;
   DeviceSet devices_;
@@ -162,6 +165,23 @@ std::optional<Failure> Daemon::CheckPorts() {
     if (absl::Status s = CheckAddress(config_.metrics_listen); !s.ok()) {
       return Fail(s, "--metrics-listen");
     }
+  }
+  return std::nullopt;
+}
+
+std::optional<Failure> Daemon::OpenAccess() {
+  absl::StatusOr<std::unique_ptr<Access>> access = Access::Open(config_.roles_file);
+  if (!access.ok()) return Failure{kExitUsage, std::string(access.status().message())};
+  access_ = *std::move(access);
+  if (config_.roles_file.empty()) {
+    Log(LogLevel::kInfo, "access.default",
+        {{"admin", "callers from this node without TLS"}, {"operator", "all others"}});
+  } else {
+    Log(LogLevel::kInfo, "access.roles", {{"file", config_.roles_file}});
+  }
+  if (config_.insecure) {
+    Log(LogLevel::kWarn, "access.insecure",
+        {{"reason", "--insecure: whoever reaches a port reads and writes in plaintext"}});
   }
   return std::nullopt;
 }
@@ -281,6 +301,7 @@ std::optional<Failure> Daemon::StartServing() {
   }
 
   ServiceOptions service_options;
+  service_options.access = access_.get();
   v1::ServerInfo& info = service_options.info;
   info.set_version(ASSAY_VERSION);
   info.set_host(HostName());
@@ -301,8 +322,8 @@ std::optional<Failure> Daemon::StartServing() {
     return telemetry_->Latest(device);
   };
   service_ = std::make_unique<ValidationService>(*jobs_, devices_, metrics_.get(), service_options);
-  absl::StatusOr<GrpcServer> started =
-      StartGrpcServer(*service_, {config_.listen, certificates_, config_.insecure});
+  absl::StatusOr<GrpcServer> started = StartGrpcServer(
+      *service_, {config_.listen, certificates_, config_.insecure, !config_.no_reflection});
   if (!started.ok()) return Fail(started.status(), "--listen");
   grpc_ = *std::move(started);
   return std::nullopt;
@@ -332,6 +353,7 @@ std::optional<Failure> Daemon::StartMetrics() {
 
 std::optional<Failure> Daemon::Start() {
   if (std::optional<Failure> failure = CheckPorts()) return failure;
+  if (std::optional<Failure> failure = OpenAccess()) return failure;
   if (std::optional<Failure> failure = CheckSuites()) return failure;
   metrics_ = MakeMetrics(ASSAY_VERSION);
   StoreOptions store_options;

@@ -183,15 +183,15 @@ void CompareStream::OnDone() {
   options_.ended(status);
 }
 
-Comparisons::Comparisons(JobManager& jobs, const DeviceSet& devices, UploadLimit upload,
-                         std::function<void(const grpc::Status&, absl::Time)> ended)
-    : jobs_(jobs), devices_(devices), upload_(upload), ended_(std::move(ended)) {
+Comparisons::Comparisons(JobManager& jobs, const DeviceSet& devices, UploadLimit upload)
+    : jobs_(jobs), devices_(devices), upload_(upload) {
   for (const auto& executor : devices_.executors) {
     threads_[executor.get()] = std::make_unique<TaskThread>(kMostWaiting);
   }
 }
 
-std::shared_ptr<CompareStream> Comparisons::Start(v1::CaseResult* response) {
+std::shared_ptr<CompareStream> Comparisons::Start(v1::CaseResult* response,
+                                                  std::function<void(const grpc::Status&)> ended) {
   CompareStream::Options options;
   options.devices = &devices_;
   options.upload = upload_;
@@ -199,9 +199,7 @@ std::shared_ptr<CompareStream> Comparisons::Start(v1::CaseResult* response) {
   options.run = [this](CaseExecutor* device, std::function<void()> task) {
     return threads_.at(device)->TryRun(std::move(task));
   };
-  options.ended = [this, begin = absl::Now()](const grpc::Status& status) {
-    ended_(status, begin);
-  };
+  options.ended = std::move(ended);
   const std::lock_guard lock(mutex_);
   if (stopped_ || jobs_.draining()) options.refuse = Stopping();
   std::shared_ptr<CompareStream> stream = CompareStream::Start(std::move(options), response);

@@ -97,11 +97,11 @@ class CompareStream final : public PieceReader, public std::enable_shared_from_t
 // Jobs and devices must outlive it.
 class Comparisons {
  public:
-  // `ended` is called once for each call, with the time when the call began.
-  Comparisons(JobManager& jobs, const DeviceSet& devices, UploadLimit upload,
-              std::function<void(const grpc::Status&, absl::Time begin)> ended);
+  Comparisons(JobManager& jobs, const DeviceSet& devices, UploadLimit upload);
 
-  std::shared_ptr<CompareStream> Start(v1::CaseResult* response);
+  // `ended` is called once, when the call is over, with the status that the client gets.
+  std::shared_ptr<CompareStream> Start(v1::CaseResult* response,
+                                       std::function<void(const grpc::Status&)> ended);
   // Ends the running calls with UNAVAILABLE and refuses new ones.
   void Stop();
 
@@ -109,7 +109,6 @@ class Comparisons {
   JobManager& jobs_;
   const DeviceSet& devices_;
   const UploadLimit upload_;
-  const std::function<void(const grpc::Status&, absl::Time)> ended_;
 
   std::mutex mutex_;
   bool stopped_ = false;                               // mutex_

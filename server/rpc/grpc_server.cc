@@ -80,7 +80,7 @@ absl::Status CheckAddress(const std::string& address) {
 absl::StatusOr<GrpcServer> StartGrpcServer(grpc::Service& service,
                                            const GrpcServerOptions& options) {
   grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  if (options.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   // Keeps the descriptor of the health service in the program, for reflection.
   google::protobuf::LinkMessageReflection<grpc::health::v1::HealthCheckRequest>();
   grpc::ServerBuilder builder;

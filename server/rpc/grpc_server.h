@@ -19,6 +19,7 @@ struct GrpcServerOptions {
   std::vector<std::string> listen;                 // host:port or unix:/path
   std::shared_ptr<CertificateStore> certificates;  // null: plaintext
   bool insecure = false;
+  bool reflection = true;
 };
 
 struct GrpcServer {

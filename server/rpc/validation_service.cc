@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -28,6 +29,28 @@ namespace {
 // The most calls that wait for a thread. They hold their requests in memory.
 constexpr std::size_t kMostCallsWaiting = 64;
 
+// One call, from its beginning.
+struct Call {
+  Call(grpc::CallbackServerContext* from, std::string_view name,
+       const google::protobuf::Message* asked = nullptr,
+       const google::protobuf::Message* answered = nullptr)
+      : context(from), method(name), request(asked), response(answered) {}
+
+  grpc::CallbackServerContext* context;
+  std::string_view method;
+  std::string_view needs = method;  // as NeededRoles() names it
+  const google::protobuf::Message* request;
+  const google::protobuf::Message* response;
+  absl::Time begin = absl::Now();
+  std::optional<Caller> caller;  // nothing: it is not asked who calls, or they may not
+};
+
+// The name of the resource that a message is about, "jobs/k3v9x2mp"; empty if it has none.
+std::string NameIn(const google::protobuf::Message& message) {
+  const google::protobuf::FieldDescriptor* name = message.GetDescriptor()->FindFieldByName("name");
+  return name == nullptr ? "" : message.GetReflection()->GetString(message, name);
+}
+
 }  // namespace
 
 class ValidationService::Impl {
@@ -37,33 +60,34 @@ class ValidationService::Impl {
         devices_(devices),
         metrics_(metrics),
         telemetry_(std::move(options.telemetry)),
+        access_(options.access),
         info_(std::move(options.info)),
-        comparisons_(jobs, devices, options.upload,
-                     [this](const grpc::Status& status, absl::Time begin) {
-                       Count("CompareTensors", status, begin);
-                     }) {}
+        comparisons_(jobs, devices, options.upload) {}
 
   // Answers a call on this thread with what `handler` returns, and counts it.
   template <class Handler>
-  grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, std::string_view method,
-                                   Handler handler) {
-    const absl::Time begin = absl::Now();
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    End(reactor, method, begin, handler());
+  grpc::ServerUnaryReactor* Answer(Call call, Handler handler) {
+    grpc::ServerUnaryReactor* reactor = call.context->DefaultReactor();
+    if (absl::Status s = Admit(call); s.ok()) {
+      End(reactor, call, handler());
+    } else {
+      End(reactor, call, s);
+    }
     return reactor;
   }
 
   // The same, on a thread for long work: writes() or long_work().
   template <class Handler>
-  grpc::ServerUnaryReactor* AnswerOn(TaskThread& thread, grpc::CallbackServerContext* context,
-                                     std::string_view method, Handler handler) {
-    const absl::Time begin = absl::Now();
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    const bool taken = thread.TryRun([this, reactor, method, begin, handler = std::move(handler)] {
-      End(reactor, method, begin, handler());
-    });
+  grpc::ServerUnaryReactor* AnswerOn(TaskThread& thread, Call call, Handler handler) {
+    grpc::ServerUnaryReactor* reactor = call.context->DefaultReactor();
+    if (absl::Status s = Admit(call); !s.ok()) {
+      End(reactor, call, s);
+      return reactor;
+    }
+    const bool taken = thread.TryRun(
+        [this, reactor, call, handler = std::move(handler)] { End(reactor, call, handler()); });
     if (!taken) {
-      End(reactor, method, begin,
+      End(reactor, call,
           WithRetry(absl::ResourceExhaustedError(
                         Cat(kMostCallsWaiting, " calls wait before this one; call again later")),
                     absl::Seconds(1)));
@@ -71,17 +95,43 @@ class ValidationService::Impl {
     return reactor;
   }
 
-  void Count(std::string_view method, const grpc::Status& status, absl::Time begin) {
-    if (metrics_ == nullptr) return;
-    metrics_->RpcFinished(method, CodeName(status.error_code()),
-                          absl::ToDoubleSeconds(absl::Now() - begin));
+  // Finds out who calls, and whether they may.
+  absl::Status Admit(Call& call) {
+    if (access_ == nullptr) return absl::OkStatus();
+    absl::StatusOr<Caller> caller = access_->Admit(ShownBy(*call.context), call.needs);
+    if (caller.ok()) call.caller = *std::move(caller);
+    return caller.status();
   }
 
-  std::shared_ptr<WatchStream> Watch(const v1::WatchJobRequest& request) {
-    const absl::Time begin = absl::Now();
-    const auto ended = [this, begin](const grpc::Status& status) {
-      Count("WatchJob", status, begin);
-    };
+  // Counts a call that is over, and writes its line of the log.
+  void Close(const Call& call, const grpc::Status& status) {
+    const Needed* needed = FindNeeded(call.needs);
+    if (call.caller && needed != nullptr && needed->audited) {
+      const std::string request = call.request == nullptr ? "" : NameIn(*call.request);
+      Audit(*call.caller, call.needs,
+            request.empty() && call.response != nullptr ? NameIn(*call.response) : request,
+            CodeName(status.error_code()));
+    }
+    if (metrics_ == nullptr) return;
+    metrics_->RpcFinished(call.method, CodeName(status.error_code()),
+                          absl::ToDoubleSeconds(absl::Now() - call.begin));
+  }
+
+  grpc::ServerReadReactor<v1::CompareTensorsRequest>* Compare(Call call, v1::CaseResult* response) {
+    if (absl::Status s = Admit(call); !s.ok()) {
+      return Refuse<grpc::ServerReadReactor<v1::CompareTensorsRequest>>(call, s);
+    }
+    // The stream owns itself until gRPC is done with it. That is after this function returns.
+    return comparisons_
+        .Start(response, [this, call](const grpc::Status& status) { Close(call, status); })
+        .get();
+  }
+
+  grpc::ServerWriteReactor<v1::JobEvent>* Watch(Call call, const v1::WatchJobRequest& request) {
+    if (absl::Status s = Admit(call); !s.ok()) {
+      return Refuse<grpc::ServerWriteReactor<v1::JobEvent>>(call, s);
+    }
+    const auto ended = [this, call](const grpc::Status& status) { Close(call, status); };
     std::shared_ptr<WatchStream> stream =
         WatchStream::Start(jobs_, pump_, request.name(), request.after_sequence(), ended);
     const std::lock_guard guard(mutex_);
@@ -91,7 +141,7 @@ class ValidationService::Impl {
     } else {
       streams_.push_back(stream);
     }
-    return stream;
+    return stream.get();  // it owns itself, as that of Compare does
   }
 
   void Stop() {
@@ -236,23 +286,35 @@ class ValidationService::Impl {
   }
 
   JobManager& jobs() { return jobs_; }
-  Comparisons& comparisons() { return comparisons_; }
   DeviceSet& devices() { return devices_; }
   TaskThread& writes() { return writes_; }
   TaskThread& long_work() { return long_work_; }
 
  private:
-  void End(grpc::ServerUnaryReactor* reactor, std::string_view method, absl::Time begin,
-           const absl::Status& status) {
+  void End(grpc::ServerUnaryReactor* reactor, const Call& call, const absl::Status& status) {
     const grpc::Status answer = ToGrpcStatus(status);
-    Count(method, answer, begin);
+    Close(call, answer);
     reactor->Finish(answer);
+  }
+
+  // A stream that ends at once.
+  template <class Reactor>
+  Reactor* Refuse(const Call& call, const absl::Status& status) {
+    class Refusal final : public Reactor {
+     public:
+      explicit Refusal(const grpc::Status& status) { this->Finish(status); }
+      void OnDone() override { delete this; }
+    };
+    const grpc::Status answer = ToGrpcStatus(status);
+    Close(call, answer);
+    return new Refusal(answer);
   }
 
   JobManager& jobs_;
   DeviceSet& devices_;
   Metrics* const metrics_;
   const std::function<v1::Telemetry(std::string_view)> telemetry_;
+  Access* const access_;
 
   std::mutex mutex_;
   v1::ServerInfo info_;                              // mutex_
@@ -293,15 +355,16 @@ grpc::ServerUnaryReactor* ValidationService::CreateJob(grpc::CallbackServerConte
                                                        const v1::CreateJobRequest* request,
                                                        v1::Job* response) {
   // Planning and storing ten thousand cases takes a while.
-  return impl_->AnswerOn(impl_->writes(), context, "CreateJob", [this, request, response] {
-    return Fill(impl_->jobs().Create(request->spec(), request->request_id()), *response);
-  });
+  return impl_->AnswerOn(
+      impl_->writes(), {context, "CreateJob", request, response}, [this, request, response] {
+        return Fill(impl_->jobs().Create(request->spec(), request->request_id()), *response);
+      });
 }
 
 grpc::ServerUnaryReactor* ValidationService::GetJob(grpc::CallbackServerContext* context,
                                                     const v1::GetJobRequest* request,
                                                     v1::Job* response) {
-  return impl_->Answer(context, "GetJob", [&] {
+  return impl_->Answer({context, "GetJob", request, response}, [&] {
     if (absl::Status s = CheckJobName("name", request->name()); !s.ok()) return s;
     return Fill(impl_->jobs().Get(request->name()), *response);
   });
@@ -310,13 +373,14 @@ grpc::ServerUnaryReactor* ValidationService::GetJob(grpc::CallbackServerContext*
 grpc::ServerUnaryReactor* ValidationService::ListJobs(grpc::CallbackServerContext* context,
                                                       const v1::ListJobsRequest* request,
                                                       v1::ListJobsResponse* response) {
-  return impl_->Answer(context, "ListJobs", [&] { return impl_->ListJobs(*request, *response); });
+  return impl_->Answer({context, "ListJobs", request, response},
+                       [&] { return impl_->ListJobs(*request, *response); });
 }
 
 grpc::ServerUnaryReactor* ValidationService::CancelJob(grpc::CallbackServerContext* context,
                                                        const v1::CancelJobRequest* request,
                                                        v1::Job* response) {
-  return impl_->Answer(context, "CancelJob", [&] {
+  return impl_->Answer({context, "CancelJob", request, response}, [&] {
     if (absl::Status s = CheckJobName("name", request->name()); !s.ok()) return s;
     return Fill(impl_->jobs().Cancel(request->name()), *response);
   });
@@ -325,72 +389,72 @@ grpc::ServerUnaryReactor* ValidationService::CancelJob(grpc::CallbackServerConte
 grpc::ServerUnaryReactor* ValidationService::DeleteJob(grpc::CallbackServerContext* context,
                                                        const v1::DeleteJobRequest* request,
                                                        google::protobuf::Empty*) {
-  return impl_->AnswerOn(impl_->writes(), context, "DeleteJob", [this, request] {
+  return impl_->AnswerOn(impl_->writes(), {context, "DeleteJob", request}, [this, request] {
     if (absl::Status s = CheckJobName("name", request->name()); !s.ok()) return s;
     return impl_->jobs().Delete(request->name());
   });
 }
 
 grpc::ServerWriteReactor<v1::JobEvent>* ValidationService::WatchJob(
-    grpc::CallbackServerContext*, const v1::WatchJobRequest* request) {
-  // The stream owns itself until gRPC is done with it. That is after this function returns.
-  return impl_->Watch(*request).get();
+    grpc::CallbackServerContext* context, const v1::WatchJobRequest* request) {
+  return impl_->Watch({context, "WatchJob", request}, *request);
 }
 
 grpc::ServerUnaryReactor* ValidationService::ListCaseResults(
     grpc::CallbackServerContext* context, const v1::ListCaseResultsRequest* request,
     v1::ListCaseResultsResponse* response) {
-  return impl_->Answer(context, "ListCaseResults",
+  return impl_->Answer({context, "ListCaseResults", request, response},
                        [&] { return impl_->ListCaseResults(*request, *response); });
 }
 
 grpc::ServerReadReactor<v1::CompareTensorsRequest>* ValidationService::CompareTensors(
-    grpc::CallbackServerContext*, v1::CaseResult* response) {
-  // The stream owns itself, as WatchJob's stream does.
-  return impl_->comparisons().Start(response).get();
+    grpc::CallbackServerContext* context, v1::CaseResult* response) {
+  return impl_->Compare({context, "CompareTensors"}, response);
 }
 
 grpc::ServerUnaryReactor* ValidationService::ListDevices(grpc::CallbackServerContext* context,
                                                          const v1::ListDevicesRequest* request,
                                                          v1::ListDevicesResponse* response) {
   const auto list = [this, request, response] { return impl_->ListDevices(*request, *response); };
+  Call call(context, "ListDevices");
+  if (request->measure_ceilings()) call.needs = "ListDevices.measure_ceilings";
   // Measuring takes seconds. Without measuring, nothing waits.
-  return request->measure_ceilings()
-             ? impl_->AnswerOn(impl_->long_work(), context, "ListDevices", list)
-             : impl_->Answer(context, "ListDevices", list);
+  return request->measure_ceilings() ? impl_->AnswerOn(impl_->long_work(), call, list)
+                                     : impl_->Answer(call, list);
 }
 
 grpc::ServerUnaryReactor* ValidationService::ReleaseDevice(grpc::CallbackServerContext* context,
                                                            const v1::ReleaseDeviceRequest* request,
                                                            v1::Device* response) {
-  return impl_->AnswerOn(impl_->long_work(), context, "ReleaseDevice", [this, request, response] {
-    return impl_->ReleaseDevice(*request, *response);
-  });
+  return impl_->AnswerOn(
+      impl_->long_work(), {context, "ReleaseDevice", request, response},
+      [this, request, response] { return impl_->ReleaseDevice(*request, *response); });
 }
 
 grpc::ServerUnaryReactor* ValidationService::ListKernels(grpc::CallbackServerContext* context,
                                                          const v1::ListKernelsRequest* request,
                                                          v1::ListKernelsResponse* response) {
-  return impl_->Answer(context, "ListKernels",
+  return impl_->Answer({context, "ListKernels", request, response},
                        [&] { return impl_->ListKernels(*request, *response); });
 }
 
 grpc::ServerUnaryReactor* ValidationService::ListSuites(grpc::CallbackServerContext* context,
                                                         const v1::ListSuitesRequest* request,
                                                         v1::ListSuitesResponse* response) {
-  return impl_->AnswerOn(impl_->long_work(), context, "ListSuites", [this, request, response] {
-    for (v1::Suite& suite :
-         DescribeSuites(impl_->devices(), impl_->jobs().options(), request->full())) {
-      *response->add_suites() = std::move(suite);
-    }
-    return absl::OkStatus();
-  });
+  return impl_->AnswerOn(
+      impl_->long_work(), {context, "ListSuites", request, response}, [this, request, response] {
+        for (v1::Suite& suite :
+             DescribeSuites(impl_->devices(), impl_->jobs().options(), request->full())) {
+          *response->add_suites() = std::move(suite);
+        }
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* ValidationService::GetServerInfo(grpc::CallbackServerContext* context,
                                                            const v1::GetServerInfoRequest*,
                                                            v1::ServerInfo* response) {
-  return impl_->Answer(context, "GetServerInfo", [&] {
+  return impl_->Answer({context, "GetServerInfo"}, [&] {
     impl_->GetServerInfo(*response);
     return absl::OkStatus();
   });
@@ -399,15 +463,16 @@ grpc::ServerUnaryReactor* ValidationService::GetServerInfo(grpc::CallbackServerC
 grpc::ServerUnaryReactor* ValidationService::CreateBaseline(
     grpc::CallbackServerContext* context, const v1::CreateBaselineRequest* request,
     v1::Baseline* response) {
-  return impl_->AnswerOn(impl_->writes(), context, "CreateBaseline", [this, request, response] {
-    return Fill(impl_->jobs().baselines().Create(*request), *response);
-  });
+  return impl_->AnswerOn(impl_->writes(), {context, "CreateBaseline", request, response},
+                         [this, request, response] {
+                           return Fill(impl_->jobs().baselines().Create(*request), *response);
+                         });
 }
 
 grpc::ServerUnaryReactor* ValidationService::GetBaseline(grpc::CallbackServerContext* context,
                                                          const v1::GetBaselineRequest* request,
                                                          v1::Baseline* response) {
-  return impl_->Answer(context, "GetBaseline", [&] {
+  return impl_->Answer({context, "GetBaseline", request, response}, [&] {
     return Fill(impl_->jobs().baselines().Get(request->name()), *response);
   });
 }
@@ -415,14 +480,14 @@ grpc::ServerUnaryReactor* ValidationService::GetBaseline(grpc::CallbackServerCon
 grpc::ServerUnaryReactor* ValidationService::ListBaselines(grpc::CallbackServerContext* context,
                                                            const v1::ListBaselinesRequest* request,
                                                            v1::ListBaselinesResponse* response) {
-  return impl_->Answer(context, "ListBaselines",
+  return impl_->Answer({context, "ListBaselines", request, response},
                        [&] { return impl_->ListBaselines(*request, *response); });
 }
 
 grpc::ServerUnaryReactor* ValidationService::DeleteBaseline(
     grpc::CallbackServerContext* context, const v1::DeleteBaselineRequest* request,
     google::protobuf::Empty*) {
-  return impl_->AnswerOn(impl_->writes(), context, "DeleteBaseline", [this, request] {
+  return impl_->AnswerOn(impl_->writes(), {context, "DeleteBaseline", request}, [this, request] {
     return impl_->jobs().baselines().Delete(request->name());
   });
 }
@@ -431,7 +496,7 @@ grpc::ServerUnaryReactor* ValidationService::CompareBaselines(
     grpc::CallbackServerContext* context, const v1::CompareBaselinesRequest* request,
     v1::CompareBaselinesResponse* response) {
   // It may read ten thousand results and hold them against as many.
-  return impl_->AnswerOn(impl_->long_work(), context, "CompareBaselines",
+  return impl_->AnswerOn(impl_->long_work(), {context, "CompareBaselines", request, response},
                          [this, request, response] {
                            return Fill(impl_->jobs().baselines().Compare(*request), *response);
                          });

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "assay/v1/service.grpc.pb.h"
+#include "server/auth/access.h"
 #include "server/jobs/job_manager.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/compare_stream.h"
@@ -20,6 +21,8 @@
 namespace assay::server {
 
 struct ServiceOptions {
+  // Decides who may make a call; null: everybody may make every call. Must outlive the service.
+  Access* access = nullptr;
   // The answer of GetServerInfo. The service fills in draining, default_case_deadline and
   // max_cases_per_job from the manager.
   v1::ServerInfo info;

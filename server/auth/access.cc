@@ -1,0 +1,159 @@
+#include "server/auth/access.h"
+
+#include <grpc/grpc_security_constants.h>
+#include <openssl/crypto.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/text/cat.h"
+#include "server/auth/file_stamp.h"
+
+namespace assay::server {
+namespace {
+
+constexpr std::string_view kBearer = "Bearer ";
+
+// The scheme of the header has no case (RFC 7235).
+bool IsBearer(std::string_view header) {
+  return header.size() > kBearer.size() &&
+         std::equal(kBearer.begin(), kBearer.end(), header.begin(), [](char a, char b) {
+           return std::tolower(static_cast<unsigned char>(a)) ==
+                  std::tolower(static_cast<unsigned char>(b));
+         });
+}
+
+Role RoleWithoutFile(const Shown& shown) {
+  const bool of_this_node = shown.unix_socket || shown.loopback;
+  return !shown.encrypted && of_this_node ? Role::kAdmin : Role::kOperator;
+}
+
+std::string NameOf(const Shown& shown) {
+  if (!shown.names.empty()) return shown.names.front();
+  return shown.unix_socket ? "unix socket" : shown.peer;
+}
+
+}  // namespace
+
+Shown ShownBy(const grpc::ServerContextBase& context) {
+  Shown shown;
+  shown.peer = context.peer();
+  shown.unix_socket = shown.peer.starts_with("unix:");
+  shown.loopback = shown.peer.starts_with("ipv4:127.") || shown.peer.starts_with("ipv6:[::1]") ||
+                   shown.peer.starts_with("ipv6:%5B::1%5D");
+  const std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
+  if (auth != nullptr) {
+    for (const grpc::string_ref& type :
+         auth->FindPropertyValues(GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME)) {
+      shown.encrypted = type == GRPC_SSL_TRANSPORT_SECURITY_TYPE;
+    }
+    for (const char* property : {GRPC_X509_CN_PROPERTY_NAME, GRPC_X509_SAN_PROPERTY_NAME}) {
+      for (const grpc::string_ref& name : auth->FindPropertyValues(property)) {
+        shown.names.emplace_back(name.data(), name.size());
+      }
+    }
+  }
+  const auto [begin, end] = context.client_metadata().equal_range("authorization");
+  for (auto header = begin; header != end; ++header) {
+    const std::string_view value(header->second.data(), header->second.size());
+    shown.token = IsBearer(value) ? std::string(value.substr(kBearer.size())) : "";
+  }
+  return shown;
+}
+
+Access::Access(std::string path, Roles roles)
+    : path_(std::move(path)), roles_(std::make_shared<const Roles>(std::move(roles))) {}
+
+absl::StatusOr<std::unique_ptr<Access>> Access::Open(std::string roles_file) {
+  std::string stamp = FileStamp({roles_file});
+  Roles roles;
+  if (!roles_file.empty()) {
+    absl::StatusOr<Roles> read = ReadRolesFile(roles_file);
+    if (!read.ok()) return read.status();
+    roles = *std::move(read);
+  }
+  std::unique_ptr<Access> access(new Access(std::move(roles_file), std::move(roles)));
+  access->stamp_ = std::move(stamp);
+  access->looked_ = std::chrono::steady_clock::now();
+  return access;
+}
+
+std::shared_ptr<const Roles> Access::Current() {
+  const std::lock_guard lock(mutex_);
+  const auto now = std::chrono::steady_clock::now();
+  if (path_.empty() || now - looked_ < std::chrono::seconds(1)) return roles_;
+  looked_ = now;
+  std::string stamp = FileStamp({path_});
+  if (stamp == stamp_) return roles_;
+  stamp_ = std::move(stamp);
+  absl::StatusOr<Roles> read = ReadRolesFile(path_);
+  if (read.ok()) {
+    roles_ = std::make_shared<const Roles>(*std::move(read));
+    Log(LogLevel::kInfo, "roles.reloaded", {{"file", path_}});
+  } else {
+    Log(LogLevel::kError, "roles.reload_refused",
+        {{"reason", std::string(read.status().message())}, {"using", "the roles before"}});
+  }
+  return roles_;
+}
+
+absl::StatusOr<Caller> Access::Identify(const Shown& shown) {
+  if (path_.empty()) return Caller{NameOf(shown), RoleWithoutFile(shown)};
+  const std::shared_ptr<const Roles> roles = Current();
+  Caller caller{NameOf(shown), Role::kNone};
+  if (shown.unix_socket && !shown.encrypted) caller.role = Role::kAdmin;
+  for (const std::string& name : shown.names) {
+    const auto found = roles->clients.find(name);
+    if (found == roles->clients.end() || found->second <= caller.role) continue;
+    caller = {name, found->second};
+  }
+  if (!shown.token) return caller;
+  // Every hash is compared to its end, so that the time says nothing.
+  const Sha256 shown_hash = Sha256Of(*shown.token);
+  const TokenRole* bearer = nullptr;
+  for (const TokenRole& token : roles->tokens) {
+    if (CRYPTO_memcmp(token.sha256.data(), shown_hash.data(), shown_hash.size()) == 0) {
+      bearer = &token;
+    }
+  }
+  if (bearer == nullptr) {
+    return absl::UnauthenticatedError(
+        "this token is not known here: the file of --roles-file has no such sha256");
+  }
+  if (bearer->role > caller.role) caller = {Cat("token ", bearer->name), bearer->role};
+  return caller;
+}
+
+absl::StatusOr<Caller> Access::Admit(const Shown& shown, std::string_view call) {
+  absl::StatusOr<Caller> caller = Identify(shown);
+  absl::Status refused = caller.status();
+  if (caller.ok()) {
+    const Needed* needed = FindNeeded(call);
+    if (needed != nullptr && caller->role >= needed->role) return caller;
+    refused = absl::PermissionDeniedError(
+        needed == nullptr ? Cat(call, " is not open to anybody")
+                          : Cat(call, " needs the role ", Word(needed->role), "; ", caller->name,
+                                " has ", Word(caller->role)));
+  }
+  std::int64_t unlogged = 0;
+  if (refusals_.Admit(&unlogged)) {
+    Log(LogLevel::kWarn, "access.refused",
+        {{"call", call},
+         {"peer", shown.peer},
+         {"reason", std::string(refused.message())},
+         {"unlogged_before", unlogged}});
+  }
+  return refused;
+}
+
+void Audit(const Caller& caller, std::string_view call, std::string_view target,
+           std::string_view result) {
+  Log(LogLevel::kInfo, "audit",
+      {{"who", caller.name},
+       {"role", Word(caller.role)},
+       {"call", call},
+       {"target", target},
+       {"result", result}});
+}
+
+}  // namespace assay::server

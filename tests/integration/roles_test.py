@@ -1,0 +1,158 @@
+"""Who may do what: roles by certificate and by token, refusals, and the log's line of each change."""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import harness
+import tls_test
+
+# The smallest case.
+COPY = ["copy", "--count", "64", "--dtype", "fp32", "--device", "cpu:0"]
+# What each role may do beyond the one before it; the rest it is refused.
+VIEWER = [["devices"], ["kernels"], ["suites"], ["jobs"], ["show", "JOB"], ["report", "JOB"], ["watch", "JOB"],
+          ["baseline", "list"]]
+OPERATOR = [["run", *COPY], ["devices", "--ceilings"], ["cancel", "JOB"], ["devices", "release", "cpu:0"]]
+ADMIN = [["baseline", "delete", "none-such"]]
+
+
+def write(path, text, mode=0o600):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(path, mode)
+    return path
+
+
+def client(name, role):
+    return f'[[client]]\nname = "{name}"\nrole = "{role}"\n'
+
+
+def token(secret, role, name="bearer"):
+    digest = hashlib.sha256(secret.encode()).hexdigest()
+    return f'[[token]]\nname = "{name}"\nsha256 = "{digest}"\nrole = "{role}"\n'
+
+
+class Roles(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="assay-roles-")
+        tls_test.make_certificates(cls.folder)
+        for name in ("viewer", "operator", "admin", "stranger"):
+            tls_test.make_certificates(cls.folder, name)
+        cls.file = write(cls.path("roles.toml"),
+                         "".join(client(name, name) for name in ("viewer", "operator", "admin")) +
+                         token("of-the-night", "operator", "nightly"))
+        cls.daemon = harness.Daemon(flags=["--tls-cert", cls.path("server.pem"), "--tls-key", cls.path("server.key"),
+                                           "--tls-client-ca", cls.path("ca.pem"), "--roles-file", cls.file])
+        made = cls.run_as("admin", "run", *COPY, "--format", "json")
+        assert made.code == 0, made
+        cls.job = made.json()["job"]
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.stop()
+        shutil.rmtree(cls.folder, ignore_errors=True)
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.folder, name)
+
+    @classmethod
+    def run_as(cls, name, *words, extra=()):
+        return cls.daemon.run(*words, "--tls-ca", cls.path("ca.pem"), "--tls-cert", cls.path(f"{name}.pem"),
+                              "--tls-key", cls.path(f"{name}.key"), *extra)
+
+    def test_each_role_may_do_what_it_may_and_nothing_else(self):
+        rows = [(VIEWER, {"viewer", "operator", "admin"}), (OPERATOR, {"operator", "admin"}), (ADMIN, {"admin"})]
+        for calls, allowed in rows:
+            for words in calls:
+                for name in ("stranger", "viewer", "operator", "admin"):
+                    words = [self.job if word == "JOB" else word for word in words]
+                    run = self.run_as(name, *words)
+                    refused = "does not allow this" in run.err
+                    self.assertEqual(refused, name not in allowed, (name, words, run))
+                    if refused:
+                        self.assertEqual(run.code, 3, (name, words, run))
+                        self.assertRegex(run.err, rf"needs the role \w+; {name} has (no role|{name})")
+
+    def test_a_token_is_a_role_too(self):
+        right = write(self.path("right.token"), "of-the-night\n")
+        wrong = write(self.path("wrong.token"), "of-the-day\n")
+        job = ["run", *COPY]
+        self.assertEqual(self.run_as("stranger", *job, extra=["--token-file", right]).code, 0)
+        self.assertEqual(self.run_as("viewer", *job, extra=["--token-file", right]).code, 0, "the higher of both")
+        unknown = self.run_as("admin", *job, extra=["--token-file", wrong])
+        self.assertEqual(unknown.code, 3, unknown)
+        self.assertIn("does not know this caller: this token is not known here", unknown.err)
+        self.assertNotIn("of-the-day", self.daemon.log_text())
+        self.assertNotIn("of-the-night", self.daemon.log_text())
+
+    def test_a_token_stays_secret(self):
+        read_by_others = write(self.path("open.token"), "of-the-night\n", 0o644)
+        run = self.run_as("viewer", "devices", extra=["--token-file", read_by_others])
+        self.assertEqual(run.code, 2, run)
+        self.assertIn(f"chmod 0600 {read_by_others}", run.err)
+        two = write(self.path("two.token"), "of the night\n")
+        self.assertIn("must hold one token", self.run_as("viewer", "devices", extra=["--token-file", two]).err)
+        right = write(self.path("right.token"), "of-the-night\n")
+        plain = harness.run_client("devices", "--target", "n1.example:7576", "--token-file", right)
+        self.assertEqual(plain.code, 2, plain)
+        self.assertIn("is not sent to n1.example:7576 in plaintext", plain.err)
+
+    def test_every_change_is_in_the_log_and_no_look(self):
+        before = len(self.daemon.log_text())
+        made = self.run_as("operator", "run", *COPY, "--format", "json")
+        job = made.json()["job"]
+        self.run_as("operator", "jobs")
+        self.run_as("viewer", "cancel", job)
+        self.run_as("admin", "cancel", job)
+        self.run_as("admin", "baseline", "delete", "none-such")
+        lines = [line for line in self.daemon.log_text()[before:].splitlines() if "event=audit" in line]
+        found = [re.search(r"who=(\S+) role=(\S+) call=(\S+) target=(\S+) result=(\S+)", line).groups() for line in lines]
+        self.assertEqual(found, [("operator", "operator", "CreateJob", job, "OK"),
+                                 ("admin", "admin", "CancelJob", job, "OK"),
+                                 ("admin", "admin", "DeleteBaseline", "baselines/none-such", "NOT_FOUND")])
+        refused = [line for line in self.daemon.log_text()[before:].splitlines() if "event=access.refused" in line]
+        self.assertEqual(len(refused), 1, refused)
+        self.assertIn("call=CancelJob", refused[0])
+        self.assertIn("viewer has viewer", refused[0])
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="assay-roles-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def test_loopback_is_nobody_where_a_file_says_who_is_somebody(self):
+        file = write(os.path.join(self.folder, "roles.toml"), token("s3cret", "viewer"))
+        with harness.Daemon(flags=["--roles-file", file]) as daemon:
+            self.assertIn("has no role", daemon.run("devices").err)
+            shown = write(os.path.join(self.folder, "token"), "s3cret")
+            self.assertEqual(daemon.run("devices", "--token-file", shown).code, 0)
+            write(file, token("s3cret", "operator") + "# changed\n")
+            job = ["run", *COPY, "--token-file", shown]
+            harness.wait_until(lambda: daemon.run(*job).code == 0, 20, "the new role counts")
+            write(file, "nonsense that is longer than what was there")
+            harness.wait_until(lambda: daemon.run(*job).code == 0 and "roles.reload_refused" in daemon.log_text(), 20,
+                               "a bad file is refused")
+            self.assertEqual(daemon.run(*job).code, 0, "and the roles before it stay")
+
+    def test_a_bad_file_ends_the_start_with_its_line(self):
+        for text, mode, said in [('[[client]]\nname = "a"\nrole = "root"\n', 0o600, "roles.toml:3:8: role must be viewer"),
+                                 ("", 0o644, "chmod 0640"), (None, 0, "cannot read")]:
+            file = os.path.join(self.folder, "roles.toml" if text is not None else "none.toml")
+            if text is not None:
+                write(file, text, mode)
+            done = subprocess.run([harness.ASSAYD, "--listen", "127.0.0.1:0", "--state-dir", self.folder,
+                                   "--roles-file", file],
+                                  capture_output=True, text=True, timeout=harness.LONG, check=False)
+            self.assertEqual(done.returncode, 2, done)
+            self.assertIn(said, done.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()
