@@ -2,10 +2,12 @@
 
 #include <grpc/grpc_security_constants.h>
 #include <openssl/crypto.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "kernels/text/cat.h"
 #include "server/auth/file_stamp.h"
 
@@ -13,6 +15,7 @@ namespace assay::server {
 namespace {
 
 constexpr std::string_view kBearer = "Bearer ";
+constexpr std::string_view kUserPrefix = "uid:";
 
 // The scheme of the header has no case (RFC 7235).
 bool IsBearer(std::string_view header) {
@@ -24,21 +27,43 @@ bool IsBearer(std::string_view header) {
 }
 
 Role RoleWithoutFile(const Shown& shown) {
-  const bool of_this_node = shown.unix_socket || shown.loopback;
-  return !shown.encrypted && of_this_node ? Role::kAdmin : Role::kOperator;
+  return !shown.encrypted && shown.loopback ? Role::kAdmin : Role::kOperator;
 }
 
 std::string NameOf(const Shown& shown) {
   if (!shown.names.empty()) return shown.names.front();
-  return shown.unix_socket ? "unix socket" : shown.peer;
+  return shown.user ? Cat(kUserPrefix, *shown.user) : shown.peer;
 }
 
 }  // namespace
 
-Shown ShownBy(const grpc::ServerContextBase& context) {
+bool Access::TakeConnection(int descriptor, uid_t user) {
+  if (RoleOfUser(user) == Role::kNone) return false;
+  const std::lock_guard lock(mutex_);
+  users_[descriptor] = user;
+  return true;
+}
+
+Role Access::RoleOfUser(uid_t user) {
+  if (user == geteuid() || user == 0) return Role::kAdmin;
+  const std::shared_ptr<const Roles> roles = Current();
+  const auto found = roles->clients.find(Cat(kUserPrefix, user));
+  return found == roles->clients.end() ? Role::kNone : found->second;
+}
+
+Shown Access::ShownBy(const grpc::ServerContextBase& context) {
   Shown shown;
   shown.peer = context.peer();
-  shown.unix_socket = shown.peer.starts_with("unix:");
+  int descriptor = -1;
+  // How gRPC names a connection that was accepted for it.
+  if (constexpr std::string_view kDescriptor = "fd:";
+      shown.peer.starts_with(kDescriptor) &&
+      absl::SimpleAtoi(shown.peer.substr(kDescriptor.size()), &descriptor)) {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = users_.find(descriptor); found != users_.end()) {
+      shown.user = found->second;
+    }
+  }
   shown.loopback = shown.peer.starts_with("ipv4:127.") || shown.peer.starts_with("ipv6:[::1]") ||
                    shown.peer.starts_with("ipv6:%5B::1%5D");
   const std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
@@ -98,12 +123,15 @@ std::shared_ptr<const Roles> Access::Current() {
 }
 
 absl::StatusOr<Caller> Access::Identify(const Shown& shown) {
-  if (path_.empty()) return Caller{NameOf(shown), RoleWithoutFile(shown)};
+  Caller caller{NameOf(shown), shown.user ? RoleOfUser(*shown.user) : Role::kNone};
+  if (path_.empty()) {
+    if (!shown.user) caller.role = RoleWithoutFile(shown);
+    return caller;
+  }
   const std::shared_ptr<const Roles> roles = Current();
-  Caller caller{NameOf(shown), Role::kNone};
-  if (shown.unix_socket && !shown.encrypted) caller.role = Role::kAdmin;
   for (const std::string& name : shown.names) {
     const auto found = roles->clients.find(name);
+    if (name.starts_with(kUserPrefix)) continue;  // no certificate makes a user
     if (found == roles->clients.end() || found->second <= caller.role) continue;
     caller = {name, found->second};
   }

@@ -2,9 +2,11 @@
 // caller shows: the names of its certificate, its user on a Unix socket, its bearer token. Nobody
 // else may do anything.
 //
-// Without a file: whoever comes in plaintext from this node is admin, because only the daemon's own
-// user reaches its Unix sockets, and the operator of the node chose the loopback port. Everyone
-// else is operator: callers with a certificate of --tls-client-ca, those of a TLS port that asks
+// The daemon's own user and root are admin on a Unix socket, whatever the file says.
+//
+// Without a file: whoever comes in plaintext from this node is admin, because no other user reaches
+// a Unix socket then, and the operator of the node chose the loopback port. Everyone else is
+// operator: callers with a certificate of --tls-client-ca, those of a TLS port that asks
 // for none, and those of a plaintext port that --insecure opened.
 //
 // The file is read again when it changes, by the next call, at most once a second. A file that is
@@ -18,6 +20,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -36,16 +39,15 @@ namespace assay::server {
 // What a caller shows of itself.
 struct Shown {
   bool encrypted = false;
-  bool unix_socket = false;          // of the daemon's own user, as the socket's mode says
+  std::optional<uid_t> user{};       // at the other end of a Unix socket
   bool loopback = false;             // from this node
   std::vector<std::string> names{};  // of its certificate: the common name first
   std::optional<std::string> token{};
   std::string peer{};  // as gRPC names the address
 };
-Shown ShownBy(const grpc::ServerContextBase& context);
 
 struct Caller {
-  std::string name;  // for the log: "ops.example", "token nightly", "unix socket", an address
+  std::string name;  // for the log: "ops.example", "token nightly", "uid:1000", an address
   Role role = Role::kNone;
 };
 
@@ -54,11 +56,15 @@ class Access {
   // Reads the file. An empty path: no file. Errors as ReadRolesFile.
   static absl::StatusOr<std::unique_ptr<Access>> Open(std::string roles_file);
 
+  // Takes note of a connection to a Unix socket, with its descriptor, before gRPC gets it. Returns
+  // false if the user is neither the daemon's, nor root, nor one of the file.
+  bool TakeConnection(int descriptor, uid_t user);
+  Shown ShownBy(const grpc::ServerContextBase& context);
+
   // The caller of `call`, a name of NeededRoles(). UNAUTHENTICATED if the caller shows a token that
   // nobody has; PERMISSION_DENIED if its role is too low. A refusal is logged, few a second.
   absl::StatusOr<Caller> Admit(const Shown& shown, std::string_view call);
 
-  // Who has which role without a file; for the log at start.
   bool has_file() const { return !path_.empty(); }
 
  private:
@@ -66,6 +72,7 @@ class Access {
 
   std::shared_ptr<const Roles> Current();
   absl::StatusOr<Caller> Identify(const Shown& shown);
+  Role RoleOfUser(uid_t user);
 
   const std::string path_;
   LogRateLimit refusals_{/*rate=*/5, /*burst=*/20};
@@ -74,6 +81,7 @@ class Access {
   std::shared_ptr<const Roles> roles_;              // mutex_
   std::string stamp_;                               // mutex_; of the file when it was last read
   std::chrono::steady_clock::time_point looked_{};  // mutex_
+  std::map<int, uid_t> users_;                      // mutex_; by descriptor; some are closed
 };
 
 // One line of the log for a call that changed something or used a device: who, what, of which job

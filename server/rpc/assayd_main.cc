@@ -111,6 +111,7 @@ class Daemon {
     grpc_.server->GetHealthCheckService()->SetServingStatus(false);
     jobs_->Drain(config_.drain_timeout);
     service_->Stop();
+    grpc_.unix_listeners.clear();
     // The streams have ended. Calls that are still open are cut.
     grpc_.server->Shutdown(absl::ToChronoTime(absl::Now() + absl::Milliseconds(500)));
   }
@@ -323,7 +324,8 @@ std::optional<Failure> Daemon::StartServing() {
   };
   service_ = std::make_unique<ValidationService>(*jobs_, devices_, metrics_.get(), service_options);
   absl::StatusOr<GrpcServer> started = StartGrpcServer(
-      *service_, {config_.listen, certificates_, config_.insecure, !config_.no_reflection});
+      *service_,
+      {config_.listen, certificates_, config_.insecure, !config_.no_reflection, access_.get()});
   if (!started.ok()) return Fail(started.status(), "--listen");
   grpc_ = *std::move(started);
   return std::nullopt;

@@ -99,16 +99,23 @@ absl::StatusOr<GrpcServer> StartGrpcServer(grpc::Service& service,
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 30'000);
 
+  GrpcServer started;
   std::vector<int> ports(options.listen.size(), 0);
   for (std::size_t i = 0; i < options.listen.size(); ++i) {
     const std::string& address = options.listen[i];
+    if (address.starts_with("unix:") && options.certificates == nullptr) {
+      auto listener = UnixListener::Bind(address.substr(std::strlen("unix:")), options.access);
+      if (!listener.ok()) return listener.status();
+      started.unix_listeners.push_back(*std::move(listener));
+      ports[i] = 1;  // as gRPC says of a socket that it serves
+      continue;
+    }
     absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> credentials =
         PortCredentials(address, options.certificates, options.insecure);
     if (!credentials.ok()) return credentials.status();
     builder.AddListeningPort(address.starts_with(':') ? Cat("[::]", address) : address,
                              *std::move(credentials), &ports[i]);
   }
-  GrpcServer started;
   started.server = builder.BuildAndStart();
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const std::string& address = options.listen[i];
@@ -125,6 +132,7 @@ absl::StatusOr<GrpcServer> StartGrpcServer(grpc::Service& service,
                                     ? address
                                     : Cat(address.substr(0, address.rfind(':')), ":", ports[i]));
   }
+  for (const auto& listener : started.unix_listeners) listener->Serve(*started.server);
   return started;
 }
 

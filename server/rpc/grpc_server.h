@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/auth/credentials.h"
+#include "server/rpc/unix_listener.h"
 
 namespace assay::server {
 
@@ -20,10 +21,12 @@ struct GrpcServerOptions {
   std::shared_ptr<CertificateStore> certificates;  // null: plaintext
   bool insecure = false;
   bool reflection = true;
+  Access* access = nullptr;  // learns who is at a Unix socket; may be null
 };
 
 struct GrpcServer {
   std::unique_ptr<grpc::Server> server;
+  std::vector<std::unique_ptr<UnixListener>> unix_listeners;
   std::vector<std::string> addresses;  // with the real port in place of port 0
 };
 

@@ -98,7 +98,7 @@ class ValidationService::Impl {
   // Finds out who calls, and whether they may.
   absl::Status Admit(Call& call) {
     if (access_ == nullptr) return absl::OkStatus();
-    absl::StatusOr<Caller> caller = access_->Admit(ShownBy(*call.context), call.needs);
+    absl::StatusOr<Caller> caller = access_->Admit(access_->ShownBy(*call.context), call.needs);
     if (caller.ok()) call.caller = *std::move(caller);
     return caller.status();
   }

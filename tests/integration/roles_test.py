@@ -4,10 +4,12 @@ import hashlib
 import os
 import re
 import shutil
+import struct
 import subprocess
 import tempfile
 import unittest
 
+import compare_test
 import harness
 import tls_test
 
@@ -79,6 +81,15 @@ class Roles(unittest.TestCase):
                         self.assertEqual(run.code, 3, (name, words, run))
                         self.assertRegex(run.err, rf"needs the role \w+; {name} has (no role|{name})")
 
+    def test_who_may_not_use_a_device_compares_nothing_on_it(self):
+        one = self.path("one.npy")
+        with open(one, "wb") as file:
+            file.write(compare_test.npy("<f4", (2,), struct.pack("<2f", 1, 2)))
+        self.assertEqual(self.run_as("operator", "compare", one, one).code, 0)
+        refused = self.run_as("viewer", "compare", one, one)
+        self.assertEqual(refused.code, 3, refused)
+        self.assertIn("CompareTensors needs the role operator; viewer has viewer", refused.err)
+
     def test_a_token_is_a_role_too(self):
         right = write(self.path("right.token"), "of-the-night\n")
         wrong = write(self.path("wrong.token"), "of-the-day\n")
@@ -140,6 +151,31 @@ class Files(unittest.TestCase):
             harness.wait_until(lambda: daemon.run(*job).code == 0 and "roles.reload_refused" in daemon.log_text(), 20,
                                "a bad file is refused")
             self.assertEqual(daemon.run(*job).code, 0, "and the roles before it stay")
+
+    def test_a_unix_socket_knows_its_users(self):
+        other = 65534  # nobody
+        socket = os.path.join(self.folder, "socket")
+        os.chmod(self.folder, 0o755)
+        file = write(os.path.join(self.folder, "roles.toml"), client(f"uid:{other}", "viewer"))
+        client_copy = shutil.copy(harness.ASSAY, os.path.join(self.folder, "assay"))
+
+        def as_other(*words):
+            done = subprocess.run([client_copy, *words, "--target", f"unix:{socket}"], user=other, cwd="/",
+                                  capture_output=True, text=True, timeout=harness.LONG, check=False)
+            return harness.Result(done)
+
+        with harness.Daemon(flags=["--roles-file", file], listen=f"unix:{socket}") as daemon:
+            there = {"ASSAY_TARGET": f"unix:{socket}"}
+            self.assertEqual(harness.run_client("run", *COPY, environment=there).code, 0, "the daemon's own user")
+            if os.geteuid() != 0:
+                self.skipTest("needs root, to be another user")
+            self.assertEqual(as_other("devices").code, 0)
+            refused = as_other("run", *COPY)
+            self.assertEqual(refused.code, 3, refused)
+            self.assertIn(f"CreateJob needs the role operator; uid:{other} has viewer", refused.err)
+            write(file, client("uid:1", "viewer") + "# nobody is nobody again\n")
+            harness.wait_until(lambda: as_other("devices").code == 3, 20, "the connection is not taken")
+            self.assertIn("event=audit who=uid:0", daemon.log_text())
 
     def test_a_bad_file_ends_the_start_with_its_line(self):
         for text, mode, said in [('[[client]]\nname = "a"\nrole = "root"\n', 0o600, "roles.toml:3:8: role must be viewer"),

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -12,6 +13,7 @@
 
 #include "absl/strings/escaping.h"
 #include "assay/v1/service.pb.h"
+#include "kernels/text/cat.h"
 
 namespace assay::server {
 namespace {
@@ -157,7 +159,7 @@ Shown WithToken(std::string token) {
 TEST_F(AccessTest, WithoutAFileThisNodeIsAdminAndOthersAreOperators) {
   const auto access = Opened("");
   EXPECT_EQ(RoleOf(*access, FromThisNode()), Role::kAdmin);
-  EXPECT_EQ(RoleOf(*access, {.unix_socket = true, .peer = "unix:"}), Role::kAdmin);
+  EXPECT_EQ(RoleOf(*access, {.user = geteuid()}), Role::kAdmin);
   EXPECT_EQ(RoleOf(*access, WithCertificate({"ops.example"})), Role::kOperator);
   EXPECT_EQ(RoleOf(*access, {.encrypted = true, .loopback = true}), Role::kOperator)
       << "whoever shows a certificate is judged by it, wherever it comes from";
@@ -175,8 +177,24 @@ TEST_F(AccessTest, WithAFileOnlyThoseItNamesHaveARole) {
       << "the highest of its names";
   EXPECT_EQ(RoleOf(*access, WithCertificate({"Ops.example", "ops.example.evil"})), Role::kNone);
   EXPECT_EQ(RoleOf(*access, FromThisNode()), Role::kNone);
-  EXPECT_EQ(RoleOf(*access, {.unix_socket = true}), Role::kAdmin) << "the daemon's own user";
+  EXPECT_EQ(RoleOf(*access, {.user = geteuid()}), Role::kAdmin) << "the daemon's own user";
   EXPECT_EQ(RoleOf(*access, WithToken("s3cret")), Role::kAdmin);
+}
+
+TEST_F(AccessTest, AUserOfAUnixSocketHasTheRoleOfTheFile) {
+  const uid_t other = geteuid() + 1;
+  const auto closed = Opened("");
+  EXPECT_TRUE(closed->TakeConnection(7, geteuid()));
+  EXPECT_TRUE(closed->TakeConnection(7, 0)) << "root";
+  EXPECT_FALSE(closed->TakeConnection(8, other));
+  Write(Client(Cat("uid:", other), "operator"));
+  const auto access = Opened(path_);
+  EXPECT_TRUE(access->TakeConnection(9, other));
+  EXPECT_FALSE(access->TakeConnection(10, other + 1));
+  EXPECT_EQ(RoleOf(*access, {.user = other}), Role::kOperator);
+  EXPECT_EQ(RoleOf(*access, {.user = other + 1}), Role::kNone);
+  EXPECT_EQ(RoleOf(*access, WithCertificate({Cat("uid:", other)})), Role::kNone)
+      << "no certificate makes a user";
 }
 
 TEST_F(AccessTest, RefusalsSayWhoLacksWhat) {
@@ -191,7 +209,7 @@ TEST_F(AccessTest, RefusalsSayWhoLacksWhat) {
   const absl::Status none = refusal(FromThisNode(), "GetJob");
   EXPECT_TRUE(absl::IsPermissionDenied(none));
   EXPECT_EQ(none.message(), "GetJob needs the role viewer; ipv4:127.0.0.1:4 has no role");
-  EXPECT_TRUE(absl::IsPermissionDenied(refusal({.unix_socket = true}, "DropTables")))
+  EXPECT_TRUE(absl::IsPermissionDenied(refusal({.user = geteuid()}, "DropTables")))
       << "what the table does not name is nobody's";
   for (const char* token : {"", "s3cre", "s3cret ", "S3CRET"}) {
     EXPECT_TRUE(absl::IsUnauthenticated(refusal(WithToken(token), "GetJob"))) << token;
