@@ -26,6 +26,7 @@ namespace {
 
 constexpr char kDefaultTarget[] = "127.0.0.1:7575";
 constexpr char kDefaultPort[] = "7575";
+constexpr char kKeyFlag[] = "--tls-key";
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
@@ -94,6 +95,12 @@ std::string GrpcAddress(const std::string& address) {
 
 absl::StatusOr<std::string> ReadPem(const char* flag, const std::string& path) {
   if (path.empty()) return std::string();
+  struct stat about {};
+  if (std::string_view(flag) == kKeyFlag && stat(path.c_str(), &about) == 0 &&
+      (about.st_mode & (S_IROTH | S_IWOTH)) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, ": ", path, " may be read or changed by others: chmod 0600 ", path));
+  }
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
@@ -246,7 +253,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const Target& targe
       std::string& pem;
     } const files[] = {{"--tls-ca", target.tls.ca, ssl.pem_root_certs},
                        {"--tls-cert", target.tls.cert, ssl.pem_cert_chain},
-                       {"--tls-key", target.tls.key, ssl.pem_private_key}};
+                       {kKeyFlag, target.tls.key, ssl.pem_private_key}};
     for (const auto& file : files) {
       auto pem = ReadPem(file.flag, file.path);
       if (!pem.ok()) return pem.status();

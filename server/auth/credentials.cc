@@ -6,12 +6,17 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509_vfy.h>
+#include <sys/stat.h>
 
+#include <algorithm>
+#include <ctime>
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "kernels/text/cat.h"
 #include "server/auth/file_stamp.h"
 #include "server/base/config.h"
@@ -75,13 +80,35 @@ absl::StatusOr<TlsMaterial> ReadMaterial(const TlsFiles& files) {
   };
   if (absl::Status s = read(files.cert, "--tls-cert", &material.cert); !s.ok()) return s;
   if (absl::Status s = read(files.key, "--tls-key", &material.key); !s.ok()) return s;
+  struct stat about {};
+  if (stat(files.key.c_str(), &about) == 0 && (about.st_mode & (S_IROTH | S_IWOTH)) != 0) {
+    return absl::InvalidArgumentError(
+        Cat("--tls-key: ", files.key, " may be read or changed by others: chmod 0640 ", files.key));
+  }
   if (!files.client_ca.empty()) {
     if (absl::Status s = read(files.client_ca, "--tls-client-ca", &material.client_ca); !s.ok()) {
       return s;
     }
   }
-  if (absl::Status s = CheckMaterial(material, files); !s.ok()) return s;
+  if (absl::Status s = CheckMaterial(files, material); !s.ok()) return s;
   return material;
+}
+
+std::int64_t SecondsNow() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::int64_t SecondsOf(const ASN1_TIME* time) {
+  std::tm parts{};
+  return ASN1_TIME_to_tm(time, &parts) == 1 ? timegm(&parts) : 0;
+}
+
+// "2026-03-01 12:00 UTC".
+std::string DateText(std::int64_t seconds) {
+  return absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::FromUnixSeconds(seconds),
+                          absl::UTCTimeZone());
 }
 
 std::string StampOf(const TlsFiles& files) {
@@ -141,10 +168,19 @@ class FetchingCredentials final : public grpc::ServerCredentials {
 
 }  // namespace
 
-absl::Status CheckMaterial(const TlsMaterial& material, const TlsFiles& files) {
+absl::Status CheckMaterial(const TlsFiles& files, TlsMaterial& material) {
   const std::vector<Certificate> chain = Certificates(material.cert);
   if (chain.empty()) {
     return absl::InvalidArgumentError(Cat("--tls-cert: ", files.cert, " holds no PEM certificate"));
+  }
+  material.expires = std::numeric_limits<std::int64_t>::max();
+  for (const Certificate& one : chain) {
+    material.expires = std::min(material.expires, SecondsOf(X509_get0_notAfter(one.get())));
+  }
+  if (material.expires <= SecondsNow()) {
+    return absl::InvalidArgumentError(Cat("--tls-cert: ", files.cert,
+                                          " holds a certificate that expired on ",
+                                          DateText(material.expires)));
   }
   const PrivateKey key = Key(material.key);
   if (key == nullptr) {
@@ -171,6 +207,8 @@ absl::StatusOr<std::shared_ptr<CertificateStore>> CertificateStore::Open(TlsFile
   if (!material.ok()) return material.status();
   store->current_ = std::make_shared<const TlsMaterial>(*std::move(material));
   store->looked_ = std::chrono::steady_clock::now();
+  const std::lock_guard lock(store->mutex_);
+  store->WarnLocked();
   return store;
 }
 
@@ -179,6 +217,7 @@ std::shared_ptr<const TlsMaterial> CertificateStore::Current() {
   const auto now = std::chrono::steady_clock::now();
   if (now - looked_ < std::chrono::seconds(1)) return current_;
   looked_ = now;
+  WarnLocked();
   std::string stamp = StampOf(files_);
   if (stamp == stamp_) return current_;
   absl::StatusOr<TlsMaterial> material = ReadMaterial(files_);
@@ -186,11 +225,31 @@ std::shared_ptr<const TlsMaterial> CertificateStore::Current() {
   if (material.ok()) {
     current_ = std::make_shared<const TlsMaterial>(*std::move(material));
     Log(LogLevel::kInfo, "tls.reloaded", {{"cert", files_.cert}});
+    if (listener_) listener_(*current_);
   } else {
     Log(LogLevel::kError, "tls.reload_refused",
         {{"reason", std::string(material.status().message())}, {"using", "the set before"}});
   }
   return current_;
+}
+
+void CertificateStore::TellOfNew(std::function<void(const TlsMaterial&)> listener) {
+  const std::lock_guard lock(mutex_);
+  listener_ = std::move(listener);
+  listener_(*current_);
+}
+
+void CertificateStore::WarnLocked() {
+  const auto now = std::chrono::system_clock::now();
+  const std::int64_t left = current_->expires - SecondsNow();
+  if (left > std::chrono::seconds(kExpiresSoon).count() || now - warned_ < std::chrono::hours(24)) {
+    return;
+  }
+  warned_ = now;
+  Log(LogLevel::kWarn, "tls.expires_soon",
+      {{"cert", files_.cert},
+       {"expires", DateText(current_->expires)},
+       {"days_left", left / (24 * 3600)}});
 }
 
 int CertificateStore::AddPort() {

@@ -365,6 +365,11 @@ std::optional<Failure> Daemon::Start() {
   absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(store_options);
   if (!store.ok()) return Failure{kExitEnvironment, std::string(store.status().message())};
   store_ = *std::move(store);
+  if (certificates_ != nullptr) {
+    certificates_->TellOfNew([this](const TlsMaterial& now) {
+      metrics_->CertificateExpires(static_cast<double>(now.expires));
+    });
+  }
   if (std::optional<Failure> failure = StartHealth()) return failure;
   if (std::optional<Failure> failure = StartDevices()) return failure;
   // The metrics port comes first, so that the first answer to a client can name both addresses.

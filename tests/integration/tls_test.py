@@ -2,8 +2,11 @@
 
 import os
 import shutil
+import socket
+import ssl
 import subprocess
 import tempfile
+import time
 import unittest
 
 import harness
@@ -97,6 +100,42 @@ class Tls(unittest.TestCase):
 
             harness.wait_until(refused, 20, "the log says that the bad pair was refused")
             self.assertEqual(daemon.run("devices", *new).code, 0, daemon.log_text())
+
+    def test_what_ends_soon_is_told_and_what_others_read_is_refused(self):
+        flags = ["--tls-cert", self.path("server.pem"), "--tls-key", self.path("server.key")]
+        with harness.Daemon(flags=flags) as daemon:
+            self.assertIn("event=tls.expires_soon", daemon.log_text(), "two days are few")
+            left = daemon.metric("assay_certificate_expiry_timestamp_seconds") - time.time()
+            self.assertTrue(1.9 * 86400 < left <= 2 * 86400, left)
+            os.chmod(self.path("client.key"), 0o644)
+            run = daemon.run("devices", "--tls-ca", self.path("ca.pem"), "--tls-cert", self.path("client.pem"),
+                             "--tls-key", self.path("client.key"))
+            self.assertEqual(run.code, 2, run)
+            self.assertIn(f"chmod 0600 {self.path('client.key')}", run.err)
+        os.chmod(self.path("server.key"), 0o644)
+        done = subprocess.run([harness.ASSAYD, "--listen", "127.0.0.1:0", "--state-dir", self.path("state"), *flags],
+                              capture_output=True, text=True, timeout=harness.LONG, check=False)
+        self.assertEqual(done.returncode, 2, done)
+        self.assertIn(f"chmod 0640 {self.path('server.key')}", done.stderr)
+
+    def test_no_port_speaks_less_than_tls_1_2(self):
+        flags = ["--tls-cert", self.path("server.pem"), "--tls-key", self.path("server.key"), "--metrics-tls"]
+        with harness.Daemon(flags=flags) as daemon:
+            for address in (daemon.grpc, daemon.metrics):
+                for version, spoken in ((ssl.TLSVersion.TLSv1_1, False), (ssl.TLSVersion.TLSv1_2, True),
+                                        (ssl.TLSVersion.TLSv1_3, True)):
+                    context = ssl.create_default_context(cafile=self.path("ca.pem"))
+                    context.set_alpn_protocols(["h2"])
+                    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+                    context.minimum_version = context.maximum_version = version
+                    host, port = address.rsplit(":", 1)
+                    with socket.create_connection((host, int(port)), timeout=harness.LONG) as plain:
+                        try:
+                            with context.wrap_socket(plain, server_hostname="localhost"):
+                                got = True
+                        except OSError:
+                            got = False
+                    self.assertEqual(got, spoken, (address, version))
 
     def test_missing_files_are_named(self):
         done = subprocess.run(
