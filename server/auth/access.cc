@@ -78,6 +78,11 @@ Shown Access::ShownBy(const grpc::ServerContextBase& context) {
       }
     }
   }
+  if (auth != nullptr && is_revoked_) {
+    for (const grpc::string_ref& pem : auth->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME)) {
+      shown.revoked = shown.revoked || is_revoked_(std::string(pem.data(), pem.size()));
+    }
+  }
   const auto [begin, end] = context.client_metadata().equal_range("authorization");
   for (auto header = begin; header != end; ++header) {
     const std::string_view value(header->second.data(), header->second.size());
@@ -123,6 +128,9 @@ std::shared_ptr<const Roles> Access::Current() {
 }
 
 absl::StatusOr<Caller> Access::Identify(const Shown& shown) {
+  if (shown.revoked) {
+    return absl::UnauthenticatedError(Cat("the certificate of ", NameOf(shown), " is revoked"));
+  }
   Caller caller{NameOf(shown), shown.user ? RoleOfUser(*shown.user) : Role::kNone};
   if (path_.empty()) {
     if (!shown.user) caller.role = RoleWithoutFile(shown);

@@ -20,12 +20,14 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -42,6 +44,7 @@ struct Shown {
   std::optional<uid_t> user{};       // at the other end of a Unix socket
   bool loopback = false;             // from this node
   std::vector<std::string> names{};  // of its certificate: the common name first
+  bool revoked = false;              // its certificate
   std::optional<std::string> token{};
   std::string peer{};  // as gRPC names the address
 };
@@ -56,13 +59,20 @@ class Access {
   // Reads the file. An empty path: no file. Errors as ReadRolesFile.
   static absl::StatusOr<std::unique_ptr<Access>> Open(std::string roles_file);
 
+  // `is_revoked` says of a client's certificate, in PEM, whether it is. It is asked at each call,
+  // so that open connections do not outlive a revocation. Set it before the first call.
+  void AskWhetherRevoked(std::function<bool(const std::string& certificate)> is_revoked) {
+    is_revoked_ = std::move(is_revoked);
+  }
+
   // Takes note of a connection to a Unix socket, with its descriptor, before gRPC gets it. Returns
   // false if the user is neither the daemon's, nor root, nor one of the file.
   bool TakeConnection(int descriptor, uid_t user);
   Shown ShownBy(const grpc::ServerContextBase& context);
 
   // The caller of `call`, a name of NeededRoles(). UNAUTHENTICATED if the caller shows a token that
-  // nobody has; PERMISSION_DENIED if its role is too low. A refusal is logged, few a second.
+  // nobody has, or a revoked certificate; PERMISSION_DENIED if its role is too low. A refusal is
+  // logged, few a second.
   absl::StatusOr<Caller> Admit(const Shown& shown, std::string_view call);
 
   bool has_file() const { return !path_.empty(); }
@@ -75,6 +85,7 @@ class Access {
   Role RoleOfUser(uid_t user);
 
   const std::string path_;
+  std::function<bool(const std::string&)> is_revoked_;
   LogRateLimit refusals_{/*rate=*/5, /*burst=*/20};
 
   std::mutex mutex_;

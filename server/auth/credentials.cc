@@ -34,6 +34,7 @@ struct Freer {
 };
 using Bio = std::unique_ptr<BIO, Freer<BIO_free>>;
 using Certificate = std::unique_ptr<X509, Freer<X509_free>>;
+using RevocationList = std::unique_ptr<X509_CRL, Freer<X509_CRL_free>>;
 using PrivateKey = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
 
 Bio Read(const std::string& pem) {
@@ -48,6 +49,28 @@ std::vector<Certificate> Certificates(const std::string& pem) {
   }
   ERR_clear_error();  // the end of the text is an error to OpenSSL
   return all;
+}
+
+std::vector<RevocationList> RevocationLists(const std::string& pem) {
+  std::vector<RevocationList> all;
+  const Bio bio = Read(pem);
+  while (RevocationList one{PEM_read_bio_X509_CRL(bio.get(), nullptr, nullptr, nullptr)}) {
+    all.push_back(std::move(one));
+  }
+  ERR_clear_error();  // as above
+  return all;
+}
+
+bool IsIn(const std::vector<RevocationList>& lists, X509* certificate) {
+  for (const RevocationList& list : lists) {
+    if (X509_NAME_cmp(X509_CRL_get_issuer(list.get()), X509_get_issuer_name(certificate)) != 0) {
+      continue;
+    }
+    X509_REVOKED* entry = nullptr;
+    // 2: the list takes the entry back.
+    if (X509_CRL_get0_by_cert(list.get(), &entry, certificate) == 1) return true;
+  }
+  return false;
 }
 
 // Refuses a key with a passphrase, because nobody is there to type it.
@@ -90,6 +113,12 @@ absl::StatusOr<TlsMaterial> ReadMaterial(const TlsFiles& files) {
       return s;
     }
   }
+  if (!files.client_crl.empty()) {
+    if (absl::Status s = read(files.client_crl, "--tls-client-crl", &material.client_crl);
+        !s.ok()) {
+      return s;
+    }
+  }
   if (absl::Status s = CheckMaterial(files, material); !s.ok()) return s;
   return material;
 }
@@ -111,8 +140,30 @@ std::string DateText(std::int64_t seconds) {
                           absl::UTCTimeZone());
 }
 
+absl::Status CheckRevocationLists(const TlsFiles& files, const TlsMaterial& material) {
+  const std::vector<RevocationList> lists = RevocationLists(material.client_crl);
+  const auto invalid = [&](std::string_view what) {
+    return absl::InvalidArgumentError(Cat("--tls-client-crl: ", files.client_crl, " ", what));
+  };
+  if (lists.empty()) return invalid("holds no PEM list of revoked certificates (X509 CRL)");
+  const std::vector<Certificate> authorities = Certificates(material.client_ca);
+  for (const RevocationList& list : lists) {
+    const bool is_signed =
+        std::any_of(authorities.begin(), authorities.end(), [&](const Certificate& authority) {
+          return X509_CRL_verify(list.get(), X509_get0_pubkey(authority.get())) == 1;
+        });
+    ERR_clear_error();
+    if (!is_signed) return invalid("holds a list that no authority of --tls-client-ca signed");
+    const ASN1_TIME* next = X509_CRL_get0_nextUpdate(list.get());
+    if (next != nullptr && SecondsOf(next) <= SecondsNow()) {
+      return invalid(Cat("holds a list that expired on ", DateText(SecondsOf(next))));
+    }
+  }
+  return absl::OkStatus();
+}
+
 std::string StampOf(const TlsFiles& files) {
-  return FileStamp({files.cert, files.key, files.client_ca});
+  return FileStamp({files.cert, files.key, files.client_ca, files.client_crl});
 }
 
 // gRPC's core asserts that there are authorities, even if no client is asked for a certificate. It
@@ -166,6 +217,27 @@ class FetchingCredentials final : public grpc::ServerCredentials {
   grpc_server_credentials* credentials_ = nullptr;
 };
 
+// Where a connection of the metrics port keeps its CertificateStore.
+int StoreIndex() {
+  static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
+  return index;
+}
+
+// OpenSSL's question about each certificate of a client's chain.
+int VerifyNotRevoked(int trusted, X509_STORE_CTX* context) {
+  if (trusted != 1 || X509_STORE_CTX_get_error_depth(context) != 0) return trusted;
+  const auto* ssl = static_cast<const SSL*>(
+      X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx()));
+  auto* store = static_cast<CertificateStore*>(SSL_get_ex_data(ssl, StoreIndex()));
+  const std::shared_ptr<const TlsMaterial> now = store->Current();
+  if (now->client_crl.empty() ||
+      !IsIn(RevocationLists(now->client_crl), X509_STORE_CTX_get_current_cert(context))) {
+    return 1;
+  }
+  X509_STORE_CTX_set_error(context, X509_V_ERR_CERT_REVOKED);
+  return 0;
+}
+
 }  // namespace
 
 absl::Status CheckMaterial(const TlsFiles& files, TlsMaterial& material) {
@@ -197,6 +269,7 @@ absl::Status CheckMaterial(const TlsFiles& files, TlsMaterial& material) {
     return absl::InvalidArgumentError(
         Cat("--tls-client-ca: ", files.client_ca, " holds no PEM certificate"));
   }
+  if (!files.client_crl.empty()) return CheckRevocationLists(files, material);
   return absl::OkStatus();
 }
 
@@ -231,6 +304,13 @@ std::shared_ptr<const TlsMaterial> CertificateStore::Current() {
         {{"reason", std::string(material.status().message())}, {"using", "the set before"}});
   }
   return current_;
+}
+
+bool CertificateStore::IsRevoked(const std::string& certificate) {
+  const std::shared_ptr<const TlsMaterial> now = Current();
+  if (now->client_crl.empty()) return false;
+  const std::vector<Certificate> shown = Certificates(certificate);
+  return shown.empty() || IsIn(RevocationLists(now->client_crl), shown.front().get());
 }
 
 void CertificateStore::TellOfNew(std::function<void(const TlsMaterial&)> listener) {
@@ -324,7 +404,8 @@ bool UseCertificates(CertificateStore& certificates, SSL_CTX* context) {
       X509_STORE_add_cert(authorities, ca.get());
     }
     SSL_set0_verify_cert_store(ssl, authorities);  // takes it
-    SSL_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+    SSL_set_ex_data(ssl, StoreIndex(), store);
+    SSL_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, VerifyNotRevoked);
     return 1;
   };
   SSL_CTX_set_cert_cb(context, use, &certificates);

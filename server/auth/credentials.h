@@ -29,9 +29,10 @@
 namespace assay::server {
 
 struct TlsFiles {
-  std::string cert;       // PEM, chain of the server
-  std::string key;        // PEM
-  std::string client_ca;  // PEM; empty: clients need no certificate
+  std::string cert;          // PEM, chain of the server
+  std::string key;           // PEM
+  std::string client_ca;     // PEM; empty: clients need no certificate
+  std::string client_crl{};  // PEM, lists of revoked certificates; empty: none is revoked
 };
 
 // The texts of one set of files, in PEM.
@@ -39,13 +40,15 @@ struct TlsMaterial {
   std::string cert;
   std::string key;
   std::string client_ca;
+  std::string client_crl;
   std::int64_t expires = 0;  // [s since 1970] when the first certificate of the chain does
 };
 
 // A chain that ends within this time is worth a warning.
 inline constexpr std::chrono::hours kExpiresSoon{14 * 24};
 
-// Whether `material` is whole, and its chain has not expired; sets `expires`. If not,
+// Whether `material` is whole, and neither its chain nor its lists of revoked certificates have
+// expired; an authority of the clients must have signed each list. Sets `expires`. If not,
 // INVALID_ARGUMENT names the file of `files` that is at fault.
 absl::Status CheckMaterial(const TlsFiles& files, TlsMaterial& material);
 
@@ -58,6 +61,10 @@ class CertificateStore {
   // The newest whole set.
   std::shared_ptr<const TlsMaterial> Current();
   const TlsFiles& files() const { return files_; }
+
+  // Whether a list of the newest set has a client's certificate, in PEM. What is no certificate is
+  // not trusted either.
+  bool IsRevoked(const std::string& certificate);
 
   // Tells `listener` of the current set now, and of each new one.
   void TellOfNew(std::function<void(const TlsMaterial&)> listener);

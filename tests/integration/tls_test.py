@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+import urllib.request
 
 import harness
 
@@ -117,6 +118,68 @@ class Tls(unittest.TestCase):
                               capture_output=True, text=True, timeout=harness.LONG, check=False)
         self.assertEqual(done.returncode, 2, done)
         self.assertIn(f"chmod 0640 {self.path('server.key')}", done.stderr)
+
+    def revoke(self, *names):
+        """A list of revoked certificates with these names' in it."""
+        index, settings = self.path("index.txt"), self.path("ca.cnf")
+        with open(settings, "w", encoding="utf-8") as file:
+            file.write(f"[ca]\ndefault_ca=own\n[own]\ndatabase={index}\ndefault_md=sha256\n"
+                       f"default_crl_days=2\ncertificate={self.path('ca.pem')}\nprivate_key={self.path('ca.key')}\n")
+        with open(index, "w", encoding="utf-8"):
+            pass
+        for name in names:
+            openssl(self.folder, "ca", "-config", settings, "-revoke", f"{name}.pem")
+        openssl(self.folder, "ca", "-config", settings, "-gencrl", "-out", "new.crl")
+        os.replace(self.path("new.crl"), self.path("crl.pem"))
+
+    def test_a_revoked_certificate_opens_no_port(self):
+        make_certificates(self.folder, "other")
+        self.revoke()
+        flags = ["--tls-cert", self.path("server.pem"), "--tls-key", self.path("server.key"), "--tls-client-ca",
+                 self.path("ca.pem"), "--tls-client-crl", self.path("crl.pem"), "--metrics-tls"]
+        with harness.Daemon(flags=flags) as daemon:
+            def run(name):
+                return daemon.run("devices", "--tls-ca", self.path("ca.pem"), "--tls-cert", self.path(f"{name}.pem"),
+                                  "--tls-key", self.path(f"{name}.key"))
+
+            def scrapes(name):
+                context = ssl.create_default_context(cafile=self.path("ca.pem"))
+                context.load_cert_chain(self.path(f"{name}.pem"), self.path(f"{name}.key"))
+                port = daemon.metrics.rsplit(":", 1)[1]
+                try:
+                    with urllib.request.urlopen(f"https://localhost:{port}/metrics", context=context,
+                                                timeout=harness.LONG) as answer:
+                        return "assay_build_info" in answer.read().decode()
+                except OSError:
+                    return False
+
+            for name in ("client", "other"):
+                self.assertEqual(run(name).code, 0)
+                self.assertTrue(scrapes(name))
+            self.revoke("client")
+            harness.wait_until(lambda: run("client").code == 3, 20, "the revoked one is refused")
+            self.assertIn("the certificate of client is revoked", run("client").err)
+            self.assertFalse(scrapes("client"))
+            self.assertEqual(run("other").code, 0)
+            self.assertTrue(scrapes("other"))
+            with open(self.path("crl.pem"), "w", encoding="utf-8") as file:
+                file.write("garbage")
+            harness.wait_until(lambda: run("other").code == 0 and "tls.reload_refused" in daemon.log_text(), 20,
+                               "a bad list is refused")
+            self.assertEqual(run("client").code, 3, "and the list before it stays")
+
+    def test_a_list_of_revoked_certificates_must_be_of_the_clients_authority(self):
+        self.revoke()
+        foreign = os.path.join(self.other, "ca.pem")
+        for ca, crl, said in ((foreign, "crl.pem", "no authority of --tls-client-ca signed"),
+                              (self.path("ca.pem"), "server.pem", "holds no PEM list"),
+                              (self.path("ca.pem"), "none.pem", "cannot read")):
+            done = subprocess.run(
+                [harness.ASSAYD, "--listen", "127.0.0.1:0", "--state-dir", self.path("state"), "--tls-cert",
+                 self.path("server.pem"), "--tls-key", self.path("server.key"), "--tls-client-ca", ca,
+                 "--tls-client-crl", self.path(crl)], capture_output=True, text=True, timeout=harness.LONG, check=False)
+            self.assertEqual(done.returncode, 2, done)
+            self.assertIn(said, done.stderr)
 
     def test_no_port_speaks_less_than_tls_1_2(self):
         flags = ["--tls-cert", self.path("server.pem"), "--tls-key", self.path("server.key"), "--metrics-tls"]
