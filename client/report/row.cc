@@ -15,6 +15,7 @@
 #include "client/report/profile.h"
 #include "client/report/reading.h"
 #include "client/report/units.h"
+#include "kernels/text/visible.h"
 
 namespace assay::client {
 namespace {
@@ -134,7 +135,7 @@ bool OnlyOfTime(const v1::CaseResult& result) {
 Row RowOf(const v1::CaseResult& result) {
   Row row;
   row.verdict = VerdictWord(result.verdict());
-  row.name = result.name();
+  row.name = Visible(result.name());
   const bool judged =
       result.verdict() == v1::VERDICT_PASSED || result.verdict() == v1::VERDICT_FAILED;
   row.measured = HasFigures(result);
