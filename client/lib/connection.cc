@@ -110,10 +110,12 @@ absl::StatusOr<std::string> ReadPem(const char* flag, const std::string& path) {
   return text.str();
 }
 
-// Whether only this machine sees what is sent to an address: a Unix socket, or loopback.
+// Whether only this machine sees what is sent to an address: a Unix socket, or loopback. A name may
+// be anyone's, "127.example" too.
 bool IsLocal(std::string_view address) {
-  return address.starts_with("unix:") || address.starts_with("127.") ||
-         address.starts_with("localhost:") || address.starts_with("[::1]:");
+  const std::string_view host = address.substr(0, address.rfind(':'));
+  return address.starts_with("unix:") || host == "localhost" || host == "[::1]" ||
+         (host.starts_with("127.") && IsIpv4(host));
 }
 
 absl::StatusOr<std::string> ReadToken(const Target& target) {

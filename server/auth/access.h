@@ -12,6 +12,9 @@
 // The file is read again when it changes, by the next call, at most once a second. A file that is
 // not whole is refused, and the roles before it stay.
 //
+// Not asked about: grpc.health.v1, and reflection (--no-reflection), which tell nothing of jobs and
+// devices. A stream that is open goes on when its caller loses its role.
+//
 // Thread-safe.
 #ifndef ASSAY_SERVER_AUTH_ACCESS_H_
 #define ASSAY_SERVER_AUTH_ACCESS_H_
@@ -50,8 +53,10 @@ struct Shown {
 };
 
 struct Caller {
-  std::string name;  // for the log: "ops.example", "token nightly", "uid:1000", an address
+  // For the log: "certificate ops.example", "token nightly", "uid:1000", "address ipv4:10.0.0.1:4".
+  std::string name;
   Role role = Role::kNone;
+  std::string peer;  // the address
 };
 
 class Access {
@@ -75,7 +80,8 @@ class Access {
   // logged, few a second.
   absl::StatusOr<Caller> Admit(const Shown& shown, std::string_view call);
 
-  bool has_file() const { return !path_.empty(); }
+  // Whether the file names users of Unix sockets.
+  bool NamesUsers();
 
  private:
   Access(std::string path, Roles roles);
@@ -83,6 +89,7 @@ class Access {
   std::shared_ptr<const Roles> Current();
   absl::StatusOr<Caller> Identify(const Shown& shown);
   Role RoleOfUser(uid_t user);
+  void LogRefusal(std::string_view call, std::string_view peer, std::string_view reason);
 
   const std::string path_;
   std::function<bool(const std::string&)> is_revoked_;
@@ -92,11 +99,13 @@ class Access {
   std::shared_ptr<const Roles> roles_;              // mutex_
   std::string stamp_;                               // mutex_; of the file when it was last read
   std::chrono::steady_clock::time_point looked_{};  // mutex_
-  std::map<int, uid_t> users_;                      // mutex_; by descriptor; some are closed
+  // By descriptor; some are closed. gRPC closes a descriptor only once no call of its connection is
+  // left, so that no call can have the user of a later connection.
+  std::map<int, uid_t> users_;  // mutex_
 };
 
-// One line of the log for a call that changed something or used a device: who, what, of which job
-// or device, and how it ended ("OK", "NOT_FOUND").
+// One line of the log for a call that changed something or used a device: who, from where, what,
+// the job, baseline or device that the call names, and how it ended ("OK", "NOT_FOUND").
 void Audit(const Caller& caller, std::string_view call, std::string_view target,
            std::string_view result);
 

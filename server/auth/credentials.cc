@@ -6,12 +6,14 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <ctime>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -23,7 +25,9 @@
 #include "server/base/log.h"
 
 namespace assay::server {
-namespace {
+
+// OpenSSL's objects, each freed by its own function.
+namespace openssl {
 
 template <auto Free>
 struct Freer {
@@ -37,40 +41,43 @@ using Certificate = std::unique_ptr<X509, Freer<X509_free>>;
 using RevocationList = std::unique_ptr<X509_CRL, Freer<X509_CRL_free>>;
 using PrivateKey = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
 
+}  // namespace openssl
+
+namespace {
+
+using openssl::Bio;
+using openssl::Certificate;
+using openssl::PrivateKey;
+using openssl::RevocationList;
+
+// A client's chain has at most so many certificates.
+constexpr int kLongestChain = 10;
+
 Bio Read(const std::string& pem) {
   return Bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
 }
 
-std::vector<Certificate> Certificates(const std::string& pem) {
-  std::vector<Certificate> all;
+// All objects of a text. Nothing if what follows one of them is damaged; an empty list if the text
+// has none.
+template <class Object, auto ReadOne>
+std::optional<std::vector<Object>> AllOf(const std::string& pem) {
+  std::vector<Object> all;
   const Bio bio = Read(pem);
-  while (Certificate one{PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)}) {
-    all.push_back(std::move(one));
-  }
-  ERR_clear_error();  // the end of the text is an error to OpenSSL
+  while (Object one{ReadOne(bio.get(), nullptr, nullptr, nullptr)}) all.push_back(std::move(one));
+  // The end of the text is an error to OpenSSL.
+  const bool ended = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  ERR_clear_error();
+  if (!ended) return std::nullopt;
   return all;
+}
+
+// None if the text is damaged.
+std::vector<Certificate> Certificates(const std::string& pem) {
+  return AllOf<Certificate, PEM_read_bio_X509>(pem).value_or(std::vector<Certificate>());
 }
 
 std::vector<RevocationList> RevocationLists(const std::string& pem) {
-  std::vector<RevocationList> all;
-  const Bio bio = Read(pem);
-  while (RevocationList one{PEM_read_bio_X509_CRL(bio.get(), nullptr, nullptr, nullptr)}) {
-    all.push_back(std::move(one));
-  }
-  ERR_clear_error();  // as above
-  return all;
-}
-
-bool IsIn(const std::vector<RevocationList>& lists, X509* certificate) {
-  for (const RevocationList& list : lists) {
-    if (X509_NAME_cmp(X509_CRL_get_issuer(list.get()), X509_get_issuer_name(certificate)) != 0) {
-      continue;
-    }
-    X509_REVOKED* entry = nullptr;
-    // 2: the list takes the entry back.
-    if (X509_CRL_get0_by_cert(list.get(), &entry, certificate) == 1) return true;
-  }
-  return false;
+  return AllOf<RevocationList, PEM_read_bio_X509_CRL>(pem).value_or(std::vector<RevocationList>());
 }
 
 // Refuses a key with a passphrase, because nobody is there to type it.
@@ -140,25 +147,75 @@ std::string DateText(std::int64_t seconds) {
                           absl::UTCTimeZone());
 }
 
-absl::Status CheckRevocationLists(const TlsFiles& files, const TlsMaterial& material) {
-  const std::vector<RevocationList> lists = RevocationLists(material.client_crl);
+}  // namespace
+
+struct Revocations {
+  std::vector<openssl::RevocationList> lists;
+  std::vector<openssl::Certificate> authorities;
+
+  bool Have(X509* certificate) const {
+    for (const RevocationList& list : lists) {
+      if (X509_NAME_cmp(X509_CRL_get_issuer(list.get()), X509_get_issuer_name(certificate)) != 0) {
+        continue;
+      }
+      X509_REVOKED* entry = nullptr;
+      if (X509_CRL_get0_by_cert(list.get(), &entry, certificate) == 1) return true;
+    }
+    return false;
+  }
+
+  X509* IssuerOf(X509* certificate) const {
+    for (const Certificate& authority : authorities) {
+      if (X509_check_issued(authority.get(), certificate) == X509_V_OK) return authority.get();
+    }
+    return nullptr;
+  }
+
+  // Of the certificate, or of an authority above it.
+  bool Cover(X509* certificate) const {
+    for (int i = 0; i < kLongestChain; ++i) {
+      if (Have(certificate)) return true;
+      X509* issuer = IssuerOf(certificate);
+      if (issuer == nullptr) return true;
+      if (issuer == certificate || X509_check_issued(issuer, issuer) == X509_V_OK) return false;
+      certificate = issuer;
+    }
+    return true;
+  }
+};
+
+namespace {
+
+absl::Status TakeRevocations(const TlsFiles& files, TlsMaterial& material) {
+  const auto taken = std::make_shared<Revocations>();
+  taken->lists = RevocationLists(material.client_crl);
+  taken->authorities = Certificates(material.client_ca);
   const auto invalid = [&](std::string_view what) {
     return absl::InvalidArgumentError(Cat("--tls-client-crl: ", files.client_crl, " ", what));
   };
-  if (lists.empty()) return invalid("holds no PEM list of revoked certificates (X509 CRL)");
-  const std::vector<Certificate> authorities = Certificates(material.client_ca);
-  for (const RevocationList& list : lists) {
-    const bool is_signed =
-        std::any_of(authorities.begin(), authorities.end(), [&](const Certificate& authority) {
-          return X509_CRL_verify(list.get(), X509_get0_pubkey(authority.get())) == 1;
+  if (taken->lists.empty()) {
+    return invalid("holds no lists of revoked certificates (X509 CRL) in whole PEM");
+  }
+  for (const RevocationList& list : taken->lists) {
+    const bool is_signed = std::any_of(
+        taken->authorities.begin(), taken->authorities.end(), [&](const Certificate& authority) {
+          return X509_NAME_cmp(X509_get_subject_name(authority.get()),
+                               X509_CRL_get_issuer(list.get())) == 0 &&
+                 X509_CRL_verify(list.get(), X509_get0_pubkey(authority.get())) == 1;
         });
     ERR_clear_error();
     if (!is_signed) return invalid("holds a list that no authority of --tls-client-ca signed");
+    if (X509_CRL_get_ext_by_NID(list.get(), NID_delta_crl, -1) >= 0) {
+      return invalid("holds a delta list; give full lists");
+    }
     const ASN1_TIME* next = X509_CRL_get0_nextUpdate(list.get());
-    if (next != nullptr && SecondsOf(next) <= SecondsNow()) {
-      return invalid(Cat("holds a list that expired on ", DateText(SecondsOf(next))));
+    if (next == nullptr) continue;
+    const std::int64_t expires = SecondsOf(next);
+    if (material.list_expires == 0 || expires < material.list_expires) {
+      material.list_expires = expires;
     }
   }
+  material.revocations = taken;
   return absl::OkStatus();
 }
 
@@ -225,13 +282,13 @@ int StoreIndex() {
 
 // OpenSSL's question about each certificate of a client's chain.
 int VerifyNotRevoked(int trusted, X509_STORE_CTX* context) {
-  if (trusted != 1 || X509_STORE_CTX_get_error_depth(context) != 0) return trusted;
+  if (trusted != 1) return trusted;
   const auto* ssl = static_cast<const SSL*>(
       X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx()));
   auto* store = static_cast<CertificateStore*>(SSL_get_ex_data(ssl, StoreIndex()));
   const std::shared_ptr<const TlsMaterial> now = store->Current();
-  if (now->client_crl.empty() ||
-      !IsIn(RevocationLists(now->client_crl), X509_STORE_CTX_get_current_cert(context))) {
+  if (now->revocations == nullptr ||
+      !now->revocations->Have(X509_STORE_CTX_get_current_cert(context))) {
     return 1;
   }
   X509_STORE_CTX_set_error(context, X509_V_ERR_CERT_REVOKED);
@@ -269,7 +326,7 @@ absl::Status CheckMaterial(const TlsFiles& files, TlsMaterial& material) {
     return absl::InvalidArgumentError(
         Cat("--tls-client-ca: ", files.client_ca, " holds no PEM certificate"));
   }
-  if (!files.client_crl.empty()) return CheckRevocationLists(files, material);
+  if (!files.client_crl.empty()) return TakeRevocations(files, material);
   return absl::OkStatus();
 }
 
@@ -297,6 +354,7 @@ std::shared_ptr<const TlsMaterial> CertificateStore::Current() {
   stamp_ = std::move(stamp);
   if (material.ok()) {
     current_ = std::make_shared<const TlsMaterial>(*std::move(material));
+    warned_ = {};
     Log(LogLevel::kInfo, "tls.reloaded", {{"cert", files_.cert}});
     if (listener_) listener_(*current_);
   } else {
@@ -308,9 +366,9 @@ std::shared_ptr<const TlsMaterial> CertificateStore::Current() {
 
 bool CertificateStore::IsRevoked(const std::string& certificate) {
   const std::shared_ptr<const TlsMaterial> now = Current();
-  if (now->client_crl.empty()) return false;
+  if (now->revocations == nullptr) return false;
   const std::vector<Certificate> shown = Certificates(certificate);
-  return shown.empty() || IsIn(RevocationLists(now->client_crl), shown.front().get());
+  return shown.empty() || now->revocations->Cover(shown.front().get());
 }
 
 void CertificateStore::TellOfNew(std::function<void(const TlsMaterial&)> listener) {
@@ -321,15 +379,18 @@ void CertificateStore::TellOfNew(std::function<void(const TlsMaterial&)> listene
 
 void CertificateStore::WarnLocked() {
   const auto now = std::chrono::system_clock::now();
-  const std::int64_t left = current_->expires - SecondsNow();
-  if (left > std::chrono::seconds(kExpiresSoon).count() || now - warned_ < std::chrono::hours(24)) {
-    return;
+  if (now - warned_ < std::chrono::hours(24)) return;
+  const std::int64_t soon = SecondsNow() + std::chrono::seconds(kExpiresSoon).count();
+  const bool list_expired = current_->list_expires != 0 && current_->list_expires <= SecondsNow();
+  if (current_->expires <= soon) {
+    Log(LogLevel::kWarn, "tls.expires_soon",
+        {{"cert", files_.cert}, {"expires", DateText(current_->expires)}});
   }
-  warned_ = now;
-  Log(LogLevel::kWarn, "tls.expires_soon",
-      {{"cert", files_.cert},
-       {"expires", DateText(current_->expires)},
-       {"days_left", left / (24 * 3600)}});
+  if (list_expired) {
+    Log(LogLevel::kWarn, "tls.revocations_expired",
+        {{"file", files_.client_crl}, {"expired", DateText(current_->list_expires)}});
+  }
+  if (current_->expires <= soon || list_expired) warned_ = now;
 }
 
 int CertificateStore::AddPort() {
@@ -387,6 +448,10 @@ absl::Status CheckMetricsPort(std::string_view address, bool tls, bool insecure)
 
 bool UseCertificates(CertificateStore& certificates, SSL_CTX* context) {
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  // A session that is resumed asks for no certificate again, so a revoked one would go on.
+  SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
+  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(context, 0);
   const auto use = [](SSL* ssl, void* store) -> int {
     const std::shared_ptr<const TlsMaterial> now = static_cast<CertificateStore*>(store)->Current();
     const std::vector<Certificate> chain = Certificates(now->cert);

@@ -35,21 +35,26 @@ struct TlsFiles {
   std::string client_crl{};  // PEM, lists of revoked certificates; empty: none is revoked
 };
 
+// The lists of revoked certificates, as OpenSSL has them, and the authorities that signed them.
+struct Revocations;
+
 // The texts of one set of files, in PEM.
 struct TlsMaterial {
   std::string cert;
   std::string key;
   std::string client_ca;
   std::string client_crl;
+  std::shared_ptr<const Revocations> revocations;  // null: no certificate is revoked
+  std::int64_t list_expires = 0;                   // [s since 1970] the first of the lists; 0: none
   std::int64_t expires = 0;  // [s since 1970] when the first certificate of the chain does
 };
 
 // A chain that ends within this time is worth a warning.
 inline constexpr std::chrono::hours kExpiresSoon{14 * 24};
 
-// Whether `material` is whole, and neither its chain nor its lists of revoked certificates have
-// expired; an authority of the clients must have signed each list. Sets `expires`. If not,
-// INVALID_ARGUMENT names the file of `files` that is at fault.
+// Whether `material` is whole, and its chain has not expired. Each list of revoked certificates
+// must be a full one, and its issuer an authority of the clients that signed it. A list that has
+// expired is taken, and the log warns: it says more than none. Sets all that is not text.
 absl::Status CheckMaterial(const TlsFiles& files, TlsMaterial& material);
 
 class CertificateStore {
@@ -62,8 +67,9 @@ class CertificateStore {
   std::shared_ptr<const TlsMaterial> Current();
   const TlsFiles& files() const { return files_; }
 
-  // Whether a list of the newest set has a client's certificate, in PEM. What is no certificate is
-  // not trusted either.
+  // Whether the newest lists have a client's certificate, in PEM, or an authority above it. With
+  // lists, every authority of a client's chain must be in --tls-client-ca: a certificate whose
+  // issuer is not there counts as revoked, and so does what is no certificate.
   bool IsRevoked(const std::string& certificate);
 
   // Tells `listener` of the current set now, and of each new one.
