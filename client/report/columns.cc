@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "client/lib/text.h"
 #include "client/report/units.h"
-#include "kernels/text/visible.h"
 
 namespace assay::client {
 

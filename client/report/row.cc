@@ -10,12 +10,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "client/lib/operators.h"
+#include "client/lib/text.h"
 #include "client/lib/words.h"
 #include "client/report/comparison.h"
 #include "client/report/profile.h"
 #include "client/report/reading.h"
 #include "client/report/units.h"
-#include "kernels/text/visible.h"
 
 namespace assay::client {
 namespace {
