@@ -46,6 +46,37 @@ TEST_P(SimtRowReference, SoftmaxOfNonFiniteRows) {
   });
 }
 
+// Longer than what shared memory holds at a time, in orders that make the roundings of a sum add
+// up: σ_β is as large as it is by what the orders of the sum lose.
+TEST_P(SimtRowReference, SoftmaxDeviationsOfRowsInOrder) {
+  constexpr std::int64_t kCols = 2500;
+  for (const DType t : {DType::kF32, DType::kF16}) {
+    const Case c = MakeCase(SoftmaxProblem{.rows = 5, .cols = kCols}, t);
+    const Plan plan = PlanOf(c);
+    const auto values = [&](int, std::int64_t i) -> double {
+      const double at = static_cast<double>(i % kCols);
+      switch (i / kCols) {
+        case 0:
+          return -at / 200;
+        case 1:
+          return at / 200;
+        case 2:
+          return 0.75;
+        case 3:
+          return i % kCols % 7 == 0 ? -kInf : std::sin(at);
+        default:
+          return i % kCols == 2499 ? 90 : std::sin(at);  // all weight is on the last
+      }
+    };
+    ExpectPlain(c, plan, values);
+    const Result result = Run(c, plan, Tensors(plan, values));
+    ASSERT_EQ(result.row_gain.size(), 5U);
+    for (const float gain : result.row_gain) EXPECT_GT(gain, 0x1p-24F);
+    for (const float offset : result.row_offset) EXPECT_EQ(offset, 0);
+    EXPECT_EQ(result.deviation[3 * kCols + 7], 0);  // -inf: the model says nothing of it
+  }
+}
+
 TEST_P(SimtRowReference, NormsAtAwkwardSizes) {
   for (const DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kE4M3FN}) {
     for (const std::int64_t cols : {1, 2, 33, 256, 257, 1030}) {

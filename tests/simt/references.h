@@ -43,6 +43,7 @@ class SimtReference : public ::testing::TestWithParam<int> {
     double max_abs_score = 0;
   };
   static constexpr double kUnwritten = -12345.678;
+  static constexpr double kCloseFloats = 0x1p-21;
 
   Result Run(const Case& c, const Plan& plan, const Tensors& tensors) {
     const std::size_t count = static_cast<std::size_t>(plan.output.extents.count());
@@ -86,13 +87,13 @@ class SimtReference : public ::testing::TestWithParam<int> {
     out.row_gain = add(x.batch * x.rows, result.row_gain);
   }
 
-  // Within 1e-5 of themselves, and 0 at the same places.
+  // Within a few units in the last place, and 0 at the same places.
   static void ExpectCloseFloats(const std::vector<float>& gpu, const std::vector<float>& cpu,
                                 const char* what) {
     ASSERT_EQ(gpu.size(), cpu.size());
     for (std::size_t i = 0; i < gpu.size(); ++i) {
       if (std::isnan(cpu[i]) && std::isnan(gpu[i])) continue;
-      EXPECT_NEAR(gpu[i], cpu[i], 1e-5 * std::abs(static_cast<double>(cpu[i])))
+      EXPECT_NEAR(gpu[i], cpu[i], kCloseFloats * std::abs(static_cast<double>(cpu[i])))
           << what << " of " << i;
       if (HasFailure()) return;
     }

@@ -12,6 +12,7 @@
 #include "kernels/ops/attention/attention_reference.h"
 #include "kernels/ops/attention/attention_reference_gpu.h"
 #include "kernels/ops/common/product_residuals.h"
+#include "kernels/ops/common/row_residuals.h"
 #include "kernels/ops/conv/conv_reference.h"
 #include "kernels/ops/conv/conv_reference_gpu.h"
 #include "kernels/ops/copy/copy_on_gpu.h"
@@ -98,7 +99,9 @@ gpu::SoftmaxReference SoftmaxOf(const Case& c, const Plan& plan, std::span<const
           inputs[0].extents.ld,
           MakeSoftmaxTerms(p, c.dtype, plan),
           out.value,
-          out.allowance};
+          out.allowance,
+          MakeSoftmaxDeviation(p, c.dtype, plan),
+          RowsOf(out)};
 }
 
 gpu::DequantSoftmaxReference DequantSoftmaxOf(const Case& c, const Plan& plan,
@@ -353,7 +356,8 @@ bool GpuReferences::FillsDeviations(const Case& c) const {
   if (const auto* gemm = std::get_if<GemmProblem>(&c.problem)) {
     return gpu::SquareBytes(gemm->m, gemm->n, gemm->k) <= kScratchBytes;
   }
-  return std::holds_alternative<ConvProblem>(c.problem);
+  return std::holds_alternative<ConvProblem>(c.problem) ||
+         std::holds_alternative<SoftmaxProblem>(c.problem);
 }
 
 absl::StatusOr<std::vector<Identity>> GpuReferences::CheckIdentities(

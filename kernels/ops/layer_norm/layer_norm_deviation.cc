@@ -34,7 +34,7 @@ LayerNormMoments MomentsOf(const LayerNormDeviation& model, std::int64_t n, cons
     sum += x[i] - origin;
     if (!model.rms) of_x.Add(x[i]);
   }
-  row.seen_mean = of_x.LargestError() / length;
+  row.seen_mean = of_x.Sums().LargestError() / length;
   const double offset = model.rms ? 0.0 : sum / length;
   row.mean = model.rms ? 0.0 : origin + offset;
   double squares = 0, fourth = 0;
@@ -45,7 +45,7 @@ LayerNormMoments MomentsOf(const LayerNormDeviation& model, std::int64_t n, cons
     of_squares.Add(d * d);
   }
   row.variance = squares / length;
-  row.seen_factor = of_squares.RelativeError();
+  row.seen_factor = of_squares.Sums().RelativeError();
   row.rstd = 1 / std::sqrt(row.variance + model.eps);
   if (!(row.variance > 0)) return row;
   row.kurtosis = fourth / length / (row.variance * row.variance);
