@@ -78,7 +78,11 @@ bool Has(const CaseOutcome& outcome, Reason reason) {
 }
 
 // Long sums: the bound of an element is far above what rounding usually does.
-std::vector<Problem> Problems() { return {SoftmaxProblem{.rows = 16, .cols = 520}}; }
+std::vector<Problem> Problems() {
+  return {SoftmaxProblem{.rows = 16, .cols = 520}, LayerNormProblem{.rows = 16, .cols = 520},
+          LayerNormProblem{.rows = 16, .cols = 520, .affine = true},
+          LayerNormProblem{.rows = 16, .cols = 520, .affine = true, .rms = true}};
+}
 
 class SimtPrecision : public ::testing::TestWithParam<int> {
  protected:

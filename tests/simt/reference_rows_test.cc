@@ -88,6 +88,41 @@ TEST_P(SimtRowReference, NormsAtAwkwardSizes) {
   }
 }
 
+// Longer than what shared memory holds at a time, in orders that make the roundings of a sum add
+// up, and with tails so heavy that Welford's update loses most.
+TEST_P(SimtRowReference, NormDeviationsOfRowsInOrder) {
+  constexpr std::int64_t kCols = 2500;
+  for (const DType t : {DType::kF32, DType::kF16}) {
+    for (const auto& [affine, rms] : {std::pair(false, false), {true, false}, {true, true}}) {
+      const Case c =
+          MakeCase(LayerNormProblem{.rows = 6, .cols = kCols, .affine = affine, .rms = rms}, t);
+      const Plan plan = PlanOf(c);
+      const auto values = [&](int operand, std::int64_t i) -> double {
+        const double at = static_cast<double>(i % kCols), wave = std::sin(at * at);
+        if (operand > 0) return 1 + wave / 2;
+        switch (i / kCols) {
+          case 0:
+            return at / 200;
+          case 1:
+            return 3 + at / 2000;
+          case 2:
+            return std::pow(wave, 31) * 30;  // κ is above 6
+          case 3:
+            return 0.75;
+          case 4:
+            return i % kCols == 2499 ? 100 : wave / 100;
+          default:
+            return wave;
+        }
+      };
+      ExpectPlain(c, plan, values);
+      const Result result = Run(c, plan, Tensors(plan, values));
+      EXPECT_GT(result.deviation[0], 0);
+      ASSERT_EQ(result.row_gain.size(), affine && !rms ? 0U : 6U);
+    }
+  }
+}
+
 // A mean that is large beside the spread, constant rows, a row with an outlier in front,
 // and rows that are not finite.
 TEST_P(SimtRowReference, NormsOfHardRows) {

@@ -92,7 +92,7 @@ class SimtReference : public ::testing::TestWithParam<int> {
                                 const char* what) {
     ASSERT_EQ(gpu.size(), cpu.size());
     for (std::size_t i = 0; i < gpu.size(); ++i) {
-      if (std::isnan(cpu[i]) && std::isnan(gpu[i])) continue;
+      if (cpu[i] == gpu[i] || (std::isnan(cpu[i]) && std::isnan(gpu[i]))) continue;
       EXPECT_NEAR(gpu[i], cpu[i], kCloseFloats * std::abs(static_cast<double>(cpu[i])))
           << what << " of " << i;
       if (HasFailure()) return;

@@ -357,6 +357,7 @@ bool GpuReferences::FillsDeviations(const Case& c) const {
     return gpu::SquareBytes(gemm->m, gemm->n, gemm->k) <= kScratchBytes;
   }
   return std::holds_alternative<ConvProblem>(c.problem) ||
+         std::holds_alternative<LayerNormProblem>(c.problem) ||
          std::holds_alternative<SoftmaxProblem>(c.problem);
 }
 

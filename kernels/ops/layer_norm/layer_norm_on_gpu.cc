@@ -2,6 +2,7 @@
 
 #include <variant>
 
+#include "kernels/ops/common/row_residuals.h"
 #include "kernels/ops/layer_norm/layer_norm_reference.h"
 #include "kernels/ops/layer_norm/layer_norm_reference_gpu.h"
 
@@ -24,6 +25,8 @@ gpu::ErrorCode LayerNormOnGpu(const Case& c, const Plan& plan, std::span<const T
   l.terms = MakeLayerNormTerms(p, c.dtype, plan);
   l.value = out.value;
   l.allowance = out.allowance;
+  l.model = MakeLayerNormDeviation(p, c.dtype, plan);
+  l.deviations = RowsOf(out);
   return gpu::LaunchLayerNormReference(l, stream);
 }
 
