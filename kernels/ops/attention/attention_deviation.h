@@ -7,14 +7,17 @@
 //        + r²·((n + 1)·(2 + P2)/6 + 6)) + ulp(r)²/12
 // The first term is the rounding of P to its format, the second the errors of scores and
 // exponentials, then those of the sum P·V and of l. Σq²k² is taken as √(Σq⁴·Σk⁴), and Qv by the
-// margins of a block of queries (see kernels/ops/common/product_residuals.h).
+// margins of a block of queries (see kernels/ops/common/product_residuals.h):
+//   Qv of column c = Σw²·Σ_c v² of the query · C_c/Σ_c C_c,   C_c = Σ w²·v_c² over the block's
+//   queries
 //
 // Weights that are nearly the same are rounded the same way, so their errors do not cancel: if
 // n·P2 − 1, the variance of n·w, is below (8u_P)², u_P²·r² is added.
 //
 // The direction D = Σw·s·v − r·Σw·s is the change of an element if all scores grow by a common
 // factor. s may be replaced by s − m. Where the weights are nearly the same it tells nothing: what
-// their rounding takes from each grows with s too.
+// their rounding takes from each grows with s too. It is made for the first queries of each block
+// alone, since all of them would take another product, and is 0 for the others.
 #ifndef ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_DEVIATION_H_
 #define ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_DEVIATION_H_
 
@@ -24,6 +27,9 @@
 #include "kernels/numerics/host_device.h"
 
 namespace assay {
+
+// Queries of a block whose direction is made.
+inline constexpr int kDirectedQueries = 12;
 
 struct AttentionDeviation {
   double u = 0;

@@ -99,6 +99,18 @@ AttentionBound MakeAttentionBound(const AttentionProblem& problem, DType input,
   return bound;
 }
 
+AttentionDeviation MakeAttentionDeviation(const AttentionProblem& problem, DType input,
+                                          const Plan& plan) {
+  const AttentionBound bound =
+      MakeAttentionBound(problem, input, plan.flushes_subnormals, plan.accumulator);
+  return {bound.u,
+          bound.p_roundoff,
+          bound.value_scale,
+          bound.value_error,
+          static_cast<double>(problem.dim),
+          OutputStepsOf(plan.output.dtype)};
+}
+
 double AttentionProvenFactor(const AttentionProblem& problem, DType input,
                              const Accumulator& accumulator) {
   const Accumulator a = AccumulatorOf(input, accumulator);

@@ -33,9 +33,9 @@ namespace {
 // Queries of a task at most: many amortise the packing of K and V, few keep P and
 // W in cache. Whole vectors and whole panels of DirectProduct.
 constexpr std::int64_t kMaxQueries = 96;
-// Queries of a block whose direction is made: a small part of a product, where all would take one.
 // A whole panel of DirectProduct, which is read in whole vectors.
-constexpr std::int64_t kDirected = kDirectRows;
+constexpr std::int64_t kDirected = kDirectedQueries;
+static_assert(kDirected == kDirectRows);
 constexpr std::int64_t kDirectedLd = 2 * kDirectRows;
 static_assert(kDirectedLd % 8 == 0 && kDirectedLd <= kMaxQueries);
 static_assert(kMaxQueries % 8 == 0 && kMaxQueries % kDirectRows == 0);

@@ -164,8 +164,14 @@ gpu::AttentionReference AttentionOf(const Case& c, const Plan& plan,
   a.empty = EmptyRow(p);
   a.value = out.value;
   a.allowance = out.allowance;
+  a.model = MakeAttentionDeviation(p, c.dtype, plan);
+  a.deviation = out.deviation;
+  a.direction = out.direction;
   return a;
 }
+
+// Of the scratch memory, behind the largest score.
+constexpr std::int64_t kKeySquareBytes = gpu::kScratchBytes - std::int64_t{sizeof(double)};
 
 // Whole words of device memory, once all before is done.
 template <class Words>
@@ -343,6 +349,8 @@ absl::Status GpuReferences::Reference(const Case& c, const Plan& plan, Device& d
   if (!scratch.ok()) return scratch.status();
   gpu::AttentionReference attention = AttentionOf(c, plan, inputs, out);
   attention.largest = static_cast<unsigned long long*>(*scratch);
+  attention.key_squares = static_cast<double*>(*scratch) + 1;
+  attention.key_squares_bytes = kKeySquareBytes;
   if (absl::Status s = Launched(op, gpu::LaunchAttentionReference(attention, *stream)); !s.ok()) {
     return s;
   }
@@ -355,6 +363,9 @@ absl::Status GpuReferences::Reference(const Case& c, const Plan& plan, Device& d
 bool GpuReferences::FillsDeviations(const Case& c) const {
   if (const auto* gemm = std::get_if<GemmProblem>(&c.problem)) {
     return gpu::SquareBytes(gemm->m, gemm->n, gemm->k) <= kScratchBytes;
+  }
+  if (const auto* attention = std::get_if<AttentionProblem>(&c.problem)) {
+    return gpu::KeySquareBytes(attention->KvSeq()) <= kKeySquareBytes;
   }
   return std::holds_alternative<ConvProblem>(c.problem) ||
          std::holds_alternative<LayerNormProblem>(c.problem) ||
