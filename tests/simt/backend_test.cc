@@ -346,7 +346,8 @@ TEST_P(GpuBackendTest, ThePrecisionIsTold) {
   c.provider = "builtin";
   c.seed = 7;
   c.dtype = DType::kF32;
-  for (const std::string_view op : {"gemm", "conv", "attention", "softmax", "layer_norm"}) {
+  for (const std::string_view op :
+       {"gemm", "conv", "attention", "softmax", "layer_norm", "dequant_softmax"}) {
     for (const Problem& problem : ProblemsOf(op)) {
       c.problem = problem;
       const CaseOutcome outcome = desk.Run(c);

@@ -121,7 +121,10 @@ gpu::DequantSoftmaxReference DequantSoftmaxOf(const Case& c, const Plan& plan,
   g.transpose_w = p.transpose_w;
   g.bound = MakeDequantSoftmaxBound(p, c.dtype, plan);
   g.value = out.value;
-  g.allowance = plan.exact ? nullptr : out.allowance;
+  if (plan.exact) return g;
+  g.allowance = out.allowance;
+  g.model = MakeDequantSoftmaxDeviation(p, c.dtype, plan);
+  g.deviations = RowsOf(out);
   return g;
 }
 
@@ -368,6 +371,7 @@ bool GpuReferences::FillsDeviations(const Case& c) const {
     return gpu::KeySquareBytes(attention->KvSeq()) <= kKeySquareBytes;
   }
   return std::holds_alternative<ConvProblem>(c.problem) ||
+         std::holds_alternative<DequantSoftmaxProblem>(c.problem) ||
          std::holds_alternative<LayerNormProblem>(c.problem) ||
          std::holds_alternative<SoftmaxProblem>(c.problem);
 }
