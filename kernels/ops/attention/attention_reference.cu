@@ -9,11 +9,8 @@
 // attention_reference.h has it. Nothing of size queries × keys is stored. The outputs are
 // made 64 columns at a time, with the second pass again for each 64 of dim.
 //
-// The deviation σ and the direction D, if they are asked for (attention_deviation.h), come from the
-// same two passes. What each key has by itself, √Σk⁴ and Σv², is summed before: K and V are read
-// once more for it. The first pass sums exp(s − m) in fp32, for the weights of the margins C_c
-// alone. The second pass sums what σ needs of each query, Σp² over the block's queries for each
-// key, with which C_c is summed as V is loaded, and p·(s − m)·v of the first queries.
+// The deviation σ and the direction D, if they are asked for, come from the same two passes; see
+// attention_spread_gpu.h.
 //
 // A thread has 4 queries × 2 keys of the scores and 4 queries × 4 columns of the output;
 // 16 neighbouring threads share their queries. The order of every sum is fixed by the
@@ -23,163 +20,15 @@
 #include <limits>
 
 #include "kernels/ops/attention/attention_reference_gpu.h"
+#include "kernels/ops/attention/attention_spread_gpu.h"
+#include "kernels/ops/attention/attention_tiles_gpu.h"
 #include "kernels/ops/common/element_gpu.h"
 #include "kernels/ops/common/rows_gpu.h"
-#include "kernels/runtime/gpu/reduce.h"
 
 namespace assay::gpu {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kQueries = 64;                          // of a block
-constexpr int kKeys = 32;                             // at a time
-constexpr int kDepth = 16;                            // of dim, for scores; of keys, for outputs
-constexpr int kColumns = 64;                          // of the output at a time
-constexpr int kTeam = 16;                             // threads that share their queries
-constexpr int kEach = kQueries / (kThreads / kTeam);  // queries of a thread
-constexpr int kOwnKeys = kKeys / kTeam;
-constexpr int kOwnColumns = kColumns / kTeam;
-// One more than the extent: neighbouring rows then lie in different banks.
-constexpr int kQueryPitch = kQueries + 1;
-constexpr int kKeyPitch = kKeys + 1;
-constexpr int kColumnPitch = kColumns + 1;
-constexpr int kQueryShared = kDepth * kQueryPitch;
-constexpr int kKeyShared = kDepth * kKeyPitch;
-constexpr int kWeightShared = kKeys * kQueryPitch;
-static_assert(kDepth * kColumnPitch <= kQueryShared, "V lies where Q did");
-// For deviations, where K lies until the scores are made: p·(s − m) of the first queries, [key,
-// query], and Σw² over the block's queries of each key.
-constexpr int kShiftPitch = kDirectedQueries + 1;
-constexpr int kKeyWeights = kKeys * kShiftPitch;
-static_assert(kKeyWeights + kKeys <= kKeyShared);
-static_assert(kDirectedQueries <= kThreads / kTeam, "they are each thread's first query");
-
-// The part of the work a block has.
-struct Task {
-  std::int64_t head;    // of all batches
-  std::int64_t kv;      // head of K and V
-  std::int64_t query0;  // of the head
-  std::int64_t seen;    // keys that the last query may see
-};
-
-ASSAY_DEVICE std::int64_t SeenBy(const AttentionOperands& o, std::int64_t query) {
-  if (!o.causal) return o.keys;
-  const std::int64_t seen = query + 1 + o.keys - o.queries;
-  return seen < 0 ? 0 : seen < o.keys ? seen : o.keys;
-}
-
-ASSAY_DEVICE std::int64_t KvHead(const AttentionOperands& o, std::int64_t head) {
-  return head / o.heads * o.kv_heads + head % o.heads / (o.heads / o.kv_heads);
-}
-
-ASSAY_DEVICE int Team() { return static_cast<int>(Thread().x) / kTeam; }
-ASSAY_DEVICE int Mate() { return static_cast<int>(Thread().x) % kTeam; }
-
-ASSAY_DEVICE bool Visible(const AttentionOperands& o, std::int64_t query, std::int64_t key) {
-  if (query >= o.queries || key >= SeenBy(o, query)) return false;
-  return o.mask == nullptr || static_cast<const std::int8_t*>(o.mask)[query * o.keys + key] != 0;
-}
-
-// A thread's scores, in both forms.
-struct Scores {
-  double s[kEach][kOwnKeys];         // scale·q·k
-  double absolute[kEach][kOwnKeys];  // |q|·|k|
-};
-
-// The scores of the task's queries and keys from `key0`. Ends behind a barrier that lets
-// q_tile and k_tile be written again.
-template <class Element, class Shared, class KeyShared>
-ASSAY_DEVICE void MakeScores(const AttentionReference& a, const Task& task, std::int64_t key0,
-                             Shared q_tile, KeyShared k_tile, Scores& scores) {
-  const AttentionOperands& o = a.operands;
-  const int d = static_cast<int>(Thread().x) % kDepth;
-  const int row = static_cast<int>(Thread().x) / kDepth;
-  constexpr int kRows = kThreads / kDepth;
-  ASSAY_UNROLL
-  for (int i = 0; i < kEach; ++i) {
-    ASSAY_UNROLL
-    for (int j = 0; j < kOwnKeys; ++j) scores.s[i][j] = scores.absolute[i][j] = 0.0;
-  }
-  for (std::int64_t d0 = 0; d0 < o.dim; d0 += kDepth) {
-    ASSAY_UNROLL
-    for (int i = 0; i < kQueries / kRows; ++i) {
-      const int r = row + i * kRows;
-      const std::int64_t query = task.query0 + r;
-      q_tile[d * kQueryPitch + r] =
-          query < o.queries && d0 + d < o.dim
-              ? Element::At(o.q, o.input, (task.head * o.queries + query) * o.dim + d0 + d)
-              : 0.0;
-    }
-    ASSAY_UNROLL
-    for (int i = 0; i < kKeys / kRows; ++i) {
-      const int r = row + i * kRows;
-      const std::int64_t key = key0 + r;
-      k_tile[d * kKeyPitch + r] =
-          key < task.seen && d0 + d < o.dim
-              ? Element::At(o.k, o.input, (task.kv * o.keys + key) * o.dim + d0 + d)
-              : 0.0;
-    }
-    SyncBlock();
-    ASSAY_UNROLL_BY(4)
-    for (int k = 0; k < kDepth; ++k) {
-      double q[kEach], key[kOwnKeys];
-      ASSAY_UNROLL
-      for (int i = 0; i < kEach; ++i) q[i] = q_tile[k * kQueryPitch + Team() + kTeam * i];
-      ASSAY_UNROLL
-      for (int j = 0; j < kOwnKeys; ++j) key[j] = k_tile[k * kKeyPitch + Mate() + kTeam * j];
-      ASSAY_UNROLL
-      for (int i = 0; i < kEach; ++i) {
-        ASSAY_UNROLL
-        for (int j = 0; j < kOwnKeys; ++j) {
-          scores.s[i][j] = Fma(q[i], key[j], scores.s[i][j]);
-          scores.absolute[i][j] = Fma(std::abs(q[i]), std::abs(key[j]), scores.absolute[i][j]);
-        }
-      }
-    }
-    SyncBlock();
-  }
-  ASSAY_UNROLL
-  for (int i = 0; i < kEach; ++i) {
-    // As one rounded operation: a compiler would else fuse it with what follows, in one
-    // pass and not in the other.
-    ASSAY_UNROLL
-    for (int j = 0; j < kOwnKeys; ++j) scores.s[i][j] = Fma(a.bound.scale, scores.s[i][j], 0.0);
-  }
-}
-
-// Of the threads that share a query, in a fixed order.
-ASSAY_DEVICE double TeamSum(double v) {
-  for (int by = kTeam / 2; by > 0; by /= 2) v += ShuffleXor(v, by);
-  return v;
-}
-
-// What the first pass finds of a query.
-struct Row {
-  double max;      // m
-  double delta;    // δ of the least certain of the largest scores
-  double visible;  // keys
-  // For deviations:
-  float sum;             // l, about
-  double query_squares;  // scale²·√Σq⁴
-};
-
-// Adds exp(s − m) to the sum under the largest score so far, which `s` may be above.
-ASSAY_DEVICE void AddExponential(double s, Row& row) {
-  if (!(s > -HUGE_VAL)) return;
-  const float e = Exp(static_cast<float>(-std::abs(s - row.max)));
-  row.sum = s > row.max ? row.sum * e + 1.0F : row.sum + e;
-}
-
-// Σx⁴ of a query, over the threads that share it.
-template <class Element>
-ASSAY_DEVICE double FourthPowers(const AttentionOperands& o, std::int64_t line) {
-  double sum = 0.0;
-  for (std::int64_t d = Mate(); d < o.dim; d += kTeam) {
-    const double q = Element::At(o.q, o.input, line * o.dim + d), square = q * q;
-    sum += square * square;
-  }
-  return TeamSum(sum);
-}
+using namespace attention;
 
 template <class Element, bool kDeviations, class Shared, class KeyShared>
 ASSAY_DEVICE void FindMaxima(const AttentionReference& a, const Task& task, Shared q_tile,
@@ -240,47 +89,6 @@ ASSAY_DEVICE void FindMaxima(const AttentionReference& a, const Task& task, Shar
   if (Lane() == 0) AtomicMin(a.largest, ~std::bit_cast<unsigned long long>(largest));
 }
 
-// What the second pass sums of a thread's queries and columns.
-struct Outputs {
-  double sum[kEach][kOwnColumns];    // V'
-  double error[kEach][kOwnColumns];  // E'
-  double l[kEach];
-  double row_error[kEach];  // R
-};
-
-// What σ and D need beside, of a thread.
-struct Spread {
-  double p2[kEach];              // Σp²
-  double squares[kEach];         // Σp²·Σ_c v²
-  double mean[kEach];            // Σp²·Σ_c v²·a
-  double shift;                  // Σp·(s − m) of the thread's first query
-  double directed[kOwnColumns];  // Σp·(s − m)·v of it
-  double column;                 // C_c of one column, from some of the keys
-  double total;                  // Σ_c C_c over all columns of V
-};
-
-// √Σk⁴ and Σv² of a key.
-ASSAY_DEVICE const double* KeySquaresOf(const AttentionReference& a, const Task& task,
-                                        std::int64_t key) {
-  return a.key_squares + 2 * ((task.kv - a.first_kv) * a.operands.keys + key);
-}
-
-// Adds a weight p of query i of the thread. Leaves p·(s − m) of the first query in `shift`.
-template <class KeyShared>
-ASSAY_DEVICE void AddToSpread(const AttentionReference& a, const double* key_squares, int i,
-                              const Row& row, double p, double s, KeyShared shift, Spread& spread) {
-  const double distance = s - row.max, pp = p * p, weight = pp * key_squares[1];
-  spread.p2[i] += pp;
-  spread.squares[i] += weight;
-  // A key without weight may have an infinite distance.
-  if (weight > 0) {
-    spread.mean[i] += weight * a.model.Score(s, distance, row.query_squares * key_squares[0]);
-  }
-  if (i > 0 || !(p > 0)) return;
-  spread.shift += p * distance;
-  shift[0] = p * distance;
-}
-
 // P and W of the task's queries and the keys from `key0`, to shared memory; W is negative
 // where the query does not see the key, and only there.
 template <bool kDeviations, class Shared, class KeyShared>
@@ -319,35 +127,6 @@ ASSAY_DEVICE void MakeWeights(const AttentionReference& a, const Task& task, std
       w_tile[key * kQueryPitch + query] = w;
     }
   }
-}
-
-// Σw² over the block's queries of each key from `key0`, to shared memory, from P and 1/l².
-template <class Shared, class KeyShared, class SumShared>
-ASSAY_DEVICE void MakeKeyWeights(const AttentionReference& a, const Task& task, std::int64_t key0,
-                                 Shared p_tile, KeyShared k_tile, SumShared inverse,
-                                 Spread& spread) {
-  SyncBlock();  // P is there
-  ASSAY_UNROLL
-  for (int j = 0; j < kOwnKeys; ++j) {
-    const int key = Team() + kTeam * j;
-    double sum = 0.0;
-    ASSAY_UNROLL
-    for (int i = 0; i < kEach; ++i) {
-      const int query = Mate() + kTeam * i;
-      const double p = p_tile[key * kQueryPitch + query], weight = p * p * inverse[query];
-      if (weight > 0) sum += weight;  // a query with a NaN says nothing
-    }
-    sum = TeamSum(sum);
-    if (Mate() != 0) continue;
-    k_tile[kKeyWeights + key] = sum;
-    if (key0 + key < task.seen) spread.total += sum * KeySquaresOf(a, task, key0 + key)[1];
-  }
-}
-
-// x², or 0 if that is not finite: the elements behind it have no deviation anyway.
-ASSAY_DEVICE double FiniteSquare(double x) {
-  const double square = x * x;
-  return std::isfinite(square) ? square : 0.0;
 }
 
 // Adds P·V and W·|V| of the keys from `key0` and the columns from `column0`.
@@ -435,51 +214,6 @@ ASSAY_DEVICE void Finish(const AttentionReference& a, const Task& task, std::int
   }
 }
 
-// σ and D of the thread's queries and columns, from the sums. Uses q_tile, where V was. All threads
-// of the block take part.
-template <class Shared, class Partial>
-ASSAY_DEVICE void FinishSpread(const AttentionReference& a, const Task& task, std::int64_t column0,
-                               const Row (&rows)[kEach], const Outputs& out, const Spread& spread,
-                               Shared q_tile, Partial partial) {
-  const AttentionOperands& o = a.operands;
-  q_tile[Thread().x] = spread.column;
-  const double total = BlockReduce<Sum>(spread.total, partial, kThreads);  // with a barrier
-  double columns[kOwnColumns];
-  ASSAY_UNROLL
-  for (int j = 0; j < kOwnColumns; ++j) {
-    columns[j] = 0.0;
-    for (int part = 0; part < kThreads / kColumns; ++part) {
-      columns[j] += q_tile[part * kColumns + Mate() + kTeam * j];
-    }
-  }
-  SyncBlock();  // Q is written there again
-  const double shift = TeamSum(spread.shift);
-  ASSAY_UNROLL
-  for (int i = 0; i < kEach; ++i) {
-    const double l = TeamSum(out.l[i]), visible = rows[i].visible;
-    const double squares = TeamSum(spread.squares[i]), mean = TeamSum(spread.mean[i]);
-    const double p2 = TeamSum(spread.p2[i]) / l / l;
-    const double share = total > 0 ? squares / l / l / total : 0.0;
-    const std::int64_t query = task.query0 + Team() + kTeam * i;
-    const bool tells =
-        i == 0 && Team() < kDirectedQueries && visible > 0 && !a.model.Alike(visible, p2);
-    ASSAY_UNROLL
-    for (int j = 0; j < kOwnColumns; ++j) {
-      const std::int64_t column = column0 + Mate() + kTeam * j;
-      if (query >= o.queries || column >= o.dim) continue;
-      const std::int64_t at = (task.head * o.queries + query) * o.dim + column;
-      const double r = out.sum[i][j] / l;
-      double sigma = 0.0;
-      if (visible > 0 && std::isfinite(r)) {
-        sigma = a.model.Of(r, visible, share * columns[j], p2, squares > 0 ? mean / squares : 0.0);
-      }
-      a.deviation[at] = sigma == sigma ? static_cast<float>(sigma) : 0.0F;
-      const double d = tells ? spread.directed[j] / l - r * (shift / l) : 0.0;
-      a.direction[at] = static_cast<float>(d * a.bound.value_scale);
-    }
-  }
-}
-
 template <class Element, bool kDeviations>
 ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2) AttentionTiles(AttentionReference a) {
   ASSAY_SHARED(double, partial, kDeviations ? kMostWaves : 1);
@@ -528,51 +262,7 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2) AttentionTiles(AttentionReference a)
   }
 }
 
-// √Σk⁴ and Σv² of each key, which 16 threads share.
-template <class Element>
-ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2) SumKeySquares(AttentionReference a) {
-  const AttentionOperands& o = a.operands;
-  constexpr int kOfBlock = kThreads / kTeam;
-  const std::int64_t count = a.kv_count * o.keys;
-  for (std::int64_t first = std::int64_t{Block().x} * kOfBlock; first < count;
-       first += std::int64_t{GridExtent().x} * kOfBlock) {
-    const std::int64_t key = first + Team();
-    const std::int64_t at = (a.first_kv * o.keys + (key < count ? key : count - 1)) * o.dim;
-    double fourth = 0.0, squares = 0.0;
-    for (std::int64_t d = Mate(); d < o.dim; d += kTeam) {
-      const double k = Element::At(o.k, o.input, at + d), square = k * k;
-      fourth += square * square;
-      squares += FiniteSquare(Element::At(o.v, o.input, at + d));
-    }
-    fourth = TeamSum(fourth);
-    squares = TeamSum(squares);
-    if (Mate() != 0 || key >= count) continue;
-    a.key_squares[2 * key] = std::sqrt(fourth);
-    a.key_squares[2 * key + 1] = squares;
-  }
-}
-
 ASSAY_GLOBAL void ClearLargest(unsigned long long* largest) { *largest = ~0ULL; }
-
-// An element a thread.
-ASSAY_GLOBAL void KeyGroupMeans(AttentionKeyGroupsReference a) {
-  const AttentionOperands& o = a.operands;
-  const std::int64_t count = o.batch * o.heads * o.queries * o.dim;
-  const std::int64_t step = std::int64_t{GridExtent().x} * kThreads;
-  for (std::int64_t i = std::int64_t{Block().x} * kThreads + Thread().x; i < count; i += step) {
-    const std::int64_t head = i / o.dim / o.queries, query = i / o.dim % o.queries;
-    const KeyGroups::Group group = a.groups.Members(a.groups.Chosen(head, query));
-    const std::int64_t seen = a.groups.Seen(query);
-    double sum = 0.0;
-    int found = 0;
-    for (std::int64_t key = group.first; key < group.first + group.size && key < seen; ++key) {
-      if (!Visible(o, query, key)) continue;
-      ++found;
-      sum += LoadDouble(o.input, o.v, (KvHead(o, head) * o.keys + key) * o.dim + i % o.dim);
-    }
-    a.value[i] = found == 0 ? a.empty : sum * (a.scale / found);
-  }
-}
 
 // The heads of K and V from first_kv on.
 ErrorCode LaunchHeads(const AttentionReference& a, Stream stream) {
@@ -615,12 +305,5 @@ ErrorCode LaunchAttentionReference(const AttentionReference& a, Stream stream) {
 }
 
 double LargestScore(unsigned long long largest) { return std::bit_cast<double>(~largest); }
-
-ErrorCode LaunchAttentionKeyGroups(const AttentionKeyGroupsReference& a, Stream stream) {
-  const AttentionOperands& o = a.operands;
-  const std::int64_t count = o.batch * o.heads * o.queries * o.dim;
-  return Launch(KeyGroupMeans, RowGrid((count + kThreads - 1) / kThreads), Extent{kThreads, 1, 1},
-                0, stream, a);
-}
 
 }  // namespace assay::gpu
