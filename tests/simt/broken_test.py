@@ -55,8 +55,10 @@ REFERENCES = tuple(f"{OPS}{name}.cu" for name in (
     "elementwise/elementwise_reference", "gemm/gemm_reference", "layer_norm/layer_norm_reference",
     "reduce/reduce_reference", "rope/rope_reference", "softmax/softmax_identities",
     "softmax/softmax_reference"))
-# The host code of references that an operator's own folder launches.
-ON_GPU = tuple(f"{OPS}{op}/{op}_on_gpu.cc" for op in ("copy", "elementwise", "layer_norm", "reduce", "rope"))
+# The host code that launches them.
+ON_GPU = (*(f"{OPS}{op}/{op}_on_gpu.cc" for op in (
+    "attention", "conv", "copy", "dequant_softmax", "elementwise", "gemm", "layer_norm", "reduce", "rope", "softmax")),
+    OPS + "common/device_words.cc")
 
 
 # The sources that explain why a launch failed.
