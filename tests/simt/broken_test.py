@@ -141,7 +141,6 @@ CHANGES = [
     ("softmax reference", REDUCE, "  SyncBlock();\n", 0, "", "barrier before the waves' results are read"),
     ("softmax reference", OPS + "softmax/softmax_reference.cu", "j < s.cols", 3, "j <= s.cols", "index past a row"),
     ("softmax reference", ORDERS, "    SyncBlock();  // and the chunk", 0, "    // and the chunk", "barrier before addends are summed in order"),
-    ("softmax reference", ORDERS, "  SyncBlock();  // the next sums", 0, "  // the next sums", "barrier before the orders' sums are written over"),
     ("softmax reference", ORDERS, "i < count; i += kRowThreads", 0, "i <= count; i += kRowThreads", "index past the addends"),
     ("softmax identities", OPS + "softmax/softmax_identities.cu", "Thread().x == 0", 0, "Lane() == 0", "mask of the one that counts"),
     ("layer_norm reference", OPS + "layer_norm/layer_norm_reference.cu", "j < l.cols", 0, "j < l.cols - 1", "last element not summed"),
