@@ -50,6 +50,7 @@ struct RowDeviations {
   float* deviation = nullptr;  // σ of each element
   float* offset = nullptr;     // σ_α; 0: rows have none
   float* gain = nullptr;       // σ_β
+  float* direction = nullptr;  // D of each element
 };
 
 }  // namespace assay

@@ -48,8 +48,9 @@ ResidualModel RowResiduals(const Case& c, const Plan& plan, int drawn) {
 
 RowDeviations RowOf(const ReferenceBuffers& buffers, std::int64_t row, std::int64_t cols) {
   if (buffers.deviation == nullptr) return {};
-  const auto at = [row](float* of) { return of == nullptr ? nullptr : of + row; };
-  return {buffers.deviation + row * cols, at(buffers.row_offset), at(buffers.row_gain)};
+  const auto at = [](float* of, std::int64_t i) { return of == nullptr ? nullptr : of + i; };
+  return {buffers.deviation + row * cols, at(buffers.row_offset, row), at(buffers.row_gain, row),
+          at(buffers.direction, row * cols)};
 }
 
 }  // namespace assay

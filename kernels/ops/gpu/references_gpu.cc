@@ -356,6 +356,10 @@ bool GpuReferences::FillsDeviations(const Case& c) const {
   return std::holds_alternative<ConvProblem>(c.problem);
 }
 
+bool GpuReferences::FillsDirection(const Case& c) const {
+  return !std::holds_alternative<SoftmaxProblem>(c.problem);
+}
+
 absl::StatusOr<std::vector<Identity>> GpuReferences::CheckIdentities(
     const Case& c, const Plan& plan, Device& device, std::span<const TensorView> inputs,
     const TensorView& output, const ReferenceBuffers& reference) const {
