@@ -38,6 +38,9 @@ class GpuOp {
   // Whether Reference fills what the operator's ResidualModel says of this case.
   virtual bool FillsDeviations(const Case&) const { return false; }
 
+  // Whether it fills the direction as well, of a case whose deviations it fills.
+  virtual bool FillsDirection(const Case&) const { return true; }
+
   // As Op::CheckIdentities.
   virtual absl::StatusOr<std::vector<Identity>> CheckIdentities(
       const GpuCall&, const Case&, const Plan&, std::span<const TensorView> /*inputs*/,

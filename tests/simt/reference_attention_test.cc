@@ -103,7 +103,7 @@ struct PlainSpread {
         const auto to = static_cast<std::size_t>((head * p.seq + first + i) * dim) + d;
         const double qv = total > 0 ? of.squares * columns[d] / total : 0;
         deviation[to] = model.Of(of.r[d], of.visible, qv, of.p2, of.mean);
-        if (i >= kDirectedQueries || model.Alike(of.visible, of.p2)) continue;
+        if (i >= kDirectedQueries || !model.Tells(of.visible, of.p2)) continue;
         direction[to] = bound.value_scale * (of.directed[d] - of.r[d] * of.shift);
       }
     }
@@ -121,7 +121,10 @@ class SimtAttentionReference : public SimtReference {
     Result known = result;
     for (std::size_t i = 0; i < cpu.deviation.size(); ++i) {
       if (std::isnan(cpu.deviation[i])) known.deviation[i] = cpu.deviation[i];
-      if (std::isnan(cpu.direction[i])) known.direction[i] = cpu.direction[i];
+      // The CPU makes the direction of more queries.
+      if (known.direction[i] == 0 || std::isnan(cpu.direction[i])) {
+        known.direction[i] = cpu.direction[i];
+      }
     }
     SimtReference::ExpectDeviations(c, plan, tensors, known);
   }

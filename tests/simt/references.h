@@ -81,7 +81,8 @@ class SimtReference : public ::testing::TestWithParam<int> {
       return to.data();
     };
     out.deviation = add(x.count(), result.deviation);
-    if (model.direction) out.direction = add(x.count(), result.direction);
+    if (model.direction && references_.FillsDirection(c))
+      out.direction = add(x.count(), result.direction);
     if (!model.rows) return;
     out.row_offset = add(x.batch * x.rows, result.row_offset);
     out.row_gain = add(x.batch * x.rows, result.row_gain);

@@ -15,9 +15,10 @@
 // n·P2 − 1, the variance of n·w, is below (8u_P)², u_P²·r² is added.
 //
 // The direction D = Σw·s·v − r·Σw·s is the change of an element if all scores grow by a common
-// factor. s may be replaced by s − m. Where the weights are nearly the same it tells nothing: what
-// their rounding takes from each grows with s too. It is made for the first queries of each block
-// alone, since all of them would take another product, and is 0 for the others.
+// factor. s may be replaced by s − m. If the weights span few steps of P's format, D tells nothing:
+// the rounding of a weight then depends on s as well. So D is used from n·P2 − 1 = (64u_P)² on. The
+// direction of all queries costs another product, so of large outputs, and on GPUs of all, it is
+// made of the first queries of each block alone. It is 0 for the others.
 #ifndef ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_DEVIATION_H_
 #define ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_DEVIATION_H_
 
@@ -46,6 +47,10 @@ struct AttentionDeviation {
   // Whether the weights lie within a few steps of P's format.
   ASSAY_HOST_DEVICE bool Alike(double visible, double p2) const {
     return visible * p2 - 1 < 64 * p_roundoff * p_roundoff;
+  }
+  // Whether D tells an error of the scale.
+  ASSAY_HOST_DEVICE bool Tells(double visible, double p2) const {
+    return visible * p2 - 1 >= 64 * 64 * p_roundoff * p_roundoff;
   }
   // σ of an element; r without scale_v.
   ASSAY_HOST_DEVICE double Of(double r, double visible, double qv, double p2, double mean) const {

@@ -141,6 +141,7 @@ class Attention final : public Op {
     const AttentionDeviation deviation = Deviation(c, plan);
     model.known = model.direction = true;
     model.gates = DrawnInFullPrecision(plan, 3);
+    model.direction_name = "the scale of the scores";
     model.roundoff = deviation.u;
     // Exponentials below the range of P's format become 0, all with the same sign.
     // Weights that are nearly the same are rounded the same way.

@@ -126,7 +126,7 @@ ASSAY_DEVICE void FinishSpread(const AttentionReference& a, const Task& task, st
     const double share = total > 0 ? squares / l / l / total : 0.0;
     const std::int64_t query = task.query0 + Team() + kTeam * i;
     const bool tells =
-        i == 0 && Team() < kDirectedQueries && visible > 0 && !a.model.Alike(visible, p2);
+        i == 0 && Team() < kDirectedQueries && visible > 0 && a.model.Tells(visible, p2);
     ASSAY_UNROLL
     for (int j = 0; j < kOwnColumns; ++j) {
       const std::int64_t column = column0 + Mate() + kTeam * j;

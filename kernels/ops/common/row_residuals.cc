@@ -47,7 +47,7 @@ ResidualModel RowResiduals(const Case& c, const Plan& plan, int drawn) {
 }
 
 RowDeviations RowsOf(const ReferenceBuffers& buffers) {
-  return {buffers.deviation, buffers.row_offset, buffers.row_gain};
+  return {buffers.deviation, buffers.row_offset, buffers.row_gain, buffers.direction};
 }
 
 RowDeviations RowOf(const ReferenceBuffers& buffers, std::int64_t row, std::int64_t cols) {

@@ -13,6 +13,11 @@
 // how far the elements' own errors move β (row_fit.h). seen is what usual orders lose of l on the
 // data at hand (sum_orders.h). It is little for random data.
 //
+// The direction D = r·(x − x̄), x̄ the mean of x with weights r²/σ², is the change of an element if
+// the arguments of exp grow by a common factor, without the part that is a common factor of r. The
+// errors of an exponential may follow its argument within an octave, so a row whose x have a
+// variance below 1/4, with these weights, has no direction.
+//
 // Derived, and held by simulation with sequential, pairwise, blocked and online kernels: the errors
 // of right kernels have R <= 1.4 of β and 1.1 of the rest.
 #ifndef ASSAY_KERNELS_OPS_COMMON_SOFTMAX_DEVIATION_H_
@@ -80,8 +85,9 @@ struct SoftmaxRowSums {
   }
 };
 
-// Fills one row of n elements, from its x and r. logit_variance: σ_x² of each x that is itself a
-// result of rounding, as in dequant_softmax_deviation.h; nullptr: each x is exact.
+// Fills one row of n elements, from its x and r, and D if there is a place for it. logit_variance:
+// σ_x² of each x that is itself a result of rounding, as in dequant_softmax_deviation.h; nullptr:
+// each x is exact.
 void SoftmaxDeviationsOfRow(const SoftmaxDeviation& model, std::int64_t n, const double* x,
                             const double* r, const RowDeviations& to,
                             const double* logit_variance = nullptr);

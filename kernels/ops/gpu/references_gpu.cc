@@ -38,6 +38,8 @@ absl::Status GpuReferences::Reference(const Case& c, const Plan& plan, Device& d
 
 bool GpuReferences::FillsDeviations(const Case& c) const { return OnGpu(c).FillsDeviations(c); }
 
+bool GpuReferences::FillsDirection(const Case& c) const { return OnGpu(c).FillsDirection(c); }
+
 absl::StatusOr<std::vector<Identity>> GpuReferences::CheckIdentities(
     const Case& c, const Plan& plan, Device& device, std::span<const TensorView> inputs,
     const TensorView& output, const ReferenceBuffers& reference) const {

@@ -30,6 +30,7 @@ class GpuReferences final : public DeviceReferences {
                          std::span<const TensorView> inputs, ReferenceBuffers& out) const override;
 
   bool FillsDeviations(const Case& c) const override;
+  bool FillsDirection(const Case& c) const override;
 
   absl::StatusOr<std::vector<Identity>> CheckIdentities(
       const Case& c, const Plan& plan, Device& device, std::span<const TensorView> inputs,

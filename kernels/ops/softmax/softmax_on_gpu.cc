@@ -77,6 +77,7 @@ class Softmax final : public GpuOp {
   }
 
   bool FillsDeviations(const Case&) const override { return true; }
+  bool FillsDirection(const Case&) const override { return false; }
 
   absl::StatusOr<std::vector<Identity>> CheckIdentities(
       const GpuCall& call, const Case& c, const Plan& plan, std::span<const TensorView> inputs,

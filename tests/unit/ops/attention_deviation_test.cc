@@ -53,6 +53,19 @@ TEST(AttentionDeviation, RoundingsOfOtherWeightsCancel) {
   EXPECT_LT(model.Of(1, kKeys, 1.01 * p2, 1.01 * p2, 1), alike / 4);
 }
 
+// The direction needs weights that differ by 64 steps.
+TEST(AttentionDeviation, NearlyEqualWeightsTellNoScale) {
+  const AttentionDeviation model = Model(0x1p-9);
+  const auto tells = [&](double steps) {
+    const double spread = steps * model.p_roundoff;
+    return model.Tells(kKeys, (1 + spread * spread) / kKeys);
+  };
+  EXPECT_FALSE(tells(8.1));
+  EXPECT_FALSE(tells(63.9));
+  EXPECT_TRUE(tells(64.1));
+  EXPECT_TRUE(Model(0).Tells(kKeys, 1.001 / kKeys));
+}
+
 // In fp32 no weight is rounded to another format.
 TEST(AttentionDeviation, PlainWeightsHaveNoTermOfTheirOwn) {
   const AttentionDeviation model = Model(0);
