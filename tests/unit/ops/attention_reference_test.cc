@@ -360,5 +360,24 @@ TEST(AttentionReference, NearlyEqualWeightsHaveNoDirection) {
   EXPECT_EQ(largest(0x1p-8), 0);
 }
 
+// In 8 bits vectors must be long enough that scores differ, and more rows make the gain surer.
+TEST(AttentionResiduals, In8Bits) {
+  AttentionProblem p;
+  p.heads = 4;
+  p.seq = 64;
+  const auto model = [&](std::int64_t dim, DType input, DType output) {
+    p.dim = dim;
+    Case c = MakeCase(p, input);
+    c.out_dtype = output;
+    return AttentionOp().Residuals(c, PlanOf(c));
+  };
+  EXPECT_FALSE(model(15, DType::kE4M3FN, DType::kF32).known);
+  EXPECT_TRUE(model(15, DType::kF16, DType::kF32).known);
+  const ResidualModel narrow = model(16, DType::kE4M3FN, DType::kBF16);
+  EXPECT_TRUE(narrow.known && narrow.gates);
+  EXPECT_DOUBLE_EQ(narrow.gain_floor, 0x1p-4 * (0.25 + 3.0 / 16) + 8 * narrow.roundoff);
+  EXPECT_DOUBLE_EQ(model(16, DType::kF16, DType::kF32).gain_floor, 0x1p-11 + 8 * narrow.roundoff);
+}
+
 }  // namespace
 }  // namespace assay
