@@ -1,5 +1,6 @@
 #include "client/lib/follow.h"
 
+#include <optional>
 #include <random>
 #include <thread>
 #include <utility>
@@ -33,10 +34,16 @@ grpc::Status CreateJob(Connection& connection, const v1::JobSpec& spec,
       SetDeadline(context);
       return connection.stub().CreateJob(&context, request, job);
     });
-    const bool lost = ConnectionLost(status) || (!first && NeverConnected(status));
-    if (!lost || absl::Now() >= give_up) return status;
+    // A first refusal is told at once. After a lost connection the daemon may be asked for this job
+    // already, and a limit that is reached only delays the answer.
+    const std::optional<absl::Duration> delay = RetryDelayOf(status);
+    const bool again = !first && (NeverConnected(status) || delay);
+    const absl::Duration pause = delay.value_or(kRetryPause);
+    if (!(ConnectionLost(status) || again) ||
+        absl::Now() + delay.value_or(absl::ZeroDuration()) >= give_up)
+      return status;
     if (options.on_lost) options.on_lost(status);
-    std::this_thread::sleep_for(absl::ToChronoMilliseconds(kRetryPause));
+    std::this_thread::sleep_for(absl::ToChronoMilliseconds(pause));
   }
 }
 
@@ -47,6 +54,13 @@ void Follower::Stop() {
   const std::lock_guard lock(mutex_);
   stopped_ = true;
   if (context_ != nullptr) context_->TryCancel();
+  stops_.notify_all();
+}
+
+bool Follower::Pause(absl::Duration time) {
+  std::unique_lock lock(mutex_);
+  stops_.wait_for(lock, absl::ToChronoMilliseconds(time), [this] { return stopped_; });
+  return !stopped_;
 }
 
 grpc::Status Follower::Follow(const std::string& job, std::int64_t after_sequence,
@@ -91,9 +105,12 @@ grpc::Status Follower::Follow(const std::string& job, std::int64_t after_sequenc
     // from its loss, not from its last event. One refused at once was never alive.
     const absl::Time now = absl::Now();
     if (heard || (!NeverConnected(status) && now - begin > absl::Seconds(1))) last_alive = now;
-    if (!IsTransient(status) || now - last_alive >= options_.reconnect) return status;
+    const std::optional<absl::Duration> delay = RetryDelayOf(status);
+    if (!IsTransient(status) && !delay) return status;
+    if (now + delay.value_or(absl::ZeroDuration()) - last_alive >= options_.reconnect)
+      return status;
     if (options_.on_lost) options_.on_lost(status);
-    std::this_thread::sleep_for(absl::ToChronoMilliseconds(kRetryPause));
+    if (!Pause(delay.value_or(kRetryPause))) return {grpc::StatusCode::CANCELLED, "left"};
   }
 }
 

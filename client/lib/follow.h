@@ -3,6 +3,7 @@
 #ifndef ASSAY_CLIENT_LIB_FOLLOW_H_
 #define ASSAY_CLIENT_LIB_FOLLOW_H_
 
+#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -38,8 +39,8 @@ class Follower {
 
   // Calls `on_event` for each event of the job after `after_sequence`, each
   // stored event exactly once and in order, until the job has finished (OK), the
-  // daemon answers an error, no connection came back within the time allowed
-  // (the last error), or Stop was called (CANCELLED).
+  // daemon answers an error (one that says when to come again is obeyed), no connection came back
+  // within the time allowed (the last error), or Stop was called (CANCELLED).
   grpc::Status Follow(const std::string& job, std::int64_t after_sequence,
                       const std::function<void(const v1::JobEvent&)>& on_event);
 
@@ -47,9 +48,13 @@ class Follower {
   void Stop();
 
  private:
+  // Waits; false if Stop was called.
+  bool Pause(absl::Duration time);
+
   Connection& connection_;
   const FollowOptions options_;
   std::mutex mutex_;
+  std::condition_variable stops_;
   grpc::ClientContext* context_ = nullptr;  // of the call in progress
   bool stopped_ = false;
 };

@@ -77,6 +77,18 @@ bool IsTransient(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE || ConnectionLost(status);
 }
 
+std::optional<absl::Duration> RetryDelayOf(const grpc::Status& status) {
+  google::rpc::Status details;
+  google::rpc::RetryInfo retry;
+  if (!details.ParseFromString(status.error_details())) return std::nullopt;
+  for (const auto& any : details.details()) {
+    if (!any.UnpackTo(&retry)) continue;
+    return absl::Seconds(retry.retry_delay().seconds()) +
+           absl::Nanoseconds(retry.retry_delay().nanos());
+  }
+  return std::nullopt;
+}
+
 bool NoSuchSocket(const grpc::Status& status) {
   return NeverConnected(status) && absl::StrContains(status.error_message(), "No such file");
 }

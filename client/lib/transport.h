@@ -6,8 +6,10 @@
 #ifndef ASSAY_CLIENT_LIB_TRANSPORT_H_
 #define ASSAY_CLIENT_LIB_TRANSPORT_H_
 
+#include <optional>
 #include <string>
 
+#include "absl/time/time.h"
 #include "google/rpc/error_details.pb.h"
 #include "grpcpp/support/status.h"
 
@@ -24,6 +26,9 @@ bool ConnectionLost(const grpc::Status& status);
 
 // The daemon is gone or going and may come back: worth another attempt.
 bool IsTransient(const grpc::Status& status);
+
+// When the daemon says to come again (google.rpc.RetryInfo); nothing if it does not.
+std::optional<absl::Duration> RetryDelayOf(const grpc::Status& status);
 
 // No connection was made, for want of a file: the socket of a "unix:" address.
 bool NoSuchSocket(const grpc::Status& status);

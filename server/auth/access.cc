@@ -18,6 +18,8 @@ namespace {
 constexpr std::string_view kBearer = "Bearer ";
 // Of a name that a caller chose, in the log.
 constexpr std::size_t kMostTargetBytes = 128;
+// Before the address of a caller that shows nothing else.
+constexpr std::string_view kAddress = "address ";
 // How gRPC names a connection that was accepted for it.
 constexpr std::string_view kDescriptor = "fd:";
 
@@ -37,7 +39,7 @@ Role RoleWithoutFile(const Shown& shown) {
 
 std::string NameOf(const Shown& shown) {
   if (!shown.names.empty()) return Cat("certificate ", shown.names.front());
-  return shown.user ? Cat(kUserPrefix, *shown.user) : Cat("address ", shown.peer);
+  return shown.user ? Cat(kUserPrefix, *shown.user) : Cat(kAddress, shown.peer);
 }
 
 }  // namespace
@@ -201,6 +203,17 @@ void Access::LogRefusal(std::string_view call, std::string_view peer, std::strin
   if (!refusals_.Admit(&unlogged)) return;
   Log(LogLevel::kWarn, "access.refused",
       {{"call", call}, {"peer", peer}, {"reason", reason}, {"unlogged_before", unlogged}});
+}
+
+std::string ClientAt(std::string_view peer) {
+  const std::size_t colon = peer.rfind(':');
+  const bool port = colon != std::string_view::npos && colon + 1 < peer.size() &&
+                    peer.find_first_not_of("0123456789", colon + 1) == std::string_view::npos;
+  return Cat(kAddress, port ? peer.substr(0, colon) : peer);
+}
+
+std::string ClientOf(const Caller& caller) {
+  return caller.name.starts_with(kAddress) ? ClientAt(caller.peer) : caller.name;
 }
 
 void Audit(const Caller& caller, std::string_view call, std::string_view target,

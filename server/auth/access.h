@@ -104,6 +104,12 @@ class Access {
   std::map<int, uid_t> users_;  // mutex_
 };
 
+// Whose limits a caller's calls count against: its name, but of an address without the port, so
+// that the connections of one machine are one client.
+std::string ClientOf(const Caller& caller);
+// The same for a caller of whom only the address is known, as gRPC names it.
+std::string ClientAt(std::string_view peer);
+
 // One line of the log for a call that changed something or used a device: who, from where, what,
 // the job, baseline or device that the call names, and how it ended ("OK", "NOT_FOUND").
 void Audit(const Caller& caller, std::string_view call, std::string_view target,

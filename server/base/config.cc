@@ -102,6 +102,19 @@ Read Count(std::int64_t Config::*member, std::int64_t low, std::int64_t high) {
   };
 }
 
+// At most `high`; 0 means no limit.
+Read LimitOf(std::int64_t ClientLimitValues::*member) {
+  return [member](const Values& v, Config& c) {
+    std::int64_t n = 0;
+    if (!absl::SimpleAtoi(v.back(), &n) || n < 0 || n > 1'000'000'000) {
+      return Invalid(
+          Cat("must be a number from 0 (no limit) to 1000000000, got \"", v.back(), "\""));
+    }
+    c.limits.*member = n;
+    return absl::OkStatus();
+  };
+}
+
 Read OneOf(std::string Config::*member, std::vector<std::string> words) {
   return [member, words = std::move(words)](const Values& v, Config& c) {
     if (std::find(words.begin(), words.end(), v.back()) == words.end()) {
@@ -243,6 +256,25 @@ const std::vector<Option>& Options() {
       {"max-waiting-jobs", Kind::kText, "N",
        "most jobs that may wait; the daemon refuses more (default 1000)",
        Count(&Config::max_waiting_jobs, 1, 1'000'000)},
+      {"client-max-waiting-jobs", Kind::kText, "N",
+       "most jobs of one client that may wait; a client is a certificate, a token, a user of a "
+       "Unix "
+       "socket, or else an address; 0 means no limit (default 500)",
+       LimitOf(&ClientLimitValues::waiting_jobs)},
+      {"client-cases-per-minute", Kind::kText, "N",
+       "most cases that one client may send a minute; a larger job is taken if the client has sent "
+       "nothing before, and counts for several minutes; 0 means no limit (default 200000)",
+       LimitOf(&ClientLimitValues::cases_per_minute)},
+      {"client-max-watchers", Kind::kText, "N",
+       "most jobs that one client may watch at the same time; 0 means no limit (default 1000)",
+       LimitOf(&ClientLimitValues::watchers)},
+      {"max-watchers", Kind::kText, "N",
+       "most watchers of all clients; 0 means no limit (default 2000)",
+       LimitOf(&ClientLimitValues::all_watchers)},
+      {"watch-stall", Kind::kText, "TIME",
+       "how long a watcher may take no event although there are some; then the daemon ends its "
+       "stream, and the client resumes it; 0 means for ever (default 60s)",
+       Time(&Config::watch_stall, true)},
       {"selftest-on-start", Kind::kSwitch, "",
        "run the suite selftest on every device when the daemon is ready; the score is a metric",
        Switch(&Config::selftest_on_start)},

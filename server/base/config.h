@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/base/limit.h"
 
 namespace assay::server {
 
@@ -49,6 +50,8 @@ struct Config {
   absl::Duration drain_timeout = absl::Seconds(30);   // 0: running jobs are interrupted at once
   std::int64_t max_cases = 10'000;                    // in a job
   std::int64_t max_waiting_jobs = 1'000;              // queued and not begun
+  ClientLimitValues limits;                           // of each client, and of all watchers
+  absl::Duration watch_stall = absl::Seconds(60);     // 0: a watcher may be silent for ever
   bool selftest_on_start = false;                     // the suite selftest, on every device
   absl::Duration probe_share = absl::ZeroDuration();  // idle check's, of each interval; 0: none
   absl::Duration probe_interval = absl::ZeroDuration();

@@ -15,6 +15,7 @@
 #include "server/base/error_info.h"
 #include "server/base/finding.h"
 #include "server/base/job_events.h"
+#include "server/base/limit.h"
 #include "server/base/log.h"
 #include "server/base/model_name.h"
 #include "server/base/request_errors.h"
@@ -251,7 +252,8 @@ absl::StatusOr<v1::Job> JobQueue::FindRequest(const v1::JobSpec& spec,
                                              " with another spec; use a new one")}});
 }
 
-absl::StatusOr<v1::Job> JobQueue::Create(const v1::JobSpec& spec, std::string_view request_id) {
+absl::StatusOr<v1::Job> JobQueue::Create(const v1::JobSpec& spec, std::string_view request_id,
+                                         const AdmitJob& admit) {
   if (request_id.size() > kMaxRequestIdBytes) {
     return BadRequestError({{"request_id", Cat("must have at most ", kMaxRequestIdBytes,
                                                " bytes, got ", request_id.size())}});
@@ -271,21 +273,27 @@ absl::StatusOr<v1::Job> JobQueue::Create(const v1::JobSpec& spec, std::string_vi
              .request_id = std::string(request_id)};
   if (absl::Status s = baselines_.Admit(plan->devices, job.job); !s.ok()) return s;
   job.plans = std::move(plan->devices);
-  return StoreNew(job, spec);
+  return StoreNew(job, spec, admit);
 }
 
 // A new job's place in the order of acceptance; RESOURCE_EXHAUSTED if too many jobs wait.
 absl::StatusOr<std::int64_t> JobQueue::TakePlace() {
-  const std::lock_guard guard(mutex_);
-  if (waiting_ < options_.max_waiting_jobs) return next_order_++;
-  return WithRetry(absl::ResourceExhaustedError(
-                       Cat("the queue is full: ", waiting_, " jobs wait for their device")),
-                   absl::Seconds(5));
+  {
+    const std::lock_guard guard(mutex_);
+    if (waiting_ < options_.max_waiting_jobs) return next_order_++;
+  }
+  if (metrics_ != nullptr) metrics_->LimitReached(Limit::kWaitingJobs);
+  return LimitReached({.limit = Limit::kWaitingJobs,
+                       .value = options_.max_waiting_jobs,
+                       .again = absl::Seconds(5)});
 }
 
-absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const v1::JobSpec& spec) {
+absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const v1::JobSpec& spec,
+                                           const AdmitJob& admit) {
   const absl::StatusOr<std::int64_t> order = TakePlace();
   if (!order.ok()) return order.status();
+  absl::StatusOr<std::shared_ptr<void>> place = admit(job.job.counts().total());
+  if (!place.ok()) return place.status();
   *job.job.mutable_create_time() = TimestampNow();
   absl::Status written;
   Job active;
@@ -294,7 +302,7 @@ absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const v1::JobSpec& spec)
     // Known before it is stored: a retry of the request may ask for it at once.
     do {
       job.job.set_name(RandomName());
-      active = MakeActive(job.job, *order, job.plans);
+      active = MakeActive(job.job, *order, job.plans, *place);
     } while (active == nullptr);
     // What an early result is written to must not be an earlier job.
     const bool is_new = absl::IsNotFound(store_.GetJob(active->name).status());
@@ -315,14 +323,17 @@ absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const v1::JobSpec& spec)
   }
   Log(LogLevel::kInfo, "job.queued",
       {{"job", job.job.name()}, {"cases", job.job.counts().total()}, {"suite", job.job.suite()}});
+  place->reset();  // the job has it
   begun ? AfterEnqueued(active) : Enqueue(active, job.plans);
   DropTimes(job.job);
   return std::move(job.job);
 }
 
 JobQueue::Job JobQueue::MakeActive(const v1::Job& job, std::int64_t order,
-                                   const std::vector<DevicePlan>& plans) {
+                                   const std::vector<DevicePlan>& plans,
+                                   std::shared_ptr<void> place) {
   auto active = std::make_shared<ActiveJob>(job, order);
+  active->place = std::move(place);
   active->parts_left = static_cast<int>(plans.size());
   active->selftest = true;  // unless a case says otherwise
   for (const DevicePlan& plan : plans) {
@@ -367,7 +378,8 @@ absl::Status JobQueue::TakeUp(v1::Job job) {
     job.set_last_sequence(job.last_sequence() + 1);
   }
   Log(LogLevel::kInfo, "job.resumed", {{"job", job.name()}, {"left", total - done}});
-  Enqueue(MakeActive(job, next_order_++, *plans), *plans);
+  // Who sent it is not known any more, and it counts for nobody.
+  Enqueue(MakeActive(job, next_order_++, *plans, nullptr), *plans);
   return absl::OkStatus();
 }
 
@@ -403,6 +415,7 @@ void JobQueue::RunPart(const JobPart& part) {
   if (!job->cancel.cancelled() && recorder_.Begin(job)) {
     const std::lock_guard guard(mutex_);
     --waiting_;
+    job->place.reset();
   }
   DeviceRunner& runner = *RunnerOf(part.device->device_id());
   if (part.plan != nullptr) {
@@ -455,6 +468,7 @@ void JobQueue::Forget(const Job& job) {
     const std::lock_guard job_guard(job->mutex);
     if (job->status.state() == v1::JOB_STATE_QUEUED) --waiting_;  // it never began
   }
+  job->place.reset();
   changed_.notify_all();
 }
 

@@ -41,6 +41,9 @@ struct JobOptions : PlanOptions, PassOptions {
   std::map<std::string, std::string> environment{};
 };
 
+// Asks for the place of a job of so many cases. The job keeps the place until it begins or ends.
+using AdmitJob = std::function<absl::StatusOr<std::shared_ptr<void>>(int cases)>;
+
 class JobManager {
  public:
   // `metrics` may be null.
@@ -57,8 +60,13 @@ class JobManager {
   // starts the runners. Call once, before any other.
   virtual absl::Status Start() = 0;
 
-  // Errors as in service.proto; INVALID_ARGUMENT carries google.rpc.BadRequest.
-  virtual absl::StatusOr<v1::Job> Create(const v1::JobSpec& spec, std::string_view request_id) = 0;
+  // Errors as in service.proto; INVALID_ARGUMENT carries google.rpc.BadRequest. A job that nothing
+  // else speaks against needs a place of `admit`, whose error refuses it.
+  virtual absl::StatusOr<v1::Job> Create(const v1::JobSpec& spec, std::string_view request_id,
+                                         const AdmitJob& admit) = 0;
+  absl::StatusOr<v1::Job> Create(const v1::JobSpec& spec, std::string_view request_id) {
+    return Create(spec, request_id, [](int) { return std::shared_ptr<void>(); });
+  }
 
   // Names are "jobs/{id}".
   virtual absl::StatusOr<v1::Job> Get(std::string_view name) = 0;

@@ -41,7 +41,9 @@ class JobQueue final : public JobManager {
   Baselines& baselines() override { return baselines_; }
   bool draining() const override { return draining_.load(); }
   absl::Status Start() override;
-  absl::StatusOr<v1::Job> Create(const v1::JobSpec& spec, std::string_view request_id) override;
+  using JobManager::Create;
+  absl::StatusOr<v1::Job> Create(const v1::JobSpec& spec, std::string_view request_id,
+                                 const AdmitJob& admit) override;
   absl::StatusOr<v1::Job> Get(std::string_view name) override;
   absl::StatusOr<JobPage> List(const JobQuery& query) override;
   absl::StatusOr<std::vector<v1::CaseResult>> Results(std::string_view name, std::int32_t from,
@@ -61,9 +63,10 @@ class JobQueue final : public JobManager {
   absl::Status TakeUp(v1::Job job);
   absl::StatusOr<v1::Job> FindRequest(const v1::JobSpec& spec, std::string_view request_id);
   absl::StatusOr<std::int64_t> TakePlace();
-  absl::StatusOr<v1::Job> StoreNew(NewJob& job, const v1::JobSpec& spec);
+  absl::StatusOr<v1::Job> StoreNew(NewJob& job, const v1::JobSpec& spec, const AdmitJob& admit);
   // Null if a job of that name is active.
-  Job MakeActive(const v1::Job& job, std::int64_t order, const std::vector<DevicePlan>& plans);
+  Job MakeActive(const v1::Job& job, std::int64_t order, const std::vector<DevicePlan>& plans,
+                 std::shared_ptr<void> place);
   bool BeginEarly(const Job& job, const std::vector<DevicePlan>& plans);
   void Enqueue(const Job& job, const std::vector<DevicePlan>& plans);
   void AfterEnqueued(const Job& job);

@@ -95,6 +95,9 @@ struct Families {
             Gauges(r, "qualification_duration_seconds", "How long the newest qualification took.")),
         certificate(Gauges(r, "certificate_expiry_timestamp_seconds",
                            "When the daemon's own certificate expires, in seconds since 1970.")),
+        limits(Counters(r, "limit_refusals_total",
+                        "Requests that were refused because a limit was reached, by the limit's "
+                        "setting.")),
         rpcs(Counters(r, "rpc_requests_total", "Calls of the API that have ended, by code.")),
         rpc_duration(Histograms(r, "rpc_duration_seconds", "Time of a call of the API.")) {}
 
@@ -126,7 +129,7 @@ struct Families {
   Family<Counter>& false_alarms;
   Family<Gauge>&qualified, &qualified_time, &qualified_duration;
   Family<Gauge>& certificate;
-  Family<Counter>& rpcs;
+  Family<Counter>&limits, &rpcs;
   Family<Histogram>& rpc_duration;
 };
 

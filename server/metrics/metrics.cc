@@ -55,6 +55,9 @@ class MetricsImpl final : public Metrics {
     for (const v1::Verdict v : {v1::VERDICT_PASSED, v1::VERDICT_FAILED, v1::VERDICT_INCONCLUSIVE}) {
       families_.jobs.Add({{"verdict", VerdictLabel(v)}});
     }
+    for (const Limit limit : Limits()) {
+      families_.limits.Add({{"limit", std::string(Setting(limit))}});
+    }
     const auto* service = v1::ListJobsRequest::descriptor()->file()->service(0);
     for (int i = 0; i < service->method_count(); ++i) {
       const std::string& method = service->method(i)->name();
@@ -189,6 +192,10 @@ class MetricsImpl final : public Metrics {
     const std::string name(methods_.contains(std::string(method)) ? method : kOther);
     families_.rpcs.Add({{"method", name}, {"code", std::string(code)}}).Increment();
     families_.rpc_duration.Add({{"method", name}}, kRpcSeconds).Observe(seconds);
+  }
+
+  void LimitReached(Limit limit) override {
+    families_.limits.Add({{"limit", std::string(Setting(limit))}}).Increment();
   }
 
   void CertificateExpires(double time) override { families_.certificate.Add({}).Set(time); }

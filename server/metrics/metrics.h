@@ -17,6 +17,7 @@
 #include "assay/v1/case.pb.h"
 #include "assay/v1/device.pb.h"
 #include "assay/v1/selftest.pb.h"
+#include "server/base/limit.h"
 #include "server/metrics/suite_tally.h"
 
 namespace assay::server {
@@ -50,6 +51,8 @@ class Metrics {
   virtual void WorkerRestarted(std::string_view device, std::string_view reason) = 0;
   // When the daemon's own certificate expires, in seconds since 1970.
   virtual void CertificateExpires(double time) = 0;
+  // Counts a request that was refused because a limit was reached.
+  virtual void LimitReached(Limit limit) = 0;
   virtual void RpcFinished(std::string_view method, std::string_view code, double seconds) = 0;
 
   // The text for a scraper, in Prometheus' format 0.0.4.

@@ -63,7 +63,8 @@ struct ActiveJob {
   const bool has_baseline;                     // that its times are held against
   const std::string profiler;                  // that runs its timed cases once more; or none
   absl::Time deadline = absl::InfiniteFuture();
-  CancelToken cancel;  // set with `early`; ends the cases that run
+  std::shared_ptr<void> place;  // of its sender, until it begins; by the manager's mutex
+  CancelToken cancel;           // set with `early`; ends the cases that run
   const std::shared_ptr<WatchHub> hub;
   std::map<std::string, int> op_counts;  // cases of each operator; set before it is queued
   bool selftest = false;                 // it tests the checks, not kernels; likewise

@@ -28,6 +28,7 @@
 #include "google/protobuf/util/time_util.h"
 #include "kernels/text/cat.h"
 #include "server/auth/access.h"
+#include "server/auth/client_limits.h"
 #include "server/auth/credentials.h"
 #include "server/base/config.h"
 #include "server/base/log.h"
@@ -138,6 +139,7 @@ class Daemon {
   std::unique_ptr<TelemetryMonitor> telemetry_;
   std::unique_ptr<JobManager> jobs_;
   std::unique_ptr<Retention> retention_;
+  std::unique_ptr<ClientLimits> limits_;
   std::unique_ptr<ValidationService> service_;
   std::unique_ptr<HealthServer> health_;
   GrpcServer grpc_;
@@ -307,6 +309,8 @@ std::optional<Failure> Daemon::StartServing() {
 
   ServiceOptions service_options;
   service_options.access = access_.get();
+  service_options.limits = limits_.get();
+  service_options.watch_stall = config_.watch_stall;
   v1::ServerInfo& info = service_options.info;
   info.set_version(ASSAY_VERSION);
   info.set_host(HostName());
@@ -362,6 +366,8 @@ std::optional<Failure> Daemon::Start() {
   if (std::optional<Failure> failure = OpenAccess()) return failure;
   if (std::optional<Failure> failure = CheckSuites()) return failure;
   metrics_ = MakeMetrics(ASSAY_VERSION);
+  limits_ = std::make_unique<ClientLimits>(ClientLimitOptions{
+      .values = config_.limits, .refused = [this](Limit limit) { metrics_->LimitReached(limit); }});
   StoreOptions store_options;
   store_options.folder = config_.state_dir;
   store_options.sync = config_.store_sync == "normal" ? StoreSync::kNormal : StoreSync::kFull;

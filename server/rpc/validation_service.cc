@@ -1,12 +1,16 @@
 #include "server/rpc/validation_service.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -28,6 +32,9 @@ namespace {
 
 // The most calls that wait for a thread. They hold their requests in memory.
 constexpr std::size_t kMostCallsWaiting = 64;
+// How often watchers are looked at: a quarter of the time that they have, within these.
+constexpr absl::Duration kLeastLook = absl::Milliseconds(10);
+constexpr absl::Duration kMostLook = absl::Seconds(1);
 
 // One call, from its beginning.
 struct Call {
@@ -61,8 +68,11 @@ class ValidationService::Impl {
         metrics_(metrics),
         telemetry_(std::move(options.telemetry)),
         access_(options.access),
+        limits_(options.limits),
         info_(std::move(options.info)),
-        comparisons_(jobs, devices, options.upload) {}
+        stall_(options.watch_stall),
+        comparisons_(jobs, devices, options.upload),
+        stall_thread_([this](const std::stop_token& stop) { DropStalled(stop); }) {}
 
   // Answers a call on this thread with what `handler` returns, and counts it.
   template <class Handler>
@@ -84,8 +94,13 @@ class ValidationService::Impl {
       End(reactor, call, s);
       return reactor;
     }
-    const bool taken = thread.TryRun(
-        [this, reactor, call, handler = std::move(handler)] { End(reactor, call, handler()); });
+    const bool taken = thread.TryRun([this, reactor, call, handler = std::move(handler)] {
+      if constexpr (std::is_invocable_v<Handler, const Call&>) {
+        End(reactor, call, handler(call));
+      } else {
+        End(reactor, call, handler());
+      }
+    });
     if (!taken) {
       End(reactor, call,
           WithRetry(absl::ResourceExhaustedError(
@@ -101,6 +116,11 @@ class ValidationService::Impl {
     absl::StatusOr<Caller> caller = access_->Admit(access_->ShownBy(*call.context), call.needs);
     if (caller.ok()) call.caller = *std::move(caller);
     return caller.status();
+  }
+
+  // Whose limits a call counts against.
+  static std::string ClientOf(const Call& call) {
+    return call.caller ? server::ClientOf(*call.caller) : ClientAt(call.context->peer());
   }
 
   // Counts a call that is over, and writes its line of the log.
@@ -131,9 +151,22 @@ class ValidationService::Impl {
     if (absl::Status s = Admit(call); !s.ok()) {
       return Refuse<grpc::ServerWriteReactor<v1::JobEvent>>(call, s);
     }
-    const auto ended = [this, call](const grpc::Status& status) { Close(call, status); };
+    Place place;
+    if (limits_ != nullptr) {
+      absl::StatusOr<Place> given = limits_->AdmitWatcher(ClientOf(call));
+      if (!given.ok()) {
+        return Refuse<grpc::ServerWriteReactor<v1::JobEvent>>(call, given.status());
+      }
+      place = *std::move(given);
+    }
+    // gRPC has let go of the stream when it has ended, so the place is free before the call is
+    // counted.
+    auto ended = [this, call, place = std::move(place)](const grpc::Status& status) mutable {
+      place.reset();
+      Close(call, status);
+    };
     std::shared_ptr<WatchStream> stream =
-        WatchStream::Start(jobs_, pump_, request.name(), request.after_sequence(), ended);
+        WatchStream::Start(jobs_, pump_, *call.context, request, std::move(ended));
     const std::lock_guard guard(mutex_);
     std::erase_if(streams_, [](const auto& s) { return s.expired(); });
     if (stopped_) {
@@ -157,6 +190,23 @@ class ValidationService::Impl {
         stream->Abort(Stopping());
       }
     }
+  }
+
+  absl::Status CreateJob(const Call& call, const v1::CreateJobRequest& request, v1::Job& job) {
+    const AdmitJob admit = [&](int cases) {
+      return limits_ == nullptr ? Place() : limits_->AdmitJob(ClientOf(call), cases);
+    };
+    absl::StatusOr<v1::Job> created = jobs_.Create(request.spec(), request.request_id(), admit);
+    if (created.ok()) job = *std::move(created);
+    return created.status();
+  }
+
+  void SetWatchStall(absl::Duration stall) {
+    {
+      const std::lock_guard guard(mutex_);
+      stall_ = stall;
+    }
+    stall_changed_.notify_all();
   }
 
   v1::Device Describe(CaseExecutor& executor) {
@@ -291,6 +341,28 @@ class ValidationService::Impl {
   TaskThread& long_work() { return long_work_; }
 
  private:
+  // Ends the streams of watchers that take nothing, until `stop`.
+  void DropStalled(const std::stop_token& stop) {
+    std::unique_lock guard(mutex_);
+    while (!stop.stop_requested()) {
+      const absl::Duration stall = stall_;
+      if (stall > absl::ZeroDuration()) {
+        const absl::Time before = absl::Now() - stall;
+        const std::vector<std::weak_ptr<WatchStream>> streams = streams_;
+        guard.unlock();
+        for (const auto& weak : streams) {
+          if (const std::shared_ptr<WatchStream> stream = weak.lock()) {
+            stream->DropIfStalledSince(before);
+          }
+        }
+        guard.lock();
+      }
+      const absl::Duration look = std::clamp(stall / 4, kLeastLook, kMostLook);
+      stall_changed_.wait_for(guard, stop, absl::ToChronoNanoseconds(look),
+                              [&] { return stall != stall_; });
+    }
+  }
+
   void End(grpc::ServerUnaryReactor* reactor, const Call& call, const absl::Status& status) {
     const grpc::Status answer = ToGrpcStatus(status);
     Close(call, answer);
@@ -315,16 +387,20 @@ class ValidationService::Impl {
   Metrics* const metrics_;
   const std::function<v1::Telemetry(std::string_view)> telemetry_;
   Access* const access_;
+  ClientLimits* const limits_;
 
   std::mutex mutex_;
   v1::ServerInfo info_;                              // mutex_
   bool stopped_ = false;                             // mutex_
   std::vector<std::weak_ptr<WatchStream>> streams_;  // mutex_; some have ended
+  absl::Duration stall_;                             // mutex_
+  std::condition_variable_any stall_changed_;
 
   TaskThread writes_{kMostCallsWaiting};     // plans and commits
   TaskThread long_work_{kMostCallsWaiting};  // calls that wait for a device or read many files
   TaskThread pump_;                          // reads the streams of WatchJob
   Comparisons comparisons_;
+  std::jthread stall_thread_;  // last: stopped and joined before what it uses ends
 };
 
 namespace {
@@ -349,16 +425,18 @@ void ValidationService::SetAddresses(const std::string& address,
   impl_->SetAddresses(address, metrics_address);
 }
 
+void ValidationService::SetWatchStall(absl::Duration stall) { impl_->SetWatchStall(stall); }
+
 void ValidationService::Stop() { impl_->Stop(); }
 
 grpc::ServerUnaryReactor* ValidationService::CreateJob(grpc::CallbackServerContext* context,
                                                        const v1::CreateJobRequest* request,
                                                        v1::Job* response) {
   // Planning and storing ten thousand cases takes a while.
-  return impl_->AnswerOn(
-      impl_->writes(), {context, "CreateJob", request, response}, [this, request, response] {
-        return Fill(impl_->jobs().Create(request->spec(), request->request_id()), *response);
-      });
+  return impl_->AnswerOn(impl_->writes(), {context, "CreateJob", request, response},
+                         [this, request, response](const Call& call) {
+                           return impl_->CreateJob(call, *request, *response);
+                         });
 }
 
 grpc::ServerUnaryReactor* ValidationService::GetJob(grpc::CallbackServerContext* context,

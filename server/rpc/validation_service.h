@@ -2,7 +2,8 @@
 // error_mapping.h maps errors.
 //
 // Thread-safe, as gRPC requires. The arguments of the constructor must outlive the service. One
-// pump thread reads the streams of WatchJob, and gRPC's threads write them. Call Stop() before the
+// pump thread reads the streams of WatchJob, and gRPC's threads write them. The pump never waits
+// for a client. A client that takes nothing for too long loses its stream. Call Stop() before the
 // server shuts down. It ends the streams.
 #ifndef ASSAY_SERVER_RPC_VALIDATION_SERVICE_H_
 #define ASSAY_SERVER_RPC_VALIDATION_SERVICE_H_
@@ -13,6 +14,7 @@
 
 #include "assay/v1/service.grpc.pb.h"
 #include "server/auth/access.h"
+#include "server/auth/client_limits.h"
 #include "server/jobs/job_manager.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/compare_stream.h"
@@ -23,6 +25,10 @@ namespace assay::server {
 struct ServiceOptions {
   // Decides who may make a call; null: everybody may make every call. Must outlive the service.
   Access* access = nullptr;
+  // Limits what one client may have; null: no limits. Must outlive the service.
+  ClientLimits* limits = nullptr;
+  // How long a watcher may take no event although there are some. 0: for ever.
+  absl::Duration watch_stall = absl::Seconds(60);
   // The answer of GetServerInfo. The service fills in draining, default_case_deadline and
   // max_cases_per_job from the manager.
   v1::ServerInfo info;
@@ -40,6 +46,9 @@ class ValidationService : public v1::ValidationService::CallbackService {
 
   // Sets the addresses for GetServerInfo. Call it before the server takes requests.
   void SetAddresses(const std::string& address, const std::string& metrics_address);
+
+  // As ServiceOptions::watch_stall, from now on.
+  void SetWatchStall(absl::Duration stall);
 
   // Ends open streams with UNAVAILABLE and refuses new ones.
   void Stop();

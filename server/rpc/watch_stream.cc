@@ -1,16 +1,19 @@
 #include "server/rpc/watch_stream.h"
 
+#include <grpc/grpc.h>
+
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "server/rpc/error_mapping.h"
 #include "server/rpc/request_parsing.h"
 
 namespace assay::server {
 
 std::shared_ptr<WatchStream> WatchStream::Start(JobManager& jobs, TaskThread& pump,
-                                                const std::string& name,
-                                                std::int64_t after_sequence, Ended ended) {
-  const std::shared_ptr<WatchStream> stream(new WatchStream(pump, std::move(ended)));
+                                                grpc::CallbackServerContext& context,
+                                                const v1::WatchJobRequest& request, Ended ended) {
+  const std::shared_ptr<WatchStream> stream(new WatchStream(pump, context, std::move(ended)));
   stream->self_ = stream;
   const std::weak_ptr<WatchStream> weak = stream;
   const auto wake = [&pump, weak] {
@@ -18,9 +21,9 @@ std::shared_ptr<WatchStream> WatchStream::Start(JobManager& jobs, TaskThread& pu
       if (const std::shared_ptr<WatchStream> woken = weak.lock()) woken->Pump();
     });
   };
-  const absl::Status bad_name = CheckJobName("name", name);
+  const absl::Status bad_name = CheckJobName("name", request.name());
   absl::StatusOr<std::unique_ptr<JobWatch>> watch =
-      bad_name.ok() ? jobs.Watch(name, after_sequence, wake) : bad_name;
+      bad_name.ok() ? jobs.Watch(request.name(), request.after_sequence(), wake) : bad_name;
   const std::lock_guard guard(stream->mutex_);
   if (!watch.ok()) {
     stream->FinishLocked(ToGrpcStatus(watch.status()));
@@ -37,6 +40,17 @@ void WatchStream::Abort(const absl::Status& status) {
   if (!writing_) FinishLocked(*abort_);
 }
 
+void WatchStream::DropIfStalledSince(absl::Time time) {
+  const std::lock_guard guard(mutex_);
+  if (!writing_ || write_began_ > time || finished_ || abort_ || context_ == nullptr) return;
+  abort_ = grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                        "the watcher took no event for too long (--watch-stall); come again after "
+                        "the last event that came");
+  // Finish would wait for the event, too. This ends the call at once, and details cannot go along.
+  grpc_call_cancel_with_status(context_->c_call(), GRPC_STATUS_UNAVAILABLE,
+                               abort_->error_message().c_str(), nullptr);
+}
+
 void WatchStream::Pump() {
   const std::lock_guard guard(mutex_);
   PumpLocked();
@@ -50,6 +64,7 @@ void WatchStream::PumpLocked() {
   switch (*next) {
     case JobWatch::Next::kEvent:
       writing_ = true;
+      write_began_ = absl::Now();
       // Events that were read together leave together. The first write carries the call's metadata
       // and would not end before it has left.
       StartWrite(&event_, begun_ && watch_->HasNext() ? grpc::WriteOptions().set_buffer_hint()
@@ -73,13 +88,13 @@ void WatchStream::FinishLocked(const grpc::Status& status) {
 void WatchStream::OnWriteDone(bool ok) {
   const std::lock_guard guard(mutex_);
   writing_ = false;
-  if (!ok) return FinishLocked(grpc::Status::CANCELLED);
+  if (!ok) return FinishLocked(abort_.value_or(grpc::Status::CANCELLED));
   PumpLocked();
 }
 
 void WatchStream::OnCancel() {
   const std::lock_guard guard(mutex_);
-  abort_ = grpc::Status::CANCELLED;
+  if (!abort_) abort_ = grpc::Status::CANCELLED;
   if (!writing_) FinishLocked(*abort_);
 }
 
@@ -89,6 +104,7 @@ void WatchStream::OnDone() {
   {
     const std::lock_guard guard(mutex_);
     watch_.reset();
+    context_ = nullptr;
     self = std::move(self_);
     status = status_;
   }

@@ -1,5 +1,5 @@
 // One call of WatchJob. It reads the events of the job's watch and writes them one by one, as fast
-// as the client takes them.
+// as the client takes them. It holds one page of events, whatever the client does.
 #ifndef ASSAY_SERVER_RPC_WATCH_STREAM_H_
 #define ASSAY_SERVER_RPC_WATCH_STREAM_H_
 
@@ -11,7 +11,9 @@
 #include <optional>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "assay/v1/job.pb.h"
+#include "assay/v1/service.pb.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/task_thread.h"
 
@@ -27,14 +29,20 @@ class WatchStream final : public grpc::ServerWriteReactor<v1::JobEvent>,
   // Starts serving a call. `pump` reads the watch when the watch wakes it. It must outlive the
   // stream.
   static std::shared_ptr<WatchStream> Start(JobManager& jobs, TaskThread& pump,
-                                            const std::string& name, std::int64_t after_sequence,
-                                            Ended ended);
+                                            grpc::CallbackServerContext& context,
+                                            const v1::WatchJobRequest& request, Ended ended);
+
+  // Ends the call with UNAVAILABLE if the client has not taken the event that was written before
+  // this time. gRPC sends nothing behind an event that waits, so what was not taken is lost: the
+  // client comes again with the number of the last event that it has.
+  void DropIfStalledSince(absl::Time time);
 
   // Ends the call after the event that is being written.
   void Abort(const absl::Status& status);
 
  private:
-  WatchStream(TaskThread& pump, Ended ended) : pump_(pump), ended_(std::move(ended)) {}
+  WatchStream(TaskThread& pump, grpc::CallbackServerContext& context, Ended ended)
+      : pump_(pump), context_(&context), ended_(std::move(ended)) {}
 
   void Pump();
   void PumpLocked();
@@ -45,11 +53,13 @@ class WatchStream final : public grpc::ServerWriteReactor<v1::JobEvent>,
   void OnDone() override;
 
   TaskThread& pump_;
-  const Ended ended_;
+  grpc::CallbackServerContext* context_;  // mutex_; until OnDone
+  Ended ended_;
   std::shared_ptr<WatchStream> self_;  // until OnDone
 
   std::mutex mutex_;
   bool writing_ = false;
+  absl::Time write_began_;
   bool begun_ = false;  // an event was given to gRPC
   bool finished_ = false;
   std::optional<grpc::Status> abort_;

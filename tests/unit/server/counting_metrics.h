@@ -45,6 +45,10 @@ class CountingMetrics final : public Metrics {
   }
   void QueueDepth(std::string_view, int depth) override { queue = depth; }
   void WorkerRestarted(std::string_view, std::string_view) override {}
+  void LimitReached(Limit limit) override {
+    const std::lock_guard guard(mutex_);
+    ++calls_[Cat("limit ", Setting(limit))];
+  }
   void RpcFinished(std::string_view method, std::string_view code, double) override {
     const std::lock_guard guard(mutex_);
     ++calls_[Cat(method, " ", code)];

@@ -1,0 +1,66 @@
+// Limits what one client may have of the daemon: jobs that wait, cases a minute, watchers. One
+// client then cannot take the daemon from the others.
+//
+// A client is known by a name: its certificate, token or user, else its address (ClientOf). Clients
+// are kept in a table of bounded size. A client that has nothing open and has not used its cases is
+// forgotten when there is no room for a new one. If nobody can be forgotten, new clients share one
+// entry, and so one client's limits.
+//
+// Cases are counted by a bucket that holds the cases of a minute and fills at that rate. A job is
+// taken if the bucket has as many cases as the job, or if it is full. So a job of more cases than a
+// minute's is taken once, and the client waits for as long as its cases count.
+//
+// Thread-safe. Places may outlive the object.
+#ifndef ASSAY_SERVER_AUTH_CLIENT_LIMITS_H_
+#define ASSAY_SERVER_AUTH_CLIENT_LIMITS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/base/limit.h"
+
+namespace assay::server {
+
+// Something that a client has. It is given back when the last copy is gone.
+using Place = std::shared_ptr<void>;
+
+struct ClientLimitOptions {
+  ClientLimitValues values{};
+  // A clock that never goes back: the time since any fixed moment.
+  std::function<absl::Duration()> clock{};  // empty: the system's steady clock
+  // Told of each refusal, without a lock; may be empty.
+  std::function<void(Limit)> refused{};
+  std::size_t most_clients = 4096;
+};
+
+class ClientLimits {
+ public:
+  explicit ClientLimits(ClientLimitOptions options = {});
+
+  // Takes new values. What clients have stays theirs.
+  void Set(const ClientLimitValues& values);
+
+  // Places of `client`. RESOURCE_EXHAUSTED as LimitReached says. A job holds its place while it
+  // waits; its cases count once.
+  absl::StatusOr<Place> AdmitJob(std::string_view client, std::int64_t cases);
+  absl::StatusOr<Place> AdmitWatcher(std::string_view client);
+
+  // How many clients are known now.
+  std::size_t clients() const;
+
+ private:
+  struct Table;
+
+  const std::function<absl::Duration()> clock_;
+  const std::function<void(Limit)> refused_;
+  const std::shared_ptr<Table> table_;
+};
+
+}  // namespace assay::server
+
+#endif  // ASSAY_SERVER_AUTH_CLIENT_LIMITS_H_
