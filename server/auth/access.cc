@@ -123,6 +123,14 @@ absl::StatusOr<std::unique_ptr<Access>> Access::Open(std::string roles_file) {
   return access;
 }
 
+void Access::LookNow() {
+  {
+    const std::lock_guard lock(mutex_);
+    looked_ = {};
+  }
+  Current();
+}
+
 std::shared_ptr<const Roles> Access::Current() {
   const std::lock_guard lock(mutex_);
   const auto now = std::chrono::steady_clock::now();

@@ -80,6 +80,9 @@ class Access {
   // logged, few a second.
   absl::StatusOr<Caller> Admit(const Shown& shown, std::string_view call);
 
+  // Looks at the file now, even if it was looked at less than a second ago.
+  void LookNow();
+
   // Whether the file names users of Unix sockets.
   bool NamesUsers();
 

@@ -1,5 +1,7 @@
 #include "server/auth/client_limits.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <chrono>
 #include <iterator>
@@ -8,6 +10,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace assay::server {
 namespace {
@@ -18,6 +21,17 @@ constexpr absl::Duration kPlaceAgain = absl::Seconds(5);
 constexpr std::size_t kMostNameBytes = 128;
 // The entry of all clients for which the table has no room. No name of a client is like it.
 constexpr std::string_view kShared = "clients without an entry of their own";
+
+// Connections beyond the limit that are served, to tell their client why they are not.
+constexpr std::size_t kMostBeyond = 16;
+// Connections of a client that is within the limit are looked at when there are twice as many as at
+// the last look, and at least so many.
+constexpr std::size_t kLeastLooked = 64;
+
+std::uint64_t SocketOf(int fd) {
+  struct stat about {};
+  return fstat(fd, &about) == 0 && S_ISSOCK(about.st_mode) ? about.st_ino : 0;
+}
 
 absl::Duration SteadyNow() {
   return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
@@ -34,11 +48,19 @@ std::string Printable(std::string_view name) {
 }  // namespace
 
 struct ClientLimits::Table : std::enable_shared_from_this<Table> {
+  struct Open {
+    int fd = -1;
+    std::uint64_t socket = 0;
+    std::string peer;
+    bool beyond = false;
+  };
   struct Client {
     std::int64_t waiting_jobs = 0;
     std::int64_t watchers = 0;
-    double cases = 0;       // used of the bucket
-    absl::Duration filled;  // when `cases` was worked out
+    double cases = 0;               // used of the bucket
+    absl::Duration filled;          // when `cases` was worked out
+    std::vector<Open> connections;  // some are closed
+    std::size_t look_at = kLeastLooked;
 
     // Lets the bucket fill up to now.
     void Fill(absl::Duration now, std::int64_t per_minute) {
@@ -46,7 +68,9 @@ struct ClientLimits::Table : std::enable_shared_from_this<Table> {
       cases = per_minute > 0 ? std::max(0.0, cases - minutes * static_cast<double>(per_minute)) : 0;
       filled = now;
     }
-    bool Idle() const { return waiting_jobs == 0 && watchers == 0 && cases <= 0; }
+    bool Idle() const {
+      return waiting_jobs == 0 && watchers == 0 && cases <= 0 && connections.empty();
+    }
   };
 
   mutable std::mutex mutex;
@@ -54,6 +78,23 @@ struct ClientLimits::Table : std::enable_shared_from_this<Table> {
   std::size_t most_clients = 0;
   std::unordered_map<std::string, Client> clients;
   std::int64_t watchers = 0;  // of all
+  std::function<std::uint64_t(int)> socket_of;
+  std::unordered_map<std::string, std::string> beyond;  // peer -> its client's name here
+
+  // Forgets the connections that are closed.
+  void Look(Client& client) {
+    std::erase_if(client.connections, [this](const Open& open) {
+      if (socket_of(open.fd) == open.socket) return false;
+      if (open.beyond) beyond.erase(open.peer);
+      return true;
+    });
+    client.look_at = std::max(kLeastLooked, 2 * client.connections.size());
+  }
+  static std::size_t CountBeyond(const Client& client) {
+    return static_cast<std::size_t>(std::count_if(client.connections.begin(),
+                                                  client.connections.end(),
+                                                  [](const Open& open) { return open.beyond; }));
+  }
 
   // The client's entry, and its name there.
   std::pair<const std::string, Client>& Of(std::string_view name, absl::Duration now) {
@@ -62,6 +103,7 @@ struct ClientLimits::Table : std::enable_shared_from_this<Table> {
     if (clients.size() >= most_clients) {
       for (auto entry = clients.begin(); entry != clients.end();) {
         entry->second.Fill(now, values.cases_per_minute);
+        Look(entry->second);
         entry = entry->second.Idle() ? clients.erase(entry) : std::next(entry);
       }
     }
@@ -91,6 +133,7 @@ ClientLimits::ClientLimits(ClientLimitOptions options)
       table_(std::make_shared<Table>()) {
   table_->values = options.values;
   table_->most_clients = std::max<std::size_t>(options.most_clients, 1);
+  table_->socket_of = options.socket_of ? std::move(options.socket_of) : SocketOf;
 }
 
 void ClientLimits::Set(const ClientLimitValues& values) {
@@ -144,6 +187,57 @@ absl::StatusOr<Place> ClientLimits::AdmitWatcher(std::string_view name) {
   }
   if (refused_) refused_(reached->limit);
   return LimitReached(*reached);
+}
+
+ClientLimits::Connection ClientLimits::TakeConnection(std::string_view name, std::string_view peer,
+                                                      int fd) {
+  Connection taken = Connection::kServe;
+  {
+    const std::lock_guard lock(table_->mutex);
+    auto& [who, client] = table_->Of(name, clock_());
+    table_->beyond.erase(std::string(peer));  // of an earlier connection from the same port
+    const auto most = static_cast<std::size_t>(table_->values.connections);
+    const auto full = [&, &known = client] {
+      return most > 0 && known.connections.size() - Table::CountBeyond(known) >= most;
+    };
+    if (client.connections.size() >= client.look_at || full()) table_->Look(client);
+    if (full()) {
+      taken = Table::CountBeyond(client) < kMostBeyond ? Connection::kRefuse : Connection::kClose;
+    }
+    if (taken != Connection::kClose) {
+      const bool beyond = taken == Connection::kRefuse;
+      client.connections.push_back({fd, table_->socket_of(fd), std::string(peer), beyond});
+      if (beyond) table_->beyond[std::string(peer)] = who;
+    }
+  }
+  if (taken == Connection::kClose && refused_) refused_(Limit::kClientConnections);
+  return taken;
+}
+
+absl::Status ClientLimits::CheckConnection(std::string_view peer) {
+  std::string who;
+  std::int64_t most = 0;
+  {
+    const std::lock_guard lock(table_->mutex);
+    if (table_->beyond.empty()) return absl::OkStatus();
+    const auto found = table_->beyond.find(std::string(peer));
+    if (found == table_->beyond.end()) return absl::OkStatus();
+    who = found->second;
+    Table::Client& client = table_->clients.at(who);
+    table_->Look(client);
+    most = table_->values.connections;
+    const std::size_t within = client.connections.size() - Table::CountBeyond(client);
+    const auto open = std::find_if(client.connections.begin(), client.connections.end(),
+                                   [&](const Table::Open& one) { return one.peer == peer; });
+    if (open == client.connections.end()) return absl::OkStatus();
+    if (most <= 0 || within < static_cast<std::size_t>(most)) {  // there is room now
+      open->beyond = false;
+      table_->beyond.erase(std::string(peer));
+      return absl::OkStatus();
+    }
+  }
+  if (refused_) refused_(Limit::kClientConnections);
+  return LimitReached({Limit::kClientConnections, who, most, 0, kPlaceAgain});
 }
 
 std::size_t ClientLimits::clients() const {

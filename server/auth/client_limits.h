@@ -1,5 +1,9 @@
-// Limits what one client may have of the daemon: jobs that wait, cases a minute, watchers. One
-// client then cannot take the daemon from the others.
+// Limits what one client may have of the daemon: jobs that wait, cases a minute, watchers,
+// connections. One client then cannot take the daemon from the others.
+//
+// When a connection is made, only its address is known, or its user on a Unix socket. That is the
+// client whose connections are counted. A connection beyond the limit is served all the same, and
+// every call on it is refused, so that the client learns why. A few are; the others are closed.
 //
 // A client is known by a name: its certificate, token or user, else its address (ClientOf). Clients
 // are kept in a table of bounded size. A client that has nothing open and has not used its cases is
@@ -36,6 +40,9 @@ struct ClientLimitOptions {
   // Told of each refusal, without a lock; may be empty.
   std::function<void(Limit)> refused{};
   std::size_t most_clients = 4096;
+  // The number of the socket that has a descriptor, 0 if none has. Empty: asks the system. gRPC
+  // closes connections without a word, so the limits look whether those that they know are there.
+  std::function<std::uint64_t(int fd)> socket_of{};
 };
 
 class ClientLimits {
@@ -49,6 +56,15 @@ class ClientLimits {
   // waits; its cases count once.
   absl::StatusOr<Place> AdmitJob(std::string_view client, std::int64_t cases);
   absl::StatusOr<Place> AdmitWatcher(std::string_view client);
+
+  // What to do with a connection.
+  enum class Connection { kServe, kRefuse, kClose };
+
+  // Takes note of a connection from `peer`, as gRPC names it, before gRPC gets its descriptor.
+  // kRefuse: it is beyond the limit, and so CheckConnection refuses its calls.
+  Connection TakeConnection(std::string_view client, std::string_view peer, int fd);
+  // RESOURCE_EXHAUSTED if the connection from `peer` is beyond the limit.
+  absl::Status CheckConnection(std::string_view peer);
 
   // How many clients are known now.
   std::size_t clients() const;

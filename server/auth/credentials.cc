@@ -342,6 +342,14 @@ absl::StatusOr<std::shared_ptr<CertificateStore>> CertificateStore::Open(TlsFile
   return store;
 }
 
+void CertificateStore::LookNow() {
+  {
+    const std::lock_guard lock(mutex_);
+    looked_ = {};
+  }
+  Current();
+}
+
 std::shared_ptr<const TlsMaterial> CertificateStore::Current() {
   const std::lock_guard lock(mutex_);
   const auto now = std::chrono::steady_clock::now();

@@ -65,6 +65,8 @@ class CertificateStore {
 
   // The newest whole set.
   std::shared_ptr<const TlsMaterial> Current();
+  // The same, even if the files were looked at less than a second ago.
+  void LookNow();
   const TlsFiles& files() const { return files_; }
 
   // Whether the newest lists have a client's certificate, in PEM, or an authority above it. With

@@ -28,6 +28,20 @@ constexpr std::string_view kDefaultFile = "/etc/assay/assayd.toml";
 using Values = std::vector<std::string>;
 using Read = std::function<absl::Status(const Values& values, Config& config)>;
 
+// What an option sets.
+struct Field {
+  Read read;
+  std::function<bool(const Config& a, const Config& b)> same;
+  std::function<void(const Config& from, Config& to)> copy;
+};
+
+template <class... Member>
+Field FieldOf(Read read, Member Config::*... members) {
+  return {std::move(read),
+          [=](const Config& a, const Config& b) { return ((a.*members == b.*members) && ...); },
+          [=](const Config& from, Config& to) { ((to.*members = from.*members), ...); }};
+}
+
 enum class Kind { kText, kList, kSwitch };
 
 struct Option {
@@ -35,76 +49,104 @@ struct Option {
   Kind kind = Kind::kText;
   std::string_view placeholder;
   std::string_view help;
-  Read read;
+  Field field;
 };
 
 absl::Status Invalid(const std::string& message) { return absl::InvalidArgumentError(message); }
 
-Read Text(std::string Config::*member) {
-  return [member](const Values& v, Config& c) {
-    c.*member = v.back();
-    return absl::OkStatus();
-  };
+Field Text(std::string Config::*member) {
+  return FieldOf(
+      [member](const Values& v, Config& c) {
+        c.*member = v.back();
+        return absl::OkStatus();
+      },
+      member);
 }
 
-Read List(std::vector<std::string> Config::*member) {
-  return [member](const Values& v, Config& c) {
-    Values& out = c.*member;
-    out.clear();
-    for (const std::string& value : v) {
-      for (const auto& part : absl::StrSplit(value, ',', absl::SkipWhitespace())) {
-        out.emplace_back(absl::StripAsciiWhitespace(part));
-      }
-    }
-    return out.empty() ? Invalid("must name at least one, got none") : absl::OkStatus();
-  };
+Field List(std::vector<std::string> Config::*member) {
+  return FieldOf(
+      [member](const Values& v, Config& c) {
+        Values& out = c.*member;
+        out.clear();
+        for (const std::string& value : v) {
+          for (const auto& part : absl::StrSplit(value, ',', absl::SkipWhitespace())) {
+            out.emplace_back(absl::StripAsciiWhitespace(part));
+          }
+        }
+        return out.empty() ? Invalid("must name at least one, got none") : absl::OkStatus();
+      },
+      member);
 }
 
-Read Switch(bool Config::*member) {
-  return [member](const Values& v, Config& c) {
-    if (v.back() != "true" && v.back() != "false") {
-      return Invalid(Cat("must be true or false, got \"", v.back(), "\""));
-    }
-    c.*member = v.back() == "true";
-    return absl::OkStatus();
-  };
+Field Switch(bool Config::*member) {
+  return FieldOf(
+      [member](const Values& v, Config& c) {
+        if (v.back() != "true" && v.back() != "false") {
+          return Invalid(Cat("must be true or false, got \"", v.back(), "\""));
+        }
+        c.*member = v.back() == "true";
+        return absl::OkStatus();
+      },
+      member);
 }
 
-Read Time(absl::Duration Config::*member, bool zero_allowed) {
-  return [=](const Values& v, Config& c) {
-    const absl::StatusOr<absl::Duration> d = ParseSeconds(v.back());
-    if (!d.ok()) return d.status();
-    if (!zero_allowed && *d == absl::ZeroDuration()) {
-      return Invalid(Cat("must be above 0, got \"", v.back(), "\""));
-    }
-    c.*member = *d;
-    return absl::OkStatus();
-  };
+Field Time(absl::Duration Config::*member, bool zero_allowed) {
+  return FieldOf(
+      [=](const Values& v, Config& c) {
+        const absl::StatusOr<absl::Duration> d = ParseSeconds(v.back());
+        if (!d.ok()) return d.status();
+        if (!zero_allowed && *d == absl::ZeroDuration()) {
+          return Invalid(Cat("must be above 0, got \"", v.back(), "\""));
+        }
+        c.*member = *d;
+        return absl::OkStatus();
+      },
+      member);
 }
 
-Read Bytes(std::int64_t Config::*member) {
-  return [member](const Values& v, Config& c) {
-    const absl::StatusOr<std::int64_t> bytes = ParseBytes(v.back());
-    if (!bytes.ok()) return bytes.status();
-    c.*member = *bytes;
-    return absl::OkStatus();
-  };
+Field Bytes(std::int64_t Config::*member) {
+  return FieldOf(
+      [member](const Values& v, Config& c) {
+        const absl::StatusOr<std::int64_t> bytes = ParseBytes(v.back());
+        if (!bytes.ok()) return bytes.status();
+        c.*member = *bytes;
+        return absl::OkStatus();
+      },
+      member);
 }
 
-Read Count(std::int64_t Config::*member, std::int64_t low, std::int64_t high) {
-  return [=](const Values& v, Config& c) {
-    std::int64_t n = 0;
-    if (!absl::SimpleAtoi(v.back(), &n) || n < low || n > high) {
-      return Invalid(Cat("must be a number from ", low, " to ", high, ", got \"", v.back(), "\""));
-    }
-    c.*member = n;
-    return absl::OkStatus();
-  };
+Field BytesFrom(std::int64_t Config::*member, std::int64_t low, std::int64_t high) {
+  return FieldOf(
+      [=](const Values& v, Config& c) {
+        const absl::StatusOr<std::int64_t> bytes = ParseBytes(v.back());
+        if (!bytes.ok()) return bytes.status();
+        if (*bytes < low || *bytes > high) {
+          return Invalid(Cat("must be from ", low, " to ", high, " bytes, got \"", v.back(), "\""));
+        }
+        c.*member = *bytes;
+        return absl::OkStatus();
+      },
+      member);
+}
+
+Field Count(std::int64_t Config::*member, std::int64_t low, std::int64_t high) {
+  return FieldOf(
+      [=](const Values& v, Config& c) {
+        std::int64_t n = 0;
+        if (!absl::SimpleAtoi(v.back(), &n) || n < low || n > high) {
+          return Invalid(
+              Cat("must be a number from ", low, " to ", high, ", got \"", v.back(), "\""));
+        }
+        c.*member = n;
+        return absl::OkStatus();
+      },
+      member);
 }
 
 // At most `high`; 0 means no limit.
-Read LimitOf(std::int64_t ClientLimitValues::*member) {
-  return [member](const Values& v, Config& c) {
+Field LimitOf(std::int64_t ClientLimitValues::*member) {
+  Field field;
+  field.read = [member](const Values& v, Config& c) {
     std::int64_t n = 0;
     if (!absl::SimpleAtoi(v.back(), &n) || n < 0 || n > 1'000'000'000) {
       return Invalid(
@@ -113,21 +155,30 @@ Read LimitOf(std::int64_t ClientLimitValues::*member) {
     c.limits.*member = n;
     return absl::OkStatus();
   };
+  field.same = [member](const Config& a, const Config& b) {
+    return a.limits.*member == b.limits.*member;
+  };
+  field.copy = [member](const Config& from, Config& to) {
+    to.limits.*member = from.limits.*member;
+  };
+  return field;
 }
 
-Read OneOf(std::string Config::*member, std::vector<std::string> words) {
-  return [member, words = std::move(words)](const Values& v, Config& c) {
-    if (std::find(words.begin(), words.end(), v.back()) == words.end()) {
-      return Invalid(
-          Cat("must be one of ", absl::StrJoin(words, ", "), ", got \"", v.back(), "\""));
-    }
-    c.*member = v.back();
-    return absl::OkStatus();
-  };
+Field OneOf(std::string Config::*member, std::vector<std::string> words) {
+  return FieldOf(
+      [member, words = std::move(words)](const Values& v, Config& c) {
+        if (std::find(words.begin(), words.end(), v.back()) == words.end()) {
+          return Invalid(
+              Cat("must be one of ", absl::StrJoin(words, ", "), ", got \"", v.back(), "\""));
+        }
+        c.*member = v.back();
+        return absl::OkStatus();
+      },
+      member);
 }
 
 absl::Status ReadListen(const Values& values, Config& config) {
-  if (absl::Status status = List(&Config::listen)(values, config); !status.ok()) return status;
+  if (absl::Status status = List(&Config::listen).read(values, config); !status.ok()) return status;
   for (const std::string& address : config.listen) {
     if (address.starts_with("unix:")) {
       if (address.size() == 5) return Invalid("must be unix:/path, got \"unix:\"");
@@ -177,15 +228,15 @@ const std::vector<Option>& Options() {
       {"listen", Kind::kList, "ADDRESS",
        "address that serves gRPC: HOST:PORT or unix:/PATH; port 0 means any free port; may be "
        "repeated (default 127.0.0.1:7575)",
-       ReadListen},
+       FieldOf(ReadListen, &Config::listen)},
       {"metrics-listen", Kind::kText, "ADDRESS",
        "address that serves /metrics and /healthz: HOST:PORT, or off; addresses other than "
        "loopback need --metrics-tls or --insecure (default 127.0.0.1:9575)",
-       ReadMetricsListen},
+       FieldOf(ReadMetricsListen, &Config::metrics_listen)},
       {"health-listen", Kind::kText, "ADDRESS",
        "address that serves grpc.health.v1 alone, without TLS, for health checks that have no TLS: "
        "HOST:PORT, or off (default off)",
-       ReadHealthListen},
+       FieldOf(ReadHealthListen, &Config::health_listen)},
       {"state-dir", Kind::kText, "DIR",
        "folder of the store; it is made if it does not exist (default $STATE_DIRECTORY, else "
        "/var/lib/assay for root, else ~/.local/state/assay)",
@@ -234,9 +285,13 @@ const std::vector<Option>& Options() {
        "largest size of the store's file, such as 10GiB; 0 means no limit but the disk (default 0)",
        Bytes(&Config::store_max_bytes)},
       {"store-keep", Kind::kText, "TIME",
-       "how long the store keeps ended jobs and their results, such as 2160h; 0 means for ever "
-       "(default 0)",
+       "how long the store keeps ended jobs and their results; 0 means for ever (default 2160h)",
        Time(&Config::store_keep, true)},
+      {"store-keep-bytes", Kind::kText, "BYTES",
+       "if the store is larger, the jobs that ended first are deleted; it is at most nine tenths "
+       "of "
+       "--store-max-bytes; 0 means no limit (default 10GiB)",
+       Bytes(&Config::store_keep_bytes)},
       {"case-deadline", Kind::kText, "TIME",
        "longest time for a case that has no deadline of its own (default 60s)",
        Time(&Config::case_deadline, false)},
@@ -271,22 +326,55 @@ const std::vector<Option>& Options() {
       {"max-watchers", Kind::kText, "N",
        "most watchers of all clients; 0 means no limit (default 2000)",
        LimitOf(&ClientLimitValues::all_watchers)},
+      {"client-max-connections", Kind::kText, "N",
+       "most connections of one client, which is an address or a user of a Unix socket here; 0 "
+       "means "
+       "no limit (default 1000)",
+       LimitOf(&ClientLimitValues::connections)},
       {"watch-stall", Kind::kText, "TIME",
        "how long a watcher may take no event although there are some; then the daemon ends its "
        "stream, and the client resumes it; 0 means for ever (default 60s)",
        Time(&Config::watch_stall, true)},
+      {"max-request-bytes", Kind::kText, "BYTES", "largest request, at least 4MiB (default 32MiB)",
+       BytesFrom(&Config::max_request_bytes, std::int64_t{4} << 20, std::int64_t{1} << 30)},
+      {"transport-bytes", Kind::kText, "BYTES",
+       "most memory that all connections together may take for what they receive, at least 64MiB "
+       "(default 512MiB)",
+       BytesFrom(&Config::transport_bytes, std::int64_t{64} << 20, std::int64_t{1} << 40)},
+      {"max-streams", Kind::kText, "N",
+       "most calls at the same time on one connection; more wait in the client (default 256)",
+       Count(&Config::max_streams, 1, 1'000'000)},
+      {"keepalive-time", Kind::kText, "TIME",
+       "how long a connection may be silent before the daemon asks whether the client is there "
+       "(default 60s)",
+       Time(&Config::keepalive_time, false)},
+      {"keepalive-timeout", Kind::kText, "TIME",
+       "how long the client may take to answer that; then the connection is closed (default 30s)",
+       Time(&Config::keepalive_timeout, false)},
       {"selftest-on-start", Kind::kSwitch, "",
        "run the suite selftest on every device when the daemon is ready; the score is a metric",
        Switch(&Config::selftest_on_start)},
       {"probe", Kind::kText, "TIME/TIME",
        "idle check: time for tiny exact cases on an idle device, in each interval, such as "
        "5ms/10s, or off (default off)",
-       ReadProbe},
+       FieldOf(ReadProbe, &Config::probe_share, &Config::probe_interval)},
       {"log-level", Kind::kText, "WORD", "debug, info, warn or error (default info)",
        OneOf(&Config::log_level, {"debug", "info", "warn", "error"})},
   };
   return *options;
 }
+
+// The options that a running daemon takes over.
+constexpr std::string_view kReloadable[] = {"store-keep",
+                                            "store-keep-bytes",
+                                            "drain-timeout",
+                                            "client-max-waiting-jobs",
+                                            "client-cases-per-minute",
+                                            "client-max-watchers",
+                                            "max-watchers",
+                                            "client-max-connections",
+                                            "watch-stall",
+                                            "log-level"};
 
 // "; did you mean "listen"?", or nothing if no option is near.
 std::string NearName(std::string_view key) {
@@ -458,12 +546,26 @@ absl::Status ReadToml(std::string_view text, std::string_view name, Config& conf
                          option->kind == Kind::kList ? "a string or an array of strings"
                                                      : "one value, not a table or an array"));
     }
-    if (const absl::Status status = option->read(values, config); !status.ok()) {
+    if (const absl::Status status = option->field.read(values, config); !status.ok()) {
       return Invalid(Cat(At(name, node.source()), key, " ", std::string(status.message())));
     }
   }
   return absl::OkStatus();
 }
+
+ConfigChanges ChangesTo(const Config& read, Config& now) {
+  ConfigChanges changes;
+  for (const Option& option : Options()) {
+    if (option.field.same(read, now)) continue;
+    const bool taken = std::find(std::begin(kReloadable), std::end(kReloadable), option.name) !=
+                       std::end(kReloadable);
+    if (taken) option.field.copy(read, now);
+    (taken ? changes.taken : changes.need_restart).emplace_back(option.name);
+  }
+  return changes;
+}
+
+std::span<const std::string_view> ReloadableOptions() { return kReloadable; }
 
 absl::StatusOr<ParsedArguments> ParseArguments(int argc, const char* const* argv,
                                                std::string_view version) {
@@ -526,7 +628,7 @@ absl::StatusOr<ParsedArguments> ParseArguments(int argc, const char* const* argv
   for (const auto& [option, cli] : made) {
     if (cli->count() == 0) continue;
     const Values values = option->kind == Kind::kSwitch ? Values{"true"} : cli->results();
-    if (const absl::Status status = option->read(values, parsed.config); !status.ok()) {
+    if (const absl::Status status = option->field.read(values, parsed.config); !status.ok()) {
       return Invalid(Cat("--", option->name, " ", std::string(status.message())));
     }
   }

@@ -9,10 +9,14 @@
 // A flag beats the file, and the file beats the default. One table in config.cc holds the name,
 // the help and the reader of every option, for flags and for the file. Defaults are Config's; a
 // test holds the help against them.
+//
+// SIGHUP makes the daemon read flags and file again. It takes over what it can change while it runs
+// (ReloadableOptions), and names what needs a restart in the log.
 #ifndef ASSAY_SERVER_BASE_CONFIG_H_
 #define ASSAY_SERVER_BASE_CONFIG_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,16 +47,25 @@ struct Config {
   std::string worker;          // path of assay-worker; empty: beside the program
   std::string store_sync = "full";
   std::int64_t store_max_bytes = 0;                  // [bytes] 0: as the disk allows
-  absl::Duration store_keep = absl::ZeroDuration();  // of ended jobs; 0: for ever
+  absl::Duration store_keep = absl::Hours(24 * 90);  // of ended jobs; 0: for ever
+  std::int64_t store_keep_bytes = std::int64_t{10}
+                                  << 30;  // [bytes] that jobs may take; 0: no limit
   absl::Duration case_deadline = absl::Seconds(60);
-  std::int64_t arena_bytes = 0;                       // [bytes] 0: half of a device's memory
-  absl::Duration idle_release = absl::Seconds(60);    // 0: arenas are kept
-  absl::Duration drain_timeout = absl::Seconds(30);   // 0: running jobs are interrupted at once
-  std::int64_t max_cases = 10'000;                    // in a job
-  std::int64_t max_waiting_jobs = 1'000;              // queued and not begun
-  ClientLimitValues limits;                           // of each client, and of all watchers
-  absl::Duration watch_stall = absl::Seconds(60);     // 0: a watcher may be silent for ever
-  bool selftest_on_start = false;                     // the suite selftest, on every device
+  std::int64_t arena_bytes = 0;                      // [bytes] 0: half of a device's memory
+  absl::Duration idle_release = absl::Seconds(60);   // 0: arenas are kept
+  absl::Duration drain_timeout = absl::Seconds(30);  // 0: running jobs are interrupted at once
+  std::int64_t max_cases = 10'000;                   // in a job
+  std::int64_t max_waiting_jobs = 1'000;             // queued and not begun
+  ClientLimitValues limits;                          // of each client, and of all watchers
+  // The transport of the gRPC ports.
+  std::int64_t max_request_bytes = std::int64_t{32}
+                                   << 20;                  // [bytes] a job of 10,000 cases has 3 MB
+  std::int64_t transport_bytes = std::int64_t{512} << 20;  // [bytes] of all connections together
+  std::int64_t max_streams = 256;                          // calls on one connection
+  absl::Duration keepalive_time = absl::Seconds(60);       // of silence, then a ping
+  absl::Duration keepalive_timeout = absl::Seconds(30);    // for its answer
+  absl::Duration watch_stall = absl::Seconds(60);          // 0: a watcher may be silent for ever
+  bool selftest_on_start = false;                          // the suite selftest, on every device
   absl::Duration probe_share = absl::ZeroDuration();  // idle check's, of each interval; 0: none
   absl::Duration probe_interval = absl::ZeroDuration();
   std::string log_level = "info";
@@ -73,6 +86,16 @@ struct ParsedArguments {
 // --config cannot be read. The default file may be absent.
 absl::StatusOr<ParsedArguments> ParseArguments(int argc, const char* const* argv,
                                                std::string_view version);
+
+// Takes the options that a running daemon can change from `read` into `now`. Returns the names of
+// the options that were different: those that were taken, and those that need a restart.
+struct ConfigChanges {
+  std::vector<std::string> taken;
+  std::vector<std::string> need_restart;
+};
+ConfigChanges ChangesTo(const Config& read, Config& now);
+// The options that ChangesTo takes.
+std::span<const std::string_view> ReloadableOptions();
 
 // Reads the keys of a TOML text into `config`. Messages call the text `name`.
 absl::Status ReadToml(std::string_view text, std::string_view name, Config& config);

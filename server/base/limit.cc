@@ -24,6 +24,7 @@ constexpr Row kRows[] = {
     {Limit::kClientCases, "client-cases-per-minute", "cases a minute"},
     {Limit::kClientWatchers, "client-max-watchers", "watchers"},
     {Limit::kWatchers, "max-watchers", "watchers"},
+    {Limit::kClientConnections, "client-max-connections", "connections"},
 };
 
 constexpr auto kLimits = [] {

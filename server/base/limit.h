@@ -18,6 +18,7 @@ enum class Limit : std::uint8_t {
   kClientCases,
   kClientWatchers,
   kWatchers,
+  kClientConnections,
 };
 
 // The values of the limits that are a client's, and of those that hold for all clients together. 0
@@ -27,6 +28,7 @@ struct ClientLimitValues {
   std::int64_t cases_per_minute = 200'000;  // accepted
   std::int64_t watchers = 1'000;            // open streams of WatchJob
   std::int64_t all_watchers = 2'000;        // of all clients
+  std::int64_t connections = 1'000;         // open
 
   friend bool operator==(const ClientLimitValues&, const ClientLimitValues&) = default;
 };

@@ -58,6 +58,11 @@ class Server final : public MetricsServer {
       response.status = healthy ? 200 : 503;
       response.set_content(healthy ? "ok\n" : "draining\n", "text/plain");
     });
+    if (options_.health) {
+      http_->Get("/health", [this](const httplib::Request&, httplib::Response& response) {
+        response.set_content(options_.health(), "application/json");
+      });
+    }
     const std::string host = options_.host.empty() ? "0.0.0.0" : options_.host;
     errno = 0;
     port_ = options_.port;

@@ -1,4 +1,5 @@
-// The metrics port: it serves GET /metrics and GET /healthz over HTTP or HTTPS, for scrapers.
+// The metrics port: it serves GET /metrics over HTTP or HTTPS, for scrapers, GET /healthz for load
+// balancers (200 or 503), and GET /health for people.
 //
 // It has a few threads of its own, one connection for each request, and short time limits. A slow
 // or dead scraper holds one thread for seconds and nothing else.
@@ -24,6 +25,8 @@ struct MetricsServerOptions {
   std::function<bool(SSL_CTX*)> setup_tls;
   // If it returns false, /healthz answers 503.
   std::function<bool()> healthy;
+  // The answer of /health, in JSON.
+  std::function<std::string()> health;
 };
 
 class MetricsServer {

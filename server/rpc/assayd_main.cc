@@ -2,6 +2,10 @@
 // health port, devices, metrics, jobs, gRPC. When it is ready, it prints one line on stdout. Then
 // it waits for a signal and drains.
 //
+// SIGHUP makes it read its configuration, certificates and roles again; it never ends the daemon.
+// systemd is told when the daemon is ready, reloads and stops, and gets heartbeats
+// (service_manager.h, heartbeat.h).
+//
 // Exit codes: 0 after a signal and a drain; 2 wrong usage or configuration; 3 a wrong environment
 // (a port in use, a state folder that is locked or cannot be written, no worker); 128 + n after a
 // second signal n, which ends the daemon at once.
@@ -12,10 +16,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -26,20 +31,25 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "google/protobuf/util/time_util.h"
+#include "grpc/health/v1/health.grpc.pb.h"
 #include "kernels/text/cat.h"
 #include "server/auth/access.h"
 #include "server/auth/client_limits.h"
 #include "server/auth/credentials.h"
 #include "server/base/config.h"
+#include "server/base/health.h"
 #include "server/base/log.h"
 #include "server/base/memory.h"
 #include "server/base/paths.h"
+#include "server/base/service_manager.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/retention.h"
 #include "server/metrics/http_server.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/grpc_server.h"
+#include "server/rpc/health_board.h"
 #include "server/rpc/health_server.h"
+#include "server/rpc/heartbeat.h"
 #include "server/rpc/validation_service.h"
 #include "server/store/store.h"
 #include "server/telemetry/monitor.h"
@@ -58,6 +68,7 @@ int OpenSignals() {
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGHUP);
   sigprocmask(SIG_BLOCK, &set, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   return signalfd(-1, &set, SFD_CLOEXEC);
@@ -95,24 +106,39 @@ Failure Fail(const absl::Status& status, std::string_view context = "") {
           Cat(context, context.empty() ? "" : ": ", std::string(status.message()))};
 }
 
+RetentionOptions RetentionOf(const Config& config) {
+  RetentionOptions options{.keep = config.store_keep, .bytes = config.store_keep_bytes};
+  // A store that is full takes no jobs: the oldest go before that.
+  const std::int64_t most = config.store_max_bytes / 10 * 9;
+  if (most > 0 && options.bytes > 0) options.bytes = std::min(options.bytes, most);
+  return options;
+}
+
 // The parts of a running daemon. Each outlives those after it.
 class Daemon {
  public:
-  explicit Daemon(Config config) : config_(std::move(config)) {}
+  Daemon(Config config, ServiceManager manager)
+      : manager_(std::move(manager)), config_(std::move(config)) {}
 
+  const Config& config() const { return config_; }
   std::optional<Failure> Start();
   // Starts the jobs that the configuration asks for.
   void StartJobs();
   // The line that says where the daemon serves.
   std::string ReadyLine() const;
+  // Tells the service manager that the daemon serves, and begins the heartbeats.
+  void TellReady();
+  // Takes over what can change while the daemon runs, of `read`, and looks at the files of roles
+  // and certificates.
+  void Reload(const absl::StatusOr<ParsedArguments>& read);
   // Finishes the running jobs, within the time for draining.
   void Drain() {
-    draining_.store(true);
-    if (health_ != nullptr) health_->SetServing(false);
-    grpc_.server->GetHealthCheckService()->SetServingStatus(false);
+    manager_.Notify("STOPPING=1\nSTATUS=draining");
+    board_->Drain();
     jobs_->Drain(config_.drain_timeout);
     service_->Stop();
     grpc_.unix_listeners.clear();
+    grpc_.tcp_listeners.clear();
     // The streams have ended. Calls that are still open are cut.
     grpc_.server->Shutdown(absl::ToChronoTime(absl::Now() + absl::Milliseconds(500)));
   }
@@ -128,13 +154,15 @@ class Daemon {
   std::optional<Failure> StartServing();
   std::optional<Failure> StartMetrics();
 
-  const Config config_;
-  std::atomic<bool> draining_{false};
+  const ServiceManager manager_;
+  Config config_;
+  std::shared_ptr<grpc::Channel> channel_;  // to itself
   std::string metrics_address_ = "off";
   std::shared_ptr<CertificateStore> certificates_;
   std::unique_ptr<Access> access_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<Store> store_;
+  std::unique_ptr<HealthBoard> board_;
   DeviceSet devices_;
   std::unique_ptr<TelemetryMonitor> telemetry_;
   std::unique_ptr<JobManager> jobs_;
@@ -144,6 +172,7 @@ class Daemon {
   std::unique_ptr<HealthServer> health_;
   GrpcServer grpc_;
   std::unique_ptr<MetricsServer> metrics_server_;
+  std::unique_ptr<Heartbeat> heartbeat_;
 };
 
 std::optional<Failure> Daemon::CheckPorts() {
@@ -216,7 +245,10 @@ std::optional<Failure> Daemon::StartDevices() {
   options.on_restart = [this](std::string_view device, std::string_view reason) {
     metrics_->WorkerRestarted(device, reason);
   };
-  options.on_change = [this](const v1::Device& device) { metrics_->DeviceChanged(device); };
+  options.on_change = [this](const v1::Device& device) {
+    metrics_->DeviceChanged(device);
+    board_->DeviceChanged(device);
+  };
   absl::StatusOr<DeviceSet> found = DiscoverDevices(options);
   if (!found.ok()) return Fail(found.status());
   devices_ = *std::move(found);
@@ -303,9 +335,7 @@ std::optional<Failure> Daemon::StartServing() {
   }
   jobs_ = JobManager::Make(*store_, devices_, metrics_.get(), job_options);
   if (absl::Status s = jobs_->Start(); !s.ok()) return Fail(s, "jobs of an earlier run");
-  if (config_.store_keep > absl::ZeroDuration()) {
-    retention_ = Retention::Start(*jobs_, config_.store_keep);
-  }
+  retention_ = Retention::Start(*jobs_, *store_, RetentionOf(config_));
 
   ServiceOptions service_options;
   service_options.access = access_.get();
@@ -331,9 +361,19 @@ std::optional<Failure> Daemon::StartServing() {
     return telemetry_->Latest(device);
   };
   service_ = std::make_unique<ValidationService>(*jobs_, devices_, metrics_.get(), service_options);
-  absl::StatusOr<GrpcServer> started = StartGrpcServer(
-      *service_,
-      {config_.listen, certificates_, config_.insecure, !config_.no_reflection, access_.get()});
+  GrpcServerOptions grpc_options;
+  grpc_options.listen = config_.listen;
+  grpc_options.certificates = certificates_;
+  grpc_options.insecure = config_.insecure;
+  grpc_options.reflection = !config_.no_reflection;
+  grpc_options.max_request_bytes = config_.max_request_bytes;
+  grpc_options.transport_bytes = config_.transport_bytes;
+  grpc_options.max_streams = config_.max_streams;
+  grpc_options.keepalive_time = config_.keepalive_time;
+  grpc_options.keepalive_timeout = config_.keepalive_timeout;
+  grpc_options.access = access_.get();
+  grpc_options.limits = limits_.get();
+  absl::StatusOr<GrpcServer> started = StartGrpcServer(*service_, grpc_options);
   if (!started.ok()) return Fail(started.status(), "--listen");
   grpc_ = *std::move(started);
   return std::nullopt;
@@ -346,7 +386,8 @@ std::optional<Failure> Daemon::StartMetrics() {
   MetricsServerOptions options;
   options.host = at->host;
   options.port = at->port;
-  options.healthy = [this] { return !draining_.load(); };
+  options.healthy = [this] { return !board_->draining(); };
+  options.health = [this] { return HealthJson(board_->Now()); };
   if (config_.metrics_tls) {
     options.setup_tls = [this](SSL_CTX* context) {
       return UseCertificates(*certificates_, context);
@@ -380,14 +421,58 @@ std::optional<Failure> Daemon::Start() {
       metrics_->CertificateExpires(static_cast<double>(now.expires));
     });
   }
+  board_ = std::make_unique<HealthBoard>(devices_, certificates_.get());
   if (std::optional<Failure> failure = StartHealth()) return failure;
   if (std::optional<Failure> failure = StartDevices()) return failure;
   // The metrics port comes first, so that the first answer to a client can name both addresses.
   if (std::optional<Failure> failure = StartMetrics()) return failure;
   if (std::optional<Failure> failure = StartServing()) return failure;
   service_->SetAddresses(grpc_.addresses.front(), metrics_address_);
-  if (health_ != nullptr) health_->SetServing(true);
+  board_->Serve(*grpc_.server, health_.get());
   return std::nullopt;
+}
+
+void Daemon::TellReady() {
+  manager_.Notify(Cat("READY=1\nSTATUS=serving ", absl::StrJoin(grpc_.addresses, ", ")));
+  if (!manager_.watchdog()) return;
+  channel_ = grpc_.server->InProcessChannel({});
+  std::vector<Heartbeat::Ask> parts;
+  // gRPC's threads, the thread that feeds the watchers, the queue of jobs and the store's reader.
+  parts.emplace_back([this] {
+    grpc::ClientContext context;
+    grpc::health::v1::HealthCheckResponse answer;
+    grpc::health::v1::Health::NewStub(channel_)->Check(&context, {}, &answer);
+  });
+  parts.emplace_back([this] { service_->AskPump(); });
+  parts.emplace_back([this] { jobs_->Get("jobs/none").IgnoreError(); });
+  heartbeat_ = std::make_unique<Heartbeat>(*manager_.watchdog(), std::move(parts),
+                                           [this] { manager_.Notify("WATCHDOG=1"); });
+}
+
+void Daemon::Reload(const absl::StatusOr<ParsedArguments>& read) {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  manager_.Notify(Cat("RELOADING=1\nMONOTONIC_USEC=",
+                      absl::ToInt64Microseconds(absl::DurationFromTimespec(now))));
+  if (!read.ok()) {
+    Log(LogLevel::kError, "config.reload_refused",
+        {{"reason", std::string(read.status().message())}, {"using", "the configuration before"}});
+  } else {
+    const ConfigChanges changes = ChangesTo(read->config, config_);
+    SetLogLevel(config_.log_level);
+    limits_->Set(config_.limits);
+    service_->SetWatchStall(config_.watch_stall);
+    retention_->Set(RetentionOf(config_));
+    Log(LogLevel::kInfo, "config.reloaded",
+        {{"file", config_.config_file}, {"changed", absl::StrJoin(changes.taken, ",")}});
+    if (!changes.need_restart.empty()) {
+      Log(LogLevel::kWarn, "config.needs_restart",
+          {{"options", absl::StrJoin(changes.need_restart, ",")}});
+    }
+  }
+  if (certificates_ != nullptr) certificates_->LookNow();
+  access_->LookNow();
+  manager_.Notify("READY=1");
 }
 
 void Daemon::StartJobs() {
@@ -410,8 +495,29 @@ std::string Daemon::ReadyLine() const {
              ", state in ", config_.state_dir);
 }
 
+// Waits for a signal that ends the daemon. A signal to reload is obeyed meanwhile.
+int WaitForEnd(int signals, Daemon& daemon,
+               const std::function<absl::StatusOr<ParsedArguments>()>& read) {
+  for (;;) {
+    const std::optional<int> signal = WaitForSignal(signals, -1);
+    if (*signal != SIGHUP) return *signal;
+    daemon.Reload(read());
+  }
+}
+
+// Waits for a second signal that ends the daemon at once. Returns nothing when `drained` is
+// readable.
+std::optional<int> WaitForSecond(int signals, int drained) {
+  for (;;) {
+    const std::optional<int> signal = WaitForSignal(signals, drained);
+    if (signal != SIGHUP) return signal;
+    Log(LogLevel::kInfo, "config.not_reloaded", {{"reason", "the daemon stops"}});
+  }
+}
+
 int Main(int argc, char** argv) {
   const int signals = OpenSignals();
+  ServiceManager manager = ServiceManager::FromEnvironment();
   ShareMemoryPools();
   absl::StatusOr<ParsedArguments> arguments = ParseArguments(argc, argv, ASSAY_VERSION);
   if (!arguments.ok()) {
@@ -426,7 +532,8 @@ int Main(int argc, char** argv) {
   RedirectGrpcLog();
   umask(0077);  // only the daemon's user may use its state and its unix sockets
 
-  Daemon daemon(arguments->config);
+  manager.Notify("STATUS=looking for devices");
+  Daemon daemon(arguments->config, std::move(manager));
   if (const std::optional<Failure> failure = daemon.Start()) {
     std::fprintf(stderr, "assayd: %s\n", failure->message.c_str());
     return failure->exit_code;
@@ -434,17 +541,19 @@ int Main(int argc, char** argv) {
   daemon.StartJobs();
   std::printf("%s\n", daemon.ReadyLine().c_str());
   std::fflush(stdout);
+  daemon.TellReady();
 
   const int drained = eventfd(0, EFD_CLOEXEC);
-  const std::optional<int> first = WaitForSignal(signals, -1);
+  const int first =
+      WaitForEnd(signals, daemon, [&] { return ParseArguments(argc, argv, ASSAY_VERSION); });
   Log(LogLevel::kInfo, "daemon.draining",
-      {{"signal", sigabbrev_np(*first)},
-       {"timeout", absl::FormatDuration(arguments->config.drain_timeout)}});
+      {{"signal", sigabbrev_np(first)},
+       {"timeout", absl::FormatDuration(daemon.config().drain_timeout)}});
   std::thread drain([&] {
     daemon.Drain();
     eventfd_write(drained, 1);
   });
-  if (const std::optional<int> second = WaitForSignal(signals, drained)) {
+  if (const std::optional<int> second = WaitForSecond(signals, drained)) {
     Log(LogLevel::kWarn, "daemon.ended_at_once", {{"signal", sigabbrev_np(*second)}});
     _exit(128 + *second);
   }

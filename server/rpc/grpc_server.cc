@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -21,12 +22,10 @@
 namespace assay::server {
 namespace {
 
-// A job of 10,000 cases has about 3 MB.
-constexpr int kMaxRequestBytes = 32 << 20;
-// The memory that gRPC may hold for all connections, and the calls on one connection. Many clients
-// with large requests must not take the memory that cases need.
-constexpr std::size_t kMostTransportBytes = std::size_t{512} << 20;
-constexpr int kMostStreams = 256;
+int Milliseconds(absl::Duration time) {
+  return static_cast<int>(
+      std::clamp<std::int64_t>(absl::ToInt64Milliseconds(time), 1, std::int64_t{INT32_MAX}));
+}
 
 absl::Status Unavailable(const std::string& address, std::string_view reason) {
   return absl::UnavailableError(Cat("cannot listen on ", address, ": ", reason));
@@ -85,55 +84,68 @@ absl::StatusOr<GrpcServer> StartGrpcServer(grpc::Service& service,
   google::protobuf::LinkMessageReflection<grpc::health::v1::HealthCheckRequest>();
   grpc::ServerBuilder builder;
   builder.RegisterService(&service);
-  builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_request_bytes));
   builder.SetMaxSendMessageSize(-1);
-  builder.SetResourceQuota(grpc::ResourceQuota("assayd").Resize(kMostTransportBytes));
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostStreams);
+  // Many clients with large requests must not take the memory that cases need.
+  builder.SetResourceQuota(
+      grpc::ResourceQuota("assayd").Resize(static_cast<std::size_t>(options.transport_bytes)));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             static_cast<int>(options.max_streams));
   // A second daemon on the same port must get an error.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  // A client of a silent stream may ping as often as it likes. The server notices within a minute
-  // and a half that a client is gone.
+  // A client of a silent stream may ping as often as it likes.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 30'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                             Milliseconds(options.keepalive_timeout));
 
+  using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
+  using From = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
   GrpcServer started;
-  std::vector<int> ports(options.listen.size(), 0);
-  for (std::size_t i = 0; i < options.listen.size(); ++i) {
-    const std::string& address = options.listen[i];
-    if (address.starts_with("unix:") && options.certificates == nullptr) {
+  std::vector<std::unique_ptr<Acceptor>> acceptors;
+  for (const std::string& address : options.listen) {
+    const bool local = address.starts_with("unix:");
+    if (local && options.certificates == nullptr) {
       if (absl::Status s = CheckUnix(address); !s.ok()) return s;
-      auto listener = UnixListener::Bind(address.substr(std::strlen("unix:")), options.access);
+      auto listener =
+          UnixListener::Bind(address.substr(std::strlen("unix:")), options.access, options.limits);
       if (!listener.ok()) return listener.status();
       started.unix_listeners.push_back(*std::move(listener));
-      ports[i] = 1;  // as gRPC says of a socket that it serves
+      started.addresses.push_back(address);
       continue;
     }
     absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> credentials =
         PortCredentials(address, options.certificates, options.insecure);
     if (!credentials.ok()) return credentials.status();
-    builder.AddListeningPort(address.starts_with(':') ? Cat("[::]", address) : address,
-                             *std::move(credentials), &ports[i]);
-  }
-  started.server = builder.BuildAndStart();
-  for (std::size_t i = 0; i < ports.size(); ++i) {
-    const std::string& address = options.listen[i];
-    if (started.server == nullptr || ports[i] == 0) {
-      // Without a server, gRPC does not say which port failed. A socket of ours is ours.
-      absl::Status status = ports[i] == 0 ? CheckAddress(address) : absl::OkStatus();
-      if (!status.ok()) return status;
-      if (started.server != nullptr || i + 1 == ports.size()) {
-        return Unavailable(address, "gRPC cannot use it");
-      }
+    if (local) {  // with certificates, gRPC listens itself
+      if (absl::Status s = CheckUnix(address); !s.ok()) return s;
+      builder.AddListeningPort(address, *std::move(credentials));
+      started.addresses.push_back(address);
       continue;
     }
-    started.addresses.push_back(address.starts_with("unix:")
-                                    ? address
-                                    : Cat(address.substr(0, address.rfind(':')), ":", ports[i]));
+    auto listener = TcpListener::Bind(address);
+    if (!listener.ok()) return listener.status();
+    acceptors.push_back(builder.experimental().AddExternalConnectionAcceptor(
+        From::FROM_FD, *std::move(credentials)));
+    started.addresses.push_back(
+        Cat(address.substr(0, address.rfind(':')), ":", (*listener)->port()));
+    started.tcp_listeners.push_back(*std::move(listener));
+  }
+  started.server = builder.BuildAndStart();
+  if (started.server == nullptr) {
+    // gRPC does not say which address it cannot use. Only those of Unix sockets are its own.
+    for (const std::string& address : options.listen) {
+      if (absl::Status s = CheckAddress(address); address.starts_with("unix:") && !s.ok()) return s;
+    }
+    return Unavailable(options.listen.front(), "gRPC cannot start its server");
   }
   for (const auto& listener : started.unix_listeners) listener->Serve(*started.server);
+  for (std::size_t i = 0; i < acceptors.size(); ++i) {
+    started.tcp_listeners[i]->Serve(std::move(acceptors[i]), options.limits,
+                                    options.keepalive_timeout);
+  }
   return started;
 }
 

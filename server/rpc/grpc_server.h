@@ -5,13 +5,16 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "server/auth/credentials.h"
+#include "server/rpc/tcp_listener.h"
 #include "server/rpc/unix_listener.h"
 
 namespace assay::server {
@@ -21,12 +24,23 @@ struct GrpcServerOptions {
   std::shared_ptr<CertificateStore> certificates;  // null: plaintext
   bool insecure = false;
   bool reflection = true;
-  Access* access = nullptr;  // learns who is at a Unix socket; may be null
+  // Largest request, memory of all connections [bytes], calls on one connection.
+  std::int64_t max_request_bytes = std::int64_t{32} << 20;
+  std::int64_t transport_bytes = std::int64_t{512} << 20;
+  std::int64_t max_streams = 256;
+  // A connection is asked whether its client is there after `keepalive_time` of silence, and closed
+  // if no answer comes for `keepalive_timeout`.
+  absl::Duration keepalive_time = absl::Seconds(60);
+  absl::Duration keepalive_timeout = absl::Seconds(30);
+  ClientLimits* limits = nullptr;  // counts the connections of each client; may be null
+  Access* access = nullptr;        // learns who is at a Unix socket; may be null
 };
 
 struct GrpcServer {
   std::unique_ptr<grpc::Server> server;
+  // They outlive no call: clear them before the server shuts down.
   std::vector<std::unique_ptr<UnixListener>> unix_listeners;
+  std::vector<std::unique_ptr<TcpListener>> tcp_listeners;
   std::vector<std::string> addresses;  // with the real port in place of port 0
 };
 

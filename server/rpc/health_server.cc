@@ -47,6 +47,10 @@ HealthServer::~HealthServer() {
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
 }
 
+void HealthServer::SetDevice(const std::string& name, bool serving) {
+  server_->GetHealthCheckService()->SetServingStatus(name, serving);
+}
+
 void HealthServer::SetServing(bool serving) {
   server_->GetHealthCheckService()->SetServingStatus(serving);
 }

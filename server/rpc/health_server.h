@@ -13,8 +13,8 @@
 
 namespace assay::server {
 
-// Answers for the empty service name, with NOT_SERVING until SetServing. Any other method is
-// UNIMPLEMENTED. Thread-safe.
+// Answers for the empty service name, with NOT_SERVING until SetServing, and for the names of
+// devices. Any other method is UNIMPLEMENTED. Thread-safe.
 class HealthServer {
  public:
   // UNAVAILABLE if the server cannot get the port.
@@ -22,6 +22,8 @@ class HealthServer {
   ~HealthServer();
 
   void SetServing(bool serving);
+  // The answer for a device's name, "devices/cpu:0".
+  void SetDevice(const std::string& name, bool serving);
   // The address with the real port in place of port 0.
   const std::string& address() const { return address_; }
 

@@ -23,7 +23,8 @@ constexpr int kMostPending = 128;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<UnixListener>> UnixListener::Bind(const std::string& path,
-                                                                 Access* access) {
+                                                                 Access* access,
+                                                                 ClientLimits* limits) {
   const auto failed = [&](int fd) {
     const absl::Status status =
         absl::UnavailableError(Cat("cannot listen on unix:", path, ": ", std::strerror(errno)));
@@ -49,11 +50,15 @@ absl::StatusOr<std::unique_ptr<UnixListener>> UnixListener::Bind(const std::stri
     unlink(path.c_str());
     return status;
   }
-  return std::unique_ptr<UnixListener>(new UnixListener(path, fd, access));
+  return std::unique_ptr<UnixListener>(new UnixListener(path, fd, access, limits));
 }
 
-UnixListener::UnixListener(std::string path, int fd, Access* access)
-    : path_(std::move(path)), fd_(fd), stop_(eventfd(0, EFD_CLOEXEC)), access_(access) {}
+UnixListener::UnixListener(std::string path, int fd, Access* access, ClientLimits* limits)
+    : path_(std::move(path)),
+      fd_(fd),
+      stop_(eventfd(0, EFD_CLOEXEC)),
+      access_(access),
+      limits_(limits) {}
 
 UnixListener::~UnixListener() {
   eventfd_write(stop_, 1);
@@ -84,6 +89,13 @@ void UnixListener::Accept(grpc::Server& server) const {
     socklen_t size = sizeof peer;
     const bool known = getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
     if (!known || (access_ != nullptr && !access_->TakeConnection(connection, peer.uid))) {
+      close(connection);
+      continue;
+    }
+    // gRPC names the connection by its descriptor.
+    if (limits_ != nullptr &&
+        limits_->TakeConnection(Cat(kUserPrefix, peer.uid), Cat("fd:", connection), connection) ==
+            ClientLimits::Connection::kClose) {
       close(connection);
       continue;
     }

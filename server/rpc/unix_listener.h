@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/auth/access.h"
+#include "server/auth/client_limits.h"
 
 namespace assay::server {
 
@@ -19,9 +20,10 @@ class UnixListener {
  public:
   // Makes the socket at `path`, in place of one that nobody serves. The daemon's own user and root
   // may connect; if the roles file names users now, so may those that it names. A null `access`
-  // admits everyone who reaches the socket. UNAVAILABLE with the system's reason.
-  static absl::StatusOr<std::unique_ptr<UnixListener>> Bind(const std::string& path,
-                                                            Access* access);
+  // admits everyone who reaches the socket. `limits` counts the connections of each user; it may be
+  // null. UNAVAILABLE with the system's reason.
+  static absl::StatusOr<std::unique_ptr<UnixListener>> Bind(const std::string& path, Access* access,
+                                                            ClientLimits* limits = nullptr);
   ~UnixListener();  // takes no more connections, and removes the socket
 
   // Begins to take connections, on a thread of its own. Call it once. `server` must outlive the
@@ -29,13 +31,14 @@ class UnixListener {
   void Serve(grpc::Server& server);
 
  private:
-  UnixListener(std::string path, int fd, Access* access);
+  UnixListener(std::string path, int fd, Access* access, ClientLimits* limits);
   void Accept(grpc::Server& server) const;
 
   const std::string path_;
   const int fd_;
   const int stop_;  // an eventfd
   Access* const access_;
+  ClientLimits* const limits_;
   std::thread thread_;
 };
 

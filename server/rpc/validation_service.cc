@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <future>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -112,6 +113,9 @@ class ValidationService::Impl {
 
   // Finds out who calls, and whether they may.
   absl::Status Admit(Call& call) {
+    if (limits_ != nullptr) {
+      if (absl::Status s = limits_->CheckConnection(call.context->peer()); !s.ok()) return s;
+    }
     if (access_ == nullptr) return absl::OkStatus();
     absl::StatusOr<Caller> caller = access_->Admit(access_->ShownBy(*call.context), call.needs);
     if (caller.ok()) call.caller = *std::move(caller);
@@ -338,6 +342,7 @@ class ValidationService::Impl {
   JobManager& jobs() { return jobs_; }
   DeviceSet& devices() { return devices_; }
   TaskThread& writes() { return writes_; }
+  TaskThread& pump() { return pump_; }
   TaskThread& long_work() { return long_work_; }
 
  private:
@@ -423,6 +428,12 @@ ValidationService::~ValidationService() = default;
 void ValidationService::SetAddresses(const std::string& address,
                                      const std::string& metrics_address) {
   impl_->SetAddresses(address, metrics_address);
+}
+
+void ValidationService::AskPump() {
+  std::promise<void> answer;
+  impl_->pump().Run([&] { answer.set_value(); });
+  answer.get_future().wait();
 }
 
 void ValidationService::SetWatchStall(absl::Duration stall) { impl_->SetWatchStall(stall); }

@@ -47,6 +47,9 @@ class ValidationService : public v1::ValidationService::CallbackService {
   // Sets the addresses for GetServerInfo. Call it before the server takes requests.
   void SetAddresses(const std::string& address, const std::string& metrics_address);
 
+  // Returns when the pump thread has answered.
+  void AskPump();
+
   // As ServiceOptions::watch_stall, from now on.
   void SetWatchStall(absl::Duration stall);
 

@@ -1,5 +1,7 @@
 #include "server/store/store.h"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -23,6 +25,9 @@ namespace {
 // stalls is felt by the runners and not by the memory.
 constexpr std::size_t kQueueLimit = 64;
 
+// SQLite's default.
+constexpr std::int64_t kPageBytes = 4096;
+
 // Updates that can wait for the next write wait no longer than this.
 constexpr std::chrono::milliseconds kMostWait{5};
 
@@ -32,9 +37,12 @@ struct DeletedJob {
 struct DeletedBaseline {
   std::string name;
 };
+struct FreedPages {
+  std::int64_t count = 0;
+};
 // What is new waits with its caller, so a pointer is enough.
-using Change =
-    std::variant<const NewJob*, DeletedJob, JobUpdate, const v1::Baseline*, DeletedBaseline>;
+using Change = std::variant<const NewJob*, DeletedJob, JobUpdate, const v1::Baseline*,
+                            DeletedBaseline, FreedPages>;
 
 // A write that waits, and who wants to know.
 struct Write {
@@ -118,6 +126,23 @@ class SqliteStore final : public Store {
     const std::lock_guard guard(reader_mutex_);
     return reader_->ResultIndices(name);
   }
+  absl::StatusOr<StoreSize> Size() override {
+    const std::lock_guard guard(reader_mutex_);
+    Database& database = reader_->database();
+    std::array<std::int64_t, 3> numbers{};
+    constexpr std::array<const char*, 3> kAsked = {"PRAGMA page_size", "PRAGMA page_count",
+                                                   "PRAGMA freelist_count"};
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const absl::StatusOr<std::int64_t> number = database.Number(kAsked[i]);
+      if (!number.ok()) return number.status();
+      numbers[i] = *number;
+    }
+    const auto [page, pages, unused] = numbers;
+    return StoreSize{.used = (pages - unused) * page, .free = unused * page};
+  }
+  absl::Status GiveBack(std::int64_t bytes) override {
+    return Wait(FreedPages{std::max<std::int64_t>(bytes / kPageBytes, 1)});
+  }
   absl::StatusOr<v1::Baseline> GetBaseline(std::string_view name) override {
     const std::lock_guard guard(reader_mutex_);
     return ReadBaseline(reader_->database(), name);
@@ -189,6 +214,8 @@ class SqliteStore final : public Store {
       told(InsertBaseline(database, **baseline));
     } else if (const auto* old = std::get_if<DeletedBaseline>(&write.what)) {
       told(server::DeleteBaseline(database, old->name));
+    } else if (const auto* freed = std::get_if<FreedPages>(&write.what)) {
+      told(database.Exec(Cat("PRAGMA incremental_vacuum(", freed->count, ")").c_str()));
     } else {
       outcome = writer_->Apply(std::get<JobUpdate>(write.what));
     }

@@ -87,6 +87,12 @@ struct BaselinePage {
   std::int64_t next = 0;                // as JobPage's
 };
 
+// Of the store's file [bytes].
+struct StoreSize {
+  std::int64_t used = 0;
+  std::int64_t free = 0;  // left by what was deleted; new rows take it first
+};
+
 class Store {
  public:
   // Called on the writer thread after the commit, in order; must be short and
@@ -127,6 +133,11 @@ class Store {
   // Results with index >= from, at most `limit` of them and about 2 MiB.
   virtual absl::StatusOr<std::vector<v1::CaseResult>> Results(std::string_view name,
                                                               std::int32_t from, int limit) = 0;
+
+  virtual absl::StatusOr<StoreSize> Size() = 0;
+  // Gives at most `bytes` of the free space back to the disk, as one short write among the others.
+  // A file that a version without this made keeps its size.
+  virtual absl::Status GiveBack(std::int64_t bytes) = 0;
 
   // For a daemon that starts: jobs that have not ended, oldest first, and what is
   // left of one: plans without the cases' results.

@@ -112,7 +112,9 @@ absl::StatusOr<std::unique_ptr<Database>> OpenOnce(const StoreOptions& options,
   if (!opened.ok()) return opened.status();
   Database& database = **opened;
   const std::string settings =
-      Cat("PRAGMA journal_mode = WAL; PRAGMA journal_size_limit = 67108864; PRAGMA synchronous = ",
+      // The first counts for a new file only: an earlier one would have to be written anew.
+      Cat("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA journal_size_limit "
+          "= 67108864; PRAGMA synchronous = ",
           options.sync == StoreSync::kFull ? "FULL" : "NORMAL", ";",
           options.max_bytes > 0
               ? Cat("PRAGMA max_page_count = ", std::max<std::int64_t>(1, options.max_bytes / 4096))

@@ -34,11 +34,16 @@ bool Matches(std::string_view pattern, std::string_view id) {
   return fnmatch(std::string(pattern).c_str(), std::string(id).c_str(), 0) == 0;
 }
 
-// Reads to the end of the file, or until the deadline.
+// What a probe prints has some kilobytes.
+constexpr std::size_t kMostProbeBytes = std::size_t{1} << 20;
+// No node has more of one backend.
+constexpr int kMostDevices = 1024;
+
+// Reads to the end of the file, until the deadline, or a little more than kMostProbeBytes.
 std::string ReadAll(int fd, absl::Time deadline) {
   std::string all;
   std::array<char, 65536> buffer;
-  for (;;) {
+  while (all.size() <= kMostProbeBytes) {
     const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
     pollfd poll_fd{fd, POLLIN, 0};
     if (poll(&poll_fd, 1, static_cast<int>(absl::ToInt64Milliseconds(left))) <= 0) return all;
@@ -46,6 +51,7 @@ std::string ReadAll(int fd, absl::Time deadline) {
     if (n <= 0) return all;
     all.append(buffer.data(), static_cast<std::size_t>(n));
   }
+  return all;
 }
 
 std::vector<std::string> WorkerArgs(const DiscoverOptions& options, std::string_view device) {
@@ -79,6 +85,11 @@ absl::StatusOr<Message> Ask(const DiscoverOptions& options, std::vector<std::str
 
   const absl::Time deadline = absl::Now() + kProbeDeadline;
   const std::string answer = ReadAll(out[0], deadline);
+  if (answer.size() > kMostProbeBytes) {
+    (*process)->Kill();
+    return absl::InternalError(
+        Cat("the probe of ", what, " printed more than ", kMostProbeBytes, " bytes"));
+  }
   const std::optional<ExitCause> cause = (*process)->Wait(deadline);
   if (!cause) {
     return absl::InternalError(
@@ -110,7 +121,12 @@ worker::v1::DeviceList List(const DiscoverOptions& options, std::string_view bac
   }
   auto list =
       Ask<worker::v1::DeviceList>(options, {Cat("--list=", backend)}, Cat("backend ", backend));
-  if (list.ok()) return *std::move(list);
+  if (list.ok() && list->count() >= 0 && list->count() <= kMostDevices) return *std::move(list);
+  if (list.ok()) {
+    answer.set_unavailable_reason(Cat("the probe of backend ", backend, " found ", list->count(),
+                                      " devices; at most ", kMostDevices, " can be"));
+    return answer;
+  }
   answer.set_unavailable_reason(std::string(list.status().message()));
   return answer;
 }

@@ -41,7 +41,7 @@ bool IsRocprofV3(const std::string& program) { return program.ends_with("rocprof
 
 std::string ReadFile(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string text(kFileBytes, '\0');
+  std::string text(kFileBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
   return text;
@@ -246,6 +246,9 @@ Profile RunUnderProfiler(const ProfileRun& run) {
         Cat(name, " did not end within ", absl::FormatDuration(run.limit), " and was killed"));
   }
   const std::string wrote = ReadCounters(folder);
+  if (wrote.size() > kFileBytes) {
+    return Without(Cat(name, " wrote more than ", kFileBytes >> 20, " MiB"));
+  }
   if (std::string refusal = Refusal(run.profiler, Cat(end.said, wrote), Paranoid());
       !refusal.empty() && (end.cause->status != 0 || run.profiler != Profiler::kPerf)) {
     return Without(std::move(refusal));

@@ -66,7 +66,7 @@ absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Start(const ProcessOptio
   auto link = std::unique_ptr<WorkerLink>(new WorkerLink);
   link->process_ = *std::move(process);
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxReceiveMessageSize(kMostAnswerBytes);
   arguments.SetMaxSendMessageSize(-1);
   link->stub_ = worker::v1::WorkerService::NewStub(grpc::CreateCustomInsecureChannelFromFd(
       "assay-worker", link->process_->TakeSocket(), arguments));
@@ -163,7 +163,7 @@ CallResult WorkerLink::RunCase(const CallLimits& limits, const worker::v1::RunCa
   const absl::Duration limit = limits.deadline - absl::Now();
   std::uint32_t turns = process_->page().turns.load();
   Bell bell;
-  return Call(
+  CallResult result = Call(
       limits, bell,
       [&](grpc::ClientContext* context, std::function<void(grpc::Status)> done) {
         stub_->async()->RunCase(context, &request, response, std::move(done));
@@ -173,6 +173,11 @@ CallResult WorkerLink::RunCase(const CallLimits& limits, const worker::v1::RunCa
         if (request.following().empty() || std::exchange(turns, begun) == begun) return;
         now.deadline = absl::Now() + limit;
       });
+  // No worker answers a case with this code: gRPC did not take the answer.
+  const bool too_large = result.end == CallEnd::kAnswered &&
+                         result.status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+  if (too_large) result.end = CallEnd::kTooLarge;
+  return result;
 }
 
 namespace {
@@ -317,6 +322,12 @@ Death WorkerLink::Autopsy(CallEnd end, absl::Duration limit, const CallLimits& l
     process_->Kill();
     process_->Wait(absl::Now() + kReapDeadline);
     return DeathOf(v1::REASON_FAULT, v1::DEATH_CAUSE_DEVICE, "the device lost its context");
+  }
+  if (end == CallEnd::kTooLarge) {
+    process_->Kill();
+    process_->Wait(absl::Now() + kReapDeadline);
+    return DeathOf(v1::REASON_CRASH, v1::DEATH_CAUSE_CHANNEL,
+                   Cat("worker answered with more than ", kMostAnswerBytes >> 20, " MiB", Where()));
   }
   std::optional<ExitCause> cause = process_->Wait(absl::Now() + kCauseDeadline);
   const bool alive = !cause;

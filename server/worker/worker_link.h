@@ -23,9 +23,14 @@
 
 namespace assay::server {
 
-// How a call ended. After kDeviceLost the worker has answered and can do nothing more. After all
-// others but kAnswered the worker is dead or dying.
-enum class CallEnd { kAnswered, kBroken, kDeadline, kCancelled, kMemory, kDeviceLost };
+// The largest message that is taken from a worker. The result of a case has some kilobytes, with
+// all elements that it may show.
+inline constexpr int kMostAnswerBytes = 64 << 20;
+
+// How a call ended. After kDeviceLost the worker has answered and can do nothing more. After
+// kTooLarge it has sent more than kMostAnswerBytes. After all others but kAnswered the worker is
+// dead or dying.
+enum class CallEnd { kAnswered, kBroken, kDeadline, kCancelled, kMemory, kDeviceLost, kTooLarge };
 
 struct CallLimits {
   absl::Time deadline = absl::InfiniteFuture();

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -45,11 +46,13 @@ class ClientLimitsTest : public testing::Test {
         ClientLimitOptions{.values = values,
                            .clock = [this] { return now_; },
                            .refused = [this](Limit limit) { refused_.push_back(limit); },
-                           .most_clients = most_clients});
+                           .most_clients = most_clients,
+                           .socket_of = [this](int fd) { return sockets_[fd]; }});
   }
 
   absl::Duration now_ = absl::Hours(1);
   std::vector<Limit> refused_;
+  std::map<int, std::uint64_t> sockets_;  // of each descriptor; 0: it is closed
   std::unique_ptr<ClientLimits> limits_;
 };
 
@@ -135,6 +138,60 @@ TEST_F(ClientLimitsTest, AJobOfMoreCasesThanAMinuteIsTakenOnceAndPaidFor) {
   EXPECT_EQ(SecondsOf(limits_->AdmitJob("a", 1000).status()), 180);
   now_ += absl::Seconds(180);
   EXPECT_TRUE(limits_->AdmitJob("a", 1000).ok());
+}
+
+using Connection = ClientLimits::Connection;
+
+TEST_F(ClientLimitsTest, CallsOfAConnectionBeyondTheLimitAreRefusedUntilThereIsRoom) {
+  Make({.connections = 2});
+  std::uint64_t socket = 100;
+  for (const int fd : {5, 6, 7}) sockets_[fd] = ++socket;
+  EXPECT_EQ(limits_->TakeConnection("address a", "a:1", 5), Connection::kServe);
+  EXPECT_EQ(limits_->TakeConnection("address a", "a:2", 6), Connection::kServe);
+  EXPECT_EQ(limits_->TakeConnection("address a", "a:3", 7), Connection::kRefuse);
+  EXPECT_TRUE(limits_->CheckConnection("a:1").ok());
+  const absl::Status refused = limits_->CheckConnection("a:3");
+  EXPECT_EQ(LimitOf(refused), "client-max-connections");
+  EXPECT_EQ(DetailOf<google::rpc::ErrorInfo>(refused)->metadata().at("client"), "address a");
+  EXPECT_THAT(refused_, ElementsAre(Limit::kClientConnections));
+  sockets_[8] = ++socket;
+  EXPECT_EQ(limits_->TakeConnection("address b", "b:1", 8), Connection::kServe);
+  sockets_[5] = ++socket;  // the first was closed, and its descriptor is another connection's now
+  EXPECT_TRUE(limits_->CheckConnection("a:3").ok());
+  sockets_[9] = ++socket;
+  EXPECT_EQ(limits_->TakeConnection("address a", "a:4", 9), Connection::kRefuse) << "full again";
+}
+
+TEST_F(ClientLimitsTest, AFewConnectionsBeyondTheLimitAreServedToTellWhyAndTheRestIsClosed) {
+  Make({.connections = 1});
+  std::map<Connection, int> taken;
+  for (int fd = 0; fd < 100; ++fd) {
+    sockets_[fd] = static_cast<std::uint64_t>(fd) + 1;
+    ++taken[limits_->TakeConnection("address a", Cat("a:", fd), fd)];
+  }
+  EXPECT_EQ(taken[Connection::kServe], 1);
+  EXPECT_EQ(taken[Connection::kRefuse], 16);
+  EXPECT_EQ(taken[Connection::kClose], 83);
+  EXPECT_EQ(refused_.size(), 83u);
+}
+
+TEST_F(ClientLimitsTest, APortThatIsUsedAgainIsAnotherConnection) {
+  Make({.connections = 1});
+  sockets_ = {{5, 1}, {6, 2}};
+  EXPECT_EQ(limits_->TakeConnection("address a", "a:1", 5), Connection::kServe);
+  EXPECT_EQ(limits_->TakeConnection("address a", "a:2", 6), Connection::kRefuse);
+  sockets_ = {{5, 3}};  // both were closed
+  EXPECT_EQ(limits_->TakeConnection("address a", "a:2", 5), Connection::kServe);
+  EXPECT_TRUE(limits_->CheckConnection("a:2").ok());
+}
+
+TEST_F(ClientLimitsTest, ClosedConnectionsTakeNoMemoryAndNoPlace) {
+  Make({.connections = 0}, /*most_clients=*/2);
+  for (int n = 0; n < 1000; ++n) {
+    sockets_[5] = static_cast<std::uint64_t>(n) + 1;
+    EXPECT_EQ(limits_->TakeConnection(Cat("address ", n), Cat(n, ":1"), 5), Connection::kServe);
+  }
+  EXPECT_LE(limits_->clients(), 3u) << "whose connections are closed is forgotten";
 }
 
 TEST_F(ClientLimitsTest, ZeroMeansNoLimit) {

@@ -73,10 +73,26 @@ TEST(ConfigTest, TheHealthPortIsOffUntilNamed) {
   EXPECT_THAT(ParseError({"--health-listen", "7577"}), HasSubstr("--health-listen must be"));
 }
 
-TEST(ConfigTest, JobsAreKeptForEverUnlessSaid) {
-  EXPECT_EQ(Parse({})->config.store_keep, absl::ZeroDuration());
-  EXPECT_EQ(Parse({"--store-keep", "2160h"})->config.store_keep, absl::Hours(2160));
+TEST(ConfigTest, JobsAreKeptForNinetyDaysAndTenGibibytesUnlessSaid) {
+  EXPECT_EQ(Parse({})->config.store_keep, absl::Hours(2160));
+  EXPECT_EQ(Parse({})->config.store_keep_bytes, std::int64_t{10} << 30);
+  EXPECT_EQ(Parse({"--store-keep", "0"})->config.store_keep, absl::ZeroDuration());
+  EXPECT_EQ(Parse({"--store-keep-bytes", "0"})->config.store_keep_bytes, 0);
   EXPECT_THAT(ParseError({"--store-keep", "-1h"}), HasSubstr("--store-keep must be a time"));
+}
+
+TEST(ConfigTest, LimitsOfAClientAreNumbersAndZeroMeansNone) {
+  const auto parsed =
+      Parse({"--client-max-waiting-jobs", "7", "--client-cases-per-minute", "0",
+             "--client-max-watchers", "8", "--max-watchers", "9", "--watch-stall", "5s"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->config.limits.waiting_jobs, 7);
+  EXPECT_EQ(parsed->config.limits.cases_per_minute, 0);
+  EXPECT_EQ(parsed->config.limits.watchers, 8);
+  EXPECT_EQ(parsed->config.limits.all_watchers, 9);
+  EXPECT_EQ(parsed->config.watch_stall, absl::Seconds(5));
+  EXPECT_THAT(ParseError({"--client-max-watchers", "-1"}),
+              HasSubstr("must be a number from 0 (no limit) to 1000000000"));
 }
 
 TEST(ConfigTest, AFlagBeatsTheFileAndTheFileTheDefault) {
@@ -163,7 +179,29 @@ TEST(ConfigTest, HelpStatesTheDefaultsOfTheCode) {
     ASSERT_TRUE(parsed.ok()) << parsed.status();
     EXPECT_EQ(parsed->config, defaults) << option << " " << value;
   }
-  EXPECT_EQ(found, 15) << help;
+  EXPECT_EQ(found, 27) << help;
+}
+
+TEST(ConfigTest, AReloadTakesWhatCanChangeAndNamesTheRest) {
+  Config now = Parse({"--drain-timeout", "5s"})->config;
+  const Config read = Parse({"--client-max-watchers", "7", "--store-keep", "1h", "--log-level",
+                             "debug", "--listen", "127.0.0.1:1", "--probe", "5ms/10s"})
+                          ->config;
+  const ConfigChanges changes = ChangesTo(read, now);
+  EXPECT_THAT(changes.taken,
+              ElementsAre("store-keep", "drain-timeout", "client-max-watchers", "log-level"));
+  EXPECT_THAT(changes.need_restart, ElementsAre("listen", "probe"));
+  EXPECT_EQ(now.limits.watchers, 7);
+  EXPECT_EQ(now.store_keep, absl::Hours(1));
+  EXPECT_EQ(now.drain_timeout, absl::Seconds(30)) << "back to the default";
+  EXPECT_THAT(now.listen, ElementsAre("127.0.0.1:7575")) << "as the daemon serves";
+  const ConfigChanges again = ChangesTo(read, now);
+  EXPECT_TRUE(again.taken.empty());
+  EXPECT_THAT(again.need_restart, ElementsAre("listen", "probe"));
+  const std::string help = Parse({"--help"})->print;
+  for (const std::string_view option : ReloadableOptions()) {
+    EXPECT_THAT(help, HasSubstr("--" + std::string(option) + " "));
+  }
 }
 
 TEST(ConfigTest, TimesAndSizes) {

@@ -4,8 +4,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdint>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -66,6 +68,17 @@ TEST(DeviceSetTest, AProbeThatFailsSaysHow) {
   options.worker_path = "/bin/false";
   EXPECT_THAT(std::string(DiscoverDevices(options).status().message()),
               HasSubstr("the probe of cpu:0 exited with status 1"));
+}
+
+TEST(DeviceSetTest, AProbeThatPrintsForEverIsEndedAndSaysSo) {
+  const std::string path = ::testing::TempDir() + "prints_for_ever";
+  std::ofstream(path) << "#!/bin/sh\nexec yes\n";
+  chmod(path.c_str(), 0755);
+  DiscoverOptions options;
+  options.devices = {"cpu:0"};
+  options.worker_path = path;
+  EXPECT_THAT(std::string(DiscoverDevices(options).status().message()),
+              HasSubstr("the probe of cpu:0 printed more than 1048576 bytes"));
 }
 
 TEST(DeviceSetTest, SelectorsAreIdsGlobsOrTheFirst) {

@@ -4,6 +4,7 @@
 //   answer   noisy   crash   exit   abort   hang   allocate   last-words   close   lease
 //   crash-early (before its page says that a case began)
 //   fork (answers with the process id of a child that stays)
+//   flood (answers with 100 MiB)
 //   beyond-memory, beyond-compute (103 % of that ceiling)
 //   refuse (the call), slow (four seconds, where it follows), suspect (beside others it has no
 //   result) share-crash (in a step that it shares), lost (takes the device with it)
@@ -100,6 +101,7 @@ class FakeService final : public worker::v1::WorkerService::Service {
       for (int i = 0; i < 100'000; ++i) std::fprintf(stderr, "line %d\n", i);
     }
     if (mode == "refuse") return {grpc::StatusCode::INTERNAL, "refused"};
+    if (mode == "flood") response->mutable_result()->set_name(std::string(100 << 20, 'x'));
     page_->Enter(Phase::kIdle);
     if (mode == "silent") return grpc::Status::OK;
     response->mutable_result()->set_verdict(v1::VERDICT_PASSED);

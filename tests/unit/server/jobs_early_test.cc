@@ -54,6 +54,8 @@ class HeldStore final : public Store {
                                                       int limit) override {
     return store_->Results(name, from, limit);
   }
+  absl::StatusOr<StoreSize> Size() override { return store_->Size(); }
+  absl::Status GiveBack(std::int64_t bytes) override { return store_->GiveBack(bytes); }
   absl::StatusOr<std::vector<v1::Job>> UnfinishedJobs() override {
     return store_->UnfinishedJobs();
   }

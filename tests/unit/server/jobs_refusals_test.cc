@@ -127,6 +127,8 @@ TEST_F(JobsTest, FullQueueAsksToRetry) {
   const absl::Status full = manager_->Create(Copies(1), "").status();
   EXPECT_TRUE(absl::IsResourceExhausted(full)) << full;
   EXPECT_TRUE(full.GetPayload("type.googleapis.com/google.rpc.RetryInfo").has_value());
+  EXPECT_THAT(std::string(full.message()),
+              HasSubstr("all clients together may have 3 jobs that wait (max-waiting-jobs)"));
   gate.Let(4);
   const JobPage page = *manager_->List({});
   for (const v1::Job& job : page.jobs) Finish(job.name());

@@ -356,6 +356,15 @@ TEST_F(ProfileRunTest, HoweverMuchItSaysItsEndIsKept) {
   EXPECT_EQ(Run().note, "perf exited with status 1: last");
 }
 
+TEST_F(ProfileRunTest, AFileThatIsTooLargeIsNotReadInPart) {
+  Install("perf", std::string(kOut) +
+                      "printf '12,,cycles,1,100.00,,\\n' > $out; "
+                      "yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaa | head -n 200000 >> $out");
+  const Profile profile = Run();
+  EXPECT_EQ(profile.note, "perf wrote more than 4 MiB");
+  EXPECT_TRUE(profile.counters.empty());
+}
+
 // Nothing that a client writes is in the command but through the case's file.
 TEST_F(ProfileRunTest, TheWorkerIsGivenTheCaseAloneForItsKernel) {
   Install("perf", std::string("printf '%s\\n' \"$@\" > ") + (folder_ / "args").string() +

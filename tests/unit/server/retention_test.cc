@@ -53,7 +53,67 @@ TEST_F(JobsTest, RetentionBeginsAtOnceAndEndsWithoutAWait) {
   std::vector<std::string> names;
   for (int n = 0; n < 3; ++n) names.push_back(Create(Copies(1)));
   for (const std::string& name : names) EventReader(*manager_, name).Rest();
-  const auto retention = Retention::Start(*manager_, absl::ZeroDuration());
+  const auto retention = Retention::Start(*manager_, *store_, {.keep = absl::Nanoseconds(1)});
+  const absl::Time deadline = absl::Now() + absl::Seconds(120);
+  while (!manager_->List({})->jobs.empty() && absl::Now() < deadline) std::this_thread::yield();
+  EXPECT_TRUE(manager_->List({})->jobs.empty());
+}
+
+TEST_F(JobsTest, TheOldestGoWhenTheStoreIsTooLarge) {
+  Start();
+  std::vector<std::string> names;
+  for (int n = 0; n < 8; ++n) {
+    names.push_back(Create(Copies(200)));
+    EventReader(*manager_, names.back()).Rest();
+  }
+  const std::int64_t used = store_->Size()->used;
+  EXPECT_EQ(*DeleteOldestBeyond(*manager_, *store_, used), 0) << "it is not larger than that";
+  const int deleted = *DeleteOldestBeyond(*manager_, *store_, used / 2);
+  EXPECT_GT(deleted, 3);
+  EXPECT_LT(deleted, 8);
+  EXPECT_LE(store_->Size()->used, used / 2 / 10 * 9);
+  for (int n = 0; n < 8; ++n) {
+    EXPECT_EQ(manager_->Get(names[static_cast<std::size_t>(n)]).ok(), n >= deleted) << n;
+  }
+}
+
+TEST_F(JobsTest, AStoreThatIsTooLargeForItsUnfinishedJobsKeepsThem) {
+  CaseGate gate;
+  cpu_->GateBy(gate);
+  Start();
+  const std::string running = Create(Copies(100));
+  ASSERT_TRUE(gate.AwaitArrival());
+  EXPECT_EQ(*DeleteOldestBeyond(*manager_, *store_, 1), 0);
+  gate.Let(100);
+  EXPECT_EQ(Finish(running).counts().passed(), 100);
+}
+
+TEST_F(JobsTest, FreeSpaceGoesBackToTheDiskInSteps) {
+  Start();
+  for (int n = 0; n < 10; ++n) EventReader(*manager_, Create(Copies(2000))).Rest();
+  const StoreSize full = *store_->Size();
+  ASSERT_GT(full.used, std::int64_t{4} << 20) << "the test has something to give back";
+  EXPECT_EQ(*DeleteEndedBefore(*manager_, absl::InfiniteFuture()), 10);
+  const StoreSize deleted = *store_->Size();
+  EXPECT_GT(deleted.free, full.used / 2);
+  std::stop_source stop;
+  stop.request_stop();
+  ASSERT_TRUE(GiveBackFreeSpace(*store_, stop.get_token()).ok());
+  EXPECT_EQ(store_->Size()->free, deleted.free) << "not after the end";
+  ASSERT_TRUE(store_->GiveBack(1 << 20).ok());
+  EXPECT_EQ(store_->Size()->free, deleted.free - (1 << 20)) << "a step is as large as asked";
+  ASSERT_TRUE(GiveBackFreeSpace(*store_).ok());
+  const StoreSize rest = *store_->Size();
+  EXPECT_LT(rest.used + rest.free, full.used / 2);
+  EXPECT_EQ(Finish(Create(Copies(3))).counts().passed(), 3) << "and the store works on";
+}
+
+TEST_F(JobsTest, RetentionTakesNewOptionsAtOnce) {
+  Start();
+  const std::string name = Create(Copies(1));
+  EventReader(*manager_, name).Rest();
+  const auto retention = Retention::Start(*manager_, *store_, {});
+  retention->Set({.keep = absl::Nanoseconds(1)});
   const absl::Time deadline = absl::Now() + absl::Seconds(120);
   while (!manager_->List({})->jobs.empty() && absl::Now() < deadline) std::this_thread::yield();
   EXPECT_TRUE(manager_->List({})->jobs.empty());

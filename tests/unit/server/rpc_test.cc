@@ -150,9 +150,11 @@ class ServiceTest : public testing::Test {
     EXPECT_TRUE(jobs_->Start().ok());
     ServiceOptions service_options;
     service_options.info.set_version("1.2.3");
+    service_options.limits = &limits_;
     service_ = std::make_unique<ValidationService>(*jobs_, devices_, &metrics_, service_options);
     grpc::ServerBuilder builder;
     builder.RegisterService(service_.get());
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     server_ = builder.BuildAndStart();
     stub_ = v1::ValidationService::NewStub(server_->InProcessChannel({}));
   }
@@ -211,6 +213,8 @@ class ServiceTest : public testing::Test {
 
   std::string folder_;
   CountingMetrics metrics_;
+  ClientLimits limits_{{.refused = [this](Limit limit) { metrics_.LimitReached(limit); }}};
+  int port_ = 0;
   DeviceSet devices_;
   FakeExecutor* cpu_ = nullptr;
   std::unique_ptr<Store> store_;
@@ -375,6 +379,161 @@ TEST_F(ServiceTest, ManyWatchersAndOneThatLeaves) {
   gate.Let(100);
   watchers.clear();
   EXPECT_EQ(whole, 8);
+}
+
+// A watcher that opens a stream and reads nothing, over a connection of its own.
+class Sleeper {
+ public:
+  Sleeper(int port, const std::string& job)
+      : stub_(v1::ValidationService::NewStub(grpc::CreateCustomChannel(
+            Cat("127.0.0.1:", port), grpc::InsecureChannelCredentials(), OwnConnection()))) {
+    v1::WatchJobRequest request;
+    request.set_name(job);
+    reader_ = stub_->WatchJob(&context_, request);
+    reader_->WaitForInitialMetadata();
+  }
+
+  // Reads what has come, to the end of the stream: the last number, and the status.
+  std::pair<std::int64_t, grpc::Status> Wake() {
+    std::int64_t last = 0;
+    for (v1::JobEvent event; reader_->Read(&event);) last = std::max(last, event.sequence());
+    return {last, reader_->Finish()};
+  }
+
+ private:
+  static grpc::ChannelArguments OwnConnection() {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    // A fast connection's window would grow to megabytes, and so hold all that comes.
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    return arguments;
+  }
+
+  std::unique_ptr<v1::ValidationService::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReader<v1::JobEvent>> reader_;
+};
+
+// Far more events than a connection holds for a client that does not read.
+constexpr int kManyCases = 6000;
+
+TEST_F(ServiceTest, WatchersThatSleepHoldUpNobody) {
+  service_->SetWatchStall(absl::ZeroDuration());  // they sleep as long as they like
+  CaseGate gate;
+  cpu_->GateBy(gate);
+  const std::string name = Create(Copies(kManyCases));
+  std::vector<std::unique_ptr<Sleeper>> asleep;
+  for (int n = 0; n < 20; ++n) asleep.push_back(std::make_unique<Sleeper>(port_, name));
+  std::jthread let([&] { gate.Let(kManyCases); });
+  const auto [events, status] = Watch(name);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(events.size(), kManyCases + 4u);
+  EXPECT_EQ(metrics_.calls("WatchJob OK"), 1) << "the others have not ended";
+  for (const auto& sleeper : asleep) {
+    const auto [last, end] = sleeper->Wake();
+    EXPECT_TRUE(end.ok()) << end.error_message();
+    EXPECT_EQ(last, kManyCases + 4) << "and who wakes up finds everything";
+  }
+}
+
+TEST_F(ServiceTest, AWatcherThatSleepsTooLongIsDroppedAndComesBackToWhereItWas) {
+  service_->SetWatchStall(absl::Milliseconds(50));
+  const std::string name = Create(Copies(kManyCases));
+  const auto sleeper = std::make_unique<Sleeper>(port_, name);
+  // One that reads may be slow for a while on a busy machine, and then resumes as well.
+  std::int64_t seen = 0;
+  for (grpc::Status status(grpc::StatusCode::UNAVAILABLE, ""); !status.ok();) {
+    ASSERT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+    const auto [events, end] = Watch(name, seen);
+    if (!events.empty()) seen = events.back().sequence();
+    status = end;
+  }
+  EXPECT_EQ(seen, kManyCases + 4);
+  const absl::Time deadline = absl::Now() + absl::Seconds(120);
+  while (metrics_.calls("WatchJob UNAVAILABLE") == 0 && absl::Now() < deadline) {
+    std::this_thread::yield();
+  }
+  const auto [last, status] = sleeper->Wake();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+  EXPECT_THAT(status.error_message(), HasSubstr("--watch-stall"));
+  EXPECT_LT(last, kManyCases + 4);
+  service_->SetWatchStall(absl::ZeroDuration());
+  EXPECT_EQ(Watch(name, last).first.size(), static_cast<std::size_t>(kManyCases + 4 - last));
+}
+
+std::string LimitIn(const grpc::Status& status) {
+  google::rpc::Status details;
+  if (!details.ParseFromString(status.error_details())) return "";
+  if (!Holds<google::rpc::RetryInfo>(details) || !Holds<google::rpc::QuotaFailure>(details)) {
+    return "";
+  }
+  const google::rpc::ErrorInfo info = InfoOf(status);
+  return info.reason() == "LIMIT_REACHED" ? info.metadata().at("limit") : "";
+}
+
+TEST_F(ServiceTest, AClientsLimitsHoldAndAreGivenBack) {
+  limits_.Set({.waiting_jobs = 1, .cases_per_minute = 0, .watchers = 1, .all_watchers = 0});
+  CaseGate gate;
+  cpu_->GateBy(gate);
+  const std::string running = Create(Copies(1));
+  ASSERT_TRUE(gate.AwaitArrival());
+  const std::string waiting = Create(Copies(1));
+  v1::Job job;
+  const grpc::Status refused = Call(&Stub::CreateJob, Copies(1), &job);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(LimitIn(refused), "client-max-waiting-jobs");
+  EXPECT_EQ(metrics_.calls("limit client-max-waiting-jobs"), 1);
+
+  grpc::ClientContext context;
+  v1::WatchJobRequest request;
+  request.set_name(running);
+  const auto reader = stub_->WatchJob(&context, request);
+  v1::JobEvent event;
+  ASSERT_TRUE(reader->Read(&event));
+  EXPECT_EQ(LimitIn(Watch(running).second), "client-max-watchers");
+  context.TryCancel();
+  while (reader->Read(&event)) {
+  }
+  reader->Finish();
+  const absl::Time deadline = absl::Now() + absl::Seconds(120);
+  while (metrics_.calls("WatchJob CANCELLED") == 0 && absl::Now() < deadline) {
+    std::this_thread::yield();
+  }
+  limits_.Set({.waiting_jobs = 1});  // a stream that has ended may count for a moment longer
+  gate.Let(2);
+  EXPECT_TRUE(Watch(running).second.ok());
+  EXPECT_TRUE(Watch(waiting).second.ok());
+  gate.Let(1);
+  Watch(Create(Copies(1)));
+}
+
+TEST_F(ServiceTest, AJobThatIsCancelledBeforeItBeginsGivesItsPlaceBack) {
+  limits_.Set({.waiting_jobs = 1});
+  CaseGate gate;
+  cpu_->GateBy(gate);
+  const std::string running = Create(Copies(1));
+  ASSERT_TRUE(gate.AwaitArrival());
+  const std::string waiting = Create(Copies(1));
+  v1::CancelJobRequest cancel;
+  cancel.set_name(waiting);
+  v1::Job job;
+  ASSERT_TRUE(Call(&Stub::CancelJob, cancel, &job).ok());
+  Watch(waiting);
+  const std::string again = Create(Copies(1));
+  gate.Let(2);
+  Watch(running);
+  Watch(again);
+}
+
+TEST_F(ServiceTest, CasesAreCountedOnceForARequestThatComesTwice) {
+  limits_.Set({.cases_per_minute = 2});
+  v1::CreateJobRequest request = Copies(2);
+  request.set_request_id("one");
+  const std::string name = Create(request);
+  EXPECT_EQ(Create(request), name) << "a retry makes no job, and costs nothing";
+  v1::Job job;
+  EXPECT_EQ(LimitIn(Call(&Stub::CreateJob, Copies(1), &job)), "client-cases-per-minute");
+  Watch(name);
 }
 
 TEST_F(ServiceTest, DrainEndsOpenStreams) {

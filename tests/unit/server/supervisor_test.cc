@@ -354,6 +354,15 @@ TEST_F(SupervisorTest, ARefusalOfTheWorkerIsAFaultAndKeepsIt) {
   EXPECT_THAT(restarts(), ElementsAre());
 }
 
+TEST_F(SupervisorTest, AWorkerThatAnswersWithTooMuchIsReplaced) {
+  Make();
+  const v1::CaseResult flood = Run("flood");
+  ExpectFinding(flood, v1::VERDICT_ERROR, "crash", "answered with more than 64 MiB");
+  EXPECT_EQ(flood.findings(0).death().cause(), v1::DEATH_CAUSE_CHANNEL);
+  EXPECT_EQ(restarts(), std::vector<std::string>{"crash"});
+  EXPECT_EQ(Run("answer").verdict(), v1::VERDICT_PASSED);
+}
+
 TEST_F(SupervisorTest, AnAnswerWithoutAResultIsAFault) {
   Make();
   const v1::CaseResult silent = Run("silent");

@@ -1,0 +1,73 @@
+#include "server/rpc/health_board.h"
+
+#include <grpcpp/health_check_service_interface.h>
+
+#include "absl/time/clock.h"
+#include "kernels/text/cat.h"
+
+namespace assay::server {
+namespace {
+
+bool InQuarantine(const v1::Device& device) {
+  return device.state() == v1::DEVICE_STATE_QUARANTINED;
+}
+
+}  // namespace
+
+void HealthBoard::Serve(grpc::Server& server, HealthServer* health_port) {
+  {
+    const std::lock_guard lock(mutex_);
+    server_ = &server;
+    health_port_ = health_port;
+    if (health_port_ != nullptr) health_port_->SetServing(true);
+  }
+  for (const auto& executor : devices_.executors) DeviceChanged(executor->Describe());
+}
+
+void HealthBoard::Drain() {
+  const std::lock_guard lock(mutex_);
+  draining_ = true;
+  if (health_port_ != nullptr) health_port_->SetServing(false);
+  if (server_ != nullptr) server_->GetHealthCheckService()->SetServingStatus(false);
+}
+
+void HealthBoard::DeviceChanged(const v1::Device& device) {
+  const std::lock_guard lock(mutex_);
+  if (server_ == nullptr || draining_) return;
+  const std::string name = Cat("devices/", device.id());
+  server_->GetHealthCheckService()->SetServingStatus(name, !InQuarantine(device));
+  if (health_port_ != nullptr) health_port_->SetDevice(name, !InQuarantine(device));
+}
+
+bool HealthBoard::draining() const {
+  const std::lock_guard lock(mutex_);
+  return draining_;
+}
+
+Health HealthBoard::Now() const {
+  Health health;
+  {
+    const std::lock_guard lock(mutex_);
+    health.serving = server_ != nullptr && !draining_;
+    health.status = draining_ ? "draining" : health.serving ? "serving" : "starting";
+  }
+  for (const auto& executor : devices_.executors) {
+    const v1::Device device = executor->Describe();
+    const std::string state = v1::DeviceState_Name(device.state());
+    health.devices[device.id()] = state.substr(sizeof "DEVICE_STATE_" - 1);
+    if (!InQuarantine(device)) continue;
+    health.warnings.push_back(Cat("device ", device.id(),
+                                  " is in quarantine: ", device.quarantine_reason(),
+                                  " (assay devices release ", device.id(), ")"));
+  }
+  if (certificates_ == nullptr) return health;
+  const absl::Time expires = absl::FromUnixSeconds(certificates_->Current()->expires);
+  if (expires <= absl::Now() + absl::FromChrono(kExpiresSoon)) {
+    health.warnings.push_back(
+        Cat("the certificate of ", certificates_->files().cert, " expires on ",
+            absl::FormatTime("%Y-%m-%d %H:%M UTC", expires, absl::UTCTimeZone())));
+  }
+  return health;
+}
+
+}  // namespace assay::server

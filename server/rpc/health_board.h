@@ -1,0 +1,47 @@
+// Shows the daemon's health wherever it is asked for: grpc.health.v1 on the gRPC port and on the
+// health port, by the names "" and "devices/cpu:0", and as words for people.
+//
+// Thread-safe. Devices and certificates must outlive it.
+#ifndef ASSAY_SERVER_RPC_HEALTH_BOARD_H_
+#define ASSAY_SERVER_RPC_HEALTH_BOARD_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <mutex>
+#include <string>
+
+#include "server/auth/credentials.h"
+#include "server/base/health.h"
+#include "server/rpc/health_server.h"
+#include "server/worker/device_set.h"
+
+namespace assay::server {
+
+class HealthBoard {
+ public:
+  // `certificates` may be null.
+  HealthBoard(const DeviceSet& devices, CertificateStore* certificates)
+      : devices_(devices), certificates_(certificates) {}
+
+  // The daemon serves from now on. `health_port` may be null. Both must outlive what follows.
+  void Serve(grpc::Server& server, HealthServer* health_port);
+  // The daemon drains: everything is NOT_SERVING from now on.
+  void Drain();
+  // A device in quarantine is NOT_SERVING. Before Serve nothing is shown.
+  void DeviceChanged(const v1::Device& device);
+
+  bool draining() const;
+  Health Now() const;
+
+ private:
+  const DeviceSet& devices_;
+  CertificateStore* const certificates_;
+  mutable std::mutex mutex_;
+  grpc::Server* server_ = nullptr;       // mutex_
+  HealthServer* health_port_ = nullptr;  // mutex_
+  bool draining_ = false;                // mutex_
+};
+
+}  // namespace assay::server
+
+#endif  // ASSAY_SERVER_RPC_HEALTH_BOARD_H_
