@@ -259,7 +259,9 @@ grpc::Status FakeService::WatchJob(grpc::ServerContext* context, const v1::Watch
   {
     const std::lock_guard lock(mutex_);
     first = watched_after_.empty();
+    const std::size_t call = watched_after_.size();
     watched_after_.push_back(request->after_sequence());
+    if (call < watch_refusals.size()) return watch_refusals[call];
     events = Events();
   }
   if (always_drop) return {grpc::StatusCode::UNAVAILABLE, "Socket closed"};

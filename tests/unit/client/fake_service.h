@@ -40,10 +40,11 @@ class FakeService : public v1::ValidationService::Service {
   v1::Verdict verdict = v1::VERDICT_PASSED;  // and its verdict
   v1::JobState end_state = v1::JOB_STATE_FINISHED;
   int drop_after = 0;  // end the first WatchJob with UNAVAILABLE after so many events; 0: never
-  bool always_drop = false;  // every WatchJob ends without an event
-  bool hang = false;         // WatchJob sends its results but never finishes, until cancelled
-  int die_after = 0;         // end every WatchJob with UNAVAILABLE after so many events; 0: never
-  int lose_creates = 0;      // so many CreateJob are carried out, but answered "Socket closed"
+  std::vector<grpc::Status> watch_refusals;  // of the first WatchJob, one each
+  bool always_drop = false;                  // every WatchJob ends without an event
+  bool hang = false;     // WatchJob sends its results but never finishes, until cancelled
+  int die_after = 0;     // end every WatchJob with UNAVAILABLE after so many events; 0: never
+  int lose_creates = 0;  // so many CreateJob are carried out, but answered "Socket closed"
   std::vector<v1::Finding> job_findings;
   std::vector<std::string> devices = {"cpu:0"};            // of every job
   v1::JobState start_state = v1::JOB_STATE_RUNNING;        // of a job that was just created

@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "client/lib/patterns.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 #include "kernels/numerics/pattern.h"
 #include "tests/unit/client/command.h"
 
@@ -43,6 +47,43 @@ TEST(Queue, AQueuedJobSaysHowManyAreAhead) {
   EXPECT_THAT(output.err, HasSubstr("assay: jobs/4f2k is queued, 3 ahead\n"));
   service.other_jobs.clear();
   EXPECT_THAT(RunGemm(service).err, Not(HasSubstr("queued")));
+}
+
+// As the daemon refuses a watcher, with and without a time to come again.
+grpc::Status TooMany(std::optional<int> milliseconds) {
+  google::rpc::Status details;
+  google::rpc::ErrorInfo info;
+  info.set_domain("assay");
+  info.set_reason("LIMIT_REACHED");
+  details.add_details()->PackFrom(info);
+  if (milliseconds) {
+    google::rpc::RetryInfo retry;
+    retry.mutable_retry_delay()->set_nanos(*milliseconds * 1'000'000);
+    details.add_details()->PackFrom(retry);
+  }
+  return {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many watchers", details.SerializeAsString()};
+}
+
+TEST(Limits, AWatcherComesAgainWhenTheDaemonSays) {
+  FakeService service;
+  service.results = {MakeResult(0, v1::VERDICT_PASSED)};
+  service.watch_refusals = {TooMany(20), TooMany(20)};
+  const Output output = RunGemm(service);
+  EXPECT_EQ(output.code, 0) << output.err;
+  EXPECT_EQ(service.watched_after().size(), 3u);
+  EXPECT_THAT(output.err, HasSubstr("refused: too many watchers; trying again"));
+}
+
+TEST(Limits, AWatcherGivesUpIfTheDaemonSaysNothingOrTooLong) {
+  for (const std::optional<int> delay : {std::optional<int>(), std::optional<int>(900)}) {
+    FakeService service;
+    service.results = {MakeResult(0, v1::VERDICT_PASSED)};
+    service.watch_refusals = {TooMany(delay)};
+    const Output output = RunGemm(service, {"--reconnect", "800ms"});
+    EXPECT_EQ(output.code, 3);
+    EXPECT_EQ(service.watched_after().size(), 1u);
+    EXPECT_THAT(output.err, HasSubstr("refused: too many watchers"));
+  }
 }
 
 TEST(Progress, WhatIsDoneFirstIsSaid) {

@@ -568,6 +568,31 @@ TEST_F(MetricsTest, ThePortServesMetricsAndHealth) {
   healthy = false;
   EXPECT_EQ(client.Get("/healthz")->status, 503);
   EXPECT_EQ(client.Get("/else")->status, 404);
+  EXPECT_EQ(client.Get("/health")->status, 404) << "nobody says what it is";
+}
+
+TEST_F(MetricsTest, ThePortTellsPeopleOfTheHealth) {
+  MetricsServerOptions options;
+  options.healthy = [] { return false; };
+  options.health = [] { return std::string("{\"status\":\"draining\"}\n"); };
+  auto server = StartMetricsServer(*metrics_, options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  httplib::Client client("127.0.0.1", (*server)->port());
+  const auto health = client.Get("/health");
+  ASSERT_TRUE(health);
+  EXPECT_EQ(health->status, 200) << "it is told of, whatever it is";
+  EXPECT_EQ(health->get_header_value("Content-Type"), "application/json");
+  EXPECT_EQ(health->body, "{\"status\":\"draining\"}\n");
+}
+
+TEST_F(MetricsTest, RefusalsAreCountedByTheirLimitFromZero) {
+  for (const Limit limit : Limits()) {
+    EXPECT_THAT(Text(), HasSubstr("assay_limit_refusals_total{limit=\"" +
+                                  std::string(Setting(limit)) + "\"} 0\n"));
+  }
+  metrics_->LimitReached(Limit::kClientWatchers);
+  EXPECT_THAT(Text(), HasSubstr("assay_limit_refusals_total{limit=\"client-max-watchers\"} 1\n"));
+  EXPECT_THAT(Text(), HasSubstr("assay_limit_refusals_total{limit=\"max-watchers\"} 0\n"));
 }
 
 TEST_F(MetricsTest, APortInUseIsAnError) {

@@ -92,7 +92,7 @@ TEST_F(JobsTest, FreeSpaceGoesBackToTheDiskInSteps) {
   Start();
   for (int n = 0; n < 10; ++n) EventReader(*manager_, Create(Copies(2000))).Rest();
   const StoreSize full = *store_->Size();
-  ASSERT_GT(full.used, std::int64_t{4} << 20) << "the test has something to give back";
+  ASSERT_GT(full.used, std::int64_t{2} << 20) << "the test has something to give back";
   EXPECT_EQ(*DeleteEndedBefore(*manager_, absl::InfiniteFuture()), 10);
   const StoreSize deleted = *store_->Size();
   EXPECT_GT(deleted.free, full.used / 2);
