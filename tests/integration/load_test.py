@@ -67,15 +67,19 @@ async def submit(client, times):
         request = limits_test.M.jobs(1)
         request.spec.priority = 1
         begin = time.monotonic()
-        await client.create(request)
+        job = await client.create(request)
         times.append(time.monotonic() - begin)
+        await follow(client, job)
 
 
 async def load(daemon):
     first = Client(daemon.grpc)
-    job = await first.create(limits_test.M.jobs(CASES))
-    asleep = Client(daemon.grpc).watch(await first.create(limits_test.M.jobs(6000)))
+    long_job = await first.create(limits_test.M.jobs(limits_test.MANY))
+    await follow(first, long_job)
+    sleeper = Client(daemon.grpc)  # a channel that nobody names is closed
+    asleep = sleeper.watch(long_job)
     await asleep.initial_metadata()  # opened, and never read
+    job = await first.create(limits_test.M.jobs(CASES))
     watchers = [asyncio.create_task(follow(Client(daemon.grpc), job)) for _ in range(WATCHERS)]
     times = []
     await asyncio.gather(*(submit(Client(daemon.grpc), times) for _ in range(SUBMITTERS)))
