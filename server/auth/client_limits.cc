@@ -1,6 +1,8 @@
 #include "server/auth/client_limits.h"
 
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -238,6 +240,20 @@ absl::Status ClientLimits::CheckConnection(std::string_view peer) {
   }
   if (refused_) refused_(Limit::kClientConnections);
   return LimitReached({Limit::kClientConnections, who, most, 0, kPlaceAgain});
+}
+
+void ClientLimits::CutConnection(std::string_view peer) {
+  const std::lock_guard lock(table_->mutex);
+  for (const auto& [name, client] : table_->clients) {
+    for (const Table::Open& open : client.connections) {
+      if (open.peer != peer) continue;
+      // Only a descriptor of its own stays the same socket while gRPC may close the other.
+      const int own = dup(open.fd);
+      if (own < 0) continue;
+      if (table_->socket_of(own) == open.socket) shutdown(own, SHUT_RDWR);
+      close(own);
+    }
+  }
 }
 
 std::size_t ClientLimits::clients() const {

@@ -66,6 +66,10 @@ class ClientLimits {
   // RESOURCE_EXHAUSTED if the connection from `peer` is beyond the limit.
   absl::Status CheckConnection(std::string_view peer);
 
+  // Ends the connection from `peer`, whose other end takes nothing any more. gRPC then ends all
+  // calls on it.
+  void CutConnection(std::string_view peer);
+
   // How many clients are known now.
   std::size_t clients() const;
 

@@ -356,9 +356,10 @@ class ValidationService::Impl {
         const std::vector<std::weak_ptr<WatchStream>> streams = streams_;
         guard.unlock();
         for (const auto& weak : streams) {
-          if (const std::shared_ptr<WatchStream> stream = weak.lock()) {
-            stream->DropIfStalledSince(before);
-          }
+          const std::shared_ptr<WatchStream> stream = weak.lock();
+          if (stream == nullptr) continue;
+          const std::optional<std::string> cut = stream->DropIfStalledSince(before);
+          if (cut && limits_ != nullptr) limits_->CutConnection(*cut);
         }
         guard.lock();
       }

@@ -40,15 +40,19 @@ void WatchStream::Abort(const absl::Status& status) {
   if (!writing_) FinishLocked(*abort_);
 }
 
-void WatchStream::DropIfStalledSince(absl::Time time) {
+std::optional<std::string> WatchStream::DropIfStalledSince(absl::Time time) {
   const std::lock_guard guard(mutex_);
-  if (!writing_ || write_began_ > time || finished_ || abort_ || context_ == nullptr) return;
+  if (!writing_ || write_began_ > time || context_ == nullptr) return std::nullopt;
+  write_began_ = absl::Now();  // from here on, the end of the call is to leave in the same time
+  if (dropped_ || abort_) return context_->peer();
+  dropped_ = true;
   abort_ = grpc::Status(grpc::StatusCode::UNAVAILABLE,
                         "the watcher took no event for too long (--watch-stall); come again after "
                         "the last event that came");
   // Finish would wait for the event, too. This ends the call at once, and details cannot go along.
   grpc_call_cancel_with_status(context_->c_call(), GRPC_STATUS_UNAVAILABLE,
                                abort_->error_message().c_str(), nullptr);
+  return std::nullopt;
 }
 
 void WatchStream::Pump() {

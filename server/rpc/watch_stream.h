@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -35,7 +36,10 @@ class WatchStream final : public grpc::ServerWriteReactor<v1::JobEvent>,
   // Ends the call with UNAVAILABLE if the client has not taken the event that was written before
   // this time. gRPC sends nothing behind an event that waits, so what was not taken is lost: the
   // client comes again with the number of the last event that it has.
-  void DropIfStalledSince(absl::Time time);
+  //
+  // If the whole connection stands still, the end of the call does not leave either. Then a later
+  // call returns the peer whose connection is to be cut; else it returns nothing.
+  std::optional<std::string> DropIfStalledSince(absl::Time time);
 
   // Ends the call after the event that is being written.
   void Abort(const absl::Status& status);
@@ -61,6 +65,7 @@ class WatchStream final : public grpc::ServerWriteReactor<v1::JobEvent>,
   bool writing_ = false;
   absl::Time write_began_;
   bool begun_ = false;  // an event was given to gRPC
+  bool dropped_ = false;
   bool finished_ = false;
   std::optional<grpc::Status> abort_;
   grpc::Status status_;

@@ -51,10 +51,11 @@ class Messages:
         self.details = importlib.import_module("google.rpc.error_details_pb2")
         self.status = importlib.import_module("google.rpc.status_pb2")
 
-    def jobs(self, cases):
+    def jobs(self, cases, name=""):
         request = self.service.CreateJobRequest()
         for _ in range(cases):
             case = request.spec.cases.cases.add()
+            case.name = name
             case.copy.count = 64
             case.dtype = self.types.DTYPE_FP32
             case.provider = "builtin"
@@ -271,25 +272,74 @@ class Watchers(unittest.TestCase):
                 rest = [e.sequence for e in client.watch(job, after=last) if e.sequence]
                 self.assertEqual(rest, list(range(last + 1, MANY + 5)), "each comes back to where it was")
 
-    def test_a_command_that_is_stopped_resumes_by_itself(self):
+    def test_a_command_behind_a_line_that_stands_still_resumes_by_itself(self):
         with harness.Daemon(flags=["--watch-stall", "1s"]) as daemon:
-            job = Client(daemon.grpc).create(MANY)
+            # More than the system holds of a connection, which is 4 MB.
+            job = Client(daemon.grpc).create(request=M.jobs(10_000, name="x" * 256))
             self.assertEqual(daemon.run("watch", job, timeout=600).code, 0)
-            # Its output goes into a pipe that nobody reads.
-            command = subprocess.Popen([harness.ASSAY, "watch", job, "--format", "jsonl"], stdout=subprocess.PIPE,
-                                       stderr=subprocess.PIPE, text=True,
-                                       env={**os.environ, "ASSAY_TARGET": daemon.grpc})
-            try:
-                harness.wait_until(
-                    lambda: daemon.metric("assay_rpc_requests_total", method="WatchJob", code="UNAVAILABLE") == 1, 60,
-                    "it is dropped")
-                out, err = command.communicate(timeout=harness.LONG)
-            finally:
-                command.kill()
-                command.wait()
+            with Valve(daemon.grpc) as valve:
+                command = subprocess.Popen([harness.ASSAY, "watch", job, "--format", "jsonl"], stdout=subprocess.PIPE,
+                                           stderr=subprocess.PIPE, text=True,
+                                           env={**os.environ, "ASSAY_TARGET": valve.address})
+                try:
+                    harness.wait_until(
+                        lambda: daemon.metric("assay_rpc_requests_total", method="WatchJob", code="UNAVAILABLE") == 1,
+                        60, "it is dropped")
+                    valve.open.set()  # what was on its way comes, and then the end of the connection
+                    out, err = command.communicate(timeout=harness.LONG)
+                finally:
+                    command.kill()
+                    command.wait()
             self.assertEqual(command.returncode, 0, err)
-            names = [json.loads(line)["name"] for line in out.splitlines()]
-            self.assertEqual(len(names), MANY, "every result once")
+            self.assertIn("trying again", err)
+            self.assertEqual(len(out.splitlines()), 10_000, "every result once")
+            self.assertEqual(daemon.metric("assay_rpc_requests_total", method="WatchJob", code="OK"), 2)
+
+
+class Valve:
+    """A line to the daemon that stands still after some bytes, until it is opened."""
+
+    def __init__(self, address):
+        host, port = address.rsplit(":", 1)
+        self.daemon = (host, int(port))
+        self.open = threading.Event()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        self.sockets = [self.listener]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            daemon = socket.socket()
+            daemon.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+            daemon.connect(self.daemon)
+            self.sockets += [client, daemon]
+            threading.Thread(target=self._copy, args=(client, daemon, None), daemon=True).start()
+            threading.Thread(target=self._copy, args=(daemon, client, 256 << 10), daemon=True).start()
+
+    def _copy(self, source, target, most):
+        copied = 0
+        try:
+            while data := source.recv(65536):
+                copied += len(data)
+                if most is not None and copied > most:
+                    self.open.wait()
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.open.set()
+        for one in self.sockets:
+            one.close()
 
 
 class ServiceManager:
@@ -303,6 +353,9 @@ class ServiceManager:
         self.said = []
         self.changed = threading.Condition()
         threading.Thread(target=self._read, daemon=True).start()
+
+    def close(self):
+        self.socket.close()
 
     def _read(self):
         while True:
@@ -338,6 +391,7 @@ class LifeCycle(unittest.TestCase):
 
     def test_a_service_manager_is_told_of_start_heartbeats_reload_and_end(self):
         manager = ServiceManager(self.folder)
+        self.addCleanup(manager.close)
         daemon = harness.Daemon(environment={"NOTIFY_SOCKET": manager.path, "WATCHDOG_USEC": "300000"})
         try:
             manager.wait(lambda said: any("READY" in s for s in said), "ready")

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <map>
@@ -183,6 +185,25 @@ TEST_F(ClientLimitsTest, APortThatIsUsedAgainIsAnotherConnection) {
   sockets_ = {{5, 3}};  // both were closed
   EXPECT_EQ(limits_->TakeConnection("address a", "a:2", 5), Connection::kServe);
   EXPECT_TRUE(limits_->CheckConnection("a:2").ok());
+}
+
+TEST_F(ClientLimitsTest, AConnectionIsCutByItsPeerAndNoOther) {
+  limits_ = std::make_unique<ClientLimits>();
+  int one[2], other[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, one), 0);
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, other), 0);
+  limits_->TakeConnection("address a", "a:1", one[0]);
+  limits_->TakeConnection("address a", "a:2", other[0]);
+  limits_->CutConnection("a:1");
+  char byte = 0;
+  EXPECT_EQ(read(one[1], &byte, 1), 0) << "its end";
+  EXPECT_EQ(read(other[1], &byte, 1), -1) << "nothing yet";
+  // The descriptor of a connection that was closed may be another's.
+  close(one[0]);
+  ASSERT_EQ(dup2(other[0], one[0]), one[0]);
+  limits_->CutConnection("a:1");
+  EXPECT_EQ(read(other[1], &byte, 1), -1);
+  for (const int fd : {one[0], one[1], other[0], other[1]}) close(fd);
 }
 
 TEST_F(ClientLimitsTest, ClosedConnectionsTakeNoMemoryAndNoPlace) {
