@@ -275,9 +275,11 @@ class Watchers(unittest.TestCase):
     def test_a_command_behind_a_line_that_stands_still_resumes_by_itself(self):
         with harness.Daemon(flags=["--watch-stall", "1s"]) as daemon:
             # More than the system holds of a connection, which is 4 MB.
-            job = Client(daemon.grpc).create(request=M.jobs(10_000, name="x" * 256))
+            request = M.jobs(10_000, name="x" * 256)
+            job = Client(daemon.grpc).create(request=request)
             self.assertEqual(daemon.run("watch", job, timeout=600).code, 0)
-            with Valve(daemon.grpc) as valve:
+            # The command first asks for the job, with all of its cases.
+            with Valve(daemon.grpc, request.ByteSize() + (512 << 10)) as valve:
                 command = subprocess.Popen([harness.ASSAY, "watch", job, "--format", "jsonl"], stdout=subprocess.PIPE,
                                            stderr=subprocess.PIPE, text=True,
                                            env={**os.environ, "ASSAY_TARGET": valve.address})
@@ -299,9 +301,10 @@ class Watchers(unittest.TestCase):
 class Valve:
     """A line to the daemon that stands still after some bytes, until it is opened."""
 
-    def __init__(self, address):
+    def __init__(self, address, most):
         host, port = address.rsplit(":", 1)
         self.daemon = (host, int(port))
+        self.most = most
         self.open = threading.Event()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
@@ -319,7 +322,7 @@ class Valve:
             daemon.connect(self.daemon)
             self.sockets += [client, daemon]
             threading.Thread(target=self._copy, args=(client, daemon, None), daemon=True).start()
-            threading.Thread(target=self._copy, args=(daemon, client, 256 << 10), daemon=True).start()
+            threading.Thread(target=self._copy, args=(daemon, client, self.most), daemon=True).start()
 
     def _copy(self, source, target, most):
         copied = 0
