@@ -29,6 +29,7 @@ foreach(stub IN LISTS stubs)
   get_filename_component(name ${stub} NAME)
   file(READ ${stub} text)
   string(REPLACE "from assay.v1 import" "from . import" text "${text}")
+  string(REGEX REPLACE "'assay\\.[a-z0-9]+\\.([a-z_]+_pb2)'" "'assay._wire.\\1'" text "${text}")  # for pickle
   file(WRITE ${WIRE}/${name} "${text}")
 endforeach()
 file(WRITE ${WIRE}/__init__.py "# Generated: the API's messages and stubs, and the version of the package.\nVERSION = \"${VERSION}\"\n")

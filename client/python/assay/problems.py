@@ -263,12 +263,17 @@ def problem_of(spec: Any) -> dict[str, Any]:
 
 
 def differences(asked: Any, judged: Any) -> list[str]:
-    """What was asked for and is not in what was judged: a daemon that is older than a field drops it."""
+    """What was asked for and is not in what was judged: a daemon that is older than a field drops it.
+
+    A daemon leaves out numbers and words that are their field's default, so those are not looked at.
+    """
     op = op_of(asked)
     if op_of(judged) != op:
         return [f"op={op}"]
-    there = problem_of(judged)
-    return [f"{name}={value}" for name, value in problem_of(asked).items() if there.get(name) != value]
+    fields, there = problem_fields(op), problem_of(judged)
+    return [f"{name}={value}" for name, value in problem_of(asked).items()
+            if not fields[name].has_presence and there.get(name) != value
+            and fields[name].cpp_type not in (fields[name].CPPTYPE_STRING, fields[name].CPPTYPE_DOUBLE)]
 
 
 def flag(name: str) -> str:

@@ -222,6 +222,10 @@ class CaseResult:
     def __bool__(self) -> bool:
         return self.passed
 
+    def __str__(self) -> str:
+        return f"{self.verdict or 'no verdict'}  {self.name}" + "".join(
+            f"\n  {finding.reason}: {finding.message}" for finding in self.findings)
+
     @property
     def reason(self) -> str:
         """The word of the most important finding; "" for PASSED."""
