@@ -13,7 +13,7 @@ def test_same_verdict_from_python_and_from_the_command_line(assay, program, tmp_
     for seed in range(CASES):
         result, wrong = same_verdict.judged_twice(assay.client, program, str(tmp_path), seed)
         assert not wrong, (seed, wrong)
-        verdicts[result.verdict if result else "refused"] += 1
+        verdicts["refused" if result is None else result.verdict] += 1
     print(dict(verdicts))
     assert verdicts["PASSED"] >= CASES // 5 and verdicts["FAILED"] >= CASES // 5, verdicts
     assert verdicts["refused"] <= CASES // 4, verdicts

@@ -59,13 +59,14 @@ def _line(label: str, text: str) -> str:
     return f"  {label:<{_LABEL}}{text}"
 
 
-def _ulps(result: CaseResult) -> str:
+def _numbers(result: CaseResult) -> str:
     stats = result.stats
     if stats is None:
         return ""
     parts = []
     if stats.rho is not None:
-        parts.append(f"error/bound {stats.rho:.4g}")
+        proven = "" if stats.rho_proven is None else f" ({stats.rho_proven:.4g} of the proven bound)"
+        parts.append(f"error/bound {stats.rho:.4g}{proven}")
     if stats.max_abs_error is not None:
         parts.append(f"max abs {stats.max_abs_error:.2g}")
     if stats.max_ulp is not None:
@@ -101,7 +102,7 @@ def explain(comparison: Comparison, result: CaseResult, command: str, saved: boo
             lines.append(_line("first", str(first) + _beyond(first)))
         if worst is not None and worst != first:
             lines.append(_line("worst", str(worst) + _beyond(worst)))
-        lines.append(_line("numbers", _ulps(result)))
+        lines.append(_line("numbers", _numbers(result)))
     for probe in result.probes:
         if probe.verdict == "FAILED":
             lines.append(_line("probe", f"{probe.name}: {probe.message}"))
