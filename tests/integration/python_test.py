@@ -1,7 +1,7 @@
 """The Python package, against the daemon and the command line of the install tree.
 
 tests/python has the tests, for pytest. Here they are run, and what needs a daemon that dies is here
-itself. ASSAY_SAME_VERDICT_CASES says how many random arrays are judged from both sides.
+itself. ASSAY_SAME_VERDICT_CASES and ASSAY_RIGHT_KERNELS_CASES say how many random arrays are judged.
 """
 
 import glob
@@ -58,7 +58,7 @@ class Python(unittest.TestCase):
     def test_every_file_is_a_test_or_serves_one(self):
         names = {os.path.basename(path) for path in glob.glob(os.path.join(TESTS, "*.py"))}
         others = {name for name in names if not name.startswith("test_")}
-        self.assertEqual(others, {"conftest.py", "fake.py", "same_verdict.py"})
+        self.assertEqual(others, {"conftest.py", "fake.py", "right_kernels.py", "same_verdict.py"})
 
 
 class WhenTheDaemonDies(unittest.TestCase):

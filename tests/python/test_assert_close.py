@@ -148,6 +148,8 @@ def test_malformed_calls(assay, rng):
             (dict(expected=a, criterion="close"), "unknown word"),
             (dict(expected=a, atol=-1.0), "atol"),
             (dict(expected=a, deadline=3), "deadline"),
+            (dict(expected=a, dtype="bf16"), "dtype: no array can hold bf16: actual is fp32, expected is fp32"),
+            (dict(op="gemm", inputs=(a, b), inputs_dtype="e5m2"), "no array can hold e5m2: inputs[0] is fp32"),
             (dict(expected=a, expected_digest="00"), "takes the place")):
         with pytest.raises(package.InvalidArgument) as caught:
             assay.assert_close(a, **call)

@@ -72,6 +72,14 @@ def test_wrong_requests_name_their_fields(assay):
         assay.run(suite="nosuch")
 
 
+def test_a_closed_client_says_so(assay):
+    with package.connect(assay.target) as client:
+        pass
+    for call in client.devices, lambda: client.compare([1.0], [1.0]), lambda: client.submit("copy", count=1):
+        with pytest.raises(package.InvalidArgument, match="is closed"):
+            call()
+
+
 def test_no_daemon():
     with pytest.raises(package.Unavailable) as caught:
         package.connect("127.0.0.1:1")

@@ -1,6 +1,10 @@
 """The pytest plugin: its daemon, its marker, its options, and what it writes for JUnit."""
 
 import os
+import socket
+import subprocess
+import sys
+import time
 import xml.etree.ElementTree as tree
 
 import pytest
@@ -77,6 +81,23 @@ def test_the_daemon_ends_with_the_session(pytester, alone):
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
     pid, folder = (pytester.path / "pid").read_text().split()
     assert not os.path.exists(f"/proc/{pid}") and not os.path.exists(folder)
+
+
+def test_the_daemon_ends_if_the_session_is_killed():
+    code = "import assay, time; d = assay.Daemon(); print(d._folder, d.target, flush=True); time.sleep(600)"
+    session = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    folder, target = session.stdout.readline().split()
+    host, _, port = target.rpartition(":")
+    socket.create_connection((host, int(port))).close()
+    session.kill()
+    session.wait()
+    session.stdout.close()
+    end = time.monotonic() + 60
+    while os.path.exists(folder):
+        assert time.monotonic() < end, "the daemon's folder is still there"
+        time.sleep(0.05)
+    with pytest.raises(OSError):
+        socket.create_connection((host, int(port)))
 
 
 def test_a_daemon_that_is_named(pytester, alone, assay):

@@ -49,8 +49,7 @@ def connect(target: Optional[str] = None, *, tls_ca: str = "", tls_cert: str = "
     client = Client(Channel(meant, token), timeout)
     options = {"target": target, "targets_file": targets_file, "tls_ca": tls_ca, "tls_cert": tls_cert,
                "tls_key": tls_key, "tls_server_name": tls_server_name, "token_file": token_file}
-    client.flags = tuple(word for name, value in options.items() if value
-                         for word in (problems.flag("targets" if name == "targets_file" else name), value))
+    client.flags = tuple(word for name, value in options.items() if value for word in (problems.flag(name), value))
     try:
         _check_version(client.server_info(), client.target)
     except BaseException:
@@ -110,7 +109,12 @@ class Client:
     def __repr__(self) -> str:
         return f"<assay.Client of {self.target}{', closed' if self.closed else ''}>"
 
+    def _check_open(self) -> None:
+        if self.closed:
+            raise refuse("client", f"is closed, so it cannot ask {self.target}; connect again")
+
     def _call(self, method: str, request: Any, timeout: Optional[float] = None) -> Any:
+        self._check_open()
         try:
             return getattr(self._stub, method)(request, timeout=timeout or self._timeout,
                                                metadata=self._channel.metadata)
@@ -152,9 +156,9 @@ class Client:
                **keywords: Any) -> Job:
         """Sends a job and returns at once.
 
-        op            an operator, whose fields are the other keywords: submit("gemm", m=64, n=64, k=64,
+        op            an operator, whose fields are the other keywords: submit(op, m=64, n=64, k=64,
                       dtype="bf16"). A list is a sweep: dtype=["bf16", "fp16"] makes two cases.
-                      `assay.describe("gemm")` lists the fields.
+                      `assay.describe(op)` lists the fields.
         suite         in place of op: the name of a suite that the daemon has; suite_file is a file of
                       your own. `ops`, `provider`, `dtype` and `name` then choose among its cases, and
                       `seed`, `repeats` and `deadline` are for cases that have none.
@@ -187,6 +191,7 @@ class Client:
         # With a request id a second arrival gives the same job.
         request = service_pb2.CreateJobRequest(spec=spec, request_id=uuid.uuid4().hex)
         give_up = time.monotonic() + reconnect
+        self._check_open()
         while True:
             try:
                 return self._stub.CreateJob(request, timeout=self._timeout, metadata=self._channel.metadata)
@@ -229,6 +234,7 @@ class Client:
         name = _name(job)
         alive = time.monotonic()
         while True:
+            self._check_open()
             begin, heard, lost = time.monotonic(), False, None
             call = self._stub.WatchJob(service_pb2.WatchJobRequest(name=name, after_sequence=after),
                                        metadata=self._channel.metadata)
@@ -310,6 +316,7 @@ class Client:
 
     def judge(self, comparison: Comparison, timeout: Optional[float] = None) -> CaseResult:
         """Sends a comparison that `prepare` made."""
+        self._check_open()
         call = self._channel.grpc.stream_unary(
             "/assay.v1.ValidationService/CompareTensors", request_serializer=bytes,
             response_deserializer=case_pb2.CaseResult.FromString)
@@ -397,6 +404,8 @@ def prepare(actual: Any, expected: Any = None, *, op: Optional[str] = None, inpu
     tensors.append(None if expected is None else take(expected, "expected", expected_dtype, dtype))
     for i, array in enumerate(_listed(inputs)):
         tensors.append(_take_input(array, f"inputs[{i}]", inputs_dtype, dtype))
+    _check_used("dtype", dtype, tensors)
+    _check_used("inputs_dtype", inputs_dtype, tensors[2:])
     first, second = tensors[0], tensors[1]
     assert first is not None
     if second is not None and second.shape != first.shape:
@@ -436,6 +445,16 @@ def _listed(inputs: Any) -> Sequence[Any]:
 def _take_input(array: Any, name: str, own: Any, common: Any) -> Tensor:
     """Operands differ: a bias of float32 beside products of bf16 keeps its type."""
     return take(array, name, None, common if own is None else own)
+
+
+def _check_used(name: str, dtype: Any, tensors: Sequence[Optional[Tensor]]) -> None:
+    """A format that no array can hold is a mistake: nothing would be taken for it."""
+    if dtype is None:
+        return
+    word = problems.dtype_word(problems.dtype_number(name, dtype))
+    there = [tensor for tensor in tensors if tensor is not None]
+    if not any(tensor.dtype == word for tensor in there):
+        raise refuse(name, f"no array can hold {word}: {', '.join(f'{t.name} is {t.dtype}' for t in there)}")
 
 
 def _describe(tensor: Tensor, header: Any) -> None:

@@ -1,7 +1,7 @@
 """A daemon of one's own: assayd on this machine, for as long as a session needs it.
 
-It listens on loopback at free ports, has its state in a temporary folder, and is ended by its
-process id.
+It listens on loopback at a free port, and has its state in a temporary folder. It ends with the
+object, and also if the process that made the object is killed.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ import os
 import re
 import select
 import shutil
+import signal
 import subprocess
 import tempfile
 from typing import Optional, Sequence
 
 from .errors import Unavailable
 
+# Ends the daemon when its standard input does: also if the session that started it was killed.
+_GUARD = 'folder=$1; shift; "$@" & child=$!; exec >&-; read -r _; kill -TERM "$child"; wait "$child"; rm -rf "$folder"'
 _READY = re.compile(r"^assayd ready: grpc ([^,\s]+)")
 _START = 120.0  # [s] what a busy machine may take to start it
 _STOP = 60.0  # [s] to end it politely
@@ -51,13 +54,12 @@ class Daemon:
         command = [program, "--listen", "127.0.0.1:0", "--metrics-listen", "off", "--state-dir",
                    os.path.join(self._folder, "state"), "--config", os.devnull, *options]
         self._log = os.path.join(self._folder, "log")
-        try:
-            with open(self._log, "wb") as log:
-                # In a group of its own: Ctrl-C in the terminal is for the tests, which then end it.
-                self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
-                                                 text=True, start_new_session=True)
-        except OSError as error:
-            raise Unavailable(f"cannot start {program}: {error.strerror}") from None
+        if not os.access(program, os.X_OK):
+            raise Unavailable(f"cannot start {program}: it is no program that may be run")
+        with open(self._log, "wb") as log:
+            # In a group of its own: Ctrl-C in the terminal is for the tests, which then end it.
+            self._process = subprocess.Popen(["/bin/sh", "-c", _GUARD, "assayd", self._folder, *command], stdin=subprocess.PIPE,
+                                             stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)
         stdout = self._process.stdout
         assert stdout is not None
         readable, _, _ = select.select([stdout], [], [], _START)
@@ -77,20 +79,21 @@ class Daemon:
 
     @property
     def pid(self) -> int:
+        """Of the process that holds the daemon, and that ends with it."""
         assert self._process is not None
         return self._process.pid
 
     def stop(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.terminate()
+            assert process.stdin is not None and process.stdout is not None
+            process.stdin.close()
             try:
                 process.wait(_STOP)
             except subprocess.TimeoutExpired:
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
+            process.stdout.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> Daemon:
