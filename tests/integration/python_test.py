@@ -15,6 +15,8 @@ import unittest
 import xml.etree.ElementTree as tree
 
 import harness
+import roles_test
+import tls_test
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TESTS = os.path.join(ROOT, "tests", "python")
@@ -94,6 +96,65 @@ class WhenTheDaemonDies(unittest.TestCase):
             self.assertEqual(sorted(e.result.index for e in events if e.result), list(range(60)))
             self.assertTrue(events[-1].job.passed, events[-1])
         daemons[0].stop()
+
+
+class Callers(unittest.TestCase):
+    """The package shows certificates and tokens as the command line does."""
+
+    @classmethod
+    def setUpClass(cls):
+        sys.path.insert(0, PACKAGES)
+        cls.folder = tempfile.mkdtemp(prefix="assay-python-")
+        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
+        tls_test.make_certificates(cls.folder)
+        tls_test.make_certificates(cls.folder, "viewer")
+        roles = roles_test.write(cls.path("roles.toml"), roles_test.client("viewer", "viewer") +
+                                 roles_test.token("of-the-night", "operator"))
+        cls.daemon = harness.Daemon(flags=["--tls-cert", cls.path("server.pem"), "--tls-key", cls.path("server.key"),
+                                           "--roles-file", roles])
+        cls.addClassCleanup(cls.daemon.stop)
+        cls.mutual = harness.Daemon(flags=["--tls-cert", cls.path("server.pem"), "--tls-key", cls.path("server.key"),
+                                           "--tls-client-ca", cls.path("ca.pem"), "--roles-file", roles])
+        cls.addClassCleanup(cls.mutual.stop)
+        cls.tls = {"tls_ca": cls.path("ca.pem")}
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.folder, name)
+
+    def test_without_tls_or_with_another_authority_there_is_no_connection(self):
+        import assay
+        with self.assertRaises(assay.Unavailable):
+            assay.connect(self.daemon.grpc)
+        with self.assertRaises(assay.Unavailable):
+            assay.connect(self.mutual.grpc, **self.tls)
+        with self.assertRaisesRegex(assay.InvalidArgument, "tls_ca: cannot read"):
+            assay.connect(self.daemon.grpc, tls_ca=self.path("none.pem"))
+
+    def test_a_certificate_has_its_role(self):
+        import assay
+        mine = {"tls_cert": self.path("viewer.pem"), "tls_key": self.path("viewer.key")}
+        with assay.connect(self.mutual.grpc, **self.tls, **mine) as client:
+            self.assertEqual(client.devices()[0].id, "cpu:0")
+            with self.assertRaises(assay.PermissionDenied) as refused:
+                client.compare([1.0], [1.0])
+        self.assertIn("needs the role", str(refused.exception))
+        self.assertEqual(refused.exception.reason, "PERMISSION_DENIED")
+
+    def test_a_token_has_its_role_and_the_targets_file_names_it(self):
+        import assay
+        token = roles_test.write(self.path("token"), "of-the-night\n")
+        targets = roles_test.write(self.path("targets.toml"), f"""
+[targets.lab]
+address = "{self.daemon.grpc}"
+tls-ca = "{self.path('ca.pem')}"
+token-file = "{token}"
+""")
+        with assay.connect("lab", targets_file=targets) as client:
+            self.assertTrue(client.compare([1.0], [1.0]))
+            self.assertEqual(client.flags, ("--target", "lab", "--targets-file", targets))
+        with self.assertRaises(assay.Unauthenticated):
+            assay.connect(self.daemon.grpc, token="guessed", **self.tls).compare([1.0], [1.0])
 
 
 if __name__ == "__main__":

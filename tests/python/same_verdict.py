@@ -14,7 +14,7 @@ import subprocess
 import numpy as np
 
 from assay import errors, testing
-from assay.client import prepare
+from assay.comparison import prepare
 
 NAN_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 STATS = ("count", "mismatches", "rho", "rho_proven", "max_abs_error", "mean_abs_error", "rms_error", "max_rel_error",

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._wire import VERSION as __version__
-    from .client import Client, Comparison, connect, default_client, prepare, set_default_client
+    from .client import Client, connect, default_client, set_default_client
+    from .comparison import Comparison, prepare
     from .daemon import Daemon
     from .errors import (AlreadyExists, Cancelled, DeadlineExceeded, Error, FailedPrecondition, Incompatible, Internal,
                          InvalidArgument, Mismatch, NotFound, NotJudged, OutOfRange, PermissionDenied,
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 # Where each name is: the name there, if it is another.
 _PLACES = {
     "_wire": {"__version__": "VERSION"},
-    "client": dict.fromkeys(("Client", "Comparison", "connect", "default_client", "prepare", "set_default_client"), ""),
+    "client": dict.fromkeys(("Client", "connect", "default_client", "set_default_client"), ""),
+    "comparison": dict.fromkeys(("Comparison", "prepare"), ""),
     "daemon": {"Daemon": ""},
     "errors": dict.fromkeys(("AlreadyExists", "Cancelled", "DeadlineExceeded", "Error", "FailedPrecondition",
                              "Incompatible", "Internal", "InvalidArgument", "Mismatch", "NotFound", "NotJudged",

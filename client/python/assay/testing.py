@@ -13,7 +13,8 @@ from typing import Any, Optional
 import numpy as np
 
 from . import problems
-from .client import Client, Comparison, default_client, prepare
+from .client import Client, default_client
+from .comparison import Comparison, prepare
 from .errors import Mismatch, NotJudged, visible
 from .results import CaseResult, Element
 
