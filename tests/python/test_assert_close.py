@@ -69,6 +69,17 @@ def test_criteria_and_tolerances(assay, rng):
         assay.assert_close(near, expected_digest=digest)
 
 
+@pytest.mark.parametrize("kind, dtype", [("V2", "bf16"), ("u2", "bf16"), ("V1", "e5m2"), ("u1", "e2m1"), ("?", None)])
+def test_words_of_every_kind_arrive(assay, rng, kind, dtype):
+    words = rng.integers(0, 2, (3, 5)).astype("u2" if kind[1:] == "2" else "u1").view(kind)
+    other = words.copy()
+    other.view("u1").flat[4] ^= 1
+    result = assay.assert_close(words, words.copy(), dtype=dtype)
+    assert result.stats.count == (30 if dtype == "e2m1" else 15)
+    with pytest.raises(package.Mismatch):
+        assay.assert_close(words, other, dtype=dtype, criterion="bitwise")
+
+
 def test_nan_never_passes(assay, rng):
     a, b = product(rng)
     wrong = a @ b

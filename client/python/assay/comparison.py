@@ -37,7 +37,7 @@ class Comparison:
         for number, tensor in enumerate(self.tensors):
             if tensor is None or tensor.words.nbytes == 0:
                 continue
-            data = memoryview(tensor.words.reshape(-1)).cast("B")
+            data = memoryview(tensor.words.reshape(-1).view("u1"))
             before: dict[int, bytes] = {}
             for at in range(0, len(data), _PIECE):
                 piece = data[at:at + _PIECE]

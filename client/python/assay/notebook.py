@@ -96,7 +96,7 @@ def _svg(series: dict[str, dict[int, float]], lengths: Sequence[int], title: str
         return 12 + (high - math.log10(value)) / (high - low) * (_HEIGHT - _BOTTOM - 12)
 
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT + 16 * len(series)}" '
-             f'font-family="sans-serif" font-size="11" role="img" aria-label="error over length">',
+             f'font-family="sans-serif" font-size="11" fill="currentColor" role="img" aria-label="error over length">',
              f'<line x1="{_LEFT}" x2="{_WIDTH - 16}" y1="{y(1):.1f}" y2="{y(1):.1f}" stroke="{_BAD}" '
              f'stroke-dasharray="4 3"/><text x="{_LEFT + 4}" y="{y(1) - 4:.1f}" fill="{_BAD}">bound</text>']
     for exponent in range(math.ceil(low), math.floor(high) + 1):
