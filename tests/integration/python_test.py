@@ -71,6 +71,7 @@ class WhenTheDaemonDies(unittest.TestCase):
 
         state = tempfile.mkdtemp(prefix="assay-state-")
         self.addCleanup(shutil.rmtree, state, ignore_errors=True)
+        self.addCleanup(os.unlink, state + ".log")
         listen = f"127.0.0.1:{harness.free_ports(1)[0]}"
         first = harness.Daemon(state=state, listen=listen)
         with assay.connect(first.grpc) as client:
