@@ -23,6 +23,14 @@ class HeldStore final : public Store {
   bool hides_requests = false;     // as if a request had come twice at the same time
   std::optional<v1::Job> has;      // a job of whatever name is asked for
 
+  void TellOfState(std::function<void(const StoreState&)> told) override {
+    store_->TellOfState(std::move(told));
+  }
+  void HoldNoMore() override { store_->HoldNoMore(); }
+  absl::Status Backup(
+      absl::FunctionRef<absl::Status(std::string_view, std::int64_t)> write) override {
+    return store_->Backup(write);
+  }
   const std::vector<std::string>& notices() const override { return store_->notices(); }
   absl::Status CreateJob(const NewJob& job, absl::FunctionRef<void()> queued) override {
     names.push_back(job.job.name());
