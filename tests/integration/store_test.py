@@ -68,7 +68,7 @@ class FullDisk(unittest.TestCase):
             self.assertEqual(client.returncode, 0, err)
             job = re.search(r'"job": "(jobs/\w+)"', out).group(1)
             report = daemon.run("report", job, "--format", "json").json()
-            self.assertEqual(report["counts"]["passed"], SEEDS)
+            self.assertEqual(report["passed"], SEEDS)
             harness.wait_until(lambda: daemon.metric("assay_store_full") == 0, 60, "there is room")
             self.assertEqual(daemon.metric("assay_store_held_updates"), 0)
             self.assertEqual(daemon.run(*many(1)).code, 0)
@@ -126,7 +126,7 @@ class Copy(unittest.TestCase):
         os.mkdir(self.path("state"))
         os.rename(self.path("copy.db"), self.path("state", "assay.db"))
         with harness.Daemon(self.path("state")) as daemon:
-            self.assertEqual(daemon.run("report", job, "--format", "json").json()["cases"], before["cases"])
+            self.assertEqual(daemon.run("report", job, "--format", "json").json()["tests"], before["tests"])
 
     def test_a_damaged_store_is_told_by_a_metric(self):
         with harness.Daemon(self.path("state")) as daemon:
