@@ -53,9 +53,12 @@ class JobManager {
   virtual const JobOptions& options() const = 0;
   virtual Baselines& baselines() = 0;
 
-  // Takes up what an earlier daemon left (resumed, or ended INTERRUPTED), then
-  // starts the runners. Call once, before any other.
+  // Takes up what an earlier daemon left (resumed, or ended INTERRUPTED), then starts the runners.
+  // A job that cannot be read is ended, and the others are taken up. Call once, before any other.
   virtual absl::Status Start() = 0;
+
+  // As the store last told it.
+  virtual StoreState store_state() const = 0;
 
   // Errors as in service.proto; INVALID_ARGUMENT carries google.rpc.BadRequest.
   virtual absl::StatusOr<v1::Job> Create(const v1::JobSpec& spec, std::string_view request_id) = 0;

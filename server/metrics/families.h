@@ -95,6 +95,14 @@ struct Families {
             Gauges(r, "qualification_duration_seconds", "How long the newest qualification took.")),
         certificate(Gauges(r, "certificate_expiry_timestamp_seconds",
                            "When the daemon's own certificate expires, in seconds since 1970.")),
+        store_full(Gauges(r, "store_full",
+                          "1 while results cannot be written, as the disk or the store is full, "
+                          "else 0.")),
+        store_held(Gauges(r, "store_held_updates",
+                          "Results and other updates of jobs that wait in memory for room.")),
+        store_damaged(Gauges(r, "store_damaged",
+                             "1 if the daemon moved a damaged store aside at its start, or found "
+                             "records that it cannot read, else 0.")),
         rpcs(Counters(r, "rpc_requests_total", "Calls of the API that have ended, by code.")),
         rpc_duration(Histograms(r, "rpc_duration_seconds", "Time of a call of the API.")) {}
 
@@ -126,6 +134,7 @@ struct Families {
   Family<Counter>& false_alarms;
   Family<Gauge>&qualified, &qualified_time, &qualified_duration;
   Family<Gauge>& certificate;
+  Family<Gauge>&store_full, &store_held, &store_damaged;
   Family<Counter>& rpcs;
   Family<Histogram>& rpc_duration;
 };

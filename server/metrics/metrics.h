@@ -50,6 +50,8 @@ class Metrics {
   virtual void WorkerRestarted(std::string_view device, std::string_view reason) = 0;
   // When the daemon's own certificate expires, in seconds since 1970.
   virtual void CertificateExpires(double time) = 0;
+  // Whether the store has no room, the updates that wait for it, and whether it was found damaged.
+  virtual void StoreChanged(bool full, int held, bool damaged) = 0;
   virtual void RpcFinished(std::string_view method, std::string_view code, double seconds) = 0;
 
   // The text for a scraper, in Prometheus' format 0.0.4.

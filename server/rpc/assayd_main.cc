@@ -307,6 +307,7 @@ std::optional<Failure> Daemon::StartServing() {
 
   ServiceOptions service_options;
   service_options.access = access_.get();
+  service_options.store = store_.get();
   v1::ServerInfo& info = service_options.info;
   info.set_version(ASSAY_VERSION);
   info.set_host(HostName());
