@@ -104,7 +104,7 @@ absl::Status CopyBefore(Database& database, std::int64_t version, const std::str
     return absl::PermissionDeniedError(
         Cat("cannot rename ", half, " to ", copy, ": ", error.message()));
   }
-  Log(LogLevel::kInfo, "store.copied", {{"copy", copy}, {"schema", version}});
+  Log(LogLevel::kInfo, "store.copied", {{"to", copy}, {"schema", version}});
   return absl::OkStatus();
 }
 
