@@ -1,38 +1,120 @@
-#include "kernels/ops/common/softmax_deviation.h"
-
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/ops/common/softmax_deviation.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <limits>
+#include <vector>
 
+#include "hwy/highway.h"
+#include "kernels/ops/common/deviation-inl.h"
+#include "kernels/ops/common/softmax_deviation.h"
 #include "kernels/ops/common/sum_orders.h"
 
+#ifndef ASSAY_SOFTMAX_DEVIATION_ROW
+#define ASSAY_SOFTMAX_DEVIATION_ROW
+namespace assay {
+namespace {
+
+// What the elements of a row add up to.
+struct SoftmaxSums {
+  double max = 0;      // m
+  double squares = 0;  // Σ r²
+  double lost = 0;     // Σ LostAddend(r, u)
+  double logits = 0;   // Σ r²·σ_x²
+  double fit = 0;      // Σ r²/σ²
+};
+
+}  // namespace
+}  // namespace assay
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace assay {
+namespace HWY_NAMESPACE {
+namespace {
+
+using V = DeviationVec;
+
+// Fills σ of one row, and its exponentials as addends of l, of which the largest is 1.
+void Row(const SoftmaxDeviation& model, std::int64_t n, const double* HWY_RESTRICT x,
+         const double* HWY_RESTRICT r, const double* HWY_RESTRICT logit_variance,
+         float* HWY_RESTRICT deviation, float* HWY_RESTRICT addends, SoftmaxSums* out) {
+  const DeviationTag d;
+  const hn::Rebind<float, DeviationTag> df;
+  const V zero = hn::Zero(d), infinity = hn::Set(d, std::numeric_limits<double>::infinity());
+  V max = hn::Neg(infinity), largest = zero;
+  EachVector(n, [&](std::int64_t i, const auto& inside) HWY_ATTR {
+    const V v = inside(hn::LoadU(d, x + i), max), value = inside(hn::LoadU(d, r + i), zero);
+    max = hn::IfThenElse(hn::Gt(v, max), v, max);  // not a NaN
+    largest = hn::IfThenElse(hn::Gt(value, largest), value, largest);
+  });
+  max = hn::MaxOfLanes(d, max);
+  const V inverse_largest = hn::Div(hn::Set(d, 1.0), hn::MaxOfLanes(d, largest));
+  // As SoftmaxDeviation::Variance.
+  const V third = hn::Set(d, model.u * model.u / 3);
+  const V own0 = hn::Set(d, model.u * model.u * 6 + model.intermediate * model.intermediate / 3);
+  const V flushed = hn::Set(d, model.flushed * model.flushed);
+  const auto unit = static_cast<float>(model.u);
+  const OutputStepsOfVectors steps(model.steps);
+  V squares = zero, lost = zero, logits = zero, fit = zero;
+  EachVector(n, [&](std::int64_t i, const auto& inside) HWY_ATTR {
+    const V v = hn::LoadU(d, x + i), value = inside(hn::LoadU(d, r + i), zero);
+    const V square = hn::Mul(value, value), distance = hn::Sub(v, max);
+    const V own = hn::MulAdd(hn::MulAdd(distance, distance, hn::Mul(v, v)), third, own0);
+    V variance = hn::MulAdd(square, own, hn::Add(steps.Variance(hn::Abs(value)), flushed));
+    const auto finite = hn::And(hn::Lt(hn::Abs(value), infinity), hn::Lt(hn::Abs(v), infinity));
+    if (logit_variance != nullptr) {
+      const V of_logit = hn::Mul(square, hn::LoadU(d, logit_variance + i));
+      variance = hn::Add(variance, of_logit);
+      logits = hn::Add(logits, inside(hn::IfThenElseZero(finite, of_logit), zero));
+    }
+    V sigma, weight;
+    RootAndInverse(variance, sigma, weight);
+    StoreFloats(hn::IfThenElseZero(finite, sigma), n, deviation, i);
+    squares = hn::Add(squares, square);
+    lost = hn::Add(lost, LostOf(value, unit, hn::Set(d, 1.0)));
+    fit = hn::Add(fit, hn::IfThenElseZero(finite, hn::Mul(square, weight)));
+    hn::StoreU(hn::DemoteTo(df, hn::Mul(value, inverse_largest)), df, addends + i);
+  });
+  *out = {hn::GetLane(max), TotalOf(squares), TotalOf(lost), TotalOf(logits), TotalOf(fit)};
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace assay
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace assay {
 
-void SoftmaxDeviationsOfRow(const SoftmaxDeviation& model, std::int64_t n, const double* x,
-                            const double* r, const RowDeviations& to,
-                            const double* logit_variance) {
-  double max = -std::numeric_limits<double>::infinity();
-  for (std::int64_t i = 0; i < n; ++i) max = std::max(max, x[i]);
-  double squares = 0, lost = 0, logits = 0, largest = 0;
-  for (std::int64_t i = 0; i < n; ++i) largest = std::max(largest, r[i]);
-  RowFit fit;
-  SumOrders orders;  // of exp(x − m), which is 1 for the largest
-  for (std::int64_t i = 0; i < n; ++i) {
-    double variance = model.Variance(r[i], x[i], max);
-    if (logit_variance != nullptr && variance > 0) {
-      variance += r[i] * r[i] * logit_variance[i];
-      logits += r[i] * r[i] * logit_variance[i];
-    }
-    to.deviation[i] = static_cast<float>(std::sqrt(variance));
-    squares += r[i] * r[i];
-    lost += LostAddend(r[i], model.u);
-    orders.Add(r[i] / largest);
-    if (variance > 0) fit.Add(r[i], variance);
+HWY_EXPORT(Row);
+
+void SoftmaxDeviationsOfRows(const SoftmaxDeviation& model, std::int64_t n, std::int64_t count,
+                             const double* x, const double* r, std::int64_t stride,
+                             const RowDeviations* to, const double* logit_variance) {
+  static thread_local std::vector<float> addends;
+  addends.resize(static_cast<std::size_t>(kRowsTogether * stride));
+  SoftmaxSums sums[kRowsTogether];
+  for (std::int64_t row = 0; row < count; ++row) {
+    const std::int64_t at = row * stride;
+    HWY_DYNAMIC_DISPATCH(Row)
+    (model, n, x + at, r + at, logit_variance == nullptr ? nullptr : logit_variance + at,
+     to[row].deviation, addends.data() + at, &sums[row]);
   }
-  if (to.offset != nullptr) *to.offset = 0;
-  if (to.gain == nullptr) return;
-  const double seen = orders.RelativeError();
-  *to.gain = static_cast<float>(std::sqrt(model.GainVariance(max, squares, lost) + logits +
-                                          seen * seen + model.Repeats() * fit.LoneGainVariance()));
+  SumOrders orders[kRowsTogether];
+  SumInOrders(addends.data(), stride, n, count, orders);
+  for (std::int64_t row = 0; row < count; ++row) {
+    const SoftmaxSums& s = sums[row];
+    if (to[row].offset != nullptr) *to[row].offset = 0;
+    if (to[row].gain == nullptr) continue;
+    const double seen = orders[row].RelativeError();
+    *to[row].gain = static_cast<float>(std::sqrt(model.GainVariance(s.max, s.squares, s.lost) +
+                                                 s.logits + seen * seen + model.Repeats() / s.fit));
+  }
 }
 
 }  // namespace assay
+#endif

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hwy/highway.h"
+#include "kernels/ops/common/deviation-inl.h"
 #include "kernels/ops/common/load.h"
 #include "kernels/ops/common/product_residuals.h"
 #include "kernels/runtime/cpu/parallel.h"
@@ -18,14 +19,11 @@ namespace assay {
 namespace HWY_NAMESPACE {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
 void Deviations(const SumModel& sums, const OutputSteps& steps, double row,
                 const double* HWY_RESTRICT columns, const double* HWY_RESTRICT r, std::int64_t n,
                 float* HWY_RESTRICT deviation) {
-  const hn::ScalableTag<double> d;
-  const hn::ScalableTag<std::uint64_t> du;
-  const hn::Rebind<float, decltype(d)> df;
+  const DeviationTag d;
+  const hn::Rebind<float, DeviationTag> df;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   // SumModel::Variance and OutputSteps::Variance: a·r² + b·q + c, and ulp(r)²/12.
   const double u2 = sums.roundoff * sums.roundoff / 3;
@@ -33,21 +31,16 @@ void Deviations(const SumModel& sums, const OutputSteps& steps, double row,
   const auto of_r = hn::Set(d, u2 * partial * 2);
   const auto of_q = hn::Set(d, u2 * (partial + 1) * row);
   const auto constant = hn::Set(d, sums.underflow);
-  const auto exponent = hn::Set(du, 0x7ff0000000000000u);
-  const auto of_ulp = hn::Set(d, std::exp2(-2 * steps.mantissa_bits) / 12);
-  const auto smallest = hn::Set(d, steps.smallest);
-  const auto below = hn::Set(d, steps.smallest * steps.smallest);
+  const OutputStepsOfVectors output(steps);
   const auto most = hn::Set(d, std::numeric_limits<double>::max());
   std::int64_t j = 0;
   for (; j + lanes <= n; j += lanes) {
     const auto value = hn::LoadU(d, r + j);
     const auto magnitude = hn::Abs(value);
-    const auto power = hn::BitCast(d, hn::And(hn::BitCast(du, magnitude), exponent));
-    const auto rounding =
-        hn::IfThenElse(hn::Lt(magnitude, smallest), below, hn::Mul(hn::Mul(power, power), of_ulp));
     const auto sum = hn::MulAdd(hn::Mul(value, value), of_r,
                                 hn::MulAdd(hn::LoadU(d, columns + j), of_q, constant));
-    const auto sigma = hn::Sqrt(hn::Add(sum, rounding));
+    DeviationVec sigma, inverse;
+    RootAndInverse(hn::Add(sum, output.Variance(magnitude)), sigma, inverse);
     // An infinite or undefined r has none.
     const auto known = hn::IfThenElseZero(hn::Le(magnitude, most), sigma);
     hn::StoreU(hn::DemoteTo(df, known), df, deviation + j);

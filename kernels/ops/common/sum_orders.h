@@ -3,48 +3,29 @@
 #ifndef ASSAY_KERNELS_OPS_COMMON_SUM_ORDERS_H_
 #define ASSAY_KERNELS_OPS_COMMON_SUM_ORDERS_H_
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 namespace assay {
 
-// Orders: one after the other; 32 lanes that take turns; blocks of 128, one after the other.
-class SumOrders {
- public:
-  // The addend is rounded to FP32 first, which is no error of the sum.
-  void Add(double addend) {
-    const auto v = static_cast<float>(addend);
-    exact_ += static_cast<double>(v);
-    sequential_ += v;
-    lanes_[count_ % kLanes] += v;
-    block_ += v;
-    if (++count_ % kBlock == 0) {
-      blocks_ += block_;
-      block_ = 0;
-    }
-  }
+// Sums of the same FP32 numbers.
+struct SumOrders {
+  double exact = 0;      // in FP64
+  float sequential = 0;  // one after the other
+  float lanes = 0;       // 32 lanes that take turns
+  float blocks = 0;      // blocks of 128, one after the other
 
   // The largest error of an order, and the same relative to the sum. 0 if a sum is not finite.
-  double RelativeError() const { return exact_ > 0 ? LargestError() / exact_ : 0.0; }
-  double LargestError() const {
-    float lanes = 0;
-    for (const float lane : lanes_) lanes += lane;
-    double largest = 0;
-    for (const float sum : {sequential_, lanes, blocks_ + block_}) {
-      const double error = std::abs(static_cast<double>(sum) - exact_);
-      if (std::isfinite(error)) largest = std::max(largest, error);
-    }
-    return largest;
-  }
-
- private:
-  static constexpr std::int64_t kLanes = 32, kBlock = 128;
-  double exact_ = 0;
-  float sequential_ = 0, blocks_ = 0, block_ = 0;
-  float lanes_[kLanes] = {};
-  std::int64_t count_ = 0;
+  double LargestError() const;
+  double RelativeError() const { return exact > 0 ? LargestError() / exact : 0.0; }
 };
+
+// So many rows are summed in the time of one: an addition waits for the one before it.
+inline constexpr std::int64_t kRowsTogether = 4;
+
+// Fills one result for each of `count` rows of n addends, with `stride` numbers from row to row.
+// At most kRowsTogether rows.
+void SumInOrders(const float* addends, std::int64_t stride, std::int64_t n, std::int64_t count,
+                 SumOrders* results);
 
 }  // namespace assay
 

@@ -1,10 +1,140 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/ops/layer_norm/layer_norm_deviation.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "hwy/highway.h"
+#include "kernels/ops/common/deviation-inl.h"
+#include "kernels/ops/common/sum_orders.h"
 #include "kernels/ops/layer_norm/layer_norm_deviation.h"
 
-#include <algorithm>
-
-#include "kernels/ops/common/sum_orders.h"
-
+#ifndef ASSAY_LAYER_NORM_DEVIATION_CENTER
+#define ASSAY_LAYER_NORM_DEVIATION_CENTER
 namespace assay {
+namespace {
+
+// What the moments of a row are counted from, so that a large mean costs no digits, and the mean
+// from there.
+struct RowCenter {
+  double origin = 0, offset = 0;
+};
+
+}  // namespace
+}  // namespace assay
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace assay {
+namespace HWY_NAMESPACE {
+namespace {
+
+using V = DeviationVec;
+
+// Where the row's mean is, and its elements as addends.
+void Center(std::int64_t n, const double* HWY_RESTRICT x, float* HWY_RESTRICT addends,
+            RowCenter* center) {
+  const DeviationTag d;
+  const hn::Rebind<float, DeviationTag> df;
+  const V origin = hn::Set(d, x[0]), zero = hn::Zero(d);
+  V sum = zero;
+  EachVector(n, [&](std::int64_t i, const auto& inside) HWY_ATTR {
+    const V v = hn::LoadU(d, x + i);
+    sum = hn::Add(sum, inside(hn::Sub(v, origin), zero));
+    hn::StoreU(hn::DemoteTo(df, v), df, addends + i);
+  });
+  *center = {x[0], TotalOf(sum) / static_cast<double>(n)};
+}
+
+// v, κ and c of a row, and its squares as addends.
+void Squares(const LayerNormDeviation& model, std::int64_t n, const double* HWY_RESTRICT x,
+             const RowCenter& center, float* HWY_RESTRICT addends, LayerNormMoments* row) {
+  const DeviationTag d;
+  const hn::Rebind<float, DeviationTag> df;
+  const V origin = hn::Set(d, center.origin), offset = hn::Set(d, center.offset);
+  const V zero = hn::Zero(d);
+  V sum = zero, fourth = zero;
+  const auto square_at = [&](std::int64_t i, const auto& inside) HWY_ATTR {
+    const V from = inside(hn::Sub(hn::Sub(hn::LoadU(d, x + i), origin), offset), zero);
+    return hn::Mul(from, from);
+  };
+  EachVector(n, [&](std::int64_t i, const auto& inside) HWY_ATTR {
+    const V square = square_at(i, inside);
+    sum = hn::Add(sum, square);
+    fourth = hn::MulAdd(square, square, fourth);
+    hn::StoreU(hn::DemoteTo(df, square), df, addends + i);
+  });
+  const double length = static_cast<double>(n), squares = TotalOf(sum);
+  row->variance = squares / length;
+  if (!(row->variance > 0)) return;
+  row->kurtosis = TotalOf(fourth) / length / (row->variance * row->variance);
+  const V inverse = hn::Set(d, 1 / squares);
+  const auto unit = static_cast<float>(model.u);
+  V lost = zero;
+  EachVector(n, [&](std::int64_t i, const auto& inside) HWY_ATTR {
+    lost = hn::Add(lost, LostOf(square_at(i, inside), unit, inverse));
+  });
+  row->lost = TotalOf(lost) / (16 * squares);
+}
+
+// σ of each element of a row. `fit`: the sums of its fit; nullptr: it is not fitted.
+void Row(const LayerNormDeviation& model, const LayerNormMoments& row, std::int64_t n,
+         const double* HWY_RESTRICT x, const double* HWY_RESTRICT weight,
+         const double* HWY_RESTRICT bias, float* HWY_RESTRICT deviation, RowFit* fit) {
+  const DeviationTag d;
+  const V zero = hn::Zero(d);
+  const V mean = hn::Set(d, row.mean), rstd = hn::Set(d, row.rstd);
+  const V most = hn::Set(d, std::numeric_limits<double>::max());
+  // As LayerNormDeviation::Variance: of 1, of ŷ², of x², and of r².
+  const double u = model.u * model.u / 3;
+  const bool shared = !model.fits_rows();
+  const V constant = hn::Set(d, shared ? model.OffsetVariance(row) : 0.0);
+  const V of_y = hn::Set(d, (model.affine ? 4 : 3) * u + (shared ? model.GainVariance(row) : 0.0));
+  const V of_x = hn::Set(d, model.rms ? 0.0 : u * row.rstd * row.rstd);
+  const V of_r = hn::Set(d, u);
+  const OutputStepsOfVectors steps(model.steps);
+  V weights = zero, reference = zero, squares = zero;
+  EachVector(n, [&](std::int64_t i, const auto& inside) HWY_ATTR {
+    const V v = inside(hn::LoadU(d, x + i), zero);
+    const V y = hn::Mul(hn::Sub(v, mean), rstd);
+    V own = hn::MulAdd(hn::Mul(v, v), of_x, hn::MulAdd(hn::Mul(y, y), of_y, constant));
+    V r = y;
+    if (model.affine) {
+      const V w = inside(hn::LoadU(d, weight + i), zero);
+      r = hn::MulAdd(y, w, inside(hn::LoadU(d, bias + i), zero));
+      own = hn::MulAdd(hn::Mul(w, w), own, hn::Mul(hn::Mul(r, r), of_r));
+    }
+    const V size = hn::Abs(r);
+    V sigma, inverse;
+    RootAndInverse(hn::Add(own, steps.Variance(size)), sigma, inverse);
+    StoreFloats(hn::IfThenElseZero(hn::Le(size, most), sigma), n, deviation, i);
+    if (fit == nullptr) return;
+    const auto counted = hn::And(hn::Le(size, most), hn::Gt(sigma, zero));
+    const V w = inside(hn::IfThenElseZero(counted, inverse), zero);
+    const V weighted = hn::Mul(w, hn::IfThenElseZero(counted, r));
+    weights = hn::Add(weights, w);
+    reference = hn::Add(reference, weighted);
+    squares = hn::MulAdd(weighted, hn::IfThenElseZero(counted, r), squares);
+  });
+  if (fit != nullptr) *fit = {TotalOf(weights), TotalOf(reference), TotalOf(squares)};
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace assay
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace assay {
+
+HWY_EXPORT(Center);
+HWY_EXPORT(Squares);
+HWY_EXPORT(Row);
+
 namespace {
 
 // Beyond this κ squares differ so much that Welford's update loses more than a sum of squares does.
@@ -23,66 +153,60 @@ double WelfordError(std::int64_t n, const double* x, double squares) {
   return std::isfinite(error) ? error : 0.0;
 }
 
-LayerNormMoments MomentsOf(const LayerNormDeviation& model, std::int64_t n, const double* x) {
-  LayerNormMoments row;
+// Fills the moments of `count` rows.
+void MomentsOf(const LayerNormDeviation& model, std::int64_t n, std::int64_t count, const double* x,
+               std::int64_t stride, LayerNormMoments* rows) {
+  static thread_local std::vector<float> elements, squares;
   const double length = static_cast<double>(n);
-  // Counted from the first element, so that a large mean costs no digits.
-  const double origin = model.rms ? 0.0 : x[0];
-  double sum = 0;
-  SumOrders of_x, of_squares;
-  for (std::int64_t i = 0; i < n; ++i) {
-    sum += x[i] - origin;
-    if (!model.rms) of_x.Add(x[i]);
+  for (std::vector<float>* v : {&elements, &squares}) {
+    v->resize(static_cast<std::size_t>(kRowsTogether * stride));
   }
-  row.seen_mean = of_x.LargestError() / length;
-  const double offset = model.rms ? 0.0 : sum / length;
-  row.mean = model.rms ? 0.0 : origin + offset;
-  double squares = 0, fourth = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const double d = x[i] - origin - offset;
-    squares += d * d;
-    fourth += d * d * d * d;
-    of_squares.Add(d * d);
+  for (std::int64_t i = 0; i < count; ++i) {
+    RowCenter center;
+    const std::int64_t at = i * stride;
+    if (!model.rms) HWY_DYNAMIC_DISPATCH(Center)(n, x + at, elements.data() + at, &center);
+    rows[i].mean = center.origin + center.offset;
+    HWY_DYNAMIC_DISPATCH(Squares)(model, n, x + at, center, squares.data() + at, &rows[i]);
   }
-  row.variance = squares / length;
-  row.seen_factor = of_squares.RelativeError();
-  row.rstd = 1 / std::sqrt(row.variance + model.eps);
-  if (!(row.variance > 0)) return row;
-  row.kurtosis = fourth / length / (row.variance * row.variance);
-  if (!model.rms && row.kurtosis > kHeavyTails) {
-    row.seen_factor = std::max(row.seen_factor, WelfordError(n, x, squares));
+  SumOrders of_x[kRowsTogether], of_squares[kRowsTogether];
+  if (!model.rms) SumInOrders(elements.data(), stride, n, count, of_x);
+  SumInOrders(squares.data(), stride, n, count, of_squares);
+  for (std::int64_t i = 0; i < count; ++i) {
+    LayerNormMoments& row = rows[i];
+    row.rstd = 1 / std::sqrt(row.variance + model.eps);
+    row.seen_mean = of_x[i].LargestError() / length;
+    row.seen_factor = of_squares[i].RelativeError();
+    if (row.variance > 0 && !model.rms && row.kurtosis > kHeavyTails) {
+      row.seen_factor =
+          std::max(row.seen_factor, WelfordError(n, x + i * stride, row.variance * length));
+    }
   }
-  const double unit = model.u * squares;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const double d = x[i] - origin - offset;
-    row.lost += LostSquare(d * d, unit);
-  }
-  row.lost /= 16 * squares;
-  return row;
 }
 
 }  // namespace
 
-void LayerNormDeviationsOfRow(const LayerNormDeviation& model, std::int64_t n, const double* x,
-                              const double* weight, const double* bias, const RowDeviations& to) {
-  const LayerNormMoments row = MomentsOf(model, n, x);
-  RowFit fit;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const double y = (x[i] - row.mean) * row.rstd;
-    const double r = y * weight[i] + bias[i];
-    const double variance = model.Variance(row, x[i], y, weight[i], r);
-    to.deviation[i] = static_cast<float>(std::sqrt(variance));
-    if (variance > 0) fit.Add(r, variance);
+void LayerNormDeviationsOfRows(const LayerNormDeviation& model, std::int64_t n, std::int64_t count,
+                               const double* x, std::int64_t stride, const double* weight,
+                               const double* bias, const RowDeviations* to) {
+  LayerNormMoments rows[kRowsTogether];
+  MomentsOf(model, n, count, x, stride, rows);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const LayerNormMoments& row = rows[i];
+    const bool fitted = to[i].offset != nullptr && to[i].gain != nullptr;
+    RowFit fit;
+    HWY_DYNAMIC_DISPATCH(Row)
+    (model, row, n, x + i * stride, weight, bias, to[i].deviation, fitted ? &fit : nullptr);
+    if (!fitted) continue;
+    *to[i].offset = 0;
+    double gain = fit.LoneGainVariance();
+    if (!model.rms) {
+      gain = fit.GainVariance();
+      *to[i].offset = static_cast<float>(
+          std::sqrt(model.OffsetVariance(row) + model.Repeats() * fit.OffsetVariance()));
+    }
+    *to[i].gain = static_cast<float>(std::sqrt(model.GainVariance(row) + model.Repeats() * gain));
   }
-  if (to.offset == nullptr || to.gain == nullptr) return;
-  *to.offset = 0;
-  double gain = fit.LoneGainVariance();
-  if (!model.rms) {
-    gain = fit.GainVariance();
-    *to.offset = static_cast<float>(
-        std::sqrt(model.OffsetVariance(row) + model.Repeats() * fit.OffsetVariance()));
-  }
-  *to.gain = static_cast<float>(std::sqrt(model.GainVariance(row) + model.Repeats() * gain));
 }
 
 }  // namespace assay
+#endif

@@ -97,9 +97,12 @@ struct LayerNormDeviation {
   ASSAY_HOST_DEVICE double Repeated(double values) const { return 0.15 * u * u * n * n / values; }
 };
 
-// Fills one row of n elements, from its x. weight and bias are 1 and 0 if there are none.
-void LayerNormDeviationsOfRow(const LayerNormDeviation& model, std::int64_t n, const double* x,
-                              const double* weight, const double* bias, const RowDeviations& to);
+// Fills `count` rows of n elements, at most kRowsTogether (sum_orders.h), from their x, with
+// `stride` numbers from row to row. weight and bias are 1 and 0 if there are none. Up to a vector
+// behind the end of rows, weight and bias is read and left out.
+void LayerNormDeviationsOfRows(const LayerNormDeviation& model, std::int64_t n, std::int64_t count,
+                               const double* x, std::int64_t stride, const double* weight,
+                               const double* bias, const RowDeviations* to);
 
 }  // namespace assay
 

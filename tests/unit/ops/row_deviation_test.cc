@@ -47,6 +47,13 @@ void EachRow(const Data& d, const Visit& visit) {
   }
 }
 
+// With NaN in the vector that is read behind a row, and left out.
+constexpr std::int64_t kPad = 8;
+std::vector<double> Padded(std::vector<double> row) {
+  row.resize(row.size() + kPad, std::nan(""));
+  return row;
+}
+
 std::vector<double> Rounded(const std::vector<float>& y, DType output) {
   std::vector<double> rounded(y.begin(), y.end());
   if (output != DType::kF32) {
@@ -76,8 +83,9 @@ Statistics Of(const SoftmaxKernel& kernel, const Data& d, double distinct = 0) {
     for (double& v : r) v /= sum;
     std::vector<float> deviation(x.size());
     float offset = 1, gain = 0;
-    SoftmaxDeviationsOfRow(model, d.cols, wide.data(), r.data(),
-                           {deviation.data(), &offset, &gain});
+    const RowDeviations to = {deviation.data(), &offset, &gain};
+    SoftmaxDeviationsOfRows(model, d.cols, 1, Padded(wide).data(), Padded(r).data(), d.cols + kPad,
+                            &to);
     fits.Add(r, Rounded(SoftmaxOf(kernel, x), d.output), deviation, offset, gain);
   });
   return fits.Result();
@@ -95,7 +103,8 @@ Statistics Of(const NormKernel& kernel, const Data& d, bool rms = false, float e
   model.rms = rms;
   model.steps = OutputStepsOf(d.output);
   Fits fits;
-  const std::vector<double> ones(static_cast<std::size_t>(d.cols), 1.0), zeros(ones.size(), 0.0);
+  const std::vector<double> ones(static_cast<std::size_t>(d.cols + kPad), 1.0);
+  const std::vector<double> zeros(ones.size(), 0.0);
   EachRow(d, [&](const std::vector<float>& x, std::int64_t) {
     const std::vector<double> wide(x.begin(), x.end());
     double mean = 0, variance = 0;
@@ -108,8 +117,9 @@ Statistics Of(const NormKernel& kernel, const Data& d, bool rms = false, float e
     }
     std::vector<float> deviation(x.size());
     float offset = 0, gain = 0;
-    LayerNormDeviationsOfRow(model, d.cols, wide.data(), ones.data(), zeros.data(),
-                             {deviation.data(), &offset, &gain});
+    const RowDeviations to = {deviation.data(), &offset, &gain};
+    LayerNormDeviationsOfRows(model, d.cols, 1, Padded(wide).data(), d.cols + kPad, ones.data(),
+                              zeros.data(), &to);
     fits.Add(r, Rounded(NormOf(kernel, x, eps, rms), d.output), deviation, offset, gain);
   });
   return fits.Result();
@@ -225,8 +235,9 @@ TEST(RowDeviation, NormsWithWeightAndBiasAreHeldAsTheyAre) {
       EachRow(d, [&](const std::vector<float>& x, std::int64_t) {
         const std::vector<double> wide(x.begin(), x.end());
         std::vector<float> deviation(size);
-        LayerNormDeviationsOfRow(model, cols, wide.data(), weight.data(), bias.data(),
-                                 {deviation.data(), nullptr, nullptr});
+        const RowDeviations to = {deviation.data(), nullptr, nullptr};
+        LayerNormDeviationsOfRows(model, cols, 1, Padded(wide).data(), cols + kPad,
+                                  Padded(weight).data(), Padded(bias).data(), &to);
         double mean = 0, variance = 0;
         for (const double v : wide) mean += v / model.n;
         for (const double v : wide) variance += (v - mean) * (v - mean) / model.n;
