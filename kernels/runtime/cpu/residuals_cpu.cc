@@ -38,9 +38,40 @@ std::int64_t LargestOfRow(const ResidualRequest& request, std::int64_t row) {
 
 // The sums of a range of bands of kResidualTile rows.
 struct Part {
-  std::vector<double> columns, counts;  // Σz² and elements, by column
+  std::vector<double> columns, missed;  // Σz², and elements that do not count, by column
   ResidualGroup row, tile;
 };
+
+// Sums one band. band_squares and band_missed are 0 before and after.
+void SumBand(const ResidualRequest& request, const ResidualTiling& tiling, std::int64_t band,
+             double* band_squares, double* band_missed, RowResiduals* rows, Part& part) {
+  const std::int64_t cols = request.output.extents.cols;
+  const std::int64_t row0 = tiling.FirstRow(band), height = tiling.Height(band);
+  std::int64_t counted = 0;
+  for (std::int64_t row = row0; row < row0 + height; ++row) {
+    RowResiduals& here = rows[row];
+    internal::SumRow(request, row, band_squares, band_missed, &here);
+    Offer(row, here.count, here.sum_squared, part.row);
+    counted += here.count;
+  }
+  const bool all = counted == height * cols;
+  for (std::int64_t tile = 0; tile < tiling.across; ++tile) {
+    const std::int64_t begin = tile * kResidualTile, end = std::min(cols, begin + kResidualTile);
+    double squares = 0, missed = 0;
+    for (std::int64_t j = begin; j < end; ++j) {
+      squares += band_squares[j];
+      part.columns[static_cast<std::size_t>(j)] += band_squares[j];
+      band_squares[j] = 0;
+    }
+    for (std::int64_t j = begin; j < end && !all; ++j) {
+      missed += band_missed[j];
+      part.missed[static_cast<std::size_t>(j)] += band_missed[j];
+      band_missed[j] = 0;
+    }
+    Offer(band * tiling.across + tile, height * (end - begin) - static_cast<std::int64_t>(missed),
+          squares, part.tile);
+  }
+}
 
 }  // namespace
 
@@ -54,50 +85,30 @@ absl::StatusOr<ResidualSums> ResidualsCpu(const ResidualRequest& request) {
   const auto cols = static_cast<std::size_t>(x.cols);
 
   std::vector<RowResiduals> rows(static_cast<std::size_t>(x.batch * x.rows));
-  std::vector<double> columns(cols, 0.0), counts(cols, 0.0);
+  std::vector<double> columns(cols, 0.0), missed(cols, 0.0);
   ResidualSums sums;
   std::mutex mutex;
   const std::int64_t grain = std::max<std::int64_t>(1, 16384 / (kResidualTile * x.cols + 1));
   ParallelFor(tiling.bands, grain, [&](std::int64_t first, std::int64_t last) {
     Part part;
     part.columns.assign(cols, 0.0);
-    part.counts.assign(cols, 0.0);
-    std::vector<double> band_squares(cols), band_counts(cols);
+    part.missed.assign(cols, 0.0);
+    std::vector<double> band_squares(cols, 0.0), band_missed(cols, 0.0);
     for (std::int64_t band = first; band < last; ++band) {
-      std::fill(band_squares.begin(), band_squares.end(), 0.0);
-      std::fill(band_counts.begin(), band_counts.end(), 0.0);
-      const std::int64_t row0 = tiling.FirstRow(band);
-      for (std::int64_t row = row0; row < row0 + tiling.Height(band); ++row) {
-        RowResiduals& here = rows[static_cast<std::size_t>(row)];
-        internal::SumRow(request, row, band_squares.data(), band_counts.data(), &here);
-        Offer(row, here.count, here.sum_squared, part.row);
-      }
-      for (std::int64_t tile = 0; tile < tiling.across; ++tile) {
-        const std::int64_t end = std::min(x.cols, (tile + 1) * kResidualTile);
-        double squares = 0, count = 0;
-        for (std::int64_t j = tile * kResidualTile; j < end; ++j) {
-          squares += band_squares[static_cast<std::size_t>(j)];
-          count += band_counts[static_cast<std::size_t>(j)];
-        }
-        Offer(band * tiling.across + tile, static_cast<std::int64_t>(count), squares, part.tile);
-      }
-      for (std::size_t j = 0; j < cols; ++j) {
-        part.columns[j] += band_squares[j];
-        part.counts[j] += band_counts[j];
-      }
+      SumBand(request, tiling, band, band_squares.data(), band_missed.data(), rows.data(), part);
     }
     const std::lock_guard<std::mutex> lock(mutex);
     for (std::size_t j = 0; j < cols; ++j) {
       columns[j] += part.columns[j];
-      counts[j] += part.counts[j];
+      missed[j] += part.missed[j];
     }
     Offer(part.row, sums.row);
     Offer(part.tile, sums.tile);
   });
 
   for (std::size_t j = 0; j < cols; ++j) {
-    Offer(static_cast<std::int64_t>(j), static_cast<std::int64_t>(counts[j]), columns[j],
-          sums.column);
+    Offer(static_cast<std::int64_t>(j), x.batch * x.rows - static_cast<std::int64_t>(missed[j]),
+          columns[j], sums.column);
   }
   std::int64_t largest_row = -1;
   for (std::size_t i = 0; i < rows.size(); ++i) {
