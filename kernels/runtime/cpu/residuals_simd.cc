@@ -38,25 +38,25 @@ struct Lanes {
 // 1/σ, by a step of third order from an approximation in FP32: within 2^-30.
 HWY_INLINE V InverseOf(hn::Vec<hn::Rebind<float, D>> deviation, V sigma) {
   const D d;
-  const hn::Rebind<float, D> df;
-  // Beyond this the approximation is a subnormal number, or 0.
-  if (HWY_UNLIKELY(!hn::AllTrue(df, hn::Le(deviation, hn::Set(df, 0x1p120f))))) {
-    return hn::Div(hn::Set(d, 1.0), sigma);
-  }
   const V near = hn::PromoteTo(d, hn::ApproximateReciprocal(deviation));
   const V error = hn::NegMulAdd(sigma, near, hn::Set(d, 1.0));
   return hn::MulAdd(near, hn::MulAdd(error, error, error), near);
 }
 
 // n is a multiple of the vector's length. `missed`: elements of each column that do not count.
-template <Storage kStorage, bool kDirection>
+// kRows: sums for the fits of rows, too.
+template <Storage kStorage, bool kRows, bool kDirection>
 void Block(const void* elements, const double* HWY_RESTRICT reference,
            const float* HWY_RESTRICT deviation, const float* HWY_RESTRICT direction, std::int64_t n,
            double* HWY_RESTRICT columns, double* HWY_RESTRICT missed, Lanes* out) {
   const D d;
   const hn::Rebind<float, D> df;
-  const V least = hn::Set(d, static_cast<double>(std::numeric_limits<float>::min()));
-  const V most = hn::Set(d, static_cast<double>(std::numeric_limits<float>::max()));
+  constexpr float kLeast = std::numeric_limits<float>::min();
+  constexpr float kMost = std::numeric_limits<float>::max();
+  const auto least = hn::Set(df, kLeast);
+  // Beyond this the approximation of 1/σ is a subnormal number, or 0.
+  const auto near = hn::Set(df, 0x1p120f);
+  const V most = hn::Set(d, static_cast<double>(kMost));
   const V largest = hn::Set(d, 1e300), one = hn::Set(d, 1.0);
   Lanes s = *out;
   for (std::int64_t i = 0; i < n; i += static_cast<std::int64_t>(hn::Lanes(d))) {
@@ -69,10 +69,13 @@ void Block(const void* elements, const double* HWY_RESTRICT reference,
     V e = hn::Sub(LoadElements<kStorage>(elements, i), r);
     V inverse = InverseOf(narrow, sigma);
     // A NaN fails every comparison; o is finite if e and r are.
-    const auto counted = hn::And(hn::And(hn::Ge(sigma, least), hn::Le(sigma, most)),
-                                 hn::And(hn::Le(hn::Abs(e), largest), hn::Le(hn::Abs(r), largest)));
-    if (HWY_UNLIKELY(!hn::AllTrue(d, counted))) {
-      inverse = hn::IfThenElseZero(counted, inverse);
+    const auto small = hn::And(hn::Le(hn::Abs(e), largest), hn::Le(hn::Abs(r), largest));
+    const auto usual = hn::And(hn::Ge(narrow, least), hn::Le(narrow, near));
+    if (HWY_UNLIKELY(!hn::AllTrue(df, usual) || !hn::AllTrue(d, small))) {
+      const auto usable =
+          hn::And(hn::Ge(sigma, hn::Set(d, static_cast<double>(kLeast))), hn::Le(sigma, most));
+      const auto counted = hn::And(usable, small);
+      inverse = hn::IfThenElseZero(counted, hn::Div(one, sigma));
       e = hn::IfThenElseZero(counted, e);
       r = hn::IfThenElseZero(counted, r);
       const V miss = hn::IfThenZeroElse(counted, one);
@@ -80,21 +83,22 @@ void Block(const void* elements, const double* HWY_RESTRICT reference,
       hn::StoreU(hn::Add(hn::LoadU(d, missed + i), miss), d, missed + i);
     }
     const V z = hn::Mul(e, inverse);
-    const V weight = hn::Mul(inverse, inverse);
-    const V weighted_r = hn::Mul(r, weight);
-    const V weighted_e = hn::Mul(e, weight);
+    const V scaled_r = hn::Mul(r, inverse);
     s.sum_squared = hn::MulAdd(z, z, s.sum_squared);
     s.largest = hn::Max(s.largest, hn::Abs(z));
-    s.weight = hn::Add(s.weight, weight);
-    s.reference = hn::Add(s.reference, weighted_r);
-    s.reference_squared = hn::MulAdd(weighted_r, r, s.reference_squared);
-    s.error = hn::Add(s.error, weighted_e);
-    s.error_reference = hn::MulAdd(weighted_e, r, s.error_reference);
+    s.reference_squared = hn::MulAdd(scaled_r, scaled_r, s.reference_squared);
+    s.error_reference = hn::MulAdd(z, scaled_r, s.error_reference);
+    if (kRows) {
+      s.weight = hn::MulAdd(inverse, inverse, s.weight);
+      s.reference = hn::MulAdd(scaled_r, inverse, s.reference);
+      s.error = hn::MulAdd(z, inverse, s.error);
+    }
     if (kDirection) {
       const V raw_d = hn::PromoteTo(d, hn::LoadU(df, direction + i));
       const V dir = hn::IfThenElseZero(hn::Le(hn::Abs(raw_d), most), raw_d);
-      s.error_direction = hn::MulAdd(weighted_e, dir, s.error_direction);
-      s.direction_squared = hn::MulAdd(hn::Mul(dir, weight), dir, s.direction_squared);
+      const V scaled_d = hn::Mul(dir, inverse);
+      s.error_direction = hn::MulAdd(z, scaled_d, s.error_direction);
+      s.direction_squared = hn::MulAdd(scaled_d, scaled_d, s.direction_squared);
     }
     hn::StoreU(hn::MulAdd(z, z, hn::LoadU(d, columns + i)), d, columns + i);
   }
@@ -137,7 +141,10 @@ void Row(const ResidualRequest& request, std::int64_t row, double* columns, doub
     const double* reference = request.reference + at;
     const float* deviation = request.deviation + at;
     const float* direction = request.direction == nullptr ? nullptr : request.direction + at;
-    const auto block = direction == nullptr ? Block<kStorage, false> : Block<kStorage, true>;
+    const bool rows = request.row_gain != nullptr;
+    const auto block = direction != nullptr ? Block<kStorage, true, true>
+                       : rows               ? Block<kStorage, true, false>
+                                            : Block<kStorage, false, false>;
     block(elements, reference, deviation, direction, whole, columns + begin, missed + begin,
           &total);
     if (whole == n) continue;
