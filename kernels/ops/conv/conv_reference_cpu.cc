@@ -259,21 +259,15 @@ void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subn
         continue;
       }
       PackedProduct(a, b, s.terms(), tile, r, e, ld);
-      for (std::int64_t i = 0; deviation != nullptr && i < tile.rows; ++i) {
-        const double* row_roots = s.channels_last ? patch_roots.data() : filter_roots.data();
-        const double* col_roots = s.channels_last ? filter_roots.data() : patch_roots.data();
-        const std::int64_t patches0 = (image * s.groups + group) * positions;
-        const std::int64_t filters0 = group * filters;
-        const std::int64_t rows0 = s.channels_last ? patches0 : filters0;
-        const std::int64_t cols0 = s.channels_last ? filters0 : patches0;
-        SumDeviations(sums, steps, row_roots[rows0 + row0 + i], col_roots + cols0 + col0,
-                      r + i * ld, e + i * ld, tile.cols, deviation + at + i * ld);
+      TileDeviations to = {sums, steps, nullptr, nullptr, nullptr};
+      if (deviation != nullptr) {
+        const double* of_patches = patch_roots.data() + (image * s.groups + group) * positions;
+        const double* of_filters = filter_roots.data() + group * filters;
+        to.rows = (s.channels_last ? of_patches : of_filters) + row0;
+        to.columns = (s.channels_last ? of_filters : of_patches) + col0;
+        to.deviation = deviation + at;
       }
-      for (std::int64_t i = 0; i < tile.rows; ++i) {
-        for (std::int64_t j = i * ld; j < i * ld + tile.cols; ++j) {
-          e[j] = std::isfinite(r[j]) ? bound.Allowance(e[j]) : 0.0;
-        }
-      }
+      FinishTile(bound, tile.rows, tile.cols, ld, r, e, to);
     }
   });
 }
