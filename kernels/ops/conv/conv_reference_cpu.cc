@@ -104,6 +104,20 @@ class PatchSource final : public PanelSource {
       for (std::int64_t p = 0; p < panels; ++p) {
         double* to = dst + (p * kc + i) * width;
         const std::int64_t here = std::min(width, rows - p * width);
+        const Corner& first = corners[static_cast<std::size_t>(p * width)];
+        const Corner& last = corners[static_cast<std::size_t>(p * width + here - 1)];
+        // Positions of one line, of which no tap lies in the padding.
+        if (s_.stride[2] == 1 && first.z == last.z && first.y == last.y &&
+            Below(first.z + dz, s_.input[0]) && Below(first.y + dy, s_.input[1]) &&
+            Below(first.x + dx, s_.input[2]) && Below(last.x + dx, s_.input[2])) {
+          const std::int64_t pixel =
+              ((first.z + dz) * s_.input[1] + first.y + dy) * s_.input[2] + first.x + dx;
+          for (std::int64_t w = 0; w < here; ++w) {
+            to[w] = Format::At(base_, values_, base + (pixel + w) * pixel_step);
+          }
+          std::fill(to + here, to + width, 0.0);
+          continue;
+        }
         for (std::int64_t w = 0; w < here; ++w) {
           const Corner& c = corners[static_cast<std::size_t>(p * width + w)];
           const std::int64_t z = c.z + dz, y = c.y + dy, x = c.x + dx;
