@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -36,15 +37,34 @@ std::int64_t LargestOfRow(const ResidualRequest& request, std::int64_t row) {
   return found;
 }
 
-// The sums of a range of bands of kResidualTile rows.
-struct Part {
-  std::vector<double> columns, missed;  // Σz², and elements that do not count, by column
-  ResidualGroup row, tile;
+// Σz², and elements that do not count, by column. Threads keep theirs: memory that each pass gives
+// back to the system costs more than the pass.
+struct Columns {
+  std::vector<double> squares, missed;
+  bool misses = false;  // or else `missed` is not filled
+
+  void Clear(std::size_t cols) {
+    squares.assign(cols, 0.0);
+    misses = false;
+  }
+  void Miss(std::size_t cols) {
+    if (!misses) missed.assign(cols, 0.0);
+    misses = true;
+  }
 };
 
-// Sums one band. band_squares and band_missed are 0 before and after.
+// The sums of a range of bands of kResidualTile rows.
+struct Part {
+  Columns& columns;
+  ResidualGroup row = {}, tile = {};
+};
+
+// Sums one band, whose sums are 0 before and after.
 void SumBand(const ResidualRequest& request, const ResidualTiling& tiling, std::int64_t band,
-             double* band_squares, double* band_missed, RowResiduals* rows, Part& part) {
+             Columns& sums, RowResiduals* rows, Part& part) {
+  double* const band_squares = sums.squares.data();
+  double* const band_missed = sums.missed.data();
+  double* const all_squares = part.columns.squares.data();
   const std::int64_t cols = request.output.extents.cols;
   const std::int64_t row0 = tiling.FirstRow(band), height = tiling.Height(band);
   std::int64_t counted = 0;
@@ -55,17 +75,19 @@ void SumBand(const ResidualRequest& request, const ResidualTiling& tiling, std::
     counted += here.count;
   }
   const bool all = counted == height * cols;
+  if (!all) part.columns.Miss(static_cast<std::size_t>(cols));
+  double* const all_missed = part.columns.missed.data();
   for (std::int64_t tile = 0; tile < tiling.across; ++tile) {
     const std::int64_t begin = tile * kResidualTile, end = std::min(cols, begin + kResidualTile);
     double squares = 0, missed = 0;
     for (std::int64_t j = begin; j < end; ++j) {
       squares += band_squares[j];
-      part.columns[static_cast<std::size_t>(j)] += band_squares[j];
+      all_squares[j] += band_squares[j];
       band_squares[j] = 0;
     }
     for (std::int64_t j = begin; j < end && !all; ++j) {
       missed += band_missed[j];
-      part.missed[static_cast<std::size_t>(j)] += band_missed[j];
+      all_missed[j] += band_missed[j];
       band_missed[j] = 0;
     }
     Offer(band * tiling.across + tile, height * (end - begin) - static_cast<std::int64_t>(missed),
@@ -85,30 +107,39 @@ absl::StatusOr<ResidualSums> ResidualsCpu(const ResidualRequest& request) {
   const auto cols = static_cast<std::size_t>(x.cols);
 
   std::vector<RowResiduals> rows(static_cast<std::size_t>(x.batch * x.rows));
-  std::vector<double> columns(cols, 0.0), missed(cols, 0.0);
+  static thread_local Columns of_thread;
+  Columns& columns = of_thread;
+  bool merged = false;
   ResidualSums sums;
   std::mutex mutex;
   const std::int64_t grain = std::max<std::int64_t>(1, 16384 / (kResidualTile * x.cols + 1));
   ParallelFor(tiling.bands, grain, [&](std::int64_t first, std::int64_t last) {
-    Part part;
-    part.columns.assign(cols, 0.0);
-    part.missed.assign(cols, 0.0);
-    std::vector<double> band_squares(cols, 0.0), band_missed(cols, 0.0);
+    static thread_local Columns of_range, of_band;
+    of_range.Clear(cols);
+    for (std::vector<double>* v : {&of_band.squares, &of_band.missed}) {
+      if (v->size() < cols) v->assign(cols, 0.0);
+    }
+    Part part{of_range};
     for (std::int64_t band = first; band < last; ++band) {
-      SumBand(request, tiling, band, band_squares.data(), band_missed.data(), rows.data(), part);
+      SumBand(request, tiling, band, of_band, rows.data(), part);
     }
     const std::lock_guard<std::mutex> lock(mutex);
-    for (std::size_t j = 0; j < cols; ++j) {
-      columns[j] += part.columns[j];
-      missed[j] += part.missed[j];
-    }
     Offer(part.row, sums.row);
     Offer(part.tile, sums.tile);
+    if (!merged) {
+      std::swap(columns, of_range);
+      merged = true;
+      return;
+    }
+    for (std::size_t j = 0; j < cols; ++j) columns.squares[j] += of_range.squares[j];
+    if (!of_range.misses) return;
+    columns.Miss(cols);
+    for (std::size_t j = 0; j < cols; ++j) columns.missed[j] += of_range.missed[j];
   });
 
-  for (std::size_t j = 0; j < cols; ++j) {
-    Offer(static_cast<std::int64_t>(j), x.batch * x.rows - static_cast<std::int64_t>(missed[j]),
-          columns[j], sums.column);
+  for (std::size_t j = 0; j < cols && merged; ++j) {
+    const auto missed = columns.misses ? static_cast<std::int64_t>(columns.missed[j]) : 0;
+    Offer(static_cast<std::int64_t>(j), x.batch * x.rows - missed, columns.squares[j], sums.column);
   }
   std::int64_t largest_row = -1;
   for (std::size_t i = 0; i < rows.size(); ++i) {
