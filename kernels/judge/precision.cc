@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "absl/strings/str_format.h"
@@ -21,6 +22,8 @@ constexpr double kGroupFloor = 4;
 // Standard errors that a gain or a direction must be away from what a right kernel may have.
 constexpr double kGainErrors = 8;
 constexpr double kDirectionErrors = 12;
+// The same of a direction if its scatter from row to row shows it as well.
+constexpr double kScatteredErrors = 6;
 // A right kernel may have the operator's scale wrong by so many roundings.
 constexpr double kScaleRoundings = 8;
 // Of rows: the floor of the limits for A and B.
@@ -32,6 +35,13 @@ constexpr double kReceivedMargin = 2;
 
 // The statistics of fewer elements say nothing.
 constexpr std::int64_t kLeastElements = 64;
+
+// t of a Student distribution with so many degrees of freedom, which random values exceed with a
+// chance of 1e-9 on both sides together. Wallace's approximation from the normal's 6.11.
+double StudentLimit(double freedom) {
+  constexpr double kNormal = 6.11;
+  return std::sqrt(freedom * std::expm1(kNormal * kNormal / freedom));
+}
 
 double Rms(double sum_squared, std::int64_t count) {
   if (count == 0 || sum_squared < 0) return 0;  // a NaN stays one
@@ -184,13 +194,33 @@ class Reader {
                          rest, -std::log2(model_.roundoff), rest_limit));
   }
 
+  // Two limits, of which one is enough. σ of the elements alone must be far away, because elements
+  // of a row share the errors of its weights. If the rows agree on the scale, less is enough. Rows
+  // of a user's tensors may be equal, so they count for drawn data only.
   void Direction() {
-    if (!(sums_.direction_squared > 0)) return;
-    const double scale = sums_.error_direction / sums_.direction_squared;
-    const double deviation = 1 / std::sqrt(sums_.direction_squared);
-    Hold(std::abs(scale), kScaleRoundings * model_.roundoff + kDirectionErrors * deviation,
-         Reason::kStructure,
-         absl::StrFormat("the scale of the scores is off by %.3g (± %.2g)", scale, deviation));
+    const double weight = sums_.direction_squared;
+    if (!(weight > 0)) return;
+    const double scale = sums_.error_direction / weight;
+    const double deviation = 1 / std::sqrt(weight);
+    double limit = kDirectionErrors * deviation;
+    if (gate_.places) {
+      limit = std::min(limit, std::max(kScatteredErrors * deviation, Scatter(scale)));
+    }
+    Hold(std::abs(scale), kScaleRoundings * model_.roundoff + limit, Reason::kStructure,
+         absl::StrFormat("%s is off by %.3g (± %.2g)", model_.direction_name, scale, deviation));
+  }
+
+  // How far the scale may be off if rows err independently, from how far they differ. Infinite if
+  // there are too few rows.
+  double Scatter(double scale) const {
+    const double weight = sums_.direction_squared;
+    // The number of rows, if they had the same weight.
+    const double rows = weight * weight / sums_.direction_weights;
+    if (!(rows > 2 && std::isfinite(rows))) return std::numeric_limits<double>::infinity();
+    const double left = sums_.direction_errors - 2 * scale * sums_.direction_products +
+                        scale * scale * sums_.direction_weights;
+    const double variance = std::max(0.0, left) * rows / (rows - 1);
+    return StudentLimit(rows - 1) * std::sqrt(variance) / weight;
   }
 
   std::string At(std::int64_t index) const { return Coordinates(index, plan_.output.dims); }

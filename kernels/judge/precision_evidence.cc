@@ -90,7 +90,9 @@ void AllocateDeviations(const Case& c, const ResidualModel& model, const Plan& p
   };
   ReferenceBuffers with = to;
   with.deviation = floats(x.count());
-  if (model.direction) with.direction = floats(x.count());
+  if (model.direction && (references == nullptr || references->FillsDirection(c))) {
+    with.direction = floats(x.count());
+  }
   if (model.rows) {
     with.row_offset = floats(x.batch * x.rows);
     with.row_gain = floats(x.batch * x.rows);

@@ -28,6 +28,9 @@ class DeviceReferences {
   // Whether Reference fills what the operator's ResidualModel says of this case.
   virtual bool FillsDeviations(const Case& /*c*/) const { return false; }
 
+  // Whether it fills the direction as well, of a case whose deviations it fills.
+  virtual bool FillsDirection(const Case& /*c*/) const { return true; }
+
   // The identities of the case's operator on its judged output.
   virtual absl::StatusOr<std::vector<Identity>> CheckIdentities(
       const Case& c, const Plan& plan, Device& device, std::span<const TensorView> inputs,

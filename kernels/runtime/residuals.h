@@ -6,7 +6,7 @@
 //   R of a group = √(Σz²/n). A group is the whole output, a row, a column, or a 16×16 tile.
 //   gain         g of the fit e = g·r, with weights 1/σ²
 //   rows         for each row the fit e = α + β·r with weights 1/σ²; A = α/σ_α, B = β/σ_β
-//   direction    s of the fit e = s·D with weights 1/σ²
+//   direction    s of the fit e = s·D with weights 1/σ²; rows have T = Σe·D/σ² and X = ΣD²/σ²
 // An element counts if o and r are finite and σ is a positive normal float. Rows and columns are
 // those of the output's extents; the rows of all batches count as different rows, and a column is
 // the same column of all rows of all batches.
@@ -56,6 +56,10 @@ struct ResidualSums {
   double reference_squared = 0;     // Σ r²/σ²
   double error_direction = 0;       // Σ e·D/σ²
   double direction_squared = 0;     // Σ D²/σ²
+  // Sums over rows. They show how far s scatters from row to row.
+  double direction_errors = 0;    // ΣT²
+  double direction_products = 0;  // ΣT·X
+  double direction_weights = 0;   // ΣX²
   ResidualGroup row, column, tile;
   // Of the rows that are fitted.
   std::int64_t rows = 0;

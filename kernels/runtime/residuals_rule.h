@@ -105,6 +105,9 @@ ASSAY_HOST_DEVICE inline void AddRow(const RowResiduals& row, ResidualSums& sums
   sums.reference_squared += row.reference_squared;
   sums.error_direction += row.error_direction;
   sums.direction_squared += row.direction_squared;
+  sums.direction_errors += row.error_direction * row.error_direction;
+  sums.direction_products += row.error_direction * row.direction_squared;
+  sums.direction_weights += row.direction_squared * row.direction_squared;
 }
 
 // Bands of kResidualTile rows, and tiles, of a tensor.

@@ -7,14 +7,22 @@
 //        + r²·((n + 1)·(2 + P2)/6 + 6)) + ulp(r)²/12
 // The first term is the rounding of P to its format, the second the errors of scores and
 // exponentials, then those of the sum P·V and of l. Σq²k² is taken as √(Σq⁴·Σk⁴), and Qv by the
-// margins of a block of queries (see kernels/ops/common/product_residuals.h).
+// margins of a block of queries (see kernels/ops/common/product_residuals.h):
+//   Qv of column c = Σw²·Σ_c v² of the query · C_c/Σ_c C_c,   C_c = Σ w²·v_c² over the block's
+//   queries
 //
 // Weights that are nearly the same are rounded the same way, so their errors do not cancel: if
 // n·P2 − 1, the variance of n·w, is below (8u_P)², u_P²·r² is added.
 //
+// P in 8 bits has few steps. Weights that are nearly the same then have one error together, which
+// may be all of u_P: such a row has no σ. f²/3·n·Qv is added for weights below the normal range of
+// P's format, f half of its smallest step. It takes 1/l² as P2, which is more.
+//
 // The direction D = Σw·s·v − r·Σw·s is the change of an element if all scores grow by a common
-// factor. s may be replaced by s − m. Where the weights are nearly the same it tells nothing: what
-// their rounding takes from each grows with s too.
+// factor. s may be replaced by s − m. If the weights span few steps of P's format, D tells nothing:
+// the rounding of a weight then depends on s as well. So D is used from n·P2 − 1 = (64u_P)² on. The
+// direction of all queries costs another product, so of large outputs, and on GPUs of all, it is
+// made of the first queries of each block alone. It is 0 for the others.
 #ifndef ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_DEVIATION_H_
 #define ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_DEVIATION_H_
 
@@ -25,6 +33,9 @@
 
 namespace assay {
 
+// Queries of a block whose direction is made.
+inline constexpr int kDirectedQueries = 12;
+
 struct AttentionDeviation {
   double u = 0;
   double p_roundoff = 0;   // u_P
@@ -32,6 +43,7 @@ struct AttentionDeviation {
   double value_error = 0;  // u if scale_v is not 1
   double score_terms = 1;  // d
   OutputSteps steps;       // of the output's format
+  double flush = 0;        // f; 0: P has a wide range
 
   // a_j; `squares` is an upper bound of scale²·Σq²k².
   ASSAY_HOST_DEVICE double Score(double s, double distance, double squares) const {
@@ -41,6 +53,16 @@ struct AttentionDeviation {
   ASSAY_HOST_DEVICE bool Alike(double visible, double p2) const {
     return visible * p2 - 1 < 64 * p_roundoff * p_roundoff;
   }
+  // Whether P has so few steps that only its common factor tells something.
+  ASSAY_HOST_DEVICE bool Coarse() const { return p_roundoff >= 0x1p-5; }
+  // Whether D tells an error of the scale.
+  ASSAY_HOST_DEVICE bool Tells(double visible, double p2) const {
+    return !Coarse() && visible * p2 - 1 >= 64 * 64 * p_roundoff * p_roundoff;
+  }
+  // Whether the model says nothing of the elements of a query.
+  ASSAY_HOST_DEVICE bool Silent(double visible, double p2) const {
+    return Coarse() && Alike(visible, p2);
+  }
   // σ² of an element without its ulp is of_r·r² + of_q·Qv, with r without scale_v.
   struct Factors {
     double of_r = 0, of_q = 0;
@@ -48,13 +70,14 @@ struct AttentionDeviation {
   ASSAY_HOST_DEVICE Factors Of(double visible, double p2, double mean) const {
     const double rounding = p_roundoff * p_roundoff, third = u * u / 3, scale = value_scale;
     const double depth = (visible + 1) / 6;
-    const double of_q = rounding / 3 + third * (mean + depth);
+    const double of_q = rounding / 3 + flush * flush / 3 * visible + third * (mean + depth);
     const double of_r = rounding / 3 * p2 + (Alike(visible, p2) ? rounding : 0) +
                         third * (mean * p2 + depth * (4 + p2) + 6) + value_error * value_error;
     return {scale * scale * of_r, scale * scale * of_q};
   }
-  // σ of an element; r without scale_v.
+  // σ of an element; r without scale_v. 0 if the model is silent.
   ASSAY_HOST_DEVICE double Of(double r, double visible, double qv, double p2, double mean) const {
+    if (Silent(visible, p2)) return 0;
     const Factors factors = Of(visible, p2, mean);
     return std::sqrt(factors.of_r * r * r + factors.of_q * qv + steps.Variance(r * value_scale));
   }

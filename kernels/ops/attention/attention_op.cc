@@ -46,6 +46,9 @@ void CheckInfiniteValues(const Case& c, std::vector<FieldError>& errors) {
                                    Shortest(kNear), " and no mask it has")});
 }
 
+// Elements of a vector from which scores of 8-bit floats differ from key to key.
+constexpr std::int64_t kLeastNarrowDim = 16;
+
 class Attention final : public Op {
  public:
   std::string_view name() const override { return AttentionProblem::kOp; }
@@ -133,18 +136,28 @@ class Attention final : public Op {
 
   ResidualModel Residuals(const Case& c, const Plan& plan) const override {
     ResidualModel model;
-    // Exponentials of 8-bit floats have so few values that errors are not independent.
-    if (plan.exact || c.dtype == DType::kF64 || Info(c.dtype).storage_bits < 16 ||
+    const bool narrow = Info(c.dtype).storage_bits < 16;
+    // Short vectors of 8-bit floats have few products, so that many keys share one error.
+    const bool repeats = narrow && std::get<AttentionProblem>(c.problem).dim < kLeastNarrowDim;
+    if (plan.exact || c.dtype == DType::kF64 || repeats ||
         Info(plan.output.dtype).storage_bits < 16 || plan.output.dtype == DType::kF64) {
       return model;
     }
     const AttentionDeviation deviation = Deviation(c, plan);
     model.known = model.direction = true;
     model.gates = DrawnInFullPrecision(plan, 3);
+    model.direction_name = "the scale of the scores";
     model.roundoff = deviation.u;
     // Exponentials below the range of P's format become 0, all with the same sign.
     // Weights that are nearly the same are rounded the same way.
     model.gain_floor = 8 * deviation.u + deviation.p_roundoff;
+    // In 8 bits rows with such weights do not count. But if a row has few weights of any size, its
+    // elements share their errors, so that the gain scatters with the number of rows.
+    if (deviation.Coarse()) {
+      const auto& p = std::get<AttentionProblem>(c.problem);
+      const double rows = static_cast<double>(p.batch * p.heads * p.seq);
+      model.gain_floor = 8 * deviation.u + deviation.p_roundoff * (0.25 + 3 / std::sqrt(rows));
+    }
     return model;
   }
 
@@ -190,11 +203,7 @@ class Attention final : public Op {
 
  private:
   static AttentionDeviation Deviation(const Case& c, const Plan& plan) {
-    const auto& p = std::get<AttentionProblem>(c.problem);
-    const AttentionBound bound =
-        MakeAttentionBound(p, c.dtype, plan.flushes_subnormals, plan.accumulator);
-    return {bound.u,           bound.p_roundoff,           bound.value_scale,
-            bound.value_error, static_cast<double>(p.dim), OutputStepsOf(plan.output.dtype)};
+    return MakeAttentionDeviation(std::get<AttentionProblem>(c.problem), c.dtype, plan);
   }
 
   // Pairs of query and key that causality leaves; a random mask spares a kernel

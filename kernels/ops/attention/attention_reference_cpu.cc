@@ -34,9 +34,12 @@ namespace {
 // Queries of a task at most: many amortise the packing of K and V, few keep P and
 // W in cache. Whole vectors and whole panels of DirectProduct.
 constexpr std::int64_t kMaxQueries = 96;
-// Queries of a block whose direction is made: a small part of a product, where all would take one.
-// A whole panel of DirectProduct, which is read in whole vectors.
-constexpr std::int64_t kDirected = kDirectRows;
+// The direction of all queries costs a third product. Up to so many outputs it is made of all
+// queries, because few outputs need every one. Beyond, it is made of some queries of each block: a
+// whole panel of DirectProduct, which is read in whole vectors.
+constexpr std::int64_t kAllDirected = 32'768;
+constexpr std::int64_t kDirected = kDirectedQueries;
+static_assert(kDirected == kDirectRows);
 constexpr std::int64_t kDirectedLd = 2 * kDirectRows;
 static_assert(kDirectedLd % 8 == 0 && kDirectedLd <= kMaxQueries);
 static_assert(kMaxQueries % 8 == 0 && kMaxQueries % kDirectRows == 0);
@@ -62,8 +65,10 @@ struct ScoreBlock {
     double* row_squares = nullptr;          // out: Σ w²·Σv², [ld]
     double* mean = nullptr;                 // out: ā, [ld]
     double* key_weights = nullptr;          // out: Σw² over the queries, [keys]
-    double* shift = nullptr;      // out: w·(s − m) of the first queries, [keys, kDirectedLd]
-    double* shift_sum = nullptr;  // out: its sum over the keys, [kDirectedLd]
+    std::int64_t directed = 0;              // the first queries, whose direction is made
+    std::int64_t directed_ld = 0;           // at least `directed`, in whole vectors
+    double* shift = nullptr;                // out: w·(s − m) of these, [keys, directed_ld]
+    double* shift_sum = nullptr;            // out: its sum over the keys, [directed_ld]
   };
   const Spread* spread = nullptr;
 };
@@ -104,7 +109,7 @@ void Weights(const AttentionBound& bound, const ScoreBlock& block) {
     std::fill_n(spread->p2, ld, 0.0);
     std::fill_n(spread->row_squares, ld, 0.0);
     std::fill_n(spread->mean, ld, 0.0);
-    std::fill_n(spread->shift_sum, kDirectedLd, 0.0);
+    std::fill_n(spread->shift_sum, spread->directed_ld, 0.0);
   }
   const auto sees = [&](std::int64_t key, std::int64_t i) HWY_ATTR {
     auto in = hn::Lt(hn::Set(d, static_cast<double>(key)), hn::LoadU(d, block.seen + i));
@@ -163,9 +168,9 @@ void Weights(const AttentionBound& bound, const ScoreBlock& block) {
       add(spread->row_squares, weight);
       // A key without weight may have an infinite distance.
       add(spread->mean, hn::IfThenElseZero(hn::Gt(weight, zero), hn::Mul(weight, a)));
-      if (i < kDirected) {
+      if (i < spread->directed) {
         const V shift = hn::IfThenElseZero(hn::Gt(p, zero), hn::Mul(p, distance));
-        hn::StoreU(shift, d, spread->shift + key * kDirectedLd + i);
+        hn::StoreU(shift, d, spread->shift + key * spread->directed_ld + i);
       }
     }
   }
@@ -198,8 +203,8 @@ void Weights(const AttentionBound& bound, const ScoreBlock& block) {
       weights = hn::MulAdd(p, p, weights);
     }
     spread->key_weights[key] = hn::GetLane(hn::SumOfLanes(d, weights));
-    for (std::int64_t i = 0; i < kDirected; i += lanes) {
-      double* at = spread->shift + key * kDirectedLd + i;
+    for (std::int64_t i = 0; i < spread->directed; i += lanes) {
+      double* at = spread->shift + key * spread->directed_ld + i;
       const V shift = hn::Mul(hn::Load(d, inverse + i), hn::LoadU(d, at));
       hn::StoreU(shift, d, at);
       hn::StoreU(hn::Add(hn::LoadU(d, spread->shift_sum + i), shift), d, spread->shift_sum + i);
@@ -409,11 +414,14 @@ class Runner {
 
     ScoreBlock::Spread spread;
     double p2[kMaxQueries], row_squares[kMaxQueries], mean[kMaxQueries];
-    double query_squares[kMaxQueries] = {}, shift_sum[kDirectedLd];
+    double query_squares[kMaxQueries] = {}, shift_sum[kMaxQueries];
     if (spread_.deviation != nullptr) {
       const auto keys = static_cast<std::size_t>(block.keys);
       scratch.key_weights.resize(keys);
-      scratch.shift.resize(keys * kDirectedLd);
+      const bool all = problem_.batch * problem_.heads * problem_.seq * dim <= kAllDirected;
+      spread.directed = all ? rows : std::min(rows, kDirected);
+      spread.directed_ld = all ? block.ld : kDirectedLd;
+      scratch.shift.resize(keys * static_cast<std::size_t>(spread.directed_ld));
       scratch.line.resize(static_cast<std::size_t>(dim));
       for (std::int64_t i = 0; i < rows; ++i) {
         LoadDoubles(input_, inputs_[0].data, (head * problem_.seq + query0 + i) * dim, dim,
@@ -428,6 +436,8 @@ class Runner {
                 row_squares,
                 mean,
                 scratch.key_weights.data(),
+                spread.directed,
+                spread.directed_ld,
                 scratch.shift.data(),
                 shift_sum};
       block.spread = &spread;
@@ -474,7 +484,7 @@ class Runner {
     for (std::int64_t i = 0; i < rows; ++i) {
       const double share = total > 0 ? s.row_squares[i] / total : 0;
       float* const deviation = spread_.deviation + at + i * dim;
-      if (block.visible[i] == 0.0) {
+      if (block.visible[i] == 0.0 || s.model.Silent(block.visible[i], s.p2[i])) {
         std::fill_n(deviation, dim, 0.0f);
         continue;
       }
@@ -482,13 +492,12 @@ class Runner {
       (s.model, s.model.Of(block.visible[i], s.p2[i], s.mean[i]), share, r + i * dim, columns, dim,
        deviation);
     }
-    const std::int64_t directed = std::min(rows, kDirected);
-    scratch.directed.resize(static_cast<std::size_t>(kDirected * dim));
-    DirectProduct(s.shift, nullptr, kDirectedLd, directed, v, dim, block.keys,
+    scratch.directed.resize(static_cast<std::size_t>(s.directed * dim));
+    DirectProduct(s.shift, nullptr, s.directed_ld, s.directed, v, dim, block.keys,
                   scratch.directed.data(), nullptr, dim);
     std::fill_n(spread_.direction + at, rows * dim, 0.0f);
-    for (std::int64_t i = 0; i < directed; ++i) {
-      if (s.model.Alike(block.visible[i], s.p2[i])) continue;
+    for (std::int64_t i = 0; i < s.directed; ++i) {
+      if (!s.model.Tells(block.visible[i], s.p2[i])) continue;
       for (std::int64_t c = 0; c < dim; ++c) {
         const double d = scratch.directed[static_cast<std::size_t>(i * dim + c)] -
                          r[i * dim + c] * s.shift_sum[i];

@@ -46,10 +46,12 @@ ResidualModel RowResiduals(const Case& c, const Plan& plan, int drawn) {
   return model;
 }
 
+RowDeviations RowsOf(const ReferenceBuffers& buffers) {
+  return {buffers.deviation, buffers.row_offset, buffers.row_gain, buffers.direction};
+}
+
 RowDeviations RowOf(const ReferenceBuffers& buffers, std::int64_t row, std::int64_t cols) {
-  if (buffers.deviation == nullptr) return {};
-  const auto at = [row](float* of) { return of == nullptr ? nullptr : of + row; };
-  return {buffers.deviation + row * cols, at(buffers.row_offset), at(buffers.row_gain)};
+  return RowsOf(buffers).OfRow(row, cols);
 }
 
 }  // namespace assay

@@ -18,13 +18,14 @@
 namespace assay {
 namespace {
 
+// A smaller variance of x leaves a row without a direction.
+constexpr double kLeastSpread = 0.25;
+
 // What the elements of a row add up to.
-struct SoftmaxSums {
-  double max = 0;      // m
-  double squares = 0;  // Σ r²
-  double lost = 0;     // Σ LostAddend(r, u)
-  double logits = 0;   // Σ r²·σ_x²
-  double fit = 0;      // Σ r²/σ²
+struct SoftmaxTotals {
+  double max = 0;   // m
+  double lost = 0;  // Σ LostAddend(r, u)
+  SoftmaxRowSums sums;
 };
 
 }  // namespace
@@ -38,10 +39,10 @@ namespace {
 
 using V = DeviationVec;
 
-// Fills σ of one row, and its exponentials as addends of l, of which the largest is 1.
+// Fills σ and D of one row, and its exponentials as addends of l, of which the largest is 1.
 void Row(const SoftmaxDeviation& model, std::int64_t n, const double* HWY_RESTRICT x,
          const double* HWY_RESTRICT r, const double* HWY_RESTRICT logit_variance,
-         float* HWY_RESTRICT deviation, float* HWY_RESTRICT addends, SoftmaxSums* out) {
+         const RowDeviations& to, float* HWY_RESTRICT addends, SoftmaxTotals* out) {
   const DeviationTag d;
   const hn::Rebind<float, DeviationTag> df;
   const V zero = hn::Zero(d), infinity = hn::Set(d, std::numeric_limits<double>::infinity());
@@ -60,6 +61,8 @@ void Row(const SoftmaxDeviation& model, std::int64_t n, const double* HWY_RESTRI
   const auto unit = static_cast<float>(model.u);
   const OutputStepsOfVectors steps(model.steps);
   V squares = zero, lost = zero, logits = zero, fit = zero;
+  // Of x − m, with weights r²/σ².
+  V distances = zero, distance_squares = zero;
   EachVector(n, [&](std::int64_t i, const auto& inside) HWY_ATTR {
     const V v = hn::LoadU(d, x + i), value = inside(hn::LoadU(d, r + i), zero);
     const V square = hn::Mul(value, value), distance = hn::Sub(v, max);
@@ -73,13 +76,35 @@ void Row(const SoftmaxDeviation& model, std::int64_t n, const double* HWY_RESTRI
     }
     V sigma, weight;
     RootAndInverse(variance, sigma, weight);
-    StoreFloats(hn::IfThenElseZero(finite, sigma), n, deviation, i);
+    StoreFloats(hn::IfThenElseZero(finite, sigma), n, to.deviation, i);
     squares = hn::Add(squares, square);
     lost = hn::Add(lost, LostOf(value, unit, hn::Set(d, 1.0)));
-    fit = hn::Add(fit, hn::IfThenElseZero(finite, hn::Mul(square, weight)));
+    const V counted = hn::IfThenElseZero(finite, hn::Mul(square, weight));
+    fit = hn::Add(fit, counted);
+    if (to.direction != nullptr) {
+      const V weighted = hn::IfThenElseZero(finite, hn::Mul(counted, distance));
+      distances = hn::Add(distances, weighted);
+      distance_squares =
+          hn::Add(distance_squares, hn::IfThenElseZero(finite, hn::Mul(weighted, distance)));
+    }
     hn::StoreU(hn::DemoteTo(df, hn::Mul(value, inverse_largest)), df, addends + i);
   });
-  *out = {hn::GetLane(max), TotalOf(squares), TotalOf(lost), TotalOf(logits), TotalOf(fit)};
+  const double weights = TotalOf(fit);
+  *out = {hn::GetLane(max), TotalOf(lost), {TotalOf(squares), TotalOf(logits), {0, 0, weights}}};
+  if (to.direction == nullptr) return;
+  const double sum = TotalOf(distances), mean = sum / weights;
+  if (!(TotalOf(distance_squares) - sum * mean >= kLeastSpread * weights)) {
+    std::fill_n(to.direction, n, 0.0f);
+    return;
+  }
+  const V center = hn::Set(d, mean);
+  EachVector(n, [&](std::int64_t i, const auto&) HWY_ATTR {
+    const V v = hn::LoadU(d, x + i), value = hn::LoadU(d, r + i);
+    const auto finite = hn::And(hn::Lt(hn::Abs(value), infinity), hn::Lt(hn::Abs(v), infinity));
+    const V direction =
+        hn::IfThenElseZero(finite, hn::Mul(value, hn::Sub(hn::Sub(v, max), center)));
+    StoreFloats(direction, n, to.direction, i);
+  });
 }
 
 }  // namespace
@@ -97,22 +122,21 @@ void SoftmaxDeviationsOfRows(const SoftmaxDeviation& model, std::int64_t n, std:
                              const RowDeviations* to, const double* logit_variance) {
   static thread_local std::vector<float> addends;
   addends.resize(static_cast<std::size_t>(kRowsTogether * stride));
-  SoftmaxSums sums[kRowsTogether];
+  SoftmaxTotals totals[kRowsTogether];
   for (std::int64_t row = 0; row < count; ++row) {
     const std::int64_t at = row * stride;
     HWY_DYNAMIC_DISPATCH(Row)
-    (model, n, x + at, r + at, logit_variance == nullptr ? nullptr : logit_variance + at,
-     to[row].deviation, addends.data() + at, &sums[row]);
+    (model, n, x + at, r + at, logit_variance == nullptr ? nullptr : logit_variance + at, to[row],
+     addends.data() + at, &totals[row]);
   }
-  SumOrders orders[kRowsTogether];
+  OrderedSums orders[kRowsTogether];
   SumInOrders(addends.data(), stride, n, count, orders);
   for (std::int64_t row = 0; row < count; ++row) {
-    const SoftmaxSums& s = sums[row];
+    const SoftmaxTotals& of = totals[row];
     if (to[row].offset != nullptr) *to[row].offset = 0;
     if (to[row].gain == nullptr) continue;
-    const double seen = orders[row].RelativeError();
-    *to[row].gain = static_cast<float>(std::sqrt(model.GainVariance(s.max, s.squares, s.lost) +
-                                                 s.logits + seen * seen + model.Repeats() / s.fit));
+    *to[row].gain =
+        static_cast<float>(of.sums.Gain(model, of.max, of.lost, orders[row].RelativeError()));
   }
 }
 

@@ -3,7 +3,6 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 #include "hwy/highway.h"
@@ -16,7 +15,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr std::int64_t kLanes = 32, kBlock = 128;
+constexpr std::int64_t kLanes = kOrderLanes, kBlock = kOrderBlock;
 
 // The sequential sums and those of blocks.
 #if HWY_TARGET == HWY_SCALAR
@@ -106,7 +105,7 @@ void Wide(const float* HWY_RESTRICT row, std::int64_t n, double* exact, float* l
 }
 
 void Sum(const float* addends, std::int64_t stride, std::int64_t n, std::int64_t count,
-         SumOrders* results) {
+         OrderedSums* results) {
   const float* rows[kRowsTogether];
   for (std::int64_t row = 0; row < kRowsTogether; ++row) {
     rows[row] = addends + std::min(row, count - 1) * stride;
@@ -114,7 +113,7 @@ void Sum(const float* addends, std::int64_t stride, std::int64_t n, std::int64_t
   float sequential[kRowsTogether], blocks[kRowsTogether];
   Serial(rows, n, sequential, blocks);
   for (std::int64_t row = 0; row < count; ++row) {
-    SumOrders& sums = results[row];
+    OrderedSums& sums = results[row];
     Wide(rows[row], n, &sums.exact, &sums.lanes);
     sums.sequential = sequential[row];
     sums.blocks = blocks[row];
@@ -132,17 +131,8 @@ namespace assay {
 HWY_EXPORT(Sum);
 
 void SumInOrders(const float* addends, std::int64_t stride, std::int64_t n, std::int64_t count,
-                 SumOrders* results) {
+                 OrderedSums* results) {
   HWY_DYNAMIC_DISPATCH(Sum)(addends, stride, n, count, results);
-}
-
-double SumOrders::LargestError() const {
-  double largest = 0;
-  for (const float sum : {sequential, lanes, blocks}) {
-    const double error = std::abs(static_cast<double>(sum) - exact);
-    if (std::isfinite(error)) largest = std::max(largest, error);
-  }
-  return largest;
 }
 
 }  // namespace assay

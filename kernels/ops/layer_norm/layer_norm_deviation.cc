@@ -3,7 +3,6 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -50,7 +49,7 @@ void Center(std::int64_t n, const double* HWY_RESTRICT x, float* HWY_RESTRICT ad
   *center = {x[0], TotalOf(sum) / static_cast<double>(n)};
 }
 
-// v, κ and c of a row, and its squares as addends.
+// The moments of a row, and its squares as addends.
 void Squares(const LayerNormDeviation& model, std::int64_t n, const double* HWY_RESTRICT x,
              const RowCenter& center, float* HWY_RESTRICT addends, LayerNormMoments* row) {
   const DeviationTag d;
@@ -68,10 +67,9 @@ void Squares(const LayerNormDeviation& model, std::int64_t n, const double* HWY_
     fourth = hn::MulAdd(square, square, fourth);
     hn::StoreU(hn::DemoteTo(df, square), df, addends + i);
   });
-  const double length = static_cast<double>(n), squares = TotalOf(sum);
-  row->variance = squares / length;
+  const double squares = TotalOf(sum);
+  *row = model.Moments(center.origin + center.offset, squares, TotalOf(fourth));
   if (!(row->variance > 0)) return;
-  row->kurtosis = TotalOf(fourth) / length / (row->variance * row->variance);
   const V inverse = hn::Set(d, 1 / squares);
   const auto unit = static_cast<float>(model.u);
   V lost = zero;
@@ -137,22 +135,6 @@ HWY_EXPORT(Row);
 
 namespace {
 
-// Beyond this κ squares differ so much that Welford's update loses more than a sum of squares does.
-constexpr double kHeavyTails = 6;
-
-// What Welford's update in FP32 makes of Σ(x − μ)², which is `squares`, relative to it.
-double WelfordError(std::int64_t n, const double* x, double squares) {
-  float mean = 0, sum = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const auto v = static_cast<float>(x[i]);
-    const float delta = v - mean;
-    mean += delta / static_cast<float>(i + 1);
-    sum += delta * (v - mean);
-  }
-  const double error = std::abs(static_cast<double>(sum) / squares - 1);
-  return std::isfinite(error) ? error : 0.0;
-}
-
 // Fills the moments of `count` rows.
 void MomentsOf(const LayerNormDeviation& model, std::int64_t n, std::int64_t count, const double* x,
                std::int64_t stride, LayerNormMoments* rows) {
@@ -165,21 +147,21 @@ void MomentsOf(const LayerNormDeviation& model, std::int64_t n, std::int64_t cou
     RowCenter center;
     const std::int64_t at = i * stride;
     if (!model.rms) HWY_DYNAMIC_DISPATCH(Center)(n, x + at, elements.data() + at, &center);
-    rows[i].mean = center.origin + center.offset;
     HWY_DYNAMIC_DISPATCH(Squares)(model, n, x + at, center, squares.data() + at, &rows[i]);
   }
-  SumOrders of_x[kRowsTogether], of_squares[kRowsTogether];
+  OrderedSums of_x[kRowsTogether], of_squares[kRowsTogether];
   if (!model.rms) SumInOrders(elements.data(), stride, n, count, of_x);
   SumInOrders(squares.data(), stride, n, count, of_squares);
   for (std::int64_t i = 0; i < count; ++i) {
     LayerNormMoments& row = rows[i];
-    row.rstd = 1 / std::sqrt(row.variance + model.eps);
     row.seen_mean = of_x[i].LargestError() / length;
     row.seen_factor = of_squares[i].RelativeError();
-    if (row.variance > 0 && !model.rms && row.kurtosis > kHeavyTails) {
-      row.seen_factor =
-          std::max(row.seen_factor, WelfordError(n, x + i * stride, row.variance * length));
+    if (!(row.variance > 0) || !model.HasHeavyTails(row)) continue;
+    WelfordSum welford;
+    for (std::int64_t at = 0; at < n; ++at) {
+      welford.Add(static_cast<float>(x[i * stride + at]), at + 1);
     }
+    row.seen_factor = std::max(row.seen_factor, welford.Error(row.variance * length));
   }
 }
 
@@ -197,14 +179,8 @@ void LayerNormDeviationsOfRows(const LayerNormDeviation& model, std::int64_t n, 
     HWY_DYNAMIC_DISPATCH(Row)
     (model, row, n, x + i * stride, weight, bias, to[i].deviation, fitted ? &fit : nullptr);
     if (!fitted) continue;
-    *to[i].offset = 0;
-    double gain = fit.LoneGainVariance();
-    if (!model.rms) {
-      gain = fit.GainVariance();
-      *to[i].offset = static_cast<float>(
-          std::sqrt(model.OffsetVariance(row) + model.Repeats() * fit.OffsetVariance()));
-    }
-    *to[i].gain = static_cast<float>(std::sqrt(model.GainVariance(row) + model.Repeats() * gain));
+    *to[i].offset = static_cast<float>(model.Offset(row, fit));
+    *to[i].gain = static_cast<float>(model.Gain(row, fit));
   }
 }
 

@@ -182,6 +182,9 @@ ASSAY_DEVICE void Merge(const ResidualSums& from, ResidualSums& to) {
   to.reference_squared += from.reference_squared;
   to.error_direction += from.error_direction;
   to.direction_squared += from.direction_squared;
+  to.direction_errors += from.direction_errors;
+  to.direction_products += from.direction_products;
+  to.direction_weights += from.direction_weights;
   Offer(from.row, to.row);
   Offer(from.column, to.column);
   Offer(from.tile, to.tile);

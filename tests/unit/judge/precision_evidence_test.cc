@@ -32,7 +32,7 @@ using ::testing::SizeIs;
 // A device with a residual pass that gives `sums`. It notes what is asked and what is read.
 class TellingDevice : public testing::ForwardingDevice, private DeviceReferences {
  public:
-  bool tells = true, own_references = false, fills = true;
+  bool tells = true, own_references = false, fills = true, directs = true;
   ResidualSums sums;
   absl::Status fault;
   ResidualRequest asked;
@@ -54,6 +54,7 @@ class TellingDevice : public testing::ForwardingDevice, private DeviceReferences
 
  private:
   bool FillsDeviations(const Case&) const override { return fills; }
+  bool FillsDirection(const Case&) const override { return directs; }
   absl::Status Reference(const Case&, const Plan&, Device&, std::span<const TensorView>,
                          ReferenceBuffers&) const override {
     return absl::UnimplementedError("not looked at");
@@ -113,6 +114,17 @@ TEST_F(Deviations, HaveTheBuffersThatTheModelAsksFor) {
   EXPECT_EQ(to.direction, blocks[2].data);
   EXPECT_EQ(to.row_offset, blocks[3].data);
   EXPECT_EQ(to.row_gain, blocks[4].data);
+}
+
+// A device may have no direction of an operator.
+TEST_F(Deviations, HaveADirectionIfTheDeviceFillsIt) {
+  model_.direction = true;
+  device_.own_references = true;
+  EXPECT_NE(Allocated().direction, nullptr);
+  device_.directs = false;
+  const ReferenceBuffers to = Allocated();
+  EXPECT_NE(to.deviation, nullptr);
+  EXPECT_EQ(to.direction, nullptr);
 }
 
 TEST_F(Deviations, AreNotAskedForIfNothingWillBeTold) {

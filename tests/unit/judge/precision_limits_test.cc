@@ -343,12 +343,72 @@ TEST_F(PrecisionLimits, WithoutADirectionThereIsNoScale) {
   EXPECT_THAT(Said(), ElementsAre(kStructured));
 }
 
+// Rows of equal weight that all err by `scale` standard errors of 1e-5 each, and apart from that by
+// `scatter` times what rounding gives.
+class Directions : public PrecisionLimits {
+ protected:
+  Directions() { model_.direction = true; }
+
+  void Set(double rows, double scale, double scatter) {
+    sums_.direction_squared = 1e10;
+    sums_.error_direction = scale * 1e5;
+    sums_.direction_weights = 1e20 / rows;
+    sums_.direction_products = scale * 1e-5 * sums_.direction_weights;
+    sums_.direction_errors = scale * 1e-5 * sums_.direction_products + scatter * scatter * 1e10;
+  }
+  std::vector<std::string> Of(double rows, double scale, double scatter) {
+    Set(rows, scale, scatter);
+    return Said();
+  }
+};
+
+TEST_F(Directions, RowsThatAgreeNeedSixErrors) {
+  EXPECT_THAT(Of(256, 5.9, 0.5), IsEmpty());
+  EXPECT_THAT(Of(256, 6.1, 0.5), ElementsAre(kStructured));
+  EXPECT_THAT(Of(256, -6.1, 0.5), ElementsAre(kStructured));
+}
+
+// Student's t for 63 degrees of freedom is 7.13, and the scatter counts 64 / 63 times.
+TEST_F(Directions, RowsThatScatterNeedMore) {
+  EXPECT_THAT(Of(64, 7.1, 1), IsEmpty());
+  EXPECT_THAT(Of(64, 7.3, 1), ElementsAre(kStructured));
+}
+
+// For 15 degrees of freedom it is 12.9.
+TEST_F(Directions, FewRowsNeedMore) {
+  EXPECT_THAT(Of(16, 9.9, 0.75), IsEmpty());
+  EXPECT_THAT(Of(16, 10.1, 0.75), ElementsAre(kStructured));
+}
+
+TEST_F(Directions, TwelveErrorsAreAlwaysEnough) {
+  for (const double rows : {1.0, 2.0, 64.0}) {
+    EXPECT_THAT(Of(rows, 11.9, 4), IsEmpty()) << rows;
+    EXPECT_THAT(Of(rows, 12.1, 4), ElementsAre(kStructured)) << rows;
+  }
+}
+
+// Rows of a user's tensors may all be one row.
+TEST_F(Directions, RowsOfReceivedDataDoNotAgree) {
+  gate_.places = false;
+  EXPECT_THAT(Of(64, 11.9, 0), IsEmpty());
+  EXPECT_THAT(Of(64, 12.1, 0), ElementsAre(kStructured));
+}
+
+// Two rows that agree say nothing, and neither do rows without a weight.
+TEST_F(Directions, TooFewRowsDoNotAgree) {
+  EXPECT_THAT(Of(2, 11.9, 0), IsEmpty());
+  EXPECT_THAT(Of(3, 11.9, 0), ElementsAre(kStructured));
+  sums_.direction_weights = 0;
+  EXPECT_THAT(Said(), IsEmpty());
+}
+
 // ---- findings
 
 // First what failed, then what is doubted, each in the order in which they were looked for.
 TEST_F(PrecisionLimits, WhatFailedComesBeforeWhatIsDoubted) {
   gate_ = {.fails = 2, .doubtful = 1};
   model_.direction = true;
+  model_.direction_name = "the factor";
   sums_.direction_squared = 1e10;
   sums_.error_direction = 2e-4 * 1e10;  // 20 standard errors of 12
   sums_.sum_squared = 0.49 * 4096;
@@ -359,7 +419,7 @@ TEST_F(PrecisionLimits, WhatFailedComesBeforeWhatIsDoubted) {
                                   "INCONCLUSIVE suspect"));
   EXPECT_THAT(Message(0), HasSubstr("row"));
   EXPECT_THAT(Message(1), HasSubstr("tile"));
-  EXPECT_THAT(Message(2), HasSubstr("scale of the scores"));
+  EXPECT_THAT(Message(2), HasSubstr("the factor is off by 0.0002"));
   EXPECT_THAT(Message(3), HasSubstr("column"));
 }
 

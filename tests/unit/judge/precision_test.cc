@@ -177,6 +177,7 @@ TEST_F(PrecisionOf, RowsFailByOffsetGainAndRest) {
 
 TEST_F(PrecisionOf, AScaleThatIsOffIsADirection) {
   model_.direction = true;
+  model_.direction_name = "the scale of the scores";
   sums_.direction_squared = 1e10;
   sums_.error_direction = 1e-4 * sums_.direction_squared;
   EXPECT_TRUE(Read().findings.empty());  // 10 standard errors

@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <random>
+#include <vector>
 
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/dtype.h"
@@ -53,12 +56,100 @@ TEST(AttentionDeviation, RoundingsOfOtherWeightsCancel) {
   EXPECT_LT(model.Of(1, kKeys, 1.01 * p2, 1.01 * p2, 1), alike / 4);
 }
 
+// The direction needs weights that differ by 64 steps.
+TEST(AttentionDeviation, NearlyEqualWeightsTellNoScale) {
+  const AttentionDeviation model = Model(0x1p-9);
+  const auto tells = [&](double steps) {
+    const double spread = steps * model.p_roundoff;
+    return model.Tells(kKeys, (1 + spread * spread) / kKeys);
+  };
+  EXPECT_FALSE(tells(8.1));
+  EXPECT_FALSE(tells(63.9));
+  EXPECT_TRUE(tells(64.1));
+  EXPECT_TRUE(Model(0).Tells(kKeys, 1.001 / kKeys));
+}
+
 // In fp32 no weight is rounded to another format.
 TEST(AttentionDeviation, PlainWeightsHaveNoTermOfTheirOwn) {
   const AttentionDeviation model = Model(0);
   const double p2 = 1.0 / kKeys;
   EXPECT_LT(model.Of(1, kKeys, p2, p2, 1), 16 * model.u);
   EXPECT_FALSE(model.Alike(kKeys, p2));
+}
+
+// ---- P in 8 bits
+
+AttentionDeviation Narrow() {
+  AttentionDeviation model = Model(Info(DType::kE4M3FN).unit_roundoff);
+  model.flush = Info(DType::kE4M3FN).min_subnormal / 2;
+  return model;
+}
+
+TEST(AttentionDeviation, NearlyEqualWeightsIn8BitsHaveNoDeviation) {
+  const AttentionDeviation model = Narrow();
+  EXPECT_EQ(model.Of(1, kKeys, 1, 1.24 / kKeys, 1), 0);
+  EXPECT_GT(model.Of(1, kKeys, 1, 1.26 / kKeys, 1), 0);
+  EXPECT_FALSE(model.Tells(kKeys, 0.9));
+  EXPECT_GT(Model(0x1p-8).Of(1, kKeys, 1, 1.0 / kKeys, 1), 0);
+}
+
+TEST(AttentionDeviation, WeightsBelowTheRangeOf8BitsLoseMore) {
+  AttentionDeviation model = Narrow();
+  const double many = 1e6, with = model.Of(0, many, 0.5, 0.5, 1);
+  model.flush = 0;
+  const double without = model.Of(0, many, 0.5, 0.5, 1);
+  EXPECT_NEAR(with * with - without * without, 0x1p-20 / 3 * many * 0.5, 1e-6);
+}
+
+// R and the gain of rows whose weights are rounded to e4m3 by `round`.
+struct OfNarrow {
+  double rms = 0, gain = 0;
+};
+
+template <class Round>
+OfNarrow RoundedBy(const Round& round) {
+  constexpr int kRows = 256, kColumns = 16;
+  const AttentionDeviation model = Narrow();
+  std::mt19937_64 random(1);
+  std::normal_distribution<double> normal;
+  double squares = 0, error_reference = 0, reference = 0;
+  for (int row = 0; row < kRows; ++row) {
+    std::vector<double> p(kKeys);
+    for (double& x : p) x = normal(random);
+    const double most = *std::max_element(p.begin(), p.end());
+    double l = 0, p2 = 0;
+    for (double& x : p) l += x = std::exp(x - most);
+    for (const double x : p) p2 += x * x / l / l;
+    for (int column = 0; column < kColumns; ++column) {
+      double r = 0, o = 0, qv = 0;
+      for (const double x : p) {
+        const double v = normal(random);
+        r += x / l * v;
+        o += round(x) / l * v;
+        qv += x * x / l / l * v * v;
+      }
+      const double sigma = model.Of(r, kKeys, qv, p2, 1), variance = sigma * sigma;
+      if (variance == 0) continue;
+      squares += (o - r) * (o - r) / variance;
+      error_reference += (o - r) * r / variance;
+      reference += r * r / variance;
+    }
+  }
+  return {std::sqrt(squares / (kRows * kColumns)), error_reference / reference};
+}
+
+double Nearest(double x) { return ToDouble(DType::kE4M3FN, RoundToFormat(x, DType::kE4M3FN)); }
+double Up(double x) {
+  const double unit = std::exp2(std::max(-6, std::ilogb(x)) - 3);
+  return std::ceil(x / unit) * unit;
+}
+
+TEST(AttentionDeviation, RoundingUpIn8BitsIsAGain) {
+  const double u_p = Info(DType::kE4M3FN).unit_roundoff;
+  const OfNarrow nearest = RoundedBy(Nearest), up = RoundedBy(Up);
+  EXPECT_LT(nearest.rms, 1);
+  EXPECT_LT(std::abs(nearest.gain), u_p / 16);
+  EXPECT_GT(up.gain, u_p * (0.25 + 3 / std::sqrt(256.0)));
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // attention: the plain reference against arithmetic by hand and identities, the
 // fast one against it.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "kernels/ops/attention/attention_reference_cpu.h"
@@ -286,6 +288,95 @@ TEST(AttentionReference, LargeScoresUnderflowToNothing) {
   AttentionProblem p = Small();
   p.scale = 300;
   ExpectFastIsPlain(MakeCase(p, DType::kF16));
+}
+
+// r and D of a case whose P is rounded to a format of this roundoff.
+struct Directed {
+  std::vector<double> value;
+  std::vector<float> direction;
+};
+
+Directed DirectionOf(const AttentionProblem& p, double p_roundoff) {
+  const Case c = MakeCase(p, DType::kF32);
+  const Plan plan = PlanOf(c);
+  const Tensors tensors(plan, RandomValues(plan));
+  const std::size_t count = static_cast<std::size_t>(plan.output.extents.count());
+  Directed out{std::vector<double>(count), std::vector<float>(count, -1)};
+  std::vector<double> allowance(count);
+  std::vector<float> deviation(count);
+  AttentionSpread spread;
+  spread.model.p_roundoff = p_roundoff;
+  spread.deviation = deviation.data();
+  spread.direction = out.direction.data();
+  AttentionReferenceCpu(p, c.dtype, plan.flushes_subnormals, tensors.views(), out.value.data(),
+                        allowance.data(), plan.accumulator, spread);
+  return out;
+}
+
+// Each element's D is its change with the scale, of every query of a problem that is small.
+TEST(AttentionReference, TheDirectionIsTheChangeWithTheScale) {
+  AttentionProblem p = Small();
+  p.scale = 0.5;
+  const Directed at = DirectionOf(p, 0);
+  constexpr double kStep = 0x1p-12;  // exact in fp32, as the scale is
+  p.scale = 0.5 * (1 + kStep);
+  const Directed above = DirectionOf(p, 0);
+  p.scale = 0.5 * (1 - kStep);
+  const Directed below = DirectionOf(p, 0);
+  for (std::size_t i = 0; i < at.value.size(); ++i) {
+    const double change = (above.value[i] - below.value[i]) / (2 * kStep);
+    EXPECT_NEAR(static_cast<double>(at.direction[i]), change, 1e-6) << i;
+  }
+}
+
+// A long problem has the direction of a dozen queries of each block.
+TEST(AttentionReference, LargeProblemsHaveTheDirectionOfSomeQueries) {
+  AttentionProblem p;
+  p.heads = 1;
+  p.seq = 1056;
+  p.kv_seq = 40;
+  p.dim = 32;
+  const auto directed = [&] {
+    std::int64_t n = 0;
+    for (const float d : DirectionOf(p, 0).direction) n += d != 0 ? 1 : 0;
+    return n / p.dim;
+  };
+  EXPECT_EQ(directed(), 12 * p.seq / 96);
+  p.seq = 1024;
+  EXPECT_EQ(directed(), p.seq);
+}
+
+// Weights of 1 and more than 64 steps of P's format beside it tell the scale, others do not.
+TEST(AttentionReference, NearlyEqualWeightsHaveNoDirection) {
+  AttentionProblem p = Small();
+  p.scale = 0x1p-6;
+  const auto largest = [&](double p_roundoff) {
+    float most = 0;
+    for (const float d : DirectionOf(p, p_roundoff).direction) most = std::max(most, std::abs(d));
+    return most;
+  };
+  EXPECT_GT(largest(0), 0);
+  EXPECT_GT(largest(0x1p-13), 0);
+  EXPECT_EQ(largest(0x1p-8), 0);
+}
+
+// In 8 bits vectors must be long enough that scores differ, and more rows make the gain surer.
+TEST(AttentionResiduals, In8Bits) {
+  AttentionProblem p;
+  p.heads = 4;
+  p.seq = 64;
+  const auto model = [&](std::int64_t dim, DType input, DType output) {
+    p.dim = dim;
+    Case c = MakeCase(p, input);
+    c.out_dtype = output;
+    return AttentionOp().Residuals(c, PlanOf(c));
+  };
+  EXPECT_FALSE(model(15, DType::kE4M3FN, DType::kF32).known);
+  EXPECT_TRUE(model(15, DType::kF16, DType::kF32).known);
+  const ResidualModel narrow = model(16, DType::kE4M3FN, DType::kBF16);
+  EXPECT_TRUE(narrow.known && narrow.gates);
+  EXPECT_DOUBLE_EQ(narrow.gain_floor, 0x1p-4 * (0.25 + 3.0 / 16) + 8 * narrow.roundoff);
+  EXPECT_DOUBLE_EQ(model(16, DType::kF16, DType::kF32).gain_floor, 0x1p-11 + 8 * narrow.roundoff);
 }
 
 }  // namespace

@@ -81,12 +81,12 @@ Statistics Of(const SoftmaxKernel& kernel, const Data& d, double distinct = 0) {
     double sum = 0;
     for (std::size_t i = 0; i < r.size(); ++i) sum += r[i] = std::exp(wide[i] - max);
     for (double& v : r) v /= sum;
-    std::vector<float> deviation(x.size());
+    std::vector<float> deviation(x.size()), direction(x.size());
     float offset = 1, gain = 0;
-    const RowDeviations to = {deviation.data(), &offset, &gain};
+    const RowDeviations to = {deviation.data(), &offset, &gain, direction.data()};
     SoftmaxDeviationsOfRows(model, d.cols, 1, Padded(wide).data(), Padded(r).data(), d.cols + kPad,
                             &to);
-    fits.Add(r, Rounded(SoftmaxOf(kernel, x), d.output), deviation, offset, gain);
+    fits.Add(r, Rounded(SoftmaxOf(kernel, x), d.output), deviation, offset, gain, direction);
   });
   return fits.Result();
 }
@@ -303,6 +303,39 @@ TEST(RowDeviation, AnInexactExponentialShows) {
     EXPECT_TRUE(s.gain > CommonLimit(d.rows) || s.rest > kRestLimit)
         << Text(d, kernel.name) << ": " << s.gain << ", " << s.rest;
   }
+}
+
+constexpr double kScale = 8 * kU;  // of exp's argument, that a right kernel may have
+
+// Whatever a row's mean and the factor that it shares.
+TEST(RowDeviation, TheSlopeIsTheScaleOfTheExponent) {
+  for (const Data& d :
+       {Data{"normal", 16, 256}, Data{"normal:3", 64, 768}, Data{"normal", 2, 65536},
+        Data{"uniform:-3:3", 16, 256}, Data{"normal:1:5", 16, 1000}}) {
+    for (const double off : {1e-6, -1e-5, 1e-4}) {
+      const Statistics s = Of({.name = "scale", .scale = 1 + off}, d);
+      EXPECT_NEAR(s.slope, off, 4 * kU + 4 * s.slope_error) << Text(d, "scale");
+      EXPECT_GT(std::abs(s.slope), kScale + 12 * s.slope_error) << Text(d, "scale");
+    }
+  }
+}
+
+TEST(RowDeviation, RightSoftmaxesHaveNoSlope) {
+  for (const char* pattern : {"normal", "normal:0.6", "normal:3:5", "normal:1:100", "uniform"}) {
+    for (const std::int64_t cols : {64, 768, 8192}) {
+      const Data d{pattern, 4096 / cols + 16, cols};
+      for (const SoftmaxKernel& kernel : kRightSoftmaxes) {
+        const Statistics s = Of(kernel, d);
+        EXPECT_LE(std::abs(s.slope), 4 * kU + 4 * s.slope_error) << Text(d, kernel.name);
+      }
+    }
+  }
+}
+
+// A smooth error of exp is a slope, if all arguments lie within a small part of an octave.
+TEST(RowDeviation, NearlyEqualArgumentsHaveNoSlope) {
+  EXPECT_EQ(Of(SoftmaxKernel{.name = "right"}, {"normal:0.4", 4, 1000}).slope_error, 0);
+  EXPECT_GT(Of(SoftmaxKernel{.name = "right"}, {"normal:0.6", 4, 1000}).slope_error, 0);
 }
 
 TEST(RowDeviation, AWrongScaleOfTheExponentShows) {

@@ -12,16 +12,17 @@
 
 namespace assay {
 
-// √ of the mean squares of A, B and z after the fit.
+// √ of the mean squares of A, B and z after the fit; s of the direction and its standard error.
 struct Statistics {
   double offset = 0, gain = 0, rest = 0;
+  double slope = 0, slope_error = 0;
 };
 
 // Sums over rows; see kernels/runtime/residuals.h.
 class Fits {
  public:
   void Add(std::span<const double> r, std::span<const double> y, std::span<const float> deviation,
-           float offset_deviation, float gain_deviation) {
+           float offset_deviation, float gain_deviation, std::span<const float> direction = {}) {
     RowFit fit;
     double error = 0, error_reference = 0, squares = 0;
     std::int64_t count = 0;
@@ -34,6 +35,10 @@ class Fits {
       error_reference += e * r[i] / variance;
       squares += e * e / variance;
       ++count;
+      if (direction.empty()) continue;
+      const auto d = static_cast<double>(direction[i]);
+      error_direction_ += e * d / variance;
+      direction_squared_ += d * d / variance;
     }
     double alpha = 0, beta = error_reference / fit.squares;
     if (offset_deviation > 0) {
@@ -51,11 +56,13 @@ class Fits {
   Statistics Result() const {
     const auto rows = static_cast<double>(rows_);
     return {std::sqrt(offset_ / rows), std::sqrt(gain_ / rows),
-            std::sqrt(std::max(0.0, rest_) / static_cast<double>(rest_count_))};
+            std::sqrt(std::max(0.0, rest_) / static_cast<double>(rest_count_)),
+            direction_squared_ > 0 ? error_direction_ / direction_squared_ : 0,
+            direction_squared_ > 0 ? 1 / std::sqrt(direction_squared_) : 0};
   }
 
  private:
-  double offset_ = 0, gain_ = 0, rest_ = 0;
+  double offset_ = 0, gain_ = 0, rest_ = 0, error_direction_ = 0, direction_squared_ = 0;
   std::int64_t rows_ = 0, rest_count_ = 0;
 };
 

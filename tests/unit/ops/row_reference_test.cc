@@ -175,6 +175,20 @@ TEST(LayerNormReference, NonFiniteRowsAreNan) {
   }
 }
 
+// Narrow inputs repeat, and narrow outputs have errors that follow the argument.
+TEST(RowReference, OnlySoftmaxesInFp32HaveADirection) {
+  const SoftmaxProblem problem{.rows = 5, .cols = 100};
+  const auto has = [&](DType input, DType output) {
+    Case c = MakeCase(problem, input);
+    c.out_dtype = output;
+    return SoftmaxOp().Residuals(c, PlanOf(c)).direction;
+  };
+  EXPECT_TRUE(has(DType::kF32, DType::kF32));
+  EXPECT_FALSE(has(DType::kF16, DType::kF16));
+  EXPECT_FALSE(has(DType::kF16, DType::kF32));
+  EXPECT_FALSE(has(DType::kF64, DType::kF64));
+}
+
 // The places of deviations are filled for whole tensors, by the formulas of one row.
 // y near 0 times an infinity: rounded to 0, to either side of it, a right kernel gives NaN or an
 // infinity of either sign.
@@ -203,7 +217,7 @@ TEST(RowReference, FillsDeviationsWhereItIsAsked) {
     const Tensors tensors(plan, RandomValues(plan));
     const auto device = MakeCpuDevice(0, ArenaOptions{.max_bytes = 1 << 20});
     std::vector<double> value(500), allowance(500);
-    std::vector<float> deviation(500, -1), offset(5, -1), gain(5, -1);
+    std::vector<float> deviation(500, -1), offset(5, -1), gain(5, -1), direction(500, 0);
     const ResidualModel model = op.Residuals(c, plan);
     EXPECT_TRUE(model.known && model.gates);
     ReferenceBuffers out{value.data(), allowance.data()};
@@ -212,6 +226,7 @@ TEST(RowReference, FillsDeviationsWhereItIsAsked) {
       out.row_offset = offset.data();
       out.row_gain = gain.data();
     }
+    if (model.direction) out.direction = direction.data();
     ASSERT_TRUE(op.Reference(c, plan, *device, tensors.views(), out).ok());
     for (std::size_t i = 0; i < 500; ++i) {
       // Below the bound, which holds the worst case.
@@ -221,6 +236,8 @@ TEST(RowReference, FillsDeviationsWhereItIsAsked) {
     const auto* norm = std::get_if<LayerNormProblem>(&problem);
     const bool has_offset = norm != nullptr && !norm->rms;
     EXPECT_EQ(model.rows, norm == nullptr || norm->rms || !norm->affine);
+    EXPECT_EQ(model.direction, norm == nullptr);
+    for (const float d : direction) EXPECT_EQ(d != 0, model.direction);
     for (std::size_t row = 0; row < 5; ++row) {
       EXPECT_EQ(gain[row] > 0, model.rows);
       EXPECT_EQ(offset[row] > 0, model.rows && has_offset);

@@ -13,8 +13,8 @@
 namespace assay {
 namespace {
 
-SumOrders Plain(const float* row, std::int64_t n) {
-  SumOrders sums;
+OrderedSums Plain(const float* row, std::int64_t n) {
+  OrderedSums sums;
   float lanes[32] = {}, block = 0;
   for (std::int64_t i = 0; i < n; ++i) {
     sums.exact += static_cast<double>(row[i]);
@@ -39,10 +39,10 @@ void ExpectPlain() {
     std::vector<float> rows(static_cast<std::size_t>(kRowsTogether * stride));
     for (float& v : rows) v = draw(engine);
     for (std::int64_t count = 1; count <= kRowsTogether; ++count) {
-      SumOrders got[kRowsTogether];
+      OrderedSums got[kRowsTogether];
       SumInOrders(rows.data(), stride, n, count, got);
       for (std::int64_t i = 0; i < kRowsTogether; ++i) {
-        const SumOrders want = i < count ? Plain(rows.data() + i * stride, n) : SumOrders();
+        const OrderedSums want = i < count ? Plain(rows.data() + i * stride, n) : OrderedSums();
         EXPECT_EQ(got[i].sequential, want.sequential) << n << " " << i;
         EXPECT_EQ(got[i].blocks, want.blocks) << n << " " << i;
         EXPECT_EQ(got[i].lanes, want.lanes) << n << " " << i;
@@ -66,11 +66,11 @@ TEST(SumOrders, ArePlainOnEveryInstructionSetOfThisProcessor) {
 }
 
 TEST(SumOrders, TheLargestErrorIsThatOfTheWorstOrder) {
-  EXPECT_EQ((SumOrders{8, 8, 7, 8.5f}).LargestError(), 1);
-  EXPECT_EQ((SumOrders{8, 8, 7.5f, 10}).RelativeError(), 0.25);
+  EXPECT_EQ((OrderedSums{8, 8, 7, 8.5f}).LargestError(), 1);
+  EXPECT_EQ((OrderedSums{8, 8, 7.5f, 10}).RelativeError(), 0.25);
   constexpr float kInf = std::numeric_limits<float>::infinity();
-  EXPECT_EQ((SumOrders{8, kInf, std::nanf(""), 9}).LargestError(), 1);
-  EXPECT_EQ((SumOrders{0, 1, 1, 1}).RelativeError(), 0);
+  EXPECT_EQ((OrderedSums{8, kInf, std::nanf(""), 9}).LargestError(), 1);
+  EXPECT_EQ((OrderedSums{0, 1, 1, 1}).RelativeError(), 0);
 }
 
 }  // namespace

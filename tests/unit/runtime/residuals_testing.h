@@ -88,7 +88,7 @@ inline ResidualSums PlainResiduals(const ResidualRequest& q) {
   std::map<std::int64_t, Group> rows, columns, tiles;
   ResidualSums s;
   for (std::int64_t row = 0; row < x.batch * x.rows; ++row) {
-    double w = 0, wr = 0, wrr = 0, we = 0, wer = 0, zz = 0;
+    double w = 0, wr = 0, wrr = 0, we = 0, wer = 0, zz = 0, t = 0, dd = 0;
     std::int64_t count = 0;
     for (std::int64_t column = 0; column < x.cols; ++column) {
       const std::int64_t i = row * x.cols + column;
@@ -117,14 +117,16 @@ inline ResidualSums PlainResiduals(const ResidualRequest& q) {
       zz += e * e / v, w += 1 / v, wr += r / v, wrr += r * r / v, we += e / v, wer += e * r / v;
       if (q.direction != nullptr && std::isfinite(q.direction[i])) {
         const double d = static_cast<double>(q.direction[i]);
-        s.error_direction += e * d / v;
-        s.direction_squared += d * d / v;
+        t += e * d / v;
+        dd += d * d / v;
       }
     }
     s.count += count;
     s.sum_squared += zz;
     s.error_reference += wer;
     s.reference_squared += wrr;
+    s.error_direction += t, s.direction_squared += dd;
+    s.direction_errors += t * t, s.direction_products += t * dd, s.direction_weights += dd * dd;
     if (q.row_gain == nullptr || count < kFittedElements) continue;
     double alpha = 0, beta = wer / wrr;
     if (q.row_offset != nullptr) {
@@ -181,6 +183,10 @@ inline void ExpectSameSums(const ResidualSums& a, const ResidualSums& b) {
   near(a.error_direction, b.error_direction, std::sqrt(b.sum_squared * b.direction_squared),
        "error_direction");
   near(a.direction_squared, b.direction_squared, 0, "direction_squared");
+  near(a.direction_errors, b.direction_errors, 0, "direction_errors");
+  near(a.direction_products, b.direction_products,
+       std::sqrt(b.direction_errors * b.direction_weights), "direction_products");
+  near(a.direction_weights, b.direction_weights, 0, "direction_weights");
   near(a.offset_squared, b.offset_squared, 1, "offset_squared");
   near(a.gain_squared, b.gain_squared, 1, "gain_squared");
   near(a.offset, b.offset, 1, "offset");

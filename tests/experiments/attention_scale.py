@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""How surely an error of an attention's scale is told from the roundings of right kernels.
+
+  python3 attention_scale.py            the table of README.md
+  python3 attention_scale.py --alarms N N random shapes of right kernels: the largest statistics
+
+Simulates attentions in fp32 with P in 16 bits, and holds their errors against σ and the direction
+D of kernels/ops/attention/attention_deviation.h. z is Σe·D/σ² in its standard errors, as σ has
+them. t is the same in standard errors from the scatter of the queries. Needs NumPy.
+"""
+
+import argparse
+import math
+
+import numpy as np
+
+U = 2.0**-24
+P_ROUNDOFF = {"fp32": 2.0**-24, "fp16": 2.0**-11, "bf16": 2.0**-8}
+MANTISSA = {"fp32": 23, "fp16": 10, "bf16": 7}
+LEAST_EXPONENT = {"fp32": -126, "fp16": -14, "bf16": -126}
+# Where P is rounded: before the division by l, before it and in l as well, after it, nowhere.
+KERNELS = ["before", "both", "after", "exact"]
+RARE = 6.11  # deviations of a normal distribution with a chance of 1e-9 on both sides
+
+
+def rounded(x, dtype):
+    x = np.asarray(x, np.float32)
+    if dtype == "fp16":
+        return x.astype(np.float16).astype(float)
+    if dtype == "bf16":
+        bits = x.view(np.uint32).astype(np.uint64)
+        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+        return bits.astype(np.uint32).view(np.float32).astype(float)
+    return x.astype(float)
+
+
+def ulp(r, dtype):
+    exponent = np.floor(np.log2(np.maximum(np.abs(r), 1e-300)))
+    return 2.0 ** (np.maximum(exponent, LEAST_EXPONENT[dtype]) - MANTISSA[dtype])
+
+
+def head(rng, c):
+    """T = Σe·D/σ² and X = ΣD²/σ² of each query of one head."""
+    draw = {"normal": rng.standard_normal, "uniform": lambda s: rng.uniform(-1, 1, s),
+            "positive": lambda s: rng.uniform(0, 1, s)}[c["data"]]
+    dim, keys, seq = c["dim"], c["keys"], c["seq"]
+    q = rounded(draw((seq, dim)) * c["size"], c["dtype"])
+    k, v = (rounded(draw((keys, dim)), c["dtype"]) for _ in range(2))
+    scale = float(np.float32(1 / math.sqrt(dim)))
+    visible = np.ones((seq, keys), bool)
+    if c["causal"]:
+        visible = np.arange(keys)[None, :] <= np.arange(seq)[:, None] + keys - seq
+    s = q @ k.T * scale
+    m = np.where(visible, s, -np.inf).max(1, keepdims=True)
+    away = np.where(visible, s - m, 0)
+    w = np.where(visible, np.exp(away), 0)
+    w /= w.sum(1, keepdims=True)
+    r = w @ v
+
+    wrong = np.where(visible, np.float32(s * (1 + c["off"])), -np.inf)
+    p = np.exp((wrong - wrong.max(1, keepdims=True)).astype(np.float32)).astype(float)
+    l = p.sum(1, keepdims=True)
+    narrow = rounded(p, c["dtype"])
+    o = {"before": lambda: narrow @ v / l, "exact": lambda: p @ v / l,
+         "both": lambda: narrow @ v / narrow.sum(1, keepdims=True),
+         "after": lambda: rounded(p / l, c["dtype"]) @ v}[c["kernel"]]()
+    e = rounded(o, c["dtype"]) - r
+
+    qv, p2, n = (w * w) @ (v * v), (w * w).sum(1, keepdims=True), visible.sum(1, keepdims=True)
+    seen = np.where(visible, s, 0)
+    squares = scale**2 * np.sqrt((q**4).sum(1))[:, None] * np.sqrt((k**4).sum(1))[None, :]
+    a = (dim + 1) * (2 * seen**2 + squares) / 6 + 4 * seen**2 + away**2 + 16
+    weights = w * w * (v * v).sum(1)[None, :]
+    a = (weights * a).sum(1, keepdims=True) / weights.sum(1, keepdims=True)
+    u_p = P_ROUNDOFF[c["dtype"]]
+    common = qv + r * r * p2
+    sums = (n + 1) * (2 * r * r + qv) / 6 + r * r * ((n + 1) * (2 + p2) / 6 + 6)
+    variance = u_p**2 / 3 * common + U**2 / 3 * (a * common + sums) + ulp(r, c["dtype"])**2 / 12
+    variance += np.where(n * p2 - 1 < 64 * u_p**2, u_p**2 * r * r, 0)
+    shift = w * away
+    d = shift @ v - r * shift.sum(1, keepdims=True)
+    d = np.where(n * p2 - 1 < (64 * u_p)**2, 0, d)
+    return (e * d / variance).sum(1), (d * d / variance).sum(1)
+
+
+def statistics(rng, c):
+    """z, t and the number of queries, if all had the same weight; less what rounding allows."""
+    parts = [head(rng, c) for _ in range(c["heads"])]
+    errors, weights = (np.concatenate([p[i] for p in parts]) for i in range(2))
+    total = weights.sum()
+    if not total > 0:
+        return 0, 0, 0
+    scale = errors.sum() / total
+    rows = total**2 / (weights**2).sum()
+    beyond = max(0, abs(scale) - 8 * U)
+    scatter = ((errors - scale * weights)**2).sum() * rows / max(rows - 1, 1e-9)
+    return beyond * math.sqrt(total), beyond * total / math.sqrt(scatter) if scatter else 0, rows
+
+
+def limit(rows):
+    """Of t: Student's, with a chance of 1e-9."""
+    return math.sqrt((rows - 1) * math.expm1(RARE**2 / (rows - 1))) if rows > 2 else math.inf
+
+
+def found(z, t, rows):
+    return z > 12 or (z > 6 and t > limit(rows))
+
+
+def table(rng):
+    print("| dtype | scale off by | outputs | P | z | t | found |\n|---|---|---|---|---|---|---|")
+    for dtype, off in (("bf16", 1e-3), ("fp16", 1e-4), ("bf16", 1e-4)):
+        for queries in (16, 32, 64):
+            for kernel in ("exact", "before", "after"):
+                c = {"dtype": dtype, "off": off, "kernel": kernel, "heads": -(-queries // 64),
+                     "seq": min(queries, 64), "keys": 256, "dim": 64, "causal": False, "size": 1,
+                     "data": "normal"}
+                runs = [statistics(rng, c) for _ in range(50)]
+                z, t, _ = np.mean(runs, axis=0)
+                share = sum(found(*run) for run in runs) / len(runs)
+                print(f"| {dtype} | {off:g} | {queries * 64} | {kernel} | {z:.1f} | {t:.1f} | "
+                      f"{share:.0%} |", flush=True)
+
+
+def alarms(rng, runs):
+    def extent(most):
+        return int(min(most, 2**rng.uniform(0, math.log2(most + 1))))
+
+    most = {"z / 12": 0, "both": 0}
+    for _ in range(runs):
+        c = {"dtype": rng.choice(list(MANTISSA)), "off": 0, "kernel": rng.choice(KERNELS),
+             "heads": extent(4), "seq": extent(96), "keys": extent(300), "dim": extent(96),
+             "causal": rng.random() < 0.4, "size": 2**rng.uniform(-7, 4),
+             "data": rng.choice(["normal", "uniform", "positive"])}
+        if c["heads"] * c["seq"] * c["dim"] < 64:
+            continue
+        if c["causal"]:
+            c["keys"] = max(c["keys"], c["seq"])
+        z, t, rows = statistics(rng, c)
+        here = {"z / 12": z / 12, "both": min(z / 6, t / limit(rows))}
+        for name, value in here.items():
+            if value > most[name]:
+                most[name] = value
+                print(f"{name} {value:.2f}", c, flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--alarms", type=int, metavar="N")
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    rng = np.random.default_rng(args.seed)
+    if args.alarms:
+        alarms(rng, args.alarms)
+    else:
+        table(rng)
+
+
+if __name__ == "__main__":
+    main()
