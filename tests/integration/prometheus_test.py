@@ -361,7 +361,7 @@ class Live(unittest.TestCase):
 
     def test_rules_and_dashboards_read_only_what_there_is(self):
         recorded = {rule["record"] for rule in rules() if "record" in rule}
-        live = (set(metrics_test.families(self.scraped)) | metrics_test.GPU_ONLY |
+        live = (set(metrics_test.families(self.scraped)) | metrics_test.GPU_ONLY | metrics_test.TLS_ONLY |
                 host_tree.TIMED_METRICS)
         expressions = [rule["expr"] for rule in rules()]
         for board in dashboards().values():

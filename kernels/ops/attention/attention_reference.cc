@@ -9,6 +9,9 @@
 namespace assay {
 namespace {
 
+// What an FP64 score may lose to rounding, relative to |q|·|k|: far above the sums of any dim.
+constexpr double kScoreRounding = 0x1p-40;
+
 // One head's keys and values, as far as its queries see them.
 struct Head {
   std::int64_t id = -1;  // batch·kv_heads + head
@@ -28,7 +31,7 @@ void AttentionRow(const AttentionProblem& problem, const AttentionBound& bound, 
     return;
   }
   const std::size_t n = visible.size();
-  std::vector<double> score(n), delta(n), p(n), epsilon(n);
+  std::vector<double> score(n), delta(n), rounding(n), p(n), epsilon(n);
   double max = -std::numeric_limits<double>::infinity();
   double delta_max = 0.0;
   for (std::size_t j = 0; j < n; ++j) {
@@ -40,11 +43,13 @@ void AttentionRow(const AttentionProblem& problem, const AttentionBound& bound, 
     }
     score[j] = bound.scale * sum;
     delta[j] = bound.ScoreError(score[j], absolute);
+    rounding[j] = kScoreRounding * absolute * std::abs(bound.scale);
     max = std::max(max, score[j]);  // a NaN spreads through l
   }
-  // Of several largest scores the least certain one.
+  // Of several largest scores the least certain one. In fp64 equal scores may be rounded apart, and
+  // in another order of their sums another one is the largest.
   for (std::size_t j = 0; j < n; ++j) {
-    if (score[j] == max) delta_max = std::max(delta_max, delta[j]);
+    if (score[j] + rounding[j] >= max) delta_max = std::max(delta_max, delta[j]);
   }
   double l = 0.0;
   for (std::size_t j = 0; j < n; ++j) {

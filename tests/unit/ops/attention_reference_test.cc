@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <random>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -161,6 +162,29 @@ TEST(AttentionReference, ProvenFactorIsProvenAndTight) {
           EXPECT_LE(plan.proven_factor * probable, 2 * proven);
         }
       }
+    }
+  }
+}
+
+// Keys of small whole numbers with equal sums, times queries that are constant in a row: equal
+// scores, which fp64 rounds apart, in each order of the sum another way. Whichever is the largest
+// then, the device's allowance is no more than the host's.
+TEST(AttentionReference, EqualScoresThatAreRoundedApartDoNotForgive) {
+  const Case c = MakeCase(AttentionProblem{.heads = 2, .seq = 28, .dim = 15}, DType::kF64);
+  const Plan plan = PlanOf(c);
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    std::mt19937_64 engine(seed);
+    std::vector<double> rows(56);
+    for (double& row : rows) row = std::normal_distribution<double>()(engine);
+    std::uniform_int_distribution<int> small(-3, 3);
+    const Tensors tensors(plan, [&](int operand, std::int64_t i) -> double {
+      return operand == 0 ? rows[static_cast<std::size_t>(i / 15)] : small(engine);
+    });
+    const PlainResult plain = PlainReference(AttentionOp(), c, plan, tensors);
+    const FastResult fast = Fast(c, plan, tensors);
+    for (std::size_t i = 0; i < fast.value.size(); ++i) {
+      ASSERT_LE(fast.allowance[i], 1.01 * plain.allowance[i]) << "seed " << seed << " at " << i;
+      ASSERT_LE(std::abs(fast.value[i] - plain.value[i]), plain.allowance[i]);
     }
   }
 }

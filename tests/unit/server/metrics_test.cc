@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <memory>
@@ -605,8 +606,10 @@ TEST_F(MetricsTest, ThePortServesTlsAndAsksForTheClientsCertificate) {
   const PemPair own = authority.Issue(1);
   const PemPair other = authority.Issue(2);
   const std::string base = ::testing::TempDir() + "metrics_tls_";
+  std::filesystem::remove(base + "key");
   std::ofstream(base + "cert") << own.cert;
   std::ofstream(base + "key") << own.key;
+  std::filesystem::permissions(base + "key", std::filesystem::perms::owner_read);
   std::ofstream(base + "ca") << authority.cert();
   std::ofstream(base + "client.cert") << other.cert;
   std::ofstream(base + "client.key") << other.key;
