@@ -357,7 +357,7 @@ bool GpuReferences::FillsDeviations(const Case& c) const {
 }
 
 bool GpuReferences::FillsDirection(const Case& c) const {
-  return !std::holds_alternative<SoftmaxProblem>(c.problem);
+  return std::holds_alternative<AttentionProblem>(c.problem);
 }
 
 absl::StatusOr<std::vector<Identity>> GpuReferences::CheckIdentities(

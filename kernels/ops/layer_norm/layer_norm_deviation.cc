@@ -61,6 +61,30 @@ LayerNormMoments MomentsOf(const LayerNormDeviation& model, std::int64_t n, cons
   return row;
 }
 
+// Fewer elements tell no factor.
+constexpr std::int64_t kLeastElements = 8;
+
+// D of a row, from its deviations.
+void DirectRow(const LayerNormDeviation& model, const LayerNormMoments& row, std::int64_t n,
+               const double* x, const double* weight, const RowDeviations& to) {
+  RowFit fit;  // of ŷ, with weights w²/σ²
+  const auto normalised = [&](std::int64_t i) { return (x[i] - row.mean) * row.rstd; };
+  const auto counts = [&](std::int64_t i) { return to.deviation[i] > 0 && weight[i] != 0; };
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (!counts(i)) continue;
+    const double ratio = static_cast<double>(to.deviation[i]) / weight[i];
+    fit.Add(normalised(i), ratio * ratio);
+  }
+  const double mean = fit.reference / fit.weights;
+  const double deviation =
+      std::sqrt(model.GainVariance(row) + model.Repeats() * fit.GainVariance());
+  const bool tells = n >= kLeastElements && std::isfinite(deviation);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double d = weight[i] * (normalised(i) - mean) * deviation;
+    to.direction[i] = tells && counts(i) ? static_cast<float>(d) : 0.0F;
+  }
+}
+
 }  // namespace
 
 void LayerNormDeviationsOfRow(const LayerNormDeviation& model, std::int64_t n, const double* x,
@@ -74,6 +98,7 @@ void LayerNormDeviationsOfRow(const LayerNormDeviation& model, std::int64_t n, c
     to.deviation[i] = static_cast<float>(std::sqrt(variance));
     if (variance > 0) fit.Add(r, variance);
   }
+  if (to.direction != nullptr) DirectRow(model, row, n, x, weight, to);
   if (to.offset == nullptr || to.gain == nullptr) return;
   *to.offset = 0;
   double gain = fit.LoneGainVariance();
