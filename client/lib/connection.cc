@@ -26,6 +26,7 @@ namespace {
 
 constexpr char kDefaultTarget[] = "127.0.0.1:7575";
 constexpr char kDefaultPort[] = "7575";
+constexpr char kKeyFlag[] = "--tls-key";
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
@@ -94,6 +95,12 @@ std::string GrpcAddress(const std::string& address) {
 
 absl::StatusOr<std::string> ReadPem(const char* flag, const std::string& path) {
   if (path.empty()) return std::string();
+  struct stat about {};
+  if (std::string_view(flag) == kKeyFlag && stat(path.c_str(), &about) == 0 &&
+      (about.st_mode & (S_IROTH | S_IWOTH)) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, ": ", path, " may be read or changed by others: chmod 0600 ", path));
+  }
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
@@ -103,10 +110,12 @@ absl::StatusOr<std::string> ReadPem(const char* flag, const std::string& path) {
   return text.str();
 }
 
-// Whether only this machine sees what is sent to an address: a Unix socket, or loopback.
+// Whether only this machine sees what is sent to an address: a Unix socket, or loopback. A name may
+// be anyone's, "127.example" too.
 bool IsLocal(std::string_view address) {
-  return address.starts_with("unix:") || address.starts_with("127.") ||
-         address.starts_with("localhost:") || address.starts_with("[::1]:");
+  const std::string_view host = address.substr(0, address.rfind(':'));
+  return address.starts_with("unix:") || host == "localhost" || host == "[::1]" ||
+         (host.starts_with("127.") && IsIpv4(host));
 }
 
 absl::StatusOr<std::string> ReadToken(const Target& target) {
@@ -246,7 +255,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const Target& targe
       std::string& pem;
     } const files[] = {{"--tls-ca", target.tls.ca, ssl.pem_root_certs},
                        {"--tls-cert", target.tls.cert, ssl.pem_cert_chain},
-                       {"--tls-key", target.tls.key, ssl.pem_private_key}};
+                       {kKeyFlag, target.tls.key, ssl.pem_private_key}};
     for (const auto& file : files) {
       auto pem = ReadPem(file.flag, file.path);
       if (!pem.ok()) return pem.status();

@@ -1,5 +1,6 @@
 #include "client/lib/text.h"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace assay::client {
@@ -23,6 +24,25 @@ bool SecondFits(unsigned char lead, unsigned char second) {
 }
 
 }  // namespace
+
+std::string Visible(std::string_view utf8) {
+  std::string shown;
+  for (std::size_t i = 0; i < utf8.size();) {
+    const std::size_t length =
+        std::max<std::size_t>(LengthOf(static_cast<unsigned char>(utf8[i])), 1);
+    const std::string_view one = utf8.substr(i, length);
+    const auto from = [&](std::string_view low, std::string_view high) {
+      return one.size() == low.size() && one >= low && one <= high;
+    };
+    const bool control =
+        from(std::string_view("\0", 1), "\x1f") || one == "\x7f" || from("\u0080", "\u009f");
+    const bool turn = one == "\u061c" || from("\u200e", "\u200f") || from("\u2028", "\u202e") ||
+                      from("\u2066", "\u2069");
+    shown += control || turn ? std::string_view("?") : one;
+    i += length;
+  }
+  return shown;
+}
 
 bool IsUtf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {

@@ -3,6 +3,7 @@
 #ifndef ASSAY_CLIENT_LIB_TEXT_H_
 #define ASSAY_CLIENT_LIB_TEXT_H_
 
+#include <string>
 #include <string_view>
 
 #include "absl/strings/string_view.h"
@@ -13,6 +14,11 @@ inline absl::string_view View(std::string_view text) { return {text.data(), text
 
 // Whether the text is well-formed UTF-8 (RFC 3629), as protobuf's strings must be.
 bool IsUtf8(std::string_view text);
+
+// The text with "?" in place of each character that a terminal obeys, and of each that turns the
+// direction of text around (Unicode TR 36). The daemon takes no such names, but an older one may
+// have them.
+std::string Visible(std::string_view utf8);
 
 }  // namespace assay::client
 

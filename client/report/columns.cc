@@ -13,7 +13,7 @@ std::vector<std::size_t> WidthsOf(const std::vector<Cells>& rows) {
   for (const Cells& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
     for (std::size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], DisplayWidth(row[i]));
+      widths[i] = std::max(widths[i], DisplayWidth(Visible(row[i])));
     }
   }
   return widths;
@@ -23,8 +23,9 @@ std::string AlignedRow(const Cells& row, const std::vector<std::size_t>& widths,
                        IsFigure is_figure) {
   std::string line;
   for (std::size_t i = 0; i < row.size(); ++i) {
+    const std::string cell = Visible(row[i]);
     absl::StrAppend(&line, i == 0 ? "" : "  ",
-                    is_figure(i) ? PadLeft(row[i], widths[i]) : PadRight(row[i], widths[i]));
+                    is_figure(i) ? PadLeft(cell, widths[i]) : PadRight(cell, widths[i]));
   }
   return line;
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "client/lib/operators.h"
+#include "client/lib/text.h"
 #include "client/lib/words.h"
 #include "client/report/comparison.h"
 #include "client/report/profile.h"
@@ -134,7 +135,7 @@ bool OnlyOfTime(const v1::CaseResult& result) {
 Row RowOf(const v1::CaseResult& result) {
   Row row;
   row.verdict = VerdictWord(result.verdict());
-  row.name = result.name();
+  row.name = Visible(result.name());
   const bool judged =
       result.verdict() == v1::VERDICT_PASSED || result.verdict() == v1::VERDICT_FAILED;
   row.measured = HasFigures(result);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -15,7 +16,10 @@ namespace assay::server {
 namespace {
 
 constexpr std::string_view kBearer = "Bearer ";
-constexpr std::string_view kUserPrefix = "uid:";
+// Of a name that a caller chose, in the log.
+constexpr std::size_t kMostTargetBytes = 128;
+// How gRPC names a connection that was accepted for it.
+constexpr std::string_view kDescriptor = "fd:";
 
 // The scheme of the header has no case (RFC 7235).
 bool IsBearer(std::string_view header) {
@@ -27,18 +31,29 @@ bool IsBearer(std::string_view header) {
 }
 
 Role RoleWithoutFile(const Shown& shown) {
+  if (shown.peer.starts_with(kDescriptor)) return Role::kNone;  // of nobody that was taken note of
   return !shown.encrypted && shown.loopback ? Role::kAdmin : Role::kOperator;
 }
 
 std::string NameOf(const Shown& shown) {
-  if (!shown.names.empty()) return shown.names.front();
-  return shown.user ? Cat(kUserPrefix, *shown.user) : shown.peer;
+  if (!shown.names.empty()) return Cat("certificate ", shown.names.front());
+  return shown.user ? Cat(kUserPrefix, *shown.user) : Cat("address ", shown.peer);
 }
 
 }  // namespace
 
+bool Access::NamesUsers() {
+  const std::shared_ptr<const Roles> roles = Current();
+  const auto first = roles->clients.lower_bound(kUserPrefix);
+  return first != roles->clients.end() && first->first.starts_with(kUserPrefix);
+}
+
 bool Access::TakeConnection(int descriptor, uid_t user) {
-  if (RoleOfUser(user) == Role::kNone) return false;
+  if (RoleOfUser(user) == Role::kNone) {
+    LogRefusal("connect", Cat(kUserPrefix, user),
+               "the file of --roles-file does not name this user");
+    return false;
+  }
   const std::lock_guard lock(mutex_);
   users_[descriptor] = user;
   return true;
@@ -55,9 +70,7 @@ Shown Access::ShownBy(const grpc::ServerContextBase& context) {
   Shown shown;
   shown.peer = context.peer();
   int descriptor = -1;
-  // How gRPC names a connection that was accepted for it.
-  if (constexpr std::string_view kDescriptor = "fd:";
-      shown.peer.starts_with(kDescriptor) &&
+  if (shown.peer.starts_with(kDescriptor) &&
       absl::SimpleAtoi(shown.peer.substr(kDescriptor.size()), &descriptor)) {
     const std::lock_guard lock(mutex_);
     if (const auto found = users_.find(descriptor); found != users_.end()) {
@@ -74,8 +87,13 @@ Shown Access::ShownBy(const grpc::ServerContextBase& context) {
     }
     for (const char* property : {GRPC_X509_CN_PROPERTY_NAME, GRPC_X509_SAN_PROPERTY_NAME}) {
       for (const grpc::string_ref& name : auth->FindPropertyValues(property)) {
-        shown.names.emplace_back(name.data(), name.size());
+        if (!name.empty()) shown.names.emplace_back(name.data(), name.size());
       }
+    }
+  }
+  if (auth != nullptr && is_revoked_) {
+    for (const grpc::string_ref& pem : auth->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME)) {
+      shown.revoked = shown.revoked || is_revoked_(std::string(pem.data(), pem.size()));
     }
   }
   const auto [begin, end] = context.client_metadata().equal_range("authorization");
@@ -123,7 +141,11 @@ std::shared_ptr<const Roles> Access::Current() {
 }
 
 absl::StatusOr<Caller> Access::Identify(const Shown& shown) {
-  Caller caller{NameOf(shown), shown.user ? RoleOfUser(*shown.user) : Role::kNone};
+  if (shown.revoked) {
+    return absl::UnauthenticatedError(
+        Cat(NameOf(shown), " is revoked, or its issuer is not in --tls-client-ca"));
+  }
+  Caller caller{NameOf(shown), shown.user ? RoleOfUser(*shown.user) : Role::kNone, shown.peer};
   if (path_.empty()) {
     if (!shown.user) caller.role = RoleWithoutFile(shown);
     return caller;
@@ -133,9 +155,13 @@ absl::StatusOr<Caller> Access::Identify(const Shown& shown) {
     const auto found = roles->clients.find(name);
     if (name.starts_with(kUserPrefix)) continue;  // no certificate makes a user
     if (found == roles->clients.end() || found->second <= caller.role) continue;
-    caller = {name, found->second};
+    caller.name = Cat("certificate ", name);
+    caller.role = found->second;
   }
   if (!shown.token) return caller;
+  if (shown.token->empty()) {
+    return absl::UnauthenticatedError("the header authorization must be \"Bearer TOKEN\"");
+  }
   // Every hash is compared to its end, so that the time says nothing.
   const Sha256 shown_hash = Sha256Of(*shown.token);
   const TokenRole* bearer = nullptr;
@@ -148,7 +174,10 @@ absl::StatusOr<Caller> Access::Identify(const Shown& shown) {
     return absl::UnauthenticatedError(
         "this token is not known here: the file of --roles-file has no such sha256");
   }
-  if (bearer->role > caller.role) caller = {Cat("token ", bearer->name), bearer->role};
+  if (bearer->role > caller.role) {
+    caller.name = Cat("token ", bearer->name);
+    caller.role = bearer->role;
+  }
   return caller;
 }
 
@@ -163,15 +192,15 @@ absl::StatusOr<Caller> Access::Admit(const Shown& shown, std::string_view call) 
                           : Cat(call, " needs the role ", Word(needed->role), "; ", caller->name,
                                 " has ", Word(caller->role)));
   }
-  std::int64_t unlogged = 0;
-  if (refusals_.Admit(&unlogged)) {
-    Log(LogLevel::kWarn, "access.refused",
-        {{"call", call},
-         {"peer", shown.peer},
-         {"reason", std::string(refused.message())},
-         {"unlogged_before", unlogged}});
-  }
+  LogRefusal(call, shown.peer, std::string(refused.message()));
   return refused;
+}
+
+void Access::LogRefusal(std::string_view call, std::string_view peer, std::string_view reason) {
+  std::int64_t unlogged = 0;
+  if (!refusals_.Admit(&unlogged)) return;
+  Log(LogLevel::kWarn, "access.refused",
+      {{"call", call}, {"peer", peer}, {"reason", reason}, {"unlogged_before", unlogged}});
 }
 
 void Audit(const Caller& caller, std::string_view call, std::string_view target,
@@ -179,8 +208,9 @@ void Audit(const Caller& caller, std::string_view call, std::string_view target,
   Log(LogLevel::kInfo, "audit",
       {{"who", caller.name},
        {"role", Word(caller.role)},
+       {"peer", caller.peer},
        {"call", call},
-       {"target", target},
+       {"target", target.substr(0, kMostTargetBytes)},
        {"result", result}});
 }
 

@@ -12,6 +12,9 @@
 // The file is read again when it changes, by the next call, at most once a second. A file that is
 // not whole is refused, and the roles before it stay.
 //
+// Not asked about: grpc.health.v1, and reflection (--no-reflection), which tell nothing of jobs and
+// devices. A stream that is open goes on when its caller loses its role.
+//
 // Thread-safe.
 #ifndef ASSAY_SERVER_AUTH_ACCESS_H_
 #define ASSAY_SERVER_AUTH_ACCESS_H_
@@ -20,12 +23,14 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -42,13 +47,16 @@ struct Shown {
   std::optional<uid_t> user{};       // at the other end of a Unix socket
   bool loopback = false;             // from this node
   std::vector<std::string> names{};  // of its certificate: the common name first
+  bool revoked = false;              // its certificate
   std::optional<std::string> token{};
   std::string peer{};  // as gRPC names the address
 };
 
 struct Caller {
-  std::string name;  // for the log: "ops.example", "token nightly", "uid:1000", an address
+  // For the log: "certificate ops.example", "token nightly", "uid:1000", "address ipv4:10.0.0.1:4".
+  std::string name;
   Role role = Role::kNone;
+  std::string peer;  // the address
 };
 
 class Access {
@@ -56,16 +64,24 @@ class Access {
   // Reads the file. An empty path: no file. Errors as ReadRolesFile.
   static absl::StatusOr<std::unique_ptr<Access>> Open(std::string roles_file);
 
+  // `is_revoked` says of a client's certificate, in PEM, whether it is. It is asked at each call,
+  // so that open connections do not outlive a revocation. Set it before the first call.
+  void AskWhetherRevoked(std::function<bool(const std::string& certificate)> is_revoked) {
+    is_revoked_ = std::move(is_revoked);
+  }
+
   // Takes note of a connection to a Unix socket, with its descriptor, before gRPC gets it. Returns
   // false if the user is neither the daemon's, nor root, nor one of the file.
   bool TakeConnection(int descriptor, uid_t user);
   Shown ShownBy(const grpc::ServerContextBase& context);
 
   // The caller of `call`, a name of NeededRoles(). UNAUTHENTICATED if the caller shows a token that
-  // nobody has; PERMISSION_DENIED if its role is too low. A refusal is logged, few a second.
+  // nobody has, or a revoked certificate; PERMISSION_DENIED if its role is too low. A refusal is
+  // logged, few a second.
   absl::StatusOr<Caller> Admit(const Shown& shown, std::string_view call);
 
-  bool has_file() const { return !path_.empty(); }
+  // Whether the file names users of Unix sockets.
+  bool NamesUsers();
 
  private:
   Access(std::string path, Roles roles);
@@ -73,19 +89,23 @@ class Access {
   std::shared_ptr<const Roles> Current();
   absl::StatusOr<Caller> Identify(const Shown& shown);
   Role RoleOfUser(uid_t user);
+  void LogRefusal(std::string_view call, std::string_view peer, std::string_view reason);
 
   const std::string path_;
+  std::function<bool(const std::string&)> is_revoked_;
   LogRateLimit refusals_{/*rate=*/5, /*burst=*/20};
 
   std::mutex mutex_;
   std::shared_ptr<const Roles> roles_;              // mutex_
   std::string stamp_;                               // mutex_; of the file when it was last read
   std::chrono::steady_clock::time_point looked_{};  // mutex_
-  std::map<int, uid_t> users_;                      // mutex_; by descriptor; some are closed
+  // By descriptor; some are closed. gRPC closes a descriptor only once no call of its connection is
+  // left, so that no call can have the user of a later connection.
+  std::map<int, uid_t> users_;  // mutex_
 };
 
-// One line of the log for a call that changed something or used a device: who, what, of which job
-// or device, and how it ended ("OK", "NOT_FOUND").
+// One line of the log for a call that changed something or used a device: who, from where, what,
+// the job, baseline or device that the call names, and how it ended ("OK", "NOT_FOUND").
 void Audit(const Caller& caller, std::string_view call, std::string_view target,
            std::string_view result);
 

@@ -6,19 +6,28 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
+#include <sys/stat.h>
 
+#include <algorithm>
+#include <ctime>
 #include <fstream>
+#include <limits>
+#include <optional>
 #include <sstream>
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "kernels/text/cat.h"
 #include "server/auth/file_stamp.h"
 #include "server/base/config.h"
 #include "server/base/log.h"
 
 namespace assay::server {
-namespace {
+
+// OpenSSL's objects, each freed by its own function.
+namespace openssl {
 
 template <auto Free>
 struct Freer {
@@ -29,20 +38,46 @@ struct Freer {
 };
 using Bio = std::unique_ptr<BIO, Freer<BIO_free>>;
 using Certificate = std::unique_ptr<X509, Freer<X509_free>>;
+using RevocationList = std::unique_ptr<X509_CRL, Freer<X509_CRL_free>>;
 using PrivateKey = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
+
+}  // namespace openssl
+
+namespace {
+
+using openssl::Bio;
+using openssl::Certificate;
+using openssl::PrivateKey;
+using openssl::RevocationList;
+
+// A client's chain has at most so many certificates.
+constexpr int kLongestChain = 10;
 
 Bio Read(const std::string& pem) {
   return Bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
 }
 
-std::vector<Certificate> Certificates(const std::string& pem) {
-  std::vector<Certificate> all;
+// All objects of a text. Nothing if what follows one of them is damaged; an empty list if the text
+// has none.
+template <class Object, auto ReadOne>
+std::optional<std::vector<Object>> AllOf(const std::string& pem) {
+  std::vector<Object> all;
   const Bio bio = Read(pem);
-  while (Certificate one{PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)}) {
-    all.push_back(std::move(one));
-  }
-  ERR_clear_error();  // the end of the text is an error to OpenSSL
+  while (Object one{ReadOne(bio.get(), nullptr, nullptr, nullptr)}) all.push_back(std::move(one));
+  // The end of the text is an error to OpenSSL.
+  const bool ended = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  ERR_clear_error();
+  if (!ended) return std::nullopt;
   return all;
+}
+
+// None if the text is damaged.
+std::vector<Certificate> Certificates(const std::string& pem) {
+  return AllOf<Certificate, PEM_read_bio_X509>(pem).value_or(std::vector<Certificate>());
+}
+
+std::vector<RevocationList> RevocationLists(const std::string& pem) {
+  return AllOf<RevocationList, PEM_read_bio_X509_CRL>(pem).value_or(std::vector<RevocationList>());
 }
 
 // Refuses a key with a passphrase, because nobody is there to type it.
@@ -75,17 +110,117 @@ absl::StatusOr<TlsMaterial> ReadMaterial(const TlsFiles& files) {
   };
   if (absl::Status s = read(files.cert, "--tls-cert", &material.cert); !s.ok()) return s;
   if (absl::Status s = read(files.key, "--tls-key", &material.key); !s.ok()) return s;
+  struct stat about {};
+  if (stat(files.key.c_str(), &about) == 0 && (about.st_mode & (S_IROTH | S_IWOTH)) != 0) {
+    return absl::InvalidArgumentError(
+        Cat("--tls-key: ", files.key, " may be read or changed by others: chmod 0640 ", files.key));
+  }
   if (!files.client_ca.empty()) {
     if (absl::Status s = read(files.client_ca, "--tls-client-ca", &material.client_ca); !s.ok()) {
       return s;
     }
   }
-  if (absl::Status s = CheckMaterial(material, files); !s.ok()) return s;
+  if (!files.client_crl.empty()) {
+    if (absl::Status s = read(files.client_crl, "--tls-client-crl", &material.client_crl);
+        !s.ok()) {
+      return s;
+    }
+  }
+  if (absl::Status s = CheckMaterial(files, material); !s.ok()) return s;
   return material;
 }
 
+std::int64_t SecondsNow() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::int64_t SecondsOf(const ASN1_TIME* time) {
+  std::tm parts{};
+  return ASN1_TIME_to_tm(time, &parts) == 1 ? timegm(&parts) : 0;
+}
+
+// "2026-03-01 12:00 UTC".
+std::string DateText(std::int64_t seconds) {
+  return absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::FromUnixSeconds(seconds),
+                          absl::UTCTimeZone());
+}
+
+}  // namespace
+
+struct Revocations {
+  std::vector<openssl::RevocationList> lists;
+  std::vector<openssl::Certificate> authorities;
+
+  bool Have(X509* certificate) const {
+    for (const RevocationList& list : lists) {
+      if (X509_NAME_cmp(X509_CRL_get_issuer(list.get()), X509_get_issuer_name(certificate)) != 0) {
+        continue;
+      }
+      X509_REVOKED* entry = nullptr;
+      if (X509_CRL_get0_by_cert(list.get(), &entry, certificate) == 1) return true;
+    }
+    return false;
+  }
+
+  X509* IssuerOf(X509* certificate) const {
+    for (const Certificate& authority : authorities) {
+      if (X509_check_issued(authority.get(), certificate) == X509_V_OK) return authority.get();
+    }
+    return nullptr;
+  }
+
+  // Of the certificate, or of an authority above it.
+  bool Cover(X509* certificate) const {
+    for (int i = 0; i < kLongestChain; ++i) {
+      if (Have(certificate)) return true;
+      X509* issuer = IssuerOf(certificate);
+      if (issuer == nullptr) return true;
+      if (issuer == certificate || X509_check_issued(issuer, issuer) == X509_V_OK) return false;
+      certificate = issuer;
+    }
+    return true;
+  }
+};
+
+namespace {
+
+absl::Status TakeRevocations(const TlsFiles& files, TlsMaterial& material) {
+  const auto taken = std::make_shared<Revocations>();
+  taken->lists = RevocationLists(material.client_crl);
+  taken->authorities = Certificates(material.client_ca);
+  const auto invalid = [&](std::string_view what) {
+    return absl::InvalidArgumentError(Cat("--tls-client-crl: ", files.client_crl, " ", what));
+  };
+  if (taken->lists.empty()) {
+    return invalid("holds no lists of revoked certificates (X509 CRL) in whole PEM");
+  }
+  for (const RevocationList& list : taken->lists) {
+    const bool is_signed = std::any_of(
+        taken->authorities.begin(), taken->authorities.end(), [&](const Certificate& authority) {
+          return X509_NAME_cmp(X509_get_subject_name(authority.get()),
+                               X509_CRL_get_issuer(list.get())) == 0 &&
+                 X509_CRL_verify(list.get(), X509_get0_pubkey(authority.get())) == 1;
+        });
+    ERR_clear_error();
+    if (!is_signed) return invalid("holds a list that no authority of --tls-client-ca signed");
+    if (X509_CRL_get_ext_by_NID(list.get(), NID_delta_crl, -1) >= 0) {
+      return invalid("holds a delta list; give full lists");
+    }
+    const ASN1_TIME* next = X509_CRL_get0_nextUpdate(list.get());
+    if (next == nullptr) continue;
+    const std::int64_t expires = SecondsOf(next);
+    if (material.list_expires == 0 || expires < material.list_expires) {
+      material.list_expires = expires;
+    }
+  }
+  material.revocations = taken;
+  return absl::OkStatus();
+}
+
 std::string StampOf(const TlsFiles& files) {
-  return FileStamp({files.cert, files.key, files.client_ca});
+  return FileStamp({files.cert, files.key, files.client_ca, files.client_crl});
 }
 
 // gRPC's core asserts that there are authorities, even if no client is asked for a certificate. It
@@ -139,12 +274,42 @@ class FetchingCredentials final : public grpc::ServerCredentials {
   grpc_server_credentials* credentials_ = nullptr;
 };
 
+// Where a connection of the metrics port keeps its CertificateStore.
+int StoreIndex() {
+  static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
+  return index;
+}
+
+// OpenSSL's question about each certificate of a client's chain.
+int VerifyNotRevoked(int trusted, X509_STORE_CTX* context) {
+  if (trusted != 1) return trusted;
+  const auto* ssl = static_cast<const SSL*>(
+      X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx()));
+  auto* store = static_cast<CertificateStore*>(SSL_get_ex_data(ssl, StoreIndex()));
+  const std::shared_ptr<const TlsMaterial> now = store->Current();
+  if (now->revocations == nullptr ||
+      !now->revocations->Have(X509_STORE_CTX_get_current_cert(context))) {
+    return 1;
+  }
+  X509_STORE_CTX_set_error(context, X509_V_ERR_CERT_REVOKED);
+  return 0;
+}
+
 }  // namespace
 
-absl::Status CheckMaterial(const TlsMaterial& material, const TlsFiles& files) {
+absl::Status CheckMaterial(const TlsFiles& files, TlsMaterial& material) {
   const std::vector<Certificate> chain = Certificates(material.cert);
   if (chain.empty()) {
     return absl::InvalidArgumentError(Cat("--tls-cert: ", files.cert, " holds no PEM certificate"));
+  }
+  material.expires = std::numeric_limits<std::int64_t>::max();
+  for (const Certificate& one : chain) {
+    material.expires = std::min(material.expires, SecondsOf(X509_get0_notAfter(one.get())));
+  }
+  if (material.expires <= SecondsNow()) {
+    return absl::InvalidArgumentError(Cat("--tls-cert: ", files.cert,
+                                          " holds a certificate that expired on ",
+                                          DateText(material.expires)));
   }
   const PrivateKey key = Key(material.key);
   if (key == nullptr) {
@@ -161,6 +326,7 @@ absl::Status CheckMaterial(const TlsMaterial& material, const TlsFiles& files) {
     return absl::InvalidArgumentError(
         Cat("--tls-client-ca: ", files.client_ca, " holds no PEM certificate"));
   }
+  if (!files.client_crl.empty()) return TakeRevocations(files, material);
   return absl::OkStatus();
 }
 
@@ -171,6 +337,8 @@ absl::StatusOr<std::shared_ptr<CertificateStore>> CertificateStore::Open(TlsFile
   if (!material.ok()) return material.status();
   store->current_ = std::make_shared<const TlsMaterial>(*std::move(material));
   store->looked_ = std::chrono::steady_clock::now();
+  const std::lock_guard lock(store->mutex_);
+  store->WarnLocked();
   return store;
 }
 
@@ -179,18 +347,50 @@ std::shared_ptr<const TlsMaterial> CertificateStore::Current() {
   const auto now = std::chrono::steady_clock::now();
   if (now - looked_ < std::chrono::seconds(1)) return current_;
   looked_ = now;
+  WarnLocked();
   std::string stamp = StampOf(files_);
   if (stamp == stamp_) return current_;
   absl::StatusOr<TlsMaterial> material = ReadMaterial(files_);
   stamp_ = std::move(stamp);
   if (material.ok()) {
     current_ = std::make_shared<const TlsMaterial>(*std::move(material));
+    warned_ = {};
     Log(LogLevel::kInfo, "tls.reloaded", {{"cert", files_.cert}});
+    if (listener_) listener_(*current_);
   } else {
     Log(LogLevel::kError, "tls.reload_refused",
         {{"reason", std::string(material.status().message())}, {"using", "the set before"}});
   }
   return current_;
+}
+
+bool CertificateStore::IsRevoked(const std::string& certificate) {
+  const std::shared_ptr<const TlsMaterial> now = Current();
+  if (now->revocations == nullptr) return false;
+  const std::vector<Certificate> shown = Certificates(certificate);
+  return shown.empty() || now->revocations->Cover(shown.front().get());
+}
+
+void CertificateStore::TellOfNew(std::function<void(const TlsMaterial&)> listener) {
+  const std::lock_guard lock(mutex_);
+  listener_ = std::move(listener);
+  listener_(*current_);
+}
+
+void CertificateStore::WarnLocked() {
+  const auto now = std::chrono::system_clock::now();
+  if (now - warned_ < std::chrono::hours(24)) return;
+  const std::int64_t soon = SecondsNow() + std::chrono::seconds(kExpiresSoon).count();
+  const bool list_expired = current_->list_expires != 0 && current_->list_expires <= SecondsNow();
+  if (current_->expires <= soon) {
+    Log(LogLevel::kWarn, "tls.expires_soon",
+        {{"cert", files_.cert}, {"expires", DateText(current_->expires)}});
+  }
+  if (list_expired) {
+    Log(LogLevel::kWarn, "tls.revocations_expired",
+        {{"file", files_.client_crl}, {"expired", DateText(current_->list_expires)}});
+  }
+  if (current_->expires <= soon || list_expired) warned_ = now;
 }
 
 int CertificateStore::AddPort() {
@@ -248,6 +448,10 @@ absl::Status CheckMetricsPort(std::string_view address, bool tls, bool insecure)
 
 bool UseCertificates(CertificateStore& certificates, SSL_CTX* context) {
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  // A session that is resumed asks for no certificate again, so a revoked one would go on.
+  SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
+  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(context, 0);
   const auto use = [](SSL* ssl, void* store) -> int {
     const std::shared_ptr<const TlsMaterial> now = static_cast<CertificateStore*>(store)->Current();
     const std::vector<Certificate> chain = Certificates(now->cert);
@@ -265,7 +469,8 @@ bool UseCertificates(CertificateStore& certificates, SSL_CTX* context) {
       X509_STORE_add_cert(authorities, ca.get());
     }
     SSL_set0_verify_cert_store(ssl, authorities);  // takes it
-    SSL_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+    SSL_set_ex_data(ssl, StoreIndex(), store);
+    SSL_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, VerifyNotRevoked);
     return 1;
   };
   SSL_CTX_set_cert_cb(context, use, &certificates);

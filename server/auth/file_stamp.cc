@@ -14,7 +14,8 @@ std::string FileStamp(std::initializer_list<std::string> paths) {
       stamp += "-;";
       continue;
     }
-    Append(&stamp, s.st_ino, ",", s.st_size, ",", s.st_mtim.tv_sec, ",", s.st_mtim.tv_nsec, ";");
+    Append(&stamp, s.st_ino, ",", s.st_size, ",", s.st_mtim.tv_sec, ",", s.st_mtim.tv_nsec, ",",
+           s.st_ctim.tv_sec, ",", s.st_ctim.tv_nsec, ";");
   }
   return stamp;
 }

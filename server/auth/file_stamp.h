@@ -7,8 +7,8 @@
 
 namespace assay::server {
 
-// A text that changes whenever one of the files changes. An empty path counts as a file that is not
-// there.
+// A text that changes whenever one of the files changes, its mode and owner included. An empty path
+// counts as a file that is not there.
 std::string FileStamp(std::initializer_list<std::string> paths);
 
 }  // namespace assay::server

@@ -20,8 +20,6 @@
 namespace assay::server {
 namespace {
 
-constexpr std::string_view kUid = "uid:";
-
 // "FILE:3:7: ".
 std::string At(std::string_view file, const toml::source_region& where) {
   return Cat(file, ":", where.begin.line, ":", where.begin.column, ": ");
@@ -79,8 +77,9 @@ absl::Status TakeClient(const Entry& entry, Roles& roles) {
   if (!name.ok()) return name.status();
   const toml::source_region& where = entry.table().get("name")->source();
   std::int64_t uid = 0;
-  if (name->starts_with(kUid) &&
-      (!absl::SimpleAtoi(name->substr(kUid.size()), &uid) || uid < 0 || uid > UINT32_MAX)) {
+  if (name->starts_with(kUserPrefix) &&
+      (!absl::SimpleAtoi(name->substr(kUserPrefix.size()), &uid) || uid < 0 || uid > UINT32_MAX ||
+       *name != Cat(kUserPrefix, uid))) {
     return entry.Invalid(where,
                          Cat("name must have a user's number after uid:, got \"", *name, "\""));
   }
@@ -108,6 +107,9 @@ absl::Status TakeToken(const Entry& entry, Roles& roles) {
   }
   const std::string bytes = absl::HexStringToBytes(*hash);
   std::copy(bytes.begin(), bytes.end(), token.sha256.begin());
+  if (token.sha256 == Sha256Of("")) {
+    return entry.Invalid(where, "this is the sha256 of an empty token");
+  }
   const absl::StatusOr<Role> role = entry.RoleOf();
   if (!role.ok()) return role.status();
   token.role = *role;
@@ -168,7 +170,7 @@ absl::StatusOr<Roles> ReadRolesFile(const std::string& path) {
   std::ifstream file(path);
   std::stringstream text;
   if (file) text << file.rdbuf();
-  if (!file.is_open() || !file || stat(path.c_str(), &about) != 0) {
+  if (!file.is_open() || !file || stat(path.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) {
     return absl::NotFoundError(Cat("--roles-file: cannot read ", path));
   }
   if ((about.st_mode & (S_IROTH | S_IWOTH | S_IWGRP)) != 0) {

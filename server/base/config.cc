@@ -190,6 +190,10 @@ const std::vector<Option>& Options() {
        "certificate authorities of the clients, PEM; if it is set, every client must show a "
        "certificate",
        Text(&Config::tls_client_ca)},
+      {"tls-client-crl", Kind::kText, "FILE",
+       "lists of the clients' revoked certificates (CRL), PEM, signed by authorities of "
+       "--tls-client-ca; the daemon reads the file again when it changes",
+       Text(&Config::tls_client_crl)},
       {"insecure", Kind::kSwitch, "",
        "serve gRPC and metrics without TLS on addresses other than loopback and unix sockets",
        Switch(&Config::insecure)},
@@ -318,6 +322,9 @@ absl::Status CheckTogether(const Config& config) {
   }
   if (config.tls_cert.empty() && !config.tls_client_ca.empty()) {
     return Invalid("--tls-client-ca needs --tls-cert and --tls-key");
+  }
+  if (config.tls_client_ca.empty() && !config.tls_client_crl.empty()) {
+    return Invalid("--tls-client-crl needs --tls-client-ca");
   }
   if (config.tls_cert.empty() && config.metrics_tls) {
     return Invalid("--metrics-tls needs --tls-cert and --tls-key");

@@ -33,6 +33,7 @@ struct Config {
   std::string tls_cert;        // PEM file, chain of the server
   std::string tls_key;         // PEM file
   std::string tls_client_ca;   // PEM file; if set, clients must show a certificate
+  std::string tls_client_crl;  // PEM file, revoked certificates of clients
   std::string roles_file;      // TOML; empty: the roles that access.h says
   bool insecure = false;       // plaintext on any address
   bool no_reflection = false;  // the gRPC port does not list its services

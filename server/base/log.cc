@@ -7,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "kernels/text/cat.h"
+#include "kernels/text/visible.h"
 #include "spdlog/pattern_formatter.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
@@ -59,7 +60,7 @@ void Log(LogLevel level, std::string_view event, std::initializer_list<LogField>
     if (IsPlain(field.value)) {
       Append(&line, field.value);
     } else {
-      Append(&line, "\"", absl::Utf8SafeCEscape(field.value), "\"");
+      Append(&line, "\"", Visible(absl::Utf8SafeCEscape(field.value)), "\"");
     }
   }
   Logger().log(spd_level, line);

@@ -93,6 +93,8 @@ struct Families {
                               "When the newest qualification ended, in seconds since 1970.")),
         qualified_duration(
             Gauges(r, "qualification_duration_seconds", "How long the newest qualification took.")),
+        certificate(Gauges(r, "certificate_expiry_timestamp_seconds",
+                           "When the daemon's own certificate expires, in seconds since 1970.")),
         rpcs(Counters(r, "rpc_requests_total", "Calls of the API that have ended, by code.")),
         rpc_duration(Histograms(r, "rpc_duration_seconds", "Time of a call of the API.")) {}
 
@@ -123,6 +125,7 @@ struct Families {
   Family<Gauge>&quarantined, &detected;
   Family<Counter>& false_alarms;
   Family<Gauge>&qualified, &qualified_time, &qualified_duration;
+  Family<Gauge>& certificate;
   Family<Counter>& rpcs;
   Family<Histogram>& rpc_duration;
 };

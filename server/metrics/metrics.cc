@@ -30,9 +30,15 @@ using Buckets = Histogram::BucketBoundaries;
 
 // The codes with which calls usually end. They count from 0, so the first error of a code is an
 // increase.
-constexpr const char* kUsualCodes[] = {
-    "OK",          "INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED",
-    "UNAVAILABLE", "INTERNAL"};
+constexpr const char* kUsualCodes[] = {"OK",
+                                       "INVALID_ARGUMENT",
+                                       "NOT_FOUND",
+                                       "FAILED_PRECONDITION",
+                                       "RESOURCE_EXHAUSTED",
+                                       "UNAVAILABLE",
+                                       "INTERNAL",
+                                       "PERMISSION_DENIED",
+                                       "UNAUTHENTICATED"};
 constexpr std::string_view kOther = kOtherLabel;
 constexpr std::array<std::string_view, 9> kRestartReasons = {
     "crash", "exit", "timeout", "memory", "cancelled", "fault", "idle", "start", kOther};
@@ -184,6 +190,8 @@ class MetricsImpl final : public Metrics {
     families_.rpcs.Add({{"method", name}, {"code", std::string(code)}}).Increment();
     families_.rpc_duration.Add({{"method", name}}, kRpcSeconds).Observe(seconds);
   }
+
+  void CertificateExpires(double time) override { families_.certificate.Add({}).Set(time); }
 
   std::string Exposition() override { return registry_.Exposition(); }
 

@@ -48,6 +48,8 @@ class Metrics {
                              const SuiteTally& tally) = 0;
   virtual void QueueDepth(std::string_view device, int cases) = 0;
   virtual void WorkerRestarted(std::string_view device, std::string_view reason) = 0;
+  // When the daemon's own certificate expires, in seconds since 1970.
+  virtual void CertificateExpires(double time) = 0;
   virtual void RpcFinished(std::string_view method, std::string_view code, double seconds) = 0;
 
   // The text for a scraper, in Prometheus' format 0.0.4.

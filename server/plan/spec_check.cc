@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "google/protobuf/util/time_util.h"
 #include "kernels/ops/op.h"
 #include "kernels/text/cat.h"
 #include "kernels/text/near_name.h"
+#include "kernels/text/visible.h"
 #include "server/base/wire.h"
 #include "server/baselines/baselines.h"
 #include "server/baselines/profiling.h"
@@ -46,10 +48,26 @@ std::string Suggestion(std::string_view word, const std::vector<std::string>& kn
   return listed.empty() ? "" : Cat("; known: ", Join(listed, ", "));
 }
 
-void CheckName(std::string_view field, std::string_view name, std::vector<FieldError>& errors) {
-  if (name.size() <= kMaxNameBytes) return;
+namespace {
+
+// Names and labels are shown on terminals and stand in logs.
+void CheckVisible(std::string field, std::string_view text, std::vector<FieldError>& errors) {
+  const std::size_t at = FindControl(text);
+  if (at == std::string_view::npos) return;
   errors.push_back(
-      {std::string(field), Cat("must have at most ", kMaxNameBytes, " bytes, got ", name.size())});
+      {std::move(field), Cat("must hold no control characters and none that change the "
+                             "direction of text, got one at byte ",
+                             at)});
+}
+
+}  // namespace
+
+void CheckName(std::string_view field, std::string_view name, std::vector<FieldError>& errors) {
+  if (name.size() > kMaxNameBytes) {
+    errors.push_back({std::string(field),
+                      Cat("must have at most ", kMaxNameBytes, " bytes, got ", name.size())});
+  }
+  CheckVisible(std::string(field), name, errors);
 }
 
 void CheckPositive(std::string_view field, bool present, const google::protobuf::Duration& duration,
@@ -140,8 +158,10 @@ void CheckJob(const v1::JobSpec& spec, const std::vector<std::string>& providers
       errors.push_back({"spec.labels",
                         Cat("a key must have 1 to ", kMaxLabelBytes, " bytes, got ", key.size())});
     }
+    CheckVisible("spec.labels", key, errors);
+    CheckVisible(Cat("spec.labels[\"", Visible(key), "\"]"), value, errors);
     if (value.size() > kMaxLabelBytes) {
-      errors.push_back({Cat("spec.labels[\"", key, "\"]"),
+      errors.push_back({Cat("spec.labels[\"", Visible(key), "\"]"),
                         Cat("must have at most ", kMaxLabelBytes, " bytes, got ", value.size())});
     }
   }

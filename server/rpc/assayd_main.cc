@@ -146,8 +146,8 @@ class Daemon {
 
 std::optional<Failure> Daemon::CheckPorts() {
   if (!config_.tls_cert.empty()) {
-    auto certificates =
-        CertificateStore::Open({config_.tls_cert, config_.tls_key, config_.tls_client_ca});
+    auto certificates = CertificateStore::Open(
+        {config_.tls_cert, config_.tls_key, config_.tls_client_ca, config_.tls_client_crl});
     if (!certificates.ok())
       return Failure{kExitUsage, std::string(certificates.status().message())};
     certificates_ = *std::move(certificates);
@@ -174,6 +174,10 @@ std::optional<Failure> Daemon::OpenAccess() {
   absl::StatusOr<std::unique_ptr<Access>> access = Access::Open(config_.roles_file);
   if (!access.ok()) return Failure{kExitUsage, std::string(access.status().message())};
   access_ = *std::move(access);
+  if (!config_.tls_client_crl.empty()) {
+    access_->AskWhetherRevoked(
+        [this](const std::string& certificate) { return certificates_->IsRevoked(certificate); });
+  }
   if (config_.roles_file.empty()) {
     Log(LogLevel::kInfo, "access.default",
         {{"admin", "callers from this node without TLS"}, {"operator", "all others"}});
@@ -365,6 +369,11 @@ std::optional<Failure> Daemon::Start() {
   absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(store_options);
   if (!store.ok()) return Failure{kExitEnvironment, std::string(store.status().message())};
   store_ = *std::move(store);
+  if (certificates_ != nullptr) {
+    certificates_->TellOfNew([this](const TlsMaterial& now) {
+      metrics_->CertificateExpires(static_cast<double>(now.expires));
+    });
+  }
   if (std::optional<Failure> failure = StartHealth()) return failure;
   if (std::optional<Failure> failure = StartDevices()) return failure;
   // The metrics port comes first, so that the first answer to a client can name both addresses.

@@ -104,6 +104,7 @@ absl::StatusOr<GrpcServer> StartGrpcServer(grpc::Service& service,
   for (std::size_t i = 0; i < options.listen.size(); ++i) {
     const std::string& address = options.listen[i];
     if (address.starts_with("unix:") && options.certificates == nullptr) {
+      if (absl::Status s = CheckUnix(address); !s.ok()) return s;
       auto listener = UnixListener::Bind(address.substr(std::strlen("unix:")), options.access);
       if (!listener.ok()) return listener.status();
       started.unix_listeners.push_back(*std::move(listener));
@@ -120,8 +121,8 @@ absl::StatusOr<GrpcServer> StartGrpcServer(grpc::Service& service,
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const std::string& address = options.listen[i];
     if (started.server == nullptr || ports[i] == 0) {
-      // Without a server, gRPC does not say which port failed.
-      absl::Status status = CheckAddress(address);
+      // Without a server, gRPC does not say which port failed. A socket of ours is ours.
+      absl::Status status = ports[i] == 0 ? CheckAddress(address) : absl::OkStatus();
       if (!status.ok()) return status;
       if (started.server != nullptr || i + 1 == ports.size()) {
         return Unavailable(address, "gRPC cannot use it");

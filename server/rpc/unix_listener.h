@@ -18,13 +18,14 @@ namespace assay::server {
 class UnixListener {
  public:
   // Makes the socket at `path`, in place of one that nobody serves. The daemon's own user and root
-  // may connect; if Access has a file, so may the users that it names. A null `access` admits
-  // everyone who reaches the socket. UNAVAILABLE with the system's reason.
+  // may connect; if the roles file names users now, so may those that it names. A null `access`
+  // admits everyone who reaches the socket. UNAVAILABLE with the system's reason.
   static absl::StatusOr<std::unique_ptr<UnixListener>> Bind(const std::string& path,
                                                             Access* access);
   ~UnixListener();  // takes no more connections, and removes the socket
 
-  // Begins to take connections. `server` must outlive the listener.
+  // Begins to take connections, on a thread of its own. Call it once. `server` must outlive the
+  // listener.
   void Serve(grpc::Server& server);
 
  private:

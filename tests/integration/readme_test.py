@@ -355,7 +355,7 @@ class Files(unittest.TestCase):
             "kernels/ops/CMakeLists.txt", "kernels/backends/CMakeLists.txt", "proto/assay/v1/problem.proto",
             "proto/assay/v1/case.proto", "kernels/ops/case.h", "kernels/ops/op.h", "kernels/ops/op.cc",
             "kernels/suites/smoke.toml")}
-        for path in (*places, "kernels/ops/gpu/references_gpu.cc"):
+        for path in (*places, "kernels/ops/gpu_op.h", "kernels/ops/gpu/references_gpu.cc"):
             self.assertIn(f"`{path}`", steps)
         for folder in ("kernels/providers/builtin/", "kernels/providers/planted/", "tests/unit/ops/"):
             self.assertIn(f"`{folder}`", steps)
@@ -368,7 +368,7 @@ class Files(unittest.TestCase):
             with self.subTest(op=op):
                 sources = glob.glob(f"kernels/ops/{op}/*.c*", root_dir=ROOT)
                 for path in (f"kernels/ops/{op}/problem.cc", f"kernels/ops/{op}/{op}_op.cc",
-                             f"kernels/ops/{op}/{op}_reference.cu"):
+                             f"kernels/ops/{op}/{op}_reference.cu", f"kernels/ops/{op}/{op}_on_gpu.cc"):
                     self.assertIn(path, sources)
                 listed = places["kernels/ops/CMakeLists.txt"] + places["kernels/backends/CMakeLists.txt"]
                 for path in sources:
@@ -379,8 +379,8 @@ class Files(unittest.TestCase):
                 self.assertRegex(places["kernels/ops/case.h"], rf"variant<[^>]*\b{camel}Problem\b")
                 self.assertIn(f"const Op& {camel}Op();", places["kernels/ops/op.h"])
                 self.assertIn(f"&{camel}Op()", places["kernels/ops/op.cc"])
-                self.assertIn(f"{camel}OnGpu" if f"kernels/ops/{op}/{op}_on_gpu.cc" in sources
-                              else f"Launch{camel}Reference", read("kernels/ops/gpu/references_gpu.cc"))
+                self.assertIn(f"const GpuOp& {camel}OnGpu();", read("kernels/ops/gpu_op.h"))
+                self.assertIn(f"&{camel}OnGpu()", read("kernels/ops/gpu/references_gpu.cc"))
                 self.assertIn(f"r.Add(Builtin{camel}Cpu());", read("kernels/providers/register_all.cc"))
                 self.assertIn(f'{{"{op}", &planted::Make{camel}}}', read("kernels/providers/planted/planted_cpu.cc"))
                 self.assertIn(f'op = "{op}"', places["kernels/suites/smoke.toml"])

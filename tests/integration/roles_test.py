@@ -79,7 +79,7 @@ class Roles(unittest.TestCase):
                     self.assertEqual(refused, name not in allowed, (name, words, run))
                     if refused:
                         self.assertEqual(run.code, 3, (name, words, run))
-                        self.assertRegex(run.err, rf"needs the role \w+; {name} has (no role|{name})")
+                        self.assertRegex(run.err, rf"needs the role \w+; certificate {name} has (no role|{name})")
 
     def test_who_may_not_use_a_device_compares_nothing_on_it(self):
         one = self.path("one.npy")
@@ -88,7 +88,7 @@ class Roles(unittest.TestCase):
         self.assertEqual(self.run_as("operator", "compare", one, one).code, 0)
         refused = self.run_as("viewer", "compare", one, one)
         self.assertEqual(refused.code, 3, refused)
-        self.assertIn("CompareTensors needs the role operator; viewer has viewer", refused.err)
+        self.assertIn("CompareTensors needs the role operator; certificate viewer has viewer", refused.err)
 
     def test_a_token_is_a_role_too(self):
         right = write(self.path("right.token"), "of-the-night\n")
@@ -110,9 +110,10 @@ class Roles(unittest.TestCase):
         two = write(self.path("two.token"), "of the night\n")
         self.assertIn("must hold one token", self.run_as("viewer", "devices", extra=["--token-file", two]).err)
         right = write(self.path("right.token"), "of-the-night\n")
-        plain = harness.run_client("devices", "--target", "n1.example:7576", "--token-file", right)
-        self.assertEqual(plain.code, 2, plain)
-        self.assertIn("is not sent to n1.example:7576 in plaintext", plain.err)
+        for there in ("n1.example:7576", "127.example:7576", "10.0.0.1:7576", "localhost.example:7576"):
+            plain = harness.run_client("devices", "--target", there, "--token-file", right)
+            self.assertEqual(plain.code, 2, plain)
+            self.assertIn(f"is not sent to {there} in plaintext", plain.err)
 
     def test_every_change_is_in_the_log_and_no_look(self):
         before = len(self.daemon.log_text())
@@ -123,14 +124,14 @@ class Roles(unittest.TestCase):
         self.run_as("admin", "cancel", job)
         self.run_as("admin", "baseline", "delete", "none-such")
         lines = [line for line in self.daemon.log_text()[before:].splitlines() if "event=audit" in line]
-        found = [re.search(r"who=(\S+) role=(\S+) call=(\S+) target=(\S+) result=(\S+)", line).groups() for line in lines]
+        found = [re.search(r'who="certificate (\S+)" role=(\S+) peer=\S+ call=(\S+) target=(\S+) result=(\S+)', line).groups() for line in lines]
         self.assertEqual(found, [("operator", "operator", "CreateJob", job, "OK"),
                                  ("admin", "admin", "CancelJob", job, "OK"),
                                  ("admin", "admin", "DeleteBaseline", "baselines/none-such", "NOT_FOUND")])
         refused = [line for line in self.daemon.log_text()[before:].splitlines() if "event=access.refused" in line]
         self.assertEqual(len(refused), 1, refused)
         self.assertIn("call=CancelJob", refused[0])
-        self.assertIn("viewer has viewer", refused[0])
+        self.assertIn("certificate viewer has viewer", refused[0])
 
 
 class Files(unittest.TestCase):

@@ -2,8 +2,11 @@
 
 import os
 import shutil
+import socket
+import ssl
 import subprocess
 import tempfile
+import time
 import unittest
 
 import harness
@@ -97,6 +100,111 @@ class Tls(unittest.TestCase):
 
             harness.wait_until(refused, 20, "the log says that the bad pair was refused")
             self.assertEqual(daemon.run("devices", *new).code, 0, daemon.log_text())
+
+    def test_what_ends_soon_is_told_and_what_others_read_is_refused(self):
+        flags = ["--tls-cert", self.path("server.pem"), "--tls-key", self.path("server.key")]
+        with harness.Daemon(flags=flags) as daemon:
+            self.assertIn("event=tls.expires_soon", daemon.log_text(), "two days are few")
+            left = daemon.metric("assay_certificate_expiry_timestamp_seconds") - time.time()
+            self.assertTrue(1.9 * 86400 < left <= 2 * 86400, left)
+            os.chmod(self.path("client.key"), 0o644)
+            run = daemon.run("devices", "--tls-ca", self.path("ca.pem"), "--tls-cert", self.path("client.pem"),
+                             "--tls-key", self.path("client.key"))
+            self.assertEqual(run.code, 2, run)
+            self.assertIn(f"chmod 0600 {self.path('client.key')}", run.err)
+        os.chmod(self.path("server.key"), 0o644)
+        done = subprocess.run([harness.ASSAYD, "--listen", "127.0.0.1:0", "--state-dir", self.path("state"), *flags],
+                              capture_output=True, text=True, timeout=harness.LONG, check=False)
+        self.assertEqual(done.returncode, 2, done)
+        self.assertIn(f"chmod 0640 {self.path('server.key')}", done.stderr)
+
+    def revoke(self, *names):
+        """A list of revoked certificates with these names' in it."""
+        index, settings = self.path("index.txt"), self.path("ca.cnf")
+        with open(settings, "w", encoding="utf-8") as file:
+            file.write(f"[ca]\ndefault_ca=own\n[own]\ndatabase={index}\ndefault_md=sha256\n"
+                       f"default_crl_days=2\ncertificate={self.path('ca.pem')}\nprivate_key={self.path('ca.key')}\n")
+        with open(index, "w", encoding="utf-8"):
+            pass
+        for name in names:
+            openssl(self.folder, "ca", "-config", settings, "-revoke", f"{name}.pem")
+        openssl(self.folder, "ca", "-config", settings, "-gencrl", "-out", "new.crl")
+        os.replace(self.path("new.crl"), self.path("crl.pem"))
+
+    def test_a_revoked_certificate_opens_no_port(self):
+        make_certificates(self.folder, "other")
+        self.revoke()
+        flags = ["--tls-cert", self.path("server.pem"), "--tls-key", self.path("server.key"), "--tls-client-ca",
+                 self.path("ca.pem"), "--tls-client-crl", self.path("crl.pem"), "--metrics-tls"]
+        with harness.Daemon(flags=flags) as daemon:
+            def run(name):
+                return daemon.run("devices", "--tls-ca", self.path("ca.pem"), "--tls-cert", self.path(f"{name}.pem"),
+                                  "--tls-key", self.path(f"{name}.key"))
+
+            contexts, sessions = {}, {}
+
+            def scrapes(name):  # and takes up the session of the last time, where there is one
+                if name not in contexts:
+                    contexts[name] = ssl.create_default_context(cafile=self.path("ca.pem"))
+                    contexts[name].load_cert_chain(self.path(f"{name}.pem"), self.path(f"{name}.key"))
+                host, port = daemon.metrics.rsplit(":", 1)
+                try:
+                    with socket.create_connection((host, int(port)), timeout=harness.LONG) as plain:
+                        with contexts[name].wrap_socket(plain, server_hostname="localhost",
+                                                        session=sessions.get(name)) as secured:
+                            secured.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+                            said = b"".join(iter(lambda: secured.recv(65536), b""))
+                            sessions[name] = secured.session
+                            return b"assay_build_info" in said
+                except OSError:
+                    return False
+
+            for name in ("client", "other"):
+                self.assertEqual(run(name).code, 0)
+                self.assertTrue(scrapes(name))
+            self.revoke("client")
+            harness.wait_until(lambda: run("client").code == 3, 20, "the revoked one is refused")
+            self.assertIn("certificate client is revoked", run("client").err)
+            self.assertFalse(scrapes("client"))
+            self.assertEqual(run("other").code, 0)
+            self.assertTrue(scrapes("other"))
+            with open(self.path("crl.pem"), "w", encoding="utf-8") as file:
+                file.write("garbage")
+            harness.wait_until(lambda: run("other").code == 0 and "tls.reload_refused" in daemon.log_text(), 20,
+                               "a bad list is refused")
+            self.assertEqual(run("client").code, 3, "and the list before it stays")
+
+    def test_a_list_of_revoked_certificates_must_be_of_the_clients_authority(self):
+        self.revoke()
+        foreign = os.path.join(self.other, "ca.pem")
+        for ca, crl, said in ((foreign, "crl.pem", "no authority of --tls-client-ca signed"),
+                              (self.path("ca.pem"), "server.pem", "holds no lists of revoked certificates"),
+                              (self.path("ca.pem"), "none.pem", "cannot read")):
+            done = subprocess.run(
+                [harness.ASSAYD, "--listen", "127.0.0.1:0", "--state-dir", self.path("state"), "--tls-cert",
+                 self.path("server.pem"), "--tls-key", self.path("server.key"), "--tls-client-ca", ca,
+                 "--tls-client-crl", self.path(crl)], capture_output=True, text=True, timeout=harness.LONG, check=False)
+            self.assertEqual(done.returncode, 2, done)
+            self.assertIn(said, done.stderr)
+
+    def test_no_port_speaks_less_than_tls_1_2(self):
+        flags = ["--tls-cert", self.path("server.pem"), "--tls-key", self.path("server.key"), "--metrics-tls"]
+        with harness.Daemon(flags=flags) as daemon:
+            for address in (daemon.grpc, daemon.metrics):
+                for version, spoken in ((ssl.TLSVersion.TLSv1_1, False), (ssl.TLSVersion.TLSv1_2, True),
+                                        (ssl.TLSVersion.TLSv1_3, True)):
+                    context = ssl.create_default_context(cafile=self.path("ca.pem"))
+                    context.set_alpn_protocols(["h2"])
+                    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+                    context.minimum_version = context.maximum_version = version
+                    host, port = address.rsplit(":", 1)
+                    with socket.create_connection((host, int(port)), timeout=harness.LONG) as plain:
+                        try:
+                            with context.wrap_socket(plain, server_hostname="localhost"):
+                                got = True
+                        except OSError:
+                            got = False
+                    self.assertEqual(got, spoken, (address, version))
 
     def test_missing_files_are_named(self):
         done = subprocess.run(

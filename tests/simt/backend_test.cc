@@ -340,13 +340,14 @@ TEST_P(GpuBackendTest, ResidualsOnTheDeviceAreThoseOnTheCpu) {
 }
 
 // Precision is told where the device's references fill deviations, and as on the CPU.
-TEST_P(GpuBackendTest, ThePrecisionOfProductsIsTold) {
+TEST_P(GpuBackendTest, ThePrecisionIsTold) {
   Desk desk(GpuBackend());
   Case c;
   c.provider = "builtin";
   c.seed = 7;
   c.dtype = DType::kF32;
-  for (const std::string_view op : {"gemm", "conv"}) {
+  for (const std::string_view op :
+       {"gemm", "conv", "attention", "softmax", "layer_norm", "dequant_softmax"}) {
     for (const Problem& problem : ProblemsOf(op)) {
       c.problem = problem;
       const CaseOutcome outcome = desk.Run(c);
@@ -354,7 +355,7 @@ TEST_P(GpuBackendTest, ThePrecisionOfProductsIsTold) {
       ASSERT_TRUE(outcome.precision.has_value()) << op;
     }
   }
-  c.problem = ProblemsOf("attention").front();
+  c.problem = ProblemsOf("rope").front();
   EXPECT_FALSE(desk.Run(c).precision.has_value());
 }
 

@@ -29,6 +29,8 @@ BUILTIN = "kernels/providers/builtin/"
 REDUCE = "kernels/runtime/gpu/reduce.h"
 OPS = "kernels/ops/"
 PRODUCT = OPS + "common/product_gpu.h"
+ORDERS = OPS + "common/sum_orders_gpu.h"
+SPREAD = OPS + "attention/attention_spread_gpu.h"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,13 +49,16 @@ def builtin(name):
 
 # The references' tests use the code that selects a reference, which needs all references.
 REFERENCES = tuple(f"{OPS}{name}.cu" for name in (
-    "attention/attention_identities", "attention/attention_reference", "conv/conv_reference", "copy/copy_reference",
+    "attention/attention_identities", "attention/attention_key_groups", "attention/attention_reference",
+    "conv/conv_reference", "copy/copy_reference",
     "dequant_softmax/dequant_softmax_identities", "dequant_softmax/dequant_softmax_reference",
     "elementwise/elementwise_reference", "gemm/gemm_reference", "layer_norm/layer_norm_reference",
     "reduce/reduce_reference", "rope/rope_reference", "softmax/softmax_identities",
     "softmax/softmax_reference"))
-# The host code of references that an operator's own folder launches.
-ON_GPU = tuple(f"{OPS}{op}/{op}_on_gpu.cc" for op in ("copy", "elementwise", "layer_norm", "reduce", "rope"))
+# The host code that launches them.
+ON_GPU = (*(f"{OPS}{op}/{op}_on_gpu.cc" for op in (
+    "attention", "conv", "copy", "dequant_softmax", "elementwise", "gemm", "layer_norm", "reduce", "rope", "softmax")),
+    OPS + "common/device_words.cc")
 
 
 # The sources that explain why a launch failed.
@@ -118,21 +123,27 @@ CHANGES = [
     ("conv reference", PRODUCT, "!std::isfinite(from_a.value[i])", 0, "false", "infinite weights not looked at"),
     ("conv reference", OPS + "conv/conv_reference.cu", "y < s.input[1]", 0, "y <= s.input[1]", "index past the input"),
     ("conv reference", OPS + "conv/conv_reference.cu", "t / tiles % s.groups", 0, "0", "group left out"),
-    ("attention reference", OPS + "attention/attention_reference.cu", "    SyncBlock();\n", 0, "", "barrier before queries and keys are read"),
-    ("attention reference", OPS + "attention/attention_reference.cu", "    SyncBlock();\n", 1, "", "barrier before they are written again"),
+    ("attention reference", OPS + "attention/attention_tiles_gpu.h", "    SyncBlock();\n", 0, "", "barrier before queries and keys are read"),
+    ("attention reference", OPS + "attention/attention_tiles_gpu.h", "    SyncBlock();\n", 1, "", "barrier before they are written again"),
     ("attention reference", OPS + "attention/attention_reference.cu", "    SyncBlock();  // P and W", 0, "    // P and W", "barrier before weights and values are read"),
-    ("attention reference", OPS + "attention/attention_reference.cu", "    SyncBlock();\n", 2, "", "barrier before values are written again"),
-    ("attention reference", OPS + "attention/attention_reference.cu", "key >= SeenBy(o, query)", 0, "false", "causal mask"),
+    ("attention reference", OPS + "attention/attention_reference.cu", "    SyncBlock();\n", 0, "", "barrier before values are written again"),
+    ("attention reference", OPS + "attention/attention_tiles_gpu.h", "key >= SeenBy(o, query)", 0, "false", "causal mask"),
     ("attention reference", OPS + "attention/attention_reference.cu", "std::bit_cast<std::int64_t>(w) < 0", 0, "false", "mask of values not seen"),
-    ("attention reference", OPS + "attention/attention_reference.cu", "by = kTeam / 2", 0, "by = kTeam / 4", "half of a team left out"),
+    ("attention reference", OPS + "attention/attention_tiles_gpu.h", "by = kTeam / 2", 0, "by = kTeam / 4", "half of a team left out"),
     ("attention reference", OPS + "attention/attention_reference.cu", "by = WaveWidth() / 2", 0, "by = WaveWidth() / 8", "part of a wave's largest score left out"),
+    ("attention reference", SPREAD, "  SyncBlock();  // P is there", 0, "  // P is there", "barrier before the weights of a key are summed"),
+    ("attention reference", SPREAD, "  SyncBlock();  // Q is written", 0, "  // Q is written", "barrier before the margins are written over"),
+    ("attention reference", SPREAD, "if (weight > 0) sum += weight", 0, "sum += weight", "mask of queries that say nothing"),
+    ("attention reference", SPREAD, "query >= o.queries", 0, "query > o.queries", "index past the deviations"),
     ("attention identities", REDUCE, "  SyncBlock();\n", 0, "", "barrier before the waves' counts are read"),
     ("attention identities", OPS + "attention/attention_identities.cu", "Thread().x != 0", 0, "Lane() != 0", "mask of the one that counts"),
     ("attention identities", OPS + "attention/attention_identities.cu", "d < o.dim", 1, "d < o.dim - 1", "last element left out"),
     ("softmax reference", REDUCE, "  SyncBlock();\n", 0, "", "barrier before the waves' results are read"),
-    ("softmax reference", OPS + "softmax/softmax_reference.cu", "j < s.cols", 2, "j <= s.cols", "index past a row"),
+    ("softmax reference", OPS + "softmax/softmax_reference.cu", "j < s.cols", 3, "j <= s.cols", "index past a row"),
+    ("softmax reference", ORDERS, "    SyncBlock();  // and the chunk", 0, "    // and the chunk", "barrier before addends are summed in order"),
+    ("softmax reference", ORDERS, "i < count; i += kRowThreads", 0, "i <= count; i += kRowThreads", "index past the addends"),
     ("softmax identities", OPS + "softmax/softmax_identities.cu", "Thread().x == 0", 0, "Lane() == 0", "mask of the one that counts"),
-    ("layer_norm reference", OPS + "layer_norm/layer_norm_reference.cu", "j < l.cols", 1, "j < l.cols - 1", "last element not summed"),
+    ("layer_norm reference", OPS + "layer_norm/layer_norm_reference.cu", "j < l.cols", 0, "j < l.cols - 1", "last element not summed"),
     ("layer_norm reference", OPS + "layer_norm/layer_norm_reference.cu", "row * l.x_ld", 0, "row * (l.x_ld + 1)", "wrong leading dimension"),
     ("reduce reference", OPS + "reduce/reduce_reference.cu", "l < length", 0, "l < length - 1", "last element not summed"),
     ("reduce reference", OPS + "reduce/reduce_reference.cu", "l < length", 1, "l < length - 1", "mask of the last element of a maximum"),

@@ -46,6 +46,37 @@ TEST_P(SimtRowReference, SoftmaxOfNonFiniteRows) {
   });
 }
 
+// Longer than what shared memory holds at a time, in orders that make the roundings of a sum add
+// up: σ_β is as large as it is by what the orders of the sum lose.
+TEST_P(SimtRowReference, SoftmaxDeviationsOfRowsInOrder) {
+  constexpr std::int64_t kCols = 2500;
+  for (const DType t : {DType::kF32, DType::kF16}) {
+    const Case c = MakeCase(SoftmaxProblem{.rows = 5, .cols = kCols}, t);
+    const Plan plan = PlanOf(c);
+    const auto values = [&](int, std::int64_t i) -> double {
+      const double at = static_cast<double>(i % kCols);
+      switch (i / kCols) {
+        case 0:
+          return -at / 200;
+        case 1:
+          return at / 200;
+        case 2:
+          return 0.75;
+        case 3:
+          return i % kCols % 7 == 0 ? -kInf : std::sin(at);
+        default:
+          return i % kCols == 2499 ? 90 : std::sin(at);  // all weight is on the last
+      }
+    };
+    ExpectPlain(c, plan, values);
+    const Result result = Run(c, plan, Tensors(plan, values));
+    ASSERT_EQ(result.row_gain.size(), 5U);
+    for (const float gain : result.row_gain) EXPECT_GT(gain, 0x1p-24F);
+    for (const float offset : result.row_offset) EXPECT_EQ(offset, 0);
+    EXPECT_EQ(result.deviation[3 * kCols + 7], 0);  // -inf: the model says nothing of it
+  }
+}
+
 TEST_P(SimtRowReference, NormsAtAwkwardSizes) {
   for (const DType t : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kE4M3FN}) {
     for (const std::int64_t cols : {1, 2, 33, 256, 257, 1030}) {
@@ -53,6 +84,41 @@ TEST_P(SimtRowReference, NormsAtAwkwardSizes) {
         ExpectPlain(MakeCase(
             LayerNormProblem{.rows = 3, .cols = cols, .affine = cols % 2 == 0, .rms = rms}, t));
       }
+    }
+  }
+}
+
+// Longer than what shared memory holds at a time, in orders that make the roundings of a sum add
+// up, and with tails so heavy that Welford's update loses most.
+TEST_P(SimtRowReference, NormDeviationsOfRowsInOrder) {
+  constexpr std::int64_t kCols = 2500;
+  for (const DType t : {DType::kF32, DType::kF16}) {
+    for (const auto& [affine, rms] : {std::pair(false, false), {true, false}, {true, true}}) {
+      const Case c =
+          MakeCase(LayerNormProblem{.rows = 6, .cols = kCols, .affine = affine, .rms = rms}, t);
+      const Plan plan = PlanOf(c);
+      const auto values = [&](int operand, std::int64_t i) -> double {
+        const double at = static_cast<double>(i % kCols), wave = std::sin(at * at);
+        if (operand > 0) return 1 + wave / 2;
+        switch (i / kCols) {
+          case 0:
+            return at / 200;
+          case 1:
+            return 3 + at / 2000;
+          case 2:
+            return std::pow(wave, 31) * 30;  // κ is above 6
+          case 3:
+            return 0.75;
+          case 4:
+            return i % kCols == 2499 ? 100 : wave / 100;
+          default:
+            return wave;
+        }
+      };
+      ExpectPlain(c, plan, values);
+      const Result result = Run(c, plan, Tensors(plan, values));
+      EXPECT_GT(result.deviation[0], 0);
+      ASSERT_EQ(result.row_gain.size(), affine && !rms ? 0U : 6U);
     }
   }
 }

@@ -7,7 +7,9 @@
 //        + r²·((n + 1)·(2 + P2)/6 + 6)) + ulp(r)²/12
 // The first term is the rounding of P to its format, the second the errors of scores and
 // exponentials, then those of the sum P·V and of l. Σq²k² is taken as √(Σq⁴·Σk⁴), and Qv by the
-// margins of a block of queries (see kernels/ops/common/product_residuals.h).
+// margins of a block of queries (see kernels/ops/common/product_residuals.h):
+//   Qv of column c = Σw²·Σ_c v² of the query · C_c/Σ_c C_c,   C_c = Σ w²·v_c² over the block's
+//   queries
 //
 // Weights that are nearly the same are rounded the same way, so their errors do not cancel: if
 // n·P2 − 1, the variance of n·w, is below (8u_P)², u_P²·r² is added.
@@ -18,7 +20,9 @@
 //
 // The direction D = Σw·s·v − r·Σw·s is the change of an element if all scores grow by a common
 // factor. s may be replaced by s − m. If the weights span few steps of P's format, D tells nothing:
-// the rounding of a weight then depends on s as well. So D is used from n·P2 − 1 = (64u_P)² on.
+// the rounding of a weight then depends on s as well. So D is used from n·P2 − 1 = (64u_P)² on. The
+// direction of all queries costs another product, so of large outputs, and on GPUs of all, it is
+// made of the first queries of each block alone. It is 0 for the others.
 #ifndef ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_DEVIATION_H_
 #define ASSAY_KERNELS_OPS_ATTENTION_ATTENTION_DEVIATION_H_
 
@@ -28,6 +32,9 @@
 #include "kernels/numerics/host_device.h"
 
 namespace assay {
+
+// Queries of a block whose direction is made.
+inline constexpr int kDirectedQueries = 12;
 
 struct AttentionDeviation {
   double u = 0;

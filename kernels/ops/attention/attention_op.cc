@@ -203,17 +203,7 @@ class Attention final : public Op {
 
  private:
   static AttentionDeviation Deviation(const Case& c, const Plan& plan) {
-    const auto& p = std::get<AttentionProblem>(c.problem);
-    const AttentionBound bound =
-        MakeAttentionBound(p, c.dtype, plan.flushes_subnormals, plan.accumulator);
-    const bool narrow = Info(c.dtype).storage_bits < 16;
-    return {bound.u,
-            bound.p_roundoff,
-            bound.value_scale,
-            bound.value_error,
-            static_cast<double>(p.dim),
-            OutputStepsOf(plan.output.dtype),
-            narrow ? bound.p_flush : 0.0};
+    return MakeAttentionDeviation(std::get<AttentionProblem>(c.problem), c.dtype, plan);
   }
 
   // Pairs of query and key that causality leaves; a random mask spares a kernel

@@ -99,6 +99,20 @@ AttentionBound MakeAttentionBound(const AttentionProblem& problem, DType input,
   return bound;
 }
 
+AttentionDeviation MakeAttentionDeviation(const AttentionProblem& problem, DType input,
+                                          const Plan& plan) {
+  const AttentionBound bound =
+      MakeAttentionBound(problem, input, plan.flushes_subnormals, plan.accumulator);
+  const bool narrow = Info(input).storage_bits < 16;
+  return {bound.u,
+          bound.p_roundoff,
+          bound.value_scale,
+          bound.value_error,
+          static_cast<double>(problem.dim),
+          OutputStepsOf(plan.output.dtype),
+          narrow ? bound.p_flush : 0.0};
+}
+
 double AttentionProvenFactor(const AttentionProblem& problem, DType input,
                              const Accumulator& accumulator) {
   const Accumulator a = AccumulatorOf(input, accumulator);

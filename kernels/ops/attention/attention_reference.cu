@@ -9,6 +9,9 @@
 // attention_reference.h has it. Nothing of size queries × keys is stored. The outputs are
 // made 64 columns at a time, with the second pass again for each 64 of dim.
 //
+// The deviation σ and the direction D, if they are asked for, come from the same two passes; see
+// attention_spread_gpu.h.
+//
 // A thread has 4 queries × 2 keys of the scores and 4 queries × 4 columns of the output;
 // 16 neighbouring threads share their queries. The order of every sum is fixed by the
 // launch.
@@ -17,142 +20,22 @@
 #include <limits>
 
 #include "kernels/ops/attention/attention_reference_gpu.h"
+#include "kernels/ops/attention/attention_spread_gpu.h"
+#include "kernels/ops/attention/attention_tiles_gpu.h"
 #include "kernels/ops/common/element_gpu.h"
 #include "kernels/ops/common/rows_gpu.h"
 
 namespace assay::gpu {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kQueries = 64;                          // of a block
-constexpr int kKeys = 32;                             // at a time
-constexpr int kDepth = 16;                            // of dim, for scores; of keys, for outputs
-constexpr int kColumns = 64;                          // of the output at a time
-constexpr int kTeam = 16;                             // threads that share their queries
-constexpr int kEach = kQueries / (kThreads / kTeam);  // queries of a thread
-constexpr int kOwnKeys = kKeys / kTeam;
-constexpr int kOwnColumns = kColumns / kTeam;
-// One more than the extent: neighbouring rows then lie in different banks.
-constexpr int kQueryPitch = kQueries + 1;
-constexpr int kKeyPitch = kKeys + 1;
-constexpr int kColumnPitch = kColumns + 1;
-constexpr int kQueryShared = kDepth * kQueryPitch;
-constexpr int kKeyShared = kDepth * kKeyPitch;
-constexpr int kWeightShared = kKeys * kQueryPitch;
-static_assert(kDepth * kColumnPitch <= kQueryShared, "V lies where Q did");
+using namespace attention;
 
-// The part of the work a block has.
-struct Task {
-  std::int64_t head;    // of all batches
-  std::int64_t kv;      // head of K and V
-  std::int64_t query0;  // of the head
-  std::int64_t seen;    // keys that the last query may see
-};
-
-ASSAY_DEVICE std::int64_t SeenBy(const AttentionOperands& o, std::int64_t query) {
-  if (!o.causal) return o.keys;
-  const std::int64_t seen = query + 1 + o.keys - o.queries;
-  return seen < 0 ? 0 : seen < o.keys ? seen : o.keys;
-}
-
-ASSAY_DEVICE std::int64_t KvHead(const AttentionOperands& o, std::int64_t head) {
-  return head / o.heads * o.kv_heads + head % o.heads / (o.heads / o.kv_heads);
-}
-
-ASSAY_DEVICE int Team() { return static_cast<int>(Thread().x) / kTeam; }
-ASSAY_DEVICE int Mate() { return static_cast<int>(Thread().x) % kTeam; }
-
-ASSAY_DEVICE bool Visible(const AttentionOperands& o, std::int64_t query, std::int64_t key) {
-  if (query >= o.queries || key >= SeenBy(o, query)) return false;
-  return o.mask == nullptr || static_cast<const std::int8_t*>(o.mask)[query * o.keys + key] != 0;
-}
-
-// A thread's scores, in both forms.
-struct Scores {
-  double s[kEach][kOwnKeys];         // scale·q·k
-  double absolute[kEach][kOwnKeys];  // |q|·|k|
-};
-
-// The scores of the task's queries and keys from `key0`. Ends behind a barrier that lets
-// q_tile and k_tile be written again.
-template <class Element, class Shared, class KeyShared>
-ASSAY_DEVICE void MakeScores(const AttentionReference& a, const Task& task, std::int64_t key0,
-                             Shared q_tile, KeyShared k_tile, Scores& scores) {
-  const AttentionOperands& o = a.operands;
-  const int d = static_cast<int>(Thread().x) % kDepth;
-  const int row = static_cast<int>(Thread().x) / kDepth;
-  constexpr int kRows = kThreads / kDepth;
-  ASSAY_UNROLL
-  for (int i = 0; i < kEach; ++i) {
-    ASSAY_UNROLL
-    for (int j = 0; j < kOwnKeys; ++j) scores.s[i][j] = scores.absolute[i][j] = 0.0;
-  }
-  for (std::int64_t d0 = 0; d0 < o.dim; d0 += kDepth) {
-    ASSAY_UNROLL
-    for (int i = 0; i < kQueries / kRows; ++i) {
-      const int r = row + i * kRows;
-      const std::int64_t query = task.query0 + r;
-      q_tile[d * kQueryPitch + r] =
-          query < o.queries && d0 + d < o.dim
-              ? Element::At(o.q, o.input, (task.head * o.queries + query) * o.dim + d0 + d)
-              : 0.0;
-    }
-    ASSAY_UNROLL
-    for (int i = 0; i < kKeys / kRows; ++i) {
-      const int r = row + i * kRows;
-      const std::int64_t key = key0 + r;
-      k_tile[d * kKeyPitch + r] =
-          key < task.seen && d0 + d < o.dim
-              ? Element::At(o.k, o.input, (task.kv * o.keys + key) * o.dim + d0 + d)
-              : 0.0;
-    }
-    SyncBlock();
-    ASSAY_UNROLL_BY(4)
-    for (int k = 0; k < kDepth; ++k) {
-      double q[kEach], key[kOwnKeys];
-      ASSAY_UNROLL
-      for (int i = 0; i < kEach; ++i) q[i] = q_tile[k * kQueryPitch + Team() + kTeam * i];
-      ASSAY_UNROLL
-      for (int j = 0; j < kOwnKeys; ++j) key[j] = k_tile[k * kKeyPitch + Mate() + kTeam * j];
-      ASSAY_UNROLL
-      for (int i = 0; i < kEach; ++i) {
-        ASSAY_UNROLL
-        for (int j = 0; j < kOwnKeys; ++j) {
-          scores.s[i][j] = Fma(q[i], key[j], scores.s[i][j]);
-          scores.absolute[i][j] = Fma(std::abs(q[i]), std::abs(key[j]), scores.absolute[i][j]);
-        }
-      }
-    }
-    SyncBlock();
-  }
-  ASSAY_UNROLL
-  for (int i = 0; i < kEach; ++i) {
-    // As one rounded operation: a compiler would else fuse it with what follows, in one
-    // pass and not in the other.
-    ASSAY_UNROLL
-    for (int j = 0; j < kOwnKeys; ++j) scores.s[i][j] = Fma(a.bound.scale, scores.s[i][j], 0.0);
-  }
-}
-
-// Of the threads that share a query, in a fixed order.
-ASSAY_DEVICE double TeamSum(double v) {
-  for (int by = kTeam / 2; by > 0; by /= 2) v += ShuffleXor(v, by);
-  return v;
-}
-
-// What the first pass finds of a query.
-struct Row {
-  double max;      // m
-  double delta;    // δ of the least certain of the largest scores
-  double visible;  // keys
-};
-
-template <class Element, class Shared, class KeyShared>
+template <class Element, bool kDeviations, class Shared, class KeyShared>
 ASSAY_DEVICE void FindMaxima(const AttentionReference& a, const Task& task, Shared q_tile,
                              KeyShared k_tile, Row (&rows)[kEach]) {
   double largest = 0.0;
   ASSAY_UNROLL
-  for (int i = 0; i < kEach; ++i) rows[i] = {-HUGE_VAL, 0.0, 0.0};
+  for (int i = 0; i < kEach; ++i) rows[i] = {-HUGE_VAL, 0.0, 0.0, 0.0F, 0.0};
   for (std::int64_t key0 = 0; key0 < task.seen; key0 += kKeys) {
     Scores scores;
     MakeScores<Element>(a, task, key0, q_tile, k_tile, scores);
@@ -167,6 +50,7 @@ ASSAY_DEVICE void FindMaxima(const AttentionReference& a, const Task& task, Shar
         const double delta = a.bound.ScoreError(s, scores.absolute[i][j]);
         Row& row = rows[i];
         row.visible += 1.0;
+        if constexpr (kDeviations) AddExponential(s, row);
         // A NaN leaves the maximum alone, and makes its row NaN through l.
         if (s > row.max) row.delta = 0.0;
         if (s >= row.max && delta > row.delta) row.delta = delta;
@@ -178,12 +62,23 @@ ASSAY_DEVICE void FindMaxima(const AttentionReference& a, const Task& task, Shar
   ASSAY_UNROLL
   for (int i = 0; i < kEach; ++i) {
     Row& row = rows[i];
+    const double own = row.max;
     for (int by = kTeam / 2; by > 0; by /= 2) {
       const double max = ShuffleXor(row.max, by), delta = ShuffleXor(row.delta, by);
       if (max > row.max || (max == row.max && delta > row.delta)) row.delta = delta;
       if (max > row.max) row.max = max;
     }
     row.visible = TeamSum(row.visible);
+    if constexpr (kDeviations) {
+      const float part = row.sum > 0 ? row.sum * Exp(static_cast<float>(own - row.max)) : 0.0F;
+      row.sum = static_cast<float>(TeamSum(static_cast<double>(part)));
+      const std::int64_t query = task.query0 + Team() + kTeam * i;
+      const std::int64_t line = query < a.operands.queries ? query : a.operands.queries - 1;
+      const double scale = a.bound.scale;
+      row.query_squares =
+          scale * scale *
+          std::sqrt(FourthPowers<Element>(a.operands, task.head * a.operands.queries + line));
+    }
   }
   for (int by = WaveWidth() / 2; by > 0; by /= 2) {
     const double other = ShuffleXor(largest, by);
@@ -194,20 +89,12 @@ ASSAY_DEVICE void FindMaxima(const AttentionReference& a, const Task& task, Shar
   if (Lane() == 0) AtomicMin(a.largest, ~std::bit_cast<unsigned long long>(largest));
 }
 
-// What the second pass sums of a thread's queries and columns.
-struct Outputs {
-  double sum[kEach][kOwnColumns];    // V'
-  double error[kEach][kOwnColumns];  // E'
-  double l[kEach];
-  double row_error[kEach];  // R
-};
-
 // P and W of the task's queries and the keys from `key0`, to shared memory; W is negative
 // where the query does not see the key, and only there.
-template <class Shared>
+template <bool kDeviations, class Shared, class KeyShared>
 ASSAY_DEVICE void MakeWeights(const AttentionReference& a, const Task& task, std::int64_t key0,
                               const Row (&rows)[kEach], const Scores& scores, Shared p_tile,
-                              Shared w_tile, Outputs& out) {
+                              Shared w_tile, KeyShared k_tile, Outputs& out, Spread& spread) {
   const AttentionBound& bound = a.bound;
   ASSAY_UNROLL
   for (int i = 0; i < kEach; ++i) {
@@ -217,7 +104,7 @@ ASSAY_DEVICE void MakeWeights(const AttentionReference& a, const Task& task, std
     ASSAY_UNROLL
     for (int j = 0; j < kOwnKeys; ++j) {
       const int query = Team() + kTeam * i, key = Mate() + kTeam * j;
-      double p = 0.0, w = -1.0;
+      double p = 0.0, w = -1.0, shift[1] = {0.0};
       if (Visible(a.operands, task.query0 + query, key0 + key)) {
         const double s = scores.s[i][j];
         p = Exp(s - row.max);
@@ -229,6 +116,12 @@ ASSAY_DEVICE void MakeWeights(const AttentionReference& a, const Task& task, std
         if (w != w) w = std::numeric_limits<double>::quiet_NaN();  // not a negative one
         out.l[i] += p;
         out.row_error[i] += p * epsilon;
+        if constexpr (kDeviations) {
+          AddToSpread(a, KeySquaresOf(a, task, key0 + key), i, row, p, s, shift, spread);
+        }
+      }
+      if constexpr (kDeviations) {
+        if (i == 0 && query < kDirectedQueries) k_tile[key * kShiftPitch + query] = shift[0];
       }
       p_tile[key * kQueryPitch + query] = p;
       w_tile[key * kQueryPitch + query] = w;
@@ -237,10 +130,10 @@ ASSAY_DEVICE void MakeWeights(const AttentionReference& a, const Task& task, std
 }
 
 // Adds P·V and W·|V| of the keys from `key0` and the columns from `column0`.
-template <class Element, class Shared, class VShared>
+template <class Element, bool kDeviations, class Shared, class VShared, class KeyShared>
 ASSAY_DEVICE void AddValues(const AttentionReference& a, const Task& task, std::int64_t key0,
                             std::int64_t column0, Shared p_tile, Shared w_tile, VShared v_tile,
-                            Outputs& out) {
+                            KeyShared k_tile, Outputs& out, Spread& spread) {
   const AttentionOperands& o = a.operands;
   const int column = static_cast<int>(Thread().x) % kColumns;
   constexpr int kRows = kThreads / kColumns;
@@ -255,11 +148,28 @@ ASSAY_DEVICE void AddValues(const AttentionReference& a, const Task& task, std::
               : 0.0;
     }
     SyncBlock();  // P and W are there too
+    if constexpr (kDeviations) {
+      ASSAY_UNROLL
+      for (int i = 0; i < kDepth / kRows; ++i) {
+        const int r = static_cast<int>(Thread().x) / kColumns + i * kRows;
+        spread.column +=
+            k_tile[kKeyWeights + part + r] * FiniteSquare(v_tile[r * kColumnPitch + column]);
+      }
+    }
     ASSAY_UNROLL_BY(2)
     for (int k = 0; k < kDepth; ++k) {
       double v[kOwnColumns];
       ASSAY_UNROLL
       for (int j = 0; j < kOwnColumns; ++j) v[j] = v_tile[k * kColumnPitch + Mate() + kTeam * j];
+      if constexpr (kDeviations) {
+        if (Team() < kDirectedQueries) {
+          const double shift = k_tile[(part + k) * kShiftPitch + Team()];
+          ASSAY_UNROLL
+          for (int j = 0; j < kOwnColumns; ++j) {
+            spread.directed[j] = Fma(shift, v[j], spread.directed[j]);
+          }
+        }
+      }
       ASSAY_UNROLL
       for (int i = 0; i < kEach; ++i) {
         const double p = p_tile[(part + k) * kQueryPitch + Team() + kTeam * i];
@@ -304,31 +214,48 @@ ASSAY_DEVICE void Finish(const AttentionReference& a, const Task& task, std::int
   }
 }
 
-template <class Element>
+template <class Element, bool kDeviations>
 ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2) AttentionTiles(AttentionReference a) {
-  ASSAY_SHARED(double, q_tile, kQueryShared);  // and V
+  ASSAY_SHARED(double, partial, kDeviations ? kMostWaves : 1);
+  ASSAY_SHARED(double, inverse, kDeviations ? kQueries : 1);  // 1/l²
+  ASSAY_SHARED(double, q_tile, kQueryShared);                 // and V
   ASSAY_SHARED(double, k_tile, kKeyShared);
   ASSAY_SHARED(double, p_tile, kWeightShared);
   ASSAY_SHARED(double, w_tile, kWeightShared);
   const AttentionOperands& o = a.operands;
-  const std::int64_t heads = o.batch * o.heads;
+  const std::int64_t each = o.heads / o.kv_heads, heads = a.kv_count * each;
   const std::int64_t blocks = (o.queries + kQueries - 1) / kQueries;
   for (std::int64_t t = Block().x; t < heads * blocks; t += GridExtent().x) {
     Task task;
-    task.head = t % heads;
+    task.head = a.first_kv * each + t % heads;
     task.kv = KvHead(o, task.head);
     task.query0 = (blocks - 1 - t / heads) * kQueries;  // those that see most keys go first
     const std::int64_t behind = task.query0 + kQueries;
     task.seen = SeenBy(o, (behind < o.queries ? behind : o.queries) - 1);
     Row rows[kEach];
-    FindMaxima<Element>(a, task, q_tile, k_tile, rows);
+    FindMaxima<Element, kDeviations>(a, task, q_tile, k_tile, rows);
+    if constexpr (kDeviations) {
+      ASSAY_UNROLL
+      for (int i = 0; i < kEach; ++i) {
+        const double l = static_cast<double>(rows[i].sum);
+        if (Mate() == 0) inverse[Team() + kTeam * i] = l > 0 ? 1 / (l * l) : 0.0;
+      }
+    }
     for (std::int64_t column0 = 0; column0 < o.dim; column0 += kColumns) {
       Outputs out = {};
+      Spread spread = {};
       for (std::int64_t key0 = 0; key0 < task.seen; key0 += kKeys) {
         Scores scores;
         MakeScores<Element>(a, task, key0, q_tile, k_tile, scores);
-        MakeWeights(a, task, key0, rows, scores, p_tile, w_tile, out);
-        AddValues<Element>(a, task, key0, column0, p_tile, w_tile, q_tile, out);
+        MakeWeights<kDeviations>(a, task, key0, rows, scores, p_tile, w_tile, k_tile, out, spread);
+        if constexpr (kDeviations) {
+          MakeKeyWeights(a, task, key0, p_tile, k_tile, inverse, spread);
+        }
+        AddValues<Element, kDeviations>(a, task, key0, column0, p_tile, w_tile, q_tile, k_tile, out,
+                                        spread);
+      }
+      if constexpr (kDeviations) {
+        FinishSpread(a, task, column0, rows, out, spread, q_tile, partial);
       }
       Finish(a, task, column0, rows, out);
     }
@@ -337,24 +264,24 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kThreads, 2) AttentionTiles(AttentionReference a)
 
 ASSAY_GLOBAL void ClearLargest(unsigned long long* largest) { *largest = ~0ULL; }
 
-// An element a thread.
-ASSAY_GLOBAL void KeyGroupMeans(AttentionKeyGroupsReference a) {
+// The heads of K and V from first_kv on.
+ErrorCode LaunchHeads(const AttentionReference& a, Stream stream) {
   const AttentionOperands& o = a.operands;
-  const std::int64_t count = o.batch * o.heads * o.queries * o.dim;
-  const std::int64_t step = std::int64_t{GridExtent().x} * kThreads;
-  for (std::int64_t i = std::int64_t{Block().x} * kThreads + Thread().x; i < count; i += step) {
-    const std::int64_t head = i / o.dim / o.queries, query = i / o.dim % o.queries;
-    const KeyGroups::Group group = a.groups.Members(a.groups.Chosen(head, query));
-    const std::int64_t seen = a.groups.Seen(query);
-    double sum = 0.0;
-    int found = 0;
-    for (std::int64_t key = group.first; key < group.first + group.size && key < seen; ++key) {
-      if (!Visible(o, query, key)) continue;
-      ++found;
-      sum += LoadDouble(o.input, o.v, (KvHead(o, head) * o.keys + key) * o.dim + i % o.dim);
+  const std::int64_t tasks =
+      a.kv_count * (o.heads / o.kv_heads) * ((o.queries + kQueries - 1) / kQueries);
+  const Extent block{kThreads, 1, 1};
+  return ForElement(o.input, [&](auto element) {
+    using Element = decltype(element);
+    if (a.deviation == nullptr) {
+      return Launch(AttentionTiles<Element, false>, RowGrid(tasks), block, 0, stream, a);
     }
-    a.value[i] = found == 0 ? a.empty : sum * (a.scale / found);
-  }
+    const std::int64_t keys = a.kv_count * o.keys;
+    constexpr int kOfBlock = kThreads / kTeam;
+    const ErrorCode error = Launch(SumKeySquares<Element>,
+                                   RowGrid((keys + kOfBlock - 1) / kOfBlock), block, 0, stream, a);
+    if (error != kOk) return error;
+    return Launch(AttentionTiles<Element, true>, RowGrid(tasks), block, 0, stream, a);
+  });
 }
 
 }  // namespace
@@ -364,20 +291,19 @@ ErrorCode LaunchAttentionReference(const AttentionReference& a, Stream stream) {
       Launch(ClearLargest, Extent{1, 1, 1}, Extent{1, 1, 1}, 0, stream, a.largest);
   if (cleared != kOk) return cleared;
   const AttentionOperands& o = a.operands;
-  const std::int64_t tasks = o.batch * o.heads * ((o.queries + kQueries - 1) / kQueries);
-  return ForElement(o.input, [&](auto element) {
-    return Launch(AttentionTiles<decltype(element)>, RowGrid(tasks), Extent{kThreads, 1, 1}, 0,
-                  stream, a);
-  });
+  const std::int64_t all = o.batch * o.kv_heads;
+  const std::int64_t most =
+      a.deviation == nullptr ? all : a.key_squares_bytes / KeySquareBytes(o.keys);
+  AttentionReference group = a;
+  for (std::int64_t first = 0; first < all; first += most) {
+    group.first_kv = first;
+    group.kv_count = all - first < most ? all - first : most;
+    const ErrorCode error = LaunchHeads(group, stream);
+    if (error != kOk) return error;
+  }
+  return kOk;
 }
 
 double LargestScore(unsigned long long largest) { return std::bit_cast<double>(~largest); }
-
-ErrorCode LaunchAttentionKeyGroups(const AttentionKeyGroupsReference& a, Stream stream) {
-  const AttentionOperands& o = a.operands;
-  const std::int64_t count = o.batch * o.heads * o.queries * o.dim;
-  return Launch(KeyGroupMeans, RowGrid((count + kThreads - 1) / kThreads), Extent{kThreads, 1, 1},
-                0, stream, a);
-}
 
 }  // namespace assay::gpu

@@ -29,6 +29,7 @@
 #include <span>
 
 #include "kernels/ops/attention/attention_bound.h"
+#include "kernels/ops/attention/attention_deviation.h"
 #include "kernels/ops/attention/problem.h"
 #include "kernels/ops/plan.h"
 
@@ -42,6 +43,9 @@ inline std::int64_t VisibleKeys(const AttentionProblem& p, std::int64_t query) {
 
 AttentionBound MakeAttentionBound(const AttentionProblem& problem, DType input,
                                   bool flushes_subnormals, const Accumulator& accumulator = {});
+
+AttentionDeviation MakeAttentionDeviation(const AttentionProblem& problem, DType input,
+                                          const Plan& plan);
 
 // κ, an upper bound of proven over probabilistic E. The proven E has γ_(n+8) and γ_(dim+8)
 // in the place of c_n and c_d, and nothing else: u_P, w, 8·u and the terms of s are

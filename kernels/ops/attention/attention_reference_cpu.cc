@@ -37,7 +37,8 @@ constexpr std::int64_t kMaxQueries = 96;
 // queries, because few outputs need every one. Beyond, it is made of some queries of each block: a
 // whole panel of DirectProduct, which is read in whole vectors.
 constexpr std::int64_t kAllDirected = 32'768;
-constexpr std::int64_t kDirected = kDirectRows;
+constexpr std::int64_t kDirected = kDirectedQueries;
+static_assert(kDirected == kDirectRows);
 constexpr std::int64_t kDirectedLd = 2 * kDirectRows;
 static_assert(kDirectedLd % 8 == 0 && kDirectedLd <= kMaxQueries);
 static_assert(kMaxQueries % 8 == 0 && kMaxQueries % kDirectRows == 0);

@@ -8,6 +8,7 @@
 #include "kernels/numerics/dtype.h"
 #include "kernels/numerics/key_groups.h"
 #include "kernels/ops/attention/attention_bound.h"
+#include "kernels/ops/attention/attention_deviation.h"
 #include "kernels/runtime/gpu/handles.h"
 
 namespace assay::gpu {
@@ -33,9 +34,24 @@ struct AttentionReference {
   double* allowance = nullptr;  // the same
   // Device memory; LargestScore() of it is the largest |score| of a visible pair.
   unsigned long long* largest = nullptr;
+  // σ and D, laid out as value; nullptr: nobody asks for them. They need device memory for at least
+  // KeySquareBytes(operands.keys).
+  AttentionDeviation model;
+  float* deviation = nullptr;
+  float* direction = nullptr;
+  double* key_squares = nullptr;
+  std::int64_t key_squares_bytes = 0;
+  // Heads of K and V, of all batches; the launcher sets them for groups of heads.
+  std::int64_t first_kv = 0, kv_count = 0;
 };
 
-// Enqueues two launches.
+// Memory for √Σk⁴ and Σv² of the keys of one head [bytes].
+constexpr std::int64_t KeySquareBytes(std::int64_t keys) {
+  return 2 * keys * static_cast<std::int64_t>(sizeof(double));
+}
+
+// Enqueues two launches; with deviations, one and two for each group of heads of K and V whose
+// squares fit the memory together.
 ErrorCode LaunchAttentionReference(const AttentionReference& reference, Stream stream);
 double LargestScore(unsigned long long largest);
 

@@ -11,6 +11,8 @@
 #ifndef ASSAY_KERNELS_OPS_COMMON_ROW_FIT_H_
 #define ASSAY_KERNELS_OPS_COMMON_ROW_FIT_H_
 
+#include <cstdint>
+
 #include "kernels/numerics/deviation.h"
 #include "kernels/numerics/host_device.h"
 
@@ -51,6 +53,14 @@ struct RowDeviations {
   float* offset = nullptr;     // σ_α; 0: rows have none
   float* gain = nullptr;       // σ_β
   float* direction = nullptr;  // D of each element
+
+  // The places of a later row, if these are the first row's. A row has `cols` elements.
+  ASSAY_HOST_DEVICE RowDeviations OfRow(std::int64_t row, std::int64_t cols) const {
+    if (deviation == nullptr) return {};
+    return {deviation + row * cols, offset == nullptr ? nullptr : offset + row,
+            gain == nullptr ? nullptr : gain + row,
+            direction == nullptr ? nullptr : direction + row * cols};
+  }
 };
 
 }  // namespace assay

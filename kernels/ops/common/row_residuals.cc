@@ -46,11 +46,12 @@ ResidualModel RowResiduals(const Case& c, const Plan& plan, int drawn) {
   return model;
 }
 
+RowDeviations RowsOf(const ReferenceBuffers& buffers) {
+  return {buffers.deviation, buffers.row_offset, buffers.row_gain, buffers.direction};
+}
+
 RowDeviations RowOf(const ReferenceBuffers& buffers, std::int64_t row, std::int64_t cols) {
-  if (buffers.deviation == nullptr) return {};
-  const auto at = [](float* of, std::int64_t i) { return of == nullptr ? nullptr : of + i; };
-  return {buffers.deviation + row * cols, at(buffers.row_offset, row), at(buffers.row_gain, row),
-          at(buffers.direction, row * cols)};
+  return RowsOf(buffers).OfRow(row, cols);
 }
 
 }  // namespace assay

@@ -16,6 +16,9 @@ namespace assay {
 // user's own tensors count as normal.
 ResidualModel RowResiduals(const Case& c, const Plan& plan, int drawn);
 
+// Where the deviations of the first row stand.
+RowDeviations RowsOf(const ReferenceBuffers& buffers);
+
 // Where the deviations of a row of `cols` elements stand. No deviation: nobody asks for them.
 RowDeviations RowOf(const ReferenceBuffers& buffers, std::int64_t row, std::int64_t cols);
 

@@ -32,24 +32,18 @@ void SoftmaxDeviationsOfRow(const SoftmaxDeviation& model, std::int64_t n, const
                             const double* logit_variance) {
   double max = -std::numeric_limits<double>::infinity();
   for (std::int64_t i = 0; i < n; ++i) max = std::max(max, x[i]);
-  double squares = 0, lost = 0, logits = 0, largest = 0;
+  double lost = 0, largest = 0;
   for (std::int64_t i = 0; i < n; ++i) largest = std::max(largest, r[i]);
-  RowFit fit;
+  SoftmaxRowSums sums;
   Arguments arguments;
   SumOrders orders;  // of exp(x − m), which is 1 for the largest
   for (std::int64_t i = 0; i < n; ++i) {
-    double variance = model.Variance(r[i], x[i], max);
-    if (logit_variance != nullptr && variance > 0) {
-      variance += r[i] * r[i] * logit_variance[i];
-      logits += r[i] * r[i] * logit_variance[i];
-    }
-    to.deviation[i] = static_cast<float>(std::sqrt(variance));
-    squares += r[i] * r[i];
+    const double known = logit_variance == nullptr ? 0.0 : logit_variance[i];
+    const double sigma = sums.Add(model, r[i], x[i], max, known);
+    to.deviation[i] = static_cast<float>(sigma);
     lost += LostAddend(r[i], model.u);
     orders.Add(r[i] / largest);
-    if (!(variance > 0)) continue;
-    fit.Add(r[i], variance);
-    if (to.direction != nullptr) arguments.Add(r[i], variance, x[i] - max);
+    if (to.direction != nullptr && sigma > 0) arguments.Add(r[i], sigma * sigma, x[i] - max);
   }
   for (std::int64_t i = 0; to.direction != nullptr && i < n; ++i) {
     const bool tells = to.deviation[i] > 0 && arguments.Tell();
@@ -58,9 +52,7 @@ void SoftmaxDeviationsOfRow(const SoftmaxDeviation& model, std::int64_t n, const
   }
   if (to.offset != nullptr) *to.offset = 0;
   if (to.gain == nullptr) return;
-  const double seen = orders.RelativeError();
-  *to.gain = static_cast<float>(std::sqrt(model.GainVariance(max, squares, lost) + logits +
-                                          seen * seen + model.Repeats() * fit.LoneGainVariance()));
+  *to.gain = static_cast<float>(sums.Gain(model, max, lost, orders.Sums().RelativeError()));
 }
 
 }  // namespace assay

@@ -11,7 +11,7 @@
 // to small exponentials (softmax_sums.h). f = 2·the accumulator's smallest normal number is for
 // exponentials that are flushed, u_i for a narrower format that a kernel declares for them. fit is
 // how far the elements' own errors move β (row_fit.h). seen is what usual orders lose of l on the
-// data at hand (sum_orders.h); the host alone looks at it. It is little for random data.
+// data at hand (sum_orders.h). It is little for random data.
 //
 // The direction D = r·(x − x̄), x̄ the mean of x with weights r²/σ², is the change of an element if
 // the arguments of exp grow by a common factor, without the part that is a common factor of r. The
@@ -57,6 +57,32 @@ struct SoftmaxDeviation {
   ASSAY_HOST_DEVICE double RepeatedVariance() const { return 0.15 * u * u * n * n / distinct; }
   // How often a row has the same element.
   ASSAY_HOST_DEVICE double Repeats() const { return RepeatsOf(n, distinct, steps); }
+};
+
+// Makes σ of the elements of a row, and sums what σ_β needs of them.
+struct SoftmaxRowSums {
+  double squares = 0;  // Σr²
+  double logits = 0;   // Σr²·σ_x²
+  RowFit fit;
+
+  // σ of an element. logit_variance: σ_x² of an x that is itself a result of rounding.
+  ASSAY_HOST_DEVICE double Add(const SoftmaxDeviation& model, double r, double x, double max,
+                               double logit_variance = 0) {
+    double variance = model.Variance(r, x, max);
+    squares += r * r;
+    if (variance > 0) {
+      variance += r * r * logit_variance;
+      logits += r * r * logit_variance;
+      fit.Add(r, variance);
+    }
+    return std::sqrt(variance);
+  }
+  // σ_β of the row, from m, Σ LostAddend(r, u) and `seen`.
+  ASSAY_HOST_DEVICE double Gain(const SoftmaxDeviation& model, double max, double lost,
+                                double seen) const {
+    return std::sqrt(model.GainVariance(max, squares, lost) + logits + seen * seen +
+                     model.Repeats() * fit.LoneGainVariance());
+  }
 };
 
 // Fills one row of n elements, from its x and r, and D if there is a place for it. logit_variance:

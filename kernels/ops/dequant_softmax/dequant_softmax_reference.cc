@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/ops/common/planning.h"
+#include "kernels/ops/common/row_depth.h"
 #include "kernels/runtime/cpu/parallel.h"
 
 namespace assay {
@@ -69,12 +70,22 @@ DequantSoftmaxBound MakeDequantSoftmaxBound(const DequantSoftmaxProblem& problem
   return bound;
 }
 
+double DistinctLogits(const Plan& plan, std::int64_t n) {
+  constexpr double kLeastSpread = 0.25;
+  const Pattern& a = plan.inputs[0].pattern;
+  const bool wide = (a.kind == PatternKind::kNormal && a.a >= kLeastSpread) ||
+                    (a.kind == PatternKind::kUniform && a.b - a.a >= 4 * kLeastSpread);
+  if (!wide || !(plan.inputs[1].pattern == kDequantWeights)) return 1;
+  return DistinctAddends(Pattern{PatternKind::kNormal, 1, 0}, DType::kF32, Addends::kExponentials,
+                         n, plan.accumulator_roundoff);
+}
+
 DequantSoftmaxDeviation MakeDequantSoftmaxDeviation(const DequantSoftmaxProblem& problem,
-                                                    DType input, const Plan& plan,
-                                                    double distinct) {
+                                                    DType input, const Plan& plan) {
   const Arithmetic arithmetic = ArithmeticOf(input);
-  return {{static_cast<double>(problem.n), arithmetic.u, plan.intermediate_roundoff, distinct,
-           kFlushedExp * arithmetic.min_normal, OutputStepsOf(plan.output.dtype)},
+  return {{static_cast<double>(problem.n), arithmetic.u, plan.intermediate_roundoff,
+           DistinctLogits(plan, problem.n), kFlushedExp * arithmetic.min_normal,
+           OutputStepsOf(plan.output.dtype)},
           static_cast<double>(problem.k)};
 }
 

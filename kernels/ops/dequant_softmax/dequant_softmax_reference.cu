@@ -2,11 +2,17 @@
 // Σ|a||w| of every logit in one pass (kernels/ops/common/product_gpu.h), a block a tile, then
 // a block a row, as FinishDequantSoftmaxRow has it. The order of every sum is fixed by the
 // launch.
+//
+// The deviations, if they are asked for, come from the same passes. σ of an element stands where
+// σ_x of its logit does until the row's sum is known: 8 bytes an element are written and 4 read for
+// it.
 #include <cmath>
 
 #include "kernels/ops/common/element_gpu.h"
 #include "kernels/ops/common/product_gpu.h"
 #include "kernels/ops/common/rows_gpu.h"
+#include "kernels/ops/common/softmax_deviation_gpu.h"
+#include "kernels/ops/common/sum_orders_gpu.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_reference_gpu.h"
 #include "kernels/runtime/gpu/reduce.h"
 
@@ -44,11 +50,14 @@ ASSAY_GLOBAL void ASSAY_BOUNDS(kProductThreads, 2) LogitTiles(DequantSoftmaxRefe
   }
 }
 
+template <bool kDeviations>
 ASSAY_GLOBAL void LogitRows(DequantSoftmaxReference g) {
   ASSAY_SHARED(double, partial, kMostWaves);
+  ASSAY_SHARED(float, addends, kDeviations ? kOrderShared : 1);
   for (std::int64_t row = Block().x; row < g.m; row += GridExtent().x) {
     double* value = g.value + row * g.n;
     double* allowance = g.allowance == nullptr ? nullptr : g.allowance + row * g.n;
+    const RowDeviations to = g.deviations.OfRow(row, g.n);
     double max = -HUGE_VAL;
     for (std::int64_t j = Thread().x; j < g.n; j += kRowThreads) {
       const double x = value[j] * LoadDouble(DType::kF32, g.scale, j);
@@ -61,23 +70,45 @@ ASSAY_GLOBAL void LogitRows(DequantSoftmaxReference g) {
       sum += Exp(value[j] - max);
       if (allowance == nullptr) continue;
       const double scale = LoadDouble(DType::kF32, g.scale, j);
+      if constexpr (kDeviations) {
+        to.deviation[j] =
+            static_cast<float>(std::sqrt(g.model.LogitVariance(value[j], scale, allowance[j])));
+      }
       allowance[j] = g.bound.LogitError(value[j], scale, allowance[j]);
       shift += g.bound.Share(value[j], max, allowance[j]);
     }
     sum = BlockReduce<Sum>(sum, partial, kRowThreads);
     shift = BlockReduce<Sum>(shift, partial, kRowThreads) / sum;
     const double log_sum = std::log(sum), unit = g.bound.arithmetic.u * sum;
-    double lost = 0.0;
-    for (std::int64_t j = Thread().x; allowance != nullptr && j < g.n; j += kRowThreads) {
-      lost += LostAddend(Exp(value[j] - max), unit);
+    double lost = 0.0, seen = 0.0;
+    const auto addend = [&](std::int64_t j) {
+      const double p = Exp(value[j] - max);
+      lost += LostAddend(p, unit);
+      return p;
+    };
+    if constexpr (kDeviations) {
+      seen = SumInOrders(g.n, addend, addends, partial).RelativeError();
+    } else {
+      for (std::int64_t j = Thread().x; allowance != nullptr && j < g.n; j += kRowThreads) {
+        addend(j);
+      }
     }
     lost = BlockReduce<Sum>(lost, partial, kRowThreads);
     const double roundings = g.bound.RowRoundings(sum, lost);
+    SoftmaxRowSums sums;
     for (std::int64_t j = Thread().x; j < g.n; j += kRowThreads) {
       const double x = value[j];
       value[j] = Exp(x - max) / sum;
       if (allowance == nullptr) continue;
       allowance[j] = g.bound.Allowance(value[j], x, max, log_sum, allowance[j], shift, roundings);
+      if constexpr (kDeviations) {
+        const double of_logit = static_cast<double>(to.deviation[j]);
+        to.deviation[j] =
+            static_cast<float>(sums.Add(g.model.softmax, value[j], x, max, of_logit * of_logit));
+      }
+    }
+    if constexpr (kDeviations) {
+      FinishSoftmaxDeviations(g.model.softmax, max, lost / sum, seen, sums, partial, to);
     }
   }
 }
@@ -95,7 +126,8 @@ ErrorCode LaunchDequantSoftmaxReference(const DequantSoftmaxReference& g, Stream
                : Launch(LogitTiles<Element, true>, RowGrid(tiles), block, 0, stream, g);
   });
   if (code != kOk) return code;
-  return Launch(LogitRows, RowGrid(g.m), Extent{kRowThreads, 1, 1}, 0, stream, g);
+  return Launch(g.deviations.deviation == nullptr ? LogitRows<false> : LogitRows<true>,
+                RowGrid(g.m), Extent{kRowThreads, 1, 1}, 0, stream, g);
 }
 
 }  // namespace assay::gpu

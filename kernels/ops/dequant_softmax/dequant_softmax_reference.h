@@ -32,6 +32,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/numerics/pattern.h"
 #include "kernels/ops/case.h"
 #include "kernels/ops/common/row_fit.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_bound.h"
@@ -41,12 +42,17 @@
 
 namespace assay {
 
+// The weights of a case that names no data: over the whole of int8.
+inline constexpr Pattern kDequantWeights = {PatternKind::kIntegers, -127, 127};
+
 // From a case's format and plan.
 DequantSoftmaxBound MakeDequantSoftmaxBound(const DequantSoftmaxProblem& problem, DType input,
                                             const Plan& plan);
-// With D distinct exponentials in a row.
 DequantSoftmaxDeviation MakeDequantSoftmaxDeviation(const DequantSoftmaxProblem& problem,
-                                                    DType input, const Plan& plan, double distinct);
+                                                    DType input, const Plan& plan);
+// Distinct exponentials of a row. Logits of random activations and kDequantWeights are several
+// wide, and their scales have all of fp32's digits. Of other data nothing is known.
+double DistinctLogits(const Plan& plan, std::int64_t n);
 
 // One row of n elements in place: value from Σ a·w to r, allowance from Σ|a||w| to E.
 // allowance nullptr: only values. Fills the deviations that `to` has places for.

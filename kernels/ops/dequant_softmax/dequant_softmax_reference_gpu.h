@@ -6,7 +6,9 @@
 #include <cstdint>
 
 #include "kernels/numerics/dtype.h"
+#include "kernels/ops/common/row_fit.h"
 #include "kernels/ops/dequant_softmax/dequant_softmax_bound.h"
+#include "kernels/ops/dequant_softmax/dequant_softmax_deviation.h"
 #include "kernels/runtime/gpu/handles.h"
 
 namespace assay::gpu {
@@ -23,6 +25,9 @@ struct DequantSoftmaxReference {
   DequantSoftmaxBound bound;
   double* value = nullptr;      // [m, n]
   double* allowance = nullptr;  // the same, or nullptr: only values
+  DequantSoftmaxDeviation model;
+  // Of the first row; no deviation: nobody asks for them. They need the allowance.
+  RowDeviations deviations;
 };
 
 // Enqueues two launches.

@@ -1,10 +1,7 @@
-// The references of all operators on a GPU: from a case and its plan to the launches of
-// ops/<op>/<op>_reference_gpu.h, with the same formats, bounds and exact cases as each
-// operator's own Reference has on the CPU. Toolkit-free: it serves CUDA, HIP and the
-// emulator.
+// The references of all operators on a GPU: hands each case on to its operator's object (gpu_op.h),
+// with the stream and the scratch memory of the device.
 //
-// Thread-safety: as a Device's. Errors: UNIMPLEMENTED where a problem is beyond a
-// kernel's indices, INTERNAL where a launch fails, with the toolkit's code.
+// Thread-safety: as a Device's. Errors: as GpuOp's.
 #ifndef ASSAY_KERNELS_OPS_GPU_REFERENCES_GPU_H_
 #define ASSAY_KERNELS_OPS_GPU_REFERENCES_GPU_H_
 
@@ -12,6 +9,7 @@
 #include <functional>
 
 #include "kernels/ops/device_references.h"
+#include "kernels/ops/gpu_op.h"
 #include "kernels/runtime/gpu/handles.h"
 #include "kernels/runtime/gpu/primitives.h"
 
@@ -28,7 +26,6 @@ class GpuReferences final : public DeviceReferences {
   GpuReferences(StreamOf stream, ScratchOf scratch)
       : stream_(std::move(stream)), scratch_(std::move(scratch)) {}
 
-  // Waits for an attention's largest score; enqueues the others.
   absl::Status Reference(const Case& c, const Plan& plan, Device& device,
                          std::span<const TensorView> inputs, ReferenceBuffers& out) const override;
 
@@ -40,6 +37,8 @@ class GpuReferences final : public DeviceReferences {
       const TensorView& output, const ReferenceBuffers& reference) const override;
 
  private:
+  absl::StatusOr<GpuCall> CallOn(Device& device) const;
+
   StreamOf stream_;
   ScratchOf scratch_;
 };

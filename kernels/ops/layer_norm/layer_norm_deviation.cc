@@ -7,24 +7,7 @@
 namespace assay {
 namespace {
 
-// Beyond this κ squares differ so much that Welford's update loses more than a sum of squares does.
-constexpr double kHeavyTails = 6;
-
-// What Welford's update in FP32 makes of Σ(x − μ)², which is `squares`, relative to it.
-double WelfordError(std::int64_t n, const double* x, double squares) {
-  float mean = 0, sum = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const auto v = static_cast<float>(x[i]);
-    const float delta = v - mean;
-    mean += delta / static_cast<float>(i + 1);
-    sum += delta * (v - mean);
-  }
-  const double error = std::abs(static_cast<double>(sum) / squares - 1);
-  return std::isfinite(error) ? error : 0.0;
-}
-
 LayerNormMoments MomentsOf(const LayerNormDeviation& model, std::int64_t n, const double* x) {
-  LayerNormMoments row;
   const double length = static_cast<double>(n);
   // Counted from the first element, so that a large mean costs no digits.
   const double origin = model.rms ? 0.0 : x[0];
@@ -34,9 +17,7 @@ LayerNormMoments MomentsOf(const LayerNormDeviation& model, std::int64_t n, cons
     sum += x[i] - origin;
     if (!model.rms) of_x.Add(x[i]);
   }
-  row.seen_mean = of_x.LargestError() / length;
   const double offset = model.rms ? 0.0 : sum / length;
-  row.mean = model.rms ? 0.0 : origin + offset;
   double squares = 0, fourth = 0;
   for (std::int64_t i = 0; i < n; ++i) {
     const double d = x[i] - origin - offset;
@@ -44,20 +25,22 @@ LayerNormMoments MomentsOf(const LayerNormDeviation& model, std::int64_t n, cons
     fourth += d * d * d * d;
     of_squares.Add(d * d);
   }
-  row.variance = squares / length;
-  row.seen_factor = of_squares.RelativeError();
-  row.rstd = 1 / std::sqrt(row.variance + model.eps);
+  LayerNormMoments row = model.Moments(origin + offset, squares, fourth);
+  row.seen_mean = of_x.Sums().LargestError() / length;
+  row.seen_factor = of_squares.Sums().RelativeError();
   if (!(row.variance > 0)) return row;
-  row.kurtosis = fourth / length / (row.variance * row.variance);
-  if (!model.rms && row.kurtosis > kHeavyTails) {
-    row.seen_factor = std::max(row.seen_factor, WelfordError(n, x, squares));
+  if (model.HasHeavyTails(row)) {
+    WelfordSum welford;
+    for (std::int64_t i = 0; i < n; ++i) welford.Add(static_cast<float>(x[i]), i + 1);
+    row.seen_factor = std::max(row.seen_factor, welford.Error(squares));
   }
   const double unit = model.u * squares;
+  double lost = 0;
   for (std::int64_t i = 0; i < n; ++i) {
     const double d = x[i] - origin - offset;
-    row.lost += LostSquare(d * d, unit);
+    lost += LostSquare(d * d, unit);
   }
-  row.lost /= 16 * squares;
+  row.lost = lost / (16 * squares);
   return row;
 }
 
@@ -92,22 +75,13 @@ void LayerNormDeviationsOfRow(const LayerNormDeviation& model, std::int64_t n, c
   const LayerNormMoments row = MomentsOf(model, n, x);
   RowFit fit;
   for (std::int64_t i = 0; i < n; ++i) {
-    const double y = (x[i] - row.mean) * row.rstd;
-    const double r = y * weight[i] + bias[i];
-    const double variance = model.Variance(row, x[i], y, weight[i], r);
-    to.deviation[i] = static_cast<float>(std::sqrt(variance));
-    if (variance > 0) fit.Add(r, variance);
+    to.deviation[i] =
+        static_cast<float>(AddLayerNormElement(model, row, x[i], weight[i], bias[i], fit));
   }
   if (to.direction != nullptr) DirectRow(model, row, n, x, weight, to);
   if (to.offset == nullptr || to.gain == nullptr) return;
-  *to.offset = 0;
-  double gain = fit.LoneGainVariance();
-  if (!model.rms) {
-    gain = fit.GainVariance();
-    *to.offset = static_cast<float>(
-        std::sqrt(model.OffsetVariance(row) + model.Repeats() * fit.OffsetVariance()));
-  }
-  *to.gain = static_cast<float>(std::sqrt(model.GainVariance(row) + model.Repeats() * gain));
+  *to.offset = static_cast<float>(model.Offset(row, fit));
+  *to.gain = static_cast<float>(model.Gain(row, fit));
 }
 
 }  // namespace assay

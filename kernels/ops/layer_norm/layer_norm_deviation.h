@@ -13,9 +13,9 @@
 // The error of the variance is a factor, and half of its size, as rstd is a root. D and D' are the
 // numbers of distinct x and d² (row_depth.h). c = Σ d²·min(1, (u·n·v/d²)³)/(16·n·v) is what the sum
 // loses to small squares. fit is how far the elements' own errors move α and β (row_fit.h). seen_α
-// and seen_β are what usual orders of the sums make of the data at hand (sum_orders.h); the host
-// alone looks at them. They are little for random data. The RMS form has μ = 0 and d = x, neither
-// an offset nor the term x²·rstd².
+// and seen_β are what usual orders of the sums make of the data at hand (sum_orders.h), seen_β with
+// Welford's update too if κ is large. They are little for random data. The RMS form has μ = 0 and d
+// = x, neither an offset nor the term x²·rstd².
 //
 // With weight w, r = w·ŷ + b has |w|·σ and the roundings u²/3·((w·ŷ)² + r²). In the RMS form r is
 // still in proportion to ŷ. In a layer norm with weight and bias the errors are no α + β·r: such
@@ -65,6 +65,22 @@ struct LayerNormDeviation {
   bool affine = false;
   OutputSteps steps;
 
+  // The moments of a row from μ, Σd² and Σd⁴, without c and what was seen.
+  ASSAY_HOST_DEVICE LayerNormMoments Moments(double mean, double squares, double fourth) const {
+    LayerNormMoments row;
+    row.mean = mean;
+    row.variance = squares / n;
+    row.rstd = 1 / std::sqrt(row.variance + eps);
+    if (row.variance > 0) row.kurtosis = fourth / n / (row.variance * row.variance);
+    return row;
+  }
+  // Beyond this κ squares differ so much that Welford's update loses more than a sum of squares
+  // does.
+  ASSAY_HOST_DEVICE bool HasHeavyTails(const LayerNormMoments& row) const {
+    constexpr double kHeavyTails = 6;
+    return !rms && row.kurtosis > kHeavyTails;
+  }
+
   // Whether the errors of a row are fitted.
   ASSAY_HOST_DEVICE bool fits_rows() const { return rms || !affine; }
 
@@ -93,11 +109,47 @@ struct LayerNormDeviation {
     if (affine) own = weight * weight * (own + third * y * y) + third * r * r;
     return own + steps.Variance(r);
   }
+  // σ_α and σ_β of a row; σ_α is 0 for the RMS form.
+  ASSAY_HOST_DEVICE double Offset(const LayerNormMoments& row, const RowFit& fit) const {
+    return rms ? 0.0 : std::sqrt(OffsetVariance(row) + Repeats() * fit.OffsetVariance());
+  }
+  ASSAY_HOST_DEVICE double Gain(const LayerNormMoments& row, const RowFit& fit) const {
+    const double own = rms ? fit.LoneGainVariance() : fit.GainVariance();
+    return std::sqrt(GainVariance(row) + Repeats() * own);
+  }
   // How often a row has the same element, or the same error.
   ASSAY_HOST_DEVICE double Repeats() const { return RepeatsOf(n, distinct_squares, steps); }
 
  private:
   ASSAY_HOST_DEVICE double Repeated(double values) const { return 0.15 * u * u * n * n / values; }
+};
+
+// σ of an element from its x. Adds it to the fit of its row.
+ASSAY_HOST_DEVICE inline double AddLayerNormElement(const LayerNormDeviation& model,
+                                                    const LayerNormMoments& row, double x,
+                                                    double weight, double bias, RowFit& fit) {
+  const double y = (x - row.mean) * row.rstd;
+  const double r = y * weight + bias;
+  const double variance = model.Variance(row, x, y, weight, r);
+  if (variance > 0) fit.Add(r, variance);
+  return std::sqrt(variance);
+}
+
+// What Welford's update in FP32 makes of Σ(x − μ)², with one x after the other.
+struct WelfordSum {
+  float mean = 0, sum = 0;
+
+  // `count` elements with this one.
+  ASSAY_HOST_DEVICE void Add(float x, std::int64_t count) {
+    const float delta = x - mean;
+    mean += delta / static_cast<float>(count);
+    sum += delta * (x - mean);
+  }
+  // Relative to the right sum; 0 if it is not finite.
+  ASSAY_HOST_DEVICE double Error(double squares) const {
+    const double error = std::abs(static_cast<double>(sum) / squares - 1);
+    return std::isfinite(error) ? error : 0.0;
+  }
 };
 
 // Fills one row of n elements, from its x. weight and bias are 1 and 0 if there are none.

@@ -1,21 +1,62 @@
 // The right output of a layer or RMS norm and its allowance, for GPUs, in FP64. One block
 // a row, which is read for the mean's origin (LayerNormOrigin), its mean, its variance and
 // its elements; the order of every sum is fixed by the launch.
+//
+// The deviations, if they are asked for, come from the same passes and cost 4 bytes an element and
+// 8 a row of writing: what usual orders make of the two sums (sum_orders_gpu.h) is looked at in the
+// second and the third pass, κ too, and c and the fit in the last. Two kinds of rows are read once
+// more: those of a layer norm with weight and bias, whose σ holds c, and those with heavy tails.
 #include <cmath>
 
 #include "kernels/ops/common/element_gpu.h"
 #include "kernels/ops/common/rows_gpu.h"
+#include "kernels/ops/common/sum_orders_gpu.h"
 #include "kernels/ops/layer_norm/layer_norm_reference_gpu.h"
 #include "kernels/runtime/gpu/reduce.h"
 
 namespace assay::gpu {
 namespace {
 
-template <class Element>
-ASSAY_GLOBAL void NormRowsReference(LayerNormReference l) {
+// Writes σ_α and σ_β from each thread's part of the fit and from the row's moments.
+template <class Partial>
+ASSAY_DEVICE void FinishDeviations(const LayerNormDeviation& model, const LayerNormMoments& row,
+                                   RowFit fit, Partial partial, const RowDeviations& to) {
+  if (to.offset == nullptr || to.gain == nullptr) return;  // for all threads alike
+  fit.weights = BlockReduce<Sum>(fit.weights, partial, kRowThreads);
+  fit.reference = BlockReduce<Sum>(fit.reference, partial, kRowThreads);
+  fit.squares = BlockReduce<Sum>(fit.squares, partial, kRowThreads);
+  if (Thread().x != 0) return;
+  *to.offset = static_cast<float>(model.Offset(row, fit));
+  *to.gain = static_cast<float>(model.Gain(row, fit));
+}
+
+// What Welford's update makes of a row, relative to its Σd². Every thread gets it.
+template <class Value, class Shared, class Partial>
+ASSAY_DEVICE double WelfordError(std::int64_t n, const Value& x, double squares, Shared shared,
+                                 Partial partial) {
+  WelfordSum welford;
+  VisitInOrder(n, x, shared, [&](int place, int count, std::int64_t before) {
+    if (Thread().x != 0) return;
+    for (int i = 0; i < count; ++i) welford.Add(shared[place + i], before + i + 1);
+  });
+  const double error = Thread().x == 0 ? welford.Error(squares) : 0.0;
+  return BlockReduce<Largest>(error, partial, kRowThreads);
+}
+
+template <class Element, bool kDeviations>
+ASSAY_GLOBAL void ASSAY_BOUNDS(kRowThreads, 3) NormRowsReference(LayerNormReference l) {
   ASSAY_SHARED(double, partial, kMostWaves);
+  ASSAY_SHARED(float, addends, kDeviations ? kOrderShared : 1);
   for (std::int64_t row = Block().x; row < l.rows; row += GridExtent().x) {
     const auto x = [&](std::int64_t j) { return Element::At(l.x, l.input, row * l.x_ld + j); };
+    // Visits the row; the sums of what `addend` returns are made only for deviations.
+    const auto visit = [&](const auto& addend, bool in_order) {
+      if constexpr (kDeviations) {
+        if (in_order) return SumInOrders(l.cols, addend, addends, partial);
+      }
+      for (std::int64_t j = Thread().x; j < l.cols; j += kRowThreads) addend(j);
+      return OrderedSums{};
+    };
     const double first = x(0);
     double far = l.terms.rms || !std::isfinite(first) ? 1.0 : 0.0;
     for (std::int64_t j = Thread().x; j < l.cols; j += kRowThreads) {
@@ -24,27 +65,67 @@ ASSAY_GLOBAL void NormRowsReference(LayerNormReference l) {
     far = BlockReduce<Largest>(far, partial, kRowThreads);
     const double origin = far == 0.0 ? first : 0.0;
     double sum = 0.0, absolute = 0.0;
-    for (std::int64_t j = Thread().x; j < l.cols; j += kRowThreads) {
-      const double v = x(j);
-      sum += v - origin;
-      absolute += std::abs(v);
-    }
+    const OrderedSums of_x = visit(
+        [&](std::int64_t j) {
+          const double v = x(j);
+          sum += v - origin;
+          absolute += std::abs(v);
+          return v;
+        },
+        !l.terms.rms);
     sum = BlockReduce<Sum>(sum, partial, kRowThreads);
     absolute = BlockReduce<Sum>(absolute, partial, kRowThreads);
     const double center = l.terms.rms ? 0.0 : sum / l.terms.n;
-    double squares = 0.0;
-    for (std::int64_t j = Thread().x; j < l.cols; j += kRowThreads) {
-      const double v = x(j) - origin - center;
-      squares = Fma(v, v, squares);
-    }
+    double squares = 0.0, fourth = 0.0;
+    const OrderedSums of_squares = visit(
+        [&](std::int64_t j) {
+          const double v = x(j) - origin - center, square = v * v;
+          squares = Fma(v, v, squares);
+          fourth = Fma(square, square, fourth);
+          return square;
+        },
+        true);
     squares = BlockReduce<Sum>(squares, partial, kRowThreads);
+    LayerNormMoments moments;
+    double lost = 0.0;
+    const auto lose = [&](std::int64_t j) {
+      const double v = x(j) - origin - center;
+      lost += LostSquare(v * v, l.model.u * squares);
+    };
+    if constexpr (kDeviations) {
+      fourth = BlockReduce<Sum>(fourth, partial, kRowThreads);
+      moments = l.model.Moments(origin + center, squares, fourth);
+      moments.seen_mean = of_x.LargestError() / l.model.n;
+      moments.seen_factor = of_squares.RelativeError();
+      if (l.model.HasHeavyTails(moments)) {
+        moments.seen_factor =
+            Max(moments.seen_factor, WelfordError(l.cols, x, squares, addends, partial));
+      }
+      if (!l.model.fits_rows() && squares > 0) {
+        for (std::int64_t j = Thread().x; j < l.cols; j += kRowThreads) lose(j);
+        moments.lost = BlockReduce<Sum>(lost, partial, kRowThreads) / (16 * squares);
+      }
+    }
     const LayerNormRow terms = MakeLayerNormRow(l.terms, origin, sum, absolute, squares);
+    const RowDeviations to = l.deviations.OfRow(row, l.cols);
+    RowFit fit;
     for (std::int64_t j = Thread().x; j < l.cols; j += kRowThreads) {
       const double weight = l.weight == nullptr ? 1.0 : LoadDouble(l.columns, l.weight, j);
       const double bias = l.bias == nullptr ? 0.0 : LoadDouble(l.columns, l.bias, j);
       const LayerNormElement e = MakeLayerNormElement(l.terms, terms, x(j), weight, bias);
       l.value[row * l.cols + j] = e.value;
       l.allowance[row * l.cols + j] = e.allowance;
+      if constexpr (kDeviations) {
+        to.deviation[j] =
+            static_cast<float>(AddLayerNormElement(l.model, moments, x(j), weight, bias, fit));
+        if (l.model.fits_rows()) lose(j);
+      }
+    }
+    if constexpr (kDeviations) {
+      if (l.model.fits_rows() && squares > 0) {
+        moments.lost = BlockReduce<Sum>(lost, partial, kRowThreads) / (16 * squares);
+      }
+      FinishDeviations(l.model, moments, fit, partial, to);
     }
   }
 }
@@ -53,8 +134,11 @@ ASSAY_GLOBAL void NormRowsReference(LayerNormReference l) {
 
 ErrorCode LaunchLayerNormReference(const LayerNormReference& l, Stream stream) {
   return ForElement(l.input, [&](auto element) {
-    return Launch(NormRowsReference<decltype(element)>, RowGrid(l.rows), Extent{kRowThreads, 1, 1},
-                  0, stream, l);
+    using Element = decltype(element);
+    const Extent block{kRowThreads, 1, 1};
+    return l.deviations.deviation == nullptr
+               ? Launch(NormRowsReference<Element, false>, RowGrid(l.rows), block, 0, stream, l)
+               : Launch(NormRowsReference<Element, true>, RowGrid(l.rows), block, 0, stream, l);
   });
 }
 

@@ -6,7 +6,9 @@
 #include <cstdint>
 
 #include "kernels/numerics/dtype.h"
+#include "kernels/ops/common/row_fit.h"
 #include "kernels/ops/layer_norm/layer_norm_bound.h"
+#include "kernels/ops/layer_norm/layer_norm_deviation.h"
 #include "kernels/runtime/gpu/handles.h"
 
 namespace assay::gpu {
@@ -23,6 +25,8 @@ struct LayerNormReference {
   LayerNormTerms terms;
   double* value = nullptr;      // [rows, cols]
   double* allowance = nullptr;  // the same
+  LayerNormDeviation model;
+  RowDeviations deviations;  // of the first row; no deviation: nobody asks for them
 };
 
 // Enqueues one launch.

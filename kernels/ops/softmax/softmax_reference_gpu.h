@@ -6,6 +6,8 @@
 #include <cstdint>
 
 #include "kernels/numerics/dtype.h"
+#include "kernels/ops/common/row_fit.h"
+#include "kernels/ops/common/softmax_deviation.h"
 #include "kernels/ops/softmax/softmax_bound.h"
 #include "kernels/runtime/gpu/handles.h"
 
@@ -20,6 +22,8 @@ struct SoftmaxReference {
   SoftmaxTerms terms;
   double* value = nullptr;      // [rows, cols]
   double* allowance = nullptr;  // the same
+  SoftmaxDeviation model;
+  RowDeviations deviations;  // of the first row; no deviation: nobody asks for them
 };
 
 // Enqueues one launch.

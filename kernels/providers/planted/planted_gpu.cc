@@ -20,7 +20,7 @@ namespace assay {
 namespace planted {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Defect>, 30> kDefects = {{
+constexpr std::array<std::pair<std::string_view, Defect>, 31> kDefects = {{
     {"correct", Defect::kCorrect},
     {"dropped-k", Defect::kDroppedK},
     {"dropped-bias", Defect::kDroppedBias},
@@ -37,6 +37,7 @@ constexpr std::array<std::pair<std::string_view, Defect>, 30> kDefects = {{
     {"truncating-output", Defect::kTruncatingOutput},
     {"bit-flip", Defect::kBitFlip},
     {"low-bit-flip", Defect::kLowBitFlip},
+    {"lost-bits", Defect::kLostBits},
     {"nan", Defect::kNan},
     {"inf", Defect::kInf},
     {"nan-in-tail", Defect::kNanInTail},
@@ -78,6 +79,7 @@ std::string_view MissingFor(Defect defect, const Case& c, const Plan& plan) {
     case Defect::kSwappedRows:
       return e.rows > 1 ? "" : "two rows in its output";
     case Defect::kFp16Output:
+    case Defect::kLostBits:
       return out == DType::kF32 ? "" : "an fp32 output";
     case Defect::kTruncatingOutput:
       return half ? "" : "an fp16 or bf16 output";

@@ -128,6 +128,12 @@ Rows ConvRows() {
   return rows;
 }
 
+// Sums so long that errors of 32 units in the last place are within the bound of each element.
+Row LostBits(std::string_view op, const Problem& problem) {
+  return Row(op, "lost-bits", kF32Only, "precision", problem,
+             "bit 5 of every element is flipped: 32 units in the last place");
+}
+
 Rows AttentionRows() {
   const Problem plain = Attention();
   Rows rows = OfAnyFloats("attention", kFloats, plain, Attention(24));
@@ -141,6 +147,9 @@ Rows AttentionRows() {
                      "two queries have each other's results"));
   rows.push_back(Row("attention", "dropped-mask", kFloats, "bound", Attention(32, true),
                      "the causal mask is left out"));
+  AttentionProblem keys = Attention();
+  keys.kv_seq = 256;
+  rows.push_back(LostBits("attention", keys));
   return rows;
 }
 
@@ -150,6 +159,7 @@ Rows SoftmaxRows() {
                      "two rows have each other's results"));
   rows.push_back(Row("softmax", "constant-output", kNarrow, "bound", Softmax(),
                      "every element is the first one's value"));
+  rows.push_back(LostBits("softmax", SoftmaxProblem{.rows = 4, .cols = 2048}));
   return rows;
 }
 
@@ -160,6 +170,7 @@ Rows LayerNormRows() {
   rows.push_back(Row("layer_norm", "missing-eps", kNarrow, "bound", LayerNorm(),
                      "eps is left out where it is a tenth of the variance")
                      .OnData("normal:0.01"));
+  rows.push_back(LostBits("layer_norm", LayerNormProblem{.rows = 4, .cols = 2048}));
   return rows;
 }
 
@@ -173,6 +184,7 @@ Rows DequantSoftmaxRows() {
   }
   rows.push_back(Row("dequant_softmax", "swapped-rows", kNarrow, "bound", plain,
                      "two rows have each other's results"));
+  rows.push_back(LostBits("dequant_softmax", DequantSoftmaxProblem{.m = 4, .n = 2048, .k = 64}));
   return rows;
 }
 

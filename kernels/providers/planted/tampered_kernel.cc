@@ -22,6 +22,7 @@ constexpr std::int64_t kTail = 8;                      // [elements] of a row th
 constexpr std::int64_t kOverrun = 64;                  // [bytes] written outside the output
 constexpr double kScaleError = 1.01;                   // the factor of scale-off
 constexpr std::int64_t kRaceOdds = 10;                 // one of this many launches shows the race
+constexpr std::uint64_t kLostBit = 0x20;
 constexpr std::int64_t kLowBits = 12;  // bits of an fp32 mantissa that low-bit-flip may flip
 // [bytes] This distance is beyond all addresses of a process, on the device and on the host.
 constexpr std::uintptr_t kFar = std::uintptr_t{1} << 47;
@@ -159,6 +160,8 @@ gpu::ErrorCode TamperedKernel::Spoil(std::span<const TensorView> inputs, const T
       return element(Change::kFlip, 2);
     case Defect::kLowBitFlip:
       return element(Change::kFlip, std::uint64_t{1} << site_.Draw(kBitDraw, kLowBits));
+    case Defect::kLostBits:
+      return all({.change = Change::kFlip, .code = kLostBit});
     case Defect::kNan:
       return element(Change::kSet, code(std::nan("")));
     case Defect::kInf:

@@ -37,6 +37,7 @@ enum class Defect : std::uint8_t {
   kTruncatingOutput,
   kBitFlip,
   kLowBitFlip,
+  kLostBits,
   kNan,
   kInf,
   kNanInTail,

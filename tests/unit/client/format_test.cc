@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "absl/strings/str_split.h"
+#include "client/lib/text.h"
 #include "client/report/csv.h"
 #include "client/report/document.h"
 #include "client/report/profile.h"
@@ -21,6 +22,16 @@ using nlohmann::json;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+TEST(Text, WhatATerminalObeysIsNotShown) {
+  for (const char* plain :
+       {"", "gemm 64x64", "0–5 µs ± 3 %", "日本語", "\u2065\u202f\u200d", "a\xe2\x80", "\xff"}) {
+    EXPECT_EQ(Visible(plain), plain);
+  }
+  EXPECT_EQ(Visible("\x1b[2Jgone\r\n\x7f"), "?[2Jgone???");
+  EXPECT_EQ(Visible("a\u0085b\u009bc"), "a?b?c");
+  EXPECT_EQ(Visible("\u061c\u200e\u202e\u2066\u2069"), "?????");
+}
 
 // A job with one result of each verdict, and a required kernel that is missing.
 struct Everything : FakeService {

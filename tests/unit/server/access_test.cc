@@ -98,6 +98,13 @@ TEST(RolesFile, WhatIsWrongIsSaidWithItsPlace) {
               HasSubstr("r.toml:5:8: name \"a\" stands twice"));
   EXPECT_THAT(message("[[token]]\nsha256 = \"s3cret\"\nrole = \"admin\""),
               HasSubstr("64 hexadecimal digits"));
+  EXPECT_THAT(message("[[token]]\nsha256 = \"" + HashText("") + "\"\nrole = \"admin\""),
+              HasSubstr("an empty token"));
+  for (const char* uid : {"uid:0100", "uid:+5", "uid: 5", "uid:", "uid:-1", "uid:4294967296"}) {
+    EXPECT_THAT(message(std::string("[[client]]\nname = \"") + uid + "\"\nrole = \"admin\""),
+                HasSubstr("a user's number after uid:"))
+        << uid;
+  }
   EXPECT_THAT(message("[[tokens]]\nsha256 = \"a\""), HasSubstr("[[client]] and [[token]]"));
   EXPECT_THAT(message("client = \"a\""), HasSubstr("[[client]] and [[token]]"));
   EXPECT_THAT(message("[[client]\n"), HasSubstr("r.toml:1:"));
@@ -164,6 +171,7 @@ TEST_F(AccessTest, WithoutAFileThisNodeIsAdminAndOthersAreOperators) {
   EXPECT_EQ(RoleOf(*access, {.encrypted = true, .loopback = true}), Role::kOperator)
       << "whoever shows a certificate is judged by it, wherever it comes from";
   EXPECT_EQ(RoleOf(*access, {.peer = "ipv4:10.0.0.1:4"}), Role::kOperator) << "--insecure";
+  EXPECT_EQ(RoleOf(*access, {.peer = "fd:12"}), Role::kNone) << "a socket that nobody knows of";
 }
 
 TEST_F(AccessTest, WithAFileOnlyThoseItNamesHaveARole) {
@@ -205,10 +213,10 @@ TEST_F(AccessTest, RefusalsSayWhoLacksWhat) {
   };
   const absl::Status low = refusal(WithCertificate({"eyes.example"}), "DeleteJob");
   EXPECT_TRUE(absl::IsPermissionDenied(low));
-  EXPECT_EQ(low.message(), "DeleteJob needs the role admin; eyes.example has viewer");
+  EXPECT_EQ(low.message(), "DeleteJob needs the role admin; certificate eyes.example has viewer");
   const absl::Status none = refusal(FromThisNode(), "GetJob");
   EXPECT_TRUE(absl::IsPermissionDenied(none));
-  EXPECT_EQ(none.message(), "GetJob needs the role viewer; ipv4:127.0.0.1:4 has no role");
+  EXPECT_EQ(none.message(), "GetJob needs the role viewer; address ipv4:127.0.0.1:4 has no role");
   EXPECT_TRUE(absl::IsPermissionDenied(refusal({.user = geteuid()}, "DropTables")))
       << "what the table does not name is nobody's";
   for (const char* token : {"", "s3cre", "s3cret ", "S3CRET"}) {
@@ -224,13 +232,19 @@ TEST_F(AccessTest, TheFileIsReadAgainAndABadOneIsNotTaken) {
   const auto access = Opened(path_);
   const Shown ops = WithCertificate({"ops.example"});
   EXPECT_EQ(RoleOf(*access, ops), Role::kViewer);
-  const auto becomes = [&](Role role) {
-    for (int i = 0; i < 1000 && RoleOf(*access, ops) != role; ++i) {
+  const auto becomes = [&](Role role, int tries = 1000) {
+    for (int i = 0; i < tries && RoleOf(*access, ops) != role; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     return RoleOf(*access, ops) == role;
   };
   Write(Client("ops.example", "admin") + "# changed\n");
+  EXPECT_TRUE(becomes(Role::kAdmin));
+  Write(Client("ops.example", "viewer"), 0644);
+  EXPECT_FALSE(becomes(Role::kViewer, /*tries=*/60)) << "others read it";
+  chmod(path_.c_str(), 0600);
+  EXPECT_TRUE(becomes(Role::kViewer)) << "it does what the refusal says";
+  Write(Client("ops.example", "admin") + "# again\n");
   EXPECT_TRUE(becomes(Role::kAdmin));
   Write("nonsense of another length");
   std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // it is looked at by now

@@ -7,12 +7,14 @@
 #include <netinet/in.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -42,6 +44,7 @@ class AuthTest : public ::testing::Test {
 
   static void Write(const std::string& path, const std::string& text) {
     std::ofstream(path, std::ios::trunc) << text;
+    chmod(path.c_str(), 0600);
   }
 
   void Install(const PemPair& pair) {
@@ -171,6 +174,35 @@ TEST_F(AuthTest, ASetThatIsNotWholeIsRefusedWithTheFile) {
   EXPECT_THAT(error(), HasSubstr("--tls-client-ca: " + files_.client_ca));
   unlink(files_.cert.c_str());
   EXPECT_THAT(error(), HasSubstr("--tls-cert: cannot read " + files_.cert));
+}
+
+TEST_F(AuthTest, AKeyThatOthersReadIsRefused) {
+  for (const mode_t mode : {0644, 0602, 0666}) {
+    chmod(files_.key.c_str(), mode);
+    const absl::Status refused = CertificateStore::Open(files_).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << std::oct << mode;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("chmod 0640 " + files_.key));
+  }
+  chmod(files_.key.c_str(), 0640);
+  EXPECT_TRUE(CertificateStore::Open(files_).ok());
+}
+
+TEST_F(AuthTest, WhenItExpiresIsKnownAndOnceItHasItIsRefused) {
+  const auto now = [] { return absl::ToUnixSeconds(absl::Now()); };
+  Install(authority_.Issue(101, 7 * 24 * 3600));
+  const std::int64_t before = now();
+  const auto store = CertificateStore::Open(files_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  std::vector<std::int64_t> told;
+  (*store)->TellOfNew([&](const TlsMaterial& set) { told.push_back(set.expires); });
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_GE(told[0], before + 7 * 24 * 3600 - 1);
+  EXPECT_LE(told[0], now() + 7 * 24 * 3600);
+  Install(authority_.Issue(102, -1));
+  const absl::Status expired = CertificateStore::Open(files_).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(expired));
+  EXPECT_THAT(std::string(expired.message()),
+              HasSubstr(files_.cert + " holds a certificate that expired on 20"));
 }
 
 TEST_F(AuthTest, WithAnAuthorityOnlyItsClientsGetThrough) {

@@ -27,6 +27,7 @@ class CountingMetrics final : public Metrics {
     selftests += report.rows_size() > 0 ? 1 : 0;
   }
   void TelemetryChanged(const v1::Device&) override {}
+  void CertificateExpires(double) override {}
   void QualificationFinished(std::string_view device, std::string_view suite,
                              std::optional<bool> passed, double, double) override {
     const std::lock_guard guard(mutex_);

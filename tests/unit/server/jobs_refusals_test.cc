@@ -40,6 +40,21 @@ TEST_F(JobsTest, EveryBadFieldIsNamedAtOnce) {
   EXPECT_TRUE(manager_->List({})->jobs.empty());
 }
 
+TEST_F(JobsTest, NamesAndLabelsThatATerminalObeysAreRefused) {
+  Start();
+  v1::JobSpec spec = Copies(1);
+  spec.mutable_cases()->mutable_cases(0)->set_name("good\x1b[2J");
+  (*spec.mutable_labels())["k"] = "fine";
+  (*spec.mutable_labels())["team"] = "a\u202eb";
+  (*spec.mutable_labels())["b\nad"] = "fine";
+  std::map<std::string, std::string> fields = Violations(manager_->Create(spec, "").status());
+  EXPECT_THAT(fields["spec.cases[0].name"], HasSubstr("no control characters"));
+  EXPECT_THAT(fields["spec.cases[0].name"], HasSubstr("at byte 4"));
+  EXPECT_THAT(fields["spec.labels[\"team\"]"], HasSubstr("at byte 1"));
+  EXPECT_THAT(fields["spec.labels"], HasSubstr("at byte 1"));
+  EXPECT_FALSE(fields.contains("spec.labels[\"k\"]"));
+}
+
 TEST_F(JobsTest, RefusalOfThousandsOfFieldsFitsTrailingMetadata) {
   Start();
   v1::JobSpec spec = Copies(5000);

@@ -30,10 +30,10 @@ class TestAuthority {
 
   std::string cert() const { return Pem(cert_); }
 
-  // A leaf for "localhost" with this serial number.
-  PemPair Issue(long serial) const {
+  // A leaf for "localhost" with this serial number, which expires in `seconds`.
+  PemPair Issue(long serial, long seconds = 3600) const {
     EVP_PKEY* key = EVP_EC_gen("P-256");
-    X509* leaf = Make("localhost", serial, key, cert_, key_);
+    X509* leaf = Make("localhost", serial, key, cert_, key_, seconds);
     BIO* bio = BIO_new(BIO_s_mem());
     PEM_write_bio_PrivateKey(bio, key, nullptr, nullptr, 0, nullptr, nullptr);
     PemPair pair{Pem(leaf), Text(bio)};
@@ -66,12 +66,13 @@ class TestAuthority {
   }
 
   // Signed by `issuer`; by itself, as an authority, where that is null.
-  static X509* Make(const char* name, long serial, EVP_PKEY* key, X509* issuer, EVP_PKEY* signer) {
+  static X509* Make(const char* name, long serial, EVP_PKEY* key, X509* issuer, EVP_PKEY* signer,
+                    long seconds = 3600) {
     X509* cert = X509_new();
     X509_set_version(cert, 2);
     ASN1_INTEGER_set(X509_get_serialNumber(cert), serial);
     X509_gmtime_adj(X509_getm_notBefore(cert), -60);
-    X509_gmtime_adj(X509_getm_notAfter(cert), 3600);
+    X509_gmtime_adj(X509_getm_notAfter(cert), seconds);
     X509_set_pubkey(cert, key);
     X509_NAME_add_entry_by_txt(X509_get_subject_name(cert), "CN", MBSTRING_ASC,
                                reinterpret_cast<const unsigned char*>(name), -1, -1, 0);
