@@ -3,6 +3,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -79,7 +80,8 @@ void Squares(const LayerNormDeviation& model, std::int64_t n, const double* HWY_
   row->lost = TotalOf(lost) / (16 * squares);
 }
 
-// σ of each element of a row. `fit`: the sums of its fit; nullptr: it is not fitted.
+// σ of each element of a row. `fit`: the sums of its fit, of r, or of ŷ with weights w²/σ² if the
+// model fits no rows; nullptr: it is not asked for.
 void Row(const LayerNormDeviation& model, const LayerNormMoments& row, std::int64_t n,
          const double* HWY_RESTRICT x, const double* HWY_RESTRICT weight,
          const double* HWY_RESTRICT bias, float* HWY_RESTRICT deviation, RowFit* fit) {
@@ -100,11 +102,12 @@ void Row(const LayerNormDeviation& model, const LayerNormMoments& row, std::int6
     const V v = inside(hn::LoadU(d, x + i), zero);
     const V y = hn::Mul(hn::Sub(v, mean), rstd);
     V own = hn::MulAdd(hn::Mul(v, v), of_x, hn::MulAdd(hn::Mul(y, y), of_y, constant));
-    V r = y;
+    V r = y, factor_squared = zero;
     if (model.affine) {
       const V w = inside(hn::LoadU(d, weight + i), zero);
       r = hn::MulAdd(y, w, inside(hn::LoadU(d, bias + i), zero));
-      own = hn::MulAdd(hn::Mul(w, w), own, hn::Mul(hn::Mul(r, r), of_r));
+      factor_squared = hn::Mul(w, w);
+      own = hn::MulAdd(factor_squared, own, hn::Mul(hn::Mul(r, r), of_r));
     }
     const V size = hn::Abs(r);
     V sigma, inverse;
@@ -112,13 +115,31 @@ void Row(const LayerNormDeviation& model, const LayerNormMoments& row, std::int6
     StoreFloats(hn::IfThenElseZero(hn::Le(size, most), sigma), n, deviation, i);
     if (fit == nullptr) return;
     const auto counted = hn::And(hn::Le(size, most), hn::Gt(sigma, zero));
-    const V w = inside(hn::IfThenElseZero(counted, inverse), zero);
-    const V weighted = hn::Mul(w, hn::IfThenElseZero(counted, r));
+    const V of = hn::IfThenElseZero(counted, shared ? y : r);
+    const V relative = shared ? hn::Mul(factor_squared, inverse) : inverse;
+    const V w = inside(hn::IfThenElseZero(counted, relative), zero);
+    const V weighted = hn::Mul(w, of);
     weights = hn::Add(weights, w);
     reference = hn::Add(reference, weighted);
-    squares = hn::MulAdd(weighted, hn::IfThenElseZero(counted, r), squares);
+    squares = hn::MulAdd(weighted, of, squares);
   });
   if (fit != nullptr) *fit = {TotalOf(weights), TotalOf(reference), TotalOf(squares)};
+}
+
+// D of each element of a row, from c and the deviation of the factor.
+void Direction(const LayerNormMoments& row, std::int64_t n, double c, double deviation,
+               const double* HWY_RESTRICT x, const double* HWY_RESTRICT weight,
+               const double* HWY_RESTRICT bias, float* HWY_RESTRICT direction) {
+  const DeviationTag d;
+  const V mean = hn::Set(d, row.mean), rstd = hn::Set(d, row.rstd);
+  const V center = hn::Set(d, c), sigma = hn::Set(d, deviation);
+  const V most = hn::Set(d, std::numeric_limits<double>::max());
+  EachVector(n, [&](std::int64_t i, const auto&) HWY_ATTR {
+    const V y = hn::Mul(hn::Sub(hn::LoadU(d, x + i), mean), rstd), w = hn::LoadU(d, weight + i);
+    const auto finite = hn::Le(hn::Abs(hn::MulAdd(y, w, hn::LoadU(d, bias + i))), most);
+    const V along = hn::Mul(hn::Mul(w, hn::Sub(y, center)), sigma);
+    StoreFloats(hn::IfThenElseZero(finite, along), n, direction, i);
+  });
 }
 
 }  // namespace
@@ -132,6 +153,7 @@ namespace assay {
 HWY_EXPORT(Center);
 HWY_EXPORT(Squares);
 HWY_EXPORT(Row);
+HWY_EXPORT(Direction);
 
 namespace {
 
@@ -165,6 +187,23 @@ void MomentsOf(const LayerNormDeviation& model, std::int64_t n, std::int64_t cou
   }
 }
 
+// Fewer elements tell no factor.
+constexpr std::int64_t kLeastElements = 8;
+
+// D of a row, from the fit of ŷ.
+void DirectRow(const LayerNormDeviation& model, const LayerNormMoments& row, const RowFit& fit,
+               std::int64_t n, const double* x, const double* weight, const double* bias,
+               float* direction) {
+  const double deviation =
+      std::sqrt(model.GainVariance(row) + model.Repeats() * fit.GainVariance());
+  if (n < kLeastElements || !std::isfinite(deviation)) {
+    std::fill_n(direction, n, 0.0F);
+    return;
+  }
+  HWY_DYNAMIC_DISPATCH(Direction)
+  (row, n, fit.reference / fit.weights, deviation, x, weight, bias, direction);
+}
+
 }  // namespace
 
 void LayerNormDeviationsOfRows(const LayerNormDeviation& model, std::int64_t n, std::int64_t count,
@@ -174,10 +213,13 @@ void LayerNormDeviationsOfRows(const LayerNormDeviation& model, std::int64_t n, 
   MomentsOf(model, n, count, x, stride, rows);
   for (std::int64_t i = 0; i < count; ++i) {
     const LayerNormMoments& row = rows[i];
+    const double* const own = x + i * stride;
     const bool fitted = to[i].offset != nullptr && to[i].gain != nullptr;
+    const bool directed = to[i].direction != nullptr && !model.fits_rows();
     RowFit fit;
     HWY_DYNAMIC_DISPATCH(Row)
-    (model, row, n, x + i * stride, weight, bias, to[i].deviation, fitted ? &fit : nullptr);
+    (model, row, n, own, weight, bias, to[i].deviation, fitted || directed ? &fit : nullptr);
+    if (directed) DirectRow(model, row, fit, n, own, weight, bias, to[i].direction);
     if (!fitted) continue;
     *to[i].offset = static_cast<float>(model.Offset(row, fit));
     *to[i].gain = static_cast<float>(model.Gain(row, fit));
