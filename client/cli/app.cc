@@ -165,6 +165,7 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
   AddBaselineCommand(app, context);
   AddFleetCommand(app, context);
   AddInventoryCommands(app, context);
+  AddAdminCommand(app, context);
   app.footer(
       "Exit codes: 0 passed, 1 failed, 2 usage or a malformed request,\n"
       "3 the daemon cannot be reached or refused, 4 ended without a verdict.");

@@ -30,6 +30,16 @@ set(CPACK_DEBIAN_HIP_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_HIP_PACKAGE_DEPENDS "assay (= ${PROJECT_VERSION})")
 # Telemetry's.
 set(CPACK_DEBIAN_HIP_PACKAGE_RECOMMENDS "librocm-smi64-1")
+# The Python package runs beside any daemon, near or far.
+set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-assay)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SHLIBDEPS OFF)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "python3 (>= 3.9), python3-grpcio, python3-numpy, python3-protobuf")
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS "assay, python3-pandas, python3-pytest")
+if(TARGET assay_python)
+  set(CPACK_ASSAY_PYTHON ON)
+endif()
 foreach(script postinst prerm postrm)
   list(APPEND CPACK_DEBIAN_ASSAY_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/debian/${script})
 endforeach()
@@ -42,3 +52,5 @@ cpack_add_component(assay GROUP assay
 cpack_add_component(debian GROUP assay)
 cpack_add_component(hip GROUP hip DESCRIPTION "The backend for AMD's cards, which needs AMD's runtime.")
 cpack_add_component(bundle GROUP bundle)
+cpack_add_component(python GROUP python
+  DESCRIPTION "Judges arrays and compute kernels from Python with Assay's verdicts: assert_close, jobs,\na pytest plugin.")

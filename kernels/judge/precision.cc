@@ -206,7 +206,8 @@ class Reader {
     if (gate_.places) {
       limit = std::min(limit, std::max(kScatteredErrors * deviation, Scatter(scale)));
     }
-    Hold(std::abs(scale), kScaleRoundings * model_.roundoff + limit, Reason::kStructure,
+    const double floor = std::max(kScaleRoundings * model_.roundoff, model_.direction_floor);
+    Hold(std::abs(scale), floor + limit, Reason::kStructure,
          absl::StrFormat("%s is off by %.3g (± %.2g)", model_.direction_name, scale, deviation));
   }
 

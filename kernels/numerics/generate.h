@@ -25,8 +25,10 @@
 #ifndef ASSAY_KERNELS_NUMERICS_GENERATE_H_
 #define ASSAY_KERNELS_NUMERICS_GENERATE_H_
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/dtype.h"
@@ -51,11 +53,20 @@ constexpr Overflow FillOverflow(DType t) {
 
 // Rounds a generated value to its code. Zeros and subnormals become +0; a NaN stays.
 constexpr std::uint64_t RoundForFill(double v, DType t) {
+  if (v == 0) return 0;
+  if (t == DType::kF32) {
+    // A conversion rounds to nearest even, too.
+    const double magnitude = v < 0 ? -v : v;
+    if (magnitude >= 0x1p-126 && magnitude <= 0x1.fffffep127) {
+      return std::bit_cast<std::uint32_t>(static_cast<float>(v));
+    }
+  }
   const std::uint64_t code = RoundToFormat(v, t, FillOverflow(t));
   if (internal::IsInteger(t)) return code;
-  const double q = ToDouble(t, code);
-  const double magnitude = q < 0 ? -q : q;
-  return magnitude < internal::SmallestNormal(internal::LayoutOf(t)) ? 0 : code;
+  const internal::Layout f = internal::LayoutOf(t);
+  if (f.fnuz && code == f.nan_code) return code;
+  const std::uint64_t magnitude = code & ((std::uint64_t{1} << f.sign_bit) - 1);
+  return magnitude >> (f.shift + f.mantissa_bits) == 0 ? 0 : code;
 }
 
 // DrawsFirst: whether a kind takes the word x. DrawsSecond: whether it takes y, too, in formats
@@ -254,35 +265,37 @@ class Generator {
 
   // The code of element `index` in logical order.
   std::uint64_t Bits(std::int64_t index) {
-    const std::int64_t col = index % cols_;
-    if (IsKeyGroups(pattern_.kind)) {
-      return RoundForFill(KeyGroupsValue(index / cols_, col), dtype_);
+    if (first_) {
+      Fetch(index);
+      const std::int64_t col = pattern_.kind == PatternKind::kLargeSmall ? index % cols_ : 0;
+      return DrawnBits(pattern_, dtype_, x_[index & 3], y_[index & 3], col, kNormalCoefficients);
     }
-    if (IsUnits(pattern_.kind)) {
-      const UnitPlaces units(pattern_, rows_, cols_);
-      return RoundForFill(units.IsOne(index / cols_, col) ? 1.0 : 0.0, dtype_);
-    }
-    if (!first_) {
-      return RoundForFill(PlacedValue(pattern_, index, (index / cols_) % rows_, col, cols_),
-                          dtype_);
-    }
-    Fetch(index);
-    return DrawnBits(pattern_, dtype_, x_[index & 3], y_[index & 3], col, kNormalCoefficients);
+    return RoundForFill(Placed(index, index / cols_, index % cols_), dtype_);
   }
 
   double Value(std::int64_t index) { return ToDouble(dtype_, Bits(index)); }
 
  private:
   // `row` counts the rows of all batches: [batch·rows].
+  double Placed(std::int64_t index, std::int64_t row, std::int64_t col) {
+    if (IsUnits(pattern_.kind)) {
+      if (!units_) units_.emplace(pattern_, rows_, cols_);
+      return units_->IsOne(row, col) ? 1.0 : 0.0;
+    }
+    if (IsKeyGroups(pattern_.kind)) return KeyGroupsValue(row, col);
+    return PlacedValue(pattern_, index, row % rows_, col, cols_);
+  }
+
   double KeyGroupsValue(std::int64_t row, std::int64_t col) {
     if (pattern_.kind == PatternKind::kKeyMask) {
-      return KeyGroups(rows_, cols_, pattern_.a != 0).Keeps(row % rows_, col) ? 1.0 : 0.0;
+      if (!mask_) mask_.emplace(rows_, cols_, pattern_.a != 0);
+      return mask_->Keeps(row % rows_, col) ? 1.0 : 0.0;
     }
     if (row != coded_row_) {
-      const CodedRows coded(pattern_, rows_, cols_);
+      if (!coded_) coded_.emplace(pattern_, rows_, cols_);
       coded_row_ = row;
-      code_ = coded.Code(row / rows_, row % rows_);
-      first_element_ = coded.First() * pattern_.a;
+      code_ = coded_->Code(row / rows_, row % rows_);
+      first_element_ = coded_->First() * pattern_.a;
     }
     if (col == 0 && first_element_ != 0) return first_element_;
     for (int i = 0; i < code_.weight; ++i) {
@@ -311,6 +324,9 @@ class Generator {
   bool first_;
   bool second_;
   std::int64_t block_ = -1;
+  std::optional<UnitPlaces> units_;
+  std::optional<KeyGroups> mask_;
+  std::optional<CodedRows> coded_;
   std::int64_t coded_row_ = -1;
   GroupCode code_;
   double first_element_ = 0;  // of the coded row; 0: it is of the code

@@ -49,6 +49,7 @@ struct ResidualModel {
   bool known = false;  // the reference fills `deviation`; otherwise nothing below means anything
   bool rows = false;   // it fills `row_offset` and `row_gain`, too
   bool direction = false;                // it fills `direction`, too
+  double direction_floor = 0;            // a right kernel may have so much of it
   std::string_view direction_name = "";  // the factor whose error the direction shows
   // Whether a verdict may follow: the data are drawn at random and in full precision, so that the
   // model holds for every usual order of the sums.

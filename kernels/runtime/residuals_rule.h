@@ -50,8 +50,10 @@ ASSAY_HOST_DEVICE inline double MeanSquare(double sum, std::int64_t count) {
 ASSAY_HOST_DEVICE inline void Offer(std::int64_t index, std::int64_t count, double sum_squared,
                                     ResidualGroup& group) {
   if (index < 0 || count < kLeastGroup) return;
-  const double here = MeanSquare(sum_squared, count);
-  const double best = MeanSquare(group.sum_squared, group.count);
+  // Most groups have the same count, and need no division.
+  const bool alike = count == group.count;
+  const double here = alike ? sum_squared : MeanSquare(sum_squared, count);
+  const double best = alike ? group.sum_squared : MeanSquare(group.sum_squared, group.count);
   if (group.index >= 0 && (here < best || (here == best && index > group.index))) return;
   group.index = index;
   group.count = count;

@@ -14,7 +14,6 @@
 #include "kernels/numerics/change.h"
 #include "kernels/numerics/poison.h"
 #include "kernels/text/cat.h"
-#include "kernels/validate/host_inputs.h"
 #include "kernels/validate/probes.h"
 #include "kernels/validate/repeats.h"
 #include "kernels/validate/timing.h"
@@ -250,10 +249,14 @@ End CaseRun::FindUnwritten() {
   return std::nullopt;
 }
 
+const RegeneratedInputs& CaseRun::Host() {
+  if (!host_) host_.emplace(plan(), case_.seed.value_or(1));
+  return *host_;
+}
+
 End CaseRun::VerifyByChecksum() {
   gating_ = MakeGating(case_, plan(), 0.0);
-  const RegeneratedInputs host(plan(), case_.seed.value_or(1));
-  if (End end = checksum_.Verify(launcher_.inputs(), launcher_.output(), host, MayFlush(),
+  if (End end = checksum_.Verify(launcher_.inputs(), launcher_.output(), Host(), MayFlush(),
                                  checksum_findings_)) {
     return end;
   }
@@ -349,9 +352,8 @@ End CaseRun::CompareLast() {
 
 absl::StatusOr<Recheck> CaseRun::RecheckLast() {
   clock_.Enter(Phase::kRecheck);
-  const RegeneratedInputs host(plan(), case_.seed.value_or(1));
   return RecheckOnHost(case_, *op_, plan(), device_, launcher_.output(),
-                       launcher_.reference().value, launcher_.reference().allowance, host,
+                       launcher_.reference().value, launcher_.reference().allowance, Host(),
                        *outcome_.compare, MayFlush());
 }
 
@@ -423,9 +425,8 @@ End CaseRun::GiveVerdict() {
 
 End CaseRun::TellPrecision(Evidence& evidence) {
   clock_.Enter(Phase::kCompare);
-  const RegeneratedInputs host(plan(), case_.seed.value_or(1));
   absl::StatusOr<PrecisionReading> reading = assay::TellPrecision(PrecisionSubject{
-      case_, *op_, plan(), device_, launcher_.output(), launcher_.reference(), host});
+      case_, *op_, plan(), device_, launcher_.output(), launcher_.reference(), Host()});
   if (!reading.ok()) return EndedBy(reading.status(), "residuals");
   outcome_.precision = std::move(reading->precision);
   evidence.precision = std::move(reading->findings);
@@ -449,9 +450,8 @@ void CaseRun::TimedBesideOthers() {
 }
 
 End CaseRun::ExamineOutcome() {
-  const RegeneratedInputs host(plan(), case_.seed.value_or(1));
   absl::StatusOr<Examination> examination =
-      Examine(case_, *op_, device_, launcher_.inputs(), host, Request(), outcome_);
+      Examine(case_, *op_, device_, launcher_.inputs(), Host(), Request(), outcome_);
   if (!examination.ok()) return EndedBy(examination.status(), "examination");
   examination_ = *std::move(examination);
   return std::nullopt;

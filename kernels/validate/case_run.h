@@ -25,6 +25,7 @@
 #include "kernels/ops/op.h"
 #include "kernels/providers/provider.h"
 #include "kernels/runtime/device.h"
+#include "kernels/validate/host_inputs.h"
 #include "kernels/validate/launcher.h"
 #include "kernels/validate/runner.h"
 
@@ -111,6 +112,8 @@ class CaseRun {
   // a property, not a fault.
   bool MayFlush() const;
   const assay::Plan& plan() const { return *outcome_.plan; }
+  // The inputs, as the host makes them again.
+  const RegeneratedInputs& Host();
 
   const Case& case_;
   Device& device_;
@@ -128,6 +131,7 @@ class CaseRun {
   Examination examination_;
   const Op* op_ = nullptr;
   const KernelEntry* entry_ = nullptr;
+  std::optional<RegeneratedInputs> host_;
   Gating gating_;
   std::vector<double> seconds_;  // of the validated launches that count
   bool timed_ = false;           // the benchmark's samples are in

@@ -1,8 +1,10 @@
-// A case's inputs, made again on the host one element at a time.
+// A case's inputs, made again on the host.
 #ifndef ASSAY_KERNELS_VALIDATE_HOST_INPUTS_H_
 #define ASSAY_KERNELS_VALIDATE_HOST_INPUTS_H_
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "kernels/ops/plan.h"
 
@@ -11,15 +13,30 @@ namespace assay {
 // Regenerates operand values from pattern, seed and index by the scalar
 // specification (kernels/numerics/generate.h); shares no code with a device's
 // fill. `plan` must outlive it.
+//
+// An element of an operand that is not large is drawn when it is first read, and mostly kept: a
+// case's second opinion, its statistics and its diagnosis read the same ones. For one thread.
 class RegeneratedInputs final : public HostInputs {
  public:
+  // Elements of the largest operand that is kept: 8 MiB.
+  static constexpr std::int64_t kMostKept = std::int64_t{1} << 20;
+
   RegeneratedInputs(const Plan& plan, std::uint64_t seed) : plan_(plan), seed_(seed) {}
 
   void Read(int operand, std::int64_t begin, std::int64_t count, double* out) const override;
 
  private:
+  // The elements of an operand that were drawn; the others are not initialised.
+  struct Kept {
+    std::unique_ptr<double[]> values;
+    std::vector<std::uint64_t> known;  // a bit an element
+  };
+
+  void Draw(int operand, std::int64_t begin, std::int64_t count, double* out) const;
+
   const Plan& plan_;
   std::uint64_t seed_;
+  mutable std::vector<Kept> kept_;  // an entry an operand
 };
 
 }  // namespace assay

@@ -28,6 +28,7 @@ constexpr Needed kNeeded[] = {
     {"CreateBaseline", Role::kOperator, true},
     {"DeleteJob", Role::kAdmin, true},
     {"DeleteBaseline", Role::kAdmin, true},
+    {"BackupStore", Role::kAdmin, true},
 };
 
 }  // namespace

@@ -36,6 +36,9 @@ constexpr std::size_t kMaxRequestIdBytes = 128;
 // job is in memory twice, and next to longer work a sync is nothing.
 constexpr std::size_t kMostCasesEarly = 64;
 
+// How often a daemon that starts looks whether its first writes wait for room.
+constexpr absl::Duration kLookForRoom = absl::Milliseconds(100);
+
 // 40 random bits in letters that are not mistaken for one another.
 std::string RandomName() {
   static constexpr char kLetters[] = "abcdefghijkmnpqrstuvwxyz23456789";
@@ -160,13 +163,53 @@ absl::Status JobQueue::Start() {
     }
     RestoreQualifications(store_, names, *metrics_);
   }
-  for (v1::Job& job : *left) {
-    if (absl::Status s = TakeUp(std::move(job)); !s.ok()) return s;
+  store_.TellOfState([this](const StoreState& state) { StoreChanged(state); });
+  for (v1::Job& job : *left) TakeUp(std::move(job));
+  // How the jobs ended is known before anybody can ask, unless it has to wait for room.
+  while (!recorder_.WaitIdle(kLookForRoom) && store_state().full.empty()) {
   }
   for (auto& runner : runners_) runner->Start();
   clock_ = std::thread([this] { ClockLoop(); });
   started_ = true;
   return absl::OkStatus();
+}
+
+JobQueue::~JobQueue() {
+  Drain(absl::ZeroDuration());
+  store_.TellOfState(nullptr);
+}
+
+StoreState JobQueue::store_state() const {
+  const std::lock_guard guard(mutex_);
+  return store_state_;
+}
+
+// Those who watch a job hear why nothing comes.
+void JobQueue::StoreChanged(const StoreState& state) {
+  std::vector<Job> waiting;
+  {
+    const std::lock_guard guard(mutex_);
+    store_state_ = state;
+    if (state.held > 0) {
+      for (const auto& [name, job] : active_) waiting.push_back(job);
+    }
+  }
+  if (metrics_ != nullptr) metrics_->StoreChanged(!state.full.empty(), state.held, state.damaged);
+  for (const Job& job : waiting) {
+    v1::JobEvent event;
+    event.set_job(job->name);
+    *event.mutable_create_time() = TimestampNow();
+    v1::CaseProgress& progress = *event.mutable_progress();
+    {
+      const std::lock_guard guard(job->mutex);
+      if (job->status.state() != v1::JOB_STATE_RUNNING) continue;
+      progress.set_done(CasesDone(job->status.counts()));
+      progress.set_total(job->status.counts().total());
+    }
+    progress.set_index(progress.done());
+    progress.set_phase(Cat("waiting for room in the store: ", state.full));
+    job->hub->Progress(std::move(event));
+  }
 }
 
 absl::StatusOr<v1::Job> JobQueue::Get(std::string_view name) {
@@ -353,10 +396,15 @@ JobQueue::Job JobQueue::MakeActive(const v1::Job& job, std::int64_t order,
 }
 
 // What an earlier daemon left: resumed if the job asks for it and its devices are there, else
-// ended.
-absl::Status JobQueue::TakeUp(v1::Job job) {
-  const absl::StatusOr<std::vector<DevicePlan>> plans = store_.Plans(job.name());
-  if (!plans.ok()) return plans.status();
+// ended. What it writes may have to wait for room, and the daemon does not wait for it.
+void JobQueue::TakeUp(v1::Job job) {
+  absl::StatusOr<std::vector<DevicePlan>> plans = store_.Plans(job.name());
+  if (!plans.ok()) {
+    Log(LogLevel::kError, "store.damaged_job",
+        {{"job", job.name()}, {"reason", std::string(plans.status().message())}});
+    AddFinding(job, v1::REASON_FAULT, std::string(plans.status().message()));
+    plans = std::vector<DevicePlan>{};
+  }
   std::string_view gone;
   for (const DevicePlan& plan : *plans) {
     if (RunnerOf(plan.device) == nullptr) gone = plan.device;
@@ -366,21 +414,27 @@ absl::Status JobQueue::TakeUp(v1::Job job) {
   if (!job.spec().resume() || plans->empty() || !gone.empty()) {
     Log(LogLevel::kWarn, "job.interrupted",
         {{"job", job.name()}, {"done", done}, {"cases", total}});
-    return store_.Apply(Interrupted(std::move(job), gone));
+    recorder_.Submit(Interrupted(job, gone),
+                     [name = job.name()](const absl::Status& status, std::int64_t) {
+                       if (status.ok()) return;
+                       Log(LogLevel::kError, "job.unwritable",
+                           {{"job", name}, {"reason", std::string(status.message())}});
+                     });
+    return;
   }
-  if (job.state() == v1::JOB_STATE_RUNNING) {
-    job.set_state(v1::JOB_STATE_QUEUED);
+  const bool ran = job.state() == v1::JOB_STATE_RUNNING;
+  if (ran) job.set_state(v1::JOB_STATE_QUEUED);
+  // Who sent it is not known any more, and it counts for nobody.
+  const Job active = MakeActive(job, next_order_++, *plans, nullptr);
+  if (ran) {
     JobUpdate again{.name = job.name(), .job = job};
     again.events.push_back(
         StateChange(v1::JOB_STATE_RUNNING, v1::JOB_STATE_QUEUED,
                     Cat("resumed by a new daemon: ", total - done, " cases are left")));
-    if (absl::Status s = store_.Apply(std::move(again)); !s.ok()) return s;
-    job.set_last_sequence(job.last_sequence() + 1);
+    recorder_.Write(active, std::move(again));
   }
   Log(LogLevel::kInfo, "job.resumed", {{"job", job.name()}, {"left", total - done}});
-  // Who sent it is not known any more, and it counts for nobody.
-  Enqueue(MakeActive(job, next_order_++, *plans, nullptr), *plans);
-  return absl::OkStatus();
+  Enqueue(active, *plans);
 }
 
 // Lets an idle device begin a small job that is still being written. No result can be kept or shown
@@ -502,6 +556,7 @@ void JobQueue::Drain(absl::Duration grace) {
     for (auto& runner : runners_) runner->Close();
     draining_ = true;
     for (auto& runner : runners_) runner->WaitIdle(deadline);
+    store_.HoldNoMore();
     std::vector<std::shared_ptr<ActiveJob>> left;
     {
       const std::lock_guard guard(mutex_);

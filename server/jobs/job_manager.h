@@ -56,8 +56,8 @@ class JobManager {
   virtual const JobOptions& options() const = 0;
   virtual Baselines& baselines() = 0;
 
-  // Takes up what an earlier daemon left (resumed, or ended INTERRUPTED), then
-  // starts the runners. Call once, before any other.
+  // Takes up what an earlier daemon left (resumed, or ended INTERRUPTED), then starts the runners.
+  // A job that cannot be read is ended, and the others are taken up. Call once, before any other.
   virtual absl::Status Start() = 0;
 
   // Errors as in service.proto; INVALID_ARGUMENT carries google.rpc.BadRequest. A job that nothing
@@ -67,6 +67,8 @@ class JobManager {
   absl::StatusOr<v1::Job> Create(const v1::JobSpec& spec, std::string_view request_id) {
     return Create(spec, request_id, [](int) { return std::shared_ptr<void>(); });
   }
+  // As the store last told it.
+  virtual StoreState store_state() const = 0;
 
   // Names are "jobs/{id}".
   virtual absl::StatusOr<v1::Job> Get(std::string_view name) = 0;

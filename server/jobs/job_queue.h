@@ -7,7 +7,7 @@
 //
 // Locks, in the order in which they may be taken: a job's submit_mutex, the queue's mutex, a job's
 // mutex. The store's Submit is called with a job's submit_mutex alone; the hubs are called with no
-// lock. The store's writer thread comes in through the recorder's callbacks.
+// lock. The store's writer thread comes in through the recorder's callbacks and StoreChanged.
 #ifndef ASSAY_SERVER_JOBS_JOB_QUEUE_H_
 #define ASSAY_SERVER_JOBS_JOB_QUEUE_H_
 
@@ -35,7 +35,7 @@ namespace assay::server {
 class JobQueue final : public JobManager {
  public:
   JobQueue(Store& store, DeviceSet& devices, Metrics* metrics, const JobOptions& options);
-  ~JobQueue() override { Drain(absl::ZeroDuration()); }
+  ~JobQueue() override;
 
   const JobOptions& options() const override { return options_; }
   Baselines& baselines() override { return baselines_; }
@@ -44,6 +44,7 @@ class JobQueue final : public JobManager {
   using JobManager::Create;
   absl::StatusOr<v1::Job> Create(const v1::JobSpec& spec, std::string_view request_id,
                                  const AdmitJob& admit) override;
+  StoreState store_state() const override;
   absl::StatusOr<v1::Job> Get(std::string_view name) override;
   absl::StatusOr<JobPage> List(const JobQuery& query) override;
   absl::StatusOr<std::vector<v1::CaseResult>> Results(std::string_view name, std::int32_t from,
@@ -60,7 +61,7 @@ class JobQueue final : public JobManager {
   using Job = std::shared_ptr<ActiveJob>;
 
   // Accepting. TakeUp resumes or ends a job that an earlier daemon left.
-  absl::Status TakeUp(v1::Job job);
+  void TakeUp(v1::Job job);
   absl::StatusOr<v1::Job> FindRequest(const v1::JobSpec& spec, std::string_view request_id);
   absl::StatusOr<std::int64_t> TakePlace();
   absl::StatusOr<v1::Job> StoreNew(NewJob& job, const v1::JobSpec& spec, const AdmitJob& admit);
@@ -84,6 +85,9 @@ class JobQueue final : public JobManager {
   void Forget(const Job& job);
   void ClockLoop();
 
+  // On the store's thread.
+  void StoreChanged(const StoreState& state);
+
   Job Find(std::string_view name);
   void Overlay(v1::Job& job);
   DeviceRunner* RunnerOf(std::string_view device);
@@ -100,7 +104,7 @@ class JobQueue final : public JobManager {
   bool started_ = false;
   std::once_flag drained_;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;  // any of the below
   std::map<std::string, Job, std::less<>> active_;
   int waiting_ = 0;                  // jobs not begun
@@ -109,6 +113,7 @@ class JobQueue final : public JobManager {
   std::deque<Job> ends_due_;         // whose last answer came; the clock ends them
   std::vector<Job> unwritten_;       // ends that could not be written
   bool clock_stops_ = false;
+  StoreState store_state_;
   std::thread clock_;
 };
 

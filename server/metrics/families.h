@@ -98,6 +98,14 @@ struct Families {
         limits(Counters(r, "limit_refusals_total",
                         "Requests that were refused because a limit was reached, by the limit's "
                         "setting.")),
+        store_full(Gauges(r, "store_full",
+                          "1 while results cannot be written, as the disk or the store is full, "
+                          "else 0.")),
+        store_held(Gauges(r, "store_held_updates",
+                          "Results and other updates of jobs that wait in memory for room.")),
+        store_damaged(Gauges(r, "store_damaged",
+                             "1 if the daemon moved a damaged store aside at its start, or found "
+                             "records that it cannot read, else 0.")),
         rpcs(Counters(r, "rpc_requests_total", "Calls of the API that have ended, by code.")),
         rpc_duration(Histograms(r, "rpc_duration_seconds", "Time of a call of the API.")) {}
 
@@ -129,7 +137,9 @@ struct Families {
   Family<Counter>& false_alarms;
   Family<Gauge>&qualified, &qualified_time, &qualified_duration;
   Family<Gauge>& certificate;
-  Family<Counter>&limits, &rpcs;
+  Family<Counter>& limits;
+  Family<Gauge>&store_full, &store_held, &store_damaged;
+  Family<Counter>& rpcs;
   Family<Histogram>& rpc_duration;
 };
 

@@ -200,6 +200,12 @@ class MetricsImpl final : public Metrics {
 
   void CertificateExpires(double time) override { families_.certificate.Add({}).Set(time); }
 
+  void StoreChanged(bool full, int held, bool damaged) override {
+    families_.store_full.Add({}).Set(full ? 1 : 0);
+    families_.store_held.Add({}).Set(held);
+    families_.store_damaged.Add({}).Set(damaged ? 1 : 0);
+  }
+
   std::string Exposition() override { return registry_.Exposition(); }
 
  private:

@@ -53,6 +53,8 @@ class Metrics {
   virtual void CertificateExpires(double time) = 0;
   // Counts a request that was refused because a limit was reached.
   virtual void LimitReached(Limit limit) = 0;
+  // Whether the store has no room, the updates that wait for it, and whether it was found damaged.
+  virtual void StoreChanged(bool full, int held, bool damaged) = 0;
   virtual void RpcFinished(std::string_view method, std::string_view code, double seconds) = 0;
 
   // The text for a scraper, in Prometheus' format 0.0.4.

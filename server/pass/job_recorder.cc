@@ -33,7 +33,7 @@ bool JobRecorder::Begin(const Job& job) {
                                                            job->op_counts.end());
   }
   Log(LogLevel::kInfo, "job.started", {{"job", job->name}});
-  SubmitEvents(job, std::move(update));
+  Write(job, std::move(update));
   return true;
 }
 
@@ -45,7 +45,7 @@ void JobRecorder::RecordFinding(const Job& job, v1::Finding finding) {
     if (!AddOnce(std::move(finding), job->status)) return;  // an earlier daemon said it
     update.job = job->status;
   }
-  SubmitEvents(job, std::move(update));
+  Write(job, std::move(update));
 }
 
 bool JobRecorder::Count(ActiveJob& job, const DevicePlan& plan, const v1::CaseResult& result,
@@ -97,15 +97,15 @@ void JobRecorder::Record(const Job& job, const DevicePlan& plan, v1::CaseResult 
   *event.mutable_create_time() = TimestampNow();
   if (metrics_ == nullptr) {
     *event.mutable_case_result() = std::move(result);
-    SubmitEvents(job, std::move(update));
+    Write(job, std::move(update));
     return;
   }
   *event.mutable_case_result() = result;
-  SubmitEvents(job, std::move(update),
-               [this, result = std::move(result)] { metrics_->CaseFinished(result); });
+  Write(job, std::move(update),
+        [this, result = std::move(result)] { metrics_->CaseFinished(result); });
 }
 
-void JobRecorder::SubmitEvents(const Job& job, JobUpdate update, std::function<void()> stored) {
+void JobRecorder::Write(const Job& job, JobUpdate update, std::function<void()> stored) {
   {
     const std::lock_guard guard(job->mutex);
     ++job->unanswered;
@@ -140,9 +140,14 @@ void JobRecorder::Submit(JobUpdate update, Store::Done done) {
                 });
 }
 
-void JobRecorder::WaitIdle() {
+bool JobRecorder::WaitIdle(absl::Duration limit) {
   std::unique_lock guard(mutex_);
-  idle_.wait(guard, [this] { return pending_ == 0; });
+  const auto idle = [this] { return pending_ == 0; };
+  if (limit != absl::InfiniteDuration()) {
+    return idle_.wait_for(guard, absl::ToChronoMilliseconds(limit), idle);
+  }
+  idle_.wait(guard, idle);
+  return true;
 }
 
 }  // namespace assay::server

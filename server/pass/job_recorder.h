@@ -14,6 +14,7 @@
 #include <mutex>
 #include <string_view>
 
+#include "absl/time/time.h"
 #include "assay/v1/job.pb.h"
 #include "server/metrics/metrics.h"
 #include "server/pass/active_job.h"
@@ -45,19 +46,21 @@ class JobRecorder {
   // Adds a finding to the job and writes it, unless the job has it.
   void RecordFinding(const Job& job, v1::Finding finding);
 
+  // Writes an update of the job and then tells its watchers. `stored`: called once the events are
+  // in the store, before the watchers are told.
+  void Write(const Job& job, JobUpdate update, std::function<void()> stored = nullptr);
+
   // Queues an update that is not counted among the job's own, such as its end.
   void Submit(JobUpdate update, Store::Done done);
 
-  // Waits until the store has answered every update.
-  void WaitIdle();
+  // Waits until the store has answered every update, and no longer than `limit`; whether it has.
+  bool WaitIdle(absl::Duration limit = absl::InfiniteDuration());
 
  private:
   // What a result changes in the job's status. False: the job keeps no more results.
   bool Count(ActiveJob& job, const DevicePlan& plan, const v1::CaseResult& result,
              JobUpdate& update);
   void LogWrong(const ActiveJob& job, const v1::CaseResult& result);
-  // `stored`: called once the events are in the store, before the watchers are told.
-  void SubmitEvents(const Job& job, JobUpdate update, std::function<void()> stored = nullptr);
 
   Store& store_;
   Metrics* const metrics_;

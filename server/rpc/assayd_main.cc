@@ -341,6 +341,7 @@ std::optional<Failure> Daemon::StartServing() {
   service_options.access = access_.get();
   service_options.limits = limits_.get();
   service_options.watch_stall = config_.watch_stall;
+  service_options.store = store_.get();
   v1::ServerInfo& info = service_options.info;
   info.set_version(ASSAY_VERSION);
   info.set_host(HostName());

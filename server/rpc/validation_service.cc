@@ -22,6 +22,7 @@
 #include "server/base/error_info.h"
 #include "server/base/request_errors.h"
 #include "server/plan/suite_list.h"
+#include "server/rpc/backup_stream.h"
 #include "server/rpc/compare_stream.h"
 #include "server/rpc/error_mapping.h"
 #include "server/rpc/request_parsing.h"
@@ -70,6 +71,7 @@ class ValidationService::Impl {
         telemetry_(std::move(options.telemetry)),
         access_(options.access),
         limits_(options.limits),
+        store_(options.store),
         info_(std::move(options.info)),
         stall_(options.watch_stall),
         comparisons_(jobs, devices, options.upload),
@@ -181,6 +183,28 @@ class ValidationService::Impl {
     return stream.get();  // it owns itself, as that of Compare does
   }
 
+  grpc::ServerWriteReactor<v1::BackupStoreResponse>* Backup(Call call) {
+    absl::Status refused = Admit(call);
+    if (refused.ok() && store_ == nullptr) {
+      refused = absl::UnimplementedError("this daemon cannot copy its store");
+    }
+    if (!refused.ok()) {
+      return Refuse<grpc::ServerWriteReactor<v1::BackupStoreResponse>>(call, refused);
+    }
+    const std::shared_ptr<BackupStream> stream = BackupStream::Start(
+        {.store = store_,
+         .thread = &backups_,
+         .context = call.context,
+         .ended = [this, call](const grpc::Status& status) { Close(call, status); }});
+    const std::lock_guard guard(mutex_);
+    if (stopped_) {
+      stream->Abort(Stopping());
+    } else {
+      backup_ = stream;
+    }
+    return stream.get();  // it owns itself, as that of Compare does
+  }
+
   void Stop() {
     comparisons_.Stop();
     std::vector<std::weak_ptr<WatchStream>> streams;
@@ -188,6 +212,7 @@ class ValidationService::Impl {
       const std::lock_guard guard(mutex_);
       stopped_ = true;
       streams.swap(streams_);
+      if (const auto backup = backup_.lock()) backup->Abort(Stopping());
     }
     for (const auto& weak : streams) {
       if (const std::shared_ptr<WatchStream> stream = weak.lock()) {
@@ -394,6 +419,7 @@ class ValidationService::Impl {
   const std::function<v1::Telemetry(std::string_view)> telemetry_;
   Access* const access_;
   ClientLimits* const limits_;
+  Store* const store_;
 
   std::mutex mutex_;
   v1::ServerInfo info_;                              // mutex_
@@ -401,7 +427,9 @@ class ValidationService::Impl {
   std::vector<std::weak_ptr<WatchStream>> streams_;  // mutex_; some have ended
   absl::Duration stall_;                             // mutex_
   std::condition_variable_any stall_changed_;
+  std::weak_ptr<BackupStream> backup_;  // mutex_; may have ended
 
+  TaskThread backups_{1};                    // one copy of the store; another may wait
   TaskThread writes_{kMostCallsWaiting};     // plans and commits
   TaskThread long_work_{kMostCallsWaiting};  // calls that wait for a device or read many files
   TaskThread pump_;                          // reads the streams of WatchJob
@@ -590,6 +618,11 @@ grpc::ServerUnaryReactor* ValidationService::CompareBaselines(
                          [this, request, response] {
                            return Fill(impl_->jobs().baselines().Compare(*request), *response);
                          });
+}
+
+grpc::ServerWriteReactor<v1::BackupStoreResponse>* ValidationService::BackupStore(
+    grpc::CallbackServerContext* context, const v1::BackupStoreRequest*) {
+  return impl_->Backup({context, "BackupStore"});
 }
 
 }  // namespace assay::server

@@ -32,6 +32,8 @@ struct ServiceOptions {
   // The answer of GetServerInfo. The service fills in draining, default_case_deadline and
   // max_cases_per_job from the manager.
   v1::ServerInfo info;
+  // What BackupStore copies; null: it is UNIMPLEMENTED. Must outlive the service.
+  Store* store = nullptr;
   // How fast the tensors of a comparison must come.
   UploadLimit upload;
   // Returns what a device reports about itself. May be empty.
@@ -98,6 +100,8 @@ class ValidationService : public v1::ValidationService::CallbackService {
   grpc::ServerUnaryReactor* CompareBaselines(grpc::CallbackServerContext*,
                                              const v1::CompareBaselinesRequest*,
                                              v1::CompareBaselinesResponse*) override;
+  grpc::ServerWriteReactor<v1::BackupStoreResponse>* BackupStore(
+      grpc::CallbackServerContext*, const v1::BackupStoreRequest*) override;
 
  private:
   class Impl;

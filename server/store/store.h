@@ -8,6 +8,9 @@
 // called with OK. Events get their sequence numbers at the commit: from 1, without gaps, in the
 // order of submission.
 //
+// A full disk or a full store does not lose results: their updates are held in memory until there
+// is room (server/store/write_queue.h). Who submits more than can be held waits.
+//
 // Thread-safe. Errors: NOT_FOUND (no such job or baseline), ALREADY_EXISTS (id or request_id
 // taken), RESOURCE_EXHAUSTED (disk or max_bytes full), INTERNAL (input/output, corruption),
 // FAILED_PRECONDITION and PERMISSION_DENIED at opening; every message names the path.
@@ -30,6 +33,13 @@
 #include "assay/v1/job.pb.h"
 
 namespace assay::server {
+
+// What an operator should know of the store, beside what it keeps.
+struct StoreState {
+  std::string full{};    // why nothing new can be written; empty: there is room
+  int held = 0;          // updates that wait in memory for room
+  bool damaged = false;  // the opening moved a damaged file aside, or records cannot be read
+};
 
 enum class StoreSync {
   kFull,    // a commit survives loss of power
@@ -99,15 +109,30 @@ class Store {
   // must not call a waiting method of the store. `last_sequence` is the job's.
   using Done = std::function<void(const absl::Status& status, std::int64_t last_sequence)>;
 
-  // Opens or makes the store of a folder. A damaged file is moved aside (see
-  // notices()) and an empty store begun; a file of a newer version is refused with
-  // FAILED_PRECONDITION, as is a folder that another daemon holds.
+  // Opens or makes the store of a folder. A damaged file is moved aside (see notices()) and an
+  // empty store begun; the records of a large file are checked later, on a thread of the store's. A
+  // file of a newer version is refused with FAILED_PRECONDITION, as is a folder that another daemon
+  // holds. A full disk is no failure where the folder has space set aside (StoreState::full).
   static absl::StatusOr<std::unique_ptr<Store>> Open(const StoreOptions& options);
 
   virtual ~Store() = default;  // writes what was submitted, then closes
 
   // What the operator must be told of the opening, a sentence each; logged too.
   virtual const std::vector<std::string>& notices() const = 0;
+
+  // Called at once and after each change, on a thread of the store's; must be short and must not
+  // call the store. Replaces the one before.
+  virtual void TellOfState(std::function<void(const StoreState&)> told) = 0;
+
+  // For a daemon that ends: updates that wait for room are refused, now and from now on.
+  virtual void HoldNoMore() = 0;
+
+  // A copy of the store as it is now, in pieces of at most 1 MiB: a file that an assayd can be
+  // started on. `write` gets each piece and the size of the whole [bytes]; its failure ends the
+  // copy and is returned. FAILED_PRECONDITION while another copy is made, RESOURCE_EXHAUSTED where
+  // the folder has no room for the copy.
+  virtual absl::Status Backup(
+      absl::FunctionRef<absl::Status(std::string_view piece, std::int64_t bytes)> write) = 0;
 
   // Waits until it is durable. `queued` is called before that, on the caller's thread, as soon as
   // the write has its place in the order. From then on updates of the job may be submitted: they
@@ -119,7 +144,8 @@ class Store {
   virtual absl::Status DeleteJob(std::string_view name) = 0;
   virtual absl::Status Apply(JobUpdate update) = 0;
 
-  // Queues the update; waits only while the queue is full (back-pressure).
+  // Queues the update; waits only while the queue is full (back-pressure), which it is, too, while
+  // there is no room for what waits.
   virtual void Submit(JobUpdate update, Done done) = 0;
 
   // Reads; they see what is committed.
@@ -140,7 +166,8 @@ class Store {
   virtual absl::Status GiveBack(std::int64_t bytes) = 0;
 
   // For a daemon that starts: jobs that have not ended, oldest first, and what is
-  // left of one: plans without the cases' results.
+  // left of one: plans without the cases' results. Of a job whose record cannot be read there is
+  // what stands beside the record, and a finding that says so; listings have it likewise.
   virtual absl::StatusOr<std::vector<v1::Job>> UnfinishedJobs() = 0;
   virtual absl::StatusOr<std::vector<DevicePlan>> Plans(std::string_view name) = 0;
   virtual absl::StatusOr<std::vector<std::int32_t>> ResultIndices(std::string_view name) = 0;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -66,18 +67,45 @@ static_assert(std::size(kMigrations) + 1 == kSchemaVersion);
 // checked, as it is read.
 constexpr std::uintmax_t kCheckedBytes = std::uintmax_t{256} << 20;
 
+// Space for the store's journal and its index, and for the deletion of many jobs.
+constexpr off_t kRoomBytes = 4 << 20;
+// The disk must have this many times as much before any is set aside.
+constexpr std::uintmax_t kFarMore = 16;
+
 std::string DatabasePath(const std::string& folder) { return folder + "/assay.db"; }
 
-absl::Status CheckWhole(Database& database, const std::string& path) {
-  std::error_code error;
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  if (error || size > kCheckedBytes) return absl::OkStatus();
+absl::Status CheckWhole(Database& database, const std::string& folder) {
+  if (IsLarge(folder)) return absl::OkStatus();
+  const std::string path = DatabasePath(folder);
   absl::StatusOr<Statement> check = database.Prepare("PRAGMA quick_check(1)");
   if (!check.ok()) return check.status();
   const absl::StatusOr<bool> row = check->Step();
   if (!row.ok()) return row.status();
   if (*row && check->Bytes(0) == "ok") return absl::OkStatus();
   return absl::DataLossError(Cat(path, ": ", *row ? check->Bytes(0) : "no answer"));
+}
+
+// A copy of the file as the earlier version left it, unless there is one.
+absl::Status CopyBefore(Database& database, std::int64_t version, const std::string& path) {
+  const std::string copy = Cat(path, ".v", version);
+  if (std::filesystem::exists(copy)) return absl::OkStatus();
+  const std::string half = copy + ".part";
+  std::error_code error;
+  std::filesystem::remove(half, error);
+  absl::StatusOr<Statement> into = database.Prepare("VACUUM INTO ?1");
+  if (!into.ok()) return into.status();
+  if (absl::Status s = into->BindText(1, half).Run(); !s.ok()) {
+    std::filesystem::remove(half, error);
+    return absl::Status(s.code(), Cat("cannot copy the store to ", copy,
+                                      " before it is brought up to date: ", s.message()));
+  }
+  std::filesystem::rename(half, copy, error);
+  if (error) {
+    return absl::PermissionDeniedError(
+        Cat("cannot rename ", half, " to ", copy, ": ", error.message()));
+  }
+  Log(LogLevel::kInfo, "store.copied", {{"to", copy}, {"schema", version}});
+  return absl::OkStatus();
 }
 
 absl::Status BringUpToDate(Database& database, const std::string& path) {
@@ -94,6 +122,9 @@ absl::Status BringUpToDate(Database& database, const std::string& path) {
   if (*version < 0 || (*version == 0 && *tables != 0)) {
     return absl::FailedPreconditionError(
         Cat(path, " is a database, but no store of assayd: choose another --state-dir"));
+  }
+  if (*version > 0) {
+    if (absl::Status s = CopyBefore(database, *version, path); !s.ok()) return s;
   }
   if (absl::Status s = database.Exec("BEGIN IMMEDIATE"); !s.ok()) return s;
   if (*version == 0) {
@@ -124,7 +155,7 @@ absl::StatusOr<std::unique_ptr<Database>> OpenOnce(const StoreOptions& options,
   if (!version.ok()) return version.status();
   if (*version <= kSchemaVersion) {
     if (absl::Status s = database.Exec(settings.c_str()); !s.ok()) return s;
-    if (absl::Status s = CheckWhole(database, path); !s.ok()) return s;
+    if (absl::Status s = CheckWhole(database, options.folder); !s.ok()) return s;
   }
   if (absl::Status s = BringUpToDate(database, path); !s.ok()) return s;
   absl::StatusOr<Statement> probe =
@@ -180,14 +211,61 @@ absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& 
 
 FolderLock::~FolderLock() { close(fd_); }
 
-absl::StatusOr<std::unique_ptr<Database>> OpenStoreFile(const StoreOptions& options,
-                                                        std::vector<std::string>& notices) {
+Room::Room(const std::string& folder) : path_(folder + "/assay.reserve") {
+  std::error_code error;
+  kept_ = std::filesystem::file_size(path_, error) >= kRoomBytes && !error;
+  if (kept_) return;
+  struct statvfs disk {};
+  if (statvfs(folder.c_str(), &disk) != 0) return;
+  const std::uintmax_t free = std::uintmax_t{disk.f_bavail} * disk.f_frsize;
+  if (free < kFarMore * kRoomBytes) return;
+  given_ = true;
+  if (!Take()) given_ = false;  // a file system that cannot set space aside
+}
+
+bool Room::Give() {
+  if (!kept_) return false;
+  std::error_code error;
+  kept_ = !std::filesystem::remove(path_, error);
+  given_ = !kept_;
+  return given_;
+}
+
+bool Room::Take() {
+  if (!given_) return true;
+  const int fd = open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  const bool taken = fd >= 0 && fallocate(fd, 0, 0, kRoomBytes) == 0;
+  if (fd >= 0) close(fd);
+  if (!taken) {
+    std::error_code error;
+    std::filesystem::remove(path_, error);
+    return false;
+  }
+  given_ = false;
+  return kept_ = true;
+}
+
+bool IsLarge(const std::string& folder) {
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(DatabasePath(folder), error);
+  return !error && size > kCheckedBytes;
+}
+
+absl::StatusOr<std::unique_ptr<Database>> OpenStoreFile(const StoreOptions& options, Room& room,
+                                                        std::vector<std::string>& notices,
+                                                        StoreState& state) {
   const std::string path = DatabasePath(options.folder);
   absl::StatusOr<std::unique_ptr<Database>> opened = OpenOnce(options, path);
+  if (absl::IsResourceExhausted(opened.status()) && room.Give()) {
+    state.full = std::string(opened.status().message());
+    Log(LogLevel::kError, "store.full", {{"reason", state.full}});
+    opened = OpenOnce(options, path);
+  }
   if (opened.ok() || !absl::IsDataLoss(opened.status())) return opened;
   const std::string damage(opened.status().message());
   absl::StatusOr<std::string> aside = MoveAside(path);
   if (!aside.ok()) return aside.status();
+  state.damaged = true;
   notices.push_back(Cat("the store was damaged (", damage, "); it was moved to ", *aside,
                         " and an empty one begun: earlier jobs are only in that file"));
   Log(LogLevel::kError, "store.damaged", {{"message", notices.back()}});

@@ -1,5 +1,6 @@
 // Opens the store's file: takes its lock, brings its schema up to date, and moves a damaged file
-// aside. Opening ends with a write, so that a read-only or full disk is found before the first job.
+// aside. Opening ends with a write, so that a read-only disk is found before the first job. Before
+// a schema of an earlier version is changed, the file is copied to assay.db.v<version>.
 #ifndef ASSAY_SERVER_STORE_STORE_FILE_H_
 #define ASSAY_SERVER_STORE_STORE_FILE_H_
 
@@ -30,10 +31,36 @@ class FolderLock {
   int fd_;
 };
 
+// Space that is set aside in the folder (assay.reserve), for the case that the disk is full. A
+// daemon needs some to open its store, and to delete jobs, which makes more.
+//
+// Not thread-safe.
+class Room {
+ public:
+  // Takes the space if it is not yet taken and the disk has far more.
+  explicit Room(const std::string& folder);
+
+  // Gives the space back to the disk; whether there was any.
+  bool Give();
+  // Takes what was given. False: the disk has not enough.
+  bool Take();
+
+ private:
+  const std::string path_;
+  bool kept_ = false;
+  bool given_ = false;
+};
+
 // The writing connection to `folder`/assay.db, its schema up to date. Notices are
 // appended to `notices`.
-absl::StatusOr<std::unique_ptr<Database>> OpenStoreFile(const StoreOptions& options,
-                                                        std::vector<std::string>& notices);
+// `room` is given where the disk is full, which `state` then says; it says, too, whether a damaged
+// file was moved aside.
+absl::StatusOr<std::unique_ptr<Database>> OpenStoreFile(const StoreOptions& options, Room& room,
+                                                        std::vector<std::string>& notices,
+                                                        StoreState& state);
+
+// Whether the opening leaves the file's records to StoreCheck, as reading all of it takes long.
+bool IsLarge(const std::string& folder);
 
 // A reading connection to a file that OpenStoreFile has opened.
 absl::StatusOr<std::unique_ptr<Database>> OpenStoreReader(const std::string& folder);

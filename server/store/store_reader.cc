@@ -8,6 +8,7 @@
 #include "google/protobuf/util/time_util.h"
 #include "kernels/text/cat.h"
 #include "server/base/error_info.h"
+#include "server/base/job_events.h"
 #include "server/store/record.h"
 #include "server/store/store_writer.h"
 
@@ -23,7 +24,7 @@ constexpr std::size_t kResultPageBytes = 2 << 20;
 // The columns ToJob reads, in its order; spec last, for GetJob alone.
 #define ASSAY_JOB_COLUMNS                                                                    \
   "row, suite, state, verdict, start_time, end_time, last_sequence, total, passed, failed, " \
-  "inconclusive, unsupported, errors, skipped, findings, summary"
+  "inconclusive, unsupported, errors, skipped, findings, summary, name"
 constexpr char kJob[] = "SELECT " ASSAY_JOB_COLUMNS ", spec FROM jobs WHERE name = ?1";
 constexpr char kRequest[] = "SELECT " ASSAY_JOB_COLUMNS ", spec FROM jobs WHERE request_id = ?1";
 constexpr char kUnfinished[] =
@@ -32,13 +33,20 @@ constexpr char kList[] = "SELECT " ASSAY_JOB_COLUMNS " FROM jobs WHERE row < ?1"
 #undef ASSAY_JOB_COLUMNS
 
 constexpr int kSummaryColumn = 15;
-constexpr int kSpecColumn = 16;
+constexpr int kNameColumn = 16;
+constexpr int kSpecColumn = 17;
 
-absl::StatusOr<v1::Job> ToJob(const Statement& s) {
+// The job without a spec of its own column. What cannot be read is missing, and `damage` then says
+// so.
+v1::Job ToJob(const Statement& s, absl::Status& damage) {
   v1::Job job;
   v1::Job findings;
+  damage = absl::OkStatus();
   if (!ParseRecord(job, s.Bytes(kSummaryColumn)) || !ParseRecord(findings, s.Bytes(14))) {
-    return Unreadable("record", Cat("job ", s.Int(0)));
+    damage = Unreadable("record", s.Bytes(kNameColumn));
+    job.Clear();
+    findings.Clear();
+    job.set_name(std::string(s.Bytes(kNameColumn)));
   }
   job.set_suite(std::string(s.Bytes(1)));
   job.set_state(static_cast<v1::JobState>(s.Int(2)));
@@ -57,6 +65,14 @@ absl::StatusOr<v1::Job> ToJob(const Statement& s) {
   counts.set_skipped(count(13));
   *job.mutable_findings() = findings.findings();
   if (findings.has_selftest()) *job.mutable_selftest() = findings.selftest();
+  return job;
+}
+
+// The job, with a finding where its record is damaged: one record must not hide the others.
+v1::Job ToJobWithDamage(const Statement& s) {
+  absl::Status damage;
+  v1::Job job = ToJob(s, damage);
+  if (!damage.ok()) AddFinding(job, v1::REASON_FAULT, std::string(damage.message()));
   return job;
 }
 
@@ -112,9 +128,11 @@ absl::StatusOr<v1::Job> StoreReader::OneJob(Statement& statement, std::string_vi
     return WithReason(absl::NotFoundError(Cat("no ", what, " \"", key, "\"")),
                       v1::ERROR_REASON_JOB_NOT_FOUND);
   }
-  absl::StatusOr<v1::Job> job = ToJob(statement);
-  if (job.ok() && !statement.IsNull(kSpecColumn) &&
-      !ParseRecord(*job->mutable_spec(), statement.Bytes(kSpecColumn))) {
+  absl::Status damage;
+  v1::Job job = ToJob(statement, damage);
+  if (!damage.ok()) return damage;
+  if (!statement.IsNull(kSpecColumn) &&
+      !ParseRecord(*job.mutable_spec(), statement.Bytes(kSpecColumn))) {
     return Unreadable("spec", key);
   }
   return job;
@@ -165,11 +183,9 @@ absl::StatusOr<JobPage> StoreReader::ListJobs(const JobQuery& query) {
       page.next = last;
       return page;
     }
-    absl::StatusOr<v1::Job> job = ToJob(*list);
-    if (!job.ok()) return job.status();
     last = list->Int(0);
-    bytes += job->ByteSizeLong();
-    page.jobs.push_back(*std::move(job));
+    page.jobs.push_back(ToJobWithDamage(*list));
+    bytes += page.jobs.back().ByteSizeLong();
   }
 }
 
@@ -237,9 +253,7 @@ absl::StatusOr<std::vector<v1::Job>> StoreReader::UnfinishedJobs() {
     const absl::StatusOr<bool> more = unfinished_.Step();
     if (!more.ok()) return more.status();
     if (!*more) return jobs;
-    absl::StatusOr<v1::Job> job = ToJob(unfinished_);
-    if (!job.ok()) return job.status();
-    jobs.push_back(*std::move(job));
+    jobs.push_back(ToJobWithDamage(unfinished_));
   }
 }
 

@@ -33,6 +33,13 @@ rm -rf "$state"
 exit ${status:-0}
 """
 
+PYTHON_SMOKE = """
+import assay, numpy
+with assay.Daemon() as daemon, assay.connect(daemon.target) as client:
+    a = numpy.ones((8, 8), "f4")
+    print(assay.assert_close(a @ a, op="gemm", inputs=(a, a), client=client).verdict)
+"""
+
 # Takes the place of systemctl where systemd does not run, and keeps what it was asked.
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >>/tmp/systemctl.calls
@@ -158,6 +165,13 @@ class Packages(unittest.TestCase):
             done = root.run("systemd-analyze", "verify", "--man=no", "assayd.service", "assay-nightly.timer",
                             "assay-failed@assayd.service", check=False)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+        with self.subTest("the Python package starts the daemon that is installed"):
+            (python,) = glob.glob(os.path.join(self.folder("0.0.1"), "python3-assay_*_all.deb"))
+            install(python)
+            said = root.run("python3", "-c", PYTHON_SMOKE)
+            self.assertIn("PASSED", said.stdout)
+            root.run("apt-get", "-q", "-y", "purge", "python3-assay")
 
         with self.subTest("upgraded where systemd runs: state and edits are kept"):
             edited = root.read("/etc/assay/assayd.toml") + 'log-level = "debug"\n'

@@ -19,7 +19,7 @@ COPY = ["copy", "--count", "64", "--dtype", "fp32", "--device", "cpu:0"]
 VIEWER = [["devices"], ["kernels"], ["suites"], ["jobs"], ["show", "JOB"], ["report", "JOB"], ["watch", "JOB"],
           ["baseline", "list"]]
 OPERATOR = [["run", *COPY], ["devices", "--ceilings"], ["cancel", "JOB"], ["devices", "release", "cpu:0"]]
-ADMIN = [["baseline", "delete", "none-such"]]
+ADMIN = [["baseline", "delete", "none-such"], ["admin", "delete", "jobs/nonesuch"], ["admin", "backup", "COPY"]]
 
 
 def write(path, text, mode=0o600):
@@ -73,12 +73,12 @@ class Roles(unittest.TestCase):
         for calls, allowed in rows:
             for words in calls:
                 for name in ("stranger", "viewer", "operator", "admin"):
-                    words = [self.job if word == "JOB" else word for word in words]
-                    run = self.run_as(name, *words)
+                    asked = [{"JOB": self.job, "COPY": self.path(f"{name}.db")}.get(word, word) for word in words]
+                    run = self.run_as(name, *asked)
                     refused = "does not allow this" in run.err
-                    self.assertEqual(refused, name not in allowed, (name, words, run))
+                    self.assertEqual(refused, name not in allowed, (name, asked, run))
                     if refused:
-                        self.assertEqual(run.code, 3, (name, words, run))
+                        self.assertEqual(run.code, 3, (name, asked, run))
                         self.assertRegex(run.err, rf"needs the role \w+; certificate {name} has (no role|{name})")
 
     def test_who_may_not_use_a_device_compares_nothing_on_it(self):

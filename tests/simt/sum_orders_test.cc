@@ -57,12 +57,14 @@ TEST_P(SimtSumOrders, HaveTheHostsBits) {
                        addends.data(), n, sums, calls.data()),
                 kOk);
       for (std::size_t row = 0; row < 2; ++row) {
-        SumOrders host;
-        for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
-          EXPECT_EQ(calls[row * static_cast<std::size_t>(n) + i], 1);
-          host.Add(addends[row * static_cast<std::size_t>(n) + i]);
+        const auto length = static_cast<std::size_t>(n);
+        std::vector<float> rounded(length);
+        for (std::size_t i = 0; i < length; ++i) {
+          EXPECT_EQ(calls[row * length + i], 1);
+          rounded[i] = static_cast<float>(addends[row * length + i]);
         }
-        const OrderedSums expected = host.Sums();
+        OrderedSums expected;
+        assay::SumInOrders(rounded.data(), n, n, 1, &expected);
         EXPECT_EQ(sums[row].sequential, expected.sequential) << n;
         EXPECT_EQ(sums[row].lanes, expected.lanes) << n;
         EXPECT_EQ(sums[row].blocks, expected.blocks) << n;
@@ -74,9 +76,12 @@ TEST_P(SimtSumOrders, HaveTheHostsBits) {
 
 // What is lost of a sum is larger than 0, and the orders differ: else the test above shows nothing.
 TEST(SimtSumOrdersData, TheOrdersDiffer) {
-  SumOrders host;
-  for (int i = 0; i < 5000; ++i) host.Add(0.1 + std::abs(std::sin(i)));
-  const OrderedSums sums = host.Sums();
+  std::vector<float> addends(5000);
+  for (std::size_t i = 0; i < addends.size(); ++i) {
+    addends[i] = static_cast<float>(0.1 + std::abs(std::sin(static_cast<double>(i))));
+  }
+  OrderedSums sums;
+  assay::SumInOrders(addends.data(), 5000, 5000, 1, &sums);
   EXPECT_GT(sums.LargestError(), 0);
   EXPECT_NE(sums.sequential, sums.lanes);
   EXPECT_NE(sums.sequential, sums.blocks);

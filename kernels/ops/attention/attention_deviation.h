@@ -59,18 +59,27 @@ struct AttentionDeviation {
   ASSAY_HOST_DEVICE bool Tells(double visible, double p2) const {
     return !Coarse() && visible * p2 - 1 >= 64 * 64 * p_roundoff * p_roundoff;
   }
-  // σ of an element; r without scale_v. 0: the model says nothing of it.
+  // Whether the model says nothing of the elements of a query.
+  ASSAY_HOST_DEVICE bool Silent(double visible, double p2) const {
+    return Coarse() && Alike(visible, p2);
+  }
+  // σ² of an element without its ulp is of_r·r² + of_q·Qv, with r without scale_v.
+  struct Factors {
+    double of_r = 0, of_q = 0;
+  };
+  ASSAY_HOST_DEVICE Factors Of(double visible, double p2, double mean) const {
+    const double rounding = p_roundoff * p_roundoff, third = u * u / 3, scale = value_scale;
+    const double depth = (visible + 1) / 6;
+    const double of_q = rounding / 3 + flush * flush / 3 * visible + third * (mean + depth);
+    const double of_r = rounding / 3 * p2 + (Alike(visible, p2) ? rounding : 0) +
+                        third * (mean * p2 + depth * (4 + p2) + 6) + value_error * value_error;
+    return {scale * scale * of_r, scale * scale * of_q};
+  }
+  // σ of an element; r without scale_v. 0 if the model is silent.
   ASSAY_HOST_DEVICE double Of(double r, double visible, double qv, double p2, double mean) const {
-    if (Coarse() && Alike(visible, p2)) return 0;
-    const double rr = r * r;
-    const double common = qv + rr * p2;
-    const double sums = (visible + 1) * (2 * rr + qv) / 6 + rr * ((visible + 1) * (2 + p2) / 6 + 6);
-    const double rounding = p_roundoff * p_roundoff;
-    const double variance = rounding / 3 * common + (Alike(visible, p2) ? rounding * rr : 0) +
-                            flush * flush / 3 * visible * qv + u * u / 3 * (mean * common + sums) +
-                            value_error * value_error * rr;
-    const double scaled = r * value_scale;
-    return std::sqrt(value_scale * value_scale * variance + steps.Variance(scaled));
+    if (Silent(visible, p2)) return 0;
+    const Factors factors = Of(visible, p2, mean);
+    return std::sqrt(factors.of_r * r * r + factors.of_q * qv + steps.Variance(r * value_scale));
   }
 };
 

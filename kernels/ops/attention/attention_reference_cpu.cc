@@ -19,6 +19,7 @@
 #include "hwy/highway.h"
 #include "kernels/ops/attention/attention_reference.h"
 #include "kernels/ops/attention/attention_reference_cpu.h"
+#include "kernels/ops/common/deviation-inl.h"
 #include "kernels/ops/common/exp-inl.h"
 #include "kernels/ops/common/load.h"
 #include "kernels/ops/common/packed_product.h"
@@ -72,6 +73,10 @@ struct ScoreBlock {
   const Spread* spread = nullptr;
 };
 
+struct LinePowers {
+  double zeros = 0, squares = 0, fourth = 0;
+};
+
 }  // namespace
 }  // namespace assay
 #endif
@@ -80,8 +85,6 @@ HWY_BEFORE_NAMESPACE();
 namespace assay {
 namespace HWY_NAMESPACE {
 namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
 
 // From scores to P and W: three passes over the block, for maxima, for l, for the
 // weights.
@@ -216,6 +219,73 @@ void Weights(const AttentionBound& bound, const ScoreBlock& block) {
   }
 }
 
+// What a line of K or V adds up to; `zeros` is Σ x·0: NaN if there is an Inf or NaN.
+void SumPowers(const double* HWY_RESTRICT x, std::int64_t n, LinePowers* out) {
+  const hn::ScalableTag<double> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  auto zeros = hn::Zero(d), squares = zeros, fourth = zeros;
+  std::int64_t c = 0;
+  for (; c + lanes <= n; c += lanes) {
+    const auto v = hn::LoadU(d, x + c), square = hn::Mul(v, v);
+    zeros = hn::MulAdd(v, hn::Zero(d), zeros);
+    squares = hn::Add(squares, square);
+    fourth = hn::MulAdd(square, square, fourth);
+  }
+  *out = {hn::GetLane(hn::SumOfLanes(d, zeros)), hn::GetLane(hn::SumOfLanes(d, squares)),
+          hn::GetLane(hn::SumOfLanes(d, fourth))};
+  for (; c < n; ++c) {
+    const double square = x[c] * x[c];
+    out->zeros += x[c] * 0.0;
+    out->squares += square;
+    out->fourth += square * square;
+  }
+}
+
+// sums[c] += weight·x[c]².
+void AddSquares(const double* HWY_RESTRICT x, double weight, std::int64_t n,
+                double* HWY_RESTRICT sums) {
+  const hn::ScalableTag<double> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto w = hn::Set(d, weight);
+  std::int64_t c = 0;
+  for (; c + lanes <= n; c += lanes) {
+    const auto v = hn::LoadU(d, x + c);
+    hn::StoreU(hn::MulAdd(hn::Mul(v, v), w, hn::LoadU(d, sums + c)), d, sums + c);
+  }
+  for (; c < n; ++c) sums[c] += weight * x[c] * x[c];
+}
+
+// σ of the n elements of a query, with Qv = share·columns[c]. 0 if r is not finite.
+void Deviate(const AttentionDeviation& model, const AttentionDeviation::Factors& factors,
+             double share, const double* HWY_RESTRICT r, const double* HWY_RESTRICT columns,
+             std::int64_t n, float* HWY_RESTRICT deviation) {
+  const DeviationTag d;
+  const auto of_r = hn::Set(d, factors.of_r), of_q = hn::Set(d, factors.of_q * share);
+  const auto scale = hn::Set(d, std::abs(model.value_scale));
+  const auto most = hn::Set(d, std::numeric_limits<double>::max());
+  const OutputStepsOfVectors steps(model.steps);
+  const auto sigma_of = [&](auto value, auto column) HWY_ATTR {
+    const auto magnitude = hn::Abs(value);
+    const auto variance =
+        hn::MulAdd(hn::Mul(value, value), of_r,
+                   hn::MulAdd(column, of_q, steps.Variance(hn::Mul(magnitude, scale))));
+    DeviationVec sigma, inverse;
+    RootAndInverse(variance, sigma, inverse);
+    return hn::IfThenElseZero(hn::Le(magnitude, most), sigma);
+  };
+  const hn::Rebind<float, DeviationTag> df;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t c = 0;
+  for (; c + lanes <= n; c += lanes) {
+    const auto sigma = sigma_of(hn::LoadU(d, r + c), hn::LoadU(d, columns + c));
+    hn::StoreU(hn::DemoteTo(df, sigma), df, deviation + c);
+  }
+  for (; c < n; ++c) {
+    const auto sigma = sigma_of(hn::Set(d, r[c]), hn::Set(d, columns[c]));
+    deviation[c] = static_cast<float>(hn::GetLane(sigma));
+  }
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace assay
@@ -225,6 +295,9 @@ HWY_AFTER_NAMESPACE();
 namespace assay {
 namespace {
 
+HWY_EXPORT(AddSquares);
+HWY_EXPORT(Deviate);
+HWY_EXPORT(SumPowers);
 HWY_EXPORT(Weights);
 
 class Runner {
@@ -274,17 +347,18 @@ class Runner {
         LoadDoubles(input_, inputs_[1].data, key * dim, dim, line.data());
         key_squares_[static_cast<std::size_t>(key)] = RootOfFourthPowers(line);
         LoadDoubles(input_, inputs_[2].data, key * dim, dim, line.data());
-        double sum = 0;
-        for (const double v : line) sum += v * v;
-        value_squares_[static_cast<std::size_t>(key)] = sum;
+        value_squares_[static_cast<std::size_t>(key)] = PowersOf(line).squares;
       }
     });
   }
 
+  static LinePowers PowersOf(const std::vector<double>& line) {
+    LinePowers powers;
+    HWY_DYNAMIC_DISPATCH(SumPowers)(line.data(), static_cast<std::int64_t>(line.size()), &powers);
+    return powers;
+  }
   static double RootOfFourthPowers(const std::vector<double>& line) {
-    double sum = 0;
-    for (const double x : line) sum += x * x * x * x;
-    return std::sqrt(sum);
+    return std::sqrt(PowersOf(line).fourth);
   }
 
   // Heads of V with an Inf or NaN, which 0·v would carry to queries that do not
@@ -296,11 +370,11 @@ class Runner {
                 [&](std::int64_t begin, std::int64_t end) {
                   std::vector<double> v(static_cast<std::size_t>(problem_.dim));
                   for (std::int64_t head = begin; head < end; ++head) {
-                    double sum = 0.0;  // of v·0: NaN if there is one
+                    double sum = 0.0;
                     for (std::int64_t at = 0; at < count; at += problem_.dim) {
                       LoadDoubles(input_, inputs_[2].data, head * count + at, problem_.dim,
                                   v.data());
-                      for (double x : v) sum += x * 0.0;
+                      sum += PowersOf(v).zeros;
                     }
                     non_finite_[static_cast<std::size_t>(head)] = sum != 0.0 || std::isnan(sum);
                   }
@@ -403,30 +477,30 @@ class Runner {
     std::fill_n(columns, dim, 0.0);
     for (std::int64_t key = 0; key < block.keys; ++key) {
       LoadDoubles(input_, inputs_[2].data, kv_origin + key * dim, dim, line);
-      for (std::int64_t c = 0; c < dim; ++c) columns[c] += s.key_weights[key] * line[c] * line[c];
+      HWY_DYNAMIC_DISPATCH(AddSquares)(line, s.key_weights[key], dim, columns);
     }
     double total = 0;
     for (std::int64_t c = 0; c < dim; ++c) total += columns[c];
     for (std::int64_t i = 0; i < rows; ++i) {
       const double share = total > 0 ? s.row_squares[i] / total : 0;
-      for (std::int64_t c = 0; c < dim; ++c) {
-        const double value = r[i * dim + c];
-        const bool judged = block.visible[i] != 0.0 && std::isfinite(value);
-        const double sigma =
-            judged ? s.model.Of(value, block.visible[i], share * columns[c], s.p2[i], s.mean[i])
-                   : 0;
-        spread_.deviation[at + i * dim + c] = static_cast<float>(sigma);
+      float* const deviation = spread_.deviation + at + i * dim;
+      if (block.visible[i] == 0.0 || s.model.Silent(block.visible[i], s.p2[i])) {
+        std::fill_n(deviation, dim, 0.0f);
+        continue;
       }
+      HWY_DYNAMIC_DISPATCH(Deviate)
+      (s.model, s.model.Of(block.visible[i], s.p2[i], s.mean[i]), share, r + i * dim, columns, dim,
+       deviation);
     }
     scratch.directed.resize(static_cast<std::size_t>(s.directed * dim));
     DirectProduct(s.shift, nullptr, s.directed_ld, s.directed, v, dim, block.keys,
                   scratch.directed.data(), nullptr, dim);
-    for (std::int64_t i = 0; i < rows; ++i) {
-      const bool tells = i < s.directed && s.model.Tells(block.visible[i], s.p2[i]);
+    std::fill_n(spread_.direction + at, rows * dim, 0.0f);
+    for (std::int64_t i = 0; i < s.directed; ++i) {
+      if (!s.model.Tells(block.visible[i], s.p2[i])) continue;
       for (std::int64_t c = 0; c < dim; ++c) {
-        const double d = tells ? scratch.directed[static_cast<std::size_t>(i * dim + c)] -
-                                     r[i * dim + c] * s.shift_sum[i]
-                               : 0;
+        const double d = scratch.directed[static_cast<std::size_t>(i * dim + c)] -
+                         r[i * dim + c] * s.shift_sum[i];
         spread_.direction[at + i * dim + c] = static_cast<float>(d * bound_.value_scale);
       }
     }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kernels/numerics/deviation.h"
+#include "kernels/ops/common/arithmetic.h"
 #include "kernels/ops/common/packed_product.h"
 #include "kernels/ops/op.h"
 
@@ -47,11 +48,19 @@ bool DrawnInFullPrecision(const Plan& plan, int operands);
 void SquareMargins(const StridedMatrix& a, std::int64_t m, const StridedMatrix& b, std::int64_t n,
                    std::int64_t k, double* rows, double* columns);
 
-// deviation[j] = σ of n elements of one row of a plain product, with sums r and s = Σ|p|, and with
-// Q = row·columns[j].
-void SumDeviations(const SumModel& sums, const OutputSteps& steps, double row,
-                   const double* columns, const double* r, const double* s, std::int64_t n,
-                   float* deviation);
+// σ of the elements of a tile of plain products, with Q = rows[i]·columns[j].
+struct TileDeviations {
+  SumModel sums;
+  OutputSteps steps;
+  const double* rows = nullptr;     // of the tile's first row
+  const double* columns = nullptr;  // of its first column
+  float* deviation = nullptr;       // laid out as the sums; nullptr: nobody asks for σ
+};
+
+// From the sums of a tile of plain products to what a reference fills, in place: r = Σp stays, and
+// Σ|p| becomes E, which is 0 if r is not finite. Element (i, j) stands at i·ld + j.
+void FinishTile(const ProductBound& bound, std::int64_t rows, std::int64_t cols, std::int64_t ld,
+                const double* r, double* absolute, const TileDeviations& to);
 
 // Σ_k x(row, k)⁴ of rows [row0, row0 + rows), on the calling thread.
 void SumFourthPowers(const PanelSource& source, std::int64_t row0, std::int64_t rows,

@@ -85,12 +85,13 @@ struct SoftmaxRowSums {
   }
 };
 
-// Fills one row of n elements, from its x and r, and D if there is a place for it. logit_variance:
-// σ_x² of each x that is itself a result of rounding, as in dequant_softmax_deviation.h; nullptr:
-// each x is exact.
-void SoftmaxDeviationsOfRow(const SoftmaxDeviation& model, std::int64_t n, const double* x,
-                            const double* r, const RowDeviations& to,
-                            const double* logit_variance = nullptr);
+// Fills `count` rows of n elements, at most kRowsTogether (sum_orders.h), from their x and r, and D
+// of rows with a place for it. Elements of a row are `stride` from those of the row before, in all
+// arrays. Up to a vector behind each row is read and left out. logit_variance: σ_x² of each x that
+// is itself a result of rounding, as in dequant_softmax_deviation.h; nullptr: each x is exact.
+void SoftmaxDeviationsOfRows(const SoftmaxDeviation& model, std::int64_t n, std::int64_t count,
+                             const double* x, const double* r, std::int64_t stride,
+                             const RowDeviations* to, const double* logit_variance = nullptr);
 
 }  // namespace assay
 

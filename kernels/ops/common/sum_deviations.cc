@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hwy/highway.h"
+#include "kernels/ops/common/deviation-inl.h"
 #include "kernels/ops/common/load.h"
 #include "kernels/ops/common/product_residuals.h"
 #include "kernels/runtime/cpu/parallel.h"
@@ -18,43 +19,66 @@ namespace assay {
 namespace HWY_NAMESPACE {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-void Deviations(const SumModel& sums, const OutputSteps& steps, double row,
-                const double* HWY_RESTRICT columns, const double* HWY_RESTRICT r, std::int64_t n,
-                float* HWY_RESTRICT deviation) {
-  const hn::ScalableTag<double> d;
-  const hn::ScalableTag<std::uint64_t> du;
-  const hn::Rebind<float, decltype(d)> df;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+// E of one row of sums, and σ if `deviation` is not nullptr and nothing truncates. row: Q of the
+// row.
+template <bool kDeviates>
+void FinishRow(const ProductBound& bound, const SumModel& sums, const OutputSteps& steps,
+               double row, const double* HWY_RESTRICT columns, const double* HWY_RESTRICT r,
+               double* HWY_RESTRICT absolute, std::int64_t n, float* HWY_RESTRICT deviation) {
+  const DeviationTag d;
+  const auto zero = hn::Zero(d);
+  // ProductBound::Allowance.
+  const auto factor = hn::Set(d, bound.factor), underflow = hn::Set(d, bound.underflow);
+  const auto times = hn::Set(d, bound.times);
   // SumModel::Variance and OutputSteps::Variance: a·r² + b·q + c, and ulp(r)²/12.
   const double u2 = sums.roundoff * sums.roundoff / 3;
   const double partial = (sums.terms + 1) / 6;
   const auto of_r = hn::Set(d, u2 * partial * 2);
   const auto of_q = hn::Set(d, u2 * (partial + 1) * row);
   const auto constant = hn::Set(d, sums.underflow);
-  const auto exponent = hn::Set(du, 0x7ff0000000000000u);
-  const auto of_ulp = hn::Set(d, std::exp2(-2 * steps.mantissa_bits) / 12);
-  const auto smallest = hn::Set(d, steps.smallest);
-  const auto below = hn::Set(d, steps.smallest * steps.smallest);
+  const OutputStepsOfVectors output(steps);
   const auto most = hn::Set(d, std::numeric_limits<double>::max());
+  const auto finish = [&](auto value, auto sum, auto column, auto& e, auto& sigma) HWY_ATTR
+      __attribute__((always_inline)) {
+    const auto magnitude = hn::Abs(value);
+    const auto finite = hn::Le(magnitude, most);
+    e = hn::IfThenElseZero(finite, hn::Mul(times, hn::MulAdd(factor, sum, underflow)));
+    if (!kDeviates) return;
+    const auto variance =
+        hn::MulAdd(hn::Mul(value, value), of_r, hn::MulAdd(column, of_q, constant));
+    DeviationVec inverse;
+    RootAndInverse(hn::Add(variance, output.Variance(magnitude)), sigma, inverse);
+    sigma = hn::IfThenElseZero(finite, sigma);
+  };
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const hn::Rebind<float, DeviationTag> df;
+  DeviationVec e, sigma = zero;
   std::int64_t j = 0;
   for (; j + lanes <= n; j += lanes) {
-    const auto value = hn::LoadU(d, r + j);
-    const auto magnitude = hn::Abs(value);
-    const auto power = hn::BitCast(d, hn::And(hn::BitCast(du, magnitude), exponent));
-    const auto rounding =
-        hn::IfThenElse(hn::Lt(magnitude, smallest), below, hn::Mul(hn::Mul(power, power), of_ulp));
-    const auto sum = hn::MulAdd(hn::Mul(value, value), of_r,
-                                hn::MulAdd(hn::LoadU(d, columns + j), of_q, constant));
-    const auto sigma = hn::Sqrt(hn::Add(sum, rounding));
-    // An infinite or undefined r has none.
-    const auto known = hn::IfThenElseZero(hn::Le(magnitude, most), sigma);
-    hn::StoreU(hn::DemoteTo(df, known), df, deviation + j);
+    finish(hn::LoadU(d, r + j), hn::LoadU(d, absolute + j),
+           kDeviates ? hn::LoadU(d, columns + j) : zero, e, sigma);
+    hn::StoreU(e, d, absolute + j);
+    if (kDeviates) hn::StoreU(hn::DemoteTo(df, sigma), df, deviation + j);
   }
-  for (; j < n; ++j) {
-    const double variance = sums.Variance(r[j], row * columns[j], 0) + steps.Variance(r[j]);
-    deviation[j] = std::isfinite(r[j]) ? static_cast<float>(std::sqrt(variance)) : 0.0f;
+  for (; j < n; ++j) {  // each in a vector of its own
+    finish(hn::Set(d, r[j]), hn::Set(d, absolute[j]), hn::Set(d, kDeviates ? columns[j] : 0.0), e,
+           sigma);
+    absolute[j] = hn::GetLane(e);
+    if (kDeviates) deviation[j] = static_cast<float>(hn::GetLane(sigma));
+  }
+}
+
+void Finish(const ProductBound& bound, std::int64_t rows, std::int64_t cols, std::int64_t ld,
+            const double* r, double* absolute, const TileDeviations& to) {
+  const bool deviates = to.deviation != nullptr && to.sums.truncation == 0;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const std::int64_t at = i * ld;
+    if (deviates) {
+      FinishRow<true>(bound, to.sums, to.steps, to.rows[i], to.columns, r + at, absolute + at, cols,
+                      to.deviation + at);
+    } else {
+      FinishRow<false>(bound, to.sums, to.steps, 0, nullptr, r + at, absolute + at, cols, nullptr);
+    }
   }
 }
 
@@ -105,7 +129,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace assay {
 
-HWY_EXPORT(Deviations);
+HWY_EXPORT(Finish);
 HWY_EXPORT(SquaresAcross);
 HWY_EXPORT(SquaresAlong);
 
@@ -167,17 +191,17 @@ void SquareMargins(const StridedMatrix& a, std::int64_t m, const StridedMatrix& 
   WeighSquares(b, n, k, of_a.data(), scale, columns);
 }
 
-void SumDeviations(const SumModel& sums, const OutputSteps& steps, double row,
-                   const double* columns, const double* r, const double* s, std::int64_t n,
-                   float* deviation) {
-  if (sums.truncation == 0) {
-    HWY_DYNAMIC_DISPATCH(Deviations)(sums, steps, row, columns, r, n, deviation);
-    return;
+void FinishTile(const ProductBound& bound, std::int64_t rows, std::int64_t cols, std::int64_t ld,
+                const double* r, double* absolute, const TileDeviations& to) {
+  for (std::int64_t i = 0; to.deviation != nullptr && to.sums.truncation > 0 && i < rows; ++i) {
+    for (std::int64_t j = 0; j < cols; ++j) {
+      const std::int64_t at = i * ld + j;
+      const double variance = to.sums.Variance(r[at], to.rows[i] * to.columns[j], absolute[at]) +
+                              to.steps.Variance(r[at]);
+      to.deviation[at] = std::isfinite(r[at]) ? static_cast<float>(std::sqrt(variance)) : 0.0f;
+    }
   }
-  for (std::int64_t j = 0; j < n; ++j) {
-    const double variance = sums.Variance(r[j], row * columns[j], s[j]) + steps.Variance(r[j]);
-    deviation[j] = std::isfinite(r[j]) ? static_cast<float>(std::sqrt(variance)) : 0.0f;
-  }
+  HWY_DYNAMIC_DISPATCH(Finish)(bound, rows, cols, ld, r, absolute, to);
 }
 
 }  // namespace assay

@@ -3,7 +3,7 @@
 //   sequential   one addend after the other
 //   lanes        32 lanes that take turns; then one lane after the other
 //   blocks       128 addends after one another; then one block after the other
-// SumOrders does it on the host, and sum_orders_gpu.h on a GPU, with the same bits. std-only.
+// SumInOrders does it on the host, and sum_orders_gpu.h on a GPU, with the same bits. std-only.
 #ifndef ASSAY_KERNELS_OPS_COMMON_SUM_ORDERS_H_
 #define ASSAY_KERNELS_OPS_COMMON_SUM_ORDERS_H_
 
@@ -53,28 +53,13 @@ struct SequentialOrders {
   }
 };
 
-class SumOrders {
- public:
-  // The addend is rounded to FP32 first, which is no error of the sum.
-  void Add(double addend) {
-    const auto v = static_cast<float>(addend);
-    exact_ += static_cast<double>(v);
-    lanes_[count_ % kOrderLanes] += v;
-    orders_.Add(v, ++count_);
-  }
+// So many rows are summed in the time of one: an addition waits for the one before it.
+inline constexpr std::int64_t kRowsTogether = 4;
 
-  OrderedSums Sums() const {
-    float lanes = 0;
-    for (const float lane : lanes_) lanes += lane;
-    return {exact_, orders_.sequential, lanes, orders_.blocks + orders_.block};
-  }
-
- private:
-  double exact_ = 0;
-  SequentialOrders orders_;
-  float lanes_[kOrderLanes] = {};
-  std::int64_t count_ = 0;
-};
+// Fills one result for each of `count` rows of n addends, with `stride` numbers from row to row.
+// At most kRowsTogether rows.
+void SumInOrders(const float* addends, std::int64_t stride, std::int64_t n, std::int64_t count,
+                 OrderedSums* results);
 
 }  // namespace assay
 

@@ -104,6 +104,20 @@ class PatchSource final : public PanelSource {
       for (std::int64_t p = 0; p < panels; ++p) {
         double* to = dst + (p * kc + i) * width;
         const std::int64_t here = std::min(width, rows - p * width);
+        const Corner& first = corners[static_cast<std::size_t>(p * width)];
+        const Corner& last = corners[static_cast<std::size_t>(p * width + here - 1)];
+        // Positions of one line, of which no tap lies in the padding.
+        if (s_.stride[2] == 1 && first.z == last.z && first.y == last.y &&
+            Below(first.z + dz, s_.input[0]) && Below(first.y + dy, s_.input[1]) &&
+            Below(first.x + dx, s_.input[2]) && Below(last.x + dx, s_.input[2])) {
+          const std::int64_t pixel =
+              ((first.z + dz) * s_.input[1] + first.y + dy) * s_.input[2] + first.x + dx;
+          for (std::int64_t w = 0; w < here; ++w) {
+            to[w] = Format::At(base_, values_, base + (pixel + w) * pixel_step);
+          }
+          std::fill(to + here, to + width, 0.0);
+          continue;
+        }
         for (std::int64_t w = 0; w < here; ++w) {
           const Corner& c = corners[static_cast<std::size_t>(p * width + w)];
           const std::int64_t z = c.z + dz, y = c.y + dy, x = c.x + dx;
@@ -259,21 +273,15 @@ void ConvReferenceCpu(const ConvProblem& problem, DType input, bool flushes_subn
         continue;
       }
       PackedProduct(a, b, s.terms(), tile, r, e, ld);
-      for (std::int64_t i = 0; deviation != nullptr && i < tile.rows; ++i) {
-        const double* row_roots = s.channels_last ? patch_roots.data() : filter_roots.data();
-        const double* col_roots = s.channels_last ? filter_roots.data() : patch_roots.data();
-        const std::int64_t patches0 = (image * s.groups + group) * positions;
-        const std::int64_t filters0 = group * filters;
-        const std::int64_t rows0 = s.channels_last ? patches0 : filters0;
-        const std::int64_t cols0 = s.channels_last ? filters0 : patches0;
-        SumDeviations(sums, steps, row_roots[rows0 + row0 + i], col_roots + cols0 + col0,
-                      r + i * ld, e + i * ld, tile.cols, deviation + at + i * ld);
+      TileDeviations to = {sums, steps, nullptr, nullptr, nullptr};
+      if (deviation != nullptr) {
+        const double* of_patches = patch_roots.data() + (image * s.groups + group) * positions;
+        const double* of_filters = filter_roots.data() + group * filters;
+        to.rows = (s.channels_last ? of_patches : of_filters) + row0;
+        to.columns = (s.channels_last ? of_filters : of_patches) + col0;
+        to.deviation = deviation + at;
       }
-      for (std::int64_t i = 0; i < tile.rows; ++i) {
-        for (std::int64_t j = i * ld; j < i * ld + tile.cols; ++j) {
-          e[j] = std::isfinite(r[j]) ? bound.Allowance(e[j]) : 0.0;
-        }
-      }
+      FinishTile(bound, tile.rows, tile.cols, ld, r, e, to);
     }
   });
 }

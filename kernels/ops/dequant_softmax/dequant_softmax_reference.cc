@@ -125,7 +125,14 @@ void FinishDequantSoftmaxRow(const DequantSoftmaxBound& bound, std::int64_t n, c
     allowance[j] = bound.Allowance(value[j], logit, max, log_sum, allowance[j], shift, roundings);
   }
   if (deviations) {
-    SoftmaxDeviationsOfRow(deviation.softmax, n, x.data(), value, to, logit_variance.data());
+    // Room for the vector that is read behind the row.
+    constexpr std::int64_t kMaxLanes = 8;
+    std::vector<double> r(value, value + n);
+    for (std::vector<double>* v : {&x, &logit_variance, &r}) {
+      v->resize(static_cast<std::size_t>(n + kMaxLanes));
+    }
+    SoftmaxDeviationsOfRows(deviation.softmax, n, 1, x.data(), r.data(), n + kMaxLanes, &to,
+                            logit_variance.data());
   }
 }
 

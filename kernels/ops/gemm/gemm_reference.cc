@@ -22,21 +22,31 @@ void ReadVectors(const HostInputs& inputs, int operand, std::int64_t extent, std
     }
     return;
   }
+  // What lies between two elements that are read together, at most; and what is read at a time.
+  constexpr std::int64_t kGap = 4, kBlock = std::int64_t{1} << 16;
   std::vector<double> run;
   for (std::size_t first = 0; first < ids.size();) {
     std::size_t last = first + 1;
-    while (last < ids.size() && ids[last] == ids[last - 1] + 1 &&
+    while (last < ids.size() && ids[last] > ids[last - 1] && ids[last] - ids[last - 1] <= kGap &&
            ids[last] / extent == ids[first] / extent) {
       ++last;
     }
-    const std::int64_t count = static_cast<std::int64_t>(last - first);
     const std::int64_t batch = ids[first] / extent;
-    const std::int64_t index = ids[first] % extent;
-    double* dst = vectors.vector(first);  // neighbours in the list are neighbours in the cache
-    run.resize(static_cast<std::size_t>(count));
-    for (std::int64_t i = 0; i < k; ++i) {
-      inputs.Read(operand, (batch * k + i) * extent + index, count, run.data());
-      for (std::int64_t j = 0; j < count; ++j) dst[j * k + i] = run[static_cast<std::size_t>(j)];
+    std::int64_t low = ids[first] % extent, width = ids[last - 1] - ids[first] + 1, step = 1;
+    if (extent - width <= kGap) {  // whole lines, which lie behind one another
+      low = 0;
+      width = extent;
+      step = std::clamp<std::int64_t>(kBlock / extent, 1, k);
+    }
+    run.resize(static_cast<std::size_t>(step * width));
+    for (std::int64_t i = 0; i < k; i += step) {
+      const std::int64_t lines = std::min(step, k - i);
+      inputs.Read(operand, (batch * k + i) * extent + low, lines * width, run.data());
+      for (std::size_t j = first; j < last; ++j) {
+        const double* from = run.data() + (ids[j] % extent - low);
+        double* to = vectors.vector(j) + i;
+        for (std::int64_t line = 0; line < lines; ++line) to[line] = from[line * width];
+      }
     }
     first = last;
   }

@@ -23,6 +23,15 @@ struct Squares {
 void Finish(const GemmProblem& problem, const GemmEpilogue& epilogue,
             std::span<const TensorView> inputs, std::int64_t batch, const ProductTile& tile,
             double* value, double* allowance, const Squares& squares, float* deviation) {
+  if (epilogue.plain && allowance != nullptr) {
+    TileDeviations to = {epilogue.sums, epilogue.steps, nullptr, nullptr, deviation};
+    if (deviation != nullptr) {
+      to.rows = squares.rows + batch * problem.m + tile.row0;
+      to.columns = squares.columns + batch * problem.n + tile.col0;
+    }
+    FinishTile(epilogue.product, tile.rows, tile.cols, problem.n, value, allowance, to);
+    return;
+  }
   const TensorView* c = problem.beta != 0.0 ? &inputs[2] : nullptr;
   double c0[kTileCols] = {}, scale[kTileCols], bias[kTileCols] = {};
   std::fill_n(scale, kTileCols, 1.0);
@@ -44,10 +53,7 @@ void Finish(const GemmProblem& problem, const GemmEpilogue& epilogue,
       const double row = squares.rows[batch * problem.m + tile.row0 + i];
       const double* columns = squares.columns + batch * problem.n + tile.col0;
       float* sigma = deviation + i * problem.n;
-      if (epilogue.plain) {
-        SumDeviations(epilogue.sums, epilogue.steps, row, columns, r, e, tile.cols, sigma);
-      }
-      for (std::int64_t j = 0; !epilogue.plain && j < tile.cols; ++j) {
+      for (std::int64_t j = 0; j < tile.cols; ++j) {
         sigma[j] = static_cast<float>(
             epilogue.Deviation(r[j], e[j], row * columns[j], c0[j], scale[j], bias[j]));
       }

@@ -20,6 +20,9 @@
 // With weight w, r = w·ŷ + b has |w|·σ and the roundings u²/3·((w·ŷ)² + r²). In the RMS form r is
 // still in proportion to ŷ. In a layer norm with weight and bias the errors are no α + β·r: such
 // rows are not fitted, and σ holds what rows share, too: σ² gets w²·(σ_α² + ŷ²·σ_β²), without fit.
+// What rows share of a factor β of ŷ is seen with the direction D = w·(ŷ − c)·σ_β: the fit e = s·D
+// gives the mean of β/σ_β over the rows. c is the mean of ŷ with weights w²/σ², so that no offset
+// of ŷ counts. fit is here that of ŷ with the same weights.
 //
 // Derived, and held by simulation with kernels of two passes, Welford's update and merges of it:
 // the errors of right kernels have R <= 1.4 of α and β, and 1.1 of the rest.
@@ -149,9 +152,12 @@ struct WelfordSum {
   }
 };
 
-// Fills one row of n elements, from its x. weight and bias are 1 and 0 if there are none.
-void LayerNormDeviationsOfRow(const LayerNormDeviation& model, std::int64_t n, const double* x,
-                              const double* weight, const double* bias, const RowDeviations& to);
+// Fills `count` rows of n elements, at most kRowsTogether (sum_orders.h), from their x, with
+// `stride` numbers from row to row. weight and bias are 1 and 0 if there are none. Up to a vector
+// behind the end of rows, weight and bias is read and left out.
+void LayerNormDeviationsOfRows(const LayerNormDeviation& model, std::int64_t n, std::int64_t count,
+                               const double* x, std::int64_t stride, const double* weight,
+                               const double* bias, const RowDeviations* to);
 
 }  // namespace assay
 

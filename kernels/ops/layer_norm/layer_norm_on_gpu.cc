@@ -35,6 +35,7 @@ class LayerNorm final : public GpuOp {
   }
 
   bool FillsDeviations(const Case&) const override { return true; }
+  bool FillsDirection(const Case&) const override { return false; }
 };
 
 }  // namespace

@@ -44,7 +44,8 @@ void CheckDeviations(const Case& c, std::vector<FieldError>& errors) {
 
 // With weight and bias the errors of a row are no fit (layer_norm_deviation.h): σ holds what its
 // elements share. So a row counts as one draw, of which the largest of all rows must stay below the
-// limit, and a gain says nothing.
+// limit, and a gain says nothing. The direction has the factor of ŷ, whose mean over the rows is
+// held as the gain of a norm without weights.
 void HoldWholeElements(std::int64_t rows, ResidualModel& model) {
   // P(|z| > t) = exp(−kTail·t) of a draw; kRare = −ln of how rarely a right kernel is beyond.
   constexpr double kTail = 1.74, kRare = 21;
@@ -54,6 +55,11 @@ void HoldWholeElements(std::int64_t rows, ResidualModel& model) {
   const double largest = (kRare + std::log(static_cast<double>(rows))) / kTail;
   model.largest_rms = std::max(model.largest_rms, largest / kGroups);
   model.gain_floor = 1;
+  constexpr double kMostDeviations = 2;
+  model.direction = true;
+  model.direction_floor =
+      std::max(kMostDeviations, kRare / kTail / std::sqrt(static_cast<double>(rows)));
+  model.direction_name = "the factor of the normalised values, in deviations of rounding,";
 }
 
 class LayerNorm final : public Op {

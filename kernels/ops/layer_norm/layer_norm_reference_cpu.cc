@@ -9,6 +9,7 @@
 #include "hwy/highway.h"
 #include "kernels/ops/common/load.h"
 #include "kernels/ops/common/row_residuals.h"
+#include "kernels/ops/common/sum_orders.h"
 #include "kernels/ops/layer_norm/layer_norm_reference.h"
 #include "kernels/ops/layer_norm/layer_norm_reference_cpu.h"
 #include "kernels/runtime/cpu/parallel.h"
@@ -92,25 +93,36 @@ void LayerNormReferenceCpu(const LayerNormProblem& problem, const LayerNormTerms
   const std::int64_t cols = problem.cols;
   constexpr std::int64_t kMaxLanes = 8;
   constexpr std::int64_t kGrain = 1 << 12;  // elements
-  const std::size_t padded = static_cast<std::size_t>(cols + kMaxLanes);
-  std::vector<double> weight(padded, 1.0), bias(padded, 0.0);
+  const std::int64_t padded = cols + kMaxLanes;
+  const auto size = static_cast<std::size_t>(padded);
+  std::vector<double> weight(size, 1.0), bias(size, 0.0);
   if (problem.affine) LoadDoubles(inputs[1].dtype, inputs[1].data, 0, cols, weight.data());
   if (problem.affine && !problem.rms) {
     LoadDoubles(inputs[2].dtype, inputs[2].data, 0, cols, bias.data());
   }
   ParallelFor(problem.rows, std::max<std::int64_t>(1, kGrain / cols),
               [&](std::int64_t begin, std::int64_t end) {
-                std::vector<double> x(padded, 0.0), r(padded), e(padded);
-                for (std::int64_t row = begin; row < end; ++row) {
-                  LoadDoubles(input, inputs[0].data, row * inputs[0].extents.ld, cols, x.data());
-                  HWY_DYNAMIC_DISPATCH(Row)
-                  (problem, terms, x.data(), weight.data(), bias.data(), r.data(), e.data());
-                  std::copy_n(r.data(), cols, out.value + row * cols);
-                  std::copy_n(e.data(), cols, out.allowance + row * cols);
-                  const RowDeviations to = RowOf(out, row, cols);
-                  if (to.deviation == nullptr) continue;
-                  LayerNormDeviationsOfRow(deviation, cols, x.data(), weight.data(), bias.data(),
-                                           to);
+                const bool deviates = out.deviation != nullptr;
+                // As many rows as deviations are made of at a time.
+                const std::int64_t most = deviates ? kRowsTogether : 1;
+                std::vector<double> x(size * static_cast<std::size_t>(most), 0.0), r(size), e(size);
+                for (std::int64_t row0 = begin; row0 < end; row0 += most) {
+                  const std::int64_t count = std::min(most, end - row0);
+                  RowDeviations to[kRowsTogether];
+                  for (std::int64_t i = 0; i < count; ++i) {
+                    const std::int64_t row = row0 + i;
+                    double* const own = x.data() + i * padded;
+                    LoadDoubles(input, inputs[0].data, row * inputs[0].extents.ld, cols, own);
+                    HWY_DYNAMIC_DISPATCH(Row)
+                    (problem, terms, own, weight.data(), bias.data(), r.data(), e.data());
+                    std::copy_n(r.data(), cols, out.value + row * cols);
+                    std::copy_n(e.data(), cols, out.allowance + row * cols);
+                    to[i] = RowOf(out, row, cols);
+                  }
+                  if (deviates) {
+                    LayerNormDeviationsOfRows(deviation, cols, count, x.data(), padded,
+                                              weight.data(), bias.data(), to);
+                  }
                 }
               });
 }

@@ -10,6 +10,7 @@
 #include "kernels/ops/common/exp-inl.h"
 #include "kernels/ops/common/load.h"
 #include "kernels/ops/common/row_residuals.h"
+#include "kernels/ops/common/sum_orders.h"
 #include "kernels/ops/softmax/softmax_reference.h"
 #include "kernels/ops/softmax/softmax_reference_cpu.h"
 #include "kernels/runtime/cpu/parallel.h"
@@ -86,20 +87,32 @@ void SoftmaxReferenceCpu(const SoftmaxProblem& problem, const SoftmaxTerms& term
   const std::int64_t cols = problem.cols;
   constexpr std::int64_t kMaxLanes = 8;
   constexpr std::int64_t kGrain = 1 << 12;  // elements
+  const std::int64_t padded = cols + kMaxLanes;
   ParallelFor(problem.rows, std::max<std::int64_t>(1, kGrain / cols),
               [&](std::int64_t begin, std::int64_t end) {
-                const std::size_t padded = static_cast<std::size_t>(cols + kMaxLanes);
-                std::vector<double> x(padded, -std::numeric_limits<double>::infinity());
-                std::vector<double> r(padded), e(padded);
-                for (std::int64_t row = begin; row < end; ++row) {
-                  LoadDoubles(input, inputs[0].data, row * inputs[0].extents.ld, cols, x.data());
-                  HWY_DYNAMIC_DISPATCH(Row)
-                  (terms, cols, x.data(), r.data(), e.data());
-                  std::copy_n(r.data(), cols, out.value + row * cols);
-                  std::copy_n(e.data(), cols, out.allowance + row * cols);
-                  const RowDeviations to = RowOf(out, row, cols);
-                  if (to.deviation == nullptr) continue;
-                  SoftmaxDeviationsOfRow(deviation, cols, x.data(), r.data(), to);
+                const bool deviates = out.deviation != nullptr;
+                // As many rows as deviations are made of at a time.
+                const std::int64_t most = deviates ? kRowsTogether : 1;
+                const auto size = static_cast<std::size_t>(padded);
+                const std::size_t all = size * static_cast<std::size_t>(most);
+                std::vector<double> x(all, -std::numeric_limits<double>::infinity()), r(all),
+                    e(size);
+                for (std::int64_t row0 = begin; row0 < end; row0 += most) {
+                  const std::int64_t count = std::min(most, end - row0);
+                  RowDeviations to[kRowsTogether];
+                  for (std::int64_t i = 0; i < count; ++i) {
+                    const std::int64_t row = row0 + i;
+                    double* const own_x = x.data() + i * padded;
+                    double* const own_r = r.data() + i * padded;
+                    LoadDoubles(input, inputs[0].data, row * inputs[0].extents.ld, cols, own_x);
+                    HWY_DYNAMIC_DISPATCH(Row)(terms, cols, own_x, own_r, e.data());
+                    std::copy_n(own_r, cols, out.value + row * cols);
+                    std::copy_n(e.data(), cols, out.allowance + row * cols);
+                    to[i] = RowOf(out, row, cols);
+                  }
+                  if (deviates) {
+                    SoftmaxDeviationsOfRows(deviation, cols, count, x.data(), r.data(), padded, to);
+                  }
                 }
               });
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -36,11 +37,63 @@ std::int64_t LargestOfRow(const ResidualRequest& request, std::int64_t row) {
   return found;
 }
 
+// Σz², and elements that do not count, by column. Threads keep theirs: memory that each pass gives
+// back to the system costs more than the pass.
+struct Columns {
+  std::vector<double> squares, missed;
+  bool misses = false;  // or else `missed` is not filled
+
+  void Clear(std::size_t cols) {
+    squares.assign(cols, 0.0);
+    misses = false;
+  }
+  void Miss(std::size_t cols) {
+    if (!misses) missed.assign(cols, 0.0);
+    misses = true;
+  }
+};
+
 // The sums of a range of bands of kResidualTile rows.
 struct Part {
-  std::vector<double> columns, counts;  // Σz² and elements, by column
-  ResidualGroup row, tile;
+  Columns& columns;
+  ResidualGroup row = {}, tile = {};
 };
+
+// Sums one band, whose sums are 0 before and after.
+void SumBand(const ResidualRequest& request, const ResidualTiling& tiling, std::int64_t band,
+             Columns& sums, RowResiduals* rows, Part& part) {
+  double* const band_squares = sums.squares.data();
+  double* const band_missed = sums.missed.data();
+  double* const all_squares = part.columns.squares.data();
+  const std::int64_t cols = request.output.extents.cols;
+  const std::int64_t row0 = tiling.FirstRow(band), height = tiling.Height(band);
+  std::int64_t counted = 0;
+  for (std::int64_t row = row0; row < row0 + height; ++row) {
+    RowResiduals& here = rows[row];
+    internal::SumRow(request, row, band_squares, band_missed, &here);
+    Offer(row, here.count, here.sum_squared, part.row);
+    counted += here.count;
+  }
+  const bool all = counted == height * cols;
+  if (!all) part.columns.Miss(static_cast<std::size_t>(cols));
+  double* const all_missed = part.columns.missed.data();
+  for (std::int64_t tile = 0; tile < tiling.across; ++tile) {
+    const std::int64_t begin = tile * kResidualTile, end = std::min(cols, begin + kResidualTile);
+    double squares = 0, missed = 0;
+    for (std::int64_t j = begin; j < end; ++j) {
+      squares += band_squares[j];
+      all_squares[j] += band_squares[j];
+      band_squares[j] = 0;
+    }
+    for (std::int64_t j = begin; j < end && !all; ++j) {
+      missed += band_missed[j];
+      all_missed[j] += band_missed[j];
+      band_missed[j] = 0;
+    }
+    Offer(band * tiling.across + tile, height * (end - begin) - static_cast<std::int64_t>(missed),
+          squares, part.tile);
+  }
+}
 
 }  // namespace
 
@@ -54,50 +107,39 @@ absl::StatusOr<ResidualSums> ResidualsCpu(const ResidualRequest& request) {
   const auto cols = static_cast<std::size_t>(x.cols);
 
   std::vector<RowResiduals> rows(static_cast<std::size_t>(x.batch * x.rows));
-  std::vector<double> columns(cols, 0.0), counts(cols, 0.0);
+  static thread_local Columns of_thread;
+  Columns& columns = of_thread;
+  bool merged = false;
   ResidualSums sums;
   std::mutex mutex;
   const std::int64_t grain = std::max<std::int64_t>(1, 16384 / (kResidualTile * x.cols + 1));
   ParallelFor(tiling.bands, grain, [&](std::int64_t first, std::int64_t last) {
-    Part part;
-    part.columns.assign(cols, 0.0);
-    part.counts.assign(cols, 0.0);
-    std::vector<double> band_squares(cols), band_counts(cols);
+    static thread_local Columns of_range, of_band;
+    of_range.Clear(cols);
+    for (std::vector<double>* v : {&of_band.squares, &of_band.missed}) {
+      if (v->size() < cols) v->assign(cols, 0.0);
+    }
+    Part part{of_range};
     for (std::int64_t band = first; band < last; ++band) {
-      std::fill(band_squares.begin(), band_squares.end(), 0.0);
-      std::fill(band_counts.begin(), band_counts.end(), 0.0);
-      const std::int64_t row0 = tiling.FirstRow(band);
-      for (std::int64_t row = row0; row < row0 + tiling.Height(band); ++row) {
-        RowResiduals& here = rows[static_cast<std::size_t>(row)];
-        internal::SumRow(request, row, band_squares.data(), band_counts.data(), &here);
-        Offer(row, here.count, here.sum_squared, part.row);
-      }
-      for (std::int64_t tile = 0; tile < tiling.across; ++tile) {
-        const std::int64_t end = std::min(x.cols, (tile + 1) * kResidualTile);
-        double squares = 0, count = 0;
-        for (std::int64_t j = tile * kResidualTile; j < end; ++j) {
-          squares += band_squares[static_cast<std::size_t>(j)];
-          count += band_counts[static_cast<std::size_t>(j)];
-        }
-        Offer(band * tiling.across + tile, static_cast<std::int64_t>(count), squares, part.tile);
-      }
-      for (std::size_t j = 0; j < cols; ++j) {
-        part.columns[j] += band_squares[j];
-        part.counts[j] += band_counts[j];
-      }
+      SumBand(request, tiling, band, of_band, rows.data(), part);
     }
     const std::lock_guard<std::mutex> lock(mutex);
-    for (std::size_t j = 0; j < cols; ++j) {
-      columns[j] += part.columns[j];
-      counts[j] += part.counts[j];
-    }
     Offer(part.row, sums.row);
     Offer(part.tile, sums.tile);
+    if (!merged) {
+      std::swap(columns, of_range);
+      merged = true;
+      return;
+    }
+    for (std::size_t j = 0; j < cols; ++j) columns.squares[j] += of_range.squares[j];
+    if (!of_range.misses) return;
+    columns.Miss(cols);
+    for (std::size_t j = 0; j < cols; ++j) columns.missed[j] += of_range.missed[j];
   });
 
-  for (std::size_t j = 0; j < cols; ++j) {
-    Offer(static_cast<std::int64_t>(j), static_cast<std::int64_t>(counts[j]), columns[j],
-          sums.column);
+  for (std::size_t j = 0; j < cols && merged; ++j) {
+    const auto missed = columns.misses ? static_cast<std::int64_t>(columns.missed[j]) : 0;
+    Offer(static_cast<std::int64_t>(j), x.batch * x.rows - missed, columns.squares[j], sums.column);
   }
   std::int64_t largest_row = -1;
   for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -15,9 +15,9 @@ absl::StatusOr<ResidualSums> ResidualsCpu(const ResidualRequest& request);
 
 namespace internal {
 
-// One row of a request. Adds z² of each column to `columns`, and 1 to `counts` if the element
-// counts; both have `cols` elements.
-void SumRow(const ResidualRequest& request, std::int64_t row, double* columns, double* counts,
+// One row of a request. Adds z² of each column to `columns`, and 1 to `missed` if the element does
+// not count; both have `cols` elements.
+void SumRow(const ResidualRequest& request, std::int64_t row, double* columns, double* missed,
             RowResiduals* sums);
 
 }  // namespace internal

@@ -334,6 +334,16 @@ TEST_F(PrecisionLimits, AScaleMayBeEightRoundingsOff) {
   EXPECT_THAT(Said(), ElementsAre(kStructured));
 }
 
+TEST_F(PrecisionLimits, AModelMayAllowMoreOfADirection) {
+  model_.direction = true;
+  model_.direction_floor = 2;
+  sums_.direction_squared = 1e16;
+  sums_.error_direction = 1.99 * 1e16;
+  EXPECT_THAT(Said(), IsEmpty());
+  sums_.error_direction = 2.01 * 1e16;
+  EXPECT_THAT(Said(), ElementsAre(kStructured));
+}
+
 TEST_F(PrecisionLimits, WithoutADirectionThereIsNoScale) {
   model_.direction = true;
   EXPECT_THAT(Said(), IsEmpty());

@@ -29,6 +29,44 @@ void ExpectFastIsPlain(const Case& c, const std::function<double(int, std::int64
   }
 }
 
+// Tensors, and how much of them is read.
+class CountedInputs final : public HostInputs {
+ public:
+  explicit CountedInputs(std::span<const TensorView> views) : inputs_(views) {}
+  void Read(int operand, std::int64_t begin, std::int64_t count, double* out) const override {
+    ++reads;
+    elements += count;
+    inputs_.Read(operand, begin, count, out);
+  }
+  mutable std::int64_t reads = 0, elements = 0;
+
+ private:
+  ViewInputs inputs_;
+};
+
+// Columns of B: all of them nearly, some beside one another, and far apart.
+TEST(GemmReference, ColumnsAreReadTogetherWhereTheyLieTogether) {
+  constexpr std::int64_t kDepth = 100;
+  const auto at = [](std::int64_t n, const std::vector<std::int64_t>& columns) {
+    const Case c = MakeCase(GemmProblem{.m = 1, .n = n, .k = kDepth, .batch = 2}, DType::kF32);
+    const Plan plan = PlanOf(c);
+    const Tensors tensors(plan, RandomValues(plan));
+    const PlainResult plain = PlainReference(GemmOp(), c, plan, tensors);
+    const CountedInputs inputs(tensors.views());
+    std::vector<std::int64_t> indices;
+    for (const std::int64_t column : columns) indices.push_back(n + column);  // of batch 1
+    std::vector<double> value(indices.size()), allowance(indices.size());
+    GemmOp().ReferenceAt(c, plan, inputs, indices, value.data(), allowance.data());
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      EXPECT_EQ(value[i], plain.value[static_cast<std::size_t>(indices[i])]) << n << " " << i;
+    }
+    return std::pair(inputs.reads - 1, inputs.elements - kDepth);  // less the row of A
+  };
+  EXPECT_EQ(at(16, {0, 1, 4, 7, 8, 11, 14}), std::pair(std::int64_t{1}, 16 * kDepth));
+  EXPECT_EQ(at(16, {5, 7, 6}), std::pair(2 * kDepth, 4 * kDepth)) << "a column out of order";
+  EXPECT_EQ(at(400, {5, 7, 200, 399}), std::pair(3 * kDepth, 5 * kDepth));
+}
+
 TEST(GemmReference, TwoByTwoByHand) {
   const Case c = MakeCase(GemmProblem{.m = 2, .n = 2, .k = 2}, DType::kF32);
   const Plan plan = PlanOf(c);

@@ -47,6 +47,13 @@ void EachRow(const Data& d, const Visit& visit) {
   }
 }
 
+// With NaN in the vector that is read behind a row, and left out.
+constexpr std::int64_t kPad = 8;
+std::vector<double> Padded(std::vector<double> row) {
+  row.resize(row.size() + kPad, std::nan(""));
+  return row;
+}
+
 std::vector<double> Rounded(const std::vector<float>& y, DType output) {
   std::vector<double> rounded(y.begin(), y.end());
   if (output != DType::kF32) {
@@ -76,8 +83,9 @@ Statistics Of(const SoftmaxKernel& kernel, const Data& d, double distinct = 0) {
     for (double& v : r) v /= sum;
     std::vector<float> deviation(x.size()), direction(x.size());
     float offset = 1, gain = 0;
-    SoftmaxDeviationsOfRow(model, d.cols, wide.data(), r.data(),
-                           {deviation.data(), &offset, &gain, direction.data()});
+    const RowDeviations to = {deviation.data(), &offset, &gain, direction.data()};
+    SoftmaxDeviationsOfRows(model, d.cols, 1, Padded(wide).data(), Padded(r).data(), d.cols + kPad,
+                            &to);
     fits.Add(r, Rounded(SoftmaxOf(kernel, x), d.output), deviation, offset, gain, direction);
   });
   return fits.Result();
@@ -95,7 +103,8 @@ Statistics Of(const NormKernel& kernel, const Data& d, bool rms = false, float e
   model.rms = rms;
   model.steps = OutputStepsOf(d.output);
   Fits fits;
-  const std::vector<double> ones(static_cast<std::size_t>(d.cols), 1.0), zeros(ones.size(), 0.0);
+  const std::vector<double> ones(static_cast<std::size_t>(d.cols + kPad), 1.0);
+  const std::vector<double> zeros(ones.size(), 0.0);
   EachRow(d, [&](const std::vector<float>& x, std::int64_t) {
     const std::vector<double> wide(x.begin(), x.end());
     double mean = 0, variance = 0;
@@ -108,8 +117,9 @@ Statistics Of(const NormKernel& kernel, const Data& d, bool rms = false, float e
     }
     std::vector<float> deviation(x.size());
     float offset = 0, gain = 0;
-    LayerNormDeviationsOfRow(model, d.cols, wide.data(), ones.data(), zeros.data(),
-                             {deviation.data(), &offset, &gain});
+    const RowDeviations to = {deviation.data(), &offset, &gain};
+    LayerNormDeviationsOfRows(model, d.cols, 1, Padded(wide).data(), d.cols + kPad, ones.data(),
+                              zeros.data(), &to);
     fits.Add(r, Rounded(NormOf(kernel, x, eps, rms), d.output), deviation, offset, gain);
   });
   return fits.Result();
@@ -225,8 +235,9 @@ TEST(RowDeviation, NormsWithWeightAndBiasAreHeldAsTheyAre) {
       EachRow(d, [&](const std::vector<float>& x, std::int64_t) {
         const std::vector<double> wide(x.begin(), x.end());
         std::vector<float> deviation(size);
-        LayerNormDeviationsOfRow(model, cols, wide.data(), weight.data(), bias.data(),
-                                 {deviation.data(), nullptr, nullptr});
+        const RowDeviations to = {deviation.data(), nullptr, nullptr};
+        LayerNormDeviationsOfRows(model, cols, 1, Padded(wide).data(), cols + kPad,
+                                  Padded(weight).data(), Padded(bias).data(), &to);
         double mean = 0, variance = 0;
         for (const double v : wide) mean += v / model.n;
         for (const double v : wide) variance += (v - mean) * (v - mean) / model.n;
@@ -246,6 +257,90 @@ TEST(RowDeviation, NormsWithWeightAndBiasAreHeldAsTheyAre) {
     }
     EXPECT_GT(rms_of({}, 1e-3F), 10) << Text(d, "eps");
     EXPECT_GT(rms_of({.name = "n - 1", .sample_variance = true}, 1e-5F), 10) << Text(d, "n - 1");
+  }
+}
+
+// s of the direction of norms with weight and bias: the mean of the factor of ŷ over the rows, in
+// deviations.
+double FactorOf(const NormKernel& kernel, const Data& d, float eps) {
+  LayerNormDeviation model;
+  model.n = static_cast<double>(d.cols);
+  model.eps = kEps;
+  model.u = kU;
+  model.distinct = model.distinct_squares = 1e9;
+  model.affine = true;
+  model.steps = OutputStepsOf(DType::kF32);
+  const auto size = static_cast<std::size_t>(d.cols);
+  std::vector<double> weight(size), bias(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    weight[i] = static_cast<double>(i % 17) / 16 - 0.5;  // some are 0
+    bias[i] = static_cast<double>(i % 7) / 4 - 1;
+  }
+  double errors = 0, squares = 0;
+  EachRow(d, [&](const std::vector<float>& x, std::int64_t) {
+    const std::vector<double> wide(x.begin(), x.end());
+    std::vector<float> deviation(size), direction(size);
+    const RowDeviations to = {deviation.data(), nullptr, nullptr, direction.data()};
+    LayerNormDeviationsOfRows(model, d.cols, 1, Padded(wide).data(), d.cols + kPad,
+                              Padded(weight).data(), Padded(bias).data(), &to);
+    double mean = 0, variance = 0;
+    for (const double v : wide) mean += v / model.n;
+    for (const double v : wide) variance += (v - mean) * (v - mean) / model.n;
+    const std::vector<float> y = NormOf(kernel, x, eps, false);
+    for (std::size_t i = 0; i < size; ++i) {
+      const double r = (wide[i] - mean) / std::sqrt(variance + kEps) * weight[i] + bias[i];
+      const auto w = static_cast<float>(weight[i]), b = static_cast<float>(bias[i]);
+      const auto sigma = static_cast<double>(deviation[i]);
+      const auto along = static_cast<double>(direction[i]) / sigma;
+      errors += (static_cast<double>(y[i] * w + b) - r) / sigma * along;
+      squares += along * along;
+    }
+  });
+  return errors / squares;
+}
+
+TEST(RowDeviation, RightNormsWithWeightsHaveNoFactor) {
+  for (const char* pattern : {"normal", "normal:3:5", "normal:1:100", "uniform"}) {
+    for (const std::int64_t cols : {64, 768, 8192}) {
+      const Data d{pattern, 16, cols};
+      for (const NormKernel& kernel : kRightNorms) {
+        EXPECT_LT(std::abs(FactorOf(kernel, d, 1e-5F)), kCommon) << Text(d, kernel.name);
+      }
+    }
+  }
+}
+
+// Rows with a few large elements: an offset of ŷ, which moves an element by its weight, is no
+// factor.
+TEST(RowDeviation, AnOffsetOfWeightedNormsIsNoFactor) {
+  LayerNormDeviation model;
+  model.n = 9;
+  model.eps = kEps;
+  model.u = kU;
+  model.affine = true;
+  model.steps = OutputStepsOf(DType::kF32);
+  const std::vector<double> x = {1, 2, 2.5, 3, 3.5, 4, 4.5, 60, 90}, bias(9, 0.0);
+  const std::vector<double> weight = {1, 0.5, 2, 1, 3, 1, 0.25, 1, 2};
+  std::vector<float> deviation(9), direction(9);
+  const RowDeviations to = {deviation.data(), nullptr, nullptr, direction.data()};
+  LayerNormDeviationsOfRows(model, 9, 1, Padded(x).data(), 9 + kPad, Padded(weight).data(),
+                            Padded(bias).data(), &to);
+  double sum = 0, size = 0;
+  for (std::size_t i = 0; i < 9; ++i) {
+    const auto sigma = static_cast<double>(deviation[i]);
+    const double term = weight[i] * static_cast<double>(direction[i]) / (sigma * sigma);
+    sum += term;
+    size += std::abs(term);
+  }
+  EXPECT_GT(size, 0);
+  EXPECT_LT(std::abs(sum), 1e-5 * size);
+}
+
+TEST(RowDeviation, DefectsOfNormsWithWeightsAreAFactor) {
+  const NormKernel right{.name = "eps"}, sample{.name = "n - 1", .sample_variance = true};
+  for (const Data& d : {Data{"normal:3:5", 16, 1000}, Data{"normal", 16, 4096}}) {
+    EXPECT_GT(std::abs(FactorOf(right, d, 1e-3F)), 4 * CommonLimit(d.rows)) << Text(d, "eps");
+    EXPECT_GT(std::abs(FactorOf(sample, d, 1e-5F)), 4 * CommonLimit(d.rows)) << Text(d, "n - 1");
   }
 }
 

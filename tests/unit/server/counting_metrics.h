@@ -28,6 +28,7 @@ class CountingMetrics final : public Metrics {
   }
   void TelemetryChanged(const v1::Device&) override {}
   void CertificateExpires(double) override {}
+  void StoreChanged(bool, int, bool) override {}
   void QualificationFinished(std::string_view device, std::string_view suite,
                              std::optional<bool> passed, double, double) override {
     const std::lock_guard guard(mutex_);

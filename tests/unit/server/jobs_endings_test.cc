@@ -1,4 +1,5 @@
 // Drains, deaths of the daemon, full disks: nothing that was reported is lost.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sqlite3.h>
@@ -11,6 +12,8 @@
 #include <future>
 #include <thread>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/unit/server/counting_metrics.h"
 #include "tests/unit/server/jobs_fixture.h"
@@ -175,7 +178,7 @@ TEST_F(KilledDaemon, ResumedJobRunsOnlyWhatIsLeft) {
   EXPECT_EQ(static_cast<int>(cpu_->executed().size()), 10'000 - had);
 }
 
-TEST_F(JobsTest, FullDiskEndsTheJobAndTheDaemonLives) {
+TEST_F(JobsTest, AFullStorePausesTheJobUntilThereIsRoom) {
   OpenStore(1 << 20);
   cpu_->run = [this](const v1::CaseSpec& spec, const CancelToken&) {
     v1::CaseResult result = cpu_->Passed(spec);
@@ -185,20 +188,55 @@ TEST_F(JobsTest, FullDiskEndsTheJobAndTheDaemonLives) {
   Start();
   const std::string first = Create(Copies(20));
   EXPECT_EQ(Finish(first).verdict(), v1::VERDICT_PASSED);
-  const std::string name = Create(Copies(100));
+  const std::string name = Create(Copies(40));
   EventReader reader(*manager_, name);
-  reader.Rest();
-  EXPECT_TRUE(absl::IsResourceExhausted(reader.status())) << reader.status();
-  const v1::Job job = *manager_->Get(name);
-  EXPECT_EQ(job.state(), v1::JOB_STATE_INTERRUPTED);
-  EXPECT_EQ(job.verdict(), v1::VERDICT_INCONCLUSIVE);
-  EXPECT_EQ(job.findings(0).reason(), "fault");
-  // Big requests are refused, room is made, work goes on.
-  v1::JobSpec large = Copies(3000);
-  const absl::Status refused = manager_->Create(large, "").status();
+  ASSERT_TRUE(reader.AwaitProgress(
+      [](const v1::CaseProgress& p) { return absl::StrContains(p.phase(), "room in the store"); }));
+  EXPECT_GT(manager_->store_state().held, 0);
+  EXPECT_EQ(manager_->Get(name)->state(), v1::JOB_STATE_RUNNING);
+  const absl::Status refused = manager_->Create(Copies(1), "").status();
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   ASSERT_TRUE(manager_->Delete(first).ok());
-  EXPECT_EQ(Finish(Create(Copies(2))).verdict(), v1::VERDICT_PASSED);
+  reader.Rest();
+  EXPECT_TRUE(reader.status().ok()) << reader.status();
+  const v1::Job job = *manager_->Get(name);
+  EXPECT_EQ(job.state(), v1::JOB_STATE_FINISHED);
+  EXPECT_EQ(job.counts().passed(), 40) << "no result was lost";
+  EXPECT_EQ(Finish(Create(Copies(1))).verdict(), v1::VERDICT_PASSED);
+}
+
+TEST_F(JobsTest, AJobWhoseRecordIsDamagedCostsItselfAndNotTheStart) {
+  Start();
+  manager_.reset();
+  for (const char* id : {"record", "plan", "good"}) {
+    NewJob job;
+    job.job.set_name(absl::StrCat("jobs/", id));
+    job.job.set_state(v1::JOB_STATE_QUEUED);
+    job.job.mutable_spec()->set_resume(true);
+    job.job.mutable_counts()->set_total(1);
+    DevicePlan plan{.device = "cpu:0"};
+    plan.cases = {Copies(1).cases().cases(0)};
+    job.plans.push_back(std::move(plan));
+    ASSERT_TRUE(store_->CreateJob(job).ok());
+  }
+  store_.reset();
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open((folder_ + "/state/assay.db").c_str(), &db), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(db,
+                         "UPDATE jobs SET summary = x'ffff' WHERE name = 'jobs/record';"
+                         "UPDATE plans SET cases = x'ffff' WHERE key >> 24 ="
+                         " (SELECT row FROM jobs WHERE name = 'jobs/plan')",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(db);
+  Start();
+  EXPECT_EQ(Finish("jobs/good").state(), v1::JOB_STATE_FINISHED);
+  const v1::Job plan = Finish("jobs/plan");
+  EXPECT_EQ(plan.state(), v1::JOB_STATE_INTERRUPTED);
+  EXPECT_THAT(plan.findings(0).message(), testing::HasSubstr("cannot be read"));
+  for (const v1::Job& job : manager_->List({})->jobs) {
+    EXPECT_TRUE(job.has_end_time()) << job.name();
+  }
 }
 
 // A job whose results cannot be written while its other device is busy: nothing may
@@ -223,9 +261,11 @@ TEST_F(JobsTest, DrainEndsAnUnwritableJobThatWaitsForASecondDevice) {
   spec.set_device("cpu:*");
   const std::string name = Create(spec);
   EventReader reader(*manager_, name);
+  ASSERT_TRUE(reader.AwaitProgress(
+      [](const v1::CaseProgress& p) { return absl::StrContains(p.phase(), "room in the store"); }));
+  manager_->Drain(absl::ZeroDuration());
   reader.Rest();
   EXPECT_TRUE(absl::IsResourceExhausted(reader.status())) << reader.status();
-  manager_->Drain(absl::ZeroDuration());
   int stored = 0;
   const auto results = manager_->Results(name, 0, 1000);
   ASSERT_TRUE(results.ok()) << results.status();

@@ -110,6 +110,13 @@ class EventReader {
     }
     return std::nullopt;
   }
+  // Reads until a progress event that is wanted; false if none came.
+  bool AwaitProgress(const std::function<bool(const v1::CaseProgress&)>& wanted) {
+    while (std::optional<v1::JobEvent> event = Any()) {
+      if (event->has_progress() && wanted(event->progress())) return true;
+    }
+    return false;
+  }
   std::vector<v1::JobEvent> Rest() {
     std::vector<v1::JobEvent> all;
     while (std::optional<v1::JobEvent> event = Next()) all.push_back(*event);

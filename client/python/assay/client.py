@@ -1,0 +1,387 @@
+"""Client: one daemon to talk to, and what it can be asked for.
+
+A Client may be used by several threads. It is a context manager; leaving it closes the channel.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+import uuid
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
+
+import grpc
+
+from . import _wire, errors, problems, results
+from ._wire import case_pb2, job_pb2, service_pb2, service_pb2_grpc
+from .comparison import Comparison, prepare
+from .connection import Channel, Tls, resolve
+from .errors import refuse
+from .results import CaseResult, Device, Event, Job, Report, ServerInfo
+
+# The longest wait for an answer that is not a stream [s].
+CALL_TIMEOUT = 30.0
+_RETRY_PAUSE = 0.2  # [s] between attempts to come back
+
+JobLike = Union[str, Job, Report]
+
+
+def connect(target: Optional[str] = None, *, tls_ca: str = "", tls_cert: str = "", tls_key: str = "",
+            tls_server_name: str = "", token: Optional[str] = None, token_file: Optional[str] = None,
+            targets_file: Optional[str] = None, timeout: float = CALL_TIMEOUT) -> Client:
+    """Connects to a daemon, and asks it for its version.
+
+    target        HOST:PORT, HOST, unix:PATH or a name in the targets file. Default: ASSAY_TARGET, else
+                  127.0.0.1:7575
+    tls_*         files of PEM; they override the targets file's
+    token         the caller's bearer token itself, in place of token_file
+    token_file    a file with the token. Default: the target's own, else ASSAY_TOKEN_FILE
+    targets_file  named targets, TOML. Default: ASSAY_TARGETS, else ~/.config/assay/targets.toml
+    timeout       [s] the longest wait for the first answer, and for every later one
+
+    Unavailable: no daemon answers there. Incompatible: its version and the package's do not fit.
+    """
+    meant = resolve(target, targets_file, Tls(tls_ca, tls_cert, tls_key, tls_server_name), token_file)
+    client = Client(Channel(meant, token), timeout)
+    options = {"target": target, "targets_file": targets_file, "tls_ca": tls_ca, "tls_cert": tls_cert,
+               "tls_key": tls_key, "tls_server_name": tls_server_name, "token_file": token_file}
+    client.flags = tuple(word for name, value in options.items() if value for word in (problems.flag(name), value))
+    try:
+        _check_version(client.server_info(), client.target)
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The part of a version whose change may change the API: "1" of 1.2.3, "0.2" of 0.2.3."""
+    parts = tuple(int(n) for n in re.findall(r"\d+", version.partition("-")[0])[:2])
+    return parts if parts[:1] == (0,) else parts[:1]
+
+
+def _check_version(server: ServerInfo, target: str) -> None:
+    ours, theirs = _release(_wire.VERSION), _release(server.version)
+    if ours == theirs:
+        return
+    age = "older" if theirs < ours else "newer"
+    fits = ".".join(map(str, ours)) + ".*"
+    raise errors.Incompatible(
+        f"assayd at {target} is {age} than this package: expected version {fits} (the package is {_wire.VERSION}), "
+        f"got {server.version or 'none'}. Install the package that came with the daemon.", target=target)
+
+
+class Client:
+    """A daemon. `connect` makes one."""
+
+    def __init__(self, channel: Channel, timeout: float = CALL_TIMEOUT) -> None:
+        self._channel = channel
+        self._stub: Any = service_pb2_grpc.ValidationServiceStub(channel.grpc)  # type: ignore[no-untyped-call]
+        self._timeout = timeout
+        # The words after `assay` that say which daemon is meant.
+        self.flags: tuple[str, ...] = ()
+        self.closed = False
+        # Keywords that every comparison of this client has, unless the call says otherwise.
+        self.defaults: Mapping[str, Any] = {}
+        # Called with the result of every comparison.
+        self.on_result: Optional[Callable[[CaseResult], None]] = None
+        # A folder for the arrays of comparisons that do not pass; None saves none.
+        self.save_to: Optional[str] = None
+
+    @property
+    def target(self) -> str:
+        return self._channel.target
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.closed = True
+        self._channel.grpc.close()
+
+    def __repr__(self) -> str:
+        return f"<assay.Client of {self.target}{', closed' if self.closed else ''}>"
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise refuse("client", f"is closed, so it cannot ask {self.target}; connect again")
+
+    def _call(self, method: str, request: Any, timeout: Optional[float] = None) -> Any:
+        self._check_open()
+        try:
+            return getattr(self._stub, method)(request, timeout=timeout or self._timeout,
+                                               metadata=self._channel.metadata)
+        except grpc.RpcError as error:
+            raise errors.from_rpc(error, self.target) from None
+
+    def _pages(self, method: str, request: Any, field: str) -> Iterator[Any]:
+        while True:
+            page = self._call(method, request)
+            yield from getattr(page, field)
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+    # What the daemon is and has.
+
+    def server_info(self) -> ServerInfo:
+        """What the daemon says about itself."""
+        return results.of(ServerInfo, self._call("GetServerInfo", service_pb2.GetServerInfoRequest()))
+
+    def devices(self, *, measure_ceilings: bool = False) -> list[Device]:
+        """The devices, and the backends that could not be loaded."""
+        request = service_pb2.ListDevicesRequest(measure_ceilings=measure_ceilings)
+        answer = self._call("ListDevices", request, 600.0 if measure_ceilings else None)
+        return [results.of(Device, device) for device in answer.devices]
+
+    def suites(self) -> dict[str, str]:
+        """The names of the daemon's suites, and what each is for."""
+        return {suite.name: suite.title for suite in
+                self._call("ListSuites", service_pb2.ListSuitesRequest()).suites}
+
+    # Jobs.
+
+    def submit(self, op: Optional[str] = None, *, suite: Optional[str] = None, suite_file: Optional[str] = None,
+               ops: Sequence[str] = (), device: str = "", mode: Optional[str] = None, priority: int = 0,
+               labels: Optional[Mapping[str, str]] = None, resume: bool = False, baseline: str = "",
+               threshold: Optional[float] = None, profiler: str = "", case_deadline: Any = None,
+               job_deadline: Any = None, wait_for_others: Any = None, reconnect: float = 30.0,
+               **keywords: Any) -> Job:
+        """Sends a job and returns at once.
+
+        op            an operator, whose fields are the other keywords: submit(op, m=64, n=64, k=64,
+                      dtype="bf16"). A list is a sweep: dtype=["bf16", "fp16"] makes two cases.
+                      `assay.describe(op)` lists the fields.
+        suite         in place of op: the name of a suite that the daemon has; suite_file is a file of
+                      your own. `ops`, `provider`, `dtype` and `name` then choose among its cases, and
+                      `seed`, `repeats` and `deadline` are for cases that have none.
+        reconnect     [s] how long to try again if the connection is lost
+        """
+        if sum(x is not None for x in (op, suite, suite_file)) != 1:
+            raise refuse("op", f"name one of an operator ({', '.join(problems.names())}), suite or suite_file")
+        spec = job_pb2.JobSpec(device=device, priority=priority, resume=resume, baseline=baseline,
+                               profiler=profiler, labels=dict(labels or {}))
+        if mode is not None:
+            problems.set_field(spec, spec.DESCRIPTOR.fields_by_name["mode"], mode, "mode")
+        if threshold is not None:
+            spec.baseline_threshold = threshold
+        for name, value in (("deadline", job_deadline), ("case_deadline", case_deadline),
+                            ("wait_for_others", wait_for_others)):
+            if value is not None:
+                problems.fill_duration(getattr(spec, name), name, value)
+        if op is not None:
+            if ops:
+                raise refuse("ops", "chooses among the cases of a suite")
+            seed = keywords.get("seed")
+            if seed is not None and not isinstance(seed, list):  # one seed is the whole job's
+                problems.set_field(spec, spec.DESCRIPTOR.fields_by_name["seed"], keywords.pop("seed"), "seed")
+            spec.cases.cases.extend(problems.cases(op, keywords))
+        else:
+            _fill_suite(spec, suite, suite_file, ops, keywords)
+        return results.of(Job, self._create(spec, reconnect))
+
+    def _create(self, spec: Any, reconnect: float) -> Any:
+        # With a request id a second arrival gives the same job.
+        request = service_pb2.CreateJobRequest(spec=spec, request_id=uuid.uuid4().hex)
+        give_up = time.monotonic() + reconnect
+        self._check_open()
+        while True:
+            try:
+                return self._stub.CreateJob(request, timeout=self._timeout, metadata=self._channel.metadata)
+            except grpc.RpcError as error:
+                if not errors.connection_lost(error) or time.monotonic() >= give_up:
+                    raise errors.from_rpc(error, self.target) from None
+            time.sleep(_RETRY_PAUSE)
+
+    def run(self, op: Optional[str] = None, *, on_event: Optional[Callable[[Event], None]] = None,
+            **keywords: Any) -> Report:
+        """Sends a job, waits for its end, and returns all results. Takes what `submit` takes.
+
+        If it is interrupted from the keyboard, the job is cancelled.
+        """
+        job = self.submit(op, **keywords)
+        found: list[CaseResult] = []
+        try:
+            for event in self.watch(job, reconnect=keywords.get("reconnect", 30.0)):
+                if event.result is not None:
+                    found.append(event.result)
+                if event.job is not None:
+                    job = event.job
+                if on_event is not None:
+                    on_event(event)
+        except KeyboardInterrupt:
+            self.cancel(job)
+            raise
+        return Report(job, tuple(sorted(found, key=lambda r: r.index)), self.target)
+
+    def bench(self, op: Optional[str] = None, **keywords: Any) -> Report:
+        """`run` with repeated timed launches, the last of which is verified."""
+        return self.run(op, mode=keywords.pop("mode", "benchmark"), **keywords)
+
+    def watch(self, job: JobLike, *, after: int = 0, reconnect: float = 30.0) -> Iterator[Event]:
+        """The events of a job after the number `after`, until the job has ended.
+
+        If the connection is lost, the iterator comes back and goes on with the next event: each
+        stored event comes once and in order. Unavailable: no daemon was there for `reconnect` seconds.
+        """
+        name = _name(job)
+        alive = time.monotonic()
+        while True:
+            self._check_open()
+            begin, heard, lost = time.monotonic(), False, None
+            call = self._stub.WatchJob(service_pb2.WatchJobRequest(name=name, after_sequence=after),
+                                       metadata=self._channel.metadata)
+            try:
+                for message in call:
+                    heard = True
+                    if message.sequence:
+                        if message.sequence <= after:
+                            continue
+                        after = message.sequence
+                    event = results.event_of(message)
+                    yield event
+                    if event.kind == "finished":
+                        return
+            except grpc.RpcError as error:
+                if not errors.connection_lost(error):
+                    raise errors.from_rpc(error, self.target) from None
+                lost = error
+            finally:
+                call.cancel()
+            # A stream may be silent for long and yet alive: the time counts from its loss.
+            now = time.monotonic()
+            if heard or now - begin > 1:
+                alive = now
+            if now - alive >= reconnect:
+                if lost is not None:
+                    raise errors.from_rpc(lost, self.target) from None
+                raise errors.Unavailable(f"assayd at {self.target} ends the stream of {name} before the job ends",
+                                         target=self.target)
+            time.sleep(_RETRY_PAUSE)
+
+    def status(self, job: JobLike) -> Job:
+        """Where a job stands."""
+        return results.of(Job, self._call("GetJob", service_pb2.GetJobRequest(name=_name(job))))
+
+    def show(self, job: JobLike) -> Report:
+        """A job and the results that it has so far."""
+        name = _name(job)
+        found = self._pages("ListCaseResults", service_pb2.ListCaseResultsRequest(job=name, page_size=1000), "results")
+        cases = tuple(results.of(CaseResult, message) for message in found)
+        return Report(self.status(name), cases, self.target)
+
+    def jobs(self, filter: str = "", *, limit: int = 100) -> list[Job]:
+        """Jobs, newest first. `filter` is as the API has it: "state=RUNNING", "suite=smoke"."""
+        request = service_pb2.ListJobsRequest(filter=filter, page_size=min(limit, 1000))
+        found: list[Job] = []
+        for message in self._pages("ListJobs", request, "jobs"):
+            if len(found) == limit:
+                break
+            found.append(results.of(Job, message))
+        return found
+
+    def cancel(self, job: JobLike) -> Job:
+        """Ends a job. The results of its finished cases stay."""
+        return results.of(Job, self._call("CancelJob", service_pb2.CancelJobRequest(name=_name(job))))
+
+    # Arrays of one's own.
+
+    def compare(self, actual: Any, expected: Any = None, *, op: Optional[str] = None, inputs: Any = None,
+                dtype: Any = None, actual_dtype: Any = None, expected_dtype: Any = None, inputs_dtype: Any = None,
+                deadline: Any = None, timeout: Optional[float] = None, **keywords: Any) -> CaseResult:
+        """The daemon's verdict on an array.
+
+        actual     the array under test: NumPy, torch, or any that arrays.take reads
+        expected   what it is compared with; with op and inputs it is checked too
+        op         the operation that made `actual` from `inputs`. The daemon then computes the reference
+                   and the error bound of each element. Further keywords are fields of the operation:
+                   trans_b=True. The extents follow from the shapes of the inputs.
+        dtype      the format in words that do not say it (uint8, uint16), or tf32 for float32; the
+                   other *_dtype speak of one array alone
+        criterion, atol, rtol, max_ulp, accumulations, split_k, expected_digest, device, deadline
+                   as `assay compare` has them
+        timeout    [s] for the whole call. Default: none, the daemon's limits apply
+        """
+        prepared = prepare(actual, expected, op=op, inputs=inputs, dtype=dtype, actual_dtype=actual_dtype,
+                           expected_dtype=expected_dtype, inputs_dtype=inputs_dtype, deadline=deadline,
+                           **{**self.defaults, **keywords})
+        return self.judge(prepared, timeout)
+
+    def judge(self, comparison: Comparison, timeout: Optional[float] = None) -> CaseResult:
+        """Sends a comparison that `prepare` made."""
+        self._check_open()
+        call = self._channel.grpc.stream_unary(
+            "/assay.v1.ValidationService/CompareTensors", request_serializer=bytes,
+            response_deserializer=case_pb2.CaseResult.FromString)
+        try:
+            message = call(comparison.messages(), timeout=timeout, metadata=self._channel.metadata)
+        except grpc.RpcError as error:
+            raise errors.from_rpc(error, self.target) from None
+        comparison.check(message, self.target)
+        result = results.of(CaseResult, message)
+        if self.on_result is not None:
+            self.on_result(result)
+        return result
+
+
+def _fill_suite(spec: Any, suite: Optional[str], suite_file: Optional[str], ops: Sequence[str],
+                keywords: Mapping[str, Any]) -> None:
+    if suite is not None:
+        spec.suite = suite
+    else:
+        assert suite_file is not None
+        try:
+            with open(suite_file, encoding="utf-8") as file:
+                spec.suite_text = file.read()
+        except (OSError, UnicodeDecodeError) as error:
+            raise refuse("suite_file", f"cannot read {suite_file}: {error}") from None
+        spec.suite_file = suite_file[-256:]
+    spec.filter.ops.extend(problems.canonical(op) for op in ([ops] if isinstance(ops, str) else ops))
+    lists = {"provider": spec.filter.providers, "dtype": spec.filter.dtypes}
+    fields = spec.DESCRIPTOR.fields_by_name
+    for name, value in keywords.items():
+        if name in lists:
+            values = value if isinstance(value, (list, tuple)) else [value]
+            if name == "dtype":
+                lists[name].extend(problems.dtype_number(name, v) for v in values)
+            else:
+                lists[name].extend(v for v in values if v != "all")
+        elif name == "name":
+            spec.filter.name = value
+        elif name == "deadline":
+            problems.fill_duration(spec.case_deadline, name, value)
+        elif name in ("seed", "repeats"):
+            problems.set_field(spec, fields[name], value, name)
+        else:
+            known = [*lists, "name", "seed", "repeats", "deadline"]
+            raise refuse(name, f"belongs to cases; a suite lists its own{errors.known_words(name, known)}")
+
+
+def _name(job: JobLike) -> str:
+    if isinstance(job, Report):
+        return job.job.name
+    return job.name if isinstance(job, Job) else job
+
+
+_default: Optional[Client] = None
+_default_lock = threading.Lock()
+
+
+def default_client() -> Client:
+    """The client of functions that are called without one: made once, for the default target."""
+    global _default
+    with _default_lock:
+        if _default is None or _default.closed:
+            _default = connect()
+        return _default
+
+
+def set_default_client(client: Optional[Client]) -> None:
+    """Has such functions use this client from now on; None: one for the default target again."""
+    global _default
+    with _default_lock:
+        _default = client

@@ -1,0 +1,120 @@
+// Deviations (kernels/numerics/deviation.h) for vectors of doubles. Included once for each target
+// of foreach_target, after highway.h.
+#if defined(ASSAY_KERNELS_OPS_COMMON_DEVIATION_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ASSAY_KERNELS_OPS_COMMON_DEVIATION_INL_H_
+#undef ASSAY_KERNELS_OPS_COMMON_DEVIATION_INL_H_
+#else
+#define ASSAY_KERNELS_OPS_COMMON_DEVIATION_INL_H_
+#endif
+
+#include <bit>
+#include <cstdint>
+
+#include "hwy/highway.h"
+#include "kernels/numerics/deviation.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace assay {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DeviationTag = hn::ScalableTag<double>;
+using DeviationVec = hn::Vec<DeviationTag>;
+
+// OutputSteps::Variance of the magnitudes of results.
+class OutputStepsOfVectors {
+ public:
+  explicit OutputStepsOfVectors(const OutputSteps& steps) {
+    const DeviationTag d;
+    const double ulp =
+        std::bit_cast<double>(static_cast<std::uint64_t>(1023 - steps.mantissa_bits) << 52);
+    of_power_ = hn::Set(d, ulp * ulp / 12);
+    smallest_ = hn::Set(d, steps.smallest);
+    below_ = hn::Set(d, steps.smallest * steps.smallest);
+  }
+  HWY_INLINE DeviationVec Variance(DeviationVec magnitude) const {
+    const DeviationTag d;
+    const hn::ScalableTag<std::uint64_t> du;
+    const auto exponent = hn::Set(du, 0x7ff0000000000000u);
+    const DeviationVec power = hn::BitCast(d, hn::And(hn::BitCast(du, magnitude), exponent));
+    return hn::IfThenElse(hn::Lt(magnitude, smallest_), below_,
+                          hn::Mul(hn::Mul(power, power), of_power_));
+  }
+
+ private:
+  DeviationVec of_power_, smallest_, below_;
+};
+
+// σ and 1/σ² from σ², by a step of third order from an approximation in FP32: within 2^-30.
+HWY_INLINE void RootAndInverse(DeviationVec variance, DeviationVec& root, DeviationVec& inverse) {
+  const DeviationTag d;
+  const hn::Rebind<float, DeviationTag> df;
+  const DeviationVec one = hn::Set(d, 1.0);
+  // Far within FP32's range, whose ends the approximation does not hold.
+  const auto near =
+      hn::And(hn::Ge(variance, hn::Set(d, 0x1p-120)), hn::Le(variance, hn::Set(d, 0x1p120)));
+  if (HWY_LIKELY(hn::AllTrue(d, near))) {
+    const DeviationVec y =
+        hn::PromoteTo(d, hn::ApproximateReciprocalSqrt(hn::DemoteTo(df, variance)));
+    const DeviationVec error = hn::NegMulAdd(hn::Mul(variance, y), y, one);
+    const DeviationVec step = hn::MulAdd(error, hn::Set(d, 0.375), hn::Set(d, 0.5));
+    const DeviationVec better = hn::MulAdd(hn::Mul(y, error), step, y);
+    root = hn::Mul(variance, better);
+    inverse = hn::Mul(better, better);
+  } else {
+    root = hn::Sqrt(variance);
+    inverse = hn::Div(one, variance);
+  }
+}
+
+// x·min(1, (unit/x)³) for x >= 0 in units of `whole` = 1/inverse_whole, as LostAddend has it; unit
+// likewise. The quotient is taken in FP32.
+HWY_INLINE DeviationVec LostOf(DeviationVec x, float unit, DeviationVec inverse_whole) {
+  const DeviationTag d;
+  const hn::Rebind<float, DeviationTag> df;
+  const auto part = hn::DemoteTo(df, hn::Mul(x, inverse_whole));
+  const auto narrow = hn::Min(hn::Div(hn::Set(df, unit), part), hn::Set(df, 1.0f));
+  const DeviationVec ratio = hn::PromoteTo(d, narrow);
+  return hn::Mul(hn::Mul(x, ratio), hn::Mul(ratio, ratio));
+}
+
+// A sum over a row by vectors.
+HWY_INLINE double TotalOf(DeviationVec v) { return hn::GetLane(hn::SumOfLanes(DeviationTag(), v)); }
+
+// Calls body(i, inside) for each vector of n elements; inside(v, other) has v in the lanes of the
+// row and `other` in those behind it.
+template <class Body>
+HWY_INLINE void EachVector(std::int64_t n, const Body& body) {
+  const DeviationTag d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    body(i, [](DeviationVec v, DeviationVec) HWY_ATTR { return v; });
+  if (i == n) return;
+  const auto rest = hn::FirstN(d, static_cast<std::size_t>(n - i));
+  body(i,
+       [&](DeviationVec v, DeviationVec other) HWY_ATTR { return hn::IfThenElse(rest, v, other); });
+}
+
+// Stores the lanes of a row of n elements as floats.
+HWY_INLINE void StoreFloats(DeviationVec v, std::int64_t n, float* row, std::int64_t i) {
+  const DeviationTag d;
+  const hn::Rebind<float, DeviationTag> df;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  if (HWY_LIKELY(i + lanes <= n)) {
+    hn::StoreU(hn::DemoteTo(df, v), df, row + i);
+    return;
+  }
+  float rest[hn::MaxLanes(DeviationTag())];
+  hn::StoreU(hn::DemoteTo(df, v), df, rest);
+  for (std::int64_t at = i; at < n; ++at) row[at] = rest[at - i];
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace assay
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,82 @@
+#include "server/rpc/backup_stream.h"
+
+#include <utility>
+
+#include "server/base/request_errors.h"
+#include "server/rpc/error_mapping.h"
+
+namespace assay::server {
+
+std::shared_ptr<BackupStream> BackupStream::Start(Options options) {
+  const std::shared_ptr<BackupStream> stream(new BackupStream(std::move(options)));
+  stream->self_ = stream;
+  if (!stream->options_.thread->TryRun([stream] { stream->Run(); })) {
+    stream->End(WithRetry(
+        absl::ResourceExhaustedError("another backup is being made: call again after its end"),
+        absl::Seconds(30)));
+  }
+  return stream;
+}
+
+void BackupStream::Abort(const absl::Status& status) {
+  {
+    const std::lock_guard guard(mutex_);
+    if (!abort_) abort_ = status;
+  }
+  changed_.notify_all();
+}
+
+void BackupStream::Run() {
+  End(options_.store->Backup(
+      [this](std::string_view piece, std::int64_t bytes) { return Send(piece, bytes); }));
+}
+
+// Returns when gRPC has taken the piece or will never take it: a call may not end while it writes.
+absl::Status BackupStream::Send(std::string_view piece, std::int64_t bytes) {
+  std::unique_lock guard(mutex_);
+  if (abort_) return *abort_;
+  piece_.set_data(piece.data(), piece.size());
+  piece_.set_total_bytes(bytes);
+  writing_ = true;
+  guard.unlock();
+  StartWrite(&piece_);
+  guard.lock();
+  const bool done = changed_.wait_for(guard, absl::ToChronoMilliseconds(options_.patience),
+                                      [this] { return !writing_ || abort_; });
+  if (!done) {
+    abort_ = absl::DeadlineExceededError("the client did not take the copy of the store");
+  }
+  if (writing_) {
+    guard.unlock();
+    options_.context->TryCancel();
+    guard.lock();
+    changed_.wait(guard, [this] { return !writing_; });
+  }
+  return abort_.value_or(absl::OkStatus());
+}
+
+void BackupStream::End(const absl::Status& status) {
+  {
+    const std::lock_guard guard(mutex_);
+    status_ = ToGrpcStatus(status);
+  }
+  Finish(status_);
+}
+
+void BackupStream::OnWriteDone(bool ok) {
+  {
+    const std::lock_guard guard(mutex_);
+    writing_ = false;
+    if (!ok && !abort_) abort_ = absl::CancelledError("the client has left");
+  }
+  changed_.notify_all();
+}
+
+void BackupStream::OnCancel() { Abort(absl::CancelledError("the client has left")); }
+
+void BackupStream::OnDone() {
+  const std::shared_ptr<BackupStream> self = std::move(self_);
+  options_.ended(status_);
+}
+
+}  // namespace assay::server

@@ -1,0 +1,21 @@
+// Copies a store while it is in use.
+#ifndef ASSAY_SERVER_STORE_STORE_BACKUP_H_
+#define ASSAY_SERVER_STORE_STORE_BACKUP_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+
+namespace assay::server {
+
+// As Store::Backup. The copy is made in the folder (assay.db.backup), read in pieces, and removed.
+// It has what was committed at one moment.
+absl::Status BackupStore(const std::string& folder,
+                         absl::FunctionRef<absl::Status(std::string_view, std::int64_t)> write);
+
+}  // namespace assay::server
+
+#endif  // ASSAY_SERVER_STORE_STORE_BACKUP_H_

@@ -1,0 +1,198 @@
+"""Jobs from Python, connections, and daemons that are not as they should be."""
+
+import os
+
+import grpc
+import pytest
+
+import assay as package
+from assay import _wire
+from assay._wire import job_pb2, types_pb2
+from fake import Fake, served
+
+
+def test_run(assay):
+    events = []
+    report = assay.run("gemm", m=[16, 32], n=16, k=16, dtype=["fp32", "bf16"], provider="builtin",
+                       on_event=events.append)
+    assert report and len(report) == 4 and report.verdict == "PASSED"
+    assert [r.index for r in report] == [0, 1, 2, 3] and report[1].dtype == "bf16"
+    stored = [e.sequence for e in events if e.sequence]
+    assert stored == list(range(1, len(stored) + 1)) and events[-1].kind == "finished"
+    assert assay.show(report) == report
+    assert assay.status(report.job.name) == report.job
+    assert report.job.name in [job.name for job in assay.jobs("verdict=PASSED")]
+    assert not report.failures and report.job.counts.passed == 4
+
+
+def test_submit_and_watch(assay):
+    job = assay.submit("softmax", rows=4, cols=64, dtype="fp32", provider="builtin", labels={"why": "test"})
+    assert not job.passed
+    stored = [e.sequence for e in assay.watch(job) if e.sequence]  # progress is not stored and has 0
+    again = [e.sequence for e in assay.watch(job.name, after=stored[0]) if e.sequence]
+    assert again == stored[1:]
+    assert assay.jobs("label.why=test")[0].name == job.name
+    assert len(assay.jobs(limit=1)) == 1
+
+
+def test_cancel(assay):
+    job = assay.submit("gemm", m=64, n=64, k=64, dtype="fp32", provider="builtin", seed=list(range(2000)))
+    assert assay.cancel(job).name == job.name
+    assert [e.job for e in assay.watch(job)][-1].state == "CANCELLED"
+
+
+def test_suites_and_devices(assay, tmp_path):
+    assert "smoke" in assay.suites()
+    report = assay.run(suite="smoke", ops="copy", dtype="fp32", provider="builtin")
+    assert report and {(r.op, r.dtype) for r in report} == {("copy", "fp32")}
+    suite = tmp_path / "mine.toml"
+    suite.write_text('name = "mine"\ntitle = "t"\nversion = "1"\n\n[[case]]\nop = "copy"\ncount = 64\ndtype = "fp32"\n')
+    assert assay.run(suite_file=str(suite), provider="builtin")
+    device = assay.devices()[0]
+    assert device.id == "cpu:0" and device.backend == "cpu" and device.arena_bytes > 0
+    assert assay.bench("copy", count=1 << 16, dtype="fp32", provider="builtin")[0].bench.median_seconds > 0
+
+
+def test_wrong_requests_name_their_fields(assay):
+    with pytest.raises(package.InvalidArgument) as caught:
+        assay.run("gemm", m=3, n=2)
+    assert {v.field for v in caught.value.violations} == {"spec.cases[0].gemm.k", "spec.cases[0].dtype"}
+    assert caught.value.reason == "BAD_REQUEST" and caught.value.code == "INVALID_ARGUMENT"
+    for call, said in ((dict(), "name one of"), (dict(op="gemm", suite="smoke"), "name one of"),
+                       (dict(suite="smoke", m=3), "m: belongs to cases"), (dict(suite_file="/no/such"), "cannot read"),
+                       (dict(op="gemm", mode="fast"), "unknown word"), (dict(op="gemm", ops="copy"), "suite")):
+        with pytest.raises(package.InvalidArgument, match=said):
+            assay.submit(**call)
+    with pytest.raises(package.NotFound) as missing:
+        assay.status("jobs/nosuch")
+    assert missing.value.reason == "JOB_NOT_FOUND" and isinstance(missing.value, LookupError)
+    with pytest.raises(package.NotFound):
+        list(assay.watch("jobs/nosuch"))
+    with pytest.raises(package.NotFound):
+        assay.run(suite="nosuch")
+
+
+def test_a_closed_client_says_so(assay):
+    with package.connect(assay.target) as client:
+        pass
+    for call in client.devices, lambda: client.compare([1.0], [1.0]), lambda: client.submit("copy", count=1):
+        with pytest.raises(package.InvalidArgument, match="is closed"):
+            call()
+
+
+def test_no_daemon():
+    with pytest.raises(package.Unavailable) as caught:
+        package.connect("127.0.0.1:1")
+    assert "127.0.0.1:1" in str(caught.value) and "Is it running?" in str(caught.value)
+    assert isinstance(caught.value, ConnectionError) and caught.value.target == "127.0.0.1:1"
+
+
+def test_a_target_that_does_not_answer():
+    """It takes the connection and says nothing."""
+    import socket
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(8)
+        target = "127.0.0.1:%d" % silent.getsockname()[1]
+        with pytest.raises(package.Error) as caught:
+            package.connect(target, timeout=1)
+    assert isinstance(caught.value, (package.DeadlineExceeded, package.Unavailable)) and target in str(caught.value)
+
+
+@pytest.mark.parametrize("version, age", [("0.0.9", "older"), ("99.0.0", "newer"), ("", "older")])
+def test_another_version_is_refused(version, age):
+    with served(Fake(version=version)) as target, pytest.raises(package.Incompatible) as caught:
+        package.connect(target)
+    for said in (age, _wire.VERSION, version or "none", target):
+        assert said in str(caught.value)
+
+
+def test_a_patch_release_is_no_other_version():
+    with served(Fake(version=_wire.VERSION.rpartition(".")[0] + ".77-dirty")) as target:
+        package.connect(target).close()
+
+
+def test_a_call_that_the_daemon_does_not_have():
+    with served(Fake()) as target, package.connect(target) as client:
+        with pytest.raises(package.Unimplemented, match="older than this package"):
+            client.devices()
+
+
+def event(sequence, **what):
+    return job_pb2.JobEvent(job="jobs/1", sequence=sequence, **what)
+
+
+def test_watch_resumes_where_it_was_cut():
+    """Each stored event once and in order, though the stream is cut, ends early and repeats itself."""
+    lost = grpc.StatusCode.UNAVAILABLE
+    done = job_pb2.JobFinished(job=job_pb2.Job(name="jobs/1", verdict=types_pb2.VERDICT_PASSED))
+    fake = Fake(streams=[([event(1), event(0, progress=job_pb2.CaseProgress()), event(2)], lost), ([], lost),
+                         ([event(2), event(3)], None), ([event(4, finished=done)], None)])
+    with served(fake) as target, package.connect(target) as client:
+        events = list(client.watch("jobs/1"))
+    assert [e.sequence for e in events] == [1, 0, 2, 3, 4]
+    assert [r.after_sequence for r in fake.asked] == [0, 2, 2, 3]
+    assert events[-1].job.passed
+
+
+def test_watch_gives_up():
+    lost = grpc.StatusCode.UNAVAILABLE
+    with served(Fake(streams=[([], lost)] * 9)) as target, package.connect(target) as client:
+        with pytest.raises(package.Unavailable):
+            list(client.watch("jobs/1", reconnect=0))
+    with served(Fake(streams=[([event(1)], grpc.StatusCode.NOT_FOUND)])) as target, package.connect(target) as client:
+        with pytest.raises(package.NotFound):
+            list(client.watch("jobs/1"))
+
+
+def resolved(target=None, **keywords):
+    from assay.connection import Tls, resolve
+    tls = {k[4:]: v for k, v in keywords.items() if k.startswith("tls_")}
+    return resolve(target, keywords.get("targets_file"), Tls(**tls), keywords.get("token_file"))
+
+
+@pytest.fixture
+def alone(monkeypatch, tmp_path):
+    """An environment that names no target."""
+    for name in "ASSAY_TARGET", "ASSAY_TARGETS", "ASSAY_TOKEN_FILE":
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    return monkeypatch
+
+
+def test_targets_come_from_where_the_command_line_takes_them(alone, tmp_path):
+    assert resolved().address == "127.0.0.1:7575"
+    alone.setenv("ASSAY_TARGET", "a07")
+    assert resolved().address == "a07:7575" and resolved("b:1").address == "b:1"
+    assert resolved("unix:/run/a").address == "unix:/run/a" and resolved("[::1]").address == "[::1]:7575"
+    os.makedirs(tmp_path / "assay")
+    (tmp_path / "assay" / "targets.toml").write_text(
+        '[targets.lab]\naddress = "a08:1"\ntls-ca = "/ca"\ntoken-file = "/t"\n\n[targets]\nmany = {address = ["a", "b"]}\n'
+        .replace("[targets]\nmany", "[targets.x]\naddress = 'x'\n[targets.many]\naddress = ['a', 'b']\n#"))
+    lab = resolved("lab", tls_server_name="s")
+    assert (lab.address, lab.tls.ca, lab.tls.server_name, lab.token_file) == ("a08:1", "/ca", "s", "/t")
+    alone.setenv("ASSAY_TOKEN_FILE", "/other")
+    assert resolved("lab").token_file == "/t" and resolved("b").token_file == "/other"
+    for target, said in (("many", "several"), ("a,b", "several"), ("http://x", "no address"), ("h:0", "1 to 65535"),
+                         ("::1", "IPv6")):
+        with pytest.raises(package.InvalidArgument, match=said):
+            resolved(target)
+    with pytest.raises(package.InvalidArgument, match="come together"):
+        resolved("a", tls_cert="/c")
+    bad = tmp_path / "bad.toml"
+    bad.write_text('[targets.lab]\naddress = "a"\ntls-cs = "x"\n')
+    with pytest.raises(package.InvalidArgument, match='did you mean "tls-c'):
+        resolved("lab", targets_file=str(bad))
+
+
+def test_a_token_is_not_shown_to_just_anybody(alone, tmp_path):
+    secret = tmp_path / "token"
+    secret.write_text("abc\n")
+    secret.chmod(0o644)
+    with pytest.raises(package.InvalidArgument, match="chmod 0600"):
+        package.connect("127.0.0.1:1", token_file=str(secret))
+    secret.chmod(0o600)
+    with pytest.raises(package.InvalidArgument, match="plaintext"):
+        package.connect("example.org:1", token_file=str(secret))
+    with pytest.raises(package.InvalidArgument, match="printable"):
+        package.connect("127.0.0.1:1", token="a b")

@@ -1,0 +1,244 @@
+// What a store does when it has no room, when records of it are damaged, and how it is copied.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/store/store.h"
+#include "server/store/store_check.h"
+#include "server/store/store_file.h"
+
+namespace assay::server {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+NewJob JobNamed(const std::string& id, v1::JobState state = v1::JOB_STATE_QUEUED) {
+  NewJob job;
+  job.job.set_name("jobs/" + id);
+  job.job.set_state(state);
+  job.job.mutable_counts()->set_total(3);
+  return job;
+}
+
+JobUpdate ResultOf(const std::string& id, int index, std::size_t bytes) {
+  JobUpdate update{.name = "jobs/" + id};
+  v1::CaseResult& result = *update.events.emplace_back().mutable_case_result();
+  result.set_index(index);
+  result.set_verdict(v1::VERDICT_PASSED);
+  result.set_repro(std::string(bytes, 'x'));
+  return update;
+}
+
+// The newest state of a store, for a thread that waits for one.
+class StateOf {
+ public:
+  explicit StateOf(Store& store) : store_(store) {
+    store.TellOfState([this](const StoreState& state) {
+      const std::lock_guard guard(mutex_);
+      state_ = state;
+      changed_.notify_all();
+    });
+  }
+  ~StateOf() { store_.TellOfState(nullptr); }
+  StoreState Await(const std::function<bool(const StoreState&)>& wanted) {
+    std::unique_lock guard(mutex_);
+    changed_.wait(guard, [&] { return wanted(state_); });
+    return state_;
+  }
+
+ private:
+  Store& store_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  StoreState state_;
+};
+
+class StoreDamage : public testing::Test {
+ protected:
+  StoreDamage() {
+    char path[] = "/tmp/assay-store-XXXXXX";
+    folder_ = mkdtemp(path);
+  }
+  ~StoreDamage() override { std::filesystem::remove_all(folder_); }
+
+  std::unique_ptr<Store> Open(std::int64_t max_bytes = 0) { return OpenIn(folder_, max_bytes); }
+  static std::unique_ptr<Store> OpenIn(const std::string& folder, std::int64_t max_bytes = 0) {
+    auto store = Store::Open({.folder = folder, .max_bytes = max_bytes});
+    EXPECT_TRUE(store.ok()) << store.status();
+    return store.ok() ? *std::move(store) : nullptr;
+  }
+  void Sql(const std::string& sql) {
+    sqlite3* db = nullptr;
+    ASSERT_EQ(sqlite3_open((folder_ + "/assay.db").c_str(), &db), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK)
+        << sqlite3_errmsg(db);
+    sqlite3_close(db);
+  }
+
+  std::string folder_;
+};
+
+TEST_F(StoreDamage, WhatHasNoRoomIsHeldInOrderAndWrittenWhenThereIs) {
+  auto store = Open(512 << 10);
+  StateOf state(*store);
+  ASSERT_TRUE(store->CreateJob(JobNamed("old")).ok());
+  ASSERT_TRUE(store->CreateJob(JobNamed("a")).ok());
+  ASSERT_TRUE(store->Apply(ResultOf("old", 0, 300'000)).ok());
+  std::mutex mutex;
+  std::vector<std::int64_t> sequences;
+  std::promise<void> all;
+  for (int n = 0; n < 3; ++n) {
+    // The first has no room; those after it would have, and wait for it all the same.
+    store->Submit(ResultOf("a", n, n == 0 ? 300'000 : 10),
+                  [&, n](const absl::Status& status, std::int64_t sequence) {
+                    EXPECT_TRUE(status.ok()) << status;
+                    const std::lock_guard guard(mutex);
+                    sequences.push_back(sequence);
+                    if (n == 2) all.set_value();
+                  });
+  }
+  const StoreState full = state.Await([](const StoreState& s) { return s.held == 3; });
+  EXPECT_THAT(full.full, HasSubstr(folder_));
+  EXPECT_TRUE(store->Events("jobs/a", 0, 10)->empty()) << "nothing is shown that is not written";
+  bool queued = false;
+  const absl::Status refused = store->CreateJob(JobNamed("b"), [&] { queued = true; });
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_FALSE(queued) << "nothing of the job may run";
+  ASSERT_TRUE(store->DeleteJob("jobs/old").ok());
+  all.get_future().wait();
+  EXPECT_THAT(sequences, ElementsAre(1, 2, 3));
+  state.Await([](const StoreState& s) { return s.held == 0 && s.full.empty(); });
+  EXPECT_EQ(store->Results("jobs/a", 0, 10)->size(), 3u);
+  EXPECT_TRUE(store->CreateJob(JobNamed("b")).ok());
+}
+
+TEST_F(StoreDamage, ADaemonThatEndsRefusesWhatHasNoRoom) {
+  auto store = Open(512 << 10);
+  StateOf state(*store);
+  ASSERT_TRUE(store->CreateJob(JobNamed("a")).ok());
+  std::promise<absl::Status> answer;
+  store->Submit(ResultOf("a", 0, 900'000),
+                [&](const absl::Status& status, std::int64_t) { answer.set_value(status); });
+  state.Await([](const StoreState& s) { return s.held == 1; });
+  store->HoldNoMore();
+  EXPECT_TRUE(absl::IsResourceExhausted(answer.get_future().get()));
+  EXPECT_TRUE(absl::IsResourceExhausted(store->Apply(ResultOf("a", 0, 900'000))));
+  EXPECT_TRUE(store->Apply(ResultOf("a", 1, 10)).ok()) << "what has room is written";
+}
+
+TEST_F(StoreDamage, SpaceThatIsSetAsideIsGivenAndTakenAgain) {
+  Room room(folder_);
+  const std::string path = folder_ + "/assay.reserve";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "this file system sets no space aside";
+  EXPECT_TRUE(room.Give());
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_FALSE(room.Give()) << "there is no more";
+  EXPECT_TRUE(room.Take());
+  EXPECT_TRUE(std::filesystem::exists(path));
+  EXPECT_TRUE(Room(folder_).Give()) << "a new daemon finds what an earlier one set aside";
+}
+
+TEST_F(StoreDamage, AJobThatCannotBeReadHidesNoOther) {
+  {
+    auto store = Open();
+    for (const char* id : {"a", "b", "c"}) {
+      ASSERT_TRUE(store->CreateJob(JobNamed(id, v1::JOB_STATE_RUNNING)).ok());
+    }
+  }
+  Sql("UPDATE jobs SET summary = x'ffff' WHERE name = 'jobs/b'");
+  auto store = Open();
+  const auto unfinished = store->UnfinishedJobs();
+  ASSERT_TRUE(unfinished.ok()) << unfinished.status();
+  ASSERT_EQ(unfinished->size(), 3u);
+  EXPECT_EQ((*unfinished)[1].name(), "jobs/b");
+  ASSERT_EQ((*unfinished)[1].findings_size(), 1);
+  EXPECT_EQ((*unfinished)[1].findings(0).reason(), "fault");
+  EXPECT_THAT((*unfinished)[1].findings(0).message(), HasSubstr("jobs/b"));
+  EXPECT_EQ((*unfinished)[2].findings_size(), 0);
+  EXPECT_EQ(store->ListJobs({})->jobs.size(), 3u);
+  EXPECT_TRUE(absl::IsDataLoss(store->GetJob("jobs/b").status()));
+  EXPECT_TRUE(store->GetJob("jobs/c").ok());
+}
+
+TEST_F(StoreDamage, ACheckNamesTheJobsThatCannotBeRead) {
+  {
+    auto store = Open();
+    for (const char* id : {"good", "result", "event", "spec"}) {
+      ASSERT_TRUE(store->CreateJob(JobNamed(id)).ok());
+      for (int n = 0; n < 3; ++n) ASSERT_TRUE(store->Apply(ResultOf(id, n, 100)).ok());
+    }
+  }
+  Sql("UPDATE results SET data = x'ffff' WHERE key = (2 << 24) + 1;"
+      "UPDATE events SET result = NULL, data = x'ffff' WHERE key = (3 << 24) + 2;"
+      "UPDATE jobs SET spec = x'ffff' WHERE name = 'jobs/spec'");
+  auto database = OpenStoreReader(folder_);
+  ASSERT_TRUE(database.ok());
+  auto reader = StoreReader::Make(*std::move(database));
+  ASSERT_TRUE(reader.ok());
+  std::vector<std::string> damaged;
+  const absl::Status status =
+      CheckJobs(**reader, {}, [&](const std::string& name, const auto& why) {
+        EXPECT_TRUE(absl::IsDataLoss(why)) << why;
+        damaged.push_back(name);
+      });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_THAT(damaged, ElementsAre("jobs/spec", "jobs/event", "jobs/result"));
+}
+
+TEST_F(StoreDamage, ADamagedFileIsSaidInTheState) {
+  { auto store = Open(); }
+  std::ofstream(folder_ + "/assay.db") << std::string(10'000, 'z');
+  auto store = Open();
+  StateOf state(*store);
+  EXPECT_TRUE(state.Await([](const StoreState&) { return true; }).damaged);
+}
+
+TEST_F(StoreDamage, ABackupIsAStoreOfTheSameJobs) {
+  auto store = Open();
+  ASSERT_TRUE(store->CreateJob(JobNamed("a")).ok());
+  for (int n = 0; n < 30; ++n) ASSERT_TRUE(store->Apply(ResultOf("a", n, 100'000)).ok());
+  const std::string other = folder_ + "/other";
+  std::filesystem::create_directory(other);
+  std::int64_t whole = 0;
+  std::int64_t got = 0;
+  {
+    std::ofstream file(other + "/assay.db", std::ios::binary);
+    const absl::Status status = store->Backup([&](std::string_view piece, std::int64_t bytes) {
+      EXPECT_LE(piece.size(), std::size_t{1} << 20);
+      whole = bytes;
+      got += static_cast<std::int64_t>(piece.size());
+      file << piece;
+      // It is in use meanwhile, and nobody else copies it.
+      EXPECT_TRUE(store->Apply(ResultOf("a", 100 + static_cast<int>(got >> 16), 10)).ok());
+      EXPECT_TRUE(absl::IsFailedPrecondition(
+          store->Backup([](std::string_view, std::int64_t) { return absl::OkStatus(); })));
+      return absl::OkStatus();
+    });
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  EXPECT_EQ(got, whole);
+  auto copy = OpenIn(other);
+  EXPECT_EQ(copy->GetJob("jobs/a")->counts().passed(), 30) << "as it was when the copy began";
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/assay.db.backup"));
+  const absl::Status ended = store->Backup(
+      [](std::string_view, std::int64_t) { return absl::CancelledError("the caller left"); });
+  EXPECT_TRUE(absl::IsCancelled(ended));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/assay.db.backup"));
+}
+
+}  // namespace
+}  // namespace assay::server
