@@ -151,8 +151,9 @@ CallResult WorkerLink::Call(CallLimits limits, Bell& bell, Send send, Step step)
   return result;
 }
 
-CallResult WorkerLink::Describe(const CallLimits& limits, worker::v1::DescribeResponse* response) {
-  const worker::v1::DescribeRequest request;
+CallResult WorkerLink::Describe(const CallLimits& limits,
+                                const worker::v1::DescribeRequest& request,
+                                worker::v1::DescribeResponse* response) {
   return Call(limits, [&](grpc::ClientContext* context, std::function<void(grpc::Status)> done) {
     stub_->async()->Describe(context, &request, response, std::move(done));
   });

@@ -116,10 +116,12 @@ class Service final : public worker::v1::WorkerService::CallbackService {
         conditions_(conditions) {}
 
   grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context,
-                                     const worker::v1::DescribeRequest*,
+                                     const worker::v1::DescribeRequest* request,
                                      worker::v1::DescribeResponse* response) override {
-    return OnDeviceThread(context,
-                          [this, response] { *response = DescribeDevice(device_, registry_); });
+    return OnDeviceThread(context, [this, request, response] {
+      if (ceilings_ != nullptr) ceilings_->Restore(request->kept_ceilings());
+      *response = DescribeDevice(device_, registry_);
+    });
   }
 
   grpc::ServerUnaryReactor* RunCase(grpc::CallbackServerContext* context,
@@ -147,6 +149,7 @@ class Service final : public worker::v1::WorkerService::CallbackService {
       if (ceilings_ != nullptr && response->result().has_bench()) {
         AddCeilings(ceilings_->Known(), device_, response->mutable_ceilings());
       }
+      if (ceilings_ != nullptr) response->set_kept_ceilings(ceilings_->TakeText());
       response->set_leased_bytes(device_.arena().leased_bytes());
       // A kernel may have enqueued a fault before it returned its error.
       const int led = response->following_size();
@@ -184,7 +187,9 @@ class Service final : public worker::v1::WorkerService::CallbackService {
       grpc::CallbackServerContext* context, const worker::v1::MeasureCeilingsRequest*,
       worker::v1::MeasureCeilingsResponse* response) override {
     return OnDeviceThread(context, [this, response] {
-      if (ceilings_ != nullptr) server::MeasureCeilings(device_, *ceilings_, response);
+      if (ceilings_ == nullptr) return;
+      server::MeasureCeilings(device_, *ceilings_, response);
+      response->set_kept_ceilings(ceilings_->TakeText());
     });
   }
 
