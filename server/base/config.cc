@@ -225,7 +225,7 @@ const std::vector<Option>& Options() {
        Text(&Config::worker)},
       {"worker-read", Kind::kList, "LIST",
        "files and folders that workers may read, with commas between them, beside the system's and "
-       "Assay's own, such as a library in an unusual place (default none)",
+       "Assay's own, such as a library in an unusual place (default: none)",
        ReadWorkerRead},
       {"require-containment", Kind::kSwitch, "",
        "do not start if this platform lacks a measure that keeps workers from the rest of the "

@@ -174,17 +174,17 @@ CallFilter FilterCalls(const CallFilterOptions& options) {
   return filter;
 }
 
-std::optional<std::string> RefuseNext(int listener) {
+void RefuseNext(int listener, const std::function<void(const std::string&)>& tell) {
   // The library's functions for this share a state with the ones that install filters. A newer
   // kernel may have longer messages than these structs.
   alignas(8) std::array<char, 1024> call_bytes{}, answer_bytes{};
   auto* const call = reinterpret_cast<seccomp_notif*>(call_bytes.data());
   auto* const answer = reinterpret_cast<seccomp_notif_resp*>(answer_bytes.data());
-  if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, call) != 0) return std::nullopt;
+  if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, call) != 0) return;
   answer->id = call->id;
   answer->error = -EPERM;
+  tell(Describe(*call));
   ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, answer);
-  return Describe(*call);
 }
 
 }  // namespace assay::server

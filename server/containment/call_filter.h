@@ -12,7 +12,7 @@
 
 #include <sys/types.h>
 
-#include <optional>
+#include <functional>
 #include <string>
 
 namespace assay::server {
@@ -32,9 +32,9 @@ struct CallFilter {
 // Installs the filter for the calling thread. Requires no_new_privs.
 CallFilter FilterCalls(const CallFilterOptions& options);
 
-// Takes one refused call from the listener and has it refused. Returns the call, such as
-// "socket(AF_INET)". Nothing if the caller has ended meanwhile.
-std::optional<std::string> RefuseNext(int listener);
+// Takes one call from the listener, tells of it, such as "socket(AF_INET)", and then refuses it.
+// The caller waits until then. Does nothing if the caller has ended meanwhile.
+void RefuseNext(int listener, const std::function<void(const std::string&)>& tell);
 
 }  // namespace assay::server
 

@@ -184,9 +184,10 @@ class ThreadContainment final : public Containment {
       std::array<pollfd, 2> fds = {{{listener_, POLLIN, 0}, {wake_, POLLIN, 0}}};
       if (poll(fds.data(), fds.size(), -1) < 0) continue;
       if (fds[1].revents != 0 || (fds[0].revents & (POLLHUP | POLLERR)) != 0) return;
-      const std::optional<std::string> call = RefuseNext(listener_);
-      const std::lock_guard lock(tell_mutex_);
-      if (call && tell_) tell_(*call);
+      RefuseNext(listener_, [this](const std::string& call) {
+        const std::lock_guard lock(tell_mutex_);
+        if (tell_) tell_(call);
+      });
     }
   }
 

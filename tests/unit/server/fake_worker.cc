@@ -3,6 +3,7 @@
 //
 //   answer   noisy   crash   exit   abort   hang   allocate   last-words   close   lease
 //   crash-early (before its page says that a case began)
+//   socket (tries to open one), socket-crash (crashes after that)
 //   fork (answers with the process id of a child that stays)
 //   beyond-memory, beyond-compute (103 % of that ceiling)
 //   refuse (the call), slow (four seconds, where it follows), suspect (beside others it has no
@@ -17,6 +18,7 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/server_posix.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -96,6 +98,8 @@ class FakeService final : public worker::v1::WorkerService::Service {
       _exit(kExitOutOfMemory);
     }
     if (mode == "allocate") Allocate();
+    if (mode == "socket" || mode == "socket-crash") close(socket(AF_INET, SOCK_STREAM, 0));
+    if (mode == "socket-crash") raise(SIGSEGV);
     if (mode == "noisy") {
       for (int i = 0; i < 100'000; ++i) std::fprintf(stderr, "line %d\n", i);
     }
