@@ -35,7 +35,7 @@ constexpr bool kSanitized = false;
 constexpr std::array kRefused = {
     // Other processes.
     "process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease", "pidfd_getfd",
-    "pidfd_send_signal", "kcmp", "tkill", "migrate_pages", "move_pages",
+    "pidfd_send_signal", "tkill",
     // What looks into the system's kernel or changes it.
     "bpf", "perf_event_open", "userfaultfd", "lookup_dcookie", "syslog", "kexec_load",
     "kexec_file_load", "init_module", "finit_module", "delete_module", "reboot", "swapon",
@@ -109,8 +109,14 @@ void AddRules(const CallFilterOptions& options, Builder& to) {
   } else {
     to.Refuse("socket");
   }
-  // A process may change its own limits, and nobody else's.
-  to.Refuse("prlimit64", {SCMP_A0_32(SCMP_CMP_NE, 0)});
+  // A datagram needs no connect: it goes to whichever address it has.
+  const scmp_arg_cmp datagram = SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xf, SOCK_DGRAM);
+  if (options.unix_sockets) to.Refuse("socket", {SCMP_A0_32(SCMP_CMP_EQ, AF_UNIX), datagram});
+  to.Refuse("socketpair", {datagram});
+  // A process may change its own limits and move its own memory, and nobody else's.
+  for (const char* name : {"prlimit64", "migrate_pages", "move_pages"}) {
+    to.Refuse(name, {SCMP_A0_32(SCMP_CMP_NE, 0)});
+  }
   if (options.protect > 0) {
     const auto pid = static_cast<std::uint32_t>(options.protect);
     const auto group = static_cast<std::uint32_t>(-getpgid(options.protect));

@@ -135,10 +135,15 @@ FileRules RulesForWorkers(std::string_view worker, bool accelerators) {
   rules.readable.push_back(TreeOf(Canonical(std::string(worker))));
   rules.devices = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"};
   if (accelerators) {
+    // CUDA does not begin if it cannot write /proc/PID/task/TID/comm. Those files belong to
+    // processes that do not exist yet, so no rule can name them. The rest of /proc that a user may
+    // write belongs to the user's own processes, and the daemon's files there are not the user's
+    // (dumpable).
+    rules.process_names = true;
     rules.readable.insert(rules.readable.end(), {"/etc/nvidia", "/etc/nv_tegra_release",
                                                  "/etc/OpenCL", "/run/opengl-driver"});
     rules.writable.emplace_back("/dev/shm");
-    rules.devices.insert(rules.devices.end(), {"/dev/kfd", "/dev/dri", "/dev/nvgpu"});
+    rules.devices.insert(rules.devices.end(), {"/dev/kfd", "/dev/dri", "/dev/nvgpu", "/dev/dxg"});
     AddMatching("/dev", "nvidia", &rules.devices);
     AddMatching("/dev", "nvmap", &rules.devices);
     AddMatching("/dev", "nvhost", &rules.devices);
@@ -197,6 +202,7 @@ std::string RestrictFiles(const FileRules& rules) {
   allow(rules.readable, kReading);
   allow(rules.writable, kWriting);
   allow(rules.devices, kUsing);
+  if (rules.process_names) allow({"/proc"}, kReading | kWriteFile);
   if (!why.empty()) return why;
   if (syscall(SYS_landlock_restrict_self, ruleset, 0) != 0) {
     return Cat("landlock_restrict_self: ", std::strerror(errno));

@@ -20,6 +20,7 @@ struct FileRules {
   std::vector<std::string> readable;   // read and execute
   std::vector<std::string> writable;   // also make, change and remove
   std::vector<std::string> devices;    // read, write and control
+  bool process_names = false;          // write in /proc, as CUDA does to name its threads
   std::vector<std::string> forbidden;  // not allowed, even if a readable folder holds them
 };
 

@@ -229,6 +229,15 @@ TEST_F(ContainmentTest, WorkersOfCardsMakeUnixSocketsThatConnectToNothing) {
   SKIP_WITHOUT(*containment, kSeccomp);
   EXPECT_EQ(Try(*containment, [] { return socket(AF_UNIX, SOCK_STREAM, 0) >= 0; }), 0);
   EXPECT_EQ(Try(*containment, [] { return socket(AF_INET, SOCK_STREAM, 0) >= 0; }), EPERM);
+  // A datagram needs no connect.
+  EXPECT_EQ(Try(*containment, [] { return socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) >= 0; }),
+            EPERM);
+  EXPECT_EQ(Try(*containment,
+                [] {
+                  int pair[2];
+                  return socketpair(AF_UNIX, SOCK_DGRAM, 0, pair) == 0;
+                }),
+            EPERM);
   EXPECT_EQ(Try(*containment,
                 [] {
                   const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -236,6 +245,22 @@ TEST_F(ContainmentTest, WorkersOfCardsMakeUnixSocketsThatConnectToNothing) {
                   return connect(fd, &address, sizeof address) == 0;
                 }),
             EPERM);
+}
+
+// CUDA does not begin if it cannot name its threads there.
+TEST_F(ContainmentTest, WorkersOfCardsNameTheirThreads) {
+  ContainmentOptions options = Options();
+  const auto names = [&] {
+    const std::unique_ptr<Containment> containment = Containment::Make(options);
+    return Try(*containment, [] { return open("/proc/self/comm", O_WRONLY) >= 0; });
+  };
+  const bool restricted = [&] {
+    const std::unique_ptr<Containment> containment = Containment::Make(options);
+    return Find(*containment, kLandlock).applied;
+  }();
+  EXPECT_EQ(names(), restricted ? EACCES : 0);
+  options.accelerators = true;
+  EXPECT_EQ(names(), 0);
 }
 
 // The library that installs filters keeps one listener for a process. Each containment has its own.
