@@ -15,6 +15,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <mutex>
 #include <queue>
@@ -262,6 +263,21 @@ std::optional<ExitCause> WorkerProcess::Wait(absl::Time deadline) {
   }
   cause_ = cause;
   return cause_;
+}
+
+bool WorkerProcess::Exiting() const {
+  constexpr unsigned kExiting = 0x4;  // PF_EXITING, in the flags that proc(5) describes
+  std::ifstream file(Cat("/proc/", pid_, "/stat"));
+  std::string text;
+  std::getline(file, text);
+  // The second word is a name in brackets, which may hold anything. The flags are the ninth word.
+  const std::size_t name_end = text.rfind(')');
+  unsigned flags = 0;
+  if (name_end == text.npos ||
+      std::sscanf(text.c_str() + name_end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) != 1) {
+    return true;
+  }
+  return (flags & kExiting) != 0;
 }
 
 std::int64_t WorkerProcess::ResidentBytes() const {

@@ -68,6 +68,9 @@ class WorkerProcess {
   // Waits until the process has ended, reaps it and says how it ended. Then it ends what the
   // process left behind (orphans.h). Nothing if it still runs at `deadline`.
   std::optional<ExitCause> Wait(absl::Time deadline);
+  // Whether the process is about to end, or has ended. A process closes its files only after this
+  // has become true.
+  bool Exiting() const;
   // The memory that the process holds in RAM [bytes]. 0 if it is not known.
   std::int64_t ResidentBytes() const;
 

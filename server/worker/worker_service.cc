@@ -165,7 +165,8 @@ class Service final : public worker::v1::WorkerService::CallbackService {
   }
 
   grpc::ServerReadReactor<v1::CompareTensorsRequest>* CompareTensors(
-      grpc::CallbackServerContext*, worker::v1::RunCaseResponse* response) override {
+      grpc::CallbackServerContext* context, worker::v1::RunCaseResponse* response) override {
+    context->AddTrailingMetadata(kAnsweredKey, "1");
     auto* call = new CompareCall(device_, response);
     queue_.Push([this, call] {
       PageObserver observer(page_, limit_);
@@ -224,6 +225,7 @@ class Service final : public worker::v1::WorkerService::CallbackService {
   grpc::ServerUnaryReactor* OnDeviceThread(grpc::CallbackServerContext* context,
                                            std::function<void()> job) {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    context->AddTrailingMetadata(kAnsweredKey, "1");
     queue_.Push([reactor, job = std::move(job)] {
       // Exceptions of third parties' code end here, whatever module they passed through.
       try {

@@ -13,7 +13,7 @@ namespace assay::planted {
 // to read the memory of that process and to signal it; to open sockets; to change who may use the
 // store; and to start a child that leaves the worker's process group. Each launch ends with an
 // error that names every attempt and what came of it: "refused (…)", "allowed", or "not there". The
-// child ends by itself after ten minutes.
+// child ends by itself after two minutes.
 std::unique_ptr<Kernel> MakeEscape();
 
 }  // namespace assay::planted

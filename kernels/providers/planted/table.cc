@@ -169,6 +169,8 @@ Rows GemmFaults() {
       Row("gemm", "exit", kAll, "crash", small, "ends the process with status 3").EndsProcess(),
       Row("gemm", "escape", kF32Only, "fault", small,
           "computes nothing, and tries to read keys and to open sockets"),
+      Row("gemm", "garbage", kAll, "crash", small, "writes into its worker's connection")
+          .EndsProcess(),
       Row("gemm", "alloc", kAll, "memory", small, "takes and touches memory without end")
           .EndsProcess(),
   };

@@ -423,6 +423,16 @@ TEST(ProcessTest, DestructionEndsAndReapsTheWorker) {
   EXPECT_EQ(kill(pid, 0), -1);
 }
 
+// Whatever gRPC makes of it: the connection is of no use, and the next case must not find that out.
+TEST_F(SupervisorTest, AKernelThatWritesIntoTheConnectionIsACrashAndTheNextCaseIsWell) {
+  Make();
+  for (int i = 0; i < 3; ++i) {
+    ExpectFinding(Run("garbage", kSoon, "planted/garbage"), v1::VERDICT_ERROR, "crash",
+                  "worker closed its channel");
+    EXPECT_EQ(Run("answer").verdict(), v1::VERDICT_PASSED);
+  }
+}
+
 // A contained worker works as any other, and a case says what it tried.
 TEST_F(SupervisorTest, ACaseSaysWhatItsWorkerWasRefused) {
   SupervisorOptions options;
