@@ -108,6 +108,8 @@ class Escape(unittest.TestCase):
             self.skipTest(self.measures["seccomp"][1])
         self.assertLessEqual({"socket(AF_INET)", "socket(AF_UNIX)", "process_vm_readv", "kill"},
                              set(self.test["refused_calls"]))
+        table = self.daemon.run("run", *GEMM, "--provider", "planted/escape", *self.flags).out
+        self.assertRegex(table, r"refused +.*socket\(AF_INET\)")
         run = self.daemon.run("run", *GEMM, "--provider", "builtin", "--format", "json", *self.flags)
         self.assertEqual(run.code, 0, run)
         self.assertNotIn("refused_calls", run.json()["tests"][0])
