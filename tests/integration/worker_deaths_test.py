@@ -92,7 +92,8 @@ class Deaths(unittest.TestCase):
             with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
                 children += file.read().split()
         self.assertLessEqual(len(children), 2, "a worker, and what samples telemetry")
-        self.assertLess(len(os.listdir(f"/proc/{pid}/fd")), 100)
+        if os.geteuid() == 0:  # others may not look into the daemon
+            self.assertLess(len(os.listdir(f"/proc/{pid}/fd")), 100)
 
     def test_the_device_is_back_soon(self):
         """From the end of the case that died to the begin of the next."""
