@@ -59,7 +59,28 @@ Json DeviceJson(const v1::Device& device) {
 const std::vector<std::string> kDeviceHeading = {"DEVICE", "STATE", "MODEL", "UNITS",
                                                  "MEMORY", "HELD",  ""};
 
-ExitCode ListDevices(const Context& context, bool ceilings) {
+const std::vector<std::string> kContainmentHeading = {"DEVICE", "MEASURE", "HOLDS", ""};
+
+// One row for each measure that keeps the device's workers from the rest of the node.
+std::vector<std::vector<std::string>> ContainmentRows(const v1::Device& device) {
+  std::vector<std::vector<std::string>> rows;
+  for (const v1::ContainmentMeasure& measure : device.containment()) {
+    rows.push_back(
+        {device.id(), measure.measure(), measure.applied() ? "yes" : "no", measure.detail()});
+  }
+  if (rows.empty()) {
+    rows.push_back({device.id(), "–", "–",
+                    device.unavailable_reason().empty() ? "the daemon does not say"
+                                                        : device.unavailable_reason()});
+  }
+  return rows;
+}
+
+// What `assay devices` shows of each device.
+enum class DeviceView { kState, kCeilings, kContainment };
+
+ExitCode ListDevices(const Context& context, DeviceView view) {
+  const bool ceilings = view == DeviceView::kCeilings;
   const auto ask = [&](Connection& connection, Listed& listed) {
     v1::ListDevicesRequest request;
     request.set_measure_ceilings(ceilings);
@@ -68,16 +89,26 @@ ExitCode ListDevices(const Context& context, bool ceilings) {
     const auto status = Ask(connection, &Stub::ListDevices, request, &response,
                             ceilings ? absl::Minutes(10) : kCallDeadline);
     for (const v1::Device& device : response.devices()) {
-      if (ceilings) {
-        for (auto& row : CeilingRows(device)) listed.rows.push_back(std::move(row));
-      } else {
-        listed.rows.push_back(DeviceRow(device));
+      switch (view) {
+        case DeviceView::kState:
+          listed.rows.push_back(DeviceRow(device));
+          break;
+        case DeviceView::kCeilings:
+          for (auto& row : CeilingRows(device)) listed.rows.push_back(std::move(row));
+          break;
+        case DeviceView::kContainment:
+          for (auto& row : ContainmentRows(device)) listed.rows.push_back(std::move(row));
+          break;
       }
       listed.items.push_back(DeviceJson(device));
     }
     return status;
   };
-  return List(context, "devices", ceilings ? CeilingHeading() : kDeviceHeading, ask);
+  return List(context, "devices",
+              ceilings                           ? CeilingHeading()
+              : view == DeviceView::kContainment ? kContainmentHeading
+                                                 : kDeviceHeading,
+              ask);
 }
 
 ExitCode ReleaseDevice(const Context& context, const std::string& device, bool keep_quarantine) {
@@ -229,6 +260,12 @@ void AddInventoryCommands(CLI::App& app, Context& context) {
       "also show each device's ceilings: the best speeds that it reached, beside its data "
       "sheet; a ceiling is measured once and kept, and measured again if a kernel was faster "
       "or the runs deviated by more than 10 %");
+  auto verbose = std::make_shared<bool>(false);
+  devices
+      ->add_flag("--verbose", *verbose,
+                 "show what keeps each device's workers from the rest of the node, and why a "
+                 "measure does not hold here")
+      ->excludes("--ceilings");
   auto* release =
       devices->add_subcommand("release", "give a device's memory back, and end its quarantine");
   auto device = std::make_shared<std::string>();
@@ -238,7 +275,9 @@ void AddInventoryCommands(CLI::App& app, Context& context) {
   devices->callback([=, &context] {
     context.action = [=, &context] {
       return release->parsed() ? ReleaseDevice(context, *device, *keep_quarantine)
-                               : ListDevices(context, *ceilings);
+                               : ListDevices(context, *ceilings  ? DeviceView::kCeilings
+                                                      : *verbose ? DeviceView::kContainment
+                                                                 : DeviceView::kState);
     };
   });
 

@@ -100,6 +100,10 @@ void AddEvidence(const v1::CaseResult& result, Json& json) {
   text("reads_as", result.reads_as());
   text("next_step", result.next_step());
   list("slices", result.slices());
+  if (!result.refused_calls().empty()) {
+    json["refused_calls"] = Json::array();
+    for (const std::string& call : result.refused_calls()) json["refused_calls"].push_back(call);
+  }
   if (Json precision = MessageJson(result.precision()); !precision.empty()) {
     json["precision"] = std::move(precision);
   }

@@ -219,6 +219,9 @@ std::vector<Detail> DetailsOf(const v1::CaseResult& result) {
                                ErrorText(worst.bound()), " (", worst.expected_bits(), ")")});
   }
   if (!result.reads_as().empty()) details.push_back({"reads as", result.reads_as()});
+  if (!result.refused_calls().empty()) {
+    details.push_back({"refused", absl::StrJoin(result.refused_calls(), ", ")});
+  }
   if (!result.next_step().empty()) details.push_back({"next", result.next_step()});
   if (const std::string profile = ProfileText(result.bench()); !profile.empty()) {
     details.push_back({"profile", profile});

@@ -189,6 +189,16 @@ absl::Status ReadListen(const Values& values, Config& config) {
   return absl::OkStatus();
 }
 
+absl::Status ReadWorkerRead(const Values& values, Config& config) {
+  if (absl::Status status = List(&Config::worker_read)(values, config); !status.ok()) return status;
+  for (const std::string& path : config.worker_read) {
+    if (!path.starts_with('/') || path.find_first_not_of('/') == path.npos) {
+      return Invalid(Cat("must be absolute paths below the root, got \"", path, "\""));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadHealthListen(const Values& values, Config& config) {
   config.health_listen = values.back() == "off" ? "" : values.back();
   return config.health_listen.empty() ? absl::OkStatus()
@@ -277,6 +287,17 @@ const std::vector<Option>& Options() {
       {"worker", Kind::kText, "FILE",
        "the assay-worker program (default ../libexec/assay/assay-worker beside the program)",
        Text(&Config::worker)},
+      {"worker-read", Kind::kList, "LIST",
+       "files and folders that workers may read, with commas between them, beside the system's and "
+       "Assay's own, such as a library in an unusual place (default: none)",
+       ReadWorkerRead},
+      {"require-containment", Kind::kSwitch, "",
+       "do not start if this platform lacks a measure that keeps workers from the rest of the "
+       "node; assay devices --verbose lists the measures",
+       Switch(&Config::require_containment)},
+      {"no-containment", Kind::kSwitch, "",
+       "let workers do all that the daemon may do; only for a driver that does not work otherwise",
+       Switch(&Config::no_containment)},
       {"store-sync", Kind::kText, "WORD",
        "full: a result survives a loss of power; normal: a result survives the daemon's death "
        "(default full)",
@@ -445,6 +466,9 @@ absl::Status CheckTogether(const Config& config) {
   }
   if (config.tls_client_ca.empty() && !config.tls_client_crl.empty()) {
     return Invalid("--tls-client-crl needs --tls-client-ca");
+  }
+  if (config.require_containment && config.no_containment) {
+    return Invalid("--require-containment and --no-containment contradict each other; remove one");
   }
   if (config.tls_cert.empty() && config.metrics_tls) {
     return Invalid("--metrics-tls needs --tls-cert and --tls-key");

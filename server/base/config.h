@@ -45,6 +45,10 @@ struct Config {
   bool metrics_tls = false;    // the metrics port uses the same certificates
   std::string suites_dir;      // empty: beside the program
   std::string worker;          // path of assay-worker; empty: beside the program
+  std::vector<std::string>
+      worker_read;                   // files and folders that workers may read, beside the usual
+  bool require_containment = false;  // without it the daemon does not start
+  bool no_containment = false;       // workers keep the daemon's rights
   std::string store_sync = "full";
   std::int64_t store_max_bytes = 0;                  // [bytes] 0: as the disk allows
   absl::Duration store_keep = absl::Hours(24 * 90);  // of ended jobs; 0: for ever

@@ -81,6 +81,9 @@ struct Families {
             Counters(r, "worker_restarts_total", "Workers that the daemon replaced, by reason.")),
         quarantined(Gauges(r, "device_quarantined",
                            "1 if the device is set aside because its worker kept dying, else 0.")),
+        containment(Gauges(r, "device_containment_applied",
+                           "1 if the measure keeps the device's workers from the rest of the "
+                           "node, 0 if this platform does not allow it.")),
         detected(
             Gauges(r, "selftest_detected_ratio",
                    "Share of the planted defects that the newest self-test found as often as it "
@@ -133,7 +136,7 @@ struct Families {
   Family<Gauge>&ceiling_flops, &ceiling_bytes, &memory;
   Family<Gauge>&temperature, &power, &clock;
   Family<Counter>&throttle, &ecc, &faults, &restarts;
-  Family<Gauge>&quarantined, &detected;
+  Family<Gauge>&quarantined, &containment, &detected;
   Family<Counter>& false_alarms;
   Family<Gauge>&qualified, &qualified_time, &qualified_duration;
   Family<Gauge>& certificate;

@@ -110,6 +110,10 @@ class MetricsImpl final : public Metrics {
     memory("leased", device.leased_bytes());
     families_.quarantined.Add({{"device", id}})
         .Set(device.state() == v1::DEVICE_STATE_QUARANTINED ? 1 : 0);
+    for (const v1::ContainmentMeasure& measure : device.containment()) {
+      families_.containment.Add({{"device", id}, {"measure", measure.measure()}})
+          .Set(measure.applied() ? 1 : 0);
+    }
     SetCeilings(families_, id, device.ceilings());
     SeriesOf(id).SetCeilings(device.ceilings());
     suites_.SetCeilings(id, device.ceilings());

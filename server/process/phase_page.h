@@ -44,6 +44,10 @@ static_assert(std::atomic<std::int32_t>::is_always_lock_free);
 inline constexpr int kWorkerSocketFd = 3;
 inline constexpr int kWorkerPageFd = 4;
 
+// A worker ends each of its answers with this trailing metadata. An answer without it was made up
+// by the transport: the connection broke.
+inline constexpr char kAnsweredKey[] = "assay-answered";
+
 // The exit status of a worker that ran out of memory.
 inline constexpr int kExitOutOfMemory = 70;
 

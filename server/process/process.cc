@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <mutex>
 #include <queue>
@@ -25,6 +27,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "kernels/text/cat.h"
+#include "server/containment/containment.h"
+#include "server/containment/environment.h"
+#include "server/containment/orphans.h"
 
 namespace assay::server {
 namespace {
@@ -81,19 +86,6 @@ void CloseIfOpen(int fd) {
   if (fd >= 0) close(fd);
 }
 
-std::vector<std::string> MergedEnvironment(const std::vector<std::string>& extra) {
-  const auto name = [](std::string_view entry) { return entry.substr(0, entry.find('=')); };
-  std::vector<std::string> merged;
-  for (char** e = environ; *e != nullptr; ++e) {
-    const std::string_view entry = *e;
-    const bool replaced = std::any_of(extra.begin(), extra.end(),
-                                      [&](const auto& x) { return name(x) == name(entry); });
-    if (!replaced) merged.emplace_back(entry);
-  }
-  merged.insert(merged.end(), extra.begin(), extra.end());
-  return merged;
-}
-
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
   std::vector<char*> out;
   for (std::string& s : strings) out.push_back(s.data());
@@ -145,7 +137,7 @@ int Spawn(const ProcessOptions& options, const ChildFds& fds, pid_t* pid) {
 
   std::vector<std::string> argv{options.path};
   argv.insert(argv.end(), options.args.begin(), options.args.end());
-  std::vector<std::string> environment = MergedEnvironment(options.environment);
+  std::vector<std::string> environment = ChosenEnvironment(environ, options.environment);
   return posix_spawn(pid, options.path.c_str(), &actions, &attributes, Pointers(argv).data(),
                      Pointers(environment).data());
 }
@@ -188,7 +180,18 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(const Proces
     if (fds.socket < 0 || fds.page < 0) return absl::ErrnoToStatus(errno, "dup for a worker");
   }
   int rc = 0;
-  ImmortalThread::Get().Run([&] { rc = Spawn(options, fds, &process->pid_); });
+  const auto spawn = [&]() -> pid_t {
+    rc = Spawn(options, fds, &process->pid_);
+    return rc == 0 ? process->pid_ : -1;
+  };
+  StartOwn([&]() -> pid_t {
+    if (options.containment != nullptr) {
+      options.containment->Start(spawn);
+    } else {
+      ImmortalThread::Get().Run(spawn);
+    }
+    return rc == 0 ? process->pid_ : -1;
+  });
   if (rc != 0) {
     process->pid_ = -1;
     return absl::ErrnoToStatus(rc, Cat("cannot start ", options.path));
@@ -246,6 +249,8 @@ std::optional<ExitCause> WorkerProcess::Wait(absl::Time deadline) {
   while (waitpid(pid_, &status, 0) < 0) {
     if (errno != EINTR) break;  // cannot happen: only this object reaps the child
   }
+  ForgetOwn(pid_);
+  KillOrphans();
   ExitCause cause;
   if (WIFSIGNALED(status)) {
     cause.signal = WTERMSIG(status);
@@ -258,6 +263,21 @@ std::optional<ExitCause> WorkerProcess::Wait(absl::Time deadline) {
   }
   cause_ = cause;
   return cause_;
+}
+
+bool WorkerProcess::Exiting() const {
+  constexpr unsigned kExiting = 0x4;  // PF_EXITING, in the flags that proc(5) describes
+  std::ifstream file(Cat("/proc/", pid_, "/stat"));
+  std::string text;
+  std::getline(file, text);
+  // The second word is a name in brackets, which may hold anything. The flags are the ninth word.
+  const std::size_t name_end = text.rfind(')');
+  unsigned flags = 0;
+  if (name_end == text.npos ||
+      std::sscanf(text.c_str() + name_end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) != 1) {
+    return true;
+  }
+  return (flags & kExiting) != 0;
 }
 
 std::int64_t WorkerProcess::ResidentBytes() const {

@@ -1,8 +1,9 @@
 // The process of a worker: starts it, watches it, kills it and puts its death into words.
 //
-// One thread that never ends starts all workers, with posix_spawn. A worker's parent-death signal
-// (PR_SET_PDEATHSIG) fires when the thread that started it ends, not only when the process ends. A
-// worker gets exactly five descriptors: /dev/null, stdout and stderr (a pipe of the caller's), the
+// A thread that outlives the process starts it, with posix_spawn: the containment's, or one that
+// never ends. The parent-death signal (PR_SET_PDEATHSIG) fires when the thread that started the
+// process ends, not only when the daemon ends. The environment is chosen (environment.h). A worker
+// gets exactly five descriptors: /dev/null, stdout and stderr (a pipe of the caller's), the
 // socket (3) and the phase page (4).
 //
 // Thread-safety: any thread may use Kill and pidfd while the object lives. All else is for one
@@ -24,13 +25,16 @@
 
 namespace assay::server {
 
+class Containment;
+
 struct ProcessOptions {
   std::string path;                      // of the binary
   std::vector<std::string> args;         // without argv[0]
-  std::vector<std::string> environment;  // "NAME=value"; replaces the parent's of the same name
+  std::vector<std::string> environment;  // "NAME=value", beside those that workers may have
   int output_fd = -1;                    // the child's stdout and stderr; not owned; -1: /dev/null
   int stdout_fd = -1;                    // the child's stdout if it differs; not owned
   bool with_channel = true;              // socket on 3 and phase page on 4
+  Containment* containment = nullptr;    // must outlive the process; nullptr: the daemon's rights
 };
 
 // The way in which a process ended.
@@ -61,9 +65,12 @@ class WorkerProcess {
 
   // Kills the whole process group, with all processes that the worker started.
   void Kill();
-  // Waits until the process has ended, reaps it and says how it ended. Nothing if it still runs at
-  // `deadline`.
+  // Waits until the process has ended, reaps it and says how it ended. Then it ends what the
+  // process left behind (orphans.h). Nothing if it still runs at `deadline`.
   std::optional<ExitCause> Wait(absl::Time deadline);
+  // Whether the process is about to end, or has ended. A process closes its files only after this
+  // has become true.
+  bool Exiting() const;
   // The memory that the process holds in RAM [bytes]. 0 if it is not known.
   std::int64_t ResidentBytes() const;
 

@@ -42,6 +42,7 @@
 #include "server/base/memory.h"
 #include "server/base/paths.h"
 #include "server/base/service_manager.h"
+#include "server/containment/containment.h"
 #include "server/jobs/job_manager.h"
 #include "server/jobs/retention.h"
 #include "server/metrics/http_server.h"
@@ -151,6 +152,7 @@ class Daemon {
   std::optional<Failure> StartDevices();
   void StartTelemetry(const std::string& worker_path);
   std::optional<Failure> CheckNamedDevices() const;
+  std::optional<Failure> CheckContainment() const;
   std::optional<Failure> StartServing();
   std::optional<Failure> StartMetrics();
 
@@ -242,6 +244,12 @@ std::optional<Failure> Daemon::StartDevices() {
   options.arena_bytes = config_.arena_bytes;
   options.state_dir = config_.state_dir;
   options.idle_release = config_.idle_release;
+  options.containment.off = config_.no_containment;
+  options.containment.readable = config_.worker_read;
+  for (const std::string* secret :
+       {&config_.state_dir, &config_.tls_key, &config_.roles_file, &config_.config_file}) {
+    if (!secret->empty()) options.containment.forbidden.push_back(*secret);
+  }
   options.on_restart = [this](std::string_view device, std::string_view reason) {
     metrics_->WorkerRestarted(device, reason);
   };
@@ -253,6 +261,7 @@ std::optional<Failure> Daemon::StartDevices() {
   if (!found.ok()) return Fail(found.status());
   devices_ = *std::move(found);
   if (std::optional<Failure> failure = CheckNamedDevices()) return failure;
+  if (std::optional<Failure> failure = CheckContainment()) return failure;
   for (const auto& executor : devices_.executors) {
     metrics_->AddDevice(executor->Describe(), executor->Kernels());
   }
@@ -291,6 +300,32 @@ std::optional<Failure> Daemon::CheckNamedDevices() const {
   if (!devices_.executors.empty()) return std::nullopt;
   return Failure{kExitUsage, Cat("--devices: none of ", absl::StrJoin(config_.devices, ", "),
                                  " can be used: ", absl::StrJoin(missing, "; "))};
+}
+
+// Logs for each device what keeps its workers from the rest of the node. With
+// --require-containment, a measure that does not hold is a failure.
+std::optional<Failure> Daemon::CheckContainment() const {
+  for (const auto& executor : devices_.executors) {
+    const v1::Device device = executor->Describe();
+    std::vector<std::string> applied, lacking;
+    for (const v1::ContainmentMeasure& measure : device.containment()) {
+      if (measure.applied()) {
+        applied.push_back(measure.measure());
+        continue;
+      }
+      lacking.push_back(Cat(measure.measure(), ": ", measure.detail()));
+      if (config_.require_containment && IsRequired(measure.measure())) {
+        return Failure{kExitEnvironment,
+                       Cat("--require-containment: ", measure.measure(), " is not available for ",
+                           device.id(), ": ", measure.detail())};
+      }
+    }
+    Log(LogLevel::kInfo, "worker.containment",
+        {{"device", device.id()},
+         {"applied", absl::StrJoin(applied, ",")},
+         {"lacking", absl::StrJoin(lacking, "; ")}});
+  }
+  return std::nullopt;
 }
 
 std::optional<Failure> Daemon::CheckSuites() const {
@@ -531,6 +566,7 @@ int Main(int argc, char** argv) {
   }
   SetLogLevel(arguments->config.log_level);
   RedirectGrpcLog();
+  ContainDaemon();
   umask(0077);  // only the daemon's user may use its state and its unix sockets
 
   manager.Notify("STATUS=looking for devices");

@@ -58,10 +58,17 @@ std::vector<std::string> WorkerArgs(const DiscoverOptions& options, std::string_
   return {Cat("--device=", device), Cat("--arena-bytes=", options.arena_bytes)};
 }
 
+std::shared_ptr<Containment> Contain(const DiscoverOptions& options, std::string_view backend) {
+  ContainmentOptions containment = options.containment;
+  containment.worker = options.worker_path;
+  containment.accelerators = backend != "cpu";
+  return Containment::Make(containment);
+}
+
 // Starts a worker with `args` and reads the message that it prints. `what` is for errors.
 template <class Message>
-absl::StatusOr<Message> Ask(const DiscoverOptions& options, std::vector<std::string> args,
-                            std::string_view what) {
+absl::StatusOr<Message> Ask(const DiscoverOptions& options, std::string_view backend,
+                            std::vector<std::string> args, std::string_view what) {
   int out[2], err[2];
   if (pipe2(out, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe for a probe");
   const absl::Cleanup close_out = [&] { close(out[0]); };
@@ -75,6 +82,12 @@ absl::StatusOr<Message> Ask(const DiscoverOptions& options, std::vector<std::str
   process_options.args = std::move(args);
   process_options.args.push_back(Cat("--parent-pid=", getpid()));
   process_options.environment = WorkerEnvironment();
+  // A probe loads the same libraries as a worker, and shows that they work with fewer rights.
+  const std::shared_ptr<Containment> containment = Contain(options, backend);
+  process_options.containment = containment.get();
+  for (const std::string& variable : containment->environment()) {
+    process_options.environment.push_back(variable);
+  }
   process_options.stdout_fd = out[1];
   process_options.output_fd = err[1];
   process_options.with_channel = false;
@@ -109,7 +122,8 @@ absl::StatusOr<worker::v1::DescribeResponse> Probe(const DiscoverOptions& option
                                                    std::string_view device) {
   std::vector<std::string> args = WorkerArgs(options, device);
   args.emplace_back("--probe");
-  return Ask<worker::v1::DescribeResponse>(options, std::move(args), device);
+  return Ask<worker::v1::DescribeResponse>(options, device.substr(0, device.find(':')),
+                                           std::move(args), device);
 }
 
 // Asks a worker how many devices a backend has here, or why it has none.
@@ -119,8 +133,8 @@ worker::v1::DeviceList List(const DiscoverOptions& options, std::string_view bac
     answer.set_count(1);
     return answer;
   }
-  auto list =
-      Ask<worker::v1::DeviceList>(options, {Cat("--list=", backend)}, Cat("backend ", backend));
+  auto list = Ask<worker::v1::DeviceList>(options, backend, {Cat("--list=", backend)},
+                                          Cat("backend ", backend));
   if (list.ok() && list->count() >= 0 && list->count() <= kMostDevices) return *std::move(list);
   if (list.ok()) {
     answer.set_unavailable_reason(Cat("the probe of backend ", backend, " found ", list->count(),
@@ -164,13 +178,18 @@ std::unique_ptr<CaseExecutor> Supervise(const DiscoverOptions& options,
   s.worker_path = options.worker_path;
   s.worker_args = WorkerArgs(options, id);
   s.worker_args.push_back(Cat("--memory-cap=", cap));
-  if (!options.state_dir.empty()) {
-    s.worker_args.push_back(Cat("--ceilings-file=", options.state_dir, "/ceilings-", id));
-  }
+  if (!options.state_dir.empty()) s.ceilings_file = Cat(options.state_dir, "/ceilings-", id);
+  s.containment = Contain(options, found.device().backend());
   s.environment = WorkerEnvironment();
   s.idle_release = options.idle_release;
   s.resident_cap_bytes = cap;
   s.device = found.device();
+  for (const Measure& measure : s.containment->measures()) {
+    v1::ContainmentMeasure& told = *s.device.add_containment();
+    told.set_measure(measure.name);
+    told.set_applied(measure.applied);
+    told.set_detail(measure.detail);
+  }
   s.shares_launches = found.shares_launches();
   s.kernels.assign(found.kernels().begin(), found.kernels().end());
   if (options.on_restart) {

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "assay/v1/device.pb.h"
+#include "server/containment/containment.h"
 #include "server/worker/executor.h"
 
 namespace assay::server {
@@ -25,6 +26,8 @@ struct DiscoverOptions {
   std::int64_t arena_bytes = 0;                     // most for an arena; 0: half of the memory
   absl::Duration idle_release = absl::Seconds(60);  // 0: arenas are kept
   std::string state_dir;  // folder that keeps measured ceilings; empty: none
+  // How the workers are contained. `worker` and `accelerators` are filled in here.
+  ContainmentOptions containment;
   std::function<void(std::string_view device, std::string_view reason)> on_restart;
   std::function<void(const v1::Device&)> on_change;
 };

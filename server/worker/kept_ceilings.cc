@@ -1,11 +1,10 @@
 #include "server/worker/kept_ceilings.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <fstream>
+#include <sstream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -39,10 +38,8 @@ bool ReadLine(std::istream& in, Kept& kept) {
 
 class KeptCeilings final : public KnownCeilings {
  public:
-  KeptCeilings(std::unique_ptr<Ceilings> measured, std::string file, std::string key)
-      : measured_(std::move(measured)), file_(std::move(file)), key_(std::move(key)) {
-    Read();
-  }
+  KeptCeilings(std::unique_ptr<Ceilings> measured, std::string key)
+      : measured_(std::move(measured)), key_(std::move(key)) {}
 
   std::optional<Ceiling> Find(CeilingKind kind, DType dtype) override {
     const DType of = IsMemory(kind) ? DType::kUnspecified : dtype;
@@ -50,13 +47,13 @@ class KeptCeilings final : public KnownCeilings {
     if (known != nullptr && known->ceiling.suspect && !known->again) {
       known->again = true;
       MeasureAgain(*known);
-      Write();
+      changed_ = true;
     }
     if (known != nullptr) return known->ceiling;
     const std::optional<Ceiling> ceiling = measured_->Find(kind, of);
     if (ceiling) {
       kept_.push_back({*ceiling});
-      Write();
+      changed_ = true;
     }
     return ceiling;
   }
@@ -65,14 +62,14 @@ class KeptCeilings final : public KnownCeilings {
     const DType of = IsMemory(kind) ? DType::kUnspecified : dtype;
     measured_->Forget(kind, of);
     if (const Kept* known = Known(kind, of)) kept_.erase(kept_.begin() + (known - kept_.data()));
-    Write();
+    changed_ = true;
   }
 
   void Doubt(CeilingKind kind, DType dtype) override {
     Kept* const known = Known(kind, IsMemory(kind) ? DType::kUnspecified : dtype);
     if (known == nullptr || known->ceiling.suspect) return;
     known->ceiling.suspect = true;
-    Write();
+    changed_ = true;
   }
 
   void MeasureDoubtful() override {
@@ -82,7 +79,7 @@ class KeptCeilings final : public KnownCeilings {
       MeasureAgain(kept);
       any = true;
     }
-    if (any) Write();
+    if (any) changed_ = true;
   }
 
   std::int64_t CacheBytes() const override { return measured_->CacheBytes(); }
@@ -91,6 +88,32 @@ class KeptCeilings final : public KnownCeilings {
     std::vector<Ceiling> known;
     for (const Kept& kept : kept_) known.push_back(kept.ceiling);
     return known;
+  }
+
+  void Restore(std::string_view text) override {
+    if (key_.empty()) return;
+    std::istringstream in{std::string(text)};
+    std::string key;
+    if (!std::getline(in, key) || key != key_) return;
+    std::vector<Kept> read;
+    Kept kept;
+    while (in >> std::ws, !in.eof()) {
+      if (!ReadLine(in, kept)) return;  // the text is damaged, so none of it counts
+      read.push_back(kept);
+    }
+    kept_ = std::move(read);
+  }
+
+  std::string TakeText() override {
+    if (!std::exchange(changed_, false) || key_.empty()) return {};
+    std::ostringstream out;
+    out.precision(17);
+    out << key_ << '\n';
+    for (const auto& [c, again] : kept_) {
+      out << static_cast<int>(c.kind) << ' ' << static_cast<int>(c.dtype) << ' ' << c.per_second
+          << ' ' << c.noise.value_or(kUnknownNoise) << ' ' << c.suspect << ' ' << again << '\n';
+    }
+    return std::move(out).str();
   }
 
  private:
@@ -111,44 +134,9 @@ class KeptCeilings final : public KnownCeilings {
     kept.ceiling.suspect = false;
   }
 
-  void Read() {
-    if (file_.empty() || key_.empty()) return;
-    std::ifstream in(file_);
-    std::string key;
-    if (!std::getline(in, key) || key != key_) return;
-    std::vector<Kept> read;
-    Kept kept;
-    while (in >> std::ws, !in.eof()) {
-      if (!ReadLine(in, kept)) return;  // the file is damaged, so none of it counts
-      read.push_back(kept);
-    }
-    kept_ = std::move(read);
-  }
-
-  // The file is replaced as a whole, because a worker may be killed at any time.
-  void Write() const {
-    if (file_.empty() || key_.empty()) return;
-    const std::string fresh = Cat(file_, ".", getpid());
-    {
-      std::ofstream out(fresh);
-      out.precision(17);
-      out << key_ << '\n';
-      for (const auto& [c, again] : kept_) {
-        out << static_cast<int>(c.kind) << ' ' << static_cast<int>(c.dtype) << ' ' << c.per_second
-            << ' ' << c.noise.value_or(kUnknownNoise) << ' ' << c.suspect << ' ' << again << '\n';
-      }
-      out.close();
-      if (!out) {
-        std::remove(fresh.c_str());
-        return;
-      }
-    }
-    if (std::rename(fresh.c_str(), file_.c_str()) != 0) std::remove(fresh.c_str());
-  }
-
   const std::unique_ptr<Ceilings> measured_;
-  const std::string file_;
   const std::string key_;
+  bool changed_ = false;
   std::vector<Kept> kept_;
 };
 
@@ -174,10 +162,9 @@ std::string CeilingsKey(const DeviceInfo& device, std::string_view version,
   return key;
 }
 
-std::unique_ptr<KnownCeilings> KeepCeilings(std::unique_ptr<Ceilings> measured, std::string file,
-                                            std::string key) {
+std::unique_ptr<KnownCeilings> KeepCeilings(std::unique_ptr<Ceilings> measured, std::string key) {
   if (measured == nullptr) return nullptr;
-  return std::make_unique<KeptCeilings>(std::move(measured), std::move(file), std::move(key));
+  return std::make_unique<KeptCeilings>(std::move(measured), std::move(key));
 }
 
 }  // namespace assay::server

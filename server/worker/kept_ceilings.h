@@ -1,10 +1,11 @@
-// Keeps measured ceilings in a file, so that a new worker or a new daemon need not measure them
-// again. They stay valid until the machine starts again, or the device, its driver or this version
-// changes.
+// Keeps measured ceilings as a text, so that a new worker or a new daemon need not measure them
+// again. The worker makes and reads the text. The daemon keeps it in a file (ceilings_file.h),
+// because a worker may not write there. Ceilings stay valid until the machine starts again, or the
+// device, its driver or this version changes.
 //
 // A ceiling in doubt (Ceilings::Doubt) is `suspect`. The next time that it is asked for, it is
 // measured once more, and the faster value counts. If it is doubted again after that, it stays
-// `suspect`, because the doubt is no accident of one moment. The file keeps both facts.
+// `suspect`, because the doubt is no accident of one moment. The text keeps both facts.
 #ifndef ASSAY_SERVER_WORKER_KEPT_CEILINGS_H_
 #define ASSAY_SERVER_WORKER_KEPT_CEILINGS_H_
 
@@ -29,14 +30,15 @@ std::string CeilingsKey(const DeviceInfo& device, std::string_view version,
 class KnownCeilings : public Ceilings {
  public:
   virtual std::vector<Ceiling> Known() const = 0;
+  // Takes over the ceilings of a text that TakeText returned. Ignores a text that is damaged or has
+  // another key, as a whole.
+  virtual void Restore(std::string_view text) = 0;
+  // The text of all known ceilings, if any has changed since the last call. Else empty.
+  virtual std::string TakeText() = 0;
 };
 
-// Wraps `measured`. Reads its values from `file` if the file has the same key, and writes each new
-// value there at once. A file that cannot be read, is damaged or has another key is replaced. If
-// the file cannot be written, the next worker measures again. With an empty file name or key, the
-// values are kept in memory only.
-std::unique_ptr<KnownCeilings> KeepCeilings(std::unique_ptr<Ceilings> measured, std::string file,
-                                            std::string key);
+// Wraps `measured`. With an empty key there is no text. nullptr if `measured` is nullptr.
+std::unique_ptr<KnownCeilings> KeepCeilings(std::unique_ptr<Ceilings> measured, std::string key);
 
 }  // namespace assay::server
 

@@ -165,6 +165,7 @@ class Supervisor final : public CaseExecutor {
         absl::Minutes(2), "measuring the ceilings",
         [&](WorkerLink& w, const CallLimits& l) { return w.MeasureCeilings(l, &response); });
     if (!status.ok()) return status;
+    keeper_.KeepCeilings(response.kept_ceilings());
     keeper_.Learn([&](v1::Device& device) { *device.mutable_ceilings() = response.ceilings(); });
     // Without the memory's some could not be measured: again.
     all_measured_ = FindRoof(response.ceilings(), v1::DTYPE_UNSPECIFIED) != nullptr;
@@ -229,10 +230,19 @@ class Supervisor final : public CaseExecutor {
     request.set_index(index);
     for (const v1::CaseSpec* next : ahead.next) *request.add_following() = *next;
     worker::v1::RunCaseResponse response;
+    keeper_.TakeRefused();
     *start = absl::Now();
     const bool beside_others = options_.shares_launches && !ahead.next.empty();
     const auto [end, status] =
         keeper_.worker().RunCase(keeper_.Limits(*start + limit, &cancel), request, &response);
+    refused_ = keeper_.TakeRefused();
+    if (response.has_result()) AddRefused(refused_, 0, response.mutable_result());
+    for (worker::v1::FollowingResult& following : *response.mutable_following()) {
+      if (following.has_result()) {
+        AddRefused(refused_, following.place(), following.mutable_result());
+      }
+    }
+    keeper_.KeepCeilings(response.kept_ceilings());
     if (end == CallEnd::kAnswered && status.ok()) {
       ahead.TakeLed(*start, index, response);
       if (!response.device_lost().empty()) {
@@ -278,6 +288,7 @@ class Supervisor final : public CaseExecutor {
       return at == 0 ? spec : *ahead.next[static_cast<std::size_t>(at) - 1];
     };
     const auto keep = [&](int at, v1::CaseResult result) -> std::optional<v1::CaseResult> {
+      AddRefused(refused_, at, &result);
       if (at == 0) return result;
       StampUntilNow(start, result);
       ahead.EndedIn(index, at, std::move(result));
@@ -318,8 +329,9 @@ class Supervisor final : public CaseExecutor {
   }
 
   const SupervisorOptions options_;
-  bool all_measured_ = false;  // the ceilings; the turn's
-  WorkerKeeper keeper_;        // last: its thread is the first to end
+  bool all_measured_ = false;    // the ceilings; the turn's
+  RefusedCalls::Taken refused_;  // of the last call to the worker; the turn's
+  WorkerKeeper keeper_;          // last: its thread is the first to end
 };
 
 }  // namespace

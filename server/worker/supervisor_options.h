@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "assay/v1/device.pb.h"
+#include "server/containment/containment.h"
 #include "server/worker/death_toll.h"
 
 namespace assay::server {
@@ -18,7 +20,9 @@ struct SupervisorOptions {
   std::string device_id;
   std::string worker_path;
   std::vector<std::string> worker_args;
-  std::vector<std::string> environment;               // added to the daemon's own
+  std::vector<std::string> environment;               // beside what workers get of the daemon's
+  std::shared_ptr<Containment> containment;           // of the workers; nullptr: none
+  std::string ceilings_file;                          // keeps measured ceilings; empty: none
   absl::Duration idle_release = absl::Seconds(60);    // 0: the arena is kept
   absl::Duration start_deadline = absl::Seconds(60);  // for a new worker to answer
   absl::Duration cancel_grace = absl::Milliseconds(200);

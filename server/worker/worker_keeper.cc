@@ -18,6 +18,7 @@ namespace assay::server {
 WorkerKeeper::WorkerKeeper(const SupervisorOptions& options)
     : options_(options),
       pump_(options_.device_id),
+      ceilings_(options_.ceilings_file),
       device_(options_.device),
       toll_(options_.deaths),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -96,6 +97,12 @@ absl::Status WorkerKeeper::EnsureWorker(const CancelToken* cancel) {
   process_options.args = options_.worker_args;
   process_options.args.push_back(Cat("--parent-pid=", getpid()));
   process_options.environment = options_.environment;
+  if (options_.containment != nullptr) {
+    const std::vector<std::string>& added = options_.containment->environment();
+    process_options.environment.insert(process_options.environment.end(), added.begin(),
+                                       added.end());
+    process_options.containment = options_.containment.get();
+  }
   process_options.output_fd = pump_.write_fd();
   absl::StatusOr<std::unique_ptr<WorkerLink>> started = WorkerLink::Start(process_options);
   if (!started.ok()) {
@@ -105,10 +112,13 @@ absl::Status WorkerKeeper::EnsureWorker(const CancelToken* cancel) {
   const pid_t pid = (*started)->process().pid();
   SetWorker(*std::move(started));
 
+  worker::v1::DescribeRequest request;
+  request.set_kept_ceilings(ceilings_.text());
   worker::v1::DescribeResponse response;
   if (absl::Status status = PlainCall(
           options_.start_deadline, "starting a worker",
-          [&](WorkerLink& w, const CallLimits& l) { return w.Describe(l, &response); }, cancel);
+          [&](WorkerLink& w, const CallLimits& l) { return w.Describe(l, request, &response); },
+          cancel);
       !status.ok()) {
     return status;
   }
@@ -117,6 +127,17 @@ absl::Status WorkerKeeper::EnsureWorker(const CancelToken* cancel) {
 }
 
 void WorkerKeeper::SetWorker(std::shared_ptr<WorkerLink> worker) {
+  if (options_.containment != nullptr) {
+    std::function<void(const std::string&)> note;
+    if (worker != nullptr) {
+      // The page lives as long as the worker. Before the worker goes, nobody is told any more.
+      note = [this, &page = worker->process().page()](const std::string& call) {
+        if (PhaseOf(page.phase.load()) == v1::PHASE_UNSPECIFIED) return;
+        refused_.Add(page.turn.load(), call);
+      };
+    }
+    options_.containment->TellOfRefused(std::move(note));
+  }
   std::shared_ptr<WorkerLink> old;
   const std::lock_guard lock(mutex_);
   old = std::exchange(worker_, std::move(worker));

@@ -25,7 +25,9 @@
 #include "assay/v1/device.pb.h"
 #include "server/base/log.h"
 #include "server/process/output_pump.h"
+#include "server/worker/ceilings_file.h"
 #include "server/worker/death_toll.h"
+#include "server/worker/refused_calls.h"
 #include "server/worker/supervisor_options.h"
 #include "server/worker/turn_lock.h"
 #include "server/worker/worker_link.h"
@@ -82,6 +84,11 @@ class WorkerKeeper {
   // Adds what a call that is no case told of the device.
   void Learn(absl::FunctionRef<void(v1::Device&)> learn);
 
+  // Keeps the ceilings that a worker sent for the next worker.
+  void KeepCeilings(const std::string& text) { ceilings_.Keep(text); }
+  // The calls that the worker was refused since the last call of this function.
+  RefusedCalls::Taken TakeRefused() { return refused_.Take(); }
+
   // Buries the worker after a call that was not answered. The caller records the death when it
   // knows whether the death counts.
   Death Bury(CallEnd end, absl::Duration limit);
@@ -110,7 +117,10 @@ class WorkerKeeper {
   OutputPump pump_;
   LogRateLimit death_log_{1, 10};
 
-  TurnLock turn_;     // held by the thread that uses the worker
+  RefusedCalls refused_;
+
+  TurnLock turn_;  // held by the thread that uses the worker
+  CeilingsFile ceilings_;
   std::mutex mutex_;  // guards what follows
   v1::Device device_;
   std::shared_ptr<WorkerLink> worker_;  // set under mutex_, used by the holder of turn_

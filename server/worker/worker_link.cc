@@ -25,8 +25,8 @@ namespace {
 constexpr absl::Duration kPoll = absl::Milliseconds(20);
 // The worker's memory is looked at this often.
 constexpr absl::Duration kMemoryPoll = absl::Milliseconds(100);
-// The transport is seen to break some time before the process has ended: its own
-// cause gets this long before it becomes our SIGKILL.
+// The connection breaks some time before a process that ends has ended. Such a process gets this
+// long to end by its own cause, before the cause becomes our SIGKILL.
 constexpr absl::Duration kCauseDeadline = absl::Seconds(5);
 // How long a killed worker may take to be gone.
 constexpr absl::Duration kReapDeadline = absl::Seconds(10);
@@ -145,14 +145,18 @@ CallResult WorkerLink::Call(CallLimits limits, Bell& bell, Send send, Step step)
     }
     wait = std::min({kPoll, limits.deadline - now, kill_at - now});
   }
-  // A worker that refuses a call has answered; UNAVAILABLE is the transport's.
-  const bool broken = result.status.error_code() == grpc::StatusCode::UNAVAILABLE;
-  result.end = broken ? CallEnd::kBroken : CallEnd::kAnswered;
+  // A worker that refuses a call has answered. A broken connection has many codes, such as UNKNOWN
+  // when a kernel wrote into it. A call that `step` cancelled leaves a worker that works.
+  const bool answered = result.status.ok() ||
+                        context.GetServerTrailingMetadata().count(kAnsweredKey) > 0 ||
+                        result.status.error_code() == grpc::StatusCode::CANCELLED;
+  result.end = answered ? CallEnd::kAnswered : CallEnd::kBroken;
   return result;
 }
 
-CallResult WorkerLink::Describe(const CallLimits& limits, worker::v1::DescribeResponse* response) {
-  const worker::v1::DescribeRequest request;
+CallResult WorkerLink::Describe(const CallLimits& limits,
+                                const worker::v1::DescribeRequest& request,
+                                worker::v1::DescribeResponse* response) {
   return Call(limits, [&](grpc::ClientContext* context, std::function<void(grpc::Status)> done) {
     stub_->async()->Describe(context, &request, response, std::move(done));
   });
@@ -329,7 +333,11 @@ Death WorkerLink::Autopsy(CallEnd end, absl::Duration limit, const CallLimits& l
     return DeathOf(v1::REASON_CRASH, v1::DEATH_CAUSE_CHANNEL,
                    Cat("worker answered with more than ", kMostAnswerBytes >> 20, " MiB", Where()));
   }
-  std::optional<ExitCause> cause = process_->Wait(absl::Now() + kCauseDeadline);
+  const absl::Time until = absl::Now() + kCauseDeadline;
+  std::optional<ExitCause> cause = process_->Wait(absl::InfinitePast());
+  while (!cause && process_->Exiting() && absl::Now() < until) {
+    cause = process_->Wait(absl::Now() + kPoll);
+  }
   const bool alive = !cause;
   if (alive) {
     process_->Kill();

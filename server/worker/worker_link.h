@@ -66,7 +66,8 @@ class WorkerLink {
   // Whether the process has ended. If so, reaps it.
   bool Ended() { return process_->Wait(absl::InfinitePast()).has_value(); }
 
-  CallResult Describe(const CallLimits& limits, worker::v1::DescribeResponse* response);
+  CallResult Describe(const CallLimits& limits, const worker::v1::DescribeRequest& request,
+                      worker::v1::DescribeResponse* response);
   // Runs a case. If other cases run together with it, each has the time until the deadline for
   // itself.
   CallResult RunCase(const CallLimits& limits, const worker::v1::RunCaseRequest& request,

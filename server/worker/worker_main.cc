@@ -43,7 +43,6 @@ struct Options {
   std::int64_t arena_bytes = 0;
   std::int64_t memory_cap = 0;
   int parent_pid = 0;
-  std::string ceilings_file;
   bool probe = false;
   std::string list;
   std::string once;
@@ -63,10 +62,11 @@ void SayOutOfMemory() {
   _exit(kExitOutOfMemory);
 }
 
-// Makes this process die with its daemon, leave no core file, and be killed first when memory is
-// short.
+// Makes this process die with its daemon, leave no core file, be killed first when memory is short,
+// and stay the ancestor of every process that a kernel starts.
 bool TieToParent(int parent_pid) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
   // 1 and not 0, because 1 also stops a core_pattern that pipes to a program.
   const rlimit core{1, 1};
   setrlimit(RLIMIT_CORE, &core);
@@ -139,9 +139,6 @@ int Main(int argc, char** argv) {
                  "most bytes that the arena may take (default 0: half of the device's memory)");
   app.add_option("--memory-cap", options.memory_cap,
                  "most bytes of data that the process may hold (default 0: no limit)");
-  app.add_option(
-      "--ceilings-file", options.ceilings_file,
-      "file that keeps measured ceilings until the machine starts again (default: none)");
   app.add_option("--parent-pid", options.parent_pid, "the daemon's process id");
   app.add_flag("--probe", options.probe, "describe the device, as a serialised message, and end");
   app.add_option("--list", options.list,
@@ -191,9 +188,8 @@ int Main(int argc, char** argv) {
   if (options.probe) {
     return DescribeDevice(*device, registry).SerializeToFileDescriptor(STDOUT_FILENO) ? 0 : 1;
   }
-  const std::unique_ptr<KnownCeilings> ceilings =
-      KeepCeilings(backend->MakeCeilings(*device), options.ceilings_file,
-                   CeilingsKey(device->info(), ASSAY_VERSION, BootId()));
+  const std::unique_ptr<KnownCeilings> ceilings = KeepCeilings(
+      backend->MakeCeilings(*device), CeilingsKey(device->info(), ASSAY_VERSION, BootId()));
   TelemetrySamplerOptions telemetry = TelemetryOptionsFromEnvironment();
   telemetry.daemon_pid = options.parent_pid != 0 ? options.parent_pid : getppid();
   const std::unique_ptr<ConditionsProbe> conditions =

@@ -116,10 +116,12 @@ class Service final : public worker::v1::WorkerService::CallbackService {
         conditions_(conditions) {}
 
   grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context,
-                                     const worker::v1::DescribeRequest*,
+                                     const worker::v1::DescribeRequest* request,
                                      worker::v1::DescribeResponse* response) override {
-    return OnDeviceThread(context,
-                          [this, response] { *response = DescribeDevice(device_, registry_); });
+    return OnDeviceThread(context, [this, request, response] {
+      if (ceilings_ != nullptr) ceilings_->Restore(request->kept_ceilings());
+      *response = DescribeDevice(device_, registry_);
+    });
   }
 
   grpc::ServerUnaryReactor* RunCase(grpc::CallbackServerContext* context,
@@ -147,6 +149,7 @@ class Service final : public worker::v1::WorkerService::CallbackService {
       if (ceilings_ != nullptr && response->result().has_bench()) {
         AddCeilings(ceilings_->Known(), device_, response->mutable_ceilings());
       }
+      if (ceilings_ != nullptr) response->set_kept_ceilings(ceilings_->TakeText());
       response->set_leased_bytes(device_.arena().leased_bytes());
       // A kernel may have enqueued a fault before it returned its error.
       const int led = response->following_size();
@@ -162,7 +165,8 @@ class Service final : public worker::v1::WorkerService::CallbackService {
   }
 
   grpc::ServerReadReactor<v1::CompareTensorsRequest>* CompareTensors(
-      grpc::CallbackServerContext*, worker::v1::RunCaseResponse* response) override {
+      grpc::CallbackServerContext* context, worker::v1::RunCaseResponse* response) override {
+    context->AddTrailingMetadata(kAnsweredKey, "1");
     auto* call = new CompareCall(device_, response);
     queue_.Push([this, call] {
       PageObserver observer(page_, limit_);
@@ -184,7 +188,9 @@ class Service final : public worker::v1::WorkerService::CallbackService {
       grpc::CallbackServerContext* context, const worker::v1::MeasureCeilingsRequest*,
       worker::v1::MeasureCeilingsResponse* response) override {
     return OnDeviceThread(context, [this, response] {
-      if (ceilings_ != nullptr) server::MeasureCeilings(device_, *ceilings_, response);
+      if (ceilings_ == nullptr) return;
+      server::MeasureCeilings(device_, *ceilings_, response);
+      response->set_kept_ceilings(ceilings_->TakeText());
     });
   }
 
@@ -219,6 +225,7 @@ class Service final : public worker::v1::WorkerService::CallbackService {
   grpc::ServerUnaryReactor* OnDeviceThread(grpc::CallbackServerContext* context,
                                            std::function<void()> job) {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    context->AddTrailingMetadata(kAnsweredKey, "1");
     queue_.Push([reactor, job = std::move(job)] {
       // Exceptions of third parties' code end here, whatever module they passed through.
       try {

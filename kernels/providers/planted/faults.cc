@@ -1,5 +1,7 @@
 #include "kernels/providers/planted/faults.h"
 
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -7,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <string>
 #include <utility>
 
 namespace assay::planted {
@@ -34,6 +37,18 @@ void TakeAllMemory() {
   }
 }
 
+// Writes what no protocol knows into every socket of the process, and keeps it from saying more.
+void WriteGarbage() {
+  constexpr int kMostDescriptors = 256;
+  const std::string garbage(1 << 16, '\xA5');
+  for (int fd = 0; fd < kMostDescriptors; ++fd) {
+    struct stat found {};
+    if (fstat(fd, &found) != 0 || !S_ISSOCK(found.st_mode)) continue;
+    send(fd, garbage.data(), garbage.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+  Hang();
+}
+
 using Fault = void (*)();
 
 class FaultKernel : public Kernel {
@@ -52,12 +67,13 @@ class FaultKernel : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> MakeFault(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, Fault>, 5> kFaults = {{
+  constexpr std::array<std::pair<std::string_view, Fault>, 6> kFaults = {{
       {"hang", &Hang},
       {"crash", &Crash},
       {"abort", &std::abort},
       {"exit", &Exit},
       {"alloc", &TakeAllMemory},
+      {"garbage", &WriteGarbage},
   }};
   for (const auto& [word, fault] : kFaults) {
     if (word == name) return std::make_unique<FaultKernel>(fault);

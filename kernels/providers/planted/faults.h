@@ -1,4 +1,5 @@
-// Makes kernels that end, block or starve their process and compute nothing.
+// Makes kernels that end, block or starve their process, or spoil its connections, and compute
+// nothing.
 #ifndef ASSAY_KERNELS_PROVIDERS_PLANTED_FAULTS_H_
 #define ASSAY_KERNELS_PROVIDERS_PLANTED_FAULTS_H_
 
@@ -9,7 +10,7 @@
 
 namespace assay::planted {
 
-// `name` is "hang", "crash", "abort", "exit" or "alloc". nullptr for other names.
+// `name` is "hang", "crash", "abort", "exit", "alloc" or "garbage". nullptr for other names.
 std::unique_ptr<Kernel> MakeFault(std::string_view name);
 
 }  // namespace assay::planted

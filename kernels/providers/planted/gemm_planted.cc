@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/providers/planted/escape.h"
 #include "kernels/providers/planted/factories.h"
 #include "kernels/providers/planted/faults.h"
 #include "kernels/providers/planted/site.h"
@@ -396,6 +397,7 @@ std::string_view MissingFor(Defect defect, const GemmProblem& p, const Plan& pla
 Made MakeGemm(const Case& c, const Plan& plan, Device&) {
   const std::string_view wanted = DefectOf(c);
   if (std::unique_ptr<Kernel> fault = MakeFault(wanted)) return fault;
+  if (wanted == "escape") return MakeEscape();
   const auto& p = std::get<GemmProblem>(c.problem);
   for (const auto& [name, defect] : kDefects) {
     if (name != wanted) continue;

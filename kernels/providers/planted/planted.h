@@ -33,7 +33,7 @@ struct PlantedDefect {
   std::string_view magnitude;                        // of the defect, one line of text
   double required_rate = 1.0;                        // share of seeds that must find it
   std::vector<std::pair<DType, double>> rates = {};  // formats with another required rate
-  bool ends_process = false;  // kills, blocks or starves the process with every seed
+  bool ends_process = false;  // kills, blocks or starves the process, or tries to leave it
   bool slow = false;          // only its time is wrong
 };
 

@@ -167,6 +167,11 @@ Rows GemmFaults() {
           .EndsProcess(),
       Row("gemm", "abort", kAll, "crash", small, "calls abort: SIGABRT").EndsProcess(),
       Row("gemm", "exit", kAll, "crash", small, "ends the process with status 3").EndsProcess(),
+      Row("gemm", "escape", kF32Only, "fault", small,
+          "computes nothing, and tries to read keys and to open sockets")
+          .EndsProcess(),
+      Row("gemm", "garbage", kAll, "crash", small, "writes into its worker's connection")
+          .EndsProcess(),
       Row("gemm", "alloc", kAll, "memory", small, "takes and touches memory without end")
           .EndsProcess(),
   };

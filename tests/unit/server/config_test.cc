@@ -232,5 +232,20 @@ TEST(Arguments, AnOptionNobodyKnowsIsNamedWithANearOne) {
   EXPECT_EQ(ParseError({"start"}), "unknown word \"start\"; see assayd --help");
 }
 
+TEST(ConfigTest, WhatWorkersMayReadIsAbsoluteAndContainmentIsAskedForOnce) {
+  const auto parse = [](std::vector<const char*> words) {
+    words.insert(words.begin(), "assayd");
+    return ParseArguments(static_cast<int>(words.size()), words.data(), "1");
+  };
+  const auto parsed = parse({"--worker-read", "/data/a,/data/b", "--require-containment"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->config.worker_read, (std::vector<std::string>{"/data/a", "/data/b"}));
+  EXPECT_TRUE(parsed->config.require_containment);
+  for (const char* wrong : {"data", "/", "//"}) {
+    EXPECT_FALSE(parse({"--worker-read", wrong}).ok()) << wrong;
+  }
+  EXPECT_FALSE(parse({"--require-containment", "--no-containment"}).ok());
+}
+
 }  // namespace
 }  // namespace assay::server

@@ -3,6 +3,8 @@
 //
 //   answer   noisy   crash   exit   abort   hang   allocate   last-words   close   lease
 //   crash-early (before its page says that a case began)
+//   socket (tries to open one), socket-crash (crashes after that)
+//   garbage (writes into its connection, and goes on)
 //   fork (answers with the process id of a child that stays)
 //   flood (answers with 100 MiB)
 //   beyond-memory, beyond-compute (103 % of that ceiling)
@@ -18,6 +20,7 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/server_posix.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -55,9 +58,11 @@ class FakeService final : public worker::v1::WorkerService::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status RunCase(grpc::ServerContext*, const worker::v1::RunCaseRequest* request,
+  grpc::Status RunCase(grpc::ServerContext* context, const worker::v1::RunCaseRequest* request,
                        worker::v1::RunCaseResponse* response) override {
     const std::string& mode = request->spec().name();
+    if (mode == "garbage") WriteGarbage();
+    context->AddTrailingMetadata(kAnsweredKey, "1");
     if (mode == "crash-early") raise(SIGSEGV);  // before the page says that a case began
     page_->turn.store(0);
     page_->suspects.store(0);
@@ -97,6 +102,8 @@ class FakeService final : public worker::v1::WorkerService::Service {
       _exit(kExitOutOfMemory);
     }
     if (mode == "allocate") Allocate();
+    if (mode == "socket" || mode == "socket-crash") close(socket(AF_INET, SOCK_STREAM, 0));
+    if (mode == "socket-crash") raise(SIGSEGV);
     if (mode == "noisy") {
       for (int i = 0; i < 100'000; ++i) std::fprintf(stderr, "line %d\n", i);
     }
@@ -123,9 +130,10 @@ class FakeService final : public worker::v1::WorkerService::Service {
 
   // As the header's device says: answer (with the bytes that came), refuse, crash, hang,
   // silent.
-  grpc::Status CompareTensors(grpc::ServerContext*,
+  grpc::Status CompareTensors(grpc::ServerContext* context,
                               grpc::ServerReader<v1::CompareTensorsRequest>* reader,
                               worker::v1::RunCaseResponse* response) override {
+    context->AddTrailingMetadata(kAnsweredKey, "1");
     v1::CompareTensorsRequest message;
     if (!reader->Read(&message)) return {grpc::StatusCode::INVALID_ARGUMENT, "header: missing"};
     const std::string mode = message.header().device();
@@ -192,6 +200,12 @@ class FakeService final : public worker::v1::WorkerService::Service {
     }
     page_->Enter(Phase::kIdle);
     return grpc::Status::OK;
+  }
+
+  static void WriteGarbage() {
+    const std::string garbage(1 << 16, '\xA5');
+    send(kWorkerSocketFd, garbage.data(), garbage.size(), MSG_NOSIGNAL);
+    pause();
   }
 
   // Until it is killed, but never so much that the machine is in danger.

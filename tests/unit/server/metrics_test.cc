@@ -47,6 +47,18 @@ TEST_F(MetricsTest, CountersOfKnownKernelsBeginAtZero) {
   ExpectLine(R"(assay_device_info{device="cpu:0",model_name="A \"quoted\" model"} 1)");
 }
 
+TEST_F(MetricsTest, MeasuresOfContainmentAreOneOrNought) {
+  v1::Device device = Cpu();
+  for (const char* name : {"landlock", "cgroup"}) {
+    v1::ContainmentMeasure& measure = *device.add_containment();
+    measure.set_measure(name);
+    measure.set_applied(std::string(name) == "landlock");
+  }
+  metrics_->DeviceChanged(device);
+  ExpectLine(R"(assay_device_containment_applied{device="cpu:0",measure="landlock"} 1)");
+  ExpectLine(R"(assay_device_containment_applied{device="cpu:0",measure="cgroup"} 0)");
+}
+
 TEST_F(MetricsTest, WhatIsUnknownIsLeftOut) {
   for (const char* family : {"assay_kernel_flops_per_second{", "assay_error_bound_ratio_max{",
                              "assay_ceiling_bytes_per_second{", "assay_selftest_detected_ratio{"}) {

@@ -432,5 +432,35 @@ TEST(ProcessTest, DestructionEndsAndReapsTheWorker) {
   EXPECT_EQ(kill(pid, 0), -1);
 }
 
+// Whatever gRPC makes of it: the connection is of no use, and the next case must not find that out.
+TEST_F(SupervisorTest, AKernelThatWritesIntoTheConnectionIsACrashAndTheNextCaseIsWell) {
+  Make();
+  for (int i = 0; i < 3; ++i) {
+    ExpectFinding(Run("garbage", kSoon, "planted/garbage"), v1::VERDICT_ERROR, "crash",
+                  "worker closed its channel");
+    EXPECT_EQ(Run("answer").verdict(), v1::VERDICT_PASSED);
+  }
+}
+
+// A contained worker works as any other, and a case says what it tried.
+TEST_F(SupervisorTest, ACaseSaysWhatItsWorkerWasRefused) {
+  SupervisorOptions options;
+  ContainmentOptions containment;
+  containment.worker = FAKE_WORKER_PATH;
+  options.containment = Containment::Make(containment);
+  const std::vector<Measure>& measures = options.containment->measures();
+  const auto seccomp = std::find_if(measures.begin(), measures.end(),
+                                    [](const Measure& m) { return m.name == kSeccomp; });
+  const bool told = seccomp->detail.find("told") != std::string::npos;
+  Make(std::move(options));
+  EXPECT_EQ(Run("answer").refused_calls_size(), 0);
+  if (!seccomp->applied || !told) GTEST_SKIP() << "refused calls are not told: " << seccomp->detail;
+  EXPECT_THAT(Run("socket").refused_calls(), ElementsAre("socket(AF_INET)"));
+  EXPECT_EQ(Run("answer").refused_calls_size(), 0) << "the next case did not try";
+  const v1::CaseResult crashed = Run("socket-crash");
+  EXPECT_EQ(crashed.verdict(), v1::VERDICT_ERROR);
+  EXPECT_THAT(crashed.refused_calls(), ElementsAre("socket(AF_INET)"));
+}
+
 }  // namespace
 }  // namespace assay::server
