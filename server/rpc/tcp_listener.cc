@@ -18,6 +18,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "kernels/text/cat.h"
+#include "server/auth/access.h"
 #include "server/base/config.h"
 
 namespace assay::server {
