@@ -190,7 +190,7 @@ absl::Status ReadListen(const Values& values, Config& config) {
 }
 
 absl::Status ReadWorkerRead(const Values& values, Config& config) {
-  if (absl::Status status = List(&Config::worker_read)(values, config); !status.ok()) return status;
+  if (absl::Status status = List(&Config::worker_read).read(values, config); !status.ok()) return status;
   for (const std::string& path : config.worker_read) {
     if (!path.starts_with('/') || path.find_first_not_of('/') == path.npos) {
       return Invalid(Cat("must be absolute paths below the root, got \"", path, "\""));
@@ -290,7 +290,7 @@ const std::vector<Option>& Options() {
       {"worker-read", Kind::kList, "LIST",
        "files and folders that workers may read, with commas between them, beside the system's and "
        "Assay's own, such as a library in an unusual place (default: none)",
-       ReadWorkerRead},
+       FieldOf(ReadWorkerRead, &Config::worker_read)},
       {"require-containment", Kind::kSwitch, "",
        "do not start if this platform lacks a measure that keeps workers from the rest of the "
        "node; assay devices --verbose lists the measures",

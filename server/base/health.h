@@ -14,7 +14,7 @@ struct Health {
   bool serving = false;
   std::string status;  // "starting", "serving", "draining"
   // What a person should look at, a sentence each: a device in quarantine, a certificate that
-  // expires soon.
+  // expires soon, a store that is full.
   std::vector<std::string> warnings;
   std::map<std::string, std::string> devices;  // id -> "READY", "BUSY", "QUARANTINED", …
 };

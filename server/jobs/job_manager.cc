@@ -194,6 +194,7 @@ void JobQueue::StoreChanged(const StoreState& state) {
       for (const auto& [name, job] : active_) waiting.push_back(job);
     }
   }
+  if (options_.store_changed) options_.store_changed(state);
   if (metrics_ != nullptr) metrics_->StoreChanged(!state.full.empty(), state.held, state.damaged);
   for (const Job& job : waiting) {
     v1::JobEvent event;

@@ -37,6 +37,8 @@ namespace assay::server {
 struct JobOptions : PlanOptions, PassOptions {
   int max_waiting_jobs = 1'000;  // queued and not begun
   ProbeOptions probes{};         // in the gaps between jobs
+  // Called on the store's thread after each change of its state; must be short. May be empty.
+  std::function<void(const StoreState&)> store_changed{};
   // "host", and the versions of "assayd" and of the libraries: kept with each job.
   std::map<std::string, std::string> environment{};
 };

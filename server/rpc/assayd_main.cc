@@ -362,6 +362,7 @@ std::optional<Failure> Daemon::StartServing() {
     const v1::Telemetry latest = telemetry_->Latest(device);
     return latest.has_others_bytes() ? std::optional(latest.others_bytes()) : std::nullopt;
   };
+  job_options.store_changed = [this](const StoreState& state) { board_->StoreChanged(state); };
   job_options.environment = {{"host", HostName()}, {"assayd", ASSAY_VERSION}};
   for (const auto& executor : devices_.executors) {
     for (const v1::Kernel& kernel : executor->Kernels()) {

@@ -39,6 +39,11 @@ void HealthBoard::DeviceChanged(const v1::Device& device) {
   if (health_port_ != nullptr) health_port_->SetDevice(name, !InQuarantine(device));
 }
 
+void HealthBoard::StoreChanged(const StoreState& state) {
+  const std::lock_guard lock(mutex_);
+  store_ = state;
+}
+
 bool HealthBoard::draining() const {
   const std::lock_guard lock(mutex_);
   return draining_;
@@ -46,10 +51,20 @@ bool HealthBoard::draining() const {
 
 Health HealthBoard::Now() const {
   Health health;
+  StoreState store;
   {
     const std::lock_guard lock(mutex_);
     health.serving = server_ != nullptr && !draining_;
     health.status = draining_ ? "draining" : health.serving ? "serving" : "starting";
+    store = store_;
+  }
+  if (!store.full.empty()) {
+    health.warnings.push_back(Cat("the store is full: ", store.full, "; ", store.held,
+                                  " updates of jobs wait for room, and no new job is taken"));
+  }
+  if (store.damaged) {
+    health.warnings.emplace_back(
+        "the store was found damaged: the log says where (store.damaged, store.damaged_job)");
   }
   for (const auto& executor : devices_.executors) {
     const v1::Device device = executor->Describe();

@@ -13,6 +13,7 @@
 #include "server/auth/credentials.h"
 #include "server/base/health.h"
 #include "server/rpc/health_server.h"
+#include "server/store/store.h"
 #include "server/worker/device_set.h"
 
 namespace assay::server {
@@ -30,6 +31,9 @@ class HealthBoard {
   // A device in quarantine is NOT_SERVING. Before Serve nothing is shown.
   void DeviceChanged(const v1::Device& device);
 
+  // A store that is full or damaged is a warning: what needs no room is served.
+  void StoreChanged(const StoreState& state);
+
   bool draining() const;
   Health Now() const;
 
@@ -40,6 +44,7 @@ class HealthBoard {
   grpc::Server* server_ = nullptr;       // mutex_
   HealthServer* health_port_ = nullptr;  // mutex_
   bool draining_ = false;                // mutex_
+  StoreState store_;                     // mutex_
 };
 
 }  // namespace assay::server

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import unittest
+import urllib.request
 
 import harness
 
@@ -61,6 +62,10 @@ class FullDisk(unittest.TestCase):
                 self.assertEqual(refused.code, 3, refused)
                 self.assertIn("cannot be stored", refused.err)
                 self.assertEqual(daemon.run("devices").code, 0, "what needs no room is answered")
+                with urllib.request.urlopen(f"http://{daemon.metrics}/health") as answer:
+                    health = json.load(answer)
+                self.assertTrue(health["serving"], health)
+                self.assertIn("the store is full", " ".join(health["warnings"]))
                 subprocess.run(["mount", "-o", "remount,size=64m", self.disk], check=True)
                 out, err = client.communicate(timeout=600)
             finally:

@@ -85,7 +85,7 @@ int Main(int argc, char** argv) {
   worker.device = *std::move(device);
   worker.results = results;
   (*backend)->Register(worker.registry);
-  worker.ceilings = KeepCeilings((*backend)->MakeCeilings(*worker.device), "", "scorecard");
+  worker.ceilings = KeepCeilings((*backend)->MakeCeilings(*worker.device), "scorecard");
   std::ifstream file(cases);
   for (std::string line; std::getline(file, line);) {
     const std::size_t tab = line.find('\t');
