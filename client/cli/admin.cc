@@ -37,7 +37,8 @@ class NewFile {
       return absl::AlreadyExistsError(
           absl::StrCat(path_, " exists: name a file that does not, or remove it first"));
     }
-    fd_ = open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    unlink(part_.c_str());  // of a run that was killed
+    fd_ = open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     return fd_ < 0 ? Failed() : absl::OkStatus();
   }
   absl::Status Write(std::string_view bytes) {
@@ -50,7 +51,10 @@ class NewFile {
     return absl::OkStatus();
   }
   absl::Status Keep() {
-    if (fsync(fd_) != 0 || rename(part_.c_str(), path_.c_str()) != 0) return Failed();
+    if (fsync(fd_) != 0) return Failed();
+    int moved = renameat2(AT_FDCWD, part_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE);
+    if (moved != 0 && errno == EINVAL) moved = rename(part_.c_str(), path_.c_str());
+    if (moved != 0) return Failed();
     close(std::exchange(fd_, -1));
     return absl::OkStatus();
   }

@@ -190,7 +190,8 @@ absl::Status ReadListen(const Values& values, Config& config) {
 }
 
 absl::Status ReadWorkerRead(const Values& values, Config& config) {
-  if (absl::Status status = List(&Config::worker_read).read(values, config); !status.ok()) return status;
+  if (absl::Status status = List(&Config::worker_read).read(values, config); !status.ok())
+    return status;
   for (const std::string& path : config.worker_read) {
     if (!path.starts_with('/') || path.find_first_not_of('/') == path.npos) {
       return Invalid(Cat("must be absolute paths below the root, got \"", path, "\""));

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -46,6 +47,8 @@ constexpr std::array kRefused = {
     // Another view of files.
     "mount", "umount", "umount2", "pivot_root", "chroot", "move_mount", "open_tree", "fsopen",
     "fsconfig", "fsmount", "fspick", "mount_setattr", "setns", "unshare", "open_by_handle_at",
+    // Landlock restricts this since its third version only.
+    "truncate",
     // Who may use a file. Landlock does not restrict these.
     "chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "setxattr", "lsetxattr",
     "removexattr", "lremovexattr",
@@ -113,6 +116,17 @@ void AddRules(const CallFilterOptions& options, Builder& to) {
   const scmp_arg_cmp datagram = SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xf, SOCK_DGRAM);
   if (options.unix_sockets) to.Refuse("socket", {SCMP_A0_32(SCMP_CMP_EQ, AF_UNIX), datagram});
   to.Refuse("socketpair", {datagram});
+  // Linux makes a datagram socket of a raw one, too.
+  const scmp_arg_cmp raw = SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xf, SOCK_RAW);
+  if (options.unix_sockets) to.Refuse("socket", {SCMP_A0_32(SCMP_CMP_EQ, AF_UNIX), raw});
+  to.Refuse("socketpair", {raw});
+  // A descriptor that sends a signal of the caller's choice to a process of the caller's choice.
+  for (const int command : {F_SETOWN, F_SETSIG, F_SETOWN_EX}) {
+    to.Refuse("fcntl",
+              {SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xffffffff, static_cast<scmp_datum_t>(command))});
+  }
+  // The priority of one process, and not of all of a group's or a user's.
+  to.Refuse("setpriority", {SCMP_A0_32(SCMP_CMP_NE, PRIO_PROCESS)});
   // A process may change its own limits and move its own memory, and nobody else's.
   for (const char* name : {"prlimit64", "migrate_pages", "move_pages"}) {
     to.Refuse(name, {SCMP_A0_32(SCMP_CMP_NE, 0)});
@@ -120,11 +134,15 @@ void AddRules(const CallFilterOptions& options, Builder& to) {
   if (options.protect > 0) {
     const auto pid = static_cast<std::uint32_t>(options.protect);
     const auto group = static_cast<std::uint32_t>(-getpgid(options.protect));
+    // Linux reads the lower half of the argument alone, so the filter must, too.
+    const auto is = [](std::uint32_t target) {
+      return SCMP_CMP(0, SCMP_CMP_MASKED_EQ, 0xffffffff, target);
+    };
     for (const std::uint32_t target : {pid, group, static_cast<std::uint32_t>(-1)}) {
-      to.Refuse("kill", {SCMP_A0_32(SCMP_CMP_EQ, target)});
+      to.Refuse("kill", {is(target)});
     }
     for (const char* name : {"tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"}) {
-      to.Refuse(name, {SCMP_A0_32(SCMP_CMP_EQ, pid)});
+      to.Refuse(name, {is(pid)});
     }
   }
 }

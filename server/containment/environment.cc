@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/str_split.h"
 
@@ -72,6 +74,13 @@ NamedPaths PathsNamedBy(const std::vector<std::string>& environment) {
       AddAbsolute(value, &paths.writable);
     } else if (name.starts_with("ASSAY_")) {
       AddAbsolute(value, &paths.readable);
+      // A library loads its own parts from beside it, and from beside what a link to it names.
+      std::error_code error;
+      const std::filesystem::path file = std::filesystem::canonical(value, error);
+      if (!error && std::filesystem::is_regular_file(file, error)) {
+        AddAbsolute(std::filesystem::path(value).parent_path().string(), &paths.readable);
+        AddAbsolute(file.parent_path().string(), &paths.readable);
+      }
     } else if (name == "LD_LIBRARY_PATH" || name == "LD_PRELOAD") {
       for (const std::string& path : Parts(value)) {
         AddAbsolute(path, &paths.readable);

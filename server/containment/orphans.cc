@@ -97,6 +97,11 @@ std::string BecomeSubreaper() {
   if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
     return Cat("PR_SET_CHILD_SUBREAPER: ", std::strerror(errno));
   }
+  // Children that this process has already, such as those of a script that became the daemon, were
+  // left behind by no worker.
+  Own& own = Owned();
+  const std::lock_guard lock(own.mutex);
+  for (const pid_t pid : Children()) own.pids.insert(pid);
   g_subreaper.store(true);
   return {};
 }

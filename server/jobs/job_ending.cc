@@ -18,6 +18,12 @@ constexpr absl::Duration kRetryUnwritten = absl::Seconds(1);
 // Cases of a job whose memory is worth giving back to the system.
 constexpr std::int64_t kLargeJob = 1000;
 
+// Whether the daemon stops before the job has ended, and the next one goes on with it.
+bool LeftForLater(ActiveJob& job) {
+  const std::lock_guard guard(job.mutex);
+  return job.early == EarlyEnd::kInterrupted && job.resume;
+}
+
 }  // namespace
 
 // Sets why the job ends, ends its running cases and takes its waiting parts out of
@@ -51,6 +57,16 @@ void JobQueue::TakeOutOfQueues(const Job& job) {
 
 // The store cannot keep the job or its results: they are not shown, and the job ends.
 void JobQueue::Unwritable(const Job& job, const absl::Status& status) {
+  if (draining_ && job->resume && absl::IsResourceExhausted(status)) {
+    // The next daemon takes it up and runs what has no result.
+    {
+      const std::lock_guard guard(job->mutex);
+      if (job->early == EarlyEnd::kNone) job->early = EarlyEnd::kInterrupted;
+    }
+    job->cancel.Cancel();
+    TakeOutOfQueues(job);
+    return;
+  }
   {
     const std::lock_guard guard(job->mutex);
     if (job->early == EarlyEnd::kUnwritable) return;
@@ -90,6 +106,11 @@ void JobQueue::EndPart(const Job& job) {
 // Writes the last update of a job, once the store has answered all others. Nothing else changes the
 // job's status any more, so that its results are read without holding up who asks for it.
 void JobQueue::WriteEnd(const Job& job) {
+  if (LeftForLater(*job)) {
+    Forget(job);
+    job->hub->Close(StopsForNow(job->name));
+    return;
+  }
   const std::lock_guard order(job->submit_mutex);
   const auto [early, held] = [&] {
     const std::lock_guard guard(job->mutex);

@@ -65,6 +65,8 @@ absl::StatusOr<int> DeleteWhile(JobManager& jobs, const std::stop_token& stop,
     const absl::Status status = jobs.Delete(job.name);
     if (status.ok()) {
       ++deleted;
+    } else if (absl::IsResourceExhausted(status)) {
+      return status;                         // the next would fail in the same way
     } else if (!absl::IsNotFound(status)) {  // somebody was quicker
       Log(LogLevel::kWarn, "retention.left",
           {{"job", job.name}, {"reason", std::string(status.message())}});

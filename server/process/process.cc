@@ -125,15 +125,15 @@ int Spawn(const ProcessOptions& options, const ChildFds& fds, pid_t* pid) {
   posix_spawn_file_actions_addclosefrom_np(&actions, first_closed);
 
   // The daemon blocks the signals that it waits for. A worker starts with no signal blocked. It has
-  // its own process group, so a terminal's Ctrl-C reaches only the daemon, which then drains.
+  // its own session, so a terminal's Ctrl-C reaches only the daemon, which then drains, and a
+  // worker cannot join the daemon's process group.
   sigset_t none, all;
   sigemptyset(&none);
   sigfillset(&all);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+                           POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
 
   std::vector<std::string> argv{options.path};
   argv.insert(argv.end(), options.args.begin(), options.args.end());

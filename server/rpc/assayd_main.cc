@@ -248,7 +248,13 @@ std::optional<Failure> Daemon::StartDevices() {
   options.containment.readable = config_.worker_read;
   for (const std::string* secret :
        {&config_.state_dir, &config_.tls_key, &config_.roles_file, &config_.config_file}) {
-    if (!secret->empty()) options.containment.forbidden.push_back(*secret);
+    std::error_code error;
+    const auto kind = std::filesystem::status(*secret, error).type();
+    // A configuration may be /dev/null, which workers need.
+    if (kind == std::filesystem::file_type::regular ||
+        kind == std::filesystem::file_type::directory) {
+      options.containment.forbidden.push_back(*secret);
+    }
   }
   options.on_restart = [this](std::string_view device, std::string_view reason) {
     metrics_->WorkerRestarted(device, reason);

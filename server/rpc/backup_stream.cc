@@ -1,11 +1,17 @@
 #include "server/rpc/backup_stream.h"
 
+#include <chrono>
 #include <utility>
 
 #include "server/base/request_errors.h"
 #include "server/rpc/error_mapping.h"
 
 namespace assay::server {
+namespace {
+
+constexpr std::chrono::seconds kCutAfter(5);
+
+}  // namespace
 
 std::shared_ptr<BackupStream> BackupStream::Start(Options options) {
   const std::shared_ptr<BackupStream> stream(new BackupStream(std::move(options)));
@@ -27,6 +33,14 @@ void BackupStream::Abort(const absl::Status& status) {
 }
 
 void BackupStream::Run() {
+  {
+    std::unique_lock guard(mutex_);
+    if (abort_) {
+      const absl::Status status = *abort_;
+      guard.unlock();
+      return End(status);
+    }
+  }
   End(options_.store->Backup(
       [this](std::string_view piece, std::int64_t bytes) { return Send(piece, bytes); }));
 }
@@ -50,7 +64,14 @@ absl::Status BackupStream::Send(std::string_view piece, std::int64_t bytes) {
     guard.unlock();
     options_.context->TryCancel();
     guard.lock();
-    changed_.wait(guard, [this] { return !writing_; });
+    // gRPC waits for a connection that stands still; it is cut then.
+    const auto taken = [this] { return !writing_; };
+    if (!changed_.wait_for(guard, kCutAfter, taken) && options_.cut) {
+      guard.unlock();
+      options_.cut();
+      guard.lock();
+    }
+    changed_.wait(guard, taken);
   }
   return abort_.value_or(absl::OkStatus());
 }

@@ -31,6 +31,8 @@ class BackupStream final : public grpc::ServerWriteReactor<v1::BackupStoreRespon
     grpc::CallbackServerContext* context = nullptr;
     // A client that does not take a piece for so long is dropped with DEADLINE_EXCEEDED.
     absl::Duration patience = absl::Seconds(60);
+    // Cuts the client's connection; may be empty.
+    std::function<void()> cut;
     // Called once, when the call is over, with the status that the client gets.
     std::function<void(const grpc::Status&)> ended;
   };

@@ -195,12 +195,17 @@ class ValidationService::Impl {
         {.store = store_,
          .thread = &backups_,
          .context = call.context,
+         .cut =
+             [this, peer = call.context->peer()] {
+               if (limits_ != nullptr) limits_->CutConnection(peer);
+             },
          .ended = [this, call](const grpc::Status& status) { Close(call, status); }});
     const std::lock_guard guard(mutex_);
+    std::erase_if(backup_streams_, [](const auto& s) { return s.expired(); });
     if (stopped_) {
       stream->Abort(Stopping());
     } else {
-      backup_ = stream;
+      backup_streams_.push_back(stream);
     }
     return stream.get();  // it owns itself, as that of Compare does
   }
@@ -212,7 +217,9 @@ class ValidationService::Impl {
       const std::lock_guard guard(mutex_);
       stopped_ = true;
       streams.swap(streams_);
-      if (const auto backup = backup_.lock()) backup->Abort(Stopping());
+      for (const auto& weak : backup_streams_) {
+        if (const auto backup = weak.lock()) backup->Abort(Stopping());
+      }
     }
     for (const auto& weak : streams) {
       if (const std::shared_ptr<WatchStream> stream = weak.lock()) {
@@ -388,7 +395,8 @@ class ValidationService::Impl {
         }
         guard.lock();
       }
-      const absl::Duration look = std::clamp(stall / 4, kLeastLook, kMostLook);
+      const absl::Duration look =
+          stall > absl::ZeroDuration() ? std::clamp(stall / 4, kLeastLook, kMostLook) : kMostLook;
       stall_changed_.wait_for(guard, stop, absl::ToChronoNanoseconds(look),
                               [&] { return stall != stall_; });
     }
@@ -427,7 +435,7 @@ class ValidationService::Impl {
   std::vector<std::weak_ptr<WatchStream>> streams_;  // mutex_; some have ended
   absl::Duration stall_;                             // mutex_
   std::condition_variable_any stall_changed_;
-  std::weak_ptr<BackupStream> backup_;  // mutex_; may have ended
+  std::vector<std::weak_ptr<BackupStream>> backup_streams_;  // mutex_; some have ended
 
   TaskThread backups_{1};                    // one copy of the store; another may wait
   TaskThread writes_{kMostCallsWaiting};     // plans and commits

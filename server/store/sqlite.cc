@@ -74,8 +74,12 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
   std::unique_ptr<Database> database(new Database(path, raw));
   if (code != SQLITE_OK) return database->Error(code);
   // Readers and the writer are this process's own: a wait is a checkpoint's at most.
-  sqlite3_busy_timeout(raw, 10'000);
+  database->SetPatience(kPatience);
   return database;
+}
+
+void Database::SetPatience(std::chrono::milliseconds patience) {
+  sqlite3_busy_timeout(db_.get(), static_cast<int>(patience.count()));
 }
 
 absl::Status Database::Exec(const char* sql) {
@@ -108,15 +112,16 @@ absl::Status Database::Error(int code) const {
   std::string message =
       Cat(path_, ": ", db_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(db_.get()));
   if (system != 0) message += Cat(" (", std::strerror(system), ")");
+  const bool no_room = system == ENOSPC || system == EDQUOT;
   switch (code & 0xff) {
     case SQLITE_FULL:
       return absl::ResourceExhaustedError(message);
     case SQLITE_IOERR:
-      if (system == ENOSPC || system == EDQUOT) return absl::ResourceExhaustedError(message);
-      return absl::InternalError(message);
+      return no_room ? absl::ResourceExhaustedError(message) : absl::InternalError(message);
     case SQLITE_PERM:
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
+      if (no_room) return absl::ResourceExhaustedError(message);
       return absl::PermissionDeniedError(message);
     case SQLITE_CONSTRAINT:
       return absl::AlreadyExistsError(message);

@@ -7,6 +7,7 @@
 
 #include <sqlite3.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -69,6 +70,10 @@ class Database {
   absl::StatusOr<Statement> Prepare(std::string_view sql);
   // The one number a query gives, such as that of a pragma.
   absl::StatusOr<std::int64_t> Number(std::string_view sql);
+
+  // How long a statement waits for another connection of this process.
+  static constexpr std::chrono::milliseconds kPatience{10'000};
+  void SetPatience(std::chrono::milliseconds patience);
 
   bool in_transaction() const { return sqlite3_get_autocommit(db_.get()) == 0; }
 

@@ -153,6 +153,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const StoreOptions& options) 
   }
   absl::StatusOr<std::unique_ptr<FolderLock>> lock = FolderLock::Take(options.folder);
   if (!lock.ok()) return lock.status();
+  RemoveBackup(options.folder);
   auto room = std::make_unique<Room>(options.folder);
   std::vector<std::string> notices;
   StoreState state;

@@ -12,9 +12,13 @@
 namespace assay::server {
 
 // As Store::Backup. The copy is made in the folder (assay.db.backup), read in pieces, and removed.
-// It has what was committed at one moment.
+// It has what was committed at one moment. RESOURCE_EXHAUSTED before a byte is written if the disk
+// has no room for it.
 absl::Status BackupStore(const std::string& folder,
                          absl::FunctionRef<absl::Status(std::string_view, std::int64_t)> write);
+
+// Removes the copy that a daemon left which was killed.
+void RemoveBackup(const std::string& folder);
 
 }  // namespace assay::server
 

@@ -44,6 +44,8 @@ class Room {
   bool Give();
   // Takes what was given. False: the disk has not enough.
   bool Take();
+  // Whether space was given that is not yet taken again. It is for deletions.
+  bool given() const { return given_; }
 
  private:
   const std::string path_;

@@ -35,7 +35,17 @@ bool IsNew(const Change& what) {
 }
 
 bool MakesRoom(const Change& what) {
-  return std::holds_alternative<DeletedJob>(what) || std::holds_alternative<DeletedBaseline>(what);
+  return std::holds_alternative<DeletedJob>(what) ||
+         std::holds_alternative<DeletedBaseline>(what) || std::holds_alternative<FreedPages>(what);
+}
+
+// Other updates are few: some for each job. Who writes them must not wait for room, as a daemon
+// that starts does so before anybody can make any.
+bool HasResult(const JobUpdate& update) {
+  for (const v1::JobEvent& event : update.events) {
+    if (event.has_case_result()) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -62,9 +72,9 @@ WriteQueue::~WriteQueue() {
 void WriteQueue::Enqueue(Write write) {
   std::unique_lock guard(mutex_);
   const auto* update = std::get_if<JobUpdate>(&write.what);
+  const bool result = update != nullptr && HasResult(*update);
   drained_.wait(guard, [&] {
-    return queue_.size() < kQueueLimit &&
-           (update == nullptr || queue_.size() + held_count_ < kMostHeld);
+    return queue_.size() < kQueueLimit && (!result || queue_.size() + held_count_ < kMostHeld);
   });
   if (update == nullptr || !update->can_wait || queue_.size() + 1 == kQueueLimit) urgent_ = true;
   queue_.push_back(std::move(write));
@@ -225,7 +235,9 @@ absl::Status WriteQueue::One(std::deque<Write>& writes, std::size_t n,
 void WriteQueue::Commit(std::deque<Write> writes) {
   if (writes.empty()) return;
   std::vector<absl::StatusOr<std::int64_t>> outcomes(writes.size(), 0);
-  bool together = held_.empty();
+  // What is given of the room that was set aside is for deletions alone.
+  const bool only_deletions = room_->given() && Holds();
+  bool together = held_.empty() && !only_deletions;
   if (together) {
     together = Transaction(writes, 0, writes.size(), outcomes).ok();
   }
@@ -234,7 +246,7 @@ void WriteQueue::Commit(std::deque<Write> writes) {
       const bool update = std::holds_alternative<JobUpdate>(writes[n].what);
       // Behind those that are held, as a job's updates keep their order. Alone otherwise: one that
       // cannot be kept must not take the others with it.
-      if (update && !held_.empty()) {
+      if (update && (!held_.empty() || only_deletions)) {
         Hold(std::move(writes[n]));
         continue;
       }
@@ -276,10 +288,15 @@ bool WriteQueue::Holds() {
 
 void WriteQueue::TryHeld() {
   const bool holds = Holds();
-  // The journal's pages go to the file, and its space to whoever needs it.
-  if (absl::Status s = writer_->database().Exec("PRAGMA wal_checkpoint(TRUNCATE)"); !s.ok()) {
+  // The journal's pages go to the file, and its space to whoever needs it. Readers of an older
+  // state, such as a backup, are not waited for.
+  Database& database = writer_->database();
+  database.SetPatience(std::chrono::milliseconds(0));
+  if (absl::Status s = database.Exec("PRAGMA wal_checkpoint(TRUNCATE)"); !s.ok()) {
     Log(LogLevel::kDebug, "store.checkpoint", {{"reason", std::string(s.message())}});
   }
+  database.SetPatience(Database::kPatience);
+  if (holds && !room_->Take()) return SayState();
   while (!held_.empty()) {
     std::vector<absl::StatusOr<std::int64_t>> outcomes(held_.size(), 0);
     const absl::Status alone = One(held_, 0, outcomes);

@@ -175,7 +175,8 @@ def _of_numpy(array: Any, name: str) -> tuple[Any, Optional[str]]:
     code = dtype.str[1:]
     if code in _NUMPY:
         return array, _NUMPY[code]
-    if code in ("u1", "u2", "V1", "V2") and dtype.names is None:
+    # Other packages' formats are void to NumPy, but have a type of their own.
+    if code in ("u1", "u2") or (code in ("V1", "V2") and dtype.type is np.void and dtype.names is None):
         return array, None
     raise unsupported(name, f"has {dtype} elements; {_TAKEN}")
 

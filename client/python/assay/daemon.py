@@ -87,7 +87,12 @@ class Daemon:
         process, self._process = self._process, None
         if process is not None:
             assert process.stdin is not None and process.stdout is not None
-            process.stdin.close()
+            # A line, and not only the end: a child of this process may hold the pipe open.
+            try:
+                process.stdin.write("\n")
+                process.stdin.close()
+            except BrokenPipeError:
+                pass  # it has ended by itself
             try:
                 process.wait(_STOP)
             except subprocess.TimeoutExpired:

@@ -205,6 +205,7 @@ class CaseResult:
     next_step: str
     slices: tuple[Slice, ...]
     precision: Optional[Precision]
+    refused_calls: tuple[str, ...]
     # Of the case's spec.
     op: str = ""
     provider: str = ""
@@ -372,6 +373,16 @@ class Report:
 
 
 @dataclass(frozen=True)
+class ContainmentMeasure:
+    """One measure that keeps a device's workers from the rest of the node."""
+
+    measure: str
+    applied: bool
+    detail: str
+    proto: Any = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
 class Device:
     """A device, or a backend that could not be loaded."""
 
@@ -389,6 +400,7 @@ class Device:
     quarantine_reason: str
     worker_restarts: int
     queue_depth: int
+    containment: tuple[ContainmentMeasure, ...]
     proto: Any = field(default=None, repr=False, compare=False)
 
 
@@ -412,7 +424,7 @@ class ServerInfo:
 _CLASSES: dict[str, Any] = {f"assay.v1.{name}": kind for name, kind in {
     "Mismatch": Element, "Finding": Finding, "ErrorStats": ErrorStats, "Precision": Precision,
     "Provenance": Provenance, "ProbeResult": ProbeResult, "Digests": Digests, "BaselineChange": BaselineChange,
-    "BenchStats": BenchStats, "Slice": Slice, "CaseResult": CaseResult, "VerdictCounts": VerdictCounts, "Job": Job,
+    "BenchStats": BenchStats, "Slice": Slice, "ContainmentMeasure": ContainmentMeasure, "CaseResult": CaseResult, "VerdictCounts": VerdictCounts, "Job": Job,
     "Device": Device, "ServerInfo": ServerInfo}.items()}
 
 
