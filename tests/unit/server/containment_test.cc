@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -193,6 +194,16 @@ TEST_F(ContainmentTest, CallsThatReachOthersAreRefusedAndTold) {
   }
   EXPECT_EQ(sends(daemon, 0), EPERM);
   EXPECT_EQ(sends(-1, 0), EPERM);
+  // Linux reads the lower half of the argument alone.
+  EXPECT_EQ(Try(*containment,
+                [=] { return syscall(SYS_kill, (std::int64_t{1} << 32) | daemon, 0) == 0; }),
+            EPERM);
+  EXPECT_EQ(Try(*containment, [] { return fcntl(0, F_SETOWN, getpid()) == 0; }), EPERM);
+  EXPECT_EQ(Try(*containment, [] { return fcntl(0, F_SETSIG, SIGKILL) == 0; }), EPERM);
+  EXPECT_EQ(Try(*containment, [] { return fcntl(0, F_GETFL) >= 0; }), 0);
+  EXPECT_EQ(Try(*containment, [] { return setpriority(PRIO_USER, 0, 19) == 0; }), EPERM);
+  EXPECT_EQ(Try(*containment, [] { return setpriority(PRIO_PROCESS, 0, 19) == 0; }), 0);
+  EXPECT_EQ(Try(*containment, [&] { return truncate(File("secret").c_str(), 0) == 0; }), EPERM);
   EXPECT_EQ(Try(*containment, [&] { return chmod(File("secret").c_str(), 0777) == 0; }), EPERM);
   EXPECT_EQ(Try(*containment, [] { return unshare(CLONE_NEWUSER) == 0; }), EPERM);
   EXPECT_EQ(Try(*containment,
@@ -238,6 +249,8 @@ TEST_F(ContainmentTest, WorkersOfCardsMakeUnixSocketsThatConnectToNothing) {
                   return socketpair(AF_UNIX, SOCK_DGRAM, 0, pair) == 0;
                 }),
             EPERM);
+  EXPECT_EQ(Try(*containment, [] { return socket(AF_UNIX, SOCK_RAW, 0) >= 0; }), EPERM)
+      << "Linux makes a datagram socket of it";
   EXPECT_EQ(Try(*containment,
                 [] {
                   const int fd = socket(AF_UNIX, SOCK_STREAM, 0);

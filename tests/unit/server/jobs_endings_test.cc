@@ -239,6 +239,35 @@ TEST_F(JobsTest, AJobWhoseRecordIsDamagedCostsItselfAndNotTheStart) {
   }
 }
 
+TEST_F(JobsTest, AJobThatResumesIsLeftForTheNextDaemonWhenTheStoreIsFull) {
+  OpenStore(1 << 20);
+  cpu_->run = [this](const v1::CaseSpec& spec, const CancelToken&) {
+    v1::CaseResult result = cpu_->Passed(spec);
+    result.set_implementation(std::string(20'000, 'x'));
+    return result;
+  };
+  Start();
+  const std::string first = Create(Copies(20));
+  EXPECT_EQ(Finish(first).verdict(), v1::VERDICT_PASSED);
+  v1::JobSpec spec = Copies(40);
+  spec.set_resume(true);
+  const std::string name = Create(spec);
+  EventReader reader(*manager_, name);
+  ASSERT_TRUE(reader.AwaitProgress(
+      [](const v1::CaseProgress& p) { return absl::StrContains(p.phase(), "room in the store"); }));
+  manager_->Drain(absl::ZeroDuration());
+  reader.Rest();
+  EXPECT_TRUE(absl::IsUnavailable(reader.status())) << reader.status();
+  manager_.reset();
+  store_.reset();
+  OpenStore();
+  Start();
+  ASSERT_TRUE(manager_->Delete(first).ok());
+  const v1::Job job = Finish(name);
+  EXPECT_EQ(job.state(), v1::JOB_STATE_FINISHED);
+  EXPECT_EQ(job.counts().passed(), 40);
+}
+
 // A job whose results cannot be written while its other device is busy: nothing may
 // wait for that device's turn, which never comes.
 TEST_F(JobsTest, DrainEndsAnUnwritableJobThatWaitsForASecondDevice) {

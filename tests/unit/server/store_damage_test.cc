@@ -126,6 +126,28 @@ TEST_F(StoreDamage, WhatHasNoRoomIsHeldInOrderAndWrittenWhenThereIs) {
   EXPECT_TRUE(store->CreateJob(JobNamed("b")).ok());
 }
 
+// A daemon that starts writes how jobs ended before anybody can make room.
+TEST_F(StoreDamage, OnlyResultsWaitForAPlaceAmongWhatIsHeld) {
+  auto store = Open(512 << 10);
+  StateOf state(*store);
+  ASSERT_TRUE(store->CreateJob(JobNamed("a")).ok());
+  store->Submit(ResultOf("a", 0, 900'000), nullptr);
+  state.Await([](const StoreState& s) { return s.held == 1; });
+  for (int n = 0; n < 1000; ++n) {
+    JobUpdate update{.name = "jobs/a"};
+    update.events.emplace_back().mutable_state_change();
+    store->Submit(std::move(update), nullptr);
+  }
+  state.Await([](const StoreState& s) { return s.held == 1001; });
+  store->HoldNoMore();
+}
+
+TEST_F(StoreDamage, WhatADaemonLeftOfACopyIsRemoved) {
+  std::ofstream(folder_ + "/assay.db.backup") << "half";
+  auto store = Open();
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/assay.db.backup"));
+}
+
 TEST_F(StoreDamage, ADaemonThatEndsRefusesWhatHasNoRoom) {
   auto store = Open(512 << 10);
   StateOf state(*store);
