@@ -15,7 +15,7 @@ namespace {
 // stalls is felt by the runners and not by the memory.
 constexpr std::size_t kQueueLimit = 64;
 
-// Updates that may be held while there is no room, those in the queue included.
+// Results are taken only while fewer updates are held and queued; other updates always are.
 constexpr std::size_t kMostHeld = 256;
 
 // Updates that can wait for the next write wait no longer than this.

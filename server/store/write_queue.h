@@ -3,9 +3,9 @@
 //
 // When there is no room (the disk or the store's largest size), the results that were computed are
 // not lost. Their updates are held, in order, and tried again every second and after each deletion.
-// No more than kMostHeld are held: who submits another waits, so the devices pause. What is new (a
-// job, a baseline) is refused at once with RESOURCE_EXHAUSTED. Deletions are tried, as they make
-// room.
+// No result is taken beyond kMostHeld of them: who submits one waits, so the devices pause. What is
+// new (a job, a baseline) is refused at once with RESOURCE_EXHAUSTED. Deletions are tried, as they
+// make room.
 //
 // Thread-safe.
 #ifndef ASSAY_SERVER_STORE_WRITE_QUEUE_H_
