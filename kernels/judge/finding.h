@@ -39,6 +39,8 @@ enum class Reason : std::uint8_t {
   kBaseline,
   kPrecision,
   kStructure,
+  kImpossible,
+  kStale,
 };
 
 // Values equal assay.v1.Blame's; a test holds them together.
@@ -73,6 +75,7 @@ inline constexpr ReasonInfo kReasons[] = {
     {"slower", Blame::kKernel},       {"replay", Blame::kNobody},
     {"budget", Blame::kCaller},       {"baseline", Blame::kCaller},
     {"precision", Blame::kKernel},    {"structure", Blame::kKernel},
+    {"impossible", Blame::kKernel},   {"stale", Blame::kKernel},
 };
 
 // The stable word of assay.v1.Finding, such as "bound".

@@ -91,6 +91,8 @@ struct Case {
   // With `exact`: the input whose significands the output shows, in the plan's order. The others
   // pick its elements (Op::Probes). -1: the data are whole numbers.
   int significand = -1;
+  // The library of a user's kernel ("user/…"), on this machine. Set by the worker, never by a user.
+  std::string kernel_file;
   // The largest magnitude of each operand, in the plan's order, of data that no pattern
   // made. Set for comparisons, never by a user.
   std::vector<double> magnitudes;

@@ -24,9 +24,21 @@
 
 namespace assay {
 
+//
+// A kernel may run in a process of its own, which does not see the device's memory. Bring and Fetch
+// carry its operands there and back. No clock runs meanwhile.
 class Kernel {
  public:
   virtual ~Kernel() = default;
+  // Carries the inputs and the poisoned output, with their guard bands, to where the kernel runs.
+  // The launches until the next Fetch find them there.
+  virtual absl::Status Bring(std::span<const TensorView> /*inputs*/, const TensorView& /*output*/) {
+    return absl::OkStatus();
+  }
+  // Carries the operands back, inputs too, with whatever the launches wrote in and around them.
+  virtual absl::Status Fetch(std::span<const TensorView> /*inputs*/, const TensorView& /*output*/) {
+    return absl::OkStatus();
+  }
   // Enqueues one launch. The caller repeats it many times with the same views.
   virtual absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) = 0;
   // The unit roundoff of the format of intermediate results, if the library by design holds them in

@@ -136,6 +136,7 @@ absl::Status Launcher::Guard(Poison poison) {
   if (status.ok() && !uncounted_) status = device_.GuardPadding(output_);
   if (status.ok() && !uncounted_) status = device_.WriteGuards();
   if (status.ok()) status = device_.Synchronize();
+  if (status.ok()) status = kernel_->Bring(inputs_, output_);
   return status;
 }
 
@@ -176,6 +177,8 @@ absl::StatusOr<double> Launcher::TimeGuarded(absl::FunctionRef<absl::Status()> l
   uncounted_ = true;
   absl::StatusOr<double> seconds = device_.TimeLaunch(launch);
   clock_.Enter(Phase::kGuards);
+  if (!seconds.ok()) return seconds;
+  if (absl::Status status = kernel_->Fetch(inputs_, output_); !status.ok()) return status;
   return seconds;
 }
 
