@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "client/fleet/program.h"
+#include "client/lib/program.h"
 #include "client/lib/parse.h"
 #include "client/lib/text.h"
 #include "nlohmann/json.hpp"

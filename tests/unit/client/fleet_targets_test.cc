@@ -12,7 +12,7 @@
 #include <set>
 
 #include "client/fleet/fan_out.h"
-#include "client/fleet/program.h"
+#include "client/lib/program.h"
 #include "client/fleet/targets.h"
 #include "client/lib/first_call.h"
 

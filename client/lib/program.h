@@ -1,6 +1,6 @@
 // Runs another program of this machine and returns its output.
-#ifndef ASSAY_CLIENT_FLEET_PROGRAM_H_
-#define ASSAY_CLIENT_FLEET_PROGRAM_H_
+#ifndef ASSAY_CLIENT_LIB_PROGRAM_H_
+#define ASSAY_CLIENT_LIB_PROGRAM_H_
 
 #include <string>
 #include <vector>
@@ -18,4 +18,4 @@ absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& words, ab
 
 }  // namespace assay::client
 
-#endif  // ASSAY_CLIENT_FLEET_PROGRAM_H_
+#endif  // ASSAY_CLIENT_LIB_PROGRAM_H_

@@ -1,4 +1,4 @@
-#include "client/fleet/program.h"
+#include "client/lib/program.h"
 
 #include <fcntl.h>
 #include <poll.h>
