@@ -162,6 +162,7 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
   AddJobCommands(app, context);
   AddExplainCommand(app, context);
   AddCompareCommand(app, context);
+  AddLintCommand(app, context);
   AddBaselineCommand(app, context);
   AddFleetCommand(app, context);
   AddInventoryCommands(app, context);

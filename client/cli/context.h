@@ -74,6 +74,7 @@ void AddCompareCommand(CLI::App& app, Context& context);     // compare
 void AddBaselineCommand(CLI::App& app, Context& context);    // baseline
 void AddQualifyCommand(CLI::App& app, Context& context);     // qualify
 void AddFleetCommand(CLI::App& app, Context& context);       // fleet
+void AddLintCommand(CLI::App& app, Context& context);        // lint
 void AddAdminCommand(CLI::App& app, Context& context);       // admin
 void AddInventoryCommands(CLI::App& app, Context& context);  // devices, kernels, suites, version
 

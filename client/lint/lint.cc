@@ -1,0 +1,162 @@
+#include "client/lint/lint.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "client/lint/amd.h"
+#include "client/lint/nvidia.h"
+#include "client/lint/offload_bundle.h"
+
+namespace assay::client {
+namespace {
+
+// A cubin of a whole library has some 100 MB.
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+constexpr int kMachineX86 = 62, kMachineArm = 183, kMachineCuda = 190, kMachineAmd = 224;
+
+using Kernels = absl::StatusOr<std::vector<LintedKernel>>;
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot read it: ", std::strerror(errno)));
+  }
+  std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (in.bad()) return absl::InvalidArgumentError("it is no file that can be read");
+  if (bytes.empty()) return absl::InvalidArgumentError("it is empty");
+  if (bytes.size() > kMostBytes) return absl::InvalidArgumentError("it is larger than 1 GiB");
+  return bytes;
+}
+
+// A file that LLVM's readers can open, for as long as the object lives.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& bytes) {
+    const char* const folder = std::getenv("TMPDIR");
+    path_ = absl::StrCat(folder == nullptr ? "/tmp" : folder, "/assay-lint-XXXXXX");
+    const int fd = mkstemp(path_.data());
+    if (fd < 0) return;
+    std::size_t at = 0;
+    while (at < bytes.size()) {
+      const ssize_t n = write(fd, bytes.data() + at, bytes.size() - at);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) break;
+      at += static_cast<std::size_t>(n);
+    }
+    whole_ = at == bytes.size();
+    close(fd);
+  }
+  ~TemporaryFile() { unlink(path_.c_str()); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  bool whole() const { return whole_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  bool whole_ = false;
+};
+
+Kernels LintBundle(std::string_view bytes, const std::string& arch) {
+  const absl::StatusOr<std::vector<std::string>> objects = UnpackOffloadBundle(bytes);
+  if (!objects.ok()) return objects.status();
+  std::vector<LintedKernel> all;
+  for (const std::string& object : *objects) {
+    const TemporaryFile file(object);
+    if (!file.whole()) {
+      return absl::UnavailableError(absl::StrCat("cannot write ", file.path()));
+    }
+    Kernels kernels = LintAmd(file.path(), arch);
+    if (!kernels.ok()) return kernels.status();
+    std::move(kernels->begin(), kernels->end(), std::back_inserter(all));
+  }
+  return all;
+}
+
+bool IsPtx(const std::string& text) {
+  for (absl::string_view line : absl::StrSplit(
+           absl::string_view(text.data(), std::min<std::size_t>(text.size(), 64 << 10)), '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    if (line.empty() || absl::StartsWith(line, "//")) continue;
+    return absl::StartsWith(line, ".version");
+  }
+  return false;
+}
+
+Kernels LintElf(const std::string& path, const std::string& bytes, const std::string& arch) {
+  if (bytes.size() < 20) return absl::InvalidArgumentError("the ELF file is cut off");
+  const int machine = static_cast<unsigned char>(bytes[18]) | static_cast<unsigned char>(bytes[19])
+                                                                  << 8;
+  if (machine == kMachineAmd) return LintAmd(path, arch);
+  if (machine == kMachineCuda) return LintCubin(path, arch);
+  if (machine == kMachineX86 || machine == kMachineArm) {
+    return absl::InvalidArgumentError(
+        "it holds code for the host. lint reads device code: .hsaco, .cubin, .ptx, or what "
+        "hipcc --genco writes");
+  }
+  return absl::InvalidArgumentError(absl::StrCat("it is an ELF file for machine ", machine,
+                                                 "; lint reads 224 (AMD's GPUs) and 190 (CUDA)"));
+}
+
+Kernels LintBytes(const std::string& path, const std::string& bytes, const std::string& arch) {
+  if (absl::StartsWith(bytes,
+                       "\x7f"
+                       "ELF"))
+    return LintElf(path, bytes, arch);
+  if (IsOffloadBundle(bytes)) return LintBundle(bytes, arch);
+  if (absl::StartsWith(bytes, "CCOB")) {
+    return absl::InvalidArgumentError(
+        "it is a compressed offload bundle: compile with --no-offload-compress");
+  }
+  if (IsPtx(bytes)) return LintPtx(path, bytes, arch);
+  return absl::InvalidArgumentError(
+      "it is neither ELF, an offload bundle, nor PTX; lint reads .hsaco, .cubin, .ptx, and what "
+      "hipcc --genco writes");
+}
+
+}  // namespace
+
+std::string_view Word(LintSeverity severity) {
+  constexpr std::string_view kWords[] = {"note", "warning", "error"};
+  return kWords[static_cast<std::size_t>(severity)];
+}
+
+absl::StatusOr<LintReport> Lint(const std::string& path, const std::string& arch) {
+  if (!arch.empty() && !arch.starts_with("gfx") && !arch.starts_with("sm_")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("arch: \"", arch, "\" is no card; give gfx942, sm_90 or the like"));
+  }
+  const auto named = [&](const absl::Status& status) {
+    return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+  };
+  const absl::StatusOr<std::string> bytes = ReadFile(path);
+  if (!bytes.ok()) return named(bytes.status());
+  Kernels kernels = LintBytes(path, *bytes, arch);
+  if (!kernels.ok()) return named(kernels.status());
+  if (kernels->empty()) return named(absl::InvalidArgumentError("it holds no kernel"));
+  LintReport report{path, "", *std::move(kernels)};
+  std::set<std::string> targets;
+  for (LintedKernel& kernel : report.kernels) {
+    targets.insert(kernel.target);
+    std::stable_sort(
+        kernel.findings.begin(), kernel.findings.end(),
+        [](const LintFinding& a, const LintFinding& b) { return a.severity > b.severity; });
+  }
+  report.target = absl::StrJoin(targets, ",");
+  return report;
+}
+
+}  // namespace assay::client
