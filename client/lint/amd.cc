@@ -287,6 +287,14 @@ std::vector<LintedKernel> HoldAmd(const AmdCode& code, const nlohmann::json& met
     }
     AmdRules(function->second, descriptor, said, hardware, kernel).Hold();
   }
+  for (const auto& [name, why] : code.undecoded) {
+    LintedKernel& kernel = kernels.emplace_back();
+    kernel.name = KernelName(name);
+    kernel.target = target;
+    kernel.findings.push_back(
+        {LintSeverity::kWarning, "descriptor",
+         absl::StrCat("not checked: llvm-objdump cannot decode the descriptor (", why, ")")});
+  }
   return kernels;
 }
 

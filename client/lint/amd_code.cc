@@ -104,6 +104,10 @@ AmdCode ReadAmdCode(absl::string_view disassembly) {
     absl::string_view text = absl::StripAsciiWhitespace(line);
     if (absl::ConsumePrefix(&text, ".amdhsa_kernel ")) {
       descriptor = &code.descriptors[std::string(text)];
+    } else if (absl::ConsumePrefix(&text, "; error decoding ")) {
+      const std::size_t end = text.find(".kd: ");
+      if (end == absl::string_view::npos) continue;
+      code.undecoded[std::string(text.substr(0, end))] = std::string(text.substr(end + 5));
     } else if (text == ".end_amdhsa_kernel") {
       descriptor = nullptr;
     } else if (descriptor != nullptr && absl::ConsumePrefix(&text, kDirective)) {

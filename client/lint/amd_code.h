@@ -35,6 +35,8 @@ struct AmdCode {
   std::map<std::string, FunctionCode> functions;
   // By kernel: the directives of its descriptor without ".amdhsa_", such as "next_free_vgpr".
   std::map<std::string, std::map<std::string, std::int64_t>> descriptors;
+  // By kernel: why llvm-objdump could not decode the descriptor.
+  std::map<std::string, std::string> undecoded;
 };
 
 // Reads what llvm-objdump -D wrote. Lines that it does not understand are left out.

@@ -55,7 +55,8 @@ std::string LintText(const LintReport& report) {
   for (const LintedKernel& kernel : report.kernels) {
     const std::string name =
         absl::StrCat(Visible(kernel.name), several ? absl::StrCat(" (", kernel.target, ")") : "");
-    absl::StrAppend(&text, "  ", name, ": ", Used(kernel), "\n");
+    const std::string used = Used(kernel);
+    absl::StrAppend(&text, "  ", name, used.empty() ? "" : ": ", used, "\n");
     for (const LintFinding& finding : kernel.findings) {
       std::string word(Word(finding.severity));
       if (finding.severity == LintSeverity::kError) word = absl::AsciiStrToUpper(word);

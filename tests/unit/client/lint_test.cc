@@ -162,6 +162,15 @@ TEST(LintAmd, ADescriptorWithoutCodeOrMetadataIsAnError) {
   EXPECT_THAT(Found(HoldAmd(code, Metadata(), "gfx942")), ElementsAre("error code"));
 }
 
+TEST(LintAmd, ADescriptorThatLlvmCannotDecodeIsTold) {
+  const auto kernels =
+      HoldAmd(ReadAmdCode("0000000000000800 <scale.kd>:\n"
+                          "; error decoding scale.kd: kernel descriptor reserved bits are set\n"),
+              nullptr, "gfx1030");
+  EXPECT_THAT(Found(kernels), ElementsAre("warning descriptor"));
+  EXPECT_THAT(kernels[0].findings[0].message, HasSubstr("reserved bits are set"));
+}
+
 TEST(LintAmd, HalvesLabelsAndNamesAreNoRegisters) {
   const AmdCode code = ReadAmdCode(
       "0000000000000000 <k>:\n"
