@@ -100,8 +100,7 @@ Shown Access::ShownBy(const grpc::ServerContextBase& context) {
   }
   const auto [begin, end] = context.client_metadata().equal_range("authorization");
   for (auto header = begin; header != end; ++header) {
-    const std::string_view value(header->second.data(), header->second.size());
-    shown.token = IsBearer(value) ? std::string(value.substr(kBearer.size())) : "";
+    shown.token = BearerToken({header->second.data(), header->second.size()});
   }
   return shown;
 }
@@ -211,6 +210,10 @@ void Access::LogRefusal(std::string_view call, std::string_view peer, std::strin
   if (!refusals_.Admit(&unlogged)) return;
   Log(LogLevel::kWarn, "access.refused",
       {{"call", call}, {"peer", peer}, {"reason", reason}, {"unlogged_before", unlogged}});
+}
+
+std::string BearerToken(std::string_view header) {
+  return IsBearer(header) ? std::string(header.substr(kBearer.size())) : "";
 }
 
 std::string ClientAt(std::string_view peer) {

@@ -12,8 +12,8 @@
 // The file is read again when it changes, by the next call, at most once a second. A file that is
 // not whole is refused, and the roles before it stay.
 //
-// Not asked about: grpc.health.v1, and reflection (--no-reflection), which tell nothing of jobs and
-// devices. A stream that is open goes on when its caller loses its role.
+// Not asked about: grpc.health.v1, /healthz of the metrics port, and reflection (--no-reflection),
+// which tell nothing of jobs and devices. A stream that is open goes on when its caller loses its role.
 //
 // Thread-safe.
 #ifndef ASSAY_SERVER_AUTH_ACCESS_H_
@@ -51,6 +51,9 @@ struct Shown {
   std::optional<std::string> token{};
   std::string peer{};  // as gRPC names the address
 };
+
+// The token of a header "Bearer TOKEN". Empty: the header has another form.
+std::string BearerToken(std::string_view header);
 
 struct Caller {
   // For the log: "certificate ops.example", "token nightly", "uid:1000", "address ipv4:10.0.0.1:4".

@@ -454,6 +454,14 @@ absl::Status CheckMetricsPort(std::string_view address, bool tls, bool insecure)
           "or --insecure to serve without encryption"));
 }
 
+absl::Status CheckHealthPort(std::string_view address, bool insecure) {
+  if (insecure || IsLocalAddress(address)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      Cat("--health-listen ", address,
+          " can be reached from other machines, and the port has no TLS: give --insecure to say "
+          "that you know it. Ports with certificates keep their TLS"));
+}
+
 bool UseCertificates(CertificateStore& certificates, SSL_CTX* context) {
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   // A session that is resumed asks for no certificate again, so a revoked one would go on.

@@ -113,6 +113,10 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> PortCredentials(
 // neither `tls` nor `insecure` is set.
 absl::Status CheckMetricsPort(std::string_view address, bool tls, bool insecure);
 
+// Whether the health port, which is always plaintext, may serve on `address`. INVALID_ARGUMENT if
+// the address is not local and `insecure` is not set.
+absl::Status CheckHealthPort(std::string_view address, bool insecure);
+
 // Makes an OpenSSL server, the metrics port, take its certificate from `certificates` at each
 // handshake. If there are client authorities, the server asks for the client's certificate.
 // `certificates` must outlive the context. Returns false if OpenSSL refuses.

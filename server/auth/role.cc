@@ -20,6 +20,8 @@ constexpr Needed kNeeded[] = {
     {"GetBaseline", Role::kViewer, false},
     {"ListBaselines", Role::kViewer, false},
     {"CompareBaselines", Role::kViewer, false},
+    {"GET /metrics", Role::kViewer, false},
+    {"GET /health", Role::kViewer, false},
     {"CreateJob", Role::kOperator, true},
     {"CancelJob", Role::kOperator, true},
     {"CompareTensors", Role::kOperator, true},

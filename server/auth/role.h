@@ -22,7 +22,7 @@ std::string_view Word(Role role);
 std::optional<Role> ParseRole(std::string_view word);
 
 // What a call of ValidationService needs. "ListDevices.measure_ceilings" is ListDevices with that
-// field set.
+// field set, "GET /metrics" a request to the metrics port.
 struct Needed {
   std::string_view call;
   Role role;

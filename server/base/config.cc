@@ -246,7 +246,7 @@ const std::vector<Option>& Options() {
        FieldOf(ReadMetricsListen, &Config::metrics_listen)},
       {"health-listen", Kind::kText, "ADDRESS",
        "address that serves grpc.health.v1 alone, without TLS, for health checks that have no TLS: "
-       "HOST:PORT, or off (default off)",
+       "HOST:PORT, or off; addresses other than loopback need --insecure (default off)",
        FieldOf(ReadHealthListen, &Config::health_listen)},
       {"state-dir", Kind::kText, "DIR",
        "folder of the store; it is made if it does not exist (default $STATE_DIRECTORY, else "
@@ -270,7 +270,8 @@ const std::vector<Option>& Options() {
        "--tls-client-ca; the daemon reads the file again when it changes",
        Text(&Config::tls_client_crl)},
       {"insecure", Kind::kSwitch, "",
-       "serve gRPC and metrics without TLS on addresses other than loopback and unix sockets",
+       "serve ports that have no TLS on addresses other than loopback and unix sockets: health, "
+       "and without --tls-cert also gRPC and metrics",
        Switch(&Config::insecure)},
       {"roles-file", Kind::kText, "FILE",
        "who may do what, TOML: [[client]] with name and role, [[token]] with sha256 and role; a "

@@ -50,7 +50,8 @@ class Server final : public MetricsServer {
     http_->set_read_timeout(kReadSeconds);
     http_->set_write_timeout(kWriteSeconds);
     http_->set_payload_max_length(kRequestBytes);
-    http_->Get("/metrics", [this](const httplib::Request&, httplib::Response& response) {
+    http_->Get("/metrics", [this](const httplib::Request& request, httplib::Response& response) {
+      if (!Admit("GET /metrics", request, response)) return;
       response.set_content(metrics_.Exposition(), "text/plain; version=0.0.4; charset=utf-8");
     });
     http_->Get("/healthz", [this](const httplib::Request&, httplib::Response& response) {
@@ -59,7 +60,8 @@ class Server final : public MetricsServer {
       response.set_content(healthy ? "ok\n" : "draining\n", "text/plain");
     });
     if (options_.health) {
-      http_->Get("/health", [this](const httplib::Request&, httplib::Response& response) {
+      http_->Get("/health", [this](const httplib::Request& request, httplib::Response& response) {
+        if (!Admit("GET /health", request, response)) return;
         response.set_content(options_.health(), "application/json");
       });
     }
@@ -81,6 +83,20 @@ class Server final : public MetricsServer {
   int port() const override { return port_; }
 
  private:
+  // If the caller may not, answers with the reason and returns false.
+  bool Admit(const std::string& call, const httplib::Request& request,
+             httplib::Response& response) {
+    if (!options_.admit) return true;
+    const absl::Status status =
+        options_.admit(call, request.ssl, request.remote_addr, request.remote_port,
+                       request.get_header_value("Authorization"));
+    if (status.ok()) return true;
+    response.status = absl::IsUnauthenticated(status) ? 401 : 403;
+    if (response.status == 401) response.set_header("WWW-Authenticate", "Bearer");
+    response.set_content(Cat(status.message(), "\n"), "text/plain; charset=utf-8");
+    return false;
+  }
+
   Metrics& metrics_;
   const MetricsServerOptions options_;
   std::unique_ptr<httplib::Server> http_;

@@ -1,5 +1,5 @@
 // The metrics port: it serves GET /metrics over HTTP or HTTPS, for scrapers, GET /healthz for load
-// balancers (200 or 503), and GET /health for people.
+// balancers (200 or 503), and GET /health for people. /healthz is open to everybody.
 //
 // It has a few threads of its own, one connection for each request, and short time limits. A slow
 // or dead scraper holds one thread for seconds and nothing else.
@@ -23,6 +23,13 @@ struct MetricsServerOptions {
   // If set, the port serves HTTPS. It gives the context its certificates and returns false if it
   // cannot.
   std::function<bool(SSL_CTX*)> setup_tls;
+  // Says who may read /metrics and /health. `call` is such as "GET /metrics"; `connection` is null
+  // without TLS; `authorization` is the header, or empty. UNAUTHENTICATED is answered with 401,
+  // every other error with 403. If it is not set, everybody may.
+  std::function<absl::Status(const std::string& call, const SSL* connection,
+                             const std::string& address, int port,
+                             const std::string& authorization)>
+      admit;
   // If it returns false, /healthz answers 503.
   std::function<bool()> healthy;
   // The answer of /health, in JSON.

@@ -36,6 +36,7 @@
 #include "server/auth/access.h"
 #include "server/auth/client_limits.h"
 #include "server/auth/credentials.h"
+#include "server/auth/http_caller.h"
 #include "server/base/config.h"
 #include "server/base/health.h"
 #include "server/base/log.h"
@@ -200,6 +201,11 @@ std::optional<Failure> Daemon::CheckPorts() {
       return Fail(s, "--metrics-listen");
     }
   }
+  if (!config_.health_listen.empty()) {
+    if (absl::Status s = CheckHealthPort(config_.health_listen, config_.insecure); !s.ok()) {
+      return Fail(s);
+    }
+  }
   return std::nullopt;
 }
 
@@ -219,7 +225,10 @@ std::optional<Failure> Daemon::OpenAccess() {
   }
   if (config_.insecure) {
     Log(LogLevel::kWarn, "access.insecure",
-        {{"reason", "--insecure: whoever reaches a port reads and writes in plaintext"}});
+        {{"reason",
+          certificates_ == nullptr
+              ? "--insecure: whoever reaches a port reads and writes in plaintext"
+              : "--insecure: ports without certificates, such as the health port, are plaintext"}});
   }
   return std::nullopt;
 }
@@ -429,6 +438,10 @@ std::optional<Failure> Daemon::StartMetrics() {
   MetricsServerOptions options;
   options.host = at->host;
   options.port = at->port;
+  options.admit = [this](const std::string& call, const SSL* connection, const std::string& address,
+                         int port, const std::string& authorization) {
+    return access_->Admit(ShownOverHttp(connection, address, port, authorization), call).status();
+  };
   options.healthy = [this] { return !board_->draining(); };
   options.health = [this] { return HealthJson(board_->Now()); };
   if (config_.metrics_tls) {

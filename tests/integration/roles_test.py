@@ -4,10 +4,13 @@ import hashlib
 import os
 import re
 import shutil
+import ssl
 import struct
 import subprocess
 import tempfile
 import unittest
+import urllib.error
+import urllib.request
 
 import compare_test
 import harness
@@ -152,6 +155,51 @@ class Files(unittest.TestCase):
             harness.wait_until(lambda: daemon.run(*job).code == 0 and "roles.reload_refused" in daemon.log_text(), 20,
                                "a bad file is refused")
             self.assertEqual(daemon.run(*job).code, 0, "and the roles before it stay")
+
+    def answer(self, url, **options):
+        """Status and text of a GET, with a token or a certificate."""
+        headers = {"Authorization": f"Bearer {options['token']}"} if "token" in options else {}
+        context = None
+        if "certificate" in options:
+            context = ssl.create_default_context(cafile=os.path.join(self.folder, "ca.pem"))
+            own = os.path.join(self.folder, options["certificate"])
+            context.load_cert_chain(f"{own}.pem", f"{own}.key")
+        try:
+            request = urllib.request.Request(url, headers=headers)
+            with urllib.request.urlopen(request, timeout=harness.LONG, context=context) as got:
+                return got.status, got.read().decode()
+        except urllib.error.HTTPError as refused:
+            with refused:
+                return refused.code, refused.read().decode()
+
+    def test_the_metrics_port_asks_for_a_viewer(self):
+        file = write(os.path.join(self.folder, "roles.toml"), token("s3cret", "viewer"))
+        with harness.Daemon(flags=["--roles-file", file]) as daemon:
+            base = f"http://{daemon.metrics}"
+            for page in ("/metrics", "/health"):
+                self.assertEqual(self.answer(base + page, token="s3cret")[0], 200)
+                self.assertEqual(self.answer(base + page, token="another")[0], 401)
+                status, text = self.answer(base + page)
+                self.assertEqual(status, 403)
+                self.assertIn(f"GET {page} needs the role viewer", text)
+            self.assertEqual(self.answer(base + "/healthz"), (200, "ok\n"))
+            self.assertEqual(daemon.log_text().count("event=access.refused"), 4)
+
+    def test_a_certificate_is_a_viewer_of_the_metrics_port(self):
+        tls_test.make_certificates(self.folder)
+        for name in ("viewer", "stranger"):
+            tls_test.make_certificates(self.folder, name)
+        at = lambda name: os.path.join(self.folder, name)
+        file = write(at("roles.toml"), client("viewer", "viewer"))
+        with harness.Daemon(flags=["--tls-cert", at("server.pem"), "--tls-key", at("server.key"), "--metrics-tls",
+                                   "--tls-client-ca", at("ca.pem"), "--roles-file", file]) as daemon:
+            url = f"https://localhost:{daemon.metrics.rsplit(':', 1)[1]}/metrics"
+            status, text = self.answer(url, certificate="viewer")
+            self.assertEqual(status, 200, text)
+            self.assertIn("assay_build_info", text)
+            status, text = self.answer(url, certificate="stranger")
+            self.assertEqual(status, 403, text)
+            self.assertIn("certificate stranger has no role", text)
 
     def test_a_unix_socket_knows_its_users(self):
         other = 65534  # nobody

@@ -251,5 +251,15 @@ TEST(CredentialsTest, MetricsArePlainOnLocalAddressesOnly) {
   }
 }
 
+TEST(CredentialsTest, TheHealthPortHasNoTlsSoOthersReachItOnlyWhereSomebodySaysSo) {
+  EXPECT_TRUE(CheckHealthPort("127.0.0.1:7577", false).ok());
+  EXPECT_TRUE(CheckHealthPort("0.0.0.0:7577", true).ok());
+  for (const char* address : {"0.0.0.0:7577", ":7577", "[::]:7577", "node7:7577"}) {
+    const absl::Status refused = CheckHealthPort(address, false);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << address;
+    EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("--insecure")) << address;
+  }
+}
+
 }  // namespace
 }  // namespace assay::server

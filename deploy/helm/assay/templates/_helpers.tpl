@@ -54,14 +54,14 @@ capabilities: {drop: [ALL]}
 listen = {{ printf "%s:%d" $d.bindAddress (int $d.grpcPort) | toJson }}
 metrics-listen = {{ printf "%s:%d" $d.bindAddress (int $d.metricsPort) | toJson }}
 health-listen = {{ printf "%s:%d" $d.bindAddress (int $d.healthPort) | toJson }}
+{{- /* kubelet's probes speak no TLS. Where there are certificates, the other ports keep theirs. */}}
+insecure = true
 state-dir = "/var/lib/assay"
 {{- if .Values.tls.enabled }}
 metrics-tls = true
 {{- range $key, $file := dict "tls-cert" "tls.crt" "tls-key" "tls.key" "tls-client-ca" "ca.crt" }}
 {{ $key }} = {{ printf "%s/%s" (include "assay.tlsPath" $) $file | toJson }}
 {{- end }}
-{{- else }}
-insecure = true
 {{- end }}
 {{- range $key, $value := $d.config }}
 {{ $key }} = {{ $value | toJson }}
