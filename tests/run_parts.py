@@ -239,6 +239,7 @@ PARTS = {
     "release": lambda run: run.build("release"),
     "packages": lambda run: run.check("packages", "env", "ASSAY_BUILD=build/release", sys.executable,
                                       "tests/integration/packages_test.py"),
+    "fuzz": lambda run: run.build("fuzz", "fuzz") and run.check("fuzz", "tests/fuzz/run"),
     "asan": lambda run: run.build("asan", "asan_tests") and run.ctest("asan", "asan", "-L", "^(unit|simt)$", *PROCESSORS),
     "tsan": lambda run: run.build("tsan", "tsan_tests") and run.ctest("tsan", "tsan", "-L", "^tsan$"),
 }

@@ -14,15 +14,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "client/lib/program.h"
+#include "client/fleet/listings.h"
 #include "client/lib/parse.h"
+#include "client/lib/program.h"
 #include "client/lib/text.h"
-#include "nlohmann/json.hpp"
 
 namespace assay::client {
 namespace {
 
-constexpr char kPort[] = "7575";
 // How long a scheduler may take to answer.
 constexpr absl::Duration kToolWait = absl::Seconds(30);
 
@@ -32,21 +31,13 @@ struct Found {
   std::vector<MissingNode> missing;
 };
 
-std::vector<std::string> Lines(const std::string& text) {
-  std::vector<std::string> lines;
-  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipWhitespace())) {
-    lines.emplace_back(absl::StripAsciiWhitespace(line));
-  }
-  return lines;
-}
-
 absl::Status FindByDns(const std::string& name, Found& found) {
   const std::vector<std::string> parts = absl::StrSplit(name, ':');
   if (parts.empty() || parts.size() > 2 || parts[0].empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("target: \"dns:", name, "\": write dns:NAME or dns:NAME:PORT"));
   }
-  const std::string port = parts.size() == 2 ? parts[1] : kPort;
+  const std::string port = parts.size() == 2 ? parts[1] : kDefaultPort;
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
@@ -75,19 +66,19 @@ absl::Status FindBySlurm(const std::string& word, Found& found) {
         "target: \"slurm:", word, "\": write slurm:PARTITION or slurm:PARTITION:PORT"));
   }
   const std::string& partition = parts[0];
-  const std::string port = parts.size() == 2 ? parts[1] : kPort;
+  const std::string port = parts.size() == 2 ? parts[1] : kDefaultPort;
   std::vector<std::string> words = {"sinfo", "-h", "-N", "-o", "%N"};
   if (!partition.empty()) words.insert(words.end(), {"-p", partition});
   auto nodes = RunProgram(words, kToolWait);
   if (!nodes.ok()) return nodes.status();
   // sinfo names a node once for each of its partitions.
   std::set<std::string> seen;
-  for (const std::string& name : Lines(*nodes)) {
+  for (const std::string& name : ReadHosts(*nodes)) {
     std::vector<std::string> hosts = {name};
     if (absl::StrContains(name, "[") || absl::StrContains(name, ",")) {
       auto expanded = RunProgram({"scontrol", "show", "hostnames", name}, kToolWait);
       if (!expanded.ok()) return expanded.status();
-      hosts = Lines(*expanded);
+      hosts = ReadHosts(*expanded);
     }
     for (const std::string& host : hosts) {
       if (seen.insert(host).second) found.addresses.push_back(absl::StrCat(host, ":", port));
@@ -102,17 +93,6 @@ absl::Status FindBySlurm(const std::string& word, Found& found) {
   return absl::OkStatus();
 }
 
-// The port a pod's container names "grpc".
-std::string PortOf(const nlohmann::json& pod) {
-  for (const auto& container : pod.at("spec").value("containers", nlohmann::json::array())) {
-    for (const auto& port : container.value("ports", nlohmann::json::array())) {
-      if (port.value("name", "") == "grpc")
-        return absl::StrCat(port.at("containerPort").get<int>());
-    }
-  }
-  return kPort;
-}
-
 absl::Status FindByKubernetes(const std::string& label, const std::string& name_space,
                               Found& found) {
   if (label.empty()) {
@@ -123,31 +103,15 @@ absl::Status FindByKubernetes(const std::string& label, const std::string& name_
   if (!name_space.empty()) words.insert(words.end(), {"-n", name_space});
   auto answer = RunProgram(words, kToolWait);
   if (!answer.ok()) return answer.status();
-  try {
-    const auto pods = nlohmann::json::parse(*answer).at("items");
-    for (const auto& pod : pods) {
-      const std::string name = pod.at("metadata").at("name").get<std::string>();
-      const auto status = pod.value("status", nlohmann::json::object());
-      const std::string phase = status.value("phase", "Unknown");
-      const std::string ip = status.value("podIP", "");
-      if (phase != "Running" || ip.empty()) {
-        const std::string node = pod.at("spec").value("nodeName", "");
-        found.missing.push_back({absl::StrCat("pod ", name),
-                                 absl::StrCat("is ", phase, node.empty() ? "" : " on ", node)});
-        continue;
-      }
-      found.addresses.push_back(absl::StrCat(
-          absl::StrContains(ip, ":") ? absl::StrCat("[", ip, "]") : ip, ":", PortOf(pod)));
-    }
-    if (pods.empty()) {
-      return absl::UnavailableError(absl::StrCat("k8s: kubectl lists no pod with ", label,
-                                                 name_space.empty() ? "" : " in namespace ",
-                                                 name_space));
-    }
-  } catch (const nlohmann::json::exception& error) {
-    return absl::UnavailableError(
-        absl::StrCat("`kubectl get pods`: no list of pods: ", error.what()));
+  auto pods = ReadPods(*answer);
+  if (!pods.ok()) return pods.status();
+  if (pods->addresses.empty() && pods->missing.empty()) {
+    return absl::UnavailableError(absl::StrCat("k8s: kubectl lists no pod with ", label,
+                                               name_space.empty() ? "" : " in namespace ",
+                                               name_space));
   }
+  for (std::string& address : pods->addresses) found.addresses.push_back(std::move(address));
+  for (MissingNode& node : pods->missing) found.missing.push_back(std::move(node));
   return absl::OkStatus();
 }
 

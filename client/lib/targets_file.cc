@@ -59,10 +59,7 @@ absl::StatusOr<std::vector<Target>> ReadTarget(const std::string& path, const to
   return targets;
 }
 
-}  // namespace
-
-absl::StatusOr<TargetsFile> ReadTargetsFile(const std::string& path) {
-  const toml::parse_result parsed = toml::parse_file(path);
+absl::StatusOr<TargetsFile> Read(const toml::parse_result& parsed, const std::string& path) {
   if (!parsed) {
     return At(path, parsed.error().source(), std::string(parsed.error().description()));
   }
@@ -85,6 +82,16 @@ absl::StatusOr<TargetsFile> ReadTargetsFile(const std::string& path) {
     file[name] = *std::move(read);
   }
   return file;
+}
+
+}  // namespace
+
+absl::StatusOr<TargetsFile> ParseTargetsFile(std::string_view text, const std::string& path) {
+  return Read(toml::parse(text), path);
+}
+
+absl::StatusOr<TargetsFile> ReadTargetsFile(const std::string& path) {
+  return Read(toml::parse_file(path), path);
 }
 
 }  // namespace assay::client

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,7 +16,11 @@ struct Target;
 // Name -> the daemons it stands for.
 using TargetsFile = std::map<std::string, std::vector<Target>>;
 
-// Reads the file. INVALID_ARGUMENT names file, line and what is wrong.
+// Reads the text of a file. INVALID_ARGUMENT names file, line and what is wrong; messages call the
+// file `path`.
+absl::StatusOr<TargetsFile> ParseTargetsFile(std::string_view text, const std::string& path);
+
+// Reads a file. INVALID_ARGUMENT if it cannot be read, and as ParseTargetsFile.
 absl::StatusOr<TargetsFile> ReadTargetsFile(const std::string& path);
 
 }  // namespace assay::client

@@ -1,14 +1,17 @@
 #include "server/auth/access.h"
 
+#include <arpa/inet.h>
 #include <grpc/grpc_security_constants.h>
 #include <openssl/crypto.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_replace.h"
 #include "kernels/text/cat.h"
 #include "server/auth/file_stamp.h"
 
@@ -20,8 +23,34 @@ constexpr std::string_view kBearer = "Bearer ";
 constexpr std::size_t kMostTargetBytes = 128;
 // Before the address of a caller that shows nothing else.
 constexpr std::string_view kAddress = "address ";
+// How gRPC begins the name of an address.
+constexpr std::string_view kIpv4 = "ipv4:";
+constexpr std::string_view kIpv6 = "ipv6:";
 // How gRPC names a connection that was accepted for it.
 constexpr std::string_view kDescriptor = "fd:";
+
+// Any program of this machine has all addresses of 127.0.0.0/8.
+std::string Ipv4Client(std::string_view address) {
+  return address.starts_with("127.") ? "127.0.0.0/8" : std::string(address);
+}
+
+// Of "[2001:db8::1]", with or without a zone behind '%'. The brackets may be escaped.
+std::string Ipv6Client(std::string_view address) {
+  std::string text = absl::StrReplaceAll(absl::string_view(address.data(), address.size()),
+                                         {{"%5B", ""}, {"%5D", ""}, {"[", ""}, {"]", ""}});
+  text.resize(std::min(text.size(), text.find('%')));
+  in6_addr bytes{};
+  if (inet_pton(AF_INET6, text.c_str(), &bytes) != 1) return Cat(kIpv6, address);
+  std::array<char, INET6_ADDRSTRLEN> shown{};
+  if (IN6_IS_ADDR_V4MAPPED(&bytes)) {
+    inet_ntop(AF_INET, &bytes.s6_addr[12], shown.data(), shown.size());
+    return Cat(kIpv4, Ipv4Client(shown.data()));
+  }
+  if (IN6_IS_ADDR_LOOPBACK(&bytes)) return Cat(kIpv6, "::1");
+  std::fill(bytes.s6_addr + 8, bytes.s6_addr + 16, std::uint8_t{0});  // of the machine's choice
+  inet_ntop(AF_INET6, &bytes, shown.data(), shown.size());
+  return Cat(kIpv6, shown.data(), "/64");
+}
 
 // The scheme of the header has no case (RFC 7235).
 bool IsBearer(std::string_view header) {
@@ -105,10 +134,12 @@ Shown Access::ShownBy(const grpc::ServerContextBase& context) {
   return shown;
 }
 
-Access::Access(std::string path, Roles roles)
-    : path_(std::move(path)), roles_(std::make_shared<const Roles>(std::move(roles))) {}
+Access::Access(std::string path, Roles roles, Clock clock)
+    : path_(std::move(path)),
+      clock_(std::move(clock)),
+      roles_(std::make_shared<const Roles>(std::move(roles))) {}
 
-absl::StatusOr<std::unique_ptr<Access>> Access::Open(std::string roles_file) {
+absl::StatusOr<std::unique_ptr<Access>> Access::Open(std::string roles_file, Clock clock) {
   std::string stamp = FileStamp({roles_file});
   Roles roles;
   if (!roles_file.empty()) {
@@ -116,9 +147,10 @@ absl::StatusOr<std::unique_ptr<Access>> Access::Open(std::string roles_file) {
     if (!read.ok()) return read.status();
     roles = *std::move(read);
   }
-  std::unique_ptr<Access> access(new Access(std::move(roles_file), std::move(roles)));
+  std::unique_ptr<Access> access(
+      new Access(std::move(roles_file), std::move(roles), std::move(clock)));
   access->stamp_ = std::move(stamp);
-  access->looked_ = std::chrono::steady_clock::now();
+  access->looked_ = access->clock_();
   return access;
 }
 
@@ -132,7 +164,7 @@ void Access::LookNow() {
 
 std::shared_ptr<const Roles> Access::Current() {
   const std::lock_guard lock(mutex_);
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = clock_();
   if (path_.empty() || now - looked_ < std::chrono::seconds(1)) return roles_;
   looked_ = now;
   std::string stamp = FileStamp({path_});
@@ -220,7 +252,12 @@ std::string ClientAt(std::string_view peer) {
   const std::size_t colon = peer.rfind(':');
   const bool port = colon != std::string_view::npos && colon + 1 < peer.size() &&
                     peer.find_first_not_of("0123456789", colon + 1) == std::string_view::npos;
-  return Cat(kAddress, port ? peer.substr(0, colon) : peer);
+  const std::string_view address = port ? peer.substr(0, colon) : peer;
+  if (address.starts_with(kIpv4)) {
+    return Cat(kAddress, kIpv4, Ipv4Client(address.substr(kIpv4.size())));
+  }
+  if (address.starts_with(kIpv6)) return Cat(kAddress, Ipv6Client(address.substr(kIpv6.size())));
+  return Cat(kAddress, address);
 }
 
 std::string ClientOf(const Caller& caller) {

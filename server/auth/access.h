@@ -64,8 +64,12 @@ struct Caller {
 
 class Access {
  public:
+  // A clock that never goes back.
+  using Clock = std::function<std::chrono::steady_clock::time_point()>;
+
   // Reads the file. An empty path: no file. Errors as ReadRolesFile.
-  static absl::StatusOr<std::unique_ptr<Access>> Open(std::string roles_file);
+  static absl::StatusOr<std::unique_ptr<Access>> Open(std::string roles_file,
+                                                      Clock clock = std::chrono::steady_clock::now);
 
   // `is_revoked` says of a client's certificate, in PEM, whether it is. It is asked at each call,
   // so that open connections do not outlive a revocation. Set it before the first call.
@@ -90,7 +94,7 @@ class Access {
   bool NamesUsers();
 
  private:
-  Access(std::string path, Roles roles);
+  Access(std::string path, Roles roles, Clock clock);
 
   std::shared_ptr<const Roles> Current();
   absl::StatusOr<Caller> Identify(const Shown& shown);
@@ -98,6 +102,7 @@ class Access {
   void LogRefusal(std::string_view call, std::string_view peer, std::string_view reason);
 
   const std::string path_;
+  const Clock clock_;
   std::function<bool(const std::string&)> is_revoked_;
   LogRateLimit refusals_{/*rate=*/5, /*burst=*/20};
 
@@ -110,10 +115,12 @@ class Access {
   std::map<int, uid_t> users_;  // mutex_
 };
 
-// Whose limits a caller's calls count against: its name, but of an address without the port, so
-// that the connections of one machine are one client.
+// Whose limits a caller's calls count against: its name. Of an address it is the addresses that one
+// machine may give itself, so that it is one client: an IPv4 address, all of 127.0.0.0/8, or the
+// 64-bit network of an IPv6 address. An IPv4 address in an IPv6 one counts as itself.
 std::string ClientOf(const Caller& caller);
-// The same for a caller of whom only the address is known, as gRPC names it.
+// The same for a caller of whom only the address is known, as gRPC names it:
+// "ipv6:%5B2001:db8::1%5D:4433" is "address ipv6:2001:db8::/64".
 std::string ClientAt(std::string_view peer);
 
 // One line of the log for a call that changed something or used a device: who, from where, what,

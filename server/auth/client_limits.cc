@@ -171,6 +171,12 @@ absl::StatusOr<Place> ClientLimits::AdmitJob(std::string_view name, std::int64_t
   return LimitReached(*reached);
 }
 
+void ClientLimits::GiveBackCases(std::string_view name, std::int64_t cases) {
+  const std::lock_guard lock(table_->mutex);
+  auto& [known, client] = table_->Of(name, clock_());
+  client.cases = std::max(0.0, client.cases - static_cast<double>(cases));
+}
+
 absl::StatusOr<Place> ClientLimits::AdmitWatcher(std::string_view name) {
   std::optional<Reached> reached;
   std::string who;

@@ -56,6 +56,8 @@ class ClientLimits {
   // waits; its cases count once.
   absl::StatusOr<Place> AdmitJob(std::string_view client, std::int64_t cases);
   absl::StatusOr<Place> AdmitWatcher(std::string_view client);
+  // Takes back that so many cases count, because their job was admitted and not taken.
+  void GiveBackCases(std::string_view client, std::int64_t cases);
 
   // What to do with a connection.
   enum class Connection { kServe, kRefuse, kClose };

@@ -23,6 +23,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "kernels/text/cat.h"
+#include "server/base/even_time.h"
 
 namespace assay::server {
 namespace {
@@ -84,7 +85,7 @@ bool KillAndReap(pid_t pid, absl::Time deadline) {
   kill(pid, SIGKILL);
   if (fd >= 0) {
     pollfd ended{fd, POLLIN, 0};
-    const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
+    const absl::Duration left = std::max(deadline - EvenTime(), absl::ZeroDuration());
     poll(&ended, 1, static_cast<int>(absl::ToInt64Milliseconds(left)));
     close(fd);
   }
@@ -124,10 +125,10 @@ int KillOrphans() {
   if (!IsSubreaper()) return 0;
   Own& own = Owned();
   const std::lock_guard lock(own.mutex);
-  const absl::Time deadline = absl::Now() + kLongest;
+  const absl::Time deadline = EvenTime() + kLongest;
   int killed = 0;
   // The children of a killed process become children of this one, so the list is read again.
-  for (bool any = true; any && absl::Now() < deadline;) {
+  for (bool any = true; any && EvenTime() < deadline;) {
     any = false;
     for (const pid_t pid : Children()) {
       if (own.pids.contains(pid) || !KillAndReap(pid, deadline)) continue;

@@ -4,6 +4,7 @@
 
 #include "absl/time/clock.h"
 #include "kernels/text/cat.h"
+#include "server/base/even_time.h"
 #include "server/base/job_events.h"
 #include "server/base/log.h"
 #include "server/base/memory.h"
@@ -11,6 +12,9 @@
 
 namespace assay::server {
 namespace {
+
+// Of the thread that ends jobs, before it looks again.
+constexpr absl::Duration kLongestWait = absl::Hours(1);
 
 // How often an end that could not be written is tried again.
 constexpr absl::Duration kRetryUnwritten = absl::Seconds(1);
@@ -170,7 +174,7 @@ void JobQueue::ClockLoop() {
       guard.lock();
       continue;
     }
-    const absl::Time now = absl::Now();
+    const absl::Time now = EvenTime();
     absl::Time next = absl::InfiniteFuture();
     Job late;
     for (const auto& [name, job] : active_) {
@@ -202,7 +206,8 @@ void JobQueue::ClockLoop() {
     if (next == absl::InfiniteFuture()) {
       changed_.wait(guard);
     } else {
-      changed_.wait_until(guard, absl::ToChronoTime(next));
+      changed_.wait_for(guard,
+                        absl::ToChronoNanoseconds(std::min(next - EvenTime(), kLongestWait)));
     }
   }
 }

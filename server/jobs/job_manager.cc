@@ -13,6 +13,7 @@
 #include "kernels/text/cat.h"
 #include "server/base/case_spec.h"
 #include "server/base/error_info.h"
+#include "server/base/even_time.h"
 #include "server/base/finding.h"
 #include "server/base/job_events.h"
 #include "server/base/limit.h"
@@ -26,6 +27,7 @@
 #include "server/pass/job_watch.h"
 #include "server/plan/job_plan.h"
 #include "server/plan/selftest.h"
+#include "server/plan/spec_check.h"
 
 namespace assay::server {
 namespace {
@@ -302,6 +304,9 @@ absl::StatusOr<v1::Job> JobQueue::Create(const v1::JobSpec& spec, std::string_vi
     return BadRequestError({{"request_id", Cat("must have at most ", kMaxRequestIdBytes,
                                                " bytes, got ", request_id.size())}});
   }
+  std::vector<FieldError> errors;
+  CheckName("request_id", request_id, errors);
+  if (!errors.empty()) return BadRequestError(errors);
   if (!request_id.empty()) {
     absl::StatusOr<v1::Job> earlier = FindRequest(spec, request_id);
     if (!absl::IsNotFound(earlier.status())) return earlier;
@@ -388,7 +393,9 @@ JobQueue::Job JobQueue::MakeActive(const v1::Job& job, std::int64_t order,
   }
   active->selftest = active->selftest || IsSelftest(job.suite());
   if (job.spec().has_deadline()) {
-    active->deadline = ToTime(job.create_time()) + ToDuration(job.spec().deadline());
+    // An earlier daemon may have made the job: its time runs since then.
+    active->deadline =
+        EvenTime() + (ToTime(job.create_time()) - absl::Now()) + ToDuration(job.spec().deadline());
   }
   const std::lock_guard guard(mutex_);
   if (!active_.try_emplace(job.name(), active).second) return nullptr;
@@ -553,7 +560,7 @@ absl::StatusOr<std::unique_ptr<JobWatch>> JobQueue::Watch(std::string_view name,
 
 void JobQueue::Drain(absl::Duration grace) {
   std::call_once(drained_, [&] {
-    const absl::Time deadline = absl::Now() + grace;
+    const absl::Time deadline = EvenTime() + grace;
     for (auto& runner : runners_) runner->Close();
     draining_ = true;
     for (auto& runner : runners_) runner->WaitIdle(deadline);

@@ -8,6 +8,7 @@
 #include "google/protobuf/util/time_util.h"
 #include "kernels/text/cat.h"
 #include "server/base/case_spec.h"
+#include "server/base/even_time.h"
 #include "server/base/finding.h"
 #include "server/base/log.h"
 
@@ -75,13 +76,13 @@ bool BackgroundProbe::Run(const CancelToken& cancel) {
     Subject& subject = subjects_[next_];
     next_ = (next_ + 1) % subjects_.size();
     if (subject.too_slow) continue;
-    const absl::Time start = absl::Now();
+    const absl::Time start = EvenTime();
     const bool held = device_.Describe().leased_bytes() > 0;
     held_since_ = held ? std::min(held_since_, start) : absl::InfiniteFuture();
     const bool idle = options_.idle_release > absl::ZeroDuration() &&
                       start - held_since_ >= options_.idle_release;
     v1::CaseResult result = device_.Execute(SpecOf(subject), 0, kLimit, cancel);
-    const absl::Duration took = absl::Now() - start;
+    const absl::Duration took = EvenTime() - start;
     if (cancel.cancelled() && result.verdict() == v1::VERDICT_SKIPPED) return false;
     if (!held || idle) {
       (void)device_.GiveBack();  // a job that came meanwhile holds it, and may

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "server/base/even_time.h"
 
 namespace assay::server {
 
@@ -67,7 +68,8 @@ void DeviceRunner::Close() {
 bool DeviceRunner::WaitIdle(absl::Time deadline) {
   Close();
   std::unique_lock guard(mutex_);
-  return changed_.wait_until(guard, absl::ToChronoTime(deadline), [this] { return !busy_; });
+  return changed_.wait_for(guard, absl::ToChronoNanoseconds(deadline - EvenTime()),
+                           [this] { return !busy_; });
 }
 
 void DeviceRunner::Stop() {

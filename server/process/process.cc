@@ -27,6 +27,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "kernels/text/cat.h"
+#include "server/base/even_time.h"
 #include "server/containment/containment.h"
 #include "server/containment/environment.h"
 #include "server/containment/orphans.h"
@@ -206,7 +207,7 @@ WorkerProcess::~WorkerProcess() {
     Kill();
     // Only a process that is stuck in a driver outlives SIGKILL. A zombie is better than a daemon
     // that hangs.
-    Wait(absl::Now() + absl::Seconds(10));
+    Wait(EvenTime() + absl::Seconds(10));
   }
   CloseIfOpen(pidfd_);
   CloseIfOpen(socket_);
@@ -234,14 +235,14 @@ void WorkerProcess::Kill() {
 std::optional<ExitCause> WorkerProcess::Wait(absl::Time deadline) {
   if (cause_) return cause_;
   while (pidfd_ >= 0) {
-    const absl::Duration left = deadline - absl::Now();
+    const absl::Duration left = deadline - EvenTime();
     const absl::Duration slice =
         std::clamp(left + absl::Milliseconds(1), absl::ZeroDuration(), absl::Minutes(1));
     pollfd poll_fd{pidfd_, POLLIN, 0};
     const int n = poll(&poll_fd, 1, static_cast<int>(absl::ToInt64Milliseconds(slice)));
     if (n > 0) break;
     if (n < 0 && errno != EINTR) break;
-    if (n == 0 && absl::Now() >= deadline) return std::nullopt;
+    if (n == 0 && EvenTime() >= deadline) return std::nullopt;
   }
   // The worker has ended. The processes in its group must not outlive it.
   kill(-pid_, SIGKILL);

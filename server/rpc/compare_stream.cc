@@ -8,6 +8,7 @@
 #include "kernels/text/cat.h"
 #include "server/base/compare_header.h"
 #include "server/base/error_info.h"
+#include "server/base/even_time.h"
 #include "server/base/request_errors.h"
 #include "server/rpc/error_mapping.h"
 
@@ -119,7 +120,7 @@ void CompareStream::Run() {
 
 PieceSource::Next CompareStream::Take(v1::CompareTensorsRequest* piece) {
   if (!refused_.ok()) return Next::kGone;
-  const absl::Time now = absl::Now();
+  const absl::Time now = EvenTime();
   // The device takes pieces from now on. The client's time begins here, not while it waited.
   if (upload_end_ == absl::InfiniteFuture()) upload_end_ = now + upload_limit_;
   const Next next = PieceReader::Take(piece);

@@ -20,6 +20,7 @@
 #include "kernels/text/cat.h"
 #include "server/base/case_spec.h"
 #include "server/base/error_info.h"
+#include "server/base/even_time.h"
 #include "server/base/request_errors.h"
 #include "server/plan/suite_list.h"
 #include "server/rpc/backup_stream.h"
@@ -50,7 +51,7 @@ struct Call {
   std::string_view needs = method;  // as NeededRoles() names it
   const google::protobuf::Message* request;
   const google::protobuf::Message* response;
-  absl::Time begin = absl::Now();
+  absl::Time begin = EvenTime();
   std::optional<Caller> caller;  // nothing: it is not asked who calls, or they may not
 };
 
@@ -140,7 +141,7 @@ class ValidationService::Impl {
     }
     if (metrics_ == nullptr) return;
     metrics_->RpcFinished(call.method, CodeName(status.error_code()),
-                          absl::ToDoubleSeconds(absl::Now() - call.begin));
+                          absl::ToDoubleSeconds(EvenTime() - call.begin));
   }
 
   grpc::ServerReadReactor<v1::CompareTensorsRequest>* Compare(Call call, v1::CaseResult* response) {
@@ -229,11 +230,16 @@ class ValidationService::Impl {
   }
 
   absl::Status CreateJob(const Call& call, const v1::CreateJobRequest& request, v1::Job& job) {
-    const AdmitJob admit = [&](int cases) {
-      return limits_ == nullptr ? Place() : limits_->AdmitJob(ClientOf(call), cases);
+    int counted = 0;
+    const AdmitJob admit = [&](int cases) -> absl::StatusOr<Place> {
+      if (limits_ == nullptr) return Place();
+      absl::StatusOr<Place> place = limits_->AdmitJob(ClientOf(call), cases);
+      if (place.ok()) counted = cases;
+      return place;
     };
     absl::StatusOr<v1::Job> created = jobs_.Create(request.spec(), request.request_id(), admit);
     if (created.ok()) job = *std::move(created);
+    if (!created.ok() && counted > 0) limits_->GiveBackCases(ClientOf(call), counted);
     return created.status();
   }
 
@@ -384,7 +390,7 @@ class ValidationService::Impl {
     while (!stop.stop_requested()) {
       const absl::Duration stall = stall_;
       if (stall > absl::ZeroDuration()) {
-        const absl::Time before = absl::Now() - stall;
+        const absl::Time before = EvenTime() - stall;
         const std::vector<std::weak_ptr<WatchStream>> streams = streams_;
         guard.unlock();
         for (const auto& weak : streams) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "server/base/even_time.h"
 #include "server/rpc/error_mapping.h"
 #include "server/rpc/request_parsing.h"
 
@@ -43,7 +44,7 @@ void WatchStream::Abort(const absl::Status& status) {
 std::optional<std::string> WatchStream::DropIfStalledSince(absl::Time time) {
   const std::lock_guard guard(mutex_);
   if (!writing_ || write_began_ > time || context_ == nullptr) return std::nullopt;
-  write_began_ = absl::Now();  // from here on, the end of the call is to leave in the same time
+  write_began_ = EvenTime();  // from here on, the end of the call is to leave in the same time
   if (dropped_ || abort_) return context_->peer();
   dropped_ = true;
   abort_ = grpc::Status(grpc::StatusCode::UNAVAILABLE,
@@ -68,7 +69,7 @@ void WatchStream::PumpLocked() {
   switch (*next) {
     case JobWatch::Next::kEvent:
       writing_ = true;
-      write_began_ = absl::Now();
+      write_began_ = EvenTime();
       // Events that were read together leave together. The first write carries the call's metadata
       // and would not end before it has left.
       StartWrite(&event_, begun_ && watch_->HasNext() ? grpc::WriteOptions().set_buffer_hint()

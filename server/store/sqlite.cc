@@ -82,6 +82,13 @@ void Database::SetPatience(std::chrono::milliseconds patience) {
   sqlite3_busy_timeout(db_.get(), static_cast<int>(patience.count()));
 }
 
+void Database::EndWhen(std::atomic<bool>* stop) {
+  constexpr int kSteps = 16;  // of SQLite's machine between two looks: a copy has some for each row
+  sqlite3_progress_handler(
+      db_.get(), kSteps,
+      [](void* flag) { return static_cast<std::atomic<bool>*>(flag)->load() ? 1 : 0; }, stop);
+}
+
 absl::Status Database::Exec(const char* sql) {
   const int code = sqlite3_exec(db_.get(), sql, nullptr, nullptr, nullptr);
   return code == SQLITE_OK ? absl::OkStatus() : Error(code);
@@ -125,6 +132,8 @@ absl::Status Database::Error(int code) const {
       return absl::PermissionDeniedError(message);
     case SQLITE_CONSTRAINT:
       return absl::AlreadyExistsError(message);
+    case SQLITE_INTERRUPT:
+      return absl::CancelledError(message);
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return absl::DataLossError(message);

@@ -7,6 +7,7 @@
 
 #include <sqlite3.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -75,11 +76,15 @@ class Database {
   static constexpr std::chrono::milliseconds kPatience{10'000};
   void SetPatience(std::chrono::milliseconds patience);
 
+  // From now on a statement ends with CANCELLED soon after `*stop` has become true. It must outlive
+  // the database.
+  void EndWhen(std::atomic<bool>* stop);
+
   bool in_transaction() const { return sqlite3_get_autocommit(db_.get()) == 0; }
 
   // The status of the last failure: RESOURCE_EXHAUSTED where the disk is full,
   // PERMISSION_DENIED, ALREADY_EXISTS for a constraint, DATA_LOSS for a damaged
-  // file, else INTERNAL; the message has the path and SQLite's reason.
+  // file, CANCELLED (EndWhen), else INTERNAL; the message has the path and SQLite's reason.
   absl::Status Error(int code) const;
 
  private:

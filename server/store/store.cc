@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <filesystem>
 #include <mutex>
 #include <system_error>
@@ -43,14 +44,17 @@ class SqliteStore final : public Store {
   void TellOfState(std::function<void(const StoreState&)> told) override {
     queue_.TellOfState(std::move(told));
   }
-  void HoldNoMore() override { queue_.HoldNoMore(); }
+  void HoldNoMore() override {
+    ending_ = true;
+    queue_.HoldNoMore();
+  }
   absl::Status Backup(
       absl::FunctionRef<absl::Status(std::string_view, std::int64_t)> write) override {
     const std::unique_lock guard(backup_mutex_, std::try_to_lock);
     if (!guard.owns_lock()) {
       return absl::FailedPreconditionError("another backup is being made: wait for its end");
     }
-    return BackupStore(folder_, write);
+    return BackupStore(folder_, ending_, write);
   }
 
   absl::Status CreateJob(const NewJob& job, absl::FunctionRef<void()> queued) override {
@@ -138,8 +142,9 @@ class SqliteStore final : public Store {
   WriteQueue queue_;  // before the readers: the last to close moves the journal into the file
   std::mutex reader_mutex_;
   const std::unique_ptr<StoreReader> reader_;  // reader_mutex_
-  std::mutex backup_mutex_;                    // held while a backup is made
-  std::unique_ptr<StoreCheck> check_;          // after what it tells
+  std::atomic<bool> ending_{false};
+  std::mutex backup_mutex_;            // held while a backup is made
+  std::unique_ptr<StoreCheck> check_;  // after what it tells
 };
 
 }  // namespace

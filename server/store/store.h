@@ -124,7 +124,8 @@ class Store {
   // call the store. Replaces the one before.
   virtual void TellOfState(std::function<void(const StoreState&)> told) = 0;
 
-  // For a daemon that ends: updates that wait for room are refused, now and from now on.
+  // For a daemon that ends: updates that wait for room are refused, now and from now on, and so is
+  // a copy that is being made.
   virtual void HoldNoMore() = 0;
 
   // A copy of the store as it is now, in pieces of at most 1 MiB: a file that an assayd can be

@@ -46,7 +46,7 @@ void RemoveBackup(const std::string& folder) {
   }
 }
 
-absl::Status BackupStore(const std::string& folder,
+absl::Status BackupStore(const std::string& folder, std::atomic<bool>& stop,
                          absl::FunctionRef<absl::Status(std::string_view, std::int64_t)> write) {
   const std::string path = PathIn(folder);
   RemoveBackup(folder);
@@ -55,9 +55,14 @@ absl::Status BackupStore(const std::string& folder,
     const absl::StatusOr<std::unique_ptr<Database>> database = OpenStoreReader(folder);
     if (!database.ok()) return database.status();
     if (absl::Status s = CheckRoom(**database, folder); !s.ok()) return s;
+    (*database)->EndWhen(&stop);
     absl::StatusOr<Statement> into = (*database)->Prepare("VACUUM INTO ?1");
     if (!into.ok()) return into.status();
-    if (absl::Status s = into->BindText(1, path).Run(); !s.ok()) return s;
+    const absl::Status copied = into->BindText(1, path).Run();
+    if (absl::IsCancelled(copied)) {
+      return absl::UnavailableError("the daemon ends, and the copy of its store is not finished");
+    }
+    if (!copied.ok()) return copied;
   }
   std::error_code error;
   const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(path, error));

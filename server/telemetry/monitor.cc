@@ -17,18 +17,16 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "google/protobuf/io/coded_stream.h"
 #include "kernels/text/cat.h"
+#include "server/base/even_time.h"
 #include "server/base/log.h"
 #include "server/process/output_pump.h"
 #include "server/process/process.h"
 #include "server/telemetry/accumulator.h"
+#include "server/telemetry/sample_stream.h"
 
 namespace assay::server {
 namespace {
-
-// A sample has a few hundred bytes. A message that claims more bytes than this is no sample.
-constexpr std::uint32_t kMostBytes = 1 << 20;
 
 class Monitor final : public TelemetryMonitor {
  public:
@@ -60,7 +58,7 @@ class Monitor final : public TelemetryMonitor {
     if (it == known_.end()) return {};
     const Known& known = it->second;
     if (known.telemetry.unavailable_reason().empty() &&
-        absl::Now() - known.received > options_.stale) {
+        EvenTime() - known.received > options_.stale) {
       v1::Telemetry none;
       none.set_unavailable_reason("the newest sample is too old");
       return none;
@@ -78,13 +76,13 @@ class Monitor final : public TelemetryMonitor {
   void Loop() {
     absl::Duration backoff = options_.least_backoff;
     for (;;) {
-      const absl::Time began = absl::Now();
+      const absl::Time began = EvenTime();
       const std::string reason = RunProcess();
       if (stopping_) return;
       Log(LogLevel::kWarn, "telemetry.ended", {{"reason", reason}});
       Forget(reason);
       // The process worked for a while, so it ended by accident.
-      if (absl::Now() - began > options_.most_backoff) backoff = options_.least_backoff;
+      if (EvenTime() - began > options_.most_backoff) backoff = options_.least_backoff;
       if (Woken(backoff)) return;
       backoff = std::min(backoff * 2, options_.most_backoff);
     }
@@ -122,7 +120,7 @@ class Monitor final : public TelemetryMonitor {
     close(out[0]);
     // The process has closed its stdout. It is about to end, or it is killed.
     if (reason.empty() && !stopping_) {
-      const auto cause = (*process)->Wait(absl::Now() + absl::Seconds(1));
+      const auto cause = (*process)->Wait(EvenTime() + absl::Seconds(1));
       reason = Cat("the telemetry process ended: ", cause ? cause->Text() : "it closed its output");
     }
     return reason;
@@ -132,9 +130,9 @@ class Monitor final : public TelemetryMonitor {
   std::string Read(int fd) {
     std::string pending;
     std::array<char, 65536> buffer;
-    absl::Time newest = absl::Now();
+    absl::Time newest = EvenTime();
     for (;;) {
-      const absl::Duration left = newest + options_.stale - absl::Now();
+      const absl::Duration left = newest + options_.stale - EvenTime();
       if (left <= absl::ZeroDuration()) {
         return Cat("the telemetry process said nothing for ", absl::FormatDuration(options_.stale));
       }
@@ -151,35 +149,13 @@ class Monitor final : public TelemetryMonitor {
       if (n <= 0) return "";
       pending.append(buffer.data(), static_cast<std::size_t>(n));
       std::size_t used = 0;
-      while (const std::optional<v1::Device> sample = Next(pending, &used)) {
-        newest = absl::Now();
+      while (const std::optional<v1::Device> sample = NextSample(pending, &used)) {
+        newest = EvenTime();
         Take(*sample);
       }
       if (used == pending.npos) return "the telemetry process wrote what is no sample";
       pending.erase(0, used);
     }
-  }
-
-  // The next whole sample behind `*used`. Sets `*used` to npos if it cannot be a sample.
-  static std::optional<v1::Device> Next(const std::string& bytes, std::size_t* used) {
-    if (*used == bytes.npos) return std::nullopt;
-    const auto left = static_cast<int>(bytes.size() - *used);
-    google::protobuf::io::CodedInputStream in(
-        reinterpret_cast<const std::uint8_t*>(bytes.data()) + *used, left);
-    std::uint32_t size = 0;
-    const bool whole_size = in.ReadVarint32(&size);
-    v1::Device device;
-    if (!whole_size && left < 5) return std::nullopt;
-    if (whole_size && size <= kMostBytes) {
-      const int begin = in.CurrentPosition();
-      if (static_cast<std::uint32_t>(left - begin) < size) return std::nullopt;
-      if (device.ParseFromArray(bytes.data() + *used + begin, static_cast<int>(size))) {
-        *used += static_cast<std::size_t>(begin) + size;
-        return device;
-      }
-    }
-    *used = bytes.npos;
-    return std::nullopt;
   }
 
   void Take(v1::Device sample) {
@@ -189,7 +165,7 @@ class Monitor final : public TelemetryMonitor {
       if (it == known_.end()) return;
       it->second.counters.Apply(sample.mutable_telemetry());
       it->second.telemetry = sample.telemetry();
-      it->second.received = absl::Now();
+      it->second.received = EvenTime();
     }
     if (options_.on_sample) options_.on_sample(sample);
   }

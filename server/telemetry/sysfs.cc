@@ -11,6 +11,21 @@
 
 namespace assay::server {
 
+std::string SysfsWord(std::string_view text) {
+  text = text.substr(0, text.find('\n'));
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  return std::string(text);
+}
+
+std::optional<std::int64_t> SysfsNumber(std::string_view word) {
+  std::int64_t value = 0;
+  const char* const last = word.data() + word.size();
+  const auto [end, error] = std::from_chars(word.data(), last, value);
+  if (word.empty() || error != std::errc() || end != last) return std::nullopt;
+  return value;
+}
+
 std::optional<std::string> ReadSysfsWord(const std::filesystem::path& file) {
   const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return std::nullopt;
@@ -18,20 +33,12 @@ std::optional<std::string> ReadSysfsWord(const std::filesystem::path& file) {
   const ssize_t n = read(fd, buffer.data(), buffer.size());
   close(fd);
   if (n < 0) return std::nullopt;
-  std::string_view text(buffer.data(), static_cast<std::size_t>(n));
-  text = text.substr(0, text.find('\n'));
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  return std::string(text);
+  return SysfsWord({buffer.data(), static_cast<std::size_t>(n)});
 }
 
 std::optional<std::int64_t> ReadSysfsNumber(const std::filesystem::path& file) {
   const std::optional<std::string> word = ReadSysfsWord(file);
-  if (!word || word->empty()) return std::nullopt;
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(word->data(), word->data() + word->size(), value);
-  if (error != std::errc() || end != word->data() + word->size()) return std::nullopt;
-  return value;
+  return word ? SysfsNumber(*word) : std::nullopt;
 }
 
 std::vector<std::filesystem::path> NumberedEntries(const std::filesystem::path& folder,

@@ -11,6 +11,11 @@
 
 namespace assay::server {
 
+// The first line of a text, without blanks at its ends.
+std::string SysfsWord(std::string_view text);
+// The whole number that a word is. Nothing if it is none.
+std::optional<std::int64_t> SysfsNumber(std::string_view word);
+
 // The first line of a file, without blanks at its ends. Nothing if the file cannot be read.
 std::optional<std::string> ReadSysfsWord(const std::filesystem::path& file);
 

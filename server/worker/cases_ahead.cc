@@ -34,8 +34,9 @@ void CasesAhead::TakeLed(absl::Time start, int index, worker::v1::RunCaseRespons
   if (response.has_result()) start = StampByPhases(start, *response.mutable_result());
   if (!response.suspicion().empty()) suspicions.emplace(index, response.suspicion());
   for (worker::v1::FollowingResult& led : *response.mutable_following()) {
+    if (led.place() < 1 || led.place() > static_cast<int>(next.size())) continue;
     const int at = index + led.place();
-    if (led.place() < 1 || led.place() > static_cast<int>(next.size()) || Knows(at)) continue;
+    if (Knows(at)) continue;
     if (led.has_result()) {
       led.mutable_result()->set_index(at);
       start = StampByPhases(start, *led.mutable_result());

@@ -16,6 +16,7 @@
 #include "assay/v1/case.pb.h"
 #include "assay/worker/v1/worker.pb.h"
 #include "google/protobuf/util/time_util.h"
+#include "server/base/even_time.h"
 
 namespace assay::server {
 
@@ -60,15 +61,16 @@ struct CasesAhead {
   void HoldAgainst(int index, v1::CaseResult& alone);
 };
 
-// Sets when the case began, and how long it took.
+// Sets when the case began, a moment of EvenTime, and how long it took.
 inline void Stamp(absl::Time start, absl::Duration duration, v1::CaseResult& result) {
   using google::protobuf::util::TimeUtil;
-  *result.mutable_start_time() = TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(start));
+  *result.mutable_start_time() =
+      TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(SystemTimeAt(start)));
   *result.mutable_duration() = TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(duration));
 }
 // Sets the start time and the duration of a result that ends now.
 inline void StampUntilNow(absl::Time start, v1::CaseResult& result) {
-  Stamp(start, absl::Now() - start, result);
+  Stamp(start, EvenTime() - start, result);
 }
 
 }  // namespace assay::server

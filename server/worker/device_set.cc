@@ -19,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "assay/worker/v1/worker.pb.h"
 #include "kernels/text/cat.h"
+#include "server/base/even_time.h"
 #include "server/base/log.h"
 #include "server/process/process.h"
 #include "server/worker/supervisor.h"
@@ -44,7 +45,7 @@ std::string ReadAll(int fd, absl::Time deadline) {
   std::string all;
   std::array<char, 65536> buffer;
   while (all.size() <= kMostProbeBytes) {
-    const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
+    const absl::Duration left = std::max(deadline - EvenTime(), absl::ZeroDuration());
     pollfd poll_fd{fd, POLLIN, 0};
     if (poll(&poll_fd, 1, static_cast<int>(absl::ToInt64Milliseconds(left))) <= 0) return all;
     const ssize_t n = read(fd, buffer.data(), buffer.size());
@@ -96,7 +97,7 @@ absl::StatusOr<Message> Ask(const DiscoverOptions& options, std::string_view bac
   close(err[1]);
   if (!process.ok()) return process.status();
 
-  const absl::Time deadline = absl::Now() + kProbeDeadline;
+  const absl::Time deadline = EvenTime() + kProbeDeadline;
   const std::string answer = ReadAll(out[0], deadline);
   if (answer.size() > kMostProbeBytes) {
     (*process)->Kill();
@@ -110,7 +111,7 @@ absl::StatusOr<Message> Ask(const DiscoverOptions& options, std::string_view bac
   }
   Message message;
   if (cause->signal != 0 || cause->status != 0 || !message.ParseFromString(answer)) {
-    const std::string said = ReadAll(err[0], absl::Now() + absl::Seconds(1));
+    const std::string said = ReadAll(err[0], EvenTime() + absl::Seconds(1));
     const std::vector<std::string> lines = absl::StrSplit(said, '\n', absl::SkipWhitespace());
     return absl::InternalError(Cat("the probe of ", what, " ", cause->Text(),
                                    lines.empty() ? "" : ": ", lines.empty() ? "" : lines.back()));

@@ -19,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "google/protobuf/util/json_util.h"
 #include "kernels/text/cat.h"
+#include "server/base/even_time.h"
 #include "server/process/process.h"
 
 namespace assay::server {
@@ -99,10 +100,10 @@ bool Drain(int fd, std::string& said) {
 
 End Follow(WorkerProcess& process, int said_fd, const ProfileRun& run) {
   End end;
-  const absl::Time deadline = absl::Now() + run.limit;
+  const absl::Time deadline = EvenTime() + run.limit;
   bool open = true;
   for (;;) {
-    const absl::Time now = absl::Now();
+    const absl::Time now = EvenTime();
     end.cancelled = run.cancel != nullptr && run.cancel->cancelled();
     if (end.cancelled || now >= deadline) {
       process.Kill();

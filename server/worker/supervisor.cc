@@ -15,6 +15,7 @@
 #include "kernels/text/cat.h"
 #include "server/base/case_spec.h"
 #include "server/base/compare_header.h"
+#include "server/base/even_time.h"
 #include "server/base/finding.h"
 #include "server/base/request_errors.h"
 #include "server/base/roofs.h"
@@ -69,7 +70,7 @@ class Supervisor final : public CaseExecutor {
     if (keeper_.turn().LockUnless(&cancel)) {
       turn = std::unique_lock(keeper_.turn(), std::adopt_lock);
     }
-    absl::Time start = absl::Now();
+    absl::Time start = EvenTime();
     v1::CaseResult result;
     const std::string quarantine = keeper_.Quarantine();
     if (cancel.cancelled()) {
@@ -100,7 +101,7 @@ class Supervisor final : public CaseExecutor {
     if (!keeper_.turn().LockUnless(&cancel)) return cancelled;
     const std::unique_lock turn(keeper_.turn(), std::adopt_lock);
     if (cancel.cancelled()) return cancelled;
-    const absl::Time start = absl::Now();
+    const absl::Time start = EvenTime();
     const std::string quarantine = keeper_.Quarantine();
     absl::StatusOr<v1::CaseResult> result =
         ComparisonWithoutRun(header, device_id(), SetAside(quarantine));
@@ -231,7 +232,7 @@ class Supervisor final : public CaseExecutor {
     for (const v1::CaseSpec* next : ahead.next) *request.add_following() = *next;
     worker::v1::RunCaseResponse response;
     keeper_.TakeRefused();
-    *start = absl::Now();
+    *start = EvenTime();
     const bool beside_others = options_.shares_launches && !ahead.next.empty();
     const auto [end, status] =
         keeper_.worker().RunCase(keeper_.Limits(*start + limit, &cancel), request, &response);

@@ -10,6 +10,7 @@
 
 #include "assay/worker/v1/worker.pb.h"
 #include "kernels/text/cat.h"
+#include "server/base/even_time.h"
 #include "server/base/finding.h"
 #include "server/process/process.h"
 
@@ -41,7 +42,7 @@ void WorkerKeeper::SetBusy(bool busy) {
   {
     const std::lock_guard lock(mutex_);
     busy_ = busy;
-    last_used_ = absl::Now();
+    last_used_ = EvenTime();
     if (device_.quarantine_reason().empty()) {
       device_.set_state(busy ? v1::DEVICE_STATE_BUSY : v1::DEVICE_STATE_READY);
     }
@@ -150,7 +151,7 @@ CallLimits WorkerKeeper::Limits(absl::Time deadline, const CancelToken* cancel) 
 
 absl::Status WorkerKeeper::PlainCall(absl::Duration limit, std::string_view what, Call call,
                                      const CancelToken* cancel) {
-  const CallResult result = call(*worker_, Limits(absl::Now() + limit, cancel));
+  const CallResult result = call(*worker_, Limits(EvenTime() + limit, cancel));
   if (result.end == CallEnd::kAnswered) {
     if (result.status.ok()) return absl::OkStatus();
     return absl::InternalError(Cat(what, ": ", result.status.error_message()));
@@ -192,7 +193,7 @@ void WorkerKeeper::RecordDeath(const Death& death) {
     // A planted kernel dies on purpose, which says nothing about the device.
     restarts = device_.worker_restarts() + (death.planted ? 0 : 1);
     device_.set_worker_restarts(restarts);
-    quarantine = toll_.Add(death, absl::Now());
+    quarantine = toll_.Add(death, EvenTime());
     if (!quarantine.empty()) {
       device_.set_quarantine_reason(quarantine);
       device_.set_state(v1::DEVICE_STATE_QUARANTINED);
@@ -253,7 +254,7 @@ WorkerKeeper::Duty WorkerKeeper::NextDuty() {
 // gives the arena of an idle worker back.
 void WorkerKeeper::Monitor() {
   for (Duty duty = NextDuty(); !duty.stop; duty = NextDuty()) {
-    const absl::Duration left = std::min(duty.start_at, duty.release_at) - absl::Now();
+    const absl::Duration left = std::min(duty.start_at, duty.release_at) - EvenTime();
     pollfd fds[2] = {{wake_, POLLIN, 0},
                      {duty.watch ? duty.watch->process().pidfd() : -1, POLLIN, 0}};
     if (left > absl::ZeroDuration()) {
@@ -264,7 +265,7 @@ void WorkerKeeper::Monitor() {
     if ((fds[0].revents & POLLIN) != 0) eventfd_read(wake_, &ignored);
 
     duty = NextDuty();
-    const absl::Time now = absl::Now();
+    const absl::Time now = EvenTime();
     const bool ended = (fds[1].revents & POLLIN) != 0 && duty.watch != nullptr;
     if (duty.stop || (!ended && now < std::min(duty.start_at, duty.release_at))) continue;
     // Another thread holds the lock. It is about to use the worker, and takes care of it.

@@ -23,6 +23,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "assay/v1/device.pb.h"
+#include "server/base/even_time.h"
 #include "server/base/log.h"
 #include "server/process/output_pump.h"
 #include "server/worker/ceilings_file.h"
@@ -127,7 +128,7 @@ class WorkerKeeper {
   bool busy_ = false;
   bool stopping_ = false;
   DeathToll toll_;
-  absl::Time last_used_ = absl::Now();
+  absl::Time last_used_ = EvenTime();
 
   const int wake_;
   std::thread monitor_;

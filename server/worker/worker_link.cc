@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "kernels/judge/finding.h"
 #include "kernels/text/cat.h"
+#include "server/base/even_time.h"
 #include "server/base/finding.h"
 
 namespace assay::server {
@@ -116,12 +117,12 @@ CallResult WorkerLink::Call(CallLimits limits, Bell& bell, Send send, Step step)
     bell.RingLast();
   }));
   absl::Time kill_at = absl::InfiniteFuture();
-  absl::Time look_at = absl::Now() + kMemoryPoll;
+  absl::Time look_at = EvenTime() + kMemoryPoll;
   CallEnd ended = CallEnd::kDeadline;
   absl::Duration wait;
   while (!bell.Wait(wait)) {
     step(limits, context, false);
-    const absl::Time now = absl::Now();
+    const absl::Time now = EvenTime();
     if (ended != CallEnd::kCancelled && limits.cancel != nullptr && limits.cancel->cancelled()) {
       ended = CallEnd::kCancelled;
       kill_at = now + limits.cancel_grace;
@@ -164,7 +165,7 @@ CallResult WorkerLink::Describe(const CallLimits& limits,
 
 CallResult WorkerLink::RunCase(const CallLimits& limits, const worker::v1::RunCaseRequest& request,
                                worker::v1::RunCaseResponse* response) {
-  const absl::Duration limit = limits.deadline - absl::Now();
+  const absl::Duration limit = limits.deadline - EvenTime();
   std::uint32_t turns = process_->page().turns.load();
   Bell bell;
   CallResult result = Call(
@@ -175,7 +176,7 @@ CallResult WorkerLink::RunCase(const CallLimits& limits, const worker::v1::RunCa
       [&](CallLimits& now, grpc::ClientContext&, bool) {
         const std::uint32_t begun = process_->page().turns.load();
         if (request.following().empty() || std::exchange(turns, begun) == begun) return;
-        now.deadline = absl::Now() + limit;
+        now.deadline = EvenTime() + limit;
       });
   // No worker answers a case with this code: gRPC did not take the answer.
   const bool too_large = result.end == CallEnd::kAnswered &&
@@ -211,7 +212,7 @@ class Feeder final : public grpc::ClientWriteReactor<v1::CompareTensorsRequest> 
     }
     switch (pieces_.Take(&message_)) {
       case PieceSource::Next::kPiece:
-        last_piece_ = absl::Now();
+        last_piece_ = EvenTime();
         writing_ = true;
         StartWrite(&message_);
         return false;
@@ -220,7 +221,7 @@ class Feeder final : public grpc::ClientWriteReactor<v1::CompareTensorsRequest> 
         Close();
         return true;
       case PieceSource::Next::kWait:
-        if (absl::Now() - last_piece_ < idle) return false;
+        if (EvenTime() - last_piece_ < idle) return false;
         idle_ = true;
         break;
       case PieceSource::Next::kGone:
@@ -256,7 +257,7 @@ class Feeder final : public grpc::ClientWriteReactor<v1::CompareTensorsRequest> 
   v1::CompareTensorsRequest message_;  // the writer's while `writing_`
   std::atomic<bool> writing_{false};
   std::atomic<bool> broken_{false};
-  absl::Time last_piece_ = absl::Now();
+  absl::Time last_piece_ = EvenTime();
   bool closed_ = false;
   bool idle_ = false;
 };
@@ -277,7 +278,7 @@ CallResult WorkerLink::CompareTensors(const CallLimits& limits, absl::Duration l
       },
       [&](CallLimits& l, grpc::ClientContext& context, bool give_up) {
         if (feeder.Step(idle, context, give_up)) {
-          l.deadline = absl::Now() + limit;
+          l.deadline = EvenTime() + limit;
         } else if (!feeder.closed()) {
           l.deadline = feeder.DueWithin(std::max(limit, idle));
         }
@@ -324,24 +325,24 @@ Death WorkerLink::Bury(CallEnd end, absl::Duration limit, const CallLimits& limi
 Death WorkerLink::Autopsy(CallEnd end, absl::Duration limit, const CallLimits& limits) {
   if (end == CallEnd::kDeviceLost) {
     process_->Kill();
-    process_->Wait(absl::Now() + kReapDeadline);
+    process_->Wait(EvenTime() + kReapDeadline);
     return DeathOf(v1::REASON_FAULT, v1::DEATH_CAUSE_DEVICE, "the device lost its context");
   }
   if (end == CallEnd::kTooLarge) {
     process_->Kill();
-    process_->Wait(absl::Now() + kReapDeadline);
+    process_->Wait(EvenTime() + kReapDeadline);
     return DeathOf(v1::REASON_CRASH, v1::DEATH_CAUSE_CHANNEL,
                    Cat("worker answered with more than ", kMostAnswerBytes >> 20, " MiB", Where()));
   }
-  const absl::Time until = absl::Now() + kCauseDeadline;
+  const absl::Time until = EvenTime() + kCauseDeadline;
   std::optional<ExitCause> cause = process_->Wait(absl::InfinitePast());
-  while (!cause && process_->Exiting() && absl::Now() < until) {
-    cause = process_->Wait(absl::Now() + kPoll);
+  while (!cause && process_->Exiting() && EvenTime() < until) {
+    cause = process_->Wait(EvenTime() + kPoll);
   }
   const bool alive = !cause;
   if (alive) {
     process_->Kill();
-    cause = process_->Wait(absl::Now() + kReapDeadline);
+    cause = process_->Wait(EvenTime() + kReapDeadline);
   }
   const std::string in = Where();
   if (end == CallEnd::kDeadline) {

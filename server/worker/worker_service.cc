@@ -19,6 +19,7 @@
 #include "kernels/bench/data_sheet.h"
 #include "kernels/text/cat.h"
 #include "kernels/validate/runner.h"
+#include "server/base/even_time.h"
 #include "server/base/finding.h"
 #include "server/base/wire.h"
 #include "server/worker/cases_ahead.h"
@@ -302,14 +303,14 @@ v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Regis
 void RunInTurn(const worker::v1::RunCaseRequest& request, PhasePage* page,
                absl::FunctionRef<v1::CaseResult(const v1::CaseSpec&)> run,
                worker::v1::RunCaseResponse& response) {
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = EvenTime();
   const auto goes_on = [&](const v1::CaseSpec& spec, v1::CaseResult& result) {
-    const absl::Time start = absl::Now();
+    const absl::Time start = EvenTime();
     result = run(spec);
     StampUntilNow(start, result);
     const bool harmless =
         result.verdict() == v1::VERDICT_PASSED || result.verdict() == v1::VERDICT_UNSUPPORTED;
-    return harmless && absl::Now() - begin < kInTurnFor;
+    return harmless && EvenTime() - begin < kInTurnFor;
   };
   bool next = goes_on(request.spec(), *response.mutable_result());
   for (int i = 0; i < request.following_size() && next; ++i) {

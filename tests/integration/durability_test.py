@@ -13,6 +13,7 @@ import time
 import unittest
 
 import harness
+from viewer import Viewer
 
 # How often the daemon is killed during one job; the long form is for a release.
 KILLS = int(os.environ.get("ASSAY_TEST_KILLS", "8"))
@@ -22,29 +23,6 @@ LONG_CASES = ["gemm", "--m", "512", "--n", "512", "--k", "512", "--dtype", "fp32
               "builtin", "--seed", ",".join(str(s) for s in range(1, 501))]
 CASES = ["gemm", "--m", "24", "--n", "24", "--k", "24", "--dtype", "fp32", "--provider", "builtin",
          "--seed", ",".join(str(s) for s in range(1, 501))]
-
-
-class Viewer:
-    """A client that watches a job and keeps the lines it was shown."""
-
-    def __init__(self, daemon, job):
-        self.seen = []
-        self.process = subprocess.Popen(
-            [harness.ASSAY, "watch", job, "--format", "jsonl", "--reconnect", "0s"],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env={**os.environ, "ASSAY_TARGET": daemon.grpc})
-        self.thread = threading.Thread(target=self._read)
-        self.thread.start()
-
-    def _read(self):
-        for line in self.process.stdout:
-            self.seen.append(json.loads(line))
-
-    def end(self):
-        self.process.wait(harness.LONG)
-        self.thread.join(harness.LONG)
-        self.process.stdout.close()
-        return self.seen
 
 
 class Relay:

@@ -119,7 +119,7 @@ def refusal(error):
 
 
 class Limits(unittest.TestCase):
-    def refused(self, call, limit, value, client="address ipv4:127.0.0.1"):
+    def refused(self, call, limit, value, client="address ipv4:127.0.0.0/8"):
         with self.assertRaises(grpc.RpcError) as caught:
             call()
         self.assertEqual(caught.exception.code(), grpc.StatusCode.RESOURCE_EXHAUSTED, caught.exception)
@@ -197,7 +197,7 @@ class Limits(unittest.TestCase):
     def test_connections(self):
         folder = tempfile.mkdtemp(prefix="assay-limits-")
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
-        for listen, client in (("127.0.0.1:0", "address ipv4:127.0.0.1"), ("[::1]:0", "address ipv6:%5B::1%5D"),
+        for listen, client in (("127.0.0.1:0", "address ipv4:127.0.0.0/8"), ("[::1]:0", "address ipv6:::1"),
                                (f"unix:{folder}/socket", f"uid:{os.geteuid()}")):
             with self.subTest(listen=listen), harness.Daemon(flags=["--client-max-connections", "2"], listen=listen) as daemon:
                 known = [Client(daemon.grpc) for _ in range(2)]
@@ -227,7 +227,7 @@ class Limits(unittest.TestCase):
     def test_clients_are_told_apart(self):
         with harness.Daemon(flags=["--client-cases-per-minute", "1", "--insecure"], listen="[::]:0") as daemon:
             port = daemon.grpc.rsplit(":", 1)[1]
-            for host, name in (("127.0.0.1", "ipv4:127.0.0.1"), ("[::1]", "ipv6:%5B::1%5D")):
+            for host, name in (("127.0.0.1", "ipv4:127.0.0.0/8"), ("[::1]", "ipv6:::1")):
                 Client(f"{host}:{port}").create()
                 # Another connection is the same client.
                 self.refused(Client(f"{host}:{port}").create, "client-cases-per-minute", 1, client=f"address {name}")

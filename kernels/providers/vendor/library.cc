@@ -25,10 +25,12 @@ absl::StatusOr<VendorLibrary> VendorLibrary::Open(std::string_view what, const c
     const char* said = dlerror();
     Append(&tried, tried.empty() ? "" : "; ", said == nullptr ? file : said);
   }
-  return absl::UnavailableError(Cat(what, " cannot be loaded (", tried, "); ",
-                                    only ? "" : "install it where the loader looks, or set ",
-                                    variable,
-                                    only ? " names the only file tried" : " to its file"));
+  return absl::UnavailableError(
+      Cat(what, " cannot be loaded (", tried, "); ",
+          only ? "" : "install it where the loader looks, or set ", variable,
+          only ? " names the only file tried" : " to its file",
+          "; if its folder is not one of the system's, name the folder in "
+          "assayd's --worker-read, too"));
 }
 
 absl::Status VendorLibrary::status() const {

@@ -159,7 +159,8 @@ class Pass {
   void Reduce() {
     std::sort(parts_.begin(), parts_.end(),
               [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (const auto& [at, part] : parts_) {
+    for (const auto& place_and_sums : parts_) {
+      const auto& part = place_and_sums.second;
       const auto add = [&](const std::vector<double>& from, std::int64_t count, std::int64_t room,
                            std::vector<double>& to) {
         for (std::int64_t p = 0; !from.empty() && p < count; ++p) {

@@ -133,6 +133,17 @@ TEST_F(ClientLimitsTest, ARefusedJobUsesNothingUp) {
   EXPECT_TRUE(limits_->AdmitJob("a", 30).ok());
 }
 
+TEST_F(ClientLimitsTest, CasesOfAJobThatIsNotTakenDoNotCount) {
+  Make({.cases_per_minute = 10});
+  ASSERT_TRUE(limits_->AdmitJob("a", 10).ok());
+  EXPECT_FALSE(limits_->AdmitJob("a", 1).ok());
+  limits_->GiveBackCases("a", 10);
+  EXPECT_TRUE(limits_->AdmitJob("a", 10).ok());
+  limits_->GiveBackCases("a", 100);
+  EXPECT_TRUE(limits_->AdmitJob("a", 10).ok());
+  EXPECT_FALSE(limits_->AdmitJob("a", 1).ok()) << "nobody has more than a minute's cases";
+}
+
 TEST_F(ClientLimitsTest, AJobOfMoreCasesThanAMinuteIsTakenOnceAndPaidFor) {
   Make({.cases_per_minute = 60});
   EXPECT_TRUE(limits_->AdmitJob("a", 180).ok());
@@ -278,9 +289,25 @@ TEST_F(ClientLimitsTest, APlaceMayOutliveTheLimits) {
   limits_.reset();
 }
 
+TEST(ClientNames, TheAddressesOfOneMachineAreOneClient) {
+  for (const char* peer :
+       {"ipv4:127.0.0.1:1", "ipv4:127.9.8.7:2", "ipv6:%5B::ffff:127.0.0.3%5D:4"}) {
+    EXPECT_EQ(ClientAt(peer), "address ipv4:127.0.0.0/8") << peer;
+  }
+  for (const char* peer :
+       {"ipv6:%5B2001:db8:1:2::1%5D:1", "ipv6:[2001:db8:1:2:aaaa:bbbb:cccc:dddd]:65535",
+        "ipv6:%5B2001:DB8:1:2::9%25eth0%5D:3"}) {
+    EXPECT_EQ(ClientAt(peer), "address ipv6:2001:db8:1:2::/64") << peer;
+  }
+  EXPECT_EQ(ClientAt("ipv6:%5B2001:db8:1:3::1%5D:1"), "address ipv6:2001:db8:1:3::/64");
+  EXPECT_EQ(ClientAt("ipv6:%5B::ffff:10.0.0.1%5D:4433"), ClientAt("ipv4:10.0.0.1:4"));
+  EXPECT_EQ(ClientAt("ipv4:128.0.0.1:4"), "address ipv4:128.0.0.1");
+  EXPECT_EQ(ClientAt("ipv6:%5Bno address%5D:4"), "address ipv6:%5Bno address%5D");
+}
+
 TEST(ClientNames, AnAddressHasNoPort) {
   EXPECT_EQ(ClientAt("ipv4:10.0.0.1:4433"), "address ipv4:10.0.0.1");
-  EXPECT_EQ(ClientAt("ipv6:%5B::1%5D:4433"), "address ipv6:%5B::1%5D");
+  EXPECT_EQ(ClientAt("ipv6:%5B::1%5D:4433"), "address ipv6:::1");
   EXPECT_EQ(ClientAt("unix:"), "address unix:");
   EXPECT_EQ(ClientAt("inproc"), "address inproc");
   EXPECT_EQ(ClientOf({"address ipv4:10.0.0.1:4433", Role::kAdmin, "ipv4:10.0.0.1:4433"}),

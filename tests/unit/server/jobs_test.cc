@@ -158,6 +158,8 @@ TEST_F(JobsTest, SameRequestIsTheSameJob) {
   EXPECT_EQ(Create(Copies(2), "nightly-1"), name) << "after a restart, too";
   EXPECT_TRUE(Violations(manager_->Create(Copies(1), std::string(129, 'x')).status())
                   .contains("request_id"));
+  EXPECT_THAT(Violations(manager_->Create(Copies(1), "a\x1b[2J").status())["request_id"],
+              HasSubstr("no control characters"));
 }
 
 TEST_F(JobsTest, OneRequestSentByManyAtOnceMakesOneJob) {

@@ -262,5 +262,21 @@ TEST_F(StoreDamage, ABackupIsAStoreOfTheSameJobs) {
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/assay.db.backup"));
 }
 
+// Without the end the copy of this store would be given to the caller.
+TEST_F(StoreDamage, ABackupEndsWithTheDaemon) {
+  auto store = Open();
+  ASSERT_TRUE(store->CreateJob(JobNamed("a")).ok());
+  for (int n = 0; n < 30; ++n) ASSERT_TRUE(store->Apply(ResultOf("a", n, 100'000)).ok());
+  store->HoldNoMore();
+  int pieces = 0;
+  const absl::Status ended = store->Backup([&](std::string_view, std::int64_t) {
+    ++pieces;
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(absl::IsUnavailable(ended)) << ended;
+  EXPECT_EQ(pieces, 0);
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/assay.db.backup"));
+}
+
 }  // namespace
 }  // namespace assay::server

@@ -1,0 +1,112 @@
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "kernels/text/cat.h"
+#include "server/base/finding.h"
+#include "server/base/log.h"
+#include "server/store/baseline_table.h"
+#include "server/store/store.h"
+#include "server/store/store_reader.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace assay::fuzz {
+namespace {
+
+using namespace server;
+
+constexpr char kJob[] = "jobs/a";
+constexpr char kBaseline[] = "baselines/b";
+
+// The columns that hold messages. ?1 is the bytes.
+constexpr std::array<const char*, 7> kColumns = {
+    "UPDATE jobs SET summary = ?1",     "UPDATE jobs SET findings = ?1",
+    "UPDATE jobs SET spec = ?1",        "UPDATE plans SET cases = ?1",
+    "UPDATE results SET data = ?1",     "UPDATE events SET data = ?1",
+    "UPDATE baselines SET summary = ?1"};
+
+void Fill(Store& store) {
+  NewJob job;
+  job.job.set_name(kJob);
+  job.job.set_state(v1::JOB_STATE_RUNNING);
+  job.job.mutable_spec()->mutable_cases()->add_cases();
+  job.plans = {{.device = "cpu:0", .cases = std::vector<v1::CaseSpec>(2)}};
+  Require(store.CreateJob(job).ok(), "cannot make the job");
+  JobUpdate update{.name = kJob};
+  update.events.emplace_back().mutable_case_result()->set_verdict(v1::VERDICT_PASSED);
+  Require(store.Apply(std::move(update)).ok(), "cannot keep the result");
+  v1::Baseline baseline;
+  baseline.set_name(kBaseline);
+  Require(store.CreateBaseline(baseline).ok(), "cannot keep the baseline");
+}
+
+// A store whose file this process alone has, so that no write waits for a disk.
+class Rows {
+ public:
+  Rows() {
+    SetLogLevel("error");
+    const std::string folder = Cat(ScratchFolder(), "/record");
+    {
+      auto store = Store::Open({.folder = folder});
+      Require(store.ok(), store.status().ToString());
+      Fill(**store);
+    }
+    const std::string path = folder + "/assay.db";
+    auto writer = Database::Open(path, SQLITE_OPEN_READWRITE);
+    Require(writer.ok() && (*writer)->Exec("PRAGMA journal_mode=MEMORY").ok() &&
+                (*writer)->Exec("PRAGMA synchronous=OFF").ok(),
+            "cannot write the store");
+    writer_ = *std::move(writer);
+    auto reading = Database::Open(path, SQLITE_OPEN_READWRITE);
+    Require(reading.ok(), "cannot read the store");
+    auto reader = StoreReader::Make(*std::move(reading));
+    Require(reader.ok(), reader.status().ToString());
+    reader_ = *std::move(reader);
+  }
+
+  void Write(const char* column, std::string_view bytes) {
+    auto update = writer_->Prepare(column);
+    Require(update.ok() && update->BindBlob(1, bytes).Run().ok(), "cannot write a row");
+  }
+  StoreReader& reader() { return *reader_; }
+
+ private:
+  std::unique_ptr<Database> writer_;
+  std::unique_ptr<StoreReader> reader_;
+};
+
+template <class Value>
+bool Read(const absl::StatusOr<Value>& value) {
+  Require(value.ok() || absl::IsDataLoss(value.status()), value.status().ToString());
+  return value.ok();
+}
+
+void ReadAll(StoreReader& reader) {
+  Read(reader.GetJob(kJob));
+  Read(reader.Events(kJob, 0, 100));
+  Read(reader.Results(kJob, 0, 100));
+  Read(reader.Plans(kJob));
+  Read(reader.ResultIndices(kJob));
+  Read(ReadBaseline(reader.database(), kBaseline));
+  Read(ReadBaselines(reader.database(), 0, 100));
+  // One record that cannot be read costs that record, not the listing, and not the start.
+  const auto page = reader.ListJobs({});
+  Require(Read(page) && page->jobs.size() == 1, "a job is missing from the listing");
+  const auto unfinished = reader.UnfinishedJobs();
+  Require(Read(unfinished) && unfinished->size() == 1, "a job is missing at the start");
+}
+
+}  // namespace
+
+// The first byte chooses the column.
+void FuzzRecord(std::string_view bytes) {
+  static Rows rows;
+  if (bytes.empty()) return;
+  const char* column = kColumns[static_cast<unsigned char>(bytes[0]) % kColumns.size()];
+  rows.Write(column, bytes.substr(1));
+  ReadAll(rows.reader());
+  rows.Write(column, "");
+}
+
+}  // namespace assay::fuzz

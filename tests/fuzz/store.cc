@@ -1,0 +1,99 @@
+#include "server/store/store.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "kernels/text/cat.h"
+#include "server/base/log.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace assay::fuzz {
+namespace {
+
+using namespace server;
+namespace fs = std::filesystem;
+
+std::string ReadFile(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void WriteFile(const fs::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+NewJob JobNamed(const std::string& name) {
+  NewJob job;
+  job.job.set_name(name);
+  job.job.set_state(v1::JOB_STATE_RUNNING);
+  job.plans = {{.device = "cpu:0", .cases = std::vector<v1::CaseSpec>(1)}};
+  return job;
+}
+
+// The files of a daemon that was killed: some of its writes are in the journal only.
+struct Killed {
+  std::string file, journal;
+
+  Killed() {
+    SetLogLevel("error");
+    const fs::path folder = Cat(ScratchFolder(), "/killed");
+    auto store = Store::Open({.folder = folder.string(), .sync = StoreSync::kNormal});
+    Require(store.ok(), store.status().ToString());
+    for (const char* name : {"jobs/a", "jobs/b"}) {
+      Require((*store)->CreateJob(JobNamed(name)).ok(), "cannot make a job");
+      JobUpdate update{.name = name};
+      update.events.emplace_back().mutable_case_result()->set_verdict(v1::VERDICT_PASSED);
+      Require((*store)->Apply(std::move(update)).ok(), "cannot keep a result");
+    }
+    file = ReadFile(folder / "assay.db");
+    journal = ReadFile(folder / "assay.db-wal");
+    Require(!journal.empty(), "the journal is empty");
+  }
+};
+
+// Changes bytes of one of the two files, or cuts it. Four bytes a change: three of a place, one of
+// a value. The first byte says which file, and whether it is cut at the first place.
+void Damage(std::string_view bytes, std::string& file, std::string& journal) {
+  std::string& changed = (bytes[0] & 1) != 0 ? file : journal;
+  bool cut = (bytes[0] & 2) != 0;
+  for (std::size_t at = 1; at + 4 <= bytes.size() && !changed.empty(); at += 4) {
+    const auto byte = [&](std::size_t i) {
+      return static_cast<std::size_t>(static_cast<unsigned char>(bytes[at + i]));
+    };
+    const std::size_t place = (byte(0) << 16 | byte(1) << 8 | byte(2)) % changed.size();
+    if (cut) changed.resize(place);
+    if (!cut) changed[place] = bytes[at + 3];
+    cut = false;
+  }
+}
+
+}  // namespace
+
+// Whatever was done to the files: the store opens, or refuses the folder for a stated reason. A
+// store that opens takes a job and gives it back.
+void FuzzStore(std::string_view bytes) {
+  static const Killed killed;
+  if (bytes.empty()) return;
+  std::string file = killed.file, journal = killed.journal;
+  Damage(bytes, file, journal);
+  const fs::path folder = Cat(ScratchFolder(), "/store");
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  WriteFile(folder / "assay.db", file);
+  WriteFile(folder / "assay.db-wal", journal);
+  auto store = Store::Open({.folder = folder.string(), .sync = StoreSync::kNormal});
+  if (!store.ok()) {
+    Require(absl::IsFailedPrecondition(store.status()), store.status().ToString());
+    return;
+  }
+  const auto listed = (*store)->ListJobs({});
+  RequireNotInternal(listed.status());
+  (*store)->UnfinishedJobs().status().IgnoreError();
+  const absl::Status made = (*store)->CreateJob(JobNamed("jobs/new"));
+  RequireNotInternal(made);
+  if (made.ok()) Require((*store)->GetJob("jobs/new").ok(), "a job that was kept is not there");
+}
+
+}  // namespace assay::fuzz

@@ -1,0 +1,31 @@
+#include <string>
+
+#include "server/base/model_name.h"
+#include "server/metrics/metrics.h"
+#include "server/telemetry/accumulator.h"
+#include "server/telemetry/sample_stream.h"
+#include "server/telemetry/sysfs.h"
+#include "tests/fuzz/fuzz.h"
+
+// The daemon reads the stream of a process that loads drivers' libraries.
+void assay::fuzz::FuzzTelemetry(std::string_view bytes) {
+  server::SysfsNumber(server::SysfsWord(bytes));
+  const std::string stream(bytes);
+  const auto metrics = server::MakeMetrics("1");
+  v1::Device known;
+  known.set_id("cuda:0");
+  known.set_backend("cuda");
+  metrics->AddDevice(known, {});
+  server::TelemetryAccumulator counters;
+  std::size_t used = 0;
+  bool any = false;
+  while (auto sample = server::NextSample(stream, &used)) {
+    Require(used <= stream.size(), "a sample ends behind the stream");
+    counters.Apply(sample->mutable_telemetry());
+    server::ModelName(*sample);
+    sample->set_id("cuda:0");  // the daemon passes over other devices
+    metrics->TelemetryChanged(*sample);
+    any = true;
+  }
+  if (any) metrics->Exposition();
+}

@@ -1,0 +1,139 @@
+"""The daemon is killed 200 times at random moments, while clients submit and watch. What a client was
+told before a kill is there after it: jobs and results. The times to be ready again are printed and not
+judged.
+
+ASSAY_TEST_KILLS is how often.
+"""
+
+import os
+import random
+import shutil
+import sqlite3
+import tempfile
+import threading
+import time
+import unittest
+
+import grpc
+
+import harness
+import limits_test
+
+KILLS = int(os.environ.get("ASSAY_TEST_KILLS", "200"))
+# A kill comes so long after the daemon is ready [s]: before the first result, between, after the last.
+LONGEST = 0.6
+SUBMITTERS = 2
+CASES = 20  # of each job
+
+
+def setUpModule():
+    limits_test.setUpModule()
+
+
+def tearDownModule():
+    limits_test.tearDownModule()
+
+
+class Told:
+    """What daemons told their clients. Thread-safe."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.jobs = {}  # name -> {index: digest of its result}
+
+    def job(self, name):
+        with self.lock:
+            self.jobs.setdefault(name, {})
+
+    def result(self, name, result):
+        with self.lock:
+            self.jobs[name][result.index] = digest_of(result)
+
+    def results(self):
+        return sum(len(results) for results in self.jobs.values())
+
+
+def digest_of(result):
+    return (result.name, result.verdict, result.digests.canonical)
+
+
+class Load:
+    """Clients that submit a job, watch it to its end, and submit the next, until the daemon is gone."""
+
+    def __init__(self, address, told):
+        self.told = told
+        self.threads = [threading.Thread(target=self._run, args=(address,)) for _ in range(SUBMITTERS)]
+        for thread in self.threads:
+            thread.start()
+
+    def _run(self, address):
+        client = limits_test.Client(address)
+        try:
+            while True:
+                request = limits_test.M.jobs(CASES)
+                request.spec.resume = True
+                name = client.create(request=request)
+                self.told.job(name)
+                for event in client.watch(name):
+                    if event.HasField("case_result"):
+                        self.told.result(name, event.case_result)
+        except grpc.RpcError:
+            pass  # the daemon is gone
+        finally:
+            client.channel.close()
+
+    def end(self):
+        for thread in self.threads:
+            thread.join(harness.LONG)
+            assert not thread.is_alive(), "a client hangs on a daemon that is gone"
+
+
+class Kills(unittest.TestCase):
+    def setUp(self):
+        self.state = tempfile.mkdtemp(prefix="assay-state-")
+        self.addCleanup(shutil.rmtree, self.state, True)
+
+    def start(self, times):
+        begin = time.monotonic()
+        daemon = harness.Daemon(self.state)
+        times.append(time.monotonic() - begin)
+        return daemon
+
+    def test_no_kill_loses_what_was_told(self):
+        seed = random.SystemRandom().randrange(10**9)
+        chance = random.Random(seed)
+        told, times = Told(), []
+        for _ in range(KILLS):
+            daemon = self.start(times)
+            load = Load(daemon.grpc, told)
+            time.sleep(chance.uniform(0, LONGEST))
+            self.assertIsNone(daemon.process.poll(), "the daemon ended by itself")
+            daemon.kill()
+            load.end()
+        with self.start(times) as daemon:
+            self.compare(limits_test.Client(daemon.grpc), told)
+            self.assertIn(daemon.metric("assay_store_damaged"), (0, None))
+        self.assertEqual([name for name in os.listdir(self.state) if "corrupt" in name], [])
+        with sqlite3.connect(os.path.join(self.state, "assay.db")) as store:
+            self.assertEqual(store.execute("PRAGMA integrity_check").fetchall(), [("ok",)])
+        times = sorted(times[1:])
+        print(f"\nseed {seed}: {KILLS} kills; {len(told.jobs)} jobs and {told.results()} results were told, none is lost; "
+              f"ready again after {times[len(times) // 2]:.2f} s (p50), {times[len(times) * 99 // 100]:.2f} s (p99), "
+              f"{times[-1]:.2f} s at the most")
+        self.assertGreater(told.results(), KILLS, "there was too little load for the kills to show anything")
+
+    def compare(self, client, told):
+        """Every job and every result that was told is in the store, and each result once."""
+        for name, results in told.jobs.items():
+            stored = {}
+            for event in client.watch(name):  # to the end of the job, which goes on
+                if event.HasField("case_result"):
+                    self.assertNotIn(event.case_result.index, stored, name)
+                    stored[event.case_result.index] = digest_of(event.case_result)
+            self.assertEqual(sorted(stored), list(range(CASES)), name)
+            for index, result in results.items():
+                self.assertEqual(stored[index], result, (name, index))
+
+
+if __name__ == "__main__":
+    harness.main()
