@@ -84,6 +84,7 @@ class Launcher {
   const std::vector<TensorView>& inputs() const { return inputs_; }
   const TensorView& output() const { return output_; }
   ReferenceBuffers& reference() { return reference_; }
+  bool has_kernel() const { return kernel_ != nullptr; }
   const Kernel& kernel() const { return *kernel_; }
   std::string_view provider() const { return provider_; }
   std::int64_t guard_hits() const { return guard_hits_; }  // [bytes], the most of any launch
