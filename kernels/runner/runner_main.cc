@@ -50,7 +50,7 @@ class Server {
       Await(next, awake);
       const auto task = static_cast<RunnerTask>(head_.control.task.load());
       const int status = Do(task);
-      awake = task == RunnerTask::kDestroy ? 0 : kAwakeNanoseconds;
+      awake = task == RunnerTask::kWake ? kAwakeNanoseconds : 0;
       head_.control.status.store(status, std::memory_order_relaxed);
       head_.control.done.store(next);
       if (head_.control.judge_sleeps.load() != 0) WakeSleepers(head_.control.done);

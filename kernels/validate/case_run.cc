@@ -131,6 +131,7 @@ End CaseRun::LaunchAgain() {
   const bool wrong = outcome_.verdict == Verdict::kFailed || outcome_.verdict == Verdict::kError;
   if (only_timed() || wrong || (!timed() && seconds_[0] >= kShortLaunch)) return std::nullopt;
   if (End end = timed() ? Benchmark() : WarmLaunches()) return end;
+  if (wrong_when_timed_) return std::nullopt;  // it has its verdict
   if (End end = launcher_.RestoreInputs()) return end;
   if (End end = CompareLast()) return end;
   const Verdict first = outcome_.verdict;
@@ -226,8 +227,14 @@ End CaseRun::WarmLaunches() {
 
 End CaseRun::Benchmark() {
   clock_.Enter(Phase::kBench);
+  if (!launcher_.kernel().trusted()) return BenchmarkByDraws();
   const BenchTiming timing = TimeCase(launcher_, plan(), device_, ceilings_, conditions_);
   if (!timing.failed.ok()) return EndedBy(timing.failed, case_.provider);
+  TakeTiming(timing);
+  return std::nullopt;
+}
+
+void CaseRun::TakeTiming(const BenchTiming& timing) {
   clock_.Enter(Phase::kBench);  // the ceilings are measured here, once
   outcome_.bench = MakeBenchStats(plan(), case_.dtype, timing.times, ceilings_);
   outcome_.bench->conditions = timing.conditions;
@@ -235,7 +242,6 @@ End CaseRun::Benchmark() {
   std::string& how = outcome_.implementation;
   Append(&how, how.empty() ? "" : ", ", DescribeTiming(*outcome_.bench));
   timed_ = true;
-  return std::nullopt;
 }
 
 End CaseRun::FindUnwritten() {
@@ -251,7 +257,7 @@ End CaseRun::FindUnwritten() {
 }
 
 const RegeneratedInputs& CaseRun::Host() {
-  if (!host_) host_.emplace(plan(), case_.seed.value_or(1));
+  if (!host_) host_.emplace(plan(), case_.seed.value_or(1), launcher_.epoch());
   return *host_;
 }
 
@@ -420,6 +426,7 @@ End CaseRun::GiveVerdict() {
         {Reason::kNoisy,
          "a time was asked for and the device's clock stood still or went backwards"}};
   }
+  if (!launcher_.kernel().trusted()) JudgeTimes();
   if (timed_) TimedBesideOthers();
   return std::nullopt;
 }

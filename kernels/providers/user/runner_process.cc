@@ -169,7 +169,7 @@ absl::Status RunnerProcess::Spawn() {
 
 // The runner has loaded nothing of the user's yet, so its answers can be believed.
 absl::Status RunnerProcess::Calibrate() {
-  constexpr int kQuick = 101, kSlept = 9;
+  constexpr int kQuick = 31, kSlept = 5;
   const auto time = [&](RunnerTask task, int times, double beyond, double* cost) -> absl::Status {
     std::vector<double> seconds;
     for (int i = 0; i < times; ++i) {
