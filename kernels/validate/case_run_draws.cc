@@ -59,15 +59,16 @@ class CaseRun::Draws final : public TimedLaunches {
                                 outcome.bias_z, outcome.unwritten);
     const bool flushed = run_.flushed_;
     if (!outcome.unwritten) outcome.unwritten = 0;
+    run_.stale_ = other;  // if it is wrong
     if (End end = run_.VerifyHere()) return EndWith(std::move(*end));
     if (End end = run_.GiveVerdict()) return EndWith(std::move(*end));
     run_.clock_.Enter(Phase::kBench);
     if (outcome.verdict == Verdict::kFailed || outcome.verdict == Verdict::kError) {
       wrong_ = true;
-      if (other) run_.stale_ = true;
       return Over();
     }
     rotation_.Accept();
+    run_.stale_ = false;
     outcome.verdict = verdict;
     run_.flushed_ = flushed;
     std::tie(outcome.compare, outcome.findings, outcome.checksum, outcome.bench,

@@ -14,24 +14,26 @@ constexpr int kJudgeEvery = 16;
 // Launches before these pay for what a library puts off.
 constexpr int kWarmUp = 4;
 constexpr std::size_t kLeastUnseen = 5;
-constexpr std::size_t kLeastRepeated = 8;
 constexpr double kSlower = 1.5;
-constexpr double kQuickestSlower = 1.25;
+constexpr double kEachSlower = 1.25;
 
 }  // namespace
 
 std::uint32_t DrawRotation::Next() {
   ++launches_;
-  const bool fresh = fresh_ < kDraws + kMostFresh && launches_ > kWarmUp &&
+  // After one that nobody has seen comes one that the kernel knows.
+  const bool fresh = fresh_ < kDraws + kMostFresh && launches_ > kWarmUp && !unseen_ &&
                      std::uniform_int_distribution<int>(1, kFreshEvery)(random_) == 1;
-  epoch_ = fresh ? fresh_++ : std::uniform_int_distribution<std::uint32_t>(0, kDraws - 1)(random_);
-  return epoch_;
+  if (fresh) return epoch_ = fresh_++;
+  return epoch_ = std::uniform_int_distribution<std::uint32_t>(0, kDraws - 1)(random_);
 }
 
 DrawRotation::Output DrawRotation::Take(const TensorDigest& output, double seconds) {
   output_ = output;
-  const bool unseen = seen_[epoch_]++ == 0;
-  if (launches_ > kWarmUp) (unseen ? unseen_ : repeated_).push_back(seconds);
+  const bool first = seen_[epoch_]++ == 0;
+  if (unseen_ && !first && seconds > 0) ratios_.push_back(*unseen_ / seconds);
+  unseen_.reset();
+  if (first && epoch_ >= kDraws) unseen_ = seconds;
   const auto among = [&](const std::vector<TensorDigest>& digests) {
     return std::find(digests.begin(), digests.end(), output) != digests.end();
   };
@@ -51,12 +53,11 @@ bool DrawRotation::MustJudge() {
 }
 
 std::optional<double> DrawRotation::SlowOnUnseen() const {
-  if (unseen_.size() < kLeastUnseen || repeated_.size() < kLeastRepeated) return std::nullopt;
-  const double quickest = *std::min_element(unseen_.begin(), unseen_.end());
-  const double repeated = Quantile(repeated_, 0.5);
-  const double ratio = Quantile(unseen_, 0.5) / repeated;
-  if (quickest <= kQuickestSlower * repeated || ratio <= kSlower) return std::nullopt;
-  return ratio;
+  if (ratios_.size() < kLeastUnseen) return std::nullopt;
+  const double median = Quantile(ratios_, 0.5);
+  const double least = *std::min_element(ratios_.begin(), ratios_.end());
+  if (least <= kEachSlower || median <= kSlower) return std::nullopt;
+  return median;
 }
 
 }  // namespace assay

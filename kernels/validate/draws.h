@@ -46,9 +46,10 @@ class DrawRotation {
   // and later ones by chance.
   bool MustJudge();
 
-  // How many times longer the median launch on unseen data took than the one on data that the
-  // kernel had seen, if that is beyond what noise explains: even the quickest unseen launch is
-  // clearly slower than the median of the others.
+  // How many times longer launches on unseen data took than those on data that the kernel had seen,
+  // if that is beyond what noise explains. Each unseen launch is held against the one right after
+  // it, which has the same machine around it and a draw that the kernel knows. Every one of them
+  // must have been clearly slower, and the median much slower.
   std::optional<double> SlowOnUnseen() const;
 
  private:
@@ -59,8 +60,9 @@ class DrawRotation {
   int judged_ = 0;
   TensorDigest output_;
   std::map<std::uint32_t, std::vector<TensorDigest>> known_;
-  std::map<std::uint32_t, int> seen_;        // launches on each draw
-  std::vector<double> unseen_, repeated_;  // seconds
+  std::map<std::uint32_t, int> seen_;  // launches on each draw
+  std::optional<double> unseen_;       // seconds of the launch before, if it was on unseen data
+  std::vector<double> ratios_;         // of each unseen launch to the one after it
 };
 
 }  // namespace assay

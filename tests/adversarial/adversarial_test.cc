@@ -71,6 +71,15 @@ const std::vector<Row>& Table() {
       {"crash_in_prepare", kValidate, kError, {Reason::kCrash}, DeathCause::kSignal},
       {"constructor_exit", kValidate, kError, {Reason::kCrash}, DeathCause::kExit},
       {"endless", kValidate, kError, {Reason::kTimeout}, DeathCause::kDeadline},
+      // Descriptions that are wrong, and kernels that refuse.
+      {"wrong_version", kValidate, kError, {Reason::kFault}, DeathCause::kNone},
+      {"wrong_size", kValidate, kError, {Reason::kFault}, DeathCause::kNone},
+      {"no_launch", kValidate, kError, {Reason::kFault}, DeathCause::kNone},
+      {"garbage_message", kValidate, kError, {Reason::kFault}, DeathCause::kNone},
+      {"other_op", kValidate, Verdict::kUnsupported, {Reason::kUnsupported}},
+      {"unsupported", kValidate, Verdict::kUnsupported, {Reason::kUnsupported}},
+      {"huge_workspace", kValidate, kInconclusive, {Reason::kMemory}},
+      {"with_workspace", kBoth},
       {"refuses", kValidate, kError, {Reason::kFault}, DeathCause::kNone},
   };
   return *table;

@@ -55,9 +55,30 @@ static inline void gemm_all(const problem* s, const assay_launch* l) { gemm_rows
 
 static int launch(void* state, const assay_launch* l);
 
+/* A kernel with another description defines these first. */
+#ifndef DESCRIBED_VERSION
+#define DESCRIBED_VERSION ASSAY_KERNEL_ABI_VERSION
+#endif
+#ifndef DESCRIBED_SIZE
+#define DESCRIBED_SIZE sizeof(assay_kernel)
+#endif
+#ifndef DESCRIBED_OP
+#define DESCRIBED_OP "gemm"
+#endif
+#ifndef DESCRIBED_PREPARE
+#define DESCRIBED_PREPARE prepare
+#endif
+#ifndef DESCRIBED_LAUNCH
+#define DESCRIBED_LAUNCH launch
+#endif
+
+static int own_prepare(const assay_problem* p, void** state, uint64_t* workspace_bytes,
+                       char* message, size_t message_bytes);
+
 const assay_kernel* assay_kernel_v1(void) {
-  static const assay_kernel kernel = {sizeof(assay_kernel), ASSAY_KERNEL_ABI_VERSION, "adversarial",
-                                      "gemm", prepare, launch, destroy};
+  static const assay_kernel kernel = {DESCRIBED_SIZE,    DESCRIBED_VERSION, "adversarial",
+                                      DESCRIBED_OP,      DESCRIBED_PREPARE, DESCRIBED_LAUNCH,
+                                      destroy};
   return &kernel;
 }
 
