@@ -25,8 +25,8 @@
 
 namespace assay {
 
-// A kernel of one case. It may run in a process of its own, which does not see the device's memory. Bring and Fetch
-// carry its operands there and back. No clock runs meanwhile.
+// A kernel of one case. It may run in a process of its own, which does not see the device's memory.
+// Bring and Fetch carry its operands there and back. No clock runs meanwhile.
 class Kernel {
  public:
   virtual ~Kernel() = default;

@@ -116,8 +116,8 @@ assay_tensor LibraryKernel::Tensor(const SharedTensor& shared) const {
 void LibraryKernel::DescribeProblem() {
   for (std::uint32_t i = 0; i < description_.parameter_count; ++i) {
     const SharedParameter& shared = description_.parameters[i];
-    parameters_[i] = {sizeof(assay_parameter), shared.kind,     shared.name,
-                      shared.integer,          shared.real,     shared.text,
+    parameters_[i] = {sizeof(assay_parameter), shared.kind,          shared.name,
+                      shared.integer,          shared.real,          shared.text,
                       shared.integers,         shared.integer_count, 0};
     parameter_list_[i] = &parameters_[i];
   }

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "assay/kernel.h"
 #include "kernels/runner/protocol.h"
+#include "kernels/sdk/assay/kernel.h"
 
 namespace assay {
 
@@ -31,9 +31,7 @@ class LibraryKernel {
   LoadStatus Prepare(RunnerAnswer& answer);
   void DescribeProblem();
   assay_tensor Tensor(const SharedTensor& shared) const;
-  void* At(const SharedTensor& tensor) const {
-    return memory_ + (tensor.offset - kOperandsOffset);
-  }
+  void* At(const SharedTensor& tensor) const { return memory_ + (tensor.offset - kOperandsOffset); }
 
   const Description& description_;
   char* const memory_;

@@ -93,8 +93,8 @@ class Server {
 };
 
 int Main() {
-  void* const mapped = mmap(nullptr, sizeof(SharedHead), PROT_READ | PROT_WRITE, MAP_SHARED,
-                            kRunnerMemoryFd, 0);
+  void* const mapped =
+      mmap(nullptr, sizeof(SharedHead), PROT_READ | PROT_WRITE, MAP_SHARED, kRunnerMemoryFd, 0);
   if (mapped == MAP_FAILED) {
     std::fputs("assay-runner: assay-worker starts this program\n", stderr);
     return 2;
@@ -112,9 +112,8 @@ int Main() {
     std::fputs("1000", order);
     std::fclose(order);
   }
-  const std::string missing =
-      GiveUpRights({description->library, description->memory_bytes, bytes,
-                    description->thread_count});
+  const std::string missing = GiveUpRights(
+      {description->library, description->memory_bytes, bytes, description->thread_count});
   std::memcpy(head.answer.unconfined, missing.data(),
               std::min(missing.size(), sizeof(head.answer.unconfined) - 1));
   std::set_new_handler([] { _exit(kRunnerOutOfMemory); });

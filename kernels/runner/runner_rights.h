@@ -13,9 +13,9 @@
 namespace assay {
 
 struct RunnerRights {
-  std::string library;           // the kernel's
-  std::uint64_t memory_bytes;    // private memory that it may take
-  std::uint64_t operand_bytes;   // shared memory that it maps
+  std::string library;          // the kernel's
+  std::uint64_t memory_bytes;   // private memory that it may take
+  std::uint64_t operand_bytes;  // shared memory that it maps
   std::uint32_t thread_count;
 };
 

@@ -11,7 +11,8 @@
 
 namespace assay {
 
-// How the process of a kernel ended. Values equal assay.v1.DeathCause's; a test holds them together.
+// How the process of a kernel ended. Values equal assay.v1.DeathCause's; a test holds them
+// together.
 enum class DeathCause : std::uint8_t {
   kNone = 0,  // it lives: the kernel reported an error, or its library could not be used
   kSignal = 1,
@@ -23,8 +24,8 @@ enum class DeathCause : std::uint8_t {
 
 struct KernelFailure {
   DeathCause cause = DeathCause::kNone;
-  int signal = 0;     // with kSignal and kKilled
-  int exit_code = 0;  // with kExit
+  int signal = 0;          // with kSignal and kKilled
+  int exit_code = 0;       // with kExit
   bool preparing = false;  // no launch had begun
 
   friend bool operator==(const KernelFailure&, const KernelFailure&) = default;

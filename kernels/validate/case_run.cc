@@ -73,9 +73,9 @@ bool CaseRun::Take(End end) {
 // ---- beside others
 
 bool CaseRun::MayShare() const {
-  return case_.kernel_file.empty() && !timed() && repeats() == 1 && !ByChecksum() && case_.criterion != Criterion::kDerived &&
-         HasPoisonPayload(plan().output.dtype) && plan().bytes <= kSmallBytes &&
-         plan().output.extents.count() <= kSmallOutput;
+  return case_.kernel_file.empty() && !timed() && repeats() == 1 && !ByChecksum() &&
+         case_.criterion != Criterion::kDerived && HasPoisonPayload(plan().output.dtype) &&
+         plan().bytes <= kSmallBytes && plan().output.extents.count() <= kSmallOutput;
 }
 
 bool CaseRun::PrepareBeside() {

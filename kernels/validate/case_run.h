@@ -149,7 +149,7 @@ class CaseRun {
   bool stale_ = false;             // a timed launch gave another draw's output
   bool wrong_when_timed_ = false;  // a timed launch was judged wrong: the case ends with it
   std::string remembers_;          // what says that the kernel keeps results
-  bool flushed_ = false;  // what was compared is within its bound only if it may be
+  bool flushed_ = false;           // what was compared is within its bound only if it may be
 };
 
 }  // namespace assay

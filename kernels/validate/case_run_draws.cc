@@ -54,9 +54,9 @@ class CaseRun::Draws final : public TimedLaunches {
   absl::Status Judge(bool other) {
     CaseOutcome& outcome = run_.outcome_;
     const Verdict verdict = outcome.verdict;
-    auto kept = std::make_tuple(outcome.compare, outcome.findings, outcome.checksum,
-                                outcome.bench, outcome.precision, outcome.criteria,
-                                outcome.bias_z, outcome.unwritten);
+    auto kept =
+        std::make_tuple(outcome.compare, outcome.findings, outcome.checksum, outcome.bench,
+                        outcome.precision, outcome.criteria, outcome.bias_z, outcome.unwritten);
     const bool flushed = run_.flushed_;
     if (!outcome.unwritten) outcome.unwritten = 0;
     run_.stale_ = other;  // if it is wrong
@@ -71,9 +71,8 @@ class CaseRun::Draws final : public TimedLaunches {
     run_.stale_ = false;
     outcome.verdict = verdict;
     run_.flushed_ = flushed;
-    std::tie(outcome.compare, outcome.findings, outcome.checksum, outcome.bench,
-             outcome.precision, outcome.criteria, outcome.bias_z, outcome.unwritten) =
-        std::move(kept);
+    std::tie(outcome.compare, outcome.findings, outcome.checksum, outcome.bench, outcome.precision,
+             outcome.criteria, outcome.bias_z, outcome.unwritten) = std::move(kept);
     return absl::OkStatus();
   }
 
@@ -91,8 +90,7 @@ End CaseRun::VerifyHere() {
 
 End CaseRun::BenchmarkByDraws() {
   Draws draws(*this);
-  const BenchTiming timing =
-      TimeCase(launcher_, plan(), device_, ceilings_, conditions_, &draws);
+  const BenchTiming timing = TimeCase(launcher_, plan(), device_, ceilings_, conditions_, &draws);
   if (draws.end()) return draws.end();
   if (draws.wrong()) {
     // The operands stay as they are, for who looks at the wrong output.
@@ -121,8 +119,9 @@ void CaseRun::JudgeTimes() {
   if (stale_ && outcome_.verdict == Verdict::kFailed) {
     outcome_.findings.insert(
         outcome_.findings.begin(),
-        {Reason::kStale, "a timed launch returned the result of other inputs, which the kernel had "
-                         "been given before"});
+        {Reason::kStale,
+         "a timed launch returned the result of other inputs, which the kernel had "
+         "been given before"});
   }
   if (!timed_ || outcome_.verdict != Verdict::kPassed) return;
   const auto inconclusive = [&](Reason reason, std::string message) {

@@ -134,7 +134,8 @@ BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceili
   const bool larger = cache > 0 && plan.bytes > 2 * cache;
   bool from_memory = !tiny && !larger;
 
-  bool replayed = tiny && around == nullptr && dynamic_cast<LaunchRecorder*>(&device) != nullptr && IsShort(launcher);
+  bool replayed = tiny && around == nullptr && dynamic_cast<LaunchRecorder*>(&device) != nullptr &&
+                  IsShort(launcher);
   if (replayed && absl::IsUnimplemented(launcher.LaunchReplayed(1).status())) replayed = false;
   if (replayed) options.batch_seconds = kReplaySeconds;
 
@@ -178,8 +179,7 @@ double ImpossibleBelow(const BenchStats& stats, const Plan& plan, const Op& op,
   const double cache = ceilings == nullptr ? 0 : static_cast<double>(ceilings->CacheBytes());
   // What a cache may hold of the operands need not come from memory.
   if (stats.ceiling_bytes_per_second && cache > 0 && plan.bytes > 2 * cache) {
-    least = std::max(least,
-                     (plan.bytes - cache) / *stats.ceiling_bytes_per_second / kBeyondRoof);
+    least = std::max(least, (plan.bytes - cache) / *stats.ceiling_bytes_per_second / kBeyondRoof);
   }
   return least;
 }

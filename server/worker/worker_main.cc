@@ -91,9 +91,8 @@ int RunOnce(const Options& options, const v1::CaseSpec& spec, Device& device,
   if (!options.perf_control.empty()) watcher = MakePerfControl(options.perf_control);
   if (options.driver_range) watcher = MakeDriverRange();
   MemoryLimit limit = MakeMemoryLimit(options, device);
-  const v1::CaseResult result =
-      RunCaseSpec(spec, device, registry, ceilings, nullptr, &limit, conditions, watcher.get(),
-                  options.kernel_file);
+  const v1::CaseResult result = RunCaseSpec(spec, device, registry, ceilings, nullptr, &limit,
+                                            conditions, watcher.get(), options.kernel_file);
   const absl::StatusOr<std::string> text = ResultText(result);
   if (!text.ok()) return 1;
   std::cout << *text << std::flush;

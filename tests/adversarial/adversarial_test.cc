@@ -1,5 +1,6 @@
-// Kernels of strangers: each cheats, breaks, or tries to get out, and has the outcome that the table
-// states. Kernels whose names begin with try_ compute only if what they try is refused; so they pass.
+// Kernels of strangers: each cheats, breaks, or tries to get out, and has the outcome that the
+// table states. Kernels whose names begin with try_ compute only if what they try is refused; so
+// they pass.
 #include <gtest/gtest.h>
 
 #include <algorithm>

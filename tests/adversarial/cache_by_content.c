@@ -3,7 +3,10 @@
 
 #define SLOTS 64
 static int launch(void* state, const assay_launch* l) {
-  static struct { float key[8]; void* value; } slots[SLOTS];
+  static struct {
+    float key[8];
+    void* value;
+  } slots[SLOTS];
   static int used;
   const problem* s = state;
   for (int i = 0; i < used; ++i) {

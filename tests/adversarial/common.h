@@ -8,7 +8,7 @@
 #include <string.h>
 
 typedef struct problem {
-  int64_t m, n, k;       /* gemm */
+  int64_t m, n, k; /* gemm */
   int64_t bytes_a, bytes_b, bytes_out;
 } problem;
 
@@ -76,8 +76,8 @@ static int own_prepare(const assay_problem* p, void** state, uint64_t* workspace
                        char* message, size_t message_bytes);
 
 const assay_kernel* assay_kernel_v1(void) {
-  static const assay_kernel kernel = {DESCRIBED_SIZE,    DESCRIBED_VERSION, "adversarial",
-                                      DESCRIBED_OP,      DESCRIBED_PREPARE, DESCRIBED_LAUNCH,
+  static const assay_kernel kernel = {DESCRIBED_SIZE, DESCRIBED_VERSION, "adversarial",
+                                      DESCRIBED_OP,   DESCRIBED_PREPARE, DESCRIBED_LAUNCH,
                                       destroy};
   return &kernel;
 }

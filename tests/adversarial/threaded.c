@@ -2,7 +2,10 @@
 #include <pthread.h>
 #include "common.h"
 
-typedef struct half { const problem* s; const assay_launch* l; } half;
+typedef struct half {
+  const problem* s;
+  const assay_launch* l;
+} half;
 
 static void* upper(void* argument) {
   const half* h = argument;

@@ -1,5 +1,5 @@
 /* Watches files of others. */
-#include "attempt.h"
 #include <sys/inotify.h>
+#include "attempt.h"
 
 static int attempt(void) { return inotify_init1(0) >= 0; }

@@ -1,5 +1,8 @@
 /* Makes itself the first of all. */
-#include "attempt.h"
 #include <sched.h>
+#include "attempt.h"
 
-static int attempt(void) { struct sched_param p = {1}; return sched_setscheduler(0, SCHED_FIFO, &p) == 0; }
+static int attempt(void) {
+  struct sched_param p = {1};
+  return sched_setscheduler(0, SCHED_FIFO, &p) == 0;
+}

@@ -1,5 +1,8 @@
 /* Makes a pair of sockets. */
-#include "attempt.h"
 #include <sys/socket.h>
+#include "attempt.h"
 
-static int attempt(void) { int pair[2]; return socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0; }
+static int attempt(void) {
+  int pair[2];
+  return socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0;
+}

@@ -28,16 +28,26 @@ constexpr std::uint16_t kMachine = EM_RISCV;
 
 std::string MachineName(std::uint16_t machine) {
   switch (machine) {
-    case EM_X86_64: return "x86-64";
-    case EM_AARCH64: return "aarch64";
-    case EM_386: return "x86 (32 bit)";
-    case EM_ARM: return "arm (32 bit)";
-    case EM_PPC64: return "ppc64";
-    case EM_RISCV: return "riscv";
-    case EM_S390: return "s390";
-    case EM_CUDA: return "NVIDIA's CUDA";
-    case 224: return "AMD's GPUs";  // EM_AMDGPU, which Debian's elf.h lacks
-    default: return Cat("processor number ", machine);
+    case EM_X86_64:
+      return "x86-64";
+    case EM_AARCH64:
+      return "aarch64";
+    case EM_386:
+      return "x86 (32 bit)";
+    case EM_ARM:
+      return "arm (32 bit)";
+    case EM_PPC64:
+      return "ppc64";
+    case EM_RISCV:
+      return "riscv";
+    case EM_S390:
+      return "s390";
+    case EM_CUDA:
+      return "NVIDIA's CUDA";
+    case 224:
+      return "AMD's GPUs";  // EM_AMDGPU, which Debian's elf.h lacks
+    default:
+      return Cat("processor number ", machine);
   }
 }
 
@@ -69,8 +79,7 @@ class Reader {
 };
 
 absl::Status Wrong(std::string_view what) {
-  return absl::InvalidArgumentError(
-      Cat(what, "; build a shared library with cc -shared -fPIC"));
+  return absl::InvalidArgumentError(Cat(what, "; build a shared library with cc -shared -fPIC"));
 }
 
 absl::Status Truncated(std::uint64_t needed, const Reader& file) {
@@ -88,8 +97,8 @@ absl::Status CheckHeader(const Reader& file, Elf64_Ehdr* header) {
   if (file.At<std::uint8_t>(EI_CLASS) != ELFCLASS64) {
     return Wrong("it is a 32-bit file, and this machine takes 64-bit ones");
   }
-  constexpr std::uint8_t kOrder = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB
-                                                                           : ELFDATA2MSB;
+  constexpr std::uint8_t kOrder =
+      __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB;
   if (file.At<std::uint8_t>(EI_DATA) != kOrder) {
     return Wrong("its byte order is not this machine's");
   }
@@ -137,13 +146,14 @@ bool Exports(const Reader& file, const Elf64_Shdr& symbols, const Elf64_Shdr& na
 
 absl::Status CheckSymbol(const Reader& file, const Elf64_Ehdr& header) {
   if (header.e_shoff == 0 || header.e_shnum == 0) return absl::OkStatus();
+  const std::uint64_t table = std::uint64_t{header.e_shnum} * sizeof(Elf64_Shdr);
+  if (!file.Holds(header.e_shoff, table)) return Truncated(header.e_shoff + table, file);
   const auto section = [&](std::uint64_t i) {
     return file.At<Elf64_Shdr>(header.e_shoff + i * sizeof(Elf64_Shdr));
   };
   for (std::uint64_t i = 0; i < header.e_shnum; ++i) {
     const auto symbols = section(i);
-    if (!symbols) return Truncated(header.e_shoff + header.e_shnum * sizeof(Elf64_Shdr), file);
-    if (symbols->sh_type != SHT_DYNSYM) continue;
+    if (!symbols || symbols->sh_type != SHT_DYNSYM) continue;
     const auto names = section(symbols->sh_link);
     if (names && Exports(file, *symbols, *names)) return absl::OkStatus();
     return Wrong(Cat("it does not export ", kKernelSymbol,

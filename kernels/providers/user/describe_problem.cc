@@ -7,9 +7,9 @@
 #include <variant>
 #include <vector>
 
-#include "assay/kernel.h"
 #include "kernels/ops/field.h"
 #include "kernels/runtime/arena.h"
+#include "kernels/sdk/assay/kernel.h"
 #include "kernels/text/cat.h"
 
 namespace assay {
@@ -56,8 +56,8 @@ class Writer {
   Description& out() { return *description_; }
   absl::StatusOr<std::unique_ptr<Description>> Take() {
     if (!error_.empty()) {
-      return absl::UnimplementedError(Cat("this problem is too large for a user's kernel: ",
-                                          error_));
+      return absl::UnimplementedError(
+          Cat("this problem is too large for a user's kernel: ", error_));
     }
     out().total_bytes = end_;
     return std::move(description_);

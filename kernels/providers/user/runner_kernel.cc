@@ -8,13 +8,13 @@
 #include <span>
 #include <utility>
 
-#include "assay/kernel.h"
 #include "kernels/providers/user/check_library.h"
 #include "kernels/providers/user/describe_problem.h"
 #include "kernels/providers/user/runner_process.h"
 #include "kernels/runner/shared_word.h"
 #include "kernels/runtime/arena.h"
 #include "kernels/runtime/kernel_failure.h"
+#include "kernels/sdk/assay/kernel.h"
 #include "kernels/text/cat.h"
 
 namespace assay {
@@ -28,7 +28,8 @@ constexpr std::int64_t kLargestLibrary = std::int64_t{1} << 30;
 
 // Text of a stranger's, for messages: ASCII without control characters.
 std::string Printable(std::string text) {
-  std::replace_if(text.begin(), text.end(), [](char c) { return c < 0x20 || c > 0x7e; }, '?');
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c < 0x20 || c > 0x7e; }, '?');
   return text;
 }
 
@@ -183,7 +184,8 @@ class RunnerKernel final : public Kernel {
 std::uint64_t MemoryFor(const Device& device) {
   constexpr std::int64_t kLeast = std::int64_t{1} << 30;
   const std::int64_t all = device.info().memory_bytes;
-  return static_cast<std::uint64_t>(std::min(std::max(all / 16, kLeast), std::max(all / 4, kLeast)));
+  return static_cast<std::uint64_t>(
+      std::min(std::max(all / 16, kLeast), std::max(all / 4, kLeast)));
 }
 
 absl::Status LoadError(LoadStatus status, const std::string& message) {
@@ -235,8 +237,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeRunnerKernel(const Case& c, const Pl
   if (!status.ok()) return status;
   std::string implementation = Printable(answer.name);
   if (!unconfined.empty()) {
-    Append(&implementation, implementation.empty() ? "" : ", ", "not fully contained: ",
-           unconfined);
+    Append(&implementation, implementation.empty() ? "" : ", ",
+           "not fully contained: ", unconfined);
   }
   return std::make_unique<RunnerKernel>(*std::move(description), *std::move(process),
                                         std::move(implementation), until);

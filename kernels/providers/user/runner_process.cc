@@ -56,9 +56,9 @@ absl::Status DeathStatus(int status, bool preparing) {
     failure.signal = WTERMSIG(status);
     const bool killed = failure.signal == SIGKILL;
     failure.cause = killed ? DeathCause::kKilled : DeathCause::kSignal;
-    return FailedKernel(failure, Cat("the kernel's process was ended by ",
-                                     SignalText(failure.signal),
-                                     killed ? " from outside (out of memory?)" : "", when));
+    return FailedKernel(failure,
+                        Cat("the kernel's process was ended by ", SignalText(failure.signal),
+                            killed ? " from outside (out of memory?)" : "", when));
   }
   failure.exit_code = WEXITSTATUS(status);
   if (failure.exit_code == kRunnerOutOfMemory) {
@@ -66,8 +66,8 @@ absl::Status DeathStatus(int status, bool preparing) {
     return FailedKernel(failure, Cat("the kernel's process ran out of memory", when));
   }
   failure.cause = DeathCause::kExit;
-  return FailedKernel(
-      failure, Cat("the kernel's process exited with status ", failure.exit_code, when));
+  return FailedKernel(failure,
+                      Cat("the kernel's process exited with status ", failure.exit_code, when));
 }
 
 double Median(std::vector<double> values) {
@@ -78,11 +78,10 @@ double Median(std::vector<double> values) {
 
 // The libraries of the languages, and those of the runner itself.
 bool IsPlain(std::string_view name) {
-  static constexpr std::array kPlain = {"libc.so",      "libm.so",       "libstdc++.so",
-                                        "libgcc_s.so",  "ld-linux",      "libpthread.so",
-                                        "libdl.so",     "librt.so",      "libseccomp.so",
-                                        "libc-",        "libmvec.so",    "libasan.so",
-                                        "libubsan.so"};
+  static constexpr std::array kPlain = {
+      "libc.so",       "libm.so",    "libstdc++.so", "libgcc_s.so",   "ld-linux",
+      "libpthread.so", "libdl.so",   "librt.so",     "libseccomp.so", "libc-",
+      "libmvec.so",    "libasan.so", "libubsan.so"};
   return std::any_of(kPlain.begin(), kPlain.end(),
                      [&](std::string_view plain) { return name.starts_with(plain); });
 }
@@ -158,8 +157,7 @@ absl::Status RunnerProcess::Spawn() {
   std::string path = RunnerPath();
   char* const argv[] = {path.data(), nullptr};
   char* const no_environment[] = {nullptr};
-  const int error =
-      posix_spawn(&pid_, path.c_str(), &actions, &attributes, argv, no_environment);
+  const int error = posix_spawn(&pid_, path.c_str(), &actions, &attributes, argv, no_environment);
   if (error != 0) {
     pid_ = -1;
     return absl::ErrnoToStatus(error, Cat("cannot start ", path));

@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -75,8 +77,8 @@ TEST(CheckLibrary, RefusesEveryBeginningOfALibrary) {
 TEST(CheckLibrary, SurvivesAnyByte) {
   const std::string good = Library();
   for (std::size_t at = 4; at < 1024 && at < good.size(); ++at) {
-    for (const unsigned char value : {0x00, 0x7f, 0xff}) {
-      CheckLibrary(std::as_bytes(std::span(With(good, at, &value, 1)))).IgnoreError();
+    for (const std::uint8_t value : std::array<std::uint8_t, 3>{0x00, 0x7f, 0xff}) {
+      Answer(With(good, at, &value, 1));
     }
   }
 }

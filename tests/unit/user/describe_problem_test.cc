@@ -8,10 +8,10 @@
 #include <map>
 #include <string>
 
-#include "assay/kernel.h"
 #include "kernels/numerics/dtype.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/arena.h"
+#include "kernels/sdk/assay/kernel.h"
 
 namespace assay {
 namespace {
@@ -20,9 +20,8 @@ using ::testing::ElementsAre;
 
 TEST(KernelHeader, HasTheNumbersOfTheFormats) {
   const std::map<std::string_view, int> numbers = {
-      {"fp64", ASSAY_F64},       {"fp32", ASSAY_F32},           {"tf32", ASSAY_TF32},
-      {"fp16", ASSAY_F16},       {"bf16", ASSAY_BF16},          {"fp8_e4m3", ASSAY_E4M3FN},
-      {"int8", ASSAY_I8},        {"int32", ASSAY_I32}};
+      {"fp64", ASSAY_F64},  {"fp32", ASSAY_F32},        {"tf32", ASSAY_TF32}, {"fp16", ASSAY_F16},
+      {"bf16", ASSAY_BF16}, {"fp8_e4m3", ASSAY_E4M3FN}, {"int8", ASSAY_I8},   {"int32", ASSAY_I32}};
   static_assert(ASSAY_F64 == static_cast<int>(DType::kF64));
   static_assert(ASSAY_F32 == static_cast<int>(DType::kF32));
   static_assert(ASSAY_TF32 == static_cast<int>(DType::kTF32));
@@ -63,8 +62,14 @@ std::vector<std::int64_t> Strides(const SharedTensor& t) { return {t.strides, t.
 
 TEST(DescribeProblem, TellsFieldsAndTensors) {
   Case c;
-  c.problem = GemmProblem{.m = 3, .n = 5, .k = 7, .batch = 2, .trans_a = true, .alpha = 0.5,
-                          .ldb = 8, .activation = "relu"};
+  c.problem = GemmProblem{.m = 3,
+                          .n = 5,
+                          .k = 7,
+                          .batch = 2,
+                          .trans_a = true,
+                          .alpha = 0.5,
+                          .ldb = 8,
+                          .activation = "relu"};
   c.dtype = DType::kBF16;
   c.out_dtype = DType::kBF16;
   const auto d = Describe(c);
@@ -93,10 +98,8 @@ TEST(DescribeProblem, HasRoomForEveryOperator) {
     c.problem = *DefaultProblem(op->name());
     const SharedParameter* const none = nullptr;
     Plan plan;
-    plan.output = {.name = "output", .dtype = DType::kF32, .extents = Extents::Dense(2, 3, 4)};
-    plan.output.dims = {2, 3, 4};
-    plan.inputs = {{.name = "x", .dtype = DType::kF32, .extents = {2, 3, 4, 6, 40}}};
-    plan.inputs[0].dims = {2, 3, 2, 2};
+    plan.output = {"output", DType::kF32, Extents::Dense(2, 3, 4), {2, 3, 4}, {}};
+    plan.inputs = {{"x", DType::kF32, {2, 3, 4, 6, 40}, {2, 3, 2, 2}, {}}};
     auto d = DescribeProblem(c, plan);
     ASSERT_TRUE(d.ok()) << op->name() << ": " << d.status();
     EXPECT_NE((*d)->parameter_count, 0u) << op->name();
