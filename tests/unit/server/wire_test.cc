@@ -88,6 +88,36 @@ TEST(Wire, ReasonsBlamesAndPhasesAreThoseOfTheKernels) {
   }
 }
 
+// The death of a user's kernel, which did not end the worker.
+TEST(Wire, AFindingSaysHowTheProcessOfAKernelEnded) {
+  EXPECT_EQ(static_cast<int>(DeathCause::kSignal), v1::DEATH_CAUSE_SIGNAL);
+  EXPECT_EQ(static_cast<int>(DeathCause::kKilled), v1::DEATH_CAUSE_KILLED);
+  EXPECT_EQ(static_cast<int>(DeathCause::kExit), v1::DEATH_CAUSE_EXIT);
+  EXPECT_EQ(static_cast<int>(DeathCause::kMemory), v1::DEATH_CAUSE_MEMORY);
+  EXPECT_EQ(static_cast<int>(DeathCause::kDeadline), v1::DEATH_CAUSE_DEADLINE);
+  Case c;
+  c.problem = GemmProblem{};
+  CaseOutcome outcome;
+  outcome.verdict = Verdict::kError;
+  outcome.loaded_libraries = {"libgomp.so.1"};
+  Finding exited{Reason::kCrash, "it left"}, crashed{Reason::kCrash, "it fell"};
+  exited.failure = KernelFailure{.cause = DeathCause::kExit};
+  crashed.failure = KernelFailure{.cause = DeathCause::kSignal, .signal = 11, .preparing = true};
+  outcome.findings = {exited, crashed, {Reason::kBound, "it is wrong"}};
+  const v1::CaseResult result = ToResult(c, outcome, "cpu:0");
+  ASSERT_EQ(result.findings_size(), 3);
+  EXPECT_EQ(result.findings(0).death().cause(), v1::DEATH_CAUSE_EXIT);
+  EXPECT_TRUE(result.findings(0).death().has_exit_code()) << "0 is a status, too";
+  EXPECT_FALSE(result.findings(0).death().has_signal());
+  EXPECT_EQ(result.findings(0).phase_code(), v1::PHASE_KERNEL);
+  EXPECT_EQ(result.findings(1).death().signal(), 11);
+  EXPECT_FALSE(result.findings(1).death().has_exit_code());
+  EXPECT_EQ(result.findings(1).phase_code(), v1::PHASE_PREPARE);
+  EXPECT_FALSE(result.findings(2).has_death());
+  ASSERT_EQ(result.loaded_libraries_size(), 1);
+  EXPECT_EQ(result.loaded_libraries(0), "libgomp.so.1");
+}
+
 std::vector<FieldError> ErrorsOf(const v1::CaseSpec& spec) {
   std::vector<FieldError> errors;
   FromProto(spec, errors);

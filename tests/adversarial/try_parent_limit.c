@@ -1,0 +1,8 @@
+/* Lowers a limit of the judge. */
+#include <sys/resource.h>
+#include "attempt.h"
+
+static int attempt(void) {
+  struct rlimit l = {0, 0};
+  return prlimit(getppid(), RLIMIT_AS, &l, NULL) == 0;
+}

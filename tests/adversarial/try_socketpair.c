@@ -1,0 +1,8 @@
+/* Makes a pair of sockets. */
+#include <sys/socket.h>
+#include "attempt.h"
+
+static int attempt(void) {
+  int pair[2];
+  return socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0;
+}

@@ -1,0 +1,7 @@
+/* Leaves a note at a file. */
+#include <sys/xattr.h>
+#include "attempt.h"
+
+static int attempt(void) {
+  return setxattr("/tmp", "user.assay", "1", 1, 0) == 0 || errno != EPERM;
+}

@@ -1,0 +1,117 @@
+"""A stranger builds kernels against the installed header, in each of the ways that a stranger has,
+and the installed worker judges them."""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import harness
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TEMPLATE = os.path.join(HERE, "..", "templates", "cpu")
+GEMM = {"gemm": {"m": 33, "n": 20, "k": 47, "lda": 50}, "dtype": "DTYPE_FP32"}
+SOFTMAX = {"softmax": {"rows": 64, "cols": 300}, "dtype": "DTYPE_FP32"}
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def judge(library, case, provider="user/0123456789ab"):
+    """The result of the case with this kernel."""
+    worker = os.path.join(harness.INSTALL, "libexec", "assay", "assay-worker")
+    done = subprocess.run(
+        [worker, "--once", "-", "--kernel-file", library], capture_output=True, text=True,
+        input=json.dumps(case | {"provider": provider}), timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+class KernelSdk(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        # Outside the tree, as a stranger's project is. The tree is moved, too: its files name no
+        # path of where it was installed.
+        cls.folder = tempfile.mkdtemp(prefix="assay-sdk-")
+        cls.moved = os.path.join(cls.folder, "moved")
+        for part in ["include", "lib/cmake/assay-kernel", "lib/pkgconfig"]:
+            shutil.copytree(os.path.join(harness.INSTALL, part), os.path.join(cls.moved, part))
+        cls.project = os.path.join(cls.folder, "project")
+        shutil.copytree(TEMPLATE, cls.project)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def expect_passed(self, result, name):
+        self.assertEqual(result["verdict"], "VERDICT_PASSED", result.get("findings"))
+        self.assertTrue(result["implementation"].startswith(name), result["implementation"])
+        probes = result["probes"]
+        self.assertTrue(probes)
+        self.assertEqual({p["verdict"] for p in probes}, {"VERDICT_PASSED"}, probes)
+
+    def test_cmake(self):
+        build = os.path.join(self.folder, "build")
+        run("cmake", "-S", self.project, "-B", build, f"-DCMAKE_PREFIX_PATH={self.moved}")
+        run("cmake", "--build", build)
+        self.expect_passed(judge(os.path.join(build, "libmy_gemm.so"), GEMM), "my_gemm")
+        softmax = judge(os.path.join(build, "libmy_softmax.so"), SOFTMAX | {"mode": "MODE_BOTH"})
+        self.expect_passed(softmax, "my_softmax")
+        self.assertIn("libgomp.so.1", softmax["loaded_libraries"])
+        self.assertGreater(softmax["bench"]["median_seconds"], 0)
+
+    def test_pkg_config(self):
+        environment = os.environ | {"PKG_CONFIG_PATH": os.path.join(self.moved, "lib", "pkgconfig")}
+        flags = subprocess.run(["pkg-config", "--cflags", "assay-kernel"], env=environment,
+                               capture_output=True, text=True, check=True).stdout.split()
+        library = os.path.join(self.folder, "by_pkg_config.so")
+        run("cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", *flags,
+            os.path.join(self.project, "my_gemm.c"), "-o", library)
+        self.expect_passed(judge(library, GEMM), "my_gemm")
+
+    def test_plain_compiler(self):
+        include = os.path.join(self.moved, "include")
+        library = os.path.join(self.folder, "plain.so")
+        run("c++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-fopenmp",
+            "-shared", "-fPIC", f"-I{include}", os.path.join(self.project, "my_softmax.cc"),
+            "-o", library)
+        self.expect_passed(judge(library, SOFTMAX), "my_softmax")
+        for language in ["c", "c++"]:
+            header = os.path.join(self.moved, "include", "assay", "kernel.h")
+            run("cc", "-x", language, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only",
+                header)
+
+    def test_what_the_kernel_does_not_do_is_said_in_its_words(self):
+        library = os.path.join(self.folder, "refusing.so")
+        run("cc", "-shared", "-fPIC", f"-I{self.moved}/include",
+            os.path.join(self.project, "my_gemm.c"), "-o", library)
+        result = judge(library, GEMM | {"dtype": "DTYPE_BF16"})
+        self.assertEqual(result["verdict"], "VERDICT_UNSUPPORTED")
+        self.assertIn("only fp32 is done", result["findings"][0]["message"])
+        result = judge(library, SOFTMAX)
+        self.assertEqual(result["verdict"], "VERDICT_UNSUPPORTED")
+        self.assertIn("computes gemm, not softmax", result["findings"][0]["message"])
+        result = judge("", GEMM)
+        self.assertEqual(result["verdict"], "VERDICT_UNSUPPORTED")
+
+    def test_files_that_are_no_kernel(self):
+        text = os.path.join(self.folder, "text.so")
+        with open(text, "w", encoding="utf-8") as file:
+            file.write("no library")
+        for path, words in [(text, "not in the format ELF"), ("/nowhere/x.so", "cannot be read"),
+                            ("/bin/true", "does not export assay_kernel_v1")]:
+            result = judge(path, GEMM)
+            self.assertEqual(result["verdict"], "VERDICT_ERROR", path)
+            finding = result["findings"][0]
+            self.assertIn(words, finding["message"])
+            self.assertEqual(finding["blame"], "BLAME_KERNEL")
+            self.assertNotIn("death", finding)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,142 @@
+// The process of a user's kernel, from the judge's side.
+#include "kernels/providers/user/runner_process.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "kernels/providers/provider.h"
+#include "kernels/providers/user/describe_problem.h"
+#include "kernels/runtime/kernel_failure.h"
+#include "kernels/text/cat.h"
+
+namespace assay {
+namespace {
+
+Case GemmOf(const std::string& kernel, std::int64_t n) {
+  Case c;
+  c.problem = GemmProblem{.m = n, .n = n, .k = n};
+  c.dtype = c.out_dtype = DType::kF32;
+  c.provider = "user/0123456789ab";
+  c.kernel_file = Cat(ADVERSARIAL_DIR "/", kernel, ".so");
+  return c;
+}
+
+std::unique_ptr<RunnerProcess> Started(const std::string& kernel) {
+  SetRunnerPath(RUNNER_PATH);
+  const Case c = GemmOf(kernel, 8);
+  auto description = DescribeProblem(c, *FindOp("gemm")->MakePlan(c));
+  (*description)->thread_count = 1;
+  (*description)->memory_bytes = std::uint64_t{1} << 30;
+  auto process = RunnerProcess::Start(**description);
+  EXPECT_TRUE(process.ok()) << process.status();
+  return *std::move(process);
+}
+
+TEST(RunnerProcess, DoesOneTaskAfterTheOther) {
+  const auto process = Started("honest");
+  EXPECT_STREQ(process->Answer().unconfined, "");
+  ASSERT_EQ(*process->Ask(RunnerTask::kLoad), 0);
+  EXPECT_STREQ(process->Answer().name, "adversarial");
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(*process->Ask(RunnerTask::kLaunch), 0);
+    ASSERT_TRUE(process->Freeze().ok());
+    process->GoOn();
+  }
+  EXPECT_GT(process->TakeOverhead(), 0);
+  EXPECT_EQ(process->TakeOverhead(), 0);
+  std::cout << "a request costs " << process->quick_overhead() * 1e6 << " µs\n";
+  EXPECT_THAT(process->LoadedLibraries(Cat(ADVERSARIAL_DIR, "/honest.so")), ::testing::IsEmpty());
+  EXPECT_THAT(process->LoadedLibraries(""), ::testing::ElementsAre("honest.so"));
+}
+
+TEST(RunnerProcess, TellsHowItDied) {
+  const auto process = Started("exit_in_launch");
+  ASSERT_EQ(*process->Ask(RunnerTask::kLoad), 0);
+  for (int i = 0; i < 2; ++i) {
+    const absl::Status status = process->Ask(RunnerTask::kLaunch).status();
+    const auto failure = FailureOf(status);
+    ASSERT_TRUE(failure.has_value()) << status;
+    EXPECT_EQ(failure->cause, DeathCause::kExit);
+    EXPECT_EQ(failure->exit_code, 0);
+    EXPECT_FALSE(failure->preparing);
+  }
+  EXPECT_FALSE(process->Freeze().ok());
+}
+
+TEST(RunnerProcess, EndsWhatDoesNotReturn) {
+  const auto process = Started("endless");
+  ASSERT_EQ(*process->Ask(RunnerTask::kLoad), 0);
+  const auto failure = FailureOf(process->Ask(RunnerTask::kLaunch, 0.2).status());
+  ASSERT_TRUE(failure.has_value());
+  EXPECT_EQ(failure->cause, DeathCause::kDeadline);
+}
+
+TEST(RunnerProcess, SaysThatTheProgramIsMissing) {
+  const Case c = GemmOf("honest", 8);
+  const auto description = DescribeProblem(c, *FindOp("gemm")->MakePlan(c));
+  SetRunnerPath("/nowhere/assay-runner");
+  const auto process = RunnerProcess::Start(**description);
+  SetRunnerPath(RUNNER_PATH);
+  EXPECT_THAT(process.status().ToString(), ::testing::HasSubstr("/nowhere/assay-runner"));
+}
+
+// A judge that is killed takes its runner along.
+TEST(RunnerProcess, EndsWithItsJudge) {
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  const pid_t judge = fork();
+  if (judge == 0) {
+    const auto process = Started("honest");
+    const std::string children = Cat("/proc/self/task/", getpid(), "/children");
+    std::ifstream list(children);
+    int runner = 0;
+    list >> runner;
+    if (write(pipe_ends[1], &runner, sizeof runner) < 0) _exit(1);
+    pause();
+  }
+  int runner = 0;
+  ASSERT_EQ(read(pipe_ends[0], &runner, sizeof runner), static_cast<ssize_t>(sizeof runner));
+  if (runner == 0) {
+    kill(judge, SIGKILL);
+    waitpid(judge, nullptr, 0);
+    GTEST_SKIP() << "this Linux does not list the children of a process";
+  }
+  kill(judge, SIGKILL);
+  waitpid(judge, nullptr, 0);
+  const auto gone = [&] {
+    std::ifstream stat(Cat("/proc/", runner, "/stat"));
+    std::string text;
+    return !std::getline(stat, text) || text.find(") Z") != std::string::npos;
+  };
+  for (int i = 0; i < 6000 && !gone(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_TRUE(gone());
+  close(pipe_ends[0]);
+  close(pipe_ends[1]);
+}
+
+TEST(Registry, FindsUsersKernelsForEveryOperatorAndListsNone) {
+  Registry registry;
+  RegisterAll(registry);
+  for (const Op* op : AllOps()) {
+    EXPECT_NE(registry.Find(op->name(), "user/0123456789ab", "cpu"), nullptr);
+    EXPECT_EQ(registry.Find(op->name(), "user/0123456789ab", "cuda"), nullptr);
+    EXPECT_EQ(registry.Find(op->name(), "user", "cpu"), nullptr);
+  }
+  for (const KernelEntry& entry : registry.entries()) {
+    EXPECT_FALSE(entry.provider.starts_with(kUserPrefix));
+  }
+}
+
+}  // namespace
+}  // namespace assay
