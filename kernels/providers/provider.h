@@ -89,6 +89,8 @@ class Registry {
 };
 
 inline constexpr std::string_view kPlantedPrefix = "planted/";
+// The functions of callers, which run in their own processes.
+inline constexpr std::string_view kExternalProvider = "external";
 
 // Adds every kernel of the CPU, one line each. A GPU backend adds its own kernels
 // (kernels/backends).

@@ -25,6 +25,7 @@ Case ProbeCase(const Case& c, Problem problem, std::string pattern, bool exact) 
   probe.dtype = c.dtype;
   probe.out_dtype = c.out_dtype;
   probe.provider = c.provider;
+  probe.elsewhere = c.elsewhere;
   probe.pattern = std::move(pattern);
   probe.seed = kProbeSeed;
   probe.mode = Mode::kValidate;
