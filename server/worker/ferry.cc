@@ -18,6 +18,8 @@ constexpr absl::Duration kToEnd = absl::Seconds(10);
 // A case's deadline counts as over this long before, so that the caller is found slow and not the
 // worker.
 constexpr absl::Duration kBefore = absl::Milliseconds(100);
+// Messages of the worker that are read ahead.
+constexpr std::size_t kAhead = 4;
 
 std::int64_t BytesOf(const v1::ExternalOperand& operand) {
   std::int64_t count = 1;
@@ -35,40 +37,58 @@ Ferry::Ferry(std::function<void()> ring, CallerLink& caller,
 
 void Ferry::Begin(std::function<void(grpc::Status)> done) {
   done_ = std::move(done);
-  reading_ = true;
   writing_ = true;
   AddHold();  // until nothing more will be read or written
   StartWrite(&outgoing_);
-  StartRead(&incoming_);
+  {
+    const std::lock_guard lock(mutex_);
+    ReadLocked();
+  }
   StartCall();
 }
 
 void Ferry::Step(absl::Time* deadline, bool give_up) {
   if (closed_) return;
-  if (over_ || give_up) return Close();
-  TakeFromWorker();
+  if (give_up) return Close();
+  while (TakeFromWorker()) {
+  }
   if (closed_) return;
+  if (over_) return Close();
   if (deaf_) no_answers_ = true;
   if (caller_.failure()) StopAnswers();
   TakeFromCaller();
   CheckTime(deadline);
 }
 
-void Ferry::TakeFromWorker() {
-  if (reading_) return;
-  if (incoming_.has_end()) {
-    *response_ = std::move(*incoming_.mutable_end());
-    return Close();
+bool Ferry::TakeFromWorker() {
+  worker::v1::RunElsewhereResponse* first = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (came_.empty()) return false;
+    first = &came_.front();  // only this thread takes it away
   }
-  const bool asks = incoming_.ask().has_chunk() || incoming_.ask().has_launch();
-  if (asks && !std::exchange(asked_, true)) asked_at_ = absl::Now();
-  if (incoming_.ask().has_kernel()) {
-    const v1::ExternalKernel& kernel = incoming_.ask().kernel();
-    bytes_ = BytesOf(kernel.output());
-    for (const v1::ExternalOperand& input : kernel.inputs()) bytes_ += BytesOf(input);
+  if (first->has_end()) {
+    *response_ = std::move(*first->mutable_end());
+    Close();
+    return false;
   }
-  if (!caller_.Give(incoming_.mutable_ask())) return;
-  incoming_.Clear();
+  v1::ValidateExternalResponse& ask = *first->mutable_ask();
+  if ((ask.has_chunk() || ask.has_launch()) && !std::exchange(asked_, true)) {
+    asked_at_ = absl::Now();
+  }
+  if (ask.has_kernel()) {
+    bytes_ = BytesOf(ask.kernel().output());
+    for (const v1::ExternalOperand& input : ask.kernel().inputs()) bytes_ += BytesOf(input);
+  }
+  if (!caller_.Give(&ask)) return false;
+  const std::lock_guard lock(mutex_);
+  came_.pop_front();
+  ReadLocked();
+  return true;
+}
+
+void Ferry::ReadLocked() {
+  if (reading_ || over_ || came_.size() >= kAhead) return;
   reading_ = true;
   StartRead(&incoming_);
 }
@@ -121,8 +141,14 @@ void Ferry::Close() {
 }
 
 void Ferry::OnReadDone(bool ok) {
-  if (!ok) over_ = true;
-  reading_ = false;
+  {
+    const std::lock_guard lock(mutex_);
+    reading_ = false;
+    if (!ok) over_ = true;
+    if (ok) came_.push_back(std::move(incoming_));
+    incoming_.Clear();
+    if (ok && !came_.back().has_end()) ReadLocked();
+  }
   ring_();
 }
 

@@ -7,7 +7,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <mutex>
 
 #include "absl/time/time.h"
 #include "assay/worker/v1/worker.pb.h"
@@ -16,7 +18,7 @@
 namespace assay::server {
 
 // The daemon's half of one call. All functions but gRPC's own are for the thread of the call. It
-// holds one message each way. If the caller is too slow, or has gone, the worker gets no more
+// holds a few messages of the worker and one of the caller. If the caller is too slow, or has gone, the worker gets no more
 // answers, and the case ends.
 class Ferry final : public grpc::ClientBidiReactor<worker::v1::RunElsewhereRequest,
                                                    worker::v1::RunElsewhereResponse> {
@@ -32,7 +34,9 @@ class Ferry final : public grpc::ClientBidiReactor<worker::v1::RunElsewhereReque
   void Step(absl::Time* deadline, bool give_up);
 
  private:
-  void TakeFromWorker();
+  // Carries one message to the caller; false: there is none, or no room.
+  bool TakeFromWorker();
+  void ReadLocked();
   void TakeFromCaller();
   void CheckTime(absl::Time* deadline);
   void StopAnswers();
@@ -48,7 +52,9 @@ class Ferry final : public grpc::ClientBidiReactor<worker::v1::RunElsewhereReque
   std::function<void(grpc::Status)> done_;
   worker::v1::RunElsewhereRequest outgoing_;   // gRPC's while `writing_`
   worker::v1::RunElsewhereResponse incoming_;  // gRPC's while `reading_`
-  std::atomic<bool> reading_{false};
+  std::mutex mutex_;
+  std::deque<worker::v1::RunElsewhereResponse> came_;  // mutex_; read ahead, at most kAhead
+  bool reading_ = false;                               // mutex_
   std::atomic<bool> writing_{false};
   std::atomic<bool> over_{false};  // the worker sends no more
   std::atomic<bool> deaf_{false};  // the worker takes no more
