@@ -104,6 +104,8 @@ void Ferry::TakeFromCaller() {
     case NextMessage::kWait:
       return;
     case NextMessage::kEnd:
+      if (!asked_) return;  // it owes no answer
+      [[fallthrough]];
     case NextMessage::kGone:
       caller_.Fail(MakeFinding(v1::REASON_CANCELLED, "the caller has gone"));
       StopAnswers();

@@ -146,7 +146,7 @@ class Validated(unittest.TestCase):
             self.assertTrue(all(r.ran_elsewhere for r in results))
             self.assertTrue(client.run("softmax", rows=4, cols=8, dtype="fp32", provider="builtin"))
             device = client.devices()[0]
-            self.assertEqual((device.state, device.worker_restarts), ("IDLE", 0))
+            self.assertEqual((device.state, device.worker_restarts), ("READY", 0))
 
     def test_a_daemon_that_is_killed_leaves_an_interrupted_job(self):
         import assay
@@ -171,7 +171,7 @@ class Validated(unittest.TestCase):
         with assay.connect(daemon.grpc) as client:
             report = client.validate(numpy.zeros_like, op="softmax", dtype="fp32", rows=4, cols=8)
             self.assertEqual(report.verdict, "FAILED")
-            self.assertEqual(client.devices()[0].state, "IDLE")
+            self.assertEqual(client.devices()[0].state, "READY")
         counted = [line for line in daemon.scrape().splitlines() if not line.startswith("#")]
         external = [line for line in counted if 'provider="external"' in line]
         self.assertEqual(external, ['assay_cases_total{device="cpu:0",dtype="other",op="other",provider="external",'

@@ -1,13 +1,17 @@
 """A function of this process, validated: right ones pass, planted ones fail with the right reason."""
 
+import os
+import queue
 import threading
 
+import grpc
 import numpy as np
 import pytest
 
 import assay
 import fake
 import planted_functions
+from assay._wire import case_pb2, compare_pb2, external_pb2, types_pb2
 
 torch = None
 try:
@@ -28,9 +32,13 @@ def client(assay_client):
     return assay_client
 
 
+SEEDS = range(1, 1 + int(os.environ.get("ASSAY_VALIDATE_SEEDS", "1")))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("case", planted_functions.RIGHT, ids=by_name)
-def test_right_functions_pass(client, case):
-    report = assay.validate(case.fn, op=case.op, dtype="fp32", client=client, **case.fields)
+def test_right_functions_pass(client, case, seed):
+    report = assay.validate(case.fn, op=case.op, dtype="fp32", seed=seed, client=client, **case.fields)
     assert report.passed, report
     assert len(report) == 2, "the shape and one that was drawn"
     assert report[0].problem != report[1].problem
@@ -55,6 +63,7 @@ def test_planted_functions_fail_with_the_right_reason(client, case):
 
 
 @needs_torch
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("op, fields, fn", [
     ("softmax", planted_functions.ROWS, lambda x: torch.softmax(x, -1)),
     ("layer_norm", planted_functions.NORM, lambda x, w, b: torch.nn.functional.layer_norm(x, x.shape[-1:], w, b)),
@@ -66,12 +75,12 @@ def test_planted_functions_fail_with_the_right_reason(client, case):
      lambda q, k, v: getattr(torch.nn.functional, "scaled_dot_product_attention",
                              getattr(torch.nn.functional, "_scaled_dot_product_attention", None))(q, k, v)),
 ], ids=["softmax", "layer_norm", "matmul", "conv2d", "attention", "scaled_dot_product_attention"])
-def test_functions_of_torch_pass(client, op, fields, fn):
+def test_functions_of_torch_pass(client, op, fields, fn, seed):
     def first(*inputs):  # torch 1.13's returns the weights, too
         output = fn(*inputs)
         return output[0] if isinstance(output, tuple) else output
 
-    report = assay.validate(first, op=op, dtype="fp32", arrays="torch", client=client, **fields)
+    report = assay.validate(first, op=op, dtype="fp32", arrays="torch", seed=seed, client=client, **fields)
     assert report.passed, report
     assert any(probe.verdict == "PASSED" for result in report for probe in result.probes)
 
@@ -260,3 +269,72 @@ def test_the_fixture_raises(assay):  # the plugin's
     with pytest.raises(AssertionError, match="bound"):
         assay.validate(planted_functions.zeros, op="softmax", dtype="fp32", rows=4, cols=8)
     assert assay.validate(planted_functions.softmax, op="softmax", dtype="fp32", rows=4, cols=8)
+
+
+# Callers that do not keep to the protocol.
+
+def stream(client, first, *answer):
+    """What the daemon says to these messages: the first, and then an answer to each launch. Without an answer the
+    stream ends after the first.
+    """
+    call = client._channel.grpc.stream_stream(
+        "/assay.v1.ValidationService/ValidateExternal",
+        request_serializer=external_pb2.ValidateExternalRequest.SerializeToString,
+        response_deserializer=external_pb2.ValidateExternalResponse.FromString)
+    outgoing = queue.SimpleQueue()
+    for message in [*first, *([] if answer else [None])]:
+        outgoing.put(message)
+    said = []
+    for message in call(iter(outgoing.get, None), timeout=60):
+        said.append(message)
+        if message.HasField("launch"):
+            for one in answer:
+                outgoing.put(one)
+    outgoing.put(None)
+    return said
+
+
+def job_of(**fields):
+    spec = case_pb2.CaseSpec(dtype=types_pb2.DTYPE_FP32)
+    spec.softmax.rows, spec.softmax.cols = 4, 8
+    job = external_pb2.ExternalJob(**fields)
+    job.spec.cases.cases.append(spec)
+    return external_pb2.ValidateExternalRequest(job=job)
+
+
+def chunk_of(tensor, data):
+    return external_pb2.ValidateExternalRequest(chunk=compare_pb2.TensorChunk(tensor=tensor, data=data))
+
+
+def launched(end=external_pb2.LAUNCH_END_RETURNED):
+    return external_pb2.ValidateExternalRequest(launched=external_pb2.ExternalLaunched(end=end))
+
+
+@pytest.mark.parametrize("messages", [(), (chunk_of(0, b"1234"),), (launched(),)], ids=["none", "bytes", "launched"])
+def test_a_stream_begins_with_a_job(client, messages):
+    with pytest.raises(grpc.RpcError) as refused:
+        stream(client, messages)
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "must be the first message" in refused.value.details()
+
+
+@pytest.mark.parametrize("messages, text", [
+    ((launched(),), "tensor 1 has 128 bytes, got 0"),
+    ((chunk_of(1, bytes(129)), launched()), "tensor 1 has 128 bytes, got at least 129"),
+    ((chunk_of(7, b"x"), launched()), "tensors 0 to 1, got bytes of 7"),
+    ((chunk_of(1, bytes(128)), chunk_of(0, bytes(8)), launched()), "tensor 0 has 128 bytes, got 8"),
+    ((launched(external_pb2.LAUNCH_END_UNSPECIFIED),), ""),
+    ((job_of(),), "neither bytes nor the end"),
+], ids=["no output", "too much", "unknown tensor", "part of an input", "no end", "two jobs"])
+def test_bytes_that_are_not_the_tensors_are_an_error(client, messages, text):
+    answers = stream(client, [job_of()], *messages)
+    result = next(a.event.case_result for a in answers if a.event.HasField("case_result"))
+    assert result.verdict == types_pb2.VERDICT_ERROR and text in result.findings[0].message
+    assert client.devices()[0].worker_restarts == 0
+
+
+def test_a_caller_that_says_no_more_is_gone(client):
+    answers = stream(client, [job_of()])
+    assert answers[-1].event.HasField("finished")
+    result = next(a.event.case_result for a in answers if a.event.HasField("case_result"))
+    assert (result.verdict, result.findings[0].reason) == (types_pb2.VERDICT_SKIPPED, "cancelled")

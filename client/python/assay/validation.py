@@ -110,9 +110,15 @@ class _HeldOut:
         self.left = _DRAWS
         self.draw()
 
-    def draw(self) -> bool:
-        """Another shape; False if there is none, or none that the daemon takes."""
-        self.left -= 1
+    def draw(self) -> None:
+        """Another shape. None is drawn if no extent is large enough, or if the daemon refused too many."""
+        self.drawn = False
+        while self.left > 0 and not self.drawn:
+            self.left -= 1
+            self.spec = self._another()
+            self.drawn = self.spec != self._like
+
+    def _another(self) -> Any:
         spec = type(self._like)()
         spec.CopyFrom(self._like)
         op = problems.op_of(spec)
@@ -126,9 +132,7 @@ class _HeldOut:
             elif value >= _LEAST_DRAWN:  # others stay unset if they are
                 longest = max([getattr(like, other) for other in length] or [0])
                 setattr(problem, name, max(1, value + round(step * longest)) if name in length else self._near(value))
-        self.drawn = spec != self._like and self.left >= 0
-        self.spec = spec
-        return self.drawn
+        return spec
 
     def _near(self, extent: int) -> int:
         if extent < _LEAST_DRAWN:
