@@ -57,6 +57,9 @@ struct Published {
   std::string source;  // "FP8 attention lessons"
 };
 
+// The way to a function of another process; kernels/providers/external/external.h defines it.
+class Elsewhere;
+
 struct Case {
   Problem problem;
   std::string name;
@@ -93,6 +96,8 @@ struct Case {
   int significand = -1;
   // The library of a user's kernel ("user/…"), on this machine. Set by the worker, never by a user.
   std::string kernel_file;
+  // Where the kernel of provider "external" runs. Set by the worker, never by a user.
+  Elsewhere* elsewhere = nullptr;
   // The largest magnitude of each operand, in the plan's order, of data that no pattern
   // made. Set for comparisons, never by a user.
   std::vector<double> magnitudes;

@@ -110,6 +110,8 @@ class Registry {
 inline constexpr std::string_view kPlantedPrefix = "planted/";
 // Kernels of users: "user/" and the first 12 hexadecimal digits of their library's SHA-256.
 inline constexpr std::string_view kUserPrefix = "user/";
+// The functions of callers, which run in their own processes.
+inline constexpr std::string_view kExternalProvider = "external";
 
 // Adds every kernel of the CPU, one line each. A GPU backend adds its own kernels
 // (kernels/backends).

@@ -25,6 +25,7 @@ constexpr Needed kNeeded[] = {
     {"CreateJob", Role::kOperator, true},
     {"CancelJob", Role::kOperator, true},
     {"CompareTensors", Role::kOperator, true},
+    {"ValidateExternal", Role::kOperator, true},
     {"ListDevices.measure_ceilings", Role::kOperator, true},
     {"ReleaseDevice", Role::kOperator, true},
     {"CreateBaseline", Role::kOperator, true},

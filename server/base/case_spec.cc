@@ -11,4 +11,8 @@ std::string OpOf(const v1::CaseSpec& spec) {
 
 bool IsPlanted(std::string_view provider) { return provider.starts_with(kPlantedPrefix); }
 
+std::string_view ExternalProvider() { return kExternalProvider; }
+
+bool IsExternal(std::string_view provider) { return provider == kExternalProvider; }
+
 }  // namespace assay::server

@@ -25,6 +25,7 @@
 #include "server/pass/device_pass.h"
 #include "server/pass/job_verdict.h"
 #include "server/pass/job_watch.h"
+#include "server/plan/elsewhere_check.h"
 #include "server/plan/job_plan.h"
 #include "server/plan/selftest.h"
 #include "server/plan/spec_check.h"
@@ -311,18 +312,33 @@ absl::StatusOr<v1::Job> JobQueue::Create(const v1::JobSpec& spec, std::string_vi
     absl::StatusOr<v1::Job> earlier = FindRequest(spec, request_id);
     if (!absl::IsNotFound(earlier.status())) return earlier;
   }
+  return CreateFor(nullptr, spec, request_id, admit);
+}
+
+absl::StatusOr<v1::Job> JobQueue::CreateElsewhere(const v1::ExternalJob& job,
+                                                  std::shared_ptr<CallerLink> caller,
+                                                  const AdmitJob& admit) {
+  std::vector<FieldError> errors;
+  const v1::JobSpec spec = SpecElsewhere(job, errors);
+  if (!errors.empty()) return BadRequestError(errors);
+  return CreateFor(std::move(caller), spec, "", admit);
+}
+
+absl::StatusOr<v1::Job> JobQueue::CreateFor(std::shared_ptr<CallerLink> caller,
+                                            const v1::JobSpec& spec, std::string_view request_id,
+                                            const AdmitJob& admit) {
   if (draining_) {
     return WithRetry(WithReason(absl::UnavailableError("assayd is stopping and takes no new jobs"),
                                 v1::ERROR_REASON_STOPPING),
                      absl::Seconds(10));
   }
-  absl::StatusOr<JobPlan> plan = PlanJob(spec, devices_, options_);
+  absl::StatusOr<JobPlan> plan = PlanJob(spec, devices_, options_, caller != nullptr);
   if (!plan.ok()) return plan.status();
   NewJob job{.job = Accepted(spec, *plan, devices_, options_),
              .request_id = std::string(request_id)};
   if (absl::Status s = baselines_.Admit(plan->devices, job.job); !s.ok()) return s;
   job.plans = std::move(plan->devices);
-  return StoreNew(job, spec, admit);
+  return StoreNew(job, std::move(caller), spec, admit);
 }
 
 // A new job's place in the order of acceptance; RESOURCE_EXHAUSTED if too many jobs wait.
@@ -337,8 +353,8 @@ absl::StatusOr<std::int64_t> JobQueue::TakePlace() {
                        .again = absl::Seconds(5)});
 }
 
-absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const v1::JobSpec& spec,
-                                           const AdmitJob& admit) {
+absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, std::shared_ptr<CallerLink> caller,
+                                           const v1::JobSpec& spec, const AdmitJob& admit) {
   const absl::StatusOr<std::int64_t> order = TakePlace();
   if (!order.ok()) return order.status();
   absl::StatusOr<std::shared_ptr<void>> place = admit(job.job.counts().total());
@@ -351,7 +367,7 @@ absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const v1::JobSpec& spec,
     // Known before it is stored: a retry of the request may ask for it at once.
     do {
       job.job.set_name(RandomName());
-      active = MakeActive(job.job, *order, job.plans, *place);
+      active = MakeActive(job.job, *order, job.plans, *place, caller);
     } while (active == nullptr);
     // What an early result is written to must not be an earlier job.
     const bool is_new = absl::IsNotFound(store_.GetJob(active->name).status());
@@ -380,9 +396,11 @@ absl::StatusOr<v1::Job> JobQueue::StoreNew(NewJob& job, const v1::JobSpec& spec,
 
 JobQueue::Job JobQueue::MakeActive(const v1::Job& job, std::int64_t order,
                                    const std::vector<DevicePlan>& plans,
-                                   std::shared_ptr<void> place) {
+                                   std::shared_ptr<void> place,
+                                   std::shared_ptr<CallerLink> caller) {
   auto active = std::make_shared<ActiveJob>(job, order);
   active->place = std::move(place);
+  active->caller = std::move(caller);
   active->parts_left = static_cast<int>(plans.size());
   active->selftest = true;  // unless a case says otherwise
   for (const DevicePlan& plan : plans) {
@@ -433,7 +451,7 @@ void JobQueue::TakeUp(v1::Job job) {
   const bool ran = job.state() == v1::JOB_STATE_RUNNING;
   if (ran) job.set_state(v1::JOB_STATE_QUEUED);
   // Who sent it is not known any more, and it counts for nobody.
-  const Job active = MakeActive(job, next_order_++, *plans, nullptr);
+  const Job active = MakeActive(job, next_order_++, *plans, nullptr, nullptr);
   if (ran) {
     JobUpdate again{.name = job.name(), .job = job};
     again.events.push_back(

@@ -44,6 +44,9 @@ class JobQueue final : public JobManager {
   using JobManager::Create;
   absl::StatusOr<v1::Job> Create(const v1::JobSpec& spec, std::string_view request_id,
                                  const AdmitJob& admit) override;
+  absl::StatusOr<v1::Job> CreateElsewhere(const v1::ExternalJob& job,
+                                          std::shared_ptr<CallerLink> caller,
+                                          const AdmitJob& admit) override;
   StoreState store_state() const override;
   absl::StatusOr<v1::Job> Get(std::string_view name) override;
   absl::StatusOr<JobPage> List(const JobQuery& query) override;
@@ -64,10 +67,14 @@ class JobQueue final : public JobManager {
   void TakeUp(v1::Job job);
   absl::StatusOr<v1::Job> FindRequest(const v1::JobSpec& spec, std::string_view request_id);
   absl::StatusOr<std::int64_t> TakePlace();
-  absl::StatusOr<v1::Job> StoreNew(NewJob& job, const v1::JobSpec& spec, const AdmitJob& admit);
+  // `caller` may be null.
+  absl::StatusOr<v1::Job> CreateFor(std::shared_ptr<CallerLink> caller, const v1::JobSpec& spec,
+                                    std::string_view request_id, const AdmitJob& admit);
+  absl::StatusOr<v1::Job> StoreNew(NewJob& job, std::shared_ptr<CallerLink> caller,
+                                   const v1::JobSpec& spec, const AdmitJob& admit);
   // Null if a job of that name is active.
   Job MakeActive(const v1::Job& job, std::int64_t order, const std::vector<DevicePlan>& plans,
-                 std::shared_ptr<void> place);
+                 std::shared_ptr<void> place, std::shared_ptr<CallerLink> caller);
   bool BeginEarly(const Job& job, const std::vector<DevicePlan>& plans);
   void Enqueue(const Job& job, const std::vector<DevicePlan>& plans);
   void AfterEnqueued(const Job& job);

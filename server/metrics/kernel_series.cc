@@ -20,6 +20,8 @@ constexpr int kGauges = 4;
 constexpr int kRestSeries = 8;
 // The gauge of the precision.
 constexpr int kPrecisionSeries = 1;
+// The verdicts of functions that run in their callers' processes.
+constexpr int kExternalSeries = 6;
 // Room that is kept free at the start, for series that do not exist from the start. Combinations
 // that no kernel computes need 1 each, and at most so many of them count.
 constexpr int kKeptFree = 20;
@@ -76,7 +78,7 @@ KernelSeries::KernelSeries(Families& families, std::string device,
   DeclareAlerting(OtherId());
   DeclareRest(OtherId());
   precision_room_.insert(OtherId());
-  left_ -= kAlertingSeries + kGauges + kRestSeries + kPrecisionSeries;
+  left_ -= kAlertingSeries + kGauges + kRestSeries + kPrecisionSeries + kExternalSeries;
   std::vector<KernelId> ids;
   for (const v1::Kernel& kernel : kernels) {
     if (IsPlanted(kernel.provider())) continue;
@@ -175,6 +177,13 @@ void KernelSeries::SetCeilings(const CeilingList& ceilings) {
     if (gone) RemoveEfficiency(roof.first);
     return gone;
   });
+}
+
+void KernelSeries::CountExternal(const v1::CaseResult& result) {
+  const KernelId id{std::string(kOtherLabel), std::string(ExternalProvider()),
+                    std::string(kOtherLabel)};
+  families_.cases.Add(Joined(LabelsOf(id), {{"verdict", VerdictLabel(result.verdict())}}))
+      .Increment();
 }
 
 void KernelSeries::Count(const KernelId& id, const v1::CaseResult& result) {

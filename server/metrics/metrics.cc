@@ -128,6 +128,7 @@ class MetricsImpl final : public Metrics {
   void CaseFinished(const v1::CaseResult& result) override {
     if (IsPlanted(result.spec().provider())) return;
     KernelSeries& series = SeriesOf(result.device());
+    if (IsExternal(result.spec().provider())) return series.CountExternal(result);
     const KernelId id = series.IdOf(result);
     families_.case_duration.Add({{"op", id.op}}, kCaseSeconds)
         .Observe(static_cast<double>(

@@ -17,6 +17,7 @@
 #include "server/pass/job_watch.h"
 #include "server/plan/job_terms.h"
 #include "server/store/store.h"
+#include "server/worker/caller_link.h"
 #include "server/worker/executor.h"
 
 namespace assay::server {
@@ -66,6 +67,8 @@ struct ActiveJob {
   std::shared_ptr<void> place;  // of its sender, until it begins; by the manager's mutex
   CancelToken cancel;           // set with `early`; ends the cases that run
   const std::shared_ptr<WatchHub> hub;
+  // Whose function the cases validate; set before it is queued. nullptr: they run kernels.
+  std::shared_ptr<CallerLink> caller;
   std::map<std::string, int> op_counts;  // cases of each operator; set before it is queued
   bool selftest = false;                 // it tests the checks, not kernels; likewise
 

@@ -121,9 +121,13 @@ std::optional<v1::CaseResult> DevicePass::Execute(const Turn& turn) {
   if (!result) {
     const bool first = IsTimed(turn.spec) && means_.runner.FirstTimed();
     TellProgress(turn, first ? Cat("measuring the ceilings of ", plan_.device) : "");
-    ChooseAhead(turn);
-    result = device_.ExecuteLeading(turn.spec, turn.index, ToDuration(turn.spec.deadline()),
-                                    job_->cancel, ahead_);
+    const absl::Duration limit = ToDuration(turn.spec.deadline());
+    if (job_->caller != nullptr) {
+      result = device_.ExecuteElsewhere(turn.spec, turn.index, limit, job_->cancel, *job_->caller);
+    } else {
+      ChooseAhead(turn);
+      result = device_.ExecuteLeading(turn.spec, turn.index, limit, job_->cancel, ahead_);
+    }
   }
   quick_ = ToDuration(result->duration()) <= kInTurnFor;
   // Who ended the case from outside (a user, the job's deadline, the daemon's end), the job knows:

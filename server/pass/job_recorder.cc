@@ -89,6 +89,12 @@ void JobRecorder::LogWrong(const ActiveJob& job, const v1::CaseResult& result) {
 }
 
 void JobRecorder::Record(const Job& job, const DevicePlan& plan, v1::CaseResult result) {
+  if (IsExternal(result.spec().provider())) {
+    // No command line has the function, and its times are those of the way to it.
+    result.set_ran_elsewhere(true);
+    result.clear_repro();
+    result.clear_bench();
+  }
   const std::lock_guard order(job->submit_mutex);
   JobUpdate update{.name = job->name};
   if (!Count(*job, plan, result, update)) return;

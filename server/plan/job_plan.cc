@@ -326,8 +326,9 @@ std::vector<std::string> KnownProviders(const DeviceSet& devices) {
 // Plans one job in steps. What is wrong with the request gathers in `errors_`.
 class Planner {
  public:
-  Planner(const v1::JobSpec& spec, const DeviceSet& devices, const PlanOptions& options)
-      : spec_(spec), devices_(devices), options_(options) {}
+  Planner(const v1::JobSpec& spec, const DeviceSet& devices, const PlanOptions& options,
+          bool elsewhere)
+      : spec_(spec), devices_(devices), options_(options), elsewhere_(elsewhere) {}
 
   absl::StatusOr<JobPlan> Plan() {
     const absl::StatusOr<std::vector<Target>> targets = FindTargets(spec_, devices_);
@@ -367,6 +368,7 @@ class Planner {
     for (const BaseCase& base : listed_) {
       const std::string& provider = base.value.provider;
       if (provider.empty() || provider == "all" || providers.empty()) continue;
+      if (elsewhere_ && IsExternal(provider)) continue;
       if (!Contains(providers, provider)) {
         errors_.push_back({Cat(base.path, ".provider"), Cat("unknown provider \"", provider, "\"",
                                                             Suggestion(provider, providers))});
@@ -485,6 +487,7 @@ class Planner {
   const v1::JobSpec& spec_;
   const DeviceSet& devices_;
   const PlanOptions& options_;
+  const bool elsewhere_;
   std::vector<FieldError> errors_;
   std::vector<BaseCase> listed_;  // of the request
   JobPlan plan_;
@@ -506,8 +509,8 @@ std::string RequirementKey(const v1::CaseSpec& spec) {
 }
 
 absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DeviceSet& devices,
-                                const PlanOptions& options) {
-  return Planner(spec, devices, options).Plan();
+                                const PlanOptions& options, bool elsewhere) {
+  return Planner(spec, devices, options, elsewhere).Plan();
 }
 
 }  // namespace assay::server

@@ -29,12 +29,14 @@ struct JobPlan {
 // device's backend (planted ones are asked for by name), and those a suite requires
 // even where they are not available, so that their absence shows.
 //
+// `elsewhere`: the spec is of SpecElsewhere. No other job may name its provider.
+//
 // INVALID_ARGUMENT names every bad field; NOT_FOUND: suite or device, with a near
 // name; RESOURCE_EXHAUSTED: a case whose operands and references (16 bytes an
 // element of the output) can never fit the device; UNAVAILABLE: the device's
 // kernels are not known yet.
 absl::StatusOr<JobPlan> PlanJob(const v1::JobSpec& spec, const DeviceSet& devices,
-                                const PlanOptions& options);
+                                const PlanOptions& options, bool elsewhere = false);
 
 // Cases of a part from `from` on, without those that fill its budget.
 int CasesToRun(const DevicePlan& plan, std::size_t from = 0);

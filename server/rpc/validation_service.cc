@@ -26,6 +26,7 @@
 #include "server/rpc/backup_stream.h"
 #include "server/rpc/compare_stream.h"
 #include "server/rpc/error_mapping.h"
+#include "server/rpc/external_stream.h"
 #include "server/rpc/request_parsing.h"
 #include "server/rpc/task_thread.h"
 #include "server/rpc/watch_stream.h"
@@ -154,6 +155,39 @@ class ValidationService::Impl {
         .get();
   }
 
+  grpc::ServerBidiReactor<v1::ValidateExternalRequest, v1::ValidateExternalResponse>* External(
+      Call call) {
+    using Reactor =
+        grpc::ServerBidiReactor<v1::ValidateExternalRequest, v1::ValidateExternalResponse>;
+    if (absl::Status s = Admit(call); !s.ok()) return Refuse<Reactor>(call, s);
+    Place place;
+    if (limits_ != nullptr) {  // the caller watches its job
+      absl::StatusOr<Place> given = limits_->AdmitWatcher(ClientOf(call));
+      if (!given.ok()) return Refuse<Reactor>(call, given.status());
+      place = *std::move(given);
+    }
+    const std::shared_ptr<ExternalStream> stream = ExternalStream::Start(
+        {.jobs = &jobs_,
+         .writes = &writes_,
+         .pump = &pump_,
+         .admit =
+             [this, client = ClientOf(call)](int cases) {
+               return limits_ == nullptr ? Place() : limits_->AdmitJob(client, cases);
+             },
+         .ended = [this, call, place = std::move(place)](const grpc::Status& status) mutable {
+           place.reset();
+           Close(call, status);
+         }});
+    const std::lock_guard guard(mutex_);
+    std::erase_if(external_streams_, [](const auto& s) { return s.expired(); });
+    if (stopped_) {
+      stream->Abort(Stopping());
+    } else {
+      external_streams_.push_back(stream);
+    }
+    return stream.get();  // it owns itself, as that of Compare does
+  }
+
   grpc::ServerWriteReactor<v1::JobEvent>* Watch(Call call, const v1::WatchJobRequest& request) {
     if (absl::Status s = Admit(call); !s.ok()) {
       return Refuse<grpc::ServerWriteReactor<v1::JobEvent>>(call, s);
@@ -218,6 +252,9 @@ class ValidationService::Impl {
       const std::lock_guard guard(mutex_);
       stopped_ = true;
       streams.swap(streams_);
+      for (const auto& weak : external_streams_) {
+        if (const auto external = weak.lock()) external->Abort(Stopping());
+      }
       for (const auto& weak : backup_streams_) {
         if (const auto backup = weak.lock()) backup->Abort(Stopping());
       }
@@ -443,6 +480,8 @@ class ValidationService::Impl {
   std::condition_variable_any stall_changed_;
   std::vector<std::weak_ptr<BackupStream>> backup_streams_;  // mutex_; some have ended
 
+  std::vector<std::weak_ptr<ExternalStream>> external_streams_;  // mutex_; some have ended
+
   TaskThread backups_{1};                    // one copy of the store; another may wait
   TaskThread writes_{kMostCallsWaiting};     // plans and commits
   TaskThread long_work_{kMostCallsWaiting};  // calls that wait for a device or read many files
@@ -542,6 +581,11 @@ grpc::ServerUnaryReactor* ValidationService::ListCaseResults(
 grpc::ServerReadReactor<v1::CompareTensorsRequest>* ValidationService::CompareTensors(
     grpc::CallbackServerContext* context, v1::CaseResult* response) {
   return impl_->Compare({context, "CompareTensors"}, response);
+}
+
+grpc::ServerBidiReactor<v1::ValidateExternalRequest, v1::ValidateExternalResponse>*
+ValidationService::ValidateExternal(grpc::CallbackServerContext* context) {
+  return impl_->External({context, "ValidateExternal"});
 }
 
 grpc::ServerUnaryReactor* ValidationService::ListDevices(grpc::CallbackServerContext* context,

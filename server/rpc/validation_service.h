@@ -75,6 +75,8 @@ class ValidationService : public v1::ValidationService::CallbackService {
                                             v1::ListCaseResultsResponse*) override;
   grpc::ServerReadReactor<v1::CompareTensorsRequest>* CompareTensors(grpc::CallbackServerContext*,
                                                                      v1::CaseResult*) override;
+  grpc::ServerBidiReactor<v1::ValidateExternalRequest, v1::ValidateExternalResponse>*
+  ValidateExternal(grpc::CallbackServerContext*) override;
   grpc::ServerUnaryReactor* ListDevices(grpc::CallbackServerContext*, const v1::ListDevicesRequest*,
                                         v1::ListDevicesResponse*) override;
   grpc::ServerUnaryReactor* ReleaseDevice(grpc::CallbackServerContext*,

@@ -15,6 +15,7 @@
 #include "assay/v1/case.pb.h"
 #include "assay/v1/compare.pb.h"
 #include "assay/v1/device.pb.h"
+#include "server/worker/caller_link.h"
 #include "server/worker/cases_ahead.h"
 #include "server/worker/piece_source.h"
 #include "server/worker/profiler.h"
@@ -57,6 +58,13 @@ class CaseExecutor {
   // again alone, and that result counts.
   virtual v1::CaseResult ExecuteLeading(const v1::CaseSpec& spec, int index, absl::Duration limit,
                                         const CancelToken& cancel, CasesAhead& /*ahead*/) {
+    return Execute(spec, index, limit, cancel);
+  }
+
+  // Runs a case whose kernel is a function of the caller's process, as Execute runs others. If the
+  // caller is too slow or has gone, the result says so, and blames the caller.
+  virtual v1::CaseResult ExecuteElsewhere(const v1::CaseSpec& spec, int index, absl::Duration limit,
+                                          const CancelToken& cancel, CallerLink& /*caller*/) {
     return Execute(spec, index, limit, cancel);
   }
 

@@ -95,6 +95,31 @@ class Supervisor final : public CaseExecutor {
     return result;
   }
 
+  v1::CaseResult ExecuteElsewhere(const v1::CaseSpec& spec, int index, absl::Duration limit,
+                                  const CancelToken& cancel, CallerLink& caller) override {
+    std::unique_lock turn(keeper_.turn(), std::defer_lock);
+    if (keeper_.turn().LockUnless(&cancel)) {
+      turn = std::unique_lock(keeper_.turn(), std::adopt_lock);
+    }
+    const absl::Time start = absl::Now();
+    v1::CaseResult result;
+    const std::optional<v1::Finding> failure = caller.failure();
+    const std::string quarantine = keeper_.Quarantine();
+    if (cancel.cancelled()) {
+      result = CancelledBefore(spec);
+    } else if (failure) {
+      result = ResultWithoutRun(spec, device_id(), v1::VERDICT_SKIPPED, *failure);
+    } else if (!quarantine.empty()) {
+      result = ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR, SetAside(quarantine));
+    } else {
+      const WorkerKeeper::Busy busy(keeper_);
+      result = RunElsewhere(spec, index, limit, cancel, caller);
+    }
+    result.set_index(index);
+    StampUntilNow(start, result);
+    return result;
+  }
+
   absl::StatusOr<v1::CaseResult> Compare(const v1::CompareHeader& header, PieceSource& pieces,
                                          absl::Duration limit, const CancelToken& cancel) override {
     const absl::Status cancelled = absl::CancelledError("cancelled before it began");
@@ -215,6 +240,44 @@ class Supervisor final : public CaseExecutor {
     keeper_.RecordDeath(death);
     if (end == CallEnd::kCancelled) return absl::CancelledError(death.finding.message());
     return ComparisonWithoutRun(header, device_id(), Replaced(death));
+  }
+
+  // No death of the worker counts: what the caller does must not set the device aside.
+  v1::CaseResult RunElsewhere(const v1::CaseSpec& spec, int index, absl::Duration limit,
+                              const CancelToken& cancel, CallerLink& caller) {
+    if (absl::Status status = keeper_.EnsureWorker(&cancel); !status.ok()) {
+      if (cancel.cancelled()) return CancelledBefore(spec);
+      return ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR,
+                              Fault(Cat(status.message()), v1::BLAME_HOST));
+    }
+    worker::v1::RunCaseRequest request;
+    *request.mutable_spec() = spec;
+    request.set_index(index);
+    worker::v1::RunCaseResponse response;
+    const auto [end, status] = keeper_.worker().RunElsewhere(
+        keeper_.Limits(absl::Now() + limit, &cancel), request, caller, &response);
+    const bool lost = end == CallEnd::kAnswered && !response.device_lost().empty();
+    if (end != CallEnd::kAnswered || lost) {
+      Death death = keeper_.Bury(lost ? CallEnd::kDeviceLost : end, limit);
+      death.counts = false;
+      keeper_.RecordDeath(death);
+      if (!response.has_result() || end == CallEnd::kCancelled) {
+        return ResultWithoutRun(
+            spec, device_id(),
+            end == CallEnd::kCancelled ? v1::VERDICT_SKIPPED : v1::VERDICT_ERROR, Replaced(death));
+      }
+    } else {
+      keeper_.Answered(
+          [&](v1::Device& device) { device.set_leased_bytes(response.leased_bytes()); });
+    }
+    if (const std::optional<v1::Finding> failure = caller.failure()) {
+      const bool slow = failure->reason_code() == v1::REASON_TIMEOUT;
+      return ResultWithoutRun(spec, device_id(),
+                              slow ? v1::VERDICT_ERROR : v1::VERDICT_SKIPPED, *failure);
+    }
+    if (response.has_result()) return std::move(*response.mutable_result());
+    return ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR,
+                            Fault(Cat(kNoResult, ": ", status.error_message()), v1::BLAME_HOST));
   }
 
   // Sets `start` to when the worker began. None, where cases are ahead: it is to run alone.

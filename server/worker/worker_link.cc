@@ -18,6 +18,7 @@
 #include "kernels/text/cat.h"
 #include "server/base/even_time.h"
 #include "server/base/finding.h"
+#include "server/worker/ferry.h"
 
 namespace assay::server {
 namespace {
@@ -288,6 +289,23 @@ CallResult WorkerLink::CompareTensors(const CallLimits& limits, absl::Duration l
     result.status = {grpc::StatusCode::DEADLINE_EXCEEDED,
                      Cat("no piece of a tensor came for ", absl::FormatDuration(idle))};
   }
+  return result;
+}
+
+CallResult WorkerLink::RunElsewhere(const CallLimits& limits,
+                                    const worker::v1::RunCaseRequest& request, CallerLink& caller,
+                                    worker::v1::RunCaseResponse* response) {
+  Bell bell;
+  Ferry ferry([&bell] { bell.Ring(); }, caller, request, response);
+  caller.SetWake([&bell] { bell.Ring(); });
+  CallResult result = Call(
+      limits, bell,
+      [&](grpc::ClientContext* context, std::function<void(grpc::Status)> done) {
+        stub_->async()->RunElsewhere(context, &ferry);
+        ferry.Begin(std::move(done));
+      },
+      [&](CallLimits& l, grpc::ClientContext&, bool give_up) { ferry.Step(&l.deadline, give_up); });
+  caller.SetWake(nullptr);
   return result;
 }
 

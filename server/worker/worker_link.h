@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "assay/worker/v1/worker.grpc.pb.h"
 #include "server/process/process.h"
+#include "server/worker/caller_link.h"
 #include "server/worker/executor.h"
 
 namespace assay::server {
@@ -72,6 +73,10 @@ class WorkerLink {
   // itself.
   CallResult RunCase(const CallLimits& limits, const worker::v1::RunCaseRequest& request,
                      worker::v1::RunCaseResponse* response);
+  // Runs a case whose kernel is a function of the caller's process. A caller that is too slow or has
+  // gone has a failure then, and the worker has answered.
+  CallResult RunElsewhere(const CallLimits& limits, const worker::v1::RunCaseRequest& request,
+                          CallerLink& caller, worker::v1::RunCaseResponse* response);
   // Passes the header and the pieces on as they come. The worker has `limit` to take a piece, or
   // `idle` if that is longer. After the last piece it has `limit`. If no piece comes for `idle`,
   // the call ends with DEADLINE_EXCEEDED. If the sender of the pieces has gone, it ends with

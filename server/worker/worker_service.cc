@@ -24,6 +24,7 @@
 #include "server/base/wire.h"
 #include "server/worker/cases_ahead.h"
 #include "server/worker/compare_call.h"
+#include "server/worker/elsewhere_call.h"
 #include "server/worker/planted_info.h"
 
 namespace assay::server {
@@ -165,6 +166,21 @@ class Service final : public worker::v1::WorkerService::CallbackService {
         page_->Enter(Phase::kIdle);
       }
     });
+  }
+
+  grpc::ServerBidiReactor<worker::v1::RunElsewhereRequest, worker::v1::RunElsewhereResponse>*
+  RunElsewhere(grpc::CallbackServerContext* context) override {
+    context->AddTrailingMetadata(kAnsweredKey, "1");
+    auto* call = new ElsewhereCall(device_);
+    queue_.Push([this, call] {
+      if (page_ != nullptr) page_->cases.fetch_add(1);
+      PageObserver observer(page_, limit_);
+      call->Run(observer, [this](worker::v1::RunCaseResponse& response) {
+        response.set_leased_bytes(device_.arena().leased_bytes());
+        response.set_device_lost(std::string(device_.health().message()));
+      });
+    });
+    return call;
   }
 
   grpc::ServerReadReactor<v1::CompareTensorsRequest>* CompareTensors(

@@ -60,7 +60,7 @@ class Python(unittest.TestCase):
     def test_every_file_is_a_test_or_serves_one(self):
         names = {os.path.basename(path) for path in glob.glob(os.path.join(TESTS, "*.py"))}
         others = {name for name in names if not name.startswith("test_")}
-        self.assertEqual(others, {"conftest.py", "fake.py", "right_kernels.py", "same_verdict.py"})
+        self.assertEqual(others, {"conftest.py", "fake.py", "planted_functions.py", "right_kernels.py", "same_verdict.py"})
 
 
 class WhenTheDaemonDies(unittest.TestCase):
@@ -97,6 +97,90 @@ class WhenTheDaemonDies(unittest.TestCase):
             self.assertEqual(sorted(e.result.index for e in events if e.result), list(range(60)))
             self.assertTrue(events[-1].job.passed, events[-1])
         daemons[0].stop()
+
+
+FUNCTION = """
+import sys, time
+import numpy as np
+import assay
+
+def softmax(x):
+    print("launch", flush=True)
+    time.sleep(600)
+
+with assay.connect(sys.argv[1]) as client:
+    assay.validate(softmax, op="softmax", dtype="fp32", rows=4, cols=8, client=client, launch_deadline="10m")
+"""
+
+
+class Validated(unittest.TestCase):
+    """A function of another process, when that process or the daemon goes away."""
+
+    @classmethod
+    def setUpClass(cls):
+        sys.path.insert(0, PACKAGES)
+
+    def begin(self, target):
+        """A process whose function never returns, once it runs."""
+        caller = subprocess.Popen([sys.executable, "-c", FUNCTION, target], stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, text=True, env={**os.environ, "PYTHONPATH": PACKAGES})
+        self.addCleanup(caller.stdout.close)
+        self.addCleanup(caller.wait)
+        self.addCleanup(caller.kill)
+        self.assertEqual(caller.stdout.readline(), "launch\n")
+        return caller
+
+    def test_a_caller_that_is_killed_frees_the_device(self):
+        import assay
+        daemon = harness.Daemon()
+        self.addCleanup(daemon.stop)
+        with assay.connect(daemon.grpc) as client:
+            caller = self.begin(daemon.grpc)
+            job = client.jobs()[0]
+            caller.kill()
+            ended = [event.job for event in client.watch(job) if event.job][-1]
+            self.assertEqual(ended.state, "CANCELLED")
+            results = client.show(job).results
+            self.assertEqual({(r.verdict, r.reason, r.findings[0].blame) for r in results},
+                             {("SKIPPED", "cancelled", "caller")})
+            self.assertTrue(all(r.ran_elsewhere for r in results))
+            self.assertTrue(client.run("softmax", rows=4, cols=8, dtype="fp32", provider="builtin"))
+            device = client.devices()[0]
+            self.assertEqual((device.state, device.worker_restarts), ("READY", 0))
+
+    def test_a_daemon_that_is_killed_leaves_an_interrupted_job(self):
+        import assay
+        state = tempfile.mkdtemp(prefix="assay-state-")
+        self.addCleanup(shutil.rmtree, state, ignore_errors=True)
+        self.addCleanup(os.unlink, state + ".log")
+        listen = f"127.0.0.1:{harness.free_ports(1)[0]}"
+        first = harness.Daemon(state=state, listen=listen)
+        caller = self.begin(first.grpc)
+        first.kill()
+        second = harness.Daemon(state=state, listen=listen)
+        self.addCleanup(second.stop)
+        caller.kill()
+        with assay.connect(second.grpc) as client:
+            self.assertEqual(client.jobs()[0].state, "INTERRUPTED")
+
+    def test_wrong_functions_page_nobody(self):
+        import assay
+        import numpy
+        daemon = harness.Daemon()
+        self.addCleanup(daemon.stop)
+        with assay.connect(daemon.grpc) as client:
+            report = client.validate(numpy.zeros_like, op="softmax", dtype="fp32", rows=4, cols=8)
+            self.assertEqual(report.verdict, "FAILED")
+            self.assertEqual(client.devices()[0].state, "READY")
+        counted = [line for line in daemon.scrape().splitlines() if not line.startswith("#")]
+        external = [line for line in counted if 'provider="external"' in line]
+        self.assertEqual(external, ['assay_cases_total{device="cpu:0",dtype="other",op="other",provider="external",'
+                                    'verdict="FAILED"} 2'])
+        for family in ("nan", "inf", "unwritten_elements", "guard_violations", "nondeterministic",
+                       "digest_mismatches", "error_bound_exceeded", "worker_restarts"):
+            for line in counted:
+                if line.startswith(f"assay_{family}_total"):
+                    self.assertTrue(line.endswith(" 0"), line)
 
 
 class Callers(unittest.TestCase):
@@ -137,6 +221,8 @@ class Callers(unittest.TestCase):
         mine = {"tls_cert": self.path("viewer.pem"), "tls_key": self.path("viewer.key")}
         with assay.connect(self.mutual.grpc, **self.tls, **mine) as client:
             self.assertEqual(client.devices()[0].id, "cpu:0")
+            with self.assertRaises(assay.PermissionDenied):
+                client.validate(abs, op="softmax", dtype="fp32", cols=8)
             with self.assertRaises(assay.PermissionDenied) as refused:
                 client.compare([1.0], [1.0])
         self.assertIn("needs the role", str(refused.exception))

@@ -16,6 +16,10 @@ class Verdicts(unittest.TestCase):
         os.environ["ASSAY_RIGHT_KERNELS_CASES"] = "2000"
         self.assertEqual(python_test.run_pytest("test_right_kernels.py"), [])
 
+    def test_right_functions_pass_on_forty_seeds(self):
+        os.environ["ASSAY_VALIDATE_SEEDS"] = "40"
+        python_test.run_pytest("test_validate.py", "-k", "right_functions or of_torch")
+
 
 if __name__ == "__main__":
     if reason := python_test.missing():

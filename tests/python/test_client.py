@@ -196,3 +196,15 @@ def test_a_token_is_not_shown_to_just_anybody(alone, tmp_path):
         package.connect("example.org:1", token_file=str(secret))
     with pytest.raises(package.InvalidArgument, match="printable"):
         package.connect("127.0.0.1:1", token="a b")
+
+
+def test_qualify_reads_the_report_of_the_program(assay_client, program):
+    if not os.access(program, os.X_OK):
+        pytest.skip("the tree has no assay")
+    fit = assay_client.qualify("quick", no_selftest=True, budget="2s", no_retry=True)
+    assert fit.level == "quick" and fit.verdict in ("QUALIFIED", "INCONCLUSIVE", "DEGRADED"), fit
+    assert [(d.target, d.device) for d in fit.devices] == [(assay_client.target, "cpu:0")]
+    assert fit.devices[0].cases > 0 and fit.devices[0].code.startswith("A")
+    assert bool(fit) == (fit.verdict == "QUALIFIED") and "cpu:0" in str(fit)
+    with pytest.raises(package.InvalidArgument, match="no report"):
+        assay_client.qualify("thorough")

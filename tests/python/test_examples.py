@@ -14,6 +14,7 @@ EXAMPLES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "client", "pytho
 ROWS = {
     "pytorch": (["torch"], ["layer_norm [64,1000] fp32: FAILED", "of 24 bits"]),
     "triton_style": (["torch"], ["softmax [16,781] fp32: FAILED", "nan       16, origin kernel, first at [0,780]"]),
+    "function": ([], ["FAILED", "bound", "softmax 64x1000 fp32"]),
     "extension": ([], ["layer_norm [32,777] fp32: FAILED", "reads as"]),
 }
 

@@ -1,6 +1,7 @@
 """The pytest plugin: its daemon, its marker, its options, and what it writes for JUnit."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -83,19 +84,27 @@ def test_the_daemon_ends_with_the_session(pytester, alone):
     assert not os.path.exists(f"/proc/{pid}") and not os.path.exists(folder)
 
 
-def test_the_daemon_ends_if_the_session_is_killed():
-    code = "import assay, time; d = assay.Daemon(); print(d._folder, d.target, flush=True); time.sleep(600)"
+@pytest.mark.parametrize("fork", ["0", "os.fork()"], ids=["alone", "with a forked child that lives on"])
+def test_the_daemon_ends_if_the_session_is_killed(fork):
+    code = ("import assay, os, time; d = assay.Daemon(); line = f'{d._folder} {d.target}'\n"
+            f"child = {fork}\n"
+            "if child or not d._folder == '': print(line, child, flush=True)\n"
+            "time.sleep(600)")
     session = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    folder, target = session.stdout.readline().split()
+    folder, target, child = session.stdout.readline().split()
     host, _, port = target.rpartition(":")
     socket.create_connection((host, int(port))).close()
     session.kill()
     session.wait()
     session.stdout.close()
-    end = time.monotonic() + 60
-    while os.path.exists(folder):
-        assert time.monotonic() < end, "the daemon's folder is still there"
-        time.sleep(0.05)
+    try:
+        end = time.monotonic() + 60
+        while os.path.exists(folder):
+            assert time.monotonic() < end, "the daemon's folder is still there"
+            time.sleep(0.05)
+    finally:
+        if int(child):
+            os.kill(int(child), signal.SIGKILL)
     with pytest.raises(OSError):
         socket.create_connection((host, int(port)))
 

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
                          InvalidArgument, Mismatch, NotFound, NotJudged, OutOfRange, PermissionDenied,
                          ResourceExhausted, Unauthenticated, Unavailable, Unimplemented, UnsupportedArray, Violation)
     from .problems import describe, names as operators
+    from .qualification import DeviceFit, Qualification
     from .results import (CaseResult, Device, Element, ErrorStats, Event, Finding, Job, Precision, Report, ServerInfo)
     from .testing import assert_close
+    from .validation import validate
 
 # Where each name is: the name there, if it is another.
 _PLACES = {
@@ -35,9 +37,11 @@ _PLACES = {
                              "OutOfRange", "PermissionDenied", "ResourceExhausted", "Unauthenticated", "Unavailable",
                              "Unimplemented", "UnsupportedArray", "Violation"), ""),
     "problems": {"describe": "", "operators": "names"},
+    "qualification": dict.fromkeys(("DeviceFit", "Qualification"), ""),
     "results": dict.fromkeys(("CaseResult", "Device", "Element", "ErrorStats", "Event", "Finding", "Job", "Precision",
                               "Report", "ServerInfo"), ""),
     "testing": {"assert_close": ""},
+    "validation": {"validate": ""},
 }
 _MODULE_OF = {name: (module, there or name) for module, names in _PLACES.items() for name, there in names.items()}
 

@@ -9,7 +9,7 @@ import re
 import threading
 import time
 import uuid
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
 import grpc
 
@@ -19,6 +19,9 @@ from .comparison import Comparison, prepare
 from .connection import Channel, Tls, resolve
 from .errors import refuse
 from .results import CaseResult, Device, Event, Job, Report, ServerInfo
+
+if TYPE_CHECKING:
+    from .qualification import Qualification
 
 # The longest wait for an answer that is not a stream [s].
 CALL_TIMEOUT = 30.0
@@ -46,6 +49,7 @@ def connect(target: Optional[str] = None, *, tls_ca: str = "", tls_cert: str = "
     client = Client(Channel(meant, token), timeout)
     options = {"target": target, "targets_file": targets_file, "tls_ca": tls_ca, "tls_cert": tls_cert,
                "tls_key": tls_key, "tls_server_name": tls_server_name, "token_file": token_file}
+    client.token_given = token is not None
     client.flags = tuple(word for name, value in options.items() if value for word in (problems.flag(name), value))
     try:
         _check_version(client.server_info(), client.target)
@@ -82,6 +86,7 @@ class Client:
         # The words after `assay` that say which daemon is meant.
         self.flags: tuple[str, ...] = ()
         self.closed = False
+        self.token_given = False  # itself, and not in a file
         # Keywords that every comparison of this client has, unless the call says otherwise.
         self.defaults: Mapping[str, Any] = {}
         # Called with the result of every comparison.
@@ -288,6 +293,22 @@ class Client:
         """Ends a job. The results of its finished cases stay."""
         return results.of(Job, self._call("CancelJob", service_pb2.CancelJobRequest(name=_name(job))))
 
+    # Devices as a whole.
+
+    def qualify(self, level: str = "quick", **options: Any) -> Qualification:
+        """Whether the daemon's devices are fit for work: `assay qualify LEVEL`, which must be installed.
+
+        level    "quick", "medium", "nightly" or "extended"
+        options  those of the program: device="cuda:0", expect_devices="cuda:8", baseline=…, no_retry=True
+        """
+        from .qualification import qualify
+
+        if self.token_given:
+            raise refuse("token", "is not shown to another program; connect with token_file")
+        self._check_open()
+        named = () if "--target" in self.flags else ("--target", self.target)
+        return qualify((*named, *self.flags), level, options)
+
     # Arrays of one's own.
 
     def compare(self, actual: Any, expected: Any = None, *, op: Optional[str] = None, inputs: Any = None,
@@ -326,6 +347,17 @@ class Client:
         if self.on_result is not None:
             self.on_result(result)
         return result
+
+    def validate(self, fn: Callable[..., Any], **keywords: Any) -> Report:
+        """Validates a function of this process. Takes what assay.validate takes."""
+        from .validation import validate
+
+        return validate(fn, client=self, **keywords)
+
+    def serve(self, session: Any, header: Any) -> None:
+        """Has a Session of external.py serve the launches of its job, until the job has ended."""
+        self._check_open()
+        session.run(self._channel.grpc, header, self._channel.metadata)
 
 
 def _fill_suite(spec: Any, suite: Optional[str], suite_file: Optional[str], ops: Sequence[str],

@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import weakref
 from typing import Optional, Sequence
 
 from .errors import Unavailable
@@ -24,18 +25,32 @@ _START = 120.0  # [s] what a busy machine may take to start it
 _STOP = 60.0  # [s] to end it politely
 
 
-def find_program() -> str:
-    """assayd: ASSAYD names it, else bin/assayd of the tree that this package is installed in, else PATH."""
-    named = os.environ.get("ASSAYD")
+def find_program(name: str = "assayd") -> str:
+    """A program: ASSAYD names assayd. Else it is in bin of the tree that this package is installed in, else in PATH."""
+    named = os.environ.get("ASSAYD") if name == "assayd" else None
     if named:
         return named
     folder = os.path.dirname(os.path.abspath(__file__))
-    tree = os.path.normpath(os.path.join(folder, *[os.pardir] * 4, "bin", "assayd"))
-    found = tree if os.access(tree, os.X_OK) else shutil.which("assayd")
+    tree = os.path.normpath(os.path.join(folder, *[os.pardir] * 4, "bin", name))
+    found = tree if os.access(tree, os.X_OK) else shutil.which(name)
+    if found is None and name != "assayd":
+        raise Unavailable(f"no program {name}: it is neither {tree} nor in PATH")
     if found is None:
         raise Unavailable(f"no assayd: it is neither {tree} nor in PATH. Name it in ASSAYD, or name a daemon that "
                           "runs: --assay-target or ASSAY_TARGET")
     return found
+
+
+# Those that run. A child of this process must not hold their pipes: they would outlive this process with it.
+_running: weakref.WeakSet[Daemon] = weakref.WeakSet()
+
+
+def _leave_in_child() -> None:
+    for daemon in list(_running):
+        daemon._leave()
+
+
+os.register_at_fork(after_in_child=_leave_in_child)
 
 
 class Daemon:
@@ -60,6 +75,7 @@ class Daemon:
             # In a group of its own: Ctrl-C in the terminal is for the tests, which then end it.
             self._process = subprocess.Popen(["/bin/sh", "-c", _GUARD, "assayd", self._folder, *command], stdin=subprocess.PIPE,
                                              stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)
+        _running.add(self)
         stdout = self._process.stdout
         assert stdout is not None
         readable, _, _ = select.select([stdout], [], [], _START)
@@ -83,7 +99,19 @@ class Daemon:
         assert self._process is not None
         return self._process.pid
 
+    def _leave(self) -> None:
+        """In a child of this process, to which the daemon does not belong."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._left = process  # so that nobody waits for it
+        self._folder = ""
+
     def stop(self) -> None:
+        _running.discard(self)
         process, self._process = self._process, None
         if process is not None:
             assert process.stdin is not None and process.stdout is not None
@@ -99,7 +127,8 @@ class Daemon:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
             process.stdout.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> Daemon:
         return self

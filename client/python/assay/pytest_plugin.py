@@ -19,7 +19,7 @@ import pytest
 
 if TYPE_CHECKING:
     from .client import Client
-    from .results import CaseResult
+    from .results import CaseResult, Report
 
 _MARKER = ("assay(**keywords): the test asks an Assay daemon; the keywords (device, deadline, …) are defaults of its "
            "comparisons")
@@ -72,6 +72,10 @@ class Assay:
         from .testing import assert_close
 
         return assert_close(actual, expected, client=self.client, **keywords)
+
+    def validate(self, fn: Any, **keywords: Any) -> Report:
+        """assay.validate, which raises unless all cases pass. Returns the report."""
+        return self.client.validate(fn, **keywords).raise_on_failure()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.client, name)

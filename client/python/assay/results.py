@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Iterator, Mapping, Optional, Type, TypeVar
 
-from . import notebook, problems
+from . import errors, notebook, problems
 
 T = TypeVar("T")
 
@@ -206,6 +206,8 @@ class CaseResult:
     slices: tuple[Slice, ...]
     precision: Optional[Precision]
     refused_calls: tuple[str, ...]
+    ran_elsewhere: bool  # in the caller's own process, where nothing guards the operands
+    loaded_libraries: tuple[str, ...]
     # Of the case's spec.
     op: str = ""
     provider: str = ""
@@ -333,6 +335,8 @@ class Report:
     job: Job
     results: tuple[CaseResult, ...]
     target: str
+    # What the function that `validate` ran raised first.
+    raised: Optional[BaseException] = field(default=None, repr=False, compare=False)
 
     @property
     def verdict(self) -> str:
@@ -358,6 +362,16 @@ class Report:
     def failures(self) -> tuple[CaseResult, ...]:
         """The results that do not pass: FAILED, ERROR and INCONCLUSIVE."""
         return tuple(r for r in self.results if r.verdict not in ("PASSED", "UNSUPPORTED", "SKIPPED"))
+
+    def raise_on_failure(self) -> Report:
+        """Raises unless the job passed: Mismatch if a case is FAILED, else NotJudged. Returns the report."""
+        from . import testing
+
+        if self.passed:
+            return self
+        failed = any(result.verdict == "FAILED" for result in self.results)
+        kind = errors.Mismatch if failed else errors.NotJudged
+        raise kind(testing.explain_report(self), self) from self.raised
 
     def __str__(self) -> str:
         lines = [f"{r.verdict:<12} {r.name}" + (f"  ({r.findings[0].message})" if r.findings else "")

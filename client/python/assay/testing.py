@@ -16,7 +16,7 @@ from . import problems
 from .client import Client, default_client
 from .comparison import Comparison, prepare
 from .errors import Mismatch, NotJudged, visible
-from .results import CaseResult, Element
+from .results import CaseResult, Element, Report
 
 _LABEL = 10  # columns
 
@@ -91,6 +91,29 @@ def explain(comparison: Comparison, result: CaseResult, command: str, saved: boo
     lines = [f"{title(comparison, result)}: {result.verdict or 'no verdict'}{reason}"]
     if not judged:
         lines.append(_line("", "This is no pass: nothing is proven of the array."))
+    lines += _found(result)
+    lines.append(_line("repeat", command))
+    if not saved:
+        lines.append(_line("", "The files are not saved; assert_close(…, save_to=FOLDER) or pytest --assay-save "
+                               "FOLDER saves them."))
+    return visible("\n".join(lines))
+
+
+def explain_report(report: Report) -> str:
+    """What the daemon found in the cases that did not pass, for people."""
+    most = 5
+    lines = [f"{report.job.name or 'validation'}: {report.verdict or report.job.state}, {report.job.counts}"]
+    for result in report.failures[:most]:
+        lines += ["", f"{result.name}: {result.verdict}", *_found(result)]
+    if len(report.failures) > most:
+        lines += ["", f"and {len(report.failures) - most} more"]
+    return visible("\n".join(lines))
+
+
+def _found(result: CaseResult) -> list[str]:
+    """The lines of a result, without its title."""
+    judged = result.verdict == "FAILED"
+    lines = []
     for finding in result.findings:
         headline = finding.headline if judged and result.stats and result.stats.worst else ""
         text = headline or finding.message
@@ -117,11 +140,7 @@ def explain(comparison: Comparison, result: CaseResult, command: str, saved: boo
         lines.append(_line("looks like", result.precision.looks_like))
     if result.next_step:
         lines.append(_line("next", result.next_step))
-    lines.append(_line("repeat", command))
-    if not saved:
-        lines.append(_line("", "The files are not saved; assert_close(…, save_to=FOLDER) or pytest --assay-save "
-                               "FOLDER saves them."))
-    return visible("\n".join(lines))
+    return lines
 
 
 def _operand_names(comparison: Comparison) -> list[str]:

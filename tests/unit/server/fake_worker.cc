@@ -158,6 +158,38 @@ class FakeService final : public worker::v1::WorkerService::Service {
     return grpc::Status::OK;
   }
 
+  // Asks for one launch, and answers with what came back: PASSED, or ERROR if nothing did. As the
+  // case's name says: crash, hang, silent.
+  grpc::Status RunElsewhere(
+      grpc::ServerContext* context,
+      grpc::ServerReaderWriter<worker::v1::RunElsewhereResponse, worker::v1::RunElsewhereRequest>*
+          stream) override {
+    context->AddTrailingMetadata(kAnsweredKey, "1");
+    worker::v1::RunElsewhereRequest message;
+    if (!stream->Read(&message)) return {grpc::StatusCode::INVALID_ARGUMENT, "no case"};
+    const std::string mode = message.run().spec().name();
+    page_->Enter(Phase::kKernel);
+    worker::v1::RunElsewhereResponse ask;
+    v1::TensorHeader& output = *ask.mutable_ask()->mutable_kernel()->mutable_output()->mutable_tensor();
+    output.set_dtype(v1::DTYPE_FP32);
+    output.add_shape(1);
+    stream->Write(ask);
+    ask.mutable_ask()->mutable_launch();
+    stream->Write(ask);
+    bool launched = false;
+    while (!launched && stream->Read(&message)) launched = message.answer().has_launched();
+    if (mode == "crash") raise(SIGSEGV);
+    if (mode == "hang") pause();
+    page_->Enter(Phase::kIdle);
+    if (mode == "silent") return grpc::Status::OK;
+    worker::v1::RunElsewhereResponse last;
+    v1::CaseResult& result = *last.mutable_end()->mutable_result();
+    result.set_verdict(launched ? v1::VERDICT_PASSED : v1::VERDICT_ERROR);
+    result.set_implementation(std::to_string(getpid()));
+    stream->Write(last);
+    return grpc::Status::OK;
+  }
+
   grpc::Status ReleaseArena(grpc::ServerContext*, const worker::v1::ReleaseArenaRequest*,
                             worker::v1::ReleaseArenaResponse* response) override {
     response->set_released_bytes(4096);

@@ -1,0 +1,132 @@
+"""A function of this process, validated by a daemon.
+
+What happens, from validate() to the report (validation.py has validate()):
+
+  1. The package sends the list of cases over ValidateExternal (proto/assay/v1/external.proto). The daemon makes a job
+     of it, and puts it into the queue of the device.
+  2. The worker of the device runs a case as it runs any other: it draws the inputs, poisons the output, launches,
+     compares every element with an FP64 reference, and launches again on exact probes. But a launch of this job's kernel
+     is a message to this process.
+  3. The daemon says what the next launches compute (`kernel`), sends the inputs that have changed (`chunk`), and asks
+     for a launch (`launch`). Session keeps the inputs as they came.
+  4. Function calls fn(*inputs) and looks at what it gave: an array of its own, of the right shape and format. It finds the
+     inputs that fn changed. The output and the changed inputs go back, then the end of the launch (`launched`).
+  5. The worker puts these bytes in place of its own operands, and judges them. Results come as events of the job.
+
+This process holds one set of inputs and one output. Messages have at most 1 MiB of a tensor. If this process is too
+slow or goes away, the daemon ends the job and frees the device.
+"""
+
+from __future__ import annotations
+
+import queue
+from typing import Any, Callable, Iterable, Iterator, Optional
+
+import grpc
+
+from . import errors, results
+from ._wire import compare_pb2, external_pb2
+from .function import Function, Kernel, Operand
+from .results import CaseResult, Event, Job
+
+_PIECE = 1 << 20  # the most bytes of a tensor in one message
+_METHOD = "/assay.v1.ValidationService/ValidateExternal"
+
+
+def _chunks(tensor: int, data: Any) -> Iterator[bytes]:
+    """The bytes of a tensor as messages."""
+    view = memoryview(data.reshape(-1).view("u1"))
+    before: dict[int, bytes] = {}
+    for at in range(0, len(view), _PIECE):
+        piece = view[at:at + _PIECE]
+        size = len(piece)
+        if size not in before:
+            # The data are the last bytes of the message, so what stands before them depends on their number alone.
+            whole = external_pb2.ValidateExternalRequest(
+                chunk=compare_pb2.TensorChunk(tensor=tensor, data=bytes(size))).SerializeToString()
+            before[size] = whole[:-size]
+        yield b"".join((before[size], piece))
+
+
+class Session:
+    """One call of ValidateExternal. Used by one thread."""
+
+    def __init__(self, function: Function, target: str, on_event: Optional[Callable[[Event], None]] = None) -> None:
+        self._function = function
+        self._target = target
+        self._on_event = on_event
+        # What is to be sent, in order: each an iterable of messages, so that no more than one message of a tensor is
+        # in memory. None ends the stream.
+        self._outgoing: queue.SimpleQueue[Optional[Iterable[bytes]]] = queue.SimpleQueue()
+        self._kernel: Optional[Kernel] = None
+        self.job: Optional[Job] = None
+        self.results: list[CaseResult] = []
+
+    def run(self, channel: Any, header: Any, metadata: Any) -> None:
+        """Serves the launches until the job has ended."""
+        call = channel.stream_stream(_METHOD, request_serializer=bytes,
+                                     response_deserializer=external_pb2.ValidateExternalResponse.FromString)
+        self._outgoing.put([external_pb2.ValidateExternalRequest(job=header).SerializeToString()])
+        responses = call(self._messages(), metadata=metadata)
+        try:
+            for message in responses:
+                self._take(message)
+        except grpc.RpcError as error:
+            raise errors.from_rpc(error, self._target) from None
+        finally:
+            responses.cancel()
+            self._outgoing.put(None)
+        if self.job is None or not self.job.ended:
+            raise errors.Unavailable(f"assayd at {self._target} ended the stream before the job had ended",
+                                     target=self._target)
+
+    def _messages(self) -> Iterator[bytes]:
+        while True:
+            messages = self._outgoing.get()
+            if messages is None:
+                return
+            yield from messages
+
+    def _take(self, message: Any) -> None:
+        part = message.WhichOneof("part")
+        if part == "chunk":
+            self._current().take(message.chunk.tensor, message.chunk.data)
+        elif part == "launch":
+            self._launch(message.launch.poison)
+        elif part == "kernel":
+            self._kernel = _kernel_of(message.kernel)
+        elif part == "event":
+            self._event(results.event_of(message.event))
+        elif part == "job":
+            self.job = results.of(Job, message.job)
+
+    def _current(self) -> Kernel:
+        if self._kernel is None:
+            raise errors.Internal(f"assayd at {self._target} asked for a launch and did not say of what",
+                                  target=self._target)
+        return self._kernel
+
+    def _launch(self, poison: int) -> None:
+        kernel = self._current()
+        outcome = self._function.launch(kernel, poison)
+        for tensor, words in outcome.changed.items():
+            self._outgoing.put(_chunks(tensor, words))
+        if outcome.output is not None:
+            self._outgoing.put(_chunks(len(kernel.inputs), outcome.output))
+        launched = external_pb2.ExternalLaunched(end=outcome.end, message=outcome.message)
+        self._outgoing.put([external_pb2.ValidateExternalRequest(launched=launched).SerializeToString()])
+
+    def _event(self, event: Event) -> None:
+        if event.result is not None:
+            self.results.append(event.result)
+        if event.job is not None:
+            self.job = event.job
+        if self._on_event is not None:
+            self._on_event(event)
+
+
+def _kernel_of(message: Any) -> Kernel:
+    operands = [Operand(o.name, o.tensor.dtype, tuple(o.tensor.shape)) for o in (*message.inputs, message.output)]
+    return Kernel(message.spec, operands[:-1], operands[-1])
+
+

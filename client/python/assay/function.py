@@ -1,0 +1,276 @@
+"""Function: calls a user's function on inputs that came as bytes, and looks at what it gave.
+
+What cannot be the output of a kernel is told apart from a wrong output: None, another shape or format, memory of an
+input. Those end the launch with a message. A wrong output is the daemon's to find.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+import sys
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping, Optional, Sequence, Union
+
+import numpy as np
+
+from . import problems
+from ._wire import external_pb2, types_pb2
+from .arrays import take
+from .errors import UnsupportedArray, refuse
+
+RETURNED = external_pb2.LAUNCH_END_RETURNED
+RAISED = external_pb2.LAUNCH_END_RAISED
+UNUSABLE = external_pb2.LAUNCH_END_UNUSABLE
+UNSUPPORTED = external_pb2.LAUNCH_END_UNSUPPORTED
+
+_MOST_TEXT = 2000  # characters of what a function raised
+_BLOCK = 1 << 20  # words that are compared at once
+
+# NumPy's types of the formats. The words of other formats are held by their bits.
+_NUMPY = {"fp64": "f8", "fp32": "f4", "tf32": "f4", "fp16": "f2", "int8": "i1", "int32": "i4", "bf16": "u2"}
+# Types of ml_dtypes and of torch.
+_NAMES = {"bf16": "bfloat16", "e4m3fn": "float8_e4m3fn", "e4m3fnuz": "float8_e4m3fnuz", "e5m2": "float8_e5m2",
+          "e5m2fnuz": "float8_e5m2fnuz"}
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor of a case."""
+
+    name: str
+    dtype: int
+    shape: tuple[int, ...]
+
+    @property
+    def word(self) -> str:
+        return problems.dtype_word(self.dtype)
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.shape)
+
+    def words(self) -> Any:
+        """Memory for its elements, as NumPy words that hold them."""
+        if self.dtype == types_pb2.DTYPE_E2M1:  # two in each byte of the innermost axis
+            return np.empty((*self.shape[:-1], (self.shape[-1] + 1) // 2), "u1")
+        return np.empty(self.shape, _NUMPY.get(self.word, "u1"))
+
+    def __str__(self) -> str:
+        return f"{problems.shape_text(self.shape)} {self.word}"
+
+
+class Kernel:
+    """What launches compute, and the inputs as the daemon sent them."""
+
+    def __init__(self, spec: Any, inputs: Sequence[Operand], output: Operand) -> None:
+        self.spec = spec
+        self.inputs = tuple(inputs)
+        self.output = output
+        self.came = [operand.words() for operand in inputs]
+        # What the function gets. It equals `came` before each launch.
+        self.handed = [np.empty_like(words) for words in self.came]
+        self._filled = [0] * len(self.came)  # bytes
+
+    def take(self, tensor: int, data: bytes) -> None:
+        """The next bytes of an input. After its last byte it begins anew."""
+        whole = _bytes(self.came[tensor])
+        begin = self._filled[tensor]
+        end = begin + len(data)
+        whole[begin:end] = np.frombuffer(data, "u1")
+        _bytes(self.handed[tensor])[begin:end] = whole[begin:end]
+        self._filled[tensor] = end % whole.size
+
+    def changed(self) -> dict[int, Any]:
+        """Copies of the inputs that are not as they came, by their numbers. Restores them."""
+        found: dict[int, Any] = {}
+        for tensor, (came, handed) in enumerate(zip(self.came, self.handed)):
+            if not _same(came, handed):
+                found[tensor] = handed.copy()
+                handed[...] = came
+        return found
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a launch gave."""
+
+    end: Any  # a LaunchEnd
+    message: str = ""
+    output: Any = None  # words, row-major
+    changed: Mapping[int, Any] = field(default_factory=dict)
+
+
+def _bytes(words: Any) -> Any:
+    return words.reshape(-1).view("u1")
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two arrays have the same bits, in blocks: no array of the whole size is made."""
+    left, right = _bytes(a), _bytes(b)
+    if left.size % 8 == 0:
+        left, right = left.view("u8"), right.view("u8")
+    return all(np.array_equal(left[at:at + _BLOCK], right[at:at + _BLOCK]) for at in range(0, left.size, _BLOCK))
+
+
+def _numpy_array(words: Any, word: str) -> Any:
+    """The array of a NumPy function. Formats that NumPy lacks are ml_dtypes' if it is there, else their bits."""
+    if word in _NAMES:
+        try:
+            return words.view(getattr(importlib.import_module("ml_dtypes"), _NAMES[word]))
+        except (ImportError, AttributeError):
+            return words
+    return words
+
+
+def _torch_tensor(device: str) -> Callable[[Any, str], Any]:
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError:
+        raise refuse("arrays", "torch is not installed") from None
+
+    def make(words: Any, word: str) -> Any:
+        if word not in _NAMES:
+            tensor = torch.from_numpy(words)
+        else:
+            kind = getattr(torch, _NAMES[word], None)
+            if kind is None:
+                raise NotImplementedError(f"this torch has no {_NAMES[word]}")
+            tensor = torch.from_numpy(words.view(f"i{words.itemsize}")).view(kind)
+        return tensor.to(device) if device else tensor
+
+    return make
+
+
+def _wrapper(arrays: Union[str, Callable[[Any], Any]]) -> tuple[Callable[[Any, str], Any], bool]:
+    """How words become what the function takes, and whether that is the same memory."""
+    if not isinstance(arrays, str):
+        make = arrays
+        return (lambda words, word: make(_numpy_array(words, word))), False
+    if arrays == "numpy":
+        return _numpy_array, True
+    kind, _, device = arrays.partition(":")
+    if kind == "torch":
+        return _torch_tensor(device), device in ("", "cpu")
+    raise refuse("arrays", f'must be "numpy", "torch", "torch:DEVICE" or a function of a NumPy array, got "{arrays}"')
+
+
+def _keywords(fn: Callable[..., Any]) -> tuple[frozenset[str], bool]:
+    """The keyword-only parameters of a function, and whether it has one that is called `out`."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):  # a function in C that does not say
+        return frozenset(), False
+    only = frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+    return only, any(p.name == "out" and p.kind is not p.POSITIONAL_ONLY for p in parameters)
+
+
+class Function:
+    """The user's function.
+
+    arrays  what it takes: "numpy", "torch", "torch:cuda", or a function that makes it of a NumPy array
+    out     whether it writes into a tensor that it is given as `out`. None: if it has such a parameter
+    """
+
+    def __init__(self, fn: Callable[..., Any], arrays: Union[str, Callable[[Any], Any]] = "numpy",
+                 out: Optional[bool] = None) -> None:
+        if not callable(fn):
+            raise refuse("fn", f"must be a function of the inputs, got {type(fn).__name__}")
+        self._fn = fn
+        self._wrap, self._same_memory = _wrapper(arrays)
+        self._only, has_out = _keywords(fn)
+        self._out = has_out if out is None else out
+        self.raised: Optional[Exception] = None  # the first exception
+
+    def launch(self, kernel: Kernel, poison: int) -> Outcome:
+        """Runs the function once on the kernel's inputs."""
+        try:
+            given = [self._wrap(words, operand.word) for words, operand in zip(kernel.handed, kernel.inputs)]
+            out_words = out = None
+            keywords = self._fields(kernel)
+            if self._out:
+                out_words = kernel.output.words()
+                _bytes(out_words)[:] = _poisoned(kernel.output, poison, out_words)
+                keywords["out"] = out = self._wrap(out_words, kernel.output.word)
+            returned = self._fn(*given, **keywords)
+        except NotImplementedError as error:
+            kernel.changed()
+            return Outcome(UNSUPPORTED, f"the function does not compute this case: {error}"[:_MOST_TEXT])
+        except Exception as error:  # whatever the user's code raises
+            self.raised = self.raised or error
+            kernel.changed()
+            return Outcome(RAISED, f"the function raised {type(error).__name__}: {error}"[:_MOST_TEXT])
+        try:
+            output = self._output(kernel, given, returned, out, out_words)
+            changed = self._changed(kernel, given)
+        except UnsupportedArray as error:
+            kernel.changed()
+            return Outcome(UNUSABLE, str(error)[:_MOST_TEXT])
+        return Outcome(RETURNED, "", output, changed)
+
+    def _fields(self, kernel: Kernel) -> dict[str, Any]:
+        """The fields of the problem that the function has keyword-only parameters for."""
+        if kernel.spec is None:  # of no operator
+            return {}
+        op = problems.op_of(kernel.spec)
+        problem, known = getattr(kernel.spec, op), problems.problem_fields(op)
+        return {name: list(getattr(problem, name)) if known[name].label == known[name].LABEL_REPEATED
+                else getattr(problem, name) for name in self._only if name in known and name != "out"}
+
+    def _output(self, kernel: Kernel, given: Sequence[Any], returned: Any, out: Any, out_words: Any) -> Any:
+        expected = kernel.output
+        if self._out:
+            if returned is not None and returned is not out and not _overlap(returned, out):
+                raise UnsupportedArray(f"the function was given out= and returned another array; expected None or "
+                                       f"out, got {type(returned).__name__}")
+            if not self._same_memory:
+                return take(out, "the function's output", expected.word).words
+            return out_words
+        if returned is None:
+            raise UnsupportedArray(f"the function returned None; expected an array {expected}. Does it return its result?")
+        for operand, words, array in zip(kernel.inputs, kernel.handed, given):
+            if _overlap(returned, array) or _overlap(returned, words):
+                raise UnsupportedArray(f"the function returned a view of its input {operand.name}; expected an array of "
+                                       "its own")
+        tensor = take(returned, "the function's output", None, expected.word)
+        alone = expected.count == 1 and tensor.shape == ()
+        if tensor.dtype != expected.word or (tensor.shape != expected.shape and not alone):
+            raise UnsupportedArray(f"the function returned {problems.shape_text(tensor.shape)} {tensor.dtype}; expected "
+                                   f"{expected}")
+        return tensor.words
+
+    def _changed(self, kernel: Kernel, given: Sequence[Any]) -> dict[int, Any]:
+        if not self._same_memory:  # copies of another memory
+            for words, array, operand in zip(kernel.handed, given, kernel.inputs):
+                words[...] = take(array, operand.name, operand.word).words
+        return kernel.changed()
+
+
+def _poisoned(operand: Operand, poison: int, words: Any) -> Any:
+    if operand.dtype == types_pb2.DTYPE_E2M1:
+        poison |= poison << 4
+    return np.full(words.size, poison, f"u{words.itemsize}").view("u1")
+
+
+def _range(array: Any) -> Optional[tuple[int, int]]:
+    """The addresses of an array, if it tells them."""
+    if isinstance(array, np.ndarray):
+        return _numpy_range(array)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor) and array.layout == torch.strided:
+        last = sum((n - 1) * step for n, step in zip(array.shape, array.stride())) if array.numel() else -1
+        return array.data_ptr(), array.data_ptr() + (last + 1) * array.element_size()
+    return None
+
+
+def _numpy_range(array: Any) -> tuple[int, int]:
+    # NumPy 2 moved it.
+    bounds = getattr(np, "byte_bounds", None) or importlib.import_module("numpy.lib.array_utils").byte_bounds
+    begin, end = bounds(array)
+    return int(begin), int(end)
+
+
+def _overlap(a: Any, b: Any) -> bool:
+    first, second = _range(a), _range(b)
+    return first is not None and second is not None and first[0] < second[1] and second[0] < first[1]

@@ -1,0 +1,60 @@
+// The kernel that is a function of another process: the process of the caller who asked for the
+// validation.
+//
+// ExternalKernel carries the operands there and back, by an Elsewhere. Whoever runs the case
+// implements the Elsewhere and sets Case::elsewhere. The case goes through validation as any other:
+// fill, poison, repeats, probes. But nothing guards the operands in the other process. If the
+// function makes its own output, an element that it never wrote cannot be seen.
+//
+// What a launch does:
+//   Bring    sends the inputs that have changed since the other process got them
+//   Launch   has the function run, and puts what comes back into the operands: the output, and the
+//            inputs that the function changed
+//
+// One thread. Launches are not to be timed: their time is mostly that of the way.
+#ifndef ASSAY_KERNELS_PROVIDERS_EXTERNAL_EXTERNAL_H_
+#define ASSAY_KERNELS_PROVIDERS_EXTERNAL_EXTERNAL_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/ops/case.h"
+#include "kernels/ops/plan.h"
+#include "kernels/providers/provider.h"
+
+namespace assay {
+
+// The most bytes of a tensor that are sent at once.
+inline constexpr std::int64_t kMostExternalBytes = std::int64_t{1} << 20;
+
+// The way to the other process. Inputs have the numbers from 0 on, the output has the next one. A
+// tensor's bytes are its logical elements in their order, without padding.
+class Elsewhere {
+ public:
+  // What comes back of a launch: bytes of a tensor, or the launch's end.
+  struct Piece {
+    bool end = false;
+    int tensor = 0;
+    std::string_view bytes;  // valid until the next Await
+  };
+
+  virtual ~Elsewhere() = default;
+  // Says what the next launches compute. The other process has no inputs then.
+  virtual absl::Status Describe(const Case& c, const Plan& plan) = 0;
+  // Sends the next bytes of an input, at least 1 and at most kMostExternalBytes.
+  virtual absl::Status Send(int tensor, std::string_view bytes) = 0;
+  // Asks for a launch. `poison` has the bits of one element of the poisoned output.
+  virtual absl::Status Launch(std::uint64_t poison) = 0;
+  // Waits for what comes back. A launch that failed gives a launch fault (kernels/ops/launch_fault.h).
+  virtual absl::StatusOr<Piece> Await() = 0;
+};
+
+// The kernel of an operator on a backend, for cases whose `elsewhere` is set. The kernel takes every
+// format.
+KernelEntry ExternalEntry(std::string_view op, std::string_view backend);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_PROVIDERS_EXTERNAL_EXTERNAL_H_

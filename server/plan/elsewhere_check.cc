@@ -1,0 +1,55 @@
+#include "server/plan/elsewhere_check.h"
+
+#include <string>
+
+#include "kernels/text/cat.h"
+#include "server/base/case_spec.h"
+#include "server/plan/spec_check.h"
+
+namespace assay::server {
+namespace {
+
+bool OnlyValidates(v1::Mode mode) {
+  return mode == v1::MODE_UNSPECIFIED || mode == v1::MODE_VALIDATE;
+}
+
+constexpr std::string_view kNoTimes =
+    "must be validate: no times are taken of a function that runs in another process";
+
+void CheckCase(const std::string& path, const v1::CaseSpec& spec, std::vector<FieldError>& errors) {
+  if (!spec.provider().empty()) {
+    errors.push_back({Cat(path, ".provider"), Cat("must be empty: the kernel is the caller's, got \"",
+                                                  spec.provider(), "\"")});
+  }
+  if (!OnlyValidates(spec.mode())) errors.push_back({Cat(path, ".mode"), std::string(kNoTimes)});
+  if (spec.has_min_efficiency()) {
+    errors.push_back({Cat(path, ".min_efficiency"), "needs a time, and none is taken"});
+  }
+}
+
+}  // namespace
+
+v1::JobSpec SpecElsewhere(const v1::ExternalJob& job, std::vector<FieldError>& errors) {
+  v1::JobSpec spec = job.spec();
+  const auto refuse = [&errors](bool there, std::string_view field, std::string_view why) {
+    if (there) errors.push_back({Cat("spec.", field), std::string(why)});
+  };
+  CheckPositive("launch_deadline", job.has_launch_deadline(), job.launch_deadline(), errors);
+  refuse(!spec.has_cases(), "cases", "is required: a caller's function takes listed cases only");
+  refuse(!OnlyValidates(spec.mode()), "mode", kNoTimes);
+  refuse(spec.resume(), "resume", "must be false: the function is gone when the daemon is");
+  refuse(spec.has_budget(), "budget", "belongs to suites");
+  refuse(!spec.baseline().empty(), "baseline", "holds times against it, and none is taken");
+  refuse(spec.has_inline_baseline(), "inline_baseline",
+         "holds times against it, and none is taken");
+  refuse(!spec.profiler().empty(), "profiler", "runs the device's kernels only");
+  if (!spec.has_cases()) return spec;
+  int n = 0;
+  for (v1::CaseSpec& c : *spec.mutable_cases()->mutable_cases()) {
+    CheckCase(Cat("spec.cases[", n++, "]"), c, errors);
+    c.set_provider(std::string(ExternalProvider()));
+  }
+  return spec;
+}
+
+}  // namespace assay::server

@@ -1,0 +1,188 @@
+#include "server/rpc/external_stream.h"
+
+#include <utility>
+
+#include "google/protobuf/util/time_util.h"
+#include "kernels/text/cat.h"
+#include "server/base/finding.h"
+#include "server/base/job_events.h"
+#include "server/base/request_errors.h"
+#include "server/rpc/error_mapping.h"
+
+namespace assay::server {
+
+class ExternalStream::Link final : public CallerLink {
+ public:
+  explicit Link(std::shared_ptr<ExternalStream> stream) : stream_(std::move(stream)) {}
+
+  NextMessage Take(v1::ValidateExternalRequest* message) override { return stream_->Take(message); }
+  void SetWake(std::function<void()> wake) override { stream_->SetWake(std::move(wake)); }
+  bool Give(v1::ValidateExternalResponse* ask) override { return stream_->Give(ask); }
+  std::optional<v1::Finding> failure() override { return stream_->failure(); }
+  void Fail(v1::Finding why) override { stream_->Fail(std::move(why)); }
+  absl::Duration launch_deadline() const override { return stream_->launch_deadline_; }
+
+ private:
+  const std::shared_ptr<ExternalStream> stream_;
+};
+
+std::shared_ptr<ExternalStream> ExternalStream::Start(Options options) {
+  const std::shared_ptr<ExternalStream> stream(new ExternalStream(std::move(options)));
+  stream->self_ = stream;
+  stream->Begin();
+  return stream;
+}
+
+void ExternalStream::OnReadDone(bool ok) {
+  // This stands before the next read starts, because that read may end on another thread at once.
+  const bool first = !std::exchange(first_seen_, true);
+  DuplexStream::OnReadDone(ok);
+  if (first) OnFirst();
+}
+
+// A plan of ten thousand cases takes a while.
+void ExternalStream::OnFirst() {
+  const bool taken = options_.writes->TryRun([stream = shared_from_this()] { stream->Accept(); });
+  if (taken) return;
+  Conclude(WithRetry(absl::ResourceExhaustedError("too many calls wait; call again later"),
+                     absl::Seconds(1)));
+}
+
+void ExternalStream::Accept() {
+  v1::ValidateExternalRequest first;
+  const NextMessage next = Take(&first);
+  if (next == NextMessage::kGone) return Conclude(absl::CancelledError("the client has gone"));
+  if (next != NextMessage::kPiece || !first.has_job()) {
+    return Conclude(BadRequestError({{"job", "must be the first message of the stream"}}));
+  }
+  if (absl::Status status = MakeJob(first.job()); !status.ok()) return Conclude(status);
+  bool lost = false;
+  {
+    const std::lock_guard lock(state_mutex_);
+    lost = lost_;
+  }
+  if (lost) Lose();  // it went while the job was made
+  AskPump();
+}
+
+absl::Status ExternalStream::MakeJob(const v1::ExternalJob& asked) {
+  if (asked.has_launch_deadline()) launch_deadline_ = ToDuration(asked.launch_deadline());
+  absl::StatusOr<v1::Job> job = options_.jobs->CreateElsewhere(
+      asked, std::make_shared<Link>(shared_from_this()), options_.admit);
+  if (!job.ok()) return job.status();
+  v1::ValidateExternalResponse accepted;
+  *accepted.mutable_job() = *job;
+  const std::weak_ptr<ExternalStream> weak = weak_from_this();
+  absl::StatusOr<std::unique_ptr<JobWatch>> watch =
+      options_.jobs->Watch(job->name(), 0, [weak] {
+        if (const auto stream = weak.lock()) stream->AskPump();
+      });
+  if (watch.ok()) {
+    watch_ = *std::move(watch);
+    Offer(&accepted);  // the first message: there is room
+  }
+  {
+    const std::lock_guard lock(state_mutex_);
+    job_ = job->name();
+  }
+  if (!watch.ok()) Lose();
+  Wake();
+  return watch.status();
+}
+
+void ExternalStream::AskPump() {
+  options_.pump->Run([weak = weak_from_this()] {
+    if (const auto stream = weak.lock()) stream->PumpEvents();
+  });
+}
+
+void ExternalStream::PumpEvents() {
+  if (watch_ == nullptr) return;
+  for (;;) {
+    if (waiting_) {
+      if (!Offer(&*waiting_)) {
+        event_waits_ = true;  // OnRoom asks again, unless there is room by now
+        if (!Offer(&*waiting_)) return;
+        event_waits_ = false;
+      }
+      waiting_.reset();
+    }
+    v1::JobEvent event;
+    const absl::StatusOr<JobWatch::Next> next = watch_->Read(&event);
+    if (!next.ok()) return Conclude(next.status());
+    if (*next == JobWatch::Next::kWait) return;
+    if (*next == JobWatch::Next::kEnd) return Conclude(absl::OkStatus());
+    *waiting_.emplace().mutable_event() = std::move(event);
+  }
+}
+
+void ExternalStream::OnRoom() {
+  if (event_waits_.exchange(false)) AskPump();
+}
+
+// The job may ask before its name has been sent.
+bool ExternalStream::Give(v1::ValidateExternalResponse* ask) {
+  {
+    const std::lock_guard lock(state_mutex_);
+    if (failure_) return true;
+    if (job_.empty()) return false;
+  }
+  return Offer(ask);
+}
+
+std::optional<v1::Finding> ExternalStream::failure() {
+  const std::lock_guard lock(state_mutex_);
+  return failure_;
+}
+
+void ExternalStream::Fail(v1::Finding why) {
+  const std::lock_guard lock(state_mutex_);
+  if (!failure_) failure_ = std::move(why);
+}
+
+// The caller has gone: the job is cancelled.
+void ExternalStream::Lose() {
+  Fail(MakeFinding(v1::REASON_CANCELLED, "the caller has gone before its function was validated"));
+  std::string job;
+  {
+    const std::lock_guard lock(state_mutex_);
+    lost_ = true;
+    job = job_;
+  }
+  if (job.empty()) return;
+  options_.pump->Run([jobs = options_.jobs, job] { jobs->Cancel(job).status().IgnoreError(); });
+}
+
+void ExternalStream::Abort(const absl::Status& status) {
+  Lose();
+  GiveUp();
+  Conclude(status);
+}
+
+void ExternalStream::Conclude(const absl::Status& status) {
+  const grpc::Status answer = ToGrpcStatus(status);
+  {
+    const std::lock_guard lock(state_mutex_);
+    status_ = answer;
+  }
+  EndAfterWrites(answer);
+}
+
+void ExternalStream::OnCancel() {
+  Lose();
+  GiveUp();
+  EndAfterWrites(grpc::Status::CANCELLED);
+}
+
+void ExternalStream::OnDone() {
+  std::shared_ptr<ExternalStream> self;
+  grpc::Status status;
+  {
+    const std::lock_guard lock(state_mutex_);
+    self = std::move(self_);
+    status = lost_ && status_.ok() ? grpc::Status::CANCELLED : status_;
+  }
+  options_.ended(status);
+}
+
+}  // namespace assay::server

@@ -1,0 +1,98 @@
+// A call with streams both ways, for a server: reads as MessageReader does, and writes the messages
+// that it is given one after the other.
+#ifndef ASSAY_SERVER_WORKER_DUPLEX_STREAM_H_
+#define ASSAY_SERVER_WORKER_DUPLEX_STREAM_H_
+
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "server/worker/message_reader.h"
+
+namespace assay::server {
+
+// The derived class ends the call with EndAfterWrites and must live until OnDone. At most kAhead
+// messages wait to be written. Any thread may call its functions.
+template <class In, class Out>
+class DuplexStream : public MessageReader<grpc::ServerBidiReactor<In, Out>, In> {
+ protected:
+  // Takes the message, unless too many wait. After the end or a broken connection it takes and
+  // drops it.
+  bool Offer(Out* message) {
+    const std::lock_guard lock(this->mutex_);
+    return OfferLocked(message);
+  }
+  // The same, and waits for room. Returns false if nobody reads any more.
+  bool Write(Out* message) {
+    std::unique_lock lock(this->mutex_);
+    while (!OfferLocked(message)) this->changed_.wait(lock);
+    return !ClosedLocked();
+  }
+  // Ends the call when everything that was taken is written. Only the first end counts.
+  void EndAfterWrites(const grpc::Status& status) {
+    {
+      const std::lock_guard lock(this->mutex_);
+      if (end_) return;
+      end_ = status;
+      if (writing_) return;  // OnWriteDone ends it
+      this->finished_ = true;
+    }
+    this->Finish(status);  // may delete this object
+  }
+
+  // Called when there is room for a message again.
+  virtual void OnRoom() {}
+
+  // gRPC keeps the object until this has returned.
+  void OnWriteDone(bool ok) override {
+    {
+      const std::lock_guard lock(this->mutex_);
+      outgoing_.pop_front();
+      if (!ok || this->gone_) {
+        broken_ = true;
+        outgoing_.clear();
+      }
+      writing_ = false;
+      WriteLocked();
+      this->WakeLocked();
+    }
+    OnRoom();
+    FinishIfDue();
+  }
+
+ private:
+  bool ClosedLocked() const { return broken_ || this->gone_ || end_.has_value(); }
+
+  bool OfferLocked(Out* message) {
+    if (ClosedLocked()) return true;
+    if (outgoing_.size() >= this->kAhead) return false;
+    outgoing_.push_back(std::move(*message));
+    WriteLocked();
+    return true;
+  }
+
+  void WriteLocked() {
+    if (writing_ || outgoing_.empty()) return;
+    writing_ = true;
+    this->StartWrite(&outgoing_.front());
+  }
+
+  void FinishIfDue() {
+    grpc::Status status;
+    {
+      const std::lock_guard lock(this->mutex_);
+      if (!end_ || writing_ || std::exchange(this->finished_, true)) return;
+      status = *end_;
+    }
+    this->Finish(status);
+  }
+
+  std::deque<Out> outgoing_;  // the first is being written
+  bool writing_ = false;
+  bool broken_ = false;  // the connection
+  std::optional<grpc::Status> end_;
+};
+
+}  // namespace assay::server
+
+#endif  // ASSAY_SERVER_WORKER_DUPLEX_STREAM_H_

@@ -1,0 +1,121 @@
+#include "server/worker/elsewhere_call.h"
+
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/ops/launch_fault.h"
+#include "kernels/text/cat.h"
+#include "server/base/finding.h"
+#include "server/base/wire.h"
+
+namespace assay::server {
+namespace {
+
+void Fill(const Operand& operand, v1::ExternalOperand* out) {
+  out->set_name(std::string(operand.name));
+  out->mutable_tensor()->set_dtype(static_cast<v1::DType>(operand.dtype));
+  for (const std::int64_t extent : operand.dims) out->mutable_tensor()->add_shape(extent);
+}
+
+// What a launch failed of, by the caller's word.
+absl::Status FaultOf(const v1::ExternalLaunched& launched) {
+  const std::string& message = launched.message();
+  switch (launched.end()) {
+    case v1::LAUNCH_END_RETURNED:
+      return absl::OkStatus();
+    case v1::LAUNCH_END_RAISED:
+      return LaunchFaultStatus(LaunchFault::kRaised, message);
+    case v1::LAUNCH_END_UNSUPPORTED:
+      return LaunchFaultStatus(LaunchFault::kUnsupported, message);
+    default:
+      return LaunchFaultStatus(LaunchFault::kUnusable, message);
+  }
+}
+
+}  // namespace
+
+void ElsewhereCall::Run(PhaseObserver& observer, const Complete& complete) {
+  grpc::Status status;
+  try {
+    status = RunCase(observer, complete);
+  } catch (const std::exception& e) {
+    status = {grpc::StatusCode::INTERNAL, Cat("exception: ", e.what())};
+  }
+  observer.Enter(Phase::kIdle);
+  EndAfterWrites(status);
+}
+
+grpc::Status ElsewhereCall::RunCase(PhaseObserver& observer, const Complete& complete) {
+  if (MessageReader::Await(&answer_) != Next::kPiece || !answer_.has_run()) {
+    return {grpc::StatusCode::CANCELLED, "no case came"};
+  }
+  const v1::CaseSpec spec = answer_.run().spec();
+  worker::v1::RunElsewhereResponse last;
+  worker::v1::RunCaseResponse& end = *last.mutable_end();
+  std::vector<FieldError> errors;
+  Case c = FromProto(spec, errors);
+  if (!errors.empty()) {
+    v1::Finding finding = MakeFinding(
+        v1::REASON_FAULT, Cat("not a valid case: ", errors[0].field, " ", errors[0].message));
+    finding.set_blame(v1::BLAME_CALLER);
+    *end.mutable_result() =
+        ResultWithoutRun(spec, device_.info().id, v1::VERDICT_ERROR, finding);
+  } else {
+    c.elsewhere = this;
+    Registry registry;
+    registry.Add(ExternalEntry(OpName(c.problem), device_.info().backend));
+    CaseRunner runner(device_, registry, /*ceilings=*/nullptr);
+    *end.mutable_result() = ToResult(c, runner.Run(c, observer), device_.info().id);
+  }
+  complete(end);
+  Write(&last);
+  return grpc::Status::OK;
+}
+
+absl::Status ElsewhereCall::Ask(worker::v1::RunElsewhereResponse message) {
+  if (Write(&message)) return absl::OkStatus();
+  return LaunchFaultStatus(LaunchFault::kLost, "the caller cannot be reached any more");
+}
+
+absl::Status ElsewhereCall::Describe(const Case& c, const Plan& plan) {
+  worker::v1::RunElsewhereResponse message;
+  v1::ExternalKernel& kernel = *message.mutable_ask()->mutable_kernel();
+  *kernel.mutable_spec() = ToProto(c);
+  for (const Operand& input : plan.inputs) Fill(input, kernel.add_inputs());
+  Fill(plan.output, kernel.mutable_output());
+  return Ask(std::move(message));
+}
+
+absl::Status ElsewhereCall::Send(int tensor, std::string_view bytes) {
+  worker::v1::RunElsewhereResponse message;
+  v1::TensorChunk& chunk = *message.mutable_ask()->mutable_chunk();
+  chunk.set_tensor(tensor);
+  chunk.set_data(std::string(bytes));
+  return Ask(std::move(message));
+}
+
+absl::Status ElsewhereCall::Launch(std::uint64_t poison) {
+  worker::v1::RunElsewhereResponse message;
+  message.mutable_ask()->mutable_launch()->set_poison(poison);
+  return Ask(std::move(message));
+}
+
+absl::StatusOr<Elsewhere::Piece> ElsewhereCall::Await() {
+  if (MessageReader::Await(&answer_) != Next::kPiece) {
+    return LaunchFaultStatus(LaunchFault::kLost, "the caller cannot be reached any more");
+  }
+  const v1::ValidateExternalRequest& answer = answer_.answer();
+  if (answer.has_chunk()) {
+    return Piece{.end = false, .tensor = answer.chunk().tensor(), .bytes = answer.chunk().data()};
+  }
+  if (!answer.has_launched()) {
+    return LaunchFaultStatus(LaunchFault::kUnusable,
+                             "the caller sent neither bytes nor the end of the launch");
+  }
+  if (absl::Status s = FaultOf(answer.launched()); !s.ok()) return s;
+  return Piece{.end = true, .tensor = 0, .bytes = {}};
+}
+
+}  // namespace assay::server

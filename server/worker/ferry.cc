@@ -1,0 +1,163 @@
+#include "server/worker/ferry.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "kernels/numerics/dtype.h"
+#include "kernels/text/cat.h"
+#include "server/base/finding.h"
+
+namespace assay::server {
+namespace {
+
+// The slowest connection that a launch's deadline allows for.
+constexpr std::int64_t kBytesPerSecond = 10'000'000;
+// How long a worker may take to end its case when it gets no more answers.
+constexpr absl::Duration kToEnd = absl::Seconds(10);
+// A case's deadline counts as over this long before, so that the caller is found slow and not the
+// worker.
+constexpr absl::Duration kBefore = absl::Milliseconds(100);
+// Messages of the worker that are read ahead.
+constexpr std::size_t kAhead = 4;
+
+std::int64_t BytesOf(const v1::ExternalOperand& operand) {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : operand.tensor().shape()) count *= extent;
+  return StorageBytes(static_cast<DType>(operand.tensor().dtype()), count);
+}
+
+}  // namespace
+
+Ferry::Ferry(std::function<void()> ring, CallerLink& caller,
+             const worker::v1::RunCaseRequest& request, worker::v1::RunCaseResponse* response)
+    : ring_(std::move(ring)), caller_(caller), response_(response) {
+  *outgoing_.mutable_run() = request;
+}
+
+void Ferry::Begin(std::function<void(grpc::Status)> done) {
+  done_ = std::move(done);
+  writing_ = true;
+  AddHold();  // until nothing more will be read or written
+  StartWrite(&outgoing_);
+  {
+    const std::lock_guard lock(mutex_);
+    ReadLocked();
+  }
+  StartCall();
+}
+
+void Ferry::Step(absl::Time* deadline, bool give_up) {
+  if (closed_) return;
+  if (give_up) return Close();
+  while (TakeFromWorker()) {
+  }
+  if (closed_) return;
+  if (over_) return Close();
+  if (deaf_) no_answers_ = true;
+  if (caller_.failure()) StopAnswers();
+  TakeFromCaller();
+  CheckTime(deadline);
+}
+
+bool Ferry::TakeFromWorker() {
+  worker::v1::RunElsewhereResponse* first = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (came_.empty()) return false;
+    first = &came_.front();  // only this thread takes it away
+  }
+  if (first->has_end()) {
+    *response_ = std::move(*first->mutable_end());
+    Close();
+    return false;
+  }
+  v1::ValidateExternalResponse& ask = *first->mutable_ask();
+  if ((ask.has_chunk() || ask.has_launch()) && !std::exchange(asked_, true)) {
+    asked_at_ = absl::Now();
+  }
+  if (ask.has_kernel()) {
+    bytes_ = BytesOf(ask.kernel().output());
+    for (const v1::ExternalOperand& input : ask.kernel().inputs()) bytes_ += BytesOf(input);
+  }
+  if (!caller_.Give(&ask)) return false;
+  const std::lock_guard lock(mutex_);
+  came_.pop_front();
+  ReadLocked();
+  return true;
+}
+
+void Ferry::ReadLocked() {
+  if (reading_ || over_ || came_.size() >= kAhead) return;
+  reading_ = true;
+  StartRead(&incoming_);
+}
+
+void Ferry::TakeFromCaller() {
+  if (writing_ || no_answers_) return;
+  switch (caller_.Take(outgoing_.mutable_answer())) {
+    case NextMessage::kPiece:
+      if (outgoing_.answer().has_launched()) asked_ = false;
+      writing_ = true;
+      StartWrite(&outgoing_);
+      return;
+    case NextMessage::kWait:
+      return;
+    case NextMessage::kEnd:
+      if (!asked_) return;  // it owes no answer
+      [[fallthrough]];
+    case NextMessage::kGone:
+      caller_.Fail(MakeFinding(v1::REASON_CANCELLED, "the caller has gone"));
+      StopAnswers();
+  }
+}
+
+void Ferry::CheckTime(absl::Time* deadline) {
+  if (!asked_ || no_answers_) return;
+  const absl::Time now = absl::Now();
+  // The bytes may have to go there and back.
+  const absl::Duration limit =
+      caller_.launch_deadline() + absl::Seconds(2 * (bytes_ / kBytesPerSecond));
+  const bool case_over = now + kBefore >= *deadline;
+  if (!case_over && now < asked_at_ + limit) return;
+  v1::Finding finding = MakeFinding(
+      v1::REASON_TIMEOUT,
+      case_over ? "the case's deadline passed while the caller's function ran"
+                : Cat("the caller's function gave no output within ", absl::FormatDuration(limit),
+                      " (launch_deadline)"));
+  finding.set_blame(v1::BLAME_CALLER);
+  SetPhase(v1::PHASE_KERNEL, finding);
+  caller_.Fail(std::move(finding));
+  *deadline = std::max(*deadline, now + kToEnd);
+  StopAnswers();
+}
+
+void Ferry::StopAnswers() {
+  if (writing_ || std::exchange(no_answers_, true)) return;
+  StartWritesDone();
+}
+
+void Ferry::Close() {
+  closed_ = true;
+  RemoveHold();
+}
+
+void Ferry::OnReadDone(bool ok) {
+  {
+    const std::lock_guard lock(mutex_);
+    reading_ = false;
+    if (!ok) over_ = true;
+    if (ok) came_.push_back(std::move(incoming_));
+    incoming_.Clear();
+    if (ok && !came_.back().has_end()) ReadLocked();
+  }
+  ring_();
+}
+
+void Ferry::OnWriteDone(bool ok) {
+  if (!ok) deaf_ = true;
+  writing_ = false;
+  ring_();
+}
+
+}  // namespace assay::server

@@ -1,0 +1,340 @@
+"""A function of this process, validated: right ones pass, planted ones fail with the right reason."""
+
+import os
+import queue
+import threading
+
+import grpc
+import numpy as np
+import pytest
+
+import assay
+import fake
+import planted_functions
+from assay._wire import case_pb2, compare_pb2, external_pb2, types_pb2
+
+torch = None
+try:
+    import torch
+except ImportError:
+    pass
+needs_torch = pytest.mark.skipif(torch is None, reason="torch is not installed (python3-torch)")
+
+F = np.float32
+
+
+def by_name(case):
+    return case.name
+
+
+@pytest.fixture
+def client(assay_client):
+    return assay_client
+
+
+SEEDS = range(1, 1 + int(os.environ.get("ASSAY_VALIDATE_SEEDS", "1")))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("case", planted_functions.RIGHT, ids=by_name)
+def test_right_functions_pass(client, case, seed):
+    report = assay.validate(case.fn, op=case.op, dtype="fp32", seed=seed, client=client, **case.fields)
+    assert report.passed, report
+    assert len(report) == 2, "the shape and one that was drawn"
+    assert report[0].problem != report[1].problem
+    for result in report:
+        assert result.ran_elsewhere and result.provider == "external"
+        assert result.bench is None and result.repro == ""
+        assert result.deterministic
+    assert report.raise_on_failure() is report
+
+
+@pytest.mark.parametrize("case", planted_functions.PLANTED, ids=by_name)
+def test_planted_functions_fail_with_the_right_reason(client, case):
+    fields = {"held_out": 0, **case.fields}
+    report = assay.validate(case.fn, op=case.op, dtype="fp32", client=client, **fields)
+    assert not report, report
+    assert report[0].verdict == "FAILED", report
+    assert report[0].reason == case.reason, report
+    looks = report[0].precision.looks_like if report[0].precision else ""
+    assert case.reads in f"{report[0].reads_as} {looks}"
+    with pytest.raises(assay.Mismatch, match=case.reason):
+        report.raise_on_failure()
+
+
+@needs_torch
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("op, fields, fn", [
+    ("softmax", planted_functions.ROWS, lambda x: torch.softmax(x, -1)),
+    ("layer_norm", planted_functions.NORM, lambda x, w, b: torch.nn.functional.layer_norm(x, x.shape[-1:], w, b)),
+    ("gemm", planted_functions.PRODUCT, torch.matmul if torch else None),
+    ("conv", planted_functions.IMAGES, lambda x, w: torch.nn.functional.conv2d(x, w, padding=1)),
+    ("attention", {"shapes": {"heads": 4, "seq": 48, "dim": 32}},
+     lambda q, k, v: torch.softmax(q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5, -1) @ v),
+    ("attention", {"shapes": {"heads": 4, "seq": 48, "dim": 32}},
+     lambda q, k, v: getattr(torch.nn.functional, "scaled_dot_product_attention",
+                             getattr(torch.nn.functional, "_scaled_dot_product_attention", None))(q, k, v)),
+], ids=["softmax", "layer_norm", "matmul", "conv2d", "attention", "scaled_dot_product_attention"])
+def test_functions_of_torch_pass(client, op, fields, fn, seed):
+    def first(*inputs):  # torch 1.13's returns the weights, too
+        output = fn(*inputs)
+        return output[0] if isinstance(output, tuple) else output
+
+    report = assay.validate(first, op=op, dtype="fp32", arrays="torch", seed=seed, client=client, **fields)
+    assert report.passed, report
+    assert any(probe.verdict == "PASSED" for result in report for probe in result.probes)
+
+
+@needs_torch
+def test_formats_that_numpy_lacks_go_by_their_bits(client):
+    def softmax(x):
+        return torch.softmax(x.float(), -1).to(x.dtype)
+
+    report = assay.validate(softmax, op="softmax", dtype=["bf16", "fp16"], arrays="torch", client=client, rows=8, cols=100)
+    assert report.passed, report
+    assert {result.dtype for result in report} == {"bf16", "fp16"}
+
+
+def test_words_of_8_bits(client):
+    report = assay.validate(lambda x: x.copy(), op="copy", dtype=["e4m3fn", "int8"], client=client, count=999)
+    assert report.passed, report
+
+
+# What a function gives that cannot be its output.
+
+@pytest.mark.parametrize("fn, text", [
+    (lambda x: None, r"returned None; expected an array \[4,8\] fp32"),
+    (lambda x: x[:2], "view of its input"),
+    (lambda x: x, "view of its input"),
+    (lambda x: np.ones((2, 8), F), r"returned \[2,8\] fp32; expected \[4,8\] fp32"),
+    (lambda x: F(1), r"returned \[\] fp32; expected"),
+    (lambda x: x.astype(np.float64) + 0, r"returned \[4,8\] fp64; expected"),
+    (lambda x: np.array([[None] * 8] * 4), "Python objects"),
+    (lambda x: "x", "an array is expected"),
+    (lambda x: np.ma.masked_array(x + 1), "masked"),
+    (lambda x: (x + 1).astype(">f4"), "byte order"),
+], ids=["None", "part of the input", "the input", "shape", "0-d", "type", "objects", "text", "masked", "byte order"])
+def test_what_cannot_be_an_output_is_an_error_of_the_function(client, fn, text):
+    report = assay.validate(fn, op="softmax", dtype="fp32", rows=4, cols=8, held_out=0, client=client)
+    assert report[0].verdict == "ERROR"
+    assert report[0].findings[0].blame == "kernel"
+    with pytest.raises(assay.NotJudged, match=text):
+        report.raise_on_failure()
+
+
+def test_what_a_function_raises_is_the_cause(client):
+    def fails(x):
+        raise KeyError("the tile")
+
+    report = assay.validate(fails, op="softmax", dtype="fp32", rows=4, cols=[8, 9], held_out=0, client=client)
+    assert [(r.verdict, r.reason, r.findings[0].blame) for r in report] == [("ERROR", "crash", "kernel")] * 2
+    with pytest.raises(assay.NotJudged, match="the function raised KeyError: 'the tile'") as caught:
+        report.raise_on_failure()
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_a_function_may_say_that_it_does_not_compute_a_case(client):
+    def some(x):
+        if x.shape[1] > 8:
+            raise NotImplementedError("more than 8 columns")
+        return planted_functions.softmax(x)
+
+    report = assay.validate(some, op="softmax", dtype="fp32", rows=4, cols=[8, 9], held_out=0, client=client)
+    assert [r.verdict for r in report] == ["PASSED", "UNSUPPORTED"]
+    assert "more than 8 columns" in report[1].findings[0].message
+
+
+def test_an_output_that_is_given_must_be_used(client):
+    report = assay.validate(lambda x, out: x + 1, op="softmax", dtype="fp32", rows=4, cols=8, held_out=0, client=client)
+    assert "returned another array" in report[0].findings[0].message
+
+
+def test_keyboard_interrupt_ends_the_job(client):
+    def interrupted(x):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        assay.validate(interrupted, op="softmax", dtype="fp32", rows=4, cols=8, client=client,
+                       labels={"test": "interrupt"})
+    job = client.jobs("label.test=interrupt")[0]
+    ended = [event.job for event in client.watch(job) if event.job][-1]
+    assert ended.state == "CANCELLED"
+
+
+def test_a_slow_function_is_the_callers_fault_and_frees_the_device(client):
+    wait = threading.Event()
+
+    def slow(x):
+        wait.wait(0.5)
+        return planted_functions.softmax(x)
+
+    report = assay.validate(slow, op="softmax", dtype="fp32", rows=4, cols=[8, 9, 10], held_out=0, launch_deadline="50ms",
+                            client=client)
+    assert [r.verdict for r in report] == ["ERROR", "SKIPPED", "SKIPPED"]
+    assert {(r.reason, r.findings[0].blame) for r in report} == {("timeout", "caller")}
+    assert client.devices()[0].worker_restarts == 0, "the worker went on"
+    assert client.run("softmax", rows=4, cols=8, dtype="fp32", provider="builtin")
+
+
+def test_inputs_that_have_not_changed_are_sent_once(client):
+    seen = []
+
+    def softmax(x):
+        seen.append(x.copy())
+        return planted_functions.softmax(x)
+
+    assay.validate(softmax, op="softmax", dtype="fp32", rows=4, cols=8, held_out=0, repeats=3, probes=False,
+                   client=client).raise_on_failure()
+    assert len(seen) >= 3 and all(np.array_equal(x, seen[0]) for x in seen)
+
+
+def test_leading_dimensions_are_the_daemons_own(client):
+    report = assay.validate(lambda a, b: a @ b, op="gemm", dtype="fp32", m=9, n=7, k=33, lda=40, ldc=11, held_out=0,
+                            client=client)
+    assert report.passed, report
+
+
+def test_the_job_is_stored_as_any_other(client):
+    report = assay.validate(planted_functions.softmax, op="softmax", dtype="fp32", rows=4, cols=8, held_out=0,
+                            labels={"who": "me"}, client=client)
+    shown = client.show(report.job)
+    assert shown.results == report.results
+    assert client.jobs("label.who=me")[0].name == report.job.name
+    assert "softmax" in report._repr_html_()
+
+
+def test_no_other_job_runs_such_a_function(client):
+    with pytest.raises(assay.InvalidArgument, match='unknown provider "external"'):
+        client.run("softmax", rows=4, cols=8, dtype="fp32", provider="external")
+
+
+@pytest.mark.parametrize("keywords, text", [
+    ({"op": None}, "name the operation"),
+    ({"shapes": []}, "is empty"),
+    ({"shapes": [3]}, "must be dictionaries"),
+    ({"shapes": {"rows": 3}, "rows": 4}, "sets rows"),
+    ({"mode": "benchmark"}, "no times are taken"),
+    ({"provider": "builtin"}, "must be empty"),
+    ({"min_efficiency": 0.5}, "none is taken"),
+    ({"arrays": "jax"}, "must be"),
+    ({"colls": 3}, "no field"),
+    ({"launch_deadline": 0}, "more than 0 seconds"),
+])
+def test_bad_requests_name_the_field(client, keywords, text):
+    with pytest.raises(assay.InvalidArgument, match=text):
+        assay.validate(planted_functions.softmax, **{"op": "softmax", "dtype": "fp32", "cols": 8, **keywords},
+                       client=client)
+    with pytest.raises(assay.InvalidArgument, match="must be a function"):
+        assay.validate("softmax", op="softmax", client=client)
+
+
+def test_an_older_daemon_is_explained():
+    with fake.served(fake.Fake()) as address, assay.connect(address) as old:
+        with pytest.raises(assay.Unimplemented, match="older than this package"):
+            assay.validate(planted_functions.softmax, op="softmax", dtype="fp32", cols=8, client=old)
+
+
+# Functions that Assay has no operator for.
+
+def test_a_reference_of_ones_own(client):
+    def cumulated(x):
+        return np.cumsum(x, -1, dtype=np.float64).astype(x.dtype)
+
+    def reference(x):
+        return np.cumsum(x, -1)
+
+    report = assay.validate(cumulated, reference_fn=reference, dtype=["fp32", "fp64"], shapes=[(8, 100), (3, 7)],
+                            accumulations=100, client=client)
+    assert report.passed and len(report) == 4, report
+    wrong = assay.validate(lambda x: cumulated(x) * x.dtype.type(1.01), reference_fn=reference, shapes=[(8, 100)],
+                           accumulations=100, client=client)
+    assert not wrong
+    with pytest.raises(assay.Mismatch):
+        wrong.raise_on_failure()
+
+
+@pytest.mark.parametrize("fn, verdict, reason", [
+    (lambda x: None, "ERROR", "fault"),
+    (lambda x: 1 / 0, "ERROR", "crash"),
+    (lambda x: np.add(x, 1, out=x) * 1, "FAILED", "guard"),
+])
+def test_a_reference_of_ones_own_and_a_function_that_misbehaves(client, fn, verdict, reason):
+    report = assay.validate(fn, reference_fn=lambda x: x + 1, shapes=[(8, 100)], client=client)
+    assert (report[0].verdict, report[0].reason) == (verdict, reason)
+    with pytest.raises(AssertionError):
+        report.raise_on_failure()
+
+
+def test_the_fixture_raises(assay):  # the plugin's
+    with pytest.raises(AssertionError, match="bound"):
+        assay.validate(planted_functions.zeros, op="softmax", dtype="fp32", rows=4, cols=8)
+    assert assay.validate(planted_functions.softmax, op="softmax", dtype="fp32", rows=4, cols=8)
+
+
+# Callers that do not keep to the protocol.
+
+def stream(client, first, *answer):
+    """What the daemon says to these messages: the first, and then an answer to each launch. Without an answer the
+    stream ends after the first.
+    """
+    call = client._channel.grpc.stream_stream(
+        "/assay.v1.ValidationService/ValidateExternal",
+        request_serializer=external_pb2.ValidateExternalRequest.SerializeToString,
+        response_deserializer=external_pb2.ValidateExternalResponse.FromString)
+    outgoing = queue.SimpleQueue()
+    for message in [*first, *([] if answer else [None])]:
+        outgoing.put(message)
+    said = []
+    for message in call(iter(outgoing.get, None), timeout=60):
+        said.append(message)
+        if message.HasField("launch"):
+            for one in answer:
+                outgoing.put(one)
+    outgoing.put(None)
+    return said
+
+
+def job_of(**fields):
+    spec = case_pb2.CaseSpec(dtype=types_pb2.DTYPE_FP32)
+    spec.softmax.rows, spec.softmax.cols = 4, 8
+    job = external_pb2.ExternalJob(**fields)
+    job.spec.cases.cases.append(spec)
+    return external_pb2.ValidateExternalRequest(job=job)
+
+
+def chunk_of(tensor, data):
+    return external_pb2.ValidateExternalRequest(chunk=compare_pb2.TensorChunk(tensor=tensor, data=data))
+
+
+def launched(end=external_pb2.LAUNCH_END_RETURNED):
+    return external_pb2.ValidateExternalRequest(launched=external_pb2.ExternalLaunched(end=end))
+
+
+@pytest.mark.parametrize("messages", [(), (chunk_of(0, b"1234"),), (launched(),)], ids=["none", "bytes", "launched"])
+def test_a_stream_begins_with_a_job(client, messages):
+    with pytest.raises(grpc.RpcError) as refused:
+        stream(client, messages)
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "must be the first message" in refused.value.details()
+
+
+@pytest.mark.parametrize("messages, text", [
+    ((launched(),), "tensor 1 has 128 bytes, got 0"),
+    ((chunk_of(1, bytes(129)), launched()), "tensor 1 has 128 bytes, got at least 129"),
+    ((chunk_of(7, b"x"), launched()), "tensors 0 to 1, got bytes of 7"),
+    ((chunk_of(1, bytes(128)), chunk_of(0, bytes(8)), launched()), "tensor 0 has 128 bytes, got 8"),
+    ((launched(external_pb2.LAUNCH_END_UNSPECIFIED),), ""),
+    ((job_of(),), "neither bytes nor the end"),
+], ids=["no output", "too much", "unknown tensor", "part of an input", "no end", "two jobs"])
+def test_bytes_that_are_not_the_tensors_are_an_error(client, messages, text):
+    answers = stream(client, [job_of()], *messages)
+    result = next(a.event.case_result for a in answers if a.event.HasField("case_result"))
+    assert result.verdict == types_pb2.VERDICT_ERROR and text in result.findings[0].message
+    assert client.devices()[0].worker_restarts == 0
+
+
+def test_a_caller_that_says_no_more_is_gone(client):
+    answers = stream(client, [job_of()])
+    assert answers[-1].event.HasField("finished")
+    result = next(a.event.case_result for a in answers if a.event.HasField("case_result"))
+    assert (result.verdict, result.findings[0].reason) == (types_pb2.VERDICT_SKIPPED, "cancelled")

@@ -1,0 +1,227 @@
+// A kernel of another process, behind a stand-in for the way there: what is sent and when, what comes
+// back, and how a launch that fails ends the case.
+#include "kernels/providers/external/external.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/ops/launch_fault.h"
+#include "kernels/ops/op.h"
+#include "kernels/validate/runner.h"
+
+namespace assay {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// Another process: keeps the inputs, and has `function` make the pieces that come back.
+class Process : public Elsewhere {
+ public:
+  struct Back {
+    int tensor;
+    std::string bytes;
+  };
+  using Function = std::function<std::vector<Back>(const std::vector<std::vector<float>>&)>;
+
+  Function function;
+  absl::Status end;  // of each launch
+  int kernels = 0, launches = 0, pieces_sent = 0;
+  std::uint64_t poison = 0;
+
+  absl::Status Describe(const Case&, const Plan& plan) override {
+    ++kernels;
+    inputs_.assign(plan.inputs.size(), {});
+    dims = plan.output.dims;
+    return absl::OkStatus();
+  }
+  absl::Status Send(int tensor, std::string_view bytes) override {
+    ++pieces_sent;
+    EXPECT_GE(bytes.size(), 1u);
+    EXPECT_LE(static_cast<std::int64_t>(bytes.size()), kMostExternalBytes);
+    std::vector<float>& input = inputs_[static_cast<std::size_t>(tensor)];
+    const std::size_t at = input.size();
+    input.resize(at + bytes.size() / sizeof(float));
+    std::memcpy(input.data() + at, bytes.data(), bytes.size());
+    return absl::OkStatus();
+  }
+  absl::Status Launch(std::uint64_t bits) override {
+    ++launches;
+    poison = bits;
+    back_ = end.ok() ? function(inputs_) : std::vector<Back>{};
+    next_ = 0;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<Piece> Await() override {
+    if (!end.ok()) return end;
+    if (next_ == back_.size()) return Piece{.end = true, .tensor = 0, .bytes = {}};
+    const Back& b = back_[next_++];
+    return Piece{.end = false, .tensor = b.tensor, .bytes = b.bytes};
+  }
+
+  std::vector<std::int64_t> dims;  // of the output
+
+ private:
+  std::vector<std::vector<float>> inputs_;
+  std::vector<Back> back_;
+  std::size_t next_ = 0;
+};
+
+std::string Bytes(const std::vector<float>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
+// The product of a right kernel.
+std::vector<float> Product(const std::vector<std::vector<float>>& in, std::int64_t m,
+                           std::int64_t n) {
+  const auto rows = static_cast<std::size_t>(m), cols = static_cast<std::size_t>(n);
+  const std::size_t k = in[0].size() / rows;
+  std::vector<float> out(rows * cols);
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t j = 0; j < cols; ++j) {
+      double sum = 0;
+      for (std::size_t l = 0; l < k; ++l) sum += double{in[0][i * k + l]} * in[1][l * cols + j];
+      out[i * cols + j] = static_cast<float>(sum);
+    }
+  }
+  return out;
+}
+
+class ExternalTest : public ::testing::Test {
+ protected:
+  ExternalTest() : device_(MakeCpuDevice(0, {})) {
+    GemmProblem p;
+    p.m = 9;
+    p.n = 7;
+    p.k = 33;
+    case_.problem = p;
+    case_.dtype = DType::kF32;
+    case_.provider = "external";
+    case_.seed = 1;
+    case_.elsewhere = &process_;
+    process_.function = [this](const auto& in) {
+      const auto& d = process_.dims;
+      return std::vector<Process::Back>{
+          {2, Bytes(Product(in, d[d.size() - 2], d[d.size() - 1]))}};
+    };
+  }
+
+  CaseOutcome Run() {
+    Registry registry;
+    registry.Add(ExternalEntry("gemm", "cpu"));
+    struct : PhaseObserver {
+      void Enter(Phase) override {}
+    } observer;
+    return CaseRunner(*device_, registry, nullptr).Run(case_, observer);
+  }
+
+  Process process_;
+  std::unique_ptr<Device> device_;
+  Case case_;
+};
+
+TEST_F(ExternalTest, ARightFunctionPassesAndUnchangedInputsAreSentOnce) {
+  case_.probes = false;
+  const CaseOutcome outcome = Run();
+  EXPECT_EQ(outcome.verdict, Verdict::kPassed);
+  EXPECT_EQ(process_.kernels, 1);
+  EXPECT_GT(process_.launches, 1);
+  EXPECT_EQ(process_.pieces_sent, 2);  // A and B
+  EXPECT_EQ(process_.poison, 0x7fa5a5a5u);
+}
+
+TEST_F(ExternalTest, ProbesGoTheSameWay) {
+  const CaseOutcome outcome = Run();
+  EXPECT_EQ(outcome.verdict, Verdict::kPassed);
+  EXPECT_GT(process_.kernels, 1);
+  for (const ProbeOutcome& probe : outcome.probes) {
+    EXPECT_NE(probe.verdict, Verdict::kFailed) << probe.name << ": " << probe.message;
+  }
+}
+
+TEST_F(ExternalTest, PaddingIsLeftAlone) {
+  GemmProblem p = std::get<GemmProblem>(case_.problem);
+  p.lda = 40;
+  p.ldc = 11;
+  case_.problem = p;
+  const CaseOutcome outcome = Run();
+  EXPECT_EQ(outcome.verdict, Verdict::kPassed);
+  EXPECT_EQ(outcome.guard_hits, 0);
+}
+
+TEST_F(ExternalTest, AnInputThatItChangedIsFoundAndSentAgain) {
+  case_.probes = false;
+  const auto right = process_.function;
+  process_.function = [right](const auto& in) {
+    std::vector<Process::Back> back = right(in);
+    std::vector<float> changed = in[1];
+    changed[3] += 1;
+    back.push_back({1, Bytes(changed)});
+    return back;
+  };
+  const CaseOutcome outcome = Run();
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  ASSERT_THAT(outcome.findings, SizeIs(1));
+  EXPECT_EQ(outcome.findings[0].reason, Reason::kGuard);
+  EXPECT_EQ(outcome.findings[0].operand, "b");
+}
+
+TEST_F(ExternalTest, ALaunchThatFailsEndsTheCaseAsItSays) {
+  struct {
+    LaunchFault fault;
+    Verdict verdict;
+    Reason reason;
+    Blame blame;
+  } const rows[] = {
+      {LaunchFault::kRaised, Verdict::kError, Reason::kCrash, Blame::kKernel},
+      {LaunchFault::kUnusable, Verdict::kError, Reason::kFault, Blame::kKernel},
+      {LaunchFault::kUnsupported, Verdict::kUnsupported, Reason::kUnsupported, Blame::kLibrary},
+      {LaunchFault::kLost, Verdict::kError, Reason::kCancelled, Blame::kCaller},
+  };
+  for (const auto& row : rows) {
+    process_.end = LaunchFaultStatus(row.fault, "what happened");
+    const CaseOutcome outcome = Run();
+    EXPECT_EQ(outcome.verdict, row.verdict);
+    ASSERT_THAT(outcome.findings, SizeIs(1));
+    EXPECT_EQ(outcome.findings[0].reason, row.reason);
+    EXPECT_EQ(outcome.findings[0].blame, row.blame);
+    EXPECT_EQ(outcome.findings[0].message, "what happened");
+  }
+}
+
+TEST_F(ExternalTest, BytesThatAreNotTheTensorsAreRefused) {
+  const std::string whole = Bytes(std::vector<float>(63));
+  struct {
+    std::vector<Process::Back> back;
+    const char* message;
+  } const rows[] = {
+      {{}, "tensor 2 has 252 bytes, got 0"},
+      {{{2, whole.substr(0, 100)}}, "tensor 2 has 252 bytes, got 100"},
+      {{{2, whole}, {2, "x"}}, "tensor 2 has 252 bytes, got at least 253"},
+      {{{2, whole}, {0, "abcd"}}, "tensor 0 has 1188 bytes, got 4"},
+      {{{3, whole}}, "tensors 0 to 2, got bytes of 3"},
+      {{{-1, whole}}, "tensors 0 to 2, got bytes of -1"},
+  };
+  for (const auto& row : rows) {
+    process_.function = [&row](const auto&) { return row.back; };
+    const CaseOutcome outcome = Run();
+    EXPECT_EQ(outcome.verdict, Verdict::kError);
+    ASSERT_THAT(outcome.findings, SizeIs(1));
+    EXPECT_EQ(outcome.findings[0].blame, Blame::kKernel);
+    EXPECT_THAT(outcome.findings[0].message, HasSubstr(row.message));
+  }
+}
+
+TEST_F(ExternalTest, WithoutAWayItIsUnsupported) {
+  case_.elsewhere = nullptr;
+  EXPECT_EQ(Run().verdict, Verdict::kUnsupported);
+}
+
+}  // namespace
+}  // namespace assay
