@@ -3,9 +3,6 @@
 #ifndef ASSAY_TESTS_ADVERSARIAL_ATTEMPT_H_
 #define ASSAY_TESTS_ADVERSARIAL_ATTEMPT_H_
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

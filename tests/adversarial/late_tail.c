@@ -1,6 +1,5 @@
 /* Does all but the last row, and lets a thread that is running already do that one, a moment later.
  */
-#define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>

@@ -1,5 +1,4 @@
 /* Says that it is done, and lets a thread do the work afterwards. */
-#define _GNU_SOURCE
 #include <pthread.h>
 #include <semaphore.h>
 #include <unistd.h>
