@@ -22,12 +22,11 @@ inline constexpr int kRunnerOutOfMemory = 120;
 
 // What the judge asks for. The runner does one request after the other.
 enum class RunnerTask : std::uint32_t {
-  kWake = 1,    // nothing; the runner then waits for the next request without sleeping
-  kEmpty = 2,   // nothing; the judge measures what a request costs
-  kBusy = 3,    // computes for kBusyNanoseconds; the same for requests that the judge sleeps for
-  kLoad = 4,    // loads the library and prepares the kernel; the answer says what came of it
-  kLaunch = 5,  // launches the kernel once; the status is the kernel's
-  kDestroy = 6,
+  kEmpty = 1,   // nothing; the judge measures what a request costs
+  kBusy = 2,    // computes for kBusyNanoseconds; the same for requests that the judge sleeps for
+  kLoad = 3,    // loads the library and prepares the kernel; the answer says what came of it
+  kLaunch = 4,  // launches the kernel once; the status is the kernel's
+  kDestroy = 5,
 };
 
 inline constexpr std::int64_t kBusyNanoseconds = 400'000;

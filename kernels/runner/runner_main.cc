@@ -21,9 +21,8 @@
 namespace assay {
 namespace {
 
-// After kWake the runner waits so long without sleeping; the judge brings operands meanwhile.
-constexpr std::int64_t kAwakeNanoseconds = 20'000'000;
-constexpr std::int64_t kYieldAfter = 1'000'000;
+// So long the runner waits for a request without sleeping.
+constexpr std::int64_t kAwakeNanoseconds = 1'000'000;
 constexpr std::int64_t kSleepNanoseconds = 1'000'000'000;
 
 // Maps the operands, at the same place of a huge page as in the file. Nothing else lies near them.
@@ -45,12 +44,10 @@ class Server {
       : head_(head), kernel_(description, operands) {}
 
   [[noreturn]] void Serve() {
-    std::int64_t awake = 0;
     for (std::uint32_t next = 1;; ++next) {
-      Await(next, awake);
+      Await(next);
       const auto task = static_cast<RunnerTask>(head_.control.task.load());
       const int status = Do(task);
-      awake = task == RunnerTask::kWake ? kAwakeNanoseconds : 0;
       head_.control.status.store(status, std::memory_order_relaxed);
       head_.control.done.store(next);
       if (head_.control.judge_sleeps.load() != 0) WakeSleepers(head_.control.done);
@@ -58,8 +55,8 @@ class Server {
   }
 
  private:
-  void Await(std::uint32_t next, std::int64_t awake) {
-    if (SpinFor(head_.control.asked, next, kYieldAfter, awake)) return;
+  void Await(std::uint32_t next) {
+    if (SpinFor(head_.control.asked, next, kAwakeNanoseconds, 0)) return;
     head_.control.runner_sleeps.store(1);
     while (head_.control.asked.load() != next) {
       SleepOn(head_.control.asked, next - 1, kSleepNanoseconds);
@@ -81,7 +78,6 @@ class Server {
       case RunnerTask::kDestroy:
         kernel_.Destroy();
         return 0;
-      case RunnerTask::kWake:
       case RunnerTask::kEmpty:
         break;
     }

@@ -59,6 +59,7 @@ const std::vector<Row>& Table() {
       {"late_write", kValidate, kFailed},
       {"late_tail", kValidate, kFailed},
       {"done_early", kValidate, kFailed},
+      {"watches_operands", kBoth},
       {"every_other", kValidate, kFailed},
       {"only_first", kBoth, kFailed, {Reason::kUnwritten}},
       {"cache_by_pointer", kBoth, kFailed, {Reason::kStale}},

@@ -86,10 +86,11 @@ class RunnerKernel final : public Kernel {
         until_(until) {}
 
   absl::Status Bring(std::span<const TensorView> inputs, const TensorView& output) override {
+    // No thread of the kernel's sees the operands before the launch, and its clock, begin.
+    if (absl::Status status = process_->Freeze(); !status.ok()) return status;
     for (std::size_t i = 0; i < inputs.size(); ++i) Bring(inputs[i], description_->inputs[i]);
     Bring(output, description_->output);
-    // Its thread is awake when the launch comes, as that of another provider's kernel is.
-    return process_->Ask(RunnerTask::kWake, until_.SecondsLeft()).status();
+    return absl::OkStatus();
   }
 
   absl::Status Launch(std::span<const TensorView>, const TensorView&) override {
@@ -106,7 +107,6 @@ class RunnerKernel final : public Kernel {
     Fetch(description_->output, output);
     if (first_fetch_) libraries_ = process_->LoadedLibraries(description_->library);
     first_fetch_ = false;
-    process_->GoOn();
     auto* const data = static_cast<char*>(output.data);
     for (const Piece& piece : pieces) {
       std::memcpy(data + piece.begin, piece.bytes.data(), piece.bytes.size());

@@ -2,8 +2,8 @@
 // here. The provider's name is "user/" and a part of the library's digest.
 //
 // The judge keeps its operands in the device's arena, which the runner never sees. Bring copies
-// them to the runner's memory with their guard bands, and Fetch takes them back while the runner is
-// stopped. A thread that goes on writing after the launch has returned is found: some of the output
+// them to the runner's memory with their guard bands, and Fetch takes them back. The runner is
+// stopped from one launch to the next, so it neither sees operands early nor changes them late. A thread that goes on writing after the launch has returned is found: some of the output
 // is read at once, at places that the kernel does not know, and counts as it was then.
 #ifndef ASSAY_KERNELS_PROVIDERS_USER_RUNNER_KERNEL_H_
 #define ASSAY_KERNELS_PROVIDERS_USER_RUNNER_KERNEL_H_

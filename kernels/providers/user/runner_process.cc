@@ -168,11 +168,14 @@ absl::Status RunnerProcess::Spawn() {
 // The runner has loaded nothing of the user's yet, so its answers can be believed.
 absl::Status RunnerProcess::Calibrate() {
   constexpr int kQuick = 31, kSlept = 5;
-  const auto time = [&](RunnerTask task, int times, double beyond, double* cost) -> absl::Status {
+  const auto time = [&](RunnerTask task, bool frozen, int times, double beyond,
+                        double* cost) -> absl::Status {
     std::vector<double> seconds;
     for (int i = 0; i < times; ++i) {
-      const absl::StatusOr<int> awake = Ask(RunnerTask::kWake, kStartSeconds);
-      if (!awake.ok()) return awake.status();
+      const absl::StatusOr<int> awake = Ask(RunnerTask::kEmpty, kStartSeconds);
+      absl::Status status = awake.status();
+      if (status.ok() && frozen) status = Freeze();
+      if (!status.ok()) return status;
       const std::int64_t begin = NanosecondsNow();
       const absl::StatusOr<int> done = Ask(task, kStartSeconds);
       if (!done.ok()) return done.status();
@@ -181,9 +184,10 @@ absl::Status RunnerProcess::Calibrate() {
     *cost = std::max(Median(std::move(seconds)), 0.0);
     return absl::OkStatus();
   };
-  absl::Status status = time(RunnerTask::kEmpty, kQuick, 0, &quick_overhead_);
+  absl::Status status = time(RunnerTask::kEmpty, false, kQuick, 0, &quick_overhead_);
+  if (status.ok()) status = time(RunnerTask::kEmpty, true, kQuick, 0, &frozen_overhead_);
   if (status.ok()) {
-    status = time(RunnerTask::kBusy, kSlept, kBusyNanoseconds * kPerSecond, &slept_overhead_);
+    status = time(RunnerTask::kBusy, true, kSlept, kBusyNanoseconds * kPerSecond, &slept_overhead_);
   }
   overhead_ = 0;
   return status;
@@ -195,9 +199,11 @@ absl::StatusOr<int> RunnerProcess::Ask(RunnerTask task, double deadline_seconds)
   Control& control = head().control;
   control.task.store(static_cast<std::uint32_t>(task), std::memory_order_relaxed);
   control.asked.store(++asked_);
+  const bool frozen = frozen_;
+  GoOn();
   if (control.runner_sleeps.load() != 0) WakeSleepers(control.asked);
   if (!Wait(asked_, deadline_seconds)) return dead_;
-  overhead_ += slept_ ? slept_overhead_ : quick_overhead_;
+  overhead_ += !frozen ? quick_overhead_ : slept_ ? slept_overhead_ : frozen_overhead_;
   return control.status.load(std::memory_order_relaxed);
 }
 
@@ -241,12 +247,16 @@ absl::Status RunnerProcess::Ended(bool block) {
 
 absl::Status RunnerProcess::Freeze() {
   if (!dead_.ok()) return dead_;
+  if (frozen_) return absl::OkStatus();
   kill(pid_, SIGSTOP);
   for (;;) {
     int status = 0;
     const pid_t changed = waitpid(pid_, &status, WUNTRACED);
     if (changed < 0 && errno == EINTR) continue;
-    if (changed == pid_ && WIFSTOPPED(status)) return absl::OkStatus();
+    if (changed == pid_ && WIFSTOPPED(status)) {
+      frozen_ = true;
+      return absl::OkStatus();
+    }
     dead_ = changed == pid_ ? DeathStatus(status, loading_)
                             : FailedKernel({.preparing = loading_}, "the kernel's process is gone");
     pid_ = -1;
@@ -255,7 +265,8 @@ absl::Status RunnerProcess::Freeze() {
 }
 
 void RunnerProcess::GoOn() {
-  if (pid_ > 0) kill(pid_, SIGCONT);
+  if (frozen_ && pid_ > 0) kill(pid_, SIGCONT);
+  frozen_ = false;
 }
 
 void RunnerProcess::Kill() {

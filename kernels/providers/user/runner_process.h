@@ -33,16 +33,15 @@ class RunnerProcess {
   RunnerProcess(const RunnerProcess&) = delete;
   RunnerProcess& operator=(const RunnerProcess&) = delete;
 
-  // Asks for one task and waits until it is done. Returns the status that the runner gave. If the
+  // Lets a frozen runner go on, asks for one task, and waits until it is done. Returns the status that the runner gave. If the
   // runner ended instead, the error carries the death (kernels/runtime/kernel_failure.h). Without
   // an end of its own the call waits until `deadline_seconds` have passed, 0: for ever; then it
   // ends the runner, and the error says so.
   absl::StatusOr<int> Ask(RunnerTask task, double deadline_seconds = 0);
 
-  // Stops all threads of the runner, and lets them go on. Between the two nothing changes the
-  // shared memory.
+  // Stops all threads of the runner until the next Ask. Until then nothing of the runner changes or
+  // sees the shared memory. Frozen already: OK.
   absl::Status Freeze();
-  void GoOn();
 
   // The shared memory at an offset.
   char* At(std::uint64_t offset) const { return memory_ + offset; }
@@ -50,8 +49,8 @@ class RunnerProcess {
   RunnerAnswer Answer() const;
   // Seconds that requests took beyond the tasks themselves, since the last call.
   double TakeOverhead();
-  // What the last answered request cost: the cost of one for which nobody slept [seconds].
-  double quick_overhead() const { return quick_overhead_; }
+  // What a request to a frozen runner costs, for which nobody slept [seconds].
+  double frozen_overhead() const { return frozen_overhead_; }
 
   // The shared libraries that the runner has mapped, by file name, without those of the C and C++
   // languages and the kernel's own. Empty if it cannot be read.
@@ -62,6 +61,8 @@ class RunnerProcess {
   absl::Status MakeMemory(const Description& description);
   absl::Status Spawn();
   absl::Status Calibrate();
+  // Lets the runner's threads go on.
+  void GoOn();
   bool Wait(std::uint32_t number, double deadline_seconds);
   // If the process has ended: how, as an error.
   absl::Status Ended(bool block);
@@ -76,9 +77,13 @@ class RunnerProcess {
   absl::Status dead_;
   std::uint32_t asked_ = 0;
   bool loading_ = true;  // no launch has begun
-  bool slept_ = false;   // while the last request was waited for
+  bool frozen_ = false;
+  bool slept_ = false;  // while the last request was waited for
   double overhead_ = 0;
+  // What a request costs [seconds]: of a runner that goes on, and of a frozen one, for which the
+  // judge waits without sleeping, and for which it sleeps.
   double quick_overhead_ = 0;
+  double frozen_overhead_ = 0;
   double slept_overhead_ = 0;
 };
 
