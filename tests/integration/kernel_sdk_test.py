@@ -62,7 +62,8 @@ class KernelSdk(unittest.TestCase):
         self.expect_passed(judge(os.path.join(build, "libmy_gemm.so"), GEMM), "my_gemm")
         softmax = judge(os.path.join(build, "libmy_softmax.so"), SOFTMAX | {"mode": "MODE_BOTH"})
         self.expect_passed(softmax, "my_softmax")
-        self.assertIn("libgomp.so.1", softmax["loaded_libraries"])
+        libraries = softmax["loaded_libraries"]
+        self.assertTrue(any(name.startswith("libgomp.so") for name in libraries), libraries)
         self.assertGreater(softmax["bench"]["median_seconds"], 0)
 
     def test_pkg_config(self):
