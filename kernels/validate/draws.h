@@ -48,8 +48,8 @@ class DrawRotation {
 
   // How many times longer launches on unseen data took than those on data that the kernel had seen,
   // if that is beyond what noise explains. Each unseen launch is held against the one right after
-  // it, which has the same machine around it and a draw that the kernel knows. Every one of them
-  // must have been clearly slower, and the median much slower.
+  // it, which has the same machine around it and a draw that the kernel knows. Four
+  // in five of them must have been clearly slower, and the median much slower.
   std::optional<double> SlowOnUnseen() const;
 
  private:

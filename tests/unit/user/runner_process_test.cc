@@ -13,6 +13,7 @@
 #include <string>
 #include <thread>
 
+#include "kernels/confine/file_rights.h"
 #include "kernels/providers/provider.h"
 #include "kernels/providers/user/describe_problem.h"
 #include "kernels/runtime/kernel_failure.h"
@@ -43,17 +44,17 @@ std::unique_ptr<RunnerProcess> Started(const std::string& kernel) {
 
 TEST(RunnerProcess, DoesOneTaskAfterTheOther) {
   const auto process = Started("honest");
-  EXPECT_STREQ(process->Answer().unconfined, "");
+  std::string why;
+  if (LandlockVersion(&why) > 0) EXPECT_STREQ(process->Answer().unconfined, "");
   ASSERT_EQ(*process->Ask(RunnerTask::kLoad), 0);
   EXPECT_STREQ(process->Answer().name, "adversarial");
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(*process->Ask(RunnerTask::kLaunch), 0);
-    ASSERT_TRUE(process->Freeze().ok());
-    process->GoOn();
+    if (i % 2 == 1) ASSERT_TRUE(process->Freeze().ok());
   }
   EXPECT_GT(process->TakeOverhead(), 0);
   EXPECT_EQ(process->TakeOverhead(), 0);
-  std::cout << "a request costs " << process->quick_overhead() * 1e6 << " µs\n";
+  std::cout << "a request costs " << process->frozen_overhead() * 1e6 << " µs\n";
   EXPECT_THAT(process->LoadedLibraries(Cat(ADVERSARIAL_DIR, "/honest.so")), ::testing::IsEmpty());
   EXPECT_THAT(process->LoadedLibraries(""), ::testing::ElementsAre("honest.so"));
 }
