@@ -88,6 +88,14 @@ TEST(Suite, MistakesAreAnsweredWithLineColumnAndTheNearestName) {
               HasSubstr("unknown mode \"bench\""));
 }
 
+// toml++ would end the program at these.
+TEST(Suite, ATableWithoutANameIsAMistake) {
+  for (const char* text : {"[%", "[[%", "[a.%", "[a.", "[", "[["}) {
+    const auto suite = ParseSuite(text, "s.toml", "cpu");
+    EXPECT_TRUE(absl::IsInvalidArgument(suite.status())) << text << ": " << suite.status();
+  }
+}
+
 TEST(Suite, EveryTablesMistakesAreSaid) {
   EXPECT_EQ(ErrorOf("[[case]]\nop = \"gemm\"\ndtype = \"fp32\"\nm = 0\nn = -2\nk = 3\n"
                     "[[case]]\nop = \"copy\"\ndtype = \"fp32\"\ncount = 4\n"
