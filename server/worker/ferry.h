@@ -4,6 +4,7 @@
 #define ASSAY_SERVER_WORKER_FERRY_H_
 
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/support/client_callback.h>
 
 #include <atomic>
 #include <cstdint>
