@@ -16,8 +16,8 @@ std::string OpOf(const v1::CaseSpec& spec);
 // Whether the kernels of a provider are wrong on purpose ("planted/…"). No alert counts them.
 bool IsPlanted(std::string_view provider);
 
-// The provider of functions that run in a caller's process ("external"), and whether it is that one.
-// Nothing that they do speaks against the device, and no alert counts them.
+// The provider of functions that run in a caller's process ("external"), and whether it is that
+// one. Nothing that they do speaks against the device, and no alert counts them.
 std::string_view ExternalProvider();
 bool IsExternal(std::string_view provider);
 

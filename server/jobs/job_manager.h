@@ -69,8 +69,8 @@ class JobManager {
   absl::StatusOr<v1::Job> Create(const v1::JobSpec& spec, std::string_view request_id) {
     return Create(spec, request_id, [](int) { return std::shared_ptr<void>(); });
   }
-  // A job whose kernel is a function of the caller's process. The caller's failure ends the cases that
-  // are left. Such a job is never resumed. Errors as those of Create.
+  // A job whose kernel is a function of the caller's process. The caller's failure ends the cases
+  // that are left. Such a job is never resumed. Errors as those of Create.
   virtual absl::StatusOr<v1::Job> CreateElsewhere(const v1::ExternalJob& job,
                                                   std::shared_ptr<CallerLink> caller,
                                                   const AdmitJob& admit) = 0;

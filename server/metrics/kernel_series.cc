@@ -20,10 +20,9 @@ constexpr int kGauges = 4;
 constexpr int kRestSeries = 8;
 // The gauge of the precision.
 constexpr int kPrecisionSeries = 1;
-// The verdicts of functions that run in their callers' processes.
-constexpr int kExternalSeries = 6;
 // Room that is kept free at the start, for series that do not exist from the start. Combinations
-// that no kernel computes need 1 each, and at most so many of them count.
+// that no kernel computes need 1 each, and at most so many of them count. Functions that run in
+// their callers' processes need 1 for each verdict.
 constexpr int kKeptFree = 20;
 constexpr std::size_t kMostUnsupported = 10;
 
@@ -78,7 +77,7 @@ KernelSeries::KernelSeries(Families& families, std::string device,
   DeclareAlerting(OtherId());
   DeclareRest(OtherId());
   precision_room_.insert(OtherId());
-  left_ -= kAlertingSeries + kGauges + kRestSeries + kPrecisionSeries + kExternalSeries;
+  left_ -= kAlertingSeries + kGauges + kRestSeries + kPrecisionSeries;
   std::vector<KernelId> ids;
   for (const v1::Kernel& kernel : kernels) {
     if (IsPlanted(kernel.provider())) continue;
@@ -182,8 +181,13 @@ void KernelSeries::SetCeilings(const CeilingList& ceilings) {
 void KernelSeries::CountExternal(const v1::CaseResult& result) {
   const KernelId id{std::string(kOtherLabel), std::string(ExternalProvider()),
                     std::string(kOtherLabel)};
-  families_.cases.Add(Joined(LabelsOf(id), {{"verdict", VerdictLabel(result.verdict())}}))
-      .Increment();
+  const Labels labels = Joined(LabelsOf(id), {{"verdict", VerdictLabel(result.verdict())}});
+  const std::lock_guard lock(mutex_);
+  if (!families_.cases.Has(labels)) {
+    if (left_ <= 0) return;  // under "other" an alert would look at it
+    --left_;
+  }
+  families_.cases.Add(labels).Increment();
 }
 
 void KernelSeries::Count(const KernelId& id, const v1::CaseResult& result) {

@@ -48,8 +48,8 @@ class KernelSeries {
   bool Knows(const KernelId& id);
   // Sets the roofs of efficiencies. Removes an efficiency if its roof has changed or is in doubt.
   void SetCeilings(const CeilingList& ceilings);
-  // Counts the verdict of a function that ran in its caller's process, and nothing else: no alert is
-  // to look at it. All such functions share one name: provider "external".
+  // Counts the verdict of a function that ran in its caller's process, and nothing else: no alert
+  // is to look at it. All such functions share one name: provider "external".
   void CountExternal(const v1::CaseResult& result);
   // Counts the verdict, defects, NaN and infinities. If the case ran, also sets speed and error.
   void Count(const KernelId& id, const v1::CaseResult& result);

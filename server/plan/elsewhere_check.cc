@@ -18,8 +18,9 @@ constexpr std::string_view kNoTimes =
 
 void CheckCase(const std::string& path, const v1::CaseSpec& spec, std::vector<FieldError>& errors) {
   if (!spec.provider().empty()) {
-    errors.push_back({Cat(path, ".provider"), Cat("must be empty: the kernel is the caller's, got \"",
-                                                  spec.provider(), "\"")});
+    errors.push_back(
+        {Cat(path, ".provider"),
+         Cat("must be empty: the kernel is the caller's, got \"", spec.provider(), "\"")});
   }
   if (!OnlyValidates(spec.mode())) errors.push_back({Cat(path, ".mode"), std::string(kNoTimes)});
   if (spec.has_min_efficiency()) {

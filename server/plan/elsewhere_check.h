@@ -9,9 +9,9 @@
 
 namespace assay::server {
 
-// The job's spec with the provider "external" in each case. Appends to `errors` every field that such
-// a job cannot have, with its path in ValidateExternalRequest. If there are errors, the spec must not
-// be used. PlanJob checks the rest.
+// The job's spec with the provider "external" in each case. Appends to `errors` every field that
+// such a job cannot have, with its path in ValidateExternalRequest. If there are errors, the spec
+// must not be used. PlanJob checks the rest.
 v1::JobSpec SpecElsewhere(const v1::ExternalJob& job, std::vector<FieldError>& errors);
 
 }  // namespace assay::server

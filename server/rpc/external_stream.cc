@@ -73,10 +73,9 @@ absl::Status ExternalStream::MakeJob(const v1::ExternalJob& asked) {
   v1::ValidateExternalResponse accepted;
   *accepted.mutable_job() = *job;
   const std::weak_ptr<ExternalStream> weak = weak_from_this();
-  absl::StatusOr<std::unique_ptr<JobWatch>> watch =
-      options_.jobs->Watch(job->name(), 0, [weak] {
-        if (const auto stream = weak.lock()) stream->AskPump();
-      });
+  absl::StatusOr<std::unique_ptr<JobWatch>> watch = options_.jobs->Watch(job->name(), 0, [weak] {
+    if (const auto stream = weak.lock()) stream->AskPump();
+  });
   if (watch.ok()) {
     watch_ = *std::move(watch);
     Offer(&accepted);  // the first message: there is room

@@ -1,5 +1,5 @@
-// Serves the calls of ValidateExternal. A call makes a job of the caller's cases, carries the messages
-// between the cases' worker and the caller, and sends the events of the job.
+// Serves the calls of ValidateExternal. A call makes a job of the caller's cases, carries the
+// messages between the cases' worker and the caller, and sends the events of the job.
 #ifndef ASSAY_SERVER_RPC_EXTERNAL_STREAM_H_
 #define ASSAY_SERVER_RPC_EXTERNAL_STREAM_H_
 

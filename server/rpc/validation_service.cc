@@ -174,10 +174,11 @@ class ValidationService::Impl {
              [this, client = ClientOf(call)](int cases) {
                return limits_ == nullptr ? Place() : limits_->AdmitJob(client, cases);
              },
-         .ended = [this, call, place = std::move(place)](const grpc::Status& status) mutable {
-           place.reset();
-           Close(call, status);
-         }});
+         .ended =
+             [this, call, place = std::move(place)](const grpc::Status& status) mutable {
+               place.reset();
+               Close(call, status);
+             }});
     const std::lock_guard guard(mutex_);
     std::erase_if(external_streams_, [](const auto& s) { return s.expired(); });
     if (stopped_) {

@@ -11,12 +11,12 @@
 namespace assay::server {
 
 // A caller lives as long as a job has cases for it. It may be gone long before: then it has a
-// failure, and no case can run. Its source gives the answers of the caller. Thread-safe, but for what
-// MessageSource says.
+// failure, and no case can run. Its source gives the answers of the caller. Thread-safe, but for
+// what MessageSource says.
 class CallerLink : public MessageSource<v1::ValidateExternalRequest> {
  public:
-  // Sends the message on, and takes it then. False: there is no room now; the source's wake is called
-  // when there is. After a failure messages are taken and dropped.
+  // Sends the message on, and takes it then. False: there is no room now; the source's wake is
+  // called when there is. After a failure messages are taken and dropped.
   virtual bool Give(v1::ValidateExternalResponse* ask) = 0;
   // Why no case of the caller can run any more; nothing while cases can.
   virtual std::optional<v1::Finding> failure() = 0;

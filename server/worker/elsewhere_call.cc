@@ -60,8 +60,7 @@ grpc::Status ElsewhereCall::RunCase(PhaseObserver& observer, const Complete& com
     v1::Finding finding = MakeFinding(
         v1::REASON_FAULT, Cat("not a valid case: ", errors[0].field, " ", errors[0].message));
     finding.set_blame(v1::BLAME_CALLER);
-    *end.mutable_result() =
-        ResultWithoutRun(spec, device_.info().id, v1::VERDICT_ERROR, finding);
+    *end.mutable_result() = ResultWithoutRun(spec, device_.info().id, v1::VERDICT_ERROR, finding);
   } else {
     c.elsewhere = this;
     Registry registry;

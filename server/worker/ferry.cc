@@ -121,10 +121,9 @@ void Ferry::CheckTime(absl::Time* deadline) {
   const bool case_over = now + kBefore >= *deadline;
   if (!case_over && now < asked_at_ + limit) return;
   v1::Finding finding = MakeFinding(
-      v1::REASON_TIMEOUT,
-      case_over ? "the case's deadline passed while the caller's function ran"
-                : Cat("the caller's function gave no output within ", absl::FormatDuration(limit),
-                      " (launch_deadline)"));
+      v1::REASON_TIMEOUT, case_over ? "the case's deadline passed while the caller's function ran"
+                                    : Cat("the caller's function gave no output within ",
+                                          absl::FormatDuration(limit), " (launch_deadline)"));
   finding.set_blame(v1::BLAME_CALLER);
   SetPhase(v1::PHASE_KERNEL, finding);
   caller_.Fail(std::move(finding));

@@ -4,6 +4,7 @@
 #define ASSAY_SERVER_WORKER_FERRY_H_
 
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/support/client_callback.h>
 
 #include <atomic>
 #include <cstdint>
@@ -18,8 +19,8 @@
 namespace assay::server {
 
 // The daemon's half of one call. All functions but gRPC's own are for the thread of the call. It
-// holds a few messages of the worker and one of the caller. If the caller is too slow, or has gone, the worker gets no more
-// answers, and the case ends.
+// holds a few messages of the worker and one of the caller. If the caller is too slow, or has gone,
+// the worker gets no more answers, and the case ends.
 class Ferry final : public grpc::ClientBidiReactor<worker::v1::RunElsewhereRequest,
                                                    worker::v1::RunElsewhereResponse> {
  public:

@@ -263,8 +263,8 @@ class Supervisor final : public CaseExecutor {
       keeper_.RecordDeath(death);
       if (!response.has_result() || end == CallEnd::kCancelled) {
         return ResultWithoutRun(
-            spec, device_id(),
-            end == CallEnd::kCancelled ? v1::VERDICT_SKIPPED : v1::VERDICT_ERROR, Replaced(death));
+            spec, device_id(), end == CallEnd::kCancelled ? v1::VERDICT_SKIPPED : v1::VERDICT_ERROR,
+            Replaced(death));
       }
     } else {
       keeper_.Answered(
@@ -272,8 +272,8 @@ class Supervisor final : public CaseExecutor {
     }
     if (const std::optional<v1::Finding> failure = caller.failure()) {
       const bool slow = failure->reason_code() == v1::REASON_TIMEOUT;
-      return ResultWithoutRun(spec, device_id(),
-                              slow ? v1::VERDICT_ERROR : v1::VERDICT_SKIPPED, *failure);
+      return ResultWithoutRun(spec, device_id(), slow ? v1::VERDICT_ERROR : v1::VERDICT_SKIPPED,
+                              *failure);
     }
     if (response.has_result()) return std::move(*response.mutable_result());
     return ResultWithoutRun(spec, device_id(), v1::VERDICT_ERROR,

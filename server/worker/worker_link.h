@@ -73,8 +73,8 @@ class WorkerLink {
   // itself.
   CallResult RunCase(const CallLimits& limits, const worker::v1::RunCaseRequest& request,
                      worker::v1::RunCaseResponse* response);
-  // Runs a case whose kernel is a function of the caller's process. A caller that is too slow or has
-  // gone has a failure then, and the worker has answered.
+  // Runs a case whose kernel is a function of the caller's process. A caller that is too slow or
+  // has gone has a failure then, and the worker has answered.
   CallResult RunElsewhere(const CallLimits& limits, const worker::v1::RunCaseRequest& request,
                           CallerLink& caller, worker::v1::RunCaseResponse* response);
   // Passes the header and the pieces on as they come. The worker has `limit` to take a piece, or

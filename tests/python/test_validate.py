@@ -90,7 +90,8 @@ def test_formats_that_numpy_lacks_go_by_their_bits(client):
     def softmax(x):
         return torch.softmax(x.float(), -1).to(x.dtype)
 
-    report = assay.validate(softmax, op="softmax", dtype=["bf16", "fp16"], arrays="torch", client=client, rows=8, cols=100)
+    report = assay.validate(softmax, op="softmax", dtype=["bf16", "fp16"], arrays="torch", client=client, rows=8,
+                            cols=100)
     assert report.passed, report
     assert {result.dtype for result in report} == {"bf16", "fp16"}
 
@@ -338,3 +339,20 @@ def test_a_caller_that_says_no_more_is_gone(client):
     assert answers[-1].event.HasField("finished")
     result = next(a.event.case_result for a in answers if a.event.HasField("case_result"))
     assert (result.verdict, result.findings[0].reason) == (types_pb2.VERDICT_SKIPPED, "cancelled")
+
+
+def test_what_the_page_shows_works(client, monkeypatch):
+    """The code of README.md's section runs as it stands."""
+    page = os.path.join(os.path.dirname(__file__), "..", "..", "client", "python", "README.md")
+    with open(page, encoding="utf-8") as file:
+        section = file.read().partition("## validate")[2].partition("\n## ")[0]
+    code = "\n".join(line[4:] if line.startswith("    ") else "" for line in section.splitlines())
+    assert "softmax" in code and "reference_fn" in code
+    monkeypatch.setattr("assay.validation.default_client", lambda: client)
+
+    def my_cumsum(x):
+        return np.cumsum(x, -1)
+
+    names = {"np": np, "assay": assay, "my_cumsum": my_cumsum}
+    exec(compile(code, page, "exec"), names)  # pylint: disable=exec-used
+    assert names["report"].passed

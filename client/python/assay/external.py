@@ -5,12 +5,12 @@ What happens, from validate() to the report (validation.py has validate()):
   1. The package sends the list of cases over ValidateExternal (proto/assay/v1/external.proto). The daemon makes a job
      of it, and puts it into the queue of the device.
   2. The worker of the device runs a case as it runs any other: it draws the inputs, poisons the output, launches,
-     compares every element with an FP64 reference, and launches again on exact probes. But a launch of this job's kernel
-     is a message to this process.
+     compares every element with an FP64 reference, and launches again on exact probes. But a launch of this job's
+     kernel is a message to this process.
   3. The daemon says what the next launches compute (`kernel`), sends the inputs that have changed (`chunk`), and asks
      for a launch (`launch`). Session keeps the inputs as they came.
-  4. Function calls fn(*inputs) and looks at what it gave: an array of its own, of the right shape and format. It finds the
-     inputs that fn changed. The output and the changed inputs go back, then the end of the launch (`launched`).
+  4. Function calls fn(*inputs) and looks at what it gave: an array of its own, of the right shape and format. It finds
+     the inputs that fn changed. The output and the changed inputs go back, then the end of the launch (`launched`).
   5. The worker puts these bytes in place of its own operands, and judges them. Results come as events of the job.
 
 This process holds one set of inputs and one output. Messages have at most 1 MiB of a tensor. If this process is too

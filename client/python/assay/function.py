@@ -228,16 +228,17 @@ class Function:
                 return take(out, "the function's output", expected.word).words
             return out_words
         if returned is None:
-            raise UnsupportedArray(f"the function returned None; expected an array {expected}. Does it return its result?")
+            raise UnsupportedArray(f"the function returned None; expected an array {expected}. Does it return its "
+                                   "result?")
         for operand, words, array in zip(kernel.inputs, kernel.handed, given):
             if _overlap(returned, array) or _overlap(returned, words):
-                raise UnsupportedArray(f"the function returned a view of its input {operand.name}; expected an array of "
-                                       "its own")
+                raise UnsupportedArray(f"the function returned a view of its input {operand.name}; expected an array "
+                                       "of its own")
         tensor = take(returned, "the function's output", None, expected.word)
         alone = expected.count == 1 and tensor.shape == ()
         if tensor.dtype != expected.word or (tensor.shape != expected.shape and not alone):
-            raise UnsupportedArray(f"the function returned {problems.shape_text(tensor.shape)} {tensor.dtype}; expected "
-                                   f"{expected}")
+            raise UnsupportedArray(f"the function returned {problems.shape_text(tensor.shape)} {tensor.dtype}; "
+                                   f"expected {expected}")
         return tensor.words
 
     def _changed(self, kernel: Kernel, given: Sequence[Any]) -> dict[int, Any]:

@@ -1,7 +1,7 @@
 """qualify: whether devices are fit for work, by the program `assay qualify`.
 
-A qualification is many jobs, and decisions between them: the self-test, the suite of the level, and further runs of what
-was wrong, to find out who is to blame. The program makes these decisions. Here it is run, and its JSON is read.
+A qualification is many jobs, and decisions between them: the self-test, the suite of the level, and further runs of
+what was wrong, to find out who is to blame. The program makes these decisions. Here it is run, and its JSON is read.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Qualification:
 
     def __str__(self) -> str:
         lines = [f"{d.verdict:<12} {d.target} {d.device} {d.code}  {d.next_step}".rstrip() for d in self.devices]
-        lines += [f"{'MISSING':<12} {m.get('target', '')} {m.get('code', '')}  {m.get('reason', '')}" for m in self.missing]
+        lines += [f"{'MISSING':<12} {m.get('target', '')} {m.get('code', '')}  {m.get('reason', '')}"
+                  for m in self.missing]
         return "\n".join([*lines, f"{self.level}: {self.verdict}"])
 
 
@@ -79,7 +80,8 @@ def qualify(flags: Sequence[str], level: str, options: Mapping[str, Any]) -> Qua
 
 
 def _failed(kind: Any, done: Any) -> Error:
-    made: Error = kind(f"assay qualify ended with {done.returncode} and no report: {done.stderr.strip() or 'it said nothing'}")
+    said = done.stderr.strip() or "it said nothing"
+    made: Error = kind(f"assay qualify ended with {done.returncode} and no report: {said}")
     return made
 
 

@@ -47,12 +47,13 @@ class Elsewhere {
   virtual absl::Status Send(int tensor, std::string_view bytes) = 0;
   // Asks for a launch. `poison` has the bits of one element of the poisoned output.
   virtual absl::Status Launch(std::uint64_t poison) = 0;
-  // Waits for what comes back. A launch that failed gives a launch fault (kernels/ops/launch_fault.h).
+  // Waits for what comes back. A launch that failed gives a launch fault
+  // (kernels/ops/launch_fault.h).
   virtual absl::StatusOr<Piece> Await() = 0;
 };
 
-// The kernel of an operator on a backend, for cases whose `elsewhere` is set. The kernel takes every
-// format.
+// The kernel of an operator on a backend, for cases whose `elsewhere` is set. The kernel takes
+// every format.
 KernelEntry ExternalEntry(std::string_view op, std::string_view backend);
 
 }  // namespace assay

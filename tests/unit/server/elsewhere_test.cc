@@ -1,5 +1,5 @@
-// Cases whose kernel is a function of a caller's process, over a fake worker: callers that answer, that
-// are slow and that go away, and workers that die meanwhile.
+// Cases whose kernel is a function of a caller's process, over a fake worker: callers that answer,
+// that are slow and that go away, and workers that die meanwhile.
 #include <deque>
 #include <functional>
 #include <optional>

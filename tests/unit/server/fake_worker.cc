@@ -170,7 +170,8 @@ class FakeService final : public worker::v1::WorkerService::Service {
     const std::string mode = message.run().spec().name();
     page_->Enter(Phase::kKernel);
     worker::v1::RunElsewhereResponse ask;
-    v1::TensorHeader& output = *ask.mutable_ask()->mutable_kernel()->mutable_output()->mutable_tensor();
+    v1::TensorHeader& output =
+        *ask.mutable_ask()->mutable_kernel()->mutable_output()->mutable_tensor();
     output.set_dtype(v1::DTYPE_FP32);
     output.add_shape(1);
     stream->Write(ask);

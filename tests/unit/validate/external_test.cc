@@ -1,5 +1,5 @@
-// A kernel of another process, behind a stand-in for the way there: what is sent and when, what comes
-// back, and how a launch that fails ends the case.
+// A kernel of another process, behind a stand-in for the way there: what is sent and when, what
+// comes back, and how a launch that fails ends the case.
 #include "kernels/providers/external/external.h"
 
 #include <gmock/gmock.h>
@@ -107,8 +107,7 @@ class ExternalTest : public ::testing::Test {
     case_.elsewhere = &process_;
     process_.function = [this](const auto& in) {
       const auto& d = process_.dims;
-      return std::vector<Process::Back>{
-          {2, Bytes(Product(in, d[d.size() - 2], d[d.size() - 1]))}};
+      return std::vector<Process::Back>{{2, Bytes(Product(in, d[d.size() - 2], d[d.size() - 1]))}};
     };
   }
 
