@@ -151,6 +151,14 @@ FileRules RulesForWorkers(std::string_view worker, bool accelerators) {
   return rules;
 }
 
+FileRules RulesForCompilers() {
+  FileRules rules;
+  rules.readable = {"/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/nix/store",
+                    "/gnu/store", "/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/alternatives"};
+  rules.devices = {"/dev/null", "/dev/zero", "/dev/urandom"};
+  return rules;
+}
+
 std::vector<std::string> Without(const std::string& path,
                                  const std::vector<std::string>& forbidden) {
   const fs::path folder = Canonical(path);
@@ -201,6 +209,9 @@ std::string RestrictFiles(const FileRules& rules) {
   };
   allow(rules.readable, kReading);
   allow(rules.writable, kWriting);
+  for (const std::string& path : rules.granted) {
+    if (why.empty()) why = Allow(ruleset, path, kReading & handled.files);
+  }
   allow(rules.devices, kUsing);
   if (rules.process_names) allow({"/proc"}, kReading | kWriteFile);
   if (!why.empty()) return why;

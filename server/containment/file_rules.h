@@ -22,11 +22,16 @@ struct FileRules {
   std::vector<std::string> devices;    // read, write and control
   bool process_names = false;          // write in /proc, as CUDA does to name its threads
   std::vector<std::string> forbidden;  // not allowed, even if a readable folder holds them
+  std::vector<std::string> granted;    // read and execute, even if a forbidden folder holds them
 };
 
 // The rules for every worker: the system's folders, `worker`'s own tree, and the plain devices.
 // With `accelerators`, the device files of GPUs are among them, and shared memory.
 FileRules RulesForWorkers(std::string_view worker, bool accelerators);
+
+// The rules for a compiler: the system's programs, libraries and headers, and the plain devices. Of
+// /etc it reads what the loader needs, and nothing of /proc.
+FileRules RulesForCompilers();
 
 // The folders and files that together hold what is in `path`, without what is in `forbidden`. It is
 // `path` alone if nothing forbidden is in it.
