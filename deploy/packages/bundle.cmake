@@ -5,7 +5,7 @@
 #     one, and of which a vendor's library may need it;
 #   - the driver's libraries, and HIP's runtime, which has to match the driver.
 set(bundle_programs "")
-foreach(target assay assayd assay-worker assay-telemetry)
+foreach(target assay assayd assay-worker assay-runner assay-telemetry)
   list(APPEND bundle_programs $<TARGET_FILE:${target}>)
 endforeach()
 set(bundle_modules "")

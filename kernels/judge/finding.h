@@ -4,8 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "kernels/runtime/kernel_failure.h"
 
 namespace assay {
 
@@ -94,6 +97,8 @@ struct Finding {
   std::string operand = {};  // the inputs that the kernel changed; empty: none
   std::size_t headline = 0;  // bytes of the message before its worst element; 0: it names none
   Blame blame = UsualBlame(reason);
+  // Of a kernel that runs in a process of its own and failed there.
+  std::optional<KernelFailure> failure = {};
 };
 
 }  // namespace assay

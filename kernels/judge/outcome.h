@@ -122,6 +122,7 @@ struct CaseOutcome {
   std::string next_step;
   std::vector<Slice> slices;
   std::optional<Precision> precision;
+  std::vector<std::string> loaded_libraries;  // by a kernel in a process of its own
 };
 
 }  // namespace assay

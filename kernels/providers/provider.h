@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,8 +25,7 @@
 
 namespace assay {
 
-//
-// A kernel may run in a process of its own, which does not see the device's memory. Bring and Fetch
+// A kernel of one case. It may run in a process of its own, which does not see the device's memory. Bring and Fetch
 // carry its operands there and back. No clock runs meanwhile.
 class Kernel {
  public:
@@ -39,6 +39,21 @@ class Kernel {
   virtual absl::Status Fetch(std::span<const TensorView> /*inputs*/, const TensorView& /*output*/) {
     return absl::OkStatus();
   }
+  // The same operands where the launches find them, the output last. Caches are emptied of these.
+  virtual std::vector<TensorView> OperandsInPlace(std::span<const TensorView> inputs,
+                                                  const TensorView& output) const {
+    std::vector<TensorView> views(inputs.begin(), inputs.end());
+    views.push_back(output);
+    return views;
+  }
+  // Whether the code is Assay's or a vendor's. The timed launches of other code are judged one by
+  // one, on data that it cannot foresee.
+  virtual bool trusted() const { return true; }
+  // Seconds that the launches since the last call took beyond the kernel itself, by measurement:
+  // what it takes to tell another process and to hear from it.
+  virtual double TakeOverheadSeconds() { return 0.0; }
+  // The shared libraries that the kernel's process has loaded, if it has one of its own.
+  virtual std::vector<std::string> loaded_libraries() const { return {}; }
   // Enqueues one launch. The caller repeats it many times with the same views.
   virtual absl::Status Launch(std::span<const TensorView> inputs, const TensorView& output) = 0;
   // The unit roundoff of the format of intermediate results, if the library by design holds them in
@@ -80,15 +95,21 @@ class Registry {
  public:
   // Adds a kernel. A duplicate (op, provider, backend) is an error of the program: Add aborts.
   void Add(KernelEntry entry);
+  // Adds a kernel for all operators and all providers whose names begin with entry.provider. It is
+  // found, and not listed among entries.
+  void AddForPrefix(KernelEntry entry) { by_prefix_.push_back(std::move(entry)); }
   const KernelEntry* Find(std::string_view op, std::string_view provider,
                           std::string_view backend) const;
   std::span<const KernelEntry> entries() const { return entries_; }
 
  private:
   std::vector<KernelEntry> entries_;
+  std::vector<KernelEntry> by_prefix_;
 };
 
 inline constexpr std::string_view kPlantedPrefix = "planted/";
+// Kernels of users: "user/" and the first 12 hexadecimal digits of their library's SHA-256.
+inline constexpr std::string_view kUserPrefix = "user/";
 
 // Adds every kernel of the CPU, one line each. A GPU backend adds its own kernels
 // (kernels/backends).

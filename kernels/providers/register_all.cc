@@ -6,6 +6,7 @@
 #include "kernels/providers/openblas/openblas.h"
 #include "kernels/providers/planted/planted.h"
 #include "kernels/providers/provider.h"
+#include "kernels/providers/user/runner_kernel.h"
 
 namespace assay {
 
@@ -31,6 +32,7 @@ void RegisterAll(Registry& r) {
   r.Add(OpenblasAttention());
   r.Add(OpenblasCopy());
   for (KernelEntry& planted : PlantedKernels()) r.Add(std::move(planted));
+  r.AddForPrefix(UserKernels());
 }
 
 }  // namespace assay

@@ -22,6 +22,9 @@ const KernelEntry* Registry::Find(std::string_view op, std::string_view provider
   for (const KernelEntry& e : entries_) {
     if (e.op == op && e.provider == provider && e.backend == backend) return &e;
   }
+  for (const KernelEntry& e : by_prefix_) {
+    if (provider.starts_with(e.provider) && e.backend == backend) return &e;
+  }
   return nullptr;
 }
 

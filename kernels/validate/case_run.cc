@@ -53,6 +53,7 @@ bool CaseRun::Conclude() {
 }
 
 CaseOutcome CaseRun::Finish() {
+  if (launcher_.has_kernel()) outcome_.loaded_libraries = launcher_.kernel().loaded_libraries();
   outcome_.phases = clock_.Finish();
   if (!ended_) {
     RunProbes();
@@ -72,7 +73,7 @@ bool CaseRun::Take(End end) {
 // ---- beside others
 
 bool CaseRun::MayShare() const {
-  return !timed() && repeats() == 1 && !ByChecksum() && case_.criterion != Criterion::kDerived &&
+  return case_.kernel_file.empty() && !timed() && repeats() == 1 && !ByChecksum() && case_.criterion != Criterion::kDerived &&
          HasPoisonPayload(plan().output.dtype) && plan().bytes <= kSmallBytes &&
          plan().output.extents.count() <= kSmallOutput;
 }
@@ -130,6 +131,7 @@ End CaseRun::LaunchAgain() {
   const bool wrong = outcome_.verdict == Verdict::kFailed || outcome_.verdict == Verdict::kError;
   if (only_timed() || wrong || (!timed() && seconds_[0] >= kShortLaunch)) return std::nullopt;
   if (End end = timed() ? Benchmark() : WarmLaunches()) return end;
+  if (wrong_when_timed_) return std::nullopt;  // it has its verdict
   if (End end = launcher_.RestoreInputs()) return end;
   if (End end = CompareLast()) return end;
   const Verdict first = outcome_.verdict;
@@ -189,7 +191,7 @@ End CaseRun::FindKernel() {
   if (std::find(dtypes.begin(), dtypes.end(), case_.dtype) != dtypes.end()) return std::nullopt;
   std::vector<std::string_view> names;
   for (const DType t : dtypes) names.push_back(Name(t));
-  return Unsupported(Cat(entry_->provider, " ", op_->name(), " takes ", Join(names, ", "), " on ",
+  return Unsupported(Cat(case_.provider, " ", op_->name(), " takes ", Join(names, ", "), " on ",
                          backend, ", not ", Name(case_.dtype)));
 }
 
@@ -200,7 +202,7 @@ Ended CaseRun::Unsupported(std::string message) {
 // The launch that is judged, last, after those that must agree with it.
 End CaseRun::Validate(int repeats) {
   absl::StatusOr<Repeated> repeated = LaunchRepeatedly(launcher_, device_, plan(), repeats);
-  if (!repeated.ok()) return EndedBy(repeated.status(), entry_->provider);
+  if (!repeated.ok()) return EndedBy(repeated.status(), case_.provider);
   seconds_ = std::move(repeated->seconds);
   if (repeats == 1) return std::nullopt;
   launches_ = repeats;
@@ -217,7 +219,7 @@ End CaseRun::WarmLaunches() {
   seconds_.clear();
   for (int i = 0; i < kWarmLaunches; ++i) {
     absl::StatusOr<double> seconds = launcher_.Launch(Poison::kFirst);
-    if (!seconds.ok()) return EndedBy(seconds.status(), entry_->provider);
+    if (!seconds.ok()) return EndedBy(seconds.status(), case_.provider);
     seconds_.push_back(*seconds);
   }
   return std::nullopt;
@@ -225,8 +227,14 @@ End CaseRun::WarmLaunches() {
 
 End CaseRun::Benchmark() {
   clock_.Enter(Phase::kBench);
+  if (!launcher_.kernel().trusted()) return BenchmarkByDraws();
   const BenchTiming timing = TimeCase(launcher_, plan(), device_, ceilings_, conditions_);
-  if (!timing.failed.ok()) return EndedBy(timing.failed, entry_->provider);
+  if (!timing.failed.ok()) return EndedBy(timing.failed, case_.provider);
+  TakeTiming(timing);
+  return std::nullopt;
+}
+
+void CaseRun::TakeTiming(const BenchTiming& timing) {
   clock_.Enter(Phase::kBench);  // the ceilings are measured here, once
   outcome_.bench = MakeBenchStats(plan(), case_.dtype, timing.times, ceilings_);
   outcome_.bench->conditions = timing.conditions;
@@ -234,13 +242,12 @@ End CaseRun::Benchmark() {
   std::string& how = outcome_.implementation;
   Append(&how, how.empty() ? "" : ", ", DescribeTiming(*outcome_.bench));
   timed_ = true;
-  return std::nullopt;
 }
 
 End CaseRun::FindUnwritten() {
   if (HasPoisonPayload(plan().output.dtype)) return std::nullopt;
   const absl::StatusOr<OtherPoison> other = launcher_.LaunchOnOtherPoison();
-  if (!other.ok()) return EndedBy(other.status(), entry_->provider);
+  if (!other.ok()) return EndedBy(other.status(), case_.provider);
   outcome_.unwritten = other->unwritten;
   if (!other->differs) return std::nullopt;
   outcome_.deterministic = false;
@@ -250,7 +257,7 @@ End CaseRun::FindUnwritten() {
 }
 
 const RegeneratedInputs& CaseRun::Host() {
-  if (!host_) host_.emplace(plan(), case_.seed.value_or(1));
+  if (!host_) host_.emplace(plan(), case_.seed.value_or(1), launcher_.epoch());
   return *host_;
 }
 
@@ -419,6 +426,7 @@ End CaseRun::GiveVerdict() {
         {Reason::kNoisy,
          "a time was asked for and the device's clock stood still or went backwards"}};
   }
+  if (!launcher_.kernel().trusted()) JudgeTimes();
   if (timed_) TimedBesideOthers();
   return std::nullopt;
 }

@@ -28,6 +28,7 @@
 #include "kernels/validate/host_inputs.h"
 #include "kernels/validate/launcher.h"
 #include "kernels/validate/runner.h"
+#include "kernels/validate/timing.h"
 
 namespace assay {
 
@@ -88,6 +89,13 @@ class CaseRun {
   End Validate(int repeats);
   End WarmLaunches();
   End Benchmark();
+  // The same for a kernel that is not trusted.
+  class Draws;
+  End BenchmarkByDraws();
+  void TakeTiming(const BenchTiming& timing);
+  // Against the reference, or by checksums, whatever draw the operands hold.
+  End VerifyHere();
+  void JudgeTimes();
   End FindUnwritten();
   End VerifyByChecksum();
   End Reference();
@@ -138,6 +146,9 @@ class CaseRun {
   int launches_ = 1;
   int variants_ = 1;
   std::string deviation_;
+  bool stale_ = false;             // a timed launch gave another draw's output
+  bool wrong_when_timed_ = false;  // a timed launch was judged wrong: the case ends with it
+  std::string remembers_;          // what says that the kernel keeps results
   bool flushed_ = false;  // what was compared is within its bound only if it may be
 };
 

@@ -8,18 +8,25 @@
 #include "kernels/numerics/bound.h"
 #include "kernels/numerics/convert.h"
 #include "kernels/numerics/poison.h"
+#include "kernels/runtime/kernel_failure.h"
 #include "kernels/text/cat.h"
 
 namespace assay {
+namespace {
+
+constexpr double kLeastSeconds = 1e-9;
+
+}  // namespace
 
 End Launcher::Prepare(const KernelEntry& entry, Plan& plan, std::size_t kept) {
   plan_ = &plan;
-  provider_ = entry.provider;
+  provider_ = case_.provider;
   device_.arena().ResetTo(kept);
   absl::StatusOr<std::unique_ptr<Kernel>> kernel = entry.make(case_, plan, device_);
   if (!kernel.ok()) {
-    Ended end = RefusedBy(kernel.status(), entry.provider);
-    if (end.finding.reason == Reason::kFault) end.finding.blame = Blame::kLibrary;
+    Ended end = RefusedBy(kernel.status(), provider_);
+    const bool own = FailureOf(kernel.status()).has_value();
+    if (end.finding.reason == Reason::kFault && !own) end.finding.blame = Blame::kLibrary;
     return end;
   }
   kernel_ = *std::move(kernel);
@@ -78,7 +85,7 @@ End Launcher::EnqueueFills() {
   clock_.Enter(Phase::kFill);
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const FillSpec spec{plan_->inputs[i].pattern, case_.seed.value_or(1),
-                        static_cast<std::uint32_t>(i), /*epoch=*/0};
+                        static_cast<std::uint32_t>(i), epoch_};
     absl::Status status = device_.Fill(spec, inputs_[i]);
     if (status.ok()) status = device_.GuardPadding(inputs_[i]);
     if (!status.ok()) return EndedBy(status, plan_->inputs[i].name);
@@ -118,9 +125,8 @@ absl::StatusOr<double> Launcher::LaunchTimed(int launches, bool& from_memory,
                                              absl::FunctionRef<void()> ready) {
   absl::Status status = Guard(Poison::kFirst);
   if (status.ok() && from_memory) {
-    std::vector<TensorView> views = inputs_;
-    views.push_back(output_);
-    const absl::Status evicted = device_.EvictFromCaches(views);
+    const absl::Status evicted =
+        device_.EvictFromCaches(kernel_->OperandsInPlace(inputs_, output_));
     from_memory = evicted.ok();
     status = device_.Synchronize();
   }
@@ -175,9 +181,13 @@ absl::StatusOr<double> Launcher::TimeGuarded(int launches) {
 absl::StatusOr<double> Launcher::TimeGuarded(absl::FunctionRef<absl::Status()> launch) {
   clock_.Enter(Phase::kKernel);
   uncounted_ = true;
+  kernel_->TakeOverheadSeconds();  // of what was before
   absl::StatusOr<double> seconds = device_.TimeLaunch(launch);
+  const double overhead = kernel_->TakeOverheadSeconds();
   clock_.Enter(Phase::kGuards);
   if (!seconds.ok()) return seconds;
+  // Never 0: a sampler takes that for a clock that stands.
+  if (overhead > 0) *seconds = std::max(*seconds - overhead, kLeastSeconds);
   if (absl::Status status = kernel_->Fetch(inputs_, output_); !status.ok()) return status;
   return seconds;
 }

@@ -46,6 +46,12 @@ class Launcher {
 
   // Fills the inputs and remembers their fingerprint.
   End Fill();
+  // Fills the inputs with another draw of the same pattern. All that follows is of this draw.
+  End Draw(std::uint32_t epoch) {
+    epoch_ = epoch;
+    return Fill();
+  }
+  std::uint32_t epoch() const { return epoch_; }
   // Its two halves, for several cases whose inputs are filled, and read, together.
   End EnqueueFills();
   void Filled(const Fingerprint& inputs) { filled_ = inputs; }
@@ -84,6 +90,7 @@ class Launcher {
   const std::vector<TensorView>& inputs() const { return inputs_; }
   const TensorView& output() const { return output_; }
   ReferenceBuffers& reference() { return reference_; }
+  bool has_kernel() const { return kernel_ != nullptr; }
   const Kernel& kernel() const { return *kernel_; }
   std::string_view provider() const { return provider_; }
   std::int64_t guard_hits() const { return guard_hits_; }  // [bytes], the most of any launch
@@ -109,6 +116,7 @@ class Launcher {
   int recorded_launches_ = 0;
   double enqueue_seconds_ = 0;
   std::vector<TensorView> inputs_;
+  std::uint32_t epoch_ = 0;
   Fingerprint filled_;  // of the inputs
   TensorView output_;
   ReferenceBuffers reference_;

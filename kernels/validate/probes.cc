@@ -90,6 +90,8 @@ class Prober {
       return;
     }
     Fail(end.finding.reason, end.finding.message, outcome);
+    report_.findings.back().blame = end.finding.blame;
+    report_.findings.back().failure = end.finding.failure;
     report_.verdict = Verdict::kError;
   }
 
@@ -150,7 +152,7 @@ class Prober {
     if (End end = launcher.Prepare(s_.entry, plan, s_.kept)) return end;
     if (End end = launcher.Fill()) return end;
     absl::StatusOr<double> seconds = launcher.Launch(Poison::kFirst);
-    if (!seconds.ok()) return EndedBy(seconds.status(), s_.entry.provider);
+    if (!seconds.ok()) return EndedBy(seconds.status(), s_.c.provider);
     if (End end = launcher.RestoreInputs()) return end;
     if (launcher.guard_hits() > 0) {
       Fail(Reason::kGuard,

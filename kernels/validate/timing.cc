@@ -20,6 +20,12 @@ constexpr double kTinyFlops = 1e6;
 constexpr double kBatchSeconds = 50e-6;
 // So long that the one start of a graph, some microseconds, is less than a hundredth.
 constexpr double kReplaySeconds = 500e-6;
+// Filling and judging take far longer than a launch of a tiny case.
+constexpr int kMostAround = 600;
+constexpr int kLeastAround = 24;  // enough of them on data that the kernel has not seen
+// A kernel may be so many times faster than the ceilings.
+constexpr double kBeyondRoof = 1.5;
+constexpr double kBeyondRoofByTransform = 6;
 constexpr double kShortLaunches = 10;  // times the host's part
 // Between looks at the device: often enough to see a throttled second, too seldom to
 // disturb the launches.
@@ -114,17 +120,21 @@ class Meanwhile {
 }  // namespace
 
 BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceilings* ceilings,
-                     ConditionsProbe* conditions) {
+                     ConditionsProbe* conditions, TimedLaunches* around) {
   BenchTiming timing;
   const bool tiny = plan.bytes < kTinyBytes && plan.flops < kTinyFlops;
   SamplerOptions options;
-  if (tiny) options.batch_seconds = kBatchSeconds;
+  if (tiny && around == nullptr) options.batch_seconds = kBatchSeconds;
+  if (around != nullptr) {
+    options.min_samples = kLeastAround;
+    options.max_samples = kMostAround;
+  }
   // What is far larger than the last cache comes from memory anyway.
   const double cache = ceilings == nullptr ? 0 : static_cast<double>(ceilings->CacheBytes());
   const bool larger = cache > 0 && plan.bytes > 2 * cache;
   bool from_memory = !tiny && !larger;
 
-  bool replayed = tiny && dynamic_cast<LaunchRecorder*>(&device) != nullptr && IsShort(launcher);
+  bool replayed = tiny && around == nullptr && dynamic_cast<LaunchRecorder*>(&device) != nullptr && IsShort(launcher);
   if (replayed && absl::IsUnimplemented(launcher.LaunchReplayed(1).status())) replayed = false;
   if (replayed) options.batch_seconds = kReplaySeconds;
 
@@ -134,10 +144,16 @@ BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceili
     const auto ready = [&] {
       if (meanwhile) meanwhile->Ready();
     };
+    if (around != nullptr) {
+      timing.failed = around->Before();
+      if (!timing.failed.ok()) return std::nullopt;
+    }
     absl::StatusOr<double> seconds = replayed ? launcher.LaunchReplayed(launches, ready)
                                               : launcher.LaunchTimed(launches, from_memory, ready);
     if (seconds.ok()) {
       if (meanwhile) meanwhile->Sampled(*seconds);
+      if (around != nullptr) timing.failed = around->After(*seconds);
+      if (!timing.failed.ok()) return std::nullopt;
       return *seconds;
     }
     timing.failed = seconds.status();
@@ -148,6 +164,24 @@ BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceili
   timing.times.from_memory = larger || (from_memory && timing.times.launches_per_sample == 1);
   if (meanwhile) timing.conditions = meanwhile->Conditions(timing.times.seconds.size());
   return timing;
+}
+
+double ImpossibleBelow(const BenchStats& stats, const Plan& plan, const Op& op,
+                       Ceilings* ceilings) {
+  // A transform such as Winograd's needs fewer operations than are counted.
+  const bool transforms = op.traits().most_operand_roundoff > kSplitRoundoff;
+  double least = 0;
+  if (stats.ceiling_flops_per_second && plan.flops > 0) {
+    least = plan.flops / *stats.ceiling_flops_per_second /
+            (transforms ? kBeyondRoofByTransform : kBeyondRoof);
+  }
+  const double cache = ceilings == nullptr ? 0 : static_cast<double>(ceilings->CacheBytes());
+  // What a cache may hold of the operands need not come from memory.
+  if (stats.ceiling_bytes_per_second && cache > 0 && plan.bytes > 2 * cache) {
+    least = std::max(least,
+                     (plan.bytes - cache) / *stats.ceiling_bytes_per_second / kBeyondRoof);
+  }
+  return least;
 }
 
 double WaitingRatio(const BenchStats& stats) {

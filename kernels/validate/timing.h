@@ -28,10 +28,24 @@ struct BenchTiming {
   absl::Status failed;                        // a launch's, which ended the timing
 };
 
-// `ceilings` and `conditions` may be nullptr. Samples until they settle; never none,
+// What is done around each timed launch, outside its time. A status that is not OK ends the timing.
+class TimedLaunches {
+ public:
+  virtual ~TimedLaunches() = default;
+  virtual absl::Status Before() = 0;
+  virtual absl::Status After(double seconds) = 0;
+};
+
+// Below this time [seconds] a kernel cannot have done its work, by the measured ceilings and with a
+// wide margin for caches and for algorithms that need fewer operations. 0: nothing is known.
+double ImpossibleBelow(const BenchStats& stats, const Plan& plan, const Op& op,
+                       Ceilings* ceilings);
+
+// `ceilings` and `conditions` may be nullptr. With `around`, each sample is one launch. Samples until they settle; never none,
 // unless a launch fails or the clock does.
 BenchTiming TimeCase(Launcher& launcher, const Plan& plan, Device& device, Ceilings* ceilings,
-                     ConditionsProbe* conditions);
+                     ConditionsProbe* conditions,
+                     TimedLaunches* around = nullptr);
 
 // "timed from memory", "timed 64 launches at once with operands in cache", "timed 64 launches
 // as one graph …".

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
+#include "kernels/judge/phase.h"
 #include "kernels/ops/op.h"
 #include "kernels/text/cat.h"
 #include "server/base/finding.h"
@@ -135,6 +136,15 @@ void Coordinates(std::int64_t index, const std::vector<std::int64_t>& dims,
     index = *d > 0 ? index / *d : 0;
   }
   for (auto i = reversed.rbegin(); i != reversed.rend(); ++i) out->Add(*i);
+}
+
+void ToFailure(const KernelFailure& failure, v1::Finding& finding) {
+  SetPhase(static_cast<v1::Phase>(failure.preparing ? Phase::kPrepare : Phase::kKernel), finding);
+  if (failure.cause == DeathCause::kNone) return;
+  v1::Death& death = *finding.mutable_death();
+  death.set_cause(static_cast<v1::DeathCause>(failure.cause));
+  if (failure.signal != 0) death.set_signal(failure.signal);
+  if (failure.cause == DeathCause::kExit) death.set_exit_code(failure.exit_code);
 }
 
 void ToMismatch(const ElementSample& sample, const Operand& output, v1::Mismatch* out) {
@@ -381,6 +391,7 @@ v1::CaseResult ToResult(const Case& c, const CaseOutcome& outcome, std::string_v
     finding.set_blame(static_cast<v1::Blame>(f.blame));
     finding.set_subject(f.subject);
     finding.set_headline(f.message.substr(0, f.headline));
+    if (f.failure) ToFailure(*f.failure, finding);
   }
   if (c.pattern.empty() && outcome.plan && !outcome.plan->inputs.empty()) {
     // The op's own pattern, which all its data operands share.
@@ -388,6 +399,7 @@ v1::CaseResult ToResult(const Case& c, const CaseOutcome& outcome, std::string_v
   }
   if (outcome.atol) result.mutable_spec()->set_atol(*outcome.atol);
   if (outcome.rtol) result.mutable_spec()->set_rtol(*outcome.rtol);
+  for (const std::string& name : outcome.loaded_libraries) result.add_loaded_libraries(name);
   if (outcome.deterministic) result.set_deterministic(*outcome.deterministic);
   if (outcome.compare && outcome.plan) {
     ToStats(outcome, result.mutable_stats());

@@ -2,7 +2,7 @@
 // refuses them with EPERM, for the thread that installs it and for every process that it starts.
 //
 // It is a list of what is refused: calls that reach another process, the network, other files than
-// those of file_rules.h, or the machine itself. All others are allowed, because drivers and
+// those of kernels/confine/file_rights.h, or the machine itself. All others are allowed, because drivers and
 // libraries need calls that nobody can list.
 //
 // Where Linux allows it, each refused call is first told to the process that installed the filter.

@@ -46,6 +46,7 @@ struct Options {
   bool probe = false;
   std::string list;
   std::string once;
+  std::string kernel_file;
   std::string perf_control;
   bool driver_range = false;
 };
@@ -91,7 +92,8 @@ int RunOnce(const Options& options, const v1::CaseSpec& spec, Device& device,
   if (options.driver_range) watcher = MakeDriverRange();
   MemoryLimit limit = MakeMemoryLimit(options, device);
   const v1::CaseResult result =
-      RunCaseSpec(spec, device, registry, ceilings, nullptr, &limit, conditions, watcher.get());
+      RunCaseSpec(spec, device, registry, ceilings, nullptr, &limit, conditions, watcher.get(),
+                  options.kernel_file);
   const absl::StatusOr<std::string> text = ResultText(result);
   if (!text.ok()) return 1;
   std::cout << *text << std::flush;
@@ -147,6 +149,8 @@ int Main(int argc, char** argv) {
       "--once", options.once,
       "run the case of this file (a CaseSpec as JSON; - means standard input), print its "
       "result, and end with 0, whatever the verdict");
+  app.add_option("--kernel-file", options.kernel_file,
+                 "with --once: the library of the kernel, if the case's provider is user/…");
   app.add_option("--perf-control", options.perf_control,
                  "with --once: the pipes CONTROL,ANSWER of perf stat --control=fifo:, so that perf "
                  "counts only while the kernel under test runs");

@@ -133,9 +133,11 @@ class Service final : public worker::v1::WorkerService::CallbackService {
         page_->turn.store(0, std::memory_order_relaxed);
         page_->suspects.store(0, std::memory_order_relaxed);
       }
-      if (request->following().empty()) {
+      // A user's kernel runs alone.
+      if (request->following().empty() || !request->kernel_file().empty()) {
         *response->mutable_result() =
-            RunCaseSpec(request->spec(), device_, registry_, ceilings_, page_, limit_, conditions_);
+            RunCaseSpec(request->spec(), device_, registry_, ceilings_, page_, limit_, conditions_,
+                        /*watcher=*/nullptr, request->kernel_file());
       } else if (device_.shares_launches()) {
         RunLeadingCases(*request, *response);
       } else {
@@ -285,9 +287,11 @@ worker::v1::DescribeResponse DescribeDevice(Device& device, const Registry& regi
 
 v1::CaseResult RunCaseSpec(const v1::CaseSpec& spec, Device& device, const Registry& registry,
                            Ceilings* ceilings, PhasePage* page, MemoryLimit* limit,
-                           ConditionsProbe* conditions, PhaseObserver* watcher) {
+                           ConditionsProbe* conditions, PhaseObserver* watcher,
+                           const std::string& kernel_file) {
   std::vector<FieldError> errors;
-  const Case c = FromProto(spec, errors);
+  Case c = FromProto(spec, errors);
+  c.kernel_file = kernel_file;
   if (!errors.empty()) {
     v1::Finding finding = MakeFinding(
         v1::REASON_FAULT, Cat("not a valid case: ", errors[0].field, " ", errors[0].message));

@@ -25,6 +25,8 @@ Case ProbeCase(const Case& c, Problem problem, std::string pattern, bool exact) 
   probe.dtype = c.dtype;
   probe.out_dtype = c.out_dtype;
   probe.provider = c.provider;
+  probe.kernel_file = c.kernel_file;
+  probe.deadline_seconds = c.deadline_seconds;
   probe.pattern = std::move(pattern);
   probe.seed = kProbeSeed;
   probe.mode = Mode::kValidate;

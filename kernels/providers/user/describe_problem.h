@@ -1,0 +1,22 @@
+// Puts a case into the words of kernels/sdk/assay/kernel.h, for any operator: the problem's fields
+// come from its table, and the tensors from the plan.
+#ifndef ASSAY_KERNELS_PROVIDERS_USER_DESCRIBE_PROBLEM_H_
+#define ASSAY_KERNELS_PROVIDERS_USER_DESCRIBE_PROBLEM_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/ops/case.h"
+#include "kernels/ops/plan.h"
+#include "kernels/runner/protocol.h"
+
+namespace assay {
+
+// Fills in everything but judge_pid and memory_bytes. Each operand has its guard bands around it,
+// and begins at a page. UNIMPLEMENTED if a problem has more fields or operands than the description
+// has room for.
+absl::StatusOr<std::unique_ptr<Description>> DescribeProblem(const Case& c, const Plan& plan);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_PROVIDERS_USER_DESCRIBE_PROBLEM_H_

@@ -1,0 +1,306 @@
+#include "kernels/providers/user/runner_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <string_view>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "kernels/runner/shared_word.h"
+#include "kernels/runtime/kernel_failure.h"
+#include "kernels/text/cat.h"
+
+namespace assay {
+namespace {
+
+// The judge waits for a launch so long without sleeping. After the first part it lets the kernel's
+// threads go first, if they want its processor.
+constexpr std::int64_t kSpinNanoseconds = 10'000;
+constexpr std::int64_t kYieldNanoseconds = 90'000;
+// It looks this often whether the runner has ended.
+constexpr std::int64_t kLookNanoseconds = 2'000'000;
+// A runner that is stopped on request has this long to call its kernel's destroy.
+constexpr double kDestroySeconds = 1;
+constexpr double kStartSeconds = 30;
+constexpr double kPerSecond = 1e-9;
+
+std::string& OtherPath() {
+  static auto* const path = new std::string;
+  return *path;
+}
+
+std::string SignalText(int signal) {
+  const char* name = sigabbrev_np(signal);
+  const char* meaning = sigdescr_np(signal);
+  if (name == nullptr) return Cat("signal ", signal);
+  return Cat("SIG", name, meaning == nullptr ? "" : Cat(" (", meaning, ")"));
+}
+
+// A status of waitpid for a process that has ended, as an error. `preparing`: before any launch.
+absl::Status DeathStatus(int status, bool preparing) {
+  KernelFailure failure;
+  failure.preparing = preparing;
+  const std::string_view when = preparing ? " while it was prepared" : " while it ran";
+  if (WIFSIGNALED(status)) {
+    failure.signal = WTERMSIG(status);
+    const bool killed = failure.signal == SIGKILL;
+    failure.cause = killed ? DeathCause::kKilled : DeathCause::kSignal;
+    return FailedKernel(failure, Cat("the kernel's process was ended by ",
+                                     SignalText(failure.signal),
+                                     killed ? " from outside (out of memory?)" : "", when));
+  }
+  failure.exit_code = WEXITSTATUS(status);
+  if (failure.exit_code == kRunnerOutOfMemory) {
+    failure.cause = DeathCause::kMemory;
+    return FailedKernel(failure, Cat("the kernel's process ran out of memory", when));
+  }
+  failure.cause = DeathCause::kExit;
+  return FailedKernel(
+      failure, Cat("the kernel's process exited with status ", failure.exit_code, when));
+}
+
+double Median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+// The libraries of the languages, and those of the runner itself.
+bool IsPlain(std::string_view name) {
+  static constexpr std::array kPlain = {"libc.so",      "libm.so",       "libstdc++.so",
+                                        "libgcc_s.so",  "ld-linux",      "libpthread.so",
+                                        "libdl.so",     "librt.so",      "libseccomp.so",
+                                        "libc-",        "libmvec.so",    "libasan.so",
+                                        "libubsan.so"};
+  return std::any_of(kPlain.begin(), kPlain.end(),
+                     [&](std::string_view plain) { return name.starts_with(plain); });
+}
+
+}  // namespace
+
+std::string RunnerPath() {
+  if (!OtherPath().empty()) return OtherPath();
+  std::array<char, 4096> self{};
+  const ssize_t n = readlink("/proc/self/exe", self.data(), self.size());
+  const std::string path(self.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
+  return path.substr(0, path.rfind('/') + 1) + "assay-runner";
+}
+
+void SetRunnerPath(std::string path) { OtherPath() = std::move(path); }
+
+absl::StatusOr<std::unique_ptr<RunnerProcess>> RunnerProcess::Start(
+    const Description& description) {
+  auto process = std::unique_ptr<RunnerProcess>(new RunnerProcess);
+  absl::Status status = process->MakeMemory(description);
+  if (status.ok()) status = process->Spawn();
+  if (status.ok()) status = process->Calibrate();
+  if (!status.ok()) return status;
+  return process;
+}
+
+absl::Status RunnerProcess::MakeMemory(const Description& description) {
+  memory_bytes_ = description.total_bytes;
+  memory_fd_ = memfd_create("assay-operands", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (memory_fd_ < 0) return absl::ErrnoToStatus(errno, "memory for a kernel's process");
+  // A runner that could make the file shorter could end the judge by it.
+  if (ftruncate(memory_fd_, static_cast<off_t>(memory_bytes_)) != 0 ||
+      fcntl(memory_fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return absl::ErrnoToStatus(errno, "memory for a kernel's process");
+  }
+  void* const mapped =
+      mmap(nullptr, memory_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd_, 0);
+  if (mapped == MAP_FAILED) {
+    return absl::ResourceExhaustedError(
+        Cat(memory_bytes_, " bytes for a kernel's process: ", std::strerror(errno)));
+  }
+  memory_ = static_cast<char*>(mapped);
+  head().description = description;
+  head().description.judge_pid = static_cast<std::uint32_t>(getpid());
+  return absl::OkStatus();
+}
+
+absl::Status RunnerProcess::Spawn() {
+  // The kernel runs as the judge's user: nobody of that user may look into the judge.
+  prctl(PR_SET_DUMPABLE, 0);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  const absl::Cleanup destroy = [&] {
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+  };
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+  const int memory = fcntl(memory_fd_, F_DUPFD_CLOEXEC, 16);
+  if (memory < 0) return absl::ErrnoToStatus(errno, "memory for a kernel's process");
+  const absl::Cleanup close_it = [memory] { close(memory); };
+  posix_spawn_file_actions_adddup2(&actions, memory, kRunnerMemoryFd);
+  posix_spawn_file_actions_addclosefrom_np(&actions, kRunnerMemoryFd + 1);
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  std::string path = RunnerPath();
+  char* const argv[] = {path.data(), nullptr};
+  char* const no_environment[] = {nullptr};
+  const int error =
+      posix_spawn(&pid_, path.c_str(), &actions, &attributes, argv, no_environment);
+  if (error != 0) {
+    pid_ = -1;
+    return absl::ErrnoToStatus(error, Cat("cannot start ", path));
+  }
+  return absl::OkStatus();
+}
+
+// The runner has loaded nothing of the user's yet, so its answers can be believed.
+absl::Status RunnerProcess::Calibrate() {
+  constexpr int kQuick = 31, kSlept = 5;
+  const auto time = [&](RunnerTask task, int times, double beyond, double* cost) -> absl::Status {
+    std::vector<double> seconds;
+    for (int i = 0; i < times; ++i) {
+      const absl::StatusOr<int> awake = Ask(RunnerTask::kWake, kStartSeconds);
+      if (!awake.ok()) return awake.status();
+      const std::int64_t begin = NanosecondsNow();
+      const absl::StatusOr<int> done = Ask(task, kStartSeconds);
+      if (!done.ok()) return done.status();
+      seconds.push_back(static_cast<double>(NanosecondsNow() - begin) * kPerSecond - beyond);
+    }
+    *cost = std::max(Median(std::move(seconds)), 0.0);
+    return absl::OkStatus();
+  };
+  absl::Status status = time(RunnerTask::kEmpty, kQuick, 0, &quick_overhead_);
+  if (status.ok()) {
+    status = time(RunnerTask::kBusy, kSlept, kBusyNanoseconds * kPerSecond, &slept_overhead_);
+  }
+  overhead_ = 0;
+  return status;
+}
+
+absl::StatusOr<int> RunnerProcess::Ask(RunnerTask task, double deadline_seconds) {
+  if (!dead_.ok()) return dead_;
+  if (task == RunnerTask::kLaunch) loading_ = false;
+  Control& control = head().control;
+  control.task.store(static_cast<std::uint32_t>(task), std::memory_order_relaxed);
+  control.asked.store(++asked_);
+  if (control.runner_sleeps.load() != 0) WakeSleepers(control.asked);
+  if (!Wait(asked_, deadline_seconds)) return dead_;
+  overhead_ += slept_ ? slept_overhead_ : quick_overhead_;
+  return control.status.load(std::memory_order_relaxed);
+}
+
+bool RunnerProcess::Wait(std::uint32_t number, double deadline_seconds) {
+  Control& control = head().control;
+  slept_ = false;
+  const std::int64_t begin = NanosecondsNow();
+  if (SpinFor(control.done, number, kSpinNanoseconds, kYieldNanoseconds)) return true;
+  slept_ = true;
+  control.judge_sleeps.store(1);
+  for (;;) {
+    const std::uint32_t seen = control.done.load();
+    if (seen == number) break;
+    SleepOn(control.done, seen, kLookNanoseconds);
+    if (control.done.load() == number) break;
+    if (!Ended(/*block=*/false).ok()) break;
+    const double waited = static_cast<double>(NanosecondsNow() - begin) * kPerSecond;
+    if (deadline_seconds > 0 && waited > deadline_seconds) {
+      const bool preparing = loading_;
+      Kill();
+      dead_ = FailedKernel({.cause = DeathCause::kDeadline, .preparing = preparing},
+                           Cat("the kernel did not return within ", deadline_seconds,
+                               " s, and its process was ended"));
+      break;
+    }
+  }
+  control.judge_sleeps.store(0);
+  return dead_.ok();
+}
+
+absl::Status RunnerProcess::Ended(bool block) {
+  if (!dead_.ok() || pid_ < 0) return dead_;
+  int status = 0;
+  const pid_t ended = waitpid(pid_, &status, block ? 0 : WNOHANG);
+  if (ended == 0) return absl::OkStatus();
+  dead_ = ended == pid_ ? DeathStatus(status, loading_)
+                        : FailedKernel({.preparing = loading_}, "the kernel's process is gone");
+  pid_ = -1;
+  return dead_;
+}
+
+absl::Status RunnerProcess::Freeze() {
+  if (!dead_.ok()) return dead_;
+  kill(pid_, SIGSTOP);
+  for (;;) {
+    int status = 0;
+    const pid_t changed = waitpid(pid_, &status, WUNTRACED);
+    if (changed < 0 && errno == EINTR) continue;
+    if (changed == pid_ && WIFSTOPPED(status)) return absl::OkStatus();
+    dead_ = changed == pid_ ? DeathStatus(status, loading_)
+                            : FailedKernel({.preparing = loading_}, "the kernel's process is gone");
+    pid_ = -1;
+    return dead_;
+  }
+}
+
+void RunnerProcess::GoOn() {
+  if (pid_ > 0) kill(pid_, SIGCONT);
+}
+
+void RunnerProcess::Kill() {
+  if (pid_ <= 0) return;
+  kill(pid_, SIGKILL);
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = -1;
+}
+
+RunnerProcess::~RunnerProcess() {
+  if (pid_ > 0 && !loading_) Ask(RunnerTask::kDestroy, kDestroySeconds).IgnoreError();
+  Kill();
+  if (memory_ != nullptr) munmap(memory_, memory_bytes_);
+  if (memory_fd_ >= 0) close(memory_fd_);
+}
+
+RunnerAnswer RunnerProcess::Answer() const {
+  RunnerAnswer answer = head().answer;
+  answer.unconfined[sizeof answer.unconfined - 1] = 0;
+  answer.name[sizeof answer.name - 1] = 0;
+  answer.message[sizeof answer.message - 1] = 0;
+  return answer;
+}
+
+double RunnerProcess::TakeOverhead() { return std::exchange(overhead_, 0.0); }
+
+std::vector<std::string> RunnerProcess::LoadedLibraries(const std::string& own) const {
+  std::vector<std::string> libraries;
+  if (pid_ <= 0) return libraries;
+  std::ifstream maps(Cat("/proc/", pid_, "/maps"));
+  std::string line;
+  while (std::getline(maps, line)) {
+    const std::size_t path = line.find('/');
+    if (path == std::string::npos || line.substr(path) == own) continue;
+    const std::string name = line.substr(line.rfind('/') + 1);
+    if (name.find(".so") == std::string::npos || IsPlain(name)) continue;
+    libraries.push_back(name);
+  }
+  std::sort(libraries.begin(), libraries.end());
+  libraries.erase(std::unique(libraries.begin(), libraries.end()), libraries.end());
+  return libraries;
+}
+
+}  // namespace assay

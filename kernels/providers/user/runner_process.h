@@ -1,0 +1,87 @@
+// The process in which a user's kernel runs, seen from the judge. It starts assay-runner, asks it
+// for one thing after the other, and takes the operands back while it is stopped.
+//
+// Everything that the runner writes may be a lie once the library is loaded; see
+// kernels/runner/protocol.h. The destructor ends the process. One thread, which must outlive the
+// object: Linux ends the runner with the thread that started it.
+#ifndef ASSAY_KERNELS_PROVIDERS_USER_RUNNER_PROCESS_H_
+#define ASSAY_KERNELS_PROVIDERS_USER_RUNNER_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/runner/protocol.h"
+
+namespace assay {
+
+// The program, beside this one unless SetRunnerPath says otherwise (for tests).
+std::string RunnerPath();
+void SetRunnerPath(std::string path);
+
+class RunnerProcess {
+ public:
+  // Starts a runner for the problem. Fills in the description's judge_pid. Errors say why the
+  // process or its memory cannot be made.
+  static absl::StatusOr<std::unique_ptr<RunnerProcess>> Start(const Description& description);
+  ~RunnerProcess();
+  RunnerProcess(const RunnerProcess&) = delete;
+  RunnerProcess& operator=(const RunnerProcess&) = delete;
+
+  // Asks for one task and waits until it is done. Returns the status that the runner gave. If the
+  // runner ended instead, the error carries the death (kernels/runtime/kernel_failure.h). Without
+  // an end of its own the call waits until `deadline_seconds` have passed, 0: for ever; then it
+  // ends the runner, and the error says so.
+  absl::StatusOr<int> Ask(RunnerTask task, double deadline_seconds = 0);
+
+  // Stops all threads of the runner, and lets them go on. Between the two nothing changes the
+  // shared memory.
+  absl::Status Freeze();
+  void GoOn();
+
+  // The shared memory at an offset.
+  char* At(std::uint64_t offset) const { return memory_ + offset; }
+  // What the runner said; private copies.
+  RunnerAnswer Answer() const;
+  // Seconds that requests took beyond the tasks themselves, since the last call.
+  double TakeOverhead();
+  // What the last answered request cost: the cost of one for which nobody slept [seconds].
+  double quick_overhead() const { return quick_overhead_; }
+
+  // The shared libraries that the runner has mapped, by file name, without those of the C and C++
+  // languages and the kernel's own. Empty if it cannot be read.
+  std::vector<std::string> LoadedLibraries(const std::string& own) const;
+
+ private:
+  RunnerProcess() = default;
+  absl::Status MakeMemory(const Description& description);
+  absl::Status Spawn();
+  absl::Status Calibrate();
+  bool Wait(std::uint32_t number, double deadline_seconds);
+  // If the process has ended: how, as an error.
+  absl::Status Ended(bool block);
+  void Kill();
+
+  SharedHead& head() const { return *reinterpret_cast<SharedHead*>(memory_); }
+
+  int memory_fd_ = -1;
+  char* memory_ = nullptr;
+  std::uint64_t memory_bytes_ = 0;
+  pid_t pid_ = -1;
+  absl::Status dead_;
+  std::uint32_t asked_ = 0;
+  bool loading_ = true;  // no launch has begun
+  bool slept_ = false;   // while the last request was waited for
+  double overhead_ = 0;
+  double quick_overhead_ = 0;
+  double slept_overhead_ = 0;
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_PROVIDERS_USER_RUNNER_PROCESS_H_

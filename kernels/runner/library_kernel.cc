@@ -1,0 +1,145 @@
+#include "kernels/runner/library_kernel.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "kernels/text/cat.h"
+
+namespace assay {
+namespace {
+
+template <std::size_t N>
+void Put(std::string_view text, char (&to)[N]) {
+  const std::size_t n = std::min(text.size(), N - 1);
+  std::memcpy(to, text.data(), n);
+  std::memset(to + n, 0, N - n);
+}
+
+}  // namespace
+
+LoadStatus LibraryKernel::Load(RunnerAnswer& answer) {
+  const LoadStatus status = Open(answer);
+  return status == LoadStatus::kOk ? Prepare(answer) : status;
+}
+
+LoadStatus LibraryKernel::Open(RunnerAnswer& answer) {
+  void* const library = dlopen(description_.library, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    Put(dlerror(), answer.message);
+    return LoadStatus::kNotLoaded;
+  }
+  using Describe = const assay_kernel* (*)();
+  const auto describe = reinterpret_cast<Describe>(dlsym(library, "assay_kernel_v1"));
+  if (describe == nullptr) return LoadStatus::kNoSymbol;
+  kernel_ = describe();
+  if (kernel_ == nullptr) {
+    Put("assay_kernel_v1 returned NULL", answer.message);
+    return LoadStatus::kMalformed;
+  }
+  if (kernel_->abi_version != ASSAY_KERNEL_ABI_VERSION) {
+    Put(Cat("the library has version ", kernel_->abi_version, ", and this build takes version ",
+            ASSAY_KERNEL_ABI_VERSION),
+        answer.message);
+    return LoadStatus::kWrongVersion;
+  }
+  if (kernel_->struct_size < sizeof(assay_kernel) || kernel_->launch == nullptr) {
+    Put(kernel_->launch == nullptr && kernel_->struct_size >= sizeof(assay_kernel)
+            ? std::string("the description has no launch function")
+            : Cat("struct_size is ", kernel_->struct_size, " and must be sizeof(assay_kernel), ",
+                  sizeof(assay_kernel)),
+        answer.message);
+    return LoadStatus::kMalformed;
+  }
+  if (kernel_->name != nullptr) Put(kernel_->name, answer.name);
+  if (kernel_->op != nullptr && std::string_view(kernel_->op) != description_.op) {
+    Put(Cat("the kernel computes ", kernel_->op, ", not ", description_.op), answer.message);
+    return LoadStatus::kOtherOp;
+  }
+  return LoadStatus::kOk;
+}
+
+LoadStatus LibraryKernel::Prepare(RunnerAnswer& answer) {
+  DescribeProblem();
+  std::uint64_t workspace_bytes = 0;
+  if (kernel_->prepare != nullptr) {
+    char message[kMessageBytes] = {};
+    const int status =
+        kernel_->prepare(&problem_, &state_, &workspace_bytes, message, sizeof message);
+    message[sizeof message - 1] = 0;
+    Put(message, answer.message);
+    if (status == ASSAY_UNSUPPORTED) return LoadStatus::kUnsupported;
+    if (status == ASSAY_NO_MEMORY) return LoadStatus::kNoMemory;
+    if (status != ASSAY_OK) {
+      if (message[0] == 0) Put(Cat("prepare returned ", status), answer.message);
+      return LoadStatus::kFailed;
+    }
+  }
+  if (workspace_bytes > 0) {
+    constexpr std::uint64_t kAlignment = 64;
+    const std::uint64_t rounded = (workspace_bytes + kAlignment - 1) / kAlignment * kAlignment;
+    // Touched before the first launch, so that no launch pays for it.
+    if (rounded >= workspace_bytes) launch_.workspace = std::aligned_alloc(kAlignment, rounded);
+    if (launch_.workspace == nullptr) {
+      Put(Cat("there is no room for a workspace of ", workspace_bytes, " bytes: a kernel may take ",
+              description_.memory_bytes),
+          answer.message);
+      return LoadStatus::kNoMemory;
+    }
+    std::memset(launch_.workspace, 0xff, rounded);
+    launch_.workspace_bytes = workspace_bytes;
+  }
+  return LoadStatus::kOk;
+}
+
+int LibraryKernel::Launch() { return kernel_->launch(state_, &launch_); }
+
+void LibraryKernel::Destroy() {
+  if (kernel_ != nullptr && kernel_->destroy != nullptr) kernel_->destroy(state_);
+}
+
+assay_tensor LibraryKernel::Tensor(const SharedTensor& shared) const {
+  assay_tensor tensor{};
+  tensor.struct_size = sizeof tensor;
+  tensor.dtype = shared.dtype;
+  tensor.name = shared.name;
+  tensor.rank = shared.rank;
+  std::copy_n(shared.shape, kMaxRank, tensor.shape);
+  std::copy_n(shared.strides, kMaxRank, tensor.strides);
+  tensor.bytes = shared.bytes;
+  return tensor;
+}
+
+void LibraryKernel::DescribeProblem() {
+  for (std::uint32_t i = 0; i < description_.parameter_count; ++i) {
+    const SharedParameter& shared = description_.parameters[i];
+    parameters_[i] = {sizeof(assay_parameter), shared.kind,     shared.name,
+                      shared.integer,          shared.real,     shared.text,
+                      shared.integers,         shared.integer_count, 0};
+    parameter_list_[i] = &parameters_[i];
+  }
+  for (std::uint32_t i = 0; i < description_.input_count; ++i) {
+    inputs_[i] = Tensor(description_.inputs[i]);
+    input_list_[i] = &inputs_[i];
+    input_data_[i] = At(description_.inputs[i]);
+  }
+  output_ = Tensor(description_.output);
+  problem_.struct_size = sizeof problem_;
+  problem_.abi_version = ASSAY_KERNEL_ABI_VERSION;
+  problem_.op = description_.op;
+  problem_.parameter_count = description_.parameter_count;
+  problem_.input_count = description_.input_count;
+  problem_.parameters = parameter_list_.data();
+  problem_.inputs = input_list_.data();
+  problem_.output = &output_;
+  problem_.thread_count = description_.thread_count;
+  launch_.struct_size = sizeof launch_;
+  launch_.thread_count = description_.thread_count;
+  launch_.inputs = input_data_.data();
+  launch_.output = At(description_.output);
+}
+
+}  // namespace assay

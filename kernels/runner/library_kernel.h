@@ -1,0 +1,54 @@
+// A kernel from a library of a user's, as kernels/sdk/assay/kernel.h describes it. Runs in
+// assay-runner alone. One thread.
+#ifndef ASSAY_KERNELS_RUNNER_LIBRARY_KERNEL_H_
+#define ASSAY_KERNELS_RUNNER_LIBRARY_KERNEL_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "assay/kernel.h"
+#include "kernels/runner/protocol.h"
+
+namespace assay {
+
+class LibraryKernel {
+ public:
+  // `description` is a private copy, and `memory` is where the shared memory's operands are mapped,
+  // from kOperandsOffset on. Both outlive the kernel.
+  LibraryKernel(const Description& description, char* memory)
+      : description_(description), memory_(memory) {}
+
+  // Loads the library and prepares the kernel. Fills in the answer's name and message.
+  LoadStatus Load(RunnerAnswer& answer);
+  // Returns what the kernel's launch returns. Requires that Load was fine.
+  int Launch();
+  void Destroy();
+
+ private:
+  LoadStatus Open(RunnerAnswer& answer);
+  LoadStatus Prepare(RunnerAnswer& answer);
+  void DescribeProblem();
+  assay_tensor Tensor(const SharedTensor& shared) const;
+  void* At(const SharedTensor& tensor) const {
+    return memory_ + (tensor.offset - kOperandsOffset);
+  }
+
+  const Description& description_;
+  char* const memory_;
+  const assay_kernel* kernel_ = nullptr;
+  void* state_ = nullptr;
+  std::array<assay_parameter, kMaxParameters> parameters_{};
+  std::array<const assay_parameter*, kMaxParameters> parameter_list_{};
+  std::array<assay_tensor, kMaxInputs> inputs_{};
+  std::array<const assay_tensor*, kMaxInputs> input_list_{};
+  std::array<const void*, kMaxInputs> input_data_{};
+  assay_tensor output_{};
+  assay_problem problem_{};
+  assay_launch launch_{};
+};
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_RUNNER_LIBRARY_KERNEL_H_

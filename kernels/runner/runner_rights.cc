@@ -1,0 +1,194 @@
+#include "kernels/runner/runner_rights.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <initializer_list>
+#include <system_error>
+#include <vector>
+
+#include "kernels/confine/file_rights.h"
+#include "kernels/text/cat.h"
+
+namespace assay {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;  // shadow memory is address space, too
+#else
+constexpr bool kSanitized = false;
+#endif
+
+// What a library that computes needs of the system: memory, threads, clocks, its own signals, and
+// to read files. Everything else is refused. Names of other processors' calls are left out.
+constexpr std::array kAllowed = {
+    // Memory.
+    "brk", "mmap", "munmap", "mprotect", "mremap", "madvise", "mincore", "mlock", "mlock2",
+    "munlock", "msync", "membarrier", "get_mempolicy", "set_mempolicy", "mbind",
+    // Threads.
+    "futex", "futex_waitv", "futex_wait", "futex_wake", "futex_requeue", "set_robust_list",
+    "set_tid_address", "rseq", "gettid", "getpid", "getppid", "exit", "exit_group", "sched_yield",
+    "sched_getaffinity", "sched_getparam", "sched_getscheduler", "sched_get_priority_max",
+    "sched_get_priority_min", "getcpu", "arch_prctl", "restart_syscall",
+    // Its own signals.
+    "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigpending", "rt_sigtimedwait",
+    "rt_sigsuspend", "sigaltstack", "pause",
+    // Clocks.
+    "clock_gettime", "clock_getres", "gettimeofday", "time", "nanosleep", "clock_nanosleep",
+    // Files, to read them. The descriptors that it has are /dev/null.
+    "read", "readv", "pread64", "preadv", "preadv2", "close", "close_range", "lseek", "fstat",
+    "stat", "lstat", "newfstatat", "statx", "fstatfs", "statfs", "access", "faccessat",
+    "faccessat2", "readlink", "readlinkat", "getdents64", "getcwd", "fadvise64", "readahead",
+    "write", "writev", "poll", "ppoll", "eventfd2", "dup",
+    // Questions.
+    "uname", "sysinfo", "getrusage", "times", "getuid", "geteuid", "getgid", "getegid", "getrandom",
+    "getrlimit", "getpgrp", "getpgid", "getsid", "capget"};
+
+// A program takes an older call when this does not exist: the filter sees the flags of clone.
+constexpr std::array kAbsent = {"clone3", "io_uring_setup"};
+
+class Filter {
+ public:
+  Filter() : context_(seccomp_init(SCMP_ACT_ERRNO(EPERM))) {}
+  ~Filter() {
+    if (context_ != nullptr) seccomp_release(context_);
+  }
+  Filter(const Filter&) = delete;
+  Filter& operator=(const Filter&) = delete;
+
+  void Do(std::uint32_t action, const char* name, std::initializer_list<scmp_arg_cmp> when = {}) {
+    if (context_ == nullptr) return;
+    const int call = seccomp_syscall_resolve_name(name);
+    if (call == __NR_SCMP_ERROR) return;
+    const int done = seccomp_rule_add_array(context_, action, call,
+                                            static_cast<unsigned>(when.size()), when.begin());
+    if (done < 0 && done != -EDOM && error_ == 0) error_ = done;
+  }
+  void Allow(const char* name, std::initializer_list<scmp_arg_cmp> when = {}) {
+    Do(SCMP_ACT_ALLOW, name, when);
+  }
+
+  // Installs it for all threads. Returns why not, or an empty text.
+  std::string Load() {
+    if (context_ == nullptr) return "seccomp: no memory";
+    seccomp_attr_set(context_, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
+    seccomp_attr_set(context_, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+    seccomp_attr_set(context_, SCMP_FLTATR_CTL_SSB, 1);
+    if (error_ == 0) error_ = seccomp_load(context_);
+    return error_ == 0 ? "" : Cat("seccomp: ", std::strerror(-error_));
+  }
+
+ private:
+  scmp_filter_ctx context_;
+  int error_ = 0;
+};
+
+scmp_arg_cmp Low(unsigned argument, std::uint32_t value) {
+  return scmp_arg_cmp{argument, SCMP_CMP_MASKED_EQ, 0xffffffff, value};
+}
+
+std::string FilterCalls() {
+  Filter filter;
+  for (const char* name : kAllowed) filter.Allow(name);
+  for (const char* name : kAbsent) filter.Do(SCMP_ACT_ERRNO(ENOSYS), name);
+  // Threads, and no processes.
+  filter.Allow("clone", {SCMP_CMP(0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)});
+  // To read alone.
+  constexpr std::uint32_t kWriting = O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND;
+  filter.Allow("open", {SCMP_CMP(1, SCMP_CMP_MASKED_EQ, kWriting, 0)});
+  filter.Allow("openat", {SCMP_CMP(2, SCMP_CMP_MASKED_EQ, kWriting, 0)});
+  for (const int command : {F_GETFD, F_SETFD, F_GETFL, F_DUPFD, F_DUPFD_CLOEXEC}) {
+    filter.Allow("fcntl", {Low(1, static_cast<std::uint32_t>(command))});
+  }
+  // abort() ends the process by a signal to itself. SIGSTOP is the judge's, and SIGCONT must not
+  // undo it.
+  filter.Allow("kill", {Low(1, SIGABRT)});
+  filter.Allow("tkill", {Low(1, SIGABRT)});
+  filter.Allow("tgkill", {Low(2, SIGABRT)});
+  for (const char* name : {"sched_setaffinity", "prlimit64"}) filter.Allow(name, {Low(0, 0)});
+  for (const int option : {PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_SET_VMA,
+                           PR_GET_NO_NEW_PRIVS, PR_SET_THP_DISABLE, PR_GET_THP_DISABLE}) {
+    filter.Allow("prctl", {Low(0, static_cast<std::uint32_t>(option))});
+  }
+  return filter.Load();
+}
+
+void DropCapabilities() {
+  prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  for (int capability = 0; capability < 64; ++capability) {
+    prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+  }
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, 2> none{};
+  syscall(SYS_capset, &header, none.data());
+}
+
+// Lowers a limit. One that is lower already stays.
+void Limit(__rlimit_resource resource, std::uint64_t most) {
+  rlimit limit{};
+  if (getrlimit(resource, &limit) != 0) return;
+  limit.rlim_max = std::min<rlim_t>(limit.rlim_max, most);
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_cur, limit.rlim_max);
+  setrlimit(resource, &limit);
+}
+
+void LimitResources(const RunnerRights& rights) {
+  Limit(RLIMIT_CORE, 1);  // 1 also stops a core_pattern that pipes to a program
+  Limit(RLIMIT_FSIZE, 0);
+  Limit(RLIMIT_NOFILE, 64);
+  Limit(RLIMIT_MEMLOCK, std::uint64_t{64} << 20);
+  if (kSanitized) return;
+  Limit(RLIMIT_DATA, rights.memory_bytes);
+  // Each thread reserves address space for its stack and its heap that it does not use.
+  constexpr std::uint64_t kOfThread = std::uint64_t{256} << 20;
+  constexpr std::uint64_t kOfLibraries = std::uint64_t{4} << 30;
+  Limit(RLIMIT_AS, rights.operand_bytes + 2 * rights.memory_bytes + kOfLibraries +
+                       (rights.thread_count + 16) * kOfThread);
+}
+
+FileRules Readable(const std::string& library) {
+  namespace fs = std::filesystem;
+  FileRules rules;
+  rules.readable = {"/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64",
+                    "/usr/local/lib", "/usr/local/lib64", "/opt", "/nix/store", "/gnu/store",
+                    "/etc/ld.so.cache", "/etc/localtime",
+                    // How many processors there are, and what they can do.
+                    "/sys/devices/system/cpu", "/sys/devices/system/node", "/proc/cpuinfo",
+                    "/proc/meminfo", "/proc/self", library};
+  // An installed tree brings libraries along.
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  if (!error) rules.readable.push_back(self.parent_path() / "../../lib/assay");
+  rules.devices = {"/dev/null"};
+  return rules;
+}
+
+}  // namespace
+
+std::string GiveUpRights(const RunnerRights& rights) {
+  std::vector<std::string> missing;
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+    return Cat("PR_SET_NO_NEW_PRIVS: ", std::strerror(errno));
+  }
+  LimitResources(rights);
+  DropCapabilities();
+  if (std::string why = RestrictFiles(Readable(rights.library)); !why.empty()) {
+    missing.push_back(std::move(why));
+  }
+  if (std::string why = FilterCalls(); !why.empty()) missing.push_back(std::move(why));
+  return Join(missing, "; ");
+}
+
+}  // namespace assay

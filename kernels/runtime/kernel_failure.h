@@ -1,0 +1,40 @@
+// Says that a kernel that runs in a process of its own failed, and how. It travels inside a status,
+// from the provider to the verdict, so that nobody has to read the words of the message.
+#ifndef ASSAY_KERNELS_RUNTIME_KERNEL_FAILURE_H_
+#define ASSAY_KERNELS_RUNTIME_KERNEL_FAILURE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace assay {
+
+// How the process of a kernel ended. Values equal assay.v1.DeathCause's; a test holds them together.
+enum class DeathCause : std::uint8_t {
+  kNone = 0,  // it lives: the kernel reported an error, or its library could not be used
+  kSignal = 1,
+  kKilled = 2,  // SIGKILL that the judge did not send
+  kExit = 3,
+  kMemory = 4,
+  kDeadline = 5,  // the judge ended it
+};
+
+struct KernelFailure {
+  DeathCause cause = DeathCause::kNone;
+  int signal = 0;     // with kSignal and kKilled
+  int exit_code = 0;  // with kExit
+  bool preparing = false;  // no launch had begun
+
+  friend bool operator==(const KernelFailure&, const KernelFailure&) = default;
+};
+
+// A status (INTERNAL) that carries the failure.
+absl::Status FailedKernel(const KernelFailure& failure, std::string_view message);
+// The failure that a status carries, if it carries one.
+std::optional<KernelFailure> FailureOf(const absl::Status& status);
+
+}  // namespace assay
+
+#endif  // ASSAY_KERNELS_RUNTIME_KERNEL_FAILURE_H_

@@ -1,0 +1,143 @@
+// The timed launches of a kernel that is not trusted: each on data that it cannot foresee, each
+// poisoned, guarded and judged.
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "kernels/validate/case_run.h"
+#include "kernels/validate/draws.h"
+#include "kernels/validate/timing.h"
+
+namespace assay {
+
+class CaseRun::Draws final : public TimedLaunches {
+ public:
+  explicit Draws(CaseRun& run) : run_(run) {
+    if (run_.only_timed() || !run_.outcome_.compare) return;
+    TensorDigest judged;
+    std::copy_n(run_.outcome_.compare->digest_raw, 2, judged.raw);
+    std::copy_n(run_.outcome_.compare->digest_canonical, 2, judged.canonical);
+    if (run_.outcome_.verdict == Verdict::kPassed) rotation_.Know(0, judged);
+  }
+
+  absl::Status Before() override {
+    if (End end = run_.launcher_.Draw(rotation_.Next())) return EndWith(std::move(*end));
+    run_.host_.reset();
+    return absl::OkStatus();
+  }
+
+  absl::Status After(double seconds) override {
+    if (End end = run_.launcher_.RestoreInputs()) return EndWith(std::move(*end));
+    const absl::StatusOr<TensorDigest> digest = run_.launcher_.OutputDigest();
+    if (!digest.ok()) return digest.status();
+    const DrawRotation::Output output = rotation_.Take(*digest, seconds);
+    const bool other = output == DrawRotation::Output::kOther;
+    if (output == DrawRotation::Output::kKnown) return absl::OkStatus();
+    if (!other && !rotation_.MustJudge()) return absl::OkStatus();
+    return Judge(other);
+  }
+
+  // The status that ends the timing without a failure: the outcome says why.
+  static absl::Status Over() { return absl::CancelledError("the case has its verdict"); }
+  const End& end() const { return end_; }
+  bool wrong() const { return wrong_; }
+  std::optional<double> slow_on_unseen() const { return rotation_.SlowOnUnseen(); }
+
+ private:
+  absl::Status EndWith(Ended end) {
+    end_ = std::move(end);
+    return Over();
+  }
+
+  // In full, as the case's own output is. A right output leaves no trace in the outcome.
+  absl::Status Judge(bool other) {
+    CaseOutcome& outcome = run_.outcome_;
+    const Verdict verdict = outcome.verdict;
+    auto kept = std::make_tuple(outcome.compare, outcome.findings, outcome.checksum,
+                                outcome.bench, outcome.precision, outcome.criteria,
+                                outcome.bias_z, outcome.unwritten);
+    const bool flushed = run_.flushed_;
+    if (!outcome.unwritten) outcome.unwritten = 0;
+    if (End end = run_.VerifyHere()) return EndWith(std::move(*end));
+    if (End end = run_.GiveVerdict()) return EndWith(std::move(*end));
+    run_.clock_.Enter(Phase::kBench);
+    if (outcome.verdict == Verdict::kFailed || outcome.verdict == Verdict::kError) {
+      wrong_ = true;
+      if (other) run_.stale_ = true;
+      return Over();
+    }
+    rotation_.Accept();
+    outcome.verdict = verdict;
+    run_.flushed_ = flushed;
+    std::tie(outcome.compare, outcome.findings, outcome.checksum, outcome.bench,
+             outcome.precision, outcome.criteria, outcome.bias_z, outcome.unwritten) =
+        std::move(kept);
+    return absl::OkStatus();
+  }
+
+  CaseRun& run_;
+  DrawRotation rotation_;
+  End end_;
+  bool wrong_ = false;
+};
+
+End CaseRun::VerifyHere() {
+  if (ByChecksum()) return VerifyByChecksum();
+  if (End end = Reference()) return end;
+  return CompareOutput();
+}
+
+End CaseRun::BenchmarkByDraws() {
+  Draws draws(*this);
+  const BenchTiming timing =
+      TimeCase(launcher_, plan(), device_, ceilings_, conditions_, &draws);
+  if (draws.end()) return draws.end();
+  if (draws.wrong()) {
+    // The operands stay as they are, for who looks at the wrong output.
+    wrong_when_timed_ = true;
+    return std::nullopt;
+  }
+  if (!timing.failed.ok()) return EndedBy(timing.failed, case_.provider);
+  TakeTiming(timing);
+  if (const std::optional<double> slower = draws.slow_on_unseen()) {
+    remembers_ = absl::StrFormat(
+        "launches on data that the kernel had not seen took %.2g times as long as those on data "
+        "that it had: the time is that of results that it kept",
+        *slower);
+  }
+  // The case's own draw again, for what follows.
+  host_.reset();
+  if (End end = launcher_.Draw(0)) return end;
+  const absl::StatusOr<double> last = launcher_.Launch(Poison::kFirst);
+  if (!last.ok()) return EndedBy(last.status(), case_.provider);
+  if (only_timed() || ByChecksum()) return std::nullopt;
+  return Reference();
+}
+
+// Findings of the timed launches beside those of the output.
+void CaseRun::JudgeTimes() {
+  if (stale_ && outcome_.verdict == Verdict::kFailed) {
+    outcome_.findings.insert(
+        outcome_.findings.begin(),
+        {Reason::kStale, "a timed launch returned the result of other inputs, which the kernel had "
+                         "been given before"});
+  }
+  if (!timed_ || outcome_.verdict != Verdict::kPassed) return;
+  const auto inconclusive = [&](Reason reason, std::string message) {
+    outcome_.verdict = Verdict::kInconclusive;
+    outcome_.findings.insert(outcome_.findings.begin(), {reason, std::move(message)});
+  };
+  if (!remembers_.empty()) return inconclusive(Reason::kStale, remembers_);
+  const double least = ImpossibleBelow(*outcome_.bench, plan(), *op_, ceilings_);
+  if (outcome_.bench->median_seconds && *outcome_.bench->median_seconds < least) {
+    inconclusive(
+        Reason::kImpossible,
+        absl::StrFormat("the median launch took %.3g s, and by the measured %s of this device no "
+                        "kernel can take less than %.3g s",
+                        *outcome_.bench->median_seconds,
+                        outcome_.bench->roof == "compute" ? "arithmetic" : "memory", least));
+  }
+}
+
+}  // namespace assay

@@ -1,0 +1,44 @@
+/* A kernel that tries to reach something. If it succeeds, it writes zeros, which the judge sees. If
+ * it is refused, it computes, and passes: that is the outcome which the table expects. */
+#ifndef ASSAY_TESTS_ADVERSARIAL_ATTEMPT_H_
+#define ASSAY_TESTS_ADVERSARIAL_ATTEMPT_H_
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common.h"
+
+/* Whether it was done. */
+static int attempt(void);
+
+static int launch(void* state, const assay_launch* l) {
+  if (attempt()) {
+    memset(l->output, 0, (size_t)((problem*)state)->bytes_out);
+  } else {
+    gemm_all(state, l);
+  }
+  return ASSAY_OK;
+}
+
+/* Whether a file can be opened. */
+static inline int opens(const char* path, int flags) {
+  const int fd = open(path, flags, 0600);
+  if (fd >= 0) close(fd);
+  return fd >= 0;
+}
+
+/* A file of the parent's in /proc. */
+static inline const char* of_parent(const char* name) {
+  static char path[64];
+  snprintf(path, sizeof path, "/proc/%d/%s", (int)getppid(), name);
+  return path;
+}
+
+#endif

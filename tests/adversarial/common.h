@@ -1,0 +1,64 @@
+/* What most kernels of this folder share: they compute the operator `copy` or a plain fp32 `gemm`.
+ * A kernel that includes this file and defines LAUNCH is honest but for what LAUNCH does. */
+#ifndef ASSAY_TESTS_ADVERSARIAL_COMMON_H_
+#define ASSAY_TESTS_ADVERSARIAL_COMMON_H_
+
+#include <assay/kernel.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct problem {
+  int64_t m, n, k;       /* gemm */
+  int64_t bytes_a, bytes_b, bytes_out;
+} problem;
+
+static int64_t integer_of(const assay_problem* p, const char* name) {
+  for (uint32_t i = 0; i < p->parameter_count; ++i) {
+    if (strcmp(p->parameters[i]->name, name) == 0) return p->parameters[i]->integer;
+  }
+  return 0;
+}
+
+static int prepare(const assay_problem* p, void** state, uint64_t* workspace_bytes, char* message,
+                   size_t message_bytes) {
+  problem* s = malloc(sizeof *s);
+  (void)workspace_bytes, (void)message, (void)message_bytes;
+  if (s == NULL) return ASSAY_NO_MEMORY;
+  s->m = integer_of(p, "m");
+  s->n = integer_of(p, "n");
+  s->k = integer_of(p, "k");
+  s->bytes_a = p->inputs[0]->bytes;
+  s->bytes_b = p->input_count > 1 ? p->inputs[1]->bytes : 0;
+  s->bytes_out = p->output->bytes;
+  *state = s;
+  return ASSAY_OK;
+}
+
+static void destroy(void* state) { free(state); }
+
+/* d = a·b, row-major, tight. */
+static void gemm_rows(const problem* s, const assay_launch* l, int64_t from, int64_t to) {
+  const float* a = l->inputs[0];
+  const float* b = l->inputs[1];
+  float* d = l->output;
+  for (int64_t i = from; i < to; ++i) {
+    float* row = d + i * s->n;
+    for (int64_t j = 0; j < s->n; ++j) row[j] = 0;
+    for (int64_t q = 0; q < s->k; ++q) {
+      const float x = a[i * s->k + q];
+      for (int64_t j = 0; j < s->n; ++j) row[j] += x * b[q * s->n + j];
+    }
+  }
+}
+
+static inline void gemm_all(const problem* s, const assay_launch* l) { gemm_rows(s, l, 0, s->m); }
+
+static int launch(void* state, const assay_launch* l);
+
+const assay_kernel* assay_kernel_v1(void) {
+  static const assay_kernel kernel = {sizeof(assay_kernel), ASSAY_KERNEL_ABI_VERSION, "adversarial",
+                                      "gemm", prepare, launch, destroy};
+  return &kernel;
+}
+
+#endif

@@ -1,0 +1,4 @@
+/* Leaves the group of the judge. */
+#include "attempt.h"
+
+static int attempt(void) { return setpgid(0, 0) == 0; }
