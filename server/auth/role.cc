@@ -23,6 +23,7 @@ constexpr Needed kNeeded[] = {
     {"CreateJob", Role::kOperator, true},
     {"CancelJob", Role::kOperator, true},
     {"CompareTensors", Role::kOperator, true},
+    {"UploadKernel", Role::kOperator, true},
     {"ListDevices.measure_ceilings", Role::kOperator, true},
     {"ReleaseDevice", Role::kOperator, true},
     {"CreateBaseline", Role::kOperator, true},

@@ -11,4 +11,8 @@ std::string OpOf(const v1::CaseSpec& spec) {
 
 bool IsPlanted(std::string_view provider) { return provider.starts_with(kPlantedPrefix); }
 
+static_assert(kUserKernelPrefix == kUserPrefix);
+
+bool IsUserKernel(std::string_view provider) { return provider.starts_with(kUserPrefix); }
+
 }  // namespace assay::server

@@ -16,6 +16,13 @@ std::string OpOf(const v1::CaseSpec& spec);
 // Whether the kernels of a provider are wrong on purpose ("planted/…"). No alert counts them.
 bool IsPlanted(std::string_view provider);
 
+// How the name of each user's kernel begins.
+inline constexpr std::string_view kUserKernelPrefix = "user/";
+
+// Whether a provider is a user's own kernel ("user/3fa9c1d2e4b0"). What such a kernel does says
+// nothing of this node, so no alert counts it and no device is set aside for it.
+bool IsUserKernel(std::string_view provider);
+
 }  // namespace assay::server
 
 #endif  // ASSAY_SERVER_BASE_CASE_SPEC_H_

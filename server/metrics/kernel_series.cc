@@ -77,6 +77,7 @@ KernelSeries::KernelSeries(Families& families, std::string device,
   DeclareRest(OtherId());
   precision_room_.insert(OtherId());
   left_ -= kAlertingSeries + kGauges + kRestSeries + kPrecisionSeries;
+  left_ -= v1::VERDICT_SKIPPED;  // a series for each verdict of the users' kernels
   std::vector<KernelId> ids;
   for (const v1::Kernel& kernel : kernels) {
     if (IsPlanted(kernel.provider())) continue;
@@ -195,6 +196,11 @@ void KernelSeries::Count(const KernelId& id, const v1::CaseResult& result) {
   }
   SetPrecision(id, result.precision());
   SetSpeed(id, result);
+}
+
+void KernelSeries::CountUserKernel(v1::Verdict verdict) {
+  const KernelId id{std::string(kOtherLabel), "user", std::string(kOtherLabel)};
+  families_.cases.Add(Joined(LabelsOf(id), {{"verdict", VerdictLabel(verdict)}})).Increment();
 }
 
 void KernelSeries::CountDefects(const KernelId& id, const v1::CaseResult& result) {

@@ -49,6 +49,8 @@ class KernelSeries {
   // Sets the roofs of efficiencies. Removes an efficiency if its roof has changed or is in doubt.
   void SetCeilings(const CeilingList& ceilings);
   // Counts the verdict, defects, NaN and infinities. If the case ran, also sets speed and error.
+  // Counts the verdict of a user's kernel (provider="user").
+  void CountUserKernel(v1::Verdict verdict);
   void Count(const KernelId& id, const v1::CaseResult& result);
 
  private:

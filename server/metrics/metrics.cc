@@ -128,6 +128,9 @@ class MetricsImpl final : public Metrics {
   void CaseFinished(const v1::CaseResult& result) override {
     if (IsPlanted(result.spec().provider())) return;
     KernelSeries& series = SeriesOf(result.device());
+    // Of a user's kernel only the verdict counts, in one series for all of them: its defects say
+    // nothing of this node.
+    if (IsUserKernel(result.spec().provider())) return series.CountUserKernel(result.verdict());
     const KernelId id = series.IdOf(result);
     families_.case_duration.Add({{"op", id.op}}, kCaseSeconds)
         .Observe(static_cast<double>(
