@@ -52,9 +52,8 @@ grpc::Status NamingCompare(const grpc::Status& status, const Connection& connect
 // CreateJob; where the daemon has no such suite, its answer with the near one.
 // The kernel of --kernel is sent first.
 grpc::Status Create(const Context& context, Connection& connection, const v1::JobSpec& plain,
-                    const RunOptions& said,
-                    const v1::BaselineSource& baseline, const FollowOptions& options,
-                    v1::Job* job) {
+                    const RunOptions& said, const v1::BaselineSource& baseline,
+                    const FollowOptions& options, v1::Job* job) {
   v1::JobSpec spec = plain;
   if (const auto kernel = KernelOf(said); kernel.ok() && *kernel) {
     grpc::Status status = SendKernel(context, connection, **kernel, &spec);
@@ -98,7 +97,8 @@ ExitCode Submit(const Context& context, const v1::JobSpec& spec, const RunOption
     ExitCode code = ExitCode::kPassed;
     for (const auto& connection : *connections) {
       v1::Job job;
-      const grpc::Status status = Create(context, *connection, spec, said, baseline, *options, &job);
+      const grpc::Status status =
+          Create(context, *connection, spec, said, baseline, *options, &job);
       if (!status.ok()) {
         code = context.Fail(Describe(status, connection->target()));
       } else if (*format == Format::kJson || *format == Format::kJsonl) {

@@ -219,8 +219,7 @@ void FillCases(const RunOptions& options, const CLI::App& run, const std::string
       const auto kernel = KernelOf(options);
       problems.Add(kernel.status());
       if (!kernel.ok()) continue;
-      const std::string own =
-          (*kernel)->provider.empty() ? kKernelToCome : (*kernel)->provider;
+      const std::string own = (*kernel)->provider.empty() ? kKernelToCome : (*kernel)->provider;
       text = was_given ? absl::StrCat(own, ",", text) : own;
     } else if (!was_given) {
       continue;

@@ -36,9 +36,10 @@ absl::StatusOr<v1::KernelForm> FormOf(const std::string& path) {
         absl::StrCat("kernel: ", path, ": this version of Assay takes no ", ending,
                      " files yet; it takes libraries (.so), C (.c) and C++ (.cc, .cpp, .cxx)"));
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "kernel: must be a library (.so), C source (.c), C++ source (.cc, .cpp, .cxx), "
-      "node:/PATH/LIB.so or user/HASH, got \"", path, "\""));
+  return absl::InvalidArgumentError(
+      absl::StrCat("kernel: must be a library (.so), C source (.c), C++ source (.cc, .cpp, .cxx), "
+                   "node:/PATH/LIB.so or user/HASH, got \"",
+                   path, "\""));
 }
 
 }  // namespace

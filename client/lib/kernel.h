@@ -31,8 +31,7 @@ std::string FileNameOf(const KernelChoice& kernel);
 // Sends the kernel, and waits until the daemon has compiled and kept it. `line` gets each line of
 // the compiler. INVALID_ARGUMENT if the file cannot be read; else as UploadKernel.
 grpc::Status UploadKernel(Connection& connection, const KernelChoice& kernel,
-                          absl::FunctionRef<void(const std::string&)> line,
-                          v1::UserKernel* result);
+                          absl::FunctionRef<void(const std::string&)> line, v1::UserKernel* result);
 
 }  // namespace assay::client
 

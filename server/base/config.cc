@@ -209,8 +209,9 @@ absl::Status ReadUserKernels(const Values& values, Config& config) {
     return status;
   for (const std::string& word : config.user_kernels) {
     if (word == "code-object") {
-      return Invalid("code-object: this build takes no code objects yet; known: none, library, "
-                     "source");
+      return Invalid(
+          "code-object: this build takes no code objects yet; known: none, library, "
+          "source");
     }
     if (word != "none" && word != "library" && word != "source") {
       return Invalid(Cat("must be none, library or source, got \"", word, "\""));
@@ -515,9 +516,8 @@ absl::Status CheckTogether(const Config& config) {
   if (config.require_containment && config.no_containment) {
     return Invalid("--require-containment and --no-containment contradict each other; remove one");
   }
-  const bool takes_libraries =
-      std::find(config.user_kernels.begin(), config.user_kernels.end(), "library") !=
-      config.user_kernels.end();
+  const bool takes_libraries = std::find(config.user_kernels.begin(), config.user_kernels.end(),
+                                         "library") != config.user_kernels.end();
   if (!config.user_kernel_dirs.empty() && !takes_libraries) {
     return Invalid("--user-kernel-dirs needs library among --user-kernels");
   }

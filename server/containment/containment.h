@@ -32,7 +32,7 @@ struct ContainmentOptions {
   std::vector<std::string> granted;
   // `worker` is a compiler. It reads the system's programs, libraries and headers, and `readable`.
   bool compiler = false;
-  bool off = false;                    // an administrator switched the restrictions off
+  bool off = false;  // an administrator switched the restrictions off
 };
 
 class Containment {

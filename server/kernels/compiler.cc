@@ -44,9 +44,16 @@ const char* CompilerOf(v1::KernelForm form) {
 }
 
 std::vector<std::string> Flags(const CompilerOptions& options, v1::KernelForm form) {
-  std::vector<std::string> flags = {"-O3", "-march=native", "-fopenmp", "-shared", "-fPIC",
-                                    "-Wall", "-fmax-errors=20", "-fdiagnostics-color=never",
-                                    "-fmessage-length=0", "-Wl,-z,defs"};
+  std::vector<std::string> flags = {"-O3",
+                                    "-march=native",
+                                    "-fopenmp",
+                                    "-shared",
+                                    "-fPIC",
+                                    "-Wall",
+                                    "-fmax-errors=20",
+                                    "-fdiagnostics-color=never",
+                                    "-fmessage-length=0",
+                                    "-Wl,-z,defs"};
   flags.emplace_back(form == v1::KERNEL_FORM_C ? "-std=gnu17" : "-std=gnu++20");
   if (!options.include_folder.empty()) flags.push_back(Cat("-I", options.include_folder));
   return flags;
@@ -106,8 +113,7 @@ absl::Status TakeLibrary(const std::string& from, const Compile& compile, std::i
     if (n < 0) return absl::ErrnoToStatus(errno, Cat("cannot read ", from));
     if (n == 0) break;
     for (ssize_t done = 0; done < n;) {
-      const ssize_t wrote =
-          write(out, buffer.data() + done, static_cast<std::size_t>(n - done));
+      const ssize_t wrote = write(out, buffer.data() + done, static_cast<std::size_t>(n - done));
       if (wrote < 0) return absl::ErrnoToStatus(errno, Cat("cannot write ", compile.library));
       done += wrote;
     }
@@ -152,10 +158,9 @@ absl::Status RunCompiler(const CompilerOptions& options, const Compile& compile,
                           in,
                           CompilerOf(compile.form)};
   for (std::string& flag : Flags(options, compile.form)) process_options.args.push_back(flag);
-  process_options.args.insert(
-      process_options.args.end(),
-      {"-x", compile.form == v1::KERNEL_FORM_C ? "c" : "c++", compile.file_name, "-x", "none", "-o",
-       out, "-lm"});
+  process_options.args.insert(process_options.args.end(),
+                              {"-x", compile.form == v1::KERNEL_FORM_C ? "c" : "c++",
+                               compile.file_name, "-x", "none", "-o", out, "-lm"});
   process_options.environment = containment.environment();
   process_options.environment.emplace_back("LC_ALL=C");
   process_options.with_channel = false;
@@ -169,8 +174,8 @@ absl::Status RunCompiler(const CompilerOptions& options, const Compile& compile,
   close(pipe[1]);
   if (!process.ok()) return process.status();
   const Ended ended = ReadOutput(pipe[0], deadline, compile.cancel, **process, log);
-  const std::optional<ExitCause> cause = (*process)->Wait(
-      std::max(deadline, absl::Now() + kReapDeadline));
+  const std::optional<ExitCause> cause =
+      (*process)->Wait(std::max(deadline, absl::Now() + kReapDeadline));
   log.End();
   if (ended == Ended::kCancelled) return absl::CancelledError("the client has left");
   if (ended == Ended::kDeadline) {
@@ -180,7 +185,8 @@ absl::Status RunCompiler(const CompilerOptions& options, const Compile& compile,
   if (!cause) return absl::InternalError("the compiler does not end");
   if (cause->signal == 0 && cause->status == 0) return absl::OkStatus();
   const std::string said = log.Summary();
-  return SourceError(said.empty() ? Cat(compile.file_name, ": the compiler ", cause->Text()) : said);
+  return SourceError(said.empty() ? Cat(compile.file_name, ": the compiler ", cause->Text())
+                                  : said);
 }
 
 }  // namespace

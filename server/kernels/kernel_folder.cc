@@ -30,8 +30,7 @@ constexpr std::string_view kToolchain = "/toolchain";
 constexpr std::string_view kLibrary = "/kernel.so";
 
 bool IsId(std::string_view text) {
-  return text.size() == kKernelIdLength &&
-         text.find_first_not_of("0123456789abcdef") == text.npos;
+  return text.size() == kKernelIdLength && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
 absl::Status Cannot(std::string_view what, const std::string& path) {
@@ -52,8 +51,8 @@ absl::Status Sync(const std::string& path) {
 absl::Status WriteSynced(const std::string& path, std::string_view text) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (fd < 0) return Cannot("make", path);
-  const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                       fsync(fd) == 0;
+  const bool written =
+      write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
   close(fd);
   return written ? absl::OkStatus() : Cannot("write", path);
 }
@@ -157,12 +156,11 @@ absl::Status KernelFolder::MakeRoom(const std::string& id, std::int64_t bytes) {
       if (oldest == entries_.end() || it->second.used < oldest->second.used) oldest = it;
     }
     if (oldest == entries_.end()) {
-      return WithRetry(
-          absl::ResourceExhaustedError(
-              Cat("there is no room for another kernel: kept jobs name the ", named.size(),
-                  " that are here; delete jobs, or the daemon's operator can raise "
-                  "--user-kernels-keep-bytes and --user-kernels-keep")),
-          absl::Minutes(1));
+      return WithRetry(absl::ResourceExhaustedError(Cat(
+                           "there is no room for another kernel: kept jobs name the ", named.size(),
+                           " that are here; delete jobs, or the daemon's operator can raise "
+                           "--user-kernels-keep-bytes and --user-kernels-keep")),
+                       absl::Minutes(1));
     }
     Discard(PathOf(oldest->first));
     Log(LogLevel::kInfo, "kernel.removed", {{"kernel", oldest->second.kernel.provider()}});

@@ -21,7 +21,8 @@ absl::Status Outside(const std::string& path, const std::vector<std::string>& fo
       folders.empty()
           ? Cat("node_path: this daemon approves no folder of its node; its operator can name one "
                 "with `assayd --user-kernel-dirs`")
-          : Cat("node_path: ", path, " is in none of the folders that this daemon's operator "
+          : Cat("node_path: ", path,
+                " is in none of the folders that this daemon's operator "
                 "approved (`assayd --user-kernel-dirs`)"));
 }
 

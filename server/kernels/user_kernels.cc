@@ -29,7 +29,6 @@
 namespace assay::server {
 namespace {
 
-constexpr std::size_t kMostNameBytes = 128;
 constexpr std::string_view kSetting = "user-kernels";
 
 absl::Status BadHeader(std::string_view field, std::string message) {
@@ -37,7 +36,7 @@ absl::Status BadHeader(std::string_view field, std::string message) {
 }
 
 // FAILED_PRECONDITION, reason USER_KERNELS_OFF.
-absl::Status Off(std::string_view message) {
+absl::Status Off(const std::string& message) {
   absl::Status status = absl::FailedPreconditionError(message);
   google::rpc::ErrorInfo info;
   info.set_domain(kErrorDomain);
@@ -53,16 +52,18 @@ bool IsSource(v1::KernelForm form) {
 
 // The name stands in messages, and the compiler gets it as a file of its folder.
 absl::Status CheckFileName(const std::string& name) {
-  if (name.empty() || name.size() > kMostNameBytes) {
+  if (name.empty() || name.size() > kMostKernelNameBytes) {
     return BadHeader("file_name",
-                     Cat("must have 1 to ", kMostNameBytes, " bytes, got ", name.size()));
+                     Cat("must have 1 to ", kMostKernelNameBytes, " bytes, got ", name.size()));
   }
   if (FindControl(name) != name.npos) {
     return BadHeader("file_name", "must hold no control characters");
   }
-  if (name.find('/') != name.npos || name.starts_with('-') || name.starts_with('.')) {
+  if (name.find('/') != name.npos || name.starts_with('-') || name.starts_with('.') ||
+      name.starts_with('@')) {
     return BadHeader("file_name", Cat("must be the name of a file without folders, and begin with "
-                                      "neither '-' nor '.', got \"", name, "\""));
+                                      "neither '-' nor '.' nor '@', got \"",
+                                      name, "\""));
   }
   return absl::OkStatus();
 }
@@ -70,7 +71,7 @@ absl::Status CheckFileName(const std::string& name) {
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // The bytes of the file, for a look at them.
-std::string ReadAll(const std::string& path) {
+std::string BytesOf(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream bytes;
   bytes << file.rdbuf();
@@ -78,7 +79,7 @@ std::string ReadAll(const std::string& path) {
 }
 
 absl::Status CheckFile(const std::string& path, const std::string& file_name) {
-  const std::string bytes = ReadAll(path);
+  const std::string bytes = BytesOf(path);
   const absl::Status status = CheckLibrary(std::as_bytes(std::span(bytes.data(), bytes.size())));
   if (status.ok()) return status;
   return BadRequestError({{"kernel", Cat(file_name, ": ", status.message())}});
@@ -133,8 +134,10 @@ absl::Status UserKernels::CheckForm(const v1::KernelHeader& header) const {
   if (library ? options_.library : options_.source) return absl::OkStatus();
   const char* word = library ? "library" : "source";
   if (!on()) {
-    return Off(Cat("this daemon takes no users' kernels; its operator can allow them with "
-                   "`assayd --user-kernels ", word, "`"));
+    return Off(
+        Cat("this daemon takes no users' kernels; its operator can allow them with "
+            "`assayd --user-kernels ",
+            word, "`"));
   }
   return Off(Cat("this daemon takes no ", library ? "libraries" : "source",
                  " of users' kernels; its operator can allow it with `assayd --user-kernels "
@@ -151,9 +154,10 @@ absl::Status UserKernels::CheckHeader(const v1::KernelHeader& header) const {
     return BadHeader("size_bytes", Cat("must be at least 1, got ", header.size_bytes()));
   }
   if (header.size_bytes() > options_.most_bytes) {
-    return BadHeader("size_bytes",
-                     Cat("must be at most ", options_.most_bytes, " (assayd "
-                         "--user-kernel-bytes), got ", header.size_bytes()));
+    return BadHeader("size_bytes", Cat("must be at most ", options_.most_bytes,
+                                       " (assayd "
+                                       "--user-kernel-bytes), got ",
+                                       header.size_bytes()));
   }
   return absl::OkStatus();
 }
@@ -199,18 +203,18 @@ absl::StatusOr<std::unique_ptr<KernelUpload>> UserKernels::Begin(const v1::Kerne
   return upload;
 }
 
-absl::StatusOr<v1::UserKernel> UserKernels::Keep(
-    KernelUpload& upload, const std::function<void(const std::string&)>& log,
-    const std::atomic<bool>& cancel) {
+absl::StatusOr<v1::UserKernel> UserKernels::Keep(KernelUpload& upload,
+                                                 const std::function<void(const std::string&)>& log,
+                                                 const std::atomic<bool>& cancel) {
   v1::UserKernel& kernel = upload.kernel_;
   if (upload.taken_ != kernel.size_bytes()) {
-    return BadHeader("size_bytes", Cat("is ", kernel.size_bytes(), ", and ", upload.taken_,
-                                       " bytes came"));
+    return BadHeader("size_bytes",
+                     Cat("is ", kernel.size_bytes(), ", and ", upload.taken_, " bytes came"));
   }
   std::array<unsigned char, 32> digest{};
   EVP_DigestFinal_ex(upload.digest_, digest.data(), nullptr);
-  kernel.set_sha256(absl::BytesToHexString(
-      {reinterpret_cast<const char*>(digest.data()), digest.size()}));
+  kernel.set_sha256(
+      absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), digest.size()}));
   const std::string id = kernel.sha256().substr(0, kKernelIdLength);
   kernel.set_provider(Cat(kUserPrefix, id));
   const bool source = IsSource(kernel.form());

@@ -1,8 +1,8 @@
 // The users' own kernels of this daemon: which forms it takes, how a file comes in, and where the
 // library of a provider "user/…" lies.
 //
-// A kernel comes in three steps. Begin checks the header. The bytes go into the upload one after the
-// other. Keep compiles source, checks the library and keeps it. Only Keep takes long.
+// A kernel comes in three steps. Begin checks the header. The bytes go into the upload one after
+// the other. Keep compiles source, checks the library and keeps it. Only Keep takes long.
 //
 // Thread-safe. An upload belongs to one thread at a time, and must not outlive the object.
 #ifndef ASSAY_SERVER_KERNELS_USER_KERNELS_H_
@@ -11,6 +11,7 @@
 #include <openssl/evp.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,10 +27,13 @@
 
 namespace assay::server {
 
+// The most bytes of a file's name.
+inline constexpr std::size_t kMostKernelNameBytes = 128;
+
 struct UserKernelOptions {
-  bool library = false;  // libraries are taken
-  bool source = false;   // C and C++ source is taken, and compiled
-  std::vector<std::string> node_folders;  // whose libraries a client may name
+  bool library = false;                              // libraries are taken
+  bool source = false;                               // C and C++ source is taken, and compiled
+  std::vector<std::string> node_folders;             // whose libraries a client may name
   std::int64_t most_bytes = std::int64_t{64} << 20;  // [bytes] of one file
   KernelFolderOptions folder;
   CompilerOptions compiler;

@@ -292,9 +292,7 @@ std::optional<Failure> Daemon::StartDevices() {
   options.containment.readable = config_.worker_read;
   options.containment.forbidden = Secrets();
   if (kernels_->on()) options.containment.granted = {KernelsFolder()};
-  options.kernel_file = [this](std::string_view provider) {
-    return kernels_->LibraryOf(provider);
-  };
+  options.kernel_file = [this](std::string_view provider) { return kernels_->LibraryOf(provider); };
   options.on_restart = [this](std::string_view device, std::string_view reason) {
     metrics_->WorkerRestarted(device, reason);
   };

@@ -8,12 +8,6 @@
 #include "server/rpc/error_mapping.h"
 
 namespace assay::server {
-namespace {
-
-constexpr std::size_t kMostChunkBytes = 1 << 20;
-
-}  // namespace
-
 std::shared_ptr<UploadStream> UploadStream::Start(Options options) {
   const std::shared_ptr<UploadStream> stream(new UploadStream(std::move(options)));
   stream->self_ = stream;
@@ -72,9 +66,9 @@ void UploadStream::OnReadDone(bool ok) {
     compiling_ = true;
   }
   if (options_.thread->TryRun([stream = shared_from_this()] { stream->Compile(); })) return;
-  End(WithRetry(absl::ResourceExhaustedError(
-                    "too many kernels wait for the compiler; call again later"),
-                absl::Seconds(5)));
+  End(WithRetry(
+      absl::ResourceExhaustedError("too many kernels wait for the compiler; call again later"),
+      absl::Seconds(5)));
 }
 
 void UploadStream::Compile() {

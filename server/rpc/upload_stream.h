@@ -1,5 +1,5 @@
-// One call of UploadKernel. It writes the bytes of the file to the disk as they come, has the kernel
-// compiled and checked on a thread for that, and sends the compiler's lines meanwhile.
+// One call of UploadKernel. It writes the bytes of the file to the disk as they come, has the
+// kernel compiled and checked on a thread for that, and sends the compiler's lines meanwhile.
 #ifndef ASSAY_SERVER_RPC_UPLOAD_STREAM_H_
 #define ASSAY_SERVER_RPC_UPLOAD_STREAM_H_
 
@@ -7,6 +7,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -22,6 +23,9 @@
 #include "server/rpc/task_thread.h"
 
 namespace assay::server {
+
+// The most bytes of a file in one message.
+inline constexpr std::size_t kMostChunkBytes = 1 << 20;
 
 // Keeps itself alive until gRPC is done with it.
 class UploadStream final

@@ -215,8 +215,7 @@ class ValidationService::Impl {
     return stream.get();  // it owns itself, as that of Compare does
   }
 
-  using UploadReactor =
-      grpc::ServerBidiReactor<v1::UploadKernelRequest, v1::UploadKernelResponse>;
+  using UploadReactor = grpc::ServerBidiReactor<v1::UploadKernelRequest, v1::UploadKernelResponse>;
 
   UploadReactor* Upload(Call call) {
     absl::Status refused = Admit(call);
@@ -234,8 +233,8 @@ class ValidationService::Impl {
         {.kernels = kernels_,
          .thread = &compiles_,
          .context = call.context,
-         .ended = [this, call, place = std::move(place)](
-                      const grpc::Status& status, const std::string& provider) mutable {
+         .ended = [this, call, place = std::move(place)](const grpc::Status& status,
+                                                         const std::string& provider) mutable {
            place.reset();
            call.target = provider;
            Close(call, status);
@@ -484,10 +483,10 @@ class ValidationService::Impl {
   std::vector<std::weak_ptr<UploadStream>> upload_streams_;  // mutex_; some have ended
 
   TaskThread compiles_{kMostCompilesWaiting};  // users' kernels
-  TaskThread backups_{1};                    // one copy of the store; another may wait
-  TaskThread writes_{kMostCallsWaiting};     // plans and commits
-  TaskThread long_work_{kMostCallsWaiting};  // calls that wait for a device or read many files
-  TaskThread pump_;                          // reads the streams of WatchJob
+  TaskThread backups_{1};                      // one copy of the store; another may wait
+  TaskThread writes_{kMostCallsWaiting};       // plans and commits
+  TaskThread long_work_{kMostCallsWaiting};    // calls that wait for a device or read many files
+  TaskThread pump_;                            // reads the streams of WatchJob
   Comparisons comparisons_;
   std::jthread stall_thread_;  // last: stopped and joined before what it uses ends
 };

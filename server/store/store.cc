@@ -13,8 +13,8 @@
 #include "server/store/store_check.h"
 #include "server/store/store_file.h"
 #include "server/store/store_reader.h"
-#include "server/store/user_kernels_named.h"
 #include "server/store/store_writer.h"
+#include "server/store/user_kernels_named.h"
 #include "server/store/write_queue.h"
 
 namespace assay::server {

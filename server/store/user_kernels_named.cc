@@ -16,8 +16,8 @@ void AddNamed(std::string_view bytes, std::set<std::string>& names) {
   for (std::size_t at = bytes.find(kUserKernelPrefix); at != bytes.npos;
        at = bytes.find(kUserKernelPrefix, at + 1)) {
     const std::string_view name = bytes.substr(at, kLength);
-    if (name.size() == kLength && name.substr(kUserKernelPrefix.size())
-                                          .find_first_not_of("0123456789abcdef") == name.npos) {
+    if (name.size() == kLength &&
+        name.substr(kUserKernelPrefix.size()).find_first_not_of("0123456789abcdef") == name.npos) {
       names.emplace(name);
     }
   }

@@ -188,10 +188,10 @@ class Supervisor final : public CaseExecutor {
   }
 
   v1::CaseResult KernelIsGone(const v1::CaseSpec& spec) const {
-    return ResultWithoutRun(
-        spec, options_.device_id, v1::VERDICT_UNSUPPORTED,
-        MakeFinding(v1::REASON_UNSUPPORTED, "the daemon does not have the kernel any more; send its "
-                                            "file again (assay run … --kernel FILE)"));
+    return ResultWithoutRun(spec, options_.device_id, v1::VERDICT_UNSUPPORTED,
+                            MakeFinding(v1::REASON_UNSUPPORTED,
+                                        "the daemon does not have the kernel any more; send its "
+                                        "file again (assay run … --kernel FILE)"));
   }
 
   absl::StatusOr<v1::CaseResult> CompareInWorker(const v1::CompareHeader& header,
