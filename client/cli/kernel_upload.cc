@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/lib/errors.h"
+#include "client/lib/text.h"
 
 namespace assay::client {
 namespace {
@@ -15,7 +16,7 @@ class Told {
  public:
   Told(std::ostream& out, const KernelChoice& kernel)
       : out_(out), compiles_(kernel.form != v1::KERNEL_FORM_LIBRARY) {
-    if (compiles_) out_ << "compiling " << FileNameOf(kernel) << " …" << std::flush;
+    if (compiles_) out_ << "compiling " << Visible(FileNameOf(kernel)) << " …" << std::flush;
   }
   void Line(const std::string& line) {
     if (lines_++ == 0) out_ << '\n';
@@ -55,7 +56,7 @@ grpc::Status SendKernel(const Context& context, Connection& connection, const Ke
     // The compiler's own lines have said why.
     if (ReasonOf(status) == v1::ERROR_REASON_KERNEL_SOURCE && told.lines() > 0) {
       return {grpc::StatusCode::INVALID_ARGUMENT,
-              absl::StrCat(FileNameOf(kernel), " does not compile on ", connection.target())};
+              absl::StrCat(Visible(FileNameOf(kernel)), " does not compile on ", connection.target())};
     }
     return status;
   }

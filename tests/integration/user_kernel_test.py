@@ -74,16 +74,17 @@ class UserKernelTest(unittest.TestCase):
         return result.json()["tests"][0]
 
     def test_source_passes_and_is_compiled_once(self):
-        path = self.write("my_gemm.c", self.source)
+        source = self.source + "/* compiled once */\n"
+        path = self.write("my_gemm.c", source)
         first = self.run_kernel(path, "--format", "json")
         self.assertEqual(first.code, 0, first)
         self.assertRegex(first.err, r"compiling my_gemm\.c … \d+\.\d s")
         case = self.verdict(first)
-        self.assertEqual(case["provider"], kernel_id(self.source))
+        self.assertEqual(case["provider"], kernel_id(source))
         again = self.run_kernel(path)
         self.assertEqual(again.code, 0, again)
         self.assertIn("compiling my_gemm.c … done before", again.err)
-        self.assertIn(kernel_id(self.source), again.out)
+        self.assertIn(kernel_id(source), again.out)
 
     def test_library_passes_and_its_repro_line_works(self):
         path = os.path.join(self.folder, "lib.so")
@@ -116,7 +117,7 @@ class UserKernelTest(unittest.TestCase):
         for _ in range(7):
             result = self.run_kernel(path, "--format", "json")
             self.assertEqual(self.verdict(result)["verdict"], "ERROR", result)
-            self.assertEqual(self.verdict(result)["findings"][0]["blame"], "KERNEL")
+            self.assertEqual(self.verdict(result)["findings"][0]["blame"], "kernel")
         good = self.daemon.run("run", "copy", "--count", "64", "--dtype", "fp32", "--provider", "builtin")
         self.assertEqual(good.code, 0, good)
         self.assertEqual(self.daemon.metric("assay_device_quarantined"), 0)
@@ -297,7 +298,7 @@ class ClosedTest(unittest.TestCase):
         with open(os.open(token, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
             file.write("viewers-token-0123456789abcdef\n")
         digest = hashlib.sha256(b"viewers-token-0123456789abcdef").hexdigest()
-        with open(roles, "w", encoding="utf-8") as file:
+        with open(os.open(roles, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
             file.write(f'[[token]]\nname = "viewer"\nsha256 = "{digest}"\nrole = "viewer"\n')
         with harness.Daemon(flags=["--user-kernels", "source", "--roles-file", roles]) as daemon:
             result = daemon.run("run", "gemm", "--kernel", self.path, *CASE, "--token-file", token)
