@@ -55,8 +55,9 @@ grpc::Status SendKernel(const Context& context, Connection& connection, const Ke
     told.Failed();
     // The compiler's own lines have said why.
     if (ReasonOf(status) == v1::ERROR_REASON_KERNEL_SOURCE && told.lines() > 0) {
-      return {grpc::StatusCode::INVALID_ARGUMENT,
-              absl::StrCat(Visible(FileNameOf(kernel)), " does not compile on ", connection.target())};
+      return {
+          grpc::StatusCode::INVALID_ARGUMENT,
+          absl::StrCat(Visible(FileNameOf(kernel)), " does not compile on ", connection.target())};
     }
     return status;
   }
